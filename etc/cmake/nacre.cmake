@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What every folder of the project shares: compiler options, one library a folder, third-party libraries.
+
+add_library(nacre_options INTERFACE)
+target_compile_options(nacre_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-statement-expression>
+  -fvisibility=hidden -fno-semantic-interposition)
+target_include_directories(nacre_options INTERFACE ${PROJECT_SOURCE_DIR}/shell)
+if(NACRE_SANITIZE)
+  target_compile_options(nacre_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
+    -fno-omit-frame-pointer)
+  target_link_options(nacre_options INTERFACE -fsanitize=address,undefined)
+endif()
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+  set(CMAKE_C_FLAGS_RELEASE "-O2")
+endif()
+if(NACRE_LTO)
+  set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
+endif()
+
+# A static archive of a library where there is one: each shared library costs every job start-up time.
+function(nacre_static_library name pc)
+  pkg_check_modules(${name} REQUIRED ${pc})
+  add_library(nacre::${name} INTERFACE IMPORTED GLOBAL)
+  target_include_directories(nacre::${name} SYSTEM INTERFACE ${${name}_INCLUDE_DIRS})
+  find_library(${name}_ARCHIVE NAMES ${ARGN})
+  if(${name}_ARCHIVE)
+    target_link_libraries(nacre::${name} INTERFACE ${${name}_ARCHIVE} Threads::Threads ${CMAKE_DL_LIBS})
+  else()
+    target_link_libraries(nacre::${name} INTERFACE ${${name}_LINK_LIBRARIES})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY NACRE_FOUND "${pc} ${${name}_VERSION}")
+endfunction()
+
+# nacre_folder(NAME [USES folder...] [LIBRARIES target...]): the library of shell/NAME, from all its sources.
+function(nacre_folder name)
+  cmake_parse_arguments(arg "" "" "USES;LIBRARIES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
+  add_library(nacre_${name} STATIC ${sources})
+  list(TRANSFORM arg_USES PREPEND nacre_)
+  target_link_libraries(nacre_${name} PUBLIC nacre_options ${arg_USES} ${arg_LIBRARIES})
+endfunction()
+
+function(nacre_summary)
+  get_property(found GLOBAL PROPERTY NACRE_FOUND)
+  list(JOIN found ", " found)
+  message(STATUS "nacre ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}, sanitizers ${NACRE_SANITIZE}, LTO ${NACRE_LTO}")
+  message(STATUS "  libraries: nlohmann_json ${nlohmann_json_VERSION}, fmt ${fmt_VERSION}, CLI11 ${CLI11_VERSION}, ${found}")
+endfunction()

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// JSON that people wrote: parse it, and read it with checks whose errors say where.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_fwd.hpp"
+#include "base/result.hpp"
+
+namespace nacre {
+
+inline constexpr int kMaxJsonDepth = 128;  // levels of nesting
+
+// Parses one JSON document. An error says `line L, column C: why`. Deeper than kMaxJsonDepth is an error.
+Result<Json> parse_json(std::string_view text);
+
+// One line, no blanks; bytes that are no UTF-8 become U+FFFD, so that it never fails.
+[[nodiscard]] std::string dump_json(const Json& value);
+
+// A value and where it stands. Refers to the document, which must outlive it.
+//
+//   auto spec = JsonAt::root(document);
+//   auto count = TRY(TRY(spec.at("resources")).at(0)...);  // error: "resources[0].count: expected ..."
+class JsonAt {
+ public:
+  [[nodiscard]] static JsonAt root(const Json& value, std::string path = "") { return {value, std::move(path)}; }
+
+  [[nodiscard]] const Json& json() const { return *value_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+  // The member `key` of an object; an error if this is no object or lacks it.
+  Result<JsonAt> at(std::string_view key) const;
+  // The same, none if the key is not there (or null).
+  Result<std::optional<JsonAt>> find(std::string_view key) const;
+  // The elements of an array.
+  Result<std::vector<JsonAt>> elements() const;
+  // The members of an object, in the order of their keys; the last name of each path() is its key.
+  Result<std::vector<std::pair<std::string, JsonAt>>> members() const;
+
+  // The value as a type, or an error `PATH: expected a TYPE, got VALUE`.
+  Result<std::int64_t> integer(std::int64_t min = std::numeric_limits<std::int64_t>::min(),
+                               std::int64_t max = std::numeric_limits<std::int64_t>::max()) const;
+  Result<double> number() const;
+  Result<bool> boolean() const;
+  Result<std::string> string() const;
+  Result<std::vector<std::string>> strings() const;  // an array of strings
+  // An object whose keys are all in `known`; an error names the first that is not.
+  Result<void> only_keys(std::initializer_list<std::string_view> known) const;
+
+  // An error about this value: `PATH: message`.
+  [[nodiscard]] Error error(std::string_view message) const;
+  // The usual one: `PATH: expected WANT, got VALUE` (VALUE cut to 40 bytes).
+  [[nodiscard]] Error expected(std::string_view want) const;
+
+ private:
+  JsonAt(const Json& value, std::string path) : value_(&value), path_(std::move(path)) {}
+
+  const Json* value_;
+  std::string path_;
+};
+
+}  // namespace nacre

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages for people, by level, to any number of sinks. There is no global log: who may log is handed one.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace nacre {
+
+// The numbers are those of flux_shell_log(3), so that C plugins can pass them on.
+enum class Level : int { quiet = -1, fatal = 0, error = 3, warn = 4, notice = 5, debug = 6, trace = 7 };
+
+[[nodiscard]] std::string_view level_name(Level level);  // "fatal", "error", ...
+
+struct LogEntry {
+  Level level = Level::notice;
+  std::string component;  // a plugin's name; empty for the shell itself
+  std::string file;       // where in the source; may be empty
+  int line = 0;
+  std::string message;  // one line
+};
+
+class Log {
+ public:
+  using Sink = std::function<void(const LogEntry&)>;
+
+  // Messages above `level` are dropped before they are formatted. notice by default.
+  void set_level(Level level) { level_ = level; }
+  [[nodiscard]] Level level() const { return level_; }
+  [[nodiscard]] bool wants(Level level) const { return static_cast<int>(level) <= static_cast<int>(level_); }
+
+  // Sinks are called in the order they were added. A sink may log; its own message does not reach it again.
+  void add_sink(std::string name, Sink sink);
+  // A sink takes messages up to its own level too. quiet: none. False if there is no sink of this name.
+  bool set_sink_level(std::string_view name, Level level);
+
+  void post(LogEntry entry);
+
+  template <typename... Args>
+  void log(Level level, std::string_view component, fmt::format_string<Args...> format, Args&&... args) {
+    if (wants(level)) post({level, std::string(component), {}, 0, fmt::format(format, std::forward<Args>(args)...)});
+  }
+
+ private:
+  struct Named {
+    std::string name;
+    Sink sink;
+    Level level = Level::trace;
+    bool busy = false;
+  };
+
+  Level level_ = Level::notice;
+  std::deque<Named> sinks_;
+};
+
+}  // namespace nacre

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/result.hpp"
+
+#include <cstring>
+
+namespace nacre {
+
+Error system_error(int code, std::string_view what) {
+  return Error{code, std::string(what) + ": " + std::strerror(code)};
+}
+
+Error in(std::string_view where, Error error) {
+  if (where.empty()) return error;
+  error.message.insert(0, ": ");
+  error.message.insert(0, where);
+  return error;
+}
+
+}  // namespace nacre

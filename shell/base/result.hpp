@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Errors are values. A function that can fail returns Result<T>; "maybe there is none" is
+// Result<std::optional<T>>. An Error carries an errno-style code, for callers that must tell cases apart, and one
+// line for people. Each border that an error crosses prefixes its context with in():
+//
+//   jobspec.json: resources[0].count: expected a positive integer, got -1
+#pragma once
+
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <tl/expected.hpp>
+
+namespace nacre {
+
+struct Error {
+  int code = EINVAL;    // an errno value
+  std::string message;  // one line, no newline at its end, no program name at its start
+};
+
+template <typename T>
+class [[nodiscard]] Result : public tl::expected<T, Error> {
+ public:
+  using tl::expected<T, Error>::expected;
+  Result(Error error) : tl::expected<T, Error>(tl::unexpect, std::move(error)) {}  // NOLINT: implicit by intent
+};
+
+// A malformed input: EINVAL with this message.
+[[nodiscard]] inline Error invalid(std::string message) { return Error{EINVAL, std::move(message)}; }
+
+// A failed system call: `what: strerror(code)`.
+[[nodiscard]] Error system_error(int code, std::string_view what);
+
+// The same error, seen from outside: `where: message`.
+[[nodiscard]] Error in(std::string_view where, Error error);
+
+template <typename T>
+[[nodiscard]] Result<T> in(std::string_view where, Result<T> result) {
+  if (!result) return in(where, std::move(result).error());
+  return result;
+}
+
+}  // namespace nacre
+
+// Evaluates to the value of a Result, or returns its error from the calling function.
+//   Jobspec spec = TRY(parse_jobspec(text));
+#define TRY(expr)                                                    \
+  __extension__({                                                    \
+    auto try_result_ = (expr);                                       \
+    if (!try_result_) [[unlikely]]                                   \
+      return nacre::Error(std::move(try_result_).error());           \
+    *std::move(try_result_);                                         \
+  })
+
+// The same for a Result<void>, or where the value is not wanted.
+#define CHECK_OK(expr)                                               \
+  do {                                                               \
+    auto try_result_ = (expr);                                       \
+    if (!try_result_) [[unlikely]]                                   \
+      return nacre::Error(std::move(try_result_).error());           \
+  } while (false)

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A set of non-negative integers ("0-3,7"). Text form: Flux RFC 22, plain or in brackets.
+//
+// Held as sorted, disjoint, non-adjacent ranges, so a set costs memory by its ranges, not by its ids, and
+// text in ascending order is parsed and formatted in one pass.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace nacre::value {
+
+class Idset {
+ public:
+  using Id = std::uint32_t;
+  struct Range {
+    Id first;
+    Id last;  // inclusive
+    bool operator==(const Range&) const = default;
+  };
+
+  static constexpr Id kMaxId = UINT32_MAX - 1;                    // RFC 22 leaves the largest value to the implementation
+  static constexpr std::size_t kMaxText = std::size_t{16} << 20;  // bytes
+
+  Idset() = default;
+  // first..last, both included; empty if first > last.
+  static Idset range(Id first, Id last);
+  // Of ids in any order, with repeats. O(n log n).
+  static Idset of(std::span<const Id> ids);
+
+  // Parses RFC 22 text. "" and "[]" are the empty set. Errors name the part that is wrong.
+  static Result<Idset> parse(std::string_view text);
+
+  // "0-3,7"; "" if empty. With brackets where there is more than one id if `brackets`.
+  [[nodiscard]] std::string str(bool brackets = false) const;
+
+  [[nodiscard]] bool empty() const { return ranges_.empty(); }
+  [[nodiscard]] std::uint64_t size() const;  // how many ids
+  [[nodiscard]] bool contains(Id id) const;
+  [[nodiscard]] std::optional<Id> first() const;
+  [[nodiscard]] std::optional<Id> last() const;
+  [[nodiscard]] std::optional<Id> next(Id id) const;       // the least id greater than `id`
+  [[nodiscard]] std::optional<Id> nth(std::uint64_t n) const;  // the n-th id in order, from 0
+  [[nodiscard]] const std::vector<Range>& ranges() const { return ranges_; }
+  [[nodiscard]] std::vector<Id> ids() const;  // all of them: memory by the number of ids
+
+  void insert(Id id) { insert(id, id); }
+  void insert(Id first, Id last);
+  void remove(Id id) { remove(id, id); }
+  void remove(Id first, Id last);
+
+  [[nodiscard]] Idset operator|(const Idset& other) const;
+  [[nodiscard]] Idset operator&(const Idset& other) const;
+  [[nodiscard]] Idset operator-(const Idset& other) const;
+  bool operator==(const Idset&) const = default;
+
+ private:
+  std::vector<Range> ranges_;
+};
+
+}  // namespace nacre::value

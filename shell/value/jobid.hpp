@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A job's id: a 64-bit FLUID, written in any of the forms of Flux RFC 19.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace nacre::value {
+
+class JobId {
+ public:
+  JobId() = default;
+  explicit JobId(std::uint64_t value) : value_(value) {}
+  // Any form: decimal, 0x hex, dotted hex (dothex), F58 (ƒ... or f...), words (mnemonic, a-b-c--d-e-f).
+  static Result<JobId> parse(std::string_view text);
+
+  [[nodiscard]] std::uint64_t value() const { return value_; }
+  [[nodiscard]] std::string decimal() const;
+  [[nodiscard]] std::string hex() const;     // 0x...
+  [[nodiscard]] std::string dothex() const;  // 0000.0000.0000.0000
+  [[nodiscard]] std::string f58() const;     // ƒ... in UTF-8
+  [[nodiscard]] std::string f58_plain() const;  // f..., ASCII
+  [[nodiscard]] std::string words() const;
+
+  auto operator<=>(const JobId&) const = default;
+
+ private:
+  std::uint64_t value_ = 0;
+};
+
+}  // namespace nacre::value

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What waitpid(2) says of a process that ended.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace nacre::value {
+
+class WaitStatus {
+ public:
+  WaitStatus() = default;  // exited with 0
+  static WaitStatus of_raw(int raw) { return WaitStatus(raw); }  // as waitpid stores it
+  static WaitStatus exited(int code);                            // 0..255
+  static WaitStatus killed(int signum);
+
+  [[nodiscard]] int raw() const { return raw_; }
+  [[nodiscard]] bool is_exit() const;
+  [[nodiscard]] bool is_signal() const;
+  [[nodiscard]] int exit_code() const;  // of an exit; 0 otherwise
+  [[nodiscard]] int signal() const;     // of a death by signal; 0 otherwise
+  [[nodiscard]] bool dumped_core() const;
+  // What the shell counts it as: the exit code, or 128 + signal.
+  [[nodiscard]] int job_code() const;
+  [[nodiscard]] bool success() const { return job_code() == 0; }
+  [[nodiscard]] std::string str() const;  // "exited with code 3", "killed by SIGSEGV (core dumped)"
+
+  bool operator==(const WaitStatus&) const = default;
+
+ private:
+  explicit WaitStatus(int raw) : raw_(raw) {}
+  int raw_ = 0;
+};
+
+// "SIGTERM" for 15; "signal 99" for a number without a name.
+[[nodiscard]] std::string signal_name(int signum);
+// 15 for "15", "TERM", "SIGTERM" in any case, SIGRTMIN+n; 0 if it is none.
+[[nodiscard]] int signal_number(std::string_view name);
+
+}  // namespace nacre::value
