@@ -81,7 +81,8 @@ Result<Json> parse_json(std::string_view text) {
   Builder builder(root);
   bool ok = Json::sax_parse(text.begin(), text.end(), &builder);
   if (builder.too_deep()) return invalid(fmt::format("nested deeper than {} levels", kMaxJsonDepth));
-  if (!ok) return invalid(fmt::format("not JSON: {}: {}", at_place(text, builder.position()), reason(builder.why())));
+  if (!ok)
+    return invalid(fmt::format("not JSON: {}: {}", at_place(text, builder.position()), reason(builder.why())));
   return root;
 }
 

@@ -20,6 +20,10 @@ void Log::add_sink(std::string name, Sink sink) {
   sinks_.push_back(Named{std::move(name), std::move(sink), Level::trace, false});
 }
 
+void Log::remove_sink(std::string_view name) {
+  std::erase_if(sinks_, [&](const Named& each) { return each.name == name; });
+}
+
 bool Log::set_sink_level(std::string_view name, Level level) {
   bool found = false;
   for (Named& each : sinks_) {

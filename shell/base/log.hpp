@@ -37,6 +37,7 @@ class Log {
 
   // Sinks are called in the order they were added. A sink may log; its own message does not reach it again.
   void add_sink(std::string name, Sink sink);
+  void remove_sink(std::string_view name);  // not from within a sink
   // A sink takes messages up to its own level too. quiet: none. False if there is no sink of this name.
   bool set_sink_level(std::string_view name, Level level);
 
@@ -44,7 +45,8 @@ class Log {
 
   template <typename... Args>
   void log(Level level, std::string_view component, fmt::format_string<Args...> format, Args&&... args) {
-    if (wants(level)) post({level, std::string(component), {}, 0, fmt::format(format, std::forward<Args>(args)...)});
+    if (wants(level))
+      post({level, std::string(component), {}, 0, fmt::format(format, std::forward<Args>(args)...)});
   }
 
  private:

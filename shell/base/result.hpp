@@ -47,18 +47,21 @@ template <typename T>
 
 // Evaluates to the value of a Result, or returns its error from the calling function.
 //   Jobspec spec = TRY(parse_jobspec(text));
-#define TRY(expr)                                                    \
-  __extension__({                                                    \
-    auto try_result_ = (expr);                                       \
-    if (!try_result_) [[unlikely]]                                   \
-      return nacre::Error(std::move(try_result_).error());           \
-    *std::move(try_result_);                                         \
+#define TRY(expr) NACRE_TRY_AS(expr, __COUNTER__)
+#define NACRE_TRY_AS(expr, number) NACRE_TRY_NUMBERED(expr, number)
+#define NACRE_TRY_NUMBERED(expr, number) NACRE_TRY_NAMED(expr, try_result_##number)
+#define NACRE_TRY_NAMED(expr, name)                 \
+  __extension__({                                   \
+    auto name = (expr);                             \
+    if (!name) [[unlikely]]                         \
+      return nacre::Error(std::move(name).error()); \
+    *std::move(name);                               \
   })
 
 // The same for a Result<void>, or where the value is not wanted.
-#define CHECK_OK(expr)                                               \
-  do {                                                               \
-    auto try_result_ = (expr);                                       \
-    if (!try_result_) [[unlikely]]                                   \
-      return nacre::Error(std::move(try_result_).error());           \
+#define CHECK_OK(expr)                                   \
+  do {                                                   \
+    auto check_ok_ = (expr);                             \
+    if (!check_ok_) [[unlikely]]                         \
+      return nacre::Error(std::move(check_ok_).error()); \
   } while (false)

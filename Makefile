@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The front door to the CMake build: `make run` and `make check` are all that a newcomer needs. See `make help`.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+BENCH_OUT ?= build/bench
+
+DEV := build/dev
+RELEASE := build/release
+CLANG := build/clang
+
+step := @etc/step.sh
+build := cmake --build
+ctest := ctest --output-on-failure --no-tests=error --parallel $(JOBS)
+sources := git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h'
+# The optimised build is tested end to end only; its programs are what a user gets.
+release_options = -DCMAKE_INSTALL_PREFIX='$(PREFIX)' -DNACRE_UNIT_TESTS=OFF
+clang_format = $(shell command -v clang-format-14 || command -v clang-format)
+
+# A compiler cache, if there is one.
+ifneq ($(shell command -v ccache),)
+  export CMAKE_C_COMPILER_LAUNCHER ?= ccache
+  export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
+endif
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+
+.DEFAULT_GOAL := help
+.PHONY: help deps run check check-long bench build release install format lint clean
+
+help: ## print this
+	@echo "make TARGET, where TARGET is one of:"
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
+	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) BENCH_OUT=$(BENCH_OUT)"
+
+deps: ## install the packages that are missing (Debian, Ubuntu), or name them (elsewhere)
+	@etc/deps.sh
+
+run: release ## build, and run a first job
+	@etc/demo/run.sh $(RELEASE)/nacre-shell
+
+check: ## build, run all tests with sanitizers, the end-to-end tests on the release build too, and lint
+	$(step) "Dependencies" etc/deps.sh
+	$(step) "Configure, with sanitizers" cmake --preset dev
+	$(step) "Build, with sanitizers" $(build) $(DEV)
+	$(step) "Test, with sanitizers" $(ctest) --test-dir $(DEV)
+	$(step) "Configure, optimised" cmake --preset release $(release_options)
+	$(step) "Build, optimised" $(build) $(RELEASE)
+	$(step) "Test, optimised" $(ctest) --test-dir $(RELEASE)
+	$(step) "Lint's own test" t/lint/selftest
+	$(step) "Lint" t/lint/run
+
+check-long: check ## check, then Clang's warnings and sanitizers, and every fuzz target for FUZZ_SECONDS
+	$(step) "Dependencies for Clang" etc/deps.sh long
+	$(step) "Configure, with Clang" cmake --preset clang
+	$(step) "Build, with Clang" $(build) $(CLANG)
+	$(step) "Test, with Clang" $(ctest) --test-dir $(CLANG)
+	$(step) "Fuzz" etc/fuzz.sh $(CLANG) $(FUZZ_SECONDS)
+
+bench: release ## measure against what else starts tasks; a table and a plot go to BENCH_OUT
+	@etc/deps.sh bench
+	@$(build) $(RELEASE) --target bare measure bench_values
+	t/bench/launch --shell $(RELEASE)/nacre-shell --bare $(RELEASE)/t/bench/bare \
+	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
+	$(RELEASE)/t/bench/bench_values
+
+build: deps ## build with sanitizers and debug information, in build/dev
+	@cmake --preset dev
+	@$(build) $(DEV)
+
+release: deps ## build optimised, in build/release
+	@cmake --preset release $(release_options)
+	@$(build) $(RELEASE)
+
+install: release ## install the optimised build below PREFIX, staged in DESTDIR if that is set
+	@DESTDIR='$(DESTDIR)' cmake --install $(RELEASE)
+
+format: deps ## format all C and C++ in place
+	@$(sources) | xargs -r $(clang_format) -i
+
+lint: deps ## check the tree: includes, lengths, headers, formatting, scripts, texts
+	@t/lint/selftest
+	@t/lint/run
+
+clean: ## remove build/
+	rm -rf build

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Licence lines, names of files, paths of one machine, and what the README says."""
+
+import re
+
+from tree import CXX_SUFFIXES, Offence
+
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+LICENSED = CXX_SUFFIXES + (".lua", ".py", ".sh", ".bash", ".bats", ".cmake", "CMakeLists.txt", "Makefile")
+EMPTY_WORDS = {"util", "utils", "manager", "common", "helper", "helpers"}
+# Where somebody's own checkout or build lies.
+MACHINE_PATH = re.compile(r"(?<![\w./~{}$-])/(?:work|tmp/b-[a-z])(?=[/\w-])[^\s\"'`)]*")
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
+
+
+def check_licence(tree):
+    for path in tree.files:
+        if path.endswith(LICENSED) or tree.interpreter(path):
+            if not any(SPDX in line for line in tree.lines(path)[:3]):
+                yield Offence(path, 1, f"no line {SPDX} among the first three")
+
+
+def check_names(tree):
+    for path in tree.files:
+        if path.startswith(("shell/", "plugins/", "lua/")):
+            empty = EMPTY_WORDS & set(re.split(r"[^a-z]+", path.lower()))
+            if empty:
+                yield Offence(path, 0, f"a name that says nothing: {', '.join(sorted(empty))}")
+
+
+def check_paths(tree):
+    for path in tree.files:
+        if b"\0" in (tree.root / path).read_bytes()[:4096]:
+            continue  # not text
+        for number, line in enumerate(tree.lines(path), 1):
+            match = MACHINE_PATH.search(line)
+            if match:
+                yield Offence(path, number, f"a path of one machine: {match.group(0)}")
+
+
+def check_links(tree):
+    for path in tree.files:
+        if not path.endswith(".md"):
+            continue
+        folder = (tree.root / path).parent
+        for number, line in enumerate(tree.lines(path), 1):
+            for target in LINK.findall(line):
+                if "://" not in target and not (folder / target).exists():
+                    yield Offence(path, number, f"a link to {target}, which is not there")
+
+
+def check_packages(tree):
+    """Each package of etc/packages is in the README's table, and no other."""
+    rows = [line.split() for line in tree.lines("etc/packages") if line.strip() and not line.startswith("#")]
+    wanted = {row[1] for row in rows}
+    named, inside = {}, False
+    for number, line in enumerate(tree.lines("README.md"), 1):
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        inside = line.startswith("|") and (inside or cells[0] == "package")
+        if inside:
+            named.update({name: number for name in re.findall(r"`([^`]+)`", cells[0])})
+    for name in sorted(wanted - named.keys()):
+        yield Offence("README.md", 0, f"the table of packages lacks {name}, which etc/packages has")
+    for name in sorted(named.keys() - wanted):
+        yield Offence("README.md", named[name], f"etc/packages has no {name}")
+
+
+def check(tree):
+    checks = (check_licence, check_names, check_paths, check_links, check_packages)
+    return [offence for each in checks for offence in each(tree)]
