@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flux Standard Duration, RFC 23: "1.5h", "30s", "100ms", "infinity".
+// Flux Standard Duration, RFC 23: "1.5h", "30s", "100ms", "infinity". A number as strtod(3) takes it in the C
+// locale and a unit, one of ms, s (the default), m, h, d; infinity has none. Never negative, never NaN.
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -12,14 +15,19 @@ namespace nacre::value {
 
 class Duration {
  public:
+  static constexpr std::size_t kMaxText = 256;  // bytes
+
   Duration() = default;
+  // Signs other than one '+', blanks, and numbers that a double cannot hold are refused.
   static Result<Duration> parse(std::string_view text);
   static Duration of_seconds(double seconds) { return Duration(seconds); }  // not negative
   static Duration infinite();
 
   [[nodiscard]] double seconds() const { return seconds_; }
   [[nodiscard]] bool is_infinite() const;
-  [[nodiscard]] std::string str() const;  // FSD, the largest unit that keeps it exact: "1.5h", "90s" as "1.5m"
+  // FSD that parses back to this very value: the largest unit in which it is at least 1 and has at most three
+  // decimals ("1.5h", "90s" as "1.5m", "100s"); seconds with all their digits if there is none.
+  [[nodiscard]] std::string str() const;
 
   auto operator<=>(const Duration&) const = default;
 

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An ordered list of host names ("node[0-3,07],login"), repeats allowed. Text form: Flux RFC 29.
+// An ordered list of host names ("node[0-3,07],login"), repeats allowed. Text form: Flux RFC 29, which has one pair
+// of brackets in an expression. An empty expression, as in "a,,b", has no names.
+//
+// Held as runs of names that differ in a number counting up, so a regular list costs memory by its runs, not by its
+// names. Which number of a name it is: the one at its end, or else the last one before the first dot.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.hpp"
@@ -15,26 +20,31 @@ namespace nacre::value {
 
 class Hostlist {
  public:
-  static constexpr std::uint64_t kMaxHosts = std::uint64_t{1} << 20;  // names in one list, after expansion
+  static constexpr std::uint64_t kMaxHosts = std::uint64_t{1} << 20;  // names that one text may stand for
   static constexpr std::size_t kMaxName = 255;                        // bytes of one name
+  static constexpr std::size_t kMaxDigits = 18;                       // of a number in brackets
   static constexpr std::size_t kMaxText = std::size_t{64} << 20;      // bytes of text
 
   Hostlist() = default;
   // Parses RFC 29 text (an empty text is an empty list). Errors name the part that is wrong; a list that would have
-  // more than kMaxHosts names is refused before it is expanded.
+  // more than kMaxHosts names is refused before it is expanded. The leading zeros of the first number in brackets
+  // count for all of them; if it has none, each number has its own.
   static Result<Hostlist> parse(std::string_view text);
 
-  [[nodiscard]] std::string str() const;  // compressed, order kept
+  // Compressed, order kept. Parses back to an equal list.
+  [[nodiscard]] std::string str() const;
 
-  [[nodiscard]] std::uint64_t size() const;
-  [[nodiscard]] bool empty() const { return size() == 0; }
-  [[nodiscard]] std::optional<std::string> nth(std::uint64_t n) const;
-  [[nodiscard]] std::optional<std::uint64_t> find(std::string_view name) const;  // the first position of this name
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+  [[nodiscard]] std::optional<std::string> nth(std::uint64_t n) const;  // logarithmic in the runs
+  // The first position of this name. Linear in the runs: for many names, take positions() once.
+  [[nodiscard]] std::optional<std::uint64_t> find(std::string_view name) const;
+  [[nodiscard]] std::unordered_map<std::string, std::uint64_t> positions() const;  // the first one of each name
   [[nodiscard]] std::vector<std::string> names() const;
 
-  void append(std::string_view name);  // one plain name; brackets are not expanded
+  void append(std::string_view name);  // one name that RFC 29 allows; brackets are not expanded
   void append(const Hostlist& other);
-  void sort();  // by prefix, then number, then width
+  void sort();  // by prefix, then number, then width; so for each number in a name
   void uniq();  // sorts, then drops repeats
   // Removes the first occurrence of each name of `other`; returns how many were removed.
   std::uint64_t remove(const Hostlist& other);
@@ -42,14 +52,30 @@ class Hostlist {
   bool operator==(const Hostlist& other) const;  // the same names in the same order
 
  private:
-  // Names that differ only in a number of one width: PREFIX + zero-padded first..last.
+  // Prefix, a number from first to last, suffix. A name without a number is a run of one, all prefix.
   struct Run {
     std::string prefix;
+    std::string suffix;
     std::uint64_t first = 0;
-    std::uint64_t last = 0;
-    int width = 0;         // digits to pad to; 0: not padded
-    bool numbered = false;  // false: the prefix is the whole name
+    std::uint64_t last = 0;  // inclusive
+    int width = 0;           // digits to pad to; 0: no padding
+    bool numbered = false;
+    std::uint64_t position = 0;  // of the first name, in the list
+
+    static Run of(std::string_view name);
+    [[nodiscard]] std::uint64_t count() const { return last - first + 1; }
+    [[nodiscard]] std::string name(std::uint64_t n) const;  // n < count()
+    [[nodiscard]] std::optional<std::uint64_t> find(std::string_view name) const;
+    [[nodiscard]] Run slice(std::uint64_t from, std::uint64_t length) const;
+    [[nodiscard]] bool alike(const Run& other) const;  // they differ in first and last alone
+    void write_numbers(std::string& out) const;        // "7", "08-11"
+    bool operator==(const Run&) const = default;
   };
+
+  static bool sort_runs(std::vector<Run>& runs);
+  Result<void> parse_expression(std::string_view text);
+  Result<void> parse_idlist(std::string_view prefix, std::string_view list, std::string_view suffix);
+  void push(Run run);
 
   std::vector<Run> runs_;
   std::uint64_t size_ = 0;

@@ -2,8 +2,8 @@
 //
 // A set of non-negative integers ("0-3,7"). Text form: Flux RFC 22, plain or in brackets.
 //
-// Held as sorted, disjoint, non-adjacent ranges, so a set costs memory by its ranges, not by its ids, and
-// text in ascending order is parsed and formatted in one pass.
+// Held as sorted, disjoint, non-adjacent ranges, so a set costs memory and time by its ranges, not by its ids.
+// Set algebra, parse, str, size and nth are linear in the ranges; contains and next are logarithmic.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,18 @@ class Idset {
     bool operator==(const Range&) const = default;
   };
 
-  static constexpr Id kMaxId = UINT32_MAX - 1;                    // RFC 22 leaves the largest value to the implementation
+  static constexpr Id kMaxId = UINT32_MAX - 1;  // RFC 22 leaves the largest value to the implementation
   static constexpr std::size_t kMaxText = std::size_t{16} << 20;  // bytes
 
   Idset() = default;
+  // The three that put ids into a set need them to be at most kMaxId, for their callers to see to (asserted).
   // first..last, both included; empty if first > last.
   static Idset range(Id first, Id last);
-  // Of ids in any order, with repeats. O(n log n).
+  // Of ids in any order, with repeats.
   static Idset of(std::span<const Id> ids);
 
-  // Parses RFC 22 text. "" and "[]" are the empty set. Errors name the part that is wrong.
+  // Parses RFC 22 text: ids ascend, each once, without leading zeros or blanks. "" and "[]" are the empty set; a
+  // range of one id, "3-3", is taken. Errors name the part that is wrong.
   static Result<Idset> parse(std::string_view text);
 
   // "0-3,7"; "" if empty. With brackets where there is more than one id if `brackets`.
@@ -46,11 +48,12 @@ class Idset {
   [[nodiscard]] bool contains(Id id) const;
   [[nodiscard]] std::optional<Id> first() const;
   [[nodiscard]] std::optional<Id> last() const;
-  [[nodiscard]] std::optional<Id> next(Id id) const;       // the least id greater than `id`
+  [[nodiscard]] std::optional<Id> next(Id id) const;           // the least id greater than `id`
   [[nodiscard]] std::optional<Id> nth(std::uint64_t n) const;  // the n-th id in order, from 0
   [[nodiscard]] const std::vector<Range>& ranges() const { return ranges_; }
   [[nodiscard]] std::vector<Id> ids() const;  // all of them: memory by the number of ids
 
+  // Both move the ranges behind: fast at the end; for many ids in any order, of() and the operators are.
   void insert(Id id) { insert(id, id); }
   void insert(Id first, Id last);
   void remove(Id id) { remove(id, id); }

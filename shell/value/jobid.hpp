@@ -3,6 +3,8 @@
 // A job's id: a 64-bit FLUID, written in any of the forms of Flux RFC 19.
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,18 +15,23 @@ namespace nacre::value {
 
 class JobId {
  public:
+  static constexpr std::size_t kMaxText = 256;  // bytes, without the blanks at both ends
+
   JobId() = default;
   explicit JobId(std::uint64_t value) : value_(value) {}
-  // Any form: decimal, 0x hex, dotted hex (dothex), F58 (ƒ... or f...), words (mnemonic, a-b-c--d-e-f).
+  // Any form: decimal, 0x hex, dotted hex (dothex), F58 (ƒ... or f...), words (mnemonic, a-b-c--d-e-f), emoji; told
+  // apart by RFC 19's rules. Blanks at both ends are ignored, so are the case of words and how many dashes part
+  // them.
   static Result<JobId> parse(std::string_view text);
 
   [[nodiscard]] std::uint64_t value() const { return value_; }
   [[nodiscard]] std::string decimal() const;
-  [[nodiscard]] std::string hex() const;     // 0x...
-  [[nodiscard]] std::string dothex() const;  // 0000.0000.0000.0000
-  [[nodiscard]] std::string f58() const;     // ƒ... in UTF-8
+  [[nodiscard]] std::string hex() const;        // 0x...
+  [[nodiscard]] std::string dothex() const;     // 0000.0000.0000.0000
+  [[nodiscard]] std::string f58() const;        // ƒ... in UTF-8
   [[nodiscard]] std::string f58_plain() const;  // f..., ASCII
-  [[nodiscard]] std::string words() const;
+  [[nodiscard]] std::string words() const;      // a-b-c--d-e-f
+  [[nodiscard]] std::string emoji() const;      // UTF-8
 
   auto operator<=>(const JobId&) const = default;
 

@@ -2,7 +2,10 @@
 //
 // Which node runs which task. Text form: Flux RFC 34 (a JSON array of [nodeid, nnodes, ppn, repeat] blocks, bare or
 // as the "map" of {"version":1,"map":[...]}). Also PMI-1's PMI_process_mapping "(vector,(nodeid,nnodes,ppn),...)"
-// and the raw form of RFC 34 (a semicolon-separated list of idsets, one a node).
+// of RFC 13 and the raw form of RFC 34 (a semicolon-separated list of idsets, one a node; empty: no task there).
+//
+// Tasks are counted in the order of the blocks: a block gives ppn tasks to each of its nodes in turn, repeat times.
+// Held as blocks, merged where neighbours allow, so a regular map costs a few words however many tasks it has.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +31,15 @@ class Taskmap {
 
   static constexpr std::uint64_t kMaxTasks = std::uint64_t{1} << 24;
   static constexpr std::uint32_t kMaxNodes = std::uint32_t{1} << 20;
+  static constexpr std::size_t kMaxText = std::size_t{64} << 20;  // bytes
 
   Taskmap() = default;  // no tasks, no nodes
-  // Parses any of the three text forms, told apart by their first character. A map with no information ("[]" or
-  // "(vector)") is unknown().
+  // Parses any of the three text forms, told apart by their first character. A map with no information ("", "[]" or
+  // "(vector)") is unknown(). The PMI form may have blanks and a comma after its last block, as PMI servers write
+  // it. Errors start with "taskmap: "; a map beyond the limits is refused before it is expanded.
   static Result<Taskmap> parse(std::string_view text);
   static Result<Taskmap> from_json(const Json& json);
+  // The two makers below need at most kMaxTasks tasks and kMaxNodes nodes, for their callers to see to (asserted).
   // tasks[i] tasks for node i, consecutive ranks: the block map.
   static Taskmap block(const std::vector<std::uint32_t>& tasks);
   // node_of[rank] for each rank.
@@ -41,25 +47,31 @@ class Taskmap {
 
   [[nodiscard]] bool unknown() const { return blocks_.empty(); }
   [[nodiscard]] std::uint64_t tasks() const { return tasks_; }
-  [[nodiscard]] std::uint32_t nodes() const { return nodes_; }  // the largest node id + 1
-  [[nodiscard]] Result<std::uint32_t> node_of(std::uint64_t task) const;
+  [[nodiscard]] std::uint32_t nodes() const { return nodes_; }            // the largest node id + 1
+  [[nodiscard]] Result<std::uint32_t> node_of(std::uint64_t task) const;  // an error if there is no such task
   [[nodiscard]] std::uint32_t tasks_on(std::uint32_t node) const;
   [[nodiscard]] Idset ranks_on(std::uint32_t node) const;
   [[nodiscard]] const std::vector<Block>& blocks() const { return blocks_; }
 
-  [[nodiscard]] Json json() const;           // {"version":1,"map":[[...],...]}
-  [[nodiscard]] std::string str() const;     // [[...],...]
-  [[nodiscard]] std::string raw() const;     // 0-3;4-7
-  [[nodiscard]] std::string pmi() const;     // (vector,(0,2,4))
-  // This map puts the same number of tasks on each node as `other` does; an error names the first difference.
+  [[nodiscard]] Json json() const;        // {"version":1,"map":[[...],...]}
+  [[nodiscard]] std::string str() const;  // [[...],...]
+  [[nodiscard]] std::string raw() const;  // 0-3;4-7
+  [[nodiscard]] std::string pmi() const;  // (vector,(0,2,4)); "" if unknown; a block written out for each repeat
+  // This map puts the same number of tasks on each node as `other` does; an error names the first difference, with
+  // `other` as what was expected.
   [[nodiscard]] Result<void> same_counts(const Taskmap& other) const;
 
   bool operator==(const Taskmap& other) const;  // the same node for each task
 
  private:
+  static Result<Taskmap> from_raw(std::string_view text);
+  static Result<Taskmap> from_pmi(std::string_view text);
+  // Appends a block that came from outside, if it is within the limits.
+  Result<void> add(std::uint64_t nodeid, std::uint64_t nnodes, std::uint64_t ppn, std::uint64_t repeat);
   void append(Block block);  // merges with the last block where it can
 
   std::vector<Block> blocks_;
+  std::vector<std::uint64_t> starts_;  // the first task of each block
   std::uint64_t tasks_ = 0;
   std::uint32_t nodes_ = 0;
 };

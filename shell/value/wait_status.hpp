@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What waitpid(2) says of a process that ended.
+// What waitpid(2) says of a process that ended, and the names of signals (signal(7), without and with "SIG").
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace nacre::value {
 
 class WaitStatus {
  public:
-  WaitStatus() = default;  // exited with 0
+  WaitStatus() = default;                                        // exited with 0
   static WaitStatus of_raw(int raw) { return WaitStatus(raw); }  // as waitpid stores it
   static WaitStatus exited(int code);                            // 0..255
   static WaitStatus killed(int signum);
@@ -33,9 +33,9 @@ class WaitStatus {
   int raw_ = 0;
 };
 
-// "SIGTERM" for 15; "signal 99" for a number without a name.
+// "SIGTERM" for 15, "SIGRTMIN+1"; "signal 99" for a number without a name.
 [[nodiscard]] std::string signal_name(int signum);
-// 15 for "15", "TERM", "SIGTERM" in any case, SIGRTMIN+n; 0 if it is none.
+// 15 for "15", "TERM", "SIGTERM" in any case, also [SIG]RTMIN[+n] and [SIG]RTMAX[-n]; 0 if it is none.
 [[nodiscard]] int signal_number(std::string_view name);
 
 }  // namespace nacre::value

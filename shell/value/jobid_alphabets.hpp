@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The digits that job ids are written with, apart from plain numbers: data of Flux RFC 19.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace nacre::value {
+
+// Base58: no 0, O, I, l.
+inline constexpr std::string_view kJobIdBase58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+
+// Three words write 32 bits: 1626 is the cube root of 2^32, rounded up. Lower case, a to z.
+inline constexpr std::size_t kJobIdWordCount = 1626;
+extern constinit const std::array<std::string_view, kJobIdWordCount> kJobIdWords;
+
+// 576 code points, all four bytes in UTF-8 and starting with F0 9F.
+extern constinit const std::u32string_view kJobIdEmoji;
+
+}  // namespace nacre::value

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "value/hostlist.hpp"
+
+#include <catch2/catch.hpp>
+
+using nacre::value::Hostlist;
+using Names = std::vector<std::string>;
+
+namespace {
+
+Hostlist list_of(std::string_view text) {
+  INFO(text.substr(0, 100));
+  auto list = Hostlist::parse(text);
+  if (!list) FAIL(list.error().message);
+  return *list;
+}
+
+Hostlist list_of(const Names& names) {
+  Hostlist list;
+  for (const std::string& name : names) list.append(name);
+  return list;
+}
+
+nacre::Error error_of(std::string_view text) {
+  INFO(text.substr(0, 100));
+  auto list = Hostlist::parse(text);
+  REQUIRE_FALSE(list);
+  return list.error();
+}
+
+}  // namespace
+
+TEST_CASE("RFC 29's test vectors expand to their names") {
+  struct Row {
+    const char* text;
+    Names names;
+  };
+  const Row rows[] = {
+      {"", {}},
+      {"foox,fooy,fooz", {"foox", "fooy", "fooz"}},
+      {"[1-3,5-6]", {"1", "2", "3", "5", "6"}},
+      {"foo[1-5]", {"foo1", "foo2", "foo3", "foo4", "foo5"}},
+      {"foo[0-4]-eth2", {"foo0-eth2", "foo1-eth2", "foo2-eth2", "foo3-eth2", "foo4-eth2"}},
+      {"foo1,foo1,foo1", {"foo1", "foo1", "foo1"}},
+      {"[00-02]", {"00", "01", "02"}},
+      {"[00-2]", {"00", "01", "02"}},
+      {"foo[1,1,2,1]", {"foo1", "foo1", "foo2", "foo1"}},
+      // In its text.
+      {"[5,4,10,11,12,13]", {"5", "4", "10", "11", "12", "13"}},
+      {"[5,4,11-13]", {"5", "4", "11", "12", "13"}},
+      {"[005,4,11-13]", {"005", "004", "011", "012", "013"}},
+      {"[2,2,2]", {"2", "2", "2"}},
+      {"host[0-10,12]",
+       {"host0", "host1", "host2", "host3", "host4", "host5", "host6", "host7", "host8", "host9", "host10",
+        "host12"}},
+  };
+  for (const Row& row : rows) {
+    INFO(row.text);
+    Hostlist list = list_of(row.text);
+    CHECK(list.names() == row.names);
+    CHECK(list.size() == row.names.size());
+    CHECK(list.empty() == row.names.empty());
+    CHECK(list == list_of(row.names));
+    CHECK(list_of(list.str()) == list);
+  }
+}
+
+TEST_CASE("a hostlist prints compressed, in its order") {
+  struct Row {
+    const char* text;
+    const char* compressed;
+  };
+  const Row rows[] = {
+      {"", ""},
+      {"foo-1a-2,foo-1a-3", "foo-1a-[2-3]"},
+      {"foo1,foo2,foo3,fooi", "foo[1-3],fooi"},
+      {"foo1,fooi,foo2,foo3", "foo1,fooi,foo[2-3]"},
+      {"fooi,foo1,foo2,foo3,foo5,foo7,foo8", "fooi,foo[1-3,5,7-8]"},
+      {"1,2,3,4,5,9", "[1-5,9]"},
+      {"14636", "14636"},
+      {"foo[3]", "foo3"},
+      {"foo[3]-x", "foo3-x"},
+      {"foo3,foo2,foo1", "foo[3,2,1]"},
+      {"foo1,foo1", "foo[1,1]"},
+      {"foox,foox", "foox,foox"},
+      // Padding.
+      {"n08,n09,n10,n11", "n[08-11]"},
+      {"n098,n099,n100,n101", "n[098-101]"},
+      {"n8,n9,n10", "n[8-10]"},
+      {"n08,n10", "n[08,10]"},
+      {"n10,n08", "n10,n08"},
+      {"m08,n10,n09", "m08,n10,n09"},
+      {"n08,n9", "n08,n9"},
+      {"n09,n010", "n09,n010"},
+      {"n0,n1,n00,n01", "n[0-1],n[00-01]"},
+      {"n[10-11,09]", "n[10-11],n09"},
+      {"n[1,02,3]", "n1,n02,n3"},
+      {"n[01-09,100]", "n[01-09,100]"},
+      // The number may stand within a name.
+      {"foo[1,3]-bar", "foo[1,3]-bar"},
+      {"[00-3]p", "[00-03]p"},
+      {"n1.site2.org,n2.site2.org,n3.site2.org", "n[1-3].site2.org"},
+      {"n1-ib,n2-ib", "n[1-2]-ib"},
+      {"login.site1.org,login.site2.org", "login.site1.org,login.site2.org"},
+      {"10.0.0.1,10.0.0.2", "10.0.0.[1-2]"},
+      {"a[1-2]9", "a[1-2]9"},
+      // Empty expressions have no names.
+      {",1,2,,3,", "[1-3]"},
+      {",", ""},
+      // Any printable character but the special ones.
+      {"-,=~\"'{}!,n-[1-2]", "-,=~\"'{}!,n-[1-2]"},
+  };
+  for (const Row& row : rows) {
+    INFO(row.text);
+    Hostlist list = list_of(row.text);
+    CHECK(list.str() == row.compressed);
+    CHECK(list_of(row.compressed) == list);
+  }
+}
+
+TEST_CASE("a malformed hostlist is refused with the part that is wrong") {
+  struct Row {
+    const char* text;
+    const char* message;
+  };
+  const Row rows[] = {
+      {"foo[", "'foo[': '[' without ']'"},
+      {"a,foo[1-2,b", "'foo[1-2,b': '[' without ']'"},
+      {"foo]", "'foo]': ']' without '['"},
+      {"foo1],b", "'foo1]': ']' without '['"},
+      {"foo[1]]", "'foo[1]]': ']' without '['"},
+      {"foo[[1]]", "'foo[[1]]': ']' without '['"},
+      {"foo[1][2]", "'foo[1][2]': expected one pair of brackets, got two"},
+      {"r[1-2]n[3-4]", "'r[1-2]n[3-4]': expected one pair of brackets, got two"},
+      {"foo[]", "'foo[]': expected a number, got nothing"},
+      {"foo[1,]", "'foo[1,]': expected a number, got nothing"},
+      {"foo[1,,2]", "'foo[1,,2]': expected a number, got nothing"},
+      {"foo[-1]", "'foo[-1]': expected a number, got nothing"},
+      {"foo[1-]", "'foo[1-]': expected a number, got nothing"},
+      {"foo[1-2-3]", "'foo[1-2-3]': expected a number, got '2-3'"},
+      {"foo[a]", "'foo[a]': expected a number, got 'a'"},
+      {"foo[+1]", "'foo[+1]': expected a number, got '+1'"},
+      {"foo[1, 2]", "'foo[1, 2]': expected a number, got ' 2'"},
+      {"foo[5-2]", "'foo[5-2]': the range '5-2' goes backwards"},
+      {"foo[1-02]", "'foo[1-02]': the range '1-02' has leading zeros at its end only"},
+      {"foo, bar", "' bar': expected printable ASCII without blanks"},
+      {"foo bar", "'foo bar': expected printable ASCII without blanks"},
+      {"foo\n", "'foo\\x0a': expected printable ASCII without blanks"},
+      {"foo\x7f", "'foo\\x7f': expected printable ASCII without blanks"},
+      {"fo\xc3\xb6", "'fo\xc3\xb6': expected printable ASCII without blanks"},
+      {"foo[1] ", "'foo[1] ': expected printable ASCII without blanks"},
+  };
+  for (const Row& row : rows) {
+    INFO(row.text);
+    nacre::Error error = error_of(row.text);
+    CHECK(error.message == "hostlist: " + std::string(row.message));
+    CHECK(error.code == EINVAL);
+  }
+  CHECK_FALSE(Hostlist::parse(std::string_view("a\0b", 3)));
+}
+
+TEST_CASE("a hostlist has at most kMaxHosts names") {
+  STATIC_REQUIRE(Hostlist::kMaxHosts == 1048576);
+  CHECK(list_of("n[0-1048575]").size() == Hostlist::kMaxHosts);
+  CHECK(list_of("n[1-1000000],m[1-48576]").size() == Hostlist::kMaxHosts);
+  for (const char* text : {"n[0-1048576]", "n[0-1048575],m", "n[0-1048575],m[1]", "n[0-1048575,7]",
+                           "[0-99999999999]", "n[0-999999999999999999]", "n[1-1000000],m[1-48577]"}) {
+    nacre::Error error = error_of(text);
+    CHECK(error.code == E2BIG);
+    CHECK_THAT(error.message, Catch::EndsWith(": more than 1048576 names"));
+  }
+}
+
+TEST_CASE("a number in brackets has at most kMaxDigits digits") {
+  CHECK(list_of("n[999999999999999998-999999999999999999]").size() == 2);
+  CHECK(list_of("n[000000000000000001]").nth(0) == "n000000000000000001");
+  nacre::Error error = error_of("n[1000000000000000000]");
+  CHECK(error.code == ERANGE);
+  CHECK_THAT(error.message, Catch::EndsWith("a number has at most 18 digits, got '1000000000000000000'"));
+  // A longer number in a name is just text.
+  CHECK(list_of("n99999999999999999999999").nth(0) == "n99999999999999999999999");
+  CHECK(list_of("n[1-3]").find("n99999999999999999999999") == std::nullopt);
+  CHECK(list_of("n[1-3]").find("n00000000000000000000002") == std::nullopt);
+  Names names = {"n999999999999999999", "n1000000000000000000", "n1000000000000000001"};
+  CHECK(list_of("n999999999999999999,n1000000000000000000,n1000000000000000001").names() == names);
+}
+
+TEST_CASE("a name has at most kMaxName bytes") {
+  std::string longest(Hostlist::kMaxName, 'a');
+  CHECK(list_of(longest).nth(0) == longest);
+  nacre::Error error = error_of(longest + "b");
+  CHECK(error.code == ENAMETOOLONG);
+  CHECK_THAT(error.message, Catch::EndsWith("a name has at most 255 bytes, got 256"));
+  std::string prefix(250, 'p');
+  CHECK(list_of(prefix + "[1-999]xy").size() == 999);
+  CHECK(error_of(prefix + "[1-1000]xy").code == ENAMETOOLONG);
+  CHECK(error_of(prefix + "[0001]xy").code == ENAMETOOLONG);
+}
+
+TEST_CASE("a hostlist's text has at most kMaxText bytes") {
+  std::string text(Hostlist::kMaxText, 'a');
+  text.replace(0, 2, "],");
+  CHECK(error_of(text).message == "hostlist: ']': ']' without '['");
+  nacre::Error error = error_of(text + "a");
+  CHECK(error.code == E2BIG);
+  CHECK(error.message == "hostlist: expected at most 67108864 bytes, got 67108865");
+}
+
+TEST_CASE("a name is found at its first position") {
+  struct Row {
+    const char* text;
+    const char* name;
+    std::optional<std::uint64_t> at;
+  };
+  const std::optional<std::uint64_t> none;
+  const Row rows[] = {
+      {"tst0", "tst", none},
+      {"tst0,tst", "tst", 1},
+      {"tst,tst0", "tst", 0},
+      {"tst", "tst0", none},
+      {"foo[1-5]-eth0", "foo3-eth0", 2},
+      {"foo[1-5]", "foo3-eth0", none},
+      {"[0-5]", "3", 3},
+      {"[0-5]i", "0", none},
+      {"i[0-5]", "i00", none},
+      {"i[00-05]", "i0", none},
+      {"i[00-05]", "i04", 4},
+      {"i[08-11]", "i10", 2},
+      {"i[08-11]", "i010", none},
+      {"f00[7-8]", "f007", 0},
+      {"f00[7-8,10]", "f0010", 2},
+      {"f0010001[07-08]", "f001000108", 1},
+      {"a[1-3]5", "a25", 1},
+      {"a[1-3]5", "a5", none},
+      {"corn-p2", "corn2", none},
+      {"b,a[1-3],b,a2", "a2", 2},
+      {"a[1-3]", "", none},
+      {"a[1-3]", "a", none},
+      {"a[1-3]", "a99999999999999999999", none},
+      {"", "a", none},
+  };
+  for (const Row& row : rows) {
+    INFO(row.text << " " << row.name);
+    Hostlist list = list_of(row.text);
+    CHECK(list.find(row.name) == row.at);
+    auto positions = list.positions();
+    auto it = positions.find(row.name);
+    CHECK((it == positions.end() ? none : it->second) == row.at);
+  }
+}
+
+TEST_CASE("the n-th name") {
+  Hostlist list = list_of("a[1-3],b,c[08-10]x");
+  CHECK(list.nth(0) == "a1");
+  CHECK(list.nth(2) == "a3");
+  CHECK(list.nth(3) == "b");
+  CHECK(list.nth(4) == "c08x");
+  CHECK(list.nth(6) == "c10x");
+  CHECK_FALSE(list.nth(7));
+  CHECK_FALSE(Hostlist().nth(0));
+}
+
+TEST_CASE("names and lists are appended") {
+  Hostlist list;
+  list.append("n1");
+  list.append("n2");
+  list.append(list_of("n[3-4],m"));
+  CHECK(list.str() == "n[1-4],m");
+  list.append(list);
+  CHECK(list.str() == "n[1-4],m,n[1-4],m");
+  Hostlist rotated = list_of("n[2-3],n1");
+  rotated.append(rotated);
+  CHECK(rotated.names() == Names{"n2", "n3", "n1", "n2", "n3", "n1"});
+}
+
+TEST_CASE("lists are equal if their names are, in order") {
+  CHECK(list_of("a1[2-3]") == list_of("a[12-13]"));
+  CHECK(list_of("a[1-2]5,b") == list_of("a15,a25,b"));
+  CHECK_FALSE(list_of("a1,a2") == list_of("a2,a1"));
+  CHECK_FALSE(list_of("a1") == list_of("a01"));
+  CHECK_FALSE(list_of("a1,a1") == list_of("a1"));
+  CHECK(Hostlist() == list_of(""));
+}
