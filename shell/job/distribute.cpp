@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rule, with C cores and G gpus a slot:
+//
+// 1. A node of R offers floor(its cores / C) slots; if G > 0, no more than floor(its gpus / G).
+// 2. The jobspec has a node vertex, N nodes with S slots each: the first N nodes, by rank, that offer at least S
+//    have S slots each. Other nodes of R have none. `exclusive` changes nothing: R has more cores then, the job no
+//    more slots.
+// 3. The jobspec has a slot vertex only, S slots: they are dealt (see below) to the nodes, each up to what it
+//    offers.
+// 4. T tasks for S slots in all: each slot has floor(T / S) tasks; the T mod S tasks that are left are dealt to the
+//    nodes, each up to its slots. So no slot has more than one task above another, whether there are more tasks
+//    than slots or fewer. T is the jobspec's `total`, or `per_slot` times S.
+// 5. The option per-resource sets the tasks of each node of R to its count, times the node's cores if it says so.
+//    The slots stay as they are.
+//
+// To deal is to go round the nodes by rank and give each one that is not yet full one more, until all are dealt.
+// The rounds are not walked but found by bisection.
+//
+// Flux's shell puts more slots on a node than it has cores for, as long as there is a core for each task in all.
+// Here this is an error: an R that does not hold its jobspec was not made for it.
+#include "job/distribute.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+
+namespace nacre::job {
+namespace {
+
+std::uint64_t sum_up_to(const std::vector<std::uint32_t>& room, std::uint32_t level) {
+  std::uint64_t sum = 0;
+  for (std::uint32_t each : room) sum += std::min(each, level);
+  return sum;
+}
+
+// How many of `count` things each place gets; there is room for them all.
+std::vector<std::uint32_t> deal(std::uint64_t count, std::vector<std::uint32_t> room) {
+  // The number of rounds in which every place that is not full gets one: between `level` and `above`, exclusive.
+  std::uint32_t level = 0;
+  std::uint32_t above = Jobspec::kMaxCount + 1;
+  while (above - level > 1) {
+    std::uint32_t middle = level + (above - level) / 2;
+    (sum_up_to(room, middle) <= count ? level : above) = middle;
+  }
+  std::uint64_t left = count - sum_up_to(room, level);
+  for (std::uint32_t& each : room) {
+    bool one_more = each > level && left > 0;
+    each = std::min(each, level) + (one_more ? 1 : 0);
+    if (one_more) --left;
+  }
+  return room;
+}
+
+std::string counted(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// "4 slots of 2 cores and 1 gpu"
+std::string slots_text(const Jobspec& spec, std::uint64_t slots) {
+  std::string text = fmt::format("{} of {}", counted(slots, "slot"), counted(spec.cores_per_slot, "core"));
+  if (spec.gpus_per_slot > 0) text += " and " + counted(spec.gpus_per_slot, "gpu");
+  return text;
+}
+
+std::vector<std::uint32_t> offered_slots(const Jobspec& spec, const Resources& resources) {
+  std::vector<std::uint32_t> offers;
+  offers.reserve(resources.nodes.size());
+  for (const Node& node : resources.nodes) {
+    std::uint64_t slots = node.cores.size() / spec.cores_per_slot;
+    if (spec.gpus_per_slot > 0) slots = std::min(slots, node.gpus.size() / spec.gpus_per_slot);
+    offers.push_back(static_cast<std::uint32_t>(slots));
+  }
+  return offers;
+}
+
+Result<std::vector<std::uint32_t>> slots_by_node(const Jobspec& spec, std::uint32_t nodes, std::uint32_t slots_each,
+                                                 std::vector<std::uint32_t> offers) {
+  if (nodes > offers.size()) {
+    return invalid(fmt::format("jobspec asks for {}; R has {}", counted(nodes, "node"), offers.size()));
+  }
+  std::uint32_t taken = 0;
+  for (std::uint32_t& each : offers) {
+    bool take = taken < nodes && each >= slots_each;
+    each = take ? slots_each : 0;
+    if (take) ++taken;
+  }
+  if (taken == nodes) return offers;
+  return invalid(fmt::format("jobspec asks for {} with {} each; R has {} such", counted(nodes, "node"),
+                             slots_text(spec, slots_each), taken));
+}
+
+Result<std::vector<std::uint32_t>> place_slots(const Jobspec& spec, const Resources& resources) {
+  std::vector<std::uint32_t> offers = offered_slots(spec, resources);
+  if (spec.nodes) return slots_by_node(spec, *spec.nodes, spec.slots_per_node.value_or(1), std::move(offers));
+  std::uint64_t room = sum_up_to(offers, Jobspec::kMaxCount);
+  if (spec.slots > room) {
+    return invalid(fmt::format("jobspec asks for {}; R has room for {}", slots_text(spec, spec.slots), room));
+  }
+  return deal(spec.slots, std::move(offers));
+}
+
+std::vector<Share> place_tasks(const Jobspec& spec, const std::vector<std::uint32_t>& slots) {
+  std::uint64_t each = spec.tasks() / spec.slots;
+  std::vector<std::uint32_t> rest = deal(spec.tasks() % spec.slots, slots);
+  std::vector<Share> shares;
+  shares.reserve(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    shares.push_back({slots[i], static_cast<std::uint32_t>(each * slots[i] + rest[i])});
+  }
+  return shares;
+}
+
+Result<void> set_tasks(const PerResource& option, const Resources& resources, std::vector<Share>& shares) {
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    std::uint64_t units = option.type == PerResource::Type::core ? resources.nodes[i].cores.size() : 1;
+    total += option.count * units;
+    shares[i].tasks = static_cast<std::uint32_t>(option.count * units);
+  }
+  if (total <= Jobspec::kMaxCount) return {};
+  return invalid(fmt::format("per-resource: {} tasks in all; at most {}", total, Jobspec::kMaxCount));
+}
+
+}  // namespace
+
+Result<PerResource> PerResource::from_json(const Json& option) {
+  JsonAt at = JsonAt::root(option, "per-resource");
+  CHECK_OK(at.only_keys({"type", "count"}));
+  JsonAt type = TRY(at.at("type"));
+  std::string name = TRY(type.string());
+  if (name != "core" && name != "node") return type.expected("core or node");
+  PerResource out;
+  out.type = name == "core" ? Type::core : Type::node;
+  if (auto count = TRY(at.find("count")))
+    out.count = static_cast<std::uint32_t>(TRY(count->integer(1, Jobspec::kMaxCount)));
+  return out;
+}
+
+Result<std::vector<Share>> distribute(const Jobspec& spec, const Resources& resources,
+                                      const std::optional<PerResource>& per_resource) {
+  std::vector<std::uint32_t> slots = TRY(place_slots(spec, resources));
+  std::vector<Share> shares = place_tasks(spec, slots);
+  if (per_resource) CHECK_OK(set_tasks(*per_resource, resources, shares));
+  return shares;
+}
+
+}  // namespace nacre::job

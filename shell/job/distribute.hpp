@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How many tasks each node gets, and which cores and gpus. Pure: the jobspec and R alone decide, so that every
+// shell of a job comes to the same answer without asking.
+//
+// A node offers as many slots as its cores (and gpus, if the slot has some) hold. Slots, and then tasks over the
+// slots, are dealt one at a time, in rounds over the nodes in order of rank, so that both are as even as the nodes
+// allow. See distribute.cpp for the rule in full.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/result.hpp"
+#include "job/jobspec.hpp"
+#include "job/resources.hpp"
+
+namespace nacre::job {
+
+// The shell option `per-resource`: {"type": "core" | "node", "count": N}: N tasks (1 if left out) on each core or
+// node of R, whatever the jobspec's count.
+struct PerResource {
+  enum class Type { core, node };
+  Type type = Type::node;
+  std::uint32_t count = 1;
+  static Result<PerResource> from_json(const Json& option);  // an error starts with `per-resource`
+};
+
+struct Share {
+  std::uint32_t slots = 0;
+  std::uint32_t tasks = 0;
+};
+
+// One Share for each of resources.nodes; a node may have no slots, or slots but no tasks. An error if R cannot hold
+// the request (too few nodes, or too few slots on them), or if a per-resource option makes more than
+// Jobspec::kMaxCount tasks.
+Result<std::vector<Share>> distribute(const Jobspec& spec, const Resources& resources,
+                                      const std::optional<PerResource>& per_resource = std::nullopt);
+
+}  // namespace nacre::job

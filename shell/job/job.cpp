@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/job.hpp"
+
+#include <fmt/format.h>
+
+namespace nacre::job {
+namespace {
+
+void set_both(Environment& env, std::string_view name, std::string_view value) {
+  env.set(fmt::format("FLUX_{}", name), value);
+  env.set(fmt::format("NACRE_{}", name), value);
+}
+
+Error no_shell(std::uint32_t shell_rank, std::size_t nodes) {
+  return Error{ENOENT, fmt::format("no shell rank {}: R has {} node{}", shell_rank, nodes, nodes == 1 ? "" : "s")};
+}
+
+Json number_or_unset(const std::optional<std::uint32_t>& number) { return number ? Json(*number) : Json(-1); }
+
+}  // namespace
+
+Result<Job> Job::create(value::JobId id, std::uint32_t shell_rank, Jobspec spec, Resources resources,
+                        const std::optional<PerResource>& per_resource) {
+  if (shell_rank >= resources.nodes.size()) return no_shell(shell_rank, resources.nodes.size());
+  std::vector<Share> shares = TRY(distribute(spec, resources, per_resource));
+  std::vector<std::uint32_t> tasks;
+  tasks.reserve(shares.size());
+  for (const Share& share : shares) tasks.push_back(share.tasks);
+  return Job{
+      id, shell_rank, std::move(spec), std::move(resources), std::move(shares), value::Taskmap::block(tasks)};
+}
+
+Json Job::jobspec_info() const {
+  return {{"version", spec.version},
+          {"ntasks", tasks()},
+          {"nslots", spec.slots},
+          {"cores_per_slot", spec.cores_per_slot},
+          {"gpus_per_slot", spec.gpus_per_slot},
+          {"nnodes", number_or_unset(spec.nodes)},
+          {"slots_per_node", number_or_unset(spec.slots_per_node)},
+          {"node_exclusive", spec.node_exclusive}};
+}
+
+Result<Json> Job::rank_info(std::uint32_t rank) const {
+  if (rank >= shells()) return no_shell(rank, shells());
+  const Node& on = resources.nodes[rank];
+  Json ids = {{"ncores", on.cores.size()}, {"cores", on.cores.str()}};
+  if (!on.gpus.empty()) ids["gpus"] = on.gpus.str();
+  return Json{{"id", rank},
+              {"name", on.hostname},
+              {"broker_rank", on.broker_rank},
+              {"ntasks", taskmap.tasks_on(rank)},
+              {"taskids", taskmap.ranks_on(rank).str()},
+              {"resources", std::move(ids)}};
+}
+
+void set_job_variables(Environment& env, const Job& job, const std::string& tmpdir) {
+  set_both(env, "JOB_ID", job.id.f58());
+  set_both(env, "JOB_ID_PATH", "/" + job.id.f58());
+  set_both(env, "JOB_SIZE", fmt::format("{}", job.tasks()));
+  set_both(env, "JOB_NNODES", fmt::format("{}", job.shells()));
+  if (!tmpdir.empty()) set_both(env, "JOB_TMPDIR", tmpdir);
+}
+
+void set_task_variables(Environment& env, std::uint64_t rank, std::uint32_t local_id) {
+  set_both(env, "TASK_RANK", fmt::format("{}", rank));
+  set_both(env, "TASK_LOCAL_ID", fmt::format("{}", local_id));
+}
+
+}  // namespace nacre::job

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One job as one shell sees it: the facts that do not change while it runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "job/distribute.hpp"
+#include "job/environment.hpp"
+#include "job/jobspec.hpp"
+#include "job/options.hpp"
+#include "job/resources.hpp"
+#include "value/jobid.hpp"
+#include "value/taskmap.hpp"
+
+namespace nacre::job {
+
+struct Job {
+  value::JobId id;
+  std::uint32_t shell_rank = 0;
+  Jobspec spec;
+  Resources resources;
+  std::vector<Share> shares;  // by shell rank
+  value::Taskmap taskmap;     // block, until a taskmap.* plugin gives another
+
+  // Parses nothing and asks nobody: distributes the tasks and makes the block taskmap. An error if `shell_rank` is
+  // not in R, or R cannot hold the job.
+  static Result<Job> create(value::JobId id, std::uint32_t shell_rank, Jobspec spec, Resources resources,
+                            const std::optional<PerResource>& per_resource);
+
+  [[nodiscard]] std::uint32_t shells() const { return static_cast<std::uint32_t>(resources.nodes.size()); }
+  [[nodiscard]] std::uint64_t tasks() const { return taskmap.tasks(); }
+  [[nodiscard]] const Node& node() const { return resources.nodes[shell_rank]; }
+
+  // What flux_shell_get_jobspec_info(3), flux_shell_get_rank_info(3) describe. An error if there is no such shell.
+  [[nodiscard]] Json jobspec_info() const;
+  [[nodiscard]] Result<Json> rank_info(std::uint32_t shell_rank) const;
+};
+
+// The job's variables that flux-environment(7) promises, each also under NACRE_. `tmpdir` may be "".
+void set_job_variables(Environment& env, const Job& job, const std::string& tmpdir);
+// A task's own: FLUX_TASK_RANK, FLUX_TASK_LOCAL_ID and the same under NACRE_.
+void set_task_variables(Environment& env, std::uint64_t rank, std::uint32_t local_id);
+
+}  // namespace nacre::job

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the user asked for: a jobspec of version 1. Source of the format: Flux RFC 25, with RFC 14 for what RFC 25
+// refers to. JSON, or YAML (1.2 core schema) where the text is no JSON.
+//
+// Read more widely than the text of RFC 25 where its schema or launchers in the field do: `total` tasks may be more
+// than the slots or fewer than the nodes, `per_slot` may exceed one, a slot may be `exclusive`, and
+// attributes.system and its `duration` may be left out. Not more widely: ranges of counts, other resources and
+// other nestings, all of RFC 14, are refused, and so are keys of a vertex, a task or `attributes` that RFC 25 does
+// not know.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_fwd.hpp"
+#include "base/result.hpp"
+
+namespace nacre::job {
+
+struct Jobspec {
+  // Of nodes, cores or gpus a slot, slots in all, tasks in all.
+  static constexpr std::uint32_t kMaxCount = std::uint32_t{1} << 24;
+  // Bytes of an argument, or of NAME=value, with the NUL at its end: MAX_ARG_STRLEN of Linux.
+  static constexpr std::size_t kMaxArgument = std::size_t{128} << 10;
+
+  enum class Count { per_slot, total };
+
+  int version = 1;
+  // The resource request, summed up.
+  std::optional<std::uint32_t> nodes;           // none: no node vertex
+  std::optional<std::uint32_t> slots_per_node;  // none: no node vertex
+  std::uint32_t slots = 1;                      // in all
+  std::uint32_t cores_per_slot = 1;
+  std::uint32_t gpus_per_slot = 0;
+  bool node_exclusive = false;
+  // The one program.
+  std::vector<std::string> command;  // not empty, nor is its first
+  Count count = Count::per_slot;
+  std::uint32_t count_value = 1;  // tasks a slot, or in all
+  // attributes.system
+  double duration = 0;             // seconds; 0: no limit
+  std::optional<std::string> cwd;  // an absolute path
+  // By name. Variables that are null, to be unset, are left out: the job's environment starts with none.
+  std::vector<std::pair<std::string, std::string>> environment;
+  Json options = Json::object();  // shell.options
+  Json document;                  // the whole, as JSON
+
+  // `text` as JSON, else as YAML. Errors carry the path: `resources[0].count: expected a positive integer, got -1`.
+  // Where the text starts with '{' but is no JSON, they say first why not, and then what is wrong with it as YAML.
+  static Result<Jobspec> parse(std::string_view text);
+  static Result<Jobspec> from_json(Json document);
+
+  // Tasks in all, before any per-resource option: the count, or count x slots.
+  [[nodiscard]] std::uint64_t tasks() const;
+};
+
+inline constexpr std::size_t kMaxYaml = std::size_t{8} << 20;  // bytes of text
+// Bytes of a document's scalars, with 64 for each value, and aliases counted as what they stand for.
+inline constexpr std::size_t kMaxYamlWeight = std::size_t{32} << 20;
+
+// YAML to JSON: one document, plain scalars typed as the YAML 1.2 core schema does; an empty text is null. Depth is
+// bounded as in JSON (kMaxJsonDepth). Refused: what JSON cannot say (infinity, NaN, keys that are no scalars), tags
+// other than those of the core schema, a key twice in a map. Errors start with `YAML: line L, column C`.
+Result<Json> yaml_to_json(std::string_view text);
+
+}  // namespace nacre::job

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/options.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+
+namespace nacre::job {
+namespace {
+
+Result<bool> switch_of(const JsonAt& option) {
+  const Json& json = option.json();
+  if (json.is_boolean()) return json.get<bool>();
+  if (json.is_number()) return json.get<double>() != 0;
+  if (json.is_string()) {
+    auto inner = parse_json(json.get_ref<const std::string&>());
+    if (inner && inner->is_boolean()) return inner->get<bool>();
+    if (inner && inner->is_number()) return inner->get<double>() != 0;
+  }
+  return option.expected("true or false, or a number");
+}
+
+}  // namespace
+
+const Json* Options::find(std::string_view path) const {
+  const Json* at = &object_;
+  for (std::string_view name : split(path, '.')) {
+    if (!at->is_object()) return nullptr;
+    auto it = at->find(std::string(name));
+    if (it == at->end()) return nullptr;
+    at = &*it;
+  }
+  return at;
+}
+
+std::optional<JsonAt> Options::at(std::string_view path) const {
+  const Json* found = find(path);
+  if (found == nullptr) return std::nullopt;
+  return JsonAt::root(*found, std::string(path));
+}
+
+Result<bool> Options::flag(std::string_view path) const {
+  auto option = at(path);
+  if (!option) return false;
+  return switch_of(*option);
+}
+
+void Options::set(std::string_view path, Json value) {
+  Json* at = &object_;
+  for (std::string_view name : split(path, '.')) {
+    if (!at->is_object()) *at = Json::object();
+    at = &(*at)[std::string(name)];
+  }
+  *at = std::move(value);
+}
+
+void Options::unset(std::string_view path) {
+  Json* at = &object_;
+  auto names = split(path, '.');
+  for (std::size_t i = 0; at->is_object(); ++i) {
+    std::string name(names[i]);
+    if (i + 1 == names.size()) {
+      at->erase(name);
+      return;
+    }
+    auto it = at->find(name);
+    if (it == at->end()) return;
+    at = &*it;
+  }
+}
+
+Result<void> Options::set_from_argument(std::string_view argument) {
+  std::size_t equals = argument.find('=');
+  std::string_view path = argument.substr(0, equals);
+  auto names = split(path, '.');
+  if (std::any_of(names.begin(), names.end(), [](std::string_view name) { return name.empty(); })) {
+    return invalid(
+        fmt::format("expected OPT or OPT=VAL, OPT being a name or "
+                    "names joined by dots, got {}",
+                    nacre::quoted(argument)));
+  }
+  if (names.size() > static_cast<std::size_t>(kMaxJsonDepth)) {
+    return invalid(fmt::format("nested deeper than {} levels: {}", kMaxJsonDepth, nacre::quoted(argument)));
+  }
+  if (equals == std::string_view::npos) {
+    set(path, 1);
+    return {};
+  }
+  std::string_view text = argument.substr(equals + 1);
+  auto json = parse_json(text);
+  set(path, json ? *std::move(json) : Json(text));
+  return {};
+}
+
+}  // namespace nacre::job

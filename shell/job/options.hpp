@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shell options of a job: attributes.system.shell.options of the jobspec, then -o on the command line, then
+// what an initrc or a plugin sets. A JSON object; "a.b.c" names a member of a member. See nacre-shell-options(7).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json.hpp"
+#include "base/result.hpp"
+
+namespace nacre::job {
+
+class Options {
+ public:
+  Options() = default;
+  explicit Options(Json object) : object_(std::move(object)) {}  // an object
+
+  [[nodiscard]] const Json& json() const { return object_; }
+
+  // The option at a dotted path; nullptr if it is not set.
+  [[nodiscard]] const Json* find(std::string_view path) const;
+  // The same, ready to be read with checks; its path() starts with the option's name.
+  [[nodiscard]] std::optional<JsonAt> at(std::string_view path) const;
+  // A switch: set, and not false, 0 or "0". An error if it is neither boolean nor number nor a string of one.
+  [[nodiscard]] Result<bool> flag(std::string_view path) const;
+
+  // Sets the option at a dotted path, making the objects on the way (a scalar on the way is replaced).
+  void set(std::string_view path, Json value);
+  void unset(std::string_view path);
+
+  // "OPT", "OPT=VAL" of the command line: the value is 1 without "=", else JSON if it is some, else a string.
+  Result<void> set_from_argument(std::string_view argument);
+
+ private:
+  Json object_ = Json::object();
+};
+
+}  // namespace nacre::job

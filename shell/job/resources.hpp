@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the job was given: the resource set R of version 1. Source of the format: Flux RFC 20.
+//
+// Read more widely than RFC 20 in one point: `nodelist` may be left out, as by tools older than it. Keys that RFC
+// 20 does not know are passed over, as it asks of `scheduling`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_fwd.hpp"
+#include "base/result.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::job {
+
+struct Node {
+  std::uint32_t broker_rank = 0;  // the execution target id in R
+  std::string hostname;           // from nodelist; "" if R has none
+  value::Idset cores;             // logical ids on that host
+  value::Idset gpus;
+  std::vector<std::string> properties;  // in the order of the alphabet, with what stands after an '@'
+};
+
+struct Resources {
+  static constexpr std::uint32_t kMaxNodes = std::uint32_t{1} << 20;
+  static constexpr std::uint32_t kMaxCoreId = std::uint32_t{1} << 16;  // the largest id on a node; for gpus too
+  // So that a small text cannot ask for much memory. Over all nodes:
+  static constexpr std::uint64_t kMaxRanges = std::uint64_t{1} << 24;      // of core ids and gpu ids
+  static constexpr std::uint64_t kMaxProperties = std::uint64_t{1} << 22;  // properties of nodes
+
+  std::vector<Node> nodes;  // not empty; by ascending broker rank; the index is the shell rank
+  double starttime = 0;     // seconds since the epoch; 0: not given
+  double expiration = 0;    // the same; 0: never
+  Json document;            // the whole
+
+  // Errors carry the path, as `execution.R_lite[1].rank: ...`.
+  static Result<Resources> parse(std::string_view text);
+  static Result<Resources> from_json(Json document);
+
+  // The shell rank of a broker rank.
+  [[nodiscard]] std::optional<std::uint32_t> shell_rank(std::uint32_t broker_rank) const;
+};
+
+}  // namespace nacre::job

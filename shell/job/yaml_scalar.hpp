@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The type of a YAML scalar: YAML 1.2, section 10.3.2, the core schema.
+#pragma once
+
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_fwd.hpp"
+#include "base/result.hpp"
+
+namespace nacre::job {
+
+// `tag` in full, or "!" for a scalar in quotes, or "?" or "" for a plain one without a tag. Whole numbers that 64
+// bits cannot hold become doubles, as in JSON. Refused: infinity and NaN, numbers too large for a double, a text
+// that its tag does not fit, tags that the schema does not have.
+Result<Json> yaml_scalar(std::string_view tag, std::string_view text);
+
+}  // namespace nacre::job

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/job.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "base/json.hpp"
+
+using nacre::Json;
+using nacre::job::Environment;
+using nacre::job::Job;
+using nacre::job::Jobspec;
+using nacre::job::PerResource;
+using nacre::job::Resources;
+using nacre::value::JobId;
+
+namespace {
+
+Jobspec five_on_two_nodes() {
+  return Jobspec::parse(R"({"version": 1, "resources": [{"type": "node", "count": 2, "exclusive": true, "with": [
+    {"type": "slot", "count": 3, "label": "x", "with": [{"type": "core", "count": 2}, {"type": "gpu", "count": 1}]}]}],
+    "tasks": [{"command": ["app"], "slot": "x", "count": {"total": 5}}], "attributes": {}})")
+      .value();
+}
+
+Resources two_nodes() {
+  return Resources::parse(R"({"version": 1, "execution": {"nodelist": ["n[10-11]"], "R_lite": [
+    {"rank": "8", "children": {"core": "0-5,8-9", "gpu": "0-2"}}, {"rank": "3", "children": {"core": "0-7", "gpu": "1-3"}}]}})")
+      .value();
+}
+
+Job job_of(std::uint32_t shell_rank) {
+  return Job::create(JobId(1234), shell_rank, five_on_two_nodes(), two_nodes(), std::nullopt).value();
+}
+
+}  // namespace
+
+TEST_CASE("a job has its tasks in blocks over the nodes") {
+  Job job = job_of(1);
+  CHECK(job.shells() == 2);
+  CHECK(job.tasks() == 5);
+  CHECK(job.node().broker_rank == 8);
+  CHECK(job.taskmap.raw() == "0-2;3-4");
+  REQUIRE(job.shares.size() == 2);
+  CHECK(job.shares[0].slots == 3);
+  CHECK(job.shares[1].slots == 3);
+}
+
+TEST_CASE("per-resource makes the tasks of a job") {
+  auto job =
+      Job::create(JobId(1), 0, five_on_two_nodes(), two_nodes(), PerResource{PerResource::Type::core, 1}).value();
+  CHECK(job.taskmap.raw() == "0-7;8-15");
+}
+
+TEST_CASE("a job that cannot be") {
+  CHECK(Job::create(JobId(1), 2, five_on_two_nodes(), two_nodes(), std::nullopt).error().message ==
+        "no shell rank 2: R has 2 nodes");
+  Jobspec large = five_on_two_nodes();
+  large.slots_per_node = 4;
+  CHECK(Job::create(JobId(1), 0, large, two_nodes(), std::nullopt).error().message ==
+        "jobspec asks for 2 nodes with 4 slots of 2 cores and 1 gpu each; R has 0 such");
+}
+
+TEST_CASE("jobspec_info has the keys of flux_shell_get_jobspec_info") {
+  CHECK(job_of(0).jobspec_info() == Json::parse(R"({"version": 1, "ntasks": 5, "nslots": 6, "cores_per_slot": 2,
+    "gpus_per_slot": 1, "nnodes": 2, "slots_per_node": 3, "node_exclusive": true})"));
+  Jobspec spec = five_on_two_nodes();
+  spec.nodes.reset();
+  spec.slots_per_node.reset();
+  spec.node_exclusive = false;
+  auto info = Job::create(JobId(1), 0, spec, two_nodes(), std::nullopt).value().jobspec_info();
+  CHECK(info["nnodes"] == -1);
+  CHECK(info["slots_per_node"] == -1);
+  CHECK(info["node_exclusive"] == false);
+}
+
+TEST_CASE("rank_info has the keys of flux_shell_get_rank_info") {
+  Job job = job_of(0);
+  CHECK(job.rank_info(0).value() == Json::parse(R"({"id": 0, "name": "n10", "broker_rank": 3, "ntasks": 3,
+    "taskids": "0-2", "resources": {"ncores": 8, "cores": "0-7", "gpus": "1-3"}})"));
+  CHECK(job.rank_info(1).value() == Json::parse(R"({"id": 1, "name": "n11", "broker_rank": 8, "ntasks": 2,
+    "taskids": "3-4", "resources": {"ncores": 8, "cores": "0-5,8-9", "gpus": "0-2"}})"));
+  CHECK(job.rank_info(2).error().message == "no shell rank 2: R has 2 nodes");
+}
+
+TEST_CASE("rank_info follows a new taskmap") {
+  Job job = job_of(0);
+  job.taskmap = nacre::value::Taskmap::of({0, 1, 0, 1, 0});
+  CHECK(job.rank_info(0).value()["taskids"] == "0,2,4");
+  CHECK(job.rank_info(1).value()["taskids"] == "1,3");
+}
+
+TEST_CASE("the job's variables are set under both names") {
+  Environment env;
+  env.set("FLUX_JOB_SIZE", "99");
+  nacre::job::set_job_variables(env, job_of(0), "/tmp/x");
+  const std::string id = JobId(1234).f58();
+  for (std::string prefix : {"FLUX_", "NACRE_"}) {
+    CHECK(env.get(prefix + "JOB_ID") == id);
+    CHECK(env.get(prefix + "JOB_ID_PATH") == "/" + id);
+    CHECK(env.get(prefix + "JOB_SIZE") == "5");
+    CHECK(env.get(prefix + "JOB_NNODES") == "2");
+    CHECK(env.get(prefix + "JOB_TMPDIR") == "/tmp/x");
+  }
+  CHECK(env.all().size() == 10);
+}
+
+TEST_CASE("without a temporary directory its variable is not set") {
+  Environment env;
+  nacre::job::set_job_variables(env, job_of(0), "");
+  CHECK_FALSE(env.get("FLUX_JOB_TMPDIR"));
+  CHECK_FALSE(env.get("NACRE_JOB_TMPDIR"));
+  CHECK(env.all().size() == 8);
+}
+
+TEST_CASE("a task's variables are set under both names") {
+  Environment env;
+  nacre::job::set_task_variables(env, 7, 3);
+  CHECK(env.get("FLUX_TASK_RANK") == "7");
+  CHECK(env.get("NACRE_TASK_RANK") == "7");
+  CHECK(env.get("FLUX_TASK_LOCAL_ID") == "3");
+  CHECK(env.get("NACRE_TASK_LOCAL_ID") == "3");
+  CHECK(env.all().size() == 4);
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/jobspec.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "base/json.hpp"
+
+using nacre::Json;
+using nacre::job::Jobspec;
+
+namespace {
+
+Json slot_document() {
+  return Json::parse(R"({
+    "version": 1,
+    "resources": [{"type": "slot", "count": 2, "label": "task", "with": [{"type": "core", "count": 3}]}],
+    "tasks": [{"command": ["app", "-x", ""], "slot": "task", "count": {"per_slot": 1}}],
+    "attributes": {"system": {"duration": 0}}
+  })");
+}
+
+Json node_document() {
+  Json document = slot_document();
+  Json slot = document["resources"][0];
+  document["resources"][0] = {{"type", "node"}, {"count", 2}, {"with", Json::array({slot})}};
+  return document;
+}
+
+// The error of a document, changed at one place.
+std::string error_with(Json document, const char* pointer, Json value) {
+  document[Json::json_pointer(pointer)] = std::move(value);
+  auto spec = Jobspec::from_json(std::move(document));
+  return spec ? "accepted" : spec.error().message;
+}
+
+std::string error_with(const char* pointer, Json value) {
+  return error_with(slot_document(), pointer, std::move(value));
+}
+
+std::string error_without(const char* parent, const char* key) {
+  Json document = slot_document();
+  document[Json::json_pointer(parent)].erase(key);
+  auto spec = Jobspec::from_json(std::move(document));
+  return spec ? "accepted" : spec.error().message;
+}
+
+std::string parse_error(std::string_view text) {
+  auto spec = Jobspec::parse(text);
+  return spec ? "accepted" : spec.error().message;
+}
+
+}  // namespace
+
+// ---- what is read ----------------------------------------------------------
+
+TEST_CASE("slots without nodes") {
+  auto spec = Jobspec::from_json(slot_document()).value();
+  CHECK_FALSE(spec.nodes);
+  CHECK_FALSE(spec.slots_per_node);
+  CHECK(spec.slots == 2);
+  CHECK(spec.cores_per_slot == 3);
+  CHECK(spec.gpus_per_slot == 0);
+  CHECK(spec.command == std::vector<std::string>{"app", "-x", ""});
+  CHECK(spec.count == Jobspec::Count::per_slot);
+  CHECK(spec.tasks() == 2);
+  CHECK(spec.duration == 0);
+  CHECK_FALSE(spec.cwd);
+  CHECK(spec.environment.empty());
+  CHECK(spec.options == Json::object());
+  CHECK(spec.document == slot_document());
+}
+
+TEST_CASE("slots on nodes") {
+  Json document = node_document();
+  document["resources"][0]["exclusive"] = true;
+  document["resources"][0]["unit"] = "node";
+  document["resources"][0]["with"][0]["with"].push_back({{"type", "gpu"}, {"count", 4}});
+  auto spec = Jobspec::from_json(document).value();
+  CHECK(spec.nodes == 2U);
+  CHECK(spec.slots_per_node == 2U);
+  CHECK(spec.slots == 4);
+  CHECK(spec.gpus_per_slot == 4);
+  CHECK(spec.node_exclusive);
+  CHECK(spec.tasks() == 4);
+}
+
+TEST_CASE("tasks: more than one a slot, more and fewer than slots in all") {
+  Json document = slot_document();
+  document["tasks"][0]["count"] = {{"per_slot", 7}};
+  CHECK(Jobspec::from_json(document).value().tasks() == 14);
+  document["tasks"][0]["count"] = {{"total", 9}};
+  auto spec = Jobspec::from_json(document).value();
+  CHECK(spec.count == Jobspec::Count::total);
+  CHECK(spec.tasks() == 9);
+  document["tasks"][0]["count"] = {{"total", 1}};
+  CHECK(Jobspec::from_json(document).value().tasks() == 1);
+}
+
+TEST_CASE("attributes.system") {
+  Json document = slot_document();
+  document["attributes"] = Json::parse(R"({"user": {"mine": 1}, "system": {
+    "duration": 1.5, "cwd": "/tmp", "queue": "batch", "constraints": {"properties": ["x"]},
+    "environment": {"B": "2", "A": "", "GONE": null},
+    "shell": {"options": {"verbose": 1, "oom": {"adjust": 5}}}}})");
+  auto spec = Jobspec::from_json(document).value();
+  CHECK(spec.duration == 1.5);
+  CHECK(spec.cwd == "/tmp");
+  CHECK(spec.environment == std::vector<std::pair<std::string, std::string>>{{"A", ""}, {"B", "2"}});
+  CHECK(spec.options == Json::parse(R"({"verbose": 1, "oom": {"adjust": 5}})"));
+}
+
+TEST_CASE("attributes may be null or empty, but must be there") {
+  CHECK(error_with("/attributes", nullptr) == "accepted");
+  CHECK(error_with("/attributes", Json::object()) == "accepted");
+  CHECK(error_with("/attributes/system", Json::object()) == "accepted");
+  CHECK(error_without("", "attributes") == "missing key 'attributes'");
+}
+
+TEST_CASE("JSON, YAML, and YAML that looks like JSON give the same jobspec") {
+  const char* yaml = R"(# a comment
+version: 1
+resources: [{type: slot, count: 2, label: task, with: [{type: core, count: 3}]}]
+tasks:
+- {command: [app, -x, ''], slot: task, count: {per_slot: 1}}
+attributes: {system: {duration: 0}}
+)";
+  const char* flow = R"(  {version: 1, resources: [{type: slot, count: 2, label: task,
+    with: [{type: core, count: 3}]}], tasks: [{command: [app, -x, ''], slot: task, count: {per_slot: 1}}],
+    attributes: {system: {duration: 0}}})";
+  CHECK(Jobspec::parse("\n " + slot_document().dump(2) + "\n").value().document == slot_document());
+  CHECK(Jobspec::parse(yaml).value().document == slot_document());
+  CHECK(Jobspec::parse(flow).value().document == slot_document());
+}
+
+// ---- texts that are no jobspec ---------------------------------------------
+
+TEST_CASE("a text that is neither JSON nor YAML") {
+  CHECK(parse_error("{\"version\": 1 2") ==
+        "not JSON: line 1, column 15: unexpected number literal; expected '}'; YAML: line 1, column 1: "
+        "end of map flow not found");
+  CHECK(parse_error("version: 1\n  tasks: [").find("YAML: line 2, column 8: ") == 0);
+  CHECK(parse_error("a: \"b").find("YAML: line 1, column ") == 0);
+  CHECK(parse_error(std::string(100000, '{')).find("not JSON: line 1, column 2: ") == 0);
+  CHECK(parse_error(std::string(100000, '[')).find(": nested deeper than 128 levels") != std::string::npos);
+}
+
+TEST_CASE("a text that is YAML by chance is still said to be no JSON") {
+  CHECK(parse_error("{\"version\": }").find("not JSON: line 1, column 13: ") == 0);
+  CHECK(parse_error("{\"version\": }").find("; as YAML: missing key 'version'") != std::string::npos);
+}
+
+TEST_CASE("a text that is no object") {
+  CHECK(parse_error("") == "expected an object, got null");
+  CHECK(parse_error("hello") == "expected an object, got \"hello\"");
+  CHECK(parse_error("[1, 2]") == "expected an object, got an array");
+  CHECK(parse_error("{}") == "missing key 'version'");
+}
+
+TEST_CASE("versions") {
+  CHECK(error_with("/version", 2) == "version: expected 1, got 2");
+  CHECK(error_with("/version", 0) == "version: expected 1, got 0");
+  CHECK(error_with("/version", 1.0) == "version: expected an integer, got 1.0");
+  CHECK(error_with("/version", "1") == "version: expected an integer, got \"1\"");
+  CHECK(error_with("/version", nullptr) == "missing key 'version'");
+}
+
+TEST_CASE("missing keys are named, with the path of what lacks them") {
+  CHECK(error_without("", "version") == "missing key 'version'");
+  CHECK(error_without("", "resources") == "missing key 'resources'");
+  CHECK(error_without("", "tasks") == "missing key 'tasks'");
+  CHECK(error_without("/resources/0", "type") == "resources[0]: missing key 'type'");
+  CHECK(error_without("/resources/0", "count") == "resources[0]: missing key 'count'");
+  CHECK(error_without("/resources/0", "label") == "resources[0]: missing key 'label'");
+  CHECK(error_without("/resources/0", "with") == "resources[0]: missing key 'with'");
+  CHECK(error_without("/resources/0/with/0", "count") == "resources[0].with[0]: missing key 'count'");
+  CHECK(error_without("/tasks/0", "command") == "tasks[0]: missing key 'command'");
+  CHECK(error_without("/tasks/0", "slot") == "tasks[0]: missing key 'slot'");
+  CHECK(error_without("/tasks/0", "count") == "tasks[0]: missing key 'count'");
+}
+
+// ---- resources -------------------------------------------------------------
+
+TEST_CASE("counts") {
+  const char* at = "/resources/0/count";
+  CHECK(error_with(at, -1) == "resources[0].count: expected a positive integer, got -1");
+  CHECK(error_with(at, 0) == "resources[0].count: expected a positive integer, got 0");
+  CHECK(error_with(at, 1.5) == "resources[0].count: expected a positive integer, got 1.5");
+  CHECK(error_with(at, true) == "resources[0].count: expected a positive integer, got true");
+  CHECK(error_with(at, 1e30) == "resources[0].count: expected a positive integer, got 1e+30");
+  CHECK(error_with(at, UINT64_MAX) == "resources[0].count: at most 16777216, got 18446744073709551615");
+  CHECK(error_with(at, 16777217) == "resources[0].count: at most 16777216, got 16777217");
+  CHECK(error_with(at, 16777216) == "accepted");
+  CHECK(error_with("/resources/0/with/0/count", -7) ==
+        "resources[0].with[0].count: expected a positive integer, got -7");
+  CHECK(error_with("/tasks/0/count", {{"total", 0}}) == "tasks[0].count.total: expected a positive integer, got 0");
+  CHECK(error_with("/tasks/0/count", {{"total", 16777217}}) ==
+        "tasks[0].count.total: at most 16777216, got 16777217");
+}
+
+TEST_CASE("a count set by a range of RFC 14") {
+  CHECK(error_with("/resources/0/count", {{"min", 1}}) ==
+        "resources[0].count: expected a positive integer (version 1 has no ranges), got an object");
+  CHECK(error_with("/resources/0/with/0/count", "2-4") ==
+        "resources[0].with[0].count: expected a positive integer (version 1 has no ranges), got \"2-4\"");
+}
+
+TEST_CASE("counts that are too large only when multiplied") {
+  Json document = node_document();
+  document["resources"][0]["count"] = 1 << 12;
+  document["resources"][0]["with"][0]["count"] = 1 << 12;
+  CHECK(Jobspec::from_json(document).value().slots == 1 << 24);
+  CHECK(error_with(document, "/resources/0/with/0/count", (1 << 12) + 1) ==
+        "resources[0].with[0]: 16781312 slots on all nodes; at most 16777216");
+  CHECK(error_with(document, "/tasks/0/count/per_slot", 2) ==
+        "tasks[0].count: 33554432 tasks in all; at most 16777216");
+}
+
+TEST_CASE("resource vertices of other types, or in other places") {
+  CHECK(error_with("/resources/0/type", "core") == "resources[0].type: expected node or slot, got \"core\"");
+  CHECK(error_with("/resources/0/type", 1) == "resources[0].type: expected a string, got 1");
+  CHECK(error_with("/resources/0/with/0/type", "slot") ==
+        "resources[0].with[0].type: expected core or gpu, got \"slot\"");
+  CHECK(error_with(node_document(), "/resources/0/with/0/type", "core") ==
+        "resources[0].with[0].type: expected slot, got \"core\"");
+  CHECK(error_with(node_document(), "/resources/0/with/0/type", "node") ==
+        "resources[0].with[0].type: expected slot, got \"node\"");
+  CHECK(error_with("/resources", Json::array()) == "resources: expected one vertex, got 0");
+  CHECK(error_with("/resources", Json::object()) == "resources: expected an array, got an object");
+  CHECK(error_with("/resources/0", 5) == "resources[0]: expected an object, got 5");
+}
+
+TEST_CASE("a slot has cores once, and gpus at most once") {
+  const Json core = {{"type", "core"}, {"count", 1}};
+  const Json gpu = {{"type", "gpu"}, {"count", 1}};
+  const char* at = "/resources/0/with";
+  CHECK(error_with(at, Json::array({gpu, core})) == "accepted");
+  CHECK(error_with(at, Json::array({core, core})) == "resources[0].with[1]: a second core");
+  CHECK(error_with(at, Json::array({core, gpu, gpu})) == "resources[0].with[2]: a second gpu");
+  CHECK(error_with(at, Json::array({gpu})) == "resources[0].with: no core; a slot needs one");
+  CHECK(error_with(at, Json::array()) == "resources[0].with: no core; a slot needs one");
+}
+
+TEST_CASE("keys of a vertex") {
+  CHECK(error_with("/resources/0/id", "x").find("resources[0].id: unknown key; known: type, count,") == 0);
+  CHECK(error_with("/resources/0/with/0/with", Json::array()).find("resources[0].with[0].with: unknown key") == 0);
+  CHECK(error_with("/resources/0/unit", 5) == "resources[0].unit: expected a string, got 5");
+  CHECK(error_with("/resources/0/label", 5) == "resources[0].label: expected a string, got 5");
+  CHECK(error_with("/resources/0/exclusive", "yes") ==
+        "resources[0].exclusive: expected true or false, got \"yes\"");
+  CHECK(error_with(node_document(), "/resources/0/exclusive", 1) ==
+        "resources[0].exclusive: expected true or false, got 1");
+}
+
+// ---- the task --------------------------------------------------------------
+
+TEST_CASE("there is one task") {
+  Json document = slot_document();
+  document["tasks"].push_back(document["tasks"][0]);
+  CHECK(error_with(document, "/version", 1) == "tasks: expected one task, got 2");
+  CHECK(error_with("/tasks", Json::array()) == "tasks: expected one task, got 0");
+  CHECK(error_with("/tasks", 1) == "tasks: expected an array, got 1");
+  CHECK(error_with("/tasks/0/attributes", Json::object()) ==
+        "tasks[0].attributes: unknown key; known: command, slot, count");
+}
+
+TEST_CASE("the task names the slot by its label") {
+  CHECK(error_with("/tasks/0/slot", "other") ==
+        "tasks[0].slot: names no slot: \"other\"; the only slot is labelled 'task'");
+  CHECK(error_with("/resources/0/label", "other") ==
+        "tasks[0].slot: names no slot: \"task\"; the only slot is labelled 'other'");
+  CHECK(error_with("/tasks/0/slot", 1) == "tasks[0].slot: expected a string, got 1");
+}
+
+TEST_CASE("the command") {
+  const char* at = "/tasks/0/command";
+  CHECK(error_with(at, Json::array()) ==
+        "tasks[0].command: expected a program and its arguments, got an empty list");
+  CHECK(error_with(at, Json::array({""})) == "tasks[0].command: expected a program's name first, got an empty one");
+  CHECK(error_with(at, "app") == "tasks[0].command: expected an array, got \"app\"");
+  CHECK(error_with(at, Json::array({"app", 5})) == "tasks[0].command[1]: expected a string, got 5");
+  CHECK(error_with(at, Json::array({"app", std::string("a\0b", 3)})) ==
+        "tasks[0].command[1]: an argument cannot have a NUL");
+}
+
+TEST_CASE("an argument is as long as the kernel takes it") {
+  CHECK(error_with("/tasks/0/command/1", std::string(131071, 'x')) == "accepted");
+  CHECK(error_with("/tasks/0/command/1", std::string(131072, 'x')) ==
+        "tasks[0].command[1]: 131072 bytes; at most 131071");
+}
+
+TEST_CASE("the count of tasks has one key") {
+  const char* at = "/tasks/0/count";
+  CHECK(error_with(at, Json::object()) == "tasks[0].count: expected either per_slot or total, got neither");
+  CHECK(error_with(at, {{"per_slot", 1}, {"total", 1}}) ==
+        "tasks[0].count: expected either per_slot or total, got both");
+  CHECK(error_with(at, 4) == "tasks[0].count: expected an object, got 4");
+  CHECK(error_with(at, {{"per_resource", {{"type", "core"}, {"count", 1}}}}) ==
+        "tasks[0].count.per_resource: unknown key; known: per_slot, total");
+}
+
+// ---- attributes ------------------------------------------------------------
+
+TEST_CASE("duration") {
+  const char* at = "/attributes/system/duration";
+  CHECK(error_with(at, -1) == "attributes.system.duration: expected a number of seconds, not negative, got -1");
+  CHECK(error_with(at, "60") == "attributes.system.duration: expected a number, got \"60\"");
+  CHECK(error_with(at, true) == "attributes.system.duration: expected a number, got true");
+}
+
+TEST_CASE("cwd") {
+  const char* at = "/attributes/system/cwd";
+  CHECK(error_with(at, 7) == "attributes.system.cwd: expected a string, got 7");
+  CHECK(error_with(at, "tmp") == "attributes.system.cwd: expected an absolute path, got \"tmp\"");
+  CHECK(error_with(at, "") == "attributes.system.cwd: expected an absolute path, got \"\"");
+  CHECK(error_with(at, std::string("/t\0p", 4)).find("attributes.system.cwd: expected an absolute path, got ") ==
+        0);
+}
+
+TEST_CASE("environment") {
+  const char* at = "/attributes/system/environment";
+  CHECK(error_with(at, Json::array()) == "attributes.system.environment: expected an object, got an array");
+  CHECK(error_with(at, {{"A", 1}}) == "attributes.system.environment.A: expected a string, got 1");
+  CHECK(error_with(at, {{"A=B", "1"}}) ==
+        "attributes.system.environment: expected a variable's name, without '=' and NUL, got 'A=B'");
+  CHECK(error_with(at, {{"", "1"}}) == "attributes.system.environment: expected a variable's name, got ''");
+  CHECK(error_with(at, {{"A", std::string("x\0", 2)}}) ==
+        "attributes.system.environment: expected a value without NUL for 'A', got 'x\\x00'");
+}
+
+TEST_CASE("a variable is as long as the kernel takes it") {
+  const char* at = "/attributes/system/environment";
+  CHECK(error_with(at, {{"AB", std::string(131071 - 3, 'x')}}) == "accepted");
+  CHECK(error_with(at, {{"AB", std::string(131071 - 2, 'x')}}) ==
+        "attributes.system.environment.AB: 131072 bytes with its name; at most 131071");
+}
+
+TEST_CASE("attributes of other types") {
+  CHECK(error_with("/attributes", 1) == "attributes: expected an object, got 1");
+  CHECK(error_with("/attributes/site", 1) == "attributes.site: unknown key; known: system, user");
+  CHECK(error_with("/attributes/user", 1) == "attributes.user: expected an object, got 1");
+  CHECK(error_with("/attributes/system", 1) == "attributes.system: expected an object, got 1");
+  CHECK(error_with("/attributes/system/shell", 1) == "attributes.system.shell: expected an object, got 1");
+  CHECK(error_with("/attributes/system/shell/options", Json::array()) ==
+        "attributes.system.shell.options: expected an object, got an array");
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/options.hpp"
+
+#include <catch2/catch.hpp>
+
+using nacre::Json;
+using nacre::job::Options;
+
+namespace {
+
+Options options_of(const char* text) { return Options(Json::parse(text)); }
+
+std::string after_arguments(std::initializer_list<const char*> arguments) {
+  Options options;
+  for (const char* each : arguments) {
+    auto set = options.set_from_argument(each);
+    if (!set) return set.error().message;
+  }
+  return options.json().dump();
+}
+
+}  // namespace
+
+TEST_CASE("a dotted path finds a member of a member") {
+  auto options = options_of(R"({"a": {"b": {"c": 5}, "n": null}, "x.y": 1})");
+  CHECK(*options.find("a.b.c") == 5);
+  CHECK(options.find("a.b")->is_object());
+  CHECK(options.find("a.n")->is_null());
+  CHECK(options.find("a.b.c.d") == nullptr);
+  CHECK(options.find("b") == nullptr);
+  CHECK(options.find("x.y") == nullptr);
+  CHECK(options.find("") == nullptr);
+}
+
+TEST_CASE("an option that is read with checks names itself in errors") {
+  auto options = options_of(R"({"oom": {"adjust": "x"}})");
+  auto option = options.at("oom.adjust");
+  REQUIRE(option);
+  CHECK(option->path() == "oom.adjust");
+  CHECK(option->integer().error().message == "oom.adjust: expected an integer, got \"x\"");
+  CHECK_FALSE(options.at("oom.none"));
+}
+
+TEST_CASE("setting makes objects on the way, in place of what is none") {
+  Options options;
+  CHECK(options.json().dump() == "{}");
+  options.set("a.b.c", 1);
+  CHECK(options.json().dump() == R"({"a":{"b":{"c":1}}})");
+  options.set("a.b", 2);
+  CHECK(options.json().dump() == R"({"a":{"b":2}})");
+  options.set("a.b.c", 3);
+  options.set("a.d", "x");
+  CHECK(options.json().dump() == R"({"a":{"b":{"c":3},"d":"x"}})");
+}
+
+TEST_CASE("unsetting removes one option") {
+  auto options = options_of(R"({"a": {"b": 1, "c": 2}, "d": 3})");
+  options.unset("a.b");
+  options.unset("a.none");
+  options.unset("none.b");
+  options.unset("d.e");
+  CHECK(options.json().dump() == R"({"a":{"c":2},"d":3})");
+  options.unset("a");
+  CHECK(options.json().dump() == R"({"d":3})");
+}
+
+TEST_CASE("switches") {
+  auto options = options_of(R"({"t": true, "f": false, "one": 1, "zero": 0, "half": 0.5, "s0": "0", "s1": "1",
+    "st": "true", "sf": "false", "word": "on", "list": [1], "empty": "", "null": null})");
+  for (const char* on : {"t", "one", "half", "s1", "st"}) CHECK(options.flag(on).value());
+  for (const char* off : {"f", "zero", "s0", "sf", "none", "t.none"}) CHECK_FALSE(options.flag(off).value());
+  CHECK(options.flag("word").error().message == "word: expected true or false, or a number, got \"on\"");
+  CHECK(options.flag("list").error().message == "list: expected true or false, or a number, got an array");
+  CHECK(options.flag("empty").error().message == "empty: expected true or false, or a number, got \"\"");
+  CHECK(options.flag("null").error().message == "null: expected true or false, or a number, got null");
+}
+
+TEST_CASE("arguments: a switch, JSON, or else text") {
+  CHECK(after_arguments({"verbose"}) == R"({"verbose":1})");
+  CHECK(after_arguments({"verbose=2"}) == R"({"verbose":2})");
+  CHECK(after_arguments({"x=abc"}) == R"({"x":"abc"})");
+  CHECK(after_arguments({"x="}) == R"({"x":""})");
+  CHECK(after_arguments({"x=007"}) == R"({"x":"007"})");
+  CHECK(after_arguments({"x=null", "y=true", "z=-1.5"}) == R"({"x":null,"y":true,"z":-1.5})");
+  CHECK(after_arguments({R"(x={"a":[1]})"}) == R"({"x":{"a":[1]}})");
+  CHECK(after_arguments({R"(x={"a":)"}) == R"({"x":"{\"a\":"})");
+  CHECK(after_arguments({"x=a=b"}) == R"({"x":"a=b"})");
+  CHECK(after_arguments({R"(x="5")"}) == R"({"x":"5"})");
+}
+
+TEST_CASE("arguments: dotted names, the last one wins") {
+  CHECK(after_arguments({"per-resource.type=core", "per-resource.count=2"}) ==
+        R"({"per-resource":{"count":2,"type":"core"}})");
+  CHECK(after_arguments({"a=1", "a=2"}) == R"({"a":2})");
+  CHECK(after_arguments({"a=1", "a.b=2"}) == R"({"a":{"b":2}})");
+  CHECK(after_arguments({"x=1.5.6"}) == R"({"x":"1.5.6"})");
+}
+
+TEST_CASE("arguments that name nothing") {
+  const std::string want = "expected OPT or OPT=VAL, OPT being a name or names joined by dots, got ";
+  for (std::string bad : {"", "=x", "a..b", ".a", "a.", ".", "a..b=1", "a.=1"}) {
+    CHECK(after_arguments({bad.c_str()}) == want + "'" + bad + "'");
+  }
+}
+
+TEST_CASE("arguments do not nest without bound") {
+  auto dotted = [](std::size_t names) {
+    std::string path = "a";
+    for (std::size_t i = 1; i < names; ++i) path += ".a";
+    return path;
+  };
+  Options options;
+  CHECK(options.set_from_argument(dotted(128)).has_value());
+  CHECK(options.set_from_argument(dotted(129)).error().message.find("nested deeper than 128 levels: 'a.a.") == 0);
+  CHECK_FALSE(options.set_from_argument(dotted(100000)));
+}
