@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "event/children.hpp"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "event/process_tree.hpp"
+
+namespace nacre::event {
+
+Result<std::unique_ptr<Children>> Children::create(Loop& loop, OnExit on_orphan) {
+  std::unique_ptr<Children> children(new Children(std::move(on_orphan)));
+  auto watcher = TRY(SignalWatcher::create(loop, SIGCHLD, [raw = children.get()](int) { raw->reap(); }));
+  children->sigchld_ = std::make_unique<SignalWatcher>(std::move(watcher));
+  return children;
+}
+
+void Children::watch(pid_t pid, OnExit on_exit) { watched_[pid] = std::move(on_exit); }
+
+void Children::reap() {
+  for (;;) {
+    ChildExit end;
+    end.pid = ::wait4(-1, &end.status, WNOHANG, &end.usage);
+    if (end.pid <= 0) return;
+    if (!WIFEXITED(end.status) && !WIFSIGNALED(end.status)) continue;  // a stop, of a traced child
+    auto it = watched_.find(end.pid);
+    if (it == watched_.end()) {
+      if (on_orphan_) on_orphan_(end);
+      continue;
+    }
+    OnExit on_exit = std::move(it->second);
+    watched_.erase(it);
+    on_exit(end);
+  }
+}
+
+Result<void> Children::become_subreaper() {
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) return system_error(errno, "cannot become a subreaper");
+  return {};
+}
+
+std::vector<pid_t> Children::descendants() { return descendants_of(::getpid(), best_lookup()); }
+
+}  // namespace nacre::event

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ends of this process's children. One SIGCHLD watcher and wait4(2) on any child: cost by the children that
+// ended, not by those that run; needed, as a subreaper adopts processes that it never started.
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "event/loop.hpp"
+
+namespace nacre::event {
+
+struct ChildExit {
+  pid_t pid = 0;
+  int status = 0;  // as waitpid(2) stores it
+  rusage usage{};
+};
+
+class Children {
+ public:
+  // May watch and start others, but not destroy the Children.
+  using OnExit = std::function<void(const ChildExit&)>;
+
+  // `on_orphan` gets the ends of children that nobody watches: adopted grandchildren.
+  static Result<std::unique_ptr<Children>> create(Loop& loop, OnExit on_orphan);
+
+  // Reports the end of `pid` once. To be called before the loop runs again after `pid` was started, so that its end
+  // cannot come first.
+  void watch(pid_t pid, OnExit on_exit);
+  [[nodiscard]] std::size_t watched() const { return watched_.size(); }
+
+  // Reaps now, without waiting for the signal.
+  void reap();
+
+  // Makes this process adopt orphaned descendants (PR_SET_CHILD_SUBREAPER).
+  static Result<void> become_subreaper();
+  // The processes below this one that have not ended, children before their parents. From /proc; empty if that is
+  // not there. A snapshot: what starts, or loses its parent, meanwhile may be missing, so ask again until none are
+  // left.
+  static std::vector<pid_t> descendants();
+
+ private:
+  explicit Children(OnExit on_orphan) : on_orphan_(std::move(on_orphan)) {}
+
+  OnExit on_orphan_;
+  std::unordered_map<pid_t, OnExit> watched_;
+  std::unique_ptr<SignalWatcher> sigchld_;
+};
+
+}  // namespace nacre::event

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "event/loop.hpp"
+
+#include <uv.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+namespace nacre::event {
+namespace {
+
+Error uv_error(int code, std::string_view what) { return system_error(-code, what); }
+
+template <typename State>
+State* state_of(void* handle) {
+  return static_cast<State*>(static_cast<uv_handle_t*>(handle)->data);
+}
+
+// Closes the handle of a watcher's state; the state is freed once libuv is done with it. So a callback that
+// destroys its own watcher still stands on solid ground.
+template <typename State>
+void close_state(std::unique_ptr<State> state) {
+  if (!state) return;
+  State* raw = state.release();
+  uv_close(reinterpret_cast<uv_handle_t*>(&raw->handle),
+           [](uv_handle_t* handle) { delete state_of<State>(handle); });
+}
+
+std::uint64_t milliseconds(Seconds time) {
+  double ms = std::ceil(time.count() * 1e3);
+  if (!(ms > 0)) return 0;
+  constexpr double kMax = 9e15;  // beyond what libuv can add to its clock; longer than any job
+  return static_cast<std::uint64_t>(std::min(ms, kMax));
+}
+
+}  // namespace
+
+// ---- Loop --------------------------------------------------------------------
+
+Loop::Loop() : loop_(std::make_unique<uv_loop_t>()), before_waiting_(std::make_unique<uv_prepare_t>()) {}
+
+Result<std::unique_ptr<Loop>> Loop::create() {
+  std::unique_ptr<Loop> loop(new Loop);
+  if (int code = uv_loop_init(loop->raw()); code < 0) {
+    loop->loop_.reset();
+    return uv_error(code, "cannot make an event loop");
+  }
+  uv_prepare_init(loop->raw(), loop->before_waiting_.get());
+  uv_unref(reinterpret_cast<uv_handle_t*>(loop->before_waiting_.get()));
+  return loop;
+}
+
+Loop::~Loop() {
+  if (!loop_) return;
+  uv_close(reinterpret_cast<uv_handle_t*>(before_waiting_.get()), nullptr);
+  // The close callbacks; a signal watcher that has just been called needs a second round.
+  for (int round = 0; round < 4 && uv_run(raw(), UV_RUN_NOWAIT) != 0; ++round) {
+  }
+  if (uv_loop_close(raw()) == 0) return;
+  std::fputs("nacre: handles left on the event loop:\n", stderr);
+  uv_print_all_handles(raw(), stderr);
+  std::abort();
+}
+
+void Loop::run() { uv_run(raw(), UV_RUN_DEFAULT); }
+
+void Loop::run_until(const std::function<bool()>& done) {
+  struct Wait {
+    const std::function<bool()>& done;
+    bool over;
+  } wait{done, done()};
+  before_waiting_->data = &wait;
+  // UV_RUN_ONCE runs the timers that are due and then waits for more, even if they have brought about what is
+  // waited for.
+  uv_prepare_start(before_waiting_.get(), [](uv_prepare_t* handle) {
+    auto* waiting = static_cast<Wait*>(handle->data);
+    waiting->over = waiting->done();
+    if (waiting->over) uv_stop(handle->loop);
+  });
+  while (!wait.over && uv_run(raw(), UV_RUN_ONCE) != 0) wait.over = wait.over || done();
+  uv_prepare_stop(before_waiting_.get());
+}
+
+void Loop::poll() { uv_run(raw(), UV_RUN_NOWAIT); }
+
+void Loop::stop() { uv_stop(raw()); }
+
+double Loop::now() const { return static_cast<double>(uv_now(loop_.get())) / 1e3; }
+
+// ---- Timer -------------------------------------------------------------------
+
+struct Timer::State {
+  uv_timer_t handle{};
+  std::function<void()> callback;
+};
+
+Timer::Timer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Timer::Timer(Timer&&) noexcept = default;
+Timer::~Timer() { close_state(std::move(state_)); }
+
+Timer& Timer::operator=(Timer&& other) noexcept {
+  close_state(std::exchange(state_, std::move(other.state_)));
+  return *this;
+}
+
+Result<Timer> Timer::create(Loop& loop, std::function<void()> callback) {
+  auto state = std::make_unique<State>();
+  if (int code = uv_timer_init(loop.raw(), &state->handle); code < 0) return uv_error(code, "cannot make a timer");
+  state->handle.data = state.get();
+  state->callback = std::move(callback);
+  return Timer(std::move(state));
+}
+
+void Timer::start(Seconds delay, Seconds repeat) {
+  uv_update_time(state_->handle.loop);
+  uv_timer_start(
+      &state_->handle, [](uv_timer_t* handle) { state_of<State>(handle)->callback(); }, milliseconds(delay),
+      milliseconds(repeat));
+}
+
+void Timer::stop() { uv_timer_stop(&state_->handle); }
+
+void Timer::unref() { uv_unref(reinterpret_cast<uv_handle_t*>(&state_->handle)); }
+
+// ---- SignalWatcher -------------------------------------------------------------
+
+struct SignalWatcher::State {
+  uv_signal_t handle{};
+  std::function<void(int)> callback;
+};
+
+SignalWatcher::SignalWatcher(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SignalWatcher::SignalWatcher(SignalWatcher&&) noexcept = default;
+SignalWatcher::~SignalWatcher() { close_state(std::move(state_)); }
+
+SignalWatcher& SignalWatcher::operator=(SignalWatcher&& other) noexcept {
+  close_state(std::exchange(state_, std::move(other.state_)));
+  return *this;
+}
+
+Result<SignalWatcher> SignalWatcher::create(Loop& loop, int signum, std::function<void(int)> callback) {
+  auto state = std::make_unique<State>();
+  if (int code = uv_signal_init(loop.raw(), &state->handle); code < 0)
+    return uv_error(code, "cannot watch signals");
+  state->handle.data = state.get();
+  state->callback = std::move(callback);
+  SignalWatcher watcher(std::move(state));
+  uv_signal_t* handle = &watcher.state_->handle;
+  auto received = [](uv_signal_t* signal, int number) { state_of<State>(signal)->callback(number); };
+  if (int code = uv_signal_start(handle, received, signum); code < 0) {
+    return uv_error(code, "cannot watch signal " + std::to_string(signum));
+  }
+  return watcher;
+}
+
+// ---- Poll ----------------------------------------------------------------------
+
+struct Poll::State {
+  uv_poll_t handle{};
+  std::function<void(int)> callback;
+};
+
+Poll::Poll(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Poll::Poll(Poll&&) noexcept = default;
+Poll::~Poll() { close_state(std::move(state_)); }
+
+Poll& Poll::operator=(Poll&& other) noexcept {
+  close_state(std::exchange(state_, std::move(other.state_)));
+  return *this;
+}
+
+Result<Poll> Poll::create(Loop& loop, int fd, std::function<void(int)> callback) {
+  auto state = std::make_unique<State>();
+  if (int code = uv_poll_init(loop.raw(), &state->handle, fd); code < 0) {
+    return uv_error(code, "cannot poll descriptor " + std::to_string(fd));
+  }
+  state->handle.data = state.get();
+  state->callback = std::move(callback);
+  return Poll(std::move(state));
+}
+
+Result<void> Poll::start(int events) {
+  int wanted = (events & kReadable ? UV_READABLE | UV_DISCONNECT : 0) | (events & kWritable ? UV_WRITABLE : 0);
+  auto ready = [](uv_poll_t* handle, int status, int happened) {
+    int out = (happened & (UV_READABLE | UV_DISCONNECT) ? kReadable : 0) | (happened & UV_WRITABLE ? kWritable : 0);
+    state_of<State>(handle)->callback(status < 0 ? 0 : out);
+  };
+  if (int code = uv_poll_start(&state_->handle, wanted, ready); code < 0) return uv_error(code, "cannot poll");
+  return {};
+}
+
+void Poll::stop() { uv_poll_stop(&state_->handle); }
+
+}  // namespace nacre::event

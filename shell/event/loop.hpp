@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The event loop and its watchers: the only wrappers of libuv in the project. A watcher owns its handle, closes it
+// in its destructor and frees it in the close callback, so a watcher may be destroyed at any time, in its own
+// callback too. A callback runs on the loop's thread and must not throw. Watchers must be gone before their loop;
+// the loop's destructor drains the pending closes and aborts if a handle is left: a leak detector for free.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "base/result.hpp"
+
+struct uv_loop_s;
+struct uv_prepare_s;
+
+namespace nacre::event {
+
+using Seconds = std::chrono::duration<double>;
+
+class Loop {
+ public:
+  static Result<std::unique_ptr<Loop>> create();
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  void run();  // until stop(), or nothing is left to wait for
+  // Until done() is true, or nothing is left to wait for. It is asked before each wait and after each round of
+  // events.
+  void run_until(const std::function<bool()>& done);
+  void poll();  // handles what is ready now, without waiting
+  void stop();  // run() returns after this round; run_until() and poll() go on
+  // Monotonic seconds, taken at the start of this round of events and by Timer::start.
+  [[nodiscard]] double now() const;
+  [[nodiscard]] uv_loop_s* raw() { return loop_.get(); }
+
+ private:
+  Loop();
+  std::unique_ptr<uv_loop_s> loop_;
+  std::unique_ptr<uv_prepare_s> before_waiting_;  // of run_until
+};
+
+class Timer {
+ public:
+  static Result<Timer> create(Loop& loop, std::function<void()> callback);
+  Timer(Timer&&) noexcept;
+  Timer& operator=(Timer&&) noexcept;
+  ~Timer();
+
+  // First after `delay`, then every `repeat` if that is not zero. Restarts a running timer. Millisecond resolution,
+  // rounded up.
+  void start(Seconds delay, Seconds repeat = Seconds::zero());
+  void stop();
+  void unref();  // does not keep run() going
+
+ private:
+  struct State;
+  explicit Timer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+class SignalWatcher {
+ public:
+  static Result<SignalWatcher> create(Loop& loop, int signum, std::function<void(int signum)> callback);
+  SignalWatcher(SignalWatcher&&) noexcept;
+  SignalWatcher& operator=(SignalWatcher&&) noexcept;
+  ~SignalWatcher();
+
+ private:
+  struct State;
+  explicit SignalWatcher(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// Readiness of a descriptor that somebody else owns and keeps open while it is watched.
+class Poll {
+ public:
+  enum Events : int { kReadable = 1, kWritable = 2 };  // a hang-up counts as readable
+  // `callback` gets the events that are ready; 0 is an error of the descriptor (the reader of a pipe that is
+  // written to has gone), after which it is watched no longer. libuv sets the descriptor's O_NONBLOCK flag. A
+  // descriptor can have one watcher; a regular file can have none.
+  static Result<Poll> create(Loop& loop, int fd, std::function<void(int events)> callback);
+  Poll(Poll&&) noexcept;
+  Poll& operator=(Poll&&) noexcept;
+  ~Poll();
+
+  Result<void> start(int events);
+  void stop();
+
+ private:
+  struct State;
+  explicit Poll(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace nacre::event

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "event/process_tree.hpp"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+
+namespace nacre::event {
+namespace {
+
+using ByParent = std::unordered_map<pid_t, std::vector<pid_t>>;
+
+std::string proc(pid_t pid) { return "/proc/" + std::to_string(pid); }
+
+// The numbers among the names of a folder; none if it is not there.
+std::vector<pid_t> numbered(const std::string& path) {
+  std::vector<pid_t> out;
+  DIR* folder = ::opendir(path.c_str());
+  if (folder == nullptr) return out;
+  while (const dirent* entry = ::readdir(folder)) {
+    if (auto number = parse_u64(entry->d_name)) out.push_back(static_cast<pid_t>(*number));
+  }
+  ::closedir(folder);
+  return out;
+}
+
+struct Stat {
+  pid_t parent = 0;
+  bool ended = false;  // a zombie: to be reaped, not signalled
+};
+
+// From /proc/PID/stat, proc(5); none if the process is gone. The name, in parentheses, may hold any byte.
+std::optional<Stat> read_stat(pid_t pid) {
+  constexpr std::size_t kState = 0;
+  constexpr std::size_t kParent = 1;
+  constexpr std::size_t kThreads = 17;
+  Result<std::string> text = read_file(proc(pid) + "/stat");
+  if (!text) return std::nullopt;
+  std::size_t name_end = text->rfind(") ");
+  if (name_end == std::string::npos) return std::nullopt;
+  std::vector<std::string_view> fields = split(std::string_view(*text).substr(name_end + 2), ' ');
+  if (fields.size() <= kThreads) return std::nullopt;
+  auto parent = static_cast<pid_t>(parse_u64(fields[kParent]).value_or(0));
+  // A process goes on in its other threads when the first of them has ended.
+  bool ended = fields[kState] == "Z" && parse_u64(fields[kThreads]).value_or(0) <= 1;
+  return Stat{parent, ended};
+}
+
+// The whole of /proc, for a kernel that does not list the children of a thread.
+ByParent scan() {
+  ByParent out;
+  for (pid_t pid : numbered("/proc")) {
+    if (auto stat = read_stat(pid); stat && stat->parent > 0) out[stat->parent].push_back(pid);
+  }
+  return out;
+}
+
+// The kernel has them by thread.
+std::vector<pid_t> listed_children(pid_t pid) {
+  std::vector<pid_t> out;
+  for (pid_t thread : numbered(proc(pid) + "/task")) {
+    Result<std::string> list = read_file(proc(pid) + "/task/" + std::to_string(thread) + "/children");
+    if (!list) continue;
+    for (std::string_view each : split(*list, ' ')) {
+      if (auto child = parse_u64(each)) out.push_back(static_cast<pid_t>(*child));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Lookup best_lookup() { return ::access("/proc/thread-self/children", R_OK) == 0 ? Lookup::listed : Lookup::scan; }
+
+std::vector<pid_t> descendants_of(pid_t ancestor, Lookup lookup) {
+  ByParent by_parent = lookup == Lookup::scan ? scan() : ByParent();
+  std::vector<pid_t> found{ancestor};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::vector<pid_t> next = lookup == Lookup::scan ? by_parent[found[i]] : listed_children(found[i]);
+    found.insert(found.end(), next.begin(), next.end());
+  }
+  found.erase(found.begin());
+  std::erase_if(found, [](pid_t pid) {
+    auto stat = read_stat(pid);
+    return !stat || stat->ended;
+  });
+  return {found.rbegin(), found.rend()};
+}
+
+}  // namespace nacre::event

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "event/children.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "base/unique_fd.hpp"
+#include "event/process_tree.hpp"
+
+using namespace nacre;         // NOLINT
+using namespace nacre::event;  // NOLINT
+
+namespace {
+
+pid_t start(const std::function<int()>& body) {
+  pid_t pid = ::fork();
+  if (pid == 0) ::_exit(body());
+  REQUIRE(pid > 0);
+  return pid;
+}
+
+[[noreturn]] void wait_forever() {
+  for (;;) ::pause();
+}
+
+void end(pid_t pid) {
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+}
+
+// Blocks until `pid` has ended, and leaves it to be reaped.
+void wait_for_end(pid_t pid) {
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) == 0);
+}
+
+pid_t read_pid(int fd) {
+  pid_t pid = 0;
+  REQUIRE(::read(fd, &pid, sizeof pid) == sizeof pid);
+  return pid;
+}
+
+void write_pid(int fd, pid_t pid) { [[maybe_unused]] ssize_t written = ::write(fd, &pid, sizeof pid); }
+
+struct Fixture {
+  std::unique_ptr<Loop> loop = Loop::create().value();
+  std::vector<ChildExit> orphans;
+  std::unique_ptr<Children> children =
+      Children::create(*loop, [this](const ChildExit& exit) { orphans.push_back(exit); }).value();
+};
+
+}  // namespace
+
+TEST_CASE("each child's end is reported to its own watcher") {
+  Fixture f;
+  int exited = -1;
+  int killed = -1;
+  pid_t a = start([] { return 3; });
+  pid_t b = start([]() -> int { wait_forever(); });
+  f.children->watch(a, [&](const ChildExit& exit) {
+    CHECK(exit.pid == a);
+    CHECK(exit.usage.ru_maxrss > 0);
+    exited = exit.status;
+    ::kill(b, SIGKILL);
+  });
+  f.children->watch(b, [&](const ChildExit& exit) { killed = exit.status; });
+  CHECK(f.children->watched() == 2);
+  f.loop->run_until([&] { return killed >= 0; });
+  CHECK(WEXITSTATUS(exited) == 3);
+  CHECK((WIFSIGNALED(killed) && WTERMSIG(killed) == SIGKILL));
+  CHECK(f.children->watched() == 0);
+  CHECK(f.orphans.empty());
+}
+
+TEST_CASE("ends that come in one heap are all reported, once") {
+  Fixture f;
+  constexpr int kChildren = 100;
+  std::vector<int> ends(kChildren, 0);
+  int sum = 0;
+  for (int i = 0; i < kChildren; ++i) {
+    pid_t pid = start([i] { return i; });
+    f.children->watch(pid, [&, i](const ChildExit& exit) {
+      ++ends[static_cast<std::size_t>(i)];
+      sum += WEXITSTATUS(exit.status) == i ? 1 : 0;
+    });
+    wait_for_end(pid);
+  }
+  f.loop->run_until([&] { return f.children->watched() == 0; });
+  CHECK(ends == std::vector<int>(kChildren, 1));
+  CHECK(sum == kChildren);
+  CHECK(f.orphans.empty());
+}
+
+TEST_CASE("reap works without a signal and without the loop") {
+  Fixture f;
+  pid_t pid = start([] { return 9; });
+  int status = -1;
+  f.children->watch(pid, [&](const ChildExit& exit) { status = exit.status; });
+  wait_for_end(pid);
+  f.children->reap();
+  CHECK(WEXITSTATUS(status) == 9);
+  f.children->reap();
+  f.loop->poll();
+}
+
+TEST_CASE("a callback may start and watch another child") {
+  Fixture f;
+  std::vector<int> ends;
+  f.children->watch(start([] { return 1; }), [&](const ChildExit& first) {
+    ends.push_back(WEXITSTATUS(first.status));
+    f.children->watch(start([] { return 2; }),
+                      [&](const ChildExit& second) { ends.push_back(WEXITSTATUS(second.status)); });
+  });
+  f.loop->run_until([&] { return ends.size() == 2; });
+  CHECK(ends == std::vector<int>{1, 2});
+}
+
+TEST_CASE("a traced child that stops has not ended") {
+  Fixture f;
+  pid_t pid = start([] {
+    ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    ::raise(SIGSTOP);
+    return 5;
+  });
+  std::vector<int> ends;
+  f.children->watch(pid, [&](const ChildExit& exit) { ends.push_back(exit.status); });
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOWAIT) == 0);
+  f.children->reap();
+  CHECK(ends.empty());
+  CHECK(f.children->watched() == 1);
+  REQUIRE(::ptrace(PTRACE_CONT, pid, nullptr, nullptr) == 0);
+  f.loop->run_until([&] { return !ends.empty(); });
+  REQUIRE(ends.size() == 1);
+  CHECK(WEXITSTATUS(ends[0]) == 5);
+}
+
+TEST_CASE("a subreaper is told of orphans that it never started") {
+  REQUIRE(Children::become_subreaper());
+  Fixture f;
+  auto go = make_pipe(O_CLOEXEC).value();
+  auto told = make_pipe(O_CLOEXEC).value();
+  bool child_ended = false;
+  pid_t child = start([&] {
+    pid_t orphan = ::fork();
+    if (orphan == 0) {
+      go.write.reset();
+      char byte = 0;
+      [[maybe_unused]] ssize_t got = ::read(go.read.get(), &byte, 1);
+      ::_exit(7);
+    }
+    write_pid(told.write.get(), orphan);
+    return 0;
+  });
+  f.children->watch(child, [&](const ChildExit&) { child_ended = true; });
+  pid_t orphan = read_pid(told.read.get());
+  f.loop->run_until([&] { return child_ended; });
+  CHECK(f.orphans.empty());
+  CHECK(Children::descendants() == std::vector<pid_t>{orphan});
+  go.write.reset();
+  f.loop->run_until([&] { return !f.orphans.empty(); });
+  REQUIRE(f.orphans.size() == 1);
+  CHECK(f.orphans[0].pid == orphan);
+  CHECK(WEXITSTATUS(f.orphans[0].status) == 7);
+  CHECK(Children::descendants().empty());
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+}
+
+TEST_CASE("descendants are found by both ways, children before their parents, zombies not at all") {
+  Lookup lookup = GENERATE(Lookup::listed, Lookup::scan);
+  if (lookup == Lookup::listed && best_lookup() == Lookup::scan) return;  // this kernel does not list them
+  auto told = make_pipe(O_CLOEXEC).value();
+  pid_t zombie = start([] { return 0; });
+  wait_for_end(zombie);
+  pid_t child = start([&]() -> int {
+    pid_t grandchild = ::fork();
+    if (grandchild == 0) {
+      ::prctl(PR_SET_NAME, "a) Z 1 (b");  // the name is in parentheses, and may look like the end of them
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      write_pid(told.write.get(), ::getpid());
+      wait_forever();
+    }
+    wait_forever();
+  });
+  pid_t grandchild = read_pid(told.read.get());
+  CHECK(descendants_of(::getpid(), lookup) == std::vector<pid_t>{grandchild, child});
+  CHECK(descendants_of(child, lookup) == std::vector<pid_t>{grandchild});
+  CHECK(descendants_of(grandchild, lookup).empty());
+  CHECK(descendants_of(zombie, lookup).empty());
+  end(child);
+  end(zombie);
+}
+
+TEST_CASE("a child that a thread started is a descendant, and so is one whose first thread has ended") {
+  auto told = make_pipe(O_CLOEXEC).value();
+  pid_t child = 0;
+  std::thread thread([&] {
+    child = start([&]() -> int {
+      std::thread other([&, first = ::gettid()] {
+        std::string path = "/proc/self/task/" + std::to_string(first) + "/stat";
+        for (char text[512] = {}; std::string(text).find(") Z ") == std::string::npos;) {
+          UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+          [[maybe_unused]] ssize_t got = ::read(fd.get(), text, sizeof text - 1);
+        }
+        write_pid(told.write.get(), ::getpid());
+        wait_forever();
+      });
+      other.detach();
+      ::pthread_exit(nullptr);
+    });
+    read_pid(told.read.get());
+    CHECK(descendants_of(::getpid(), best_lookup()) == std::vector<pid_t>{child});
+    CHECK(descendants_of(::getpid(), Lookup::scan) == std::vector<pid_t>{child});
+  });
+  thread.join();
+  end(child);
+}
