@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/child.hpp"
+
+#include <fcntl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdint>
+#include <string_view>
+
+#include "base/text.hpp"
+
+namespace nacre::task {
+namespace {
+
+constexpr std::string_view kDefaultPath = "/bin:/usr/bin";  // of execvp(3), where PATH is not set
+constexpr const char* kScriptShell = "/bin/sh";
+constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+
+// ---- In the parent -----------------------------------------------------------
+
+std::vector<std::string> candidates_of(const Command& command) {
+  const std::string& name = command.argv.front();
+  if (name.empty() || name.find('/') != std::string::npos) return {name};
+  std::vector<std::string> out;
+  for (std::string_view folder : split(command.env.get("PATH").value_or(kDefaultPath), ':')) {
+    // An empty entry is the current directory.
+    out.push_back(folder.empty() ? "./" + name : std::string(folder) + '/' + name);
+  }
+  return out;
+}
+
+// All descriptors from 3 on but those kept, which are sorted.
+std::vector<std::pair<unsigned, unsigned>> all_but(const std::vector<unsigned>& kept) {
+  std::vector<std::pair<unsigned, unsigned>> out;
+  unsigned next = 3;
+  for (unsigned fd : kept) {
+    if (fd < next) continue;
+    if (fd > next) out.emplace_back(next, fd - 1);
+    next = fd + 1;
+  }
+  out.emplace_back(next, UINT_MAX);
+  return out;
+}
+
+std::vector<int> changed_signals() {
+  std::vector<int> out;
+  for (int signum = 1; signum < NSIG; ++signum) {
+    struct sigaction action {};
+    if (::sigaction(signum, nullptr, &action) == 0 && action.sa_handler != SIG_DFL) out.push_back(signum);
+  }
+  return out;
+}
+
+// ---- In the child ------------------------------------------------------------
+
+Failure failed(Step step, int detail = 0) { return {step, errno, detail}; }
+
+bool write_oom(const std::string& text) {
+  int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  bool ok = ::write(fd, text.data(), text.size()) >= 0;
+  int code = errno;
+  ::close(fd);
+  errno = code;
+  return ok;
+}
+
+bool place_null(int target) {
+  int null = ::open("/dev/null", O_RDWR);
+  if (null < 0 || null == target) return null == target;
+  bool ok = ::dup2(null, target) >= 0;
+  int code = errno;
+  ::close(null);
+  errno = code;
+  return ok;
+}
+
+bool place(const ChildSetup::Fd& fd) {
+  if (fd.source < 0) return place_null(fd.target);
+  if (fd.source == fd.target) return ::fcntl(fd.target, F_SETFD, 0) >= 0;
+  return ::dup2(fd.source, fd.target) >= 0;
+}
+
+Failure place_all(Plan& plan) {
+  // Out of the way first: a source may be another one's target.
+  for (ChildSetup::Fd& fd : plan.fds) {
+    if (fd.source < 0 || fd.source == fd.target || fd.source > plan.max_target) continue;
+    fd.source = ::fcntl(fd.source, F_DUPFD, plan.max_target + 1);
+    if (fd.source < 0) return failed(Step::descriptors, fd.target);
+  }
+  for (const ChildSetup::Fd& fd : plan.fds) {
+    if (!place(fd)) return failed(Step::descriptors, fd.target);
+  }
+  return {};
+}
+
+void close_others(const Plan& plan) {
+  for (const auto& [first, last] : plan.closed) {
+    if (::syscall(SYS_close_range, first, last, 0U) == 0) continue;
+    for (unsigned fd = first; fd <= last && fd < plan.descriptor_limit; ++fd) ::close(static_cast<int>(fd));
+  }
+}
+
+Failure set_limits(const std::vector<ChildSetup::Limit>& limits) {
+  for (const ChildSetup::Limit& limit : limits) {
+    // Not setrlimit(3): its parameter is an enum, which cannot hold every number.
+    static_assert(sizeof(limit.value) == 2 * sizeof(std::uint64_t), "rlimit is as the kernel has it");
+    bool set = ::syscall(SYS_prlimit64, 0, limit.resource, &limit.value, nullptr) == 0;
+    if (!set) return failed(Step::limit, limit.resource);
+  }
+  return {};
+}
+
+// Whether execvp(3) looks further along PATH after this errno.
+bool looks_further(int code) {
+  switch (code) {
+    case EACCES:
+    case ENOENT:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+    case ENODEV:
+    case ESTALE:
+    case ETIMEDOUT: return true;
+    default: return false;
+  }
+}
+
+char* const* as_exec(const std::vector<const char*>& list) { return const_cast<char* const*>(list.data()); }
+
+// Returns the errno.
+int execute_file(Image& image, const std::string& path) {
+  ::execve(path.c_str(), as_exec(image.argv), as_exec(image.env));
+  int code = errno;
+  if (code != ENOEXEC) return code;
+  image.script_argv[1] = path.c_str();
+  ::execve(kScriptShell, as_exec(image.script_argv), as_exec(image.env));
+  return code;
+}
+
+}  // namespace
+
+Image::Image(const Command& command)
+    : script_argv{kScriptShell, nullptr}, env(command.env.block()), candidates(candidates_of(command)) {
+  for (const std::string& each : command.argv) argv.push_back(each.c_str());
+  argv.push_back(nullptr);
+  script_argv.insert(script_argv.end(), argv.begin() + 1, argv.end());
+}
+
+Plan::Plan(const Command& command) : setup(command.setup), fds(command.setup.fds), signals(changed_signals()) {
+  std::vector<unsigned> targets;
+  for (const ChildSetup::Fd& fd : fds) {
+    targets.push_back(static_cast<unsigned>(fd.target));
+    max_target = std::max(max_target, fd.target);
+  }
+  std::sort(targets.begin(), targets.end());
+  closed = all_but(targets);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  descriptor_limit = static_cast<unsigned>(std::min<rlim_t>(limit.rlim_cur, INT_MAX));
+}
+
+void Plan::keep(int fd) {
+  auto kept = static_cast<unsigned>(fd);
+  auto range = std::find_if(closed.begin(), closed.end(),
+                            [&](const auto& each) { return each.first <= kept && kept <= each.second; });
+  if (range == closed.end()) return;
+  auto [first, last] = *range;
+  range = closed.erase(range);
+  if (kept < last) range = closed.insert(range, {kept + 1, last});
+  if (first < kept) closed.insert(range, {first, kept - 1});
+}
+
+void Plan::keep_crash_handlers() {
+  std::erase_if(signals, [](int signum) {
+    struct sigaction action {};
+    bool crash = std::find(std::begin(kCrashSignals), std::end(kCrashSignals), signum) != std::end(kCrashSignals);
+    // exec resets a handler, but leaves an ignored signal ignored.
+    return crash && ::sigaction(signum, nullptr, &action) == 0 && action.sa_handler != SIG_IGN;
+  });
+}
+
+Failure set_up(Plan& plan) {
+  const ChildSetup& setup = plan.setup;
+  if (setup.new_process_group && ::setpgid(0, 0) < 0) return failed(Step::process_group);
+  if (setup.oom_score_adj && !write_oom(*setup.oom_score_adj)) return failed(Step::oom);
+  if (!setup.cpus.empty()) {
+    std::size_t bytes = setup.cpus.size() * sizeof(setup.cpus[0]);
+    if (::syscall(SYS_sched_setaffinity, 0, bytes, setup.cpus.data()) < 0) return failed(Step::affinity);
+  }
+  if (setup.cwd && ::chdir(setup.cwd->c_str()) < 0) return failed(Step::directory);
+  if (Failure failure = place_all(plan); failure.step != Step::none) return failure;
+  close_others(plan);
+  return set_limits(setup.limits);
+}
+
+void reset_signals(const Plan& plan) {
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  for (int signum : plan.signals) ::sigaction(signum, &action, nullptr);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+Failure trace_me() {
+  if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) < 0) return failed(Step::trace);
+  return {};
+}
+
+Failure execute(Image& image) {
+  int code = ENOENT;
+  bool denied = false;
+  for (const std::string& path : image.candidates) {
+    code = execute_file(image, path);
+    if (!looks_further(code)) return {Step::exec, code, 0};
+    denied = denied || code == EACCES;
+  }
+  if (image.candidates.size() > 1) code = denied ? EACCES : ENOENT;
+  return {Step::exec, code, 0};
+}
+
+}  // namespace nacre::task

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The child's side of a start: what the parent prepares, and its execution by system calls alone. Between vfork and
+// exec the child runs on its parent's memory, so nothing here that takes a Plan or an Image allocates, locks or
+// throws.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "task/command.hpp"
+#include "task/failure.hpp"
+
+namespace nacre::task {
+
+// What execve(2) takes. Points into the command, and is stale once that changes.
+struct Image {
+  explicit Image(const Command& command);  // argv is not empty
+
+  std::vector<const char*> argv;         // ends with nullptr
+  std::vector<const char*> script_argv;  // {"/bin/sh", <the file>, argv[1], ...}, for a script without "#!"
+  std::vector<const char*> env;          // ends with nullptr
+  std::vector<std::string> candidates;   // the paths to try, in order, as execvp(3) would
+};
+
+// What to do before.
+struct Plan {
+  explicit Plan(const Command& command);
+
+  void keep(int fd);           // leaves this descriptor open until exec
+  void keep_crash_handlers();  // SIGSEGV and the like stay with their handlers until exec
+
+  const ChildSetup& setup;
+  std::vector<ChildSetup::Fd> fds;                    // the child moves their sources
+  int max_target = 2;                                 // the highest target, at least that of stderr
+  std::vector<std::pair<unsigned, unsigned>> closed;  // descriptors first..last
+  unsigned descriptor_limit = 0;                      // for kernels without close_range(2)
+  std::vector<int> signals;                           // those with a handler, and those ignored
+};
+
+// Each returns what failed, or Step::none. set_up carries out the ChildSetup, but for trace_me, in an order in
+// which no step hinders a later one: limits come last, as a low RLIMIT_NOFILE would.
+Failure set_up(Plan& plan);
+void reset_signals(const Plan& plan);  // dispositions to their default, then an empty mask
+Failure trace_me();
+Failure execute(Image& image);  // returns only if it failed
+
+}  // namespace nacre::task

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What to start and how, as data. Everything that the child does between fork and exec is prepared here by the
+// parent; the child only makes system calls over it (see spawn.hpp).
+#pragma once
+
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "job/environment.hpp"
+
+namespace nacre::task {
+
+// Cpus to run on, as sched_setaffinity(2) takes them; bit n of word n/64. Empty: as inherited.
+using CpuMask = std::vector<unsigned long>;
+
+struct ChildSetup {
+  struct Fd {
+    int target = 0;  // its number in the child
+    int source = 0;  // open in the parent; < 0: /dev/null
+  };
+  struct Limit {
+    int resource = 0;  // RLIMIT_*
+    rlimit value{};
+  };
+
+  std::vector<Fd> fds;  // all others are closed; a target not given of 0, 1, 2 is inherited
+  bool new_process_group = true;
+  std::optional<std::string> cwd;  // none: as inherited
+  std::vector<Limit> limits;
+  CpuMask cpus;
+  std::optional<std::string> oom_score_adj;  // text for /proc/self/oom_score_adj
+  bool trace_me = false;                     // PTRACE_TRACEME: stops in exec
+};
+
+struct Command {
+  std::vector<std::string> argv;  // argv[0] is looked up in the PATH of `env` if it has no '/'
+  job::Environment env;
+  ChildSetup setup;
+};
+
+}  // namespace nacre::task

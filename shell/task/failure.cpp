@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/failure.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+
+namespace nacre::task {
+namespace {
+
+// execve(2), "Limits on size of arguments and environment".
+constexpr std::size_t kMaxString = std::size_t{128} << 10;  // bytes of one string with its NUL
+constexpr std::size_t kMinTotal = std::size_t{128} << 10;   // bytes of all strings and the pointers to them
+constexpr std::size_t kMaxTotal = std::size_t{6} << 20;
+
+std::string limit_name(int resource) {
+  switch (resource) {
+    case RLIMIT_AS: return "RLIMIT_AS";
+    case RLIMIT_CORE: return "RLIMIT_CORE";
+    case RLIMIT_CPU: return "RLIMIT_CPU";
+    case RLIMIT_DATA: return "RLIMIT_DATA";
+    case RLIMIT_FSIZE: return "RLIMIT_FSIZE";
+    case RLIMIT_LOCKS: return "RLIMIT_LOCKS";
+    case RLIMIT_MEMLOCK: return "RLIMIT_MEMLOCK";
+    case RLIMIT_MSGQUEUE: return "RLIMIT_MSGQUEUE";
+    case RLIMIT_NICE: return "RLIMIT_NICE";
+    case RLIMIT_NOFILE: return "RLIMIT_NOFILE";
+    case RLIMIT_NPROC: return "RLIMIT_NPROC";
+    case RLIMIT_RSS: return "RLIMIT_RSS";
+    case RLIMIT_RTPRIO: return "RLIMIT_RTPRIO";
+    case RLIMIT_RTTIME: return "RLIMIT_RTTIME";
+    case RLIMIT_SIGPENDING: return "RLIMIT_SIGPENDING";
+    case RLIMIT_STACK: return "RLIMIT_STACK";
+    default: return fmt::format("resource limit {}", resource);
+  }
+}
+
+// How much the kernel takes in all, by the stack limit that the child had.
+std::size_t total_limit(const ChildSetup& setup) {
+  rlimit stack{RLIM_INFINITY, RLIM_INFINITY};
+  ::getrlimit(RLIMIT_STACK, &stack);
+  for (const ChildSetup::Limit& limit : setup.limits) {
+    if (limit.resource == RLIMIT_STACK) stack = limit.value;
+  }
+  return std::clamp<std::size_t>(stack.rlim_cur / 4, kMinTotal, kMaxTotal);
+}
+
+std::string too_long(const Command& command) {
+  std::size_t arguments = 0;
+  for (std::size_t i = 0; i < command.argv.size(); ++i) {
+    std::size_t size = command.argv[i].size() + 1;
+    if (size > kMaxString) {
+      return fmt::format("argument {} has {} bytes, of at most {}", i, size - 1, kMaxString - 1);
+    }
+    arguments += size + sizeof(char*);
+  }
+  std::size_t environment = 0;
+  for (const auto& [name, value] : command.env.all()) {
+    std::size_t size = name.size() + 1 + value.size() + 1;
+    if (size > kMaxString) {
+      return fmt::format("{} in the environment has {} bytes, of at most {}", quoted(name), size - 1,
+                         kMaxString - 1);
+    }
+    environment += size + sizeof(char*);
+  }
+  return fmt::format(
+      "the arguments take {} bytes and the environment {}, of at most {} (a quarter of ulimit -s, up to {})",
+      arguments, environment, total_limit(command.setup), kMaxTotal);
+}
+
+// Whether the file that cannot be found is there, so that it is its interpreter or dynamic loader that is not.
+bool lacks_interpreter(const Command& command) {
+  std::string path = command.argv.front();
+  if (path.find('/') == std::string::npos) return false;
+  if (path.front() != '/' && command.setup.cwd) path = *command.setup.cwd + "/" + path;
+  return ::access(path.c_str(), X_OK) == 0;
+}
+
+Error exec_error(const Command& command, int code) {
+  Error error = system_error(code, command.argv.front());
+  if (code == E2BIG) error.message += ": " + too_long(command);
+  if (code == ENOENT && lacks_interpreter(command)) {
+    error.message += " (the file is there, but not the interpreter or loader that it names)";
+  }
+  return error;
+}
+
+}  // namespace
+
+Error describe(const Command& command, const Failure& failure) {
+  const ChildSetup& setup = command.setup;
+  auto cannot = [&](const std::string& what) { return system_error(failure.code, "cannot " + what); };
+  switch (failure.step) {
+    case Step::process_group: return cannot("make a process group");
+    case Step::oom: return cannot("set the OOM score to " + setup.oom_score_adj.value_or(""));
+    case Step::affinity: return cannot("bind to cpus");
+    case Step::directory: return cannot("change to directory " + setup.cwd.value_or(""));
+    case Step::descriptors:
+      return cannot(fmt::format("set up descriptor {}{}", failure.detail,
+                                failure.code == EMFILE ? " (raise the limit with ulimit -n)" : ""));
+    case Step::limit: return cannot("set " + limit_name(failure.detail));
+    case Step::hook: return Error{failure.code, "a task.exec plugin failed"};
+    case Step::trace: return cannot("be traced");
+    case Step::none:
+    case Step::exec: break;
+  }
+  return exec_error(command, failure.code);
+}
+
+Error fork_error(int code) {
+  Error error = system_error(code, "cannot start more processes");
+  if (code != EAGAIN) return error;
+  rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
+  ::getrlimit(RLIMIT_NPROC, &limit);
+  std::string most = limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
+  error.message += fmt::format(" (limit: ulimit -u {}, or the cgroup's pids.max)", most);
+  return error;
+}
+
+}  // namespace nacre::task

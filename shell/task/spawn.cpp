@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/spawn.hpp"
+
+#include <fcntl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "base/unique_fd.hpp"
+#include "task/child.hpp"
+#include "task/failure.hpp"
+
+namespace nacre::task {
+namespace {
+
+// All signals blocked while this lives: no handler may run in a child, on its parent's memory or with its parent's
+// pipes.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+// A child, and what failed in it.
+struct Started {
+  pid_t pid = 0;
+  Failure failure;
+};
+
+// A Failure in memory that a child of vfork shares; volatile, as the compiler sees no way from the write to the
+// read.
+class SharedFailure {
+ public:
+  void put(const Failure& failure) {
+    step_ = failure.step;
+    code_ = failure.code;
+    detail_ = failure.detail;
+  }
+  [[nodiscard]] Failure get() const { return {step_, code_, detail_}; }
+
+ private:
+  volatile Step step_ = Step::none;
+  volatile int code_ = 0;
+  volatile int detail_ = 0;
+};
+
+// ---- vfork -------------------------------------------------------------------
+
+Failure run_shared(Plan& plan, Image& image) {
+  if (Failure failure = set_up(plan); failure.step != Step::none) return failure;
+  reset_signals(plan);
+  return execute(image);
+}
+
+// The child must not return from the function that calls vfork, so this one does nothing else.
+[[gnu::noinline]] pid_t vfork_child(Plan& plan, Image& image, SharedFailure& failure) {
+  pid_t pid = ::vfork();
+  if (pid == 0) {
+    failure.put(run_shared(plan, image));
+    ::_exit(kExitNotExecutable);
+  }
+  return pid;
+}
+
+// When vfork returns here, the child has executed or ended.
+Result<Started> start_shared(const Command& command) {
+  Plan plan(command);
+  Image image(command);
+  SharedFailure failure;
+  SignalsBlocked blocked;
+  pid_t pid = vfork_child(plan, image, failure);
+  if (pid < 0) return fork_error(errno);
+  return Started{pid, failure.get()};
+}
+
+// ---- fork --------------------------------------------------------------------
+
+Failure run_own(Plan& plan, const Command& command, const Spawner::ChildHook& hook) {
+  if (Failure failure = set_up(plan); failure.step != Step::none) return failure;
+  reset_signals(plan);
+  if (hook) {
+    if (!hook()) return {Step::hook, ECANCELED, 0};
+    std::fflush(stdout);  // what the hook printed would be lost in exec
+  }
+  Image image(command);  // only now: the hook may have changed the command
+  if (command.setup.trace_me) {
+    if (Failure failure = trace_me(); failure.step != Step::none) return failure;
+  }
+  return execute(image);
+}
+
+// Waits for a traced child to stop in exec and lets it go, standing still. A child that ends before is left to be
+// reaped.
+void leave_stopped_in_exec(pid_t pid) {
+  for (;;) {
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WSTOPPED | WNOWAIT) < 0) {
+      if (errno == EINTR) continue;
+      return;
+    }
+    if (info.si_code != CLD_TRAPPED) return;
+    if (info.si_status == SIGTRAP) {
+      ::ptrace(PTRACE_DETACH, pid, nullptr, SIGSTOP);
+      return;
+    }
+    // A signal that somebody sent between PTRACE_TRACEME and exec.
+    ::ptrace(PTRACE_CONT, pid, nullptr, info.si_status);
+  }
+}
+
+// The child's Failure, or none once it has executed: that closes its end of the pipe.
+Failure read_failure(int fd) {
+  Failure failure;
+  while (::read(fd, &failure, sizeof failure) < 0 && errno == EINTR) {
+  }
+  return failure;
+}
+
+Result<Started> start_forked(const Command& command, const Spawner::ChildHook& hook) {
+  Plan plan(command);
+  if (hook) plan.keep_crash_handlers();
+  Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+  // Above the child's own descriptors, which would overwrite it.
+  UniqueFd report(::fcntl(pipe.write.get(), F_DUPFD_CLOEXEC, plan.max_target + 1));
+  if (!report) return system_error(errno, "pipe");
+  pipe.write.reset();
+  plan.keep(report.get());
+  std::fflush(stdout);  // or the child would print it too
+  pid_t pid = -1;
+  {
+    SignalsBlocked blocked;
+    pid = ::fork();
+    if (pid == 0) {
+      Failure failure = run_own(plan, command, hook);
+      [[maybe_unused]] ssize_t written = ::write(report.get(), &failure, sizeof failure);
+      ::_exit(kExitNotExecutable);
+    }
+  }
+  if (pid < 0) return fork_error(errno);
+  report.reset();
+  if (command.setup.trace_me) leave_stopped_in_exec(pid);
+  return Started{pid, read_failure(pipe.read.get())};
+}
+
+void reap(pid_t pid) {
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+int exec_failure_code(int error_code) {
+  return error_code == ENOENT || error_code == ENOTDIR ? kExitNotFound : kExitNotExecutable;
+}
+
+tl::expected<Spawned, SpawnError> Spawner::spawn(const Command& command, const ChildHook& hook) const {
+  if (command.argv.empty()) return tl::unexpected(SpawnError{.error = invalid("expected a command, got none")});
+  // A traced child can be stopped before it executes, which a parent in vfork could not see.
+  bool own_memory = hook || command.setup.trace_me;
+  Result<Started> started = own_memory ? start_forked(command, hook) : start_shared(command);
+  if (!started) return tl::unexpected(SpawnError{.error = std::move(started).error()});
+  if (started->failure.step != Step::none) {
+    reap(started->pid);
+    int exit_code =
+        started->failure.step == Step::exec ? exec_failure_code(started->failure.code) : kExitNotExecutable;
+    return tl::unexpected(SpawnError{true, exit_code, describe(command, started->failure)});
+  }
+  return Spawned{started->pid};
+}
+
+}  // namespace nacre::task

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One task of the job on this node: its command before it starts, its process while it runs, its end.
+//
+//   init -> running -> exited
+//     `----- failed to start ----^
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "base/json_fwd.hpp"
+#include "task/command.hpp"
+#include "value/wait_status.hpp"
+
+namespace nacre::task {
+
+enum class State { init, running, exited };
+
+// As flux_shell_task_get_info(3) has it: "Init", "Running", "Exited".
+[[nodiscard]] std::string_view state_name(State state);
+
+class Task {
+ public:
+  Task(std::uint64_t rank, std::uint32_t local_id, Command command)
+      : rank_(rank), local_id_(local_id), command_(std::move(command)) {}
+
+  [[nodiscard]] std::uint64_t rank() const { return rank_; }          // in the job
+  [[nodiscard]] std::uint32_t local_id() const { return local_id_; }  // in this shell, from 0
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] pid_t pid() const { return pid_; }                           // 0 before it runs; kept after its end
+  [[nodiscard]] const value::WaitStatus& status() const { return status_; }  // once exited
+  [[nodiscard]] const rusage& usage() const { return usage_; }               // once exited
+
+  [[nodiscard]] Command& command() { return command_; }  // to be changed before it runs
+  [[nodiscard]] const Command& command() const { return command_; }
+
+  void started(pid_t pid);                                            // init -> running
+  void exited(const value::WaitStatus& status, const rusage& usage);  // running or init -> exited
+
+  // Signals the task's process group, or the process alone if it has none. False if it does not run.
+  bool kill(int signum) const;
+
+  // flux_shell_task_get_info(3).
+  [[nodiscard]] Json info() const;
+
+ private:
+  std::uint64_t rank_;
+  std::uint32_t local_id_;
+  State state_ = State::init;
+  pid_t pid_ = 0;
+  value::WaitStatus status_;
+  rusage usage_{};
+  Command command_;
+};
+
+}  // namespace nacre::task

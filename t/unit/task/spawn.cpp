@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ways to start: shared memory (vfork), a hook (fork), traced; and many at once.
+#include "task/spawn.hpp"
+
+#include <csignal>
+#include <thread>
+
+#include "run.hpp"
+
+using namespace nacre;        // NOLINT
+using namespace nacre::task;  // NOLINT
+
+namespace {
+
+// Descriptor 1 of `what` into this file, for starts that are not waited for one by one.
+struct Caught {
+  Command what;
+  Pipe pipe = make_pipe(O_CLOEXEC).value();
+  pid_t pid = 0;
+  std::string error;
+
+  explicit Caught(Command command) : what(std::move(command)) { what.setup.fds.push_back({1, pipe.write.get()}); }
+  void start() {
+    auto spawned = Spawner().spawn(what);
+    if (spawned) pid = spawned->pid;
+    if (!spawned) error = spawned.error().error.message;
+    pipe.write.reset();
+  }
+};
+
+void say(const char* text) {
+  [[maybe_unused]] ssize_t written = ::write(STDOUT_FILENO, text, std::string_view(text).size());
+}
+
+}  // namespace
+
+// ---- Many at once --------------------------------------------------------------
+
+TEST_CASE("four threads start 300 commands, some of which fail, and none touches another") {
+  constexpr std::size_t kThreads = 4;
+  constexpr std::size_t kCommands = 300;
+  std::vector<std::unique_ptr<Caught>> all;
+  for (std::size_t i = 0; i < kCommands; ++i) {
+    Command what = i % 10 == 7 ? command({"no-such-command"})
+                               : sh("echo " + std::to_string(i) + "; exit " + std::to_string(i % 100));
+    if (i % 10 == 3) what.setup.limits = {{RLIMIT_NOFILE, {100, 10}}};
+    all.push_back(std::make_unique<Caught>(std::move(what)));
+  }
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t i = t; i < kCommands; i += kThreads) all[i]->start();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < kCommands; ++i) {
+    Caught& each = *all[i];
+    if (i % 10 == 7) {
+      CHECK(each.error == "no-such-command: No such file or directory");
+    } else if (i % 10 == 3) {
+      CHECK(each.error == "cannot set RLIMIT_NOFILE: Invalid argument");
+    } else {
+      CHECK(each.error.empty());
+      CHECK(read_all(each.pipe.read.get()) == std::to_string(i) + "\n");
+      CHECK(WEXITSTATUS(wait_for(each.pid)) == static_cast<int>(i % 100));
+    }
+  }
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
+  CHECK(errno == ECHILD);
+}
+
+TEST_CASE("threads may start commands with and without hooks at once") {
+  auto many = [](bool hooked) {
+    Spawner::ChildHook hook;
+    if (hooked) hook = [] { return true; };
+    for (int i = 0; i < 20; ++i) {
+      auto spawned = Spawner().spawn(sh("exit 5"), hook);
+      if (!spawned || WEXITSTATUS(wait_for(spawned->pid)) != 5) return false;
+    }
+    return true;
+  };
+  bool plain = false;
+  bool hooked = false;
+  std::thread a([&] { plain = many(false); });
+  std::thread b([&] { hooked = many(true); });
+  a.join();
+  b.join();
+  CHECK(plain);
+  CHECK(hooked);
+}
+
+TEST_CASE("the child leaves no trace in its parent's memory") {
+  Command what = command({"no-such-command"});
+  what.setup.fds = {{0, -1}, {1, 2}, {3, 0}};
+  for (int i = 0; i < 100; ++i) {
+    std::vector<int> fresh(1000, i);
+    Outcome outcome = run(what);
+    CHECK(outcome.error == "no-such-command: No such file or directory");
+    CHECK(fresh == std::vector<int>(1000, i));
+    CHECK(run(command({"/bin/true"})).status == 0);
+  }
+  CHECK(what.setup.fds.size() == 3);
+  CHECK(what.setup.fds[1].source == 2);
+}
+
+// ---- With a hook ---------------------------------------------------------------
+
+TEST_CASE("a hook runs in the child, when all else is set up") {
+  Command what = sh("echo then the task");
+  what.setup.cwd = "/usr";
+  pid_t parent = ::getpid();
+  int here = 0;
+  Outcome outcome = run(what, [&] {
+    here = 1;
+    char path[64] = {};
+    bool right =
+        ::getppid() == parent && ::getpgrp() == ::getpid() && std::string(::getcwd(path, sizeof path)) == "/usr";
+    say(right ? "first the hook\n" : "wrong\n");
+    return true;
+  });
+  CHECK(outcome.out == "first the hook\nthen the task\n");
+  CHECK(here == 0);
+}
+
+TEST_CASE("a hook may change the command's environment and arguments") {
+  Command what = command({"no-such-command"});
+  what.env.set("GONE", "1");
+  Outcome outcome = run(what, [&] {
+    what.argv = {"env"};
+    what.env.set("ADDED", std::string(100, 'x'));
+    what.env.unset("GONE");
+    return true;
+  });
+  CHECK(outcome.out == "PATH=/usr/bin:/bin\nADDED=" + std::string(100, 'x') + "\n");
+  CHECK(what.argv[0] == "no-such-command");
+}
+
+TEST_CASE("what a hook sets for the process is the task's") {
+  std::string status = run(command({"/bin/cat", "/proc/self/status"}), [] {
+                         std::signal(SIGUSR1, SIG_IGN);
+                         sigset_t set;
+                         ::sigemptyset(&set);
+                         ::sigaddset(&set, SIGUSR2);
+                         return ::sigprocmask(SIG_BLOCK, &set, nullptr) == 0;
+                       }).out;
+  CHECK(field(status, "SigIgn") == "0000000000000200");
+  CHECK(field(status, "SigBlk") == "0000000000000800");
+}
+
+TEST_CASE("what a hook prints is neither lost nor printed twice") {
+  CHECK(run(sh("echo task"), [] {
+          std::printf("hook\n");
+          return true;
+        }).out == "hook\ntask\n");
+}
+
+TEST_CASE("a hook that fails is an error in the child") {
+  Outcome outcome = run(sh("echo never"), [] { return false; });
+  CHECK(outcome.error == "a task.exec plugin failed");
+  CHECK(outcome.in_child);
+  CHECK(outcome.exit_code == 126);
+}
+
+TEST_CASE("a hook that ends its process ends the task") {
+  Outcome outcome = run(sh("echo never"), [] {
+    ::_exit(4);
+    return true;
+  });
+  CHECK(outcome.error.empty());
+  CHECK(WEXITSTATUS(outcome.status) == 4);
+}
+
+TEST_CASE("errors after a hook come back as well") {
+  Outcome outcome = run(command({"no-such-command"}), [] { return true; });
+  CHECK(outcome.error == "no-such-command: No such file or directory");
+  CHECK(outcome.exit_code == 127);
+  Command what = sh("true");
+  what.setup.cwd = "/no/such";
+  outcome = run(what, [] { return true; });
+  CHECK(outcome.error == "cannot change to directory /no/such: No such file or directory");
+  CHECK(outcome.exit_code == 126);
+}
+
+TEST_CASE("a hook that crashes is caught by the parent's handler, other handlers are gone") {
+  auto old_bus = std::signal(SIGBUS, [](int) {
+    say("caught");
+    ::_exit(9);
+  });
+  auto old_user = std::signal(SIGUSR1, [](int) { say("wrong"); });
+  Outcome crashed = run(sh("true"), [] { return ::raise(SIGBUS) == 0; });
+  Outcome killed = run(sh("true"), [] { return ::raise(SIGUSR1) == 0; });
+  std::string status = run(command({"/bin/cat", "/proc/self/status"}), [] { return true; }).out;
+  std::signal(SIGBUS, SIG_IGN);
+  std::string ignored = run(command({"/bin/cat", "/proc/self/status"}), [] { return true; }).out;
+  std::signal(SIGBUS, old_bus);
+  std::signal(SIGUSR1, old_user);
+  CHECK(crashed.out == "caught");
+  CHECK(WEXITSTATUS(crashed.status) == 9);
+  CHECK(killed.out.empty());
+  CHECK(WTERMSIG(killed.status) == SIGUSR1);
+  CHECK(field(status, "SigCgt") == "0000000000000000");
+  CHECK(field(ignored, "SigIgn") == "0000000000000000");
+}
+
+TEST_CASE("the pipe of the report is out of the way of the task's descriptors") {
+  Command what = sh("cat <&3; cat <&4; cat <&5; cat <&6; cat <&7; cat <&8; cat <&9; echo ok");
+  for (int fd = 3; fd < 10; ++fd) what.setup.fds.push_back({fd, -1});
+  CHECK(run(what, [] { return true; }).out == "ok\n");
+}
+
+// ---- Traced --------------------------------------------------------------------
+
+TEST_CASE("a traced task stands stopped in exec, for a debugger to attach") {
+  bool hooked = GENERATE(false, true);
+  Spawner::ChildHook hook;
+  if (hooked) hook = [] { return true; };
+  Command what = sh("exit 7");
+  what.setup.trace_me = true;
+  auto spawned = Spawner().spawn(what, hook);
+  REQUIRE(spawned);
+  int status = 0;
+  REQUIRE(::waitpid(spawned->pid, &status, WUNTRACED) == spawned->pid);
+  REQUIRE(WIFSTOPPED(status));
+  CHECK(WSTOPSIG(status) == SIGSTOP);
+  std::string proc = "/proc/" + std::to_string(spawned->pid);
+  UniqueFd fd(::open((proc + "/status").c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text = read_all(fd.get());
+  CHECK(field(text, "Name") == "sh");
+  CHECK(field(text, "State") == "T (stopped)");
+  CHECK(field(text, "TracerPid") == "0");
+  REQUIRE(::kill(spawned->pid, SIGCONT) == 0);
+  CHECK(WEXITSTATUS(wait_for(spawned->pid)) == 7);
+}
+
+TEST_CASE("a traced task that cannot start is an error like any other") {
+  Command what = command({"no-such-command"});
+  what.setup.trace_me = true;
+  Outcome outcome = run(what);
+  CHECK(outcome.error == "no-such-command: No such file or directory");
+  CHECK(outcome.exit_code == 127);
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
+}
+
+TEST_CASE("threads may start traced tasks at once") {
+  auto many = [](bool& right) {
+    Command what = sh("exit 3");
+    what.setup.trace_me = true;
+    right = true;
+    for (int i = 0; i < 10; ++i) {
+      auto spawned = Spawner().spawn(what);
+      int status = 0;
+      right = right && spawned && ::waitpid(spawned->pid, &status, WUNTRACED) > 0 && WIFSTOPPED(status) &&
+              ::kill(spawned->pid, SIGCONT) == 0 && WEXITSTATUS(wait_for(spawned->pid)) == 3;
+    }
+  };
+  bool a_right = false;
+  bool b_right = false;
+  std::thread a([&] { many(a_right); });
+  std::thread b([&] { many(b_right); });
+  a.join();
+  b.join();
+  CHECK(a_right);
+  CHECK(b_right);
+}

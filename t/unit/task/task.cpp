@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/task.hpp"
+
+#include <csignal>
+
+#include <nlohmann/json.hpp>
+
+#include "run.hpp"
+
+using namespace nacre;        // NOLINT
+using namespace nacre::task;  // NOLINT
+
+namespace {
+
+Task make_task(Command what = {}) { return Task(12, 3, std::move(what)); }
+
+// A shell with a child of its own, both holding the write end of `out`. The shell prints its child's pid.
+struct Family {
+  Pipe out = make_pipe(O_CLOEXEC).value();
+  Task task;
+  pid_t child = 0;
+
+  explicit Family(bool group) : task(make_task(sh("sleep 1000 & echo $!; wait"))) {
+    task.command().setup.fds = {{1, out.write.get()}};
+    task.command().setup.new_process_group = group;
+    task.started(Spawner().spawn(task.command())->pid);
+    out.write.reset();
+    std::string text;
+    for (char byte = 0; ::read(out.read.get(), &byte, 1) == 1 && byte != '\n';) text += byte;
+    child = std::stoi(text);
+  }
+};
+
+int status_of_child(void (*body)()) {
+  pid_t pid = ::fork();
+  if (pid == 0) {
+    ::dup2(::open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+    std::signal(SIGABRT, SIG_DFL);
+    body();
+    ::_exit(0);
+  }
+  return wait_for(pid);
+}
+
+}  // namespace
+
+TEST_CASE("a task's info grows with its life") {
+  Task task = make_task();
+  CHECK(task.info().dump() == R"({"localid":3,"rank":12,"state":"Init"})");
+  task.started(4711);
+  CHECK(task.info().dump() == R"({"localid":3,"pid":4711,"rank":12,"state":"Running"})");
+  rusage usage{};
+  usage.ru_maxrss = 99;
+  task.exited(value::WaitStatus::exited(3), usage);
+  CHECK(task.info().dump() ==
+        R"({"exitcode":3,"localid":3,"pid":4711,"rank":12,"signaled":0,"state":"Exited","wait_status":768})");
+  CHECK(task.usage().ru_maxrss == 99);
+  CHECK(task.pid() == 4711);
+}
+
+TEST_CASE("a task that was killed has a signal and no exit code") {
+  Task task = make_task();
+  task.started(4711);
+  task.exited(value::WaitStatus::killed(SIGKILL), {});
+  CHECK(task.info().dump() ==
+        R"({"localid":3,"pid":4711,"rank":12,"signaled":9,"state":"Exited","wait_status":9})");
+}
+
+TEST_CASE("a task that failed to start has exited without a pid") {
+  Task task = make_task();
+  task.exited(value::WaitStatus::exited(127), {});
+  CHECK(task.info().dump() ==
+        R"({"exitcode":127,"localid":3,"rank":12,"signaled":0,"state":"Exited","wait_status":32512})");
+}
+
+TEST_CASE("states go one way") {
+  CHECK(status_of_child([] { make_task().started(1); }) == 0);
+  auto aborts = [](void (*body)()) {
+    int status = status_of_child(body);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+  };
+  CHECK(aborts([] { make_task().started(0); }));
+  CHECK(aborts([] {
+    Task task = make_task();
+    task.started(1);
+    task.started(2);
+  }));
+  CHECK(aborts([] {
+    Task task = make_task();
+    task.exited({}, {});
+    task.started(1);
+  }));
+  CHECK(aborts([] {
+    Task task = make_task();
+    task.exited({}, {});
+    task.exited({}, {});
+  }));
+}
+
+TEST_CASE("a signal reaches the whole process group of a task") {
+  Family family(true);
+  CHECK(family.task.kill(SIGKILL));
+  CHECK(read_all(family.out.read.get()).empty());  // ends when both have gone
+  CHECK(WTERMSIG(wait_for(family.task.pid())) == SIGKILL);
+}
+
+TEST_CASE("a signal reaches the task alone if it has no group of its own") {
+  Family family(false);
+  CHECK(family.task.kill(SIGKILL));
+  CHECK(WTERMSIG(wait_for(family.task.pid())) == SIGKILL);
+  CHECK(::kill(family.child, SIGKILL) == 0);
+  CHECK(read_all(family.out.read.get()).empty());
+}
+
+TEST_CASE("no signal is sent to a task that does not run") {
+  Task task = make_task();
+  CHECK_FALSE(task.kill(SIGKILL));
+  task.started(::getpid());
+  task.exited({}, {});
+  CHECK_FALSE(task.kill(SIGKILL));
+}
