@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/crash.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+
+namespace nacre::plugin {
+namespace {
+
+struct Caught {
+  int signum;
+  const char* name;
+};
+
+constexpr std::array<Caught, 5> kCaught{
+    {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGILL, "SIGILL"}, {SIGFPE, "SIGFPE"}, {SIGABRT, "SIGABRT"}}};
+constexpr std::size_t kStackSize = std::size_t{64}
+                                   << 10;  // bytes; a handler needs a few hundred, a frame of AVX-512 some KB
+
+std::atomic<const std::string*> running_plugin = nullptr;
+std::atomic<const std::string*> running_topic = nullptr;
+std::array<struct sigaction, kCaught.size()> previous;
+alignas(16) std::array<std::byte, kStackSize> handler_stack;
+
+// One line in one write(2), made without the heap: the heap may be what broke.
+class Line {
+ public:
+  Line& operator<<(std::string_view text) {
+    std::size_t fits = std::min(text.size(), text_.size() - size_);
+    std::memcpy(text_.data() + size_, text.data(), fits);
+    size_ += fits;
+    return *this;
+  }
+  void write() const {
+    if (::write(STDERR_FILENO, text_.data(), size_) < 0) return;  // there is nobody left to tell
+  }
+
+ private:
+  std::array<char, 512> text_{};
+  std::size_t size_ = 0;
+};
+
+void on_crash(int signum, siginfo_t* info, void* /*context*/) {
+  std::size_t index = 0;
+  while (kCaught[index].signum != signum) ++index;
+  const std::string* plugin = running_plugin.load();
+  if (plugin == nullptr) {
+    ::sigaction(signum, &previous[index], nullptr);
+    // A fault comes again when this returns; a signal that was sent does not.
+    if (info->si_code <= 0) ::raise(signum);
+    return;
+  }
+  const std::string* topic = running_topic.load();
+  Line line;
+  line << "nacre-shell: plugin '" << std::string_view(*plugin).substr(0, 128) << "' crashed in "
+       << std::string_view(*topic).substr(0, 128) << " (" << kCaught[index].name << ")\n";
+  line.write();
+  ::_exit(1);
+}
+
+}  // namespace
+
+CrashGuard::CrashGuard() {
+  stack_t before{};
+  ::sigaltstack(nullptr, &before);
+  if ((before.ss_flags & SS_DISABLE) != 0) {
+    stack_t ours{};
+    ours.ss_sp = handler_stack.data();
+    ours.ss_size = handler_stack.size();
+    own_stack_ = ::sigaltstack(&ours, nullptr) == 0;
+  }
+  struct sigaction action {};
+  action.sa_sigaction = on_crash;
+  action.sa_flags = SA_ONSTACK | SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  for (std::size_t i = 0; i < kCaught.size(); ++i) ::sigaction(kCaught[i].signum, &action, &previous[i]);
+}
+
+CrashGuard::~CrashGuard() {
+  for (std::size_t i = 0; i < kCaught.size(); ++i) ::sigaction(kCaught[i].signum, &previous[i], nullptr);
+  if (!own_stack_) return;
+  stack_t none{};
+  none.ss_flags = SS_DISABLE;
+  ::sigaltstack(&none, nullptr);
+}
+
+CrashScope::CrashScope(const std::string& plugin, const std::string& topic)
+    : outer_plugin_(running_plugin.load()), outer_topic_(running_topic.load()) {
+  // The plugin last: a topic is there whenever a plugin is.
+  running_topic.store(&topic);
+  running_plugin.store(&plugin);
+}
+
+CrashScope::~CrashScope() {
+  running_plugin.store(outer_plugin_);
+  running_topic.store(outer_topic_);
+}
+
+}  // namespace nacre::plugin

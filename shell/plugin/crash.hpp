@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A crash inside a plugin is the plugin's: the process ends with exit code 1 and one line on stderr,
+//
+//   nacre-shell: plugin 'NAME' crashed in TOPIC (SIGSEGV)
+//
+// A crash elsewhere goes to whatever handled it before. A signal handler has no argument of its own, so what runs
+// now is kept in static variables of crash.cpp.
+#pragma once
+
+#include <csignal>
+#include <string>
+
+namespace nacre::plugin {
+
+// While one lives, SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT are caught, on a stack of their own. One at a time.
+class CrashGuard {
+ public:
+  CrashGuard();
+  ~CrashGuard();  // restores what was there
+  CrashGuard(const CrashGuard&) = delete;
+  CrashGuard& operator=(const CrashGuard&) = delete;
+
+ private:
+  bool own_stack_ = false;
+};
+
+// While one lives, the code of this plugin runs. They nest. Both strings must outlive it, and may change.
+class CrashScope {
+ public:
+  CrashScope(const std::string& plugin, const std::string& topic);
+  ~CrashScope();
+  CrashScope(const CrashScope&) = delete;
+  CrashScope& operator=(const CrashScope&) = delete;
+
+ private:
+  const std::string* outer_plugin_;
+  const std::string* outer_topic_;
+};
+
+}  // namespace nacre::plugin

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the shell offers to plugins: the one face that builtins, loaded objects and Lua plugins all get. The shell
+// implements it; tests have a FakeHost (t/kit).
+//
+// References stay valid until the plugin is destroyed. All calls are made on the loop's thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/log.hpp"
+#include "base/result.hpp"
+#include "event/loop.hpp"
+#include "job/job.hpp"
+#include "plugin/stack.hpp"
+#include "task/task.hpp"
+#include "value/wait_status.hpp"
+
+namespace nacre::plugin {
+
+// A job-level exception, as flux_shell_raise(3).
+struct Exception {
+  std::string type = "exec";  // one word
+  int severity = 0;           // 0 ends the job; 1 to 7 are notes
+  std::string message;
+  std::optional<value::WaitStatus> status;  // the job's exit code is this one's, whatever the tasks' are
+};
+
+class Host {
+ public:
+  virtual ~Host() = default;
+
+  // Facts.
+  virtual const job::Job& job() const = 0;
+  virtual bool standalone() const = 0;
+  // flux_shell_get_info(3): jobid, rank, size, ntasks, service, options {verbose, standalone}, jobspec, R.
+  virtual Json info() const = 0;
+
+  // What initrc and plugins may change before tasks are started. A change later is allowed and has no effect on
+  // tasks that run.
+  virtual job::Options& options() = 0;
+  virtual job::Environment& environment() = 0;  // the job's, inherited by all tasks
+
+  // Tasks of this shell by local id; empty before the taskmap is final, that is before shell.init.
+  virtual std::span<const std::unique_ptr<task::Task>> tasks() = 0;
+  virtual task::Task* current_task() = 0;   // the one that a task.* topic is about; nullptr outside of one
+  virtual void kill_tasks(int signum) = 0;  // all that run
+
+  // The plugin stack, and where plugin.load looks for relative names (directories separated by colons).
+  virtual Stack& stack() = 0;
+  virtual std::string& plugin_searchpath() = 0;
+
+  // Work that outlives the last task: the shell does not finish before every named reference is released. hold()
+  // returns how many of this name there are now.
+  virtual int hold(std::string_view name) = 0;
+  virtual Result<void> release(std::string_view name) = 0;
+
+  // Adds members to the context of the event `shell.init` or `shell.start`, before it is posted.
+  virtual void add_event_context(std::string_view event, const Json& members) = 0;
+
+  // Ends the job: severity 0 is logged, written to the eventlog, and the tasks are ended (TERM, grace, KILL).
+  // Before tasks run, the shell exits. The exit code is that of `status`, else the tasks' maximum, but at least 1.
+  virtual void raise(const Exception& exception) = 0;
+  // The same for an error of the shell itself, with the exit code to use.
+  virtual void die(int exit_code, std::string_view component, std::string_view message) = 0;
+
+  virtual Log& log() = 0;
+  virtual event::Loop& loop() = 0;
+};
+
+// Where a builtin logs: `host.log()` with its name.
+template <typename... Args>
+void log(Host& host, const Plugin& plugin, Level level, fmt::format_string<Args...> format, Args&&... args) {
+  host.log().log(level, plugin.name(), format, std::forward<Args>(args)...);
+}
+
+}  // namespace nacre::plugin

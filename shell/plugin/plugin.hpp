@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A plugin: a name, and handlers subscribed to topics by glob(7). Builtins, loaded objects and Lua plugins are all
+// this.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_fwd.hpp"
+#include "base/result.hpp"
+
+namespace nacre::plugin {
+
+// One call of a topic, passed from handler to handler.
+struct Call {
+  explicit Call(std::string_view call_topic) : topic(call_topic) {}
+
+  std::string topic;
+  Json in = Json::object();   // arguments, as the topic defines them
+  Json out = Json::object();  // results, as the topic defines them; a later handler sees and may change them
+};
+
+// An error stops nothing at once: the other plugins are still called, then the call as a whole fails.
+using Handler = std::function<Result<void>(Call&)>;
+
+class Plugin {
+ public:
+  struct Subscription {
+    std::string topic;  // a glob
+    Handler handler;
+  };
+
+  // `origin`: "builtin", or the file it comes from; shown to people.
+  explicit Plugin(std::string name, std::string origin = "builtin")
+      : name_(std::move(name)), origin_(std::move(origin)) {}
+  virtual ~Plugin() = default;
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
+  [[nodiscard]] const std::string& origin() const { return origin_; }
+
+  // Subscribes; a second handler for the same glob replaces the first.
+  void on(std::string topic, Handler handler);
+  void off(std::string_view topic);
+  // The handler that a call of `topic` runs: that of the same text, else the first glob that matches. One at most.
+  [[nodiscard]] const Handler* match(const std::string& topic) const;
+  [[nodiscard]] const std::deque<Subscription>& subscriptions() const { return subscriptions_; }
+  // Grows with each on() and off(): what was matched before may have changed.
+  [[nodiscard]] unsigned version() const { return version_; }
+
+ private:
+  std::string name_;
+  std::string origin_;
+  std::deque<Subscription> subscriptions_;
+  unsigned version_ = 0;
+};
+
+}  // namespace nacre::plugin

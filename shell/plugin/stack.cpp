@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/stack.hpp"
+
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace nacre::plugin {
+
+Stack::~Stack() {
+  while (!plugins_.empty()) plugins_.pop_back();
+}
+
+void Stack::push(std::unique_ptr<Plugin> plugin) {
+  cache_.clear();
+  for (auto it = plugins_.begin(); it != plugins_.end(); ++it) {
+    if ((*it)->name() != plugin->name()) continue;
+    replaced_.push_back(std::move(*it));
+    plugins_.erase(it);
+    break;
+  }
+  plugins_.push_back(std::move(plugin));
+  cached_version_ = version();
+  if (depth_ == 0) replaced_.clear();
+}
+
+const Plugin* Stack::find(std::string_view name) const {
+  for (const auto& each : plugins_) {
+    if (each->name() == name) return each.get();
+  }
+  return nullptr;
+}
+
+Result<int> Stack::call(Call& call) {
+  // By value: a handler that loads a plugin or subscribes changes the list, from the next call on.
+  const std::vector<Listener> targets = listeners(call.topic);
+  std::optional<Error> failed;
+  ++depth_;
+  for (const Listener& each : targets) {
+    // By value too: a handler may replace or unsubscribe itself.
+    const Handler handler = *each.handler;
+    if (!handler) continue;
+    Result<void> result = handler(call);
+    if (!result && !failed) {
+      failed = in(fmt::format("plugin '{}': {}", each.plugin->name(), call.topic), std::move(result).error());
+    }
+  }
+  if (--depth_ == 0) replaced_.clear();
+  if (failed) return *std::move(failed);
+  return static_cast<int>(targets.size());
+}
+
+bool Stack::listens(const std::string& topic) { return !listeners(topic).empty(); }
+
+const std::vector<Stack::Listener>& Stack::listeners(const std::string& topic) {
+  if (unsigned now = version(); now != cached_version_) {
+    cache_.clear();
+    cached_version_ = now;
+  }
+  auto [it, fresh] = cache_.try_emplace(topic);
+  if (fresh) {
+    for (const auto& each : plugins_) {
+      if (const Handler* handler = each->match(topic)) it->second.push_back({each.get(), handler});
+    }
+  }
+  return it->second;
+}
+
+unsigned Stack::version() const {
+  unsigned sum = 0;
+  for (const auto& each : plugins_) sum += each->version();
+  return sum;
+}
+
+}  // namespace nacre::plugin

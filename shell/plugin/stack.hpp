@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plugins of a shell, in the order they were loaded. Where two have one name, the last loaded wins: the older
+// one is removed with all its handlers.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.hpp"
+#include "plugin/plugin.hpp"
+
+namespace nacre::plugin {
+
+class Stack {
+ public:
+  Stack() = default;
+  ~Stack();  // in reverse order of loading
+
+  void push(std::unique_ptr<Plugin> plugin);
+  [[nodiscard]] const Plugin* find(std::string_view name) const;
+  [[nodiscard]] const std::vector<std::unique_ptr<Plugin>>& plugins() const { return plugins_; }
+
+  // Calls `call.topic` on each plugin that listens, in order; all of them, even if one fails. How many were called,
+  // or the first error: `plugin 'NAME': TOPIC: why`. Handlers may push plugins and make calls themselves.
+  Result<int> call(Call& call);
+  [[nodiscard]] bool listens(const std::string& topic);
+
+ private:
+  struct Listener {
+    Plugin* plugin;
+    const Handler* handler;
+  };
+  const std::vector<Listener>& listeners(const std::string& topic);
+  [[nodiscard]] unsigned version() const;
+
+  std::vector<std::unique_ptr<Plugin>> plugins_;
+  std::vector<std::unique_ptr<Plugin>> replaced_;  // kept until no call runs: a handler may replace its own plugin
+  std::unordered_map<std::string, std::vector<Listener>> cache_;
+  unsigned cached_version_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace nacre::plugin

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_host.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+namespace nacre::kit {
+namespace {
+
+template <typename T>
+T must(Result<T> result) {
+  if (!result) {
+    fmt::print(stderr, "FakeHost: {}\n", result.error().message);
+    std::abort();
+  }
+  return *std::move(result);
+}
+
+std::string jobspec_of(std::uint32_t tasks) {
+  return fmt::format(R"({{"version":1,"resources":[{{"type":"slot","count":{},"label":"task",
+    "with":[{{"type":"core","count":1}}]}}],
+    "tasks":[{{"command":["true"],"slot":"task","count":{{"per_slot":1}}}}],
+    "attributes":{{"system":{{"duration":0}}}}}})",
+                     tasks);
+}
+
+std::string resources_of(std::uint32_t cores) {
+  return fmt::format(R"({{"version":1,"execution":{{"R_lite":[{{"rank":"0","children":{{"core":"0-{}"}}}}],
+    "nodelist":["fake0"],"starttime":0,"expiration":0}}}})",
+                     cores - 1);
+}
+
+}  // namespace
+
+FakeHost::FakeHost(std::uint32_t tasks) : FakeHost(jobspec_of(tasks), resources_of(tasks)) {}
+
+FakeHost::FakeHost(std::string_view jobspec, std::string_view resources, std::uint32_t shell_rank)
+    : loop_(must(event::Loop::create())),
+      job_(must(job::Job::create(value::JobId(1), shell_rank, must(job::Jobspec::parse(jobspec)),
+                                 must(job::Resources::parse(resources)), std::nullopt))),
+      options_(job_.spec.options) {
+  log_.set_level(Level::trace);
+  log_.add_sink("record", [this](const LogEntry& entry) {
+    logged.push_back(fmt::format("{} {}: {}", level_name(entry.level), entry.component, entry.message));
+  });
+}
+
+FakeHost::~FakeHost() = default;
+
+Json FakeHost::info() const {
+  return Json{{"jobid", job_.id.value()},      {"rank", job_.shell_rank},
+              {"size", job_.shells()},         {"ntasks", job_.tasks()},
+              {"service", "fake-shell"},       {"options", {{"verbose", 0}, {"standalone", true}}},
+              {"jobspec", job_.spec.document}, {"R", job_.resources.document}};
+}
+
+Result<void> FakeHost::release(std::string_view name) {
+  auto it = holds.find(std::string(name));
+  if (it == holds.end()) return Error{ENOENT, fmt::format("no completion reference '{}'", name)};
+  if (--it->second == 0) holds.erase(it);
+  return {};
+}
+
+void FakeHost::add_event_context(std::string_view event, const Json& members) {
+  event_context[std::string(event)].update(members);
+}
+
+void FakeHost::die(int exit_code, std::string_view component, std::string_view message) {
+  deaths.push_back(fmt::format("{} {}: {}", exit_code, component, message));
+}
+
+void FakeHost::make_tasks() {
+  std::uint32_t local_id = 0;
+  for (value::Idset::Id rank : job_.taskmap.ranks_on(job_.shell_rank).ids()) {
+    task::Command command{job_.spec.command, job::Environment::over(environment_), {}};
+    job::set_task_variables(command.env, rank, local_id);
+    tasks_.push_back(std::make_unique<task::Task>(rank, local_id++, std::move(command)));
+  }
+}
+
+Result<int> FakeHost::call(std::string_view topic) {
+  plugin::Call call(topic);
+  return stack_.call(call);
+}
+
+Result<int> FakeHost::call_task(std::string_view topic, std::size_t local_id) {
+  current_ = tasks_[local_id].get();
+  Result<int> result = call(topic);
+  current_ = nullptr;
+  return result;
+}
+
+}  // namespace nacre::kit

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A Host without a shell, for tests of plugins: a job of `tasks` one-core tasks on one node, tasks that are never
+// started, and a record of what the plugin asked for.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plugin/host.hpp"
+
+namespace nacre::kit {
+
+class FakeHost : public plugin::Host {
+ public:
+  // cores 0..tasks-1 on node "fake0".
+  explicit FakeHost(std::uint32_t tasks = 4);
+  // From a jobspec and an R of the test's own.
+  FakeHost(std::string_view jobspec, std::string_view resources, std::uint32_t shell_rank = 0);
+  ~FakeHost() override;
+
+  const job::Job& job() const override { return job_; }
+  bool standalone() const override { return true; }
+  Json info() const override;
+  job::Options& options() override { return options_; }
+  job::Environment& environment() override { return environment_; }
+  std::span<const std::unique_ptr<task::Task>> tasks() override { return tasks_; }
+  task::Task* current_task() override { return current_; }
+  void kill_tasks(int signum) override { signals.push_back(signum); }
+  plugin::Stack& stack() override { return stack_; }
+  std::string& plugin_searchpath() override { return searchpath_; }
+  int hold(std::string_view name) override { return ++holds[std::string(name)]; }
+  Result<void> release(std::string_view name) override;
+  void add_event_context(std::string_view event, const Json& members) override;
+  void raise(const plugin::Exception& exception) override { exceptions.push_back(exception); }
+  void die(int exit_code, std::string_view component, std::string_view message) override;
+  Log& log() override { return log_; }
+  event::Loop& loop() override { return *loop_; }
+
+  // What a test does with it.
+  void make_tasks();                         // as the shell does before shell.init, from the taskmap of job()
+  Result<int> call(std::string_view topic);  // on the whole stack
+  Result<int> call_task(std::string_view topic, std::size_t local_id);  // with current_task() set
+  job::Job& mutable_job() { return job_; }
+
+  // What the plugin did.
+  std::vector<int> signals;
+  std::map<std::string, int> holds;
+  std::vector<plugin::Exception> exceptions;
+  std::vector<std::string> deaths;  // "CODE COMPONENT: MESSAGE"
+  std::map<std::string, Json> event_context;
+  std::vector<std::string> logged;  // "LEVEL COMPONENT: MESSAGE", down to trace
+
+ private:
+  std::unique_ptr<event::Loop> loop_;
+  Log log_;
+  job::Job job_;
+  job::Options options_;
+  job::Environment environment_;
+  std::string searchpath_;
+  std::vector<std::unique_ptr<task::Task>> tasks_;
+  task::Task* current_ = nullptr;
+  plugin::Stack stack_;  // last: its plugins may hold references to all above
+};
+
+}  // namespace nacre::kit
