@@ -1,0 +1,17 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- The system's initrc: what every job's shell does before any plugin hears of shell.init. A job may name another with
+-- the shell option `initrc`, which then replaces all of this; to add to it, use `userrc`. See nacre-shell-initrc(5).
+
+-- The site's compiled plugins. The builtin ones are there already; one of the same name takes the builtin's place.
+plugin.load { file = "*.so" }
+
+-- The site's Lua files: lua.d/*.lua beside this file, in the order of their names.
+shell.source_rcpath ("*.lua")
+
+-- What a certain MPI needs: -o mpi=NAME[@VERSION] reads lua.d/mpi/NAME.lua and lua.d/mpi/NAME@VERSION.lua, where they
+-- exist.
+shell.source_rcpath_option ("mpi")
+
+-- The user's own, last, so that it has the last word: -o userrc=FILE
+if shell.options.userrc then source (shell.options.userrc) end

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How C++ functions become Lua functions. Lua is compiled as C, so an error that it raises is a longjmp, which must
+// not cross a C++ object. Hence:
+//
+// - A binding takes its arguments from the Lua stack, pushes its results and returns how many, or an Error. It
+// never
+//   calls lua_error, luaL_error or luaL_check*, nor anything that may run a metamethod (tables are read raw).
+// - trampoline<binding> is what Lua sees. It raises the Error, prefixed with the caller's FILE:LINE:, when all
+// objects of
+//   the binding are gone. (Lua running out of memory inside a binding is not provided for.)
+#pragma once
+
+#include <lua.hpp>
+
+#include <string>
+#include <string_view>
+
+#include "script/interpreter.hpp"
+
+namespace nacre::script {
+
+template <Interpreter::Binding binding>
+int trampoline(lua_State* lua) {
+  int results = Interpreter::invoke(lua, binding);
+  return results >= 0 ? results : lua_error(lua);
+}
+
+// Leaves the Lua stack as high as it was.
+class StackMark {
+ public:
+  explicit StackMark(lua_State* lua) : lua_(lua), top_(lua_gettop(lua)) {}
+  ~StackMark() { lua_settop(lua_, top_); }
+  StackMark(const StackMark&) = delete;
+  StackMark& operator=(const StackMark&) = delete;
+
+ private:
+  lua_State* lua_;
+  int top_;
+};
+
+// A value for a message: "nil", "no value", "a table", "a function".
+[[nodiscard]] std::string describe(lua_State* lua, int index);
+
+// Text, or a number as Lua writes it; valid while it is on the stack. The caller has checked that it is one of
+// both.
+[[nodiscard]] std::string_view text_at(lua_State* lua, int index);
+
+// The Lua code that called the binding; line 0 if it was no Lua code.
+struct Place {
+  std::string file;
+  int line = 0;
+};
+[[nodiscard]] Place caller(lua_State* lua);
+
+void push_text(lua_State* lua, std::string_view text);
+
+// The arguments of the Lua function `name`. Errors: `NAME: argument N (WHAT): expected a string, got a table`.
+class Arguments {
+ public:
+  Arguments(lua_State* lua, std::string_view name) : lua_(lua), name_(name), count_(lua_gettop(lua)) {}
+
+  [[nodiscard]] int count() const { return count_; }
+  Result<std::string_view> text(int index, std::string_view what) const;  // or a number
+  Result<std::string> path(int index, std::string_view what) const;       // not empty, no NUL
+  Result<void> table(int index, std::string_view what) const;
+  // Whether `index` is there and neither nil, false nor 0; `otherwise` if it is not there or nil.
+  [[nodiscard]] bool truth(int index, bool otherwise) const;
+
+  [[nodiscard]] Error error(int index, std::string_view what, std::string_view message) const;
+  [[nodiscard]] Error expected(int index, std::string_view what, std::string_view want) const;
+
+ private:
+  lua_State* lua_;
+  std::string_view name_;
+  int count_;
+};
+
+// A table of functions with members that are computed: `index` gets (table, key), `assign` (table, key, value).
+// Left on the stack.
+void push_virtual_table(lua_State* lua, const luaL_Reg* functions, lua_CFunction index, lua_CFunction assign);
+
+// The rest of `assign`: makes a plain member.
+Result<int> assign_member(lua_State* lua);
+
+// Each sets one global table.
+void add_plugin_table(lua_State* lua);
+void add_shell_table(lua_State* lua);
+void add_task_table(lua_State* lua);
+// Sets the global functions source and source_if_exists, and those that go with them in the table `shell` on top.
+void add_source_functions(lua_State* lua);
+
+}  // namespace nacre::script

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "script/environment.hpp"
+
+#include <fmt/format.h>
+
+#include "script/binding.hpp"
+
+namespace nacre::script {
+namespace {
+
+int push_all(lua_State* lua, const job::Environment& env) {
+  // Copied, since a finalizer, which may run at each push, may change the environment.
+  std::vector<std::pair<std::string, std::string>> variables;
+  for (const auto& [name, value] : env.all()) variables.emplace_back(name, value);
+  lua_createtable(lua, 0, static_cast<int>(variables.size()));
+  for (const auto& [name, value] : variables) {
+    push_text(lua, name);
+    push_text(lua, value);
+    lua_rawset(lua, -3);
+  }
+  return 1;
+}
+
+}  // namespace
+
+Result<int> get_variable(lua_State* lua, const job::Environment& env, std::string_view name) {
+  Arguments arguments(lua, name);
+  if (arguments.count() == 0) return push_all(lua, env);
+  std::string_view variable = TRY(arguments.text(1, "name"));
+  if (auto value = env.get(variable)) {
+    push_text(lua, *value);
+  } else {
+    lua_pushnil(lua);
+  }
+  return 1;
+}
+
+Result<int> set_variable(lua_State* lua, job::Environment& env, std::string_view name) {
+  Arguments arguments(lua, name);
+  std::string_view variable = TRY(arguments.text(1, "name"));
+  std::string_view value = TRY(arguments.text(2, "value"));
+  CHECK_OK(in(name, job::Environment::check(variable, value)));
+  if (arguments.truth(3, true) || !env.get(variable)) env.set(variable, value);
+  return 0;
+}
+
+Result<int> unset_variable(lua_State* lua, job::Environment& env, std::string_view name) {
+  std::string_view variable = TRY(Arguments(lua, name).text(1, "name"));
+  env.unset(variable);
+  return 0;
+}
+
+Result<int> prepend_path(lua_State* lua, job::Environment& env, std::string_view name) {
+  Arguments arguments(lua, name);
+  std::string_view variable = TRY(arguments.text(1, "name"));
+  std::string value = TRY(arguments.path(2, "path"));
+  auto rest = env.get(variable);
+  if (rest && !rest->empty()) value = fmt::format("{}:{}", value, *rest);
+  CHECK_OK(in(name, job::Environment::check(variable, value)));
+  env.set(variable, value);
+  return 0;
+}
+
+}  // namespace nacre::script

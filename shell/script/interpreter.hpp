@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Lua of a shell: one state of Lua 5.4 with the standard libraries and the tables `plugin`, `shell` and `task`,
+// in which initrc files run and in which the plugins that they register live. See nacre-shell-initrc(5).
+//
+// Lifetime: refers to the Host. The plugins that Lua registers in host.stack() call back into this object, so no
+// topic may be called once it is gone: whoever owns both destroys the stack first. Like all of the shell, one
+// thread only.
+//
+// Errors: kLuaError for a mistake in a Lua file, and its message starts with FILE:LINE:; kDied after shell.die(),
+// which host.die() has logged, so that it is not to be logged again; else an errno of the file that cannot be read.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "plugin/host.hpp"
+
+struct lua_State;
+
+namespace nacre::script {
+
+inline constexpr int kLuaError = EBADMSG;
+inline constexpr int kDied = ECANCELED;
+
+class Interpreter {
+ public:
+  static constexpr int kMaxSourceDepth = 64;  // files that source each other
+
+  static Result<std::unique_ptr<Interpreter>> create(plugin::Host& host);
+  ~Interpreter();  // runs the Lua finalizers; the functions of the shell fail from then on
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+
+  // Runs one Lua file (text, no precompiled code). While it runs, and in the callbacks that it registers,
+  // shell.rcpath is its directory.
+  Result<void> run_file(const std::string& path);
+
+  // Runs all files that match a glob(7), in the order of their names. A glob may match none; a name without
+  // metacharacters must exist, unless `missing` says otherwise.
+  enum class Missing { error, ignore };
+  Result<void> source(const std::string& pattern, Missing missing);
+
+  // ---- for the bindings ----
+
+  // On whose behalf Lua runs.
+  struct Context {
+    std::string component;  // in the log: the plugin's name, else "initrc"
+    std::string rcpath;     // absolute
+  };
+  // A function that a Lua plugin registered. Kept until the end, whether or not its plugin is replaced.
+  struct LuaHandler {
+    int function = 0;  // luaL_ref(3) in the registry
+    Context context;
+  };
+  using Binding = Result<int> (*)(Interpreter&, lua_State*);
+
+  [[nodiscard]] static Interpreter& of(lua_State* lua);
+  [[nodiscard]] plugin::Host& host() const { return host_; }
+  [[nodiscard]] const Context& context() const { return context_; }
+
+  // Takes the function on top of the Lua stack into keeping.
+  const LuaHandler& keep_handler(lua_State* lua, Context context);
+  // Calls it with the topic and the in arguments; a table that it returns is merged into the out arguments.
+  Result<void> handle(const LuaHandler& handler, plugin::Call& call);
+
+  // Ends the job; the error to stop the Lua code with.
+  Error die(const std::string& message);
+
+  // Runs `binding` with the arguments on the Lua stack: how many results it left there, or -1 and on top the value
+  // to raise.
+  static int invoke(lua_State* lua, Binding binding);
+
+ private:
+  Interpreter(plugin::Host& host, lua_State* lua) : host_(host), main_(lua), running_(lua) {}
+
+  Result<void> run_chunk(const std::string& path);
+  Result<void> call(int arguments, int results, Context context);
+  Error error_on_top(const Context& failed);
+
+  plugin::Host& host_;
+  lua_State* main_;
+  lua_State* running_;  // the coroutine that called us last; main_ outside of any
+  Context context_{"initrc", ""};
+  std::deque<LuaHandler> handlers_;  // stable addresses: the plugins refer to them
+  std::string last_words_;           // of shell.die()
+  int depth_ = 0;                    // of files that run
+  bool closing_ = false;
+};
+
+}  // namespace nacre::script

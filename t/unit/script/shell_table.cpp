@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+
+#include "lua_fixture.hpp"
+
+TEST_CASE("the standard library is there, and is Lua 5.4") {
+  LuaFixture lua;
+  CHECK(lua.eval("_VERSION") == "Lua 5.4");
+  CHECK(lua.eval("string.format ('%03d', 7) .. table.concat ({1, 2}, ',') .. math.type (1)") == "0071,2integer");
+}
+
+TEST_CASE("shell.info has the facts of the job") {
+  LuaFixture lua(3);
+  CHECK(
+      lua.eval(
+          "string.format ('%d %d %d %d', shell.info.jobid, shell.info.rank, shell.info.size, shell.info.ntasks)") ==
+      "1 0 1 3");
+  CHECK(lua.eval("shell.info.service") == "fake-shell");
+  CHECK(lua.eval("shell.info.options.standalone") == "true");
+  CHECK(lua.eval("shell.info.jobspec.tasks[1].command[1]") == "true");
+  CHECK(lua.eval("shell.info.R.execution.R_lite[1].children.core") == "0-2");
+  CHECK(lua.eval("shell.info == shell.info") == "true");
+  CHECK(lua.run("shell.info = 1") == "rc.lua:1: shell.info is read-only");
+}
+
+TEST_CASE("a job id beyond the integers of Lua is text") {
+  LuaFixture lua;
+  lua.host.mutable_job().id = nacre::value::JobId(18446744073709551615ULL);
+  CHECK(lua.eval("math.type (shell.info.jobid) or type (shell.info.jobid)") == "string");
+  CHECK(lua.eval("shell.info.jobid") == "18446744073709551615");
+}
+
+TEST_CASE("rank info names cores and gpus in both ways") {
+  const char* jobspec = R"({"version":1,"resources":[{"type":"slot","count":2,"label":"task",
+    "with":[{"type":"core","count":1}]}],"tasks":[{"command":["a"],"slot":"task","count":{"per_slot":1}}],
+    "attributes":{"system":{"duration":0}}})";
+  const char* resources = R"({"version":1,"execution":{"R_lite":[{"rank":"3","children":{"core":"0-1","gpu":"0"}},
+    {"rank":"7","children":{"core":"4"}}],"nodelist":["n3","n7"],"starttime":0,"expiration":0}})";
+  LuaFixture lua(jobspec, resources, 1);
+  CHECK(lua.eval("shell.rankinfo.name .. ' ' .. shell.rankinfo.id .. ' ' .. shell.rankinfo.broker_rank") ==
+        "n7 1 7");
+  CHECK(lua.eval("shell.get_rankinfo (0).resources.cores") == "0-1");
+  CHECK(lua.eval("shell.get_rankinfo (0).resources.core") == "0-1");
+  CHECK(lua.eval("shell.get_rankinfo (0).resources.ncores") == "2");
+  CHECK(lua.eval("shell.get_rankinfo (0).resources.gpus") == "0");
+  CHECK(lua.eval("shell.get_rankinfo (0).resources.gpu") == "0");
+  CHECK(lua.eval("shell.get_rankinfo ().name") == "n7");
+  CHECK(lua.eval("shell.rankinfo.resources.gpus") == "nil");
+  CHECK(lua.run("shell.get_rankinfo (2)") ==
+        "rc.lua:1: shell.get_rankinfo: argument 1 (shell_rank): expected 0 to 1, got 2");
+  CHECK(lua.run("shell.get_rankinfo (-1)") ==
+        "rc.lua:1: shell.get_rankinfo: argument 1 (shell_rank): expected 0 to 1, got -1");
+  CHECK(lua.run("shell.get_rankinfo ('x')") ==
+        "rc.lua:1: shell.get_rankinfo: argument 1 (shell_rank): expected an integer, got a string");
+}
+
+TEST_CASE("the job's environment is read and changed") {
+  LuaFixture lua;
+  lua.host.environment().set("PATH", "/bin");
+  CHECK(lua.eval("shell.getenv ('PATH')") == "/bin");
+  CHECK(lua.eval("shell.getenv ('NOPE')") == "nil");
+  CHECK(lua.run("shell.setenv ('N', 4) shell.setenv ('PATH', '/no', false) shell.setenv ('PATH', '/no', 0)") ==
+        "ok");
+  CHECK(lua.env("N") == "4");
+  CHECK(lua.env("PATH") == "/bin");
+  CHECK(lua.run("shell.setenv ('PATH', '/a', 1) shell.setenv ('NEW', 'x', false)") == "ok");
+  CHECK(lua.env("PATH") == "/a");
+  CHECK(lua.env("NEW") == "x");
+  CHECK(lua.run("shell.unsetenv ('PATH') shell.unsetenv ('NOPE')") == "ok");
+  CHECK(lua.env("PATH") == "(unset)");
+  CHECK(lua.run("shell.prepend_path ('LIST', '/b') shell.prepend_path ('LIST', '/a')") == "ok");
+  CHECK(lua.env("LIST") == "/a:/b");
+}
+
+TEST_CASE("getenv without arguments copies the whole environment") {
+  LuaFixture lua;
+  lua.host.environment().set("A", "1");
+  lua.host.environment().set("B", "");
+  CHECK(lua.run("local env = shell.getenv () assert (env.A == '1' and env.B == '') env.A = '2'") == "ok");
+  CHECK(lua.env("A") == "1");
+}
+
+TEST_CASE("errors in arguments name the function, the argument and the line") {
+  LuaFixture lua;
+  CHECK(lua.run("\nshell.setenv ({}, 'x')") ==
+        "rc.lua:2: shell.setenv: argument 1 (name): expected a string, got a table");
+  CHECK(lua.run("shell.setenv ('A')") ==
+        "rc.lua:1: shell.setenv: argument 2 (value): expected a string, got no value");
+  CHECK(lua.run("shell.getenv (nil)") == "rc.lua:1: shell.getenv: argument 1 (name): expected a string, got nil");
+  CHECK(lua.run("shell.unsetenv (print)") ==
+        "rc.lua:1: shell.unsetenv: argument 1 (name): expected a string, got a function");
+  CHECK(lua.run("shell.setenv ('A=B', 'x')").find("rc.lua:1: shell.setenv: ") == 0);
+  CHECK(lua.run("shell.setenv ('A', 'x\\0y')").find("rc.lua:1: shell.setenv: ") == 0);
+  CHECK(lua.run("shell.prepend_path ('A', '')") == "rc.lua:1: shell.prepend_path: argument 2 (path): is empty");
+  CHECK(lua.run("shell.log ({})") == "rc.lua:1: shell.log: argument 1 (message): expected a string, got a table");
+  CHECK(lua.env("A") == "(unset)");
+}
+
+TEST_CASE("messages go to the log by level") {
+  LuaFixture lua;
+  CHECK(lua.run("shell.log ('one') shell.debug ('two') shell.log_error (3) shell.log ('a\\nb\\n')") == "ok");
+  CHECK(lua.host.logged == std::vector<std::string>{"notice initrc: one", "debug initrc: two", "error initrc: 3",
+                                                    "notice initrc: a", "notice initrc: b"});
+}
+
+TEST_CASE("the log knows the line of the script") {
+  LuaFixture lua;
+  nacre::LogEntry last;
+  lua.host.log().add_sink("last", [&last](const nacre::LogEntry& entry) { last = entry; });
+  std::string path = lua.write("rc.lua", "\n\nshell.log ('x')");
+  CHECK(lua.interpreter->run_file(path).has_value());
+  CHECK(last.file == path);
+  CHECK(last.line == 3);
+}
+
+TEST_CASE("shell.verbose is the level of the log") {
+  LuaFixture lua;
+  lua.host.log().set_level(nacre::Level::notice);
+  CHECK(lua.eval("shell.verbose") == "0");
+  CHECK(lua.run("shell.verbose = 1") == "ok");
+  CHECK(lua.host.log().level() == nacre::Level::debug);
+  CHECK(lua.run("shell.verbose = 'loud'").find("rc.lua:1: shell.verbose: expected") == 0);
+}
+
+TEST_CASE("die ends the job once and stops the chunk") {
+  LuaFixture lua;
+  auto ran = lua.interpreter->run_file(lua.write("rc.lua", "shell.die ('no licence')\nshell.setenv ('AFTER', 1)"));
+  REQUIRE_FALSE(ran.has_value());
+  CHECK(ran.error().code == nacre::script::kDied);
+  CHECK(ran.error().message == "no licence");
+  CHECK(lua.host.deaths == std::vector<std::string>{"1 initrc: no licence"});
+  CHECK(lua.host.logged.empty());
+  CHECK(lua.env("AFTER") == "(unset)");
+}
+
+TEST_CASE("die in a sourced file stops the sourcing file too") {
+  LuaFixture lua;
+  std::string inner = lua.write("inner.lua", "shell.die ('deep')");
+  auto ran = lua.interpreter->run_file(lua.write("rc.lua", "source ('" + inner + "') shell.setenv ('AFTER', 1)"));
+  REQUIRE_FALSE(ran.has_value());
+  CHECK(ran.error().code == nacre::script::kDied);
+  CHECK(lua.host.deaths.size() == 1);
+  CHECK(lua.env("AFTER") == "(unset)");
+}
+
+TEST_CASE("members may be added to the tables, but computed ones not replaced") {
+  LuaFixture lua;
+  CHECK(lua.run("function shell.hello () return 'hi' end plugin.extra = 1 task.extra = 2") == "ok");
+  CHECK(lua.eval("shell.hello () .. plugin.extra .. task.extra") == "hi12");
+  for (const char* name : {"rankinfo", "options", "rcpath", "null"}) {
+    CHECK(lua.run(std::string("shell.") + name + " = 1") ==
+          std::string("rc.lua:1: shell.") + name + " is read-only");
+  }
+  CHECK(lua.eval("shell.nothing") == "nil");
+  CHECK(lua.run("shell[nil] = 1") == "rc.lua:1: a name must be a string, got nil");
+  CHECK(lua.run("plugin[0 / 0] = 1") == "rc.lua:1: a name must be a string, got a number");
+  CHECK(lua.run("task[{}] = 1") == "rc.lua:1: a name must be a string, got a table");
+}
