@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The builtin plugins, one file each; see nacre-shell-options(7) for what they do. Each gets the Host that every
+// plugin gets. None reads its options before shell.init, so that an initrc or a loaded plugin may set them.
+#pragma once
+
+#include <memory>
+
+#include "plugin/host.hpp"
+
+namespace nacre::plugins {
+
+using PluginPtr = std::unique_ptr<plugin::Plugin>;
+
+PluginPtr make_log(plugin::Host& host);
+PluginPtr make_taskmap(plugin::Host& host);
+PluginPtr make_tmpdir(plugin::Host& host);
+PluginPtr make_hwloc(plugin::Host& host);
+PluginPtr make_cpu_affinity(plugin::Host& host);
+PluginPtr make_gpu_affinity(plugin::Host& host);
+PluginPtr make_rlimit(plugin::Host& host);
+PluginPtr make_oom(plugin::Host& host);
+PluginPtr make_stop_tasks_in_exec(plugin::Host& host);
+PluginPtr make_signal(plugin::Host& host);
+PluginPtr make_exit_timeout(plugin::Host& host);
+PluginPtr make_exit_on_error(plugin::Host& host);
+PluginPtr make_input(plugin::Host& host);
+PluginPtr make_output(plugin::Host& host);
+
+// Pushes all of them, in the order above.
+void load_builtins(plugin::Host& host);
+
+}  // namespace nacre::plugins

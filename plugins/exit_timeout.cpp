@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// exit-timeout=T: once one task has ended, the others have T (30 s by default; `none`: for ever) before the job is
+// ended.
+#include <fmt/format.h>
+
+#include "builtins.hpp"
+#include "seconds_option.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr double kDefaultTimeout = 30;  // seconds
+
+class ExitTimeout final : public plugin::Plugin {
+ public:
+  explicit ExitTimeout(plugin::Host& host) : Plugin("exit-timeout"), host_(host) {
+    on("shell.init", [this](plugin::Call&) { return read(); });
+    on("task.exit", [this](plugin::Call&) { return task_exited(); });
+    on("shell.finish", [this](plugin::Call&) {
+      timer_.reset();
+      return Result<void>();
+    });
+  }
+
+ private:
+  Result<void> read() {
+    auto option = host_.options().at(name());
+    if (!option) return {};
+    if (option->json() == "none") {
+      timeout_ = value::Duration::infinite();
+    } else {
+      timeout_ = TRY(seconds_option(*option));
+    }
+    return {};
+  }
+
+  Result<void> task_exited() {
+    if (timer_ || timeout_.is_infinite() || host_.tasks().size() == 1) return {};
+    first_ = host_.current_task()->rank();
+    timer_ = TRY(event::Timer::create(host_.loop(), [this] { expired(); }));
+    timer_->start(event::Seconds(timeout_.seconds()));
+    return {};
+  }
+
+  void expired() {
+    value::Idset running;
+    for (const auto& task : host_.tasks()) {
+      if (task->state() == task::State::running) running.insert(static_cast<value::Idset::Id>(task->rank()));
+    }
+    if (running.empty()) return;
+    host_.raise({"exec", 0,
+                 fmt::format("exit-timeout: task {} ended {} ago, and these still run: {}", first_, timeout_.str(),
+                             running.str()),
+                 std::nullopt});
+  }
+
+  plugin::Host& host_;
+  value::Duration timeout_ = value::Duration::of_seconds(kDefaultTimeout);
+  std::uint64_t first_ = 0;  // the rank of the task that ended first
+  std::optional<event::Timer> timer_;
+};
+
+}  // namespace
+
+PluginPtr make_exit_timeout(plugin::Host& host) { return std::make_unique<ExitTimeout>(host); }
+
+}  // namespace nacre::plugins

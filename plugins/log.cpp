@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// log: each message is offered to the topic shell.log, so that a plugin can keep it somewhere else.
+#include "builtins.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr const char* kTopic = "shell.log";
+
+class LogPlugin final : public plugin::Plugin {
+ public:
+  explicit LogPlugin(plugin::Host& host) : Plugin("log"), host_(host) {
+    host_.log().add_sink(name(), [this](const LogEntry& entry) { offer(entry); });
+  }
+  ~LogPlugin() override { host_.log().remove_sink("log"); }
+
+ private:
+  // What a handler of shell.log logs itself goes to the other sinks only: see Log::add_sink.
+  void offer(const LogEntry& entry) {
+    if (!host_.stack().listens(kTopic)) return;
+    plugin::Call call(kTopic);
+    call.in = Json{{"rank", host_.job().shell_rank},
+                   {"level", static_cast<int>(entry.level)},
+                   {"component", entry.component},
+                   {"file", entry.file},
+                   {"line", entry.line},
+                   {"message", entry.message}};
+    Result<int> called = host_.stack().call(call);
+    if (!called) host_.log().log(Level::warn, name(), "{}", called.error().message);
+  }
+
+  plugin::Host& host_;
+};
+
+}  // namespace
+
+PluginPtr make_log(plugin::Host& host) { return std::make_unique<LogPlugin>(host); }
+
+}  // namespace nacre::plugins

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// rlimit: soft resource limits of the tasks, {"core": 0, "nofile": 4096, "stack": -1}; -1 is unlimited. Names are
+// those of getrlimit(2) in lower case without RLIMIT_. The shell's own limits stay as they are.
+#include <sys/resource.h>
+
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "builtins.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+const std::map<std::string, int, std::less<>>& resources() {
+  static const std::map<std::string, int, std::less<>> kResources = {
+      {"as", RLIMIT_AS},           {"core", RLIMIT_CORE},         {"cpu", RLIMIT_CPU},
+      {"data", RLIMIT_DATA},       {"fsize", RLIMIT_FSIZE},       {"locks", RLIMIT_LOCKS},
+      {"memlock", RLIMIT_MEMLOCK}, {"msgqueue", RLIMIT_MSGQUEUE}, {"nice", RLIMIT_NICE},
+      {"nofile", RLIMIT_NOFILE},   {"nproc", RLIMIT_NPROC},       {"rss", RLIMIT_RSS},
+      {"rtprio", RLIMIT_RTPRIO},   {"rttime", RLIMIT_RTTIME},     {"sigpending", RLIMIT_SIGPENDING},
+      {"stack", RLIMIT_STACK}};
+  return kResources;
+}
+
+Result<task::ChildSetup::Limit> limit_of(const std::string& name, const JsonAt& value) {
+  auto known = resources().find(name);
+  if (known == resources().end()) {
+    std::string names;
+    for (const auto& [each, number] : resources()) names += (names.empty() ? "" : ", ") + each;
+    return value.error("unknown limit; known: " + names);
+  }
+  auto asked = TRY(value.integer(-1));
+  task::ChildSetup::Limit limit{known->second, {}};
+  if (::getrlimit(static_cast<__rlimit_resource>(limit.resource), &limit.value) < 0) {
+    return in(value.path(), system_error(errno, "getrlimit"));
+  }
+  limit.value.rlim_cur = asked < 0 ? RLIM_INFINITY : static_cast<rlim_t>(asked);
+  rlim_t hard = limit.value.rlim_max;
+  if (hard != RLIM_INFINITY && limit.value.rlim_cur > hard) {
+    return value.error(fmt::format("{} is above the hard limit of this node; ask for at most {}",
+                                   asked < 0 ? "unlimited" : fmt::format("{}", asked), hard));
+  }
+  return limit;
+}
+
+class Rlimit final : public plugin::Plugin {
+ public:
+  explicit Rlimit(plugin::Host& host) : Plugin("rlimit"), host_(host) {
+    on("shell.init", [this](plugin::Call&) { return read(); });
+    on("task.init", [this](plugin::Call&) {
+      auto& setup = host_.current_task()->command().setup;
+      setup.limits.insert(setup.limits.end(), limits_.begin(), limits_.end());
+      return Result<void>();
+    });
+  }
+
+ private:
+  Result<void> read() {
+    auto option = host_.options().at("rlimit");
+    if (!option) return {};
+    for (const auto& [name, value] : TRY(option->members())) limits_.push_back(TRY(limit_of(name, value)));
+    return {};
+  }
+
+  plugin::Host& host_;
+  std::vector<task::ChildSetup::Limit> limits_;
+};
+
+}  // namespace
+
+PluginPtr make_rlimit(plugin::Host& host) { return std::make_unique<Rlimit>(host); }
+
+}  // namespace nacre::plugins

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tmpdir: a directory of the job's own on this node, FLUX_JOB_TMPDIR, there before any task starts and removed
+// after all have ended. Made below $TMPDIR of the shell, or /tmp.
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "builtins.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+class Tmpdir final : public plugin::Plugin {
+ public:
+  explicit Tmpdir(plugin::Host& host) : Plugin("tmpdir"), host_(host) {
+    on("shell.init", [this](plugin::Call&) { return make(); });
+    on("shell.exit", [this](plugin::Call&) {
+      remove();
+      return Result<void>();
+    });
+  }
+  ~Tmpdir() override { remove(); }
+
+ private:
+  Result<void> make() {
+    const char* base = ::getenv("TMPDIR");
+    std::string path = fmt::format("{}/nacre-{}-{}-XXXXXX", base != nullptr && *base != '\0' ? base : "/tmp",
+                                   host_.job().id.f58_plain(), host_.job().shell_rank);
+    if (::mkdtemp(path.data()) == nullptr) {
+      return in("tmpdir", system_error(errno, "cannot make " + path + " (set TMPDIR to a directory with room)"));
+    }
+    path_ = std::move(path);
+    host_.environment().set("FLUX_JOB_TMPDIR", path_);
+    host_.environment().set("NACRE_JOB_TMPDIR", path_);
+    return {};
+  }
+
+  void remove() {
+    if (path_.empty()) return;
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+    if (error) log(host_, *this, Level::warn, "cannot remove {}: {}", path_, error.message());
+    path_.clear();
+  }
+
+  plugin::Host& host_;
+  std::string path_;  // empty: there is none
+};
+
+}  // namespace
+
+PluginPtr make_tmpdir(plugin::Host& host) { return std::make_unique<Tmpdir>(host); }
+
+}  // namespace nacre::plugins

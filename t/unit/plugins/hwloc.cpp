@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "base/file.hpp"
+#include "builtins.hpp"
+#include "fake_host.hpp"
+#include "fake_machine.hpp"
+#include "hwloc_topology.hpp"
+#include "job_cpus.hpp"
+
+using namespace nacre;
+using kit::Machine;
+using kit::MachineFiles;
+using kit::ScopedVariable;
+using plugins::HwlocTopology;
+using value::Idset;
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+struct Sharing {
+  explicit Sharing(const char* tmpdir_pattern = "/tmp/hwloc-XXXXXX") : directory(tmpdir_pattern) {
+    made = ::mkdtemp(directory.data()) != nullptr;
+    host.environment().set("FLUX_JOB_TMPDIR", directory);
+    host.environment().set("HWLOC_COMPONENTS", "x86");
+    host.stack().push(plugins::make_hwloc(host));
+    host.make_tasks();
+  }
+  ~Sharing() {
+    std::error_code ignored;
+    if (made) std::filesystem::remove_all(directory, ignored);
+  }
+
+  std::string init() {
+    Result<int> called = host.call("shell.init");
+    return called ? "" : called.error().message;
+  }
+
+  // The cores in the file that the tasks are told of.
+  Texts shared_cores() {
+    auto path = host.tasks()[0]->command().env.get("HWLOC_XMLFILE");
+    REQUIRE(path);
+    ScopedVariable xml("HWLOC_XMLFILE", std::string(*path).c_str());
+    ScopedVariable components("HWLOC_COMPONENTS", nullptr);
+    auto topology = HwlocTopology::load(HwlocTopology::Devices::none);
+    REQUIRE(topology);
+    auto cores = topology->cores();
+    REQUIRE(cores);
+    return kit::texts(*cores);
+  }
+
+  std::string directory;
+  bool made = false;
+  kit::FakeHost host{1};
+};
+
+Texts cores_now() {
+  auto topology = HwlocTopology::load(HwlocTopology::Devices::none);
+  REQUIRE(topology);
+  return kit::texts(*topology->cores());
+}
+
+constexpr const char* kError = "plugin 'hwloc': shell.init: ";
+
+}  // namespace
+
+TEST_CASE("without hwloc.xmlfile nothing is discovered and nothing is set") {
+  Sharing sharing;
+  CHECK(sharing.init().empty());
+  CHECK_FALSE(sharing.host.environment().get("HWLOC_XMLFILE"));
+  CHECK_FALSE(sharing.host.environment().get("HWLOC_THISSYSTEM"));
+  CHECK(sharing.host.environment().get("HWLOC_COMPONENTS") == "x86");
+  CHECK(std::filesystem::is_empty(sharing.directory));
+}
+
+TEST_CASE("hwloc.xmlfile gives the tasks the topology of the node") {
+  Sharing sharing;
+  sharing.host.options().set("hwloc.xmlfile", 1);
+  REQUIRE(sharing.init().empty());
+  job::Environment& environment = sharing.host.tasks()[0]->command().env;
+  CHECK(environment.get("HWLOC_XMLFILE") == sharing.directory + "/hwloc.xml");
+  CHECK(environment.get("HWLOC_THISSYSTEM") == "1");
+  CHECK_FALSE(environment.get("HWLOC_COMPONENTS"));
+  CHECK(sharing.shared_cores() == cores_now());
+  auto text = read_file(sharing.directory + "/hwloc.xml");
+  REQUIRE(text);
+  CHECK(text->find("<topology version=\"2.0\"") != std::string::npos);
+}
+
+TEST_CASE("hwloc.restrict leaves the job's cores only") {
+  auto rights = plugins::read_cpu_rights();
+  REQUIRE(rights);
+  if (rights->allowed != rights->online) return;
+  Texts all = cores_now();
+  Sharing sharing;
+  sharing.host.options().set("hwloc.xmlfile", true);
+  sharing.host.options().set("hwloc.restrict", true);
+  REQUIRE(sharing.init().empty());
+  CHECK(sharing.shared_cores() == Texts{all[0]});
+  // Others still hear of all.
+  plugin::Call call("hwloc.cores");
+  REQUIRE(sharing.host.stack().call(call));
+  CHECK(call.out["cores"] == Json(all));
+}
+
+TEST_CASE("the options of hwloc that make no sense are errors") {
+  Sharing value;
+  value.host.options().set("hwloc.xmlfile", "foo");
+  CHECK(value.init() == std::string(kError) + "hwloc.xmlfile: expected true or false, or a number, got \"foo\"");
+  Sharing alone;
+  alone.host.options().set("hwloc.restrict", 1);
+  CHECK(alone.init() ==
+        std::string(kError) + "hwloc.restrict: there is no topology file to restrict; add -o hwloc.xmlfile");
+  Sharing nowhere;
+  nowhere.host.options().set("hwloc.xmlfile", 1);
+  nowhere.host.environment().unset("FLUX_JOB_TMPDIR");
+  CHECK(nowhere.init() == std::string(kError) + "hwloc.xmlfile: no FLUX_JOB_TMPDIR to put the file into");
+  Sharing gone;
+  gone.host.options().set("hwloc.xmlfile", 1);
+  gone.host.environment().set("FLUX_JOB_TMPDIR", "/no/such/directory");
+  CHECK(gone.init() == std::string(kError) +
+                           "hwloc.xmlfile: cannot write /no/such/directory/hwloc.xml: No such file or directory");
+}
+
+TEST_CASE("hwloc.cores tells the order that sysfs leaves open, once discovered from then on") {
+  Machine machine = Machine::regular({4, 1, 1, 1, 1}, "pnlct");
+  machine.distances = {{10, 20, 12, 20}, {20, 10, 20, 12}, {12, 20, 10, 20}, {20, 12, 20, 10}};
+  Sharing sharing;
+  plugin::Call call("hwloc.cores");
+  {
+    MachineFiles files(machine);
+    ScopedVariable root("HWLOC_FSROOT", files.root().c_str());
+    ScopedVariable components("HWLOC_COMPONENTS", "linux,stop");
+    REQUIRE(sharing.host.stack().call(call));
+    CHECK(call.out["cores"] == Json({"0", "2", "1", "3"}));
+  }
+  plugin::Call again("hwloc.cores");
+  REQUIRE(sharing.host.stack().call(again));
+  CHECK(again.out["cores"] == call.out["cores"]);
+}
+
+TEST_CASE("a topology without cores, or none at all, is an error") {
+  ScopedVariable synthetic("HWLOC_SYNTHETIC", "numa:2 pu:2");
+  ScopedVariable components("HWLOC_COMPONENTS", "synthetic,stop");
+  auto topology = HwlocTopology::load(HwlocTopology::Devices::none);
+  REQUIRE(topology);
+  auto cores = topology->cores();
+  REQUIRE_FALSE(cores);
+  CHECK(cores.error().message == "hwloc sees no cores");
+  CHECK_FALSE(topology->restrict_to(*Idset::parse("77")));
+}
