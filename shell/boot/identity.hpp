@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who this shell is: which job, which rank of how many, what was asked for and what was given.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "job/jobspec.hpp"
+#include "job/resources.hpp"
+#include "value/jobid.hpp"
+
+namespace nacre::boot {
+
+struct Identity {
+  value::JobId id;
+  std::uint32_t shell_rank = 0;
+  job::Jobspec spec;
+  job::Resources resources;
+  bool standalone = false;
+};
+
+// A shell without a manager: everything from files.
+struct Standalone {
+  std::string jobspec_path;                  // "-" is standard input
+  std::string resources_path;                // the same; not both
+  std::optional<value::JobId> id;            // none: new_job_id()
+  std::optional<std::uint32_t> broker_rank;  // none: the lowest of R
+};
+
+// Errors name the file: `jobspec.json: resources[0].count: ...`, `R.json: no rank 7: it has ranks 0-3`.
+Result<Identity> standalone(const Standalone& request);
+
+// A job id that no other shell on this host makes: laid out as a FLUID (RFC 19), 40 bits of milliseconds since
+// 2020, and the lower 24 bits of the process id where a FLUID has generator and sequence.
+value::JobId new_job_id();
+
+}  // namespace nacre::boot

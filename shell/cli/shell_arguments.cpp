@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/shell_arguments.hpp"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/text.hpp"
+#include "version.hpp"
+
+namespace nacre::cli {
+namespace {
+
+Reply usage_error(const std::string& message) {
+  return {2, fmt::format("nacre-shell: {}\nTry 'nacre-shell --help'.\n", message)};
+}
+
+std::optional<Reply> check(ShellArguments& out, const CLI::App& app, const std::string& jobid,
+                           const std::string& rank) {
+  if (!out.standalone)
+    return usage_error("no job manager is known to this shell; give --standalone with -j and -R");
+  for (const char* needed : {"--jobspec", "--resources"}) {
+    if (app.count(needed) == 0) return usage_error(fmt::format("--standalone needs {}=FILE", needed));
+  }
+  if (out.boot.jobspec_path == "-" && out.boot.resources_path == "-") {
+    return usage_error("-j and -R cannot both be standard input");
+  }
+  if (!jobid.empty()) {
+    auto id = value::JobId::parse(jobid);
+    if (!id) return usage_error(fmt::format("JOBID: {}", id.error().message));
+    out.boot.id = *id;
+  }
+  if (!rank.empty()) {
+    auto number = parse_u64(rank);
+    if (!number || *number > UINT32_MAX)
+      return usage_error(fmt::format("--rank: expected a rank, got {}", nacre::quoted(rank)));
+    out.boot.broker_rank = static_cast<std::uint32_t>(*number);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv) {
+  ShellArguments out;
+  std::string jobid;
+  std::string rank;
+  bool version = false;
+  CLI::App app(
+      "Runs one node's share of a job: reads the jobspec and the resource set R, loads plugins, starts the\n"
+      "tasks, carries their output, and exits with the largest of their exit codes.",
+      "nacre-shell");
+  app.add_option("JOBID", jobid, "The job's id, in any form of RFC 19 (default: a new one)");
+  app.add_flag("-s,--standalone", out.standalone, "Run alone, without a job manager; needs -j and -R");
+  app.add_option("-j,--jobspec", out.boot.jobspec_path, "Read the jobspec (JSON or YAML) from FILE; - is stdin")
+      ->option_text("FILE");
+  app.add_option("-R,--resources", out.boot.resources_path, "Read the resource set R from FILE; - is stdin")
+      ->option_text("FILE");
+  app.add_option("-r,--rank", rank, "Be the shell of this rank of R (default: its lowest)")->option_text("RANK");
+  app.add_option("-o,--setopt", out.options, "Set a shell option, see nacre-shell-options(7); may be repeated")
+      ->option_text("OPT[=VAL]")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+  app.add_option("--initrc", out.initrc, "Load the initrc from FILE; standalone loads none without it")
+      ->option_text("FILE");
+  app.add_option("--eventlog", out.eventlog, "Write the job's events (RFC 18) to FILE")->option_text("FILE");
+  app.add_flag("--explain", out.explain, "Print the whole plan, and start nothing");
+  app.add_flag("-v,--verbose", out.verbose, "Log more: once for debug messages, twice for a trace");
+  app.add_flag("-V,--version", version, "Print the version");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return Reply{0, app.help()};
+  } catch (const CLI::ParseError& error) {
+    return usage_error(error.what());
+  }
+  if (version) return Reply{0, fmt::format("nacre-shell {}\n", kVersion)};
+  if (auto reply = check(out, app, jobid, rank)) return *reply;
+  return out;
+}
+
+}  // namespace nacre::cli

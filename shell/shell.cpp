@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shell.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "builtins.hpp"
+#include "explain.hpp"
+#include "value/duration.hpp"
+
+namespace nacre {
+namespace {
+
+constexpr int kMaxVerbosity = 2;  // more has no effect, as in flux-shell(1)
+constexpr const char* kFallbackDirectory = "/tmp";
+
+Result<job::Options> merged_options(const job::Jobspec& spec, const std::vector<std::string>& arguments) {
+  job::Options options(spec.options);
+  for (const std::string& each : arguments) CHECK_OK(in("-o " + each, options.set_from_argument(each)));
+  return options;
+}
+
+Result<std::optional<job::PerResource>> per_resource(const job::Options& options) {
+  const Json* option = options.find("per-resource");
+  if (option == nullptr) return std::optional<job::PerResource>();
+  return std::optional<job::PerResource>(TRY(job::PerResource::from_json(*option)));
+}
+
+Result<event::Seconds> grace_of(const job::Options& options) {
+  auto option = options.at("kill-timeout");
+  if (!option) return kDefaultGrace;
+  if (option->json().is_number() && option->json().get<double>() >= 0) return event::Seconds(TRY(option->number()));
+  auto duration = TRY(in("kill-timeout", value::Duration::parse(TRY(option->string()))));
+  return event::Seconds(duration.seconds());
+}
+
+Result<int> verbosity(const job::Options& options) {
+  auto option = options.at("verbose");
+  if (!option) return 0;
+  if (option->json().is_boolean()) return option->json().get<bool>() ? 1 : 0;
+  return static_cast<int>(TRY(option->integer(0, INT32_MAX)));
+}
+
+}  // namespace
+
+Shell::Shell(boot::Identity&& identity, job::Job&& job, job::Options&& options, ShellConfig&& config, Log& log,
+             std::unique_ptr<event::Loop> loop)
+    : loop_(std::move(loop)),
+      log_(log),
+      config_(std::move(config)),
+      standalone_(identity.standalone),
+      job_(std::move(job)),
+      options_(std::move(options)) {
+  for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
+  job::set_job_variables(environment_, job_, "");
+}
+
+Shell::~Shell() = default;
+
+Result<std::unique_ptr<Shell>> Shell::create(boot::Identity identity, ShellConfig config, Log& log) {
+  job::Options options = TRY(merged_options(identity.spec, config.options));
+  auto spread = TRY(per_resource(options));
+  job::Job job = TRY(job::Job::create(identity.id, identity.shell_rank, std::move(identity.spec),
+                                      std::move(identity.resources), spread));
+  auto loop = TRY(event::Loop::create());
+  std::unique_ptr<Shell> shell(
+      new Shell(std::move(identity), std::move(job), std::move(options), std::move(config), log, std::move(loop)));
+  CHECK_OK(shell->prepare_process());
+  return shell;
+}
+
+Result<void> Shell::prepare_process() {
+  config_.verbose = std::max(config_.verbose, TRY(verbosity(options_)));
+  log_.set_level(static_cast<Level>(static_cast<int>(Level::notice) + std::min(config_.verbose, kMaxVerbosity)));
+  std::optional<boot::EventLog> eventlog;
+  if (config_.eventlog) eventlog = TRY(boot::EventLog::create(*config_.eventlog));
+  group_ = std::make_unique<boot::Alone>(std::move(eventlog));
+  grace_ = TRY(grace_of(options_));
+  shutdown_ = TRY(Shutdown::create(*loop_, grace_, [this](int signum) { kill_tasks(signum); }));
+  auto orphan = [this](const event::ChildExit& end) {
+    log_.log(Level::debug, "", "process {} ended, which outlived its task", end.pid);
+  };
+  children_ = TRY(event::Children::create(*loop_, orphan));
+  CHECK_OK(event::Children::become_subreaper());
+  return watch_signals();
+}
+
+// ---- the phases ------------------------------------------------------------
+
+Result<int> Shell::run() {
+  Result<void> ran = prepare();
+  if (ran && !doomed_) ran = config_.explain ? print_plan() : execute();
+  Result<void> left = call("shell.exit");
+  for (Result<void>* each : {&ran, &left}) {
+    // shell.die() has been logged, and has set the exit code.
+    if (!*each && each->error().code != script::kDied) return std::move(*each).error();
+  }
+  return exit_code();
+}
+
+Result<void> Shell::prepare() {
+  for (auto phase : {&Shell::load_plugins, &Shell::remap, &Shell::make_tasks, &Shell::initialize}) {
+    CHECK_OK((this->*phase)());
+    if (doomed_) return {};
+  }
+  return {};
+}
+
+Result<void> Shell::load_plugins() {
+  plugins::load_builtins(*this);
+  std::optional<std::string> initrc = config_.initrc;
+  if (auto option = options_.at("initrc"); option && !initrc) initrc = TRY(option->string());
+  if (!initrc && !standalone_) initrc = config_.system_initrc;
+  if (!initrc) {
+    if (options_.find("userrc") != nullptr) {
+      log_.log(Level::warn, "",
+               "userrc is not read: an initrc sources it, and standalone loads none without --initrc");
+    }
+    return {};
+  }
+  interpreter_ = TRY(script::Interpreter::create(*this));
+  return interpreter_->run_file(*initrc);
+}
+
+Result<void> Shell::make_tasks() {
+  std::uint32_t local_id = 0;
+  for (value::Idset::Id rank : job_.taskmap.ranks_on(job_.shell_rank).ids()) {
+    task::Command command{job_.spec.command, job::Environment::over(environment_), {}};
+    job::set_task_variables(command.env, rank, local_id);
+    command.setup.new_process_group = !TRY(options_.flag("nosetpgrp"));
+    tasks_.push_back(std::make_unique<task::Task>(rank, local_id++, std::move(command)));
+  }
+  return {};
+}
+
+Result<void> Shell::initialize() {
+  CHECK_OK(call("shell.init"));
+  if (doomed_) return {};
+  enter_working_directory();
+  CHECK_OK(barrier("init"));
+  CHECK_OK(post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}}));
+  return call("shell.post-init");
+}
+
+Result<void> Shell::execute() {
+  Result<void> started = start_tasks();
+  if (started && !doomed_) started = announce_start();
+  if (!started) end_job();
+  Result<void> finished = finish();
+  return started ? finished : started;
+}
+
+Result<void> Shell::announce_start() {
+  CHECK_OK(call("shell.start"));
+  CHECK_OK(barrier("start"));
+  return post("shell.start", {{"taskmap", job_.taskmap.json()}});
+}
+
+Result<void> Shell::finish() {
+  loop_->run_until([this] { return running_ == 0; });
+  Result<void> finished = call("shell.finish");
+  if (job_.shell_rank == 0 && finished) finished = call("shell.tasks-complete");
+  CHECK_OK(stragglers_.end(*loop_, *children_, log_, grace_));
+  loop_->run_until([this] { return holds_.empty(); });
+  CHECK_OK(barrier("exit"));
+  CHECK_OK(post("shell.exit", {{"exitcode", exit_code()}}));
+  return finished;
+}
+
+int Shell::exit_code() const {
+  if (forced_code_) return *forced_code_;
+  int code = doomed_ ? 1 : 0;
+  for (const auto& task : tasks_) {
+    if (task->state() == task::State::exited) code = std::max(code, task->status().job_code());
+  }
+  return code;
+}
+
+Result<void> Shell::print_plan() {
+  for (const auto& task : tasks_) CHECK_OK(call_for(*task, "task.init"));
+  std::string text = explain(*this);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return {};
+}
+
+// ---- the parts of phases ---------------------------------------------------
+
+Result<void> Shell::call(std::string_view topic) {
+  plugin::Call call(topic);
+  Result<int> called = stack_.call(call);
+  if (!called) return std::move(called).error();
+  return {};
+}
+
+Result<void> Shell::call_for(task::Task& task, std::string_view topic) {
+  task::Task* outer = std::exchange(current_, &task);
+  Result<void> result = call(topic);
+  current_ = outer;
+  return in(fmt::format("task {}", task.rank()), std::move(result));
+}
+
+// The loop runs until every shell has come here, so that signals and timers are served meanwhile.
+Result<void> Shell::barrier(std::string_view name) {
+  std::optional<Result<void>> outcome;
+  group_->enter(name, [&outcome](Result<void> result) { outcome = std::move(result); });
+  if (!outcome) loop_->run_until([&outcome] { return outcome.has_value(); });
+  return in(fmt::format("{} barrier", name), *std::move(outcome));
+}
+
+Result<void> Shell::post(std::string_view event, Json context) {
+  auto added = event_context_.find(event);
+  if (added != event_context_.end()) context.update(added->second);
+  return group_->post(event, context);
+}
+
+void Shell::enter_working_directory() {
+  if (!job_.spec.cwd) return;
+  if (::chdir(job_.spec.cwd->c_str()) == 0) return;
+  log_.log(Level::warn, "", "{}; using {} instead",
+           system_error(errno, fmt::format("cannot change to directory {}", *job_.spec.cwd)).message,
+           kFallbackDirectory);
+  if (::chdir(kFallbackDirectory) != 0)
+    log_.log(Level::warn, "", "{}", system_error(errno, kFallbackDirectory).message);
+}
+
+}  // namespace nacre

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shell: makes everything, runs the phases of a job in order, and is the Host of its plugins.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "boot/group.hpp"
+#include "boot/identity.hpp"
+#include "event/children.hpp"
+#include "plugin/host.hpp"
+#include "script/interpreter.hpp"
+#include "shutdown.hpp"
+#include "task/spawn.hpp"
+
+namespace nacre {
+
+struct ShellConfig {
+  std::vector<std::string> options;   // OPT[=VAL], in order
+  std::optional<std::string> initrc;  // none: the option `initrc`, else the installed one (not when standalone)
+  std::optional<std::string> eventlog;
+  int verbose = 0;  // 1: debug, 2: trace
+  bool explain = false;
+  std::string plugin_searchpath;  // of plugin.load
+  std::string system_initrc;
+};
+
+class Shell final : public plugin::Host {
+ public:
+  // Reads options, distributes the tasks, and takes over this process's signals and children. `log` must outlive
+  // it.
+  static Result<std::unique_ptr<Shell>> create(boot::Identity identity, ShellConfig config, Log& log);
+  ~Shell() override;
+
+  // Runs the job; the exit code. An error is one that kept the job from running, to be logged by the caller.
+  Result<int> run();
+
+  // Host.
+  const job::Job& job() const override { return job_; }
+  bool standalone() const override { return standalone_; }
+  Json info() const override;
+  job::Options& options() override { return options_; }
+  job::Environment& environment() override { return environment_; }
+  std::span<const std::unique_ptr<task::Task>> tasks() override { return tasks_; }
+  task::Task* current_task() override { return current_; }
+  void kill_tasks(int signum) override;
+  plugin::Stack& stack() override { return stack_; }
+  std::string& plugin_searchpath() override { return config_.plugin_searchpath; }
+  int hold(std::string_view name) override;
+  Result<void> release(std::string_view name) override;
+  void add_event_context(std::string_view event, const Json& members) override;
+  void raise(const plugin::Exception& exception) override;
+  void die(int exit_code, std::string_view component, std::string_view message) override;
+  Log& log() override { return log_; }
+  event::Loop& loop() override { return *loop_; }
+
+ private:
+  Shell(boot::Identity&& identity, job::Job&& job, job::Options&& options, ShellConfig&& config, Log& log,
+        std::unique_ptr<event::Loop> loop);
+  Result<void> prepare_process();  // signals, children, the group
+
+  // The phases, in order (shell.cpp).
+  Result<void> prepare();
+  Result<void> load_plugins();
+  Result<void> remap();
+  Result<void> make_tasks();
+  Result<void> initialize();
+  Result<void> print_plan();
+  Result<void> execute();
+  Result<void> start_tasks();
+  Result<void> announce_start();
+  Result<void> finish();
+  [[nodiscard]] int exit_code() const;
+
+  Result<void> call(std::string_view topic);
+  Result<void> call_for(task::Task& task, std::string_view topic);
+  Result<void> barrier(std::string_view name);
+  Result<void> post(std::string_view event, Json context);
+  void enter_working_directory();
+  void end_job();
+
+  // Tasks and signals (start.cpp).
+  Result<void> watch_signals();
+  Result<void> raise_descriptor_limit();
+  Result<void> start(task::Task& task, bool hooked);
+  void fail_to_start(task::Task& task, const task::SpawnError& failure);
+  void on_exit(task::Task& task, const event::ChildExit& end);
+
+  std::unique_ptr<event::Loop> loop_;  // first: all else may hold watchers on it
+  Log& log_;
+  ShellConfig config_;
+  bool standalone_;
+  job::Job job_;
+  job::Options options_;
+  job::Environment environment_;
+  std::unique_ptr<boot::Group> group_;
+  std::unique_ptr<event::Children> children_;
+  std::vector<event::SignalWatcher> signals_;
+  event::Seconds grace_ = kDefaultGrace;
+  std::optional<Shutdown> shutdown_;
+  Stragglers stragglers_;
+  task::Spawner spawner_;
+  std::vector<std::unique_ptr<task::Task>> tasks_;
+  task::Task* current_ = nullptr;
+  std::size_t running_ = 0;
+  std::map<std::string, int, std::less<>> holds_;
+  std::map<std::string, Json, std::less<>> event_context_;
+  std::optional<rlimit> own_descriptor_limit_;  // as it was before it was raised
+  double last_interrupt_ = -1;                  // seconds, as Loop::now(); < 0: none yet
+  bool doomed_ = false;                         // the job is being ended before its time
+  std::optional<int> forced_code_;              // the exit code, whatever the tasks' are
+  std::unique_ptr<script::Interpreter> interpreter_;
+  plugin::Stack stack_;  // last: plugins may hold references to all above
+};
+
+}  // namespace nacre

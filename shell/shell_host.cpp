@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shell as its plugins see it.
+#include <unistd.h>
+
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "shell.hpp"
+
+namespace nacre {
+
+Json Shell::info() const {
+  return Json{{"jobid", job_.id.value()},
+              {"instance_owner", ::getuid()},
+              {"rank", job_.shell_rank},
+              {"size", job_.shells()},
+              {"ntasks", job_.tasks()},
+              {"service", fmt::format("{}-shell-{}", ::getuid(), job_.id.f58())},
+              {"options", {{"verbose", config_.verbose > 0}, {"standalone", standalone_}}},
+              {"jobspec", job_.spec.document},
+              {"R", job_.resources.document}};
+}
+
+void Shell::kill_tasks(int signum) {
+  for (const auto& task : tasks_) task->kill(signum);
+}
+
+int Shell::hold(std::string_view name) {
+  auto it = holds_.find(name);
+  if (it == holds_.end()) it = holds_.emplace(std::string(name), 0).first;
+  return ++it->second;
+}
+
+Result<void> Shell::release(std::string_view name) {
+  auto it = holds_.find(name);
+  if (it == holds_.end()) return Error{ENOENT, fmt::format("no completion reference '{}'", name)};
+  if (--it->second == 0) holds_.erase(it);
+  return {};
+}
+
+void Shell::add_event_context(std::string_view event, const Json& members) {
+  auto it = event_context_.find(event);
+  if (it == event_context_.end()) it = event_context_.emplace(std::string(event), Json::object()).first;
+  if (members.is_object()) it->second.update(members);
+}
+
+void Shell::raise(const plugin::Exception& exception) {
+  bool fatal = exception.severity == 0;
+  if (fatal && doomed_) return;  // the first one is the reason; what follows is its consequence
+  log_.log(fatal ? Level::error : Level::warn, "", "{}: {}", exception.type, exception.message);
+  Json context{{"type", exception.type}, {"severity", exception.severity}, {"note", exception.message}};
+  if (Result<void> posted = post("exception", std::move(context)); !posted) {
+    log_.log(Level::warn, "", "{}", posted.error().message);
+  }
+  if (!fatal) return;
+  if (exception.status) forced_code_ = exception.status->job_code();
+  end_job();
+}
+
+void Shell::die(int exit_code, std::string_view component, std::string_view message) {
+  log_.log(Level::fatal, component, "{}", message);
+  if (doomed_) return;
+  forced_code_ = exit_code;
+  end_job();
+}
+
+void Shell::end_job() {
+  doomed_ = true;
+  if (running_ > 0) shutdown_->begin();
+}
+
+}  // namespace nacre

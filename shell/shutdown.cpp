@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shutdown.hpp"
+
+#include <sys/wait.h>
+
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+
+namespace nacre {
+namespace {
+
+bool has_children() {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+std::string name_of(pid_t pid) {
+  Result<std::string> comm = read_file(fmt::format("/proc/{}/comm", pid));
+  return comm ? std::string(trim(*comm)) : "?";
+}
+
+}  // namespace
+
+Result<Shutdown> Shutdown::create(event::Loop& loop, event::Seconds grace, std::function<void(int)> kill_tasks) {
+  auto kill = [kill_tasks] { kill_tasks(SIGKILL); };
+  return Shutdown(TRY(event::Timer::create(loop, kill)), grace, kill_tasks);
+}
+
+void Shutdown::begin() {
+  if (std::exchange(begun_, true)) return;
+  kill_tasks_(SIGTERM);
+  kill_tasks_(SIGCONT);  // a stopped task takes the SIGTERM only once it runs
+  timer_.start(grace_, event::Seconds(1));
+}
+
+Stragglers::Stragglers() {
+  if (!has_children()) return;
+  for (pid_t pid : event::Children::descendants()) before_.insert(pid);
+}
+
+std::vector<pid_t> Stragglers::left() const {
+  if (!has_children()) return {};
+  std::vector<pid_t> pids = event::Children::descendants();
+  std::erase_if(pids, [&](pid_t pid) { return before_.contains(pid); });
+  return pids;
+}
+
+// Ended, and reaped too where that is this process's to do.
+bool Stragglers::all_gone(const std::vector<pid_t>& pids) const {
+  return pids.empty() && (!before_.empty() || !has_children());
+}
+
+Result<void> Stragglers::end(event::Loop& loop, event::Children& children, Log& log, event::Seconds grace) const {
+  children.reap();
+  std::vector<pid_t> pids = left();
+  if (pids.empty()) return {};
+  bool late = false;
+  auto timer = TRY(event::Timer::create(loop, [&late] { late = true; }));
+  // A process may fork while it is being ended, and a descendant of a straggler is found only while it has a parent
+  // here: so look again each time something ends, and now and then.
+  auto poll = TRY(event::Timer::create(loop, [] {}));
+  for (auto [signum, patience] : {std::pair{SIGTERM, grace}, std::pair{SIGKILL, kKillPatience}}) {
+    std::set<pid_t> signalled;
+    late = false;
+    timer.start(patience);
+    poll.start(event::Seconds(0.05), event::Seconds(0.05));
+    loop.run_until([&, signum = signum] {
+      pids = left();
+      for (pid_t pid : pids) {
+        if (!signalled.insert(pid).second) continue;
+        log.log(Level::debug, "", "{} to {} ({}), which outlived its task",
+                signum == SIGTERM ? "SIGTERM" : "SIGKILL", pid, name_of(pid));
+        ::kill(pid, signum);
+        if (signum == SIGTERM) ::kill(pid, SIGCONT);
+      }
+      return late || all_gone(pids);
+    });
+    if (all_gone(pids)) return {};
+  }
+  for (pid_t pid : pids) log.log(Level::warn, "", "process {} ({}) survives SIGKILL", pid, name_of(pid));
+  return {};
+}
+
+}  // namespace nacre

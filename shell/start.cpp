@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shell's tasks: their start and their end, and the signals that are passed on to them.
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "shell.hpp"
+
+namespace nacre {
+namespace {
+
+constexpr double kInterruptWindow = 2.0;   // seconds: a second SIGINT within it kills
+constexpr rlim_t kDescriptorsPerTask = 4;  // pipes of stdout and stderr, both ends, while a task is started
+constexpr rlim_t kDescriptorsOfShell = 64;
+constexpr std::uint32_t kStartsPerRound = 8;  // tasks started before the loop has a turn
+
+// What managers and users send to a job, as far as it can be caught.
+constexpr int kForwarded[] = {SIGHUP,  SIGQUIT, SIGTERM,  SIGALRM, SIGUSR1,
+                              SIGUSR2, SIGCONT, SIGWINCH, SIGURG,  SIGXCPU};
+
+// Whether a start failed for want of something that the node ran out of, not because of the command.
+bool of_this_node(const Error& error) {
+  return error.code == EMFILE || error.code == ENFILE || error.code == ENOMEM || error.code == EAGAIN;
+}
+
+}  // namespace
+
+Result<void> Shell::watch_signals() {
+  for (int signum : kForwarded) {
+    signals_.push_back(
+        TRY(event::SignalWatcher::create(*loop_, signum, [this](int received) { kill_tasks(received); })));
+  }
+  auto interrupt = [this](int) {
+    double now = loop_->now();
+    bool again = last_interrupt_ >= 0 && now - last_interrupt_ <= kInterruptWindow;
+    last_interrupt_ = now;
+    if (running_ == 0) return die(128 + SIGINT, "", "interrupted");
+    log_.log(Level::notice, "", "{}",
+             again ? "second interrupt: killing the tasks" : "interrupt: passed on to the tasks");
+    kill_tasks(again ? SIGKILL : SIGINT);
+  };
+  signals_.push_back(TRY(event::SignalWatcher::create(*loop_, SIGINT, interrupt)));
+  // The tasks are in process groups of their own, so the terminal stops only this process.
+  auto stop = [this](int signum) {
+    kill_tasks(signum);
+    std::raise(SIGSTOP);
+  };
+  signals_.push_back(TRY(event::SignalWatcher::create(*loop_, SIGTSTP, stop)));
+  std::signal(SIGPIPE, SIG_IGN);
+  return {};
+}
+
+Result<void> Shell::raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) < 0) return system_error(errno, "getrlimit RLIMIT_NOFILE");
+  rlim_t wanted = kDescriptorsPerTask * tasks_.size() + kDescriptorsOfShell;
+  if (limit.rlim_cur >= wanted) return {};
+  rlimit raised{std::min(wanted, limit.rlim_max), limit.rlim_max};
+  if (::setrlimit(RLIMIT_NOFILE, &raised) < 0) return system_error(errno, "setrlimit RLIMIT_NOFILE");
+  own_descriptor_limit_ = limit;
+  return {};
+}
+
+Result<void> Shell::start_tasks() {
+  CHECK_OK(raise_descriptor_limit());
+  bool hooked = stack_.listens("task.exec");
+  for (const auto& task : tasks_) {
+    CHECK_OK(start(*task, hooked));
+    // Signals, and tasks that have ended: their descriptors make each further fork dearer.
+    if (task->local_id() % kStartsPerRound == kStartsPerRound - 1) loop_->poll();
+    if (doomed_) return {};
+  }
+  return {};
+}
+
+Result<void> Shell::start(task::Task& task, bool hooked) {
+  CHECK_OK(call_for(task, "task.init"));
+  auto& limits = task.command().setup.limits;
+  bool own =
+      std::any_of(limits.begin(), limits.end(), [](const auto& each) { return each.resource == RLIMIT_NOFILE; });
+  if (own_descriptor_limit_ && !own) limits.push_back({RLIMIT_NOFILE, *own_descriptor_limit_});
+  task::Spawner::ChildHook hook;
+  if (hooked) {
+    hook = [this, &task] {
+      Result<void> result = call_for(task, "task.exec");
+      if (!result) log_.log(Level::error, "", "{}", result.error().message);
+      return result.has_value();
+    };
+  }
+  auto spawned = spawner_.spawn(task.command(), hook);
+  if (!spawned && spawned.error().in_child && !of_this_node(spawned.error().error)) {
+    fail_to_start(task, spawned.error());
+    return {};
+  }
+  if (!spawned) return in(fmt::format("task {}", task.rank()), std::move(spawned).error().error);
+  task.started(spawned->pid);
+  ++running_;
+  children_->watch(spawned->pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
+  return call_for(task, "task.fork");
+}
+
+void Shell::fail_to_start(task::Task& task, const task::SpawnError& failure) {
+  auto status = value::WaitStatus::exited(failure.exit_code);
+  task.exited(status, {});
+  raise({"exec", 0, fmt::format("task {}: {}", task.rank(), failure.error.message), status});
+}
+
+void Shell::on_exit(task::Task& task, const event::ChildExit& end) {
+  --running_;
+  task.exited(value::WaitStatus::of_raw(end.status), end.usage);
+  log_.log(Level::debug, "", "task {} {}", task.rank(), task.status().str());
+  if (Result<void> result = call_for(task, "task.exit"); !result) {
+    raise({"exec", 0, result.error().message, std::nullopt});
+  }
+}
+
+}  // namespace nacre

@@ -1,0 +1,281 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# Input that is wrong gets one line that says what, where and what to do, and exit code 1; wrong usage gets 2.
+load lib.bash
+
+# The jobspec of one task of `true`, changed by the jq filter $1.
+spoiled_jobspec() {
+  prepare 1 true
+  jq "$1" jobspec.json >spoiled.json
+  mv spoiled.json jobspec.json
+}
+
+spoiled_R() {
+  prepare 1 true
+  jq "$1" R.json >spoiled.json
+  mv spoiled.json R.json
+}
+
+usage_error() {
+  [ "$status" -eq 2 ] || { echo "exit code $status: $output"; return 1; }
+  [[ ${lines[0]} == "nacre-shell: "*"$1"* ]] || { echo "no '$1' in: $output"; return 1; }
+  [ "${lines[1]}" = "Try 'nacre-shell --help'." ]
+}
+
+@test "usage: no mode" {
+  run "$NACRE_SHELL"
+  usage_error "give --standalone"
+}
+
+@test "usage: standalone without files" {
+  run "$NACRE_SHELL" -s -j x
+  usage_error "--standalone needs --resources=FILE"
+}
+
+@test "usage: unknown option" {
+  run "$NACRE_SHELL" -s -j x -R y --no-such-option
+  usage_error "--no-such-option"
+}
+
+@test "usage: a rank that is none, a job id that is none, stdin twice" {
+  run "$NACRE_SHELL" -s -j x -R y -r -1
+  usage_error "--rank"
+  run "$NACRE_SHELL" -s -j x -R y 'no id!'
+  usage_error "JOBID"
+  run "$NACRE_SHELL" -s -j - -R -
+  usage_error "cannot both be standard input"
+}
+
+@test "help and version are no errors" {
+  run "$NACRE_SHELL" --help
+  [ "$status" -eq 0 ]
+  [[ $output == *"--jobspec"* ]]
+  run "$NACRE_SHELL" -V
+  [ "$status" -eq 0 ]
+  [[ $output == "nacre-shell "[0-9]* ]]
+}
+
+@test "files that are missing" {
+  prepare 1 true
+  rm jobspec.json
+  run nacre
+  fails_with 1 "jobspec.json: No such file or directory"
+  prepare 1 true
+  rm R.json
+  run nacre
+  fails_with 1 "R.json: No such file or directory"
+}
+
+@test "no JSON" {
+  prepare 1 true
+  echo '{"version": 1,' >jobspec.json
+  run nacre
+  fails_with 1 "jobspec.json: not JSON: line 2, column 1"
+  prepare 1 true
+  echo 'hello' >R.json
+  run nacre
+  fails_with 1 "R.json: not JSON: line 1, column 1"
+}
+
+@test "counts: negative, huge, of a wrong type" {
+  spoiled_jobspec '.resources[0].count = -1'
+  run nacre
+  fails_with 1 "jobspec.json: resources[0].count: expected a positive integer, got -1"
+  spoiled_jobspec '.resources[0].count = 99999999999999999999'
+  run nacre
+  fails_with 1 "resources[0].count"
+  spoiled_jobspec '.resources[0].with[0].count = "4"'
+  run nacre
+  fails_with 1 'resources[0].with[0].count: expected' '"4"'
+  spoiled_jobspec '.tasks[0].count = {total: 0}'
+  run nacre
+  fails_with 1 "tasks[0].count.total"
+}
+
+@test "an unknown version of the jobspec" {
+  spoiled_jobspec '.version = 2'
+  run nacre
+  fails_with 1 "jobspec.json: version" "2"
+}
+
+@test "a slot that nobody names, a command that is empty" {
+  spoiled_jobspec '.tasks[0].slot = "other"'
+  run nacre
+  fails_with 1 "tasks[0].slot"
+  spoiled_jobspec '.tasks[0].command = []'
+  run nacre
+  fails_with 1 "tasks[0].command"
+}
+
+@test "R without the rank" {
+  prepare 1 true
+  run nacre -r 5
+  fails_with 1 "R.json: no rank 5: it has 0"
+}
+
+@test "idsets and hostlists: malformed, or too large to expand" {
+  spoiled_R '.execution.R_lite[0].children.core = "3-1"'
+  run nacre
+  fails_with 1 "R.json: execution.R_lite[0].children.core" "3-1"
+  spoiled_R '.execution.R_lite[0].rank = "0-99999999999"'
+  run nacre
+  fails_with 1 "execution.R_lite[0].rank" "99999999999"
+  spoiled_R '.execution.nodelist = ["node[0-99999999999]"]'
+  run nacre
+  fails_with 1 "execution.nodelist[0]"
+  spoiled_R '.execution.nodelist = ["node[0"]'
+  run nacre
+  fails_with 1 "execution.nodelist[0]" "'[' without ']'"
+  spoiled_R '.execution.nodelist = ["a", "b"]'
+  run nacre
+  fails_with 1 "execution.nodelist"
+}
+
+@test "options of the wrong type" {
+  prepare 1 true
+  run nacre -o rlimit=5
+  fails_with 1 "rlimit: expected an object"
+  run nacre -o rlimit.nofile=many
+  fails_with 1 "rlimit.nofile: expected"
+  run nacre -o rlimit.wings=3
+  fails_with 1 "rlimit.wings: unknown limit"
+  run nacre -o oom.adjust=5000
+  fails_with 1 "oom.adjust: expected an integer from -1000 to 1000, got 5000"
+  run nacre -o exit-timeout=soon
+  fails_with 1 "exit-timeout" "soon"
+  run nacre -o exit-on-error=maybe
+  fails_with 1 "exit-on-error"
+  run nacre -o label-io='"x"'
+  fails_with 1 "label-io"
+  run nacre -o verbose=much
+  fails_with 1 "verbose"
+  run nacre -o kill-timeout=[]
+  fails_with 1 "kill-timeout"
+  run nacre -o =1
+  fails_with 1 "expected OPT or OPT=VAL"
+}
+
+@test "a limit above the hard limit" {
+  prepare 1 true
+  run prlimit --nofile=64:100 "${nacre[@]}" -o rlimit.nofile=101
+  fails_with 1 "rlimit.nofile: 101 is above the hard limit" "100"
+}
+
+@test "an initrc that is missing, or no Lua" {
+  prepare 1 true
+  run nacre --initrc=none.lua
+  fails_with 1 "none.lua"
+  printf 'x = 1\nif then\n' >bad.lua
+  run nacre --initrc=bad.lua
+  fails_with 1 "bad.lua:2:"
+}
+
+@test "an initrc that fails names its line" {
+  prepare 1 true
+  printf 'local t = nil\nt.x = 1\n' >bad.lua
+  run nacre --initrc=bad.lua
+  fails_with 1 "bad.lua:2:" "attempt to index"
+}
+
+@test "plugins: missing, no ELF file, without flux_plugin_init, failing, crashing" {
+  prepare 1 true
+  plugin() { printf 'plugin.load { file = "%s" }\n' "$1" >load.lua; }
+  plugin "$work/none.so"
+  run nacre --initrc=load.lua
+  fails_with 1 "none.so"
+  echo text >no-elf.so
+  plugin "$work/no-elf.so"
+  run nacre --initrc=load.lua
+  fails_with 1 "no-elf.so"
+  echo 'int x;' | cc -shared -fPIC -xc - -o empty.so
+  plugin "$work/empty.so"
+  run nacre --initrc=load.lua
+  fails_with 1 "empty.so" "flux_plugin_init"
+  echo 'int flux_plugin_init(void *p) { return p ? -1 : 0; }' | cc -shared -fPIC -xc - -o fails.so
+  plugin "$work/fails.so"
+  run nacre --initrc=load.lua
+  fails_with 1 "fails.so" "flux_plugin_init"
+  echo 'int flux_plugin_init(void *p) { (void)p; return *(volatile int *)8; }' | cc -shared -fPIC -xc - -o crashes.so
+  plugin "$work/crashes.so"
+  run nacre --initrc=load.lua
+  fails_with 1 "crashes" "flux_plugin_init" "SIGSEGV"
+}
+
+@test "task maps: unknown, that leave out or repeat a task, or overfill a node" {
+  prepare 4 true
+  run nacre -o taskmap=spiral
+  fails_with 1 "no plugin offers the scheme 'spiral'"
+  run nacre -o 'taskmap={"scheme":"manual","value":"[[0,1,3,1]]"}'
+  fails_with 1 "taskmap.manual"
+  run nacre -o 'taskmap={"scheme":"manual","value":"0-1,3"}'
+  fails_with 1 "taskmap.manual"
+  run nacre -o 'taskmap={"scheme":"manual","value":"[[0,2,2,1]]"}'
+  fails_with 1 "taskmap.manual"
+  run nacre -o 'taskmap={"scheme":"cyclic","value":"0"}'
+  fails_with 1 "taskmap.cyclic"
+  run nacre -o 'taskmap={"scheme":"hostfile","value":"/no/such/file"}'
+  fails_with 1 "/no/such/file"
+}
+
+@test "cpus that do not exist" {
+  prepare 1 true
+  nacre=("$NACRE_SHELL" --standalone -j jobspec.json -R R.json)
+  run nacre -o cpu-affinity=map:100000
+  fails_with 1 "cpu-affinity" "100000"
+  spoiled_R '.execution.R_lite[0].children.core = "60000"'
+  run nacre -o cpu-affinity=per-task
+  fails_with 1 "cpu-affinity" "60000"
+  run nacre -o cpu-affinity=sideways
+  fails_with 1 "cpu-affinity" "sideways"
+}
+
+@test "no room for the tmpdir" {
+  prepare 1 true
+  TMPDIR=/no/such/folder run nacre
+  fails_with 1 "tmpdir: cannot make /no/such/folder/" "No such file or directory"
+  if [ "$(id -u)" -eq 0 ]; then
+    mkdir full
+    mount -t tmpfs -o nr_inodes=1 tmpfs full
+    TMPDIR=$work/full run nacre
+    umount full
+    fails_with 1 "tmpdir: cannot make" "No space left on device"
+  fi
+}
+
+@test "100,000 environment variables" {
+  prepare 1 sh -c 'env | grep -c ^VARIABLE_'
+  jq '.attributes.system.environment += ([range(100000) | {key: "VARIABLE_\(.)", value: "x"}] | from_entries)' \
+    jobspec.json >big.json
+  mv big.json jobspec.json
+  run prlimit --stack=67108864 "${nacre[@]}"
+  [ "$status" -eq 0 ]
+  [ "$output" = 100000 ]
+  # With the usual stack the kernel takes no more than 2 MiB.
+  run prlimit --stack=8388608 "${nacre[@]}"
+  fails_with 126 "Argument list too long" "the environment"
+}
+
+@test "an argument of 2 MB" {
+  prepare 1 true
+  jq --rawfile big <(head -c 2000000 /dev/zero | tr '\0' x) '.tasks[0].command += [$big]' jobspec.json >big.json
+  mv big.json jobspec.json
+  run nacre
+  fails_with 1 "jobspec.json: tasks[0].command[1]: 2000000 bytes; at most 131071"
+}
+
+@test "running out of processes half way ends what was started, and is named" {
+  [ "$(id -u)" -eq 0 ]
+  prepare 200 sleep 1000
+  chmod 777 . "$TMPDIR"
+  run setpriv --reuid=64999 --clear-groups prlimit --nproc=40:40 "${nacre[@]}"
+  fails_with 1 "cannot start more processes" "Resource temporarily unavailable"
+  run pgrep -u 64999
+  [ "$status" -eq 1 ]
+}
+
+@test "an eventlog that cannot be written" {
+  prepare 1 true
+  run nacre --eventlog=/no/such/folder/log
+  fails_with 1 "--eventlog: /no/such/folder/log: No such file or directory"
+}

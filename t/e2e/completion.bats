@@ -1,0 +1,40 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# The completion for bash, given the words as bash splits them, with the cursor at the end.
+
+setup() {
+  compopt() { :; } # only there while bash completes
+  # shellcheck source=../../etc/completions/nacre-shell.bash
+  source "$NACRE_SOURCE_DIR/etc/completions/nacre-shell.bash"
+  cd "$BATS_TEST_TMPDIR" || return
+}
+
+completed() {
+  COMP_WORDS=("$NACRE_SHELL" "$@")
+  COMP_CWORD=$#
+  _nacre_shell "$NACRE_SHELL" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+  echo "${COMPREPLY[*]}"
+}
+
+@test "the program's options are those that its help names" {
+  [ "$(completed --stand)" = --standalone ]
+  [ "$(completed --exp)" = --explain ]
+  [[ $(completed -) == *"-s "*"--initrc"* ]]
+}
+
+@test "shell options are completed after -o and --setopt" {
+  [ "$(completed -o cpu-)" = cpu-affinity= ]
+  [ "$(completed --setopt = exit-o)" = exit-on-error ]
+}
+
+@test "the values of a shell option are completed" {
+  [ "$(completed -o cpu-affinity = per)" = per-task ]
+  [ "$(completed --setopt = taskmap.scheme = cy)" = cyclic ]
+}
+
+@test "files are completed where a file is expected" {
+  touch job.json
+  [ "$(completed -j jo)" = job.json ]
+  [ "$(completed --jobspec = jo)" = job.json ]
+}

@@ -1,0 +1,79 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# What is installed, and where.
+
+setup() {
+  stage=$BATS_TEST_TMPDIR/stage
+  prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$NACRE_BUILD_DIR/CMakeCache.txt")
+}
+
+install_all() {
+  DESTDIR=$stage cmake --install "$NACRE_BUILD_DIR" >/dev/null
+}
+
+# pkg-config as if the stage were the root of the system.
+staged_pkg_config() {
+  local pc
+  pc=$(find "$stage" -name nacre-shell.pc)
+  PKG_CONFIG_PATH=${pc%/*} pkg-config "$@" nacre-shell
+}
+
+@test "programs, headers, man pages, the Lua files and a completion are installed below the prefix" {
+  install_all
+  [ "$("$stage$prefix/bin/nacre-shell" --version)" = "$("$NACRE_SHELL" --version)" ]
+  for file in etc/nacre/shell/initrc.lua include/nacre/flux/shell.h share/man/man1/nacre-shell.1 \
+    share/bash-completion/completions/nacre-shell; do
+    [ -s "$stage$prefix/$file" ] || { echo "missing: $file" && return 1; }
+  done
+  [ -d "$stage$prefix/etc/nacre/shell/lua.d" ]
+  for page in "$NACRE_SOURCE_DIR"/doc/man/*.scd; do
+    page=$(basename "$page" .scd)
+    [ -s "$stage$prefix/share/man/man${page##*.}/$page" ] || { echo "missing: $page" && return 1; }
+  done
+}
+
+@test "nothing is installed outside of the staging folder's prefix and /etc" {
+  install_all
+  run find "$stage" -type f -not -path "$stage$prefix/*" -not -path "$stage/etc/*"
+  [ -z "$output" ]
+}
+
+@test "pkg-config tells where plugins go, and that folder is there" {
+  install_all
+  run staged_pkg_config --variable=pluginpath
+  [[ $output == "$prefix"/lib*/nacre/shell/plugins ]]
+  [ -d "$stage$output" ]
+  [ "$(staged_pkg_config --modversion)" = "$("$NACRE_SHELL" --version | cut -d' ' -f2)" ]
+  [[ " $(staged_pkg_config --print-requires) " == *" jansson "* ]]
+}
+
+@test "a plugin in C compiles against what is installed, as C and as C++" {
+  install_all
+  cat >"$BATS_TEST_TMPDIR/mine.c" <<END
+#define FLUX_SHELL_PLUGIN_NAME "mine"
+#include <flux/shell.h>
+int flux_plugin_init(flux_plugin_t *p) { return flux_plugin_set_name(p, "mine"); }
+END
+  read -ra flags < <(PKG_CONFIG_SYSROOT_DIR=$stage staged_pkg_config --cflags)
+  for language in c c++; do
+    run cc -x "$language" -shared -fPIC -Wall -Werror "${flags[@]}" -o "$BATS_TEST_TMPDIR/mine.so" "$BATS_TEST_TMPDIR/mine.c"
+    echo "$language: $output"
+    [ "$status" -eq 0 ]
+  done
+}
+
+@test "with the prefix /usr the configuration goes to /etc" {
+  cmake -S "$NACRE_SOURCE_DIR" -B "$BATS_TEST_TMPDIR/usr" -G Ninja -DCMAKE_INSTALL_PREFIX=/usr -DNACRE_TESTS=OFF >/dev/null
+  DESTDIR=$stage cmake --install "$BATS_TEST_TMPDIR/usr" --component configuration >/dev/null
+  DESTDIR=$stage cmake --install "$BATS_TEST_TMPDIR/usr" --component development >/dev/null
+  [ -s "$stage/etc/nacre/shell/initrc.lua" ]
+  [ -d "$stage/etc/nacre/shell/lua.d" ]
+  [ ! -e "$stage/usr/etc" ]
+  [ "$(staged_pkg_config --variable=prefix)" = /usr ]
+}
+
+@test "cmake --install --prefix moves the configuration too" {
+  cmake --install "$NACRE_BUILD_DIR" --prefix "$stage/moved" --component configuration >/dev/null
+  [ -s "$stage/moved/etc/nacre/shell/initrc.lua" ]
+}

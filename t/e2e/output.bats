@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the tasks write, first form.
+load lib.bash
+
+@test "lines of many tasks are never mixed" {
+  prepare 16 sh -c 'for i in $(seq 500); do printf "%s" "$FLUX_TASK_RANK:"; echo "$i aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"; done'
+  run nacre
+  [ "$status" -eq 0 ]
+  [ "${#lines[@]}" -eq 8000 ]
+  run ! grep -vE '^[0-9]+:[0-9]+ a{44}$' <<<"$output"
+}
+
+@test "each task's lines keep their order" {
+  prepare 4 sh -c 'for i in $(seq 1000); do echo "$FLUX_TASK_RANK $i"; done'
+  run nacre
+  for rank in 0 1 2 3; do
+    [ "$(grep "^$rank " <<<"$output" | cut -d' ' -f2)" = "$(seq 1000)" ]
+  done
+}
+
+@test "label-io puts the rank before each line" {
+  prepare 2 sh -c 'echo a; echo b'
+  run nacre -o label-io
+  [ "$(sort <<<"$output")" = $'0: a\n0: b\n1: a\n1: b' ]
+}
+
+@test "stdout and stderr stay apart" {
+  prepare 1 sh -c 'echo out; echo err >&2'
+  nacre >out 2>err
+  [ "$(cat out)" = out ]
+  [ "$(cat err)" = err ]
+}
+
+@test "a last line without a newline comes out as it is" {
+  prepare 1 printf abc
+  nacre >out
+  [ "$(od -An -c out | tr -d ' \n')" = abc ]
+}
+
+@test "but not on the same line as another task's" {
+  prepare 2 printf abc
+  nacre >out
+  [ "$(cat out)" = $'abc\nabc' ]
+}
+
+@test "all bytes come out: NUL, invalid UTF-8, a line of 5 MB" {
+  head -c 5000000 /dev/urandom >data
+  prepare 1 cat "$work/data"
+  nacre >out
+  cmp data out
+}
+
+@test "a reader that goes away ends the writers, as in a pipe" {
+  prepare 1 yes
+  run timeout 20 bash -c '"$@" | head -n 1; exit ${PIPESTATUS[0]}' - "${nacre[@]}"
+  [ "$status" -eq 141 ]
+  [ "${lines[0]}" = y ]
+}
+
+@test "a full disk is named, and the exit code tells" {
+  prepare 1 echo x
+  run bash -c '"$@" >/dev/full' - "${nacre[@]}"
+  [ "$status" -ne 0 ]
+  [[ $output == *"cannot write stdout: No space left on device"* ]]
+}

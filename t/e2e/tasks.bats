@@ -1,0 +1,224 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# How tasks start, run and end.
+load lib.bash
+
+@test "the exit code is the largest of the tasks'" {
+  prepare 4 sh -c 'exit $FLUX_TASK_RANK'
+  run nacre
+  [ "$status" -eq 3 ]
+  [ -z "$output" ]
+}
+
+@test "a task killed by a signal counts as 128 + signal" {
+  prepare 2 sh -c '[ $FLUX_TASK_RANK = 0 ] && exit 3; kill -SEGV $$'
+  run nacre
+  [ "$status" -eq 139 ]
+}
+
+@test "a command that does not exist is 127, and is named" {
+  prepare 3 no-such-command
+  run -127 nacre
+  fails_with 127 "task 0" "no-such-command: No such file or directory"
+}
+
+@test "a file that cannot be executed is 126, and is named" {
+  echo hello >plain
+  prepare 1 ./plain
+  run nacre
+  fails_with 126 "./plain: Permission denied"
+}
+
+@test "a directory cannot be executed" {
+  mkdir folder
+  prepare 1 ./folder
+  run nacre
+  fails_with 126 "./folder: Permission denied"
+}
+
+@test "each task has the variables of flux-environment(7), and the same under NACRE_" {
+  prepare 2 sh -c 'for n in JOB_ID JOB_SIZE JOB_NNODES TASK_RANK TASK_LOCAL_ID JOB_TMPDIR; do
+      eval "f=\$FLUX_$n c=\$NACRE_$n"; [ "$f" = "$c" ] && [ -n "$f" ] || echo "bad $n: $f, $c"; done
+    [ -d "$FLUX_JOB_TMPDIR" ] || echo no tmpdir
+    [ $FLUX_TASK_RANK = 1 ] && echo "$FLUX_JOB_ID $FLUX_JOB_SIZE $FLUX_JOB_NNODES $FLUX_TASK_RANK $FLUX_TASK_LOCAL_ID"; true'
+  run nacre ƒ2Ct
+  [ "$status" -eq 0 ]
+  [ "$output" = "ƒ2Ct 2 1 1 1" ]
+}
+
+@test "the environment is that of the jobspec, not of the shell" {
+  export LEAK=1
+  environment='{"PATH": "/usr/bin:/bin", "GIVEN": "a b"}' prepare 1 sh -c 'echo "${LEAK-none} $GIVEN"'
+  run nacre
+  [ "$output" = "none a b" ]
+}
+
+@test "a job's tmpdir is private, and gone at the end" {
+  prepare 1 sh -c 'touch "$FLUX_JOB_TMPDIR/x"; stat -c %a "$FLUX_JOB_TMPDIR"'
+  run nacre
+  [ "$output" = 700 ]
+  [ -z "$(ls "$TMPDIR")" ]
+}
+
+@test "the working directory is the jobspec's" {
+  cwd=/usr prepare 1 pwd
+  run nacre
+  [ "$output" = /usr ]
+}
+
+@test "a working directory that is missing is /tmp, with a warning" {
+  cwd=/no/such/place prepare 1 pwd
+  run nacre
+  [ "$status" -eq 0 ]
+  [[ ${lines[0]} == *"warn"*"/no/such/place: No such file or directory; using /tmp"* ]]
+  [ "${lines[1]}" = /tmp ]
+}
+
+@test "a task leads a process group of its own" {
+  prepare 2 sh -c 'read -r pid comm state ppid pgrp rest </proc/self/stat; [ "$pgrp" = "$$" ] || echo "$pgrp is not $$"'
+  run nacre
+  [ -z "$output" ]
+}
+
+@test "with nosetpgrp it is in the group of the shell" {
+  prepare 1 sh -c 'read -r pid comm state ppid pgrp rest </proc/self/stat; [ "$pgrp" = "$$" ] && echo own'
+  run nacre -o nosetpgrp
+  [ "$status" -eq 1 ]
+  [ -z "$output" ]
+}
+
+@test "signal mask and dispositions are clean" {
+  prepare 1 cat /proc/self/status
+  trap '' TERM HUP
+  run nacre
+  trap - TERM HUP
+  [ "$status" -eq 0 ]
+  [ "$(grep -cE $'^Sig(Blk|Ign|Cgt):\t0000000000000000$' <<<"$output")" -eq 3 ]
+}
+
+@test "no open file leaks into a task" {
+  # The fourth is what ls itself reads.
+  prepare 3 ls /proc/self/fd
+  run nacre 7</etc/passwd
+  [ "$status" -eq 0 ]
+  [ "$(sort <<<"$output" | uniq -c | tr -s ' \n' ' ')" = " 3 0 3 1 3 2 3 3 " ]
+}
+
+@test "SIGTERM is passed on to the tasks" {
+  prepare 2 sh -c 'trap "exit 5" TERM; touch ready.$FLUX_TASK_RANK; while :; do sleep 0.1; done'
+  "${nacre[@]}" &
+  until [ -e ready.0 ] && [ -e ready.1 ]; do sleep 0.05; done
+  kill -TERM $!
+  code=0
+  wait $! || code=$?
+  [ "$code" -eq 5 ]
+}
+
+@test "two interrupts within two seconds kill" {
+  prepare 1 sh -c 'trap "touch got" INT; touch ready; while :; do sleep 0.1; done'
+  "${nacre[@]}" 2>err &
+  until [ -e ready ]; do sleep 0.05; done
+  kill -INT $!
+  until [ -e got ]; do sleep 0.05; done
+  kill -INT $!
+  code=0
+  wait $! || code=$?
+  [ "$code" -eq 137 ]
+  grep -q "second interrupt" err
+}
+
+@test "a process that outlives its task is ended" {
+  prepare 1 sh -c 'setsid sleep 1000 >/dev/null 2>&1 & echo $!'
+  run nacre
+  [ "$status" -eq 0 ]
+  [[ $output =~ ^[0-9]+$ ]]
+  run ! kill -0 "$output"
+}
+
+@test "one that ignores SIGTERM is killed after kill-timeout" {
+  prepare 1 bash -c 'setsid bash -c "trap \"\" TERM; echo \$\$ >pid; while :; do sleep 1; done" & until [ -s pid ]; do sleep 0.02; done'
+  run nacre -o kill-timeout=0.2s
+  [ "$status" -eq 0 ]
+  run ! kill -0 "$(cat pid)"
+}
+
+@test "a grandchild that holds the output open does not hold up the job" {
+  prepare 1 sh -c 'sleep 1000 & echo done'
+  run timeout 20 "${nacre[@]}"
+  [ "$status" -eq 0 ]
+  [ "$output" = "done" ]
+}
+
+@test "exit-on-error ends the job with the code of the task that failed" {
+  prepare 3 sh -c '[ $FLUX_TASK_RANK = 1 ] && exit 7; sleep 1000'
+  run nacre -o exit-on-error -o kill-timeout=1
+  [ "$status" -eq 7 ]
+  [[ $output == *"task 1 on node0 exited with code 7"* ]]
+}
+
+@test "exit-on-error=first looks at the first task to end only" {
+  prepare 2 sh -c '[ $FLUX_TASK_RANK = 0 ] && exit 0; sleep 0.5; exit 4'
+  run nacre -o exit-on-error=first
+  [ "$status" -eq 4 ]
+  [ -z "$output" ]
+}
+
+@test "exit-timeout ends the tasks that are left, and names them" {
+  prepare 3 sh -c '[ $FLUX_TASK_RANK = 1 ] && exit 0; exec sleep 1000'
+  run nacre -o exit-timeout=100ms
+  [ "$status" -eq 143 ]
+  [[ $output == *"exit-timeout: task 1 ended 100ms ago, and these still run: 0,2"* ]]
+}
+
+@test "exit-timeout=none waits" {
+  prepare 2 sh -c '[ $FLUX_TASK_RANK = 1 ] && exit 0; sleep 0.5'
+  run nacre -o exit-timeout=none
+  [ "$status" -eq 0 ]
+}
+
+@test "signal warns the tasks before R expires" {
+  write_R 1
+  jq ".execution.expiration = $(date +%s) + 103" R.json >R2.json && mv R2.json R.json
+  write_jobspec 1 sh -c 'trap "echo warned; exit 0" USR2; while :; do sleep 0.05; done'
+  run nacre -o signal.signum=12 -o signal.timeleft=99.5s
+  [ "$status" -eq 0 ]
+  [ "${lines[-1]}" = warned ]
+}
+
+@test "rlimit sets the tasks' soft limits, not the shell's" {
+  prepare 2 sh -c 'ulimit -Sn; ulimit -Sc'
+  run nacre -o rlimit.nofile=77 -o rlimit.core=0
+  [ "$status" -eq 0 ]
+  [ "$output" = $'77\n0\n77\n0' ]
+}
+
+@test "oom.adjust reaches the tasks" {
+  prepare 1 cat /proc/self/oom_score_adj
+  run nacre -o oom.adjust=321
+  [ "$output" = 321 ]
+}
+
+@test "stop-tasks-in-exec leaves tasks standing before their first instruction" {
+  prepare 1 sh -c 'echo ran'
+  "${nacre[@]}" -o stop-tasks-in-exec >out &
+  until task=$(pgrep -P $!) && grep -q 'State:.*[tT] (' "/proc/$task/status"; do sleep 0.05; done
+  [ ! -s out ]
+  kill -CONT "$task"
+  wait $!
+  [ "$(cat out)" = ran ]
+}
+
+@test "running out of descriptors half way ends what was started, and is named" {
+  # The hard limit leaves room for the shell and some of the 200 tasks.
+  prepare 200 sh -c 'echo $$ >>pids; exec sleep 1000'
+  run prlimit --nofile=80:80 "${nacre[@]}"
+  fails_with 1 "Too many open files" "ulimit -n"
+  if [ -e pids ]; then xargs -n 1 sh -c '! kill -0 "$0" 2>/dev/null' <pids; fi
+}
+
+@test "stdin goes to task 0" {
+  prepare 3 sh -c 'echo "$FLUX_TASK_RANK: $(cat)"'
+  run nacre <<<"hello"
+  [ "$(sort <<<"$output")" = $'0: hello\n1: \n2: ' ]
+}
