@@ -132,6 +132,16 @@ bool looks_further(int code) {
   }
 }
 
+// The C library keeps the first real-time signals for itself, and its sigaction(3) refuses them; yet whoever started
+// the shell may have left them ignored, which exec would hand on.
+void reset_reserved_signals() {
+  static constexpr std::size_t kSetSize = NSIG / 8;
+  static constexpr unsigned long kDefault[8] = {};  // the kernel's struct sigaction, in any order of its members
+  for (int signum = __SIGRTMIN; signum < SIGRTMIN; ++signum) {
+    ::syscall(SYS_rt_sigaction, signum, kDefault, nullptr, kSetSize);
+  }
+}
+
 char* const* as_exec(const std::vector<const char*>& list) { return const_cast<char* const*>(list.data()); }
 
 // Returns the errno.
@@ -204,6 +214,7 @@ void reset_signals(const Plan& plan) {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
   for (int signum : plan.signals) ::sigaction(signum, &action, nullptr);
+  reset_reserved_signals();
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

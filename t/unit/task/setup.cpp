@@ -195,6 +195,20 @@ TEST_CASE("a task starts with no signal blocked, ignored or caught; the parent k
   std::signal(SIGTERM, old_term);
 }
 
+// The C library's own signals, which sigaction(3) does not touch: a manager may leave them ignored.
+TEST_CASE("no signal is ignored that the C library keeps for itself") {
+  bool hooked = GENERATE(false, true);
+  std::string status = in_forked_copy([&] {
+    const unsigned long ignored[8] = {1};  // SIG_IGN, in the kernel's struct sigaction
+    for (int signum : {32, 33}) ::syscall(SYS_rt_sigaction, signum, ignored, nullptr, NSIG / 8);
+    if (field(own_status(), "SigIgn").substr(7, 1) != "1") return std::string("not ignored to begin with");
+    Spawner::ChildHook hook;
+    if (hooked) hook = [] { return true; };
+    return run(command({"/bin/cat", "/proc/self/status"}), hook).out;
+  });
+  CHECK(field(status, "SigIgn") == "0000000000000000");
+}
+
 TEST_CASE("a task has a process group of its own, or its parent's") {
   Command what = sh("cut -d' ' -f5 /proc/$$/stat");
   Outcome outcome = run(what);
