@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/spawn_pool.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <thread>
+
+namespace nacre::task {
+
+unsigned SpawnPool::useful_threads() {
+  unsigned cpus = std::thread::hardware_concurrency();  // heeds sched_getaffinity(2); 0: unknown
+  return std::clamp(cpus, 1U, kMaxThreads);
+}
+
+SpawnPool::SpawnPool(unsigned threads) : wanted_(threads > 0 ? threads - 1 : 0) {}
+
+SpawnPool::~SpawnPool() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  for (pthread_t thread : threads_) ::pthread_join(thread, nullptr);
+}
+
+std::vector<SpawnPool::Outcome> SpawnPool::spawn(std::span<const Command* const> commands) {
+  Batch batch{commands, std::vector<Outcome>(commands.size())};
+  if (commands.size() > 1) make_threads();
+  {
+    std::lock_guard lock(mutex_);
+    batch_ = &batch;
+    ++batches_;
+    busy_ = threads_.size();
+  }
+  changed_.notify_all();
+  work(batch);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return busy_ == 0; });
+  batch_ = nullptr;
+  return std::move(batch.outcomes);
+}
+
+void SpawnPool::work(Batch& batch) {
+  for (std::size_t i; (i = batch.next++) < batch.commands.size();) {
+    batch.outcomes[i] = Spawner().spawn(*batch.commands[i]);
+  }
+}
+
+// Not std::thread, which throws where the system has no more threads.
+void SpawnPool::make_threads() {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the caller's
+  while (threads_.size() < wanted_) {
+    pthread_t thread{};
+    if (::pthread_create(&thread, nullptr, serve, this) != 0) break;
+    threads_.push_back(thread);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void* SpawnPool::serve(void* pool) {
+  static_cast<SpawnPool*>(pool)->wait_for_batches();
+  return nullptr;
+}
+
+void SpawnPool::wait_for_batches() {
+  std::unique_lock lock(mutex_);
+  for (std::size_t seen = 0;;) {
+    changed_.wait(lock, [&] { return ending_ || (batch_ != nullptr && batches_ != seen); });
+    if (ending_) return;
+    seen = batches_;
+    Batch* batch = batch_;
+    lock.unlock();
+    work(*batch);
+    lock.lock();
+    if (--busy_ == 0) changed_.notify_all();
+  }
+}
+
+}  // namespace nacre::task

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/spawn_pool.hpp"
+
+#include <dirent.h>
+#include <linux/filter.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <csignal>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "run.hpp"
+
+using namespace nacre;        // NOLINT
+using namespace nacre::task;  // NOLINT
+
+namespace {
+
+std::vector<const Command*> pointers(const std::vector<Command>& commands) {
+  std::vector<const Command*> out;
+  for (const Command& each : commands) out.push_back(&each);
+  return out;
+}
+
+std::size_t threads_of_this_process() {
+  std::size_t count = 0;
+  DIR* folder = ::opendir("/proc/self/task");
+  while (const dirent* entry = ::readdir(folder)) count += entry->d_name[0] != '.';
+  ::closedir(folder);
+  return count;
+}
+
+std::vector<Command> truths(std::size_t count) {
+  std::vector<Command> out;
+  for (std::size_t i = 0; i < count; ++i) out.push_back(command({"/bin/true"}));
+  return out;
+}
+
+// Makes pthread_create(3) fail for this process: clone3(2) as if it were unknown, clone(2) of a thread as if there
+// were too many.
+void take_away_threads() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 4, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 2),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog filter{std::size(program), program};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) < 0)
+    ::_exit(2);
+}
+
+}  // namespace
+
+TEST_CASE("commands are started from one thread, or from several, and each outcome is its command's") {
+  unsigned threads = GENERATE(0U, 1U, 2U, 5U);
+  SpawnPool pool(threads);
+  for (int batch = 0; batch < 3; ++batch) {
+    std::vector<Command> commands;
+    for (int i = 0; i < 40; ++i) {
+      commands.push_back(i % 7 == 3 ? command({"no-such-command"}) : sh("exit " + std::to_string(i)));
+    }
+    auto outcomes = pool.spawn(pointers(commands));
+    REQUIRE(outcomes.size() == 40);
+    std::set<pid_t> pids;
+    for (int i = 0; i < 40; ++i) {
+      const auto& outcome = outcomes[static_cast<std::size_t>(i)];
+      REQUIRE(outcome.has_value() == (i % 7 != 3));
+      if (!outcome) {
+        CHECK(outcome.error().error.message == "no-such-command: No such file or directory");
+        CHECK(outcome.error().exit_code == 127);
+        continue;
+      }
+      pids.insert(outcome->pid);
+      CHECK(WEXITSTATUS(wait_for(outcome->pid)) == i);
+    }
+    CHECK(pids.size() == 34);
+  }
+}
+
+TEST_CASE("a pool has the threads asked for, from the first batch of two on") {
+  std::size_t before = threads_of_this_process();
+  {
+    SpawnPool pool(3);
+    auto start = [&](std::size_t count) {
+      for (const auto& each : pool.spawn(pointers(truths(count)))) wait_for(each->pid);
+    };
+    start(0);
+    start(1);
+    CHECK(threads_of_this_process() == before);
+    start(2);
+    CHECK(threads_of_this_process() == before + 2);
+    start(2);
+    CHECK(threads_of_this_process() == before + 2);
+  }
+  CHECK(threads_of_this_process() == before);
+}
+
+TEST_CASE("where there are no more threads to have, the caller starts all by itself") {
+  pid_t pid = ::fork();
+  if (pid == 0) {
+    take_away_threads();
+    SpawnPool pool(4);
+    auto outcomes = pool.spawn(pointers(truths(3)));
+    bool started = wait_for(outcomes[0].value().pid) == 0 && wait_for(outcomes[2].value().pid) == 0;
+    ::_exit(started && threads_of_this_process() == 1 ? 0 : 1);
+  }
+  CHECK(wait_for(pid) == 0);
+}
+
+TEST_CASE("a child that asked for a signal at its parent's death lives as long as the pool") {
+  SpawnPool pool(4);
+  Pipe ready = make_pipe(O_CLOEXEC).value();
+  std::vector<Command> commands;
+  for (int i = 0; i < 8; ++i) {
+    commands.push_back(
+        command({"/usr/bin/setpriv", "--pdeathsig", "KILL", "/bin/sh", "-c", "echo; exec sleep 1000"}));
+    commands.back().setup.fds = {{1, ready.write.get()}};
+  }
+  auto outcomes = pool.spawn(pointers(commands));
+  for (const auto& each : outcomes) REQUIRE(each.has_value());
+  for (int i = 0; i < 8; ++i) {
+    char byte = 0;
+    REQUIRE(::read(ready.read.get(), &byte, 1) == 1);
+  }
+  for (const auto& each : outcomes) {
+    CHECK(::kill(each->pid, SIGTERM) == 0);
+    CHECK(WTERMSIG(wait_for(each->pid)) == SIGTERM);
+  }
+}
+
+TEST_CASE("the threads take no signals") {
+  SpawnPool pool(3);
+  for (const auto& each : pool.spawn(pointers(truths(2)))) wait_for(each->pid);
+  static volatile pid_t taker = 0;
+  auto old = std::signal(SIGUSR1, [](int) { taker = ::gettid(); });
+  sigset_t usr1;
+  ::sigemptyset(&usr1);
+  ::sigaddset(&usr1, SIGUSR1);
+  ::pthread_sigmask(SIG_BLOCK, &usr1, nullptr);
+  ::kill(::getpid(), SIGUSR1);
+  CHECK(taker == 0);
+  ::pthread_sigmask(SIG_UNBLOCK, &usr1, nullptr);
+  CHECK(taker == ::getpid());
+  std::signal(SIGUSR1, old);
+}
