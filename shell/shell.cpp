@@ -53,7 +53,8 @@ Shell::Shell(boot::Identity&& identity, job::Job&& job, job::Options&& options, 
       config_(std::move(config)),
       standalone_(identity.standalone),
       job_(std::move(job)),
-      options_(std::move(options)) {
+      options_(std::move(options)),
+      spawn_pool_(task::SpawnPool::useful_threads()) {
   for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
   job::set_job_variables(environment_, job_, "");
 }

@@ -15,7 +15,7 @@
 #include "plugin/host.hpp"
 #include "script/interpreter.hpp"
 #include "shutdown.hpp"
-#include "task/spawn.hpp"
+#include "task/spawn_pool.hpp"
 
 namespace nacre {
 
@@ -86,7 +86,12 @@ class Shell final : public plugin::Host {
   // Tasks and signals (start.cpp).
   Result<void> watch_signals();
   Result<void> raise_descriptor_limit();
-  Result<void> start(task::Task& task, bool hooked);
+  using Batch = std::span<const std::unique_ptr<task::Task>>;
+  Result<void> start(Batch batch);
+  Result<void> prepare_command(task::Task& task);
+  std::vector<task::SpawnPool::Outcome> spawn(Batch batch);
+  task::SpawnPool::Outcome spawn_hooked(task::Task& task);
+  Result<void> take_up(task::Task& task, const task::SpawnPool::Outcome& spawned);
   void fail_to_start(task::Task& task, const task::SpawnError& failure);
   void on_exit(task::Task& task, const event::ChildExit& end);
 
@@ -103,7 +108,7 @@ class Shell final : public plugin::Host {
   event::Seconds grace_ = kDefaultGrace;
   std::optional<Shutdown> shutdown_;
   Stragglers stragglers_;
-  task::Spawner spawner_;
+  task::SpawnPool spawn_pool_;
   std::vector<std::unique_ptr<task::Task>> tasks_;
   task::Task* current_ = nullptr;
   std::size_t running_ = 0;

@@ -15,7 +15,7 @@ namespace {
 constexpr double kInterruptWindow = 2.0;   // seconds: a second SIGINT within it kills
 constexpr rlim_t kDescriptorsPerTask = 4;  // pipes of stdout and stderr, both ends, while a task is started
 constexpr rlim_t kDescriptorsOfShell = 64;
-constexpr std::uint32_t kStartsPerRound = 8;  // tasks started before the loop has a turn
+constexpr std::size_t kStartsPerRound = 16;  // tasks started before the loop has a turn
 
 // What managers and users send to a job, as far as it can be caught.
 constexpr int kForwarded[] = {SIGHUP,  SIGQUIT, SIGTERM,  SIGALRM, SIGUSR1,
@@ -66,36 +66,63 @@ Result<void> Shell::raise_descriptor_limit() {
 
 Result<void> Shell::start_tasks() {
   CHECK_OK(raise_descriptor_limit());
-  bool hooked = stack_.listens("task.exec");
-  for (const auto& task : tasks_) {
-    CHECK_OK(start(*task, hooked));
+  for (Batch rest = tasks_; !rest.empty() && !doomed_;) {
+    Batch batch = rest.first(std::min(rest.size(), kStartsPerRound));
+    rest = rest.subspan(batch.size());
+    CHECK_OK(start(batch));
     // Signals, and tasks that have ended: their descriptors make each further fork dearer.
-    if (task->local_id() % kStartsPerRound == kStartsPerRound - 1) loop_->poll();
-    if (doomed_) return {};
+    if (!rest.empty()) loop_->poll();
   }
   return {};
 }
 
-Result<void> Shell::start(task::Task& task, bool hooked) {
+// Even if one of them fails, those that run are taken up, so that they can be ended.
+Result<void> Shell::start(Batch batch) {
+  for (const auto& task : batch) CHECK_OK(prepare_command(*task));
+  if (doomed_) return {};
+  std::vector<task::SpawnPool::Outcome> spawned = spawn(batch);
+  Result<void> first_failure;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    Result<void> taken = take_up(*batch[i], spawned[i]);
+    if (first_failure) first_failure = std::move(taken);
+  }
+  return first_failure;
+}
+
+Result<void> Shell::prepare_command(task::Task& task) {
   CHECK_OK(call_for(task, "task.init"));
   auto& limits = task.command().setup.limits;
   bool own =
       std::any_of(limits.begin(), limits.end(), [](const auto& each) { return each.resource == RLIMIT_NOFILE; });
   if (own_descriptor_limit_ && !own) limits.push_back({RLIMIT_NOFILE, *own_descriptor_limit_});
-  task::Spawner::ChildHook hook;
-  if (hooked) {
-    hook = [this, &task] {
-      Result<void> result = call_for(task, "task.exec");
-      if (!result) log_.log(Level::error, "", "{}", result.error().message);
-      return result.has_value();
-    };
+  return {};
+}
+
+std::vector<task::SpawnPool::Outcome> Shell::spawn(Batch batch) {
+  std::vector<task::SpawnPool::Outcome> out;
+  if (stack_.listens("task.exec")) {
+    for (const auto& task : batch) out.push_back(spawn_hooked(*task));
+    return out;
   }
-  auto spawned = spawner_.spawn(task.command(), hook);
+  std::vector<const task::Command*> commands;
+  for (const auto& task : batch) commands.push_back(&task->command());
+  return spawn_pool_.spawn(commands);
+}
+
+task::SpawnPool::Outcome Shell::spawn_hooked(task::Task& task) {
+  return task::Spawner().spawn(task.command(), [this, &task] {
+    Result<void> result = call_for(task, "task.exec");
+    if (!result) log_.log(Level::error, "", "{}", result.error().message);
+    return result.has_value();
+  });
+}
+
+Result<void> Shell::take_up(task::Task& task, const task::SpawnPool::Outcome& spawned) {
   if (!spawned && spawned.error().in_child && !of_this_node(spawned.error().error)) {
     fail_to_start(task, spawned.error());
     return {};
   }
-  if (!spawned) return in(fmt::format("task {}", task.rank()), std::move(spawned).error().error);
+  if (!spawned) return in(fmt::format("task {}", task.rank()), Error(spawned.error().error));
   task.started(spawned->pid);
   ++running_;
   children_->watch(spawned->pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
