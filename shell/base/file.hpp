@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole small files at once: jobspecs, R, hostfiles.
+// Files read and written whole: jobspecs, R, hostfiles.
 #pragma once
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 
@@ -14,5 +15,8 @@ inline constexpr std::size_t kMaxInputFile = std::size_t{256} << 20;  // bytes
 
 // All bytes of `path` ("-": standard input). Errors name the path: missing, a directory, larger than `limit`.
 Result<std::string> read_file(const std::string& path, std::size_t limit = kMaxInputFile);
+
+// All of `text` to `fd`, in as many write(2)s as it takes. 0, or the errno of the one that failed.
+[[nodiscard]] int write_all(int fd, std::string_view text);
 
 }  // namespace nacre
