@@ -6,11 +6,10 @@
 //   block           the map as it is; takes no value
 //   cyclic[:N]      N tasks (1 by default) to each node in turn that has room left, as long as tasks are left
 //   manual:MAP      MAP, in a form of RFC 34, with as many tasks in all, on nodes that the job has
-//   hostfile:FILE   task by task to the hosts of FILE in turn, which starts anew when it is through; a host without
-//   room is
-//                   passed over. Each line is a hostlist (RFC 29); what follows a '#' is a comment. It has to name
-//                   each host of the job that has tasks, and no other. A relative path is one from the job's
-//                   directory.
+//   hostfile:FILE   task by task to the hosts of FILE in turn, which starts anew when it is through; a host
+//                   without room is passed over. Each line is a hostlist (RFC 29); what follows a '#' is a comment.
+//                   It has to name each host of the job that has tasks, and no other. A relative path is one from
+//                   the job's directory.
 //
 // "Room" is the number of tasks that the block map has on the node.
 #include <algorithm>

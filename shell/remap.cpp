@@ -35,10 +35,10 @@ Result<MapRequest> map_request(const JsonAt& option) {
   return request;
 }
 
-// Every task once, on as many nodes, and on each node as many as R has room for.
+// Every task once, on the same nodes. A node may get more tasks than slots: a map is there to choose.
 Result<value::Taskmap> checked(const std::string& text, const value::Taskmap& block) {
   value::Taskmap map = TRY(value::Taskmap::parse(text));
-  CHECK_OK(map.same_counts(block));
+  CHECK_OK(map.same_size(block));
   return map;
 }
 
@@ -57,7 +57,14 @@ Result<void> Shell::remap() {
                              request.scheme)};
   }
   auto text = TRY(TRY(JsonAt::root(call.out, call.topic).at("taskmap")).string());
-  job_.taskmap = TRY(in(call.topic, checked(text, job_.taskmap)));
+  value::Taskmap map = TRY(in(call.topic, checked(text, job_.taskmap)));
+  std::uint32_t before = job_.taskmap.tasks_on(job_.shell_rank);
+  std::uint32_t now = map.tasks_on(job_.shell_rank);
+  if (now > before) {
+    log_.log(Level::notice, "", "{}: {} tasks on node {}, where R has room for {}", call.topic, now,
+             job_.shell_rank, before);
+  }
+  job_.taskmap = std::move(map);
   return {};
 }
 

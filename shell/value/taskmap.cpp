@@ -36,14 +36,6 @@ std::optional<Block> joined(const Block& a, const Block& b) {
   return std::nullopt;
 }
 
-std::vector<std::uint32_t> counts(const Taskmap& map) {
-  std::vector<std::uint32_t> out(map.nodes());
-  for (const Block& block : map.blocks()) {
-    for (std::uint32_t i = 0; i < block.nnodes; ++i) out[block.nodeid + i] += block.ppn * block.repeat;
-  }
-  return out;
-}
-
 }  // namespace
 
 Taskmap Taskmap::block(const std::vector<std::uint32_t>& tasks) {
@@ -136,14 +128,10 @@ Idset Taskmap::ranks_on(std::uint32_t node) const {
   return ranks;
 }
 
-Result<void> Taskmap::same_counts(const Taskmap& other) const {
+Result<void> Taskmap::same_size(const Taskmap& other) const {
   if (tasks_ != other.tasks_) return invalid(fmt::format("got {} tasks, expected {}", tasks_, other.tasks_));
   if (nodes_ != other.nodes_) return invalid(fmt::format("got {} nodes, expected {}", nodes_, other.nodes_));
-  auto mine = counts(*this);
-  auto theirs = counts(other);
-  auto [here, there] = std::mismatch(mine.begin(), mine.end(), theirs.begin());
-  if (here == mine.end()) return {};
-  return invalid(fmt::format("got {} tasks on node {}, expected {}", *here, here - mine.begin(), *there));
+  return {};
 }
 
 bool Taskmap::operator==(const Taskmap& other) const {

@@ -57,9 +57,8 @@ class Taskmap {
   [[nodiscard]] std::string str() const;  // [[...],...]
   [[nodiscard]] std::string raw() const;  // 0-3;4-7
   [[nodiscard]] std::string pmi() const;  // (vector,(0,2,4)); "" if unknown; a block written out for each repeat
-  // This map puts the same number of tasks on each node as `other` does; an error names the first difference, with
-  // `other` as what was expected.
-  [[nodiscard]] Result<void> same_counts(const Taskmap& other) const;
+  // As many tasks and nodes as `other` has; an error names the difference, with `other` as what was expected.
+  [[nodiscard]] Result<void> same_size(const Taskmap& other) const;
 
   bool operator==(const Taskmap& other) const;  // the same node for each task
 

@@ -32,6 +32,16 @@ ranks() { nacre -o taskmap="$1" "${@:2}" | sort | tr '\n' ' '; }
   [ "$(ranks "hostfile:$work/hosts" -r 3)" = "1 2 " ]
 }
 
+@test "a map may move tasks to another node, which may be left with none" {
+  two_nodes sh -c 'echo $FLUX_TASK_RANK'
+  run nacre -o taskmap=manual:'[[0,1,1,1],[1,1,3,1]]' -r 7
+  [ "$status" -eq 0 ]
+  [ "$(sort <<<"$output" | tr '\n' ' ')" = "1 2 3 nacre-shell[1]: taskmap.manual: 3 tasks on node 1, where R has room for 2 " ]
+  run nacre -o taskmap=manual:'[[1,1,4,1]]' -r 3
+  [ "$status" -eq 0 ]
+  [ "$output" = "" ]
+}
+
 @test "per-resource: tasks by core and by node" {
   prepare 2 sh -c 'echo $FLUX_TASK_RANK of $FLUX_JOB_SIZE'
   run nacre -o per-resource.type=core -o per-resource.count=2
