@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <tuple>
 
+#include "base/file.hpp"
 #include "base/json.hpp"
 
 namespace nacre::boot {
@@ -19,15 +21,12 @@ Result<EventLog> EventLog::create(const std::string& path) {
 Result<void> EventLog::append(double timestamp, std::string_view name, const Json& context) {
   Json entry{{"timestamp", timestamp}, {"name", name}};
   if (!context.empty()) entry["context"] = context;
-  std::string line = dump_json(entry) + '\n';
-  std::string_view rest = line;
-  while (!rest.empty()) {
-    ssize_t written = ::write(fd_.get(), rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_error(errno, "--eventlog: " + path_);
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return {};
+  off_t end = ::lseek(fd_.get(), 0, SEEK_END);
+  int code = write_all(fd_.get(), dump_json(entry) + '\n');
+  if (code == 0) return {};
+  // The next event must not continue a part of this one. What is no file cannot be cut; its reader is gone.
+  std::ignore = ::ftruncate(fd_.get(), end);
+  return system_error(code, "--eventlog: " + path_);
 }
 
 void Alone::enter(std::string_view /*barrier*/, std::function<void(Result<void>)> done) { done({}); }

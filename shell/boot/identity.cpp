@@ -18,7 +18,12 @@ Result<std::uint32_t> find_rank(const job::Resources& resources, std::uint32_t b
   if (auto rank = resources.shell_rank(broker_rank)) return *rank;
   value::Idset ranks;
   for (const job::Node& node : resources.nodes) ranks.insert(node.broker_rank);
-  return Error{ENOENT, fmt::format("no rank {}: it has {}", broker_rank, ranks.str())};
+  return Error{ENOENT,
+               fmt::format("no rank {}: it has rank{} {}", broker_rank, ranks.size() == 1 ? "" : "s", ranks.str())};
+}
+
+std::string_view name_of(const std::string& path) {
+  return path == "-" ? "standard input" : std::string_view(path);
 }
 
 }  // namespace
@@ -28,11 +33,11 @@ Result<Identity> standalone(const Standalone& request) {
   me.standalone = true;
   me.id = request.id.value_or(new_job_id());
   std::string jobspec = TRY(read_file(request.jobspec_path));
-  me.spec = TRY(in(request.jobspec_path, job::Jobspec::parse(jobspec)));
+  me.spec = TRY(in(name_of(request.jobspec_path), job::Jobspec::parse(jobspec)));
   std::string resources = TRY(read_file(request.resources_path));
-  me.resources = TRY(in(request.resources_path, job::Resources::parse(resources)));
+  me.resources = TRY(in(name_of(request.resources_path), job::Resources::parse(resources)));
   if (request.broker_rank) {
-    me.shell_rank = TRY(in(request.resources_path, find_rank(me.resources, *request.broker_rank)));
+    me.shell_rank = TRY(in(name_of(request.resources_path), find_rank(me.resources, *request.broker_rank)));
   }
   return me;
 }

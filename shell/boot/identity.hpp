@@ -30,7 +30,8 @@ struct Standalone {
   std::optional<std::uint32_t> broker_rank;  // none: the lowest of R
 };
 
-// Errors name the file: `jobspec.json: resources[0].count: ...`, `R.json: no rank 7: it has ranks 0-3`.
+// Errors name the file: `jobspec.json: resources[0].count: ...`, `R.json: no rank 7: it has ranks 0-3`,
+// `standard input: ...`.
 Result<Identity> standalone(const Standalone& request);
 
 // A job id that no other shell on this host makes: laid out as a FLUID (RFC 19), 40 bits of milliseconds since

@@ -111,7 +111,7 @@ usage_error() {
 @test "R without the rank" {
   prepare 1 true
   run nacre -r 5
-  fails_with 1 "R.json: no rank 5: it has 0"
+  fails_with 1 "R.json: no rank 5: it has rank 0"
 }
 
 @test "idsets and hostlists: malformed, or too large to expand" {
@@ -202,7 +202,7 @@ usage_error() {
   fails_with 1 "crashes" "flux_plugin_init" "SIGSEGV"
 }
 
-@test "task maps: unknown, that leave out or repeat a task, or overfill a node" {
+@test "task maps: unknown, that leave out or repeat a task, or name another node" {
   prepare 4 true
   run nacre -o taskmap=spiral
   fails_with 1 "no plugin offers the scheme 'spiral'"
@@ -211,7 +211,7 @@ usage_error() {
   run nacre -o 'taskmap={"scheme":"manual","value":"0-1,3"}'
   fails_with 1 "taskmap.manual"
   run nacre -o 'taskmap={"scheme":"manual","value":"[[0,2,2,1]]"}'
-  fails_with 1 "taskmap.manual"
+  fails_with 1 "the map has a node 1, the job has nodes 0-0"
   run nacre -o 'taskmap={"scheme":"cyclic","value":"0"}'
   fails_with 1 "taskmap.cyclic"
   run nacre -o 'taskmap={"scheme":"hostfile","value":"/no/such/file"}'
