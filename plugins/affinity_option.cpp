@@ -123,8 +123,8 @@ Result<AffinityOption> AffinityOption::read(const std::optional<JsonAt>& option)
   } else if (option->json().is_object()) {
     CHECK_OK(read_object(*option, out));
   } else {
-    out.mode = TRY(read_switch(*option, kModes))
-    ? Mode::on : Mode::off;
+    bool on = TRY(read_switch(*option, kModes));
+    out.mode = on ? AffinityOption::Mode::on : AffinityOption::Mode::off;
   }
   out.verbose = out.verbose || out.dry_run;
   return out;

@@ -96,8 +96,7 @@ class Reader {
     for (Idset::Id cpu : online_.ids()) {
       if (seen[cpu]) continue;
       Idset cpus;
-      if (!single) cpus = TRY(find_list(cpu_directory(cpu), kCore))
-      .value_or(Idset()) & online_;
+      if (!single) cpus = TRY(find_list(cpu_directory(cpu), kCore)).value_or(Idset()) & online_;
       cpus.insert(cpu);
       for (Idset::Id each : cpus.ids()) seen[each] = true;
       cores_.push_back(std::move(cpus));
@@ -131,8 +130,7 @@ class Reader {
     if (!nodes || nodes->size() < 2) return true;
     Level level;
     for (Idset::Id node : nodes->ids()) {
-      Idset cpus = TRY(read_list(fmt::format("{}/node/node{}/cpulist", system_, node)))
-      &online_;
+      Idset cpus = TRY(read_list(fmt::format("{}/node/node{}/cpulist", system_, node))) & online_;
       if (!cpus.empty()) level.add(std::move(cpus));
     }
     if (nodes->size() > 2) {

@@ -2,12 +2,11 @@
 //
 // hwloc: shares the topology of the node, once discovered, with the tasks, each of which would discover it anew.
 //
-//   hwloc.xmlfile   a switch: the topology, with PCI devices, as a file in FLUX_JOB_TMPDIR. HWLOC_XMLFILE names it
-//   to the
-//                   tasks, HWLOC_THISSYSTEM=1 tells them that it is of the machine they run on, and
+//   hwloc.xmlfile   a switch: the topology, with PCI devices, as a file in FLUX_JOB_TMPDIR. HWLOC_XMLFILE names
+//                   it to the tasks, HWLOC_THISSYSTEM=1 tells them that it is of the machine they run on, and
 //                   HWLOC_COMPONENTS, which would come before it, is unset.
-//   hwloc.restrict  a switch, with hwloc.xmlfile: only what belongs to the job's cores. Logical indexes count these
-//   alone.
+//   hwloc.restrict  a switch, with hwloc.xmlfile: only what belongs to the job's cores. Logical indexes count
+//                   these alone.
 //
 // Whoever needs the logical order of all cores calls the topic `hwloc.cores`, which gives {"cores": [idset of cpus,
 // ...]}; nothing is discovered before.

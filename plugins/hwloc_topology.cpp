@@ -2,13 +2,16 @@
 #include "hwloc_topology.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <hwloc.h>
 
 #include <cstdlib>
+#include <string_view>
 
 #include <fmt/format.h>
 
-#include "base/text.hpp"
+#include "base/file.hpp"
+#include "base/unique_fd.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -30,7 +33,8 @@ struct Functions {
   decltype(&hwloc_topology_load) topology_load;
   decltype(&hwloc_topology_set_io_types_filter) set_io_types_filter;
   decltype(&hwloc_topology_restrict) topology_restrict;
-  decltype(&hwloc_topology_export_xml) export_xml;
+  decltype(&hwloc_topology_export_xmlbuffer) export_xmlbuffer;
+  decltype(&hwloc_free_xmlbuffer) free_xmlbuffer;
   decltype(&hwloc_get_type_depth) get_type_depth;
   decltype(&hwloc_get_nbobjs_by_depth) get_nbobjs_by_depth;
   decltype(&hwloc_get_obj_by_depth) get_obj_by_depth;
@@ -58,7 +62,8 @@ Result<Functions> find_all(void* library) {
   CHECK_OK(find(library, "hwloc_topology_load", f.topology_load));
   CHECK_OK(find(library, "hwloc_topology_set_io_types_filter", f.set_io_types_filter));
   CHECK_OK(find(library, "hwloc_topology_restrict", f.topology_restrict));
-  CHECK_OK(find(library, "hwloc_topology_export_xml", f.export_xml));
+  CHECK_OK(find(library, "hwloc_topology_export_xmlbuffer", f.export_xmlbuffer));
+  CHECK_OK(find(library, "hwloc_free_xmlbuffer", f.free_xmlbuffer));
   CHECK_OK(find(library, "hwloc_get_type_depth", f.get_type_depth));
   CHECK_OK(find(library, "hwloc_get_nbobjs_by_depth", f.get_nbobjs_by_depth));
   CHECK_OK(find(library, "hwloc_get_obj_by_depth", f.get_obj_by_depth));
@@ -67,6 +72,12 @@ Result<Functions> find_all(void* library) {
   CHECK_OK(find(library, "hwloc_bitmap_list_sscanf", f.bitmap_list_sscanf));
   CHECK_OK(find(library, "hwloc_bitmap_list_asprintf", f.bitmap_list_asprintf));
   return f;
+}
+
+// Returns 0 or an errno.
+int write_file(const std::string& path, std::string_view text) {
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  return file ? write_all(file.get(), text) : errno;
 }
 
 }  // namespace
@@ -134,10 +145,17 @@ Result<void> HwlocTopology::restrict_to(const Idset& cpus) {
   return {};
 }
 
+// hwloc's own export to a file is silent about a full disk.
 Result<void> HwlocTopology::write_xml(const std::string& path) const {
-  if (loaded_->hwloc.export_xml(loaded_->topology, path.c_str(), 0) < 0) {
-    return system_error(errno != 0 ? errno : EIO, "cannot write " + path);
+  const Functions& hwloc = loaded_->hwloc;
+  char* xml = nullptr;
+  int size = 0;  // with a NUL at the end
+  if (hwloc.export_xmlbuffer(loaded_->topology, &xml, &size, 0) < 0) {
+    return system_error(errno, "hwloc_topology_export_xmlbuffer");
   }
+  int code = write_file(path, {xml, static_cast<std::size_t>(size) - 1});
+  hwloc.free_xmlbuffer(loaded_->topology, xml);
+  if (code != 0) return system_error(code, "cannot write " + path);
   return {};
 }
 
