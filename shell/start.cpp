@@ -49,7 +49,9 @@ Result<void> Shell::watch_signals() {
     std::raise(SIGSTOP);
   };
   signals_.push_back(TRY(event::SignalWatcher::create(*loop_, SIGTSTP, stop)));
+  // Told by write(2) instead.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   return {};
 }
 

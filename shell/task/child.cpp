@@ -132,8 +132,8 @@ bool looks_further(int code) {
   }
 }
 
-// The C library keeps the first real-time signals for itself, and its sigaction(3) refuses them; yet whoever started
-// the shell may have left them ignored, which exec would hand on.
+// The C library keeps the first real-time signals for itself, and its sigaction(3) refuses them; yet whoever
+// started the shell may have left them ignored, which exec would hand on.
 void reset_reserved_signals() {
   static constexpr std::size_t kSetSize = NSIG / 8;
   static constexpr unsigned long kDefault[8] = {};  // the kernel's struct sigaction, in any order of its members
