@@ -21,9 +21,11 @@ class ExitOnError final : public plugin::Plugin {
 
  private:
   Result<void> read() {
-    const Json* option = host_.options().find(name());
-    first_only_ = option != nullptr && *option == "first";
-    enabled_ = first_only_ || TRY(host_.options().flag(name()));
+    auto option = host_.options().at(name());
+    first_only_ = option && option->json() == "first";
+    Result<bool> on = first_only_ ? true : host_.options().flag(name());
+    if (!on) return option->expected("true or false, a number, or \"first\"");
+    enabled_ = *on;
     return {};
   }
 

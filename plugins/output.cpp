@@ -44,10 +44,8 @@ class Output final : public plugin::Plugin {
 
   Result<void> read_options() {
     bool all = TRY(host_.options().flag("label-io"));
-    label_ = {
-      all || TRY(host_.options().flag("output.stdout.label")),
-      all || TRY(host_.options().flag("output.stderr.label"))
-    };
+    label_ = {all || TRY(host_.options().flag("output.stdout.label")),
+              all || TRY(host_.options().flag("output.stderr.label"))};
     buffer_.resize(kReadSize);
     return {};
   }

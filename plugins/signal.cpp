@@ -17,6 +17,17 @@ constexpr int kDefaultSignal = SIGUSR1;
 constexpr double kDefaultTimeleft = 60;  // seconds
 constexpr int kMaxSignal = 64;           // SIGRTMAX of Linux
 
+Result<int> number_of(const JsonAt& signum) {
+  if (!signum.json().is_string()) return static_cast<int>(TRY(signum.integer(1, kMaxSignal)));
+  int number = value::signal_number(TRY(signum.string()));
+  if (number == 0) return signum.expected("a signal's number or name");
+  return number;
+}
+
+double now() {  // seconds since the epoch, as R's expiration
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 class Signal final : public plugin::Plugin {
  public:
   explicit Signal(plugin::Host& host) : Plugin("signal"), host_(host) {
@@ -32,23 +43,23 @@ class Signal final : public plugin::Plugin {
   Result<void> read() {
     auto option = host_.options().at("signal");
     if (!option) return {};
-    if (option->json().is_object()) {
-      CHECK_OK(option->only_keys({"signum", "timeleft"}));
-      wanted_ = true;
-      if (auto signum = TRY(option->find("signum"))) {
-        if (signum->json().is_string()) {
-          signum_ = value::signal_number(TRY(signum->string()));
-          if (signum_ == 0) return signum->expected("a signal's number or name");
-        } else {
-          signum_ = static_cast<int>(TRY(signum->integer(1, kMaxSignal)));
-        }
-      }
-      if (auto timeleft = TRY(option->find("timeleft"))) timeleft_ = TRY(seconds_option(*timeleft))
-      .seconds();
-    } else {
-      wanted_ = TRY(host_.options().flag("signal"));
+    if (!option->json().is_object()) {
+      wanted_ = TRY(switched_on(*option));
+      return {};
     }
+    CHECK_OK(option->only_keys({"signum", "timeleft"}));
+    wanted_ = true;
+    if (auto signum = TRY(option->find("signum"))) signum_ = TRY(number_of(*signum));
+    if (auto timeleft = TRY(option->find("timeleft"))) timeleft_ = TRY(seconds_option(*timeleft)).seconds();
     return {};
+  }
+
+  // A number that is no switch is meant as a signal: refused, for it would be passed over.
+  Result<bool> switched_on(const JsonAt& option) {
+    Result<bool> on = host_.options().flag("signal");
+    bool number = option.json().is_number() && option.json() != 0 && option.json() != 1;
+    if (!on || number) return option.expected(R"(true or false, or {"signum": N, "timeleft": DURATION})");
+    return on;
   }
 
   Result<void> arm() {
@@ -58,14 +69,14 @@ class Signal final : public plugin::Plugin {
       log(host_, *this, Level::debug, "R has no expiration: no signal will be sent");
       return {};
     }
-    double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { send(); }));
-    timer_->start(event::Seconds(std::max(0.0, expiration - timeleft_ - now)));
+    timer_->start(event::Seconds(std::max(0.0, expiration - timeleft_ - now())));
     return {};
   }
 
   void send() {
-    log(host_, *this, Level::notice, "{} s before the job expires: sending {} to the tasks", timeleft_,
+    double left = std::max(0.0, host_.job().resources.expiration - now());
+    log(host_, *this, Level::notice, "the job expires in {:.0f} s: sending {} to the tasks", left,
         value::signal_name(signum_));
     host_.kill_tasks(signum_);
   }

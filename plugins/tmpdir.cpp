@@ -27,8 +27,12 @@ class Tmpdir final : public plugin::Plugin {
  private:
   Result<void> make() {
     const char* base = ::getenv("TMPDIR");
-    std::string path = fmt::format("{}/nacre-{}-{}-XXXXXX", base != nullptr && *base != '\0' ? base : "/tmp",
-                                   host_.job().id.f58_plain(), host_.job().shell_rank);
+    std::error_code error;
+    // Absolute: the shell and the tasks change to other working directories.
+    auto below = std::filesystem::absolute(base != nullptr && *base != '\0' ? base : "/tmp", error);
+    if (error) return in("tmpdir", system_error(error.value(), "cannot tell the working directory"));
+    std::string path =
+        fmt::format("{}/nacre-{}-{}-XXXXXX", below.native(), host_.job().id.f58_plain(), host_.job().shell_rank);
     if (::mkdtemp(path.data()) == nullptr) {
       return in("tmpdir", system_error(errno, "cannot make " + path + " (set TMPDIR to a directory with room)"));
     }

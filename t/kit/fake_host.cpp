@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_host.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 #include <fmt/format.h>
+#include <uv.h>
 
 namespace nacre::kit {
 namespace {
+
+constexpr pid_t kNoProcess = 1 << 30;  // Linux has no process ids as large
 
 template <typename T>
 T must(Result<T> result) {
@@ -90,6 +94,40 @@ Result<int> FakeHost::call_task(std::string_view topic, std::size_t local_id) {
   Result<int> result = call(topic);
   current_ = nullptr;
   return result;
+}
+
+void FakeHost::start_tasks() {
+  make_tasks();
+  for (const auto& task : tasks_) task->started(kNoProcess + static_cast<pid_t>(task->local_id()));
+}
+
+Result<int> FakeHost::end_task(std::size_t local_id, const value::WaitStatus& status) {
+  tasks_[local_id]->exited(status, {});
+  return call_task("task.exit", local_id);
+}
+
+bool FakeHost::run_loop() {
+  bool late = false;
+  auto guard = must(event::Timer::create(*loop_, [&] {
+    late = true;
+    loop_->stop();
+  }));
+  guard.start(kPatience);
+  guard.unref();
+  loop_->run();
+  return !late;
+}
+
+std::optional<event::Seconds> FakeHost::next_timer() {
+  std::optional<event::Seconds> next;
+  auto visit = [](uv_handle_t* handle, void* data) {
+    if (handle->type != UV_TIMER || uv_is_active(handle) == 0) return;
+    std::chrono::milliseconds due(uv_timer_get_due_in(reinterpret_cast<uv_timer_t*>(handle)));
+    auto& first = *static_cast<std::optional<event::Seconds>*>(data);
+    first = std::min(first.value_or(due), event::Seconds(due));
+  };
+  uv_walk(loop_->raw(), visit, &next);
+  return next;
 }
 
 }  // namespace nacre::kit

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace nacre::kit {
 
 class FakeHost : public plugin::Host {
  public:
+  static constexpr event::Seconds kPatience{60};
+
   // cores 0..tasks-1 on node "fake0".
   explicit FakeHost(std::uint32_t tasks = 4);
   // From a jobspec and an R of the test's own.
@@ -42,6 +45,11 @@ class FakeHost : public plugin::Host {
   void make_tasks();                         // as the shell does before shell.init, from the taskmap of job()
   Result<int> call(std::string_view topic);  // on the whole stack
   Result<int> call_task(std::string_view topic, std::size_t local_id);  // with current_task() set
+  void start_tasks();  // makes them, and has them run; there are no processes
+  Result<int> end_task(std::size_t local_id, const value::WaitStatus& status);  // and calls task.exit
+  // Runs the loop until nothing is left to wait for. False if that takes longer than kPatience.
+  bool run_loop();
+  std::optional<event::Seconds> next_timer();  // until the first one is due, as of when it was started
   job::Job& mutable_job() { return job_; }
 
   // What the plugin did.

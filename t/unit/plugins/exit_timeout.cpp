@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+
+#include "builtins.hpp"
+#include "fake_host.hpp"
+
+using namespace nacre;
+using value::WaitStatus;
+
+namespace {
+
+// Tasks that run, and shell.init.
+struct Timeout {
+  explicit Timeout(const Json& option = nullptr, unsigned tasks = 4) : host(tasks) {
+    host.stack().push(plugins::make_exit_timeout(host));
+    host.start_tasks();
+    if (!option.is_null()) host.options().set("exit-timeout", option);
+    if (Result<int> called = host.call("shell.init"); !called) error = called.error().message;
+  }
+
+  void end(std::size_t task, const WaitStatus& status = {}) {
+    REQUIRE(error.empty());
+    REQUIRE(host.end_task(task, status));
+  }
+
+  // Seconds from the end of the first task.
+  std::optional<double> patience() {
+    end(0);
+    auto next = host.next_timer();
+    return next ? std::optional(next->count()) : std::nullopt;
+  }
+
+  kit::FakeHost host;
+  std::string error;
+};
+
+std::string error_of(const Json& option) {
+  std::string error = Timeout(option).error;
+  constexpr std::string_view kStart = "plugin 'exit-timeout': shell.init: exit-timeout: ";
+  REQUIRE(error.starts_with(kStart));
+  return error.substr(kStart.size());
+}
+
+}  // namespace
+
+TEST_CASE("the others have 30 s after the first task has ended") { CHECK(Timeout().patience() == 30); }
+
+TEST_CASE("exit-timeout is in seconds, or a duration") {
+  CHECK(Timeout(5).patience() == 5);
+  CHECK(Timeout(0.25).patience() == 0.25);
+  CHECK(Timeout(0).patience() == 0);
+  CHECK(Timeout("2m").patience() == 120);
+  CHECK(Timeout("100ms").patience() == 0.1);
+  CHECK(Timeout("7").patience() == 7);
+}
+
+TEST_CASE("exit-timeout=none waits for ever") {
+  for (const char* value : {"none", "infinity"}) CHECK(Timeout(value).patience() == std::nullopt);
+}
+
+TEST_CASE("no time runs before a task has ended") {
+  Timeout timeout("1ms");
+  REQUIRE(timeout.host.call("shell.start"));
+  CHECK_FALSE(timeout.host.next_timer());
+}
+
+TEST_CASE("when the time is up the job is ended, and those that still run are named") {
+  Timeout timeout("1ms");
+  timeout.end(1, WaitStatus::exited(3));
+  REQUIRE(timeout.host.run_loop());
+  REQUIRE(timeout.host.exceptions.size() == 1);
+  const plugin::Exception& exception = timeout.host.exceptions[0];
+  CHECK(exception.type == "exec");
+  CHECK(exception.severity == 0);
+  CHECK(exception.message == "exit-timeout: task 1 ended 1ms ago, and these still run: 0,2-3");
+  CHECK(exception.status == std::nullopt);
+}
+
+TEST_CASE("the time runs from the first end, and later ones do not begin it anew") {
+  Timeout timeout("1ms");
+  timeout.end(2);
+  timeout.end(0);
+  REQUIRE(timeout.host.run_loop());
+  REQUIRE(timeout.host.exceptions.size() == 1);
+  CHECK(timeout.host.exceptions[0].message == "exit-timeout: task 2 ended 1ms ago, and these still run: 1,3");
+}
+
+TEST_CASE("tasks that have all ended when the time is up are left in peace") {
+  Timeout timeout("1ms", 2);
+  timeout.end(0);
+  timeout.end(1);
+  REQUIRE(timeout.host.run_loop());
+  CHECK(timeout.host.exceptions.empty());
+}
+
+TEST_CASE("shell.finish stops the time") {
+  Timeout timeout("1h", 2);
+  timeout.end(0);
+  REQUIRE(timeout.host.next_timer());
+  REQUIRE(timeout.host.call("shell.finish"));
+  CHECK_FALSE(timeout.host.next_timer());
+  CHECK(timeout.host.run_loop());
+}
+
+TEST_CASE("a task that is alone on its node is waited for by nobody") {
+  CHECK(Timeout("1ms", 1).patience() == std::nullopt);
+}
+
+TEST_CASE("an exit-timeout that is no time is an error") {
+  CHECK(error_of(-1) == "expected a time that is not negative, got -1");
+  CHECK(error_of("-1s") == "duration '-1s': expected a duration that is not negative");
+  CHECK(error_of("soon") == "duration 'soon': expected a number with a unit (ms, s, m, h or d) or infinity");
+  CHECK(error_of(true) == "expected seconds or a duration such as \"30s\", got true");
+  CHECK(error_of(Json::object()) == "expected seconds or a duration such as \"30s\", got an object");
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+
+#include "builtins.hpp"
+#include "fake_host.hpp"
+
+using namespace nacre;
+
+namespace {
+
+using Adjust = std::optional<std::string>;
+
+struct Oom {
+  explicit Oom(const Json& option = nullptr) : host(2) {
+    host.stack().push(plugins::make_oom(host));
+    host.make_tasks();
+    if (!option.is_null()) host.options().set("oom", option);
+    if (Result<int> called = host.call("shell.init"); !called) error = called.error().message;
+  }
+
+  Adjust of_task(std::size_t task) {
+    REQUIRE(error.empty());
+    REQUIRE(host.call_task("task.init", task));
+    return host.tasks()[task]->command().setup.oom_score_adj;
+  }
+
+  kit::FakeHost host;
+  std::string error;
+};
+
+constexpr const char* kError = "plugin 'oom': shell.init: ";
+
+}  // namespace
+
+TEST_CASE("without oom.adjust the tasks inherit the shell's score") {
+  CHECK(Oom().of_task(0) == Adjust());
+  CHECK(Oom(Json::object()).of_task(0) == Adjust());
+}
+
+TEST_CASE("oom.adjust is the score of every task") {
+  Oom oom(Json{{"adjust", 321}});
+  CHECK(oom.of_task(0) == Adjust("321"));
+  CHECK(oom.of_task(1) == Adjust("321"));
+  CHECK(Oom(Json{{"adjust", 0}}).of_task(0) == Adjust("0"));
+}
+
+TEST_CASE("oom.adjust is -1000 to 1000") {
+  CHECK(Oom(Json{{"adjust", -1000}}).of_task(0) == Adjust("-1000"));
+  CHECK(Oom(Json{{"adjust", 1000}}).of_task(0) == Adjust("1000"));
+  for (const char* value : {"-1001", "1001", "1.5", "\"high\"", "true"}) {
+    CHECK(Oom(Json{{"adjust", Json::parse(value)}}).error ==
+          std::string(kError) + "oom.adjust: expected an integer from -1000 to 1000, got " + value);
+  }
+}
+
+TEST_CASE("oom has no other members, and is an object") {
+  CHECK(Oom(Json{{"ajust", 5}}).error == std::string(kError) + "oom.ajust: unknown key; known: adjust");
+  CHECK(Oom(5).error == std::string(kError) + "oom: expected an object, got 5");
+}

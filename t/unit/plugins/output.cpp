@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <thread>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "base/unique_fd.hpp"
+#include "builtins.hpp"
+#include "fake_host.hpp"
+#include "redirection.hpp"
+
+using namespace nacre;
+using kit::Redirection;
+
+namespace {
+
+constexpr int kOut = STDOUT_FILENO;
+constexpr int kErr = STDERR_FILENO;
+
+std::string contents(const UniqueFd& file) {
+  std::string text(static_cast<std::size_t>(::lseek(file.get(), 0, SEEK_END)), '\0');
+  ssize_t got = ::pread(file.get(), text.data(), text.size(), 0);
+  return text.substr(0, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+}
+
+// Tasks that are this test: it has the ends of their pipes, and the shell's stdout and stderr in files.
+struct Tasks {
+  explicit Tasks(std::uint32_t count) : host(count), ends(count) {
+    host.stack().push(plugins::make_output(host));
+    host.make_tasks();
+  }
+  ~Tasks() { std::signal(SIGPIPE, before); }
+
+  std::string init() {
+    Result<int> called = host.call("shell.init");
+    return called ? "" : called.error().message;
+  }
+
+  // All of them; a task keeps its descriptors as by fork.
+  void start() {
+    REQUIRE(init().empty());
+    for (std::size_t id = 0; id < ends.size(); ++id) {
+      REQUIRE(host.call_task("task.init", id));
+      for (const auto& fd : host.tasks()[id]->command().setup.fds) {
+        ends[id][static_cast<std::size_t>(fd.target - 1)] = UniqueFd(::fcntl(fd.source, F_DUPFD_CLOEXEC, 3));
+      }
+      REQUIRE(host.call_task("task.fork", id));
+    }
+  }
+
+  UniqueFd& end(std::size_t id, int fd) { return ends[id][static_cast<std::size_t>(fd - 1)]; }
+
+  // False if the pipe takes no more, with the reason in errno.
+  bool write(std::size_t id, int fd, std::string_view text) {
+    return ::write(end(id, fd).get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  }
+
+  void exit(std::size_t id) {
+    end(id, kOut).reset();
+    end(id, kErr).reset();
+  }
+
+  // What the shell does with what is there now.
+  void poll() {
+    Redirection redirect_out(kOut, out.get());
+    Redirection redirect_err(kErr, err.get());
+    host.loop().poll();
+  }
+
+  // The same, until all tasks have ended their output.
+  void run() {
+    Redirection redirect_out(kOut, out.get());
+    Redirection redirect_err(kErr, err.get());
+    host.loop().run();
+  }
+
+  void run_to_end() {
+    for (std::size_t id = 0; id < ends.size(); ++id) exit(id);
+    run();
+  }
+
+  void (*before)(int) = std::signal(SIGPIPE, SIG_IGN);
+  kit::FakeHost host;
+  std::vector<std::array<UniqueFd, 2>> ends;
+  UniqueFd out{::memfd_create("out", MFD_CLOEXEC)};
+  UniqueFd err{::memfd_create("err", MFD_CLOEXEC)};
+};
+
+using Holds = std::map<std::string, int>;
+
+// What two tasks' two streams give with these options.
+std::pair<std::string, std::string> with_options(const std::vector<std::pair<std::string, Json>>& options) {
+  Tasks tasks(2);
+  for (const auto& [name, value] : options) tasks.host.options().set(name, value);
+  tasks.start();
+  for (std::size_t id : {0U, 1U}) {
+    REQUIRE(tasks.write(id, kOut, fmt::format("out of {}\n", id)));
+    tasks.poll();
+    REQUIRE(tasks.write(id, kErr, fmt::format("err of {}\n", id)));
+    tasks.poll();
+  }
+  tasks.run_to_end();
+  return {contents(tasks.out), contents(tasks.err)};
+}
+
+using Streams = std::pair<std::string, std::string>;
+
+}  // namespace
+
+// ---- streams ---------------------------------------------------------------
+
+TEST_CASE("what the tasks write comes out on the shell's streams, each on its own") {
+  CHECK(with_options({}) == Streams{"out of 0\nout of 1\n", "err of 0\nerr of 1\n"});
+}
+
+TEST_CASE("a task gets two pipes, of which nothing else is left in it, and which block") {
+  Tasks tasks(1);
+  REQUIRE(tasks.init().empty());
+  REQUIRE(tasks.host.call_task("task.init", 0));
+  const auto& fds = tasks.host.tasks()[0]->command().setup.fds;
+  REQUIRE(fds.size() == 2);
+  CHECK(fds[0].target == kOut);
+  CHECK(fds[1].target == kErr);
+  CHECK(fds[0].source != fds[1].source);
+  for (const auto& fd : fds) {
+    CHECK((::fcntl(fd.source, F_GETFD) & FD_CLOEXEC) != 0);
+    CHECK((::fcntl(fd.source, F_GETFL) & O_NONBLOCK) == 0);
+    CHECK((::fcntl(fd.source, F_GETFL) & O_ACCMODE) == O_WRONLY);
+  }
+}
+
+TEST_CASE("lines of different tasks are never mixed") {
+  Tasks tasks(3);
+  tasks.start();
+  for (const char* piece : {"b", "e", "g", "in\n", "end"}) {
+    for (std::size_t id : {0U, 1U, 2U}) REQUIRE(tasks.write(id, kOut, piece));
+    tasks.poll();
+  }
+  tasks.exit(0);
+  tasks.poll();
+  tasks.exit(1);
+  tasks.poll();
+  tasks.run_to_end();
+  CHECK(contents(tasks.out) == "begin\nbegin\nbegin\nend\nend\nend");
+}
+
+TEST_CASE("a task writes more than a pipe holds") {
+  Tasks tasks(1);
+  tasks.start();
+  std::string text;
+  for (int i = 0; text.size() < (1U << 20); ++i) text += fmt::format("line {}\n", i);
+  bool all = false;
+  std::thread task([&] {
+    all = tasks.write(0, kOut, text);
+    tasks.exit(0);
+  });
+  tasks.run();
+  task.join();
+  CHECK(all);
+  CHECK((contents(tasks.out) == text));  // not to be shown: it is long
+}
+
+TEST_CASE("a task that has much to write does not keep the others waiting") {
+  Tasks tasks(2);
+  tasks.start();
+  REQUIRE(::fcntl(tasks.end(0, kOut).get(), F_SETPIPE_SZ, 1 << 20) == 1 << 20);
+  std::string much;
+  while (much.size() < (1U << 19)) much += "much\n";
+  REQUIRE(tasks.write(0, kOut, much));
+  REQUIRE(tasks.write(1, kOut, "little\n"));
+  tasks.poll();
+  CHECK(contents(tasks.out).find("little\n") != std::string::npos);
+  CHECK(contents(tasks.out).size() < much.size());
+  tasks.run_to_end();
+  CHECK(contents(tasks.out).size() == much.size() + 7);
+}
+
+// ---- the end ---------------------------------------------------------------
+
+TEST_CASE("the shell waits for both streams of each task that runs") {
+  Tasks tasks(2);
+  REQUIRE(tasks.init().empty());
+  REQUIRE(tasks.host.call_task("task.init", 0));
+  CHECK(tasks.host.holds.empty());
+  tasks.start();
+  CHECK(tasks.host.holds == Holds{{"output", 4}});
+  tasks.end(0, kOut).reset();
+  tasks.poll();
+  CHECK(tasks.host.holds == Holds{{"output", 3}});
+  tasks.end(0, kErr).reset();
+  tasks.end(1, kErr).reset();
+  tasks.poll();
+  CHECK(tasks.host.holds == Holds{{"output", 1}});
+  REQUIRE(tasks.write(1, kOut, "still here\n"));
+  tasks.poll();
+  CHECK(tasks.host.holds == Holds{{"output", 1}});
+  tasks.run_to_end();
+  CHECK(tasks.host.holds.empty());
+  CHECK(tasks.host.logged.empty());
+  CHECK(contents(tasks.out) == "still here\n");
+}
+
+TEST_CASE("what a task wrote before its end comes out") {
+  Tasks tasks(1);
+  tasks.start();
+  REQUIRE(tasks.write(0, kOut, "last words"));
+  REQUIRE(tasks.write(0, kErr, std::string("\0x", 2)));
+  tasks.run_to_end();
+  CHECK(contents(tasks.out) == "last words");
+  CHECK(contents(tasks.err) == std::string("\0x", 2));
+}
+
+TEST_CASE("a release that another has made already is logged") {
+  Tasks tasks(1);
+  tasks.start();
+  tasks.host.holds.clear();
+  tasks.run_to_end();
+  std::string line = "error output: no completion reference 'output'";
+  CHECK(tasks.host.logged == std::vector<std::string>{line, line});
+}
+
+// ---- labels ----------------------------------------------------------------
+
+TEST_CASE("label-io labels both streams with the task's rank") {
+  Streams labelled{"0: out of 0\n1: out of 1\n", "0: err of 0\n1: err of 1\n"};
+  CHECK(with_options({{"label-io", 1}}) == labelled);
+  CHECK(with_options({{"label-io", true}}) == labelled);
+  CHECK(with_options({{"label-io", true}, {"output.stdout.label", false}}) == labelled);
+}
+
+TEST_CASE("each stream can be labelled alone") {
+  CHECK(with_options({{"output.stdout.label", 1}}) ==
+        Streams{"0: out of 0\n1: out of 1\n", "err of 0\nerr of 1\n"});
+  CHECK(with_options({{"output.stderr.label", 1}}) ==
+        Streams{"out of 0\nout of 1\n", "0: err of 0\n1: err of 1\n"});
+  CHECK(with_options({{"label-io", false}, {"output.stdout.label", 0}}) ==
+        Streams{"out of 0\nout of 1\n", "err of 0\nerr of 1\n"});
+}
+
+TEST_CASE("the label is the rank in the job, not the number on the node") {
+  kit::FakeHost host(R"({"version": 1,
+    "resources": [{"type": "node", "count": 2, "with": [
+      {"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}]}],
+    "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 11}}], "attributes": null})",
+                     R"({"version": 1, "execution": {"R_lite": [{"rank": "0-1", "children": {"core": "0"}}],
+    "nodelist": ["fake[0-1]"], "starttime": 0, "expiration": 0}})",
+                     1);
+  host.options().set("label-io", true);
+  host.stack().push(plugins::make_output(host));
+  host.make_tasks();
+  REQUIRE(host.call("shell.init"));
+  REQUIRE(host.call_task("task.init", 1));
+  UniqueFd task(::fcntl(host.tasks()[1]->command().setup.fds[0].source, F_DUPFD_CLOEXEC, 3));
+  REQUIRE(host.call_task("task.fork", 1));
+  REQUIRE(::write(task.get(), "x\n", 2) == 2);
+  task.reset();
+  UniqueFd out(::memfd_create("out", MFD_CLOEXEC));
+  {
+    Redirection redirection(kOut, out.get());
+    host.loop().run();
+  }
+  CHECK(contents(out) == "12: x\n");
+}
+
+TEST_CASE("label options that are no switches are errors") {
+  for (const char* name : {"label-io", "output.stdout.label", "output.stderr.label"}) {
+    Tasks tasks(1);
+    tasks.host.options().set(name, "x");
+    CHECK(tasks.init() ==
+          fmt::format("plugin 'output': shell.init: {}: expected true or false, or a number, got \"x\"", name));
+  }
+}
+
+// ---- streams that cannot be written ----------------------------------------
+
+TEST_CASE("when the reader is gone the tasks get EPIPE, and the other stream goes on") {
+  Tasks tasks(2);
+  tasks.start();
+  Pipe pipe = make_pipe(O_CLOEXEC).value();
+  pipe.read.reset();
+  tasks.out = std::move(pipe.write);
+  for (std::size_t id : {0U, 1U}) REQUIRE(tasks.write(id, kOut, "to nobody\n"));
+  tasks.poll();
+  for (std::size_t id : {0U, 1U}) {
+    CHECK_FALSE(tasks.write(id, kOut, "again\n"));
+    CHECK(errno == EPIPE);
+    REQUIRE(tasks.write(id, kErr, "still\n"));
+  }
+  CHECK(tasks.host.holds == Holds{{"output", 2}});
+  tasks.run_to_end();
+  CHECK(contents(tasks.err) == "still\nstill\n");
+  CHECK(tasks.host.exceptions.empty());
+  CHECK(tasks.host.logged == std::vector<std::string>{"debug output: cannot write stdout: Broken pipe"});
+}
+
+TEST_CASE("any other error ends the job, once for a stream") {
+  Tasks tasks(2);
+  tasks.start();
+  tasks.out = UniqueFd(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  for (std::size_t id : {0U, 1U}) REQUIRE(tasks.write(id, kOut, "too much\n"));
+  tasks.poll();
+  REQUIRE(tasks.host.exceptions.size() == 1);
+  CHECK(tasks.host.exceptions[0].type == "exec");
+  CHECK(tasks.host.exceptions[0].severity == 0);
+  CHECK(tasks.host.exceptions[0].message == "output: cannot write stdout: No space left on device");
+  CHECK_FALSE(tasks.host.exceptions[0].status);
+  for (std::size_t id : {0U, 1U}) CHECK_FALSE(tasks.write(id, kOut, "again\n"));
+  tasks.err = UniqueFd(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  REQUIRE(tasks.write(1, kErr, "no newline"));
+  tasks.run_to_end();
+  REQUIRE(tasks.host.exceptions.size() == 2);
+  CHECK(tasks.host.exceptions[1].message == "output: cannot write stderr: No space left on device");
+  CHECK(tasks.host.holds.empty());
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <csignal>
+
+#include <catch2/catch.hpp>
+
+#include "builtins.hpp"
+#include "fake_host.hpp"
+
+using namespace nacre;
+
+namespace {
+
+constexpr double kHour = 3600;  // seconds
+
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+// A job that expires in so many seconds.
+struct Warning {
+  explicit Warning(const Json& option, double expires_in = kHour) {
+    host.mutable_job().resources.expiration = now() + expires_in;
+    host.stack().push(plugins::make_signal(host));
+    host.start_tasks();
+    if (!option.is_null()) host.options().set("signal", option);
+    if (Result<int> called = host.call("shell.init"); !called) error = called.error().message;
+  }
+
+  void start() {
+    REQUIRE(error.empty());
+    REQUIRE(host.call("shell.start"));
+  }
+
+  // How long before the job expires the signal is due. The clock runs on between the test and the plugin: what
+  // comes out may be late, by far less than the differences looked for.
+  double timeleft() {
+    start();
+    auto next = host.next_timer();
+    REQUIRE(next);
+    return host.job().resources.expiration - now() - next->count();
+  }
+
+  // The one that the tasks get, when it is due at once.
+  int signal() {
+    start();
+    REQUIRE(host.run_loop());
+    REQUIRE(host.signals.size() == 1);
+    return host.signals[0];
+  }
+
+  kit::FakeHost host;
+  std::string error;
+};
+
+int signal_for(const Json& signum) { return Warning(Json{{"signum", signum}, {"timeleft", kHour}}).signal(); }
+
+double timeleft_for(const Json& timeleft) { return Warning(Json{{"timeleft", timeleft}}).timeleft(); }
+
+std::string error_of(const Json& option) {
+  std::string error = Warning(option).error;
+  constexpr std::string_view kStart = "plugin 'signal': shell.init: signal";
+  REQUIRE(error.starts_with(kStart));
+  return error.substr(kStart.size());
+}
+
+Approx about(double seconds) { return Approx(seconds).margin(20); }
+
+}  // namespace
+
+TEST_CASE("no signal is sent unless that is asked for") {
+  for (const Json& option : {Json(nullptr), Json(0), Json(false), Json("0")}) {
+    Warning warning(option);
+    warning.start();
+    CHECK_FALSE(warning.host.next_timer());
+    CHECK(warning.host.logged.empty());
+  }
+}
+
+TEST_CASE("the tasks get SIGUSR1 60 s before R expires") {
+  for (const Json& option : {Json(1), Json(true), Json("1"), Json::object()}) {
+    CHECK(Warning(option).timeleft() == about(60));
+    CHECK(Warning(option, 60).signal() == SIGUSR1);
+  }
+}
+
+TEST_CASE("timeleft is in seconds, or a duration") {
+  CHECK(timeleft_for(600) == about(600));
+  CHECK(timeleft_for(600.5) == about(600));
+  CHECK(timeleft_for("15m") == about(900));
+  CHECK(timeleft_for(0) == about(0));
+}
+
+TEST_CASE("signum is a number or a name") {
+  CHECK(signal_for(12) == 12);
+  CHECK(signal_for(1) == 1);
+  CHECK(signal_for(64) == 64);
+  CHECK(signal_for("USR2") == SIGUSR2);
+  CHECK(signal_for("SIGTERM") == SIGTERM);
+  CHECK(signal_for("15") == SIGTERM);
+  CHECK(signal_for("rtmin+1") == SIGRTMIN + 1);
+}
+
+TEST_CASE("the signal is sent when it is due, once, and not before") {
+  Warning warning(Json{{"signum", 12}, {"timeleft", kHour}}, kHour + 0.2);
+  warning.start();
+  CHECK(warning.host.signals.empty());
+  REQUIRE(warning.host.run_loop());
+  CHECK(now() > warning.host.job().resources.expiration - kHour - 0.1);  // clocks differ a little
+  CHECK(warning.host.signals == std::vector{12});
+}
+
+TEST_CASE("a job that has less time than timeleft is warned at once, and told how long it has") {
+  Warning warning(Json{{"timeleft", "2h"}}, 0);
+  CHECK(warning.signal() == SIGUSR1);
+  CHECK(warning.host.logged ==
+        std::vector<std::string>{"notice signal: the job expires in 0 s: sending SIGUSR1 to the tasks"});
+}
+
+TEST_CASE("no signal is sent before the tasks run") {
+  Warning warning(Json{{"timeleft", "2h"}});
+  CHECK_FALSE(warning.host.next_timer());
+}
+
+TEST_CASE("shell.finish calls the signal off") {
+  Warning warning(1);
+  warning.start();
+  REQUIRE(warning.host.next_timer());
+  REQUIRE(warning.host.call("shell.finish"));
+  CHECK_FALSE(warning.host.next_timer());
+  CHECK(warning.host.run_loop());
+}
+
+TEST_CASE("a job that never expires gets no signal, and the log says why") {
+  Warning warning(1);
+  warning.host.mutable_job().resources.expiration = 0;
+  warning.start();
+  CHECK_FALSE(warning.host.next_timer());
+  CHECK(warning.host.logged ==
+        std::vector<std::string>{"debug signal: R has no expiration: no signal will be sent"});
+}
+
+TEST_CASE("a signum that is no signal is an error") {
+  CHECK(error_of(Json{{"signum", 0}}) == ".signum: expected an integer from 1 to 64, got 0");
+  CHECK(error_of(Json{{"signum", 65}}) == ".signum: expected an integer from 1 to 64, got 65");
+  CHECK(error_of(Json{{"signum", true}}) == ".signum: expected an integer from 1 to 64, got true");
+  for (const char* name : {"FOO", "", "0", "65", "-1"}) {
+    CHECK(error_of(Json{{"signum", name}}) ==
+          ".signum: expected a signal's number or name, got \"" + std::string(name) + "\"");
+  }
+}
+
+TEST_CASE("a timeleft that is no time is an error") {
+  CHECK(error_of(Json{{"timeleft", -1}}) == ".timeleft: expected a time that is not negative, got -1");
+  CHECK(error_of(Json{{"timeleft", "1y"}}) ==
+        ".timeleft: duration '1y': unknown unit 'y', expected ms, s, m, h or d");
+  CHECK(error_of(Json{{"timeleft", true}}) ==
+        ".timeleft: expected seconds or a duration such as \"30s\", got true");
+}
+
+TEST_CASE("signal has no other members, and a bare signal is a switch, not a number or a name") {
+  CHECK(error_of(Json{{"signal", 12}}) == ".signal: unknown key; known: signum, timeleft");
+  for (const char* value : {"12", "2", "\"USR2\""}) {
+    CHECK(error_of(Json::parse(value)) ==
+          ": expected true or false, or {\"signum\": N, \"timeleft\": DURATION}, got " + std::string(value));
+  }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "builtins.hpp"
+#include "fake_host.hpp"
+
+using namespace nacre;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A directory of the test's own that TMPDIR names, the plugin, and what shell.init made of them.
+struct Tmpdir {
+  explicit Tmpdir(const std::function<std::string(const fs::path& base)>& variable = [](const fs::path& path) {
+    return path.native();
+  }) {
+    if (const char* set = ::getenv("TMPDIR")) before = set;
+    std::string made = "/tmp/tmpdir-XXXXXX";
+    REQUIRE(::mkdtemp(made.data()) != nullptr);
+    base = made;
+    ::setenv("TMPDIR", variable(base).c_str(), 1);
+    host = std::make_unique<kit::FakeHost>(1);
+    host->stack().push(plugins::make_tmpdir(*host));
+    if (Result<int> called = host->call("shell.init"); !called) error = called.error().message;
+    if (auto set = host->environment().get("FLUX_JOB_TMPDIR")) path = *set;
+  }
+  ~Tmpdir() {
+    host.reset();
+    std::error_code ignored;
+    fs::remove_all(base, ignored);
+    before ? ::setenv("TMPDIR", before->c_str(), 1) : ::unsetenv("TMPDIR");
+  }
+
+  [[nodiscard]] bool empty() const { return fs::is_empty(base); }
+
+  std::optional<std::string> before;
+  fs::path base;
+  std::unique_ptr<kit::FakeHost> host;
+  std::string error;
+  fs::path path;  // "" if there is none
+};
+
+}  // namespace
+
+TEST_CASE("a job's directory is below TMPDIR, private, and bears the job's id and the shell's rank") {
+  Tmpdir tmpdir;
+  REQUIRE(tmpdir.error.empty());
+  CHECK(tmpdir.path.parent_path() == tmpdir.base);
+  CHECK(tmpdir.path.filename().native().starts_with("nacre-f2-0-"));
+  struct stat info {};
+  REQUIRE(::stat(tmpdir.path.c_str(), &info) == 0);
+  CHECK(info.st_mode == (S_IFDIR | 0700));
+}
+
+TEST_CASE("all tasks learn of the directory, by both names") {
+  Tmpdir tmpdir;
+  tmpdir.host->make_tasks();
+  const job::Environment& env = tmpdir.host->tasks()[0]->command().env;
+  CHECK(env.get("FLUX_JOB_TMPDIR") == tmpdir.path.native());
+  CHECK(env.get("NACRE_JOB_TMPDIR") == tmpdir.path.native());
+}
+
+TEST_CASE("shell.exit removes the directory and all that is in it") {
+  Tmpdir tmpdir;
+  fs::create_directories(tmpdir.path / "a/b");
+  std::ofstream(tmpdir.path / "a/b/file") << "text";
+  REQUIRE(tmpdir.host->call("shell.exit"));
+  CHECK(tmpdir.empty());
+  CHECK(tmpdir.host->logged.empty());
+}
+
+TEST_CASE("what a link in the directory points to is left alone") {
+  Tmpdir tmpdir;
+  fs::create_directory(tmpdir.base / "kept");
+  std::ofstream(tmpdir.base / "kept/file") << "text";
+  fs::create_directory_symlink(tmpdir.base / "kept", tmpdir.path / "link");
+  REQUIRE(tmpdir.host->call("shell.exit"));
+  CHECK_FALSE(fs::exists(tmpdir.path));
+  CHECK(fs::exists(tmpdir.base / "kept/file"));
+}
+
+TEST_CASE("the directory goes with the plugin too, if the job never came to shell.exit") {
+  Tmpdir tmpdir;
+  REQUIRE(fs::exists(tmpdir.path));
+  tmpdir.host.reset();
+  CHECK(tmpdir.empty());
+}
+
+TEST_CASE("a directory that has gone already is no error") {
+  Tmpdir tmpdir;
+  fs::remove(tmpdir.path);
+  REQUIRE(tmpdir.host->call("shell.exit"));
+  CHECK(tmpdir.host->logged.empty());
+}
+
+TEST_CASE("without TMPDIR, or if it is empty, the directory is below /tmp") {
+  Tmpdir tmpdir([](const fs::path&) { return ""; });
+  CHECK(tmpdir.path.parent_path() == "/tmp");
+  CHECK(fs::exists(tmpdir.path));
+  REQUIRE(tmpdir.host->call("shell.exit"));
+  CHECK_FALSE(fs::exists(tmpdir.path));
+}
+
+TEST_CASE("a relative TMPDIR makes an absolute path: the working directory changes after shell.init") {
+  Tmpdir tmpdir([](const fs::path& base) { return fs::relative(base).native(); });
+  REQUIRE(tmpdir.path.is_absolute());
+  CHECK(fs::equivalent(tmpdir.path.parent_path(), tmpdir.base));
+  fs::path before = fs::current_path();
+  fs::current_path("/");
+  REQUIRE(tmpdir.host->call("shell.exit"));
+  fs::current_path(before);
+  CHECK(tmpdir.empty());
+}
+
+TEST_CASE("a TMPDIR that is not there is an error, and sets no variable") {
+  Tmpdir tmpdir([](const fs::path& base) { return base.native() + "/none"; });
+  std::string start =
+      fmt::format("plugin 'tmpdir': shell.init: tmpdir: cannot make {}/none/nacre-f2-0-", tmpdir.base.native());
+  REQUIRE(tmpdir.error.starts_with(start));
+  CHECK(tmpdir.error.substr(start.size() + 6) ==  // what mkdtemp(3) made up
+        " (set TMPDIR to a directory with room): No such file or directory");
+  CHECK_FALSE(tmpdir.host->environment().get("FLUX_JOB_TMPDIR"));
+}
+
+TEST_CASE("a directory that cannot be removed is a warning") {
+  Tmpdir tmpdir;
+  fs::remove_all(tmpdir.base);
+  fs::create_symlink(tmpdir.base, tmpdir.base);  // a loop: nothing below it can be looked at
+  REQUIRE(tmpdir.host->call("shell.exit"));
+  CHECK(tmpdir.host->logged ==
+        std::vector{
+            fmt::format("warn tmpdir: cannot remove {}: Too many levels of symbolic links", tmpdir.path.native())});
+}
