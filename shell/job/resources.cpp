@@ -37,10 +37,7 @@ Result<Idset> ids_on_node(const JsonAt& at) {
 }
 
 Result<Group> read_group(const JsonAt& entry) {
-  Group group {
-    TRY(entry.at("rank"))
-    , {}, {}, {}
-  };
+  Group group{TRY(entry.at("rank")), {}, {}, {}};
   group.ranks = TRY(idset(group.rank));
   if (group.ranks.empty()) return group.rank.error("expected at least one rank, got none");
   JsonAt children = TRY(entry.at("children"));
@@ -182,8 +179,7 @@ Result<void> read_times(const JsonAt& execution, Resources& resources) {
   resources.starttime = TRY(read_time(execution, "starttime"));
   resources.expiration = TRY(read_time(execution, "expiration"));
   if (resources.expiration == 0 || resources.expiration > resources.starttime) return {};
-  return TRY(execution.at("expiration"))
-  .expected(fmt::format("a time after starttime {}", resources.starttime));
+  return TRY(execution.at("expiration")).expected(fmt::format("a time after starttime {}", resources.starttime));
 }
 
 Result<void> check_version(const JsonAt& root) {
