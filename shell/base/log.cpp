@@ -17,11 +17,12 @@ std::string_view level_name(Level level) {
 }
 
 void Log::add_sink(std::string name, Sink sink) {
-  sinks_.push_back(Named{std::move(name), std::move(sink), Level::trace, false});
+  sinks_.push_back(Named{std::move(name), std::move(sink), Level::trace, false, false});
 }
 
 void Log::remove_sink(std::string_view name) {
-  std::erase_if(sinks_, [&](const Named& each) { return each.name == name; });
+  for (Named& each : sinks_) each.removed = each.removed || each.name == name;
+  if (depth_ == 0) sinks_.remove_if([](const Named& each) { return each.removed; });
 }
 
 bool Log::set_sink_level(std::string_view name, Level level) {
@@ -36,12 +37,14 @@ bool Log::set_sink_level(std::string_view name, Level level) {
 
 void Log::post(LogEntry entry) {
   if (!wants(entry.level)) return;
-  for (std::size_t i = 0; i < sinks_.size(); ++i) {
-    if (sinks_[i].busy || static_cast<int>(entry.level) > static_cast<int>(sinks_[i].level)) continue;
-    sinks_[i].busy = true;
-    sinks_[i].sink(entry);
-    sinks_[i].busy = false;
+  ++depth_;
+  for (Named& each : sinks_) {
+    if (each.busy || each.removed || static_cast<int>(entry.level) > static_cast<int>(each.level)) continue;
+    each.busy = true;
+    each.sink(entry);
+    each.busy = false;
   }
+  if (--depth_ == 0) sinks_.remove_if([](const Named& each) { return each.removed; });
 }
 
 }  // namespace nacre

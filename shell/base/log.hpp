@@ -3,8 +3,8 @@
 // Messages for people, by level, to any number of sinks. There is no global log: who may log is handed one.
 #pragma once
 
-#include <deque>
 #include <functional>
+#include <list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,7 +37,7 @@ class Log {
 
   // Sinks are called in the order they were added. A sink may log; its own message does not reach it again.
   void add_sink(std::string name, Sink sink);
-  void remove_sink(std::string_view name);  // not from within a sink
+  void remove_sink(std::string_view name);  // a sink may remove itself: it is not called again
   // A sink takes messages up to its own level too. quiet: none. False if there is no sink of this name.
   bool set_sink_level(std::string_view name, Level level);
 
@@ -55,10 +55,12 @@ class Log {
     Sink sink;
     Level level = Level::trace;
     bool busy = false;
+    bool removed = false;
   };
 
   Level level_ = Level::notice;
-  std::deque<Named> sinks_;
+  std::list<Named> sinks_;
+  int depth_ = 0;  // posts that run; what was removed is kept until there is none
 };
 
 }  // namespace nacre

@@ -50,6 +50,22 @@ TEST_CASE("a descriptor is closed once, by its last owner") {
   CHECK(::fcntl(fd, F_GETFD) == -1);
 }
 
+TEST_CASE("a sink may be removed, and another added, while it runs") {
+  Log log;
+  std::string heard;
+  log.add_sink("first", [&](const LogEntry& e) {
+    std::string mine = "first:" + e.message + " ";
+    log.remove_sink("first");
+    log.add_sink("second", [&](const LogEntry& next) { heard += "second:" + next.message + " "; });
+    log.log(Level::notice, "", "inner");
+    heard += mine;
+  });
+  log.log(Level::notice, "", "outer");
+  CHECK(heard == "second:inner first:outer second:outer ");
+  log.log(Level::notice, "", "again");
+  CHECK(heard == "second:inner first:outer second:outer second:again ");
+}
+
 TEST_CASE("a log drops what nobody wants, and a sink that logs does not loop") {
   Log log;
   std::vector<std::string> seen;
