@@ -6,28 +6,30 @@
 namespace nacre::plugins {
 namespace {
 
+constexpr const char* kName = "log";
 constexpr const char* kTopic = "shell.log";
 
 class LogPlugin final : public plugin::Plugin {
  public:
-  explicit LogPlugin(plugin::Host& host) : Plugin("log"), host_(host) {
-    host_.log().add_sink(name(), [this](const LogEntry& entry) { offer(entry); });
+  explicit LogPlugin(plugin::Host& host) : Plugin(kName), host_(host) {
+    host_.log().add_sink(kName, [this](const LogEntry& entry) { offer(entry); });
   }
-  ~LogPlugin() override { host_.log().remove_sink("log"); }
+  ~LogPlugin() override { host_.log().remove_sink(kName); }
 
  private:
   // What a handler of shell.log logs itself goes to the other sinks only: see Log::add_sink.
   void offer(const LogEntry& entry) {
-    if (!host_.stack().listens(kTopic)) return;
+    plugin::Host& host = host_;  // a handler may replace this plugin
+    if (!host.stack().listens(kTopic)) return;
     plugin::Call call(kTopic);
-    call.in = Json{{"rank", host_.job().shell_rank},
+    call.in = Json{{"rank", host.job().shell_rank},
                    {"level", static_cast<int>(entry.level)},
                    {"component", entry.component},
                    {"file", entry.file},
                    {"line", entry.line},
                    {"message", entry.message}};
-    Result<int> called = host_.stack().call(call);
-    if (!called) host_.log().log(Level::warn, name(), "{}", called.error().message);
+    Result<int> called = host.stack().call(call);
+    if (!called) host.log().log(Level::warn, kName, "{}", called.error().message);
   }
 
   plugin::Host& host_;

@@ -13,6 +13,17 @@
 namespace nacre::plugins {
 namespace {
 
+namespace fs = std::filesystem;
+
+// Lets its owner remove what is in it: a task may have left directories that nobody may write to.
+void open_up(const fs::path& directory) {
+  std::error_code error;
+  fs::permissions(directory, fs::perms::owner_all, fs::perm_options::add, error);
+  for (fs::directory_iterator each(directory, error), end; !error && each != end; each.increment(error)) {
+    if (each->is_directory(error) && !each->is_symlink(error)) open_up(each->path());
+  }
+}
+
 class Tmpdir final : public plugin::Plugin {
  public:
   explicit Tmpdir(plugin::Host& host) : Plugin("tmpdir"), host_(host) {
@@ -29,7 +40,7 @@ class Tmpdir final : public plugin::Plugin {
     const char* base = ::getenv("TMPDIR");
     std::error_code error;
     // Absolute: the shell and the tasks change to other working directories.
-    auto below = std::filesystem::absolute(base != nullptr && *base != '\0' ? base : "/tmp", error);
+    auto below = fs::absolute(base != nullptr && *base != '\0' ? base : "/tmp", error);
     if (error) return in("tmpdir", system_error(error.value(), "cannot tell the working directory"));
     std::string path =
         fmt::format("{}/nacre-{}-{}-XXXXXX", below.native(), host_.job().id.f58_plain(), host_.job().shell_rank);
@@ -45,7 +56,10 @@ class Tmpdir final : public plugin::Plugin {
   void remove() {
     if (path_.empty()) return;
     std::error_code error;
-    std::filesystem::remove_all(path_, error);
+    if (fs::remove_all(path_, error); error) {
+      open_up(path_);
+      fs::remove_all(path_, error);
+    }
     if (error) log(host_, *this, Level::warn, "cannot remove {}: {}", path_, error.message());
     path_.clear();
   }

@@ -113,3 +113,17 @@ TEST_CASE("with nobody to listen a message is just logged") {
   host.log().log(Level::notice, "me", "text");
   CHECK(host.logged == std::vector<std::string>{"notice me: text"});
 }
+
+TEST_CASE("a handler of shell.log may replace the plugin that calls it, and fail") {
+  Offered offered;
+  offered.answer = [&]() -> Result<void> {
+    offered.host.stack().push(std::make_unique<plugin::Plugin>("log"));
+    return invalid("no disk");
+  };
+  offered.host.log().log(Level::notice, "", "message");
+  CHECK(offered.kept.size() == 1);
+  REQUIRE(offered.host.logged.size() == 2);
+  CHECK(offered.host.logged[1] == "warn log: plugin 'keeper': shell.log: no disk");
+  offered.host.log().log(Level::notice, "", "not offered any more");
+  CHECK(offered.kept.size() == 1);
+}

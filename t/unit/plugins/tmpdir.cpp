@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -19,8 +20,8 @@ namespace {
 
 // A directory of the test's own that TMPDIR names, the plugin, and what shell.init made of them.
 struct Tmpdir {
-  explicit Tmpdir(const std::function<std::string(const fs::path& base)>& variable = [](const fs::path& path) {
-    return path.native();
+  explicit Tmpdir(const std::function<std::string(const fs::path& base)>& variable = [](const fs::path& own) {
+    return own.native();
   }) {
     if (const char* set = ::getenv("TMPDIR")) before = set;
     std::string made = "/tmp/tmpdir-XXXXXX";
@@ -75,6 +76,22 @@ TEST_CASE("shell.exit removes the directory and all that is in it") {
   REQUIRE(tmpdir.host->call("shell.exit"));
   CHECK(tmpdir.empty());
   CHECK(tmpdir.host->logged.empty());
+}
+
+TEST_CASE("a directory that a task made unwritable goes too, also for a user whom modes bind") {
+  uid_t user = ::geteuid();
+  if (user == 0) REQUIRE(::seteuid(65534) == 0);
+  {
+    Tmpdir tmpdir;
+    fs::create_directories(tmpdir.path / "a/b");
+    std::ofstream(tmpdir.path / "a/b/file") << "text";
+    fs::permissions(tmpdir.path / "a/b", fs::perms::owner_read);
+    fs::permissions(tmpdir.path / "a", fs::perms::none);
+    CHECK(tmpdir.host->call("shell.exit"));
+    CHECK(tmpdir.empty());
+    CHECK(tmpdir.host->logged.empty());
+  }
+  REQUIRE(::seteuid(user) == 0);
 }
 
 TEST_CASE("what a link in the directory points to is left alone") {
