@@ -350,6 +350,17 @@ void Hostlist::uniq() {
   *this = std::move(kept);
 }
 
+Hostlist Hostlist::part(std::uint64_t n, std::uint64_t length) const {
+  Hostlist out;
+  std::uint64_t end = length < size_ - std::min(n, size_) ? n + length : size_;
+  for (const Run& run : runs_) {
+    std::uint64_t from = std::max(n, run.position);
+    std::uint64_t to = std::min(end, run.position + run.count());
+    if (from < to) out.push(run.slice(from - run.position, to - from));
+  }
+  return out;
+}
+
 std::uint64_t Hostlist::remove(const Hostlist& other) {
   std::unordered_map<std::string, std::uint64_t> doomed;
   for (std::string& name : other.names()) ++doomed[std::move(name)];

@@ -41,6 +41,8 @@ class Hostlist {
   [[nodiscard]] std::optional<std::uint64_t> find(std::string_view name) const;
   [[nodiscard]] std::unordered_map<std::string, std::uint64_t> positions() const;  // the first one of each name
   [[nodiscard]] std::vector<std::string> names() const;
+  // `length` names from the n-th on; fewer where the list ends.
+  [[nodiscard]] Hostlist part(std::uint64_t n, std::uint64_t length) const;
 
   void append(std::string_view name);  // one name that RFC 29 allows; brackets are not expanded
   void append(const Hostlist& other);

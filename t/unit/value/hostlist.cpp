@@ -281,3 +281,18 @@ TEST_CASE("lists are equal if their names are, in order") {
   CHECK_FALSE(list_of("a1,a1") == list_of("a1"));
   CHECK(Hostlist() == list_of(""));
 }
+
+TEST_CASE("a part of a list") {
+  Hostlist list = list_of("n[0-9],login,m[1-3]");
+  auto part = [&](std::uint64_t n, std::uint64_t length) { return list.part(n, length).str(); };
+  CHECK(part(0, 14) == "n[0-9],login,m[1-3]");
+  CHECK(part(3, 2) == "n[3-4]");
+  CHECK(part(8, 4) == "n[8-9],login,m1");
+  CHECK(part(10, 1) == "login");
+  CHECK(part(12, 99) == "m[2-3]");
+  CHECK(part(12, UINT64_MAX) == "m[2-3]");
+  CHECK(part(5, 0).empty());
+  CHECK(part(14, 1).empty());
+  CHECK(part(UINT64_MAX, UINT64_MAX).empty());
+  CHECK(list.part(8, 4).nth(2) == "login");
+}
