@@ -30,6 +30,14 @@ Result<Job> Job::create(value::JobId id, std::uint32_t shell_rank, Jobspec spec,
       id, shell_rank, std::move(spec), std::move(resources), std::move(shares), value::Taskmap::block(tasks)};
 }
 
+std::string Job::name() const {
+  static const Json::json_pointer path("/attributes/system/job/name");
+  if (spec.document.contains(path) && spec.document[path].is_string())
+    return spec.document[path].get<std::string>();
+  const std::string& program = spec.command.front();
+  return program.substr(program.rfind('/') + 1);
+}
+
 Json Job::jobspec_info() const {
   return {{"version", spec.version},
           {"ntasks", tasks()},

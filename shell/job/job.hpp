@@ -33,6 +33,8 @@ struct Job {
 
   [[nodiscard]] std::uint32_t shells() const { return static_cast<std::uint32_t>(resources.nodes.size()); }
   [[nodiscard]] std::uint64_t tasks() const { return taskmap.tasks(); }
+  // attributes.system.job.name, else the program's, without directories.
+  [[nodiscard]] std::string name() const;
   [[nodiscard]] const Node& node() const { return resources.nodes[shell_rank]; }
 
   // What flux_shell_get_jobspec_info(3), flux_shell_get_rank_info(3) describe. An error if there is no such shell.
