@@ -22,21 +22,11 @@
 #include <vector>
 
 #include "plugin/aux_items.hpp"
+#include "plugin/capi_values.hpp"
 #include "plugin/crash.hpp"
 #include "plugin/dso.hpp"
 #include "plugin/host.hpp"
 #include "plugin/jansson.hpp"
-#include "value/idset.hpp"
-#include "value/taskmap.hpp"
-
-struct idset {
-  nacre::value::Idset ids;
-};
-
-struct taskmap {
-  nacre::value::Taskmap map;
-  mutable idset taskids;  // what taskmap_taskids() gave last
-};
 
 // Objects are unmapped only here, after everything that might run their code is gone.
 struct flux_shell {
@@ -49,6 +39,8 @@ struct flux_shell {
   std::vector<nacre::plugin::Dso> objects;
   nacre::plugin::KeptJson kept;
   taskmap map;
+  hostlist hosts;             // of the job, once asked for
+  std::string hwloc_xml;      // likewise
   std::size_t next_task = 0;  // of flux_shell_task_next()
   nacre::plugin::AuxItems aux;
 };

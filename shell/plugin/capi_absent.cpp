@@ -49,15 +49,6 @@ flux_future_t* flux_shell_rpc_pack(flux_shell_t* shell, const char* method, int 
 
 // Not yet.
 
-const struct hostlist* flux_shell_get_hostlist(flux_shell_t* shell) noexcept {
-  return shell != nullptr ? no("flux_shell_get_hostlist") : none(EINVAL);
-}
-
-int flux_shell_get_hwloc_xml(flux_shell_t* shell, const char** xmlp) noexcept {
-  if (shell == nullptr || xmlp == nullptr) return fail(EINVAL);
-  return absent("flux_shell_get_hwloc_xml");
-}
-
 flux_subprocess_t* flux_shell_task_subprocess(flux_shell_task_t* task) noexcept {
   return task != nullptr ? no("flux_shell_task_subprocess") : none(EINVAL);
 }
@@ -66,23 +57,4 @@ int flux_shell_task_channel_subscribe(flux_shell_task_t* task, const char* chann
                                       void* /*arg*/) noexcept {
   if (task == nullptr || channel == nullptr || cb == nullptr) return fail(EINVAL);
   return absent("flux_shell_task_channel_subscribe");
-}
-
-char* flux_shell_mustache_render(flux_shell_t* shell, const char* fmt) noexcept {
-  return shell != nullptr && fmt != nullptr ? no("flux_shell_mustache_render") : none(EINVAL);
-}
-
-char* flux_shell_rank_mustache_render(flux_shell_t* shell, int shell_rank, const char* fmt) noexcept {
-  if (shell == nullptr || fmt == nullptr || shell_rank < -1) return none(EINVAL);
-  return no("flux_shell_rank_mustache_render");
-}
-
-char* flux_shell_task_mustache_render(flux_shell_t* shell, flux_shell_task_t* task, const char* fmt) noexcept {
-  if (shell == nullptr || task == nullptr || fmt == nullptr) return none(EINVAL);
-  return no("flux_shell_task_mustache_render");
-}
-
-bool flux_shell_mustache_is_per_rank(flux_shell_t* shell, const char* fmt) noexcept {
-  if (shell == nullptr || fmt == nullptr) return fail(EINVAL) == 0;
-  return absent("flux_shell_mustache_is_per_rank") == 0;
 }

@@ -20,6 +20,13 @@ Result<Json> rank_info(flux_shell_t* shell, int shell_rank) {
   return job.rank_info(shell_rank == -1 ? job.shell_rank : static_cast<std::uint32_t>(shell_rank));
 }
 
+// Of whichever plugin has it.
+Result<std::string> hwloc_xml(Host& host) {
+  Call call("hwloc.xml");
+  if (TRY(host.stack().call(call)) == 0) return Error{ENOSYS, "no plugin offers it"};
+  return TRY(JsonAt::root(call.out, call.topic).at("xml")).string();
+}
+
 }  // namespace
 
 flux_shell_t* flux_plugin_get_shell(flux_plugin_t* p) noexcept {
@@ -216,5 +223,19 @@ int flux_shell_add_event_context(flux_shell_t* shell, const char* name, int flag
   va_end(args);
   if (!members || !json_is_object(members->get())) return fail(EINVAL);
   shell->host.add_event_context(name, from_jansson(members->get()));
+  return 0;
+}
+
+int flux_shell_get_hwloc_xml(flux_shell_t* shell, const char** xmlp) noexcept {
+  if (shell == nullptr || xmlp == nullptr) return fail(EINVAL);
+  if (shell->hwloc_xml.empty()) {
+    Result<std::string> xml = hwloc_xml(shell->host);
+    if (!xml) {
+      shell->host.log().log(Level::debug, "", "flux_shell_get_hwloc_xml: {}", xml.error().message);
+      return fail(xml.error().code);
+    }
+    shell->hwloc_xml = std::move(*xml);
+  }
+  *xmlp = shell->hwloc_xml.c_str();
   return 0;
 }

@@ -174,3 +174,34 @@ TEST_CASE("C: log levels, of all and of one destination") {
   probed.passes("probe.set-level");
   CHECK(probed.host.logged == Lines{"warn probe-log: above"});
 }
+
+TEST_CASE("C: lists of hosts") {
+  Probed probed("hostlist");
+  for (const char* topic :
+       {"probe.of-the-job", "probe.text", "probe.cursor", "probe.appending", "probe.removing", "probe.sorting"}) {
+    probed.passes(topic);
+  }
+}
+
+TEST_CASE("C: templates") {
+  Probed probed("mustache");
+  probed.passes("probe.of-the-job");
+  probed.passes("probe.by-rank");
+  probed.host.make_tasks();
+  probed.passes_for_task("probe.of-a-task", 2);
+}
+
+TEST_CASE("C: the topology comes from whichever plugin has it, once") {
+  Probed probed("shell");
+  probed.passes("probe.no-topology");
+  int calls = 0;
+  auto plugin = std::make_unique<Plugin>("topology");
+  plugin->on("hwloc.xml", [&](Call& call) {
+    ++calls;
+    call.out["xml"] = "<topology/>";
+    return Result<void>();
+  });
+  probed.host.stack().push(std::move(plugin));
+  probed.passes("probe.topology");
+  CHECK(calls == 1);
+}

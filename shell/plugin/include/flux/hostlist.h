@@ -1,11 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The name of a list of hosts, for the signature of flux_shell_get_hostlist(). Lists cannot be read from C yet; the
- * host of each shell is in flux_shell_get_rank_info().
+ * An ordered list of host names, repeats allowed, with a cursor. Text form: RFC 29, "node[0-3],login".
+ *
+ * Functions that return a name set the cursor to it; the name stays valid until the list or its cursor changes.
+ * NULL and -1 come with errno: EINVAL for a NULL or malformed argument, ENOENT where there is no such name or the
+ * cursor has passed the last one, ERANGE or E2BIG for text that stands for too many names. What the caller has to
+ * free is said at each function.
  */
 #ifndef FLUX_HOSTLIST_H
 #define FLUX_HOSTLIST_H
 
+#include <flux/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
 struct hostlist;
+
+/* The three are for the caller to hostlist_destroy(). */
+struct hostlist* hostlist_create(void) FLUX_NOTHROW;
+struct hostlist* hostlist_decode(const char* s) FLUX_NOTHROW;
+struct hostlist* hostlist_copy(const struct hostlist* hl) FLUX_NOTHROW; /* the cursor is at the first name */
+void hostlist_destroy(struct hostlist* hl) FLUX_NOTHROW;
+
+char* hostlist_encode(struct hostlist* hl) FLUX_NOTHROW; /* free(3) it */
+int hostlist_count(struct hostlist* hl) FLUX_NOTHROW;    /* 0 for NULL */
+
+/* How many names were appended, or deleted. The first occurrence of each is deleted. If the name at the cursor
+ * goes, the cursor moves to the next one that is left. */
+int hostlist_append(struct hostlist* hl, const char* hosts) FLUX_NOTHROW;
+int hostlist_append_list(struct hostlist* hl1, struct hostlist* hl2) FLUX_NOTHROW;
+int hostlist_delete(struct hostlist* hl, const char* hosts) FLUX_NOTHROW;
+
+const char* hostlist_nth(struct hostlist* hl, int n) FLUX_NOTHROW; /* from 0 */
+/* The position of the first such name, which the cursor is set to. */
+int hostlist_find(struct hostlist* hl, const char* hostname) FLUX_NOTHROW;
+
+/* uniq sorts, then drops repeats. Both set the cursor to the first name. */
+void hostlist_sort(struct hostlist* hl) FLUX_NOTHROW;
+void hostlist_uniq(struct hostlist* hl) FLUX_NOTHROW;
+
+const char* hostlist_first(struct hostlist* hl) FLUX_NOTHROW;
+const char* hostlist_last(struct hostlist* hl) FLUX_NOTHROW;
+const char* hostlist_next(struct hostlist* hl) FLUX_NOTHROW;
+const char* hostlist_current(struct hostlist* hl) FLUX_NOTHROW;
+int hostlist_remove_current(struct hostlist* hl) FLUX_NOTHROW; /* 1: how many were removed */
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* FLUX_HOSTLIST_H */

@@ -71,8 +71,10 @@ int flux_shell_jobspec_info_unpack(flux_shell_t* shell, const char* fmt, ...) FL
 
 /* The job's task map as it is now: block before shell.init, if not yet remapped. */
 const struct taskmap* flux_shell_get_taskmap(flux_shell_t* shell) FLUX_NOTHROW;
-const struct hostlist* flux_shell_get_hostlist(flux_shell_t* shell) FLUX_NOTHROW;  /* ENOSYS */
-int flux_shell_get_hwloc_xml(flux_shell_t* shell, const char** xmlp) FLUX_NOTHROW; /* ENOSYS */
+/* The hosts of the shells by rank, as R names them; the shell's own. */
+const struct hostlist* flux_shell_get_hostlist(flux_shell_t* shell) FLUX_NOTHROW;
+/* This node's topology, discovered with the first call (tens of milliseconds) and then kept. The shell's own. */
+int flux_shell_get_hwloc_xml(flux_shell_t* shell, const char** xmlp) FLUX_NOTHROW;
 
 /* --- acting on the job --- */
 
@@ -108,11 +110,14 @@ flux_subprocess_t* flux_shell_task_subprocess(flux_shell_task_t* task) FLUX_NOTH
 int flux_shell_task_channel_subscribe(flux_shell_task_t* task, const char* channel, flux_shell_task_io_f cb,
                                       void* arg) FLUX_NOTHROW; /* ENOSYS */
 
-/* --- templates: text with {{tags}}; ENOSYS --- */
+/* --- templates: text with {{tags}}, see nacre-shell-options(7) --- */
 
+/* Text for the caller to free(3). Tags of a task are rendered in a task.* topic, for its task, and by the last of
+ * the three; else they stay, as unknown ones do. `shell_rank` -1: this shell. */
 char* flux_shell_mustache_render(flux_shell_t* shell, const char* fmt) FLUX_NOTHROW;
 char* flux_shell_rank_mustache_render(flux_shell_t* shell, int shell_rank, const char* fmt) FLUX_NOTHROW;
 char* flux_shell_task_mustache_render(flux_shell_t* shell, flux_shell_task_t* task, const char* fmt) FLUX_NOTHROW;
+/* Whether the text can come out differently for two shells or tasks. */
 bool flux_shell_mustache_is_per_rank(flux_shell_t* shell, const char* fmt) FLUX_NOTHROW;
 
 /* --- a Flux broker's; ENOSYS, and get_flux returns NULL --- */

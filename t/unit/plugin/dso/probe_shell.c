@@ -131,25 +131,28 @@ static void on_message(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg,
 }
 
 PROBE(absent) {
-  const char* xml = NULL;
   FAILS(flux_shell_get_flux(shell) == NULL, ENOSYS);
   FAILS(flux_shell_service_register(shell, "method", on_message, NULL) == -1, ENOSYS);
   FAILS(flux_shell_add_event_handler(shell, "topic", on_message, NULL) == -1, ENOSYS);
   FAILS(flux_shell_rpc_pack(shell, "method", 0, 0, "{}") == NULL, ENOSYS);
-  FAILS(flux_shell_get_hostlist(shell) == NULL, ENOSYS);
-  FAILS(flux_shell_get_hwloc_xml(shell, &xml) == -1, ENOSYS);
-  FAILS(flux_shell_mustache_render(shell, "{{id}}") == NULL, ENOSYS);
-  FAILS(flux_shell_rank_mustache_render(shell, 0, "{{id}}") == NULL, ENOSYS);
-  FAILS(!flux_shell_mustache_is_per_rank(shell, "{{id}}"), ENOSYS);
   FAILS(flux_shell_get_flux(NULL) == NULL, EINVAL);
   FAILS(flux_shell_service_register(shell, "method", NULL, NULL) == -1, EINVAL);
   FAILS(flux_shell_add_event_handler(shell, "foo", NULL, NULL) == -1, EINVAL);
   FAILS(flux_shell_rpc_pack(shell, NULL, 0, 0, NULL) == NULL, EINVAL);
   FAILS(flux_shell_rpc_pack(shell, "method", -1, 0, "{}") == NULL, EINVAL);
+}
+
+PROBE(no_topology) {
+  const char* xml = NULL;
+  FAILS(flux_shell_get_hwloc_xml(shell, &xml) == -1, ENOSYS);
   FAILS(flux_shell_get_hwloc_xml(shell, NULL) == -1, EINVAL);
-  FAILS(flux_shell_get_hostlist(NULL) == NULL, EINVAL);
-  FAILS(flux_shell_mustache_render(shell, NULL) == NULL, EINVAL);
-  FAILS(!flux_shell_mustache_is_per_rank(NULL, NULL), EINVAL);
+  FAILS(flux_shell_get_hwloc_xml(NULL, &xml) == -1, EINVAL);
+}
+
+PROBE(topology) {
+  const char *xml = NULL, *again = NULL;
+  EXPECT(flux_shell_get_hwloc_xml(shell, &xml) == 0 && same(xml, "<topology/>"));
+  EXPECT(flux_shell_get_hwloc_xml(shell, &again) == 0 && again == xml);
 }
 
 static const struct flux_plugin_handler table[] = {
@@ -159,6 +162,8 @@ static const struct flux_plugin_handler table[] = {
     {"probe.aux", aux, NULL},
     {"probe.acting", acting, NULL},
     {"probe.absent", absent, NULL},
+    {"probe.no-topology", no_topology, NULL},
+    {"probe.topology", topology, NULL},
     {NULL, NULL, NULL},
 };
 

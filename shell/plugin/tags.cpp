@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/tags.hpp"
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "value/template.hpp"
+
+namespace nacre::plugin {
+namespace {
+
+using Tag = Result<std::optional<std::string>>;
+
+std::optional<std::string> text_of(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : dump_json(value);
+}
+
+std::optional<std::string> of_id(const value::JobId& id, std::string_view form) {
+  if (form == "f58") return id.f58();
+  if (form == "dec") return id.decimal();
+  if (form == "hex") return id.hex();
+  if (form == "dothex") return id.dothex();
+  if (form == "words") return id.words();
+  if (form == "emoji") return id.emoji();
+  return std::nullopt;
+}
+
+std::optional<std::string> of_job(const job::Job& job, std::string_view tag) {
+  if (tag == "name") return job.name();
+  if (tag == "size" || tag == "ntasks") return fmt::format("{}", job.tasks());
+  if (tag == "nnodes") return fmt::format("{}", job.shells());
+  if (tag == "taskmap") return job.taskmap.str();
+  if (tag == "resources") return dump_json(job.resources.document);
+  for (std::string_view name : {"jobid", "id"}) {
+    if (tag == name) return job.id.f58();
+    if (tag.starts_with(name) && tag[name.size()] == '.') return of_id(job.id, tag.substr(name.size() + 1));
+  }
+  return std::nullopt;
+}
+
+Tag of_node(const job::Job& job, std::uint32_t shell_rank, std::string_view key) {
+  Json info = TRY(job.rank_info(shell_rank));
+  for (const Json* from : {&info, &info["resources"]}) {
+    if (auto found = from->find(key); found != from->end()) return text_of(*found);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> of_task(const task::Task* task, std::string_view key) {
+  if (task == nullptr) return std::nullopt;
+  if (key == "id" || key == "rank") return fmt::format("{}", task->rank());
+  if (key == "index" || key == "localid") return fmt::format("{}", task->local_id());
+  return std::nullopt;
+}
+
+Tag of_plugins(Host& host, std::string_view tag, std::uint32_t shell_rank, const task::Task* task) {
+  Call call(fmt::format("mustache.render.{}", tag));
+  if (!host.stack().listens(call.topic)) return std::nullopt;
+  call.in = Json{{"tag", tag}, {"shell_rank", shell_rank}};
+  if (task != nullptr) call.in.update({{"rank", task->rank()}, {"localid", task->local_id()}});
+  TRY(host.stack().call(call));
+  auto result = TRY(JsonAt::root(call.out, call.topic).find("result"));
+  if (!result) return std::nullopt;
+  return TRY(result->string());
+}
+
+constexpr std::string_view kNode = "node.";
+constexpr std::string_view kTask = "task.";
+
+}  // namespace
+
+Result<std::string> render_tags(Host& host, std::string_view text, const TagScope& scope) {
+  std::uint32_t shell_rank = scope.shell_rank.value_or(host.job().shell_rank);
+  if (shell_rank >= host.job().shells()) return invalid(fmt::format("there is no shell {}", shell_rank));
+  return value::render(text, [&](std::string_view tag) -> Tag {
+    if (auto known = of_job(host.job(), tag)) return known;
+    if (tag.starts_with(kNode)) return of_node(host.job(), shell_rank, tag.substr(kNode.size()));
+    if (tag == "taskid") return of_task(scope.task, "id");
+    if (tag.starts_with(kTask)) return of_task(scope.task, tag.substr(kTask.size()));
+    return of_plugins(host, tag, shell_rank, scope.task);
+  });
+}
+
+Result<bool> differs_by_rank(Host& host, std::string_view text) {
+  bool differs = false;
+  auto look = [&](std::string_view tag) -> Tag {
+    differs = differs || tag.starts_with(kNode) || tag.starts_with(kTask) || tag == "taskid" || tag == "tmpdir";
+    if (differs || of_job(host.job(), tag)) return std::nullopt;
+    differs = TRY(of_plugins(host, tag, 0, nullptr)) != TRY(of_plugins(host, tag, 1, nullptr));
+    return std::nullopt;
+  };
+  TRY(value::render(text, look));
+  return differs;
+}
+
+}  // namespace nacre::plugin

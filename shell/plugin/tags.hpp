@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Text with {{tags}} of a job, a node or a task, as flux-submit(1) "MUSTACHE TEMPLATES" lists them:
+//
+//   id, jobid                 the job id (RFC 19) as F58; id.dec, .hex, .dothex, .words, .emoji, .f58 in another
+//   form name                      of the job (attributes.system.job.name), else of its program, without
+//   directories size, ntasks, nnodes      numbers of tasks, tasks and nodes taskmap, resources        the task map
+//   (RFC 34), R (RFC 20) as JSON node.KEY                  KEY of flux_shell_get_rank_info(3) or of its
+//   `resources`: node.id, node.cores ... task.id, .rank, taskid    the task's rank; task.index, task.localid: its
+//   number on its node
+//
+// Any other tag is asked of the plugins: topic `mustache.render.TAG`, in {"tag", "shell_rank", and for a task
+// "rank" and "localid"}, out {"result": text}. What nobody knows stays as it is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "plugin/host.hpp"
+
+namespace nacre::plugin {
+
+struct TagScope {
+  std::optional<std::uint32_t> shell_rank = std::nullopt;  // none: this shell's
+  const task::Task* task = nullptr;                        // of this shell; without one, its tags stay as they are
+};
+
+// An error if a plugin fails, gives a result that is no text, or there is no such shell.
+Result<std::string> render_tags(Host& host, std::string_view text, const TagScope& scope = {});
+
+// Whether `text` has a tag that can differ between nodes or tasks: so can those of nodes and tasks, tmpdir, and all
+// that plugins render differently for the first shell and the second.
+Result<bool> differs_by_rank(Host& host, std::string_view text);
+
+}  // namespace nacre::plugin
