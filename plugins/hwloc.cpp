@@ -9,7 +9,7 @@
 //                   these alone.
 //
 // Whoever needs the logical order of all cores calls the topic `hwloc.cores`, which gives {"cores": [idset of cpus,
-// ...]}; nothing is discovered before.
+// ...]}. The topic `hwloc.xml` gives {"xml": the whole topology}. Nothing is discovered before.
 #include <fmt/format.h>
 
 #include "base/json.hpp"
@@ -31,6 +31,10 @@ class Hwloc final : public plugin::Plugin {
       Json cores = Json::array();
       for (const Idset& cpus : cores_) cores.push_back(cpus.str());
       call.out["cores"] = std::move(cores);
+      return {};
+    });
+    on("hwloc.xml", [](plugin::Call& call) -> Result<void> {
+      call.out["xml"] = TRY(TRY(HwlocTopology::load(HwlocTopology::Devices::important)).xml());
       return {};
     });
   }

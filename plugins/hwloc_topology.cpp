@@ -145,17 +145,22 @@ Result<void> HwlocTopology::restrict_to(const Idset& cpus) {
   return {};
 }
 
-// hwloc's own export to a file is silent about a full disk.
-Result<void> HwlocTopology::write_xml(const std::string& path) const {
+Result<std::string> HwlocTopology::xml() const {
   const Functions& hwloc = loaded_->hwloc;
-  char* xml = nullptr;
+  char* text = nullptr;
   int size = 0;  // with a NUL at the end
-  if (hwloc.export_xmlbuffer(loaded_->topology, &xml, &size, 0) < 0) {
+  if (hwloc.export_xmlbuffer(loaded_->topology, &text, &size, 0) < 0) {
     return system_error(errno, "hwloc_topology_export_xmlbuffer");
   }
-  int code = write_file(path, {xml, static_cast<std::size_t>(size) - 1});
-  hwloc.free_xmlbuffer(loaded_->topology, xml);
-  if (code != 0) return system_error(code, "cannot write " + path);
+  std::string out(text, static_cast<std::size_t>(size) - 1);
+  hwloc.free_xmlbuffer(loaded_->topology, text);
+  return out;
+}
+
+// hwloc's own export to a file is silent about a full disk.
+Result<void> HwlocTopology::write_xml(const std::string& path) const {
+  std::string text = TRY(xml());
+  if (int code = write_file(path, text); code != 0) return system_error(code, "cannot write " + path);
   return {};
 }
 

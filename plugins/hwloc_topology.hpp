@@ -35,7 +35,8 @@ class HwlocTopology {
   // Drops all that has none of these cpus. Devices are kept.
   Result<void> restrict_to(const value::Idset& cpus);
 
-  // As XML, readable by hwloc 2 through HWLOC_XMLFILE.
+  // As XML of hwloc 2; in a file, for HWLOC_XMLFILE.
+  [[nodiscard]] Result<std::string> xml() const;
   Result<void> write_xml(const std::string& path) const;
 
  private:

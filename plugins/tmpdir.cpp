@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tmpdir: a directory of the job's own on this node, FLUX_JOB_TMPDIR, there before any task starts and removed
-// after all have ended. Made below $TMPDIR of the shell, or /tmp.
+// tmpdir: a directory of the job's own on this node, FLUX_JOB_TMPDIR and {{tmpdir}}, there before any task starts
+// and removed after all have ended. Made below $TMPDIR of the shell, or /tmp.
 #include <stdlib.h>
 
 #include <filesystem>
@@ -28,6 +28,10 @@ class Tmpdir final : public plugin::Plugin {
  public:
   explicit Tmpdir(plugin::Host& host) : Plugin("tmpdir"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return make(); });
+    on("mustache.render.tmpdir", [this](plugin::Call& call) -> Result<void> {
+      if (!path_.empty()) call.out["result"] = path_;
+      return {};
+    });
     on("shell.exit", [this](plugin::Call&) {
       remove();
       return Result<void>();

@@ -88,6 +88,14 @@ load lib.bash
   [ -z "$output" ]
 }
 
+@test "tags in arguments and in env-expand are rendered" {
+  options='{"env-expand": {"WHO": "{{name}} {{taskid}}/{{size}}"}}'
+  prepare 2 sh -c 'echo "$WHO $1 $2"; [ "$3" = "$FLUX_JOB_TMPDIR" ]' x '{{id.dec}}.{{task.index}}' '{{foo}}' '{{tmpdir}}'
+  run nacre 77
+  [ "$status" -eq 0 ]
+  [ "$(sort <<<"$output")" = $'sh 0/2 77.0 {{foo}}\nsh 1/2 77.1 {{foo}}' ]
+}
+
 @test "signal mask and dispositions are clean" {
   prepare 1 cat /proc/self/status
   trap '' TERM HUP
