@@ -44,7 +44,7 @@ def _offence(tree, rules, path, quote, name):
     owner = _owner(path)
     only = rules.only.get(name)
     if only and owner != only:
-        return f"<{name}> may be included in shell/{only} only"
+        return f"<{name}> may be included in {only}/ only"
     if owner == "plugins/examples" and name.startswith(PUBLIC):
         return None
     if ".." in name.split("/"):
