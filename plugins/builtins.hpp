@@ -15,6 +15,7 @@ using PluginPtr = std::unique_ptr<plugin::Plugin>;
 PluginPtr make_log(plugin::Host& host);
 PluginPtr make_taskmap(plugin::Host& host);
 PluginPtr make_tmpdir(plugin::Host& host);
+PluginPtr make_wrap(plugin::Host& host);
 PluginPtr make_mustache(plugin::Host& host);
 PluginPtr make_hwloc(plugin::Host& host);
 PluginPtr make_cpu_affinity(plugin::Host& host);

@@ -5,8 +5,10 @@
 # shell options of -o are those of nacre-shell-options(7).
 
 _nacre_shell_options=(
-  cpu-affinity= exit-on-error exit-timeout= gpu-affinity= hwloc.restrict hwloc.xmlfile initrc= label-io nosetpgrp
-  oom.adjust= per-resource.type= rlimit. signal= stop-tasks-in-exec taskmap.scheme= taskmap.value= verbose=
+  cpu-affinity= env-expand. exit-on-error exit-timeout= gpu-affinity= hwloc.restrict hwloc.xmlfile initrc= kill-timeout=
+  label-io nosetpgrp omp-threads= oom.adjust= output.stderr.label output.stdout.label per-resource.count=
+  per-resource.type= rlimit. signal signal.signum= signal.timeleft= stop-tasks-in-exec taskmap.scheme= taskmap.value=
+  torch torch.port= userrc= verbose= wrap=
 )
 
 _nacre_shell_values() { # NAME: the values that the shell option NAME takes
@@ -15,6 +17,7 @@ _nacre_shell_values() { # NAME: the values that the shell option NAME takes
     gpu-affinity) echo on off per-task map: ;;
     exit-timeout) echo none 30s 5m ;;
     taskmap.scheme) echo block cyclic hostfile manual ;;
+    omp-threads) echo per-task ;;
     per-resource.type) echo core node ;;
     verbose) echo 0 1 2 ;;
   esac

@@ -96,6 +96,14 @@ load lib.bash
   [ "$(sort <<<"$output")" = $'sh 0/2 77.0 {{foo}}\nsh 1/2 77.1 {{foo}}' ]
 }
 
+@test "some tasks run under another program" {
+  options='{"wrap": {"ranks": "1", "command": ["env", "WRAPPED={{taskid}}"]}}'
+  prepare 3 sh -c 'echo "$FLUX_TASK_RANK:$WRAPPED"'
+  run nacre
+  [ "$status" -eq 0 ]
+  [ "$(sort <<<"$output")" = $'0:\n1:1\n2:' ]
+}
+
 @test "signal mask and dispositions are clean" {
   prepare 1 cat /proc/self/status
   trap '' TERM HUP

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// wrap: runs some tasks under another program, a profiler or debugger on a few ranks of a large job, say. The
+// option is an entry or an array of them:
+//
+//   ranks    an idset of task ranks (RFC 22), or "all"; all by default
+//   command  the program and its arguments, before those of the task
+//
+// Of a task that several entries name, the first one's program is the outermost.
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "builtins.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+struct Wrapper {
+  std::optional<value::Idset> ranks;  // none: all
+  std::vector<std::string> command;   // not empty
+
+  [[nodiscard]] bool covers(std::uint64_t rank) const {
+    return !ranks || ranks->contains(static_cast<value::Idset::Id>(rank));
+  }
+};
+
+Result<std::optional<value::Idset>> read_ranks(const JsonAt& ranks, std::uint64_t tasks) {
+  std::string text = TRY(ranks.string());
+  if (text == "all") return std::nullopt;
+  auto set = TRY(in(ranks.path(), value::Idset::parse(text)));
+  if (set.empty()) return ranks.expected("an idset of task ranks, or \"all\"");
+  if (*set.last() >= tasks) return ranks.error(fmt::format("the job has no task {}", *set.last()));
+  return set;
+}
+
+Result<Wrapper> read_wrapper(const JsonAt& entry, std::uint64_t tasks) {
+  CHECK_OK(entry.only_keys({"ranks", "command"}));
+  Wrapper out;
+  if (auto ranks = TRY(entry.find("ranks"))) out.ranks = TRY(read_ranks(*ranks, tasks));
+  JsonAt command = TRY(entry.at("command"));
+  for (const JsonAt& each : TRY(command.elements())) out.command.push_back(TRY(each.string()));
+  if (out.command.empty() || out.command.front().empty()) return command.expected("a program and its arguments");
+  return out;
+}
+
+class Wrap final : public plugin::Plugin {
+ public:
+  explicit Wrap(plugin::Host& host) : Plugin("wrap"), host_(host) {
+    on("shell.init", [this](plugin::Call&) { return read(); });
+    on("task.init", [this](plugin::Call&) {
+      wrap(*host_.current_task());
+      return Result<void>();
+    });
+  }
+
+ private:
+  Result<void> read() {
+    auto option = host_.options().at("wrap");
+    if (!option) return {};
+    std::uint64_t tasks = host_.job().tasks();
+    if (option->json().is_object()) {
+      wrappers_.push_back(TRY(read_wrapper(*option, tasks)));
+      return {};
+    }
+    for (const JsonAt& entry : TRY(option->elements())) wrappers_.push_back(TRY(read_wrapper(entry, tasks)));
+    return {};
+  }
+
+  void wrap(task::Task& task) {
+    std::vector<std::string>& arguments = task.command().argv;
+    for (auto each = wrappers_.rbegin(); each != wrappers_.rend(); ++each) {
+      if (each->covers(task.rank()))
+        arguments.insert(arguments.begin(), each->command.begin(), each->command.end());
+    }
+  }
+
+  plugin::Host& host_;
+  std::vector<Wrapper> wrappers_;
+};
+
+}  // namespace
+
+PluginPtr make_wrap(plugin::Host& host) { return std::make_unique<Wrap>(host); }
+
+}  // namespace nacre::plugins
