@@ -19,7 +19,7 @@ for target in "${targets[@]}"; do
   mkdir -p "$found"
   echo "-- $name, $seconds s"
   if ! "$target" -max_total_time="$seconds" -verbosity=0 -print_final_stats=1 \
-    -artifact_prefix="$build/t/fuzz/$name-" "$found" "t/fuzz/corpus/$name"; then
+    -artifact_prefix="$build/t/fuzz/$name-" "$found" "${0%/*}/../t/fuzz/corpus/$name"; then
     echo "fuzz.sh: $name: failed; the input is $build/t/fuzz/$name-*" >&2
     exit 1
   fi
