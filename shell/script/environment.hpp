@@ -21,5 +21,7 @@ Result<int> set_variable(lua_State* lua, job::Environment& env, std::string_view
 Result<int> unset_variable(lua_State* lua, job::Environment& env, std::string_view name);
 // (VAR, PATH): puts PATH at the front of a list with colons.
 Result<int> prepend_path(lua_State* lua, job::Environment& env, std::string_view name);
+// (PATTERN, ...): unsets all variables whose name matches one of these Lua patterns.
+Result<int> strip_variables(lua_State* lua, job::Environment& env, std::string_view name);
 
 }  // namespace nacre::script

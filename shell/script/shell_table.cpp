@@ -80,6 +80,10 @@ Result<int> shell_prepend_path(Interpreter& self, lua_State* lua) {
   return prepend_path(lua, self.host().environment(), "shell.prepend_path");
 }
 
+Result<int> shell_env_strip(Interpreter& self, lua_State* lua) {
+  return strip_variables(lua, self.host().environment(), "shell.env_strip");
+}
+
 // ---- the log -------------------------------------------------------------------
 
 Result<int> post(Interpreter& self, lua_State* lua, std::string_view name, Level level) {
@@ -146,6 +150,7 @@ void add_shell_table(lua_State* lua) {
                                             {"setenv", trampoline<shell_setenv>},
                                             {"unsetenv", trampoline<shell_unsetenv>},
                                             {"prepend_path", trampoline<shell_prepend_path>},
+                                            {"env_strip", trampoline<shell_env_strip>},
                                             {"log", trampoline<shell_log>},
                                             {"debug", trampoline<shell_debug>},
                                             {"log_error", trampoline<shell_log_error>},

@@ -156,3 +156,21 @@ TEST_CASE("members may be added to the tables, but computed ones not replaced") 
   CHECK(lua.run("plugin[0 / 0] = 1") == "rc.lua:1: a name must be a string, got a number");
   CHECK(lua.run("task[{}] = 1") == "rc.lua:1: a name must be a string, got a table");
 }
+
+TEST_CASE("shell.env_strip unsets what matches a pattern, and nothing if a pattern is malformed") {
+  LuaFixture lua;
+  for (const char* name : {"FOO_A", "FOO_B", "BAR", "A_FOO_", "KEEP"}) lua.host.environment().set(name, "FOO_");
+  CHECK(lua.run("shell.env_strip ('^BAR', '[')") ==
+        "rc.lua:1: shell.env_strip: argument 2 (pattern): malformed pattern (missing ']')");
+  CHECK(lua.env("BAR") == "FOO_");
+  CHECK(lua.run("shell.env_strip ('^FOO_', '^BAR$', '^NOPE')") == "ok");
+  CHECK(lua.env("FOO_A") == "(unset)");
+  CHECK(lua.env("FOO_B") == "(unset)");
+  CHECK(lua.env("BAR") == "(unset)");
+  CHECK(lua.env("A_FOO_") == "FOO_");
+  CHECK(lua.env("KEEP") == "FOO_");
+  CHECK(lua.run("shell.env_strip ()") ==
+        "rc.lua:1: shell.env_strip: argument 1 (pattern): expected a string, got no value");
+  CHECK(lua.run("shell.env_strip ({})") ==
+        "rc.lua:1: shell.env_strip: argument 1 (pattern): expected a string, got a table");
+}
