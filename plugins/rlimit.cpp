@@ -4,36 +4,25 @@
 // those of getrlimit(2) in lower case without RLIMIT_. The shell's own limits stay as they are.
 #include <sys/resource.h>
 
-#include <map>
-
 #include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "builtins.hpp"
+#include "task/limits.hpp"
 
 namespace nacre::plugins {
 namespace {
 
-const std::map<std::string, int, std::less<>>& resources() {
-  static const std::map<std::string, int, std::less<>> kResources = {
-      {"as", RLIMIT_AS},           {"core", RLIMIT_CORE},         {"cpu", RLIMIT_CPU},
-      {"data", RLIMIT_DATA},       {"fsize", RLIMIT_FSIZE},       {"locks", RLIMIT_LOCKS},
-      {"memlock", RLIMIT_MEMLOCK}, {"msgqueue", RLIMIT_MSGQUEUE}, {"nice", RLIMIT_NICE},
-      {"nofile", RLIMIT_NOFILE},   {"nproc", RLIMIT_NPROC},       {"rss", RLIMIT_RSS},
-      {"rtprio", RLIMIT_RTPRIO},   {"rttime", RLIMIT_RTTIME},     {"sigpending", RLIMIT_SIGPENDING},
-      {"stack", RLIMIT_STACK}};
-  return kResources;
-}
-
 Result<task::ChildSetup::Limit> limit_of(const std::string& name, const JsonAt& value) {
-  auto known = resources().find(name);
-  if (known == resources().end()) {
+  auto resource = task::limit_resource(name);
+  if (!resource) {
     std::string names;
-    for (const auto& [each, number] : resources()) names += (names.empty() ? "" : ", ") + each;
+    for (const task::LimitName& each : task::limit_names())
+      names.append(names.empty() ? "" : ", ").append(each.name);
     return value.error("unknown limit; known: " + names);
   }
   auto asked = TRY(value.integer(-1));
-  task::ChildSetup::Limit limit{known->second, {}};
+  task::ChildSetup::Limit limit{*resource, {}};
   if (::getrlimit(static_cast<__rlimit_resource>(limit.resource), &limit.value) < 0) {
     return in(value.path(), system_error(errno, "getrlimit"));
   }

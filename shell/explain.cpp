@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "task/limits.hpp"
 #include "value/idset.hpp"
 
 namespace nacre {
@@ -47,29 +48,6 @@ std::string cpus_of(const task::CpuMask& mask) {
 
 std::string limit_text(rlim_t value) { return value == RLIM_INFINITY ? "unlimited" : fmt::format("{}", value); }
 
-std::string limit_name(int resource) {
-  static constexpr std::pair<int, const char*> kNames[] = {{RLIMIT_AS, "as"},
-                                                           {RLIMIT_CORE, "core"},
-                                                           {RLIMIT_CPU, "cpu"},
-                                                           {RLIMIT_DATA, "data"},
-                                                           {RLIMIT_FSIZE, "fsize"},
-                                                           {RLIMIT_LOCKS, "locks"},
-                                                           {RLIMIT_MEMLOCK, "memlock"},
-                                                           {RLIMIT_NOFILE, "nofile"},
-                                                           {RLIMIT_NPROC, "nproc"},
-                                                           {RLIMIT_MSGQUEUE, "msgqueue"},
-                                                           {RLIMIT_NICE, "nice"},
-                                                           {RLIMIT_RSS, "rss"},
-                                                           {RLIMIT_RTPRIO, "rtprio"},
-                                                           {RLIMIT_RTTIME, "rttime"},
-                                                           {RLIMIT_SIGPENDING, "sigpending"},
-                                                           {RLIMIT_STACK, "stack"}};
-  for (const auto& [number, name] : kNames) {
-    if (number == resource) return name;
-  }
-  return fmt::format("limit {}", resource);
-}
-
 void add_job(std::string& out, const plugin::Host& host) {
   const job::Job& job = host.job();
   const job::Node& node = job.node();
@@ -89,8 +67,10 @@ void add_task(std::string& out, const task::Task& task, const Variables& job_env
   const task::ChildSetup& setup = task.command().setup;
   out += fmt::format("\ntask {} (local {})\n  cpus    {}\n", task.rank(), task.local_id(), cpus_of(setup.cpus));
   for (const auto& limit : setup.limits) {
-    out += fmt::format("  limit   {} {} (hard {})\n", limit_name(limit.resource), limit_text(limit.value.rlim_cur),
-                       limit_text(limit.value.rlim_max));
+    auto name = task::limit_name(limit.resource);
+    out += fmt::format("  limit   {} {} (hard {})\n",
+                       name ? std::string(*name) : fmt::format("limit {}", limit.resource),
+                       limit_text(limit.value.rlim_cur), limit_text(limit.value.rlim_max));
   }
   if (setup.oom_score_adj) out += fmt::format("  oom     {}\n", *setup.oom_score_adj);
   if (!setup.new_process_group) out += "  group   of the shell\n";

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "task/limits.hpp"
 
 namespace nacre::task {
 namespace {
@@ -19,26 +20,13 @@ constexpr std::size_t kMaxString = std::size_t{128} << 10;  // bytes of one stri
 constexpr std::size_t kMinTotal = std::size_t{128} << 10;   // bytes of all strings and the pointers to them
 constexpr std::size_t kMaxTotal = std::size_t{6} << 20;
 
-std::string limit_name(int resource) {
-  switch (resource) {
-    case RLIMIT_AS: return "RLIMIT_AS";
-    case RLIMIT_CORE: return "RLIMIT_CORE";
-    case RLIMIT_CPU: return "RLIMIT_CPU";
-    case RLIMIT_DATA: return "RLIMIT_DATA";
-    case RLIMIT_FSIZE: return "RLIMIT_FSIZE";
-    case RLIMIT_LOCKS: return "RLIMIT_LOCKS";
-    case RLIMIT_MEMLOCK: return "RLIMIT_MEMLOCK";
-    case RLIMIT_MSGQUEUE: return "RLIMIT_MSGQUEUE";
-    case RLIMIT_NICE: return "RLIMIT_NICE";
-    case RLIMIT_NOFILE: return "RLIMIT_NOFILE";
-    case RLIMIT_NPROC: return "RLIMIT_NPROC";
-    case RLIMIT_RSS: return "RLIMIT_RSS";
-    case RLIMIT_RTPRIO: return "RLIMIT_RTPRIO";
-    case RLIMIT_RTTIME: return "RLIMIT_RTTIME";
-    case RLIMIT_SIGPENDING: return "RLIMIT_SIGPENDING";
-    case RLIMIT_STACK: return "RLIMIT_STACK";
-    default: return fmt::format("resource limit {}", resource);
-  }
+// "RLIMIT_NOFILE".
+std::string limit_macro(int resource) {
+  auto name = limit_name(resource);
+  if (!name) return fmt::format("resource limit {}", resource);
+  std::string out = "RLIMIT_";
+  for (char letter : *name) out += static_cast<char>(letter - 'a' + 'A');
+  return out;
 }
 
 // How much the kernel takes in all, by the stack limit that the child had.
@@ -104,7 +92,7 @@ Error describe(const Command& command, const Failure& failure) {
     case Step::descriptors:
       return cannot(fmt::format("set up descriptor {}{}", failure.detail,
                                 failure.code == EMFILE ? " (raise the limit with ulimit -n)" : ""));
-    case Step::limit: return cannot("set " + limit_name(failure.detail));
+    case Step::limit: return cannot("set " + limit_macro(failure.detail));
     case Step::hook: return Error{failure.code, "a task.exec plugin failed"};
     case Step::trace: return cannot("be traced");
     case Step::none:
