@@ -12,17 +12,12 @@
 using namespace nacre;
 using kit::Machine;
 using kit::MachineFiles;
+using kit::set;
 using value::Idset;
 
 namespace {
 
 using Texts = std::vector<std::string>;
-
-Idset set(std::string_view text) {
-  auto parsed = Idset::parse(text);
-  REQUIRE(parsed);
-  return *parsed;
-}
 
 std::optional<Texts> ours(const MachineFiles& files) {
   auto online = plugins::read_online_cpus(files.system());

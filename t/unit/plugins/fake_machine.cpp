@@ -9,6 +9,7 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 namespace nacre::kit {
 namespace {
@@ -182,6 +183,12 @@ std::vector<std::string> texts(const Machine::Sets& sets) {
   std::vector<std::string> out;
   for (const Idset& set : sets) out.push_back(set.str());
   return out;
+}
+
+value::Idset set(std::string_view text) {
+  auto parsed = value::Idset::parse(text);
+  REQUIRE(parsed);
+  return *parsed;
 }
 
 }  // namespace nacre::kit

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "value/idset.hpp"
@@ -60,5 +61,6 @@ class ScopedVariable {
 
 // "0,4" for {0, 4}: what literal expectations are compared with.
 std::vector<std::string> texts(const Machine::Sets& sets);
+value::Idset set(std::string_view text);  // the other way, for one
 
 }  // namespace nacre::kit

@@ -11,6 +11,7 @@
 #include "fake_machine.hpp"
 
 using namespace nacre;
+using kit::set;
 using plugins::CpuRights;
 using plugins::pick_cores;
 using value::Idset;
@@ -18,12 +19,6 @@ using value::Idset;
 namespace {
 
 using Texts = std::vector<std::string>;
-
-Idset set(std::string_view text) {
-  auto parsed = Idset::parse(text);
-  REQUIRE(parsed);
-  return *parsed;
-}
 
 // Four cores with two threads each.
 std::vector<Idset> four_cores() { return {set("0,4"), set("1,5"), set("2,6"), set("3,7")}; }

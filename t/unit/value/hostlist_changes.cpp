@@ -6,25 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-using nacre::value::Hostlist;
-using Names = std::vector<std::string>;
-
-namespace {
-
-Hostlist list_of(std::string_view text) {
-  INFO(text.substr(0, 100));
-  auto list = Hostlist::parse(text);
-  if (!list) FAIL(list.error().message);
-  return *list;
-}
-
-Hostlist list_of(const Names& names) {
-  Hostlist list;
-  for (const std::string& name : names) list.append(name);
-  return list;
-}
-
-}  // namespace
+#include "hostlist_of.hpp"
 
 TEST_CASE("sorting and dropping repeats") {
   struct Row {
