@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "line_writer.hpp"
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "base/file.hpp"
 
 namespace nacre::plugins {
 
@@ -37,10 +38,10 @@ Result<void> LineWriter::end(Source& source) {
 
 Result<void> LineWriter::put(const Source& source, std::string_view text) {
   bool continues = midline_ && owner_ == &source;
-  if (midline_ && !continues) CHECK_OK(write_all("\n"));
+  if (midline_ && !continues) CHECK_OK(write("\n"));
   midline_ = text.back() != '\n';
   owner_ = &source;
-  if (source.label.empty()) return write_all(text);
+  if (source.label.empty()) return write(text);
   labelled_.clear();
   while (!text.empty()) {
     std::size_t size = std::min(text.find('\n'), text.size() - 1) + 1;
@@ -48,22 +49,13 @@ Result<void> LineWriter::put(const Source& source, std::string_view text) {
     labelled_ += text.substr(0, size);
     text.remove_prefix(size);
   }
-  return write_all(labelled_);
+  return write(labelled_);
 }
 
-Result<void> LineWriter::write_all(std::string_view text) {
-  while (!text.empty()) {
-    ssize_t written = ::write(fd_, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno == EAGAIN) {
-      pollfd ready{fd_, POLLOUT, 0};
-      ::poll(&ready, 1, -1);
-    } else if (errno != EINTR) {
-      return system_error(errno, fmt::format("cannot write {}", fd_ == STDERR_FILENO ? "stderr" : "stdout"));
-    }
-  }
-  return {};
+Result<void> LineWriter::write(std::string_view text) {
+  int code = write_all(fd_, text);
+  if (code == 0) return {};
+  return system_error(code, fmt::format("cannot write {}", fd_ == STDERR_FILENO ? "stderr" : "stdout"));
 }
 
 }  // namespace nacre::plugins

@@ -33,7 +33,7 @@ class LineWriter {
 
  private:
   Result<void> put(const Source& source, std::string_view text);
-  Result<void> write_all(std::string_view text);
+  Result<void> write(std::string_view text);
 
   int fd_;
   bool midline_ = false;           // the last byte written was no newline ...

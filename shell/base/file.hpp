@@ -16,7 +16,8 @@ inline constexpr std::size_t kMaxInputFile = std::size_t{256} << 20;  // bytes
 // All bytes of `path` ("-": standard input). Errors name the path: missing, a directory, larger than `limit`.
 Result<std::string> read_file(const std::string& path, std::size_t limit = kMaxInputFile);
 
-// All of `text` to `fd`, in as many write(2)s as it takes. 0, or the errno of the one that failed.
+// All of `text` to `fd`, in as many write(2)s as it takes; where it is non-blocking, waits for room. 0, or the
+// errno of the one that failed.
 [[nodiscard]] int write_all(int fd, std::string_view text);
 
 }  // namespace nacre

@@ -92,3 +92,19 @@ TEST_CASE("a write that fails half way gives its errno") {
   ::waitpid(pid, &status, 0);
   CHECK(status == 0);
 }
+
+TEST_CASE("a descriptor that does not block is waited for") {
+  Pipe pipe = make_pipe(O_CLOEXEC | O_NONBLOCK).value();
+  REQUIRE(::fcntl(pipe.read.get(), F_SETFL, 0) == 0);
+  std::string text(1 << 20, 'x');
+  std::size_t total = 0;
+  std::thread reader([&] {
+    char bytes[4096];
+    for (ssize_t got; (got = ::read(pipe.read.get(), bytes, sizeof bytes)) > 0;)
+      total += static_cast<std::size_t>(got);
+  });
+  CHECK(write_all(pipe.write.get(), text) == 0);
+  pipe.write.reset();
+  reader.join();
+  CHECK(total == text.size());
+}
