@@ -127,11 +127,12 @@ Result<void> Shell::load_plugins() {
 }
 
 Result<void> Shell::make_tasks() {
+  bool own_group = !TRY(options_.flag("nosetpgrp"));
   std::uint32_t local_id = 0;
   for (value::Idset::Id rank : job_.taskmap.ranks_on(job_.shell_rank).ids()) {
     task::Command command{job_.spec.command, job::Environment::over(environment_), {}};
     job::set_task_variables(command.env, rank, local_id);
-    command.setup.new_process_group = !TRY(options_.flag("nosetpgrp"));
+    command.setup.new_process_group = own_group;
     tasks_.push_back(std::make_unique<task::Task>(rank, local_id++, std::move(command)));
   }
   return {};
