@@ -9,7 +9,7 @@
 
 #include "builtins.hpp"
 #include "explain.hpp"
-#include "value/duration.hpp"
+#include "seconds_option.hpp"
 
 namespace nacre {
 namespace {
@@ -32,9 +32,7 @@ Result<std::optional<job::PerResource>> per_resource(const job::Options& options
 Result<event::Seconds> grace_of(const job::Options& options) {
   auto option = options.at("kill-timeout");
   if (!option) return kDefaultGrace;
-  if (option->json().is_number() && option->json().get<double>() >= 0) return event::Seconds(TRY(option->number()));
-  auto duration = TRY(in("kill-timeout", value::Duration::parse(TRY(option->string()))));
-  return event::Seconds(duration.seconds());
+  return event::Seconds(TRY(plugins::seconds_option(*option)).seconds());
 }
 
 Result<int> verbosity(const job::Options& options) {
