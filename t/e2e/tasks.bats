@@ -131,6 +131,21 @@ load lib.bash
   [ "$code" -eq 5 ]
 }
 
+@test "so are the other signals that managers send" {
+  # The shell of a task runs a trap only between two commands, so the sleeps are short.
+  prepare 1 sh -c 'for s in HUP QUIT ALRM USR1 USR2 CONT WINCH URG XCPU; do trap "touch got.$s" $s; done
+    trap "exit 0" TERM; touch ready; while :; do sleep 0.05; done'
+  "${nacre[@]}" &
+  until [ -e ready ]; do sleep 0.05; done
+  local signal
+  for signal in HUP QUIT ALRM USR1 USR2 CONT WINCH URG XCPU; do
+    kill -$signal $!
+    timeout 20 sh -c "until [ -e got.$signal ]; do sleep 0.05; done" || { echo "no SIG$signal"; kill -TERM $!; return 1; }
+  done
+  kill -TERM $!
+  wait $!
+}
+
 @test "two interrupts within two seconds kill" {
   prepare 1 sh -c 'trap "touch got" INT; touch ready; while :; do sleep 0.1; done'
   "${nacre[@]}" 2>err &
