@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "event/process_tree.hpp"
@@ -14,11 +15,20 @@ namespace nacre::event {
 Result<std::unique_ptr<Children>> Children::create(Loop& loop, OnExit on_orphan) {
   std::unique_ptr<Children> children(new Children(std::move(on_orphan)));
   auto watcher = TRY(SignalWatcher::create(loop, SIGCHLD, [raw = children.get()](int) { raw->reap(); }));
+  watcher.keeps_running(false);
   children->sigchld_ = std::make_unique<SignalWatcher>(std::move(watcher));
   return children;
 }
 
-void Children::watch(pid_t pid, OnExit on_exit) { watched_[pid] = std::move(on_exit); }
+void Children::watch(pid_t pid, OnExit on_exit) {
+  watched_[pid] = std::move(on_exit);
+  sigchld_->keeps_running(true);
+}
+
+void Children::forget(pid_t pid) {
+  watched_.erase(pid);
+  sigchld_->keeps_running(!watched_.empty());
+}
 
 void Children::reap() {
   for (;;) {
@@ -32,7 +42,7 @@ void Children::reap() {
       continue;
     }
     OnExit on_exit = std::move(it->second);
-    watched_.erase(it);
+    forget(end.pid);
     on_exit(end);
   }
 }
@@ -43,5 +53,15 @@ Result<void> Children::become_subreaper() {
 }
 
 std::vector<pid_t> Children::descendants() { return descendants_of(::getpid(), best_lookup()); }
+
+std::vector<pid_t> Children::unwatched_descendants() const {
+  std::vector<pid_t> pids = descendants();
+  for (const auto& [child, on_exit] : watched_) {
+    std::vector<pid_t> below = descendants_of(child, best_lookup());
+    below.push_back(child);
+    std::erase_if(pids, [&](pid_t pid) { return std::find(below.begin(), below.end(), pid) != below.end(); });
+  }
+  return pids;
+}
 
 }  // namespace nacre::event

@@ -33,9 +33,11 @@ class Children {
   // `on_orphan` gets the ends of children that nobody watches: adopted grandchildren.
   static Result<std::unique_ptr<Children>> create(Loop& loop, OnExit on_orphan);
 
-  // Reports the end of `pid` once. To be called before the loop runs again after `pid` was started, so that its end
-  // cannot come first.
+  // Reports the end of `pid` once; Loop::run() goes on for as long as one is watched. To be called before the loop
+  // runs again after `pid` was started, so that its end cannot come first.
   void watch(pid_t pid, OnExit on_exit);
+  // Its end becomes that of an orphan. Nothing, if it is not watched.
+  void forget(pid_t pid);
   [[nodiscard]] std::size_t watched() const { return watched_.size(); }
 
   // Reaps now, without waiting for the signal.
@@ -47,6 +49,8 @@ class Children {
   // not there. A snapshot: what starts, or loses its parent, meanwhile may be missing, so ask again until none are
   // left.
   static std::vector<pid_t> descendants();
+  // The same but for those that are watched, and what is below them.
+  [[nodiscard]] std::vector<pid_t> unwatched_descendants() const;
 
  private:
   explicit Children(OnExit on_orphan) : on_orphan_(std::move(on_orphan)) {}

@@ -31,6 +31,16 @@ void close_state(std::unique_ptr<State> state) {
            [](uv_handle_t* handle) { delete state_of<State>(handle); });
 }
 
+template <typename State>
+void set_keeps_running(State& state, bool keeps) {
+  auto* handle = reinterpret_cast<uv_handle_t*>(&state.handle);
+  if (keeps) {
+    uv_ref(handle);
+  } else {
+    uv_unref(handle);
+  }
+}
+
 std::uint64_t milliseconds(Seconds time) {
   double ms = std::ceil(time.count() * 1e3);
   if (!(ms > 0)) return 0;
@@ -67,7 +77,11 @@ Loop::~Loop() {
   std::abort();
 }
 
-void Loop::run() { uv_run(raw(), UV_RUN_DEFAULT); }
+void Loop::run() {
+  ++depth_;
+  uv_run(raw(), UV_RUN_DEFAULT);
+  --depth_;
+}
 
 void Loop::run_until(const std::function<bool()>& done) {
   struct Wait {
@@ -82,11 +96,25 @@ void Loop::run_until(const std::function<bool()>& done) {
     waiting->over = waiting->done();
     if (waiting->over) uv_stop(handle->loop);
   });
+  ++depth_;
   while (!wait.over && uv_run(raw(), UV_RUN_ONCE) != 0) wait.over = wait.over || done();
+  --depth_;
   uv_prepare_stop(before_waiting_.get());
 }
 
-void Loop::poll() { uv_run(raw(), UV_RUN_NOWAIT); }
+void Loop::poll() {
+  ++depth_;
+  uv_run(raw(), UV_RUN_NOWAIT);
+  --depth_;
+}
+
+void Loop::run_once() {
+  ++depth_;
+  uv_run(raw(), UV_RUN_ONCE);
+  --depth_;
+}
+
+bool Loop::alive() const { return uv_loop_alive(loop_.get()) != 0; }
 
 void Loop::stop() { uv_stop(raw()); }
 
@@ -125,7 +153,7 @@ void Timer::start(Seconds delay, Seconds repeat) {
 
 void Timer::stop() { uv_timer_stop(&state_->handle); }
 
-void Timer::unref() { uv_unref(reinterpret_cast<uv_handle_t*>(&state_->handle)); }
+void Timer::keeps_running(bool keeps) { set_keeps_running(*state_, keeps); }
 
 // ---- SignalWatcher -------------------------------------------------------------
 
@@ -157,6 +185,8 @@ Result<SignalWatcher> SignalWatcher::create(Loop& loop, int signum, std::functio
   }
   return watcher;
 }
+
+void SignalWatcher::keeps_running(bool keeps) { set_keeps_running(*state_, keeps); }
 
 // ---- Poll ----------------------------------------------------------------------
 
@@ -195,5 +225,66 @@ Result<void> Poll::start(int events) {
 }
 
 void Poll::stop() { uv_poll_stop(&state_->handle); }
+
+void Poll::keeps_running(bool keeps) { set_keeps_running(*state_, keeps); }
+
+// ---- Phase ---------------------------------------------------------------------
+
+struct Phase::State {
+  // The three kinds begin alike, as all handles do.
+  union {
+    uv_prepare_t handle{};
+    uv_check_t check;
+    uv_idle_t idle;
+  };
+  When when = When::prepare;
+  std::function<void()> callback;
+};
+
+Phase::Phase(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Phase::Phase(Phase&&) noexcept = default;
+Phase::~Phase() { close_state(std::move(state_)); }
+
+Phase& Phase::operator=(Phase&& other) noexcept {
+  close_state(std::exchange(state_, std::move(other.state_)));
+  return *this;
+}
+
+Result<Phase> Phase::create(Loop& loop, When when, std::function<void()> callback) {
+  auto state = std::make_unique<State>();
+  state->when = when;
+  state->callback = std::move(callback);
+  switch (when) {
+    case When::prepare: uv_prepare_init(loop.raw(), &state->handle); break;
+    case When::check: uv_check_init(loop.raw(), &state->check); break;
+    case When::idle: uv_idle_init(loop.raw(), &state->idle); break;
+  }
+  reinterpret_cast<uv_handle_t*>(&state->handle)->data = state.get();
+  return Phase(std::move(state));
+}
+
+void Phase::start() {
+  switch (state_->when) {
+    case When::prepare:
+      uv_prepare_start(&state_->handle, [](uv_prepare_t* handle) { state_of<State>(handle)->callback(); });
+      break;
+    case When::check:
+      uv_check_start(&state_->check, [](uv_check_t* handle) { state_of<State>(handle)->callback(); });
+      break;
+    case When::idle:
+      uv_idle_start(&state_->idle, [](uv_idle_t* handle) { state_of<State>(handle)->callback(); });
+      break;
+  }
+}
+
+void Phase::stop() {
+  switch (state_->when) {
+    case When::prepare: uv_prepare_stop(&state_->handle); break;
+    case When::check: uv_check_stop(&state_->check); break;
+    case When::idle: uv_idle_stop(&state_->idle); break;
+  }
+}
+
+void Phase::keeps_running(bool keeps) { set_keeps_running(*state_, keeps); }
 
 }  // namespace nacre::event

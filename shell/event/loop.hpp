@@ -30,7 +30,10 @@ class Loop {
   // Until done() is true, or nothing is left to wait for. It is asked before each wait and after each round of
   // events.
   void run_until(const std::function<bool()>& done);
-  void poll();  // handles what is ready now, without waiting
+  void poll();                                               // handles what is ready now, without waiting
+  void run_once();                                           // waits for one round of events
+  [[nodiscard]] bool running() const { return depth_ > 0; }  // a run or poll is in progress: none may be begun
+  [[nodiscard]] bool alive() const;                          // something is left to wait for
   void stop();  // run() returns after this round; run_until() and poll() go on
   // Monotonic seconds, taken at the start of this round of events and by Timer::start.
   [[nodiscard]] double now() const;
@@ -40,6 +43,7 @@ class Loop {
   Loop();
   std::unique_ptr<uv_loop_s> loop_;
   std::unique_ptr<uv_prepare_s> before_waiting_;  // of run_until
+  int depth_ = 0;
 };
 
 class Timer {
@@ -53,7 +57,9 @@ class Timer {
   // rounded up.
   void start(Seconds delay, Seconds repeat = Seconds::zero());
   void stop();
-  void unref();  // does not keep run() going
+  void unref() { keeps_running(false); }
+  void keeps_running(
+      bool keeps);  // whether it keeps run() going while it is started; it does, unless told otherwise
 
  private:
   struct State;
@@ -67,6 +73,8 @@ class SignalWatcher {
   SignalWatcher(SignalWatcher&&) noexcept;
   SignalWatcher& operator=(SignalWatcher&&) noexcept;
   ~SignalWatcher();
+
+  void keeps_running(bool keeps);  // whether it alone keeps run() going; it does, unless told otherwise
 
  private:
   struct State;
@@ -88,10 +96,31 @@ class Poll {
 
   Result<void> start(int events);
   void stop();
+  void keeps_running(bool keeps);  // as Timer's
 
  private:
   struct State;
   explicit Poll(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// A callback in each round of events: before the loop waits, after it has waited, or instead of waiting.
+class Phase {
+ public:
+  enum class When { prepare, check, idle };
+
+  static Result<Phase> create(Loop& loop, When when, std::function<void()> callback);
+  Phase(Phase&&) noexcept;
+  Phase& operator=(Phase&&) noexcept;
+  ~Phase();
+
+  void start();
+  void stop();
+  void keeps_running(bool keeps);  // as Timer's
+
+ private:
+  struct State;
+  explicit Phase(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

@@ -147,6 +147,26 @@ TEST_CASE("a traced child that stops has not ended") {
   CHECK(WEXITSTATUS(ends[0]) == 5);
 }
 
+TEST_CASE("watched children, and all below them, are set apart from the other descendants") {
+  Fixture f;
+  auto told = make_pipe(O_CLOEXEC).value();
+  pid_t other = start([]() -> int { wait_forever(); });
+  pid_t child = start([&]() -> int {
+    pid_t below = start([]() -> int { wait_forever(); });
+    write_pid(told.write.get(), below);
+    wait_forever();
+  });
+  pid_t below = read_pid(told.read.get());
+  f.children->watch(child, [](const ChildExit&) {});
+  CHECK(Children::descendants().size() == 3);
+  CHECK(f.children->unwatched_descendants() == std::vector<pid_t>{other});
+  f.children->forget(child);
+  CHECK(f.children->unwatched_descendants().size() == 3);
+  ::kill(below, SIGKILL);
+  end(child);
+  end(other);
+}
+
 TEST_CASE("a subreaper is told of orphans that it never started") {
   REQUIRE(Children::become_subreaper());
   Fixture f;
@@ -170,6 +190,8 @@ TEST_CASE("a subreaper is told of orphans that it never started") {
   CHECK(f.orphans.empty());
   CHECK(Children::descendants() == std::vector<pid_t>{orphan});
   go.write.reset();
+  Timer patience = Timer::create(*f.loop, [] {}).value();
+  patience.start(Seconds(60));  // orphans are nothing that the loop waits for
   f.loop->run_until([&] { return !f.orphans.empty(); });
   REQUIRE(f.orphans.size() == 1);
   CHECK(f.orphans[0].pid == orphan);
