@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/channels.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace nacre::task {
+namespace {
+
+constexpr int kFirstChannel = 3;  // after stderr
+
+struct Ends {
+  UniqueFd ours;
+  UniqueFd theirs;
+  int target = -1;  // the descriptor's number in the other process
+};
+
+int unused_target(const Command& command) {
+  int target = kFirstChannel;
+  auto used = [&](const ChildSetup::Fd& fd) { return fd.target == target; };
+  while (std::any_of(command.setup.fds.begin(), command.setup.fds.end(), used)) ++target;
+  return target;
+}
+
+Result<Ends> make_ends(const Command& command, std::string_view name) {
+  if (name == "stdin" || name == "stdout" || name == "stderr") {
+    bool in = name == "stdin";
+    Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+    Ends ends{std::move(pipe.read), std::move(pipe.write), STDERR_FILENO};
+    if (in) std::swap(ends.ours, ends.theirs);
+    if (name != "stderr") ends.target = in ? STDIN_FILENO : STDOUT_FILENO;
+    return ends;
+  }
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+    return system_error(errno, fmt::format("cannot open channel {}", name));
+  }
+  return Ends{UniqueFd(pair[0]), UniqueFd(pair[1]), unused_target(command)};
+}
+
+}  // namespace
+
+Result<void> Channels::open(event::Loop& loop, Command& command, const std::string& name, const Tune& tune) {
+  if (find(name) != nullptr) return Error{EEXIST, fmt::format("there is a channel {} already", name)};
+  CHECK_OK(job::Environment::check(name, ""));
+  Ends ends = TRY(make_ends(command, name));
+  Stream::Options options;
+  bool socket = ends.target >= kFirstChannel;
+  options.readable = name != "stdin";
+  options.writable = socket || name == "stdin";
+  if (tune) tune(name, options);
+  Stream::Callbacks callbacks;
+  if (callbacks_.on_ready) callbacks.on_ready = [this, name] { callbacks_.on_ready(name); };
+  if (callbacks_.on_end) callbacks.on_end = [this, name] { callbacks_.on_end(name); };
+  if (callbacks_.on_room) callbacks.on_room = [this, name](std::size_t bytes) { callbacks_.on_room(name, bytes); };
+  streams_[name] = TRY(Stream::create(loop, std::move(ends.ours), options, std::move(callbacks)));
+  command.setup.fds.push_back({ends.target, ends.theirs.get()});
+  others_.push_back(std::move(ends.theirs));
+  if (socket) command.env.set(name, std::to_string(ends.target));
+  return {};
+}
+
+Stream* Channels::find(std::string_view name) const {
+  auto it = streams_.find(name);
+  return it != streams_.end() ? it->second.get() : nullptr;
+}
+
+bool Channels::reading() const {
+  return std::any_of(streams_.begin(), streams_.end(), [](const auto& each) { return !each.second->at_end(); });
+}
+
+}  // namespace nacre::task

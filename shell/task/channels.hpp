@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The streams between this process and one that it starts, by name: "stdin", "stdout" and "stderr" as pipes, and
+// channels, sockets of both directions. The other process finds the number of a channel's descriptor in the
+// environment variable of the channel's name.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "event/loop.hpp"
+#include "task/command.hpp"
+#include "task/stream.hpp"
+
+namespace nacre::task {
+
+class Channels {
+ public:
+  struct Callbacks {
+    std::function<void(const std::string& name)> on_ready;
+    std::function<void(const std::string& name)> on_end;
+    std::function<void(const std::string& name, std::size_t bytes)> on_room;
+  };
+  using Tune = std::function<void(const std::string& name, Stream::Options&)>;
+
+  explicit Channels(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
+  Channels(const Channels&) = delete;
+  Channels& operator=(const Channels&) = delete;
+
+  // Opens one before the start of `command`, and adds the other side's end to it. EEXIST if there is one of this
+  // name, EINVAL if the name cannot be that of a variable.
+  Result<void> open(event::Loop& loop, Command& command, const std::string& name, const Tune& tune = {});
+  void started() { others_.clear(); }  // the other process has its ends: closes ours of them
+
+  [[nodiscard]] Stream* find(std::string_view name) const;  // nullptr: none
+  [[nodiscard]] bool reading() const;                       // one of them has not come to its end
+
+ private:
+  Callbacks callbacks_;
+  std::map<std::string, std::unique_ptr<Stream>, std::less<>> streams_;
+  std::vector<UniqueFd> others_;
+};
+
+}  // namespace nacre::task

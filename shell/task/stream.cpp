@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/stream.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace nacre::task {
+namespace {
+
+constexpr std::size_t kReadSize = std::size_t{64} << 10;  // bytes: a pipe's usual capacity
+
+bool later(int code) { return code == EAGAIN || code == EINTR; }
+
+}  // namespace
+
+Result<std::unique_ptr<Stream>> Stream::create(event::Loop& loop, UniqueFd fd, Options options,
+                                               Callbacks callbacks) {
+  int number = fd.get();
+  std::unique_ptr<Stream> stream(new Stream(std::move(fd), options, std::move(callbacks)));
+  stream->at_end_ = !options.readable;
+  stream->closing_ = !options.writable;
+  auto on_events = [raw = stream.get()](int events) { raw->on_events(events); };
+  stream->poll_ = TRY(event::Poll::create(loop, number, on_events));
+  CHECK_OK(stream->watch());
+  return stream;
+}
+
+// ---- reading -----------------------------------------------------------------
+
+std::string_view Stream::read(std::size_t most) { return take(std::min(most, unread())); }
+
+std::string_view Stream::read_line() {
+  std::size_t newline = in_.find('\n', taken_);
+  return newline == std::string::npos ? std::string_view() : take(newline + 1 - taken_);
+}
+
+std::string_view Stream::get_line() {
+  std::string_view line = read_line();
+  bool rest = line.empty() && (at_end_ || unread() >= options_.buffer_size);
+  return rest ? read() : line;
+}
+
+// The bytes stay where they are until more arrive.
+std::string_view Stream::take(std::size_t size) {
+  std::string_view taken = std::string_view(in_).substr(taken_, size);
+  taken_ += size;
+  if (!delivering_) static_cast<void>(watch());
+  return taken;
+}
+
+Result<void> Stream::resume() {
+  paused_ = false;
+  return watch();
+}
+
+void Stream::pause() {
+  paused_ = true;
+  static_cast<void>(watch());  // to watch less cannot fail
+}
+
+bool Stream::has_line() const { return in_.find('\n', taken_) != std::string::npos; }
+
+bool Stream::ready() const {
+  if (unread() == 0 || paused_) return false;
+  return !options_.by_line || at_end_ || unread() >= options_.buffer_size || has_line();
+}
+
+// Calls for as long as something is read, so that a reader may take a line at a time.
+void Stream::deliver() {
+  delivering_ = true;
+  while (ready() && callbacks_.on_ready) {
+    std::size_t before = unread();
+    callbacks_.on_ready();
+    if (unread() == before) break;
+  }
+  delivering_ = false;
+}
+
+void Stream::fill() {
+  in_.erase(0, taken_);
+  taken_ = 0;
+  std::size_t old = in_.size();
+  in_.resize(old + std::min(kReadSize, options_.buffer_size - std::min(old, options_.buffer_size)));
+  ssize_t got = ::read(fd_.get(), in_.data() + old, in_.size() - old);
+  int code = errno;
+  in_.resize(old + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  if (got < 0 && later(code)) return;
+  if (got <= 0) return end_reading();
+  deliver();
+}
+
+void Stream::end_reading() {
+  if (at_end_) return;
+  at_end_ = true;
+  paused_ = false;
+  deliver();
+  if (callbacks_.on_ready) callbacks_.on_ready();  // to read nothing: the end
+}
+
+// ---- writing -----------------------------------------------------------------
+
+Result<void> Stream::write(std::string_view bytes) {
+  if (!options_.writable) return Error{EBADF, "this stream is not written to"};
+  if (closing_) return Error{EPIPE, "this stream is closed"};
+  if (bytes.size() > options_.buffer_size - out_.size()) return Error{ENOSPC, "the write buffer is full"};
+  out_ += bytes;
+  return watch();
+}
+
+void Stream::close() {
+  closing_ = true;
+  if (out_.empty()) end_writing();
+}
+
+void Stream::flush() {
+  ssize_t written = ::send(fd_.get(), out_.data(), out_.size(), MSG_NOSIGNAL);
+  if (written < 0 && errno == ENOTSOCK) written = ::write(fd_.get(), out_.data(), out_.size());
+  if (written < 0 && later(errno)) return;
+  if (written < 0) {
+    out_.clear();
+    closing_ = true;
+  } else {
+    out_.erase(0, static_cast<std::size_t>(written));
+  }
+  if (out_.empty() && closing_) end_writing();
+  if (written > 0 && callbacks_.on_room) callbacks_.on_room(static_cast<std::size_t>(written));
+}
+
+void Stream::end_writing() {
+  if (!options_.writable || !fd_) return;
+  if (!at_end_) {
+    ::shutdown(fd_.get(), SHUT_WR);  // of a socket that is still read
+  } else {
+    poll_.reset();
+    fd_.reset();
+  }
+}
+
+// ---- both ----------------------------------------------------------------------
+
+void Stream::on_events(int events) {
+  const bool ended = at_end_;
+  if (events == 0) {
+    out_.clear();
+    closing_ = true;
+    end_reading();
+  }
+  if (fd_ && (events & event::Poll::kReadable) != 0 && !at_end_) fill();
+  if (fd_ && (events & event::Poll::kWritable) != 0 && !out_.empty()) flush();
+  if (at_end_ && out_.empty() && (closing_ || options_.readable)) {
+    // Of a socket both directions are over: who does not write any more has gone.
+    closing_ = true;
+    poll_.reset();
+    fd_.reset();
+  }
+  static_cast<void>(watch());
+  // Last: it may destroy this.
+  if (at_end_ && !ended && callbacks_.on_end) callbacks_.on_end();
+}
+
+Result<void> Stream::watch() {
+  if (!poll_) return {};
+  bool room = unread() < options_.buffer_size;
+  int wanted =
+      (!at_end_ && !paused_ && room ? event::Poll::kReadable : 0) | (!out_.empty() ? event::Poll::kWritable : 0);
+  if (std::exchange(watched_, wanted) == wanted) return {};
+  if (wanted != 0) return poll_->start(wanted);
+  poll_->stop();
+  return {};
+}
+
+}  // namespace nacre::task

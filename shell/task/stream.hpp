@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// This side's end of a pipe or a socket to another process. What the other side writes is kept until it is read
+// here; what is written here is kept until the other side takes it. Both buffers are limited: a full input buffer
+// stops the other side as a full pipe does, a full output buffer refuses.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "event/loop.hpp"
+
+namespace nacre::task {
+
+class Stream {
+ public:
+  static constexpr std::size_t kBufferSize = std::size_t{4} << 20;  // bytes, in each direction
+
+  struct Options {
+    bool readable = true;
+    bool writable = false;
+    bool by_line = true;  // on_ready only when there is a whole line, or a full buffer, or the end
+    std::size_t buffer_size = kBufferSize;
+  };
+  // Only on_end may destroy the stream.
+  struct Callbacks {
+    std::function<void()> on_ready;            // there is something to read, or the end; again while it is read
+    std::function<void()> on_end;              // once, after the last on_ready
+    std::function<void(std::size_t)> on_room;  // so many bytes that were written have been taken
+  };
+
+  // Sets O_NONBLOCK on `fd`. Reading begins at once.
+  static Result<std::unique_ptr<Stream>> create(event::Loop& loop, UniqueFd fd, Options options,
+                                                Callbacks callbacks);
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // What is returned is taken, and valid until the next call of a member. Empty: nothing now.
+  std::string_view read(std::size_t most = SIZE_MAX);
+  std::string_view read_line();  // one whole line with its newline
+  std::string_view get_line();   // the same; at the end what is left, and a line longer than the buffer in parts
+  [[nodiscard]] std::size_t unread() const { return in_.size() - taken_; }
+  [[nodiscard]] bool at_end() const { return at_end_; }  // the other side has closed; some may be unread
+  Result<void> resume();
+  void pause();  // the other side is stopped once its pipe is full
+  [[nodiscard]] bool paused() const { return paused_; }
+
+  // All or nothing. ENOSPC: the other side has not taken enough of what was written before; EPIPE: it has gone, or
+  // close() was called; EBADF: not writable.
+  Result<void> write(std::string_view bytes);
+  void close();  // ends writing, after what is kept
+  [[nodiscard]] bool closed() const { return closing_; }
+
+ private:
+  Stream(UniqueFd fd, Options options, Callbacks callbacks)
+      : fd_(std::move(fd)), options_(options), callbacks_(std::move(callbacks)) {}
+
+  void on_events(int events);
+  void fill();
+  void flush();
+  void deliver();
+  void end_reading();
+  void end_writing();
+  [[nodiscard]] bool ready() const;
+  [[nodiscard]] bool has_line() const;
+  std::string_view take(std::size_t size);
+  Result<void> watch();
+
+  UniqueFd fd_;
+  Options options_;
+  Callbacks callbacks_;
+  std::optional<event::Poll> poll_;
+  std::string in_;
+  std::size_t taken_ = 0;  // of in_
+  std::string out_;
+  bool at_end_ = false;
+  bool paused_ = false;
+  bool closing_ = false;  // close() was called, or the other side takes no more
+  bool delivering_ = false;
+  int watched_ = 0;  // event::Poll::Events
+};
+
+}  // namespace nacre::task

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A process that is no task of the job: started for a plugin, with its streams on the event loop.
+//
+//   running -> exited -> complete (all that it wrote has been offered for reading)
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "event/children.hpp"
+#include "task/channels.hpp"
+#include "task/command.hpp"
+#include "task/spawn.hpp"
+#include "value/wait_status.hpp"
+
+namespace nacre::task {
+
+class Subprocess {
+ public:
+  struct Options {
+    std::vector<std::string> streams = {"stdout", "stderr"};  // and "stdin", and channels: see Channels
+    bool inherit_stdio = false;  // what is no stream: as the shell's own; else /dev/null
+    Channels::Tune tune = {};
+    Spawner::ChildHook hook = {};  // runs in the child; makes the start dearer
+  };
+  // on_complete may destroy the subprocess, the others must not.
+  struct Callbacks {
+    std::function<void(const std::string& stream)> on_ready;  // as Stream::Callbacks
+    std::function<void(const std::string& stream, std::size_t bytes)> on_room;
+    std::function<void()> on_exit;
+    std::function<void()> on_complete;
+  };
+
+  // Starts `command`, in a process group of its own if its setup says so. Neither `loop` nor `children` may go
+  // first.
+  static tl::expected<std::unique_ptr<Subprocess>, SpawnError> start(event::Loop& loop, event::Children& children,
+                                                                     Command command, Options options,
+                                                                     Callbacks callbacks);
+  ~Subprocess();  // leaves a process that runs alone
+  Subprocess(const Subprocess&) = delete;
+  Subprocess& operator=(const Subprocess&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] bool exited() const { return exited_; }
+  [[nodiscard]] bool complete() const { return complete_; }
+  [[nodiscard]] const value::WaitStatus& status() const { return status_; }                   // once exited
+  [[nodiscard]] const rusage& usage() const { return usage_; }                                // once exited
+  [[nodiscard]] Stream* stream(std::string_view name) const { return channels_.find(name); }  // nullptr: none
+  [[nodiscard]] const Command& command() const { return command_; }
+
+  // Signals its process group, or it alone if it has none. ESRCH if it has exited.
+  [[nodiscard]] Result<void> kill(int signum) const;
+
+ private:
+  Subprocess(event::Children& children, Command command, Callbacks callbacks);
+  void on_exit(const event::ChildExit& end);
+  void complete_if_done();
+
+  event::Children& children_;
+  Command command_;
+  Callbacks callbacks_;
+  Channels channels_;
+  pid_t pid_ = 0;
+  bool exited_ = false;
+  bool complete_ = false;
+  value::WaitStatus status_;
+  rusage usage_{};
+};
+
+}  // namespace nacre::task
