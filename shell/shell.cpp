@@ -92,8 +92,9 @@ Result<void> Shell::prepare_process() {
 Result<int> Shell::run() {
   Result<void> ran = prepare();
   if (ran && !doomed_) ran = config_.explain ? print_plan() : execute();
+  Result<void> ended = stragglers_.end(Stragglers::Of::all, *loop_, *children_, log_, grace_);
   Result<void> left = call("shell.exit");
-  for (Result<void>* each : {&ran, &left}) {
+  for (Result<void>* each : {&ran, &ended, &left}) {
     // shell.die() has been logged, and has set the exit code.
     if (!*each && each->error().code != script::kDied) return std::move(*each).error();
   }
@@ -141,11 +142,13 @@ Result<void> Shell::initialize() {
   if (doomed_) return {};
   enter_working_directory();
   CHECK_OK(barrier("init"));
-  CHECK_OK(post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}}));
-  return call("shell.post-init");
+  return post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});
 }
 
 Result<void> Shell::execute() {
+  CHECK_OK(call("shell.post-init"));
+  loop_->run_until([this] { return start_holds_.empty() || doomed_; });
+  if (doomed_) return {};
   Result<void> started = start_tasks();
   if (started && !doomed_) started = announce_start();
   if (!started) end_job();
@@ -163,7 +166,7 @@ Result<void> Shell::finish() {
   loop_->run_until([this] { return running_ == 0; });
   Result<void> finished = call("shell.finish");
   if (job_.shell_rank == 0 && finished) finished = call("shell.tasks-complete");
-  CHECK_OK(stragglers_.end(*loop_, *children_, log_, grace_));
+  CHECK_OK(stragglers_.end(Stragglers::Of::tasks, *loop_, *children_, log_, grace_));
   loop_->run_until([this] { return holds_.empty(); });
   CHECK_OK(barrier("exit"));
   CHECK_OK(post("shell.exit", {{"exitcode", exit_code()}}));

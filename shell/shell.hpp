@@ -52,11 +52,14 @@ class Shell final : public plugin::Host {
   std::string& plugin_searchpath() override { return config_.plugin_searchpath; }
   int hold(std::string_view name) override;
   Result<void> release(std::string_view name) override;
+  int hold_start(std::string_view name) override;
+  Result<void> release_start(std::string_view name) override;
   void add_event_context(std::string_view event, const Json& members) override;
   void raise(const plugin::Exception& exception) override;
   void die(int exit_code, std::string_view component, std::string_view message) override;
   Log& log() override { return log_; }
   event::Loop& loop() override { return *loop_; }
+  event::Children& children() override { return *children_; }
 
  private:
   Shell(boot::Identity&& identity, job::Job&& job, job::Options&& options, ShellConfig&& config, Log& log,
@@ -112,7 +115,9 @@ class Shell final : public plugin::Host {
   std::vector<std::unique_ptr<task::Task>> tasks_;
   task::Task* current_ = nullptr;
   std::size_t running_ = 0;
-  std::map<std::string, int, std::less<>> holds_;
+  using Holds = std::map<std::string, int, std::less<>>;
+  Holds holds_;
+  Holds start_holds_;
   std::map<std::string, Json, std::less<>> event_context_;
   std::optional<rlimit> own_descriptor_limit_;  // as it was before it was raised
   double last_interrupt_ = -1;                  // seconds, as Loop::now(); < 0: none yet

@@ -10,6 +10,24 @@
 #include "shell.hpp"
 
 namespace nacre {
+namespace {
+
+template <typename Holds>
+int add_to(Holds& holds, std::string_view name) {
+  auto it = holds.find(name);
+  if (it == holds.end()) it = holds.emplace(std::string(name), 0).first;
+  return ++it->second;
+}
+
+template <typename Holds>
+Result<void> take_from(Holds& holds, std::string_view name) {
+  auto it = holds.find(name);
+  if (it == holds.end()) return Error{ENOENT, fmt::format("no completion reference '{}'", name)};
+  if (--it->second == 0) holds.erase(it);
+  return {};
+}
+
+}  // namespace
 
 Json Shell::info() const {
   return Json{{"jobid", job_.id.value()},
@@ -27,18 +45,10 @@ void Shell::kill_tasks(int signum) {
   for (const auto& task : tasks_) task->kill(signum);
 }
 
-int Shell::hold(std::string_view name) {
-  auto it = holds_.find(name);
-  if (it == holds_.end()) it = holds_.emplace(std::string(name), 0).first;
-  return ++it->second;
-}
-
-Result<void> Shell::release(std::string_view name) {
-  auto it = holds_.find(name);
-  if (it == holds_.end()) return Error{ENOENT, fmt::format("no completion reference '{}'", name)};
-  if (--it->second == 0) holds_.erase(it);
-  return {};
-}
+int Shell::hold(std::string_view name) { return add_to(holds_, name); }
+int Shell::hold_start(std::string_view name) { return add_to(start_holds_, name); }
+Result<void> Shell::release(std::string_view name) { return take_from(holds_, name); }
+Result<void> Shell::release_start(std::string_view name) { return take_from(start_holds_, name); }
 
 void Shell::add_event_context(std::string_view event, const Json& members) {
   auto it = event_context_.find(event);

@@ -42,21 +42,24 @@ Stragglers::Stragglers() {
   for (pid_t pid : event::Children::descendants()) before_.insert(pid);
 }
 
-std::vector<pid_t> Stragglers::left() const {
+std::vector<pid_t> Stragglers::left(Of whose, const event::Children& children) const {
   if (!has_children()) return {};
-  std::vector<pid_t> pids = event::Children::descendants();
+  std::vector<pid_t> pids = whose == Of::all ? event::Children::descendants() : children.unwatched_descendants();
   std::erase_if(pids, [&](pid_t pid) { return before_.contains(pid); });
   return pids;
 }
 
 // Ended, and reaped too where that is this process's to do.
-bool Stragglers::all_gone(const std::vector<pid_t>& pids) const {
-  return pids.empty() && (!before_.empty() || !has_children());
+bool Stragglers::all_gone(const std::vector<pid_t>& pids, Of whose, const event::Children& children) const {
+  if (!pids.empty()) return false;
+  bool others = !before_.empty() || (whose == Of::tasks && children.watched() > 0);
+  return others || !has_children();
 }
 
-Result<void> Stragglers::end(event::Loop& loop, event::Children& children, Log& log, event::Seconds grace) const {
+Result<void> Stragglers::end(Of whose, event::Loop& loop, event::Children& children, Log& log,
+                             event::Seconds grace) const {
   children.reap();
-  std::vector<pid_t> pids = left();
+  std::vector<pid_t> pids = left(whose, children);
   if (pids.empty()) return {};
   bool late = false;
   auto timer = TRY(event::Timer::create(loop, [&late] { late = true; }));
@@ -69,7 +72,7 @@ Result<void> Stragglers::end(event::Loop& loop, event::Children& children, Log& 
     timer.start(patience);
     poll.start(event::Seconds(0.05), event::Seconds(0.05));
     loop.run_until([&, signum = signum] {
-      pids = left();
+      pids = left(whose, children);
       for (pid_t pid : pids) {
         if (!signalled.insert(pid).second) continue;
         log.log(Level::debug, "", "{} to {} ({}), which outlived its task",
@@ -77,9 +80,9 @@ Result<void> Stragglers::end(event::Loop& loop, event::Children& children, Log& 
         ::kill(pid, signum);
         if (signum == SIGTERM) ::kill(pid, SIGCONT);
       }
-      return late || all_gone(pids);
+      return late || all_gone(pids, whose, children);
     });
-    if (all_gone(pids)) return {};
+    if (all_gone(pids, whose, children)) return {};
   }
   for (pid_t pid : pids) log.log(Level::warn, "", "process {} ({}) survives SIGKILL", pid, name_of(pid));
   return {};

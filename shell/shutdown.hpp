@@ -43,13 +43,15 @@ class Stragglers {
   // Children that this process already had are none of the job's.
   Stragglers();
 
-  // Runs `loop` until all are gone: TERM, `grace`, KILL. Names in a warning each that survives. Costs one system
+  enum class Of { tasks, all };  // `all`: those too that are watched, which plugins have started
+
+  // Runs `loop` until they are gone: TERM, `grace`, KILL. Names in a warning each that survives. Costs one system
   // call where there are none.
-  Result<void> end(event::Loop& loop, event::Children& children, Log& log, event::Seconds grace) const;
+  Result<void> end(Of whose, event::Loop& loop, event::Children& children, Log& log, event::Seconds grace) const;
 
  private:
-  [[nodiscard]] std::vector<pid_t> left() const;
-  [[nodiscard]] bool all_gone(const std::vector<pid_t>& pids) const;
+  [[nodiscard]] std::vector<pid_t> left(Of whose, const event::Children& children) const;
+  [[nodiscard]] bool all_gone(const std::vector<pid_t>& pids, Of whose, const event::Children& children) const;
   std::set<pid_t> before_;
 };
 

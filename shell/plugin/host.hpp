@@ -14,6 +14,7 @@
 
 #include "base/log.hpp"
 #include "base/result.hpp"
+#include "event/children.hpp"
 #include "event/loop.hpp"
 #include "job/job.hpp"
 #include "plugin/stack.hpp"
@@ -58,6 +59,10 @@ class Host {
   // returns how many of this name there are now.
   virtual int hold(std::string_view name) = 0;
   virtual Result<void> release(std::string_view name) = 0;
+  // Work that must be over before the first task is started, begun in shell.init or shell.post-init: the shell
+  // waits, serving its loop, until every named reference is released.
+  virtual int hold_start(std::string_view name) = 0;
+  virtual Result<void> release_start(std::string_view name) = 0;
 
   // Adds members to the context of the event `shell.init` or `shell.start`, before it is posted.
   virtual void add_event_context(std::string_view event, const Json& members) = 0;
@@ -70,6 +75,7 @@ class Host {
 
   virtual Log& log() = 0;
   virtual event::Loop& loop() = 0;
+  virtual event::Children& children() = 0;
 };
 
 // Where a builtin logs: `host.log()` with its name.

@@ -42,6 +42,7 @@ FakeHost::FakeHost(std::uint32_t tasks) : FakeHost(jobspec_of(tasks), resources_
 
 FakeHost::FakeHost(std::string_view jobspec, std::string_view resources, std::uint32_t shell_rank)
     : loop_(must(event::Loop::create())),
+      children_(must(event::Children::create(*loop_, {}))),
       job_(must(job::Job::create(value::JobId(1), shell_rank, must(job::Jobspec::parse(jobspec)),
                                  must(job::Resources::parse(resources)), std::nullopt))),
       options_(job_.spec.options) {
@@ -64,6 +65,13 @@ Result<void> FakeHost::release(std::string_view name) {
   auto it = holds.find(std::string(name));
   if (it == holds.end()) return Error{ENOENT, fmt::format("no completion reference '{}'", name)};
   if (--it->second == 0) holds.erase(it);
+  return {};
+}
+
+Result<void> FakeHost::release_start(std::string_view name) {
+  auto it = start_holds.find(std::string(name));
+  if (it == start_holds.end()) return Error{ENOENT, fmt::format("no reference '{}'", name)};
+  if (--it->second == 0) start_holds.erase(it);
   return {};
 }
 

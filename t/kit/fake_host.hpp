@@ -35,11 +35,14 @@ class FakeHost : public plugin::Host {
   std::string& plugin_searchpath() override { return searchpath_; }
   int hold(std::string_view name) override { return ++holds[std::string(name)]; }
   Result<void> release(std::string_view name) override;
+  int hold_start(std::string_view name) override { return ++start_holds[std::string(name)]; }
+  Result<void> release_start(std::string_view name) override;
   void add_event_context(std::string_view event, const Json& members) override;
   void raise(const plugin::Exception& exception) override { exceptions.push_back(exception); }
   void die(int exit_code, std::string_view component, std::string_view message) override;
   Log& log() override { return log_; }
   event::Loop& loop() override { return *loop_; }
+  event::Children& children() override { return *children_; }
 
   // What a test does with it.
   void make_tasks();                         // as the shell does before shell.init, from the taskmap of job()
@@ -55,6 +58,7 @@ class FakeHost : public plugin::Host {
   // What the plugin did.
   std::vector<int> signals;
   std::map<std::string, int> holds;
+  std::map<std::string, int> start_holds;
   std::vector<plugin::Exception> exceptions;
   std::vector<std::string> deaths;  // "CODE COMPONENT: MESSAGE"
   std::map<std::string, Json> event_context;
@@ -62,6 +66,7 @@ class FakeHost : public plugin::Host {
 
  private:
   std::unique_ptr<event::Loop> loop_;
+  std::unique_ptr<event::Children> children_;
   Log log_;
   job::Job job_;
   job::Options options_;
