@@ -10,6 +10,9 @@ using namespace nacre::plugin;  // NOLINT
 
 namespace {
 
+// The manual's only errno for too much of anything.
+int documented(int code) { return code == E2BIG ? ERANGE : code; }
+
 int small(std::uint64_t count) { return static_cast<int>(count); }  // a list has at most kMaxHosts names
 
 // The name at the cursor.
@@ -41,7 +44,7 @@ struct hostlist* hostlist_create(void) noexcept {
 struct hostlist* hostlist_decode(const char* s) noexcept {
   if (s == nullptr) return none(EINVAL);
   Result<value::Hostlist> names = value::Hostlist::parse(s);
-  if (!names) return none(names.error().code);
+  if (!names) return none(documented(names.error().code));
   auto out = std::make_unique<hostlist>();
   out->names = std::move(*names);
   return out.release();
@@ -71,7 +74,7 @@ int hostlist_count(struct hostlist* hl) noexcept { return hl != nullptr ? small(
 int hostlist_append(struct hostlist* hl, const char* hosts) noexcept {
   if (hl == nullptr || hosts == nullptr) return fail(EINVAL);
   Result<value::Hostlist> more = value::Hostlist::parse(hosts);
-  return more ? append(hl, *more) : fail(more.error().code);
+  return more ? append(hl, *more) : fail(documented(more.error().code));
 }
 
 int hostlist_append_list(struct hostlist* hl1, struct hostlist* hl2) noexcept {
@@ -83,7 +86,7 @@ int hostlist_append_list(struct hostlist* hl1, struct hostlist* hl2) noexcept {
 int hostlist_delete(struct hostlist* hl, const char* hosts) noexcept {
   if (hl == nullptr || hosts == nullptr) return fail(EINVAL);
   Result<value::Hostlist> doomed = value::Hostlist::parse(hosts);
-  if (!doomed) return fail(doomed.error().code);
+  if (!doomed) return fail(documented(doomed.error().code));
   // The cursor stays at its name, or the next that is left: what goes before it moves it.
   std::uint64_t before = hl->cursor;
   value::Hostlist head = hl->names.part(0, before);
@@ -104,6 +107,21 @@ int hostlist_find(struct hostlist* hl, const char* hostname) noexcept {
   if (!position) return fail(ENOENT);
   hl->cursor = *position;
   return small(*position);
+}
+
+struct hostlist_hostname* hostlist_hostname_create(const char* hostname) noexcept {
+  if (hostname == nullptr) return none(EINVAL);
+  return new hostlist_hostname{hostname};
+}
+
+void hostlist_hostname_destroy(struct hostlist_hostname* hn) noexcept {
+  int code = errno;
+  delete hn;
+  errno = code;
+}
+
+int hostlist_find_hostname(struct hostlist* hl, struct hostlist_hostname* hn) noexcept {
+  return hn != nullptr ? hostlist_find(hl, hn->name.c_str()) : fail(EINVAL);
 }
 
 void hostlist_sort(struct hostlist* hl) noexcept {
@@ -135,7 +153,7 @@ const char* hostlist_current(struct hostlist* hl) noexcept { return hl != nullpt
 
 int hostlist_remove_current(struct hostlist* hl) noexcept {
   if (hl == nullptr) return fail(EINVAL);
-  if (hl->cursor >= hl->names.size()) return fail(ENOENT);
+  if (hl->cursor >= hl->names.size()) return 0;
   value::Hostlist left = hl->names.part(0, hl->cursor);
   left.append(hl->names.part(hl->cursor + 1, hl->names.size() - hl->cursor - 1));
   hl->names = std::move(left);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// <flux/taskmap.h> and <flux/idset.h>: value::Taskmap and value::Idset for C.
+// <flux/taskmap.h>: value::Taskmap for C.
 #include <algorithm>
 #include <cstdio>
 #include <limits>
@@ -42,8 +42,6 @@ int small(std::uint64_t count) {
 bool has_node(const taskmap* map, int nodeid) {
   return nodeid >= 0 && static_cast<std::uint32_t>(nodeid) < map->map.nodes();
 }
-
-unsigned int id_or_invalid(std::optional<value::Idset::Id> id) { return id.value_or(IDSET_INVALID_ID); }
 
 }  // namespace
 
@@ -112,7 +110,7 @@ int taskmap_total_ntasks(const struct taskmap* map) noexcept {
 const struct idset* taskmap_taskids(const struct taskmap* map, int nodeid) noexcept {
   if (map == nullptr || nodeid < 0) return none(EINVAL);
   if (!has_node(map, nodeid)) return none(ENOENT);
-  map->taskids.ids = map->map.ranks_on(static_cast<std::uint32_t>(nodeid));
+  map->taskids = idset::of(map->map.ranks_on(static_cast<std::uint32_t>(nodeid)));
   return &map->taskids;
 }
 
@@ -130,45 +128,4 @@ int taskmap_check(const struct taskmap* a, const struct taskmap* b, flux_error_t
     return fail(EINVAL);
   }
   return 0;
-}
-
-struct idset* idset_decode(const char* s) noexcept {
-  if (s == nullptr) return none(EINVAL);
-  Result<value::Idset> parsed = value::Idset::parse(s);
-  if (!parsed) return none(EINVAL);
-  return new idset{*std::move(parsed)};
-}
-
-struct idset* idset_copy(const struct idset* idset) noexcept {
-  return idset != nullptr ? new struct idset(*idset) : none(EINVAL);
-}
-
-void idset_destroy(struct idset* idset) noexcept { delete idset; }
-
-char* idset_encode(const struct idset* idset, int flags) noexcept {
-  if (idset == nullptr || (flags & ~(IDSET_FLAG_BRACKETS | IDSET_FLAG_RANGE)) != 0) return none(EINVAL);
-  bool brackets = (flags & IDSET_FLAG_BRACKETS) != 0;
-  if ((flags & IDSET_FLAG_RANGE) != 0) return c_string(idset->ids.str(brackets));
-  std::string text = without_ranges(idset->ids);
-  return c_string(brackets && idset->ids.size() > 1 ? "[" + text + "]" : text);
-}
-
-size_t idset_count(const struct idset* idset) noexcept { return idset != nullptr ? idset->ids.size() : 0; }
-
-bool idset_empty(const struct idset* idset) noexcept { return idset == nullptr || idset->ids.empty(); }
-
-bool idset_test(const struct idset* idset, unsigned int id) noexcept {
-  return idset != nullptr && idset->ids.contains(id);
-}
-
-unsigned int idset_first(const struct idset* idset) noexcept {
-  return idset != nullptr ? id_or_invalid(idset->ids.first()) : IDSET_INVALID_ID;
-}
-
-unsigned int idset_next(const struct idset* idset, unsigned int id) noexcept {
-  return idset != nullptr ? id_or_invalid(idset->ids.next(id)) : IDSET_INVALID_ID;
-}
-
-unsigned int idset_last(const struct idset* idset) noexcept {
-  return idset != nullptr ? id_or_invalid(idset->ids.last()) : IDSET_INVALID_ID;
 }

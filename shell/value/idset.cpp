@@ -176,6 +176,13 @@ std::optional<Idset::Id> Idset::next(Id id) const {
   return std::max(it->first, id + 1);
 }
 
+std::optional<Idset::Id> Idset::prev(Id id) const {
+  auto it = reaching(ranges_, id);
+  if (it != ranges_.end() && it->first < id) return id - 1;
+  if (it == ranges_.begin()) return std::nullopt;
+  return std::prev(it)->last;
+}
+
 std::optional<Idset::Id> Idset::nth(std::uint64_t n) const {
   for (const Range& each : ranges_) {
     std::uint64_t count = std::uint64_t{each.last} - each.first + 1;

@@ -3,7 +3,7 @@
 // A set of non-negative integers ("0-3,7"). Text form: Flux RFC 22, plain or in brackets.
 //
 // Held as sorted, disjoint, non-adjacent ranges, so a set costs memory and time by its ranges, not by its ids.
-// Set algebra, parse, str, size and nth are linear in the ranges; contains and next are logarithmic.
+// Set algebra, parse, str, size and nth are linear in the ranges; contains, next and prev are logarithmic.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +49,7 @@ class Idset {
   [[nodiscard]] std::optional<Id> first() const;
   [[nodiscard]] std::optional<Id> last() const;
   [[nodiscard]] std::optional<Id> next(Id id) const;           // the least id greater than `id`
+  [[nodiscard]] std::optional<Id> prev(Id id) const;           // the greatest id less than `id`
   [[nodiscard]] std::optional<Id> nth(std::uint64_t n) const;  // the n-th id in order, from 0
   [[nodiscard]] const std::vector<Range>& ranges() const { return ranges_; }
   [[nodiscard]] std::vector<Id> ids() const;  // all of them: memory by the number of ids

@@ -191,6 +191,13 @@ TEST_CASE("the members of an idset can be asked for one by one") {
   CHECK(set.next(10) == 11U);
   CHECK_FALSE(set.next(11));
   CHECK_FALSE(set.next(UINT32_MAX));
+  CHECK(set.prev(UINT32_MAX) == 11U);
+  CHECK(set.prev(11) == 10U);
+  CHECK(set.prev(10) == 8U);
+  CHECK(set.prev(8) == 4U);
+  CHECK(set.prev(3) == 2U);
+  CHECK_FALSE(set.prev(2));
+  CHECK_FALSE(set.prev(0));
   CHECK(set.nth(0) == 2U);
   CHECK(set.nth(3) == 8U);
   CHECK(set.nth(5) == 11U);
@@ -201,6 +208,7 @@ TEST_CASE("the members of an idset can be asked for one by one") {
   CHECK_FALSE(none.first());
   CHECK_FALSE(none.last());
   CHECK_FALSE(none.next(0));
+  CHECK_FALSE(none.prev(1));
   CHECK_FALSE(none.nth(0));
   CHECK_FALSE(none.contains(0));
   CHECK(none.ids().empty());
@@ -312,6 +320,9 @@ TEST_CASE("random idsets behave as std::set does") {
       REQUIRE(set[0].contains(id) == (model[0].count(id) == 1));
       auto after = model[0].upper_bound(id);
       REQUIRE(set[0].next(id) == (after == model[0].end() ? std::nullopt : std::optional<Idset::Id>(*after)));
+      auto from = model[0].lower_bound(id);
+      bool lowest = from == model[0].begin();
+      REQUIRE(set[0].prev(id) == (lowest ? std::nullopt : std::optional<Idset::Id>(*std::prev(from))));
     }
   }
 }

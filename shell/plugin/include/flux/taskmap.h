@@ -8,8 +8,8 @@
 #ifndef FLUX_TASKMAP_H
 #define FLUX_TASKMAP_H
 
+#include <flux/core.h>
 #include <flux/idset.h>
-#include <flux/types.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -14,13 +14,14 @@ PROBE(of_the_job) {
 PROBE(text) {
   struct hostlist *list = hostlist_decode("node[0-3],login"), *empty = hostlist_create();
   EXPECT(hostlist_count(list) == 5 && hostlist_count(empty) == 0 && hostlist_count(NULL) == 0);
+  EXPECT(!hostlist_is_empty(list) && hostlist_is_empty(empty));
   EXPECT(same_text(hostlist_encode(list), "node[0-3],login"));
   EXPECT(same_text(hostlist_encode(empty), ""));
   FAILS(hostlist_encode(NULL) == NULL, EINVAL);
   FAILS(hostlist_decode(NULL) == NULL, EINVAL);
   FAILS(hostlist_decode("node[0-") == NULL, EINVAL);
-  errno = 0;
-  EXPECT(hostlist_decode("node[0-99999999]") == NULL && (errno == ERANGE || errno == E2BIG));
+  FAILS(hostlist_decode("node[0-99999999]") == NULL, ERANGE);
+  FAILS(hostlist_decode("node[0-9999999999999999999]") == NULL, ERANGE);
   FAILS(hostlist_copy(NULL) == NULL, EINVAL);
   errno = ENOENT;
   hostlist_destroy(NULL);
@@ -58,6 +59,25 @@ PROBE(cursor) {
   hostlist_destroy(empty);
 }
 
+PROBE(finding) {
+  struct hostlist *list = hostlist_decode("a,n[1-3],n2"), *other = hostlist_decode("n2");
+  struct hostlist_hostname *n2 = hostlist_hostname_create("n2"), *x = hostlist_hostname_create("x");
+  EXPECT(hostlist_find_hostname(list, n2) == 2 && same(hostlist_current(list), "n2"));
+  EXPECT(hostlist_find_hostname(other, n2) == 0);
+  FAILS(hostlist_find_hostname(list, x) == -1, ENOENT);
+  EXPECT(same(hostlist_current(list), "n2"));
+  FAILS(hostlist_find_hostname(list, NULL) == -1, EINVAL);
+  FAILS(hostlist_find_hostname(NULL, n2) == -1, EINVAL);
+  FAILS(hostlist_hostname_create(NULL) == NULL, EINVAL);
+  errno = ENOENT;
+  hostlist_hostname_destroy(n2);
+  hostlist_hostname_destroy(x);
+  hostlist_hostname_destroy(NULL);
+  EXPECT(errno == ENOENT); /* destroy keeps it */
+  hostlist_destroy(list);
+  hostlist_destroy(other);
+}
+
 PROBE(appending) {
   struct hostlist *list = hostlist_create(), *more = hostlist_decode("n[1-2]");
   EXPECT(hostlist_append(list, "n0") == 1 && hostlist_append(list, "") == 0);
@@ -65,9 +85,11 @@ PROBE(appending) {
   EXPECT(hostlist_append_list(list, list) == 3);
   EXPECT(same_text(hostlist_encode(list), "n[0-2,0-2]"));
   FAILS(hostlist_append(list, "n[") == -1, EINVAL);
+  FAILS(hostlist_append(list, "n[0-99999999]") == -1, ERANGE);
   FAILS(hostlist_append(list, NULL) == -1, EINVAL);
   FAILS(hostlist_append(NULL, "n0") == -1, EINVAL);
   FAILS(hostlist_append_list(list, NULL) == -1, EINVAL);
+  FAILS(hostlist_append_list(NULL, list) == -1, EINVAL);
   EXPECT(hostlist_count(list) == 6);
   EXPECT(hostlist_append(more, "m[0-1048573]") == 1048574);
   FAILS(hostlist_append(more, "x") == -1, ERANGE); /* over the limit of a list */
@@ -87,11 +109,13 @@ PROBE(removing) {
   EXPECT(hostlist_remove_current(list) == 1 && same(hostlist_current(list), "n7"));
   EXPECT(same(hostlist_last(list), "n3") && hostlist_remove_current(list) == 1);
   FAILS(hostlist_current(list) == NULL, ENOENT);
-  FAILS(hostlist_remove_current(list) == -1, ENOENT);
+  EXPECT(hostlist_remove_current(list) == 0); /* there is none */
   EXPECT(same_text(hostlist_encode(list), "n[2,4,7-9]"));
   FAILS(hostlist_remove_current(NULL) == -1, EINVAL);
   FAILS(hostlist_delete(list, NULL) == -1, EINVAL);
   FAILS(hostlist_delete(list, "n[") == -1, EINVAL);
+  FAILS(hostlist_delete(list, "n[0-99999999]") == -1, ERANGE);
+  FAILS(hostlist_delete(NULL, "n") == -1, EINVAL);
   hostlist_destroy(list);
 }
 
@@ -109,13 +133,10 @@ PROBE(sorting) {
 }
 
 static const struct flux_plugin_handler table[] = {
-    {"probe.of-the-job", of_the_job, NULL},
-    {"probe.text", text, NULL},
-    {"probe.cursor", cursor, NULL},
-    {"probe.appending", appending, NULL},
-    {"probe.removing", removing, NULL},
-    {"probe.sorting", sorting, NULL},
-    {NULL, NULL, NULL},
+    {"probe.of-the-job", of_the_job, NULL}, {"probe.text", text, NULL},
+    {"probe.cursor", cursor, NULL},         {"probe.finding", finding, NULL},
+    {"probe.appending", appending, NULL},   {"probe.removing", removing, NULL},
+    {"probe.sorting", sorting, NULL},       {NULL, NULL, NULL},
 };
 
 int flux_plugin_init(flux_plugin_t* p) { return flux_plugin_register(p, FLUX_SHELL_PLUGIN_NAME, table); }
