@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "builtins.hpp"
+#include "event/clock.hpp"
 #include "explain.hpp"
 #include "seconds_option.hpp"
 
@@ -216,7 +217,10 @@ Result<void> Shell::barrier(std::string_view name) {
 Result<void> Shell::post(std::string_view event, Json context) {
   auto added = event_context_.find(event);
   if (added != event_context_.end()) context.update(added->second);
-  return group_->post(event, context);
+  double now = event::wall_clock();
+  CHECK_OK(group_->post(now, event, context));
+  events_.add({{"timestamp", now}, {"name", event}, {"context", std::move(context)}});
+  return {};
 }
 
 void Shell::enter_working_directory() {

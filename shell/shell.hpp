@@ -55,6 +55,7 @@ class Shell final : public plugin::Host {
   int hold_start(std::string_view name) override;
   Result<void> release_start(std::string_view name) override;
   void add_event_context(std::string_view event, const Json& members) override;
+  plugin::EventRecord& events() override { return events_; }
   void raise(const plugin::Exception& exception) override;
   void die(int exit_code, std::string_view component, std::string_view message) override;
   Log& log() override { return log_; }
@@ -92,6 +93,7 @@ class Shell final : public plugin::Host {
   using Batch = std::span<const std::unique_ptr<task::Task>>;
   Result<void> start(Batch batch);
   Result<void> prepare_command(task::Task& task);
+  Result<void> open_channels(task::Task& task);
   std::vector<task::SpawnPool::Outcome> spawn(Batch batch);
   task::SpawnPool::Outcome spawn_hooked(task::Task& task);
   Result<void> take_up(task::Task& task, const task::SpawnPool::Outcome& spawned);
@@ -119,6 +121,7 @@ class Shell final : public plugin::Host {
   Holds holds_;
   Holds start_holds_;
   std::map<std::string, Json, std::less<>> event_context_;
+  plugin::EventRecord events_;
   std::optional<rlimit> own_descriptor_limit_;  // as it was before it was raised
   double last_interrupt_ = -1;                  // seconds, as Loop::now(); < 0: none yet
   bool doomed_ = false;                         // the job is being ended before its time

@@ -15,6 +15,7 @@ namespace {
 constexpr double kInterruptWindow = 2.0;   // seconds: a second SIGINT within it kills
 constexpr rlim_t kDescriptorsPerTask = 4;  // pipes of stdout and stderr, both ends, while a task is started
 constexpr rlim_t kDescriptorsOfShell = 64;
+constexpr const char* kChannels = "channels";  // a completion reference
 constexpr std::size_t kStartsPerRound = 16;  // tasks started before the loop has a turn
 
 // What managers and users send to a job, as far as it can be caught.
@@ -93,10 +94,18 @@ Result<void> Shell::start(Batch batch) {
 
 Result<void> Shell::prepare_command(task::Task& task) {
   CHECK_OK(call_for(task, "task.init"));
+  CHECK_OK(in(fmt::format("task {}", task.rank()), open_channels(task)));
   auto& limits = task.command().setup.limits;
   bool own =
       std::any_of(limits.begin(), limits.end(), [](const auto& each) { return each.resource == RLIMIT_NOFILE; });
   if (own_descriptor_limit_ && !own) limits.push_back({RLIMIT_NOFILE, *own_descriptor_limit_});
+  return {};
+}
+
+// The shell does not finish before they have been read to their ends.
+Result<void> Shell::open_channels(task::Task& task) {
+  CHECK_OK(task.open_channels(*loop_, [this] { static_cast<void>(release(kChannels)); }));
+  for (std::size_t i = 0; i < task.command().channels.size(); ++i) hold(kChannels);
   return {};
 }
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <tuple>
 
 #include "base/file.hpp"
@@ -31,10 +30,9 @@ Result<void> EventLog::append(double timestamp, std::string_view name, const Jso
 
 void Alone::enter(std::string_view /*barrier*/, std::function<void(Result<void>)> done) { done({}); }
 
-Result<void> Alone::post(std::string_view event, const Json& context) {
+Result<void> Alone::post(double timestamp, std::string_view event, const Json& context) {
   if (!eventlog_) return {};
-  auto now = std::chrono::system_clock::now().time_since_epoch();
-  return eventlog_->append(std::chrono::duration<double>(now).count(), event, context);
+  return eventlog_->append(timestamp, event, context);
 }
 
 }  // namespace nacre::boot

@@ -24,8 +24,9 @@ class Group {
   // more. It may be called before this returns.
   virtual void enter(std::string_view barrier, std::function<void(Result<void>)> done) = 0;
 
-  // Posts an event to the job's eventlog; called by each shell, recorded once. `context` is an object.
-  virtual Result<void> post(std::string_view event, const Json& context) = 0;
+  // Posts an event to the job's eventlog; called by each shell, recorded once. `timestamp`: seconds since the Epoch;
+  // `context` is an object.
+  virtual Result<void> post(double timestamp, std::string_view event, const Json& context) = 0;
 };
 
 // An eventlog, RFC 18: a line of JSON {"timestamp", "name", "context"} for each event, each written whole.
@@ -45,7 +46,7 @@ class Alone : public Group {
  public:
   explicit Alone(std::optional<EventLog> eventlog) : eventlog_(std::move(eventlog)) {}
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
-  Result<void> post(std::string_view event, const Json& context) override;
+  Result<void> post(double timestamp, std::string_view event, const Json& context) override;
 
  private:
   std::optional<EventLog> eventlog_;

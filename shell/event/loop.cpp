@@ -118,6 +118,8 @@ bool Loop::alive() const { return uv_loop_alive(loop_.get()) != 0; }
 
 void Loop::stop() { uv_stop(raw()); }
 
+void Loop::update_now() { uv_update_time(raw()); }
+
 double Loop::now() const { return static_cast<double>(uv_now(loop_.get())) / 1e3; }
 
 // ---- Timer -------------------------------------------------------------------

@@ -37,6 +37,7 @@ class Loop {
   void stop();  // run() returns after this round; run_until() and poll() go on
   // Monotonic seconds, taken at the start of this round of events and by Timer::start.
   [[nodiscard]] double now() const;
+  void update_now();
   [[nodiscard]] uv_loop_s* raw() { return loop_.get(); }
 
  private:

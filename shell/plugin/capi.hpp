@@ -28,6 +28,16 @@
 #include "plugin/host.hpp"
 #include "plugin/jansson.hpp"
 
+namespace nacre::plugin {
+
+// What of libflux a shell's plugins have taken into use: made by the folder flux, which is above this one.
+class Extension {
+ public:
+  virtual ~Extension() = default;
+};
+
+}  // namespace nacre::plugin
+
 // Objects are unmapped only here, after everything that might run their code is gone.
 struct flux_shell {
   explicit flux_shell(nacre::plugin::Host& shell_host) : host(shell_host) {}
@@ -39,9 +49,10 @@ struct flux_shell {
   std::vector<nacre::plugin::Dso> objects;
   nacre::plugin::KeptJson kept;
   taskmap map;
-  hostlist hosts;             // of the job, once asked for
-  std::string hwloc_xml;      // likewise
-  std::size_t next_task = 0;  // of flux_shell_task_next()
+  hostlist hosts;                                  // of the job, once asked for
+  std::string hwloc_xml;                           // likewise
+  std::size_t next_task = 0;                       // of flux_shell_task_next()
+  std::unique_ptr<nacre::plugin::Extension> flux;  // goes after `aux`, whose items may hold what is in it
   nacre::plugin::AuxItems aux;
 };
 

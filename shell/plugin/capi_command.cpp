@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // <flux/command.h>.
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -53,6 +55,9 @@ flux_cmd_t* flux_cmd_copy(const flux_cmd_t* cmd) noexcept {
   auto made = std::make_unique<task::Command>();
   made->argv = of(cmd)->argv;
   made->setup = of(cmd)->setup;
+  made->channels = of(cmd)->channels;
+  made->stream_options = of(cmd)->stream_options;
+  made->label = of(cmd)->label;
   for (const auto& [name, value] : of(cmd)->env.all()) made->env.set(name, value);
   return handle(made.release());
 }
@@ -148,4 +153,35 @@ int flux_cmd_setcwd(flux_cmd_t* cmd, const char* cwd) noexcept {
   if (cmd == nullptr || cwd == nullptr || *cwd == '\0') return fail(EINVAL);
   of(cmd)->setup.cwd = cwd;
   return 0;
+}
+
+int flux_cmd_add_channel(flux_cmd_t* cmd, const char* name) noexcept {
+  if (cmd == nullptr || name == nullptr || !job::Environment::check(name, "")) return fail(EINVAL);
+  auto& channels = of(cmd)->channels;
+  if (std::find(channels.begin(), channels.end(), name) != channels.end()) return fail(EEXIST);
+  channels.emplace_back(name);
+  return 0;
+}
+
+int flux_cmd_setopt(flux_cmd_t* cmd, const char* var, const char* val) noexcept {
+  if (cmd == nullptr || var == nullptr || *var == '\0' || val == nullptr) return fail(EINVAL);
+  of(cmd)->stream_options[var] = val;
+  return 0;
+}
+
+const char* flux_cmd_getopt(flux_cmd_t* cmd, const char* var) noexcept {
+  if (cmd == nullptr || var == nullptr) return none(EINVAL);
+  auto it = of(cmd)->stream_options.find(var);
+  return it != of(cmd)->stream_options.end() ? it->second.c_str() : nullptr;
+}
+
+int flux_cmd_set_label(flux_cmd_t* cmd, const char* label) noexcept {
+  if (cmd == nullptr || label == nullptr || *label == '\0') return fail(EINVAL);
+  of(cmd)->label = label;
+  return 0;
+}
+
+const char* flux_cmd_get_label(const flux_cmd_t* cmd) noexcept {
+  if (cmd == nullptr) return none(EINVAL);
+  return of(cmd)->label.empty() ? nullptr : of(cmd)->label.c_str();
 }

@@ -97,6 +97,11 @@ CrashScope::CrashScope(const std::string& plugin, const std::string& topic)
   running_plugin.store(&plugin);
 }
 
+std::string running_plugin_name() {
+  const std::string* name = running_plugin.load();
+  return name != nullptr ? *name : "?";
+}
+
 CrashScope::~CrashScope() {
   running_plugin.store(outer_plugin_);
   running_topic.store(outer_topic_);

@@ -38,4 +38,7 @@ class CrashScope {
   const std::string* outer_topic_;
 };
 
+// The plugin of the innermost scope; "?" outside of any.
+[[nodiscard]] std::string running_plugin_name();
+
 }  // namespace nacre::plugin

@@ -17,6 +17,7 @@
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "job/job.hpp"
+#include "plugin/event_record.hpp"
 #include "plugin/stack.hpp"
 #include "task/task.hpp"
 #include "value/wait_status.hpp"
@@ -66,6 +67,9 @@ class Host {
 
   // Adds members to the context of the event `shell.init` or `shell.start`, before it is posted.
   virtual void add_event_context(std::string_view event, const Json& members) = 0;
+
+  // The events that this shell has posted so far.
+  virtual EventRecord& events() = 0;
 
   // Ends the job: severity 0 is logged, written to the eventlog, and the tasks are ended (TERM, grace, KILL).
   // Before tasks run, the shell exits. The exit code is that of `status`, else the tasks' maximum, but at least 1.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -43,9 +44,37 @@ Result<Ends> make_ends(const Command& command, std::string_view name) {
   return Ends{UniqueFd(pair[0]), UniqueFd(pair[1]), unused_target(command)};
 }
 
+Result<std::size_t> bytes_of(std::string_view text) {
+  std::size_t number = 0;
+  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  auto shift = unit.empty() ? std::string_view::npos : std::string_view("KMG").find(unit);
+  if (failed != std::errc() || number == 0 || (!unit.empty() && (unit.size() > 1 || shift > 2))) {
+    return invalid(fmt::format("expected a size such as 65536, 64K or 4M, got '{}'", text));
+  }
+  if (unit.empty()) return number;
+  auto bits = 10 * (shift + 1);
+  if (number > (SIZE_MAX >> bits)) return invalid(fmt::format("{} is too large", text));
+  return number << bits;
+}
+
+// Those of this stream, by what follows its name.
+Result<bool> apply_options(const Command& command, const std::string& name, Stream::Options& options) {
+  auto find = [&](const char* what) -> const std::string* {
+    auto it = command.stream_options.find(name + what);
+    return it != command.stream_options.end() ? &it->second : nullptr;
+  };
+  if (const auto* wish = find("_LINE_BUFFER")) options.by_line = *wish != "false";
+  if (const auto* wish = find("_BUFSIZE")) {
+    options.buffer_size = TRY(in(name + "_BUFSIZE", bytes_of(*wish)));
+  }
+  const auto* wish = find("_STREAM_STOP");
+  return wish != nullptr && *wish == "true";
+}
+
 }  // namespace
 
-Result<void> Channels::open(event::Loop& loop, Command& command, const std::string& name, const Tune& tune) {
+Result<void> Channels::open(event::Loop& loop, Command& command, const std::string& name) {
   if (find(name) != nullptr) return Error{EEXIST, fmt::format("there is a channel {} already", name)};
   CHECK_OK(job::Environment::check(name, ""));
   Ends ends = TRY(make_ends(command, name));
@@ -53,12 +82,13 @@ Result<void> Channels::open(event::Loop& loop, Command& command, const std::stri
   bool socket = ends.target >= kFirstChannel;
   options.readable = name != "stdin";
   options.writable = socket || name == "stdin";
-  if (tune) tune(name, options);
+  bool stopped = TRY(apply_options(command, name, options));
   Stream::Callbacks callbacks;
   if (callbacks_.on_ready) callbacks.on_ready = [this, name] { callbacks_.on_ready(name); };
   if (callbacks_.on_end) callbacks.on_end = [this, name] { callbacks_.on_end(name); };
   if (callbacks_.on_room) callbacks.on_room = [this, name](std::size_t bytes) { callbacks_.on_room(name, bytes); };
   streams_[name] = TRY(Stream::create(loop, std::move(ends.ours), options, std::move(callbacks)));
+  if (stopped) streams_[name]->pause();
   command.setup.fds.push_back({ends.target, ends.theirs.get()});
   others_.push_back(std::move(ends.theirs));
   if (socket) command.env.set(name, std::to_string(ends.target));

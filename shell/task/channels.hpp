@@ -27,15 +27,15 @@ class Channels {
     std::function<void(const std::string& name)> on_end;
     std::function<void(const std::string& name, std::size_t bytes)> on_room;
   };
-  using Tune = std::function<void(const std::string& name, Stream::Options&)>;
-
   explicit Channels(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
   Channels(const Channels&) = delete;
   Channels& operator=(const Channels&) = delete;
 
-  // Opens one before the start of `command`, and adds the other side's end to it. EEXIST if there is one of this
-  // name, EINVAL if the name cannot be that of a variable.
-  Result<void> open(event::Loop& loop, Command& command, const std::string& name, const Tune& tune = {});
+  // Opens one before the start of `command`, and adds the other side's end to it, as the command's stream_options
+  // say: NAME_LINE_BUFFER "false", NAME_BUFSIZE in bytes, with K, M or G, NAME_STREAM_STOP "true" (paused until it
+  // is resumed). EEXIST if there is one of this name, EINVAL if the name cannot be that of a variable, or an option
+  // is malformed.
+  Result<void> open(event::Loop& loop, Command& command, const std::string& name);
   void started() { others_.clear(); }  // the other process has its ends: closes ours of them
 
   [[nodiscard]] Stream* find(std::string_view name) const;  // nullptr: none

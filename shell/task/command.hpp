@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +42,9 @@ struct Command {
   std::vector<std::string> argv;  // argv[0] is looked up in the PATH of `env` if it has no '/'
   job::Environment env;
   ChildSetup setup;
+  std::vector<std::string> channels = {};  // streams besides stdin, stdout, stderr: see channels.hpp
+  std::map<std::string, std::string> stream_options = {};  // likewise
+  std::string label = {};                                  // of whoever made it; no meaning here
 };
 
 }  // namespace nacre::task

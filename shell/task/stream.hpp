@@ -54,6 +54,7 @@ class Stream {
   // All or nothing. ENOSPC: the other side has not taken enough of what was written before; EPIPE: it has gone, or
   // close() was called; EBADF: not writable.
   Result<void> write(std::string_view bytes);
+  [[nodiscard]] std::size_t room() const { return options_.buffer_size - out_.size(); }  // that write() would take
   void close();  // ends writing, after what is kept
   [[nodiscard]] bool closed() const { return closing_; }
 

@@ -36,8 +36,10 @@ tl::expected<std::unique_ptr<Subprocess>, SpawnError> Subprocess::start(event::L
                                                                         Options options, Callbacks callbacks) {
   if (command.argv.empty()) return not_begun(invalid("no command"));
   std::unique_ptr<Subprocess> self(new Subprocess(children, std::move(command), std::move(callbacks)));
-  for (const std::string& name : options.streams) {
-    if (Result<void> opened = self->channels_.open(loop, self->command_, name, options.tune); !opened) {
+  std::vector<std::string> names = std::move(options.streams);
+  names.insert(names.end(), self->command_.channels.begin(), self->command_.channels.end());
+  for (const std::string& name : names) {
+    if (Result<void> opened = self->channels_.open(loop, self->command_, name); !opened) {
       return not_begun(std::move(opened).error());
     }
   }

@@ -26,9 +26,8 @@ namespace nacre::task {
 class Subprocess {
  public:
   struct Options {
-    std::vector<std::string> streams = {"stdout", "stderr"};  // and "stdin", and channels: see Channels
+    std::vector<std::string> streams = {"stdout", "stderr"};  // and "stdin"; the command's channels are added
     bool inherit_stdio = false;  // what is no stream: as the shell's own; else /dev/null
-    Channels::Tune tune = {};
     Spawner::ChildHook hook = {};  // runs in the child; makes the start dearer
   };
   // on_complete may destroy the subprocess, the others must not.
@@ -54,7 +53,7 @@ class Subprocess {
   [[nodiscard]] const value::WaitStatus& status() const { return status_; }                   // once exited
   [[nodiscard]] const rusage& usage() const { return usage_; }                                // once exited
   [[nodiscard]] Stream* stream(std::string_view name) const { return channels_.find(name); }  // nullptr: none
-  [[nodiscard]] const Command& command() const { return command_; }
+  [[nodiscard]] Command& command() { return command_; }
 
   // Signals its process group, or it alone if it has none. ESRCH if it has exited.
   [[nodiscard]] Result<void> kill(int signum) const;

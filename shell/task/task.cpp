@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task/task.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cassert>
 #include <csignal>
 
@@ -21,10 +24,41 @@ void Task::started(pid_t pid) {
   assert(state_ == State::init && pid > 0);
   state_ = State::running;
   pid_ = pid;
+  if (channels_) channels_->started();
 }
+
+Result<void> Task::subscribe(const std::string& channel, std::function<void()> on_ready) {
+  const auto& fds = command_.setup.fds;
+  int target = channel == "stdout" ? STDOUT_FILENO : channel == "stderr" ? STDERR_FILENO : -1;
+  bool given = std::any_of(fds.begin(), fds.end(), [target](const auto& fd) { return fd.target == target; });
+  if (given || subscribers_.contains(channel)) return Error{EEXIST, channel + " has a reader already"};
+  auto& channels = command_.channels;
+  if (target < 0 && std::find(channels.begin(), channels.end(), channel) == channels.end()) {
+    return Error{ENOENT, "the task has no channel " + channel};
+  }
+  if (target >= 0) channels.push_back(channel);
+  subscribers_[channel] = std::move(on_ready);
+  return {};
+}
+
+Result<void> Task::open_channels(event::Loop& loop, std::function<void()> on_end) {
+  if (command_.channels.empty()) return {};
+  auto on_ready = [this](const std::string& channel) {
+    auto it = subscribers_.find(channel);
+    if (it != subscribers_.end()) return it->second();
+    channels_->find(channel)->read();
+  };
+  auto ended = [on_end = std::move(on_end)](const std::string& /*channel*/) { on_end(); };
+  channels_ = std::make_unique<Channels>(Channels::Callbacks{on_ready, ended, {}});
+  for (const std::string& each : command_.channels) CHECK_OK(channels_->open(loop, command_, each));
+  return {};
+}
+
+Stream* Task::channel(std::string_view name) const { return channels_ ? channels_->find(name) : nullptr; }
 
 void Task::exited(const value::WaitStatus& status, const rusage& usage) {
   assert(state_ != State::exited);
+  if (state_ == State::init && channels_) channels_->started();  // nobody will write to them
   state_ = State::exited;
   status_ = status;
   usage_ = usage;

@@ -10,10 +10,15 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/json_fwd.hpp"
+#include "task/channels.hpp"
 #include "task/command.hpp"
 #include "value/wait_status.hpp"
 
@@ -42,6 +47,14 @@ class Task {
   void started(pid_t pid);                                            // init -> running
   void exited(const value::WaitStatus& status, const rusage& usage);  // running or init -> exited
 
+  // Streams between the task and the shell, before it runs: those that its command names, and "stdout" and "stderr"
+  // where nobody else has them. subscribe: `on_ready` is called as Stream's; EEXIST if somebody is subscribed.
+  Result<void> subscribe(const std::string& channel, std::function<void()> on_ready);
+  // All. `on_end` is called once for each that has come to its end; what nobody reads is dropped. With none it does
+  // nothing.
+  Result<void> open_channels(event::Loop& loop, std::function<void()> on_end);
+  [[nodiscard]] Stream* channel(std::string_view name) const;
+
   // Signals the task's process group, or the process alone if it has none. False if it does not run.
   bool kill(int signum) const;
 
@@ -56,6 +69,8 @@ class Task {
   value::WaitStatus status_;
   rusage usage_{};
   Command command_;
+  std::map<std::string, std::function<void()>> subscribers_;  // by channel
+  std::unique_ptr<Channels> channels_;
 };
 
 }  // namespace nacre::task

@@ -38,6 +38,7 @@ class FakeHost : public plugin::Host {
   int hold_start(std::string_view name) override { return ++start_holds[std::string(name)]; }
   Result<void> release_start(std::string_view name) override;
   void add_event_context(std::string_view event, const Json& members) override;
+  plugin::EventRecord& events() override { return events_; }
   void raise(const plugin::Exception& exception) override { exceptions.push_back(exception); }
   void die(int exit_code, std::string_view component, std::string_view message) override;
   Log& log() override { return log_; }
@@ -72,6 +73,7 @@ class FakeHost : public plugin::Host {
   job::Options options_;
   job::Environment environment_;
   std::string searchpath_;
+  plugin::EventRecord events_;
   std::vector<std::unique_ptr<task::Task>> tasks_;
   task::Task* current_ = nullptr;
   plugin::Stack stack_;  // last: its plugins may hold references to all above

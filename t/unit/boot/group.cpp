@@ -182,9 +182,9 @@ TEST_CASE("a shell alone records what it posts, with the time") {
   Folder folder;
   Alone alone(EventLog::create(folder.path("log")).value());
   double before = now();
-  REQUIRE(alone.post("shell.init", {{"size", 1}, {"leader-rank", 0}}));
-  REQUIRE(alone.post("shell.start", {{"taskmap", {{"version", 1}}}}));
-  REQUIRE(alone.post("shell.exit", Json::object()));
+  REQUIRE(alone.post(now(), "shell.init", {{"size", 1}, {"leader-rank", 0}}));
+  REQUIRE(alone.post(now(), "shell.start", {{"taskmap", {{"version", 1}}}}));
+  REQUIRE(alone.post(now(), "shell.exit", Json::object()));
   double after = now();
   auto written = entries(folder.path("log"));
   REQUIRE(written.size() == 3);
@@ -205,12 +205,12 @@ TEST_CASE("a shell alone records what it posts, with the time") {
 
 TEST_CASE("without an eventlog, events are posted to nobody") {
   Alone alone(std::nullopt);
-  CHECK(alone.post("shell.init", {{"size", 1}}));
+  CHECK(alone.post(now(), "shell.init", {{"size", 1}}));
 }
 
 TEST_CASE("an eventlog that cannot be written fails the post") {
   Alone alone(EventLog::create("/dev/full").value());
-  auto posted = alone.post("shell.init", Json::object());
+  auto posted = alone.post(now(), "shell.init", Json::object());
   REQUIRE_FALSE(posted);
   CHECK(posted.error().message == "--eventlog: /dev/full: No space left on device");
 }

@@ -6,8 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/json.hpp"
-#include "fake_host.hpp"
-#include "plugin/loader.hpp"
+#include "probed.hpp"
 
 using namespace nacre;          // NOLINT
 using namespace nacre::plugin;  // NOLINT
@@ -15,29 +14,6 @@ using namespace nacre::plugin;  // NOLINT
 namespace {
 
 using Lines = std::vector<std::string>;
-
-// A host with one probe.
-struct Probed {
-  explicit Probed(const std::string& probe, const Json& conf = nullptr) {
-    Result<int> loaded = load(host, std::string(DSO_DIRECTORY) + "/probe_" + probe + ".so", conf);
-    INFO((loaded ? "" : loaded.error().message));
-    REQUIRE(loaded);
-  }
-
-  // Calls the topic; what the probe did not like is in the log.
-  void passes(const std::string& topic) { judge(topic, host.call(topic)); }
-  void passes_for_task(const std::string& topic, std::size_t local_id) {
-    judge(topic, host.call_task(topic, local_id));
-  }
-  void judge(const std::string& topic, const Result<int>& called) {
-    std::string log;
-    for (const std::string& line : host.logged) log += line + "\n";
-    INFO(topic << "\n" << log);
-    CHECK(called == 1);
-  }
-
-  kit::FakeHost host;
-};
 
 }  // namespace
 
@@ -104,11 +80,9 @@ TEST_CASE("C: completion references, signals, event context") {
   CHECK(probed.host.event_context["shell.init"] == Json{{"who", "probe"}, {"n", 2}});
 }
 
-TEST_CASE("C: what this shell does not offer says so") {
+TEST_CASE("C: handlers of messages must be given") {
   Probed probed("shell");
-  probed.passes("probe.absent");
-  REQUIRE_FALSE(probed.host.logged.empty());
-  CHECK(probed.host.logged.front() == "debug : flux_shell_get_flux: not offered by this shell");
+  probed.passes("probe.no-callbacks");
 }
 
 TEST_CASE("C: tasks, before there are any, all of them, and one") {
@@ -131,13 +105,6 @@ TEST_CASE("C: a task's command, and a command of one's own") {
   CHECK(command.env.get("TWO") == "2");
   CHECK(probed.host.tasks()[1]->command().argv == Lines{"true"});
   probed.passes("probe.own-command");
-}
-
-TEST_CASE("C: task maps and idsets") {
-  Probed probed("taskmap");
-  for (const char* topic : {"probe.of-the-job", "probe.forms", "probe.queries", "probe.building", "probe.idsets"}) {
-    probed.passes(topic);
-  }
 }
 
 TEST_CASE("C: log macros and their levels") {
@@ -173,14 +140,6 @@ TEST_CASE("C: log levels, of all and of one destination") {
   Probed probed("log");
   probed.passes("probe.set-level");
   CHECK(probed.host.logged == Lines{"warn probe-log: above"});
-}
-
-TEST_CASE("C: lists of hosts") {
-  Probed probed("hostlist");
-  for (const char* topic :
-       {"probe.of-the-job", "probe.text", "probe.cursor", "probe.appending", "probe.removing", "probe.sorting"}) {
-    probed.passes(topic);
-  }
 }
 
 TEST_CASE("C: templates") {

@@ -49,6 +49,17 @@ int flux_cmd_env_replace(flux_cmd_t* cmd, char** env) FLUX_NOTHROW;
 const char* flux_cmd_getcwd(const flux_cmd_t* cmd) FLUX_NOTHROW; /* NULL: that of the shell */
 int flux_cmd_setcwd(flux_cmd_t* cmd, const char* cwd) FLUX_NOTHROW;
 
+/* --- more streams than stdin, stdout, stderr, and options of streams --- */
+
+/* A socket of both directions; the process finds its number in the environment variable `name`. EEXIST. */
+int flux_cmd_add_channel(flux_cmd_t* cmd, const char* name) FLUX_NOTHROW;
+/* STREAM_LINE_BUFFER "false": output is offered as it comes; STREAM_BUFSIZE: bytes, with K or M; STREAM_STREAM_STOP
+ * "true": its output is offered only after flux_subprocess_stream_start(). Others are kept, without effect. */
+int flux_cmd_setopt(flux_cmd_t* cmd, const char* var, const char* val) FLUX_NOTHROW;
+const char* flux_cmd_getopt(flux_cmd_t* cmd, const char* var) FLUX_NOTHROW; /* NULL: not set */
+int flux_cmd_set_label(flux_cmd_t* cmd, const char* label) FLUX_NOTHROW;
+const char* flux_cmd_get_label(const flux_cmd_t* cmd) FLUX_NOTHROW; /* NULL: none */
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -31,8 +31,11 @@ struct flux_plugin_handler {
   void* data;
 };
 
-/* Defined by the plugin: called once, when it has been loaded. A negative value ends the job. */
+/* A plugin defines `int flux_plugin_init(flux_plugin_t *p)`: called once, when it has been loaded. A negative value
+ * ends the job. In C it is not declared here, as there are plugins that define it to return nothing. */
+#ifdef __cplusplus
 int flux_plugin_init(flux_plugin_t* p);
+#endif
 
 /* --- identity --- */
 

@@ -106,9 +106,13 @@ int flux_shell_task_info_unpack(flux_shell_task_t* task, const char* fmt, ...) F
 
 flux_cmd_t* flux_shell_task_cmd(flux_shell_task_t* task) FLUX_NOTHROW;
 
-flux_subprocess_t* flux_shell_task_subprocess(flux_shell_task_t* task) FLUX_NOTHROW; /* ENOSYS */
+/* The task as a process, to signal it, and to read and write its channels. It is not destroyed. */
+flux_subprocess_t* flux_shell_task_subprocess(flux_shell_task_t* task) FLUX_NOTHROW;
+/* In task.init: calls `cb` when the task has written to a channel of flux_cmd_add_channel(), or to "stdout" or
+ * "stderr" where no other plugin reads them. What nobody reads is dropped. EEXIST if somebody reads it, ENOENT if
+ * there is none. */
 int flux_shell_task_channel_subscribe(flux_shell_task_t* task, const char* channel, flux_shell_task_io_f cb,
-                                      void* arg) FLUX_NOTHROW; /* ENOSYS */
+                                      void* arg) FLUX_NOTHROW;
 
 /* --- templates: text with {{tags}}, see nacre-shell-options(7) --- */
 
@@ -120,13 +124,18 @@ char* flux_shell_task_mustache_render(flux_shell_t* shell, flux_shell_task_t* ta
 /* Whether the text can come out differently for two shells or tasks. */
 bool flux_shell_mustache_is_per_rank(flux_shell_t* shell, const char* fmt) FLUX_NOTHROW;
 
-/* --- a Flux broker's; ENOSYS, and get_flux returns NULL --- */
+/* --- messages, see <flux/handle.h> --- */
 
+/* The shell's handle. It is not closed. */
 flux_t* flux_shell_get_flux(flux_shell_t* shell) FLUX_NOTHROW;
+/* Requests with the topic SERVICE.METHOD, SERVICE as flux_shell_get_info() has it; events shell-JOBID.SUBTOPIC,
+ * JOBID in decimals. Until the shell ends. */
 int flux_shell_service_register(flux_shell_t* shell, const char* method, flux_msg_handler_f cb,
                                 void* arg) FLUX_NOTHROW;
 int flux_shell_add_event_handler(flux_shell_t* shell, const char* subtopic, flux_msg_handler_f cb,
                                  void* arg) FLUX_NOTHROW;
+/* A request to that service of another shell of the job. So far only this one can be reached: ENOSYS for others,
+ * EINVAL for a rank that is none. */
 flux_future_t* flux_shell_rpc_pack(flux_shell_t* shell, const char* method, int shell_rank, int flags,
                                    const char* fmt, ...) FLUX_NOTHROW;
 

@@ -42,8 +42,6 @@ typedef struct {
 
 typedef uint64_t flux_jobid_t;
 
-/* Of a Flux broker. This shell has none: no function here returns one. They stand in the signatures of functions
- * that fail with ENOSYS. */
 typedef struct flux_handle flux_t;
 typedef struct flux_future flux_future_t;
 typedef struct flux_msg flux_msg_t;

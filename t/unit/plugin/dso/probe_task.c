@@ -40,7 +40,6 @@ PROBE(current) {
   FAILS(flux_shell_task_info_unpack(task, NULL) == -1, EINVAL);
   FAILS(flux_shell_task_cmd(NULL) == NULL, EINVAL);
   FAILS(flux_shell_task_subprocess(NULL) == NULL, EINVAL);
-  FAILS(flux_shell_task_subprocess(task) == NULL, ENOSYS);
   FAILS(flux_shell_task_channel_subscribe(NULL, NULL, NULL, NULL) == -1, EINVAL);
   FAILS(flux_shell_task_mustache_render(shell, NULL, "{{id}}") == NULL, EINVAL);
 }

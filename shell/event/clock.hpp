@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The time of this very moment, for code that keeps the loop from turning: Loop::now() stands still meanwhile.
+#pragma once
+
+#include "event/loop.hpp"
+
+namespace nacre::event {
+
+[[nodiscard]] Seconds clock_now();  // monotonic, from an arbitrary start
+[[nodiscard]] double wall_clock();  // seconds since the Epoch
+
+}  // namespace nacre::event

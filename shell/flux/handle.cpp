@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// <flux/handle.h>: handles, and where their messages go.
+#include "flux/handle.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "flux/future.hpp"
+#include "flux/subprocess.hpp"
+
+using namespace nacre;          // NOLINT
+using namespace nacre::plugin;  // NOLINT
+using nacre::flux::Inbox;
+using nacre::flux::Link;
+using nacre::flux::MsgRef;
+using nacre::flux::Runtime;
+
+// ---- the runtime ---------------------------------------------------------------
+
+namespace nacre::flux {
+
+Result<std::unique_ptr<Runtime>> Runtime::create(flux_shell& shell) {
+  std::unique_ptr<Runtime> self(new Runtime(shell));
+  self->inbox_ = TRY(Inbox::create());
+  auto* reactor = new flux_reactor(shell.host.loop());
+  self->handle_ = new flux_handle(*self, *self->inbox_, *self->inbox_, reactor);
+  flux_reactor_decref(reactor);
+  CHECK_OK(self->handle_->watch());
+  return self;
+}
+
+Runtime::~Runtime() {
+  for (auto& [task, process] : tasks_) delete process;
+  // A future that a plugin has forgotten holds the reactor too.
+  handle_->reactor->retire();
+  delete handle_;
+}
+
+flux_subprocess* Runtime::process_of(task::Task& task) {
+  flux_subprocess*& process = tasks_[&task];
+  if (process == nullptr) {
+    process = new flux_subprocess(*this, nullptr);
+    process->task = &task;
+  }
+  return process;
+}
+
+void Runtime::debug(const std::string& message) const { shell_.host.log().log(Level::debug, "", "{}", message); }
+
+Result<flux_handle*> Runtime::open_link(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  Link* link = nullptr;
+  for (const auto& each : links_) {
+    if (each->name == name) link = each.get();
+  }
+  if (link == nullptr) {
+    auto fresh = std::make_unique<Link>();
+    fresh->name = name;
+    for (auto& side : fresh->sides) side = TRY(Inbox::create());
+    links_.push_back(std::move(fresh));
+    link = links_.back().get();
+  }
+  if (link->ends == 2) return Error{EADDRINUSE, fmt::format("interthread://{} has two ends already", name)};
+  auto side = static_cast<std::size_t>(link->ends++);
+  auto* handle = new flux_handle(*this, *link->sides[side], *link->sides[1 - side], nullptr);
+  handle->link = link;
+  return handle;
+}
+
+void Runtime::close_link(flux_handle& handle) {
+  std::lock_guard lock(mutex_);
+  if (--handle.link->ends > 0) return;
+  std::erase_if(links_, [&](const auto& each) { return each.get() == handle.link; });
+}
+
+Runtime* runtime_of(flux_shell& shell) {
+  if (!shell.flux) {
+    Result<std::unique_ptr<Runtime>> made = Runtime::create(shell);
+    if (!made) {
+      shell.host.log().log(Level::error, "", "{}", made.error().message);
+      return none(made.error().code);
+    }
+    shell.flux = *std::move(made);
+  }
+  return static_cast<Runtime*>(shell.flux.get());
+}
+
+flux_handle* handle_of(flux_shell& shell) {
+  Runtime* runtime = runtime_of(shell);
+  return runtime != nullptr ? runtime->handle() : nullptr;
+}
+
+}  // namespace nacre::flux
+
+// ---- a handle ------------------------------------------------------------------
+
+flux_handle::flux_handle(Runtime& of_runtime, Inbox& in, Inbox& out, flux_reactor* of_reactor)
+    : runtime(of_runtime), incoming(in), outgoing(out), reactor(of_reactor) {
+  flux_reactor_incref(reactor);
+}
+
+flux_handle::~flux_handle() {
+  aux.clear();
+  for (flux_msg_handler* each : std::exchange(handlers, {})) {
+    each->handle = nullptr;
+    // Those of the shell's own go with it, after all code of plugins.
+    if (link == nullptr) delete each;
+  }
+  poll_.reset();
+  flux_reactor_decref(reactor);
+}
+
+Result<void> flux_handle::send(MsgRef msg) {
+  if (link == nullptr) poll_->keeps_running(true);  // the loop goes on until it has been handled
+  return outgoing.put(std::move(msg));
+}
+
+Result<void> flux_handle::watch() {
+  if (poll_ || reactor == nullptr) return {};
+  poll_ = TRY(event::Poll::create(*reactor->loop, incoming.fd(), [this](int) { dispatch(); }));
+  poll_->keeps_running(link != nullptr);
+  return poll_->start(event::Poll::kReadable);
+}
+
+uint32_t flux_handle::expect(flux_future* call) {
+  for (std::size_t tried = 0; tried <= calls.size(); ++tried) {
+    if (++last_tag == FLUX_MATCHTAG_NONE) ++last_tag;
+    if (calls.try_emplace(last_tag, call).second) return last_tag;
+  }
+  return FLUX_MATCHTAG_NONE;
+}
+
+bool flux_handle::dispatch() {
+  MsgRef msg = incoming.take(FLUX_MATCH_ANY);
+  if (link == nullptr && incoming.empty()) poll_->keeps_running(false);
+  if (msg.get() == nullptr) return false;
+  ++references;  // a handler may close it
+  switch (msg->type) {
+    case FLUX_MSGTYPE_REQUEST: deliver_request(*msg.get()); break;
+    case FLUX_MSGTYPE_RESPONSE: deliver_response(*msg.get()); break;
+    default: deliver_event(*msg.get()); break;
+  }
+  flux_close(this);
+  return true;
+}
+
+void flux_handle::call(flux_msg_handler& handler, const flux_msg& msg) {
+  auto* callback = handler.callback;
+  auto* arg = handler.arg;
+  handler.owner.run([&, mh = &handler] { callback(this, mh, &msg, arg); });
+}
+
+// The last made that has this very topic, else the last that matches.
+flux_msg_handler* flux_handle::handler_for(const flux_msg& msg) {
+  auto exact = [&](const flux_msg_handler* each) { return each->takes(msg) && each->topic == msg.topic; };
+  auto any = [&](const flux_msg_handler* each) { return each->takes(msg); };
+  auto it = std::find_if(handlers.rbegin(), handlers.rend(), exact);
+  if (it == handlers.rend()) it = std::find_if(handlers.rbegin(), handlers.rend(), any);
+  return it != handlers.rend() ? *it : nullptr;
+}
+
+void flux_handle::deliver_request(const flux_msg& msg) {
+  flux_msg_handler* handler = handler_for(msg);
+  if (handler == nullptr) {
+    runtime.debug(fmt::format("{}: nobody answers such requests: there is no Flux broker", msg.topic));
+    flux_respond_error(this, &msg, ENOSYS, "not offered by this shell: there is no Flux broker");
+  } else if (!handler->allows(msg)) {
+    flux_respond_error(this, &msg, EPERM, nullptr);
+  } else {
+    call(*handler, msg);
+  }
+}
+
+void flux_handle::deliver_response(const flux_msg& msg) {
+  auto it = calls.find(msg.matchtag);
+  if (it == calls.end()) {
+    flux_msg_handler* handler = handler_for(msg);
+    if (handler != nullptr) call(*handler, msg);
+    return;
+  }
+  flux_future* future = it->second;
+  if ((msg.flags & FLUX_MSGFLAG_STREAMING) == 0 || msg.errnum != 0) calls.erase(it);
+  if (msg.errnum != 0) {
+    const char* words = nullptr;
+    if (flux_response_decode_error(&msg, &words) < 0) words = nullptr;
+    flux_future_fulfill_error(future, msg.errnum, words);
+  } else {
+    auto drop = [](void* kept) { flux_msg_decref(static_cast<const flux_msg*>(kept)); };
+    flux_future_fulfill(future, const_cast<flux_msg*>(flux_msg_incref(&msg)), drop);
+  }
+}
+
+void flux_handle::deliver_event(const flux_msg& msg) {
+  // A handler may destroy others.
+  std::vector<flux_msg_handler*> targets = handlers;
+  for (flux_msg_handler* each : targets) {
+    bool there = std::find(handlers.begin(), handlers.end(), each) != handlers.end();
+    if (there && each->takes(msg) && each->allows(msg)) call(*each, msg);
+  }
+}
+
+// ---- C: the handle ---------------------------------------------------------------
+
+flux_t* flux_open_ex(const char* uri, int /*flags*/, flux_error_t* error) noexcept {
+  constexpr std::string_view kInterthread = "interthread://";
+  flux_shell* shell = current_shell();
+  Runtime* runtime = shell != nullptr ? nacre::flux::runtime_of(*shell) : nullptr;
+  std::string_view wanted = uri != nullptr ? uri : "";
+  Error why{ENOSYS, "there is no Flux broker to connect to"};
+  if (runtime != nullptr && wanted.starts_with(kInterthread)) {
+    Result<flux_t*> opened = runtime->open_link(std::string(wanted.substr(kInterthread.size())));
+    if (opened) return *opened;
+    why = opened.error();
+  }
+  if (runtime != nullptr) runtime->debug("flux_open: " + why.message);
+  if (error != nullptr) snprintf(error->text, sizeof error->text, "%s", why.message.c_str());
+  return none(why.code);
+}
+
+flux_t* flux_open(const char* uri, int flags) noexcept { return flux_open_ex(uri, flags, nullptr); }
+
+flux_t* flux_incref(flux_t* h) noexcept {
+  if (h == nullptr) return none(EINVAL);
+  ++h->references;
+  return h;
+}
+
+// The shell's own goes with the runtime, which has the first reference.
+void flux_decref(flux_t* h) noexcept {
+  if (h == nullptr || --h->references > 0) return;
+  if (h->link == nullptr) {
+    h->references = 1;
+    return;
+  }
+  int saved = errno;
+  Runtime& runtime = h->runtime;
+  runtime.close_link(*h);
+  delete h;
+  errno = saved;
+}
+
+void flux_close(flux_t* h) noexcept { flux_decref(h); }
+
+flux_reactor_t* flux_get_reactor(flux_t* h) noexcept {
+  if (h == nullptr) return none(EINVAL);
+  if (h->reactor == nullptr) h->reactor = flux_reactor_create(0);
+  return h->reactor;
+}
+
+int flux_set_reactor(flux_t* h, flux_reactor_t* r) noexcept {
+  if (h == nullptr || r == nullptr) return fail(EINVAL);
+  if (h->reactor != nullptr) return fail(EEXIST);
+  flux_reactor_incref(r);
+  h->reactor = r;
+  return 0;
+}
+
+int flux_aux_set(flux_t* h, const char* name, void* aux, flux_free_f destroy) noexcept {
+  if (h == nullptr) return fail(EINVAL);
+  Result<void> set = h->aux.set(name, aux, destroy);
+  return set ? 0 : fail(set.error().code);
+}
+
+void* flux_aux_get(flux_t* h, const char* name) noexcept {
+  if (h == nullptr || name == nullptr) return none(EINVAL);
+  void* found = h->aux.get(name);
+  return found != nullptr ? found : none(ENOENT);
+}
+
+void flux_flags_set(flux_t* h, int flags) noexcept {
+  if (h != nullptr) h->flags |= flags;
+}
+
+void flux_flags_unset(flux_t* h, int flags) noexcept {
+  if (h != nullptr) h->flags &= ~flags;
+}
+
+int flux_flags_get(flux_t* h) noexcept { return h != nullptr ? h->flags : 0; }

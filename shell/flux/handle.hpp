@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Behind flux_t and flux_msg_handler_t: see <flux/handle.h>. The shell has one handle, whose messages come back to
+// itself; others are the two ends of a Link.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "flux/inbox.hpp"
+#include "flux/reactor.hpp"
+
+namespace nacre::flux {
+class Runtime;
+}
+
+struct flux_msg_handler {
+  flux_msg_handler(flux_handle* of_handle, const struct flux_match& match, flux_msg_handler_f function,
+                   void* argument);
+  ~flux_msg_handler();
+  flux_msg_handler(const flux_msg_handler&) = delete;
+  flux_msg_handler& operator=(const flux_msg_handler&) = delete;
+
+  [[nodiscard]] bool takes(const flux_msg& msg) const;
+  [[nodiscard]] bool allows(const flux_msg& msg) const;
+
+  flux_handle* handle;  // nullptr once that has gone
+  int typemask;
+  uint32_t matchtag;
+  std::string topic;  // a glob; empty: any
+  flux_msg_handler_f callback;
+  void* arg;
+  nacre::plugin::Callback owner;
+  uint32_t rolemask = FLUX_ROLE_OWNER;
+  bool started = false;
+};
+
+struct flux_handle {
+  flux_handle(nacre::flux::Runtime& of_runtime, nacre::flux::Inbox& in, nacre::flux::Inbox& out,
+              flux_reactor* of_reactor);
+  ~flux_handle();
+  flux_handle(const flux_handle&) = delete;
+  flux_handle& operator=(const flux_handle&) = delete;
+
+  nacre::Result<void> send(nacre::flux::MsgRef msg);
+  // Hands the first message that waits to whom it is for; false if there is none.
+  bool dispatch();
+  nacre::Result<void> watch();  // from now on the loop dispatches
+  // `call` is fulfilled by the response. FLUX_MATCHTAG_NONE: there are too many calls.
+  uint32_t expect(flux_future* call);
+  void forget(uint32_t matchtag) { calls.erase(matchtag); }
+
+  int references = 1;
+  nacre::flux::Runtime& runtime;
+  nacre::flux::Inbox& incoming;
+  nacre::flux::Inbox& outgoing;
+  nacre::flux::Link* link = nullptr;  // nullptr: the shell's own
+  flux_reactor* reactor;              // a reference, or nullptr
+  nacre::plugin::AuxItems aux;
+  int flags = 0;
+  std::string appname;
+  std::vector<flux_msg_handler*> handlers;  // in the order they were made
+  std::unordered_map<uint32_t, flux_future*> calls;
+  uint32_t last_tag = FLUX_MATCHTAG_NONE;
+  uint32_t last_event = 0;
+  std::multiset<std::string> subscriptions;
+  std::map<std::string, std::string, std::less<>> attributes;  // asked for so far
+
+ private:
+  void deliver_request(const flux_msg& msg);
+  void deliver_response(const flux_msg& msg);
+  void deliver_event(const flux_msg& msg);
+  flux_msg_handler* handler_for(const flux_msg& msg);
+  void call(flux_msg_handler& handler, const flux_msg& msg);
+
+  std::optional<nacre::event::Poll> poll_;
+};
+
+namespace nacre::flux {
+
+// All of libflux that one shell's plugins use. Made when it is first needed.
+class Runtime final : public plugin::Extension {
+ public:
+  static Result<std::unique_ptr<Runtime>> create(flux_shell& shell);
+  ~Runtime() override;
+
+  [[nodiscard]] flux_shell& shell() const { return shell_; }
+  [[nodiscard]] flux_handle* handle() const { return handle_; }
+  Result<flux_handle*> open_link(const std::string& name);
+  void close_link(flux_handle& handle);
+  void debug(const std::string& message) const;
+  flux_subprocess* process_of(task::Task& task);  // the task seen as a subprocess: one for each
+
+ private:
+  explicit Runtime(flux_shell& shell) : shell_(shell) {}
+
+  flux_shell& shell_;
+  std::unique_ptr<Inbox> inbox_;
+  flux_handle* handle_ = nullptr;
+  std::map<task::Task*, flux_subprocess*> tasks_;
+  std::mutex mutex_;  // of links_: they are opened by threads
+  std::vector<std::unique_ptr<Link>> links_;
+};
+
+// nullptr, with errno, if there is none and none can be made.
+Runtime* runtime_of(flux_shell& shell);
+flux_handle* handle_of(flux_shell& shell);
+
+}  // namespace nacre::flux

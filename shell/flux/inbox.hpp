@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages that wait to be handled. Any thread may put one in; a descriptor tells the reader's loop.
+#pragma once
+
+#include <deque>
+#include <mutex>
+
+#include "base/unique_fd.hpp"
+#include "flux/message.hpp"
+
+namespace nacre::flux {
+
+class Inbox {
+ public:
+  static constexpr std::size_t kMaxMessages = 65536;
+
+  static Result<std::unique_ptr<Inbox>> create();
+
+  enum class End { head, tail };
+  Result<void> put(MsgRef message, End end = End::tail);  // ENOBUFS when it is full
+  // The first that matches; none: an empty reference.
+  MsgRef take(const struct flux_match& match);
+  [[nodiscard]] bool empty() const;
+  [[nodiscard]] int fd() const { return signal_.get(); }  // readable while there is a message
+
+ private:
+  explicit Inbox(UniqueFd signal) : signal_(std::move(signal)) {}
+
+  UniqueFd signal_;  // eventfd(2)
+  mutable std::mutex mutex_;
+  std::deque<MsgRef> messages_;
+};
+
+// Two handles in one process, interthread://NAME: what one sends, the other receives.
+struct Link {
+  std::string name;
+  std::unique_ptr<Inbox> sides[2];
+  int ends = 0;  // handles that have been opened and not closed: two at most
+};
+
+}  // namespace nacre::flux

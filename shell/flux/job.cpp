@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// <flux/job.h>.
+#include <flux/job.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "flux/future.hpp"
+#include "flux/handle.hpp"
+
+using namespace nacre;          // NOLINT
+using namespace nacre::plugin;  // NOLINT
+
+namespace {
+
+constexpr const char* kWatchKey = "nacre::watch";
+constexpr std::string_view kOwnLog = "guest.exec.eventlog";
+constexpr std::string_view kLastEvent = "shell.exit";
+
+struct Form {
+  std::string_view name;
+  std::string (value::JobId::*text)() const;
+};
+
+std::optional<std::string> text_of(flux_jobid_t id, std::string_view type) {
+  static constexpr std::array<Form, 6> kForms{{{"dec", &value::JobId::decimal},
+                                               {"hex", &value::JobId::hex},
+                                               {"dothex", &value::JobId::dothex},
+                                               {"words", &value::JobId::words},
+                                               {"f58", &value::JobId::f58},
+                                               {"f58plain", &value::JobId::f58_plain}}};
+  value::JobId job(id);
+  if (type == "kvs") return "job." + job.dothex();
+  auto it = std::find_if(kForms.begin(), kForms.end(), [&](const Form& each) { return each.name == type; });
+  if (it == kForms.end()) return std::nullopt;
+  return (job.*it->text)();
+}
+
+// What follows the events for one future.
+struct Watch {
+  std::unique_ptr<EventRecord::Follower> follower;
+  bool ended = false;
+};
+
+void end_watch(flux_future_t* f, Watch& watch) {
+  if (!std::exchange(watch.ended, true)) flux_future_fulfill_error(f, ENODATA, nullptr);
+}
+
+void tell(flux_future_t* f, Watch& watch, const Json& event) {
+  if (watch.ended) return;
+  std::string line = dump_json(event) + "\n";
+  flux_future_fulfill(f, c_string(line), std::free);
+  if (event["name"] == kLastEvent) end_watch(f, watch);
+}
+
+}  // namespace
+
+int flux_job_id_encode(flux_jobid_t id, const char* type, char* buf, size_t bufsz) noexcept {
+  if (buf == nullptr) return fail(EINVAL);
+  std::optional<std::string> text = text_of(id, type != nullptr ? type : "dec");
+  if (!text) return fail(EINVAL);
+  if (text->size() >= bufsz) return fail(EOVERFLOW);
+  std::memcpy(buf, text->c_str(), text->size() + 1);
+  return 0;
+}
+
+int flux_job_id_parse(const char* s, flux_jobid_t* id) noexcept {
+  if (s == nullptr || id == nullptr) return fail(EINVAL);
+  Result<value::JobId> parsed = value::JobId::parse(s);
+  if (!parsed) return fail(EINVAL);
+  *id = parsed->value();
+  return 0;
+}
+
+flux_future_t* flux_job_event_watch(flux_t* h, flux_jobid_t id, const char* path, int flags) noexcept {
+  if (h == nullptr || path == nullptr || flags != 0) return none(EINVAL);
+  Host& host = h->runtime.shell().host;
+  flux_future_t* f = flux_future_create(nullptr, nullptr);
+  flux_future_set_flux(f, h);
+  if (id != host.job().id.value() || path != kOwnLog) {
+    h->runtime.debug(fmt::format("flux_job_event_watch: {} of job {}: there is no Flux broker", path, id));
+    flux_future_fulfill_error(f, ENOSYS, "not offered by this shell: there is no Flux broker");
+    return f;
+  }
+  auto* watch = new Watch;
+  flux_future_aux_set(f, kWatchKey, watch, [](void* arg) { delete static_cast<Watch*>(arg); });
+  watch->follower = host.events().follow([f, watch](const Json& event) { tell(f, *watch, event); });
+  for (const Json& each : host.events().events()) tell(f, *watch, each);
+  return f;
+}
+
+int flux_job_event_watch_get(flux_future_t* f, const char** event) {
+  const void* result = nullptr;
+  if (flux_future_get(f, &result) < 0) return -1;
+  if (result == nullptr) return fail(EPROTO);
+  if (event != nullptr) *event = static_cast<const char*>(result);
+  return 0;
+}
+
+int flux_job_event_watch_cancel(flux_future_t* f) noexcept {
+  if (f == nullptr) return fail(EINVAL);
+  auto* watch = static_cast<Watch*>(flux_future_aux_get(f, kWatchKey));
+  if (watch == nullptr) return fail(EINVAL);
+  end_watch(f, *watch);
+  return 0;
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// <flux/rpc.h>: calls, answers, and events published.
+#include <fmt/format.h>
+
+#include "flux/future.hpp"
+#include "flux/handle.hpp"
+
+using namespace nacre;          // NOLINT
+using namespace nacre::plugin;  // NOLINT
+using nacre::flux::MsgRef;
+
+namespace {
+
+constexpr const char* kCallKey = "nacre::call";
+
+// What a future of a call knows of it.
+struct OneCall {
+  flux_t* handle;
+  uint32_t matchtag;
+  uint32_t nodeid;
+};
+
+void end_call(void* arg) {
+  auto* call = static_cast<OneCall*>(arg);
+  if (call->matchtag != FLUX_MATCHTAG_NONE) call->handle->forget(call->matchtag);
+  flux_close(call->handle);
+  delete call;
+}
+
+const OneCall* call_of(flux_future_t* f) { return static_cast<const OneCall*>(flux_future_aux_get(f, kCallKey)); }
+
+// Takes over `request`.
+flux_future_t* call(flux_t* h, flux_msg_t* request, uint32_t nodeid, int flags) {
+  constexpr int kKnown = FLUX_RPC_NORESPONSE | FLUX_RPC_STREAMING;
+  if (request == nullptr) return nullptr;
+  MsgRef own(request);
+  if (h == nullptr || (flags & ~kKnown) != 0 || flags == kKnown) return none(EINVAL);
+  flux_msg_set_nodeid(request, nodeid);
+  if ((flags & FLUX_RPC_STREAMING) != 0) flux_msg_set_streaming(request);
+  if ((flags & FLUX_RPC_NORESPONSE) != 0) flux_msg_set_noresponse(request);
+  flux_future_t* f = flux_future_create(nullptr, nullptr);
+  flux_future_set_flux(f, h);
+  auto* context = new OneCall{flux_incref(h), FLUX_MATCHTAG_NONE, nodeid};
+  flux_future_aux_set(f, kCallKey, context, end_call);
+  bool answered = (flags & FLUX_RPC_NORESPONSE) == 0;
+  if (answered) context->matchtag = h->expect(f);
+  flux_msg_set_matchtag(request, context->matchtag);
+  bool possible = !answered || context->matchtag != FLUX_MATCHTAG_NONE;
+  if (!possible) errno = EBUSY;
+  if (!possible || flux_send(h, request, 0) < 0) {
+    flux_future_destroy(f);
+    return nullptr;
+  }
+  if (!answered) flux_future_fulfill(f, nullptr, nullptr);
+  return f;
+}
+
+int answer(flux_t* h, const flux_msg_t* request, flux_msg_t* response) {
+  if (response == nullptr) return -1;
+  MsgRef own(response);
+  if (flux_msg_is_noresponse(request)) return 0;
+  return flux_send(h, response, 0);
+}
+
+// The response of a call that has been waited for.
+const flux_msg_t* response_of(flux_future_t* f) {
+  const void* result = nullptr;
+  if (f == nullptr) return none(EINVAL);
+  if (flux_future_get(f, &result) < 0) return nullptr;
+  return result != nullptr ? static_cast<const flux_msg_t*>(result) : none(EPROTO);
+}
+
+flux_future_t* publish(flux_t* h, flux_msg_t* event, int flags) {
+  if (event == nullptr) return nullptr;
+  MsgRef own(event);
+  if (h == nullptr || (flags & ~FLUX_EVENT_PRIVATE) != 0) return none(EINVAL);
+  flux_msg_set_seq(event, ++h->last_event);
+  if (flux_send(h, event, 0) < 0) return nullptr;
+  flux_future_t* f = flux_future_create(nullptr, nullptr);
+  flux_future_set_flux(f, h);
+  flux_future_fulfill(f, new uint32_t(h->last_event), [](void* seq) { delete static_cast<uint32_t*>(seq); });
+  return f;
+}
+
+}  // namespace
+
+// ---- calls -----------------------------------------------------------------------
+
+flux_future_t* flux_rpc(flux_t* h, const char* topic, const char* s, uint32_t nodeid, int flags) noexcept {
+  return call(h, flux_request_encode(topic, s), nodeid, flags);
+}
+
+flux_future_t* flux_rpc_raw(flux_t* h, const char* topic, const void* data, size_t len, uint32_t nodeid,
+                            int flags) noexcept {
+  return call(h, flux_request_encode_raw(topic, data, len), nodeid, flags);
+}
+
+flux_future_t* flux_rpc_vpack(flux_t* h, const char* topic, uint32_t nodeid, int flags, const char* fmt,
+                              va_list ap) noexcept {
+  flux_msg_t* request = flux_request_encode(topic, nullptr);
+  if (request == nullptr) return nullptr;
+  if (flux_msg_vpack(request, fmt, ap) < 0) {
+    flux_msg_destroy(request);
+    return none(EINVAL);
+  }
+  return call(h, request, nodeid, flags);
+}
+
+flux_future_t* flux_rpc_pack(flux_t* h, const char* topic, uint32_t nodeid, int flags, const char* fmt,
+                             ...) noexcept {
+  va_list args;
+  va_start(args, fmt);
+  flux_future_t* f = flux_rpc_vpack(h, topic, nodeid, flags, fmt, args);
+  va_end(args);
+  return f;
+}
+
+flux_future_t* flux_rpc_message(flux_t* h, const flux_msg_t* msg, uint32_t nodeid, int flags) noexcept {
+  if (nacre::flux::check_kind(msg, FLUX_MSGTYPE_REQUEST, nullptr) < 0) return none(EINVAL);
+  return call(h, flux_msg_copy(msg, true), nodeid, flags);
+}
+
+int flux_rpc_get(flux_future_t* f, const char** s) {
+  const flux_msg_t* response = response_of(f);
+  return response != nullptr ? flux_response_decode(response, nullptr, s) : -1;
+}
+
+int flux_rpc_get_raw(flux_future_t* f, const void** data, size_t* len) {
+  const flux_msg_t* response = response_of(f);
+  return response != nullptr ? flux_response_decode_raw(response, nullptr, data, len) : -1;
+}
+
+int flux_rpc_get_unpack(flux_future_t* f, const char* fmt, ...) {
+  if (fmt == nullptr) return fail(EINVAL);
+  const flux_msg_t* response = response_of(f);
+  if (response == nullptr) return -1;
+  va_list args;
+  va_start(args, fmt);
+  int done = flux_msg_vunpack(response, fmt, args);
+  va_end(args);
+  return done;
+}
+
+uint32_t flux_rpc_get_matchtag(flux_future_t* f) noexcept {
+  const OneCall* known = call_of(f);
+  return known != nullptr ? known->matchtag : static_cast<uint32_t>(FLUX_MATCHTAG_NONE);
+}
+
+uint32_t flux_rpc_get_nodeid(flux_future_t* f) noexcept {
+  const OneCall* known = call_of(f);
+  return known != nullptr ? known->nodeid : static_cast<uint32_t>(FLUX_NODEID_ANY);
+}
+
+// ---- answers ---------------------------------------------------------------------
+
+int flux_respond(flux_t* h, const flux_msg_t* request, const char* s) noexcept {
+  return flux_respond_raw(h, request, s, s != nullptr ? static_cast<int>(strlen(s)) + 1 : 0);
+}
+
+int flux_respond_raw(flux_t* h, const flux_msg_t* request, const void* data, int len) noexcept {
+  if (h == nullptr || request == nullptr || len < 0) return fail(EINVAL);
+  flux_msg_t* response = flux_response_derive(request, 0);
+  if (response != nullptr && flux_msg_set_payload(response, data, static_cast<size_t>(len)) < 0) {
+    flux_msg_destroy(std::exchange(response, nullptr));
+  }
+  return answer(h, request, response);
+}
+
+int flux_respond_pack(flux_t* h, const flux_msg_t* request, const char* fmt, ...) noexcept {
+  if (h == nullptr || request == nullptr || fmt == nullptr) return fail(EINVAL);
+  flux_msg_t* response = flux_response_derive(request, 0);
+  if (response == nullptr) return -1;
+  va_list args;
+  va_start(args, fmt);
+  int packed = flux_msg_vpack(response, fmt, args);
+  va_end(args);
+  if (packed < 0) flux_msg_destroy(std::exchange(response, nullptr));
+  return answer(h, request, response);
+}
+
+int flux_respond_error(flux_t* h, const flux_msg_t* request, int errnum, const char* errstr) noexcept {
+  if (h == nullptr || request == nullptr) return fail(EINVAL);
+  flux_msg_t* response = flux_response_derive(request, errnum != 0 ? errnum : EINVAL);
+  if (response != nullptr && errstr != nullptr) flux_msg_set_string(response, errstr);
+  return answer(h, request, response);
+}
+
+// ---- events ----------------------------------------------------------------------
+
+flux_future_t* flux_event_publish(flux_t* h, const char* topic, int flags, const char* s) noexcept {
+  return publish(h, flux_event_encode(topic, s), flags);
+}
+
+flux_future_t* flux_event_publish_raw(flux_t* h, const char* topic, int flags, const void* data,
+                                      size_t len) noexcept {
+  return publish(h, flux_event_encode_raw(topic, data, len), flags);
+}
+
+flux_future_t* flux_event_publish_pack(flux_t* h, const char* topic, int flags, const char* fmt, ...) noexcept {
+  flux_msg_t* event = flux_event_encode(topic, nullptr);
+  if (event == nullptr) return nullptr;
+  va_list args;
+  va_start(args, fmt);
+  int packed = flux_msg_vpack(event, fmt, args);
+  va_end(args);
+  if (packed < 0) {
+    flux_msg_destroy(event);
+    return none(EINVAL);
+  }
+  return publish(h, event, flags);
+}
+
+int flux_event_publish_get_seq(flux_future_t* f, int* seq) noexcept {
+  const void* result = nullptr;
+  if (flux_future_get(f, &result) < 0) return -1;
+  if (result == nullptr) return fail(EPROTO);
+  if (seq != nullptr) *seq = static_cast<int>(*static_cast<const uint32_t*>(result));
+  return 0;
+}
+
+int flux_event_subscribe(flux_t* h, const char* topic) noexcept {
+  if (h == nullptr || topic == nullptr) return fail(EINVAL);
+  h->subscriptions.insert(topic);
+  return 0;
+}
+
+int flux_event_unsubscribe(flux_t* h, const char* topic) noexcept {
+  if (h == nullptr || topic == nullptr) return fail(EINVAL);
+  auto it = h->subscriptions.find(topic);
+  if (it == h->subscriptions.end()) return fail(ENOENT);
+  h->subscriptions.erase(it);
+  return 0;
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// <flux/subprocess.h>: processes started and followed. What they write and read is in streams.cpp.
+#include "flux/subprocess.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "flux/future.hpp"
+
+using namespace nacre;          // NOLINT
+using namespace nacre::plugin;  // NOLINT
+using nacre::flux::Runtime;
+
+namespace {
+
+// Callbacks may destroy the process they are about.
+template <typename Code>
+void call_back(flux_subprocess* p, const Code& code) {
+  ++p->calling;
+  p->owner.run(code);
+  if (--p->calling == 0 && p->destroyed) delete p;
+}
+
+task::Command command_of(const flux_cmd_t* cmd) {
+  flux_cmd_t* copy = flux_cmd_copy(cmd);
+  task::Command command = std::move(*of(copy));
+  flux_cmd_destroy(copy);
+  return command;
+}
+
+task::Subprocess::Options options_of(flux_subprocess* p, int flags, const flux_subprocess_hooks_t* hooks) {
+  task::Subprocess::Options options;
+  options.streams = {"stdin", "stdout", "stderr"};
+  if ((flags & FLUX_SUBPROCESS_FLAGS_STDIO_FALLTHROUGH) != 0) {
+    options.streams.clear();
+    options.inherit_stdio = true;
+  }
+  if (hooks != nullptr && hooks->pre_exec != nullptr) {
+    options.hook = [p, hook = hooks->pre_exec, arg = hooks->pre_exec_arg] {
+      p->owner.run([&] { hook(p, arg); });
+      return true;
+    };
+  }
+  return options;
+}
+
+task::Subprocess::Callbacks callbacks_of(flux_subprocess* p) {
+  task::Subprocess::Callbacks callbacks;
+  callbacks.on_ready = [p](const std::string& name) { p->on_ready(name); };
+  callbacks.on_room = [p](const std::string& name, std::size_t bytes) { p->on_room(name, bytes); };
+  callbacks.on_exit = [p] { p->on_exit(); };
+  callbacks.on_complete = [p] { p->on_complete(); };
+  return callbacks;
+}
+
+void tell_started(flux_subprocess* p) {
+  p->tell(FLUX_SUBPROCESS_RUNNING);
+  std::vector<std::string> names = p->process->command().channels;
+  names.emplace_back("stdin");
+  for (const std::string& each : names) {
+    if (task::Stream* stream = p->stream(each)) p->on_room(each, stream->room());
+  }
+}
+
+// The state changes from the loop only, so the first is told there.
+void tell_soon(flux_subprocess* p) {
+  auto* future = flux_future_create(nullptr, nullptr);
+  flux_future_set_flux(future, p->runtime.handle());
+  flux_subprocess_aux_set(p, "nacre::started", future,
+                          [](void* f) { flux_future_destroy(static_cast<flux_future_t*>(f)); });
+  flux_reactor* reactor = flux_future_get_reactor(future);
+  static_cast<void>(future->arm(flux_future::When::then, reactor, [p] { tell_started(p); }));
+  flux_future_fulfill(future, nullptr, nullptr);
+}
+
+}  // namespace
+
+// ---- a process -------------------------------------------------------------------
+
+flux_subprocess::~flux_subprocess() { aux.clear(); }
+
+task::Stream* flux_subprocess::stream(std::string_view name) const {
+  return task != nullptr ? task->channel(name) : process->stream(name);
+}
+
+bool flux_subprocess::exited() const {
+  return task != nullptr ? task->state() == task::State::exited : process->exited();
+}
+
+void flux_subprocess::on_ready(const std::string& name) {
+  flux_subprocess_output_f cb = ops.on_channel_out;
+  if (name == "stdout") cb = ops.on_stdout;
+  if (name == "stderr") cb = ops.on_stderr;
+  if (cb == nullptr || destroyed) {
+    stream(name)->read();  // nobody wants it
+    return;
+  }
+  ++calling;
+  owner.run([&] { cb(this, name.c_str()); });
+  --calling;  // destroyed meanwhile: it goes with on_complete
+}
+
+void flux_subprocess::on_room(const std::string& name, std::size_t bytes) {
+  if (ops.on_credit == nullptr || destroyed) return;
+  ++calling;
+  owner.run([&] { ops.on_credit(this, name.c_str(), static_cast<int>(bytes)); });
+  --calling;
+}
+
+void flux_subprocess::tell(flux_subprocess_state_t state) {
+  if (ops.on_state_change == nullptr || destroyed) return;
+  ++calling;
+  owner.run([&] { ops.on_state_change(this, state); });
+  --calling;
+}
+
+void flux_subprocess::on_exit() { tell(FLUX_SUBPROCESS_EXITED); }
+
+void flux_subprocess::on_complete() {
+  call_back(this, [this] {
+    if (ops.on_completion != nullptr && !destroyed) ops.on_completion(this);
+  });
+}
+
+// ---- its start and end -------------------------------------------------------------
+
+flux_subprocess_t* flux_local_exec_ex(flux_reactor_t* r, int flags, const flux_cmd_t* cmd,
+                                      const flux_subprocess_ops_t* ops, const flux_subprocess_hooks_t* hooks,
+                                      subprocess_log_f /*log_fn*/, void* /*log_data*/) noexcept {
+  constexpr int kKnown = FLUX_SUBPROCESS_FLAGS_STDIO_FALLTHROUGH | FLUX_SUBPROCESS_FLAGS_NO_SETPGRP |
+                         FLUX_SUBPROCESS_FLAGS_FORK_EXEC | FLUX_SUBPROCESS_FLAGS_LOCAL_UNBUF;
+  flux_shell* shell = current_shell();
+  if (r == nullptr || cmd == nullptr || (flags & ~kKnown) != 0 || flux_cmd_argc(cmd) < 1 || shell == nullptr) {
+    return none(EINVAL);
+  }
+  Runtime* runtime = nacre::flux::runtime_of(*shell);
+  if (runtime == nullptr) return nullptr;
+  if (r->own) {
+    runtime->debug("flux_local_exec: only on the shell's reactor");
+    return none(ENOSYS);
+  }
+  auto p = std::make_unique<flux_subprocess>(*runtime, ops);
+  task::Command command = command_of(cmd);
+  command.setup.new_process_group = (flags & FLUX_SUBPROCESS_FLAGS_NO_SETPGRP) == 0;
+  auto started = task::Subprocess::start(shell->host.loop(), shell->host.children(), std::move(command),
+                                         options_of(p.get(), flags, hooks), callbacks_of(p.get()));
+  if (!started) {
+    runtime->debug("flux_local_exec: " + started.error().error.message);
+    return none(started.error().error.code);
+  }
+  p->process = *std::move(started);
+  if (hooks != nullptr && hooks->post_fork != nullptr) {
+    p->owner.run([&] { hooks->post_fork(p.get(), hooks->post_fork_arg); });
+  }
+  tell_soon(p.get());
+  return p.release();
+}
+
+flux_subprocess_t* flux_local_exec(flux_reactor_t* r, int flags, const flux_cmd_t* cmd,
+                                   const flux_subprocess_ops_t* ops) noexcept {
+  return flux_local_exec_ex(r, flags, cmd, ops, nullptr, nullptr, nullptr);
+}
+
+flux_subprocess_t* flux_rexec(flux_t* h, int /*rank*/, int /*flags*/, const flux_cmd_t* cmd,
+                              const flux_subprocess_ops_t* /*ops*/) noexcept {
+  if (h == nullptr || cmd == nullptr) return none(EINVAL);
+  h->runtime.debug("flux_rexec: not offered by this shell: there is no Flux broker");
+  return none(ENOSYS);
+}
+
+void flux_subprocess_destroy(flux_subprocess_t* p) noexcept {
+  if (p == nullptr || p->task != nullptr) return;
+  int saved = errno;
+  if (p->calling > 0) {
+    p->destroyed = true;
+  } else {
+    delete p;
+  }
+  errno = saved;
+}
+
+flux_future_t* flux_subprocess_kill(flux_subprocess_t* p, int signum) noexcept {
+  if (p == nullptr || signum < 1 || signum >= NSIG) return none(EINVAL);
+  flux_future_t* f = flux_future_create(nullptr, nullptr);
+  flux_future_set_flux(f, p->runtime.handle());
+  errno = ESRCH;
+  bool sent = p->task != nullptr ? p->task->kill(signum) : p->process->kill(signum).has_value();
+  if (sent) {
+    flux_future_fulfill(f, nullptr, nullptr);
+  } else {
+    flux_future_fulfill_error(f, p->exited() ? ESRCH : errno, nullptr);
+  }
+  return f;
+}
+
+// ---- what is known of it -----------------------------------------------------------
+
+flux_subprocess_state_t flux_subprocess_state(flux_subprocess_t* p) noexcept {
+  if (p == nullptr || (p->task != nullptr && p->task->state() == task::State::init)) return FLUX_SUBPROCESS_INIT;
+  if (!p->exited()) return FLUX_SUBPROCESS_RUNNING;
+  return p->pid() > 0 ? FLUX_SUBPROCESS_EXITED : FLUX_SUBPROCESS_FAILED;
+}
+
+const char* flux_subprocess_state_string(flux_subprocess_state_t state) noexcept {
+  switch (state) {
+    case FLUX_SUBPROCESS_INIT: return "Init";
+    case FLUX_SUBPROCESS_RUNNING: return "Running";
+    case FLUX_SUBPROCESS_EXITED: return "Exited";
+    case FLUX_SUBPROCESS_FAILED: return "Failed";
+    case FLUX_SUBPROCESS_STOPPED: return "Stopped";
+  }
+  return nullptr;
+}
+
+bool flux_subprocess_active(flux_subprocess_t* p) noexcept {
+  if (p == nullptr) return false;
+  return p->task != nullptr ? p->task->state() == task::State::running : !p->process->complete();
+}
+
+pid_t flux_subprocess_pid(flux_subprocess_t* p) noexcept {
+  if (p == nullptr || p->pid() <= 0) return fail(EINVAL);
+  return p->pid();
+}
+
+int flux_subprocess_rank(flux_subprocess_t* /*p*/) noexcept { return fail(EINVAL); }
+
+int flux_subprocess_fail_errno(flux_subprocess_t* p) noexcept {
+  if (p == nullptr || flux_subprocess_state(p) != FLUX_SUBPROCESS_FAILED) return fail(EINVAL);
+  return p->status().exit_code() == task::kExitNotFound ? ENOENT : EACCES;
+}
+
+const char* flux_subprocess_fail_error(flux_subprocess_t* p) noexcept {
+  int code = flux_subprocess_fail_errno(p);
+  return code < 0 ? "no failure" : std::strerror(code);
+}
+
+int flux_subprocess_status(flux_subprocess_t* p) noexcept {
+  return p != nullptr && p->exited() ? p->status().raw() : fail(EINVAL);
+}
+
+int flux_subprocess_exit_code(flux_subprocess_t* p) noexcept {
+  return p != nullptr && p->exited() && p->status().is_exit() ? p->status().exit_code() : fail(EINVAL);
+}
+
+int flux_subprocess_signaled(flux_subprocess_t* p) noexcept {
+  return p != nullptr && p->exited() && p->status().signal() > 0 ? p->status().signal() : fail(EINVAL);
+}
+
+flux_cmd_t* flux_subprocess_get_cmd(flux_subprocess_t* p) noexcept {
+  if (p == nullptr) return none(EINVAL);
+  return p->task != nullptr ? handle(&p->task->command()) : handle(&p->process->command());
+}
+
+flux_reactor_t* flux_subprocess_get_reactor(flux_subprocess_t* p) noexcept {
+  return p != nullptr ? p->runtime.handle()->reactor : none(EINVAL);
+}
+
+int flux_subprocess_aux_set(flux_subprocess_t* p, const char* name, void* ctx, flux_free_f free_fn) noexcept {
+  if (p == nullptr) return fail(EINVAL);
+  Result<void> set = p->aux.set(name, ctx, free_fn);
+  return set ? 0 : fail(set.error().code);
+}
+
+void* flux_subprocess_aux_get(flux_subprocess_t* p, const char* name) noexcept {
+  if (p == nullptr || name == nullptr) return none(EINVAL);
+  void* found = p->aux.get(name);
+  return found != nullptr ? found : none(ENOENT);
+}

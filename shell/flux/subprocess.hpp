@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Behind flux_subprocess_t: a process that a plugin has started, or a task of the job.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "flux/handle.hpp"
+#include "task/subprocess.hpp"
+
+struct flux_subprocess {
+  flux_subprocess(nacre::flux::Runtime& of_runtime, const flux_subprocess_ops_t* wanted)
+      : runtime(of_runtime),
+        ops(wanted != nullptr ? *wanted : flux_subprocess_ops_t{}),
+        owner("subprocess callback") {}
+  ~flux_subprocess();
+  flux_subprocess(const flux_subprocess&) = delete;
+  flux_subprocess& operator=(const flux_subprocess&) = delete;
+
+  [[nodiscard]] nacre::task::Stream* stream(std::string_view name) const;
+  [[nodiscard]] pid_t pid() const { return task != nullptr ? task->pid() : process->pid(); }
+  [[nodiscard]] bool exited() const;
+  [[nodiscard]] const nacre::value::WaitStatus& status() const {
+    return task != nullptr ? task->status() : process->status();
+  }
+  void on_ready(const std::string& name);
+  void on_room(const std::string& name, std::size_t bytes);
+  void on_exit();
+  void on_complete();
+  void tell(flux_subprocess_state_t state);
+
+  nacre::flux::Runtime& runtime;
+  flux_subprocess_ops_t ops;
+  nacre::plugin::Callback owner;
+  nacre::task::Task* task = nullptr;                 // else:
+  std::unique_ptr<nacre::task::Subprocess> process;  // set once it runs
+  pid_t started = 0;
+  int calling = 0;                                       // callbacks that are being made:
+  bool destroyed = false;                                // if one of them did this, it goes with the last
+  std::map<std::string, std::string, std::less<>> read;  // what was last read of a stream
+  nacre::plugin::AuxItems aux;
+};
