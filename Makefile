@@ -61,9 +61,12 @@ check-long: check ## check, then Clang's warnings and sanitizers, and every fuzz
 
 bench: release ## measure against what else starts tasks; a table and a plot go to BENCH_OUT
 	@etc/deps.sh bench
-	@$(build) $(RELEASE) --target bare measure bench_values
+	@$(build) $(RELEASE) --target bare measure bench_values bench_stack
 	t/bench/launch --shell $(RELEASE)/nacre-shell --bare $(RELEASE)/t/bench/bare \
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
+	t/bench/plugins --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure \
+	  --include shell/plugin/include --out $(BENCH_OUT)
+	$(RELEASE)/t/bench/bench_stack
 	$(RELEASE)/t/bench/bench_values
 
 build: deps ## build with sanitizers and debug information, in build/dev

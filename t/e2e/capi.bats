@@ -1,0 +1,164 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# What a plugin in C does with the shell's loop while tasks run: timers, processes, messages, streams of tasks. How each
+# function behaves is tested in t/unit/plugin; here they are in a real job.
+load lib.bash
+load plugins.bash
+
+@test "a timer that a plugin holds the job for" {
+  build linger <<'END'
+static void late(flux_reactor_t* r, flux_watcher_t* w, int revents, void* arg) {
+  shell_log("waited");
+  flux_shell_remove_completion_ref(arg, "linger");
+  flux_watcher_destroy(w);
+}
+static int begin(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  flux_shell_t* shell = flux_plugin_get_shell(p);
+  flux_reactor_t* r = flux_get_reactor(flux_shell_get_flux(shell));
+  flux_shell_add_completion_ref(shell, "linger");
+  flux_watcher_start(flux_timer_watcher_create(r, 0.05, 0., late, shell));
+  return 0;
+}
+int flux_plugin_init(flux_plugin_t* p) { return flux_plugin_add_handler(p, "shell.finish", begin, NULL); }
+END
+  prepare 1 echo done
+  with_rc <<<"plugin.load { file = '$work/linger.so' }"
+  [ "$status" -eq 0 ]
+  [ "$output" = "done
+nacre-shell[0]: linger: waited" ]
+}
+
+@test "a task and a plugin talk over a channel" {
+  build pair <<'END'
+static void on_word(flux_shell_task_t* task, const char* channel, void* arg) {
+  flux_subprocess_t* process = flux_shell_task_subprocess(task);
+  const char* line;
+  char answer[64];
+  int length = flux_subprocess_read_trimmed_line(process, channel, &line);
+  if (length <= 0) return;
+  snprintf(answer, sizeof answer, "you said %s\n", line);
+  if (flux_subprocess_write(process, channel, answer, strlen(answer)) < 0) shell_log_errno("write");
+}
+static int give(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  flux_shell_task_t* task = flux_shell_current_task(flux_plugin_get_shell(p));
+  if (flux_cmd_add_channel(flux_shell_task_cmd(task), "PAIR_FD") < 0) return -1;
+  return flux_shell_task_channel_subscribe(task, "PAIR_FD", on_word, NULL);
+}
+int flux_plugin_init(flux_plugin_t* p) { return flux_plugin_add_handler(p, "task.init", give, NULL); }
+END
+  # shellcheck disable=SC2016 # for the task
+  prepare 3 sh -c 'echo "I am $FLUX_TASK_RANK" >&$PAIR_FD; read -r answer <&$PAIR_FD; echo "$answer"'
+  with_rc <<<"plugin.load { file = '$work/pair.so' }"
+  [ "$status" -eq 0 ]
+  [ "$(sort <<<"$output")" = "you said I am 0
+you said I am 1
+you said I am 2" ]
+}
+
+@test "stdout has a reader already" {
+  build nosy <<'END'
+static void on_output(flux_shell_task_t* task, const char* stream, void* arg) {}
+static int ask(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  flux_shell_task_t* task = flux_shell_current_task(flux_plugin_get_shell(p));
+  if (flux_shell_task_channel_subscribe(task, "stdout", on_output, NULL) == 0) return -1;
+  shell_log("%s", errno == EEXIST ? "taken" : strerror(errno));
+  return 0;
+}
+int flux_plugin_init(flux_plugin_t* p) { return flux_plugin_add_handler(p, "task.init", ask, NULL); }
+END
+  prepare 1 echo heard
+  with_rc <<<"plugin.load { file = '$work/nosy.so' }"
+  [ "$status" -eq 0 ]
+  [ "$output" = "nacre-shell[0]: nosy: taken
+heard" ]
+}
+
+@test "a plugin in place of output reads stdout itself" {
+  build reader <<'END'
+static void on_output(flux_shell_task_t* task, const char* stream, void* arg) {
+  const char* line;
+  if (flux_subprocess_getline(flux_shell_task_subprocess(task), stream, &line) > 0) shell_log("%s says %s", stream, line);
+}
+static int subscribe(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  return flux_shell_task_channel_subscribe(flux_shell_current_task(flux_plugin_get_shell(p)), "stdout", on_output, NULL);
+}
+int flux_plugin_init(flux_plugin_t* p) {
+  flux_plugin_set_name(p, "output");
+  return flux_plugin_add_handler(p, "task.init", subscribe, NULL);
+}
+END
+  prepare 1 sh -c 'echo one; echo two; printf three'
+  with_rc <<<"plugin.load { file = '$work/reader.so' }"
+  [ "$status" -eq 0 ]
+  [ "$output" = "nacre-shell[0]: reader: stdout says one
+nacre-shell[0]: reader: stdout says two
+nacre-shell[0]: reader: stdout says three" ]
+}
+
+# A process of a plugin's that would outlive the job.
+@test "processes that a plugin leaves behind are ended with the shell" {
+  build starter <<'END'
+static int start(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  flux_shell_t* shell = flux_plugin_get_shell(p);
+  char* argv[] = {"/bin/sh", "-c", "echo $$ >pid; exec sleep 600", NULL};
+  flux_cmd_t* cmd = flux_cmd_create(3, argv, NULL);
+  flux_subprocess_t* child = flux_local_exec(flux_get_reactor(flux_shell_get_flux(shell)), 0, cmd, NULL);
+  flux_cmd_destroy(cmd);
+  return child != NULL ? flux_shell_aux_set(shell, "child", child, (flux_free_f)flux_subprocess_destroy) : -1;
+}
+int flux_plugin_init(flux_plugin_t* p) { return flux_plugin_add_handler(p, "shell.init", start, NULL); }
+END
+  prepare 1 sh -c 'until [ -s pid ]; do sleep 0.01; done'
+  with_rc <<<"plugin.load { file = '$work/starter.so' }"
+  [ "$status" -eq 0 ]
+  [ -s pid ]
+  run ! kill -0 "$(cat pid)"
+}
+
+@test "a service that another plugin calls, and the events of the job" {
+  build server <<'END'
+static void on_double(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) {
+  int n;
+  if (flux_request_unpack(msg, NULL, "{s:i}", "n", &n) < 0) flux_respond_error(h, msg, errno, NULL);
+  else flux_respond_pack(h, msg, "{s:i}", "n", 2 * n);
+}
+int flux_plugin_init(flux_plugin_t* p) {
+  return flux_shell_service_register(flux_plugin_get_shell(p), "double", on_double, NULL);
+}
+END
+  build client <<'END'
+static void on_event(flux_future_t* f, void* arg) {
+  const char* event;
+  char name[64] = "";
+  if (flux_job_event_watch_get(f, &event) < 0) return;
+  sscanf(strstr(event, "\"name\":"), "\"name\":\"%63[^\"]", name);
+  shell_log("event %s", name);
+  flux_future_reset(f);
+}
+static int call(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  int n = 0;
+  flux_future_t* f = flux_shell_rpc_pack(flux_plugin_get_shell(p), "double", 0, 0, "{s:i}", "n", 21);
+  if (flux_rpc_get_unpack(f, "{s:i}", "n", &n) < 0) return shell_log_errno("double");
+  shell_log("%d", n);
+  flux_future_destroy(f);
+  return 0;
+}
+int flux_plugin_init(flux_plugin_t* p) {
+  flux_shell_t* shell = flux_plugin_get_shell(p);
+  flux_jobid_t id;
+  flux_shell_info_unpack(shell, "{s:I}", "jobid", &id);
+  flux_future_t* f = flux_job_event_watch(flux_shell_get_flux(shell), id, "guest.exec.eventlog", 0);
+  flux_future_then(f, -1., on_event, NULL);
+  flux_plugin_aux_set(p, NULL, f, (flux_free_f)flux_future_destroy);
+  return flux_plugin_add_handler(p, "task.exit", call, NULL);
+}
+END
+  prepare 1 true
+  with_rc <<<"plugin.load { file = '$work/server.so' }
+plugin.load { file = '$work/client.so' }"
+  [ "$status" -eq 0 ]
+  [ "$output" = "nacre-shell[0]: client: event shell.init
+nacre-shell[0]: client: event shell.start
+nacre-shell[0]: client: 42" ]
+}

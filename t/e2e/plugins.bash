@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# For the tests of plugins that are broken, or do what they should not. To be loaded after lib.bash.
+# shellcheck disable=SC2154 # bats sets status, output; lib.bash work
+
+# NAME.so, a plugin of that name. Its code is on standard input; in $2, another compiler.
+build() {
+  local compiler=${2:-cc -xc}
+  { printf '#define FLUX_SHELL_PLUGIN_NAME "%s"\n#include <flux/shell.h>\n' "$1"; cat; } >"$1.source"
+  $compiler -shared -fPIC -I"$NACRE_SOURCE_DIR/shell/plugin/include" "$1.source" -o "$1.so"
+}
+
+# A job of $1 tasks of the command that follows, whose processes can be told by their environment.
+prepare_marked() {
+  environment='{"PATH": "/usr/bin:/bin", "MARK": "'$work'"}' prepare "$@"
+}
+
+# A job whose tasks leave a file when they start, and would run for long.
+prepare_sleepers() {
+  rm -f started
+  prepare_marked 2 sh -c 'echo >>started; exec sleep 1000'
+}
+
+with_rc() {
+  cat >rc.lua
+  run "$NACRE_SHELL" --standalone -j jobspec.json -R R.json -o cpu-affinity=off --initrc=rc.lua "$@"
+}
+
+not_started() { [ ! -e started ] || { echo "a task was started"; return 1; }; }
+
+nothing_left() {
+  [ -z "$(ls -A "$TMPDIR")" ] || { echo "left in TMPDIR: $(ls -A "$TMPDIR")"; return 1; }
+  no_process_left
+}
+
+no_process_left() {
+  local left
+  left=$(grep -lsz "^MARK=$work\$" /proc/[0-9]*/environ) || return 0
+  echo "processes left: $left"
+  return 1
+}
+
+succeeds_saying() {
+  [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
+  [ "$output" = "$1" ] || { echo "not '$1': $output"; return 1; }
+  nothing_left
+}
