@@ -52,8 +52,8 @@ Json Job::jobspec_info() const {
 Result<Json> Job::rank_info(std::uint32_t rank) const {
   if (rank >= shells()) return no_shell(rank, shells());
   const Node& on = resources.nodes[rank];
-  Json ids = {{"ncores", on.cores.size()}, {"cores", on.cores.str()}};
-  if (!on.gpus.empty()) ids["gpus"] = on.gpus.str();
+  // gpus even where there are none, as ""; plugins rely on it.
+  Json ids = {{"ncores", on.cores.size()}, {"cores", on.cores.str()}, {"gpus", on.gpus.str()}};
   return Json{{"id", rank},
               {"name", on.hostname},
               {"broker_rank", on.broker_rank},

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "plugin/loader.hpp"
 #include "probed.hpp"
 
 using namespace nacre;          // NOLINT
@@ -24,6 +25,16 @@ TEST_CASE("C: watchers on the shell's own loop; one that is left behind does no 
   probed.passes("probe.begin");
   REQUIRE(probed.host.run_loop());
   probed.passes("probe.end");
+}
+
+TEST_CASE("C++: what a callback throws ends the job, and goes no further") {
+  kit::FakeHost host;
+  REQUIRE(load(host, DSO_DIRECTORY "/throws_later.so", nullptr));
+  REQUIRE(host.run_loop());
+  REQUIRE(host.exceptions.size() == 1);
+  CHECK(host.exceptions[0].severity == 0);
+  CHECK(host.exceptions[0].message ==
+        "plugin 'throws_later': timer callback: the plugin threw an exception: too late");
 }
 
 TEST_CASE("C: futures") {

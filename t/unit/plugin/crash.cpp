@@ -84,6 +84,18 @@ TEST_CASE("a crash while a plugin is loaded is its too") {
   CHECK(ended.said == "nacre-shell: plugin 'crash' crashed in flux_plugin_init (SIGILL)\n");
 }
 
+TEST_CASE("a crash in a callback from the loop names the plugin that set it up") {
+  Ended ended = in_child([] {
+    kit::FakeHost host;
+    (void)load(host, DSO_DIRECTORY "/probe_reactor.so", nullptr);
+    (void)load(host, kCrash, nullptr);
+    (void)host.call("probe.crash-later");
+    (void)host.run_loop();
+  });
+  CHECK(ended.status == value::WaitStatus::exited(1));
+  CHECK(ended.said == "nacre-shell: plugin 'probe-reactor' crashed in timer callback (SIGSEGV)\n");
+}
+
 TEST_CASE("a crash elsewhere is nobody's: the signal takes its course") {
   Ended ended = in_child([] {
     kit::FakeHost host;

@@ -60,7 +60,7 @@ int flux_shell_get_info(flux_shell_t* shell, char** json_str) FLUX_NOTHROW;
 int flux_shell_info_unpack(flux_shell_t* shell, const char* fmt, ...) FLUX_NOTHROW;
 
 /* Of one shell (-1: this one): "id":i "name":s "broker_rank":i "ntasks":i "taskids":s
- * "resources":{"ncores":i "cores":s ...} */
+ * "resources":{"ncores":i "cores":s "gpus":s} */
 int flux_shell_get_rank_info(flux_shell_t* shell, int shell_rank, char** json_str) FLUX_NOTHROW;
 int flux_shell_rank_info_unpack(flux_shell_t* shell, int shell_rank, const char* fmt, ...) FLUX_NOTHROW;
 

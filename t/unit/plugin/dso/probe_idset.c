@@ -103,6 +103,8 @@ PROBE(growing) {
   FAILS(idset_set(set, MAX_ID + 1) == -1, ERANGE);
   FAILS(idset_set(set, (unsigned int)-586) == -1, ERANGE);
   FAILS(idset_range_set(set, 0, 3999999998u) == -1, ERANGE);
+  FAILS(idset_set(set, NONE) == -1, EINVAL);
+  FAILS(idset_range_set(set, 0, NONE) == -1, EINVAL);
   EXPECT(holds(set, "2-3,20-29,2147483647"));
   idset_destroy(set);
 }
@@ -115,6 +117,7 @@ PROBE(growing_full) {
   EXPECT(idset_range_clear(set, 40, 2) == 0 && size_is(set, 64) && holds(set, "0,41-63"));
   FAILS(idset_clear(set, MAX_ID + 1) == -1, ERANGE);
   FAILS(idset_range_clear(set, 0, 4000000000u) == -1, ERANGE);
+  FAILS(idset_range_clear(set, 0, NONE) == -1, EINVAL);
   EXPECT(size_is(set, 64) && holds(set, "0,41-63"));
   EXPECT(idset_clear(set, MAX_ID) == 0 && holds(set, "0,41-2147483646"));
   idset_destroy(set);
@@ -194,6 +197,8 @@ PROBE(adding) {
 PROBE(storing) {
   unsigned int id;
   struct idset* store = idset_create(3, IDSET_FLAG_INITFULL);
+  EXPECT(idset_alloc(store, &id) == 0 && id == 0);
+  idset_free(store, 0);
   for (unsigned int each = 0; each < 3; ++each) EXPECT(idset_alloc(store, &id) == 0 && id == each);
   FAILS(idset_alloc(store, &id) == -1, EINVAL); /* none left */
   idset_free(store, 1);
