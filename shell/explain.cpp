@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "task/limits.hpp"
 #include "value/idset.hpp"
@@ -104,6 +105,22 @@ std::string explain(plugin::Host& host) {
   for (const auto& task : host.tasks()) add_task(out, *task, all);
   add_plugins(out, host);
   return out;
+}
+
+std::string explain_plugins(const plugin::Stack& stack, const std::set<std::string>& builtins) {
+  Json list = Json::array();
+  for (const auto& plugin : stack.plugins()) {
+    Json topics = Json::array();
+    for (const auto& each : plugin->subscriptions()) {
+      if (each.handler) topics.push_back(each.topic);
+    }
+    bool replaces = plugin->origin() != "builtin" && builtins.contains(plugin->name());
+    list.push_back({{"name", plugin->name()},
+                    {"origin", plugin->origin()},
+                    {"topics", std::move(topics)},
+                    {"replaces_builtin", replaces}});
+  }
+  return dump_json({{"plugins", std::move(list)}}) + '\n';
 }
 
 }  // namespace nacre

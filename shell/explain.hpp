@@ -4,6 +4,7 @@
 // and which plugins had a say.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "plugin/host.hpp"
@@ -12,5 +13,9 @@ namespace nacre {
 
 // After `task.init` was called for each task.
 [[nodiscard]] std::string explain(plugin::Host& host);
+
+// One line of JSON, {"plugins": [{"name", "origin", "topics": [...], "replaces_builtin"}, ...]}, in the order of
+// the stack. `builtins`: the names of all builtin plugins.
+[[nodiscard]] std::string explain_plugins(const plugin::Stack& stack, const std::set<std::string>& builtins);
 
 }  // namespace nacre

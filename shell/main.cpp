@@ -31,6 +31,7 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
   config.eventlog = std::move(arguments.eventlog);
   config.verbose = arguments.verbose;
   config.explain = arguments.explain;
+  config.explain_plugins = arguments.explain_plugins;
   config.plugin_searchpath = kPluginPath;
   config.system_initrc = kSystemInitrc;
   auto shell = TRY(Shell::create(std::move(identity), std::move(config), log));

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -91,6 +92,7 @@ Result<void> Shell::prepare_process() {
 // ---- the phases ------------------------------------------------------------
 
 Result<int> Shell::run() {
+  if (config_.explain_plugins) return print_plugins();
   Result<void> ran = prepare();
   if (ran && !doomed_) ran = config_.explain ? print_plan() : execute();
   Result<void> ended = stragglers_.end(Stragglers::Of::all, *loop_, *children_, log_, grace_);
@@ -112,6 +114,10 @@ Result<void> Shell::prepare() {
 
 Result<void> Shell::load_plugins() {
   plugins::load_builtins(*this);
+  return run_initrc();
+}
+
+Result<void> Shell::run_initrc() {
   std::optional<std::string> initrc = config_.initrc;
   if (auto option = options_.at("initrc"); option && !initrc) initrc = TRY(option->string());
   if (!initrc && !standalone_) initrc = config_.system_initrc;
@@ -188,6 +194,19 @@ Result<void> Shell::print_plan() {
   std::string text = explain(*this);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return {};
+}
+
+// No topic is called: what a plugin does in one is not asked for.
+Result<int> Shell::print_plugins() {
+  plugins::load_builtins(*this);
+  std::set<std::string> builtins;
+  for (const auto& plugin : stack_.plugins()) builtins.insert(plugin->name());
+  Result<void> loaded = run_initrc();
+  if (!loaded && loaded.error().code != script::kDied) return std::move(loaded).error();
+  if (!loaded || doomed_) return exit_code();
+  std::string text = explain_plugins(stack_, builtins);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return 0;
 }
 
 // ---- the parts of phases ---------------------------------------------------

@@ -25,6 +25,7 @@ struct ShellConfig {
   std::optional<std::string> eventlog;
   int verbose = 0;  // 1: debug, 2: trace
   bool explain = false;
+  bool explain_plugins = false;   // instead of all: load the plugins, and print what was loaded
   std::string plugin_searchpath;  // of plugin.load
   std::string system_initrc;
 };
@@ -70,10 +71,12 @@ class Shell final : public plugin::Host {
   // The phases, in order (shell.cpp).
   Result<void> prepare();
   Result<void> load_plugins();
+  Result<void> run_initrc();
   Result<void> remap();
   Result<void> make_tasks();
   Result<void> initialize();
   Result<void> print_plan();
+  Result<int> print_plugins();
   Result<void> execute();
   Result<void> start_tasks();
   Result<void> announce_start();

@@ -5,10 +5,13 @@
 # shell options of -o are those of nacre-shell-options(7).
 
 _nacre_shell_options=(
-  cpu-affinity= env-expand. exit-on-error exit-timeout= gpu-affinity= hwloc.restrict hwloc.xmlfile initrc= kill-timeout=
-  label-io nosetpgrp omp-threads= oom.adjust= output.stderr.label output.stdout.label per-resource.count=
-  per-resource.type= rlimit. signal signal.signum= signal.timeleft= stop-tasks-in-exec taskmap.scheme= taskmap.value=
-  torch torch.port= userrc= verbose= wrap=
+  coprocess-kill-timeout= coprocess. cpu-affinity= env-expand. epilog.command= epilog.timeout= epilog= exit-on-error
+  exit-timeout= gpu-affinity= hwloc.restrict hwloc.xmlfile initrc= kill-timeout= label-io lua-timeout= mpi= nosetpgrp
+  omp-threads= oom.adjust= output.stderr.label output.stdout.label per-resource.count= per-resource.type=
+  prolog.command= prolog.timeout= prolog= rlimit. signal signal.signum= signal.timeleft= stage-in
+  stage-in.destination= stage-in.dir= stage-in.names= stage-in.overwrite stage-in.pattern= stop-tasks-in-exec sysmon
+  sysmon.period= task-epilog.command= task-epilog.timeout= task-epilog= task-prolog.command= task-prolog.timeout=
+  task-prolog= taskmap.scheme= taskmap.value= torch torch.port= userrc= verbose= vmstat vmstat.output= wrap=
 )
 
 _nacre_shell_values() { # NAME: the values that the shell option NAME takes
@@ -16,8 +19,11 @@ _nacre_shell_values() { # NAME: the values that the shell option NAME takes
     cpu-affinity) echo on off per-task map: verbose dry-run ;;
     gpu-affinity) echo on off per-task map: ;;
     exit-timeout) echo none 30s 5m ;;
+    lua-timeout) echo none 10s ;;
+    mpi) echo openmpi openmpi@5 mpich intel mvapich spectrum none ;;
     taskmap.scheme) echo block cyclic hostfile manual ;;
     omp-threads) echo per-task ;;
+    stage-in.destination) echo local: global: ;;
     per-resource.type) echo core node ;;
     verbose) echo 0 1 2 ;;
   esac

@@ -10,9 +10,7 @@
 namespace nacre::cli {
 namespace {
 
-Reply usage_error(const std::string& message) {
-  return {2, fmt::format("nacre-shell: {}\nTry 'nacre-shell --help'.\n", message)};
-}
+Reply usage_error(const std::string& message) { return cli::usage_error("nacre-shell", message); }
 
 std::optional<Reply> check(ShellArguments& out, const CLI::App& app, const std::string& jobid,
                            const std::string& rank) {
@@ -44,6 +42,7 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
   ShellArguments out;
   std::string jobid;
   std::string rank;
+  std::string explain;
   bool version = false;
   CLI::App app(
       "Runs one node's share of a job: reads the jobspec and the resource set R, loads plugins, starts the\n"
@@ -64,7 +63,9 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
   app.add_option("--initrc", out.initrc, "Load the initrc from FILE; standalone loads none without it")
       ->option_text("FILE");
   app.add_option("--eventlog", out.eventlog, "Write the job's events (RFC 18) to FILE")->option_text("FILE");
-  app.add_flag("--explain", out.explain, "Print the whole plan, and start nothing");
+  app.add_flag("--explain", explain, "Print the whole plan, and start nothing; plugins: only those, as JSON")
+      ->option_text("[=plugins]")
+      ->check(CLI::IsMember({"true", "plugins"}));
   app.add_flag("-v,--verbose", out.verbose, "Log more: once for debug messages, twice for a trace");
   app.add_flag("-V,--version", version, "Print the version");
   try {
@@ -75,6 +76,8 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
     return usage_error(error.what());
   }
   if (version) return Reply{0, fmt::format("nacre-shell {}\n", kVersion)};
+  out.explain = explain == "true";
+  out.explain_plugins = explain == "plugins";
   if (auto reply = check(out, app, jobid, rank)) return *reply;
   return out;
 }

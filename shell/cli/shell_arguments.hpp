@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "boot/identity.hpp"
+#include "cli/reply.hpp"
 
 namespace nacre::cli {
 
@@ -20,12 +21,7 @@ struct ShellArguments {
   std::optional<std::string> eventlog;
   int verbose = 0;
   bool explain = false;
-};
-
-// What to do instead of running: text for stdout (exit 0), or for stderr (exit 2, a usage error).
-struct Reply {
-  int exit_code = 0;
-  std::string text;
+  bool explain_plugins = false;  // instead
 };
 
 std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv);

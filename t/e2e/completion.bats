@@ -38,3 +38,34 @@ completed() {
   [ "$(completed -j jo)" = job.json ]
   [ "$(completed --jobspec = jo)" = job.json ]
 }
+
+# The same for nacre.
+nacre_completed() {
+  # shellcheck source=../../etc/completions/nacre.bash
+  source "$NACRE_SOURCE_DIR/etc/completions/nacre.bash"
+  COMP_WORDS=("$NACRE_BUILD_DIR/nacre" "$@")
+  COMP_CWORD=$#
+  _nacre
+  echo "${COMPREPLY[*]}"
+}
+
+@test "verbs and their options are completed" {
+  [ "$(nacre_completed arch)" = archive ]
+  [ "$(nacre_completed archive "")" = "create list extract remove" ]
+  [ "$(nacre_completed archive cr)" = create ]
+  [ "$(nacre_completed archive create --app)" = --append ]
+  [ "$(nacre_completed archive list --arch)" = --archives ]
+  [ -z "$(nacre_completed archive list --app)" ]
+  [[ $(nacre_completed archive extract -) == *"-C --directory"* ]]
+}
+
+@test "names of archives, compressions and files are completed" {
+  mkdir ar folder
+  touch ar/one.tar ar/other.tar.zst file
+  export NACRE_ARCHIVE_DIR=$PWD/ar
+  [ "$(nacre_completed archive list -n o)" = "one other" ]
+  [ "$(nacre_completed archive list --dir "$PWD/folder" -n o)" = "" ]
+  [ "$(nacre_completed archive create -c x)" = xz ]
+  [ "$(nacre_completed archive create "fi")" = file ]
+  [ "$(nacre_completed archive create -C fo)" = folder ]
+}

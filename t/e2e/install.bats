@@ -22,8 +22,9 @@ staged_pkg_config() {
 @test "programs, headers, man pages, the Lua files and a completion are installed below the prefix" {
   install_all
   [ "$("$stage$prefix/bin/nacre-shell" --version)" = "$("$NACRE_SHELL" --version)" ]
+  "$stage$prefix/bin/nacre" --version
   for file in etc/nacre/shell/initrc.lua include/nacre/flux/shell.h share/man/man1/nacre-shell.1 \
-    share/bash-completion/completions/nacre-shell; do
+    share/bash-completion/completions/nacre-shell share/bash-completion/completions/nacre; do
     [ -s "$stage$prefix/$file" ] || { echo "missing: $file" && return 1; }
   done
   [ -d "$stage$prefix/etc/nacre/shell/lua.d" ]

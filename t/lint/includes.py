@@ -25,7 +25,7 @@ def _owner(path):
         return "plugins/examples" if rest[0] == "examples" else "plugins"
     if len(rest) > 1:
         return rest[0]
-    return "main.cpp" if rest == ["main.cpp"] else "top"
+    return rest[0] if rest[0] in ("main.cpp", "nacre.cpp") else "top"
 
 
 def _target(tree, path, quote, name):

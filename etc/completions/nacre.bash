@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# Bash completion for nacre. Verbs and options come from the program's own --help, so that they are always right.
+
+# WORD...: the command line so far, without the word at the cursor. Prints what --help has of subcommands, or options.
+_nacre_help() { "$@" --help 2>/dev/null; }
+
+_nacre_verbs() { _nacre_help "$@" | sed -n '/^Subcommands:/,$ s/^  \([a-z][a-z-]*\) .*/\1/p'; }
+
+_nacre_options() { _nacre_help "$@" | grep -oE -- '^  --?[A-Za-z][A-Za-z-]*(,--[a-z][a-z-]*)?' | tr -d ' ' | tr , '\n'; }
+
+_nacre() {
+  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} each
+  # The program and its verbs, and what says where archives are.
+  local command=("${COMP_WORDS[0]}") directory=()
+  for each in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    [[ $each == -* ]] && break
+    mapfile -t COMPREPLY < <(_nacre_verbs "${command[@]}" | grep -xF -- "$each")
+    [[ ${#COMPREPLY[@]} -eq 0 ]] && break
+    command+=("$each")
+  done
+  for ((each = 1; each < COMP_CWORD - 1; ++each)); do
+    [[ ${COMP_WORDS[each]} == --dir ]] && directory=(--dir "${COMP_WORDS[each + 1]}")
+  done
+  COMPREPLY=()
+
+  case $previous in
+    -n | --name)
+      mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" archive list --archives "${directory[@]}" 2>/dev/null)" -- "$word")
+      return
+      ;;
+    -C | --directory | --dir)
+      compopt -o filenames
+      mapfile -t COMPREPLY < <(compgen -d -- "$word")
+      return
+      ;;
+    --lang)
+      mapfile -t COMPREPLY < <(compgen -W "c c++ lua" -- "$word")
+      return
+      ;;
+    --initrc | -j | --jobspec | -R | --resources)
+      compopt -o filenames
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
+      return
+      ;;
+    -c | --compression)
+      mapfile -t COMPREPLY < <(compgen -W "none gzip zstd xz" -- "$word")
+      return
+      ;;
+  esac
+  if [[ $word == -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$(_nacre_options "${command[@]}")" -- "$word")
+    return
+  fi
+  mapfile -t COMPREPLY < <(compgen -W "$(_nacre_verbs "${command[@]}")" -- "$word")
+  if [[ ${#COMPREPLY[@]} -eq 0 && ${command[*]: -1} == @(create|check) ]]; then
+    compopt -o filenames
+    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+  fi
+}
+complete -F _nacre nacre

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "archive/destination.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+
+namespace nacre::archive {
+namespace {
+
+constexpr mode_t kOwnerAll = 0700;
+constexpr mode_t kOwnerWrite = 0600;
+
+Error failed(int code, std::string_view path) { return system_error(code, nacre::quoted(path)); }
+
+bool is_symlink(int parent, const char* name) {
+  struct stat info {};
+  return ::fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
+}
+
+Error exists(std::string_view path) {
+  return Error{EEXIST, fmt::format("{}: exists already, and overwriting was not asked for", nacre::quoted(path))};
+}
+
+// All but the last part, and where that begins.
+std::pair<std::string_view, std::size_t> parent_of(std::string_view path) {
+  std::size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return {{}, 0};
+  return {path.substr(0, slash), slash + 1};
+}
+
+int set_times(int fd, const timespec& mtime) {
+  const timespec times[2] = {{0, UTIME_OMIT}, mtime};
+  return ::futimens(fd, times);
+}
+
+}  // namespace
+
+Result<Destination> Destination::open(const std::string& directory, Existing existing) {
+  UniqueFd root(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root) return system_error(errno, directory);
+  return Destination(std::move(root), existing);
+}
+
+Result<UniqueFd> Destination::step(int parent, const std::string& name, std::string_view path, bool make) {
+  constexpr int kFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  UniqueFd fd(::openat(parent, name.c_str(), kFlags));
+  if (!fd && errno == ENOENT && make) {
+    if (::mkdirat(parent, name.c_str(), 0777) == 0) {
+      made_on_the_way_.emplace(path);
+    } else if (errno != EEXIST) {
+      return failed(errno, path);
+    }
+    fd = UniqueFd(::openat(parent, name.c_str(), kFlags));
+  }
+  if (fd) return fd;
+  int code = errno;
+  if (!is_symlink(parent, name.c_str())) return failed(code, path);
+  return Error{ELOOP,
+               fmt::format("{}: refused: a symbolic link stands where a directory is to be", nacre::quoted(path))};
+}
+
+Result<UniqueFd> Destination::walk(std::string_view path, bool make) {
+  UniqueFd at(::openat(root_.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!at) return failed(errno, ".");
+  for (std::size_t begin = 0; begin < path.size();) {
+    std::size_t end = std::min(path.find('/', begin), path.size());
+    at = TRY(step(at.get(), std::string(path.substr(begin, end - begin)), path.substr(0, end), make));
+    begin = end + 1;
+  }
+  return at;
+}
+
+Result<Destination::Place> Destination::place_of(const std::string& path) {
+  auto [parent, name_at] = parent_of(path);
+  if (!parent_ || parent != parent_path_) {
+    parent_ = TRY(walk(parent, true));
+    parent_path_ = parent;
+  }
+  return Place{parent_.get(), path.c_str() + name_at};
+}
+
+// Makes room for a file or a link. Never a directory: what is in it was not asked to go.
+Result<void> Destination::clear(const Place& place, const std::string& path) const {
+  if (existing_ == Existing::refuse || ::unlinkat(place.parent, place.name, 0) == 0 || errno == ENOENT) return {};
+  return failed(errno, path);
+}
+
+Result<void> Destination::add_directory(const Entry& entry) {
+  Place place = TRY(place_of(entry.path));
+  bool is_ours = ::mkdirat(place.parent, place.name, kOwnerAll) == 0;
+  if (!is_ours && errno != EEXIST) return failed(errno, entry.path);
+  if (!is_ours) TRY(step(place.parent, place.name, entry.path, false));
+  is_ours = made_on_the_way_.erase(entry.path) > 0 || is_ours;
+  if (is_ours || existing_ == Existing::replace) directories_.push_back(entry);
+  return {};
+}
+
+Result<UniqueFd> Destination::open_file(const Entry& entry) {
+  Place place = TRY(place_of(entry.path));
+  CHECK_OK(clear(place, entry.path));
+  UniqueFd file(
+      ::openat(place.parent, place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerWrite));
+  if (file) return file;
+  return errno == EEXIST ? exists(entry.path) : failed(errno, entry.path);
+}
+
+Result<void> Destination::close_file(UniqueFd file, const Entry& entry) {
+  auto size = static_cast<off_t>(entry.size);
+  if (size < 0 || ::ftruncate(file.get(), size) < 0) return failed(size < 0 ? EFBIG : errno, entry.path);
+  if (::fchmod(file.get(), entry.mode) < 0) return failed(errno, entry.path);
+  if (set_times(file.get(), entry.mtime) < 0) return failed(errno, entry.path);
+  if (::close(file.release()) < 0) return failed(errno, entry.path);  // a network file system tells only now
+  return {};
+}
+
+void Destination::discard_file(const Entry& entry) {
+  if (auto place = place_of(entry.path)) ::unlinkat(place->parent, place->name, 0);
+}
+
+Result<void> Destination::add_symlink(const Entry& entry) {
+  Place place = TRY(place_of(entry.path));
+  CHECK_OK(clear(place, entry.path));
+  if (::symlinkat(entry.target.c_str(), place.parent, place.name) < 0) {
+    return errno == EEXIST ? exists(entry.path) : failed(errno, entry.path);
+  }
+  const timespec times[2] = {{0, UTIME_OMIT}, entry.mtime};
+  if (::utimensat(place.parent, place.name, times, AT_SYMLINK_NOFOLLOW) < 0) return failed(errno, entry.path);
+  return {};
+}
+
+Result<void> Destination::add_hard_link(const Entry& entry) {
+  auto refused = [&](std::string_view why) {
+    return invalid(fmt::format("{}: refused: a hard link to {}, which {}", nacre::quoted(entry.path),
+                               nacre::quoted(entry.target), why));
+  };
+  if (entry.target == entry.path) return refused("is itself");
+  auto [parent, name_at] = parent_of(entry.target);
+  Result<UniqueFd> from = walk(parent, false);
+  const char* name = entry.target.c_str() + name_at;
+  struct stat info {};
+  if (!from || ::fstatat(from->get(), name, &info, AT_SYMLINK_NOFOLLOW) < 0) {
+    if (!from && from.error().code == ELOOP) return refused("is behind a symbolic link");
+    return refused("is not there");
+  }
+  if (!S_ISREG(info.st_mode)) return refused("is no regular file");
+  Place place = TRY(place_of(entry.path));
+  CHECK_OK(clear(place, entry.path));
+  if (::linkat(from->get(), name, place.parent, place.name, 0) == 0) return {};
+  return errno == EEXIST ? exists(entry.path) : failed(errno, entry.path);
+}
+
+// From the lowest up: a directory that cannot be searched hides those below it.
+Result<void> Destination::finish() {
+  std::stable_sort(directories_.begin(), directories_.end(),
+                   [](const Entry& a, const Entry& b) { return a.path > b.path; });
+  for (const Entry& entry : directories_) {
+    auto [parent, name_at] = parent_of(entry.path);
+    UniqueFd above = TRY(walk(parent, false));
+    constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    UniqueFd fd(::openat(above.get(), entry.path.c_str() + name_at, kFlags));
+    struct stat info {};
+    if (!fd || ::fstat(fd.get(), &info) < 0) return failed(errno, entry.path);
+    mode_t inherited = info.st_mode & S_ISGID;  // of the directory above, not of the archive
+    if (::fchmod(fd.get(), entry.mode | inherited) < 0) return failed(errno, entry.path);
+    if (set_times(fd.get(), entry.mtime) < 0) return failed(errno, entry.path);
+  }
+  directories_.clear();
+  return {};
+}
+
+}  // namespace nacre::archive

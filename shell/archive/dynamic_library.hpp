@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A shared library that is loaded only when it is needed, so that who needs it not does not pay for it at start.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace nacre::archive {
+
+class DynamicLibrary {
+ public:
+  // By its soname; `package` is the one of Debian that brings it, for the error.
+  static Result<DynamicLibrary> load(const char* soname, const char* package);
+
+  // The function `name` of it, as a pointer of the type that its header gives it. Valid as long as this lives.
+  template <typename Function>
+  Result<void> find(const char* name, Function& function) const {
+    function = reinterpret_cast<Function>(TRY(symbol(name)));
+    return {};
+  }
+
+ private:
+  struct Close {
+    void operator()(void* handle) const;
+  };
+  DynamicLibrary(std::string soname, void* handle) : soname_(std::move(soname)), handle_(handle) {}
+  [[nodiscard]] Result<void*> symbol(const char* name) const;
+
+  std::string soname_;
+  std::unique_ptr<void, Close> handle_;
+};
+
+}  // namespace nacre::archive

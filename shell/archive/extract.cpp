@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "archive/extract.hpp"
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+
+namespace nacre::archive {
+namespace {
+
+// 0, or the errno of the write that failed.
+int write_at(int fd, std::string_view bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
+    ssize_t written = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+    offset += static_cast<std::uint64_t>(written);
+  }
+  return 0;
+}
+
+class Extraction {
+ public:
+  Extraction(Reader& reader, Destination&& destination, const ExtractOptions& options, const Watch& watch)
+      : reader_(reader), destination_(std::move(destination)), options_(options), watch_(watch) {}
+
+  Result<Progress> run() {
+    while (std::optional<Entry> entry = TRY(reader_.next())) {
+      if (options_.pattern && !glob_match(*options_.pattern, entry->path)) continue;
+      ++done_.entries;
+      if (watch_.on_entry) watch_.on_entry(*entry);
+      CHECK_OK(go_on());
+      CHECK_OK(extract(*entry));
+    }
+    CHECK_OK(here(destination_.finish()));
+    return done_;
+  }
+
+ private:
+  template <typename T>
+  Result<T> here(Result<T> result) const {
+    return in(reader_.name(), std::move(result));
+  }
+
+  Result<void> go_on() const {
+    if (!watch_.go_on || watch_.go_on(done_)) return {};
+    return here(Result<void>(Error{ECANCELED, "interrupted"}));
+  }
+
+  Result<void> extract(const Entry& entry) {
+    switch (entry.type) {
+      case Type::directory: return here(destination_.add_directory(entry));
+      case Type::symlink: return here(destination_.add_symlink(entry));
+      case Type::hard_link: return here(destination_.add_hard_link(entry));
+      case Type::file: break;
+    }
+    UniqueFd file = TRY(here(destination_.open_file(entry)));
+    Result<void> copied = copy(entry, file.get());
+    if (copied) copied = here(destination_.close_file(std::move(file), entry));
+    if (!copied) destination_.discard_file(entry);
+    return copied;
+  }
+
+  Result<void> copy(const Entry& entry, int fd) {
+    while (std::optional<Reader::Block> block = TRY(reader_.next_block())) {
+      done_.bytes += block->bytes.size();
+      if (options_.max_bytes && done_.bytes > *options_.max_bytes) {
+        return here(Result<void>(Error{EFBIG, fmt::format("more content than {} bytes", *options_.max_bytes)}));
+      }
+      if (int code = write_at(fd, block->bytes, block->offset); code != 0) {
+        return here(Result<void>(system_error(code, nacre::quoted(entry.path))));
+      }
+      CHECK_OK(go_on());
+    }
+    return {};
+  }
+
+  Reader& reader_;
+  Destination destination_;
+  const ExtractOptions& options_;
+  const Watch& watch_;
+  Progress done_;
+};
+
+}  // namespace
+
+Result<Progress> extract(Reader& reader, const ExtractOptions& options, const Watch& watch) {
+  Destination destination = TRY(in("cannot extract to", Destination::open(options.directory, options.existing)));
+  return Extraction(reader, std::move(destination), options, watch).run();
+}
+
+}  // namespace nacre::archive

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Extracts an archive to a directory, safely: what the archive says is checked by Reader, where it goes by
+// Destination.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "archive/destination.hpp"
+#include "archive/entry.hpp"
+#include "archive/reader.hpp"
+#include "base/result.hpp"
+
+namespace nacre::archive {
+
+struct ExtractOptions {
+  std::string directory = ".";         // which has to be there
+  std::optional<std::string> pattern;  // only entries whose whole path matches this glob(7); '*' matches '/' too
+  Existing existing = Existing::refuse;
+  std::optional<std::uint64_t> max_bytes;  // of content in all; holes are none
+};
+
+// All of the rest of `reader`. How many entries it extracted, and how much content. Each error starts with the
+// archive's name, and stops at once: what was extracted before stays, but no incomplete file does.
+Result<Progress> extract(Reader& reader, const ExtractOptions& options, const Watch& watch);
+
+}  // namespace nacre::archive

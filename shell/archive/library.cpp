@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "archive/library.hpp"
+
+namespace nacre::archive {
+
+Result<Library> Library::load() {
+  Library library(TRY(DynamicLibrary::load("libarchive.so.13", "libarchive13")));
+#define NACRE_FIND(name) CHECK_OK(library.loaded_.find(#name, library.name));
+  NACRE_ARCHIVE_FUNCTIONS(NACRE_FIND)
+#undef NACRE_FIND
+  library.utf8_.reset(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr));
+  return library;
+}
+
+std::string Library::why(::archive* handle) const {
+  const char* text = archive_error_string(handle);
+  return text != nullptr ? text : "unknown error";
+}
+
+Result<void> Library::check(::archive* handle, int code) const {
+  if (code == ARCHIVE_OK) return {};
+  return Error{archive_errno(handle), why(handle)};
+}
+
+Library::Utf8::Utf8(const Library& library)
+    : before_(library.utf8_ ? ::uselocale(library.utf8_.get()) : locale_t{}) {}
+
+Library::Utf8::~Utf8() {
+  if (before_ != locale_t{}) ::uselocale(before_);
+}
+
+}  // namespace nacre::archive

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "archive/writer.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "archive/zstd.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+
+namespace nacre::archive {
+namespace {
+
+constexpr std::size_t kZeros = std::size_t{4} << 20;  // bytes of a hole passed on at a time
+
+struct Named {
+  std::string_view name;
+  std::string_view extension;
+};
+
+constexpr Named named(Compression compression) {
+  switch (compression) {
+    case Compression::none: return {"none", ".tar"};
+    case Compression::gzip: return {"gzip", ".tar.gz"};
+    case Compression::zstd: return {"zstd", ".tar.zst"};
+    case Compression::xz: return {"xz", ".tar.xz"};
+  }
+  return {};
+}
+
+unsigned type_of(Type type) {
+  switch (type) {
+    case Type::directory: return AE_IFDIR;
+    case Type::symlink: return AE_IFLNK;
+    case Type::file:
+    case Type::hard_link: break;
+  }
+  return AE_IFREG;
+}
+
+}  // namespace
+
+std::string_view name_of(Compression compression) { return named(compression).name; }
+
+std::string_view extension_of(Compression compression) { return named(compression).extension; }
+
+std::optional<Compression> compression_named(std::string_view name) {
+  for (Compression each : kCompressions) {
+    if (name_of(each) == name) return each;
+  }
+  return std::nullopt;
+}
+
+struct Writer::State {
+  State(const Library& loaded, int descriptor)
+      : library(loaded), handle(loaded.archive_write_new()), fd(descriptor) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    Library::Utf8 utf8(library);
+    if (!finished) abandon();
+    library.archive_write_free(handle);
+  }
+
+  Result<void> open(Compression compression);
+  static la_ssize_t take(::archive* handle, void* state, const void* data, std::size_t size);
+  // What our own part of the output failed with, else what libarchive says.
+  [[nodiscard]] Error error() {
+    return failed ? *failed : Error{library.archive_errno(handle), library.why(handle)};
+  }
+  Result<void> check(int code) { return code == ARCHIVE_OK ? Result<void>() : Result<void>(error()); }
+  Result<void> put(std::string_view bytes);
+  void abandon();
+
+  const Library& library;
+  ::archive* handle;
+  int fd;
+  std::optional<ZstdEncoder> zstd;
+  std::optional<Error> failed;
+  std::uint64_t size = 0;          // of the file at hand
+  std::uint64_t offset = 0;        // in it
+  std::string zeros;               // once needed
+  bool compressed_inside = false;  // by libarchive
+  bool in_entry = false;
+  bool finished = false;
+};
+
+Result<void> Writer::State::open(Compression compression) {
+  if (handle == nullptr) return Error{ENOMEM, "out of memory"};
+  if (compression == Compression::zstd) zstd = TRY(ZstdEncoder::create(fd));
+  compressed_inside = compression == Compression::gzip || compression == Compression::xz;
+  if (compression == Compression::gzip) CHECK_OK(check(library.archive_write_add_filter_gzip(handle)));
+  if (compression == Compression::xz) CHECK_OK(check(library.archive_write_add_filter_xz(handle)));
+  CHECK_OK(check(library.archive_write_set_format_pax(handle)));
+  // No blocks of tape: what has been written has come to take(), so that a frame can end between entries.
+  CHECK_OK(check(library.archive_write_set_bytes_per_block(handle, 0)));
+  return check(library.archive_write_open(handle, this, nullptr, take, nullptr));
+}
+
+// Freeing the handle fills up the entry at hand and writes an end, unless output fails. Where libarchive
+// compresses, it would take long until there is output; so the handle is made to fail before, for which it leaks a
+// few bytes.
+void Writer::State::abandon() {
+  if (handle == nullptr) return;
+  failed = Error{ECANCELED, "abandoned"};
+  if (in_entry && compressed_inside) library.archive_write_fail(handle);
+}
+
+la_ssize_t Writer::State::take(::archive* /*handle*/, void* state, const void* data, std::size_t size) {
+  auto& self = *static_cast<State*>(state);
+  std::string_view bytes(static_cast<const char*>(data), size);
+  if (self.failed) return -1;
+  if (self.zstd) {
+    if (Result<void> written = self.zstd->write(bytes); !written) self.failed = written.error();
+  } else if (int code = write_all(self.fd, bytes); code != 0) {
+    self.failed = system_error(code, "write");
+  }
+  return self.failed ? -1 : static_cast<la_ssize_t>(size);
+}
+
+Result<void> Writer::State::put(std::string_view bytes) {
+  if (bytes.size() > size - offset) return Error{EFBIG, "more content than the entry has room for"};
+  while (!bytes.empty()) {
+    la_ssize_t taken = library.archive_write_data(handle, bytes.data(), bytes.size());
+    if (taken <= 0) return error();
+    bytes.remove_prefix(static_cast<std::size_t>(taken));
+    offset += static_cast<std::uint64_t>(taken);
+  }
+  return {};
+}
+
+Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Writer::Writer(Writer&&) noexcept = default;
+Writer& Writer::operator=(Writer&&) noexcept = default;
+Writer::~Writer() = default;
+
+Result<Writer> Writer::create(const Library& library, int fd, Compression compression) {
+  auto state = std::make_unique<State>(library, fd);
+  CHECK_OK(state->open(compression));
+  return Writer(std::move(state));
+}
+
+Result<void> Writer::begin(const Entry& entry) {
+  const Library& library = state_->library;
+  Library::Utf8 utf8(library);
+  auto free = [&library](::archive_entry* raw) { library.archive_entry_free(raw); };
+  std::unique_ptr<::archive_entry, decltype(free)> raw(library.archive_entry_new(), free);
+  if (!raw) return Error{ENOMEM, "out of memory"};
+  library.archive_entry_set_pathname(raw.get(), entry.path.c_str());
+  library.archive_entry_set_filetype(raw.get(), type_of(entry.type));
+  library.archive_entry_set_perm(raw.get(), entry.mode);
+  library.archive_entry_set_mtime(raw.get(), entry.mtime.tv_sec, entry.mtime.tv_nsec);
+  library.archive_entry_set_size(raw.get(), static_cast<la_int64_t>(entry.size));
+  if (entry.type == Type::symlink) library.archive_entry_set_symlink(raw.get(), entry.target.c_str());
+  if (entry.type == Type::hard_link) library.archive_entry_set_hardlink(raw.get(), entry.target.c_str());
+  for (const Extent& each : entry.extents) {
+    library.archive_entry_sparse_add_entry(raw.get(), static_cast<la_int64_t>(each.offset),
+                                           static_cast<la_int64_t>(each.size));
+  }
+  state_->size = entry.size;
+  state_->offset = 0;
+  state_->in_entry = true;
+  int code = library.archive_write_header(state_->handle, raw.get());
+  // The warning: a name that is no UTF-8 has been stored as the bytes it is.
+  if (code == ARCHIVE_OK || code == ARCHIVE_WARN) return {};
+  return in(nacre::quoted(entry.path), state_->error());
+}
+
+// libarchive wants the zeros of holes too, and leaves them out itself.
+Result<void> Writer::write(std::uint64_t offset, std::string_view bytes) {
+  while (state_->offset < offset) {
+    if (state_->zeros.empty()) state_->zeros.resize(kZeros);
+    auto hole = std::min<std::uint64_t>(offset - state_->offset, kZeros);
+    CHECK_OK(state_->put({state_->zeros.data(), static_cast<std::size_t>(hole)}));
+  }
+  return state_->put(bytes);
+}
+
+Result<void> Writer::end() {
+  CHECK_OK(write(state_->size, {}));
+  CHECK_OK(state_->check(state_->library.archive_write_finish_entry(state_->handle)));
+  state_->in_entry = false;
+  return {};
+}
+
+Result<void> Writer::finish() {
+  // The end mark is in a frame of its own: who reads it has read, and checked, the whole of the frame before.
+  if (state_->zstd) CHECK_OK(state_->zstd->end_frame());
+  state_->finished = true;
+  CHECK_OK(state_->check(state_->library.archive_write_close(state_->handle)));
+  if (state_->zstd) CHECK_OK(state_->zstd->end_frame());
+  return {};
+}
+
+}  // namespace nacre::archive

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes a tar archive in pax format (POSIX.1-2001; holes as GNU.sparse 1.0), compressed or not.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "archive/entry.hpp"
+#include "archive/library.hpp"
+#include "base/result.hpp"
+
+namespace nacre::archive {
+
+// zstd and xz notice each flipped bit when they are read; the others notice only what breaks their format.
+enum class Compression { none, gzip, zstd, xz };
+inline constexpr std::array kCompressions{Compression::none, Compression::gzip, Compression::zstd, Compression::xz};
+
+[[nodiscard]] std::string_view name_of(Compression compression);       // "none", "gzip", ...
+[[nodiscard]] std::string_view extension_of(Compression compression);  // ".tar", ".tar.gz", ".tar.zst", ".tar.xz"
+[[nodiscard]] std::optional<Compression> compression_named(std::string_view name);
+
+class Writer {
+ public:
+  // `library` must outlive it, and `fd` stay open. What is not finished is no archive.
+  static Result<Writer> create(const Library& library, int fd, Compression compression);
+  Writer(Writer&&) noexcept;
+  Writer& operator=(Writer&&) noexcept;
+  ~Writer();
+
+  // begin() each entry; for a file, write() all that is in its extents, in ascending order; end() it.
+  Result<void> begin(const Entry& entry);
+  Result<void> write(std::uint64_t offset, std::string_view bytes);
+  Result<void> end();
+  Result<void> finish();
+
+ private:
+  struct State;
+  explicit Writer(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace nacre::archive

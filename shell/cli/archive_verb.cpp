@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nacre archive create|list|extract|remove; see nacre-archive(1).
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "archive/create.hpp"
+#include "archive/extract.hpp"
+#include "archive/path.hpp"
+#include "base/text.hpp"
+#include "cli/interrupts.hpp"
+#include "cli/progress_line.hpp"
+#include "cli/verbs.hpp"
+#include "event/clock.hpp"
+
+namespace nacre::cli {
+namespace {
+
+using archive::Compression;
+using archive::CreateOptions;
+using archive::Entry;
+using archive::Progress;
+using archive::Store;
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+}
+
+void print_line(std::FILE* out, std::string line) {
+  line += '\n';
+  std::fwrite(line.data(), 1, line.size(), out);
+}
+
+// Shows on standard error what a copy does, and lets a signal stop it.
+class Copying {
+ public:
+  explicit Copying(bool verbose)
+      : verbose_(verbose), on_terminal_(::isatty(STDERR_FILENO) == 1), line_(event::clock_now().count()) {
+    watch_.on_entry = [this](const Entry& entry) {
+      if (verbose_) print_line(stderr, archive::shown(entry.path));
+    };
+    watch_.go_on = [this](const Progress& progress) {
+      if (on_terminal_ && !verbose_) write(line_.update(progress, event::clock_now().count()));
+      return !interrupts_.pending();
+    };
+  }
+  ~Copying() { write(line_.clear()); }
+  Copying(const Copying&) = delete;
+  Copying& operator=(const Copying&) = delete;
+
+  [[nodiscard]] const archive::Watch& watch() const { return watch_; }
+
+ private:
+  static void write(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+  Interrupts interrupts_;
+  bool verbose_;
+  bool on_terminal_;
+  ProgressLine line_;
+  archive::Watch watch_;
+};
+
+class Archive final : public Verb {
+ public:
+  void add_to(CLI::App& nacre) override {
+    verb_ = nacre.add_subcommand("archive", "Make, list, extract and remove archives of files");
+    verb_->require_subcommand(1);
+    add_create();
+    add_list();
+    add_extract();
+    add_remove();
+  }
+
+  [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
+
+  Result<int> run() override {
+    Store store = directory_ ? Store(*directory_) : TRY(Store::of_environment(variable));
+    for (auto [action, run] : {std::pair{create_, &Archive::create}, std::pair{list_, &Archive::list},
+                               std::pair{extract_, &Archive::extract}, std::pair{remove_, &Archive::remove}}) {
+      if (action->parsed()) CHECK_OK((this->*run)(store));
+    }
+    if (std::fflush(stdout) != 0) return system_error(errno, "standard output");
+    return 0;
+  }
+
+ private:
+  CLI::App* add(const char* name, const char* description) {
+    CLI::App* action = verb_->add_subcommand(name, description);
+    action->add_option("-n,--name", name_, "The archive's name (default: main)")->option_text("NAME");
+    action
+        ->add_option("--dir", directory_,
+                     "Where archives are kept (default: $NACRE_ARCHIVE_DIR, else below the "
+                     "user's data directory)")
+        ->option_text("DIR");
+    return action;
+  }
+
+  void add_create() {
+    create_ = add("create", "Make an archive of files and directories");
+    create_->add_option("-C,--directory", copy_.directory, "Take the paths from DIR")->option_text("DIR");
+    create_->add_option("-c,--compression", compression_, "none, gzip, zstd or xz (default: zstd)")
+        ->option_text("METHOD")
+        ->check(CLI::IsMember({"none", "gzip", "zstd", "xz"}));
+    auto* overwrite = create_->add_flag("--overwrite", overwrite_, "Replace the archive, if there is one");
+    create_->add_flag("--append", append_, "Add to the archive, if there is one")->excludes(overwrite);
+    create_->add_flag("-v,--verbose", verbose_, "Print each path on standard error");
+    create_->add_option("PATH", paths_, "What to put in; directories with all that is in them")
+        ->option_text("...")
+        ->required();
+  }
+
+  void add_list() {
+    list_ = add("list", "Print what is in an archive");
+    list_->add_flag("-l,--long", long_, "With type, permissions, size and time");
+    auto* archives = list_->add_flag("--archives", archives_, "Print the names of all archives instead");
+    list_->add_option("PATTERN", copy_.pattern, "Only paths that match this glob(7)")
+        ->option_text(" ")
+        ->excludes(archives);
+  }
+
+  void add_extract() {
+    extract_ = add("extract", "Extract an archive, safely");
+    extract_->add_option("-C,--directory", copy_.directory, "Extract to DIR (default: here)")->option_text("DIR");
+    extract_->add_flag("--overwrite", overwrite_, "Replace files that are there already");
+    extract_->add_option("--max-size", copy_.max_bytes, "Fail when the files have more content, as in 10G")
+        ->option_text("SIZE")
+        ->transform(CLI::AsSizeValue(false));
+    extract_->add_flag("-v,--verbose", verbose_, "Print each path on standard error");
+    extract_->add_flag("-t,--list-only", list_only_, "Print the paths, and extract nothing");
+    extract_->add_option("PATTERN", copy_.pattern, "Only paths that match this glob(7)")->option_text(" ");
+  }
+
+  void add_remove() {
+    remove_ = add("remove", "Remove an archive");
+    remove_->add_flag("-f,--force", force_, "Do not fail if there is none");
+  }
+
+  Result<void> create(const Store& store) {
+    CreateOptions options;
+    options.directory = copy_.directory;
+    options.paths = paths_;
+    options.compression = archive::compression_named(compression_);
+    using IfExists = CreateOptions::IfExists;
+    options.if_exists = overwrite_ ? IfExists::replace : append_ ? IfExists::append : IfExists::refuse;
+    auto library = TRY(archive::Library::load());
+    Copying copying(verbose_);
+    auto created = archive::create(library, store, name_, options, copying.watch());
+    if (!created && created.error().code == EEXIST && !overwrite_ && !append_) {
+      return Error{EEXIST, created.error().message + "; use --overwrite or --append"};
+    }
+    CHECK_OK(created);
+    return {};
+  }
+
+  Result<void> list(const Store& store) {
+    if (!archives_) return print_entries(store);
+    for (const std::string& name : TRY(store.names())) print_line(stdout, name);
+    return {};
+  }
+
+  Result<void> print_entries(const Store& store) {
+    auto library = TRY(archive::Library::load());
+    auto reader = TRY(archive::Reader::open(library, TRY(store.find(name_)).path));
+    bool any = false;
+    while (std::optional<Entry> entry = TRY(reader.next())) {
+      if (copy_.pattern && !glob_match(*copy_.pattern, entry->path)) continue;
+      any = true;
+      print_line(stdout, long_ ? archive::long_form(*entry) : archive::shown(entry->path));
+    }
+    return check_matched(reader.name(), any);
+  }
+
+  Result<void> extract(const Store& store) {
+    if (list_only_) return print_entries(store);
+    copy_.existing = overwrite_ ? archive::Existing::replace : archive::Existing::refuse;
+    auto library = TRY(archive::Library::load());
+    auto reader = TRY(archive::Reader::open(library, TRY(store.find(name_)).path));
+    Copying copying(verbose_);
+    Progress done = TRY(archive::extract(reader, copy_, copying.watch()));
+    return check_matched(reader.name(), done.entries > 0);
+  }
+
+  Result<void> check_matched(const std::string& path, bool any) const {
+    if (any || !copy_.pattern) return {};
+    return Error{ENOENT, fmt::format("{}: nothing in it matches {}", path, nacre::quoted(*copy_.pattern))};
+  }
+
+  Result<void> remove(const Store& store) {
+    std::optional<Store::Found> found = TRY(store.look_up(name_));
+    if (!found && force_) return {};
+    return store.remove(found ? *found : TRY(store.find(name_)));
+  }
+
+  CLI::App* verb_ = nullptr;
+  CLI::App* create_ = nullptr;
+  CLI::App* list_ = nullptr;
+  CLI::App* extract_ = nullptr;
+  CLI::App* remove_ = nullptr;
+
+  std::string name_ = archive::kDefaultName;
+  std::optional<std::string> directory_;
+  archive::ExtractOptions copy_;
+  std::vector<std::string> paths_;
+  std::string compression_;
+  bool overwrite_ = false;
+  bool append_ = false;
+  bool verbose_ = false;
+  bool long_ = false;
+  bool archives_ = false;
+  bool list_only_ = false;
+  bool force_ = false;
+};
+
+}  // namespace
+
+VerbPtr make_archive() { return std::make_unique<Archive>(); }
+
+}  // namespace nacre::cli

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/verbs.hpp"
+
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/text.hpp"
+#include "cli/reply.hpp"
+#include "version.hpp"
+
+namespace nacre::cli {
+namespace {
+
+std::vector<VerbPtr> make_verbs() {
+  std::vector<VerbPtr> verbs;
+  for (auto make : {make_archive, make_plugin}) verbs.push_back(make());
+  return verbs;
+}
+
+// "nacre archive create": the program and the subcommands that were given, as far as they are known.
+std::string program_of(const CLI::App& app) {
+  std::string name = app.get_name();
+  for (const CLI::App* sub : app.get_subcommands()) name += ' ' + program_of(*sub);
+  return name;
+}
+
+Reply reply_to(const CLI::ParseError& error, const CLI::App& app) {
+  if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) return {0, app.help()};
+  if (dynamic_cast<const CLI::CallForVersion*>(&error) != nullptr) return {0, fmt::format("nacre {}\n", kVersion)};
+  // Of something missing and something unknown the latter is the reason.
+  std::vector<std::string> unknown = app.remaining(true);
+  if (!unknown.empty())
+    return usage_error(program_of(app), fmt::format("{} is not known here", nacre::quoted(unknown[0])));
+  return usage_error(program_of(app), error.what());
+}
+
+}  // namespace
+
+int run_nacre(int argc, char** argv) {
+  CLI::App app("Tools for jobs of nacre-shell.", "nacre");
+  app.set_version_flag("-V,--version", kVersion, "Print the version");
+  app.require_subcommand(1);
+  std::vector<VerbPtr> verbs = make_verbs();
+  for (const VerbPtr& verb : verbs) verb->add_to(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return print(reply_to(error, app));
+  }
+  for (const VerbPtr& verb : verbs) {
+    if (!verb->chosen()) continue;
+    Result<int> code = verb->run();
+    if (code) return *code;
+    fmt::print(stderr, "{}: {}\n", program_of(app), code.error().message);
+  }
+  return 1;
+}
+
+}  // namespace nacre::cli

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program `nacre`: `nacre VERB ...`. A verb is a file of its own, a line here, and a line in verbs.cpp.
+#pragma once
+
+#include <memory>
+
+#include "base/result.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace nacre::cli {
+
+class Verb {
+ public:
+  Verb() = default;
+  virtual ~Verb() = default;
+  Verb(const Verb&) = delete;
+  Verb& operator=(const Verb&) = delete;
+
+  // Adds the verb as a subcommand, with its options, which are stored in this. Called for every verb at each start,
+  // so it loads and looks up nothing.
+  virtual void add_to(CLI::App& nacre) = 0;
+  // Whether the command line was one of this verb.
+  [[nodiscard]] virtual bool chosen() const = 0;
+  // Does it; the program's exit code. An error is printed as `nacre VERB: message`, and the exit code is 1.
+  virtual Result<int> run() = 0;
+};
+
+using VerbPtr = std::unique_ptr<Verb>;
+
+VerbPtr make_archive();
+VerbPtr make_plugin();
+
+// The whole program: reads the command line, runs the verb, prints what there is to print; the exit code.
+int run_nacre(int argc, char** argv);
+
+}  // namespace nacre::cli

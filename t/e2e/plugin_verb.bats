@@ -1,0 +1,399 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# nacre plugin, with nacre as it is installed.
+# shellcheck disable=SC2154 # bats sets status, output, lines; lib.bash work
+load lib.bash
+load plugins.bash
+
+setup_file() {
+  export STAGE=$BATS_FILE_TMPDIR/stage
+  DESTDIR=$STAGE cmake --install "$NACRE_BUILD_DIR" >/dev/null
+  local prefix pc
+  prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$NACRE_BUILD_DIR/CMakeCache.txt")
+  pc=$(find "$STAGE" -name nacre-shell.pc)
+  export PATH=$STAGE$prefix/bin:$PATH PKG_CONFIG_PATH=${pc%/*}
+  PLUGINPATH=$STAGE$(pkg-config --variable=pluginpath nacre-shell)
+  RCPATH=$STAGE$(pkg-config --variable=rcpath nacre-shell)
+  export PLUGINPATH RCPATH
+  export PKG_CONFIG_SYSROOT_DIR=$STAGE
+}
+
+plugin() { command nacre plugin "$@"; }
+
+# The check of FILE ended with $2 and printed the rest as its lines, each "FILE: " before.
+check_says() {
+  local file=$1 code=$2 expected=()
+  shift 2
+  run plugin check "${flags[@]}" "$file"
+  for line in "$@"; do expected+=("$file: $line"); done
+  [ "$status" -eq "$code" ] || { echo "exit code $status: $output"; return 1; }
+  [ "$output" = "$(printf '%s\n' "${expected[@]}")" ] || { echo "not '${expected[*]}': $output"; return 1; }
+  [ -z "$(ls -A "$TMPDIR")" ]
+}
+
+# FILE.so of a plugin whose only handler is the body on standard input, for topic $2.
+build_handler() {
+  build "$1" <<END
+#include <signal.h>
+#include <unistd.h>
+static int handle(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  $(cat)
+  return 0;
+}
+int flux_plugin_init(flux_plugin_t* p) { return flux_plugin_add_handler(p, "$2", handle, NULL); }
+END
+}
+
+# ---- new ---------------------------------------------------------------------
+@test "new: in each language make check passes at once, install and clean do what they say" {
+  for language in c c++ lua; do
+    name=p-$language
+    name=${name//+/x}
+    run plugin new "$name" --lang "$language"
+    [ "$status" -eq 0 ]
+    [ "$output" = "$name: ready; try it: make -C $name check" ]
+    run make -s -C "$name" check
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$output" = "test.sh: passed" ]
+    make -s -C "$name" install DESTDIR="$work/dest" PKG_CONFIG="env -u PKG_CONFIG_SYSROOT_DIR pkg-config"
+    make -s -C "$name" clean
+    [ "$(find "$name" -type f | wc -l)" -eq 8 ]
+  done
+  [ "$(cd dest && find . -name '*.so' | sort)" = ".${PLUGINPATH#"$STAGE"}/p-c.so
+.${PLUGINPATH#"$STAGE"}/p-cxx.so" ]
+  [ -s "dest${RCPATH#"$STAGE"}/lua.d/p-lua.lua" ]
+}
+
+@test "new: PREFIX moves where a plugin is installed" {
+  plugin new moved --lang c
+  make -s -C moved install PREFIX="$work/there" PKG_CONFIG="env -u PKG_CONFIG_SYSROOT_DIR pkg-config" \
+    CPPFLAGS="-I$NACRE_SOURCE_DIR/shell/plugin/include"
+  [ "$(find there -name moved.so)" = "there/lib${PLUGINPATH##*/lib}/moved.so" ]
+}
+
+@test "new: the test of a skeleton fails when the plugin does" {
+  plugin new broken --lang lua
+  sed -i 's/task.setenv/-- &/' broken/broken.lua
+  run make -s -C broken check
+  [ "$status" -eq 2 ]
+  [[ $output == *"< task 0: good day"*"test.sh: FAILED"* ]]
+  sed -i 's/-- task.setenv/task.setenv/; s/exit \$/exit 0 $/' broken/broken.lua broken/test/jobspec.json
+  run make -s -C broken check
+  [ "$status" -eq 2 ]
+}
+
+@test "new: a wrong option value fails the job, and is named" {
+  for language in c c++ lua; do
+    rm -rf x
+    plugin new x --lang $language
+    make -s -C x
+    run nacre-shell -s --initrc=x/test/initrc.lua -j x/test/jobspec.json -R x/test/R.json -o x.greeting=5
+    [ "$status" -eq 1 ]
+    [[ $output == *"x.greeting: expected a string"* ]]
+  done
+}
+
+@test "new: bad names, languages and places are refused with a line; what is there stays as it is" {
+  long=$(printf 'a%.0s' {1..65})
+  for name in "" Big a.b a/b ../a _a "a b" é "$long"; do
+    run plugin new "$name" --lang c
+    [ "$status" -eq 2 ]
+    [[ ${lines[0]} == "nacre plugin new: NAME: "* ]]
+  done
+  ! plugin new a --lang rust || false
+  ! plugin new a || false
+  run plugin new a --lang c --dir "$work/none"
+  fails_with 1 "nacre plugin new: $work/none/a: No such file or directory"
+  [ "$(ls)" = tmp ]
+  plugin new "${long:1}" --lang c --dir tmp
+  [ -d "tmp/${long:1}" ]
+  mkdir a
+  run plugin new a --lang c
+  fails_with 1 "nacre plugin new: ./a: File exists"
+  [ -z "$(ls a)" ]
+}
+
+# ---- list --------------------------------------------------------------------
+# An initrc that loads an object and registers a Lua plugin.
+prepare_two() {
+  build_handler loaded 'task.*' <<<''
+  cat >rc.lua <<END
+print "a line of the initrc's own"
+plugin.register { name = "lua", handlers = { { topic = "shell.init", fn = error }, { topic = "task.exit", fn = error } } }
+plugin.load '$work/loaded.so'
+if shell.options.more then plugin.register { name = "output", handlers = { { topic = "shell.exit", fn = error } } } end
+END
+}
+
+@test "list: builtins, then objects and Lua plugins, in order, with files and topics" {
+  prepare_two
+  run plugin list --initrc rc.lua
+  [ "$status" -eq 0 ]
+  [[ ${lines[0]} =~ ^NAME\ +FROM\ +TOPICS$ ]]
+  [[ ${lines[2]} =~ ^taskmap\ +builtin\ +taskmap.block ]]
+  [[ ${lines[-2]} =~ ^lua\ +"rc.lua"\ +shell.init\ task.exit$ || ${lines[-2]} =~ ^lua\ +"$work/rc.lua"\ +shell.init\ task.exit$ ]]
+  [[ ${lines[-1]} =~ ^loaded\ +"$work/loaded.so"\ +task.\*$ ]]
+}
+
+@test "list: JSON, options, and a plugin that takes a builtin's place" {
+  prepare_two
+  run --separate-stderr plugin list --initrc rc.lua --json -o more
+  [ "$status" -eq 0 ]
+  [ "$(jq -r '.[-1] | "\(.name) \(.topics) \(.replaces_builtin)"' <<<"$output")" = 'output ["shell.exit"] true' ]
+  [ "$(jq '[.[] | select(.name == "output")] | length' <<<"$output")" -eq 1 ]
+  [ "$(jq -r '.[-2] | "\(.name) \(.origin) \(.topics) \(.replaces_builtin)"' <<<"$output")" \
+    = "loaded $work/loaded.so [\"task.*\"] false" ]
+  [ "$(jq '.[0] | .origin == "builtin" and .replaces_builtin == false' <<<"$output")" = true ]
+  run plugin list --initrc rc.lua -o more
+  [[ ${lines[-1]} == *", replaces the builtin"*"shell.exit" ]]
+}
+
+@test "list: the option initrc, given or in the jobspec, is the job's initrc" {
+  prepare_two
+  options='{"initrc": "'$work/rc.lua'", "more": 1}' prepare 1 true
+  run plugin list -j jobspec.json -R R.json
+  [ "$status" -eq 0 ]
+  [[ $output == *"replaces the builtin"* ]]
+  run plugin list -o initrc=rc.lua
+  [ "$status" -eq 0 ]
+  [[ ${lines[-1]} == loaded* ]]
+}
+
+@test "list: the installed initrc is the default" {
+  run plugin list
+  system=${RCPATH#"$STAGE"}/initrc.lua
+  if [ -e "$system" ]; then [ "$status" -eq 0 ]; else fails_with 1 "$system: No such file or directory"; fi
+  run plugin list --initrc "$RCPATH/initrc.lua"
+  [ "$status" -eq 0 ]
+}
+
+@test "list: no handler runs, nothing is started and nothing stays" {
+  echo "plugin.register { name = 'x', handlers = { { topic = '*', fn = function () io.open ('ran', 'w') end } } }" >rc.lua
+  prepare_sleepers
+  run plugin list --initrc rc.lua -j jobspec.json -R R.json
+  [ "$status" -eq 0 ]
+  [ ! -e ran ]
+  not_started
+  nothing_left
+}
+
+@test "list: what fails is said as the shell says it" {
+  echo 'plugin.load "/no/such.so"' >rc.lua
+  run plugin list --initrc rc.lua
+  fails_with 1 "rc.lua:1: plugin.load: /no/such.so: No such file or directory"
+  run plugin list -j jobspec.json
+  [ "$status" -eq 2 ]
+  run plugin list -j - -R R.json
+  [ "$status" -eq 2 ]
+}
+
+# ---- check -------------------------------------------------------------------
+@test "check: a good plugin is fine, in each language" {
+  build_handler good 'task.*' <<<''
+  check_says good.so 0 "fine: good: task.*"
+  echo "plugin.register { name = 'l', handlers = { { topic = 'shell.init', fn = function () end } } }" >good.lua
+  check_says good.lua 0 "fine: l: shell.init"
+  mkdir "odd [name]: x"
+  cp good.so "odd [name]: x/a*b.so"
+  check_says "odd [name]: x/a*b.so" 0 "fine: a*b: task.*"
+}
+
+@test "check: what is no plugin at all" {
+  check_says none.so 1 "there is no such file: name a .so or a .lua file"
+  check_says . 1 "is not a regular file: name a .so or a .lua file"
+  echo text >text.so
+  check_says text.so 1 "is neither an ELF object nor named *.lua: build it with cc -shared -fPIC"
+  : >empty.so
+  check_says empty.so 1 "is neither an ELF object nor named *.lua: build it with cc -shared -fPIC"
+  cc -c -xc - -o object.so <<<'int x;'
+  check_says object.so 1 "is an object file, not a shared object: link it with cc -shared"
+}
+
+@test "check: an object for another machine, and one that is cut" {
+  build_handler other 'task.*' <<<''
+  printf '\363\000' | dd of=other.so bs=1 seek=18 conv=notrunc status=none
+  run plugin check other.so
+  [ "$status" -eq 1 ]
+  [[ $output == "other.so: is built for RISC-V, 64 bits, this shell for "*": build it on this machine" ]]
+  build_handler good 'task.*' <<<''
+  head -c 1000 good.so >cut.so
+  run plugin check cut.so
+  [ "$status" -eq 1 ]
+  [ "${#lines[@]}" -eq 1 ]
+  [[ $output == "cut.so: "* ]]
+}
+
+@test "check: all undefined symbols are named, and a library that is not found" {
+  build_handler unresolved 'shell.init' <<<'extern int one(void), two(void), three; return one() + two() + three;'
+  remedy="neither nacre-shell nor a library that it is linked with has it"
+  run plugin check unresolved.so
+  [ "$status" -eq 1 ]
+  [ "$(sort <<<"$output")" = "unresolved.so: undefined symbol one: $remedy
+unresolved.so: undefined symbol three: $remedy
+unresolved.so: undefined symbol two: $remedy" ]
+  cc -shared -fPIC -Wl,-soname,libgone.so -xc - -o libgone.so <<<'int gone(void) { return 0; }'
+  build_handler needs 'shell.init' "cc -xc" <<<'extern int gone(void); return gone();'
+  cc -shared -fPIC -I"$NACRE_SOURCE_DIR/shell/plugin/include" -xc needs.source -xnone -o needs.so -L. -lgone
+  rm libgone.so
+  check_says needs.so 1 \
+    "needs the library libgone.so, which is not found: install it, or set its directory with -Wl,-rpath when linking"
+}
+
+@test "check: no flux_plugin_init, or one that fails, crashes, ends the process or hangs" {
+  cc -shared -fPIC -xc - -o no_init.so <<<'int x;'
+  check_says no_init.so 1 "no symbol flux_plugin_init: is this a shell plugin?: define int flux_plugin_init \
+(flux_plugin_t *p), in C++ outside of any namespace"
+  build fails <<<'int flux_plugin_init(flux_plugin_t* p) { errno = EPERM; return -1; }'
+  check_says fails.so 1 "flux_plugin_init failed (Operation not permitted): it returned a negative value: log why with \
+shell_log_error"
+  build crashes <<<'int flux_plugin_init(flux_plugin_t* p) { abort(); }'
+  check_says crashes.so 1 "crashes in flux_plugin_init or a constructor (SIGABRT): gdb --args nacre-shell --standalone \
+... shows where"
+  build ends <<<'int flux_plugin_init(flux_plugin_t* p) { _Exit(0); }'
+  check_says ends.so 1 "ends the shell's process in flux_plugin_init or a constructor: return -1 to fail, or call \
+shell_die; exit(3) is not for plugins"
+  build hangs <<<'int flux_plugin_init(flux_plugin_t* p) { for (;;) { } }'
+  flags=(-t 1)
+  check_says hangs.so 1 "has not come back from flux_plugin_init or a constructor after 1 s: a handler must not wait: use \
+watchers and timers, or completion references"
+}
+
+@test "check: a handler that fails is named with its topic, and with what it logged" {
+  for topic in shell.init shell.post-init task.init task.fork shell.start task.exit shell.finish shell.exit; do
+    build_handler fails $topic <<<'shell_log_error("because"); return -1;'
+    run plugin check fails.so
+    [ "$status" -eq 1 ]
+    echo "$output"
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == "fails.so: "*"because"*"$topic: "*"handler failed"* ]]
+  done
+}
+
+@test "check: a handler that crashes, hangs or ends the process is named with its topic" {
+  for topic in shell.init task.init task.fork task.exit shell.exit; do
+    build_handler bad $topic <<<'raise(SIGSEGV);'
+    check_says bad.so 1 "crashes in $topic (SIGSEGV): gdb --args nacre-shell --standalone ... shows where"
+    build_handler bad $topic <<<'_exit(0);'
+    check_says bad.so 1 "ends the shell's process in $topic: return -1 to fail, or call shell_die; exit(3) is not for plugins"
+  done
+  flags=(-t 1)
+  for topic in shell.init task.exec task.exit; do
+    build_handler bad $topic <<<'shell_log("a call within the call"); for (;;) { }'
+    check_says bad.so 1 "has not come back from $topic after 1 s: a handler must not wait: use watchers and timers, or \
+completion references"
+  done
+}
+
+@test "check: a process that is left behind is ended, with its children" {
+  build_handler forks shell.init <<<'if (fork() == 0) { if (fork() == 0) { setsid(); for (;;) pause(); } for (;;) pause(); } for (;;) pause();'
+  MARK=$work run plugin check -t 1 forks.so
+  [ "$status" -eq 1 ]
+  no_process_left
+}
+
+@test "check: a job that does not end" {
+  build_handler holds shell.init <<<'flux_shell_add_completion_ref(flux_plugin_get_shell(p), "mine");'
+  run plugin check -t 1 holds.so
+  [ "$status" -eq 1 ]
+  [[ $output == "holds.so: the job does not end: nothing happens after shell."*", 1 s long: release each completion reference"* ]]
+}
+
+@test "check: a plugin that listens to nothing, and one that takes a builtin's place" {
+  build none <<<'int flux_plugin_init(flux_plugin_t* p) { return 0; }'
+  check_says none.so 1 "plugin 'none' listens to no topic: subscribe in flux_plugin_init with flux_plugin_register or \
+flux_plugin_add_handler"
+  build_handler tmpdir task.exit <<<''
+  check_says tmpdir.so 0 "note: takes the place of the builtin plugin 'tmpdir': take another name if that is not meant" \
+    "fine: tmpdir: task.exit"
+}
+
+@test "check: topics that no shell calls, and the nearest" {
+  while read -r topic nearest; do
+    build_handler typo "$topic" <<<''
+    check_says typo.so 1 "listens to '$topic', which no shell ever calls: did you mean '$nearest'?"
+  done <<'END'
+shel.init shell.init
+task.ini task.init
+shell.started shell.start
+task.exited task.exit
+taskmaps.mine taskmap.mine
+END
+  build_handler own mine.reload <<<''
+  check_says own.so 0 "note: listens to 'mine.reload', which is no topic of the shell: right only if a plugin calls it" \
+    "fine: own: mine.reload"
+  build_handler lost shell.lost <<<''
+  check_says lost.so 0 "note: listens to 'shell.lost', which this version never calls: no harm is done" \
+    "fine: lost: shell.lost"
+}
+
+@test "check: Lua files that do not parse, fail, or register nothing" {
+  echo 'plugin.register {' >bad.lua
+  run plugin check bad.lua
+  [ "$status" -eq 1 ]
+  [[ $output == "bad.lua: bad.lua:2: "*"near <eof>: mend what it says"* ]]
+  echo 'error "on purpose"' >bad.lua
+  run plugin check bad.lua
+  [[ $output == "bad.lua: "*"on purpose"* ]]
+  echo 'while true do end' >bad.lua
+  flags=(-t 1)
+  check_says bad.lua 1 "has not come back from the file itself after 1 s: a handler must not wait: use watchers and \
+timers, or completion references"
+  echo 'shell.setenv ("A", "b")' >bad.lua
+  check_says bad.lua 0 "note: registers no plugin: right for an initrc; a plugin is made with plugin.register" "fine"
+  echo "plugin.register { name = 'l', handlers = { { topic = 'task.init', fn = function () error 'late' end } } }" >bad.lua
+  run plugin check bad.lua
+  [ "$status" -eq 1 ]
+  [[ $output == "bad.lua: "*"task.init: "*"late"* ]]
+}
+
+@test "check: several files, options, and wrong usage" {
+  build_handler good task.exit <<<''
+  build_handler picky shell.init <<<'return flux_shell_getopt(flux_plugin_get_shell(p), "picky", NULL) == 1 ? 0 : -1;'
+  run plugin check good.so picky.so good.so
+  [ "$status" -eq 1 ]
+  [[ ${lines[0]} == "good.so: fine"* && ${lines[1]} == "picky.so: "* && ${lines[2]} == "good.so: fine"* ]]
+  run plugin check -o picky picky.so
+  [ "$status" -eq 0 ]
+  for wrong in "" "-t 0 good.so" "-t x good.so" "-t 3601 good.so"; do
+    # shellcheck disable=SC2086 # several words
+    run plugin check $wrong
+    [ "$status" -eq 2 ]
+  done
+}
+
+@test "completion: the verb's words, languages and files" {
+  # shellcheck source=../../etc/completions/nacre.bash
+  source "$NACRE_SOURCE_DIR/etc/completions/nacre.bash"
+  completed() {
+    COMP_WORDS=("$NACRE_BUILD_DIR/nacre" plugin "$@")
+    COMP_CWORD=$(($# + 1))
+    _nacre
+    echo "${COMPREPLY[*]}"
+  }
+  touch one.so
+  [ "$(completed "")" = "new list check" ]
+  [ "$(completed new --lang l)" = lua ]
+  [ "$(completed list --js)" = --json ]
+  [ "$(completed list --initrc on)" = one.so ]
+  [ "$(completed check on)" = one.so ]
+}
+
+# Each command of the guide as "$ command", what it prints below it.
+guide_blocks() { awk '/^```console/ { on = 1; next } /^```/ { on = 0 } on' "$NACRE_SOURCE_DIR/doc/write-a-plugin.md"; }
+
+@test "the guide's commands work as printed, and print what it says" {
+  export DESTDIR=$work/dest
+  guide_blocks | sed -n 's/^\$ //p' >commands.sh
+  [ "$(wc -l <commands.sh)" -gt 15 ]
+  # pkg-config tells where things are in the installed system, whose root is the stage.
+  sed -i 's/^make .*install$/PKG_CONFIG_SYSROOT_DIR= CPATH=\$STAGE_INCLUDE &/' commands.sh
+  STAGE_INCLUDE=$NACRE_SOURCE_DIR/shell/plugin/include run bash -ex commands.sh
+  echo "$output"
+  [ "$status" -eq 0 ]
+  while read -r line; do
+    [[ $output == *"$line"* ]] || { echo "not printed: $line"; return 1; }
+  done < <(guide_blocks | grep -v '^\$ ')
+  [ "$(find dest -name 'hello.so' -o -name greet.lua -o -name welcome.so | wc -l)" -eq 3 ]
+}

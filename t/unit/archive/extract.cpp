@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "archive/extract.hpp"
+
+#include <unistd.h>
+
+#include "tar.hpp"
+
+using namespace nacre;
+using namespace nacre::archive;
+namespace fs = std::filesystem;
+
+namespace {
+
+// An archive "x.tar" and a directory "to" to extract it to, beside which nothing may appear.
+struct Extraction {
+  explicit Extraction(const std::vector<Member>& members) : bytes(tar_of(members)) {
+    options.directory = folder.make("to");
+  }
+
+  std::string run(const Watch& watch = {}) {
+    auto reader = Reader::of_memory(library(), bytes, "x.tar");
+    REQUIRE(reader);
+    auto extracted = extract(*reader, options, watch);
+    if (extracted) done = *extracted;
+    return extracted ? "" : extracted.error().message;
+  }
+
+  // All that is in the folder, sorted.
+  [[nodiscard]] std::vector<std::string> all() const {
+    std::vector<std::string> names;
+    for (const auto& each : fs::recursive_directory_iterator(folder.path())) {
+      names.push_back(each.path().lexically_relative(folder.path()).native());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Folder folder;
+  std::string bytes;
+  ExtractOptions options;
+  Progress done;
+};
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("an archive is extracted with permissions and times") {
+  Extraction extraction({{"d", '5', "", "", 0550},
+                         {"d/file", '0', "hello", "", 0640},
+                         {"d/link", '2', "", "file", 0777},
+                         {"again", '1', "", "d/file", 0640}});
+  ::umask(0077);
+  CHECK(extraction.run() == "");
+  ::umask(0022);
+  CHECK(extraction.done.entries == 4);
+  CHECK(extraction.done.bytes == 5);
+  const Folder& folder = extraction.folder;
+  CHECK(folder.text("to/d/file") == "hello");
+  CHECK(folder.stat("to/d/file").st_mode == (S_IFREG | 0640));
+  CHECK(folder.stat("to/d/file").st_mtime == 1600000000);
+  CHECK(folder.stat("to/d").st_mode == (S_IFDIR | 0550));
+  CHECK(folder.stat("to/d").st_mtime == 1600000000);
+  CHECK(fs::read_symlink(folder.path("to/d/link")) == "file");
+  CHECK(folder.stat("to/d/link").st_mtime == 1600000000);
+  CHECK(folder.stat("to/again").st_ino == folder.stat("to/d/file").st_ino);
+}
+
+TEST_CASE("directories that have no entry of their own are made; a late entry still counts") {
+  Extraction extraction({{"a/b/c", '0', "x", "", 0644}, {"a", '5', "", "", 0700}});
+  CHECK(extraction.run() == "");
+  CHECK(extraction.folder.text("to/a/b/c") == "x");
+  CHECK(extraction.folder.stat("to/a").st_mode == (S_IFDIR | 0700));
+  CHECK(extraction.folder.stat("to/a").st_mtime == 1600000000);
+  CHECK(extraction.folder.stat("to/a/b").st_mode == (S_IFDIR | 0755));
+}
+
+TEST_CASE("a directory that was there keeps its permissions, unless overwriting was asked for") {
+  Extraction extraction({{"d", '5', "", "", 0700}});
+  REQUIRE(::mkdir(extraction.folder.path("to/d").c_str(), 0755) == 0);
+  CHECK(extraction.run() == "");
+  CHECK(extraction.folder.stat("to/d").st_mode == (S_IFDIR | 0755));
+  extraction.options.existing = Existing::replace;
+  CHECK(extraction.run() == "");
+  CHECK(extraction.folder.stat("to/d").st_mode == (S_IFDIR | 0700));
+}
+
+TEST_CASE("directories that are closed to everybody come out so, for a user whom permissions bind too") {
+  uid_t user = ::geteuid();
+  if (user == 0) REQUIRE(::seteuid(65534) == 0);
+  {
+    Extraction extraction({{"d", '5', "", "", 0000}, {"d/e", '5', "", "", 0000}, {"d/e/f", '0', "x", "", 0000}});
+    CHECK(extraction.run() == "");
+    CHECK(extraction.folder.stat("to/d").st_mode == S_IFDIR);
+    REQUIRE(::chmod(extraction.folder.path("to/d").c_str(), 0700) == 0);
+    CHECK(extraction.folder.stat("to/d/e").st_mode == S_IFDIR);
+    REQUIRE(::chmod(extraction.folder.path("to/d/e").c_str(), 0700) == 0);
+    CHECK(extraction.folder.stat("to/d/e/f").st_mode == S_IFREG);
+  }
+  REQUIRE(::seteuid(user) == 0);
+}
+
+TEST_CASE("a directory keeps the set-group-ID bit that it inherits") {
+  Extraction extraction({{"d", '5', "", "", 0770}});
+  REQUIRE(::chmod(extraction.folder.path("to").c_str(), 02755) == 0);
+  CHECK(extraction.run() == "");
+  CHECK(extraction.folder.stat("to/d").st_mode == (S_IFDIR | S_ISGID | 0770));
+}
+
+TEST_CASE("only what matches the pattern is extracted") {
+  Extraction extraction(
+      {{"d", '5', "", "", 0755}, {"d/a.dat", '0', "a", "", 0644}, {"d/b.txt", '0', "b", "", 0644}});
+  extraction.options.pattern = "*.dat";
+  CHECK(extraction.run() == "");
+  CHECK(extraction.done.entries == 1);
+  CHECK(extraction.all() == Names{"to", "to/d", "to/d/a.dat"});
+}
+
+TEST_CASE("a file that is there already is an error, and stays as it was") {
+  for (Member member : {Member{"a", '0', "new", "", 0644}, Member{"a", '2', "", "b", 0777}}) {
+    Extraction extraction({member});
+    REQUIRE_FALSE(extraction.folder.file("to/a", "old").empty());
+    CHECK(extraction.run() == "x.tar: 'a': exists already, and overwriting was not asked for");
+    CHECK(extraction.folder.text("to/a") == "old");
+  }
+}
+
+TEST_CASE("overwriting makes a new file: other names of the old one keep its content") {
+  Extraction extraction({{"a", '0', "new", "", 0644}});
+  REQUIRE_FALSE(extraction.folder.file("outside", "old").empty());
+  fs::create_hard_link(extraction.folder.path("outside"), extraction.folder.path("to/a"));
+  extraction.options.existing = Existing::replace;
+  CHECK(extraction.run() == "");
+  CHECK(extraction.folder.text("to/a") == "new");
+  CHECK(extraction.folder.text("outside") == "old");
+}
+
+TEST_CASE("overwriting replaces a link, and does not follow it") {
+  Extraction extraction({{"a", '0', "new", "", 0644}});
+  REQUIRE_FALSE(extraction.folder.file("outside", "old").empty());
+  fs::create_symlink("../outside", extraction.folder.path("to/a"));
+  CHECK(extraction.run() == "x.tar: 'a': exists already, and overwriting was not asked for");
+  extraction.options.existing = Existing::replace;
+  CHECK(extraction.run() == "");
+  CHECK(extraction.folder.text("to/a") == "new");
+  CHECK(extraction.folder.text("outside") == "old");
+}
+
+TEST_CASE("overwriting never replaces a directory, nor a file by one") {
+  Extraction extraction({{"a", '0', "new", "", 0644}});
+  REQUIRE_FALSE(extraction.folder.make("to/a").empty());
+  extraction.options.existing = Existing::replace;
+  CHECK(extraction.run() == "x.tar: 'a': Is a directory");
+  Extraction other({{"a", '5', "", "", 0755}});
+  REQUIRE_FALSE(other.folder.file("to/a", "old").empty());
+  other.options.existing = Existing::replace;
+  CHECK(other.run() == "x.tar: 'a': Not a directory");
+  CHECK(other.folder.text("to/a") == "old");
+}
+
+TEST_CASE("nothing is written through a link that the archive brought") {
+  // The link itself is harmless. A file "l/x" would land in "d".
+  Extraction extraction({{"d", '5', "", "", 0755}, {"l", '2', "", "d", 0777}, {"l/x", '0', "evil", "", 0644}});
+  CHECK(extraction.run() == "x.tar: 'l': refused: a symbolic link stands where a directory is to be");
+  CHECK(extraction.all() == Names{"to", "to/d", "to/l"});
+}
+
+TEST_CASE("nothing is written through a link that was there before, by any kind of entry") {
+  for (Member member :
+       {Member{"l/x", '0', "evil", "", 0644}, Member{"l/x", '5', "", "", 0755}, Member{"l/x", '2', "", "y", 0777},
+        Member{"l/y/x", '0', "evil", "", 0644}, Member{"l", '5', "", "", 0700}}) {
+    for (Existing existing : {Existing::refuse, Existing::replace}) {
+      Extraction extraction({member});
+      REQUIRE_FALSE(extraction.folder.make("outside").empty());
+      fs::create_directory_symlink("../outside", extraction.folder.path("to/l"));
+      extraction.options.existing = existing;
+      CHECK(extraction.run() == "x.tar: 'l': refused: a symbolic link stands where a directory is to be");
+      CHECK(extraction.all() == Names{"outside", "to", "to/l"});
+      CHECK(extraction.folder.stat("outside").st_mode == (S_IFDIR | 0755));
+    }
+  }
+}
+
+TEST_CASE("a hard link leads to a regular file below the directory, or is refused") {
+  auto run = [](const Member& member, bool behind_link = false) {
+    Extraction extraction({{"d", '5', "", "", 0755},
+                           {"d/file", '0', "x", "", 0644},
+                           {"l", '2', "", "d", 0777},
+                           {"to_file", '2', "", "d/file", 0777},
+                           member});
+    REQUIRE_FALSE(extraction.folder.file("secret", "secret").empty());
+    if (behind_link) fs::create_directory_symlink("..", extraction.folder.path("to/up"));
+    std::string error = extraction.run();
+    CHECK_FALSE(extraction.folder.has("to/h"));
+    return error;
+  };
+  CHECK(run({"h", '1', "", "none", 0644}) == "x.tar: 'h': refused: a hard link to 'none', which is not there");
+  CHECK(run({"h", '1', "", "d", 0644}) == "x.tar: 'h': refused: a hard link to 'd', which is no regular file");
+  CHECK(run({"h", '1', "", "l", 0644}) == "x.tar: 'h': refused: a hard link to 'l', which is no regular file");
+  CHECK(run({"h", '1', "", "to_file", 0644}) ==
+        "x.tar: 'h': refused: a hard link to 'to_file', which is no regular file");
+  CHECK(run({"h", '1', "", "h", 0644}) == "x.tar: 'h': refused: a hard link to 'h', which is itself");
+  CHECK(run({"h", '1', "", ".", 0644}) == "x.tar: 'h': refused: a hard link to '', which is not there");
+  CHECK(run({"h", '1', "", "up/secret", 0644}, true) ==
+        "x.tar: 'h': refused: a hard link to 'up/secret', which is behind a symbolic link");
+}
+
+TEST_CASE("a file after a hard link of its name does not write into what the link led to") {
+  Extraction extraction({{"h", '1', "", "kept", 0644}, {"h", '0', "evil", "", 0644}});
+  REQUIRE_FALSE(extraction.folder.file("to/kept", "kept").empty());
+  CHECK(extraction.run() == "x.tar: 'h': exists already, and overwriting was not asked for");
+  extraction.options.existing = Existing::replace;
+  CHECK(extraction.run() == "");
+  CHECK(extraction.folder.text("to/kept") == "kept");
+  CHECK(extraction.folder.text("to/h") == "evil");
+}
+
+TEST_CASE("what an archive refuses, it refuses before it is written; what came before stays") {
+  Extraction extraction({{"good", '0', "x", "", 0644}, {"../evil", '0', "x", "", 0644}});
+  CHECK(extraction.run() == "x.tar: '../evil': refused: a path with a '..' part");
+  CHECK(extraction.all() == Names{"to", "to/good"});
+}
+
+TEST_CASE("of an archive that was cut off within a file, that file does not stay") {
+  Extraction extraction({{"a", '0', "a", "", 0644}, {"b", '0', std::string(2000, 'b'), "", 0644}});
+  extraction.bytes.resize(4 * kTarBlock);
+  CHECK(extraction.run() == "x.tar: damaged or cut off: Truncated tar archive");
+  CHECK(extraction.all() == Names{"to", "to/a"});
+}
+
+TEST_CASE("content up to the limit is extracted, and not a byte more") {
+  Extraction extraction({{"a", '0', "aaaa", "", 0644}, {"b", '0', "bbbb", "", 0644}});
+  extraction.options.max_bytes = 8;
+  CHECK(extraction.run() == "");
+  Extraction other({{"a", '0', "aaaa", "", 0644}, {"b", '0', "bbbb", "", 0644}});
+  other.options.max_bytes = 7;
+  CHECK(other.run() == "x.tar: more content than 7 bytes");
+  CHECK(other.all() == Names{"to", "to/a"});
+}
+
+TEST_CASE("an extraction stops when it is told to, and leaves no incomplete file") {
+  Extraction extraction({{"a", '0', "a", "", 0644}, {"b", '0', "b", "", 0644}});
+  std::vector<std::string> seen;
+  Watch watch;
+  watch.on_entry = [&](const Entry& entry) { seen.push_back(entry.path); };
+  watch.go_on = [](const Progress& progress) { return progress.bytes < 2; };
+  CHECK(extraction.run(watch) == "x.tar: interrupted");
+  CHECK(seen == Names{"a", "b"});
+  CHECK(extraction.all() == Names{"to", "to/a"});
+}
+
+TEST_CASE("a directory to extract to has to be there; it may be named through a link") {
+  Extraction extraction({{"a", '0', "a", "", 0644}});
+  extraction.options.directory = extraction.folder.path("none");
+  CHECK(extraction.run() == "cannot extract to: " + extraction.folder.path("none") + ": No such file or directory");
+  fs::create_directory_symlink("to", extraction.folder.path("link"));
+  extraction.options.directory = extraction.folder.path("link");
+  CHECK(extraction.run() == "");
+  CHECK(extraction.folder.text("to/a") == "a");
+}
