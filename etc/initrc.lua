@@ -9,8 +9,8 @@ plugin.load { file = "*.so" }
 -- The site's Lua files: lua.d/*.lua beside this file, in the order of their names.
 shell.source_rcpath ("*.lua")
 
--- What a certain MPI needs: -o mpi=NAME[@VERSION] reads lua.d/mpi/NAME.lua and lua.d/mpi/NAME@VERSION.lua, where they
--- exist.
+-- What a certain MPI needs: -o mpi=NAME[@VERSION] reads lua.d/mpi/NAME.lua, then lua.d/mpi/NAME@VERSION.lua. One of them
+-- has to be there; `none` reads none.
 shell.source_rcpath_option ("mpi")
 
 -- The user's own, last, so that it has the last word: -o userrc=FILE

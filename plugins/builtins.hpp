@@ -14,6 +14,7 @@ using PluginPtr = std::unique_ptr<plugin::Plugin>;
 
 PluginPtr make_log(plugin::Host& host);
 PluginPtr make_taskmap(plugin::Host& host);
+PluginPtr make_stage_in(plugin::Host& host);  // before tmpdir, which removes what this writes to
 PluginPtr make_tmpdir(plugin::Host& host);
 PluginPtr make_wrap(plugin::Host& host);
 PluginPtr make_mustache(plugin::Host& host);
@@ -26,6 +27,9 @@ PluginPtr make_stop_tasks_in_exec(plugin::Host& host);
 PluginPtr make_signal(plugin::Host& host);
 PluginPtr make_exit_timeout(plugin::Host& host);
 PluginPtr make_exit_on_error(plugin::Host& host);
+PluginPtr make_coprocess(plugin::Host& host);
+PluginPtr make_sysmon(plugin::Host& host);
+PluginPtr make_hooks(plugin::Host& host);  // after those that set variables of tasks
 PluginPtr make_input(plugin::Host& host);
 PluginPtr make_output(plugin::Host& host);
 

@@ -55,6 +55,10 @@ struct Place {
 
 void push_text(lua_State* lua, std::string_view text);
 
+// The error that ends the Lua code: no file and no plugin is to get past it.
+void push_death(lua_State* lua);
+[[nodiscard]] bool is_death(lua_State* lua, int index);
+
 // The arguments of the Lua function `name`. Errors: `NAME: argument N (WHAT): expected a string, got a table`.
 class Arguments {
  public:
@@ -87,7 +91,10 @@ Result<int> assign_member(lua_State* lua);
 void add_plugin_table(lua_State* lua);
 void add_shell_table(lua_State* lua);
 void add_task_table(lua_State* lua);
+void add_coprocess_table(lua_State* lua);
 // Sets the global functions source and source_if_exists, and those that go with them in the table `shell` on top.
 void add_source_functions(lua_State* lua);
+// Makes require "posix" work where lua-posix is not installed.
+void add_posix_module(lua_State* lua);
 
 }  // namespace nacre::script

@@ -63,7 +63,7 @@ Result<void> Interpreter::handle(const LuaHandler& handler, plugin::Call& call) 
   lua_rawgeti(lua, LUA_REGISTRYINDEX, handler.function);
   push_text(lua, call.topic);
   CHECK_OK(in("in arguments", push_json(lua, call.in)));
-  CHECK_OK(this->call(2, 2, handler.context));
+  CHECK_OK(this->call(2, 2, {handler.context.component, handler.context.rcpath, call.topic}));
   return judge(lua, handler.function, call);
 }
 

@@ -20,12 +20,8 @@ namespace {
 constexpr std::string_view kTraceback = "\nstack traceback:";
 constexpr int kMaxFrames = 32;  // in which the place of an error is sought
 
-// What shell.die() raises; Lua compares its address only, and has no other value equal to it.
+// What ends the Lua code; Lua compares its address only, and has no other value equal to it.
 constexpr char kDeath = 0;
-
-bool is_death(lua_State* lua, int index) {
-  return lua_islightuserdata(lua, index) && lua_touserdata(lua, index) == &kDeath;
-}
 
 // Whether `message` says where it comes from: has a ":LINE:" in it.
 bool has_place(const char* message) {
@@ -78,17 +74,26 @@ std::string directory_of(const std::string& path) {
 
 }  // namespace
 
+void push_death(lua_State* lua) { lua_pushlightuserdata(lua, const_cast<char*>(&kDeath)); }
+
+bool is_death(lua_State* lua, int index) {
+  return lua_islightuserdata(lua, index) && lua_touserdata(lua, index) == &kDeath;
+}
+
 Result<std::unique_ptr<Interpreter>> Interpreter::create(plugin::Host& host) {
   lua_State* lua = luaL_newstate();
   if (lua == nullptr) return Error{ENOMEM, "cannot make a Lua state: out of memory"};
   std::unique_ptr<Interpreter> self(new Interpreter(host, lua));
   *static_cast<Interpreter**>(lua_getextraspace(lua)) = self.get();
   luaL_openlibs(lua);
+  guard_xpcall(lua);
   add_array_type(lua);
   add_options_type(lua);
   add_plugin_table(lua);
   add_shell_table(lua);
   add_task_table(lua);
+  add_coprocess_table(lua);
+  add_posix_module(lua);
   return self;
 }
 
@@ -106,9 +111,12 @@ Result<void> Interpreter::run_file(const std::string& path) {
   if (depth_ == kMaxSourceDepth) {
     return Error{ELOOP, fmt::format("{}: {} files source each other (does one source itself?)", path, depth_)};
   }
+  if (depth_ == 0) CHECK_OK(read_time_limit());
   ++depth_;
   Result<void> ran = run_chunk(path);
   --depth_;
+  // A plugin that the initrc has loaded may have set it.
+  if (depth_ == 0 && ran) ran = read_time_limit();
   return ran;
 }
 
@@ -116,7 +124,7 @@ Result<void> Interpreter::run_chunk(const std::string& path) {
   StackMark mark(running_);
   if (lua_checkstack(running_, LUA_MINSTACK) == 0) return Error{ENOMEM, path + ": the Lua stack is full"};
   if (luaL_loadfilex(running_, path.c_str(), "t") != LUA_OK) return error_on_top(context_);
-  return call(0, 0, {context_.component, directory_of(path)});
+  return call(0, 0, {context_.component, directory_of(path), context_.topic});
 }
 
 Result<void> Interpreter::source(const std::string& pattern, Missing missing) {
@@ -135,12 +143,25 @@ Result<void> Interpreter::call(int arguments, int results, Context context) {
   lua_pushcfunction(lua, on_error);
   lua_insert(lua, handler);
   std::swap(context_, context);
+  time_limit_.enter(main_);
   int status = lua_pcall(lua, arguments, results, handler);
+  std::string stopped_at = time_limit_.leave();
   std::swap(context_, context);
   running_ = lua;
   lua_remove(lua, handler);
+  // Even if it has come to its end: what was stopped may have been the last call, in a pcall.
+  if (!stopped_at.empty()) return too_long(stopped_at, context);
   if (status != LUA_OK) return error_on_top(context);
   return {};
+}
+
+Error Interpreter::too_long(const std::string& place, const Context& stopped) {
+  if (!time_limit_.within_call()) {
+    last_words_ = fmt::format("{}: {} takes longer than {} (shell option lua-timeout)", place,
+                              stopped.topic.empty() ? "this file" : stopped.topic, time_limit_.str());
+    host_.die(1, stopped.component, last_words_);
+  }
+  return {kDied, last_words_};
 }
 
 // The error that a failed call left on the stack. The traceback in it goes to the log.
@@ -165,7 +186,7 @@ int Interpreter::invoke(lua_State* lua, Binding binding) {
   if (results) return *results;
   lua_settop(lua, 0);
   if (results.error().code == kDied) {
-    lua_pushlightuserdata(lua, const_cast<char*>(&kDeath));
+    push_death(lua);
   } else if (results.error().code == kLuaError) {
     push_text(lua, results.error().message);
   } else {
@@ -175,6 +196,8 @@ int Interpreter::invoke(lua_State* lua, Binding binding) {
   }
   return -1;
 }
+
+Result<void> Interpreter::read_time_limit() { return time_limit_.read(host_.options(), main_, running_); }
 
 Error Interpreter::die(const std::string& message) {
   last_words_ = message;

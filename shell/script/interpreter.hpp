@@ -8,7 +8,8 @@
 // thread only.
 //
 // Errors: kLuaError for a mistake in a Lua file, and its message starts with FILE:LINE:; kDied after shell.die(),
-// which host.die() has logged, so that it is not to be logged again; else an errno of the file that cannot be read.
+// or where Lua took longer than its time limit, which host.die() has logged, so that it is not to be logged again;
+// else an errno of the file that cannot be read.
 #pragma once
 
 #include <deque>
@@ -17,6 +18,7 @@
 
 #include "base/result.hpp"
 #include "plugin/host.hpp"
+#include "script/time_limit.hpp"
 
 struct lua_State;
 
@@ -49,6 +51,7 @@ class Interpreter {
   struct Context {
     std::string component;  // in the log: the plugin's name, else "initrc"
     std::string rcpath;     // absolute
+    std::string topic{};    // that a handler is called for; empty while a file runs
   };
   // A function that a Lua plugin registered. Kept until the end, whether or not its plugin is replaced.
   struct LuaHandler {
@@ -69,6 +72,10 @@ class Interpreter {
   // Ends the job; the error to stop the Lua code with.
   Error die(const std::string& message);
 
+  [[nodiscard]] TimeLimit& time_limit() { return time_limit_; }
+  // Takes up the option `lua-timeout` as it is now.
+  Result<void> read_time_limit();
+
   // Runs `binding` with the arguments on the Lua stack: how many results it left there, or -1 and on top the value
   // to raise.
   static int invoke(lua_State* lua, Binding binding);
@@ -79,6 +86,7 @@ class Interpreter {
   Result<void> run_chunk(const std::string& path);
   Result<void> call(int arguments, int results, Context context);
   Error error_on_top(const Context& failed);
+  Error too_long(const std::string& place, const Context& stopped);
 
   plugin::Host& host_;
   lua_State* main_;
@@ -86,7 +94,8 @@ class Interpreter {
   Context context_{"initrc", ""};
   std::deque<LuaHandler> handlers_;  // stable addresses: the plugins refer to them
   std::string last_words_;           // of shell.die()
-  int depth_ = 0;                    // of files that run
+  TimeLimit time_limit_;
+  int depth_ = 0;  // of files that run
   bool closing_ = false;
 };
 

@@ -156,6 +156,7 @@ Result<int> write_top(Interpreter& self, lua_State* lua) {
   } else {
     self.host().options().set(name, std::move(value));
   }
+  CHECK_OK(self.read_time_limit());
   return 0;
 }
 

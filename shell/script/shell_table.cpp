@@ -3,7 +3,6 @@
 // The Lua table `shell`: facts of the job, its options and environment, the log.
 #include <fmt/format.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
@@ -24,10 +23,8 @@ Result<int> push_info(Interpreter& self, lua_State* lua) {
   if (lua_rawgetp(lua, LUA_REGISTRYINDEX, &kInfoKey) == LUA_TTABLE) return 1;
   lua_pop(lua, 1);
   Json info = self.host().info();
-  Json& jobid = info["jobid"];
-  if (jobid.is_number_unsigned() && jobid.get<std::uint64_t>() > std::numeric_limits<lua_Integer>::max()) {
-    jobid = fmt::format("{}", jobid.get<std::uint64_t>());
-  }
+  // Text, as flux-shell-initrc(5) has it. A larger one than Lua's integers would be a float, too.
+  info["jobid"] = fmt::format("{}", self.host().job().id.value());
   CHECK_OK(in("shell.info", push_json(lua, info)));
   lua_pushvalue(lua, -1);
   lua_rawsetp(lua, LUA_REGISTRYINDEX, &kInfoKey);

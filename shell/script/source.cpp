@@ -3,11 +3,16 @@
 // The Lua functions that run further files: source, source_if_exists and those of shell.rcpath.
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
+#include "plugin/loader.hpp"
 #include "script/binding.hpp"
 #include "script/json.hpp"
 
@@ -15,6 +20,8 @@ namespace nacre::script {
 namespace {
 
 constexpr std::string_view kDropIns = "lua.d";
+constexpr const char* kMoreDirectories = "FLUX_SHELL_RC_PATH";
+constexpr std::string_view kNone = "none";  // the value of an option that asks for no file
 
 // What a Lua function returns that has run files. An error in Lua code names its own place; one about a file is
 // ours.
@@ -51,12 +58,24 @@ std::string escaped(std::string_view directory) {
   return text;
 }
 
+// Where source_rcpath looks, in this order.
+std::vector<std::string> rc_directories(const Interpreter& self) {
+  std::vector<std::string> directories{drop_in_directory(self)};
+  const char* more = std::getenv(kMoreDirectories);
+  for (std::string_view each : split(more != nullptr ? more : "", ':')) {
+    if (!each.empty()) directories.emplace_back(each);
+  }
+  return directories;
+}
+
 Result<int> source_rcpath(Interpreter& self, lua_State* lua) {
   std::string pattern = TRY(Arguments(lua, "shell.source_rcpath").path(1, "pattern"));
-  std::string directory = drop_in_directory(self);
-  if (is_glob(directory) || is_glob(pattern)) directory = escaped(directory);
-  pattern = fmt::format("{}/{}", directory, pattern);
-  return done("shell.source_rcpath", self.source(pattern, Interpreter::Missing::ignore));
+  for (std::string& directory : rc_directories(self)) {
+    if (is_glob(directory) || is_glob(pattern)) directory = escaped(directory);
+    TRY(done("shell.source_rcpath",
+             self.source(fmt::format("{}/{}", directory, pattern), Interpreter::Missing::ignore)));
+  }
+  return 0;
 }
 
 // NAME or NAME@VERSION.
@@ -85,22 +104,50 @@ Result<int> getopt_with_version(Interpreter& self, lua_State* lua) {
   return 2;
 }
 
-// Files of an option, from the general one to that of the version; each may be missing.
+// The value of an option that names files; none if it asks for none.
+Result<std::optional<std::string>> name_in_option(const job::Options& options, const std::string& name) {
+  const Json* option = options.find(name);
+  if (option == nullptr || option->is_null() || *option == false || *option == kNone) return std::nullopt;
+  std::string text = option->is_string() ? option->get<std::string>() : dump_json(*option);
+  bool is_name = option->is_string() && !split_version(text).name.empty() && text.find('/') == std::string::npos;
+  if (!is_name) return invalid(fmt::format("shell option {}: expected a name, got {}", name, nacre::quoted(text)));
+  return text;
+}
+
+// Runs `file` of each directory that has one; how many.
+Result<int> run_in_all(Interpreter& self, const std::vector<std::string>& directories, const std::string& file) {
+  int ran = 0;
+  for (const std::string& each : directories) {
+    std::string path = fmt::format("{}/{}", each, file);
+    if (::access(path.c_str(), F_OK) != 0) continue;
+    TRY(done("shell.source_rcpath_option", self.run_file(path)));
+    ++ran;
+  }
+  return ran;
+}
+
+Error unknown_name(const std::vector<std::string>& directories, const std::string& option,
+                   const std::string& value) {
+  std::set<std::string> known{std::string(kNone)};
+  for (const std::string& each : directories) {
+    auto files = plugin::glob_files(fmt::format("{}/{}/*.lua", escaped(each), escaped(option)));
+    if (!files) continue;
+    for (const std::string& file : *files) known.insert(std::filesystem::path(file).stem());
+  }
+  return invalid(
+      fmt::format("shell option {}: unknown {}; known: {}", option, nacre::quoted(value), fmt::join(known, ", ")));
+}
+
+// Files of an option, from the general one to that of the version; one of the two may be missing.
 Result<int> source_rcpath_option(Interpreter& self, lua_State* lua) {
   std::string name = TRY(Arguments(lua, "shell.source_rcpath_option").path(1, "name"));
-  const Json* option = self.host().options().find(name);
-  if (option == nullptr || !option->is_string()) return 0;
-  auto text = option->get<std::string>();
-  if (text.empty() || text.find('/') != std::string::npos) {
-    return invalid(fmt::format("shell option {}: expected a name, got {}", name, nacre::quoted(text)));
-  }
-  Versioned value = split_version(text);
-  std::string directory = fmt::format("{}/{}", drop_in_directory(self), name);
-  std::vector<std::string> files{fmt::format("{}/{}.lua", directory, value.name)};
-  if (!value.version.empty()) files.push_back(fmt::format("{}/{}.lua", directory, text));
-  for (const std::string& each : files) {
-    if (::access(each.c_str(), F_OK) == 0) TRY(done("shell.source_rcpath_option", self.run_file(each)));
-  }
+  auto text = TRY(name_in_option(self.host().options(), name));
+  if (!text) return 0;
+  std::vector<std::string> directories = rc_directories(self);
+  Versioned value = split_version(*text);
+  int ran = TRY(run_in_all(self, directories, fmt::format("{}/{}.lua", name, value.name)));
+  if (!value.version.empty()) ran += TRY(run_in_all(self, directories, fmt::format("{}/{}.lua", name, *text)));
+  if (ran == 0) return unknown_name(directories, name, *text);
   return 0;
 }
 

@@ -33,11 +33,22 @@ nothing_left() {
   no_process_left
 }
 
+marked_processes() { grep -lsz "^MARK=$work\$" /proc/[0-9]*/environ | cut -d/ -f3; }
+
 no_process_left() {
   local left
-  left=$(grep -lsz "^MARK=$work\$" /proc/[0-9]*/environ) || return 0
+  left=$(marked_processes)
+  [ -n "$left" ] || return 0
   echo "processes left: $left"
+  xargs kill -9 <<<"$left"
   return 1
+}
+
+# No process is left as soon as those that were killed, but that nobody waits for, are gone.
+killed_processes_go() {
+  local pid
+  for pid in $(marked_processes); do timeout 10 tail --pid="$pid" -f /dev/null || break; done
+  no_process_left
 }
 
 succeeds_saying() {

@@ -85,3 +85,128 @@ TEST_CASE_METHOD(Installed, "torch.port is taken, and checked") {
   host.options().set("torch.port", 0);
   CHECK(run_initrc() == "torch.port: expected 1 to 65535, got 0");
 }
+
+namespace {
+
+struct Mpi : Installed {
+  std::string with(const char* name) {
+    host.options().set("mpi", name);
+    host.make_tasks();
+    return run_initrc();
+  }
+  void leave_behind(std::initializer_list<const char*> names) {
+    for (const char* each : names) host.environment().set(each, "left");
+  }
+  // Those of the variables that are still set.
+  std::string kept(std::initializer_list<const char*> names) {
+    std::string text;
+    for (const char* each : names) {
+      if (host.environment().get(each)) text += std::string(each) + " ";
+    }
+    return text;
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Mpi, "mpi=none, and no mpi, leave all as it is") {
+  leave_behind({"OMPI_COMM_WORLD_RANK", "PMI_RANK"});
+  CHECK(with("none") == "ok");
+  CHECK(host.stack().plugins().empty());
+  CHECK(env("OMPI_COMM_WORLD_RANK") == "left");
+  CHECK(env("PMI_RANK") == "left");
+}
+
+TEST_CASE_METHOD(Mpi, "mpi of an unknown name gets those that there are") {
+  CHECK(
+      with("opnmpi").find("initrc.lua:14: shell option mpi: unknown 'opnmpi'; known: intel, mpich, mvapich, none, "
+                          "openmpi, openmpi@5, spectrum") != std::string::npos);
+}
+
+TEST_CASE_METHOD(Mpi, "mpi=openmpi drops what an mpirun has left, and keeps the user's settings") {
+  auto left = {"OMPI_COMM_WORLD_RANK", "OMPI_COMMAND",  "OMPI_UNIVERSE_SIZE", "OMPI_MCA_orte_hnp_uri",
+               "OMPI_MCA_ess",         "OMPI_MCA_pmix", "PMIX_NAMESPACE",     "PMIX_RANK",
+               "PMIX_SERVER_URI41",    "PRTE_LAUNCHED", "PMIX_MEMORY"};
+  auto settings = {"OMPI_MCA_btl", "OMPI_MCA_pml", "PMIX_MCA_gds", "PRTE_MCA_x", "MY_PMIX_RANK"};
+  leave_behind(left);
+  leave_behind(settings);
+  CHECK(with("openmpi") == "ok");
+  CHECK(kept(left).empty());
+  CHECK(kept(settings) == "OMPI_MCA_btl OMPI_MCA_pml PMIX_MCA_gds PRTE_MCA_x MY_PMIX_RANK ");
+  CHECK(host.options().find("pmi") == nullptr);
+  host.environment().set("FLUX_JOB_TMPDIR", "/job");
+  host.environment().set("OMPI_MCA_btl_sm_backing_directory", "/mine");
+  CHECK(call("shell.init") == "ok 1");
+  CHECK(env("OMPI_MCA_btl_vader_backing_directory") == "/job");
+  CHECK(env("OMPI_MCA_btl_sm_backing_directory") == "/mine");
+}
+
+TEST_CASE_METHOD(Mpi, "mpi=openmpi@5 is openmpi, and asks for PMIx unless the user has chosen") {
+  leave_behind({"OMPI_COMM_WORLD_RANK"});
+  CHECK(with("openmpi@5") == "ok");
+  CHECK(env("OMPI_COMM_WORLD_RANK") == "(unset)");
+  CHECK(*host.options().find("pmi") == "pmix");
+  host.options().set("pmi", "simple");
+  CHECK(with("openmpi@5") == "ok");
+  CHECK(*host.options().find("pmi") == "simple");
+}
+
+TEST_CASE_METHOD(Mpi, "mpi=mpich drops what Hydra and others have left") {
+  auto left = {"PMI_FD",
+               "PMI_RANK",
+               "PMI_SIZE",
+               "HYDI_CONTROL_FD",
+               "MPI_LOCALRANKID",
+               "MPI_LOCALNRANKS",
+               "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
+               "PMIX_RANK"};
+  leave_behind(left);
+  leave_behind({"MPIR_CVAR_CH4_OFI", "I_MPI_PMI_LIBRARY", "PMIX_MCA_gds"});
+  CHECK(with("mpich") == "ok");
+  CHECK(kept(left).empty());
+  CHECK(kept({"MPIR_CVAR_CH4_OFI", "I_MPI_PMI_LIBRARY", "PMIX_MCA_gds"}) ==
+        "MPIR_CVAR_CH4_OFI I_MPI_PMI_LIBRARY PMIX_MCA_gds ");
+}
+
+TEST_CASE_METHOD(Mpi, "mpi=intel has Intel MPI speak PMI itself") {
+  leave_behind({"I_MPI_PMI_LIBRARY", "SLURM_PROCID", "SLURM_NPROCS", "PMI_RANK", "I_MPI_DEBUG", "SLURM_JOB_ID"});
+  CHECK(with("intel@2021") == "ok");
+  CHECK(kept({"I_MPI_PMI_LIBRARY", "SLURM_PROCID", "SLURM_NPROCS", "PMI_RANK", "I_MPI_DEBUG", "SLURM_JOB_ID"}) ==
+        "I_MPI_DEBUG SLURM_JOB_ID ");
+}
+
+TEST_CASE_METHOD(Mpi, "mpi=mvapich gives tasks the ranks that programs look at") {
+  leave_behind({"MPISPAWN_ID", "MPIRUN_RANK", "MV2_COMM_WORLD_RANK", "PMI_ID", "MV2_DEBUG"});
+  CHECK(with("mvapich") == "ok");
+  CHECK(kept({"MPISPAWN_ID", "MPIRUN_RANK", "MV2_COMM_WORLD_RANK", "PMI_ID", "MV2_DEBUG"}) == "MV2_DEBUG ");
+  CHECK(env("MV2_USE_MPIRUN_MAPPING") == "0");
+  CHECK(call_task("task.init", 2) == "ok 1");
+  const auto& of_task = host.tasks()[2]->command().env;
+  CHECK(of_task.get("MV2_COMM_WORLD_RANK") == "2");
+  CHECK(of_task.get("MV2_COMM_WORLD_LOCAL_RANK") == "2");
+  CHECK(of_task.get("MV2_COMM_WORLD_SIZE") == "4");
+  CHECK(of_task.get("MV2_COMM_WORLD_LOCAL_SIZE") == "4");
+}
+
+TEST_CASE_METHOD(Mpi, "mpi=spectrum is told where it is, and otherwise as openmpi") {
+  leave_behind({"OMPI_COMM_WORLD_RANK", "PMIX_RANK"});
+  host.environment().set("LD_LIBRARY_PATH", "/a");
+  host.environment().set("OMPI_MCA_pml", "pami");
+  CHECK(with("spectrum") == "ok");
+  CHECK(kept({"OMPI_COMM_WORLD_RANK", "PMIX_RANK"}).empty());
+  CHECK(env("MPI_ROOT") == "/opt/ibm/spectrum_mpi");
+  CHECK(env("OPAL_PREFIX") == "/opt/ibm/spectrum_mpi");
+  CHECK(env("OPAL_LIBDIR") == "/opt/ibm/spectrum_mpi/lib");
+  CHECK(env("PMIX_INSTALL_PREFIX") == "/opt/ibm/spectrum_mpi");
+  CHECK(env("LD_LIBRARY_PATH") == "/opt/ibm/spectrum_mpi/lib:/a");
+  CHECK(env("OMPI_MCA_pml") == "pami");
+  CHECK(env("OMPI_MCA_osc") == "pt2pt");
+  CHECK(env("OMPI_MCA_btl") == "self");
+  CHECK(env("OMPI_MCA_coll_hcoll_enable") == "0");
+}
+
+TEST_CASE_METHOD(Mpi, "mpi=spectrum is where MPI_ROOT says") {
+  host.environment().set("MPI_ROOT", "/site/smpi");
+  CHECK(with("spectrum") == "ok");
+  CHECK(env("OPAL_PREFIX") == "/site/smpi");
+}

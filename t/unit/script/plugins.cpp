@@ -100,6 +100,44 @@ TEST_CASE("arguments go in, and a table that is returned is merged into the resu
   CHECK(call.out == nacre::Json{{"taskmap", "map!"}, {"n", 2}, {"before", 1}});
 }
 
+TEST_CASE(
+    "a handler that matches exactly is called before a glob of the same plugin; classes match as in glob(7)") {
+  LuaFixture lua;
+  CHECK(lua.run("local function say (text) return function (topic) shell.setenv (text, topic) end end\n"
+                "plugin.register {name = 'p', handlers = {{topic = 'task.*', fn = say 'GLOB'},"
+                " {topic = 'task.exit', fn = say 'EXACT'}, {topic = 'shell.[is]*', fn = say 'CLASS'},"
+                " {topic = 'shell.los?', fn = say 'ONE'}}}") == "ok");
+  for (const char* topic : {"task.exit", "task.init", "shell.init", "shell.lost"}) CHECK(lua.call(topic) == "ok 1");
+  CHECK(lua.call("shell.exit") == "ok 0");
+  CHECK(lua.env("EXACT") == "task.exit");
+  CHECK(lua.env("GLOB") == "task.init");
+  CHECK(lua.env("CLASS") == "shell.init");
+  CHECK(lua.env("ONE") == "shell.lost");
+}
+
+TEST_CASE("shell.lost says which shell is gone, and how grave that is") {
+  LuaFixture lua;
+  CHECK(lua.run(plugin("shell.lost", "shell.setenv ('LOST', args.shell_rank + 0 .. '/' .. args.severity)")) ==
+        "ok");
+  nacre::plugin::Call call("shell.lost");
+  call.in = {{"shell_rank", 3}, {"severity", 1}};
+  CHECK(lua.host.stack().call(call) == 1);
+  CHECK(lua.env("LOST") == "3/1");
+}
+
+TEST_CASE("shell.log has the message and where it is from as a table") {
+  LuaFixture lua;
+  CHECK(lua.run(
+            plugin("shell.log",
+                   "shell.setenv ('LOGGED', topic .. ' ' .. args.level .. ' ' .. args.component .. ' ' .. args.rank"
+                   " .. ' ' .. args.file .. ':' .. args.line .. ' ' .. args.message)")) == "ok");
+  nacre::plugin::Call call("shell.log");
+  call.in = {{"level", 3}, {"component", "wrap"}, {"file", "wrap.cpp"},
+             {"line", 7},  {"rank", 0},           {"message", "no ranks"}};
+  CHECK(lua.host.stack().call(call) == 1);
+  CHECK(lua.env("LOGGED") == "shell.log 3 wrap 0 wrap.cpp:7 no ranks");
+}
+
 TEST_CASE("the log names the plugin while its handler runs, and rcpath is that of its file") {
   LuaFixture lua;
   lua.write("sub/plugin.lua",

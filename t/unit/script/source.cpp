@@ -179,8 +179,67 @@ TEST_CASE("source_rcpath_option takes the files of an option's value and version
   lua.host.options().set("mpi", "openmpi@4");
   CHECK(lua.run(text) == "ok");
   CHECK(lua.eval("list") == "all ");
-  lua.host.options().set("mpi", "none");
+  lua.write("lua.d/mpi/new@1.lua", "list = (list or '') .. 'new '");
+  lua.host.options().set("mpi", "new@1");
+  CHECK(lua.run(text) == "ok");
+  CHECK(lua.eval("list") == "new ");
+}
+
+TEST_CASE(
+    "source_rcpath_option: none and what is not set ask for no file; an unknown name gets those that are there") {
+  LuaFixture lua;
+  lua.write("lua.d/mpi/b.lua", "");
+  lua.write("lua.d/mpi/b@5.lua", "");
+  lua.write("lua.d/mpi/a.lua", "");
+  const char* text = "shell.source_rcpath_option ('mpi')";
+  for (nacre::Json nothing : {nacre::Json("none"), nacre::Json(false), nacre::Json(nullptr)}) {
+    lua.host.options().set("mpi", nothing);
+    CHECK(lua.run(text) == "ok");
+  }
+  lua.host.options().set("mpi", "c@5");
+  CHECK(lua.run(text) == "rc.lua:1: shell option mpi: unknown 'c@5'; known: a, b, b@5, none");
+  lua.host.options().set("mpi", "b@6");
   CHECK(lua.run(text) == "ok");
   lua.host.options().set("mpi", "../../x");
   CHECK(lua.run(text) == "rc.lua:1: shell option mpi: expected a name, got '../../x'");
+  for (nacre::Json odd : {nacre::Json(""), nacre::Json("@5"), nacre::Json(1), nacre::Json::array({"a"})}) {
+    lua.host.options().set("mpi", odd);
+    CHECK(lua.run(text).find("rc.lua:1: shell option mpi: expected a name, got ") == 0);
+  }
+}
+
+TEST_CASE("FLUX_SHELL_RC_PATH adds directories, after lua.d") {
+  LuaFixture lua;
+  lua.write("lua.d/a.lua", "list = (list or '') .. 'a'");
+  lua.write("lua.d/mpi/m.lua", "list = (list or '') .. 'm'");
+  lua.write("one/b.lua", "list = (list or '') .. 'b'");
+  lua.write("t[w]o/c.lua", "list = (list or '') .. 'c' where = shell.rcpath");
+  lua.write("t[w]o/mpi/m.lua", "list = (list or '') .. 'M'");
+  std::string more = lua.directory.string() + "/one::" + lua.directory.string() + "/t[w]o:/nowhere";
+  ::setenv("FLUX_SHELL_RC_PATH", more.c_str(), 1);
+  lua.host.options().set("mpi", "m");
+  CHECK(lua.run("shell.source_rcpath ('*.lua') shell.source_rcpath_option ('mpi')") == "ok");
+  ::unsetenv("FLUX_SHELL_RC_PATH");
+  CHECK(lua.eval("list") == "abcmM");
+  CHECK(lua.eval("where") == lua.directory / "t[w]o");
+  CHECK(lua.run("list = '' shell.source_rcpath ('*.lua')") == "ok");
+  CHECK(lua.eval("list") == "a");
+}
+
+TEST_CASE("posix has basename and dirname without lua-posix, which comes first where it is") {
+  LuaFixture lua;
+  CHECK(lua.eval("require 'posix'.basename ('/usr/bin/flux/')") == "flux");
+  CHECK(lua.eval("require 'posix'.dirname ('/usr/bin/flux')") == "/usr/bin");
+  CHECK(lua.eval("require 'posix'.basename ('')") == ".");
+  CHECK(lua.run("require 'posix'.basename ({})") ==
+        "rc.lua:1: posix.basename: argument 1 (path): expected a string, got a table");
+  CHECK(lua.run("local pid = require 'posix'.getpid ()") ==
+        "rc.lua:1: posix.getpid: lua-posix is not installed for Lua 5.4; without it there are only basename and "
+        "dirname");
+  CHECK(lua.run("require 'posix.unistd'").find("rc.lua:1: module 'posix.unistd' not found") == 0);
+  LuaFixture other;
+  other.write("posix.lua", "return {basename = function () return 'other' end}");
+  CHECK(other.eval(
+            "(function () package.path = shell.rcpath .. '/?.lua' return require 'posix'.basename () end) ()") ==
+        "other");
 }

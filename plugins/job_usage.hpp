@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a job uses of this node, memory and cpu time, by the kernel's files.
+//
+// A cgroup, version 2 or 1, knows exactly; but its counts are the job's only if nobody else is in it: where the
+// shell alone has been put into a cgroup, which its tasks then inherit. Else the job's processes are added up, by
+// proc(5). Memory that they share counts for each of them then.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace nacre::plugins {
+
+class JobUsage {
+ public:
+  struct Sample {
+    double cpu = 0;                     // seconds of cpu time, since some time in the past
+    std::uint64_t memory = 0;           // bytes, now
+    std::optional<std::uint64_t> peak;  // bytes, the most there ever were; none: the kernel does not know
+  };
+
+  // Of the job of the shell `shell`, which has not started any process yet. `root` is put before all names of
+  // files.
+  static JobUsage of_shell(pid_t shell, const std::string& root = "");
+
+  // Whether memory, or cpu time, is that of a cgroup.
+  [[nodiscard]] bool memory_by_cgroup() const { return !memory_file_.empty(); }
+  [[nodiscard]] bool cpu_by_cgroup() const { return !cpu_file_.empty(); }
+  // Whether sample() needs to be told the processes of the job.
+  [[nodiscard]] bool needs_processes() const { return !memory_by_cgroup() || !cpu_by_cgroup(); }
+
+  // `processes`: all below the shell. What has ended since is passed over.
+  Result<Sample> sample(const std::vector<pid_t>& processes) const;
+
+ private:
+  JobUsage(pid_t shell, std::string root) : shell_(shell), root_(std::move(root)) {}
+
+  void find_memory(const std::string& cgroups, const std::string& mounts);
+  void find_cpu(const std::string& cgroups, const std::string& mounts);
+  [[nodiscard]] std::string own_cgroup(const std::string& cgroups, const std::string& mounts,
+                                       const std::string& controller) const;
+  [[nodiscard]] bool only_shell_in(const std::string& directory) const;
+
+  pid_t shell_;
+  std::string root_;
+  std::string memory_file_;  // files of cgroups; empty: there is none
+  std::string peak_file_;
+  std::string cpu_file_;
+};
+
+}  // namespace nacre::plugins

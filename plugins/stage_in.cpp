@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// stage-in: archives made by nacre-archive(1) are extracted on the nodes of the job before its tasks start.
+//
+//   stage-in              a switch: the archive `main` into FLUX_JOB_TMPDIR
+//   stage-in.names        the archives, parted by commas or as an array; extracted in this order
+//   stage-in.pattern      only what matches this glob(7)
+//   stage-in.destination  [local:|global:]PATH: another directory, made where it is missing. local, the default: on
+//                         each node; global: all nodes see it, so only the first shell extracts. A relative path is
+//                         one from the job's directory.
+//   stage-in.overwrite    a switch: replace files that are there
+//   stage-in.dir          where the archives are; else as for nacre archive, by the variables of the job's
+//                         environment, and for those that it lacks of the shell's
+//
+// What is wrong with the options, or an archive that is not there, is told in shell.init. Extraction may take
+// minutes, so it runs in a thread, begun in shell.post-init: the loop goes on, signals are served, and the start of
+// the tasks waits for it. Whatever ends the job meanwhile (SIGINT by the shell, the others by this plugin) stops it
+// at the next block; shell.exit waits for that, and comes to this plugin before it comes to tmpdir.
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "archive/extract.hpp"
+#include "archive/store.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
+#include "builtins.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kHold = "stage-in";
+
+struct Request {
+  std::vector<std::string> names{archive::kDefaultName};
+  std::optional<std::string> pattern;
+  std::optional<std::string> destination;  // none: the job's directory on the node
+  bool global = false;
+  bool overwrite = false;
+  std::optional<std::string> store;
+};
+
+Result<std::vector<std::string>> names_of(const JsonAt& option) {
+  if (option.json().is_array()) return option.strings();
+  // A name of digits has become a number on the command line.
+  std::string text = option.json().is_number_integer() ? option.json().dump() : TRY(option.string());
+  std::vector<std::string> names;
+  for (std::string_view name : split(text, ',')) names.emplace_back(trim(name));
+  return names;
+}
+
+Result<void> read_destination(const JsonAt& option, Request& request) {
+  std::string text = TRY(option.string());
+  std::size_t colon = text.find(':');
+  std::string scope = text.substr(0, colon == std::string::npos ? 0 : colon);
+  if (scope == "local" || scope == "global") {
+    request.global = scope == "global";
+    text.erase(0, colon + 1);
+  } else if (!scope.empty() && scope.find('/') == std::string::npos) {
+    return option.expected("local:PATH, global:PATH or PATH");
+  }
+  if (text.empty()) return option.expected("a path");
+  request.destination = std::move(text);
+  return {};
+}
+
+// None: nothing is to be staged.
+Result<std::optional<Request>> read_request(const job::Options& options) {
+  auto option = options.at("stage-in");
+  if (!option) return std::optional<Request>();
+  Request request;
+  if (!option->json().is_object()) {
+    return TRY(options.flag("stage-in")) ? std::optional(request) : std::nullopt;
+  }
+  CHECK_OK(option->only_keys({"names", "pattern", "destination", "overwrite", "dir"}));
+  if (auto names = TRY(option->find("names"))) request.names = TRY(names_of(*names));
+  if (auto pattern = TRY(option->find("pattern"))) request.pattern = TRY(pattern->string());
+  if (auto destination = TRY(option->find("destination"))) CHECK_OK(read_destination(*destination, request));
+  if (auto store = TRY(option->find("dir"))) request.store = TRY(store->string());
+  request.overwrite = TRY(options.flag("stage-in.overwrite"));
+  return std::optional<Request>(std::move(request));
+}
+
+// What the thread works on. The loop's thread reads `outcome` when the pipe tells that it is there.
+struct Work {
+  std::vector<std::string> archives;  // paths
+  archive::ExtractOptions options;
+  std::atomic<bool> stop{false};
+  UniqueFd done;  // closed, and so readable at its other end, when the outcome is there
+  Result<archive::Progress> outcome;
+};
+
+Result<archive::Progress> extract_all(const Work& work) {
+  archive::Library library = TRY(archive::Library::load());
+  archive::Watch watch{{}, [&work](const archive::Progress&) { return !work.stop; }};
+  archive::Progress all;
+  for (const std::string& path : work.archives) {
+    archive::Reader reader = TRY(archive::Reader::open(library, path));
+    archive::Progress one = TRY(archive::extract(reader, work.options, watch));
+    all.entries += one.entries;
+    all.bytes += one.bytes;
+  }
+  if (work.options.pattern && all.entries == 0) {
+    return Error{ENOENT, fmt::format("nothing in the archives matches {}", nacre::quoted(*work.options.pattern))};
+  }
+  return all;
+}
+
+class StageIn final : public plugin::Plugin {
+ public:
+  explicit StageIn(plugin::Host& host) : Plugin("stage-in"), host_(host) {
+    on("shell.init", [this](plugin::Call&) { return check(); });
+    on("shell.post-init", [this](plugin::Call&) { return begin(); });
+    on("shell.exit", [this](plugin::Call&) {
+      stop();
+      return Result<void>();
+    });
+  }
+  ~StageIn() override { stop(); }
+
+ private:
+  Result<void> check() {
+    request_ = TRY(read_request(host_.options()));
+    if (!request_) return {};
+    archive::Store store = TRY(store_of(*request_));
+    work_ = std::make_unique<Work>();
+    for (const std::string& name : request_->names) {
+      work_->archives.push_back(TRY(in("stage-in", store.find(name))).path);
+    }
+    work_->options.pattern = request_->pattern;
+    if (request_->overwrite) work_->options.existing = archive::Existing::replace;
+    return {};
+  }
+
+  Result<archive::Store> store_of(const Request& request) const {
+    if (request.store) return archive::Store(from_job_directory(*request.store));
+    return in("stage-in", archive::Store::of_environment([this](const char* name) -> std::optional<std::string> {
+                if (auto value = host_.environment().get(name)) return std::string(*value);
+                const char* own = std::getenv(name);
+                return own != nullptr ? std::optional<std::string>(own) : std::nullopt;
+              }));
+  }
+
+  [[nodiscard]] std::string from_job_directory(const std::string& path) const {
+    const job::Job& job = host_.job();
+    return path.starts_with('/') || !job.spec.cwd ? path : *job.spec.cwd + '/' + path;
+  }
+
+  Result<void> begin() {
+    if (!request_ || (request_->global && host_.job().shell_rank != 0)) return {};
+    work_->options.directory = TRY(in("stage-in", make_destination()));
+    Pipe pipe = TRY(make_pipe(O_CLOEXEC | O_NONBLOCK));
+    done_ = std::move(pipe.read);
+    work_->done = std::move(pipe.write);
+    auto done = TRY(event::Poll::create(host_.loop(), done_.get(), [this](int) { finish(); }));
+    CHECK_OK(done.start(event::Poll::kReadable));
+    poll_ = std::move(done);
+    for (int signum : {SIGTERM, SIGHUP, SIGQUIT}) {
+      auto end = [this](int received) {
+        host_.die(128 + received, name(), fmt::format("ended by signal {} while files were staged", received));
+      };
+      signals_.push_back(TRY(event::SignalWatcher::create(host_.loop(), signum, end)));
+    }
+    CHECK_OK(start_thread());
+    host_.hold_start(kHold);
+    return {};
+  }
+
+  Result<std::string> make_destination() {
+    if (!request_->destination) {
+      auto directory = host_.environment().get("FLUX_JOB_TMPDIR");
+      if (!directory) return invalid("no FLUX_JOB_TMPDIR to extract to; use stage-in.destination");
+      return std::string(*directory);
+    }
+    std::string path = from_job_directory(*request_->destination);
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error) return system_error(error.value(), "cannot make " + path);
+    return path;
+  }
+
+  // Not std::thread, which throws where the system has no more threads.
+  Result<void> start_thread() {
+    sigset_t all;
+    sigset_t before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the loop's
+    pthread_t thread{};
+    auto run = [](void* work) -> void* {
+      auto& mine = *static_cast<Work*>(work);
+      mine.outcome = extract_all(mine);
+      mine.done.reset();
+      return nullptr;
+    };
+    int code = ::pthread_create(&thread, nullptr, run, work_.get());
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (code != 0) return system_error(code, "stage-in: cannot start a thread");
+    thread_ = thread;
+    return {};
+  }
+
+  void finish() {
+    stop();
+    const Result<archive::Progress>& outcome = work_->outcome;
+    if (outcome) {
+      log(host_, *this, Level::debug, "{} entries with {} bytes extracted to {}", outcome->entries, outcome->bytes,
+          work_->options.directory);
+    } else {
+      host_.die(1, name(), outcome.error().message);
+    }
+    // There has been a hold since the thread was started.
+    static_cast<void>(host_.release_start(kHold));
+  }
+
+  // Waits until the thread has ended, and lets go of all that served it.
+  void stop() {
+    if (!thread_) return;
+    work_->stop = true;
+    ::pthread_join(*thread_, nullptr);
+    thread_.reset();
+    signals_.clear();
+    poll_.reset();
+    done_.reset();
+  }
+
+  plugin::Host& host_;
+  std::optional<Request> request_;
+  std::unique_ptr<Work> work_;
+  std::optional<pthread_t> thread_;
+  UniqueFd done_;
+  std::optional<event::Poll> poll_;
+  std::vector<event::SignalWatcher> signals_;
+};
+
+}  // namespace
+
+PluginPtr make_stage_in(plugin::Host& host) { return std::make_unique<StageIn>(host); }
+
+}  // namespace nacre::plugins

@@ -1,0 +1,109 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# prolog, epilog, task-prolog and task-epilog, in a job.
+load lib.bash
+
+@test "prologs run before the tasks, epilogs after them, in order" {
+  prepare 2 sh -c 'echo task $FLUX_TASK_RANK $FROM_PROLOG >>log; exit $FLUX_TASK_RANK'
+  run nacre -o 'prolog=echo prolog "$@" | cut -c1-12 >>log' -o 'task-prolog=echo export FROM_PROLOG=p$FLUX_TASK_RANK' \
+    -o 'task-epilog=echo after $FLUX_TASK_RANK $NACRE_EXIT_STATUS $FROM_PROLOG >>log' \
+    -o 'epilog=echo epilog $NACRE_EXIT_STATUS >>log; ls -d "$FLUX_JOB_TMPDIR" >tmpdir'
+  [ "$status" -eq 1 ]
+  [ -z "$output" ]
+  [ "$(head -n 1 log)" = "prolog sh -c" ]
+  [ "$(sed 1d log | sed '$d' | sort)" = "after 0 0 p0
+after 1 1 p1
+task 0 p0
+task 1 p1" ]
+  [ "$(tail -n 1 log)" = "epilog 1" ]
+  [ -s tmpdir ]
+}
+
+@test "their output is the job's, and a task-prolog prints" {
+  prepare 1 true
+  run --separate-stderr nacre -o 'prolog=echo out; echo err >&2; cat' -o 'task-prolog=echo print hello; echo nothing' \
+    -o 'epilog=["echo", "bye  bye"]'
+  [ "$status" -eq 0 ]
+  [ "$output" = "out
+hello
+bye  bye" ]
+  [ "$stderr" = err ]
+}
+
+@test "a prolog that fails: one line, and no task runs, nor an epilog" {
+  prepare 2 sh -c 'echo ran >>log'
+  for option in prolog task-prolog; do
+    run nacre -o "$option=exit 3" -o 'epilog=echo epilog'
+    fails_with 1 "$option 'exit 3': exited with code 3"
+    [ ! -e log ]
+  done
+  run nacre -o 'prolog=["/nowhere/x"]'
+  fails_with 1 "prolog '/nowhere/x': /nowhere/x: No such file or directory"
+}
+
+@test "a prolog that takes too long is killed" {
+  prepare 1 echo ran
+  run nacre -o 'prolog.command=sleep 1000' -o prolog.timeout=0.1s
+  fails_with 1 "prolog 'sleep 1000': took longer than 100ms"
+}
+
+@test "an interrupt ends the job while its prolog runs" {
+  prepare 1 echo ran
+  "${nacre[@]}" -o 'prolog=echo >started; sleep 1000' >out 2>&1 &
+  local shell=$!
+  until [ -e started ]; do sleep 0.01; done
+  kill -INT "$shell"
+  wait "$shell" || status=$?
+  [ "$status" -eq 130 ]
+  run cat out
+  fails_with 0 "nacre-shell[0]: fatal: interrupted"
+}
+
+@test "SIGTERM ends a prolog, and so the job" {
+  prepare 1 echo ran
+  "${nacre[@]}" -o 'prolog=echo >started; sleep 1000' >out 2>&1 &
+  local shell=$!
+  until [ -e started ]; do sleep 0.01; done
+  kill -TERM "$shell"
+  wait "$shell" || status=$?
+  [ "$status" -eq 1 ]
+  [[ $(<out) == *"exec: prolog 'echo >started; sleep 1000': killed by SIGTERM" ]]
+}
+
+@test "an interrupt ends an epilog" {
+  prepare 1 true
+  "${nacre[@]}" -o 'epilog=echo >started; sleep 1000' >out 2>&1 &
+  local shell=$!
+  until [ -e started ]; do sleep 0.01; done
+  kill -INT "$shell"
+  wait "$shell" || status=$?
+  [ "$status" -eq 130 ]
+  [[ $(<out) == *"epilog 'echo >started; sleep 1000': killed by SIGINT" ]]
+}
+
+@test "an epilog that fails makes a good job fail, and leaves the code of a bad one" {
+  prepare 1 true
+  run nacre -o 'task-epilog=exit 4' -o 'epilog=exit 5'
+  [ "$status" -eq 1 ]
+  [ "$output" = "nacre-shell[0]: error: hooks: task 0: task-epilog 'exit 4': exited with code 4
+nacre-shell[0]: error: hooks: epilog 'exit 5': exited with code 5
+nacre-shell[0]: error: exec: 2 epilogs failed" ]
+  prepare 1 sh -c 'exit 7'
+  run nacre -o 'epilog=exit 1'
+  [ "$status" -eq 7 ]
+}
+
+@test "the epilog runs after a job that was ended before its time, too" {
+  prepare 2 sh -c '[ $FLUX_TASK_RANK = 0 ] || exec sleep 1000; exit 6'
+  run nacre -o exit-on-error -o 'epilog=echo status $NACRE_EXIT_STATUS'
+  [ "$status" -eq 6 ]
+  [[ $output == *"status 143"* ]]
+}
+
+@test "--explain runs none of them" {
+  prepare 1 true
+  run nacre --explain -o 'prolog=echo ran >log' -o 'task-prolog=echo ran >log' -o 'epilog=echo ran >log'
+  [ "$status" -eq 0 ]
+  [ ! -e log ]
+}

@@ -1,0 +1,73 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# The initrc and the Lua files that are installed, by what tasks get of them.
+load lib.bash
+load initrc.bash
+
+# The installed initrc and its lua.d, without the plugins of a system.
+run_installed() {
+  echo "plugin.searchpath = '$work' source '$NACRE_SOURCE_DIR/etc/initrc.lua'" >rc.lua
+  run nacre --initrc=rc.lua "$@"
+}
+
+@test "the installed initrc loads plugins, sources lua.d and the user's file" {
+  prepare 1 sh -c 'echo $OMP_NUM_THREADS $MINE'
+  make_plugin a
+  echo "shell.setenv ('MINE', shell.options['omp-threads'] + 1)" >user.lua
+  run_installed -o omp-threads=3 -o userrc=user.lua
+  says "nacre-shell[0]: test: a -" "3 4"
+}
+
+# The variables of the tasks that match $1.
+mpi_variables() {
+  local pattern=$1
+  shift
+  write_R 2
+  environment='{"PATH": "/usr/bin:/bin", "OMPI_COMM_WORLD_RANK": "9", "OMPI_MCA_btl": "tcp", "PMIX_RANK": "9",
+    "PMIX_MCA_gds": "hash", "PMI_RANK": "9", "HYDI_CONTROL_FD": "9", "I_MPI_PMI_LIBRARY": "/libpmi.so"}' \
+    write_jobspec 2 sh -c "[ \$FLUX_TASK_RANK = 0 ] || env | grep -E '$pattern' | grep -v -e NACRE_ -e FLUX_ | sort"
+  run_installed "$@"
+  [ "$status" -eq 0 ]
+}
+
+@test "mpi=openmpi clears what another mpirun has left, and keeps settings" {
+  mpi_variables 'OMPI|PMI' -o mpi=openmpi
+  [[ ${lines[0]} == I_MPI_PMI_LIBRARY=/libpmi.so ]]
+  [[ ${lines[1]} == OMPI_MCA_btl=tcp ]]
+  [[ ${lines[2]} == OMPI_MCA_btl_sm_backing_directory="$TMPDIR"/* ]]
+  [[ ${lines[3]} == OMPI_MCA_btl_vader_backing_directory="$TMPDIR"/* ]]
+  [[ ${lines[4]} == PMIX_MCA_gds=hash ]]
+  [[ ${lines[5]} == PMI_RANK=9 ]]
+  [ "${#lines[@]}" -eq 6 ]
+}
+
+@test "mpi=openmpi@5 does so too, and asks for pmix" {
+  echo 'plugin.register { name = "p", handlers = { { topic = "shell.init", fn = function ()
+    shell.log (shell.options.pmi) end } } }' >user.lua
+  mpi_variables 'OMPI_COMM' -o mpi=openmpi@5 -o userrc=user.lua
+  says "nacre-shell[0]: p: pmix"
+}
+
+@test "mpi=mpich, intel and mvapich clear what Hydra has left" {
+  mpi_variables 'PMI|HYDI' -o mpi=mpich
+  says I_MPI_PMI_LIBRARY=/libpmi.so PMIX_MCA_gds=hash
+  mpi_variables 'PMI_|HYDI' -o mpi=intel
+  says ""
+  mpi_variables 'PMI_R|HYDI|MV2' -o mpi=mvapich
+  says MV2_COMM_WORLD_LOCAL_RANK=1 MV2_COMM_WORLD_LOCAL_SIZE=2 MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=2 \
+    MV2_USE_MPIRUN_MAPPING=0
+}
+
+@test "mpi=spectrum says where Spectrum MPI is" {
+  mpi_variables 'MPI_ROOT|OPAL|PMIX_INSTALL|OMPI_COMM|pml' -o mpi=spectrum
+  says MPI_ROOT=/opt/ibm/spectrum_mpi OMPI_MCA_pml=ucx OPAL_LIBDIR=/opt/ibm/spectrum_mpi/lib \
+    OPAL_PREFIX=/opt/ibm/spectrum_mpi PMIX_INSTALL_PREFIX=/opt/ibm/spectrum_mpi
+}
+
+@test "mpi=none changes nothing, and an unknown name gets those that there are" {
+  mpi_variables 'OMPI_COMM|PMI_RANK' -o mpi=none
+  says OMPI_COMM_WORLD_RANK=9 PMI_RANK=9
+  run_installed -o mpi=opnmpi
+  fails_with 1 "initrc.lua:14: shell option mpi: unknown 'opnmpi'; known: intel, mpich, mvapich, none, openmpi, openmpi@5, spectrum"
+}
