@@ -20,7 +20,7 @@ namespace nacre::plugins {
 namespace {
 
 constexpr double kDefaultPeriod = 2;   // seconds
-constexpr double kFirstPeriod = 0.02;  // seconds, for the sake of short jobs; each further one is ...
+constexpr double kFirstPeriod = 0.03;  // seconds, for the sake of short jobs; each further one is ...
 constexpr double kGrowth = 10;         // ... so many times as long, up to the one that is asked for
 constexpr double kLeastTime = 1e-3;    // seconds that a mean is taken over: what the loop's clock can tell
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <set>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "builtins.hpp"
 #include "event/clock.hpp"
 #include "explain.hpp"
+#include "plugin/crash.hpp"
 #include "seconds_option.hpp"
 
 namespace nacre {
@@ -59,7 +61,7 @@ Shell::Shell(boot::Identity&& identity, job::Job&& job, job::Options&& options, 
   job::set_job_variables(environment_, job_, "");
 }
 
-Shell::~Shell() = default;
+Shell::~Shell() { plugin::set_last_act(nullptr, nullptr); }
 
 Result<std::unique_ptr<Shell>> Shell::create(boot::Identity identity, ShellConfig config, Log& log) {
   job::Options options = TRY(merged_options(identity.spec, config.options));
@@ -86,6 +88,7 @@ Result<void> Shell::prepare_process() {
   };
   children_ = TRY(event::Children::create(*loop_, orphan));
   CHECK_OK(event::Children::become_subreaper());
+  plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->kill_tasks(SIGKILL); }, this);
   return watch_signals();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The shell's tasks: their start and their end, and the signals that are passed on to them.
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <csignal>
@@ -16,7 +17,7 @@ constexpr double kInterruptWindow = 2.0;   // seconds: a second SIGINT within it
 constexpr rlim_t kDescriptorsPerTask = 4;  // pipes of stdout and stderr, both ends, while a task is started
 constexpr rlim_t kDescriptorsOfShell = 64;
 constexpr const char* kChannels = "channels";  // a completion reference
-constexpr std::size_t kStartsPerRound = 16;  // tasks started before the loop has a turn
+constexpr std::size_t kStartsPerRound = 16;    // tasks started before the loop has a turn
 
 // What managers and users send to a job, as far as it can be caught.
 constexpr int kForwarded[] = {SIGHUP,  SIGQUIT, SIGTERM,  SIGALRM, SIGUSR1,
@@ -26,6 +27,29 @@ constexpr int kForwarded[] = {SIGHUP,  SIGQUIT, SIGTERM,  SIGALRM, SIGUSR1,
 bool of_this_node(const Error& error) {
   return error.code == EMFILE || error.code == ENFILE || error.code == ENOMEM || error.code == EAGAIN;
 }
+
+// A line that a forked child leaves to its parent: it has no log of its own.
+class ChildsLine {
+ public:
+  ChildsLine()
+      : page_(::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)),
+        line_(page_ != MAP_FAILED ? static_cast<char*>(page_) : nullptr) {}
+  ~ChildsLine() {
+    if (line_ != nullptr) ::munmap(page_, kSize);
+  }
+  ChildsLine(const ChildsLine&) = delete;
+  ChildsLine& operator=(const ChildsLine&) = delete;
+
+  void write(std::string_view text) {
+    if (line_ != nullptr) text.copy(line_, kSize - 1);
+  }
+  [[nodiscard]] std::string text() const { return line_ != nullptr ? line_ : ""; }
+
+ private:
+  static constexpr std::size_t kSize = 4096;  // bytes, NUL included; what is longer is cut
+  void* page_;
+  char* line_;
+};
 
 }  // namespace
 
@@ -89,6 +113,12 @@ Result<void> Shell::start(Batch batch) {
     Result<void> taken = take_up(*batch[i], spawned[i]);
     if (first_failure) first_failure = std::move(taken);
   }
+  // Only once all are taken up, to be ended with the rest: a plugin may crash at the first.
+  for (const auto& task : batch) {
+    if (task->state() != task::State::running) continue;
+    Result<void> called = call_for(*task, "task.fork");
+    if (first_failure) first_failure = std::move(called);
+  }
   return first_failure;
 }
 
@@ -121,11 +151,15 @@ std::vector<task::SpawnPool::Outcome> Shell::spawn(Batch batch) {
 }
 
 task::SpawnPool::Outcome Shell::spawn_hooked(task::Task& task) {
-  return task::Spawner().spawn(task.command(), [this, &task] {
-    Result<void> result = call_for(task, "task.exec");
-    if (!result) log_.log(Level::error, "", "{}", result.error().message);
+  ChildsLine why;
+  auto spawned = task::Spawner().spawn(task.command(), [this, &task, &why] {
+    current_ = &task;
+    Result<void> result = call("task.exec");
+    if (!result) why.write(result.error().message);
     return result.has_value();
   });
+  if (!spawned && !why.text().empty()) spawned.error().error.message = why.text();
+  return spawned;
 }
 
 Result<void> Shell::take_up(task::Task& task, const task::SpawnPool::Outcome& spawned) {
@@ -137,7 +171,7 @@ Result<void> Shell::take_up(task::Task& task, const task::SpawnPool::Outcome& sp
   task.started(spawned->pid);
   ++running_;
   children_->watch(spawned->pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
-  return call_for(task, "task.fork");
+  return {};
 }
 
 void Shell::fail_to_start(task::Task& task, const task::SpawnError& failure) {

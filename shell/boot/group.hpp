@@ -24,8 +24,8 @@ class Group {
   // more. It may be called before this returns.
   virtual void enter(std::string_view barrier, std::function<void(Result<void>)> done) = 0;
 
-  // Posts an event to the job's eventlog; called by each shell, recorded once. `timestamp`: seconds since the Epoch;
-  // `context` is an object.
+  // Posts an event to the job's eventlog; called by each shell, recorded once. `timestamp`: seconds since the
+  // Epoch; `context` is an object.
   virtual Result<void> post(double timestamp, std::string_view event, const Json& context) = 0;
 };
 

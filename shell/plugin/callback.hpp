@@ -28,6 +28,8 @@ class Callback {
       code();
     } catch (const std::exception& thrown) {
       failed(plugin, what, thrown.what());
+    } catch (...) {
+      failed(plugin, what, "what is no std::exception");
     }
   }
 

@@ -25,18 +25,9 @@
 #include "plugin/capi_values.hpp"
 #include "plugin/crash.hpp"
 #include "plugin/dso.hpp"
+#include "plugin/extension.hpp"
 #include "plugin/host.hpp"
 #include "plugin/jansson.hpp"
-
-namespace nacre::plugin {
-
-// What of libflux a shell's plugins have taken into use: made by the folder flux, which is above this one.
-class Extension {
- public:
-  virtual ~Extension() = default;
-};
-
-}  // namespace nacre::plugin
 
 // Objects are unmapped only here, after everything that might run their code is gone.
 struct flux_shell {
@@ -106,6 +97,8 @@ nacre::Result<int> flux_plugin::run(const std::string& topic, const Code& code) 
     return code();
   } catch (const std::exception& thrown) {
     return nacre::invalid(std::string("the plugin threw an exception: ") + thrown.what());
+  } catch (...) {
+    return nacre::invalid("the plugin threw what is no std::exception");
   }
 }
 

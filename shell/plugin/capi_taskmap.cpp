@@ -53,13 +53,9 @@ void taskmap_destroy(struct taskmap* map) noexcept { delete map; }
 
 int taskmap_append(struct taskmap* map, int nodeid, int nnodes, int ppn) noexcept {
   if (map == nullptr || nodeid < 0 || nnodes < 1 || ppn < 1) return fail(EINVAL);
-  // Through the JSON form: it checks the limits and merges with the last block.
-  Json json = map->map.json();
-  json["map"].push_back({nodeid, nnodes, ppn, 1});
-  Result<value::Taskmap> longer = value::Taskmap::from_json(json);
-  if (!longer) return fail(longer.error().code);
-  map->map = *std::move(longer);
-  return 0;
+  auto of = [](int number) { return static_cast<std::uint64_t>(number); };
+  Result<void> added = map->map.add(of(nodeid), of(nnodes), of(ppn), 1);
+  return added ? 0 : fail(added.error().code);
 }
 
 struct taskmap* taskmap_decode(const char* map, flux_error_t* errp) noexcept {

@@ -25,6 +25,9 @@ constexpr std::size_t kStackSize = std::size_t{64}
 
 std::atomic<const std::string*> running_plugin = nullptr;
 std::atomic<const std::string*> running_topic = nullptr;
+std::atomic<void (*)(void*)> last_act = nullptr;
+std::atomic<void*> last_act_of = nullptr;
+std::atomic<pid_t> last_act_in = 0;
 std::array<struct sigaction, kCaught.size()> previous;
 alignas(16) std::array<std::byte, kStackSize> handler_stack;
 
@@ -61,10 +64,17 @@ void on_crash(int signum, siginfo_t* info, void* /*context*/) {
   line << "nacre-shell: plugin '" << std::string_view(*plugin).substr(0, 128) << "' crashed in "
        << std::string_view(*topic).substr(0, 128) << " (" << kCaught[index].name << ")\n";
   line.write();
+  if (auto* act = last_act.load(); act != nullptr && last_act_in == ::getpid()) act(last_act_of);
   ::_exit(1);
 }
 
 }  // namespace
+
+void set_last_act(void (*act)(void* of), void* of) {
+  last_act_of.store(of);
+  last_act_in.store(::getpid());
+  last_act.store(act);
+}
 
 CrashGuard::CrashGuard() {
   stack_t before{};

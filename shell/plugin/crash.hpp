@@ -13,6 +13,10 @@
 
 namespace nacre::plugin {
 
+// What a crash of a plugin does after its line, before the process ends: act(of), from the signal handler, and only
+// in the process that has set it. nullptr: nothing. For the tasks: nobody is left to end them.
+void set_last_act(void (*act)(void* of), void* of);
+
 // While one lives, SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT are caught, on a stack of their own. One at a time.
 class CrashGuard {
  public:

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 
+#include "plugin/elf.hpp"
+
 namespace nacre::plugin {
 
 Result<Dso> Dso::open(const std::string& path, int flags) {
+  CHECK_OK(check_object(path));
   if (void* handle = ::dlopen(path.c_str(), flags)) return Dso(handle);
   const char* said = ::dlerror();
   std::string why = said != nullptr ? said : "cannot be loaded";

@@ -2,6 +2,7 @@
 #include "plugin/stack.hpp"
 
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -21,7 +22,7 @@ void Stack::push(std::unique_ptr<Plugin> plugin) {
   }
   plugins_.push_back(std::move(plugin));
   cached_version_ = version();
-  if (depth_ == 0) replaced_.clear();
+  if (depth_ == 0) drop_replaced();
 }
 
 const Plugin* Stack::find(std::string_view name) const {
@@ -45,10 +46,13 @@ Result<int> Stack::call(Call& call) {
       failed = in(fmt::format("plugin '{}': {}", each.plugin->name(), call.topic), std::move(result).error());
     }
   }
-  if (--depth_ == 0) replaced_.clear();
+  if (--depth_ == 0) drop_replaced();
   if (failed) return *std::move(failed);
   return static_cast<int>(targets.size());
 }
+
+// Taken out first: what a plugin does as it goes may make a call, which comes here again.
+void Stack::drop_replaced() { auto gone = std::exchange(replaced_, {}); }
 
 bool Stack::listens(const std::string& topic) { return !listeners(topic).empty(); }
 

@@ -36,6 +36,7 @@ class Stack {
   };
   const std::vector<Listener>& listeners(const std::string& topic);
   [[nodiscard]] unsigned version() const;
+  void drop_replaced();
 
   std::vector<std::unique_ptr<Plugin>> plugins_;
   std::vector<std::unique_ptr<Plugin>> replaced_;  // kept until no call runs: a handler may replace its own plugin

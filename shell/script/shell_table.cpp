@@ -40,6 +40,8 @@ void name_twice(Json& resources, const char* one, const char* other) {
 Result<int> push_rank_info(Interpreter& self, lua_State* lua, std::uint32_t rank) {
   Json info = TRY(in("shell.get_rankinfo", self.host().job().rank_info(rank)));
   Json& resources = info["resources"];
+  // "" is true in Lua, and scripts ask `if resources.gpus then`.
+  if (resources.value("gpus", "") == "") resources.erase("gpus");
   name_twice(resources, "core", "cores");
   name_twice(resources, "gpu", "gpus");
   CHECK_OK(push_json(lua, info));

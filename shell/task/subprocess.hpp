@@ -27,7 +27,7 @@ class Subprocess {
  public:
   struct Options {
     std::vector<std::string> streams = {"stdout", "stderr"};  // and "stdin"; the command's channels are added
-    bool inherit_stdio = false;  // what is no stream: as the shell's own; else /dev/null
+    bool inherit_stdio = false;    // what is no stream: as the shell's own; else /dev/null
     Spawner::ChildHook hook = {};  // runs in the child; makes the start dearer
   };
   // on_complete may destroy the subprocess, the others must not.

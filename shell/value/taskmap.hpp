@@ -53,6 +53,9 @@ class Taskmap {
   [[nodiscard]] Idset ranks_on(std::uint32_t node) const;
   [[nodiscard]] const std::vector<Block>& blocks() const { return blocks_; }
 
+  // Appends a block: the next tasks. An error, which changes nothing, if it is empty or beyond the limits.
+  Result<void> add(std::uint64_t nodeid, std::uint64_t nnodes, std::uint64_t ppn, std::uint64_t repeat);
+
   [[nodiscard]] Json json() const;        // {"version":1,"map":[[...],...]}
   [[nodiscard]] std::string str() const;  // [[...],...]
   [[nodiscard]] std::string raw() const;  // 0-3;4-7
@@ -65,8 +68,6 @@ class Taskmap {
  private:
   static Result<Taskmap> from_raw(std::string_view text);
   static Result<Taskmap> from_pmi(std::string_view text);
-  // Appends a block that came from outside, if it is within the limits.
-  Result<void> add(std::uint64_t nodeid, std::uint64_t nnodes, std::uint64_t ppn, std::uint64_t repeat);
   void append(Block block);  // merges with the last block where it can
 
   std::vector<Block> blocks_;

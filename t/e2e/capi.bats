@@ -22,10 +22,10 @@ static int begin(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, v
 }
 int flux_plugin_init(flux_plugin_t* p) { return flux_plugin_add_handler(p, "shell.finish", begin, NULL); }
 END
-  prepare 1 echo done
+  prepare 1 echo over
   with_rc <<<"plugin.load { file = '$work/linger.so' }"
   [ "$status" -eq 0 ]
-  [ "$output" = "done
+  [ "$output" = "over
 nacre-shell[0]: linger: waited" ]
 }
 

@@ -23,7 +23,7 @@ task 1 p1" ]
 @test "their output is the job's, and a task-prolog prints" {
   prepare 1 true
   run --separate-stderr nacre -o 'prolog=echo out; echo err >&2; cat' -o 'task-prolog=echo print hello; echo nothing' \
-    -o 'epilog=["echo", "bye  bye"]'
+    -o 'epilog=["echo", "bye  bye"]' <<<"typed"
   [ "$status" -eq 0 ]
   [ "$output" = "out
 hello

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <cstring>
 #include <functional>
 
 #include "base/json.hpp"
@@ -105,6 +106,32 @@ TEST_CASE("a crash elsewhere is nobody's: the signal takes its course") {
   });
   CHECK(ended.status == value::WaitStatus::killed(SIGBUS));
   CHECK(ended.said.empty());
+}
+
+TEST_CASE("the last act of a crash is done in the process that asked for it") {
+  auto say = [](void* text) {
+    auto* line = static_cast<const char*>(text);
+    [[maybe_unused]] ssize_t n = ::write(STDERR_FILENO, line, std::strlen(line));
+  };
+  char words[] = "the tasks are ended\n";
+  const std::string line = "nacre-shell: plugin 'crash' crashed in task.segv (SIGSEGV)\n";
+  auto crash = [] {
+    kit::FakeHost host;
+    (void)load(host, kCrash, nullptr);
+    (void)host.call("task.segv");
+  };
+  CHECK(in_child([&] {
+          set_last_act(say, words);
+          crash();
+        }).said == line + words);
+  CHECK(in_child([&] {
+          set_last_act(say, words);
+          set_last_act(nullptr, nullptr);
+          crash();
+        }).said == line);
+  set_last_act(say, words);
+  CHECK(in_child(crash).said == line);
+  set_last_act(nullptr, nullptr);
 }
 
 TEST_CASE("scopes nest, and the guard leaves as it came") {

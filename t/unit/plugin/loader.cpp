@@ -163,6 +163,7 @@ TEST_CASE("an exception that leaves a plugin is an error of its handler") {
   CHECK(load(host, dso("throws"), nullptr) == 1);
   CHECK(host.call("shell.init").error().message ==
         "plugin 'throws': shell.init: the plugin threw an exception: no luck");
+  CHECK(host.call("odd").error().message == "plugin 'throws': odd: the plugin threw what is no std::exception");
 }
 
 TEST_CASE("a handler that returns a negative value fails the call") {

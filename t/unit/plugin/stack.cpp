@@ -148,3 +148,30 @@ TEST_CASE("a handler may make calls itself") {
   stack.push(failing("bad", "why"));
   CHECK(call(stack, "outer").error().message == "plugin 'outer': outer: plugin 'bad': topic: why");
 }
+
+TEST_CASE("a plugin that is replaced may make calls as it goes") {
+  struct Talker : Plugin {
+    Talker(Stack& of_stack, int& count) : Plugin("talker"), stack(of_stack), gone(count) {}
+    ~Talker() override {
+      ++gone;
+      Call last_words("shell.log");
+      (void)stack.call(last_words);
+    }
+    Stack& stack;
+    int& gone;
+  };
+  int gone = 0;
+  Stack stack;
+  auto talker = std::make_unique<Talker>(stack, gone);
+  talker->on("shell.init", [&](Call&) -> Result<void> {
+    stack.push(std::make_unique<Plugin>("talker"));
+    return {};
+  });
+  stack.push(std::move(talker));
+  Call call("shell.init");
+  CHECK(stack.call(call) == 1);
+  CHECK(gone == 1);
+  stack.push(std::make_unique<Talker>(stack, gone));
+  stack.push(std::make_unique<Plugin>("talker"));
+  CHECK(gone == 2);
+}

@@ -197,13 +197,15 @@ TEST_CASE("one task-prolog that fails is enough, and is named with its task") {
   CHECK(job.exception() == "task 1: task-prolog 'exit $FLUX_TASK_RANK': exited with code 1");
   CHECK(job.host.start_holds.count("hooks") == 1);
 
-  Hooked all(R"({"task-prolog": "exit 5"})", 200);
+  Hooked all(R"({"task-prolog": "echo x >> $OUT; exit 5"})", 200);
   all.begin();
   CHECK(all.host.exceptions.size() == 1);
+  CHECK(all.out().size() == plugins::HookRunner::kMaxAtOnce * 2);  // those that wait are not begun
 
-  Hooked malformed(R"({"task-prolog": "echo export A"})", 1);
+  Hooked malformed(R"({"task-prolog": "echo export A; echo export B=1"})", 1);
   malformed.begin();
-  CHECK(malformed.exception() == "task 0: task-prolog 'echo export A': 'export A': expected export NAME=VALUE");
+  CHECK(malformed.exception() ==
+        "task 0: task-prolog 'echo export A; echo export B=1': 'export A': expected export NAME=VALUE");
 }
 
 TEST_CASE("a task-prolog may set so many variables, and no more") {
@@ -219,7 +221,9 @@ TEST_CASE("a task-prolog may set so many variables, and no more") {
 TEST_CASE("more tasks than run at once all have their prolog") {
   constexpr std::uint32_t kTasks = plugins::HookRunner::kMaxAtOnce + 6;
   Hooked job(R"({"task-prolog": "echo export R=$FLUX_TASK_RANK"})", kTasks);
-  job.begin();
+  REQUIRE(job.host.call("shell.post-init"));
+  CHECK(job.host.children().watched() == plugins::HookRunner::kMaxAtOnce);
+  REQUIRE(job.host.run_loop());
   job.start_tasks();
   for (std::uint32_t i = 0; i < kTasks; ++i) CHECK(job.of_task(i, "R") == std::to_string(i));
 }
@@ -251,14 +255,14 @@ TEST_CASE("a task-epilog runs when its task has ended, the epilog after all of t
                  "epilog": "echo node ${FLUX_TASK_RANK-none} $NACRE_EXIT_STATUS >> $OUT"})");
   job.begin();
   CHECK(job.host.holds == std::map<std::string, int>{{"hooks", 1}});
-  job.host.tasks()[1]->command().env.set("MINE", "own");
+  job.host.tasks()[0]->command().env.set("MINE", "own");
   job.start_tasks();
-  job.end_task(1, value::WaitStatus::killed(SIGTERM));
+  job.end_task(0, value::WaitStatus::killed(SIGTERM));
   REQUIRE(job.host.run_loop());
-  CHECK(job.out() == "task 1 143 own\n");
-  job.end_task(0, value::WaitStatus::exited(2));
+  CHECK(job.out() == "task 0 143 own\n");
+  job.end_task(1, value::WaitStatus::exited(2));
   job.finish();
-  CHECK(job.out() == "task 1 143 own\ntask 0 2\nnode none 143\n");
+  CHECK(job.out() == "task 0 143 own\ntask 1 2\nnode none 143\n");
   CHECK(job.host.holds.empty());
   CHECK(job.host.exceptions.empty());
 }

@@ -149,7 +149,8 @@ TEST_CASE_METHOD(Version2, "files of the kernel that are not as expected are not
     CHECK(sources(*this) == "processes processes");
   }
   put("proc/100/cgroup", "0::/job/shell\n");
-  for (const char* text : {"", "35 30 0:30 /\n", "- cgroup2 cgroup2 rw\n", "35 30 0:30 / /sys/fs/cgroup rw -\n"}) {
+  for (const char* text :
+       {"", "35 30 0:30 /\n", "- cgroup2 cgroup2 rw\n", "35 30 0:30 / /sys/fs/cgroup rw a -\n"}) {
     put("proc/100/mountinfo", text);
     CHECK(sources(*this) == "processes processes");
   }

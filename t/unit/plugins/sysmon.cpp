@@ -94,6 +94,37 @@ TEST_CASE_METHOD(Monitored, "the load is the cpu time since the first task, by t
   CHECK(number(host.logged.back()) == Approx(7 / passed).margin(0.006));
 }
 
+TEST_CASE_METHOD(Monitored, "the first task begins it, and no later one begins it anew") {
+  host.options().set("sysmon", 1);
+  REQUIRE(call("shell.init") == "ok");
+  host.start_tasks();
+  use(4096, 5000, 3'600'000'000);
+  REQUIRE(host.call_task("task.fork", 0));
+  use(4096, 5000, 7'200'000'000);
+  REQUIRE(host.call_task("task.fork", 1));
+  finish();
+  CHECK(number(host.logged.back()) > 1);
+}
+
+TEST_CASE("sizes have units of powers of 1024") {
+  const std::vector<std::pair<std::uint64_t, const char*>> sizes{{1, "1"},
+                                                                 {1023, "1023"},
+                                                                 {1024, "1.0K"},
+                                                                 {1 << 20, "1.0M"},
+                                                                 {3 << 19, "1.5M"},
+                                                                 {std::uint64_t{1} << 40, "1.0T"},
+                                                                 {std::uint64_t{1} << 50, "1.0P"},
+                                                                 {std::uint64_t{1} << 63, "8.0E"}};
+  for (const auto& [bytes, text] : sizes) {
+    Monitored other;
+    other.host.options().set("sysmon", 1);
+    other.use(0, bytes, 0);
+    other.start();
+    other.finish();
+    CHECK(other.host.logged[0] == fmt::format("notice sysmon: memory.peak={} (cgroup)", text));
+  }
+}
+
 TEST_CASE_METHOD(Monitored, "a load that the kernel counts backwards is none") {
   use(4096, 5000, 5'000'000);
   host.options().set("sysmon", 1);
@@ -121,9 +152,9 @@ TEST_CASE_METHOD(Monitored, "samples are traced, each with the load since the on
 
 TEST_CASE("samples are taken soon, then less often, up to sysmon.period or 2 s, and keep no loop going") {
   using Times = std::vector<double>;
-  const std::vector<std::pair<Json, Times>> cases{{true, {0.02, 0.2, 2}},
-                                                  {Json::object(), {0.02, 0.2, 2}},
-                                                  {Json{{"period", "70ms"}}, {0.02, 0.07, 0.07}},
+  const std::vector<std::pair<Json, Times>> cases{{true, {0.03, 0.3, 2}},
+                                                  {Json::object(), {0.03, 0.3, 2}},
+                                                  {Json{{"period", "70ms"}}, {0.03, 0.07, 0.07}},
                                                   {Json{{"period", 0.01}}, {0.01, 0.01, 0.01}}};
   for (const auto& [option, times] : cases) {
     Monitored other;

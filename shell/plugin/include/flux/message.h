@@ -36,12 +36,11 @@ enum {
   FLUX_MSGFLAG_USER1 = 0x80,
 };
 
-enum {
-  FLUX_NODEID_ANY = 0xFFFFFFFF,
-  FLUX_NODEID_UPSTREAM = 0xFFFFFFFE,
-};
+/* Beyond what an enumerator of ISO C can be. */
+#define FLUX_NODEID_ANY 0xFFFFFFFFU
+#define FLUX_NODEID_UPSTREAM 0xFFFFFFFEU
 enum { FLUX_MATCHTAG_NONE = 0 };
-enum { FLUX_USERID_UNKNOWN = 0xFFFFFFFF };
+#define FLUX_USERID_UNKNOWN 0xFFFFFFFFU
 
 enum {
   FLUX_ROLE_NONE = 0,
@@ -49,8 +48,8 @@ enum {
   FLUX_ROLE_USER = 2,
   FLUX_ROLE_LOCAL = 4,
   FLUX_ROLE_ADMIN = 8,
-  FLUX_ROLE_ALL = 0xFFFFFFFF,
 };
+#define FLUX_ROLE_ALL 0xFFFFFFFFU
 
 /* Which messages: of these types, with this match tag, with a topic that matches this glob(7). 0 and NULL: any. */
 struct flux_match {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/elf.hpp"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+using Catch::Matchers::StartsWith;
+using nacre::plugin::check_object;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string object() {
+  std::ostringstream text;
+  text << std::ifstream(DSO_DIRECTORY "/nameless.so", std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// What is wrong with a file of these bytes; "nothing" if it is for dlopen to judge.
+std::string wrong_with(const std::string& bytes) {
+  std::string name = (fs::temp_directory_path() / "nacre-elf.XXXXXX").string();
+  int fd = ::mkstemp(name.data());
+  REQUIRE(fd >= 0);
+  ::close(fd);
+  std::ofstream(name, std::ios::binary) << bytes;
+  nacre::Result<void> checked = check_object(name);
+  fs::remove(name);
+  if (checked) return "nothing";
+  REQUIRE_THAT(checked.error().message, StartsWith(name + ": "));
+  return checked.error().message.substr(name.size() + 2);
+}
+
+}  // namespace
+
+TEST_CASE("an object of this machine, and what is none at all, is for dlopen to judge") {
+  std::string good = object();
+  REQUIRE(good.size() > 4096);
+  CHECK(wrong_with(good) == "nothing");
+  for (const char* text : {"", "text",
+                           "\x7f"
+                           "ELF"})
+    CHECK(wrong_with(text) == "nothing");
+  CHECK(wrong_with(std::string(4096, 'x')) == "nothing");
+  std::string narrow = good;
+  narrow[4] = 1;  // 32 bits: all else is elsewhere
+  narrow[18] = 20;
+  CHECK(wrong_with(narrow) == "nothing");
+  CHECK(check_object("/no/such/file"));
+  CHECK(check_object("/"));
+  CHECK(check_object("/dev/zero"));
+}
+
+TEST_CASE("an object of another machine is named") {
+  std::string foreign = object();
+  foreign[18] = 20;  // EM_PPC
+  foreign[19] = 0;
+  CHECK_THAT(wrong_with(foreign), StartsWith("is for another machine (ELF machine 20, this one is "));
+}
+
+TEST_CASE("an object that is cut off is named, however much is left of what is loaded") {
+  std::string whole = object();
+  std::string half = wrong_with(whole.substr(0, whole.size() / 2));
+  CHECK_THAT(half, StartsWith(fmt::format("is cut off: it has {} bytes, of at least ", whole.size() / 2)));
+  auto needed = static_cast<std::size_t>(std::stoul(half.substr(half.rfind(' ') + 1)));
+  CHECK(wrong_with(whole.substr(0, needed)) == "nothing");
+  CHECK_THAT(wrong_with(whole.substr(0, needed - 1)), StartsWith("is cut off: "));
+  CHECK(wrong_with(whole.substr(0, 80)) == "nothing");  // the headers themselves: dlopen says so
+}
