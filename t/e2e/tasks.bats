@@ -218,10 +218,10 @@ load lib.bash
 }
 
 @test "rlimit sets the tasks' soft limits, not the shell's" {
-  prepare 2 sh -c 'ulimit -Sn; ulimit -Sc'
+  prepare 2 sh -c 'echo $(ulimit -Sn) $(ulimit -Sc)'
   run nacre -o rlimit.nofile=77 -o rlimit.core=0
   [ "$status" -eq 0 ]
-  [ "$output" = $'77\n0\n77\n0' ]
+  [ "$output" = $'77 0\n77 0' ]
 }
 
 @test "oom.adjust reaches the tasks" {

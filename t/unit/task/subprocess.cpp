@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task/subprocess.hpp"
 
+#include <sys/wait.h>
+
 #include <csignal>
 #include <map>
 
@@ -117,7 +119,9 @@ TEST_CASE_METHOD(Fixture, "a subprocess may be destroyed when it is complete, an
   loop->run();
   CHECK(process == nullptr);
   start("read line", {.streams = {"stdin"}});
+  pid_t pid = process->pid();
   process.reset();  // its stdin ends, and so does it; nobody is told
+  CHECK(::waitpid(pid, nullptr, 0) == pid);
   CHECK(children->watched() == 0);
   CHECK(exits == 0);
 }
