@@ -46,7 +46,7 @@ TEST_CASE("rank info names cores and gpus in both ways") {
   CHECK(lua.eval("shell.get_rankinfo (0).resources.gpus") == "0");
   CHECK(lua.eval("shell.get_rankinfo (0).resources.gpu") == "0");
   CHECK(lua.eval("shell.get_rankinfo ().name") == "n7");
-  CHECK(lua.eval("shell.rankinfo.resources.gpus") == "");
+  CHECK(lua.eval("shell.rankinfo.resources.gpus") == "nil");  // "" would be true in Lua
   CHECK(lua.run("shell.get_rankinfo (2)") ==
         "rc.lua:1: shell.get_rankinfo: argument 1 (shell_rank): expected 0 to 1, got 2");
   CHECK(lua.run("shell.get_rankinfo (-1)") ==

@@ -55,7 +55,7 @@ TEST_CASE_METHOD(Fixture, "a subprocess's output and status arrive; complete com
 }
 
 TEST_CASE_METHOD(Fixture, "complete waits for output that comes after the exit") {
-  start("(read line <&9; echo late) 9<&0 & exit 0", {.streams = {"stdin", "stdout"}});
+  start("exec 9<&0; (read line <&9; echo late) & exit 0", {.streams = {"stdin", "stdout"}});
   loop->run_until([this] { return exits == 1; });
   CHECK(completes == 0);
   REQUIRE(process->stream("stdin")->write("go\n"));
