@@ -24,6 +24,7 @@ clang_format = $(shell command -v clang-format-14 || command -v clang-format)
 ifneq ($(shell command -v ccache),)
   export CMAKE_C_COMPILER_LAUNCHER ?= ccache
   export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
+  export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 endif
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 

@@ -135,7 +135,7 @@ Result<Idset> parse_affinity_set(std::string_view text) {
   if (set && set->empty()) set = invalid("the set is empty");
   if (set) return set;
   Error error = std::move(set).error();
-  return in(nacre::quoted(text), Error{error.code, error.message + "; a set is written 0-3,7 or 0x8f"});
+  return in(in_quotes(text), Error{error.code, error.message + "; a set is written 0-3,7 or 0x8f"});
 }
 
 std::pair<std::size_t, std::size_t> share_of(std::size_t task, std::size_t tasks, std::size_t count) {

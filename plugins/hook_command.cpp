@@ -17,13 +17,13 @@ Result<void> read_command(const JsonAt& option, std::string_view name, const std
   if (option.json().is_array()) {
     out.argv = TRY(option.strings());
     if (out.argv.empty() || out.argv.front().empty()) return option.expected("a program and its arguments");
-    out.name = fmt::format("{} {}", name, nacre::quoted(fmt::format("{}", fmt::join(out.argv, " "))));
+    out.name = fmt::format("{} {}", name, in_quotes(fmt::format("{}", fmt::join(out.argv, " "))));
     return {};
   }
   if (!option.json().is_string()) return option.expected("a command of /bin/sh, or an array of arguments");
   std::string text = TRY(option.string());
   if (trim(text).empty()) return option.expected("a command");
-  out.name = fmt::format("{} {}", name, nacre::quoted(text));
+  out.name = fmt::format("{} {}", name, in_quotes(text));
   out.argv = {kShell, "-c", std::move(text), std::string(name)};
   out.argv.insert(out.argv.end(), command.begin(), command.end());
   return {};
@@ -69,15 +69,15 @@ Result<PrologLine> PrologLine::parse(std::string_view line) {
   } else if (auto setting = after(line, "export")) {
     std::size_t equals = setting->find('=');
     if (equals == std::string_view::npos)
-      return invalid(fmt::format("{}: expected export NAME=VALUE", nacre::quoted(line)));
+      return invalid(fmt::format("{}: expected export NAME=VALUE", in_quotes(line)));
     out.kind = Kind::set;
     out.name = without_blanks_before(setting->substr(0, equals));
     out.text = setting->substr(equals + 1);
-    CHECK_OK(in(nacre::quoted(line), job::Environment::check(out.name, out.text)));
+    CHECK_OK(in(in_quotes(line), job::Environment::check(out.name, out.text)));
   } else if (auto name = after(line, "unset")) {
     out.kind = Kind::unset;
     out.name = trim(*name);
-    CHECK_OK(in(nacre::quoted(line), job::Environment::check(out.name, "")));
+    CHECK_OK(in(in_quotes(line), job::Environment::check(out.name, "")));
   }
   return out;
 }

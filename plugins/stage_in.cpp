@@ -111,7 +111,7 @@ Result<archive::Progress> extract_all(const Work& work) {
     all.bytes += one.bytes;
   }
   if (work.options.pattern && all.entries == 0) {
-    return Error{ENOENT, fmt::format("nothing in the archives matches {}", nacre::quoted(*work.options.pattern))};
+    return Error{ENOENT, fmt::format("nothing in the archives matches {}", in_quotes(*work.options.pattern))};
   }
   return all;
 }

@@ -93,7 +93,7 @@ class HostDealer {
 
   Result<Taskmap> deal(std::vector<std::string> names) {
     for (const std::string& name : names) {
-      if (!nodes_.contains(name)) return invalid(fmt::format("{} is not a host of the job", nacre::quoted(name)));
+      if (!nodes_.contains(name)) return invalid(fmt::format("{} is not a host of the job", in_quotes(name)));
     }
     CHECK_OK(check_all_named(names));
     while (left_ > 0) {
@@ -112,7 +112,7 @@ class HostDealer {
       if (room_[node] == 0 || named.contains(name)) continue;
       return invalid(fmt::format(
           "host {} of the job is not named, and has room for {} of its tasks",
-          name.empty() ? fmt::format("of node {}, without a name in R,", node) : nacre::quoted(name), room_[node]));
+          name.empty() ? fmt::format("of node {}, without a name in R,", node) : in_quotes(name), room_[node]));
     }
     return {};
   }
@@ -166,7 +166,7 @@ class TaskmapPlugin final : public plugin::Plugin {
   }
 
   Result<Taskmap> block(const Taskmap& map, const Value& value) const {
-    if (value) return invalid(fmt::format("takes no value, got {}", nacre::quoted(*value)));
+    if (value) return invalid(fmt::format("takes no value, got {}", in_quotes(*value)));
     return map;
   }
 
@@ -175,7 +175,7 @@ class TaskmapPlugin final : public plugin::Plugin {
     if (stride && *stride >= 1 && *stride <= Taskmap::kMaxTasks)
       return cyclic(map, static_cast<std::uint32_t>(*stride));
     return invalid(
-        fmt::format("expected a stride of 1 to {} tasks, got {}", Taskmap::kMaxTasks, nacre::quoted(*value)));
+        fmt::format("expected a stride of 1 to {} tasks, got {}", Taskmap::kMaxTasks, in_quotes(*value)));
   }
 
   Result<Taskmap> manual_by_value(const Taskmap& map, const Value& value) const {

@@ -28,8 +28,7 @@ std::vector<std::string> differences(const Variables& before, const Variables& a
   std::vector<std::string> lines;
   for (const auto& [name, value] : after) {
     auto old = before.find(name);
-    if (old == before.end() || old->second != value)
-      lines.push_back(fmt::format("+{}={}", name, nacre::quoted(value)));
+    if (old == before.end() || old->second != value) lines.push_back(fmt::format("+{}={}", name, in_quotes(value)));
   }
   for (const auto& [name, value] : before) {
     if (!after.contains(name)) lines.push_back("-" + name);
@@ -54,7 +53,7 @@ void add_job(std::string& out, const plugin::Host& host) {
   const job::Node& node = job.node();
   out += fmt::format("job       {} ({})\n", job.id.f58(), job.id.decimal());
   out += fmt::format("command  ");
-  for (const std::string& argument : job.spec.command) out += " " + nacre::quoted(argument);
+  for (const std::string& argument : job.spec.command) out += " " + in_quotes(argument);
   out += fmt::format("\ntasks     {} on {} node{}, taskmap {}\n", job.tasks(), job.shells(),
                      job.shells() == 1 ? "" : "s", job.taskmap.str());
   out += fmt::format("shell     {} of {}, broker rank {}{}{}\n", job.shell_rank, job.shells(), node.broker_rank,

@@ -14,6 +14,9 @@ if(NACRE_SANITIZE)
     -fno-omit-frame-pointer)
   target_link_options(nacre_options INTERFACE -fsanitize=address,undefined)
 endif()
+if(NACRE_PRECOMPILE)
+  target_compile_options(nacre_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # for ccache
+endif()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   set(CMAKE_CXX_FLAGS_RELEASE "-O2")
   set(CMAKE_C_FLAGS_RELEASE "-O2")
@@ -36,6 +39,20 @@ function(nacre_static_library name pc)
   set_property(GLOBAL APPEND PROPERTY NACRE_FOUND "${pc} ${${name}_VERSION}")
 endfunction()
 
+# The big headers, read once for the folders (by nacre_base) and once for their tests. Only in the build for tests: the
+# others find a missing #include.
+set(nacre_big_headers <algorithm> <chrono> <functional> <map> <memory> <optional> <string> <string_view> <vector>
+  <fmt/format.h> <tl/expected.hpp> ${PROJECT_SOURCE_DIR}/shell/base/json.hpp)
+function(nacre_precompile target owner)
+  if(NOT NACRE_PRECOMPILE)
+    return()
+  elseif(target STREQUAL owner)
+    target_precompile_headers(${target} PRIVATE ${nacre_big_headers} ${ARGN})
+  else()
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+  endif()
+endfunction()
+
 # nacre_folder(NAME [USES folder...] [LIBRARIES target...]): the library of shell/NAME, from all its sources.
 function(nacre_folder name)
   cmake_parse_arguments(arg "" "" "USES;LIBRARIES" ${ARGN})
@@ -43,6 +60,7 @@ function(nacre_folder name)
   add_library(nacre_${name} STATIC ${sources})
   list(TRANSFORM arg_USES PREPEND nacre_)
   target_link_libraries(nacre_${name} PUBLIC nacre_options ${arg_USES} ${arg_LIBRARIES})
+  nacre_precompile(nacre_${name} nacre_base)
 endfunction()
 
 function(nacre_summary)

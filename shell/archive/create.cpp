@@ -23,10 +23,10 @@ namespace {
 constexpr std::size_t kCopySize = std::size_t{1} << 20;
 constexpr std::uint64_t kStatBlock = 512;  // bytes, of st_blocks
 
-Error failed(int code, const std::string& path) { return system_error(code, nacre::quoted(path)); }
+Error failed(int code, const std::string& path) { return system_error(code, in_quotes(path)); }
 
 Error refused(const std::string& path, std::string_view why) {
-  return invalid(fmt::format("{}: {}", nacre::quoted(path), why));
+  return invalid(fmt::format("{}: {}", in_quotes(path), why));
 }
 
 // Where a file has content. Empty: everywhere, as far as its file system can tell.
@@ -112,7 +112,7 @@ class Archiver {
     ssize_t size = ::readlinkat(base_, path.c_str(), target.data(), target.size());
     if (size < 0) return failed(errno, path);
     target.resize(static_cast<std::size_t>(size));
-    CHECK_OK(in(nacre::quoted(path), check_symlink(path, target)));
+    CHECK_OK(in(in_quotes(path), check_symlink(path, target)));
     return target;
   }
 
@@ -132,7 +132,7 @@ class Archiver {
     UniqueFd file(::openat(base_, found.path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (!file) return failed(errno, found.path);
     entry.size = static_cast<std::uint64_t>(found.info.st_size);
-    entry.extents = TRY(in(nacre::quoted(found.path), extents_of(file.get(), found.info)));
+    entry.extents = TRY(in(in_quotes(found.path), extents_of(file.get(), found.info)));
     CHECK_OK(begin(entry));
     CHECK_OK(copy_file(file.get(), found, entry));
     return writer_.end();
@@ -160,7 +160,7 @@ class Archiver {
 
   Result<void> begin(const Entry& entry) {
     if (!has_.insert(entry.path).second && entry.type != Type::directory) {
-      return Error{EEXIST, fmt::format("{}: in the archive already", nacre::quoted(entry.path))};
+      return Error{EEXIST, fmt::format("{}: in the archive already", in_quotes(entry.path))};
     }
     if (++done_.entries > kMaxEntries) return Error{E2BIG, fmt::format("more than {} entries", kMaxEntries)};
     if (watch_.on_entry) watch_.on_entry(entry);
@@ -192,7 +192,7 @@ class Archiver {
 Result<std::vector<std::string>> clean_paths(const std::vector<std::string>& paths) {
   std::vector<std::string> out;
   for (const std::string& path : paths) {
-    Result<std::string> clean = in(nacre::quoted(path), clean_path(path));
+    Result<std::string> clean = in(in_quotes(path), clean_path(path));
     if (!clean)
       return Error{clean.error().code, clean.error().message + "; expected one below the directory of -C"};
     out.push_back(*std::move(clean));

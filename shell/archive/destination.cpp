@@ -17,7 +17,7 @@ namespace {
 constexpr mode_t kOwnerAll = 0700;
 constexpr mode_t kOwnerWrite = 0600;
 
-Error failed(int code, std::string_view path) { return system_error(code, nacre::quoted(path)); }
+Error failed(int code, std::string_view path) { return system_error(code, in_quotes(path)); }
 
 bool is_symlink(int parent, const char* name) {
   struct stat info {};
@@ -25,7 +25,7 @@ bool is_symlink(int parent, const char* name) {
 }
 
 Error exists(std::string_view path) {
-  return Error{EEXIST, fmt::format("{}: exists already, and overwriting was not asked for", nacre::quoted(path))};
+  return Error{EEXIST, fmt::format("{}: exists already, and overwriting was not asked for", in_quotes(path))};
 }
 
 // All but the last part, and where that begins.
@@ -63,7 +63,7 @@ Result<UniqueFd> Destination::step(int parent, const std::string& name, std::str
   int code = errno;
   if (!is_symlink(parent, name.c_str())) return failed(code, path);
   return Error{ELOOP,
-               fmt::format("{}: refused: a symbolic link stands where a directory is to be", nacre::quoted(path))};
+               fmt::format("{}: refused: a symbolic link stands where a directory is to be", in_quotes(path))};
 }
 
 Result<UniqueFd> Destination::walk(std::string_view path, bool make) {
@@ -137,8 +137,8 @@ Result<void> Destination::add_symlink(const Entry& entry) {
 
 Result<void> Destination::add_hard_link(const Entry& entry) {
   auto refused = [&](std::string_view why) {
-    return invalid(fmt::format("{}: refused: a hard link to {}, which {}", nacre::quoted(entry.path),
-                               nacre::quoted(entry.target), why));
+    return invalid(fmt::format("{}: refused: a hard link to {}, which {}", in_quotes(entry.path),
+                               in_quotes(entry.target), why));
   };
   if (entry.target == entry.path) return refused("is itself");
   auto [parent, name_at] = parent_of(entry.target);

@@ -71,7 +71,7 @@ class Extraction {
         return here(Result<void>(Error{EFBIG, fmt::format("more content than {} bytes", *options_.max_bytes)}));
       }
       if (int code = write_at(fd, block->bytes, block->offset); code != 0) {
-        return here(Result<void>(system_error(code, nacre::quoted(entry.path))));
+        return here(Result<void>(system_error(code, in_quotes(entry.path))));
       }
       CHECK_OK(go_on());
     }

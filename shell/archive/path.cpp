@@ -26,7 +26,7 @@ Result<std::string> clean_path(std::string_view path) {
 
 Result<void> check_symlink(std::string_view path, std::string_view target) {
   auto refused = [target](std::string_view why) {
-    return invalid(fmt::format("a symbolic link to {}, which {}", nacre::quoted(target), why));
+    return invalid(fmt::format("a symbolic link to {}, which {}", in_quotes(target), why));
   };
   if (target.size() > kMaxPath) return refused(fmt::format("is longer than {} bytes", kMaxPath));
   if (target.empty()) return refused("is empty");

@@ -82,7 +82,7 @@ Result<Entry> Reader::State::entry_of(::archive_entry* raw) const {
   const char* path = library.archive_entry_pathname(raw);
   if (path == nullptr) return in(name, invalid("an entry's name is no text in UTF-8"));
   auto refused = [&](const Error& why) {
-    return in(name, Error{why.code, fmt::format("{}: refused: {}", nacre::quoted(path), why.message)});
+    return in(name, Error{why.code, fmt::format("{}: refused: {}", in_quotes(path), why.message)});
   };
   auto clean = clean_path(path);
   if (!clean) return refused(clean.error());
@@ -101,7 +101,7 @@ Result<void> Reader::State::take_type(::archive_entry* raw, Entry& entry) const 
   entry.mode = mode & 0777;
   if (const char* target = library.archive_entry_hardlink(raw); target != nullptr) {
     entry.type = Type::hard_link;
-    entry.target = TRY(in(fmt::format("a hard link to {}", nacre::quoted(target)), clean_path(target)));
+    entry.target = TRY(in(fmt::format("a hard link to {}", in_quotes(target)), clean_path(target)));
     return {};
   }
   switch (library.archive_entry_filetype(raw)) {

@@ -33,7 +33,7 @@ std::string listed(const std::vector<std::string>& names) {
   std::string out = names.size() == 1 ? "only " : "";
   for (std::size_t i = 0; i < std::min(names.size(), kNamesInError); ++i) {
     if (i > 0) out += ", ";
-    out += nacre::quoted(names[i]);
+    out += in_quotes(names[i]);
   }
   if (names.size() > kNamesInError) out += fmt::format(" and {} more", names.size() - kNamesInError);
   return out;
@@ -53,7 +53,7 @@ Result<Store> Store::of_environment(const Variable& variable) {
     std::optional<std::string> value = variable(name);
     if (!value || value->empty()) continue;
     if (!value->starts_with('/')) {
-      return invalid(fmt::format("{}: expected an absolute path, got {}", name, nacre::quoted(*value)));
+      return invalid(fmt::format("{}: expected an absolute path, got {}", name, in_quotes(*value)));
     }
     return Store(*value + std::string(below));
   }
@@ -62,7 +62,7 @@ Result<Store> Store::of_environment(const Variable& variable) {
 
 Result<void> Store::check_name(std::string_view name) {
   auto bad = [name](std::string_view why) {
-    return invalid(fmt::format("archive name {}: {}", nacre::quoted(name), why));
+    return invalid(fmt::format("archive name {}: {}", in_quotes(name), why));
   };
   if (name.empty()) return bad("expected a name");
   if (name.size() > kMaxName) return bad(fmt::format("expected at most {} bytes, got {}", kMaxName, name.size()));
@@ -71,7 +71,7 @@ Result<void> Store::check_name(std::string_view name) {
   if (std::any_of(name.begin(), name.end(), is_bad))
     return bad("expected a name without '/' and control characters");
   if (auto plain = without_extension(name)) {
-    return bad(fmt::format("expected it without its extension: {}", nacre::quoted(*plain)));
+    return bad(fmt::format("expected it without its extension: {}", in_quotes(*plain)));
   }
   return {};
 }
@@ -92,7 +92,7 @@ Result<std::optional<Store::Found>> Store::look_up(const std::string& name) cons
     }
     if (found) {
       return invalid(
-          fmt::format("two archives are called {}: {} and {}; remove one", nacre::quoted(name), found->path, path));
+          fmt::format("two archives are called {}: {} and {}; remove one", in_quotes(name), found->path, path));
     }
     found = Found{std::move(path), each};
   }
@@ -103,7 +103,7 @@ Result<Store::Found> Store::find(const std::string& name) const {
   if (std::optional<Found> found = TRY(look_up(name))) return *std::move(found);
   auto there = names();
   std::string what = there ? "there: " + listed(*there) : there.error().message;
-  return Error{ENOENT, fmt::format("no archive {} in {} ({})", nacre::quoted(name), directory_, what)};
+  return Error{ENOENT, fmt::format("no archive {} in {} ({})", in_quotes(name), directory_, what)};
 }
 
 Result<std::vector<std::string>> Store::names() const {

@@ -18,9 +18,7 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
-Error failed(int code, const std::string& path) {
-  return system_error(code, nacre::quoted(path.empty() ? "." : path));
-}
+Error failed(int code, const std::string& path) { return system_error(code, in_quotes(path.empty() ? "." : path)); }
 
 Result<std::vector<std::string>> names_in(int base, const std::string& path) {
   UniqueFd fd(::openat(base, path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -47,7 +45,7 @@ class Walk {
 
   Result<void> at(const std::string& path) {
     if (path.empty()) return below(path);
-    CHECK_OK(in(nacre::quoted(path), clean_path(path)));  // its length
+    CHECK_OK(in(in_quotes(path), clean_path(path)));  // its length
     Found found{path, {}};
     if (::fstatat(base_, path.c_str(), &found.info, AT_SYMLINK_NOFOLLOW) < 0) return failed(errno, path);
     CHECK_OK(visit_(found));

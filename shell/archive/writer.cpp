@@ -164,7 +164,7 @@ Result<void> Writer::begin(const Entry& entry) {
   int code = library.archive_write_header(state_->handle, raw.get());
   // The warning: a name that is no UTF-8 has been stored as the bytes it is.
   if (code == ARCHIVE_OK || code == ARCHIVE_WARN) return {};
-  return in(nacre::quoted(entry.path), state_->error());
+  return in(in_quotes(entry.path), state_->error());
 }
 
 // libarchive wants the zeros of holes too, and leaves them out itself.

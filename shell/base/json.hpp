@@ -15,6 +15,8 @@
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 
+extern template class nlohmann::basic_json<>;  // in json_instance.cpp: each file would compile its own otherwise
+
 namespace nacre {
 
 inline constexpr int kMaxJsonDepth = 128;  // levels of nesting

@@ -44,7 +44,7 @@ std::optional<std::uint64_t> parse_u64(std::string_view text) { return parse_num
 
 std::optional<std::int64_t> parse_i64(std::string_view text) { return parse_number<std::int64_t>(text); }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   bool cut = text.size() > kQuotedMax;
   std::string out = "'";
   for (char c : text.substr(0, kQuotedMax)) {

@@ -26,7 +26,7 @@ namespace nacre {
 [[nodiscard]] std::optional<std::int64_t> parse_i64(std::string_view text);
 
 // `text` in single quotes for a message: control bytes escaped as \xNN, cut to 80 bytes with an ellipsis.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string in_quotes(std::string_view text);
 
 // Whether `text` matches the glob(7) `pattern` (fnmatch(3), no flags: '*' also matches '/' and '.').
 [[nodiscard]] bool glob_match(const std::string& pattern, const std::string& text);

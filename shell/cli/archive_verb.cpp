@@ -188,7 +188,7 @@ class Archive final : public Verb {
 
   Result<void> check_matched(const std::string& path, bool any) const {
     if (any || !copy_.pattern) return {};
-    return Error{ENOENT, fmt::format("{}: nothing in it matches {}", path, nacre::quoted(*copy_.pattern))};
+    return Error{ENOENT, fmt::format("{}: nothing in it matches {}", path, in_quotes(*copy_.pattern))};
   }
 
   Result<void> remove(const Store& store) {

@@ -160,14 +160,14 @@ class Check {
     result_.summary +=
         fmt::format("{}{}: {}", result_.summary.empty() ? "" : "; ", plugin.name, fmt::join(plugin.topics, " "));
     if (plugin.topics.empty()) {
-      found(fmt::format("plugin {} listens to no topic", nacre::quoted(plugin.name)),
+      found(fmt::format("plugin {} listens to no topic", in_quotes(plugin.name)),
             "subscribe in flux_plugin_init with flux_plugin_register or flux_plugin_add_handler");
     }
     for (const std::string& topic : plugin.topics) {
       if (auto finding = judge_topic(topic)) result_.findings.push_back(*std::move(finding));
     }
     if (plugin.replaces_builtin) {
-      found(fmt::format("takes the place of the builtin plugin {}", nacre::quoted(plugin.name)),
+      found(fmt::format("takes the place of the builtin plugin {}", in_quotes(plugin.name)),
             "take another name if that is not meant", false);
     }
   }

@@ -126,19 +126,19 @@ std::vector<std::string> open_calls(std::string_view trace, std::string* last) {
 std::optional<Finding> judge_topic(const std::string& topic) {
   if (any_matches(kCalled, topic) || any_begins(kFamilies, topic)) return std::nullopt;
   if (any_matches(kNotCalled, topic)) {
-    return Finding{false, fmt::format("listens to {}, which this version never calls", nacre::quoted(topic)),
+    return Finding{false, fmt::format("listens to {}, which this version never calls", in_quotes(topic)),
                    "no harm is done"};
   }
   if (is_glob(topic) && !any_begins(kRealms, topic)) {
-    return Finding{false, fmt::format("listens to {}, which matches no topic of the shell", nacre::quoted(topic)),
+    return Finding{false, fmt::format("listens to {}, which matches no topic of the shell", in_quotes(topic)),
                    "right only if a plugin calls such topics"};
   }
   Nearest best = nearest(topic);
   if (best.edits <= kMisspelt || any_begins(kRealms, topic)) {
-    return Finding{true, fmt::format("listens to {}, which no shell ever calls", nacre::quoted(topic)),
-                   fmt::format("did you mean {}?", quoted(best.topic))};
+    return Finding{true, fmt::format("listens to {}, which no shell ever calls", in_quotes(topic)),
+                   fmt::format("did you mean {}?", in_quotes(best.topic))};
   }
-  return Finding{false, fmt::format("listens to {}, which is no topic of the shell", nacre::quoted(topic)),
+  return Finding{false, fmt::format("listens to {}, which is no topic of the shell", in_quotes(topic)),
                  "right only if a plugin calls it"};
 }
 

@@ -30,7 +30,7 @@ std::optional<Reply> check(ShellArguments& out, const CLI::App& app, const std::
   if (!rank.empty()) {
     auto number = parse_u64(rank);
     if (!number || *number > UINT32_MAX)
-      return usage_error(fmt::format("--rank: expected a rank, got {}", nacre::quoted(rank)));
+      return usage_error(fmt::format("--rank: expected a rank, got {}", in_quotes(rank)));
     out.boot.broker_rank = static_cast<std::uint32_t>(*number);
   }
   return std::nullopt;

@@ -357,7 +357,7 @@ Result<void> check_plugin_name(std::string_view name) {
   if (good) return {};
   return invalid(
       fmt::format("NAME: expected at most {} of a-z, 0-9, _ and -, the first a letter or a digit, got {}",
-                  kMaxPluginName, nacre::quoted(name)));
+                  kMaxPluginName, in_quotes(name)));
 }
 
 std::vector<SkeletonFile> skeleton(Language language, const std::string& name) {

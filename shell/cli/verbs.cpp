@@ -32,7 +32,7 @@ Reply reply_to(const CLI::ParseError& error, const CLI::App& app) {
   // Of something missing and something unknown the latter is the reason.
   std::vector<std::string> unknown = app.remaining(true);
   if (!unknown.empty())
-    return usage_error(program_of(app), fmt::format("{} is not known here", nacre::quoted(unknown[0])));
+    return usage_error(program_of(app), fmt::format("{} is not known here", in_quotes(unknown[0])));
   return usage_error(program_of(app), error.what());
 }
 

@@ -45,7 +45,7 @@ Result<std::optional<value::Idset>> read_ranks(const JsonAt& ranks) {
 
 Result<void> Coprocess::check_name(std::string_view name) {
   if (!name.empty() && name.find_first_not_of(kNameCharacters) == std::string_view::npos) return {};
-  return invalid(fmt::format("expected a name of letters, digits, '-' and '_', got {}", quoted(name)));
+  return invalid(fmt::format("expected a name of letters, digits, '-' and '_', got {}", in_quotes(name)));
 }
 
 Result<Coprocess> Coprocess::read(std::string name, const JsonAt& entry) {

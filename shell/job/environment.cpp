@@ -16,11 +16,10 @@ Environment Environment::over(const Environment& base) {
 Result<void> Environment::check(std::string_view name, std::string_view value) {
   if (name.empty()) return invalid("expected a variable's name, got ''");
   if (name.find_first_of(std::string_view("=\0", 2)) != std::string_view::npos) {
-    return invalid(fmt::format("expected a variable's name, without '=' and NUL, got {}", nacre::quoted(name)));
+    return invalid(fmt::format("expected a variable's name, without '=' and NUL, got {}", in_quotes(name)));
   }
   if (value.find('\0') != std::string_view::npos) {
-    return invalid(
-        fmt::format("expected a value without NUL for {}, got {}", nacre::quoted(name), nacre::quoted(value)));
+    return invalid(fmt::format("expected a value without NUL for {}, got {}", in_quotes(name), in_quotes(value)));
   }
   return {};
 }

@@ -156,8 +156,8 @@ Result<void> read_tasks(const JsonAt& root, const std::string& label, Jobspec& s
   CHECK_OK(read_command(TRY(task.at("command")), spec));
   JsonAt slot = TRY(task.at("slot"));
   if (TRY(slot.string()) != label) {
-    return slot.error(fmt::format("names no slot: {}; the only slot is labelled {}", dump_json(slot.json()),
-                                  nacre::quoted(label)));
+    return slot.error(
+        fmt::format("names no slot: {}; the only slot is labelled {}", dump_json(slot.json()), in_quotes(label)));
   }
   return read_count(TRY(task.at("count")), spec);
 }

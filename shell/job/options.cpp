@@ -79,10 +79,10 @@ Result<void> Options::set_from_argument(std::string_view argument) {
     return invalid(
         fmt::format("expected OPT or OPT=VAL, OPT being a name or "
                     "names joined by dots, got {}",
-                    nacre::quoted(argument)));
+                    in_quotes(argument)));
   }
   if (names.size() > static_cast<std::size_t>(kMaxJsonDepth)) {
-    return invalid(fmt::format("nested deeper than {} levels: {}", kMaxJsonDepth, nacre::quoted(argument)));
+    return invalid(fmt::format("nested deeper than {} levels: {}", kMaxJsonDepth, in_quotes(argument)));
   }
   if (equals == std::string_view::npos) {
     set(path, 1);

@@ -148,7 +148,7 @@ Result<std::vector<Property>> read_properties(const JsonAt& properties, const st
   for (const auto& [name, at] : TRY(properties.members())) {
     if (name.empty() || name.find_first_of("!&'\"^`|()") != std::string::npos) {
       return properties.error(
-          fmt::format("expected a property's name, without ! & ' \" ^ ` | ( ), got {}", nacre::quoted(name)));
+          fmt::format("expected a property's name, without ! & ' \" ^ ` | ( ), got {}", in_quotes(name)));
     }
     out.push_back(TRY(read_property(name, at, nodes)));
     uses += out.back().ranks.size();

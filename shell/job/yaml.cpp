@@ -105,7 +105,7 @@ class NodeReader : public YAML::EventHandler {
       throw YAML::ParserException(mark, fmt::format("nested deeper than {} levels", kMaxJsonDepth));
     }
     if (tag != "?" && tag != "!" && !tag.empty() && tag != own_tag) {
-      throw YAML::ParserException(mark, fmt::format("the tag {} does not go with this value", nacre::quoted(tag)));
+      throw YAML::ParserException(mark, fmt::format("the tag {} does not go with this value", in_quotes(tag)));
     }
     std::size_t index = add(mark, anchor, 0);
     nodes_[index].kind = kind;
@@ -176,8 +176,7 @@ class Unroller {
       if (key.kind != YamlNode::Kind::scalar || key.value.is_null()) {
         return at(key.mark, "a key must be text, neither null nor a collection");
       }
-      if (out.contains(key.text))
-        return at(key.mark, fmt::format("the key {} is here twice", nacre::quoted(key.text)));
+      if (out.contains(key.text)) return at(key.mark, fmt::format("the key {} is here twice", in_quotes(key.text)));
       CHECK_OK(weigh(key));
       out[key.text] = TRY(value(node.children[i + 1], depth));
     }

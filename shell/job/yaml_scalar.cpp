@@ -89,7 +89,7 @@ Result<Json> yaml_scalar(std::string_view tag, std::string_view text) {
     if (type == "bool" && value.is_boolean()) return value;
     if (type == "null" && value.is_null()) return value;
   }
-  return invalid(fmt::format("{} does not go with the tag {}", nacre::quoted(text), nacre::quoted(tag)));
+  return invalid(fmt::format("{} does not go with the tag {}", in_quotes(text), in_quotes(tag)));
 }
 
 }  // namespace nacre::job

@@ -94,7 +94,7 @@ Result<std::vector<std::string>> find_files(const std::string& pattern, const st
   }
   if (!found.empty() || is_glob(pattern)) return found;
   if (pattern.starts_with('/')) return system_error(ENOENT, pattern);
-  return Error{ENOENT, fmt::format("{}: no such file in plugin.searchpath {}", pattern, nacre::quoted(searchpath))};
+  return Error{ENOENT, fmt::format("{}: no such file in plugin.searchpath {}", pattern, in_quotes(searchpath))};
 }
 
 bool is_directory(const char* path) {

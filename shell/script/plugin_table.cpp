@@ -47,9 +47,9 @@ Result<void> only_keys(lua_State* lua, int table, std::string_view where,
   lua_pushnil(lua);
   while (lua_next(lua, table) != 0) {
     lua_pop(lua, 1);
-    std::string key = lua_type(lua, -1) == LUA_TSTRING ? quoted(text_at(lua, -1)) : describe(lua, -1);
+    std::string key = lua_type(lua, -1) == LUA_TSTRING ? in_quotes(text_at(lua, -1)) : describe(lua, -1);
     bool found = false;
-    for (const char* each : known) found = found || key == quoted(each);
+    for (const char* each : known) found = found || key == in_quotes(each);
     if (!found) return invalid(fmt::format("{}: unknown key {}; known: {}", where, key, fmt::join(known, ", ")));
   }
   return {};

@@ -110,7 +110,7 @@ Result<std::optional<std::string>> name_in_option(const job::Options& options, c
   if (option == nullptr || option->is_null() || *option == false || *option == kNone) return std::nullopt;
   std::string text = option->is_string() ? option->get<std::string>() : dump_json(*option);
   bool is_name = option->is_string() && !split_version(text).name.empty() && text.find('/') == std::string::npos;
-  if (!is_name) return invalid(fmt::format("shell option {}: expected a name, got {}", name, nacre::quoted(text)));
+  if (!is_name) return invalid(fmt::format("shell option {}: expected a name, got {}", name, in_quotes(text)));
   return text;
 }
 
@@ -135,7 +135,7 @@ Error unknown_name(const std::vector<std::string>& directories, const std::strin
     for (const std::string& file : *files) known.insert(std::filesystem::path(file).stem());
   }
   return invalid(
-      fmt::format("shell option {}: unknown {}; known: {}", option, nacre::quoted(value), fmt::join(known, ", ")));
+      fmt::format("shell option {}: unknown {}; known: {}", option, in_quotes(value), fmt::join(known, ", ")));
 }
 
 // Files of an option, from the general one to that of the version; one of the two may be missing.

@@ -52,7 +52,7 @@ std::string too_long(const Command& command) {
   for (const auto& [name, value] : command.env.all()) {
     std::size_t size = name.size() + 1 + value.size() + 1;
     if (size > kMaxString) {
-      return fmt::format("{} in the environment has {} bytes, of at most {}", quoted(name), size - 1,
+      return fmt::format("{} in the environment has {} bytes, of at most {}", in_quotes(name), size - 1,
                          kMaxString - 1);
     }
     environment += size + sizeof(char*);

@@ -71,7 +71,7 @@ Result<double> parse_seconds(std::string_view text) {
     return number;
   }
   const Unit* unit = find_unit(text);
-  if (unit == nullptr) return invalid(fmt::format("unknown unit {}, expected ms, s, m, h or d", quoted(text)));
+  if (unit == nullptr) return invalid(fmt::format("unknown unit {}, expected ms, s, m, h or d", in_quotes(text)));
   double seconds = unit->in_seconds(number);
   if (std::isinf(seconds)) return invalid("the number is out of range");
   return seconds;
@@ -81,7 +81,7 @@ Result<double> parse_seconds(std::string_view text) {
 
 Result<Duration> Duration::parse(std::string_view text) {
   auto seconds = parse_seconds(text);
-  if (!seconds) return in(fmt::format("duration {}", quoted(text)), std::move(seconds).error());
+  if (!seconds) return in(fmt::format("duration {}", in_quotes(text)), std::move(seconds).error());
   return Duration(*seconds);
 }
 

@@ -33,10 +33,11 @@ Number number_of(std::string_view digits) {
 Result<Number> parse_number(std::string_view text) {
   if (text.empty()) return invalid("expected a number, got nothing");
   if (text.find_first_not_of(kDigits) != std::string_view::npos) {
-    return invalid(fmt::format("expected a number, got {}", quoted(text)));
+    return invalid(fmt::format("expected a number, got {}", in_quotes(text)));
   }
   if (text.size() > Hostlist::kMaxDigits) {
-    return Error{ERANGE, fmt::format("a number has at most {} digits, got {}", Hostlist::kMaxDigits, quoted(text))};
+    return Error{ERANGE,
+                 fmt::format("a number has at most {} digits, got {}", Hostlist::kMaxDigits, in_quotes(text))};
   }
   return number_of(text);
 }
@@ -183,7 +184,7 @@ Result<Hostlist> Hostlist::parse(std::string_view text) {
     std::size_t end = expression_end(text);
     std::string_view expression = text.substr(0, end);
     Result<void> parsed = list.parse_expression(expression);
-    if (!parsed) return in(fmt::format("hostlist: {}", quoted(expression)), std::move(parsed).error());
+    if (!parsed) return in(fmt::format("hostlist: {}", in_quotes(expression)), std::move(parsed).error());
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return list;
@@ -214,12 +215,12 @@ Result<void> Hostlist::parse_idlist(std::string_view prefix, std::string_view li
     std::size_t dash = item.find('-');
     Number first = TRY(parse_number(item.substr(0, dash)));
     Number last = dash == std::string_view::npos ? first : TRY(parse_number(item.substr(dash + 1)));
-    if (last.value < first.value) return invalid(fmt::format("the range {} goes backwards", quoted(item)));
+    if (last.value < first.value) return invalid(fmt::format("the range {} goes backwards", in_quotes(item)));
     if (last.value - first.value >= kMaxHosts - size_) return too_many();
     if (item.data() == begin) width_of_all = first.width;
     int width = width_of_all > 0 ? width_of_all : first.width;
     if (width == 0 && last.width > 0) {
-      return invalid(fmt::format("the range {} has leading zeros at its end only", quoted(item)));
+      return invalid(fmt::format("the range {} has leading zeros at its end only", in_quotes(item)));
     }
     std::size_t size =
         prefix.size() + suffix.size() + static_cast<std::size_t>(std::max(width, digits_in(last.value)));

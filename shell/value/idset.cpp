@@ -21,10 +21,11 @@ using Id = Idset::Id;
 Error bad_id(std::string_view text) {
   if (text.empty()) return invalid("expected an id, got nothing");
   if (text.find_first_not_of("0123456789") != std::string_view::npos) {
-    return invalid(fmt::format("expected an id, got {}", quoted(text)));
+    return invalid(fmt::format("expected an id, got {}", in_quotes(text)));
   }
-  if (text.size() > 1 && text.front() == '0') return invalid(fmt::format("id {} has leading zeros", quoted(text)));
-  return Error{ERANGE, fmt::format("expected an id up to {}, got {}", Idset::kMaxId, quoted(text))};
+  if (text.size() > 1 && text.front() == '0')
+    return invalid(fmt::format("id {} has leading zeros", in_quotes(text)));
+  return Error{ERANGE, fmt::format("expected an id up to {}, got {}", Idset::kMaxId, in_quotes(text))};
 }
 
 Result<Id> parse_id(std::string_view text) {
@@ -38,7 +39,7 @@ Result<Range> parse_range(std::string_view text) {
   std::size_t dash = text.find('-');
   Id first = TRY(parse_id(text.substr(0, dash)));
   Id last = dash == std::string_view::npos ? first : TRY(parse_id(text.substr(dash + 1)));
-  if (first > last) return invalid(fmt::format("the range {} goes backwards", quoted(text)));
+  if (first > last) return invalid(fmt::format("the range {} goes backwards", in_quotes(text)));
   return Range{first, last};
 }
 
@@ -87,7 +88,7 @@ Result<void> parse_list(std::string_view text, std::vector<Range>& ranges) {
     std::size_t comma = list.find(',');
     Range range = TRY(parse_range(list.substr(0, comma)));
     if (!ranges.empty() && range.first <= ranges.back().last) {
-      return invalid(fmt::format("ids must ascend, each once, but {} follows {}", quoted(list.substr(0, comma)),
+      return invalid(fmt::format("ids must ascend, each once, but {} follows {}", in_quotes(list.substr(0, comma)),
                                  ranges.back().last));
     }
     append(ranges, range);
@@ -125,7 +126,7 @@ Result<Idset> Idset::parse(std::string_view text) {
   }
   Idset set;
   Result<void> parsed = parse_list(text, set.ranges_);
-  if (!parsed) return in(fmt::format("idset {}", quoted(text)), std::move(parsed).error());
+  if (!parsed) return in(fmt::format("idset {}", in_quotes(text)), std::move(parsed).error());
   return set;
 }
 

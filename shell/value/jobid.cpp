@@ -77,7 +77,7 @@ Result<std::uint64_t> from_f58(std::string_view text) {
   std::vector<std::size_t> digits;
   for (char c : text) {
     std::size_t digit = kJobIdBase58.find(c);
-    if (digit == std::string_view::npos) return invalid(fmt::format("{} is no base58 digit", quoted({&c, 1})));
+    if (digit == std::string_view::npos) return invalid(fmt::format("{} is no base58 digit", in_quotes({&c, 1})));
     digits.push_back(digit);
   }
   return in_base(kJobIdBase58.size(), digits);
@@ -89,7 +89,7 @@ Result<std::uint64_t> word_digit(std::string_view word) {
   std::string small(word);
   std::transform(small.begin(), small.end(), small.begin(), lower);
   auto it = std::find(kJobIdWords.begin(), kJobIdWords.end(), small);
-  if (it == kJobIdWords.end()) return invalid(fmt::format("{} is not in the word list", quoted(word)));
+  if (it == kJobIdWords.end()) return invalid(fmt::format("{} is not in the word list", in_quotes(word)));
   return static_cast<std::uint64_t>(it - kJobIdWords.begin());
 }
 
@@ -146,7 +146,7 @@ Result<std::uint64_t> decode(std::string_view text) {
 
 Result<JobId> JobId::parse(std::string_view text) {
   auto value = decode(trim(text));
-  if (!value) return in(fmt::format("job id {}", quoted(text)), std::move(value).error());
+  if (!value) return in(fmt::format("job id {}", in_quotes(text)), std::move(value).error());
   return JobId(*value);
 }
 

@@ -38,13 +38,13 @@ class PmiText {
 
   Result<void> expect(std::string_view token) {
     if (eat(token)) return {};
-    return invalid(fmt::format("expected '{}' before {}", token, quoted(rest_)));
+    return invalid(fmt::format("expected '{}' before {}", token, in_quotes(rest_)));
   }
 
   Result<std::uint64_t> number() {
     std::size_t digits = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
     auto value = parse_u64(rest_.substr(0, digits));
-    if (!value) return invalid(fmt::format("expected a number of 64 bits before {}", quoted(rest_)));
+    if (!value) return invalid(fmt::format("expected a number of 64 bits before {}", in_quotes(rest_)));
     rest_ = trim(rest_.substr(digits));
     return *value;
   }
@@ -110,7 +110,7 @@ Result<Taskmap> Taskmap::parse(std::string_view text) {
   return invalid(
       fmt::format("taskmap: expected [[nodeid,nnodes,ppn,repeat],...], (vector,...) or idsets parted by "
                   "';', got {}",
-                  quoted(text)));
+                  in_quotes(text)));
 }
 
 Result<Taskmap> Taskmap::from_json(const Json& json) {
@@ -155,7 +155,7 @@ Result<Taskmap> Taskmap::from_pmi(std::string_view text) {
     auto [nodeid, nnodes, ppn] = TRY(in(where, pmi_block(rest)));
     CHECK_OK(in(where, map.add(nodeid, nnodes, ppn, 1)));
   }
-  if (!rest.done()) return invalid(fmt::format("expected the end before {}", quoted(rest.rest())));
+  if (!rest.done()) return invalid(fmt::format("expected the end before {}", in_quotes(rest.rest())));
   return map;
 }
 

@@ -23,8 +23,8 @@ TEST_CASE("numbers are whole or nothing") {
 }
 
 TEST_CASE("quoted text is safe to print") {
-  CHECK(quoted("a\nb") == "'a\\x0ab'");
-  CHECK(quoted(std::string(100, 'x')).size() == 80 + 5);
+  CHECK(in_quotes("a\nb") == "'a\\x0ab'");
+  CHECK(in_quotes(std::string(100, 'x')).size() == 80 + 5);
 }
 
 TEST_CASE("errors gain context from the outside") {
