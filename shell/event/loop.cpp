@@ -257,11 +257,19 @@ Result<Phase> Phase::create(Loop& loop, When when, std::function<void()> callbac
   state->when = when;
   state->callback = std::move(callback);
   switch (when) {
-    case When::prepare: uv_prepare_init(loop.raw(), &state->handle); break;
-    case When::check: uv_check_init(loop.raw(), &state->check); break;
-    case When::idle: uv_idle_init(loop.raw(), &state->idle); break;
+    case When::prepare:
+      uv_prepare_init(loop.raw(), &state->handle);
+      state->handle.data = state.get();
+      break;
+    case When::check:
+      uv_check_init(loop.raw(), &state->check);
+      state->check.data = state.get();
+      break;
+    case When::idle:
+      uv_idle_init(loop.raw(), &state->idle);
+      state->idle.data = state.get();
+      break;
   }
-  reinterpret_cast<uv_handle_t*>(&state->handle)->data = state.get();
   return Phase(std::move(state));
 }
 

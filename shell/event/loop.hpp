@@ -59,8 +59,8 @@ class Timer {
   void start(Seconds delay, Seconds repeat = Seconds::zero());
   void stop();
   void unref() { keeps_running(false); }
-  void keeps_running(
-      bool keeps);  // whether it keeps run() going while it is started; it does, unless told otherwise
+  // Whether it keeps run() going while it is started; it does, unless told otherwise.
+  void keeps_running(bool keeps);
 
  private:
   struct State;

@@ -2,12 +2,13 @@
 //
 // Text with {{tags}} of a job, a node or a task, as flux-submit(1) "MUSTACHE TEMPLATES" lists them:
 //
-//   id, jobid                 the job id (RFC 19) as F58; id.dec, .hex, .dothex, .words, .emoji, .f58 in another
-//   form name                      of the job (attributes.system.job.name), else of its program, without
-//   directories size, ntasks, nnodes      numbers of tasks, tasks and nodes taskmap, resources        the task map
-//   (RFC 34), R (RFC 20) as JSON node.KEY                  KEY of flux_shell_get_rank_info(3) or of its
-//   `resources`: node.id, node.cores ... task.id, .rank, taskid    the task's rank; task.index, task.localid: its
-//   number on its node
+//   id, jobid                    the job id (RFC 19) as F58; id.dec, .hex, .dothex, .words, .emoji, .f58: as such
+//   name                         of the job (attributes.system.job.name), else of its program, without directories
+//   size, ntasks, nnodes         numbers of tasks, tasks and nodes
+//   taskmap, resources           the task map (RFC 34), R (RFC 20) as JSON
+//   node.KEY                     KEY of flux_shell_get_rank_info(3) or of its `resources`: node.id, node.cores ...
+//   task.id, task.rank, taskid   the task's rank
+//   task.index, task.localid     its number on its node
 //
 // Any other tag is asked of the plugins: topic `mustache.render.TAG`, in {"tag", "shell_rank", and for a task
 // "rank" and "localid"}, out {"result": text}. What nobody knows stays as it is.
