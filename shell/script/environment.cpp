@@ -57,13 +57,15 @@ Result<int> set_variable(lua_State* lua, job::Environment& env, std::string_view
   std::string_view value = TRY(arguments.text(2, "value"));
   CHECK_OK(in(name, job::Environment::check(variable, value)));
   if (arguments.truth(3, true) || !env.get(variable)) env.set(variable, value);
-  return 0;
+  lua_pushboolean(lua, 1);
+  return 1;
 }
 
 Result<int> unset_variable(lua_State* lua, job::Environment& env, std::string_view name) {
   std::string_view variable = TRY(Arguments(lua, name).text(1, "name"));
   env.unset(variable);
-  return 0;
+  lua_pushboolean(lua, 1);
+  return 1;
 }
 
 Result<int> prepend_path(lua_State* lua, job::Environment& env, std::string_view name) {

@@ -40,14 +40,10 @@ Result<int> task_unsetenv(Interpreter& self, lua_State* lua) {
   return unset_variable(lua, task->command().env, "task.unsetenv");
 }
 
-// As nacre-shell-initrc(5) has it: an exit code of 128 + signal for a killed task, and `signaled` only then, since
-// 0 is true in Lua.
+// As nacre-shell-initrc(5) has it: an exit code of 128 + signal for a killed task.
 Json info_of(const task::Task& task) {
   Json info = task.info();
-  if (task.state() == task::State::exited) {
-    info["exitcode"] = task.status().job_code();
-    if (!task.status().is_signal()) info.erase("signaled");
-  }
+  if (task.state() == task::State::exited) info["exitcode"] = task.status().job_code();
   return info;
 }
 

@@ -337,8 +337,8 @@ plugin.register { name = "p", handlers = {
 END
   [ "$status" -eq 137 ]
   run sort notes
-  [ "$output" = "exit 0 0 nil 0
-exit 1 3 nil 768
+  [ "$output" = "exit 0 0 0 0
+exit 1 3 0 768
 exit 2 137 9 9
 init 0 0 nil
 init 1 1 nil

@@ -16,7 +16,7 @@ end
 -- `task.info` is there in task.* handlers only; it describes the task that the call is about.
 local function on_task_exit()
   local info = task.info
-  local signal = info.signaled or 0
+  local signal = info.signaled
   local bad = signal ~= 0 or info.exitcode ~= 0
 
   tasks = tasks + 1

@@ -243,7 +243,7 @@ TEST_CASE("a task that exits by itself has an exit code and no signal") {
   lua.host.make_tasks();
   lua.host.tasks()[0]->started(4711);
   lua.host.tasks()[0]->exited(nacre::value::WaitStatus::exited(3), {});
-  CHECK(lua.run(plugin("task.exit", "assert (task.info.exitcode == 3 and task.info.signaled == nil)")) == "ok");
+  CHECK(lua.run(plugin("task.exit", "assert (task.info.exitcode == 3 and task.info.signaled == 0)")) == "ok");
   CHECK(lua.call_task("task.exit") == "ok 1");
 }
 

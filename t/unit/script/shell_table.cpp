@@ -68,6 +68,7 @@ TEST_CASE("the job's environment is read and changed") {
   CHECK(lua.env("PATH") == "/a");
   CHECK(lua.env("NEW") == "x");
   CHECK(lua.run("shell.unsetenv ('PATH') shell.unsetenv ('NOPE')") == "ok");
+  CHECK(lua.run("assert (shell.setenv ('NEW', 'x') == true and shell.unsetenv ('NEW') == true)") == "ok");
   CHECK(lua.env("PATH") == "(unset)");
   CHECK(lua.run("shell.prepend_path ('LIST', '/b') shell.prepend_path ('LIST', '/a')") == "ok");
   CHECK(lua.env("LIST") == "/a:/b");
