@@ -30,6 +30,7 @@ PluginPtr make_exit_on_error(plugin::Host& host);
 PluginPtr make_coprocess(plugin::Host& host);
 PluginPtr make_sysmon(plugin::Host& host);
 PluginPtr make_hooks(plugin::Host& host);  // after those that set variables of tasks
+PluginPtr make_pty(plugin::Host& host);    // before input and output, which look at what it gave to a task
 PluginPtr make_input(plugin::Host& host);
 PluginPtr make_output(plugin::Host& host);
 

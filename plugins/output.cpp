@@ -1,123 +1,296 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// output: what the tasks write to stdout and stderr comes out on the shell's own, in whole lines. `label-io` puts
-// the task's rank before each.
+// output: what the tasks write to stdout and stderr, from pipes to wherever the options say. A file of one task's own
+// is given to the task itself, so that nothing passes through here.
+//
+// A task's pipes are emptied before its exit is told, whoever still holds them open. A place that is slow stops the
+// tasks that write to it, if its policy is to block: we read no more of them until it has room.
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <unordered_map>
+#include <map>
 
 #include <fmt/format.h>
 
-#include "base/unique_fd.hpp"
 #include "builtins.hpp"
-#include "line_writer.hpp"
+#include "event/clock.hpp"
+#include "output_places.hpp"
+#include "pipe_size.hpp"
+#include "plugin/tags.hpp"
+#include "task/pty.hpp"
 
 namespace nacre::plugins {
 namespace {
 
-constexpr std::size_t kReadSize = std::size_t{64} << 10;  // bytes: a pipe's usual capacity
 constexpr const char* kHold = "output";
+constexpr std::size_t kReadSize = std::size_t{256} << 10;  // bytes
+constexpr std::size_t kUsualPipe = std::size_t{64} << 10;  // bytes that one holds if nothing is asked for
+constexpr double kForever = 1e9;                           // seconds
+
+value::Idset::Id rank_of(const task::Task& task) { return static_cast<value::Idset::Id>(task.rank()); }
+
+// One stream of one task.
+struct Channel {
+  io::Source source;
+  std::vector<OutputPlace*> places;
+  std::optional<io::Assembler> assembler;
+  UniqueFd task_end;         // until the task has it
+  UniqueFd pipe;             // the end that is ours; none of a pty
+  task::Pty* pty = nullptr;  // instead of a pipe
+  int watched = -1;          // what is read, while it is open
+  std::optional<event::Poll> poll;
+  bool paused = false;
+
+  [[nodiscard]] bool open() const { return watched >= 0; }
+};
 
 class Output final : public plugin::Plugin {
  public:
-  explicit Output(plugin::Host& host)
-      : Plugin("output"), host_(host), writers_{LineWriter(STDOUT_FILENO), LineWriter(STDERR_FILENO)} {
+  explicit Output(plugin::Host& host) : Plugin("output"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return read_options(); });
-    on("task.init", [this](plugin::Call&) { return make_pipes(*host_.current_task()); });
+    on("shell.post-init", [this](plugin::Call&) { return open_places(); });
+    on("task.init", [this](plugin::Call&) { return prepare(*host_.current_task()); });
     on("task.fork", [this](plugin::Call&) { return watch(*host_.current_task()); });
+    on("task.exit", [this](plugin::Call&) { return empty_pipes(*host_.current_task()); });
+    on("shell.finish", [this](plugin::Call&) { return await_ends(); });
+    on("shell.exit", [this](plugin::Call&) {
+      if (places_) places_->log_losses();
+      return Result<void>();
+    });
   }
 
  private:
-  // One stream of one task: the end of its pipe that we read.
-  struct Stream {
-    int number = 0;  // 0: stdout, 1: stderr
-    UniqueFd fd;
-    LineWriter::Source source;
-    std::optional<event::Poll> poll;
-  };
-  struct Pipes {
-    std::array<Stream, 2> streams;
-    std::array<UniqueFd, 2> task_ends;  // until the task has them
-  };
+  using Channels = std::array<Channel, io::kStreams.size()>;
 
   Result<void> read_options() {
-    bool all = TRY(host_.options().flag("label-io"));
-    label_ = {all || TRY(host_.options().flag("output.stdout.label")),
-              all || TRY(host_.options().flag("output.stderr.label"))};
-    buffer_.resize(kReadSize);
-    return {};
-  }
-
-  Result<void> make_pipes(task::Task& task) {
-    Pipes& pipes = pipes_[task.local_id()];
-    for (int number : {0, 1}) {
-      auto index = static_cast<std::size_t>(number);
-      Pipe pipe = TRY(make_pipe(O_CLOEXEC));
-      Stream& stream = pipes.streams[index];
-      stream.number = number;
-      stream.fd = std::move(pipe.read);
-      if (label_[index]) stream.source.label = fmt::format("{}: ", task.rank());
-      task.command().setup.fds.push_back({number + 1, pipe.write.get()});
-      pipes.task_ends[index] = std::move(pipe.write);
+    options_ = TRY(OutputOptions::read(host_.options()));
+    for (const StreamOptions& stream : options_.streams) {
+      if (stream.has(OutputType::kvs) && !host_.record_directory()) {
+        return invalid(
+            "output: type kvs needs a directory for the job's record: give nacre-shell --record-dir=DIR");
+      }
     }
     return {};
   }
 
+  // Not in a plan that is only printed: files are emptied here.
+  Result<void> open_places() {
+    std::vector<value::Idset::Id> ranks;
+    for (const auto& task : host_.tasks()) {
+      if (prints(*task)) ranks.push_back(rank_of(*task));
+    }
+    printed_ = ranks.size();
+    OutputPlace::Callbacks callbacks;
+    callbacks.on_room = [this] { go_on(); };
+    callbacks.on_error = [this](OutputPlace& place, const Error& error) { report(place, error); };
+    callbacks.on_spill = [this](const Error& error) {
+      log(host_, *this, Level::warn, "{}: tasks wait for the reader instead", error.message);
+    };
+    places_.emplace(host_, options_, std::move(callbacks));
+    if (options_.fold) {
+      fold_timer_ = TRY(event::Timer::create(host_.loop(), [this] { expire_folded(); }));
+    }
+    return places_->open(value::Idset::of(ranks));
+  }
+
+  [[nodiscard]] bool prints(const task::Task& task) const {
+    return !options_.ranks || options_.ranks->contains(rank_of(task));
+  }
+
+  // ---- a task ----------------------------------------------------------------
+
+  Result<void> prepare(task::Task& task) {
+    if (task.pty() != nullptr) return prepare_pty(task);
+    for (io::Stream stream : io::kStreams) {
+      Channel& channel = channels_[task.local_id()].at(static_cast<std::size_t>(stream));
+      if (!prints(task)) {
+        // To /dev/null.
+      } else if (places_ && places_->direct(stream)) {
+        channel.task_end = TRY(places_->open_for(task, stream));
+      } else {
+        CHECK_OK(make_channel(task, stream, channel));
+        Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+        widen_pipe(pipe.write.get(), io::kStreams.size() * printed_);
+        channel.pipe = std::move(pipe.read);
+        channel.task_end = std::move(pipe.write);
+      }
+      int target = stream == io::Stream::out ? STDOUT_FILENO : STDERR_FILENO;
+      task.command().setup.fds.push_back({target, channel.task_end.get()});
+    }
+    return {};
+  }
+
+  // What is written to a terminal is stdout, where it is wanted at all.
+  Result<void> prepare_pty(const task::Task& task) {
+    if (!task.pty()->captured() || !prints(task)) return {};
+    Channel& channel = channels_[task.local_id()].at(static_cast<std::size_t>(io::Stream::out));
+    channel.pty = task.pty();
+    return make_channel(task, io::Stream::out, channel);
+  }
+
+  Result<void> make_channel(const task::Task& task, io::Stream stream, Channel& channel) {
+    const auto& label = options_.streams.at(static_cast<std::size_t>(stream)).label;
+    channel.source = {rank_of(task), stream, {}};
+    if (label) channel.source.label = TRY(plugin::render_tags(host_, *label, {std::nullopt, &task}));
+    channel.assembler.emplace(channel.source, buffering(stream));
+    if (places_) channel.places = TRY(places_->of(task, stream));
+    return {};
+  }
+
+  // Alone before a terminal or a pipe, a task's output comes out as it comes: a prompt, half a line.
+  [[nodiscard]] io::Buffering buffering(io::Stream stream) const {
+    const StreamOptions& options = options_.streams.at(static_cast<std::size_t>(stream));
+    bool alone = host_.job().tasks() == 1 && options.types == std::vector{OutputType::term};
+    bool plain = !options.label && options.timestamps == io::Timestamps::none && !options.json;
+    return alone && plain && options.buffering == io::Buffering::line ? io::Buffering::none : options.buffering;
+  }
+
   Result<void> watch(const task::Task& task) {
-    Pipes& pipes = pipes_[task.local_id()];
-    for (UniqueFd& end : pipes.task_ends) end.reset();
-    for (Stream& stream : pipes.streams) {
-      auto ready = [this, &stream](int /*events*/) { drain(stream); };
-      stream.poll = TRY(event::Poll::create(host_.loop(), stream.fd.get(), ready));
-      CHECK_OK(stream.poll->start(event::Poll::kReadable));
+    auto found = channels_.find(task.local_id());
+    if (found == channels_.end()) return {};
+    for (Channel& channel : found->second) {
+      channel.task_end.reset();
+      if (!channel.assembler) continue;
+      channel.watched = channel.pty != nullptr ? channel.pty->master() : channel.pipe.get();
+      channel.poll = TRY(event::Poll::create(host_.loop(), channel.watched, [this, &channel](int) {
+        read_some(channel);
+        look_at_places(channel);
+      }));
+      CHECK_OK(channel.poll->start(event::Poll::kReadable));
       host_.hold(kHold);
     }
     return {};
   }
 
-  // One read for each time that the pipe is ready, so that a task that never stops writing cannot starve the
-  // others.
-  void drain(Stream& stream) {
-    ssize_t got = ::read(stream.fd.get(), buffer_.data(), buffer_.size());
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    LineWriter& writer = writers_[static_cast<std::size_t>(stream.number)];
-    Result<void> written;
-    if (got > 0) {
-      written = writer.add(stream.source, {buffer_.data(), static_cast<std::size_t>(got)});
-    } else {
-      written = writer.end(stream.source);
+  // ---- while they run --------------------------------------------------------
+
+  // One read for each time that there is something, so that a task that never stops writing cannot starve the
+  // others. Returns whether there may be more.
+  bool read_some(Channel& channel) {
+    buffer_.resize(kReadSize);
+    ssize_t got = ::read(channel.watched, buffer_.data(), buffer_.size());
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return errno == EINTR;
+    if (got <= 0) {  // EIO: nobody has the other end of the pty any more
+      close(channel);
+      return false;
     }
-    if (!written) report(stream.number, written.error());
+    std::string_view bytes(buffer_.data(), static_cast<std::size_t>(got));
+    channel.assembler->add(bytes, event::wall_clock(), [&](const io::Batch& batch) { put(channel, batch); });
+    return true;
+  }
+
+  void put(const Channel& channel, const io::Batch& batch) {
+    for (OutputPlace* place : channel.places) place->put(batch);
+    if (fold_timer_ && !folding_) expire_folded();
+  }
+
+  void look_at_places(Channel& channel) {
+    if (!channel.open()) return;
+    const auto& places = channel.places;
     // A reader that is gone is told to the tasks as the kernel would: their next write gets EPIPE.
-    if (got <= 0 || !written) close(stream);
+    if (std::all_of(places.begin(), places.end(), [](auto* place) { return place->failed(); }))
+      return close(channel);
+    channel.paused = std::any_of(places.begin(), places.end(), [](auto* place) { return place->full(); });
+    if (channel.paused) channel.poll->stop();
   }
 
-  void close(Stream& stream) {
-    stream.poll.reset();
-    stream.fd.reset();
-    if (Result<void> released = host_.release(kHold); !released) {
-      log(host_, *this, Level::error, "{}", released.error().message);
+  // A place has room again, or has come to its end.
+  void go_on() {
+    for (auto& [local_id, channels] : channels_) {
+      for (Channel& channel : channels) {
+        if (!std::exchange(channel.paused, false) || !channel.open()) continue;
+        Result<void> started = channel.poll->start(event::Poll::kReadable);
+        if (!started) log(host_, *this, Level::error, "{}", started.error().message);
+        look_at_places(channel);
+      }
+    }
+    release_flushed();
+  }
+
+  // A task has ended: what it has written is in its pipes now. Its children may hold them open, and write on.
+  Result<void> empty_pipes(const task::Task& task) {
+    auto found = channels_.find(task.local_id());
+    if (found == channels_.end()) return {};
+    for (Channel& channel : found->second) {
+      if (!channel.open()) continue;
+      auto left = std::max<std::int64_t>(::fcntl(channel.watched, F_GETPIPE_SZ), kUsualPipe);
+      for (; left >= 0 && channel.open() && read_some(channel);) left -= static_cast<std::int64_t>(kReadSize);
+      look_at_places(channel);
+    }
+    return {};
+  }
+
+  void expire_folded() {
+    double now = event::wall_clock();
+    std::optional<double> next = places_->expire(now);
+    folding_ = next.has_value();
+    if (next) fold_timer_->start(event::Seconds(std::max(*next - now, 0.0)));
+  }
+
+  // ---- at the end ------------------------------------------------------------
+
+  void close(Channel& channel) {
+    channel.poll.reset();
+    channel.watched = -1;
+    channel.pipe.reset();
+    if (channel.pty != nullptr) channel.pty->hang_up();
+    double now = event::wall_clock();
+    channel.assembler->end(now, [&](const io::Batch& batch) { put(channel, batch); });
+    for (OutputPlace* place : channel.places) place->end(channel.source, now);
+    ++closed_;
+    release_flushed();
+  }
+
+  // What has been written may still be on its way out.
+  void release_flushed() {
+    if (places_ && !places_->flushed()) return;
+    for (; closed_ > 0; --closed_) {
+      Result<void> released = host_.release(kHold);
+      if (!released) log(host_, *this, Level::error, "{}", released.error().message);
     }
   }
 
-  void report(int number, const Error& error) {
-    if (reported_[static_cast<std::size_t>(number)]) return;
-    reported_[static_cast<std::size_t>(number)] = true;
-    if (error.code == EPIPE) {
-      log(host_, *this, Level::debug, "{}", error.message);
-    } else {
-      host_.raise({"exec", 0, "output: " + error.message, std::nullopt});
+  // Processes that tasks have left behind are ended now; what can't be is not waited for.
+  Result<void> await_ends() {
+    if (options_.drain_timeout >= kForever) return {};
+    drain_timer_ = TRY(event::Timer::create(host_.loop(), [this] { give_up(); }));
+    drain_timer_->unref();
+    drain_timer_->start(event::Seconds(options_.drain_timeout));
+    return {};
+  }
+
+  void give_up() {
+    for (auto& [local_id, channels] : channels_) {
+      for (Channel& channel : channels) {
+        if (!channel.open()) continue;
+        log(host_, *this, Level::warn,
+            "task {}: its {} is held open by a process that it left; it is not waited for", channel.source.rank,
+            io::name_of(channel.source.stream));
+        close(channel);
+      }
     }
+  }
+
+  void report(const OutputPlace& place, const Error& error) {
+    if (error.code == EPIPE) return log(host_, *this, Level::debug, "{}", error.message);
+    host_.raise(
+        {"exec", 0,
+         fmt::format("output: {}; {} bytes had been written", error.message, place.destination().sink().written()),
+         std::nullopt});
   }
 
   plugin::Host& host_;
-  std::array<bool, 2> label_{};
-  std::array<bool, 2> reported_{};
-  std::array<LineWriter, 2> writers_;
-  std::unordered_map<std::uint32_t, Pipes> pipes_;  // by local id
+  OutputOptions options_;
+  std::size_t printed_ = 0;  // tasks whose output is wanted
+  std::optional<OutputPlaces> places_;
+  std::map<std::uint32_t, Channels> channels_;  // by local id
   std::string buffer_;
+  int closed_ = 0;  // channels whose holds are kept until all is flushed
+  std::optional<event::Timer> fold_timer_;
+  bool folding_ = false;  // it is started
+  std::optional<event::Timer> drain_timer_;
 };
 
 }  // namespace

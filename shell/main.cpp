@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <termios.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "base/file.hpp"
 #include "cli/shell_arguments.hpp"
 #include "shell.hpp"
 #include "version.hpp"
@@ -12,13 +16,21 @@ namespace {
 
 using namespace nacre;  // NOLINT
 
+// A terminal that is lent to a task takes all as it is.
+const char* line_end() {
+  termios modes{};
+  bool raw = ::tcgetattr(STDERR_FILENO, &modes) == 0 && (modes.c_oflag & OPOST) == 0;
+  return raw ? "\r\n" : "\n";
+}
+
 void log_to_stderr(Log& log, std::uint32_t shell_rank) {
   log.add_sink("stderr", [shell_rank](const LogEntry& entry) {
     std::string line = fmt::format("nacre-shell[{}]: ", shell_rank);
     if (entry.level != Level::notice) line += fmt::format("{}: ", level_name(entry.level));
     if (!entry.component.empty()) line += entry.component + ": ";
-    line += entry.message + '\n';
-    std::fwrite(line.data(), 1, line.size(), stderr);  // one write, so that lines of several shells stay whole
+    line += entry.message + line_end();
+    // One write, so that lines of several shells stay whole. There is nobody to tell if it fails.
+    static_cast<void>(write_all(STDERR_FILENO, line));
   });
 }
 
@@ -29,6 +41,7 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
   config.options = std::move(arguments.options);
   config.initrc = std::move(arguments.initrc);
   config.eventlog = std::move(arguments.eventlog);
+  config.record_directory = std::move(arguments.record_directory);
   config.verbose = arguments.verbose;
   config.explain = arguments.explain;
   config.explain_plugins = arguments.explain_plugins;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shell.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
@@ -78,9 +80,7 @@ Result<std::unique_ptr<Shell>> Shell::create(boot::Identity identity, ShellConfi
 Result<void> Shell::prepare_process() {
   config_.verbose = std::max(config_.verbose, TRY(verbosity(options_)));
   log_.set_level(static_cast<Level>(static_cast<int>(Level::notice) + std::min(config_.verbose, kMaxVerbosity)));
-  std::optional<boot::EventLog> eventlog;
-  if (config_.eventlog) eventlog = TRY(boot::EventLog::create(*config_.eventlog));
-  group_ = std::make_unique<boot::Alone>(std::move(eventlog));
+  CHECK_OK(open_record());
   grace_ = TRY(grace_of(options_));
   shutdown_ = TRY(Shutdown::create(*loop_, grace_, [this](int signum) { kill_tasks(signum); }));
   auto orphan = [this](const event::ChildExit& end) {
@@ -90,6 +90,24 @@ Result<void> Shell::prepare_process() {
   CHECK_OK(event::Children::become_subreaper());
   plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->kill_tasks(SIGKILL); }, this);
   return watch_signals();
+}
+
+// A plan that is only printed leaves no record.
+Result<void> Shell::open_record() {
+  std::optional<boot::EventLog> eventlog;
+  bool runs = !config_.explain && !config_.explain_plugins;
+  if (auto& directory = config_.record_directory; directory && runs) {
+    if (::mkdir(directory->c_str(), 0777) < 0 && errno != EEXIST) {
+      return system_error(errno, "--record-dir: " + *directory);
+    }
+    std::error_code failed;
+    *directory = std::filesystem::absolute(*directory, failed).native();
+    if (failed) return system_error(failed.value(), "cannot tell the working directory");
+    if (!config_.eventlog) config_.eventlog = *directory + "/guest.exec.eventlog";
+  }
+  if (config_.eventlog) eventlog = TRY(boot::EventLog::create(*config_.eventlog));
+  group_ = std::make_unique<boot::Alone>(std::move(eventlog));
+  return {};
 }
 
 // ---- the phases ------------------------------------------------------------

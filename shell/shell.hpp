@@ -20,10 +20,11 @@
 namespace nacre {
 
 struct ShellConfig {
-  std::vector<std::string> options;   // OPT[=VAL], in order
-  std::optional<std::string> initrc;  // none: the option `initrc`, else the installed one (not when standalone)
-  std::optional<std::string> eventlog;
-  int verbose = 0;  // 1: debug, 2: trace
+  std::vector<std::string> options;     // OPT[=VAL], in order
+  std::optional<std::string> initrc;    // none: the option `initrc`, else the installed one (not when standalone)
+  std::optional<std::string> eventlog;  // none: guest.exec.eventlog of the job's record, if there is one
+  std::optional<std::string> record_directory;  // made if it is not there
+  int verbose = 0;                              // 1: debug, 2: trace
   bool explain = false;
   bool explain_plugins = false;   // instead of all: load the plugins, and print what was loaded
   std::string plugin_searchpath;  // of plugin.load
@@ -56,6 +57,7 @@ class Shell final : public plugin::Host {
   int hold_start(std::string_view name) override;
   Result<void> release_start(std::string_view name) override;
   void add_event_context(std::string_view event, const Json& members) override;
+  const std::optional<std::string>& record_directory() const override { return config_.record_directory; }
   plugin::EventRecord& events() override { return events_; }
   void raise(const plugin::Exception& exception) override;
   void die(int exit_code, std::string_view component, std::string_view message) override;
@@ -67,6 +69,7 @@ class Shell final : public plugin::Host {
   Shell(boot::Identity&& identity, job::Job&& job, job::Options&& options, ShellConfig&& config, Log& log,
         std::unique_ptr<event::Loop> loop);
   Result<void> prepare_process();  // signals, children, the group
+  Result<void> open_record();
 
   // The phases, in order (shell.cpp).
   Result<void> prepare();
@@ -113,6 +116,7 @@ class Shell final : public plugin::Host {
   std::unique_ptr<boot::Group> group_;
   std::unique_ptr<event::Children> children_;
   std::vector<event::SignalWatcher> signals_;
+  std::optional<event::Timer> stop_timer_;
   event::Seconds grace_ = kDefaultGrace;
   std::optional<Shutdown> shutdown_;
   Stragglers stragglers_;

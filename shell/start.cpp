@@ -69,9 +69,11 @@ Result<void> Shell::watch_signals() {
   };
   signals_.push_back(TRY(event::SignalWatcher::create(*loop_, SIGINT, interrupt)));
   // The tasks are in process groups of their own, so the terminal stops only this process.
+  // It stops once all who watch the signal have had it: the terminal may be lent to a task, and is given back first.
+  stop_timer_ = TRY(event::Timer::create(*loop_, [] { std::raise(SIGSTOP); }));
   auto stop = [this](int signum) {
     kill_tasks(signum);
-    std::raise(SIGSTOP);
+    stop_timer_->start(event::Seconds(0));
   };
   signals_.push_back(TRY(event::SignalWatcher::create(*loop_, SIGTSTP, stop)));
   // Told by write(2) instead.

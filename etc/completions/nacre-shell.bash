@@ -8,10 +8,11 @@ _nacre_shell_options=(
   coprocess-kill-timeout= coprocess. cpu-affinity= env-expand. epilog.command= epilog.timeout= epilog= exit-on-error
   exit-timeout= gpu-affinity= hwloc.restrict hwloc.xmlfile initrc= kill-timeout= label-io lua-timeout= mpi= nosetpgrp
   omp-threads= oom.adjust= output.stderr.label output.stdout.label per-resource.count= per-resource.type=
-  prolog.command= prolog.timeout= prolog= rlimit. signal signal.signum= signal.timeleft= stage-in
-  stage-in.destination= stage-in.dir= stage-in.names= stage-in.overwrite stage-in.pattern= stop-tasks-in-exec sysmon
-  sysmon.period= task-epilog.command= task-epilog.timeout= task-epilog= task-prolog.command= task-prolog.timeout=
-  task-prolog= taskmap.scheme= taskmap.value= torch torch.port= userrc= verbose= vmstat vmstat.output= wrap=
+  prolog.command= prolog.timeout= prolog= pty pty.capture= pty.interactive pty.ranks= rlimit. signal signal.signum=
+  signal.timeleft= stage-in stage-in.destination= stage-in.dir= stage-in.names= stage-in.overwrite stage-in.pattern=
+  stop-tasks-in-exec sysmon sysmon.period= task-epilog.command= task-epilog.timeout= task-epilog= task-prolog.command=
+  task-prolog.timeout= task-prolog= taskmap.scheme= taskmap.value= torch torch.port= userrc= verbose= vmstat
+  vmstat.output= wrap=
 )
 
 _nacre_shell_values() { # NAME: the values that the shell option NAME takes
@@ -59,6 +60,11 @@ _nacre_shell() {
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
+    --record-dir)
+      compopt -o filenames
+      mapfile -t COMPREPLY < <(compgen -d -- "$word")
+      return
+      ;;
     -r | --rank) return ;;
   esac
   case $word in
@@ -66,6 +72,10 @@ _nacre_shell() {
     --jobspec=* | --resources=* | --initrc=* | --eventlog=*)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "${word#*=}")
+      ;;
+    --record-dir=*)
+      compopt -o filenames
+      mapfile -t COMPREPLY < <(compgen -d -- "${word#*=}")
       ;;
     -*)
       local options

@@ -62,6 +62,8 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
       ->allow_extra_args(false);
   app.add_option("--initrc", out.initrc, "Load the initrc from FILE; standalone loads none without it")
       ->option_text("FILE");
+  app.add_option("--record-dir", out.record_directory, "Keep the job's record, its events and output, in DIR")
+      ->option_text("DIR");
   app.add_option("--eventlog", out.eventlog, "Write the job's events (RFC 18) to FILE")->option_text("FILE");
   app.add_flag("--explain", explain, "Print the whole plan, and start nothing; plugins: only those, as JSON")
       ->option_text("[=plugins]")

@@ -18,6 +18,7 @@ struct ShellArguments {
   boot::Standalone boot;
   std::vector<std::string> options;
   std::optional<std::string> initrc;
+  std::optional<std::string> record_directory;
   std::optional<std::string> eventlog;
   int verbose = 0;
   bool explain = false;

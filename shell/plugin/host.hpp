@@ -68,6 +68,9 @@ class Host {
   // Adds members to the context of the event `shell.init` or `shell.start`, before it is posted.
   virtual void add_event_context(std::string_view event, const Json& members) = 0;
 
+  // Where the job's record is kept, an absolute path; none: nowhere.
+  virtual const std::optional<std::string>& record_directory() const = 0;
+
   // The events that this shell has posted so far.
   virtual EventRecord& events() = 0;
 

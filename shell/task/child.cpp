@@ -2,6 +2,7 @@
 #include "task/child.hpp"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -61,6 +62,16 @@ std::vector<int> changed_signals() {
 // ---- In the child ------------------------------------------------------------
 
 Failure failed(Step step, int detail = 0) { return {step, errno, detail}; }
+
+// The leader of a group cannot make a session, and that of a session has a group already: so one or the other.
+Failure lead(const ChildSetup& setup) {
+  if (setup.controlling_terminal) {
+    if (::setsid() < 0) return failed(Step::session);
+  } else if (setup.new_process_group && ::setpgid(0, 0) < 0) {
+    return failed(Step::process_group);
+  }
+  return {};
+}
 
 bool write_oom(const std::string& text) {
   int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -198,7 +209,7 @@ void Plan::keep_crash_handlers() {
 
 Failure set_up(Plan& plan) {
   const ChildSetup& setup = plan.setup;
-  if (setup.new_process_group && ::setpgid(0, 0) < 0) return failed(Step::process_group);
+  if (Failure failure = lead(setup); failure.step != Step::none) return failure;
   if (setup.oom_score_adj && !write_oom(*setup.oom_score_adj)) return failed(Step::oom);
   if (!setup.cpus.empty()) {
     std::size_t bytes = setup.cpus.size() * sizeof(setup.cpus[0]);
@@ -206,6 +217,8 @@ Failure set_up(Plan& plan) {
   }
   if (setup.cwd && ::chdir(setup.cwd->c_str()) < 0) return failed(Step::directory);
   if (Failure failure = place_all(plan); failure.step != Step::none) return failure;
+  // Its process group becomes the terminal's foreground one by this.
+  if (setup.controlling_terminal && ::ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0) return failed(Step::terminal);
   close_others(plan);
   return set_limits(setup.limits);
 }

@@ -31,6 +31,8 @@ struct ChildSetup {
 
   std::vector<Fd> fds;  // all others are closed; a target not given of 0, 1, 2 is inherited
   bool new_process_group = true;
+  // Leads a session, and so a process group, of its own; the terminal that is its stdin controls it.
+  bool controlling_terminal = false;
   std::optional<std::string> cwd;  // none: as inherited
   std::vector<Limit> limits;
   CpuMask cpus;

@@ -85,6 +85,7 @@ Error describe(const Command& command, const Failure& failure) {
   const ChildSetup& setup = command.setup;
   auto cannot = [&](const std::string& what) { return system_error(failure.code, "cannot " + what); };
   switch (failure.step) {
+    case Step::session: return cannot("lead a session");
     case Step::process_group: return cannot("make a process group");
     case Step::oom: return cannot("set the OOM score to " + setup.oom_score_adj.value_or(""));
     case Step::affinity: return cannot("bind to cpus");
@@ -92,6 +93,7 @@ Error describe(const Command& command, const Failure& failure) {
     case Step::descriptors:
       return cannot(fmt::format("set up descriptor {}{}", failure.detail,
                                 failure.code == EMFILE ? " (raise the limit with ulimit -n)" : ""));
+    case Step::terminal: return cannot("take its standard input as its controlling terminal");
     case Step::limit: return cannot("set " + limit_macro(failure.detail));
     case Step::hook: return Error{failure.code, "a task.exec plugin failed"};
     case Step::trace: return cannot("be traced");

@@ -8,7 +8,20 @@
 
 namespace nacre::task {
 
-enum class Step { none, process_group, oom, affinity, directory, descriptors, limit, hook, trace, exec };
+enum class Step {
+  none,
+  session,
+  process_group,
+  oom,
+  affinity,
+  directory,
+  descriptors,
+  terminal,
+  limit,
+  hook,
+  trace,
+  exec
+};
 
 // The step that failed in the child. Small enough for one atomic write to a pipe.
 struct Failure {

@@ -25,6 +25,14 @@ void Task::started(pid_t pid) {
   state_ = State::running;
   pid_ = pid;
   if (channels_) channels_->started();
+  if (pty_) pty_->close_slave();
+}
+
+void Task::set_pty(std::unique_ptr<Pty> pty) {
+  pty_ = std::move(pty);
+  ChildSetup& setup = command_.setup;
+  setup.controlling_terminal = true;
+  for (int target : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) setup.fds.push_back({target, pty_->slave()});
 }
 
 Result<void> Task::subscribe(const std::string& channel, std::function<void()> on_ready) {
@@ -59,6 +67,7 @@ Stream* Task::channel(std::string_view name) const { return channels_ ? channels
 void Task::exited(const value::WaitStatus& status, const rusage& usage) {
   assert(state_ != State::exited);
   if (state_ == State::init && channels_) channels_->started();  // nobody will write to them
+  if (pty_) pty_->close_slave();
   state_ = State::exited;
   status_ = status;
   usage_ = usage;
@@ -66,7 +75,8 @@ void Task::exited(const value::WaitStatus& status, const rusage& usage) {
 
 bool Task::kill(int signum) const {
   if (state_ != State::running) return false;
-  return ::kill(command_.setup.new_process_group ? -pid_ : pid_, signum) == 0;
+  bool leads = command_.setup.new_process_group || command_.setup.controlling_terminal;
+  return ::kill(leads ? -pid_ : pid_, signum) == 0;
 }
 
 Json Task::info() const {

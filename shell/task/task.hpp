@@ -20,6 +20,7 @@
 #include "base/json_fwd.hpp"
 #include "task/channels.hpp"
 #include "task/command.hpp"
+#include "task/pty.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::task {
@@ -55,6 +56,11 @@ class Task {
   Result<void> open_channels(event::Loop& loop, std::function<void()> on_end);
   [[nodiscard]] Stream* channel(std::string_view name) const;
 
+  // The terminal that is its stdin, stdout and stderr, to be set before it runs; none if it has none. The task's side
+  // is closed here once the task runs, or has failed to start.
+  void set_pty(std::unique_ptr<Pty> pty);
+  [[nodiscard]] Pty* pty() const { return pty_.get(); }
+
   // Signals the task's process group, or the process alone if it has none. False if it does not run.
   bool kill(int signum) const;
 
@@ -71,6 +77,7 @@ class Task {
   Command command_;
   std::map<std::string, std::function<void()>> subscribers_;  // by channel
   std::unique_ptr<Channels> channels_;
+  std::unique_ptr<Pty> pty_;
 };
 
 }  // namespace nacre::task

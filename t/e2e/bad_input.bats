@@ -146,8 +146,8 @@ usage_error() {
   fails_with 1 "exit-timeout" "soon"
   run nacre -o exit-on-error=maybe
   fails_with 1 "exit-on-error"
-  run nacre -o label-io='"x"'
-  fails_with 1 "label-io"
+  run nacre -o label-io=[]
+  fails_with 1 "label-io: expected true or false"
   run nacre -o verbose=much
   fails_with 1 "verbose"
   run nacre -o kill-timeout=[]

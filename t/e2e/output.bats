@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the tasks write, first form.
+# What the tasks write, as it comes out on the shell's own streams. Files and eventlogs: output_places.bats.
 load lib.bash
 
 @test "lines of many tasks are never mixed" {

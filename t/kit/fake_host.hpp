@@ -38,6 +38,7 @@ class FakeHost : public plugin::Host {
   int hold_start(std::string_view name) override { return ++start_holds[std::string(name)]; }
   Result<void> release_start(std::string_view name) override;
   void add_event_context(std::string_view event, const Json& members) override;
+  const std::optional<std::string>& record_directory() const override { return records; }
   plugin::EventRecord& events() override { return events_; }
   void raise(const plugin::Exception& exception) override { exceptions.push_back(exception); }
   void die(int exit_code, std::string_view component, std::string_view message) override;
@@ -55,6 +56,7 @@ class FakeHost : public plugin::Host {
   bool run_loop();
   std::optional<event::Seconds> next_timer();  // until the first one is due, as of when it was started
   job::Job& mutable_job() { return job_; }
+  std::optional<std::string> records;  // the record directory
 
   // What the plugin did.
   std::vector<int> signals;

@@ -2,11 +2,13 @@
 #include <fcntl.h>
 #include <pty.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <optional>
+#include <filesystem>
 #include <thread>
 
 #include <catch2/catch.hpp>
@@ -52,38 +54,44 @@ struct Terminal {
   UniqueFd shell;  // the shell's stdin
 };
 
-// Task 0 that is this test: its stdin is what the shell gave it.
-struct Reader {
-  explicit Reader(int standard_input) : redirection(STDIN_FILENO, standard_input) {
+// Tasks that are this test: their stdin is what the shell gave them.
+struct Readers {
+  explicit Readers(int standard_input, std::uint32_t tasks = 1)
+      : redirection(STDIN_FILENO, standard_input), host(tasks), inputs(tasks) {
     host.stack().push(plugins::make_input(host));
     host.make_tasks();
   }
-  ~Reader() { std::signal(SIGPIPE, before); }
+  ~Readers() { std::signal(SIGPIPE, before); }
+
+  std::string init() {
+    Result<int> called = host.call("shell.init");
+    for (std::size_t id = 0; called && id < inputs.size(); ++id) called = host.call_task("task.init", id);
+    return called ? "" : called.error().message;
+  }
 
   void start() {
-    REQUIRE(host.call_task("task.init", 0));
-    for (const auto& fd : host.tasks()[0]->command().setup.fds) {
-      if (fd.target == STDIN_FILENO) input = UniqueFd(::fcntl(fd.source, F_DUPFD_CLOEXEC, 3));
+    REQUIRE(init().empty());
+    for (std::size_t id = 0; id < inputs.size(); ++id) {
+      for (const auto& fd : fds(id)) {
+        if (fd.target == STDIN_FILENO && fd.source >= 0)
+          inputs[id] = UniqueFd(::fcntl(fd.source, F_DUPFD_CLOEXEC, 3));
+      }
+      REQUIRE(host.call_task("task.fork", id));
     }
-    REQUIRE(host.call_task("task.fork", 0));
+    REQUIRE(host.call("shell.start"));
   }
 
-  // So that the shell cannot write to it. By another descriptor of the same pipe.
-  void fill_pipe() const {
-    std::string path = "/proc/self/fd/" + std::to_string(input.get());
-    UniqueFd writer(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
-    REQUIRE(writer);
-    while (::write(writer.get(), "#", 1) == 1) continue;
-    REQUIRE(errno == EAGAIN);
-  }
+  const std::vector<task::ChildSetup::Fd>& fds(std::size_t id) { return host.tasks()[id]->command().setup.fds; }
+  // Whether the task finds its stdin empty.
+  bool is_empty(std::size_t id) { return fds(id).size() == 1 && fds(id)[0].source < 0; }
 
   // Reads in the shell's loop until there are so many bytes, or the input ends.
-  std::string read(std::size_t bytes) {
+  std::string read(std::size_t id, std::size_t bytes) {
     std::string text;
     bool ended = false;
-    auto watcher = event::Poll::create(host.loop(), input.get(), [&](int) {
+    auto watcher = event::Poll::create(host.loop(), inputs[id].get(), [&](int) {
       char buffer[65536];
-      ssize_t got = ::read(input.get(), buffer, std::min(sizeof buffer, bytes - text.size()));
+      ssize_t got = ::read(inputs[id].get(), buffer, std::min(sizeof buffer, bytes - text.size()));
       if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
       ended = got == 0;
     });
@@ -94,35 +102,168 @@ struct Reader {
     return text;
   }
 
+  // What a file gives.
+  std::string read_file(std::size_t id) {
+    std::string text(4096, '\0');
+    ssize_t got = ::read(inputs[id].get(), text.data(), text.size());
+    return text.substr(0, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  }
+
   void (*before)(int) = std::signal(SIGPIPE, SIG_IGN);
   Redirection redirection;
-  kit::FakeHost host{2};
-  UniqueFd input;
+  kit::FakeHost host;
+  std::vector<UniqueFd> inputs;
   bool at_end = false;
 };
+
+UniqueFd file_of(std::string_view text) {
+  UniqueFd file(::memfd_create("input", MFD_CLOEXEC));
+  REQUIRE(::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  ::lseek(file.get(), 0, SEEK_SET);
+  return file;
+}
+
+std::string numbers(std::size_t bytes) {
+  std::string text;
+  for (int i = 0; text.size() < bytes; ++i) text += std::to_string(i) + '\n';
+  return text;
+}
 
 }  // namespace
 
 // ---- files and pipes -------------------------------------------------------
 
-TEST_CASE("task 0 inherits a stdin that is no terminal, and the others find theirs empty") {
-  UniqueFd file(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
+TEST_CASE("one task inherits a stdin that is no terminal") {
+  UniqueFd device(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
+  UniqueFd file = file_of("text");
   Pipe pipe = make_pipe(O_CLOEXEC).value();
-  for (int standard_input : {file.get(), pipe.read.get()}) {
-    Reader reader(standard_input);
-    reader.start();
-    CHECK(reader.host.tasks()[0]->command().setup.fds.empty());
-    REQUIRE(reader.host.call_task("task.init", 1));
-    REQUIRE(reader.host.call_task("task.fork", 1));
-    const auto& fds = reader.host.tasks()[1]->command().setup.fds;
-    REQUIRE(fds.size() == 1);
-    CHECK(fds[0].target == STDIN_FILENO);
-    CHECK(fds[0].source < 0);
+  for (int standard_input : {device.get(), file.get(), pipe.read.get()}) {
+    Readers readers(standard_input);
+    readers.start();
+    CHECK(readers.fds(0).empty());
   }
   CHECK((::fcntl(pipe.read.get(), F_GETFL) & O_NONBLOCK) == 0);
 }
 
-TEST_CASE("a shell without task 0 leaves its stdin alone") {
+TEST_CASE("several tasks read a file each by itself, from where the shell's stdin stands") {
+  UniqueFd file = file_of("skipped\nread\n");
+  ::lseek(file.get(), 8, SEEK_SET);
+  Readers readers(file.get(), 2);
+  readers.start();
+  for (std::size_t id : {0U, 1U}) {
+    CHECK(readers.read_file(id) == "read\n");
+    CHECK(readers.read_file(id).empty());
+  }
+  CHECK(::lseek(file.get(), 0, SEEK_CUR) == 8);
+}
+
+TEST_CASE("what comes through a pipe goes to all tasks, whole, and ends for all") {
+  Pipe pipe = make_pipe(O_CLOEXEC).value();
+  Readers readers(pipe.read.get(), 3);
+  readers.start();
+  std::string text = numbers(3000000);
+  std::thread user([&] {
+    std::string_view rest = text;
+    while (!rest.empty()) {
+      ssize_t written = ::write(pipe.write.get(), rest.data(), rest.size());
+      if (written < 0) return;
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    }
+    pipe.write.reset();
+  });
+  for (std::size_t id : {0U, 1U, 2U}) {
+    CHECK((readers.read(id, text.size()) == text));  // not to be shown: it is long
+    CHECK(readers.read(id, 1).empty());
+    CHECK(readers.at_end);
+  }
+  user.join();
+  CHECK((::fcntl(pipe.read.get(), F_GETFL) & O_NONBLOCK) == 0);
+}
+
+TEST_CASE("input.ranks says who reads; the others find their stdin empty") {
+  Pipe pipe = make_pipe(O_CLOEXEC).value();
+  REQUIRE(::write(pipe.write.get(), "x\n", 2) == 2);
+  pipe.write.reset();
+  for (const Json& ranks : {Json("1"), Json(1)}) {
+    Readers readers(pipe.read.get(), 3);
+    readers.host.options().set("input.ranks", ranks);
+    readers.start();
+    CHECK(readers.is_empty(0));
+    CHECK(readers.fds(1).empty());  // inherited: it is the only one
+    CHECK(readers.is_empty(2));
+  }
+}
+
+TEST_CASE("input.limit cuts, and says so") {
+  for (const auto& [limit, passed] : {std::pair("4", "0123"), std::pair("1k", "0123456789")}) {
+    Pipe pipe = make_pipe(O_CLOEXEC).value();
+    REQUIRE(::write(pipe.write.get(), "0123456789", 10) == 10);
+    pipe.write.reset();
+    Readers readers(pipe.read.get(), 1);
+    readers.host.options().set("input.limit", limit);
+    readers.start();
+    CHECK(readers.read(0, 100) == passed);
+    CHECK(readers.at_end);
+    std::vector<std::string> cut{"warn input: stdin is cut here: input.limit is 4 bytes"};
+    CHECK(readers.host.logged == (std::string(limit) == "4" ? cut : std::vector<std::string>()));
+  }
+}
+
+TEST_CASE("a file by name is opened for each task, by a template too") {
+  char directory[] = "/tmp/input-XXXXXX";
+  REQUIRE(::mkdtemp(directory) != nullptr);
+  for (const char* rank : {"0", "1"}) {
+    UniqueFd file(::open((std::string(directory) + "/in." + rank).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    REQUIRE(::write(file.get(), rank, 1) == 1);
+  }
+  UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  for (const auto& [path, second] : {std::pair("/in.{{task.rank}}", "1"), std::pair("/in.0", "0")}) {
+    Readers readers(null.get(), 2);
+    readers.host.options().set("input.stdin.path", directory + std::string(path));
+    readers.start();
+    CHECK(readers.read_file(0) == "0");
+    CHECK(readers.read_file(1) == second);
+    CHECK((::fcntl(readers.inputs[0].get(), F_GETFL) & O_NONBLOCK) == 0);
+  }
+  std::string fifo = std::string(directory) + "/fifo";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  struct Wrong {
+    std::string path;
+    std::string error;
+  };
+  for (const auto& each :
+       {Wrong{"/no/file", "/no/file: No such file or directory"},
+        Wrong{directory, std::string(directory) + ": Is a directory"},
+        Wrong{fifo, fifo + ": a FIFO, which each task would get a part of; give it as nacre-shell's own stdin"},
+        Wrong{"in.{{x}}", "'in.{{x}}': nobody knows the tag {{x}}"}}) {
+    Readers readers(null.get(), 2);
+    readers.host.options().set("input.stdin.path", each.path);
+    CHECK(readers.init() == "plugin 'input': task.init: input.stdin.path: " + each.error);
+  }
+  std::filesystem::remove_all(directory);
+}
+
+TEST_CASE("options that make no sense are errors") {
+  UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  using Options = std::vector<std::pair<std::string, Json>>;
+  for (const auto& [options, error] : {
+           std::pair(Options{{"input.x", 1}}, "input.x: unknown key; known: stdin, ranks, limit"),
+           std::pair(Options{{"input.stdin.type", "x"}}, "input.stdin.type: expected service or file, got \"x\""),
+           std::pair(Options{{"input.stdin.type", "file"}},
+                     "input.stdin: the type is file, so `path` has to be given"),
+           std::pair(Options{{"input.stdin.type", "service"}, {"input.stdin.path", "x"}},
+                     "input.stdin: the type is service, the shell's own stdin, which has no `path`"),
+           std::pair(Options{{"input.stdin.path", ""}}, "input.stdin.path: expected a file's name, got \"\""),
+           std::pair(Options{{"input.limit", "much"}},
+                     "input.limit: expected a number of bytes, such as 4096 or \"10M\", got \"much\""),
+       }) {
+    Readers readers(null.get(), 1);
+    for (const auto& [name, value] : options) readers.host.options().set(name, value);
+    CHECK(readers.init() == std::string("plugin 'input': shell.init: ") + error);
+  }
+}
+
+TEST_CASE("a shell that is not the first leaves its stdin alone") {
   Terminal terminal;
   Redirection redirection(STDIN_FILENO, terminal.shell.get());
   kit::FakeHost host(R"({"version": 1,
@@ -134,6 +275,7 @@ TEST_CASE("a shell without task 0 leaves its stdin alone") {
                      1);
   host.stack().push(plugins::make_input(host));
   host.make_tasks();
+  REQUIRE(host.call("shell.init"));
   REQUIRE(host.call_task("task.init", 0));
   REQUIRE(host.call_task("task.fork", 0));
   REQUIRE(host.tasks()[0]->command().setup.fds.size() == 1);
@@ -143,43 +285,34 @@ TEST_CASE("a shell without task 0 leaves its stdin alone") {
 
 // ---- a terminal ------------------------------------------------------------
 
-TEST_CASE("what is typed at a terminal goes to task 0 line by line, and ^D ends it") {
-  Terminal terminal;
-  Reader reader(terminal.shell.get());
-  reader.start();
-  REQUIRE(reader.input);
-  CHECK((::fcntl(reader.input.get(), F_GETFL) & O_NONBLOCK) == 0);
-  CHECK(::isatty(reader.input.get()) == 0);
-  terminal.type("hello\n");
-  CHECK(reader.read(6) == "hello\n");
-  terminal.type("wor");
-  terminal.type("ld\n");
-  CHECK(reader.read(6) == "world\n");
-  CHECK(terminal.nonblocking());
-  terminal.type("\x04");
-  CHECK(reader.read(1).empty());
-  CHECK(reader.at_end);
-  CHECK_FALSE(terminal.nonblocking());
-  reader.host.loop().run();  // nothing is waited for any more
+TEST_CASE("what is typed at a terminal goes to the tasks line by line, and ^D ends it") {
+  for (std::uint32_t count : {1U, 2U}) {
+    Terminal terminal;
+    Readers readers(terminal.shell.get(), count);
+    readers.start();
+    REQUIRE(readers.inputs[0]);
+    CHECK((::fcntl(readers.inputs[0].get(), F_GETFL) & O_NONBLOCK) == 0);
+    CHECK(::isatty(readers.inputs[0].get()) == 0);
+    terminal.type("hello\n");
+    for (std::size_t id = 0; id < count; ++id) CHECK(readers.read(id, 6) == "hello\n");
+    terminal.type("wor");
+    terminal.type("ld\n");
+    for (std::size_t id = 0; id < count; ++id) CHECK(readers.read(id, 6) == "world\n");
+    CHECK_FALSE(terminal.nonblocking());
+    terminal.type("\x04");
+    for (std::size_t id = 0; id < count; ++id) {
+      CHECK(readers.read(id, 1).empty());
+      CHECK(readers.at_end);
+    }
+    readers.host.loop().run();  // nothing is waited for any more
+  }
 }
 
-TEST_CASE("the others find theirs empty, at a terminal too") {
-  Terminal terminal;
-  Reader reader(terminal.shell.get());
-  REQUIRE(reader.host.call_task("task.init", 1));
-  REQUIRE(reader.host.call_task("task.fork", 1));
-  REQUIRE(reader.host.tasks()[1]->command().setup.fds.size() == 1);
-  CHECK(reader.host.tasks()[1]->command().setup.fds[0].source < 0);
-  CHECK_FALSE(terminal.nonblocking());
-}
-
-TEST_CASE("more than the task's pipe holds waits until it reads, and nothing is lost") {
+TEST_CASE("more than a task's pipe holds waits until it reads, and nothing is lost") {
   Terminal terminal(true);
-  Reader reader(terminal.shell.get());
-  reader.start();
-  REQUIRE(::fcntl(reader.input.get(), F_SETPIPE_SZ, 4096) > 0);
-  std::string text;
-  for (int i = 0; text.size() < 300000; ++i) text += std::to_string(i) + '\n';
+  Readers readers(terminal.shell.get());
+  readers.start();
+  std::string text = numbers(3000000);
   std::thread user([&] {
     std::string_view rest = text;
     while (!rest.empty()) {
@@ -188,74 +321,47 @@ TEST_CASE("more than the task's pipe holds waits until it reads, and nothing is 
       rest.remove_prefix(static_cast<std::size_t>(written));
     }
   });
-  CHECK((reader.read(text.size()) == text));  // not to be shown: it is long
+  CHECK((readers.read(0, text.size()) == text));  // not to be shown: it is long
   user.join();
 }
 
 TEST_CASE("a terminal that hangs up is the end of the input") {
   Terminal terminal;
-  Reader reader(terminal.shell.get());
-  reader.start();
+  Readers readers(terminal.shell.get());
+  readers.start();
   terminal.type("last\n");
-  CHECK(reader.read(5) == "last\n");
+  CHECK(readers.read(0, 5) == "last\n");
   terminal.user.reset();
-  CHECK(reader.read(1).empty());
-  CHECK(reader.at_end);
+  CHECK(readers.read(0, 1).empty());
+  CHECK(readers.at_end);
+  CHECK(readers.host.logged.empty());
 }
 
-TEST_CASE("a task that reads no more leaves the terminal alone, and the job running") {
+TEST_CASE("a task that reads no more ends its input, and leaves the job running") {
   Terminal terminal;
-  Reader reader(terminal.shell.get());
-  reader.start();
-  reader.input.reset();
-  CHECK(terminal.nonblocking());
+  Readers readers(terminal.shell.get());
+  readers.start();
+  readers.inputs[0].reset();
   terminal.type("to nobody\n");
-  reader.host.loop().run();  // until the terminal is watched no more
-  CHECK_FALSE(terminal.nonblocking());
-  CHECK(reader.host.exceptions.empty());
-  CHECK(reader.host.logged.empty());
+  readers.host.loop().run();  // until the terminal is watched no more
+  terminal.type("not read\n");
+  while (terminal.waiting() != 9) std::this_thread::yield();
+  readers.host.loop().poll();
+  CHECK(terminal.waiting() == 9);
+  CHECK(readers.host.exceptions.empty());
+  CHECK(readers.host.logged.empty());
 }
 
-TEST_CASE("a task that goes away while input waits for it ends the input") {
-  Terminal terminal(true);
-  Reader reader(terminal.shell.get());
-  reader.start();
-  reader.fill_pipe();
-  terminal.type("waits");
-  while (terminal.waiting() != 5) std::this_thread::yield();
-  reader.host.loop().run_until([&] { return terminal.waiting() == 0; });
-  // Watched is only the pipe now, which takes nothing.
-  terminal.type("is not read");
-  while (terminal.waiting() != 11) std::this_thread::yield();
-  reader.host.loop().poll();
-  CHECK(terminal.waiting() == 11);
-  reader.input.reset();
-  reader.host.loop().run();
-  CHECK_FALSE(terminal.nonblocking());
-  CHECK(terminal.waiting() == 11);
-}
-
-TEST_CASE("at the end of the job the terminal is as it was, and the task's input ends") {
+TEST_CASE("at the end of the job the tasks' input ends, and the terminal is as it was") {
   for (bool nonblocking_before : {false, true}) {
     Terminal terminal;
     int flags = ::fcntl(terminal.shell.get(), F_GETFL);
     if (nonblocking_before) ::fcntl(terminal.shell.get(), F_SETFL, flags | O_NONBLOCK);
-    Reader reader(terminal.shell.get());
-    reader.start();
-    CHECK(terminal.nonblocking());
-    REQUIRE(reader.host.call("shell.finish"));
+    Readers readers(terminal.shell.get());
+    readers.start();
+    REQUIRE(readers.host.call("shell.finish"));
     CHECK(terminal.nonblocking() == nonblocking_before);
-    CHECK(reader.read(1).empty());
-    CHECK(reader.at_end);
+    CHECK(readers.read(0, 1).empty());
+    CHECK(readers.at_end);
   }
-}
-
-TEST_CASE("a shell that is destroyed early gives the terminal back too") {
-  Terminal terminal;
-  {
-    Reader reader(terminal.shell.get());
-    reader.start();
-    CHECK(terminal.nonblocking());
-  }
-  CHECK_FALSE(terminal.nonblocking());
 }

@@ -39,8 +39,12 @@ struct Tasks {
   ~Tasks() { std::signal(SIGPIPE, before); }
 
   std::string init() {
-    Result<int> called = host.call("shell.init");
-    return called ? "" : called.error().message;
+    Redirection redirect_out(kOut, out.get());
+    Redirection redirect_err(kErr, err.get());
+    for (const char* topic : {"shell.init", "shell.post-init"}) {
+      if (Result<int> called = host.call(topic); !called) return called.error().message;
+    }
+    return "";
   }
 
   // All of them; a task keeps its descriptors as by fork.
@@ -232,11 +236,11 @@ TEST_CASE("label-io labels both streams with the task's rank") {
   Streams labelled{"0: out of 0\n1: out of 1\n", "0: err of 0\n1: err of 1\n"};
   CHECK(with_options({{"label-io", 1}}) == labelled);
   CHECK(with_options({{"label-io", true}}) == labelled);
-  CHECK(with_options({{"label-io", true}, {"output.stdout.label", false}}) == labelled);
+  CHECK(with_options({{"output.stdout.label", true}}) == labelled);
 }
 
 TEST_CASE("each stream can be labelled alone") {
-  CHECK(with_options({{"output.stdout.label", 1}}) ==
+  CHECK(with_options({{"label-io", 1}, {"output.stderr.label", false}}) ==
         Streams{"0: out of 0\n1: out of 1\n", "err of 0\nerr of 1\n"});
   CHECK(with_options({{"output.stderr.label", 1}}) ==
         Streams{"out of 0\nout of 1\n", "0: err of 0\n1: err of 1\n"});
@@ -255,37 +259,31 @@ TEST_CASE("the label is the rank in the job, not the number on the node") {
   host.options().set("label-io", true);
   host.stack().push(plugins::make_output(host));
   host.make_tasks();
+  UniqueFd out(::memfd_create("out", MFD_CLOEXEC));
+  Redirection redirection(kOut, out.get());
   REQUIRE(host.call("shell.init"));
+  REQUIRE(host.call("shell.post-init"));
   REQUIRE(host.call_task("task.init", 1));
   UniqueFd task(::fcntl(host.tasks()[1]->command().setup.fds[0].source, F_DUPFD_CLOEXEC, 3));
   REQUIRE(host.call_task("task.fork", 1));
   REQUIRE(::write(task.get(), "x\n", 2) == 2);
   task.reset();
-  UniqueFd out(::memfd_create("out", MFD_CLOEXEC));
-  {
-    Redirection redirection(kOut, out.get());
-    host.loop().run();
-  }
+  host.loop().run();
   CHECK(contents(out) == "12: x\n");
 }
 
-TEST_CASE("label options that are no switches are errors") {
-  for (const char* name : {"label-io", "output.stdout.label", "output.stderr.label"}) {
-    Tasks tasks(1);
-    tasks.host.options().set(name, "x");
-    CHECK(tasks.init() ==
-          fmt::format("plugin 'output': shell.init: {}: expected true or false, or a number, got \"x\"", name));
-  }
+TEST_CASE("a label is a template, too") {
+  CHECK(with_options({{"label-io", "<{{task.rank}}> "}}).first == "<0> out of 0\n<1> out of 1\n");
 }
 
 // ---- streams that cannot be written ----------------------------------------
 
 TEST_CASE("when the reader is gone the tasks get EPIPE, and the other stream goes on") {
   Tasks tasks(2);
-  tasks.start();
   Pipe pipe = make_pipe(O_CLOEXEC).value();
   pipe.read.reset();
   tasks.out = std::move(pipe.write);
+  tasks.start();
   for (std::size_t id : {0U, 1U}) REQUIRE(tasks.write(id, kOut, "to nobody\n"));
   tasks.poll();
   for (std::size_t id : {0U, 1U}) {
@@ -302,20 +300,22 @@ TEST_CASE("when the reader is gone the tasks get EPIPE, and the other stream goe
 
 TEST_CASE("any other error ends the job, once for a stream") {
   Tasks tasks(2);
-  tasks.start();
   tasks.out = UniqueFd(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  tasks.start();
   for (std::size_t id : {0U, 1U}) REQUIRE(tasks.write(id, kOut, "too much\n"));
   tasks.poll();
   REQUIRE(tasks.host.exceptions.size() == 1);
   CHECK(tasks.host.exceptions[0].type == "exec");
   CHECK(tasks.host.exceptions[0].severity == 0);
-  CHECK(tasks.host.exceptions[0].message == "output: cannot write stdout: No space left on device");
+  CHECK(tasks.host.exceptions[0].message ==
+        "output: cannot write stdout: No space left on device; 0 bytes had been written");
   CHECK_FALSE(tasks.host.exceptions[0].status);
   for (std::size_t id : {0U, 1U}) CHECK_FALSE(tasks.write(id, kOut, "again\n"));
   tasks.err = UniqueFd(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   REQUIRE(tasks.write(1, kErr, "no newline"));
   tasks.run_to_end();
   REQUIRE(tasks.host.exceptions.size() == 2);
-  CHECK(tasks.host.exceptions[1].message == "output: cannot write stderr: No space left on device");
+  CHECK(tasks.host.exceptions[1].message ==
+        "output: cannot write stderr: No space left on device; 0 bytes had been written");
   CHECK(tasks.host.holds.empty());
 }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options `output` and `label-io`, see nacre-shell-options(7), read and checked.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "io/assembler.hpp"
+#include "io/fd_sink.hpp"
+#include "io/format.hpp"
+#include "job/options.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::plugins {
+
+enum class OutputType { term, file, kvs };
+
+struct StreamOptions {
+  std::vector<OutputType> types = {OutputType::term};  // several: to all of them
+  std::string path;                                    // a template, of the type `file`
+  std::optional<std::string> label;                    // a template; none: lines are not labelled
+  io::Timestamps timestamps = io::Timestamps::none;
+  bool json = false;
+  io::Buffering buffering = io::Buffering::line;
+
+  [[nodiscard]] bool has(OutputType type) const;
+};
+
+struct OutputOptions {
+  std::array<StreamOptions, io::kStreams.size()> streams;
+  bool append = false;
+  bool fold = false;
+  std::optional<std::uint64_t> limit;  // bytes of each stream; not of files
+  io::Overflow overflow = io::Overflow::block;
+  std::uint64_t spill_limit = io::FdSink::kSpillLimit;  // bytes
+  std::optional<value::Idset> ranks;                    // none: all
+  double drain_timeout = 10;                            // seconds
+
+  // What is not said for stderr is as for stdout.
+  static Result<OutputOptions> read(const job::Options& options);
+};
+
+}  // namespace nacre::plugins

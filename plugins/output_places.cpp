@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output_places.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "event/clock.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+std::string path_option(io::Stream stream) { return fmt::format("output.{}.path", io::name_of(stream)); }
+
+value::Idset rank_of(const task::Task& task) {
+  auto rank = static_cast<value::Idset::Id>(task.rank());
+  return value::Idset::range(rank, rank);
+}
+
+bool is_plain(const StreamOptions& stream) {
+  return !stream.label && stream.timestamps == io::Timestamps::none && !stream.json;
+}
+
+}  // namespace
+
+Result<void> OutputPlaces::open(const value::Idset& ranks) {
+  ranks_ = ranks;
+  if (host_.record_directory()) CHECK_OK(open_eventlog());
+  for (io::Stream stream : io::kStreams) {
+    if (of(stream).has(OutputType::term)) CHECK_OK(open_terminal(stream));
+    if (!of(stream).has(OutputType::file)) continue;
+    std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, nullptr)));
+    if (has_tags(path) && !host_.tasks().empty()) {
+      CHECK_OK(in(path_option(stream), output_path(host_, of(stream).path, host_.tasks().front().get())));
+    }
+    if (direct(stream)) continue;
+    if (!has_tags(path)) CHECK_OK(file(stream, path, ranks_));
+  }
+  return {};
+}
+
+Result<void> OutputPlaces::open_terminal(io::Stream stream) {
+  int fd = stream == io::Stream::out ? STDOUT_FILENO : STDERR_FILENO;
+  OutputPlace::Options options = place_options(stream, std::string(io::name_of(stream)));
+  options.limit = options_.limit;
+  auto& place = terminals_.at(static_cast<std::size_t>(stream));
+  place = TRY(OutputPlace::create(host_.loop(), fd, UniqueFd(), std::move(options), callbacks_));
+  place->expect(static_cast<std::size_t>(ranks_.size()));
+  return {};
+}
+
+Result<void> OutputPlaces::open_eventlog() {
+  std::string path = *host_.record_directory() + "/guest.output";
+  UniqueFd fd = TRY(files_.open(path));
+  OutputPlace::Options options;
+  options.name = path;
+  options.format.form = io::Form::eventlog;
+  options.sink = sink_options();
+  options.limit = options_.limit;
+  int borrowed = fd.get();
+  eventlog_ = TRY(OutputPlace::create(host_.loop(), borrowed, std::move(fd), std::move(options), callbacks_));
+  Json encoding{{"stdout", "UTF-8"}, {"stderr", "UTF-8"}};
+  Json count{{"stdout", ranks_.size()}, {"stderr", ranks_.size()}};
+  post("header", {{"version", 1}, {"encoding", encoding}, {"count", count}, {"options", Json::object()}});
+  return {};
+}
+
+bool OutputPlaces::direct(io::Stream stream) const {
+  const StreamOptions& options = of(stream);
+  bool alone = options.path.find("{{task") != std::string::npos || host_.job().tasks() == 1;
+  return alone && is_plain(options) && options.types == std::vector{OutputType::file};
+}
+
+Result<UniqueFd> OutputPlaces::open_for(const task::Task& task, io::Stream stream) {
+  std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, &task)));
+  UniqueFd fd = TRY(in(path_option(stream), files_.open(path)));
+  CHECK_OK(make_blocking(fd.get(), path));
+  redirect(stream, rank_of(task), path);
+  return fd;
+}
+
+Result<std::vector<OutputPlace*>> OutputPlaces::of(const task::Task& task, io::Stream stream) {
+  std::vector<OutputPlace*> places;
+  if (of(stream).has(OutputType::term)) places.push_back(terminals_.at(static_cast<std::size_t>(stream)).get());
+  if (of(stream).has(OutputType::kvs)) places.push_back(eventlog_.get());
+  if (of(stream).has(OutputType::file)) {
+    std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, &task)));
+    places.push_back(TRY(file(stream, path, rank_of(task))));
+  }
+  return places;
+}
+
+Result<OutputPlace*> OutputPlaces::file(io::Stream stream, const std::string& path, const value::Idset& writers) {
+  auto& place = file_places_[path];
+  bool is_new = place == nullptr;
+  if (is_new) {
+    UniqueFd fd = TRY(in(path_option(stream), files_.open(path)));
+    int borrowed = fd.get();
+    place =
+        TRY(OutputPlace::create(host_.loop(), borrowed, std::move(fd), place_options(stream, path), callbacks_));
+    place->expect(static_cast<std::size_t>(writers.size()));
+  }
+  if (is_new || writers.size() > 1) redirect(stream, writers, path);
+  return place.get();
+}
+
+OutputPlace::Options OutputPlaces::place_options(io::Stream stream, std::string name) const {
+  OutputPlace::Options options;
+  options.name = std::move(name);
+  options.format = {of(stream).json ? io::Form::json : io::Form::text, of(stream).label.has_value(),
+                    of(stream).timestamps};
+  options.sink = sink_options();
+  options.fold = options_.fold;
+  return options;
+}
+
+io::FdSink::Options OutputPlaces::sink_options() const {
+  auto tmpdir = host_.environment().get("NACRE_JOB_TMPDIR");
+  return {options_.overflow, tmpdir && !tmpdir->empty() ? std::string(*tmpdir) : "/tmp", options_.spill_limit};
+}
+
+void OutputPlaces::post(std::string_view name, const Json& context) {
+  if (!eventlog_) return;
+  eventlog_->write(dump_json({{"timestamp", event::wall_clock()}, {"name", name}, {"context", context}}) + '\n');
+}
+
+void OutputPlaces::redirect(io::Stream stream, const value::Idset& ranks, const std::string& path) {
+  if (of(stream).has(OutputType::kvs)) return;
+  post("redirect", {{"stream", io::name_of(stream)}, {"rank", ranks.str()}, {"path", path}});
+}
+
+std::vector<OutputPlace*> OutputPlaces::all() const {
+  std::vector<OutputPlace*> places;
+  for (const auto& each : terminals_) places.push_back(each.get());
+  for (const auto& [path, each] : file_places_) places.push_back(each.get());
+  places.push_back(eventlog_.get());
+  std::erase(places, nullptr);
+  return places;
+}
+
+bool OutputPlaces::flushed() const {
+  std::vector<OutputPlace*> places = all();
+  return std::all_of(places.begin(), places.end(), [](const OutputPlace* place) { return place->flushed(); });
+}
+
+std::optional<double> OutputPlaces::expire(double time) {
+  std::optional<double> next;
+  for (OutputPlace* place : all()) {
+    std::optional<double> due = place->expire(time);
+    if (due && (!next || *due < *next)) next = due;
+  }
+  return next;
+}
+
+void OutputPlaces::log_losses() const {
+  for (const OutputPlace* place : all()) {
+    for (io::Stream stream : io::kStreams) {
+      const io::Destination::Lost& lost = place->destination().lost(stream);
+      std::string_view of = place->name() == io::name_of(stream) ? "" : io::name_of(stream);
+      auto warn = [&](const std::string& what) {
+        host_.log().log(Level::warn, "output", "{}{}{}: {}", place->name(), of.empty() ? "" : ": ", of, what);
+      };
+      if (lost.over_limit > 0) warn(fmt::format("{} bytes over output.limit were cut", lost.over_limit));
+      if (lost.dropped > 0) {
+        warn(fmt::format("{} lines, {} bytes were dropped, as the reader was too slow", lost.dropped_lines,
+                         lost.dropped));
+      }
+    }
+  }
+}
+
+}  // namespace nacre::plugins

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All places that a job's output comes out at on this node, for the plugin `output`: which there are, by the options
+// and templates, and which of them a task's stream goes to.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "output_files.hpp"
+#include "output_options.hpp"
+#include "output_place.hpp"
+#include "plugin/host.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::plugins {
+
+class OutputPlaces {
+ public:
+  OutputPlaces(plugin::Host& host, const OutputOptions& options, OutputPlace::Callbacks callbacks)
+      : host_(host), options_(options), callbacks_(std::move(callbacks)), files_(options.append) {}
+
+  // Opens those that tasks share, so that what is wrong with them is known before any task runs. `ranks`: whose
+  // output is wanted.
+  Result<void> open(const value::Idset& ranks);
+
+  // Whether a task writes to the stream's file itself: nobody else does, and it needs nothing of us.
+  [[nodiscard]] bool direct(io::Stream stream) const;
+  // That file, for the task to be given.
+  Result<UniqueFd> open_for(const task::Task& task, io::Stream stream);
+  // Where a task's stream goes to. They live as long as this.
+  Result<std::vector<OutputPlace*>> of(const task::Task& task, io::Stream stream);
+
+  [[nodiscard]] bool flushed() const;
+  // Lets go of folded lines that have waited until `time`; the earliest time to call it again.
+  std::optional<double> expire(double time);
+  // Logs what was cut and dropped.
+  void log_losses() const;
+
+ private:
+  [[nodiscard]] const StreamOptions& of(io::Stream stream) const {
+    return options_.streams.at(static_cast<std::size_t>(stream));
+  }
+  Result<void> open_terminal(io::Stream stream);
+  Result<void> open_eventlog();
+  Result<OutputPlace*> file(io::Stream stream, const std::string& path, const value::Idset& writers);
+  [[nodiscard]] OutputPlace::Options place_options(io::Stream stream, std::string name) const;
+  [[nodiscard]] io::FdSink::Options sink_options() const;
+  void post(std::string_view event, const Json& context);
+  void redirect(io::Stream stream, const value::Idset& ranks, const std::string& path);
+  [[nodiscard]] std::vector<OutputPlace*> all() const;
+
+  plugin::Host& host_;
+  const OutputOptions& options_;
+  OutputPlace::Callbacks callbacks_;
+  OutputFiles files_;
+  value::Idset ranks_;
+  std::array<std::unique_ptr<OutputPlace>, io::kStreams.size()> terminals_;
+  std::map<std::string, std::unique_ptr<OutputPlace>> file_places_;  // by path
+  std::unique_ptr<OutputPlace> eventlog_;
+};
+
+}  // namespace nacre::plugins

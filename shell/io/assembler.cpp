@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/assembler.hpp"
+
+namespace nacre::io {
+
+void Assembler::add(std::string_view bytes, double time, const Take& take) {
+  if (bytes.empty()) return;
+  if (buffering_ == Buffering::none) return pass(bytes, time, bytes.back() != '\n', take);
+  if (buffering_ == Buffering::block && kept_.size() + bytes.size() < kBlock) {
+    kept_ += bytes;
+    return;
+  }
+  std::size_t newline = bytes.rfind('\n');
+  std::string_view whole = newline == std::string_view::npos ? "" : bytes.substr(0, newline + 1);
+  bytes.remove_prefix(whole.size());
+  if (!whole.empty()) {
+    pass(whole, time, false, take);
+  } else if (buffering_ == Buffering::block && kept_.size() < kBlock) {  // else it was looked through before
+    if (std::size_t last = kept_.rfind('\n'); last != std::string::npos) {
+      std::string rest = kept_.substr(last + 1);
+      kept_.resize(last + 1);
+      pass("", time, false, take);
+      kept_ = std::move(rest);
+    }
+  }
+  kept_ += bytes;
+  if (kept_.size() > kMaxLine) pass("", time, true, take);
+}
+
+void Assembler::end(double time, const Take& take) {
+  if (!kept_.empty()) pass("", time, false, take);
+}
+
+void Assembler::pass(std::string_view body, double time, bool open, const Take& take) {
+  Batch batch{&source_, time, kept_, body, midline_, open};
+  midline_ = batch.last() != '\n';
+  take(batch);
+  kept_.clear();
+}
+
+}  // namespace nacre::io

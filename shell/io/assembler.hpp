@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cuts what one source writes into batches: whole lines, blocks, or as it comes. Nothing is added, and nothing is
+// lost.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "io/batch.hpp"
+
+namespace nacre::io {
+
+// none: each read is a batch. line: whole lines. block: whole lines, once there are kBlock bytes.
+enum class Buffering { none, line, block };
+
+class Assembler {
+ public:
+  // A line longer than this comes in parts, the first ones `open`.
+  static constexpr std::size_t kMaxLine = std::size_t{1} << 20;  // bytes
+  static constexpr std::size_t kBlock = std::size_t{64} << 10;   // bytes
+
+  using Take = std::function<void(const Batch&)>;
+
+  // `source` must outlive it.
+  Assembler(const Source& source, Buffering buffering) : source_(source), buffering_(buffering) {}
+
+  // Passes on what is ready, as at most two batches, and keeps the rest.
+  void add(std::string_view bytes, double time, const Take& take);
+  // Passes on what is left, if anything.
+  void end(double time, const Take& take);
+
+  [[nodiscard]] std::size_t kept() const { return kept_.size(); }
+
+ private:
+  void pass(std::string_view body, double time, bool open, const Take& take);
+
+  const Source& source_;
+  Buffering buffering_;
+  bool midline_ = false;  // the last byte that was passed on was no newline
+  std::string kept_;
+};
+
+}  // namespace nacre::io

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/fd_sink.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+namespace nacre::io {
+namespace {
+
+std::size_t size_of(std::span<const std::string_view> pieces) {
+  std::size_t size = 0;
+  for (std::string_view piece : pieces) size += piece.size();
+  return size;
+}
+
+// A descriptor with an O_NONBLOCK flag of its own; none if there can't be one.
+UniqueFd reopen(int fd) {
+  return UniqueFd(
+      ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FdSink>> FdSink::create(event::Loop& loop, int fd, std::string name, Options options,
+                                               Callbacks callbacks) {
+  std::unique_ptr<FdSink> sink(new FdSink(loop, std::move(name), std::move(options), std::move(callbacks)));
+  CHECK_OK(sink->attach(fd));
+  return sink;
+}
+
+Result<void> FdSink::attach(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) < 0) return system_error(errno, name_);
+  fd_ = fd;
+  waits_ = S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) || ::isatty(fd) == 1;
+  if (!waits_) return {};
+  if (!S_ISSOCK(info.st_mode)) own_ = reopen(fd);
+  if (!own_) {
+    int flags = ::fcntl(fd, F_GETFL);
+    own_ = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!own_ || flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return system_error(errno, name_);
+    if ((flags & O_NONBLOCK) == 0) shared_flags_ = flags;
+  }
+  fd_ = own_.get();
+  return {};
+}
+
+FdSink::~FdSink() {
+  if (shared_flags_) ::fcntl(fd_, F_SETFL, *shared_flags_);
+}
+
+Result<void> FdSink::write(std::span<const std::string_view> pieces) {
+  if (failure_) return *failure_;
+  if (kept() > 0) {
+    keep(pieces);
+    return {};
+  }
+  assert(pieces.size() <= kMostPieces);
+  std::array<std::string_view, kMostPieces> left{};
+  std::copy(pieces.begin(), pieces.end(), left.begin());
+  std::span<std::string_view> rest(left.data(), pieces.size());
+  if (TRY(write_some(rest))) return {};
+  keep(rest);
+  return await_room();
+}
+
+bool FdSink::takes() {
+  if (options_.overflow != Overflow::drop) return true;
+  if (kept() >= kQueue) dropping_ = true;
+  if (kept() <= kQueue / 2) dropping_ = false;
+  return !dropping_;
+}
+
+bool FdSink::full() const {
+  if (failure_) return false;
+  switch (options_.overflow) {
+    case Overflow::drop: return false;
+    case Overflow::block: return kept() >= kQueue;
+    case Overflow::spill: break;
+  }
+  return !tail_.empty() || (spill_failed_ && kept() >= kQueue);
+}
+
+std::uint64_t FdSink::kept() const {
+  return queue_.size() - queue_begin_ + tail_.size() + (spill_ ? spill_->size() : 0);
+}
+
+// Until all is written (true) or nothing more is taken.
+Result<bool> FdSink::write_some(std::span<std::string_view> pieces) {
+  while (size_of(pieces) > 0) {
+    std::array<iovec, kMostPieces> vectors{};
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      vectors.at(i) = {const_cast<char*>(pieces[i].data()), pieces[i].size()};
+    }
+    ssize_t written = ::writev(fd_, vectors.data(), static_cast<int>(pieces.size()));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) return false;
+    if (written < 0) return fail(system_error(errno, "cannot write " + name_));
+    auto taken = static_cast<std::size_t>(written);
+    written_ += taken;
+    for (std::string_view& piece : pieces) {
+      std::size_t part = std::min(taken, piece.size());
+      piece.remove_prefix(part);
+      taken -= part;
+    }
+  }
+  return true;
+}
+
+void FdSink::keep(std::span<const std::string_view> pieces) {
+  bool in_memory = options_.overflow != Overflow::spill || (!spilled() && tail_.empty() && kept() < kQueue);
+  if (!in_memory && keep_on_disk(pieces)) return;
+  bool over_limit = !in_memory && !spill_failed_;
+  std::string& end = over_limit || spilled() || !tail_.empty() ? tail_ : queue_;
+  for (std::string_view piece : pieces) end += piece;
+}
+
+bool FdSink::keep_on_disk(std::span<const std::string_view> pieces) {
+  if (!tail_.empty() || spill_failed_) return false;
+  auto complain = [this](const Error& error) {
+    spill_failed_ = true;
+    if (callbacks_.on_spill) callbacks_.on_spill(error);
+    return false;
+  };
+  if (!spill_) {
+    Result<SpillFile> made = SpillFile::create(options_.spill_directory);
+    if (!made) return complain(made.error());
+    spill_ = *std::move(made);
+  }
+  if (spill_->size() + size_of(pieces) > options_.spill_limit) return false;
+  std::string joined;
+  for (std::string_view piece : pieces) joined += piece;
+  Result<void> added = spill_->add(joined);
+  return added || complain(added.error());
+}
+
+Result<void> FdSink::await_room() {
+  if (!poll_) poll_ = TRY(event::Poll::create(loop_, fd_, [this](int) { go_on(); }));
+  return poll_->start(event::Poll::kWritable);
+}
+
+// All that is kept, as far as it is taken.
+Result<void> FdSink::write_kept() {
+  while (kept() > 0) {
+    if (queue_begin_ == queue_.size()) {
+      queue_.clear();
+      queue_begin_ = 0;
+      if (spilled()) {
+        if (Result<void> taken = spill_->take(queue_, kQueue); !taken) return fail(taken.error());
+      } else {
+        queue_.swap(tail_);
+      }
+    }
+    std::array<std::string_view, 1> rest{std::string_view(queue_).substr(queue_begin_)};
+    bool all = TRY(write_some(rest));
+    queue_begin_ = queue_.size() - rest[0].size();
+    if (!all) break;
+  }
+  // What was written is let go of once it is most of the queue.
+  if (queue_begin_ > queue_.size() / 2) queue_.erase(0, std::exchange(queue_begin_, 0));
+  return {};
+}
+
+void FdSink::go_on() {
+  bool was_full = full();
+  Result<void> written = write_kept();
+  if (written && kept() > 0) written = await_room();
+  if (!written || kept() == 0) poll_.reset();
+  if (!written && callbacks_.on_error) callbacks_.on_error(written.error());
+  if (callbacks_.on_room && (!written || kept() == 0 || (was_full && !full()))) callbacks_.on_room();
+}
+
+Error FdSink::fail(Error error) {
+  failure_ = error;
+  queue_.clear();
+  queue_begin_ = 0;
+  tail_.clear();
+  spill_.reset();
+  return error;
+}
+
+}  // namespace nacre::io

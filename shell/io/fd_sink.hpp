@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A sink that is a descriptor. Files take what they are given at once. A pipe, a terminal or a socket is never
+// waited for: what it does not take is kept, by the policy for overflow.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/unique_fd.hpp"
+#include "event/loop.hpp"
+#include "io/sink.hpp"
+#include "io/spill_file.hpp"
+
+namespace nacre::io {
+
+class FdSink final : public Sink {
+ public:
+  static constexpr std::size_t kQueue = std::size_t{1} << 20;           // bytes kept in memory before it is full
+  static constexpr std::uint64_t kSpillLimit = std::uint64_t{1} << 30;  // bytes kept on disk, by default
+
+  struct Options {
+    Overflow overflow = Overflow::block;
+    std::string spill_directory = "/tmp";
+    std::uint64_t spill_limit = kSpillLimit;
+  };
+  // None may destroy the sink.
+  struct Callbacks {
+    std::function<void()> on_room;               // it is full no longer, or it has failed, or all has come out
+    std::function<void(const Error&)> on_error;  // it has failed, while nobody was writing
+    std::function<void(const Error&)> on_spill;  // it can't spill, and blocks instead
+  };
+
+  // `fd` stays its owner's, and open; messages call it `name`. Where O_NONBLOCK can be had only for all that share
+  // the descriptor it is set, and taken back at the end.
+  static Result<std::unique_ptr<FdSink>> create(event::Loop& loop, int fd, std::string name, Options options,
+                                                Callbacks callbacks);
+  ~FdSink() override;
+
+  Result<void> write(std::span<const std::string_view> pieces) override;
+  [[nodiscard]] bool takes() override;
+  [[nodiscard]] bool full() const override;
+  [[nodiscard]] bool flushed() const override { return failure_ || kept() == 0; }
+  [[nodiscard]] std::uint64_t written() const override { return written_; }
+
+ private:
+  FdSink(event::Loop& loop, std::string name, Options options, Callbacks callbacks)
+      : loop_(loop), name_(std::move(name)), options_(std::move(options)), callbacks_(std::move(callbacks)) {}
+
+  Result<void> attach(int fd);
+  [[nodiscard]] std::uint64_t kept() const;
+  [[nodiscard]] bool spilled() const { return spill_ && spill_->size() > 0; }
+  Result<bool> write_some(std::span<std::string_view> pieces);
+  void keep(std::span<const std::string_view> pieces);
+  bool keep_on_disk(std::span<const std::string_view> pieces);
+  Result<void> await_room();
+  Result<void> write_kept();
+  void go_on();
+  Error fail(Error error);
+
+  event::Loop& loop_;
+  std::string name_;
+  Options options_;
+  Callbacks callbacks_;
+  int fd_ = -1;                      // what is written to
+  UniqueFd own_;                     // the same, if it was opened here
+  std::optional<int> shared_flags_;  // of the descriptor, to be given back
+  bool waits_ = false;               // a write to it can block
+  std::string queue_;                // kept: first what is here from queue_begin_ on, ...
+  std::size_t queue_begin_ = 0;
+  std::optional<SpillFile> spill_;  // ... then what is here, ...
+  std::string tail_;                // ... then what is here
+  bool spill_failed_ = false;
+  bool dropping_ = false;
+  std::uint64_t written_ = 0;
+  std::optional<Error> failure_;
+  std::optional<event::Poll> poll_;
+};
+
+}  // namespace nacre::io

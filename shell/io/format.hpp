@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What batches look like where they come out.
+//
+//   text      the bytes as they are; each line may begin with the time and the source's label. Where a line of
+//             another source comes before the end of one, a newline is put between.
+//   json      an object a line: {"time", "rank", "stream", "data"}. `data` is the line without its newline, in base64
+//             if "encoding" says so (it is no UTF-8). "eol": false if the line did not end there.
+//   eventlog  RFC 24: events "data" of any number of lines, one with "eof" for each source, and a header before.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "io/batch.hpp"
+
+namespace nacre::io {
+
+enum class Form { text, json, eventlog };
+enum class Timestamps { none, iso, unix };  // "2026-01-31T12:00:00.000000Z ", "1769860800.000000 "
+
+struct FormatOptions {
+  Form form = Form::text;
+  bool label = false;                        // text only
+  Timestamps timestamps = Timestamps::none;  // text only
+};
+
+// Pieces of text, in order; valid until the next call of the format, and while the batch is.
+using Pieces = std::array<std::string_view, 3>;
+
+class Format {
+ public:
+  static std::unique_ptr<Format> create(const FormatOptions& options);
+  virtual ~Format() = default;
+
+  virtual Pieces put(const Batch& batch) = 0;
+  // A source has ended.
+  virtual Pieces end(const Source& source, double time) = 0;
+  // Something of our own to say, a line without its newline: that output was lost here.
+  virtual Pieces notice(std::string_view message, double time) = 0;
+};
+
+// "2026-01-31T12:00:00.123456Z", for any time from 1970 on.
+[[nodiscard]] std::string iso_time(double time);
+
+}  // namespace nacre::io

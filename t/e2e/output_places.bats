@@ -1,0 +1,187 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# Where the tasks' output goes, and what it looks like there.
+load lib.bash
+
+both='echo "out $FLUX_TASK_RANK"; echo "err $FLUX_TASK_RANK" >&2'
+
+@test "a file takes both streams of all tasks, and what was in it is gone" {
+  prepare 2 sh -c "$both"
+  echo old >file
+  nacre -o output.stdout.path=file >out 2>&1
+  [ "$(sort file)" = $'err 0\nerr 1\nout 0\nout 1' ]
+  [ ! -s out ]
+  nacre -o output.stdout.path=file -o output.mode=append
+  [ "$(wc -l <file)" -eq 8 ]
+}
+
+@test "each stream may have its own place" {
+  prepare 2 sh -c "$both"
+  nacre -o output.stdout.path=file -o output.stderr.type=term >out 2>err
+  [ "$(sort file)" = $'out 0\nout 1' ]
+  [ "$(sort err)" = $'err 0\nerr 1' ]
+  nacre -o output.stderr.path=errors >out
+  [ "$(sort out)" = $'out 0\nout 1' ]
+  [ "$(sort errors)" = $'err 0\nerr 1' ]
+}
+
+@test "a relative path is below the job's directory" {
+  mkdir there
+  cwd=$work/there prepare 1 echo x
+  nacre -o output.stdout.path=file
+  [ "$(cat there/file)" = x ]
+}
+
+@test "templates make a file for each task or node, which a task has as its own" {
+  prepare 3 sh -c 'readlink /proc/self/fd/1; if [ /proc/self/fd/1 -ef /proc/self/fd/2 ]; then echo same; fi'
+  nacre -o 'output.stdout.path={{node.name}}.{{task.rank}}'
+  for rank in 0 1 2; do [ "$(cat "node0.$rank")" = "$work/node0.$rank"$'\nsame' ]; done
+  nacre -o 'output.stdout.path={{name}}.{{nnodes}}'
+  [ "$(grep -c pipe: sh.1)" -eq 3 ]
+}
+
+@test "output goes to several places at once" {
+  prepare 2 sh -c "$both"
+  nacre --record-dir=record -o output.stdout.type=term,file,kvs -o output.stdout.path=file >out 2>err
+  [ "$(sort file)" = $'err 0\nerr 1\nout 0\nout 1' ]
+  [ "$(sort out)" = $'out 0\nout 1' ]
+  [ "$(sort err)" = $'err 0\nerr 1' ]
+  [ "$(jq -r 'select (.context.data) | .context.data' record/guest.output | sort | tr -d '\n')" = 'err 0err 1out 0out 1' ]
+}
+
+@test "the record has an eventlog of the output, RFC 24" {
+  prepare 2 sh -c 'echo "out $FLUX_TASK_RANK"; printf "\377" >&2'
+  nacre --record-dir=record -o output.stdout.type=kvs >out 2>&1
+  [ ! -s out ]
+  [ "$(head -n 1 record/guest.output | jq -c '[.name, .context.version, .context.count.stdout, .context.encoding.stderr]')" = \
+    '["header",1,2,"UTF-8"]' ]
+  run jq -c 'select (.name == "data") | .context' record/guest.output
+  [ "$(sort <<<"$output")" = '{"stream":"stderr","rank":"0","data":"/w==","encoding":"base64"}
+{"stream":"stderr","rank":"0","eof":true}
+{"stream":"stderr","rank":"1","data":"/w==","encoding":"base64"}
+{"stream":"stderr","rank":"1","eof":true}
+{"stream":"stdout","rank":"0","data":"out 0\n"}
+{"stream":"stdout","rank":"0","eof":true}
+{"stream":"stdout","rank":"1","data":"out 1\n"}
+{"stream":"stdout","rank":"1","eof":true}' ]
+  [ "$(jq -r .name record/guest.exec.eventlog | tr '\n' ' ')" = "shell.init shell.start shell.exit " ]
+}
+
+@test "the record can be read while the job runs" {
+  mkfifo go
+  prepare 1 sh -c 'echo first; read line <go'
+  nacre --record-dir=record -o output.stdout.type=kvs &
+  until grep -q first record/guest.output 2>/dev/null; do sleep 0.02; done
+  echo >go
+  wait $!
+}
+
+@test "the record tells which streams went to files" {
+  prepare 2 true
+  nacre --record-dir=record -o output.stdout.path=file -o 'output.stderr.path=e.{{task.rank}}'
+  run jq -c 'select (.name == "redirect") | .context | [.stream, .rank, .path]' record/guest.output
+  [ "$(sort <<<"$output")" = '["stderr","0","e.0"]
+["stderr","1","e.1"]
+["stdout","0-1","file"]' ]
+}
+
+@test "kvs without a record is an error that says what to do" {
+  prepare 1 true
+  run nacre -o output.stdout.type=kvs
+  fails_with 1 "type kvs" "--record-dir"
+}
+
+@test "a plan that is only printed leaves files alone" {
+  prepare 2 true
+  echo old >file
+  nacre --explain -o output.stdout.path=file --record-dir=record >plan
+  nacre --explain -o 'output.stdout.path=file.{{task.rank}}' >plan
+  [ "$(cat file)" = old ]
+  [ ! -e file.0 ]
+  [ ! -e record ]
+}
+
+@test "lines are labelled by a template, and have the time" {
+  prepare 2 echo x
+  run nacre -o 'output.stdout.label=<{{task.rank}} of {{size}}> '
+  [ "$(sort <<<"$output")" = $'<0 of 2> x\n<1 of 2> x' ]
+  before=$(date +%s)
+  nacre -o output.stdout.timestamps -o label-io >iso
+  nacre -o output.stdout.timestamps=unix >unix
+  [ "$(sed -E 's/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{6}Z //' iso | sort)" = $'0: x\n1: x' ]
+  while read -r time text; do
+    [ "$text" = x ]
+    ((${time%.*} >= before && ${time%.*} <= $(date +%s)))
+  done <unix
+  [ "$(date -d "$(head -n 1 iso | cut -d' ' -f1)" +%s)" -ge "$before" ]
+}
+
+@test "lines come as JSON" {
+  prepare 1 sh -c 'echo "a \"b\""; printf "\377\n"; printf end'
+  nacre -o output.stdout.format=json >out
+  [ "$(jq -c 'del (.time)' out)" = '{"rank":0,"stream":"stdout","data":"a \"b\""}
+{"rank":0,"stream":"stdout","data":"/w==","encoding":"base64"}
+{"rank":0,"stream":"stdout","data":"end","eol":false}' ]
+}
+
+@test "equal lines of many tasks are folded" {
+  prepare 16 sh -c 'echo all; [ "$FLUX_TASK_RANK" != 3 ] || echo three; echo "$((FLUX_TASK_RANK / 8))"; echo all'
+  run nacre -o output.fold
+  [ "$status" -eq 0 ]
+  [ "$(sort -u <<<"$output" | grep -c three)" -eq 1 ]
+  [ "${lines[0]}" = "[0-15]: all" ]
+  [[ " ${lines[*]} " == *" 3: three "* ]]
+  # However the tasks were scheduled, each one's lines are all there.
+  python3 - "${lines[@]}" <<'END'
+import sys
+seen = {rank: [] for rank in range(16)}
+for line in sys.argv[1:]:
+    ranks, text = line.split(": ", 1)
+    for part in ranks.strip("[]").split(","):
+        first, _, last = part.partition("-")
+        for rank in range(int(first), int(last or first) + 1):
+            seen[rank].append(text)
+for rank, lines in seen.items():
+    assert lines == ["all"] + ["three"] * (rank == 3) + [str(rank // 8), "all"], (rank, lines)
+END
+}
+
+@test "some ranks' output is wanted, the others' is not" {
+  prepare 4 sh -c 'echo "$FLUX_TASK_RANK"; target=$(readlink /proc/$$/fd/1); echo "$target" >>targets'
+  run nacre -o output.ranks=1,3
+  [ "$(sort <<<"$output")" = $'1\n3' ]
+  [ "$(grep -c /dev/null targets)" -eq 2 ]
+}
+
+@test "a line is out at once, and a prompt of the only task is, too" {
+  prepare 2 sh -c 'echo line; exec sleep 1000'
+  : >out
+  "${nacre[@]}" >out &
+  until [ "$(grep -c line out)" -eq 2 ]; do sleep 0.01; done
+  kill $!
+  run wait $!
+  prepare 1 sh -c 'printf "name? "; exec sleep 1000'
+  : >out
+  "${nacre[@]}" >out &
+  until grep -q 'name? ' out; do sleep 0.01; done
+  kill $!
+  run wait $!
+}
+
+@test "options that make no sense are named" {
+  prepare 1 true
+  for each in "output.x=1|output.x: unknown key" "output.stdout.x=1|output.stdout.x: unknown key" \
+    "output.stdout.type=disk|output.stdout.type: expected term, file or kvs" "output.mode=keep|output.mode: expected one of" \
+    "output.stdout.type=file|output.stdout: the type is file, so \`path\`" "output.limit=-1|output.limit: expected a number of bytes" \
+    "output.limit=1Q|output.limit: expected a number of bytes" "output.overflow=lose|output.overflow: expected one of" \
+    "output.ranks=x|output.ranks: " "output.stdout.timestamps=now|output.stdout.timestamps: expected one of" \
+    "output.stdout.buffer.type=page|output.stdout.buffer.type: expected one of" "output.drain-timeout=soon|output.drain-timeout: "; do
+    run nacre -o "${each%%|*}"
+    fails_with 1 "plugin 'output': shell.init: ${each#*|}"
+  done
+  run nacre -o output.fold -o output.stdout.format=json
+  fails_with 1 "fold" "format=json"
+  run nacre -o label-io -o output.stdout.format=json
+  fails_with 1 "format=json" "label"
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/fd_sink.hpp"
+
+#include <fcntl.h>
+#include <termios.h>
+
+#include <cstdlib>
+
+#include <catch2/catch.hpp>
+
+#include "fd_sink_fixture.hpp"
+
+TEST_CASE_METHOD(SinkFixture, "a pipe with room takes all at once") {
+  use_pipe({});
+  write("some bytes, ");
+  write("");
+  write("some more");
+  CHECK(sink->flushed());
+  CHECK(sink->written() == 21);
+  CHECK_FALSE(sink->full());
+  CHECK(sink->takes());
+  CHECK_FALSE(loop->alive());
+  read();
+  CHECK(got == "some bytes, some more");
+  CHECK(rooms == 0);
+}
+
+TEST_CASE_METHOD(SinkFixture, "a pipe's own O_NONBLOCK flag is not changed") {
+  use_pipe({});
+  CHECK(flags() == 0);
+  write(3 * kPipe);
+  CHECK_FALSE(sink->flushed());
+  CHECK(flags() == 0);
+  read_all();
+  CHECK(flags() == 0);
+  sink.reset();
+  CHECK(flags() == 0);
+}
+
+TEST_CASE_METHOD(SinkFixture, "a reader that goes away while something is kept is an error, told once") {
+  auto overflow = GENERATE(Overflow::block, Overflow::spill, Overflow::drop);
+  use_pipe({.overflow = overflow, .spill_limit = 1000});
+  write(2 * FdSink::kQueue);
+  write(2000);
+  CHECK(sink->full() == (overflow != Overflow::drop));
+  CHECK(sink->takes() == (overflow != Overflow::drop));
+  read_end.reset();
+  loop->run();
+  REQUIRE(errors.size() == 1);
+  CHECK(errors[0].code == EPIPE);
+  CHECK(errors[0].message == "cannot write the reader: Broken pipe");
+  CHECK(rooms == 1);
+  CHECK_FALSE(sink->full());
+  CHECK(sink->flushed());
+  CHECK(sink->takes());
+  CHECK(sink->written() == kPipe);
+  CHECK(write_error().message == errors[0].message);
+  CHECK(write_error().code == EPIPE);
+  loop->run();
+  CHECK(errors.size() == 1);
+  CHECK(rooms == 1);
+}
+
+TEST_CASE_METHOD(SinkFixture, "a reader that has gone is the writer's error, and nobody else is told") {
+  use_pipe({});
+  write("x");
+  read_end.reset();
+  CHECK(write_error().message == "cannot write the reader: Broken pipe");
+  CHECK(write_error().code == EPIPE);
+  loop->run();
+  CHECK(errors.empty());
+  CHECK(sink->flushed());
+  CHECK(sink->written() == 1);
+}
+
+TEST_CASE_METHOD(SinkFixture, "a file takes all at once, where its descriptor stands") {
+  std::string path = "/tmp/nacre-sink-test-XXXXXX";
+  write_end = UniqueFd(::mkostemp(path.data(), O_CLOEXEC));
+  REQUIRE(::unlink(path.c_str()) == 0);
+  REQUIRE(::write(write_end.get(), "before ", 7) == 7);
+  REQUIRE(attach(write_end.get(), {}));
+  write(3 * FdSink::kQueue);
+  CHECK(sink->flushed());
+  CHECK_FALSE(sink->full());
+  CHECK(sink->written() == given.size());
+  sink.reset();
+  REQUIRE(::write(write_end.get(), " after", 6) == 6);
+  std::string text(given.size() + 100, '\0');
+  ssize_t size = ::pread(write_end.get(), text.data(), text.size(), 0);
+  REQUIRE(size > 0);
+  text.resize(static_cast<std::size_t>(size));
+  CHECK((text == "before " + given + " after"));
+}
+
+TEST_CASE_METHOD(SinkFixture, "a full device is an error with its reason") {
+  write_end = UniqueFd(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  REQUIRE(attach(write_end.get(), {}));
+  CHECK(write_error().message == "cannot write the reader: No space left on device");
+  CHECK(write_error().code == ENOSPC);
+  CHECK(sink->flushed());
+  CHECK(sink->written() == 0);
+  CHECK(errors.empty());
+}
+
+TEST_CASE_METHOD(SinkFixture, "a socket does not block either, and has its flags back at the end") {
+  use_socket(0);
+  CHECK(flags() == O_NONBLOCK);
+  write(2 * FdSink::kQueue);
+  CHECK(sink->full());
+  read_all();
+  CHECK(rooms >= 1);
+  sink.reset();
+  CHECK(flags() == 0);
+  CHECK(::write(write_end.get(), "x", 1) == 1);
+}
+
+TEST_CASE_METHOD(SinkFixture, "a socket that did not block before stays so") {
+  use_socket(SOCK_NONBLOCK);
+  write("x");
+  sink.reset();
+  CHECK(flags() == O_NONBLOCK);
+}
+
+TEST_CASE_METHOD(SinkFixture, "a terminal is not waited for, and keeps its flags") {
+  read_end = UniqueFd(::posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+  REQUIRE((::grantpt(read_end.get()) == 0 && ::unlockpt(read_end.get()) == 0));
+  write_end = UniqueFd(::open(::ptsname(read_end.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE(write_end);
+  termios modes{};
+  REQUIRE(::tcgetattr(write_end.get(), &modes) == 0);
+  ::cfmakeraw(&modes);
+  REQUIRE(::tcsetattr(write_end.get(), TCSANOW, &modes) == 0);
+  REQUIRE(attach(write_end.get(), {}));
+  write(200'000);
+  CHECK_FALSE(sink->flushed());
+  CHECK(flags() == 0);
+  read_all();
+}
+
+TEST_CASE_METHOD(SinkFixture, "a sink may be destroyed with something kept, and leaves the descriptor open") {
+  use_pipe({.overflow = Overflow::spill});
+  write(2 * FdSink::kQueue);
+  sink.reset();
+  loop->poll();
+  CHECK_FALSE(loop->alive());
+  CHECK(::fcntl(write_end.get(), F_GETFD) >= 0);
+}
+
+TEST_CASE_METHOD(SinkFixture, "what is no descriptor is an error") {
+  Error error = attach(-1, {}).error();
+  CHECK(error.code == EBADF);
+  CHECK(error.message == "the reader: Bad file descriptor");
+}
+
+TEST_CASE_METHOD(SinkFixture, "room that a callback uses for more is told again") {
+  use_pipe({});
+  FdSink::Callbacks callbacks;
+  int left = 3;
+  callbacks.on_room = [&] {
+    if (sink->flushed() && left-- > 0) write(3 * kPipe);
+  };
+  sink = FdSink::create(*loop, write_end.get(), "the reader", {}, std::move(callbacks)).value();
+  write(2 * kPipe);
+  read_all();
+  CHECK(left == -1);
+  CHECK(given.size() == 11 * kPipe);
+}
