@@ -45,6 +45,8 @@ Result<void> OutputPlaces::open_terminal(io::Stream stream) {
   int fd = stream == io::Stream::out ? STDOUT_FILENO : STDERR_FILENO;
   OutputPlace::Options options = place_options(stream, std::string(io::name_of(stream)));
   options.limit = options_.limit;
+  // The terminal is lent to task 0, whose own makes its newlines.
+  options.format.carriage_return = ::isatty(fd) == 1 && TRY(host_.options().flag("pty.interactive"));
   auto& place = terminals_.at(static_cast<std::size_t>(stream));
   place = TRY(OutputPlace::create(host_.loop(), fd, UniqueFd(), std::move(options), callbacks_));
   place->expect(static_cast<std::size_t>(ranks_.size()));

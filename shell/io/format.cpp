@@ -15,13 +15,14 @@ constexpr long long kMicroseconds = 1'000'000;  // in a second
 
 class TextFormat final : public Format {
  public:
-  explicit TextFormat(const FormatOptions& options) : options_(options) {}
+  explicit TextFormat(const FormatOptions& options)
+      : options_(options), newline_(options.carriage_return ? "\r\n" : "\n") {}
 
   Pieces put(const Batch& batch) override {
     bool glued = owner_ == batch.source && batch.continues;
-    std::string_view newline = owner_ != nullptr && !glued ? "\n" : "";
+    std::string_view newline = owner_ != nullptr && !glued ? newline_ : "";
     owner_ = batch.last() != '\n' ? batch.source : nullptr;
-    if (!options_.label && options_.timestamps == Timestamps::none) return {newline, batch.head, batch.body};
+    if (!has_prefix() && !options_.carriage_return) return {newline, batch.head, batch.body};
     text_ = newline;
     std::string prefix = prefix_of(batch);
     bool starts = !glued;
@@ -32,23 +33,25 @@ class TextFormat final : public Format {
   // A line of a labelled source is always ended: the next line has a label of its own.
   Pieces end(const Source& source, double /*time*/) override {
     if (owner_ != &source) return {};
-    if (options_.label || options_.timestamps != Timestamps::none) {
+    if (has_prefix()) {
       owner_ = nullptr;
-      return {"\n"};
+      return {newline_};
     }
     owner_ = &kNobody;
     return {};
   }
 
   Pieces notice(std::string_view message, double /*time*/) override {
-    text_ = owner_ != nullptr ? "\n" : "";
+    text_ = owner_ != nullptr ? newline_ : "";
     owner_ = nullptr;
     text_ += message;
-    text_ += '\n';
+    text_ += newline_;
     return {text_};
   }
 
  private:
+  [[nodiscard]] bool has_prefix() const { return options_.label || options_.timestamps != Timestamps::none; }
+
   [[nodiscard]] std::string prefix_of(const Batch& batch) const {
     std::string prefix;
     if (options_.timestamps == Timestamps::iso) prefix = iso_time(batch.time) + ' ';
@@ -61,11 +64,12 @@ class TextFormat final : public Format {
   bool add_lines(std::string_view part, const std::string& prefix, bool starts) {
     while (!part.empty()) {
       std::size_t newline = part.find('\n');
-      std::string_view line = part.substr(0, newline == std::string_view::npos ? newline : newline + 1);
+      std::string_view line = part.substr(0, newline);
       if (starts) text_ += prefix;
       text_ += line;
       starts = newline != std::string_view::npos;
-      part.remove_prefix(line.size());
+      if (starts) text_ += newline_;
+      part.remove_prefix(line.size() + (starts ? 1 : 0));
     }
     return starts;
   }
@@ -73,6 +77,7 @@ class TextFormat final : public Format {
   static constexpr Source kNobody{};
 
   FormatOptions options_;
+  std::string_view newline_;
   const Source* owner_ = nullptr;  // whose line has begun and not ended; kNobody: of a source that has
   std::string text_;
 };

@@ -25,6 +25,7 @@ struct FormatOptions {
   Form form = Form::text;
   bool label = false;                        // text only
   Timestamps timestamps = Timestamps::none;  // text only
+  bool carriage_return = false;              // text only: before each newline, for a terminal in raw mode
 };
 
 // Pieces of text, in order; valid until the next call of the format, and while the batch is.

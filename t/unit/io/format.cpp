@@ -124,6 +124,18 @@ TEST_CASE("a time is shown in UTC to the microsecond") {
   }
 }
 
+TEST_CASE_METHOD(Fixture, "for a terminal in raw mode each newline has a carriage return before it") {
+  FormatOptions options;
+  options.carriage_return = true;
+  use(options);
+  CHECK(put({&out0, kNoon, "head ", "body\n\nrest", false, true}) == "head body\r\n\r\nrest");
+  CHECK(put(out1, "x\n") == "\r\nx\r\n");
+  options.label = true;
+  use(options);
+  CHECK(put(out0, "x\ny") == out0.label + "x\r\n" + out0.label + "y");
+  CHECK(end(out0) == "\r\n");
+}
+
 TEST_CASE_METHOD(Fixture, "plain text is the bytes as they are") {
   use({});
   CHECK(put(out0, "one\ntwo\n") == "one\ntwo\n");
