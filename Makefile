@@ -6,6 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+STDIO_SECONDS ?= 3600
 BENCH_OUT ?= build/bench
 
 DEV := build/dev
@@ -34,7 +35,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 help: ## print this
 	@echo "make TARGET, where TARGET is one of:"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
-	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) BENCH_OUT=$(BENCH_OUT)"
+	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) STDIO_SECONDS=$(STDIO_SECONDS) BENCH_OUT=$(BENCH_OUT)"
 
 deps: ## install the packages that are missing (Debian, Ubuntu), or name them (elsewhere)
 	@etc/deps.sh
@@ -53,20 +54,23 @@ check: ## build, run all tests with sanitizers, the end-to-end tests on the rele
 	$(step) "Lint's own test" t/lint/selftest
 	$(step) "Lint" t/lint/run
 
-check-long: check ## check, then Clang's warnings and sanitizers, and every fuzz target for FUZZ_SECONDS
+check-long: check ## check, then Clang's warnings and sanitizers, every fuzz target for FUZZ_SECONDS, and stdio for STDIO_SECONDS
 	$(step) "Dependencies for Clang" etc/deps.sh long
 	$(step) "Configure, with Clang" cmake --preset clang
 	$(step) "Build, with Clang" $(build) $(CLANG)
 	$(step) "Test, with Clang" $(ctest) --test-dir $(CLANG)
 	$(step) "Fuzz" etc/fuzz.sh $(CLANG) $(FUZZ_SECONDS)
+	$(step) "Fuzz the stdio" t/e2e/stdio_property --shell $(DEV)/nacre-shell --task $(DEV)/t/e2e/stdio_task --seconds $(STDIO_SECONDS)
 
 bench: release ## measure against what else starts tasks; a table and a plot go to BENCH_OUT
 	@etc/deps.sh bench
-	@$(build) $(RELEASE) --target bare measure bench_values bench_stack
+	@$(build) $(RELEASE) --target bare measure stream bench_values bench_stack
 	t/bench/launch --shell $(RELEASE)/nacre-shell --bare $(RELEASE)/t/bench/bare \
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/plugins --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure \
 	  --include shell/plugin/include --out $(BENCH_OUT)
+	t/bench/output --shell $(RELEASE)/nacre-shell --stream $(RELEASE)/t/bench/stream \
+	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	$(RELEASE)/t/bench/bench_stack
 	$(RELEASE)/t/bench/bench_values
 

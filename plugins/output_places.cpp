@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output_places.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,7 +30,8 @@ Result<void> OutputPlaces::open(const value::Idset& ranks) {
   ranks_ = ranks;
   if (host_.record_directory()) CHECK_OK(open_eventlog());
   for (io::Stream stream : io::kStreams) {
-    if (of(stream).has(OutputType::term)) CHECK_OK(open_terminal(stream));
+    bool shared = stream == io::Stream::err && one_terminal();
+    if (of(stream).has(OutputType::term) && !shared) CHECK_OK(open_terminal(stream));
     if (!of(stream).has(OutputType::file)) continue;
     std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, nullptr)));
     if (has_tags(path) && !host_.tasks().empty()) {
@@ -39,6 +41,24 @@ Result<void> OutputPlaces::open(const value::Idset& ranks) {
     if (!has_tags(path)) CHECK_OK(file(stream, path, ranks_));
   }
   return {};
+}
+
+// Both streams of several tasks come out at the same pipe or terminal, and look alike: whole lines of both, then. A
+// single task's are left as they come.
+bool OutputPlaces::one_terminal() const {
+  const StreamOptions& out = of(io::Stream::out);
+  const StreamOptions& err = of(io::Stream::err);
+  struct stat first {};
+  struct stat second {};
+  return host_.job().tasks() > 1 && out.has(OutputType::term) && err.has(OutputType::term) &&
+         out.label == err.label && out.timestamps == err.timestamps && out.json == err.json &&
+         ::fstat(STDOUT_FILENO, &first) == 0 && ::fstat(STDERR_FILENO, &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+OutputPlace* OutputPlaces::terminal(io::Stream stream) const {
+  const auto& own = terminals_.at(static_cast<std::size_t>(stream));
+  return own ? own.get() : terminals_.at(static_cast<std::size_t>(io::Stream::out)).get();
 }
 
 Result<void> OutputPlaces::open_terminal(io::Stream stream) {
@@ -85,7 +105,7 @@ Result<UniqueFd> OutputPlaces::open_for(const task::Task& task, io::Stream strea
 
 Result<std::vector<OutputPlace*>> OutputPlaces::of(const task::Task& task, io::Stream stream) {
   std::vector<OutputPlace*> places;
-  if (of(stream).has(OutputType::term)) places.push_back(terminals_.at(static_cast<std::size_t>(stream)).get());
+  if (of(stream).has(OutputType::term)) places.push_back(terminal(stream));
   if (of(stream).has(OutputType::kvs)) places.push_back(eventlog_.get());
   if (of(stream).has(OutputType::file)) {
     std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, &task)));

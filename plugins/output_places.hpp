@@ -46,7 +46,9 @@ class OutputPlaces {
     return options_.streams.at(static_cast<std::size_t>(stream));
   }
   Result<void> open_terminal(io::Stream stream);
+  [[nodiscard]] bool one_terminal() const;
   Result<void> open_eventlog();
+  [[nodiscard]] OutputPlace* terminal(io::Stream stream) const;
   Result<OutputPlace*> file(io::Stream stream, const std::string& path, const value::Idset& writers);
   [[nodiscard]] OutputPlace::Options place_options(io::Stream stream, std::string name) const;
   [[nodiscard]] io::FdSink::Options sink_options() const;
@@ -59,8 +61,8 @@ class OutputPlaces {
   OutputPlace::Callbacks callbacks_;
   OutputFiles files_;
   value::Idset ranks_;
-  std::array<std::unique_ptr<OutputPlace>, io::kStreams.size()> terminals_;
-  std::map<std::string, std::unique_ptr<OutputPlace>> file_places_;  // by path
+  std::array<std::unique_ptr<OutputPlace>, io::kStreams.size()> terminals_;  // stderr's may be stdout's
+  std::map<std::string, std::unique_ptr<OutputPlace>> file_places_;          // by path
   std::unique_ptr<OutputPlace> eventlog_;
 };
 

@@ -88,11 +88,10 @@ bool Fanout::done() const {
 // Reads as long as there is something and there is room for it: of a polled source once in each round.
 void Fanout::go_on() {
   if (std::exchange(busy_, true)) return;
-  bool more = true;
-  while (more && !ended_ && !done()) {
-    if (full()) make_room();
-    if (full()) break;
+  if (full()) make_room();
+  for (bool more = true; more && !ended_ && !full() && !done();) {
     more = read_some() && !source_poll_;
+    if (full()) make_room();
   }
   if (done()) ended_ = true;
   await_source(!ended_ && !full());

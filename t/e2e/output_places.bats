@@ -169,6 +169,19 @@ END
   run wait $!
 }
 
+@test "where stdout and stderr are one pipe, lines of both are whole, however slow its reader" {
+  prepare 4 sh -c 'i=0; while [ $i -lt 20000 ]; do echo "out $i end"; echo "err $i end" >&2; i=$((i + 1)); done'
+  "${nacre[@]}" 2>&1 | python3 -c '
+import os, time
+total = b""
+while part := os.read(0, 3000):
+    total += part
+    if len(total) % 7 == 0: time.sleep(0.0005)
+open("all", "wb").write(total)'
+  [ "$(wc -l <all)" -eq 160000 ]
+  run ! grep -vE '^(out|err) [0-9]+ end$' all
+}
+
 @test "options that make no sense are named" {
   prepare 1 true
   for each in "output.x=1|output.x: unknown key" "output.stdout.x=1|output.stdout.x: unknown key" \
