@@ -127,20 +127,25 @@ class Checker:
                 raise Wrong(f"a line that should not be there (labelled {rank}): {line[:60]!r}")
             else:
                 got[source].append(line)
-        for source, parts in got.items():
+        texts = {source: self._joined(source, parts) for source, parts in got.items()}
+        # Beginnings of tags look alike: first come those who lack one for sure.
+        for source in sorted(texts, key=lambda each: len(texts[each]) >= self.whole(each)[1]):
             data, sure = self.whole(source)
-            text = b"\n".join(parts)
-            if text and len(text) < len(data) and data[len(text)] == 10:
-                text += b"\n"
-            if len(text) < sure or (torn and len(text) < len(data)):
-                part = next((line for line in torn if data[len(text):].startswith(line)
-                             and len(text) + len(line) >= sure), b"")
+            text = texts[source]
+            if torn and (len(text) < sure or len(text) < len(data)):
+                fit = [line for line in torn if data[len(text):].startswith(line) and len(text) + len(line) >= sure]
+                part = min(fit, key=len, default=b"")
                 if part:
                     torn.remove(part)
                 text += part
             self._one(source, text)
         if torn:
             raise Wrong(f"lines without a tag: {[line[:60] for line in torn[:3]]}")
+
+    def _joined(self, source, parts):
+        data, _ = self.whole(source)
+        text = b"\n".join(parts)
+        return text + b"\n" if text and len(text) < len(data) and data[len(text)] == 10 else text
 
     def _check_input(self, rank):
         account, work = self.accounts[rank], self.work
