@@ -91,8 +91,8 @@ Result<void> OutputPlaces::open_eventlog() {
 
 bool OutputPlaces::direct(io::Stream stream) const {
   const StreamOptions& options = of(stream);
-  bool alone = options.path.find("{{task") != std::string::npos || host_.job().tasks() == 1;
-  return alone && is_plain(options) && options.types == std::vector{OutputType::file};
+  bool own = options.path.find("{{task") != std::string::npos;
+  return own && is_plain(options) && options.types == std::vector{OutputType::file};
 }
 
 Result<UniqueFd> OutputPlaces::open_for(const task::Task& task, io::Stream stream) {

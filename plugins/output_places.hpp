@@ -28,7 +28,8 @@ class OutputPlaces {
   // output is wanted.
   Result<void> open(const value::Idset& ranks);
 
-  // Whether a task writes to the stream's file itself: nobody else does, and it needs nothing of us.
+  // Whether each task writes to a file of its own by itself: nothing is added to its lines. A file of the job is not
+  // given away even if there is one task: with two of us at work it is faster.
   [[nodiscard]] bool direct(io::Stream stream) const;
   // That file, for the task to be given.
   Result<UniqueFd> open_for(const task::Task& task, io::Stream stream);

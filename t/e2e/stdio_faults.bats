@@ -53,7 +53,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
 @test "a task that writes its file itself sees that the disk is full" {
   mount_small size=256k
   prepare 1 sh -c 'seq 100000; echo "code $?" >&2'
-  run nacre -o output.stdout.path=small/out -o output.stderr.type=term
+  run nacre -o 'output.stdout.path=small/out.{{task.rank}}' -o output.stderr.type=term
   [ "$status" -eq 0 ]
   [[ $output == *"No space left on device"*"code 1" ]]
 }
@@ -121,9 +121,9 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
 
 @test "a task that reaches it in a file of its own is killed by SIGXFSZ" {
   prepare 1 bash -c 'while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done'
-  run bash -c 'ulimit -c 0; ulimit -f 64; exec timeout 60 "$@"' - "${nacre[@]}" -o output.stdout.path=out
+  run bash -c 'ulimit -c 0; ulimit -f 64; exec timeout 60 "$@"' - "${nacre[@]}" -o 'output.stdout.path=out.{{task.rank}}'
   [ "$status" -eq $((128 + 25)) ]
-  [ "$(stat -c %s out)" -eq 65536 ]
+  [ "$(stat -c %s out.0)" -eq 65536 ]
 }
 
 # ---- readers
