@@ -19,6 +19,7 @@
 
 #include "builtins.hpp"
 #include "job/coprocess.hpp"
+#include "output_files.hpp"
 #include "plugin/tags.hpp"
 #include "seconds_option.hpp"
 #include "task/subprocess.hpp"
@@ -29,13 +30,12 @@ namespace {
 using job::Coprocess;
 
 constexpr double kDefaultKillTimeout = 10;  // seconds
-constexpr mode_t kMode = 0666;              // less the umask
 
 // A pipe that nobody reads is an error: to wait for its reader would hang the job.
 Result<UniqueFd> open_output(const std::string& path, bool empties) {
-  int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (empties ? O_TRUNC : 0);
-  UniqueFd file(::open(path.c_str(), flags, kMode));
-  if (!file || ::fcntl(file.get(), F_SETFL, O_APPEND) < 0) return system_error(errno, "cannot write " + path);
+  UniqueFd file = open_to_append(path, empties);
+  if (!file) return system_error(errno, "cannot write " + path);
+  CHECK_OK(make_blocking(file.get(), "cannot write " + path));
   return file;
 }
 

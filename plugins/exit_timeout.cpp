@@ -47,7 +47,7 @@ class ExitTimeout final : public plugin::Plugin {
   void expired() {
     value::Idset running;
     for (const auto& task : host_.tasks()) {
-      if (task->state() == task::State::running) running.insert(static_cast<value::Idset::Id>(task->rank()));
+      if (task->state() == task::State::running) running.insert(task->rank());
     }
     if (running.empty()) return;
     host_.raise({"exec", 0,

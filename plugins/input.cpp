@@ -18,7 +18,9 @@
 #include "io/fanout.hpp"
 #include "output_files.hpp"
 #include "pipe_size.hpp"
+#include "ranks_option.hpp"
 #include "size_option.hpp"
+#include "spill_directory.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {
@@ -56,11 +58,7 @@ Result<InputOptions> InputOptions::read(const job::Options& options) {
   CHECK_OK(input->only_keys({"stdin", "ranks", "limit"}));
   if (auto standard = TRY(input->find("stdin"))) CHECK_OK(read_stdin(*standard, out));
   if (auto limit = TRY(input->find("limit"))) out.limit = TRY(size_option(*limit));
-  auto ranks = TRY(input->find("ranks"));
-  if (ranks && ranks->json() != "all") {
-    std::string text = ranks->json().is_string() ? TRY(ranks->string()) : ranks->json().dump();
-    out.ranks = TRY(in(ranks->path(), value::Idset::parse(text)));
-  }
+  if (auto ranks = TRY(input->find("ranks"))) out.ranks = TRY(ranks_option(*ranks));
   return out;
 }
 
@@ -93,8 +91,7 @@ class Input final : public plugin::Plugin {
   }
 
   [[nodiscard]] bool reads(const task::Task& task) const {
-    return task.pty() == nullptr &&
-           (!options_.ranks || options_.ranks->contains(static_cast<value::Idset::Id>(task.rank())));
+    return task.pty() == nullptr && (!options_.ranks || options_.ranks->contains(task.rank()));
   }
 
   [[nodiscard]] Way own_stdin() const {
@@ -107,7 +104,7 @@ class Input final : public plugin::Plugin {
 
   // The shell's stdin, from where it stands.
   static UniqueFd reopen() {
-    UniqueFd fd(::open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC));
+    UniqueFd fd = io::reopen(STDIN_FILENO, O_RDONLY);
     off_t at = ::lseek(STDIN_FILENO, 0, SEEK_CUR);
     return fd && at >= 0 && ::lseek(fd.get(), at, SEEK_SET) == at ? std::move(fd) : UniqueFd();
   }
@@ -150,8 +147,7 @@ class Input final : public plugin::Plugin {
   Result<void> make_relay(const task::Task& task) {
     if (!fanout_) {
       io::Fanout::Options options;
-      auto tmpdir = host_.environment().get("NACRE_JOB_TMPDIR");
-      if (tmpdir && !tmpdir->empty()) options.spill_directory = *tmpdir;
+      options.spill_directory = spill_directory(host_);
       options.limit = options_.limit;
       if (::isatty(STDIN_FILENO) == 1) options.window = kTypedAhead;
       fanout_ = TRY(io::Fanout::create(host_.loop(), STDIN_FILENO, std::move(options), callbacks()));
@@ -183,7 +179,7 @@ class Input final : public plugin::Plugin {
     task_ends_.erase(task.local_id());
     auto relay = relays_.find(task.local_id());
     if (relay == relays_.end()) return {};
-    order_.push_back(static_cast<value::Idset::Id>(task.rank()));
+    order_.push_back(task.rank());
     CHECK_OK(fanout_->add(std::move(relay->second)));
     relays_.erase(relay);
     return {};

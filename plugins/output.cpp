@@ -29,8 +29,6 @@ constexpr std::size_t kReadSize = std::size_t{256} << 10;  // bytes
 constexpr std::size_t kUsualPipe = std::size_t{64} << 10;  // bytes that one holds if nothing is asked for
 constexpr double kForever = 1e9;                           // seconds
 
-value::Idset::Id rank_of(const task::Task& task) { return static_cast<value::Idset::Id>(task.rank()); }
-
 // One stream of one task.
 struct Channel {
   io::Source source;
@@ -79,7 +77,7 @@ class Output final : public plugin::Plugin {
   Result<void> open_places() {
     std::vector<value::Idset::Id> ranks;
     for (const auto& task : host_.tasks()) {
-      if (prints(*task)) ranks.push_back(rank_of(*task));
+      if (prints(*task)) ranks.push_back(task->rank());
     }
     printed_ = ranks.size();
     OutputPlace::Callbacks callbacks;
@@ -96,7 +94,7 @@ class Output final : public plugin::Plugin {
   }
 
   [[nodiscard]] bool prints(const task::Task& task) const {
-    return !options_.ranks || options_.ranks->contains(rank_of(task));
+    return !options_.ranks || options_.ranks->contains(task.rank());
   }
 
   // ---- a task ----------------------------------------------------------------
@@ -132,7 +130,7 @@ class Output final : public plugin::Plugin {
 
   Result<void> make_channel(const task::Task& task, io::Stream stream, Channel& channel) {
     const auto& label = options_.streams.at(static_cast<std::size_t>(stream)).label;
-    channel.source = {rank_of(task), stream, {}};
+    channel.source = {task.rank(), stream, {}};
     if (label) channel.source.label = TRY(plugin::render_tags(host_, *label, {std::nullopt, &task}));
     channel.assembler.emplace(channel.source, buffering(stream));
     if (places_) channel.places = TRY(places_->of(task, stream));
@@ -143,8 +141,8 @@ class Output final : public plugin::Plugin {
   [[nodiscard]] io::Buffering buffering(io::Stream stream) const {
     const StreamOptions& options = options_.streams.at(static_cast<std::size_t>(stream));
     bool alone = host_.job().tasks() == 1 && options.types == std::vector{OutputType::term};
-    bool plain = !options.label && options.timestamps == io::Timestamps::none && !options.json;
-    return alone && plain && options.buffering == io::Buffering::line ? io::Buffering::none : options.buffering;
+    return alone && options.plain() && options.buffering == io::Buffering::line ? io::Buffering::none
+                                                                                : options.buffering;
   }
 
   Result<void> watch(const task::Task& task) {

@@ -25,11 +25,15 @@ bool has_tags(std::string_view text) {
   return at != std::string_view::npos && text.find("}}", at) != std::string_view::npos;
 }
 
+UniqueFd open_to_append(const std::string& path, bool empties) {
+  constexpr mode_t kMode = 0666;  // less the umask
+  int flags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (empties ? O_TRUNC : 0);
+  return UniqueFd(::open(path.c_str(), flags, kMode));
+}
+
 Result<UniqueFd> OutputFiles::open(const std::string& path) {
   bool again = opened_[path]++ > 0;
-  int flags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-  if (!again && !append_) flags |= O_TRUNC;
-  UniqueFd fd(::open(path.c_str(), flags, 0666));
+  UniqueFd fd = open_to_append(path, !again && !append_);
   if (fd) return fd;
   switch (errno) {
     case ENXIO: return Error{ENXIO, path + ": a FIFO that nobody reads; start its reader first"};
@@ -38,9 +42,9 @@ Result<UniqueFd> OutputFiles::open(const std::string& path) {
   }
 }
 
-Result<void> make_blocking(int fd, const std::string& path) {
+Result<void> make_blocking(int fd, const std::string& what) {
   int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0) return system_error(errno, path);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0) return system_error(errno, what);
   return {};
 }
 

@@ -17,6 +17,10 @@ Result<std::string> output_path(plugin::Host& host, const std::string& text, con
 // Whether tags are left in it.
 [[nodiscard]] bool has_tags(std::string_view text);
 
+// Opens or makes a file to append to; `empties` it first. Nothing is waited for, so a FIFO that nobody reads is ENXIO.
+// None if it failed: see errno.
+[[nodiscard]] UniqueFd open_to_append(const std::string& path, bool empties);
+
 class OutputFiles {
  public:
   explicit OutputFiles(bool append) : append_(append) {}
@@ -29,7 +33,7 @@ class OutputFiles {
   std::map<std::string, int> opened_;  // how often
 };
 
-// The descriptor waits again where it is written to: for a task that gets it.
-Result<void> make_blocking(int fd, const std::string& path);
+// The descriptor waits again where it is read or written: for a task that gets it. An error begins with `what`.
+Result<void> make_blocking(int fd, const std::string& what);
 
 }  // namespace nacre::plugins

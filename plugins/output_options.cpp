@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "ranks_option.hpp"
 #include "seconds_option.hpp"
 #include "size_option.hpp"
 
@@ -30,24 +31,16 @@ Result<T> one_of(const JsonAt& option, const Words<T>& words) {
   return option.expected("one of " + names);
 }
 
-Result<bool> switch_of(const JsonAt& option) {
-  job::Options alone;
-  alone.set("it", option.json());
-  Result<bool> on = alone.flag("it");
-  if (!on) return option.expected("true or false");
-  return on;
-}
-
 Result<std::vector<OutputType>> types_of(const JsonAt& option) {
   static const Words<OutputType> kWords{
       {"term", OutputType::term}, {"file", OutputType::file}, {"kvs", OutputType::kvs}};
-  if (!option.json().is_string())
-    return option.expected("term, file or kvs, or several of them with commas between");
+  auto wrong = [&] { return option.expected("term, file or kvs, or several of them with commas between"); };
+  if (!option.json().is_string()) return wrong();
   std::vector<OutputType> types;
   std::string text = TRY(option.string());
   for (std::string_view each : split(text, ',')) {
     auto word = std::find_if(kWords.begin(), kWords.end(), [&](const auto& known) { return known.first == each; });
-    if (word == kWords.end()) return option.expected("term, file or kvs, or several of them with commas between");
+    if (word == kWords.end()) return wrong();
     if (std::find(types.begin(), types.end(), word->second) == types.end()) types.push_back(word->second);
   }
   return types;
@@ -60,13 +53,13 @@ Result<std::optional<std::string>> label_of(const JsonAt& option) {
     if (text != "0" && text != "1" && text != "true" && text != "false") return std::optional(std::move(text));
     return text == "1" || text == "true" ? std::optional<std::string>(kDefaultLabel) : std::nullopt;
   }
-  if (!TRY(switch_of(option))) return std::optional<std::string>();
+  if (!TRY(job::switch_of(option))) return std::optional<std::string>();
   return std::optional<std::string>(kDefaultLabel);
 }
 
 Result<io::Timestamps> timestamps_of(const JsonAt& option) {
   using io::Timestamps;
-  if (!option.json().is_string()) return TRY(switch_of(option)) ? Timestamps::iso : Timestamps::none;
+  if (!option.json().is_string()) return TRY(job::switch_of(option)) ? Timestamps::iso : Timestamps::none;
   return one_of<Timestamps>(option,
                             {{"none", Timestamps::none}, {"iso", Timestamps::iso}, {"unix", Timestamps::unix}});
 }
@@ -106,18 +99,14 @@ Result<void> read_common(const JsonAt& option, OutputOptions& out) {
                              "drain-timeout", "client"}));
   if (auto mode = TRY(option.find("mode")))
     out.append = TRY(one_of<bool>(*mode, {{"truncate", false}, {"append", true}}));
-  if (auto fold = TRY(option.find("fold"))) out.fold = TRY(switch_of(*fold));
+  if (auto fold = TRY(option.find("fold"))) out.fold = TRY(job::switch_of(*fold));
   if (auto limit = TRY(option.find("limit"))) out.limit = TRY(size_option(*limit));
   if (auto overflow = TRY(option.find("overflow")))
     out.overflow = TRY(one_of<Overflow>(
         *overflow, {{"block", Overflow::block}, {"spill", Overflow::spill}, {"drop", Overflow::drop}}));
   if (auto limit = TRY(option.find("spill-limit"))) out.spill_limit = TRY(size_option(*limit));
   if (auto timeout = TRY(option.find("drain-timeout"))) out.drain_timeout = TRY(seconds_option(*timeout)).seconds();
-  auto ranks = TRY(option.find("ranks"));
-  if (ranks && ranks->json() != "all") {
-    std::string text = ranks->json().is_string() ? TRY(ranks->string()) : ranks->json().dump();
-    out.ranks = TRY(in(ranks->path(), value::Idset::parse(text)));
-  }
+  if (auto ranks = TRY(option.find("ranks"))) out.ranks = TRY(ranks_option(*ranks));
   return {};
 }
 
@@ -129,8 +118,7 @@ Result<void> check(const OutputOptions& options, const JsonAt& option) {
     if (options.fold && stream.label && *stream.label != kDefaultLabel) {
       return option.error("fold has labels of its own, so `label` can't be a template");
     }
-    bool prefixed = stream.label || stream.timestamps != io::Timestamps::none;
-    if (prefixed && stream.json) {
+    if (stream.prefixed() && stream.json) {
       return option.error("format=json says the rank and the time by itself: leave out `label` and `timestamps`");
     }
   }

@@ -29,6 +29,9 @@ struct StreamOptions {
   io::Buffering buffering = io::Buffering::line;
 
   [[nodiscard]] bool has(OutputType type) const;
+  // Whether something is put before lines, and whether nothing is done to them.
+  [[nodiscard]] bool prefixed() const { return label || timestamps != io::Timestamps::none; }
+  [[nodiscard]] bool plain() const { return !prefixed() && !json; }
 };
 
 struct OutputOptions {

@@ -47,10 +47,6 @@ std::optional<double> OutputPlace::expire(double time) {
   return folder_->deadline();
 }
 
-void OutputPlace::flush_folded() {
-  if (folder_) folder_->flush([this](const io::Batch& line) { note(destination_->put(line)); });
-}
-
 void OutputPlace::note(Result<void> result) {
   if (result || failed_) return;
   failed_ = true;

@@ -45,7 +45,6 @@ class OutputPlace {
   void write(std::string_view text);
   // Lets go of folded lines that have waited long enough; when to call it next (none: nothing waits).
   std::optional<double> expire(double time);
-  void flush_folded();
 
   [[nodiscard]] const std::string& name() const { return options_.name; }
   [[nodiscard]] bool failed() const { return failed_; }

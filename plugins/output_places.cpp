@@ -9,20 +9,12 @@
 #include <fmt/format.h>
 
 #include "event/clock.hpp"
+#include "spill_directory.hpp"
 
 namespace nacre::plugins {
 namespace {
 
 std::string path_option(io::Stream stream) { return fmt::format("output.{}.path", io::name_of(stream)); }
-
-value::Idset rank_of(const task::Task& task) {
-  auto rank = static_cast<value::Idset::Id>(task.rank());
-  return value::Idset::range(rank, rank);
-}
-
-bool is_plain(const StreamOptions& stream) {
-  return !stream.label && stream.timestamps == io::Timestamps::none && !stream.json;
-}
 
 }  // namespace
 
@@ -92,14 +84,14 @@ Result<void> OutputPlaces::open_eventlog() {
 bool OutputPlaces::direct(io::Stream stream) const {
   const StreamOptions& options = of(stream);
   bool own = options.path.find("{{task") != std::string::npos;
-  return own && is_plain(options) && options.types == std::vector{OutputType::file};
+  return own && options.plain() && options.types == std::vector{OutputType::file};
 }
 
 Result<UniqueFd> OutputPlaces::open_for(const task::Task& task, io::Stream stream) {
   std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, &task)));
   UniqueFd fd = TRY(in(path_option(stream), files_.open(path)));
   CHECK_OK(make_blocking(fd.get(), path));
-  redirect(stream, rank_of(task), path);
+  redirect(stream, value::Idset::range(task.rank(), task.rank()), path);
   return fd;
 }
 
@@ -109,7 +101,7 @@ Result<std::vector<OutputPlace*>> OutputPlaces::of(const task::Task& task, io::S
   if (of(stream).has(OutputType::kvs)) places.push_back(eventlog_.get());
   if (of(stream).has(OutputType::file)) {
     std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, &task)));
-    places.push_back(TRY(file(stream, path, rank_of(task))));
+    places.push_back(TRY(file(stream, path, value::Idset::range(task.rank(), task.rank()))));
   }
   return places;
 }
@@ -139,8 +131,7 @@ OutputPlace::Options OutputPlaces::place_options(io::Stream stream, std::string 
 }
 
 io::FdSink::Options OutputPlaces::sink_options() const {
-  auto tmpdir = host_.environment().get("NACRE_JOB_TMPDIR");
-  return {options_.overflow, tmpdir && !tmpdir->empty() ? std::string(*tmpdir) : "/tmp", options_.spill_limit};
+  return {options_.overflow, spill_directory(host_), options_.spill_limit};
 }
 
 void OutputPlaces::post(std::string_view name, const Json& context) {

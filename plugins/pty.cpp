@@ -88,14 +88,14 @@ class PtyPlugin final : public plugin::Plugin {
   }
 
   Result<void> prepare(task::Task& task) {
-    if (!ranks_.contains(static_cast<value::Idset::Id>(task.rank()))) return {};
+    if (!ranks_.contains(task.rank())) return {};
     auto pty = TRY(task::Pty::open(terminal_size().value_or(kDefaultSize)));
-    OutputOptions output = TRY(OutputOptions::read(host_.options()));
-    bool printed = !output.ranks || output.ranks->contains(static_cast<value::Idset::Id>(task.rank()));
+    if (!output_) output_ = TRY(OutputOptions::read(host_.options()));
+    bool printed = !output_->ranks || output_->ranks->contains(task.rank());
     pty->set_captured(capture_ && printed);
     if (on_terminal(task)) {
       // Its stdout is the terminal as well, unless it is sent to a file: only then there is something to capture.
-      pty->set_captured(pty->captured() && output.streams[0].has(OutputType::file));
+      pty->set_captured(pty->captured() && output_->streams[0].has(OutputType::file));
       CHECK_OK(prepare_joined(task, *pty));
     } else if (!pty->captured()) {
       dropped_[task.local_id()];
@@ -154,6 +154,7 @@ class PtyPlugin final : public plugin::Plugin {
   value::Idset ranks_;
   bool capture_ = false;
   bool interactive_ = false;
+  std::optional<OutputOptions> output_;                                    // read for the first task with a pty
   std::unordered_map<std::uint32_t, std::optional<event::Poll>> dropped_;  // by local id
   UniqueFd copy_;                                                          // until the relay has it
   std::unique_ptr<task::Pty> split_;

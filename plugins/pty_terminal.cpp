@@ -13,33 +13,13 @@
 #include <climits>
 #include <csignal>
 
-#include <fmt/format.h>
+#include "base/signals_blocked.hpp"
+#include "io/own_description.hpp"
 
 namespace nacre::plugins {
 namespace {
 
 constexpr const char* kGuardName = "nacre-terminal";  // as ps shows it: at most 15 bytes
-
-// A signal that is blocked while this lives; all of them by default.
-class Blocked {
- public:
-  explicit Blocked(int signum = 0) {
-    sigset_t set;
-    if (signum == 0) {
-      ::sigfillset(&set);
-    } else {
-      ::sigemptyset(&set);
-      ::sigaddset(&set, signum);
-    }
-    ::pthread_sigmask(SIG_BLOCK, &set, &before_);
-  }
-  ~Blocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  Blocked(const Blocked&) = delete;
-  Blocked& operator=(const Blocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 bool same(const termios& a, const termios& b) {
   return a.c_iflag == b.c_iflag && a.c_oflag == b.c_oflag && a.c_cflag == b.c_cflag && a.c_lflag == b.c_lflag &&
@@ -63,7 +43,7 @@ bool in_background(int fd) {
 // node belongs to another user.
 Result<UniqueFd> reopen(int fd, int access) {
   int flags = access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-  UniqueFd own(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), flags));
+  UniqueFd own = io::reopen(fd, flags);
   int code = errno;
   if (!own && ::tcgetpgrp(fd) >= 0) own = UniqueFd(::open("/dev/tty", flags));
   if (!own) {
@@ -154,7 +134,7 @@ void Terminal::suspend() {
   termios now{};
   bool ours = ::tcgetattr(STDIN_FILENO, &now) == 0 && same(now, raw_);
   if (!ours && in_background(STDIN_FILENO)) return;
-  Blocked blocked(SIGTTOU);  // in the background it would stop us
+  SignalsBlocked blocked{SIGTTOU};  // in the background it would stop us
   set_modes(STDIN_FILENO, before_);
 }
 
@@ -167,7 +147,7 @@ Result<void> Terminal::start_guard() {
   Pipe pipe = TRY(make_pipe(O_CLOEXEC));
   pid_t pid = -1;
   {
-    Blocked blocked;  // the child stays so: no handler of ours may run in it, and no signal end it
+    SignalsBlocked blocked;  // the child stays so: no handler of ours may run in it, and no signal end it
     pid = ::fork();
     if (pid == 0) {
       ::close(pipe.write.get());

@@ -30,6 +30,7 @@
 #include "archive/extract.hpp"
 #include "archive/store.hpp"
 #include "base/json.hpp"
+#include "base/signals_blocked.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "builtins.hpp"
@@ -191,10 +192,7 @@ class StageIn final : public plugin::Plugin {
 
   // Not std::thread, which throws where the system has no more threads.
   Result<void> start_thread() {
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the loop's
+    SignalsBlocked blocked;  // they are the loop's
     pthread_t thread{};
     auto run = [](void* work) -> void* {
       auto& mine = *static_cast<Work*>(work);
@@ -203,7 +201,6 @@ class StageIn final : public plugin::Plugin {
       return nullptr;
     };
     int code = ::pthread_create(&thread, nullptr, run, work_.get());
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (code != 0) return system_error(code, "stage-in: cannot start a thread");
     thread_ = thread;
     return {};

@@ -23,9 +23,7 @@ struct Wrapper {
   std::optional<value::Idset> ranks;  // none: all
   std::vector<std::string> command;   // not empty
 
-  [[nodiscard]] bool covers(std::uint64_t rank) const {
-    return !ranks || ranks->contains(static_cast<value::Idset::Id>(rank));
-  }
+  [[nodiscard]] bool covers(value::Idset::Id rank) const { return !ranks || ranks->contains(rank); }
 };
 
 Result<std::optional<value::Idset>> read_ranks(const JsonAt& ranks, std::uint64_t tasks) {

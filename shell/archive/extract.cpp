@@ -1,26 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "archive/extract.hpp"
 
-#include <unistd.h>
-
 #include <fmt/format.h>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 
 namespace nacre::archive {
 namespace {
-
-// 0, or the errno of the write that failed.
-int write_at(int fd, std::string_view bytes, std::uint64_t offset) {
-  while (!bytes.empty()) {
-    ssize_t written = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-    offset += static_cast<std::uint64_t>(written);
-  }
-  return 0;
-}
 
 class Extraction {
  public:
@@ -70,7 +57,7 @@ class Extraction {
       if (options_.max_bytes && done_.bytes > *options_.max_bytes) {
         return here(Result<void>(Error{EFBIG, fmt::format("more content than {} bytes", *options_.max_bytes)}));
       }
-      if (int code = write_at(fd, block->bytes, block->offset); code != 0) {
+      if (int code = write_all_at(fd, block->bytes, block->offset); code != 0) {
         return here(Result<void>(system_error(code, in_quotes(entry.path))));
       }
       CHECK_OK(go_on());

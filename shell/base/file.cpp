@@ -52,4 +52,15 @@ int write_all(int fd, std::string_view text) {
   return 0;
 }
 
+int write_all_at(int fd, std::string_view text, std::uint64_t offset) {
+  while (!text.empty()) {
+    ssize_t written = ::pwrite(fd, text.data(), text.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    text.remove_prefix(static_cast<std::size_t>(written));
+    offset += static_cast<std::uint64_t>(written);
+  }
+  return 0;
+}
+
 }  // namespace nacre

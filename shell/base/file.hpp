@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -19,5 +20,8 @@ Result<std::string> read_file(const std::string& path, std::size_t limit = kMaxI
 // All of `text` to `fd`, in as many write(2)s as it takes; where it is non-blocking, waits for room. 0, or the
 // errno of the one that failed.
 [[nodiscard]] int write_all(int fd, std::string_view text);
+
+// The same at an offset of a file, by pwrite(2).
+[[nodiscard]] int write_all_at(int fd, std::string_view text, std::uint64_t offset);
 
 }  // namespace nacre

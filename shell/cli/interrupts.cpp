@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/interrupts.hpp"
 
+#include <csignal>
+#include <initializer_list>
+
 namespace nacre::cli {
 namespace {
 
-constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr std::initializer_list<int> kEnding = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 bool is_ignored(int signum) {
   struct sigaction action {};
@@ -13,14 +16,7 @@ bool is_ignored(int signum) {
 
 }  // namespace
 
-Interrupts::Interrupts() {
-  sigset_t held;
-  ::sigemptyset(&held);
-  for (int signum : kEnding) ::sigaddset(&held, signum);
-  ::pthread_sigmask(SIG_BLOCK, &held, &before_);
-}
-
-Interrupts::~Interrupts() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+Interrupts::Interrupts() : held_(kEnding) {}
 
 std::optional<int> Interrupts::pending() const {
   sigset_t waiting;

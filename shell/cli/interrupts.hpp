@@ -5,23 +5,21 @@
 // it starts; the work asks for them now and then, stops, and cleans up. Destroying it delivers them.
 #pragma once
 
-#include <csignal>
 #include <optional>
+
+#include "base/signals_blocked.hpp"
 
 namespace nacre::cli {
 
 class Interrupts {
  public:
   Interrupts();
-  ~Interrupts();
-  Interrupts(const Interrupts&) = delete;
-  Interrupts& operator=(const Interrupts&) = delete;
 
   // One of the signals that came since, if any did. One that this process ignores does not count.
   [[nodiscard]] std::optional<int> pending() const;
 
  private:
-  sigset_t before_{};
+  SignalsBlocked held_;
 };
 
 }  // namespace nacre::cli

@@ -36,6 +36,12 @@ struct Batch {
 
   [[nodiscard]] std::size_t size() const { return head.size() + body.size(); }
   [[nodiscard]] bool empty() const { return size() == 0; }
+  // All of it in one piece, put together in `room` if it is in two.
+  [[nodiscard]] std::string_view joined(std::string& room) const {
+    if (head.empty()) return body;
+    room.assign(head).append(body);
+    return room;
+  }
   [[nodiscard]] char last() const { return body.empty() ? head.back() : body.back(); }
 };
 

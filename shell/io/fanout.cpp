@@ -32,24 +32,10 @@ Result<void> Fanout::attach(int source) {
   source_ = source;
   timer_ = TRY(event::Timer::create(loop_, [this] { lose_patience(); }));
   if (S_ISREG(info.st_mode)) return {};
-  if (!S_ISSOCK(info.st_mode)) {
-    own_source_ = UniqueFd(
-        ::open(fmt::format("/proc/self/fd/{}", source).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  }
-  if (!own_source_) {
-    int flags = ::fcntl(source, F_GETFL);
-    own_source_ = UniqueFd(::fcntl(source, F_DUPFD_CLOEXEC, 0));
-    if (!own_source_ || flags < 0) return system_error(errno, "stdin");
-    if ((flags & O_NONBLOCK) == 0) shared_flags_ = flags;  // libuv sets it
-  }
-  source_ = own_source_.get();
+  own_source_ = TRY(OwnDescription::of(source, O_RDONLY, "stdin"));
+  source_ = own_source_->get();
   source_poll_ = TRY(event::Poll::create(loop_, source_, [this](int) { go_on(); }));
   return {};
-}
-
-Fanout::~Fanout() {
-  source_poll_.reset();
-  if (shared_flags_) ::fcntl(source_, F_SETFL, *shared_flags_);
 }
 
 Result<void> Fanout::add(UniqueFd pipe) {

@@ -13,6 +13,7 @@
 
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
+#include "io/own_description.hpp"
 #include "io/spill_file.hpp"
 
 namespace nacre::io {
@@ -38,7 +39,6 @@ class Fanout {
   // given back at the end.
   static Result<std::unique_ptr<Fanout>> create(event::Loop& loop, int source, Options options,
                                                 Callbacks callbacks);
-  ~Fanout();
   Fanout(const Fanout&) = delete;
   Fanout& operator=(const Fanout&) = delete;
 
@@ -84,8 +84,7 @@ class Fanout {
   Options options_;
   Callbacks callbacks_;
   int source_ = -1;
-  UniqueFd own_source_;
-  std::optional<int> shared_flags_;         // of the source, to be given back
+  std::optional<OwnDescription> own_source_;
   std::optional<event::Poll> source_poll_;  // none: a file
   std::optional<event::Timer> timer_;       // patience
   bool polling_ = false;

@@ -22,12 +22,6 @@ std::size_t size_of(std::span<const std::string_view> pieces) {
   return size;
 }
 
-// A descriptor with an O_NONBLOCK flag of its own; none if there can't be one.
-UniqueFd reopen(int fd) {
-  return UniqueFd(
-      ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-}
-
 }  // namespace
 
 Result<std::unique_ptr<FdSink>> FdSink::create(event::Loop& loop, int fd, std::string name, Options options,
@@ -43,19 +37,9 @@ Result<void> FdSink::attach(int fd) {
   fd_ = fd;
   waits_ = S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) || ::isatty(fd) == 1;
   if (!waits_) return {};
-  if (!S_ISSOCK(info.st_mode)) own_ = reopen(fd);
-  if (!own_) {
-    int flags = ::fcntl(fd, F_GETFL);
-    own_ = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    if (!own_ || flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return system_error(errno, name_);
-    if ((flags & O_NONBLOCK) == 0) shared_flags_ = flags;
-  }
-  fd_ = own_.get();
+  own_ = TRY(OwnDescription::of(fd, O_WRONLY, name_));
+  fd_ = own_->get();
   return {};
-}
-
-FdSink::~FdSink() {
-  if (shared_flags_) ::fcntl(fd_, F_SETFL, *shared_flags_);
 }
 
 Result<void> FdSink::write(std::span<const std::string_view> pieces) {

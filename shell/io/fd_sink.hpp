@@ -10,6 +10,7 @@
 
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
+#include "io/own_description.hpp"
 #include "io/sink.hpp"
 #include "io/spill_file.hpp"
 
@@ -36,7 +37,6 @@ class FdSink final : public Sink {
   // the descriptor it is set, and taken back at the end.
   static Result<std::unique_ptr<FdSink>> create(event::Loop& loop, int fd, std::string name, Options options,
                                                 Callbacks callbacks);
-  ~FdSink() override;
 
   Result<void> write(std::span<const std::string_view> pieces) override;
   [[nodiscard]] bool takes() override;
@@ -63,11 +63,10 @@ class FdSink final : public Sink {
   std::string name_;
   Options options_;
   Callbacks callbacks_;
-  int fd_ = -1;                      // what is written to
-  UniqueFd own_;                     // the same, if it was opened here
-  std::optional<int> shared_flags_;  // of the descriptor, to be given back
-  bool waits_ = false;               // a write to it can block
-  std::string queue_;                // kept: first what is here from queue_begin_ on, ...
+  int fd_ = -1;                        // what is written to
+  std::optional<OwnDescription> own_;  // the same, if it is not the owner's
+  bool waits_ = false;                 // a write to it can block
+  std::string queue_;                  // kept: first what is here from queue_begin_ on, ...
   std::size_t queue_begin_ = 0;
   std::optional<SpillFile> spill_;  // ... then what is here, ...
   std::string tail_;                // ... then what is here

@@ -9,11 +9,7 @@ namespace nacre::io {
 
 void Folder::add(const Batch& batch, const Emit& emit) {
   std::string joined;
-  std::string_view all = batch.body;
-  if (!batch.head.empty()) {
-    joined.assign(batch.head).append(batch.body);
-    all = joined;
-  }
+  std::string_view all = batch.joined(joined);
   while (!all.empty()) {
     std::size_t size = std::min(all.find('\n'), all.size() - 1) + 1;
     add_line(batch.source->stream, batch.source->rank, batch.time, all.substr(0, size), emit);
@@ -52,10 +48,6 @@ void Folder::end(const Source& source, const Emit& emit) {
 
 void Folder::expire(double time, const Emit& emit) {
   while (!lines_.empty() && lines_.front().time + kDelay <= time) emit_front(emit);
-}
-
-void Folder::flush(const Emit& emit) {
-  while (!lines_.empty()) emit_front(emit);
 }
 
 std::optional<double> Folder::deadline() const {

@@ -40,8 +40,6 @@ class Folder {
   void end(const Source& source, const Emit& emit);
   // Lets go of the lines that have waited until `time`.
   void expire(double time, const Emit& emit);
-  // Lets go of all.
-  void flush(const Emit& emit);
   // When expire() should be called; none: nothing waits.
   [[nodiscard]] std::optional<double> deadline() const;
 

@@ -86,11 +86,7 @@ class JsonFormat final : public Format {
  public:
   Pieces put(const Batch& batch) override {
     text_.clear();
-    std::string_view all = batch.body;
-    if (!batch.head.empty()) {
-      joined_.assign(batch.head).append(batch.body);
-      all = joined_;
-    }
+    std::string_view all = batch.joined(joined_);
     std::string front = fmt::format(R"({{"time":{:.6f},"rank":{},"stream":"{}",)", batch.time, batch.source->rank,
                                     name_of(batch.source->stream));
     while (!all.empty()) {
@@ -123,12 +119,7 @@ class EventlogFormat final : public Format {
  public:
   Pieces put(const Batch& batch) override {
     begin(*batch.source, batch.time);
-    if (batch.head.empty()) {
-      append_data(text_, batch.body);
-    } else {
-      joined_.assign(batch.head).append(batch.body);
-      append_data(text_, joined_);
-    }
+    append_data(text_, batch.joined(joined_));
     text_ += "}}\n";
     return {text_};
   }

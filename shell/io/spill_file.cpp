@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "base/file.hpp"
+
 namespace nacre::io {
 namespace {
 
@@ -36,15 +38,8 @@ Result<SpillFile> SpillFile::create(const std::string& directory) {
 }
 
 Result<void> SpillFile::add(std::string_view bytes) {
-  std::uint64_t at = end_;
-  while (!bytes.empty()) {
-    ssize_t written = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(at));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return failed(errno, directory_);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-    at += static_cast<std::uint64_t>(written);
-  }
-  end_ = at;
+  if (int code = write_all_at(fd_.get(), bytes, end_); code != 0) return failed(code, directory_);
+  end_ += bytes.size();
   return {};
 }
 

@@ -8,8 +8,6 @@
 #include "base/text.hpp"
 
 namespace nacre::job {
-namespace {
-
 Result<bool> switch_of(const JsonAt& option) {
   const Json& json = option.json();
   if (json.is_boolean()) return json.get<bool>();
@@ -21,8 +19,6 @@ Result<bool> switch_of(const JsonAt& option) {
   }
   return option.expected("true or false, or a number");
 }
-
-}  // namespace
 
 const Json* Options::find(std::string_view path) const {
   const Json* at = &object_;

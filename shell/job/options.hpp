@@ -15,6 +15,9 @@
 
 namespace nacre::job {
 
+// A switch: neither false nor 0 nor text of one of them. An error if it is neither boolean nor number nor text of one.
+Result<bool> switch_of(const JsonAt& option);
+
 class Options {
  public:
   Options() = default;
@@ -26,7 +29,7 @@ class Options {
   [[nodiscard]] const Json* find(std::string_view path) const;
   // The same, ready to be read with checks; its path() starts with the option's name.
   [[nodiscard]] std::optional<JsonAt> at(std::string_view path) const;
-  // A switch: set, and not false, 0 or "0". An error if it is neither boolean nor number nor a string of one.
+  // Whether it is set, and switch_of() it.
   [[nodiscard]] Result<bool> flag(std::string_view path) const;
 
   // Sets the option at a dotted path, making the objects on the way (a scalar on the way is replaced).

@@ -9,29 +9,13 @@
 #include <csignal>
 #include <cstdio>
 
+#include "base/signals_blocked.hpp"
 #include "base/unique_fd.hpp"
 #include "task/child.hpp"
 #include "task/failure.hpp"
 
 namespace nacre::task {
 namespace {
-
-// All signals blocked while this lives: no handler may run in a child, on its parent's memory or with its parent's
-// pipes.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 // A child, and what failed in it.
 struct Started {

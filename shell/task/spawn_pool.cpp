@@ -2,8 +2,9 @@
 #include "task/spawn_pool.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <thread>
+
+#include "base/signals_blocked.hpp"
 
 namespace nacre::task {
 
@@ -48,16 +49,12 @@ void SpawnPool::work(Batch& batch) {
 
 // Not std::thread, which throws where the system has no more threads.
 void SpawnPool::make_threads() {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the caller's
+  SignalsBlocked blocked;  // they are the caller's
   while (threads_.size() < wanted_) {
     pthread_t thread{};
     if (::pthread_create(&thread, nullptr, serve, this) != 0) break;
     threads_.push_back(thread);
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void* SpawnPool::serve(void* pool) {

@@ -32,10 +32,10 @@ enum class State { init, running, exited };
 
 class Task {
  public:
-  Task(std::uint64_t rank, std::uint32_t local_id, Command command)
+  Task(std::uint32_t rank, std::uint32_t local_id, Command command)
       : rank_(rank), local_id_(local_id), command_(std::move(command)) {}
 
-  [[nodiscard]] std::uint64_t rank() const { return rank_; }          // in the job
+  [[nodiscard]] std::uint32_t rank() const { return rank_; }          // in the job
   [[nodiscard]] std::uint32_t local_id() const { return local_id_; }  // in this shell, from 0
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] pid_t pid() const { return pid_; }                           // 0 before it runs; kept after its end
@@ -68,7 +68,7 @@ class Task {
   [[nodiscard]] Json info() const;
 
  private:
-  std::uint64_t rank_;
+  std::uint32_t rank_;
   std::uint32_t local_id_;
   State state_ = State::init;
   pid_t pid_ = 0;

@@ -13,9 +13,11 @@ using namespace nacre::io;  // NOLINT
 
 namespace {
 
+constexpr double kForever = 1e300;  // seconds
+
 using Lines = std::vector<std::string>;
 
-struct Fixture {
+struct FolderFixture {
   Lines lines;  // since the last look, each as "stream label text" with the time where it is asked for
   std::vector<double> times;
 
@@ -37,7 +39,7 @@ struct Fixture {
     folder.end(Source{rank, stream}, emit());
   }
   Lines flushed(Folder& folder) {
-    folder.flush(emit());
+    folder.expire(kForever, emit());
     return looked();
   }
   Lines looked() {
@@ -48,7 +50,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "equal lines of all tasks are one line as soon as the last has come") {
+TEST_CASE_METHOD(FolderFixture, "equal lines of all tasks are one line as soon as the last has come") {
   Folder folder(4);
   for (std::uint32_t rank : {2, 0, 3}) add(folder, rank, "same\n");
   CHECK(lines.empty());
@@ -66,7 +68,7 @@ TEST_CASE_METHOD(Fixture, "equal lines of all tasks are one line as soon as the 
   CHECK(flushed(folder).empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a task that differs has a line of its own") {
+TEST_CASE_METHOD(FolderFixture, "a task that differs has a line of its own") {
   Folder folder(4);
   for (std::uint32_t rank : {0, 1, 3}) add(folder, rank, "same\n");
   add(folder, 2, "other\n");
@@ -74,7 +76,7 @@ TEST_CASE_METHOD(Fixture, "a task that differs has a line of its own") {
   CHECK(flushed(folder) == Lines{"2: other"});
 }
 
-TEST_CASE_METHOD(Fixture, "a line goes out when all tasks have written it or have gone past it") {
+TEST_CASE_METHOD(FolderFixture, "a line goes out when all tasks have written it or have gone past it") {
   Folder folder(3);
   add(folder, 0, "x\n");
   add(folder, 1, "y\n");
@@ -89,7 +91,7 @@ TEST_CASE_METHOD(Fixture, "a line goes out when all tasks have written it or hav
   CHECK(flushed(folder) == Lines{"0: z"});
 }
 
-TEST_CASE_METHOD(Fixture, "each task's lines stay in their order") {
+TEST_CASE_METHOD(FolderFixture, "each task's lines stay in their order") {
   Folder folder(2);
   add(folder, 0, "a\nb\na\n");
   add(folder, 1, "b\n");
@@ -102,7 +104,7 @@ TEST_CASE_METHOD(Fixture, "each task's lines stay in their order") {
   CHECK(flushed(folder) == Lines{"1: b"});
 }
 
-TEST_CASE_METHOD(Fixture, "a line that a task writes twice is there twice") {
+TEST_CASE_METHOD(FolderFixture, "a line that a task writes twice is there twice") {
   Folder folder(2);
   add(folder, 0, "x\nx\nx\n");
   add(folder, 1, "x\n");
@@ -112,7 +114,7 @@ TEST_CASE_METHOD(Fixture, "a line that a task writes twice is there twice") {
   CHECK(flushed(folder) == Lines{"1: y"});
 }
 
-TEST_CASE_METHOD(Fixture, "nobody waits for a source that has ended") {
+TEST_CASE_METHOD(FolderFixture, "nobody waits for a source that has ended") {
   Folder folder(3);
   add(folder, 0, "x\n");
   add(folder, 1, "x\n");
@@ -129,7 +131,7 @@ TEST_CASE_METHOD(Fixture, "nobody waits for a source that has ended") {
   CHECK(flushed(folder).empty());
 }
 
-TEST_CASE_METHOD(Fixture, "the last source's end lets go of all") {
+TEST_CASE_METHOD(FolderFixture, "the last source's end lets go of all") {
   Folder folder(2);
   add(folder, 0, "a\nb\n");
   end(folder, 0);
@@ -138,10 +140,10 @@ TEST_CASE_METHOD(Fixture, "the last source's end lets go of all") {
   CHECK(looked() == Lines{"0: a", "0: b"});
 }
 
-TEST_CASE_METHOD(Fixture, "a source that ended after its line had gone is not counted") {
+TEST_CASE_METHOD(FolderFixture, "a source that ended after its line had gone is not counted") {
   Folder folder(3);
   add(folder, 0, "x\n");
-  folder.flush(emit());
+  folder.expire(kForever, emit());
   end(folder, 0);
   CHECK(looked() == Lines{"0: x"});
   add(folder, 1, "y\n");
@@ -150,7 +152,7 @@ TEST_CASE_METHOD(Fixture, "a source that ended after its line had gone is not co
   CHECK(looked() == Lines{"[1-2]: y"});
 }
 
-TEST_CASE_METHOD(Fixture, "a late task makes a second line") {
+TEST_CASE_METHOD(FolderFixture, "a late task makes a second line") {
   Folder folder(3);
   add(folder, 0, "x\n", Stream::out, 10);
   add(folder, 1, "x\n", Stream::out, 10.05);
@@ -164,7 +166,7 @@ TEST_CASE_METHOD(Fixture, "a late task makes a second line") {
   CHECK(flushed(folder) == Lines{"2: x"});
 }
 
-TEST_CASE_METHOD(Fixture, "lines expire one by one, with the time of the first who wrote them") {
+TEST_CASE_METHOD(FolderFixture, "lines expire one by one, with the time of the first who wrote them") {
   Folder folder(2);
   add(folder, 0, "a\n", Stream::out, 1);
   add(folder, 0, "b\n", Stream::out, 1.5);
@@ -180,7 +182,7 @@ TEST_CASE_METHOD(Fixture, "lines expire one by one, with the time of the first w
   CHECK(lines.empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a window that overflows lets go of the oldest lines") {
+TEST_CASE_METHOD(FolderFixture, "a window that overflows lets go of the oldest lines") {
   Folder folder(2);
   std::string big(Folder::kWindow / 2 - 1000, 'x');
   add(folder, 0, big + "1\n");
@@ -198,7 +200,7 @@ TEST_CASE_METHOD(Fixture, "a window that overflows lets go of the oldest lines")
   CHECK(looked() == Lines{"[0-1]: after"});
 }
 
-TEST_CASE_METHOD(Fixture, "the two streams are folded apart, and stay in their order") {
+TEST_CASE_METHOD(FolderFixture, "the two streams are folded apart, and stay in their order") {
   Folder folder(2);
   add(folder, 0, "x\n", Stream::out);
   add(folder, 0, "x\n", Stream::err);
@@ -215,7 +217,7 @@ TEST_CASE_METHOD(Fixture, "the two streams are folded apart, and stay in their o
   CHECK(looked() == Lines{"[0-1]: both"});
 }
 
-TEST_CASE_METHOD(Fixture, "head and body are one text, and a line without an end gets one") {
+TEST_CASE_METHOD(FolderFixture, "head and body are one text, and a line without an end gets one") {
   Folder folder(2);
   Source source{0, Stream::out};
   folder.add({&source, 0, "a\nb", "c\nd", false, false}, emit());
@@ -224,7 +226,7 @@ TEST_CASE_METHOD(Fixture, "head and body are one text, and a line without an end
   CHECK(flushed(folder) == Lines{"1: d"});
 }
 
-TEST_CASE_METHOD(Fixture, "one task writes as many equal lines as it likes") {
+TEST_CASE_METHOD(FolderFixture, "one task writes as many equal lines as it likes") {
   Folder folder(2);
   std::string many(5'000, '\n');
   add(folder, 0, many);
@@ -232,7 +234,7 @@ TEST_CASE_METHOD(Fixture, "one task writes as many equal lines as it likes") {
   CHECK((flushed(folder) == Lines(5'000, "[0-1]: ")));
 }
 
-TEST_CASE_METHOD(Fixture, "any lines in any order: what each task wrote is in what comes out, in order") {
+TEST_CASE_METHOD(FolderFixture, "any lines in any order: what each task wrote is in what comes out, in order") {
   auto seed = GENERATE(range(0U, 30U));
   std::mt19937 random(seed);
   std::size_t tasks = 1 + random() % 8;
@@ -272,7 +274,7 @@ TEST_CASE_METHOD(Fixture, "any lines in any order: what each task wrote is in wh
       if (folder.deadline()) CHECK(*folder.deadline() > time);
     }
   }
-  folder.flush(take);
+  folder.expire(kForever, take);
   CHECK((read == written));
   CHECK_FALSE(folder.deadline());
 }

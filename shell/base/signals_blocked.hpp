@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Signals that this thread does not get while the object lives: all, or those named. What it starts meanwhile, a
+// thread or a process, begins with the same mask.
+#pragma once
+
+#include <csignal>
+#include <initializer_list>
+
+namespace nacre {
+
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  explicit SignalsBlocked(std::initializer_list<int> signals) {
+    sigset_t these;
+    ::sigemptyset(&these);
+    for (int signum : signals) ::sigaddset(&these, signum);
+    ::pthread_sigmask(SIG_BLOCK, &these, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace nacre
