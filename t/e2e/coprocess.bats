@@ -11,7 +11,7 @@ prepare_waiting() { prepare 2 sh -c 'until [ -s "$0" ]; do sleep 0.01; done' "$1
 gone() { [ ! -e "/proc/$(head -n 1 "$1")" ]; }
 
 @test "a coprocess runs beside the tasks, and what it says last is kept too" {
-  prepare_waiting coproc-mon-ƒ2Ct.log
+  prepare 2 sh -c 'until grep -q err coproc-mon-ƒ2Ct.log; do sleep 0.01; done'
   run nacre ƒ2Ct -o coprocess.mon.command='trap "echo bye; exit" TERM; echo out; echo err >&2; while :; do :; done'
   [ "$status" -eq 0 ]
   [ -z "$output" ]
