@@ -45,7 +45,7 @@ Result<std::optional<Idset>> find_list(const std::string& directory, const Names
 }
 
 // Sets of cpus that share something: the packages, or the caches of one level. They do not overlap.
-class Level {
+class SharingLevel {
  public:
   void add(Idset cpus) {
     auto number = static_cast<std::uint32_t>(groups_.size());
@@ -113,7 +113,7 @@ class Reader {
       auto last = TRY(find_list(cpu_directory(*cores_.back().first()), names));
       if (last && (*last - cores_.back()).empty()) return true;
     }
-    Level level;
+    SharingLevel level;
     level.add(*first & online_);
     for (const Idset& core : cores_) {
       if (level.find(*core.first()) != nullptr) continue;
@@ -128,7 +128,7 @@ class Reader {
   Result<bool> read_nodes() {
     auto nodes = TRY(find_list(system_, {"/node/online"}));
     if (!nodes || nodes->size() < 2) return true;
-    Level level;
+    SharingLevel level;
     for (Idset::Id node : nodes->ids()) {
       Idset cpus = TRY(read_list(fmt::format("{}/node/node{}/cpulist", system_, node))) & online_;
       if (!cpus.empty()) level.add(std::move(cpus));
@@ -167,7 +167,7 @@ class Reader {
   // them. None if these are not one within the other.
   [[nodiscard]] std::optional<std::vector<Idset::Id>> place_of(const Idset& core) const {
     std::vector<const Idset*> around;
-    for (const Level& level : levels_) {
+    for (const SharingLevel& level : levels_) {
       if (const Idset* group = level.find(*core.first())) around.push_back(group);
     }
     std::stable_sort(around.begin(), around.end(),
@@ -196,7 +196,7 @@ class Reader {
   const Idset& online_;
   const std::string& system_;
   std::vector<Idset> cores_;
-  std::vector<Level> levels_;
+  std::vector<SharingLevel> levels_;
 };
 
 }  // namespace

@@ -17,6 +17,11 @@ endif()
 if(NACRE_PRECOMPILE)
   target_compile_options(nacre_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # for ccache
 endif()
+if(NACRE_UNITY)
+  set(CMAKE_UNITY_BUILD ON)
+  # What a source keeps to itself looks as if it came from a header.
+  target_compile_options(nacre_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+endif()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   set(CMAKE_CXX_FLAGS_RELEASE "-O2")
   set(CMAKE_C_FLAGS_RELEASE "-O2")

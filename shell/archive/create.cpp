@@ -23,8 +23,6 @@ namespace {
 constexpr std::size_t kCopySize = std::size_t{1} << 20;
 constexpr std::uint64_t kStatBlock = 512;  // bytes, of st_blocks
 
-Error failed(int code, const std::string& path) { return system_error(code, in_quotes(path)); }
-
 Error refused(const std::string& path, std::string_view why) {
   return invalid(fmt::format("{}: {}", in_quotes(path), why));
 }

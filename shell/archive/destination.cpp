@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "archive/path.hpp"
 #include "base/text.hpp"
 
 namespace nacre::archive {
@@ -16,8 +17,6 @@ namespace {
 
 constexpr mode_t kOwnerAll = 0700;
 constexpr mode_t kOwnerWrite = 0600;
-
-Error failed(int code, std::string_view path) { return system_error(code, in_quotes(path)); }
 
 bool is_symlink(int parent, const char* name) {
   struct stat info {};

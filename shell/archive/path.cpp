@@ -61,4 +61,6 @@ std::string shown(std::string_view text) {
   return out;
 }
 
+Error failed(int code, std::string_view path) { return system_error(code, in_quotes(path.empty() ? "." : path)); }
+
 }  // namespace nacre::archive

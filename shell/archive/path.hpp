@@ -28,4 +28,7 @@ Result<void> check_symlink(std::string_view path, std::string_view target);
 // one line.
 [[nodiscard]] std::string shown(std::string_view text);
 
+// The error of a system call on `path`; "" is the directory itself.
+[[nodiscard]] Error failed(int code, std::string_view path);
+
 }  // namespace nacre::archive

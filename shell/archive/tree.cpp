@@ -18,8 +18,6 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
-Error failed(int code, const std::string& path) { return system_error(code, in_quotes(path.empty() ? "." : path)); }
-
 Result<std::vector<std::string>> names_in(int base, const std::string& path) {
   UniqueFd fd(::openat(base, path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) return failed(errno, path);

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kShell = "nacre-shell";
 constexpr int kKillRounds = 1000;  // of a millisecond: what survives SIGKILL for longer is left alone
-constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr int kInterrupting[] = {SIGINT, SIGTERM, SIGHUP};
 
 constexpr std::string_view kJobspec = R"({"version": 1,
  "resources": [{"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}],
@@ -108,7 +108,7 @@ Result<ShellOutcome> run_shell(const ShellRun& run) {
   ShellOutcome outcome;
   int interrupted = 0;
   std::vector<event::SignalWatcher> signals;
-  for (int signum : kEnding) {
+  for (int signum : kInterrupting) {
     signals.push_back(
         TRY(event::SignalWatcher::create(*loop, signum, [&](int received) { interrupted = received; })));
     signals.back().keeps_running(false);

@@ -10,27 +10,26 @@
 namespace nacre::cli {
 namespace {
 
-Reply usage_error(const std::string& message) { return cli::usage_error("nacre-shell", message); }
+Reply misused(const std::string& message) { return usage_error("nacre-shell", message); }
 
 std::optional<Reply> check(ShellArguments& out, const CLI::App& app, const std::string& jobid,
                            const std::string& rank) {
-  if (!out.standalone)
-    return usage_error("no job manager is known to this shell; give --standalone with -j and -R");
+  if (!out.standalone) return misused("no job manager is known to this shell; give --standalone with -j and -R");
   for (const char* needed : {"--jobspec", "--resources"}) {
-    if (app.count(needed) == 0) return usage_error(fmt::format("--standalone needs {}=FILE", needed));
+    if (app.count(needed) == 0) return misused(fmt::format("--standalone needs {}=FILE", needed));
   }
   if (out.boot.jobspec_path == "-" && out.boot.resources_path == "-") {
-    return usage_error("-j and -R cannot both be standard input");
+    return misused("-j and -R cannot both be standard input");
   }
   if (!jobid.empty()) {
     auto id = value::JobId::parse(jobid);
-    if (!id) return usage_error(fmt::format("JOBID: {}", id.error().message));
+    if (!id) return misused(fmt::format("JOBID: {}", id.error().message));
     out.boot.id = *id;
   }
   if (!rank.empty()) {
     auto number = parse_u64(rank);
     if (!number || *number > UINT32_MAX)
-      return usage_error(fmt::format("--rank: expected a rank, got {}", in_quotes(rank)));
+      return misused(fmt::format("--rank: expected a rank, got {}", in_quotes(rank)));
     out.boot.broker_rank = static_cast<std::uint32_t>(*number);
   }
   return std::nullopt;
@@ -75,7 +74,7 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
   } catch (const CLI::CallForHelp&) {
     return Reply{0, app.help()};
   } catch (const CLI::ParseError& error) {
-    return usage_error(error.what());
+    return misused(error.what());
   }
   if (version) return Reply{0, fmt::format("nacre-shell {}\n", kVersion)};
   out.explain = explain == "true";

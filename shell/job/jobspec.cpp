@@ -217,7 +217,7 @@ Result<void> read_attributes(const JsonAt& root, Jobspec& spec) {
   return {};
 }
 
-Result<void> check_version(const JsonAt& root) {
+Result<void> check_jobspec_version(const JsonAt& root) {
   JsonAt version = TRY(root.at("version"));
   if (TRY(version.integer()) != 1) return version.expected("1");
   return {};
@@ -240,7 +240,7 @@ Result<Jobspec> Jobspec::parse(std::string_view text) {
 Result<Jobspec> Jobspec::from_json(Json document) {
   Jobspec spec;
   JsonAt root = JsonAt::root(document);
-  CHECK_OK(check_version(root));
+  CHECK_OK(check_jobspec_version(root));
   std::string label = TRY(read_resources(root, spec));
   CHECK_OK(read_tasks(root, label, spec));
   CHECK_OK(read_attributes(root, spec));

@@ -182,7 +182,7 @@ Result<void> read_times(const JsonAt& execution, Resources& resources) {
   return TRY(execution.at("expiration")).expected(fmt::format("a time after starttime {}", resources.starttime));
 }
 
-Result<void> check_version(const JsonAt& root) {
+Result<void> check_r_version(const JsonAt& root) {
   JsonAt version = TRY(root.at("version"));
   if (TRY(version.integer()) != 1) return version.expected("1");
   return {};
@@ -195,7 +195,7 @@ Result<Resources> Resources::parse(std::string_view text) { return from_json(TRY
 Result<Resources> Resources::from_json(Json document) {
   Resources resources;
   JsonAt root = JsonAt::root(document);
-  CHECK_OK(check_version(root));
+  CHECK_OK(check_r_version(root));
   JsonAt execution = TRY(root.at("execution"));
   auto groups = TRY(read_groups(TRY(execution.at("R_lite"))));
   resources.nodes = TRY(make_nodes(groups));

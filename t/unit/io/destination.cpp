@@ -24,7 +24,7 @@ struct FakeSink final : Sink {
   [[nodiscard]] std::uint64_t written() const override { return text.size(); }
 };
 
-struct Fixture {
+struct DestinationFixture {
   Source out{0, Stream::out, "0: "};
   Source err{0, Stream::err, "0: "};
   FakeSink* sink = nullptr;
@@ -49,7 +49,7 @@ const std::string kCutErr = "[stderr is cut here: output.limit is 10 bytes]\n";
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "without a limit all goes to the sink in its format") {
+TEST_CASE_METHOD(DestinationFixture, "without a limit all goes to the sink in its format") {
   use(std::nullopt, {Form::text, true, Timestamps::none});
   put(out, "body\n", "head ");
   put(err, std::string(100'000, 'x') + "\n");
@@ -63,7 +63,7 @@ TEST_CASE_METHOD(Fixture, "without a limit all goes to the sink in its format") 
   CHECK(lost().dropped == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a limit cuts at its byte, says so once, and counts the rest") {
+TEST_CASE_METHOD(DestinationFixture, "a limit cuts at its byte, says so once, and counts the rest") {
   use(10);
   put(out, "1234\n");
   put(out, "567\n89\n");
@@ -77,7 +77,7 @@ TEST_CASE_METHOD(Fixture, "a limit cuts at its byte, says so once, and counts th
   CHECK(lost().dropped == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "what fits the limit exactly is not cut") {
+TEST_CASE_METHOD(DestinationFixture, "what fits the limit exactly is not cut") {
   use(10);
   put(out, "12345678\n");
   put(out, "\n");
@@ -90,7 +90,7 @@ TEST_CASE_METHOD(Fixture, "what fits the limit exactly is not cut") {
   CHECK(lost().over_limit == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "a limit cuts within the head and between head and body") {
+TEST_CASE_METHOD(DestinationFixture, "a limit cuts within the head and between head and body") {
   use(10);
   put(out, "body\n", "a head over it ");
   CHECK(written() == "a head ove\n" + kCutOut);
@@ -100,7 +100,7 @@ TEST_CASE_METHOD(Fixture, "a limit cuts within the head and between head and bod
   CHECK(lost(Stream::err).over_limit == 5);
 }
 
-TEST_CASE_METHOD(Fixture, "each stream has the limit for itself, all its tasks together") {
+TEST_CASE_METHOD(DestinationFixture, "each stream has the limit for itself, all its tasks together") {
   use(10);
   Source other{1, Stream::out, "1: "};
   put(out, "1234\n");
@@ -117,14 +117,14 @@ TEST_CASE_METHOD(Fixture, "each stream has the limit for itself, all its tasks t
   CHECK(lost(Stream::err).over_limit == 4);
 }
 
-TEST_CASE_METHOD(Fixture, "a limit of zero lets nothing through") {
+TEST_CASE_METHOD(DestinationFixture, "a limit of zero lets nothing through") {
   use(0);
   put(out, "a\n");
   CHECK(written() == "[stdout is cut here: output.limit is 0 bytes]\n");
   CHECK(lost().over_limit == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "a limit counts what tasks wrote, not what it became") {
+TEST_CASE_METHOD(DestinationFixture, "a limit counts what tasks wrote, not what it became") {
   use(10, {Form::json});
   put(out, "12345678\n");
   put(out, "\nx", "", 2);
@@ -136,7 +136,7 @@ TEST_CASE_METHOD(Fixture, "a limit counts what tasks wrote, not what it became")
                      "\n");
 }
 
-TEST_CASE_METHOD(Fixture, "what a sink does not take is counted, and said where it is missing") {
+TEST_CASE_METHOD(DestinationFixture, "what a sink does not take is counted, and said where it is missing") {
   use(std::nullopt);
   put(out, "taken\n");
   sink->taking = false;
@@ -162,7 +162,7 @@ TEST_CASE_METHOD(Fixture, "what a sink does not take is counted, and said where 
   CHECK(lost().over_limit == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "what was dropped is said at a source's end too") {
+TEST_CASE_METHOD(DestinationFixture, "what was dropped is said at a source's end too") {
   use(std::nullopt, {Form::eventlog});
   sink->taking = false;
   put(out, "x\n");
@@ -174,7 +174,7 @@ TEST_CASE_METHOD(Fixture, "what was dropped is said at a source's end too") {
   CHECK(written().find("dropped") == std::string::npos);
 }
 
-TEST_CASE_METHOD(Fixture, "a line of which the end was dropped is ended before the notice") {
+TEST_CASE_METHOD(DestinationFixture, "a line of which the end was dropped is ended before the notice") {
   use(std::nullopt, {Form::text, true, Timestamps::none});
   REQUIRE(destination->put({&out, 1, {}, "begun", false, true}));
   sink->taking = false;
@@ -184,7 +184,7 @@ TEST_CASE_METHOD(Fixture, "a line of which the end was dropped is ended before t
   CHECK(written() == "0: begun\n[1 lines, 12 bytes dropped here: the reader is too slow]\n0: end\n");
 }
 
-TEST_CASE_METHOD(Fixture, "where output is cut, what was dropped before comes first") {
+TEST_CASE_METHOD(DestinationFixture, "where output is cut, what was dropped before comes first") {
   use(10);
   sink->taking = false;
   put(out, "12\n");
@@ -205,7 +205,7 @@ TEST_CASE_METHOD(Fixture, "where output is cut, what was dropped before comes fi
   CHECK(written().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a sink's error is the destination's") {
+TEST_CASE_METHOD(DestinationFixture, "a sink's error is the destination's") {
   use(10);
   sink->error = Error{EPIPE, "gone"};
   CHECK(destination->put({&out, 1, {}, "x\n"}).error().code == EPIPE);

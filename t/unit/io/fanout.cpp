@@ -21,7 +21,7 @@ using namespace nacre::io;  // NOLINT
 
 namespace {
 
-constexpr int kPipe = 4096;
+constexpr int kReaderPipe = 4096;
 constexpr std::size_t kWindow = std::size_t{64} << 10;
 constexpr std::size_t kMegabyte = std::size_t{1} << 20;
 
@@ -87,7 +87,7 @@ struct FanoutFixture {
     for (; count > 0; --count) {
       Pipe pipe = make_pipe(O_CLOEXEC).value();
       for (int fd : {pipe.read.get(), pipe.write.get()}) REQUIRE(::fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
-      REQUIRE(::fcntl(pipe.write.get(), F_SETPIPE_SZ, kPipe) == kPipe);
+      REQUIRE(::fcntl(pipe.write.get(), F_SETPIPE_SZ, kReaderPipe) == kReaderPipe);
       REQUIRE(fanout->add(std::move(pipe.write)));
       readers.push_back({std::move(pipe.read)});
     }
@@ -204,7 +204,7 @@ TEST_CASE_METHOD(FanoutFixture, "at the limit of the file all wait, which is tol
   CHECK(waits[0] == std::vector<std::size_t>{0, 2});
   CHECK_FALSE(wait_errors[0]);
   check_stuck(1);
-  CHECK(readers[1].got.size() <= 3 * kWindow + kPipe);
+  CHECK(readers[1].got.size() <= 3 * kWindow + kReaderPipe);
   run_to_end({0, 1, 2, 3});
   for (std::size_t i = 0; i < readers.size(); ++i) check_all(i);
   CHECK(waits.size() == 1);
@@ -221,7 +221,7 @@ TEST_CASE_METHOD(FanoutFixture, "where there can be no file all wait, and the re
   CHECK(wait_errors[0]->code == ENOENT);
   CHECK(wait_errors[0]->message == "cannot keep output in /nonexistent/folder: No such file or directory");
   check_stuck(1);
-  CHECK(readers[1].got.size() <= kWindow + kPipe);
+  CHECK(readers[1].got.size() <= kWindow + kReaderPipe);
   run_to_end({0, 1});
   check_all(0);
   check_all(1);
@@ -250,7 +250,7 @@ TEST_CASE_METHOD(FanoutFixture, "a reader that goes away is forgotten") {
   }
   SECTION("while its pipe is full") {
     REQUIRE(fanout->start());
-    run({}, [&] { return fed >= kPipe; });
+    run({}, [&] { return fed >= kReaderPipe; });
     loop->poll();
     readers[0].end.reset();
   }
@@ -329,7 +329,7 @@ TEST_CASE_METHOD(FanoutFixture, "after stop() readers come to an end, and nothin
   CHECK(fanout->done());
   CHECK(is_idle());
   run_to_end({0, 1});
-  CHECK(readers[0].got == given.substr(0, kPipe));
+  CHECK(readers[0].got == given.substr(0, kReaderPipe));
   CHECK((readers[1].got == given.substr(0, readers[1].got.size())));
 }
 

@@ -16,14 +16,14 @@ Json document() {
     "nodelist": ["a[1-3]", "b"], "starttime": 10, "expiration": 20.5}})");
 }
 
-std::string error_with(const char* pointer, Json value) {
+std::string error_with_r(const char* pointer, Json value) {
   Json changed = document();
   changed[Json::json_pointer(pointer)] = std::move(value);
   auto resources = Resources::from_json(std::move(changed));
   return resources ? "accepted" : resources.error().message;
 }
 
-std::string error_without(const char* parent, const char* key) {
+std::string error_without_r(const char* parent, const char* key) {
   Json changed = document();
   changed[Json::json_pointer(parent)].erase(key);
   auto resources = Resources::from_json(std::move(changed));
@@ -95,29 +95,29 @@ TEST_CASE("a text that is no R") {
 }
 
 TEST_CASE("R of other versions, without its keys, or with other types") {
-  CHECK(error_with("/version", 2) == "version: expected 1, got 2");
-  CHECK(error_with("/version", "1") == "version: expected an integer, got \"1\"");
-  CHECK(error_without("", "execution") == "missing key 'execution'");
-  CHECK(error_without("/execution", "R_lite") == "execution: missing key 'R_lite'");
-  CHECK(error_without("/execution/R_lite/1", "rank") == "execution.R_lite[1]: missing key 'rank'");
-  CHECK(error_without("/execution/R_lite/1", "children") == "execution.R_lite[1]: missing key 'children'");
-  CHECK(error_without("/execution/R_lite/0/children", "core") ==
+  CHECK(error_with_r("/version", 2) == "version: expected 1, got 2");
+  CHECK(error_with_r("/version", "1") == "version: expected an integer, got \"1\"");
+  CHECK(error_without_r("", "execution") == "missing key 'execution'");
+  CHECK(error_without_r("/execution", "R_lite") == "execution: missing key 'R_lite'");
+  CHECK(error_without_r("/execution/R_lite/1", "rank") == "execution.R_lite[1]: missing key 'rank'");
+  CHECK(error_without_r("/execution/R_lite/1", "children") == "execution.R_lite[1]: missing key 'children'");
+  CHECK(error_without_r("/execution/R_lite/0/children", "core") ==
         "execution.R_lite[0].children: missing key 'core'");
-  CHECK(error_without("/execution/R_lite/0/children", "gpu") == "accepted");
-  CHECK(error_with("/execution", 1) == "execution: expected an object, got 1");
-  CHECK(error_with("/execution/R_lite", Json::object()) == "execution.R_lite: expected an array, got an object");
-  CHECK(error_with("/execution/R_lite", Json::array()) ==
+  CHECK(error_without_r("/execution/R_lite/0/children", "gpu") == "accepted");
+  CHECK(error_with_r("/execution", 1) == "execution: expected an object, got 1");
+  CHECK(error_with_r("/execution/R_lite", Json::object()) == "execution.R_lite: expected an array, got an object");
+  CHECK(error_with_r("/execution/R_lite", Json::array()) ==
         "execution.R_lite: expected at least one entry, got none");
-  CHECK(error_with("/execution/R_lite/0", "x") == "execution.R_lite[0]: expected an object, got \"x\"");
-  CHECK(error_with("/execution/R_lite/0/rank", 0) == "execution.R_lite[0].rank: expected a string, got 0");
-  CHECK(error_with("/execution/R_lite/0/children/core", Json::array({0})) ==
+  CHECK(error_with_r("/execution/R_lite/0", "x") == "execution.R_lite[0]: expected an object, got \"x\"");
+  CHECK(error_with_r("/execution/R_lite/0/rank", 0) == "execution.R_lite[0].rank: expected a string, got 0");
+  CHECK(error_with_r("/execution/R_lite/0/children/core", Json::array({0})) ==
         "execution.R_lite[0].children.core: expected a string, got an array");
 }
 
 TEST_CASE("other keys, those of schedulers among them, are passed over") {
-  CHECK(error_with("/scheduling", {{"writer", "fluxion:x"}, {"graph", 1}}) == "accepted");
-  CHECK(error_with("/execution/extra", 1) == "accepted");
-  CHECK(error_with("/execution/R_lite/0/children/memory", "0-7") == "accepted");
+  CHECK(error_with_r("/scheduling", {{"writer", "fluxion:x"}, {"graph", 1}}) == "accepted");
+  CHECK(error_with_r("/execution/extra", 1) == "accepted");
+  CHECK(error_with_r("/execution/R_lite/0/children/memory", "0-7") == "accepted");
 }
 
 // ---- sets ------------------------------------------------------------------
@@ -125,32 +125,32 @@ TEST_CASE("other keys, those of schedulers among them, are passed over") {
 TEST_CASE("malformed sets carry their path") {
   for (const char* bad : {"x", "1-", "-1", "3-1", "0-99999999999", "1,,2", "[0"}) {
     INFO(bad);
-    CHECK(error_with("/execution/R_lite/1/rank", bad).find("execution.R_lite[1].rank: ") == 0);
-    CHECK(error_with("/execution/R_lite/0/children/core", bad).find("execution.R_lite[0].children.core: ") == 0);
-    CHECK(error_with("/execution/R_lite/0/children/gpu", bad).find("execution.R_lite[0].children.gpu: ") == 0);
-    CHECK(error_with("/execution/properties", {{"p", bad}}).find("execution.properties.p: ") == 0);
+    CHECK(error_with_r("/execution/R_lite/1/rank", bad).find("execution.R_lite[1].rank: ") == 0);
+    CHECK(error_with_r("/execution/R_lite/0/children/core", bad).find("execution.R_lite[0].children.core: ") == 0);
+    CHECK(error_with_r("/execution/R_lite/0/children/gpu", bad).find("execution.R_lite[0].children.gpu: ") == 0);
+    CHECK(error_with_r("/execution/properties", {{"p", bad}}).find("execution.properties.p: ") == 0);
   }
 }
 
 TEST_CASE("no ranks and no cores are errors, no gpus are none") {
-  CHECK(error_with("/execution/R_lite/0/rank", "") ==
+  CHECK(error_with_r("/execution/R_lite/0/rank", "") ==
         "execution.R_lite[0].rank: expected at least one rank, got none");
-  CHECK(error_with("/execution/R_lite/0/children/core", "") ==
+  CHECK(error_with_r("/execution/R_lite/0/children/core", "") ==
         "execution.R_lite[0].children.core: expected at least one core, got none");
-  CHECK(error_with("/execution/R_lite/0/children/gpu", "") == "accepted");
+  CHECK(error_with_r("/execution/R_lite/0/children/gpu", "") == "accepted");
 }
 
 TEST_CASE("a rank is in one entry only") {
-  CHECK(error_with("/execution/R_lite/1/rank", "0,7") == "execution.R_lite[1].rank: rank 7 is in R_lite twice");
-  CHECK(error_with("/execution/R_lite/1/rank", "0-9") == "execution.R_lite[0].rank: rank 2 is in R_lite twice");
-  CHECK(error_with("/execution/R_lite/1/rank", "2,7") == "execution.R_lite[1].rank: rank 2 is in R_lite twice");
+  CHECK(error_with_r("/execution/R_lite/1/rank", "0,7") == "execution.R_lite[1].rank: rank 7 is in R_lite twice");
+  CHECK(error_with_r("/execution/R_lite/1/rank", "0-9") == "execution.R_lite[0].rank: rank 2 is in R_lite twice");
+  CHECK(error_with_r("/execution/R_lite/1/rank", "2,7") == "execution.R_lite[1].rank: rank 2 is in R_lite twice");
 }
 
 TEST_CASE("ids on a node are bounded") {
-  CHECK(error_with("/execution/R_lite/0/children/core", "0-65536") == "accepted");
-  CHECK(error_with("/execution/R_lite/0/children/core", "0-65537") ==
+  CHECK(error_with_r("/execution/R_lite/0/children/core", "0-65536") == "accepted");
+  CHECK(error_with_r("/execution/R_lite/0/children/core", "0-65537") ==
         "execution.R_lite[0].children.core: id 65537; the largest may be 65536");
-  CHECK(error_with("/execution/R_lite/0/children/gpu", "4294967294") ==
+  CHECK(error_with_r("/execution/R_lite/0/children/gpu", "4294967294") ==
         "execution.R_lite[0].children.gpu: id 4294967294; the largest may be 65536");
 }
 
@@ -185,16 +185,16 @@ TEST_CASE("20,000 entries are read") {
 
 TEST_CASE("there is a name for each rank") {
   const char* at = "/execution/nodelist";
-  CHECK(error_with(at, Json::array({"a[1-3]"})) ==
+  CHECK(error_with_r(at, Json::array({"a[1-3]"})) ==
         "execution.nodelist: expected one name for each rank of R_lite, got 3 for 4");
-  CHECK(error_with(at, {"a[1-3]", "b[0-1]"}) ==
+  CHECK(error_with_r(at, {"a[1-3]", "b[0-1]"}) ==
         "execution.nodelist: expected one name for each rank of R_lite, got 5 for 4");
-  CHECK(error_with(at, Json::array()) ==
+  CHECK(error_with_r(at, Json::array()) ==
         "execution.nodelist: expected one name for each rank of R_lite, got 0 for 4");
-  CHECK(error_with(at, "a[1-4]") == "execution.nodelist: expected an array, got \"a[1-4]\"");
-  CHECK(error_with(at, Json::array({"a", 1})) == "execution.nodelist[1]: expected a string, got 1");
-  CHECK(error_with(at, {"a", "b[0-"}).find("execution.nodelist[1]: ") == 0);
-  CHECK(error_with(at, Json::array({"a[0-99999999999]"})).find("execution.nodelist[0]: ") == 0);
+  CHECK(error_with_r(at, "a[1-4]") == "execution.nodelist: expected an array, got \"a[1-4]\"");
+  CHECK(error_with_r(at, Json::array({"a", 1})) == "execution.nodelist[1]: expected a string, got 1");
+  CHECK(error_with_r(at, {"a", "b[0-"}).find("execution.nodelist[1]: ") == 0);
+  CHECK(error_with_r(at, Json::array({"a[0-99999999999]"})).find("execution.nodelist[0]: ") == 0);
 }
 
 TEST_CASE("names may repeat, and may be left out") {
@@ -218,15 +218,15 @@ TEST_CASE("properties go to their ranks, with their suffixes") {
 
 TEST_CASE("properties that are none") {
   const char* at = "/execution/properties";
-  CHECK(error_with(at, {{"p", "2,5"}}) == "execution.properties.p: rank 5 is not in R_lite");
-  CHECK(error_with(at, {{"p", "2-7"}}) == "execution.properties.p: rank 5 is not in R_lite");
-  CHECK(error_with(at, {{"p", "0-4294967294"}}) == "execution.properties.p: rank 0 is not in R_lite");
-  CHECK(error_with(at, {{"p", "7-8"}}) == "execution.properties.p: rank 8 is not in R_lite");
-  CHECK(error_with(at, {{"p", 2}}) == "execution.properties.p: expected a string, got 2");
-  CHECK(error_with(at, Json::array()) == "execution.properties: expected an object, got an array");
+  CHECK(error_with_r(at, {{"p", "2,5"}}) == "execution.properties.p: rank 5 is not in R_lite");
+  CHECK(error_with_r(at, {{"p", "2-7"}}) == "execution.properties.p: rank 5 is not in R_lite");
+  CHECK(error_with_r(at, {{"p", "0-4294967294"}}) == "execution.properties.p: rank 0 is not in R_lite");
+  CHECK(error_with_r(at, {{"p", "7-8"}}) == "execution.properties.p: rank 8 is not in R_lite");
+  CHECK(error_with_r(at, {{"p", 2}}) == "execution.properties.p: expected a string, got 2");
+  CHECK(error_with_r(at, Json::array()) == "execution.properties: expected an object, got an array");
   for (const char* bad : {"", "a!", "a&b", "'", "\"", "^a", "`", "a|b", "a(", ")"}) {
     INFO(bad);
-    CHECK(error_with(at, {{bad, "2"}}).find("execution.properties: expected a property's name, without ") == 0);
+    CHECK(error_with_r(at, {{bad, "2"}}).find("execution.properties: expected a property's name, without ") == 0);
   }
 }
 
@@ -239,15 +239,15 @@ TEST_CASE("the properties of all nodes are bounded") {
 }
 
 TEST_CASE("times") {
-  CHECK(error_with("/execution/expiration", 10) ==
+  CHECK(error_with_r("/execution/expiration", 10) ==
         "execution.expiration: expected a time after starttime 10, got 10");
-  CHECK(error_with("/execution/expiration", 9.5) ==
+  CHECK(error_with_r("/execution/expiration", 9.5) ==
         "execution.expiration: expected a time after starttime 10, got 9.5");
-  CHECK(error_with("/execution/expiration", 0) == "accepted");
-  CHECK(error_with("/execution/starttime", 0) == "accepted");
-  CHECK(error_with("/execution/expiration", -1) ==
+  CHECK(error_with_r("/execution/expiration", 0) == "accepted");
+  CHECK(error_with_r("/execution/starttime", 0) == "accepted");
+  CHECK(error_with_r("/execution/expiration", -1) ==
         "execution.expiration: expected seconds since the epoch, not negative, got -1");
-  CHECK(error_with("/execution/starttime", "now") == "execution.starttime: expected a number, got \"now\"");
-  CHECK(error_with("/execution/nslots", 4) == "accepted");
-  CHECK(error_with("/execution/nslots", 0) == "execution.nslots: expected a positive integer, got 0");
+  CHECK(error_with_r("/execution/starttime", "now") == "execution.starttime: expected a number, got \"now\"");
+  CHECK(error_with_r("/execution/nslots", 4) == "accepted");
+  CHECK(error_with_r("/execution/nslots", 0) == "execution.nslots: expected a positive integer, got 0");
 }

@@ -25,7 +25,7 @@ std::string error(const Json& value) {
   return option.error().message;
 }
 
-std::string set(std::string_view text) {
+std::string normal(std::string_view text) {
   auto parsed = parse_affinity_set(text);
   return parsed ? parsed->str() : parsed.error().message;
 }
@@ -101,25 +101,25 @@ TEST_CASE("an entry of a map that is no set is named") {
 }
 
 TEST_CASE("sets as lists") {
-  CHECK(set("0") == "0");
-  CHECK(set("0-3,7") == "0-3,7");
-  CHECK(set("7,0-3") == "0-3,7");
-  CHECK(set("1,1") == "1");
-  CHECK(set("4-") == "4-65535");
-  CHECK(set("0,65534-") == "0,65534-65535");
-  CHECK(set("65535") == "65535");
+  CHECK(normal("0") == "0");
+  CHECK(normal("0-3,7") == "0-3,7");
+  CHECK(normal("7,0-3") == "0-3,7");
+  CHECK(normal("1,1") == "1");
+  CHECK(normal("4-") == "4-65535");
+  CHECK(normal("0,65534-") == "0,65534-65535");
+  CHECK(normal("65535") == "65535");
 }
 
 TEST_CASE("sets as masks, in words and in one") {
-  CHECK(set("0x1") == "0");
-  CHECK(set("0xff") == "0-7");
-  CHECK(set("0xF0f") == "0-3,8-11");
-  CHECK(set("0xf,0xf") == "0-3,32-35");
-  CHECK(set("0x00ffffff,,,0x00ffffff") == "0-23,96-119");
-  CHECK(set("0x3fff0000,,,0x00003fff") == "0-13,112-125");
-  CHECK(set("0x1,00000000") == "32");
-  CHECK(set("0x100000000") == "32");
-  CHECK(set("0x00000000000000000000000000000001") == "0");
+  CHECK(normal("0x1") == "0");
+  CHECK(normal("0xff") == "0-7");
+  CHECK(normal("0xF0f") == "0-3,8-11");
+  CHECK(normal("0xf,0xf") == "0-3,32-35");
+  CHECK(normal("0x00ffffff,,,0x00ffffff") == "0-23,96-119");
+  CHECK(normal("0x3fff0000,,,0x00003fff") == "0-13,112-125");
+  CHECK(normal("0x1,00000000") == "32");
+  CHECK(normal("0x100000000") == "32");
+  CHECK(normal("0x00000000000000000000000000000001") == "0");
 }
 
 TEST_CASE("sets that are none") {
@@ -133,9 +133,9 @@ TEST_CASE("sets that are none") {
 TEST_CASE("sets beyond the limit are refused before they are built") {
   CHECK(parse_affinity_set("65536").error().code == ERANGE);
   CHECK(parse_affinity_set("0-4000000000").error().code == ERANGE);
-  CHECK(set("0x8" + std::string(65536 / 4 - 1, '0')) == "65535");
+  CHECK(normal("0x8" + std::string(65536 / 4 - 1, '0')) == "65535");
   CHECK(parse_affinity_set("0x1" + std::string(65536 / 4, '0')).error().code == ERANGE);
-  CHECK(set("0x80000000" + std::string(65536 / 32 - 1, ',')) == "65535");
+  CHECK(normal("0x80000000" + std::string(65536 / 32 - 1, ',')) == "65535");
   CHECK(parse_affinity_set("0x1" + std::string(65536 / 32, ',')).error().code == ERANGE);
 }
 

@@ -58,7 +58,7 @@ struct Binding {
   std::string error;
 };
 
-constexpr const char* kError = "plugin 'cpu-affinity': shell.init: ";
+constexpr const char* kCpuAffinityError = "plugin 'cpu-affinity': shell.init: ";
 
 }  // namespace
 
@@ -115,10 +115,11 @@ TEST_CASE("cpus of a map that are not there are an error that names them") {
   ThisMachine machine;
   std::string online = machine.rights.online.str();
   CHECK(Binding(1, "0", "map:0,9999").error ==
-        fmt::format("{}cpu-affinity: map: this node has cpus {}, not 9999", kError, online));
+        fmt::format("{}cpu-affinity: map: this node has cpus {}, not 9999", kCpuAffinityError, online));
   CHECK(Binding(1, "0", "map:0;9999-").error ==
-        fmt::format("{}cpu-affinity: map: this node has cpus {}, not 9999-65535", kError, online));
-  CHECK(Binding(1, "0", "map:0;70000").error.starts_with(std::string(kError) + "cpu-affinity: map: '70000': "));
+        fmt::format("{}cpu-affinity: map: this node has cpus {}, not 9999-65535", kCpuAffinityError, online));
+  CHECK(Binding(1, "0", "map:0;70000")
+            .error.starts_with(std::string(kCpuAffinityError) + "cpu-affinity: map: '70000': "));
 }
 
 TEST_CASE("cores of R that are not there: a notice by default, an error for who asked") {
@@ -131,7 +132,7 @@ TEST_CASE("cores of R that are not there: a notice by default, an error for who 
   CHECK(silent.bind(0).empty());
   CHECK(silent.host.logged == std::vector<std::string>{"notice cpu-affinity: tasks are not bound: " + why});
   for (const char* option : {"on", "per-task", "verbose"}) {
-    CHECK(Binding(1, "60000", option).error == kError + why + "; correct R, or use -o cpu-affinity=off");
+    CHECK(Binding(1, "60000", option).error == kCpuAffinityError + why + "; correct R, or use -o cpu-affinity=off");
   }
   CHECK(Binding(1, "60000", "off").error.empty());
   CHECK(Binding(1, "60000", "map:" + machine.rights.allowed.str()).error.empty());
@@ -176,7 +177,7 @@ TEST_CASE("dry-run tells the cpus and binds nothing") {
 
 TEST_CASE("an option that cpu-affinity does not know is an error") {
   CHECK(Binding(1, "0", "sideways")
-            .error.starts_with(std::string(kError) + "cpu-affinity: expected on, off, per-task"));
+            .error.starts_with(std::string(kCpuAffinityError) + "cpu-affinity: expected on, off, per-task"));
   CHECK(Binding(1, "0", Json::array())
-            .error.starts_with(std::string(kError) + "cpu-affinity: expected on, off, per-task"));
+            .error.starts_with(std::string(kCpuAffinityError) + "cpu-affinity: expected on, off, per-task"));
 }

@@ -34,7 +34,7 @@ struct Timeout {
   std::string error;
 };
 
-std::string error_of(const Json& option) {
+std::string exit_timeout_error(const Json& option) {
   std::string error = Timeout(option).error;
   constexpr std::string_view kStart = "plugin 'exit-timeout': shell.init: exit-timeout: ";
   REQUIRE(error.starts_with(kStart));
@@ -107,9 +107,10 @@ TEST_CASE("a task that is alone on its node is waited for by nobody") {
 }
 
 TEST_CASE("an exit-timeout that is no time is an error") {
-  CHECK(error_of(-1) == "expected a time that is not negative, got -1");
-  CHECK(error_of("-1s") == "duration '-1s': expected a duration that is not negative");
-  CHECK(error_of("soon") == "duration 'soon': expected a number with a unit (ms, s, m, h or d) or infinity");
-  CHECK(error_of(true) == "expected seconds or a duration such as \"30s\", got true");
-  CHECK(error_of(Json::object()) == "expected seconds or a duration such as \"30s\", got an object");
+  CHECK(exit_timeout_error(-1) == "expected a time that is not negative, got -1");
+  CHECK(exit_timeout_error("-1s") == "duration '-1s': expected a duration that is not negative");
+  CHECK(exit_timeout_error("soon") ==
+        "duration 'soon': expected a number with a unit (ms, s, m, h or d) or infinity");
+  CHECK(exit_timeout_error(true) == "expected seconds or a duration such as \"30s\", got true");
+  CHECK(exit_timeout_error(Json::object()) == "expected seconds or a duration such as \"30s\", got an object");
 }

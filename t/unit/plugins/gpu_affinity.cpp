@@ -9,13 +9,13 @@ using namespace nacre;
 
 namespace {
 
-std::string resources(const std::string& gpus) {
+std::string gpu_resources(const std::string& gpus) {
   return fmt::format(R"({{"version":1,"execution":{{"R_lite":[{{"rank":"0","children":{{"core":"0"{}}}}}],
     "nodelist":["fake0"],"starttime":0,"expiration":0}}}})",
                      gpus.empty() ? "" : R"(,"gpu":")" + gpus + '"');
 }
 
-std::string jobspec(unsigned tasks) {
+std::string gpu_jobspec(unsigned tasks) {
   return fmt::format(R"({{"version":1,"resources":[{{"type":"slot","count":1,"label":"task",
     "with":[{{"type":"core","count":1}}]}}],"tasks":[{{"command":["true"],"slot":"task","count":{{"total":{}}}}}],
     "attributes":{{"system":{{"duration":0}}}}}})",
@@ -27,7 +27,7 @@ using Texts = std::vector<std::string>;
 // Tasks of a job with these gpus, with this option; null: not set.
 struct Showing {
   Showing(unsigned tasks, const std::string& gpus, const Json& option = nullptr)
-      : host(jobspec(tasks), resources(gpus)) {
+      : host(gpu_jobspec(tasks), gpu_resources(gpus)) {
     for (const char* name :
          {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"}) {
       host.environment().set(name, "before");

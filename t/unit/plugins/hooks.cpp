@@ -63,7 +63,7 @@ struct Hooked {
   std::string error;  // of shell.init
 };
 
-std::string error_of(const char* options) {
+std::string hooks_error(const char* options) {
   std::string error = Hooked(options).error;
   constexpr std::string_view kStart = "plugin 'hooks': shell.init: ";
   return error.starts_with(kStart) ? error.substr(kStart.size()) : "no: " + error;
@@ -92,16 +92,18 @@ TEST_CASE("a hook is a text for the shell, or an array, or an object of these") 
 }
 
 TEST_CASE("a hook that cannot be meant is an error that says where") {
-  CHECK(error_of(R"({"prolog": 1})") == "prolog: expected a command of /bin/sh, or an array of arguments, got 1");
-  CHECK(error_of(R"({"epilog": " "})").starts_with("epilog: expected a command, got "));
-  CHECK(error_of(R"({"task-prolog": []})").starts_with("task-prolog: expected a program and its arguments, got "));
+  CHECK(hooks_error(R"({"prolog": 1})") ==
+        "prolog: expected a command of /bin/sh, or an array of arguments, got 1");
+  CHECK(hooks_error(R"({"epilog": " "})").starts_with("epilog: expected a command, got "));
   CHECK(
-      error_of(R"({"task-prolog": [""]})").starts_with("task-prolog: expected a program and its arguments, got "));
-  CHECK(error_of(R"({"task-epilog": ["a", 1]})") == "task-epilog[1]: expected a string, got 1");
-  CHECK(error_of(R"({"prolog": {"timeout": 1}})").starts_with("prolog: "));
-  CHECK(error_of(R"({"prolog": {"command": "a", "timeout": "x"}})").starts_with("prolog.timeout: "));
-  CHECK(error_of(R"({"prolog": {"command": "a", "time": 1}})").starts_with("prolog"));
-  CHECK(error_of(R"({"prolog": {"command": {}}})").starts_with("prolog.command: expected a command of /bin/sh"));
+      hooks_error(R"({"task-prolog": []})").starts_with("task-prolog: expected a program and its arguments, got "));
+  CHECK(hooks_error(R"({"task-prolog": [""]})")
+            .starts_with("task-prolog: expected a program and its arguments, got "));
+  CHECK(hooks_error(R"({"task-epilog": ["a", 1]})") == "task-epilog[1]: expected a string, got 1");
+  CHECK(hooks_error(R"({"prolog": {"timeout": 1}})").starts_with("prolog: "));
+  CHECK(hooks_error(R"({"prolog": {"command": "a", "timeout": "x"}})").starts_with("prolog.timeout: "));
+  CHECK(hooks_error(R"({"prolog": {"command": "a", "time": 1}})").starts_with("prolog"));
+  CHECK(hooks_error(R"({"prolog": {"command": {}}})").starts_with("prolog.command: expected a command of /bin/sh"));
 }
 
 TEST_CASE("a task-prolog's lines set, unset and print; others mean nothing") {

@@ -66,7 +66,7 @@ Texts cores_now() {
   return kit::texts(*topology->cores());
 }
 
-constexpr const char* kError = "plugin 'hwloc': shell.init: ";
+constexpr const char* kHwlocError = "plugin 'hwloc': shell.init: ";
 
 }  // namespace
 
@@ -112,19 +112,20 @@ TEST_CASE("hwloc.restrict leaves the job's cores only") {
 TEST_CASE("the options of hwloc that make no sense are errors") {
   Sharing value;
   value.host.options().set("hwloc.xmlfile", "foo");
-  CHECK(value.init() == std::string(kError) + "hwloc.xmlfile: expected true or false, or a number, got \"foo\"");
+  CHECK(value.init() ==
+        std::string(kHwlocError) + "hwloc.xmlfile: expected true or false, or a number, got \"foo\"");
   Sharing alone;
   alone.host.options().set("hwloc.restrict", 1);
   CHECK(alone.init() ==
-        std::string(kError) + "hwloc.restrict: there is no topology file to restrict; add -o hwloc.xmlfile");
+        std::string(kHwlocError) + "hwloc.restrict: there is no topology file to restrict; add -o hwloc.xmlfile");
   Sharing nowhere;
   nowhere.host.options().set("hwloc.xmlfile", 1);
   nowhere.host.environment().unset("FLUX_JOB_TMPDIR");
-  CHECK(nowhere.init() == std::string(kError) + "hwloc.xmlfile: no FLUX_JOB_TMPDIR to put the file into");
+  CHECK(nowhere.init() == std::string(kHwlocError) + "hwloc.xmlfile: no FLUX_JOB_TMPDIR to put the file into");
   Sharing gone;
   gone.host.options().set("hwloc.xmlfile", 1);
   gone.host.environment().set("FLUX_JOB_TMPDIR", "/no/such/directory");
-  CHECK(gone.init() == std::string(kError) +
+  CHECK(gone.init() == std::string(kHwlocError) +
                            "hwloc.xmlfile: cannot write /no/such/directory/hwloc.xml: No such file or directory");
 }
 

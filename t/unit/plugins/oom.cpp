@@ -28,7 +28,7 @@ struct Oom {
   std::string error;
 };
 
-constexpr const char* kError = "plugin 'oom': shell.init: ";
+constexpr const char* kOomError = "plugin 'oom': shell.init: ";
 
 }  // namespace
 
@@ -49,11 +49,11 @@ TEST_CASE("oom.adjust is -1000 to 1000") {
   CHECK(Oom(Json{{"adjust", 1000}}).of_task(0) == Adjust("1000"));
   for (const char* value : {"-1001", "1001", "1.5", "\"high\"", "true"}) {
     CHECK(Oom(Json{{"adjust", Json::parse(value)}}).error ==
-          std::string(kError) + "oom.adjust: expected an integer from -1000 to 1000, got " + value);
+          std::string(kOomError) + "oom.adjust: expected an integer from -1000 to 1000, got " + value);
   }
 }
 
 TEST_CASE("oom has no other members, and is an object") {
-  CHECK(Oom(Json{{"ajust", 5}}).error == std::string(kError) + "oom.ajust: unknown key; known: adjust");
-  CHECK(Oom(5).error == std::string(kError) + "oom: expected an object, got 5");
+  CHECK(Oom(Json{{"ajust", 5}}).error == std::string(kOomError) + "oom.ajust: unknown key; known: adjust");
+  CHECK(Oom(5).error == std::string(kOomError) + "oom: expected an object, got 5");
 }

@@ -55,7 +55,7 @@ int signal_for(const Json& signum) { return Warning(Json{{"signum", signum}, {"t
 
 double timeleft_for(const Json& timeleft) { return Warning(Json{{"timeleft", timeleft}}).timeleft(); }
 
-std::string error_of(const Json& option) {
+std::string signal_error(const Json& option) {
   std::string error = Warning(option).error;
   constexpr std::string_view kStart = "plugin 'signal': shell.init: signal";
   REQUIRE(error.starts_with(kStart));
@@ -139,27 +139,27 @@ TEST_CASE("a job that never expires gets no signal, and the log says why") {
 }
 
 TEST_CASE("a signum that is no signal is an error") {
-  CHECK(error_of(Json{{"signum", 0}}) == ".signum: expected an integer from 1 to 64, got 0");
-  CHECK(error_of(Json{{"signum", 65}}) == ".signum: expected an integer from 1 to 64, got 65");
-  CHECK(error_of(Json{{"signum", true}}) == ".signum: expected an integer from 1 to 64, got true");
+  CHECK(signal_error(Json{{"signum", 0}}) == ".signum: expected an integer from 1 to 64, got 0");
+  CHECK(signal_error(Json{{"signum", 65}}) == ".signum: expected an integer from 1 to 64, got 65");
+  CHECK(signal_error(Json{{"signum", true}}) == ".signum: expected an integer from 1 to 64, got true");
   for (const char* name : {"FOO", "", "0", "65", "-1"}) {
-    CHECK(error_of(Json{{"signum", name}}) ==
+    CHECK(signal_error(Json{{"signum", name}}) ==
           ".signum: expected a signal's number or name, got \"" + std::string(name) + "\"");
   }
 }
 
 TEST_CASE("a timeleft that is no time is an error") {
-  CHECK(error_of(Json{{"timeleft", -1}}) == ".timeleft: expected a time that is not negative, got -1");
-  CHECK(error_of(Json{{"timeleft", "1y"}}) ==
+  CHECK(signal_error(Json{{"timeleft", -1}}) == ".timeleft: expected a time that is not negative, got -1");
+  CHECK(signal_error(Json{{"timeleft", "1y"}}) ==
         ".timeleft: duration '1y': unknown unit 'y', expected ms, s, m, h or d");
-  CHECK(error_of(Json{{"timeleft", true}}) ==
+  CHECK(signal_error(Json{{"timeleft", true}}) ==
         ".timeleft: expected seconds or a duration such as \"30s\", got true");
 }
 
 TEST_CASE("signal has no other members, and a bare signal is a switch, not a number or a name") {
-  CHECK(error_of(Json{{"signal", 12}}) == ".signal: unknown key; known: signum, timeleft");
+  CHECK(signal_error(Json{{"signal", 12}}) == ".signal: unknown key; known: signum, timeleft");
   for (const char* value : {"12", "2", "\"USR2\""}) {
-    CHECK(error_of(Json::parse(value)) ==
+    CHECK(signal_error(Json::parse(value)) ==
           ": expected true or false, or {\"signum\": N, \"timeleft\": DURATION}, got " + std::string(value));
   }
 }

@@ -14,7 +14,7 @@ using namespace nacre::task;  // NOLINT
 
 namespace {
 
-struct Fixture {
+struct StreamFixture {
   std::unique_ptr<event::Loop> loop = event::Loop::create().value();
   UniqueFd other;
   std::unique_ptr<Stream> stream;
@@ -23,7 +23,7 @@ struct Fixture {
   std::size_t room = 0;
   std::function<void()> on_ready;
 
-  Fixture() { std::signal(SIGPIPE, SIG_IGN); }
+  StreamFixture() { std::signal(SIGPIPE, SIG_IGN); }
 
   void open(Stream::Options options = {}) {
     int pair[2];
@@ -51,7 +51,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "what the other side writes is ready by the line, and stays until it is read") {
+TEST_CASE_METHOD(StreamFixture, "what the other side writes is ready by the line, and stays until it is read") {
   open();
   say("one\ntwo");
   loop->poll();
@@ -72,7 +72,7 @@ TEST_CASE_METHOD(Fixture, "what the other side writes is ready by the line, and 
   CHECK(stream->get_line() == "two!");
 }
 
-TEST_CASE_METHOD(Fixture, "not by the line, each byte is ready at once") {
+TEST_CASE_METHOD(StreamFixture, "not by the line, each byte is ready at once") {
   open({.by_line = false});
   say("ab");
   loop->poll();
@@ -82,7 +82,7 @@ TEST_CASE_METHOD(Fixture, "not by the line, each byte is ready at once") {
   CHECK(stream->read().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a reader that takes one line at a time is called for each, and once for the end") {
+TEST_CASE_METHOD(StreamFixture, "a reader that takes one line at a time is called for each, and once for the end") {
   open();
   std::vector<std::string> lines;
   on_ready = [&] { lines.emplace_back(stream->get_line()); };
@@ -94,7 +94,7 @@ TEST_CASE_METHOD(Fixture, "a reader that takes one line at a time is called for 
   CHECK(ends == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "a paused stream is not read; resumed, it is") {
+TEST_CASE_METHOD(StreamFixture, "a paused stream is not read; resumed, it is") {
   open();
   stream->pause();
   say("x\n");
@@ -105,7 +105,7 @@ TEST_CASE_METHOD(Fixture, "a paused stream is not read; resumed, it is") {
   CHECK(stream->read() == "x\n");
 }
 
-TEST_CASE_METHOD(Fixture, "a full buffer is ready without a newline, and stops the other side") {
+TEST_CASE_METHOD(StreamFixture, "a full buffer is ready without a newline, and stops the other side") {
   open({.buffer_size = 4});
   say("abcdefgh");
   loop->poll();
@@ -118,7 +118,7 @@ TEST_CASE_METHOD(Fixture, "a full buffer is ready without a newline, and stops t
   CHECK(stream->get_line() == "efgh");
 }
 
-TEST_CASE_METHOD(Fixture, "what is written reaches the other side in order, and on_room tells") {
+TEST_CASE_METHOD(StreamFixture, "what is written reaches the other side in order, and on_room tells") {
   open({.writable = true});
   REQUIRE(stream->write("hello "));
   REQUIRE(stream->write("world"));
@@ -128,7 +128,7 @@ TEST_CASE_METHOD(Fixture, "what is written reaches the other side in order, and 
   CHECK(room == 11);
 }
 
-TEST_CASE_METHOD(Fixture, "a write beyond the buffer is refused as a whole") {
+TEST_CASE_METHOD(StreamFixture, "a write beyond the buffer is refused as a whole") {
   open({.writable = true, .buffer_size = 4});
   REQUIRE(stream->write("abc"));
   CHECK(stream->write("de").error().code == ENOSPC);
@@ -137,7 +137,7 @@ TEST_CASE_METHOD(Fixture, "a write beyond the buffer is refused as a whole") {
   CHECK(hear() == "abcd");
 }
 
-TEST_CASE_METHOD(Fixture, "close comes after what was written; the socket is still read") {
+TEST_CASE_METHOD(StreamFixture, "close comes after what was written; the socket is still read") {
   open({.writable = true});
   REQUIRE(stream->write("last"));
   stream->close();
@@ -151,12 +151,12 @@ TEST_CASE_METHOD(Fixture, "close comes after what was written; the socket is sti
   CHECK(stream->read() == "answer\n");
 }
 
-TEST_CASE_METHOD(Fixture, "a stream that is only read is not written to") {
+TEST_CASE_METHOD(StreamFixture, "a stream that is only read is not written to") {
   open();
   CHECK(stream->write("x").error().code == EBADF);
 }
 
-TEST_CASE_METHOD(Fixture, "writing to who has gone ends the stream without a signal") {
+TEST_CASE_METHOD(StreamFixture, "writing to who has gone ends the stream without a signal") {
   open({.writable = true});
   REQUIRE(stream->write("x"));
   other.reset();

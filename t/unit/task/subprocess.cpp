@@ -13,7 +13,7 @@ using namespace nacre::task;  // NOLINT
 
 namespace {
 
-struct Fixture {
+struct SubprocessFixture {
   std::unique_ptr<event::Loop> loop = event::Loop::create().value();
   std::unique_ptr<event::Children> children = event::Children::create(*loop, {}).value();
   std::unique_ptr<Subprocess> process;
@@ -21,7 +21,7 @@ struct Fixture {
   int exits = 0;
   int completes = 0;
 
-  Fixture() { std::signal(SIGPIPE, SIG_IGN); }
+  SubprocessFixture() { std::signal(SIGPIPE, SIG_IGN); }
 
   tl::expected<std::unique_ptr<Subprocess>, SpawnError> try_start(const std::string& script,
                                                                   Subprocess::Options options) {
@@ -42,7 +42,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "a subprocess's output and status arrive; complete comes last") {
+TEST_CASE_METHOD(SubprocessFixture, "a subprocess's output and status arrive; complete comes last") {
   start("echo out; echo err >&2; exit 3");
   CHECK_FALSE(process->exited());
   loop->run();
@@ -54,7 +54,7 @@ TEST_CASE_METHOD(Fixture, "a subprocess's output and status arrive; complete com
   CHECK(process->kill(SIGTERM).error().code == ESRCH);
 }
 
-TEST_CASE_METHOD(Fixture, "complete waits for output that comes after the exit") {
+TEST_CASE_METHOD(SubprocessFixture, "complete waits for output that comes after the exit") {
   start("exec 9<&0; (read line <&9; echo late) & exit 0", {.streams = {"stdin", "stdout"}});
   loop->run_until([this] { return exits == 1; });
   CHECK(completes == 0);
@@ -64,7 +64,7 @@ TEST_CASE_METHOD(Fixture, "complete waits for output that comes after the exit")
   CHECK(completes == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "stdin is written and closed") {
+TEST_CASE_METHOD(SubprocessFixture, "stdin is written and closed") {
   start("cat", {.streams = {"stdin", "stdout"}});
   REQUIRE(process->stream("stdin")->write("round trip\n"));
   process->stream("stdin")->close();
@@ -73,7 +73,7 @@ TEST_CASE_METHOD(Fixture, "stdin is written and closed") {
   CHECK(process->status().exit_code() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a channel is a socket whose number the process finds by its name") {
+TEST_CASE_METHOD(SubprocessFixture, "a channel is a socket whose number the process finds by its name") {
   start("read word <&$LINK; echo \"got $word\" >&$LINK", {.streams = {"LINK"}});
   REQUIRE(process->stream("LINK")->write("ping\n"));
   loop->run();
@@ -81,7 +81,7 @@ TEST_CASE_METHOD(Fixture, "a channel is a socket whose number the process finds 
   CHECK(completes == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "what is no stream is empty, unless the shell's own is passed on") {
+TEST_CASE_METHOD(SubprocessFixture, "what is no stream is empty, unless the shell's own is passed on") {
   start("[ \"$(readlink /proc/self/fd/2)\" = /dev/null ] && [ \"$(readlink /proc/self/fd/0)\" = /dev/null ]",
         {.streams = {"stdout"}});
   loop->run();
@@ -91,7 +91,7 @@ TEST_CASE_METHOD(Fixture, "what is no stream is empty, unless the shell's own is
   CHECK(process->status().exit_code() == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "a signal reaches the whole process group") {
+TEST_CASE_METHOD(SubprocessFixture, "a signal reaches the whole process group") {
   start("sleep 600 & echo ready; wait", {.streams = {"stdout"}});
   loop->run_until([this] { return said["stdout"] == "ready\n"; });
   REQUIRE(process->kill(SIGKILL));
@@ -100,7 +100,8 @@ TEST_CASE_METHOD(Fixture, "a signal reaches the whole process group") {
   CHECK(completes == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "a command that is not there, and two streams of one name, are errors of the start") {
+TEST_CASE_METHOD(SubprocessFixture,
+                 "a command that is not there, and two streams of one name, are errors of the start") {
   Command command{{"/nonexistent/command"}, {}, {}};
   auto started = Subprocess::start(*loop, *children, std::move(command), {}, {});
   REQUIRE_FALSE(started);
@@ -111,7 +112,7 @@ TEST_CASE_METHOD(Fixture, "a command that is not there, and two streams of one n
   CHECK(children->watched() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a subprocess may be destroyed when it is complete, and while it runs") {
+TEST_CASE_METHOD(SubprocessFixture, "a subprocess may be destroyed when it is complete, and while it runs") {
   Command command{{"/bin/echo", "x"}, {}, {}};
   Subprocess::Callbacks callbacks;
   callbacks.on_complete = [this] { process.reset(); };

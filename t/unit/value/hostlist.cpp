@@ -7,7 +7,7 @@
 
 namespace {
 
-nacre::Error error_of(std::string_view text) {
+nacre::Error hostlist_error(std::string_view text) {
   INFO(text.substr(0, 100));
   auto list = Hostlist::parse(text);
   REQUIRE_FALSE(list);
@@ -138,7 +138,7 @@ TEST_CASE("a malformed hostlist is refused with the part that is wrong") {
   };
   for (const Row& row : rows) {
     INFO(row.text);
-    nacre::Error error = error_of(row.text);
+    nacre::Error error = hostlist_error(row.text);
     CHECK(error.message == "hostlist: " + std::string(row.message));
     CHECK(error.code == EINVAL);
   }
@@ -151,7 +151,7 @@ TEST_CASE("a hostlist has at most kMaxHosts names") {
   CHECK(list_of("n[1-1000000],m[1-48576]").size() == Hostlist::kMaxHosts);
   for (const char* text : {"n[0-1048576]", "n[0-1048575],m", "n[0-1048575],m[1]", "n[0-1048575,7]",
                            "[0-99999999999]", "n[0-999999999999999999]", "n[1-1000000],m[1-48577]"}) {
-    nacre::Error error = error_of(text);
+    nacre::Error error = hostlist_error(text);
     CHECK(error.code == E2BIG);
     CHECK_THAT(error.message, Catch::EndsWith(": more than 1048576 names"));
   }
@@ -160,7 +160,7 @@ TEST_CASE("a hostlist has at most kMaxHosts names") {
 TEST_CASE("a number in brackets has at most kMaxDigits digits") {
   CHECK(list_of("n[999999999999999998-999999999999999999]").size() == 2);
   CHECK(list_of("n[000000000000000001]").nth(0) == "n000000000000000001");
-  nacre::Error error = error_of("n[1000000000000000000]");
+  nacre::Error error = hostlist_error("n[1000000000000000000]");
   CHECK(error.code == ERANGE);
   CHECK_THAT(error.message, Catch::EndsWith("a number has at most 18 digits, got '1000000000000000000'"));
   // A longer number in a name is just text.
@@ -174,20 +174,20 @@ TEST_CASE("a number in brackets has at most kMaxDigits digits") {
 TEST_CASE("a name has at most kMaxName bytes") {
   std::string longest(Hostlist::kMaxName, 'a');
   CHECK(list_of(longest).nth(0) == longest);
-  nacre::Error error = error_of(longest + "b");
+  nacre::Error error = hostlist_error(longest + "b");
   CHECK(error.code == ENAMETOOLONG);
   CHECK_THAT(error.message, Catch::EndsWith("a name has at most 255 bytes, got 256"));
   std::string prefix(250, 'p');
   CHECK(list_of(prefix + "[1-999]xy").size() == 999);
-  CHECK(error_of(prefix + "[1-1000]xy").code == ENAMETOOLONG);
-  CHECK(error_of(prefix + "[0001]xy").code == ENAMETOOLONG);
+  CHECK(hostlist_error(prefix + "[1-1000]xy").code == ENAMETOOLONG);
+  CHECK(hostlist_error(prefix + "[0001]xy").code == ENAMETOOLONG);
 }
 
 TEST_CASE("a hostlist's text has at most kMaxText bytes") {
   std::string text(Hostlist::kMaxText, 'a');
   text.replace(0, 2, "],");
-  CHECK(error_of(text).message == "hostlist: ']': ']' without '['");
-  nacre::Error error = error_of(text + "a");
+  CHECK(hostlist_error(text).message == "hostlist: ']': ']' without '['");
+  nacre::Error error = hostlist_error(text + "a");
   CHECK(error.code == E2BIG);
   CHECK(error.message == "hostlist: expected at most 67108864 bytes, got 67108865");
 }

@@ -22,7 +22,7 @@ Idset set_of(std::string_view text) {
   return *set;
 }
 
-nacre::Error error_of(std::string_view text) {
+nacre::Error idset_error(std::string_view text) {
   INFO(text.substr(0, 100));
   auto set = Idset::parse(text);
   REQUIRE_FALSE(set);
@@ -127,12 +127,12 @@ TEST_CASE("a malformed idset is refused with what is wrong") {
   };
   for (const Row& row : rows) {
     INFO(row.text);
-    nacre::Error error = error_of(row.text);
+    nacre::Error error = idset_error(row.text);
     CHECK_THAT(error.message, Catch::StartsWith("idset '") && Catch::EndsWith(row.why));
     CHECK(error.code == EINVAL);
   }
-  CHECK(error_of("1-2x").message == "idset '1-2x': expected an id, got '2x'");
-  CHECK(error_of(std::string_view("1\0,2", 4)).message == "idset '1\\x00,2': expected an id, got '1\\x00'");
+  CHECK(idset_error("1-2x").message == "idset '1-2x': expected an id, got '2x'");
+  CHECK(idset_error(std::string_view("1\0,2", 4)).message == "idset '1\\x00,2': expected an id, got '1\\x00'");
 }
 
 TEST_CASE("ids end at kMaxId") {
@@ -151,19 +151,19 @@ TEST_CASE("ids end at kMaxId") {
 
   const char* beyond = "expected an id up to 4294967294, got ";
   for (const char* text : {"4294967295", "4294967296", "18446744073709551616", "99999999999999999999999999"}) {
-    nacre::Error error = error_of(text);
+    nacre::Error error = idset_error(text);
     CHECK(error.code == ERANGE);
     CHECK_THAT(error.message, Catch::EndsWith(beyond + ("'" + std::string(text) + "'")));
   }
-  CHECK(error_of("[0-99999999999]").message ==
+  CHECK(idset_error("[0-99999999999]").message ==
         "idset '[0-99999999999]': expected an id up to 4294967294, got '99999999999'");
 }
 
 TEST_CASE("an idset's text ends at kMaxText") {
   std::string text(Idset::kMaxText, '1');
   text.replace(0, 2, "x,");
-  CHECK_THAT(error_of(text).message, Catch::EndsWith("expected an id, got 'x'"));
-  nacre::Error error = error_of(text + "1");
+  CHECK_THAT(idset_error(text).message, Catch::EndsWith("expected an id, got 'x'"));
+  nacre::Error error = idset_error(text + "1");
   CHECK(error.code == E2BIG);
   CHECK(error.message == "idset: expected at most 16777216 bytes, got 16777217");
 }
@@ -171,7 +171,7 @@ TEST_CASE("an idset's text ends at kMaxText") {
 TEST_CASE("an error shows the head of a long idset") {
   std::string text;
   for (int id = 0; id < 1000; ++id) text += std::to_string(2 * id) + ",";
-  nacre::Error error = error_of(text + "x");
+  nacre::Error error = idset_error(text + "x");
   CHECK_THAT(error.message,
              Catch::StartsWith("idset '0,2,4,6") && Catch::EndsWith("...': expected an id, got 'x'"));
   CHECK(error.message.size() < 140);

@@ -19,7 +19,7 @@ std::uint64_t id_of(std::string_view text) {
   return id->value();
 }
 
-std::string error_of(std::string_view text) {
+std::string jobid_error(std::string_view text) {
   INFO(text);
   auto id = JobId::parse(text);
   REQUIRE_FALSE(id);
@@ -128,45 +128,46 @@ TEST_CASE("words are read in any case and with any dashes between them") {
   CHECK(id_of("Reform-REMOTE-galileo-heart-package---academy") == 6731191091817518);
   for (const char* text : {"-reform-remote-galileo--heart-package-academy", "reform-remote-galileo--heart-package-",
                            "reform-remote-galileo", "a-b", "-1", "-"}) {
-    CHECK(error_of(text) == "job id '" + std::string(text) + "': expected 6 words parted by dashes");
+    CHECK(jobid_error(text) == "job id '" + std::string(text) + "': expected 6 words parted by dashes");
   }
-  CHECK(error_of("reform-remote-galileo--heart-package-flux") ==
+  CHECK(jobid_error("reform-remote-galileo--heart-package-flux") ==
         "job id 'reform-remote-galileo--heart-package-flux': 'flux' is not in the word list");
-  CHECK(error_of("academy-academy-academy--academy-academy-amen") ==
+  CHECK(jobid_error("academy-academy-academy--academy-academy-amen") ==
         "job id 'academy-academy-academy--academy-academy-amen': three of its words are too large for 32 bits");
   // One of the seven words for 24-bit remainders.
-  CHECK(error_of("academy-academy-ego--academy-academy-academy").find("'ego' is not in the word list") !=
+  CHECK(jobid_error("academy-academy-ego--academy-academy-academy").find("'ego' is not in the word list") !=
         std::string::npos);
 }
 
 TEST_CASE("what is no job id is refused") {
   for (const char* text : {"", "boo", "x1", "1234x", "+5", "18446744073709551616", "0X10", "12 34", "ffff ffff"}) {
-    CHECK(error_of(text).find("job id '" + std::string(text) + "': ") == 0);
+    CHECK(jobid_error(text).find("job id '" + std::string(text) + "': ") == 0);
   }
-  CHECK(error_of("boo") ==
+  CHECK(jobid_error("boo") ==
         "job id 'boo': expected a decimal number of 64 bits, 0x and hexadecimal digits, ƒ and "
         "base58 digits, or words");
-  CHECK(error_of("f") == "job id 'f': expected base58 digits after the prefix");
-  CHECK(error_of("ƒ") == "job id 'ƒ': expected base58 digits after the prefix");
+  CHECK(jobid_error("f") == "job id 'f': expected base58 digits after the prefix");
+  CHECK(jobid_error("ƒ") == "job id 'ƒ': expected base58 digits after the prefix");
   for (const char* digit : {"0", "O", "I", "l"}) {
     std::string text = std::string("f12") + digit;
-    CHECK(error_of(text) == "job id '" + text + "': '" + digit + "' is no base58 digit");
+    CHECK(jobid_error(text) == "job id '" + text + "': '" + digit + "' is no base58 digit");
   }
-  CHECK(error_of("fjpXCZedGfVR") == "job id 'fjpXCZedGfVR': too large for 64 bits");
-  CHECK(error_of("fzzzzzzzzzzzz") == "job id 'fzzzzzzzzzzzz': too large for 64 bits");
+  CHECK(jobid_error("fjpXCZedGfVR") == "job id 'fjpXCZedGfVR': too large for 64 bits");
+  CHECK(jobid_error("fzzzzzzzzzzzz") == "job id 'fzzzzzzzzzzzz': too large for 64 bits");
   for (const char* text :
        {"0.0.0", "0.0.0.0.0", "0.0.0.g", "0.0.0.", ".0.0.0", "00000.0.0.0", "1.5", "0x1.0.0.0"}) {
-    CHECK(error_of(text) ==
+    CHECK(jobid_error(text) ==
           "job id '" + std::string(text) + "': expected four groups of up to four hexadecimal digits");
   }
   for (const char* text : {"0x", "0xg", "0x10000000000000000", "0x 1"}) {
-    CHECK(error_of(text) == "job id '" + std::string(text) + "': expected 0x and a hexadecimal number of 64 bits");
+    CHECK(jobid_error(text) ==
+          "job id '" + std::string(text) + "': expected 0x and a hexadecimal number of 64 bits");
   }
-  CHECK(error_of("🦄") == "job id '🦄': character 1 is not in the emoji list");
-  CHECK(error_of("😃\xf0\x9f").find("character 2 is not in the emoji list") != std::string::npos);
-  CHECK(error_of("😄😃😃😃😃😃😃😃") == "job id '😄😃😃😃😃😃😃😃': too large for 64 bits");
+  CHECK(jobid_error("🦄") == "job id '🦄': character 1 is not in the emoji list");
+  CHECK(jobid_error("😃\xf0\x9f").find("character 2 is not in the emoji list") != std::string::npos);
+  CHECK(jobid_error("😄😃😃😃😃😃😃😃") == "job id '😄😃😃😃😃😃😃😃': too large for 64 bits");
   CHECK(id_of(std::string(JobId::kMaxText - 1, '0') + "7") == 7);
-  CHECK(error_of(std::string(JobId::kMaxText, '0') + "7").find("longer than 256 bytes") != std::string::npos);
+  CHECK(jobid_error(std::string(JobId::kMaxText, '0') + "7").find("longer than 256 bytes") != std::string::npos);
 }
 
 TEST_CASE("the alphabets have no digit twice") {

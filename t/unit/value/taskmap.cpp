@@ -18,7 +18,7 @@ Taskmap map_of(std::string_view text) {
   return *map;
 }
 
-std::string error_of(std::string_view text) {
+std::string taskmap_error(std::string_view text) {
   INFO(text);
   auto map = Taskmap::parse(text);
   REQUIRE_FALSE(map);
@@ -179,90 +179,93 @@ TEST_CASE("the sizes of two maps are compared, not where their tasks are") {
 TEST_CASE("a map beyond the limits is refused before it is expanded") {
   std::string tasks = "more than the limit of 16777216 tasks";
   CHECK(map_of("[[0,1,16777216,1]]").tasks() == Taskmap::kMaxTasks);
-  CHECK(error_of("[[0,1,16777217,1]]") == "taskmap: [0]: " + tasks);
-  CHECK(error_of("[[0,1,16777216,1],[0,1,1,1]]") == "taskmap: [1]: " + tasks);
-  CHECK(error_of("[[0,4096,4096,2]]") == "taskmap: [0]: " + tasks);
-  CHECK(error_of("[[0,2,1,18446744073709551615]]") == "taskmap: [0]: " + tasks);
-  CHECK(error_of("[[0,1048576,4294967296,4294967296]]") == "taskmap: [0]: " + tasks);
-  CHECK(error_of("(vector,(0,1,16777216),(0,1,1))") == "taskmap: block 1: " + tasks);
-  CHECK(error_of("0-16777216") == "taskmap: " + tasks);
+  CHECK(taskmap_error("[[0,1,16777217,1]]") == "taskmap: [0]: " + tasks);
+  CHECK(taskmap_error("[[0,1,16777216,1],[0,1,1,1]]") == "taskmap: [1]: " + tasks);
+  CHECK(taskmap_error("[[0,4096,4096,2]]") == "taskmap: [0]: " + tasks);
+  CHECK(taskmap_error("[[0,2,1,18446744073709551615]]") == "taskmap: [0]: " + tasks);
+  CHECK(taskmap_error("[[0,1048576,4294967296,4294967296]]") == "taskmap: [0]: " + tasks);
+  CHECK(taskmap_error("(vector,(0,1,16777216),(0,1,1))") == "taskmap: block 1: " + tasks);
+  CHECK(taskmap_error("0-16777216") == "taskmap: " + tasks);
   CHECK(map_of("[[1048575,1,1,1]]").nodes() == Taskmap::kMaxNodes);
-  CHECK(error_of("[[1048576,1,1,1]]") ==
+  CHECK(taskmap_error("[[1048576,1,1,1]]") ==
         "taskmap: [0]: 1 nodes from node 1048576 on go beyond the limit of 1048576 nodes");
-  CHECK(error_of("[[1,1048576,1,1]]") ==
+  CHECK(taskmap_error("[[1,1048576,1,1]]") ==
         "taskmap: [0]: 1048576 nodes from node 1 on go beyond the limit of 1048576 nodes");
-  CHECK(error_of("[[0,4294967295,4294967295,4294967295]]") ==
+  CHECK(taskmap_error("[[0,4294967295,4294967295,4294967295]]") ==
         "taskmap: [0]: 4294967295 nodes from node 0 on go beyond the limit of 1048576 nodes");
-  CHECK(error_of("[[18446744073709551615,18446744073709551615,1,1]]").find("limit of 1048576 nodes") !=
+  CHECK(taskmap_error("[[18446744073709551615,18446744073709551615,1,1]]").find("limit of 1048576 nodes") !=
         std::string::npos);
   CHECK(map_of("0" + std::string(Taskmap::kMaxNodes - 1, ';')).tasks() == 1);
-  CHECK(error_of("0" + std::string(Taskmap::kMaxNodes, ';')) ==
+  CHECK(taskmap_error("0" + std::string(Taskmap::kMaxNodes, ';')) ==
         "taskmap: 1048577 nodes are more than the limit of 1048576");
-  CHECK(error_of(std::string(Taskmap::kMaxText + 1, ' ')) == "taskmap: text longer than 67108864 bytes");
+  CHECK(taskmap_error(std::string(Taskmap::kMaxText + 1, ' ')) == "taskmap: text longer than 67108864 bytes");
 }
 
 TEST_CASE("malformed JSON maps are refused with the place of the fault") {
   auto block = [](const std::string& where, const std::string& got) {
     return "taskmap: " + where + ": expected four integers [nodeid,nnodes,ppn,repeat], got " + got;
   };
-  CHECK(error_of("[[0,1,1]]") == block("[0]", "an array"));
-  CHECK(error_of("[[0,1,1,1],[0,1,1,1,1]]") == block("[1]", "an array"));
-  CHECK(error_of("[[]]") == block("[0]", "an array"));
-  CHECK(error_of("[[0,1,1,1],1]") == block("[1]", "1"));
-  CHECK(error_of("[{}]") == block("[0]", "an object"));
-  CHECK(error_of("[[-1,1,1,1]]") == "taskmap: [0][0]: expected an integer of at least 0, got -1");
-  CHECK(error_of("[[0,1,1,1],[0,1,1,-1]]") == "taskmap: [1][3]: expected an integer of at least 0, got -1");
-  CHECK(error_of(R"([["0",1,1,1]])") == R"(taskmap: [0][0]: expected an integer of at least 0, got "0")");
-  CHECK(error_of("[[0,1.5,1,1]]") == "taskmap: [0][1]: expected an integer of at least 0, got 1.5");
-  CHECK(error_of("[[0,0,1,1]]") == "taskmap: [0]: expected nnodes, ppn and repeat of at least 1, got 0, 1 and 1");
-  CHECK(error_of("[[0,1,0,1]]") == "taskmap: [0]: expected nnodes, ppn and repeat of at least 1, got 1, 0 and 1");
-  CHECK(error_of("[[0,1,1,0]]") == "taskmap: [0]: expected nnodes, ppn and repeat of at least 1, got 1, 1 and 0");
-  CHECK(error_of("[[0,1,1,1]").find("taskmap: not JSON: line 1, column 11") == 0);
-  CHECK(error_of("{}") == "taskmap: missing key 'version'");
-  CHECK(error_of(R"({"version":1})") == "taskmap: missing key 'map'");
-  CHECK(error_of(R"({"version":1,"map":{}})") == "taskmap: map: expected an array of blocks, got an object");
-  CHECK(error_of(R"({"version":1,"map":[[0,1,1]]})") == block("map[0]", "an array"));
-  CHECK(error_of(R"({"version":1,"map":[[0,1,1,"x"]]})") ==
+  CHECK(taskmap_error("[[0,1,1]]") == block("[0]", "an array"));
+  CHECK(taskmap_error("[[0,1,1,1],[0,1,1,1,1]]") == block("[1]", "an array"));
+  CHECK(taskmap_error("[[]]") == block("[0]", "an array"));
+  CHECK(taskmap_error("[[0,1,1,1],1]") == block("[1]", "1"));
+  CHECK(taskmap_error("[{}]") == block("[0]", "an object"));
+  CHECK(taskmap_error("[[-1,1,1,1]]") == "taskmap: [0][0]: expected an integer of at least 0, got -1");
+  CHECK(taskmap_error("[[0,1,1,1],[0,1,1,-1]]") == "taskmap: [1][3]: expected an integer of at least 0, got -1");
+  CHECK(taskmap_error(R"([["0",1,1,1]])") == R"(taskmap: [0][0]: expected an integer of at least 0, got "0")");
+  CHECK(taskmap_error("[[0,1.5,1,1]]") == "taskmap: [0][1]: expected an integer of at least 0, got 1.5");
+  CHECK(taskmap_error("[[0,0,1,1]]") ==
+        "taskmap: [0]: expected nnodes, ppn and repeat of at least 1, got 0, 1 and 1");
+  CHECK(taskmap_error("[[0,1,0,1]]") ==
+        "taskmap: [0]: expected nnodes, ppn and repeat of at least 1, got 1, 0 and 1");
+  CHECK(taskmap_error("[[0,1,1,0]]") ==
+        "taskmap: [0]: expected nnodes, ppn and repeat of at least 1, got 1, 1 and 0");
+  CHECK(taskmap_error("[[0,1,1,1]").find("taskmap: not JSON: line 1, column 11") == 0);
+  CHECK(taskmap_error("{}") == "taskmap: missing key 'version'");
+  CHECK(taskmap_error(R"({"version":1})") == "taskmap: missing key 'map'");
+  CHECK(taskmap_error(R"({"version":1,"map":{}})") == "taskmap: map: expected an array of blocks, got an object");
+  CHECK(taskmap_error(R"({"version":1,"map":[[0,1,1]]})") == block("map[0]", "an array"));
+  CHECK(taskmap_error(R"({"version":1,"map":[[0,1,1,"x"]]})") ==
         R"(taskmap: map[0][3]: expected an integer of at least 0, got "x")");
-  CHECK(error_of(R"({"version":2,"map":[[0,1,1,1]]})") == "taskmap: version: expected 1, got 2");
-  CHECK(error_of(R"({"version":"1","map":[]})") == R"(taskmap: version: expected 1, got "1")");
-  CHECK(error_of(R"({"version":1,"map":[],"x":0})") == "taskmap: x: unknown key; known: version, map");
+  CHECK(taskmap_error(R"({"version":2,"map":[[0,1,1,1]]})") == "taskmap: version: expected 1, got 2");
+  CHECK(taskmap_error(R"({"version":"1","map":[]})") == R"(taskmap: version: expected 1, got "1")");
+  CHECK(taskmap_error(R"({"version":1,"map":[],"x":0})") == "taskmap: x: unknown key; known: version, map");
   CHECK(Taskmap::from_json(Json(3)).error().message == "taskmap: expected an array of blocks, got 3");
   CHECK(Taskmap::from_json(Json::parse("[[0,2,2,1]]"))->str() == "[[0,2,2,1]]");
 }
 
 TEST_CASE("malformed PMI maps are refused") {
-  CHECK(error_of("(vector,(1,1))") == "taskmap: block 0: expected ',' before '))'");
-  CHECK(error_of("(vector,(0,1,1,1))") == "taskmap: block 0: expected ')' before ',1))'");
-  CHECK(error_of("(vector,(0,1,1) (1,1,1))") == "taskmap: expected ',' before '(1,1,1))'");
-  CHECK(error_of("(vector, (1.11, 2.2))") == "taskmap: block 0: expected ',' before '.11, 2.2))'");
-  CHECK(error_of("(vector, (1,-1,1))") == "taskmap: block 0: expected a number of 64 bits before '-1,1))'");
-  CHECK(error_of("(vector,(0,18446744073709551616,1))") ==
+  CHECK(taskmap_error("(vector,(1,1))") == "taskmap: block 0: expected ',' before '))'");
+  CHECK(taskmap_error("(vector,(0,1,1,1))") == "taskmap: block 0: expected ')' before ',1))'");
+  CHECK(taskmap_error("(vector,(0,1,1) (1,1,1))") == "taskmap: expected ',' before '(1,1,1))'");
+  CHECK(taskmap_error("(vector, (1.11, 2.2))") == "taskmap: block 0: expected ',' before '.11, 2.2))'");
+  CHECK(taskmap_error("(vector, (1,-1,1))") == "taskmap: block 0: expected a number of 64 bits before '-1,1))'");
+  CHECK(taskmap_error("(vector,(0,18446744073709551616,1))") ==
         "taskmap: block 0: expected a number of 64 bits before '18446744073709551616,1))'");
-  CHECK(error_of("(vector,(1,1,0))") ==
+  CHECK(taskmap_error("(vector,(1,1,0))") ==
         "taskmap: block 0: expected nnodes, ppn and repeat of at least 1, got 1, 0 and 1");
-  CHECK(error_of("((1,1,1))") == "taskmap: expected 'vector' before '(1,1,1))'");
-  CHECK(error_of("(vector,(0,1,1)") == "taskmap: expected ',' before ''");
-  CHECK(error_of("(vector,(0,1,1)) x") == "taskmap: expected the end before 'x'");
-  CHECK(error_of("(") == "taskmap: expected 'vector' before ''");
+  CHECK(taskmap_error("((1,1,1))") == "taskmap: expected 'vector' before '(1,1,1))'");
+  CHECK(taskmap_error("(vector,(0,1,1)") == "taskmap: expected ',' before ''");
+  CHECK(taskmap_error("(vector,(0,1,1)) x") == "taskmap: expected the end before 'x'");
+  CHECK(taskmap_error("(") == "taskmap: expected 'vector' before ''");
 }
 
 TEST_CASE("a raw map has each task once") {
-  CHECK(error_of("0-1;1-2") == "taskmap: task 1 is given twice");
-  CHECK(error_of("5-15;0-10") == "taskmap: task 5 is given twice");
-  CHECK(error_of("0-9;3") == "taskmap: task 3 is given twice");
-  CHECK(error_of("1") == "taskmap: task 0 is on no node");
-  CHECK(error_of("3-4;0-1") == "taskmap: task 2 is on no node");
-  CHECK(error_of("0-2;4-5") == "taskmap: task 3 is on no node");
-  CHECK(error_of("4294967294") == "taskmap: task 0 is on no node");
-  CHECK(error_of(";") == "taskmap: no node has a task");
-  CHECK(error_of("1-3;a-b").find("taskmap: node 1: ") == 0);
-  CHECK(error_of("0;1,1").find("taskmap: node 1: ") == 0);
+  CHECK(taskmap_error("0-1;1-2") == "taskmap: task 1 is given twice");
+  CHECK(taskmap_error("5-15;0-10") == "taskmap: task 5 is given twice");
+  CHECK(taskmap_error("0-9;3") == "taskmap: task 3 is given twice");
+  CHECK(taskmap_error("1") == "taskmap: task 0 is on no node");
+  CHECK(taskmap_error("3-4;0-1") == "taskmap: task 2 is on no node");
+  CHECK(taskmap_error("0-2;4-5") == "taskmap: task 3 is on no node");
+  CHECK(taskmap_error("4294967294") == "taskmap: task 0 is on no node");
+  CHECK(taskmap_error(";") == "taskmap: no node has a task");
+  CHECK(taskmap_error("1-3;a-b").find("taskmap: node 1: ") == 0);
+  CHECK(taskmap_error("0;1,1").find("taskmap: node 1: ") == 0);
 }
 
 TEST_CASE("text that is no map at all is told the three forms") {
   for (const char* text : {"vector, (1,1))", "-1", "}", "x"}) {
-    CHECK(error_of(text) ==
+    CHECK(taskmap_error(text) ==
           "taskmap: expected [[nodeid,nnodes,ppn,repeat],...], (vector,...) or idsets parted by ';', "
           "got '" +
               std::string(text) + "'");
