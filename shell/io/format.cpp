@@ -74,7 +74,7 @@ class TextFormat final : public Format {
     return starts;
   }
 
-  static constexpr Source kNobody{};
+  static inline const Source kNobody;
 
   FormatOptions options_;
   std::string_view newline_;
