@@ -13,7 +13,7 @@ namespace {
 using value::Idset;
 
 constexpr std::string_view kModes = "on, off, per-task or map:LIST, after verbose, or dry-run,";
-constexpr Idset::Id kWordBits = 32;  // of a mask with commas
+constexpr Idset::Id kMaskWordBits = 32;  // of a mask with commas
 
 Error above_limit() { return Error{ERANGE, fmt::format("an id is above the limit of {}", kMaxAffinityId)}; }
 
@@ -35,15 +35,15 @@ Result<void> add_word(std::string_view digits, Idset::Id base, Idset& set) {
 
 Result<Idset> parse_mask(std::string_view text) {
   std::vector<std::string_view> words = split(text, ',');
-  if (words.size() > kMaxAffinityId / kWordBits + 1) return above_limit();
+  if (words.size() > kMaxAffinityId / kMaskWordBits + 1) return above_limit();
   Idset set;
   Idset::Id base = 0;
-  for (auto word = words.rbegin(); word != words.rend(); ++word, base += kWordBits) {
+  for (auto word = words.rbegin(); word != words.rend(); ++word, base += kMaskWordBits) {
     std::string_view digits = *word;
     if (digits.empty() && words.size() > 1) continue;
     if (digits.starts_with("0x")) digits.remove_prefix(2);
     if (digits.empty()) return invalid("expected hexadecimal digits");
-    if (words.size() > 1 && digits.size() > kWordBits / 4) return invalid("expected words of at most 8 digits");
+    if (words.size() > 1 && digits.size() > kMaskWordBits / 4) return invalid("expected words of at most 8 digits");
     CHECK_OK(add_word(digits, base, set));
   }
   return set;

@@ -27,7 +27,7 @@ namespace nacre::plugins {
 namespace {
 
 constexpr winsize kDefaultSize{24, 80, 0, 0};  // where the shell is on no terminal
-constexpr std::size_t kReadSize = 4096;        // bytes: as much as a pty gives at once
+constexpr std::size_t kPtyRead = 4096;         // bytes: as much as a pty gives at once
 
 Result<value::Idset> read_ranks(const JsonAt& option, std::uint64_t tasks) {
   constexpr const char* kWanted = R"(an idset of task ranks, a rank, or "all")";
@@ -128,7 +128,7 @@ class PtyPlugin final : public plugin::Plugin {
   }
 
   static void drop(const task::Task& task, std::optional<event::Poll>& poll) {
-    std::array<char, kReadSize> bytes;
+    std::array<char, kPtyRead> bytes;
     ssize_t got = ::read(task.pty()->master(), bytes.data(), bytes.size());
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) poll.reset();
   }

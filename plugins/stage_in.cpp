@@ -40,7 +40,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kHold = "stage-in";
+constexpr const char* kStartHold = "stage-in";
 
 struct Request {
   std::vector<std::string> names{archive::kDefaultName};
@@ -51,7 +51,7 @@ struct Request {
   std::optional<std::string> store;
 };
 
-Result<std::vector<std::string>> names_of(const JsonAt& option) {
+Result<std::vector<std::string>> archive_names(const JsonAt& option) {
   if (option.json().is_array()) return option.strings();
   // A name of digits has become a number on the command line.
   std::string text = option.json().is_number_integer() ? option.json().dump() : TRY(option.string());
@@ -84,7 +84,7 @@ Result<std::optional<Request>> read_request(const job::Options& options) {
     return TRY(options.flag("stage-in")) ? std::optional(request) : std::nullopt;
   }
   CHECK_OK(option->only_keys({"names", "pattern", "destination", "overwrite", "dir"}));
-  if (auto names = TRY(option->find("names"))) request.names = TRY(names_of(*names));
+  if (auto names = TRY(option->find("names"))) request.names = TRY(archive_names(*names));
   if (auto pattern = TRY(option->find("pattern"))) request.pattern = TRY(pattern->string());
   if (auto destination = TRY(option->find("destination"))) CHECK_OK(read_destination(*destination, request));
   if (auto store = TRY(option->find("dir"))) request.store = TRY(store->string());
@@ -173,7 +173,7 @@ class StageIn final : public plugin::Plugin {
       signals_.push_back(TRY(event::SignalWatcher::create(host_.loop(), signum, end)));
     }
     CHECK_OK(start_thread());
-    host_.hold_start(kHold);
+    host_.hold_start(kStartHold);
     return {};
   }
 
@@ -216,7 +216,7 @@ class StageIn final : public plugin::Plugin {
       host_.die(1, name(), outcome.error().message);
     }
     // There has been a hold since the thread was started.
-    static_cast<void>(host_.release_start(kHold));
+    static_cast<void>(host_.release_start(kStartHold));
   }
 
   // Waits until the thread has ended, and lets go of all that served it.

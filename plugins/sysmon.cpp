@@ -26,13 +26,13 @@ constexpr double kLeastTime = 1e-3;    // seconds that a mean is taken over: wha
 
 // "512", "1.5K", "20.0G": bytes, with units of powers of 1024.
 std::string size_text(std::uint64_t bytes) {
-  constexpr std::string_view kUnits = "KMGTPE";
-  constexpr double kStep = 1024;
+  constexpr std::string_view kSuffixes = "KMGTPE";
+  constexpr double kPerUnit = 1024;
   if (bytes < 1024) return fmt::format("{}", bytes);
-  double size = static_cast<double>(bytes) / kStep;
+  double size = static_cast<double>(bytes) / kPerUnit;
   std::size_t unit = 0;
-  for (; size >= kStep && unit + 1 < kUnits.size(); ++unit) size /= kStep;
-  return fmt::format("{:.1f}{}", size, kUnits[unit]);
+  for (; size >= kPerUnit && unit + 1 < kSuffixes.size(); ++unit) size /= kPerUnit;
+  return fmt::format("{:.1f}{}", size, kSuffixes[unit]);
 }
 
 class Sysmon final : public plugin::Plugin {

@@ -26,7 +26,7 @@ struct Wrapper {
   [[nodiscard]] bool covers(value::Idset::Id rank) const { return !ranks || ranks->contains(rank); }
 };
 
-Result<std::optional<value::Idset>> read_ranks(const JsonAt& ranks, std::uint64_t tasks) {
+Result<std::optional<value::Idset>> wrapped_ranks(const JsonAt& ranks, std::uint64_t tasks) {
   std::string text = TRY(ranks.string());
   if (text == "all") return std::nullopt;
   auto set = TRY(in(ranks.path(), value::Idset::parse(text)));
@@ -38,7 +38,7 @@ Result<std::optional<value::Idset>> read_ranks(const JsonAt& ranks, std::uint64_
 Result<Wrapper> read_wrapper(const JsonAt& entry, std::uint64_t tasks) {
   CHECK_OK(entry.only_keys({"ranks", "command"}));
   Wrapper out;
-  if (auto ranks = TRY(entry.find("ranks"))) out.ranks = TRY(read_ranks(*ranks, tasks));
+  if (auto ranks = TRY(entry.find("ranks"))) out.ranks = TRY(wrapped_ranks(*ranks, tasks));
   JsonAt command = TRY(entry.at("command"));
   for (const JsonAt& each : TRY(command.elements())) out.command.push_back(TRY(each.string()));
   if (out.command.empty() || out.command.front().empty()) return command.expected("a program and its arguments");

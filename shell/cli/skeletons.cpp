@@ -261,7 +261,7 @@ diff "$here/test/expected" "$work/sorted" || { echo "test.sh: FAILED: < expected
 echo "test.sh: passed"
 )sh";
 
-constexpr std::string_view kJobspec = R"({
+constexpr std::string_view kTestJobspec = R"({
   "version": 1,
   "resources": [{"type": "slot", "count": 2, "label": "task", "with": [{"type": "core", "count": 1}]}],
   "tasks": [
@@ -275,7 +275,7 @@ constexpr std::string_view kJobspec = R"({
 }
 )";
 
-constexpr std::string_view kResources = R"({
+constexpr std::string_view kTestResources = R"({
   "version": 1,
   "execution": {
     "R_lite": [{"rank": "0", "children": {"core": "0-1"}}],
@@ -369,8 +369,8 @@ std::vector<SkeletonFile> skeleton(Language language, const std::string& name) {
                                      {"README.md", std::string(kReadme)},
                                      {"test.sh", std::string(kTest)},
                                      {"test/initrc.lua", std::string(kind.initrc)},
-                                     {"test/jobspec.json", std::string(kJobspec)},
-                                     {"test/R.json", std::string(kResources)},
+                                     {"test/jobspec.json", std::string(kTestJobspec)},
+                                     {"test/R.json", std::string(kTestResources)},
                                      {"test/expected", std::string(kExpected)}};
   for (SkeletonFile& each : files) {
     replace_all(each.text, "@API@", "#include <flux/shell.h>");  // no include of this file

@@ -130,6 +130,7 @@ inline flux_cmd_t* handle(task::Command* cmd) { return reinterpret_cast<flux_cmd
 
 // -1 with errno.
 int fail(int code);
+inline int fail_with(const Result<void>& result) { return result ? 0 : fail(result.error().code); }
 // nullptr with errno, for functions that return pointers.
 std::nullptr_t none(int code);
 

@@ -11,14 +11,14 @@ using namespace nacre::plugin;  // NOLINT
 
 namespace {
 
-constexpr int kAllFlags = FLUX_PLUGIN_ARG_OUT | FLUX_PLUGIN_ARG_REPLACE;
+constexpr int kAllArgFlags = FLUX_PLUGIN_ARG_OUT | FLUX_PLUGIN_ARG_REPLACE;
 
 int index_of(int flags) { return flags & FLUX_PLUGIN_ARG_OUT; }
 
 // 0, or -1 with errno.
 int check(flux_plugin_arg* args, int flags) {
   if (args == nullptr) return fail(EINVAL);
-  if ((flags & ~kAllFlags) != 0) return args->fail(EINVAL, "unknown flags");
+  if ((flags & ~kAllArgFlags) != 0) return args->fail(EINVAL, "unknown flags");
   return 0;
 }
 

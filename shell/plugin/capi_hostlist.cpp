@@ -13,7 +13,7 @@ namespace {
 // The manual's only errno for too much of anything.
 int documented(int code) { return code == E2BIG ? ERANGE : code; }
 
-int small(std::uint64_t count) { return static_cast<int>(count); }  // a list has at most kMaxHosts names
+int as_int(std::uint64_t count) { return static_cast<int>(count); }  // a list has at most kMaxHosts names
 
 // The name at the cursor.
 const char* current(struct hostlist* hl) {
@@ -32,7 +32,7 @@ const char* move_to(struct hostlist* hl, std::uint64_t position) {
 int append(struct hostlist* hl, const value::Hostlist& more) {
   if (more.size() > value::Hostlist::kMaxHosts - hl->names.size()) return fail(ERANGE);
   hl->names.append(more);
-  return small(more.size());
+  return as_int(more.size());
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ char* hostlist_encode(struct hostlist* hl) noexcept {
   return text != nullptr ? text : none(ENOMEM);
 }
 
-int hostlist_count(struct hostlist* hl) noexcept { return hl != nullptr ? small(hl->names.size()) : 0; }
+int hostlist_count(struct hostlist* hl) noexcept { return hl != nullptr ? as_int(hl->names.size()) : 0; }
 
 int hostlist_append(struct hostlist* hl, const char* hosts) noexcept {
   if (hl == nullptr || hosts == nullptr) return fail(EINVAL);
@@ -93,7 +93,7 @@ int hostlist_delete(struct hostlist* hl, const char* hosts) noexcept {
   std::uint64_t gone_before = head.remove(*doomed);
   std::uint64_t gone = hl->names.remove(*doomed);
   hl->cursor = before - gone_before;
-  return small(gone);
+  return as_int(gone);
 }
 
 const char* hostlist_nth(struct hostlist* hl, int n) noexcept {
@@ -106,7 +106,7 @@ int hostlist_find(struct hostlist* hl, const char* hostname) noexcept {
   auto position = hl->names.find(hostname);
   if (!position) return fail(ENOENT);
   hl->cursor = *position;
-  return small(*position);
+  return as_int(*position);
 }
 
 struct hostlist_hostname* hostlist_hostname_create(const char* hostname) noexcept {

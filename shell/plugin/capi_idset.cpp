@@ -20,8 +20,6 @@ bool is_id(unsigned int id) { return id < IDSET_INVALID_ID; }
 
 unsigned int id_or_invalid(std::optional<value::Idset::Id> id) { return id.value_or(IDSET_INVALID_ID); }
 
-int fail_with(const Result<void>& result) { return result ? 0 : fail(result.error().code); }
-
 // A new set of what `operation` makes of the ids of both.
 template <typename Operation>
 idset* combined(const idset* a, const idset* b, Operation operation) {

@@ -15,7 +15,7 @@ using namespace nacre::plugin;  // NOLINT
 
 namespace {
 
-constexpr int kAllFlags =
+constexpr int kAllLoadFlags =
     FLUX_PLUGIN_RTLD_LAZY | FLUX_PLUGIN_RTLD_NOW | FLUX_PLUGIN_RTLD_GLOBAL | FLUX_PLUGIN_RTLD_DEEPBIND;
 
 // RFC 4122, version 4.
@@ -100,7 +100,7 @@ int flux_plugin_get_flags(flux_plugin_t* p) noexcept { return p != nullptr ? p->
 
 int flux_plugin_set_flags(flux_plugin_t* p, int flags) noexcept {
   if (p == nullptr) return fail(EINVAL);
-  if ((flags & ~kAllFlags) != 0) return p->fail(EINVAL, fmt::format("unknown flags in {:#x}", flags));
+  if ((flags & ~kAllLoadFlags) != 0) return p->fail(EINVAL, fmt::format("unknown flags in {:#x}", flags));
   p->flags = flags;
   return 0;
 }

@@ -11,8 +11,6 @@ using namespace nacre::plugin;  // NOLINT
 
 namespace {
 
-int fail_with(const Result<void>& result) { return result ? 0 : fail(result.error().code); }
-
 // -1 means this shell.
 Result<Json> rank_info(flux_shell_t* shell, int shell_rank) {
   const job::Job& job = shell->host.job();

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kNoon = 1769860800.25;  // 2026-01-31T12:00:00.25Z
 
-struct Fixture {
+struct FormatFixture {
   Source out0{0, Stream::out, "0: "};
   Source out1{1, Stream::out, "1: "};
   Source err1{1, Stream::err, "1: "};
@@ -84,7 +84,7 @@ std::vector<Json> parsed_lines(std::string_view text) {
 }
 
 // Writes random bytes of the sources by turns; the result is what each wrote.
-std::map<const Source*, std::string> write_random(Fixture& fixture, Buffering buffering, unsigned seed) {
+std::map<const Source*, std::string> write_random(FormatFixture& fixture, Buffering buffering, unsigned seed) {
   std::mt19937 random(seed);
   std::array<const Source*, 3> sources{&fixture.out0, &fixture.out1, &fixture.err1};
   std::map<const Source*, std::string> written;
@@ -124,7 +124,7 @@ TEST_CASE("a time is shown in UTC to the microsecond") {
   }
 }
 
-TEST_CASE_METHOD(Fixture, "for a terminal in raw mode each newline has a carriage return before it") {
+TEST_CASE_METHOD(FormatFixture, "for a terminal in raw mode each newline has a carriage return before it") {
   FormatOptions options;
   options.carriage_return = true;
   use(options);
@@ -136,7 +136,7 @@ TEST_CASE_METHOD(Fixture, "for a terminal in raw mode each newline has a carriag
   CHECK(end(out0) == "\r\n");
 }
 
-TEST_CASE_METHOD(Fixture, "plain text is the bytes as they are") {
+TEST_CASE_METHOD(FormatFixture, "plain text is the bytes as they are") {
   use({});
   CHECK(put(out0, "one\ntwo\n") == "one\ntwo\n");
   CHECK(put({&out1, kNoon, "head ", "body\n", false, false}) == "head body\n");
@@ -148,7 +148,7 @@ TEST_CASE_METHOD(Fixture, "plain text is the bytes as they are") {
   CHECK(end(out1).empty());
 }
 
-TEST_CASE_METHOD(Fixture, "plain text of any one source is byte for byte what it wrote") {
+TEST_CASE_METHOD(FormatFixture, "plain text of any one source is byte for byte what it wrote") {
   auto buffering = GENERATE(Buffering::none, Buffering::line, Buffering::block);
   use({});
   std::mt19937 random(5);
@@ -166,7 +166,7 @@ TEST_CASE_METHOD(Fixture, "plain text of any one source is byte for byte what it
   CHECK((text == written));
 }
 
-TEST_CASE_METHOD(Fixture, "a newline is put where another source comes before the end of a line") {
+TEST_CASE_METHOD(FormatFixture, "a newline is put where another source comes before the end of a line") {
   use({});
   put(out0, "begun+");
   CHECK(put(out1, "other\n") == "\nother\n");
@@ -179,7 +179,7 @@ TEST_CASE_METHOD(Fixture, "a newline is put where another source comes before th
   CHECK(put(out1, "a new line\n") == "\na new line\n");
 }
 
-TEST_CASE_METHOD(Fixture, "after a source that ended within a line the next one gets a newline") {
+TEST_CASE_METHOD(FormatFixture, "after a source that ended within a line the next one gets a newline") {
   use({});
   put(out0, "no end");
   CHECK(end(out1).empty());
@@ -192,7 +192,7 @@ TEST_CASE_METHOD(Fixture, "after a source that ended within a line the next one 
   CHECK(put(out0, "x\n") == "x\n");
 }
 
-TEST_CASE_METHOD(Fixture, "a notice is a line of its own") {
+TEST_CASE_METHOD(FormatFixture, "a notice is a line of its own") {
   use({});
   CHECK(notice("lost") == "lost\n");
   put(out0, "begun+");
@@ -204,7 +204,7 @@ TEST_CASE_METHOD(Fixture, "a notice is a line of its own") {
   CHECK(put(out0, "+end\n") == "1769860800.250000 0: end\n");
 }
 
-TEST_CASE_METHOD(Fixture, "each line begins with its time and its label") {
+TEST_CASE_METHOD(FormatFixture, "each line begins with its time and its label") {
   use({Form::text, true, Timestamps::none});
   CHECK(put(out0, "one\n\ntwo\n") == "0: one\n0: \n0: two\n");
   use({Form::text, false, Timestamps::iso});
@@ -215,7 +215,7 @@ TEST_CASE_METHOD(Fixture, "each line begins with its time and its label") {
   CHECK(put(err1, "one\n") == "2026-01-31T12:00:00.250000Z 1: one\n");
 }
 
-TEST_CASE_METHOD(Fixture, "a line over several batches has one label, unless it was interrupted") {
+TEST_CASE_METHOD(FormatFixture, "a line over several batches has one label, unless it was interrupted") {
   use({Form::text, true, Timestamps::unix});
   CHECK(put(out0, "be+", 1) == "1.000000 0: be");
   CHECK(put(out0, "+gun+", 2) == "gun");
@@ -227,7 +227,7 @@ TEST_CASE_METHOD(Fixture, "a line over several batches has one label, unless it 
   CHECK(put({&out0, 8, "a\n", "b\n", false, false}) == "8.000000 0: a\n8.000000 0: b\n");
 }
 
-TEST_CASE_METHOD(Fixture, "a labelled source that ends within a line gets a newline") {
+TEST_CASE_METHOD(FormatFixture, "a labelled source that ends within a line gets a newline") {
   bool label = GENERATE(true, false);
   use({Form::text, label, label ? Timestamps::none : Timestamps::unix});
   put(out0, "no end");
@@ -237,7 +237,7 @@ TEST_CASE_METHOD(Fixture, "a labelled source that ends within a line gets a newl
   CHECK(put(out1, "x\n").front() == '1');
 }
 
-TEST_CASE_METHOD(Fixture, "json is an object a line") {
+TEST_CASE_METHOD(FormatFixture, "json is an object a line") {
   use({Form::json});
   CHECK(put(out0, "one\n\ntwo+") ==
         R"({"time":1769860800.250000,"rank":0,"stream":"stdout","data":"one"})"
@@ -257,7 +257,7 @@ TEST_CASE_METHOD(Fixture, "json is an object a line") {
                                       "\n");
 }
 
-TEST_CASE_METHOD(Fixture, "what all wrote can be put together from json") {
+TEST_CASE_METHOD(FormatFixture, "what all wrote can be put together from json") {
   auto buffering = GENERATE(Buffering::none, Buffering::line, Buffering::block);
   use({Form::json});
   auto written = write_random(*this, buffering, 21);
@@ -270,7 +270,7 @@ TEST_CASE_METHOD(Fixture, "what all wrote can be put together from json") {
   CHECK(read == written);
 }
 
-TEST_CASE_METHOD(Fixture, "an eventlog has data events of any number of lines and an eof for each source") {
+TEST_CASE_METHOD(FormatFixture, "an eventlog has data events of any number of lines and an eof for each source") {
   use({Form::eventlog});
   CHECK(
       put(out0, "one\ntwo\n") ==
@@ -291,7 +291,7 @@ TEST_CASE_METHOD(Fixture, "an eventlog has data events of any number of lines an
               {{"level", 4}, {"program", "nacre-shell"}, {"component", "output"}, {"message", "[\"lost\"]"}}}});
 }
 
-TEST_CASE_METHOD(Fixture, "what all wrote can be put together from an eventlog") {
+TEST_CASE_METHOD(FormatFixture, "what all wrote can be put together from an eventlog") {
   auto buffering = GENERATE(Buffering::none, Buffering::line, Buffering::block);
   use({Form::eventlog});
   auto written = write_random(*this, buffering, 22);

@@ -15,17 +15,17 @@ using namespace nacre::io;  // NOLINT
 
 namespace {
 
-constexpr std::size_t kMegabyte = std::size_t{1} << 20;
+constexpr std::size_t kSpillMegabyte = std::size_t{1} << 20;
 
-struct Folder {
+struct ScratchFolder {
   std::string path = "/tmp/nacre-spill-test-XXXXXX";
-  Folder() { REQUIRE(::mkdtemp(path.data()) != nullptr); }
-  ~Folder() { std::filesystem::remove_all(path); }
+  ScratchFolder() { REQUIRE(::mkdtemp(path.data()) != nullptr); }
+  ~ScratchFolder() { std::filesystem::remove_all(path); }
   [[nodiscard]] bool empty() const { return std::filesystem::is_empty(path); }
 };
 
 // The one open file that was in this folder.
-struct stat file_in(const Folder& folder) {
+struct stat file_in(const ScratchFolder& folder) {
   for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code none;
     std::string target = std::filesystem::read_symlink(each, none).string();
@@ -45,7 +45,7 @@ std::string taken(SpillFile& file, std::size_t most) {
 }  // namespace
 
 TEST_CASE("what is spilled comes back first in, first out") {
-  Folder folder;
+  ScratchFolder folder;
   SpillFile file = SpillFile::create(folder.path).value();
   CHECK(file.size() == 0);
   CHECK(taken(file, 100).empty());
@@ -68,7 +68,7 @@ TEST_CASE("what is spilled comes back first in, first out") {
 }
 
 TEST_CASE("a spill file has no name and is nobody else's to read") {
-  Folder folder;
+  ScratchFolder folder;
   SpillFile file = SpillFile::create(folder.path).value();
   REQUIRE(file.add("x"));
   CHECK(folder.empty());
@@ -78,20 +78,20 @@ TEST_CASE("a spill file has no name and is nobody else's to read") {
 }
 
 TEST_CASE("disk space is given back as bytes are taken, and all of it at the end") {
-  Folder folder;
+  ScratchFolder folder;
   SpillFile file = SpillFile::create(folder.path).value();
-  REQUIRE(file.add(std::string(4 * kMegabyte, 'x')));
+  REQUIRE(file.add(std::string(4 * kSpillMegabyte, 'x')));
   auto full = file_in(folder).st_blocks;
-  CHECK(full * 512 >= static_cast<blkcnt_t>(4 * kMegabyte));
-  CHECK(taken(file, 3 * kMegabyte).size() == 3 * kMegabyte);
-  CHECK(file_in(folder).st_blocks * 512 < static_cast<blkcnt_t>(2 * kMegabyte));
-  CHECK((taken(file, 2 * kMegabyte) == std::string(kMegabyte, 'x')));
+  CHECK(full * 512 >= static_cast<blkcnt_t>(4 * kSpillMegabyte));
+  CHECK(taken(file, 3 * kSpillMegabyte).size() == 3 * kSpillMegabyte);
+  CHECK(file_in(folder).st_blocks * 512 < static_cast<blkcnt_t>(2 * kSpillMegabyte));
+  CHECK((taken(file, 2 * kSpillMegabyte) == std::string(kSpillMegabyte, 'x')));
   CHECK(file_in(folder).st_size == 0);
   CHECK(file_in(folder).st_blocks == 0);
 }
 
 TEST_CASE("any adds and takes keep the order of the bytes") {
-  Folder folder;
+  ScratchFolder folder;
   SpillFile file = SpillFile::create(folder.path).value();
   std::mt19937 random(11);
   std::string in;
@@ -120,7 +120,7 @@ TEST_CASE("a folder that can't be written to is an error with its name") {
 }
 
 TEST_CASE("an add that fails adds nothing") {
-  Folder folder;
+  ScratchFolder folder;
   SpillFile file = SpillFile::create(folder.path).value();
   REQUIRE(file.add("before "));
   rlimit old{};
@@ -139,7 +139,7 @@ TEST_CASE("an add that fails adds nothing") {
 }
 
 TEST_CASE("bytes can be read before they are forgotten") {
-  Folder folder;
+  ScratchFolder folder;
   SpillFile file = SpillFile::create(folder.path).value();
   REQUIRE(file.add("0123456789"));
   REQUIRE(file.forget(2));

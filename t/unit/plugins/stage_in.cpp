@@ -21,9 +21,11 @@ namespace fs = std::filesystem;
 namespace {
 
 // The node at hand is the second of two.
-constexpr const char* kTwoNodes = R"({"version":1,"execution":{"R_lite":[{"rank":"0-1","children":{"core":"0"}}],
+constexpr const char* kTwoNodesOfArchive =
+    R"({"version":1,"execution":{"R_lite":[{"rank":"0-1","children":{"core":"0"}}],
   "nodelist":["n[0-1]"],"starttime":0,"expiration":0}})";
-constexpr const char* kTwoTasks = R"({"version":1,"resources":[{"type":"node","count":2,"with":[{"type":"slot",
+constexpr const char* kTwoTasksOfArchive =
+    R"({"version":1,"resources":[{"type":"node","count":2,"with":[{"type":"slot",
   "count":1,"label":"task","with":[{"type":"core","count":1}]}]}],
   "tasks":[{"command":["true"],"slot":"task","count":{"per_slot":1}}],"attributes":{"system":{"duration":0}}})";
 
@@ -31,8 +33,9 @@ constexpr const char* kTwoTasks = R"({"version":1,"resources":[{"type":"node","c
 // and the plugin.
 struct Staging {
   explicit Staging(std::uint32_t shell_rank = 0)
-      : host(shell_rank == 0 ? std::make_unique<kit::FakeHost>(1)
-                             : std::make_unique<kit::FakeHost>(kTwoTasks, kTwoNodes, shell_rank)) {
+      : host(shell_rank == 0
+                 ? std::make_unique<kit::FakeHost>(1)
+                 : std::make_unique<kit::FakeHost>(kTwoTasksOfArchive, kTwoNodesOfArchive, shell_rank)) {
     REQUIRE(::mkdtemp(folder.data()) != nullptr);
     fs::create_directories(folder + "/from/d");
     fs::create_directory(folder + "/tmp");
