@@ -27,6 +27,7 @@ PluginPtr make_stop_tasks_in_exec(plugin::Host& host);
 PluginPtr make_signal(plugin::Host& host);
 PluginPtr make_exit_timeout(plugin::Host& host);
 PluginPtr make_exit_on_error(plugin::Host& host);
+PluginPtr make_pmi(plugin::Host& host);  // before exit-timeout and exit-on-error: it knows more of a task's end
 PluginPtr make_coprocess(plugin::Host& host);
 PluginPtr make_sysmon(plugin::Host& host);
 PluginPtr make_hooks(plugin::Host& host);  // after those that set variables of tasks

@@ -14,7 +14,7 @@ namespace nacre {
 namespace {
 
 constexpr double kInterruptWindow = 2.0;   // seconds: a second SIGINT within it kills
-constexpr rlim_t kDescriptorsPerTask = 4;  // pipes of stdout and stderr, both ends, while a task is started
+constexpr rlim_t kDescriptorsPerTask = 6;  // pipes of stdout and stderr, PMI; both ends, while a task is started
 constexpr rlim_t kDescriptorsOfShell = 64;
 constexpr const char* kChannels = "channels";  // a completion reference
 constexpr std::size_t kStartsPerRound = 16;    // tasks started before the loop has a turn

@@ -13,20 +13,11 @@
 namespace nacre::task {
 namespace {
 
-constexpr int kFirstChannel = 3;  // after stderr
-
 struct Ends {
   UniqueFd ours;
   UniqueFd theirs;
   int target = -1;  // the descriptor's number in the other process
 };
-
-int unused_target(const Command& command) {
-  int target = kFirstChannel;
-  auto used = [&](const ChildSetup::Fd& fd) { return fd.target == target; };
-  while (std::any_of(command.setup.fds.begin(), command.setup.fds.end(), used)) ++target;
-  return target;
-}
 
 Result<Ends> make_ends(const Command& command, std::string_view name) {
   if (name == "stdin" || name == "stdout" || name == "stderr") {
@@ -41,7 +32,7 @@ Result<Ends> make_ends(const Command& command, std::string_view name) {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
     return system_error(errno, fmt::format("cannot open channel {}", name));
   }
-  return Ends{UniqueFd(pair[0]), UniqueFd(pair[1]), unused_target(command)};
+  return Ends{UniqueFd(pair[0]), UniqueFd(pair[1]), command.setup.unused_target()};
 }
 
 Result<std::size_t> bytes_of(std::string_view text) {
@@ -79,7 +70,7 @@ Result<void> Channels::open(event::Loop& loop, Command& command, const std::stri
   CHECK_OK(job::Environment::check(name, ""));
   Ends ends = TRY(make_ends(command, name));
   Stream::Options options;
-  bool socket = ends.target >= kFirstChannel;
+  bool socket = ends.target > STDERR_FILENO;
   options.readable = name != "stdin";
   options.writable = socket || name == "stdin";
   bool stopped = TRY(apply_options(command, name, options));

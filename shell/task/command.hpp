@@ -38,6 +38,8 @@ struct ChildSetup {
   CpuMask cpus;
   std::optional<std::string> oom_score_adj;  // text for /proc/self/oom_score_adj
   bool trace_me = false;                     // PTRACE_TRACEME: stops in exec
+
+  [[nodiscard]] int unused_target() const;  // a number above stderr's that none of `fds` has
 };
 
 struct Command {

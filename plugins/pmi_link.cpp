@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pmi_link.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+namespace nacre::plugins {
+namespace {
+
+constexpr std::size_t kLinkRead = std::size_t{16} << 10;
+
+}  // namespace
+
+Result<UniqueFd> PmiLink::open() {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+    return system_error(errno, "cannot open a socket pair for PMI");
+  }
+  ours_ = UniqueFd(pair[0]);
+  return UniqueFd(pair[1]);
+}
+
+Result<void> PmiLink::watch(event::Loop& loop, Received received) {
+  received_ = std::move(received);
+  poll_ = TRY(event::Poll::create(loop, ours_.get(), [this](int events) { ready(events); }));
+  poll_->keeps_running(false);
+  return poll_->start(event::Poll::kReadable);
+}
+
+void PmiLink::ready(int events) {
+  if ((events & event::Poll::kWritable) != 0) return flush();
+  if (unsent_.empty()) read_some();
+}
+
+PmiLink::Got PmiLink::read_some() {
+  std::array<char, kLinkRead> buffer;
+  ssize_t size = ::recv(ours_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return Got::all;
+  if (size > 0) {
+    received_({buffer.data(), static_cast<std::size_t>(size)});
+    return static_cast<std::size_t>(size) < buffer.size() ? Got::all : Got::some;
+  }
+  close();
+  received_({});
+  return Got::end;
+}
+
+void PmiLink::drain() {
+  while (ours_ && poll_ && read_some() == Got::some) {
+  }
+}
+
+void PmiLink::send(std::string& bytes) {
+  if (!ours_) return bytes.clear();
+  if (unsent_.empty()) {
+    ssize_t sent = ::send(ours_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent == static_cast<ssize_t>(bytes.size())) return bytes.clear();
+    if (sent > 0) bytes.erase(0, static_cast<std::size_t>(sent));
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) return bytes.clear();  // gone: its end will be read
+  }
+  unsent_ += bytes;
+  bytes.clear();
+  static_cast<void>(poll_->start(event::Poll::kWritable));
+}
+
+void PmiLink::flush() {
+  ssize_t sent = ::send(ours_.get(), unsent_.data(), unsent_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent > 0) unsent_.erase(0, static_cast<std::size_t>(sent));
+  if (sent < 0 && errno != EAGAIN && errno != EINTR) unsent_.clear();
+  if (!unsent_.empty()) return;
+  if (closing_) return close();
+  static_cast<void>(poll_->start(event::Poll::kReadable));
+}
+
+void PmiLink::close_when_sent() {
+  closing_ = true;
+  if (unsent_.empty()) close();
+}
+
+void PmiLink::close() {
+  poll_.reset();
+  ours_.reset();
+  unsent_.clear();
+}
+
+}  // namespace nacre::plugins

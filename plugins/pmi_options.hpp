@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options of PMI: which interfaces tasks are offered, and what a lost process means.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "job/options.hpp"
+#include "value/duration.hpp"
+
+namespace nacre::plugins {
+
+struct PmiOptions {
+  // `pmi`: a list of these, `off`, or an object with the list in `use`. Other names are left to other plugins.
+  bool simple = true;  // PMI-1
+  bool pmi2 = true;
+  bool explain = false;                                                    // pmi.explain
+  value::Duration hang_report = value::Duration::of_seconds(kHangReport);  // pmi.hang-report
+  bool nomap = false;                                                      // pmi-simple.nomap
+  bool fault_tolerant = false;                                             // fault-tolerance
+  int fault_signal = 0;                                                    // fault-tolerance.signal; 0: none
+
+  static Result<PmiOptions> read(const job::Options& options);
+
+  [[nodiscard]] bool on() const { return simple || pmi2; }
+
+ private:
+  static constexpr double kHangReport = 60;  // seconds
+};
+
+}  // namespace nacre::plugins

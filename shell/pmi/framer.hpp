@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cuts what one client sends into messages: lines, and from "mcmd=spawn" to "endcmd" several lines at once, until
+// counted() is called; from then on PMI-2, each message after its length.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace nacre::pmi {
+
+inline constexpr std::size_t kMaxMessage = std::size_t{64} << 10;  // bytes of a line, or of a PMI-2 message
+inline constexpr std::size_t kMaxSpawn = std::size_t{1} << 20;     // bytes of a spawn in PMI-1
+
+struct Frame {
+  enum class Kind { line, spawn, body };
+  Kind kind = Kind::line;
+  std::string_view text;  // without newline, "endcmd" or length
+};
+
+class Framer {
+ public:
+  void add(std::string_view bytes);
+  // The next message; none: more has to come. Its text is valid until the next add(). An error is for ever: a message
+  // beyond the limits, or a length that is none.
+  Result<std::optional<Frame>> next();
+  void counted() { counted_ = true; }
+  // What has come of a message that is not whole.
+  [[nodiscard]] std::string_view rest() const { return std::string_view(bytes_).substr(at_); }
+
+ private:
+  Result<std::optional<Frame>> next_line();
+  Result<std::optional<Frame>> next_spawn();
+  Result<std::optional<Frame>> next_body();
+
+  std::string bytes_;
+  std::size_t at_ = 0;       // where the next message starts
+  std::size_t scanned_ = 0;  // up to here there is no newline that matters
+  std::size_t line_ = 0;     // in a spawn: where its last line starts
+  bool counted_ = false;
+};
+
+}  // namespace nacre::pmi

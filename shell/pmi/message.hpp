@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One message of the process management interface, as both wire protocols have it: a command and fields.
+//
+// PMI-1 (Flux RFC 13, MPICH's pmi-1.1.txt): a line "cmd=NAME KEY=VALUE ...", in any order. Words are separated by
+// blanks; the value of `value` and of `message` goes on to the end of the line and is passed on as it is. A spawn is
+// several lines, from "mcmd=spawn" to "endcmd", each one field.
+// PMI-2 (MPICH's pmi-2.0.txt): six characters of length, then "cmd=NAME;KEY=VALUE;...", in which ';' is doubled where
+// it is meant.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace nacre::pmi {
+
+inline constexpr std::size_t kLengthSize = 6;  // of PMI-2: decimal digits, blanks around them allowed
+
+class Message {
+ public:
+  struct Field {
+    std::string_view key;
+    std::string_view value;
+  };
+
+  // All three: the message has views into `text`, which has to outlive it. Errors are one line, with what was found.
+  static Result<Message> parse_line(std::string_view text);   // PMI-1, without its newline
+  static Result<Message> parse_spawn(std::string_view text);  // lines from "mcmd=spawn", without "endcmd"
+  static Result<Message> parse_body(std::string_view text);   // PMI-2, without its length
+
+  [[nodiscard]] std::string_view command() const { return command_; }
+  [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }
+  // The first of that name.
+  [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const;
+  // Errors name the command and the key.
+  [[nodiscard]] Result<std::string_view> word(std::string_view key) const;  // not empty
+  [[nodiscard]] Result<std::string_view> text(std::string_view key) const;  // may be empty
+  [[nodiscard]] Result<std::int64_t> integer(std::string_view key) const;
+
+ private:
+  std::string_view command_;
+  std::vector<Field> fields_;
+  std::list<std::string> unescaped_;  // what fields refer to that is not in the text as such
+};
+
+// A PMI-2 message: add() its fields, then finish().
+class BodyWriter {
+ public:
+  // Appends to `out`.
+  BodyWriter(std::string& out, std::string_view command);
+  BodyWriter& add(std::string_view key, std::string_view value);  // doubles each ';'
+  BodyWriter& add(std::string_view key, std::int64_t value);
+  BodyWriter& flag(std::string_view key, bool value);  // TRUE or FALSE
+  void finish();                                       // writes the length in front of it all
+
+ private:
+  std::string& out_;
+  std::size_t start_;
+};
+
+// `text` with each backslash that escapes a character taken away: how MPICH 4.1 and later write blanks in PMI-1.
+[[nodiscard]] std::string unescape(std::string_view text);
+
+}  // namespace nacre::pmi

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pmi/server.hpp"
+
+#include <algorithm>
+#include <climits>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+
+namespace nacre::pmi {
+namespace {
+
+Result<void> fits(std::string_view key, std::string_view value) {
+  if (key.size() >= kMaxKey) return invalid(fmt::format("a key has at most {} bytes", kMaxKey - 1));
+  if (value.size() >= kMaxValue) return invalid(fmt::format("a value has at most {} bytes", kMaxValue - 1));
+  return {};
+}
+
+}  // namespace
+
+Server::Server(Group group, Names& names)
+    : group_(std::move(group)),
+      names_(names),
+      clients_(group_.ranks.size()),
+      connections_(group_.ranks.size()),
+      expected_(static_cast<std::uint32_t>(group_.ranks.size())) {}
+
+void Server::receive(std::uint32_t client, std::string_view bytes) {
+  Connection& connection = connections_[client];
+  if (connection.over) return;
+  connection.framer.add(bytes);
+  while (!connection.over) {
+    auto frame = connection.framer.next();
+    if (frame && !*frame) return;
+    Result<void> taken = frame ? take(client, **frame) : Result<void>(frame.error());
+    if (!taken) return drop(client, taken.error().message);
+  }
+}
+
+Result<void> Server::take(std::uint32_t client, const Frame& frame) {
+  if (frame.kind == Frame::Kind::body) return take_v2(client, TRY(Message::parse_body(frame.text)));
+  bool is_spawn = frame.kind == Frame::Kind::spawn;
+  Message message = TRY(is_spawn ? Message::parse_spawn(frame.text) : Message::parse_line(frame.text));
+  if (message.command() == "init") return greet(client, message);
+  return take_v1(client, message);
+}
+
+// The version that both know, the client's or none: what it has asked for stays to be seen.
+Result<void> Server::greet(std::uint32_t client, const Message& message) {
+  Client& who = clients_[client];
+  if (who.stage != Stage::silent) return invalid("init: it has been called before");
+  who.last_command = message.command();
+  auto version = TRY(message.integer("pmi_version"));
+  auto minor = TRY(message.integer("pmi_subversion"));
+  who.asked = fmt::format("{}.{}", version, minor);
+  bool offered = (version == 1 && group_.pmi1) || (version == 2 && group_.pmi2);
+  int chosen = offered ? static_cast<int>(version) : (group_.pmi1 ? 1 : 2);
+  reply(client) += fmt::format("cmd=response_to_init pmi_version={} pmi_subversion={} rc={}\n", chosen,
+                               chosen == 1 ? std::clamp<std::int64_t>(minor, 0, 1) : 0, offered ? 0 : -1);
+  if (!offered) return {};
+  who.version = chosen;
+  who.stage = Stage::greeted;
+  if (chosen == 1) {
+    join(client);
+  } else {
+    connections_[client].framer.counted();
+  }
+  return {};
+}
+
+void Server::join(std::uint32_t client) {
+  clients_[client].stage = Stage::joined;
+  clients_[client].has_joined = true;
+  ++joined_;
+}
+
+void Server::closed(std::uint32_t client) {
+  if (connections_[client].over) return;
+  std::string_view rest = connections_[client].framer.rest();
+  if (!rest.empty()) {
+    constexpr std::size_t kShown = 40;
+    return drop(client, fmt::format("the connection ended in the middle of a message: {}",
+                                    in_quotes(rest.substr(0, kShown))));
+  }
+  leave(client);
+}
+
+void Server::ended(std::uint32_t client) { leave(client); }
+
+void Server::drop(std::uint32_t client, std::string why) {
+  leave(client);
+  events_.emplace_back(Dropped{client, std::move(why)});
+}
+
+void Server::leave(std::uint32_t client) {
+  Client& who = clients_[client];
+  Connection& connection = connections_[client];
+  if (std::exchange(connection.over, true)) return;
+  connection.wanted.clear();
+  if (who.stage == Stage::finalized) return;
+  who.stage = Stage::left;
+  if (std::exchange(who.waits, false)) --waiting_;
+  --expected_;
+  check_barrier();
+}
+
+Result<void> Server::finalize(std::uint32_t client) {
+  if (clients_[client].waits) return invalid("finalize: a barrier is not over");
+  clients_[client].stage = Stage::finalized;
+  --expected_;
+  check_barrier();
+  return {};
+}
+
+// Honoured at any time, whatever else it says: MPICH gives up so when init is refused, and waits to be ended.
+void Server::abort(std::uint32_t client, const Message& message) {
+  auto code = message.integer("exitcode");
+  bool fits = code && *code >= INT_MIN && *code <= INT_MAX;
+  auto text = message.find("message");
+  if (!text) text = message.find("msg");
+  std::string said(text.value_or(""));
+  clients_[client].last_command = message.command();
+  if (clients_[client].version != 2) said = unescape(said);
+  events_.emplace_back(Abort{client, fits ? static_cast<int>(*code) : 1, std::move(said)});
+}
+
+Result<void> Server::begin_spawn(std::uint32_t client, Spawn spawn) {
+  if (std::exchange(connections_[client].spawns, true)) return invalid("spawn: the one before is not over");
+  events_.emplace_back(SpawnRequest{client, std::move(spawn)});
+  return {};
+}
+
+// ---- barriers ----------------------------------------------------------------------------
+
+Result<void> Server::enter_barrier(std::uint32_t client) {
+  Client& who = clients_[client];
+  if (who.waits) return invalid(fmt::format("{}: the one before is not over", who.last_command));
+  who.waits = true;
+  ++waiting_;
+  check_barrier();
+  return {};
+}
+
+void Server::check_barrier() {
+  if (fencing_ || waiting_ == 0 || waiting_ < expected_) return;
+  fencing_ = true;
+  events_.emplace_back(Fence{std::exchange(fresh_, {})});
+}
+
+void Server::fenced(const Result<Entries>& others) {
+  if (others) {
+    for (const auto& [key, value] : *others) kvs_.add(key, value);
+  }
+  fencing_ = false;
+  waiting_ = 0;
+  for (std::uint32_t client = 0; client < clients_.size(); ++client) {
+    if (clients_[client].waits) end_barrier(client, others);
+  }
+}
+
+void Server::end_barrier(std::uint32_t client, const Result<Entries>& others) {
+  Client& who = clients_[client];
+  who.waits = false;
+  ++who.barriers;
+  if (who.version == 1) {
+    reply(client) += others ? "cmd=barrier_out rc=0\n" : "cmd=barrier_out rc=-1\n";
+    return;
+  }
+  BodyWriter answer = reply(client, "kvs-fence", connections_[client].fence_thread);
+  answer.add("rc", others ? 0 : -1);
+  if (!others) answer.add("errmsg", others.error().message);
+  answer.finish();
+}
+
+// ---- keys, names -------------------------------------------------------------------------
+
+Result<void> Server::put(std::string_view key, std::string_view value) {
+  CHECK_OK(fits(key, value));
+  if (attributes_.find(key) != nullptr || !kvs_.add(key, value)) {
+    return invalid(fmt::format("the key {} is there already", key));
+  }
+  fresh_.emplace_back(key, value);
+  return {};
+}
+
+Result<std::string_view> Server::get(std::string_view key) const {
+  const std::string* value = kvs_.find(key);
+  if (value == nullptr) value = attributes_.find(key);
+  if (value == nullptr) return Error{ENOENT, fmt::format("there is no key {}", key)};
+  return std::string_view(*value);
+}
+
+void Server::set_attribute(std::string_view key, std::string_view value) { attributes_.set(key, value); }
+
+Result<void> Server::publish(std::string_view name, std::string_view port) {
+  if (port.size() >= kMaxValue) return invalid(fmt::format("a port has at most {} bytes", kMaxValue - 1));
+  if (!names_.add(name, port)) return invalid(fmt::format("the name {} is published already", name));
+  return {};
+}
+
+Result<void> Server::unpublish(std::string_view name) {
+  if (!names_.remove(name)) return Error{ENOENT, fmt::format("the name {} is not published", name)};
+  return {};
+}
+
+Result<std::string_view> Server::look_up(std::string_view name) const {
+  const std::string* port = names_.find(name);
+  if (port == nullptr) return Error{ENOENT, fmt::format("the name {} is not published", name)};
+  return std::string_view(*port);
+}
+
+Result<void> Server::put_node_attribute(std::string_view key, std::string_view value) {
+  CHECK_OK(fits(key, value));
+  node_attributes_.set(key, value);
+  return {};
+}
+
+// ---- what goes out -----------------------------------------------------------------------
+
+std::string& Server::reply(std::uint32_t client) {
+  Connection& connection = connections_[client];
+  if (!std::exchange(connection.pending, true)) pending_.push_back(client);
+  return connection.output;
+}
+
+BodyWriter Server::reply(std::uint32_t client, std::string_view command, std::string_view thread) {
+  BodyWriter answer(reply(client), fmt::format("{}-response", command));
+  if (!thread.empty()) answer.add("thrid", thread);
+  return answer;
+}
+
+void Server::take_pending(std::vector<std::uint32_t>& out) {
+  out.clear();
+  std::swap(out, pending_);
+  for (std::uint32_t client : out) connections_[client].pending = false;
+}
+
+std::vector<Event> Server::take_events() { return std::exchange(events_, {}); }
+
+}  // namespace nacre::pmi

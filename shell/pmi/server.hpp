@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The server of one process group on one node, sans-I/O: bytes of clients go in, bytes to clients and events come out.
+// Clients are counted from 0, the tasks of this node; each speaks PMI-1.1 or PMI-2, as its first message asks.
+//
+// A client's fault hurts no other: what the protocol can refuse is refused in the answer; after what it cannot (a line
+// without end, a second barrier before the first is over) the client is dropped, and the others' barriers do
+// without it. Barriers wait for those that may still come: not for one that has finalized, has left or was dropped.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "pmi/framer.hpp"
+#include "pmi/group.hpp"
+#include "pmi/kvs.hpp"
+#include "pmi/message.hpp"
+#include "pmi/spawn.hpp"
+
+namespace nacre::pmi {
+
+class Server {
+ public:
+  // `names` is shared by all groups of a job, and outlives the server.
+  Server(Group group, Names& names);
+
+  void receive(std::uint32_t client, std::string_view bytes);
+  void closed(std::uint32_t client);  // the end of its stream
+  void ended(std::uint32_t client);   // its process has gone
+  void fenced(const Result<Entries>& others);
+  // The kvsname of the new group, and an error code for each process that was asked for, 0 if it runs.
+  void spawned(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes);
+
+  // Sets a key that clients find in the group's space, and as an attribute of the job.
+  void set_attribute(std::string_view key, std::string_view value);
+
+  [[nodiscard]] const Group& group() const { return group_; }
+  [[nodiscard]] const std::vector<Client>& clients() const { return clients_; }
+  [[nodiscard]] bool in_use() const { return joined_ > 0; }  // somebody has called init
+
+  // What is to be sent: to whom, and how much there is for each, until it is taken.
+  void take_pending(std::vector<std::uint32_t>& out);  // replaces what is in `out`
+  [[nodiscard]] std::string& output(std::uint32_t client) { return connections_[client].output; }
+  [[nodiscard]] std::vector<Event> take_events();
+
+ private:
+  struct Wanted {  // PMI-2: an attribute of the node that a client waits for
+    std::string key;
+    std::string thread;
+  };
+  struct Connection {
+    Framer framer;
+    std::string output;
+    bool pending = false;      // in pending_
+    bool over = false;         // nothing more is read from it or sent to it
+    bool spawns = false;       // waits for spawned()
+    Spawn spawn;               // PMI-1: the blocks so far
+    std::string fence_thread;  // PMI-2: which one waits, if the client has several
+    std::string spawn_thread;
+    std::vector<Wanted> wanted;
+  };
+
+  // The two protocols. An error of take() ends the connection; one of answer() becomes the answer.
+  Result<void> take(std::uint32_t client, const Frame& frame);
+  Result<void> greet(std::uint32_t client, const Message& message);
+  Result<void> take_v1(std::uint32_t client, const Message& message);
+  Result<void> answer_v1(std::uint32_t client, const Message& message);
+  Result<void> answer_v1_process(std::uint32_t client, const Message& message);
+  void spawned_v1(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes);
+  Result<void> take_v2(std::uint32_t client, const Message& message);
+  Result<void> begin_v2(std::uint32_t client, const Message& message);
+  Result<void> answer_v2(std::uint32_t client, const Message& message, BodyWriter& answer);
+  Result<void> answer_v2_session(std::uint32_t client, const Message& message, BodyWriter& answer);
+  bool waits_for_attribute(std::uint32_t client, const Message& message);
+  void tell_waiting(std::string_view key);
+
+  void join(std::uint32_t client);
+  Result<void> finalize(std::uint32_t client);
+  void abort(std::uint32_t client, const Message& message);
+  Result<void> begin_spawn(std::uint32_t client, Spawn spawn);
+  void leave(std::uint32_t client);
+  void drop(std::uint32_t client, std::string why);
+  Result<void> enter_barrier(std::uint32_t client);
+  void check_barrier();
+  void end_barrier(std::uint32_t client, const Result<Entries>& others);
+
+  Result<void> put(std::string_view key, std::string_view value);
+  [[nodiscard]] Result<std::string_view> get(std::string_view key) const;
+  Result<void> put_node_attribute(std::string_view key, std::string_view value);
+  Result<void> publish(std::string_view name, std::string_view port);
+  Result<void> unpublish(std::string_view name);
+  [[nodiscard]] Result<std::string_view> look_up(std::string_view name) const;
+
+  std::string& reply(std::uint32_t client);  // its output, to append to
+  BodyWriter reply(std::uint32_t client, std::string_view command, std::string_view thread);
+
+  Group group_;
+  Names& names_;
+  Kvs kvs_;
+  Kvs attributes_;
+  Kvs node_attributes_;
+  Entries fresh_;  // put since the last fence
+  std::vector<Client> clients_;
+  std::vector<Connection> connections_;
+  std::vector<std::uint32_t> pending_;
+  std::vector<Event> events_;
+  std::uint32_t expected_ = 0;  // clients that barriers wait for
+  std::uint32_t waiting_ = 0;   // in the barrier
+  std::uint32_t joined_ = 0;    // have ever
+  bool fencing_ = false;        // the barrier is full, and fenced() has not been called
+};
+
+}  // namespace nacre::pmi

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PMI-1.1. Each request has its own name for the answer; an error is rc=-1 and msg=, with '_' for blanks, since clients
+// take a value to end at the first.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "pmi/server.hpp"
+
+namespace nacre::pmi {
+namespace {
+
+struct Command {
+  std::string_view name;
+  std::string_view answer;
+};
+
+constexpr Command kCommands[] = {
+    {"get_maxes", "maxes"},
+    {"get_appnum", "appnum"},
+    {"get_universe_size", "universe_size"},
+    {"get_my_kvsname", "my_kvsname"},
+    {"put", "put_result"},
+    {"mput", "mput_result"},
+    {"get", "get_result"},
+    {"barrier_in", "barrier_out"},
+    {"publish_name", "publish_result"},
+    {"unpublish_name", "unpublish_result"},
+    {"lookup_name", "lookup_result"},
+    {"spawn", "spawn_result"},
+    {"finalize", "finalize_ack"},
+    {"abort", ""},
+};
+
+void write_error(std::string& out, std::string_view answer, std::string message) {
+  std::replace(message.begin(), message.end(), ' ', '_');
+  out += fmt::format("cmd={} rc=-1 msg={}\n", answer, message);
+}
+
+// What a client of PMI-2 has put, and one of PMI-1 asks for: a second line would be another answer.
+Result<std::string_view> one_line(std::string_view value) {
+  if (value.find('\n') != std::string_view::npos) return invalid("its value has several lines");
+  return value;
+}
+
+}  // namespace
+
+Result<void> Server::take_v1(std::uint32_t client, const Message& message) {
+  Client& who = clients_[client];
+  const auto* command = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                     [&](const Command& each) { return each.name == message.command(); });
+  if (command == std::end(kCommands)) {
+    return invalid(fmt::format("unknown command {}", in_quotes(message.command())));
+  }
+  if (command->name == "abort") return abort(client, message), Result<void>();
+  who.last_command = message.command();
+  Result<void> answered = who.stage == Stage::joined ? answer_v1(client, message)
+                          : who.stage == Stage::finalized
+                              ? invalid(fmt::format("{} after finalize", message.command()))
+                              : invalid(fmt::format("{} before init", message.command()));
+  if (answered || command->name == "barrier_in") return answered;
+  write_error(reply(client), command->answer, answered.error().message);
+  return {};
+}
+
+Result<void> Server::answer_v1(std::uint32_t client, const Message& message) {
+  std::string_view command = message.command();
+  if (command == "get" || command == "put" || command == "mput") {
+    auto space = message.find("kvsname");
+    if (space && *space != group_.kvsname) return invalid(fmt::format("there is no space {}", *space));
+  }
+  if (command == "get") {
+    std::string_view value = TRY(one_line(TRY(get(TRY(message.word("key"))))));
+    reply(client).append("cmd=get_result rc=0 value=").append(value).append("\n");
+  } else if (command == "put") {
+    CHECK_OK(put(TRY(message.word("key")), TRY(message.text("value"))));
+    reply(client) += "cmd=put_result rc=0\n";
+  } else if (command == "mput") {
+    for (const Message::Field& each : message.fields()) {
+      if (each.key != "kvsname") CHECK_OK(put(each.key, each.value));
+    }
+    reply(client) += "cmd=mput_result rc=0\n";
+  } else if (command == "barrier_in") {
+    return enter_barrier(client);
+  } else if (command == "get_maxes") {
+    reply(client) +=
+        fmt::format("cmd=maxes rc=0 kvsname_max={} keylen_max={} vallen_max={}\n", kMaxName, kMaxKey, kMaxValue);
+  } else if (command == "get_my_kvsname") {
+    reply(client) += fmt::format("cmd=my_kvsname rc=0 kvsname={}\n", group_.kvsname);
+  } else if (command == "get_appnum") {
+    reply(client) += fmt::format("cmd=appnum rc=0 appnum={}\n", group_.appnum);
+  } else if (command == "get_universe_size") {
+    reply(client) += fmt::format("cmd=universe_size rc=0 size={}\n",
+                                 group_.universe_size ? static_cast<std::int64_t>(*group_.universe_size) : -1);
+  } else if (command == "publish_name") {
+    CHECK_OK(publish(TRY(message.word("service")), TRY(message.word("port"))));
+    reply(client) += "cmd=publish_result rc=0 msg=success\n";
+  } else if (command == "unpublish_name") {
+    CHECK_OK(unpublish(TRY(message.word("service"))));
+    reply(client) += "cmd=unpublish_result rc=0 msg=success\n";
+  } else if (command == "lookup_name") {
+    std::string_view port = TRY(one_line(TRY(look_up(TRY(message.word("service"))))));
+    reply(client) += fmt::format("cmd=lookup_result rc=0 port={} msg=success\n", port);
+  } else {
+    return answer_v1_process(client, message);
+  }
+  return {};
+}
+
+// What is about processes: their end, and new ones.
+Result<void> Server::answer_v1_process(std::uint32_t client, const Message& message) {
+  std::string_view command = message.command();
+  if (command == "finalize") {
+    CHECK_OK(finalize(client));
+    reply(client) += "cmd=finalize_ack rc=0\n";
+  } else {
+    Spawn& spawn = connections_[client].spawn;
+    auto complete = add_spawn_block(message, spawn);
+    if (!complete) spawn = {};
+    if (TRY(std::move(complete))) return begin_spawn(client, std::exchange(spawn, {}));
+  }
+  return {};
+}
+
+void Server::spawned_v1(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes) {
+  if (kvsname) {
+    reply(client) += fmt::format("cmd=spawn_result rc=0 errcodes={}\n", fmt::join(codes, ","));
+  } else {
+    write_error(reply(client), "spawn_result", kvsname.error().message);
+  }
+}
+
+}  // namespace nacre::pmi

@@ -1,0 +1,75 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# Programs of MPICH, as Debian builds it: PMI-1.
+load lib.bash
+
+setup_file() {
+  export programs=$BATS_FILE_TMPDIR
+  for name in hello allreduce alltoall romio abort die; do
+    mpicc.mpich -Wall -Wextra -O1 -o "$programs/$name" "$BATS_TEST_DIRNAME/mpi/$name.c"
+  done
+}
+
+# A job of $1 tasks of the program $2 of t/e2e/mpi with the other arguments.
+mpi() {
+  prepare "$1" "$programs/$2" "${@:3}"
+  run nacre
+}
+
+# The run was fine, and said just $1.
+says() {
+  [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
+  [ "$output" = "$1" ] || { echo "said: $output"; return 1; }
+}
+
+@test "the ranks of a job find each other" {
+  mpi 4 hello
+  [ "$status" -eq 0 ]
+  [ "${#lines[@]}" -eq 4 ]
+  for rank in 0 1 2 3; do [[ $output == *"hello from rank $rank of 4 on "* ]]; done
+}
+
+@test "a collective operation" {
+  mpi 8 allreduce
+  says "allreduce ok, 8 ranks"
+}
+
+@test "each of 64 ranks talks to each" {
+  mpi 64 alltoall
+  says "alltoall ok, 64 ranks"
+}
+
+@test "ranks write a file together, and read it back" {
+  mpi 4 romio "$work/data"
+  says "file ok, 4 ranks"
+}
+
+@test "MPI_Abort ends the job with its code" {
+  mpi 4 abort 2 7
+  [ "$status" -eq 7 ]
+  [[ $output == *"error: exec: rank 2 on node0 called PMI_Abort with code 7"* ]]
+}
+
+@test "a rank that dies ends the job, wherever it was" {
+  for place in before-init in-barrier before-finalize in-finalize; do
+    mpi 3 die 1 "$place"
+    [ "$status" -eq 137 ] || { echo "$place: $status: $output"; return 1; }
+    [[ $output == *"error: exec: rank 1 on node0 killed by SIGKILL "* ]] || { echo "$place: $output"; return 1; }
+  done
+}
+
+@test "a rank that leaves without MPI_Finalize ends the job" {
+  mpi 3 die 1 exit-without-finalize 0
+  [ "$status" -eq 1 ]
+  [[ $output == *"rank 1 on node0 exited with code 0 without PMI finalize; the job ends"* ]]
+  mpi 3 die 1 exit-without-finalize 5
+  [ "$status" -eq 5 ]
+}
+
+@test "NetPIPE between two ranks" {
+  prepare 2 NPmpich2 -u 4096 -o "$work/np.out"
+  run nacre
+  [ "$status" -eq 0 ]
+  [ -s "$work/np.out" ]
+}

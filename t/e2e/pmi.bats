@@ -1,0 +1,271 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# PMI on the wire: clients that speak it themselves (pmi_client), so that each word of it is the test's.
+load lib.bash
+
+client=$BATS_TEST_DIRNAME/pmi_client
+
+# A job of $1 clients that carry out the other arguments.
+clients() {
+  prepare "$1" "$client" "${@:2}"
+}
+
+# The run was fine, and nothing was said.
+passes() {
+  [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
+  [ -z "$output" ] || { echo "said: $output"; return 1; }
+}
+
+# The job ended with exit code $1, and said $2 among other things.
+ends_with() {
+  [ "$status" -eq "$1" ] || { echo "exit code $status, not $1: $output"; return 1; }
+  [[ $output == *"$2"* ]] || { echo "no '$2' in: $output"; return 1; }
+}
+
+@test "keys that are put before a barrier are there after it" {
+  clients 4 init 'cmd=put kvsname=%k key=a%r value=v %r=x' has:rc=0 barrier has:barrier_out \
+    'cmd=get kvsname=%k key=a0' 'has:value=v 0=x' 'cmd=get kvsname=%k key=a3' 'has:value=v 3=x' barrier finalize
+  run nacre
+  passes
+}
+
+@test "each task knows its rank, the size and its place on the node" {
+  prepare 3 sh -c 'echo "$PMI_RANK of $PMI_SIZE, $MPI_LOCALRANKID of $MPI_LOCALNRANKS, ${PMI_SPAWNED:-not spawned}"'
+  run nacre
+  [ "$(sort <<<"$output")" = $'0 of 3, 0 of 3, not spawned\n1 of 3, 1 of 3, not spawned\n2 of 3, 2 of 3, not spawned' ]
+}
+
+@test "what the shell's own launcher has set is not passed on" {
+  prepare 1 sh -c 'echo "${PMI_RANK-no} ${PMI_SIZE-no} ${PMI_FD-no} ${PMI_ID-no} ${PMI_PORT-no} ${PMI_SPAWNED-no}"'
+  export PMI_RANK=7 PMI_SIZE=8 PMI_FD=9 PMI_ID=7 PMI_PORT=a:1 PMI_SPAWNED=1
+  environment='{"PATH": "/usr/bin:/bin", "PMI_RANK": "7", "PMI_ID": "7", "PMI_PORT": "a:1", "PMI_SPAWNED": "1"}' \
+    write_jobspec 1 sh -c 'echo "$PMI_RANK $PMI_SIZE ${PMI_ID-no} ${PMI_PORT-no} ${PMI_SPAWNED-no}"'
+  run nacre
+  [ "$output" = "0 1 no no no" ]
+  prepare 1 sh -c 'echo "${PMI_RANK-no} ${PMI_SIZE-no} ${PMI_FD-no}"'
+  run nacre -o pmi=off
+  [ "$output" = "no no no" ]
+}
+
+@test "the group's facts: maxes, name, application number, universe size, maps" {
+  clients 2 init cmd=get_maxes 'has:kvsname_max=64 keylen_max=64 vallen_max=1024' cmd=get_appnum has:appnum=0 \
+    cmd=get_universe_size has:size= 'cmd=get kvsname=%k key=PMI_process_mapping' 'has:value=(vector,(0,1,2))' \
+    'cmd=get kvsname=%k key=flux.taskmap' 'has:value=[[0,1,2,1]]' \
+    'cmd=get kvsname=%k key=flux.instance-level' has:value=0 finalize
+  run nacre
+  passes
+}
+
+@test "pmi-simple.nomap leaves the process mapping out" {
+  clients 1 init 'cmd=get kvsname=%k key=PMI_process_mapping' has:rc=-1 finalize
+  run nacre -o pmi-simple.nomap
+  passes
+}
+
+@test "names are published, looked up and withdrawn" {
+  clients 2 init '0:cmd=publish_name service=ocean port=tag#0$x' 0:has:rc=0 barrier '1:cmd=lookup_name service=ocean' \
+    '1:has:port=tag#0$x' barrier '0:cmd=unpublish_name service=ocean' 0:has:rc=0 barrier \
+    '1:cmd=lookup_name service=ocean' 1:has:rc=-1 finalize
+  run nacre
+  passes
+}
+
+@test "PMI_Abort ends the job with the client's exit code" {
+  clients 4 init '2:send:cmd=abort exitcode=19 message=out\ of\ luck\n' barrier
+  run nacre
+  ends_with 19 "error: exec: rank 2 on node0 called PMI_Abort with code 19: out of luck"
+}
+
+# ---- bad clients hurt nobody else ----------------------------------------------------------
+
+# Client 1 does as the arguments say, the others go through barriers: they pass, and $said is said of it.
+hurts_nobody() {
+  local verb mine=()
+  for verb in "$@"; do mine+=("1:$verb"); done
+  clients 3 "${mine[@]}" 0,2:init 0,2:barrier '0,2:cmd=put kvsname=%k key=k%r value=v' 0,2:has:rc=0 0,2:barrier \
+    '0,2:cmd=get kvsname=%k key=k0' 0,2:has:value=v 0,2:finalize
+  run nacre -o fault-tolerance
+  [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
+  [ "$(grep -v "rank 1 on node0 is lost" <<<"$output")" = \
+    "${said:+nacre-shell[0]: error: pmi: rank 1 on node0: $said: its connection is closed}" ] ||
+    { echo "said: $output"; return 1; }
+}
+
+@test "binary garbage" {
+  said="expected cmd=NAME, got '\\x01\\x02\\x1b'" hurts_nobody 'bytes:01021b0a' end
+}
+
+@test "a line without an end" {
+  prepare 2 sh -c 'if [ "$PMI_RANK" = 1 ]; then head -c 1000000 /dev/zero | tr "\0" x >&"$PMI_FD"; exit 0; fi
+    exec "$0" init barrier finalize' "$client"
+  run nacre -o fault-tolerance
+  [ "$status" -eq 0 ]
+  [[ $output == *"error: pmi: rank 1 on node0: 65536 bytes without a newline: its connection is closed"* ]]
+}
+
+@test "an unknown command" {
+  said="unknown command 'frobnicate'" hurts_nobody 'send:cmd=frobnicate\n' end
+}
+
+@test "half a line, and then nothing more" {
+  said="the connection ended in the middle of a message: 'cmd=ini'" hurts_nobody send:cmd=ini close
+}
+
+@test "commands before init are refused" {
+  hurts_nobody 'cmd=put kvsname=x key=a value=b' has:rc=-1 has:before_init cmd=get_maxes has:rc=-1
+}
+
+@test "a wrong space, a key that is too long, a value that is too long, a key twice" {
+  long=$(printf '%01024d' 0)
+  clients 2 init 'cmd=put kvsname=other key=a value=b' has:rc=-1 "cmd=put kvsname=%k key=${long:0:64} value=b" has:rc=-1 \
+    "cmd=put kvsname=%k key=${long:0:63}%r value=b" has:rc=-1 "cmd=put kvsname=%k key=long%r value=$long" has:rc=-1 \
+    "cmd=put kvsname=%k key=fits%r value=${long:1}" has:rc=0 "cmd=get kvsname=%k key=fits%r" "has:value=${long:1}" \
+    'cmd=put kvsname=%k key=once%r value=1' has:rc=0 'cmd=put kvsname=%k key=once%r value=2' has:rc=-1 \
+    'cmd=get kvsname=%k key=once%r' has:value=1 'cmd=get kvsname=%k key=never' has:rc=-1 barrier finalize
+  run nacre
+  passes
+}
+
+@test "nothing is put after finalize" {
+  clients 2 init finalize 'cmd=put kvsname=%k key=a value=b' has:rc=-1 has:after_finalize
+  run nacre
+  passes
+}
+
+@test "a client that asks and never reads takes a bounded part of the shell's memory" {
+  cat >ask.py <<'END'
+import os, socket, time
+s = socket.socket(fileno=int(os.environ["PMI_FD"]))
+s.sendall(b"cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_my_kvsname\n")
+got = b""
+while got.count(b"\n") < 2: got += s.recv(4096)
+space = got.split(b"kvsname=")[1].split()[0]
+s.sendall(b"cmd=put kvsname=" + space + b" key=big value=" + b"x" * 1000 + b"\n")
+s.setblocking(False)
+sent = 0
+try:
+    while sent < 100_000_000: sent += s.send(b"cmd=get kvsname=" + space + b" key=big\n")
+except BlockingIOError: pass
+assert sent < 100_000_000
+open("full", "w").close()
+while not os.path.exists("others"): time.sleep(0.01)
+s.setblocking(True)
+os._exit(0)
+END
+  prepare 2 sh -c '[ "$PMI_RANK" = 1 ] && exec python3 ask.py; exec "$0" wait:full init "cmd=put kvsname=%k key=a value=b" has:rc=0 finalize touch:others' "$client"
+  run nacre -o fault-tolerance
+  [ "$status" -eq 0 ]
+}
+
+# ---- versions ------------------------------------------------------------------------------
+
+@test "the version of PMI is agreed on" {
+  clients 1 'cmd=init pmi_version=1 pmi_subversion=0' 'has:pmi_version=1 pmi_subversion=0 rc=0' finalize
+  run nacre
+  passes
+  clients 1 'cmd=init pmi_version=3 pmi_subversion=0' 'has:pmi_version=1 pmi_subversion=0 rc=-1' join has:rc=0 finalize
+  run nacre
+  passes
+  clients 1 'cmd=init pmi_version=2 pmi_subversion=0' 'has:pmi_version=1 pmi_subversion=0 rc=-1'
+  run nacre -o pmi=simple
+  passes
+  clients 1 join 'has:pmi_version=2 pmi_subversion=0 rc=-1'
+  run nacre -o pmi=pmi2
+  passes
+}
+
+@test "pmi takes a list, off, or an object" {
+  clients 1 init finalize
+  run nacre -o pmi=simple,pmi2
+  passes
+  run nacre -o pmi.use=simple
+  passes
+  run nacre -o pmi=simpel
+  fails_with 1 "plugin 'pmi': shell.init: pmi: expected a list of simple, pmi2 and pmix, or off, got \"simpel\""
+  run nacre -o pmi.usr=simple
+  fails_with 1 "pmi.usr: unknown key; known: use, explain, hang-report"
+  run nacre -o fault-tolerance.signal=SIGNOT
+  fails_with 1 "fault-tolerance.signal: expected a signal such as SIGUSR1, got \"SIGNOT\""
+}
+
+# ---- lost tasks ----------------------------------------------------------------------------
+
+# Places where client 1 of three ends, and the rest of what they do.
+places=(
+  "before init|1:kill init barrier"
+  "after init|init 1:kill barrier"
+  "between put and barrier|init barrier 1:cmd=put_kvsname=%k_key=a_value=b 1:kill barrier"
+  "in a barrier|init barrier 1:send:cmd=barrier_in\\n 1:kill barrier"
+  "after a barrier|init barrier 1:kill barrier"
+  "in the middle of a line|init barrier 1:send:cmd=barr 1:kill barrier"
+  "with an answer not read|init barrier 1:send:cmd=get_maxes\\n 1:kill barrier"
+  "by leaving with 0|init barrier 1:exit:0 barrier"
+  "by leaving with 3|init barrier 1:exit:3 barrier"
+  "before finalize|init barrier barrier 1:kill barrier"
+)
+
+lose() {
+  local place=$1 verbs verb list=()
+  read -ra verbs <<<"${place#*|}"
+  for verb in "${verbs[@]}"; do list+=("$(sed 's/put_kvsname/put kvsname/; s/_key=/ key=/; s/_value=/ value=/' <<<"$verb")"); done
+  clients 3 "${list[@]}" finalize
+}
+
+@test "a lost task ends the job, wherever it was" {
+  for place in "${places[@]}"; do
+    lose "$place"
+    run nacre
+    code=137
+    [[ $place == *"with 0"* ]] && code=1
+    [[ $place == *"with 3"* ]] && code=3
+    ends_with "$code" "error: exec: rank 1 on node0 " || { echo "$place"; return 1; }
+    [[ $output == *"; the job ends (-o fault-tolerance lets the others go on)"* ]]
+  done
+}
+
+@test "with fault-tolerance the others go on without it, wherever it was" {
+  for place in "${places[@]}"; do
+    lose "$place"
+    run nacre -o fault-tolerance
+    code=137
+    [[ $place == *"with 0"* ]] && code=0
+    [[ $place == *"with 3"* ]] && code=3
+    ends_with "$code" "warn: pmi: rank 1 on node0 is lost; the others go on" || { echo "$place"; return 1; }
+    [ "${#lines[@]}" -le 2 ] || { echo "$place: $output"; return 1; } # of a half line it says that too
+  done
+}
+
+@test "the lost are listed in their order, and who asked for a signal gets it once the list has them" {
+  clients 4 init barrier 2:kill 0,1,3:signal '0,1,3:cmd=get kvsname=%k key=PMI_dead_processes' 0,1,3:has:value=2 \
+    0,1,3:barrier 0:kill 1,3:signal '1,3:cmd=get kvsname=%k key=PMI_dead_processes' 1,3:has:value=2,0 1,3:barrier 1,3:finalize
+  run nacre -o fault-tolerance.signal=SIGUSR1
+  [ "$status" -eq 137 ]
+  [ "$output" = "nacre-shell[0]: warn: pmi: rank 2 on node0 is lost; the others go on
+nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
+}
+
+@test "nobody is lost before anybody is, and a signal that was not asked for is not sent" {
+  clients 2 init 'cmd=get kvsname=%k key=PMI_dead_processes' has:rc=-1 barrier 0:kill 1:barrier 1:finalize
+  run nacre -o fault-tolerance
+  [ "$status" -eq 137 ]
+}
+
+@test "a task that closes its connection and goes on has left" {
+  clients 2 init barrier 1:close 1:wait:never barrier
+  run nacre
+  ends_with 1 "rank 1 on node0 has closed its connection without PMI finalize; the job ends"
+}
+
+@test "PMI_Abort is honoured with fault-tolerance too" {
+  clients 3 init barrier 1:kill barrier '0:send:cmd=abort exitcode=5\n' barrier barrier
+  run nacre -o fault-tolerance
+  ends_with 5 "rank 0 on node0 called PMI_Abort with code 5"
+}
+
+@test "a job that does not use PMI may lose a task" {
+  prepare 2 sh -c '[ "$FLUX_TASK_RANK" = 1 ] && kill -9 $$; exit 0'
+  run nacre
+  [ "$status" -eq 137 ]
+  [ -z "$output" ]
+}
