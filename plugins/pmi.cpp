@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "builtins.hpp"
+#include "pmi_doctor.hpp"
 #include "pmi_group.hpp"
 #include "pmi_options.hpp"
 
@@ -38,7 +39,9 @@ class Pmi final : public plugin::Plugin {
       if (group_) task_exited(*host_.current_task());
       return Result<void>();
     });
+    on("shell.start", [this](plugin::Call&) { return doctor_ ? doctor_->tasks_started() : Result<void>(); });
     on("shell.finish", [this](plugin::Call&) {
+      if (doctor_) doctor_->tasks_ended();
       if (group_) group_->close();
       timer_.reset();
       return Result<void>();
@@ -48,7 +51,12 @@ class Pmi final : public plugin::Plugin {
  private:
   Result<void> prepare() {
     options_ = TRY(PmiOptions::read(host_.options()));
-    if (!options_.on()) return {};
+    if (options_.on()) open_group();
+    doctor_.emplace(host_, *this, options_, group_ ? &group_->server() : nullptr);
+    return doctor_->watch_signal();
+  }
+
+  void open_group() {
     for (const char* name : kInherited) host_.environment().unset(name);
     const job::Job& job = host_.job();
     if (job.shells() > 1) {
@@ -65,7 +73,6 @@ class Pmi final : public plugin::Plugin {
     group.pmi2 = options_.pmi2;
     group_.emplace(host_.loop(), std::move(group), names_, *exchange_, callbacks());
     set_attributes();
-    return {};
   }
 
   // MPICH 4.0 aborts where the map is there and empty, and asserts where a line is too long for it.
@@ -89,6 +96,7 @@ class Pmi final : public plugin::Plugin {
       group_->spawned(request.client, Error{ENOTSUP, "spawn is not offered"}, {});
     };
     out.on_left = [this](std::uint32_t client) { options_.fault_tolerant ? lost(client) : await_end(client); };
+    out.on_wait = [this](bool begins) { doctor_->barrier(begins); };
     out.on_barrier = [this] { return options_.fault_tolerant || nobody_is_missing(); };
     if (host_.log().wants(Level::trace)) {
       out.on_bytes = [this](std::uint32_t client, bool to_client, std::string_view bytes) {
@@ -220,6 +228,7 @@ class Pmi final : public plugin::Plugin {
   pmi::Names names_;
   std::unique_ptr<pmi::Exchange> exchange_;
   std::optional<PmiGroup> group_;
+  std::optional<PmiDoctor> doctor_;
   std::map<std::uint32_t, UniqueFd> task_ends_;  // by client, until it runs
   std::vector<std::uint32_t> dead_;              // ranks, in the order in which they were lost
   std::set<std::uint32_t> leaving_;              // clients that have closed their connection without finalize

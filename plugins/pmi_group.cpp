@@ -56,6 +56,7 @@ void PmiGroup::pump() {
     for (pmi::Event& event : events) carry_out(event);
   }
   pumping_ = false;
+  if (server_.barrier_begun() != waited_) callbacks_.on_wait(waited_ = !waited_);
 }
 
 void PmiGroup::carry_out(pmi::Event& event) {

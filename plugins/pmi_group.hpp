@@ -27,6 +27,7 @@ class PmiGroup {
     std::function<void(std::uint32_t client)> on_left;
     // All are in the barrier that still may come; false keeps them there.
     std::function<bool()> on_barrier;
+    std::function<void(bool begins)> on_wait;  // the first is in a barrier, or the last has left it
     // What was said, if it is set: for those who want to see all of it.
     std::function<void(std::uint32_t client, bool to_client, std::string_view bytes)> on_bytes;
   };
@@ -59,6 +60,7 @@ class PmiGroup {
   std::vector<PmiLink> links_;
   std::vector<std::uint32_t> pending_;  // kept for its memory
   bool pumping_ = false;
+  bool waited_ = false;  // when on_wait was called last
 };
 
 }  // namespace nacre::plugins

@@ -23,7 +23,7 @@ Result<std::vector<std::string>> names_of(const JsonAt& option) {
 
 Result<void> read_list(const JsonAt& option, PmiOptions& out) {
   std::vector<std::string> names = TRY(names_of(option));
-  out.simple = out.pmi2 = false;
+  out.simple = out.pmi2 = out.pmix = false;
   for (const std::string& name : names) {
     if (name == "simple" || name == "pmi1") {
       out.simple = true;
@@ -31,7 +31,9 @@ Result<void> read_list(const JsonAt& option, PmiOptions& out) {
       out.pmi2 = true;
     } else if (name == "off" || name == "none") {
       if (names.size() > 1) return option.error(fmt::format("{} stands alone", in_quotes(name)));
-    } else if (name != "pmix") {
+    } else if (name == "pmix") {
+      out.pmix = true;
+    } else {
       return option.expected("a list of simple, pmi2 and pmix, or off");
     }
   }

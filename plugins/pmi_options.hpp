@@ -15,6 +15,7 @@ struct PmiOptions {
   // `pmi`: a list of these, `off`, or an object with the list in `use`. Other names are left to other plugins.
   bool simple = true;  // PMI-1
   bool pmi2 = true;
+  bool pmix = false;                                                       // for the plugin of that name
   bool explain = false;                                                    // pmi.explain
   value::Duration hang_report = value::Duration::of_seconds(kHangReport);  // pmi.hang-report
   bool nomap = false;                                                      // pmi-simple.nomap

@@ -20,8 +20,7 @@ constexpr const char* kChannels = "channels";  // a completion reference
 constexpr std::size_t kStartsPerRound = 16;    // tasks started before the loop has a turn
 
 // What managers and users send to a job, as far as it can be caught.
-constexpr int kForwarded[] = {SIGHUP,  SIGQUIT, SIGTERM,  SIGALRM, SIGUSR1,
-                              SIGUSR2, SIGCONT, SIGWINCH, SIGURG,  SIGXCPU};
+constexpr int kForwarded[] = {SIGHUP, SIGQUIT, SIGTERM, SIGALRM, SIGUSR1, SIGCONT, SIGWINCH, SIGURG, SIGXCPU};
 
 // Whether a start failed for want of something that the node ran out of, not because of the command.
 bool of_this_node(const Error& error) {
@@ -68,6 +67,8 @@ Result<void> Shell::watch_signals() {
     kill_tasks(again ? SIGKILL : SIGINT);
   };
   signals_.push_back(TRY(event::SignalWatcher::create(*loop_, SIGINT, interrupt)));
+  // For a plugin, which need not be there yet.
+  signals_.push_back(TRY(event::SignalWatcher::create(*loop_, SIGUSR2, [](int) {})));
   // The tasks are in process groups of their own, so the terminal stops only this process.
   // It stops once all who watch the signal have had it: the terminal may be lent to a task, and is given back first.
   stop_timer_ = TRY(event::Timer::create(*loop_, [] { std::raise(SIGSTOP); }));

@@ -39,6 +39,7 @@ class Server {
 
   [[nodiscard]] const Group& group() const { return group_; }
   [[nodiscard]] const std::vector<Client>& clients() const { return clients_; }
+  [[nodiscard]] bool barrier_begun() const { return waiting_ > 0; }
   [[nodiscard]] bool in_use() const { return joined_ > 0; }  // somebody has called init
 
   // What is to be sent: to whom, and how much there is for each, until it is taken.

@@ -73,3 +73,20 @@ says() {
   [ "$status" -eq 0 ]
   [ -s "$work/np.out" ]
 }
+
+@test "ranks that find no PMI are told what they lack" {
+  prepare 2 sh -c 'unset PMI_FD PMI_RANK PMI_SIZE; exec "$0"' "$programs/lonely"
+  cat >lonely.c <<'END'
+#include <mpi.h>
+#include <unistd.h>
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  sleep(3);
+  return MPI_Finalize();
+}
+END
+  mpicc.mpich -o "$programs/lonely" lonely.c
+  run nacre -o exit-timeout=none
+  [ "$status" -eq 0 ]
+  [[ $output == *"warn: pmi: rank 0 has libmpi"*" and has not called PMI init: each task is a job of its own; MPICH starts by PMI-1"* ]]
+}

@@ -269,3 +269,49 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
   [ "$status" -eq 137 ]
   [ -z "$output" ]
 }
+
+# ---- doctors -------------------------------------------------------------------------------
+
+@test "SIGUSR2 asks for a roll call: who is in a barrier, who elsewhere, equal ones in a line" {
+  clients 4 init 0:touch:ready 0,1,3:send:cmd=barrier_in\\n 2:wait:go 2:send:cmd=barrier_in\\n read finalize
+  "${nacre[@]}" 2>err &
+  pid=$!
+  until [ -e ready ]; do sleep 0.01; done
+  until grep -q "0-1,3: in PMI barrier 1" err; do
+    kill -USR2 "$pid"
+    sleep 0.1
+  done
+  touch go
+  wait "$pid"
+  grep -q "pmi: roll call of 4 tasks (SIGUSR2):$" err
+  grep -Eq "  2: after PMI get_my_kvsname: (python3|pmi_client) (sleeps|runs)" err
+}
+
+@test "a barrier that lasts is reported, and goes on" {
+  clients 2 init 0:barrier 1:wait:go 1:barrier finalize
+  "${nacre[@]}" -o pmi.hang-report=0.2s 2>err &
+  pid=$!
+  until grep -q "roll call of 2 tasks (a barrier has lasted 200ms):" err; do sleep 0.05; done
+  touch go
+  wait "$pid"
+  grep -q "  0: in PMI barrier 1" err
+}
+
+@test "SIGUSR2 does not hurt a job without PMI" {
+  prepare 2 sh -c 'echo x >started; until [ -e go ]; do sleep 0.01; done'
+  "${nacre[@]}" -o pmi=off 2>err &
+  pid=$!
+  until [ -e started ]; do sleep 0.01; done
+  kill -USR2 "$pid"
+  until grep -q "roll call of 2 tasks" err; do sleep 0.01; done
+  touch go
+  wait "$pid"
+}
+
+@test "pmi.explain tells who has spoken what" {
+  clients 3 init barrier barrier 0,1:finalize 0:touch:done
+  run nacre -o pmi.explain -o fault-tolerance
+  [ "$status" -eq 0 ]
+  [[ $output == *"pmi: 0-1: PMI-1, 2 barriers, finalized; no MPI library seen"* ]]
+  [[ $output == *"pmi: 2: PMI-1, 2 barriers, not finalized; no MPI library seen"* ]]
+}

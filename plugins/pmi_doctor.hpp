@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Says what is wrong where an MPI job does not come together: who is where in it (the roll call), and which library a
+// task has that has not found its ranks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "event/loop.hpp"
+#include "plugin/host.hpp"
+#include "pmi/server.hpp"
+#include "pmi_options.hpp"
+
+namespace nacre::plugins {
+
+class PmiDoctor {
+ public:
+  // `server`: of the tasks; nullptr if they are offered no PMI. All outlive the doctor; lines are logged for `plugin`.
+  PmiDoctor(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, const pmi::Server* server)
+      : host_(host), plugin_(plugin), options_(options), server_(server) {}
+
+  Result<void> watch_signal();  // SIGUSR2 asks for a roll call
+  Result<void> tasks_started();
+  void barrier(bool begins);  // somebody is in one, or all have left it
+  void tasks_ended();
+
+ private:
+  void look_for_libraries();
+  void roll_call(std::string_view why);
+  void explain();
+  [[nodiscard]] std::string doing(const task::Task& task) const;
+  void say(Level level, std::string_view text);
+
+  plugin::Host& host_;
+  const plugin::Plugin& plugin_;
+  const PmiOptions& options_;
+  const pmi::Server* server_;
+  std::optional<event::SignalWatcher> signal_;
+  std::optional<event::Timer> barrier_timer_;
+  std::optional<event::Timer> library_timer_;
+  std::map<std::uint32_t, std::vector<std::string>> libraries_;  // by rank
+  int looks_ = 0;
+};
+
+}  // namespace nacre::plugins
