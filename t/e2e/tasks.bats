@@ -114,11 +114,14 @@ load lib.bash
 }
 
 @test "no open file leaks into a task" {
-  # The fourth is what ls itself reads.
+  # The last is what ls itself reads.
   prepare 3 ls /proc/self/fd
-  run nacre 7</etc/passwd
+  run nacre -o pmi=off 7</etc/passwd
   [ "$status" -eq 0 ]
   [ "$(sort <<<"$output" | uniq -c | tr -s ' \n' ' ')" = " 3 0 3 1 3 2 3 3 " ]
+  # Its own socket for PMI, and nobody else's.
+  run nacre 7</etc/passwd
+  [ "$(sort <<<"$output" | uniq -c | tr -s ' \n' ' ')" = " 3 0 3 1 3 2 3 3 3 4 " ]
 }
 
 @test "SIGTERM is passed on to the tasks" {

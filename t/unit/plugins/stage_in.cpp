@@ -55,12 +55,12 @@ struct Staging {
   }
 
   void archive(const std::string& name, const std::vector<std::string>& paths) const {
-    auto library = archive::Library::load();
+    auto library = nacre::archive::Library::load();
     REQUIRE(library);
-    archive::CreateOptions options;
+    nacre::archive::CreateOptions options;
     options.directory = folder + "/from";
     options.paths = paths;
-    REQUIRE(archive::create(*library, archive::Store(folder + "/ar"), name, options, {}));
+    REQUIRE(nacre::archive::create(*library, archive::Store(folder + "/ar"), name, options, {}));
   }
 
   void write(const std::string& name, const std::string& text) const {
