@@ -64,13 +64,15 @@ check-long: check ## check, then Clang's warnings and sanitizers, every fuzz tar
 
 bench: release ## measure against what else starts tasks; a table and a plot go to BENCH_OUT
 	@etc/deps.sh bench
-	@$(build) $(RELEASE) --target bare measure stream bench_values bench_stack
+	@$(build) $(RELEASE) --target bare measure stream pmi_client pmi_limit bench_values bench_stack
 	t/bench/launch --shell $(RELEASE)/nacre-shell --bare $(RELEASE)/t/bench/bare \
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/plugins --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure \
 	  --include shell/plugin/include --out $(BENCH_OUT)
 	t/bench/output --shell $(RELEASE)/nacre-shell --stream $(RELEASE)/t/bench/stream \
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
+	t/bench/pmi --shell $(RELEASE)/nacre-shell --client $(RELEASE)/t/bench/pmi_client \
+	  --limit $(RELEASE)/t/bench/pmi_limit --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	$(RELEASE)/t/bench/bench_stack
 	$(RELEASE)/t/bench/bench_values
 
