@@ -38,4 +38,8 @@ PluginPtr make_output(plugin::Host& host);
 // Pushes all of them, in the order above.
 void load_builtins(plugin::Host& host);
 
+// Loads what comes with nacre and is for those jobs only that ask for it, once all who may set options have: the plugin
+// `pmix`, for -o pmi=pmix, from the searchpath. An error if it is not there.
+Result<void> load_chosen(plugin::Host& host);
+
 }  // namespace nacre::plugins

@@ -135,7 +135,8 @@ Result<void> Shell::prepare() {
 
 Result<void> Shell::load_plugins() {
   plugins::load_builtins(*this);
-  return run_initrc();
+  CHECK_OK(run_initrc());
+  return plugins::load_chosen(*this);
 }
 
 Result<void> Shell::run_initrc() {

@@ -315,3 +315,10 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
   [[ $output == *"pmi: 0-1: PMI-1, 2 barriers, finalized; no MPI library seen"* ]]
   [[ $output == *"pmi: 2: PMI-1, 2 barriers, not finalized; no MPI library seen"* ]]
 }
+
+@test "pmi=pmix without its plugin is an error that says what is looked for" {
+  clients 1 init finalize
+  echo 'plugin.searchpath = "/nowhere"' >rc.lua
+  run nacre --initrc=rc.lua -o pmi=simple,pmix
+  fails_with 1 "pmi=pmix: " "pmi/pmix.so"
+}
