@@ -97,7 +97,7 @@ class Pmi final : public plugin::Plugin {
     };
     out.on_left = [this](std::uint32_t client) { options_.fault_tolerant ? lost(client) : await_end(client); };
     out.on_wait = [this](bool begins) { doctor_->barrier(begins); };
-    out.on_barrier = [this] { return options_.fault_tolerant || nobody_is_missing(); };
+    out.on_barrier = [this] { return nobody_is_missing(); };
     if (host_.log().wants(Level::trace)) {
       out.on_bytes = [this](std::uint32_t client, bool to_client, std::string_view bytes) {
         while (!bytes.empty() && bytes.back() == '\n') bytes.remove_suffix(1);
@@ -198,6 +198,10 @@ class Pmi final : public plugin::Plugin {
 
   // Whether a barrier may do without those that have gone.
   bool nobody_is_missing() {
+    if (options_.fault_tolerant) {
+      for (const auto& [client, status] : absent_) lost(client);
+      return true;
+    }
     if (!ends_ && !absent_.empty()) {
       const auto& [client, status] = absent_.front();
       end_job(client, status, "without PMI init, and the others wait for it in a barrier");

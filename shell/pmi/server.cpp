@@ -30,7 +30,7 @@ void Server::receive(std::uint32_t client, std::string_view bytes) {
   Connection& connection = connections_[client];
   if (connection.over) return;
   connection.framer.add(bytes);
-  while (!connection.over) {
+  for (;;) {
     auto frame = connection.framer.next();
     if (frame && !*frame) return;
     Result<void> taken = frame ? take(client, **frame) : Result<void>(frame.error());

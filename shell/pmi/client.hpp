@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The client's side of PMI-1.1 (Flux RFC 13), sans-I/O: for a shell that a PMI server has started.
+//
+// A request returns the bytes to be sent; what comes back goes to receive(), until that has the reply. There is one
+// request at a time: a second one is an error and changes nothing. So does one that cannot be said, or is beyond the
+// server's limits. What the server refuses is an error of receive() with its own words, and the session goes on. After
+// an error with the code EPROTO, after abort() and after finalize's reply it is over: all requests are errors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "pmi/framer.hpp"
+#include "pmi/message.hpp"
+#include "pmi/spawn.hpp"
+
+namespace nacre::pmi {
+
+class ClientSession {
+ public:
+  struct Maxes {  // bytes, the final NUL of C included
+    std::size_t name = 0;
+    std::size_t key = 0;
+    std::size_t value = 0;
+  };
+  struct Reply {
+    std::string request;           // what it answers: "get", "barrier_in"
+    std::string text;              // get's value, get_my_kvsname's name, lookup_name's port
+    std::int64_t number = 0;       // get_appnum's, and get_universe_size's: -1 if it is not set
+    std::vector<int> error_codes;  // spawn's, one for each process that was asked for; 0: it runs
+  };
+
+  // First of all; then get_maxes() and get_kvsname(), without which there is no put() and get().
+  Result<std::string> init();
+  Result<std::string> get_maxes();
+  Result<std::string> get_kvsname();
+  Result<std::string> get_universe_size();
+  Result<std::string> get_appnum();
+  // A key is a word: visible characters but '='. A value may have blanks, at which some servers (Hydra) cut it.
+  Result<std::string> put(std::string_view key, std::string_view value);
+  Result<std::string> get(std::string_view key);
+  Result<std::string> barrier();
+  Result<std::string> publish(std::string_view service, std::string_view port);
+  Result<std::string> lookup(std::string_view service);
+  Result<std::string> unpublish(std::string_view service);
+  Result<std::string> spawn(const Spawn& spawn);
+  Result<std::string> finalize();
+  // At any time, even while a request waits. It has no reply.
+  std::string abort(int exit_code, std::string_view message);
+
+  // None: more has to come. "": the server has closed the connection.
+  Result<std::optional<Reply>> receive(std::string_view bytes);
+
+  [[nodiscard]] const std::optional<Maxes>& maxes() const { return maxes_; }
+  [[nodiscard]] const std::string& kvsname() const { return kvsname_; }  // "" until it is known
+  [[nodiscard]] bool is_waiting() const { return !request_.empty(); }
+  [[nodiscard]] bool is_over() const { return over_; }
+
+ private:
+  Result<void> may_ask(std::string_view request) const;
+  Result<void> may_use_keys(std::string_view request) const;
+  Result<std::string> ask(std::string_view request, std::string_view answer, std::string_view rest = {});
+  Result<Reply> read(std::string_view line);
+  Result<void> read_fields(const Message& message, Reply& reply);
+  Error broken(std::string what);
+
+  Framer framer_;
+  std::string request_;  // that waits for its reply; "": none
+  std::string answer_;   // what the reply to it is called
+  bool joined_ = false;
+  bool over_ = false;
+  std::optional<Maxes> maxes_;
+  std::string kvsname_;
+  std::uint32_t spawned_ = 0;  // processes of the spawn that waits
+};
+
+}  // namespace nacre::pmi

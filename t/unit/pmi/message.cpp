@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pmi/message.hpp"
+
+#include "world.hpp"
+
+using namespace nacre;       // NOLINT
+using namespace nacre::pmi;  // NOLINT
+
+namespace {
+
+// "COMMAND|KEY|VALUE|KEY|VALUE", or the error.
+std::string text_of(const Result<Message>& message) {
+  if (!message) return "error: " + message.error().message;
+  std::string out(message->command());
+  for (const Message::Field& each : message->fields()) out += fmt::format("|{}|{}", each.key, each.value);
+  return out;
+}
+
+std::string line_text(std::string_view text) { return text_of(Message::parse_line(text)); }
+std::string spawn_text(std::string_view text) { return text_of(Message::parse_spawn(text)); }
+std::string body_text(std::string_view text) { return text_of(Message::parse_body(text)); }
+
+}  // namespace
+
+TEST_CASE("a line is a command and words") {
+  CHECK(line_text("cmd=get_maxes") == "get_maxes");
+  CHECK(line_text("cmd=init pmi_version=1 pmi_subversion=1") == "init|pmi_version|1|pmi_subversion|1");
+  CHECK(line_text(" \tcmd=get   kvsname=a\tkey=b= \r") == "get|kvsname|a|key|b=");
+  CHECK(line_text("cmd=get flag key= cmd=other") == "get|flag||key||cmd|other");
+  CHECK(line_text("key=b cmd=get kvsname=a") == "get|key|b|kvsname|a");
+}
+
+TEST_CASE("value and message go on to the end of the line, as they are") {
+  CHECK(line_text("cmd=put key=a value= b  c=d \r") == "put|key|a|value| b  c=d \r");
+  CHECK(line_text("cmd=put key=a value=") == "put|key|a|value|");
+  CHECK(line_text("cmd=put key=a value") == "put|key|a|value|");
+  CHECK(line_text("cmd=abort exitcode=1 message=a\\ b cmd=x") == "abort|exitcode|1|message|a\\ b cmd=x");
+  CHECK(line_text("cmd=put values=a b=c") == "put|values|a|b|c");
+}
+
+TEST_CASE("a line without a command is an error that shows it") {
+  CHECK(line_text("") == "error: expected cmd=NAME, got an empty message");
+  CHECK(line_text("cmd=") == "error: expected cmd=NAME, got 'cmd='");
+  CHECK(line_text("cmd") == "error: expected cmd=NAME, got 'cmd'");
+  CHECK(line_text("GET / HTTP/1.1") == "error: expected cmd=NAME, got 'GET / HTTP/1.1'");
+  CHECK(line_text("\x01\x7f") == "error: expected cmd=NAME, got '\\x01\\x7f'");
+  CHECK(line_text("value=x cmd=get") == "error: expected cmd=NAME, got 'value=x cmd=get'");
+  CHECK(line_text("cmd=get =x") == "error: a field without a name, in 'cmd=get =x'");
+  CHECK(line_text(std::string(5000, 'x')) == "error: expected cmd=NAME, got '" + std::string(40, 'x') + "'");
+}
+
+TEST_CASE("a spawn is a field a line, with whatever blanks") {
+  CHECK(spawn_text("mcmd=spawn\nexecname=./a b\narg1=x=y z\nflag") == "spawn|execname|./a b|arg1|x=y z|flag|");
+  CHECK(spawn_text("mcmd=spawn") == "spawn");
+  CHECK(spawn_text("mcmd=other\na=b") == "error: expected cmd=NAME, got 'mcmd=other\\x0aa=b'");
+  CHECK(spawn_text("mcmd=spawn\n\na=b") == "error: mcmd=spawn: expected KEY=VALUE, got ''");
+  CHECK(spawn_text("mcmd=spawn\n=b") == "error: mcmd=spawn: expected KEY=VALUE, got '=b'");
+}
+
+TEST_CASE("a message of PMI-2 is fields after its command, with ';' doubled where it is meant") {
+  CHECK(body_text("cmd=kvs-put;key=a;value=b=c d\n;") == "kvs-put|key|a|value|b=c d\n");
+  CHECK(body_text("cmd=kvs-put;key=a;value=b") == "kvs-put|key|a|value|b");
+  CHECK(body_text("cmd=kvs-put;value=;") == "kvs-put|value|");
+  CHECK(body_text("cmd=a;x=1;;2;;;;3;y=4;") == "a|x|1;2;;3|y|4");
+  CHECK(body_text("cmd=a;x=;;;y=;;;") == "a|x|;|y|;");
+  CHECK(body_text("cmd=a;k;;ey=b;flag;") == "a|k;ey|b|flag|");
+  CHECK(body_text("cmd=a;cmd=b;") == "a|cmd|b");
+}
+
+TEST_CASE("what a message of PMI-2 cannot be") {
+  CHECK(body_text("") == "error: expected cmd=NAME, got an empty message");
+  CHECK(body_text(";") == "error: a field without a name, in ';'");
+  CHECK(body_text("cmd=;") == "error: expected cmd=NAME, got 'cmd=;'");
+  CHECK(body_text("key=a;cmd=kvs-get;") == "error: expected cmd=NAME, got 'key=a;cmd=kvs-get;'");
+  CHECK(body_text("cmd=a;=b;key=abcde;") == "error: a field without a name, in 'cmd=a;=b;key=abcde;'");
+  CHECK(body_text(std::string("\0\1", 2)) == "error: expected cmd=NAME, got '\\x00\\x01'");
+}
+
+TEST_CASE("six stray bytes at the end of a message of PMI-2 do no harm") {
+  // What MPICH 4.0's own client sends: it counts the length too.
+  const std::string real = "cmd=kvs-put;key=a;value=b;";
+  const std::string meant = "kvs-put|key|a|value|b";
+  CHECK(body_text(real + std::string(6, '\0')) == meant + "|" + std::string(6, '\0') + "|");
+  CHECK(body_text(real + "=abcd;") == meant);
+  CHECK(body_text(real + "=abcde") == meant);
+  CHECK(body_text(real + "a;=bcd") == meant + "|a|");
+  CHECK(body_text(real + ";abcde") == meant);
+  CHECK(body_text(real + ";;;cde") == meant);
+  CHECK(body_text(real + "=abcdef") == "error: a field without a name, in 'cmd=kvs-put;key=a;value=b;=abcdef'");
+  CHECK(body_text("cmd=put;value=abc;;de;") == "put|value|abc;de");
+  CHECK(body_text("cmd=put;value=;;abcd;") == "put|value|;abcd");
+}
+
+TEST_CASE("fields are asked for by name, the first of it counts") {
+  auto message = Message::parse_line("cmd=get key=a key=b empty= n=-7 m=1x");
+  REQUIRE(message);
+  CHECK(message->find("key") == "a");
+  CHECK_FALSE(message->find("none"));
+  CHECK_FALSE(message->find("cmd"));
+  CHECK(message->word("key").value() == "a");
+  CHECK(message->text("empty").value().empty());
+  CHECK(message->word("empty").error().message == "get: the field 'empty' is empty");
+  CHECK(message->word("none").error().message == "get: no field 'none'");
+  CHECK(message->text("none").error().message == "get: no field 'none'");
+  CHECK(message->integer("n").value() == -7);
+  CHECK(message->integer("m").error().message == "get: m: expected a number, got '1x'");
+  CHECK(message->integer("none").error().message == "get: no field 'none'");
+}
+
+TEST_CASE("what a BodyWriter writes is what parse_body reads") {
+  std::string out = "before";
+  BodyWriter(out, "a-response").add("x", "1;2;;").add("n", -5).flag("yes", true).flag("no", false).finish();
+  CHECK(out == "before49    cmd=a-response;x=1;;2;;;;;n=-5;yes=TRUE;no=FALSE;");
+  CHECK(body_text(std::string_view(out).substr(12)) == "a-response|x|1;2;;|n|-5|yes|TRUE|no|FALSE");
+  std::string longest;
+  BodyWriter(longest, "a").add("x", std::string(99986, 'x')).finish();
+  CHECK(longest.starts_with("99995 cmd=a;x=xxx"));
+}
+
+TEST_CASE("unescape") {
+  CHECK(unescape("a\\ b\\\\c\\") == "a b\\c\\");
+  CHECK(unescape("").empty());
+  CHECK(unescape("plain") == "plain");
+}
