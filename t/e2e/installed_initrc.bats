@@ -19,7 +19,7 @@ run_installed() {
   says "nacre-shell[0]: test: a -" "3 4"
 }
 
-# The variables of the tasks that match $1.
+# The variables of the tasks that match $1. Without PMI, so that what is left of its variables is what was given.
 mpi_variables() {
   local pattern=$1
   shift
@@ -27,7 +27,7 @@ mpi_variables() {
   environment='{"PATH": "/usr/bin:/bin", "OMPI_COMM_WORLD_RANK": "9", "OMPI_MCA_btl": "tcp", "PMIX_RANK": "9",
     "PMIX_MCA_gds": "hash", "PMI_RANK": "9", "HYDI_CONTROL_FD": "9", "I_MPI_PMI_LIBRARY": "/libpmi.so"}' \
     write_jobspec 2 sh -c "[ \$FLUX_TASK_RANK = 0 ] || env | grep -E '$pattern' | grep -v -e NACRE_ -e FLUX_ | sort"
-  run_installed "$@"
+  run_installed -o pmi=off "$@"
   [ "$status" -eq 0 ]
 }
 
@@ -43,10 +43,14 @@ mpi_variables() {
 }
 
 @test "mpi=openmpi@5 does so too, and asks for pmix" {
-  echo 'plugin.register { name = "p", handlers = { { topic = "shell.init", fn = function ()
+  # In the place of the plugin that would be loaded.
+  echo 'plugin.register { name = "pmix", handlers = { { topic = "shell.init", fn = function ()
     shell.log (shell.options.pmi) end } } }' >user.lua
   mpi_variables 'OMPI_COMM' -o mpi=openmpi@5 -o userrc=user.lua
-  says "nacre-shell[0]: p: pmix"
+  says "nacre-shell[0]: pmix: off"
+  run_installed -o mpi=openmpi@5 -o userrc=user.lua
+  [ "$status" -eq 0 ]
+  [[ $output == *"nacre-shell[0]: pmix: pmix"* ]]
 }
 
 @test "mpi=mpich, intel and mvapich clear what Hydra has left" {

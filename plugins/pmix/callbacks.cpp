@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callbacks.hpp"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "exchange.hpp"
+#include "service.hpp"
+
+namespace nacre::pmix {
+namespace {
+
+std::mutex mutex;
+Service* current = nullptr;
+
+// PMIX_SUCCESS: an answer follows.
+template <typename Work>
+pmix_status_t post(Work work) {
+  std::lock_guard lock(mutex);
+  Service* service = current;
+  if (service == nullptr) return PMIX_ERR_UNREACH;
+  service->inbox().post([service, work = std::move(work)] { work(*service); });
+  return PMIX_SUCCESS;
+}
+
+std::vector<std::string> strings(char** list) {
+  std::vector<std::string> copy;
+  for (; list != nullptr && *list != nullptr; ++list) copy.emplace_back(*list);
+  return copy;
+}
+
+pmix_status_t client_connected(const pmix_proc_t* proc, void*, pmix_info_t*, std::size_t, pmix_op_cbfunc_t done,
+                               void* data) {
+  return post([who = *proc, reply = Reply{done, data}](Service& service) { service.connected(who, reply); });
+}
+
+pmix_status_t client_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t done, void* data) {
+  return post([who = *proc, reply = Reply{done, data}](Service& service) { service.finalized(who, reply); });
+}
+
+pmix_status_t abort(const pmix_proc_t* proc, void*, int status, const char* message, pmix_proc_t* procs,
+                    std::size_t nprocs, pmix_op_cbfunc_t done, void* data) {
+  std::vector<pmix_proc_t> whom(procs, procs + nprocs);
+  std::string text = message != nullptr ? message : "";
+  return post([who = *proc, status, text, whom, reply = Reply{done, data}](Service& service) {
+    service.aborted(who, status, text, whom, reply);
+  });
+}
+
+// Called where a participant is of another node, or has ended. libpmix passes its status as the last info.
+pmix_status_t fence(const pmix_proc_t*, std::size_t, const pmix_info_t* info, std::size_t ninfo, char* bytes,
+                    std::size_t size, pmix_modex_cbfunc_t done, void* data) {
+  std::string mine(bytes != nullptr ? bytes : "", bytes != nullptr ? size : 0);
+  std::free(bytes);
+  pmix_status_t local = PMIX_SUCCESS;
+  if (ninfo > 0 && is(info[ninfo - 1], PMIX_LOCAL_COLLECTIVE_STATUS)) local = info[ninfo - 1].value.data.status;
+  return post([mine, local, done, data](Service&) {
+    exchange_blobs(mine, [local, done, data](pmix_status_t status, const std::string& all) {
+      auto* kept = new std::string(all);
+      auto release = [](void* text) { delete static_cast<std::string*>(text); };
+      done(status == PMIX_SUCCESS ? local : status, kept->data(), kept->size(), data, release, kept);
+    });
+  });
+}
+
+// For a process that is not of this node, and is none of this job's.
+pmix_status_t direct_modex(const pmix_proc_t*, const pmix_info_t*, std::size_t, pmix_modex_cbfunc_t done,
+                           void* data) {
+  return post([done, data](Service&) { done(PMIX_ERR_NOT_FOUND, nullptr, 0, data, nullptr, nullptr); });
+}
+
+pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t ninfo, pmix_op_cbfunc_t done,
+                      void* data) {
+  return post([who = *proc, items = InfoList(info, ninfo), reply = Reply{done, data}](Service& service) {
+    service.publish(who, items, reply);
+  });
+}
+
+pmix_status_t lookup(const pmix_proc_t* proc, char** keys, const pmix_info_t* info, std::size_t ninfo,
+                     pmix_lookup_cbfunc_t done, void* data) {
+  return post([who = *proc, names = strings(keys), how = InfoList(info, ninfo), done, data](Service& service) {
+    service.look_up(who, names, how, done, data);
+  });
+}
+
+pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t* info, std::size_t ninfo,
+                        pmix_op_cbfunc_t done, void* data) {
+  return post([who = *proc, names = strings(keys), how = InfoList(info, ninfo),
+               reply = Reply{done, data}](Service& service) { service.unpublish(who, names, how, reply); });
+}
+
+pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t ninfo, const pmix_app_t* apps,
+                    std::size_t napps, pmix_spawn_cbfunc_t done, void* data) {
+  std::vector<Service::App> copies;
+  for (std::size_t i = 0; i < napps; ++i) {
+    Service::App app{strings(apps[i].argv), strings(apps[i].env), apps[i].cwd != nullptr ? apps[i].cwd : "",
+                     apps[i].maxprocs};
+    if (app.argv.empty() && apps[i].cmd != nullptr) app.argv = {apps[i].cmd};
+    InfoList how(apps[i].info, apps[i].ninfo);
+    if (const pmix_value_t* wdir = how.find(PMIX_WDIR); app.directory.empty() && wdir != nullptr) {
+      app.directory = text_of(*wdir).value_or("");
+    }
+    copies.push_back(std::move(app));
+  }
+  return post([who = *proc, job = InfoList(info, ninfo), copies, done, data](Service& service) {
+    service.spawn(who, job, copies, done, data);
+  });
+}
+
+// Collectives whose participants are all of this shell are complete by now; nothing has to be remembered, since every
+// end of a process is told to all that ask.
+pmix_status_t connect(const pmix_proc_t*, std::size_t, const pmix_info_t*, std::size_t, pmix_op_cbfunc_t done,
+                      void* data) {
+  return post([reply = Reply{done, data}](Service&) { reply(PMIX_SUCCESS); });
+}
+
+// Events are told to all processes, whether they ask or not.
+pmix_status_t register_events(pmix_status_t*, std::size_t, const pmix_info_t*, std::size_t, pmix_op_cbfunc_t,
+                              void*) {
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
+pmix_status_t deregister_events(pmix_status_t*, std::size_t, pmix_op_cbfunc_t, void*) {
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
+// The clients of this node have got it by now, and there is no other node.
+pmix_status_t notify_event(pmix_status_t, const pmix_proc_t*, pmix_data_range_t, pmix_info_t*, std::size_t,
+                           pmix_op_cbfunc_t, void*) {
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
+pmix_status_t query(pmix_proc_t*, pmix_query_t* queries, std::size_t count, pmix_info_cbfunc_t done, void* data) {
+  std::vector<Service::Query> copies;
+  for (std::size_t i = 0; i < count; ++i) {
+    copies.push_back({strings(queries[i].keys), InfoList(queries[i].qualifiers, queries[i].nqual)});
+  }
+  return post([copies, reply = InfoReply{done, data}](Service& service) { service.query(copies, reply); });
+}
+
+void log(const pmix_proc_t* client, const pmix_info_t* items, std::size_t count, const pmix_info_t*, std::size_t,
+         pmix_op_cbfunc_t done, void* data) {
+  Reply reply{done, data};
+  pmix_status_t posted = post(
+      [who = *client, copy = InfoList(items, count), reply](Service& service) { service.log(who, copy, reply); });
+  if (posted != PMIX_SUCCESS) reply(posted);
+}
+
+pmix_status_t job_control(const pmix_proc_t* requestor, const pmix_proc_t* targets, std::size_t ntargets,
+                          const pmix_info_t* directives, std::size_t ndirs, pmix_info_cbfunc_t done, void* data) {
+  std::vector<pmix_proc_t> whom(targets, targets + ntargets);
+  return post([who = *requestor, whom, how = InfoList(directives, ndirs),
+               reply = InfoReply{done, data}](Service& service) { service.control(who, whom, how, reply); });
+}
+
+pmix_status_t group(pmix_group_operation_t, char* name, const pmix_proc_t*, std::size_t,
+                    const pmix_info_t* directives, std::size_t ndirs, pmix_info_cbfunc_t done, void* data) {
+  return post([text = std::string(name != nullptr ? name : ""), how = InfoList(directives, ndirs),
+               reply = InfoReply{done, data}](Service& service) { service.group(text, how, reply); });
+}
+
+}  // namespace
+
+void serve(Service* service) {
+  std::lock_guard lock(mutex);
+  current = service;
+}
+
+pmix_server_module_t server_module() {
+  pmix_server_module_t module{};
+  module.client_connected2 = client_connected;
+  module.client_finalized = client_finalized;
+  module.abort = abort;
+  module.fence_nb = fence;
+  module.direct_modex = direct_modex;
+  module.publish = publish;
+  module.lookup = lookup;
+  module.unpublish = unpublish;
+  module.spawn = spawn;
+  module.connect = connect;
+  module.disconnect = connect;
+  module.register_events = register_events;
+  module.deregister_events = deregister_events;
+  module.notify_event = notify_event;
+  module.query = query;
+  module.log = log;
+  module.job_control = job_control;
+  module.group = group;
+  return module;
+}
+
+void process_forgotten(pmix_status_t, void* process) {
+  std::unique_ptr<pmix_proc_t> who(static_cast<pmix_proc_t*>(process));
+  post([copy = *who](Service& service) { service.forgotten(copy); });
+}
+
+// A process that is deregistered takes part in nothing any more. It is done here, not by the loop, so that no client
+// can begin a collective operation between the loss and this.
+void lost_connection(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix_info_t*, std::size_t, pmix_info_t*,
+                     std::size_t, pmix_event_notification_cbfunc_fn_t done, void* data) {
+  std::unique_lock lock(mutex);
+  bool goes_on = current != nullptr && current->fault_tolerant();
+  lock.unlock();
+  if (goes_on) {
+    PMIx_server_deregister_client(
+        source, [](pmix_status_t, void*) {}, nullptr);
+    post([who = *source](Service& service) { service.connection_lost(who); });
+  }
+  if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, data);
+}
+
+}  // namespace nacre::pmix

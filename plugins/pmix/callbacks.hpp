@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The functions that libpmix calls, on its own thread. Each copies what it was given and posts it to the service: what
+// libpmix calls gets no argument of ours, so the one service is kept in a static pointer.
+#pragma once
+
+#include "flux.hpp"
+
+namespace nacre::pmix {
+
+class Service;
+
+// Before the server starts; nullptr: requests are refused from then on.
+void serve(Service* service);
+
+pmix_server_module_t server_module();
+
+// For Server::forget(): `process` is a pmix_proc_t of the heap.
+void process_forgotten(pmix_status_t status, void* process);
+
+// For PMIX_ERR_LOST_CONNECTION.
+void lost_connection(std::size_t handler, pmix_status_t status, const pmix_proc_t* source, pmix_info_t info[],
+                     std::size_t ninfo, pmix_info_t results[], std::size_t nresults,
+                     pmix_event_notification_cbfunc_fn_t done, void* data);
+
+}  // namespace nacre::pmix

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Signals, log lines and groups that clients ask for.
+#include <algorithm>
+#include <csignal>
+
+#include "service.hpp"
+
+namespace nacre::pmix {
+namespace {
+
+// The signal that a directive stands for, 0 if it stands for none.
+int signal_of(const pmix_info_t& directive) {
+  if (is(directive, PMIX_JOB_CTRL_SIGNAL)) {
+    std::int64_t number = number_of(directive.value).value_or(0);
+    return number > 0 && number <= SIGRTMAX ? static_cast<int>(number) : 0;
+  }
+  if (!is_true(directive.value)) return 0;
+  if (is(directive, PMIX_JOB_CTRL_KILL)) return SIGKILL;
+  if (is(directive, PMIX_JOB_CTRL_TERMINATE)) return SIGTERM;
+  if (is(directive, PMIX_JOB_CTRL_PAUSE)) return SIGSTOP;
+  if (is(directive, PMIX_JOB_CTRL_RESUME)) return SIGCONT;
+  return 0;
+}
+
+bool is_about_how(const pmix_info_t& info) {
+  for (const char* key : {PMIX_JOB_CTRL_ID, PMIX_TIMEOUT, PMIX_USERID, PMIX_GRPID, PMIX_LOG_SOURCE,
+                          PMIX_LOG_TIMESTAMP, PMIX_LOG_GENERATE_TIMESTAMP, PMIX_LOG_ONCE}) {
+    if (is(info, key)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// None named: all of its namespace.
+std::vector<Client*> Service::targets_of(const pmix_proc_t& who, const std::vector<pmix_proc_t>& targets) {
+  std::vector<Client*> clients;
+  std::vector<pmix_proc_t> wanted = targets;
+  if (wanted.empty()) wanted.push_back(proc_of(who.nspace, PMIX_RANK_WILDCARD));
+  for (const pmix_proc_t& target : wanted) {
+    auto space = namespaces_.find(target.nspace);
+    if (space == namespaces_.end()) continue;
+    for (auto& [rank, client] : space->second.clients) {
+      bool named = target.rank == PMIX_RANK_WILDCARD || target.rank == rank;
+      bool known = std::find(clients.begin(), clients.end(), &client) != clients.end();
+      if (named && !known && !client.ended) clients.push_back(&client);
+    }
+  }
+  return clients;
+}
+
+void Service::signal(const std::vector<Client*>& clients, int signum) {
+  for (Client* client : clients) {
+    flux_subprocess_t* process =
+        client->task != nullptr ? flux_shell_task_subprocess(client->task) : client->process;
+    if (process != nullptr) flux_future_destroy(flux_subprocess_kill(process, signum));
+  }
+}
+
+void Service::control(const pmix_proc_t& who, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
+                      InfoReply reply) {
+  std::vector<Client*> clients = targets_of(who, targets);
+  std::vector<int> signals;
+  for (const pmix_info_t& directive : directives) {
+    if (is_about_how(directive)) continue;
+    int signum = signal_of(directive);
+    if (signum == 0) return answer(reply, PMIX_ERR_NOT_SUPPORTED, {});
+    signals.push_back(signum);
+  }
+  if (signals.empty()) return answer(reply, PMIX_ERR_BAD_PARAM, {});
+  if (clients.empty()) return answer(reply, PMIX_ERR_NOT_FOUND, {});
+  shell_debug("rank %u sends signal %d to %zu processes", who.rank, signals.front(), clients.size());
+  // Before the signals: one of them may be for who asks.
+  answer(reply, PMIX_SUCCESS, {});
+  for (int signum : signals) signal(clients, signum);
+}
+
+void Service::log(const pmix_proc_t& who, const InfoList& data, Reply reply) {
+  bool all = true, any = false;
+  for (const pmix_info_t& info : data) {
+    if (is_about_how(info)) continue;
+    std::optional<std::string> text = text_of(info.value);
+    bool known = is(info, PMIX_LOG_STDERR) || is(info, PMIX_LOG_STDOUT);
+    if (!known || !text) {
+      all = false;
+      continue;
+    }
+    any = true;
+    while (!text->empty() && text->back() == '\n') text->pop_back();
+    shell_log("rank %u: %s", who.rank, text->c_str());
+  }
+  reply(all ? PMIX_SUCCESS : any ? PMIX_ERR_PARTIAL_SUCCESS : PMIX_ERR_NOT_SUPPORTED);
+}
+
+// libpmix has seen to it that all members are there; what is left to us is a number that no other group has.
+void Service::group(const std::string& name, const InfoList& directives, InfoReply reply) {
+  InfoList results;
+  if (const pmix_value_t* wanted = directives.find(PMIX_GROUP_ASSIGN_CONTEXT_ID);
+      wanted != nullptr && is_true(*wanted)) {
+    std::size_t context = ++contexts_;
+    results.add(PMIX_GROUP_CONTEXT_ID, &context, PMIX_SIZE);
+  }
+  shell_debug("group %s", name.c_str());
+  answer(reply, PMIX_SUCCESS, std::move(results));
+}
+
+}  // namespace nacre::pmix

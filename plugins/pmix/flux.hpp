@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shell's C API, and libpmix's, as all of this plugin includes them.
+#pragma once
+
+#ifndef FLUX_SHELL_PLUGIN_NAME
+#define FLUX_SHELL_PLUGIN_NAME "pmix"
+#endif
+#include <flux/shell.h>
+#include <pmix.h>
+#include <pmix_server.h>
+
+#include <string>
+
+namespace nacre::pmix {
+
+inline pmix_proc_t proc_of(const std::string& nspace, pmix_rank_t rank) {
+  pmix_proc_t proc{};
+  nspace.copy(proc.nspace, PMIX_MAX_NSLEN);
+  proc.rank = rank;
+  return proc;
+}
+
+// libpmix wants to be told that an operation has come to its end.
+struct Reply {
+  pmix_op_cbfunc_t function = nullptr;
+  void* data = nullptr;
+  void operator()(pmix_status_t status) const {
+    if (function != nullptr) function(status, data);
+  }
+};
+
+struct InfoReply {
+  pmix_info_cbfunc_t function = nullptr;
+  void* data = nullptr;
+};
+
+}  // namespace nacre::pmix

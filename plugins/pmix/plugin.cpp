@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// pmix: serves the tasks of a job as a PMIx server, if the shell option `pmi` has pmix in its list.
+#include <string>
+#include <string_view>
+
+#include "service.hpp"
+
+namespace nacre::pmix {
+namespace {
+
+bool is_wanted(flux_shell_t* shell) {
+  const char* list = nullptr;
+  if (flux_shell_getopt_unpack(shell, "pmi", "s", &list) <= 0 &&
+      flux_shell_getopt_unpack(shell, "pmi", "{s:s}", "use", &list) <= 0) {
+    return false;
+  }
+  for (std::string_view rest = list;;) {
+    std::size_t comma = rest.find(',');
+    if (rest.substr(0, comma) == "pmix") return true;
+    if (comma == std::string_view::npos) return false;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+// The others are to go on for as long as they like.
+void lift_exit_timeout(flux_shell_t* shell) {
+  if (flux_shell_getopt(shell, "exit-timeout", nullptr) == 0) flux_shell_setopt(shell, "exit-timeout", "\"none\"");
+}
+
+Service* service_of(flux_plugin_t* plugin) { return static_cast<Service*>(flux_plugin_aux_get(plugin, "service")); }
+
+int on_init(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
+  flux_shell_t* shell = flux_plugin_get_shell(plugin);
+  if (!is_wanted(shell)) return 0;
+  int size = 0;
+  if (flux_shell_info_unpack(shell, "{s:i}", "size", &size) < 0)
+    return shell_log_errno("cannot tell the job's size");
+  if (size > 1) {
+    shell_die(1, "pmi=pmix: a job of %d nodes cannot be served yet: use one node, or another pmi", size);
+    return 0;
+  }
+  auto* service = new Service(plugin, shell);
+  flux_plugin_aux_set(plugin, "service", service, [](void* arg) { delete static_cast<Service*>(arg); });
+  return service->start();
+}
+
+int on_task_init(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
+  Service* service = service_of(plugin);
+  return service != nullptr ? service->prepare_task(flux_shell_current_task(flux_plugin_get_shell(plugin))) : 0;
+}
+
+int on_task_fork(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
+  Service* service = service_of(plugin);
+  return service != nullptr ? service->task_started(flux_shell_current_task(flux_plugin_get_shell(plugin))) : 0;
+}
+
+int on_task_exit(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
+  Service* service = service_of(plugin);
+  return service != nullptr ? service->task_ended(flux_shell_current_task(flux_plugin_get_shell(plugin))) : 0;
+}
+
+int on_finish(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
+  if (Service* service = service_of(plugin)) service->tasks_are_over();
+  return 0;
+}
+
+int on_exit(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
+  if (Service* service = service_of(plugin)) service->stop();
+  return 0;
+}
+
+constexpr flux_plugin_handler kHandlers[] = {
+    {"shell.init", on_init, nullptr},     {"task.init", on_task_init, nullptr},
+    {"task.fork", on_task_fork, nullptr}, {"task.exit", on_task_exit, nullptr},
+    {"shell.finish", on_finish, nullptr}, {"shell.exit", on_exit, nullptr},
+    {nullptr, nullptr, nullptr},
+};
+
+}  // namespace
+}  // namespace nacre::pmix
+
+extern "C" __attribute__((visibility("default"))) int flux_plugin_init(flux_plugin_t* p) {
+  using namespace nacre::pmix;  // NOLINT
+  flux_shell_t* shell = flux_plugin_get_shell(p);
+  // The builtin exit-timeout reads its option before this plugin is called again.
+  if (is_wanted(shell) && is_fault_tolerant(shell)) lift_exit_timeout(shell);
+  return flux_plugin_register(p, FLUX_SHELL_PLUGIN_NAME, kHandlers);
+}

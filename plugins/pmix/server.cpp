@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+
+#include "callbacks.hpp"
+
+namespace nacre::pmix {
+namespace {
+
+// The shell's signals are for its own thread.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+void watch_connections(pmix_notification_fn_t lost) {
+  pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
+  PMIx_Register_event_handler(&code, 1, nullptr, 0, lost, nullptr, nullptr);
+}
+
+}  // namespace
+
+std::string words_of(pmix_status_t status) {
+  return std::string(PMIx_Error_string(status)) + " (" + std::to_string(status) + ")";
+}
+
+std::string Server::start(const ServerFacts& facts, pmix_server_module_t& module, pmix_notification_fn_t lost) {
+  // Else libpmix tells only after a second that a connection is lost, to see whether more of them are.
+  ::setenv("PMIX_MCA_pmix_event_caching_window", "0", 0);
+  if (facts.lockless) ::setenv("PMIX_MCA_gds", "hash", 1);
+  InfoList info;
+  info.string(PMIX_SERVER_NSPACE, facts.nspace).rank(PMIX_SERVER_RANK, facts.rank);
+  info.string(PMIX_SERVER_TMPDIR, facts.directory).string(PMIX_SYSTEM_TMPDIR, facts.directory);
+  info.string(PMIX_HOSTNAME, facts.host).number(PMIX_NODEID, facts.rank);
+  info.flag(PMIX_SERVER_TOOL_SUPPORT, false).flag(PMIX_SERVER_REMOTE_CONNECTIONS, false);
+  BlockedSignals blocked;
+  pmix_status_t status = PMIx_server_init(&module, info.data(), info.size());
+  if (status != PMIX_SUCCESS) return words_of(status);
+  runs_ = true;
+  watch_connections(lost);
+  return {};
+}
+
+void Server::stop() {
+  if (!runs_) return;
+  PMIx_server_finalize();
+  runs_ = false;
+}
+
+std::string Server::environment(const pmix_proc_t& proc,
+                                std::vector<std::pair<std::string, std::string>>& variables) {
+  // An empty one, not none: where `environ` is none too, libpmix takes that for the shell's own.
+  auto** env = static_cast<char**>(std::calloc(1, sizeof(char*)));
+  pmix_status_t status = PMIx_server_setup_fork(&proc, &env);
+  for (char** each = env; each != nullptr && *each != nullptr; ++each) {
+    std::string text = *each;
+    std::free(*each);
+    std::size_t equals = text.find('=');
+    if (equals != std::string::npos) variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  std::free(env);
+  return status == PMIX_SUCCESS ? std::string() : words_of(status);
+}
+
+void Server::remove_job(const std::string& nspace) {
+  PMIx_server_deregister_nspace(nspace.c_str(), nullptr, nullptr);
+}
+
+void Server::count_again(const std::string& nspace, int processes) {
+  auto info = std::make_unique<InfoList>();
+  info->flag(PMIX_REGISTER_NODATA, true);
+  auto done = [](pmix_status_t, void* data) { delete static_cast<InfoList*>(data); };
+  pmix_status_t status =
+      PMIx_server_register_nspace(nspace.c_str(), processes, info->data(), info->size(), done, info.get());
+  if (status == PMIX_SUCCESS) (void)info.release();
+}
+
+std::string Server::add_process(const pmix_proc_t& proc) {
+  pmix_status_t status = PMIx_server_register_client(&proc, ::getuid(), ::getgid(), nullptr, nullptr, nullptr);
+  return status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED ? std::string() : words_of(status);
+}
+
+void Server::forget(const pmix_proc_t& proc) {
+  PMIx_server_deregister_client(&proc, process_forgotten, new pmix_proc_t(proc));
+}
+
+void Server::notify(pmix_status_t code, const pmix_proc_t& source, InfoList about) {
+  about.flag(PMIX_EVENT_NON_DEFAULT, true);
+  auto kept = std::make_unique<InfoList>(std::move(about));
+  auto done = [](pmix_status_t, void* data) { delete static_cast<InfoList*>(data); };
+  pmix_status_t status =
+      PMIx_Notify_event(code, &source, PMIX_RANGE_SESSION, kept->data(), kept->size(), done, kept.get());
+  if (status == PMIX_SUCCESS) (void)kept.release();
+}
+
+}  // namespace nacre::pmix

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <jansson.h>
+
+#include "callbacks.hpp"
+
+namespace nacre::pmix {
+namespace {
+
+std::string this_host() {
+  char name[256] = "localhost";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// The job's hosts by node, "" where R has no names.
+std::vector<std::string> hosts_of(flux_shell_t* shell, int nodes) {
+  const hostlist* list = flux_shell_get_hostlist(shell);
+  std::vector<std::string> hosts;
+  for (int node = 0; node < nodes; ++node) {
+    const char* host = list != nullptr ? hostlist_nth(const_cast<hostlist*>(list), node) : nullptr;
+    hosts.emplace_back(host != nullptr && *host != '\0' ? host : this_host());
+  }
+  return hosts;
+}
+
+std::vector<pmix_rank_t> ranks_of(const taskmap* map, int node) {
+  std::vector<pmix_rank_t> ranks;
+  const idset* ids = taskmap_taskids(map, node);
+  for (unsigned id = idset_first(ids); id != IDSET_INVALID_ID; id = idset_next(ids, id)) ranks.push_back(id);
+  return ranks;
+}
+
+}  // namespace
+
+bool is_fault_tolerant(flux_shell_t* shell) {
+  json_t* option = nullptr;
+  if (flux_shell_getopt_unpack(shell, "fault-tolerance", "o", &option) <= 0) return false;
+  bool zero = json_is_integer(option) && json_integer_value(option) == 0;
+  return !json_is_false(option) && !json_is_null(option) && !zero;
+}
+
+struct Service::Alarm {
+  ~Alarm() { flux_watcher_destroy(watcher); }
+  std::function<void()> function;
+  flux_watcher_t* watcher = nullptr;
+};
+
+Service::Service(flux_plugin_t* plugin, flux_shell_t* shell) : plugin_(plugin), shell_(shell) {}
+Service::~Service() { stop(); }
+
+int Service::read_layout() {
+  json_int_t id = 0;
+  int rank = 0, ntasks = 0, slots = 0, version = 0;
+  if (flux_shell_info_unpack(shell_, "{s:I s:i s:i}", "jobid", &id, "rank", &rank, "ntasks", &ntasks) < 0 ||
+      flux_shell_jobspec_info_unpack(shell_, "{s:i s:i}", "version", &version, "nslots", &slots) < 0) {
+    return shell_log_errno("cannot tell how the job is laid out");
+  }
+  const taskmap* map = flux_shell_get_taskmap(shell_);
+  JobFacts facts;
+  facts.job_id = std::to_string(id);
+  home_ = facts.nspace = "nacre-" + facts.job_id;
+  facts.directory = directory_;
+  std::vector<std::string> hosts = hosts_of(shell_, taskmap_nnodes(map));
+  for (int node = 0; node < taskmap_nnodes(map); ++node) {
+    facts.nodes.push_back({hosts[static_cast<std::size_t>(node)], ranks_of(map, node)});
+  }
+  facts.this_node = static_cast<std::uint32_t>(rank);
+  facts.app_sizes = {static_cast<std::uint32_t>(ntasks)};
+  facts.slots = static_cast<std::uint32_t>(slots);
+  Namespace& home = namespaces_[home_];
+  for (pmix_rank_t each : facts.here().ranks) home.clients[each];
+  processes_ = static_cast<std::uint32_t>(ntasks);
+  home.facts = std::move(facts);
+  return 0;
+}
+
+int Service::make_directory() {
+  const char* below = flux_shell_getenv(shell_, "FLUX_JOB_TMPDIR");
+  if (below == nullptr) {
+    shell_log_error("the job has no FLUX_JOB_TMPDIR for libpmix's files: leave the builtin plugin tmpdir in place");
+    return -1;
+  }
+  directory_ = std::string(below) + "/pmix";
+  if (::mkdir(directory_.c_str(), 0700) < 0) return shell_log_errno("%s", directory_.c_str());
+  return 0;
+}
+
+int Service::start() {
+  fault_tolerant_ = is_fault_tolerant(shell_);
+  if (make_directory() < 0 || read_layout() < 0) return -1;
+  inbox_ = Inbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
+  if (!inbox_) return shell_log_errno("cannot watch for libpmix's requests");
+  const JobFacts& facts = namespaces_[home_].facts;
+  pmix_server_module_t module = server_module();
+  serve(this);
+  std::string why = server_.start(
+      {home_ + "-shell", facts.this_node, directory_, facts.here().host, fault_tolerant_}, module, lost_connection);
+  if (why.empty()) why = Server::add_job(facts);
+  if (why.empty()) {
+    watch_signals();
+    return 0;
+  }
+  shell_log_error(
+      "libpmix cannot serve the job: %s (PMIX_MCA_ptl_base_verbose=10 in the shell's environment tells more)",
+      why.c_str());
+  stop();
+  return -1;
+}
+
+// Before the directory of libpmix's files goes.
+void Service::tasks_are_over() {
+  over_ = true;
+  bool failed = std::any_of(namespaces_[home_].clients.begin(), namespaces_[home_].clients.end(),
+                            [](const auto& each) { return each.second.wait_status != 0; });
+  if (failed) end_spawned();
+  if (spawned_.empty()) stop();
+}
+
+void Service::stop() {
+  alarms_.clear();
+  serve(nullptr);
+  if (spoilt_) {
+    server_.abandon();
+  } else if (server_.runs()) {
+    for (const auto& [name, space] : namespaces_) Server::remove_job(name);
+    server_.stop();
+  }
+  for (flux_watcher_t* watcher : signals_) flux_watcher_destroy(watcher);
+  signals_.clear();
+  inbox_.reset();
+  for (flux_subprocess_t* process : stand_ins_) flux_subprocess_destroy(process);
+  stand_ins_.clear();
+  for (auto& [process, who] : spawned_) flux_subprocess_destroy(process);
+  spawned_.clear();
+}
+
+Client* Service::find(const pmix_proc_t& who) {
+  auto space = namespaces_.find(who.nspace);
+  if (space == namespaces_.end()) return nullptr;
+  auto client = space->second.clients.find(who.rank);
+  return client != space->second.clients.end() ? &client->second : nullptr;
+}
+
+int Service::prepare_task(flux_shell_task_t* task) {
+  int rank = 0;
+  if (flux_shell_task_info_unpack(task, "{s:i}", "rank", &rank) < 0) return shell_log_errno("cannot tell a rank");
+  pmix_proc_t who = proc_of(home_, static_cast<pmix_rank_t>(rank));
+  flux_cmd_t* command = flux_shell_task_cmd(task);
+  if (Client* client = find(who)) {
+    client->task = task;
+    const char* program = flux_cmd_arg(command, 0);
+    client->command = program != nullptr ? program : "";
+  }
+  std::vector<std::pair<std::string, std::string>> variables;
+  if (std::string why = Server::environment(who, variables); !why.empty()) {
+    shell_log_error("rank %d: libpmix has no environment for it: %s", rank, why.c_str());
+    return -1;
+  }
+  for (const auto& [name, value] : variables) {
+    if (flux_cmd_setenvf(command, 1, name.c_str(), "%s", value.c_str()) < 0) {
+      return shell_log_errno("rank %d: %s", rank, name.c_str());
+    }
+  }
+  return 0;
+}
+
+int Service::task_started(flux_shell_task_t* task) {
+  int rank = 0;
+  if (flux_shell_task_info_unpack(task, "{s:i}", "rank", &rank) < 0) return -1;
+  if (Client* client = find(proc_of(home_, static_cast<pmix_rank_t>(rank)))) client->started = true;
+  return 0;
+}
+
+void Service::connected(const pmix_proc_t& who, Reply reply) {
+  Client* client = find(who);
+  if (client != nullptr && client->ended) connected_late(who);
+  if (client != nullptr && !client->ended) client->state = Client::State::connected;
+  reply(client != nullptr ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND);
+}
+
+void Service::finalized(const pmix_proc_t& who, Reply reply) {
+  if (Client* client = find(who); client != nullptr && client->state == Client::State::connected) {
+    client->state = Client::State::finalized;
+  }
+  reply(PMIX_SUCCESS);
+}
+
+void Service::publish(const pmix_proc_t& who, const InfoList& info, Reply reply) {
+  reply(store_.publish(who, info));
+}
+
+void Service::unpublish(const pmix_proc_t& who, const std::vector<std::string>& keys, const InfoList& directives,
+                        Reply reply) {
+  store_.unpublish(who, keys, directives);
+  reply(PMIX_SUCCESS);
+}
+
+void Service::look_up(const pmix_proc_t& who, std::vector<std::string> keys, const InfoList& directives,
+                      pmix_lookup_cbfunc_t function, void* data) {
+  auto found = [function, data](pmix_status_t status, std::vector<pmix_pdata_t>& values) {
+    function(status, values.data(), values.size(), data);
+  };
+  std::size_t request = store_.look_up(who, std::move(keys), directives, found);
+  const pmix_value_t* timeout = directives.find(PMIX_TIMEOUT);
+  if (request == 0 || timeout == nullptr) return;
+  auto seconds = static_cast<double>(number_of(*timeout).value_or(0));
+  if (seconds > 0) after(seconds, [this, request] { store_.give_up(request, PMIX_ERR_TIMEOUT); });
+}
+
+void Service::after(double seconds, std::function<void()> function) {
+  auto alarm = std::make_unique<Alarm>();
+  alarm->function = std::move(function);
+  auto ring = [](flux_reactor_t*, flux_watcher_t*, int, void* arg) {
+    // It may set another alarm, which clears away this one.
+    auto rung = std::move(static_cast<Alarm*>(arg)->function);
+    rung();
+  };
+  flux_reactor_t* reactor = flux_get_reactor(flux_shell_get_flux(shell_));
+  alarm->watcher = flux_timer_watcher_create(reactor, seconds, 0, ring, alarm.get());
+  if (alarm->watcher == nullptr) return;
+  flux_watcher_start(alarm->watcher);
+  flux_watcher_unref(alarm->watcher);
+  std::erase_if(alarms_, [](const auto& each) { return !flux_watcher_is_active(each->watcher); });
+  alarms_.push_back(std::move(alarm));
+}
+
+}  // namespace nacre::pmix

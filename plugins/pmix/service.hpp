@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the shell does for its PMIx clients. All of it is on the loop's thread: callbacks.cpp brings the requests over.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "flux.hpp"
+#include "inbox.hpp"
+#include "info.hpp"
+#include "server.hpp"
+#include "store.hpp"
+
+namespace nacre::pmix {
+
+// A process that may become a client: a task of this shell, or one that a client has spawned.
+struct Client {
+  enum class State {
+    absent,     // has not called PMIx_Init, as far as is known
+    connected,  // is between PMIx_Init and PMIx_Finalize
+    finalized,
+    aborted,  // has called PMIx_Abort
+  };
+
+  flux_subprocess_t* process = nullptr;
+  flux_shell_task_t* task = nullptr;  // nullptr: it was spawned
+  std::string command;
+  State state = State::absent;
+  bool started = false;
+  bool ended = false;
+  bool lost = false;  // its connection, with fault tolerance
+  int wait_status = 0;
+};
+
+struct Namespace {
+  JobFacts facts;
+  std::map<pmix_rank_t, Client> clients;  // those of this node
+  std::size_t running = 0;                // of spawned ones
+};
+
+bool is_fault_tolerant(flux_shell_t* shell);  // the option `fault-tolerance`
+
+class Service {
+ public:
+  Service(flux_plugin_t* plugin, flux_shell_t* shell);
+  ~Service();
+
+  // Topics. 0, or -1 after one line in the log.
+  int start();
+  int prepare_task(flux_shell_task_t* task);
+  int task_started(flux_shell_task_t* task);
+  int task_ended(flux_shell_task_t* task);
+  void tasks_are_over();
+  void stop();
+
+  // Requests of clients.
+  void connected(const pmix_proc_t& who, Reply reply);
+  void finalized(const pmix_proc_t& who, Reply reply);
+  void connection_lost(const pmix_proc_t& who);
+  void forgotten(const pmix_proc_t& who);
+  void aborted(const pmix_proc_t& who, int status, const std::string& message, const std::vector<pmix_proc_t>& whom,
+               Reply reply);
+  void publish(const pmix_proc_t& who, const InfoList& info, Reply reply);
+  void look_up(const pmix_proc_t& who, std::vector<std::string> keys, const InfoList& directives,
+               pmix_lookup_cbfunc_t function, void* data);
+  void unpublish(const pmix_proc_t& who, const std::vector<std::string>& keys, const InfoList& directives,
+                 Reply reply);
+  struct Query {
+    std::vector<std::string> keys;
+    InfoList qualifiers;
+  };
+  void query(const std::vector<Query>& queries, InfoReply reply);
+  void log(const pmix_proc_t& who, const InfoList& data, Reply reply);
+  void control(const pmix_proc_t& who, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
+               InfoReply reply);
+  void group(const std::string& name, const InfoList& directives, InfoReply reply);
+  struct App {
+    std::vector<std::string> argv, env;
+    std::string directory;
+    int count = 1;
+  };
+  void spawn(const pmix_proc_t& who, const InfoList& job, const std::vector<App>& apps,
+             pmix_spawn_cbfunc_t function, void* data);
+
+  [[nodiscard]] Inbox& inbox() { return *inbox_; }
+  [[nodiscard]] bool fault_tolerant() const { return fault_tolerant_; }
+
+ private:
+  int read_layout();
+  int make_directory();
+  Client* find(const pmix_proc_t& who);
+  std::string name_of(const pmix_proc_t& who, const Client& client) const;
+  pid_t pid_of(const Client& client) const;
+
+  // How processes end (ends.cpp).
+  void ended(const pmix_proc_t& who, Client& client, int wait_status);
+  void end_job(const pmix_proc_t& who, const Client& client, const std::string& how);
+  void tell_others(const pmix_proc_t& who, const Client& client);
+  void stand_in_later(const pmix_proc_t& who);
+  void connected_late(const pmix_proc_t& who);
+  void forget(const pmix_proc_t& who);
+
+  // control.cpp
+  std::vector<Client*> targets_of(const pmix_proc_t& who, const std::vector<pmix_proc_t>& targets);
+  static void signal(const std::vector<Client*>& clients, int signum);
+
+  // queries.cpp
+  bool query_key(const std::string& key, const InfoList& qualifiers, InfoList& results);
+  void add_process_table(InfoList& results, const char* key, const std::string& nspace);
+
+  // spawn.cpp
+  bool start_app(Namespace& space, const App& app, pmix_rank_t first);
+  void spawned_ended(flux_subprocess_t* process, int wait_status);
+  // They are the job's, though the shell ends only its tasks with it.
+  void watch_signals();
+  void end_spawned();
+
+  // Calls `function` after so many seconds, unless the service has gone.
+  void after(double seconds, std::function<void()> function);
+  struct Alarm;
+
+  flux_plugin_t* plugin_;
+  flux_shell_t* shell_;
+  bool fault_tolerant_ = false;
+  bool ending_ = false;    // the job is
+  bool over_ = false;      // the tasks have ended
+  bool spoilt_ = false;    // see ended()
+  std::string directory_;  // absolute
+  std::string home_;       // the namespace of the job's tasks
+  std::map<std::string, Namespace> namespaces_;
+  std::map<flux_subprocess_t*, pmix_proc_t> spawned_;
+  std::vector<pmix_proc_t> missing_;     // ended, and had no connection
+  std::vector<pmix_proc_t> forgetting_;  // libpmix is at it
+  std::vector<flux_subprocess_t*> stand_ins_;
+  std::vector<flux_watcher_t*> signals_;
+  std::vector<std::unique_ptr<Alarm>> alarms_;
+  std::uint32_t processes_ = 0;  // of all namespaces so far
+  std::size_t spawns_ = 0;
+  std::size_t contexts_ = 0;
+  Store store_;
+  Server server_;
+  std::unique_ptr<Inbox> inbox_;  // goes before the server
+};
+
+}  // namespace nacre::pmix

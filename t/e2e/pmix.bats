@@ -1,0 +1,267 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# The plugin pmix: what clients of a PMIx server are told and can ask for, what becomes of a job when one of them ends
+# before its time, and Open MPI's programs without mpirun. The programs are in pmix/.
+load lib.bash
+load plugins.bash
+
+setup_file() {
+  cd "$BATS_FILE_TMPDIR" || return
+  local program flags
+  flags=$(pkg-config --cflags --libs pmix)
+  for program in calls ends; do
+    # shellcheck disable=SC2086 # several options
+    cc -Wall -Wextra -o $program "$NACRE_SOURCE_DIR/t/e2e/pmix/$program.c" "$NACRE_SOURCE_DIR/t/e2e/pmix/client.c" \
+      $flags -lpthread || return
+  done
+  mpicc.openmpi -Wall -Wextra -o mpi "$NACRE_SOURCE_DIR/t/e2e/pmix/mpi.c"
+}
+
+more=()
+
+# A job of 4 tasks of the program $1 of pmix/ with arguments, under the plugin; options in `more`.
+run_pmix() {
+  local program=$1
+  shift
+  prepare_marked 4 "$BATS_FILE_TMPDIR/$program" "$@"
+  cat >rc.lua <<'END'
+plugin.load { file = os.getenv ("NACRE_BUILD_DIR") .. "/plugins/pmix/pmix.so" }
+source (os.getenv ("NACRE_SOURCE_DIR") .. "/etc/lua.d/mpi/openmpi.lua")
+END
+  export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}malloc_context_size=2
+  export LSAN_OPTIONS=suppressions=$NACRE_SOURCE_DIR/t/e2e/pmix/lsan.supp:print_suppressions=0
+  # A job that hangs is killed, which is no exit code that any test expects.
+  run timeout -k 1 100 "${nacre[@]}" --initrc=rc.lua -o pmi=pmix "${more[@]}"
+  # What libpmix says of itself is not part of the job's output.
+  output=$(sed -E '/^\[[^]]*\] PMIX ERROR: /d; /^\[warn\] Epoll /d' <<<"$output" | sort)
+}
+
+run_tolerant() {
+  more=(-o fault-tolerance)
+  run_pmix "$@"
+  more=()
+}
+
+# The job ended with code $1; its output, sorted, is exactly the rest, a line each.
+says() {
+  local code=$1
+  shift
+  local wanted
+  wanted=$(printf '%s\n' "$@" | sort)
+  [ "$status" -eq "$code" ] || { echo "exit code $status, not $code: $output"; return 1; }
+  [ "$output" = "$wanted" ] || { diff <(echo "$wanted") <(echo "$output"); return 1; }
+  nothing_left
+}
+
+# The job ended with code $1, and one line has all the other texts in it.
+ended_saying() {
+  local code=$1 line text
+  shift
+  [ "$status" -eq "$code" ] || { echo "exit code $status, not $code: $output"; return 1; }
+  line=$(grep -F "$1" <<<"$output") || { echo "no '$1' in: $output"; return 1; }
+  for text; do
+    [[ $line == *"$text"* ]] || { echo "no '$text' in: $line"; return 1; }
+  done
+  nothing_left
+}
+
+each_rank() {
+  local rank
+  for rank in 0 1 2 3; do echo "rank $rank${1//RANK/$rank}"; done
+}
+
+# ---- services ----------------------------------------------------------------
+
+@test "what a client is told about its job" {
+  run_pmix calls facts
+  says 0 "$(each_rank " of 4: local RANK, node RANK, app 0, universe 4, on node0 of node0 with 4")"
+}
+
+@test "put, commit, a fence with data, get" {
+  run_pmix calls exchange
+  says 0 "$(each_rank ": sum 14")"
+}
+
+@test "a hundred fences" {
+  run_pmix calls barriers
+  says 0 "$(each_rank ": 100 fences")"
+}
+
+@test "publish, look up, wait, ranges, persistence, unpublish" {
+  run_pmix calls names
+  says 0 "again: DUPLICATE KEY" "mine: secret from 0" "mine, by another: NOT-FOUND" "never: TIMEOUT" \
+    "once: cake from 0" "twice: NOT-FOUND" "taken back: NOT-FOUND" "rank 1: waited: tcp:1 from 0" \
+    "rank 2: waited: tcp:1 from 0" "rank 3: waited: tcp:1 from 0"
+}
+
+@test "an event to all of the namespace" {
+  run_pmix calls event
+  says 0 "$(each_rank ": event from 0")"
+}
+
+@test "queries" {
+  run_pmix calls query
+  says 0 "4 processes; I am there, state 6, on node0" "namespaces: mine" "queues: NOT-SUPPORTED"
+}
+
+@test "a client's line in the shell's log" {
+  run_pmix calls log
+  says 0 "nacre-shell[0]: pmix: rank 1: all is well"
+}
+
+@test "a signal by job control" {
+  run_pmix calls control
+  says 0 "rank 1 got signal 10"
+}
+
+@test "spawn, and of a program that is not there" {
+  run_pmix calls spawn
+  says 0 "child 0 of 3 of my parent" "child 1 of 3 of my parent" "child 2 of 3 of my parent" "spawned others" \
+    "no program: EXECUTABLE NOT FOUND" \
+    "nacre-shell[0]: error: pmix: rank 0: PMIx_Spawn: /no/such/program: No such file or directory"
+}
+
+# ---- ends --------------------------------------------------------------------
+
+@test "abort ends the job, with the client's code and words" {
+  run_pmix ends abort 1 7
+  ended_saying 7 "rank 1 (process " " on node0 called PMIx_Abort with code 7: cannot go on"
+  run_tolerant ends abort 1 7
+  ended_saying 7 "rank 1 (process " " on node0 called PMIx_Abort with code 7: cannot go on"
+}
+
+@test "by default one that is killed ends the job" {
+  local how
+  for how in "kill-before-init before PMIx_Init" "kill-in-fence after PMIx_Init, without PMIx_Finalize" \
+    "kill-before-fence after PMIx_Init, without PMIx_Finalize" "kill-after-finalize after PMIx_Finalize"; do
+    run_pmix ends "${how%% *}" 1
+    ended_saying 137 "rank 1 (process " ") on node0 was killed by signal 9 (Killed) ${how#* }; -o fault-tolerance lets"
+  done
+}
+
+@test "by default one that is killed while it connects ends the job" {
+  local round
+  for round in 1 2 3 4 5; do
+    echo "round $round"
+    run_pmix ends kill-in-init 1
+    ended_saying 137 "rank 1 (process " ") on node0 was killed by signal 9 (Killed) "
+  done
+}
+
+@test "by default one that leaves without a farewell ends the job" {
+  run_pmix ends exit-after-init 1 3
+  ended_saying 3 "rank 1 (process " ") on node0 exited with code 3 after PMIx_Init, without PMIx_Finalize; -o fault"
+  run_pmix ends exit-after-init 1 0
+  ended_saying 1 "rank 1 (process " ") on node0 exited with code 0 after PMIx_Init, without PMIx_Finalize; -o fault"
+}
+
+# The victim was rank 1: the job's code is $1, and the others have gone on.
+others_went_on() {
+  local rank
+  [ "$status" -eq "$1" ] || { echo "exit code $status, not $1: $output"; return 1; }
+  for rank in 0 2 3; do
+    grep -qx "rank $rank of 4 went on" <<<"$output" || { echo "rank $rank did not go on: $output"; return 1; }
+  done
+  ! grep -E 'event about|wrong value' <<<"$output" || return 1
+  nothing_left
+}
+
+@test "fault-tolerance: the others of one that is killed are told, and go on" {
+  local how
+  for how in kill-before-init kill-in-fence kill-before-fence kill-after-finalize; do
+    run_tolerant ends $how 1
+    [[ $output == *"was killed by signal 9 (Killed) "*"; the others go on"* ]] || { echo "$how: $output"; return 1; }
+    others_went_on 137
+  done
+}
+
+@test "fault-tolerance: the others of one that leaves go on" {
+  run_tolerant ends exit-after-init 1 3
+  [[ $output == *"exited with code 3 after PMIx_Init, without PMIx_Finalize; the others go on"* ]]
+  others_went_on 3
+  run_tolerant ends exit-before-init 1 0
+  others_went_on 0
+}
+
+# libpmix 4.2.2 does not survive every moment of that.
+@test "fault-tolerance: when one is killed while it connects the others go on, or the job ends with a clear word" {
+  run_tolerant ends kill-in-init 1
+  if [[ $output == *"went on"* ]]; then
+    others_went_on 137
+  else
+    ended_saying 137 "rank 1 died while it was connecting, and libpmix does not get over that"
+  fi
+}
+
+# ---- Open MPI ----------------------------------------------------------------
+
+@test "Open MPI: one job of 4, not 4 jobs of one" {
+  run_pmix mpi hello
+  says 0 "$(each_rank " of 4")"
+}
+
+@test "Open MPI: allreduce and alltoall" {
+  run_pmix mpi allreduce
+  says 0 "$(each_rank ": 20400")"
+  run_pmix mpi alltoall
+  says 0 "$(each_rank ": 0 wrong")"
+}
+
+@test "Open MPI: MPI_Abort" {
+  run_pmix mpi abort
+  ended_saying 3 "rank 1 (process " ") on node0 called PMIx_Abort with code 3"
+}
+
+@test "Open MPI: MPI_Comm_spawn" {
+  run_pmix mpi spawn
+  says 0 "child 0 of 2 got 42" "child 1 of 2 got 42" "parent 0" "parent 1" "parent 2" "parent 3"
+}
+
+# ---- when it does nothing, or cannot -------------------------------------------
+
+@test "without pmix in the option pmi it does nothing" {
+  prepare 1 sh -c 'env | grep -c ^PMIX_'
+  echo "plugin.load { file = '$NACRE_BUILD_DIR/plugins/pmix/pmix.so' }" >rc.lua
+  run nacre --initrc=rc.lua -o pmi=simple,pmi2
+  [ "$status" -eq 1 ]
+  [ "$output" = 0 ]
+  run nacre --initrc=rc.lua -o pmi=simple,pmix
+  [ "${lines[0]}" -gt 0 ]
+}
+
+@test "a place for libpmix's files that cannot be used is named" {
+  prepare_sleepers
+  with_rc -o pmi=pmix <<END
+plugin.register { name = "moves", handlers = {
+  { topic = "shell.init", fn = function () shell.setenv ("FLUX_JOB_TMPDIR", "/no/such/place") end } } }
+plugin.load { file = "$NACRE_BUILD_DIR/plugins/pmix/pmix.so" }
+END
+  [ "$status" -eq 1 ]
+  [ "${lines[0]}" = "nacre-shell[0]: error: pmix: /no/such/place/pmix: No such file or directory" ]
+  not_started
+  nothing_left
+}
+
+@test "a libpmix that is not installed is named" {
+  sed 's/libpmix\.so\.2/libpmiz.so.2/' "$NACRE_BUILD_DIR/plugins/pmix/pmix.so" >pmix.so
+  prepare_sleepers
+  with_rc -o pmi=pmix <<<"plugin.load { file = '$work/pmix.so' }"
+  fails_with 1 "rc.lua:1: plugin.load: $work/pmix.so: libpmiz.so.2: " "No such file or directory"
+  not_started
+  nothing_left
+}
+
+@test "pmi=pmix loads the plugin from the searchpath, by itself" {
+  mkdir -p site/pmi
+  ln -s "$NACRE_BUILD_DIR"/plugins/pmix/pmix.so "$NACRE_BUILD_DIR"/plugins/pmix/pmix-stand-in site/pmi/
+  prepare 2 "$BATS_FILE_TMPDIR/mpi" hello
+  echo "plugin.searchpath = '$work/site'" >rc.lua
+  export LSAN_OPTIONS=suppressions=$NACRE_SOURCE_DIR/t/e2e/pmix/lsan.supp:print_suppressions=0
+  export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}malloc_context_size=2
+  for option in pmi=pmix pmi.use=simple,pmix; do
+    run timeout -k 1 100 "${nacre[@]}" --initrc=rc.lua -o "$option"
+    [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
+    [[ $output == *"of 2"* ]] || { echo "said: $output"; return 1; }
+  done
+}
