@@ -128,7 +128,8 @@ Result<void> Server::answer_v2(std::uint32_t client, const Message& message, Bod
     CHECK_OK(unpublish(TRY(message.word("name"))));
     answer.add("rc", 0);
   } else if (command == "name-lookup") {
-    answer.add("rc", 0).add("port", TRY(look_up(TRY(message.word("name")))));
+    std::string_view port = TRY(look_up(TRY(message.word("name"))));
+    answer.add("rc", 0).add("port", port).add("value", port);  // MPICH's clients read the one, Slurm's the other
   } else {
     return answer_v2_session(client, message, answer);
   }

@@ -132,7 +132,7 @@ TEST_CASE("PMI-2: names") {
   CHECK(world.say(0, "cmd=name-publish;name=s t;port=p;;q r;") == "cmd=name-publish-response;rc=0;");
   CHECK(world.say(0, "cmd=name-publish;name=s t;port=q;") ==
         failed("name-publish", "the name s t is published already"));
-  CHECK(world.say(0, "cmd=name-lookup;name=s t;") == "cmd=name-lookup-response;rc=0;port=p;;q r;");
+  CHECK(world.say(0, "cmd=name-lookup;name=s t;") == "cmd=name-lookup-response;rc=0;port=p;;q r;value=p;;q r;");
   CHECK(world.say(0, "cmd=name-unpublish;name=s t;") == "cmd=name-unpublish-response;rc=0;");
   CHECK(world.say(0, "cmd=name-unpublish;name=s t;") == failed("name-unpublish", "the name s t is not published"));
   CHECK(world.say(0, "cmd=name-publish;name=s;") == failed("name-publish", "name-publish: no field 'port'"));

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// pmi2: a program of libpmi2, as Slurm's clients are. Each rank puts a key and gets all, waits for an attribute of the
+// node that rank 0 sets, and looks up a name; rank 0 prints "pmi2 ok, 4 ranks".
+#include <slurm/pmi2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank;
+
+static void check(int good, const char* what) {
+  if (good) return;
+  fprintf(stderr, "rank %d: wrong: %s\n", rank, what);
+  exit(3);
+}
+
+static void value_of(int of, char* out, size_t size) { snprintf(out, size, "value; of=%d;;", of); }
+
+static void exchange(const char* job, int size) {
+  char key[PMI2_MAX_KEYLEN], value[PMI2_MAX_VALLEN], wanted[PMI2_MAX_VALLEN];
+  int length;
+  snprintf(key, sizeof key, "key-%d", rank);
+  value_of(rank, value, sizeof value);
+  check(PMI2_KVS_Put(key, value) == PMI2_SUCCESS, "put");
+  check(PMI2_KVS_Fence() == PMI2_SUCCESS, "fence");
+  for (int of = 0; of < size; ++of) {
+    snprintf(key, sizeof key, "key-%d", of);
+    value_of(of, wanted, sizeof wanted);
+    check(PMI2_KVS_Get(job, PMI2_ID_NULL, key, value, sizeof value, &length) == PMI2_SUCCESS, "get");
+    check(strcmp(value, wanted) == 0, "the value of another rank");
+  }
+}
+
+static void attributes(void) {
+  char value[PMI2_MAX_VALLEN];
+  int found = 0;
+  check(PMI2_Info_GetJobAttr("PMI_process_mapping", value, sizeof value, &found) == PMI2_SUCCESS && found, "map");
+  check(strncmp(value, "(vector,", 8) == 0, "the process mapping");
+  if (rank == 0) check(PMI2_Info_PutNodeAttr("ready", "yes") == PMI2_SUCCESS, "put of an attribute");
+  check(PMI2_Info_GetNodeAttr("ready", value, sizeof value, &found, 1) == PMI2_SUCCESS && found, "attribute");
+  check(strcmp(value, "yes") == 0, "the attribute's value");
+}
+
+static void names(void) {
+  char port[PMI2_MAX_VALLEN];
+  if (rank == 0) check(PMI2_Nameserv_publish("ocean", NULL, "port 7") == PMI2_SUCCESS, "publish");
+  check(PMI2_KVS_Fence() == PMI2_SUCCESS, "second fence");
+  check(PMI2_Nameserv_lookup("ocean", NULL, port, sizeof port) == PMI2_SUCCESS, "lookup");
+  check(strcmp(port, "port 7") == 0, "the port");
+  check(PMI2_KVS_Fence() == PMI2_SUCCESS, "third fence");
+  if (rank == 0) check(PMI2_Nameserv_unpublish("ocean", NULL) == PMI2_SUCCESS, "unpublish");
+}
+
+int main(int argc, char** argv) {
+  int spawned, size, appnum;
+  char job[PMI2_MAX_VALLEN];
+  check(PMI2_Init(&spawned, &size, &rank, &appnum) == PMI2_SUCCESS, "init");
+  check(!spawned && appnum == 0, "what init tells");
+  check(PMI2_Job_GetId(job, sizeof job) == PMI2_SUCCESS, "job id");
+  if (argc > 1 && rank == atoi(argv[1])) PMI2_Abort(1, "as it was asked to");
+  exchange(job, size);
+  attributes();
+  names();
+  check(PMI2_Finalize() == PMI2_SUCCESS, "finalize");
+  if (rank == 0) printf("pmi2 ok, %d ranks\n", size);
+  return 0;
+}
