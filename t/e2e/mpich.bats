@@ -90,3 +90,31 @@ END
   [ "$status" -eq 0 ]
   [[ $output == *"warn: pmi: rank 0 has libmpi"*" and has not called PMI init: each task is a job of its own; MPICH starts by PMI-1"* ]]
 }
+
+@test "ScaLAPACK's LU factorization on two ranks" {
+  cat >LU.dat <<'END'
+'LU factorization'
+'two ranks'
+'LU.out' file
+6 to the standard output
+2 sizes
+10 17 rows
+12 17 columns
+1 block size
+3
+1 right hand sides
+3
+1 block size of them
+2
+2 grids
+1 2 rows
+2 1 columns
+1.0 threshold
+T condition and refinement
+END
+  tests=$(dpkg -L scalapack-mpi-test | grep '/mpich-tests/xdlu$')
+  prepare 2 "$tests"
+  run nacre
+  [ "$status" -eq 0 ]
+  [[ $output == *"4 tests completed and passed residual checks."*"0 tests completed and failed residual checks."* ]]
+}

@@ -20,11 +20,8 @@ setup_file() {
 
 more=()
 
-# A job of 4 tasks of the program $1 of pmix/ with arguments, under the plugin; options in `more`.
-run_pmix() {
-  local program=$1
-  shift
-  prepare_marked 4 "$BATS_FILE_TMPDIR/$program" "$@"
+# The prepared job, under the plugin; options in `more`.
+run_prepared() {
   cat >rc.lua <<'END'
 plugin.load { file = os.getenv ("NACRE_BUILD_DIR") .. "/plugins/pmix/pmix.so" }
 source (os.getenv ("NACRE_SOURCE_DIR") .. "/etc/lua.d/mpi/openmpi.lua")
@@ -35,6 +32,14 @@ END
   run timeout -k 1 100 "${nacre[@]}" --initrc=rc.lua -o pmi=pmix "${more[@]}"
   # What libpmix says of itself is not part of the job's output.
   output=$(sed -E '/^\[[^]]*\] PMIX ERROR: /d; /^\[warn\] Epoll /d' <<<"$output" | sort)
+}
+
+# A job of 4 tasks of the program $1 of pmix/ with arguments.
+run_pmix() {
+  local program=$1
+  shift
+  prepare_marked 4 "$BATS_FILE_TMPDIR/$program" "$@"
+  run_prepared
 }
 
 run_tolerant() {
@@ -264,4 +269,25 @@ END
     [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
     [[ $output == *"of 2"* ]] || { echo "said: $output"; return 1; }
   done
+}
+
+@test "mpi4py, of Debian's Open MPI" {
+  cat >ranks.py <<'END'
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+assert comm.allreduce(comm.Get_rank(), op=MPI.SUM) == comm.Get_size() * (comm.Get_size() - 1) // 2
+words = comm.gather(str(comm.Get_rank()), root=0)
+if comm.Get_rank() == 0:
+    print("ranks " + ",".join(words))
+END
+  prepare_marked 3 /usr/bin/python3 ranks.py
+  run_prepared
+  says 0 "ranks 0,1,2"
+}
+
+@test "NetPIPE between two ranks of Open MPI" {
+  prepare_marked 2 NPopenmpi -u 4096 -o "$work/np.out"
+  run_prepared
+  [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
+  [ -s "$work/np.out" ]
 }
