@@ -68,7 +68,7 @@ says() {
 }
 
 @test "NetPIPE between two ranks" {
-  prepare 2 NPmpich2 -u 4096 -o "$work/np.out"
+  prepare 2 NPmpich2 -n 20 -u 1024 -o "$work/np.out"
   run nacre
   [ "$status" -eq 0 ]
   [ -s "$work/np.out" ]

@@ -286,7 +286,7 @@ END
 }
 
 @test "NetPIPE between two ranks of Open MPI" {
-  prepare_marked 2 NPopenmpi -u 4096 -o "$work/np.out"
+  prepare_marked 2 NPopenmpi -n 20 -u 1024 -o "$work/np.out"
   run_prepared
   [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
   [ -s "$work/np.out" ]
