@@ -35,41 +35,42 @@ void PmiLink::ready(int events) {
   if (unsent_.empty()) read_some();
 }
 
-PmiLink::Got PmiLink::read_some() {
+bool PmiLink::read_some() {
   std::array<char, kLinkRead> buffer;
   ssize_t size = ::recv(ours_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return Got::all;
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (size > 0) {
     received_({buffer.data(), static_cast<std::size_t>(size)});
-    return static_cast<std::size_t>(size) < buffer.size() ? Got::all : Got::some;
+    return static_cast<std::size_t>(size) == buffer.size();
   }
   close();
   received_({});
-  return Got::end;
+  return false;
 }
 
 void PmiLink::drain() {
-  while (ours_ && poll_ && read_some() == Got::some) {
+  while (ours_ && poll_ && read_some()) {
   }
+}
+
+void PmiLink::send_some(std::string& bytes) {
+  ssize_t sent = ::send(ours_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent == static_cast<ssize_t>(bytes.size())) return bytes.clear();
+  if (sent > 0) bytes.erase(0, static_cast<std::size_t>(sent));
+  if (sent < 0 && errno != EAGAIN && errno != EINTR) bytes.clear();  // gone: its end will be read
 }
 
 void PmiLink::send(std::string& bytes) {
   if (!ours_) return bytes.clear();
-  if (unsent_.empty()) {
-    ssize_t sent = ::send(ours_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent == static_cast<ssize_t>(bytes.size())) return bytes.clear();
-    if (sent > 0) bytes.erase(0, static_cast<std::size_t>(sent));
-    if (sent < 0 && errno != EAGAIN && errno != EINTR) return bytes.clear();  // gone: its end will be read
-  }
+  if (unsent_.empty()) send_some(bytes);
+  if (bytes.empty()) return;
   unsent_ += bytes;
   bytes.clear();
   static_cast<void>(poll_->start(event::Poll::kWritable));
 }
 
 void PmiLink::flush() {
-  ssize_t sent = ::send(ours_.get(), unsent_.data(), unsent_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (sent > 0) unsent_.erase(0, static_cast<std::size_t>(sent));
-  if (sent < 0 && errno != EAGAIN && errno != EINTR) unsent_.clear();
+  send_some(unsent_);
   if (!unsent_.empty()) return;
   if (closing_) return close();
   static_cast<void>(poll_->start(event::Poll::kReadable));

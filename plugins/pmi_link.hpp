@@ -28,10 +28,9 @@ class PmiLink {
   void close();
 
  private:
-  enum class Got { some, all, end };
-
   void ready(int events);
-  Got read_some();
+  bool read_some();                    // whether there may be more
+  void send_some(std::string& bytes);  // takes away what is sent, and all if nobody reads any more
   void flush();
 
   UniqueFd ours_;

@@ -7,22 +7,15 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "list_option.hpp"
 #include "seconds_option.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::plugins {
 namespace {
 
-Result<std::vector<std::string>> names_of(const JsonAt& option) {
-  if (option.json().is_array()) return option.strings();
-  std::string text = TRY(option.string());
-  std::vector<std::string> names;
-  for (std::string_view each : split(text, ',')) names.emplace_back(trim(each));
-  return names;
-}
-
 Result<void> read_list(const JsonAt& option, PmiOptions& out) {
-  std::vector<std::string> names = TRY(names_of(option));
+  std::vector<std::string> names = TRY(list_option(option));
   out.simple = out.pmi2 = out.pmix = false;
   for (const std::string& name : names) {
     if (name == "simple" || name == "pmi1") {

@@ -34,6 +34,7 @@
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "builtins.hpp"
+#include "list_option.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -50,15 +51,6 @@ struct Request {
   bool overwrite = false;
   std::optional<std::string> store;
 };
-
-Result<std::vector<std::string>> archive_names(const JsonAt& option) {
-  if (option.json().is_array()) return option.strings();
-  // A name of digits has become a number on the command line.
-  std::string text = option.json().is_number_integer() ? option.json().dump() : TRY(option.string());
-  std::vector<std::string> names;
-  for (std::string_view name : split(text, ',')) names.emplace_back(trim(name));
-  return names;
-}
 
 Result<void> read_destination(const JsonAt& option, Request& request) {
   std::string text = TRY(option.string());
@@ -84,7 +76,7 @@ Result<std::optional<Request>> read_request(const job::Options& options) {
     return TRY(options.flag("stage-in")) ? std::optional(request) : std::nullopt;
   }
   CHECK_OK(option->only_keys({"names", "pattern", "destination", "overwrite", "dir"}));
-  if (auto names = TRY(option->find("names"))) request.names = TRY(archive_names(*names));
+  if (auto names = TRY(option->find("names"))) request.names = TRY(list_option(*names));
   if (auto pattern = TRY(option->find("pattern"))) request.pattern = TRY(pattern->string());
   if (auto destination = TRY(option->find("destination"))) CHECK_OK(read_destination(*destination, request));
   if (auto store = TRY(option->find("dir"))) request.store = TRY(store->string());

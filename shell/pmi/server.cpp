@@ -177,18 +177,15 @@ void Server::end_barrier(std::uint32_t client, const Result<Entries>& others) {
 
 Result<void> Server::put(std::string_view key, std::string_view value) {
   CHECK_OK(fits(key, value));
-  if (attributes_.find(key) != nullptr || !kvs_.add(key, value)) {
-    return invalid(fmt::format("the key {} is there already", key));
-  }
+  if (get(key) != nullptr) return invalid(fmt::format("the key {} is there already", key));
+  kvs_.add(key, value);
   fresh_.emplace_back(key, value);
   return {};
 }
 
-Result<std::string_view> Server::get(std::string_view key) const {
+const std::string* Server::get(std::string_view key) const {
   const std::string* value = kvs_.find(key);
-  if (value == nullptr) value = attributes_.find(key);
-  if (value == nullptr) return Error{ENOENT, fmt::format("there is no key {}", key)};
-  return std::string_view(*value);
+  return value != nullptr ? value : attributes_.find(key);
 }
 
 void Server::set_attribute(std::string_view key, std::string_view value) { attributes_.set(key, value); }

@@ -89,7 +89,7 @@ class Server {
   void end_barrier(std::uint32_t client, const Result<Entries>& others);
 
   Result<void> put(std::string_view key, std::string_view value);
-  [[nodiscard]] Result<std::string_view> get(std::string_view key) const;
+  [[nodiscard]] const std::string* get(std::string_view key) const;  // of what was put, and of attributes
   Result<void> put_node_attribute(std::string_view key, std::string_view value);
   Result<void> publish(std::string_view name, std::string_view port);
   Result<void> unpublish(std::string_view name);

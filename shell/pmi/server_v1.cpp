@@ -72,8 +72,11 @@ Result<void> Server::answer_v1(std::uint32_t client, const Message& message) {
     if (space && *space != group_.kvsname) return invalid(fmt::format("there is no space {}", *space));
   }
   if (command == "get") {
-    std::string_view value = TRY(one_line(TRY(get(TRY(message.word("key"))))));
-    reply(client).append("cmd=get_result rc=0 value=").append(value).append("\n");
+    std::string_view key = TRY(message.word("key"));
+    const std::string* value = get(key);
+    if (value == nullptr) return invalid(fmt::format("there is no key {}", key));
+    std::string_view line = TRY(one_line(*value));
+    reply(client).append("cmd=get_result rc=0 value=").append(line).append("\n");
   } else if (command == "put") {
     CHECK_OK(put(TRY(message.word("key")), TRY(message.text("value"))));
     reply(client) += "cmd=put_result rc=0\n";

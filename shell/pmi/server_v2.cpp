@@ -106,9 +106,7 @@ Result<void> Server::answer_v2(std::uint32_t client, const Message& message, Bod
     if (space && !space->empty() && *space != group_.kvsname) {
       return invalid(fmt::format("there is no job {}", *space));
     }
-    std::string_view key = TRY(message.word("key"));
-    const std::string* value = kvs_.find(key);
-    found(value != nullptr ? value : attributes_.find(key));
+    found(get(TRY(message.word("key"))));
   } else if (command == "kvs-put") {
     CHECK_OK(put(TRY(message.word("key")), TRY(message.text("value"))));
     answer.add("rc", 0);
