@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kRounds = 100;  // of removal; one by one they get further, unless somebody keeps adding
+
 // Lets its owner remove what is in it: a task may have left directories that nobody may write to.
 void open_up(const fs::path& directory) {
   std::error_code error;
@@ -60,8 +62,11 @@ class Tmpdir final : public plugin::Plugin {
   void remove() {
     if (path_.empty()) return;
     std::error_code error;
-    if (fs::remove_all(path_, error); error) {
-      open_up(path_);
+    fs::remove_all(path_, error);
+    // A library's thread may be at it still: libpmix tidies up after its clients. What it takes away under remove_all's
+    // hands, or adds, ends the round.
+    for (int round = 1; error && round < kRounds; ++round) {
+      if (error == std::errc::permission_denied) open_up(path_);
       fs::remove_all(path_, error);
     }
     if (error) log(host_, *this, Level::warn, "cannot remove {}: {}", path_, error.message());

@@ -315,3 +315,48 @@ END
   with_rc <<<"plugin.load '$work/many/*.so'"
   succeeds_saying "nacre-shell[0]: same: p99.so"
 }
+
+# ---- threads -----------------------------------------------------------------
+
+@test "the tmpdir goes, also while a plugin's thread takes away what is in it" {
+  build tidy 'cc -xc -pthread' <<'END'
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+enum { N = 500 };
+static int dirs[N], top;
+static char name[N][16];
+static pthread_t thread;
+// From the moment that the first of them goes it takes away what is left.
+static void* tidy(void* arg) {
+  int seen = 0;
+  while (!seen) {
+    for (int i = 0; i < N && !seen; ++i) seen = faccessat(top, name[i], F_OK, 0) < 0;
+  }
+  for (int i = N; i-- > 0;) {
+    unlinkat(dirs[i], "x", AT_REMOVEDIR);
+    unlinkat(top, name[i], AT_REMOVEDIR);
+  }
+  return NULL;
+}
+__attribute__((destructor)) static void wait_for_it(void) { pthread_join(thread, NULL); }
+static int fill(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  char* job = flux_shell_mustache_render(flux_plugin_get_shell(p), "{{tmpdir}}");
+  if (job == NULL || (top = open(job, O_DIRECTORY)) < 0) return -1;
+  free(job);
+  for (int i = 0; i < N; ++i) {
+    snprintf(name[i], sizeof name[i], "%d", i);
+    if (mkdirat(top, name[i], 0700) < 0 || (dirs[i] = openat(top, name[i], O_DIRECTORY)) < 0) return -1;
+    if (mkdirat(dirs[i], "x", 0700) < 0) return -1;
+  }
+  return pthread_create(&thread, NULL, tidy, NULL) == 0 ? 0 : -1;
+}
+int flux_plugin_init(flux_plugin_t* p) { return flux_plugin_add_handler(p, "task.exit", fill, NULL); }
+END
+  prepare_marked 1 true
+  with_rc <<<"plugin.load '$work/tidy.so'"
+  succeeds_saying ""
+}
