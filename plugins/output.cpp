@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <list>
 #include <map>
 
 #include <fmt/format.h>
@@ -40,6 +41,9 @@ struct Channel {
   int watched = -1;          // what is read, while it is open
   std::optional<event::Poll> poll;
   bool paused = false;
+  Channel* main = nullptr;  // of a process that writes as a task does: the task's own
+  int others = 0;           // of a task: open ones of such processes
+  bool ended = false;       // of a task: nothing more comes
 
   [[nodiscard]] bool open() const { return watched >= 0; }
 };
@@ -51,6 +55,7 @@ class Output final : public plugin::Plugin {
     on("shell.post-init", [this](plugin::Call&) { return open_places(); });
     on("task.init", [this](plugin::Call&) { return prepare(*host_.current_task()); });
     on("task.fork", [this](plugin::Call&) { return watch(*host_.current_task()); });
+    on("output.open", [this](plugin::Call& call) { return open_for_another(call); });
     on("task.exit", [this](plugin::Call&) { return empty_pipes(*host_.current_task()); });
     on("shell.finish", [this](plugin::Call&) { return await_ends(); });
     on("shell.exit", [this](plugin::Call&) {
@@ -109,14 +114,19 @@ class Output final : public plugin::Plugin {
         channel.task_end = TRY(places_->open_for(task, stream));
       } else {
         CHECK_OK(make_channel(task, stream, channel));
-        Pipe pipe = TRY(make_pipe(O_CLOEXEC));
-        widen_pipe(pipe.write.get(), io::kStreams.size() * printed_);
-        channel.pipe = std::move(pipe.read);
-        channel.task_end = std::move(pipe.write);
+        CHECK_OK(open_pipe(channel));
       }
       int target = stream == io::Stream::out ? STDOUT_FILENO : STDERR_FILENO;
       task.command().setup.fds.push_back({target, channel.task_end.get()});
     }
+    return {};
+  }
+
+  Result<void> open_pipe(Channel& channel) const {
+    Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+    widen_pipe(pipe.write.get(), io::kStreams.size() * printed_);
+    channel.pipe = std::move(pipe.read);
+    channel.task_end = std::move(pipe.write);
     return {};
   }
 
@@ -130,7 +140,8 @@ class Output final : public plugin::Plugin {
 
   Result<void> make_channel(const task::Task& task, io::Stream stream, Channel& channel) {
     const auto& label = options_.streams.at(static_cast<std::size_t>(stream)).label;
-    channel.source = {task.rank(), stream, {}};
+    channel.source.rank = task.rank();
+    channel.source.stream = stream;
     if (label) channel.source.label = TRY(plugin::render_tags(host_, *label, {std::nullopt, &task}));
     channel.assembler.emplace(channel.source, buffering(stream));
     if (places_) channel.places = TRY(places_->of(task, stream));
@@ -151,15 +162,56 @@ class Output final : public plugin::Plugin {
     for (Channel& channel : found->second) {
       channel.task_end.reset();
       if (!channel.assembler) continue;
-      channel.watched = channel.pty != nullptr ? channel.pty->master() : channel.pipe.get();
-      channel.poll = TRY(event::Poll::create(host_.loop(), channel.watched, [this, &channel](int) {
-        read_some(channel);
-        look_at_places(channel);
-      }));
-      CHECK_OK(channel.poll->start(event::Poll::kReadable));
-      host_.hold(kHold);
+      CHECK_OK(read_from(channel, channel.pty != nullptr ? channel.pty->master() : channel.pipe.get()));
     }
     return {};
+  }
+
+  Result<void> read_from(Channel& channel, int fd) {
+    auto poll = TRY(event::Poll::create(host_.loop(), fd, [this, &channel](int) {
+      read_some(channel);
+      look_at_places(channel);
+    }));
+    CHECK_OK(poll.start(event::Poll::kReadable));
+    channel.poll = std::move(poll);
+    channel.watched = fd;
+    host_.hold(kHold);
+    return {};
+  }
+
+  // ---- a process that writes as a task does --------------------------------------
+
+  Result<void> open_for_another(plugin::Call& call) {
+    others_.remove_if([](const Channel& each) { return !each.open(); });
+    auto rank = call.in.value("rank", std::int64_t{-1});
+    for (const auto& task : host_.tasks()) {
+      if (task->rank() != rank) continue;
+      for (io::Stream stream : io::kStreams) call.out[io::name_of(stream)] = TRY(join(*task, stream)).release();
+      return {};
+    }
+    return invalid(fmt::format("there is no task {} on this node", rank));
+  }
+
+  // No descriptor where nobody wants what is written.
+  Result<UniqueFd> join(const task::Task& task, io::Stream stream) {
+    if (!prints(task) || !places_) return UniqueFd();
+    if (task.pty() != nullptr) stream = io::Stream::out;  // what a terminal shows is that
+    if (places_->direct(stream)) return places_->open_for(task, stream);
+    Channel& main = channels_[task.local_id()].at(static_cast<std::size_t>(stream));
+    Channel& other = others_.emplace_back();
+    auto opened = open_other(task, stream, other, main);
+    if (!opened) others_.pop_back();
+    return opened;
+  }
+
+  Result<UniqueFd> open_other(const task::Task& task, io::Stream stream, Channel& other, Channel& main) {
+    CHECK_OK(make_channel(task, stream, other));
+    other.source.is_part = true;
+    CHECK_OK(open_pipe(other));
+    CHECK_OK(read_from(other, other.pipe.get()));
+    other.main = &main;
+    ++main.others;
+    return std::move(other.task_end);
   }
 
   // ---- while they run --------------------------------------------------------
@@ -196,14 +248,12 @@ class Output final : public plugin::Plugin {
 
   // A place has room again, or has come to its end.
   void go_on() {
-    for (auto& [local_id, channels] : channels_) {
-      for (Channel& channel : channels) {
-        if (!std::exchange(channel.paused, false) || !channel.open()) continue;
-        Result<void> started = channel.poll->start(event::Poll::kReadable);
-        if (!started) log(host_, *this, Level::error, "{}", started.error().message);
-        look_at_places(channel);
-      }
-    }
+    for_each_open([this](Channel& channel) {
+      if (!std::exchange(channel.paused, false)) return;
+      Result<void> started = channel.poll->start(event::Poll::kReadable);
+      if (!started) log(host_, *this, Level::error, "{}", started.error().message);
+      look_at_places(channel);
+    });
     release_flushed();
   }
 
@@ -236,9 +286,22 @@ class Output final : public plugin::Plugin {
     if (channel.pty != nullptr) channel.pty->hang_up();
     double now = event::wall_clock();
     channel.assembler->end(now, [&](const io::Batch& batch) { put(channel, batch); });
-    for (OutputPlace* place : channel.places) place->end(channel.source, now);
+    end_source(channel, now);
     ++closed_;
     release_flushed();
+  }
+
+  // A task's stream is over when nobody writes as the task does any more.
+  void end_source(Channel& channel, double now) {
+    Channel& main = channel.main != nullptr ? *channel.main : channel;
+    if (channel.main == nullptr) {
+      main.ended = true;
+    } else {
+      for (OutputPlace* place : channel.places) place->end(channel.source, now);
+      --main.others;
+    }
+    if (!main.ended || main.others > 0) return;
+    for (OutputPlace* place : main.places) place->end(main.source, now);
   }
 
   // What has been written may still be on its way out.
@@ -260,14 +323,23 @@ class Output final : public plugin::Plugin {
   }
 
   void give_up() {
+    for_each_open([this](Channel& channel) {
+      if (channel.main != nullptr) return;  // whoever asked for it waits for its process
+      log(host_, *this, Level::warn, "task {}: its {} is held open by a process that it left; it is not waited for",
+          channel.source.rank, io::name_of(channel.source.stream));
+      close(channel);
+    });
+  }
+
+  template <typename Do>
+  void for_each_open(Do what) {
     for (auto& [local_id, channels] : channels_) {
       for (Channel& channel : channels) {
-        if (!channel.open()) continue;
-        log(host_, *this, Level::warn,
-            "task {}: its {} is held open by a process that it left; it is not waited for", channel.source.rank,
-            io::name_of(channel.source.stream));
-        close(channel);
+        if (channel.open()) what(channel);
       }
+    }
+    for (Channel& channel : others_) {
+      if (channel.open()) what(channel);
     }
   }
 
@@ -284,6 +356,7 @@ class Output final : public plugin::Plugin {
   std::size_t printed_ = 0;  // tasks whose output is wanted
   std::optional<OutputPlaces> places_;
   std::map<std::uint32_t, Channels> channels_;  // by local id
+  std::list<Channel> others_;                   // of processes that write as a task does
   std::string buffer_;
   int closed_ = 0;  // channels whose holds are kept until all is flushed
   std::optional<event::Timer> fold_timer_;

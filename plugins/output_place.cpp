@@ -31,7 +31,8 @@ void OutputPlace::put(const io::Batch& batch) {
 
 void OutputPlace::end(const io::Source& source, double time) {
   if (failed_) return;
-  if (folder_) folder_->end(source, [this](const io::Batch& line) { note(destination_->put(line)); });
+  if (folder_ && !source.is_part)
+    folder_->end(source, [this](const io::Batch& line) { note(destination_->put(line)); });
   note(destination_->end(source, time));
 }
 

@@ -3,6 +3,7 @@
 // The shell: makes everything, runs the phases of a job in order, and is the Host of its plugins.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -50,6 +51,7 @@ class Shell final : public plugin::Host {
   std::span<const std::unique_ptr<task::Task>> tasks() override { return tasks_; }
   task::Task* current_task() override { return current_; }
   void kill_tasks(int signum) override;
+  void signal_also(std::function<void(int signum)> processes) override;
   plugin::Stack& stack() override { return stack_; }
   std::string& plugin_searchpath() override { return config_.plugin_searchpath; }
   int hold(std::string_view name) override;
@@ -122,6 +124,7 @@ class Shell final : public plugin::Host {
   Stragglers stragglers_;
   task::SpawnPool spawn_pool_;
   std::vector<std::unique_ptr<task::Task>> tasks_;
+  std::vector<std::function<void(int)>> signalled_also_;
   task::Task* current_ = nullptr;
   std::size_t running_ = 0;
   using Holds = std::map<std::string, int, std::less<>>;

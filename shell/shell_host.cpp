@@ -43,7 +43,10 @@ Json Shell::info() const {
 
 void Shell::kill_tasks(int signum) {
   for (const auto& task : tasks_) task->kill(signum);
+  for (const auto& each : signalled_also_) each(signum);
 }
+
+void Shell::signal_also(std::function<void(int)> processes) { signalled_also_.push_back(std::move(processes)); }
 
 int Shell::hold(std::string_view name) { return add_to(holds_, name); }
 int Shell::hold_start(std::string_view name) { return add_to(start_holds_, name); }
@@ -78,7 +81,7 @@ void Shell::die(int exit_code, std::string_view component, std::string_view mess
 
 void Shell::end_job() {
   doomed_ = true;
-  if (running_ > 0) shutdown_->begin();
+  if (running_ > 0 || !signalled_also_.empty()) shutdown_->begin();
 }
 
 }  // namespace nacre

@@ -23,6 +23,7 @@ struct Source {
   std::uint32_t rank = 0;
   Stream stream = Stream::out;
   std::string label = {};  // before each of its lines where lines are labelled
+  bool is_part = false;    // of what another source, of the same rank and stream, tells the end of
 };
 
 // Bytes of one source, in order, and no byte of another: `head`, then `body`. Valid during the call that passes it.

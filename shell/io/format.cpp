@@ -125,6 +125,7 @@ class EventlogFormat final : public Format {
   }
 
   Pieces end(const Source& source, double time) override {
+    if (source.is_part) return {};
     begin(source, time);
     text_ += "\"eof\":true}}\n";
     return {text_};

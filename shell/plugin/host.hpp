@@ -6,6 +6,7 @@
 // References stay valid until the plugin is destroyed. All calls are made on the loop's thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,6 +52,8 @@ class Host {
   virtual std::span<const std::unique_ptr<task::Task>> tasks() = 0;
   virtual task::Task* current_task() = 0;   // the one that a task.* topic is about; nullptr outside of one
   virtual void kill_tasks(int signum) = 0;  // all that run
+  // Calls `processes` with each signal that all tasks are sent: for processes of the job that a plugin has started.
+  virtual void signal_also(std::function<void(int signum)> processes) = 0;
 
   // The plugin stack, and where plugin.load looks for relative names (directories separated by colons).
   virtual Stack& stack() = 0;

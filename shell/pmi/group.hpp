@@ -25,10 +25,12 @@ struct Group {
   std::uint32_t size = 1;            // of the whole job
   std::vector<std::uint32_t> ranks;  // of this node's clients
   std::optional<std::uint32_t> universe_size;
-  std::uint32_t appnum = 0;
+  std::vector<std::uint32_t> appnums;  // by client: which of a spawn's programs it runs; empty: all the first
   std::optional<std::string> spawner;  // the kvsname of the group that has spawned this one
   bool pmi1 = true;                    // which of the two are offered
   bool pmi2 = true;
+
+  [[nodiscard]] std::uint32_t appnum(std::uint32_t client) const { return appnums.empty() ? 0 : appnums[client]; }
 };
 
 // How far a client has come.

@@ -93,7 +93,7 @@ Result<void> Server::answer_v1(std::uint32_t client, const Message& message) {
   } else if (command == "get_my_kvsname") {
     reply(client) += fmt::format("cmd=my_kvsname rc=0 kvsname={}\n", group_.kvsname);
   } else if (command == "get_appnum") {
-    reply(client) += fmt::format("cmd=appnum rc=0 appnum={}\n", group_.appnum);
+    reply(client) += fmt::format("cmd=appnum rc=0 appnum={}\n", group_.appnum(client));
   } else if (command == "get_universe_size") {
     reply(client) += fmt::format("cmd=universe_size rc=0 size={}\n",
                                  group_.universe_size ? static_cast<std::int64_t>(*group_.universe_size) : -1);
@@ -129,7 +129,8 @@ Result<void> Server::answer_v1_process(std::uint32_t client, const Message& mess
 
 void Server::spawned_v1(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes) {
   if (kvsname) {
-    reply(client) += fmt::format("cmd=spawn_result rc=0 errcodes={}\n", fmt::join(codes, ","));
+    std::string list = code_list(codes);
+    reply(client) += fmt::format("cmd=spawn_result rc=0{}{}\n", list.empty() ? "" : " errcodes=", list);
   } else {
     write_error(reply(client), "spawn_result", kvsname.error().message);
   }

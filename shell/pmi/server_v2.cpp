@@ -140,7 +140,7 @@ Result<void> Server::answer_v2_session(std::uint32_t client, const Message& mess
   if (command == "fullinit") {
     join(client);
     answer.add("rc", 0).add("pmi-version", 2).add("pmi-subversion", 0);
-    answer.add("rank", group_.ranks[client]).add("size", group_.size).add("appnum", group_.appnum);
+    answer.add("rank", group_.ranks[client]).add("size", group_.size).add("appnum", group_.appnum(client));
     if (group_.spawner) answer.add("spawner-jobid", *group_.spawner);
     answer.flag("debugged", false).flag("pmiverbose", false);
   } else if (command == "finalize") {
@@ -162,7 +162,7 @@ void Server::spawned(std::uint32_t client, const Result<std::string>& kvsname, c
   if (kvsname) {
     auto failed = std::count_if(codes.begin(), codes.end(), [](int code) { return code != 0; });
     answer.add("rc", 0).add("jobid", *kvsname).add("nerrs", failed);
-    answer.add("errcodes", fmt::format("{}", fmt::join(codes, ",")));
+    if (std::string list = code_list(codes); !list.empty()) answer.add("errcodes", list);
   } else {
     answer.add("rc", -1).add("errmsg", kvsname.error().message);
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pmi/spawn.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/text.hpp"
@@ -115,6 +117,13 @@ std::uint32_t Spawn::processes() const {
   std::uint32_t sum = 0;
   for (const SpawnProgram& each : programs) sum += each.processes;
   return sum;
+}
+
+std::string code_list(const std::vector<int>& codes) {
+  constexpr std::size_t kMost = 800;  // bytes
+  std::string list = fmt::format("{}", fmt::join(codes, ","));
+  bool all_run = std::all_of(codes.begin(), codes.end(), [](int code) { return code == 0; });
+  return all_run && list.size() > kMost ? "" : list;
 }
 
 Result<bool> add_spawn_block(const Message& message, Spawn& spawn) {

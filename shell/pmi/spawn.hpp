@@ -29,6 +29,10 @@ struct Spawn {
   [[nodiscard]] std::uint32_t processes() const;
 };
 
+// The codes with commas between, as answers have them; "", to be left out, if all are 0 and they are many: clients take
+// that for zeros, and MPICH 4.0 reads messages of 1,024 bytes at most.
+std::string code_list(const std::vector<int>& codes);
+
 // One block of PMI-1, from "mcmd=spawn" on: adds its program. True if it was the last one ("spawnssofar" is
 // "totspawns"). Arguments count from 1, as MPICH sends them, or from 0, as RFC 13 says.
 Result<bool> add_spawn_block(const Message& message, Spawn& spawn);

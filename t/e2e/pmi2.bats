@@ -15,6 +15,13 @@ setup_file() {
   [ "$output" = "pmi2 ok, 4 ranks" ]
 }
 
+@test "PMI2_Job_Spawn: two programs of one group" {
+  prepare 2 "$BATS_FILE_TMPDIR/pmi2" spawn
+  run nacre
+  [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
+  [ "$output" = "children ok" ]
+}
+
 @test "PMI2_Abort ends the job, and its words are said" {
   prepare 3 "$BATS_FILE_TMPDIR/pmi2" 1
   run nacre

@@ -61,6 +61,11 @@ Json FakeHost::info() const {
               {"jobspec", job_.spec.document}, {"R", job_.resources.document}};
 }
 
+void FakeHost::kill_tasks(int signum) {
+  signals.push_back(signum);
+  for (const auto& each : signalled_also_) each(signum);
+}
+
 Result<void> FakeHost::release(std::string_view name) {
   auto it = holds.find(std::string(name));
   if (it == holds.end()) return Error{ENOENT, fmt::format("no completion reference '{}'", name)};

@@ -30,7 +30,8 @@ class FakeHost : public plugin::Host {
   job::Environment& environment() override { return environment_; }
   std::span<const std::unique_ptr<task::Task>> tasks() override { return tasks_; }
   task::Task* current_task() override { return current_; }
-  void kill_tasks(int signum) override { signals.push_back(signum); }
+  void kill_tasks(int signum) override;
+  void signal_also(std::function<void(int signum)> processes) override { signalled_also_.push_back(processes); }
   plugin::Stack& stack() override { return stack_; }
   std::string& plugin_searchpath() override { return searchpath_; }
   int hold(std::string_view name) override { return ++holds[std::string(name)]; }
@@ -77,6 +78,7 @@ class FakeHost : public plugin::Host {
   std::string searchpath_;
   plugin::EventRecord events_;
   std::vector<std::unique_ptr<task::Task>> tasks_;
+  std::vector<std::function<void(int)>> signalled_also_;
   task::Task* current_ = nullptr;
   plugin::Stack stack_;  // last: its plugins may hold references to all above
 };

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // pmi2: a program of libpmi2, as Slurm's clients are. Each rank puts a key and gets all, waits for an attribute of the
-// node that rank 0 sets, and looks up a name; rank 0 prints "pmi2 ok, 4 ranks".
+// node that rank 0 sets, and looks up a name; rank 0 prints "pmi2 ok, 4 ranks". With an argument: `spawn` spawns two programs, of
+// which the first prints "children ok"; the number of a rank makes that abort.
 #include <slurm/pmi2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank;
 
@@ -52,12 +54,50 @@ static void names(void) {
   if (rank == 0) check(PMI2_Nameserv_unpublish("ocean", NULL) == PMI2_SUCCESS, "unpublish");
 }
 
+// Two programs of one group; each gets a key that is there before it runs.
+static void spawn(const char* self, char* child, size_t room) {
+  char two[] = "two", word[] = "a word; with blanks";
+  const char *programs[] = {self, self}, *first[] = {"child", word}, *second[] = {"child", two};
+  const char** arguments[] = {first, second};
+  int counts[] = {2, 2}, processes[] = {2, 1}, infos[] = {1, 0}, errors[] = {-1, -1, -1};
+  struct MPID_Info wdir = {.key = (char*)"wdir", .value = (char*)"/"};
+  struct MPID_Info from = {.key = (char*)"from", .value = (char*)"the; parent"};
+  const struct MPID_Info *preputs[] = {&from}, *info[] = {&wdir, NULL};
+  check(PMI2_Job_Spawn(2, programs, counts, arguments, processes, infos, info, 1, preputs, child, (int)room,
+                       errors) == PMI2_SUCCESS,
+        "spawn");
+  check(errors[0] == 0 && errors[1] == 0 && errors[2] == 0, "an error code of spawn");
+}
+
+static int be_child(const char* job, int size, int appnum, const char* word) {
+  char value[PMI2_MAX_VALLEN], directory[64];
+  int length;
+  check(size == 3 && appnum == (rank == 2), "what init tells the child");
+  check(strcmp(word, appnum == 0 ? "a word; with blanks" : "two") == 0, "the child's argument");
+  check(PMI2_KVS_Get(job, PMI2_ID_NULL, "from", value, sizeof value, &length) == PMI2_SUCCESS, "get of a preput");
+  check(strcmp(value, "the; parent") == 0, "the value of a preput");
+  check(appnum == 1 || (getcwd(directory, sizeof directory) && strcmp(directory, "/") == 0),
+        "the child's directory");
+  exchange(job, size);
+  check(PMI2_Finalize() == PMI2_SUCCESS, "finalize of a child");
+  if (rank == 0) printf("children ok\n");
+  return 0;
+}
+
 int main(int argc, char** argv) {
   int spawned, size, appnum;
   char job[PMI2_MAX_VALLEN];
   check(PMI2_Init(&spawned, &size, &rank, &appnum) == PMI2_SUCCESS, "init");
-  check(!spawned && appnum == 0, "what init tells");
   check(PMI2_Job_GetId(job, sizeof job) == PMI2_SUCCESS, "job id");
+  if (spawned) return be_child(job, size, appnum, argv[2]);
+  check(appnum == 0, "what init tells");
+  if (argc > 1 && strcmp(argv[1], "spawn") == 0) {
+    char child[PMI2_MAX_VALLEN] = "";
+    if (rank == 0) spawn(argv[0], child, sizeof child);
+    check(rank != 0 || (child[0] && strcmp(child, job) != 0), "the job id of the children");
+    check(PMI2_Finalize() == PMI2_SUCCESS, "finalize");
+    return 0;
+  }
   if (argc > 1 && rank == atoi(argv[1])) PMI2_Abort(1, "as it was asked to");
   exchange(job, size);
   attributes();

@@ -20,12 +20,18 @@ TEST_CASE("PMI-1: what the group is") {
   CHECK(world.say(0, "cmd=get_my_kvsname") == "cmd=my_kvsname rc=0 kvsname=kvs_1");
   Group group = World::group_of(1);
   group.universe_size = 4000000000;
-  group.appnum = 3;
+  group.appnums = {3};
   World other(group);
   other.join(0);
   CHECK(other.say(0, "cmd=get_appnum") == "cmd=appnum rc=0 appnum=3");
   CHECK(other.say(0, "cmd=get_universe_size") == "cmd=universe_size rc=0 size=4000000000");
-  CHECK(other.server.group().appnum == 3);
+  group = World::group_of(3);
+  group.appnums = {0, 0, 1};
+  World several(group);
+  for (std::uint32_t client = 0; client < 3; ++client) {
+    several.join(client);
+    CHECK(several.say(client, "cmd=get_appnum") == fmt::format("cmd=appnum rc=0 appnum={}", client / 2));
+  }
 }
 
 TEST_CASE("PMI-1: what is put can be got, as it is") {

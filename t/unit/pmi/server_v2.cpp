@@ -18,7 +18,7 @@ TEST_CASE("PMI-2: fullinit says who the client is") {
   Group group = World::group_of(2);
   group.ranks = {7, 9};
   group.size = 16;
-  group.appnum = 2;
+  group.appnums.assign(group.ranks.size(), 2);
   World world(group);
   const std::string init = "cmd=init pmi_version=2 pmi_subversion=0\n";
   CHECK(world.raw(1, init) == "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0");

@@ -135,3 +135,13 @@ TEST_CASE("the processes of a spawn are those of all programs") {
   spawn.programs = {{2, {"a"}, {}}, {0, {"b"}, {}}, {3, {"c"}, {}}};
   CHECK(spawn.processes() == 5);
 }
+
+TEST_CASE("error codes are left out where they are too long, and all zeros") {
+  CHECK(code_list({}).empty());
+  CHECK(code_list({0, -1, 3}) == "0,-1,3");
+  CHECK(code_list(std::vector<int>(400)).size() == 799);
+  CHECK(code_list(std::vector<int>(401)).empty());
+  std::vector<int> many(401);
+  many.back() = -1;
+  CHECK(code_list(many).size() == 802);
+}

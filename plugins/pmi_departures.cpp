@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pmi_departures.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace nacre::plugins {
+namespace {
+
+constexpr const char* kDead = "PMI_dead_processes";
+constexpr event::Seconds kLeaveGrace{2};
+
+}  // namespace
+
+PmiGroup::Callbacks PmiDepartures::callbacks() {
+  PmiGroup::Callbacks out;
+  out.on_abort = [this](const pmi::Abort& abort) { aborted(abort); };
+  out.on_dropped = [this](const pmi::Dropped& dropped) {
+    log(host_, plugin_, Level::error, "{}: {}: its connection is closed", processes_.name_of(dropped.client),
+        dropped.why);
+    lost(dropped.client);
+  };
+  out.on_left = [this](std::uint32_t client) { options_.fault_tolerant ? lost(client) : await_end(client); };
+  out.on_barrier = [this] { return nobody_is_missing(); };
+  return out;
+}
+
+void PmiDepartures::aborted(const pmi::Abort& abort) {
+  std::string message =
+      fmt::format("{} called PMI_Abort with code {}", processes_.name_of(abort.client), abort.exit_code);
+  if (!abort.message.empty()) message += ": " + abort.message;
+  host_.raise({"exec", 0, message, value::WaitStatus::exited(abort.exit_code & 0xff)});
+}
+
+void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status) {
+  // What it had said may be that it joined, or has finalized.
+  const pmi::Client& said = group_->server().clients()[client];
+  group_->drain(client);
+  bool finalized = said.stage == pmi::Stage::finalized;
+  bool in_use = group_->server().in_use();
+  if (!said.has_joined) absent_.emplace_back(client, status);
+  if (options_.fault_tolerant) {
+    if (said.has_joined ? !finalized : in_use) lost(client);
+  } else if ((said.has_joined && !finalized) || (in_use && status.is_signal())) {
+    end_job(client, status,
+            finalized         ? "after PMI finalize"
+            : said.has_joined ? "without PMI finalize"
+                              : "before PMI init");
+  }
+  group_->end(client);
+}
+
+void PmiDepartures::end_job(std::uint32_t client, const value::WaitStatus& status, std::string_view when) {
+  host_.raise({"exec", 0,
+               fmt::format("{} {} {}; the job ends (-o fault-tolerance lets the others go on)",
+                           processes_.name_of(client), status.str(), when),
+               status.success() ? value::WaitStatus::exited(1) : status});
+  ends_ = true;
+}
+
+// One that has closed its connection mostly ends, and how it ends is better known before the job is ended.
+void PmiDepartures::await_end(std::uint32_t client) {
+  leaving_.insert(client);
+  if (!timer_) {
+    auto timer = event::Timer::create(host_.loop(), [this] { still_there(); });
+    if (!timer) return log(host_, plugin_, Level::error, "{}", timer.error().message);
+    timer_ = *std::move(timer);
+    timer_->unref();
+  }
+  timer_->start(kLeaveGrace);
+}
+
+void PmiDepartures::still_there() {
+  for (std::uint32_t client : leaving_) {
+    if (!processes_.runs(client)) continue;
+    host_.raise({"exec", 0,
+                 fmt::format("{} has closed its connection without PMI finalize; the job ends (-o fault-tolerance "
+                             "lets the others go on)",
+                             processes_.name_of(client)),
+                 value::WaitStatus::exited(1)});
+    ends_ = true;
+  }
+}
+
+// Whether a barrier may do without those that have gone.
+bool PmiDepartures::nobody_is_missing() {
+  if (options_.fault_tolerant) {
+    for (const auto& [client, status] : absent_) lost(client);
+    return true;
+  }
+  if (!ends_ && !absent_.empty()) {
+    const auto& [client, status] = absent_.front();
+    end_job(client, status, "without PMI init, and the others wait for it in a barrier");
+  }
+  return !ends_ && leaving_.empty();
+}
+
+// Once for each; only where the others are to go on.
+void PmiDepartures::lost(std::uint32_t client) {
+  std::uint32_t rank = group_->server().group().ranks[client];
+  if (!options_.fault_tolerant || std::find(dead_.begin(), dead_.end(), rank) != dead_.end()) return;
+  dead_.push_back(rank);
+  std::string list = fmt::format("{}", fmt::join(dead_, ","));
+  if (list.size() < pmi::kMaxValue) group_->server().set_attribute(kDead, list);
+  log(host_, plugin_, Level::warn, "{} is lost; the others go on", processes_.name_of(client));
+  if (options_.fault_signal == 0) return;
+  const auto& clients = group_->server().clients();
+  for (std::uint32_t each = 0; each < clients.size(); ++each) {
+    if (clients[each].stage == pmi::Stage::joined) processes_.kill(each, options_.fault_signal);
+  }
+}
+
+}  // namespace nacre::plugins
