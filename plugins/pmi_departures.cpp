@@ -8,7 +8,6 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr const char* kDead = "PMI_dead_processes";
 constexpr event::Seconds kLeaveGrace{2};
 
 }  // namespace
@@ -99,10 +98,11 @@ bool PmiDepartures::nobody_is_missing() {
 // Once for each; only where the others are to go on.
 void PmiDepartures::lost(std::uint32_t client) {
   std::uint32_t rank = group_->server().group().ranks[client];
-  if (!options_.fault_tolerant || std::find(dead_.begin(), dead_.end(), rank) != dead_.end()) return;
+  if (!options_.fault_tolerant || host_.ending() || std::find(dead_.begin(), dead_.end(), rank) != dead_.end())
+    return;
   dead_.push_back(rank);
   std::string list = fmt::format("{}", fmt::join(dead_, ","));
-  if (list.size() < pmi::kMaxValue) group_->server().set_attribute(kDead, list);
+  if (list.size() < pmi::kMaxValue) group_->server().set_attribute(PmiGroup::kDead, list);
   log(host_, plugin_, Level::warn, "{} is lost; the others go on", processes_.name_of(client));
   if (options_.fault_signal == 0) return;
   const auto& clients = group_->server().clients();

@@ -18,6 +18,9 @@ Result<void> PmiGroup::start(std::uint32_t client) {
 void PmiGroup::received(std::uint32_t client, std::string_view bytes) {
   if (!bytes.empty()) {
     if (callbacks_.on_bytes) callbacks_.on_bytes(client, false, bytes);
+    if (bytes.find(kDead) != std::string_view::npos) {
+      for (PmiLink& link : links_) link.drain_if_ended();
+    }
     server_.receive(client, bytes);
     return pump();
   }

@@ -19,6 +19,10 @@ namespace nacre::plugins {
 
 class PmiGroup {
  public:
+  // The key that lists the lost. Who asks for it has often seen a connection end: the answer knows of all clients whose
+  // own has ended by then.
+  static constexpr std::string_view kDead = "PMI_dead_processes";
+
   struct Callbacks {
     std::function<void(const pmi::Abort&)> on_abort;
     std::function<void(const pmi::Dropped&)> on_dropped;

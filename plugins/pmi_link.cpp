@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pmi_link.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -50,6 +51,14 @@ bool PmiLink::read_some() {
 
 void PmiLink::drain() {
   while (ours_ && poll_ && read_some()) {
+  }
+}
+
+void PmiLink::drain_if_ended() {
+  while (ours_ && poll_) {
+    pollfd state{ours_.get(), POLLIN, 0};
+    if (::poll(&state, 1, 0) <= 0 || (state.revents & POLLHUP) == 0) return;
+    drain();
   }
 }
 

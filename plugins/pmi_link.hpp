@@ -23,6 +23,7 @@ class PmiLink {
   [[nodiscard]] bool is_open() const { return static_cast<bool>(ours_); }
   Result<void> watch(event::Loop& loop, Received received);
   void drain();                   // calls back with what is there, without waiting
+  void drain_if_ended();          // the same to its end, if the client has closed its own
   void send(std::string& bytes);  // takes what there is, all of it
   void close_when_sent();
   void close();

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pmi_spawns.hpp"
 
-#include <csignal>
-
 #include <fmt/format.h>
 
 #include "spawned_group.hpp"
@@ -34,7 +32,7 @@ void PmiSpawns::start(PmiGroup& spawner, const pmi::SpawnRequest& request, std::
 // The new group's kvsname.
 Result<std::string> PmiSpawns::start(const pmi::Spawn& spawn, const std::string& spawner, std::uint32_t task,
                                      const std::string& who) {
-  if (ends_) return Error{ECANCELED, "the job is being ended"};
+  if (host_.ending()) return Error{ECANCELED, "the job is being ended"};
   if (spawn.processes() == 0) return invalid("expected one process or more");
   if (count_++ == 0) host_.signal_also([this](int signum) { signal(signum); });
   std::string kvsname = fmt::format("nacre_{}_{}", host_.job().id.value(), count_);
@@ -56,7 +54,6 @@ Result<std::string> PmiSpawns::start(const pmi::Spawn& spawn, const std::string&
 }
 
 void PmiSpawns::signal(int signum) {
-  ends_ = ends_ || signum == SIGKILL;
   for (const auto& group : groups_) group->signal(signum);
 }
 

@@ -48,7 +48,6 @@ class PmiSpawns {
   std::uint32_t universe_size_;
   Groups groups_;  // with a process that runs
   std::uint64_t count_ = 0;
-  bool ends_ = false;  // the job
 };
 
 }  // namespace nacre::plugins

@@ -63,6 +63,7 @@ class Shell final : public plugin::Host {
   plugin::EventRecord& events() override { return events_; }
   void raise(const plugin::Exception& exception) override;
   void die(int exit_code, std::string_view component, std::string_view message) override;
+  bool ending() const override { return doomed_; }
   Log& log() override { return log_; }
   event::Loop& loop() override { return *loop_; }
   event::Children& children() override { return *children_; }

@@ -82,6 +82,7 @@ class Host {
   virtual void raise(const Exception& exception) = 0;
   // The same for an error of the shell itself, with the exit code to use.
   virtual void die(int exit_code, std::string_view component, std::string_view message) = 0;
+  virtual bool ending() const = 0;  // the job is being ended, by either
 
   virtual Log& log() = 0;
   virtual event::Loop& loop() = 0;

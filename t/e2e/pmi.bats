@@ -322,3 +322,25 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
   run nacre --initrc=rc.lua -o pmi=simple,pmix
   fails_with 1 "pmi=pmix: " "pmi/pmix.so"
 }
+
+@test "fault-tolerance: who asks for the dead is told of all that have gone by then" {
+  clients 2 init touch:ready.%r 0:wait:go '0:send:cmd=get kvsname=%k key=PMI_dead_processes\n' 0:touch:sent 1:wait:sent 1:kill \
+    0:read 0:has:value=1 0:finalize
+  "${nacre[@]}" -o fault-tolerance >out 2>&1 &
+  until [ -e ready.0 ] && [ -e ready.1 ]; do sleep 0.05; done
+  # What is asked and the end of the other are there together when the shell goes on.
+  kill -STOP $!
+  touch go
+  until pgrep -P $! -r Z >/dev/null; do sleep 0.05; done
+  kill -CONT $!
+  wait $! || status=$?
+  [ "$status" -eq 137 ]
+  [ "$(cat out)" = "nacre-shell[0]: warn: pmi: rank 1 on node0 is lost; the others go on" ]
+}
+
+@test "nobody is said to go on in a job that is being ended" {
+  clients 3 init barrier '1:send:cmd=abort exitcode=4\n' end
+  run nacre -o fault-tolerance
+  [ "$status" -eq 4 ]
+  [[ $output != *"go on"* ]] || { echo "$output"; return 1; }
+}

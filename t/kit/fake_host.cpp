@@ -61,6 +61,12 @@ Json FakeHost::info() const {
               {"jobspec", job_.spec.document}, {"R", job_.resources.document}};
 }
 
+bool FakeHost::ending() const {
+  bool fatal =
+      std::any_of(exceptions.begin(), exceptions.end(), [](const auto& each) { return each.severity == 0; });
+  return fatal || !deaths.empty();
+}
+
 void FakeHost::kill_tasks(int signum) {
   signals.push_back(signum);
   for (const auto& each : signalled_also_) each(signum);

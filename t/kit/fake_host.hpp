@@ -43,6 +43,7 @@ class FakeHost : public plugin::Host {
   plugin::EventRecord& events() override { return events_; }
   void raise(const plugin::Exception& exception) override { exceptions.push_back(exception); }
   void die(int exit_code, std::string_view component, std::string_view message) override;
+  bool ending() const override;
   Log& log() override { return log_; }
   event::Loop& loop() override { return *loop_; }
   event::Children& children() override { return *children_; }
