@@ -7,6 +7,8 @@ DESTDIR ?=
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 STDIO_SECONDS ?= 3600
+KILL_RUNS ?= 100
+MPICH_CH3 ?= build/mpich-ch3
 BENCH_OUT ?= build/bench
 
 DEV := build/dev
@@ -18,7 +20,7 @@ build := cmake --build
 ctest := ctest --output-on-failure --no-tests=error --parallel $(JOBS)
 sources := git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h'
 # The optimised build is tested end to end only; its programs are what a user gets.
-release_options = -DCMAKE_INSTALL_PREFIX='$(PREFIX)' -DNACRE_UNIT_TESTS=OFF
+release_options = -DCMAKE_INSTALL_PREFIX='$(PREFIX)' -DNACRE_UNIT_TESTS=OFF -DNACRE_TESTS=ON
 clang_format = $(shell command -v clang-format-14 || command -v clang-format)
 
 # A compiler cache, if there is one.
@@ -35,16 +37,16 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 help: ## print this
 	@echo "make TARGET, where TARGET is one of:"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
-	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) STDIO_SECONDS=$(STDIO_SECONDS) BENCH_OUT=$(BENCH_OUT)"
+	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) STDIO_SECONDS=$(STDIO_SECONDS) KILL_RUNS=$(KILL_RUNS) MPICH_CH3=$(MPICH_CH3) BENCH_OUT=$(BENCH_OUT)"
 
-deps: ## install the packages that are missing (Debian, Ubuntu), or name them (elsewhere)
+deps: ## install the packages that a build needs (Debian, Ubuntu), or name those that are missing (elsewhere)
 	@etc/deps.sh
 
 run: release ## build, and run a first job
 	@etc/demo/run.sh $(RELEASE)/nacre-shell
 
 check: ## build, run all tests with sanitizers, the end-to-end tests on the release build too, and lint
-	$(step) "Dependencies" etc/deps.sh
+	$(step) "Dependencies" etc/deps.sh check
 	$(step) "Configure, with sanitizers" cmake --preset dev
 	$(step) "Build, with sanitizers" $(build) $(DEV)
 	$(step) "Test, with sanitizers" $(ctest) --test-dir $(DEV)
@@ -54,16 +56,22 @@ check: ## build, run all tests with sanitizers, the end-to-end tests on the rele
 	$(step) "Lint's own test" t/lint/selftest
 	$(step) "Lint" t/lint/run
 
-check-long: check ## check, then Clang's warnings and sanitizers, every fuzz target for FUZZ_SECONDS, and stdio for STDIO_SECONDS
-	$(step) "Dependencies for Clang" etc/deps.sh long
+check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FUZZ_SECONDS each, stdio for STDIO_SECONDS, other MPIs
+	$(step) "Dependencies of the long tests" etc/deps.sh check long
 	$(step) "Configure, with Clang" cmake --preset clang
 	$(step) "Build, with Clang" $(build) $(CLANG)
 	$(step) "Test, with Clang" $(ctest) --test-dir $(CLANG)
 	$(step) "Fuzz" etc/fuzz.sh $(CLANG) $(FUZZ_SECONDS)
+	$(step) "Kill ranks" t/long/kills --shell $(DEV)/nacre-shell --runs $(KILL_RUNS)
+	$(step) "Build an older MPICH" t/long/mpich_ch3 $(MPICH_CH3)
+	$(step) "Test with it, and with HPCC" env NACRE_SHELL=$(abspath $(DEV)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(DEV)) \
+	  NACRE_SOURCE_DIR=$(CURDIR) MPICH_CH3=$(abspath $(MPICH_CH3)/install) bats t/long
 	$(step) "Fuzz the stdio" t/e2e/stdio_property --shell $(DEV)/nacre-shell --task $(DEV)/t/e2e/stdio_task --seconds $(STDIO_SECONDS)
 
-bench: release ## measure against what else starts tasks; a table and a plot go to BENCH_OUT
-	@etc/deps.sh bench
+bench: ## measure against what else starts tasks; a table and a plot go to BENCH_OUT
+	@etc/deps.sh check bench
+	@cmake --preset release $(release_options)
+	@$(build) $(RELEASE)
 	@$(build) $(RELEASE) --target bare measure stream pmi_client pmi_limit bench_values bench_stack
 	t/bench/launch --shell $(RELEASE)/nacre-shell --bare $(RELEASE)/t/bench/bare \
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
@@ -76,21 +84,24 @@ bench: release ## measure against what else starts tasks; a table and a plot go 
 	$(RELEASE)/t/bench/bench_stack
 	$(RELEASE)/t/bench/bench_values
 
-build: deps ## build with sanitizers and debug information, in build/dev
+build: ## build with sanitizers, debug information and tests, in build/dev
+	@etc/deps.sh check
 	@cmake --preset dev
 	@$(build) $(DEV)
 
 release: deps ## build optimised, in build/release
-	@cmake --preset release $(release_options)
+	@cmake --preset release $(release_options) -DNACRE_TESTS=OFF
 	@$(build) $(RELEASE)
 
 install: release ## install the optimised build below PREFIX, staged in DESTDIR if that is set
 	@DESTDIR='$(DESTDIR)' cmake --install $(RELEASE)
 
-format: deps ## format all C and C++ in place
+format: ## format all C and C++ in place
+	@etc/deps.sh check
 	@$(sources) | xargs -r $(clang_format) -i
 
-lint: deps ## check the tree: includes, lengths, headers, formatting, scripts, texts
+lint: ## check the tree: includes, lengths, headers, formatting, scripts, texts
+	@etc/deps.sh check
 	@t/lint/selftest
 	@t/lint/run
 
