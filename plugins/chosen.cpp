@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "builtins.hpp"
+#include "plugin/elf.hpp"
 #include "plugin/loader.hpp"
 #include "pmi_options.hpp"
 
@@ -9,13 +15,51 @@ namespace nacre::plugins {
 namespace {
 
 constexpr const char* kPmix = "pmi/pmix.so";  // below a directory of the searchpath, as it is not for every job
+constexpr const char* kWithPmix = "simple,pmi2,pmix";
+
+// The file that a task will execute; "" if there is none. Relative to the job's directory, as execvp(3) in a task.
+std::string program_of(const plugin::Host& host, std::string_view path) {
+  const job::Jobspec& spec = host.job().spec;
+  std::string front = spec.cwd ? *spec.cwd + "/" : "";
+  auto place = [&](const std::string& file) { return file.starts_with('/') ? file : front + file; };
+  const std::string& name = spec.command.front();
+  if (name.find('/') != std::string::npos) return place(name);
+  for (std::string_view directory : split(path, ':')) {
+    std::string file = place(fmt::format("{}/{}", directory.empty() ? "." : directory, name));
+    if (::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return "";
+}
+
+// Open MPI's libraries, also of Fortran and of OpenSHMEM, those that Debian builds for it, and PMIx itself. MPICH's
+// libmpi.so has another number.
+bool is_of_pmix(std::string_view library) {
+  bool open_mpi = library.starts_with("libmpi") && library.find(".so.40") != std::string_view::npos;
+  return open_mpi || library.starts_with("liboshmem.so") || library.starts_with("libpmix.so") ||
+         library.find("-openmpi.so") != std::string_view::npos;
+}
+
+// A program of Open MPI is a job of its own in each task unless there is a PMIx server.
+bool needs_pmix(plugin::Host& host) {
+  if (!plugin::find_objects(kPmix, host.plugin_searchpath())) return false;
+  std::string program = program_of(host, host.environment().get("PATH").value_or(""));
+  if (program.empty()) return false;
+  std::vector<std::string> libraries = plugin::needed_libraries(program);
+  return std::any_of(libraries.begin(), libraries.end(), [](const auto& each) { return is_of_pmix(each); });
+}
 
 }  // namespace
 
 Result<void> load_chosen(plugin::Host& host) {
   auto options = PmiOptions::read(host.options());
   // What is wrong with the option is for the plugin `pmi` to say.
-  if (!options || !options->pmix || host.stack().find("pmix") != nullptr) return {};
+  if (!options || host.stack().find("pmix") != nullptr) return {};
+  if (!options->chosen && needs_pmix(host)) {
+    bool has_more = host.options().find("pmi") != nullptr;
+    host.options().set(has_more ? "pmi.use" : "pmi", kWithPmix);
+    options->pmix = true;
+  }
+  if (!options->pmix) return {};
   auto loaded = plugin::load(host, kPmix, Json::object());
   if (!loaded) return in("pmi=pmix", Error(loaded.error()));
   return {};

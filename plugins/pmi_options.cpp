@@ -17,6 +17,7 @@ namespace {
 Result<void> read_list(const JsonAt& option, PmiOptions& out) {
   std::vector<std::string> names = TRY(list_option(option));
   out.simple = out.pmi2 = out.pmix = false;
+  out.chosen = true;
   for (const std::string& name : names) {
     if (name == "simple" || name == "pmi1") {
       out.simple = true;

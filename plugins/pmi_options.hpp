@@ -16,6 +16,7 @@ struct PmiOptions {
   bool simple = true;  // PMI-1
   bool pmi2 = true;
   bool pmix = false;                                                       // for the plugin of that name
+  bool chosen = false;                                                     // the list is given
   bool explain = false;                                                    // pmi.explain
   value::Duration hang_report = value::Duration::of_seconds(kHangReport);  // pmi.hang-report
   bool nomap = false;                                                      // pmi-simple.nomap

@@ -78,8 +78,14 @@ std::string escaped(std::string_view directory) {
   return text;
 }
 
-// The files that `pattern` means: see load().
-Result<std::vector<std::string>> find_files(const std::string& pattern, const std::string& searchpath) {
+bool is_directory(const char* path) {
+  struct stat info {};
+  return ::stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> find_objects(const std::string& pattern, const std::string& searchpath) {
   std::vector<std::string> found;
   if (pattern.starts_with('/')) {
     found = TRY(glob_files(pattern));
@@ -96,13 +102,6 @@ Result<std::vector<std::string>> find_files(const std::string& pattern, const st
   if (pattern.starts_with('/')) return system_error(ENOENT, pattern);
   return Error{ENOENT, fmt::format("{}: no such file in plugin.searchpath {}", pattern, in_quotes(searchpath))};
 }
-
-bool is_directory(const char* path) {
-  struct stat info {};
-  return ::stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-}  // namespace
 
 Result<std::vector<std::string>> glob_files(const std::string& pattern) {
   std::vector<std::string> files;
@@ -125,7 +124,7 @@ Result<std::vector<std::string>> glob_files(const std::string& pattern) {
 Result<int> load(Host& host, const std::string& pattern, const Json& conf) {
   if (pattern.empty()) return invalid("plugin.load: no file given");
   int loaded = 0;
-  for (const std::string& path : TRY(find_files(pattern, host.plugin_searchpath()))) {
+  for (const std::string& path : TRY(find_objects(pattern, host.plugin_searchpath()))) {
     CHECK_OK(load_object(host, path, conf));
     ++loaded;
   }

@@ -20,6 +20,9 @@ namespace nacre::plugin {
 // A crash inside a plugin ends the shell with one line that names the plugin and the topic, exit code 1.
 Result<int> load(Host& host, const std::string& pattern, const Json& conf);
 
+// The files that load() would load for `pattern`, with this searchpath; ENOENT if a plain name is in none.
+Result<std::vector<std::string>> find_objects(const std::string& pattern, const std::string& searchpath);
+
 // Files that match a glob, sorted; a pattern without metacharacters matches itself if it exists.
 Result<std::vector<std::string>> glob_files(const std::string& pattern);
 

@@ -257,18 +257,41 @@ END
   nothing_left
 }
 
-@test "pmi=pmix loads the plugin from the searchpath, by itself" {
+# The prepared job with the plugin where a site has it, and nothing said of it but the options given.
+run_at_site() {
   mkdir -p site/pmi
-  ln -s "$NACRE_BUILD_DIR"/plugins/pmix/pmix.so "$NACRE_BUILD_DIR"/plugins/pmix/pmix-stand-in site/pmi/
-  prepare 2 "$BATS_FILE_TMPDIR/mpi" hello
-  echo "plugin.searchpath = '$work/site'" >rc.lua
+  ln -sf "$NACRE_BUILD_DIR"/plugins/pmix/pmix.so "$NACRE_BUILD_DIR"/plugins/pmix/pmix-stand-in site/pmi/
+  echo "plugin.searchpath = '$work/site'" >site.lua
   export LSAN_OPTIONS=suppressions=$NACRE_SOURCE_DIR/t/e2e/pmix/lsan.supp:print_suppressions=0
   export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}malloc_context_size=2
+  run timeout -k 1 100 "${nacre[@]}" --initrc=site.lua "$@"
+  output=$(sort <<<"$output")
+}
+
+@test "pmi=pmix loads the plugin from the searchpath, by itself" {
+  prepare 2 "$BATS_FILE_TMPDIR/mpi" hello
   for option in pmi=pmix pmi.use=simple,pmix; do
-    run timeout -k 1 100 "${nacre[@]}" --initrc=rc.lua -o "$option"
-    [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
-    [[ $output == *"of 2"* ]] || { echo "said: $output"; return 1; }
+    run_at_site -o "$option"
+    says 0 $'rank 0 of 2\nrank 1 of 2'
   done
+}
+
+@test "a program of Open MPI gets the plugin without being asked for, unless the option pmi says what is wanted" {
+  prepare 2 "$BATS_FILE_TMPDIR/mpi" hello
+  run_at_site
+  says 0 $'rank 0 of 2\nrank 1 of 2'
+  run_at_site -o pmi.hang-report=off
+  says 0 $'rank 0 of 2\nrank 1 of 2'
+  cp "$BATS_FILE_TMPDIR/mpi" here
+  environment='{"PATH": "/nowhere::/usr/bin"}' cwd=$work prepare 2 here hello
+  run_at_site
+  says 0 $'rank 0 of 2\nrank 1 of 2'
+  prepare 2 "$BATS_FILE_TMPDIR/mpi" hello
+  run_at_site -o pmi=simple,pmi2
+  [[ $output != *" of 2"* ]] || { echo "said: $output"; return 1; }
+  prepare 1 env
+  run_at_site
+  [[ $output != *PMIX_* ]] || { echo "said: $output"; return 1; }
 }
 
 @test "mpi4py, of Debian's Open MPI" {

@@ -5,14 +5,17 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 
 #include <fmt/format.h>
 
 using Catch::Matchers::StartsWith;
 using nacre::plugin::check_object;
+using nacre::plugin::needed_libraries;
 
 namespace {
 
@@ -73,4 +76,39 @@ TEST_CASE("an object that is cut off is named, however much is left of what is l
   CHECK(wrong_with(whole.substr(0, needed)) == "nothing");
   CHECK_THAT(wrong_with(whole.substr(0, needed - 1)), StartsWith("is cut off: "));
   CHECK(wrong_with(whole.substr(0, 80)) == "nothing");  // the headers themselves: dlopen says so
+}
+
+TEST_CASE("what a file needs") {
+  auto libraries = needed_libraries("/proc/self/exe");
+  CHECK(std::count(libraries.begin(), libraries.end(), "libc.so.6") == 1);
+  CHECK(std::none_of(libraries.begin(), libraries.end(), [](const auto& each) { return each.empty(); }));
+  CHECK(needed_libraries("/no/such/file").empty());
+  CHECK(needed_libraries("/dev/zero").empty());
+  CHECK(needed_libraries("/").empty());
+  CHECK(needed_libraries("/proc/self/environ").empty());
+}
+
+TEST_CASE("what a file needs is read from any bytes") {
+  const std::string good = object();
+  std::string name = (fs::temp_directory_path() / "nacre-elf.XXXXXX").string();
+  int fd = ::mkstemp(name.data());
+  REQUIRE(fd >= 0);
+  ::close(fd);
+  std::mt19937 random(1);
+  auto below = [&](std::size_t end) { return random() % end; };
+  for (int round = 0; round < 2000; ++round) {
+    std::string bytes = good;
+    // The file's header, those of the segments, and anything.
+    for (std::size_t changes = below(6); changes > 0; --changes) bytes[below(64)] = static_cast<char>(below(256));
+    for (std::size_t changes = below(20); changes > 0; --changes)
+      bytes[64 + below(600)] = static_cast<char>(below(256));
+    for (std::size_t changes = below(20); changes > 0; --changes)
+      bytes[below(bytes.size())] = static_cast<char>(below(256));
+    bytes.replace(0, 6, good, 0, 6);
+    if (below(4) == 0) bytes.resize(below(bytes.size()));
+    std::ofstream(name, std::ios::binary | std::ios::trunc) << bytes;
+    for (const std::string& library : needed_libraries(name)) CHECK(library.size() < 256);
+    (void)check_object(name);
+  }
+  fs::remove(name);
 }
