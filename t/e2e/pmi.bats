@@ -273,10 +273,12 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
 # ---- doctors -------------------------------------------------------------------------------
 
 @test "SIGUSR2 asks for a roll call: who is in a barrier, who elsewhere, equal ones in a line" {
-  clients 4 init 0:touch:ready 0,1,3:send:cmd=barrier_in\\n 2:wait:go 2:send:cmd=barrier_in\\n read finalize
+  clients 4 init touch:ready.%r 0,1,3:send:cmd=barrier_in\\n 2:wait:go 2:send:cmd=barrier_in\\n read finalize
   "${nacre[@]}" 2>err &
   pid=$!
-  until [ -e ready ]; do sleep 0.01; done
+  for rank in 0 1 2 3; do
+    until [ -e "ready.$rank" ]; do sleep 0.01; done
+  done
   until grep -q "0-1,3: in PMI barrier 1" err; do
     kill -USR2 "$pid"
     sleep 0.1
