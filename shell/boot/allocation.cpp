@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "boot/allocation.hpp"
+
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "value/hostlist.hpp"
+
+namespace nacre::boot {
+namespace {
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r";
+  std::vector<std::string_view> out;
+  for (std::size_t at = 0; (at = text.find_first_not_of(kBlanks, at)) != std::string_view::npos;) {
+    std::size_t end = std::min(text.find_first_of(kBlanks, at), text.size());
+    out.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return out;
+}
+
+Result<std::uint32_t> slots_of(std::string_view text) {
+  auto number = parse_u64(text);
+  if (number && *number > 0 && *number <= Allocation::kMaxSlots) return static_cast<std::uint32_t>(*number);
+  return invalid(
+      fmt::format("expected a number of slots from 1 to {}, got {}", Allocation::kMaxSlots, in_quotes(text)));
+}
+
+// Hosts as they are named, each kept once.
+class Gathering {
+ public:
+  explicit Gathering(std::string source) { out_.source = std::move(source); }
+
+  Result<void> add(std::string_view name, std::uint32_t slots) {
+    auto [place, is_new] = index_.emplace(std::string(name), out_.hosts.size());
+    if (is_new) {
+      auto list = value::Hostlist::parse(name);
+      if (!list || list->size() != 1 || list->nth(0) != name || name.find(':') != std::string_view::npos) {
+        return invalid(fmt::format("{} is no name of a host", in_quotes(name)));
+      }
+      if (out_.hosts.size() == Allocation::kMaxHosts) {
+        return invalid(fmt::format("more than {} hosts", Allocation::kMaxHosts));
+      }
+      out_.hosts.push_back({std::string(name), 0});
+    }
+    std::uint32_t& sum = out_.hosts[place->second].slots;
+    if (slots > Allocation::kMaxSlots - sum) {
+      return invalid(fmt::format("{} has more than {} slots", name, Allocation::kMaxSlots));
+    }
+    sum += slots;
+    return {};
+  }
+
+  Result<Allocation> finish() && {
+    if (out_.hosts.empty()) return invalid("it names no host");
+    return std::move(out_);
+  }
+
+ private:
+  Allocation out_;
+  std::unordered_map<std::string, std::size_t> index_;
+};
+
+using TakeLine = Result<void> (*)(std::string_view line, Gathering& into);
+
+Result<Allocation> read_hosts(const std::string& path, std::string source, TakeLine take) {
+  std::string text = TRY(read_file(path, Allocation::kMaxFileSize));
+  Gathering gathering(std::move(source));
+  std::size_t number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    line = trim(line);
+    if (line.empty()) continue;
+    CHECK_OK(in(fmt::format("{}: line {}", path, number), take(line, gathering)));
+  }
+  return in(path, std::move(gathering).finish());
+}
+
+// ---- the forms of files ------------------------------------------------------------------
+
+Result<void> take_name(std::string_view line, Gathering& into) { return into.add(line, 1); }
+
+Result<void> take_grid_engine(std::string_view line, Gathering& into) {
+  std::vector<std::string_view> words = words_of(line);
+  if (words.size() < 2) return invalid("expected a host and its slots");
+  return into.add(words[0], TRY(slots_of(words[1])));
+}
+
+// "node0" or "node0:4".
+Result<void> take_host(std::string_view text, Gathering& into) {
+  std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return into.add(text, 0);
+  return into.add(text.substr(0, colon), TRY(slots_of(text.substr(colon + 1))));
+}
+
+Result<void> take_users(std::string_view line, Gathering& into) {
+  std::vector<std::string_view> words = words_of(line.substr(0, line.find('#')));
+  if (words.empty()) return {};
+  if (words.size() == 1) return take_host(words[0], into);
+  std::uint32_t slots = 0;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    std::size_t equals = words[i].find('=');
+    std::string_view key = words[i].substr(0, equals);
+    std::string_view value = equals == std::string_view::npos ? "" : words[i].substr(equals + 1);
+    if (key == "slots") {
+      slots = TRY(slots_of(value));
+    } else if (key == "max_slots" || key == "max-slots") {
+      CHECK_OK(slots_of(value));
+    } else {
+      return invalid(fmt::format("expected slots=N or max_slots=N after the host, got {}", in_quotes(words[i])));
+    }
+  }
+  return into.add(words[0], slots);
+}
+
+// ---- the managers ------------------------------------------------------------------------
+
+// "16(x3),8": a number for each node, in their order.
+Result<std::vector<std::uint32_t>> slurm_counts(std::string_view text, std::size_t nodes) {
+  Error other = invalid(fmt::format("it is not for the {} nodes of the node list", nodes));
+  std::vector<std::uint32_t> out;
+  for (std::string_view part : split(text, ',')) {
+    std::size_t bracket = part.find("(x");
+    std::uint64_t times = 1;
+    if (bracket != std::string_view::npos) {
+      auto number =
+          part.ends_with(')') ? parse_u64(part.substr(bracket + 2, part.size() - bracket - 3)) : std::nullopt;
+      if (!number || *number > nodes)
+        return invalid(fmt::format("expected N or N(xTIMES), got {}", in_quotes(part)));
+      times = *number;
+    }
+    std::uint32_t slots = TRY(slots_of(part.substr(0, bracket)));
+    if (times > nodes - out.size()) return other;
+    out.insert(out.end(), times, slots);
+  }
+  if (out.size() != nodes) return other;
+  return out;
+}
+
+Result<Allocation> of_slurm(const Variables& variables, const char* name, const std::string& nodes) {
+  std::vector<std::string> names = TRY(in(name, value::Hostlist::parse(nodes))).names();
+  std::vector<std::uint32_t> slots(names.size(), 0);
+  for (const char* counts : {"SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"}) {
+    auto text = variables(counts);
+    if (!text) continue;
+    slots = TRY(in(counts, slurm_counts(*text, names.size())));
+    break;
+  }
+  Gathering gathering(name);
+  for (std::size_t i = 0; i < names.size(); ++i) CHECK_OK(in(name, gathering.add(names[i], slots[i])));
+  return in(name, std::move(gathering).finish());
+}
+
+// LSB_HOSTS: "a a b"; LSB_MCPU_HOSTS, with counts: "a 2 b 1".
+Result<Allocation> of_lsf(const char* name, std::string_view text, bool with_counts) {
+  std::vector<std::string_view> words = words_of(text);
+  Gathering gathering(name);
+  for (std::size_t i = 0; i < words.size(); i += with_counts ? 2 : 1) {
+    if (with_counts && i + 1 == words.size())
+      return in(name, invalid("expected a number of slots after each host"));
+    std::uint32_t slots = with_counts ? TRY(in(name, slots_of(words[i + 1]))) : 1;
+    CHECK_OK(in(name, gathering.add(words[i], slots)));
+  }
+  return in(name, std::move(gathering).finish());
+}
+
+struct HostFile {
+  const char* variable;
+  TakeLine take;
+};
+
+constexpr HostFile kPbs{"PBS_NODEFILE", take_name};
+constexpr HostFile kLsf{"LSB_DJOB_HOSTFILE", take_name};
+constexpr HostFile kOthers[] = {
+    {"OAR_NODEFILE", take_name}, {"PE_HOSTFILE", take_grid_engine}, {"COBALT_NODEFILE", take_name}};
+
+Result<std::optional<Allocation>> of_file(const Variables& variables, const HostFile& file) {
+  auto path = variables(file.variable);
+  if (!path) return std::optional<Allocation>();
+  return TRY(in(file.variable, read_hosts(*path, fmt::format("{} ({})", file.variable, *path), file.take)));
+}
+
+}  // namespace
+
+Result<std::optional<Allocation>> allocation_of(const Variables& variables) {
+  for (const char* name : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
+    if (auto nodes = variables(name)) return TRY(of_slurm(variables, name, *nodes));
+  }
+  for (const HostFile* file : {&kPbs, &kLsf}) {
+    if (auto found = TRY(of_file(variables, *file))) return found;
+  }
+  if (auto hosts = variables("LSB_MCPU_HOSTS")) return TRY(of_lsf("LSB_MCPU_HOSTS", *hosts, true));
+  if (auto hosts = variables("LSB_HOSTS")) return TRY(of_lsf("LSB_HOSTS", *hosts, false));
+  for (const HostFile& file : kOthers) {
+    if (auto found = TRY(of_file(variables, file))) return found;
+  }
+  return std::optional<Allocation>();
+}
+
+Result<Allocation> hosts_of_list(std::string_view list) {
+  constexpr const char* kSource = "the list of hosts";
+  Gathering gathering(kSource);
+  // Commas inside of brackets are the hostlist's.
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t at = 0; at <= list.size(); ++at) {
+    if (at < list.size() && list[at] == '[') ++depth;
+    if (at < list.size() && list[at] == ']') --depth;
+    if (at < list.size() && (list[at] != ',' || depth > 0)) continue;
+    std::string_view part = trim(list.substr(begin, at - begin));
+    begin = at + 1;
+    if (part.empty()) continue;
+    std::size_t colon = part.rfind(':');
+    std::uint32_t slots = colon == std::string_view::npos ? 0 : TRY(in(kSource, slots_of(part.substr(colon + 1))));
+    for (const std::string& name : TRY(in(kSource, value::Hostlist::parse(part.substr(0, colon)))).names()) {
+      CHECK_OK(in(kSource, gathering.add(name, slots)));
+    }
+  }
+  return in(kSource, std::move(gathering).finish());
+}
+
+Result<Allocation> hosts_of_file(const std::string& path) { return read_hosts(path, path, take_users); }
+
+}  // namespace nacre::boot

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "boot/pmi_session.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+
+namespace nacre::boot {
+namespace {
+
+constexpr std::uint32_t kMaxShells = std::uint32_t{1} << 20;
+constexpr std::size_t kMaxParts = 4096;  // of a long value
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+Result<std::uint32_t> number_in(const Variables& variables, const char* name, std::uint64_t most) {
+  auto text = variables(name);
+  if (!text) return Error{ENOENT, fmt::format("{} is not set: is this a process of a PMI server?", name)};
+  auto number = parse_u64(*text);
+  if (number && *number <= most) return static_cast<std::uint32_t>(*number);
+  return invalid(fmt::format("{}: expected a number up to {}, got {}", name, most, in_quotes(*text)));
+}
+
+std::string part_key(std::string_view key, std::size_t part) { return fmt::format("{}.{}", key, part); }
+
+// Servers cut values at blanks, or mind other bytes: only letters are put.
+std::string hex_of(std::string_view bytes) {
+  std::string out;
+  for (unsigned char byte : bytes) out += fmt::format("{:02x}", byte);
+  return out;
+}
+
+Result<std::string> bytes_of(std::string_view hex) {
+  std::string out;
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    std::size_t used = 0;
+    std::string pair(hex.substr(i, 2));
+    bool digits = pair.size() == 2 && pair.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (!digits) return invalid(fmt::format("expected hexadecimal digits, got {}", in_quotes(hex)));
+    out += static_cast<char>(std::stoi(pair, &used, 16));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<PmiSession> PmiSession::open(const Variables& variables, double patience) {
+  auto fd = static_cast<int>(TRY(number_in(variables, "PMI_FD", std::uint32_t{1} << 30)));
+  std::uint32_t size = TRY(number_in(variables, "PMI_SIZE", kMaxShells));
+  std::uint32_t rank = TRY(number_in(variables, "PMI_RANK", kMaxShells));
+  if (rank >= size) return invalid(fmt::format("PMI_RANK: {} is not below PMI_SIZE, {}", rank, size));
+  // No task may inherit it.
+  if (::fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) return system_error(errno, fmt::format("PMI_FD={}", fd));
+  PmiSession out(UniqueFd(fd), rank, size, patience);
+  CHECK_OK(out.ask(out.session_.init()));
+  CHECK_OK(out.ask(out.session_.get_maxes()));
+  CHECK_OK(out.ask(out.session_.get_kvsname()));
+  return out;
+}
+
+Result<void> PmiSession::put(std::string_view key, std::string_view value) {
+  CHECK_OK(ask(session_.put(key, value)));
+  return {};
+}
+
+Result<void> PmiSession::barrier() {
+  CHECK_OK(ask(session_.barrier()));
+  return {};
+}
+
+Result<std::string> PmiSession::get(std::string_view key) { return TRY(ask(session_.get(key))).text; }
+
+Result<void> PmiSession::finalize() {
+  CHECK_OK(ask(session_.finalize()));
+  return {};
+}
+
+// The first part is preceded by how many there are.
+Result<void> PmiSession::put_long(std::string_view key, std::string_view value) {
+  constexpr std::size_t kOverhead = 8;  // "PARTS:", and the NUL that the limit counts
+  std::size_t room = session_.maxes()->value;
+  if (room < kOverhead + 2) return invalid(fmt::format("PMI: values of {} bytes are too short", room));
+  std::size_t each = (room - kOverhead) / 2 * 2;
+  std::string hex = hex_of(value);
+  std::size_t parts = std::max<std::size_t>((hex.size() + each - 1) / each, 1);
+  if (parts > kMaxParts) return invalid(fmt::format("PMI: {} bytes are too many for one key", value.size()));
+  for (std::size_t part = 0; part < parts; ++part) {
+    std::string text = part == 0 ? fmt::format("{}:", parts) : "";
+    CHECK_OK(put(part_key(key, part), text + hex.substr(part * each, each)));
+  }
+  return {};
+}
+
+Result<std::string> PmiSession::get_long(std::string_view key) {
+  std::string first = TRY(get(part_key(key, 0)));
+  std::size_t colon = first.find(':');
+  auto parts = parse_u64(std::string_view(first).substr(0, colon));
+  if (colon == std::string::npos || !parts || *parts == 0 || *parts > kMaxParts) {
+    return invalid(fmt::format("PMI: {} has no number of parts: {}", key, in_quotes(first)));
+  }
+  std::string hex = first.substr(colon + 1);
+  for (std::size_t part = 1; part < *parts; ++part) hex += TRY(get(part_key(key, part)));
+  return in(key, bytes_of(hex));
+}
+
+// ---- the connection ----------------------------------------------------------------------
+
+Result<pmi::ClientSession::Reply> PmiSession::ask(const Result<std::string>& request) {
+  if (!request) return in("PMI", Error(request.error()));
+  double until = now() + patience_;
+  CHECK_OK(send(*request, until));
+  std::array<char, 4096> buffer;
+  for (;;) {
+    CHECK_OK(wait_for(POLLIN, until));
+    ssize_t got = ::recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0) return system_error(errno, "PMI: the connection to the manager broke");
+    auto reply = TRY(in("PMI", session_.receive({buffer.data(), static_cast<std::size_t>(got)})));
+    if (reply) return *std::move(reply);
+  }
+}
+
+Result<void> PmiSession::send(std::string_view bytes, double until) const {
+  while (!bytes.empty()) {
+    ssize_t sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent > 0) bytes.remove_prefix(static_cast<std::size_t>(sent));
+    if (sent < 0 && errno != EINTR && errno != EAGAIN) {
+      return system_error(errno, "PMI: the connection to the manager broke");
+    }
+    if (sent < 0) CHECK_OK(wait_for(POLLOUT, until));
+  }
+  return {};
+}
+
+Result<void> PmiSession::wait_for(short events, double until) const {
+  pollfd state{fd_.get(), events, 0};
+  for (;;) {
+    double left = std::max(until - now(), 0.0);
+    int ready = ::poll(&state, 1, static_cast<int>(std::ceil(left * 1000)));
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return system_error(errno, "PMI: poll");
+    if (left > 0) continue;
+    return Error{ETIMEDOUT,
+                 fmt::format("PMI: no answer within {} s; have all shells of the job been started?", patience_)};
+  }
+}
+
+}  // namespace nacre::boot
