@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::uint32_t kMaxShells = std::uint32_t{1} << 20;
 constexpr std::size_t kMaxParts = 4096;  // of a long value
+// Slurm 22.05 reads lines of 1,024 bytes, in which not even the values fit that it announces.
+constexpr std::size_t kMostOfLine = 512;  // bytes of a value
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -87,7 +89,7 @@ Result<void> PmiSession::finalize() {
 // The first part is preceded by how many there are.
 Result<void> PmiSession::put_long(std::string_view key, std::string_view value) {
   constexpr std::size_t kOverhead = 8;  // "PARTS:", and the NUL that the limit counts
-  std::size_t room = session_.maxes()->value;
+  std::size_t room = std::min(session_.maxes()->value, kMostOfLine);
   if (room < kOverhead + 2) return invalid(fmt::format("PMI: values of {} bytes are too short", room));
   std::size_t each = (room - kOverhead) / 2 * 2;
   std::string hex = hex_of(value);
