@@ -7,7 +7,7 @@ import subprocess
 from includes import PUBLIC, includes
 from tree import HEADER_SUFFIXES, Offence, version_of
 
-LIBRARIES = ["libuv", "lua5.4", "yaml-cpp", "jansson", "hwloc", "fmt", "pmix"]
+LIBRARIES = ["libuv", "lua5.4", "yaml-cpp", "jansson", "hwloc", "fmt", "pmix", "libssl"]
 # What <flux/shell.h> asks a plugin to define before it is included.
 DEFINES = ['-DFLUX_SHELL_PLUGIN_NAME="lint"']
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What makes this shell one of its job's: the job's id and the secret. Has to outlive the links that are made with it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "transport/secret.hpp"
+#include "transport/tls.hpp"
+
+namespace nacre::transport {
+
+class Credentials {
+ public:
+  // The id has 1 to TlsContext::kMaxJobId bytes, without blanks and control bytes.
+  static Result<std::unique_ptr<Credentials>> create(std::string job_id, Secret secret);
+
+  [[nodiscard]] const std::string& job_id() const { return job_id_; }
+  [[nodiscard]] const Secret& secret() const { return secret_; }
+  // Loads libssl at the first call. The reference is valid as long as the credentials.
+  Result<TlsContext*> tls();
+
+  // What is said first on a Unix socket, by both ends: the version of the protocol and the job.
+  [[nodiscard]] std::string greeting() const;
+  // Whether `bytes`, the other end's first, hold its whole greeting; an error if it is not ours.
+  [[nodiscard]] Result<bool> check_greeting(std::string_view bytes) const;
+
+ private:
+  Credentials(std::string job_id, Secret secret) : job_id_(std::move(job_id)), secret_(std::move(secret)) {}
+
+  std::string job_id_;
+  Secret secret_;
+  std::unique_ptr<TlsContext> tls_;
+};
+
+}  // namespace nacre::transport

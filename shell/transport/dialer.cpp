@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/dialer.hpp"
+
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace nacre::transport {
+
+Dialer::Dialer(event::Loop& loop, Credentials& credentials, std::vector<Address> addresses, const Options& options,
+               Done done)
+    : loop_(loop),
+      credentials_(credentials),
+      addresses_(std::move(addresses)),
+      options_(options),
+      done_(std::move(done)) {}
+
+Result<std::unique_ptr<Dialer>> Dialer::create(event::Loop& loop, Credentials& credentials,
+                                               std::vector<Address> addresses, const Options& options, Done done) {
+  if (addresses.empty()) return invalid("no address to connect to");
+  std::unique_ptr<Dialer> dialer(new Dialer(loop, credentials, std::move(addresses), options, std::move(done)));
+  dialer->timer_ = TRY(event::Timer::create(loop, [raw = dialer.get()] { raw->on_timer(); }));
+  dialer->timer_->start(event::Seconds::zero());
+  return dialer;
+}
+
+void Dialer::on_timer() {
+  if (target_.empty()) return next_address();  // the first turn
+  const char* what = resolver_ ? "its name was not resolved" : "no connection";
+  Error why{ETIMEDOUT, fmt::format("{}: timed out: {} within {} s; is the node up, and may it be reached?", target_,
+                                   what, options_.time.count())};
+  resolver_.reset();
+  fail_candidate(std::move(why));
+}
+
+void Dialer::next_address() {
+  if (at_ == addresses_.size()) return finish(Error{last_code_, std::move(reasons_)});
+  const Address& address = addresses_[at_++];
+  target_ = address.text();
+  candidates_.clear();
+  candidate_ = 0;
+  if (address.is_unix()) {
+    Result<SocketAddress> path = SocketAddress::from_path(address.path);
+    if (!path) return fail_candidate(Error(path.error()));
+    candidates_.push_back(*path);
+  } else if (auto numeric = SocketAddress::from_numbers(address.host, address.port)) {
+    candidates_.push_back(*numeric);
+  } else {
+    return resolve(address);
+  }
+  next_candidate();
+}
+
+void Dialer::resolve(const Address& address) {
+  timer_->start(options_.time);
+  auto done = [this](Result<std::vector<SocketAddress>> found) {
+    std::unique_ptr<Resolver> over = std::move(resolver_);
+    if (!found) return fail_candidate(in(target_, Error(found.error())));
+    candidates_ = std::move(*found);
+    next_candidate();
+  };
+  Result<std::unique_ptr<Resolver>> resolver = Resolver::create(loop_, address.host, address.port, std::move(done));
+  if (!resolver) return fail_candidate(in(target_, Error(resolver.error())));
+  resolver_ = std::move(*resolver);
+}
+
+void Dialer::next_candidate() {
+  if (candidate_ == candidates_.size()) return next_address();
+  const SocketAddress& address = candidates_[candidate_++];
+  target_ = addresses_[at_ - 1].text();
+  if (std::string numeric = address.text(); numeric != target_) target_ += fmt::format(" ({})", numeric);
+  timer_->start(options_.time);
+  if (auto done = connect(address); !done) fail_candidate(Error(done.error()));
+}
+
+Result<void> Dialer::connect(const SocketAddress& address) {
+  socket_ = UniqueFd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket_) return system_error(errno, target_);
+  if (::connect(socket_.get(), address.raw(), address.size()) < 0 && errno != EINPROGRESS) {
+    return system_error(errno, target_);
+  }
+  poll_ = TRY(in(target_, event::Poll::create(loop_, socket_.get(), [this](int) { connected(); })));
+  return in(target_, poll_->start(event::Poll::kWritable));
+}
+
+void Dialer::connected() {
+  int code = 0;
+  socklen_t size = sizeof code;
+  ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &code, &size);
+  poll_.reset();
+  if (code != 0) return fail_candidate(system_error(code, target_));
+  timer_->stop();
+  auto done = [this](Result<std::unique_ptr<Link>> link) {
+    std::unique_ptr<Handshake> over = std::move(handshake_);  // it is in its own callback
+    if (!link) return fail_candidate(Error(link.error()));
+    finish(std::move(link));
+  };
+  auto handshake = Handshake::create(loop_, std::move(socket_), target_, Role::dials, credentials_,
+                                     options_.handshake, options_.link, std::move(done));
+  if (!handshake) return fail_candidate(Error(handshake.error()));
+  handshake_ = std::move(*handshake);
+}
+
+void Dialer::fail_candidate(Error why) {
+  timer_->stop();
+  poll_.reset();
+  socket_.reset();
+  if (!reasons_.empty()) reasons_ += "; ";
+  reasons_ += why.message;
+  last_code_ = why.code;
+  next_candidate();
+}
+
+void Dialer::finish(Result<std::unique_ptr<Link>> result) {
+  timer_->stop();
+  Done done = std::move(done_);
+  done(std::move(result));
+}
+
+}  // namespace nacre::transport

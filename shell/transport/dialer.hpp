@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Connects to the first of several addresses that is a shell of this job.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "event/loop.hpp"
+#include "transport/address.hpp"
+#include "transport/credentials.hpp"
+#include "transport/handshake.hpp"
+#include "transport/link.hpp"
+#include "transport/resolver.hpp"
+
+namespace nacre::transport {
+
+class Dialer {
+ public:
+  struct Options {
+    event::Seconds time{10};  // for each step: a name's lookup; a connection; then a handshake has its own
+    HandshakeLimits handshake;
+    LinkLimits link;
+  };
+  // The link is to be served, or destroyed. An error names each address and what became of it, in one line.
+  using Done = std::function<void(Result<std::unique_ptr<Link>>)>;
+
+  // Calls `done` once, from the loop, unless the dialler is destroyed before. `done` may destroy it.
+  static Result<std::unique_ptr<Dialer>> create(event::Loop& loop, Credentials& credentials,
+                                                std::vector<Address> addresses, const Options& options, Done done);
+  Dialer(const Dialer&) = delete;
+  Dialer& operator=(const Dialer&) = delete;
+
+ private:
+  Dialer(event::Loop& loop, Credentials& credentials, std::vector<Address> addresses, const Options& options,
+         Done done);
+  void next_address();
+  void resolve(const Address& address);
+  void next_candidate();
+  Result<void> connect(const SocketAddress& address);
+  void connected();
+  void on_timer();
+  void fail_candidate(Error why);
+  void finish(Result<std::unique_ptr<Link>> result);
+
+  event::Loop& loop_;
+  Credentials& credentials_;
+  std::vector<Address> addresses_;
+  Options options_;
+  Done done_;
+  std::size_t at_ = 0;  // of addresses_: the next
+  std::vector<SocketAddress> candidates_;
+  std::size_t candidate_ = 0;  // the next
+  std::string target_;         // what is tried, for messages
+  std::string reasons_;
+  int last_code_ = 0;
+  UniqueFd socket_;
+  std::optional<event::Poll> poll_;
+  std::optional<event::Timer> timer_;
+  std::unique_ptr<Resolver> resolver_;
+  std::unique_ptr<Handshake> handshake_;
+};
+
+}  // namespace nacre::transport

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/link_core.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace nacre::transport {
+namespace {
+
+constexpr std::size_t kLinkRead = std::size_t{64} << 10;    // bytes of one recv(2)
+constexpr int kReadsInARow = 4;                             // then others have their turn
+constexpr int kCreditsInARow = 16;                          // on_credit calls
+constexpr std::size_t kBatch = std::size_t{64} << 10;       // bytes that are made ready for one send(2)
+constexpr int kUnsentInSocket = 128 << 10;                  // bytes: what a control frame may have to wait for
+constexpr std::size_t kKeptBuffer = std::size_t{16} << 10;  // bytes of an empty buffer
+
+void empty_buffer(std::string& buffer) {
+  buffer.clear();
+  if (buffer.capacity() > kKeptBuffer) buffer.shrink_to_fit();
+}
+
+}  // namespace
+
+class Link::Core::Busy {
+ public:
+  explicit Busy(Core& core) : core_(core) { ++core_.depth_; }
+  ~Busy() {
+    if (--core_.depth_ == 0 && core_.left_) delete &core_;
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  Core& core_;
+};
+
+// ---- birth and death -------------------------------------------------------------
+
+Link::Core::Core(Start start, LinkLimits limits)
+    : exchange(limits.exchange), start_(std::move(start)), limits_(limits) {}
+
+Result<std::unique_ptr<Link::Core>> Link::Core::create(event::Loop& loop, Start start, LinkLimits limits) {
+  std::unique_ptr<Core> core(new Core(std::move(start), limits));
+  Core* raw = core.get();
+  raw->set_socket_options();
+  raw->poll_ =
+      TRY(event::Poll::create(loop, raw->start_.socket.get(), [raw](int events) { raw->on_events(events); }));
+  raw->timer_ = TRY(event::Timer::create(loop, [raw] { raw->on_timer(); }));
+  raw->out_ = std::exchange(raw->start_.unsent, {});
+  return core;
+}
+
+void Link::Core::set_socket_options() const {
+  // Failure costs speed at most. A Unix socket refuses the first two.
+  int on = 1;
+  int bytes = kUnsentInSocket;
+  int socket = start_.socket.get();
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
+  if (!start_.tls) ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
+void Link::Core::leave(std::unique_ptr<Core> core) {
+  if (!core) return;
+  core->close();
+  if (core->depth_ == 0) return;
+  core->left_ = true;
+  static_cast<void>(core.release());  // its own from here on: see Busy
+}
+
+void Link::Core::close() {
+  closed_ = true;
+  poll_.reset();
+  timer_.reset();
+  start_.socket.reset();
+  start_.tls.reset();
+}
+
+void Link::Core::end_with(const std::optional<Error>& why) {
+  if (closed_) return;
+  close();
+  if (callbacks_.on_closed) callbacks_.on_closed(why);
+}
+
+void Link::Core::fail(Error error) { end_with(in(start_.peer, std::move(error))); }
+
+// ---- reading -----------------------------------------------------------------------
+
+void Link::Core::serve(Callbacks callbacks) {
+  callbacks_ = std::move(callbacks);
+  serving_ = true;
+  if (closed_) return;
+  watch(watched_ | event::Poll::kReadable);
+  soon();  // something may have come with the handshake
+}
+
+void Link::Core::on_events(int events) {
+  Busy busy(*this);
+  if (events == 0) watched_ = 0;
+  turn(events != event::Poll::kWritable);
+}
+
+void Link::Core::turn(bool may_read) {
+  if (serving_ && may_read) read_some();
+  if (!closed_) pump();
+  if (!closed_ && serving_) tell_credit();
+  if (!closed_) settle();
+}
+
+void Link::Core::on_timer() {
+  Busy busy(*this);
+  if (failure_) return fail(*std::exchange(failure_, std::nullopt));
+  if (shut_) return end_with(std::nullopt);  // it had its time
+  turn(true);
+}
+
+void Link::Core::read_some() {
+  if (!served_start_) {
+    served_start_ = true;
+    receive(std::exchange(start_.received, {}));
+  }
+  std::array<char, kLinkRead> buffer;
+  for (int i = 0; i < kReadsInARow && !closed_; ++i) {
+    ssize_t size = ::recv(start_.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN) {
+      if (broken_ != 0) at_end(broken_);
+      return;
+    }
+    if (size <= 0) return at_end(size < 0 ? errno : 0);
+    receive({buffer.data(), static_cast<std::size_t>(size)});
+    if (static_cast<std::size_t>(size) < buffer.size() && broken_ == 0) return;
+  }
+}
+
+void Link::Core::receive(std::string_view bytes) {
+  if (start_.tls) {
+    do {
+      std::string_view piece = bytes.substr(0, Tls::kRecord);
+      if (!piece.empty()) start_.tls->receive(piece);
+      bytes.remove_prefix(piece.size());
+      decrypt();
+    } while (!closed_ && !bytes.empty());
+    return;
+  }
+  exchange.receive(bytes);
+  dispatch();
+}
+
+void Link::Core::decrypt() {
+  std::array<char, Tls::kRecord> buffer;
+  while (!closed_) {
+    auto size = start_.tls->read(buffer.data(), buffer.size());
+    if (!size) return fail(Error(size.error()));
+    if (*size == 0) break;
+    exchange.receive({buffer.data(), *size});
+    dispatch();
+  }
+  if (!closed_ && start_.tls->at_end()) at_end(0);
+}
+
+void Link::Core::dispatch() {
+  while (!closed_) {
+    auto arrival = exchange.next();
+    if (!arrival) return fail(Error(arrival.error()));
+    if (!*arrival) return;
+    deliver(**arrival);
+  }
+}
+
+void Link::Core::deliver(const Arrival& arrival) {
+  switch (arrival.kind) {
+    case Arrival::Kind::frame:
+      if (callbacks_.on_frame) callbacks_.on_frame(arrival.bytes);
+      return;
+    case Arrival::Kind::bulk:
+    case Arrival::Kind::end:
+      if (callbacks_.on_bulk) callbacks_.on_bulk(arrival.stream, arrival.bytes);
+      return;
+    case Arrival::Kind::finish:
+      if (callbacks_.on_finished) return callbacks_.on_finished();
+      exchange.finish();
+  }
+}
+
+// The other end's socket has closed, or the connection broke.
+void Link::Core::at_end(int code) {
+  if (is_over()) return end_with(std::nullopt);
+  if (code != 0) return fail(system_error(code, "the connection broke"));
+  fail(Error{ECONNRESET, "hung up before it had finished; did its shell end, or its node?"});
+}
+
+void Link::Core::tell_credit() {
+  for (int i = 0; i < kCreditsInARow && !closed_; ++i) {
+    auto ready = exchange.next_ready();
+    if (!ready) return;
+    if (callbacks_.on_credit) callbacks_.on_credit(ready->first, ready->second);
+    if (!closed_) pump();
+  }
+  if (!closed_) soon();
+}
+
+// ---- writing -----------------------------------------------------------------------
+
+void Link::Core::changed() {
+  if (closed_ || depth_ > 0) return;  // at the end of this round of events, together with what else is sent
+  pump();
+  settle();
+}
+
+std::size_t Link::Core::write(StreamId stream, std::string_view bytes) {
+  if (closed_) return 0;
+  std::size_t taken = 0;
+  do {
+    std::size_t more = exchange.write(stream, bytes.substr(taken));
+    if (more == 0) break;
+    taken += more;
+    changed();
+  } while (taken < bytes.size() && depth_ == 0);
+  return taken;
+}
+
+void Link::Core::pump() {
+  while (broken_ == 0 && !failure_) {
+    if (sent_ == out_.size() && !refill()) break;
+    ssize_t size =
+        ::send(start_.socket.get(), out_.data() + sent_, out_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (size >= 0) {
+      sent_ += static_cast<std::size_t>(size);
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN) return watch(watched_ | event::Poll::kWritable);
+    broken_ = errno;  // told once all that has come is read
+    soon();
+  }
+  if (broken_ != 0 || sent_ == out_.size()) {
+    empty_buffer(out_);
+    empty_buffer(plain_);
+    sent_ = 0;
+  }
+  watch(watched_ & ~event::Poll::kWritable);
+}
+
+bool Link::Core::refill() {
+  out_.clear();
+  sent_ = 0;
+  if (!start_.tls) return exchange.fill(out_, kBatch);
+  plain_.clear();
+  exchange.fill(plain_, kBatch);
+  if (auto done = start_.tls->write(plain_, out_); !done) {
+    failure_ = done.error();
+    soon();
+    return false;
+  }
+  start_.tls->take_output(out_);  // it may have something of its own to say
+  return !out_.empty();
+}
+
+void Link::Core::watch(int events) {
+  if (serving_) events |= event::Poll::kReadable;
+  if (events == watched_) return;
+  watched_ = events;
+  if (events == 0) return poll_->stop();
+  if (auto done = poll_->start(events); !done) {
+    failure_ = done.error();
+    soon();
+  }
+}
+
+// Once both ends have said all, each closes its side and waits for the other to do so: who closes while something is
+// on its way to it would take back what it has said last.
+void Link::Core::settle() {
+  if (shut_ || !is_over()) return;
+  shut_ = true;
+  ::shutdown(start_.socket.get(), SHUT_WR);
+  timer_->start(limits_.linger);
+}
+
+bool Link::Core::is_over() const {
+  return exchange.has_finished() && exchange.peer_has_finished() && sent_ == out_.size() && broken_ == 0;
+}
+
+void Link::Core::soon() {
+  if (!shut_) timer_->start(event::Seconds::zero());
+}
+
+}  // namespace nacre::transport

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where other shells of the job connect to. Of those that have not proved to be such a bounded number is kept: when
+// more come, the oldest goes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "event/loop.hpp"
+#include "transport/credentials.hpp"
+#include "transport/handshake.hpp"
+#include "transport/link.hpp"
+
+namespace nacre::transport {
+
+class Listener {
+ public:
+  struct Options {
+    HandshakeLimits handshake;
+    LinkLimits link;
+    std::size_t max_pending = 128;  // connections that have not proved anything
+  };
+  // Called from the loop; neither may destroy the listener.
+  struct Callbacks {
+    std::function<void(std::unique_ptr<Link>)> on_link;  // to be served, or destroyed
+    std::function<void(const Error&)> on_refused;        // one line, which starts with who it was; may be unset
+  };
+
+  // On a numeric address or, if `host` is "", on all of them, IPv6 and IPv4 where there are both. Port 0: any.
+  static Result<std::unique_ptr<Listener>> tcp(event::Loop& loop, Credentials& credentials, const std::string& host,
+                                               std::uint16_t port, const Options& options, Callbacks callbacks);
+  // Makes the socket `path`, in a directory of this user that nobody else may enter (mode 0700).
+  static Result<std::unique_ptr<Listener>> local(event::Loop& loop, Credentials& credentials,
+                                                 const std::string& path, const Options& options,
+                                                 Callbacks callbacks);
+  ~Listener();  // links that were handed out stay; a Unix socket's path is removed
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }             // 0 for a Unix socket
+  [[nodiscard]] std::size_t pending() const { return pending_.size(); }  // that have not proved anything
+
+ private:
+  using Pending = std::list<std::unique_ptr<Handshake>>;
+  Listener(event::Loop& loop, Credentials& credentials, const Options& options, Callbacks callbacks);
+  Result<void> listen(UniqueFd socket);
+  void accept_some();
+  void add(UniqueFd socket);
+  void drop_oldest(const char* why);
+  void rest(int code);  // no descriptors: later
+  void refuse(const Error& why) const;
+
+  event::Loop& loop_;
+  Credentials& credentials_;
+  Options options_;
+  Callbacks callbacks_;
+  UniqueFd socket_;
+  std::string path_;
+  std::uint16_t port_ = 0;
+  Pending pending_;  // oldest first
+  std::optional<event::Poll> poll_;
+  std::optional<event::Timer> timer_;
+};
+
+}  // namespace nacre::transport

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/secret.hpp"
+
+#include <fcntl.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
+
+namespace nacre::transport {
+namespace {
+
+constexpr std::size_t kDigits = Secret::kSize * 2;
+constexpr std::size_t kMostBlanks = 64;  // bytes around the digits
+
+// A buffer on the stack that is wiped.
+struct Line {
+  std::array<char, kDigits + kMostBlanks> bytes{};
+  std::size_t size = 0;
+  ~Line() { ::explicit_bzero(bytes.data(), bytes.size()); }
+  [[nodiscard]] std::string_view view() const { return {bytes.data(), size}; }
+};
+
+int digit_value(char digit) {
+  if (digit >= '0' && digit <= '9') return digit - '0';
+  if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
+  if (digit >= 'A' && digit <= 'F') return digit - 'A' + 10;
+  return -1;
+}
+
+// Byte by byte, as what stands behind the newline may be a task's input.
+Result<void> read_line(int fd, Line& line) {
+  while (line.size < line.bytes.size()) {
+    ssize_t got = ::read(fd, line.bytes.data() + line.size, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error(errno, "cannot read the secret");
+    if (got == 0 || line.bytes[line.size] == '\n') return {};
+    ++line.size;
+  }
+  return {};
+}
+
+Result<void> check_private(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) < 0) return system_error(errno, "cannot be looked at");
+  if (!S_ISREG(status.st_mode)) return invalid("the secret has to be in a regular file");
+  if (status.st_uid != ::geteuid()) {
+    return Error{EPERM, fmt::format("belongs to user {}; the secret has to be in a file of user {}, who runs this",
+                                    status.st_uid, ::geteuid())};
+  }
+  if ((status.st_mode & 077) != 0) {
+    return Error{EPERM,
+                 fmt::format("has mode {:04o}, so that others may touch it; chmod 0600, and take a new secret",
+                             status.st_mode & 07777U)};
+  }
+  return {};
+}
+
+}  // namespace
+
+Secret::Secret(Secret&& other) noexcept : bytes_(other.bytes_) {
+  ::explicit_bzero(other.bytes_.data(), other.bytes_.size());
+}
+
+Secret& Secret::operator=(Secret&& other) noexcept {
+  if (this != &other) {
+    bytes_ = other.bytes_;
+    ::explicit_bzero(other.bytes_.data(), other.bytes_.size());
+  }
+  return *this;
+}
+
+Secret::~Secret() { ::explicit_bzero(bytes_.data(), bytes_.size()); }
+
+Result<Secret> Secret::generate() {
+  Secret secret;
+  std::size_t filled = 0;
+  while (filled < kSize) {
+    ssize_t got = ::getrandom(secret.bytes_.data() + filled, kSize - filled, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error(errno, "no random bytes for the job's secret");
+    filled += static_cast<std::size_t>(got);
+  }
+  return secret;
+}
+
+Result<Secret> Secret::from_hex(std::string_view text) {
+  text = trim(text);
+  if (text.size() != kDigits) {
+    return invalid(fmt::format("a secret has {} hexadecimal digits; here are {} characters", kDigits, text.size()));
+  }
+  Secret secret;
+  for (std::size_t i = 0; i < kSize; ++i) {
+    int high = digit_value(text[2 * i]);
+    int low = digit_value(text[2 * i + 1]);
+    if (high < 0 || low < 0) {
+      return invalid(fmt::format("a secret has {} hexadecimal digits; one of these characters is none", kDigits));
+    }
+    secret.bytes_[i] = static_cast<unsigned char>(high * 16 + low);
+  }
+  return secret;
+}
+
+Result<Secret> Secret::from_file(const std::string& path) {
+  // Neither a link to another's file nor a fifo that nobody writes.
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  if (!fd && errno == ELOOP) return invalid(path + ": is a symbolic link; name the file itself");
+  if (!fd) return system_error(errno, path);
+  CHECK_OK(in(path, check_private(fd.get())));
+  return in(path, from_descriptor(fd.get()));
+}
+
+Result<Secret> Secret::from_descriptor(int fd) {
+  Line line;
+  CHECK_OK(read_line(fd, line));
+  return from_hex(line.view());
+}
+
+Result<void> Secret::write_file(const std::string& path) const {
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd) return system_error(errno, path);
+  if (::fchmod(fd.get(), 0600) < 0) return system_error(errno, path);
+  return in(path, write(fd.get()));
+}
+
+Result<void> Secret::write(int fd) const {
+  std::string line = hex();
+  line += '\n';
+  int code = write_all(fd, line);
+  wipe(line);
+  if (code != 0) return system_error(code, "cannot write the secret");
+  return {};
+}
+
+Secret Secret::copy() const {
+  Secret same;
+  same.bytes_ = bytes_;
+  return same;
+}
+
+std::string Secret::hex() const {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string out;
+  out.reserve(kDigits + 1);  // with a newline; no copy is left behind by growing
+  for (unsigned char byte : bytes_) {
+    out += kHex[byte >> 4];
+    out += kHex[byte & 15];
+  }
+  return out;
+}
+
+void wipe(std::string& text) {
+  text.resize(text.capacity());
+  ::explicit_bzero(text.data(), text.size());
+  text.clear();
+}
+
+}  // namespace nacre::transport

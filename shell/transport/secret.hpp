@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the shells of one job know and nobody else: 32 random bytes. It is never part of an error or of a command
+// line, and is wiped where it has lain. In files and over descriptors it is 64 hexadecimal digits and a newline.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace nacre::transport {
+
+class Secret {
+ public:
+  static constexpr std::size_t kSize = 32;  // bytes
+
+  static Result<Secret> generate();
+  static Result<Secret> from_hex(std::string_view text);  // blanks around it are allowed
+  // The file has to be a regular one of this user that nobody else may touch (mode 0600 or 0400).
+  static Result<Secret> from_file(const std::string& path);
+  // One line, and nothing behind its newline is taken: what follows is for others.
+  static Result<Secret> from_descriptor(int fd);
+
+  Secret(Secret&& other) noexcept;
+  Secret& operator=(Secret&& other) noexcept;
+  ~Secret();
+
+  // Makes `path`, which must not be there, with mode 0600.
+  [[nodiscard]] Result<void> write_file(const std::string& path) const;
+  [[nodiscard]] Result<void> write(int fd) const;  // the line that from_descriptor() reads
+  [[nodiscard]] Secret copy() const;
+  [[nodiscard]] std::string hex() const;  // to be wiped by the caller, with wipe()
+  [[nodiscard]] const std::array<unsigned char, kSize>& bytes() const { return bytes_; }
+
+ private:
+  Secret() = default;
+  std::array<unsigned char, kSize> bytes_{};
+};
+
+// Overwrites the whole memory of `text`, and empties it.
+void wipe(std::string& text);
+
+}  // namespace nacre::transport

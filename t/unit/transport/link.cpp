@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/link.hpp"
+
+#include "world.hpp"
+
+using namespace nacre;             // NOLINT
+using namespace nacre::transport;  // NOLINT
+
+namespace {
+
+std::string pattern_of(std::size_t size, unsigned seed) {
+  std::string out(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) out[i] = static_cast<char>((i * 7 + i / 251 + seed) & 0xff);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("frames go both ways, whole and in order") {
+  World world(GENERATE(Over::tcp, Over::local));
+  world.connect();
+  for (int i = 0; i < 100; ++i) {
+    REQUIRE(world.a.link->send(fmt::format("a {}", i)));
+    REQUIRE(world.b.link->send(fmt::format("b {}", i)));
+  }
+  world.run_until([&] { return world.a.frames.size() == 100 && world.b.frames.size() == 100; });
+  for (int i = 0; i < 100; ++i) {
+    CHECK(world.a.frames[i] == fmt::format("b {}", i));
+    CHECK(world.b.frames[i] == fmt::format("a {}", i));
+  }
+  CHECK(world.refused.empty());
+}
+
+TEST_CASE("frames of all sizes arrive") {
+  World world(GENERATE(Over::tcp, Over::local));
+  world.connect();
+  const std::vector<std::size_t> sizes = {0,     1,     2,         255,      256,           16378,    16379,
+                                          16380, 65535, 65536 + 1, 1U << 20, kMaxFrame - 1, kMaxFrame};
+  for (std::size_t size : sizes) {
+    INFO(size);
+    const std::string frame = pattern_of(size, 3);
+    REQUIRE(world.a.link->send(frame));
+    world.run_until([&] { return world.b.frames.size() == 1; });
+    REQUIRE((world.b.frames[0] == frame));
+    REQUIRE(world.b.link->send(world.b.frames[0]));
+    world.run_until([&] { return world.a.frames.size() == 1; });
+    REQUIRE((world.a.frames[0] == frame));
+    world.a.frames.clear();
+    world.b.frames.clear();
+  }
+  Result<void> above = world.a.link->send(std::string(kMaxFrame + 1, 'x'));
+  REQUIRE_FALSE(above);
+  CHECK(above.error().code == EMSGSIZE);
+  CHECK(contains(above.error().message, "a frame of 16777217 bytes; at most 16777216 are allowed"));
+  CHECK(contains(above.error().message, world.a.link->peer()));
+  REQUIRE(world.a.link->send("still works"));
+  world.run_until([&] { return world.b.frames.size() == 1; });
+}
+
+TEST_CASE("a frame above the reader's limit ends the link before it has come whole") {
+  Listener::Options small;
+  small.link.exchange.max_frame = 1000;
+  World world(GENERATE(Over::tcp, Over::local), small);
+  world.connect();
+  REQUIRE(world.a.link->send(std::string(1000, 'x')));
+  REQUIRE(world.a.link->send(std::string(1001, 'x')));
+  world.run_until([&] { return world.b.closed == 1 && world.a.closed == 1; });
+  REQUIRE(world.b.why);
+  CHECK(world.b.frame_count == 1);
+  CHECK(contains(world.b.why->message, "a frame of 1001 bytes; at most 1000 are allowed"));
+  CHECK(world.b.why->message.starts_with(world.b.link->peer()));
+  CHECK(world.a.why);
+}
+
+TEST_CASE("an end that finishes is still told what the other has to say") {
+  World world(GENERATE(Over::tcp, Over::local));
+  world.b.finishes_itself = false;
+  world.connect();
+  REQUIRE(world.a.link->send("last"));
+  world.a.link->finish();
+  CHECK(world.a.link->send("more").error().code == EPIPE);
+  world.run_until([&] { return world.b.finished == 1; });
+  CHECK(world.b.frames == std::vector<std::string>{"last"});
+  for (int i = 0; i < 10; ++i) REQUIRE(world.b.link->send(pattern_of(100000, i)));
+  world.b.link->finish();
+  world.run_until([&] { return world.a.closed == 1 && world.b.closed == 1; });
+  CHECK_FALSE(world.a.why);
+  CHECK_FALSE(world.b.why);
+  CHECK(world.a.frames.size() == 10);
+  CHECK(world.a.after_closed + world.b.after_closed == 0);
+}
+
+TEST_CASE("an end that says nothing about finishing finishes when the other has") {
+  World world(GENERATE(Over::tcp, Over::local));
+  world.connect_unserved();
+  world.a.serve();
+  int closed = 0;
+  std::vector<std::string> frames;
+  Link::Callbacks callbacks;
+  callbacks.on_frame = [&](std::string_view frame) { frames.emplace_back(frame); };
+  callbacks.on_closed = [&](const std::optional<Error>& why) {
+    CHECK_FALSE(why);
+    ++closed;
+  };
+  world.b.link->serve(std::move(callbacks));
+  REQUIRE(world.b.link->send("a word"));
+  REQUIRE(world.a.link->send("another"));
+  world.a.link->finish();
+  world.run_until([&] { return closed == 1 && world.a.closed == 1; });
+  CHECK_FALSE(world.a.why);
+  CHECK(world.a.frames == std::vector<std::string>{"a word"});
+  CHECK(frames == std::vector<std::string>{"another"});
+}
+
+TEST_CASE("both ends finish at once with much on the way") {
+  World world(GENERATE(Over::tcp, Over::local));
+  world.connect();
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(world.a.link->send(pattern_of(300000, i)));
+    REQUIRE(world.b.link->send(pattern_of(300000, i)));
+  }
+  world.a.link->finish();
+  world.b.link->finish();
+  world.run_until([&] { return world.a.closed == 1 && world.b.closed == 1; });
+  CHECK_FALSE(world.a.why);
+  CHECK_FALSE(world.b.why);
+  CHECK(world.a.frames.size() == 20);
+  CHECK(world.b.frames.size() == 20);
+}
+
+TEST_CASE("an end that aborts hears nothing more, and the other hears of it") {
+  World world(GENERATE(Over::tcp, Over::local));
+  world.connect();
+  REQUIRE(world.a.link->send("a word"));
+  world.run_until([&] { return world.b.frame_count == 1; });
+  world.a.link->abort();
+  CHECK(world.a.link->is_closed());
+  CHECK(world.a.link->send("more").error().code == EPIPE);
+  CHECK(world.a.link->write(1, "more") == 0);
+  CHECK_FALSE(world.a.link->grant(1, 1));
+  world.a.link->finish();
+  world.run_until([&] { return world.b.closed == 1; });
+  REQUIRE(world.b.why);
+  CHECK(contains(world.b.why->message, "hung up before it had finished"));
+  CHECK(world.b.why->message.starts_with(world.b.link->peer()));
+  CHECK(world.a.closed == 0);
+}
+
+TEST_CASE("a link may be destroyed in each of its callbacks") {
+  World world(GENERATE(Over::tcp, Over::local));
+  auto where = GENERATE(as<std::string>(), "frame", "bulk", "credit", "finished", "closed");
+  world.connect_unserved();
+  world.a.serve();
+  bool done = false;
+  auto destroy = [&](const std::string& in) {
+    if (in != where) return;
+    world.b.link.reset();
+    done = true;
+  };
+  Link::Callbacks callbacks;
+  callbacks.on_frame = [&](std::string_view) { destroy("frame"); };
+  callbacks.on_bulk = [&](StreamId, std::string_view) { destroy("bulk"); };
+  callbacks.on_credit = [&](StreamId, std::size_t) { destroy("credit"); };
+  callbacks.on_finished = [&] { destroy("finished"); };
+  callbacks.on_closed = [&](const std::optional<Error>&) { destroy("closed"); };
+  world.b.link->serve(std::move(callbacks));
+  REQUIRE(world.b.link->grant(7, 100));
+  CHECK(world.b.link->write(8, "no credit yet") == 0);
+  REQUIRE(world.a.link->grant(8, 10));
+  world.run_until([&] { return done || where == "finished" || world.a.link->write(7, "x") == 1; });
+  if (!done) {
+    for (int i = 0; i < 3; ++i) REQUIRE(world.a.link->send("one of several"));
+    world.a.link->finish();
+  }
+  if (where == "closed") world.run_until([&] { return world.a.link->queued() == 0; });
+  if (where == "closed") world.a.link->abort();
+  world.run_until([&] { return done; });
+  CHECK(world.b.link == nullptr);
+  if (where != "closed") world.run_until([&] { return world.a.closed == 1; });
+}
+
+TEST_CASE("what was sent right behind the handshake waits until the link is served") {
+  World world(GENERATE(Over::tcp, Over::local));
+  world.connect_unserved();
+  REQUIRE(world.a.link->send("early"));
+  REQUIRE(world.b.link->send("early too"));
+  for (int i = 0; i < 5; ++i) world.loop->poll();
+  world.a.serve();
+  world.b.serve();
+  CHECK(world.a.frame_count == 0);  // never from within a call
+  world.run_until([&] { return world.a.frame_count == 1 && world.b.frame_count == 1; });
+}
+
+TEST_CASE("control frames that the other end does not take are refused at a limit") {
+  Dialer::Options options;
+  options.link.exchange.max_control = 1U << 20;
+  World world(GENERATE(Over::tcp, Over::local), {}, options);
+  world.connect_unserved();  // the other end reads nothing
+  world.a.serve();
+  Result<void> sent;
+  int count = 0;
+  while ((sent = world.a.link->send(std::string(60000, 'x')))) ++count;
+  CHECK(sent.error().code == ENOBUFS);
+  CHECK(contains(sent.error().message, "has not taken"));
+  CHECK(world.a.link->queued() < (1U << 20) + (1U << 17));
+  world.b.serve();
+  world.run_until([&] { return world.b.frame_count == static_cast<std::size_t>(count); });
+  CHECK(world.a.link->send("room again"));
+}

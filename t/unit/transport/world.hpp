@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Two shells of a job in one process: a listener, a dialler, and what each end of the link between them is told.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "base/unique_fd.hpp"
+#include "event/loop.hpp"
+#include "transport/credentials.hpp"
+#include "transport/dialer.hpp"
+#include "transport/link.hpp"
+#include "transport/listener.hpp"
+
+namespace nacre::transport {
+
+// A folder of its own with mode 0700, removed at the end.
+class Folder {
+ public:
+  Folder();
+  ~Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline constexpr const char* kJob = "ƒ2abc";
+// The same for all worlds that ask for the same letter.
+std::unique_ptr<Credentials> credentials_of(char letter = 'a', const std::string& job = kJob);
+
+enum class Over { tcp, local };
+
+// What one end is told. Callbacks that are set here come after it is written down.
+struct End {
+  std::unique_ptr<Link> link;
+  std::vector<std::string> frames;
+  std::size_t frame_count = 0;
+  std::map<StreamId, std::string> bulk;
+  std::map<StreamId, std::size_t> bulk_bytes;
+  std::vector<StreamId> ended;
+  std::vector<StreamId> credited;
+  int finished = 0;
+  int closed = 0;
+  int after_closed = 0;  // callbacks that should not have come
+  std::optional<Error> why;
+  bool keeps = true;            // frames and bulk; else they are counted only
+  bool finishes_itself = true;  // when the other end has
+  std::size_t regrants = 0;     // 1: gives credit anew for what comes
+  std::function<void(std::string_view)> on_frame;
+  std::function<void(StreamId, std::string_view)> on_bulk;
+  std::function<void(StreamId, std::size_t)> on_credit;
+
+  void serve();
+};
+
+struct World {
+  explicit World(Over over = Over::tcp, Listener::Options options = {}, Dialer::Options dial_options = {});
+
+  // One link; both ends are served.
+  void connect();
+  void connect_unserved();
+  // The outcome of another dialler, with credentials of its own or those of the world.
+  Result<std::unique_ptr<Link>> dial(Credentials* other = nullptr);
+  Result<std::unique_ptr<Link>> dial(std::vector<Address> addresses, Credentials* other = nullptr);
+  [[nodiscard]] Address address() const;
+  [[nodiscard]] UniqueFd raw_client() const;  // a connected socket that has said nothing, non-blocking
+  void run_until(const std::function<bool()>& done) const { loop->run_until(done); }
+
+  Folder folder;
+  Over over;
+  Listener::Options options;
+  Dialer::Options dial_options;
+  std::unique_ptr<event::Loop> loop = event::Loop::create().value();
+  std::unique_ptr<Credentials> credentials = credentials_of();
+  std::unique_ptr<Listener> listener;
+  std::vector<std::unique_ptr<Link>> arrived;
+  std::vector<std::string> refused;
+  End a;  // dialled
+  End b;  // accepted
+};
+
+inline bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
+
+std::size_t open_descriptors();
+std::size_t resident_bytes();
+
+}  // namespace nacre::transport
