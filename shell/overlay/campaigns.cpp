@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlay/campaigns.hpp"
+
+#include <algorithm>
+
+namespace nacre::overlay {
+
+bool Campaigns::take(RequestId id) {
+  auto found =
+      std::lower_bound(taken_.begin(), taken_.end(), id.origin, [](const auto& a, Id b) { return a.origin < b; });
+  if (found == taken_.end() || found->origin != id.origin) found = taken_.insert(found, {id.origin, 0});
+  if (id.number <= found->number) return false;
+  found->number = id.number;
+  return true;
+}
+
+bool Campaigns::awaits(Id id) const {
+  return std::any_of(open_.begin(), open_.end(),
+                     [&](const auto& each) { return each.grow && each.view == 0 && each.targets.contains(id); });
+}
+
+std::optional<std::pair<RequestId, Campaign>> Campaigns::over(Time now, Seq complete, const Idset& gone,
+                                                              const Tree& tree) {
+  for (auto each = open_.begin(); each != open_.end(); ++each) {
+    Campaign end{each->grow, each->view, {}, {}};
+    if (each->view == 0 || complete < each->view) continue;
+    if (each->grow) {
+      for (Id id : each->targets.ids()) {
+        if (tree.joined(id) == each->view && tree.has(id)) end.done.insert(id);
+      }
+    } else {
+      end.done = each->targets & gone;
+      if (end.done != each->targets && now < each->deadline) continue;
+    }
+    end.unconfirmed = each->targets - end.done;
+    RequestId request = each->request;
+    open_.erase(each);
+    return std::pair(request, std::move(end));
+  }
+  return std::nullopt;
+}
+
+Seq Campaigns::stable(Seq complete) const {
+  for (const OpenCampaign& each : open_) {
+    if (!each.grow) complete = std::min(complete, each.hold);
+  }
+  return complete;
+}
+
+Time Campaigns::due(Time now) const {
+  Time due = Outbox::kNever;
+  for (const OpenCampaign& each : open_) {
+    bool waits = (each.view == 0 || !each.grow) && each.deadline > now;
+    if (waits) due = std::min(due, each.deadline);
+  }
+  return due;
+}
+
+std::vector<Share> remap(const std::vector<Share>& map, const Tree& tree) {
+  std::vector<Share> out;
+  Idset homeless;
+  for (const Share& each : map) {
+    if (tree.has(each.member)) {
+      out.push_back(each);
+    } else {
+      homeless = homeless | each.ranks;
+    }
+  }
+  if (homeless.empty()) return out;
+  if (out.empty()) out.push_back({tree.at(0), {}});
+  std::size_t next = 0;
+  for (const auto& range : homeless.ranges()) {
+    for (std::uint64_t rank = range.first; rank <= range.last; ++rank) {
+      out[next++ % out.size()].ranks.insert(static_cast<Id>(rank));
+    }
+  }
+  return out;
+}
+
+}  // namespace nacre::overlay

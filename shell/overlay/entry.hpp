@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The entries of a job's log, and what a member may ask the leader for. doc/protocol.md says what each means.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "value/idset.hpp"
+
+namespace nacre::overlay {
+
+using Id = value::Idset::Id;  // of a member: 0 is the leader, the first ones are 0..size-1; never used twice
+using Seq = std::uint64_t;    // of an entry, from 1; a view is named by the entry that made it, the first one is 0
+using Bytes = std::string;    // opaque
+using Idset = value::Idset;   // of members, or of tasks, as the field says
+
+inline constexpr std::uint64_t kNoEnd = UINT64_MAX;
+
+// Whose part a collective needs: members that joined at a view in from..to. The first members joined at 0.
+struct Scope {
+  Seq from = 0;
+  Seq to = kNoEnd;
+  bool operator==(const Scope&) const = default;
+};
+
+// How parts become one value.
+enum class Merge : std::uint8_t {
+  gather,  // all parts, by origin; equal ones once
+  max,     // of numbers
+  sum,     // of numbers, held at the ends of the range
+  set,     // of byte strings: each once, in order
+};
+
+struct Newcomer {
+  Id id = 0;
+  std::string address;  // for those who dial it
+  bool operator==(const Newcomer&) const = default;
+};
+struct View {
+  std::vector<Newcomer> add;
+  Idset leave;
+  Idset dead;
+  bool operator==(const View&) const = default;
+};
+struct Release {  // a piece of the value of a collective; the last piece ends it
+  std::string name;
+  Scope scope;
+  Merge merge = Merge::max;
+  std::uint64_t at = 0;     // bytes before this piece
+  std::uint64_t total = 0;  // bytes of all pieces
+  Bytes data;
+  bool operator==(const Release&) const = default;
+};
+struct Event {
+  std::string name;
+  Bytes data;
+  bool operator==(const Event&) const = default;
+};
+struct Share {
+  Id member = 0;
+  Idset ranks;
+  bool operator==(const Share&) const = default;
+};
+struct Exec {
+  Seq view = 0;  // that the map was made for; in the log: that it holds for
+  std::vector<Share> map;
+  Bytes command;
+  bool operator==(const Exec&) const = default;
+};
+struct Signal {
+  std::uint32_t number = 0;
+  Idset ranks;  // empty: all
+  bool operator==(const Signal&) const = default;
+};
+struct Exception {
+  std::string type;
+  std::uint32_t severity = 0;
+  Bytes note;
+  bool operator==(const Exception&) const = default;
+};
+struct End {
+  std::uint32_t code = 0;
+  bool operator==(const End&) const = default;
+};
+struct Shrink {
+  Idset leave;
+  bool operator==(const Shrink&) const = default;
+};
+struct Grow {
+  Idset add;
+  std::uint64_t wait = 0;  // milliseconds for the newcomers to come; what has come by then joins
+  bool operator==(const Grow&) const = default;
+};
+struct Campaign {  // the one end of a shrink or grow
+  bool grow = false;
+  Seq view = 0;       // the entry that named them; 0: none was made
+  Idset done;         // have gone, or have joined
+  Idset unconfirmed;  // the others that it named
+  bool operator==(const Campaign&) const = default;
+};
+struct Refused {
+  std::string why;
+  bool operator==(const Refused&) const = default;
+};
+
+using EntryBody = std::variant<View, Release, Event, Exec, Signal, Exception, End, Campaign, Refused>;
+using RequestBody = std::variant<Event, Exec, Signal, Exception, End, Shrink, Grow>;
+
+struct RequestId {
+  Id origin = 0;
+  std::uint64_t number = 0;  // from 1; 0: of no request
+  bool operator==(const RequestId&) const = default;
+};
+
+struct Entry {
+  Seq seq = 0;
+  RequestId request;  // that it answers
+  EntryBody body;
+  bool operator==(const Entry&) const = default;
+};
+
+}  // namespace nacre::overlay

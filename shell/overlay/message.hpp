@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the shells of a job say to each other. doc/protocol.md says who says which, and when.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "overlay/entry.hpp"
+
+namespace nacre::overlay {
+
+enum class Standing : std::uint8_t { joining, member, leaving };
+
+struct Hello {
+  Id from = 0;
+  Standing standing = Standing::member;
+  Seq applied = 0;
+  Seq view = 0;
+  std::string address;  // where it can be dialled; of who is joining
+  Idset suspects;       // parents that it could not keep
+  bool operator==(const Hello&) const = default;
+};
+
+// Where a member sits other than the first view would have it.
+struct Seat {
+  std::uint32_t slot = 0;
+  Id id = 0;
+  Seq joined = 0;
+  std::string address;
+  bool operator==(const Seat&) const = default;
+};
+struct Answered {
+  Id origin = 0;
+  std::uint64_t number = 0;
+  bool operator==(const Answered&) const = default;
+};
+// All that the log has made so far and that a newcomer needs.
+struct Snapshot {
+  std::uint32_t first = 0;  // members of the first view
+  std::uint32_t arity = 0;
+  std::uint32_t size = 0;  // members
+  std::vector<Seat> seats;
+  Idset leaving;  // of open campaigns
+  std::vector<Answered> answered;
+  bool operator==(const Snapshot&) const = default;
+};
+
+struct Welcome {
+  Seq applied = 0;
+  Seq view = 0;
+  std::optional<Snapshot> snapshot;
+  bool operator==(const Welcome&) const = default;
+};
+
+// A piece of the merged part of a subtree in a collective.
+struct Part {
+  std::string name;
+  Scope scope;
+  Merge merge = Merge::max;
+  std::uint64_t at = 0;
+  std::uint64_t total = 0;
+  Bytes data;
+  bool operator==(const Part&) const = default;
+};
+struct Record {  // how these tasks ended
+  Idset tasks;
+  Bytes what;
+  bool operator==(const Record&) const = default;
+};
+struct Up {
+  Seq view = 0;
+  Seq acked = 0;
+  Idset suspects;
+  Idset gone;
+  Idset started;
+  std::vector<Record> exited;
+  std::vector<Part> parts;
+  bool operator==(const Up&) const = default;
+};
+
+struct Beat {
+  std::uint64_t number = 0;  // down: the leader's; up: the last one seen
+  Seq stable = 0;            // nobody needs this entry or one before it; 0 on the way up
+  bool operator==(const Beat&) const = default;
+};
+
+struct Request {
+  RequestId id;
+  RequestBody body;
+  bool operator==(const Request&) const = default;
+};
+
+enum class Farewell : std::uint8_t {
+  moved,     // another link has taken its place
+  removed,   // you are no member
+  gone,      // I leave, as the log says
+  finished,  // the job has ended
+  refused,   // I cannot take what you say
+};
+struct Bye {
+  Farewell why = Farewell::moved;
+  std::string text;
+  bool operator==(const Bye&) const = default;
+};
+
+using Body = std::variant<Hello, Welcome, Entry, Up, Beat, Request, Bye>;
+
+struct Message {
+  std::uint64_t job = 0;
+  std::uint64_t term = 0;
+  Body body;
+  bool operator==(const Message&) const = default;
+};
+
+}  // namespace nacre::overlay

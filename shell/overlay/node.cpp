@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlay/node.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "overlay/wire.hpp"
+
+namespace nacre::overlay {
+
+Node::Node(Options options)
+    : options_(std::move(options)),
+      tree_(options_.members, options_.arity),
+      uplink_(options_, out_),
+      brood_(options_, out_) {
+  out_.job = options_.job;
+  out_.term = options_.term;
+  if (options_.newcomer) stage_ = Stage::joining;
+}
+
+Message Node::entry_message(Seq seq) const {
+  const Entry* entry = log_.find(seq);
+  return {out_.job, out_.term, entry != nullptr ? Body(*entry) : Body(Bye{})};
+}
+
+std::vector<Effect> Node::take_effects() { return std::exchange(out_.effects, {}); }
+
+void Node::begin() {
+  begun_ = true;
+  beat_at_ = said_up_at_ = out_.now;
+  if (stage_ == Stage::joining) {
+    uplink_.route({0});
+  } else {
+    brood_.set_children(tree_.children(options_.self), options_.first_hello_bound);
+    uplink_.route(tree_.ancestors(options_.self));
+  }
+  for (Collective& each : collectives_) each.below.assign(brood_.children().size(), {});
+}
+
+void Node::tick(Time now) {
+  // A node that was stopped finds every bound passed, and knows nothing of what the others have said meanwhile.
+  Time late = begun_ && out_.due != Outbox::kNever ? now - out_.due : Time(0);
+  if (late > options_.beat_interval) brood_.excuse(late);
+  out_.now = now;
+  if (stage_ == Stage::over) return;
+  if (begun_ && now < out_.due) return;
+  if (!begun_) begin();
+  out_.due = Outbox::kNever;
+  if (leads()) {
+    if (now >= beat_at_ + options_.beat_interval || beat_number_ == 0) beat();
+  } else {
+    if (now >= beat_at_ + options_.fence) return fence();
+    uplink_.starve(now >= beat_at_ + starving_bound());
+    if (now >= said_up_at_ + options_.beat_interval) say_up_that_it_lives();
+  }
+  brood_.tick();
+  uplink_.tick();
+  settle();
+  arm();
+}
+
+Time Node::starving_bound() const {
+  return options_.beat_bound + tree_.depth(options_.self) * options_.beat_bound_per_level;
+}
+
+void Node::say_up_that_it_lives() {
+  said_up_at_ = out_.now;
+  if (auto up = uplink_.current()) out_.send({*up, Side::up}, Beat{beat_number_, 0});
+}
+
+void Node::fence() {
+  if (end_ == 0) return die(fmt::format("nothing from the leader for {} ms", options_.fence.count()));
+  stage_ = Stage::over;
+  out_.put(Finished{});
+}
+
+void Node::arm() {
+  if (stage_ == Stage::over) return;
+  Time due = std::min({brood_.due(), uplink_.due(), leave_deadline_});
+  if (leads()) {
+    due = std::min({due, beat_at_ + options_.beat_interval, campaigns_.due(out_.now)});
+  } else {
+    due = std::min({due, beat_at_ + options_.fence, said_up_at_ + options_.beat_interval});
+    Time starving = beat_at_ + starving_bound();
+    if (starving > out_.now) due = std::min(due, starving);
+  }
+  out_.wake(due);
+}
+
+void Node::die(std::string why) {
+  stage_ = Stage::over;
+  out_.put(Die{std::move(why)});
+}
+
+void Node::step(Link from, const Message& message) {
+  if (stage_ == Stage::over) return;
+  Down* down = from.side == Side::down ? brood_.down(from.peer) : nullptr;
+  if (from.side == Side::down && down == nullptr) return;  // it has hung up
+  if (message.job != out_.job || message.term != out_.term) {
+    refuse(from, Farewell::refused,
+           message.job != out_.job ? fmt::format("this is job {}, not {}", out_.job, message.job)
+                                   : fmt::format("this is term {} of the job, not {}", out_.term, message.term));
+    return settle();
+  }
+  bool is_hello = std::holds_alternative<Hello>(message.body);
+  if (down != nullptr && !is_hello && !down->welcomed && !std::holds_alternative<Bye>(message.body)) {
+    if (!down->knocks) refuse(from, Farewell::refused, "HELLO comes first");
+    return settle();
+  }
+  brood_.heard(from.side == Side::down ? from.peer : options_.self);
+  std::visit([&](const auto& body) { take(from, body); }, message.body);
+  settle();
+}
+
+void Node::settle() {
+  if (stage_ == Stage::over) return;
+  if (leads()) return lead();
+  flush_up();
+  if (stage_ == Stage::leaving) settle_leaving();
+  if (end_ != 0) settle_ending();
+}
+
+// ---- what the owner wants ----------------------------------------------------------------
+
+Result<void> Node::enter(std::string name, Merge merge, const Own& part, Scope scope) {
+  if (name.empty() || name.size() > kMaxText)
+    return invalid(fmt::format("a collective's name has 1 to {} bytes", kMaxText));
+  Value value = TRY(in(name, value_of(merge, options_.self, part)));
+  if (released(name)) return invalid(fmt::format("{}: it has been released", name));
+  Collective& here = collective(name, scope, merge);
+  if (here.scope != scope || here.merge != merge) {
+    return invalid(fmt::format("{}: others have entered it with another scope or kind", name));
+  }
+  if (here.own) return invalid(fmt::format("{}: it was entered before", name));
+  here.own = std::move(value);
+  here.changed = true;
+  settle();
+  return {};
+}
+
+Result<std::uint64_t> Node::request(RequestBody body) {
+  if (stage_ == Stage::over || end_ != 0) return Error{EPIPE, "the job has ended"};
+  Request request{{options_.self, next_request_}, std::move(body)};
+  CHECK_OK(encode({out_.job, out_.term, request}));
+  ++next_request_;
+  if (leads()) {
+    accept_request(request);
+  } else {
+    requests_.add(request);
+    auto up = uplink_.current();
+    if (stage_ == Stage::member && up) out_.send({*up, Side::up}, request);
+  }
+  settle();
+  return request.id.number;
+}
+
+void Node::started(const Idset& tasks) {
+  reports_.add_started(tasks);
+  settle();
+}
+
+void Node::exited(const Idset& tasks, Bytes record) {
+  reports_.add_exited({tasks, std::move(record)});
+  settle();
+}
+
+void Node::tasks_ended() {
+  tasks_done_ = true;
+  settle();
+}
+
+void Node::suspect(Id child) {
+  if (Child* who = brood_.child(child)) who->suspected = true;
+  settle();
+}
+
+}  // namespace nacre::overlay

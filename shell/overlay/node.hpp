@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One member of the overlay: no socket, clock, thread or log in it. doc/protocol.md states the rules and what was decided
+// where they leave a choice.
+//
+// The driver calls tick() with the time before anything else whenever time has passed, then what happened, and does what
+// take_effects() says, in order. A node that has died or finished does nothing more.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/result.hpp"
+#include "overlay/brood.hpp"
+#include "overlay/campaigns.hpp"
+#include "overlay/log.hpp"
+#include "overlay/reports.hpp"
+#include "overlay/tree.hpp"
+#include "overlay/uplink.hpp"
+
+namespace nacre::overlay {
+
+enum class Stage : std::uint8_t { joining, member, leaving, over };
+
+class Node {
+ public:
+  explicit Node(Options options);
+  Node(const Node&) = delete;  // its parts refer to each other
+  // ---- what happens ----
+  void tick(Time now);
+  void linked(Link link);  // a down link: as soon as its HELLO has named the peer, and before it is stepped
+  void unlinked(Link link);
+  void step(Link from, const Message& message);
+  // ---- what the owner wants ----
+  // Enters a collective, once: the name is used once in a job. The part: a number for max and sum, else bytes.
+  Result<void> enter(std::string name, Merge merge, const Own& part, Scope scope = {});
+  // Asks the leader; the number comes back in the entry that answers. EMSGSIZE, or EPIPE after the end.
+  Result<std::uint64_t> request(RequestBody body);
+  void started(const Idset& tasks);
+  void exited(const Idset& tasks, Bytes record);
+  void tasks_ended();      // after Leave
+  void suspect(Id child);  // one of this node's children: what else but silence can show
+  [[nodiscard]] std::vector<Effect> take_effects();
+  // Of an entry that was delivered and that somebody may still need; null otherwise.
+  [[nodiscard]] const Entry* entry(Seq seq) const { return log_.find(seq); }
+  [[nodiscard]] Message entry_message(Seq seq) const;
+  // ---- how it stands ----
+  [[nodiscard]] Stage stage() const { return stage_; }
+  [[nodiscard]] bool leads() const { return options_.self == 0; }
+  [[nodiscard]] Seq applied() const { return log_.last(); }
+  [[nodiscard]] Seq view() const { return view_; }
+  [[nodiscard]] Seq complete() const { return complete_; }  // leader
+  [[nodiscard]] const Tree& tree() const { return tree_; }
+  [[nodiscard]] const Log& log() const { return log_; }
+  [[nodiscard]] const std::vector<Collective>& collectives() const { return collectives_; }
+  [[nodiscard]] const std::vector<OpenCampaign>& campaigns() const { return campaigns_.open(); }
+  [[nodiscard]] const std::vector<Request>& pending() const { return requests_.pending(); }
+  [[nodiscard]] std::optional<Id> feeder() const { return uplink_.current(); }
+  [[nodiscard]] bool settled() const { return leads() || uplink_.at_parent(); }
+  [[nodiscard]] const Options& options() const { return options_; }
+
+ private:
+  // node.cpp
+  void begin();
+  void arm();
+  [[nodiscard]] Time starving_bound() const;
+  void say_up_that_it_lives();
+  void fence();
+  void die(std::string why);
+  void settle();  // at the end of every call
+  // node_links.cpp
+  void take(Link from, const Hello& hello);
+  void take(Link from, const Welcome& welcome);
+  void take(Link from, const Beat& beat);
+  void take(Link from, const Bye& bye);
+  void admit(Down& down, const Hello& hello);
+  void feed(Down& down);
+  void join(const Snapshot& snapshot, const Welcome& welcome);
+  void offer_again();
+  void refuse(Link link, Farewell why, std::string text);
+  void beat();
+  void pass_on(const Beat& beat);
+  void forget(Seq stable);
+  void lose(Link link);
+  // node_log.cpp
+  void take(Link from, const Entry& entry);
+  void accept(const Entry& entry);
+  void apply(const Entry& entry, const View& change);
+  void apply(const Entry& entry, const Release& piece);
+  void apply(const Entry& entry, const Campaign& end);
+  void apply(const Entry& entry, const End& end);
+  void apply(const Entry& /*entry*/, const auto& /*body*/) {}  // of no concern here
+  void begin_leaving(const View& change);
+  void settle_leaving();
+  void settle_ending();
+  // node_up.cpp
+  void take(Link from, const Up& up);
+  void take(Link from, const Request& request);
+  void take_part(std::size_t child, const Part& part);
+  [[nodiscard]] Seq acked() const;
+  Collective& collective(const std::string& name, Scope scope, Merge merge);
+  [[nodiscard]] bool released(const std::string& name) const;
+  [[nodiscard]] std::optional<Value> merged(const Collective& each) const;
+  void flush_up();
+  void flush_parts(Link parent);
+  void send_up(Link to, Up up);
+  // node_leader.cpp
+  void append(RequestId request, EntryBody body);
+  void accept_request(const Request& request);
+  void answer(RequestId id, const Exec& body);
+  void answer(RequestId id, const Shrink& body);
+  void answer(RequestId id, const Grow& body);
+  void lead();
+  bool bury();
+  bool seat_newcomers();
+  void welcome_newcomers(const View& change);
+  void note_complete();
+  bool release_collectives();
+  void report();
+
+  Options options_;
+  Outbox out_;
+  Tree tree_;
+  Log log_;
+  Uplink uplink_;
+  Brood brood_;
+  Reports reports_;
+  Requests requests_;
+  Campaigns campaigns_;
+  std::vector<Collective> collectives_;
+  std::vector<ReleasedName> released_;  // until nobody can offer a part of it
+  Pieces incoming_;                     // the value that is being released
+  Stage stage_ = Stage::member;
+  Seq view_ = 0;
+  Seq complete_ = 0;
+  Seq end_ = 0;    // the entry that ends the job
+  Idset leaving_;  // of open campaigns
+  Idset doomed_;   // children that leave with this node
+  Idset exited_;   // leader: tasks whose end is known
+  std::uint64_t next_request_ = 1;
+  std::uint64_t beat_number_ = 0;
+  Time beat_at_{};  // leader: when the last one was made; else when it came
+  Time said_up_at_{};
+  Time leave_deadline_ = Outbox::kNever;
+  bool begun_ = false;                      // by the first tick
+  bool tasks_done_ = false;                 // after Leave
+  Up told_{kNoEnd, 0, {}, {}, {}, {}, {}};  // to the parent: how this node stands
+};
+
+}  // namespace nacre::overlay

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the leader decides: each decision is an entry.
+#include <fmt/format.h>
+
+#include "overlay/node.hpp"
+
+namespace nacre::overlay {
+
+void Node::append(RequestId request, EntryBody body) { accept({applied() + 1, request, std::move(body)}); }
+
+// At the end of every call: appends what has come due, until nothing more has.
+void Node::lead() {
+  bool changed = true;
+  while (changed && end_ == 0) {
+    changed = bury();
+    changed = seat_newcomers() || changed;
+    changed = release_collectives() || changed;
+    note_complete();
+    while (auto end = campaigns_.over(out_.now, complete_, reports_.gone(), tree_)) {
+      append(end->first, std::move(end->second));
+      changed = true;
+    }
+  }
+  note_complete();
+  report();
+  out_.wake(campaigns_.due(out_.now));
+  if (end_ == 0 || complete_ < end_) return;
+  stage_ = Stage::over;
+  out_.put(Finished{});
+}
+
+void Node::note_complete() {
+  Seq all = acked();
+  if (all <= complete_) return;
+  complete_ = all;
+  out_.put(Completed{all});
+}
+
+bool Node::bury() {
+  View change;
+  for (Id id : tree_.members_of(brood_.suspects())) {
+    if (id != options_.self) change.dead.insert(id);
+  }
+  if (change.dead.empty()) return false;
+  append({}, std::move(change));
+  return true;
+}
+
+bool Node::seat_newcomers() {
+  bool changed = false;
+  for (OpenCampaign& each : campaigns_.open()) {
+    if (!each.grow || each.view != 0) continue;
+    View change;
+    for (const Down& down : brood_.downs()) {
+      if (down.knocks && each.targets.contains(down.peer)) change.add.push_back({down.peer, down.address});
+    }
+    if (change.add.size() < each.targets.size() && out_.now < each.deadline) continue;
+    changed = true;
+    if (change.add.empty()) {
+      append(each.request, Campaign{true, 0, {}, each.targets});
+      each.targets = {};
+      continue;
+    }
+    append(each.request, change);
+    each.view = applied();
+    welcome_newcomers(change);
+  }
+  std::erase_if(campaigns_.open(), [](const OpenCampaign& each) { return each.targets.empty(); });
+  return changed;
+}
+
+void Node::welcome_newcomers(const View& change) {
+  Snapshot snapshot;
+  tree_.write(snapshot);
+  snapshot.leaving = leaving_;
+  snapshot.answered = requests_.all_answered();
+  for (const Newcomer& each : change.add) {
+    Down* down = brood_.down(each.id);
+    down->knocks = false;
+    down->fed = applied();
+    brood_.welcome(*down);
+    out_.send({each.id, Side::down}, Welcome{applied(), view_, snapshot});
+  }
+}
+
+bool Node::release_collectives() {
+  for (Collective& each : collectives_) {
+    if (!std::exchange(each.changed, false)) continue;
+    auto value = merged(each);
+    if (!value) continue;
+    std::string name = each.name;
+    Scope scope = each.scope;
+    Merge merge = each.merge;
+    cut(encode_value(*value), [&](std::size_t at, std::size_t total, Bytes data) {
+      append({}, Release{name, scope, merge, at, total, std::move(data)});
+    });
+    return true;  // the list has changed
+  }
+  return false;
+}
+
+// The first record of a task stands.
+void Node::report() {
+  Up news;
+  while (reports_.take_news(news)) {
+    Reported reported{news.started, {}};
+    for (Record& each : news.exited) {
+      each.tasks = each.tasks - exited_;
+      exited_ = exited_ | each.tasks;
+      if (!each.tasks.empty()) reported.exited.push_back(std::move(each));
+    }
+    news = {};
+    if (!reported.started.empty() || !reported.exited.empty()) out_.put(std::move(reported));
+  }
+}
+
+// ---- requests ----------------------------------------------------------------------------
+
+void Node::accept_request(const Request& request) {
+  if (end_ != 0 || !campaigns_.take(request.id)) return;
+  std::visit(
+      [&](const auto& body) {
+        if constexpr (requires { answer(request.id, body); }) {
+          answer(request.id, body);
+        } else {
+          append(request.id, body);
+        }
+      },
+      request.body);
+}
+
+void Node::answer(RequestId id, const Exec& body) { append(id, Exec{view_, remap(body.map, tree_), body.command}); }
+
+void Node::answer(RequestId id, const Shrink& body) {
+  if (body.leave.contains(options_.self)) return append(id, Refused{"shrink: the leader cannot leave"});
+  View change;
+  for (Id each : tree_.members_of(body.leave)) change.leave.insert(each);
+  if (change.leave.empty()) return append(id, Refused{"shrink: none of these is a member"});
+  Idset targets = change.leave;
+  Seq hold = complete_;
+  append(id, std::move(change));
+  campaigns_.open({id, false, applied(), hold, std::move(targets), out_.now + options_.campaign_bound});
+}
+
+void Node::answer(RequestId id, const Grow& body) {
+  if (body.add.empty()) return append(id, Refused{"grow: of nobody"});
+  if (body.add.size() > kMaxNewcomers) {
+    return append(id, Refused{fmt::format("grow: {} at once; at most {}", body.add.size(), kMaxNewcomers)});
+  }
+  for (Id each : body.add.ids()) {
+    bool used = each < options_.members || tree_.joined(each) != 0 || campaigns_.awaits(each);
+    if (used) return append(id, Refused{fmt::format("grow: {} is in use, or was", each)});
+  }
+  campaigns_.open({id, true, 0, 0, body.add, out_.now + milliseconds(body.wait)});
+}
+
+}  // namespace nacre::overlay

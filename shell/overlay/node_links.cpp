@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Links: who says HELLO and is welcome, what it is fed, beats, and the end of a link.
+#include <fmt/format.h>
+
+#include "overlay/node.hpp"
+
+namespace nacre::overlay {
+
+void Node::linked(Link link) {
+  if (stage_ == Stage::over) return;
+  if (link.side == Side::down) return brood_.linked(link.peer);
+  bool joining = stage_ == Stage::joining;
+  if (!uplink_.linked(link.peer, joining)) return;
+  Hello hello{options_.self, Standing::member, applied(), view_, "", uplink_.lost()};
+  if (joining) {
+    hello.standing = Standing::joining;
+    hello.address = options_.address;
+  } else if (stage_ == Stage::leaving) {
+    hello.standing = Standing::leaving;
+  }
+  out_.send(link, std::move(hello));
+}
+
+void Node::unlinked(Link link) {
+  if (stage_ == Stage::over) return;
+  lose(link);
+  settle();
+}
+
+void Node::lose(Link link) { link.side == Side::down ? brood_.unlinked(link.peer) : uplink_.unlinked(link.peer); }
+
+void Node::refuse(Link link, Farewell why, std::string text) {
+  out_.put(Note{fmt::format("member {} is sent away: {}", link.peer, text)});
+  out_.send(link, Bye{why, std::move(text)});
+  out_.put(HangUp{link});
+  lose(link);
+}
+
+void Node::take(Link from, const Hello& hello) {
+  Down* down = from.side == Side::down ? brood_.down(from.peer) : nullptr;
+  if (down == nullptr || hello.from != from.peer || down->welcomed || down->knocks) {
+    return refuse(from, Farewell::refused, "HELLO is said once, by who dials, with its own number");
+  }
+  brood_.doubted(hello.suspects);
+  if (hello.standing == Standing::leaving) {
+    down->closed = true;  // it has what it needs, and only reports
+    brood_.welcome(*down);
+    return out_.send(from, Welcome{applied(), view_, std::nullopt});
+  }
+  if (hello.standing == Standing::member) return admit(*down, hello);
+  if (!leads()) return refuse(from, Farewell::refused, "newcomers dial the leader");
+  down->knocks = true;
+  down->address = hello.address;
+}
+
+void Node::admit(Down& down, const Hello& hello) {
+  Link link{down.peer, Side::down};
+  bool known = tree_.has(down.peer) || hello.applied > applied() || leaving_.contains(down.peer);
+  if (!known || hello.applied + 1 < log_.first()) {
+    return refuse(link, Farewell::removed, "the job goes on without this member");
+  }
+  down.fed = hello.applied;
+  down.ahead = hello.view > view_;
+  brood_.welcome(down);
+  out_.send(link, Welcome{applied(), view_, std::nullopt});
+  // Who has waited for a beat in vain need not wait for the next. Of the leader only: another's last beat can be old.
+  if (leads() && beat_number_ > 0) out_.send(link, Beat{beat_number_, campaigns_.stable(complete_)});
+  feed(down);
+}
+
+void Node::feed(Down& down) {
+  Link link{down.peer, Side::down};
+  while (!down.closed && down.fed < applied()) {
+    const Entry* entry = log_.find(down.fed + 1);
+    if (entry == nullptr) return;
+    out_.put(SendEntry{link, entry->seq});
+    down.fed = entry->seq;
+    const auto* change = std::get_if<View>(&entry->body);
+    if (change == nullptr || !(change->leave | change->dead).contains(down.peer)) continue;
+    down.closed = true;
+    out_.put(HalfClose{link});
+  }
+}
+
+void Node::take(Link from, const Welcome& welcome) {
+  if (from.side == Side::down) return refuse(from, Farewell::refused, "WELCOME is said by who was dialled");
+  if (stage_ == Stage::joining) {
+    if (welcome.snapshot) join(*welcome.snapshot, welcome);
+    return;
+  }
+  if (uplink_.welcomed(from.peer)) offer_again();
+}
+
+void Node::join(const Snapshot& snapshot, const Welcome& welcome) {
+  if (!Tree(snapshot).has(options_.self)) return out_.put(Note{"the leader's snapshot lacks this member"});
+  uplink_.welcomed(0);
+  tree_ = Tree(snapshot);
+  log_.start_after(welcome.applied);
+  view_ = welcome.view;
+  leaving_ = snapshot.leaving;
+  requests_.set_answered(snapshot.answered);
+  stage_ = Stage::member;
+  brood_.set_children(tree_.children(options_.self), options_.hello_bound);
+  for (Collective& each : collectives_) each.below.assign(brood_.children().size(), {});
+  out_.put(Joined{view_});
+  uplink_.route(tree_.ancestors(options_.self));
+  offer_again();
+}
+
+void Node::offer_again() {
+  reports_.offer_again();
+  told_.view = kNoEnd;
+  for (Collective& each : collectives_) {
+    each.sent = false;
+    each.changed = true;
+  }
+  auto up = uplink_.current();
+  if (!up || stage_ != Stage::member) return;
+  for (const Request& each : requests_.pending()) out_.send({*up, Side::up}, each);
+}
+
+void Node::beat() {
+  beat_at_ = out_.now;
+  Beat beat{++beat_number_, campaigns_.stable(complete_)};
+  forget(beat.stable);
+  pass_on(beat);
+}
+
+void Node::pass_on(const Beat& beat) {
+  for (const Down& each : brood_.downs()) {
+    // A newcomer that no grow waits for hears nothing, and gives up.
+    bool awaited = each.knocks && campaigns_.awaits(each.peer);
+    if ((each.welcomed || awaited) && !each.closed) out_.send({each.peer, Side::down}, beat);
+  }
+}
+
+void Node::forget(Seq stable) {
+  log_.drop(stable);
+  std::erase_if(released_, [&](const ReleasedName& each) { return each.seq <= stable; });
+}
+
+void Node::take(Link from, const Beat& beat) {
+  if (from.side == Side::down || leads() || beat.number <= beat_number_) return;
+  beat_number_ = beat.number;
+  beat_at_ = out_.now;
+  uplink_.starve(false);
+  if (stage_ != Stage::member) return;
+  forget(beat.stable);
+  pass_on(beat);
+}
+
+void Node::take(Link from, const Bye& bye) {
+  if (from.side == Side::up) {
+    if (bye.why == Farewell::removed) return die("the job goes on without this member");
+    if (bye.why == Farewell::refused)
+      out_.put(Note{fmt::format("member {} sends this one away: {}", from.peer, bye.text)});
+    return;
+  }
+  if (Down* down = brood_.down(from.peer)) down->parted = true;
+  Child* child = brood_.child(from.peer);
+  if (child != nullptr && bye.why == Farewell::finished) child->finished = true;
+}
+
+}  // namespace nacre::overlay

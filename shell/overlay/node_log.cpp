@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The log: an entry is accepted in turn, forwarded to all below, delivered, and changes what it is about.
+#include <fmt/format.h>
+
+#include "overlay/node.hpp"
+
+namespace nacre::overlay {
+
+void Node::take(Link from, const Entry& entry) {
+  if (from.side == Side::down) return refuse(from, Farewell::refused, "entries come from above");
+  if (leads() || stage_ != Stage::member || entry.seq <= applied()) return;
+  if (entry.seq == applied() + 1) return accept(entry);
+  out_.put(Note{fmt::format("member {} skips entries: {} after {}", from.peer, entry.seq, applied())});
+  uplink_.drop(from.peer);
+}
+
+void Node::accept(const Entry& entry) {
+  log_.append(entry);
+  for (Down& each : brood_.downs()) {
+    if (each.welcomed) feed(each);
+  }
+  requests_.answered(entry.request);
+  out_.put(Deliver{entry.seq});
+  std::visit([&](const auto& body) { apply(entry, body); }, entry.body);
+}
+
+void Node::apply(const Entry& entry, const View& change) {
+  if (change.dead.contains(options_.self)) return die("the others hold this member for dead");
+  leaving_ = leaving_ | change.leave;
+  if (change.leave.contains(options_.self)) return begin_leaving(change);
+  tree_.apply(entry.seq, change);
+  view_ = entry.seq;
+  brood_.set_children(tree_.children(options_.self), options_.hello_bound);
+  for (Collective& each : collectives_) {
+    each.below.assign(brood_.children().size(), {});
+    each.sent = false;
+    each.changed = true;
+  }
+  uplink_.route(tree_.ancestors(options_.self));
+  for (Down& each : brood_.downs()) {
+    if (each.welcomed && !each.closed && std::exchange(each.ahead, false)) {
+      out_.send({each.peer, Side::down}, Welcome{applied(), view_, std::nullopt});
+    }
+  }
+}
+
+// The way up stays that of the view before.
+void Node::begin_leaving(const View& change) {
+  stage_ = Stage::leaving;
+  for (const Child& each : brood_.children()) {
+    if (change.leave.contains(each.id)) doomed_.insert(each.id);
+  }
+  brood_.set_children({}, Time(0));
+  collectives_.clear();
+  leave_deadline_ = out_.now + options_.leave_bound;
+  out_.wake(leave_deadline_);
+  out_.put(Leave{});
+}
+
+void Node::settle_leaving() {
+  bool late = out_.now >= leave_deadline_;
+  if (late && !tasks_done_) return die("the tasks did not end in time for this member to leave");
+  if (!tasks_done_ || (!late && !(doomed_ - reports_.gone()).empty())) return;
+  auto up = uplink_.current();
+  if (!up && !late) return;
+  reports_.add_gone(Idset::range(options_.self, options_.self));
+  flush_up();
+  if (up) out_.send({*up, Side::up}, Bye{Farewell::gone, ""});
+  stage_ = Stage::over;
+  out_.put(Finished{});
+}
+
+void Node::apply(const Entry& entry, const Release& piece) {
+  bool whole = incoming_.add(piece.at, piece.total, piece.data);
+  if (piece.at + piece.data.size() < piece.total) return;
+  released_.push_back({piece.name, entry.seq});
+  std::erase_if(collectives_, [&](const Collective& each) { return each.name == piece.name; });
+  if (!whole || !tree_.in(options_.self, piece.scope)) return;
+  auto value = decode_value(piece.merge, incoming_.take());
+  if (!value) return out_.put(Note{fmt::format("{}: {}", piece.name, value.error().message)});
+  out_.put(Released{piece.name, piece.merge, *std::move(value)});
+}
+
+void Node::apply(const Entry& /*entry*/, const Campaign& end) {
+  if (end.grow) return;
+  Idset over = end.done | end.unconfirmed;
+  leaving_ = leaving_ - over;
+  reports_.forget_gone(over);
+}
+
+void Node::apply(const Entry& entry, const End& /*end*/) { end_ = entry.seq; }
+
+void Node::settle_ending() {
+  auto up = uplink_.current();
+  if (!up || stage_ != Stage::member || acked() < end_) return;
+  out_.send({*up, Side::up}, Bye{Farewell::finished, ""});
+  stage_ = Stage::over;
+  out_.put(Finished{});
+}
+
+}  // namespace nacre::overlay

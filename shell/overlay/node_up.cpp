@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reports: what children say is merged, and what is news goes up.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "overlay/node.hpp"
+
+namespace nacre::overlay {
+
+void Node::take(Link from, const Up& up) {
+  if (from.side == Side::up) return refuse(from, Farewell::refused, "UP is said by who dials");
+  reports_.add_gone(up.gone & leaving_);
+  if (!(up.gone - leaving_).empty() && up.view > view_) reports_.add_gone(up.gone);
+  reports_.add_started(up.started);
+  for (const Record& each : up.exited) reports_.add_exited(each);
+  if (up.view > view_) brood_.down(from.peer)->ahead = true;
+  Child* child = brood_.child(from.peer);
+  if (child == nullptr || up.view != view_) return;
+  child->reported = true;
+  child->acked = std::max(child->acked, up.acked);
+  child->suspects = up.suspects;
+  auto index = static_cast<std::size_t>(child - brood_.children().data());
+  for (const Part& each : up.parts) take_part(index, each);
+}
+
+void Node::take(Link from, const Request& request) {
+  if (from.side == Side::up) return refuse(from, Farewell::refused, "requests go up");
+  if (leads()) return accept_request(request);
+  if (!requests_.add(request)) return;
+  auto up = uplink_.current();
+  if (up) out_.send({*up, Side::up}, request);
+}
+
+bool Node::released(const std::string& name) const {
+  return std::any_of(released_.begin(), released_.end(), [&](const auto& each) { return each.name == name; });
+}
+
+Collective& Node::collective(const std::string& name, Scope scope, Merge merge) {
+  for (Collective& each : collectives_) {
+    if (each.name == name) return each;
+  }
+  Collective fresh;
+  fresh.name = name;
+  fresh.scope = scope;
+  fresh.merge = merge;
+  fresh.below.resize(brood_.children().size());
+  return collectives_.emplace_back(std::move(fresh));
+}
+
+void Node::take_part(std::size_t child, const Part& part) {
+  if (released(part.name)) return;
+  Collective& here = collective(part.name, part.scope, part.merge);
+  if (here.scope != part.scope || here.merge != part.merge) {
+    return out_.put(Note{fmt::format("{}: members have entered it with different scopes or kinds", part.name)});
+  }
+  Collective::Below& below = here.below[child];
+  if (!below.pieces.add(part.at, part.total, part.data)) return;
+  auto value = decode_value(part.merge, below.pieces.take());
+  if (!value) return out_.put(Note{fmt::format("{}: {}", part.name, value.error().message)});
+  below.value = *std::move(value);
+  here.changed = true;
+}
+
+std::optional<Value> Node::merged(const Collective& each) const {
+  if (!each.own && tree_.in(options_.self, each.scope)) return std::nullopt;
+  for (std::size_t i = 0; i < each.below.size(); ++i) {
+    if (each.below[i].value) continue;
+    auto slot = tree_.slot_of(brood_.children()[i].id);
+    if (slot && tree_.any_in(*slot, each.scope)) return std::nullopt;
+  }
+  std::optional<Value> out = each.own;
+  for (const Collective::Below& below : each.below) {
+    if (!below.value) continue;
+    if (out) {
+      merge_into(each.merge, *out, *below.value);
+    } else {
+      out = below.value;
+    }
+  }
+  return out;
+}
+
+Seq Node::acked() const { return std::min(applied(), brood_.acked(end_ != 0)); }
+
+void Node::flush_up() {
+  auto up = uplink_.current();
+  if (!up || stage_ == Stage::joining) return;
+  Link link{*up, Side::up};
+  bool says_how_it_stands = stage_ == Stage::member && uplink_.at_parent();
+  if (says_how_it_stands) flush_parts(link);
+  Up report;
+  bool news = reports_.take_news(report);
+  if (says_how_it_stands) {
+    report.view = view_;
+    report.acked = acked();
+    report.suspects = brood_.suspects();
+    news = news || report.acked != told_.acked || view_ != told_.view || report.suspects != told_.suspects;
+  }
+  while (news) {
+    told_ = {report.view, report.acked, report.suspects, {}, {}, {}, {}};
+    send_up(link, std::exchange(report, told_));
+    news = reports_.take_news(report);
+  }
+}
+
+void Node::flush_parts(Link parent) {
+  for (Collective& each : collectives_) {
+    if (each.sent || !std::exchange(each.changed, false)) continue;
+    auto value = merged(each);
+    if (!value) continue;
+    each.sent = true;
+    cut(encode_value(*value), [&](std::size_t at, std::size_t total, Bytes data) {
+      Up up;
+      up.view = view_;
+      up.acked = acked();
+      up.suspects = brood_.suspects();
+      up.parts.push_back({each.name, each.scope, each.merge, at, total, std::move(data)});
+      told_ = {up.view, up.acked, up.suspects, {}, {}, {}, {}};
+      send_up(parent, std::move(up));
+    });
+  }
+}
+
+void Node::send_up(Link to, Up up) {
+  said_up_at_ = out_.now;
+  out_.send(to, std::move(up));
+}
+
+}  // namespace nacre::overlay

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlay/reports.hpp"
+
+#include <algorithm>
+
+#include "overlay/wire.hpp"
+
+namespace nacre::overlay {
+
+void Reports::add_exited(const Record& record) {
+  started_ = started_ | record.tasks;
+  auto found = std::lower_bound(outcomes_.begin(), outcomes_.end(), record.what,
+                                [](const auto& a, const Bytes& b) { return a.what < b; });
+  if (found == outcomes_.end() || found->what != record.what)
+    found = outcomes_.insert(found, {record.what, {}, {}});
+  found->tasks = found->tasks | record.tasks;
+}
+
+void Reports::forget_gone(const Idset& ids) {
+  gone_ = gone_ - ids;
+  gone_told_ = gone_told_ - ids;
+}
+
+bool Reports::take_news(Up& up) {
+  up.gone = gone_ - gone_told_;
+  gone_told_ = gone_;
+  up.started = started_ - started_told_;
+  started_told_ = started_;
+  bool found = !up.gone.empty() || !up.started.empty();
+  std::size_t room = kMaxData;
+  for (Outcome& each : outcomes_) {
+    if (each.tasks == each.told) continue;
+    Record record{each.tasks - each.told, each.what};
+    std::size_t size = record.what.size() + record.tasks.ranges().size() * 22;  // of two numbers in text
+    if (found && (size > room || up.exited.size() == kMaxList)) break;
+    room -= std::min(room, size);
+    each.told = each.tasks;
+    up.exited.push_back(std::move(record));
+    found = true;
+  }
+  return found;
+}
+
+void Reports::offer_again() {
+  gone_told_ = {};
+  started_told_ = {};
+  for (Outcome& each : outcomes_) each.told = {};
+}
+
+Answered& Requests::of(Id origin) {
+  auto found = std::lower_bound(answered_.begin(), answered_.end(), origin,
+                                [](const auto& a, Id b) { return a.origin < b; });
+  if (found == answered_.end() || found->origin != origin) found = answered_.insert(found, {origin, 0});
+  return *found;
+}
+
+bool Requests::add(const Request& request) {
+  if (request.id.number <= of(request.id.origin).number) return false;
+  auto same = [&](const Request& each) { return each.id == request.id; };
+  if (std::any_of(pending_.begin(), pending_.end(), same)) return false;
+  pending_.push_back(request);
+  return true;
+}
+
+void Requests::answered(RequestId id) {
+  if (id.number == 0) return;
+  Answered& last = of(id.origin);
+  last.number = std::max(last.number, id.number);
+  std::erase_if(pending_,
+                [&](const Request& each) { return each.id.origin == id.origin && each.id.number <= id.number; });
+}
+
+}  // namespace nacre::overlay

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who sits where: a function of the log alone. Members sit in slots without gaps, the parent of slot s is (s-1)/arity.
+//
+// The first members sit in the slot of their number; only what differs from that is stored, so a tree of 100,000 of which few
+// have left costs little. Look-ups are logarithmic in what differs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "overlay/message.hpp"
+
+namespace nacre::overlay {
+
+using Slot = std::uint32_t;
+
+class Tree {
+ public:
+  // `first` members at the beginning, at least 1; arity at least 2.
+  Tree(std::uint32_t first, std::uint32_t arity) : first_(first), arity_(arity), size_(first) {}
+  explicit Tree(const Snapshot& snapshot);
+  // Its part of a snapshot.
+  void write(Snapshot& snapshot) const;
+
+  // Takes out who leaves or is dead, in the order of their ids, each one's slot filled by the last member; then seats
+  // newcomers at the end. Unknown ids to leave, known ones to add, and the leader's leave are passed over.
+  void apply(Seq view, const View& change);
+
+  [[nodiscard]] std::uint32_t size() const { return size_; }
+  [[nodiscard]] std::uint32_t arity() const { return arity_; }
+  [[nodiscard]] Id at(Slot slot) const;  // slot < size()
+  [[nodiscard]] std::optional<Slot> slot_of(Id id) const;
+  [[nodiscard]] bool has(Id id) const { return slot_of(id).has_value(); }
+  [[nodiscard]] Seq joined(Id id) const;                 // the view that brought the member; 0 for the first ones
+  [[nodiscard]] std::string address(Id id) const;        // of who came later; "" for the first ones
+  [[nodiscard]] std::optional<Id> parent(Id id) const;   // none: the leader, or no member
+  [[nodiscard]] std::vector<Id> children(Id id) const;   // in the order of their slots
+  [[nodiscard]] std::vector<Id> ancestors(Id id) const;  // from the parent up to the leader
+  [[nodiscard]] std::uint32_t depth(Id id) const;        // of the leader: 0
+  // Of these ids, those of members, in ascending order. Costs by the smaller of the two sets.
+  [[nodiscard]] std::vector<Id> members_of(const Idset& ids) const;
+  // Whether any member at or below this slot is in the scope. Looks at the whole subtree, unless all are.
+  [[nodiscard]] bool any_in(Slot slot, Scope scope) const;
+  [[nodiscard]] bool in(Id id, Scope scope) const;
+
+ private:
+  struct Placed {  // a member of the first view that has moved or gone, or a later one
+    Id id;
+    Slot slot;  // kGone: none
+    Seq joined;
+    std::string address;
+  };
+  struct Moved {  // who is in a slot, where that is not the id of the same number
+    Slot slot;
+    Id id;
+  };
+  static constexpr Slot kGone = UINT32_MAX;
+
+  void remove(Id id);
+  void seat(Slot slot, Id id);
+  [[nodiscard]] const Placed* find(Id id) const;
+  Placed& place(Id id);
+
+  std::uint32_t first_;
+  std::uint32_t arity_;
+  std::uint32_t size_;
+  Seq latest_ = 0;              // the largest joined() of all there have been
+  std::vector<Placed> placed_;  // by id
+  std::vector<Moved> moved_;    // by slot
+};
+
+}  // namespace nacre::overlay

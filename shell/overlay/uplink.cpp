@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlay/uplink.hpp"
+
+#include <algorithm>
+
+namespace nacre::overlay {
+
+bool Uplink::trying(Id peer) const {
+  return std::any_of(attempts_.begin(), attempts_.end(), [&](const Attempt& each) { return each.peer == peer; });
+}
+
+// A parent that has passed no beat on is of no use as long as somebody else feeds.
+bool Uplink::wants_parent() const {
+  bool elsewhere = starving_ && current_ && current_ == above_.back();
+  return !above_.empty() && !at_parent() && !trying(above_.front()) && !elsewhere;
+}
+
+void Uplink::hang_up(Id peer, bool say) {
+  if (say) out_.send({peer, Side::up}, Bye{Farewell::moved, ""});
+  out_.put(HangUp{{peer, Side::up}});
+}
+
+void Uplink::route(std::vector<Id> above) {
+  bool same = !above.empty() && !above_.empty() && above.front() == above_.front();
+  above_ = std::move(above);
+  next_ = 1;
+  if (same) return pursue();
+  lost_ = {};
+  others_ = false;
+  parent_at_ = out_.now;
+  for (const Attempt& each : attempts_) {
+    if (above_.empty() || each.peer != above_.front()) hang_up(each.peer, false);
+  }
+  std::erase_if(attempts_, [&](const Attempt& each) { return above_.empty() || each.peer != above_.front(); });
+  if (at_parent()) return;
+  pursue();
+}
+
+void Uplink::dial(Id peer) {
+  attempts_.push_back({peer, out_.now + options_.welcome_bound});
+  out_.wake(attempts_.back().deadline);
+  out_.put(Dial{peer});
+}
+
+void Uplink::pursue() {
+  if (above_.empty()) return;
+  Id parent = above_.front();
+  if (wants_parent()) {
+    if (out_.now >= parent_at_) {
+      dial(parent);
+    } else {
+      out_.wake(parent_at_);
+    }
+  }
+  bool wanted = (!current_ && others_) || (starving_ && current_ != above_.back());
+  if (!wanted || above_.size() < 2) return;
+  Id other = starving_ ? above_.back() : above_[next_];
+  bool busy =
+      std::any_of(attempts_.begin(), attempts_.end(), [&](const Attempt& each) { return each.peer != parent; });
+  if (busy || trying(other)) return;
+  if (out_.now >= other_at_) {
+    dial(other);
+  } else {
+    out_.wake(other_at_);
+  }
+}
+
+bool Uplink::linked(Id peer, bool patient) {
+  for (Attempt& each : attempts_) {
+    if (each.peer != peer) continue;
+    each.deadline = patient ? Outbox::kNever : out_.now + options_.welcome_bound;
+    return true;
+  }
+  return false;
+}
+
+void Uplink::failed(Id peer) {
+  if (!above_.empty() && peer == above_.front()) {
+    parent_at_ = out_.now + options_.redial_interval;
+    others_ = true;
+    lost_.insert(peer);
+    return;
+  }
+  if (++next_ >= above_.size()) {
+    next_ = 1;
+    other_at_ = out_.now + options_.redial_interval;
+  }
+  if (starving_) other_at_ = out_.now + options_.redial_interval;
+}
+
+void Uplink::unlinked(Id peer) {
+  auto found =
+      std::find_if(attempts_.begin(), attempts_.end(), [&](const Attempt& each) { return each.peer == peer; });
+  if (found != attempts_.end()) {
+    attempts_.erase(found);
+    failed(peer);
+  } else if (current_ == peer) {
+    bool was_parent = at_parent();
+    current_.reset();
+    if (was_parent) {
+      parent_at_ = out_.now;  // at once, as most links come back
+      next_ = 1;
+      lost_.insert(peer);
+    }
+    others_ = others_ || !was_parent;
+  } else {
+    return;
+  }
+  pursue();
+}
+
+bool Uplink::welcomed(Id peer) {
+  auto found =
+      std::find_if(attempts_.begin(), attempts_.end(), [&](const Attempt& each) { return each.peer == peer; });
+  if (found == attempts_.end()) return current_ == peer;
+  attempts_.erase(found);
+  bool is_parent = !above_.empty() && peer == above_.front();
+  bool is_rescue = starving_ && peer == above_.back();
+  if (!is_parent && current_ && !is_rescue) {
+    hang_up(peer, true);
+    return false;
+  }
+  auto old = std::exchange(current_, peer);
+  if (old && *old != peer) hang_up(*old, true);
+  if (is_parent) {
+    for (const Attempt& each : attempts_) hang_up(each.peer, false);
+    attempts_.clear();
+    lost_ = {};
+    others_ = false;
+  }
+  pursue();
+  return true;
+}
+
+void Uplink::drop(Id peer) {
+  hang_up(peer, false);
+  unlinked(peer);
+}
+
+void Uplink::starve(bool starving) {
+  if (std::exchange(starving_, starving) == starving) return;
+  if (starving) {
+    other_at_ = out_.now;
+    return pursue();
+  }
+  if (!current_ || above_.empty()) return pursue();
+  Id parent = above_.front();
+  for (const Attempt& each : attempts_) {
+    if (each.peer != parent) hang_up(each.peer, false);
+  }
+  std::erase_if(attempts_, [&](const Attempt& each) { return each.peer != parent; });
+  pursue();
+}
+
+void Uplink::tick() {
+  std::vector<Id> late;
+  for (const Attempt& each : attempts_) {
+    if (each.deadline <= out_.now) late.push_back(each.peer);
+  }
+  for (Id peer : late) drop(peer);
+  pursue();
+}
+
+Time Uplink::due() const {
+  Time due = Outbox::kNever;
+  for (const Attempt& each : attempts_) due = std::min(due, each.deadline);
+  if (above_.empty()) return due;
+  if (wants_parent()) due = std::min(due, std::max(parent_at_, out_.now));
+  bool wanted = (!current_ && others_) || (starving_ && current_ != above_.back());
+  if (wanted && other_at_ > out_.now) due = std::min(due, other_at_);
+  return due;
+}
+
+void Uplink::stop() {
+  for (const Attempt& each : attempts_) hang_up(each.peer, false);
+  attempts_.clear();
+  above_.clear();
+}
+
+}  // namespace nacre::overlay

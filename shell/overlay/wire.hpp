@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages as bytes: a CBOR map in a frame after its length. doc/protocol.md has it byte by byte.
+//
+// There is one encoding of each message, and decode() refuses any other: what it takes, encode() gives again.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "overlay/message.hpp"
+
+namespace nacre::overlay {
+
+inline constexpr std::size_t kLengthSize = 4;                       // bytes, the highest first
+inline constexpr std::size_t kMaxFrame = std::size_t{1} << 20;      // bytes after the length
+inline constexpr std::size_t kMaxData = std::size_t{512} << 10;     // bytes of one data field
+inline constexpr std::size_t kMaxText = 1024;                       // bytes of one text field, printable ASCII
+inline constexpr std::size_t kMaxIds = std::size_t{256} << 10;      // bytes of the text of an idset
+inline constexpr std::size_t kMaxList = std::size_t{1} << 16;       // elements
+inline constexpr std::uint64_t kMaxValue = std::uint64_t{1} << 30;  // bytes of the value of a collective
+inline constexpr int kMaxDepth = 8;                                 // maps and arrays within each other
+
+// Without its length. EMSGSIZE if it would be longer than kMaxFrame.
+Result<Bytes> encode(const Message& message);
+// Of one frame, without its length. An error says `TYPE: FIELD: why`.
+Result<Message> decode(std::string_view frame);
+
+// The frame with its length. `frame` has at most kMaxFrame bytes.
+[[nodiscard]] Bytes framed(std::string_view frame);
+
+// Cuts a stream into frames.
+class Frames {
+ public:
+  void add(std::string_view bytes);
+  // The next frame; none: more has to come. Valid until the next add(). An error is for ever: a length that is 0 or
+  // beyond the limit.
+  Result<std::optional<std::string_view>> next();
+
+ private:
+  Bytes buffer_;
+  std::size_t read_ = 0;  // bytes of buffer_ that next() has given away
+};
+
+// Whether these bytes are one CBOR item as this protocol writes it: see doc/protocol.md, "Encoding".
+Result<void> check_cbor(std::string_view bytes);
+
+}  // namespace nacre::overlay

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace nacre::sim {
+
+void Check::begin(std::uint32_t members, std::uint32_t arity, Time bound) {
+  arity_ = arity;
+  bound_ = bound;
+  auto& slots = views_[0];
+  for (Id id = 0; id < members; ++id) {
+    slots.push_back(id);
+    joined_[id] = 0;
+    of(id).joined = true;
+    of(id).tasks = true;
+  }
+}
+
+Account& Check::of(Id id) {
+  if (id >= accounts_.size()) accounts_.resize(id + 1);
+  return accounts_[id];
+}
+
+// ---- each entry, at each host ------------------------------------------------------------
+
+void Check::delivered(Id id, Seq seq) {
+  Account& host = of(id);
+  const Entry* entry = world_.hosts[id].node->entry(seq);
+  require(entry != nullptr, fmt::format("{}: entry {} is delivered and not there", id, seq));
+  require(seq == host.delivered + 1, fmt::format("{}: entry {} after {}", id, seq, host.delivered));
+  host.delivered = seq;
+  if (id == 0) {
+    require(log_.size() + 1 == seq, fmt::format("the leader appends {} after {}", seq, log_.size()));
+    log_.push_back(*entry);
+    return lead(*entry);
+  }
+  require(seq <= log_.size(), fmt::format("{}: entry {} is not in the leader's log", id, seq));
+  require(*entry == log_[seq - 1], fmt::format("{}: entry {} is not the leader's", id, seq));
+  if (!std::holds_alternative<Exec>(entry->body)) return;
+  const auto& members = std::prev(views_.upper_bound(seq))->second;
+  bool is_member = std::find(members.begin(), members.end(), id) != members.end();
+  require(is_member, fmt::format("EXEC {} reaches {}, which is no member", seq, id));
+}
+
+void Check::lead(const Entry& entry) {
+  world_.say(fmt::format("+ {}", brief(entry)));
+  require(!ended_, "an entry after END");
+  bool is_campaign = std::holds_alternative<Campaign>(entry.body);
+  if (entry.request.number != 0 && !is_campaign) {
+    bool first = answered_.emplace(entry.request.origin, entry.request.number).second;
+    require(first, fmt::format("request {} of {} acts twice", entry.request.number, entry.request.origin));
+  }
+  ended_ = std::holds_alternative<End>(entry.body);
+  std::visit(
+      [&](const auto& body) {
+        if constexpr (requires { lead(entry, body); }) lead(entry, body);
+      },
+      entry.body);
+}
+
+void Check::lead(const Entry& entry, const View& change) {
+  std::vector<Id> slots = members();
+  for (Id id : (change.leave | change.dead).ids()) {
+    auto at = std::find(slots.begin(), slots.end(), id);
+    require(at != slots.end() && id != 0, fmt::format("{} is taken out and is no member", id));
+    *at = slots.back();
+    slots.pop_back();
+    watch_tasks(id);
+  }
+  for (Id id : change.dead.ids()) {
+    ++deaths;
+    bool faulty = of(id).faulty || world_.hosts[id].over;
+    require(faulty, fmt::format("{} is declared dead, and nothing was done to it", id));
+  }
+  Idset added;
+  for (const Newcomer& each : change.add) {
+    slots.push_back(each.id);
+    joined_[each.id] = entry.seq;
+    of(each.id).delivered = entry.seq;  // its snapshot stands for what was before
+    added.insert(each.id);
+  }
+  views_[entry.seq] = std::move(slots);
+  Key key(entry.request.origin, entry.request.number);
+  if (!change.leave.empty()) open_[key] = {false, entry.seq, change.leave};
+  if (!change.add.empty()) open_[key] = {true, entry.seq, added};
+}
+
+void Check::lead(const Entry& entry, const Exec& exec) {
+  Idset ranks;
+  for (const Share& each : exec.map) {
+    bool is_member = std::find(members().begin(), members().end(), each.member) != members().end();
+    require(is_member, fmt::format("EXEC {} names {}, which is no member", entry.seq, each.member));
+    require((ranks & each.ranks).empty(), "EXEC gives a rank twice");
+    ranks = ranks | each.ranks;
+  }
+  Idset asked;
+  auto request = asked_.find({entry.request.origin, entry.request.number});
+  require(request != asked_.end(), "EXEC of nobody");
+  for (const Share& each : std::get<Exec>(request->second).map) asked = asked | each.ranks;
+  require(asked == ranks, "EXEC starts other ranks than were asked for");
+}
+
+void Check::lead(const Entry& entry, const Campaign& end) {
+  Key key(entry.request.origin, entry.request.number);
+  require(over_.insert(key).second, "a campaign ends twice");
+  ++campaigns;
+  require((end.done & end.unconfirmed).empty(), "a campaign's end names one both ways");
+  auto found = open_.find(key);
+  if (found == open_.end()) {
+    require(end.grow && end.view == 0 && end.done.empty(), "the end of a campaign that has not begun");
+    return;
+  }
+  require(found->second.grow == end.grow && found->second.view == end.view, "the end of another campaign");
+  // A grow also names who never came.
+  bool all = end.grow ? (found->second.targets - (end.done | end.unconfirmed)).empty()
+                      : found->second.targets == (end.done | end.unconfirmed);
+  require(all, "a campaign's end does not name its targets");
+  for (Id id : end.done.ids()) {
+    if (end.grow) {
+      require(of(id).joined, fmt::format("{} has not joined when its campaign ends", id));
+    } else {
+      bool gone = !of(id).tasks && world_.hosts[id].over;
+      require(gone, fmt::format("{} has not gone when its campaign ends", id));
+    }
+  }
+  open_.erase(found);
+}
+
+void Check::watch_tasks(Id id) {
+  world_.at(world_.now + bound_, [this, id] {
+    const Host& host = world_.hosts[id];
+    if (host.life == Life::frozen) return watch_tasks(id);
+    bool runs = of(id).tasks && host.life == Life::up;
+    require(!runs, fmt::format("tasks run on {} after the bound, and it is no member", id));
+  });
+}
+
+// ---- collectives -------------------------------------------------------------------------
+
+Own Check::part_of(const std::string& name, Merge merge, Id id) {
+  if (merge == Merge::max || merge == Merge::sum) return std::int64_t{id} * 3 + 1;
+  return fmt::format("{}/{}", name, id % 3);
+}
+
+Value Check::expected(const std::string& name, Merge merge, Scope scope, const std::vector<Id>& members) const {
+  std::int64_t sum = 0;
+  std::int64_t most = INT64_MIN;
+  Gathered gathered;
+  Unique unique;
+  for (Id id : members) {
+    Seq joined = joined_.at(id);
+    if (joined < scope.from || joined > scope.to) continue;
+    require(accounts_.at(id).entered.contains(name), fmt::format("{} ends without {}", name, id));
+    Own part = part_of(name, merge, id);
+    if (const auto* number = std::get_if<std::int64_t>(&part)) {
+      sum += *number;
+      most = std::max(most, *number);
+    } else {
+      gathered[std::get<Bytes>(part)].insert(id);
+      unique.insert(std::get<Bytes>(part));
+    }
+  }
+  switch (merge) {
+    case Merge::gather: return gathered;
+    case Merge::set: return unique;
+    case Merge::max: return most;
+    default: return sum;
+  }
+}
+
+void Check::lead(const Entry& /*entry*/, const Release& piece) {
+  if (piece.at + piece.data.size() < piece.total) return;
+  ++releases;
+  Value value = expected(piece.name, piece.merge, piece.scope, members());
+  require(values_.emplace(piece.name, value).second, piece.name + " is released twice");
+  if (piece.at == 0) require(encode_value(value) == piece.data, piece.name + " is not what its members make");
+}
+
+void Check::released(Id id, const Released& value) {
+  auto found = values_.find(value.name);
+  require(found != values_.end(), value.name + " is released, and not by the leader");
+  require(found->second == value.value, fmt::format("{}: {} has another value", value.name, id));
+}
+
+// ---- after each step ---------------------------------------------------------------------
+
+void Check::completed(Seq seq) {
+  for (Id id : members()) {
+    bool lost_at_the_end = ended_ && of(id).faulty;
+    require((of(id).joined && of(id).delivered >= seq) || lost_at_the_end,
+            fmt::format("entry {} is complete, and {} has {}", seq, id, of(id).delivered));
+  }
+}
+
+void Check::died(Id id, const std::string& why) {
+  bool is_member = std::find(members().begin(), members().end(), id) != members().end();
+  bool excused = of(id).faulty || of(0).faulty || !is_member || ended_;
+  require(excused, fmt::format("{} dies, and nothing was done to it: {}", id, why));
+}
+
+void Check::hung_up(Id id, Link link) {
+  if (link.side == Side::up) of(id).let_go = true;
+}
+
+void Check::stepped(Id id) {
+  const Node& node = *world_.hosts[id].node;
+  Account& host = of(id);
+  if (node.feeder()) host.was_fed = true;
+  bool gave_up =
+      std::exchange(host.let_go, false) && host.was_fed && !node.feeder() && node.stage() == Stage::member;
+  if (!node.feeder()) host.was_fed = false;
+  require(!gave_up || host.faulty, fmt::format("{} gives up who feeds it before another does", id));
+  Seq floor = node.log().first();
+  if (host.joined && floor > host.floor) {
+    host.floor = floor;
+    for (; safe_floor_ < floor; safe_floor_ = floor) {
+      for (Id each : members()) {
+        bool needs = of(each).delivered + 1 < floor && !world_.hosts[each].over;
+        require(!needs, fmt::format("{} drops entry {}, and {} has {}", id, floor - 1, each, of(each).delivered));
+      }
+      for (const auto& [key, campaign] : open_) {
+        if (campaign.grow) continue;
+        for (Id each : campaign.targets.ids()) {
+          bool needs = of(each).delivered + 1 < floor && of(each).delivered < campaign.view && world_.lives(each);
+          require(!needs, fmt::format("{} drops entry {}, and {}, which leaves, has {}", id, floor - 1, each,
+                                      of(each).delivered));
+        }
+      }
+    }
+  }
+  if (node.view() == host.seen_view || node.stage() != Stage::member) return;
+  host.seen_view = node.view();
+  auto found = views_.find(node.view());
+  require(found != views_.end(), fmt::format("{} has a view that the leader did not make", id));
+  const auto& slots = found->second;
+  const Tree& tree = node.tree();
+  require(tree.size() == slots.size(), fmt::format("{}: a tree of {}, not {}", id, tree.size(), slots.size()));
+  std::uint64_t reach = 1;  // of a tree of the depth `most`
+  std::uint32_t most = 0;
+  for (; reach < slots.size(); reach *= arity_) ++most;
+  for (Slot slot = 0; slot < slots.size(); ++slot) {
+    require(tree.at(slot) == slots[slot] && tree.slot_of(slots[slot]) == slot,
+            fmt::format("{}: another member in slot {} of view {}", id, slot, node.view()));
+  }
+  require(tree.depth(slots.back()) <= most, fmt::format("{}: the tree is too deep", id));
+}
+
+void Check::at_rest() {
+  const Host& leader = world_.hosts[0];
+  if (leader.over || leader.life != Life::up) {
+    for (Id id = 0; id < world_.hosts.size(); ++id) {
+      require(!world_.lives(id), fmt::format("the leader is lost, and {} goes on", id));
+      require(!of(id).tasks || world_.hosts[id].life != Life::up, fmt::format("tasks run on {} without a job", id));
+    }
+    return;
+  }
+  const Node& head = *leader.node;
+  require(head.campaigns().empty(), "at rest a campaign is open");
+  require(head.complete() == head.applied(),
+          fmt::format("at rest {} of {} entries are complete", head.complete(), head.applied()));
+  for (Id id = 0; id < world_.hosts.size(); ++id) {
+    bool is_member = std::find(members().begin(), members().end(), id) != members().end();
+    require(
+        is_member == world_.lives(id),
+        fmt::format("at rest {} {}", id, is_member ? "is a member and does not live" : "lives and is no member"));
+    if (!is_member) continue;
+    const Node& node = *world_.hosts[id].node;
+    require(node.applied() == head.applied(), fmt::format("at rest {} lacks entries", id));
+    require(node.collectives().empty(), fmt::format("at rest {} has a collective open: {}", id,
+                                                    node.collectives().empty() ? "" : node.collectives()[0].name));
+    require(node.pending().empty(), fmt::format("at rest {} has a request that nobody answers", id));
+    require(node.settled(), fmt::format("at rest {} is not fed by its parent", id));
+  }
+  for (const auto& [key, body] : asked_) {
+    bool is_member = std::find(members().begin(), members().end(), key.first) != members().end();
+    bool done = answered_.contains(key) || over_.contains(key);
+    require(done || !is_member, fmt::format("request {} of {} is never answered", key.second, key.first));
+  }
+  for (const auto& [key, campaign] : open_)
+    require(false, fmt::format("the campaign of view {} never ends", campaign.view));
+}
+
+}  // namespace nacre::sim

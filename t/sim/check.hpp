@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The invariants of doc/protocol.md, checked against a model that is made from the page and not from the code: the log as the
+// leader delivers it, and a plain list of members.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "world.hpp"
+
+namespace nacre::sim {
+
+// What the checks know of a host beside its node.
+struct Account {
+  Seq delivered = 0;  // the last entry; of a newcomer first the view that brought it
+  Seq seen_view = 0;
+  bool joined = false;
+  bool tasks = false;   // some run there
+  bool faulty = false;  // the run has done something to it or to a link of it
+  Seq floor = 1;        // of its log
+  bool was_fed = false;
+  bool let_go = false;  // of a link upward, in this call
+  std::set<std::string> entered;
+};
+
+class Check {
+ public:
+  explicit Check(World& world) : world_(world) {}
+
+  void begin(std::uint32_t members, std::uint32_t arity, Time bound);
+  Account& of(Id id);
+
+  void delivered(Id id, Seq seq);
+  void completed(Seq seq);
+  void released(Id id, const Released& value);
+  void died(Id id, const std::string& why);
+  void hung_up(Id id, Link link);
+  void stepped(Id id);
+  // When all faults are long over.
+  void at_rest();
+  void asked(RequestId id, RequestBody body) { asked_[{id.origin, id.number}] = std::move(body); }
+
+  // The value that the members of the scope make together.
+  static Own part_of(const std::string& name, Merge merge, Id id);
+
+  [[nodiscard]] const std::vector<Id>& members() const { return views_.rbegin()->second; }
+  [[nodiscard]] bool ended() const { return ended_; }
+  std::uint64_t campaigns = 0;
+  std::uint64_t deaths = 0;
+  std::uint64_t releases = 0;
+
+ private:
+  struct Open {
+    bool grow;
+    Seq view;
+    Idset targets;
+  };
+  using Key = std::pair<Id, std::uint64_t>;
+
+  void lead(const Entry& entry);
+  void lead(const Entry& entry, const View& change);
+  void lead(const Entry& entry, const Release& piece);
+  void lead(const Entry& entry, const Exec& exec);
+  void lead(const Entry& entry, const Campaign& end);
+  void watch_tasks(Id id);
+  [[nodiscard]] Value expected(const std::string& name, Merge merge, Scope scope,
+                               const std::vector<Id>& members) const;
+
+  World& world_;
+  std::uint32_t arity_ = 2;
+  Time bound_{};
+  std::vector<Account> accounts_;
+  std::vector<Entry> log_;
+  std::map<Seq, std::vector<Id>> views_;  // by slot
+  std::map<Id, Seq> joined_;
+  std::map<Key, Open> open_;
+  std::set<Key> answered_;
+  std::set<Key> over_;
+  std::map<Key, RequestBody> asked_;
+  std::map<std::string, Value> values_;
+  Seq safe_floor_ = 1;
+  bool ended_ = false;
+};
+
+}  // namespace nacre::sim

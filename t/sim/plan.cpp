@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "run.hpp"
+
+namespace nacre::sim {
+namespace {
+
+constexpr Time kFirst = 200 * kMs;
+constexpr Time kLast = 20 * kSecond;
+
+Time moment(Random& random) {
+  // Some of them at once, as things that go wrong do.
+  if (random.one_in(3)) return kFirst + kSecond * static_cast<int>(random.in(0, 4)) * 4;
+  return kFirst + Time(random.in(0, static_cast<std::uint64_t>((kLast - kFirst).count())));
+}
+
+Time span(Random& random, bool may_be_for_good) {
+  constexpr Time kForGood = 100'000 * kSecond;
+  if (may_be_for_good && random.one_in(3)) return kForGood;
+  if (random.one_in(2)) return Time(random.in(1000, 3'000'000));
+  return Time(random.in(1'000'000, 25'000'000));
+}
+
+std::vector<Id> some(Random& random, std::uint32_t members) {
+  std::vector<Id> out;
+  std::uint64_t count = random.in(1, std::max<std::uint64_t>(1, members / 3));
+  if (random.one_in(2)) {  // every second one, as the worst of shrinks
+    for (std::uint64_t i = 0; i < count && 2 * i + 1 < members; ++i) out.push_back(static_cast<Id>(2 * i + 1));
+  } else {
+    for (std::uint64_t i = 0; i < count; ++i) out.push_back(static_cast<Id>(random.in(1, members - 1)));
+  }
+  return out;
+}
+
+Deed deed(Random& random, bool quiet) {
+  static constexpr Deed kFaults[] = {Deed::crash, Deed::darken,    Deed::freeze, Deed::reset,
+                                     Deed::cut,   Deed::isolate,   Deed::slow,   Deed::reset,
+                                     Deed::crash, Deed::partition, Deed::freeze, Deed::stale};
+  static constexpr Deed kWork[] = {Deed::shrink, Deed::grow,   Deed::exec, Deed::event,
+                                   Deed::exit,   Deed::shrink, Deed::alien};
+  if (quiet || random.one_in(2)) return kWork[random.in(0, std::size(kWork) - 1)];
+  return kFaults[random.in(0, std::size(kFaults) - 1)];
+}
+
+}  // namespace
+
+Plan make_plan(std::uint64_t seed, const Limits& limits) {
+  Random random(seed ^ 0x51a7ULL);
+  static constexpr std::uint32_t kArities[] = {2, 3, 8, 16};
+  Plan plan;
+  plan.seed = seed;
+  plan.arity = kArities[random.in(0, 3)];
+  // Few members for most, as faults meet there; all sizes up to the limit.
+  std::uint32_t most = limits.members;
+  while (most > 4 && !random.one_in(3)) most = most * 2 / 3;
+  plan.members = static_cast<std::uint32_t>(random.in(2, std::max<std::uint32_t>(2, most)));
+  plan.rounds = static_cast<std::uint32_t>(random.in(1, 5));
+  plan.ends = random.one_in(2);
+  plan.over_the_wire = random.one_in(16);
+  bool quiet = random.one_in(8);  // no faults at all
+  bool spares_leader = !random.one_in(6);
+  std::uint64_t count = random.in(0, limits.faults);
+  Id next = plan.members;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Action each;
+    each.at = moment(random);
+    each.deed = deed(random, quiet);
+    bool picks = each.deed == Deed::event || each.deed == Deed::exec || each.deed == Deed::exit;
+    each.a = static_cast<Id>(random.in(spares_leader && !picks ? 1 : 0, plan.members - 1));
+    each.b = static_cast<Id>(random.one_in(3) ? (each.a == 0 ? 0 : (each.a - 1) / plan.arity)
+                                              : random.in(0, plan.members - 1));
+    each.span = span(random, each.deed == Deed::cut || each.deed == Deed::isolate || each.deed == Deed::freeze);
+    if (each.deed == Deed::slow) each.span = Time(random.in(1000, 700'000));
+    if (each.deed == Deed::shrink || each.deed == Deed::exec) each.ids = some(random, plan.members);
+    if (each.deed == Deed::grow) {
+      for (std::uint64_t more = random.in(1, 4); more > 0; --more) each.ids.push_back(next++);
+    }
+    if (each.deed == Deed::partition) {
+      for (Id id = spares_leader ? 1 : 0; id < plan.members; ++id) {
+        if (random.one_in(2)) each.ids.push_back(id);
+      }
+    }
+    plan.actions.push_back(std::move(each));
+  }
+  std::stable_sort(plan.actions.begin(), plan.actions.end(),
+                   [](const auto& a, const auto& b) { return a.at < b.at; });
+  return plan;
+}
+
+std::string brief(const Action& action) {
+  static constexpr const char* kNames[] = {"crash",   "darken",    "freeze", "reset",  "cut",
+                                           "isolate", "partition", "slow",   "shrink", "grow",
+                                           "exec",    "event",     "exit",   "stale",  "alien"};
+  std::string out = fmt::format("{} {}", kNames[static_cast<int>(action.deed)], action.a);
+  if (action.deed == Deed::reset || action.deed == Deed::cut) out += fmt::format(" and {}", action.b);
+  if (!action.ids.empty()) out += fmt::format(": {}", Idset::of(action.ids).str());
+  bool lasts = action.deed == Deed::freeze || (action.deed >= Deed::cut && action.deed <= Deed::slow);
+  if (lasts) out += fmt::format(" for {:.3f} s", static_cast<double>(action.span.count()) / 1e6);
+  return out;
+}
+
+Outcome run(const Plan& plan, bool trace) {
+  Run job(plan, trace);
+  Outcome out;
+  std::string broken;
+  try {
+    job.go();
+  } catch (const Broken& failure) {
+    broken = failure.what;
+  }
+  out = job.outcome();
+  out.broken = std::move(broken);
+  return out;
+}
+
+Plan shrink(const Plan& plan, std::string& broken) {
+  Plan best = plan;
+  auto fails = [&](const Plan& plan_without) {
+    Outcome outcome = run(plan_without, false);
+    if (outcome.broken.empty()) return false;
+    best = plan_without;
+    broken = outcome.broken;
+    return true;
+  };
+  fails(plan);
+  constexpr int kMostTries = 600;
+  int tries = 0;
+  for (bool smaller = true; smaller && tries < kMostTries;) {
+    smaller = false;
+    for (std::size_t i = 0; i < best.actions.size() && tries < kMostTries; ++tries) {
+      Plan less = best;
+      less.actions.erase(less.actions.begin() + static_cast<std::ptrdiff_t>(i));
+      if (fails(less)) {
+        smaller = true;
+      } else {
+        ++i;
+      }
+    }
+    for (std::uint32_t members : {best.members / 2, best.members * 3 / 4, best.members - 1}) {
+      Plan less = best;
+      less.members = members;
+      auto beyond = [&](Id id) { return id >= members && id < best.members; };
+      std::erase_if(less.actions, [&](const Action& each) { return beyond(each.a) || beyond(each.b); });
+      for (Action& each : less.actions) std::erase_if(each.ids, beyond);
+      if (members < 2 || members >= best.members || !fails(less)) continue;
+      smaller = true;
+      break;
+    }
+  }
+  return best;
+}
+
+}  // namespace nacre::sim

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace nacre::sim {
+namespace {
+
+constexpr std::uint64_t kJob = 77;
+constexpr std::uint64_t kTerm = 3;
+// Shorter than the product's, in the same order, so that a job is over soon.
+constexpr milliseconds kFence{16'000};
+constexpr milliseconds kLeaveBound{6000};
+constexpr milliseconds kCampaignBound{9000};
+constexpr milliseconds kFirstHello{12'000};
+constexpr Time kSlack = 5 * kSecond;  // for beats and entries that are still under way
+
+constexpr std::uint64_t kFewMessages = 20'000;
+constexpr std::uint64_t kMessagesPerMember = 1000;
+
+constexpr Merge kMerges[] = {Merge::sum, Merge::gather, Merge::max, Merge::set};
+
+}  // namespace
+
+Run::Run(const Plan& plan, bool trace) : plan_(plan), world_(plan.seed, *this), check_(world_) {
+  world_.trace = trace;
+  world_.over_the_wire = plan.over_the_wire;
+  world_.most_messages = kFewMessages + std::uint64_t{plan.members} * kMessagesPerMember;
+}
+
+Options Run::options(Id id) const {
+  Options out;
+  out.job = kJob;
+  out.term = kTerm;
+  out.self = id;
+  out.members = plan_.members;
+  out.arity = plan_.arity;
+  out.newcomer = id >= plan_.members;
+  if (out.newcomer) out.address = fmt::format("host{}:1", id);
+  out.fence = kFence;
+  out.leave_bound = kLeaveBound;
+  out.campaign_bound = kCampaignBound;
+  out.first_hello_bound = kFirstHello;
+  return out;
+}
+
+Outcome Run::outcome() const { return {"", world_.messages, check_.campaigns, check_.deaths, check_.releases}; }
+
+void Run::go() {
+  check_.begin(plan_.members, plan_.arity, std::max(Time(kFence), Time(kLeaveBound)) + kSlack);
+  world_.reserve(plan_.members - 1);
+  for (Id id = 0; id < plan_.members; ++id) {
+    Time start = Time(world_.random.in(0, 100'000));
+    world_.at(start, [this, id] {
+      world_.boot(id, options(id));
+      go_on(id, 0);
+    });
+  }
+  rest_ = 3 * kSecond;
+  for (const Action& each : plan_.actions) {
+    world_.at(each.at, [this, &each] {
+      world_.say("* " + brief(each));
+      act(each);
+    });
+    Time over = each.at + (each.span < 1000 * kSecond ? each.span : Time(0));
+    rest_ = std::max(rest_, over);
+  }
+  come_to_rest();
+  if (!plan_.ends || !world_.lives(0)) return;
+  for (Id id = static_cast<Id>(world_.random.in(0, plan_.members - 1));; id = 0) {
+    if (!world_.lives(id)) continue;
+    ask(id, End{7});
+    break;
+  }
+  world_.run_until(world_.now + Time(kFence) + kSlack);
+  for (Id id = 0; id < world_.hosts.size(); ++id) {
+    require(!world_.lives(id), fmt::format("the job has ended, and {} goes on", id));
+  }
+}
+
+// Where many are lost at once each level of the tree finds out after the one above it.
+void Run::come_to_rest() {
+  constexpr int kMostRounds = 24;
+  Time next = rest_ + Time(kFence) + kSlack;
+  for (int round = 1;; ++round, next += 2 * kSlack) {
+    world_.run_until(next);
+    try {
+      check_.at_rest();
+      return check_reports();
+    } catch (const Broken&) {
+      if (round == kMostRounds) throw;
+    }
+  }
+}
+
+void Run::check_reports() {
+  if (!world_.lives(0)) return;
+  Idset members = Idset::of(check_.members());
+  Idset missing = (exited_ & members) - reported_;
+  require(missing.empty(), fmt::format("the leader does not know that tasks {} have ended", missing.str()));
+}
+
+// ---- what is done to the job -------------------------------------------------------------
+
+void Run::act(const Action& action) {
+  switch (action.deed) {
+    case Deed::crash:
+    case Deed::darken:
+    case Deed::freeze:
+    case Deed::slow: return act_on_host(action);
+    case Deed::reset:
+    case Deed::cut:
+    case Deed::isolate:
+    case Deed::partition: return act_on_links(action);
+    case Deed::stale:
+    case Deed::alien: return forge(action);
+    default: return ask(action);
+  }
+}
+
+void Run::act_on_host(const Action& action) {
+  if (world_.hosts[action.a].life == Life::unborn) return;
+  check_.of(action.a).faulty = true;
+  if (action.deed == Deed::crash) {
+    world_.crash(action.a);
+    check_.of(action.a).tasks = false;
+  } else if (action.deed == Deed::darken) {
+    world_.darken(action.a);
+    check_.of(action.a).tasks = false;
+  } else if (action.deed == Deed::freeze) {
+    world_.freeze(action.a);
+    world_.at(world_.now + action.span, [this, id = action.a] { world_.thaw(id); });
+  } else {
+    world_.hosts[action.a].delay = action.span;
+  }
+}
+
+void Run::act_on_links(const Action& action) {
+  Time until = world_.now + action.span;
+  check_.of(action.a).faulty = true;
+  if (action.deed == Deed::partition || action.deed == Deed::isolate) {
+    std::vector<bool> side(world_.hosts.size(), false);
+    if (action.deed == Deed::isolate) side[action.a] = true;
+    for (Id id : action.ids) side.at(id) = true;
+    // Whose links are cut: those of one side, and of the other all.
+    for (Id id = 0; id < world_.hosts.size(); ++id) check_.of(id).faulty = true;
+    return world_.cut(std::move(side), until);
+  }
+  if (action.a == action.b) return;
+  check_.of(action.b).faulty = true;
+  if (action.deed == Deed::reset) return world_.reset_link(action.a, action.b);
+  world_.cut_pair(action.a, action.b, until);
+}
+
+// A message that a member could have sent before the job was started again, or a member of another job.
+void Run::forge(const Action& action) {
+  if (!world_.lives(action.a) || action.a == 0) return;
+  auto feeder = world_.hosts[action.a].node->feeder();
+  if (!feeder) return;
+  check_.of(action.a).faulty = true;  // it hangs up
+  check_.of(*feeder).faulty = true;
+  Message message;
+  message.job = action.deed == Deed::alien ? kJob + 1 : kJob;
+  message.term = action.deed == Deed::alien ? kTerm : kTerm - 1;
+  Entry entry;
+  entry.seq = world_.hosts[action.a].node->applied() + 1;
+  entry.body = Event{"forged", "no"};
+  message.body = entry;
+  world_.inject(action.a, {*feeder, Side::up}, message);
+}
+
+// ---- what the job does -------------------------------------------------------------------
+
+void Run::ask(Id id, RequestBody body) {
+  world_.at_host(id, world_.now, [this, id, body](Node& node) {
+    auto number = node.request(body);
+    if (number) check_.asked({id, *number}, body);
+  });
+}
+
+void Run::ask(const Action& action) {
+  if (action.deed == Deed::event) return ask(action.a, Event{"note", "data"});
+  if (action.deed == Deed::grow) return grow(action);
+  if (action.deed == Deed::shrink) return ask(action.a, Shrink{Idset::of(action.ids)});
+  if (action.deed == Deed::exec) {
+    Exec exec;
+    exec.view = world_.hosts[action.a].node ? world_.hosts[action.a].node->view() : 0;
+    Id rank = 0;
+    for (Id id : Idset::of(action.ids).ids()) {
+      exec.map.push_back({id, Idset::range(rank, rank + 1)});
+      rank += 2;
+    }
+    exec.command = "true";
+    return ask(action.a, exec);
+  }
+  world_.at_host(action.a, world_.now, [this, id = action.a](Node& node) {
+    if (node.stage() != Stage::member) return;
+    exited_.insert(id);
+    if (id % 3 == 0) node.started(Idset::range(id, id));
+    node.exited(Idset::range(id, id), id % 2 == 0 ? "x0" : "x1");
+  });
+}
+
+void Run::grow(const Action& action) {
+  constexpr std::uint64_t kWait = 3000;
+  ask(action.a, Grow{Idset::of(action.ids), kWait});
+  for (Id id : action.ids) {
+    if (world_.random.one_in(5)) continue;  // never comes
+    world_.reserve(id);
+    Time start = world_.now + Time(world_.random.in(0, 2'500'000));
+    world_.at(start, [this, id] { world_.boot(id, options(id)); });
+  }
+}
+
+void Run::enter(Id id, const std::string& name, Merge merge, Scope scope) {
+  check_.of(id).entered.insert(name);
+  world_.at_host(id, world_.now, [id, name, merge, scope](Node& node) {
+    if (node.stage() != Stage::member) return;
+    auto entered = node.enter(name, merge, Check::part_of(name, merge, id), scope);
+    require(entered.has_value(), entered ? "" : entered.error().message);
+  });
+}
+
+// The first members go through the rounds; then all meet.
+void Run::go_on(Id id, std::uint32_t round) {
+  Time think = Time(world_.random.one_in(4) ? world_.random.in(0, 4'000'000) : world_.random.in(0, 20'000));
+  world_.at(world_.now + think, [this, id, round] {
+    enter(id, fmt::format("round.{}", round), kMerges[round % 4], {0, 0});
+  });
+}
+
+void Run::leave(Id id) {
+  Time takes = Time(world_.random.one_in(4) ? world_.random.in(0, 5'000'000) : world_.random.in(0, 50'000));
+  world_.at_host(id, world_.now + takes, [this, id](Node& node) {
+    check_.of(id).tasks = false;
+    node.tasks_ended();
+  });
+}
+
+void Run::effect(Id id, const Effect& effect) {
+  if (const auto* entry = std::get_if<Deliver>(&effect)) {
+    check_.delivered(id, entry->seq);
+  } else if (const auto* all = std::get_if<Completed>(&effect)) {
+    check_.completed(all->seq);
+  } else if (const auto* value = std::get_if<Released>(&effect)) {
+    check_.released(id, *value);
+    if (!value->name.starts_with("round.")) return;
+    auto round = static_cast<std::uint32_t>(std::stoul(value->name.substr(6))) + 1;
+    if (round < plan_.rounds) go_on(id, round);
+  } else if (const auto* joined = std::get_if<Joined>(&effect)) {
+    Account& host = check_.of(id);
+    host.joined = host.tasks = true;
+    host.delivered = joined->view;
+    host.floor = joined->view + 1;
+    enter(id, fmt::format("newcomers.{}", joined->view), Merge::sum, {joined->view, joined->view});
+  } else if (std::holds_alternative<Leave>(effect)) {
+    leave(id);
+  } else if (const auto* death = std::get_if<Die>(&effect)) {
+    world_.say(fmt::format("{} dies: {}", id, death->why));
+    check_.of(id).tasks = false;
+    check_.died(id, death->why);
+  } else if (const auto* news = std::get_if<Reported>(&effect)) {
+    started_ = started_ | news->started;
+    for (const Record& each : news->exited) {
+      require((each.tasks - started_).empty(), "a task has ended and not started");
+      require((reported_ & each.tasks).empty(), "a task's end is reported twice");
+      reported_ = reported_ | each.tasks;
+    }
+  } else if (std::holds_alternative<Finished>(effect)) {
+    bool may = check_.ended() || !check_.of(id).tasks;
+    require(may, fmt::format("{} has finished while its tasks run", id));
+    check_.of(id).tasks = false;
+  } else if (const auto* link = std::get_if<HangUp>(&effect)) {
+    check_.hung_up(id, link->link);
+  } else if (const auto* note = std::get_if<Note>(&effect)) {
+    world_.say(fmt::format("{} notes: {}", id, note->text));
+  }
+}
+
+}  // namespace nacre::sim

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One simulated job: what its shells do, and what is done to them, from a seed.
+#pragma once
+
+#include "check.hpp"
+
+namespace nacre::sim {
+
+enum class Deed : std::uint8_t {
+  crash,
+  darken,
+  freeze,
+  reset,      // a link between two breaks; it can be dialled again
+  cut,        // nothing passes between two, for a while or for good
+  isolate,    // nothing passes between one and all others
+  partition,  // nor between two halves
+  slow,       // all that one sends takes longer
+  shrink,
+  grow,
+  exec,
+  event,
+  exit,   // a task ends
+  stale,  // a message of an earlier term of the job, with an entry that would fit
+  alien,  // of another job
+};
+
+struct Action {
+  Time at{};
+  Deed deed = Deed::event;
+  Id a = 0;
+  Id b = 0;
+  Time span{};
+  std::vector<Id> ids;
+};
+
+struct Plan {
+  std::uint64_t seed = 0;
+  std::uint32_t members = 2;
+  std::uint32_t arity = 2;
+  std::uint32_t rounds = 3;  // collectives
+  bool ends = false;         // with END, after the rest
+  bool over_the_wire = false;
+  std::vector<Action> actions;
+};
+
+struct Limits {
+  std::uint32_t members = 200;
+  std::uint32_t faults = 25;
+};
+Plan make_plan(std::uint64_t seed, const Limits& limits);
+std::string brief(const Action& action);
+
+struct Outcome {
+  std::string broken;  // "": all invariants held
+  std::uint64_t messages = 0;
+  std::uint64_t campaigns = 0;
+  std::uint64_t deaths = 0;
+  std::uint64_t releases = 0;
+};
+Outcome run(const Plan& plan, bool trace);
+
+// The same failure with as few actions and members as were found; `broken` is what it broke.
+Plan shrink(const Plan& plan, std::string& broken);
+
+class Run : private Watcher {
+ public:
+  Run(const Plan& plan, bool trace);
+  void go();  // throws Broken
+  [[nodiscard]] Outcome outcome() const;
+
+ private:
+  void effect(Id id, const Effect& effect) override;
+  void stepped(Id id) override { check_.stepped(id); }
+
+  [[nodiscard]] Options options(Id id) const;
+  void act(const Action& action);
+  void act_on_host(const Action& action);
+  void act_on_links(const Action& action);
+  void ask(const Action& action);
+  void grow(const Action& action);
+  void forge(const Action& action);
+  void ask(Id id, RequestBody body);
+  void enter(Id id, const std::string& name, Merge merge, Scope scope);
+  void go_on(Id id, std::uint32_t round);
+  void leave(Id id);
+  void come_to_rest();
+  void check_reports();
+
+  Plan plan_;
+  World world_;
+  Check check_;
+  Time rest_{};
+  Idset exited_;  // tasks that ended while their host lived
+  Idset started_;
+  Idset reported_;  // that the leader knows of
+};
+
+}  // namespace nacre::sim

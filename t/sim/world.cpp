@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "world.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "overlay/wire.hpp"
+
+namespace nacre::sim {
+
+void World::say(const std::string& line) const {
+  if (trace) std::printf("%9.3f %s\n", static_cast<double>(now.count()) / 1e6, line.c_str());
+}
+
+// ---- hosts -------------------------------------------------------------------------------
+
+void World::reserve(Id id) {
+  if (id >= hosts.size()) hosts.resize(id + 1);
+}
+
+void World::boot(Id id, Options options) {
+  hosts[id].life = Life::up;
+  hosts[id].node = std::make_unique<Node>(std::move(options));
+  call(id, [this](Node& node) { node.tick(now); });
+}
+
+void World::crash(Id id) {
+  Host& host = hosts[id];
+  if (host.life != Life::up && host.life != Life::frozen) return;
+  host.life = Life::crashed;
+  host.inbox.clear();
+  auto links = host.links;
+  for (auto& [link, conn] : links) let_go(id, link, true);
+}
+
+void World::silence(Id id) {
+  for (auto& [link, conn] : hosts[id].links) {
+    // Of what is under way a beginning arrives.
+    conns_[conn].lost_after[link.side == Side::up ? 1 : 0] = now + Time(random.in(0, 2000));
+  }
+}
+
+void World::darken(Id id) {
+  Host& host = hosts[id];
+  if (host.life != Life::up && host.life != Life::frozen) return;
+  silence(id);
+  host.life = Life::dark;
+  host.inbox.clear();
+}
+
+void World::freeze(Id id) {
+  if (hosts[id].life == Life::up) hosts[id].life = Life::frozen;
+}
+
+void World::thaw(Id id) {
+  Host& host = hosts[id];
+  if (host.life != Life::frozen) return;
+  host.life = Life::up;
+  auto inbox = std::exchange(host.inbox, {});
+  if (!host.over) call(id, [this](Node& node) { node.tick(now); });
+  for (const auto& each : inbox) each();
+}
+
+// ---- time --------------------------------------------------------------------------------
+
+void World::push(Happening each) {
+  each.order = order_++;
+  queue_.push(each);
+}
+
+std::uint32_t World::store(Message message) {
+  if (free_loads_.empty()) {
+    loads_.push_back(std::move(message));
+    return static_cast<std::uint32_t>(loads_.size() - 1);
+  }
+  std::uint32_t index = free_loads_.back();
+  free_loads_.pop_back();
+  loads_[index] = std::move(message);
+  return index;
+}
+
+std::uint32_t World::store(std::function<void()> what) {
+  if (free_calls_.empty()) {
+    calls_.push_back(std::move(what));
+    return static_cast<std::uint32_t>(calls_.size() - 1);
+  }
+  std::uint32_t index = free_calls_.back();
+  free_calls_.pop_back();
+  calls_[index] = std::move(what);
+  return index;
+}
+
+void World::at(Time when, std::function<void()> what) {
+  push({std::max(when, now), 0, What::call, 0, 0, 0, store(std::move(what))});
+}
+
+void World::at_host(Id id, Time when, std::function<void(Node&)> what) {
+  at(when, [this, id, what = std::move(what)] {
+    auto run = [this, id, what] {
+      if (lives(id)) call(id, what);
+    };
+    if (hosts[id].life == Life::frozen) {
+      hosts[id].inbox.emplace_back(run);
+    } else {
+      run();
+    }
+  });
+}
+
+bool World::run_until(Time end) {
+  while (!queue_.empty() && queue_.top().at <= end) {
+    Happening each = queue_.top();
+    queue_.pop();
+    now = each.at;
+    happen(each);
+  }
+  now = end;
+  return !queue_.empty();
+}
+
+void World::happen(const Happening& each) {
+  if (each.what == What::call) {
+    auto what = std::exchange(calls_[each.load], {});
+    free_calls_.push_back(each.load);
+    return what();
+  }
+  if (each.what == What::tick) {
+    Host& host = hosts[each.host];
+    if (host.over || host.armed != each.at) return;
+    if (host.life == Life::up) call(each.host, [](Node&) {});
+    return;
+  }
+  Conn& conn = conns_[each.index];
+  Time until = blocked_until(conn.dialler, conn.dialled);
+  if (until > now) {  // sent again until it gets through
+    conn.last[each.side] = std::max(conn.last[each.side], until);
+    Happening later = each;
+    later.at = until;
+    queue_.push(later);
+    return;
+  }
+  Host& host = hosts[each.side == 0 ? conn.dialler : conn.dialled];
+  bool lost = now >= conn.lost_after[each.side];
+  if (each.what == What::dial) {
+    if (host.life == Life::dark || lost || conn.gone[0]) return;
+    bool refused = host.over || host.life == Life::crashed || host.life == Life::unborn;
+    return transmit(each.index, 0, refused ? What::refused : What::dialled, 0);
+  }
+  if (host.life == Life::frozen) {
+    host.inbox.emplace_back([this, each] { happen(each); });
+    return;
+  }
+  if (each.what == What::message) {
+    std::uint32_t load = each.load;
+    if (!lost && host.life == Life::up && !host.over) arrive(each.index, each.side, load);
+    loads_[load] = {};
+    free_loads_.push_back(load);
+    return;
+  }
+  if (lost || host.life != Life::up || host.over || conn.gone[each.side]) return;
+  if (each.what == What::dialled) {
+    call(conn.dialler, [&](Node& node) { node.linked({conns_[each.index].dialled, Side::up}); });
+  } else {
+    ended(each.index, each.side);
+  }
+}
+
+// ---- links -------------------------------------------------------------------------------
+
+std::uint32_t* World::find(Id id, Link link) {
+  for (auto& [each, conn] : hosts[id].links) {
+    if (each == link) return &conn;
+  }
+  return nullptr;
+}
+
+Time World::blocked_until(Id a, Id b) const {
+  Time until{};
+  for (const Cut& each : cuts_) {
+    if (each.until <= now) continue;
+    bool hit = each.side.empty() ? (each.a == a && each.b == b) || (each.a == b && each.b == a)
+                                 : (a < each.side.size() && each.side[a]) != (b < each.side.size() && each.side[b]);
+    if (hit) until = std::max(until, each.until);
+  }
+  return until;
+}
+
+void World::cut(std::vector<bool> one_side, Time until) { cuts_.push_back({std::move(one_side), 0, 0, until}); }
+void World::cut_pair(Id a, Id b, Time until) { cuts_.push_back({{}, a, b, until}); }
+
+void World::transmit(std::uint32_t index, std::uint8_t to_side, What what, std::uint32_t load) {
+  Conn& conn = conns_[index];
+  const Host& sender = hosts[to_side == 0 ? conn.dialled : conn.dialler];
+  auto span = static_cast<std::uint64_t>((latency_most - latency_least).count());
+  Time at = now + latency_least + Time(random.in(0, span)) + sender.delay;
+  at = std::max(at, conn.last[to_side]);
+  conn.last[to_side] = at;
+  push({at, 0, what, to_side, 0, index, load});
+}
+
+void World::dial(Id id, Id peer) {
+  Conn fresh;
+  fresh.dialler = id;
+  fresh.dialled = peer;
+  reserve(peer);
+  conns_.push_back(fresh);
+  auto index = static_cast<std::uint32_t>(conns_.size() - 1);
+  hosts[id].links.push_back({{peer, Side::up}, index});
+  transmit(index, 1, What::dial, 0);
+}
+
+void World::send(Id id, Link to, Message message) {
+  std::uint32_t* conn = find(id, to);
+  if (conn == nullptr) return;
+  std::uint8_t side = to.side == Side::up ? 1 : 0;
+  require(!conns_[*conn].half_closed[side],
+          fmt::format("{} sends to {} what it has said its last word to", id, to.peer));
+  if (trace) say(fmt::format("  {} -> {}: {}", id, to.peer, brief(message)));
+  require(++messages <= most_messages, "a storm of messages");
+  if (over_the_wire || count_bytes) {
+    auto encoded = encode(message);
+    require(encoded.has_value(), encoded ? "" : encoded.error().message);
+    bytes += encoded->size() + kLengthSize;
+    if (over_the_wire) {
+      auto decoded = decode(*encoded);
+      require(decoded.has_value(), decoded ? "" : decoded.error().message);
+      require(*decoded == message, "a message is decoded as it was");
+    }
+  }
+  transmit(*conn, side, What::message, store(std::move(message)));
+}
+
+void World::arrive(std::uint32_t index, std::uint8_t side, std::uint32_t load) {
+  if (conns_[index].gone[side]) return;
+  Id id = side == 0 ? conns_[index].dialler : conns_[index].dialled;
+  Link link{side == 0 ? conns_[index].dialled : conns_[index].dialler, side == 0 ? Side::up : Side::down};
+  if (side == 1 && !std::exchange(conns_[index].greeted, true)) {
+    if (std::uint32_t* before = find(id, link)) {
+      conns_[*before].gone[1] = true;
+      std::erase_if(hosts[id].links, [&](const auto& each) { return each.first == link; });
+      call(id, [&](Node& node) { node.unlinked(link); });
+      if (hosts[id].over) return;
+    }
+    hosts[id].links.emplace_back(link, index);
+    call(id, [&](Node& node) { node.linked(link); });
+    if (hosts[id].over) return;
+  }
+  Message message = loads_[load];
+  call(id, [&](Node& node) { node.step(link, message); });
+}
+
+void World::ended(std::uint32_t index, std::uint8_t side) {
+  Conn& conn = conns_[index];
+  conn.gone[side] = true;
+  Id id = side == 0 ? conn.dialler : conn.dialled;
+  Link link{side == 0 ? conn.dialled : conn.dialler, side == 0 ? Side::up : Side::down};
+  auto& links = hosts[id].links;
+  auto found = std::find_if(links.begin(), links.end(),
+                            [&](const auto& each) { return each.first == link && each.second == index; });
+  if (found == links.end()) return;
+  links.erase(found);
+  call(id, [&](Node& node) { node.unlinked(link); });
+}
+
+void World::let_go(Id id, Link link, bool tell) {
+  std::uint32_t* found = find(id, link);
+  if (found == nullptr) return;
+  std::uint32_t index = *found;
+  std::erase_if(hosts[id].links, [&](const auto& each) { return each.first == link; });
+  conns_[index].gone[link.side == Side::up ? 0 : 1] = true;
+  if (tell) transmit(index, link.side == Side::up ? 1 : 0, What::end, 0);
+}
+
+void World::reset_link(Id a, Id b) {
+  for (std::uint32_t index = 0; index < conns_.size(); ++index) {
+    Conn& conn = conns_[index];
+    bool between = (conn.dialler == a && conn.dialled == b) || (conn.dialler == b && conn.dialled == a);
+    if (!between || (conn.gone[0] && conn.gone[1])) continue;
+    conn.lost_after[0] = conn.lost_after[1] = now;  // what is under way is lost
+    for (std::uint8_t side : {std::uint8_t{0}, std::uint8_t{1}}) {
+      Id id = side == 0 ? conn.dialler : conn.dialled;
+      at(now + Time(random.in(0, 2000)), [this, index, side, id] {
+        bool told = conns_[index].gone[side] || hosts[id].over;
+        if (told || hosts[id].life == Life::crashed || hosts[id].life == Life::dark) return;
+        auto tell = [this, index, side, id] {
+          if (lives(id) && !conns_[index].gone[side]) ended(index, side);
+        };
+        if (hosts[id].life != Life::frozen) return tell();
+        hosts[id].inbox.emplace_back(tell);
+      });
+    }
+  }
+}
+
+// ---- calls -------------------------------------------------------------------------------
+
+void World::inject(Id to, Link from, const Message& message) {
+  if (lives(to)) call(to, [&](Node& node) { node.step(from, message); });
+}
+
+void World::call(Id id, const std::function<void(Node&)>& what) {
+  hosts[id].node->tick(now);
+  perform(id);
+  if (hosts[id].over) return;
+  what(*hosts[id].node);
+  perform(id);
+}
+
+void World::perform(Id id) {
+  auto effects = hosts[id].node->take_effects();
+  Seq applied = 0;  // in this call
+  for (Effect& each : effects) {
+    if (const auto* entry = std::get_if<Deliver>(&each)) applied = entry->seq;
+    const auto* forwarded = std::get_if<SendEntry>(&each);
+    require(forwarded == nullptr || forwarded->seq > applied, "an entry is applied before it is forwarded");
+    perform(id, each);
+  }
+  watcher_.stepped(id);
+}
+
+void World::perform(Id id, Effect& effect) {
+  if (auto* each = std::get_if<Send>(&effect)) {
+    send(id, each->to, std::move(each->message));
+  } else if (auto* entry = std::get_if<SendEntry>(&effect)) {
+    require(hosts[id].node->entry(entry->seq) != nullptr, fmt::format("{} has dropped entry {}", id, entry->seq));
+    send(id, entry->to, hosts[id].node->entry_message(entry->seq));
+  } else if (auto* peer = std::get_if<Dial>(&effect)) {
+    dial(id, peer->peer);
+  } else if (auto* link = std::get_if<HangUp>(&effect)) {
+    let_go(id, link->link, true);
+    watcher_.effect(id, effect);
+  } else if (auto* half = std::get_if<HalfClose>(&effect)) {
+    if (std::uint32_t* conn = find(id, half->link))
+      conns_[*conn].half_closed[half->link.side == Side::up ? 1 : 0] = true;
+  } else if (auto* arm = std::get_if<Arm>(&effect)) {
+    hosts[id].armed = std::max(arm->at, now);
+    push({hosts[id].armed, 0, What::tick, 0, id, 0, 0});
+  } else {
+    watcher_.effect(id, effect);
+    bool ends = std::holds_alternative<Die>(effect) || std::holds_alternative<Finished>(effect);
+    if (!ends) return;
+    hosts[id].over = true;
+    auto links = hosts[id].links;
+    for (auto& [each_link, conn] : links) let_go(id, each_link, true);
+  }
+}
+
+}  // namespace nacre::sim

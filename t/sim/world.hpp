@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Nodes on virtual time: each host runs one overlay::Node, links between them are streams that keep their order, and the
+// order between links is up to the seed. Processes crash, hosts lose power, freeze and thaw, links break or carry nothing for
+// a while. Messages are never made up, doubled or changed.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "overlay/node.hpp"
+#include "random.hpp"
+
+namespace nacre::sim {
+
+using namespace overlay;  // NOLINT: the simulator is about nothing else
+
+inline constexpr Time kMs{1000};
+inline constexpr Time kSecond{1'000'000};
+
+enum class Life : std::uint8_t { unborn, up, frozen, crashed, dark };  // dark: no power; nobody hears of it
+
+struct Host {
+  std::unique_ptr<Node> node;
+  Life life = Life::unborn;
+  bool over = false;  // its node has died or finished, and its process with it
+  Time armed = Outbox::kNever;
+  Time delay{};  // more for all that it sends
+  std::vector<std::pair<Link, std::uint32_t>> links;
+  std::vector<std::function<void()>> inbox;  // while it is frozen
+};
+
+// What a simulation is about: told of each effect that is not about links, and after each call of a node. It must not call a
+// node from there: it schedules that.
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+  virtual void effect(Id host, const Effect& effect) = 0;
+  virtual void stepped(Id host) = 0;
+};
+
+class World {
+ public:
+  World(std::uint64_t seed, Watcher& watcher) : random(seed), watcher_(watcher) {}
+
+  void reserve(Id id);  // hosts up to this one exist, unborn
+  void boot(Id id, Options options);
+  void crash(Id id);   // the process; its links end
+  void darken(Id id);  // the host: its links go silent
+  void freeze(Id id);
+  void thaw(Id id);
+  void reset_link(Id a, Id b);
+  // Nothing passes between the two groups until then. Streams go on afterwards.
+  void cut(std::vector<bool> one_side, Time until);
+  void cut_pair(Id a, Id b, Time until);
+
+  // Does this at a time, or now plus a delay. With a host: only if it lives, and when it is not frozen.
+  void at(Time when, std::function<void()> what);
+  void at_host(Id id, Time when, std::function<void(Node&)> what);
+  void inject(Id to, Link from, const Message& message);  // as if it came over this link
+
+  // Runs until the time; false: nothing is left to do.
+  bool run_until(Time end);
+
+  [[nodiscard]] bool lives(Id id) const { return hosts[id].life == Life::up && !hosts[id].over; }
+
+  Time now{};
+  Random random;
+  std::vector<Host> hosts;
+  bool trace = false;
+  bool over_the_wire = false;  // every message is encoded and decoded
+  bool count_bytes = false;
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t most_messages = UINT64_MAX;  // more is a storm, and breaks the run
+  Time latency_least{50};
+  Time latency_most{1500};
+  void say(const std::string& line) const;
+
+ private:
+  struct Conn {
+    Id dialler = 0;
+    Id dialled = 0;
+    bool gone[2] = {false, false};         // 0: the dialler has let go of it, 1: the dialled
+    bool half_closed[2] = {false, false};  // nothing more is sent to this side
+    bool greeted = false;                  // its HELLO has come
+    Time last[2] = {};                     // arrivals, to each side
+    Time lost_after[2] = {Outbox::kNever, Outbox::kNever};
+  };
+  enum class What : std::uint8_t { call, tick, dial, dialled, refused, message, end };
+  struct Happening {
+    Time at;
+    std::uint64_t order;
+    What what;
+    std::uint8_t side;  // of the connection: who is told
+    Id host;
+    std::uint32_t index;  // of a connection
+    std::uint32_t load;   // of a message or a call
+    bool operator>(const Happening& other) const { return at != other.at ? at > other.at : order > other.order; }
+  };
+  struct Cut {
+    std::vector<bool> side;
+    Id a, b;  // with an empty side
+    Time until;
+  };
+
+  void push(Happening each);
+  void happen(const Happening& each);
+  void call(Id id, const std::function<void(Node&)>& what);
+  void perform(Id id);
+  void perform(Id id, Effect& effect);
+  void send(Id id, Link to, Message message);
+  void dial(Id id, Id peer);
+  void arrive(std::uint32_t conn, std::uint8_t side, std::uint32_t load);
+  void ended(std::uint32_t conn, std::uint8_t side);
+  void let_go(Id id, Link link, bool tell);
+  void transmit(std::uint32_t conn, std::uint8_t to_side, What what, std::uint32_t load);
+  void silence(Id id);
+  [[nodiscard]] Time blocked_until(Id a, Id b) const;
+  [[nodiscard]] std::uint32_t* find(Id id, Link link);
+  std::uint32_t store(Message message);
+  std::uint32_t store(std::function<void()> what);
+
+  Watcher& watcher_;
+  std::vector<Conn> conns_;
+  std::vector<Cut> cuts_;
+  std::vector<Message> loads_;
+  std::vector<std::uint32_t> free_loads_;
+  std::vector<std::function<void()>> calls_;
+  std::vector<std::uint32_t> free_calls_;
+  std::priority_queue<Happening, std::vector<Happening>, std::greater<>> queue_;
+  std::uint64_t order_ = 0;
+};
+
+// A message in a few words.
+std::string brief(const Message& message);
+std::string brief(const Entry& entry);
+
+// What a run that breaks an invariant throws.
+struct Broken {
+  std::string what;
+};
+inline void require(bool holds, const std::string& what) {
+  if (!holds) throw Broken{what};
+}
+
+}  // namespace nacre::sim

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One node on a bench: what it asks for as words, one effect after the other.
+#pragma once
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "overlay/node.hpp"
+
+namespace nacre::overlay {
+
+class Bench {
+ public:
+  explicit Bench(Id self, std::uint32_t members = 7, bool newcomer = false)
+      : node(options(self, members, newcomer)) {
+    node.tick(now);
+  }
+
+  static Options options(Id self, std::uint32_t members, bool newcomer) {
+    Options out;
+    out.job = 77;
+    out.term = 3;
+    out.self = self;
+    out.members = members;
+    out.arity = 2;
+    out.newcomer = newcomer;
+    return out;
+  }
+
+  // A member below dials and says HELLO; one above is dialled and says WELCOME.
+  void below(Id id, Seq applied = 0, Seq view = 0) {
+    node.linked({id, Side::down});
+    say({id, Side::down}, Hello{id, Standing::member, applied, view, "", {}});
+  }
+  void above(Id id) {
+    node.linked({id, Side::up});
+    say({id, Side::up}, Welcome{0, 0, {}});
+  }
+  void say(Link from, Body body) { node.step(from, {77, 3, std::move(body)}); }
+  void entry(Id from, Seq seq, EntryBody body) { say({from, Side::up}, Entry{seq, {}, std::move(body)}); }
+  void wait(milliseconds time) { node.tick(now += time); }
+
+  // What the node has asked for since the last time, without beats and alarms.
+  std::string asks() {
+    std::string out;
+    for (const Effect& each : node.take_effects()) {
+      std::string text = std::visit([](const auto& effect) { return words(effect); }, each);
+      if (!text.empty()) out += (out.empty() ? "" : "; ") + text;
+    }
+    return out;
+  }
+
+  Time now = seconds(1000);
+  Node node;
+
+ private:
+  static std::string name(Link link) { return fmt::format("{}{}", link.side == Side::up ? '^' : 'v', link.peer); }
+  static std::string words(const Send& m) {
+    static constexpr const char* kNames[] = {"HELLO", "WELCOME", "ENTRY", "UP", "BEAT", "REQ", "BYE"};
+    std::string out = fmt::format("{} {}", name(m.to), kNames[m.message.body.index()]);
+    if (std::holds_alternative<Beat>(m.message.body)) return "";
+    if (const auto* up = std::get_if<Up>(&m.message.body)) {
+      out += fmt::format(" {}:{}", up->view, up->acked);
+      if (!up->suspects.empty()) out += " suspects " + up->suspects.str();
+      if (!up->gone.empty()) out += " gone " + up->gone.str();
+      for (const Part& each : up->parts) out += " part " + each.name;
+    }
+    if (const auto* hello = std::get_if<Hello>(&m.message.body)) {
+      if (!hello->suspects.empty()) out += " suspects " + hello->suspects.str();
+    }
+    if (const auto* bye = std::get_if<Bye>(&m.message.body)) out += fmt::format(" {}", static_cast<int>(bye->why));
+    return out;
+  }
+  static std::string words(const SendEntry& m) { return fmt::format("{} entry {}", name(m.to), m.seq); }
+  static std::string words(const Dial& m) { return fmt::format("dial {}", m.peer); }
+  static std::string words(const HangUp& m) { return fmt::format("hang up {}", name(m.link)); }
+  static std::string words(const HalfClose& m) { return fmt::format("close {}", name(m.link)); }
+  static std::string words(const Deliver& m) { return fmt::format("deliver {}", m.seq); }
+  static std::string words(const Released& m) { return "released " + m.name; }
+  static std::string words(const Completed& m) { return fmt::format("complete {}", m.seq); }
+  static std::string words(const Reported& m) { return "reported " + m.started.str(); }
+  static std::string words(const Joined& m) { return fmt::format("joined {}", m.view); }
+  static std::string words(const Leave& /*m*/) { return "leave"; }
+  static std::string words(const Die& /*m*/) { return "die"; }
+  static std::string words(const Finished& /*m*/) { return "finished"; }
+  static std::string words(const Arm& /*m*/) { return ""; }
+  static std::string words(const Note& /*m*/) { return "note"; }
+};
+
+inline View left(const char* ids) { return {{}, *Idset::parse(ids), {}}; }
+inline View died(const char* ids) { return {{}, {}, *Idset::parse(ids)}; }
+
+}  // namespace nacre::overlay

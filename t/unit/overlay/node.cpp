@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rules of doc/protocol.md, one node at a time; t/sim has them all at once. The tree is binary, of seven members: 1 has
+// the parent 0 and the children 3 and 4.
+#include "overlay/node.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "bench.hpp"
+
+using namespace nacre;           // NOLINT
+using namespace nacre::overlay;  // NOLINT
+
+namespace {
+
+// Member 1, fed by 0, with both children.
+struct Middle : Bench {
+  Middle() : Bench(1) {
+    above(0);
+    below(3);
+    below(4);
+    say({3, Side::down}, Up{});
+    say({4, Side::down}, Up{});
+    asks();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("rule 1: an entry is forwarded, then delivered, and only the next one is taken") {
+  Middle bench;
+  bench.entry(0, 1, Event{"e", ""});
+  CHECK(bench.asks() == "v3 entry 1; v4 entry 1; deliver 1");
+  bench.entry(0, 1, Event{"e", ""});
+  CHECK(bench.asks().empty());
+  bench.entry(0, 3, Event{"e", ""});
+  CHECK(bench.asks() == "note; hang up ^0; dial 0");
+  CHECK(bench.node.applied() == 1);
+}
+
+TEST_CASE("rules 3 and 4: what a child has acknowledged counts if it names my view, and the least is told") {
+  Middle bench;
+  bench.entry(0, 1, Event{"e", ""});
+  bench.asks();
+  bench.say({3, Side::down}, Up{0, 1, {}, {}, {}, {}, {}});
+  CHECK(bench.asks().empty());
+  bench.say({4, Side::down}, Up{7, 1, {}, {}, {}, {}, {}});  // of another view
+  CHECK(bench.asks().empty());
+  bench.below(5);
+  bench.asks();
+  bench.say({5, Side::down}, Up{0, 1, {}, {}, {}, {}, {}});  // no child
+  CHECK(bench.asks().empty());
+  bench.say({4, Side::down}, Up{0, 1, {}, {}, {}, {}, {}});
+  CHECK(bench.asks() == "^0 UP 0:1");
+}
+
+TEST_CASE("rule 3: who comes gets what it lacks, and no more") {
+  Middle bench;
+  for (Seq seq = 1; seq <= 3; ++seq) bench.entry(0, seq, Event{"e", ""});
+  bench.asks();
+  bench.below(6, 1);
+  CHECK(bench.asks() == "v6 WELCOME; v6 entry 2; v6 entry 3");
+  bench.below(5, 9);
+  CHECK(bench.asks() == "v5 WELCOME");
+}
+
+TEST_CASE("rule 4: an entry is dropped when the leader says that all have it") {
+  Middle bench;
+  for (Seq seq = 1; seq <= 3; ++seq) bench.entry(0, seq, Event{"e", ""});
+  bench.say({0, Side::up}, Beat{1, 2});
+  CHECK(bench.node.entry(2) == nullptr);
+  CHECK(bench.node.entry(3) != nullptr);
+  bench.asks();
+  bench.below(6, 1);  // nobody can say that: it would need entry 2
+  CHECK(bench.asks() == "note; v6 BYE 1; hang up v6");
+}
+
+TEST_CASE("rule 5: the new parent is dialled, and the old one left when it has answered") {
+  Bench bench(5);
+  bench.above(2);
+  bench.asks();
+  bench.entry(2, 1, died("1"));  // 6 moves to the slot of 1; 5 stays
+  bench.entry(2, 2, left("2"));  // 5 moves to the slot of 2: its parent is 0
+  CHECK(bench.asks() == "deliver 1; ^2 UP 1:1; deliver 2; dial 0");
+  bench.node.linked({0, Side::up});
+  CHECK(bench.asks() == "^0 HELLO");
+  bench.say({0, Side::up}, Welcome{2, 2, {}});
+  CHECK(bench.asks() == "^2 BYE 0; hang up ^2; ^0 UP 2:2");
+}
+
+TEST_CASE("rule 6: a lost parent is dialled again, then those above it, told whom it is about") {
+  Bench bench(3);
+  bench.above(1);
+  bench.asks();
+  bench.node.unlinked({1, Side::up});
+  CHECK(bench.asks() == "dial 1");
+  bench.node.unlinked({1, Side::up});
+  CHECK(bench.asks() == "dial 0");
+  bench.node.linked({0, Side::up});
+  CHECK(bench.asks() == "^0 HELLO suspects 1");
+  bench.say({0, Side::up}, Welcome{0, 0, {}});
+  CHECK(bench.node.feeder() == 0U);
+  CHECK_FALSE(bench.node.settled());
+  bench.asks();
+  bench.wait(milliseconds(500));
+  CHECK(bench.asks() == "dial 1");
+  bench.above(1);
+  CHECK(bench.asks() == "^1 HELLO suspects 1; ^0 BYE 0; hang up ^0; ^1 UP 0:0");
+  CHECK(bench.node.settled());
+}
+
+TEST_CASE("rule 6: a child whose link broke is suspected at once if another has lost it too") {
+  Middle bench;
+  bench.node.unlinked({3, Side::down});
+  CHECK(bench.asks().empty());
+  bench.node.linked({6, Side::down});
+  bench.say({6, Side::down}, Hello{6, Standing::member, 0, 0, "", *Idset::parse("3-4")});
+  CHECK(bench.asks() == "v6 WELCOME; ^0 UP 0:0 suspects 3");
+  bench.below(3);
+  CHECK(bench.asks() == "v3 WELCOME; ^0 UP 0:0");
+}
+
+TEST_CASE("rule 7: after the entry that removes it a child is sent nothing more") {
+  Middle bench;
+  bench.entry(0, 1, left("3"));
+  CHECK(bench.asks() == "v3 entry 1; close v3; v4 entry 1; deliver 1; ^0 UP 1:0");
+  bench.entry(0, 2, Event{"e", ""});
+  CHECK(bench.asks() == "v4 entry 2; deliver 2");
+}
+
+TEST_CASE("rule 8: who leaves forwards, ends its tasks, waits for its children that leave, reports and goes") {
+  Middle bench;
+  bench.entry(0, 1, left("1,3"));
+  CHECK(bench.asks() == "v3 entry 1; close v3; v4 entry 1; deliver 1; leave");
+  bench.node.tasks_ended();
+  CHECK(bench.asks().empty());
+  Up gone;
+  gone.gone = *Idset::parse("3");
+  bench.say({3, Side::down}, gone);
+  CHECK(bench.asks() == "^0 UP 0:0 gone 3; ^0 UP 0:0 gone 1; ^0 BYE 2; finished");
+}
+
+TEST_CASE("rule 8: all within a bound") {
+  Middle bench;
+  bench.entry(0, 1, left("1,3"));
+  bench.node.tasks_ended();
+  bench.asks();
+  bench.wait(bench.node.options().leave_bound);
+  CHECK(bench.asks().ends_with("finished"));
+  Middle stuck;
+  stuck.entry(0, 1, left("1"));
+  stuck.wait(stuck.node.options().leave_bound);
+  CHECK(stuck.asks().ends_with("die"));
+}
+
+TEST_CASE("rule 9: a child that does not say HELLO in time is suspected; one that falls silent too") {
+  Bench bench(0, 3);
+  bench.below(1);
+  bench.asks();
+  auto passes = [&](milliseconds time) {
+    for (milliseconds each{0}; each < time; each += milliseconds(1000)) {
+      bench.say({1, Side::down}, Beat{1, 0});
+      bench.wait(milliseconds(1000));
+    }
+  };
+  passes(bench.node.options().first_hello_bound - milliseconds(1000));
+  CHECK(bench.node.tree().has(2));
+  passes(milliseconds(1000));
+  CHECK_FALSE(bench.node.tree().has(2));
+  CHECK(bench.node.tree().has(1));
+  for (int each = 0; each < 5; ++each) bench.wait(milliseconds(1000));
+  CHECK_FALSE(bench.node.tree().has(1));
+}
+
+TEST_CASE("a node that was stopped itself blames nobody for it") {
+  Bench bench(0, 2);
+  bench.below(1);
+  bench.wait(seconds(25));
+  bench.say({1, Side::down}, Beat{1, 0});
+  bench.wait(seconds(1));
+  CHECK(bench.node.tree().has(1));
+}
+
+TEST_CASE("rule 10: without beats the leader is dialled, and the parent left when that answers") {
+  Bench bench(3);
+  bench.above(1);
+  bench.asks();
+  bench.wait(milliseconds(4400));
+  CHECK(bench.asks().empty());
+  bench.wait(milliseconds(200));
+  CHECK(bench.asks() == "dial 0");
+  bench.node.linked({0, Side::up});
+  bench.asks();
+  bench.say({0, Side::up}, Welcome{0, 0, {}});
+  CHECK(bench.asks() == "^1 BYE 0; hang up ^1");
+  bench.say({0, Side::up}, Beat{1, 0});
+  CHECK(bench.asks() == "dial 1");
+}
+
+TEST_CASE("rule 10: a shell that is cut off ends itself") {
+  Bench bench(3);
+  bench.above(1);
+  bench.wait(bench.node.options().fence - milliseconds(1));
+  CHECK(bench.asks().find("die") == std::string::npos);
+  bench.wait(milliseconds(1));
+  CHECK(bench.asks() == "die");
+  CHECK(bench.node.stage() == Stage::over);
+}
+
+TEST_CASE("rule 11: parts go up when a subtree is whole, and again on each view") {
+  Middle bench;
+  REQUIRE(bench.node.enter("b", Merge::sum, std::int64_t{1}));
+  bench.say({3, Side::down}, Up{0, 0, {}, {}, {}, {}, {{"b", {}, Merge::sum, 0, 1, "\x01"}}});
+  CHECK(bench.asks().empty());
+  bench.say({4, Side::down}, Up{0, 0, {}, {}, {}, {}, {{"b", {}, Merge::sum, 0, 1, "\x01"}}});
+  CHECK(bench.asks() == "^0 UP 0:0 part b");
+  bench.entry(0, 1, died("6"));
+  CHECK(bench.asks() == "v3 entry 1; v4 entry 1; deliver 1; ^0 UP 1:0");
+  for (Id id : {3U, 4U}) {
+    bench.say({id, Side::down}, Up{1, 1, {}, {}, {}, {}, {{"b", {}, Merge::sum, 0, 1, "\x01"}}});
+  }
+  CHECK(bench.asks() == "^0 UP 1:1 part b");
+  bench.entry(0, 2, Release{"b", {}, Merge::sum, 0, 1, "\x03"});
+  CHECK(bench.asks() == "v3 entry 2; v4 entry 2; deliver 2; released b");
+  CHECK_FALSE(bench.node.enter("b", Merge::sum, std::int64_t{1}));
+}
+
+TEST_CASE("rule 12: EXEC is mapped to members") {
+  Bench bench(0, 4);
+  bench.node.request(Shrink{*Idset::parse("2-3")}).value();
+  bench.node.request(Exec{0, {{1, *Idset::parse("0")}, {2, *Idset::parse("1-2")}}, "c"}).value();
+  const auto& exec = std::get<Exec>(bench.node.entry(2)->body);
+  CHECK(exec.view == 1);
+  REQUIRE(exec.map.size() == 1);
+  CHECK(exec.map[0] == Share{1, *Idset::parse("0-2")});
+  bench.node.request(Exec{0, {{3, *Idset::parse("0")}}, "c"}).value();
+  CHECK(std::get<Exec>(bench.node.entry(3)->body).map == std::vector<Share>{{0, *Idset::parse("0")}});
+}
+
+TEST_CASE("rule 14: another term or job is refused before anything else") {
+  Middle bench;
+  bench.node.step({0, Side::up}, {77, 2, Entry{1, {}, Event{"e", ""}}});
+  CHECK(bench.asks() == "note; ^0 BYE 4; hang up ^0; dial 0");
+  bench.node.step({3, Side::down}, {78, 3, Up{}});
+  CHECK(bench.asks() == "note; v3 BYE 4; hang up v3");
+  CHECK(bench.node.applied() == 0);
+}
+
+TEST_CASE("a request acts once, and one that cannot be granted is refused by an entry") {
+  Bench bench(0, 3);
+  bench.below(1);
+  Request request{{1, 1}, Event{"e", ""}};
+  bench.say({1, Side::down}, request);
+  bench.say({1, Side::down}, request);
+  CHECK(bench.node.applied() == 1);
+  bench.node.request(Shrink{*Idset::parse("0-1")}).value();
+  CHECK(std::holds_alternative<Refused>(bench.node.entry(2)->body));
+  bench.node.request(Grow{*Idset::parse("2"), 10}).value();
+  CHECK(std::holds_alternative<Refused>(bench.node.entry(3)->body));
+}
+
+TEST_CASE("a newcomer waits at the leader, and is a member with its snapshot") {
+  Bench leader(0, 2);
+  leader.below(1);
+  leader.node.linked({5, Side::down});
+  leader.say({5, Side::down}, Hello{5, Standing::joining, 0, 0, "h:5", {}});
+  CHECK(leader.node.applied() == 0);
+  leader.asks();
+  leader.node.request(Grow{*Idset::parse("5"), 1000}).value();
+  CHECK(leader.asks() == "v1 entry 1; deliver 1; v5 WELCOME");
+  CHECK(leader.node.tree().address(5) == "h:5");
+
+  Bench bench(5, 2, true);
+  bench.node.linked({0, Side::up});
+  CHECK(bench.asks() == "dial 0; ^0 HELLO");
+  Snapshot snapshot;
+  leader.node.tree().write(snapshot);
+  bench.say({0, Side::up}, Welcome{1, 1, snapshot});
+  CHECK(bench.asks() == "joined 1; ^0 UP 1:1");
+  CHECK(bench.node.tree().slot_of(5) == 2U);
+}
+
+TEST_CASE("the end: who has it and all below have it says so and finishes") {
+  Middle bench;
+  bench.entry(0, 1, End{3});
+  CHECK(bench.asks() == "v3 entry 1; v4 entry 1; deliver 1");
+  for (Id id : {3U, 4U}) {
+    bench.say({id, Side::down}, Up{0, 1, {}, {}, {}, {}, {}});
+    bench.say({id, Side::down}, Bye{Farewell::finished, ""});
+  }
+  CHECK(bench.asks() == "^0 UP 0:1; ^0 BYE 3; finished");
+  CHECK(bench.node.request(End{1}).error().code == EPIPE);
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlay/wire.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "base/json.hpp"
+#include "samples.hpp"
+
+using namespace nacre;           // NOLINT
+using namespace nacre::overlay;  // NOLINT
+
+namespace {
+
+Bytes cbor(const std::string& json) {
+  Bytes out;
+  Json::to_cbor(Json::parse(json), out);
+  return out;
+}
+
+std::string why(std::string_view bytes) {
+  auto decoded = decode(bytes);
+  return decoded ? "taken" : decoded.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("what is encoded is decoded, of every kind of message") {
+  for (const Sample& each : samples()) {
+    INFO(each.json);
+    auto bytes = encode(each.message);
+    REQUIRE(bytes);
+    auto decoded = decode(*bytes);
+    REQUIRE(decoded);
+    CHECK(*decoded == each.message);
+    CHECK(encode(*decoded).value() == *bytes);
+  }
+}
+
+TEST_CASE("the example of doc/protocol.md") {
+  const char bytes[] =
+      "\x00\x00\x00\x27\xa5\x63\x6a\x6f\x62\x18\x4d\x66\x6e\x75\x6d\x62\x65\x72\x01\x66\x73\x74\x61\x62\x6c\x65\x00"
+      "\x64\x74\x65\x72\x6d\x03\x64\x74\x79\x70\x65\x64\x62\x65\x61\x74";
+  CHECK(framed(encode({77, 3, Beat{1, 0}}).value()) == Bytes(bytes, sizeof bytes - 1));
+}
+
+TEST_CASE("a message that ends too early or goes on is refused, wherever that is") {
+  for (const Sample& each : samples()) {
+    Bytes bytes = encode(each.message).value();
+    for (std::size_t size = 0; size < bytes.size(); ++size) CHECK_FALSE(decode(bytes.substr(0, size)));
+    CHECK_FALSE(decode(bytes + '\0'));
+  }
+}
+
+TEST_CASE("an error names the message, the field and why") {
+  CHECK(why(cbor(R"({"job":1,"term":1,"type":"beat","number":1})")) == "beat: stable: is not there");
+  CHECK(why(cbor(R"({"job":1,"term":1,"type":"beat","number":-1,"stable":0})")) ==
+        "beat: number: expected a number from 0, got number");
+  CHECK(why(cbor(R"({"job":1,"term":1,"type":"beat","number":1,"stable":0,"x":1})")) ==
+        "beat: 1 fields that are not known");
+  CHECK(why(cbor(R"({"job":1,"term":1,"type":"shout"})")) == "shout: type: 'shout' is not known");
+  CHECK(why(cbor(R"({"term":1,"type":"beat"})")) == "beat: job: is not there");
+  CHECK(why(cbor(R"([1])")) == "message: expected a map, got array");
+  CHECK(why(cbor(R"({"job":1,"term":1,"type":"bye","why":"moved","text":"a\nb"})")) ==
+        "bye: text: 'a\\x0ab' is not all printable ASCII");
+  CHECK(
+      why(cbor(
+              R"({"job":1,"term":1,"type":"request","request":{"origin":0,"number":1},"kind":"shrink","leave":"3-1"})"))
+          .starts_with("request: leave: "));
+  CHECK(
+      why(cbor(
+          R"({"job":1,"term":1,"type":"request","request":{"origin":0,"number":1},"kind":"shrink","leave":"3-3"})")) ==
+      "request: leave: the idset '3-3' is not in its shortest form");
+  CHECK(why(cbor(R"({"job":1,"term":1,"type":"request","request":{"origin":0},"kind":"end","code":0})")) ==
+        "request: request: number: is not there");
+}
+
+TEST_CASE("only one encoding of a value is taken") {
+  CHECK(why("\x18\x05") == "CBOR: byte 1: a number in more bytes than it needs");
+  CHECK(why(std::string_view("\x19\x00\xff", 3)) == "CBOR: byte 1: a number in more bytes than it needs");
+  CHECK(why("\xa2\x61\x62\x01\x61\x61\x01") == "CBOR: byte 6: keys that do not ascend");
+  CHECK(why("\xa2\x61\x61\x01\x61\x61\x01") == "CBOR: byte 6: keys that do not ascend");
+  CHECK(why("\xa1\x01\x01") == "CBOR: byte 1: a key that is no text");
+  CHECK(why("\xbf\xff") == "CBOR: byte 1: a length that is not given");
+  CHECK(why("\xf6") == "CBOR: byte 1: a value of a kind that is not used");
+  CHECK(why("\xfa????") == "CBOR: byte 5: a value of a kind that is not used");
+  CHECK(why("\x05\x05") == "CBOR: byte 1: bytes after the end");
+  CHECK(why("") == "CBOR: byte 0: the end of the frame in the middle of a value");
+}
+
+TEST_CASE("nesting is refused before it costs a stack") {
+  CHECK(why(Bytes(8, '\x81') + '\x01').starts_with("message: "));
+  CHECK(why(Bytes(9, '\x81') + '\x01') == "CBOR: byte 9: too deep");
+  CHECK(why(Bytes(kMaxFrame, '\x81')) == "CBOR: byte 9: too deep");
+}
+
+TEST_CASE("messages and fields have limits") {
+  Message message{1, 1, Entry{1, {}, Event{"e", Bytes(kMaxData, 'x')}}};
+  REQUIRE(encode(message));
+  CHECK(decode(encode(message).value()).value() == message);
+  std::get<Event>(std::get<Entry>(message.body).body).data += 'x';
+  CHECK(why(encode(message).value()) == "entry: data: 524289 bytes; at most 524288");
+  std::get<Event>(std::get<Entry>(message.body).body).data.assign(kMaxFrame, 'x');
+  auto over = encode(message);
+  REQUIRE_FALSE(over);
+  CHECK(over.error().code == EMSGSIZE);
+  CHECK(decode(Bytes(kMaxFrame + 1, '\0')).error().code == EMSGSIZE);
+  Message text{1, 1, Bye{Farewell::refused, std::string(kMaxText + 1, 'x')}};
+  CHECK(why(encode(text).value()) == "bye: text: 1025 bytes; at most 1024");
+}
+
+TEST_CASE("frames are cut out of a stream, whatever its pieces") {
+  Bytes stream = framed("one") + framed("22") + framed(Bytes(kMaxFrame, 'x'));
+  for (std::size_t piece : {std::size_t{1}, std::size_t{3}, std::size_t{7}, stream.size()}) {
+    Frames frames;
+    std::vector<std::size_t> sizes;
+    for (std::size_t at = 0; at < stream.size(); at += piece) {
+      if (at > 64 && piece < stream.size()) {  // the rest at once
+        frames.add(std::string_view(stream).substr(at));
+        at = stream.size();
+      } else {
+        frames.add(std::string_view(stream).substr(at, piece));
+      }
+      for (auto next = frames.next(); next && *next; next = frames.next()) sizes.push_back((*next)->size());
+    }
+    CHECK(sizes == std::vector<std::size_t>{3, 2, kMaxFrame});
+  }
+}
+
+TEST_CASE("a frame of no bytes or over the limit is an error, before it has come") {
+  Frames none;
+  none.add(std::string_view("\0\0\0\0", 4));
+  CHECK(none.next().error().message == "a frame of no bytes");
+  Frames over;
+  over.add(std::string_view("\x00\x10\x00\x01", 4));
+  CHECK(over.next().error().code == EMSGSIZE);
+  CHECK_FALSE(over.next());
+}
