@@ -66,7 +66,7 @@ check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FU
 	$(step) "Build an older MPICH" t/long/mpich_ch3 $(MPICH_CH3)
 	$(step) "Test with it, and with HPCC" env NACRE_SHELL=$(abspath $(DEV)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(DEV)) \
 	  NACRE_SOURCE_DIR=$(CURDIR) MPICH_CH3=$(abspath $(MPICH_CH3)/install) bats t/long
-	$(step) "Simulate the overlay, many seeds" $(DEV)/t/sim/sim --seeds=1-200000
+	$(step) "Simulate the overlay, many seeds" $(RELEASE)/t/sim/sim --seeds=1-200000
 	$(step) "Break each rule of the overlay" t/sim/mutations
 	$(step) "Fuzz the stdio" t/e2e/stdio_property --shell $(DEV)/nacre-shell --task $(DEV)/t/e2e/stdio_task --seconds $(STDIO_SECONDS)
 
