@@ -61,6 +61,7 @@ check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FU
 	$(step) "Configure, with Clang" cmake --preset clang
 	$(step) "Build, with Clang" $(build) $(CLANG)
 	$(step) "Test, with Clang" $(ctest) --test-dir $(CLANG)
+	$(step) "Lint, every header alone" t/lint/run --every-header headers
 	$(step) "Fuzz" etc/fuzz.sh $(CLANG) $(FUZZ_SECONDS)
 	$(step) "Kill ranks" t/long/kills --shell $(DEV)/nacre-shell --runs $(KILL_RUNS)
 	$(step) "Build an older MPICH" t/long/mpich_ch3 $(MPICH_CH3)
