@@ -96,10 +96,11 @@ std::vector<std::string> mpi_libraries_of(pid_t pid) {
 
 std::vector<std::string> folded(const std::vector<Said>& all) {
   std::vector<std::pair<value::Idset, const std::string*>> groups;
-  for (const auto& [rank, text] : all) {
-    auto it = std::find_if(groups.begin(), groups.end(), [&](const auto& each) { return *each.second == text; });
-    if (it == groups.end()) it = groups.insert(groups.end(), {value::Idset(), &text});
-    it->first.insert(rank);
+  for (const Said& said : all) {
+    auto it =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& each) { return *each.second == said.second; });
+    if (it == groups.end()) it = groups.insert(groups.end(), {value::Idset(), &said.second});
+    it->first.insert(said.first);
   }
   std::vector<std::string> out;
   out.reserve(groups.size());
