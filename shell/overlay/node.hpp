@@ -26,7 +26,6 @@ class Node {
  public:
   explicit Node(Options options);
   Node(const Node&) = delete;  // its parts refer to each other
-  // ---- what happens ----
   void tick(Time now);
   void linked(Link link);  // a down link: as soon as its HELLO has named the peer, and before it is stepped
   void unlinked(Link link);
@@ -139,7 +138,8 @@ class Node {
   Idset exited_;   // leader: tasks whose end is known
   std::uint64_t next_request_ = 1;
   std::uint64_t beat_number_ = 0;
-  Time beat_at_{};  // leader: when the last one was made; else when it came
+  Time beat_at_{};                  // when the last one was made, as far as this node can tell
+  Time least_delay_ = Time::max();  // of a beat's coming after its number, the leader's clock
   Time said_up_at_{};
   Time leave_deadline_ = Outbox::kNever;
   bool begun_ = false;                      // by the first tick

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Links: who says HELLO and is welcome, what it is fed, beats, and the end of a link.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "overlay/node.hpp"
 
 namespace nacre::overlay {
+namespace {
+
+constexpr std::uint64_t kLatest = std::uint64_t{1}
+                                  << 50;  // milliseconds: what is above would not fit as microseconds
+
+}  // namespace
 
 void Node::linked(Link link) {
   if (stage_ == Stage::over) return;
@@ -122,7 +130,9 @@ void Node::offer_again() {
 
 void Node::beat() {
   beat_at_ = out_.now;
-  Beat beat{++beat_number_, campaigns_.stable(complete_)};
+  auto clock = static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(out_.now).count());
+  beat_number_ = std::max(beat_number_ + 1, clock);
+  Beat beat{beat_number_, campaigns_.stable(complete_)};
   forget(beat.stable);
   pass_on(beat);
 }
@@ -143,8 +153,11 @@ void Node::forget(Seq stable) {
 void Node::take(Link from, const Beat& beat) {
   if (from.side == Side::down || leads() || beat.number <= beat_number_) return;
   beat_number_ = beat.number;
-  beat_at_ = out_.now;
-  uplink_.starve(false);
+  // When it was made, by the least delay that any beat has had: one that was held up on its way proves little.
+  Time made = milliseconds(std::min(beat.number, kLatest));
+  least_delay_ = std::min(least_delay_, out_.now - made);
+  beat_at_ = std::max(beat_at_, made + least_delay_);
+  uplink_.starve(out_.now >= beat_at_ + starving_bound());
   if (stage_ != Stage::member) return;
   forget(beat.stable);
   pass_on(beat);
