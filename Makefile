@@ -17,7 +17,8 @@ CLANG := build/clang
 
 step := @etc/step.sh
 build := cmake --build
-ctest := ctest --output-on-failure --no-tests=error --parallel $(JOBS)
+# One more than there are processors: tests often wait.
+ctest := ctest --output-on-failure --no-tests=error --parallel $(shell expr $(JOBS) + 1)
 sources := git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h'
 # The optimised build is tested end to end only; its programs are what a user gets.
 release_options = -DCMAKE_INSTALL_PREFIX='$(PREFIX)' -DNACRE_UNIT_TESTS=OFF -DNACRE_TESTS=ON
@@ -46,7 +47,7 @@ run: release ## build, and run a first job
 	@etc/demo/run.sh $(RELEASE)/nacre-shell
 
 check: ## build, run all tests with sanitizers, the end-to-end tests on the release build too, and lint
-	$(step) "Dependencies" etc/deps.sh check
+	$(step) "Dependencies" etc/deps.sh check cluster
 	$(step) "Configure, with sanitizers" cmake --preset dev
 	$(step) "Build, with sanitizers" $(build) $(DEV)
 	$(step) "Test, with sanitizers" $(ctest) --test-dir $(DEV)
@@ -67,6 +68,9 @@ check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FU
 	$(step) "Build an older MPICH" t/long/mpich_ch3 $(MPICH_CH3)
 	$(step) "Test with it, and with HPCC" env NACRE_SHELL=$(abspath $(DEV)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(DEV)) \
 	  NACRE_SOURCE_DIR=$(CURDIR) MPICH_CH3=$(abspath $(MPICH_CH3)/install) bats t/long
+	$(step) "Faults of virtual hosts" t/long/faults --build $(DEV) --times 2
+	$(step) "Launch many times" t/long/launches --build $(RELEASE)
+	$(step) "Launch over many virtual hosts" t/long/ssh_tree --build $(RELEASE)
 	$(step) "Simulate the overlay, many seeds" $(RELEASE)/t/sim/sim --seeds=1-200000
 	$(step) "Break each rule of the overlay" t/sim/mutations
 	$(step) "Fuzz the stdio" t/e2e/stdio_property --shell $(DEV)/nacre-shell --task $(DEV)/t/e2e/stdio_task --seconds $(STDIO_SECONDS)
@@ -84,6 +88,8 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/pmi --shell $(RELEASE)/nacre-shell --client $(RELEASE)/t/bench/pmi_client \
 	  --limit $(RELEASE)/t/bench/pmi_limit --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
+	t/bench/nodes --shell $(RELEASE)/nacre-shell --nacre $(RELEASE)/nacre --bare $(RELEASE)/t/bench/bare \
+	  --client $(RELEASE)/t/bench/pmi_client --out $(BENCH_OUT)
 	$(RELEASE)/t/bench/bench_stack
 	$(RELEASE)/t/bench/bench_values
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # etc/deps.sh [--list] [SET...]: makes sure that the packages of etc/packages are there: those of the set `build`, and
-# those of each SET named (check, long, bench). On Debian and Ubuntu the missing ones are installed; elsewhere they are named
-# and the exit code is 1. When nothing is missing, nothing is run but dpkg-query. --list only prints what is missing.
+# those of each SET named (check, cluster, long, bench). On Debian and Ubuntu the missing ones are installed, and daemons
+# among them left off; elsewhere they are named and the exit code is 1. When nothing is missing, nothing is run but dpkg-query. --list only prints what is missing.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -12,8 +12,8 @@ sets=(build)
 for arg in "$@"; do
   case $arg in
     --list) list=true ;;
-    build | check | long | bench) sets+=("$arg") ;;
-    *) echo "deps.sh: $arg: expected --list, build, check, long or bench" >&2 && exit 2 ;;
+    build | check | cluster | long | bench) sets+=("$arg") ;;
+    *) echo "deps.sh: $arg: expected --list, build, check, cluster, long or bench" >&2 && exit 2 ;;
   esac
 done
 
@@ -63,6 +63,27 @@ missing() {
   done <<<"$rows"
 }
 
+# What the package of a daemon starts, now and at the next boot.
+declare -A units=([openssh-server]=ssh [munge]=munge [slurmd]=slurmd [slurmctld]=slurmctld)
+
+# Runs the command that installs the packages, and leaves their daemons off: tests start their own.
+without_daemons() {
+  local policy=/usr/sbin/policy-rc.d package code=0
+  if [[ ! -e $policy ]]; then
+    # `env`, as this script has a function `install`.
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" env install -m 755 /dev/stdin $policy
+    # shellcheck disable=SC2064  # what they are, not what they will be
+    trap "${as_root[*]} rm -f $policy" EXIT
+  fi
+  "$@" || code=$?
+  for package in "${packages[@]}"; do
+    if [[ -n ${units[$package]:-} ]] && command -v systemctl >/dev/null; then
+      "${as_root[@]}" systemctl --quiet disable "${units[$package]}" 2>/dev/null || true
+    fi
+  done
+  return "$code"
+}
+
 install() {
   local as_root=()
   if [[ $(id -u) -ne 0 ]]; then
@@ -77,7 +98,7 @@ install() {
   echo "Installing: $*"
   # The package lists may be absent (a fresh image), which a simulation tells, or old, which only a download tells.
   "${apt_install[@]}" --simulate >/dev/null 2>&1 || "${apt[@]}" update
-  "${apt_install[@]}" || { "${apt[@]}" update && "${apt_install[@]}"; }
+  without_daemons "${apt_install[@]}" || { "${apt[@]}" update && without_daemons "${apt_install[@]}"; }
 }
 
 mapfile -t packages < <(missing)

@@ -4,6 +4,7 @@
 // task to end only, as flux-shell does: if that one succeeded, later failures end nothing.
 #include <fmt/format.h>
 
+#include "base/json.hpp"
 #include "builtins.hpp"
 
 namespace nacre::plugins {
@@ -14,9 +15,11 @@ class ExitOnError final : public plugin::Plugin {
   explicit ExitOnError(plugin::Host& host) : Plugin("exit-on-error"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return read(); });
     on("task.exit", [this](plugin::Call&) {
-      task_exited(*host_.current_task());
+      const task::Task& task = *host_.current_task();
+      if (enabled_ && !first_only_) look_at(task.rank(), task.status());
       return Result<void>();
     });
+    on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
   }
 
  private:
@@ -29,20 +32,28 @@ class ExitOnError final : public plugin::Plugin {
     return {};
   }
 
-  void task_exited(const task::Task& task) {
-    bool first = !seen_;
-    seen_ = true;
-    if (!enabled_ || task.status().success() || (first_only_ && !first)) return;
-    const std::string& host = host_.job().node().hostname;
-    host_.raise({"exec", 0,
-                 fmt::format("task {}{}{} {}", task.rank(), host.empty() ? "" : " on ", host, task.status().str()),
-                 task.status()});
+  // The leader's: only there it is known who was the first of all.
+  Result<void> tasks_exited(const plugin::Call& call) {
+    JsonAt in = JsonAt::root(call.in);
+    if (!first_only_ || std::exchange(seen_, true) || !TRY(in.find("status"))) return {};
+    auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
+    auto status = static_cast<int>(TRY(TRY(in.at("status")).integer(0, UINT16_MAX)));
+    look_at(ranks.first().value_or(0), value::WaitStatus::of_raw(status));
+    return {};
+  }
+
+  void look_at(std::uint64_t rank, const value::WaitStatus& status) {
+    if (status.success()) return;
+    const job::Job& job = host_.job();
+    auto node = job.taskmap.node_of(rank);
+    std::string on = node && *node < job.shells() ? job.resources.nodes[*node].on() : "";
+    host_.raise({"exec", 0, fmt::format("task {}{} {}", rank, on, status.str()), status});
   }
 
   plugin::Host& host_;
   bool enabled_ = false;
   bool first_only_ = false;
-  bool seen_ = false;  // some task has ended
+  bool seen_ = false;  // some task of the job has ended
 };
 
 }  // namespace

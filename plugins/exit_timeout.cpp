@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exit-timeout=T: once one task has ended, the others have T (30 s by default; `none`: for ever) before the job is
+// exit-timeout=T: once one task of the job has ended, the others have T (30 s by default; `none`: for ever) before the job is
 // ended.
 #include <fmt/format.h>
 
+#include "base/json.hpp"
 #include "builtins.hpp"
 #include "seconds_option.hpp"
 #include "value/idset.hpp"
@@ -17,8 +18,8 @@ class ExitTimeout final : public plugin::Plugin {
  public:
   explicit ExitTimeout(plugin::Host& host) : Plugin("exit-timeout"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return read(); });
-    on("task.exit", [this](plugin::Call&) { return task_exited(); });
-    on("shell.finish", [this](plugin::Call&) {
+    on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
+    on("shell.tasks-complete", [this](plugin::Call&) {
       timer_.reset();
       return Result<void>();
     });
@@ -36,19 +37,21 @@ class ExitTimeout final : public plugin::Plugin {
     return {};
   }
 
-  Result<void> task_exited() {
-    if (timer_ || timeout_.is_infinite() || host_.tasks().size() == 1) return {};
-    first_ = host_.current_task()->rank();
+  Result<void> tasks_exited(const plugin::Call& call) {
+    auto ranks = TRY(value::Idset::parse(TRY(TRY(JsonAt::root(call.in).at("ranks")).string())));
+    over_ = over_ | ranks;
+    // Those of a lost shell have not ended by themselves; `tolerate-loss` says what becomes of the job.
+    if (call.in.contains("lost")) return {};
+    if (timer_ || ranks.empty() || timeout_.is_infinite() || host_.job().tasks() == 1) return {};
+    first_ = *ranks.first();
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { expired(); }));
     timer_->start(event::Seconds(timeout_.seconds()));
     return {};
   }
 
   void expired() {
-    value::Idset running;
-    for (const auto& task : host_.tasks()) {
-      if (task->state() == task::State::running) running.insert(task->rank());
-    }
+    auto last = static_cast<value::Idset::Id>(host_.job().tasks() - 1);
+    value::Idset running = value::Idset::range(0, last) - over_;
     if (running.empty()) return;
     host_.raise({"exec", 0,
                  fmt::format("exit-timeout: task {} ended {} ago, and these still run: {}", first_, timeout_.str(),
@@ -59,6 +62,7 @@ class ExitTimeout final : public plugin::Plugin {
   plugin::Host& host_;
   value::Duration timeout_ = value::Duration::of_seconds(kDefaultTimeout);
   std::uint64_t first_ = 0;  // the rank of the task that ended first
+  value::Idset over_;        // tasks
   std::optional<event::Timer> timer_;
 };
 

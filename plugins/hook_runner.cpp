@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "value/wait_status.hpp"
+
 namespace nacre::plugins {
 
 struct HookRunner::Running {
@@ -14,7 +16,9 @@ struct HookRunner::Running {
   std::unique_ptr<task::Subprocess> process{};
   std::optional<event::Timer> limit{};
   std::optional<event::Timer> linger{};
+  std::optional<event::Timer> patience{};  // runs once it was asked to end
   bool late = false;
+  std::string killed{};  // why, if it would not end
   Result<void> lines{};
 };
 
@@ -28,8 +32,18 @@ void HookRunner::add(Run run) {
 }
 
 // One that has ended, and lingers, is passed over.
-void HookRunner::kill(int signum) {
-  for (const Running& each : running_) static_cast<void>(each.process->kill(signum));
+void HookRunner::end_all(int signum, event::Seconds grace) {
+  for (Running& each : running_) {
+    if (!each.process->kill(signum) || each.patience) continue;
+    auto timer = event::Timer::create(host_.loop(), [&each, signum, grace] {
+      each.killed = fmt::format("did not end within {} of {}", value::Duration::of_seconds(grace.count()).str(),
+                                value::signal_name(signum));
+      static_cast<void>(each.process->kill(SIGKILL));  // it may have ended, and not have been waited for
+    });
+    if (!timer) continue;
+    each.patience = *std::move(timer);
+    each.patience->start(grace);
+  }
 }
 
 void HookRunner::start_next() {
@@ -64,6 +78,7 @@ Result<void> HookRunner::start(Place place) {
   if (by_line) callbacks.on_ready = [this, &running](const std::string&) { read(running); };
   callbacks.on_exit = [&running] {
     running.limit.reset();
+    running.patience.reset();
     running.linger->start(kLinger);
   };
   callbacks.on_complete = [this, place] { end(place); };
@@ -90,6 +105,8 @@ void HookRunner::end(Place place) {
   const value::WaitStatus& status = running.process->status();
   if (running.late) {
     result = Error{ETIMEDOUT, fmt::format("took longer than {}", running.run.timeout.str())};
+  } else if (!running.killed.empty()) {
+    result = Error{ETIMEDOUT, running.killed};
   } else if (!status.success()) {
     result = Error{ECANCELED, status.str()};
   }

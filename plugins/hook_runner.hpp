@@ -39,7 +39,8 @@ class HookRunner {
 
   void add(Run run);  // on_end may be called at once, if the program cannot be started
   void drop_waiting() { waiting_.clear(); }
-  void kill(int signum);  // those that run, with what they have started
+  // Sends it to those that run, and what they have started; who has not ended after the grace is killed.
+  void end_all(int signum, event::Seconds grace);
 
  private:
   struct Running;

@@ -9,7 +9,7 @@
 //   shell.finish      the epilog, once the task-epilogs have ended
 //
 // A prolog that fails ends the job. An epilog that fails makes the job fail once all has ended: it is no reason to
-// end tasks that run. Hooks get the signals that ask a job to end.
+// end tasks that run. Hooks get the signals that ask a job to end, and SIGKILL if they don't end by them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +21,7 @@
 #include "builtins.hpp"
 #include "hook_command.hpp"
 #include "hook_runner.hpp"
+#include "kill_timeout.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -56,6 +57,7 @@ class Hooks final : public plugin::Plugin {
     epilog_ = TRY(HookCommand::read(host_.options(), "epilog", command));
     task_prolog_ = TRY(HookCommand::read(host_.options(), "task-prolog", command));
     task_epilog_ = TRY(HookCommand::read(host_.options(), "task-epilog", command));
+    grace_ = TRY(kill_timeout(host_.options()));
     return {};
   }
 
@@ -79,8 +81,8 @@ class Hooks final : public plugin::Plugin {
 
   Result<void> watch_signals() {
     for (int signum : kForwarded) {
-      signals_.push_back(TRY(
-          event::SignalWatcher::create(host_.loop(), signum, [this](int received) { runner_.kill(received); })));
+      signals_.push_back(TRY(event::SignalWatcher::create(
+          host_.loop(), signum, [this](int received) { runner_.end_all(received, grace_); })));
       signals_.back().keeps_running(false);
     }
     return {};
@@ -196,6 +198,7 @@ class Hooks final : public plugin::Plugin {
   HookRunner runner_;
   std::optional<HookCommand> prolog_, epilog_, task_prolog_, task_epilog_;
   std::vector<event::SignalWatcher> signals_;
+  event::Seconds grace_ = kDefaultKillTimeout;
   std::size_t prologs_left_ = 0;    // of tasks
   std::vector<Settings> settings_;  // by local id; empty if there is no task-prolog
   bool tasks_ended_ = false;

@@ -4,10 +4,13 @@
 // it at its own pace. What can't be opened anew, a pipe or a terminal, is handed to the one task that reads it, and
 // read here for several. Of a terminal the shell stays the reader, since a task in a process group of its own would
 // be stopped when it reads.
+//
+// Of a job with several shells it is shell 0's stdin, and each of them has it as a pipe (job_input.hpp).
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <map>
 #include <optional>
 
@@ -16,6 +19,7 @@
 #include "base/unique_fd.hpp"
 #include "builtins.hpp"
 #include "io/fanout.hpp"
+#include "job_input.hpp"
 #include "output_files.hpp"
 #include "pipe_size.hpp"
 #include "ranks_option.hpp"
@@ -68,25 +72,97 @@ class Input final : public plugin::Plugin {
     on("shell.init", [this](plugin::Call&) { return prepare(); });
     on("task.init", [this](plugin::Call&) { return give(*host_.current_task()); });
     on("task.fork", [this](plugin::Call&) { return connect(*host_.current_task()); });
-    on("shell.start", [this](plugin::Call&) { return fanout_ ? fanout_->start() : Result<void>(); });
-    on("shell.finish", [this](plugin::Call&) {
-      fanout_.reset();
-      return Result<void>();
-    });
+    on("shell.start", [this](plugin::Call&) { return start(); });
+    on("shell.finish", [this](plugin::Call&) { return stop(false); });
+    on("shell.tasks-complete", [this](plugin::Call&) { return stop(true); });
   }
 
  private:
   // How a task gets the shell's stdin.
   enum class Way {
+    none,     // /dev/null
     inherit,  // as it is
     reopen,   // a descriptor of its own of the same file
     relay,    // a pipe, which is filled from here
+    carried,  // the pipe that has what comes from shell 0
   };
 
   Result<void> prepare() {
     options_ = TRY(InputOptions::read(host_.options()));
     for (const auto& task : host_.tasks()) readers_ += reads(*task) ? 1 : 0;
-    if (options_.path.empty()) way_ = own_stdin();
+    if (!options_.path.empty()) return {};
+    if (host_.bulk() == nullptr) {
+      way_ = host_.job().shell_rank == 0 ? own_stdin() : Way::none;
+      return {};
+    }
+    return prepare_carried();
+  }
+
+  // The job's input has to come from shell 0 unless all who read it are there.
+  Result<void> prepare_carried() {
+    const job::Job& job = host_.job();
+    bool leads = job.shell_rank == 0;
+    if (!leads) CHECK_OK(let_go_of_own());
+    if (!host_.has_input()) {
+      way_ = Way::none;
+      return {};
+    }
+    if (options_.ranks && (*options_.ranks - job.taskmap.ranks_on(0)).empty()) {
+      way_ = leads ? own_stdin() : Way::none;
+      return {};
+    }
+    way_ = readers_ == 0 ? Way::none : readers_ == 1 ? Way::carried : Way::relay;
+    JobInput::Options options;
+    options.wanted = readers_ > 0;
+    options.spill_directory = spill_directory(host_);
+    JobInput::Callbacks told;
+    told.on_error = [this](const Error& error) { log(host_, *this, Level::warn, "{}", error.message); };
+    told.on_wait = [this] {
+      log(host_, *this, Level::warn,
+          "the tasks of shell {} do not read their stdin, and others have to wait for them; input.ranks says who "
+          "gets it",
+          host_.job().shell_rank);
+    };
+    input_ = TRY(JobInput::create(host_.loop(), *host_.bulk(), std::move(options), std::move(told)));
+    return leads ? make_source() : Result<void>();
+  }
+
+  // Shell 0's stdin, at the pace of the broadcast.
+  Result<void> make_source() {
+    source_ = TRY(io::Fanout::create(host_.loop(), STDIN_FILENO, fanout_options(), callbacks()));
+    Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+    CHECK_OK(input_->broadcast(std::move(pipe.read)));
+    return source_->add(std::move(pipe.write));
+  }
+
+  // A manager may copy the input to each shell, and would wait for those that do not read it.
+  Result<void> let_go_of_own() {
+    struct stat info {};
+    if (::fstat(STDIN_FILENO, &info) < 0 || !(S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode))) return {};
+    own_ = TRY(io::OwnDescription::of(STDIN_FILENO, O_RDONLY, "stdin"));
+    unread_ = TRY(event::Poll::create(host_.loop(), own_->get(), [this](int) {
+      std::array<char, kTypedAhead> buffer;
+      ssize_t got = ::read(own_->get(), buffer.data(), buffer.size());
+      if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) unread_->stop();
+    }));
+    return unread_->start(event::Poll::kReadable);
+  }
+
+  Result<void> start() {
+    if (fanout_) CHECK_OK(fanout_->start());
+    return source_ ? source_->start() : Result<void>();
+  }
+
+  // Shell 0 goes on for others while any task of the job runs.
+  Result<void> stop(bool all) {
+    fanout_.reset();
+    if (!all && source_) {
+      input_->let_go();
+      return {};
+    }
+    source_.reset();
+    input_.reset();
+    unread_.reset();
     return {};
   }
 
@@ -112,14 +188,15 @@ class Input final : public plugin::Plugin {
   Result<void> give(task::Task& task) {
     if (task.pty() != nullptr) return {};
     UniqueFd& end = task_ends_[task.local_id()];
-    bool has_stdin = host_.job().shell_rank == 0;  // the other shells' is nobody's
-    if (!reads(task) || (options_.path.empty() && !has_stdin)) {
+    if (!reads(task) || (options_.path.empty() && way_ == Way::none)) {
       // Nothing: /dev/null.
     } else if (!options_.path.empty()) {
       end = TRY(in(kPath, open_file(task)));
     } else if (way_ == Way::inherit) {
       task_ends_.erase(task.local_id());
       return {};
+    } else if (way_ == Way::carried) {
+      end = std::move(input_->pipe());
     } else if (way_ == Way::reopen) {
       end = reopen();
       if (!end) return system_error(errno, "cannot open stdin anew");
@@ -146,17 +223,28 @@ class Input final : public plugin::Plugin {
 
   Result<void> make_relay(const task::Task& task) {
     if (!fanout_) {
-      io::Fanout::Options options;
-      options.spill_directory = spill_directory(host_);
-      options.limit = options_.limit;
-      if (::isatty(STDIN_FILENO) == 1) options.window = kTypedAhead;
-      fanout_ = TRY(io::Fanout::create(host_.loop(), STDIN_FILENO, std::move(options), callbacks()));
+      io::Fanout::Options options = fanout_options();
+      if (input_) options.limit.reset();  // which shell 0 keeps
+      int source = input_ ? input_->pipe().get() : STDIN_FILENO;
+      io::Fanout::Callbacks told = callbacks();
+      told.on_done = [this] {
+        if (input_) input_->let_go();
+      };
+      fanout_ = TRY(io::Fanout::create(host_.loop(), source, std::move(options), std::move(told)));
     }
     Pipe pipe = TRY(make_pipe(O_CLOEXEC));
     widen_pipe(pipe.write.get(), readers_);
     task_ends_[task.local_id()] = std::move(pipe.read);
     relays_[task.local_id()] = std::move(pipe.write);
     return {};
+  }
+
+  io::Fanout::Options fanout_options() {
+    io::Fanout::Options options;
+    options.spill_directory = spill_directory(host_);
+    options.limit = options_.limit;
+    if (::isatty(STDIN_FILENO) == 1) options.window = kTypedAhead;
+    return options;
   }
 
   io::Fanout::Callbacks callbacks() {
@@ -193,6 +281,11 @@ class Input final : public plugin::Plugin {
   std::map<std::uint32_t, UniqueFd> relays_;     // by local id, until the task runs
   std::vector<value::Idset::Id> order_;          // ranks, by number of the fanout's readers
   std::unique_ptr<io::Fanout> fanout_;
+  // Of several shells.
+  std::unique_ptr<JobInput> input_;
+  std::unique_ptr<io::Fanout> source_;     // shell 0's, of one reader: the broadcast
+  std::optional<io::OwnDescription> own_;  // what another shell was given as stdin, ...
+  std::optional<event::Poll> unread_;      // ... of which nothing is kept
 };
 
 }  // namespace

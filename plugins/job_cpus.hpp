@@ -12,20 +12,17 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "cpu_topology.hpp"
 #include "plugin/host.hpp"
-#include "task/command.hpp"
+#include "task/cpu_rights.hpp"
+#include "task/cpu_topology.hpp"
 
 namespace nacre::plugins {
 
-struct CpuRights {
-  value::Idset online;
-  value::Idset cgroup;   // of these, what sched_setaffinity(2) would take
-  value::Idset allowed;  // of these, what it has been set to: what this process, and so its tasks, may use
-};
-
-// Of the calling thread.
-[[nodiscard]] Result<CpuRights> read_cpu_rights(const std::string& system = kSystemDirectory);
+using task::CpuRights;
+using task::mask_of;
+using task::one_cpu_a_core;
+using task::read_cores;
+using task::read_cpu_rights;
 
 // The cpus of each core of the job that the shell may use, in the order of `ids`, which are those of R. `cores`:
 // all online ones, in logical order. An error if there is no core of an id, or if none of the cores may be used.
@@ -39,7 +36,5 @@ struct CpuRights {
 
 // All cpus of the job's cores. Cheaper, where these are all cores of the node.
 [[nodiscard]] Result<value::Idset> job_cpus(plugin::Host& host, const CpuRights& rights);
-
-[[nodiscard]] task::CpuMask mask_of(const value::Idset& cpus);
 
 }  // namespace nacre::plugins

@@ -17,36 +17,21 @@
 
 #include "builtins.hpp"
 #include "event/clock.hpp"
+#include "output_channel.hpp"
+#include "output_collector.hpp"
 #include "output_places.hpp"
 #include "pipe_size.hpp"
 #include "plugin/tags.hpp"
-#include "task/pty.hpp"
 
 namespace nacre::plugins {
 namespace {
 
 constexpr const char* kHold = "output";
-constexpr std::size_t kReadSize = std::size_t{256} << 10;  // bytes
-constexpr std::size_t kUsualPipe = std::size_t{64} << 10;  // bytes that one holds if nothing is asked for
-constexpr double kForever = 1e9;                           // seconds
-
-// One stream of one task.
-struct Channel {
-  io::Source source;
-  std::vector<OutputPlace*> places;
-  std::optional<io::Assembler> assembler;
-  UniqueFd task_end;         // until the task has it
-  UniqueFd pipe;             // the end that is ours; none of a pty
-  task::Pty* pty = nullptr;  // instead of a pipe
-  int watched = -1;          // what is read, while it is open
-  std::optional<event::Poll> poll;
-  bool paused = false;
-  Channel* main = nullptr;  // of a process that writes as a task does: the task's own
-  int others = 0;           // of a task: open ones of such processes
-  bool ended = false;       // of a task: nothing more comes
-
-  [[nodiscard]] bool open() const { return watched >= 0; }
-};
+constexpr const char* kOpened = "output.opened";            // the collective: the files that shells share are empty
+constexpr std::size_t kReadSize = std::size_t{256} << 10;   // bytes
+constexpr std::size_t kReadToSend = std::size_t{60} << 10;  // likewise, of what goes to the leader's shell
+constexpr std::size_t kUsualPipe = std::size_t{64} << 10;   // bytes that one holds if nothing is asked for
+constexpr double kForever = 1e9;                            // seconds
 
 class Output final : public plugin::Plugin {
  public:
@@ -58,6 +43,7 @@ class Output final : public plugin::Plugin {
     on("output.open", [this](plugin::Call& call) { return open_for_another(call); });
     on("task.exit", [this](plugin::Call&) { return empty_pipes(*host_.current_task()); });
     on("shell.finish", [this](plugin::Call&) { return await_ends(); });
+    on("shell.lost", [this](plugin::Call& call) { return on_lost(call); });
     on("shell.exit", [this](plugin::Call&) {
       if (places_) places_->log_losses();
       return Result<void>();
@@ -65,12 +51,12 @@ class Output final : public plugin::Plugin {
   }
 
  private:
-  using Channels = std::array<Channel, io::kStreams.size()>;
+  using Channels = std::array<OutputChannel, io::kStreams.size()>;
 
   Result<void> read_options() {
     options_ = TRY(OutputOptions::read(host_.options()));
     for (const StreamOptions& stream : options_.streams) {
-      if (stream.has(OutputType::kvs) && !host_.record_directory()) {
+      if (stream.has(OutputType::kvs) && !host_.record_directory() && host_.job().shell_rank == 0) {
         return invalid(
             "output: type kvs needs a directory for the job's record: give nacre-shell --record-dir=DIR");
       }
@@ -78,7 +64,7 @@ class Output final : public plugin::Plugin {
     return {};
   }
 
-  // Not in a plan that is only printed: files are emptied here.
+  // Not in a plan that is only printed: files are emptied here, before any task of any shell writes to them.
   Result<void> open_places() {
     std::vector<value::Idset::Id> ranks;
     for (const auto& task : host_.tasks()) {
@@ -95,7 +81,39 @@ class Output final : public plugin::Plugin {
     if (options_.fold) {
       fold_timer_ = TRY(event::Timer::create(host_.loop(), [this] { expire_folded(); }));
     }
-    return places_->open(value::Idset::of(ranks));
+    CHECK_OK(places_->open(value::Idset::of(ranks)));
+    if (host_.bulk() != nullptr) join_others();
+    return {};
+  }
+
+  void join_others() {
+    bool leads = host_.job().shell_rank == 0;
+    if (leads) collect();
+    if (!leads) read_size_ = kReadToSend;
+    if (!places_->share_files()) return;
+    host_.hold_start(kHold);
+    host_.gather(kOpened, "",
+                 [this](const Result<plugin::Gathered>&) { static_cast<void>(host_.release_start(kHold)); });
+  }
+
+  // What the other shells' tasks write comes out here too.
+  void collect() {
+    OutputCollector::Callbacks callbacks;
+    callbacks.on_put = [this] { look_at_folded(); };
+    callbacks.on_ended = [this] {
+      ++closed_;
+      release_flushed();
+    };
+    callbacks.on_error = [this](bulk::Id shell, const Error& error) {
+      host_.raise({"exec", 0, fmt::format("shell {}: {}", shell, error.message), std::nullopt});
+    };
+    for (std::uint32_t shell = 1; shell < host_.job().shells(); ++shell) host_.hold(kHold);
+    collector_.emplace(*host_.bulk(), host_.job(), *places_, std::move(callbacks));
+  }
+
+  Result<void> on_lost(const plugin::Call& call) {
+    if (collector_) collector_->lost(call.in.value("shell_rank", bulk::Id{0}));
+    return {};
   }
 
   [[nodiscard]] bool prints(const task::Task& task) const {
@@ -107,7 +125,7 @@ class Output final : public plugin::Plugin {
   Result<void> prepare(task::Task& task) {
     if (task.pty() != nullptr) return prepare_pty(task);
     for (io::Stream stream : io::kStreams) {
-      Channel& channel = channels_[task.local_id()].at(static_cast<std::size_t>(stream));
+      OutputChannel& channel = channels_[task.local_id()].at(static_cast<std::size_t>(stream));
       if (!prints(task)) {
         // To /dev/null.
       } else if (places_ && places_->direct(stream)) {
@@ -122,7 +140,7 @@ class Output final : public plugin::Plugin {
     return {};
   }
 
-  Result<void> open_pipe(Channel& channel) const {
+  Result<void> open_pipe(OutputChannel& channel) const {
     Pipe pipe = TRY(make_pipe(O_CLOEXEC));
     widen_pipe(pipe.write.get(), io::kStreams.size() * printed_);
     channel.pipe = std::move(pipe.read);
@@ -133,12 +151,12 @@ class Output final : public plugin::Plugin {
   // What is written to a terminal is stdout, where it is wanted at all.
   Result<void> prepare_pty(const task::Task& task) {
     if (!task.pty()->captured() || !prints(task)) return {};
-    Channel& channel = channels_[task.local_id()].at(static_cast<std::size_t>(io::Stream::out));
+    OutputChannel& channel = channels_[task.local_id()].at(static_cast<std::size_t>(io::Stream::out));
     channel.pty = task.pty();
     return make_channel(task, io::Stream::out, channel);
   }
 
-  Result<void> make_channel(const task::Task& task, io::Stream stream, Channel& channel) {
+  Result<void> make_channel(const task::Task& task, io::Stream stream, OutputChannel& channel) {
     const auto& label = options_.streams.at(static_cast<std::size_t>(stream)).label;
     channel.source.rank = task.rank();
     channel.source.stream = stream;
@@ -159,7 +177,7 @@ class Output final : public plugin::Plugin {
   Result<void> watch(const task::Task& task) {
     auto found = channels_.find(task.local_id());
     if (found == channels_.end()) return {};
-    for (Channel& channel : found->second) {
+    for (OutputChannel& channel : found->second) {
       channel.task_end.reset();
       if (!channel.assembler) continue;
       CHECK_OK(read_from(channel, channel.pty != nullptr ? channel.pty->master() : channel.pipe.get()));
@@ -167,7 +185,7 @@ class Output final : public plugin::Plugin {
     return {};
   }
 
-  Result<void> read_from(Channel& channel, int fd) {
+  Result<void> read_from(OutputChannel& channel, int fd) {
     auto poll = TRY(event::Poll::create(host_.loop(), fd, [this, &channel](int) {
       read_some(channel);
       look_at_places(channel);
@@ -182,7 +200,7 @@ class Output final : public plugin::Plugin {
   // ---- a process that writes as a task does --------------------------------------
 
   Result<void> open_for_another(plugin::Call& call) {
-    others_.remove_if([](const Channel& each) { return !each.open(); });
+    others_.remove_if([](const OutputChannel& each) { return !each.open(); });
     auto rank = call.in.value("rank", std::int64_t{-1});
     for (const auto& task : host_.tasks()) {
       if (task->rank() != rank) continue;
@@ -197,14 +215,15 @@ class Output final : public plugin::Plugin {
     if (!prints(task) || !places_) return UniqueFd();
     if (task.pty() != nullptr) stream = io::Stream::out;  // what a terminal shows is that
     if (places_->direct(stream)) return places_->open_for(task, stream);
-    Channel& main = channels_[task.local_id()].at(static_cast<std::size_t>(stream));
-    Channel& other = others_.emplace_back();
+    OutputChannel& main = channels_[task.local_id()].at(static_cast<std::size_t>(stream));
+    OutputChannel& other = others_.emplace_back();
     auto opened = open_other(task, stream, other, main);
     if (!opened) others_.pop_back();
     return opened;
   }
 
-  Result<UniqueFd> open_other(const task::Task& task, io::Stream stream, Channel& other, Channel& main) {
+  Result<UniqueFd> open_other(const task::Task& task, io::Stream stream, OutputChannel& other,
+                              OutputChannel& main) {
     CHECK_OK(make_channel(task, stream, other));
     other.source.is_part = true;
     CHECK_OK(open_pipe(other));
@@ -218,8 +237,8 @@ class Output final : public plugin::Plugin {
 
   // One read for each time that there is something, so that a task that never stops writing cannot starve the
   // others. Returns whether there may be more.
-  bool read_some(Channel& channel) {
-    buffer_.resize(kReadSize);
+  bool read_some(OutputChannel& channel) {
+    buffer_.resize(read_size_);
     ssize_t got = ::read(channel.watched, buffer_.data(), buffer_.size());
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return errno == EINTR;
     if (got <= 0) {  // EIO: nobody has the other end of the pty any more
@@ -231,12 +250,16 @@ class Output final : public plugin::Plugin {
     return true;
   }
 
-  void put(const Channel& channel, const io::Batch& batch) {
+  void put(const OutputChannel& channel, const io::Batch& batch) {
     for (OutputPlace* place : channel.places) place->put(batch);
+    look_at_folded();
+  }
+
+  void look_at_folded() {
     if (fold_timer_ && !folding_) expire_folded();
   }
 
-  void look_at_places(Channel& channel) {
+  void look_at_places(OutputChannel& channel) {
     if (!channel.open()) return;
     const auto& places = channel.places;
     // A reader that is gone is told to the tasks as the kernel would: their next write gets EPIPE.
@@ -248,12 +271,13 @@ class Output final : public plugin::Plugin {
 
   // A place has room again, or has come to its end.
   void go_on() {
-    for_each_open([this](Channel& channel) {
+    for_each_open([this](OutputChannel& channel) {
       if (!std::exchange(channel.paused, false)) return;
       Result<void> started = channel.poll->start(event::Poll::kReadable);
       if (!started) log(host_, *this, Level::error, "{}", started.error().message);
       look_at_places(channel);
     });
+    if (collector_) collector_->go_on();
     release_flushed();
   }
 
@@ -261,10 +285,10 @@ class Output final : public plugin::Plugin {
   Result<void> empty_pipes(const task::Task& task) {
     auto found = channels_.find(task.local_id());
     if (found == channels_.end()) return {};
-    for (Channel& channel : found->second) {
+    for (OutputChannel& channel : found->second) {
       if (!channel.open()) continue;
       auto left = std::max<std::int64_t>(::fcntl(channel.watched, F_GETPIPE_SZ), kUsualPipe);
-      for (; left >= 0 && channel.open() && read_some(channel);) left -= static_cast<std::int64_t>(kReadSize);
+      for (; left >= 0 && channel.open() && read_some(channel);) left -= static_cast<std::int64_t>(read_size_);
       look_at_places(channel);
     }
     return {};
@@ -279,7 +303,7 @@ class Output final : public plugin::Plugin {
 
   // ---- at the end ------------------------------------------------------------
 
-  void close(Channel& channel) {
+  void close(OutputChannel& channel) {
     channel.poll.reset();
     channel.watched = -1;
     channel.pipe.reset();
@@ -292,8 +316,8 @@ class Output final : public plugin::Plugin {
   }
 
   // A task's stream is over when nobody writes as the task does any more.
-  void end_source(Channel& channel, double now) {
-    Channel& main = channel.main != nullptr ? *channel.main : channel;
+  void end_source(OutputChannel& channel, double now) {
+    OutputChannel& main = channel.main != nullptr ? *channel.main : channel;
     if (channel.main == nullptr) {
       main.ended = true;
     } else {
@@ -323,7 +347,7 @@ class Output final : public plugin::Plugin {
   }
 
   void give_up() {
-    for_each_open([this](Channel& channel) {
+    for_each_open([this](OutputChannel& channel) {
       if (channel.main != nullptr) return;  // whoever asked for it waits for its process
       log(host_, *this, Level::warn, "task {}: its {} is held open by a process that it left; it is not waited for",
           channel.source.rank, io::name_of(channel.source.stream));
@@ -334,16 +358,17 @@ class Output final : public plugin::Plugin {
   template <typename Do>
   void for_each_open(Do what) {
     for (auto& [local_id, channels] : channels_) {
-      for (Channel& channel : channels) {
+      for (OutputChannel& channel : channels) {
         if (channel.open()) what(channel);
       }
     }
-    for (Channel& channel : others_) {
+    for (OutputChannel& channel : others_) {
       if (channel.open()) what(channel);
     }
   }
 
   void report(const OutputPlace& place, const Error& error) {
+    if (collector_) collector_->look_for_closed();
     if (error.code == EPIPE) return log(host_, *this, Level::debug, "{}", error.message);
     host_.raise(
         {"exec", 0,
@@ -355,8 +380,10 @@ class Output final : public plugin::Plugin {
   OutputOptions options_;
   std::size_t printed_ = 0;  // tasks whose output is wanted
   std::optional<OutputPlaces> places_;
+  std::optional<OutputCollector> collector_;    // the leader's, of several shells
+  std::size_t read_size_ = kReadSize;           // bytes
   std::map<std::uint32_t, Channels> channels_;  // by local id
-  std::list<Channel> others_;                   // of processes that write as a task does
+  std::list<OutputChannel> others_;             // of processes that write as a task does
   std::string buffer_;
   int closed_ = 0;  // channels whose holds are kept until all is flushed
   std::optional<event::Timer> fold_timer_;

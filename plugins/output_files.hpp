@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/unique_fd.hpp"
 #include "plugin/host.hpp"
@@ -27,6 +28,8 @@ class OutputFiles {
 
   // Opened for appending; the first time it is emptied, unless what is there is to be kept.
   Result<UniqueFd> open(const std::string& path);
+  // Another shell has emptied it.
+  void keep(const std::string& path) { ++opened_[path]; }
 
  private:
   bool append_;

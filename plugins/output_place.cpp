@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "io/batch_wire.hpp"
+
 namespace nacre::plugins {
 
 Result<std::unique_ptr<OutputPlace>> OutputPlace::create(event::Loop& loop, int fd, UniqueFd own, Options options,
@@ -16,6 +18,15 @@ Result<std::unique_ptr<OutputPlace>> OutputPlace::create(event::Loop& loop, int 
   auto sink = TRY(io::FdSink::create(loop, fd, wanted.name, wanted.sink, std::move(sink_callbacks)));
   place->destination_ =
       std::make_unique<io::Destination>(io::Format::create(wanted.format), std::move(sink), wanted.limit);
+  return place;
+}
+
+std::unique_ptr<OutputPlace> OutputPlace::create(OutputUplink& uplink, io::Stream stream, Callbacks callbacks) {
+  Options options;
+  options.name = io::name_of(stream);
+  std::unique_ptr<OutputPlace> place(new OutputPlace(UniqueFd(), std::move(options), std::move(callbacks)));
+  place->destination_ = std::make_unique<io::Destination>(std::make_unique<io::WireFormat>(stream),
+                                                          uplink.sink(stream), std::nullopt);
   return place;
 }
 

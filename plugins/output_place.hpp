@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One place where output comes out, for the plugin `output`: a terminal or pipe of the shell's, a file, an eventlog.
+// One place where output comes out, for the plugin `output`: a terminal or pipe of the shell's, a file, an eventlog; or the
+// way to the leader's shell, which has these.
 #pragma once
 
 #include <functional>
@@ -13,6 +14,7 @@
 #include "io/destination.hpp"
 #include "io/fd_sink.hpp"
 #include "io/folder.hpp"
+#include "output_uplink.hpp"
 
 namespace nacre::plugins {
 
@@ -34,6 +36,8 @@ class OutputPlace {
   // `fd` is borrowed unless `own` is it. The callbacks may be called until this is destroyed, and must not do that.
   static Result<std::unique_ptr<OutputPlace>> create(event::Loop& loop, int fd, UniqueFd own, Options options,
                                                      Callbacks callbacks);
+  // To the leader's. It must not outlive `uplink`, whose owner tells it of room and calls fail().
+  static std::unique_ptr<OutputPlace> create(OutputUplink& uplink, io::Stream stream, Callbacks callbacks);
   OutputPlace(const OutputPlace&) = delete;
   OutputPlace& operator=(const OutputPlace&) = delete;
 
@@ -45,6 +49,8 @@ class OutputPlace {
   void write(std::string_view text);
   // Lets go of folded lines that have waited long enough; when to call it next (none: nothing waits).
   std::optional<double> expire(double time);
+
+  void fail(const Error& why) { note(why); }
 
   [[nodiscard]] const std::string& name() const { return options_.name; }
   [[nodiscard]] bool failed() const { return failed_; }

@@ -5,14 +5,39 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "event/clock.hpp"
+#include "io/batch_wire.hpp"
+#include "plugin/tags.hpp"
 #include "spill_directory.hpp"
 
 namespace nacre::plugins {
 namespace {
+
+// Whether shells of the job are on one host, by the names that R has for them.
+bool hosts_have_several(const job::Job& job) {
+  std::set<std::string_view> names;
+  for (const auto& node : job.resources.nodes) {
+    if (!names.insert(node.hostname).second) return true;
+  }
+  return false;
+}
+
+// Whether no shell before this one on its host has the same file.
+Result<bool> first_to_have(plugin::Host& host, const std::string& path) {
+  const job::Job& job = host.job();
+  const auto& nodes = job.resources.nodes;
+  std::string mine = TRY(plugin::render_tags(host, path));
+  for (std::uint32_t rank = 0; rank < job.shell_rank; ++rank) {
+    if (nodes[rank].hostname != nodes[job.shell_rank].hostname) continue;
+    if (TRY(plugin::render_tags(host, path, {rank})) == mine) return false;
+  }
+  return true;
+}
 
 std::string path_option(io::Stream stream) { return fmt::format("output.{}.path", io::name_of(stream)); }
 
@@ -20,19 +45,62 @@ std::string path_option(io::Stream stream) { return fmt::format("output.{}.path"
 
 Result<void> OutputPlaces::open(const value::Idset& ranks) {
   ranks_ = ranks;
-  if (host_.record_directory()) CHECK_OK(open_eventlog());
   for (io::Stream stream : io::kStreams) {
-    bool shared = stream == io::Stream::err && one_terminal();
-    if (of(stream).has(OutputType::term) && !shared) CHECK_OK(open_terminal(stream));
     if (!of(stream).has(OutputType::file)) continue;
-    std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, nullptr)));
-    if (has_tags(path) && !host_.tasks().empty()) {
-      CHECK_OK(in(path_option(stream), output_path(host_, of(stream).path, host_.tasks().front().get())));
-    }
-    if (direct(stream)) continue;
-    if (!has_tags(path)) CHECK_OK(file(stream, path, ranks_));
+    bool of_tasks = has_tags(TRY(in(path_option(stream), output_path(host_, of(stream).path, nullptr))));
+    bool differs = TRY(in(path_option(stream), plugin::differs_by_rank(host_, of(stream).path)));
+    shared(stream).file = !of_tasks && !differs;
+  }
+  if (is_remote()) open_uplink();
+  if (host_.record_directory() && !is_remote()) CHECK_OK(open_eventlog());
+  for (io::Stream stream : io::kStreams) {
+    bool merged = stream == io::Stream::err && one_terminal();
+    if (of(stream).has(OutputType::term) && !merged && !is_remote()) CHECK_OK(open_terminal(stream));
+    if (of(stream).has(OutputType::term) && !is_remote()) shared(stream).places.push_back(terminal(stream));
+    if (of(stream).has(OutputType::kvs) && !is_remote()) shared(stream).places.push_back(eventlog_.get());
+    if (of(stream).has(OutputType::file)) CHECK_OK(open_file(stream));
   }
   return {};
+}
+
+Result<void> OutputPlaces::open_file(io::Stream stream) {
+  std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, nullptr)));
+  if (has_tags(path) && !host_.tasks().empty()) {
+    CHECK_OK(in(path_option(stream), output_path(host_, of(stream).path, host_.tasks().front().get())));
+  }
+  bool common = shared(stream).file;
+  if (direct(stream) || has_tags(path) || (common && is_remote())) return {};
+  if (!common && !TRY(first_to_have(host_, of(stream).path))) files_.keep(path);
+  OutputPlace* place = TRY(file(stream, path, common ? writers() : ranks_));
+  if (common) shared(stream).places.push_back(place);
+  return {};
+}
+
+void OutputPlaces::open_uplink() {
+  OutputUplink::Callbacks callbacks;
+  callbacks.on_room = callbacks_.on_room;
+  callbacks.on_closed = [this](io::Stream stream, const Error& why) {
+    if (OutputPlace* place = shared(stream).remote.get()) place->fail(why);
+    callbacks_.on_room();
+  };
+  uplink_.emplace(*host_.bulk(), std::move(callbacks));
+  for (io::Stream stream : io::kStreams) {
+    shared(stream).remote = OutputPlace::create(*uplink_, stream, callbacks_);
+  }
+}
+
+// Of all shells, where they come out here.
+value::Idset OutputPlaces::writers() const {
+  if (host_.bulk() == nullptr) return ranks_;
+  auto all = value::Idset::range(0, static_cast<value::Idset::Id>(host_.job().tasks() - 1));
+  return options_.ranks ? all & *options_.ranks : all;
+}
+
+bool OutputPlaces::share_files() const {
+  bool some = std::any_of(io::kStreams.begin(), io::kStreams.end(), [this](io::Stream stream) {
+    return of(stream).has(OutputType::file) && !direct(stream) && !shared(stream).file;
+  });
+  return some && host_.bulk() != nullptr && hosts_have_several(host_.job());
 }
 
 // Both streams of several tasks come out at the same pipe or terminal, and look alike: whole lines of both, then. A
@@ -61,7 +129,7 @@ Result<void> OutputPlaces::open_terminal(io::Stream stream) {
   options.format.carriage_return = ::isatty(fd) == 1 && TRY(host_.options().flag("pty.interactive"));
   auto& place = terminals_.at(static_cast<std::size_t>(stream));
   place = TRY(OutputPlace::create(host_.loop(), fd, UniqueFd(), std::move(options), callbacks_));
-  place->expect(static_cast<std::size_t>(ranks_.size()));
+  place->expect(static_cast<std::size_t>(writers().size()));
   return {};
 }
 
@@ -75,8 +143,9 @@ Result<void> OutputPlaces::open_eventlog() {
   options.limit = options_.limit;
   int borrowed = fd.get();
   eventlog_ = TRY(OutputPlace::create(host_.loop(), borrowed, std::move(fd), std::move(options), callbacks_));
+  value::Idset ranks = writers();
   Json encoding{{"stdout", "UTF-8"}, {"stderr", "UTF-8"}};
-  Json count{{"stdout", ranks_.size()}, {"stderr", ranks_.size()}};
+  Json count{{"stdout", ranks.size()}, {"stderr", ranks.size()}};
   post("header", {{"version", 1}, {"encoding", encoding}, {"count", count}, {"options", Json::object()}});
   return {};
 }
@@ -96,10 +165,15 @@ Result<UniqueFd> OutputPlaces::open_for(const task::Task& task, io::Stream strea
 }
 
 Result<std::vector<OutputPlace*>> OutputPlaces::of(const task::Task& task, io::Stream stream) {
+  const StreamOptions& options = of(stream);
   std::vector<OutputPlace*> places;
-  if (of(stream).has(OutputType::term)) places.push_back(terminal(stream));
-  if (of(stream).has(OutputType::kvs)) places.push_back(eventlog_.get());
-  if (of(stream).has(OutputType::file)) {
+  bool common = options.has(OutputType::term) || options.has(OutputType::kvs) || shared(stream).file;
+  if (is_remote()) {
+    if (common) places.push_back(shared(stream).remote.get());
+  } else {
+    places = collected(stream);
+  }
+  if (options.has(OutputType::file) && !shared(stream).file) {
     std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, &task)));
     places.push_back(TRY(file(stream, path, value::Idset::range(task.rank(), task.rank()))));
   }
@@ -135,8 +209,15 @@ io::FdSink::Options OutputPlaces::sink_options() const {
 }
 
 void OutputPlaces::post(std::string_view name, const Json& context) {
-  if (!eventlog_) return;
-  eventlog_->write(dump_json({{"timestamp", event::wall_clock()}, {"name", name}, {"context", context}}) + '\n');
+  if (!eventlog_ && !uplink_) return;
+  post_line(dump_json({{"timestamp", event::wall_clock()}, {"name", name}, {"context", context}}));
+}
+
+void OutputPlaces::post_line(std::string_view line) {
+  if (eventlog_) return eventlog_->write(std::string(line) + '\n');
+  if (!uplink_) return;
+  std::string record = io::WireFormat::event(line);
+  uplink_->put(std::array{std::string_view(record)});
 }
 
 void OutputPlaces::redirect(io::Stream stream, const value::Idset& ranks, const std::string& path) {
@@ -147,6 +228,7 @@ void OutputPlaces::redirect(io::Stream stream, const value::Idset& ranks, const 
 std::vector<OutputPlace*> OutputPlaces::all() const {
   std::vector<OutputPlace*> places;
   for (const auto& each : terminals_) places.push_back(each.get());
+  for (const Shared& each : shared_) places.push_back(each.remote.get());
   for (const auto& [path, each] : file_places_) places.push_back(each.get());
   places.push_back(eventlog_.get());
   std::erase(places, nullptr);

@@ -28,11 +28,21 @@ class OutputPlaces {
   // output is wanted.
   Result<void> open(const value::Idset& ranks);
 
+  // After open(): whether shells on one host share a file, which the first of them has to empty before the others open it: all shells of
+  // the job find the same.
+  [[nodiscard]] bool share_files() const;
+
   // Whether each task writes to a file of its own by itself: nothing is added to its lines. A file of the job is not
   // given away even if there is one task: with two of us at work it is faster.
   [[nodiscard]] bool direct(io::Stream stream) const;
   // That file, for the task to be given.
   Result<UniqueFd> open_for(const task::Task& task, io::Stream stream);
+  // Leader: where the stream of each shell's task goes to.
+  [[nodiscard]] const std::vector<OutputPlace*>& collected(io::Stream stream) const {
+    return shared(stream).places;
+  }
+  // A line of the job's eventlog, if there is one; from any shell.
+  void post_line(std::string_view line);
   // Where a task's stream goes to. They live as long as this.
   Result<std::vector<OutputPlace*>> of(const task::Task& task, io::Stream stream);
 
@@ -43,6 +53,20 @@ class OutputPlaces {
   void log_losses() const;
 
  private:
+  struct Shared {  // of a stream: what all shells have in common, at the leader's
+    bool file = false;
+    std::vector<OutputPlace*> places;     // where it is
+    std::unique_ptr<OutputPlace> remote;  // the way to it, from another shell
+  };
+
+  [[nodiscard]] Shared& shared(io::Stream stream) { return shared_.at(static_cast<std::size_t>(stream)); }
+  [[nodiscard]] const Shared& shared(io::Stream stream) const {
+    return shared_.at(static_cast<std::size_t>(stream));
+  }
+  [[nodiscard]] bool is_remote() const { return host_.bulk() != nullptr && host_.job().shell_rank != 0; }
+  [[nodiscard]] value::Idset writers() const;
+  Result<void> open_file(io::Stream stream);
+  void open_uplink();
   [[nodiscard]] const StreamOptions& of(io::Stream stream) const {
     return options_.streams.at(static_cast<std::size_t>(stream));
   }
@@ -62,6 +86,8 @@ class OutputPlaces {
   OutputPlace::Callbacks callbacks_;
   OutputFiles files_;
   value::Idset ranks_;
+  std::optional<OutputUplink> uplink_;  // of another shell than the leader's
+  std::array<Shared, io::kStreams.size()> shared_;
   std::array<std::unique_ptr<OutputPlace>, io::kStreams.size()> terminals_;  // stderr's may be stdout's
   std::map<std::string, std::unique_ptr<OutputPlace>> file_places_;          // by path
   std::unique_ptr<OutputPlace> eventlog_;

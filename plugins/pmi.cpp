@@ -15,6 +15,7 @@
 #include "builtins.hpp"
 #include "pmi_departures.hpp"
 #include "pmi_doctor.hpp"
+#include "pmi_exchange.hpp"
 #include "pmi_group.hpp"
 #include "pmi_options.hpp"
 #include "pmi_spawns.hpp"
@@ -56,7 +57,12 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   void open_group() {
     for (const char* name : kInherited) host_.environment().unset(name);
     const job::Job& job = host_.job();
-    if (job.shells() > 1) {
+    if (job.shells() > 1 && !host_.standalone()) {
+      auto exchange = std::make_unique<PmiExchange>(host_);
+      between_nodes_ = exchange.get();
+      exchange_ = std::move(exchange);
+      if (host_.tasks().empty()) between_nodes_->abstain();
+    } else if (job.shells() > 1) {
       exchange_ = std::make_unique<pmi::BrokenExchange>(
           Error{ENOTSUP, fmt::format("PMI: this shell is one of {}, which do not know each other", job.shells())});
     } else {
@@ -131,6 +137,11 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   void exited(const task::Task& task) {
     task_ends_.erase(task.local_id());
     departures_.exited(task.local_id(), task.status());
+    if (between_nodes_ == nullptr) return;
+    auto tasks = host_.tasks();
+    bool all = std::all_of(tasks.begin(), tasks.end(),
+                           [](const auto& each) { return each->state() == task::State::exited; });
+    if (all) between_nodes_->abstain();
   }
 
   // ---- the tasks as processes of the group ----------------------------------------------------
@@ -138,8 +149,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   [[nodiscard]] std::uint32_t rank_of(std::uint32_t client) const { return group_->server().group().ranks[client]; }
 
   [[nodiscard]] std::string name_of(std::uint32_t client) const override {
-    const std::string& host = host_.job().node().hostname;
-    return fmt::format("rank {}{}{}", rank_of(client), host.empty() ? "" : " on ", host);
+    return fmt::format("rank {}{}", rank_of(client), host_.job().node().on());
   }
 
   [[nodiscard]] bool runs(std::uint32_t client) const override {
@@ -155,6 +165,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   PmiOptions options_;
   pmi::Names names_;
   std::unique_ptr<pmi::Exchange> exchange_;
+  PmiExchange* between_nodes_ = nullptr;  // the same, if it is one
   std::optional<PmiGroup> group_;
   std::optional<PmiDoctor> doctor_;
   PmiDepartures departures_{host_, *this, options_, *this};

@@ -26,7 +26,7 @@ class PmiGroup {
   struct Callbacks {
     std::function<void(const pmi::Abort&)> on_abort;
     std::function<void(const pmi::Dropped&)> on_dropped;
-    std::function<void(pmi::SpawnRequest&&)> on_spawn;
+    std::function<void(const pmi::SpawnRequest&)> on_spawn;
     // Its connection has ended after init, before finalize; called before a barrier does without it.
     std::function<void(std::uint32_t client)> on_left;
     // All are in the barrier that still may come; false keeps them there.

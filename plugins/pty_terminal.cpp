@@ -54,13 +54,6 @@ Result<UniqueFd> reopen(int fd, int access) {
 
 // ---- the guard -------------------------------------------------------------------
 
-void close_from(unsigned first) {
-  if (::syscall(SYS_close_range, first, UINT_MAX, 0U) == 0) return;
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  for (unsigned fd = first; fd < std::min<rlim_t>(limit.rlim_cur, INT_MAX); ++fd) ::close(static_cast<int>(fd));
-}
-
 // In a forked child, with all signals blocked: system calls only. Out of the session, and so of reach of the
 // terminal's signals. Settings that somebody has changed since are theirs: they are left alone.
 [[noreturn]] void guard(int terminal, int shell_end, const termios& before, const termios& raw) {

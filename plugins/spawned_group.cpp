@@ -81,7 +81,7 @@ pmi::Group SpawnedGroup::members(const pmi::Spawn& spawn, const Origin& origin, 
 
 PmiGroup::Callbacks SpawnedGroup::callbacks() {
   PmiGroup::Callbacks out = departures_.callbacks();
-  out.on_spawn = [this](pmi::SpawnRequest&& request) { callbacks_.on_spawn(*this, request); };
+  out.on_spawn = [this](const pmi::SpawnRequest& request) { callbacks_.on_spawn(*this, request); };
   out.on_wait = [](bool) {};
   return out;
 }
@@ -169,8 +169,7 @@ void SpawnedGroup::signal(int signum) {
 }
 
 std::string SpawnedGroup::name_of(std::uint32_t client) const {
-  const std::string& host = host_.job().node().hostname;
-  return fmt::format("rank {} of spawn {}{}{}", client, origin_.number, host.empty() ? "" : " on ", host);
+  return fmt::format("rank {} of spawn {}{}", client, origin_.number, host_.job().node().on());
 }
 
 bool SpawnedGroup::runs(std::uint32_t client) const { return !processes_[client]->exited(); }

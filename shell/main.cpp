@@ -7,8 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "assembly.hpp"
 #include "base/file.hpp"
+#include "base/variable.hpp"
 #include "cli/shell_arguments.hpp"
+#include "group/alone.hpp"
 #include "shell.hpp"
 #include "version.hpp"
 
@@ -34,21 +37,101 @@ void log_to_stderr(Log& log, std::uint32_t shell_rank) {
   });
 }
 
-Result<int> run(cli::ShellArguments&& arguments, Log& log) {
-  boot::Identity identity = TRY(boot::standalone(arguments.boot));
-  log_to_stderr(log, identity.shell_rank);
+ShellConfig config_of(cli::ShellArguments& arguments) {
   ShellConfig config;
   config.options = std::move(arguments.options);
   config.initrc = std::move(arguments.initrc);
   config.eventlog = std::move(arguments.eventlog);
   config.record_directory = std::move(arguments.record_directory);
   config.verbose = arguments.verbose;
+  config.exit_local = arguments.exit_local;
   config.explain = arguments.explain;
   config.explain_plugins = arguments.explain_plugins;
   config.plugin_searchpath = kPluginPath;
   config.system_initrc = kSystemInitrc;
-  auto shell = TRY(Shell::create(std::move(identity), std::move(config), log));
+  return config;
+}
+
+Result<Footing> make_footing(Log& log) {
+  Footing footing;
+  footing.loop = TRY(event::Loop::create());
+  footing.children = TRY(event::Children::create(*footing.loop, [&log](const event::ChildExit& end) {
+    log.log(Level::debug, "", "process {} ended, which outlived its task", end.pid);
+  }));
+  return footing;
+}
+
+Result<int> run_shell(Footing& footing, boot::Identity identity, ShellConfig config, Log& log) {
+  auto shell = TRY(Shell::create(footing, std::move(identity), std::move(config), log));
   return shell->run();
+}
+
+Result<int> run_alone(cli::ShellArguments&& arguments, Log& log) {
+  boot::Identity identity = TRY(boot::standalone(arguments.boot));
+  log_to_stderr(log, identity.shell_rank);
+  Footing footing = TRY(make_footing(log));
+  footing.group = std::make_unique<group::Alone>(identity.shell_rank);
+  return run_shell(footing, std::move(identity), config_of(arguments), log);
+}
+
+// What shell 0 was given: by who has launched it, or by its own arguments.
+Result<LeaderGiven> given_to_leader(const boot::Boot& boot, const cli::ShellArguments& arguments) {
+  LeaderGiven given;
+  if (boot.membership && boot.membership->rank != 0) return given;
+  given.options = arguments.options;
+  given.has_input = boot.record ? boot.record->input : !is_null(STDIN_FILENO);
+  if (boot.record) {
+    if (boot.record->jobspec) given.jobspec = {"jobspec", *boot.record->jobspec};
+    if (boot.record->resources) given.resources = {"R", *boot.record->resources};
+    given.options.insert(given.options.end(), boot.record->options.begin(), boot.record->options.end());
+  }
+  auto read = [](const std::string& path) -> Result<LeaderGiven::Text> {
+    return LeaderGiven::Text{path == "-" ? "standard input" : path, TRY(read_file(path))};
+  };
+  if (!arguments.boot.jobspec_path.empty()) given.jobspec = TRY(read(arguments.boot.jobspec_path));
+  if (!arguments.boot.resources_path.empty()) given.resources = TRY(read(arguments.boot.resources_path));
+  return given;
+}
+
+Result<int> run_in_job(Footing& footing, boot::Boot boot, cli::ShellArguments&& arguments, Log& log) {
+  bool leads = !boot.membership || boot.membership->rank == 0;
+  if (arguments.explain && leads) fmt::print("boot: {}\n", boot.how);
+  log.log(Level::debug, "", "boot: {}", boot.how);
+  LeaderGiven given = TRY(given_to_leader(boot, arguments));
+  auto assembled = TRY(assemble(footing, std::move(boot), std::move(given), log));
+  ShellConfig config = config_of(arguments);
+  config.options = std::move(assembled.options);
+  config.has_input = assembled.has_input;
+  return run_shell(footing, std::move(assembled.identity), std::move(config), log);
+}
+
+Result<int> run(cli::ShellArguments&& arguments, Log& log) {
+  if (arguments.standalone) return run_alone(std::move(arguments), log);
+  boot::BootRequest request;
+  request.way = arguments.way;
+  request.variables = own_variable;
+  request.version = kVersion;
+  request.secret_file = arguments.secret_file;
+  request.id = arguments.boot.id;
+  request.arity = arguments.arity;
+  boot::Boot boot = TRY(boot::boot(request));
+  if (boot.way == boot::Way::standalone) {
+    cli::Reply reply = cli::usage_error(
+        "nacre-shell",
+        fmt::format("no job manager has started this shell; give --standalone with -j and -R, or see "
+                    "nacre-boot(7) ({})",
+                    boot.how));
+    std::fputs(reply.text.c_str(), stderr);
+    return reply.exit_code;
+  }
+  group::Rank rank = boot.membership ? boot.membership->rank : 0;
+  log_to_stderr(log, rank);
+  if (arguments.verbose > 0) log.set_level(arguments.verbose > 1 ? Level::trace : Level::debug);
+  Footing footing = TRY(make_footing(log));
+  if (boot.way == boot::Way::hosts) footing.guard = TRY(Guard::start(*footing.children));
+  auto code = run_in_job(footing, std::move(boot), std::move(arguments), log);
+  if (!code && !footing.parted) give_up(footing, rank, code.error());
+  return code;
 }
 
 }  // namespace
@@ -62,6 +145,6 @@ int main(int argc, char** argv) {
   Log log;
   Result<int> code = run(std::get<cli::ShellArguments>(std::move(parsed)), log);
   if (code) return *code;
-  fmt::print(stderr, "nacre-shell: {}\n", code.error().message);
+  if (code.error().code != kLeaderSays) fmt::print(stderr, "nacre-shell: {}\n", code.error().message);
   return 1;
 }

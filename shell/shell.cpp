@@ -14,8 +14,8 @@
 #include "builtins.hpp"
 #include "event/clock.hpp"
 #include "explain.hpp"
+#include "kill_timeout.hpp"
 #include "plugin/crash.hpp"
-#include "seconds_option.hpp"
 
 namespace nacre {
 namespace {
@@ -35,10 +35,18 @@ Result<std::optional<job::PerResource>> per_resource(const job::Options& options
   return std::optional<job::PerResource>(TRY(job::PerResource::from_json(*option)));
 }
 
-Result<event::Seconds> grace_of(const job::Options& options) {
-  auto option = options.at("kill-timeout");
-  if (!option) return kDefaultGrace;
-  return event::Seconds(TRY(plugins::seconds_option(*option)).seconds());
+struct WhatToRun {
+  job::Options options;
+  job::Job job;
+};
+
+// From what all shells of the job are told alike.
+Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& config) {
+  job::Options options = TRY(merged_options(identity.spec, config.options));
+  auto spread = TRY(per_resource(options));
+  job::Job job = TRY(job::Job::create(identity.id, identity.shell_rank, std::move(identity.spec),
+                                      std::move(identity.resources), spread));
+  return WhatToRun{std::move(options), std::move(job)};
 }
 
 Result<int> verbosity(const job::Options& options) {
@@ -50,9 +58,10 @@ Result<int> verbosity(const job::Options& options) {
 
 }  // namespace
 
-Shell::Shell(boot::Identity&& identity, job::Job&& job, job::Options&& options, ShellConfig&& config, Log& log,
-             std::unique_ptr<event::Loop> loop)
-    : loop_(std::move(loop)),
+Shell::Shell(Footing& footing, boot::Identity&& identity, job::Job&& job, job::Options&& options,
+             ShellConfig&& config, Log& log)
+    : footing_(footing),
+      group_(footing.group.get()),
       log_(log),
       config_(std::move(config)),
       standalone_(identity.standalone),
@@ -63,16 +72,19 @@ Shell::Shell(boot::Identity&& identity, job::Job&& job, job::Options&& options, 
   job::set_job_variables(environment_, job_, "");
 }
 
-Shell::~Shell() { plugin::set_last_act(nullptr, nullptr); }
+Shell::~Shell() {
+  plugin::set_last_act(nullptr, nullptr);
+  group_->serve({});
+  footing_.ears = {};
+}
 
-Result<std::unique_ptr<Shell>> Shell::create(boot::Identity identity, ShellConfig config, Log& log) {
-  job::Options options = TRY(merged_options(identity.spec, config.options));
-  auto spread = TRY(per_resource(options));
-  job::Job job = TRY(job::Job::create(identity.id, identity.shell_rank, std::move(identity.spec),
-                                      std::move(identity.resources), spread));
-  auto loop = TRY(event::Loop::create());
-  std::unique_ptr<Shell> shell(
-      new Shell(std::move(identity), std::move(job), std::move(options), std::move(config), log, std::move(loop)));
+Result<std::unique_ptr<Shell>> Shell::create(Footing& footing, boot::Identity identity, ShellConfig config,
+                                             Log& log) {
+  bool is_alike = !identity.standalone && identity.shell_rank != 0;
+  auto what = what_to_run(identity, config);
+  if (!what) return is_alike ? Error{kLeaderSays, what.error().message} : std::move(what).error();
+  std::unique_ptr<Shell> shell(new Shell(footing, std::move(identity), std::move(what->job),
+                                         std::move(what->options), std::move(config), log));
   CHECK_OK(shell->prepare_process());
   return shell;
 }
@@ -81,20 +93,16 @@ Result<void> Shell::prepare_process() {
   config_.verbose = std::max(config_.verbose, TRY(verbosity(options_)));
   log_.set_level(static_cast<Level>(static_cast<int>(Level::notice) + std::min(config_.verbose, kMaxVerbosity)));
   CHECK_OK(open_record());
-  grace_ = TRY(grace_of(options_));
-  shutdown_ = TRY(Shutdown::create(*loop_, grace_, [this](int signum) { kill_tasks(signum); }));
-  auto orphan = [this](const event::ChildExit& end) {
-    log_.log(Level::debug, "", "process {} ended, which outlived its task", end.pid);
-  };
-  children_ = TRY(event::Children::create(*loop_, orphan));
+  grace_ = TRY(plugins::kill_timeout(options_));
+  shutdown_ = TRY(Shutdown::create(loop(), grace_, [this](int signum) { kill_tasks(signum); }));
   CHECK_OK(event::Children::become_subreaper());
   plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->kill_tasks(SIGKILL); }, this);
+  serve_group();
   return watch_signals();
 }
 
 // A plan that is only printed leaves no record.
 Result<void> Shell::open_record() {
-  std::optional<boot::EventLog> eventlog;
   bool runs = !config_.explain && !config_.explain_plugins;
   if (auto& directory = config_.record_directory; directory && runs) {
     if (::mkdir(directory->c_str(), 0777) < 0 && errno != EEXIST) {
@@ -105,8 +113,8 @@ Result<void> Shell::open_record() {
     if (failed) return system_error(failed.value(), "cannot tell the working directory");
     if (!config_.eventlog) config_.eventlog = *directory + "/guest.exec.eventlog";
   }
-  if (config_.eventlog) eventlog = TRY(boot::EventLog::create(*config_.eventlog));
-  group_ = std::make_unique<boot::Alone>(std::move(eventlog));
+  bool records = job_.shell_rank == 0 || !has_siblings();
+  if (config_.eventlog && records) eventlog_ = TRY(group::EventLog::create(*config_.eventlog));
   return {};
 }
 
@@ -116,8 +124,9 @@ Result<int> Shell::run() {
   if (config_.explain_plugins) return print_plugins();
   Result<void> ran = prepare();
   if (ran && !doomed_) ran = config_.explain ? print_plan() : execute();
-  Result<void> ended = stragglers_.end(Stragglers::Of::all, *loop_, *children_, log_, grace_);
+  Result<void> ended = stragglers_.end(Stragglers::Of::all, loop(), children(), log_, grace_);
   Result<void> left = call("shell.exit");
+  part(ran);
   for (Result<void>* each : {&ran, &ended, &left}) {
     // shell.die() has been logged, and has set the exit code.
     if (!*each && each->error().code != script::kDied) return std::move(*each).error();
@@ -142,11 +151,15 @@ Result<void> Shell::load_plugins() {
 Result<void> Shell::run_initrc() {
   std::optional<std::string> initrc = config_.initrc;
   if (auto option = options_.at("initrc"); option && !initrc) initrc = TRY(option->string());
-  if (!initrc && !standalone_) initrc = config_.system_initrc;
+  if (!initrc && !standalone_) {
+    if (::access(config_.system_initrc.c_str(), F_OK) == 0)
+      initrc = config_.system_initrc;
+    else
+      log_.log(Level::debug, "", "no initrc is read: there is no {}", config_.system_initrc);
+  }
   if (!initrc) {
     if (options_.find("userrc") != nullptr) {
-      log_.log(Level::warn, "",
-               "userrc is not read: an initrc sources it, and standalone loads none without --initrc");
+      log_.log(Level::warn, "", "userrc is not read: an initrc sources it, and none is loaded here");
     }
     return {};
   }
@@ -161,6 +174,7 @@ Result<void> Shell::make_tasks() {
     task::Command command{job_.spec.command, job::Environment::over(environment_), {}};
     job::set_task_variables(command.env, rank, local_id);
     command.setup.new_process_group = own_group;
+    command.setup.ends_with_parent = true;
     tasks_.push_back(std::make_unique<task::Task>(rank, local_id++, std::move(command)));
   }
   return {};
@@ -176,7 +190,8 @@ Result<void> Shell::initialize() {
 
 Result<void> Shell::execute() {
   CHECK_OK(call("shell.post-init"));
-  loop_->run_until([this] { return start_holds_.empty() || doomed_; });
+  if (bulk::Port* port = group_->bulk()) port->serve_no_more();
+  loop().run_until([this] { return start_holds_.empty() || doomed_; });
   if (doomed_) return {};
   Result<void> started = start_tasks();
   if (started && !doomed_) started = announce_start();
@@ -192,17 +207,19 @@ Result<void> Shell::announce_start() {
 }
 
 Result<void> Shell::finish() {
-  loop_->run_until([this] { return running_ == 0; });
+  loop().run_until([this] { return running_ == 0; });
   Result<void> finished = call("shell.finish");
+  await_all_tasks();
   if (job_.shell_rank == 0 && finished) finished = call("shell.tasks-complete");
-  CHECK_OK(stragglers_.end(Stragglers::Of::tasks, *loop_, *children_, log_, grace_));
-  loop_->run_until([this] { return holds_.empty(); });
-  CHECK_OK(barrier("exit"));
+  CHECK_OK(stragglers_.end(Stragglers::Of::tasks, loop(), children(), log_, grace_));
+  loop().run_until([this] { return holds_.empty(); });
+  CHECK_OK(agree_on_exit());
   CHECK_OK(post("shell.exit", {{"exitcode", exit_code()}}));
   return finished;
 }
 
 int Shell::exit_code() const {
+  if (whole_.code && !config_.exit_local) return *whole_.code;
   if (forced_code_) return *forced_code_;
   int code = doomed_ ? 1 : 0;
   for (const auto& task : tasks_) {
@@ -247,19 +264,15 @@ Result<void> Shell::call_for(task::Task& task, std::string_view topic) {
   return in(fmt::format("task {}", task.rank()), std::move(result));
 }
 
-// The loop runs until every shell has come here, so that signals and timers are served meanwhile.
-Result<void> Shell::barrier(std::string_view name) {
-  std::optional<Result<void>> outcome;
-  group_->enter(name, [&outcome](Result<void> result) { outcome = std::move(result); });
-  if (!outcome) loop_->run_until([&outcome] { return outcome.has_value(); });
-  return in(fmt::format("{} barrier", name), *std::move(outcome));
-}
-
 Result<void> Shell::post(std::string_view event, Json context) {
   auto added = event_context_.find(event);
   if (added != event_context_.end()) context.update(added->second);
   double now = event::wall_clock();
-  CHECK_OK(group_->post(now, event, context));
+  if (eventlog_) {
+    Result<void> written = eventlog_->append(now, event, context);
+    if (!written) eventlog_.reset();  // said once
+    CHECK_OK(std::move(written));
+  }
   events_.add({{"timestamp", now}, {"name", event}, {"context", std::move(context)}});
   return {};
 }

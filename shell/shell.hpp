@@ -10,41 +10,31 @@
 #include <string>
 #include <vector>
 
-#include "boot/group.hpp"
 #include "boot/identity.hpp"
-#include "event/children.hpp"
+#include "footing.hpp"
+#include "group/event_log.hpp"
 #include "plugin/host.hpp"
 #include "script/interpreter.hpp"
+#include "shell_config.hpp"
 #include "shutdown.hpp"
 #include "task/spawn_pool.hpp"
 
 namespace nacre {
 
-struct ShellConfig {
-  std::vector<std::string> options;     // OPT[=VAL], in order
-  std::optional<std::string> initrc;    // none: the option `initrc`, else the installed one (not when standalone)
-  std::optional<std::string> eventlog;  // none: guest.exec.eventlog of the job's record, if there is one
-  std::optional<std::string> record_directory;  // made if it is not there
-  int verbose = 0;                              // 1: debug, 2: trace
-  bool explain = false;
-  bool explain_plugins = false;   // instead of all: load the plugins, and print what was loaded
-  std::string plugin_searchpath;  // of plugin.load
-  std::string system_initrc;
-};
-
 class Shell final : public plugin::Host {
  public:
-  // Reads options, distributes the tasks, and takes over this process's signals and children. `log` must outlive
-  // it.
-  static Result<std::unique_ptr<Shell>> create(boot::Identity identity, ShellConfig config, Log& log);
+  // Reads options, distributes the tasks, and takes over this process's signals. Footing and `log` must outlive it. After an
+  // error the other shells still wait for this one: see give_up().
+  static Result<std::unique_ptr<Shell>> create(Footing& footing, boot::Identity identity, ShellConfig config,
+                                               Log& log);
   ~Shell() override;
-
-  // Runs the job; the exit code. An error is one that kept the job from running, to be logged by the caller.
+  // Runs the job; the exit code. An error is one that kept the job from running, to be logged by the caller. The other
+  // shells have been told.
   Result<int> run();
 
-  // Host.
   const job::Job& job() const override { return job_; }
   bool standalone() const override { return standalone_; }
+  bool has_input() const override { return config_.has_input; }
   Json info() const override;
   job::Options& options() override { return options_; }
   job::Environment& environment() override { return environment_; }
@@ -64,13 +54,17 @@ class Shell final : public plugin::Host {
   void raise(const plugin::Exception& exception) override;
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override { return doomed_; }
+  void gather(std::string_view name, std::string mine, std::function<void(Result<plugin::Gathered>)> done) override;
+  Result<void> announce(std::string_view topic, std::string_view bytes) override;
+  void on_announcement(std::function<void(std::string_view, std::string_view)> hear) override;
+  bulk::Port* bulk() override { return group_->bulk(); }
   Log& log() override { return log_; }
-  event::Loop& loop() override { return *loop_; }
-  event::Children& children() override { return *children_; }
+  event::Loop& loop() override { return *footing_.loop; }
+  event::Children& children() override { return *footing_.children; }
 
  private:
-  Shell(boot::Identity&& identity, job::Job&& job, job::Options&& options, ShellConfig&& config, Log& log,
-        std::unique_ptr<event::Loop> loop);
+  Shell(Footing& footing, boot::Identity&& identity, job::Job&& job, job::Options&& options, ShellConfig&& config,
+        Log& log);
   Result<void> prepare_process();  // signals, children, the group
   Result<void> open_record();
 
@@ -91,7 +85,20 @@ class Shell final : public plugin::Host {
 
   Result<void> call(std::string_view topic);
   Result<void> call_for(task::Task& task, std::string_view topic);
+  // The job over all shells (together.cpp).
+  [[nodiscard]] bool has_siblings() const { return job_.shells() > 1 && !standalone_; }
+  void serve_group();
   Result<void> barrier(std::string_view name);
+  void on_exception(const group::Exception& exception);
+  void on_lost(group::Rank rank);
+  void on_tasks(const value::Idset& started, const std::vector<group::Ended>& ended);
+  void on_cut_off(const Error& why);
+  void note_ended(const value::Idset& tasks, Json how);  // leader: of any shell
+  void tell_plugins(const std::string& topic, const Json& what);
+  void await_all_tasks();
+  Result<void> agree_on_exit();
+  void part(const Result<void>& ran);
+
   Result<void> post(std::string_view event, Json context);
   void enter_working_directory();
   void end_job();
@@ -109,18 +116,18 @@ class Shell final : public plugin::Host {
   void fail_to_start(task::Task& task, const task::SpawnError& failure);
   void on_exit(task::Task& task, const event::ChildExit& end);
 
-  std::unique_ptr<event::Loop> loop_;  // first: all else may hold watchers on it
+  Footing& footing_;
+  group::Group* group_;
   Log& log_;
   ShellConfig config_;
   bool standalone_;
   job::Job job_;
   job::Options options_;
   job::Environment environment_;
-  std::unique_ptr<boot::Group> group_;
-  std::unique_ptr<event::Children> children_;
+  std::optional<group::EventLog> eventlog_;  // the leader's
   std::vector<event::SignalWatcher> signals_;
   std::optional<event::Timer> stop_timer_;
-  event::Seconds grace_ = kDefaultGrace;
+  event::Seconds grace_{};
   std::optional<Shutdown> shutdown_;
   Stragglers stragglers_;
   task::SpawnPool spawn_pool_;
@@ -128,15 +135,14 @@ class Shell final : public plugin::Host {
   std::vector<std::function<void(int)>> signalled_also_;
   task::Task* current_ = nullptr;
   std::size_t running_ = 0;
-  using Holds = std::map<std::string, int, std::less<>>;
-  Holds holds_;
-  Holds start_holds_;
+  std::map<std::string, int, std::less<>> holds_, start_holds_;
   std::map<std::string, Json, std::less<>> event_context_;
   plugin::EventRecord events_;
   std::optional<rlimit> own_descriptor_limit_;  // as it was before it was raised
   double last_interrupt_ = -1;                  // seconds, as Loop::now(); < 0: none yet
   bool doomed_ = false;                         // the job is being ended before its time
   std::optional<int> forced_code_;              // the exit code, whatever the tasks' are
+  WholeJob whole_;
   std::unique_ptr<script::Interpreter> interpreter_;
   plugin::Stack stack_;  // last: plugins may hold references to all above
 };

@@ -16,7 +16,6 @@
 
 namespace nacre {
 
-inline constexpr event::Seconds kDefaultGrace{5.0};  // option `kill-timeout`
 inline constexpr event::Seconds kKillPatience{2.0};  // how long SIGKILL may take before a survivor is named
 
 // Ends the tasks: `kill_tasks` with SIGTERM at once, with SIGKILL after the grace.

@@ -55,10 +55,10 @@ class ChildsLine {
 Result<void> Shell::watch_signals() {
   for (int signum : kForwarded) {
     signals_.push_back(
-        TRY(event::SignalWatcher::create(*loop_, signum, [this](int received) { kill_tasks(received); })));
+        TRY(event::SignalWatcher::create(loop(), signum, [this](int received) { kill_tasks(received); })));
   }
   auto interrupt = [this](int) {
-    double now = loop_->now();
+    double now = loop().now();
     bool again = last_interrupt_ >= 0 && now - last_interrupt_ <= kInterruptWindow;
     last_interrupt_ = now;
     if (running_ == 0) return die(128 + SIGINT, "", "interrupted");
@@ -66,17 +66,17 @@ Result<void> Shell::watch_signals() {
              again ? "second interrupt: killing the tasks" : "interrupt: passed on to the tasks");
     kill_tasks(again ? SIGKILL : SIGINT);
   };
-  signals_.push_back(TRY(event::SignalWatcher::create(*loop_, SIGINT, interrupt)));
+  signals_.push_back(TRY(event::SignalWatcher::create(loop(), SIGINT, interrupt)));
   // For a plugin, which need not be there yet.
-  signals_.push_back(TRY(event::SignalWatcher::create(*loop_, SIGUSR2, [](int) {})));
+  signals_.push_back(TRY(event::SignalWatcher::create(loop(), SIGUSR2, [](int) {})));
   // The tasks are in process groups of their own, so the terminal stops only this process.
   // It stops once all who watch the signal have had it: the terminal may be lent to a task, and is given back first.
-  stop_timer_ = TRY(event::Timer::create(*loop_, [] { std::raise(SIGSTOP); }));
+  stop_timer_ = TRY(event::Timer::create(loop(), [] { std::raise(SIGSTOP); }));
   auto stop = [this](int signum) {
     kill_tasks(signum);
     stop_timer_->start(event::Seconds(0));
   };
-  signals_.push_back(TRY(event::SignalWatcher::create(*loop_, SIGTSTP, stop)));
+  signals_.push_back(TRY(event::SignalWatcher::create(loop(), SIGTSTP, stop)));
   // Told by write(2) instead.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
@@ -101,7 +101,7 @@ Result<void> Shell::start_tasks() {
     rest = rest.subspan(batch.size());
     CHECK_OK(start(batch));
     // Signals, and tasks that have ended: their descriptors make each further fork dearer.
-    if (!rest.empty()) loop_->poll();
+    if (!rest.empty()) loop().poll();
   }
   return {};
 }
@@ -137,7 +137,7 @@ Result<void> Shell::prepare_command(task::Task& task) {
 
 // The shell does not finish before they have been read to their ends.
 Result<void> Shell::open_channels(task::Task& task) {
-  CHECK_OK(task.open_channels(*loop_, [this] { static_cast<void>(release(kChannels)); }));
+  CHECK_OK(task.open_channels(loop(), [this] { static_cast<void>(release(kChannels)); }));
   for (std::size_t i = 0; i < task.command().channels.size(); ++i) hold(kChannels);
   return {};
 }
@@ -173,7 +173,9 @@ Result<void> Shell::take_up(task::Task& task, const task::SpawnPool::Outcome& sp
   if (!spawned) return in(fmt::format("task {}", task.rank()), Error(spawned.error().error));
   task.started(spawned->pid);
   ++running_;
-  children_->watch(spawned->pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
+  if (footing_.guard) footing_.guard->add(spawned->pid);
+  group_->tasks_started(value::Idset::range(task.rank(), task.rank()));
+  children().watch(spawned->pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
   return {};
 }
 
@@ -181,6 +183,7 @@ void Shell::fail_to_start(task::Task& task, const task::SpawnError& failure) {
   auto status = value::WaitStatus::exited(failure.exit_code);
   task.exited(status, {});
   raise({"exec", 0, fmt::format("task {}: {}", task.rank(), failure.error.message), status});
+  group_->tasks_ended({value::Idset::range(task.rank(), task.rank()), status.raw()});
 }
 
 void Shell::on_exit(task::Task& task, const event::ChildExit& end) {
@@ -190,6 +193,7 @@ void Shell::on_exit(task::Task& task, const event::ChildExit& end) {
   if (Result<void> result = call_for(task, "task.exit"); !result) {
     raise({"exec", 0, result.error().message, std::nullopt});
   }
+  group_->tasks_ended({value::Idset::range(task.rank(), task.rank()), end.status});
 }
 
 }  // namespace nacre

@@ -55,7 +55,7 @@ _nacre_shell() {
       _nacre_shell_setopt "$word"
       return
       ;;
-    -j | --jobspec | -R | --resources | --initrc | --eventlog)
+    -j | --jobspec | -R | --resources | --initrc | --eventlog | --secret-file)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
@@ -65,11 +65,16 @@ _nacre_shell() {
       mapfile -t COMPREPLY < <(compgen -d -- "$word")
       return
       ;;
-    -r | --rank) return ;;
+    --boot)
+      mapfile -t COMPREPLY < <(compgen -W "auto pmi pmix slurm hosts standalone" -- "$word")
+      return
+      ;;
+    -r | --rank | --arity) return ;;
   esac
   case $word in
     --setopt=*) _nacre_shell_setopt "${word#*=}" ;;
-    --jobspec=* | --resources=* | --initrc=* | --eventlog=*)
+    --boot=*) mapfile -t COMPREPLY < <(compgen -W "auto pmi pmix slurm hosts standalone" -- "${word#*=}") ;;
+    --jobspec=* | --resources=* | --initrc=* | --eventlog=* | --secret-file=*)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "${word#*=}")
       ;;

@@ -27,6 +27,7 @@ _nacre() {
 
   case $previous in
     -n | --name)
+      [[ ${command[1]-} == archive ]] || return
       mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" archive list --archives "${directory[@]}" 2>/dev/null)" -- "$word")
       return
       ;;
@@ -39,7 +40,7 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -W "c c++ lua" -- "$word")
       return
       ;;
-    --initrc | -j | --jobspec | -R | --resources)
+    --initrc | -j | --jobspec | -R | --resources | --hostfile | --shell | --agent)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "exchange.hpp"
 #include "service.hpp"
 
 namespace nacre::pmix {
@@ -49,46 +48,48 @@ pmix_status_t abort(const pmix_proc_t* proc, void*, int status, const char* mess
   });
 }
 
+std::vector<pmix_proc_t> processes(const pmix_proc_t* procs, std::size_t count) {
+  return count > 0 ? std::vector<pmix_proc_t>(procs, procs + count) : std::vector<pmix_proc_t>();
+}
+
 // Called where a participant is of another node, or has ended. libpmix passes its status as the last info.
-pmix_status_t fence(const pmix_proc_t*, std::size_t, const pmix_info_t* info, std::size_t ninfo, char* bytes,
-                    std::size_t size, pmix_modex_cbfunc_t done, void* data) {
+pmix_status_t fence(const pmix_proc_t* procs, std::size_t nprocs, const pmix_info_t* info, std::size_t ninfo,
+                    char* bytes, std::size_t size, pmix_modex_cbfunc_t done, void* data) {
   std::string mine(bytes != nullptr ? bytes : "", bytes != nullptr ? size : 0);
   std::free(bytes);
   pmix_status_t local = PMIX_SUCCESS;
   if (ninfo > 0 && is(info[ninfo - 1], PMIX_LOCAL_COLLECTIVE_STATUS)) local = info[ninfo - 1].value.data.status;
-  return post([mine, local, done, data](Service&) {
-    exchange_blobs(mine, [local, done, data](pmix_status_t status, const std::string& all) {
-      auto* kept = new std::string(all);
-      auto release = [](void* text) { delete static_cast<std::string*>(text); };
-      done(status == PMIX_SUCCESS ? local : status, kept->data(), kept->size(), data, release, kept);
-    });
+  return post([whom = processes(procs, nprocs), mine, local, timeout = timeout_in(InfoList(info, ninfo)),
+               reply = ModexReply{done, data}](Service& service) {
+    service.peers().fence(whom, local, mine, timeout, reply);
   });
 }
 
-// For a process that is not of this node, and is none of this job's.
-pmix_status_t direct_modex(const pmix_proc_t*, const pmix_info_t*, std::size_t, pmix_modex_cbfunc_t done,
-                           void* data) {
-  return post([done, data](Service&) { done(PMIX_ERR_NOT_FOUND, nullptr, 0, data, nullptr, nullptr); });
+// For a process that is not of this node.
+pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t ninfo,
+                           pmix_modex_cbfunc_t done, void* data) {
+  return post([who = *proc, timeout = timeout_in(InfoList(info, ninfo)), reply = ModexReply{done, data}](
+                  Service& service) { service.peers().direct_modex(who, timeout, reply); });
 }
 
 pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t ninfo, pmix_op_cbfunc_t done,
                       void* data) {
   return post([who = *proc, items = InfoList(info, ninfo), reply = Reply{done, data}](Service& service) {
-    service.publish(who, items, reply);
+    service.peers().publish(who, items, reply);
   });
 }
 
 pmix_status_t lookup(const pmix_proc_t* proc, char** keys, const pmix_info_t* info, std::size_t ninfo,
                      pmix_lookup_cbfunc_t done, void* data) {
   return post([who = *proc, names = strings(keys), how = InfoList(info, ninfo), done, data](Service& service) {
-    service.look_up(who, names, how, done, data);
+    service.peers().look_up(who, names, how, done, data);
   });
 }
 
 pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t* info, std::size_t ninfo,
                         pmix_op_cbfunc_t done, void* data) {
   return post([who = *proc, names = strings(keys), how = InfoList(info, ninfo),
-               reply = Reply{done, data}](Service& service) { service.unpublish(who, names, how, reply); });
+               reply = Reply{done, data}](Service& service) { service.peers().unpublish(who, names, how, reply); });
 }
 
 pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t ninfo, const pmix_app_t* apps,
@@ -109,11 +110,13 @@ pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t* info, std::size_
   });
 }
 
-// Collectives whose participants are all of this shell are complete by now; nothing has to be remembered, since every
-// end of a process is told to all that ask.
-pmix_status_t connect(const pmix_proc_t*, std::size_t, const pmix_info_t*, std::size_t, pmix_op_cbfunc_t done,
-                      void* data) {
-  return post([reply = Reply{done, data}](Service&) { reply(PMIX_SUCCESS); });
+// Nothing has to be remembered of who is connected, since every end of a process is told to all that ask.
+template <char kind>
+pmix_status_t connect(const pmix_proc_t* procs, std::size_t nprocs, const pmix_info_t* info, std::size_t ninfo,
+                      pmix_op_cbfunc_t done, void* data) {
+  return post(
+      [whom = processes(procs, nprocs), timeout = timeout_in(InfoList(info, ninfo)),
+       reply = Reply{done, data}](Service& service) { service.peers().connect(kind, whom, timeout, reply); });
 }
 
 // Events are told to all processes, whether they ask or not.
@@ -126,10 +129,13 @@ pmix_status_t deregister_events(pmix_status_t*, std::size_t, pmix_op_cbfunc_t, v
   return PMIX_OPERATION_SUCCEEDED;
 }
 
-// The clients of this node have got it by now, and there is no other node.
-pmix_status_t notify_event(pmix_status_t, const pmix_proc_t*, pmix_data_range_t, pmix_info_t*, std::size_t,
-                           pmix_op_cbfunc_t, void*) {
-  return PMIX_OPERATION_SUCCEEDED;
+// The clients of this node have got it by now.
+pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t* source, pmix_data_range_t range,
+                           pmix_info_t* info, std::size_t ninfo, pmix_op_cbfunc_t, void*) {
+  pmix_status_t posted = post([code, who = *source, range, about = InfoList(info, ninfo)](Service& service) {
+    service.peers().notify(code, who, range, about);
+  });
+  return posted == PMIX_SUCCESS ? PMIX_OPERATION_SUCCEEDED : posted;
 }
 
 pmix_status_t query(pmix_proc_t*, pmix_query_t* queries, std::size_t count, pmix_info_cbfunc_t done, void* data) {
@@ -155,10 +161,11 @@ pmix_status_t job_control(const pmix_proc_t* requestor, const pmix_proc_t* targe
                reply = InfoReply{done, data}](Service& service) { service.control(who, whom, how, reply); });
 }
 
-pmix_status_t group(pmix_group_operation_t, char* name, const pmix_proc_t*, std::size_t,
+pmix_status_t group(pmix_group_operation_t, char* name, const pmix_proc_t* procs, std::size_t nprocs,
                     const pmix_info_t* directives, std::size_t ndirs, pmix_info_cbfunc_t done, void* data) {
-  return post([text = std::string(name != nullptr ? name : ""), how = InfoList(directives, ndirs),
-               reply = InfoReply{done, data}](Service& service) { service.group(text, how, reply); });
+  return post([text = std::string(name != nullptr ? name : ""), whom = processes(procs, nprocs),
+               how = InfoList(directives, ndirs),
+               reply = InfoReply{done, data}](Service& service) { service.group(text, whom, how, reply); });
 }
 
 }  // namespace
@@ -179,8 +186,8 @@ pmix_server_module_t server_module() {
   module.lookup = lookup;
   module.unpublish = unpublish;
   module.spawn = spawn;
-  module.connect = connect;
-  module.disconnect = connect;
+  module.connect = connect<'c'>;
+  module.disconnect = connect<'d'>;
   module.register_events = register_events;
   module.deregister_events = deregister_events;
   module.notify_event = notify_event;
@@ -194,6 +201,12 @@ pmix_server_module_t server_module() {
 void process_forgotten(pmix_status_t, void* process) {
   std::unique_ptr<pmix_proc_t> who(static_cast<pmix_proc_t*>(process));
   post([copy = *who](Service& service) { service.forgotten(copy); });
+}
+
+void modex_found(pmix_status_t status, char* data, std::size_t size, void* question) {
+  std::string bytes(data != nullptr ? data : "", data != nullptr ? size : 0);
+  auto number = reinterpret_cast<std::uintptr_t>(question);
+  post([number, status, bytes](Service& service) { service.peers().found(number, status, bytes); });
 }
 
 // A process that is deregistered takes part in nothing any more. It is done here, not by the loop, so that no client

@@ -18,6 +18,9 @@ pmix_server_module_t server_module();
 // For Server::forget(): `process` is a pmix_proc_t of the heap.
 void process_forgotten(pmix_status_t status, void* process);
 
+// For Server::find_modex(): `question` is its number.
+void modex_found(pmix_status_t status, char* data, std::size_t size, void* question);
+
 // For PMIX_ERR_LOST_CONNECTION.
 void lost_connection(std::size_t handler, pmix_status_t status, const pmix_proc_t* source, pmix_info_t info[],
                      std::size_t ninfo, pmix_info_t results[], std::size_t nresults,

@@ -50,6 +50,21 @@ std::vector<Client*> Service::targets_of(const pmix_proc_t& who, const std::vect
   return clients;
 }
 
+// The ranks of the job's tasks that are named and on other nodes.
+std::vector<Rank> Service::elsewhere(const pmix_proc_t& who, const std::vector<pmix_proc_t>& targets) const {
+  std::vector<Rank> ranks;
+  std::vector<pmix_proc_t> wanted = targets;
+  if (wanted.empty()) wanted.push_back(proc_of(who.nspace, PMIX_RANK_WILDCARD));
+  const Namespace& home = namespaces_.at(home_);
+  for (Rank rank = 0; rank < home.facts.size(); ++rank) {
+    bool named = std::any_of(wanted.begin(), wanted.end(), [&](const pmix_proc_t& target) {
+      return target.nspace == home_ && (target.rank == PMIX_RANK_WILDCARD || target.rank == rank);
+    });
+    if (named && home.clients.count(rank) == 0 && !peers_->has_ended(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 void Service::signal(const std::vector<Client*>& clients, int signum) {
   for (Client* client : clients) {
     flux_subprocess_t* process =
@@ -69,11 +84,16 @@ void Service::control(const pmix_proc_t& who, const std::vector<pmix_proc_t>& ta
     signals.push_back(signum);
   }
   if (signals.empty()) return answer(reply, PMIX_ERR_BAD_PARAM, {});
-  if (clients.empty()) return answer(reply, PMIX_ERR_NOT_FOUND, {});
-  shell_debug("rank %u sends signal %d to %zu processes", who.rank, signals.front(), clients.size());
+  std::vector<Rank> others = elsewhere(who, targets);
+  if (clients.empty() && others.empty()) return answer(reply, PMIX_ERR_NOT_FOUND, {});
+  shell_debug("rank %u sends signal %d to %zu processes", who.rank, signals.front(),
+              clients.size() + others.size());
   // Before the signals: one of them may be for who asks.
   answer(reply, PMIX_SUCCESS, {});
-  for (int signum : signals) signal(clients, signum);
+  for (int signum : signals) {
+    if (!others.empty()) peers_->signal(others, signum);
+    signal(clients, signum);
+  }
 }
 
 void Service::log(const pmix_proc_t& who, const InfoList& data, Reply reply) {
@@ -94,11 +114,18 @@ void Service::log(const pmix_proc_t& who, const InfoList& data, Reply reply) {
 }
 
 // libpmix has seen to it that all members are there; what is left to us is a number that no other group has.
-void Service::group(const std::string& name, const InfoList& directives, InfoReply reply) {
+void Service::group(const std::string& name, const std::vector<pmix_proc_t>& members, const InfoList& directives,
+                    InfoReply reply) {
   InfoList results;
+  if (peers_->reaches_out(members)) {
+    if (find(members.front()) != nullptr)
+      shell_log_error("group %s: the members of a group have to be of one node", name.c_str());
+    return answer(reply, PMIX_ERR_NOT_SUPPORTED, {});
+  }
   if (const pmix_value_t* wanted = directives.find(PMIX_GROUP_ASSIGN_CONTEXT_ID);
       wanted != nullptr && is_true(*wanted)) {
-    std::size_t context = ++contexts_;
+    const JobFacts& facts = namespaces_[home_].facts;
+    std::size_t context = contexts_++ * facts.nodes.size() + facts.this_node + 1;
     results.add(PMIX_GROUP_CONTEXT_ID, &context, PMIX_SIZE);
   }
   shell_debug("group %s", name.c_str());

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 
 #include <jansson.h>
@@ -77,7 +78,7 @@ void Service::ended(const pmix_proc_t& who, Client& client, int wait_status) {
   if (inbox_) inbox_->read();  // what it said before it ended
   client.ended = true;
   client.wait_status = wait_status;
-  store_.process_ended(who);
+  peers_->ended(who, fault_tolerant_);
   // Its finalization may then wait for ever: libpmix 4.2.2 frees what it knows of a rank whose process dies in the middle
   // of connecting, and goes on using it; and a lock in shared memory stays locked if its owner dies.
   if (is_failure(client)) spoilt_ = true;
@@ -89,7 +90,7 @@ void Service::ended(const pmix_proc_t& who, Client& client, int wait_status) {
   }
   if (is_failure(client)) {
     shell_log("%s %s; the others go on", name_of(who, client).c_str(), how.c_str());
-    tell_others(who, client);
+    tell_others(who, client.wait_status, true);
   }
   if (client.state == Client::State::absent) stand_in_later(who);
 }
@@ -108,15 +109,17 @@ void Service::aborted(const pmix_proc_t& who, int status, const std::string& mes
   if (client == nullptr) return reply(PMIX_ERR_NOT_FOUND);
   client->state = Client::State::aborted;
   std::vector<Client*> victims = targets_of(who, whom);
-  std::size_t others = 0;
+  std::vector<Rank> far_victims = elsewhere(who, whom);
+  std::size_t others = elsewhere(who, {}).size();
   for (const auto& [rank, each] : namespaces_[who.nspace].clients) others += &each != client && !each.ended ? 1 : 0;
   std::string name = name_of(who, *client);
   std::string note = message.empty() || message == "N/A" ? "" : ": " + message;
   std::erase(victims, client);
-  if (fault_tolerant_ && victims.size() < others) {
-    shell_log("%s called PMIx_Abort for %zu others with code %d%s", name.c_str(), victims.size(), status,
-              note.c_str());
+  std::size_t named = victims.size() + far_victims.size();
+  if (fault_tolerant_ && named < others) {
+    shell_log("%s called PMIx_Abort for %zu others with code %d%s", name.c_str(), named, status, note.c_str());
     signal(victims, SIGKILL);
+    if (!far_victims.empty()) peers_->signal(far_victims, SIGKILL);
     return reply(PMIX_SUCCESS);
   }
   end_spawned();
@@ -127,18 +130,30 @@ void Service::aborted(const pmix_proc_t& who, int status, const std::string& mes
 }
 
 // The codes that clients ask for differ: what the standard has for the case, for any end, and what Open MPI 5 waits for.
-void Service::tell_others(const pmix_proc_t& who, const Client& client) {
+void Service::tell_others(const pmix_proc_t& who, int wait_status, bool on_all_nodes) {
   std::vector<pmix_status_t> codes{PMIX_EVENT_PROC_TERMINATED, PMIX_ERR_PROC_TERM_WO_SYNC};
-  if (WIFSIGNALED(client.wait_status)) {
-    codes.insert(codes.end(), {PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_ABORTED});
-  }
+  if (WIFSIGNALED(wait_status)) codes.insert(codes.end(), {PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_ABORTED});
   for (pmix_status_t code : codes) {
     InfoList about;
     about.proc(PMIX_EVENT_AFFECTED_PROC, who);
-    about.integer(PMIX_EXIT_CODE, WIFSIGNALED(client.wait_status) ? 128 + WTERMSIG(client.wait_status)
-                                                                  : WEXITSTATUS(client.wait_status));
-    Server::notify(code, who, std::move(about));
+    about.integer(PMIX_EXIT_CODE,
+                  WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
+    about.flag(PMIX_EVENT_NON_DEFAULT, true);
+    if (on_all_nodes) peers_->notify(code, who, PMIX_RANGE_SESSION, about);
+    Server::notify(code, who, PMIX_RANGE_SESSION, std::move(about));
   }
+}
+
+// All shells hear of it. Where the loss of a node is tolerated, its processes count as killed.
+void Service::shell_lost(std::uint32_t shell) {
+  const JobFacts& facts = namespaces_[home_].facts;
+  std::vector<Rank> gone;
+  for (Rank rank : shell < facts.nodes.size() ? facts.nodes[shell].ranks : std::vector<pmix_rank_t>()) {
+    if (!peers_->has_ended(rank)) gone.push_back(rank);
+  }
+  peers_->lost(shell);
+  if (!fault_tolerant_ || !server_.runs()) return;
+  for (Rank rank : gone) tell_others(proc_of(home_, rank), W_EXITCODE(0, SIGKILL), false);
 }
 
 // What ended before it had a connection is in every collective operation of its namespace that others begin. If it has

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "info.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace nacre::pmix {
@@ -36,6 +37,39 @@ const pmix_value_t* InfoList::find(const char* key) const {
   return nullptr;
 }
 
+std::string InfoList::packed() const {
+  pmix_data_buffer_t buffer;
+  PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
+  std::size_t count = items_.size();
+  auto* items = const_cast<pmix_info_t*>(items_.data());
+  pmix_status_t status = PMIx_Data_pack(nullptr, &buffer, &count, 1, PMIX_SIZE);
+  if (status == PMIX_SUCCESS && count > 0) {
+    status = PMIx_Data_pack(nullptr, &buffer, items, static_cast<std::int32_t>(count), PMIX_INFO);
+  }
+  std::string bytes;
+  if (status == PMIX_SUCCESS) bytes.assign(buffer.base_ptr, buffer.bytes_used);
+  PMIX_DATA_BUFFER_DESTRUCT(&buffer);
+  return bytes;
+}
+
+InfoList InfoList::unpacked(const std::string& bytes) {
+  InfoList list;
+  pmix_data_buffer_t buffer;
+  PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
+  pmix_byte_object_t object{const_cast<char*>(bytes.data()), bytes.size()};
+  std::size_t count = 0;
+  std::int32_t wanted = 1;
+  pmix_status_t status = PMIx_Data_embed(&buffer, &object);  // a copy
+  if (status == PMIX_SUCCESS) status = PMIx_Data_unpack(nullptr, &buffer, &count, &wanted, PMIX_SIZE);
+  if (status == PMIX_SUCCESS && count > 0 && count <= bytes.size()) {
+    list.items_.resize(count);
+    wanted = static_cast<std::int32_t>(count);
+    PMIx_Data_unpack(nullptr, &buffer, list.items_.data(), &wanted, PMIX_INFO);
+  }
+  PMIX_DATA_BUFFER_DESTRUCT(&buffer);
+  return list;
+}
+
 void answer(InfoReply reply, pmix_status_t status, InfoList results) {
   auto* kept = new InfoList(std::move(results));
   auto release = [](void* list) { delete static_cast<InfoList*>(list); };
@@ -69,6 +103,11 @@ std::optional<std::int64_t> number_of(const pmix_value_t& value) {
     case PMIX_PERSIST: return value.data.persist;
     default: return std::nullopt;
   }
+}
+
+double timeout_in(const InfoList& directives) {
+  const pmix_value_t* timeout = directives.find(PMIX_TIMEOUT);
+  return timeout != nullptr ? static_cast<double>(std::max<std::int64_t>(0, number_of(*timeout).value_or(0))) : 0;
 }
 
 std::optional<std::string> text_of(const pmix_value_t& value) {

@@ -30,6 +30,10 @@ class InfoList {
   InfoList& proc(const char* key, const pmix_proc_t& value) { return add(key, &value, PMIX_PROC); }
   InfoList& array(const char* key, InfoList members);
 
+  // As bytes, for another node's libpmix; of bytes that are none, an empty list.
+  [[nodiscard]] std::string packed() const;
+  static InfoList unpacked(const std::string& bytes);
+
   [[nodiscard]] const pmix_info_t* data() const { return items_.data(); }
   [[nodiscard]] pmix_info_t* data() { return items_.data(); }
   [[nodiscard]] std::size_t size() const { return items_.size(); }
@@ -50,6 +54,7 @@ bool is(const pmix_info_t& info, const char* key);
 // A flag that is only named is set.
 bool is_true(const pmix_value_t& value);
 std::optional<std::int64_t> number_of(const pmix_value_t& value);
+double timeout_in(const InfoList& directives);                  // seconds; 0: none
 std::optional<std::string> text_of(const pmix_value_t& value);  // of a string, or of bytes
 
 }  // namespace nacre::pmix

@@ -33,13 +33,16 @@ Service* service_of(flux_plugin_t* plugin) { return static_cast<Service*>(flux_p
 int on_init(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
   flux_shell_t* shell = flux_plugin_get_shell(plugin);
   if (!is_wanted(shell)) return 0;
-  int size = 0;
-  if (flux_shell_info_unpack(shell, "{s:i}", "size", &size) < 0)
+  int size = 0, standalone = 0, ntasks = 0;
+  if (flux_shell_info_unpack(shell, "{s:i s:{s:b}}", "size", &size, "options", "standalone", &standalone) < 0 ||
+      flux_shell_rank_info_unpack(shell, -1, "{s:i}", "ntasks", &ntasks) < 0) {
     return shell_log_errno("cannot tell the job's size");
-  if (size > 1) {
-    shell_die(1, "pmi=pmix: a job of %d nodes cannot be served yet: use one node, or another pmi", size);
+  }
+  if (size > 1 && standalone != 0) {
+    shell_die(1, "pmi=pmix: this shell is one of %d, which do not know each other", size);
     return 0;
   }
+  if (ntasks == 0) return 0;
   auto* service = new Service(plugin, shell);
   flux_plugin_aux_set(plugin, "service", service, [](void* arg) { delete static_cast<Service*>(arg); });
   return service->start();
@@ -60,6 +63,15 @@ int on_task_exit(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) 
   return service != nullptr ? service->task_ended(flux_shell_current_task(flux_plugin_get_shell(plugin))) : 0;
 }
 
+int on_lost(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
+  Service* service = service_of(plugin);
+  int shell = -1;
+  if (service == nullptr || flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:i}", "shell_rank", &shell) < 0)
+    return 0;
+  service->shell_lost(static_cast<std::uint32_t>(shell));
+  return 0;
+}
+
 int on_finish(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
   if (Service* service = service_of(plugin)) service->tasks_are_over();
   return 0;
@@ -73,8 +85,8 @@ int on_exit(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
 constexpr flux_plugin_handler kHandlers[] = {
     {"shell.init", on_init, nullptr},     {"task.init", on_task_init, nullptr},
     {"task.fork", on_task_fork, nullptr}, {"task.exit", on_task_exit, nullptr},
-    {"shell.finish", on_finish, nullptr}, {"shell.exit", on_exit, nullptr},
-    {nullptr, nullptr, nullptr},
+    {"shell.lost", on_lost, nullptr},     {"shell.finish", on_finish, nullptr},
+    {"shell.exit", on_exit, nullptr},     {nullptr, nullptr, nullptr},
 };
 
 }  // namespace

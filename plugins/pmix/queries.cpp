@@ -88,6 +88,9 @@ bool Service::query_key(const std::string& key, const InfoList& qualifiers, Info
   } else if (key == PMIX_QUERY_JOB_STATUS) {
     pmix_status_t running = PMIX_SUCCESS;
     results.add(PMIX_QUERY_JOB_STATUS, &running, PMIX_STATUS);
+  } else if (key == PMIX_QUERY_PROC_TABLE && peers_->several()) {
+    shell_log_error("PMIx_Query_info: %s: a node of several knows its own processes only", PMIX_QUERY_PROC_TABLE);
+    return false;
   } else if (key == PMIX_QUERY_PROC_TABLE || key == PMIX_QUERY_LOCAL_PROC_TABLE) {
     add_process_table(results, key.c_str(), nspace);
   } else {

@@ -99,12 +99,16 @@ void Server::forget(const pmix_proc_t& proc) {
   PMIx_server_deregister_client(&proc, process_forgotten, new pmix_proc_t(proc));
 }
 
-void Server::notify(pmix_status_t code, const pmix_proc_t& source, InfoList about) {
-  about.flag(PMIX_EVENT_NON_DEFAULT, true);
+void Server::find_modex(const pmix_proc_t& proc, std::uintptr_t question) {
+  auto* passed_on = reinterpret_cast<void*>(question);
+  pmix_status_t status = PMIx_server_dmodex_request(&proc, modex_found, passed_on);
+  if (status != PMIX_SUCCESS) modex_found(status, nullptr, 0, passed_on);
+}
+
+void Server::notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, InfoList about) {
   auto kept = std::make_unique<InfoList>(std::move(about));
   auto done = [](pmix_status_t, void* data) { delete static_cast<InfoList*>(data); };
-  pmix_status_t status =
-      PMIx_Notify_event(code, &source, PMIX_RANGE_SESSION, kept->data(), kept->size(), done, kept.get());
+  pmix_status_t status = PMIx_Notify_event(code, &source, range, kept->data(), kept->size(), done, kept.get());
   if (status == PMIX_SUCCESS) (void)kept.release();
 }
 

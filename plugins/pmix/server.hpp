@@ -68,8 +68,10 @@ class Server {
   static std::string add_process(const pmix_proc_t& proc);
   // The process and its connection. The service is told when it is done.
   static void forget(const pmix_proc_t& proc);
-  // To the processes of the namespaces that have asked for it by this very code.
-  static void notify(pmix_status_t code, const pmix_proc_t& source, InfoList about);
+  // To the processes of this node that have asked for it, by this very code if `about` says so.
+  static void notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, InfoList about);
+  // What a process of this node has committed, once it has. The service is told, perhaps never; `question` is passed on.
+  static void find_modex(const pmix_proc_t& proc, std::uintptr_t question);
 
  private:
   bool runs_ = false;

@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "callbacks.hpp"
+#include "layout.hpp"
 
 namespace nacre::pmix {
 namespace {
@@ -27,7 +28,7 @@ std::vector<std::string> hosts_of(flux_shell_t* shell, int nodes) {
     const char* host = list != nullptr ? hostlist_nth(const_cast<hostlist*>(list), node) : nullptr;
     hosts.emplace_back(host != nullptr && *host != '\0' ? host : this_host());
   }
-  return hosts;
+  return distinct(std::move(hosts));
 }
 
 std::vector<pmix_rank_t> ranks_of(const taskmap* map, int node) {
@@ -95,6 +96,15 @@ int Service::make_directory() {
 int Service::start() {
   fault_tolerant_ = is_fault_tolerant(shell_);
   if (make_directory() < 0 || read_layout() < 0) return -1;
+  Peers::Duties duties;
+  duties.signal = [this](const std::vector<Rank>& ranks, int signum) {
+    std::vector<pmix_proc_t> whom;
+    for (Rank rank : ranks) whom.push_back(proc_of(home_, rank));
+    if (!whom.empty()) signal(targets_of(proc_of(home_, 0), whom), signum);
+  };
+  duties.after = [this](double seconds, std::function<void()> function) { after(seconds, std::move(function)); };
+  peers_ = std::make_unique<Peers>(shell_, namespaces_[home_].facts, std::move(duties));
+  if (peers_->listen() < 0) return shell_log_errno("cannot listen to the other shells");
   inbox_ = Inbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
   if (!inbox_) return shell_log_errno("cannot watch for libpmix's requests");
   const JobFacts& facts = namespaces_[home_].facts;
@@ -120,11 +130,13 @@ void Service::tasks_are_over() {
   bool failed = std::any_of(namespaces_[home_].clients.begin(), namespaces_[home_].clients.end(),
                             [](const auto& each) { return each.second.wait_status != 0; });
   if (failed) end_spawned();
+  if (server_.runs()) peers_->over();
   if (spawned_.empty()) stop();
 }
 
 void Service::stop() {
   alarms_.clear();
+  if (peers_) peers_->close();
   serve(nullptr);
   if (spoilt_) {
     server_.abandon();
@@ -190,28 +202,6 @@ void Service::finalized(const pmix_proc_t& who, Reply reply) {
     client->state = Client::State::finalized;
   }
   reply(PMIX_SUCCESS);
-}
-
-void Service::publish(const pmix_proc_t& who, const InfoList& info, Reply reply) {
-  reply(store_.publish(who, info));
-}
-
-void Service::unpublish(const pmix_proc_t& who, const std::vector<std::string>& keys, const InfoList& directives,
-                        Reply reply) {
-  store_.unpublish(who, keys, directives);
-  reply(PMIX_SUCCESS);
-}
-
-void Service::look_up(const pmix_proc_t& who, std::vector<std::string> keys, const InfoList& directives,
-                      pmix_lookup_cbfunc_t function, void* data) {
-  auto found = [function, data](pmix_status_t status, std::vector<pmix_pdata_t>& values) {
-    function(status, values.data(), values.size(), data);
-  };
-  std::size_t request = store_.look_up(who, std::move(keys), directives, found);
-  const pmix_value_t* timeout = directives.find(PMIX_TIMEOUT);
-  if (request == 0 || timeout == nullptr) return;
-  auto seconds = static_cast<double>(number_of(*timeout).value_or(0));
-  if (seconds > 0) after(seconds, [this, request] { store_.give_up(request, PMIX_ERR_TIMEOUT); });
 }
 
 void Service::after(double seconds, std::function<void()> function) {

@@ -11,8 +11,8 @@
 #include "flux.hpp"
 #include "inbox.hpp"
 #include "info.hpp"
+#include "peers.hpp"
 #include "server.hpp"
-#include "store.hpp"
 
 namespace nacre::pmix {
 
@@ -55,6 +55,7 @@ class Service {
   int task_ended(flux_shell_task_t* task);
   void tasks_are_over();
   void stop();
+  void shell_lost(std::uint32_t shell);
 
   // Requests of clients.
   void connected(const pmix_proc_t& who, Reply reply);
@@ -63,11 +64,6 @@ class Service {
   void forgotten(const pmix_proc_t& who);
   void aborted(const pmix_proc_t& who, int status, const std::string& message, const std::vector<pmix_proc_t>& whom,
                Reply reply);
-  void publish(const pmix_proc_t& who, const InfoList& info, Reply reply);
-  void look_up(const pmix_proc_t& who, std::vector<std::string> keys, const InfoList& directives,
-               pmix_lookup_cbfunc_t function, void* data);
-  void unpublish(const pmix_proc_t& who, const std::vector<std::string>& keys, const InfoList& directives,
-                 Reply reply);
   struct Query {
     std::vector<std::string> keys;
     InfoList qualifiers;
@@ -76,7 +72,8 @@ class Service {
   void log(const pmix_proc_t& who, const InfoList& data, Reply reply);
   void control(const pmix_proc_t& who, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
                InfoReply reply);
-  void group(const std::string& name, const InfoList& directives, InfoReply reply);
+  void group(const std::string& name, const std::vector<pmix_proc_t>& members, const InfoList& directives,
+             InfoReply reply);
   struct App {
     std::vector<std::string> argv, env;
     std::string directory;
@@ -86,6 +83,7 @@ class Service {
              pmix_spawn_cbfunc_t function, void* data);
 
   [[nodiscard]] Inbox& inbox() { return *inbox_; }
+  [[nodiscard]] Peers& peers() { return *peers_; }
   [[nodiscard]] bool fault_tolerant() const { return fault_tolerant_; }
 
  private:
@@ -98,13 +96,14 @@ class Service {
   // How processes end (ends.cpp).
   void ended(const pmix_proc_t& who, Client& client, int wait_status);
   void end_job(const pmix_proc_t& who, const Client& client, const std::string& how);
-  void tell_others(const pmix_proc_t& who, const Client& client);
+  void tell_others(const pmix_proc_t& who, int wait_status, bool on_all_nodes);
   void stand_in_later(const pmix_proc_t& who);
   void connected_late(const pmix_proc_t& who);
   void forget(const pmix_proc_t& who);
 
   // control.cpp
   std::vector<Client*> targets_of(const pmix_proc_t& who, const std::vector<pmix_proc_t>& targets);
+  std::vector<Rank> elsewhere(const pmix_proc_t& who, const std::vector<pmix_proc_t>& targets) const;
   static void signal(const std::vector<Client*>& clients, int signum);
 
   // queries.cpp
@@ -140,7 +139,7 @@ class Service {
   std::uint32_t processes_ = 0;  // of all namespaces so far
   std::size_t spawns_ = 0;
   std::size_t contexts_ = 0;
-  Store store_;
+  std::unique_ptr<Peers> peers_;
   Server server_;
   std::unique_ptr<Inbox> inbox_;  // goes before the server
 };

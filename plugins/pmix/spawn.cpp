@@ -47,6 +47,10 @@ std::string directory_of(flux_shell_t* shell) {
 void Service::spawn(const pmix_proc_t& who, const InfoList& job, const std::vector<App>& apps,
                     pmix_spawn_cbfunc_t function, void* data) {
   if (ending_) return function(PMIX_ERR_JOB_CANCELED, nullptr, data);
+  if (peers_->several()) {
+    shell_log_error("rank %u: PMIx_Spawn: processes can be added to a job of one node only", who.rank);
+    return function(PMIX_ERR_NOT_SUPPORTED, nullptr, data);
+  }
   Namespace space;
   space.facts = namespaces_[home_].facts;
   space.facts.nspace = home_ + "-spawn-" + std::to_string(++spawns_);
@@ -139,7 +143,7 @@ void Service::spawned_ended(flux_subprocess_t* process, int wait_status) {
   client->process = nullptr;
   spawned_.erase(it);
   flux_subprocess_destroy(process);
-  if (--namespaces_[who.nspace].running == 0) store_.namespace_ended(who.nspace);
+  if (--namespaces_[who.nspace].running == 0) peers_->namespace_ended(who.nspace);
   if (over_ && spawned_.empty()) stop();
   flux_shell_remove_completion_ref(shell_, "pmix-spawn");
 }

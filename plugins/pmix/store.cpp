@@ -95,9 +95,9 @@ void Store::answer(const Request& request, const std::vector<Item*>& items) {
   });
 }
 
-std::size_t Store::look_up(const pmix_proc_t& who, std::vector<std::string> keys, const InfoList& directives,
-                           Found found) {
-  Request request{0, who, std::move(keys), PMIX_RANGE_UNDEF, 0, std::move(found)};
+void Store::look_up(std::uint64_t number, const pmix_proc_t& who, std::vector<std::string> keys,
+                    const InfoList& directives, Found found) {
+  Request request{number, who, std::move(keys), PMIX_RANGE_UNDEF, 0, std::move(found)};
   request.range = directive<pmix_data_range_t>(directives, PMIX_RANGE, PMIX_RANGE_UNDEF);
   if (const pmix_value_t* wait = directives.find(PMIX_WAIT)) {
     auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(0, number_of(*wait).value_or(0)));
@@ -106,11 +106,9 @@ std::size_t Store::look_up(const pmix_proc_t& who, std::vector<std::string> keys
   std::vector<Item*> items = matches(request);
   if (items.size() >= request.wanted) {
     answer(request, items);
-    return 0;
+  } else {
+    waiting_.push_back(std::move(request));
   }
-  request.number = ++requests_;
-  waiting_.push_back(std::move(request));
-  return requests_;
 }
 
 void Store::retry() {
@@ -126,7 +124,7 @@ void Store::retry() {
   }
 }
 
-void Store::give_up(std::size_t request, pmix_status_t status) {
+void Store::give_up(std::uint64_t request, pmix_status_t status) {
   auto it = std::find_if(waiting_.begin(), waiting_.end(), [&](const Request& r) { return r.number == request; });
   if (it == waiting_.end()) return;
   Request given_up = std::move(*it);
@@ -138,11 +136,11 @@ void Store::give_up(std::size_t request, pmix_status_t status) {
 void Store::process_ended(const pmix_proc_t& process) {
   items_.remove_if(
       [&](const Item& item) { return item.persistence == PMIX_PERSIST_PROC && same(item.publisher, process); });
-  std::vector<std::size_t> pending;
+  std::vector<std::uint64_t> pending;
   for (const Request& request : waiting_) {
     if (same(request.who, process)) pending.push_back(request.number);
   }
-  for (std::size_t request : pending) give_up(request, PMIX_ERR_UNREACH);
+  for (std::uint64_t request : pending) give_up(request, PMIX_ERR_UNREACH);
 }
 
 void Store::namespace_ended(const std::string& nspace) {

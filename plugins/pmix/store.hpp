@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What processes publish for others to look up. A key is unique in its range.
+// What processes publish for others to look up. A key is unique in its range. Each node has all of it: what is done to it is done on
+// all nodes in the same order.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <string>
@@ -22,11 +24,10 @@ class Store {
   // Of its own keys, all if none is named.
   void unpublish(const pmix_proc_t& publisher, const std::vector<std::string>& keys, const InfoList& directives);
 
-  // Calls `found` at once, or when all (PMIX_WAIT=n: n) of the keys are there. Returns the number of the request while
-  // it waits, 0 if it does not.
-  std::size_t look_up(const pmix_proc_t& who, std::vector<std::string> keys, const InfoList& directives,
-                      Found found);
-  void give_up(std::size_t request, pmix_status_t status);  // nothing if it has been answered
+  // Calls `found` at once, or when all (PMIX_WAIT=n: n) of the keys are there. `request`: a number that no other has.
+  void look_up(std::uint64_t request, const pmix_proc_t& who, std::vector<std::string> keys,
+               const InfoList& directives, Found found);
+  void give_up(std::uint64_t request, pmix_status_t status);  // nothing if it has been answered
 
   void process_ended(const pmix_proc_t& process);  // what was to stay as long as the process, and its requests
   void namespace_ended(const std::string& nspace);
@@ -40,7 +41,7 @@ class Store {
     pmix_persistence_t persistence;
   };
   struct Request {
-    std::size_t number;
+    std::uint64_t number;
     pmix_proc_t who;
     std::vector<std::string> keys;
     pmix_data_range_t range;  // PMIX_RANGE_UNDEF: any
@@ -55,7 +56,6 @@ class Store {
 
   std::list<Item> items_;
   std::list<Request> waiting_;
-  std::size_t requests_ = 0;
 };
 
 }  // namespace nacre::pmix

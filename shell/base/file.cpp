@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -61,6 +62,14 @@ int write_all_at(int fd, std::string_view text, std::uint64_t offset) {
     offset += static_cast<std::uint64_t>(written);
   }
   return 0;
+}
+
+bool is_null(int fd) {
+  constexpr unsigned kMemory = 1;  // null(4)
+  constexpr unsigned kNull = 3;
+  struct stat info {};
+  if (::fstat(fd, &info) < 0) return true;
+  return S_ISCHR(info.st_mode) && info.st_rdev == makedev(kMemory, kNull);
 }
 
 }  // namespace nacre

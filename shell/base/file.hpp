@@ -24,4 +24,7 @@ Result<std::string> read_file(const std::string& path, std::size_t limit = kMaxI
 // The same at an offset of a file, by pwrite(2).
 [[nodiscard]] int write_all_at(int fd, std::string_view text, std::uint64_t offset);
 
+// Whether the descriptor is closed, or /dev/null.
+[[nodiscard]] bool is_null(int fd);
+
 }  // namespace nacre

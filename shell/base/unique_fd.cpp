@@ -2,6 +2,11 @@
 #include "base/unique_fd.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <climits>
 
 namespace nacre {
 
@@ -14,6 +19,13 @@ Result<Pipe> make_pipe(int flags) {
     return system_error(code, "pipe");
   }
   return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+void close_from(unsigned first) {
+  if (::syscall(SYS_close_range, first, UINT_MAX, 0U) == 0) return;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  for (unsigned fd = first; fd < std::min<rlim_t>(limit.rlim_cur, INT_MAX); ++fd) ::close(static_cast<int>(fd));
 }
 
 }  // namespace nacre

@@ -44,4 +44,7 @@ struct Pipe {
 // pipe2(2) with these flags. EMFILE and ENFILE name the limit and the remedy.
 Result<Pipe> make_pipe(int flags);
 
+// Closes all descriptors from this one on. System calls only.
+void close_from(unsigned first);
+
 }  // namespace nacre

@@ -7,22 +7,23 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cmath>
 
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "event/clock.hpp"
+#include "event/ready.hpp"
+#include "group/membership.hpp"
 
 namespace nacre::boot {
 namespace {
 
-constexpr std::uint32_t kMaxShells = std::uint32_t{1} << 20;
+constexpr std::uint32_t kMaxShells = group::Membership::kMaxShells;
 constexpr std::size_t kMaxParts = 4096;  // of a long value
 // Slurm 22.05 reads lines of 1,024 bytes, in which not even the values fit that it announces.
 constexpr std::size_t kMostOfLine = 512;  // bytes of a value
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() { return event::clock_now().count(); }
 
 Result<std::uint32_t> number_in(const Variables& variables, const char* name, std::uint64_t most) {
   auto text = variables(name);
@@ -44,11 +45,10 @@ std::string hex_of(std::string_view bytes) {
 Result<std::string> bytes_of(std::string_view hex) {
   std::string out;
   for (std::size_t i = 0; i < hex.size(); i += 2) {
-    std::size_t used = 0;
     std::string pair(hex.substr(i, 2));
     bool digits = pair.size() == 2 && pair.find_first_not_of("0123456789abcdef") == std::string::npos;
     if (!digits) return invalid(fmt::format("expected hexadecimal digits, got {}", in_quotes(hex)));
-    out += static_cast<char>(std::stoi(pair, &used, 16));
+    out += static_cast<char>(std::stoi(pair, nullptr, 16));
   }
   return out;
 }
@@ -144,16 +144,9 @@ Result<void> PmiSession::send(std::string_view bytes, double until) const {
 }
 
 Result<void> PmiSession::wait_for(short events, double until) const {
-  pollfd state{fd_.get(), events, 0};
-  for (;;) {
-    double left = std::max(until - now(), 0.0);
-    int ready = ::poll(&state, 1, static_cast<int>(std::ceil(left * 1000)));
-    if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return system_error(errno, "PMI: poll");
-    if (left > 0) continue;
-    return Error{ETIMEDOUT,
-                 fmt::format("PMI: no answer within {} s; have all shells of the job been started?", patience_)};
-  }
+  if (TRY(in("PMI", event::ready_by(fd_.get(), events, event::Seconds(until))))) return {};
+  return Error{ETIMEDOUT,
+               fmt::format("PMI: no answer within {} s; have all shells of the job been started?", patience_)};
 }
 
 }  // namespace nacre::boot

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -13,6 +12,7 @@
 #include "archive/extract.hpp"
 #include "archive/path.hpp"
 #include "base/text.hpp"
+#include "base/variable.hpp"
 #include "cli/interrupts.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/verbs.hpp"
@@ -26,11 +26,6 @@ using archive::CreateOptions;
 using archive::Entry;
 using archive::Progress;
 using archive::Store;
-
-std::optional<std::string> variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
-}
 
 void print_line(std::FILE* out, std::string line) {
   line += '\n';
@@ -80,7 +75,7 @@ class Archive final : public Verb {
   [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
-    Store store = directory_ ? Store(*directory_) : TRY(Store::of_environment(variable));
+    Store store = directory_ ? Store(*directory_) : TRY(Store::of_environment(own_variable));
     for (auto [action, run] : {std::pair{create_, &Archive::create}, std::pair{list_, &Archive::list},
                                std::pair{extract_, &Archive::extract}, std::pair{remove_, &Archive::remove}}) {
       if (action->parsed()) CHECK_OK((this->*run)(store));

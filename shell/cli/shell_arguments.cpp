@@ -13,11 +13,19 @@ namespace {
 Reply misused(const std::string& message) { return usage_error("nacre-shell", message); }
 
 std::optional<Reply> check(ShellArguments& out, const CLI::App& app, const std::string& jobid,
-                           const std::string& rank) {
-  if (!out.standalone) return misused("no job manager is known to this shell; give --standalone with -j and -R");
-  for (const char* needed : {"--jobspec", "--resources"}) {
-    if (app.count(needed) == 0) return misused(fmt::format("--standalone needs {}=FILE", needed));
+                           const std::string& rank, const std::string& way) {
+  auto chosen = boot::parse_way(way);
+  if (!chosen) return misused(fmt::format("--boot: {}", chosen.error().message));
+  out.way = *chosen;
+  if (out.way == boot::Way::standalone) out.standalone = true;
+  if (out.standalone && out.way != boot::Way::standalone && app.count("--boot") > 0) {
+    return misused(fmt::format("--standalone and --boot={} exclude each other", way));
   }
+  for (const char* needed : {"--jobspec", "--resources"}) {
+    if (out.standalone && app.count(needed) == 0) return misused(fmt::format("--standalone needs {}=FILE", needed));
+  }
+  if (!rank.empty() && !out.standalone)
+    return misused("--rank is for --standalone: a manager says which shell this is");
   if (out.boot.jobspec_path == "-" && out.boot.resources_path == "-") {
     return misused("-j and -R cannot both be standard input");
   }
@@ -42,6 +50,7 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
   std::string jobid;
   std::string rank;
   std::string explain;
+  std::string way = "auto";
   bool version = false;
   CLI::App app(
       "Runs one node's share of a job: reads the jobspec and the resource set R, loads plugins, starts the\n"
@@ -49,9 +58,21 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
       "nacre-shell");
   app.add_option("JOBID", jobid, "The job's id, in any form of RFC 19 (default: a new one)");
   app.add_flag("-s,--standalone", out.standalone, "Run alone, without a job manager; needs -j and -R");
-  app.add_option("-j,--jobspec", out.boot.jobspec_path, "Read the jobspec (JSON or YAML) from FILE; - is stdin")
+  app.add_option("--boot", way,
+                 "How the job's shells find each other: auto (what the environment speaks of), pmi, pmix, slurm,\n"
+                 "hosts, standalone; see nacre-boot(7)")
+      ->option_text("WAY");
+  app.add_option("--secret-file", out.secret_file, "Read the job's secret from FILE (mode 0600), for --boot=slurm")
       ->option_text("FILE");
-  app.add_option("-R,--resources", out.boot.resources_path, "Read the resource set R from FILE; - is stdin")
+  app.add_option("--arity", out.arity, "How many shells a shell of the tree has below it, of shell 0 (default: 16)")
+      ->option_text("K")
+      ->check(CLI::Range(2U, boot::LaunchRecord::kMaxArity));
+  app.add_flag("--exit-local", out.exit_local, "Exit with the code of this shell's tasks, not with the job's");
+  app.add_option("-j,--jobspec", out.boot.jobspec_path,
+                 "Read the jobspec (JSON or YAML) from FILE, of shell 0; - is stdin")
+      ->option_text("FILE");
+  app.add_option("-R,--resources", out.boot.resources_path,
+                 "Read the resource set R from FILE, of shell 0; - is stdin")
       ->option_text("FILE");
   app.add_option("-r,--rank", rank, "Be the shell of this rank of R (default: its lowest)")->option_text("RANK");
   app.add_option("-o,--setopt", out.options, "Set a shell option, see nacre-shell-options(7); may be repeated")
@@ -79,7 +100,7 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
   if (version) return Reply{0, fmt::format("nacre-shell {}\n", kVersion)};
   out.explain = explain == "true";
   out.explain_plugins = explain == "plugins";
-  if (auto reply = check(out, app, jobid, rank)) return *reply;
+  if (auto reply = check(out, app, jobid, rank, way)) return *reply;
   return out;
 }
 

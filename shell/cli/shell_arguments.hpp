@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "boot/boot.hpp"
 #include "boot/identity.hpp"
 #include "cli/reply.hpp"
 
@@ -15,7 +16,11 @@ namespace nacre::cli {
 
 struct ShellArguments {
   bool standalone = false;
-  boot::Standalone boot;
+  boot::Standalone boot;  // not standalone: the files, where they are given, are the leader's
+  boot::Way way = boot::Way::automatic;
+  std::optional<std::string> secret_file;
+  std::uint32_t arity = group::Membership::kDefaultArity;
+  bool exit_local = false;
   std::vector<std::string> options;
   std::optional<std::string> initrc;
   std::optional<std::string> record_directory;

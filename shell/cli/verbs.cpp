@@ -15,7 +15,7 @@ namespace {
 
 std::vector<VerbPtr> make_verbs() {
   std::vector<VerbPtr> verbs;
-  for (auto make : {make_archive, make_plugin}) verbs.push_back(make());
+  for (auto make : {make_archive, make_launch, make_plugin}) verbs.push_back(make());
   return verbs;
 }
 

@@ -32,6 +32,7 @@ class Verb {
 using VerbPtr = std::unique_ptr<Verb>;
 
 VerbPtr make_archive();
+VerbPtr make_launch();
 VerbPtr make_plugin();
 
 // The whole program: reads the command line, runs the verb, prints what there is to print; the exit code.

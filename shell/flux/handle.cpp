@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "flux/future.hpp"
 #include "flux/subprocess.hpp"
 
@@ -21,6 +22,12 @@ using nacre::flux::Runtime;
 
 // ---- the runtime ---------------------------------------------------------------
 
+namespace {
+
+constexpr std::string_view kEvents = "flux.event";
+
+}  // namespace
+
 namespace nacre::flux {
 
 Result<std::unique_ptr<Runtime>> Runtime::create(flux_shell& shell) {
@@ -30,6 +37,9 @@ Result<std::unique_ptr<Runtime>> Runtime::create(flux_shell& shell) {
   self->handle_ = new flux_handle(*self, *self->inbox_, *self->inbox_, reactor);
   flux_reactor_decref(reactor);
   CHECK_OK(self->handle_->watch());
+  shell.host.on_announcement([runtime = self.get()](std::string_view topic, std::string_view bytes) {
+    if (topic == kEvents) runtime->heard(bytes);
+  });
   return self;
 }
 
@@ -38,6 +48,28 @@ Runtime::~Runtime() {
   // A future that a plugin has forgotten holds the reactor too.
   handle_->reactor->retire();
   delete handle_;
+}
+
+// The number and the topic, each with a NUL behind it, and the payload.
+int Runtime::announce(const flux_msg& event) {
+  std::string bytes = fmt::format("{}{}{}{}", event.seq, '\0', event.topic, '\0');
+  if (event.payload) bytes += *event.payload;
+  Result<void> told = shell_.host.announce(kEvents, bytes);
+  return told ? 0 : fail(told.error().code);
+}
+
+void Runtime::heard(std::string_view event) {
+  std::size_t seq_end = event.find('\0');
+  std::size_t topic_end = seq_end != event.npos ? event.find('\0', seq_end + 1) : event.npos;
+  if (topic_end == event.npos) return debug("an event without a topic");
+  std::string topic(event.substr(seq_end + 1, topic_end - seq_end - 1));
+  std::string_view payload = event.substr(topic_end + 1);
+  flux_msg_t* msg =
+      flux_event_encode_raw(topic.c_str(), payload.empty() ? nullptr : payload.data(), payload.size());
+  MsgRef own(msg);
+  flux_msg_set_seq(msg, static_cast<uint32_t>(parse_u64(event.substr(0, seq_end)).value_or(0)));
+  if (msg != nullptr && flux_send(handle_, msg, 0) == 0) return;
+  shell_.host.log().log(Level::error, "", "the event {} is lost: too many wait to be handled", topic);
 }
 
 flux_subprocess* Runtime::process_of(task::Task& task) {

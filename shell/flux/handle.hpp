@@ -93,11 +93,13 @@ class Runtime final : public plugin::Extension {
   [[nodiscard]] flux_handle* handle() const { return handle_; }
   Result<flux_handle*> open_link(const std::string& name);
   void close_link(flux_handle& handle);
+  int announce(const flux_msg& event);  // to all shells of the job; -1 with errno
   void debug(const std::string& message) const;
   flux_subprocess* process_of(task::Task& task);  // the task seen as a subprocess: one for each
 
  private:
   explicit Runtime(flux_shell& shell) : shell_(shell) {}
+  void heard(std::string_view event);
 
   flux_shell& shell_;
   std::unique_ptr<Inbox> inbox_;

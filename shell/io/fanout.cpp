@@ -87,6 +87,7 @@ void Fanout::go_on() {
     timing_ ? timer_->start(options_.patience) : timer_->stop();
   }
   busy_ = false;
+  if (done() && !readers_.empty() && !std::exchange(told_done_, true) && callbacks_.on_done) callbacks_.on_done();
 }
 
 // Returns whether there may be more.

@@ -31,6 +31,7 @@ class Fanout {
   struct Callbacks {
     std::function<void(const Error&)> on_error;  // the source can't be read: the readers have come to its end
     std::function<void()> on_limit;              // there was more than the limit
+    std::function<void()> on_done;               // once, if there was a reader: none is left
     // All have to wait for these readers (their numbers), once; the error if it is not for the limit of the file.
     std::function<void(const std::vector<std::size_t>&, const std::optional<Error>&)> on_wait;
   };
@@ -91,6 +92,7 @@ class Fanout {
   bool timing_ = false;
   bool ended_ = false;  // the source has
   bool complained_ = false;
+  bool told_done_ = false;
   bool busy_ = false;               // in go_on()
   std::string window_;              // the byte at position p is at p % window
   std::uint64_t base_ = 0;          // positions that are in the window: base_ up to ...

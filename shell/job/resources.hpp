@@ -26,6 +26,9 @@ struct Node {
   value::Idset cores;             // logical ids on that host
   value::Idset gpus;
   std::vector<std::string> properties;  // in the order of the alphabet, with what stands after an '@'
+
+  // " on HOSTNAME" for messages; "" if it has no name.
+  [[nodiscard]] std::string on() const { return hostname.empty() ? "" : " on " + hostname; }
 };
 
 struct Resources {

@@ -5,15 +5,6 @@
 
 namespace nacre::overlay {
 
-bool Campaigns::take(RequestId id) {
-  auto found =
-      std::lower_bound(taken_.begin(), taken_.end(), id.origin, [](const auto& a, Id b) { return a.origin < b; });
-  if (found == taken_.end() || found->origin != id.origin) found = taken_.insert(found, {id.origin, 0});
-  if (id.number <= found->number) return false;
-  found->number = id.number;
-  return true;
-}
-
 bool Campaigns::awaits(Id id) const {
   return std::any_of(open_.begin(), open_.end(),
                      [&](const auto& each) { return each.grow && each.view == 0 && each.targets.contains(id); });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "overlay/effect.hpp"
+#include "overlay/last_requests.hpp"
 #include "overlay/tree.hpp"
 
 namespace nacre::overlay {
@@ -26,7 +27,7 @@ struct OpenCampaign {
 class Campaigns {
  public:
   // Whether this request is taken for the first time.
-  bool take(RequestId id);
+  bool take(RequestId id) { return taken_.advance(id); }
 
   void open(OpenCampaign campaign) { open_.push_back(std::move(campaign)); }
   [[nodiscard]] std::vector<OpenCampaign>& open() { return open_; }
@@ -42,7 +43,7 @@ class Campaigns {
 
  private:
   std::vector<OpenCampaign> open_;
-  std::vector<Answered> taken_;  // by origin: the last request
+  LastRequests taken_;
 };
 
 // The map with every share of who is no member handed to those of the map that are, in turn, or else to the leader.

@@ -62,8 +62,8 @@ Result<Value> value_of(Merge merge, Id origin, const Own& part) {
     return invalid(is_number ? "the part has to be a number" : "the part has to be bytes");
   if (number != nullptr) return Value(*number);
   const auto& bytes = std::get<Bytes>(part);
-  if (bytes.size() > kMaxData) {
-    return Error{EMSGSIZE, fmt::format("a part of {} bytes; at most {}", bytes.size(), kMaxData)};
+  if (bytes.size() > kMaxPart) {
+    return Error{EMSGSIZE, fmt::format("a part of {} bytes; at most {}", bytes.size(), kMaxPart)};
   }
   if (merge == Merge::set) return Value(Unique{bytes});
   return Value(Gathered{{bytes, Idset::range(origin, origin)}});

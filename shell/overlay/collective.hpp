@@ -16,7 +16,8 @@
 
 namespace nacre::overlay {
 
-inline constexpr std::size_t kPiece = std::size_t{256} << 10;  // bytes of a value in one message
+inline constexpr std::size_t kPiece = std::size_t{256} << 10;   // bytes of a value in one message
+inline constexpr std::size_t kMaxPart = std::size_t{64} << 20;  // bytes that one member may give
 
 // What came together. Gathered: by the bytes, whose they are.
 using Gathered = std::map<Bytes, Idset>;

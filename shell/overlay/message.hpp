@@ -33,19 +33,14 @@ struct Seat {
   std::string address;
   bool operator==(const Seat&) const = default;
 };
-struct Answered {
-  Id origin = 0;
-  std::uint64_t number = 0;
-  bool operator==(const Answered&) const = default;
-};
 // All that the log has made so far and that a newcomer needs.
 struct Snapshot {
   std::uint32_t first = 0;  // members of the first view
   std::uint32_t arity = 0;
   std::uint32_t size = 0;  // members
   std::vector<Seat> seats;
-  Idset leaving;  // of open campaigns
-  std::vector<Answered> answered;
+  Idset leaving;                    // of open campaigns
+  std::vector<RequestId> answered;  // the last one of each origin
   bool operator==(const Snapshot&) const = default;
 };
 

@@ -107,7 +107,7 @@ void Node::join(const Snapshot& snapshot, const Welcome& welcome) {
   log_.start_after(welcome.applied);
   view_ = welcome.view;
   leaving_ = snapshot.leaving;
-  requests_.set_answered(snapshot.answered);
+  for (RequestId each : snapshot.answered) requests_.answered(each);
   stage_ = Stage::member;
   brood_.set_children(tree_.children(options_.self), options_.hello_bound);
   for (Collective& each : collectives_) each.below.assign(brood_.children().size(), {});

@@ -38,8 +38,10 @@ struct Options {
   milliseconds first_hello_bound{60'000};
   // one whose link broke has to be back in this.
   milliseconds relink_bound{3000};
-  // A dialled parent has to answer HELLO in this time, and is dialled again after this.
+  // A dialled parent has to answer HELLO in this time, and is dialled again: at first soon, as it may only just start, each time
+  // twice as late, up to redial_interval.
   milliseconds welcome_bound{2000};
+  milliseconds redial_first{10};
   milliseconds redial_interval{500};
   // Who leaves has ended its tasks, and has heard of its children that leave too, in this time, or goes without.
   milliseconds leave_bound{15'000};

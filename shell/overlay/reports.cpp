@@ -47,15 +47,8 @@ void Reports::offer_again() {
   for (Outcome& each : outcomes_) each.told = {};
 }
 
-Answered& Requests::of(Id origin) {
-  auto found = std::lower_bound(answered_.begin(), answered_.end(), origin,
-                                [](const auto& a, Id b) { return a.origin < b; });
-  if (found == answered_.end() || found->origin != origin) found = answered_.insert(found, {origin, 0});
-  return *found;
-}
-
 bool Requests::add(const Request& request) {
-  if (request.id.number <= of(request.id.origin).number) return false;
+  if (request.id.number <= answered_.of(request.id.origin)) return false;
   auto same = [&](const Request& each) { return each.id == request.id; };
   if (std::any_of(pending_.begin(), pending_.end(), same)) return false;
   pending_.push_back(request);
@@ -63,9 +56,7 @@ bool Requests::add(const Request& request) {
 }
 
 void Requests::answered(RequestId id) {
-  if (id.number == 0) return;
-  Answered& last = of(id.origin);
-  last.number = std::max(last.number, id.number);
+  if (!answered_.advance(id)) return;
   std::erase_if(pending_,
                 [&](const Request& each) { return each.id.origin == id.origin && each.id.number <= id.number; });
 }

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "overlay/last_requests.hpp"
 #include "overlay/message.hpp"
 
 namespace nacre::overlay {
@@ -46,14 +47,11 @@ class Requests {
   void answered(RequestId id);
 
   [[nodiscard]] const std::vector<Request>& pending() const { return pending_; }
-  [[nodiscard]] const std::vector<Answered>& all_answered() const { return answered_; }
-  void set_answered(std::vector<Answered> all) { answered_ = std::move(all); }
+  [[nodiscard]] const std::vector<RequestId>& all_answered() const { return answered_.all(); }
 
  private:
-  Answered& of(Id origin);
-
   std::vector<Request> pending_;
-  std::vector<Answered> answered_;  // by origin: the last one that was
+  LastRequests answered_;
 };
 
 }  // namespace nacre::overlay

@@ -27,6 +27,7 @@ void Uplink::route(std::vector<Id> above) {
   if (same) return pursue();
   lost_ = {};
   others_ = false;
+  pause_ = options_.redial_first;
   parent_at_ = out_.now;
   for (const Attempt& each : attempts_) {
     if (above_.empty() || each.peer != above_.front()) hang_up(each.peer, false);
@@ -76,7 +77,8 @@ bool Uplink::linked(Id peer, bool patient) {
 
 void Uplink::failed(Id peer) {
   if (!above_.empty() && peer == above_.front()) {
-    parent_at_ = out_.now + options_.redial_interval;
+    parent_at_ = out_.now + pause_;
+    pause_ = std::min<Time>(2 * pause_, options_.redial_interval);
     others_ = true;
     lost_.insert(peer);
     return;
@@ -125,6 +127,7 @@ bool Uplink::welcomed(Id peer) {
   if (is_parent) {
     for (const Attempt& each : attempts_) hang_up(each.peer, false);
     attempts_.clear();
+    pause_ = options_.redial_first;
     lost_ = {};
     others_ = false;
   }

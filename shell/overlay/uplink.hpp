@@ -60,6 +60,7 @@ class Uplink {
   bool others_ = false;   // the parent was tried in vain: ask those above it
   std::size_t next_ = 1;  // of above_, the one to ask
   Time parent_at_{};      // not before
+  Time pause_{};          // until the parent is dialled again
   Time other_at_{};
 };
 

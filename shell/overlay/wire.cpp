@@ -109,10 +109,6 @@ void fields(auto& io, Of<Seat> auto& m) {
   io.number("joined", m.joined);
   io.text("address", m.address);
 }
-void fields(auto& io, Of<Answered> auto& m) {
-  io.number("origin", m.origin, Idset::kMaxId);
-  io.number("number", m.number);
-}
 void fields(auto& io, Of<Snapshot> auto& m) {
   io.number("first", m.first);
   io.number("arity", m.arity);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,12 +16,14 @@
 
 #include "base/log.hpp"
 #include "base/result.hpp"
+#include "bulk/port.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "job/job.hpp"
 #include "plugin/event_record.hpp"
 #include "plugin/stack.hpp"
 #include "task/task.hpp"
+#include "value/idset.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::plugin {
@@ -33,6 +36,9 @@ struct Exception {
   std::optional<value::WaitStatus> status;  // the job's exit code is this one's, whatever the tasks' are
 };
 
+// What the shells of a job have given, by the bytes: the ranks of the shells that gave them.
+using Gathered = std::map<std::string, value::Idset>;
+
 class Host {
  public:
   virtual ~Host() = default;
@@ -40,6 +46,7 @@ class Host {
   // Facts.
   virtual const job::Job& job() const = 0;
   virtual bool standalone() const = 0;
+  virtual bool has_input() const = 0;  // whether the stdin of shell 0, which is the job's, is more than /dev/null
   // flux_shell_get_info(3): jobid, rank, size, ntasks, service, options {verbose, standalone}, jobspec, R.
   virtual Json info() const = 0;
 
@@ -83,6 +90,19 @@ class Host {
   // The same for an error of the shell itself, with the exit code to use.
   virtual void die(int exit_code, std::string_view component, std::string_view message) = 0;
   virtual bool ending() const = 0;  // the job is being ended, by either
+
+  // Gives `mine` to all shells of the job, and calls `done` once, perhaps before it returns: with what all have given, or with
+  // an error if this shell is cut off from the others. Each shell uses each name once; those that are lost are left out.
+  virtual void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) = 0;
+
+  // Tells all shells of the job, this one included. All hear what any of them tells in one order, from the loop or before this
+  // returns; what is told before a shell has run shell.init may pass it by. An error: more than 64 MiB. Each costs a message to
+  // every shell, so it is for what is rare.
+  virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;
+  virtual void on_announcement(std::function<void(std::string_view topic, std::string_view bytes)> hear) = 0;
+
+  // Bulk data between the shells of the job; null where this is the only one.
+  virtual bulk::Port* bulk() = 0;
 
   virtual Log& log() = 0;
   virtual event::Loop& loop() = 0;

@@ -3,7 +3,10 @@
 // How the nodes of a job come to know each other's keys: the seam below a barrier. A job of one node needs none.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 #include "pmi/kvs.hpp"
@@ -26,6 +29,12 @@ class NoExchange final : public Exchange {
  public:
   void fence(Entries, Done done) override { done(Entries()); }
 };
+
+// Keys and values as bytes, for the way between nodes: for each its key and its value, each behind its length in 4 bytes, the
+// highest first. An error: bytes that are none, or more than kMaxEntries bytes.
+inline constexpr std::size_t kMaxEntries = std::size_t{64} << 20;  // bytes
+[[nodiscard]] std::string encode_entries(const Entries& entries);
+Result<Entries> decode_entries(std::string_view bytes);
 
 // Of a job whose shells do not know each other.
 class BrokenExchange final : public Exchange {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -174,7 +175,8 @@ Image::Image(const Command& command)
   script_argv.insert(script_argv.end(), argv.begin() + 1, argv.end());
 }
 
-Plan::Plan(const Command& command) : setup(command.setup), fds(command.setup.fds), signals(changed_signals()) {
+Plan::Plan(const Command& command)
+    : setup(command.setup), parent(::getpid()), fds(command.setup.fds), signals(changed_signals()) {
   std::vector<unsigned> targets;
   for (const ChildSetup::Fd& fd : fds) {
     targets.push_back(static_cast<unsigned>(fd.target));
@@ -209,6 +211,10 @@ void Plan::keep_crash_handlers() {
 
 Failure set_up(Plan& plan) {
   const ChildSetup& setup = plan.setup;
+  if (setup.ends_with_parent && !setup.controlling_terminal) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != plan.parent) ::_exit(EXIT_FAILURE);  // it has ended before
+  }
   if (Failure failure = lead(setup); failure.step != Step::none) return failure;
   if (setup.oom_score_adj && !write_oom(*setup.oom_score_adj)) return failed(Step::oom);
   if (!setup.cpus.empty()) {

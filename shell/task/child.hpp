@@ -32,6 +32,7 @@ struct Plan {
   void keep_crash_handlers();  // SIGSEGV and the like stay with their handlers until exec
 
   const ChildSetup& setup;
+  pid_t parent;
   std::vector<ChildSetup::Fd> fds;                    // the child moves their sources
   int max_target = 2;                                 // the highest target, at least that of stderr
   std::vector<std::pair<unsigned, unsigned>> closed;  // descriptors first..last

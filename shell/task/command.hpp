@@ -37,7 +37,9 @@ struct ChildSetup {
   std::vector<Limit> limits;
   CpuMask cpus;
   std::optional<std::string> oom_score_adj;  // text for /proc/self/oom_score_adj
-  bool trace_me = false;                     // PTRACE_TRACEME: stops in exec
+  // By SIGKILL, when the thread that has started it ends. Not with a terminal: the kernel hangs that up.
+  bool ends_with_parent = false;
+  bool trace_me = false;  // PTRACE_TRACEME: stops in exec
 
   [[nodiscard]] int unused_target() const;  // a number above stderr's that none of `fds` has
 };

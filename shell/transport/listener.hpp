@@ -15,6 +15,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
+#include "transport/bound_socket.hpp"
 #include "transport/credentials.hpp"
 #include "transport/handshake.hpp"
 #include "transport/link.hpp"
@@ -34,24 +35,19 @@ class Listener {
     std::function<void(const Error&)> on_refused;        // one line, which starts with who it was; may be unset
   };
 
-  // On a numeric address or, if `host` is "", on all of them, IPv6 and IPv4 where there are both. Port 0: any.
-  static Result<std::unique_ptr<Listener>> tcp(event::Loop& loop, Credentials& credentials, const std::string& host,
-                                               std::uint16_t port, const Options& options, Callbacks callbacks);
-  // Makes the socket `path`, in a directory of this user that nobody else may enter (mode 0700).
-  static Result<std::unique_ptr<Listener>> local(event::Loop& loop, Credentials& credentials,
-                                                 const std::string& path, const Options& options,
-                                                 Callbacks callbacks);
-  ~Listener();  // links that were handed out stay; a Unix socket's path is removed
+  static Result<std::unique_ptr<Listener>> create(event::Loop& loop, Credentials& credentials, BoundSocket socket,
+                                                  const Options& options, Callbacks callbacks);
+  // Links that were handed out stay.
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  [[nodiscard]] std::uint16_t port() const { return port_; }             // 0 for a Unix socket
+  [[nodiscard]] std::uint16_t port() const { return socket_.port(); }    // 0 for a Unix socket
   [[nodiscard]] std::size_t pending() const { return pending_.size(); }  // that have not proved anything
 
  private:
   using Pending = std::list<std::unique_ptr<Handshake>>;
-  Listener(event::Loop& loop, Credentials& credentials, const Options& options, Callbacks callbacks);
-  Result<void> listen(UniqueFd socket);
+  Listener(event::Loop& loop, Credentials& credentials, BoundSocket socket, const Options& options,
+           Callbacks callbacks);
   void accept_some();
   void add(UniqueFd socket);
   void drop_oldest(const char* why);
@@ -60,11 +56,9 @@ class Listener {
 
   event::Loop& loop_;
   Credentials& credentials_;
+  BoundSocket socket_;
   Options options_;
   Callbacks callbacks_;
-  UniqueFd socket_;
-  std::string path_;
-  std::uint16_t port_ = 0;
   Pending pending_;  // oldest first
   std::optional<event::Poll> poll_;
   std::optional<event::Timer> timer_;

@@ -50,9 +50,10 @@ bye  bye" ]
 
 @test "an interrupt ends the job while its prolog runs" {
   prepare 1 echo ran
-  "${nacre[@]}" -o 'prolog=echo >started; sleep 1000' >out 2>&1 &
+  # exec, as a shell that is between would say that its child was ended, if that is first
+  "${nacre[@]}" -o 'prolog=echo >started; exec sleep 1000' >out 2>&1 &
   local shell=$!
-  until [ -e started ]; do sleep 0.01; done
+  wait_until test -e started
   kill -INT "$shell"
   wait "$shell" || status=$?
   [ "$status" -eq 130 ]
@@ -62,24 +63,37 @@ bye  bye" ]
 
 @test "SIGTERM ends a prolog, and so the job" {
   prepare 1 echo ran
-  "${nacre[@]}" -o 'prolog=echo >started; sleep 1000' >out 2>&1 &
+  # exec, as a shell that is between would say that its child was ended, if that is first
+  "${nacre[@]}" -o 'prolog=echo >started; exec sleep 1000' >out 2>&1 &
   local shell=$!
-  until [ -e started ]; do sleep 0.01; done
+  wait_until test -e started
   kill -TERM "$shell"
   wait "$shell" || status=$?
   [ "$status" -eq 1 ]
-  [[ $(<out) == *"exec: prolog 'echo >started; sleep 1000': killed by SIGTERM" ]]
+  [[ $(<out) == *"exec: prolog 'echo >started; exec sleep 1000': killed by SIGTERM" ]]
 }
 
 @test "an interrupt ends an epilog" {
   prepare 1 true
-  "${nacre[@]}" -o 'epilog=echo >started; sleep 1000' >out 2>&1 &
+  # exec, as Debian's sh loses an interrupt that comes while it starts a program
+  "${nacre[@]}" -o 'epilog=echo >started; exec sleep 1000' >out 2>&1 &
   local shell=$!
-  until [ -e started ]; do sleep 0.01; done
+  wait_until test -e started
   kill -INT "$shell"
   wait "$shell" || status=$?
   [ "$status" -eq 130 ]
-  [[ $(<out) == *"epilog 'echo >started; sleep 1000': killed by SIGINT" ]]
+  [[ $(<out) == *"epilog 'echo >started; exec sleep 1000': killed by SIGINT" ]]
+}
+
+@test "an epilog that takes no notice of an interrupt is killed after the kill-timeout" {
+  prepare 1 true
+  "${nacre[@]}" -o kill-timeout=0.2s -o 'epilog=trap "" INT; echo >started; sleep 1000' >out 2>&1 &
+  local shell=$!
+  wait_until test -e started
+  kill -INT "$shell"
+  wait "$shell" || status=$?
+  [ "$status" -eq 130 ]
+  [[ $(<out) == *": did not end within 200ms of SIGINT" ]]
 }
 
 @test "an epilog that fails makes a good job fail, and leaves the code of a bad one" {

@@ -75,7 +75,7 @@ end } } }
 END
   [ "$status" -eq 0 ]
   run sed 's/.*: //' <<<"$(grep -v task.exec <<<"$output")"
-  says shell.init shell.post-init task.init task.fork shell.start task.exit shell.finish shell.tasks-complete shell.exit
+  says shell.init shell.post-init task.init task.fork shell.start task.exit job.tasks-exited shell.finish shell.tasks-complete shell.exit
 }
 
 @test "shell.log callbacks get the message, its level and where it is from" {

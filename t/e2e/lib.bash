@@ -4,6 +4,7 @@
 # shellcheck disable=SC2154 # bats sets status, output, lines
 
 bats_require_minimum_version 1.5.0
+. "${BASH_SOURCE[0]%/*}/../kit/tests.bash"
 
 setup() {
   : "${NACRE_SHELL:?path of nacre-shell}"

@@ -41,6 +41,18 @@ both='echo "out $FLUX_TASK_RANK"; echo "err $FLUX_TASK_RANK" >&2'
   [ "$(grep -c pipe: sh.1)" -eq 3 ]
 }
 
+@test "a tag that only tasks have makes a file for each, whoever knows it" {
+  prepare 2 sh -c 'echo "$FLUX_TASK_RANK"'
+  cat >init.lua <<'END'
+plugin.register { name = "seats", handlers = { { topic = "mustache.render.seat", fn = function (topic, args)
+  if args.rank then return { result = "seat" .. args.rank } end
+end } } }
+END
+  run nacre --initrc=init.lua -o 'output.stdout.path=out.{{seat}}'
+  [ "$status" -eq 0 ]
+  [ "$(cat out.seat0 out.seat1)" = $'0\n1' ]
+}
+
 @test "output goes to several places at once" {
   prepare 2 sh -c "$both"
   nacre --record-dir=record -o output.stdout.type=term,file,kvs -o output.stdout.path=file >out 2>err
@@ -154,11 +166,13 @@ END
   [ "$(grep -c /dev/null targets)" -eq 2 ]
 }
 
+two_lines() { [ "$(grep -c line out)" -eq 2 ]; }
+
 @test "a line is out at once, and a prompt of the only task is, too" {
   prepare 2 sh -c 'echo line; exec sleep 1000'
   : >out
   "${nacre[@]}" >out &
-  until [ "$(grep -c line out)" -eq 2 ]; do sleep 0.01; done
+  wait_until two_lines
   kill $!
   run wait $!
   prepare 1 sh -c 'printf "name? "; exec sleep 1000'

@@ -277,7 +277,7 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
   "${nacre[@]}" 2>err &
   pid=$!
   for rank in 0 1 2 3; do
-    until [ -e "ready.$rank" ]; do sleep 0.01; done
+    wait_until test -e "ready.$rank"
   done
   until grep -q "0-1,3: in PMI barrier 1" err; do
     kill -USR2 "$pid"
@@ -303,7 +303,7 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
   prepare 2 sh -c 'echo x >started; until [ -e go ]; do sleep 0.01; done'
   "${nacre[@]}" -o pmi=off 2>err &
   pid=$!
-  until [ -e started ]; do sleep 0.01; done
+  wait_until test -e started
   kill -USR2 "$pid"
   until grep -q "roll call of 2 tasks" err; do sleep 0.01; done
   touch go
@@ -329,7 +329,7 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
   clients 2 init touch:ready.%r 0:wait:go '0:send:cmd=get kvsname=%k key=PMI_dead_processes\n' 0:touch:sent 1:wait:sent 1:kill \
     0:read 0:has:value=1 0:finalize
   "${nacre[@]}" -o fault-tolerance >out 2>&1 &
-  until [ -e ready.0 ] && [ -e ready.1 ]; do sleep 0.05; done
+  wait_until test -e ready.0 -a -e ready.1
   # What is asked and the end of the other are there together when the shell goes on.
   kill -STOP $!
   touch go

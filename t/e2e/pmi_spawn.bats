@@ -39,6 +39,8 @@ ends_with() {
   nothing_left
 }
 
+has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
+
 @test "they are a group: ranks, keys of whoever asked for them, a barrier of their own" {
   clients 2 init "1:spawn:[$(children 3 init 'cmd=get kvsname=%k key=from' 'has:value=rank 1' \
     'cmd=get kvsname=%k key=PMI_process_mapping' 'has:value=(vector,(0,1,3))' \
@@ -120,9 +122,9 @@ ends_with() {
   mkfifo go
   clients 1 init "spawn:[$(program 1 sh -c 'touch runs; read line <go; echo "late: $line"')]" has:rc=0 wait:runs finalize
   "${nacre[@]}" >out 2>&1 &
-  until [ -e runs ]; do sleep 0.05; done
+  wait_until test -e runs
   # The task is over once the shell has no child but the spawned one.
-  until [ "$(pgrep -cP $!)" -eq 1 ]; do sleep 0.05; done
+  wait_until has_children 1 $!
   echo now >go
   wait $!
   [ "$(cat out)" = "late: now" ]
@@ -146,8 +148,8 @@ ends_with() {
   mkfifo go
   clients 1 init "spawn:[$(program 1 sh -c 'touch runs; read line <go; echo late')]" has:rc=0 wait:runs finalize
   "${nacre[@]}" -o output.stdout.type=kvs --record-dir="$work/record" &
-  until [ -e runs ]; do sleep 0.05; done
-  until [ "$(pgrep -cP $!)" -eq 1 ]; do sleep 0.05; done
+  wait_until test -e runs
+  wait_until has_children 1 $!
   echo now >go
   wait $!
   said=$(jq -r 'select(.name == "data" and .context.stream == "stdout") | .context | .data // "eof \(.eof)"' record/guest.output)
@@ -198,8 +200,8 @@ ends_with() {
   clients 1 init "spawn:[$(children 1 init wait:go kill),$(program 1 sh -c 'trap "" TERM; touch runs; while :; do sleep 1; done')]" \
     has:rc=0 wait:runs finalize
   "${nacre[@]}" -o kill-timeout=0.5 >out 2>&1 &
-  until [ -e runs ]; do sleep 0.05; done
-  until [ "$(pgrep -cP $!)" -eq 2 ]; do sleep 0.05; done
+  wait_until test -e runs
+  wait_until has_children 2 $!
   touch go
   wait $! || status=$?
   [ "$status" -eq 137 ]
@@ -211,7 +213,7 @@ ends_with() {
   clients 1 init "spawn:[$(program 1 sh -c 'trap "echo usr1 >said; exit 0" USR1; touch runs; while :; do sleep 0.1; done')]" \
     has:rc=0 signal finalize
   "${nacre[@]}" &
-  until [ -e runs ]; do sleep 0.05; done
+  wait_until test -e runs
   kill -USR1 $!
   wait $!
   [ "$(cat said)" = usr1 ]

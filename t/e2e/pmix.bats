@@ -5,17 +5,10 @@
 # before its time, and Open MPI's programs without mpirun. The programs are in pmix/.
 load lib.bash
 load plugins.bash
+load pmix.bash
 
 setup_file() {
-  cd "$BATS_FILE_TMPDIR" || return
-  local program flags
-  flags=$(pkg-config --cflags --libs pmix)
-  for program in calls ends; do
-    # shellcheck disable=SC2086 # several options
-    cc -Wall -Wextra -o $program "$NACRE_SOURCE_DIR/t/e2e/pmix/$program.c" "$NACRE_SOURCE_DIR/t/e2e/pmix/client.c" \
-      $flags -lpthread || return
-  done
-  mpicc.openmpi -Wall -Wextra -o mpi "$NACRE_SOURCE_DIR/t/e2e/pmix/mpi.c"
+  build_clients calls ends && mpicc.openmpi -Wall -Wextra -o "$BATS_FILE_TMPDIR/mpi" "$NACRE_SOURCE_DIR/t/e2e/pmix/mpi.c"
 }
 
 more=()
@@ -26,12 +19,7 @@ run_prepared() {
 plugin.load { file = os.getenv ("NACRE_BUILD_DIR") .. "/plugins/pmix/pmix.so" }
 source (os.getenv ("NACRE_SOURCE_DIR") .. "/etc/lua.d/mpi/openmpi.lua")
 END
-  export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}malloc_context_size=2
-  export LSAN_OPTIONS=suppressions=$NACRE_SOURCE_DIR/t/e2e/pmix/lsan.supp:print_suppressions=0
-  # A job that hangs is killed, which is no exit code that any test expects.
-  run timeout -k 1 100 "${nacre[@]}" --initrc=rc.lua -o pmi=pmix "${more[@]}"
-  # What libpmix says of itself is not part of the job's output.
-  output=$(sed -E '/^\[[^]]*\] PMIX ERROR: /d; /^\[warn\] Epoll /d' <<<"$output" | sort)
+  run_with_pmix "${nacre[@]}" --initrc=rc.lua -o pmi=pmix "${more[@]}"
 }
 
 # A job of 4 tasks of the program $1 of pmix/ with arguments.
@@ -46,29 +34,6 @@ run_tolerant() {
   more=(-o fault-tolerance)
   run_pmix "$@"
   more=()
-}
-
-# The job ended with code $1; its output, sorted, is exactly the rest, a line each.
-says() {
-  local code=$1
-  shift
-  local wanted
-  wanted=$(printf '%s\n' "$@" | sort)
-  [ "$status" -eq "$code" ] || { echo "exit code $status, not $code: $output"; return 1; }
-  [ "$output" = "$wanted" ] || { diff <(echo "$wanted") <(echo "$output"); return 1; }
-  nothing_left
-}
-
-# The job ended with code $1, and one line has all the other texts in it.
-ended_saying() {
-  local code=$1 line text
-  shift
-  [ "$status" -eq "$code" ] || { echo "exit code $status, not $code: $output"; return 1; }
-  line=$(grep -F "$1" <<<"$output") || { echo "no '$1' in: $output"; return 1; }
-  for text; do
-    [[ $line == *"$text"* ]] || { echo "no '$text' in: $line"; return 1; }
-  done
-  nothing_left
 }
 
 each_rank() {
@@ -262,10 +227,7 @@ run_at_site() {
   mkdir -p site/pmi
   ln -sf "$NACRE_BUILD_DIR"/plugins/pmix/pmix.so "$NACRE_BUILD_DIR"/plugins/pmix/pmix-stand-in site/pmi/
   echo "plugin.searchpath = '$work/site'" >site.lua
-  export LSAN_OPTIONS=suppressions=$NACRE_SOURCE_DIR/t/e2e/pmix/lsan.supp:print_suppressions=0
-  export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}malloc_context_size=2
-  run timeout -k 1 100 "${nacre[@]}" --initrc=site.lua "$@"
-  output=$(sort <<<"$output")
+  run_with_pmix "${nacre[@]}" --initrc=site.lua "$@"
 }
 
 @test "pmi=pmix loads the plugin from the searchpath, by itself" {

@@ -189,6 +189,7 @@ load pty.bash
   start sh -c 'trap "echo hup >hup; exit" HUP; echo $$ >task.pid; while :; do sleep 0.1; done'
   await raw
   await test -s task.pid
+  await guard
   guard=$(guard)
   kill -KILL "$(cat shell.pid)"
   await as_before
@@ -200,6 +201,7 @@ load pty.bash
 @test "settings that somebody else has made after a SIGKILL stay" {
   start sleep 1000
   await raw
+  await guard
   guard=$(guard)
   kill -STOP "$guard"
   kill -KILL "$(cat shell.pid)"
@@ -234,6 +236,7 @@ load pty.bash
   start sh -c 'trap "echo hup >hup; exit" HUP; touch ready; while :; do sleep 0.1; done'
   await raw
   await test -e ready
+  await guard
   guard=$(guard)
   screen kill-session
   await test -s hup

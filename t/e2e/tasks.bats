@@ -127,7 +127,7 @@ load lib.bash
 @test "SIGTERM is passed on to the tasks" {
   prepare 2 sh -c 'trap "exit 5" TERM; touch ready.$FLUX_TASK_RANK; while :; do sleep 0.1; done'
   "${nacre[@]}" &
-  until [ -e ready.0 ] && [ -e ready.1 ]; do sleep 0.05; done
+  wait_until test -e ready.0 -a -e ready.1
   kill -TERM $!
   code=0
   wait $! || code=$?
@@ -139,7 +139,7 @@ load lib.bash
   prepare 1 sh -c 'for s in HUP QUIT ALRM USR1 CONT WINCH URG XCPU; do trap "touch got.$s" $s; done
     trap "exit 0" TERM; touch ready; while :; do sleep 0.05; done'
   "${nacre[@]}" &
-  until [ -e ready ]; do sleep 0.05; done
+  wait_until test -e ready
   local signal
   for signal in HUP QUIT ALRM USR1 CONT WINCH URG XCPU; do
     kill -$signal $!
@@ -152,9 +152,9 @@ load lib.bash
 @test "two interrupts within two seconds kill" {
   prepare 1 sh -c 'trap "touch got" INT; touch ready; while :; do sleep 0.1; done'
   "${nacre[@]}" 2>err &
-  until [ -e ready ]; do sleep 0.05; done
+  wait_until test -e ready
   kill -INT $!
-  until [ -e got ]; do sleep 0.05; done
+  wait_until test -e got
   kill -INT $!
   code=0
   wait $! || code=$?

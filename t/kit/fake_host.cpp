@@ -61,6 +61,16 @@ Json FakeHost::info() const {
               {"jobspec", job_.spec.document}, {"R", job_.resources.document}};
 }
 
+void FakeHost::gather(std::string_view /*name*/, std::string mine,
+                      std::function<void(Result<plugin::Gathered>)> done) {
+  done(plugin::Gathered{{std::move(mine), value::Idset::range(job_.shell_rank, job_.shell_rank)}});
+}
+
+Result<void> FakeHost::announce(std::string_view topic, std::string_view bytes) {
+  for (const auto& hear : ears_) hear(topic, bytes);
+  return {};
+}
+
 bool FakeHost::ending() const {
   bool fatal =
       std::any_of(exceptions.begin(), exceptions.end(), [](const auto& each) { return each.severity == 0; });
@@ -122,7 +132,11 @@ void FakeHost::start_tasks() {
 
 Result<int> FakeHost::end_task(std::size_t local_id, const value::WaitStatus& status) {
   tasks_[local_id]->exited(status, {});
-  return call_task("task.exit", local_id);
+  auto told = call_task("task.exit", local_id);
+  if (!told) return told;
+  plugin::Call call("job.tasks-exited");
+  call.in.update({{"ranks", std::to_string(tasks_[local_id]->rank())}, {"status", status.raw()}});
+  return TRY(stack_.call(call)) + *told;
 }
 
 bool FakeHost::run_loop() {

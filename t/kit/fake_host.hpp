@@ -25,6 +25,7 @@ class FakeHost : public plugin::Host {
 
   const job::Job& job() const override { return job_; }
   bool standalone() const override { return true; }
+  bool has_input() const override { return true; }
   Json info() const override;
   job::Options& options() override { return options_; }
   job::Environment& environment() override { return environment_; }
@@ -44,6 +45,12 @@ class FakeHost : public plugin::Host {
   void raise(const plugin::Exception& exception) override { exceptions.push_back(exception); }
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override;
+  void gather(std::string_view name, std::string mine, std::function<void(Result<plugin::Gathered>)> done) override;
+  Result<void> announce(std::string_view topic, std::string_view bytes) override;
+  void on_announcement(std::function<void(std::string_view, std::string_view)> hear) override {
+    ears_.push_back(hear);
+  }
+  bulk::Port* bulk() override { return port; }
   Log& log() override { return log_; }
   event::Loop& loop() override { return *loop_; }
   event::Children& children() override { return *children_; }
@@ -59,6 +66,7 @@ class FakeHost : public plugin::Host {
   std::optional<event::Seconds> next_timer();  // until the first one is due, as of when it was started
   job::Job& mutable_job() { return job_; }
   std::optional<std::string> records;  // the record directory
+  bulk::Port* port = nullptr;
 
   // What the plugin did.
   std::vector<int> signals;
@@ -80,6 +88,7 @@ class FakeHost : public plugin::Host {
   plugin::EventRecord events_;
   std::vector<std::unique_ptr<task::Task>> tasks_;
   std::vector<std::function<void(int)>> signalled_also_;
+  std::vector<std::function<void(std::string_view, std::string_view)>> ears_;
   task::Task* current_ = nullptr;
   plugin::Stack stack_;  // last: its plugins may hold references to all above
 };

@@ -70,30 +70,8 @@ void World::push(Happening each) {
   queue_.push(each);
 }
 
-std::uint32_t World::store(Message message) {
-  if (free_loads_.empty()) {
-    loads_.push_back(std::move(message));
-    return static_cast<std::uint32_t>(loads_.size() - 1);
-  }
-  std::uint32_t index = free_loads_.back();
-  free_loads_.pop_back();
-  loads_[index] = std::move(message);
-  return index;
-}
-
-std::uint32_t World::store(std::function<void()> what) {
-  if (free_calls_.empty()) {
-    calls_.push_back(std::move(what));
-    return static_cast<std::uint32_t>(calls_.size() - 1);
-  }
-  std::uint32_t index = free_calls_.back();
-  free_calls_.pop_back();
-  calls_[index] = std::move(what);
-  return index;
-}
-
 void World::at(Time when, std::function<void()> what) {
-  push({std::max(when, now), 0, What::call, 0, 0, 0, store(std::move(what))});
+  push({std::max(when, now), 0, What::call, 0, 0, 0, calls_.put(std::move(what))});
 }
 
 void World::at_host(Id id, Time when, std::function<void(Node&)> what) {
@@ -121,11 +99,7 @@ bool World::run_until(Time end) {
 }
 
 void World::happen(const Happening& each) {
-  if (each.what == What::call) {
-    auto what = std::exchange(calls_[each.load], {});
-    free_calls_.push_back(each.load);
-    return what();
-  }
+  if (each.what == What::call) return calls_.take(each.load)();
   if (each.what == What::tick) {
     Host& host = hosts[each.host];
     if (host.over || host.armed != each.at) return;
@@ -153,10 +127,8 @@ void World::happen(const Happening& each) {
     return;
   }
   if (each.what == What::message) {
-    std::uint32_t load = each.load;
-    if (!lost && host.life == Life::up && !host.over) arrive(each.index, each.side, load);
-    loads_[load] = {};
-    free_loads_.push_back(load);
+    Message message = loads_.take(each.load);
+    if (!lost && host.life == Life::up && !host.over) arrive(each.index, each.side, message);
     return;
   }
   if (lost || host.life != Life::up || host.over || conn.gone[each.side]) return;
@@ -229,10 +201,10 @@ void World::send(Id id, Link to, Message message) {
       require(*decoded == message, "a message is decoded as it was");
     }
   }
-  transmit(*conn, side, What::message, store(std::move(message)));
+  transmit(*conn, side, What::message, loads_.put(std::move(message)));
 }
 
-void World::arrive(std::uint32_t index, std::uint8_t side, std::uint32_t load) {
+void World::arrive(std::uint32_t index, std::uint8_t side, const Message& message) {
   if (conns_[index].gone[side]) return;
   Id id = side == 0 ? conns_[index].dialler : conns_[index].dialled;
   Link link{side == 0 ? conns_[index].dialled : conns_[index].dialler, side == 0 ? Side::up : Side::down};
@@ -247,7 +219,6 @@ void World::arrive(std::uint32_t index, std::uint8_t side, std::uint32_t load) {
     call(id, [&](Node& node) { node.linked(link); });
     if (hosts[id].over) return;
   }
-  Message message = loads_[load];
   call(id, [&](Node& node) { node.step(link, message); });
 }
 

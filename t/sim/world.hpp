@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "overlay/node.hpp"
+#include "pool.hpp"
 #include "random.hpp"
 
 namespace nacre::sim {
@@ -114,23 +115,19 @@ class World {
   void perform(Id id, Effect& effect);
   void send(Id id, Link to, Message message);
   void dial(Id id, Id peer);
-  void arrive(std::uint32_t conn, std::uint8_t side, std::uint32_t load);
+  void arrive(std::uint32_t conn, std::uint8_t side, const Message& message);
   void ended(std::uint32_t conn, std::uint8_t side);
   void let_go(Id id, Link link, bool tell);
   void transmit(std::uint32_t conn, std::uint8_t to_side, What what, std::uint32_t load);
   void silence(Id id);
   [[nodiscard]] Time blocked_until(Id a, Id b) const;
   [[nodiscard]] std::uint32_t* find(Id id, Link link);
-  std::uint32_t store(Message message);
-  std::uint32_t store(std::function<void()> what);
 
   Watcher& watcher_;
   std::vector<Conn> conns_;
   std::vector<Cut> cuts_;
-  std::vector<Message> loads_;
-  std::vector<std::uint32_t> free_loads_;
-  std::vector<std::function<void()>> calls_;
-  std::vector<std::uint32_t> free_calls_;
+  Pool<Message> loads_;
+  Pool<std::function<void()>> calls_;
   std::priority_queue<Happening, std::vector<Happening>, std::greater<>> queue_;
   std::uint64_t order_ = 0;
 };

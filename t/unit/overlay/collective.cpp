@@ -39,8 +39,8 @@ TEST_CASE("parts merge as their kind says, and equal ones are stored once") {
 TEST_CASE("a part of the wrong kind or size is refused") {
   CHECK_FALSE(value_of(Merge::sum, 0, b("x")));
   CHECK_FALSE(value_of(Merge::set, 0, n(1)));
-  CHECK(value_of(Merge::gather, 0, Bytes(kMaxData, 'x')));
-  CHECK(value_of(Merge::gather, 0, Bytes(kMaxData + 1, 'x')).error().code == EMSGSIZE);
+  CHECK(value_of(Merge::gather, 0, Bytes(kMaxPart, 'x')));
+  CHECK(value_of(Merge::gather, 0, Bytes(kMaxPart + 1, 'x')).error().code == EMSGSIZE);
 }
 
 TEST_CASE("values that are malformed are refused") {

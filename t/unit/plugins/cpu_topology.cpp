@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu_topology.hpp"
+#include "task/cpu_topology.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -20,10 +20,10 @@ namespace {
 using Texts = std::vector<std::string>;
 
 std::optional<Texts> ours(const MachineFiles& files) {
-  auto online = plugins::read_online_cpus(files.system());
+  auto online = task::read_online_cpus(files.system());
   REQUIRE(online);
   REQUIRE(*online == files.online());
-  auto cores = plugins::read_cores(*online, files.system());
+  auto cores = task::read_cores(*online, files.system());
   INFO((cores ? "" : cores.error().message));
   REQUIRE(cores);
   if (!*cores) return std::nullopt;
@@ -45,9 +45,9 @@ Texts hwlocs(const MachineFiles& files) {
 }  // namespace
 
 TEST_CASE("the cores of this machine are in hwloc's order") {
-  auto online = plugins::read_online_cpus();
+  auto online = task::read_online_cpus();
   REQUIRE(online);
-  auto cores = plugins::read_cores(*online);
+  auto cores = task::read_cores(*online);
   REQUIRE(cores);
   auto topology = plugins::HwlocTopology::load(plugins::HwlocTopology::Devices::none);
   REQUIRE(topology);
@@ -171,23 +171,23 @@ TEST_CASE("nodes without cpus count among the distances only") {
 
 TEST_CASE("one cpu a core: told by smt/active and by the first core") {
   MachineFiles single(Machine::regular({1, 1, 1, 4, 1}, "pnlct"));
-  CHECK(plugins::one_cpu_a_core(single.online(), single.system()));
+  CHECK(task::one_cpu_a_core(single.online(), single.system()));
   MachineFiles threads(Machine::regular({1, 1, 1, 2, 2}, "pnlct"));
-  CHECK_FALSE(plugins::one_cpu_a_core(threads.online(), threads.system()));
+  CHECK_FALSE(task::one_cpu_a_core(threads.online(), threads.system()));
   std::ofstream(threads.system() + "/cpu/smt/active") << "0\n";
-  CHECK_FALSE(plugins::one_cpu_a_core(threads.online(), threads.system()));
+  CHECK_FALSE(task::one_cpu_a_core(threads.online(), threads.system()));
   std::filesystem::remove(single.system() + "/cpu/smt/active");
-  CHECK_FALSE(plugins::one_cpu_a_core(single.online(), single.system()));
+  CHECK_FALSE(task::one_cpu_a_core(single.online(), single.system()));
 }
 
 TEST_CASE("files that are missing or no lists are errors that name them") {
-  auto online = plugins::read_online_cpus("/no/such/system");
+  auto online = task::read_online_cpus("/no/such/system");
   REQUIRE_FALSE(online);
   CHECK(online.error().message == "/no/such/system/cpu/online: No such file or directory");
   MachineFiles files(Machine::regular({1, 1, 1, 2, 2}, "pnlct"));
   std::string core = files.system() + "/cpu/cpu2/topology/core_cpus_list";
   std::ofstream(core) << "two\n";
-  auto cores = plugins::read_cores(files.online(), files.system());
+  auto cores = task::read_cores(files.online(), files.system());
   REQUIRE_FALSE(cores);
   CHECK(cores.error().message.starts_with(core + ": "));
 }

@@ -93,17 +93,31 @@ TEST_CASE("tasks that have all ended when the time is up are left in peace") {
   CHECK(timeout.host.exceptions.empty());
 }
 
-TEST_CASE("shell.finish stops the time") {
+TEST_CASE("the end of all tasks stops the time, that of this shell's does not") {
   Timeout timeout("1h", 2);
   timeout.end(0);
   REQUIRE(timeout.host.next_timer());
   REQUIRE(timeout.host.call("shell.finish"));
+  CHECK(timeout.host.next_timer());
+  REQUIRE(timeout.host.call("shell.tasks-complete"));
   CHECK_FALSE(timeout.host.next_timer());
   CHECK(timeout.host.run_loop());
 }
 
-TEST_CASE("a task that is alone on its node is waited for by nobody") {
+TEST_CASE("a task that is the only one of its job is waited for by nobody") {
   CHECK(Timeout("1ms", 1).patience() == std::nullopt);
+}
+
+TEST_CASE("tasks of a shell that is lost do not begin the time, but count as over") {
+  Timeout timeout("1ms");
+  plugin::Call lost("job.tasks-exited");
+  lost.in.update({{"ranks", "1"}, {"lost", true}});
+  REQUIRE(timeout.host.stack().call(lost));
+  CHECK_FALSE(timeout.host.next_timer());
+  timeout.end(0);
+  REQUIRE(timeout.host.run_loop());
+  REQUIRE(timeout.host.exceptions.size() == 1);
+  CHECK(timeout.host.exceptions[0].message == "exit-timeout: task 0 ended 1ms ago, and these still run: 2-3");
 }
 
 TEST_CASE("an exit-timeout that is no time is an error") {

@@ -240,6 +240,13 @@ TEST_CASE("a hook that takes too long is killed with all of its group") {
   CHECK(lines.exception() == "task 0: task-prolog 'sleep 1000': took longer than 50ms");
 }
 
+TEST_CASE("a hook that would not end by a signal is killed with all of its group") {
+  Hooked job(R"({"prolog": {"command": "trap '' TERM; kill -TERM $PPID; sleep 1000 & wait; wait", "timeout": "60s"},
+                 "kill-timeout": 0.05})");
+  job.begin();
+  CHECK(job.exception().ends_with("': did not end within 50ms of SIGTERM"));
+}
+
 TEST_CASE("what a task-prolog leaves behind with its stdout does not keep the job") {
   Hooked job(R"({"task-prolog": "echo export A=1; sleep 1000 & echo $! > $OUT"})", 1);
   job.begin();

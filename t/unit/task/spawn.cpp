@@ -35,6 +35,17 @@ void say(const char* text) {
 
 }  // namespace
 
+TEST_CASE("who ends with its parent ends with the thread that has started it") {
+  Caught task(command({"sleep", "1000"}));
+  task.what.setup.ends_with_parent = true;
+  std::thread([&] { task.start(); }).join();
+  REQUIRE(task.pid > 0);
+  int status = 0;
+  REQUIRE(::waitpid(task.pid, &status, 0) == task.pid);
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGKILL);
+}
+
 // ---- Many at once --------------------------------------------------------------
 
 TEST_CASE("four threads start 300 commands, some of which fail, and none touches another") {

@@ -14,7 +14,7 @@ namespace {
 std::uint16_t closed_port() {
   auto loop = event::Loop::create().value();
   auto credentials = credentials_of();
-  return Listener::tcp(*loop, *credentials, "127.0.0.1", 0, {}, {}).value()->port();
+  return Listener::create(*loop, *credentials, BoundSocket::tcp("127.0.0.1", 0).value(), {}, {}).value()->port();
 }
 
 }  // namespace
@@ -83,10 +83,11 @@ TEST_CASE("a listener on all interfaces, or on one") {
   World world;
   CHECK(world.listener->port() != 0);
   CHECK(world.dial({{"127.0.0.1", world.listener->port(), ""}}));
-  auto only = Listener::tcp(*world.loop, *world.credentials, "127.0.0.1", 0, {}, {}).value();
-  Error taken = Listener::tcp(*world.loop, *world.credentials, "127.0.0.1", only->port(), {}, {}).error();
+  auto only =
+      Listener::create(*world.loop, *world.credentials, BoundSocket::tcp("127.0.0.1", 0).value(), {}, {}).value();
+  Error taken = BoundSocket::tcp("127.0.0.1", only->port()).error();
   CHECK(taken.message == fmt::format("cannot listen on 127.0.0.1:{}: Address already in use", only->port()));
-  Error named = Listener::tcp(*world.loop, *world.credentials, "localhost", 0, {}, {}).error();
+  Error named = BoundSocket::tcp("localhost", 0).error();
   CHECK(contains(named.message, "localhost: a shell listens on a numeric address"));
 }
 
@@ -95,17 +96,14 @@ TEST_CASE("a Unix socket wants a directory that nobody else may enter") {
   std::string open = world.folder.file("open");
   REQUIRE(::mkdir(open.c_str(), 0700) == 0);
   REQUIRE(::chmod(open.c_str(), 0755) == 0);
-  auto listen = [&](const std::string& path) {
-    return Listener::local(*world.loop, *world.credentials, path, {}, {});
-  };
-  Error error = listen(open + "/s").error();
+  Error error = BoundSocket::local(open + "/s").error();
   CHECK(contains(error.message, open + ": belongs to user"));
   CHECK(contains(error.message, "mode 0755"));
-  CHECK(contains(listen(world.folder.file("none/s")).error().message, "No such file or directory"));
-  CHECK(contains(listen(world.folder.file("shell.0")).error().message, "is there already"));
-  CHECK(contains(listen(world.folder.file("shell.0/s")).error().message, "is no directory"));
+  CHECK(contains(BoundSocket::local(world.folder.file("none/s")).error().message, "No such file or directory"));
+  CHECK(contains(BoundSocket::local(world.folder.file("shell.0")).error().message, "is there already"));
+  CHECK(contains(BoundSocket::local(world.folder.file("shell.0/s")).error().message, "is no directory"));
   REQUIRE(::symlink(open.c_str(), world.folder.file("link").c_str()) == 0);
-  CHECK(contains(listen(world.folder.file("link/s")).error().message, "is no directory"));
+  CHECK(contains(BoundSocket::local(world.folder.file("link/s")).error().message, "is no directory"));
   world.listener.reset();  // which removes it
-  CHECK(listen(world.folder.file("shell.0")));
+  CHECK(BoundSocket::local(world.folder.file("shell.0")));
 }

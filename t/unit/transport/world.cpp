@@ -66,8 +66,11 @@ World::World(Over kind, Listener::Options listen, Dialer::Options dialling)
   callbacks.on_refused = [this](const Error& error) { refused.push_back(error.message); };
   listener =
       over == Over::tcp
-          ? Listener::tcp(*loop, *credentials, "", 0, options, std::move(callbacks)).value()
-          : Listener::local(*loop, *credentials, folder.file("shell.0"), options, std::move(callbacks)).value();
+          ? Listener::create(*loop, *credentials, BoundSocket::tcp("", 0).value(), options, std::move(callbacks))
+                .value()
+          : Listener::create(*loop, *credentials, BoundSocket::local(folder.file("shell.0")).value(), options,
+                             std::move(callbacks))
+                .value();
 }
 
 Address World::address() const {

@@ -2,8 +2,9 @@
  *
  * The handle that a plugin sends and receives messages with. In Flux it is a connection to a broker. Here it ends
  * in this shell: a request goes to the handler that was registered for its topic, an event to all, a response to
- * the future that waits for it, each from the loop, never from within the call that sends. What a broker would
- * answer, the KVS for one, gets ENOSYS and a line in the debug log.
+ * the future that waits for it, each from the loop, never from within the call that sends. Only events that are
+ * published go to the job's other shells too. What a broker would answer, the KVS for one, gets ENOSYS and a line in
+ * the debug log.
  *
  * Functions that return int fail with -1 and errno, those that return a pointer with NULL: EINVAL if the handle or
  * a needed argument is NULL.

@@ -47,7 +47,9 @@ int flux_event_decode(const flux_msg_t* msg, const char** topic, const char** s)
 int flux_event_decode_raw(const flux_msg_t* msg, const char** topic, const void** data, size_t* len) FLUX_NOTHROW;
 int flux_event_unpack(const flux_msg_t* msg, const char** topic, const char* fmt, ...) FLUX_NOTHROW;
 
-/* To all handlers of this shell that match. FLUX_EVENT_PRIVATE has no effect. get_seq: a number for each event. */
+/* To all handlers that match, of all shells of the job: each hears all events, its own too, in one order. A shell
+ * that has not run shell.init yet may miss them. EMSGSIZE beyond 64 MiB. Each costs a message to every shell.
+ * FLUX_EVENT_PRIVATE has no effect. get_seq: the number of the event among those of this shell. */
 enum {
   FLUX_EVENT_PRIVATE = 1,
 };

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pmi_exchange.hpp"
+
+#include <iterator>
+
+#include <fmt/format.h>
+
+namespace nacre::plugins {
+namespace {
+
+constexpr const char* kNothing = "-";  // no keys are so short
+
+Result<pmi::Entries> others_in(const plugin::Gathered& gathered, const std::string& mine) {
+  pmi::Entries out;
+  for (const auto& [bytes, shells] : gathered) {
+    if (bytes == mine || bytes == kNothing) continue;
+    auto entries = TRY(in(fmt::format("shells {}", shells.str()), pmi::decode_entries(bytes)));
+    out.insert(out.end(), std::make_move_iterator(entries.begin()), std::make_move_iterator(entries.end()));
+  }
+  return out;
+}
+
+}  // namespace
+
+void PmiExchange::fence(pmi::Entries mine, Done done) { give(pmi::encode_entries(mine), std::move(done)); }
+
+void PmiExchange::abstain() {
+  if (std::exchange(abstains_, true) || waiting_) return;
+  give_nothing();
+}
+
+// Who abstains does not know when the others come, so it is always one ahead: until all do.
+void PmiExchange::give_nothing() {
+  give(kNothing, [](const Result<pmi::Entries>&) {});
+}
+
+void PmiExchange::give(std::string mine, Done done) {
+  waiting_ = true;
+  auto all = [this, mine, done = std::move(done)](Result<plugin::Gathered> gathered) {
+    waiting_ = false;
+    if (!gathered) return done(std::move(gathered).error());
+    done(others_in(*gathered, mine));
+    bool goes_on = gathered->size() > 1 || gathered->count(kNothing) == 0;
+    if (abstains_ && goes_on && !waiting_) give_nothing();
+  };
+  host_.gather(fmt::format("pmi.{}", ++count_), std::move(mine), std::move(all));
+}
+
+}  // namespace nacre::plugins

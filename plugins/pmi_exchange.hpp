@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PMI keys between the nodes of a job: each barrier of the tasks is a collective of the shells, in which each gives the keys
+// that its tasks have put since the last one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "plugin/host.hpp"
+#include "pmi/exchange.hpp"
+
+namespace nacre::plugins {
+
+class PmiExchange final : public pmi::Exchange {
+ public:
+  explicit PmiExchange(plugin::Host& host) : host_(host) {}
+
+  void fence(pmi::Entries mine, Done done) override;
+  // No task of this node will be in a barrier again: those of the others are not kept waiting.
+  void abstain();
+
+ private:
+  void give(std::string mine, Done done);
+  void give_nothing();
+
+  plugin::Host& host_;
+  std::uint64_t count_ = 0;
+  bool waiting_ = false;
+  bool abstains_ = false;
+};
+
+}  // namespace nacre::plugins

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks and hosts as text.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "word.hpp"
+
+namespace nacre::pmix {
+
+// Ascending ranks, "0-3,7", and back; none if the text is no such list.
+std::string text_of(const std::vector<Rank>& ranks);
+std::optional<std::vector<Rank>> ranks_in(std::string_view text);
+
+// Several shells may be on one host, but libpmix knows a node by its name: of equal names all but the first one are changed.
+std::vector<std::string> distinct(std::vector<std::string> names);
+
+}  // namespace nacre::pmix

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "peers.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "layout.hpp"
+
+namespace nacre::pmix {
+namespace {
+
+constexpr const char* kTopic = "nacre-pmix";
+
+std::vector<std::vector<Rank>> ranks_by_node(const JobFacts& facts) {
+  std::vector<std::vector<Rank>> nodes;
+  for (const JobFacts::Node& node : facts.nodes) nodes.emplace_back(node.ranks.begin(), node.ranks.end());
+  return nodes;
+}
+
+}  // namespace
+
+void ModexReply::operator()(pmix_status_t status, const std::string& bytes) const {
+  if (function == nullptr) return;
+  auto* kept = new std::string(bytes);
+  auto release = [](void* text) { delete static_cast<std::string*>(text); };
+  function(status, kept->empty() ? nullptr : kept->data(), kept->size(), data, release, kept);
+}
+
+void Peers::Request::answer(pmix_status_t status, const std::string& bytes) const {
+  modex(status, bytes);
+  reply(status);
+}
+
+Peers::Peers(flux_shell_t* shell, const JobFacts& home, Duties duties)
+    : shell_(shell), home_(home), duties_(std::move(duties)), collectives_(ranks_by_node(home), home.this_node) {
+  for (std::uint32_t node = 0; node < home.nodes.size(); ++node) {
+    for (Rank rank : home.nodes[node].ranks) shell_of_[rank] = node;
+  }
+}
+
+Peers::~Peers() { close(); }
+
+int Peers::listen() {
+  auto on_event = [](flux_t*, flux_msg_handler_t*, const flux_msg_t* msg, void* arg) {
+    const void* data = nullptr;
+    std::size_t size = 0;
+    if (flux_event_decode_raw(msg, nullptr, &data, &size) < 0) return;
+    std::optional<Word> word = decode({static_cast<const char*>(data), size});
+    if (word) static_cast<Peers*>(arg)->hear(*word);
+  };
+  struct flux_match match = FLUX_MATCH_EVENT;
+  match.topic_glob = kTopic;
+  handler_ = flux_msg_handler_create(flux_shell_get_flux(shell_), match, on_event, this);
+  if (handler_ == nullptr) return -1;
+  flux_msg_handler_start(handler_);
+  return 0;
+}
+
+void Peers::close() { flux_msg_handler_destroy(std::exchange(handler_, nullptr)); }
+
+bool Peers::reaches_out(const std::vector<pmix_proc_t>& procs) const {
+  return several() && std::any_of(procs.begin(), procs.end(), [this](const pmix_proc_t& proc) {
+           auto shell = shell_of_.find(proc.rank);
+           return proc.rank == PMIX_RANK_WILDCARD || (shell != shell_of_.end() && shell->second != home_.this_node);
+         });
+}
+
+void Peers::say(Word word) {
+  word.shell = home_.this_node;
+  std::string bytes = encode(word);
+  flux_future_t* told = flux_event_publish_raw(flux_shell_get_flux(shell_), kTopic, 0, bytes.data(), bytes.size());
+  if (told == nullptr) shell_die(1, "pmix: the other nodes cannot be told: %s", flux_strerror(errno));
+  flux_future_destroy(told);
+}
+
+std::uint64_t Peers::expect(const Request& request, double timeout) {
+  std::uint64_t number = ++last_request_;
+  requests_[number] = request;
+  if (timeout > 0) duties_.after(timeout, [this, number] { take(number).answer(PMIX_ERR_TIMEOUT); });
+  return number;
+}
+
+Peers::Request Peers::take(std::uint64_t number) {
+  auto found = requests_.find(number);
+  if (found == requests_.end()) return {};
+  Request request = found->second;
+  requests_.erase(found);
+  return request;
+}
+
+// ---- what clients ask for ----------------------------------------------------------------
+
+// Participants that are all of one shell have come together by now: libpmix has seen to that.
+void Peers::come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes,
+                 double timeout, const Request& request) {
+  if (!several()) return request.answer(local, bytes);
+  std::vector<Rank> ranks;
+  bool all = false;
+  for (const pmix_proc_t& proc : procs) {
+    if (proc.nspace != home_.nspace || (proc.rank != PMIX_RANK_WILDCARD && shell_of_.count(proc.rank) == 0)) {
+      shell_log_error("rank %u of %s cannot take part in what processes of several nodes do together", proc.rank,
+                      proc.nspace);
+      return request.answer(PMIX_ERR_NOT_SUPPORTED);
+    }
+    all = all || proc.rank == PMIX_RANK_WILDCARD;
+    ranks.push_back(proc.rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  if (all) ranks.clear();
+  std::string name = Collectives::name_of(kind, ranks);
+  std::uint64_t number = expect(request, timeout);
+  collectives_.enter(name, [this, number](int status, const std::string& parts) {
+    take(number).answer(static_cast<pmix_status_t>(status), parts);
+  });
+  Word word{.kind = Word::Kind::part, .status = local, .texts = {}};
+  word.texts.push_back(std::move(name));
+  word.texts.push_back(std::move(bytes));
+  say(std::move(word));
+}
+
+void Peers::fence(const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes, double timeout,
+                  ModexReply reply) {
+  Request request;
+  request.modex = reply;
+  come('f', procs, local, std::move(bytes), timeout, request);
+}
+
+void Peers::connect(char kind, const std::vector<pmix_proc_t>& procs, double timeout, Reply reply) {
+  Request request;
+  request.reply = reply;
+  come(kind, procs, PMIX_SUCCESS, {}, timeout, request);
+}
+
+void Peers::direct_modex(const pmix_proc_t& proc, double timeout, ModexReply reply) {
+  auto shell = shell_of_.find(proc.rank);
+  bool there = shell != shell_of_.end() && proc.nspace == home_.nspace && shell->second != home_.this_node &&
+               over_.count(shell->second) == 0;
+  if (!there) return reply(PMIX_ERR_NOT_FOUND);
+  Request request;
+  request.modex = reply;
+  request.asked = shell->second;
+  std::uint64_t number = expect(request, timeout);
+  say({.kind = Word::Kind::ask, .to = shell->second, .number = number, .rank = proc.rank, .texts = {}});
+}
+
+void Peers::publish(const pmix_proc_t& who, const InfoList& info, Reply reply) {
+  in_store_.emplace(who.nspace, who.rank);
+  Request request;
+  request.reply = reply;
+  say({.kind = Word::Kind::publish,
+       .number = expect(request),
+       .rank = who.rank,
+       .texts = {who.nspace, info.packed()}});
+}
+
+void Peers::look_up(const pmix_proc_t& who, const std::vector<std::string>& keys, const InfoList& directives,
+                    pmix_lookup_cbfunc_t function, void* data) {
+  in_store_.emplace(who.nspace, who.rank);
+  Request request;
+  request.look_up = function;
+  request.data = data;
+  std::uint64_t number = expect(request);
+  Word word{
+      .kind = Word::Kind::look_up, .number = number, .rank = who.rank, .texts = {who.nspace, directives.packed()}};
+  word.texts.insert(word.texts.end(), keys.begin(), keys.end());
+  say(std::move(word));
+  if (double timeout = timeout_in(directives); timeout > 0)
+    duties_.after(timeout, [this, number] {
+      if (requests_.count(number) > 0) say({.kind = Word::Kind::give_up, .number = number, .texts = {}});
+    });
+}
+
+void Peers::unpublish(const pmix_proc_t& who, const std::vector<std::string>& keys, const InfoList& directives,
+                      Reply reply) {
+  Request request;
+  request.reply = reply;
+  Word word{.kind = Word::Kind::unpublish,
+            .number = expect(request),
+            .rank = who.rank,
+            .texts = {who.nspace, directives.packed()}};
+  word.texts.insert(word.texts.end(), keys.begin(), keys.end());
+  say(std::move(word));
+}
+
+void Peers::notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, const InfoList& info) {
+  if (!several() || range == PMIX_RANGE_LOCAL || range == PMIX_RANGE_PROC_LOCAL || range == PMIX_RANGE_RM) return;
+  say({.kind = Word::Kind::event,
+       .number = range,
+       .rank = source.rank,
+       .status = code,
+       .texts = {source.nspace, info.packed()}});
+}
+
+void Peers::signal(const std::vector<Rank>& ranks, int signum) {
+  say({.kind = Word::Kind::signal, .number = static_cast<std::uint64_t>(signum), .texts = {text_of(ranks)}});
+}
+
+void Peers::found(std::uintptr_t question, pmix_status_t status, std::string bytes) {
+  auto asked = questions_.find(question);
+  if (asked == questions_.end()) return;
+  Word word{.kind = Word::Kind::answer,
+            .to = asked->second.shell,
+            .number = asked->second.number,
+            .status = status,
+            .texts = {}};
+  questions_.erase(asked);
+  word.texts.push_back(std::move(bytes));
+  say(std::move(word));
+}
+
+// ---- ends --------------------------------------------------------------------------------
+
+// What it has not committed by now never comes.
+void Peers::ended(const pmix_proc_t& who, bool others_care) {
+  std::vector<std::uintptr_t> about_it;
+  for (const auto& [number, question] : questions_) {
+    if (who.nspace == home_.nspace && question.rank == who.rank) about_it.push_back(number);
+  }
+  for (std::uintptr_t number : about_it) found(number, PMIX_ERR_NOT_FOUND, {});
+  if (who.nspace == home_.nspace) ended_.insert(who.rank);
+  bool was_in_store = in_store_.erase({who.nspace, who.rank}) > 0;
+  if (!was_in_store && !(others_care && several())) return;
+  say({.kind = Word::Kind::ended, .rank = who.rank, .texts = {who.nspace}});
+}
+
+void Peers::namespace_ended(const std::string& nspace) {
+  say({.kind = Word::Kind::ended, .rank = PMIX_RANK_WILDCARD, .texts = {nspace}});
+}
+
+void Peers::over() {
+  if (several()) say({.kind = Word::Kind::over, .texts = {}});
+}
+
+void Peers::lost(std::uint32_t shell) {
+  if (!over_.insert(shell).second) return;
+  for (const auto& [rank, each] : shell_of_) {
+    if (each == shell) ended_.insert(rank);
+  }
+  std::vector<std::uint64_t> unanswered;
+  for (const auto& [number, request] : requests_) {
+    if (request.asked == shell) unanswered.push_back(number);
+  }
+  for (std::uint64_t number : unanswered) take(number).answer(PMIX_ERR_NOT_FOUND);
+  collectives_.over(shell);
+}
+
+}  // namespace nacre::pmix

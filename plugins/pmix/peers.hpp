@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the processes of a job ask of each other's nodes: collectives, each other's data, published data, events, signals. A request becomes a
+// word to all shells, and is answered when this one hears its own: by then all nodes know of it that need to. All of it is on the loop's thread.
+//
+// A job of one shell hears its own words alone.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "collectives.hpp"
+#include "flux.hpp"
+#include "info.hpp"
+#include "server.hpp"
+#include "store.hpp"
+#include "word.hpp"
+
+namespace nacre::pmix {
+
+struct ModexReply {
+  pmix_modex_cbfunc_t function = nullptr;
+  void* data = nullptr;
+  void operator()(pmix_status_t status, const std::string& bytes = {}) const;  // libpmix gets a copy
+};
+
+class Peers {
+ public:
+  struct Duties {
+    std::function<void(const std::vector<Rank>& ranks, int signum)> signal;  // those that are of this shell
+    std::function<void(double seconds, std::function<void()> function)> after;
+  };
+
+  // `home`: the namespace of the job's tasks; outlives this.
+  Peers(flux_shell_t* shell, const JobFacts& home, Duties duties);
+  ~Peers();
+  Peers(const Peers&) = delete;
+  Peers& operator=(const Peers&) = delete;
+
+  int listen();  // 0, or -1 with errno
+  void close();  // hears nothing more
+
+  [[nodiscard]] bool several() const { return home_.nodes.size() > 1; }
+  // One of them may be of another node.
+  [[nodiscard]] bool reaches_out(const std::vector<pmix_proc_t>& procs) const;
+
+  // Requests of clients. A timeout is in seconds, 0: none.
+  void fence(const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes, double timeout,
+             ModexReply reply);
+  void connect(char kind, const std::vector<pmix_proc_t>& procs, double timeout, Reply reply);
+  void direct_modex(const pmix_proc_t& proc, double timeout, ModexReply reply);
+  void publish(const pmix_proc_t& who, const InfoList& info, Reply reply);
+  void look_up(const pmix_proc_t& who, const std::vector<std::string>& keys, const InfoList& directives,
+               pmix_lookup_cbfunc_t function, void* data);
+  void unpublish(const pmix_proc_t& who, const std::vector<std::string>& keys, const InfoList& directives,
+                 Reply reply);
+  // To the clients of the other nodes.
+  void notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, const InfoList& info);
+  void signal(const std::vector<Rank>& ranks, int signum);
+
+  // What libpmix has found for another shell's question; nothing if it has been answered.
+  void found(std::uintptr_t question, pmix_status_t status, std::string bytes);
+
+  // A process of this shell; `others_care`: they may wait for it.
+  void ended(const pmix_proc_t& who, bool others_care);
+  void namespace_ended(const std::string& nspace);
+  void over();  // the processes of this shell are
+  void lost(std::uint32_t shell);
+  [[nodiscard]] bool has_ended(Rank rank) const { return ended_.count(rank) > 0; }  // as far as is known
+
+ private:
+  struct Request {  // what this shell waits for
+    Reply reply;
+    pmix_lookup_cbfunc_t look_up = nullptr;
+    void* data = nullptr;
+    ModexReply modex;
+    std::optional<std::uint32_t> asked;  // the shell, of a direct modex
+    void answer(pmix_status_t status, const std::string& bytes = {}) const;
+  };
+
+  void say(Word word);
+  std::uint64_t expect(const Request& request, double timeout = 0);
+  Request take(std::uint64_t number);  // an empty one if it is none of ours, or has been answered
+  void hear(const Word& word);
+  void hear_question(const Word& word);
+  void hear_of_store(const Word& word);
+  void hear_of_end(const Word& word);
+  void hear_event(const Word& word);
+  void come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes,
+            double timeout, const Request& request);
+
+  flux_shell_t* shell_;
+  const JobFacts& home_;
+  Duties duties_;
+  flux_msg_handler_t* handler_ = nullptr;
+  Collectives collectives_;
+  Store store_;
+  std::map<std::uint64_t, Request> requests_;  // by number
+  std::uint64_t last_request_ = 0;
+  struct Question {
+    Rank rank = 0;
+    std::uint32_t shell = 0;  // who asks
+    std::uint64_t number = 0;
+  };
+  std::map<std::uintptr_t, Question> questions_;  // that libpmix is at
+  std::uintptr_t last_question_ = 0;
+  std::map<Rank, std::uint32_t> shell_of_;
+  std::set<Rank> ended_;
+  std::set<std::uint32_t> over_;                            // shells
+  std::set<std::pair<std::string, pmix_rank_t>> in_store_;  // processes of this shell that have used it
+};
+
+}  // namespace nacre::pmix

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assembly.hpp"
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "base/variable.hpp"
+#include "boot/make_resources.hpp"
+#include "boot/node_offer.hpp"
+#include "group/alone.hpp"
+#include "group/member.hpp"
+#include "transport/socket_directory.hpp"
+
+namespace nacre {
+namespace {
+
+constexpr const char* kJoin = "join";  // the collective
+
+Json json_of(const LeaderGiven::Text& text) { return {{"name", text.name}, {"text", text.text}}; }
+
+Result<std::optional<LeaderGiven::Text>> text_of(const JsonAt& given, std::string_view key) {
+  auto at = TRY(given.find(key));
+  if (!at) return std::optional<LeaderGiven::Text>();
+  return std::optional<LeaderGiven::Text>({TRY(TRY(at->at("name")).string()), TRY(TRY(at->at("text")).string())});
+}
+
+// What one shell says: {"address", "offer"}, and the leader "job" {"jobspec", "resources", "options", "input"}.
+struct Introduction {
+  std::string address;
+  boot::NodeOffer offer;
+  std::optional<LeaderGiven> job;
+
+  [[nodiscard]] std::string text() const {
+    Json out{{"address", address}, {"offer", offer.text()}};
+    if (job) {
+      Json given{{"options", job->options}, {"input", job->has_input}};
+      if (job->jobspec) given["jobspec"] = json_of(*job->jobspec);
+      if (job->resources) given["resources"] = json_of(*job->resources);
+      out["job"] = std::move(given);
+    }
+    return dump_json(out);
+  }
+
+  static Result<Introduction> parse(std::string_view text) {
+    Json json = TRY(parse_json(text));
+    JsonAt at = JsonAt::root(json);
+    Introduction out;
+    out.address = TRY(TRY(at.at("address")).string());
+    out.offer = TRY(boot::NodeOffer::parse(TRY(TRY(at.at("offer")).string())));
+    if (auto job = TRY(at.find("job"))) {
+      LeaderGiven given;
+      given.jobspec = TRY(text_of(*job, "jobspec"));
+      given.resources = TRY(text_of(*job, "resources"));
+      given.options = TRY(TRY(job->at("options")).strings());
+      given.has_input = TRY(TRY(job->at("input")).boolean());
+      out.job = std::move(given);
+    }
+    return out;
+  }
+};
+
+Result<boot::Identity> identity_of(const LeaderGiven& given, const std::vector<boot::NodeOffer>& offers) {
+  boot::Identity me;
+  if (!given.jobspec) return Error{ENOENT, "the leader was given no jobspec: give shell 0 --jobspec=FILE"};
+  me.spec = TRY(in(given.jobspec->name, job::Jobspec::parse(given.jobspec->text)));
+  if (given.resources) {
+    me.resources = TRY(in(given.resources->name, job::Resources::parse(given.resources->text)));
+  } else {
+    me.resources =
+        TRY(in("R made of what the nodes offer", job::Resources::from_json(TRY(boot::make_resources(offers)))));
+  }
+  if (me.resources.nodes.size() == offers.size()) return me;
+  return invalid(fmt::format("{}: R has {} nodes, and the job has {} shells: start one shell on each node of R",
+                             given.resources ? given.resources->name : "R", me.resources.nodes.size(),
+                             offers.size()));
+}
+
+// Until it has joined, a shell does not outlive who has started it; the leader never does.
+Result<void> listen_to_launcher(Footing& footing, boot::Boot& boot, group::Rank rank) {
+  if (!boot.launcher) return {};
+  LauncherEars& ears = footing.ears;
+  if (rank != 0) {
+    auto gone = [&ears] { ears.gone = Error{EPIPE, "who has started this shell has gone"}; };
+    footing.launch_stream = TRY(boot::LaunchStream::watch(*footing.loop, std::move(boot.launcher), gone));
+    return {};
+  }
+  boot::LaunchStream::Callbacks callbacks;
+  callbacks.on_signal = [&ears](int signum) {
+    if (ears.on_signal) ears.on_signal(signum);
+  };
+  LaunchInput* input = nullptr;
+  if (boot.record && boot.record->input) {
+    footing.launch_input = TRY(LaunchInput::create(*footing.loop));
+    input = footing.launch_input.get();
+    callbacks.on_input = [input](std::string_view bytes) { input->take(bytes); };
+    callbacks.on_input_end = [input] { input->end(); };
+  }
+  callbacks.on_gone = [&ears](const Error& why) {
+    ears.gone = why;
+    if (ears.on_gone) ears.on_gone();
+  };
+  footing.launch_stream = TRY(boot::LaunchStream::create(*footing.loop, std::move(boot.launcher),
+                                                         std::move(boot.launcher_bytes), std::move(callbacks)));
+  if (input != nullptr) input->hold_back(*footing.launch_stream);
+  return {};
+}
+
+Result<Assembled> alone(Footing& footing, boot::Boot boot, LeaderGiven given) {
+  CHECK_OK(listen_to_launcher(footing, boot, 0));
+  footing.group = std::make_unique<group::Alone>(0);
+  std::vector<boot::NodeOffer> offers{TRY(boot::own_offer(own_variable))};
+  Assembled out{TRY(identity_of(given, offers)), std::move(given.options), given.has_input};
+  out.identity.id = boot.id;
+  return out;
+}
+
+// One shell among several.
+class Assembly {
+ public:
+  Assembly(Footing& footing, boot::Boot boot, LeaderGiven given, Log& log)
+      : footing_(footing), boot_(std::move(boot)), given_(std::move(given)), log_(log) {}
+
+  Result<Assembled> run() {
+    CHECK_OK(make_member());
+    CHECK_OK(listen_to_launcher(footing_, boot_, rank_));
+    start_children();
+    group::Group::Gathered all = TRY(exchange());
+    auto learnt = learn(all);
+    // All shells have learnt the same.
+    if (!learnt && rank_ != 0) return Error{kLeaderSays, learnt.error().message};
+    return learnt;
+  }
+
+ private:
+  Result<void> make_member() {
+    rank_ = boot_.membership->rank;
+    size_ = boot_.membership->size;
+    address_ = boot_.membership->address;
+    secret_.emplace(boot_.membership->secret.copy());
+    auto member = TRY(group::Member::create(*footing_.loop, *std::move(boot_.membership), log_));
+    member_ = member.get();
+    member_->when_child_joins([&launcher = footing_.launcher](group::Rank child) {
+      if (launcher) launcher->joined(child);
+    });
+    footing_.group = std::move(member);
+    return {};
+  }
+
+  void start_children() {
+    if (!boot_.record || boot_.way != boot::Way::hosts) return;
+    boot::Launcher::Options options;
+    options.agent = boot_.record->agent;
+    options.shell = boot_.record->shell;
+    options.shell.emplace_back("--boot=hosts");
+    options.patience = event::Seconds(boot_.record->timeout);
+    boot::Launcher::Callbacks callbacks;
+    callbacks.on_failed = [member = member_, &log = log_](group::Rank rank, const std::string& host,
+                                                          const std::string& why) {
+      log.log(Level::error, "", "shell {} on {} was not started: {}", rank, host, why);
+      member->suspect(rank);
+    };
+    // Its links may not have told yet.
+    callbacks.on_ended = [member = member_](group::Rank rank, const value::WaitStatus&) { member->suspect(rank); };
+    footing_.launcher = std::make_unique<boot::Launcher>(*footing_.loop, *footing_.children, std::move(options),
+                                                         std::move(callbacks));
+    for (group::Rank child : boot_.record->children()) {
+      std::string lines = boot::launch_lines(*secret_, boot_.record->of_child(child, address_));
+      footing_.launcher->start(child, host_of(child), std::move(lines));
+    }
+  }
+
+  Result<group::Group::Gathered> exchange() {
+    Introduction mine{address_, TRY(boot::own_offer(own_variable)), std::nullopt};
+    if (rank_ == 0) mine.job = std::move(given_);
+    std::optional<Result<group::Group::Gathered>> all;
+    member_->gather(kJoin, mine.text(), [&all](Result<group::Group::Gathered> result) { all = std::move(result); });
+    footing_.loop->run_until([&] { return all.has_value() || footing_.ears.gone; });
+    if (!all) {
+      footing_.group.reset();  // which holds the callback
+      return *footing_.ears.gone;
+    }
+    if (!*all) footing_.group.reset();
+    return *std::move(all);
+  }
+
+  Result<Assembled> learn(const group::Group::Gathered& all) {
+    std::vector<std::optional<Introduction>> shells(size_);
+    for (const auto& [text, ranks] : all) {
+      Introduction said = TRY(in(fmt::format("shell {}", ranks.str()), Introduction::parse(text)));
+      for (group::Rank rank : ranks.ids()) {
+        if (rank < size_) shells[rank] = said;
+      }
+    }
+    CHECK_OK(check_complete(shells));
+    std::vector<boot::NodeOffer> offers;
+    std::string mark = transport::host_mark();
+    for (group::Rank rank = 0; rank < size_; ++rank) {
+      CHECK_OK(member_->directory().set(rank, transport::usable_on(mark, shells[rank]->address)));
+      offers.push_back(std::move(shells[rank]->offer));
+    }
+    if (!shells[0]->job) return invalid("the leader has not said what the job is");
+    Assembled out{TRY(identity_of(*shells[0]->job, offers)), std::move(shells[0]->job->options),
+                  shells[0]->job->has_input};
+    out.identity.id = member_->membership().job;
+    out.identity.shell_rank = rank_;
+    if (rank_ != 0) footing_.launch_stream.reset();
+    return out;
+  }
+
+  // "" if nobody has said.
+  [[nodiscard]] std::string host_of(group::Rank rank) const {
+    return boot_.record ? boot_.record->hosts.nth(rank).value_or("") : "";
+  }
+
+  Result<void> check_complete(const std::vector<std::optional<Introduction>>& shells) {
+    value::Idset missing;
+    for (group::Rank rank = 0; rank < size_; ++rank) {
+      if (!shells[rank]) missing.insert(rank);
+    }
+    if (missing.empty()) return {};
+    std::string names;
+    for (group::Rank rank : missing.ids()) {
+      if (std::string host = host_of(rank); !host.empty()) names += (names.empty() ? " on " : ", ") + host;
+    }
+    return Error{ETIMEDOUT, fmt::format("shell{} {}{} did not join the job", missing.size() == 1 ? "" : "s",
+                                        missing.str(), names)};
+  }
+
+  Footing& footing_;
+  boot::Boot boot_;
+  LeaderGiven given_;
+  Log& log_;
+  group::Rank rank_ = 0;
+  std::uint32_t size_ = 1;
+  std::string address_;
+  std::optional<transport::Secret> secret_;
+  group::Member* member_ = nullptr;
+};
+
+}  // namespace
+
+Result<Assembled> assemble(Footing& footing, boot::Boot boot, LeaderGiven given, Log& log) {
+  if (!boot.membership) return alone(footing, std::move(boot), std::move(given));
+  return Assembly(footing, std::move(boot), std::move(given), log).run();
+}
+
+}  // namespace nacre

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "boot/own_sockets.hpp"
+#include "boot/ways.hpp"
+
+namespace nacre::boot {
+namespace {
+
+using group::Membership;
+using group::Rank;
+
+Result<Membership> join_launched(const BootRequest& request, const LaunchRecord& record, transport::Secret secret) {
+  std::string directory = temporary_directory(request.variables);
+  OwnSockets own = TRY(record.agent.empty() ? bind_local_sockets(directory) : bind_own_sockets(directory));
+  Membership out{request.version,   record.job, *record.rank, record.size, record.arity,
+                 std::move(secret), {},         {},           {},          {}};
+  std::string mark = transport::host_mark();
+  for (Rank each : ancestors_of(out.rank, out.arity)) {
+    auto known = record.addresses.find(each);
+    if (known == record.addresses.end()) {
+      return invalid(
+          fmt::format("the launch record: addresses: shell {} is above this one, and is not there", each));
+    }
+    CHECK_OK(out.directory.set(each, transport::usable_on(mark, known->second)));
+  }
+  own.move_to(out);
+  return out;
+}
+
+Result<Boot> read_and_join(const BootRequest& request) {
+  LaunchInput input = TRY(read_launch_input(request.input, request.patience));
+  if (!input.record) return invalid("standard input has ended behind the secret: the launch record is missing");
+  if (!input.record->rank) return invalid("the launch record: rank: expected this shell's, as no manager tells it");
+  Boot out;
+  out.way = Way::hosts;
+  out.how = fmt::format("hosts: --boot=hosts was given by who has started this shell: shell {} of {}",
+                        *input.record->rank, input.record->size);
+  out.id = input.record->job;
+  out.launcher = TRY(take_input(request.input));
+  out.launcher_bytes = std::move(input.behind);
+  if (input.record->size > 1) out.membership = TRY(join_launched(request, *input.record, std::move(input.secret)));
+  out.record = std::move(input.record);
+  return out;
+}
+
+}  // namespace
+
+Result<Boot> boot_by_record(const BootRequest& request) { return in("--boot=hosts", read_and_join(request)); }
+
+}  // namespace nacre::boot

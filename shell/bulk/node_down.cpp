@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The broadcast: from the leader to all, and how it learns who has it.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "bulk/node.hpp"
+
+namespace nacre::bulk {
+namespace {
+
+// Ends go beyond the window.
+constexpr std::size_t kEnds = kMaxBroadcastChannels * kHead;
+
+}  // namespace
+
+// ---- the leader's ------------------------------------------------------------------------
+
+Result<bool> Node::broadcast(Channel channel, std::string_view bytes) {
+  if (!leads()) return Error{EPERM, "only the leader broadcasts"};
+  CHECK_OK(check_put(store_.ended(), channel, bytes));
+  std::size_t size = kHead + bytes.size();
+  if (store_.bytes() + size > options_.limits.broadcast) {
+    wants_broadcast_ = size;
+    return false;
+  }
+  broadcast_record(Kind::data, channel, bytes);
+  return true;
+}
+
+Result<void> Node::end_broadcast(Channel channel) {
+  if (!leads()) return Error{EPERM, "only the leader broadcasts"};
+  if (store_.ended().contains(channel)) return Error{EPIPE, fmt::format("channel {}: it has ended", channel)};
+  if (store_.ended().size() == kMaxBroadcastChannels) {
+    return Error{ENOSPC, fmt::format("channel {}: {} channels have ended; no more are allowed", channel,
+                                     kMaxBroadcastChannels)};
+  }
+  broadcast_record(Kind::end, channel, {});
+  return {};
+}
+
+void Node::broadcast_record(Kind kind, Channel channel, std::string_view bytes) {
+  Head head{kind, channel, store_.stable(), store_.have() + 1, static_cast<std::uint32_t>(bytes.size())};
+  out_.put(Announce{head.number, channel, store_.add(head, bytes).bytes});
+  settle();
+}
+
+// ---- what comes from above ---------------------------------------------------------------
+
+Result<void> Node::take_record_down(const Record& record) {
+  if (cut_off_) return {};
+  const Head& head = record.head;
+  if (head.kind == Kind::start) return start(record);
+  if (!started_) return Error{EPROTO, "a broadcast record before a newcomer's start"};
+  if (head.number != store_.have() + 1) {
+    return Error{EPROTO, fmt::format("broadcast record {} after {}", head.number, store_.have())};
+  }
+  if (head.tag >= head.number)
+    return Error{EPROTO, fmt::format("record {} is stable before it comes", head.number)};
+  drop(head.tag);
+  if (cut_off_) return {};
+  if (store_.bytes() + record.whole.size() > options_.limits.broadcast + kEnds) {
+    return Error{EPROTO, fmt::format("broadcast record {}: more than {} bytes that not all have", head.number,
+                                     options_.limits.broadcast)};
+  }
+  const Store::Kept& kept = store_.add(head, record.bytes);
+  if (head.number > first_) out_.put(Announce{head.number, head.channel, kept.bytes});
+  return {};
+}
+
+// Records up to its number are not to be had any more: of no concern to a newcomer that begins after them. Who is of the view
+// does not meet it, so all others are not.
+Result<void> Node::start(const Record& record) {
+  std::vector<Channel> ended = TRY(ended_channels(record.bytes));
+  Numbered kept = record.head.number;
+  if (started_ && kept <= store_.have()) {
+    return Error{EPROTO, fmt::format("a start after {} for who has {}", kept, store_.have())};
+  }
+  if (started_ && kept > first_) {
+    cut_off();
+    return {};
+  }
+  store_.start_after(kept);
+  if (std::exchange(started_, true)) return {};
+  first_ = heard_ = record.head.tag;
+  for (Channel channel : ended) {
+    store_.end(channel);
+    out_.put(Announce{first_, channel, {}});
+  }
+  return {};
+}
+
+Result<void> Node::take_note_down(const Note& note) {
+  if (const auto* taken = std::get_if<Taken>(&note)) return take_note_taken(*taken);
+  if (std::holds_alternative<Path>(note)) {
+    new_path();
+  } else if (const auto* stable = std::get_if<Stable>(&note)) {
+    drop(stable->number);
+  }
+  return {};
+}
+
+void Node::cut_off() {
+  if (!std::exchange(cut_off_, true)) out_.put(CutOff{});
+}
+
+// What the owner has not taken stays. But if all members have taken it, this shell is none.
+void Node::drop(Numbered stable) {
+  stable_ = std::max(stable_, stable);
+  if (started_ && stable_ > heard_) cut_off();
+  store_.drop(std::min(stable_, heard_));
+}
+
+// ---- who has it --------------------------------------------------------------------------
+
+void Node::heard(Numbered number) {
+  heard_ = std::max(heard_, std::min(number, store_.have()));
+  settle();
+}
+
+// None: not all of the view's children have said so in this view.
+std::optional<Numbered> Node::heard_by_all() const {
+  if (!view_ || !started_) return std::nullopt;
+  Numbered all = std::min(heard_, store_.have());
+  for (Id id : members_) {
+    auto found = children_.find(id);
+    if (found == children_.end() || found->second.gone) return std::nullopt;
+    const auto& said = found->second.heard;
+    if (!said || said->view != *view_) return std::nullopt;
+    all = std::min(all, said->number);
+  }
+  return all;
+}
+
+void Node::settle_heard() {
+  if (!leads()) return;
+  auto all = heard_by_all();
+  if (!all) return;
+  drop(*all);
+  if (wants_broadcast_ == 0 || store_.bytes() + wants_broadcast_ > options_.limits.broadcast) return;
+  wants_broadcast_ = 0;
+  out_.put(BroadcastRoom{});
+}
+
+Result<void> Node::take_note_up(Child& child, const Note& note) {
+  if (const auto* hello = std::get_if<Hello>(&note)) {
+    if (std::exchange(child.greeted, true)) return Error{EPROTO, "a second hello"};
+    child.unstarted = hello->newcomer;
+    child.fed = hello->have;
+    return {};
+  }
+  if (!child.greeted) return Error{EPROTO, "hello comes first"};
+  const auto& heard = std::get<Heard>(note);
+  if (child.heard && heard.view < child.heard->view) return Error{EPROTO, "a view older than the one before"};
+  if (leads() && heard.number > store_.have()) {
+    return Error{EPROTO,
+                 fmt::format("broadcast record {} was heard; {} is the last one", heard.number, store_.have())};
+  }
+  child.heard = heard;
+  return {};
+}
+
+void Node::tell_up() {
+  if (!up_ || up_->traffic.writes_notes) return;
+  std::string out;
+  if (!std::exchange(up_->greeted, true)) append_note(out, Hello{!started_, store_.have()});
+  auto all = heard_by_all();
+  if (all) {
+    Heard heard{*view_, *all};
+    if (up_->told != heard) append_note(out, heard);
+    up_->told = heard;
+  }
+  write({up_->peer, Side::up}, kNotes, std::move(out));
+}
+
+// ---- what goes down ----------------------------------------------------------------------
+
+void Node::feed(Id peer, Child& child) {
+  if (!child.greeted || !started_ || child.traffic.writes_records) return;
+  std::string out;
+  if (child.unstarted || child.fed < store_.stable()) {
+    std::string ended;
+    for (Channel channel : store_.ended()) append_channel(ended, channel);
+    append_record(out, {Kind::start, 0, std::max(store_.have(), first_), store_.stable(), 0}, ended);
+    child.fed = store_.stable();
+    child.unstarted = false;
+  }
+  for (const Store::Kept* each = nullptr; out.size() < options_.limits.write; ++child.fed) {
+    each = store_.find(child.fed + 1);
+    if (each == nullptr) break;
+    append_record(out, each->head, each->bytes);
+    child.stable_told = std::max(child.stable_told, each->head.tag);
+  }
+  write({peer, Side::down}, kRecords, std::move(out));
+}
+
+// Each of what is to be told has only its newest form, so that it waits in little room.
+void Node::tell_down(Id peer, Child& child) {
+  if (child.traffic.writes_notes) return;
+  std::string out;
+  if (std::exchange(child.path, false)) append_note(out, Path{});
+  if (child.greeted && started_ && store_.stable() > child.stable_told) {
+    child.stable_told = store_.stable();
+    append_note(out, Stable{child.stable_told});
+  }
+  while (!child.taken.empty() && out.size() < options_.limits.write) {
+    auto next = child.taken.begin();
+    append_note(out, Taken{next->first, next->second});
+    child.taken.erase(next);
+  }
+  write({peer, Side::down}, kNotes, std::move(out));
+}
+
+}  // namespace nacre::bulk

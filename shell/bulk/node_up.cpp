@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Records on their way to the leader, and what is said of them on the way back.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "bulk/node.hpp"
+
+namespace nacre::bulk {
+
+// ---- own records -------------------------------------------------------------------------
+
+Result<bool> Node::put(Channel channel, std::string_view bytes) {
+  CHECK_OK(check_put(own_.ended(), channel, bytes));
+  std::size_t size = kHead + bytes.size();
+  if (own_.bytes() + size > options_.limits.window) {
+    wants_ = size;
+    return false;
+  }
+  put_record(channel, bytes);
+  return true;
+}
+
+Result<void> Node::end(Channel channel) {
+  if (own_.ended().contains(channel)) return Error{EPIPE, fmt::format("channel {}: it has ended", channel)};
+  own_.end(channel);
+  put_record(channel, {});
+  return {};
+}
+
+void Node::put_record(Channel channel, std::string_view bytes) {
+  Numbered number = own_.add(channel, bytes, !leads());
+  if (leads()) out_.put(Deliver{options_.self, number, channel, std::string(bytes)});
+  settle();
+}
+
+Result<void> Node::own_taken(Numbered number) {
+  if (number > own_.last()) {
+    return Error{EPROTO, fmt::format("record {} was taken; {} is the last one", number, own_.last())};
+  }
+  bool had = !own_.empty();
+  own_.taken(number);
+  if (had && own_.empty()) out_.put(Drained{});
+  if (wants_ == 0 || own_.bytes() + wants_ > options_.limits.window) return {};
+  wants_ = 0;
+  out_.put(Room{});
+  return {};
+}
+
+// ---- the way up --------------------------------------------------------------------------
+
+// What is under way may be lost. All whose records have passed here send them again, so what waits here need not go.
+void Node::new_path() {
+  own_.rewind();
+  if (!std::exchange(dirty_, false)) return;
+  for (auto& [peer, child] : children_) {
+    if (child.gone) continue;  // nobody would send it again
+    child.path = true;
+    child.traffic.record_credit += child.queued;
+    out_.grant({peer, Side::down}, kRecords, child.queued);
+    child.queue.clear();
+    child.queued = 0;
+  }
+}
+
+Result<void> Node::take_record_up(Id peer, Child& child, const Record& record) {
+  Harvest::Route from{peer, child.serial};
+  bool goes_on = origin_of(record.head) != options_.self && TRY(harvest_.came(record.head, from));
+  if (goes_on && leads()) goes_on = deliver(from, record);
+  if (!goes_on) {
+    child.traffic.record_credit += record.whole.size();
+    out_.grant({peer, Side::down}, kRecords, record.whole.size());
+  } else if (!leads()) {
+    child.queue.emplace_back(record.whole);
+    child.queued += record.whole.size();
+  }
+  return {};
+}
+
+// Whether it is the owner's until it says taken().
+bool Node::deliver(Harvest::Route from, const Record& record) {
+  Id origin = origin_of(record.head);
+  switch (harvest_.judge(origin, record.head.number)) {
+    case Harvest::Verdict::ahead: return false;
+    case Harvest::Verdict::again:  // the origin may have missed what was said of it
+      tell_taken(origin, harvest_.taken(origin));
+      return false;
+    case Harvest::Verdict::next: break;
+  }
+  harvest_.delivered(origin, record.head.number, from, record.whole.size());
+  out_.put(Deliver{origin, record.head.number, record.head.channel, std::string(record.bytes)});
+  return true;
+}
+
+void Node::send_up() {
+  if (!up_ || up_->traffic.writes_records) return;
+  std::string out;
+  while (out.size() < options_.limits.write && send_next_up(out)) {
+  }
+  write({up_->peer, Side::up}, kRecords, std::move(out));
+}
+
+// One record of whose turn it is: this shell's, then each child's.
+bool Node::send_next_up(std::string& out) {
+  auto waits = [](const auto& each) { return !each.second.queue.empty(); };
+  auto begin = last_ ? children_.upper_bound(*last_) : children_.begin();
+  auto next = std::find_if(begin, children_.end(), waits);
+  if (next == children_.end()) {
+    if (own_.send_next(out)) {
+      last_ = std::nullopt;
+      return true;
+    }
+    next = std::find_if(children_.begin(), begin, waits);
+    if (next == begin) return false;
+  }
+  pass_on(next->first, next->second, out);
+  return true;
+}
+
+void Node::pass_on(Id peer, Child& child, std::string& out) {
+  std::size_t size = child.queue.front().size();
+  out += child.queue.front();
+  child.queue.pop_front();
+  child.queued -= size;
+  last_ = peer;
+  if (child.gone) return;
+  dirty_ = true;
+  child.traffic.record_credit += size;
+  out_.grant({peer, Side::down}, kRecords, size);
+}
+
+// ---- what is said of them ----------------------------------------------------------------
+
+void Node::taken(Id origin, Numbered number) {
+  if (!leads()) return;
+  if (origin == options_.self) {
+    (void)own_taken(std::min(number, own_.last()));
+  } else {
+    bool news = false;
+    while (auto credit = harvest_.take(origin, number)) {
+      news = true;
+      Child* child = child_of(credit->to);
+      if (child == nullptr) continue;
+      child->traffic.record_credit += credit->bytes;
+      out_.grant({credit->to.peer, Side::down}, kRecords, credit->bytes);
+    }
+    if (news) tell_taken(origin, harvest_.taken(origin));
+  }
+  settle();
+}
+
+void Node::tell_taken(Id origin, Numbered number) {
+  auto route = harvest_.route(origin);
+  Child* child = route ? child_of(*route) : nullptr;
+  if (child == nullptr || number == 0) return;  // its records will come another way, and again
+  Numbered& told = child->taken[origin];
+  told = std::max(told, number);
+}
+
+Result<void> Node::take_note_taken(const Taken& note) {
+  if (note.origin == options_.self) return own_taken(note.number);
+  tell_taken(note.origin, note.number);
+  return {};
+}
+
+}  // namespace nacre::bulk

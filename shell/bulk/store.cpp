@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bulk/store.hpp"
+
+namespace nacre::bulk {
+
+const Store::Kept& Store::add(Head head, std::string_view bytes) {
+  bytes_ += kHead + bytes.size();
+  if (head.kind == Kind::end) end(head.channel);
+  return records_.emplace_back(Kept{head, std::string(bytes)});
+}
+
+void Store::drop(Numbered stable) {
+  for (; stable_ < stable && !records_.empty(); ++stable_) {
+    bytes_ -= kHead + records_.front().bytes.size();
+    records_.pop_front();
+  }
+}
+
+void Store::start_after(Numbered stable) {
+  records_.clear();
+  bytes_ = 0;
+  stable_ = stable;
+}
+
+}  // namespace nacre::bulk

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "group/alone.hpp"
+
+#include "group/announcements.hpp"
+
+namespace nacre::group {
+
+void Alone::enter(std::string_view /*barrier*/, std::function<void(Result<void>)> done) { done({}); }
+
+void Alone::agree_on_largest(std::string_view /*name*/, std::int64_t mine,
+                             std::function<void(Result<std::int64_t>)> done) {
+  done(mine);
+}
+
+void Alone::gather(std::string_view /*name*/, std::string mine, std::function<void(Result<Gathered>)> done) {
+  Gathered all;
+  all[std::move(mine)].insert(rank_);
+  done(std::move(all));
+}
+
+void Alone::raise(const Exception& exception) {
+  Exception mine = exception;
+  mine.origin = rank_;
+  if (callbacks_.on_exception) callbacks_.on_exception(mine);
+}
+
+void Alone::signal(int signum, const value::Idset& tasks) {
+  if (callbacks_.on_signal) callbacks_.on_signal(signum, tasks);
+}
+
+Result<void> Alone::announce(std::string_view topic, std::string_view bytes) {
+  CHECK_OK(pieces_of(topic, bytes, rank_));
+  if (callbacks_.on_announcement) callbacks_.on_announcement(topic, bytes);
+  return {};
+}
+
+void Alone::tasks_started(const value::Idset& tasks) {
+  if (callbacks_.on_tasks) callbacks_.on_tasks(tasks, {});
+}
+
+void Alone::tasks_ended(const Ended& ended) {
+  if (callbacks_.on_tasks) callbacks_.on_tasks({}, {ended});
+}
+
+}  // namespace nacre::group

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A job of one shell: each collective is complete once it is entered.
+#pragma once
+
+#include "group/group.hpp"
+
+namespace nacre::group {
+
+class Alone final : public Group {
+ public:
+  explicit Alone(Rank rank) : rank_(rank) {}  // the only one that takes part; not 0 where others are left out
+
+  void serve(Callbacks callbacks) override { callbacks_ = std::move(callbacks); }
+  void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
+  void agree_on_largest(std::string_view name, std::int64_t mine,
+                        std::function<void(Result<std::int64_t>)> done) override;
+  void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override;
+  void raise(const Exception& exception) override;
+  void signal(int signum, const value::Idset& tasks) override;
+  Result<void> announce(std::string_view topic, std::string_view bytes) override;
+  void tasks_started(const value::Idset& tasks) override;
+  void tasks_ended(const Ended& ended) override;
+  bulk::Port* bulk() override { return nullptr; }
+  void close_bulk() override {}
+  void suspect(Rank /*rank*/) override {}
+  void leave(std::function<void()> done) override { done(); }
+
+ private:
+  Rank rank_;
+  Callbacks callbacks_;
+};
+
+}  // namespace nacre::group

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one shell tells all shells of its job, itself included: a topic and bytes. All hear the same in the same order, as it goes
+// through the job's log, in pieces (doc/protocol.md, "What the shells say").
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "group/directory.hpp"
+#include "overlay/entry.hpp"
+
+namespace nacre::group {
+
+inline constexpr std::size_t kAnnouncedPiece = std::size_t{256} << 10;  // bytes
+inline constexpr std::size_t kMaxAnnounced = std::size_t{64} << 20;     // bytes of one announcement
+
+struct Announcement {
+  std::string topic;
+  std::string bytes;
+};
+
+// To be asked for one right after the other. EMSGSIZE beyond kMaxAnnounced.
+Result<std::vector<overlay::Event>> pieces_of(std::string_view topic, std::string_view bytes, Rank origin);
+
+// Puts the pieces of all shells together again.
+class Announcements {
+ public:
+  // None: there is more to come, or this is no piece.
+  std::optional<Announcement> take(const overlay::Event& piece);
+
+ private:
+  std::map<Rank, std::string> begun_;  // by origin
+};
+
+}  // namespace nacre::group

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is said first on a link, before any message of the overlay: a frame of JSON, which every version of the protocol can
+// read, so that shells of different versions can tell people what is wrong. See doc/protocol.md, "First words".
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "group/directory.hpp"
+
+namespace nacre::group {
+
+inline constexpr std::uint32_t kProtocol = 1;
+
+struct FirstWords {
+  std::string version;  // of the program that says it
+  std::uint32_t protocol = kProtocol;
+  Rank from = 0;
+  Rank to = 0;
+
+  [[nodiscard]] std::string text() const;
+  static Result<FirstWords> parse(std::string_view frame);
+};
+
+// No message of the overlay begins so.
+[[nodiscard]] inline bool are_first_words(std::string_view frame) { return frame.starts_with('{'); }
+
+}  // namespace nacre::group

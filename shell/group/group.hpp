@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shells of one job, as one of them sees the others: barriers and other collectives, and what concerns the whole job, which
+// every shell hears of in the same order. Alone (one shell) and Member (one of several) are Groups.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/json_fwd.hpp"
+#include "base/result.hpp"
+#include "bulk/port.hpp"
+#include "group/directory.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::group {
+
+struct Exception {
+  std::string type;
+  int severity = 0;  // 0 ends the job
+  std::string message;
+  std::optional<int> exit_code;  // that the job has because of it
+  Rank origin = 0;               // the shell that raised it; set by the group
+};
+
+// How tasks have ended, all in the same way.
+struct Ended {
+  value::Idset tasks;
+  int status = 0;  // as waitpid(2) stores it
+};
+
+class Group {
+ public:
+  // Called from the loop, or before the call of a member returns. They may call members, but not destroy the group.
+  struct Callbacks {
+    // Every shell gets these, its own included, in one order.
+    std::function<void(const Exception&)> on_exception;
+    std::function<void(int signum, const value::Idset& tasks)> on_signal;  // tasks: empty: all
+    std::function<void(Rank)> on_lost;                                     // that shell is not of the job any more
+    std::function<void(std::string_view topic, std::string_view bytes)> on_announcement;
+    // The leader only: news of the tasks of all shells.
+    std::function<void(const value::Idset& started, const std::vector<Ended>& ended)> on_tasks;
+    // This shell is cut off from its job for good: its tasks have to end at once, and so has it.
+    std::function<void(const Error& why)> on_cut_off;
+  };
+  // What the shells have given, by the bytes: whose they are.
+  using Gathered = std::map<std::string, value::Idset>;
+
+  virtual ~Group() = default;
+
+  virtual void serve(Callbacks callbacks) = 0;
+
+  // Collectives. Each shell calls each name once. `done` is called once, when every shell has, or with an error when this
+  // shell has been cut off. It may be called before this returns.
+  virtual void enter(std::string_view barrier, std::function<void(Result<void>)> done) = 0;
+  virtual void agree_on_largest(std::string_view name, std::int64_t mine,
+                                std::function<void(Result<std::int64_t>)> done) = 0;
+  virtual void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) = 0;
+
+  // To every shell.
+  virtual void raise(const Exception& exception) = 0;
+  virtual void signal(int signum, const value::Idset& tasks) = 0;
+  virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;  // EMSGSIZE: kMaxAnnounced
+
+  // Of this shell's tasks.
+  virtual void tasks_started(const value::Idset& tasks) = 0;
+  virtual void tasks_ended(const Ended& ended) = 0;
+
+  // Bulk data; null: there is no other shell.
+  virtual bulk::Port* bulk() = 0;
+  // This shell puts nothing more there. Before the collective that ends the job, so that the leader gets all.
+  virtual void close_bulk() = 0;
+
+  // A child of this shell that others know to be lost: its agent has failed.
+  virtual void suspect(Rank rank) = 0;
+
+  // The shell needs the others no more, and all of them have come to the same end: `done` is called when it may exit.
+  virtual void leave(std::function<void()> done) = 0;
+};
+
+}  // namespace nacre::group

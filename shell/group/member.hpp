@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One shell of several: the overlay's node (doc/protocol.md), its links, and what the job's log means to the shell.
+//
+// It begins to dial when it is made. What concerns the whole job is kept until serve() is called.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "base/log.hpp"
+#include "event/loop.hpp"
+#include "group/announcements.hpp"
+#include "group/carrier.hpp"
+#include "group/group.hpp"
+#include "group/membership.hpp"
+#include "group/wires.hpp"
+#include "overlay/node.hpp"
+
+namespace nacre::group {
+
+class Member final : public Group {
+ public:
+  // `bounds`: those of the overlay; who this shell is in it comes from `membership`. `log` has to outlive it.
+  static Result<std::unique_ptr<Member>> create(event::Loop& loop, Membership membership, Log& log,
+                                                overlay::Options bounds = {});
+
+  void serve(Callbacks callbacks) override;
+  void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
+  void agree_on_largest(std::string_view name, std::int64_t mine,
+                        std::function<void(Result<std::int64_t>)> done) override;
+  void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override;
+  void raise(const Exception& exception) override;
+  void signal(int signum, const value::Idset& tasks) override;
+  Result<void> announce(std::string_view topic, std::string_view bytes) override;
+  void tasks_started(const value::Idset& tasks) override;
+  void tasks_ended(const Ended& ended) override;
+  bulk::Port* bulk() override { return carrier_.get(); }
+  void close_bulk() override { carrier_->close(); }
+  void suspect(Rank rank) override;
+  void leave(std::function<void()> done) override;
+
+  void when_child_joins(std::function<void(Rank)> told) { on_child_ = std::move(told); }
+  [[nodiscard]] const Membership& membership() const { return membership_; }
+  [[nodiscard]] Directory& directory() { return membership_.directory; }
+  [[nodiscard]] const overlay::Node& node() const { return node_; }
+
+ private:
+  using WhenReleased = std::function<void(Result<overlay::Value>)>;
+
+  Member(event::Loop& loop, Membership&& membership, Log& log, const overlay::Options& options);
+  [[nodiscard]] Wires::Callbacks callbacks();
+  void on_timer();
+  void start_timer();
+  void tick();
+  void open_collective(std::string_view name, overlay::Merge merge, const overlay::Own& mine, WhenReleased done);
+  void ask(overlay::RequestBody body);
+
+  // Does what the node wants, then tells the owner, until neither has anything more.
+  void pump();
+  void act(overlay::Effect effect);
+  void do_effect(overlay::Send& send);
+  void do_effect(overlay::SendEntry& send);
+  void do_effect(overlay::Dial& dial);
+  void do_effect(overlay::HangUp& hang_up);
+  void do_effect(overlay::HalfClose& half_close) { wires_->half_close(half_close.link); }
+  void do_effect(overlay::Deliver& deliver);
+  void do_effect(overlay::Released& released);
+  void do_effect(overlay::Completed& /*completed*/) {}
+  void do_effect(overlay::Reported& reported);
+  void do_effect(overlay::Joined& /*joined*/) {}
+  void do_effect(overlay::Leave& leave);
+  void do_effect(overlay::Die& die);
+  void do_effect(overlay::Finished& finished);
+  void do_effect(overlay::Arm& arm);
+  void do_effect(overlay::Note& note);
+  void send(overlay::Link to, std::string_view message);
+  void give_up(overlay::Link link, const Error& why);
+  void deliver(const overlay::Entry& entry);
+  void end(Error why);
+  void tell(std::function<void()> what) { news_.push_back(std::move(what)); }
+  void tell_job(std::function<void()> what);
+  void look_whether_it_may_go();
+
+  event::Loop& loop_;
+  Log& log_;
+  Membership membership_;
+  overlay::Node node_;
+  std::unique_ptr<Wires> wires_;
+  std::unique_ptr<Carrier> carrier_;
+  std::optional<event::Timer> timer_;
+  overlay::Time due_{};  // when the node wants its next tick
+  Callbacks callbacks_;
+  std::function<void(Rank)> on_child_;
+  bool serving_ = false;
+  std::map<std::string, WhenReleased, std::less<>> waiting_;  // by the name of the collective
+  std::deque<std::function<void()>> news_;                    // for the owner
+  std::deque<std::function<void()>> kept_;                    // the same, until serve()
+  std::vector<overlay::Link> failed_;                         // links that the node does not yet know to be gone
+  Announcements announcements_;
+  bool pumping_ = false;
+  std::pair<overlay::Seq, std::string> encoded_{0, {}};  // the entry that was sent last
+  std::optional<Error> cut_off_;
+  bool removed_ = false;  // the node still has others to wait for
+  bool finished_ = false;
+  bool leaving_ = false;
+  std::function<void()> when_gone_;
+};
+
+}  // namespace nacre::group

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a shell has to know to become one of its job's: found out by boot, before the shells can speak to each other.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "group/directory.hpp"
+#include "transport/bound_socket.hpp"
+#include "transport/secret.hpp"
+#include "transport/socket_directory.hpp"
+#include "value/jobid.hpp"
+
+namespace nacre::group {
+
+struct Membership {
+  static constexpr std::uint32_t kDefaultArity = 16;
+  static constexpr std::uint32_t kMaxShells = std::uint32_t{1} << 20;
+
+  std::string version;  // of this program, for messages
+  value::JobId job;     // the same for all shells
+  Rank rank = 0;
+  std::uint32_t size = 1;
+  std::uint32_t arity = kDefaultArity;  // children of a shell, at least 2; the same for all
+  transport::Secret secret;
+  std::optional<transport::SocketDirectory> socket_directory;  // to outlive `sockets` and what is made of them
+  std::vector<transport::BoundSocket> sockets;                 // where this shell is dialled
+  std::string address;  // what others dial: addresses joined by blanks, at most 1,024 bytes
+  Directory directory;  // knows at least where this shell's ancestors are
+};
+
+}  // namespace nacre::group

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "group/statements.hpp"
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "base/text.hpp"
+
+namespace nacre::group {
+
+overlay::Exception statement_of(const Exception& exception) {
+  Json note{{"message", exception.message.substr(0, kMaxNote)}, {"origin", exception.origin}};
+  if (exception.exit_code) note["exit_code"] = *exception.exit_code;
+  return {exception.type, static_cast<std::uint32_t>(exception.severity), dump_json(note)};
+}
+
+Exception exception_of(const overlay::Exception& statement) {
+  Exception out{statement.type, static_cast<int>(statement.severity), statement.note, std::nullopt, 0};
+  auto json = parse_json(statement.note);
+  if (!json || !json->is_object()) return out;
+  JsonAt note = JsonAt::root(*json);
+  if (auto at = note.find("message"); at && *at) out.message = (*at)->string().value_or(statement.note);
+  if (auto at = note.find("origin"); at && *at) {
+    out.origin = static_cast<Rank>((*at)->integer(0, UINT32_MAX - 1).value_or(0));
+  }
+  if (auto at = note.find("exit_code"); at && *at) {
+    if (auto code = (*at)->integer(0, 255)) out.exit_code = static_cast<int>(*code);
+  }
+  return out;
+}
+
+overlay::Bytes statement_of(const Ended& ended) { return fmt::format("{}", ended.status); }
+
+Result<Ended> ended_of(const overlay::Record& record) {
+  auto status = parse_u64(record.what);
+  if (status && *status <= UINT16_MAX) return Ended{record.tasks, static_cast<int>(*status)};
+  return invalid(
+      fmt::format("tasks {}: how they ended is not known: {}", record.tasks.str(), in_quotes(record.what)));
+}
+
+}  // namespace nacre::group

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pmi/exchange.hpp"
+
+#include <fmt/format.h>
+
+namespace nacre::pmi {
+namespace {
+
+constexpr std::size_t kLengthBytes = 4;
+
+void append_text(std::string& out, std::string_view text) {
+  for (std::size_t i = kLengthBytes; i-- > 0;) out += static_cast<char>(text.size() >> (8 * i) & 0xff);
+  out += text;
+}
+
+// Takes one off the front of `bytes`; false if there is none whole.
+bool take_text(std::string_view& bytes, std::string& text) {
+  if (bytes.size() < kLengthBytes) return false;
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) length = length << 8 | static_cast<unsigned char>(bytes[i]);
+  bytes.remove_prefix(kLengthBytes);
+  if (bytes.size() < length) return false;
+  text = bytes.substr(0, length);
+  bytes.remove_prefix(length);
+  return true;
+}
+
+}  // namespace
+
+std::string encode_entries(const Entries& entries) {
+  std::string out;
+  for (const auto& [key, value] : entries) {
+    append_text(out, key);
+    append_text(out, value);
+  }
+  return out;
+}
+
+Result<Entries> decode_entries(std::string_view bytes) {
+  if (bytes.size() > kMaxEntries) {
+    return Error{EMSGSIZE, fmt::format("keys of {} bytes; at most {}", bytes.size(), kMaxEntries)};
+  }
+  Entries out;
+  while (!bytes.empty()) {
+    auto& [key, value] = out.emplace_back();
+    if (!take_text(bytes, key) || !take_text(bytes, value)) return invalid("the keys of a node are cut short");
+  }
+  return out;
+}
+
+}  // namespace nacre::pmi

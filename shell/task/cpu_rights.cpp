@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/cpu_rights.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+
+namespace nacre::task {
+namespace {
+
+using value::Idset;
+
+constexpr std::size_t kWordBits = 8 * sizeof(unsigned long);
+constexpr std::size_t kMaskWords = 65536 / kWordBits;  // more cpus than any kernel is built for
+
+Idset affinity_of_thread() {
+  CpuMask mask(kMaskWords);
+  Idset cpus;
+  auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
+  if (::sched_getaffinity(0, kMaskWords * sizeof(unsigned long), set) < 0) return cpus;
+  for (std::size_t word = 0; word < mask.size(); ++word) {
+    for (std::size_t bit = 0; mask[word] != 0 && bit < kWordBits; ++bit) {
+      if (mask[word] >> bit & 1UL) cpus.insert(static_cast<Idset::Id>(word * kWordBits + bit));
+    }
+  }
+  return cpus;
+}
+
+void* ask_for_all_cpus(void* result) {
+  CpuMask mask(kMaskWords, ~0UL);
+  ::sched_setaffinity(0, kMaskWords * sizeof(unsigned long), reinterpret_cast<cpu_set_t*>(mask.data()));
+  *static_cast<Idset*>(result) = affinity_of_thread();
+  return nullptr;
+}
+
+// The kernel cuts what is asked for down to what the cgroup grants. Affinity is a thread's own: that of this one
+// stays as it is.
+Idset cpus_of_cgroup() {
+  Idset cpus;
+  pthread_t thread{};
+  if (::pthread_create(&thread, nullptr, ask_for_all_cpus, &cpus) != 0) return affinity_of_thread();
+  ::pthread_join(thread, nullptr);
+  return cpus;
+}
+
+}  // namespace
+
+Result<CpuRights> read_cpu_rights(const std::string& system) {
+  CpuRights rights;
+  rights.online = TRY(read_online_cpus(system));
+  rights.allowed = affinity_of_thread() & rights.online;
+  // A thread that may use all cpus is in no cgroup that forbids some.
+  rights.cgroup = rights.allowed == rights.online ? rights.online : cpus_of_cgroup() & rights.online;
+  return rights;
+}
+
+std::vector<Idset> cores_within(const std::vector<Idset>& cores, const Idset& cpus) {
+  std::vector<Idset> out;
+  for (const Idset& core : cores) {
+    if (Idset left = core & cpus; !left.empty()) out.push_back(std::move(left));
+  }
+  return out;
+}
+
+CpuMask mask_of(const Idset& cpus) {
+  CpuMask mask(cpus.empty() ? 0 : *cpus.last() / kWordBits + 1);
+  for (Idset::Id cpu : cpus.ids()) mask[cpu / kWordBits] |= 1UL << (cpu % kWordBits);
+  return mask;
+}
+
+}  // namespace nacre::task

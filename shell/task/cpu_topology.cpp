@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Source of the file names: Documentation/ABI/stable/sysfs-devices-system-cpu of Linux, and -node beside it.
+#include "task/cpu_topology.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+
+namespace nacre::task {
+namespace {
+
+using value::Idset;
+
+constexpr int kMaxCaches = 16;  // of one cpu; x86 has 4
+
+struct Names {
+  const char* name;
+  const char* before = nullptr;  // in older kernels, if it was another
+};
+constexpr Names kCore = {"topology/core_cpus_list", "topology/thread_siblings_list"};
+constexpr Names kShared[] = {{"topology/package_cpus_list", "topology/core_siblings_list"},
+                             {"topology/die_cpus_list"},
+                             {"topology/cluster_cpus_list"},
+                             {"topology/book_cpus_list", "topology/book_siblings_list"},
+                             {"topology/drawer_cpus_list", "topology/drawer_siblings_list"}};
+
+Result<Idset> read_list(const std::string& path) {
+  std::string text = TRY(read_file(path));
+  return in(path, Idset::parse(trim(text)));
+}
+
+// None if there is no such file.
+Result<std::optional<Idset>> find_list(const std::string& directory, const Names& names) {
+  for (const char* name : {names.name, names.before}) {
+    if (name == nullptr) break;
+    Result<Idset> list = read_list(directory + name);
+    if (list) return std::optional(*std::move(list));
+    if (list.error().code != ENOENT) return std::move(list).error();
+  }
+  return std::optional<Idset>();
+}
+
+// Sets of cpus that share something: the packages, or the caches of one level. They do not overlap.
+class SharingLevel {
+ public:
+  void add(Idset cpus) {
+    auto number = static_cast<std::uint32_t>(groups_.size());
+    for (const Idset::Range& range : cpus.ranges()) {
+      if (range.last >= group_of_.size()) group_of_.resize(range.last + std::size_t{1}, kNone);
+      std::fill(group_of_.begin() + range.first, group_of_.begin() + range.last + 1, number);
+    }
+    groups_.push_back(std::move(cpus));
+  }
+
+  [[nodiscard]] const Idset* find(Idset::Id cpu) const {
+    if (cpu >= group_of_.size() || group_of_[cpu] == kNone) return nullptr;
+    return &groups_[group_of_[cpu]];
+  }
+
+  [[nodiscard]] const std::vector<Idset>& groups() const { return groups_; }
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  std::vector<Idset> groups_;
+  std::vector<std::uint32_t> group_of_;  // by cpu
+};
+
+class Reader {
+ public:
+  Reader(const Idset& online, const std::string& system) : online_(online), system_(system) {}
+
+  Result<std::optional<std::vector<Idset>>> cores() {
+    CHECK_OK(read_cpus_of_cores());
+    for (const Names& names : kShared) TRY(read_level(names));
+    for (int cache = 0; cache < kMaxCaches; ++cache) {
+      std::string name = fmt::format("cache/index{}/shared_cpu_list", cache);
+      if (!TRY(read_level({name.c_str()}))) break;
+    }
+    if (!TRY(read_nodes()) || !sort()) return std::optional<std::vector<Idset>>();
+    return std::optional(std::move(cores_));
+  }
+
+ private:
+  [[nodiscard]] std::string cpu_directory(Idset::Id cpu) const {
+    return fmt::format("{}/cpu/cpu{}/", system_, cpu);
+  }
+
+  // By their first cpu.
+  Result<void> read_cpus_of_cores() {
+    bool single = one_cpu_a_core(online_, system_);
+    std::vector<bool> seen(*online_.last() + std::size_t{1});
+    for (Idset::Id cpu : online_.ids()) {
+      if (seen[cpu]) continue;
+      Idset cpus;
+      if (!single) cpus = TRY(find_list(cpu_directory(cpu), kCore)).value_or(Idset()) & online_;
+      cpus.insert(cpu);
+      for (Idset::Id each : cpus.ids()) seen[each] = true;
+      cores_.push_back(std::move(cpus));
+    }
+    return {};
+  }
+
+  // False if the first cpu has no such file.
+  Result<bool> read_level(const Names& names) {
+    auto first = TRY(find_list(cpu_directory(*cores_.front().first()), names));
+    if (!first) return false;
+    // What neither the first core nor the last shares with another, no core does: a core more is a file more.
+    if ((*first - cores_.front()).empty()) {
+      auto last = TRY(find_list(cpu_directory(*cores_.back().first()), names));
+      if (last && (*last - cores_.back()).empty()) return true;
+    }
+    SharingLevel level;
+    level.add(*first & online_);
+    for (const Idset& core : cores_) {
+      if (level.find(*core.first()) != nullptr) continue;
+      auto cpus = TRY(find_list(cpu_directory(*core.first()), names));
+      if (cpus && cpus->contains(*core.first())) level.add(*cpus & online_);
+    }
+    levels_.push_back(std::move(level));
+    return true;
+  }
+
+  // False if groups that hwloc makes of NUMA nodes by their distances may be other than neighbours.
+  Result<bool> read_nodes() {
+    auto nodes = TRY(find_list(system_, {"/node/online"}));
+    if (!nodes || nodes->size() < 2) return true;
+    SharingLevel level;
+    for (Idset::Id node : nodes->ids()) {
+      Idset cpus = TRY(read_list(fmt::format("{}/node/node{}/cpulist", system_, node))) & online_;
+      if (!cpus.empty()) level.add(std::move(cpus));
+    }
+    if (nodes->size() > 2) {
+      bool ascending = std::is_sorted(level.groups().begin(), level.groups().end(),
+                                      [](const Idset& a, const Idset& b) { return *a.first() < *b.first(); });
+      if (!ascending || !TRY(groups_are_neighbours(*nodes))) return false;
+    }
+    levels_.push_back(std::move(level));
+    return true;
+  }
+
+  // If a node is never nearer to one farther along the list, then nodes at the least distance of all are
+  // neighbours, and so are groups of nodes at the least mean distance.
+  Result<bool> groups_are_neighbours(const Idset& nodes) {
+    std::vector<std::vector<std::uint64_t>> rows;
+    for (Idset::Id node : nodes.ids()) {
+      auto text = read_file(fmt::format("{}/node/node{}/distance", system_, node));
+      if (!text) return text.error().code == ENOENT ? Result<bool>(true) : std::move(text).error();
+      auto& row = rows.emplace_back();
+      for (std::string_view word : split(trim(*text), ' ')) row.push_back(parse_u64(word).value_or(0));
+      if (row.size() != nodes.size()) return false;
+    }
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (std::size_t j = i + 1; j < rows.size(); ++j) {
+        bool ordered = rows[i][j] == rows[j][i] &&
+                       (j == i + 1 || (rows[i][j - 1] <= rows[i][j] && rows[i + 1][j] <= rows[i][j]));
+        if (!ordered) return false;
+      }
+    }
+    return true;
+  }
+
+  // The first cpus of all that a core is part of, from the largest to the core itself: siblings differ in one of
+  // them. None if these are not one within the other.
+  [[nodiscard]] std::optional<std::vector<Idset::Id>> place_of(const Idset& core) const {
+    std::vector<const Idset*> around;
+    for (const SharingLevel& level : levels_) {
+      if (const Idset* group = level.find(*core.first())) around.push_back(group);
+    }
+    std::stable_sort(around.begin(), around.end(),
+                     [](const Idset* a, const Idset* b) { return a->size() > b->size(); });
+    around.push_back(&core);
+    std::vector<Idset::Id> place;
+    for (std::size_t i = 0; i < around.size(); ++i) {
+      if (i > 0 && !(*around[i] - *around[i - 1]).empty()) return std::nullopt;
+      place.push_back(*around[i]->first());
+    }
+    return place;
+  }
+
+  bool sort() {
+    std::vector<std::pair<std::vector<Idset::Id>, Idset>> placed;
+    for (Idset& core : cores_) {
+      auto place = place_of(core);
+      if (!place) return false;
+      placed.emplace_back(*std::move(place), std::move(core));
+    }
+    std::stable_sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::transform(placed.begin(), placed.end(), cores_.begin(), [](auto& each) { return std::move(each.second); });
+    return true;
+  }
+
+  const Idset& online_;
+  const std::string& system_;
+  std::vector<Idset> cores_;
+  std::vector<SharingLevel> levels_;
+};
+
+}  // namespace
+
+Result<Idset> read_online_cpus(const std::string& system) {
+  Idset cpus = TRY(read_list(system + "/cpu/online"));
+  if (cpus.empty()) return invalid(system + "/cpu/online: no cpus");
+  return cpus;
+}
+
+bool one_cpu_a_core(const Idset& online, const std::string& system) {
+  auto active = read_file(system + "/cpu/smt/active");
+  if (!active || trim(*active) != "0") return false;
+  // A kernel built without knowledge of threads says 0 in any case.
+  auto core = find_list(fmt::format("{}/cpu/cpu{}/", system, *online.first()), kCore);
+  return core && *core && (*core)->size() == 1;
+}
+
+Result<std::optional<std::vector<Idset>>> read_cores(const Idset& online, const std::string& system) {
+  return Reader(online, system).cores();
+}
+
+}  // namespace nacre::task

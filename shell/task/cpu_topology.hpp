@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The cores of this node and their cpus, from some small files of the kernel: a full discovery would cost every job
+// several milliseconds. Cpus are numbered as the kernel does.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::task {
+
+inline constexpr const char* kSystemDirectory = "/sys/devices/system";
+
+[[nodiscard]] Result<value::Idset> read_online_cpus(const std::string& system = kSystemDirectory);
+
+// Whether each online cpu is a core of its own. False also where the kernel does not say.
+[[nodiscard]] bool one_cpu_a_core(const value::Idset& online, const std::string& system = kSystemDirectory);
+
+// The online cpus of each core, in the order of hwloc's logical indexes, which are the core ids of R: depth first
+// through the tree of packages, NUMA nodes, caches and the like, siblings by their lowest cpu. None if that order
+// cannot be told for certain from what is read here: where sets overlap without one being part of the other, and
+// where distances between NUMA nodes may make groups that are not neighbours. hwloc knows it then.
+Result<std::optional<std::vector<value::Idset>>> read_cores(const value::Idset& online,
+                                                            const std::string& system = kSystemDirectory);
+
+}  // namespace nacre::task

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Jobs over the shells of four hosts, after lib.bash.
+# shellcheck disable=SC2154
+
+# A job of $1 tasks on each of the four hosts, in this folder: $2... as the command; more environment, as JSON, in $environment.
+write_job() {
+  local each=$1
+  shift
+  jq -n --argjson last $((each - 1)) '{version: 1, execution: {
+    R_lite: [{rank: "0-3", children: {core: (if $last == 0 then "0" else "0-\($last)" end)}}],
+    nodelist: ["node[0-3]"], starttime: 0, expiration: 0}}' >R.json
+  jq -n --arg cwd "$PWD" --argjson n $((each * 4)) --argjson more "${environment:-"{}"}" '{version: 1,
+    resources: [{type: "slot", count: $n, label: "task", with: [{type: "core", count: 1}]}],
+    tasks: [{command: $ARGS.positional, slot: "task", count: {per_slot: 1}}],
+    attributes: {system: {duration: 0, cwd: $cwd, environment: ({PATH: "/usr/bin:/bin"} + $more)}}}' --args -- "$@" >jobspec.json
+}
+
+job_options=(-j jobspec.json -R R.json -o cpu-affinity=off)
+
+# HOST OPTION...: nacre launch there. Its shells have $join_timeout seconds to join (100), as the machine may be busy.
+launch() {
+  on "$1" "$NACRE_BUILD_DIR/nacre" launch --hosts="node[0-3]" --shell="$NACRE_SHELL" --timeout="${join_timeout:-100}" \
+    "${job_options[@]}" "${@:2}"
+}
+
+# Starts a job over all hosts whose tasks sleep, on the launcher's host $1, and waits until all of them do. It is $job;
+# what it says goes to the file said.
+start_sleepers() {
+  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; exec sleep 76543' "$work"
+  limit=150 launch "$@" >said 2>&1 &
+  job=$!
+  wait_until test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3
+}
+
+no_tasks() { # on the hosts named
+  local host
+  for host; do none_on "$host" '^sleep 76543' || return 1; done
+}
+
+# The job ends, not well, and has said $1.
+job_fails_with() {
+  local code=0
+  wait "$job" || code=$?
+  # 124 and 137: it had to be ended.
+  if [[ $code == @(0|124|137) ]] || ! grep -q -- "$1" said; then
+    echo "exit code $code: $(cat said)"
+    return 1
+  fi
+}

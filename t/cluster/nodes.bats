@@ -1,0 +1,97 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# One job over the shells of four hosts: started by Slurm, by Hydra and by nacre launch; and what becomes of it when
+# hosts or links fail. Other faults are in faults_*.bats.
+load lib.bash
+load jobs.bash
+
+cluster=(4 --slurm)
+
+setup_file() {
+  start_cluster && build_mpi_programs allreduce alltoall
+}
+
+# The four ways to start a shell on each host.
+by_pmi2() { slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}"; }
+by_srun() { on node0 "$NACRE_BUILD_DIR/nacre" launch --srun --nodes=4 --shell="$NACRE_SHELL" "${job_options[@]}"; }
+by_hydra() {
+  on node0 mpiexec.hydra -launcher ssh -hosts node0,node1,node2,node3 -ppn 1 -n 4 "$NACRE_SHELL" "${job_options[@]}"
+}
+by_ssh() { launch node0; }
+
+# Of what srun and mpiexec say, only what the shells have said.
+own_words() { grep -vE '^(srun: |$)' <<<"$output" || :; }
+
+@test "the same job runs under srun, with PMI and without, under Hydra, and over ssh" {
+  write_job 2 sh -c 'echo $FLUX_TASK_RANK of $FLUX_JOB_SIZE on $(uname -n); exit $((FLUX_TASK_RANK + 1))'
+  for way in by_pmi2 by_srun by_hydra by_ssh; do
+    run "$way"
+    [ "$status" -eq 8 ] || { echo "$way: exit code $status: $output"; return 1; }
+    [ "$(own_words | sort)" = "$(for i in 0 1 2 3 4 5 6 7; do echo "$i of 8 on node$((i / 2))"; done)" ] ||
+      { echo "$way: said: $output"; return 1; }
+  done
+  nothing_left
+}
+
+@test "nacre launch works from a host that is not in the job's list first" {
+  write_job 1 sh -c 'echo $FLUX_TASK_RANK on $(uname -n)'
+  run launch node3
+  said_lines "0 on node0" "1 on node1" "2 on node2" "3 on node3"
+  nothing_left
+}
+
+@test "programs of MPICH on 16 ranks, under srun and over ssh" {
+  for name in allreduce alltoall; do
+    environment='{"LD_PRELOAD": "'$programs/ucx_leave.so'"}' write_job 4 "$programs/$name.mpich"
+    for way in by_pmi2 by_ssh; do
+      run "$way"
+      said_lines "$name ok, 16 ranks"
+    done
+  done
+  nothing_left
+}
+
+@test "a host that is killed ends the job, which names it" {
+  start_sleepers node0
+  "$vcluster" kill node2
+  job_fails_with "node2"
+  wait_until no_tasks node0 node1 node3
+  "$vcluster" boot node2
+  nothing_left
+}
+
+@test "a host that is cut off for a second loses nothing" {
+  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo $FLUX_TASK_RANK is done' "$work"
+  launch node0 >said 2>&1 &
+  job=$!
+  wait_until test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3
+  "$vcluster" cut node2
+  sleep 1
+  "$vcluster" heal node2
+  touch go
+  wait "$job" || { echo "exit code $?: $(cat said)"; return 1; }
+  [ "$(sort said)" = "0 is done"$'\n'"1 is done"$'\n'"2 is done"$'\n'"3 is done" ] || { cat said; return 1; }
+  nothing_left
+}
+
+@test "a host that does not answer is named, and the job does not start" {
+  write_job 1 sh -c 'echo ran'
+  "$vcluster" kill node2
+  run launch node0
+  "$vcluster" boot node2
+  [ "$status" -ne 0 ]
+  [[ $output == *node2* && $output != *ran* ]] || { echo "said: $output"; return 1; }
+  nothing_left
+}
+
+@test "a host whose shell cannot be run is named, and the job does not start" {
+  write_job 1 sh -c 'echo ran'
+  touch no-program
+  "$vcluster" exec node1 mount --bind no-program "$NACRE_SHELL"
+  run launch node0
+  "$vcluster" exec node1 umount "$NACRE_SHELL"
+  [ "$status" -ne 0 ]
+  [[ $output == *"shell 1 on node1 was not started: "*"Permission denied"* && $output != *ran* ]] || { echo "said: $output"; return 1; }
+  nothing_left
+}

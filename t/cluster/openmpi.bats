@@ -1,0 +1,72 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# Programs of Open MPI on 16 ranks of four hosts, without its mpirun: the shells serve them PMIx, and they find each
+# other over TCP with what Open MPI chooses by itself.
+load lib.bash
+load jobs.bash
+
+cluster=(4 --slurm)
+
+setup_file() {
+  start_cluster && build_mpi_programs allreduce alltoall abort die publish || return
+  # As a site has it: the plugin is found, and read by who needs it.
+  site=$VCLUSTER_STATE/$VCLUSTER_NAME/site
+  mkdir -p "$site/pmi"
+  cp "$NACRE_BUILD_DIR"/plugins/pmix/{pmix.so,pmix-stand-in} "$site/pmi/"
+  cat >"$site/init.lua" <<END
+plugin.searchpath = "$site"
+source ("$NACRE_SOURCE_DIR/etc/lua.d/mpi/openmpi.lua")
+END
+  # For a shell with sanitizers: as t/e2e/pmix.bash has it.
+  cat >"$site/nacre-shell" <<END
+#!/bin/sh
+export ASAN_OPTIONS=malloc_context_size=2:intercept_tls_get_addr=0
+export LSAN_OPTIONS=suppressions=$NACRE_SOURCE_DIR/t/e2e/pmix/lsan.supp:print_suppressions=0
+exec $NACRE_SHELL "\$@"
+END
+  chmod +x "$site/nacre-shell"
+  export site NACRE_SHELL=$site/nacre-shell
+}
+
+# No rank knows that the hosts share the machine's cpus: they leave them to each other.
+environment='{"OMPI_MCA_mpi_yield_when_idle": "1"}'
+
+by_ssh() { launch node0 -- --initrc="$site/init.lua"; }
+by_pmi2() {
+  slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" --initrc="$site/init.lua"
+}
+
+@test "Open MPI on 16 ranks: collectives, over ssh and under srun" {
+  for name in allreduce alltoall; do
+    write_job 4 "$programs/$name.openmpi"
+    for way in by_ssh by_pmi2; do
+      run "$way"
+      said_lines "$name ok, 16 ranks"
+    done
+  done
+  nothing_left
+}
+
+@test "Open MPI on 16 ranks: a name that is published, and a port to connect to" {
+  write_job 4 "$programs/publish.openmpi" connect
+  run by_ssh
+  said_lines "publish ok, 16 ranks"
+  nothing_left
+}
+
+@test "Open MPI on 16 ranks: MPI_Abort ends all hosts, with its code and the rank's name" {
+  write_job 4 "$programs/abort.openmpi" 9 5
+  for way in by_ssh by_pmi2; do
+    run "$way"
+    run_said 5 "rank 9 (process " ") on node2 called PMIx_Abort with code 5"
+  done
+  nothing_left
+}
+
+@test "Open MPI on 16 ranks: one that dies ends all hosts, and is named" {
+  write_job 4 "$programs/die.openmpi" 13 in-barrier
+  run by_ssh
+  run_said 137 "rank 13 (process " ") on node3 was killed by signal 9 (Killed) after PMIx_Init"
+  nothing_left
+}

@@ -1,0 +1,203 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# nacre launch: what it starts, and what it says to it. A stand-in takes the place of nacre-shell.
+load lib.bash
+
+stand_in=$NACRE_SOURCE_DIR/t/e2e/launch_shell.py
+host=$(hostname)
+
+# The managers of whoever runs the tests must not count.
+no_manager=(env -u SLURM_JOB_NODELIST -u SLURM_NODELIST -u PBS_NODEFILE -u LSB_DJOB_HOSTFILE -u LSB_MCPU_HOSTS -u LSB_HOSTS
+  -u OAR_NODEFILE -u PE_HOSTFILE -u COBALT_NODEFILE)
+
+launcher=("${no_manager[@]}" "$NACRE_BUILD_DIR/nacre" launch)
+launch() { "${launcher[@]}" --shell="${shell:-$stand_in}" -j "${jobspec:-jobspec.json}" "$@"; }
+
+# The member $1 of the record that the stand-in has printed.
+record() { sed -n 's/^record //p' <<<"$output" | jq -c "$1"; }
+
+# Waits until the file $1 has a line $2.
+line_comes() {
+  for ((i = 0; i < 1500; ++i)); do
+    grep -qxF -- "$2" "$1" 2>/dev/null && return
+    sleep 0.02
+  done
+  echo "no line '$2' in $1, which has:"
+  cat "$1"
+  return 1
+}
+
+@test "shell 0 gets the secret and the record on its input, and the exit code is its own" {
+  write_jobspec 2 true
+  run launch --local=3 --arity=2 --timeout=7 -o verbose=2 -o 'x=a b' -- --initrc 'a file' <<<'quit 3'
+  [ "$status" -eq 3 ]
+  [ "${lines[0]}" = "arguments --initrc a file --boot=hosts" ]
+  [ "${lines[1]}" = "secret of 64 digits" ]
+  [[ $output != *"on the command line"* ]]
+  [ "$(record '[.rank,.size,.arity,.timeout]')" = '[0,3,2,7]' ] || [ "$(record '[.rank,.size,.arity,.timeout]')" = '[0,3,2,7.0]' ]
+  [ "$(record .options)" = '["verbose=2","x=a b"]' ]
+  [ "$(record .agent)" = '[]' ]
+  [ "$(record .hosts)" = '"localhost,localhost,localhost"' ]
+  [ "$(record .shell)" = "$(jq -nc --arg s "$stand_in" '[$s, "--initrc", "a file"]')" ]
+  [ "$(record .addresses)" = '{}' ]
+  [ "$(record .R)" = null ]
+  [ "$(record '.jobspec | fromjson')" = "$(jq -c . jobspec.json)" ]
+}
+
+@test "R goes along, and has a node for each shell" {
+  prepare 1 true
+  run launch --local=1 -R R.json <<<'quit 0'
+  [ "$status" -eq 0 ]
+  [ "$(record '.R | fromjson')" = "$(jq -c . R.json)" ]
+  run launch --local=2 -R R.json
+  fails_with 1 "nacre launch: R.json: 1 nodes, but there are 2 shells"
+}
+
+@test "standard input is passed on, and its end" {
+  write_jobspec 1 true
+  { seq -f %0200g 2000; echo 'quit 0'; } >input
+  run launch --local=1 <input
+  [ "$status" -eq 0 ]
+  sed -n 's/^input //p' <<<"$output" | cmp - input
+  output=""
+  mkfifo gate
+  exec 7<>gate
+  "${launcher[@]}" --shell="$stand_in" -j jobspec.json --local=1 <gate >out 7>&- &
+  pid=$!
+  echo one >&7
+  line_comes out "input one"
+  exec 7>&-
+  line_comes out "end of input"
+  kill -TERM "$pid"
+  line_comes out 'frame {"signal":15}'
+  kill -KILL "$pid"
+  line_comes out "the launcher is gone"
+}
+
+@test "a jobspec on standard input leaves none for the tasks" {
+  write_jobspec 1 true
+  "${launcher[@]}" --shell="$stand_in" -j - --local=1 <jobspec.json >out &
+  pid=$!
+  line_comes out "end of input"
+  run sed -n 's/^record //p' out
+  [ "$(jq -c '.jobspec | fromjson' <<<"$output")" = "$(jq -c . jobspec.json)" ]
+  kill -KILL "$pid"
+  line_comes out "the launcher is gone"
+}
+
+@test "signals are passed on; two of Ctrl-C end the job" {
+  write_jobspec 1 true
+  mkfifo gate
+  exec 7<>gate
+  # As the shell of a terminal starts it: here SIGINT would be ignored.
+  env --default-signal=INT "${launcher[@]}" --shell="$stand_in" -j jobspec.json --local=1 \
+    <gate >out 2>err 7>&- &
+  pid=$!
+  line_comes out "secret of 64 digits"
+  for name in HUP QUIT USR1 USR2 TERM; do
+    kill -"$name" "$pid"
+    line_comes out "frame {\"signal\":$(kill -l "$name")}"
+  done
+  kill -INT "$pid"
+  line_comes out 'frame {"signal":2}'
+  # The second counts only if it comes soon, so on a slow machine another is needed.
+  for ((i = 0; i < 100; ++i)); do
+    grep -q twice err && break
+    kill -INT "$pid" 2>/dev/null || break
+    sleep 0.1
+  done
+  wait "$pid" || code=$?
+  [ "$code" -eq 99 ] || [ "$code" -eq 137 ]
+  [ "$(cat err)" = "nacre launch: interrupted twice: ending the job" ]
+  grep -qxF "the launcher is gone" out || [ "$code" -eq 137 ]
+}
+
+@test "a shell 0 that is killed gives 137" {
+  write_jobspec 1 true
+  run launch --local=1 <<<die
+  [ "$status" -eq 137 ]
+}
+
+@test "hosts are those of the list, the file, or the manager" {
+  write_jobspec 1 true
+  run launch --hosts="$host,n[1-3]" <<<'quit 0'
+  [ "$(record .hosts)" = "$(jq -n --arg h "$host,n[1-3]" '$h')" ]
+  [ "$(record .agent)" = '["ssh","-x","-T","-oBatchMode=yes","-oConnectTimeout=10","-oServerAliveInterval=10","-oServerAliveCountMax=3"]' ]
+  printf '%s\nn7 slots=2\nn8\n' "$host" >hosts
+  run launch --hostfile=hosts -n 2 --agent=rsh --agent-arg=-l --agent-arg=me <<<'quit 0'
+  [ "$(record .hosts)" = "$(jq -n --arg h "$host,n7" '$h')" ]
+  [ "$(record .agent)" = '["rsh","-l","me"]' ]
+  SLURM_JOB_NODELIST="$host,n[4-5]" run "$NACRE_BUILD_DIR/nacre" launch --shell="$stand_in" -j jobspec.json <<<'quit 0'
+  [ "$(record .size)" = 3 ]
+  run launch --hosts=a,b -n 3
+  fails_with 1 "nacre launch: --nodes: 3, but there are 2 hosts"
+  run launch
+  fails_with 1 "nacre launch: no allocation is known here" --hosts --local --srun
+}
+
+@test "a leader on another host is started by the agent, which reads the words as ssh does" {
+  write_jobspec 1 true
+  cat >agent <<'EOF'
+#!/bin/sh
+echo "agent for $1 $2"
+shift 2
+exec sh -c "$*"
+EOF
+  chmod +x agent
+  cp "$stand_in" "a shell"
+  shell="$PWD/a shell" run launch --hosts=no-such-host --agent="$PWD/agent" --agent-arg=-q -- --initrc="it's" <<<'quit 4'
+  [ "$status" -eq 4 ]
+  [ "${lines[0]}" = "agent for -q no-such-host" ]
+  [ "${lines[1]}" = "arguments --initrc=it's --boot=hosts" ]
+}
+
+@test "an agent that fails is said in one line, and one that is not there too" {
+  write_jobspec 1 true
+  printf '#!/bin/sh\nexit 255\n' >agent
+  chmod +x agent
+  run launch --hosts=no-such-host --agent="$PWD/agent"
+  fails_with 1 "nacre launch: no-such-host: $PWD/agent has failed (exit code 255)"
+  run launch --hosts=no-such-host --agent="$PWD/none"
+  fails_with 1 "nacre launch: no-such-host: $PWD/none: No such file or directory"
+  shell=$PWD/none run launch --local=1
+  fails_with 1 "nacre launch: localhost: $PWD/none: No such file or directory"
+}
+
+@test "with --srun, srun starts the shells; what is asked for besides comes last" {
+  write_jobspec 1 true
+  mkdir bin
+  cat >bin/srun <<'EOF'
+#!/bin/sh
+echo "srun $*"
+while [ "${1#-}" != "$1" ]; do shift; done
+exec "$@"
+EOF
+  chmod +x bin/srun
+  PATH=$PWD/bin:$PATH run launch --srun -n 4 --srun-arg=--partition=p <<<'quit 5'
+  [ "$status" -eq 5 ]
+  [ "${lines[0]}" = "srun --mpi=none --ntasks-per-node=1 --nodes=4 --ntasks=4 --kill-on-bad-exit=0 --partition=p $stand_in --boot=slurm" ]
+  [ "$(record '[.size,.rank,.hosts]')" = '[4,null,""]' ]
+  SLURM_JOB_NODELIST="n[4-6]" PATH=$PWD/bin:$PATH run "$NACRE_BUILD_DIR/nacre" launch --shell="$stand_in" -j jobspec.json --srun <<<'quit 0'
+  [ "$(record .size)" = 3 ]
+}
+
+@test "what is wrong is said before anything is started" {
+  run "$NACRE_BUILD_DIR/nacre" launch --local=1
+  [ "$status" -eq 2 ]
+  [[ $output == *"--jobspec is required"* ]]
+  run launch --local=1
+  fails_with 1 "nacre launch: jobspec.json: No such file or directory"
+  echo '{"version": 7}' >jobspec.json
+  run launch --local=1
+  fails_with 1 "nacre launch: jobspec.json: " version
+  write_jobspec 1 true
+  run launch --local=2 --hosts=a
+  [ "$status" -eq 2 ]
+  run launch --local=1 polish
+  fails_with 1 "'polish' is not known here; options of nacre-shell go behind --"
+  run launch --hosts='n[1-'
+  fails_with 1 "nacre launch: --hosts: "
+  jobspec=- run launch --local=1 -R -
+  fails_with 1 "nacre launch: -j and -R cannot both be standard input"
+}

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# For tests of jobs over several shells: loaded after lib.bash.
+
+launch() { "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json "$@"; }
+
+# R of $1 nodes with $2 cores each, whose names are given by a hostlist.
+write_nodes() {
+  jq -n --argjson nodes "$1" --argjson cores "$2" '{version: 1, execution: {
+    R_lite: [{rank: "0-\($nodes - 1)", children: {core: "0-\($cores - 1)"}}],
+    nodelist: ["node[0-\($nodes - 1)]"], starttime: 0, expiration: 0}}' >R.json
+}
+
+# Waits until the file $1 has $2 lines.
+lines_come() {
+  for ((i = 0; i < 3000; ++i)); do
+    [ "$(wc -l <"$1")" -ge "$2" ] && return
+    sleep 0.02
+  done
+  echo "not $2 lines in $1, which has:"
+  cat "$1"
+  return 1
+}
+
+# No process is left whose command line has $1.
+nothing_left() {
+  for ((i = 0; i < 1500; ++i)); do
+    pgrep -f "$1" >left || return 0
+    sleep 0.02
+  done
+  echo "still there:"
+  ps -fp "$(paste -sd, left)"
+  return 1
+}

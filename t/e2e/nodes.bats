@@ -1,0 +1,232 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# A job over several shells: all on this host, started by nacre launch, by Hydra, or by a shell of another job.
+load lib.bash
+load nodes.bash
+
+@test "the tasks are dealt over the shells, and the job's exit code is the largest" {
+  write_nodes 4 2
+  write_jobspec 8 sh -c 'echo "$FLUX_TASK_RANK $FLUX_TASK_LOCAL_ID $FLUX_JOB_SIZE $FLUX_JOB_NNODES"; exit $((FLUX_TASK_RANK * 3))'
+  run launch --local=4 -R R.json -o cpu-affinity=off
+  [ "$status" -eq 21 ]
+  [ "$(sort -n <<<"$output")" = "$(for i in 0 1 2 3 4 5 6 7; do echo "$i $((i % 2)) 8 4"; done)" ]
+}
+
+@test "every shell has the leader's options" {
+  write_nodes 2 2
+  write_jobspec 4 sh -c 'echo "$FLUX_TASK_RANK $FLUX_TASK_LOCAL_ID"'
+  run launch --local=2 -R R.json -o cpu-affinity=off -o taskmap=cyclic
+  [ "$status" -eq 0 ]
+  [ "$(sort -n <<<"$output")" = $'0 0\n1 0\n2 1\n3 1' ]
+}
+
+@test "without R, the cores that there are are shared out" {
+  write_jobspec 2 sh -c 'echo "$FLUX_JOB_NNODES"'
+  run launch --local=2
+  [ "$status" -eq 0 ]
+  [ "$output" = $'2\n2' ]
+}
+
+@test "a tree of 13 shells, two below each" {
+  write_nodes 13 1
+  write_jobspec 13 sh -c 'echo $FLUX_TASK_RANK'
+  run launch --local=13 --arity=2 -R R.json -o cpu-affinity=off
+  [ "$status" -eq 0 ]
+  [ "$(sort -n <<<"$output")" = "$(seq 0 12)" ]
+}
+
+@test "only the leader writes the eventlog, each event once" {
+  write_nodes 3 1
+  write_jobspec 3 true
+  run launch --local=3 -R R.json -o cpu-affinity=off -- --eventlog="$work/events"
+  [ "$status" -eq 0 ]
+  [ "$(jq -r .name events | paste -sd' ')" = "shell.init shell.start shell.exit" ]
+  [ "$(jq -c 'select(.name == "shell.init").context.size' events)" = 3 ]
+  [ "$(jq -c 'select(.name == "shell.start").context.taskmap.map' events)" = '[[0,3,1,1]]' ]
+}
+
+@test "a file that all tasks write to has the lines of all, and nothing else" {
+  write_nodes 3 2
+  write_jobspec 6 sh -c 'for i in $(seq 200); do echo "$FLUX_TASK_RANK $i"; done; echo "e$FLUX_TASK_RANK" >&2'
+  echo old >out.txt
+  for round in 1 2; do
+    run launch --local=3 -R R.json -o cpu-affinity=off -o output.stdout.type=file -o output.stdout.path=out.txt \
+      -o output.stderr.type=file -o 'output.stderr.path=err.{{node.id}}' -- --record-dir="$work/record"
+    [ "$status" -eq 0 ]
+    [ "$(sort -n out.txt)" = "$(for r in 0 1 2 3 4 5; do seq -f "$r %g" 200; done | sort -n)" ]
+    for node in 0 1 2; do [ "$(sort err.$node)" = "e$((2 * node))"$'\n'"e$((2 * node + 1))" ]; done
+  done
+}
+
+@test "an R with another number of nodes is refused, by one line" {
+  write_nodes 3 1
+  write_jobspec 3 true
+  run mpiexec.hydra -n 2 "$NACRE_SHELL" -j jobspec.json -R R.json
+  [ "$status" -eq 1 ]
+  [ "$(grep -c 'R.json: R has 3 nodes, and the job has 2 shells' <<<"$output")" -eq 1 ]
+}
+
+@test "a job that asks for too much is refused, by one line" {
+  write_nodes 2 1
+  write_jobspec 3 true
+  run launch --local=2 -R R.json
+  [ "$status" -eq 1 ]
+  [ "$(grep -c 'jobspec asks for 3 slots of 1 core' <<<"$output")" -eq 1 ]
+}
+
+@test "a task that fails ends the tasks of all shells, with its exit code" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'case $FLUX_TASK_RANK in 1) exit 7;; *) exec sleep 987654;; esac'
+  run launch --local=3 -R R.json -o cpu-affinity=off -o exit-on-error
+  [ "$status" -eq 7 ]
+  [[ $output == *"task 1 on node1 exited with code 7"* ]]
+  nothing_left 'sleep 987654'
+}
+
+@test "exit-timeout counts from the first task of any shell" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'case $FLUX_TASK_RANK in 2) exit 0;; *) exec sleep 987653;; esac'
+  run launch --local=3 -R R.json -o cpu-affinity=off -o exit-timeout=1s
+  [ "$status" -ne 0 ]
+  [[ $output == *"exit-timeout: task 2 ended 1s ago, and these still run: 0-1"* ]]
+  nothing_left 'sleep 987653'
+}
+
+@test "a shell that cannot set its tasks up ends the job for all" {
+  write_nodes 3 1
+  cat >initrc.lua <<'END'
+if shell.info.rank == 2 then error("no room here") end
+END
+  write_jobspec 3 sh -c 'echo ran'
+  run launch --local=3 -R R.json -o cpu-affinity=off -- --initrc="$work/initrc.lua"
+  [ "$status" -eq 1 ]
+  [[ $output == *"no room here"* ]]
+  [[ $output != *ran* ]]
+}
+
+@test "a lost shell ends the job, and is named" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'echo $FLUX_TASK_RANK >>started; case $FLUX_TASK_RANK in 2) while [ "$(wc -l <started)" -lt 3 ]; do sleep 0.02; done; kill -9 $PPID;; esac; exec sleep 987652'
+  run launch --local=3 -R R.json -o cpu-affinity=off
+  [ "$status" -ne 0 ]
+  [[ $output == *"node-failure: shell 2 on node2 is lost"* ]]
+  nothing_left 'sleep 987652'
+}
+
+@test "with tolerate-loss the others run on" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'echo $FLUX_TASK_RANK >>started; while [ "$(wc -l <started)" -lt 3 ]; do sleep 0.02; done
+    case $FLUX_TASK_RANK in 1) kill -9 $PPID; exec sleep 987651;; esac
+    while ! grep -q node-failure events; do sleep 0.02; done; echo "$FLUX_TASK_RANK is done"'
+  run launch --local=3 -R R.json -o cpu-affinity=off -o tolerate-loss -- --eventlog="$work/events"
+  [ "$status" -eq 1 ]
+  [[ $output == *"0 is done"* ]]
+  [[ $output == *"2 is done"* ]]
+  nothing_left 'sleep 987651'
+  [ "$(jq -c 'select(.name == "exception").context | [.type, .severity]' events)" = '["node-failure",2]' ]
+  [ "$(jq -c 'select(.name == "shell.exit").context.exitcode' events)" = 1 ]
+}
+
+@test "of a shell that is killed nothing goes on, neither its tasks nor what these have started" {
+  write_nodes 2 1
+  write_jobspec 2 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; sleep "98764$FLUX_TASK_RANK" & echo $! >>started; sleep "98764$FLUX_TASK_RANK"; :'
+  touch started
+  launch --local=2 -R R.json -o cpu-affinity=off -o tolerate-loss -o exit-timeout=none 2>log &
+  lines_come started 2
+  kill -9 "$(cat shell.1)"
+  nothing_left 'sleep 987641'
+  pgrep -f 'sleep 987640'
+  kill -9 "$(cat shell.0)"
+  nothing_left 'sleep 987640'
+  wait $! || true
+}
+
+@test "without its launcher the job ends, everywhere" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'echo $FLUX_TASK_RANK >>started; exec sleep 987650'
+  touch started
+  "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=3 -R R.json -o cpu-affinity=off 2>log &
+  lines_come started 3
+  kill -9 $!
+  nothing_left 'sleep 987650'
+  nothing_left "$NACRE_SHELL --boot=hosts"
+}
+
+@test "a job of one shell ends without its launcher too" {
+  write_nodes 1 1
+  write_jobspec 1 sh -c 'echo here >>started; exec sleep 987649'
+  touch started
+  "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=1 -R R.json -o cpu-affinity=off 2>log &
+  lines_come started 1
+  kill -9 $!
+  nothing_left 'sleep 987649'
+}
+
+@test "a signal to the launcher reaches all tasks" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'trap "exit 5" USR1; echo $FLUX_TASK_RANK >>started; while :; do sleep 0.02; done'
+  touch started
+  "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=3 -R R.json -o cpu-affinity=off &
+  lines_come started 3
+  kill -USR1 $!
+  code=0
+  wait $! || code=$?
+  [ "$code" -eq 5 ]
+}
+
+@test "under Hydra, each of its processes is a shell" {
+  write_nodes 3 2
+  write_jobspec 6 sh -c 'echo $FLUX_TASK_RANK; exit 4'
+  run mpiexec.hydra -n 3 "$NACRE_SHELL" -j jobspec.json -R R.json -o cpu-affinity=off
+  [ "$status" -eq 4 ]
+  for rank in 0 1 2 3 4 5; do grep -qx "$rank" <<<"$output"; done
+}
+
+@test "under nacre itself, each task is a shell" {
+  write_nodes 2 1
+  write_jobspec 2 sh -c 'echo "inner $FLUX_TASK_RANK of $FLUX_JOB_SIZE"'
+  mv jobspec.json inner.json
+  mv R.json innerR.json
+  prepare 2 "$NACRE_SHELL" -j "$work/inner.json" -R "$work/innerR.json" -o cpu-affinity=off
+  run nacre
+  [ "$status" -eq 0 ]
+  [ "$(sort <<<"$output")" = $'inner 0 of 2\ninner 1 of 2' ]
+}
+
+@test "--exit-local: each shell exits with its own code" {
+  write_nodes 2 1
+  write_jobspec 2 sh -c 'exit $((FLUX_TASK_RANK + 3))'
+  cat >each <<'END'
+#!/bin/sh
+"$@"
+echo "$PMI_RANK: $?"
+END
+  chmod +x each
+  run mpiexec.hydra -n 2 ./each "$NACRE_SHELL" --exit-local -j jobspec.json -R R.json -o cpu-affinity=off
+  [ "$(sort <<<"$output")" = $'0: 3\n1: 4' ]
+}
+
+@test "an MPICH program over four shells" {
+  mpicc.mpich -O1 -o allreduce "$NACRE_SOURCE_DIR/t/e2e/mpi/allreduce.c"
+  mpicc.mpich -O1 -o alltoall "$NACRE_SOURCE_DIR/t/e2e/mpi/alltoall.c"
+  write_nodes 4 4
+  write_jobspec 16 "$work/allreduce"
+  run launch --local=4 --arity=2 -R R.json -o cpu-affinity=off
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [ "$output" = "allreduce ok, 16 ranks" ]
+  write_jobspec 16 "$work/alltoall"
+  run launch --local=4 -R R.json -o cpu-affinity=off
+  [ "$output" = "alltoall ok, 16 ranks" ]
+}
+
+@test "a shell without tasks keeps nobody waiting" {
+  mpicc.mpich -O1 -o allreduce "$NACRE_SOURCE_DIR/t/e2e/mpi/allreduce.c"
+  write_nodes 3 2
+  write_jobspec 2 "$work/allreduce"
+  run launch --local=3 -R R.json -o cpu-affinity=off
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [ "$output" = "allreduce ok, 2 ranks" ]
+}

@@ -1,0 +1,201 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# What tasks write and read, where their job has several shells: all of it goes by way of shell 0.
+load lib.bash
+load nodes.bash
+
+job() { launch -R R.json -o cpu-affinity=off "$@"; }
+
+@test "lines of all shells stay whole and in each task's order" {
+  write_nodes 4 2
+  write_jobspec 8 awk 'BEGIN {
+    r = ENVIRON["FLUX_TASK_RANK"]
+    for (i = 0; i < 300; i++) { s = ""; for (k = 0; k < (i * 7) % 90; k++) s = s "0123456789"; print r, i, s r }
+  }'
+  job --local=4 --arity=2 >out
+  [ "$(wc -l <out)" -eq 2400 ]
+  for rank in 0 1 2 3 4 5 6 7; do
+    grep "^$rank " out >own
+    FLUX_TASK_RANK=$rank awk 'BEGIN {
+      r = ENVIRON["FLUX_TASK_RANK"]
+      for (i = 0; i < 300; i++) { s = ""; for (k = 0; k < (i * 7) % 90; k++) s = s "0123456789"; print r, i, s r }
+    }' | cmp - own
+  done
+}
+
+@test "a line of a megabyte from each shell stays one" {
+  write_nodes 4 1
+  write_jobspec 4 sh -c 'head -c 1000000 /dev/zero | tr "\0" "$FLUX_TASK_RANK"; echo'
+  job --local=4 >out
+  [ "$(wc -lc <out | xargs)" = "4 4000004" ]
+  [ "$(cut -c1 out | sort | paste -sd' ')" = "0 1 2 3" ]
+  [ "$(tr -s 0123 <out | sort | paste -sd' ')" = "0 1 2 3" ]
+}
+
+@test "only shell 0 writes, and both streams come out where they belong" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'echo "out $FLUX_TASK_RANK"; echo "err $FLUX_TASK_RANK" >&2'
+  printf '#!/bin/sh\nexec "$@" >out.$PMI_RANK 2>err.$PMI_RANK\n' >each
+  chmod +x each
+  mpiexec.hydra -n 3 ./each "$NACRE_SHELL" -j jobspec.json -R R.json -o cpu-affinity=off
+  [ "$(sort out.0)" = $'out 0\nout 1\nout 2' ]
+  [ "$(sort err.0)" = $'err 0\nerr 1\nerr 2' ]
+  for rank in 1 2; do [ ! -s out.$rank ] && [ ! -s err.$rank ]; done
+}
+
+@test "labels, and folding of what all say" {
+  write_nodes 4 2
+  write_jobspec 8 sh -c 'echo same; echo "mine $FLUX_TASK_RANK" >&2'
+  job --local=4 -o label-io -o output.fold >out 2>err
+  [ "$(cat out)" = "[0-7]: same" ]
+  [ "$(sort err)" = "$(for r in 0 1 2 3 4 5 6 7; do echo "$r: mine $r"; done)" ]
+}
+
+@test "output.limit counts what all shells write" {
+  write_nodes 4 1
+  write_jobspec 4 sh -c 'seq 1000'
+  run job --local=4 -o output.limit=100
+  [ "$status" -eq 0 ]
+  [ "$(grep -cx '[0-9]*' <<<"$output")" -le 50 ]
+  [ "$(grep -c 'stdout is cut here: output.limit is 100 bytes' <<<"$output")" -eq 1 ]
+  [[ $output == *"bytes over output.limit were cut"* ]]
+}
+
+@test "a reader that is gone ends the tasks of all shells" {
+  write_nodes 4 1
+  write_jobspec 4 yes 987651
+  job --local=4 -o exit-timeout=none 2>log | head -n 2 >out
+  [ "$(cat out)" = $'987651\n987651' ]
+  nothing_left 'yes 987651'
+  [ ! -s log ]
+}
+
+@test "a reader that waits holds the tasks up, and nothing is lost" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'seq -f "$FLUX_TASK_RANK %020g" 600000; touch "done.$FLUX_TASK_RANK"'
+  mkfifo out
+  job --local=3 >out &
+  exec 5<out
+  read -r first <&5
+  [ ! -e done.0 ] && [ ! -e done.1 ] && [ ! -e done.2 ]
+  cat <&5 >rest
+  exec 5<&-
+  wait $!
+  for rank in 0 1 2; do
+    { echo "$first"; cat rest; } | grep "^$rank " | cmp - <(seq -f "$rank %020g" 600000)
+  done
+  [ -e done.0 ] && [ -e done.1 ] && [ -e done.2 ]
+}
+
+@test "the record says of all tasks what they wrote, and where each stream ends" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'echo "from $FLUX_TASK_RANK"'
+  job --local=3 -o output.stdout.type=kvs -- --record-dir="$work/record"
+  [ "$(jq -r 'select(.name == "header").context.count.stdout' record/guest.output)" = 3 ]
+  [ "$(head -1 record/guest.output | jq -r .name)" = header ]
+  for rank in 0 1 2; do
+    [ "$(jq -rj "select(.name == \"data\" and .context.rank == \"$rank\" and .context.stream == \"stdout\").context.data // empty" record/guest.output)" = "from $rank" ]
+    for stream in stdout stderr; do
+      [ "$(jq -c "select(.name == \"data\" and .context.rank == \"$rank\" and .context.stream == \"$stream\" and .context.eof)" record/guest.output | wc -l)" -eq 1 ]
+    done
+  done
+}
+
+@test "a file of each task's own is named in the record, by all shells" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'echo "from $FLUX_TASK_RANK"'
+  job --local=3 -o output.stdout.type=file -o 'output.stdout.path=out.{{task.rank}}' -- --record-dir="$work/record"
+  for rank in 0 1 2; do [ "$(cat out.$rank)" = "from $rank" ]; done
+  [ "$(jq -r 'select(.name == "redirect" and .context.stream == "stdout") | "\(.context.rank) \(.context.path)"' record/guest.output | sort)" = \
+    "$(for rank in 0 1 2; do echo "$rank out.$rank"; done)" ]
+}
+
+@test "shells of one host share its file, which is emptied once" {
+  write_nodes 4 1
+  jq '.execution.nodelist = ["a,a,b,a"]' R.json >R2.json && mv R2.json R.json
+  write_jobspec 4 sh -c 'seq 500; echo "from $FLUX_TASK_RANK"'
+  echo old | tee out.a >out.b
+  job --local=4 -o output.stdout.type=file -o 'output.stdout.path=out.{{node.name}}'
+  [ "$(grep from out.a | sort | paste -sd' ')" = "from 0 from 1 from 3" ]
+  [ "$(wc -l <out.a)" -eq 1503 ]
+  [ "$(tail -n 1 out.b)" = "from 2" ]
+  run grep old out.a out.b
+  [ "$status" -eq 1 ]
+}
+
+@test "what a lost shell has sent comes out, and the others go on" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; echo "first $FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.02; done; seq 10000; echo "last $FLUX_TASK_RANK"'
+  job --local=3 -o tolerate-loss -o exit-timeout=none >out 2>log &
+  lines_come out 3
+  kill -9 "$(cat shell.2)"
+  for ((i = 0; i < 3000; ++i)); do grep -q "is lost" log && break; sleep 0.02; done
+  touch go
+  wait $! || true
+  [ "$(grep first out | sort | paste -sd' ')" = "first 0 first 1 first 2" ]
+  [ "$(grep last out | sort | paste -sd' ')" = "last 0 last 1" ]
+  [ "$(wc -l <out)" -eq 20005 ]
+}
+
+@test "all tasks get all of the launcher's input" {
+  write_nodes 4 2
+  write_jobspec 8 sh -c 'echo "$FLUX_TASK_RANK $(md5sum)"'
+  head -c 5000000 /dev/urandom >in
+  sum=$(md5sum <in)
+  expected=$(for rank in 0 1 2 3 4 5 6 7; do echo "$rank $sum"; done)
+  [ "$(job --local=4 <in | sort)" = "$expected" ]
+  [ "$(tail -c +1 in | job --local=4 --arity=2 | sort)" = "$expected" ]
+}
+
+@test "who does not read keeps nobody from reading" {
+  write_nodes 3 2
+  write_jobspec 6 sh -c '[ $FLUX_TASK_RANK -ne 4 ] || md5sum; while [ ! -e read ]; do sleep 0.02; done'
+  head -c 20000000 /dev/urandom >in
+  job --local=3 <in >out &
+  lines_come out 1
+  [ "$(cat out)" = "$(md5sum <in)" ]
+  touch read
+  wait $!
+}
+
+@test "input.ranks says who reads, and input.limit how much" {
+  write_nodes 3 2
+  write_jobspec 6 sh -c 'echo "$FLUX_TASK_RANK $(wc -c)"'
+  [ "$(seq 10000 | job --local=3 -o input.ranks=1,4 | sort | paste -sd,)" = "0 0,1 48894,2 0,3 0,4 48894,5 0" ]
+  [ "$(seq 10000 | job --local=3 -o input.ranks=0-1 | sort | paste -sd,)" = "0 48894,1 48894,2 0,3 0,4 0,5 0" ]
+  run job --local=3 -o input.limit=1000 < <(seq 10000)
+  [ "$(grep -c ' 1000$' <<<"$output")" -eq 6 ]
+  [ "$(grep -c 'stdin is cut here' <<<"$output")" -eq 1 ]
+}
+
+@test "a line that is typed comes to all at once, and without input there is /dev/null" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'while read -r line; do echo "$FLUX_TASK_RANK $line"; done; echo "$FLUX_TASK_RANK ends"'
+  mkfifo in
+  job --local=3 <in >out &
+  exec 5>in
+  echo one >&5
+  lines_come out 3
+  [ "$(sort out)" = $'0 one\n1 one\n2 one' ]
+  exec 5>&-
+  wait $!
+  [ "$(grep -c ends out)" -eq 3 ]
+  write_jobspec 3 sh -c 'readlink /proc/self/fd/0'
+  [ "$(job --local=3 </dev/null | sort -u)" = /dev/null ]
+}
+
+@test "Hydra gives its input to shell 0, which has it for all" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'echo "$FLUX_TASK_RANK $(wc -c)"'
+  [ "$(seq 10000 | mpiexec.hydra -n 3 "$NACRE_SHELL" -j jobspec.json -R R.json -o cpu-affinity=off | sort | paste -sd,)" = \
+    "0 48894,1 48894,2 48894" ]
+}
+
+@test "a job of one shell gets the launcher's input too" {
+  write_nodes 1 2
+  write_jobspec 2 sh -c 'echo "$FLUX_TASK_RANK $(wc -c)"'
+  [ "$(seq 10000 | job --local=1 | sort | paste -sd,)" = "0 48894,1 48894" ]
+  write_jobspec 1 wc -c
+  [ "$(seq 10000 | job --local=1)" = 48894 ]
+}

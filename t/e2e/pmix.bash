@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# For the tests of the plugin pmix; to be loaded after lib.bash and plugins.bash.
+# shellcheck disable=SC2154 # bats sets status and output
+
+# The programs of pmix/ that are named, in $BATS_FILE_TMPDIR.
+build_clients() {
+  local program flags
+  flags=$(pkg-config --cflags --libs pmix)
+  for program; do
+    # shellcheck disable=SC2086 # several options
+    cc -Wall -Wextra -o "$BATS_FILE_TMPDIR/$program" "$NACRE_SOURCE_DIR/t/e2e/pmix/$program.c" \
+      "$NACRE_SOURCE_DIR/t/e2e/pmix/client.c" $flags -lpthread || return
+  done
+}
+
+# Runs the command, with an end that no test expects if it hangs. What libpmix says of itself is not part of the output, which is sorted.
+run_with_pmix() {
+  # The sanitizers of GCC 12 mistake some threads' own data for the description of others, and read where it leads.
+  export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}malloc_context_size=2:intercept_tls_get_addr=0
+  export LSAN_OPTIONS=suppressions=$NACRE_SOURCE_DIR/t/e2e/pmix/lsan.supp:print_suppressions=0
+  run timeout -k 1 100 "$@"
+  output=$(sed -E '/^\[[^]]*\] PMIX ERROR: /d; /^\[warn\] Epoll /d' <<<"$output" | sort)
+}
+
+# The job ended with code $1; its output, sorted, is exactly the rest, a line each.
+says() {
+  local code=$1
+  shift
+  local wanted
+  wanted=$(printf '%s\n' "$@" | sort)
+  [ "$status" -eq "$code" ] || { echo "exit code $status, not $code: $output"; return 1; }
+  [ "$output" = "$wanted" ] || { diff <(echo "$wanted") <(echo "$output"); return 1; }
+  nothing_left
+}
+
+# The job ended with code $1, one line has all the other texts in it, and no process is left.
+ended_saying() {
+  run_said "$@" || return
+  nothing_left
+}

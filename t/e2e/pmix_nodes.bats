@@ -1,0 +1,84 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# The plugin pmix in a job of several shells, all on this host: what one node's server has to ask another's for, and what
+# becomes of the job when a process ends before its time. The programs are in pmix/.
+load lib.bash
+load plugins.bash
+load pmix.bash
+
+setup_file() { build_clients across calls ends; }
+
+more=()
+
+# A job of two ranks on each of $1 nodes, of the program $2 of pmix/ with arguments; options of the launcher in `more`.
+run_nodes() {
+  local nodes=$1 program=$2
+  shift 2
+  jq -n --argjson nodes "$nodes" '{version: 1, execution: {
+    R_lite: [{rank: "0-\($nodes - 1)", children: {core: "0-1"}}], nodelist: ["node[0-\($nodes - 1)]"],
+    starttime: 0, expiration: 0}}' >R.json
+  environment='{"PATH": "/usr/bin:/bin", "MARK": "'$work'"}' \
+    write_jobspec $((nodes * 2)) "$BATS_FILE_TMPDIR/$program" "$@"
+  echo 'plugin.load { file = os.getenv ("NACRE_BUILD_DIR") .. "/plugins/pmix/pmix.so" }' >rc.lua
+  run_with_pmix "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json --local="$nodes" \
+    -o cpu-affinity=off -o pmi=pmix "${more[@]}" -- --initrc=rc.lua
+}
+
+# A line for each of $1 ranks.
+ranks() {
+  local rank
+  for ((rank = 0; rank < $1; ++rank)); do echo "rank ${2//RANK/$rank}"; done
+}
+
+@test "who is where; data of other nodes: by fences of all and of some, and from who has it; names, signals, connections" {
+  run_nodes 3 across modex places some names control connect long long-modex
+  says 0 "$(ranks 6 'RANK: 10 names')" "$(ranks 6 'RANK: connected, disconnected')" \
+    "$(ranks 6 'RANK: 0 wrong of long')" "$(ranks 6 'RANK: 0 wrong of long-modex')" "rank 5 got signal 10" \
+    "rank 0: 102" "rank 1: 103" "rank 2: 104" "rank 3: 105" "rank 4: 100" "rank 5: 101" \
+    "rank 0: 1140" "rank 1: 1710" "rank 2: 1140" "rank 3: 1710" "rank 4: 1140" "rank 5: 1710" \
+    "$(for rank in 0 1 2 3 4 5; do
+      node=$((rank / 2))
+      echo "rank $rank on $node: 0@node0/0 1@node0/1 2@node1/0 3@node1/1 4@node2/0 5@node2/1;" \
+        "peers $((node * 2)),$((node * 2 + 1)), the last one's 4,5 of 2, nodes node0,node1,node2, 3 of them, universe 6"
+    done)"
+}
+
+@test "data that never comes is not waited for longer than asked, nor when who has it has gone; what takes one node is refused" {
+  run_nodes 2 across refused never
+  says 0 "rank 0: TIMEOUT" "rank 0: NOT-FOUND" "spawn: NOT-SUPPORTED" "group: NOT-SUPPORTED" \
+    "nacre-shell[0]: error: pmix: rank 0: PMIx_Spawn: processes can be added to a job of one node only" \
+    "nacre-shell[0]: error: pmix: group all: the members of a group have to be of one node"
+}
+
+@test "a name lasts as long as it should, and an event reaches all" {
+  run_nodes 2 calls names
+  says 0 "again: DUPLICATE KEY" "mine: secret from 0" "mine, by another: NOT-FOUND" "never: TIMEOUT" \
+    "once: cake from 0" "twice: NOT-FOUND" "taken back: NOT-FOUND" "rank 1: waited: tcp:1 from 0" \
+    "rank 2: waited: tcp:1 from 0" "rank 3: waited: tcp:1 from 0"
+  run_nodes 2 calls event
+  says 0 "$(ranks 4 'RANK: event from 0')"
+}
+
+@test "abort ends the job on all nodes, with the client's code and words" {
+  run_nodes 2 ends abort 3 7
+  ended_saying 7 "rank 3 (process " " on node1 called PMIx_Abort with code 7: cannot go on"
+}
+
+@test "one that is killed ends the job on all nodes" {
+  run_nodes 2 ends kill-in-fence 3
+  ended_saying 137 "rank 3 (process " ") on node1 was killed by signal 9 (Killed) after PMIx_Init, without PMIx_Finalize; -o f"
+}
+
+@test "fault-tolerance: the others are told on all nodes, and go on" {
+  more=(-o fault-tolerance)
+  for how in kill-before-fence kill-before-init; do
+    run_nodes 2 ends $how 3
+    [ "$status" -eq 137 ] || { echo "$how: exit code $status: $output"; return 1; }
+    for rank in 0 1 2; do
+      grep -qx "rank $rank of 4 went on" <<<"$output" || { echo "$how: rank $rank did not: $output"; return 1; }
+    done
+    [[ $output == *"rank 3 (process "*") on node1 was killed by signal 9 (Killed) "*"; the others go on"* ]] || return 1
+    nothing_left
+  done
+}

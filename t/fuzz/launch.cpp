@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The first byte says what the rest is: a launch record, which if it is taken writes itself down to a line that reads back to
+// the same, and so do its children's; or a launcher's stream.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "base/file.hpp"
+#include "boot/launch_record.hpp"
+#include "boot/launch_stream.hpp"
+#include "boot/node_offer.hpp"
+#include "require.hpp"
+
+using nacre::fuzz::require;
+using namespace nacre;        // NOLINT
+using namespace nacre::boot;  // NOLINT
+
+namespace {
+
+void require_same(const LaunchRecord& record) {
+  std::string line = record.line();
+  require(line.find('\n') == line.size() - 1, "one line");
+  auto again = LaunchRecord::parse(line);
+  require(again && again->line() == line, "a line that reads back to the same: " + line);
+}
+
+void read_record(std::string_view text) {
+  auto record = LaunchRecord::parse(text);
+  if (!record) return require(record.error().message.starts_with("the launch record: "), record.error().message);
+  require_same(*record);
+  if (!record->rank) return;
+  std::vector<group::Rank> children = record->children();
+  require(children.size() <= record->arity, "no more children than the arity");
+  for (group::Rank child : children) require(child > *record->rank && child < record->size, "a child of the tree");
+  if (!children.empty()) require_same(record->of_child(children.back(), "n0:70"));
+}
+
+// What has come at once, and what comes later.
+void read_stream(const std::string& bytes, std::size_t cut) {
+  cut = std::min(cut, bytes.size());
+  auto loop = event::Loop::create().value();
+  Pipe pipe = make_pipe(O_CLOEXEC).value();
+  std::size_t input = 0;
+  int ends = 0;
+  int gone = 0;
+  LaunchStream::Callbacks callbacks;
+  callbacks.on_signal = [&](int signum) {
+    require(signum > 0 && signum <= SIGRTMAX && gone == 0, "a signal in time");
+  };
+  callbacks.on_input = [&](std::string_view more) {
+    require(ends == 0 && gone == 0, "input before its end");
+    input += more.size();
+  };
+  callbacks.on_input_end = [&] { require(++ends == 1 && gone == 0, "one end of input"); };
+  callbacks.on_gone = [&](const Error&) { require(++gone == 1, "gone once"); };
+  auto stream =
+      LaunchStream::create(*loop, std::move(pipe.read), bytes.substr(0, cut), std::move(callbacks)).value();
+  // A pipe has room for this much.
+  require(write_all(pipe.write.get(), std::string_view(bytes).substr(cut, 4096)) == 0, "room in a pipe");
+  pipe.write.reset();
+  loop->run_until([&] { return gone > 0; });
+  require(gone == 1 && input <= bytes.size(), "no more input than came");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  if (size < 2) return 0;
+  std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 3) {
+    case 0: read_record(text); break;
+    case 1: read_stream(text.substr(1), static_cast<unsigned char>(text[0])); break;
+    default: {
+      auto offer = NodeOffer::parse(text);
+      if (!offer)
+        return require(offer.error().message.starts_with("what a shell offers: "), offer.error().message), 0;
+      auto again = NodeOffer::parse(offer->text());
+      require(again && *again == *offer, "an offer that reads back to the same");
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2154 # bats sets status, output
+#
+# What the tests on one host (t/e2e) and on several (t/cluster) have in common: loaded by their lib.bash.
+
+uptime_ms() { # does not jump with the wall clock
+  local seconds
+  read -r seconds _ </proc/uptime
+  echo "${seconds/./}0"
+}
+
+# wait_until [SECONDS] CMD...: until that is true, at most for so long (60 s).
+wait_until() {
+  local seconds=60 deadline
+  if [[ $1 =~ ^[0-9]+$ ]]; then
+    seconds=$1
+    shift
+  fi
+  deadline=$(($(uptime_ms) + seconds * 1000))
+  until "$@"; do
+    (($(uptime_ms) < deadline)) || { echo "not true within $seconds s: $*"; return 1; }
+    sleep 0.02
+  done
+}
+
+# The run ended with code $1, and one line has all the other texts in it.
+run_said() {
+  local code=$1 line text
+  shift
+  [ "$status" -eq "$code" ] || { echo "exit code $status, not $code: $output"; return 1; }
+  line=$(grep -F "$1" <<<"$output") || { echo "no '$1' in: $output"; return 1; }
+  for text; do
+    [[ $line == *"$text"* ]] || { echo "no '$text' in: $line"; return 1; }
+  done
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "event/ready.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "base/unique_fd.hpp"
+#include "event/clock.hpp"
+
+using namespace nacre;  // NOLINT
+
+TEST_CASE("a descriptor is waited for until it is ready, or the time is over") {
+  Pipe pipe = make_pipe(O_CLOEXEC).value();
+  auto past = event::clock_now() - event::Seconds(1);
+  auto future = event::clock_now() + event::Seconds(60);
+  CHECK_FALSE(event::ready_by(pipe.read.get(), POLLIN, past).value());
+  CHECK_FALSE(event::ready_by(pipe.read.get(), POLLIN, event::clock_now() + event::Seconds(0.01)).value());
+  CHECK(event::ready_by(pipe.write.get(), POLLOUT, past).value());
+  REQUIRE(::write(pipe.write.get(), "x", 1) == 1);
+  CHECK(event::ready_by(pipe.read.get(), POLLIN, future).value());
+  Pipe other = make_pipe(O_CLOEXEC).value();
+  other.write.reset();
+  CHECK(event::ready_by(other.read.get(), POLLIN, future).value());
+}
