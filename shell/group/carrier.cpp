@@ -171,10 +171,7 @@ void Carrier::pump() {
       continue;
     }
     if (!effects.empty()) continue;
-    if (news_.empty()) break;
-    auto first = std::move(news_.front());
-    news_.pop_front();
-    first();
+    if (!news_.tell_next()) break;
   }
   pumping_ = false;
 }

@@ -4,7 +4,6 @@
 // tells it of links and views.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "bulk/node.hpp"
 #include "bulk/port.hpp"
 #include "group/directory.hpp"
+#include "group/news.hpp"
 #include "group/wires.hpp"
 #include "overlay/node.hpp"
 
@@ -72,7 +72,7 @@ class Carrier final : public bulk::Port {
   void receive(bulk::Deliver record);
   void deliver(const bulk::Deliver& record);
   void announce(const bulk::Announce& record);
-  void tell(std::function<void()> what) { news_.push_back(std::move(what)); }
+  void tell(std::function<void()> what) { news_.add(std::move(what)); }
 
   Wires& wires_;
   std::function<void(overlay::Link, const Error&)> broken_;
@@ -88,7 +88,7 @@ class Carrier final : public bulk::Port {
   std::vector<bulk::Announce> unserved_down_;
   std::map<bulk::Id, bulk::InOrder> delivered_;
   bulk::InOrder announced_;
-  std::deque<std::function<void()>> news_;  // for those who are served
+  News news_;  // for those who are served
   std::optional<Error> cut_off_;
   bool pumping_ = false;
 };

@@ -93,8 +93,7 @@ void Member::tick() { node_.tick(present()); }
 void Member::serve(Callbacks callbacks) {
   callbacks_ = std::move(callbacks);
   serving_ = true;
-  for (auto& each : kept_) news_.push_back(std::move(each));
-  kept_.clear();
+  news_.take(kept_);
   pump();
 }
 
@@ -210,10 +209,7 @@ void Member::pump() {
       continue;
     }
     if (!effects.empty()) continue;
-    if (news_.empty()) break;
-    auto first = std::move(news_.front());
-    news_.pop_front();
-    first();
+    if (!news_.tell_next()) break;
   }
   carrier_->look_at(node_);
   pumping_ = false;
@@ -337,7 +333,7 @@ void Member::deliver(const overlay::Entry& entry) {
   }
 }
 
-void Member::tell_job(std::function<void()> what) { (serving_ ? news_ : kept_).push_back(std::move(what)); }
+void Member::tell_job(std::function<void()> what) { (serving_ ? news_ : kept_).add(std::move(what)); }
 
 void Member::end(Error why) {
   if (cut_off_) return;

@@ -5,7 +5,6 @@
 // It begins to dial when it is made. What concerns the whole job is kept until serve() is called.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "group/carrier.hpp"
 #include "group/group.hpp"
 #include "group/membership.hpp"
+#include "group/news.hpp"
 #include "group/wires.hpp"
 #include "overlay/node.hpp"
 
@@ -82,7 +82,7 @@ class Member final : public Group {
   void give_up(overlay::Link link, const Error& why);
   void deliver(const overlay::Entry& entry);
   void end(Error why);
-  void tell(std::function<void()> what) { news_.push_back(std::move(what)); }
+  void tell(std::function<void()> what) { news_.add(std::move(what)); }
   void tell_job(std::function<void()> what);
   void look_whether_it_may_go();
 
@@ -98,8 +98,8 @@ class Member final : public Group {
   std::function<void(Rank)> on_child_;
   bool serving_ = false;
   std::map<std::string, WhenReleased, std::less<>> waiting_;  // by the name of the collective
-  std::deque<std::function<void()>> news_;                    // for the owner
-  std::deque<std::function<void()>> kept_;                    // the same, until serve()
+  News news_;                                                 // for the owner
+  News kept_;                                                 // the same, until serve()
   std::vector<overlay::Link> failed_;                         // links that the node does not yet know to be gone
   Announcements announcements_;
   bool pumping_ = false;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/big_endian.hpp"
 #include "overlay/fields.hpp"
 
 namespace nacre::overlay {
@@ -194,10 +195,9 @@ Result<Message> decode(std::string_view frame) {
 }
 
 Bytes framed(std::string_view frame) {
-  auto size = static_cast<std::uint32_t>(frame.size());
   Bytes out;
   out.reserve(kLengthSize + frame.size());
-  for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<char>(size >> shift));
+  append_number(out, static_cast<std::uint32_t>(frame.size()));
   out += frame;
   return out;
 }
@@ -210,8 +210,8 @@ void Frames::add(std::string_view bytes) {
 Result<std::optional<std::string_view>> Frames::next() {
   std::string_view rest = std::string_view(buffer_).substr(read_);
   if (rest.size() < kLengthSize) return std::nullopt;
-  std::size_t size = 0;
-  for (std::size_t i = 0; i < kLengthSize; ++i) size = size << 8 | static_cast<unsigned char>(rest[i]);
+  std::string_view head = rest;
+  auto size = take_number<std::uint32_t>(head);
   if (size == 0) return invalid("a frame of no bytes");
   if (size > kMaxFrame) return Error{EMSGSIZE, fmt::format("a frame of {} bytes; at most {}", size, kMaxFrame)};
   if (rest.size() < kLengthSize + size) return std::nullopt;

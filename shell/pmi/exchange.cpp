@@ -3,22 +3,22 @@
 
 #include <fmt/format.h>
 
+#include "base/big_endian.hpp"
+
 namespace nacre::pmi {
 namespace {
 
-constexpr std::size_t kLengthBytes = 4;
+using Length = std::uint32_t;
 
 void append_text(std::string& out, std::string_view text) {
-  for (std::size_t i = kLengthBytes; i-- > 0;) out += static_cast<char>(text.size() >> (8 * i) & 0xff);
+  append_number(out, static_cast<Length>(text.size()));
   out += text;
 }
 
 // Takes one off the front of `bytes`; false if there is none whole.
 bool take_text(std::string_view& bytes, std::string& text) {
-  if (bytes.size() < kLengthBytes) return false;
-  std::size_t length = 0;
-  for (std::size_t i = 0; i < kLengthBytes; ++i) length = length << 8 | static_cast<unsigned char>(bytes[i]);
-  bytes.remove_prefix(kLengthBytes);
+  if (bytes.size() < sizeof(Length)) return false;
+  auto length = take_number<Length>(bytes);
   if (bytes.size() < length) return false;
   text = bytes.substr(0, length);
   bytes.remove_prefix(length);

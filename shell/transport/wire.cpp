@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "base/big_endian.hpp"
+
 namespace nacre::transport {
 namespace {
 
@@ -10,15 +12,11 @@ constexpr std::size_t kKeptMemory = std::size_t{16} << 10;  // of a reader betwe
 constexpr std::size_t kMostTaken = std::size_t{128} << 10;  // bytes that have been taken and are still kept
 constexpr std::size_t kCreditBytes = 4;
 
-void append_u32(std::string& out, std::size_t number) {
-  auto value = static_cast<std::uint32_t>(number);
-  for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>((value >> shift) & 0xff);
-}
+void append_u32(std::string& out, std::size_t number) { append_number(out, static_cast<std::uint32_t>(number)); }
 
 std::uint32_t u32_at(std::string_view bytes, std::size_t at) {
-  std::uint32_t value = 0;
-  for (std::size_t i = at; i < at + 4; ++i) value = value << 8 | static_cast<unsigned char>(bytes[i]);
-  return value;
+  bytes.remove_prefix(at);
+  return take_number<std::uint32_t>(bytes);
 }
 
 void append_head(std::string& out, Kind kind, std::size_t body) {
