@@ -65,6 +65,9 @@ Time Node::starving_bound() const {
 }
 
 void Node::say_up_that_it_lives() {
+  wants_ack_ = applied();
+  flush_up();
+  if (said_up_at_ == out_.now) return;
   said_up_at_ = out_.now;
   if (auto up = uplink_.current()) out_.send({*up, Side::up}, Beat{beat_number_, 0});
 }

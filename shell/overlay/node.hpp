@@ -132,10 +132,11 @@ class Node {
   Stage stage_ = Stage::member;
   Seq view_ = 0;
   Seq complete_ = 0;
-  Seq end_ = 0;    // the entry that ends the job
-  Idset leaving_;  // of open campaigns
-  Idset doomed_;   // children that leave with this node
-  Idset exited_;   // leader: tasks whose end is known
+  Seq wants_ack_ = 0;  // the last entry that is acknowledged at once
+  Seq end_ = 0;        // the entry that ends the job
+  Idset leaving_;      // of open campaigns
+  Idset doomed_;       // children that leave with this node
+  Idset exited_;       // leader: tasks whose end is known
   std::uint64_t next_request_ = 1;
   std::uint64_t beat_number_ = 0;
   Time beat_at_{};                  // when the last one was made, as far as this node can tell

@@ -21,6 +21,8 @@ void Node::accept(const Entry& entry) {
     if (each.welcomed) feed(each);
   }
   requests_.answered(entry.request);
+  // Nobody waits for the acknowledgement of a release, so it goes with what is said next.
+  if (!std::holds_alternative<Release>(entry.body)) wants_ack_ = entry.seq;
   out_.put(Deliver{entry.seq});
   std::visit([&](const auto& body) { apply(entry, body); }, entry.body);
 }

@@ -96,7 +96,8 @@ void Node::flush_up() {
     report.view = view_;
     report.acked = acked();
     report.suspects = brood_.suspects();
-    news = news || report.acked != told_.acked || view_ != told_.view || report.suspects != told_.suspects;
+    bool acks = report.acked != told_.acked && told_.acked < wants_ack_;
+    news = news || acks || view_ != told_.view || report.suspects != told_.suspects;
   }
   while (news) {
     told_ = {report.view, report.acked, report.suspects, {}, {}, {}, {}};
