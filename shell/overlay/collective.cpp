@@ -6,45 +6,49 @@
 
 #include <fmt/format.h>
 
-#include "base/json.hpp"
-#include "overlay/wire.hpp"
+#include "overlay/cbor.hpp"
 
 namespace nacre::overlay {
 namespace {
 
-Json binary(const Bytes& bytes) { return Json::binary(std::vector<std::uint8_t>(bytes.begin(), bytes.end())); }
-
-Result<Bytes> bytes_of(const Json& json) {
-  if (!json.is_binary()) return invalid(fmt::format("value: expected bytes, got {}", json.type_name()));
-  const auto& bytes = json.get_binary();
-  return Bytes(bytes.begin(), bytes.end());
+Result<Bytes> bytes_of(const CborItem& item) {
+  if (item.kind != CborKind::bytes) return invalid(fmt::format("value: expected bytes, got {}", item.name()));
+  return Bytes(item.body);
 }
 
-Result<Value> decode_gathered(const Json& json) {
+Result<Value> decode_gathered(std::string_view pairs) {
   Gathered out;
   const Bytes* last = nullptr;
-  for (const Json& pair : json) {
-    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string()) {
-      return invalid("value: expected pairs of an idset and bytes");
-    }
-    Bytes bytes = TRY(bytes_of(pair[1]));
+  while (!pairs.empty()) {
+    CborItem pair = take_cbor(pairs);
+    std::string_view rest = pair.body;
+    bool is_pair = pair.kind == CborKind::array && pair.count == 2;
+    CborItem whose = is_pair ? take_cbor(rest) : CborItem();
+    if (whose.kind != CborKind::text) return invalid("value: expected pairs of an idset and bytes");
+    Bytes bytes = TRY(bytes_of(take_cbor(rest)));
     if (last != nullptr && bytes <= *last) return invalid("value: the bytes do not ascend");
-    const auto& text = pair[0].get_ref<const std::string&>();
-    Idset ids = TRY(in("value", Idset::parse(text)));
-    if (ids.str() != text) return invalid("value: an idset that is not in its shortest form");
-    last = &out.emplace(std::move(bytes), std::move(ids)).first->first;
+    Idset ids = TRY(in("value", Idset::parse(whose.body)));
+    if (ids.str() != whose.body) return invalid("value: an idset that is not in its shortest form");
+    last = &out.emplace_hint(out.end(), std::move(bytes), std::move(ids))->first;
   }
   return Value(std::move(out));
 }
 
-Result<Value> decode_unique(const Json& json) {
+Result<Value> decode_unique(std::string_view elements) {
   Unique out;
-  for (const Json& each : json) {
-    Bytes bytes = TRY(bytes_of(each));
+  while (!elements.empty()) {
+    Bytes bytes = TRY(bytes_of(take_cbor(elements)));
     if (!out.empty() && bytes <= *out.rbegin()) return invalid("value: the bytes do not ascend");
     out.insert(out.end(), std::move(bytes));
   }
   return Value(std::move(out));
+}
+
+Result<Value> decode_number(const CborItem& item) {
+  constexpr std::uint64_t kMost = INT64_MAX;
+  if (item.kind == CborKind::negative) return Value(-1 - static_cast<std::int64_t>(item.count));
+  if (item.kind == CborKind::number && item.count <= kMost) return Value(static_cast<std::int64_t>(item.count));
+  return invalid("value: expected a number of 64 bits with a sign");
 }
 
 std::int64_t held_sum(std::int64_t a, std::int64_t b) {
@@ -85,37 +89,32 @@ void merge_into(Merge merge, Value& value, Value other) {
 }
 
 Bytes encode_value(const Value& value) {
-  Json json;
+  Bytes out;
   if (const auto* gathered = std::get_if<Gathered>(&value)) {
-    json = Json::array();
+    append_cbor(out, CborKind::array, gathered->size());
     for (const auto& [bytes, ids] : *gathered) {
-      Json pair = Json::array();
-      pair.push_back(ids.str());
-      pair.push_back(binary(bytes));
-      json.push_back(std::move(pair));
+      append_cbor(out, CborKind::array, std::uint64_t{2});
+      append_cbor(out, CborKind::text, ids.str());
+      append_cbor(out, CborKind::bytes, bytes);
     }
   } else if (const auto* unique = std::get_if<Unique>(&value)) {
-    json = Json::array();
-    for (const Bytes& bytes : *unique) json.push_back(binary(bytes));
+    append_cbor(out, CborKind::array, unique->size());
+    for (const Bytes& bytes : *unique) append_cbor(out, CborKind::bytes, bytes);
   } else {
-    json = std::get<std::int64_t>(value);
+    auto number = std::get<std::int64_t>(value);
+    bool is_negative = number < 0;
+    append_cbor(out, is_negative ? CborKind::negative : CborKind::number,
+                static_cast<std::uint64_t>(is_negative ? -1 - number : number));
   }
-  Bytes out;
-  Json::to_cbor(json, out);
   return out;
 }
 
 Result<Value> decode_value(Merge merge, std::string_view bytes) {
   CHECK_OK(in("value", check_cbor(bytes)));
-  Json json = Json::from_cbor(bytes, true, false);
-  if (json.is_discarded()) return invalid("value: it cannot be read");
-  if (merge == Merge::max || merge == Merge::sum) {
-    bool fits = json.is_number_integer() && !(json.is_number_unsigned() && json.get<std::uint64_t>() > INT64_MAX);
-    if (!fits) return invalid("value: expected a number of 64 bits with a sign");
-    return Value(json.get<std::int64_t>());
-  }
-  if (!json.is_array()) return invalid(fmt::format("value: expected an array, got {}", json.type_name()));
-  return merge == Merge::gather ? decode_gathered(json) : decode_unique(json);
+  CborItem item = take_cbor(bytes);
+  if (merge == Merge::max || merge == Merge::sum) return decode_number(item);
+  if (item.kind != CborKind::array) return invalid(fmt::format("value: expected an array, got {}", item.name()));
+  return merge == Merge::gather ? decode_gathered(item.body) : decode_unique(item.body);
 }
 
 bool Pieces::add(std::uint64_t at, std::uint64_t total, std::string_view data) {

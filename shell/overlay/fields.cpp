@@ -10,68 +10,103 @@
 
 namespace nacre::overlay {
 
-FieldReader::FieldReader(const Json& object) : object_(object) {
-  if (!object.is_object()) error_ = invalid(fmt::format("expected a map, got {}", object.type_name()));
+Bytes& FieldWriter::begin(const char* key) {
+  end_last();
+  fields_.at(count_++) = {key, values_.size(), 0};
+  return values_;
+}
+
+void FieldWriter::write(Bytes& out) {
+  end_last();
+  std::sort(fields_.begin(), fields_.begin() + count_, [](const Field& a, const Field& b) { return a.key < b.key; });
+  append_cbor(out, CborKind::map, count_);
+  for (std::size_t i = 0; i < count_; ++i) {
+    const Field& each = fields_.at(i);
+    append_cbor(out, CborKind::text, each.key);
+    out.append(values_, each.begin, each.end - each.begin);
+  }
+}
+
+FieldReader::FieldReader(const CborItem& map) {
+  if (map.kind != CborKind::map) {
+    error_ = invalid(fmt::format("expected a map, got {}", map.name()));
+    return;
+  }
+  constexpr std::uint64_t kUsual = 16;
+  pairs_.reserve(std::min(map.count, kUsual));
+  for (std::string_view rest = map.body; !rest.empty();) {
+    std::string_view key = take_cbor(rest).body;
+    pairs_.emplace_back(key, take_cbor(rest));
+  }
 }
 
 void FieldReader::fail(const char* key, std::string_view why) {
   if (!error_) error_ = invalid(fmt::format("{}: {}", key, why));
 }
 
-const Json* FieldReader::take(const char* key) {
+const CborItem* FieldReader::find(std::string_view key) const {
+  auto found = std::find_if(pairs_.begin(), pairs_.end(), [&](const auto& each) { return each.first == key; });
+  return found == pairs_.end() ? nullptr : &found->second;
+}
+
+const CborItem* FieldReader::take(const char* key) {
   if (error_) return nullptr;
-  auto found = object_.find(key);
-  if (found == object_.end()) {
+  const CborItem* found = find(key);
+  if (found == nullptr) {
     fail(key, "is not there");
-    return nullptr;
+  } else {
+    ++taken_;
   }
-  ++taken_;
-  return &*found;
+  return found;
+}
+
+std::optional<std::string_view> FieldReader::text_of(std::string_view key) const {
+  const CborItem* found = find(key);
+  if (found == nullptr || found->kind != CborKind::text) return std::nullopt;
+  return found->body;
 }
 
 std::uint64_t FieldReader::unsigned_number(const char* key, std::uint64_t most) {
-  const Json* found = take(key);
+  const CborItem* found = take(key);
   if (found == nullptr) return 0;
-  if (!found->is_number_unsigned()) {
-    fail(key, fmt::format("expected a number from 0, got {}", found->type_name()));
+  if (found->kind != CborKind::number) {
+    fail(key, fmt::format("expected a number from 0, got {}", found->name()));
     return 0;
   }
-  auto value = found->get<std::uint64_t>();
-  if (value > most) fail(key, fmt::format("{} is over {}", value, most));
-  return value;
+  if (found->count > most) fail(key, fmt::format("{} is over {}", found->count, most));
+  return found->count;
 }
 
 void FieldReader::flag(const char* key, bool& value) {
-  const Json* found = take(key);
+  const CborItem* found = take(key);
   if (found == nullptr) return;
-  if (!found->is_boolean()) return fail(key, fmt::format("expected true or false, got {}", found->type_name()));
-  value = found->get<bool>();
+  if (found->kind != CborKind::flag) return fail(key, fmt::format("expected true or false, got {}", found->name()));
+  value = found->count != 0;
 }
 
 void FieldReader::text(const char* key, std::string& value) {
-  const Json* found = take(key);
+  const CborItem* found = take(key);
   if (found == nullptr) return;
-  if (!found->is_string()) return fail(key, fmt::format("expected text, got {}", found->type_name()));
-  value = found->get_ref<const std::string&>();
+  if (found->kind != CborKind::text) return fail(key, fmt::format("expected text, got {}", found->name()));
+  value = found->body;
   if (value.size() > kMaxText) return fail(key, fmt::format("{} bytes; at most {}", value.size(), kMaxText));
   bool is_plain = std::all_of(value.begin(), value.end(), [](char each) { return each >= ' ' && each <= '~'; });
   if (!is_plain) fail(key, fmt::format("{} is not all printable ASCII", in_quotes(value)));
 }
 
 void FieldReader::data(const char* key, Bytes& value) {
-  const Json* found = take(key);
+  const CborItem* found = take(key);
   if (found == nullptr) return;
-  if (!found->is_binary()) return fail(key, fmt::format("expected bytes, got {}", found->type_name()));
-  const auto& bytes = found->get_binary();
-  if (bytes.size() > kMaxData) return fail(key, fmt::format("{} bytes; at most {}", bytes.size(), kMaxData));
-  value.assign(bytes.begin(), bytes.end());
+  if (found->kind != CborKind::bytes) return fail(key, fmt::format("expected bytes, got {}", found->name()));
+  if (found->count > kMaxData) return fail(key, fmt::format("{} bytes; at most {}", found->count, kMaxData));
+  value = found->body;
 }
 
 void FieldReader::ids(const char* key, Idset& value) {
-  const Json* found = take(key);
+  const CborItem* found = take(key);
   if (found == nullptr) return;
-  if (!found->is_string()) return fail(key, fmt::format("expected an idset, got {}", found->type_name()));
-  const auto& text = found->get_ref<const std::string&>();
+  if (found->kind != CborKind::text) return fail(key, fmt::format("expected an idset, got {}", found->name()));
+  std::string_view text = found->body;
   if (text.size() > kMaxIds)
     return fail(key, fmt::format("an idset of {} bytes; at most {}", text.size(), kMaxIds));
   auto parsed = Idset::parse(text);
@@ -82,24 +117,24 @@ void FieldReader::ids(const char* key, Idset& value) {
 }
 
 std::size_t FieldReader::index_of(const char* key, const char* const* words, std::size_t count) {
-  const Json* found = take(key);
+  const CborItem* found = take(key);
   if (found == nullptr) return 0;
-  if (!found->is_string()) {
-    fail(key, fmt::format("expected a word, got {}", found->type_name()));
+  if (found->kind != CborKind::text) {
+    fail(key, fmt::format("expected a word, got {}", found->name()));
     return 0;
   }
-  const auto& text = found->get_ref<const std::string&>();
+  std::string_view text = found->body;
   const auto* word = std::find_if(words, words + count, [&](const char* each) { return text == each; });
   if (word != words + count) return static_cast<std::size_t>(word - words);
   fail(key, fmt::format("{} is not known", in_quotes(text)));
   return 0;
 }
 
-bool FieldReader::is_list(const char* key, const Json& array) {
-  if (!array.is_array()) {
-    fail(key, fmt::format("expected an array, got {}", array.type_name()));
-  } else if (array.size() > kMaxList) {
-    fail(key, fmt::format("{} elements; at most {}", array.size(), kMaxList));
+bool FieldReader::is_list(const char* key, const CborItem& array) {
+  if (array.kind != CborKind::array) {
+    fail(key, fmt::format("expected an array, got {}", array.name()));
+  } else if (array.count > kMaxList) {
+    fail(key, fmt::format("{} elements; at most {}", array.count, kMaxList));
   }
   return !error_;
 }
@@ -112,8 +147,8 @@ bool FieldReader::adopt(const char* key, FieldReader& inner) {
 
 Result<void> FieldReader::done() {
   if (error_) return *error_;
-  if (taken_ == object_.size()) return {};
-  return invalid(fmt::format("{} fields that are not known", object_.size() - taken_));
+  if (taken_ == pairs_.size()) return {};
+  return invalid(fmt::format("{} fields that are not known", pairs_.size() - taken_));
 }
 
 }  // namespace nacre::overlay

@@ -165,11 +165,10 @@ void fields(auto& io, Of<Message> auto& m) {
 }
 
 Result<Bytes> encode(const Message& message) {
-  Json object;
-  FieldWriter io(object);
+  FieldWriter io;
   fields(io, message);
   Bytes out;
-  Json::to_cbor(object, out);
+  io.write(out);
   if (out.size() <= kMaxFrame) return out;
   return Error{EMSGSIZE, fmt::format("{}: a message of {} bytes; at most {}", kTypes.at(message.body.index()),
                                      out.size(), kMaxFrame)};
@@ -180,16 +179,14 @@ Result<Message> decode(std::string_view frame) {
     return Error{EMSGSIZE, fmt::format("a frame of {} bytes; at most {}", frame.size(), kMaxFrame)};
   }
   CHECK_OK(check_cbor(frame));
-  Json object = Json::from_cbor(frame, true, false);
-  if (object.is_discarded()) return invalid("CBOR: it cannot be read");
   Message message;
-  FieldReader io(object);
+  FieldReader io(take_cbor(frame));
   fields(io, message);
   auto done = io.done();
   if (!done) {
-    auto type = object.is_object() ? object.find("type") : object.end();
-    bool named = type != object.end() && type->is_string() && type->get_ref<const std::string&>().size() < 16;
-    return in(named ? type->get_ref<const std::string&>() : "message", done.error());
+    auto type = io.text_of("type");
+    constexpr std::size_t kLongest = 15;
+    return in(type && type->size() <= kLongest ? *type : "message", done.error());
   }
   return message;
 }

@@ -45,7 +45,4 @@ class Frames {
   std::size_t read_ = 0;  // bytes of buffer_ that next() has given away
 };
 
-// Whether these bytes are one CBOR item as this protocol writes it: see doc/protocol.md, "Encoding".
-Result<void> check_cbor(std::string_view bytes);
-
 }  // namespace nacre::overlay
