@@ -89,7 +89,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	t/bench/pmi --shell $(RELEASE)/nacre-shell --client $(RELEASE)/t/bench/pmi_client \
 	  --limit $(RELEASE)/t/bench/pmi_limit --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/nodes --shell $(RELEASE)/nacre-shell --nacre $(RELEASE)/nacre --bare $(RELEASE)/t/bench/bare \
-	  --client $(RELEASE)/t/bench/pmi_client --out $(BENCH_OUT)
+	  --client $(RELEASE)/t/bench/pmi_client --limit $(RELEASE)/t/bench/pmi_limit --out $(BENCH_OUT)
 	$(RELEASE)/t/bench/bench_stack
 	$(RELEASE)/t/bench/bench_values
 

@@ -71,9 +71,4 @@ struct Collective {
   bool changed = false;      // since it was last seen whether all is there
 };
 
-struct ReleasedName {
-  std::string name;
-  Seq seq;
-};
-
 }  // namespace nacre::overlay

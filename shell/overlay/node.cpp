@@ -130,7 +130,7 @@ Result<void> Node::enter(std::string name, Merge merge, const Own& part, Scope s
   if (name.empty() || name.size() > kMaxText)
     return invalid(fmt::format("a collective's name has 1 to {} bytes", kMaxText));
   Value value = TRY(in(name, value_of(merge, options_.self, part)));
-  if (released(name)) return invalid(fmt::format("{}: it has been released", name));
+  if (released_.contains(name)) return invalid(fmt::format("{}: it has been released", name));
   Collective& here = collective(name, scope, merge);
   if (here.scope != scope || here.merge != merge) {
     return invalid(fmt::format("{}: others have entered it with another scope or kind", name));

@@ -7,7 +7,7 @@
 // take_effects() says, in order. A node that has died or finished does nothing more.
 #pragma once
 
-#include <optional>
+#include <map>
 #include <vector>
 
 #include "base/result.hpp"
@@ -98,7 +98,6 @@ class Node {
   void take_part(std::size_t child, const Part& part);
   [[nodiscard]] Seq acked() const;
   Collective& collective(const std::string& name, Scope scope, Merge merge);
-  [[nodiscard]] bool released(const std::string& name) const;
   [[nodiscard]] std::optional<Value> merged(const Collective& each) const;
   void flush_up();
   void flush_parts(Link parent);
@@ -127,8 +126,8 @@ class Node {
   Requests requests_;
   Campaigns campaigns_;
   std::vector<Collective> collectives_;
-  std::vector<ReleasedName> released_;  // until nobody can offer a part of it
-  Pieces incoming_;                     // the value that is being released
+  std::map<std::string, Seq> released_;  // until nobody can offer a part of it
+  Pieces incoming_;                      // the value that is being released
   Stage stage_ = Stage::member;
   Seq view_ = 0;
   Seq complete_ = 0;

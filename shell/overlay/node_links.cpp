@@ -147,7 +147,7 @@ void Node::pass_on(const Beat& beat) {
 
 void Node::forget(Seq stable) {
   log_.drop(stable);
-  std::erase_if(released_, [&](const ReleasedName& each) { return each.seq <= stable; });
+  std::erase_if(released_, [&](const auto& each) { return each.second <= stable; });
 }
 
 void Node::take(Link from, const Beat& beat) {

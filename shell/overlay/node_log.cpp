@@ -76,7 +76,7 @@ void Node::settle_leaving() {
 void Node::apply(const Entry& entry, const Release& piece) {
   bool whole = incoming_.add(piece.at, piece.total, piece.data);
   if (piece.at + piece.data.size() < piece.total) return;
-  released_.push_back({piece.name, entry.seq});
+  released_.emplace(piece.name, entry.seq);
   std::erase_if(collectives_, [&](const Collective& each) { return each.name == piece.name; });
   if (!whole || !tree_.in(options_.self, piece.scope)) return;
   auto value = decode_value(piece.merge, incoming_.take());

@@ -33,10 +33,6 @@ void Node::take(Link from, const Request& request) {
   if (up) out_.send({*up, Side::up}, request);
 }
 
-bool Node::released(const std::string& name) const {
-  return std::any_of(released_.begin(), released_.end(), [&](const auto& each) { return each.name == name; });
-}
-
 Collective& Node::collective(const std::string& name, Scope scope, Merge merge) {
   for (Collective& each : collectives_) {
     if (each.name == name) return each;
@@ -50,7 +46,7 @@ Collective& Node::collective(const std::string& name, Scope scope, Merge merge) 
 }
 
 void Node::take_part(std::size_t child, const Part& part) {
-  if (released(part.name)) return;
+  if (released_.contains(part.name)) return;
   Collective& here = collective(part.name, part.scope, part.merge);
   if (here.scope != part.scope || here.merge != part.merge) {
     return out_.put(Note{fmt::format("{}: members have entered it with different scopes or kinds", part.name)});

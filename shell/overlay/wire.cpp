@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlay/wire.hpp"
 
+#include <concepts>
+
 #include <fmt/format.h>
 
 #include "base/big_endian.hpp"
-#include "overlay/fields.hpp"
+#include "overlay/field_reader.hpp"
+#include "overlay/field_writer.hpp"
 
 namespace nacre::overlay {
 namespace {
 
-constexpr std::array kTypes = {"hello", "welcome", "entry", "up", "beat", "request", "bye"};
-constexpr std::array kEntries = {"view",      "release", "event",    "exec",   "signal",
-                                 "exception", "end",     "campaign", "refused"};
-constexpr std::array kRequests = {"event", "exec", "signal", "exception", "end", "shrink", "grow"};
-constexpr std::array kMerges = {"gather", "max", "sum", "set"};
-constexpr std::array kStandings = {"joining", "member", "leaving"};
-constexpr std::array kFarewells = {"moved", "removed", "gone", "finished", "refused"};
+constexpr std::array<std::string_view, 7> kTypes = {"hello", "welcome", "entry", "up", "beat", "request", "bye"};
+constexpr std::array<std::string_view, 9> kEntries = {"view",      "release", "event",    "exec",   "signal",
+                                                      "exception", "end",     "campaign", "refused"};
+constexpr std::array<std::string_view, 7> kRequests = {"event", "exec",   "signal", "exception",
+                                                       "end",   "shrink", "grow"};
+constexpr std::array<std::string_view, 4> kMerges = {"gather", "max", "sum", "set"};
+constexpr std::array<std::string_view, 3> kStandings = {"joining", "member", "leaving"};
+constexpr std::array<std::string_view, 5> kFarewells = {"moved", "removed", "gone", "finished", "refused"};
+
+// The struct, const where it is written.
+template <typename M, typename T>
+concept Of = std::same_as<std::remove_const_t<M>, T>;
 
 template <typename IO>
 constexpr bool kReads = std::is_same_v<std::remove_reference_t<IO>, FieldReader>;

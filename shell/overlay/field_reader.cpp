@@ -1,31 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlay/fields.hpp"
+#include "overlay/field_reader.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "overlay/wire.hpp"
 
 namespace nacre::overlay {
-
-Bytes& FieldWriter::begin(const char* key) {
-  end_last();
-  fields_.at(count_++) = {key, values_.size(), 0};
-  return values_;
-}
-
-void FieldWriter::write(Bytes& out) {
-  end_last();
-  std::sort(fields_.begin(), fields_.begin() + count_, [](const Field& a, const Field& b) { return a.key < b.key; });
-  append_cbor(out, CborKind::map, count_);
-  for (std::size_t i = 0; i < count_; ++i) {
-    const Field& each = fields_.at(i);
-    append_cbor(out, CborKind::text, each.key);
-    out.append(values_, each.begin, each.end - each.begin);
-  }
-}
 
 FieldReader::FieldReader(const CborItem& map) {
   if (map.kind != CborKind::map) {
@@ -40,7 +23,7 @@ FieldReader::FieldReader(const CborItem& map) {
   }
 }
 
-void FieldReader::fail(const char* key, std::string_view why) {
+void FieldReader::fail(std::string_view key, std::string_view why) {
   if (!error_) error_ = invalid(fmt::format("{}: {}", key, why));
 }
 
@@ -49,7 +32,7 @@ const CborItem* FieldReader::find(std::string_view key) const {
   return found == pairs_.end() ? nullptr : &found->second;
 }
 
-const CborItem* FieldReader::take(const char* key) {
+const CborItem* FieldReader::take(std::string_view key) {
   if (error_) return nullptr;
   const CborItem* found = find(key);
   if (found == nullptr) {
@@ -66,7 +49,7 @@ std::optional<std::string_view> FieldReader::text_of(std::string_view key) const
   return found->body;
 }
 
-std::uint64_t FieldReader::unsigned_number(const char* key, std::uint64_t most) {
+std::uint64_t FieldReader::unsigned_number(std::string_view key, std::uint64_t most) {
   const CborItem* found = take(key);
   if (found == nullptr) return 0;
   if (found->kind != CborKind::number) {
@@ -77,14 +60,14 @@ std::uint64_t FieldReader::unsigned_number(const char* key, std::uint64_t most) 
   return found->count;
 }
 
-void FieldReader::flag(const char* key, bool& value) {
+void FieldReader::flag(std::string_view key, bool& value) {
   const CborItem* found = take(key);
   if (found == nullptr) return;
   if (found->kind != CborKind::flag) return fail(key, fmt::format("expected true or false, got {}", found->name()));
   value = found->count != 0;
 }
 
-void FieldReader::text(const char* key, std::string& value) {
+void FieldReader::text(std::string_view key, std::string& value) {
   const CborItem* found = take(key);
   if (found == nullptr) return;
   if (found->kind != CborKind::text) return fail(key, fmt::format("expected text, got {}", found->name()));
@@ -94,7 +77,7 @@ void FieldReader::text(const char* key, std::string& value) {
   if (!is_plain) fail(key, fmt::format("{} is not all printable ASCII", in_quotes(value)));
 }
 
-void FieldReader::data(const char* key, Bytes& value) {
+void FieldReader::data(std::string_view key, Bytes& value) {
   const CborItem* found = take(key);
   if (found == nullptr) return;
   if (found->kind != CborKind::bytes) return fail(key, fmt::format("expected bytes, got {}", found->name()));
@@ -102,7 +85,7 @@ void FieldReader::data(const char* key, Bytes& value) {
   value = found->body;
 }
 
-void FieldReader::ids(const char* key, Idset& value) {
+void FieldReader::ids(std::string_view key, Idset& value) {
   const CborItem* found = take(key);
   if (found == nullptr) return;
   if (found->kind != CborKind::text) return fail(key, fmt::format("expected an idset, got {}", found->name()));
@@ -116,7 +99,7 @@ void FieldReader::ids(const char* key, Idset& value) {
   value = *std::move(parsed);
 }
 
-std::size_t FieldReader::index_of(const char* key, const char* const* words, std::size_t count) {
+std::size_t FieldReader::index_of(std::string_view key, const std::string_view* words, std::size_t count) {
   const CborItem* found = take(key);
   if (found == nullptr) return 0;
   if (found->kind != CborKind::text) {
@@ -124,13 +107,13 @@ std::size_t FieldReader::index_of(const char* key, const char* const* words, std
     return 0;
   }
   std::string_view text = found->body;
-  const auto* word = std::find_if(words, words + count, [&](const char* each) { return text == each; });
+  const auto* word = std::find_if(words, words + count, [&](std::string_view each) { return text == each; });
   if (word != words + count) return static_cast<std::size_t>(word - words);
   fail(key, fmt::format("{} is not known", in_quotes(text)));
   return 0;
 }
 
-bool FieldReader::is_list(const char* key, const CborItem& array) {
+bool FieldReader::is_list(std::string_view key, const CborItem& array) {
   if (array.kind != CborKind::array) {
     fail(key, fmt::format("expected an array, got {}", array.name()));
   } else if (array.count > kMaxList) {
@@ -139,7 +122,7 @@ bool FieldReader::is_list(const char* key, const CborItem& array) {
   return !error_;
 }
 
-bool FieldReader::adopt(const char* key, FieldReader& inner) {
+bool FieldReader::adopt(std::string_view key, FieldReader& inner) {
   auto done = inner.done();
   if (!done) fail(key, done.error().message);
   return done.has_value();
