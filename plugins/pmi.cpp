@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "builtins.hpp"
 #include "pmi_departures.hpp"
 #include "pmi_doctor.hpp"
@@ -38,6 +39,10 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (group_) exited(*host_.current_task());
       return Result<void>();
     });
+    on("shell.lost", [this](plugin::Call& call) {
+      if (group_) lose_shell(call);
+      return Result<void>();
+    });
     on("shell.start", [this](plugin::Call&) { return doctor_ ? doctor_->tasks_started() : Result<void>(); });
     on("shell.finish", [this](plugin::Call&) {
       if (doctor_) doctor_->tasks_ended();
@@ -58,10 +63,11 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     for (const char* name : kInherited) host_.environment().unset(name);
     const job::Job& job = host_.job();
     if (job.shells() > 1 && !host_.standalone()) {
-      auto exchange = std::make_unique<PmiExchange>(host_);
+      auto exchange = std::make_unique<PmiExchange>(host_, [this] { departures_.missed_barrier(); });
       between_nodes_ = exchange.get();
       exchange_ = std::move(exchange);
       if (host_.tasks().empty()) between_nodes_->abstain();
+      tell_other_nodes();
     } else if (job.shells() > 1) {
       exchange_ = std::make_unique<pmi::BrokenExchange>(
           Error{ENOTSUP, fmt::format("PMI: this shell is one of {}, which do not know each other", job.shells())});
@@ -78,6 +84,35 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     group_.emplace(host_.loop(), std::move(group), names_, *exchange_, callbacks());
     departures_.attach(*group_);
     set_attributes();
+  }
+
+  void tell_other_nodes() {
+    departures_.tell_others([this](std::uint32_t rank) {
+      Result<void> told = host_.announce(kLost, fmt::format_int(rank).str());
+      if (!told) log(host_, *this, Level::warn, "rank {} is lost: {}", rank, told.error().message);
+    });
+    names_.tell_others([this](std::string_view name, const std::optional<std::string_view>& port) {
+      pmi::Entries entry{{std::string(name), std::string(port.value_or(""))}};
+      Result<void> told = host_.announce(port ? kPublished : kUnpublished, pmi::encode_entries(entry));
+      if (!told) log(host_, *this, Level::warn, "the name {}: {}", name, told.error().message);
+    });
+    host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
+      if (topic == kLost) heard_of_lost(bytes);
+      if (topic == kPublished || topic == kUnpublished) heard_of_name(topic == kPublished, bytes);
+    });
+  }
+
+  void heard_of_lost(std::string_view bytes) {
+    auto rank = parse_u64(bytes);
+    if (rank && *rank < host_.job().tasks()) departures_.lost_elsewhere(static_cast<std::uint32_t>(*rank));
+  }
+
+  void heard_of_name(bool published, std::string_view bytes) {
+    auto entries = pmi::decode_entries(bytes);
+    if (!entries) return log(host_, *this, Level::warn, "a name of another node: {}", entries.error().message);
+    for (const auto& [name, port] : *entries) {
+      names_.heard(name, published ? std::optional<std::string_view>(port) : std::nullopt);
+    }
   }
 
   // As many tasks of this kind as the job's resources could hold.
@@ -144,6 +179,13 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     if (all) between_nodes_->abstain();
   }
 
+  void lose_shell(const plugin::Call& call) {
+    const job::Job& job = host_.job();
+    std::uint32_t shell = call.in.value("shell_rank", job.shells());
+    if (shell >= job.shells()) return;
+    for (std::uint32_t rank : job.taskmap.ranks_on(shell).ids()) departures_.lost_elsewhere(rank);
+  }
+
   // ---- the tasks as processes of the group ----------------------------------------------------
 
   [[nodiscard]] std::uint32_t rank_of(std::uint32_t client) const { return group_->server().group().ranks[client]; }
@@ -157,6 +199,11 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   }
 
   void kill(std::uint32_t client, int signum) override { host_.tasks()[client]->kill(signum); }
+
+  // Announcements: a rank, in decimal; a name and its port, as entries.
+  static constexpr std::string_view kLost = "pmi.lost";
+  static constexpr std::string_view kPublished = "pmi.publish";
+  static constexpr std::string_view kUnpublished = "pmi.unpublish";
 
   static constexpr const char* kMap = "PMI_process_mapping";
   static constexpr std::size_t kMaxMap = 672;  // what fits into the line that MPICH 4.0's get reads

@@ -95,15 +95,27 @@ bool PmiDepartures::nobody_is_missing() {
   return !ends_ && leaving_.empty();
 }
 
-// Once for each; only where the others are to go on.
 void PmiDepartures::lost(std::uint32_t client) {
   std::uint32_t rank = group_->server().group().ranks[client];
-  if (!options_.fault_tolerant || host_.ending() || std::find(dead_.begin(), dead_.end(), rank) != dead_.end())
-    return;
+  if (!goes_on_without(rank)) return;
+  log(host_, plugin_, Level::warn, "{} is lost; the others go on", processes_.name_of(client));
+  note_dead(rank);
+  if (tell_others_) tell_others_(rank);
+}
+
+void PmiDepartures::lost_elsewhere(std::uint32_t rank) {
+  if (goes_on_without(rank)) note_dead(rank);
+}
+
+// Once for each; only where the others are to go on.
+bool PmiDepartures::goes_on_without(std::uint32_t rank) const {
+  return options_.fault_tolerant && !host_.ending() && std::find(dead_.begin(), dead_.end(), rank) == dead_.end();
+}
+
+void PmiDepartures::note_dead(std::uint32_t rank) {
   dead_.push_back(rank);
   std::string list = fmt::format("{}", fmt::join(dead_, ","));
   if (list.size() < pmi::kMaxValue) group_->server().set_attribute(PmiGroup::kDead, list);
-  log(host_, plugin_, Level::warn, "{} is lost; the others go on", processes_.name_of(client));
   if (options_.fault_signal == 0) return;
   const auto& clients = group_->server().clients();
   for (std::uint32_t each = 0; each < clients.size(); ++each) {

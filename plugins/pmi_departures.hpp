@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -38,6 +39,13 @@ class PmiDepartures {
   PmiGroup::Callbacks callbacks();
   void attach(PmiGroup& group) { group_ = &group; }
 
+  // Where processes of the group are on other nodes: called with the rank of each that is lost here, to tell them.
+  void tell_others(std::function<void(std::uint32_t rank)> tell) { tell_others_ = std::move(tell); }
+  // A process on another node is lost.
+  void lost_elsewhere(std::uint32_t rank);
+  // Those of other nodes have been in a barrier, and nobody here will come to one.
+  void missed_barrier() { static_cast<void>(nobody_is_missing()); }
+
   // The process has ended.
   void exited(std::uint32_t client, const value::WaitStatus& status);
 
@@ -48,13 +56,16 @@ class PmiDepartures {
   void still_there();
   bool nobody_is_missing();
   void lost(std::uint32_t client);
+  [[nodiscard]] bool goes_on_without(std::uint32_t rank) const;
+  void note_dead(std::uint32_t rank);
 
   plugin::Host& host_;
   const plugin::Plugin& plugin_;
   const PmiOptions& options_;
   PmiGroup* group_ = nullptr;
   PmiProcesses& processes_;
-  std::vector<std::uint32_t> dead_;  // ranks, in the order in which they were lost
+  std::function<void(std::uint32_t)> tell_others_;
+  std::vector<std::uint32_t> dead_;  // ranks, in the order in which they were lost, as far as is known here
   std::set<std::uint32_t> leaving_;  // clients that have closed their connection without finalize
   std::vector<std::pair<std::uint32_t, value::WaitStatus>> absent_;  // clients that ended without init
   std::optional<event::Timer> timer_;                                // of leaving_

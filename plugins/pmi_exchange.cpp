@@ -41,7 +41,9 @@ void PmiExchange::give(std::string mine, Done done) {
     if (!gathered) return done(std::move(gathered).error());
     done(others_in(*gathered, mine));
     bool goes_on = gathered->size() > 1 || gathered->count(kNothing) == 0;
-    if (abstains_ && goes_on && !waiting_) give_nothing();
+    if (!abstains_ || !goes_on) return;
+    if (mine == kNothing) missed_();  // what it tells the others comes before their next barrier
+    if (!waiting_) give_nothing();
   };
   host_.gather(fmt::format("pmi.{}", ++count_), std::move(mine), std::move(all));
 }

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "plugin/host.hpp"
 #include "pmi/exchange.hpp"
@@ -14,7 +16,8 @@ namespace nacre::plugins {
 
 class PmiExchange final : public pmi::Exchange {
  public:
-  explicit PmiExchange(plugin::Host& host) : host_(host) {}
+  // `missed`: the others have been in a barrier that this node has abstained from.
+  PmiExchange(plugin::Host& host, std::function<void()> missed) : host_(host), missed_(std::move(missed)) {}
 
   void fence(pmi::Entries mine, Done done) override;
   // No task of this node will be in a barrier again: those of the others are not kept waiting.
@@ -25,6 +28,7 @@ class PmiExchange final : public pmi::Exchange {
   void give_nothing();
 
   plugin::Host& host_;
+  std::function<void()> missed_;
   std::uint64_t count_ = 0;
   bool waiting_ = false;
   bool abstains_ = false;

@@ -35,7 +35,8 @@ Result<std::string> PmiSpawns::start(const pmi::Spawn& spawn, const std::string&
   if (host_.ending()) return Error{ECANCELED, "the job is being ended"};
   if (spawn.processes() == 0) return invalid("expected one process or more");
   if (count_++ == 0) host_.signal_also([this](int signum) { signal(signum); });
-  std::string kvsname = fmt::format("nacre_{}_{}", host_.job().id.value(), count_);
+  // Of its own among those that all shells of the job have begun.
+  std::string kvsname = fmt::format("nacre_{}_{}_{}", host_.job().id.value(), host_.job().shell_rank, count_);
   auto place = groups_.emplace(groups_.end());
   SpawnedGroup::Callbacks on;
   on.on_spawn = [this](SpawnedGroup& group, const pmi::SpawnRequest& request) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -31,7 +32,25 @@ class Kvs {
   std::unordered_map<std::string, std::string, Hash, std::equal_to<>> values_;
 };
 
-// Service names and the ports that they stand for, MPI_Publish_name's.
-using Names = Kvs;
+// Service names and the ports that they stand for, MPI_Publish_name's. Where processes of the job are on several nodes, each
+// node has a copy: a change counts at once on its own node, and what all nodes agree on is the order in which they hear of changes.
+class Names {
+ public:
+  // False, and nothing changed, if the name is there.
+  bool publish(std::string_view name, std::string_view port);
+  bool unpublish(std::string_view name);  // whether it was there
+  [[nodiscard]] const std::string* find(std::string_view name) const { return here_.find(name); }
+
+  // Called for each change that is made here; of a name that is taken back there is no port.
+  using Tell = std::function<void(std::string_view name, const std::optional<std::string_view>& port)>;
+  void tell_others(Tell tell) { tell_ = std::move(tell); }
+  // A change that some node has told, this one too; to be called in the same order on all.
+  void heard(std::string_view name, const std::optional<std::string_view>& port);
+
+ private:
+  Kvs here_;
+  Kvs agreed_;
+  Tell tell_;
+};
 
 }  // namespace nacre::pmi

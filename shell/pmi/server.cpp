@@ -192,12 +192,12 @@ void Server::set_attribute(std::string_view key, std::string_view value) { attri
 
 Result<void> Server::publish(std::string_view name, std::string_view port) {
   if (port.size() >= kMaxValue) return invalid(fmt::format("a port has at most {} bytes", kMaxValue - 1));
-  if (!names_.add(name, port)) return invalid(fmt::format("the name {} is published already", name));
+  if (!names_.publish(name, port)) return invalid(fmt::format("the name {} is published already", name));
   return {};
 }
 
 Result<void> Server::unpublish(std::string_view name) {
-  if (!names_.remove(name)) return Error{ENOENT, fmt::format("the name {} is not published", name)};
+  if (!names_.unpublish(name)) return Error{ENOENT, fmt::format("the name {} is not published", name)};
   return {};
 }
 

@@ -1,0 +1,89 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# PMI in a job of several shells, all on this host: who is lost on one node is known on all. Clients that speak PMI
+# themselves (pmi_client): see pmi_client for the words.
+load lib.bash
+load nodes.bash
+
+client=$BATS_TEST_DIRNAME/pmi_client
+
+# A job of $2 clients on each of $1 nodes; the rest is what they carry out. Each tells its shell's process first.
+clients() {
+  write_nodes "$1" "$2"
+  write_jobspec $(($1 * $2)) sh -c 'echo $PPID >"shell.$PMI_RANK"; exec "$@"' sh "$client" "${@:3}"
+}
+
+run_nodes() { # number, options
+  run timeout -k 1 60 "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local="$1" -R R.json \
+    -o cpu-affinity=off "${@:2}"
+}
+
+get_dead='cmd=get kvsname=%k key=PMI_dead_processes'
+
+@test "fault-tolerance: who is lost on one node is known on all after the next barrier" {
+  clients 3 2 init barrier 3:kill barrier "$get_dead" has:value=3 barrier 2:kill barrier "$get_dead" has:value=3,2 \
+    barrier 5:exit:0 barrier "$get_dead" has:value=3,2,5 barrier finalize
+  run_nodes 3 -o fault-tolerance
+  [ "$status" -eq 137 ]
+  [ "$(sort <<<"$output")" = "nacre-shell[1]: warn: pmi: rank 2 on node1 is lost; the others go on
+nacre-shell[1]: warn: pmi: rank 3 on node1 is lost; the others go on
+nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
+}
+
+@test "fault-tolerance: who asked for a signal gets it, on each node once, when its list has the lost one" {
+  clients 3 1 init barrier 1:kill signal "$get_dead" has:value=1 barrier finalize
+  run_nodes 3 -o fault-tolerance.signal=SIGUSR1
+  [ "$status" -eq 137 ]
+  [ "$output" = "nacre-shell[1]: warn: pmi: rank 1 on node1 is lost; the others go on" ]
+}
+
+@test "fault-tolerance: the ranks of a lost node are lost" {
+  clients 3 2 init barrier touch:ready.%r 0,1,4,5:wait:go 0,1,4,5:barrier 0,1,4,5:"$get_dead" 0,1,4,5:has:value=2,3 \
+    0,1,4,5:barrier 0,1,4,5:finalize 2,3:wait:never
+  "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=3 -R R.json \
+    -o cpu-affinity=off -o fault-tolerance -o tolerate-loss >out 2>&1 &
+  for rank in 0 1 2 3 4 5; do wait_until test -e ready.$rank; done
+  kill -KILL "$(cat shell.2)"
+  touch go
+  wait $! || status=$?
+  [ "$status" -eq 1 ] || { cat out; return 1; }
+  grep -q "shell 1 on node1 is lost" out
+}
+
+@test "one that never comes, on a node of its own, is missed in a barrier of the others" {
+  clients 2 1 1:exit:0 init barrier barrier wait:never
+  run_nodes 2
+  [ "$status" -eq 1 ]
+  [[ $output == *"rank 1 on node1 exited with code 0 without PMI init, and the others wait for it in a barrier; the job ends"* ]]
+  clients 2 1 1:exit:3 init barrier barrier "$get_dead" has:value=1 finalize
+  run_nodes 2 -o fault-tolerance
+  [ "$status" -eq 3 ]
+  [ "$output" = "nacre-shell[1]: warn: pmi: rank 1 on node1 is lost; the others go on" ]
+}
+
+@test "tasks that have finalized are not missed by those of other nodes that go on" {
+  clients 2 1 init barrier 1:finalize 1:exit:0 barrier barrier "$get_dead" has:rc=-1 finalize
+  run_nodes 2 -o fault-tolerance
+  [ "$status" -eq 0 ]
+  [ -z "$output" ]
+}
+
+@test "a name that is published on one node is known on all after the next barrier, and gone when another takes it back" {
+  clients 3 1 init 'cmd=lookup_name service=s' has:rc=-1 barrier '1:cmd=publish_name service=s port=p#1' 1:has:rc=0 barrier \
+    'cmd=lookup_name service=s' has:port=p#1 '2:cmd=publish_name service=s port=q' 2:has:published_already barrier \
+    '0:cmd=unpublish_name service=s' 0:has:rc=0 barrier 'cmd=lookup_name service=s' has:rc=-1 finalize
+  run_nodes 3
+  [ "$status" -eq 0 ]
+  [ -z "$output" ]
+}
+
+@test "groups that are spawned on several nodes have names of their own" {
+  local group
+  group=$(jq -cn '[1, $ARGS.positional]' --args -- "$client" init cmd=get_my_kvsname say finalize)
+  clients 2 1 init "spawn:[$group]" has:rc=0 barrier finalize
+  run_nodes 2
+  [ "$status" -eq 0 ]
+  [ "${#lines[@]}" -eq 2 ]
+  [ "${lines[0]}" != "${lines[1]}" ]
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <deque>
+
+#include "pmi/kvs.hpp"
+
+using namespace nacre;
+
+namespace {
+
+// Two nodes that hear of each change in one order, when the test wants it.
+struct Nodes {
+  struct Change {
+    std::string name;
+    std::optional<std::string> port;
+  };
+
+  Nodes() {
+    for (pmi::Names* each : {&a, &b}) {
+      each->tell_others([this](std::string_view name, const std::optional<std::string_view>& port) {
+        told.push_back({std::string(name), port ? std::optional(std::string(*port)) : std::nullopt});
+      });
+    }
+  }
+  void hear_all() {
+    for (; !told.empty(); told.pop_front()) {
+      const Change& change = told.front();
+      for (pmi::Names* each : {&a, &b}) each->heard(change.name, change.port);
+    }
+  }
+  std::string ports_of(std::string_view name) const {
+    auto port = [&](const pmi::Names& names) { return names.find(name) == nullptr ? "none" : *names.find(name); };
+    return port(a) + " " + port(b);
+  }
+
+  pmi::Names a, b;
+  std::deque<Change> told;
+};
+
+}  // namespace
+
+TEST_CASE("a name is there at once on its own node, and on the others when they have heard of it") {
+  Nodes nodes;
+  CHECK(nodes.a.publish("s", "1"));
+  CHECK_FALSE(nodes.a.publish("s", "2"));
+  CHECK(nodes.ports_of("s") == "1 none");
+  nodes.hear_all();
+  CHECK(nodes.ports_of("s") == "1 1");
+  CHECK_FALSE(nodes.b.publish("s", "2"));
+  CHECK(nodes.b.unpublish("s"));
+  CHECK(nodes.ports_of("s") == "1 none");
+  nodes.hear_all();
+  CHECK(nodes.ports_of("s") == "none none");
+  CHECK_FALSE(nodes.a.unpublish("s"));
+  CHECK(nodes.a.publish("s", "3"));
+  nodes.hear_all();
+  CHECK(nodes.ports_of("s") == "3 3");
+}
+
+TEST_CASE("of two nodes that publish a name at once the first that is heard has it, on both") {
+  Nodes nodes;
+  CHECK(nodes.b.publish("s", "b"));
+  CHECK(nodes.a.publish("s", "a"));
+  CHECK(nodes.ports_of("s") == "a b");
+  nodes.hear_all();
+  CHECK(nodes.ports_of("s") == "b b");
+}
+
+TEST_CASE("a name that is taken back and published again is there in the end") {
+  Nodes nodes;
+  CHECK(nodes.a.publish("s", "1"));
+  CHECK(nodes.a.unpublish("s"));
+  CHECK(nodes.a.publish("s", "2"));
+  nodes.hear_all();
+  CHECK(nodes.ports_of("s") == "2 2");
+}
