@@ -111,6 +111,8 @@ variables() {
 @test "a program of Open MPI runs on 16 ranks of four hosts, under its own mpirun" {
   run on node0 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 \
     mpirun.openmpi --oversubscribe --host node0:4,node1:4,node2:4,node3:4 -n 16 "$programs/alltoall.openmpi"
+  # Its parent may be late to put an ssh into a group of its own, says so, and goes on.
+  output=$(sed '/plm:rsh: Warning: setpgid/d' <<<"$output")
   said_lines "alltoall ok, 16 ranks"
   nothing_left
 }
