@@ -56,7 +56,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     options_ = TRY(PmiOptions::read(host_.options()));
     if (options_.on()) open_group();
     doctor_.emplace(host_, *this, options_, group_ ? &group_->server() : nullptr);
-    return doctor_->watch_signal();
+    return doctor_->watch();
   }
 
   void open_group() {
@@ -139,7 +139,9 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (!spawns_) spawns_.emplace(host_, *this, options_, names_, universe_size());
       spawns_->start(*group_, request, rank_of(request.client), name_of(request.client));
     };
-    out.on_wait = [this](bool begins) { doctor_->barrier(begins); };
+    out.on_wait = [this](bool begins) {
+      doctor_->barrier(begins, between_nodes_ == nullptr ? 0 : between_nodes_->fences());
+    };
     if (host_.log().wants(Level::trace)) {
       out.on_bytes = [this](std::uint32_t client, bool to_client, std::string_view bytes) {
         while (!bytes.empty() && bytes.back() == '\n') bytes.remove_suffix(1);

@@ -6,10 +6,14 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
+#include "pmi/exchange.hpp"
 #include "process_facts.hpp"
 
 namespace nacre::plugins {
 namespace {
+
+constexpr std::string_view kRollCall = "pmi.roll-call";  // an announcement, as entries: what it is for, and why
 
 // Early for those that end soon, later for those that start slowly.
 constexpr event::Seconds kLooks[] = {event::Seconds(0.1), event::Seconds(1), event::Seconds(5)};
@@ -38,9 +42,14 @@ std::string version_of(const pmi::Client& client) {
 
 }  // namespace
 
-Result<void> PmiDoctor::watch_signal() {
-  signal_ = TRY(event::SignalWatcher::create(host_.loop(), SIGUSR2, [this](int) { roll_call("SIGUSR2"); }));
+Result<void> PmiDoctor::watch() {
+  signal_ =
+      TRY(event::SignalWatcher::create(host_.loop(), SIGUSR2, [this](int) { ask_for_roll_call("", "SIGUSR2"); }));
   signal_->keeps_running(false);
+  if (is_alone()) return {};
+  host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
+    if (topic == kRollCall) heard(bytes);
+  });
   return {};
 }
 
@@ -50,14 +59,18 @@ Result<void> PmiDoctor::tasks_started() {
   library_timer_->unref();
   library_timer_->start(kLooks[0]);
   if (options_.hang_report.is_infinite()) return {};
-  barrier_timer_ = TRY(event::Timer::create(
-      host_.loop(), [this] { roll_call(fmt::format("a barrier has lasted {}", options_.hang_report.str())); }));
+  barrier_timer_ = TRY(event::Timer::create(host_.loop(), [this] {
+    ask_for_roll_call(fmt::format("{}.{}", barrier_number_, ++barrier_reports_),
+                      fmt::format("a barrier has lasted {}", options_.hang_report.str()));
+  }));
   barrier_timer_->unref();
   return {};
 }
 
-void PmiDoctor::barrier(bool begins) {
+void PmiDoctor::barrier(bool begins, std::uint64_t number) {
   if (!barrier_timer_) return;
+  barrier_number_ = number;
+  barrier_reports_ = 0;
   event::Seconds time(options_.hang_report.seconds());
   begins ? barrier_timer_->start(time, time) : barrier_timer_->stop();
 }
@@ -105,9 +118,44 @@ std::string PmiDoctor::doing(const task::Task& task) const {
   }
 }
 
-void PmiDoctor::roll_call(std::string_view why) {
-  std::vector<Said> all;
-  for (const auto& task : host_.tasks()) all.emplace_back(task->rank(), doing(*task));
+std::vector<Said> PmiDoctor::roll() const {
+  std::vector<Said> out;
+  for (const auto& task : host_.tasks()) out.emplace_back(task->rank(), doing(*task));
+  return out;
+}
+
+// `what`: for which several nodes may ask, and one roll call is enough.
+void PmiDoctor::ask_for_roll_call(std::string_view what, std::string_view why) {
+  if (is_alone()) return say_roll_call(why, roll());
+  pmi::Entries asked{{std::string(what), std::string(why)}};
+  if (Result<void> told = host_.announce(kRollCall, pmi::encode_entries(asked)); !told) {
+    say(Level::warn, fmt::format("roll call: {}", told.error().message));
+  }
+}
+
+// All shells hear the same, so they all give their part, each time under the same name.
+void PmiDoctor::heard(std::string_view announced) {
+  auto asked = pmi::decode_entries(announced);
+  if (!asked || asked->size() != 1) return;
+  const auto& [what, why] = asked->front();
+  if (!what.empty() && !reported_.insert(what).second) return;
+  pmi::Entries mine;
+  for (const auto& [rank, text] : roll()) mine.emplace_back(fmt::format_int(rank).str(), text);
+  auto all_said = [this, why = why](const Result<plugin::Gathered>& gathered) {
+    if (!gathered || host_.job().shell_rank != 0) return;
+    std::vector<Said> all;
+    for (const auto& [bytes, shells] : *gathered) {
+      for (const auto& [rank, text] : pmi::decode_entries(bytes).value_or(pmi::Entries())) {
+        all.emplace_back(static_cast<std::uint32_t>(parse_u64(rank).value_or(0)), text);
+      }
+    }
+    std::sort(all.begin(), all.end());
+    say_roll_call(why, std::move(all));
+  };
+  host_.gather(fmt::format("{}.{}", kRollCall, ++roll_calls_), pmi::encode_entries(mine), std::move(all_said));
+}
+
+void PmiDoctor::say_roll_call(std::string_view why, std::vector<Said> all) {
   say(Level::notice, fmt::format("roll call of {} tasks ({}):", all.size(), why));
   for (const std::string& line : folded(all)) say(Level::notice, "  " + line);
 }

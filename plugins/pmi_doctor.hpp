@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Says what is wrong where an MPI job does not come together: who is where in it (the roll call), and which library a
-// task has that has not found its ranks.
+// task has that has not found its ranks. In a job of several shells a roll call is of all tasks, and shell 0 says it.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "plugin/host.hpp"
 #include "pmi/server.hpp"
 #include "pmi_options.hpp"
+#include "process_facts.hpp"
 
 namespace nacre::plugins {
 
@@ -24,14 +26,18 @@ class PmiDoctor {
   PmiDoctor(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, const pmi::Server* server)
       : host_(host), plugin_(plugin), options_(options), server_(server) {}
 
-  Result<void> watch_signal();  // SIGUSR2 asks for a roll call
+  Result<void> watch();  // SIGUSR2 asks for a roll call
   Result<void> tasks_started();
-  void barrier(bool begins);  // somebody is in one, or all have left it
+  void barrier(bool begins, std::uint64_t number);  // somebody is in that one, or all have left it
   void tasks_ended();
 
  private:
   void look_for_libraries();
-  void roll_call(std::string_view why);
+  void ask_for_roll_call(std::string_view what, std::string_view why);
+  void heard(std::string_view announced);
+  void say_roll_call(std::string_view why, std::vector<Said> all);
+  [[nodiscard]] bool is_alone() const { return host_.job().shells() == 1 || host_.standalone(); }
+  [[nodiscard]] std::vector<Said> roll() const;
   void explain();
   [[nodiscard]] std::string doing(const task::Task& task) const;
   void say(Level level, std::string_view text);
@@ -45,6 +51,10 @@ class PmiDoctor {
   std::optional<event::Timer> library_timer_;
   std::map<std::uint32_t, std::vector<std::string>> libraries_;  // by rank
   int looks_ = 0;
+  std::uint64_t barrier_number_ = 0;
+  std::uint64_t barrier_reports_ = 0;  // of this barrier
+  std::set<std::string> reported_;     // what nodes have asked roll calls for, but signals
+  std::uint64_t roll_calls_ = 0;       // of all nodes
 };
 
 }  // namespace nacre::plugins

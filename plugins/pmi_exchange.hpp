@@ -22,6 +22,8 @@ class PmiExchange final : public pmi::Exchange {
   void fence(pmi::Entries mine, Done done) override;
   // No task of this node will be in a barrier again: those of the others are not kept waiting.
   void abstain();
+  // How many this node has been in, or has abstained from.
+  [[nodiscard]] std::uint64_t fences() const { return count_; }
 
  private:
   void give(std::string mine, Done done);

@@ -62,6 +62,10 @@ void Shell::serve_group() {
   group_->serve(std::move(callbacks));
   footing_.ears.on_signal = [this](int signum) {
     if (signum == SIGINT && running_ == 0) return die(128 + SIGINT, "", "interrupted");
+    if (signum == SIGUSR2) {  // it is for plugins, as one that comes to this process
+      ::raise(signum);
+      return;
+    }
     group_->signal(signum, {});
   };
   footing_.ears.on_gone = [this] {

@@ -87,3 +87,35 @@ nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
   [ "${#lines[@]}" -eq 2 ]
   [ "${lines[0]}" != "${lines[1]}" ]
 }
+
+@test "SIGUSR2 of the launcher, or of any shell, asks for a roll call of all tasks, which shell 0 says" {
+  clients 2 2 init touch:ready.%r 0,1,3:send:cmd=barrier_in\\n 2:wait:go 2:send:cmd=barrier_in\\n read finalize
+  "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=2 -R R.json -o cpu-affinity=off >>out 2>&1 &
+  local launcher=$!
+  for rank in 0 1 2 3; do wait_until test -e ready.$rank; done
+  wait_until asked_for "$launcher" "0-1,3: in PMI barrier 1"
+  : >out
+  wait_until asked_for "$(cat shell.2)" "0-1,3: in PMI barrier 1"
+  touch go
+  wait "$launcher"
+  [[ $(sort -u out) == *"nacre-shell[0]: pmi: roll call of 4 tasks (SIGUSR2):"* ]]
+  grep -Eq "^nacre-shell\[0\]: pmi:   2: after PMI get_my_kvsname: (python3|pmi_client) (sleeps|runs)" out
+  run ! grep -v '^nacre-shell\[0\]: pmi: ' out
+}
+
+asked_for() { # process, text
+  kill -USR2 "$1"
+  sleep 0.1
+  grep -q "$2" out
+}
+
+@test "a barrier that lasts is reported once for all nodes that wait in it" {
+  clients 3 1 init 0,1:barrier 2:wait:go 2:barrier finalize
+  "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=3 -R R.json -o cpu-affinity=off \
+    -o pmi.hang-report=0.5s >out 2>&1 &
+  wait_until grep -q "  2: " out
+  touch go
+  wait $!
+  [ "$(grep -c "^nacre-shell\[0\]: pmi: roll call of 3 tasks (a barrier has lasted 500ms):" out)" -eq "$(grep -c "  0-1: in PMI barrier 1" out)" ]
+  [ "$(grep -c "roll call" out)" -le 2 ] || { cat out; return 1; }
+}
