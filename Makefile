@@ -84,7 +84,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/plugins --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure \
 	  --include shell/plugin/include --out $(BENCH_OUT)
-	t/bench/output --shell $(RELEASE)/nacre-shell --stream $(RELEASE)/t/bench/stream \
+	t/bench/output --shell $(RELEASE)/nacre-shell --nacre $(RELEASE)/nacre --stream $(RELEASE)/t/bench/stream \
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/pmi --shell $(RELEASE)/nacre-shell --client $(RELEASE)/t/bench/pmi_client \
 	  --limit $(RELEASE)/t/bench/pmi_limit --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)

@@ -71,7 +71,7 @@ void LaunchStream::on_timer() {
 }
 
 void LaunchStream::watch_again() {
-  if (held_.size() < kMaxHeld) {
+  if (held() < kMaxHeld) {
     static_cast<void>(poll_->start(event::Poll::kReadable));
     return;
   }
@@ -114,7 +114,7 @@ Result<void> LaunchStream::take_record(const transport::Record& record) {
     return invalid("a record that has no place there");
   if (record.kind == transport::Kind::end) {
     input_ended_ = true;
-  } else if (wanted_ && held_.empty()) {
+  } else if (wanted_ && held() == 0) {
     if (callbacks_.on_input) callbacks_.on_input(record.body);
   } else {
     held_ += record.body;
@@ -123,12 +123,13 @@ Result<void> LaunchStream::take_record(const transport::Record& record) {
 }
 
 void LaunchStream::give() {
-  if (!wanted_ || gone_) return;
-  if (!held_.empty()) {
-    std::string bytes = std::exchange(held_, {});
-    if (callbacks_.on_input) callbacks_.on_input(bytes);
+  while (wanted_ && !gone_ && held() > 0) {
+    std::string_view piece = std::string_view(held_).substr(given_, kReadSize);
+    given_ += piece.size();
+    if (callbacks_.on_input) callbacks_.on_input(piece);
   }
-  if (!input_ended_ || !held_.empty() || !wanted_ || std::exchange(end_given_, true)) return;
+  if (given_ > held_.size() / 2) held_.erase(0, std::exchange(given_, 0));
+  if (gone_ || !input_ended_ || held() > 0 || !wanted_ || std::exchange(end_given_, true)) return;
   if (callbacks_.on_input_end) callbacks_.on_input_end();
 }
 

@@ -30,8 +30,8 @@ inline constexpr std::uint32_t kInputStream = 0;
 // The leader's end, or that of a shell that has nothing to do but to notice when who has started it goes.
 class LaunchStream {
  public:
-  static constexpr std::size_t kMaxFrame = 4096;                  // bytes
-  static constexpr std::size_t kMaxHeld = std::size_t{16} << 20;  // bytes of input that nobody wants yet
+  static constexpr std::size_t kMaxFrame = 4096;                 // bytes
+  static constexpr std::size_t kMaxHeld = std::size_t{4} << 20;  // bytes of input that nobody wants yet
 
   // Called from the loop; none may destroy the stream. Those that are unset are not missed.
   struct Callbacks {
@@ -63,6 +63,7 @@ class LaunchStream {
   void take(std::string_view bytes);
   Result<void> take_record(const transport::Record& record);
   void give();
+  [[nodiscard]] std::size_t held() const { return held_.size() - given_; }
   void gone(const Error& why);
   void watch_again();
 
@@ -74,6 +75,7 @@ class LaunchStream {
   bool discards_ = false;
   bool wanted_ = true;
   std::string held_;
+  std::size_t given_ = 0;     // of held_
   bool input_ended_ = false;  // the record has come
   bool end_given_ = false;
   bool gone_ = false;
