@@ -42,12 +42,13 @@ struct Footing {
 };
 
 struct WholeJob {
-  std::optional<int> code;  // that all shells have agreed upon
-  bool fatal_seen = false;  // an exception that ends the job has come
-  bool cut_off = false;     // from the other shells, for good
-  int waits = 0;            // for the group, so far: an answer that comes late is told by it
-  value::Idset lost;        // shells
-  value::Idset over;        // leader: tasks that have ended, or were of lost shells
+  std::optional<int> code;    // that all shells have agreed upon
+  bool fatal_seen = false;    // an exception that ends the job has come
+  bool cut_off = false;       // from the other shells, for good
+  int waits = 0;              // for the group, so far: an answer that comes late is told by it
+  value::Idset lost;          // shells
+  bool tells_losses = false;  // to plugins: they have run shell.post-init
+  value::Idset over;          // leader: tasks that have ended, or were of lost shells
   std::vector<std::function<void(std::string_view topic, std::string_view bytes)>> ears;  // of plugins
 };
 

@@ -190,6 +190,7 @@ Result<void> Shell::initialize() {
 
 Result<void> Shell::execute() {
   CHECK_OK(call("shell.post-init"));
+  tell_early_losses();
   if (bulk::Port* port = group_->bulk()) port->serve_no_more();
   loop().run_until([this] { return start_holds_.empty() || doomed_; });
   if (doomed_) return {};

@@ -91,6 +91,7 @@ class Shell final : public plugin::Host {
   Result<void> barrier(std::string_view name);
   void on_exception(const group::Exception& exception);
   void on_lost(group::Rank rank);
+  void tell_early_losses();
   void on_tasks(const value::Idset& started, const std::vector<group::Ended>& ended);
   void on_cut_off(const Error& why);
   void note_ended(const value::Idset& tasks, Json how);  // leader: of any shell
@@ -98,7 +99,6 @@ class Shell final : public plugin::Host {
   void await_all_tasks();
   Result<void> agree_on_exit();
   void part(const Result<void>& ran);
-
   Result<void> post(std::string_view event, Json context);
   void enter_working_directory();
   void end_job();

@@ -28,6 +28,15 @@ std::optional<Result<T>> answer_to(Ask ask, event::Loop& loop, int& waits, const
 
 constexpr event::Seconds kAgentsGrace{5};  // for what has started other shells, once those have come to their end
 
+bool tolerates_loss(const job::Options& options) {
+  Result<bool> tolerated = options.flag("tolerate-loss");
+  return tolerated && *tolerated;
+}
+
+Json loss_of(group::Rank rank, const job::Options& options) {
+  return {{"shell_rank", rank}, {"severity", tolerates_loss(options) ? 2 : 0}};
+}
+
 void leave(Footing& footing) {
   footing.parted = true;
   bool left = false;
@@ -102,16 +111,21 @@ void Shell::on_lost(group::Rank rank) {
   whole_.lost.insert(rank);
   if (footing_.launcher) footing_.launcher->lost(rank);
   if (rank >= job_.shells()) return;
-  tell_plugins("shell.lost", {{"shell_rank", rank}});
+  if (whole_.tells_losses) tell_plugins("shell.lost", loss_of(rank, options_));
   if (job_.shell_rank != 0) return;
   value::Idset tasks = job_.taskmap.ranks_on(rank);
   if (!tasks.empty()) note_ended(tasks - whole_.over, {{"lost", true}});
-  Result<bool> tolerated = options_.flag("tolerate-loss");
-  bool fatal = !(tolerated && *tolerated) && !whole_.code;
+  bool fatal = !tolerates_loss(options_) && !whole_.code;
   raise(
       {"node-failure", fatal ? 0 : 2,
        fmt::format("shell {}{} is lost: it has ended, or cannot be reached", rank, job_.resources.nodes[rank].on()),
        std::nullopt});
+}
+
+// Of those that were lost before plugins have what they do something about.
+void Shell::tell_early_losses() {
+  whole_.tells_losses = true;
+  for (group::Rank rank : whole_.lost.ids()) tell_plugins("shell.lost", loss_of(rank, options_));
 }
 
 void Shell::on_tasks(const value::Idset& /*started*/, const std::vector<group::Ended>& ended) {

@@ -230,3 +230,20 @@ END
   [ "$status" -eq 0 ]
   [ "$output" = "allreduce ok, 2 ranks" ]
 }
+
+@test "tolerate-loss: one that is lost before the tasks start is missed by plugins too, and the others go on" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'echo "$FLUX_TASK_RANK"'
+  cat >early.lua <<'END'
+plugin.register { name = "early", handlers = {
+  { topic = "shell.init", fn = function () if shell.info.rank == 1 then os.execute ("kill -KILL $PPID") end end },
+  { topic = "shell.lost", fn = function (topic, args) shell.log ("lost " .. args.shell_rank .. ", " .. args.severity) end },
+} }
+END
+  run timeout -k 1 60 "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=3 -R R.json \
+    -o cpu-affinity=off -o tolerate-loss -- --initrc=early.lua
+  [ "$status" -eq 1 ]
+  for line in 0 2 "nacre-shell[0]: early: lost 1, 2" "nacre-shell[2]: early: lost 1, 2"; do
+    grep -qxF "$line" <<<"$output" || { echo "no '$line' in: $output"; return 1; }
+  done
+}
