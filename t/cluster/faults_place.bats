@@ -16,7 +16,8 @@ setup_file() {
 
 # The run failed, and says which hosts have which versions, and what to do.
 names_versions() {
-  [ "$status" -eq 1 ] || { echo "exit code $status: $output"; return 1; }
+  # shellcheck disable=SC2053
+  [[ $status == ${codes:-1} ]] || { echo "exit code $status: $output"; return 1; }
   for text in "$@" "protocol [12].*[12]" "the same version"; do
     grep -q "$text" <<<"$output" || { echo "no '$text': $output"; return 1; }
   done
@@ -41,7 +42,8 @@ names_versions() {
   for host in node2 node0; do
     replace_shell "$host" "$other"
     limit=150 run slurm node3 -N4 --ntasks-per-node=1 --mpi=pmi2 --kill-on-bad-exit=0 "$NACRE_SHELL" "${job_options[@]}"
-    names_versions
+    # Slurm's PMI server kills those that have not ended yet when one ends without a farewell.
+    codes='@(1|137)' names_versions
     recover
     nothing_left
   done

@@ -323,9 +323,8 @@ END
   build_handler own mine.reload <<<''
   check_says own.so 0 "note: listens to 'mine.reload', which is no topic of the shell: right only if a plugin calls it" \
     "fine: own: mine.reload"
-  build_handler resource shell.resource-update <<<''
-  check_says resource.so 0 "note: listens to 'shell.resource-update', which this version never calls: no harm is done" \
-    "fine: resource: shell.resource-update"
+  build_handler more shell.reconnect <<<''
+  check_says more.so 0 "note: listens to 'shell.reconnect', which this version never calls: no harm is done" "fine: more: shell.reconnect"
   build_handler lost shell.lost <<<''
   check_says lost.so 0 "fine: lost: shell.lost"
 }
