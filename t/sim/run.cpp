@@ -80,9 +80,11 @@ void Run::go() {
   }
 }
 
-// Where many are lost at once each level of the tree finds out after the one above it.
+// Where many are lost at once who is left finds out of as many as it has children in each hello bound.
 void Run::come_to_rest() {
-  constexpr int kMostRounds = 24;
+  const Options bounds;
+  auto waits = static_cast<int>(plan_.members / plan_.arity * Time(bounds.hello_bound) / (2 * kSlack));
+  int most_rounds = 24 + waits;
   Time next = rest_ + Time(kFence) + kSlack;
   for (int round = 1;; ++round, next += 2 * kSlack) {
     world_.run_until(next);
@@ -90,7 +92,7 @@ void Run::come_to_rest() {
       check_.at_rest();
       return check_reports();
     } catch (const Broken&) {
-      if (round == kMostRounds) throw;
+      if (round == most_rounds) throw;
     }
   }
 }
