@@ -45,7 +45,7 @@ TEST_CASE("a misspelt topic is a problem, with the nearest one") {
 }
 
 TEST_CASE("a topic that only plugins can call is noted") {
-  for (const char* topic : {"mine.reload", "hook", "mine.*", "shell.lost"}) {
+  for (const char* topic : {"mine.reload", "hook", "mine.*", "shell.reconnect"}) {
     INFO(topic);
     REQUIRE(judge_topic(topic));
     CHECK_FALSE(is_problem(topic));
