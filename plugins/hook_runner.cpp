@@ -17,8 +17,8 @@ struct HookRunner::Running {
   std::optional<event::Timer> limit{};
   std::optional<event::Timer> linger{};
   std::optional<event::Timer> patience{};  // runs once it was asked to end
-  bool late = false;
-  std::string killed{};  // why, if it would not end
+  std::string asked{};                     // what it has not done if that runs out
+  std::string killed{};                    // why it was
   Result<void> lines{};
 };
 
@@ -34,16 +34,16 @@ void HookRunner::add(Run run) {
 // One that has ended, and lingers, is passed over.
 void HookRunner::end_all(int signum, event::Seconds grace) {
   for (Running& each : running_) {
-    if (!each.process->kill(signum) || each.patience) continue;
-    auto timer = event::Timer::create(host_.loop(), [&each, signum, grace] {
-      each.killed = fmt::format("did not end within {} of {}", value::Duration::of_seconds(grace.count()).str(),
-                                value::signal_name(signum));
-      static_cast<void>(each.process->kill(SIGKILL));  // it may have ended, and not have been waited for
-    });
-    if (!timer) continue;
-    each.patience = *std::move(timer);
+    if (!each.process->kill(signum) || !each.asked.empty()) continue;
+    each.asked = fmt::format("did not end within {} of {}", value::Duration::of_seconds(grace.count()).str(),
+                             value::signal_name(signum));
     each.patience->start(grace);
   }
+}
+
+void HookRunner::give_up(Running& running, const std::string& why) {
+  if (running.killed.empty()) running.killed = why;
+  static_cast<void>(running.process->kill(SIGKILL));  // it may have ended, and not have been waited for
 }
 
 void HookRunner::start_next() {
@@ -67,11 +67,11 @@ Result<void> HookRunner::start(Place place) {
 
   if (!running.run.timeout.is_infinite()) {
     running.limit = TRY(event::Timer::create(host_.loop(), [&running] {
-      running.late = true;
-      static_cast<void>(running.process->kill(SIGKILL));  // it may have ended, and not have been waited for
+      give_up(running, fmt::format("took longer than {}", running.run.timeout.str()));
     }));
     running.limit->start(event::Seconds(running.run.timeout.seconds()));
   }
+  running.patience = TRY(event::Timer::create(host_.loop(), [&running] { give_up(running, running.asked); }));
   running.linger = TRY(event::Timer::create(host_.loop(), [this, place] { end(place); }));
 
   task::Subprocess::Callbacks callbacks;
@@ -103,9 +103,7 @@ void HookRunner::end(Place place) {
   Running& running = ended.front();
   Result<void> result = std::move(running.lines);
   const value::WaitStatus& status = running.process->status();
-  if (running.late) {
-    result = Error{ETIMEDOUT, fmt::format("took longer than {}", running.run.timeout.str())};
-  } else if (!running.killed.empty()) {
+  if (!running.killed.empty()) {
     result = Error{ETIMEDOUT, running.killed};
   } else if (!status.success()) {
     result = Error{ECANCELED, status.str()};

@@ -48,6 +48,7 @@ class HookRunner {
 
   void start_next();
   Result<void> start(Place place);
+  static void give_up(Running& running, const std::string& why);
   void read(Running& running);
   void end(Place place);
 
