@@ -62,7 +62,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   void open_group() {
     for (const char* name : kInherited) host_.environment().unset(name);
     const job::Job& job = host_.job();
-    if (job.shells() > 1 && !host_.standalone()) {
+    if (host_.bulk() != nullptr) {
       auto exchange = std::make_unique<PmiExchange>(host_, [this] { departures_.missed_barrier(); });
       between_nodes_ = exchange.get();
       exchange_ = std::move(exchange);

@@ -36,7 +36,7 @@ class PmiDoctor {
   void ask_for_roll_call(std::string_view what, std::string_view why);
   void heard(std::string_view announced);
   void say_roll_call(std::string_view why, std::vector<Said> all);
-  [[nodiscard]] bool is_alone() const { return host_.job().shells() == 1 || host_.standalone(); }
+  [[nodiscard]] bool is_alone() const { return host_.bulk() == nullptr; }
   [[nodiscard]] std::vector<Said> roll() const;
   void explain();
   [[nodiscard]] std::string doing(const task::Task& task) const;

@@ -122,7 +122,7 @@ void Shell::on_lost(group::Rank rank) {
        std::nullopt});
 }
 
-// Of those that were lost before plugins have what they do something about.
+// Of those that were lost before plugins could do something about it.
 void Shell::tell_early_losses() {
   whole_.tells_losses = true;
   for (group::Rank rank : whole_.lost.ids()) tell_plugins("shell.lost", loss_of(rank, options_));
