@@ -48,14 +48,19 @@ bye  bye" ]
   fails_with 1 "prolog 'sleep 1000': took longer than 100ms"
 }
 
+# Sends the signal $1 to the shell once the hook that the options are for has made the file `started`; sets status.
+signalled() {
+  "${nacre[@]}" "${@:2}" >out 2>&1 &
+  local shell=$!
+  wait_until test -e started
+  kill -s "$1" "$shell"
+  wait "$shell" || status=$?
+}
+
 @test "an interrupt ends the job while its prolog runs" {
   prepare 1 echo ran
   # exec, as a shell that is between would say that its child was ended, if that is first
-  "${nacre[@]}" -o 'prolog=echo >started; exec sleep 1000' >out 2>&1 &
-  local shell=$!
-  wait_until test -e started
-  kill -INT "$shell"
-  wait "$shell" || status=$?
+  signalled INT -o 'prolog=echo >started; exec sleep 1000'
   [ "$status" -eq 130 ]
   run cat out
   fails_with 0 "nacre-shell[0]: fatal: interrupted"
@@ -64,11 +69,7 @@ bye  bye" ]
 @test "SIGTERM ends a prolog, and so the job" {
   prepare 1 echo ran
   # exec, as a shell that is between would say that its child was ended, if that is first
-  "${nacre[@]}" -o 'prolog=echo >started; exec sleep 1000' >out 2>&1 &
-  local shell=$!
-  wait_until test -e started
-  kill -TERM "$shell"
-  wait "$shell" || status=$?
+  signalled TERM -o 'prolog=echo >started; exec sleep 1000'
   [ "$status" -eq 1 ]
   [[ $(<out) == *"exec: prolog 'echo >started; exec sleep 1000': killed by SIGTERM" ]]
 }
@@ -76,22 +77,14 @@ bye  bye" ]
 @test "an interrupt ends an epilog" {
   prepare 1 true
   # exec, as Debian's sh loses an interrupt that comes while it starts a program
-  "${nacre[@]}" -o 'epilog=echo >started; exec sleep 1000' >out 2>&1 &
-  local shell=$!
-  wait_until test -e started
-  kill -INT "$shell"
-  wait "$shell" || status=$?
+  signalled INT -o 'epilog=echo >started; exec sleep 1000'
   [ "$status" -eq 130 ]
   [[ $(<out) == *"epilog 'echo >started; exec sleep 1000': killed by SIGINT" ]]
 }
 
 @test "an epilog that takes no notice of an interrupt is killed after the kill-timeout" {
   prepare 1 true
-  "${nacre[@]}" -o kill-timeout=0.2s -o 'epilog=trap "" INT; echo >started; sleep 1000' >out 2>&1 &
-  local shell=$!
-  wait_until test -e started
-  kill -INT "$shell"
-  wait "$shell" || status=$?
+  signalled INT -o kill-timeout=0.2s -o 'epilog=trap "" INT; echo >started; sleep 1000'
   [ "$status" -eq 130 ]
   [[ $(<out) == *": did not end within 200ms of SIGINT" ]]
 }

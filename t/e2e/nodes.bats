@@ -240,8 +240,7 @@ plugin.register { name = "early", handlers = {
   { topic = "shell.lost", fn = function (topic, args) shell.log ("lost " .. args.shell_rank .. ", " .. args.severity) end },
 } }
 END
-  run timeout -k 1 60 "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=3 -R R.json \
-    -o cpu-affinity=off -o tolerate-loss -- --initrc=early.lua
+  run launch --local=3 -R R.json -o cpu-affinity=off -o tolerate-loss -- --initrc=early.lua
   [ "$status" -eq 1 ]
   for line in 0 2 "nacre-shell[0]: early: lost 1, 2" "nacre-shell[2]: early: lost 1, 2"; do
     grep -qxF "$line" <<<"$output" || { echo "no '$line' in: $output"; return 1; }

@@ -15,8 +15,7 @@ clients() {
 }
 
 run_nodes() { # number, options
-  run timeout -k 1 60 "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local="$1" -R R.json \
-    -o cpu-affinity=off "${@:2}"
+  run launch --local="$1" -R R.json -o cpu-affinity=off "${@:2}"
 }
 
 get_dead='cmd=get kvsname=%k key=PMI_dead_processes'
@@ -41,8 +40,7 @@ nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
 @test "fault-tolerance: the ranks of a lost node are lost" {
   clients 3 2 init barrier touch:ready.%r 0,1,4,5:wait:go 0,1,4,5:barrier 0,1,4,5:"$get_dead" 0,1,4,5:has:value=2,3 \
     0,1,4,5:barrier 0,1,4,5:finalize 2,3:wait:never
-  "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=3 -R R.json \
-    -o cpu-affinity=off -o fault-tolerance -o tolerate-loss >out 2>&1 &
+  launch --local=3 -R R.json -o cpu-affinity=off -o fault-tolerance -o tolerate-loss >out 2>&1 &
   for rank in 0 1 2 3 4 5; do wait_until test -e ready.$rank; done
   kill -KILL "$(cat shell.2)"
   touch go
@@ -111,8 +109,7 @@ asked_for() { # process, text
 
 @test "a barrier that lasts is reported once for all nodes that wait in it" {
   clients 3 1 init 0,1:barrier 2:wait:go 2:barrier finalize
-  "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=3 -R R.json -o cpu-affinity=off \
-    -o pmi.hang-report=0.5s >out 2>&1 &
+  launch --local=3 -R R.json -o cpu-affinity=off -o pmi.hang-report=0.5s >out 2>&1 &
   wait_until grep -q "  2: " out
   touch go
   wait $!
