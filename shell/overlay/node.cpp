@@ -29,6 +29,7 @@ std::vector<Effect> Node::take_effects() { return std::exchange(out_.effects, {}
 void Node::begin() {
   begun_ = true;
   beat_at_ = said_up_at_ = out_.now;
+  fed_at_ = out_.now + options_.first_hello_bound;  // nobody need have come before
   if (stage_ == Stage::joining) {
     uplink_.route({0});
   } else {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One member of the overlay: no socket, clock, thread or log in it. doc/protocol.md states the rules and what was decided
-// where they leave a choice.
+// One member of the overlay: no socket, clock, thread or log in it. doc/protocol.md has the rules.
 //
 // The driver calls tick() with the time before anything else whenever time has passed, then what happened, and does what
 // take_effects() says, in order. A node that has died or finished does nothing more.
@@ -78,7 +77,7 @@ class Node {
   void offer_again();
   void refuse(Link link, Farewell why, std::string text);
   void beat();
-  void pass_on(const Beat& beat);
+  bool pass_on(const Beat& beat);
   void forget(Seq stable);
   void lose(Link link);
   // node_log.cpp
@@ -139,6 +138,7 @@ class Node {
   std::uint64_t next_request_ = 1;
   std::uint64_t beat_number_ = 0;
   Time beat_at_{};                  // when the last one was made, as far as this node can tell
+  Time fed_at_{};                   // leader: when a beat has last gone to anybody
   Time least_delay_ = Time::max();  // of a beat's coming after its number, the leader's clock
   Time said_up_at_{};
   Time leave_deadline_ = Outbox::kNever;

@@ -39,7 +39,9 @@ void Node::note_complete() {
 
 bool Node::bury() {
   View change;
-  for (Id id : tree_.members_of(brood_.suspects())) {
+  // No beat leads past the leader: where it has had nobody to tell one for so long, all others have ended by rule 10.
+  bool is_alone = tree_.size() > 1 && out_.now >= fed_at_ + options_.fence + options_.beat_interval;
+  for (Id id : tree_.members_of(is_alone ? Idset::range(0, Idset::kMaxId) : brood_.suspects())) {
     if (id != options_.self) change.dead.insert(id);
   }
   if (change.dead.empty()) return false;

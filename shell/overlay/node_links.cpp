@@ -73,7 +73,10 @@ void Node::admit(Down& down, const Hello& hello) {
   brood_.welcome(down);
   out_.send(link, Welcome{applied(), view_, std::nullopt});
   // Who has waited for a beat in vain need not wait for the next. Of the leader only: another's last beat can be old.
-  if (leads() && beat_number_ > 0) out_.send(link, Beat{beat_number_, campaigns_.stable(complete_)});
+  if (leads() && beat_number_ > 0) {
+    out_.send(link, Beat{beat_number_, campaigns_.stable(complete_)});
+    fed_at_ = std::max(fed_at_, out_.now);
+  }
   feed(down);
 }
 
@@ -134,15 +137,20 @@ void Node::beat() {
   beat_number_ = std::max(beat_number_ + 1, clock);
   Beat beat{beat_number_, campaigns_.stable(complete_)};
   forget(beat.stable);
-  pass_on(beat);
+  if (pass_on(beat)) fed_at_ = std::max(fed_at_, out_.now);
 }
 
-void Node::pass_on(const Beat& beat) {
+// Whether there is anybody to tell it.
+bool Node::pass_on(const Beat& beat) {
+  bool any = false;
   for (const Down& each : brood_.downs()) {
     // A newcomer that no grow waits for hears nothing, and gives up.
     bool awaited = each.knocks && campaigns_.awaits(each.peer);
-    if ((each.welcomed || awaited) && !each.closed) out_.send({each.peer, Side::down}, beat);
+    if (each.closed || !(each.welcomed || awaited)) continue;
+    out_.send({each.peer, Side::down}, beat);
+    any = true;
   }
+  return any;
 }
 
 void Node::forget(Seq stable) {

@@ -172,6 +172,34 @@ TEST_CASE("rule 9: a child that does not say HELLO in time is suspected; one tha
   CHECK_FALSE(bench.node.tree().has(1));
 }
 
+TEST_CASE("rule 9: a leader that has nobody to tell a beat for longer than the others live without one has lost them all") {
+  Bench bench(0, 117);
+  bench.below(1);
+  bench.wait(bench.node.options().first_hello_bound);
+  bench.node.unlinked({1, Side::down});
+  auto pass = [&](milliseconds time) {
+    for (milliseconds each{0}; each < time; each += milliseconds(1000)) bench.wait(milliseconds(1000));
+  };
+  pass(bench.node.options().fence);
+  CHECK(bench.node.tree().size() > 100);  // of the others each waits for its hello bound
+  pass(milliseconds(2000));
+  CHECK(bench.node.tree().size() == 1);
+}
+
+TEST_CASE("rule 9: a leader that somebody comes back to in that time has not") {
+  Bench bench(0, 117);
+  bench.below(1);
+  bench.wait(bench.node.options().first_hello_bound);
+  bench.node.unlinked({1, Side::down});
+  for (int each = 0; each < 60; ++each) {
+    if (each == 20) bench.below(50);
+    if (each > 20) bench.say({50, Side::down}, Beat{1, 0});
+    bench.wait(milliseconds(1000));
+  }
+  CHECK(bench.node.tree().size() > 100);
+  CHECK(bench.node.tree().has(50));
+}
+
 TEST_CASE("a node that was stopped itself blames nobody for it") {
   Bench bench(0, 2);
   bench.below(1);
