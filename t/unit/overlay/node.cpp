@@ -253,6 +253,22 @@ TEST_CASE("rule 11: parts go up when a subtree is whole, and again on each view"
   CHECK_FALSE(bench.node.enter("b", Merge::sum, std::int64_t{1}));
 }
 
+TEST_CASE("a collective is over when nobody of its scope is left, and not before") {
+  Bench leader(0, 2);
+  leader.below(1);
+  for (Id id : {5U, 6U}) {
+    leader.node.linked({id, Side::down});
+    leader.say({id, Side::down}, Hello{id, Standing::joining, 0, 0, "h", {}});
+  }
+  leader.node.request(Grow{*Idset::parse("5-6"), 1000}).value();
+  REQUIRE(leader.node.view() == 1);
+  leader.say({5, Side::down}, Up{1, 1, {}, {}, {}, {}, {{"n", {1, 1}, Merge::sum, 0, 1, "\x01"}}});
+  leader.node.suspect(5);
+  CHECK(leader.node.collectives().size() == 1);
+  leader.node.suspect(6);
+  CHECK(leader.node.collectives().empty());
+}
+
 TEST_CASE("rule 12: EXEC is mapped to members") {
   Bench bench(0, 4);
   bench.node.request(Shrink{*Idset::parse("2-3")}).value();
