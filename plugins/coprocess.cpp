@@ -114,6 +114,7 @@ class CoprocessPlugin final : public plugin::Plugin {
       bool shared = host_.job().shells() > 1 && !TRY(in(where, plugin::differs_by_rank(host_, wanted.output)));
       file = TRY(in(where, open_output(out.output, !shared)));
     }
+    out.command.setup.ends_with_parent = true;
     out.command.setup.fds = {{STDOUT_FILENO, file.get()}, {STDERR_FILENO, file.get()}};
     return out;
   }

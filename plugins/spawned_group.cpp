@@ -126,6 +126,7 @@ Result<void> SpawnedGroup::start_one(const pmi::SpawnProgram& program, const std
   if (const std::string* directory = find_info(program, "wdir")) command.setup.cwd = *directory;
   // Its limits are a task's, but not its cpus: those would be one task's only.
   const task::ChildSetup& model = host_.tasks().front()->command().setup;
+  command.setup.ends_with_parent = model.ends_with_parent;
   command.setup.limits = model.limits;
   command.setup.oom_score_adj = model.oom_score_adj;
   command.setup.fds = {{STDOUT_FILENO, out.get()}, {STDERR_FILENO, err.get()}};

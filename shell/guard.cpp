@@ -95,10 +95,12 @@ Result<std::unique_ptr<Guard>> Guard::start(event::Children& children) {
   std::unique_ptr<Guard> out(new Guard(children, std::move(pipe.write), pid));
   // Watched, it is none of those that have outlived a task.
   children.watch(pid, [self = out.get()](const event::ChildExit&) { self->pid_ = 0; });
+  children.set_guard([self = out.get()](pid_t leader) { self->add(leader); });
   return out;
 }
 
 Guard::~Guard() {
+  children_.set_guard({});
   if (pid_ == 0) return;
   children_.forget(pid_);
   ::kill(pid_, SIGKILL);
@@ -107,6 +109,6 @@ Guard::~Guard() {
 }
 
 // A guard that is gone is missed only if the shell is killed too.
-void Guard::add(pid_t task) { [[maybe_unused]] ssize_t written = ::write(to_.get(), &task, sizeof task); }
+void Guard::add(pid_t leader) { [[maybe_unused]] ssize_t written = ::write(to_.get(), &leader, sizeof leader); }
 
 }  // namespace nacre

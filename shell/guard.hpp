@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process beside the shell, which ends what the shell's tasks have started if the shell is killed. The tasks themselves
-// need no help: the kernel ends them with it (ChildSetup::ends_with_parent).
+// A process beside the shell, which ends what the shell's children have started if the shell is killed. Tasks, coprocesses and the
+// like need no help themselves: the kernel ends them with it (ChildSetup::ends_with_parent).
 #pragma once
 
 #include <sys/types.h>
@@ -16,17 +16,16 @@ namespace nacre {
 
 class Guard {
  public:
-  // Before there are threads. `children` has to outlive it.
+  // Before there are threads. `children`, which it guards (Children::guard), has to outlive it.
   static Result<std::unique_ptr<Guard>> start(event::Children& children);
   ~Guard();  // ends it; it does nothing then
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  // A task that leads a process group. What it starts belongs to the group, unless it leaves it.
-  void add(pid_t task);
-
  private:
   Guard(event::Children& children, UniqueFd to, pid_t pid) : children_(children), to_(std::move(to)), pid_(pid) {}
+  // What the leader of a process group starts belongs to the group, unless it leaves it.
+  void add(pid_t leader);
 
   event::Children& children_;
   UniqueFd to_;  // the guard acts when this is closed

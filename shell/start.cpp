@@ -173,7 +173,7 @@ Result<void> Shell::take_up(task::Task& task, const task::SpawnPool::Outcome& sp
   if (!spawned) return in(fmt::format("task {}", task.rank()), Error(spawned.error().error));
   task.started(spawned->pid);
   ++running_;
-  if (footing_.guard) footing_.guard->add(spawned->pid);
+  children().guard(spawned->pid);
   group_->tasks_started(value::Idset::range(task.rank(), task.rank()));
   children().watch(spawned->pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
   return {};

@@ -40,6 +40,12 @@ class Children {
   void forget(pid_t pid);
   [[nodiscard]] std::size_t watched() const { return watched_.size(); }
 
+  // Of a process group that is not to outlive this process: tells whoever sees to that, if there is anybody.
+  void guard(pid_t leader) {
+    if (guard_) guard_(leader);
+  }
+  void set_guard(std::function<void(pid_t leader)> guard) { guard_ = std::move(guard); }
+
   // Reaps now, without waiting for the signal.
   void reap();
 
@@ -56,6 +62,7 @@ class Children {
   explicit Children(OnExit on_orphan) : on_orphan_(std::move(on_orphan)) {}
 
   OnExit on_orphan_;
+  std::function<void(pid_t)> guard_;
   std::unordered_map<pid_t, OnExit> watched_;
   std::unique_ptr<SignalWatcher> sigchld_;
 };

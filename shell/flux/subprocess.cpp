@@ -145,6 +145,7 @@ flux_subprocess_t* flux_local_exec_ex(flux_reactor_t* r, int flags, const flux_c
   }
   auto p = std::make_unique<flux_subprocess>(*runtime, ops);
   task::Command command = command_of(cmd);
+  command.setup.ends_with_parent = true;
   command.setup.new_process_group = (flags & FLUX_SUBPROCESS_FLAGS_NO_SETPGRP) == 0;
   auto started = task::Subprocess::start(shell->host.loop(), shell->host.children(), std::move(command),
                                          options_of(p.get(), flags, hooks), callbacks_of(p.get()));

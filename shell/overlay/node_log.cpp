@@ -35,9 +35,8 @@ void Node::apply(const Entry& entry, const View& change) {
   view_ = entry.seq;
   brood_.set_children(tree_.children(options_.self), options_.hello_bound);
   // One that nobody is left for: no newcomer can be in a scope that ends by now.
-  std::erase_if(collectives_, [&](const Collective& each) {
-    return each.scope.to <= entry.seq && !tree_.any_in(0, each.scope);
-  });
+  std::erase_if(collectives_,
+                [&](const Collective& each) { return each.scope.to <= entry.seq && !tree_.any_in(0, each.scope); });
   for (Collective& each : collectives_) {
     each.below.assign(brood_.children().size(), {});
     each.sent = false;

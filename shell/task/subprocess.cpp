@@ -48,6 +48,7 @@ tl::expected<std::unique_ptr<Subprocess>, SpawnError> Subprocess::start(event::L
   if (!spawned) return tl::unexpected(std::move(spawned).error());
   self->channels_.started();
   self->pid_ = spawned->pid;
+  if (self->command_.setup.ends_with_parent) children.guard(self->pid_);
   children.watch(self->pid_, [raw = self.get()](const event::ChildExit& end) { raw->on_exit(end); });
   return self;
 }

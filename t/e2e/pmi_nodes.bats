@@ -116,3 +116,14 @@ asked_for() { # process, text
   [ "$(grep -c "^nacre-shell\[0\]: pmi: roll call of 3 tasks (a barrier has lasted 500ms):" out)" -eq "$(grep -c "  0-1: in PMI barrier 1" out)" ]
   [ "$(grep -c "roll call" out)" -le 2 ] || { cat out; return 1; }
 }
+
+@test "of a shell that is killed no process goes on that it or PMI has started, nor what these have started" {
+  local leave='sleep 987661 & echo $! >>started; exec sleep 987662'
+  clients 1 1 init "spawn:$(jq -cn --arg it "$leave" '[[2, ["sh", "-c", $it]]]')" has:rc=0 wait:never
+  touch started
+  launch --local=1 -R R.json -o cpu-affinity=off -o "coprocess={\"beside\": {\"command\": [\"sh\", \"-c\", $(jq -cn --arg it "$leave" '$it')], \"output\": \"$work/beside\"}}" 2>log &
+  lines_come started 3
+  kill -9 "$(cat shell.0)"
+  nothing_left 'sleep 98766[12]'
+  wait $! || true
+}

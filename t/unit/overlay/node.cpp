@@ -172,7 +172,9 @@ TEST_CASE("rule 9: a child that does not say HELLO in time is suspected; one tha
   CHECK_FALSE(bench.node.tree().has(1));
 }
 
-TEST_CASE("rule 9: a leader that has nobody to tell a beat for longer than the others live without one has lost them all") {
+TEST_CASE(
+    "rule 9: a leader that has nobody to tell a beat for longer than the others live without one has lost them "
+    "all") {
   Bench bench(0, 117);
   bench.below(1);
   bench.wait(bench.node.options().first_hello_bound);
