@@ -33,7 +33,7 @@ endif
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps run check check-long bench build release install format lint clean
+.PHONY: help deps run check check-long bench bench-hosts build release install format lint clean
 
 help: ## print this
 	@echo "make TARGET, where TARGET is one of:"
@@ -79,7 +79,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	@etc/deps.sh check bench
 	@cmake --preset release $(release_options)
 	@$(build) $(RELEASE)
-	@$(build) $(RELEASE) --target bare measure stream pmi_client pmi_limit bench_values bench_stack
+	@$(build) $(RELEASE) --target bare measure stream pmi_client pmi_limit bench_values bench_stack bench_barrier
 	t/bench/launch --shell $(RELEASE)/nacre-shell --bare $(RELEASE)/t/bench/bare \
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/plugins --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure \
@@ -89,9 +89,16 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	t/bench/pmi --shell $(RELEASE)/nacre-shell --client $(RELEASE)/t/bench/pmi_client \
 	  --limit $(RELEASE)/t/bench/pmi_limit --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/nodes --shell $(RELEASE)/nacre-shell --nacre $(RELEASE)/nacre --bare $(RELEASE)/t/bench/bare \
-	  --client $(RELEASE)/t/bench/pmi_client --limit $(RELEASE)/t/bench/pmi_limit --out $(BENCH_OUT)
+	  --client $(RELEASE)/t/bench/pmi_client --limit $(RELEASE)/t/bench/pmi_limit \
+	  --barrier $(RELEASE)/t/bench/bench_barrier --out $(BENCH_OUT)
 	$(RELEASE)/t/bench/bench_stack
 	$(RELEASE)/t/bench/bench_values
+
+bench-hosts: ## as root, on four virtual hosts: measure against srun and ssh; a table goes to BENCH_OUT
+	@etc/deps.sh check cluster
+	@cmake --preset release $(release_options)
+	@$(build) $(RELEASE)
+	t/bench/slurm --build $(RELEASE) --out $(BENCH_OUT)
 
 build: ## build with sanitizers, debug information and tests, in build/dev
 	@etc/deps.sh check

@@ -6,6 +6,7 @@
 #include "boot/own_sockets.hpp"
 #include "boot/ways.hpp"
 #include "transport/agreed_ports.hpp"
+#include "transport/credentials.hpp"
 
 namespace nacre::boot {
 namespace {
@@ -87,7 +88,10 @@ Result<Membership> join_step(const BootRequest& request, const Step& step, trans
 Result<LaunchInput> secret_of(const BootRequest& request, const Step& step) {
   if (request.secret_file)
     return LaunchInput{TRY(in("--secret-file", transport::Secret::from_file(*request.secret_file))), {}, {}};
-  if (request.way == Way::slurm) return read_launch_input(request.input, request.patience);
+  if (request.way == Way::slurm) {
+    if (step.size > 1) transport::prepare_tls();  // srun's standard input comes some milliseconds after its tasks
+    return read_launch_input(request.input, request.patience);
+  }
   return Error{
       ENOKEY,
       fmt::format("this is task {} of {} of a step of Slurm, which has no secret in common with the others: start "

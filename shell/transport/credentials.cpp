@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "transport/agreed_ports.hpp"
 
 namespace nacre::transport {
 namespace {
@@ -53,6 +54,15 @@ Result<bool> Credentials::check_greeting(std::string_view bytes) const {
   }
   return Error{EACCES, fmt::format("is of another job, {}; this is {}", in_quotes(line.substr(kVersion.size())),
                                    in_quotes(job_id_))};
+}
+
+void prepare_tls() {
+  auto secret = Secret::generate();
+  if (!secret || !agreed_ports(*secret, 0)) return;
+  auto context = TlsContext::create("-", *secret);
+  if (!context) return;
+  auto tls = Tls::create(**context, Role::dials);
+  if (tls) static_cast<void>((*tls)->handshake());
 }
 
 }  // namespace nacre::transport

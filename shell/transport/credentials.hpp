@@ -35,4 +35,8 @@ class Credentials {
   std::unique_ptr<TlsContext> tls_;
 };
 
+// Does what the first link over TCP would have to, loading libssl above all: for a shell that waits for its secret. An error comes
+// back when that link is made.
+void prepare_tls();
+
 }  // namespace nacre::transport

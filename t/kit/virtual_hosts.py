@@ -12,12 +12,13 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 VCLUSTER = os.path.join(SOURCE, "t", "cluster", "vcluster")
 
 
-def write_job(folder, nodes, command):
-    """A job of one task a node: jobspec.json and R.json."""
+def write_job(folder, nodes, command, tasks=1):
+    """A job of so many tasks a node: jobspec.json and R.json."""
     ranks = f"0-{nodes - 1}" if nodes > 1 else "0"
-    resources = {"version": 1, "execution": {"R_lite": [{"rank": ranks, "children": {"core": "0"}}],
+    cores = f"0-{tasks - 1}" if tasks > 1 else "0"
+    resources = {"version": 1, "execution": {"R_lite": [{"rank": ranks, "children": {"core": cores}}],
                                              "nodelist": [f"node[{ranks}]"], "starttime": 0, "expiration": 0}}
-    jobspec = {"version": 1, "resources": [{"type": "slot", "count": nodes, "label": "task",
+    jobspec = {"version": 1, "resources": [{"type": "slot", "count": nodes * tasks, "label": "task",
                                             "with": [{"type": "core", "count": 1}]}],
                "tasks": [{"command": command, "slot": "task", "count": {"per_slot": 1}}],
                "attributes": {"system": {"duration": 0, "environment": {"PATH": "/usr/bin:/bin"}}}}
@@ -27,13 +28,14 @@ def write_job(folder, nodes, command):
 
 
 class VirtualHosts:
-    """node0 ... node(count-1), for as long as the `with` lasts. `folder`: all of them have it."""
+    """node0 ... node(count-1), for as long as the `with` lasts. `folder`: all of them have it. `options`: of vcluster up."""
 
-    def __init__(self, name, count, shared):
+    def __init__(self, name, count, shared, *options):
         if os.geteuid() != 0:
             sys.exit(f"{name}: virtual hosts need root")
         state = tempfile.mkdtemp(prefix=f"{name}.", dir=shared)
         self.count = count
+        self.options = options
         self.environment = {**os.environ, "VCLUSTER_NAME": name, "VCLUSTER_STATE": state, "VCLUSTER_TIMEOUT": "300"}
         self.shared = [shared, SOURCE]
         self.state = state
@@ -43,7 +45,7 @@ class VirtualHosts:
         self.call("down")
         shares = [word for folder in self.shared for word in ("--share", folder)]
         try:
-            self.call("up", str(self.count), *shares, "--while", str(os.getpid()))
+            self.call("up", str(self.count), *self.options, *shares, "--while", str(os.getpid()))
         except subprocess.CalledProcessError:
             self.__exit__()
             raise
