@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whatever comes as words of the plugin pmix: bytes are no word, or the one encoding of it; and nodes that hear the same words answer
+// collectives alike: who gets a part gets all that others have got with it.
+//
+// The input is words, each after a byte that says how long it is.
+#include <map>
+#include <memory>
+
+#include "collectives.hpp"
+#include "layout.hpp"
+#include "require.hpp"
+
+using namespace nacre::pmix;  // NOLINT
+using nacre::fuzz::require;
+
+namespace {
+
+const std::vector<std::vector<Rank>> kNodes = {{0, 1}, {2}, {3, 4, 5}, {}};
+
+class Job {
+ public:
+  Job() {
+    for (std::size_t node = 0; node < kNodes.size(); ++node) nodes_.emplace_back(kNodes, node);
+  }
+
+  void hear(const Word& word) {
+    if (word.kind == Word::Kind::part && word.texts.size() == 2) return part(word);
+    for (Collectives& each : nodes_) {
+      if (word.kind == Word::Kind::ended) each.ended(word.rank);
+      if (word.kind == Word::Kind::over) each.over(word.shell);
+    }
+  }
+
+ private:
+  // Each is told apart by its number.
+  void part(const Word& word) {
+    std::string mark = std::to_string(++parts_) + ";";
+    auto open = std::make_shared<bool>(true);
+    if (word.shell < nodes_.size()) {
+      nodes_[word.shell].enter(word.texts[0], [this, open](int, const std::string& all) {
+        require(*open, "an answer comes once");
+        *open = false;
+        compare(all);
+      });
+    }
+    for (Collectives& each : nodes_) each.part(word.shell, word.texts[0], word.status, mark);
+  }
+
+  void compare(const std::string& all) {
+    for (std::size_t at = 0; at < all.size();) {
+      std::size_t end = all.find(';', at);
+      auto known = answers_.emplace(all.substr(at, end - at), all);
+      require(known.first->second == all, "those who are answered with a part are answered alike");
+      at = end + 1;
+    }
+  }
+
+  std::vector<Collectives> nodes_;
+  std::map<std::string, std::string> answers_;  // by a part that is in it
+  int parts_ = 0;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  std::string_view input(reinterpret_cast<const char*>(data), size);
+  Job job;
+  while (!input.empty()) {
+    std::size_t length = static_cast<unsigned char>(input[0]);
+    std::string_view bytes = input.substr(1, length);
+    input.remove_prefix(1 + bytes.size());
+    auto word = decode(bytes);
+    if (!word) continue;
+    require(encode(*word) == bytes, "one encoding of a word");
+    job.hear(*word);
+  }
+  return 0;
+}
