@@ -79,7 +79,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	@etc/deps.sh check bench
 	@cmake --preset release $(release_options)
 	@$(build) $(RELEASE)
-	@$(build) $(RELEASE) --target bare measure stream pmi_client pmi_limit bench_values bench_stack bench_barrier
+	@$(build) $(RELEASE) --target bare measure stream pmi_client pmi_limit bench_values bench_stack bench_barrier sim
 	t/bench/launch --shell $(RELEASE)/nacre-shell --bare $(RELEASE)/t/bench/bare \
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/plugins --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure \
@@ -91,6 +91,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	t/bench/nodes --shell $(RELEASE)/nacre-shell --nacre $(RELEASE)/nacre --bare $(RELEASE)/t/bench/bare \
 	  --client $(RELEASE)/t/bench/pmi_client --limit $(RELEASE)/t/bench/pmi_limit \
 	  --barrier $(RELEASE)/t/bench/bench_barrier --out $(BENCH_OUT)
+	t/sim/plot --sim $(RELEASE)/t/sim/sim --out $(BENCH_OUT)
 	$(RELEASE)/t/bench/bench_stack
 	$(RELEASE)/t/bench/bench_values
 
