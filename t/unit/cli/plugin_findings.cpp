@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/plugin_verb_findings.hpp"
 
+#include <filesystem>
+#include <regex>
+#include <set>
+
 #include <catch2/catch.hpp>
 
+#include "base/file.hpp"
 #include "cli/skeletons.hpp"
 
 using namespace nacre;       // NOLINT
@@ -33,6 +38,25 @@ TEST_CASE("topics that shells call, and globs that match one, are good") {
                             "mustache.render.x", "*", "task.*", "shell.[ip]*", "taskmap.*", "?ask.exit"}) {
     INFO(topic);
     CHECK_FALSE(judge_topic(topic));
+  }
+}
+
+TEST_CASE("no topic is taken for misspelt that the sources call") {
+  const std::regex calls(R"re((?:\bcall|\bcall_for|\btell_plugins|\bCall \w+)\((?:\*?\w+, )?"([a-z.-]+)")re");
+  std::set<std::string> topics;
+  for (const char* folder : {"shell", "plugins"}) {
+    for (const auto& file :
+         std::filesystem::recursive_directory_iterator(std::string(NACRE_SOURCE_DIR "/") + folder)) {
+      if (file.path().extension() != ".cpp") continue;
+      std::string text = read_file(file.path()).value();
+      for (std::sregex_iterator each(text.begin(), text.end(), calls), end; each != end; ++each)
+        topics.insert((*each)[1]);
+    }
+  }
+  CHECK(topics.size() > 12);
+  for (const std::string& topic : topics) {
+    INFO(topic);
+    CHECK_FALSE(judge_topic(topic + (topic.ends_with('.') ? "x" : "")));
   }
 }
 
