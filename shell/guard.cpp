@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <string>
 
 #include "base/signals_blocked.hpp"
 
@@ -58,7 +59,7 @@ bool kill_groups(const std::set<pid_t>& groups, pid_t session) {
 }
 
 // In a forked child, with all signals blocked. Out of the session, and so of reach of what ends the shell's group.
-[[noreturn]] void keep_guard(int from, pid_t session) {
+[[noreturn]] void keep_guard(int from, pid_t session, const std::string& directory, const std::string& socket) {
   ::setsid();
   ::prctl(PR_SET_NAME, kGuardProcess, 0, 0, 0);
   [[maybe_unused]] int moved = ::chdir("/");
@@ -74,21 +75,25 @@ bool kill_groups(const std::set<pid_t>& groups, pid_t session) {
   }
   for (int round = 0; round < kRounds && !groups.empty() && kill_groups(groups, session); ++round)
     ::usleep(kBetween);
+  if (!socket.empty()) ::unlink(socket.c_str());
+  if (!directory.empty()) ::rmdir(directory.c_str());
   ::_exit(0);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Guard>> Guard::start(event::Children& children) {
+Result<std::unique_ptr<Guard>> Guard::start(event::Children& children, const transport::SocketDirectory* socket) {
   Pipe pipe = TRY(make_pipe(O_CLOEXEC));
   pid_t session = ::getsid(0);
+  std::string directory = socket != nullptr ? socket->path() : "";
+  std::string file = socket != nullptr ? socket->socket() : "";
   pid_t pid = -1;
   {
     SignalsBlocked blocked;  // the child stays so: no signal ends it
     pid = ::fork();
     if (pid == 0) {
       ::close(pipe.write.get());
-      keep_guard(pipe.read.get(), session);
+      keep_guard(pipe.read.get(), session, directory, file);
     }
   }
   if (pid < 0) return system_error(errno, "cannot start a process");

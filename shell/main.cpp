@@ -128,7 +128,11 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
   log_to_stderr(log, rank);
   if (arguments.verbose > 0) log.set_level(arguments.verbose > 1 ? Level::trace : Level::debug);
   Footing footing = TRY(make_footing(log));
-  if (boot.way == boot::Way::hosts) footing.guard = TRY(Guard::start(*footing.children));
+  if (boot.way == boot::Way::hosts) {
+    auto* directory =
+        boot.membership && boot.membership->socket_directory ? &*boot.membership->socket_directory : nullptr;
+    footing.guard = TRY(Guard::start(*footing.children, directory));
+  }
   auto code = run_in_job(footing, std::move(boot), std::move(arguments), log);
   if (!code && !footing.parted) give_up(footing, rank, code.error());
   return code;

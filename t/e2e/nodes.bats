@@ -134,12 +134,15 @@ END
   touch started
   launch --local=2 -R R.json -o cpu-affinity=off -o tolerate-loss -o exit-timeout=none 2>log &
   lines_come started 2
+  [ "$(find "$TMPDIR" -name s -type s | wc -l)" -eq 2 ]
   kill -9 "$(cat shell.1)"
   nothing_left 'sleep 987641'
   pgrep -f 'sleep 987640'
   kill -9 "$(cat shell.0)"
   nothing_left 'sleep 987640'
   wait $! || true
+  no_socket() { [ -z "$(find "$TMPDIR" -name s)" ] && [ "$(find "$TMPDIR" -maxdepth 1 -name 'nacre-????????????????-*' | wc -l)" -eq 0 ]; }
+  wait_until no_socket
 }
 
 @test "without its launcher the job ends, everywhere" {
