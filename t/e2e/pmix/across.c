@@ -63,6 +63,18 @@ static void never(void) {
   if (me.rank == 0) say("rank 0: %s", PMIx_Error_string(PMIx_Get(&last, "never", NULL, 0, &value)));
 }
 
+/* A fence with one on another node that never comes to it. */
+static void alone(void) {
+  pmix_proc_t procs[2];
+  pmix_info_t info;
+  int timeout = 1;
+  PMIX_LOAD_PROCID(&procs[0], me.nspace, 0);
+  PMIX_LOAD_PROCID(&procs[1], me.nspace, size - 1);
+  PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &timeout, PMIX_INT);
+  if (me.rank == 0) say("rank 0 alone: %s", PMIx_Error_string(PMIx_Fence(procs, 2, &info, 1)));
+  must(fence(false), "fence");
+}
+
 enum { kLong = 300 << 10 };
 
 static void put_long(const char* key) {
@@ -214,8 +226,9 @@ static const struct {
   const char* name;
   void (*run)(void);
 } kWays[] = {
-    {"places", places}, {"modex", modex}, {"never", never},     {"long", long_fence}, {"long-modex", long_modex},
-    {"some", some},     {"names", names}, {"control", control}, {"refused", refused}, {"connect", connect_all},
+    {"places", places},   {"modex", modex},           {"never", never},         {"alone", alone},
+    {"long", long_fence}, {"long-modex", long_modex}, {"some", some},           {"names", names},
+    {"control", control}, {"refused", refused},       {"connect", connect_all},
 };
 
 int main(int argc, char** argv) {
