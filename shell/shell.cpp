@@ -15,6 +15,7 @@
 #include "event/clock.hpp"
 #include "explain.hpp"
 #include "kill_timeout.hpp"
+#include "patience.hpp"
 #include "plugin/crash.hpp"
 
 namespace nacre {
@@ -183,6 +184,7 @@ Result<void> Shell::make_tasks() {
 Result<void> Shell::initialize() {
   CHECK_OK(call("shell.init"));
   if (doomed_) return {};
+  CHECK_OK(set_patience(*group_, options_));
   enter_working_directory();
   CHECK_OK(barrier("init"));
   return post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});

@@ -23,6 +23,7 @@ class Alone final : public Group {
   void tasks_ended(const Ended& ended) override;
   bulk::Port* bulk() override { return nullptr; }
   void close_bulk() override {}
+  void wait_for_silent(std::chrono::milliseconds /*bound*/) override {}
   void suspect(Rank /*rank*/) override {}
   void leave(std::function<void()> done) override { done(); }
 

@@ -4,6 +4,7 @@
 // every shell hears of in the same order. Alone (one shell) and Member (one of several) are Groups.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -75,6 +76,8 @@ class Group {
   // This shell puts nothing more there. Before the collective that ends the job, so that the leader gets all.
   virtual void close_bulk() = 0;
 
+  // How long a shell may be silent before it counts as lost: 2 seconds or more. The same for all shells.
+  virtual void wait_for_silent(std::chrono::milliseconds bound) = 0;
   // A child of this shell that others know to be lost: its agent has failed.
   virtual void suspect(Rank rank) = 0;
 

@@ -41,6 +41,7 @@ class Member final : public Group {
   void tasks_ended(const Ended& ended) override;
   bulk::Port* bulk() override { return carrier_.get(); }
   void close_bulk() override { carrier_->close(); }
+  void wait_for_silent(std::chrono::milliseconds bound) override { node_.wait_for_silent(bound); }
   void suspect(Rank rank) override;
   void leave(std::function<void()> done) override;
 

@@ -29,7 +29,8 @@ class Node {
   void linked(Link link);  // a down link: as soon as its HELLO has named the peer, and before it is stepped
   void unlinked(Link link);
   void step(Link from, const Message& message);
-  // ---- what the owner wants ----
+  // What the owner wants.
+  void wait_for_silent(milliseconds bound) { options_.wait_for_silent(bound); }  // from now on
   // Enters a collective, once: the name is used once in a job. The part: a number for max and sum, else bytes.
   Result<void> enter(std::string name, Merge merge, const Own& part, Scope scope = {});
   // Asks the leader; the number comes back in the entry that answers. EMSGSIZE, or EPIPE after the end.
@@ -42,7 +43,6 @@ class Node {
   // Of an entry that was delivered and that somebody may still need; null otherwise.
   [[nodiscard]] const Entry* entry(Seq seq) const { return log_.find(seq); }
   [[nodiscard]] Message entry_message(Seq seq) const;
-  // ---- how it stands ----
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] bool leads() const { return options_.self == 0; }
   [[nodiscard]] Seq applied() const { return log_.last(); }

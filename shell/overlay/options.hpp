@@ -47,6 +47,9 @@ struct Options {
   milliseconds leave_bound{15'000};
   // A shrink ends after this time, and names whom it could not confirm. More than leave_bound.
   milliseconds campaign_bound{20'000};
+
+  // Sets silent_bound, and all that tell whether another lives in the proportion that they have to it by default.
+  void wait_for_silent(milliseconds bound);
 };
 
 }  // namespace nacre::overlay

@@ -145,6 +145,30 @@ END
   wait_until no_socket
 }
 
+@test "lost-after: a shell that stands still for less than that is waited for" {
+  write_nodes 2 1
+  write_jobspec 2 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.05; done; echo done'
+  launch --local=2 -R R.json -o cpu-affinity=off -o lost-after=30s >out 2>&1 &
+  wait_until test -s shell.1
+  kill -STOP "$(cat shell.1)"
+  sleep 7
+  kill -CONT "$(cat shell.1)"
+  touch go
+  wait $!
+  [ "$(cat out)" = "done
+done" ]
+}
+
+@test "lost-after: what cannot be waited for is refused" {
+  write_nodes 2 1
+  write_jobspec 2 true
+  for time in 1s 2d '"soon"'; do
+    run launch --local=2 -R R.json -o cpu-affinity=off -o lost-after="$time"
+    [ "$status" -eq 1 ]
+    [[ $output == *"lost-after: expected "* || $output == *"lost-after: "*soon* ]]
+  done
+}
+
 @test "without its launcher the job ends, everywhere" {
   write_nodes 3 1
   write_jobspec 3 sh -c 'echo $FLUX_TASK_RANK >>started; exec sleep 987650'

@@ -202,6 +202,25 @@ TEST_CASE("rule 9: a leader that somebody comes back to in that time has not") {
   CHECK(bench.node.tree().has(50));
 }
 
+TEST_CASE("rules 9 and 10: the bounds of silence grow together") {
+  Bench above(0, 2);
+  above.below(1);
+  above.node.wait_for_silent(seconds(20));
+  above.say({1, Side::down}, Beat{1, 0});
+  for (int each = 0; each < 19; ++each) above.wait(milliseconds(1000));
+  CHECK(above.node.tree().has(1));
+  above.wait(milliseconds(1000));
+  CHECK_FALSE(above.node.tree().has(1));
+
+  Bench below(3);
+  below.above(1);
+  below.node.wait_for_silent(seconds(20));
+  for (int each = 0; each < 119; ++each) below.wait(milliseconds(1000));
+  CHECK(below.node.stage() == Stage::member);
+  below.wait(milliseconds(1000));
+  CHECK(below.node.stage() == Stage::over);
+}
+
 TEST_CASE("a node that was stopped itself blames nobody for it") {
   Bench bench(0, 2);
   bench.below(1);
