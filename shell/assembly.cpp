@@ -9,6 +9,7 @@
 #include "boot/node_offer.hpp"
 #include "group/alone.hpp"
 #include "group/member.hpp"
+#include "join_progress.hpp"
 #include "transport/socket_directory.hpp"
 
 namespace nacre {
@@ -174,13 +175,34 @@ class Assembly {
     if (rank_ == 0) mine.job = std::move(given_);
     std::optional<Result<group::Group::Gathered>> all;
     member_->gather(kJoin, mine.text(), [&all](Result<group::Group::Gathered> result) { all = std::move(result); });
-    footing_.loop->run_until([&] { return all.has_value() || footing_.ears.gone; });
+    {
+      std::optional<JoinProgress> progress;
+      if (rank_ == 0 && boot_.record && boot_.record->terminal)
+        progress.emplace(TRY(JoinProgress::show(*footing_.loop, [this] { return missing(); })));
+      footing_.loop->run_until([&] { return all.has_value() || footing_.ears.gone; });
+    }
     if (!all) {
       footing_.group.reset();  // which holds the callback
       return *footing_.ears.gone;
     }
     if (!*all) footing_.group.reset();
     return *std::move(all);
+  }
+
+  // Of the leader: those of its children that have not joined, or that wait for others themselves.
+  [[nodiscard]] std::vector<std::string> missing() const {
+    std::vector<std::string> out;
+    const overlay::Node& node = member_->node();
+    for (const overlay::Collective& each : node.collectives()) {
+      if (each.name != kJoin) continue;
+      std::vector<overlay::Id> children = node.tree().children(0);
+      for (std::size_t i = 0; i < each.below.size(); ++i) {
+        if (each.below[i].value) continue;
+        std::string host = host_of(children[i]);
+        out.push_back(fmt::format("shell {}{}{}", children[i], host.empty() ? "" : " on ", host));
+      }
+    }
+    return out;
   }
 
   Result<Assembled> learn(const group::Group::Gathered& all) {

@@ -163,6 +163,7 @@ class Launch final : public Verb {
     plan.verbose = verbose_;
     plan.input = jobspec_ == "-" || resources_ == "-" || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
     record.input = plan.input >= 0;
+    record.terminal = ::isatty(STDERR_FILENO) == 1;
     return plan;
   }
 

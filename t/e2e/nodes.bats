@@ -273,3 +273,20 @@ END
     grep -qxF "$line" <<<"$output" || { echo "no '$line' in: $output"; return 1; }
   done
 }
+
+@test "on a terminal it shows who has not joined after a second, and takes that away" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'echo here'
+  printf '#!/bin/sh\nmkdir first 2>/dev/null || sleep 2.4\nexec "$NACRE_SHELL" "$@"\n' >late
+  chmod +x late
+  command=("$NACRE_BUILD_DIR/nacre" launch --shell="$work/late" --local=3 -j jobspec.json -R R.json -o cpu-affinity=off)
+  run script -qec "$(printf '%q ' "${command[@]}")" /dev/null </dev/null
+  [ "$status" -eq 0 ]
+  [[ $output == *"nacre launch: 1 s: waiting for shell 1 on localhost, shell 2 on localhost"* ]]
+  [[ $output == *$'\r\033[Khere'* ]]
+  rmdir first
+  run "${command[@]}"
+  [ "$output" = "here
+here
+here" ]
+}
