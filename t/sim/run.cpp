@@ -16,8 +16,6 @@ constexpr milliseconds kLeaveBound{6000};
 constexpr milliseconds kCampaignBound{9000};
 constexpr milliseconds kFirstHello{12'000};
 constexpr Time kSlack = 5 * kSecond;  // for beats and entries that are still under way
-// Of twice the slack each. Where half of all are lost at once they are found level by level, with a hello bound for each.
-constexpr int kMostRounds = 24;
 
 constexpr std::uint64_t kFewMessages = 20'000;
 constexpr std::uint64_t kMessagesPerMember = 1000;
@@ -82,7 +80,11 @@ void Run::go() {
   }
 }
 
+// Where many are lost at once, and the leader is left with a few, it finds out of as many as it has children in each hello bound.
 void Run::come_to_rest() {
+  const Options bounds;
+  auto waits = static_cast<int>(plan_.members / plan_.arity * Time(bounds.hello_bound) / (2 * kSlack));
+  int most_rounds = 24 + waits;
   Time next = rest_ + Time(kFence) + kSlack;
   for (int round = 1;; ++round, next += 2 * kSlack) {
     world_.run_until(next);
@@ -90,7 +92,7 @@ void Run::come_to_rest() {
       check_.at_rest();
       return check_reports();
     } catch (const Broken&) {
-      if (round == kMostRounds) throw;
+      if (round == most_rounds) throw;
     }
   }
 }
