@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "boot/pmix_keys.hpp"
