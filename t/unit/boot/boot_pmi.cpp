@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "boot/boot.hpp"
