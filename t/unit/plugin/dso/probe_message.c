@@ -38,7 +38,7 @@ PROBE(fields) {
   EXPECT(flux_msg_unpack(msg, "{s:i s:s}", "n", &number, "s", &text) == 0 && number == 7 && same(text, "seven"));
   FAILS(flux_msg_unpack(msg, "{s:i}", "none", &number) == -1, EPROTO);
   FAILS(flux_msg_pack(msg, "[i]", 1) == -1, EINVAL);
-  FAILS(flux_msg_pack(msg, "{s:") == -1, EINVAL);
+  FAILS(flux_msg_pack(msg, "{s:", "n") == -1, EINVAL);
   FAILS(flux_msg_pack(NULL, "{}") == -1, EINVAL);
   FAILS(flux_msg_unpack(NULL, "{}") == -1, EINVAL);
   FAILS(flux_msg_set_payload(msg, NULL, 3) == -1, EINVAL);
