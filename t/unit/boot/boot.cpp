@@ -3,8 +3,8 @@
 
 #include <fcntl.h>
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include "base/file.hpp"
 #include "boot/pmix_keys.hpp"

@@ -7,8 +7,8 @@
 
 #include <thread>
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include "base/file.hpp"
 #include "boot/boot.hpp"
