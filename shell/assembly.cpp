@@ -176,9 +176,9 @@ class Assembly {
     std::optional<Result<group::Group::Gathered>> all;
     member_->gather(kJoin, mine.text(), [&all](Result<group::Group::Gathered> result) { all = std::move(result); });
     {
-      std::optional<JoinProgress> progress;
+      std::unique_ptr<JoinProgress> progress;
       if (rank_ == 0 && boot_.record && boot_.record->terminal)
-        progress.emplace(TRY(JoinProgress::show(*footing_.loop, [this] { return missing(); })));
+        progress = TRY(JoinProgress::show(*footing_.loop, [this] { return missing(); }));
       footing_.loop->run_until([&] { return all.has_value() || footing_.ears.gone; });
     }
     if (!all) {

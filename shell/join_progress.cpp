@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "join_progress.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -12,29 +13,29 @@ constexpr std::size_t kNamed = 3;
 constexpr event::Seconds kEach{1.0};
 constexpr const char* kClear = "\r\033[K";  // ECMA-48: the cursor to the line's start, and the rest erased
 
+// "A, B and 3 more".
+std::string text_of(const std::vector<std::string>& missing) {
+  if (missing.empty()) return "others";
+  std::size_t named = std::min(missing.size(), kNamed);
+  std::string out = fmt::format("{}", fmt::join(missing.begin(), missing.begin() + named, ", "));
+  if (missing.size() > named) out += fmt::format(" and {} more", missing.size() - named);
+  return out;
+}
+
 }  // namespace
 
-Result<JoinProgress> JoinProgress::show(event::Loop& loop, Missing missing) {
-  auto state = std::make_unique<State>();
-  state->missing = std::move(missing);
-  state->timer = TRY(event::Timer::create(loop, [raw = state.get()] {
-    fmt::print(stderr, "{}nacre launch: {} s: {}", kClear, ++raw->seconds, text(raw->missing()));
+Result<std::unique_ptr<JoinProgress>> JoinProgress::show(event::Loop& loop, Missing missing) {
+  std::unique_ptr<JoinProgress> out(new JoinProgress(std::move(missing)));
+  out->timer_ = TRY(event::Timer::create(loop, [self = out.get()] {
+    fmt::print(stderr, "{}nacre launch: {} s: waiting for {}", kClear, ++self->seconds_, text_of(self->missing_()));
   }));
-  state->timer->start(kEach, kEach);
-  state->timer->unref();
-  return JoinProgress(std::move(state));
+  out->timer_->start(kEach, kEach);
+  out->timer_->unref();
+  return out;
 }
 
 JoinProgress::~JoinProgress() {
-  if (state_ && state_->seconds > 0) fmt::print(stderr, "{}", kClear);
-}
-
-std::string JoinProgress::text(const std::vector<std::string>& missing) {
-  if (missing.empty()) return "waiting for others";
-  std::size_t named = std::min(missing.size(), kNamed);
-  std::string out = fmt::format("waiting for {}", fmt::join(missing.begin(), missing.begin() + named, ", "));
-  if (missing.size() > named) out += fmt::format(" and {} more", missing.size() - named);
-  return out;
+  if (seconds_ > 0) fmt::print(stderr, "{}", kClear);
 }
 
 }  // namespace nacre

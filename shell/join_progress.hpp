@@ -19,21 +19,17 @@ class JoinProgress {
   // Who is waited for, as people are to read it. Has to be callable as long as this lives.
   using Missing = std::function<std::vector<std::string>()>;
 
-  static Result<JoinProgress> show(event::Loop& loop, Missing missing);
-  JoinProgress(JoinProgress&&) noexcept = default;
-  ~JoinProgress();  // takes the line away
-
-  // "waiting for A, B and 3 more", without a name "waiting for others".
-  [[nodiscard]] static std::string text(const std::vector<std::string>& missing);
+  static Result<std::unique_ptr<JoinProgress>> show(event::Loop& loop, Missing missing);
+  ~JoinProgress();                             // takes the line away
+  JoinProgress(const JoinProgress&) = delete;  // the timer's function refers to it
+  JoinProgress& operator=(const JoinProgress&) = delete;
 
  private:
-  struct State {
-    Missing missing;
-    int seconds = 0;
-    std::optional<event::Timer> timer;
-  };
-  explicit JoinProgress(std::unique_ptr<State> state) : state_(std::move(state)) {}
-  std::unique_ptr<State> state_;
+  explicit JoinProgress(Missing missing) : missing_(std::move(missing)) {}
+
+  Missing missing_;
+  int seconds_ = 0;
+  std::optional<event::Timer> timer_;
 };
 
 }  // namespace nacre
