@@ -38,6 +38,10 @@ Seq Campaigns::stable(Seq complete) const {
   return complete;
 }
 
+void Campaigns::excuse(Time gap) {
+  for (OpenCampaign& each : open_) each.deadline += gap;
+}
+
 Time Campaigns::due(Time now) const {
   Time due = Outbox::kNever;
   for (const OpenCampaign& each : open_) {

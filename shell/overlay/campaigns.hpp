@@ -39,6 +39,7 @@ class Campaigns {
   std::optional<std::pair<RequestId, Campaign>> over(Time now, Seq complete, const Idset& gone, const Tree& tree);
   // The last entry that may be dropped.
   [[nodiscard]] Seq stable(Seq complete) const;
+  void excuse(Time gap);                   // the bounds are so much later
   [[nodiscard]] Time due(Time now) const;  // the next bound that passes
 
  private:

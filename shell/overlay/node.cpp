@@ -11,6 +11,7 @@ namespace nacre::overlay {
 
 Node::Node(Options options)
     : options_(std::move(options)),
+      pulse_(options_),
       tree_(options_.members, options_.arity),
       uplink_(options_, out_),
       brood_(options_, out_) {
@@ -28,7 +29,8 @@ std::vector<Effect> Node::take_effects() { return std::exchange(out_.effects, {}
 
 void Node::begin() {
   begun_ = true;
-  beat_at_ = said_up_at_ = out_.now;
+  pulse_.begin(out_.now);
+  said_up_at_ = out_.now;
   fed_at_ = out_.now + options_.first_hello_bound;  // nobody need have come before
   if (stage_ == Stage::joining) {
     uplink_.route({0});
@@ -40,19 +42,18 @@ void Node::begin() {
 }
 
 void Node::tick(Time now) {
-  // A node that was stopped finds every bound passed, and knows nothing of what the others have said meanwhile.
   Time late = begun_ && out_.due != Outbox::kNever ? now - out_.due : Time(0);
-  if (late > options_.beat_interval) brood_.excuse(late);
   out_.now = now;
+  if (late > options_.beat_interval) stood_still(late);
   if (stage_ == Stage::over) return;
   if (begun_ && now < out_.due) return;
   if (!begun_) begin();
   out_.due = Outbox::kNever;
   if (leads()) {
-    if (now >= beat_at_ + options_.beat_interval || beat_number_ == 0) beat();
+    if (now >= pulse_.made() + options_.beat_interval || pulse_.number() == 0) beat();
   } else {
-    if (now >= beat_at_ + options_.fence) return fence();
-    uplink_.starve(now >= beat_at_ + starving_bound());
+    if (now >= pulse_.fence_at()) return fence();
+    uplink_.starve(now >= starving_at());
     if (now >= said_up_at_ + options_.beat_interval) say_up_that_it_lives();
   }
   brood_.tick();
@@ -61,16 +62,24 @@ void Node::tick(Time now) {
   arm();
 }
 
-Time Node::starving_bound() const {
-  return options_.beat_bound + tree_.depth(options_.self) * options_.beat_bound_per_level;
+// A node that was stopped finds every bound passed, and knows nothing of what the others have said meanwhile.
+void Node::stood_still(Time gap) {
+  brood_.excuse(gap);
+  uplink_.excuse(gap);
+  campaigns_.excuse(gap);
+  if (leave_deadline_ != Outbox::kNever) leave_deadline_ += gap;
+  fed_at_ += gap;
+  pulse_.wake(out_.now);
 }
+
+Time Node::starving_at() const { return pulse_.starving_at(tree_.depth(options_.self)); }
 
 void Node::say_up_that_it_lives() {
   wants_ack_ = applied();
   flush_up();
   if (said_up_at_ == out_.now) return;
   said_up_at_ = out_.now;
-  if (auto up = uplink_.current()) out_.send({*up, Side::up}, Beat{beat_number_, 0});
+  if (auto up = uplink_.current()) out_.send({*up, Side::up}, Beat{pulse_.number(), 0});
 }
 
 void Node::fence() {
@@ -83,11 +92,10 @@ void Node::arm() {
   if (stage_ == Stage::over) return;
   Time due = std::min({brood_.due(), uplink_.due(), leave_deadline_});
   if (leads()) {
-    due = std::min({due, beat_at_ + options_.beat_interval, campaigns_.due(out_.now)});
+    due = std::min({due, pulse_.made() + options_.beat_interval, campaigns_.due(out_.now)});
   } else {
-    due = std::min({due, beat_at_ + options_.fence, said_up_at_ + options_.beat_interval});
-    Time starving = beat_at_ + starving_bound();
-    if (starving > out_.now) due = std::min(due, starving);
+    due = std::min({due, pulse_.fence_at(), said_up_at_ + options_.beat_interval});
+    if (starving_at() > out_.now) due = std::min(due, starving_at());
   }
   out_.wake(due);
 }

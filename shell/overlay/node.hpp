@@ -13,6 +13,7 @@
 #include "overlay/brood.hpp"
 #include "overlay/campaigns.hpp"
 #include "overlay/log.hpp"
+#include "overlay/pulse.hpp"
 #include "overlay/reports.hpp"
 #include "overlay/tree.hpp"
 #include "overlay/uplink.hpp"
@@ -61,7 +62,8 @@ class Node {
   // node.cpp
   void begin();
   void arm();
-  [[nodiscard]] Time starving_bound() const;
+  void stood_still(Time gap);
+  [[nodiscard]] Time starving_at() const;
   void say_up_that_it_lives();
   void fence();
   void die(std::string why);
@@ -117,6 +119,7 @@ class Node {
 
   Options options_;
   Outbox out_;
+  Pulse pulse_;
   Tree tree_;
   Log log_;
   Uplink uplink_;
@@ -136,10 +139,7 @@ class Node {
   Idset doomed_;       // children that leave with this node
   Idset exited_;       // leader: tasks whose end is known
   std::uint64_t next_request_ = 1;
-  std::uint64_t beat_number_ = 0;
-  Time beat_at_{};                  // when the last one was made, as far as this node can tell
-  Time fed_at_{};                   // leader: when a beat has last gone to anybody
-  Time least_delay_ = Time::max();  // of a beat's coming after its number, the leader's clock
+  Time fed_at_{};  // leader: when a beat has last gone to anybody
   Time said_up_at_{};
   Time leave_deadline_ = Outbox::kNever;
   bool begun_ = false;                      // by the first tick

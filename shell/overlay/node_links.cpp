@@ -8,12 +8,6 @@
 #include "overlay/node.hpp"
 
 namespace nacre::overlay {
-namespace {
-
-constexpr std::uint64_t kLatest = std::uint64_t{1}
-                                  << 50;  // milliseconds: what is above would not fit as microseconds
-
-}  // namespace
 
 void Node::linked(Link link) {
   if (stage_ == Stage::over) return;
@@ -73,8 +67,8 @@ void Node::admit(Down& down, const Hello& hello) {
   brood_.welcome(down);
   out_.send(link, Welcome{applied(), view_, std::nullopt});
   // Who has waited for a beat in vain need not wait for the next. Of the leader only: another's last beat can be old.
-  if (leads() && beat_number_ > 0) {
-    out_.send(link, Beat{beat_number_, campaigns_.stable(complete_)});
+  if (leads() && pulse_.number() > 0) {
+    out_.send(link, Beat{pulse_.number(), campaigns_.stable(complete_)});
     fed_at_ = std::max(fed_at_, out_.now);
   }
   feed(down);
@@ -132,10 +126,7 @@ void Node::offer_again() {
 }
 
 void Node::beat() {
-  beat_at_ = out_.now;
-  auto clock = static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(out_.now).count());
-  beat_number_ = std::max(beat_number_ + 1, clock);
-  Beat beat{beat_number_, campaigns_.stable(complete_)};
+  Beat beat{pulse_.make(out_.now), campaigns_.stable(complete_)};
   forget(beat.stable);
   if (pass_on(beat)) fed_at_ = std::max(fed_at_, out_.now);
 }
@@ -159,13 +150,8 @@ void Node::forget(Seq stable) {
 }
 
 void Node::take(Link from, const Beat& beat) {
-  if (from.side == Side::down || leads() || beat.number <= beat_number_) return;
-  beat_number_ = beat.number;
-  // When it was made, by the least delay that any beat has had: one that was held up on its way proves little.
-  Time made = milliseconds(std::min(beat.number, kLatest));
-  least_delay_ = std::min(least_delay_, out_.now - made);
-  beat_at_ = std::max(beat_at_, made + least_delay_);
-  uplink_.starve(out_.now >= beat_at_ + starving_bound());
+  if (from.side == Side::down || leads() || !pulse_.hear(beat.number, out_.now)) return;
+  uplink_.starve(out_.now >= starving_at());
   if (stage_ != Stage::member) return;
   forget(beat.stable);
   pass_on(beat);

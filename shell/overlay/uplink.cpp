@@ -155,6 +155,12 @@ void Uplink::starve(bool starving) {
   pursue();
 }
 
+void Uplink::excuse(Time gap) {
+  for (Attempt& each : attempts_) {
+    if (each.deadline != Outbox::kNever) each.deadline += gap;
+  }
+}
+
 void Uplink::tick() {
   std::vector<Id> late;
   for (const Attempt& each : attempts_) {

@@ -32,6 +32,8 @@ class Uplink {
   void drop(Id peer);
   // No beat has come in time; or it has.
   void starve(bool starving);
+  // A node that was stopped itself for so long gives the others the same time again.
+  void excuse(Time gap);
   void tick();
   // When tick() is wanted.
   [[nodiscard]] Time due() const;

@@ -159,6 +159,25 @@ END
 done" ]
 }
 
+@test "a job whose shells all stand still, for longer than T_fence, goes on" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.05; done; echo done'
+  launch --local=3 -R R.json -o cpu-affinity=off -o lost-after=2s >out 2>&1 &
+  for rank in 0 1 2; do wait_until test -s shell.$rank; done
+  sleep 2 # so that beats have come
+  kill -STOP "$(cat shell.0)" "$(cat shell.1)" "$(cat shell.2)"
+  sleep 14 # T_fence is 12
+  kill -CONT "$(cat shell.1)" "$(cat shell.2)"
+  sleep 1
+  kill -CONT "$(cat shell.0)"
+  sleep 2
+  touch go
+  wait $! || { cat out; return 1; }
+  [ "$(cat out)" = "done
+done
+done" ]
+}
+
 @test "lost-after: what cannot be waited for is refused" {
   write_nodes 2 1
   write_jobspec 2 true

@@ -68,7 +68,7 @@ void Check::lead(const Entry& entry, const View& change) {
     require(at != slots.end() && id != 0, fmt::format("{} is taken out and is no member", id));
     *at = slots.back();
     slots.pop_back();
-    watch_tasks(id);
+    watch_tasks(id, bound_);
   }
   for (Id id : change.dead.ids()) {
     ++deaths;
@@ -129,10 +129,13 @@ void Check::lead(const Entry& entry, const Campaign& end) {
   open_.erase(found);
 }
 
-void Check::watch_tasks(Id id) {
-  world_.at(world_.now + bound_, [this, id] {
+void Check::watch_tasks(Id id, Time bound) {
+  world_.at(world_.now + bound, [this, id] {
     const Host& host = world_.hosts[id];
-    if (host.life == Life::frozen) return watch_tasks(id);
+    if (host.life == Life::frozen) return watch_tasks(id, bound_);
+    // One that was frozen has a hello bound to hear a beat.
+    Time awake = host.thawed + Options().hello_bound + kSlack;
+    if (host.thawed > Time(0) && world_.now < awake) return watch_tasks(id, awake - world_.now);
     bool runs = of(id).tasks && host.life == Life::up;
     require(!runs, fmt::format("tasks run on {} after the bound, and it is no member", id));
   });

@@ -11,6 +11,8 @@
 
 namespace nacre::sim {
 
+inline constexpr Time kSlack = 5 * kSecond;  // for beats and entries that are still under way
+
 // What the checks know of a host beside its node.
 struct Account {
   Seq delivered = 0;  // the last entry; of a newcomer first the view that brought it
@@ -63,7 +65,7 @@ class Check {
   void lead(const Entry& entry, const Release& piece);
   void lead(const Entry& entry, const Exec& exec);
   void lead(const Entry& entry, const Campaign& end);
-  void watch_tasks(Id id);
+  void watch_tasks(Id id, Time bound);
   [[nodiscard]] Value expected(const std::string& name, Merge merge, Scope scope,
                                const std::vector<Id>& members) const;
 

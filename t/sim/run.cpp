@@ -15,7 +15,6 @@ constexpr milliseconds kFence{16'000};
 constexpr milliseconds kLeaveBound{6000};
 constexpr milliseconds kCampaignBound{9000};
 constexpr milliseconds kFirstHello{12'000};
-constexpr Time kSlack = 5 * kSecond;  // for beats and entries that are still under way
 
 constexpr std::uint64_t kFewMessages = 20'000;
 constexpr std::uint64_t kMessagesPerMember = 1000;
@@ -54,8 +53,10 @@ void Run::go() {
   for (Id id = 0; id < plan_.members; ++id) {
     Time start = Time(world_.random.in(0, 100'000));
     world_.at(start, [this, id] {
-      world_.boot(id, options(id));
-      go_on(id, 0);
+      awake([this, id] {
+        world_.boot(id, options(id));
+        go_on(id, 0);
+      });
     });
   }
   rest_ = 3 * kSecond;
@@ -116,6 +117,7 @@ void Run::act(const Action& action) {
     case Deed::cut:
     case Deed::isolate:
     case Deed::partition: return act_on_links(action);
+    case Deed::still: return stand_still(action.span);
     case Deed::stale:
     case Deed::alien: return forge(action);
     default: return ask(action);
@@ -133,10 +135,26 @@ void Run::act_on_host(const Action& action) {
     check_.of(action.a).tasks = false;
   } else if (action.deed == Deed::freeze) {
     world_.freeze(action.a);
-    world_.at(world_.now + action.span, [this, id = action.a] { world_.thaw(id); });
+    world_.at(world_.now + action.span, [this, id = action.a] { awake([this, id] { world_.thaw(id); }); });
   } else {
     world_.hosts[action.a].delay = action.span;
   }
+}
+
+// All of a machine stop at once, and go on within a moment. Nothing was done to any of them.
+void Run::stand_still(Time span) {
+  still_until_ = world_.now + span;
+  for (Id id = 0; id < world_.hosts.size(); ++id) {
+    if (world_.hosts[id].life != Life::up) continue;
+    world_.freeze(id);
+    world_.at(still_until_ + Time(world_.random.in(0, 50'000)), [this, id] { world_.thaw(id); });
+  }
+}
+
+// Not while all stand still.
+void Run::awake(std::function<void()> what) {
+  if (world_.now >= still_until_) return what();
+  world_.at(still_until_ + Time(world_.random.in(0, 50'000)), std::move(what));
 }
 
 void Run::act_on_links(const Action& action) {
@@ -212,7 +230,7 @@ void Run::grow(const Action& action) {
     if (world_.random.one_in(5)) continue;  // never comes
     world_.reserve(id);
     Time start = world_.now + Time(world_.random.in(0, 2'500'000));
-    world_.at(start, [this, id] { world_.boot(id, options(id)); });
+    world_.at(start, [this, id] { awake([this, id] { world_.boot(id, options(id)); }); });
   }
 }
 

@@ -16,6 +16,7 @@ enum class Deed : std::uint8_t {
   isolate,    // nothing passes between one and all others
   partition,  // nor between two halves
   slow,       // all that one sends takes longer
+  still,      // nothing runs anywhere, as on a machine that is suspended
   shrink,
   grow,
   exec,
@@ -77,6 +78,8 @@ class Run : private Watcher {
   void act(const Action& action);
   void act_on_host(const Action& action);
   void act_on_links(const Action& action);
+  void stand_still(Time span);
+  void awake(std::function<void()> what);
   void ask(const Action& action);
   void grow(const Action& action);
   void forge(const Action& action);
@@ -91,7 +94,8 @@ class Run : private Watcher {
   World world_;
   Check check_;
   Time rest_{};
-  Idset exited_;  // tasks that ended while their host lived
+  Time still_until_{};  // nothing runs
+  Idset exited_;        // tasks that ended while their host lived
   Idset started_;
   Idset reported_;  // that the leader knows of
 };

@@ -58,6 +58,7 @@ void World::thaw(Id id) {
   Host& host = hosts[id];
   if (host.life != Life::frozen) return;
   host.life = Life::up;
+  host.thawed = now;
   auto inbox = std::exchange(host.inbox, {});
   if (!host.over) call(id, [this](Node& node) { node.tick(now); });
   for (const auto& each : inbox) each();

@@ -30,6 +30,7 @@ struct Host {
   bool over = false;  // its node has died or finished, and its process with it
   Time armed = Outbox::kNever;
   Time delay{};  // more for all that it sends
+  Time thawed{};
   std::vector<std::pair<Link, std::uint32_t>> links;
   std::vector<std::function<void()>> inbox;  // while it is frozen
 };

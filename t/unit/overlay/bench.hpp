@@ -40,7 +40,12 @@ class Bench {
   }
   void say(Link from, Body body) { node.step(from, {77, 3, std::move(body)}); }
   void entry(Id from, Seq seq, EntryBody body) { say({from, Side::up}, Entry{seq, {}, std::move(body)}); }
-  void wait(milliseconds time) { node.tick(now += time); }
+  void wait(milliseconds time) {
+    constexpr milliseconds kStep{500};
+    for (; time > kStep; time -= kStep) node.tick(now += kStep);
+    node.tick(now += time);
+  }
+  void stand_still(milliseconds time) { node.tick(now += time); }
 
   // What the node has asked for since the last time, without beats and alarms.
   std::string asks() {
@@ -91,5 +96,17 @@ class Bench {
 
 inline View left(const char* ids) { return {{}, *Idset::parse(ids), {}}; }
 inline View died(const char* ids) { return {{}, {}, *Idset::parse(ids)}; }
+
+// Member 1, fed by 0, with both children.
+struct Middle : Bench {
+  Middle() : Bench(1) {
+    above(0);
+    below(3);
+    below(4);
+    say({3, Side::down}, Up{});
+    say({4, Side::down}, Up{});
+    asks();
+  }
+};
 
 }  // namespace nacre::overlay

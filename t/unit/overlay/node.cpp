@@ -11,22 +11,6 @@
 using namespace nacre;           // NOLINT
 using namespace nacre::overlay;  // NOLINT
 
-namespace {
-
-// Member 1, fed by 0, with both children.
-struct Middle : Bench {
-  Middle() : Bench(1) {
-    above(0);
-    below(3);
-    below(4);
-    say({3, Side::down}, Up{});
-    say({4, Side::down}, Up{});
-    asks();
-  }
-};
-
-}  // namespace
-
 TEST_CASE("rule 1: an entry is forwarded, then delivered, and only the next one is taken") {
   Middle bench;
   bench.entry(0, 1, Event{"e", ""});
@@ -151,109 +135,6 @@ TEST_CASE("rule 8: all within a bound") {
   stuck.entry(0, 1, left("1"));
   stuck.wait(stuck.node.options().leave_bound);
   CHECK(stuck.asks().ends_with("die"));
-}
-
-TEST_CASE("rule 9: a child that does not say HELLO in time is suspected; one that falls silent too") {
-  Bench bench(0, 3);
-  bench.below(1);
-  bench.asks();
-  auto passes = [&](milliseconds time) {
-    for (milliseconds each{0}; each < time; each += milliseconds(1000)) {
-      bench.say({1, Side::down}, Beat{1, 0});
-      bench.wait(milliseconds(1000));
-    }
-  };
-  passes(bench.node.options().first_hello_bound - milliseconds(1000));
-  CHECK(bench.node.tree().has(2));
-  passes(milliseconds(1000));
-  CHECK_FALSE(bench.node.tree().has(2));
-  CHECK(bench.node.tree().has(1));
-  for (int each = 0; each < 5; ++each) bench.wait(milliseconds(1000));
-  CHECK_FALSE(bench.node.tree().has(1));
-}
-
-TEST_CASE(
-    "rule 9: a leader that has nobody to tell a beat for longer than the others live without one has lost them "
-    "all") {
-  Bench bench(0, 117);
-  bench.below(1);
-  bench.wait(bench.node.options().first_hello_bound);
-  bench.node.unlinked({1, Side::down});
-  auto pass = [&](milliseconds time) {
-    for (milliseconds each{0}; each < time; each += milliseconds(1000)) bench.wait(milliseconds(1000));
-  };
-  pass(bench.node.options().fence);
-  CHECK(bench.node.tree().size() > 100);  // of the others each waits for its hello bound
-  pass(milliseconds(2000));
-  CHECK(bench.node.tree().size() == 1);
-}
-
-TEST_CASE("rule 9: a leader that somebody comes back to in that time has not") {
-  Bench bench(0, 117);
-  bench.below(1);
-  bench.wait(bench.node.options().first_hello_bound);
-  bench.node.unlinked({1, Side::down});
-  for (int each = 0; each < 60; ++each) {
-    if (each == 20) bench.below(50);
-    if (each > 20) bench.say({50, Side::down}, Beat{1, 0});
-    bench.wait(milliseconds(1000));
-  }
-  CHECK(bench.node.tree().size() > 100);
-  CHECK(bench.node.tree().has(50));
-}
-
-TEST_CASE("rules 9 and 10: the bounds of silence grow together") {
-  Bench above(0, 2);
-  above.below(1);
-  above.node.wait_for_silent(seconds(20));
-  above.say({1, Side::down}, Beat{1, 0});
-  for (int each = 0; each < 19; ++each) above.wait(milliseconds(1000));
-  CHECK(above.node.tree().has(1));
-  above.wait(milliseconds(1000));
-  CHECK_FALSE(above.node.tree().has(1));
-
-  Bench below(3);
-  below.above(1);
-  below.node.wait_for_silent(seconds(20));
-  for (int each = 0; each < 119; ++each) below.wait(milliseconds(1000));
-  CHECK(below.node.stage() == Stage::member);
-  below.wait(milliseconds(1000));
-  CHECK(below.node.stage() == Stage::over);
-}
-
-TEST_CASE("a node that was stopped itself blames nobody for it") {
-  Bench bench(0, 2);
-  bench.below(1);
-  bench.wait(seconds(25));
-  bench.say({1, Side::down}, Beat{1, 0});
-  bench.wait(seconds(1));
-  CHECK(bench.node.tree().has(1));
-}
-
-TEST_CASE("rule 10: without beats the leader is dialled, and the parent left when that answers") {
-  Bench bench(3);
-  bench.above(1);
-  bench.asks();
-  bench.wait(milliseconds(4400));
-  CHECK(bench.asks().empty());
-  bench.wait(milliseconds(200));
-  CHECK(bench.asks() == "dial 0");
-  bench.node.linked({0, Side::up});
-  bench.asks();
-  bench.say({0, Side::up}, Welcome{0, 0, {}});
-  CHECK(bench.asks() == "^1 BYE 0; hang up ^1");
-  bench.say({0, Side::up}, Beat{1, 0});
-  CHECK(bench.asks() == "dial 1");
-}
-
-TEST_CASE("rule 10: a shell that is cut off ends itself") {
-  Bench bench(3);
-  bench.above(1);
-  bench.wait(bench.node.options().fence - milliseconds(1));
-  CHECK(bench.asks().find("die") == std::string::npos);
-  bench.wait(milliseconds(1));
-  CHECK(bench.asks() == "die");
-  CHECK(bench.node.stage() == Stage::over);
 }
 
 TEST_CASE("rule 11: parts go up when a subtree is whole, and again on each view") {
