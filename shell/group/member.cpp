@@ -24,7 +24,7 @@ overlay::Options node_options(const Membership& membership, overlay::Options bou
 }  // namespace
 
 Member::Member(event::Loop& loop, Membership&& membership, Log& log, const overlay::Options& options)
-    : loop_(loop), log_(log), membership_(std::move(membership)), node_(options) {}
+    : loop_(loop), log_(log), membership_(std::move(membership)), node_(options), outgoing_(links()) {}
 
 Result<std::unique_ptr<Member>> Member::create(event::Loop& loop, Membership membership, Log& log,
                                                overlay::Options bounds) {
@@ -47,6 +47,7 @@ Wires::Callbacks Member::callbacks() {
   Wires::Callbacks out;
   out.on_linked = [this](overlay::Link link) {
     tick();
+    outgoing_.forget(link);
     node_.linked(link);
     carrier_->linked(link);
     if (link.side == overlay::Side::down && on_child_) tell([this, child = link.peer] { on_child_(child); });
@@ -61,10 +62,15 @@ Wires::Callbacks Member::callbacks() {
     carrier_->received(from, stream, bytes);
   };
   out.on_credit = [this](overlay::Link to, transport::StreamId stream) { carrier_->on_credit(to, stream); };
+  out.on_room = [this](overlay::Link to) {
+    sent(to, outgoing_.go_on(to));
+    pump();
+  };
   out.on_unlinked = [this](overlay::Link link, const Error& why) {
     log_.log(Level::debug, "", "link {} shell {}: {}", link.side == overlay::Side::up ? "up to" : "down to",
              link.peer, why.message);
     tick();
+    outgoing_.forget(link);
     node_.unlinked(link);
     carrier_->gone(link);
     pump();
@@ -76,6 +82,15 @@ Wires::Callbacks Member::callbacks() {
     suspect(rank);
   };
   out.on_refused = [this](const Error& why) { log_.log(Level::debug, "", "refused: {}", why.message); };
+  return out;
+}
+
+Outgoing::Links Member::links() {
+  Outgoing::Links out;
+  out.send = [this](overlay::Link to, std::string_view frame) { return wires_->send(to, frame); };
+  out.has_room = [this](overlay::Link to) { return wires_->has_room(to); };
+  out.half_close = [this](overlay::Link link) { wires_->half_close(link); };
+  out.frame_of = [this](overlay::Seq seq) { return frame_of(seq); };
   return out;
 }
 
@@ -222,34 +237,49 @@ void Member::act(overlay::Effect effect) {
 
 void Member::do_effect(overlay::Send& message) {
   auto bytes = overlay::encode(message.message);
-  if (bytes) return send(message.to, *bytes);
+  if (bytes) {
+    bool is_beat = std::holds_alternative<overlay::Beat>(message.message.body);
+    return sent(message.to,
+                is_beat ? outgoing_.send_first(message.to, *bytes) : outgoing_.send(message.to, *std::move(bytes)));
+  }
   log_.log(Level::error, "", "a message to shell {} is too long: {}", message.to.peer, bytes.error().message);
 }
 
-void Member::do_effect(overlay::SendEntry& entry) {
-  if (encoded_.first != entry.seq) {
-    auto bytes = overlay::encode(node_.entry_message(entry.seq));
-    if (!bytes) return log_.log(Level::error, "", "entry {}: {}", entry.seq, bytes.error().message);
-    encoded_ = {entry.seq, *std::move(bytes)};
+void Member::do_effect(overlay::SendEntry& entry) { sent(entry.to, outgoing_.send_entry(entry.to, entry.seq)); }
+
+// Most are sent to several, one after the other.
+const std::string* Member::frame_of(overlay::Seq seq) {
+  if (encoded_.first == seq) return &encoded_.second;
+  if (node_.entry(seq) == nullptr) return nullptr;
+  auto bytes = overlay::encode(node_.entry_message(seq));
+  if (!bytes) {
+    log_.log(Level::error, "", "entry {}: {}", seq, bytes.error().message);
+    return nullptr;
   }
-  send(entry.to, encoded_.second);
+  encoded_ = {seq, *std::move(bytes)};
+  return &encoded_.second;
 }
 
-void Member::send(overlay::Link to, std::string_view message) {
-  Result<void> sent = wires_->send(to, message);
-  if (!sent) give_up(to, sent.error());
+void Member::sent(overlay::Link to, const Result<void>& how) {
+  if (!how) give_up(to, how.error());
 }
 
 void Member::give_up(overlay::Link link, const Error& why) {
   log_.log(Level::debug, "", "shell {}: {}", link.peer, why.message);
   wires_->give_up(link);
+  outgoing_.forget(link);
   failed_.push_back(link);
   carrier_->gone(link);
 }
 
 void Member::do_effect(overlay::HangUp& hang_up) {
   carrier_->gone(hang_up.link);
+  outgoing_.flush(hang_up.link);
   wires_->hang_up(hang_up.link);
+}
+
+void Member::do_effect(overlay::HalfClose& half_close) {
+  sent(half_close.link, outgoing_.half_close(half_close.link));
 }
 
 void Member::do_effect(overlay::Dial& dial) {
@@ -296,6 +326,7 @@ void Member::do_effect(overlay::Die& die) {
 
 void Member::do_effect(overlay::Finished& /*finished*/) {
   finished_ = true;
+  outgoing_.flush_all();
   wires_->stop();
   tell([this] { look_whether_it_may_go(); });
 }

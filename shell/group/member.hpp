@@ -18,6 +18,7 @@
 #include "group/group.hpp"
 #include "group/membership.hpp"
 #include "group/news.hpp"
+#include "group/outgoing.hpp"
 #include "group/wires.hpp"
 #include "overlay/node.hpp"
 
@@ -68,7 +69,7 @@ class Member final : public Group {
   void do_effect(overlay::SendEntry& send);
   void do_effect(overlay::Dial& dial);
   void do_effect(overlay::HangUp& hang_up);
-  void do_effect(overlay::HalfClose& half_close) { wires_->half_close(half_close.link); }
+  void do_effect(overlay::HalfClose& half_close);
   void do_effect(overlay::Deliver& deliver);
   void do_effect(overlay::Released& released);
   void do_effect(overlay::Completed& /*completed*/) {}
@@ -79,7 +80,9 @@ class Member final : public Group {
   void do_effect(overlay::Finished& finished);
   void do_effect(overlay::Arm& arm);
   void do_effect(overlay::Note& note);
-  void send(overlay::Link to, std::string_view message);
+  [[nodiscard]] Outgoing::Links links();
+  const std::string* frame_of(overlay::Seq seq);
+  void sent(overlay::Link to, const Result<void>& how);
   void give_up(overlay::Link link, const Error& why);
   void deliver(const overlay::Entry& entry);
   void end(Error why);
@@ -92,6 +95,7 @@ class Member final : public Group {
   Membership membership_;
   overlay::Node node_;
   std::unique_ptr<Wires> wires_;
+  Outgoing outgoing_;
   std::unique_ptr<Carrier> carrier_;
   std::optional<event::Timer> timer_;
   overlay::Time due_{};  // when the node wants its next tick

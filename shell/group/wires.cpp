@@ -73,6 +73,11 @@ Result<void> Wires::send(overlay::Link to, std::string_view message) {
   return wire == wires_.end() ? no_link(to) : wire->link->send(message);
 }
 
+bool Wires::has_room(overlay::Link to) {
+  Place wire = find(to);
+  return wire == wires_.end() || wire->link->has_room();
+}
+
 std::size_t Wires::write(overlay::Link to, transport::StreamId stream, std::string_view bytes) {
   Place wire = find(to);
   return wire == wires_.end() ? 0 : wire->link->write(stream, bytes);
@@ -147,6 +152,9 @@ void Wires::add(std::unique_ptr<transport::Link> link, std::optional<overlay::Li
   };
   callbacks.on_credit = [this, wire](transport::StreamId stream, std::size_t /*room*/) {
     if (wire->name && !wire->closing) callbacks_.on_credit(*wire->name, stream);
+  };
+  callbacks.on_room = [this, wire] {
+    if (wire->name && !wire->closing) callbacks_.on_room(*wire->name);
   };
   callbacks.on_finished = [this, wire] { finished(wire); };
   callbacks.on_closed = [this, wire](const std::optional<Error>& why) { closed(wire, why); };

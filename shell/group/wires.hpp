@@ -31,6 +31,7 @@ class Wires {
     std::function<void(overlay::Link, const overlay::Message&)> on_message;
     std::function<void(overlay::Link, transport::StreamId, std::string_view bytes)> on_bulk;  // as transport::Link
     std::function<void(overlay::Link, transport::StreamId)> on_credit;                        // likewise
+    std::function<void(overlay::Link)> on_room;                                               // likewise
     std::function<void(overlay::Link, const Error& why)> on_unlinked;
     // A shell that can never be linked: it speaks another protocol. `is_above`: it was dialled.
     std::function<void(Rank, bool is_above, const Error& why)> on_misfit;
@@ -44,6 +45,7 @@ class Wires {
   Result<void> dial(Rank peer);
   // An error is a link that has to be given up: EPIPE if there is none.
   Result<void> send(overlay::Link to, std::string_view message);
+  [[nodiscard]] bool has_room(overlay::Link to);  // as transport::Link; true if there is none
   // Bulk, as transport::Link; nothing is taken where there is no link.
   std::size_t write(overlay::Link to, transport::StreamId stream, std::string_view bytes);
   Result<void> grant(overlay::Link to, transport::StreamId stream, std::size_t bytes);

@@ -25,6 +25,7 @@ Result<void> Exchange::send(std::string_view frame) {
   record += frame;
   control_bytes_ += record.size();
   control_.push_back(std::move(record));
+  was_full_ = was_full_ || !has_room();
   return {};
 }
 

@@ -24,10 +24,11 @@ namespace nacre::transport {
 using StreamId = std::uint32_t;
 
 struct ExchangeLimits {
-  std::size_t max_frame = kMaxFrame;                // bytes
-  std::size_t max_control = std::size_t{64} << 20;  // bytes of frames that wait; two frames may be more
-  std::size_t max_bulk = std::size_t{256} << 10;    // bytes of bulk that wait, of all streams together
-  std::size_t max_streams = 4096;                   // in each direction
+  std::size_t max_frame = kMaxFrame;                    // bytes
+  std::size_t max_control = std::size_t{64} << 20;      // bytes of frames that wait; two frames may be more
+  std::size_t enough_control = std::size_t{512} << 10;  // bytes of frames that wait: has_room() is false
+  std::size_t max_bulk = std::size_t{256} << 10;        // bytes of bulk that wait, of all streams together
+  std::size_t max_streams = 4096;                       // in each direction
 };
 
 struct Arrival {
@@ -52,6 +53,10 @@ class Exchange {
 
   // Appends what is to go next until `out` has about `target` bytes (a chunk more, at most). False: nothing to go.
   bool fill(std::string& out, std::size_t target);
+  // Whether frames that can wait had better not be sent; after that, when there is room again: says so once.
+  [[nodiscard]] bool has_room() const { return control_bytes_ < limits_.enough_control; }
+  [[nodiscard]] bool owes_room() const { return was_full_ && has_room(); }
+  bool take_room() { return owes_room() && std::exchange(was_full_, false); }
   [[nodiscard]] std::size_t queued_control() const { return control_bytes_; }  // bytes that wait
   [[nodiscard]] std::size_t queued_bulk() const { return bulk_bytes_; }
   [[nodiscard]] std::size_t credit(StreamId stream) const;  // of the other end's, not yet used
@@ -98,6 +103,7 @@ class Exchange {
   std::deque<std::string> control_;  // whole records
   std::size_t control_sent_ = 0;     // bytes of the first
   std::size_t control_bytes_ = 0;
+  bool was_full_ = false;  // has_room() was false since take_room() was true
   std::deque<Chunk> bulk_;
   std::size_t bulk_bytes_ = 0;
   std::unordered_map<StreamId, Out> out_;

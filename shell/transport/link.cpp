@@ -24,6 +24,8 @@ Result<void> Link::send(std::string_view frame) {
   return {};
 }
 
+bool Link::has_room() const { return core_->exchange.has_room(); }
+
 std::size_t Link::write(StreamId stream, std::string_view bytes) { return core_->write(stream, bytes); }
 
 Result<void> Link::end(StreamId stream) {

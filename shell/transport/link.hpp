@@ -36,6 +36,8 @@ class Link {
     std::function<void(StreamId, std::string_view bytes)> on_bulk;  // "": the stream's end, once
     // A stream whose last write() was not taken whole has room for so many bytes.
     std::function<void(StreamId, std::size_t room)> on_credit;
+    // has_room() was false, and is true.
+    std::function<void()> on_room;
     // The other end has said all; what is sent still reaches it. Unless set, this end finishes too.
     std::function<void()> on_finished;
     // The last of all, once. None: both ends have finished. Else one line that starts with the peer's address.
@@ -58,6 +60,8 @@ class Link {
   void serve(Callbacks callbacks);
 
   Result<void> send(std::string_view frame);  // EMSGSIZE, ENOBUFS, EPIPE: see Exchange
+  // Whether few enough frames wait here that one more does not make others late.
+  [[nodiscard]] bool has_room() const;
   // How many bytes were taken: as far as there is credit and room. If not all, on_credit says when to go on.
   std::size_t write(StreamId stream, std::string_view bytes);
   Result<void> end(StreamId stream);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLinkRead = std::size_t{64} << 10;    // bytes of one recv(2)
 constexpr int kReadsInARow = 4;                             // then others have their turn
-constexpr int kCreditsInARow = 16;                          // on_credit calls
+constexpr int kCallsInARow = 16;                            // of on_credit, and of on_room
 constexpr std::size_t kBatch = std::size_t{64} << 10;       // bytes that are made ready for one send(2)
 constexpr int kUnsentInSocket = 128 << 10;                  // bytes: what a control frame may have to wait for
 constexpr std::size_t kKeptBuffer = std::size_t{16} << 10;  // bytes of an empty buffer
@@ -108,6 +108,7 @@ void Link::Core::on_events(int events) {
 void Link::Core::turn(bool may_read) {
   if (serving_ && may_read) read_some();
   if (!closed_) pump();
+  if (!closed_ && serving_) tell_room();
   if (!closed_ && serving_) tell_credit();
   if (!closed_) settle();
 }
@@ -195,8 +196,17 @@ void Link::Core::at_end(int code) {
   fail(Error{ECONNRESET, "hung up before it had finished; did its shell end, or its node?"});
 }
 
+void Link::Core::tell_room() {
+  for (int i = 0; i < kCallsInARow && !closed_; ++i) {
+    if (!exchange.take_room()) return;
+    if (callbacks_.on_room) callbacks_.on_room();
+    if (!closed_) pump();
+  }
+  if (!closed_) soon();
+}
+
 void Link::Core::tell_credit() {
-  for (int i = 0; i < kCreditsInARow && !closed_; ++i) {
+  for (int i = 0; i < kCallsInARow && !closed_; ++i) {
     auto ready = exchange.next_ready();
     if (!ready) return;
     if (callbacks_.on_credit) callbacks_.on_credit(ready->first, ready->second);
@@ -211,6 +221,7 @@ void Link::Core::changed() {
   if (closed_ || depth_ > 0) return;  // at the end of this round of events, together with what else is sent
   pump();
   settle();
+  if (exchange.owes_room()) soon();
 }
 
 std::size_t Link::Core::write(StreamId stream, std::string_view bytes) {

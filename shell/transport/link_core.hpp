@@ -40,6 +40,7 @@ class Link::Core {
   void decrypt();
   void dispatch();
   void deliver(const Arrival& arrival);
+  void tell_room();
   void tell_credit();
   void at_end(int code);
 

@@ -59,6 +59,25 @@ TEST_CASE("what the shells give is gathered, equal parts once, and the largest n
   CHECK(largest == std::vector<std::int64_t>(world.size, -3));
 }
 
+TEST_CASE("what the shells give may be more than a link holds") {
+  World world(4);
+  world.start_all();
+  constexpr std::size_t kEach = std::size_t{30} << 20;
+  std::size_t told = 0;
+  for (Rank rank = 0; rank < world.size; ++rank) {
+    std::string part(kEach, static_cast<char>('a' + rank));
+    world.shells[rank].member->gather("g", std::move(part), [&](Result<Group::Gathered> all) {
+      INFO((all ? "" : all.error().message));
+      REQUIRE(all);
+      CHECK(all->size() == world.size);
+      ++told;
+    });
+  }
+  world.run_until([&] { return told == world.size; });
+  CHECK(world.all([](const group::Shell& shell) { return shell.lost.empty() && shell.cut_off.empty(); }));
+  CHECK_FALSE(world.shells[0].has_logged("control frames"));
+}
+
 TEST_CASE("exceptions and signals reach every shell, in one order") {
   World world(6);
   world.start_all();

@@ -54,6 +54,25 @@ TEST_CASE("a frame that is cut by a fill is not cut by anything else") {
   CHECK(b.credit(5) == 10);
 }
 
+TEST_CASE("whether frames had better wait is told, and once when they need not any more") {
+  ExchangeLimits limits;
+  limits.enough_control = 1000;
+  Exchange a(limits);
+  Exchange b;
+  REQUIRE(a.send(std::string(900, 'x')));
+  CHECK(a.has_room());
+  passed(a, b);
+  CHECK_FALSE(a.take_room());  // it always had some
+  for (int i = 0; i < 2; ++i) REQUIRE(a.send(std::string(900, 'x')));
+  CHECK_FALSE(a.has_room());
+  CHECK_FALSE(a.take_room());
+  passed(a, b, 900);
+  CHECK(a.has_room());
+  CHECK(a.owes_room());
+  CHECK(a.take_room());
+  CHECK_FALSE(a.take_room());
+}
+
 TEST_CASE("bulk goes as far as there is credit") {
   Exchange a;
   Exchange b;

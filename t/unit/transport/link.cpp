@@ -57,6 +57,29 @@ TEST_CASE("frames of all sizes arrive") {
   world.run_until([&] { return world.b.frames.size() == 1; });
 }
 
+TEST_CASE("who sends no frame without room, and goes on when there is some, sends as much as it likes") {
+  World world(GENERATE(Over::tcp, Over::local));
+  world.connect();
+  world.b.keeps = false;
+  constexpr std::size_t kCount = 1600;  // 100 MiB
+  const std::string frame(std::size_t{64} << 10, 'x');
+  std::size_t sent = 0;
+  std::size_t most_queued = 0;
+  int paused = 0;
+  auto go = [&] {
+    for (; sent < kCount && world.a.link->has_room(); ++sent) {
+      REQUIRE(world.a.link->send(frame));
+      most_queued = std::max(most_queued, world.a.link->queued());
+    }
+    paused += sent < kCount ? 1 : 0;
+  };
+  world.a.on_room = go;
+  go();
+  world.run_until([&] { return world.b.frame_count == kCount; });
+  CHECK(paused > 0);
+  CHECK(most_queued < std::size_t{1} << 20);
+}
+
 TEST_CASE("a frame above the reader's limit ends the link before it has come whole") {
   Listener::Options small;
   small.link.exchange.max_frame = 1000;

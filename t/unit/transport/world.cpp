@@ -42,6 +42,10 @@ void End::serve() {
     if (regrants != 0 && !bytes.empty()) CHECK(link->grant(stream, bytes.size()));
     if (on_bulk) on_bulk(stream, bytes);
   };
+  callbacks.on_room = [this] {
+    after_closed += closed;
+    if (on_room) on_room();
+  };
   callbacks.on_credit = [this](StreamId stream, std::size_t room) {
     after_closed += closed;
     credited.push_back(stream);

@@ -64,6 +64,7 @@ struct End {
   std::function<void(std::string_view)> on_frame;
   std::function<void(StreamId, std::string_view)> on_bulk;
   std::function<void(StreamId, std::size_t)> on_credit;
+  std::function<void()> on_room;
 
   void serve();
 };
