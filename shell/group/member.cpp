@@ -300,6 +300,15 @@ void Member::do_effect(overlay::Released& released) {
   waiting_.erase(found);
 }
 
+void Member::do_effect(overlay::Overflow& overflow) {
+  Exception mine;
+  mine.type = "exec";
+  mine.message = fmt::format("{}: what the shells give is {} bytes together; at most {}", overflow.name,
+                             overflow.size, node_.options().max_value);
+  mine.exit_code = 1;
+  raise(mine);
+}
+
 void Member::do_effect(overlay::Reported& reported) {
   std::vector<Ended> ended;
   for (const overlay::Record& record : reported.exited) {

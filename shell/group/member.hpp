@@ -72,6 +72,7 @@ class Member final : public Group {
   void do_effect(overlay::HalfClose& half_close);
   void do_effect(overlay::Deliver& deliver);
   void do_effect(overlay::Released& released);
+  void do_effect(overlay::Overflow& overflow);
   void do_effect(overlay::Completed& /*completed*/) {}
   void do_effect(overlay::Reported& reported);
   void do_effect(overlay::Joined& /*joined*/) {}

@@ -16,7 +16,6 @@
 
 namespace nacre::overlay {
 
-inline constexpr std::size_t kPiece = std::size_t{256} << 10;   // bytes of a value in one message
 inline constexpr std::size_t kMaxPart = std::size_t{64} << 20;  // bytes that one member may give
 
 // What came together. Gathered: by the bytes, whose they are.
@@ -45,13 +44,13 @@ class Pieces {
   bool whole_ = false;
 };
 
-// Calls each(at, total, data) for the pieces of these bytes, at least once.
+// Calls each(at, total, data) for pieces of this size of these bytes, at least once.
 template <typename F>
-void cut(const Bytes& bytes, F each) {
+void cut(const Bytes& bytes, std::size_t piece, F each) {
   std::size_t at = 0;
   do {
-    each(at, bytes.size(), bytes.substr(at, kPiece));
-    at += kPiece;
+    each(at, bytes.size(), bytes.substr(at, piece));
+    at += piece;
   } while (at < bytes.size());
 }
 

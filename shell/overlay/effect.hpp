@@ -47,6 +47,10 @@ struct Released {  // the value of a collective that this member is in the scope
   Merge merge = Merge::max;
   Value value;
 };
+struct Overflow {  // what came together of a collective is more than fits: nobody will get it
+  std::string name;
+  std::size_t size = 0;
+};
 struct Completed {  // leader: every member has applied this entry and those before
   Seq seq = 0;
 };
@@ -69,8 +73,8 @@ struct Note {  // one line for the log
   std::string text;
 };
 
-using Effect = std::variant<Send, SendEntry, Dial, HangUp, HalfClose, Deliver, Released, Completed, Reported,
-                            Joined, Leave, Die, Finished, Arm, Note>;
+using Effect = std::variant<Send, SendEntry, Dial, HangUp, HalfClose, Deliver, Released, Overflow, Completed,
+                            Reported, Joined, Leave, Die, Finished, Arm, Note>;
 
 // Where the parts of a node put what they want done.
 struct Outbox {

@@ -19,6 +19,10 @@ using Idset = value::Idset;   // of members, or of tasks, as the field says
 
 inline constexpr std::uint64_t kNoEnd = UINT64_MAX;
 
+// Of the value of a collective: bytes in one message, and at most.
+inline constexpr std::size_t kPiece = std::size_t{256} << 10;
+inline constexpr std::size_t kMaxValue = std::size_t{1} << 30;
+
 // Whose part a collective needs: members that joined at a view in from..to. The first members joined at 0.
 struct Scope {
   Seq from = 0;

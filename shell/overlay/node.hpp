@@ -41,8 +41,7 @@ class Node {
   void tasks_ended();      // after Leave
   void suspect(Id child);  // one of this node's children: what else but silence can show
   [[nodiscard]] std::vector<Effect> take_effects();
-  // Of an entry that was delivered and that somebody may still need; null otherwise.
-  [[nodiscard]] const Entry* entry(Seq seq) const { return log_.find(seq); }
+  [[nodiscard]] const Entry* entry(Seq seq) const { return log_.find(seq); }  // null: not here yet, or dropped
   [[nodiscard]] Message entry_message(Seq seq) const;
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] bool leads() const { return options_.self == 0; }
@@ -102,6 +101,7 @@ class Node {
   [[nodiscard]] std::optional<Value> merged(const Collective& each) const;
   void flush_up();
   void flush_parts(Link parent);
+  bool overflows(const Collective& each, std::size_t size);
   void send_up(Link to, Up up);
   // node_leader.cpp
   void append(RequestId request, EntryBody body);

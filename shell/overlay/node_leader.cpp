@@ -91,10 +91,12 @@ bool Node::release_collectives() {
     if (!std::exchange(each.changed, false)) continue;
     auto value = merged(each);
     if (!value) continue;
+    Bytes encoded = encode_value(*value);
+    if (overflows(each, encoded.size())) continue;
     std::string name = each.name;
     Scope scope = each.scope;
     Merge merge = each.merge;
-    cut(encode_value(*value), [&](std::size_t at, std::size_t total, Bytes data) {
+    cut(encoded, options_.piece, [&](std::size_t at, std::size_t total, Bytes data) {
       append({}, Release{name, scope, merge, at, total, std::move(data)});
     });
     return true;  // the list has changed

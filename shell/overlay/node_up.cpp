@@ -102,13 +102,21 @@ void Node::flush_up() {
   }
 }
 
+bool Node::overflows(const Collective& each, std::size_t size) {
+  if (size <= options_.max_value) return false;
+  out_.put(Overflow{each.name, size});
+  return true;
+}
+
 void Node::flush_parts(Link parent) {
   for (Collective& each : collectives_) {
     if (each.sent || !std::exchange(each.changed, false)) continue;
     auto value = merged(each);
     if (!value) continue;
     each.sent = true;
-    cut(encode_value(*value), [&](std::size_t at, std::size_t total, Bytes data) {
+    Bytes encoded = encode_value(*value);
+    if (overflows(each, encoded.size())) continue;
+    cut(encoded, options_.piece, [&](std::size_t at, std::size_t total, Bytes data) {
       Up up;
       up.view = view_;
       up.acked = acked();

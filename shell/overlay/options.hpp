@@ -23,6 +23,9 @@ struct Options {
   std::uint32_t arity = 16;   // at least 2
   bool newcomer = false;      // not of the first view: the leader tells it all
   std::string address;        // of a newcomer: what others dial
+  // Of a collective's value: bytes in one message, and at most.
+  std::size_t piece = kPiece;
+  std::size_t max_value = kMaxValue;
 
   // The leader beats so often; who has said nothing to its parent for so long beats too.
   milliseconds beat_interval{1000};

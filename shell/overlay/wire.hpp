@@ -15,14 +15,13 @@
 
 namespace nacre::overlay {
 
-inline constexpr std::size_t kLengthSize = 4;                       // bytes, the highest first
-inline constexpr std::size_t kMaxFrame = std::size_t{1} << 20;      // bytes after the length
-inline constexpr std::size_t kMaxData = std::size_t{512} << 10;     // bytes of one data field
-inline constexpr std::size_t kMaxText = 1024;                       // bytes of one text field, printable ASCII
-inline constexpr std::size_t kMaxIds = std::size_t{256} << 10;      // bytes of the text of an idset
-inline constexpr std::size_t kMaxList = std::size_t{1} << 16;       // elements
-inline constexpr std::uint64_t kMaxValue = std::uint64_t{1} << 30;  // bytes of the value of a collective
-inline constexpr int kMaxDepth = 8;                                 // maps and arrays within each other
+inline constexpr std::size_t kLengthSize = 4;                    // bytes, the highest first
+inline constexpr std::size_t kMaxFrame = std::size_t{1} << 20;   // bytes after the length
+inline constexpr std::size_t kMaxData = std::size_t{512} << 10;  // bytes of one data field
+inline constexpr std::size_t kMaxText = 1024;                    // bytes of one text field, printable ASCII
+inline constexpr std::size_t kMaxIds = std::size_t{256} << 10;   // bytes of the text of an idset
+inline constexpr std::size_t kMaxList = std::size_t{1} << 16;    // elements
+inline constexpr int kMaxDepth = 8;                              // maps and arrays within each other
 
 // Without its length. EMSGSIZE if it would be longer than kMaxFrame.
 Result<Bytes> encode(const Message& message);

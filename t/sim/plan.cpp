@@ -85,7 +85,9 @@ Plan make_plan(std::uint64_t seed, const Limits& limits) {
     }
     plan.actions.push_back(std::move(each));
   }
-  // From numbers of its own, so that a seed keeps what it had without.
+  // From numbers of their own, so that a seed keeps what it had without.
+  Random slow(seed ^ 0x510eULL);
+  if (slow.one_in(8)) plan.bytes_per_ms = slow.in(50, 500);
   Random still(seed ^ 0x57111ULL);
   if (still.one_in(6))
     plan.actions.push_back({moment(still), Deed::still, 0, 0, Time(still.in(1'000'000, 60'000'000)), {}});

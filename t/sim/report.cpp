@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "world.hpp"
@@ -9,16 +10,20 @@ namespace nacre::sim {
 namespace {
 
 constexpr std::size_t kBroadcast = std::size_t{1} << 20;
-constexpr std::size_t kPieceOfIt = std::size_t{256} << 10;
 constexpr std::size_t kExchanged = std::size_t{64} << 10;
-// Each member keeps what it has received until all have: so much memory is there.
-constexpr std::uint32_t kMostBroadcast = 1000;
-constexpr std::uint32_t kMostExchange = 100;
+// Each member keeps what it has received until all have. So that this can be simulated, each byte of data stands for so many,
+// and values are cut into pieces so much smaller: there are as many messages.
+constexpr std::uint64_t kScale = 4096;
+constexpr std::size_t kPieceOfIt = kPiece / kScale;
+constexpr std::uint64_t kBytesPerMs = 1'250'000;  // 10 Gbit/s
+// Ten times as many give more than a value can be.
+constexpr std::uint32_t kMostExchange = 10'000;
 
 class Report : private Watcher {
  public:
   explicit Report(std::uint32_t members) : members_(members), world_(1, *this) {
     world_.count_bytes = true;
+    world_.bytes_per_ms = kBytesPerMs;
     world_.reserve(members - 1);
   }
 
@@ -30,8 +35,10 @@ class Report : private Watcher {
     }
     end("first barrier", [&] { return released_ == members_; });
     barrier("a barrier", Merge::max, 0);
-    if (members_ <= kMostBroadcast) broadcast();
-    if (members_ <= kMostExchange) barrier("an exchange of 64 KiB each", Merge::gather, kExchanged);
+    world_.scale = kScale;
+    broadcast();
+    if (members_ <= kMostExchange) barrier("an exchange of 64 KiB each", Merge::set, kExchanged / kScale);
+    world_.scale = 1;
     begin();
     world_.crash(1);
     Seq view = world_.hosts[0].node->applied() + 1;
@@ -43,6 +50,7 @@ class Report : private Watcher {
     Options out;
     out.self = id;
     out.members = members_;
+    out.piece = kPieceOfIt;
     return out;
   }
   void effect(Id /*id*/, const Effect& effect) override {
@@ -61,7 +69,7 @@ class Report : private Watcher {
     begin();
     released_ = 0;
     for (Id id = 0; id < members_; ++id) {
-      Bytes part(size, 'x');
+      Bytes part(size - std::min<std::size_t>(size, 1), 'x');                 // one byte goes before it
       if (size > 0) part.replace(0, 10, std::to_string(1'000'000'000 + id));  // no two alike
       enter(id, name, merge, merge == Merge::max ? Own(std::int64_t{0}) : Own(std::move(part)));
     }
@@ -71,11 +79,11 @@ class Report : private Watcher {
     begin();
     delivered_ = 0;
     world_.at_host(0, world_.now, [](Node& node) {
-      for (std::size_t sent = 0; sent < kBroadcast; sent += kPieceOfIt) {
+      for (std::size_t sent = 0; sent < kBroadcast; sent += kPiece) {
         require(node.request(Event{"data", Bytes(kPieceOfIt, 'x')}).has_value(), "an event that can be sent");
       }
     });
-    end("a broadcast of 1 MiB", [&] { return delivered_ == members_ * (kBroadcast / kPieceOfIt); });
+    end("a broadcast of 1 MiB", [&] { return delivered_ == members_ * (kBroadcast / kPiece); });
   }
 
   void begin() {
@@ -107,7 +115,9 @@ class Report : private Watcher {
 }  // namespace
 
 void print_report(std::uint32_t most) {
-  std::printf("Arity 16. Each message takes 0.05 to 1.5 ms, whatever its size; beats in between are counted.\n\n");
+  std::printf(
+      "Arity 16. Each host sends 10 Gbit/s, and each message takes 0.05 to 1.5 ms more; beats in between are "
+      "counted.\n\n");
   std::printf("| what | members | messages | MB | virtual ms |\n|---|---|---|---|---|\n");
   for (std::uint32_t members = 10; members <= most; members *= 10) Report(members).print();
 }

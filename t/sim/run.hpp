@@ -42,6 +42,7 @@ struct Plan {
   std::uint32_t rounds = 3;  // collectives
   bool ends = false;         // with END, after the rest
   bool over_the_wire = false;
+  std::uint64_t bytes_per_ms = 0;  // 0: any
   std::vector<Action> actions;
 };
 

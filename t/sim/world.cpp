@@ -9,6 +9,22 @@
 #include "overlay/wire.hpp"
 
 namespace nacre::sim {
+namespace {
+
+// Bytes of events and values in it.
+std::size_t data_of(const Message& message) {
+  if (const auto* entry = std::get_if<Entry>(&message.body)) {
+    if (const auto* event = std::get_if<Event>(&entry->body)) return event->data.size();
+    if (const auto* piece = std::get_if<Release>(&entry->body)) return piece->data.size();
+  }
+  std::size_t sum = 0;
+  if (const auto* up = std::get_if<Up>(&message.body)) {
+    for (const Part& each : up->parts) sum += each.data.size();
+  }
+  return sum;
+}
+
+}  // namespace
 
 void World::say(const std::string& line) const {
   if (trace) std::printf("%9.3f %s\n", static_cast<double>(now.count()) / 1e6, line.c_str());
@@ -32,7 +48,14 @@ void World::crash(Id id) {
   host.life = Life::crashed;
   host.inbox.clear();
   auto links = host.links;
-  for (auto& [link, conn] : links) let_go(id, link, true);
+  for (auto& [link, conn] : links) {
+    std::uint8_t side = link.side == Side::up ? 1 : 0;
+    if (host.busy > now) {
+      conns_[conn].unsent_after[side] = now + latency_most + host.delay;
+      conns_[conn].last[side] = std::min(conns_[conn].last[side], conns_[conn].unsent_after[side]);
+    }
+    let_go(id, link, true);
+  }
 }
 
 void World::silence(Id id) {
@@ -129,7 +152,8 @@ void World::happen(const Happening& each) {
   }
   if (each.what == What::message) {
     Message message = loads_.take(each.load);
-    if (!lost && host.life == Life::up && !host.over) arrive(each.index, each.side, message);
+    bool sent = each.at <= conn.unsent_after[each.side];
+    if (!lost && sent && host.life == Life::up && !host.over) arrive(each.index, each.side, message);
     return;
   }
   if (lost || host.life != Life::up || host.over || conn.gone[each.side]) return;
@@ -166,11 +190,32 @@ void World::cut_pair(Id a, Id b, Time until) { cuts_.push_back({{}, a, b, until}
 void World::transmit(std::uint32_t index, std::uint8_t to_side, What what, std::uint32_t load) {
   Conn& conn = conns_[index];
   const Host& sender = hosts[to_side == 0 ? conn.dialled : conn.dialler];
-  auto span = static_cast<std::uint64_t>((latency_most - latency_least).count());
-  Time at = now + latency_least + Time(random.in(0, span)) + sender.delay;
+  Time at = std::max(now, sender.busy) + latency() + sender.delay;
   at = std::max(at, conn.last[to_side]);
   conn.last[to_side] = at;
   push({at, 0, what, to_side, 0, index, load});
+}
+
+void World::transmit_beat(std::uint32_t index, std::uint8_t to_side, std::uint32_t load) {
+  const Conn& conn = conns_[index];
+  push({now + latency() + hosts[to_side == 0 ? conn.dialled : conn.dialler].delay, 0, What::message, to_side, 0,
+        index, load});
+}
+
+Time World::latency() {
+  return latency_least + Time(random.in(0, static_cast<std::uint64_t>((latency_most - latency_least).count())));
+}
+
+// As encoded; it is decoded again, and has to be the same.
+std::size_t World::size_of(const Message& message) {
+  auto encoded = encode(message);
+  require(encoded.has_value(), encoded ? "" : encoded.error().message);
+  if (over_the_wire) {
+    auto decoded = decode(*encoded);
+    require(decoded.has_value(), decoded ? "" : decoded.error().message);
+    require(*decoded == message, "a message is decoded as it was");
+  }
+  return encoded->size() + kLengthSize + (scale > 1 ? (scale - 1) * data_of(message) : 0);
 }
 
 void World::dial(Id id, Id peer) {
@@ -192,14 +237,13 @@ void World::send(Id id, Link to, Message message) {
           fmt::format("{} sends to {} what it has said its last word to", id, to.peer));
   if (trace) say(fmt::format("  {} -> {}: {}", id, to.peer, brief(message)));
   require(++messages <= most_messages, "a storm of messages");
-  if (over_the_wire || count_bytes) {
-    auto encoded = encode(message);
-    require(encoded.has_value(), encoded ? "" : encoded.error().message);
-    bytes += encoded->size() + kLengthSize;
-    if (over_the_wire) {
-      auto decoded = decode(*encoded);
-      require(decoded.has_value(), decoded ? "" : decoded.error().message);
-      require(*decoded == message, "a message is decoded as it was");
+  if (over_the_wire || count_bytes || bytes_per_ms > 0) {
+    std::size_t size = size_of(message);
+    bytes += size;
+    if (bytes_per_ms > 0) {
+      bool passes = std::holds_alternative<Beat>(message.body) && conns_[*conn].greeted[side];
+      if (passes) return transmit_beat(*conn, side, loads_.put(std::move(message)));
+      hosts[id].busy = std::max(now, hosts[id].busy) + Time(size * 1000 / bytes_per_ms);
     }
   }
   transmit(*conn, side, What::message, loads_.put(std::move(message)));
@@ -209,7 +253,8 @@ void World::arrive(std::uint32_t index, std::uint8_t side, const Message& messag
   if (conns_[index].gone[side]) return;
   Id id = side == 0 ? conns_[index].dialler : conns_[index].dialled;
   Link link{side == 0 ? conns_[index].dialled : conns_[index].dialler, side == 0 ? Side::up : Side::down};
-  if (side == 1 && !std::exchange(conns_[index].greeted, true)) {
+  bool is_first = !std::exchange(conns_[index].greeted[side], true);
+  if (side == 1 && is_first) {
     if (std::uint32_t* before = find(id, link)) {
       conns_[*before].gone[1] = true;
       std::erase_if(hosts[id].links, [&](const auto& each) { return each.first == link; });

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "broken.hpp"
 #include "overlay/node.hpp"
 #include "pool.hpp"
 #include "random.hpp"
@@ -31,6 +32,7 @@ struct Host {
   Time armed = Outbox::kNever;
   Time delay{};  // more for all that it sends
   Time thawed{};
+  Time busy{};  // with sending, until then
   std::vector<std::pair<Link, std::uint32_t>> links;
   std::vector<std::function<void()>> inbox;  // while it is frozen
 };
@@ -75,6 +77,8 @@ class World {
   bool trace = false;
   bool over_the_wire = false;  // every message is encoded and decoded
   bool count_bytes = false;
+  std::uint64_t bytes_per_ms = 0;  // that a host can send; 0: any. Beats pass what waits
+  std::uint64_t scale = 1;         // each byte of data in a message stands for so many
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
   std::uint64_t most_messages = UINT64_MAX;  // more is a storm, and breaks the run
@@ -88,9 +92,10 @@ class World {
     Id dialled = 0;
     bool gone[2] = {false, false};         // 0: the dialler has let go of it, 1: the dialled
     bool half_closed[2] = {false, false};  // nothing more is sent to this side
-    bool greeted = false;                  // its HELLO has come
+    bool greeted[2] = {false, false};      // HELLO, or its answer, has come to this side
     Time last[2] = {};                     // arrivals, to each side
     Time lost_after[2] = {Outbox::kNever, Outbox::kNever};
+    Time unsent_after[2] = {Outbox::kNever, Outbox::kNever};  // what comes later was never sent
   };
   enum class What : std::uint8_t { call, tick, dial, dialled, refused, message, end };
   struct Happening {
@@ -120,6 +125,9 @@ class World {
   void ended(std::uint32_t conn, std::uint8_t side);
   void let_go(Id id, Link link, bool tell);
   void transmit(std::uint32_t conn, std::uint8_t to_side, What what, std::uint32_t load);
+  void transmit_beat(std::uint32_t conn, std::uint8_t to_side, std::uint32_t load);
+  [[nodiscard]] Time latency();
+  std::size_t size_of(const Message& message);
   void silence(Id id);
   [[nodiscard]] Time blocked_until(Id a, Id b) const;
   [[nodiscard]] std::uint32_t* find(Id id, Link link);
@@ -136,13 +144,5 @@ class World {
 // A message in a few words.
 std::string brief(const Message& message);
 std::string brief(const Entry& entry);
-
-// What a run that breaks an invariant throws.
-struct Broken {
-  std::string what;
-};
-inline void require(bool holds, const std::string& what) {
-  if (!holds) throw Broken{what};
-}
 
 }  // namespace nacre::sim

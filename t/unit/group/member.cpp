@@ -78,6 +78,20 @@ TEST_CASE("what the shells give may be more than a link holds") {
   CHECK_FALSE(world.shells[0].has_logged("control frames"));
 }
 
+TEST_CASE("what the shells give and is above the limit ends the job, in words") {
+  overlay::Options bounds;
+  bounds.max_value = 1000;
+  World world(3, Over::local, bounds);
+  world.start_all();
+  for (Rank rank = 0; rank < world.size; ++rank) {
+    world.shells[rank].member->gather("pmi.7", std::string(500, static_cast<char>('a' + rank)),
+                                      [](const Result<Group::Gathered>&) {});
+  }
+  world.run_until([&] { return world.all([](const group::Shell& shell) { return !shell.exceptions.empty(); }); });
+  CHECK(world.shells[2].exceptions[0] ==
+        "0 exec 0 1: pmi.7: what the shells give is 1519 bytes together; at most 1000");
+}
+
 TEST_CASE("exceptions and signals reach every shell, in one order") {
   World world(6);
   world.start_all();

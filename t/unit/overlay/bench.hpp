@@ -83,6 +83,7 @@ class Bench {
   static std::string words(const HangUp& m) { return fmt::format("hang up {}", name(m.link)); }
   static std::string words(const HalfClose& m) { return fmt::format("close {}", name(m.link)); }
   static std::string words(const Deliver& m) { return fmt::format("deliver {}", m.seq); }
+  static std::string words(const Overflow& m) { return fmt::format("overflow {} {}", m.name, m.size); }
   static std::string words(const Released& m) { return "released " + m.name; }
   static std::string words(const Completed& m) { return fmt::format("complete {}", m.seq); }
   static std::string words(const Reported& m) { return "reported " + m.started.str(); }

@@ -60,7 +60,7 @@ TEST_CASE("a value is cut into pieces, which make it again, in order only") {
     Pieces pieces;
     std::size_t count = 0;
     bool whole = false;
-    cut(bytes, [&](std::size_t at, std::size_t total, const Bytes& data) {
+    cut(bytes, kPiece, [&](std::size_t at, std::size_t total, const Bytes& data) {
       ++count;
       CHECK_FALSE(whole);
       if (at > 0) CHECK_FALSE(pieces.add(at + 1, total, data));

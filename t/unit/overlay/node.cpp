@@ -155,6 +155,39 @@ TEST_CASE("rule 11: parts go up when a subtree is whole, and again on each view"
   CHECK_FALSE(bench.node.enter("b", Merge::sum, std::int64_t{1}));
 }
 
+TEST_CASE("a collective whose value is above the limit is not sent on, and its owner is told") {
+  auto options = Bench::options(1, 7, false);
+  options.max_value = 8;
+  Node node(options);
+  node.tick(seconds(1000));
+  node.linked({0, Side::up});
+  node.step({0, Side::up}, {77, 3, Welcome{0, 0, {}}});
+  for (Id id : {3U, 4U}) {
+    node.linked({id, Side::down});
+    node.step({id, Side::down}, {77, 3, Hello{id, Standing::member, 0, 0, "", {}}});
+    Bytes part = encode_value(Unique{Bytes(4, static_cast<char>('a' + id))});
+    node.step({id, Side::down}, {77, 3, Up{0, 0, {}, {}, {}, {}, {{"s", {}, Merge::set, 0, part.size(), part}}}});
+  }
+  static_cast<void>(node.take_effects());
+  REQUIRE(node.enter("s", Merge::set, Bytes("mine")));
+  auto effects = node.take_effects();
+  REQUIRE(effects.size() == 1);
+  const auto* overflow = std::get_if<Overflow>(effects.data());
+  REQUIRE(overflow != nullptr);
+  CHECK(overflow->name == "s");
+  CHECK(overflow->size == 16);  // three of 5 bytes, and their number
+
+  options.self = 0;
+  options.members = 1;
+  Node leader(options);
+  leader.tick(seconds(1000));
+  REQUIRE(leader.enter("s", Merge::set, Bytes(9, 'x')));
+  effects = leader.take_effects();
+  CHECK(std::any_of(effects.begin(), effects.end(),
+                    [](const Effect& each) { return std::holds_alternative<Overflow>(each); }));
+  CHECK(leader.applied() == 0);
+}
+
 TEST_CASE("a collective is over when nobody of its scope is left, and not before") {
   Bench leader(0, 2);
   leader.below(1);
