@@ -151,7 +151,7 @@ class CoprocessPlugin final : public plugin::Plugin {
     log(host_, *this, Level::debug, "SIGTERM to {}; waiting up to {} before SIGKILL", names, timeout_.str());
     if (timeout_.is_infinite()) return {};
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { expired(); }));
-    timer_->start(event::Seconds(timeout_.seconds()));
+    timer_->start_grace(event::Seconds(timeout_.seconds()));
     return {};
   }
 

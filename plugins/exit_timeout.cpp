@@ -45,7 +45,7 @@ class ExitTimeout final : public plugin::Plugin {
     if (timer_ || ranks.empty() || timeout_.is_infinite() || host_.job().tasks() == 1) return {};
     first_ = *ranks.first();
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { expired(); }));
-    timer_->start(event::Seconds(timeout_.seconds()));
+    timer_->start_grace(event::Seconds(timeout_.seconds()));
     return {};
   }
 

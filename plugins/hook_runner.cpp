@@ -37,7 +37,7 @@ void HookRunner::end_all(int signum, event::Seconds grace) {
     if (!each.process->kill(signum) || !each.asked.empty()) continue;
     each.asked = fmt::format("did not end within {} of {}", value::Duration::of_seconds(grace.count()).str(),
                              value::signal_name(signum));
-    each.patience->start(grace);
+    each.patience->start_grace(grace);
   }
 }
 
@@ -69,7 +69,7 @@ Result<void> HookRunner::start(Place place) {
     running.limit = TRY(event::Timer::create(host_.loop(), [&running] {
       give_up(running, fmt::format("took longer than {}", running.run.timeout.str()));
     }));
-    running.limit->start(event::Seconds(running.run.timeout.seconds()));
+    running.limit->start_grace(event::Seconds(running.run.timeout.seconds()));
   }
   running.patience = TRY(event::Timer::create(host_.loop(), [&running] { give_up(running, running.asked); }));
   running.linger = TRY(event::Timer::create(host_.loop(), [this, place] { end(place); }));

@@ -342,7 +342,7 @@ class Output final : public plugin::Plugin {
     if (options_.drain_timeout >= kForever) return {};
     drain_timer_ = TRY(event::Timer::create(host_.loop(), [this] { give_up(); }));
     drain_timer_->unref();
-    drain_timer_->start(event::Seconds(options_.drain_timeout));
+    drain_timer_->start_grace(event::Seconds(options_.drain_timeout));
     return {};
   }
 

@@ -67,7 +67,7 @@ void PmiDepartures::await_end(std::uint32_t client) {
     timer_ = *std::move(timer);
     timer_->unref();
   }
-  timer_->start(kLeaveGrace);
+  timer_->start_grace(kLeaveGrace);
 }
 
 void PmiDepartures::still_there() {

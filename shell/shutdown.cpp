@@ -34,7 +34,7 @@ void Shutdown::begin() {
   if (std::exchange(begun_, true)) return;
   kill_tasks_(SIGTERM);
   kill_tasks_(SIGCONT);  // a stopped task takes the SIGTERM only once it runs
-  timer_.start(grace_, event::Seconds(1));
+  timer_.start_grace(grace_, event::Seconds(1));
 }
 
 Stragglers::Stragglers() {
@@ -69,7 +69,7 @@ Result<void> Stragglers::end(Of whose, event::Loop& loop, event::Children& child
   for (auto [signum, patience] : {std::pair{SIGTERM, grace}, std::pair{SIGKILL, kKillPatience}}) {
     std::set<pid_t> signalled;
     late = false;
-    timer.start(patience);
+    timer.start_grace(patience);
     poll.start(event::Seconds(0.05), event::Seconds(0.05));
     loop.run_until([&, signum = signum] {
       pids = left(whose, children);

@@ -87,7 +87,7 @@ Result<void> Launcher::start_agent(Agent& agent, std::string lines) {
   callbacks.on_ready = [this, &agent](const std::string& /*stream*/) { on_stderr(agent); };
   callbacks.on_exit = [&agent] {
     agent.ended = true;
-    agent.timer->start(kLastWords);
+    agent.timer->start_grace(kLastWords);
   };
   callbacks.on_complete = [this, rank] { end_agent(rank); };
   task::Subprocess::Options options;
@@ -97,7 +97,7 @@ Result<void> Launcher::start_agent(Agent& agent, std::string lines) {
       task::Subprocess::start(loop_, children_, std::move(command), std::move(options), std::move(callbacks));
   if (!process) return process.error().error;
   agent.process = std::move(*process);
-  agent.timer->start(options_.patience);
+  agent.timer->start_grace(options_.patience);
   // An agent that has gone already is told by its end.
   static_cast<void>(agent.process->stream("stdin")->write(lines));
   transport::wipe(lines);
@@ -159,7 +159,7 @@ void Launcher::overdue(Rank rank) {
     start_some();
   }
   static_cast<void>(agent.process->kill(std::exchange(agent.told, true) ? SIGKILL : SIGTERM));
-  agent.timer->start(kTermToKill);
+  agent.timer->start_grace(kTermToKill);
 }
 
 void Launcher::end_agent(Rank rank) {
@@ -189,7 +189,7 @@ void Launcher::finish(event::Seconds grace, std::function<void()> done) {
   for (const auto& [rank, agent] : agents_) {
     if (agent->ended || agent->told) continue;
     agent->process->stream("stdin")->close();
-    agent->timer->start(grace);
+    agent->timer->start_grace(grace);
   }
   finish_if_done();
 }

@@ -91,7 +91,7 @@ class LaunchRun {
     fmt::print(stderr, "nacre launch: interrupted twice: ending the job\n");
     feed_->signal(SIGKILL);
     process_->stream("stdin")->close();
-    to_end_->start(kToEnd);
+    to_end_->start_grace(kToEnd);
   }
 
   void kill() { static_cast<void>(process_->kill(SIGKILL)); }

@@ -126,7 +126,15 @@ double Loop::now() const { return static_cast<double>(uv_now(loop_.get())) / 1e3
 
 struct Timer::State {
   uv_timer_t handle{};
+  const Loop* loop = nullptr;
   std::function<void()> callback;
+  std::uint64_t left = 0;   // milliseconds of a grace, with the slice that runs
+  std::uint64_t slice = 0;  // it is waited for in these; one that ends late is waited for again
+  std::uint64_t due = 0;    // of that slice, as uv_now() counts
+  std::uint64_t repeat = 0;
+
+  void next_slice();
+  void slice_over();
 };
 
 Timer::Timer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -142,6 +150,7 @@ Result<Timer> Timer::create(Loop& loop, std::function<void()> callback) {
   auto state = std::make_unique<State>();
   if (int code = uv_timer_init(loop.raw(), &state->handle); code < 0) return uv_error(code, "cannot make a timer");
   state->handle.data = state.get();
+  state->loop = &loop;
   state->callback = std::move(callback);
   return Timer(std::move(state));
 }
@@ -151,6 +160,32 @@ void Timer::start(Seconds delay, Seconds repeat) {
   uv_timer_start(
       &state_->handle, [](uv_timer_t* handle) { state_of<State>(handle)->callback(); }, milliseconds(delay),
       milliseconds(repeat));
+}
+
+void Timer::start_grace(Seconds grace, Seconds repeat) {
+  state_->left = milliseconds(grace);
+  state_->repeat = milliseconds(repeat);
+  state_->next_slice();
+}
+
+void Timer::State::next_slice() {
+  uv_update_time(handle.loop);
+  slice = std::min(left, milliseconds(loop->look()));
+  due = uv_now(handle.loop) + slice;
+  uv_timer_start(
+      &handle, [](uv_timer_t* timer) { state_of<State>(timer)->slice_over(); }, slice, 0);
+}
+
+void Timer::State::slice_over() {
+  constexpr std::uint64_t kLate = 1000;
+  bool stood_still = uv_now(handle.loop) > due + kLate;
+  if (!stood_still) left -= slice;
+  if (left > 0) return next_slice();
+  if (repeat > 0) {
+    uv_timer_start(
+        &handle, [](uv_timer_t* timer) { state_of<State>(timer)->callback(); }, repeat, repeat);
+  }
+  callback();
 }
 
 void Timer::stop() { uv_timer_stop(&state_->handle); }

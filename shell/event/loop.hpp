@@ -38,6 +38,9 @@ class Loop {
   // Monotonic seconds, taken at the start of this round of events and by Timer::start.
   [[nodiscard]] double now() const;
   void update_now();
+  // How often a grace (Timer::start_grace) looks whether this process stood still; the default is 1 s.
+  void look_for_standstills(Seconds each) { look_ = each; }
+  [[nodiscard]] Seconds look() const { return look_; }
   [[nodiscard]] uv_loop_s* raw() { return loop_.get(); }
 
  private:
@@ -45,6 +48,7 @@ class Loop {
   std::unique_ptr<uv_loop_s> loop_;
   std::unique_ptr<uv_prepare_s> before_waiting_;  // of run_until
   int depth_ = 0;
+  Seconds look_{1};
 };
 
 class Timer {
@@ -57,6 +61,9 @@ class Timer {
   // First after `delay`, then every `repeat` if that is not zero. Restarts a running timer. Millisecond resolution,
   // rounded up.
   void start(Seconds delay, Seconds repeat = Seconds::zero());
+  // The same for a time that is given to others: while this process itself stands still (SIGSTOP, a virtual machine that is
+  // moved) they mostly do too, so that does not count. Up to a second too long then.
+  void start_grace(Seconds grace, Seconds repeat = Seconds::zero());
   void stop();
   void unref() { keeps_running(false); }
   // Whether it keeps run() going while it is started; it does, unless told otherwise.

@@ -84,7 +84,7 @@ void Fanout::go_on() {
   bool impatient = !ended_ && full();
   if (impatient != timing_) {
     timing_ = impatient;
-    timing_ ? timer_->start(options_.patience) : timer_->stop();
+    timing_ ? timer_->start_grace(options_.patience) : timer_->stop();
   }
   busy_ = false;
   if (done() && !readers_.empty() && !std::exchange(told_done_, true) && callbacks_.on_done) callbacks_.on_done();

@@ -53,7 +53,7 @@ void Dialer::next_address() {
 }
 
 void Dialer::resolve(const Address& address) {
-  timer_->start(options_.time);
+  timer_->start_grace(options_.time);
   auto done = [this](Result<std::vector<SocketAddress>> found) {
     std::unique_ptr<Resolver> over = std::move(resolver_);
     if (!found) return fail_candidate(in(target_, Error(found.error())));
@@ -70,7 +70,7 @@ void Dialer::next_candidate() {
   const SocketAddress& address = candidates_[candidate_++];
   target_ = addresses_[at_ - 1].text();
   if (std::string numeric = address.text(); numeric != target_) target_ += fmt::format(" ({})", numeric);
-  timer_->start(options_.time);
+  timer_->start_grace(options_.time);
   if (auto done = connect(address); !done) fail_candidate(Error(done.error()));
 }
 

@@ -68,7 +68,7 @@ Result<void> Handshake::begin() {
                            "does it run?",
                            limits_.time.count())});
   }));
-  timer_->start(limits_.time);
+  timer_->start_grace(limits_.time);
   return poll_->start(event::Poll::kReadable | (out_.empty() ? 0 : event::Poll::kWritable));
 }
 

@@ -290,7 +290,7 @@ void Link::Core::settle() {
   if (shut_ || !is_over()) return;
   shut_ = true;
   ::shutdown(start_.socket.get(), SHUT_WR);
-  timer_->start(limits_.linger);
+  timer_->start_grace(limits_.linger);
 }
 
 bool Link::Core::is_over() const {

@@ -46,6 +46,7 @@ FakeHost::FakeHost(std::string_view jobspec, std::string_view resources, std::ui
       job_(must(job::Job::create(value::JobId(1), shell_rank, must(job::Jobspec::parse(jobspec)),
                                  must(job::Resources::parse(resources)), std::nullopt))),
       options_(job_.spec.options) {
+  loop_->look_for_standstills(event::Seconds(1e9));  // so that next_timer() tells a grace whole
   log_.set_level(Level::trace);
   log_.add_sink("record", [this](const LogEntry& entry) {
     logged.push_back(fmt::format("{} {}: {}", level_name(entry.level), entry.component, entry.message));

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,71 +52,6 @@ TEST_CASE("a loop with nothing to wait for ends at once") {
   loop->run_until([] { return false; });
   loop->poll();
   CHECK(loop->now() > 0);
-}
-
-TEST_CASE("timers fire in the order of their delays, once") {
-  auto loop = make_loop();
-  std::string fired;
-  auto late = Timer::create(*loop, [&] { fired += "c"; }).value();
-  auto early = Timer::create(*loop, [&] { fired += "a"; }).value();
-  auto middle = Timer::create(*loop, [&] { fired += "b"; }).value();
-  late.start(Seconds(0.03));
-  early.start(Seconds(0));
-  middle.start(Seconds(0.01));
-  double before = loop->now();
-  loop->run();
-  CHECK(fired == "abc");
-  CHECK(loop->now() - before >= 0.03 - 1e-9);
-}
-
-TEST_CASE("a repeating timer fires until it is stopped") {
-  auto loop = make_loop();
-  int fired = 0;
-  std::optional<Timer> timer;
-  timer = Timer::create(*loop, [&] {
-            if (++fired == 3) timer->stop();
-          }).value();
-  timer->start(Seconds(0.001), Seconds(0.001));
-  loop->run();
-  CHECK(fired == 3);
-}
-
-TEST_CASE("starting a timer again puts it off") {
-  auto loop = make_loop();
-  std::string fired;
-  auto a = Timer::create(*loop, [&] { fired += "a"; }).value();
-  auto b = Timer::create(*loop, [&] { fired += "b"; }).value();
-  a.start(Seconds(0.001));
-  b.start(Seconds(0.005));
-  a.start(Seconds(0.020));
-  loop->run();
-  CHECK(fired == "ba");
-}
-
-TEST_CASE("a delay beyond all clocks never fires, one that is none fires at once") {
-  auto loop = make_loop();
-  std::string fired;
-  auto never = Timer::create(*loop, [&] { fired += "never"; }).value();
-  auto nan = Timer::create(*loop, [&] { fired += "a"; }).value();
-  auto past = Timer::create(*loop, [&] { fired += "b"; }).value();
-  for (double huge : {1e13, 1e300, std::numeric_limits<double>::infinity()}) {
-    fired.clear();
-    never.start(Seconds(huge));
-    nan.start(Seconds(std::numeric_limits<double>::quiet_NaN()));
-    past.start(Seconds(-5));
-    loop->run_until([&] { return fired.size() >= 2; });
-    CHECK(fired == "ab");
-  }
-}
-
-TEST_CASE("a timer that is unreferenced does not keep the loop running") {
-  auto loop = make_loop();
-  bool fired = false;
-  auto timer = Timer::create(*loop, [&] { fired = true; }).value();
-  timer.start(Seconds(3600));
-  timer.unref();
-  loop->run();
-  CHECK_FALSE(fired);
 }
 
 TEST_CASE("a watcher may be destroyed in its own callback") {
