@@ -9,16 +9,20 @@ uptime_ms() { # does not jump with the wall clock
   echo "${seconds/./}0"
 }
 
-# wait_until [SECONDS] CMD...: until that is true, at most for so long (60 s).
+# wait_until [SECONDS] CMD...: until that is true, at most for so long (60 s). A machine that stands still has more time, once.
 wait_until() {
-  local seconds=60 deadline
+  local seconds=60 now last deadline stood_still=0
   if [[ $1 =~ ^[0-9]+$ ]]; then
     seconds=$1
     shift
   fi
-  deadline=$(($(uptime_ms) + seconds * 1000))
+  last=$(uptime_ms)
+  deadline=$((last + seconds * 1000))
   until "$@"; do
-    (($(uptime_ms) < deadline)) || { echo "not true within $seconds s: $*"; return 1; }
+    now=$(uptime_ms)
+    ((stood_still || now - last < 5000)) || { stood_still=1 && deadline=$((deadline + now - last)); }
+    last=$now
+    ((now < deadline)) || { echo "not true within $seconds s: $*"; return 1; }
     sleep 0.02
   done
 }
