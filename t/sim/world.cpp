@@ -48,9 +48,10 @@ void World::crash(Id id) {
   host.life = Life::crashed;
   host.inbox.clear();
   auto links = host.links;
+  bool has_unsent = std::exchange(host.busy, now) > now;
   for (auto& [link, conn] : links) {
     std::uint8_t side = link.side == Side::up ? 1 : 0;
-    if (host.busy > now) {
+    if (has_unsent) {
       conns_[conn].unsent_after[side] = now + latency_most + host.delay;
       conns_[conn].last[side] = std::min(conns_[conn].last[side], conns_[conn].unsent_after[side]);
     }
