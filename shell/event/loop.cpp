@@ -133,6 +133,7 @@ struct Timer::State {
   std::uint64_t due = 0;    // of that slice, as uv_now() counts
   std::uint64_t repeat = 0;
 
+  static void fire(uv_timer_t* timer) { state_of<State>(timer)->callback(); }
   void next_slice();
   void slice_over();
 };
@@ -157,9 +158,7 @@ Result<Timer> Timer::create(Loop& loop, std::function<void()> callback) {
 
 void Timer::start(Seconds delay, Seconds repeat) {
   uv_update_time(state_->handle.loop);
-  uv_timer_start(
-      &state_->handle, [](uv_timer_t* handle) { state_of<State>(handle)->callback(); }, milliseconds(delay),
-      milliseconds(repeat));
+  uv_timer_start(&state_->handle, State::fire, milliseconds(delay), milliseconds(repeat));
 }
 
 void Timer::start_grace(Seconds grace, Seconds repeat) {
@@ -181,10 +180,7 @@ void Timer::State::slice_over() {
   bool stood_still = uv_now(handle.loop) > due + kLate;
   if (!stood_still) left -= slice;
   if (left > 0) return next_slice();
-  if (repeat > 0) {
-    uv_timer_start(
-        &handle, [](uv_timer_t* timer) { state_of<State>(timer)->callback(); }, repeat, repeat);
-  }
+  if (repeat > 0) uv_timer_start(&handle, fire, repeat, repeat);
   callback();
 }
 

@@ -301,12 +301,10 @@ void Member::do_effect(overlay::Released& released) {
 }
 
 void Member::do_effect(overlay::Overflow& overflow) {
-  Exception mine;
-  mine.type = "exec";
-  mine.message = fmt::format("{}: what the shells give is {} bytes together; at most {}", overflow.name,
-                             overflow.size, node_.options().max_value);
-  mine.exit_code = 1;
-  raise(mine);
+  raise({"exec", 0,
+         fmt::format("{}: what the shells give is {} bytes together; at most {}", overflow.name, overflow.size,
+                     node_.options().max_value),
+         1});
 }
 
 void Member::do_effect(overlay::Reported& reported) {

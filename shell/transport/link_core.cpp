@@ -196,23 +196,31 @@ void Link::Core::at_end(int code) {
   fail(Error{ECONNRESET, "hung up before it had finished; did its shell end, or its node?"});
 }
 
-void Link::Core::tell_room() {
+// What the owner is told may make more of the same, but others have their turn. `tell_one`: whether there was anything.
+template <typename F>
+void Link::Core::tell_in_turns(F tell_one) {
   for (int i = 0; i < kCallsInARow && !closed_; ++i) {
-    if (!exchange.take_room()) return;
-    if (callbacks_.on_room) callbacks_.on_room();
+    if (!tell_one()) return;
     if (!closed_) pump();
   }
   if (!closed_) soon();
 }
 
+void Link::Core::tell_room() {
+  tell_in_turns([this] {
+    if (!exchange.take_room()) return false;
+    if (callbacks_.on_room) callbacks_.on_room();
+    return true;
+  });
+}
+
 void Link::Core::tell_credit() {
-  for (int i = 0; i < kCallsInARow && !closed_; ++i) {
+  tell_in_turns([this] {
     auto ready = exchange.next_ready();
-    if (!ready) return;
+    if (!ready) return false;
     if (callbacks_.on_credit) callbacks_.on_credit(ready->first, ready->second);
-    if (!closed_) pump();
-  }
-  if (!closed_) soon();
+    return true;
+  });
 }
 
 // ---- writing -----------------------------------------------------------------------

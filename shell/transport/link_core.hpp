@@ -40,6 +40,8 @@ class Link::Core {
   void decrypt();
   void dispatch();
   void deliver(const Arrival& arrival);
+  template <typename F>
+  void tell_in_turns(F tell_one);
   void tell_room();
   void tell_credit();
   void at_end(int code);
