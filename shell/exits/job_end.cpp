@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exits/job_end.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace nacre::exits {
+namespace {
+
+constexpr int kLeastFailure = 1;
+constexpr int kSignalBase = 128;
+
+}  // namespace
+
+Action JobEnd::raised(Cause cause) {
+  if (is_ending() || agreed_) return Action::nothing;
+  local_ = std::move(cause);
+  return Action::end;
+}
+
+Action JobEnd::ordered(Cause cause) {
+  if (cause_ || agreed_) return Action::nothing;
+  bool was_ending = is_ending();
+  cause_ = std::move(cause);
+  return was_ending ? Action::nothing : Action::end;
+}
+
+Action JobEnd::signalled(int signum, double now, Work work) {
+  if (signum == SIGINT) return interrupted(now, work);
+  if (is_ending() || agreed_) return Action::nothing;
+  switch (work) {
+    case Work::running: return Action::pass_on;
+    case Work::elsewhere: return Action::nothing;
+    case Work::starting:
+    case Work::over: break;
+  }
+  return Action::end;
+}
+
+// Who interrupts a job that is being ended does not want to wait for it.
+Action JobEnd::interrupted(double now, Work work) {
+  if (agreed_) return Action::nothing;
+  if (is_ending()) {
+    is_killed_ = true;
+    return Action::kill;
+  }
+  bool again = interrupted_at_ && now - *interrupted_at_ <= kInterruptWindow;
+  interrupted_at_ = now;
+  if (again || work == Work::starting || work == Work::over) return Action::end;
+  return work == Work::running ? Action::pass_on : Action::nothing;
+}
+
+Action JobEnd::cut_off(std::string why) {
+  if (std::exchange(is_cut_off_, true) || agreed_) return Action::nothing;
+  if (!local_) local_ = Cause{std::move(why), std::nullopt, 0};
+  is_killed_ = true;
+  return Action::kill;
+}
+
+void JobEnd::agreed(int code) {
+  if (!agreed_) agreed_ = code;
+}
+
+int JobEnd::code(const Outcomes& outcomes, const Policy& policy) const {
+  if (agreed_) return *agreed_;
+  if (!is_ending()) return policy.code(outcomes);
+  if (const auto& why = cause(); why && why->code) return failure_code(*why->code);
+  return std::max(policy.code(outcomes), kLeastFailure);
+}
+
+Cause ended_by_signal(int signum, std::uint32_t shell) {
+  std::string how = signum == SIGINT ? "interrupted" : fmt::format("ended by {}", value::signal_name(signum));
+  return {std::move(how), kSignalBase + signum, shell};
+}
+
+}  // namespace nacre::exits

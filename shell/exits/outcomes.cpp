@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exits/outcomes.hpp"
+
+namespace nacre::exits {
+
+value::Idset Outcomes::add(const value::Idset& ranks, const Record& record) {
+  value::Idset fresh = ranks - ranks_;
+  if (fresh.empty()) return fresh;
+  ranks_ = ranks_ | fresh;
+  auto [it, is_new] = classes_.try_emplace(record.str(), record, fresh);
+  if (!is_new) it->second.second = it->second.second | fresh;
+  return fresh;
+}
+
+std::vector<Outcomes::Class> Outcomes::classes() const {
+  std::vector<Class> out;
+  out.reserve(classes_.size());
+  for (const auto& [text, each] : classes_) out.push_back(each);
+  return out;
+}
+
+std::optional<Record> Outcomes::of(value::Idset::Id rank) const {
+  for (const auto& [text, each] : classes_) {
+    if (each.second.contains(rank)) return each.first;
+  }
+  return {};
+}
+
+}  // namespace nacre::exits

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the tasks of a job have ended so far: each rank has at most one record, the first that came. So the sets of ranks are
+// disjoint, and in whatever order the same records come, once each, the result is the same.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exits/record.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::exits {
+
+class Outcomes {
+ public:
+  // Ranks that all ended in the same way.
+  using Class = std::pair<Record, value::Idset>;
+
+  // Those of `ranks` that had no record before.
+  value::Idset add(const value::Idset& ranks, const Record& record);
+
+  [[nodiscard]] const value::Idset& ranks() const { return ranks_; }  // that have a record
+  [[nodiscard]] std::vector<Class> classes() const;                   // in the order of their texts
+  // The record of one rank; none: it has none yet.
+  [[nodiscard]] std::optional<Record> of(value::Idset::Id rank) const;
+
+ private:
+  std::map<std::string, Class> classes_;  // by the record's text
+  value::Idset ranks_;
+};
+
+}  // namespace nacre::exits

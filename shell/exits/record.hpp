@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How one task ended. Every task of a job ends as exactly one record (Outcomes). As text, KIND[VALUE][/RAW]:
+//
+//   xN    exited with code N
+//   sN    killed by signal N; sN+ with a core dump
+//   fN    could not be started: 127 no such command, 126 not executable
+//   t     ended because it was over a time limit
+//   l     lost with its shell or its node
+//   c     a victim: ended because the job was being ended, or never started
+//
+// t and c may have what the task's status was behind them: c/s15, t/x0.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "value/wait_status.hpp"
+
+namespace nacre::exits {
+
+// What a failure counts as in an exit code, which has 8 bits: 1..255 as it is; 0 is 1; of any other number the low 8 bits
+// count, or 255 if these are 0. So a failure never becomes 0.
+[[nodiscard]] int failure_code(std::int64_t code);
+
+class Record {
+ public:
+  enum class Kind : std::uint8_t { ended, not_started, over_time, lost, victim };
+
+  static Record of(value::WaitStatus status) { return {Kind::ended, status}; }
+  static Record not_started(int code) { return {Kind::not_started, value::WaitStatus::exited(code)}; }  // 126, 127
+  static Record over_time(value::WaitStatus status) { return {Kind::over_time, status}; }
+  static Record lost() { return {Kind::lost, std::nullopt}; }
+  static Record victim(std::optional<value::WaitStatus> status) { return {Kind::victim, status}; }
+  // EINVAL: not such a text.
+  static Result<Record> parse(std::string_view text);
+
+  [[nodiscard]] Kind kind() const { return kind_; }
+  // How the process ended; none: there was no process, or nobody saw its end.
+  [[nodiscard]] const std::optional<value::WaitStatus>& status() const { return status_; }
+  // 0..255: what the record counts as. 0 for a victim, which counts as nothing of its own.
+  [[nodiscard]] int code() const;
+  [[nodiscard]] std::string str() const;
+
+  bool operator==(const Record&) const = default;
+
+ private:
+  Record(Kind kind, std::optional<value::WaitStatus> status) : kind_(kind), status_(status) {}
+
+  Kind kind_;
+  std::optional<value::WaitStatus> status_;
+};
+
+}  // namespace nacre::exits

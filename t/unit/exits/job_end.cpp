@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exits/job_end.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <csignal>
+#include <random>
+#include <vector>
+
+using namespace nacre::exits;  // NOLINT
+using nacre::value::Idset;
+using nacre::value::WaitStatus;
+
+namespace {
+
+const Policy kMax = Policy::max();
+
+Outcomes outcomes_of(std::initializer_list<Record> records) {
+  Outcomes out;
+  Idset::Id rank = 0;
+  for (const Record& each : records) {
+    out.add(Idset::range(rank, rank), each);
+    ++rank;
+  }
+  return out;
+}
+
+const Outcomes kNone;
+const Outcomes kGood = outcomes_of({Record::of(WaitStatus::exited(0))});
+const Outcomes kVictims = outcomes_of({Record::victim(WaitStatus::killed(SIGTERM)), Record::victim({})});
+
+}  // namespace
+
+TEST_CASE("a job that nothing ends has the policy's code") {
+  JobEnd end;
+  CHECK_FALSE(end.is_ending());
+  CHECK_FALSE(end.cause());
+  CHECK(end.code(kNone, kMax) == 0);
+  CHECK(end.code(outcomes_of({Record::of(WaitStatus::exited(3))}), kMax) == 3);
+}
+
+TEST_CASE("running to ending: the first failure of this shell, once") {
+  JobEnd end;
+  CHECK(end.raised({"one", std::nullopt, 2}) == Action::end);
+  CHECK(end.is_ending());
+  CHECK_FALSE(end.is_killed());
+  CHECK(end.raised({"two", 9, 2}) == Action::nothing);
+  CHECK(end.cause() == Cause{"one", std::nullopt, 2});
+  CHECK(end.code(kVictims, kMax) == 1);
+  CHECK(end.code(outcomes_of({Record::of(WaitStatus::killed(11)), Record::victim({})}), kMax) == 139);
+}
+
+TEST_CASE("running to ending: another shell's failure, the first in the common order") {
+  JobEnd end;
+  CHECK(end.ordered({"theirs", 7, 1}) == Action::end);
+  CHECK(end.ordered({"later", 8, 2}) == Action::nothing);
+  CHECK(end.raised({"mine", 9, 0}) == Action::nothing);
+  CHECK(end.cause()->message == "theirs");
+  CHECK(end.code(kGood, kMax) == 7);
+}
+
+TEST_CASE("the common order decides, not which failure this shell saw first") {
+  JobEnd end;
+  CHECK(end.raised({"mine", 9, 0}) == Action::end);
+  CHECK(end.code(kGood, kMax) == 9);
+  CHECK(end.ordered({"theirs", 7, 1}) == Action::nothing);  // it is being ended already
+  CHECK(end.ordered({"mine", 9, 0}) == Action::nothing);
+  CHECK(end.cause()->message == "theirs");
+  CHECK(end.code(kGood, kMax) == 7);
+}
+
+TEST_CASE("the cause's own code is the job's, whatever the tasks' are, and never 0") {
+  for (auto [code, counts_as] : std::vector<std::pair<int, int>>{{3, 3}, {0, 1}, {256, 255}, {-1, 255}, {143, 143}}) {
+    JobEnd end;
+    end.raised({"why", code, 0});
+    INFO(code);
+    CHECK(end.code(outcomes_of({Record::of(WaitStatus::exited(200))}), kMax) == counts_as);
+  }
+}
+
+TEST_CASE("SIGTERM, SIGHUP and SIGQUIT: to the tasks that run, else they end the job") {
+  for (int signum : {SIGTERM, SIGHUP, SIGQUIT}) {
+    INFO(signum);
+    CHECK(JobEnd().signalled(signum, 0, Work::starting) == Action::end);
+    CHECK(JobEnd().signalled(signum, 0, Work::running) == Action::pass_on);
+    CHECK(JobEnd().signalled(signum, 0, Work::elsewhere) == Action::nothing);
+    CHECK(JobEnd().signalled(signum, 0, Work::over) == Action::end);
+    JobEnd ending;
+    ending.raised({"why", {}, 0});
+    for (Work work : {Work::starting, Work::running, Work::elsewhere, Work::over})
+      CHECK(ending.signalled(signum, 0, work) == Action::nothing);
+  }
+}
+
+TEST_CASE("SIGINT: to the tasks, and a second one within two seconds ends the job; a third kills") {
+  JobEnd end;
+  CHECK(end.signalled(SIGINT, 10, Work::running) == Action::pass_on);
+  CHECK(end.signalled(SIGINT, 12.1, Work::running) == Action::pass_on);
+  CHECK_FALSE(end.is_ending());
+  CHECK(end.signalled(SIGINT, 14.1, Work::running) == Action::end);
+  CHECK_FALSE(end.is_killed());
+  CHECK(end.raised(ended_by_signal(SIGINT, 0)) == Action::end);
+  CHECK(end.signalled(SIGINT, 14.2, Work::running) == Action::kill);
+  CHECK(end.is_killed());
+  CHECK(end.code(kVictims, kMax) == 130);
+}
+
+TEST_CASE("SIGINT where no task of this shell runs") {
+  CHECK(JobEnd().signalled(SIGINT, 0, Work::starting) == Action::end);
+  CHECK(JobEnd().signalled(SIGINT, 0, Work::over) == Action::end);
+  JobEnd end;
+  CHECK(end.signalled(SIGINT, 0, Work::elsewhere) == Action::nothing);
+  CHECK(end.signalled(SIGINT, 1, Work::elsewhere) == Action::end);
+}
+
+TEST_CASE("a signal that ends the job gives 128 and its number") {
+  CHECK(ended_by_signal(SIGINT, 4) == Cause{"interrupted", 130, 4});
+  CHECK(ended_by_signal(SIGTERM, 0) == Cause{"ended by SIGTERM", 143, 0});
+  CHECK(ended_by_signal(SIGHUP, 0).code == 129);
+  CHECK(ended_by_signal(SIGQUIT, 0).code == 131);
+}
+
+TEST_CASE("cut off: the tasks are killed at once, and the code is no success") {
+  JobEnd end;
+  CHECK(end.cut_off("no leader") == Action::kill);
+  CHECK(end.cut_off("no leader") == Action::nothing);
+  CHECK(end.is_ending());
+  CHECK(end.is_cut_off());
+  CHECK(end.is_killed());
+  CHECK(end.cause()->message == "no leader");
+  CHECK(end.code(kGood, kMax) == 1);
+
+  JobEnd ending;
+  ending.ordered({"theirs", 7, 1});
+  CHECK(ending.cut_off("no leader") == Action::kill);
+  CHECK(ending.cause()->message == "theirs");
+  CHECK(ending.code(kGood, kMax) == 7);
+}
+
+TEST_CASE("once the leader has decided, nothing changes the code, and nothing more is to be done") {
+  JobEnd end;
+  end.agreed(5);
+  CHECK(end.is_agreed());
+  end.agreed(6);
+  CHECK(end.raised({"late", 9, 0}) == Action::nothing);
+  CHECK(end.ordered({"late", 9, 0}) == Action::nothing);
+  CHECK(end.cut_off("late") == Action::nothing);
+  CHECK(end.signalled(SIGTERM, 0, Work::running) == Action::nothing);
+  CHECK(end.signalled(SIGINT, 0, Work::over) == Action::nothing);
+  CHECK(end.code(kGood, kMax) == 5);
+}
+
+// ---- all shells of a job, events in random orders ------------------------------------------------
+
+namespace {
+
+// Failures of some shells, put in order by the leader, and delivered to each shell at its own pace.
+struct Shells {
+  explicit Shells(std::size_t size) : ends(size), seen(size), actions(size) {}
+
+  void do_action(std::size_t shell, Action action) {
+    if (action == Action::end || action == Action::kill) ++actions[shell];
+  }
+  void fail(std::size_t shell, std::optional<int> code) {
+    Cause cause{"failure " + std::to_string(order.size()), code, static_cast<std::uint32_t>(shell)};
+    Action action = ends[shell].raised(cause);
+    do_action(shell, action);
+    if (action == Action::end) order.push_back(cause);
+  }
+  void signal(std::size_t shell, int signum, double now, Work work) {
+    Action action = ends[shell].signalled(signum, now, work);
+    if (action != Action::end) return;
+    Cause cause = ended_by_signal(signum, static_cast<std::uint32_t>(shell));
+    do_action(shell, ends[shell].raised(cause));
+    order.push_back(cause);
+  }
+  bool deliver(std::size_t shell) {
+    if (seen[shell] == order.size()) return false;
+    do_action(shell, ends[shell].ordered(order[seen[shell]++]));
+    return true;
+  }
+
+  std::vector<JobEnd> ends;
+  std::vector<std::size_t> seen;
+  std::vector<int> actions;
+  std::vector<Cause> order;
+};
+
+}  // namespace
+
+TEST_CASE("in any order of events all shells end once, agree on one cause, and have one code") {
+  std::mt19937 random(20261123);
+  for (int round = 0; round < 2000; ++round) {
+    INFO("round " << round);
+    std::size_t size = 1 + random() % 6;
+    Shells shells(size);
+    double now = 0;
+    for (int step = 0; step < 30; ++step) {
+      std::size_t shell = random() % size;
+      now += 0.5;
+      switch (random() % 8) {
+        case 0: shells.fail(shell, std::nullopt); break;
+        case 1: shells.fail(shell, static_cast<int>(random() % 600)); break;
+        case 2: shells.signal(shell, SIGTERM, now, static_cast<Work>(random() % 4)); break;
+        case 3: shells.signal(shell, SIGINT, now, static_cast<Work>(random() % 4)); break;
+        default: shells.deliver(shell);
+      }
+    }
+    for (std::size_t shell = 0; shell < size; ++shell) {
+      while (shells.deliver(shell)) {
+      }
+      REQUIRE(shells.ends[shell].is_ending() == !shells.order.empty());
+      REQUIRE(shells.ends[shell].cause() == shells.ends[0].cause());
+      REQUIRE(shells.ends[shell].code(kGood, kMax) == shells.ends[0].code(kGood, kMax));
+      REQUIRE((shells.ends[shell].code(kGood, kMax) > 0) == !shells.order.empty());
+      REQUIRE(shells.actions[shell] == (shells.order.empty() ? 0 : 1));
+    }
+    if (!shells.order.empty()) REQUIRE(shells.ends[0].cause() == shells.order[0]);
+    int code = shells.ends[0].code(kGood, kMax);
+    for (JobEnd& each : shells.ends) {
+      each.agreed(code);
+      REQUIRE(each.code(kNone, kMax) == code);
+    }
+  }
+}
