@@ -158,12 +158,6 @@ class StageIn final : public plugin::Plugin {
     auto done = TRY(event::Poll::create(host_.loop(), done_.get(), [this](int) { finish(); }));
     CHECK_OK(done.start(event::Poll::kReadable));
     poll_ = std::move(done);
-    for (int signum : {SIGTERM, SIGHUP, SIGQUIT}) {
-      auto end = [this](int received) {
-        host_.die(128 + received, name(), fmt::format("ended by signal {} while files were staged", received));
-      };
-      signals_.push_back(TRY(event::SignalWatcher::create(host_.loop(), signum, end)));
-    }
     CHECK_OK(start_thread());
     host_.hold_start(kStartHold);
     return {};
@@ -204,7 +198,7 @@ class StageIn final : public plugin::Plugin {
     if (outcome) {
       log(host_, *this, Level::debug, "{} entries with {} bytes extracted to {}", outcome->entries, outcome->bytes,
           work_->options.directory);
-    } else {
+    } else if (!host_.ending()) {
       host_.die(1, name(), outcome.error().message);
     }
     // There has been a hold since the thread was started.
@@ -217,7 +211,6 @@ class StageIn final : public plugin::Plugin {
     work_->stop = true;
     ::pthread_join(*thread_, nullptr);
     thread_.reset();
-    signals_.clear();
     poll_.reset();
     done_.reset();
   }
@@ -228,7 +221,6 @@ class StageIn final : public plugin::Plugin {
   std::optional<pthread_t> thread_;
   UniqueFd done_;
   std::optional<event::Poll> poll_;
-  std::vector<event::SignalWatcher> signals_;
 };
 
 }  // namespace

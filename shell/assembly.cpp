@@ -7,6 +7,7 @@
 #include "base/variable.hpp"
 #include "boot/make_resources.hpp"
 #include "boot/node_offer.hpp"
+#include "event/clock.hpp"
 #include "group/alone.hpp"
 #include "group/member.hpp"
 #include "join_progress.hpp"
@@ -79,15 +80,20 @@ Result<boot::Identity> identity_of(const LeaderGiven& given, const std::vector<b
 // Until it has joined, a shell does not outlive who has started it; the leader never does.
 Result<void> listen_to_launcher(Footing& footing, boot::Boot& boot, group::Rank rank) {
   if (!boot.launcher) return {};
-  LauncherEars& ears = footing.ears;
+  LauncherEvents& events = footing.launched_by;
+  auto on_gone = [&events](const Error& why) {
+    events.gone = why;
+    if (events.on_gone) events.on_gone();
+  };
   if (rank != 0) {
-    auto gone = [&ears] { ears.gone = Error{EPIPE, "who has started this shell has gone"}; };
+    auto gone = [on_gone] { on_gone({EPIPE, "who has started this shell has gone"}); };
     footing.launch_stream = TRY(boot::LaunchStream::watch(*footing.loop, std::move(boot.launcher), gone));
     return {};
   }
   boot::LaunchStream::Callbacks callbacks;
-  callbacks.on_signal = [&ears](int signum) {
-    if (ears.on_signal) ears.on_signal(signum);
+  callbacks.on_signal = [&events, signals = footing.signals.get()](int signum) {
+    if (Signals::is_ending(signum)) return signals->received(signum, Signals::From::launcher);
+    if (events.on_signal) events.on_signal(signum);
   };
   LaunchInput* input = nullptr;
   if (boot.record && boot.record->input) {
@@ -96,10 +102,7 @@ Result<void> listen_to_launcher(Footing& footing, boot::Boot& boot, group::Rank 
     callbacks.on_input = [input](std::string_view bytes) { input->take(bytes); };
     callbacks.on_input_end = [input] { input->end(); };
   }
-  callbacks.on_gone = [&ears](const Error& why) {
-    ears.gone = why;
-    if (ears.on_gone) ears.on_gone();
-  };
+  callbacks.on_gone = on_gone;
   footing.launch_stream = TRY(boot::LaunchStream::create(*footing.loop, std::move(boot.launcher),
                                                          std::move(boot.launcher_bytes), std::move(callbacks)));
   if (input != nullptr) input->hold_back(*footing.launch_stream);
@@ -120,15 +123,23 @@ class Assembly {
  public:
   Assembly(Footing& footing, boot::Boot boot, LeaderGiven given, Log& log)
       : footing_(footing), boot_(std::move(boot)), given_(std::move(given)), log_(log) {}
+  ~Assembly() {
+    footing_.signals->serve(nullptr);
+    footing_.launched_by.on_gone = nullptr;
+    if (footing_.group && member_ != nullptr) member_->when_ended(nullptr);
+  }
+  Assembly(const Assembly&) = delete;
+  Assembly& operator=(const Assembly&) = delete;
 
   Result<Assembled> run() {
     CHECK_OK(make_member());
     CHECK_OK(listen_to_launcher(footing_, boot_, rank_));
+    watch_for_the_end();
     start_children();
     group::Group::Gathered all = TRY(exchange());
     auto learnt = learn(all);
-    // All shells have learnt the same.
-    if (!learnt && rank_ != 0) return Error{kLeaderSays, learnt.error().message};
+    // All shells have learnt the same: the leader logs it.
+    if (!learnt && rank_ != 0) learnt.error().is_logged = true;
     return learnt;
   }
 
@@ -145,6 +156,26 @@ class Assembly {
     });
     footing_.group = std::move(member);
     return {};
+  }
+
+  // The job may end before all have joined: by a signal, with its launcher, or because of another shell.
+  void watch_for_the_end() {
+    footing_.signals->serve([this](int signum, Signals::From) {
+      auto action = footing_.end.signalled(signum, event::clock_now().count(), exits::Work::starting);
+      if (action == exits::Action::end) end_job(exits::ended_by_signal(signum, rank_));
+    });
+    footing_.launched_by.on_gone = [this] {
+      if (rank_ == 0) end_job({footing_.launched_by.gone->message, std::nullopt, rank_});
+    };
+    member_->when_ended([this](const group::Exception& raised) {
+      footing_.end.ordered({raised.message, raised.exit_code, raised.origin});
+    });
+  }
+
+  void end_job(const exits::Cause& cause) {
+    if (footing_.end.raised(cause) != exits::Action::end) return;
+    log_.log(Level::fatal, "", "{}", cause.message);
+    member_->raise({"exec", 0, cause.message, cause.code, rank_});
   }
 
   void start_children() {
@@ -173,20 +204,22 @@ class Assembly {
   Result<group::Group::Gathered> exchange() {
     Introduction mine{address_, TRY(boot::own_offer(own_variable)), std::nullopt};
     if (rank_ == 0) mine.job = std::move(given_);
-    std::optional<Result<group::Group::Gathered>> all;
-    member_->gather(kJoin, mine.text(), [&all](Result<group::Group::Gathered> result) { all = std::move(result); });
+    std::optional<Result<group::Group::Gathered>>& all = footing_.introductions;
+    member_->gather(kJoin, mine.text(), [&footing = footing_](Result<group::Group::Gathered> result) {
+      footing.joined = result.has_value();
+      footing.introductions = std::move(result);
+    });
     {
       std::unique_ptr<JoinProgress> progress;
       if (rank_ == 0 && boot_.record && boot_.record->terminal)
         progress = TRY(JoinProgress::show(*footing_.loop, [this] { return missing(); }));
-      footing_.loop->run_until([&] { return all.has_value() || footing_.ears.gone; });
+      footing_.loop->run_until(
+          [&] { return all.has_value() || footing_.launched_by.gone || footing_.end.is_ending(); });
     }
-    if (!all) {
-      footing_.group.reset();  // which holds the callback
-      return *footing_.ears.gone;
-    }
-    if (!*all) footing_.group.reset();
-    return *std::move(all);
+    if (footing_.end.is_ending()) return Error{ECANCELED, footing_.end.cause()->message, true};
+    if (!all || !*all) footing_.group.reset();
+    if (!all) return *footing_.launched_by.gone;
+    return *std::exchange(all, std::nullopt);
   }
 
   // Of the leader: those of its children that have not joined, or that wait for others themselves.

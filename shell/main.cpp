@@ -12,6 +12,7 @@
 #include "base/variable.hpp"
 #include "cli/shell_arguments.hpp"
 #include "group/alone.hpp"
+#include "leaving.hpp"
 #include "shell.hpp"
 #include "version.hpp"
 
@@ -58,7 +59,13 @@ Result<Footing> make_footing(Log& log) {
   footing.children = TRY(event::Children::create(*footing.loop, [&log](const event::ChildExit& end) {
     log.log(Level::debug, "", "process {} ended, which outlived its task", end.pid);
   }));
+  footing.signals = TRY(Signals::watch(*footing.loop));
   return footing;
+}
+
+void report(const Error& error) {
+  if (error.is_logged) return;
+  static_cast<void>(write_all(STDERR_FILENO, fmt::format("nacre-shell: {}\n", error.message)));
 }
 
 Result<int> run_shell(Footing& footing, boot::Identity identity, ShellConfig config, Log& log) {
@@ -134,8 +141,9 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
     footing.guard = TRY(Guard::start(*footing.children, directory));
   }
   auto code = run_in_job(footing, std::move(boot), std::move(arguments), log);
-  if (!code && !footing.parted) give_up(footing, rank, code.error());
-  return code;
+  if (code || footing.left) return code;
+  report(code.error());
+  return give_up(footing, rank, code.error());
 }
 
 }  // namespace
@@ -149,6 +157,6 @@ int main(int argc, char** argv) {
   Log log;
   Result<int> code = run(std::get<cli::ShellArguments>(std::move(parsed)), log);
   if (code) return *code;
-  if (code.error().code != kLeaderSays) fmt::print(stderr, "nacre-shell: {}\n", code.error().message);
+  report(code.error());
   return 1;
 }

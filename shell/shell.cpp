@@ -15,6 +15,7 @@
 #include "event/clock.hpp"
 #include "explain.hpp"
 #include "kill_timeout.hpp"
+#include "leaving.hpp"
 #include "patience.hpp"
 #include "plugin/crash.hpp"
 
@@ -63,6 +64,7 @@ Shell::Shell(Footing& footing, boot::Identity&& identity, job::Job&& job, job::O
              ShellConfig&& config, Log& log)
     : footing_(footing),
       group_(footing.group.get()),
+      end_(footing.end),
       log_(log),
       config_(std::move(config)),
       standalone_(identity.standalone),
@@ -75,15 +77,19 @@ Shell::Shell(Footing& footing, boot::Identity&& identity, job::Job&& job, job::O
 
 Shell::~Shell() {
   plugin::set_last_act(nullptr, nullptr);
-  group_->serve({});
-  footing_.ears = {};
+  footing_.signals->serve(nullptr);
+  footing_.launched_by = {};
+  if (footing_.group) group_->serve({});
 }
 
 Result<std::unique_ptr<Shell>> Shell::create(Footing& footing, boot::Identity identity, ShellConfig config,
                                              Log& log) {
   bool is_alike = !identity.standalone && identity.shell_rank != 0;
   auto what = what_to_run(identity, config);
-  if (!what) return is_alike ? Error{kLeaderSays, what.error().message} : std::move(what).error();
+  if (!what) {
+    what.error().is_logged = is_alike;  // by the leader
+    return std::move(what).error();
+  }
   std::unique_ptr<Shell> shell(new Shell(footing, std::move(identity), std::move(what->job),
                                          std::move(what->options), std::move(config), log));
   CHECK_OK(shell->prepare_process());
@@ -123,24 +129,20 @@ Result<void> Shell::open_record() {
 
 Result<int> Shell::run() {
   if (config_.explain_plugins) return print_plugins();
-  Result<void> ran = prepare();
-  if (ran && !doomed_) ran = config_.explain ? print_plan() : execute();
-  Result<void> ended = stragglers_.end(Stragglers::Of::all, loop(), children(), log_, grace_);
-  Result<void> left = call("shell.exit");
-  part(ran);
-  for (Result<void>* each : {&ran, &ended, &left}) {
-    // shell.die() has been logged, and has set the exit code.
-    if (!*each && each->error().code != script::kDied) return std::move(*each).error();
-  }
-  return exit_code();
+  prepare();
+  if (!end_.is_ending()) config_.explain ? attempt(print_plan()) : execute();
+  attempt(stragglers_.end(Stragglers::Of::all, loop(), children(), log_, grace_));
+  attempt(call("shell.exit"));
+  int code = leave_job();
+  if (failure_) return *failure_;
+  return code;
 }
 
-Result<void> Shell::prepare() {
+void Shell::prepare() {
   for (auto phase : {&Shell::load_plugins, &Shell::remap, &Shell::make_tasks, &Shell::initialize}) {
-    CHECK_OK((this->*phase)());
-    if (doomed_) return {};
+    attempt((this->*phase)());
+    if (end_.is_ending()) return;
   }
-  return {};
 }
 
 Result<void> Shell::load_plugins() {
@@ -183,52 +185,48 @@ Result<void> Shell::make_tasks() {
 
 Result<void> Shell::initialize() {
   CHECK_OK(call("shell.init"));
-  if (doomed_) return {};
+  if (end_.is_ending()) return {};
   CHECK_OK(set_patience(*group_, options_));
-  enter_working_directory();
+  CHECK_OK(enter_working_directory());
   CHECK_OK(barrier("init"));
   return post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});
 }
 
-Result<void> Shell::execute() {
+void Shell::execute() {
+  attempt(post_init());
+  if (end_.is_ending()) return;
+  attempt(start_tasks());
+  if (!end_.is_ending()) attempt(announce_start());
+  finish();
+}
+
+Result<void> Shell::post_init() {
   CHECK_OK(call("shell.post-init"));
-  tell_early_losses();
+  report_early_losses();
   if (bulk::Port* port = group_->bulk()) port->serve_no_more();
-  loop().run_until([this] { return start_holds_.empty() || doomed_; });
-  if (doomed_) return {};
-  Result<void> started = start_tasks();
-  if (started && !doomed_) started = announce_start();
-  if (!started) end_job();
-  Result<void> finished = finish();
-  return started ? finished : started;
+  wait([this] { return start_holds_.empty(); });
+  return {};
 }
 
 Result<void> Shell::announce_start() {
   CHECK_OK(call("shell.start"));
-  CHECK_OK(barrier("start"));
+  CHECK_OK(barrier(kStartBarrier));
   return post("shell.start", {{"taskmap", job_.taskmap.json()}});
 }
 
-Result<void> Shell::finish() {
+// Of a job that is being ended, too: its tasks have been told to end by then.
+void Shell::finish() {
   loop().run_until([this] { return running_ == 0; });
-  Result<void> finished = call("shell.finish");
-  await_all_tasks();
-  if (job_.shell_rank == 0 && finished) finished = call("shell.tasks-complete");
-  CHECK_OK(stragglers_.end(Stragglers::Of::tasks, loop(), children(), log_, grace_));
-  loop().run_until([this] { return holds_.empty(); });
-  CHECK_OK(agree_on_exit());
-  CHECK_OK(post("shell.exit", {{"exitcode", exit_code()}}));
-  return finished;
+  attempt(call("shell.finish"));
+  wait_for_all_tasks();
+  if (job_.shell_rank == 0) attempt(call("shell.tasks-complete"));
+  attempt(stragglers_.end(Stragglers::Of::tasks, loop(), children(), log_, grace_));
+  loop().run_until([this] { return holds_.empty() || end_.is_killed(); });
+  close_job();
 }
 
-int Shell::exit_code() const {
-  if (whole_.code && !config_.exit_local) return *whole_.code;
-  if (forced_code_) return *forced_code_;
-  int code = doomed_ ? 1 : 0;
-  for (const auto& task : tasks_) {
-    if (task->state() == task::State::exited) code = std::max(code, task->status().job_code());
-  }
-  return code;
+void Shell::wait(const std::function<bool()>& done) {
+  loop().run_until([&] { return done() || end_.is_ending(); });
 }
 
 Result<void> Shell::print_plan() {
@@ -244,8 +242,8 @@ Result<int> Shell::print_plugins() {
   std::set<std::string> builtins;
   for (const auto& plugin : stack_.plugins()) builtins.insert(plugin->name());
   Result<void> loaded = run_initrc();
-  if (!loaded && loaded.error().code != script::kDied) return std::move(loaded).error();
-  if (!loaded || doomed_) return exit_code();
+  if (!loaded && !loaded.error().is_logged) return std::move(loaded).error();
+  if (!loaded || end_.is_ending()) return exit_code(mine_);
   std::string text = explain_plugins(stack_, builtins);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
@@ -280,14 +278,17 @@ Result<void> Shell::post(std::string_view event, Json context) {
   return {};
 }
 
-void Shell::enter_working_directory() {
-  if (!job_.spec.cwd) return;
-  if (::chdir(job_.spec.cwd->c_str()) == 0) return;
-  log_.log(Level::warn, "", "{}; using {} instead",
-           system_error(errno, fmt::format("cannot change to directory {}", *job_.spec.cwd)).message,
-           kFallbackDirectory);
-  if (::chdir(kFallbackDirectory) != 0)
-    log_.log(Level::warn, "", "{}", system_error(errno, kFallbackDirectory).message);
+Result<void> Shell::enter_working_directory() {
+  if (!job_.spec.cwd || ::chdir(job_.spec.cwd->c_str()) == 0) return {};
+  Error why = system_error(errno, fmt::format("cannot change to directory {}", *job_.spec.cwd));
+  if (!TRY(options_.flag("cwd-fallback"))) {
+    why.message += fmt::format(" (attributes.system.cwd of the jobspec; with -o cwd-fallback the tasks run in {})",
+                               kFallbackDirectory);
+    return why;
+  }
+  log_.log(Level::warn, "", "{}; using {} instead", why.message, kFallbackDirectory);
+  if (::chdir(kFallbackDirectory) == 0) return {};
+  return system_error(errno, fmt::format("cannot change to directory {}", kFallbackDirectory));
 }
 
 }  // namespace nacre

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The shell: makes everything, runs the phases of a job in order, and is the Host of its plugins.
+//
+//   shell.cpp       the phases
+//   start.cpp       its tasks: their start and their end
+//   together.cpp    the other shells: barriers, and what comes from them
+//   ending.cpp      how the job ends: failures, signals, the exit code (exits/job_end.hpp decides, the shell acts)
+//   shell_host.cpp  what plugins see of it
 #pragma once
 
 #include <functional>
@@ -11,6 +17,7 @@
 #include <vector>
 
 #include "boot/identity.hpp"
+#include "exits/outcomes.hpp"
 #include "footing.hpp"
 #include "group/event_log.hpp"
 #include "plugin/host.hpp"
@@ -28,8 +35,8 @@ class Shell final : public plugin::Host {
   static Result<std::unique_ptr<Shell>> create(Footing& footing, boot::Identity identity, ShellConfig config,
                                                Log& log);
   ~Shell() override;
-  // Runs the job; the exit code. An error is one that kept the job from running, to be logged by the caller. The other
-  // shells have been told.
+  // Runs the job; the exit code. An error is a failure of the only shell of a job, to be logged by the caller: the exit code
+  // is 1. One among several has logged its failure, and told the others.
   Result<int> run();
 
   const job::Job& job() const override { return job_; }
@@ -53,7 +60,7 @@ class Shell final : public plugin::Host {
   plugin::EventRecord& events() override { return events_; }
   void raise(const plugin::Exception& exception) override;
   void die(int exit_code, std::string_view component, std::string_view message) override;
-  bool ending() const override { return doomed_; }
+  bool ending() const override { return end_.is_ending(); }
   void gather(std::string_view name, std::string mine, std::function<void(Result<plugin::Gathered>)> done) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   void on_announcement(std::function<void(std::string_view, std::string_view)> hear) override;
@@ -68,42 +75,55 @@ class Shell final : public plugin::Host {
   Result<void> prepare_process();  // signals, children, the group
   Result<void> open_record();
 
-  // The phases, in order (shell.cpp).
-  Result<void> prepare();
+  // The phases, in order (shell.cpp). An error of one, or a call of raise() or die(), ends the job.
+  void prepare();
   Result<void> load_plugins();
   Result<void> run_initrc();
   Result<void> remap();
   Result<void> make_tasks();
   Result<void> initialize();
-  Result<void> print_plan();
-  Result<int> print_plugins();
-  Result<void> execute();
+  void execute();
+  Result<void> post_init();
   Result<void> start_tasks();
   Result<void> announce_start();
-  Result<void> finish();
-  [[nodiscard]] int exit_code() const;
+  void finish();
+  void close_job();
+  int leave_job();
+  Result<void> print_plan();
+  Result<int> print_plugins();
 
+  void wait(const std::function<bool()>& done);  // or until the job is being ended
   Result<void> call(std::string_view topic);
   Result<void> call_for(task::Task& task, std::string_view topic);
-  // The job over all shells (together.cpp).
-  [[nodiscard]] bool has_siblings() const { return job_.shells() > 1 && !standalone_; }
-  void serve_group();
-  Result<void> barrier(std::string_view name);
-  void on_exception(const group::Exception& exception);
-  void on_lost(group::Rank rank);
-  void tell_early_losses();
-  void on_tasks(const value::Idset& started, const std::vector<group::Ended>& ended);
-  void on_cut_off(const Error& why);
-  void note_ended(const value::Idset& tasks, Json how);  // leader: of any shell
-  void tell_plugins(const std::string& topic, const Json& what);
-  void await_all_tasks();
-  Result<void> agree_on_exit();
-  void part(const Result<void>& ran);
   Result<void> post(std::string_view event, Json context);
-  void enter_working_directory();
-  void end_job();
+  Result<void> enter_working_directory();
 
-  // Tasks and signals (start.cpp).
+  // The other shells (together.cpp).
+  [[nodiscard]] bool has_siblings() const { return job_.shells() > 1 && !standalone_; }
+  [[nodiscard]] bool leads() const { return job_.shell_rank == 0 || !has_siblings(); }
+  void serve_group();
+  Result<void> barrier(const std::string& name);
+  void last_barrier(const std::string& name);
+  void enter(const std::string& name);
+  void on_lost(group::Rank rank);
+  void report_early_losses();
+  void note_ended(const value::Idset& tasks, const exits::Record& record);  // leader: of any shell
+  void notify_plugins(const std::string& topic, const Json& what);
+  void wait_for_all_tasks();
+
+  // How the job ends (ending.cpp).
+  void attempt(Result<void> phase);
+  void fail(const Error& why);
+  bool end_job(const exits::Cause& cause, std::string_view type);
+  void on_exception(const group::Exception& exception);
+  void on_cut_off(const Error& why);
+  void on_signal(int signum, Signals::From from);
+  [[nodiscard]] exits::Work work_for(Signals::From from) const;
+  bool end_tasks();
+  [[nodiscard]] int exit_code(const exits::Outcomes& outcomes) const;
+  [[nodiscard]] std::string place(std::string_view named) const;
+
+  // Tasks (start.cpp).
   Result<void> watch_signals();
   Result<void> raise_descriptor_limit();
   using Batch = std::span<const std::unique_ptr<task::Task>>;
@@ -115,9 +135,11 @@ class Shell final : public plugin::Host {
   Result<void> take_up(task::Task& task, const task::SpawnPool::Outcome& spawned);
   void fail_to_start(task::Task& task, const task::SpawnError& failure);
   void on_exit(task::Task& task, const event::ChildExit& end);
+  void record_end(const task::Task& task, const exits::Record& record);
 
   Footing& footing_;
   group::Group* group_;
+  exits::JobEnd& end_;
   Log& log_;
   ShellConfig config_;
   bool standalone_;
@@ -132,6 +154,8 @@ class Shell final : public plugin::Host {
   Stragglers stragglers_;
   task::SpawnPool spawn_pool_;
   std::vector<std::unique_ptr<task::Task>> tasks_;
+  exits::Outcomes mine_, all_;  // how the tasks of this shell ended; leader: those of all shells
+  value::Idset victims_;        // tasks that ran when this shell began to end them
   std::vector<std::function<void(int)>> signalled_also_;
   task::Task* current_ = nullptr;
   std::size_t running_ = 0;
@@ -139,10 +163,11 @@ class Shell final : public plugin::Host {
   std::map<std::string, Json, std::less<>> event_context_;
   plugin::EventRecord events_;
   std::optional<rlimit> own_descriptor_limit_;  // as it was before it was raised
-  double last_interrupt_ = -1;                  // seconds, as Loop::now(); < 0: none yet
-  bool doomed_ = false;                         // the job is being ended before its time
-  std::optional<int> forced_code_;              // the exit code, whatever the tasks' are
-  WholeJob whole_;
+  std::map<std::string, bool> barriers_;        // that were entered: whether they are over
+  std::optional<Error> failure_;                // of the only shell of a job, for the caller
+  value::Idset lost_;                           // shells
+  bool reports_losses_ = false;                 // to plugins: they have run shell.post-init
+  std::vector<std::function<void(std::string_view topic, std::string_view bytes)>> announced_to_;  // plugins
   std::unique_ptr<script::Interpreter> interpreter_;
   plugin::Stack stack_;  // last: plugins may hold references to all above
 };

@@ -3,9 +3,6 @@
 // The shell as its plugins see it.
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-
 #include <fmt/format.h>
 
 #include "shell.hpp"
@@ -60,25 +57,6 @@ void Shell::add_event_context(std::string_view event, const Json& members) {
   if (members.is_object()) it->second.update(members);
 }
 
-void Shell::raise(const plugin::Exception& exception) {
-  bool fatal = exception.severity == 0;
-  if (fatal && doomed_) return;  // the first one is the reason; what follows is its consequence
-  log_.log(fatal ? Level::error : Level::warn, "", "{}: {}", exception.type, exception.message);
-  std::optional<int> code;
-  if (exception.status) code = exception.status->job_code();
-  group_->raise({exception.type, exception.severity, exception.message, code, job_.shell_rank});
-  if (fatal) end_job();
-}
-
-void Shell::die(int exit_code, std::string_view component, std::string_view message) {
-  log_.log(Level::fatal, component, "{}", message);
-  if (whole_.code) whole_.code = std::max(*whole_.code, exit_code);  // too late for the others
-  if (doomed_) return;
-  if (has_siblings()) group_->raise({"exec", 0, std::string(message), exit_code, job_.shell_rank});
-  if (!has_siblings()) forced_code_ = exit_code;
-  end_job();
-}
-
 void Shell::gather(std::string_view name, std::string mine, std::function<void(Result<plugin::Gathered>)> done) {
   group_->gather(name, std::move(mine), std::move(done));
 }
@@ -88,12 +66,7 @@ Result<void> Shell::announce(std::string_view topic, std::string_view bytes) {
 }
 
 void Shell::on_announcement(std::function<void(std::string_view, std::string_view)> hear) {
-  whole_.ears.push_back(std::move(hear));
-}
-
-void Shell::end_job() {
-  doomed_ = true;
-  if (running_ > 0 || !signalled_also_.empty()) shutdown_->begin();
+  announced_to_.push_back(std::move(hear));
 }
 
 }  // namespace nacre

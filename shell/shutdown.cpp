@@ -30,11 +30,12 @@ Result<Shutdown> Shutdown::create(event::Loop& loop, event::Seconds grace, std::
   return Shutdown(TRY(event::Timer::create(loop, kill)), grace, kill_tasks);
 }
 
-void Shutdown::begin() {
-  if (std::exchange(begun_, true)) return;
+bool Shutdown::begin() {
+  if (std::exchange(begun_, true)) return false;
   kill_tasks_(SIGTERM);
   kill_tasks_(SIGCONT);  // a stopped task takes the SIGTERM only once it runs
   timer_.start_grace(grace_, event::Seconds(1));
+  return true;
 }
 
 Stragglers::Stragglers() {

@@ -23,7 +23,7 @@ class Shutdown {
  public:
   static Result<Shutdown> create(event::Loop& loop, event::Seconds grace,
                                  std::function<void(int signum)> kill_tasks);
-  void begin();  // once; later calls do nothing
+  bool begin();  // once; later calls do nothing, and return false
 
  private:
   Shutdown(event::Timer timer, event::Seconds grace, std::function<void(int)> kill_tasks)

@@ -13,14 +13,13 @@
 namespace nacre {
 namespace {
 
-constexpr double kInterruptWindow = 2.0;   // seconds: a second SIGINT within it kills
 constexpr rlim_t kDescriptorsPerTask = 6;  // pipes of stdout and stderr, PMI; both ends, while a task is started
 constexpr rlim_t kDescriptorsOfShell = 64;
 constexpr const char* kChannels = "channels";  // a completion reference
 constexpr std::size_t kStartsPerRound = 16;    // tasks started before the loop has a turn
 
-// What managers and users send to a job, as far as it can be caught.
-constexpr int kForwarded[] = {SIGHUP, SIGQUIT, SIGTERM, SIGALRM, SIGUSR1, SIGCONT, SIGWINCH, SIGURG, SIGXCPU};
+// What managers and users send to a job for its tasks; what ends the job is not of these (Signals).
+constexpr int kForwarded[] = {SIGALRM, SIGUSR1, SIGCONT, SIGWINCH, SIGURG, SIGXCPU};
 
 // Whether a start failed for want of something that the node ran out of, not because of the command.
 bool of_this_node(const Error& error) {
@@ -53,20 +52,11 @@ class ChildsLine {
 }  // namespace
 
 Result<void> Shell::watch_signals() {
+  footing_.signals->serve([this](int signum, Signals::From from) { on_signal(signum, from); });
   for (int signum : kForwarded) {
     signals_.push_back(
         TRY(event::SignalWatcher::create(loop(), signum, [this](int received) { kill_tasks(received); })));
   }
-  auto interrupt = [this](int) {
-    double now = loop().now();
-    bool again = last_interrupt_ >= 0 && now - last_interrupt_ <= kInterruptWindow;
-    last_interrupt_ = now;
-    if (running_ == 0) return die(128 + SIGINT, "", "interrupted");
-    log_.log(Level::notice, "", "{}",
-             again ? "second interrupt: killing the tasks" : "interrupt: passed on to the tasks");
-    kill_tasks(again ? SIGKILL : SIGINT);
-  };
-  signals_.push_back(TRY(event::SignalWatcher::create(loop(), SIGINT, interrupt)));
   // For a plugin, which need not be there yet.
   signals_.push_back(TRY(event::SignalWatcher::create(loop(), SIGUSR2, [](int) {})));
   // The tasks are in process groups of their own, so the terminal stops only this process.
@@ -96,7 +86,7 @@ Result<void> Shell::raise_descriptor_limit() {
 
 Result<void> Shell::start_tasks() {
   CHECK_OK(raise_descriptor_limit());
-  for (Batch rest = tasks_; !rest.empty() && !doomed_;) {
+  for (Batch rest = tasks_; !rest.empty() && !end_.is_ending();) {
     Batch batch = rest.first(std::min(rest.size(), kStartsPerRound));
     rest = rest.subspan(batch.size());
     CHECK_OK(start(batch));
@@ -109,7 +99,7 @@ Result<void> Shell::start_tasks() {
 // Even if one of them fails, those that run are taken up, so that they can be ended.
 Result<void> Shell::start(Batch batch) {
   for (const auto& task : batch) CHECK_OK(prepare_command(*task));
-  if (doomed_) return {};
+  if (end_.is_ending()) return {};
   std::vector<task::SpawnPool::Outcome> spawned = spawn(batch);
   Result<void> first_failure;
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -176,14 +166,17 @@ Result<void> Shell::take_up(task::Task& task, const task::SpawnPool::Outcome& sp
   children().guard(spawned->pid);
   group_->tasks_started(value::Idset::range(task.rank(), task.rank()));
   children().watch(spawned->pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
+  // One that was being started when another of its batch ended the job.
+  if (end_.is_ending() && !end_tasks()) task.kill(SIGTERM);
   return {};
 }
 
 void Shell::fail_to_start(task::Task& task, const task::SpawnError& failure) {
   auto status = value::WaitStatus::exited(failure.exit_code);
   task.exited(status, {});
-  raise({"exec", 0, fmt::format("task {}: {}", task.rank(), failure.error.message), status});
-  group_->tasks_ended({value::Idset::range(task.rank(), task.rank()), status.raw()});
+  record_end(task, exits::Record::not_started(failure.exit_code));
+  std::string on = has_siblings() ? job_.resources.nodes[job_.shell_rank].on() : "";
+  raise({"exec", 0, fmt::format("task {}{}: {}", task.rank(), on, failure.error.message), status});
 }
 
 void Shell::on_exit(task::Task& task, const event::ChildExit& end) {
@@ -191,9 +184,17 @@ void Shell::on_exit(task::Task& task, const event::ChildExit& end) {
   task.exited(value::WaitStatus::of_raw(end.status), end.usage);
   log_.log(Level::debug, "", "task {} {}", task.rank(), task.status().str());
   if (Result<void> result = call_for(task, "task.exit"); !result) {
-    raise({"exec", 0, result.error().message, std::nullopt});
+    std::string on = has_siblings() ? job_.resources.nodes[job_.shell_rank].on() : "";
+    raise({"exec", 0, result.error().message + on, std::nullopt});
   }
-  group_->tasks_ended({value::Idset::range(task.rank(), task.rank()), end.status});
+  record_end(task, victims_.contains(task.rank()) ? exits::Record::victim(task.status())
+                                                  : exits::Record::of(task.status()));
+}
+
+void Shell::record_end(const task::Task& task, const exits::Record& record) {
+  value::Idset rank = value::Idset::range(task.rank(), task.rank());
+  mine_.add(rank, record);
+  group_->tasks_ended({std::move(rank), record});
 }
 
 }  // namespace nacre

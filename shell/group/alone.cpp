@@ -7,11 +7,6 @@ namespace nacre::group {
 
 void Alone::enter(std::string_view /*barrier*/, std::function<void(Result<void>)> done) { done({}); }
 
-void Alone::agree_on_largest(std::string_view /*name*/, std::int64_t mine,
-                             std::function<void(Result<std::int64_t>)> done) {
-  done(mine);
-}
-
 void Alone::gather(std::string_view /*name*/, std::string mine, std::function<void(Result<Gathered>)> done) {
   Gathered all;
   all[std::move(mine)].insert(rank_);

@@ -13,8 +13,6 @@ class Alone final : public Group {
 
   void serve(Callbacks callbacks) override { callbacks_ = std::move(callbacks); }
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
-  void agree_on_largest(std::string_view name, std::int64_t mine,
-                        std::function<void(Result<std::int64_t>)> done) override;
   void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override;
   void raise(const Exception& exception) override;
   void signal(int signum, const value::Idset& tasks) override;
@@ -25,7 +23,8 @@ class Alone final : public Group {
   void close_bulk() override {}
   void wait_for_silent(std::chrono::milliseconds /*bound*/) override {}
   void suspect(Rank /*rank*/) override {}
-  void leave(std::function<void()> done) override { done(); }
+  void give_up_absent() override {}
+  void leave(int code, std::function<void(std::optional<int>)> done) override { done(code); }
 
  private:
   Rank rank_;

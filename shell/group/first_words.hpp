@@ -12,7 +12,7 @@
 
 namespace nacre::group {
 
-inline constexpr std::uint32_t kProtocol = 1;
+inline constexpr std::uint32_t kProtocol = 2;
 
 struct FirstWords {
   std::string version;  // of the program that says it

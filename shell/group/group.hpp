@@ -15,6 +15,7 @@
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "bulk/port.hpp"
+#include "exits/record.hpp"
 #include "group/directory.hpp"
 #include "value/idset.hpp"
 
@@ -31,7 +32,7 @@ struct Exception {
 // How tasks have ended, all in the same way.
 struct Ended {
   value::Idset tasks;
-  int status = 0;  // as waitpid(2) stores it
+  exits::Record record;
 };
 
 class Group {
@@ -58,8 +59,6 @@ class Group {
   // Collectives. Each shell calls each name once. `done` is called once, when every shell has, or with an error when this
   // shell has been cut off. It may be called before this returns.
   virtual void enter(std::string_view barrier, std::function<void(Result<void>)> done) = 0;
-  virtual void agree_on_largest(std::string_view name, std::int64_t mine,
-                                std::function<void(Result<std::int64_t>)> done) = 0;
   virtual void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) = 0;
 
   // To every shell.
@@ -81,8 +80,12 @@ class Group {
   // A child of this shell that others know to be lost: its agent has failed.
   virtual void suspect(Rank rank) = 0;
 
-  // The shell needs the others no more, and all of them have come to the same end: `done` is called when it may exit.
-  virtual void leave(std::function<void()> done) = 0;
+  // Of a job that ends before all of its shells have joined: those that have not are waited for no more when it ends.
+  virtual void give_up_absent() = 0;
+
+  // This shell needs the others no more. The leader's `code` is the job's exit code, and ends the job for all; that of others
+  // does not count. `done` is called when this shell may exit: with the job's exit code, or none if it was not learnt.
+  virtual void leave(int code, std::function<void(std::optional<int>)> done) = 0;
 };
 
 }  // namespace nacre::group

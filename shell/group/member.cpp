@@ -11,6 +11,8 @@
 namespace nacre::group {
 namespace {
 
+constexpr std::uint32_t kMaxCode = 255;  // of a process that exits
+
 overlay::Time present() { return std::chrono::duration_cast<overlay::Time>(event::clock_now()); }
 
 overlay::Options node_options(const Membership& membership, overlay::Options bounds) {
@@ -121,14 +123,6 @@ void Member::enter(std::string_view barrier, std::function<void(Result<void>)> d
                   });
 }
 
-void Member::agree_on_largest(std::string_view name, std::int64_t mine,
-                              std::function<void(Result<std::int64_t>)> done) {
-  open_collective(name, overlay::Merge::max, mine, [done = std::move(done)](Result<overlay::Value> value) {
-    if (!value) return done(std::move(value).error());
-    done(std::get<std::int64_t>(*value));
-  });
-}
-
 void Member::gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) {
   open_collective(name, overlay::Merge::gather, std::move(mine),
                   [done = std::move(done)](Result<overlay::Value> value) {
@@ -191,10 +185,18 @@ void Member::suspect(Rank rank) {
   pump();
 }
 
-void Member::leave(std::function<void()> done) {
+void Member::give_up_absent() {
+  gives_up_absent_ = true;
+  if (!code_) return;
+  tick();
+  node_.suspect_absent();
+  pump();
+}
+
+void Member::leave(int code, std::function<void(std::optional<int>)> done) {
   when_gone_ = std::move(done);
   leaving_ = true;
-  if (membership_.rank == 0 && !finished_) ask(overlay::End{0});
+  if (membership_.rank == 0 && !finished_) ask(overlay::End{static_cast<std::uint32_t>(code)});
   if (removed_) {
     tick();
     node_.tasks_ended();
@@ -208,7 +210,7 @@ void Member::look_whether_it_may_go() {
   auto gone = [this](Rank rank) { return !node_.tree().has(rank); };
   bool is_over = finished_ ? wires_->idle(gone) : cut_off_ && !removed_;
   if (!leaving_ || !when_gone_ || !is_over) return;
-  std::exchange(when_gone_, nullptr)();
+  std::exchange(when_gone_, nullptr)(code_);
 }
 
 // ---- what the node wants --------------------------------------------------------------------
@@ -354,9 +356,15 @@ void Member::deliver(const overlay::Entry& entry) {
         if (callbacks_.on_lost) callbacks_.on_lost(rank);
       });
     }
+  } else if (const auto* end = std::get_if<overlay::End>(&entry.body)) {
+    code_ = static_cast<int>(std::min<std::uint32_t>(end->code, kMaxCode));
+    if (gives_up_absent_) node_.suspect_absent();
   } else if (const auto* exception = std::get_if<overlay::Exception>(&entry.body)) {
-    tell_job([this, said = exception_of(*exception)] {
-      if (callbacks_.on_exception) callbacks_.on_exception(said);
+    Exception raised = exception_of(*exception);
+    if (raised.severity == 0 && !serving_ && on_ended_)
+      tell([this, raised] { on_ended_(raised); });
+    tell_job([this, raised = std::move(raised)] {
+      if (callbacks_.on_exception) callbacks_.on_exception(raised);
     });
   } else if (const auto* event = std::get_if<overlay::Event>(&entry.body)) {
     auto whole = announcements_.take(*event);

@@ -32,8 +32,6 @@ class Member final : public Group {
 
   void serve(Callbacks callbacks) override;
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
-  void agree_on_largest(std::string_view name, std::int64_t mine,
-                        std::function<void(Result<std::int64_t>)> done) override;
   void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override;
   void raise(const Exception& exception) override;
   void signal(int signum, const value::Idset& tasks) override;
@@ -44,8 +42,11 @@ class Member final : public Group {
   void close_bulk() override { carrier_->close(); }
   void wait_for_silent(std::chrono::milliseconds bound) override { node_.wait_for_silent(bound); }
   void suspect(Rank rank) override;
-  void leave(std::function<void()> done) override;
+  void give_up_absent() override;
+  void leave(int code, std::function<void(std::optional<int>)> done) override;
 
+  // Called with each exception of severity 0 that comes before serve(), which gets them again.
+  void when_ended(std::function<void(const Exception&)> on_ended) { on_ended_ = std::move(on_ended); }
   void when_child_joins(std::function<void(Rank)> told) { on_child_ = std::move(told); }
   [[nodiscard]] const Membership& membership() const { return membership_; }
   [[nodiscard]] Directory& directory() { return membership_.directory; }
@@ -102,6 +103,7 @@ class Member final : public Group {
   overlay::Time due_{};  // when the node wants its next tick
   Callbacks callbacks_;
   std::function<void(Rank)> on_child_;
+  std::function<void(const Exception&)> on_ended_;
   bool serving_ = false;
   std::map<std::string, WhenReleased, std::less<>> waiting_;  // by the name of the collective
   News news_;                                                 // for the owner
@@ -114,7 +116,9 @@ class Member final : public Group {
   bool removed_ = false;  // the node still has others to wait for
   bool finished_ = false;
   bool leaving_ = false;
-  std::function<void()> when_gone_;
+  bool gives_up_absent_ = false;
+  std::optional<int> code_;  // of the job, once the leader has decided
+  std::function<void(std::optional<int>)> when_gone_;
 };
 
 }  // namespace nacre::group

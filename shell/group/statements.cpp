@@ -29,13 +29,11 @@ Exception exception_of(const overlay::Exception& statement) {
   return out;
 }
 
-overlay::Bytes statement_of(const Ended& ended) { return fmt::format("{}", ended.status); }
+overlay::Bytes statement_of(const Ended& ended) { return ended.record.str(); }
 
 Result<Ended> ended_of(const overlay::Record& record) {
-  auto status = parse_u64(record.what);
-  if (status && *status <= UINT16_MAX) return Ended{record.tasks, static_cast<int>(*status)};
-  return invalid(
-      fmt::format("tasks {}: how they ended is not known: {}", record.tasks.str(), in_quotes(record.what)));
+  return Ended{record.tasks,
+               TRY(in(fmt::format("tasks {}", record.tasks.str()), exits::Record::parse(record.what)))};
 }
 
 }  // namespace nacre::group

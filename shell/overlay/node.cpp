@@ -187,4 +187,11 @@ void Node::suspect(Id child) {
   settle();
 }
 
+void Node::suspect_absent() {
+  for (Child& each : brood_.children()) {
+    if (!each.was_linked) each.suspected = true;
+  }
+  settle();
+}
+
 }  // namespace nacre::overlay

@@ -40,6 +40,7 @@ class Node {
   void exited(const Idset& tasks, Bytes record);
   void tasks_ended();      // after Leave
   void suspect(Id child);  // one of this node's children: what else but silence can show
+  void suspect_absent();   // the children that have never had a link to this node
   [[nodiscard]] std::vector<Effect> take_effects();
   [[nodiscard]] const Entry* entry(Seq seq) const { return log_.find(seq); }  // null: not here yet, or dropped
   [[nodiscard]] Message entry_message(Seq seq) const;

@@ -41,7 +41,10 @@ Result<int> Stack::call(Call& call) {
     // By value too: a handler may replace or unsubscribe itself.
     const Handler handler = *each.handler;
     if (!handler) continue;
+    Running running{each.plugin, &call.topic};
+    const Running* outer = std::exchange(running_, &running);
     Result<void> result = handler(call);
+    running_ = outer;
     if (!result && !failed) {
       failed = in(fmt::format("plugin '{}': {}", each.plugin->name(), call.topic), std::move(result).error());
     }

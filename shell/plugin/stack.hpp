@@ -29,6 +29,13 @@ class Stack {
   Result<int> call(Call& call);
   [[nodiscard]] bool listens(const std::string& topic);
 
+  // The handler that runs, the innermost one; null: none.
+  struct Running {
+    const Plugin* plugin;
+    const std::string* topic;
+  };
+  [[nodiscard]] const Running* running() const { return running_; }
+
  private:
   struct Listener {
     Plugin* plugin;
@@ -43,6 +50,7 @@ class Stack {
   std::unordered_map<std::string, std::vector<Listener>> cache_;
   unsigned cached_version_ = 0;
   int depth_ = 0;
+  const Running* running_ = nullptr;
 };
 
 }  // namespace nacre::plugin

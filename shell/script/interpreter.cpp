@@ -161,12 +161,12 @@ Error Interpreter::too_long(const std::string& place, const Context& stopped) {
                               stopped.topic.empty() ? "this file" : stopped.topic, time_limit_.str());
     host_.die(1, stopped.component, last_words_);
   }
-  return {kDied, last_words_};
+  return death();
 }
 
 // The error that a failed call left on the stack. The traceback in it goes to the log.
 Error Interpreter::error_on_top(const Context& failed) {
-  if (is_death(running_, -1)) return {kDied, last_words_};
+  if (is_death(running_, -1)) return death();
   std::string text(lua_isstring(running_, -1) ? text_at(running_, -1) : "an error without a message");
   std::size_t cut = text.rfind(kTraceback);
   if (cut != std::string::npos) {
@@ -185,7 +185,7 @@ int Interpreter::invoke(lua_State* lua, Binding binding) {
   self.running_ = outer;
   if (results) return *results;
   lua_settop(lua, 0);
-  if (results.error().code == kDied) {
+  if (results.error().is_logged) {
     push_death(lua);
   } else if (results.error().code == kLuaError) {
     push_text(lua, results.error().message);
@@ -202,7 +202,7 @@ Result<void> Interpreter::read_time_limit() { return time_limit_.read(host_.opti
 Error Interpreter::die(const std::string& message) {
   last_words_ = message;
   host_.die(1, context_.component, message);
-  return {kDied, message};
+  return death();
 }
 
 }  // namespace nacre::script

@@ -7,8 +7,8 @@
 // topic may be called once it is gone: whoever owns both destroys the stack first. Like all of the shell, one
 // thread only.
 //
-// Errors: kLuaError for a mistake in a Lua file, and its message starts with FILE:LINE:; kDied after shell.die(),
-// or where Lua took longer than its time limit, which host.die() has logged, so that it is not to be logged again;
+// Errors: kLuaError for a mistake in a Lua file, and its message starts with FILE:LINE:; after shell.die(), or
+// where Lua took longer than its time limit, one that host.die() has logged (Error::is_logged), and that no Lua code can catch;
 // else an errno of the file that cannot be read.
 #pragma once
 
@@ -25,7 +25,6 @@ struct lua_State;
 namespace nacre::script {
 
 inline constexpr int kLuaError = EBADMSG;
-inline constexpr int kDied = ECANCELED;
 
 class Interpreter {
  public:
@@ -86,6 +85,7 @@ class Interpreter {
   Result<void> run_chunk(const std::string& path);
   Result<void> call(int arguments, int results, Context context);
   Error error_on_top(const Context& failed);
+  [[nodiscard]] Error death() const { return {ECANCELED, last_words_, true}; }
   Error too_long(const std::string& place, const Context& stopped);
 
   plugin::Host& host_;

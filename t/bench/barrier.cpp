@@ -69,7 +69,7 @@ double measure(Membership membership, int rounds) {
   }
   std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - begin;
   bool gone = false;
-  member->leave([&] { gone = true; });
+  member->leave(0, [&](std::optional<int>) { gone = true; });
   loop->run_until([&] { return gone || is_cut_off; });
   return is_cut_off ? -1 : taken.count() / rounds;
 }

@@ -190,7 +190,7 @@ fails_before_tasks() {
   for language in c lua; do
     prepare_marked 3 sh -c '[ $FLUX_TASK_RANK = 1 ] || exec sleep 1000'
     fail_at task.exit
-    fails_with 143 "task 1: plugin 'refuses': task.exit: $why"
+    fails_with 1 "task 1: plugin 'refuses': task.exit: $why"
     nothing_left
   done
 }

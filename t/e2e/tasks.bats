@@ -67,9 +67,16 @@ load lib.bash
   [ "$output" = /usr ]
 }
 
-@test "a working directory that is missing is /tmp, with a warning" {
-  cwd=/no/such/place prepare 1 pwd
+@test "a working directory that is missing ends the job, and the message names the remedy" {
+  cwd=/no/such/place prepare 1 touch "$work/ran"
   run nacre
+  fails_with 1 "cannot change to directory /no/such/place: No such file or directory" attributes.system.cwd cwd-fallback
+  [ ! -e ran ]
+}
+
+@test "with cwd-fallback a working directory that is missing is /tmp, with a warning" {
+  cwd=/no/such/place prepare 1 pwd
+  run nacre -o cwd-fallback
   [ "$status" -eq 0 ]
   [[ ${lines[0]} == *"warn"*"/no/such/place: No such file or directory; using /tmp"* ]]
   [ "${lines[1]}" = /tmp ]
@@ -149,7 +156,7 @@ load lib.bash
   wait $!
 }
 
-@test "two interrupts within two seconds kill" {
+@test "two interrupts within two seconds end the job" {
   prepare 1 sh -c 'trap "touch got" INT; touch ready; while :; do sleep 0.1; done'
   "${nacre[@]}" 2>err &
   wait_until test -e ready
@@ -158,8 +165,24 @@ load lib.bash
   kill -INT $!
   code=0
   wait $! || code=$?
-  [ "$code" -eq 137 ]
-  grep -q "second interrupt" err
+  [ "$code" -eq 130 ]
+  grep -q "interrupt: passed on to the tasks that run; a second one within 2 s ends the job" err
+  grep -q "second interrupt: ending the job" err
+}
+
+@test "a third interrupt kills tasks that do not end" {
+  prepare 1 sh -c 'trap "" TERM; trap "touch got" INT; touch ready; while :; do sleep 0.1; done'
+  "${nacre[@]}" -o kill-timeout=1h 2>err &
+  wait_until test -e ready
+  kill -INT $!
+  wait_until test -e got
+  kill -INT $!
+  wait_until grep -q "second interrupt" err
+  kill -INT $!
+  code=0
+  wait $! || code=$?
+  [ "$code" -eq 130 ]
+  grep -q "interrupt: killing the tasks" err
 }
 
 @test "a process that outlives its task is ended" {
@@ -201,7 +224,7 @@ load lib.bash
 @test "exit-timeout ends the tasks that are left, and names them" {
   prepare 3 sh -c '[ $FLUX_TASK_RANK = 1 ] && exit 0; exec sleep 1000'
   run nacre -o exit-timeout=100ms
-  [ "$status" -eq 143 ]
+  [ "$status" -eq 1 ]
   [[ $output == *"exit-timeout: task 1 ended 100ms ago, and these still run: 0,2"* ]]
 }
 

@@ -10,14 +10,13 @@ TEST_CASE("each collective of a shell alone is complete as soon as it is entered
   Alone alone(3);
   std::string order;
   alone.enter("init", [&](const Result<void>& result) { order += result ? "init;" : "?"; });
-  alone.agree_on_largest("exit", -5, [&](const Result<std::int64_t>& value) { order += std::to_string(*value); });
   alone.gather("g", "part", [&](Result<Group::Gathered> all) {
     REQUIRE(all);
     CHECK(*all == Group::Gathered{{"part", value::Idset::range(3, 3)}});
     order += ";g";
   });
-  alone.leave([&] { order += ";left"; });
-  CHECK(order == "init;-5;g;left");
+  alone.leave(5, [&](std::optional<int> code) { order += ";left " + std::to_string(*code); });
+  CHECK(order == "init;;g;left 5");
 }
 
 TEST_CASE("a shell alone hears at once what it says itself") {
@@ -35,6 +34,6 @@ TEST_CASE("a shell alone hears at once what it says itself") {
   alone.raise({"exec", 0, "e", 2, 9});
   alone.signal(15, value::Idset::range(1, 2));
   alone.tasks_started(value::Idset::range(0, 4));
-  alone.tasks_ended({value::Idset::range(4, 4), 0});
+  alone.tasks_ended({value::Idset::range(4, 4), exits::Record::lost()});
   CHECK(heard == "e3151-2[0-4|][|4]");
 }

@@ -37,7 +37,6 @@ TEST_CASE("what the shells give is gathered, equal parts once, and the largest n
   world.start_all();
   std::string long_part(std::size_t{600} << 10, 'x');
   std::vector<Group::Gathered> got;
-  std::vector<std::int64_t> largest;
   for (Rank rank = 0; rank < world.size; ++rank) {
     Member& member = *world.shells[rank].member;
     member.gather("g", rank == 3 ? long_part : "same", [&](Result<Group::Gathered> all) {
@@ -45,18 +44,13 @@ TEST_CASE("what the shells give is gathered, equal parts once, and the largest n
       REQUIRE(all);
       got.push_back(*std::move(all));
     });
-    member.agree_on_largest("l", static_cast<std::int64_t>(rank) - 7, [&](Result<std::int64_t> value) {
-      REQUIRE(value);
-      largest.push_back(*value);
-    });
   }
-  world.run_until([&] { return got.size() == world.size && largest.size() == world.size; });
+  world.run_until([&] { return got.size() == world.size; });
   for (const Group::Gathered& each : got) {
     REQUIRE(each.size() == 2);
     CHECK(each.at("same").str() == "0-2,4");
     CHECK(each.at(long_part).str() == "3");
   }
-  CHECK(largest == std::vector<std::int64_t>(world.size, -3));
 }
 
 TEST_CASE("what the shells give may be more than a link holds") {
@@ -124,21 +118,32 @@ TEST_CASE("the leader hears of the tasks of all shells") {
   for (Rank rank = 0; rank < world.size; ++rank) {
     Member& member = *world.shells[rank].member;
     member.tasks_started(value::Idset::range(2 * rank, 2 * rank + 1));
-    member.tasks_ended({value::Idset::range(2 * rank, 2 * rank), 0});
-    member.tasks_ended({value::Idset::range(2 * rank + 1, 2 * rank + 1), rank == 3 ? 9 : 256});
+    member.tasks_ended({value::Idset::range(2 * rank, 2 * rank), exits::Record::of(value::WaitStatus::exited(0))});
+    member.tasks_ended({value::Idset::range(2 * rank + 1, 2 * rank + 1), exits::Record::of(rank == 3 ? value::WaitStatus::killed(9) : value::WaitStatus::exited(1))});
   }
   group::Shell& leader = world.shells[0];
-  auto total = [&] {
-    std::uint64_t count = 0;
-    for (const auto& [status, tasks] : leader.ended) count += tasks.size();
-    return count;
-  };
-  world.run_until([&] { return total() == 10; });
+  world.run_until([&] { return leader.ended.ranks().size() == 10; });
   CHECK(leader.started.str() == "0-9");
-  CHECK(leader.ended[0].str() == "0,2,4,6,8");
-  CHECK(leader.ended[256].str() == "1,3,5,9");
-  CHECK(leader.ended[9].str() == "7");
-  for (Rank rank = 1; rank < world.size; ++rank) CHECK(world.shells[rank].ended.empty());
+  std::string ended;
+  for (const auto& [record, tasks] : leader.ended.classes()) ended += record.str() + ":" + tasks.str() + " ";
+  CHECK(ended == "s9:7 x0:0,2,4,6,8 x1:1,3,5,9 ");
+  for (Rank rank = 1; rank < world.size; ++rank) CHECK(world.shells[rank].ended.ranks().empty());
+}
+
+TEST_CASE("a job that ends before all shells have joined does not wait for those that have not") {
+  World world(4);
+  world.start(0);
+  group::Shell& other = world.shells[2];
+  other.member = Member::create(*world.loop, std::move(world.memberships[2]), other.lines).value();
+  std::string ended_by;
+  other.member->when_ended([&](const Exception& raised) { ended_by = raised.message; });
+  world.shells[0].member->raise({"exec", 0, "ended by SIGTERM", 143, 0});
+  world.run_until([&] { return !ended_by.empty(); });
+  CHECK(ended_by == "ended by SIGTERM");
+  world.each([](group::Shell& shell) { shell.member->give_up_absent(); });
+  auto begin = std::chrono::steady_clock::now();
+  world.leave();
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));  // they would have a minute to come
 }
 
 TEST_CASE("what concerns the job is kept until the shell wants to hear it") {
@@ -195,7 +200,7 @@ TEST_CASE("without its leader a shell is cut off, and all that it waits for ends
     world.shells[rank].member->gather("late", "x", [&](const Result<Group::Gathered>& all) { answered = !all; });
     CHECK(answered);
   }
-  world.leave();
+  world.leave(std::nullopt);
 }
 
 TEST_CASE("a shell of another protocol is refused, and both say why") {
@@ -215,12 +220,12 @@ TEST_CASE("a shell of another protocol is refused, and both say why") {
                                   callbacks.on_frame = [&](std::string_view frame) { answer = frame; };
                                   callbacks.on_closed = [&](const std::optional<Error>&) { closed = true; };
                                   link->serve(std::move(callbacks));
-                                  CHECK(link->send(R"({"nacre":"9.0","protocol":2,"from":1,"to":0})"));
+                                  CHECK(link->send(R"({"nacre":"9.0","protocol":99,"from":1,"to":0})"));
                                 })
           .value();
   world.run_until([&] { return closed; });
-  CHECK(answer == R"({"from":0,"nacre":"1.2.3","protocol":1,"to":1})");
-  CHECK(leader.has_logged("error: shell 1 is of nacre 9.0 with protocol 2, and this one of 1.2.3 with protocol 1"));
+  CHECK(answer == R"({"from":0,"nacre":"1.2.3","protocol":2,"to":1})");
+  CHECK(leader.has_logged("error: shell 1 is of nacre 9.0 with protocol 99, and this one of 1.2.3 with protocol 2"));
   world.run_until([&] { return !leader.lost.empty(); });
   CHECK(leader.lost == std::vector<Rank>{1});
 }
@@ -231,8 +236,8 @@ TEST_CASE("who speaks without being introduced, or for another shell, is refused
   world.start(0);
   auto credentials = transport::Credentials::create(value::JobId(kTestJob).f58_plain(), secret_of('a')).value();
   auto [frame, why] = GENERATE(table<std::string, std::string>({
-      {R"({"nacre":"1","protocol":1,"from":1,"to":5})", "shell 1 looks for shell 5, and this is 0"},
-      {R"({"nacre":"1","protocol":1,"from":0,"to":0})", "a link leads back to this shell"},
+      {R"({"nacre":"1","protocol":2,"from":1,"to":5})", "shell 1 looks for shell 5, and this is 0"},
+      {R"({"nacre":"1","protocol":2,"from":0,"to":0})", "a link leads back to this shell"},
       {R"({"nacre":"1","protocol":"1","from":1,"to":0})", "first words.protocol: expected"},
       {R"({"nacre)", "first words: not JSON: line 1"},
       {"{" + std::string(5000, ' '), "first words: too long"},

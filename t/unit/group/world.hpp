@@ -13,6 +13,7 @@
 #include "../boot/folder.hpp"
 #include "base/log.hpp"
 #include "event/loop.hpp"
+#include "exits/outcomes.hpp"
 #include "group/member.hpp"
 
 namespace nacre::group {
@@ -30,7 +31,7 @@ struct Shell {
   std::vector<std::string> signals;     // "NUMBER TASKS"
   std::vector<Rank> lost;
   value::Idset started;
-  std::map<int, value::Idset> ended;  // by status
+  exits::Outcomes ended;
   std::string cut_off;
   std::vector<std::string> log;  // "LEVEL: MESSAGE"
   Log lines;
@@ -92,7 +93,7 @@ struct World {
     out.on_lost = [&shell](Rank rank) { shell.lost.push_back(rank); };
     out.on_tasks = [&shell](const value::Idset& started, const std::vector<Ended>& ended) {
       shell.started = shell.started | started;
-      for (const Ended& each : ended) shell.ended[each.status] = shell.ended[each.status] | each.tasks;
+      for (const Ended& each : ended) shell.ended.add(each.tasks, each.record);
     };
     out.on_cut_off = [&shell](const Error& why) { shell.cut_off = why.message; };
     return out;
@@ -121,8 +122,12 @@ struct World {
     });
     run_until([&] { return passed == here; });
   }
-  void leave() {
-    each([](Shell& shell) { shell.member->leave([&shell] { shell.gone = true; }); });
+  void leave(std::optional<int> expected = 7) {
+    each([=](Shell& shell) { shell.member->leave(7, [&shell, expected](std::optional<int> code) {
+        CHECK(code == expected);  // the leader's
+        shell.gone = true;
+      });
+    });
     run_until([this] { return all([](const Shell& shell) { return shell.gone; }); });
   }
 

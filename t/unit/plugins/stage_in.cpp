@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -279,21 +278,6 @@ TEST_CASE("a damaged archive ends the job") {
   CHECK(staging.stage() == fmt::format("1 stage-in: {}/ar/main.tar.zst: no tar archive (plain, gzip, zstd or xz), "
                                        "or a damaged one: Truncated zstd input",
                                        staging.folder));
-}
-
-TEST_CASE("a signal that ends jobs ends one that is staging") {
-  for (int signum : {SIGTERM, SIGHUP, SIGQUIT}) {
-    Staging staging;
-    staging.host->options().set("stage-in", 1);
-    REQUIRE(staging.host->call("shell.init"));
-    REQUIRE(staging.host->call("shell.post-init"));
-    ::raise(signum);
-    staging.host->loop().run_until([&] { return !staging.host->deaths.empty(); });
-    CHECK(staging.host->deaths ==
-          Names{fmt::format("{} stage-in: ended by signal {} while files were staged", 128 + signum, signum)});
-    REQUIRE(staging.host->call("shell.exit"));
-    REQUIRE(staging.host->run_loop());  // nothing is left on it
-  }
 }
 
 TEST_CASE("shell.exit stops an extraction at its next block, and waits for that") {

@@ -154,7 +154,7 @@ TEST_CASE("die in a handler fails the call with an error that is already logged"
         "ok");
   auto called = lua.host.call("shell.init");
   REQUIRE_FALSE(called.has_value());
-  CHECK(called.error().code == nacre::script::kDied);
+  CHECK(called.error().is_logged);
   CHECK(lua.host.deaths == std::vector<std::string>{"1 p: enough"});
   CHECK(lua.eval("calls") == "1");
 }

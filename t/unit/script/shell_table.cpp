@@ -128,7 +128,7 @@ TEST_CASE("die ends the job once and stops the chunk") {
   LuaFixture lua;
   auto ran = lua.interpreter->run_file(lua.write("rc.lua", "shell.die ('no licence')\nshell.setenv ('AFTER', 1)"));
   REQUIRE_FALSE(ran.has_value());
-  CHECK(ran.error().code == nacre::script::kDied);
+  CHECK(ran.error().is_logged);
   CHECK(ran.error().message == "no licence");
   CHECK(lua.host.deaths == std::vector<std::string>{"1 initrc: no licence"});
   CHECK(lua.host.logged.empty());
@@ -140,7 +140,7 @@ TEST_CASE("die in a sourced file stops the sourcing file too") {
   std::string inner = lua.write("inner.lua", "shell.die ('deep')");
   auto ran = lua.interpreter->run_file(lua.write("rc.lua", "source ('" + inner + "') shell.setenv ('AFTER', 1)"));
   REQUIRE_FALSE(ran.has_value());
-  CHECK(ran.error().code == nacre::script::kDied);
+  CHECK(ran.error().is_logged);
   CHECK(lua.host.deaths.size() == 1);
   CHECK(lua.env("AFTER") == "(unset)");
 }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a shell leaves its job: with the job's exit code, and not before all shells have come to the same end.
+#pragma once
+
+#include <optional>
+
+#include "base/result.hpp"
+#include "footing.hpp"
+
+namespace nacre {
+
+// What all shells enter: once their tasks have been started, once these have ended, and once nothing more can fail.
+inline constexpr const char* kStartBarrier = "start";
+inline constexpr const char* kExitBarrier = "exit";
+inline constexpr const char* kEndBarrier = "end";
+
+// The last that a shell does with the others. The leader's `code` is the job's exit code. Returns that, or none if it was not
+// learnt: this shell was cut off from the job.
+std::optional<int> leave(Footing& footing, int code);
+
+// For a shell that has not become a Shell: sends the others why, unless the job is being ended already, and leaves with them. The
+// exit code. `why` has been logged.
+int give_up(Footing& footing, group::Rank rank, const Error& why);
+
+}  // namespace nacre
