@@ -49,6 +49,9 @@ class Output final : public plugin::Plugin {
       return Result<void>();
     });
   }
+  ~Output() override {
+    if (opened_.active()) release_start();
+  }
 
  private:
   using Channels = std::array<OutputChannel, io::kStreams.size()>;
@@ -92,9 +95,10 @@ class Output final : public plugin::Plugin {
     if (!leads) read_size_ = kReadToSend;
     if (!places_->share_files()) return;
     host_.hold_start(kHold);
-    host_.gather(kOpened, "",
-                 [this](const Result<plugin::Gathered>&) { static_cast<void>(host_.release_start(kHold)); });
+    opened_ = host_.gather(kOpened, "", [this](const Result<plugin::Gathered>&) { release_start(); });
   }
+
+  void release_start() { static_cast<void>(host_.release_start(kHold)); }
 
   // What the other shells' tasks write comes out here too.
   void collect() {
@@ -389,6 +393,7 @@ class Output final : public plugin::Plugin {
   std::optional<event::Timer> fold_timer_;
   bool folding_ = false;  // it is started
   std::optional<event::Timer> drain_timer_;
+  plugin::Registration opened_;  // of the collective
 };
 
 }  // namespace

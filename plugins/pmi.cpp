@@ -96,7 +96,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       Result<void> told = host_.announce(port ? kPublished : kUnpublished, pmi::encode_entries(entry));
       if (!told) log(host_, *this, Level::warn, "the name {}: {}", name, told.error().message);
     });
-    host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
+    announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
       if (topic == kLost) heard_of_lost(bytes);
       if (topic == kPublished || topic == kUnpublished) heard_of_name(topic == kPublished, bytes);
     });
@@ -220,6 +220,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   PmiDepartures departures_{host_, *this, options_, *this};
   std::optional<PmiSpawns> spawns_;
   std::map<std::uint32_t, UniqueFd> task_ends_;  // by client, until it runs
+  plugin::Registration announcements_;
 };
 
 }  // namespace

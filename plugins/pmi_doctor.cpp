@@ -47,7 +47,7 @@ Result<void> PmiDoctor::watch() {
       TRY(event::SignalWatcher::create(host_.loop(), SIGUSR2, [this](int) { ask_for_roll_call("", "SIGUSR2"); }));
   signal_->keeps_running(false);
   if (is_alone()) return {};
-  host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
+  announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == kRollCall) heard(bytes);
   });
   return {};
@@ -152,7 +152,9 @@ void PmiDoctor::heard(std::string_view announced) {
     std::sort(all.begin(), all.end());
     say_roll_call(why, std::move(all));
   };
-  host_.gather(fmt::format("{}.{}", kRollCall, ++roll_calls_), pmi::encode_entries(mine), std::move(all_said));
+  std::uint64_t number = ++roll_calls_;
+  std::erase_if(gathers_, [](const plugin::Registration& each) { return !each.active(); });
+  gathers_.push_back(host_.gather(fmt::format("{}.{}", kRollCall, number), pmi::encode_entries(mine), all_said));
 }
 
 void PmiDoctor::say_roll_call(std::string_view why, std::vector<Said> all) {

@@ -52,9 +52,11 @@ class PmiDoctor {
   std::map<std::uint32_t, std::vector<std::string>> libraries_;  // by rank
   int looks_ = 0;
   std::uint64_t barrier_number_ = 0;
-  std::uint64_t barrier_reports_ = 0;  // of this barrier
-  std::set<std::string> reported_;     // what nodes have asked roll calls for, but signals
-  std::uint64_t roll_calls_ = 0;       // of all nodes
+  std::uint64_t barrier_reports_ = 0;          // of this barrier
+  std::set<std::string> reported_;             // what nodes have asked roll calls for, but signals
+  std::uint64_t roll_calls_ = 0;               // of all nodes
+  std::vector<plugin::Registration> gathers_;  // roll calls that are not over
+  plugin::Registration announcements_;
 };
 
 }  // namespace nacre::plugins

@@ -45,7 +45,9 @@ void PmiExchange::give(std::string mine, Done done) {
     if (mine == kNothing) missed_();  // what it tells the others comes before their next barrier
     if (!waiting_) give_nothing();
   };
-  host_.gather(fmt::format("pmi.{}", ++count_), std::move(mine), std::move(all));
+  std::uint64_t number = ++count_;
+  auto answer = host_.gather(fmt::format("pmi.{}", number), std::move(mine), std::move(all));
+  if (number == count_) answer_ = std::move(answer);  // else it has come, and the next barrier has begun
 }
 
 }  // namespace nacre::plugins

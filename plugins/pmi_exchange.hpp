@@ -34,6 +34,7 @@ class PmiExchange final : public pmi::Exchange {
   std::uint64_t count_ = 0;
   bool waiting_ = false;
   bool abstains_ = false;
+  plugin::Registration answer_;  // of the one that is waited for
 };
 
 }  // namespace nacre::plugins

@@ -16,7 +16,10 @@ PmiSpawns::PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const Pmi
                      std::uint32_t universe_size)
     : host_(host), plugin_(plugin), options_(options), names_(names), universe_size_(universe_size) {}
 
-PmiSpawns::~PmiSpawns() = default;
+// Nobody waits for what runs any more.
+PmiSpawns::~PmiSpawns() {
+  while (!groups_.empty()) release(groups_.begin());
+}
 
 void PmiSpawns::start(PmiGroup& spawner, const pmi::SpawnRequest& request, std::uint32_t task,
                       const std::string& who) {
@@ -34,7 +37,7 @@ Result<std::string> PmiSpawns::start(const pmi::Spawn& spawn, const std::string&
                                      const std::string& who) {
   if (host_.ending()) return Error{ECANCELED, "the job is being ended"};
   if (spawn.processes() == 0) return invalid("expected one process or more");
-  if (count_++ == 0) host_.signal_also([this](int signum) { signal(signum); });
+  if (count_++ == 0) signals_ = host_.signal_also([this](int signum) { signal(signum); });
   // Of its own among those that all shells of the job have begun.
   std::string kvsname = fmt::format("nacre_{}_{}_{}", host_.job().id.value(), host_.job().shell_rank, count_);
   auto place = groups_.emplace(groups_.end());

@@ -48,6 +48,7 @@ class PmiSpawns {
   std::uint32_t universe_size_;
   Groups groups_;  // with a process that runs
   std::uint64_t count_ = 0;
+  plugin::Registration signals_;
 };
 
 }  // namespace nacre::plugins

@@ -48,7 +48,7 @@ class Shell final : public plugin::Host {
   std::span<const std::unique_ptr<task::Task>> tasks() override { return tasks_; }
   task::Task* current_task() override { return current_; }
   void kill_tasks(int signum) override;
-  void signal_also(std::function<void(int signum)> processes) override;
+  plugin::Registration signal_also(std::function<void(int signum)> processes) override;
   plugin::Stack& stack() override { return stack_; }
   std::string& plugin_searchpath() override { return config_.plugin_searchpath; }
   int hold(std::string_view name) override;
@@ -61,9 +61,10 @@ class Shell final : public plugin::Host {
   void raise(const plugin::Exception& exception) override;
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override { return end_.is_ending(); }
-  void gather(std::string_view name, std::string mine, std::function<void(Result<plugin::Gathered>)> done) override;
+  plugin::Registration gather(std::string_view name, std::string mine,
+                              std::function<void(Result<plugin::Gathered>)> done) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
-  void on_announcement(std::function<void(std::string_view, std::string_view)> hear) override;
+  plugin::Registration on_announcement(Receive receive) override;
   bulk::Port* bulk() override { return group_->bulk(); }
   Log& log() override { return log_; }
   event::Loop& loop() override { return *footing_.loop; }
@@ -156,7 +157,8 @@ class Shell final : public plugin::Host {
   std::vector<std::unique_ptr<task::Task>> tasks_;
   exits::Outcomes mine_, all_;  // how the tasks of this shell ended; leader: those of all shells
   value::Idset victims_;        // tasks that ran when this shell began to end them
-  std::vector<std::function<void(int)>> signalled_also_;
+  plugin::CallbackList<int> signalled_also_;
+  plugin::PendingAnswers<Result<plugin::Gathered>> gathers_;
   task::Task* current_ = nullptr;
   std::size_t running_ = 0;
   std::map<std::string, int, std::less<>> holds_, start_holds_;
@@ -167,7 +169,7 @@ class Shell final : public plugin::Host {
   std::optional<Error> failure_;                // of the only shell of a job, for the caller
   value::Idset lost_;                           // shells
   bool reports_losses_ = false;                 // to plugins: they have run shell.post-init
-  std::vector<std::function<void(std::string_view topic, std::string_view bytes)>> announced_to_;  // plugins
+  plugin::CallbackList<std::string_view, std::string_view> announced_to_;  // plugins: topic and bytes
   std::unique_ptr<script::Interpreter> interpreter_;
   plugin::Stack stack_;  // last: plugins may hold references to all above
 };

@@ -41,10 +41,12 @@ Json Shell::info() const {
 
 void Shell::kill_tasks(int signum) {
   for (const auto& task : tasks_) task->kill(signum);
-  for (const auto& each : signalled_also_) each(signum);
+  signalled_also_.call(signum);
 }
 
-void Shell::signal_also(std::function<void(int)> processes) { signalled_also_.push_back(std::move(processes)); }
+plugin::Registration Shell::signal_also(std::function<void(int)> processes) {
+  return signalled_also_.add(std::move(processes));
+}
 
 int Shell::hold(std::string_view name) { return add_to(holds_, name); }
 int Shell::hold_start(std::string_view name) { return add_to(start_holds_, name); }
@@ -57,16 +59,17 @@ void Shell::add_event_context(std::string_view event, const Json& members) {
   if (members.is_object()) it->second.update(members);
 }
 
-void Shell::gather(std::string_view name, std::string mine, std::function<void(Result<plugin::Gathered>)> done) {
-  group_->gather(name, std::move(mine), std::move(done));
+plugin::Registration Shell::gather(std::string_view name, std::string mine,
+                                   std::function<void(Result<plugin::Gathered>)> done) {
+  auto pending = gathers_.add(std::move(done));
+  group_->gather(name, std::move(mine), std::move(pending.receive));
+  return std::move(pending.registration);
 }
 
 Result<void> Shell::announce(std::string_view topic, std::string_view bytes) {
   return group_->announce(topic, bytes);
 }
 
-void Shell::on_announcement(std::function<void(std::string_view, std::string_view)> hear) {
-  announced_to_.push_back(std::move(hear));
-}
+plugin::Registration Shell::on_announcement(Receive receive) { return announced_to_.add(std::move(receive)); }
 
 }  // namespace nacre

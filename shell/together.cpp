@@ -30,14 +30,14 @@ void Shell::serve_group() {
       if (tasks.empty() || tasks.contains(task->rank())) task->kill(signum);
     }
     if (!tasks.empty()) return;
-    for (const auto& each : signalled_also_) each(signum);
+    signalled_also_.call(signum);
   };
   callbacks.on_lost = [this](group::Rank rank) { on_lost(rank); };
   callbacks.on_tasks = [this](const value::Idset& /*started*/, const std::vector<group::Ended>& ended) {
     for (const group::Ended& each : ended) note_ended(each.tasks, each.record);
   };
   callbacks.on_announcement = [this](std::string_view topic, std::string_view bytes) {
-    for (const auto& each : announced_to_) each(topic, bytes);
+    announced_to_.call(topic, bytes);
   };
   callbacks.on_cut_off = [this](const Error& why) { on_cut_off(why); };
   group_->serve(std::move(callbacks));

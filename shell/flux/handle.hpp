@@ -107,6 +107,7 @@ class Runtime final : public plugin::Extension {
   std::map<task::Task*, flux_subprocess*> tasks_;
   std::mutex mutex_;  // of links_: they are opened by threads
   std::vector<std::unique_ptr<Link>> links_;
+  plugin::Registration events_;
 };
 
 // nullptr, with errno, if there is none and none can be made.

@@ -21,6 +21,7 @@
 #include "event/loop.hpp"
 #include "job/job.hpp"
 #include "plugin/event_record.hpp"
+#include "plugin/registration.hpp"
 #include "plugin/stack.hpp"
 #include "task/task.hpp"
 #include "value/idset.hpp"
@@ -59,8 +60,9 @@ class Host {
   virtual std::span<const std::unique_ptr<task::Task>> tasks() = 0;
   virtual task::Task* current_task() = 0;   // the one that a task.* topic is about; nullptr outside of one
   virtual void kill_tasks(int signum) = 0;  // all that run
-  // Calls `processes` with each signal that all tasks are sent: for processes of the job that a plugin has started.
-  virtual void signal_also(std::function<void(int signum)> processes) = 0;
+  // Calls `processes` with each signal that all tasks are sent, as long as the Registration is there: for processes of the
+  // job that a plugin has started.
+  [[nodiscard]] virtual Registration signal_also(std::function<void(int signum)> processes) = 0;
 
   // The plugin stack, and where plugin.load looks for relative names (directories separated by colons).
   virtual Stack& stack() = 0;
@@ -93,13 +95,17 @@ class Host {
 
   // Gives `mine` to all shells of the job, and calls `done` once, perhaps before it returns: with what all have given, or with
   // an error if this shell is cut off from the others. Each shell uses each name once; those that are lost are left out.
-  virtual void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) = 0;
+  // Without the Registration `mine` is given all the same, but `done` is not called.
+  [[nodiscard]] virtual Registration gather(std::string_view name, std::string mine,
+                                            std::function<void(Result<Gathered>)> done) = 0;
 
   // Tells all shells of the job, this one included. All hear what any of them tells in one order, from the loop or before this
   // returns; what is told before a shell has run shell.init may pass it by. An error: more than 64 MiB. Each costs a message to
   // every shell, so it is for what is rare.
   virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;
-  virtual void on_announcement(std::function<void(std::string_view topic, std::string_view bytes)> hear) = 0;
+  // Calls `receive` with each announcement, as long as the Registration is there.
+  using Receive = std::function<void(std::string_view topic, std::string_view bytes)>;
+  [[nodiscard]] virtual Registration on_announcement(Receive receive) = 0;
 
   // Bulk data between the shells of the job; null where this is the only one.
   virtual bulk::Port* bulk() = 0;

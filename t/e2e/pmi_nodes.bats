@@ -127,3 +127,19 @@ asked_for() { # process, text
   nothing_left 'sleep 98766[12]'
   wait $! || true
 }
+
+@test "a plugin pmi that is replaced while the nodes share a barrier is not called any more" {
+  cat >initrc.lua <<'END'
+if shell.info.rank == 0 then
+  plugin.register { name = "replaces", handlers = { { topic = "task.exit", fn = function ()
+    plugin.register { name = "pmi", handlers = { { topic = "shell.exit", fn = function () end } } }
+    io.open ("replaced", "w"):close ()
+  end } } }
+end
+END
+  # Shell 0 takes part in the barrier without a task when its pmi goes, and gets its end, and who is lost, after that.
+  clients 2 1 init barrier 0:finalize 1:wait:replaced 1:barrier 1:kill
+  run_nodes 2 -o fault-tolerance -- --initrc="$work/initrc.lua"
+  [ "$status" -eq 137 ] || { echo "$output"; return 1; }
+  [ "$output" = "nacre-shell[1]: warn: pmi: rank 1 on node1 is lost; the others go on" ]
+}

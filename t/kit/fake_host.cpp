@@ -62,13 +62,14 @@ Json FakeHost::info() const {
               {"jobspec", job_.spec.document}, {"R", job_.resources.document}};
 }
 
-void FakeHost::gather(std::string_view /*name*/, std::string mine,
-                      std::function<void(Result<plugin::Gathered>)> done) {
+plugin::Registration FakeHost::gather(std::string_view /*name*/, std::string mine,
+                                      std::function<void(Result<plugin::Gathered>)> done) {
   done(plugin::Gathered{{std::move(mine), value::Idset::range(job_.shell_rank, job_.shell_rank)}});
+  return {};
 }
 
 Result<void> FakeHost::announce(std::string_view topic, std::string_view bytes) {
-  for (const auto& hear : ears_) hear(topic, bytes);
+  announced_.call(topic, bytes);
   return {};
 }
 
@@ -80,7 +81,7 @@ bool FakeHost::ending() const {
 
 void FakeHost::kill_tasks(int signum) {
   signals.push_back(signum);
-  for (const auto& each : signalled_also_) each(signum);
+  signalled_also_.call(signum);
 }
 
 Result<void> FakeHost::release(std::string_view name) {

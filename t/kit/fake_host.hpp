@@ -32,7 +32,9 @@ class FakeHost : public plugin::Host {
   std::span<const std::unique_ptr<task::Task>> tasks() override { return tasks_; }
   task::Task* current_task() override { return current_; }
   void kill_tasks(int signum) override;
-  void signal_also(std::function<void(int signum)> processes) override { signalled_also_.push_back(processes); }
+  plugin::Registration signal_also(std::function<void(int signum)> processes) override {
+    return signalled_also_.add(std::move(processes));
+  }
   plugin::Stack& stack() override { return stack_; }
   std::string& plugin_searchpath() override { return searchpath_; }
   int hold(std::string_view name) override { return ++holds[std::string(name)]; }
@@ -45,11 +47,10 @@ class FakeHost : public plugin::Host {
   void raise(const plugin::Exception& exception) override { exceptions.push_back(exception); }
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override;
-  void gather(std::string_view name, std::string mine, std::function<void(Result<plugin::Gathered>)> done) override;
+  plugin::Registration gather(std::string_view name, std::string mine,
+                              std::function<void(Result<plugin::Gathered>)> done) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
-  void on_announcement(std::function<void(std::string_view, std::string_view)> hear) override {
-    ears_.push_back(hear);
-  }
+  plugin::Registration on_announcement(Receive receive) override { return announced_.add(std::move(receive)); }
   bulk::Port* bulk() override { return port; }
   Log& log() override { return log_; }
   event::Loop& loop() override { return *loop_; }
@@ -87,8 +88,8 @@ class FakeHost : public plugin::Host {
   std::string searchpath_;
   plugin::EventRecord events_;
   std::vector<std::unique_ptr<task::Task>> tasks_;
-  std::vector<std::function<void(int)>> signalled_also_;
-  std::vector<std::function<void(std::string_view, std::string_view)>> ears_;
+  plugin::CallbackList<int> signalled_also_;
+  plugin::CallbackList<std::string_view, std::string_view> announced_;
   task::Task* current_ = nullptr;
   plugin::Stack stack_;  // last: its plugins may hold references to all above
 };

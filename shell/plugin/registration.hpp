@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Functions that plugins give to the shell, to be called later. Each is called until its Registration is destroyed, so a
+// plugin that keeps its Registrations as members, behind what the functions use, is never called once it has gone.
+//
+// A function that is called may destroy any Registration, its own too, and may add functions. One whose Registration has
+// been destroyed is not called any more; one that is added is called from the next call on. A Registration may outlive
+// its list.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace nacre::plugin {
+
+class [[nodiscard]] Registration {
+ public:
+  // What a list keeps for a Registration.
+  class Entry {
+   public:
+    Entry() = default;
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+    virtual ~Entry() = default;
+    [[nodiscard]] virtual bool active() const = 0;
+    virtual void end(std::unique_ptr<Entry> self) = 0;  // `self` is this one
+  };
+
+  Registration() = default;
+  explicit Registration(std::unique_ptr<Entry> entry) : entry_(std::move(entry)) {}
+  Registration(Registration&&) noexcept = default;
+  Registration& operator=(Registration&& other) noexcept {
+    Registration old(std::exchange(entry_, std::move(other.entry_)));
+    return *this;
+  }
+  ~Registration() {
+    if (Entry* entry = entry_.get()) entry->end(std::move(entry_));
+  }
+
+  // Whether the function may still be called.
+  [[nodiscard]] bool active() const { return entry_ && entry_->active(); }
+
+ private:
+  std::unique_ptr<Entry> entry_;
+};
+
+template <typename... Args>
+class CallbackList {
+ public:
+  using Function = std::function<void(Args...)>;
+
+  CallbackList() = default;
+  CallbackList(const CallbackList&) = delete;
+  CallbackList& operator=(const CallbackList&) = delete;
+  ~CallbackList() {
+    for (Item* item : items_) {
+      if (item != nullptr) item->list = nullptr;
+    }
+  }
+
+  Registration add(Function function) {
+    auto item = std::make_unique<Item>(*this, std::move(function));
+    items_.push_back(item.get());
+    return Registration(std::move(item));
+  }
+
+  // All that are registered, in the order in which they were added.
+  void call(Args... args) {
+    ++depth_;
+    for (std::size_t i = 0, count = items_.size(); i < count; ++i) {
+      if (items_[i] != nullptr) items_[i]->function(args...);
+    }
+    if (--depth_ > 0) return;
+    std::erase(items_, nullptr);
+    auto ended = std::exchange(ended_, {});  // what is destroyed with them may come here again
+  }
+
+  [[nodiscard]] bool empty() const {
+    return std::all_of(items_.begin(), items_.end(), [](const Item* item) { return item == nullptr; });
+  }
+
+ private:
+  struct Item final : Registration::Entry {
+    Item(CallbackList& of, Function to_call) : list(&of), function(std::move(to_call)) {}
+    [[nodiscard]] bool active() const override { return list != nullptr; }
+    void end(std::unique_ptr<Entry> self) override {
+      if (list != nullptr) list->remove(*this, std::move(self));
+    }
+
+    CallbackList* list;  // nullptr once it has gone
+    Function function;
+  };
+
+  void remove(Item& item, std::unique_ptr<Registration::Entry> owner) {
+    item.list = nullptr;
+    *std::find(items_.begin(), items_.end(), &item) = nullptr;
+    if (depth_ > 0) {
+      ended_.push_back(std::move(owner));  // it may be the one that is being called
+    } else {
+      std::erase(items_, nullptr);
+    }
+  }
+
+  std::vector<Item*> items_;  // of Registrations; nullptr: ended during a call
+  std::vector<std::unique_ptr<Registration::Entry>> ended_;
+  int depth_ = 0;
+};
+
+// Functions that are called once each, with an answer that comes later or never.
+template <typename Answer>
+class PendingAnswers {
+ public:
+  // `receive` takes the answer, and must not be called once this list has gone.
+  struct Pending {
+    Registration registration;
+    std::function<void(Answer)> receive;
+  };
+  Pending add(std::function<void(Answer)> done) {
+    std::uint64_t id = ++count_;
+    auto once = [done = std::move(done)](Answer& answer) { done(std::move(answer)); };
+    Registration registration = pending_[id].add(std::move(once));
+    return {std::move(registration), [this, id](Answer answer) {
+              auto taken = pending_.extract(id);
+              if (taken) taken.mapped().call(answer);
+            }};
+  }
+
+ private:
+  std::map<std::uint64_t, CallbackList<Answer&>> pending_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace nacre::plugin
