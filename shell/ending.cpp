@@ -116,7 +116,7 @@ exits::Work Shell::work_for(Signals::From from) const {
 void Shell::on_signal(int signum, Signals::From from) {
   Action action = end_.signalled(signum, event::clock_now().count(), work_for(from));
   auto send = [&](int number) {
-    if (from == Signals::From::launcher) return group_->signal(number, {});
+    if (from == Signals::From::launcher) return group_->signal(number, std::nullopt);
     kill_tasks(number);
   };
   bool is_interrupt = signum == SIGINT;

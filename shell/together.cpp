@@ -25,12 +25,11 @@ Json loss_of(group::Rank rank, const job::Options& options) {
 void Shell::serve_group() {
   group::Group::Callbacks callbacks;
   callbacks.on_exception = [this](const group::Exception& exception) { on_exception(exception); };
-  callbacks.on_signal = [this](int signum, const value::Idset& tasks) {
+  callbacks.on_signal = [this](int signum, const group::Targets& tasks) {
+    if (!tasks) return kill_tasks(signum);
     for (const auto& task : tasks_) {
-      if (tasks.empty() || tasks.contains(task->rank())) task->kill(signum);
+      if (tasks->contains(task->rank())) task->kill(signum);
     }
-    if (!tasks.empty()) return;
-    signalled_also_.call(signum);
   };
   callbacks.on_lost = [this](group::Rank rank) { on_lost(rank); };
   callbacks.on_tasks = [this](const value::Idset& /*started*/, const std::vector<group::Ended>& ended) {
@@ -46,7 +45,7 @@ void Shell::serve_group() {
       ::raise(signum);
       return;
     }
-    group_->signal(signum, {});
+    group_->signal(signum, std::nullopt);
   };
   footing_.launched_by.on_gone = [this] {
     raise({"exec", 0, fmt::format("{}: without its launcher the job ends", footing_.launched_by.gone->message),

@@ -19,7 +19,7 @@ void Alone::raise(const Exception& exception) {
   if (callbacks_.on_exception) callbacks_.on_exception(mine);
 }
 
-void Alone::signal(int signum, const value::Idset& tasks) {
+void Alone::signal(int signum, const Targets& tasks) {
   if (callbacks_.on_signal) callbacks_.on_signal(signum, tasks);
 }
 

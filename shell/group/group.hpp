@@ -35,14 +35,17 @@ struct Ended {
   exits::Record record;
 };
 
+// The ranks of tasks that a signal is for. None: all tasks of the job; an empty set: nobody.
+using Targets = std::optional<value::Idset>;
+
 class Group {
  public:
   // Called from the loop, or before the call of a member returns. They may call members, but not destroy the group.
   struct Callbacks {
     // Every shell gets these, its own included, in one order.
     std::function<void(const Exception&)> on_exception;
-    std::function<void(int signum, const value::Idset& tasks)> on_signal;  // tasks: empty: all
-    std::function<void(Rank)> on_lost;                                     // that shell is not of the job any more
+    std::function<void(int signum, const Targets& tasks)> on_signal;
+    std::function<void(Rank)> on_lost;  // that shell is not of the job any more
     std::function<void(std::string_view topic, std::string_view bytes)> on_announcement;
     // The leader only: news of the tasks of all shells.
     std::function<void(const value::Idset& started, const std::vector<Ended>& ended)> on_tasks;
@@ -63,7 +66,7 @@ class Group {
 
   // To every shell.
   virtual void raise(const Exception& exception) = 0;
-  virtual void signal(int signum, const value::Idset& tasks) = 0;
+  virtual void signal(int signum, const Targets& tasks) = 0;
   virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;  // EMSGSIZE: kMaxAnnounced
 
   // Of this shell's tasks.

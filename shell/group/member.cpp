@@ -163,7 +163,7 @@ Result<void> Member::announce(std::string_view topic, std::string_view bytes) {
   return {};
 }
 
-void Member::signal(int signum, const value::Idset& tasks) {
+void Member::signal(int signum, const Targets& tasks) {
   ask(overlay::Signal{static_cast<std::uint32_t>(signum), tasks});
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -76,7 +77,7 @@ struct Exec {
 };
 struct Signal {
   std::uint32_t number = 0;
-  Idset ranks;  // empty: all
+  std::optional<Idset> ranks;  // none: all
   bool operator==(const Signal&) const = default;
 };
 struct Exception {

@@ -52,6 +52,9 @@ class FieldReader {
     fields(io, value);
     adopt(key, io);
   }
+  void maybe_ids(std::string_view key, std::optional<Idset>& value) {
+    if (find(key) != nullptr) ids(key, value.emplace());
+  }
   template <typename T>
   void maybe(std::string_view key, std::optional<T>& value) {
     if (find(key) != nullptr) object(key, value.emplace());

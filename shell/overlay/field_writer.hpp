@@ -39,6 +39,9 @@ class FieldWriter {
     append_map(begin(key), value);
   }
   // Left out if there is none.
+  void maybe_ids(std::string_view key, const std::optional<Idset>& value) {
+    if (value) ids(key, *value);
+  }
   template <typename T>
   void maybe(std::string_view key, const std::optional<T>& value) {
     if (value) object(key, *value);

@@ -81,7 +81,7 @@ void fields(auto& io, Of<Exec> auto& m) {
 }
 void fields(auto& io, Of<Signal> auto& m) {
   io.number("number", m.number);
-  io.ids("ranks", m.ranks);
+  io.maybe_ids("ranks", m.ranks);
 }
 void fields(auto& io, Of<Exception> auto& m) {
   io.text("name", m.type);

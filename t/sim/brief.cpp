@@ -26,7 +26,9 @@ std::string words(const Exec& m) {
   for (const Share& each : m.map) out += fmt::format(" {}:{}", each.member, each.ranks.str());
   return out;
 }
-std::string words(const Signal& m) { return fmt::format("SIGNAL {}", m.number); }
+std::string words(const Signal& m) {
+  return fmt::format("SIGNAL {} to {}", m.number, m.ranks ? m.ranks->str() : "all");
+}
 std::string words(const Exception& m) { return "EXCEPTION " + m.type; }
 std::string words(const End& m) { return fmt::format("END {}", m.code); }
 std::string words(const Campaign& m) {

@@ -24,8 +24,8 @@ TEST_CASE("a shell alone hears at once what it says itself") {
   std::string heard;
   Group::Callbacks callbacks;
   callbacks.on_exception = [&](const Exception& e) { heard += e.message + std::to_string(e.origin); };
-  callbacks.on_signal = [&](int signum, const value::Idset& tasks) {
-    heard += std::to_string(signum) + tasks.str();
+  callbacks.on_signal = [&](int signum, const Targets& tasks) {
+    heard += std::to_string(signum) + (tasks ? "(" + tasks->str() + ")" : "");
   };
   callbacks.on_tasks = [&](const value::Idset& started, const std::vector<Ended>& ended) {
     heard += "[" + started.str() + "|" + (ended.empty() ? "" : ended[0].tasks.str()) + "]";
@@ -33,7 +33,9 @@ TEST_CASE("a shell alone hears at once what it says itself") {
   alone.serve(std::move(callbacks));
   alone.raise({"exec", 0, "e", 2, 9});
   alone.signal(15, value::Idset::range(1, 2));
+  alone.signal(2, value::Idset());
+  alone.signal(3, std::nullopt);
   alone.tasks_started(value::Idset::range(0, 4));
   alone.tasks_ended({value::Idset::range(4, 4), exits::Record::lost()});
-  CHECK(heard == "e3151-2[0-4|][|4]");
+  CHECK(heard == "e315(1-2)2()3[0-4|][|4]");
 }

@@ -95,16 +95,20 @@ TEST_CASE("exceptions and signals reach every shell, in one order") {
                   rank == 4 ? std::optional(143) : std::nullopt, 0});
   }
   world.shells[5].member->signal(15, value::Idset::parse("3-9").value());
-  world.shells[0].member->signal(10, {});
+  world.shells[0].member->signal(10, std::nullopt);
+  world.shells[3].member->signal(12, value::Idset());
   world.run_until([&] {
     return world.all([&](const group::Shell& shell) {
-      return shell.exceptions.size() == world.size && shell.signals.size() == 2;
+      return shell.exceptions.size() == world.size && shell.signals.size() == 3;
     });
   });
   for (const group::Shell& shell : world.shells) {
     CHECK(shell.exceptions == world.shells[0].exceptions);
     CHECK(shell.signals == world.shells[0].signals);
   }
+  auto signals = world.shells[2].signals;
+  std::sort(signals.begin(), signals.end());
+  CHECK(signals == std::vector<std::string>{"10 for all", "12 for ''", "15 for '3-9'"});
   auto all = world.shells[2].exceptions;
   std::sort(all.begin(), all.end());
   CHECK(all[0] == "0 exec 0 -1: said by 0\n\x01\xef\xbf\xbd");

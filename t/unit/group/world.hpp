@@ -87,8 +87,8 @@ struct World {
       shell.exceptions.push_back(
           fmt::format("{} {} {} {}: {}", e.origin, e.type, e.severity, e.exit_code.value_or(-1), e.message));
     };
-    out.on_signal = [&shell](int signum, const value::Idset& tasks) {
-      shell.signals.push_back(fmt::format("{} {}", signum, tasks.str()));
+    out.on_signal = [&shell](int signum, const Targets& tasks) {
+      shell.signals.push_back(fmt::format("{} {}", signum, tasks ? "for '" + tasks->str() + "'" : "for all"));
     };
     out.on_lost = [&shell](Rank rank) { shell.lost.push_back(rank); };
     out.on_tasks = [&shell](const value::Idset& started, const std::vector<Ended>& ended) {
