@@ -63,7 +63,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     for (const char* name : kInherited) host_.environment().unset(name);
     const job::Job& job = host_.job();
     if (host_.bulk() != nullptr) {
-      auto exchange = std::make_unique<PmiExchange>(host_, [this] { departures_.missed_barrier(); });
+      auto exchange = std::make_unique<PmiExchange>(host_, options_.max_size, [this] { departures_.missed_barrier(); });
       between_nodes_ = exchange.get();
       exchange_ = std::move(exchange);
       if (host_.tasks().empty()) between_nodes_->abstain();
@@ -81,6 +81,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     group.universe_size = universe_size();
     group.pmi1 = options_.simple;
     group.pmi2 = options_.pmi2;
+    quota_.limit = options_.max_size;
+    group.quota = &quota_;
     group_.emplace(host_.loop(), std::move(group), names_, *exchange_, callbacks());
     departures_.attach(*group_);
     set_attributes();
@@ -138,6 +140,9 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     out.on_spawn = [this](const pmi::SpawnRequest& request) {
       if (!spawns_) spawns_.emplace(host_, *this, options_, names_, universe_size());
       spawns_->start(*group_, request, rank_of(request.client), name_of(request.client));
+    };
+    out.on_full = [this](const pmi::Full& full) {
+      log(host_, *this, Level::warn, "{}", text_of(full, full.client ? name_of(*full.client) : ""));
     };
     out.on_wait = [this](bool begins) {
       doctor_->barrier(begins, between_nodes_ == nullptr ? 0 : between_nodes_->fences());
@@ -213,6 +218,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   plugin::Host& host_;
   PmiOptions options_;
   pmi::Names names_;
+  pmi::Quota quota_;
   std::unique_ptr<pmi::Exchange> exchange_;
   PmiExchange* between_nodes_ = nullptr;  // the same, if it is one
   std::optional<PmiGroup> group_;

@@ -10,19 +10,19 @@ namespace {
 
 constexpr const char* kNothing = "-";  // no keys are so short
 
-Result<pmi::Entries> others_in(const plugin::Gathered& gathered, const std::string& mine) {
+}  // namespace
+
+Result<pmi::Entries> PmiExchange::others_in(const plugin::Gathered& gathered) const {
   pmi::Entries out;
   for (const auto& [bytes, shells] : gathered) {
-    if (bytes == mine || bytes == kNothing) continue;
-    auto entries = TRY(in(fmt::format("shells {}", shells.str()), pmi::decode_entries(bytes)));
+    if (shells.contains(host_.job().shell_rank) || bytes == kNothing) continue;
+    auto entries = TRY(in(fmt::format("shells {}", shells.str()), pmi::decode_entries(bytes, most_)));
     out.insert(out.end(), std::make_move_iterator(entries.begin()), std::make_move_iterator(entries.end()));
   }
   return out;
 }
 
-}  // namespace
-
-void PmiExchange::fence(pmi::Entries mine, Done done) { give(pmi::encode_entries(mine), std::move(done)); }
+void PmiExchange::fence(const pmi::EntryRefs& mine, Done done) { give(pmi::encode_refs(mine), std::move(done)); }
 
 void PmiExchange::abstain() {
   if (std::exchange(abstains_, true) || waiting_) return;
@@ -36,13 +36,14 @@ void PmiExchange::give_nothing() {
 
 void PmiExchange::give(std::string mine, Done done) {
   waiting_ = true;
-  auto all = [this, mine, done = std::move(done)](Result<plugin::Gathered> gathered) {
+  bool is_nothing = mine == kNothing;
+  auto all = [this, is_nothing, done = std::move(done)](Result<plugin::Gathered> gathered) {
     waiting_ = false;
     if (!gathered) return done(std::move(gathered).error());
-    done(others_in(*gathered, mine));
+    done(others_in(*gathered));
     bool goes_on = gathered->size() > 1 || gathered->count(kNothing) == 0;
     if (!abstains_ || !goes_on) return;
-    if (mine == kNothing) missed_();  // what it tells the others comes before their next barrier
+    if (is_nothing) missed_();  // what it tells the others comes before their next barrier
     if (!waiting_) give_nothing();
   };
   std::uint64_t number = ++count_;

@@ -16,10 +16,12 @@ namespace nacre::plugins {
 
 class PmiExchange final : public pmi::Exchange {
  public:
-  // `missed`: the others have been in a barrier that this node has abstained from.
-  PmiExchange(plugin::Host& host, std::function<void()> missed) : host_(host), missed_(std::move(missed)) {}
+  // `most`: bytes that the keys of one node may have. `missed`: the others have been in a barrier that this node has
+  // abstained from.
+  PmiExchange(plugin::Host& host, std::uint64_t most, std::function<void()> missed)
+      : host_(host), most_(most), missed_(std::move(missed)) {}
 
-  void fence(pmi::Entries mine, Done done) override;
+  void fence(const pmi::EntryRefs& mine, Done done) override;
   // No task of this node will be in a barrier again: those of the others are not kept waiting.
   void abstain();
   // How many this node has been in, or has abstained from.
@@ -28,8 +30,10 @@ class PmiExchange final : public pmi::Exchange {
  private:
   void give(std::string mine, Done done);
   void give_nothing();
+  [[nodiscard]] Result<pmi::Entries> others_in(const plugin::Gathered& gathered) const;
 
   plugin::Host& host_;
+  std::uint64_t most_;
   std::function<void()> missed_;
   std::uint64_t count_ = 0;
   bool waiting_ = false;

@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pmi_group.hpp"
 
+#include <fmt/format.h>
+
 namespace nacre::plugins {
+
+std::string text_of(const pmi::Full& full, std::string_view who) {
+  std::string what = full.client ? fmt::format("{}: what it puts is refused: with it", who)
+                                 : "a barrier fails: with those of the other nodes";
+  return fmt::format("{} the keys of the job would have {} bytes, and they may have {} (-o pmi.max-size=SIZE)", what,
+                     full.bytes, full.limit);
+}
 
 PmiGroup::PmiGroup(event::Loop& loop, pmi::Group group, pmi::Names& names, pmi::Exchange& exchange,
                    Callbacks callbacks)
@@ -65,8 +74,8 @@ void PmiGroup::pump() {
 void PmiGroup::carry_out(pmi::Event& event) {
   if (auto* fence = std::get_if<pmi::Fence>(&event)) {
     if (!callbacks_.on_barrier()) return;
-    exchange_.fence(std::move(fence->entries), [this](const Result<pmi::Entries>& others) {
-      server_.fenced(others);
+    exchange_.fence(fence->entries, [this](Result<pmi::Entries> others) {
+      server_.fenced(std::move(others));
       pump();
     });
   } else if (auto* abort = std::get_if<pmi::Abort>(&event)) {
@@ -74,6 +83,8 @@ void PmiGroup::carry_out(pmi::Event& event) {
   } else if (auto* dropped = std::get_if<pmi::Dropped>(&event)) {
     links_[dropped->client].close_when_sent();
     callbacks_.on_dropped(*dropped);
+  } else if (auto* full = std::get_if<pmi::Full>(&event)) {
+    callbacks_.on_full(*full);
   } else {
     callbacks_.on_spawn(std::move(std::get<pmi::SpawnRequest>(event)));
   }

@@ -17,6 +17,9 @@
 
 namespace nacre::plugins {
 
+// For people; `who`: the client, if it is one's.
+[[nodiscard]] std::string text_of(const pmi::Full& full, std::string_view who);
+
 class PmiGroup {
  public:
   // The key that lists the lost. Who asks for it has often seen a connection end: the answer knows of all clients whose
@@ -27,6 +30,7 @@ class PmiGroup {
     std::function<void(const pmi::Abort&)> on_abort;
     std::function<void(const pmi::Dropped&)> on_dropped;
     std::function<void(const pmi::SpawnRequest&)> on_spawn;
+    std::function<void(const pmi::Full&)> on_full;
     // Its connection has ended after init, before finalize; called before a barrier does without it.
     std::function<void(std::uint32_t client)> on_left;
     // All are in the barrier that still may come; false keeps them there.

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "list_option.hpp"
 #include "seconds_option.hpp"
+#include "size_option.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::plugins {
@@ -36,9 +37,10 @@ Result<void> read_list(const JsonAt& option, PmiOptions& out) {
 
 Result<void> read_pmi(const JsonAt& option, PmiOptions& out) {
   if (!option.json().is_object()) return read_list(option, out);
-  CHECK_OK(option.only_keys({"use", "explain", "hang-report"}));
+  CHECK_OK(option.only_keys({"use", "explain", "hang-report", "max-size"}));
   if (auto use = TRY(option.find("use"))) CHECK_OK(read_list(*use, out));
   if (auto explain = TRY(option.find("explain"))) out.explain = TRY(job::switch_of(*explain));
+  if (auto size = TRY(option.find("max-size"))) out.max_size = TRY(size_option(*size));
   if (auto time = TRY(option.find("hang-report"))) {
     if (time->json() == "off") {
       out.hang_report = value::Duration::infinite();

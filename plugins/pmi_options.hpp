@@ -19,6 +19,7 @@ struct PmiOptions {
   bool chosen = false;                                                     // the list is given
   bool explain = false;                                                    // pmi.explain
   value::Duration hang_report = value::Duration::of_seconds(kHangReport);  // pmi.hang-report
+  std::uint64_t max_size = kMaxSize;                                       // pmi.max-size: bytes
   bool nomap = false;                                                      // pmi-simple.nomap
   bool fault_tolerant = false;                                             // fault-tolerance
   int fault_signal = 0;                                                    // fault-tolerance.signal; 0: none
@@ -29,6 +30,7 @@ struct PmiOptions {
 
  private:
   static constexpr double kHangReport = 60;  // seconds
+  static constexpr std::uint64_t kMaxSize = std::uint64_t{64} << 20;
 };
 
 }  // namespace nacre::plugins

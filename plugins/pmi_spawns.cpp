@@ -24,7 +24,7 @@ PmiSpawns::~PmiSpawns() {
 void PmiSpawns::start(PmiGroup& spawner, const pmi::SpawnRequest& request, std::uint32_t task,
                       const std::string& who) {
   const pmi::Spawn& spawn = request.spawn;
-  Result<std::string> started = start(spawn, spawner.server().group().kvsname, task, who);
+  Result<std::string> started = start(spawn, spawner.server().group(), task, who);
   if (!started) {
     log(host_, plugin_, Level::error, "{}: spawn of {}: {}", who, spawn.programs.front().argv.front(),
         started.error().message);
@@ -33,7 +33,7 @@ void PmiSpawns::start(PmiGroup& spawner, const pmi::SpawnRequest& request, std::
 }
 
 // The new group's kvsname.
-Result<std::string> PmiSpawns::start(const pmi::Spawn& spawn, const std::string& spawner, std::uint32_t task,
+Result<std::string> PmiSpawns::start(const pmi::Spawn& spawn, const pmi::Group& spawner, std::uint32_t task,
                                      const std::string& who) {
   if (host_.ending()) return Error{ECANCELED, "the job is being ended"};
   if (spawn.processes() == 0) return invalid("expected one process or more");
@@ -46,9 +46,9 @@ Result<std::string> PmiSpawns::start(const pmi::Spawn& spawn, const std::string&
     start(group.group(), request, group.origin().task, group.name_of(request.client));
   };
   on.on_over = [this, place] { release(place); };
-  *place = std::make_unique<SpawnedGroup>(host_, plugin_, options_, names_, spawn,
-                                          SpawnedGroup::Origin{kvsname, spawner, count_, task, universe_size_},
-                                          std::move(on));
+  *place = std::make_unique<SpawnedGroup>(
+      host_, plugin_, options_, names_, spawn,
+      SpawnedGroup::Origin{kvsname, spawner.kvsname, count_, task, universe_size_, spawner.quota}, std::move(on));
   host_.hold(kSpawnHold);
   Result<void> started = (*place)->start(spawn);
   if (!started && (*place)->over()) release(place);

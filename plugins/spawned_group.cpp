@@ -70,6 +70,7 @@ pmi::Group SpawnedGroup::members(const pmi::Spawn& spawn, const Origin& origin, 
   out.spawner = origin.spawner;
   out.size = spawn.processes();
   out.universe_size = origin.universe_size;
+  out.quota = origin.quota;
   out.pmi1 = options.simple;
   out.pmi2 = options.pmi2;
   for (std::uint32_t rank = 0; rank < out.size; ++rank) out.ranks.push_back(rank);
@@ -82,6 +83,9 @@ pmi::Group SpawnedGroup::members(const pmi::Spawn& spawn, const Origin& origin, 
 PmiGroup::Callbacks SpawnedGroup::callbacks() {
   PmiGroup::Callbacks out = departures_.callbacks();
   out.on_spawn = [this](const pmi::SpawnRequest& request) { callbacks_.on_spawn(*this, request); };
+  out.on_full = [this](const pmi::Full& full) {
+    log(host_, plugin_, Level::warn, "{}", text_of(full, full.client ? name_of(*full.client) : ""));
+  };
   out.on_wait = [](bool) {};
   return out;
 }

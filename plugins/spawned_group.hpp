@@ -23,6 +23,7 @@ class SpawnedGroup final : public PmiProcesses {
     std::uint64_t number;  // counted from 1
     std::uint32_t task;    // the rank of the task as whose output theirs comes out
     std::uint32_t universe_size;
+    pmi::Quota* quota;  // of the job
   };
   struct Callbacks {
     std::function<void(SpawnedGroup&, const pmi::SpawnRequest&)> on_spawn;

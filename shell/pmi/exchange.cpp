@@ -36,9 +36,21 @@ std::string encode_entries(const Entries& entries) {
   return out;
 }
 
-Result<Entries> decode_entries(std::string_view bytes) {
-  if (bytes.size() > kMaxEntries) {
-    return Error{EMSGSIZE, fmt::format("keys of {} bytes; at most {}", bytes.size(), kMaxEntries)};
+std::string encode_refs(const EntryRefs& entries) {
+  std::size_t size = 0;
+  for (const auto* each : entries) size += 2 * sizeof(Length) + each->first.size() + each->second.size();
+  std::string out;
+  out.reserve(size);
+  for (const auto* each : entries) {
+    append_text(out, each->first);
+    append_text(out, each->second);
+  }
+  return out;
+}
+
+Result<Entries> decode_entries(std::string_view bytes, std::uint64_t most) {
+  if (bytes.size() > most) {
+    return Error{EMSGSIZE, fmt::format("keys of {} bytes; at most {}", bytes.size(), most)};
   }
   Entries out;
   while (!bytes.empty()) {

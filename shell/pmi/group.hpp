@@ -29,6 +29,7 @@ struct Group {
   std::optional<std::string> spawner;  // the kvsname of the group that has spawned this one
   bool pmi1 = true;                    // which of the two are offered
   bool pmi2 = true;
+  Quota* quota = nullptr;  // outlives the server; nullptr: no limit
 
   [[nodiscard]] std::uint32_t appnum(std::uint32_t client) const { return appnums.empty() ? 0 : appnums[client]; }
 };
@@ -53,8 +54,8 @@ struct Client {
 };
 
 // What the server asks of its owner.
-struct Fence {  // all clients are in the barrier; answer with fenced()
-  Entries entries;
+struct Fence {        // all clients are in the barrier; answer with fenced()
+  EntryRefs entries;  // that they have put since the last one, of the server's
 };
 struct Abort {
   std::uint32_t client = 0;
@@ -69,6 +70,11 @@ struct SpawnRequest {  // answer with spawned()
   std::uint32_t client = 0;
   Spawn spawn;
 };
-using Event = std::variant<Fence, Abort, Dropped, SpawnRequest>;
+struct Full {                           // something was refused for the first time, as it goes beyond the quota
+  std::optional<std::uint32_t> client;  // none: the keys of other nodes, and so the barrier
+  std::uint64_t bytes = 0;              // that it would have had
+  std::uint64_t limit = 0;              // of the quota
+};
+using Event = std::variant<Fence, Abort, Dropped, SpawnRequest, Full>;
 
 }  // namespace nacre::pmi

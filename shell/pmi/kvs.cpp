@@ -3,24 +3,22 @@
 
 namespace nacre::pmi {
 
-bool Kvs::add(std::string_view key, std::string_view value) {
-  if (values_.find(key) != values_.end()) return false;
-  values_.emplace(key, value);
-  return true;
+EntryRefs::value_type Kvs::add(std::string key, std::string value) {
+  auto [it, added] = values_.try_emplace(std::move(key), std::move(value));
+  if (!added) return nullptr;
+  bytes_ += cost_of(it->first, it->second);
+  return &*it;
 }
 
 void Kvs::set(std::string_view key, std::string_view value) {
-  auto it = values_.find(key);
-  if (it != values_.end()) {
-    it->second = value;
-  } else {
-    values_.emplace(key, value);
-  }
+  remove(key);
+  add(std::string(key), std::string(value));
 }
 
 bool Kvs::remove(std::string_view key) {
   auto it = values_.find(key);
   if (it == values_.end()) return false;
+  bytes_ -= cost_of(it->first, it->second);
   values_.erase(it);
   return true;
 }
@@ -31,7 +29,7 @@ const std::string* Kvs::find(std::string_view key) const {
 }
 
 bool Names::publish(std::string_view name, std::string_view port) {
-  if (!here_.add(name, port)) return false;
+  if (here_.add(std::string(name), std::string(port)) == nullptr) return false;
   if (tell_) tell_(name, port);
   return true;
 }
@@ -47,7 +45,7 @@ void Names::heard(std::string_view name, const std::optional<std::string_view>& 
   if (!port) {
     agreed_.remove(name);
     here_.remove(name);
-  } else if (agreed_.add(name, *port)) {
+  } else if (agreed_.add(std::string(name), std::string(*port)) != nullptr) {
     here_.set(name, *port);
   }
 }

@@ -26,6 +26,10 @@ Server::Server(Group group, Names& names)
       connections_(group_.ranks.size()),
       expected_(static_cast<std::uint32_t>(group_.ranks.size())) {}
 
+Server::~Server() {
+  if (group_.quota != nullptr) group_.quota->used -= charged_;
+}
+
 void Server::receive(std::uint32_t client, std::string_view bytes) {
   Connection& connection = connections_[client];
   if (connection.over) return;
@@ -148,18 +152,26 @@ void Server::check_barrier() {
   events_.emplace_back(Fence{std::exchange(fresh_, {})});
 }
 
-void Server::fenced(const Result<Entries>& others) {
-  if (others) {
-    for (const auto& [key, value] : *others) kvs_.add(key, value);
-  }
+void Server::fenced(Result<Entries> others) {
+  Result<void> taken = others ? take_over(*std::move(others)) : Result<void>(std::move(others).error());
   fencing_ = false;
   waiting_ = 0;
   for (std::uint32_t client = 0; client < clients_.size(); ++client) {
-    if (clients_[client].waits) end_barrier(client, others);
+    if (clients_[client].waits) end_barrier(client, taken);
   }
 }
 
-void Server::end_barrier(std::uint32_t client, const Result<Entries>& others) {
+// All nodes have the same keys then, and the quota, so the barrier fails on all of them or on none.
+Result<void> Server::take_over(Entries others) {
+  std::uint64_t bytes = kvs_.bytes();
+  for (const auto& [key, value] : others) bytes += Kvs::cost_of(key, value);
+  if (group_.quota != nullptr && bytes > group_.quota->limit) return refuse(std::nullopt, bytes);
+  for (auto& [key, value] : others) kvs_.add(std::move(key), std::move(value));
+  charge();
+  return {};
+}
+
+void Server::end_barrier(std::uint32_t client, const Result<void>& others) {
   Client& who = clients_[client];
   who.waits = false;
   ++who.barriers;
@@ -175,12 +187,32 @@ void Server::end_barrier(std::uint32_t client, const Result<Entries>& others) {
 
 // ---- keys, names -------------------------------------------------------------------------
 
-Result<void> Server::put(std::string_view key, std::string_view value) {
+Result<void> Server::put(std::uint32_t client, std::string_view key, std::string_view value) {
   CHECK_OK(fits(key, value));
   if (get(key) != nullptr) return invalid(fmt::format("the key {} is there already", key));
-  kvs_.add(key, value);
-  fresh_.emplace_back(key, value);
+  CHECK_OK(look_for_room(client, key, value));
+  fresh_.push_back(kvs_.add(std::string(key), std::string(value)));
+  charge();
   return {};
+}
+
+Result<void> Server::look_for_room(std::uint32_t client, std::string_view key, std::string_view value) {
+  if (group_.quota == nullptr) return {};
+  std::uint64_t bytes = group_.quota->used + names_.bytes() + Kvs::cost_of(key, value);
+  if (bytes > group_.quota->limit) return refuse(client, bytes);
+  return {};
+}
+
+Error Server::refuse(std::optional<std::uint32_t> client, std::uint64_t bytes) {
+  std::uint64_t limit = group_.quota->limit;
+  if (!std::exchange(group_.quota->reported, true)) events_.emplace_back(Full{client, bytes, limit});
+  return Error{ENOSPC, fmt::format("the keys of the job would have {} bytes, and may have {}", bytes, limit)};
+}
+
+void Server::charge() {
+  if (group_.quota == nullptr) return;
+  std::uint64_t now = kvs_.bytes() + attributes_.bytes() + node_attributes_.bytes();
+  group_.quota->used += now - std::exchange(charged_, now);
 }
 
 const std::string* Server::get(std::string_view key) const {
@@ -188,10 +220,14 @@ const std::string* Server::get(std::string_view key) const {
   return value != nullptr ? value : attributes_.find(key);
 }
 
-void Server::set_attribute(std::string_view key, std::string_view value) { attributes_.set(key, value); }
+void Server::set_attribute(std::string_view key, std::string_view value) {
+  attributes_.set(key, value);
+  charge();
+}
 
-Result<void> Server::publish(std::string_view name, std::string_view port) {
+Result<void> Server::publish(std::uint32_t client, std::string_view name, std::string_view port) {
   if (port.size() >= kMaxValue) return invalid(fmt::format("a port has at most {} bytes", kMaxValue - 1));
+  CHECK_OK(look_for_room(client, name, port));
   if (!names_.publish(name, port)) return invalid(fmt::format("the name {} is published already", name));
   return {};
 }
@@ -207,9 +243,11 @@ Result<std::string_view> Server::look_up(std::string_view name) const {
   return std::string_view(*port);
 }
 
-Result<void> Server::put_node_attribute(std::string_view key, std::string_view value) {
+Result<void> Server::put_node_attribute(std::uint32_t client, std::string_view key, std::string_view value) {
   CHECK_OK(fits(key, value));
+  CHECK_OK(look_for_room(client, key, value));
   node_attributes_.set(key, value);
+  charge();
   return {};
 }
 

@@ -26,11 +26,15 @@ class Server {
  public:
   // `names` is shared by all groups of a job, and outlives the server.
   Server(Group group, Names& names);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
 
   void receive(std::uint32_t client, std::string_view bytes);
   void closed(std::uint32_t client);  // the end of its stream
   void ended(std::uint32_t client);   // its process has gone
-  void fenced(const Result<Entries>& others);
+  // With an error, or with more keys than the quota allows, the barrier fails: none of them is taken over.
+  void fenced(Result<Entries> others);
   // The kvsname of the new group, and an error code for each process that was asked for, 0 if it runs.
   void spawned(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes);
 
@@ -86,14 +90,18 @@ class Server {
   void drop(std::uint32_t client, std::string why);
   Result<void> enter_barrier(std::uint32_t client);
   void check_barrier();
-  void end_barrier(std::uint32_t client, const Result<Entries>& others);
+  Result<void> take_over(Entries others);
+  void end_barrier(std::uint32_t client, const Result<void>& others);
 
-  Result<void> put(std::string_view key, std::string_view value);
+  Result<void> put(std::uint32_t client, std::string_view key, std::string_view value);
   [[nodiscard]] const std::string* get(std::string_view key) const;  // of what was put, and of attributes
-  Result<void> put_node_attribute(std::string_view key, std::string_view value);
-  Result<void> publish(std::string_view name, std::string_view port);
+  Result<void> put_node_attribute(std::uint32_t client, std::string_view key, std::string_view value);
+  Result<void> publish(std::uint32_t client, std::string_view name, std::string_view port);
   Result<void> unpublish(std::string_view name);
   [[nodiscard]] Result<std::string_view> look_up(std::string_view name) const;
+  Result<void> look_for_room(std::uint32_t client, std::string_view key, std::string_view value);
+  Error refuse(std::optional<std::uint32_t> client, std::uint64_t bytes);
+  void charge();  // the quota, with what there is now
 
   std::string& reply(std::uint32_t client);  // its output, to append to
   BodyWriter reply(std::uint32_t client, std::string_view command, std::string_view thread);
@@ -103,7 +111,8 @@ class Server {
   Kvs kvs_;
   Kvs attributes_;
   Kvs node_attributes_;
-  Entries fresh_;  // put since the last fence
+  EntryRefs fresh_;            // of kvs_: put since the last fence
+  std::uint64_t charged_ = 0;  // to the quota
   std::vector<Client> clients_;
   std::vector<Connection> connections_;
   std::vector<std::uint32_t> pending_;

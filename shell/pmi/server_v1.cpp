@@ -78,11 +78,11 @@ Result<void> Server::answer_v1(std::uint32_t client, const Message& message) {
     std::string_view line = TRY(one_line(*value));
     reply(client).append("cmd=get_result rc=0 value=").append(line).append("\n");
   } else if (command == "put") {
-    CHECK_OK(put(TRY(message.word("key")), TRY(message.text("value"))));
+    CHECK_OK(put(client, TRY(message.word("key")), TRY(message.text("value"))));
     reply(client) += "cmd=put_result rc=0\n";
   } else if (command == "mput") {
     for (const Message::Field& each : message.fields()) {
-      if (each.key != "kvsname") CHECK_OK(put(each.key, each.value));
+      if (each.key != "kvsname") CHECK_OK(put(client, each.key, each.value));
     }
     reply(client) += "cmd=mput_result rc=0\n";
   } else if (command == "barrier_in") {
@@ -98,7 +98,7 @@ Result<void> Server::answer_v1(std::uint32_t client, const Message& message) {
     reply(client) += fmt::format("cmd=universe_size rc=0 size={}\n",
                                  group_.universe_size ? static_cast<std::int64_t>(*group_.universe_size) : -1);
   } else if (command == "publish_name") {
-    CHECK_OK(publish(TRY(message.word("service")), TRY(message.word("port"))));
+    CHECK_OK(publish(client, TRY(message.word("service")), TRY(message.word("port"))));
     reply(client) += "cmd=publish_result rc=0 msg=success\n";
   } else if (command == "unpublish_name") {
     CHECK_OK(unpublish(TRY(message.word("service"))));

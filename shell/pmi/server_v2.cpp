@@ -108,19 +108,19 @@ Result<void> Server::answer_v2(std::uint32_t client, const Message& message, Bod
     }
     found(get(TRY(message.word("key"))));
   } else if (command == "kvs-put") {
-    CHECK_OK(put(TRY(message.word("key")), TRY(message.text("value"))));
+    CHECK_OK(put(client, TRY(message.word("key")), TRY(message.text("value"))));
     answer.add("rc", 0);
   } else if (command == "info-getjobattr") {
     found(attributes_.find(TRY(message.word("key"))));
   } else if (command == "info-getnodeattr") {
     found(node_attributes_.find(TRY(message.word("key"))));
   } else if (command == "info-putnodeattr") {
-    CHECK_OK(put_node_attribute(TRY(message.word("key")), TRY(message.text("value"))));
+    CHECK_OK(put_node_attribute(client, TRY(message.word("key")), TRY(message.text("value"))));
     answer.add("rc", 0);
   } else if (command == "job-getid") {
     answer.add("rc", 0).add("jobid", group_.kvsname);
   } else if (command == "name-publish") {
-    CHECK_OK(publish(TRY(message.word("name")), TRY(message.word("port"))));
+    CHECK_OK(publish(client, TRY(message.word("name")), TRY(message.word("port"))));
     answer.add("rc", 0);
   } else if (command == "name-unpublish") {
     CHECK_OK(unpublish(TRY(message.word("name"))));

@@ -29,11 +29,14 @@ constexpr std::size_t kLeastRequest = 6;                          // bytes
 constexpr std::size_t kMostAnswer = kMaxValue + kMaxSpawned * 3;  // of codes of one digit, and some words
 constexpr std::size_t kMostSplit = 4096;                          // bytes of an input that is fed byte by byte too
 
-Group group_of(unsigned char options) {
+constexpr std::uint64_t kMostKeys = 2000;  // bytes
+
+Group group_of(unsigned char options, Quota& quota) {
   Group group;
   group.kvsname = "k";
   group.size = kClients;
   for (std::uint32_t rank = 0; rank < kClients; ++rank) group.ranks.push_back(rank);
+  group.quota = &quota;
   group.pmi1 = (options & 3) != 1;
   group.pmi2 = (options & 3) != 2;
   return group;
@@ -42,7 +45,7 @@ Group group_of(unsigned char options) {
 class Session {
  public:
   Session(unsigned char options, bool in_bytes)
-      : in_bytes_(in_bytes), fails_((options & 4) != 0), server_(group_of(options), names_) {
+      : in_bytes_(in_bytes), fails_((options & 4) != 0), server_(group_of(options, quota_), names_) {
     server_.set_attribute("map", "(vector,(0,1,4))");
   }
 
@@ -125,6 +128,7 @@ class Session {
     for (const Event& event : server_.take_events()) take(event);
     check_output();
     check_clients();
+    require(quota_.used <= kMostKeys + 2 * Kvs::kEntryCost, "no more keys than may be");  // a fence's only
     for (std::uint32_t client : dropped_now_) seen_[client].over = true;
     dropped_now_.clear();
   }
@@ -140,6 +144,8 @@ class Session {
       dropped_now_.push_back(dropped->client);
     } else if (const auto* abort = std::get_if<Abort>(&event)) {
       require(!seen_.at(abort->client).over, "who has gone does not abort");
+    } else if (const auto* full = std::get_if<Full>(&event)) {
+      require(full->bytes > full->limit && !std::exchange(full_, true), "full once, and not before");
     } else {
       const auto& [client, spawn] = std::get<SpawnRequest>(event);
       require(!seen_.at(client).over && !std::exchange(seen_[client].spawns, true), "one spawn at a time");
@@ -211,6 +217,8 @@ class Session {
   bool in_bytes_;
   bool fails_;
   Names names_;
+  Quota quota_{kMostKeys};
+  bool full_ = false;
   Server server_;
   bool fencing_ = false;
   std::array<Seen, kClients> seen_;

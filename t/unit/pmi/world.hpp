@@ -18,6 +18,12 @@ inline std::string text_of(const Entries& entries) {
   return out;
 }
 
+inline std::string text_of(const EntryRefs& entries) {
+  std::string out;
+  for (const auto* each : entries) out += fmt::format(" {}={}", each->first, each->second);
+  return out;
+}
+
 inline std::string text_of(const Spawn& spawn) {
   std::string out;
   for (const SpawnProgram& each : spawn.programs) {
@@ -35,6 +41,10 @@ inline std::string text_of(const Event& event) {
   }
   if (const auto* dropped = std::get_if<Dropped>(&event)) {
     return fmt::format("dropped {}: {}", dropped->client, dropped->why);
+  }
+  if (const auto* full = std::get_if<Full>(&event)) {
+    return fmt::format("full {}: {} of {}", full->client ? fmt::format_int(*full->client).str() : "others",
+                       full->bytes, full->limit);
   }
   const auto& request = std::get<SpawnRequest>(event);
   return fmt::format("spawn {}:", request.client) + text_of(request.spawn);
