@@ -9,6 +9,7 @@
 //                         each node; global: all nodes see it, so only the first shell extracts. A relative path is
 //                         one from the job's directory.
 //   stage-in.overwrite    a switch: replace files that are there
+//   stage-in.max-size     what the files of all archives may have in all; 100G by default
 //   stage-in.dir          where the archives are; else as for nacre archive, by the variables of the job's
 //                         environment, and for those that it lacks of the shell's
 //
@@ -35,6 +36,7 @@
 #include "base/unique_fd.hpp"
 #include "builtins.hpp"
 #include "list_option.hpp"
+#include "size_option.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -42,6 +44,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kStartHold = "stage-in";
+constexpr std::uint64_t kMaxSize = std::uint64_t{100} << 30;  // bytes
 
 struct Request {
   std::vector<std::string> names{archive::kDefaultName};
@@ -50,6 +53,7 @@ struct Request {
   bool global = false;
   bool overwrite = false;
   std::optional<std::string> store;
+  std::uint64_t max_size = kMaxSize;
 };
 
 Result<void> read_destination(const JsonAt& option, Request& request) {
@@ -75,11 +79,12 @@ Result<std::optional<Request>> read_request(const job::Options& options) {
   if (!option->json().is_object()) {
     return TRY(options.flag("stage-in")) ? std::optional(request) : std::nullopt;
   }
-  CHECK_OK(option->only_keys({"names", "pattern", "destination", "overwrite", "dir"}));
+  CHECK_OK(option->only_keys({"names", "pattern", "destination", "overwrite", "max-size", "dir"}));
   if (auto names = TRY(option->find("names"))) request.names = TRY(list_option(*names));
   if (auto pattern = TRY(option->find("pattern"))) request.pattern = TRY(pattern->string());
   if (auto destination = TRY(option->find("destination"))) CHECK_OK(read_destination(*destination, request));
   if (auto store = TRY(option->find("dir"))) request.store = TRY(store->string());
+  if (auto size = TRY(option->find("max-size"))) request.max_size = TRY(size_option(*size));
   request.overwrite = TRY(options.flag("stage-in.overwrite"));
   return std::optional<Request>(std::move(request));
 }
@@ -99,7 +104,9 @@ Result<archive::Progress> extract_all(const Work& work) {
   archive::Progress all;
   for (const std::string& path : work.archives) {
     archive::Reader reader = TRY(archive::Reader::open(library, path));
-    archive::Progress one = TRY(archive::extract(reader, work.options, watch));
+    archive::ExtractOptions options = work.options;
+    options.bytes_before = all.bytes;
+    archive::Progress one = TRY(archive::extract(reader, options, watch));
     all.entries += one.entries;
     all.bytes += one.bytes;
   }
@@ -131,6 +138,9 @@ class StageIn final : public plugin::Plugin {
       work_->archives.push_back(TRY(in("stage-in", store.find(name))).path);
     }
     work_->options.pattern = request_->pattern;
+    work_->options.max_bytes = request_->max_size;
+    work_->options.limited_by = "stage-in.max-size";
+    work_->options.all_or_nothing = true;
     if (request_->overwrite) work_->options.existing = archive::Existing::replace;
     return {};
   }

@@ -41,10 +41,10 @@ int set_times(int fd, const timespec& mtime) {
 
 }  // namespace
 
-Result<Destination> Destination::open(const std::string& directory, Existing existing) {
+Result<Destination> Destination::open(const std::string& directory, Existing existing, bool undoable) {
   UniqueFd root(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!root) return system_error(errno, directory);
-  return Destination(std::move(root), existing);
+  return Destination(std::move(root), existing, undoable);
 }
 
 Result<UniqueFd> Destination::step(int parent, const std::string& name, std::string_view path, bool make) {
@@ -53,6 +53,7 @@ Result<UniqueFd> Destination::step(int parent, const std::string& name, std::str
   if (!fd && errno == ENOENT && make) {
     if (::mkdirat(parent, name.c_str(), 0777) == 0) {
       made_on_the_way_.emplace(path);
+      made(path);
     } else if (errno != EEXIST) {
       return failed(errno, path);
     }
@@ -95,6 +96,7 @@ Result<void> Destination::add_directory(const Entry& entry) {
   Place place = TRY(place_of(entry.path));
   bool is_ours = ::mkdirat(place.parent, place.name, kOwnerAll) == 0;
   if (!is_ours && errno != EEXIST) return failed(errno, entry.path);
+  if (is_ours) made(entry.path);
   if (!is_ours) TRY(step(place.parent, place.name, entry.path, false));
   is_ours = made_on_the_way_.erase(entry.path) > 0 || is_ours;
   if (is_ours || existing_ == Existing::replace) directories_.push_back(entry);
@@ -106,7 +108,10 @@ Result<UniqueFd> Destination::open_file(const Entry& entry) {
   CHECK_OK(clear(place, entry.path));
   UniqueFd file(
       ::openat(place.parent, place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerWrite));
-  if (file) return file;
+  if (file) {
+    made(entry.path);
+    return file;
+  }
   return errno == EEXIST ? exists(entry.path) : failed(errno, entry.path);
 }
 
@@ -129,6 +134,7 @@ Result<void> Destination::add_symlink(const Entry& entry) {
   if (::symlinkat(entry.target.c_str(), place.parent, place.name) < 0) {
     return errno == EEXIST ? exists(entry.path) : failed(errno, entry.path);
   }
+  made(entry.path);
   const timespec times[2] = {{0, UTIME_OMIT}, entry.mtime};
   if (::utimensat(place.parent, place.name, times, AT_SYMLINK_NOFOLLOW) < 0) return failed(errno, entry.path);
   return {};
@@ -151,7 +157,10 @@ Result<void> Destination::add_hard_link(const Entry& entry) {
   if (!S_ISREG(info.st_mode)) return refused("is no regular file");
   Place place = TRY(place_of(entry.path));
   CHECK_OK(clear(place, entry.path));
-  if (::linkat(from->get(), name, place.parent, place.name, 0) == 0) return {};
+  if (::linkat(from->get(), name, place.parent, place.name, 0) == 0) {
+    made(entry.path);
+    return {};
+  }
   return errno == EEXIST ? exists(entry.path) : failed(errno, entry.path);
 }
 
@@ -172,6 +181,18 @@ Result<void> Destination::finish() {
   }
   directories_.clear();
   return {};
+}
+
+// The last one first, so a directory is empty when it comes to it.
+void Destination::undo() {
+  for (auto path = made_.rbegin(); path != made_.rend(); ++path) {
+    auto [parent, name_at] = parent_of(*path);
+    Result<UniqueFd> above = walk(parent, false);
+    if (!above) continue;
+    const char* name = path->c_str() + name_at;
+    if (::unlinkat(above->get(), name, 0) < 0) ::unlinkat(above->get(), name, AT_REMOVEDIR);
+  }
+  made_.clear();
 }
 
 }  // namespace nacre::archive

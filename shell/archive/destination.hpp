@@ -22,7 +22,8 @@ enum class Existing { refuse, replace };  // what to do where a file or link is 
 
 class Destination {
  public:
-  static Result<Destination> open(const std::string& directory, Existing existing);
+  // `undoable`: what is made is kept in mind for undo().
+  static Result<Destination> open(const std::string& directory, Existing existing, bool undoable = false);
 
   // Makes it, or takes the one that is there. Its permissions and time are set by finish(); those of one that was
   // there before only with Existing::replace.
@@ -40,12 +41,20 @@ class Destination {
   // To be called last: a directory may forbid writing to it.
   Result<void> finish();
 
+  // Removes what was made, as far as it can be. What it had replaced does not come back, and a directory in which there is
+  // something else stays.
+  void undo();
+
  private:
   struct Place {
     int parent = -1;   // open as long as parent_ is
     const char* name;  // in it; the end of the path
   };
-  Destination(UniqueFd root, Existing existing) : root_(std::move(root)), existing_(existing) {}
+  Destination(UniqueFd root, Existing existing, bool undoable)
+      : root_(std::move(root)), existing_(existing), undoable_(undoable) {}
+  void made(std::string_view path) {
+    if (undoable_) made_.emplace_back(path);
+  }
   Result<Place> place_of(const std::string& path);
   // Opens a directory below, step by step; `make`: those that are missing are made.
   Result<UniqueFd> walk(std::string_view path, bool make);
@@ -54,10 +63,12 @@ class Destination {
 
   UniqueFd root_;
   Existing existing_;
+  bool undoable_;
   std::string parent_path_;  // the last one asked for: entries of one directory come together
   UniqueFd parent_;
   std::unordered_set<std::string> made_on_the_way_;  // without an entry of their own so far
   std::vector<Entry> directories_;                   // whose permissions and time are to be set
+  std::vector<std::string> made_;                    // in this order; only if undoable_
 };
 
 }  // namespace nacre::archive

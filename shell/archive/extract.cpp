@@ -15,6 +15,19 @@ class Extraction {
       : reader_(reader), destination_(std::move(destination)), options_(options), watch_(watch) {}
 
   Result<Progress> run() {
+    Result<void> extracted = extract_all();
+    if (extracted) return done_;
+    if (options_.all_or_nothing && extracted.error().code != ECANCELED) destination_.undo();
+    return std::move(extracted).error();
+  }
+
+ private:
+  template <typename T>
+  Result<T> here(Result<T> result) const {
+    return in(reader_.name(), std::move(result));
+  }
+
+  Result<void> extract_all() {
     while (std::optional<Entry> entry = TRY(reader_.next())) {
       if (options_.pattern && !glob_match(*options_.pattern, entry->path)) continue;
       ++done_.entries;
@@ -22,14 +35,7 @@ class Extraction {
       CHECK_OK(go_on());
       CHECK_OK(extract(*entry));
     }
-    CHECK_OK(here(destination_.finish()));
-    return done_;
-  }
-
- private:
-  template <typename T>
-  Result<T> here(Result<T> result) const {
-    return in(reader_.name(), std::move(result));
+    return here(destination_.finish());
   }
 
   Result<void> go_on() const {
@@ -54,8 +60,10 @@ class Extraction {
   Result<void> copy(const Entry& entry, int fd) {
     while (std::optional<Reader::Block> block = TRY(reader_.next_block())) {
       done_.bytes += block->bytes.size();
-      if (options_.max_bytes && done_.bytes > *options_.max_bytes) {
-        return here(Result<void>(Error{EFBIG, fmt::format("more content than {} bytes", *options_.max_bytes)}));
+      if (options_.max_bytes && options_.bytes_before + done_.bytes > *options_.max_bytes) {
+        return here(
+            Result<void>(Error{EFBIG, fmt::format("{}: more content than {} bytes ({})", in_quotes(entry.path),
+                                                  *options_.max_bytes, options_.limited_by)}));
       }
       if (int code = write_all_at(fd, block->bytes, block->offset); code != 0) {
         return here(Result<void>(system_error(code, in_quotes(entry.path))));
@@ -75,7 +83,8 @@ class Extraction {
 }  // namespace
 
 Result<Progress> extract(Reader& reader, const ExtractOptions& options, const Watch& watch) {
-  Destination destination = TRY(in("cannot extract to", Destination::open(options.directory, options.existing)));
+  Destination destination =
+      TRY(in("cannot extract to", Destination::open(options.directory, options.existing, options.all_or_nothing)));
   return Extraction(reader, std::move(destination), options, watch).run();
 }
 

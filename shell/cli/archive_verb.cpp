@@ -3,6 +3,7 @@
 // nacre archive create|list|extract|remove; see nacre-archive(1).
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -75,6 +76,7 @@ class Archive final : public Verb {
   [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
+    std::signal(SIGXFSZ, SIG_IGN);  // a file beyond RLIMIT_FSIZE is an error, and does not stay
     Store store = directory_ ? Store(*directory_) : TRY(Store::of_environment(own_variable));
     for (auto [action, run] : {std::pair{create_, &Archive::create}, std::pair{list_, &Archive::list},
                                std::pair{extract_, &Archive::extract}, std::pair{remove_, &Archive::remove}}) {

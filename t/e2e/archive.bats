@@ -191,10 +191,51 @@ is_usage_error() {
   archive create -C from .
   mkdir to
   run archive extract -C to --max-size 50k
-  fails_with 1 "main.tar.zst: more content than 51200 bytes"
+  fails_with 1 "main.tar.zst: 'big': more content than 51200 bytes (--max-size)"
   [ ! -e to/big ]
   mkdir again
   archive extract -C again --max-size 1M
+}
+
+# The file $1 could not be completed for the reason $2, and is not there; what came before is.
+leaves_nothing_incomplete() {
+  [ "$status" -eq 1 ] || { echo "exit code $status: $output"; return 1; }
+  [ "$output" = "nacre archive extract: $work/ar/main.tar.zst: '$1': $2" ] || { echo "$output"; return 1; }
+  [ "$(find to -type f -printf '%P\n')" = first ]
+}
+
+@test "extract: a file larger than ulimit -f allows is an error, and does not stay" {
+  make_tree
+  mkdir files to
+  echo hello >files/first
+  head -c 100000 /dev/urandom >files/second
+  archive create -C files first second
+  run bash -c 'ulimit -f 50; exec "$0" archive extract -C to' "$NACRE_BUILD_DIR/nacre"
+  leaves_nothing_incomplete second "File too large"
+  rm -r to/*
+  truncate -s 100000 files/second  # one hole
+  archive create --overwrite -C files first second
+  run bash -c 'ulimit -f 50; exec "$0" archive extract -C to' "$NACRE_BUILD_DIR/nacre"
+  leaves_nothing_incomplete second "File too large"
+  run bash -c 'ulimit -f 1; exec "$0" archive create -n other -c none -C files first second' "$NACRE_BUILD_DIR/nacre"
+  [ "$status" -eq 1 ]
+  [[ $output == *"File too large"* ]]
+  [ "$(ls -A ar)" = main.tar.zst ]
+}
+
+@test "extract: a file that the file system has no room for is an error, and does not stay" {
+  [ "$EUID" -eq 0 ] || skip "needs root, to mount"
+  make_tree
+  mkdir files to
+  echo hello >files/first
+  head -c 300000 /dev/urandom >files/second
+  archive create -C files first second
+  # In a mount namespace of its own, so nothing stays mounted.
+  run unshare -m sh -c 'mount -t tmpfs -o size=128k none to && "$0" archive extract -C to; code=$?; find to -type f -printf "%P\n" >left; exit $code' "$NACRE_BUILD_DIR/nacre"
+  [[ $output != *"unshare failed"* ]] || skip "no mount namespaces"
+  [ "$status" -eq 1 ]
+  [ "$output" = "nacre archive extract: $work/ar/main.tar.zst: 'second': No space left on device" ]
+  [ "$(<left)" = first ]
 }
 
 @test "what cannot be stored is named, and there is no archive" {

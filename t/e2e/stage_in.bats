@@ -54,6 +54,28 @@ prepare_staging() {
   [ "$status" -eq 0 ]
 }
 
+@test "stage-in.max-size: more content in all ends the job, and nothing stays of the archive that goes beyond" {
+  prepare_staging touch "$work/started"
+  mkdir big
+  echo one >big/small
+  head -c 100000 /dev/urandom >big/zlarge
+  archive create -n one -C from .
+  archive create -n two -C . big
+  run nacre -o stage-in.names=one,two -o stage-in.destination="$work"/there -o stage-in.max-size=50k
+  fails_with 1 "nacre-shell[0]: fatal: stage-in: $work/ar/two.tar.zst: 'big/zlarge': more content than 51200 bytes (stage-in.max-size)"
+  diff -r --no-dereference from there
+  rm -r there
+  run nacre -o stage-in.names=one -o stage-in.destination="$work"/there -o stage-in.max-size=9
+  fails_with 1 "more content than 9 bytes (stage-in.max-size)"
+  [ -z "$(ls -A there)" ]
+  [ ! -e started ]
+  run nacre -o stage-in.max-size=-1
+  fails_with 1 'stage-in.max-size: expected a number of bytes, such as 4096 or "10M", got -1'
+  run nacre -o stage-in.names=one,two -o stage-in.destination="$work"/there -o stage-in.max-size=100014
+  [ "$status" -eq 0 ]
+  cmp big/zlarge there/big/zlarge
+}
+
 @test "an archive that is not there keeps the job from starting" {
   prepare_staging touch started
   archive create -n data -C from .

@@ -234,8 +234,46 @@ TEST_CASE("content up to the limit is extracted, and not a byte more") {
   CHECK(extraction.run() == "");
   Extraction other({{"a", '0', "aaaa", "", 0644}, {"b", '0', "bbbb", "", 0644}});
   other.options.max_bytes = 7;
-  CHECK(other.run() == "x.tar: more content than 7 bytes");
+  CHECK(other.run() == "x.tar: 'b': more content than 7 bytes (--max-size)");
   CHECK(other.all() == Names{"to", "to/a"});
+}
+
+TEST_CASE("content that came before counts, and the option to raise is named") {
+  Extraction extraction({{"a", '0', "aaaa", "", 0644}});
+  extraction.options.max_bytes = 7;
+  extraction.options.bytes_before = 4;
+  extraction.options.limited_by = "the-option";
+  CHECK(extraction.run() == "x.tar: 'a': more content than 7 bytes (the-option)");
+  CHECK(extraction.all() == Names{"to"});
+}
+
+TEST_CASE("all or nothing: what was extracted goes with the rest, and nothing else does") {
+  std::vector<Member> members{{"d", '5', "", "", 0755},        {"d/a", '0', "aaaa", "", 0644},
+                              {"d/link", '2', "", "a", 0777},  {"hard", '1', "", "d/a", 0644},
+                              {"way/to/b", '0', "b", "", 0644}, {"there/c", '0', "c", "", 0644},
+                              {"over", '0', "too much", "", 0644}};
+  Extraction extraction(members);
+  CHECK(extraction.folder.make("to/there/mine").ends_with("mine"));
+  extraction.options.max_bytes = 13;
+  extraction.options.all_or_nothing = true;
+  CHECK(extraction.run() == "x.tar: 'over': more content than 13 bytes (--max-size)");
+  CHECK(extraction.all() == Names{"to", "to/there", "to/there/mine"});
+  extraction.options.max_bytes = 14;
+  CHECK(extraction.run() == "");
+  CHECK(extraction.all().size() == 12);
+
+  Extraction refused({{"a", '0', "a", "", 0644}, {"there/mine", '0', "b", "", 0644}});
+  CHECK(refused.folder.make("to/there/mine").ends_with("mine"));
+  refused.options.all_or_nothing = true;
+  CHECK(refused.run().ends_with("'there/mine': exists already, and overwriting was not asked for"));
+  CHECK(refused.all() == Names{"to", "to/there", "to/there/mine"});
+}
+
+TEST_CASE("all or nothing: an interruption leaves what is complete") {
+  Extraction extraction({{"a", '0', "a", "", 0644}, {"b", '0', "b", "", 0644}});
+  extraction.options.all_or_nothing = true;
+  CHECK(extraction.run({{}, [](const Progress& progress) { return progress.bytes < 2; }}) == "x.tar: interrupted");
+  CHECK(extraction.all() == Names{"to", "to/a"});
 }
 
 TEST_CASE("an extraction stops when it is told to, and leaves no incomplete file") {
