@@ -22,14 +22,6 @@ T must(Result<T> result) {
   return *std::move(result);
 }
 
-std::string jobspec_of(std::uint32_t tasks) {
-  return fmt::format(R"({{"version":1,"resources":[{{"type":"slot","count":{},"label":"task",
-    "with":[{{"type":"core","count":1}}]}}],
-    "tasks":[{{"command":["true"],"slot":"task","count":{{"per_slot":1}}}}],
-    "attributes":{{"system":{{"duration":0}}}}}})",
-                     tasks);
-}
-
 std::string resources_of(std::uint32_t cores) {
   return fmt::format(R"({{"version":1,"execution":{{"R_lite":[{{"rank":"0","children":{{"core":"0-{}"}}}}],
     "nodelist":["fake0"],"starttime":0,"expiration":0}}}})",
@@ -37,6 +29,14 @@ std::string resources_of(std::uint32_t cores) {
 }
 
 }  // namespace
+
+std::string jobspec_of(std::uint32_t tasks) {
+  return fmt::format(R"({{"version":1,"resources":[{{"type":"slot","count":{},"label":"task",
+    "with":[{{"type":"core","count":1}}]}}],
+    "tasks":[{{"command":["true"],"slot":"task","count":{{"per_slot":1}}}}],
+    "attributes":{{"system":{{"duration":0}}}}}})",
+                     tasks);
+}
 
 FakeHost::FakeHost(std::uint32_t tasks) : FakeHost(jobspec_of(tasks), resources_of(tasks)) {}
 
@@ -69,8 +69,12 @@ plugin::Registration FakeHost::gather(std::string_view /*name*/, std::string min
 }
 
 Result<void> FakeHost::announce(std::string_view topic, std::string_view bytes) {
-  announced_.call(topic, bytes);
+  announced(topic, bytes);
   return {};
+}
+
+void FakeHost::announced(std::string_view topic, std::string_view bytes) {
+  announced_.call(topic, bytes);
 }
 
 bool FakeHost::ending() const {
@@ -127,9 +131,12 @@ Result<int> FakeHost::call_task(std::string_view topic, std::size_t local_id) {
   return result;
 }
 
-void FakeHost::start_tasks() {
+void FakeHost::start_tasks(const std::map<std::size_t, pid_t>& pids) {
   make_tasks();
-  for (const auto& task : tasks_) task->started(kNoProcess + static_cast<pid_t>(task->local_id()));
+  for (const auto& task : tasks_) {
+    auto given = pids.find(task->local_id());
+    task->started(given != pids.end() ? given->second : kNoProcess + static_cast<pid_t>(task->local_id()));
+  }
 }
 
 Result<int> FakeHost::end_task(std::size_t local_id, const value::WaitStatus& status) {
@@ -150,6 +157,16 @@ bool FakeHost::run_loop() {
   guard.start(kPatience);
   guard.unref();
   loop_->run();
+  return !late;
+}
+
+bool FakeHost::serve(const std::function<bool()>& done) {
+  bool late = false;
+  auto guard = must(event::Timer::create(*loop_, [&] { late = true; }));
+  auto look = must(event::Timer::create(*loop_, [] {}));
+  guard.start(kPatience);
+  look.start(event::Seconds(0.01), event::Seconds(0.01));
+  loop_->run_until([&] { return late || done(); });
   return !late;
 }
 

@@ -13,6 +13,8 @@
 
 namespace nacre::kit {
 
+std::string jobspec_of(std::uint32_t tasks);  // one core each, of a program that is never started
+
 class FakeHost : public plugin::Host {
  public:
   static constexpr event::Seconds kPatience{60};
@@ -60,10 +62,14 @@ class FakeHost : public plugin::Host {
   void make_tasks();                         // as the shell does before shell.init, from the taskmap of job()
   Result<int> call(std::string_view topic);  // on the whole stack
   Result<int> call_task(std::string_view topic, std::size_t local_id);  // with current_task() set
-  void start_tasks();  // makes them, and has them run; there are no processes
+  void announced(std::string_view topic, std::string_view bytes);       // to those that listen here
+  // Makes them, and has them run; there are no processes but those that are given, by local id.
+  void start_tasks(const std::map<std::size_t, pid_t>& pids = {});
   Result<int> end_task(std::size_t local_id, const value::WaitStatus& status);  // and calls task.exit
   // Runs the loop until nothing is left to wait for. False if that takes longer than kPatience.
   bool run_loop();
+  // Runs the loop until something is so, and looks now and then. False if that takes longer than kPatience.
+  bool serve(const std::function<bool()>& done);
   std::optional<event::Seconds> next_timer();  // until the first one is due, as of when it was started
   job::Job& mutable_job() { return job_; }
   std::optional<std::string> records;  // the record directory

@@ -71,16 +71,7 @@ struct Coprocesses {
   [[nodiscard]] std::string said(const std::string& name) const {
     return nacre::read_file(directory / name).value_or("(no file)");
   }
-  // Serves the loop until something is so; looks now and then.
-  bool serve(const std::function<bool()>& done) {
-    bool late = false;
-    auto guard = event::Timer::create(host.loop(), [&] { late = true; }).value();
-    auto look = event::Timer::create(host.loop(), [] {}).value();
-    guard.start(kit::FakeHost::kPatience);
-    look.start(event::Seconds(0.01), event::Seconds(0.01));
-    host.loop().run_until([&] { return late || done(); });
-    return !late;
-  }
+  bool serve(const std::function<bool()>& done) { return host.serve(done); }
   bool says(const std::string& name, std::string_view text) {
     return serve([&] { return said(name).find(text) != std::string::npos; });
   }

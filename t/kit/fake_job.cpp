@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_job.hpp"
+
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace nacre::kit {
+namespace {
+
+// Whoever asks for it knows that there are other shells; nothing goes through it.
+class NoPort final : public bulk::Port {
+ public:
+  void serve(bulk::Channel, Upward) override {}
+  void serve(bulk::Channel, Downward) override {}
+  void serve_no_more() override {}
+  Result<bool> put(bulk::Channel, std::string_view) override { return Error{ENOTSUP, "no bulk data in a FakeJob"}; }
+  Result<bool> broadcast(bulk::Channel, std::string_view) override {
+    return Error{ENOTSUP, "no bulk data in a FakeJob"};
+  }
+  Result<void> end_broadcast(bulk::Channel) override { return Error{ENOTSUP, "no bulk data in a FakeJob"}; }
+  void taken(bulk::Id, bulk::Numbered) override {}
+  void heard(bulk::Numbered) override {}
+};
+
+std::string resources_of_nodes(std::uint32_t nodes, std::uint32_t cores) {
+  return fmt::format(R"({{"version":1,"execution":{{"R_lite":[{{"rank":"0-{}","children":{{"core":"0-{}"}}}}],
+    "nodelist":["fake[0-{}]"],"starttime":0,"expiration":0}}}})",
+                     nodes - 1, cores - 1, nodes - 1);
+}
+
+}  // namespace
+
+class FakeJob::Shell final : public FakeHost {
+ public:
+  Shell(FakeJob& job, std::uint32_t nodes, std::uint32_t tasks_per_node, std::uint32_t rank)
+      : FakeHost(jobspec_of(nodes * tasks_per_node), resources_of_nodes(nodes, tasks_per_node), rank),
+        job_(job),
+        rank_(rank) {
+    port = &no_port_;
+  }
+
+  bool standalone() const override { return false; }
+  bool has_input() const override { return rank_ == 0; }
+  Result<void> announce(std::string_view topic, std::string_view bytes) override {
+    job_.announced_.push_back({std::string(topic), std::string(bytes)});
+    return {};
+  }
+  void gather(std::string_view name, std::string mine,
+              std::function<void(Result<plugin::Gathered>)> done) override {
+    job_.gather(rank_, std::string(name), std::move(mine), std::move(done));
+  }
+
+  bool is_cut_off = false;
+
+ private:
+  FakeJob& job_;
+  std::uint32_t rank_;
+  NoPort no_port_;
+};
+
+FakeJob::FakeJob(std::uint32_t nodes, std::uint32_t tasks_per_node) {
+  for (std::uint32_t rank = 0; rank < nodes; ++rank) {
+    shells_.push_back(std::make_unique<Shell>(*this, nodes, tasks_per_node, rank));
+  }
+}
+
+FakeJob::~FakeJob() = default;
+
+FakeHost& FakeJob::operator[](std::uint32_t shell) { return *shells_[shell]; }
+
+void FakeJob::deliver() {
+  while (!announced_.empty()) {
+    Announcement next = std::move(announced_.front());
+    announced_.pop_front();
+    for (std::uint32_t rank = 0; rank < shells_.size(); ++rank) {
+      if (lost_.count(rank) + stopped_.count(rank) == 0) shells_[rank]->announced(next.topic, next.bytes);
+    }
+  }
+}
+
+void FakeJob::lose(std::uint32_t shell) {
+  lost_.insert(shell);
+  for (auto& [name, collective] : collectives_) collective.waiting.erase(shell);
+  complete_what_can_be();
+}
+
+void FakeJob::cut_off(std::uint32_t shell) {
+  shells_[shell]->is_cut_off = true;
+  std::vector<std::function<void(Result<plugin::Gathered>)>> waiting;
+  for (auto& [name, collective] : collectives_) {
+    if (auto mine = collective.waiting.extract(shell)) waiting.push_back(std::move(mine.mapped()));
+  }
+  for (const auto& done : waiting) done(Error{ECONNRESET, "cut off from the job"});
+  lose(shell);
+}
+
+std::vector<std::string> FakeJob::unfinished() const {
+  std::vector<std::string> out;
+  for (const auto& [name, collective] : collectives_) {
+    if (!collective.waiting.empty()) out.push_back(name);
+  }
+  return out;
+}
+
+void FakeJob::gather(std::uint32_t shell, const std::string& name, std::string mine,
+                     std::function<void(Result<plugin::Gathered>)> done) {
+  if (shells_[shell]->is_cut_off) return done(Error{ECONNRESET, "cut off from the job"});
+  Collective& collective = collectives_[name];
+  collective.given.emplace(shell, std::move(mine));
+  collective.waiting.emplace(shell, std::move(done));
+  complete_what_can_be();
+}
+
+// What is done may give the next, or announce.
+void FakeJob::complete_what_can_be() {
+  for (bool again = true; std::exchange(again, false);) {
+    for (auto& [name, collective] : collectives_) {
+      bool complete = !collective.waiting.empty();
+      for (std::uint32_t rank = 0; rank < shells_.size(); ++rank) {
+        complete = complete && (lost_.count(rank) > 0 || collective.given.count(rank) > 0);
+      }
+      if (!complete) continue;
+      plugin::Gathered all;
+      for (const auto& [rank, bytes] : collective.given) {
+        if (lost_.count(rank) == 0) all[bytes].insert(rank);
+      }
+      auto waiting = std::exchange(collective.waiting, {});
+      for (const auto& [rank, done] : waiting) done(all);
+      again = true;
+      break;
+    }
+  }
+}
+
+}  // namespace nacre::kit
