@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "failure_code.hpp"
+
 namespace nacre::plugins {
 namespace {
 
@@ -29,7 +31,7 @@ void PmiDepartures::aborted(const pmi::Abort& abort) {
   std::string message =
       fmt::format("{} called PMI_Abort with code {}", processes_.name_of(abort.client), abort.exit_code);
   if (!abort.message.empty()) message += ": " + abort.message;
-  host_.raise({"exec", 0, message, value::WaitStatus::exited(abort.exit_code & 0xff)});
+  host_.raise({"exec", 0, message, value::WaitStatus::exited(failure_code(abort.exit_code))});
 }
 
 void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status) {

@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 
+#include "exit_code.hpp"
 #include "service.hpp"
 
 namespace nacre::pmix {
@@ -44,6 +45,11 @@ const char* when_it_ended(Client::State state) {
 // Not every process of a job has to be a client: one that exits without ever calling PMIx_Init harms nobody by that.
 bool is_failure(const Client& client) {
   return WIFSIGNALED(client.wait_status) || client.state == Client::State::connected;
+}
+
+// The code of one that left without a farewell may well be 0, which a job that was ended must not have.
+int status_of_failure(const Client& client) {
+  return client.wait_status != 0 ? client.wait_status : W_EXITCODE(1, 0);
 }
 
 }  // namespace
@@ -96,10 +102,8 @@ void Service::ended(const pmix_proc_t& who, Client& client, int wait_status) {
 }
 
 void Service::end_job(const pmix_proc_t& who, const Client& client, const std::string& how) {
-  // The code of one that left without a farewell may well be 0, which a job that was ended must not have.
-  int status = client.wait_status != 0 ? client.wait_status : W_EXITCODE(1, 0);
   end_spawned();
-  flux_shell_raise_exit_status(status, "%s %s; -o fault-tolerance lets the others go on",
+  flux_shell_raise_exit_status(status_of_failure(client), "%s %s; -o fault-tolerance lets the others go on",
                                name_of(who, client).c_str(), how.c_str());
 }
 
@@ -123,9 +127,8 @@ void Service::aborted(const pmix_proc_t& who, int status, const std::string& mes
     return reply(PMIX_SUCCESS);
   }
   end_spawned();
-  int code = (status & 0xff) != 0 ? status & 0xff : 1;
-  flux_shell_raise_exit_status(W_EXITCODE(code, 0), "%s called PMIx_Abort with code %d%s", name.c_str(), status,
-                               note.c_str());
+  flux_shell_raise_exit_status(W_EXITCODE(failure_code(status), 0), "%s called PMIx_Abort with code %d%s",
+                               name.c_str(), status, note.c_str());
   reply(PMIX_SUCCESS);
 }
 
@@ -175,7 +178,7 @@ void Service::forget(const pmix_proc_t& who) {
     if (!take_from(forgetting_, who)) return;
     spoilt_ = true;
     end_spawned();
-    flux_shell_raise_exit_status(find(who)->wait_status,
+    flux_shell_raise_exit_status(status_of_failure(*find(who)),
                                  "rank %u died while it was connecting, and libpmix does not get over that; not "
                                  "even -o fault-tolerance lets "
                                  "the others go on",

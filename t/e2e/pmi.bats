@@ -77,6 +77,16 @@ ends_with() {
   ends_with 19 "error: exec: rank 2 on node0 called PMI_Abort with code 19: out of luck"
 }
 
+# What was asked for, and what the job exits with.
+@test "PMI_Abort: 0 counts as 1, other codes that a process cannot have as their low 8 bits, and never as 0" {
+  local case
+  for case in "0 1" "1 1" "255 255" "256 255" "300 44" "-1 255" "-256 255" "2147483647 255"; do
+    clients 2 init "1:send:cmd=abort exitcode=${case% *}\\n" barrier
+    run nacre
+    ends_with "${case#* }" "error: exec: rank 1 on node0 called PMI_Abort with code ${case% *}" || return
+  done
+}
+
 # ---- bad clients hurt nobody else ----------------------------------------------------------
 
 # Client 1 does as the arguments say, the others go through barriers: they pass, and $said is said of it.

@@ -29,6 +29,19 @@ setup_file() {
   [[ $output == *"error: exec: rank 1 on node0 called PMI_Abort with code 1: as it was asked to"* ]]
 }
 
+# The library has no code to give; the protocol may carry one.
+@test "PMI-2: an abort's code counts as PMI-1's does" {
+  local case body
+  for case in "0 1" "256 255" "300 44" "-1 255"; do
+    body="cmd=abort;isworld=TRUE;exitcode=${case% *};msg=why;"
+    prepare 2 "$BATS_TEST_DIRNAME/pmi_client" 'cmd=init pmi_version=2 pmi_subversion=0' has:pmi_version=2 \
+      "1:send:$(printf '%-6d%s' ${#body} "$body")" end
+    run nacre
+    [ "$status" -eq "${case#* }" ] || { echo "$case: exit code $status: $output"; return 1; }
+    [[ $output == *"error: exec: rank 1 on node0 called PMI_Abort with code ${case% *}: why"* ]]
+  done
+}
+
 @test "where PMI-2 is not offered the program is told, and pmi.explain says so" {
   prepare 2 "$BATS_FILE_TMPDIR/pmi2"
   run nacre -o pmi.use=simple -o pmi.explain

@@ -49,6 +49,18 @@ nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
   grep -q "shell 1 on node1 is lost" out
 }
 
+@test "an abort on any shell ends the job on all, with a code that is never 0" {
+  local case rank
+  for case in "0 1" "256 255" "300 44" "-1 255"; do
+    for rank in 0 1; do
+      clients 2 1 init "$rank:send:cmd=abort exitcode=${case% *}\\n" barrier
+      run_nodes 2
+      [ "$status" -eq "${case#* }" ] || { echo "$case of rank $rank: exit code $status: $output"; return 1; }
+      [[ $output == *"error: exec: rank $rank on node$rank called PMI_Abort with code ${case% *}"* ]]
+    done
+  done
+}
+
 @test "one that never comes, on a node of its own, is missed in a barrier of the others" {
   clients 2 1 1:exit:0 init barrier barrier wait:never
   run_nodes 2

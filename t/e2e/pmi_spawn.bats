@@ -182,6 +182,15 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   ends_with 7 "rank 1 of spawn 1 on node0 called PMI_Abort with code 7: enough"
 }
 
+@test "an abort by one of them does not make the job succeed" {
+  local case
+  for case in "0 1" "256 255" "-1 255"; do
+    clients 1 init "spawn:[$(children 1 init "send:cmd=abort exitcode=${case% *}\\n" end)]" has:rc=0 end
+    run nacre
+    ends_with "${case#* }" "rank 0 of spawn 1 on node0 called PMI_Abort with code ${case% *}" || return
+  done
+}
+
 @test "fault-tolerance: the others of one that is killed go on, in their group" {
   clients 2 init "0:spawn:[$(children 3 init 1:kill 0,2:barrier '0,2:cmd=get kvsname=%k key=PMI_dead_processes' \
     0,2:has:value=1 0,2:finalize)]" 0:has:rc=0 barrier 'cmd=get kvsname=%k key=PMI_dead_processes' has:rc=-1 finalize

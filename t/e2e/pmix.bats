@@ -101,6 +101,14 @@ each_rank() {
   ended_saying 7 "rank 1 (process " " on node0 called PMIx_Abort with code 7: cannot go on"
 }
 
+@test "abort: a failure never becomes 0" {
+  local case
+  for case in "0 1" "256 255" "300 44" "-1 255"; do
+    run_pmix ends abort 1 "${case% *}"
+    ended_saying "${case#* }" "rank 1 (process " " on node0 called PMIx_Abort with code ${case% *}: cannot go on" || return
+  done
+}
+
 @test "by default one that is killed ends the job" {
   local how
   for how in "kill-before-init before PMIx_Init" "kill-in-fence after PMIx_Init, without PMIx_Finalize" \

@@ -65,6 +65,16 @@ ranks() {
   ended_saying 7 "rank 3 (process " " on node1 called PMIx_Abort with code 7: cannot go on"
 }
 
+@test "abort on any node: a failure never becomes 0" {
+  local case rank
+  for case in "0 1" "256 255" "300 44" "-1 255"; do
+    for rank in 0 3; do
+      run_nodes 2 ends abort $rank "${case% *}"
+      ended_saying "${case#* }" "rank $rank (process " " on node$((rank / 2)) called PMIx_Abort with code ${case% *}: cannot go on" || return
+    done
+  done
+}
+
 @test "one that is killed ends the job on all nodes" {
   run_nodes 2 ends kill-in-fence 3
   ended_saying 137 "rank 3 (process " ") on node1 was killed by signal 9 (Killed) after PMIx_Init, without PMIx_Finalize; -o f"
