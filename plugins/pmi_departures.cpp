@@ -2,6 +2,7 @@
 #include "pmi_departures.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,9 +21,10 @@ PmiGroup::Callbacks PmiDepartures::callbacks() {
   out.on_dropped = [this](const pmi::Dropped& dropped) {
     log(host_, plugin_, Level::error, "{}: {}: its connection is closed", processes_.name_of(dropped.client),
         dropped.why);
+    if (!client_of(dropped.client).has_joined) leaving_.erase(dropped.client);  // no barrier waits for how it ends
     lost(dropped.client);
   };
-  out.on_left = [this](std::uint32_t client) { options_.fault_tolerant ? lost(client) : await_end(client); };
+  out.on_left = [this](std::uint32_t client) { left(client); };
   out.on_barrier = [this] { return nobody_is_missing(); };
   return out;
 }
@@ -36,8 +38,9 @@ void PmiDepartures::aborted(const pmi::Abort& abort) {
 
 void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status) {
   // What it had said may be that it joined, or has finalized.
-  const pmi::Client& said = group_->server().clients()[client];
+  const pmi::Client& said = client_of(client);
   group_->drain(client);
+  leaving_.erase(client);
   bool finalized = said.stage == pmi::Stage::finalized;
   bool in_use = group_->server().in_use();
   if (!said.has_joined) absent_.emplace_back(client, status);
@@ -48,6 +51,8 @@ void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status
             finalized         ? "after PMI finalize"
             : said.has_joined ? "without PMI finalize"
                               : "before PMI init");
+  } else if (barrier_waits_) {
+    nobody_is_missing();
   }
   group_->end(client);
 }
@@ -60,9 +65,15 @@ void PmiDepartures::end_job(std::uint32_t client, const value::WaitStatus& statu
   ends_ = true;
 }
 
-// One that has closed its connection mostly ends, and how it ends is better known before the job is ended.
-void PmiDepartures::await_end(std::uint32_t client) {
+void PmiDepartures::left(std::uint32_t client) {
+  bool joined = client_of(client).has_joined;
+  if (joined && options_.fault_tolerant) return lost(client);
   leaving_.insert(client);
+  if (joined) await_ends();
+}
+
+// One that has closed its connection mostly ends, and how it ends is better known before the job is ended.
+void PmiDepartures::await_ends() {
   if (!timer_) {
     auto timer = event::Timer::create(host_.loop(), [this] { still_there(); });
     if (!timer) return log(host_, plugin_, Level::error, "{}", timer.error().message);
@@ -74,12 +85,15 @@ void PmiDepartures::await_end(std::uint32_t client) {
 
 void PmiDepartures::still_there() {
   for (std::uint32_t client : leaving_) {
-    if (!processes_.runs(client)) continue;
-    host_.raise({"exec", 0,
-                 fmt::format("{} has closed its connection without PMI finalize; the job ends (-o fault-tolerance "
-                             "lets the others go on)",
-                             processes_.name_of(client)),
-                 value::WaitStatus::exited(1)});
+    bool joined = client_of(client).has_joined;
+    if (!processes_.runs(client) || !(joined || barrier_waits_)) continue;
+    host_.raise(
+        {"exec", 0,
+         fmt::format("{} has closed its connection without PMI {}; the job ends (-o fault-tolerance lets the "
+                     "others go on)",
+                     processes_.name_of(client),
+                     joined ? "finalize" : "init, and the others wait for it in a barrier"),
+         value::WaitStatus::exited(1)});
     ends_ = true;
   }
 }
@@ -88,13 +102,16 @@ void PmiDepartures::still_there() {
 bool PmiDepartures::nobody_is_missing() {
   if (options_.fault_tolerant) {
     for (const auto& [client, status] : absent_) lost(client);
+    for (std::uint32_t client : leaving_) lost(client);
     return true;
   }
   if (!ends_ && !absent_.empty()) {
     const auto& [client, status] = absent_.front();
     end_job(client, status, "without PMI init, and the others wait for it in a barrier");
   }
-  return !ends_ && leaving_.empty();
+  if (ends_ || leaving_.empty()) return !ends_;
+  if (!std::exchange(barrier_waits_, true)) await_ends();
+  return false;
 }
 
 void PmiDepartures::lost(std::uint32_t client) {
@@ -117,11 +134,19 @@ bool PmiDepartures::goes_on_without(std::uint32_t rank) const {
 void PmiDepartures::note_dead(std::uint32_t rank) {
   dead_.push_back(rank);
   std::string list = fmt::format("{}", fmt::join(dead_, ","));
-  if (list.size() < pmi::kMaxValue) group_->server().set_attribute(PmiGroup::kDead, list);
+  if (list.size() < pmi::kMaxValue) {
+    group_->server().set_attribute(PmiGroup::kDead, list);
+  } else if (!std::exchange(list_is_full_, true)) {
+    log(host_, plugin_, Level::warn, "{} has no room for more than {} ranks: it stays as it is", PmiGroup::kDead,
+        dead_.size() - 1);
+  }
   if (options_.fault_signal == 0) return;
   const auto& clients = group_->server().clients();
+  const auto& ranks = group_->server().group().ranks;
   for (std::uint32_t each = 0; each < clients.size(); ++each) {
-    if (clients[each].stage == pmi::Stage::joined) processes_.kill(each, options_.fault_signal);
+    if (clients[each].stage == pmi::Stage::joined && ranks[each] != rank) {
+      processes_.kill(each, options_.fault_signal);
+    }
   }
 }
 

@@ -44,7 +44,7 @@ class PmiDepartures {
   // A process on another node is lost.
   void lost_elsewhere(std::uint32_t rank);
   // Those of other nodes have been in a barrier, and nobody here will come to one.
-  void missed_barrier() { static_cast<void>(nobody_is_missing()); }
+  void missed_barrier() { nobody_is_missing(); }
 
   // The process has ended.
   void exited(std::uint32_t client, const value::WaitStatus& status);
@@ -52,10 +52,14 @@ class PmiDepartures {
  private:
   void aborted(const pmi::Abort& abort);
   void end_job(std::uint32_t client, const value::WaitStatus& status, std::string_view when);
-  void await_end(std::uint32_t client);
+  void left(std::uint32_t client);
+  void await_ends();
   void still_there();
   bool nobody_is_missing();
   void lost(std::uint32_t client);
+  [[nodiscard]] const pmi::Client& client_of(std::uint32_t client) const {
+    return group_->server().clients()[client];
+  }
   [[nodiscard]] bool goes_on_without(std::uint32_t rank) const;
   void note_dead(std::uint32_t rank);
 
@@ -66,9 +70,11 @@ class PmiDepartures {
   PmiProcesses& processes_;
   std::function<void(std::uint32_t)> tell_others_;
   std::vector<std::uint32_t> dead_;  // ranks, in the order in which they were lost, as far as is known here
-  std::set<std::uint32_t> leaving_;  // clients that have closed their connection without finalize
+  bool list_is_full_ = false;        // of them, that clients see
+  std::set<std::uint32_t> leaving_;  // clients that have closed their connection without finalize, and run
   std::vector<std::pair<std::uint32_t, value::WaitStatus>> absent_;  // clients that ended without init
   std::optional<event::Timer> timer_;                                // of leaving_
+  bool barrier_waits_ = false;                                       // to see how those end
   bool ends_ = false;                                                // the job, for what became of a client
 };
 

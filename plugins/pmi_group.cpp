@@ -33,8 +33,7 @@ void PmiGroup::received(std::uint32_t client, std::string_view bytes) {
     server_.receive(client, bytes);
     return pump();
   }
-  bool was_joined = server_.clients()[client].stage == pmi::Stage::joined;
-  if (was_joined) callbacks_.on_left(client);
+  if (server_.clients()[client].stage != pmi::Stage::finalized) callbacks_.on_left(client);
   server_.closed(client);
   pump();
 }

@@ -31,7 +31,7 @@ class PmiGroup {
     std::function<void(const pmi::Dropped&)> on_dropped;
     std::function<void(const pmi::SpawnRequest&)> on_spawn;
     std::function<void(const pmi::Full&)> on_full;
-    // Its connection has ended after init, before finalize; called before a barrier does without it.
+    // Its connection has ended before finalize; called before a barrier does without it.
     std::function<void(std::uint32_t client)> on_left;
     // All are in the barrier that still may come; false keeps them there.
     std::function<bool()> on_barrier;

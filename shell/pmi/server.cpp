@@ -93,8 +93,8 @@ void Server::closed(std::uint32_t client) {
 void Server::ended(std::uint32_t client) { leave(client); }
 
 void Server::drop(std::uint32_t client, std::string why) {
+  events_.emplace_back(Dropped{client, std::move(why)});  // before a barrier that does without it
   leave(client);
-  events_.emplace_back(Dropped{client, std::move(why)});
 }
 
 void Server::leave(std::uint32_t client) {

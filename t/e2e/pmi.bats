@@ -309,6 +309,16 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
   [ "$status" -eq 137 ]
 }
 
+@test "one that ends without init while the others wait in a barrier ends the job; they do not go on without it" {
+  clients 3 1:wait:ready.0 1:wait:ready.2 1:exit:4 init touch:ready.%r barrier finalize
+  run nacre
+  ends_with 4 "rank 1 on node0 exited with code 4 without PMI init, and the others wait for it in a barrier; the job ends"
+  rm ready.*
+  clients 3 1:wait:ready.0 1:wait:ready.2 1:close 1:wait:never init touch:ready.%r barrier finalize
+  run nacre
+  ends_with 1 "rank 1 on node0 has closed its connection without PMI init, and the others wait for it in a barrier; the job ends"
+}
+
 @test "a task that closes its connection and goes on has left" {
   clients 2 init barrier 1:close 1:wait:never barrier
   run nacre
