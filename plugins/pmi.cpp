@@ -43,6 +43,10 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (group_) lose_shell(call);
       return Result<void>();
     });
+    on("shell.post-init", [this](plugin::Call&) {
+      if (doctor_) doctor_->all_listen();
+      return Result<void>();
+    });
     on("shell.start", [this](plugin::Call&) { return doctor_ ? doctor_->tasks_started() : Result<void>(); });
     on("shell.finish", [this](plugin::Call&) {
       if (doctor_) doctor_->tasks_ended();

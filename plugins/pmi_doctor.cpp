@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::string_view kRollCall = "pmi.roll-call";  // an announcement, as entries: what it is for, and why
 
+constexpr std::string_view kSignal = "SIGUSR2";
+
 // Early for those that end soon, later for those that start slowly.
 constexpr event::Seconds kLooks[] = {event::Seconds(0.1), event::Seconds(1), event::Seconds(5)};
 
@@ -43,14 +45,24 @@ std::string version_of(const pmi::Client& client) {
 }  // namespace
 
 Result<void> PmiDoctor::watch() {
-  signal_ =
-      TRY(event::SignalWatcher::create(host_.loop(), SIGUSR2, [this](int) { ask_for_roll_call("", "SIGUSR2"); }));
+  signal_ = TRY(event::SignalWatcher::create(host_.loop(), SIGUSR2, [this](int) { asked(); }));
   signal_->keeps_running(false);
   if (is_alone()) return {};
   announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == kRollCall) heard(bytes);
   });
   return {};
+}
+
+// A shell that does not listen yet would not give its part, and the roll call would never end.
+void PmiDoctor::asked() {
+  ++signals_;
+  if (all_listen_ || is_alone()) ask_for_roll_call(fmt::format("{}.{}", host_.job().shell_rank, signals_), kSignal);
+}
+
+void PmiDoctor::all_listen() {
+  all_listen_ = true;
+  if (signals_ > 0 && !is_alone()) asked();
 }
 
 Result<void> PmiDoctor::tasks_started() {
@@ -60,7 +72,7 @@ Result<void> PmiDoctor::tasks_started() {
   library_timer_->start(kLooks[0]);
   if (options_.hang_report.is_infinite()) return {};
   barrier_timer_ = TRY(event::Timer::create(host_.loop(), [this] {
-    ask_for_roll_call(fmt::format("{}.{}", barrier_number_, ++barrier_reports_),
+    ask_for_roll_call(fmt::format("barrier.{}.{}", barrier_number_, ++barrier_reports_),
                       fmt::format("a barrier has lasted {}", options_.hang_report.str()));
   }));
   barrier_timer_->unref();
@@ -76,7 +88,6 @@ void PmiDoctor::barrier(bool begins, std::uint64_t number) {
 }
 
 void PmiDoctor::tasks_ended() {
-  signal_.reset();
   barrier_timer_.reset();
   library_timer_.reset();
   if (server_ == nullptr) return;
@@ -124,7 +135,7 @@ std::vector<Said> PmiDoctor::roll() const {
   return out;
 }
 
-// `what`: for which several nodes may ask, and one roll call is enough.
+// `what`: for which several nodes may ask, and one roll call is enough. It names the roll call, on all shells the same.
 void PmiDoctor::ask_for_roll_call(std::string_view what, std::string_view why) {
   if (is_alone()) return say_roll_call(why, roll());
   pmi::Entries asked{{std::string(what), std::string(why)}};
@@ -133,12 +144,12 @@ void PmiDoctor::ask_for_roll_call(std::string_view what, std::string_view why) {
   }
 }
 
-// All shells hear the same, so they all give their part, each time under the same name.
+// All shells get the same, so they all give their part.
 void PmiDoctor::heard(std::string_view announced) {
   auto asked = pmi::decode_entries(announced);
   if (!asked || asked->size() != 1) return;
   const auto& [what, why] = asked->front();
-  if (!what.empty() && !reported_.insert(what).second) return;
+  if (!reported_.insert(what).second) return;
   pmi::Entries mine;
   for (const auto& [rank, text] : roll()) mine.emplace_back(fmt::format_int(rank).str(), text);
   auto all_said = [this, why = why](const Result<plugin::Gathered>& gathered) {
@@ -152,9 +163,9 @@ void PmiDoctor::heard(std::string_view announced) {
     std::sort(all.begin(), all.end());
     say_roll_call(why, std::move(all));
   };
-  std::uint64_t number = ++roll_calls_;
   std::erase_if(gathers_, [](const plugin::Registration& each) { return !each.active(); });
-  gathers_.push_back(host_.gather(fmt::format("{}.{}", kRollCall, number), pmi::encode_entries(mine), all_said));
+  gathers_.push_back(
+      host_.gather(fmt::format("{}.{}", kRollCall, what), pmi::encode_entries(mine), std::move(all_said)));
 }
 
 void PmiDoctor::say_roll_call(std::string_view why, std::vector<Said> all) {

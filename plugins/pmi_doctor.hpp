@@ -27,9 +27,11 @@ class PmiDoctor {
       : host_(host), plugin_(plugin), options_(options), server_(server) {}
 
   Result<void> watch();  // SIGUSR2 asks for a roll call
+  void asked();          // for one; of several shells, once all listen
+  void all_listen();     // every shell of the job does
   Result<void> tasks_started();
   void barrier(bool begins, std::uint64_t number);  // somebody is in that one, or all have left it
-  void tasks_ended();
+  void tasks_ended();                               // those of this shell; it still gives its part of a roll call
 
  private:
   void look_for_libraries();
@@ -52,9 +54,10 @@ class PmiDoctor {
   std::map<std::uint32_t, std::vector<std::string>> libraries_;  // by rank
   int looks_ = 0;
   std::uint64_t barrier_number_ = 0;
-  std::uint64_t barrier_reports_ = 0;          // of this barrier
-  std::set<std::string> reported_;             // what nodes have asked roll calls for, but signals
-  std::uint64_t roll_calls_ = 0;               // of all nodes
+  std::uint64_t barrier_reports_ = 0;  // of this barrier
+  std::set<std::string> reported_;     // what nodes have asked roll calls for
+  std::uint64_t signals_ = 0;          // that this shell has got
+  bool all_listen_ = false;
   std::vector<plugin::Registration> gathers_;  // roll calls that are not over
   plugin::Registration announcements_;
 };

@@ -113,6 +113,16 @@ nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
   run ! grep -v '^nacre-shell\[0\]: pmi: ' out
 }
 
+@test "a roll call is said also where the tasks of the shell that is asked have ended" {
+  clients 2 1 init 0:finalize 0:exit:0 touch:ready.%r wait:go finalize
+  "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=2 -R R.json -o cpu-affinity=off >>out 2>&1 &
+  local launcher=$!
+  wait_until test -e ready.1
+  wait_until asked_for "$launcher" "0: ended: exited with code 0"
+  touch go
+  wait "$launcher"
+}
+
 asked_for() { # process, text
   kill -USR2 "$1"
   sleep 0.1
