@@ -162,9 +162,10 @@ void SpawnedGroup::exited(std::uint32_t client) {
   --running_;
   if (cancelled_) return;
   const value::WaitStatus& status = processes_[client]->status();
-  bool finalized = group_.server().clients()[client].stage == pmi::Stage::finalized;
   departures_.exited(client, status);
-  if (finalized && !status.success() && !status.is_signal()) {
+  const pmi::Client& said = group_.server().clients()[client];
+  bool lost = said.has_joined && said.stage != pmi::Stage::finalized;
+  if (!lost && !status.success() && !host_.ending()) {
     log(host_, plugin_, Level::warn, "{} {}", name_of(client), status.str());
   }
 }
