@@ -191,7 +191,9 @@ class Hooks final : public plugin::Plugin {
   }
 
   static task::Command command_of(const HookCommand& hook, const job::Environment& env) {
-    return {hook.argv, job::Environment::over(env), {}};
+    task::Command out{hook.argv, job::Environment::over(env), {}};
+    out.env.unset(job::kShellMark);  // it may be cleaning up when the shell is killed
+    return out;
   }
 
   plugin::Host& host_;

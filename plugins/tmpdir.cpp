@@ -54,6 +54,7 @@ class Tmpdir final : public plugin::Plugin {
       return in("tmpdir", system_error(errno, "cannot make " + path + " (set TMPDIR to a directory with room)"));
     }
     path_ = std::move(path);
+    host_.children().guard_directory(path_, true);
     host_.environment().set("FLUX_JOB_TMPDIR", path_);
     host_.environment().set("NACRE_JOB_TMPDIR", path_);
     return {};
@@ -70,6 +71,7 @@ class Tmpdir final : public plugin::Plugin {
       fs::remove_all(path_, error);
     }
     if (error) log(host_, *this, Level::warn, "cannot remove {}: {}", path_, error.message());
+    host_.children().guard_directory(path_, false);
     path_.clear();
   }
 

@@ -12,7 +12,10 @@
 #include "base/variable.hpp"
 #include "cli/shell_arguments.hpp"
 #include "group/alone.hpp"
+#include "job/job.hpp"
 #include "leaving.hpp"
+#include "plugin/last_line.hpp"
+#include "plugin/sudden_end.hpp"
 #include "shell.hpp"
 #include "version.hpp"
 
@@ -28,6 +31,7 @@ const char* line_end() {
 }
 
 void log_to_stderr(Log& log, std::uint32_t shell_rank) {
+  plugin::set_rank_of_last_lines(shell_rank);
   log.add_sink("stderr", [shell_rank](const LogEntry& entry) {
     std::string line = fmt::format("nacre-shell[{}]: ", shell_rank);
     if (entry.level != Level::notice) line += fmt::format("{}: ", level_name(entry.level));
@@ -70,6 +74,8 @@ void report(const Error& error) {
 
 Result<int> run_shell(Footing& footing, boot::Identity identity, ShellConfig config, Log& log) {
   auto shell = TRY(Shell::create(footing, std::move(identity), std::move(config), log));
+  plugin::watch_for_exit();
+  auto second_signal = TRY(plugin::SecondSignal::create(*footing.loop));
   return shell->run();
 }
 
@@ -138,7 +144,8 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
   if (boot.way == boot::Way::hosts) {
     auto* directory =
         boot.membership && boot.membership->socket_directory ? &*boot.membership->socket_directory : nullptr;
-    footing.guard = TRY(Guard::start(*footing.children, directory));
+    std::string mark = fmt::format("{}={}", job::kShellMark, job::shell_mark(boot.id, rank));
+    footing.guard = TRY(Guard::start(*footing.children, {directory, boot.launcher.get(), std::move(mark)}));
   }
   auto code = run_in_job(footing, std::move(boot), std::move(arguments), log);
   if (code || footing.left) return code;

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include <fmt/format.h>
@@ -13,13 +14,15 @@
 #include "event/children.hpp"
 #include "event/clock.hpp"
 #include "task/subprocess.hpp"
+#include "value/wait_status.hpp"
 
 namespace nacre::cli {
 namespace {
 
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-constexpr event::Seconds kTwice{2};  // between two of Ctrl-C that mean it
-constexpr event::Seconds kToEnd{5};  // for a job that was told to end, before its agent is killed
+constexpr int kEndsJob[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr event::Seconds kTwice{2};  // between two of those that mean it
+constexpr event::Seconds kToEnd{10};  // for a job that was told to end, before its agent is killed: longer than a shell is missed
 constexpr int kAgentFailed = 255;    // what ssh exits with then
 
 // The one process that `nacre launch` looks after.
@@ -78,17 +81,19 @@ class LaunchRun {
   }
 
   void on_signal(int signum) {
+    bool ends = std::find(std::begin(kEndsJob), std::end(kEndsJob), signum) != std::end(kEndsJob);
     double now = event::clock_now().count();
-    bool again = signum == SIGINT && now - interrupted_ < kTwice.count();
-    if (signum == SIGINT) interrupted_ = now;
-    if (again) return end();
+    bool again = ends && now - asked_to_end_ < kTwice.count();
+    if (ends) asked_to_end_ = now;
+    if (again) return end(signum);
     feed_->signal(signum);
   }
 
   // The leader ends its job when its launcher is gone. Asked once more, nobody waits for that.
-  void end() {
+  void end(int signum) {
     if (std::exchange(ending_, true)) return kill();
-    fmt::print(stderr, "nacre launch: interrupted twice: ending the job\n");
+    fmt::print(stderr, "nacre launch: {}: ending the job\n",
+               signum == SIGINT ? "interrupted twice" : "a second " + value::signal_name(signum));
     feed_->signal(SIGKILL);
     process_->stream("stdin")->close();
     to_end_->start_grace(kToEnd);
@@ -114,7 +119,7 @@ class LaunchRun {
   std::optional<event::Timer> to_end_;
   std::unique_ptr<task::Subprocess> process_;
   std::unique_ptr<boot::LaunchFeed> feed_;
-  double interrupted_ = -kTwice.count();
+  double asked_to_end_ = -kTwice.count();
   bool ending_ = false;
 };
 

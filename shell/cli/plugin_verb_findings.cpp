@@ -194,7 +194,9 @@ std::optional<Crash> crash_in(std::string_view said) {
   constexpr std::string_view kCrashed = " crashed in ";
   for (std::string_view line : split(said, '\n')) {
     std::size_t at = line.rfind(kCrashed);
-    if (!line.starts_with("nacre-shell: plugin '") || at == std::string_view::npos) continue;
+    // A shell that knows its rank says it: nacre-shell[0].
+    bool is_shells = line.starts_with("nacre-shell: plugin '") || line.starts_with("nacre-shell[0]: plugin '");
+    if (!is_shells || at == std::string_view::npos) continue;
     std::string_view rest = line.substr(at + kCrashed.size());
     std::size_t open = rest.rfind(" (");
     if (open == std::string_view::npos || !rest.ends_with(')')) continue;

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -40,11 +41,20 @@ class Children {
   void forget(pid_t pid);
   [[nodiscard]] std::size_t watched() const { return watched_.size(); }
 
-  // Of a process group that is not to outlive this process: tells whoever sees to that, if there is anybody.
+  // What is not to outlive this process, even if that is killed: told to whoever sees to it, if there is anybody. What the leader
+  // of a process group starts belongs to the group, unless it leaves it.
   void guard(pid_t leader) {
-    if (guard_) guard_(leader);
+    if (guarding_.group) guarding_.group(leader);
   }
-  void set_guard(std::function<void(pid_t leader)> guard) { guard_ = std::move(guard); }
+  // A directory with all that is in it, by an absolute path; `there`: false once it has been removed.
+  void guard_directory(const std::string& path, bool there) {
+    if (guarding_.directory) guarding_.directory(path, there);
+  }
+  struct Guarding {
+    std::function<void(pid_t leader)> group;
+    std::function<void(const std::string& path, bool there)> directory;
+  };
+  void set_guard(Guarding guarding) { guarding_ = std::move(guarding); }
 
   // Reaps now, without waiting for the signal.
   void reap();
@@ -62,7 +72,7 @@ class Children {
   explicit Children(OnExit on_orphan) : on_orphan_(std::move(on_orphan)) {}
 
   OnExit on_orphan_;
-  std::function<void(pid_t)> guard_;
+  Guarding guarding_;
   std::unordered_map<pid_t, OnExit> watched_;
   std::unique_ptr<SignalWatcher> sigchld_;
 };

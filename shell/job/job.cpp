@@ -62,11 +62,16 @@ Result<Json> Job::rank_info(std::uint32_t rank) const {
               {"resources", std::move(ids)}};
 }
 
+std::string shell_mark(const value::JobId& id, std::uint32_t shell_rank) {
+  return fmt::format("{}.{}", id.f58_plain(), shell_rank);
+}
+
 void set_job_variables(Environment& env, const Job& job, const std::string& tmpdir) {
   set_both(env, "JOB_ID", job.id.f58());
   set_both(env, "JOB_ID_PATH", "/" + job.id.f58());
   set_both(env, "JOB_SIZE", fmt::format("{}", job.tasks()));
   set_both(env, "JOB_NNODES", fmt::format("{}", job.shells()));
+  env.set(kShellMark, shell_mark(job.id, job.shell_rank));
   if (!tmpdir.empty()) set_both(env, "JOB_TMPDIR", tmpdir);
 }
 

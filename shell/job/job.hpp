@@ -44,6 +44,9 @@ struct Job {
 
 // The job's variables that flux-environment(7) promises, each also under NACRE_. `tmpdir` may be "".
 void set_job_variables(Environment& env, const Job& job, const std::string& tmpdir);
+// Among them the mark of what belongs to one shell of the job, and ends with it: "JOBID.RANK".
+inline constexpr const char* kShellMark = "NACRE_SHELL_ID";
+[[nodiscard]] std::string shell_mark(const value::JobId& id, std::uint32_t shell_rank);
 // A task's own: FLUX_TASK_RANK, FLUX_TASK_LOCAL_ID and the same under NACRE_.
 void set_task_variables(Environment& env, std::uint64_t rank, std::uint32_t local_id);
 

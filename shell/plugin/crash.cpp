@@ -3,12 +3,13 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstring>
 #include <string_view>
+
+#include "base/current_call.hpp"
+#include "plugin/last_line.hpp"
 
 namespace nacre::plugin {
 namespace {
@@ -31,24 +32,6 @@ std::atomic<pid_t> last_act_in = 0;
 std::array<struct sigaction, kCaught.size()> previous;
 alignas(16) std::array<std::byte, kStackSize> handler_stack;
 
-// One line in one write(2), made without the heap: the heap may be what broke.
-class Line {
- public:
-  Line& operator<<(std::string_view text) {
-    std::size_t fits = std::min(text.size(), text_.size() - size_);
-    std::memcpy(text_.data() + size_, text.data(), fits);
-    size_ += fits;
-    return *this;
-  }
-  void write() const {
-    if (::write(STDERR_FILENO, text_.data(), size_) < 0) return;  // there is nobody left to tell
-  }
-
- private:
-  std::array<char, 512> text_{};
-  std::size_t size_ = 0;
-};
-
 void on_crash(int signum, siginfo_t* info, void* /*context*/) {
   std::size_t index = 0;
   while (kCaught[index].signum != signum) ++index;
@@ -60,12 +43,11 @@ void on_crash(int signum, siginfo_t* info, void* /*context*/) {
     return;
   }
   const std::string* topic = running_topic.load();
-  Line line;
-  line << "nacre-shell: plugin '" << std::string_view(*plugin).substr(0, 128) << "' crashed in "
-       << std::string_view(*topic).substr(0, 128) << " (" << kCaught[index].name << ")\n";
+  LastLine line;
+  line << "plugin '" << std::string_view(*plugin).substr(0, 128) << "' crashed in "
+       << std::string_view(*topic).substr(0, 128) << " (" << kCaught[index].name << ")";
   line.write();
-  if (auto* act = last_act.load(); act != nullptr && last_act_in == ::getpid()) act(last_act_of);
-  ::_exit(1);
+  end_at_once(1);
 }
 
 }  // namespace
@@ -74,6 +56,14 @@ void set_last_act(void (*act)(void* of), void* of) {
   last_act_of.store(of);
   last_act_in.store(::getpid());
   last_act.store(act);
+}
+
+void end_at_once(int code) {
+  if (last_act_in == ::getpid()) {
+    CallPage::own().set_reported();
+    if (auto* act = last_act.load(); act != nullptr) act(last_act_of);
+  }
+  ::_exit(code);
 }
 
 CrashGuard::CrashGuard() {
@@ -101,7 +91,7 @@ CrashGuard::~CrashGuard() {
 }
 
 CrashScope::CrashScope(const std::string& plugin, const std::string& topic)
-    : outer_plugin_(running_plugin.load()), outer_topic_(running_topic.load()) {
+    : call_(plugin, topic), outer_plugin_(running_plugin.load()), outer_topic_(running_topic.load()) {
   // The plugin last: a topic is there whenever a plugin is.
   running_topic.store(&topic);
   running_plugin.store(&plugin);

@@ -11,11 +11,16 @@
 #include <csignal>
 #include <string>
 
+#include "base/current_call.hpp"
+
 namespace nacre::plugin {
 
-// What a crash of a plugin does after its line, before the process ends: act(of), from the signal handler, and only
-// in the process that has set it. nullptr: nothing. For the tasks: nobody is left to end them.
+// What is done before a plugin's failure ends the process (end_at_once): act(of), maybe from a signal handler, and only in the
+// process that has set it. nullptr: nothing. For the tasks: nobody is left to end them.
 void set_last_act(void (*act)(void* of), void* of);
+
+// Does the last act and ends the process. Safe in a signal handler.
+[[noreturn]] void end_at_once(int code);
 
 // While one lives, SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT are caught, on a stack of their own. One at a time.
 class CrashGuard {
@@ -38,6 +43,7 @@ class CrashScope {
   CrashScope& operator=(const CrashScope&) = delete;
 
  private:
+  CurrentCall call_;
   const std::string* outer_plugin_;
   const std::string* outer_topic_;
 };

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/current_call.hpp"
+
 namespace nacre::plugin {
 
 Stack::~Stack() {
@@ -43,7 +45,10 @@ Result<int> Stack::call(Call& call) {
     if (!handler) continue;
     Running running{each.plugin, &call.topic};
     const Running* outer = std::exchange(running_, &running);
-    Result<void> result = handler(call);
+    Result<void> result = [&] {
+      CurrentCall current(each.plugin->name(), call.topic);
+      return handler(call);
+    }();
     running_ = outer;
     if (!result && !failed) {
       failed = in(fmt::format("plugin '{}': {}", each.plugin->name(), call.topic), std::move(result).error());

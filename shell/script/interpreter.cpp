@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/current_call.hpp"
 #include "base/text.hpp"
 #include "plugin/loader.hpp"
 #include "script/binding.hpp"
@@ -111,13 +112,14 @@ Result<void> Interpreter::run_file(const std::string& path) {
   if (depth_ == kMaxSourceDepth) {
     return Error{ELOOP, fmt::format("{}: {} files source each other (does one source itself?)", path, depth_)};
   }
-  if (depth_ == 0) CHECK_OK(read_time_limit());
-  ++depth_;
-  Result<void> ran = run_chunk(path);
-  --depth_;
-  // A plugin that the initrc has loaded may have set it.
-  if (depth_ == 0 && ran) ran = read_time_limit();
-  return ran;
+  const CurrentCall current(context_.component, path);
+  Result<void> ran;
+  if (++depth_ == 1) ran = read_time_limit();
+  if (ran) ran = run_chunk(path);
+  if (--depth_ > 0) return ran;
+  // A plugin that the initrc has loaded may have set it; and what holds for files does not for handlers.
+  Result<void> read = read_time_limit();
+  return ran ? read : ran;
 }
 
 Result<void> Interpreter::run_chunk(const std::string& path) {
@@ -197,7 +199,10 @@ int Interpreter::invoke(lua_State* lua, Binding binding) {
   return -1;
 }
 
-Result<void> Interpreter::read_time_limit() { return time_limit_.read(host_.options(), main_, running_); }
+Result<void> Interpreter::read_time_limit() {
+  auto what = depth_ > 0 ? TimeLimit::Of::files : TimeLimit::Of::handlers;
+  return time_limit_.read(host_.options(), what, main_, running_);
+}
 
 Error Interpreter::die(const std::string& message) {
   last_words_ = message;

@@ -14,9 +14,12 @@ namespace {
 
 constexpr const char* kOption = "lua-timeout";
 
-Result<std::optional<event::Seconds>> limit_of(const job::Options& options) {
+// `unless_set`: what holds without the option.
+Result<std::optional<event::Seconds>> limit_of(const job::Options& options,
+                                               std::optional<event::Seconds> unless_set) {
   auto option = options.at(kOption);
-  if (!option || option->json().is_null() || option->json() == "none") return std::nullopt;
+  if (!option || option->json().is_null()) return unless_set;
+  if (option->json() == "none") return std::nullopt;
   constexpr const char* kExpected = "a time above 0 in seconds, a duration such as \"30s\", or \"none\"";
   double seconds = 0;
   if (option->json().is_number()) {
@@ -55,8 +58,8 @@ int guarded_xpcall(lua_State* lua) {
 
 // ---- the limit -----------------------------------------------------------------
 
-Result<void> TimeLimit::read(const job::Options& options, lua_State* main, lua_State* running) {
-  auto limit = TRY(limit_of(options));
+Result<void> TimeLimit::read(const job::Options& options, Of what, lua_State* main, lua_State* running) {
+  auto limit = TRY(limit_of(options, what == Of::files ? std::optional(kOfFiles) : std::nullopt));
   if (limit == limit_) return {};
   limit_ = limit;
   if (depth_ == 0) return {};

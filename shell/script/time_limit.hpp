@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shell option `lua-timeout`: how long Lua may take for one call from the shell, a handler or an initrc with all
-// that it sources. Off unless set; then Lua runs as fast as without it.
+// that it sources. Unless set, an initrc has kOfFiles, and a handler all the time: it runs as fast as without a limit.
 //
 // The clock is looked at every kInstructions of Lua. What runs too long is stopped by an error that Lua code cannot
 // keep: pcall and the like see it, but the next instruction raises it again. A C function (os.execute, io.read) is
@@ -23,10 +23,12 @@ namespace nacre::script {
 class TimeLimit {
  public:
   static constexpr int kInstructions = 1000;
+  static constexpr event::Seconds kOfFiles{60};
+  enum class Of { files, handlers };  // what a limit that is not set is for
 
   // Takes the option as it is now; holds for the call that runs, from now on, too, and for the coroutines that are
   // made from then on. `main`: the main thread of Lua, `running`: the coroutine that runs, or `main`.
-  Result<void> read(const job::Options& options, lua_State* main, lua_State* running);
+  Result<void> read(const job::Options& options, Of what, lua_State* main, lua_State* running);
 
   // Around each call of Lua. Calls within a call have what is left of its time.
   void enter(lua_State* main);

@@ -8,7 +8,10 @@
 
 #include <csignal>
 #include <cstdio>
+#include <optional>
+#include <string>
 
+#include "base/current_call.hpp"
 #include "base/signals_blocked.hpp"
 #include "base/unique_fd.hpp"
 #include "task/child.hpp"
@@ -114,7 +117,14 @@ Failure read_failure(int fd) {
 
 Result<Started> start_forked(const Command& command, const Spawner::ChildHook& hook) {
   Plan plan(command);
-  if (hook) plan.keep_crash_handlers();
+  // Whose code the hook is, the child itself says.
+  const std::string nobody = "?";
+  const std::string starting = "the start of a process";
+  std::optional<CurrentCall> waiting;
+  if (hook) {
+    plan.keep_crash_handlers();
+    waiting.emplace(nobody, starting);
+  }
   Pipe pipe = TRY(make_pipe(O_CLOEXEC));
   // Above the child's own descriptors, which would overwrite it.
   UniqueFd report(::fcntl(pipe.write.get(), F_DUPFD_CLOEXEC, plan.max_target + 1));

@@ -263,7 +263,7 @@ END
   for topic in shell.init task.init task.fork shell.start; do
     prepare_sleepers
     with_rc <<<"plugin.load { file = '$work/crashes.so', conf = { topic = '$topic' } }"
-    fails_with 1 "nacre-shell: plugin 'crashes' crashed in $topic (SIGSEGV)"
+    fails_with 1 "nacre-shell[0]: plugin 'crashes' crashed in $topic (SIGSEGV)"
     rm -rf "$TMPDIR"/nacre-* # which nobody is left to remove
     killed_processes_go
   done

@@ -120,6 +120,7 @@ TEST_CASE("crashes and reasons in what a shell said") {
   REQUIRE(crash);
   CHECK(crash->topic == "task.init");
   CHECK(crash->signal == "SIGBUS");
+  CHECK(crash_in("nacre-shell[0]: plugin 'x' crashed in task.init (SIGBUS)\n"));
   CHECK_FALSE(crash_in("plugin 'x' crashed in y (SIGBUS)\nnacre-shell: plugin 'x' crashed in y\n"));
 
   CHECK(reason_in("") == "");

@@ -101,7 +101,8 @@ TEST_CASE("the job's variables are set under both names") {
     CHECK(env.get(prefix + "JOB_NNODES") == "2");
     CHECK(env.get(prefix + "JOB_TMPDIR") == "/tmp/x");
   }
-  CHECK(env.all().size() == 10);
+  CHECK(env.get("NACRE_SHELL_ID") == JobId(1234).f58_plain() + ".0");
+  CHECK(env.all().size() == 11);
 }
 
 TEST_CASE("without a temporary directory its variable is not set") {
@@ -109,7 +110,7 @@ TEST_CASE("without a temporary directory its variable is not set") {
   nacre::job::set_job_variables(env, job_of(0), "");
   CHECK_FALSE(env.get("FLUX_JOB_TMPDIR"));
   CHECK_FALSE(env.get("NACRE_JOB_TMPDIR"));
-  CHECK(env.all().size() == 8);
+  CHECK(env.all().size() == 9);
 }
 
 TEST_CASE("a task's variables are set under both names") {

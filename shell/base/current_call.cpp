@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/current_call.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace nacre {
+namespace {
+
+const CurrentCall* innermost = nullptr;
+
+CallPage* make_page() {
+  static CallPage not_shared;  // where there is no memory to share, nobody else can name what runs
+  void* page = ::mmap(nullptr, sizeof(CallPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return page != MAP_FAILED ? new (page) CallPage : &not_shared;
+}
+
+void copy(char* to, std::size_t size, std::string_view text) {
+  std::size_t fits = std::min(text.size(), size - 1);
+  std::memcpy(to, text.data(), fits);
+  to[fits] = '\0';
+}
+
+}  // namespace
+
+CallPage& CallPage::own() {
+  static CallPage* const page = make_page();
+  return *page;
+}
+
+// The last byte is never written to.
+std::string_view CallPage::text(const char* from, std::size_t size) { return {from, ::strnlen(from, size - 1)}; }
+
+void CallPage::name(std::string_view plugin, std::string_view topic) {
+  copy(plugin_, kPluginSize, plugin);
+  copy(topic_, kTopicSize, topic);
+}
+
+CurrentCall::CurrentCall(const std::string& plugin, const std::string& topic)
+    : plugin_(plugin), topic_(topic), outer_(innermost) {
+  innermost = this;
+  if (!differs()) return;
+  CallPage& page = CallPage::own();
+  page.name(plugin_, topic_);
+  // Odd already: a forked process has ended in a call.
+  std::uint64_t calls = page.calls_.load(std::memory_order_relaxed);
+  if (outer_ == nullptr) page.calls_.store(calls + 1 + calls % 2, std::memory_order_release);
+}
+
+CurrentCall::~CurrentCall() {
+  innermost = outer_;
+  if (!differs()) return;
+  CallPage& page = CallPage::own();
+  if (outer_ == nullptr) {
+    page.calls_.store(page.calls_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  } else {
+    page.name(outer_->plugin_, outer_->topic_);
+  }
+}
+
+// A plugin's own code marks what its caller has marked already.
+bool CurrentCall::differs() const {
+  return outer_ == nullptr || &outer_->plugin_ != &plugin_ || &outer_->topic_ != &topic_;
+}
+
+}  // namespace nacre

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which handler of a plugin, or which initrc, this process runs now. Kept in a page that the processes it forks share: so a signal
+// handler, or a process beside this one, can name what does not return. A signal handler has no argument of its own, so the page is
+// a static variable of current_call.cpp.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace nacre {
+
+class CallPage {
+ public:
+  static constexpr std::size_t kPluginSize = 64;  // bytes, NUL included; what is longer is cut
+  static constexpr std::size_t kTopicSize = 192;  // the same
+
+  // Where the process is; equal to an earlier one if neither a call has begun or returned, nor the loop has turned, since.
+  struct Place {
+    std::uint64_t calls = 0;
+    std::uint64_t turns = 0;
+
+    [[nodiscard]] bool within_call() const { return calls % 2 == 1; }
+    bool operator==(const Place&) const = default;
+  };
+
+  // The page of this process. Safe in a signal handler, once it has been called outside of any.
+  static CallPage& own();
+
+  [[nodiscard]] Place place() const { return {calls_.load(), turns_.load()}; }
+  // Of the innermost call, while there is one; else of the last.
+  [[nodiscard]] std::string_view plugin() const { return text(plugin_, kPluginSize); }
+  [[nodiscard]] std::string_view topic() const { return text(topic_, kTopicSize); }
+
+  // The loop has taken up what has happened: whatever runs is not stuck.
+  void turned() { turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  // That this process ends within a call has been reported.
+  void set_reported() { reported_.store(true); }
+  [[nodiscard]] bool reported() const { return reported_.load(); }
+
+ private:
+  friend class CurrentCall;
+  static std::string_view text(const char* from, std::size_t size);
+  void name(std::string_view plugin, std::string_view topic);
+
+  std::atomic<std::uint64_t> calls_ = 0;  // odd: one runs. Grows as the outermost begins, and as it returns
+  std::atomic<std::uint64_t> turns_ = 0;
+  std::atomic<bool> reported_ = false;
+  char plugin_[kPluginSize] = "";
+  char topic_[kTopicSize] = "";
+};
+
+// While one lives, this handler runs. They nest. Both strings must outlive it.
+class CurrentCall {
+ public:
+  CurrentCall(const std::string& plugin, const std::string& topic);
+  ~CurrentCall();
+  CurrentCall(const CurrentCall&) = delete;
+  CurrentCall& operator=(const CurrentCall&) = delete;
+
+ private:
+  [[nodiscard]] bool differs() const;
+
+  const std::string& plugin_;
+  const std::string& topic_;
+  const CurrentCall* outer_;
+};
+
+}  // namespace nacre
