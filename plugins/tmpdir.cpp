@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tmpdir: a directory of the job's own on this node, FLUX_JOB_TMPDIR and {{tmpdir}}, there before any task starts
-// and removed after all have ended. Made below $TMPDIR of the shell, or /tmp.
-#include <stdlib.h>
-
+// and removed after all have ended. Made below $TMPDIR of the shell, or /tmp. What earlier shells have left there goes too.
+#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "base/owned_directory.hpp"
 #include "builtins.hpp"
+#include "sweep.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -28,8 +29,12 @@ void open_up(const fs::path& directory) {
 
 class Tmpdir final : public plugin::Plugin {
  public:
-  explicit Tmpdir(plugin::Host& host) : Plugin("tmpdir"), host_(host) {
+  explicit Tmpdir(plugin::Host& host) : Plugin("tmpdir"), host_(host), sweep_(host, *this) {
     on("shell.init", [this](plugin::Call&) { return make(); });
+    on("shell.start", [this](plugin::Call&) {
+      sweep();
+      return Result<void>();
+    });
     on("mustache.render.tmpdir", [this](plugin::Call& call) -> Result<void> {
       if (!path_.empty()) call.out["result"] = path_;
       return {};
@@ -43,17 +48,21 @@ class Tmpdir final : public plugin::Plugin {
 
  private:
   Result<void> make() {
-    const char* base = ::getenv("TMPDIR");
+    const char* base = std::getenv("TMPDIR");
     std::error_code error;
     // Absolute: the shell and the tasks change to other working directories.
     auto below = fs::absolute(base != nullptr && *base != '\0' ? base : "/tmp", error);
     if (error) return in("tmpdir", system_error(error.value(), "cannot tell the working directory"));
-    std::string path =
-        fmt::format("{}/nacre-{}-{}-XXXXXX", below.native(), host_.job().id.f58_plain(), host_.job().shell_rank);
-    if (::mkdtemp(path.data()) == nullptr) {
-      return in("tmpdir", system_error(errno, "cannot make " + path + " (set TMPDIR to a directory with room)"));
+    parent_ = below.native();
+    auto made =
+        OwnedDirectory::create(parent_, fmt::format("-{}-{}", host_.job().id.f58_plain(), host_.job().shell_rank));
+    if (!made) {
+      std::string what =
+          fmt::format("cannot make a directory in {} (set TMPDIR to a directory with room)", parent_);
+      return in("tmpdir", system_error(made.error().code, what));
     }
-    path_ = std::move(path);
+    directory_ = *std::move(made);
+    path_ = directory_.path();
     host_.children().guard_directory(path_, true);
     host_.environment().set("FLUX_JOB_TMPDIR", path_);
     host_.environment().set("NACRE_JOB_TMPDIR", path_);
@@ -75,8 +84,17 @@ class Tmpdir final : public plugin::Plugin {
     path_.clear();
   }
 
+  // What cannot be swept is no harm to this job.
+  void sweep() {
+    if (Result<void> started = sweep_.start(parent_); !started)
+      log(host_, *this, Level::debug, "{}", started.error().message);
+  }
+
   plugin::Host& host_;
-  std::string path_;  // empty: there is none
+  Sweep sweep_;
+  std::string parent_;        // absolute
+  OwnedDirectory directory_;  // none: it could not be made
+  std::string path_;          // empty: there is none
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ struct Level {
   UniqueFd fd;  // of the innermost only; the others are reached by ".."
   dev_t device = 0;
   ino_t inode = 0;
-  std::string name;             // in the one above
+  std::string name;              // in the one above
   std::set<std::string> kept{};  // what cannot be removed
 };
 

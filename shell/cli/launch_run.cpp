@@ -22,8 +22,9 @@ namespace {
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 constexpr int kEndsJob[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 constexpr event::Seconds kTwice{2};  // between two of those that mean it
-constexpr event::Seconds kToEnd{10};  // for a job that was told to end, before its agent is killed: longer than a shell is missed
-constexpr int kAgentFailed = 255;    // what ssh exits with then
+// For a job that was told to end, before its agent is killed: longer than it takes to miss a shell.
+constexpr event::Seconds kToEnd{10};
+constexpr int kAgentFailed = 255;  // what ssh exits with then
 
 // The one process that `nacre launch` looks after.
 class LaunchRun {

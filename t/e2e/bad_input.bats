@@ -233,7 +233,7 @@ usage_error() {
 @test "no room for the tmpdir" {
   prepare 1 true
   TMPDIR=/no/such/folder run nacre
-  fails_with 1 "tmpdir: cannot make /no/such/folder/" "No such file or directory"
+  fails_with 1 "tmpdir: cannot make a directory in /no/such/folder " "No such file or directory"
   if [ "$(id -u)" -eq 0 ]; then
     mkdir full
     mount -t tmpfs -o nr_inodes=1 tmpfs full

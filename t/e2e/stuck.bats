@@ -20,7 +20,7 @@ loop='while true do end'
 
 # Runs nacre-shell in the background with rc.lua; its output in `out`.
 start_shell() {
-  "${nacre[@]}" --initrc=rc.lua "$@" >out 2>&1 &
+  "${nacre[@]}" --initrc=rc.lua >out 2>&1 &
   shell=$!
 }
 
@@ -29,8 +29,16 @@ start_launch() {
   launcher=$!
 }
 
-# It ends with code $1 after a second SIGTERM, within 15 seconds.
-ends_with() { # process code
+# What a failed test has left: what loops ends by nothing else.
+teardown() {
+  local pid
+  for pid in $(pgrep -f "$work") $(marked_processes); do kill -9 "$pid" || true; done
+  cd /
+  rm -rf "$work"
+}
+
+# The process $1 ends with code $2, within 15 seconds.
+ends_with() {
   local code=0
   timeout 15 tail --pid="$1" -f /dev/null || { echo "$1 is still there"; return 1; }
   wait "$1" || code=$?
@@ -225,4 +233,23 @@ END
   wait_until empty # the guard has done its work
   touch go
   lines_come finished 2
+}
+
+@test "what a shell without a guard has left is removed by the next job, with a line" {
+  prepare_marked 1 sh -c 'echo $PPID >shell.0; touch "$FLUX_JOB_TMPDIR/file"; exec sleep 1000'
+  write_rc none 0 ""
+  start_shell
+  wait_until test -s shell.0
+  left=$(ls -d "$TMPDIR"/nacre-*)
+  kill -9 "$(cat shell.0)"
+  wait "$shell" || true
+  [ -d "$left" ]
+  gone='[ ! -e "'$left'" ]'
+  prepare 1 sh -c "i=0; until $gone; do sleep 0.02; i=\$((i + 1)); [ \$i -lt 500 ] || exit 1; done"
+  run nacre
+  [ "$status" -eq 0 ]
+  [ "$output" = "nacre-shell[0]: tmpdir: removes what a shell that was killed has left: $left" ]
+  [ -z "$(ls -A "$TMPDIR")" ]
+  run nacre
+  [ -z "$output" ]
 }

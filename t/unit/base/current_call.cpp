@@ -47,7 +47,8 @@ TEST_CASE("names that are too long are cut") {
   CHECK(CallPage::own().topic() == topic.substr(1));
 }
 
-TEST_CASE("a forked process says in whose code it is, and what it leaves unfinished ends with the call of its parent") {
+TEST_CASE(
+    "a forked process says in whose code it is, and what it leaves unfinished ends with the call of its parent") {
   const std::string waiting = "waiting";
   const std::string child = "child";
   {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "base/owned_directory.hpp"
 #include "builtins.hpp"
 #include "fake_host.hpp"
 
@@ -55,7 +56,7 @@ TEST_CASE("a job's directory is below TMPDIR, private, and bears the job's id an
   Tmpdir tmpdir;
   REQUIRE(tmpdir.error.empty());
   CHECK(tmpdir.path.parent_path() == tmpdir.base);
-  CHECK(tmpdir.path.filename().native().starts_with("nacre-f2-0-"));
+  CHECK(tmpdir.path.filename().native().starts_with("nacre-" + host_digits() + "-f2-0-"));
   struct stat info {};
   REQUIRE(::stat(tmpdir.path.c_str(), &info) == 0);
   CHECK(info.st_mode == (S_IFDIR | 0700));
@@ -139,11 +140,10 @@ TEST_CASE("a relative TMPDIR makes an absolute path: the working directory chang
 
 TEST_CASE("a TMPDIR that is not there is an error, and sets no variable") {
   Tmpdir tmpdir([](const fs::path& base) { return base.native() + "/none"; });
-  std::string start =
-      fmt::format("plugin 'tmpdir': shell.init: tmpdir: cannot make {}/none/nacre-f2-0-", tmpdir.base.native());
-  REQUIRE(tmpdir.error.starts_with(start));
-  CHECK(tmpdir.error.substr(start.size() + 6) ==  // what mkdtemp(3) made up
-        " (set TMPDIR to a directory with room): No such file or directory");
+  CHECK(tmpdir.error ==
+        fmt::format("plugin 'tmpdir': shell.init: tmpdir: cannot make a directory in {}/none (set TMPDIR to a "
+                    "directory with room): No such file or directory",
+                    tmpdir.base.native()));
   CHECK_FALSE(tmpdir.host->environment().get("FLUX_JOB_TMPDIR"));
 }
 
@@ -155,4 +155,47 @@ TEST_CASE("a directory that cannot be removed is a warning") {
   CHECK(tmpdir.host->logged ==
         std::vector{
             fmt::format("warn tmpdir: cannot remove {}: Too many levels of symbolic links", tmpdir.path.native())});
+}
+
+TEST_CASE("what a shell that is gone has left is removed once the tasks run, with a line; nothing else is") {
+  Tmpdir tmpdir;
+  const std::string front = "nacre-" + host_digits();
+  auto add = [&](const std::string& name, fs::perms mode = fs::perms::owner_all) {
+    fs::create_directories(tmpdir.base / name / "a");
+    std::ofstream(tmpdir.base / name / "a/file") << "text";
+    fs::permissions(tmpdir.base / name, mode);
+    return tmpdir.base / name;
+  };
+  fs::path job = add(front + "-f4-0-abcdef");
+  fs::path socket = add(front + "01234567-abcdef");
+  fs::path of_another_host = add("nacre-" + digits_of("another") + "-f4-0-abcdef");
+  fs::path open_to_others = add(front + "-f4-1-abcdef", fs::perms::all);
+  fs::path plain = add("other");
+  fs::create_directory_symlink(plain, tmpdir.base / (front + "-f4-2-abcdef"));
+  auto in_use = OwnedDirectory::create(tmpdir.base, "-f4-3");
+  REQUIRE(in_use);
+
+  REQUIRE(tmpdir.host->call("shell.start"));
+  auto look = event::Timer::create(tmpdir.host->loop(), [] {}).value();
+  look.start(event::Seconds(0.01), event::Seconds(0.01));
+  double end = tmpdir.host->loop().now() + kit::FakeHost::kPatience.count();
+  tmpdir.host->loop().run_until(
+      [&] { return (!fs::exists(job) && !fs::exists(socket)) || tmpdir.host->loop().now() > end; });
+  CHECK_FALSE(fs::exists(job));
+  CHECK_FALSE(fs::exists(socket));
+  for (const fs::path& kept : {of_another_host, open_to_others, plain}) CHECK(fs::exists(kept / "a/file"));
+  CHECK(fs::exists(in_use->path()));
+  CHECK(fs::exists(tmpdir.path));
+  REQUIRE(tmpdir.host->logged.size() == 1);
+  CHECK(tmpdir.host->logged[0].starts_with("notice tmpdir: removes what a shell that was killed has left: "));
+}
+
+TEST_CASE("where nothing is left nothing is said") {
+  Tmpdir tmpdir;
+  REQUIRE(tmpdir.host->call("shell.start"));
+  auto look = event::Timer::create(tmpdir.host->loop(), [] {}).value();
+  look.start(event::Seconds(0.05));
+  tmpdir.host->loop().run_once();
+  tmpdir.host->loop().run_once();
+  CHECK(tmpdir.host->logged.empty());
 }

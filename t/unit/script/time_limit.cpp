@@ -130,13 +130,15 @@ TEST_CASE("without a limit nothing watches the code, and it may take its time") 
   CHECK(Limited("1h").eval("debug.gethook ()") == "external hook");
 }
 
-TEST_CASE("unless it is set an initrc has a minute, and what it sources is part of it; a handler has all the time") {
+TEST_CASE(
+    "unless it is set an initrc has a minute, and what it sources is part of it; a handler has all the time") {
   CHECK(nacre::script::TimeLimit::kOfFiles == nacre::event::Seconds(60));
   Limited lua(nullptr);
   lua.write("inner.lua", "shell.setenv ('INNER', tostring (debug.gethook ()))");
   CHECK(lua.handler("shell.init", "for i = 1, 3000 do end shell.setenv ('HANDLER', tostring (debug.gethook ()))") ==
         "ok");
-  CHECK(lua.run("source (shell.rcpath .. '/inner.lua') shell.setenv ('OUTER', tostring (debug.gethook ()))") == "ok");
+  CHECK(lua.run("source (shell.rcpath .. '/inner.lua') shell.setenv ('OUTER', tostring (debug.gethook ()))") ==
+        "ok");
   CHECK(lua.env("OUTER") == "external hook");
   CHECK(lua.env("INNER") == "external hook");
   REQUIRE(lua.host.call("shell.init"));

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Removes what earlier shells of this user have left in a folder because they were killed or their host went down: the directories of
+// jobs and of sockets whose owner is gone (base/owned_directory.hpp). From the loop, once the tasks run, a few names at a time; the removal
+// itself, which may take long, in a process of its own, which ends with the shell. One line says what.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/owned_directory.hpp"
+#include "plugin/host.hpp"
+
+namespace nacre::plugins {
+
+class Sweep {
+ public:
+  // Both have to outlive it.
+  Sweep(plugin::Host& host, const plugin::Plugin& plugin) : host_(host), plugin_(plugin) {}
+  Result<void> start(const std::string& parent);
+
+ private:
+  void look();
+  void remove();
+
+  plugin::Host& host_;
+  const plugin::Plugin& plugin_;
+  std::optional<event::Timer> timer_;
+  std::optional<LeftDirectories> left_;
+};
+
+}  // namespace nacre::plugins

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/owned_directory.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include <fmt/format.h>
+
+namespace nacre {
+namespace {
+
+constexpr std::string_view kFront = "nacre-";
+constexpr int kTries = 8;  // to make one, while another process takes it for one that was left
+
+// Whether `fd` is still what `path` names, and a directory that only this user may enter.
+bool is_own(int fd, const std::string& path) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(fd, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino && opened.st_uid == ::geteuid() && (opened.st_mode & ~S_IFMT) == S_IRWXU;
+}
+
+}  // namespace
+
+// FNV-1a, folded.
+std::string digits_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (unsigned char byte : text) hash = (hash ^ byte) * 0x100000001b3;
+  return fmt::format("{:08x}", static_cast<std::uint32_t>(hash ^ (hash >> 32)));
+}
+
+std::string host_digits() {
+  char name[HOST_NAME_MAX + 1] = "";
+  ::gethostname(name, sizeof name - 1);
+  return digits_of(name);
+}
+
+// EWOULDBLOCK: another process has it.
+Result<OwnedDirectory> OwnedDirectory::take(std::string path) {
+  UniqueFd lock(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!lock) return system_error(errno, path);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) < 0) {
+    if (errno == EWOULDBLOCK) return system_error(errno, path);
+    lock.reset();
+    return OwnedDirectory(std::move(path), std::move(lock));
+  }
+  if (!is_own(lock.get(), path)) return system_error(ENOENT, path);
+  return OwnedDirectory(std::move(path), std::move(lock));
+}
+
+Result<OwnedDirectory> OwnedDirectory::create(const std::string& parent, const std::string& more) {
+  for (int tries = 1;; ++tries) {
+    std::string path = fmt::format("{}/{}{}{}-XXXXXX", parent, kFront, host_digits(), more);
+    // mkdtemp(3) may blank the name when it fails.
+    std::string made = path;
+    if (::mkdtemp(made.data()) == nullptr) return system_error(errno, "cannot make " + path);
+    auto taken = take(std::move(made));
+    bool lost = !taken && (taken.error().code == EWOULDBLOCK || taken.error().code == ENOENT);
+    if (!lost || tries == kTries) return taken;
+  }
+}
+
+Result<LeftDirectories> LeftDirectories::in(const std::string& parent) {
+  DIR* folder = ::opendir(parent.c_str());
+  if (folder == nullptr) return system_error(errno, parent);
+  return LeftDirectories(parent, folder);
+}
+
+LeftDirectories::LeftDirectories(std::string parent, __dirstream* folder)
+    : parent_(std::move(parent)), front_(std::string(kFront) + host_digits()), folder_(folder) {}
+
+LeftDirectories::LeftDirectories(LeftDirectories&& other) noexcept
+    : parent_(std::move(other.parent_)),
+      front_(std::move(other.front_)),
+      folder_(std::exchange(other.folder_, nullptr)),
+      found_(std::move(other.found_)) {}
+
+LeftDirectories::~LeftDirectories() {
+  if (folder_ != nullptr) ::closedir(folder_);
+}
+
+bool LeftDirectories::look() {
+  for (std::size_t i = 0; i < kNamesAtOnce; ++i) {
+    const dirent* each = ::readdir(folder_);
+    if (each == nullptr) return false;
+    if (!std::string_view(each->d_name).starts_with(front_)) continue;
+    auto taken = OwnedDirectory::take(fmt::format("{}/{}", parent_, each->d_name));
+    if (taken && taken->lock_) found_.push_back(*std::move(taken));
+  }
+  return true;
+}
+
+}  // namespace nacre

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/owned_directory.hpp"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <optional>
+
+#include <catch2/catch.hpp>
+
+using namespace nacre;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Parent {
+  Parent() {
+    std::string made = "/tmp/owned-XXXXXX";
+    REQUIRE(::mkdtemp(made.data()) != nullptr);
+    path = made;
+  }
+  ~Parent() { fs::remove_all(path); }
+
+  [[nodiscard]] std::size_t left() const {
+    auto directories = LeftDirectories::in(path).value();
+    while (directories.look()) {
+    }
+    return directories.found().size();
+  }
+  fs::path path;
+};
+
+}  // namespace
+
+TEST_CASE("an owned directory bears the host, and only its user may enter") {
+  Parent parent;
+  auto owned = OwnedDirectory::create(parent.path, "-x");
+  REQUIRE(owned);
+  CHECK(fs::path(owned->path()).filename().native().starts_with("nacre-" + host_digits() + "-x-"));
+  struct stat info {};
+  REQUIRE(::stat(owned->path().c_str(), &info) == 0);
+  CHECK(info.st_mode == (S_IFDIR | 0700));
+}
+
+TEST_CASE("it is left once its owner has gone, however that was, and only one finds it") {
+  Parent parent;
+  {
+    auto owned = OwnedDirectory::create(parent.path, "-x");
+    REQUIRE(owned);
+    CHECK(parent.left() == 0);
+  }
+  CHECK(parent.left() == 1);
+  auto first = LeftDirectories::in(parent.path).value();
+  while (first.look()) {
+  }
+  CHECK(first.found().size() == 1);
+  CHECK(parent.left() == 0);
+
+  Parent other;
+  Pipe pipe = make_pipe(0).value();
+  pid_t pid = ::fork();
+  if (pid == 0) {
+    auto owned = OwnedDirectory::create(other.path, "");
+    static_cast<void>(!::write(pipe.write.get(), "x", 1));
+    for (;;) ::pause();
+  }
+  char byte = 0;
+  REQUIRE(::read(pipe.read.get(), &byte, 1) == 1);
+  CHECK(other.left() == 0);
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+  CHECK(other.left() == 1);
+}
+
+TEST_CASE("a folder of many names is looked through in pieces") {
+  Parent parent;
+  for (std::size_t i = 0; i <= LeftDirectories::kNamesAtOnce; ++i)
+    fs::create_directory(parent.path / std::to_string(i));
+  { auto owned = OwnedDirectory::create(parent.path, "-x"); }
+  auto directories = LeftDirectories::in(parent.path).value();
+  int pieces = 1;
+  while (directories.look()) ++pieces;
+  CHECK(pieces == 2);
+  CHECK(directories.found().size() == 1);
+}
+
+TEST_CASE("where none can be made the error says why") {
+  CHECK(OwnedDirectory::create("/no/such", "").error().code == ENOENT);
+  CHECK(LeftDirectories::in("/no/such").error().code == ENOENT);
+}
