@@ -2,9 +2,10 @@
 #include "join_progress.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 #include <fmt/format.h>
+
+#include "base/print.hpp"
 
 namespace nacre {
 namespace {
@@ -27,7 +28,7 @@ std::string text_of(const std::vector<std::string>& missing) {
 Result<std::unique_ptr<JoinProgress>> JoinProgress::show(event::Loop& loop, Missing missing) {
   std::unique_ptr<JoinProgress> out(new JoinProgress(std::move(missing)));
   out->timer_ = TRY(event::Timer::create(loop, [self = out.get()] {
-    fmt::print(stderr, "{}nacre launch: {} s: waiting for {}", kClear, ++self->seconds_, text_of(self->missing_()));
+    print_err("{}nacre launch: {} s: waiting for {}", kClear, ++self->seconds_, text_of(self->missing_()));
   }));
   out->timer_->start(kEach, kEach);
   out->timer_->unref();
@@ -35,7 +36,7 @@ Result<std::unique_ptr<JoinProgress>> JoinProgress::show(event::Loop& loop, Miss
 }
 
 JoinProgress::~JoinProgress() {
-  if (seconds_ > 0) fmt::print(stderr, "{}", kClear);
+  if (seconds_ > 0) print_err(kClear);
 }
 
 }  // namespace nacre

@@ -2,13 +2,15 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "assembly.hpp"
 #include "base/file.hpp"
+#include "base/print.hpp"
+#include "base/process_start.hpp"
 #include "base/variable.hpp"
 #include "cli/shell_arguments.hpp"
 #include "group/alone.hpp"
@@ -36,9 +38,7 @@ void log_to_stderr(Log& log, std::uint32_t shell_rank) {
     std::string line = fmt::format("nacre-shell[{}]: ", shell_rank);
     if (entry.level != Level::notice) line += fmt::format("{}: ", level_name(entry.level));
     if (!entry.component.empty()) line += entry.component + ": ";
-    line += entry.message + line_end();
-    // One write, so that lines of several shells stay whole. There is nobody to tell if it fails.
-    static_cast<void>(write_all(STDERR_FILENO, line));
+    print_err(line + entry.message + line_end());  // one write: lines of several shells stay whole
   });
 }
 
@@ -68,8 +68,7 @@ Result<Footing> make_footing(Log& log) {
 }
 
 void report(const Error& error) {
-  if (error.is_logged) return;
-  static_cast<void>(write_all(STDERR_FILENO, fmt::format("nacre-shell: {}\n", error.message)));
+  if (!error.is_logged) print_err("nacre-shell: {}\n", error.message);
 }
 
 Result<int> run_shell(Footing& footing, boot::Identity identity, ShellConfig config, Log& log) {
@@ -108,7 +107,7 @@ Result<LeaderGiven> given_to_leader(const boot::Boot& boot, const cli::ShellArgu
 
 Result<int> run_in_job(Footing& footing, boot::Boot boot, cli::ShellArguments&& arguments, Log& log) {
   bool leads = !boot.membership || boot.membership->rank == 0;
-  if (arguments.explain && leads) fmt::print("boot: {}\n", boot.how);
+  if (arguments.explain && leads) print_out("boot: {}\n", boot.how);
   log.log(Level::debug, "", "boot: {}", boot.how);
   LeaderGiven given = TRY(given_to_leader(boot, arguments));
   auto assembled = TRY(assemble(footing, std::move(boot), std::move(given), log));
@@ -129,13 +128,11 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
   request.arity = arguments.arity;
   boot::Boot boot = TRY(boot::boot(request));
   if (boot.way == boot::Way::standalone) {
-    cli::Reply reply = cli::usage_error(
+    return cli::print(cli::usage_error(
         "nacre-shell",
         fmt::format("no job manager has started this shell; give --standalone with -j and -R, or see "
                     "nacre-boot(7) ({})",
-                    boot.how));
-    std::fputs(reply.text.c_str(), stderr);
-    return reply.exit_code;
+                    boot.how)));
   }
   group::Rank rank = boot.membership ? boot.membership->rank : 0;
   log_to_stderr(log, rank);
@@ -153,17 +150,21 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
   return give_up(footing, rank, code.error());
 }
 
+Result<int> parse_and_run(int argc, char** argv) {
+  CHECK_OK(open_closed_streams());
+  reset_signals();
+  auto parsed = cli::parse_shell_arguments(argc, argv);
+  if (auto* reply = std::get_if<cli::Reply>(&parsed)) return cli::print(*reply);
+  Log log;
+  return run(std::get<cli::ShellArguments>(std::move(parsed)), log);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto parsed = cli::parse_shell_arguments(argc, argv);
-  if (auto* reply = std::get_if<cli::Reply>(&parsed)) {
-    std::fputs(reply->text.c_str(), reply->exit_code == 0 ? stdout : stderr);
-    return reply->exit_code;
-  }
-  Log log;
-  Result<int> code = run(std::get<cli::ShellArguments>(std::move(parsed)), log);
-  if (code) return *code;
-  report(code.error());
-  return 1;
+  Result<int> code = parse_and_run(argc, argv);
+  Result<void> flushed = flush_out();
+  if (!code) report(code.error());
+  if (!flushed) print_err("nacre-shell: {}\n", flushed.error().message);
+  return code && flushed ? *code : std::max(1, code.value_or(1));
 }

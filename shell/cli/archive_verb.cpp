@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -12,6 +11,7 @@
 #include "archive/create.hpp"
 #include "archive/extract.hpp"
 #include "archive/path.hpp"
+#include "base/print.hpp"
 #include "base/text.hpp"
 #include "base/variable.hpp"
 #include "cli/interrupts.hpp"
@@ -28,33 +28,26 @@ using archive::Entry;
 using archive::Progress;
 using archive::Store;
 
-void print_line(std::FILE* out, std::string line) {
-  line += '\n';
-  std::fwrite(line.data(), 1, line.size(), out);
-}
-
 // Shows on standard error what a copy does, and lets a signal stop it.
 class Copying {
  public:
   explicit Copying(bool verbose)
       : verbose_(verbose), on_terminal_(::isatty(STDERR_FILENO) == 1), line_(event::clock_now().count()) {
     watch_.on_entry = [this](const Entry& entry) {
-      if (verbose_) print_line(stderr, archive::shown(entry.path));
+      if (verbose_) print_err("{}\n", archive::shown(entry.path));
     };
     watch_.go_on = [this](const Progress& progress) {
-      if (on_terminal_ && !verbose_) write(line_.update(progress, event::clock_now().count()));
+      if (on_terminal_ && !verbose_) print_err(line_.update(progress, event::clock_now().count()));
       return !interrupts_.pending();
     };
   }
-  ~Copying() { write(line_.clear()); }
+  ~Copying() { print_err(line_.clear()); }
   Copying(const Copying&) = delete;
   Copying& operator=(const Copying&) = delete;
 
   [[nodiscard]] const archive::Watch& watch() const { return watch_; }
 
  private:
-  static void write(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
-
   Interrupts interrupts_;
   bool verbose_;
   bool on_terminal_;
@@ -82,7 +75,6 @@ class Archive final : public Verb {
                                std::pair{extract_, &Archive::extract}, std::pair{remove_, &Archive::remove}}) {
       if (action->parsed()) CHECK_OK((this->*run)(store));
     }
-    if (std::fflush(stdout) != 0) return system_error(errno, "standard output");
     return 0;
   }
 
@@ -157,7 +149,7 @@ class Archive final : public Verb {
 
   Result<void> list(const Store& store) {
     if (!archives_) return print_entries(store);
-    for (const std::string& name : TRY(store.names())) print_line(stdout, name);
+    for (const std::string& name : TRY(store.names())) print_out("{}\n", name);
     return {};
   }
 
@@ -168,7 +160,7 @@ class Archive final : public Verb {
     while (std::optional<Entry> entry = TRY(reader.next())) {
       if (copy_.pattern && !glob_match(*copy_.pattern, entry->path)) continue;
       any = true;
-      print_line(stdout, long_ ? archive::long_form(*entry) : archive::shown(entry->path));
+      print_out("{}\n", long_ ? archive::long_form(*entry) : archive::shown(entry->path));
     }
     return check_matched(reader.name(), any);
   }

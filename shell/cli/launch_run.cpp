@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/print.hpp"
 #include "base/text.hpp"
 #include "boot/launch_stream.hpp"
 #include "boot/launcher.hpp"
@@ -59,7 +60,7 @@ class LaunchRun {
     name_ = command.argv[0];
     through_agent_ = !plan_.srun && !plan_.record.agent.empty() && !boot::is_this_host(plan_.leader);
     if (plan_.verbose)
-      fmt::print(stderr, "nacre launch: {} shells; starting {}\n", plan_.record.size, fmt::join(command.argv, " "));
+      print_err("nacre launch: {} shells; starting {}\n", plan_.record.size, fmt::join(command.argv, " "));
     auto secret = TRY(transport::Secret::generate());
     std::string lines = boot::launch_lines(secret, plan_.record);
     command.stream_options["stdin_BUFSIZE"] = std::to_string(lines.size() + task::Stream::kBufferSize);
@@ -93,8 +94,8 @@ class LaunchRun {
   // The leader ends its job when its launcher is gone. Asked once more, nobody waits for that.
   void end(int signum) {
     if (std::exchange(ending_, true)) return kill();
-    fmt::print(stderr, "nacre launch: {}: ending the job\n",
-               signum == SIGINT ? "interrupted twice" : "a second " + value::signal_name(signum));
+    print_err("nacre launch: {}: ending the job\n",
+              signum == SIGINT ? "interrupted twice" : "a second " + value::signal_name(signum));
     feed_->signal(SIGKILL);
     process_->stream("stdin")->close();
     to_end_->start_grace(kToEnd);
@@ -104,8 +105,7 @@ class LaunchRun {
 
   [[nodiscard]] int code_of(const value::WaitStatus& status) const {
     if (!through_agent_ || status.job_code() != kAgentFailed) return status.job_code();
-    fmt::print(
-        stderr,
+    print_err(
         "nacre launch: {}: {} has failed (exit code {}): no shell was started there, or the link to it broke\n",
         plan_.leader, name_, kAgentFailed);
     return 1;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre plugin new|list|check; see nacre-plugin(1).
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/print.hpp"
 #include "base/text.hpp"
 #include "cli/plugin_verb_check.hpp"
 #include "cli/plugin_verb_list.hpp"
@@ -104,7 +104,7 @@ class PluginVerb final : public Verb {
       CHECK_OK(write_file(top / each.path, each.text));
     }
     std::string shown = top.lexically_normal().string();
-    fmt::print("{}: ready; try it: make -C {} check\n", shown, shown);
+    print_out("{}: ready; try it: make -C {} check\n", shown, shown);
     return 0;
   }
 
@@ -121,11 +121,11 @@ class PluginVerb final : public Verb {
       CheckResult checked = TRY(in(file, check_plugin(file, checking_)));
       bool fine = true;
       for (const Finding& each : checked.findings) {
-        fmt::print("{}: {}{}: {}\n", file, each.is_problem ? "" : "note: ", each.what, each.remedy);
+        print_out("{}: {}{}: {}\n", file, each.is_problem ? "" : "note: ", each.what, each.remedy);
         fine = fine && !each.is_problem;
       }
-      if (fine) fmt::print("{}: fine{}{}\n", file, checked.summary.empty() ? "" : ": ", checked.summary);
-      std::fflush(stdout);
+      if (fine) print_out("{}: fine{}{}\n", file, checked.summary.empty() ? "" : ": ", checked.summary);
+      CHECK_OK(flush_out());
       if (!fine) code = 1;
     }
     return code;

@@ -2,12 +2,12 @@
 #include "cli/plugin_verb_list.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 #include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/print.hpp"
 #include "base/text.hpp"
 #include "cli/plugin_verb_run.hpp"
 #include "job/jobspec.hpp"
@@ -94,13 +94,12 @@ Result<int> list_plugins(const ListOptions& options) {
   }
   run.arguments.emplace_back("--explain=plugins");
   ShellOutcome outcome = TRY(run_shell(run));
-  fmt::print(stderr, "{}", outcome.err);
+  print_err(outcome.err);
   if (!outcome.status.success()) return 1;
   std::vector<ListedPlugin> plugins = TRY(listed_plugins(outcome.out));
   std::string text =
       options.json ? dump_json(TRY(parse_json(*list_line(outcome.out)))["plugins"]) + '\n' : table(plugins);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  if (std::fflush(stdout) != 0) return system_error(errno, "standard output");
+  print_out(text);
   return 0;
 }
 

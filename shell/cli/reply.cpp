@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/reply.hpp"
 
-#include <cstdio>
-
 #include <fmt/format.h>
+
+#include "base/print.hpp"
 
 namespace nacre::cli {
 
@@ -12,7 +12,10 @@ Reply usage_error(const std::string& program, const std::string& message) {
 }
 
 int print(const Reply& reply) {
-  std::fputs(reply.text.c_str(), reply.exit_code == 0 ? stdout : stderr);
+  if (reply.exit_code == 0)
+    print_out(reply.text);
+  else
+    print_err(reply.text);
   return reply.exit_code;
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/verbs.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/print.hpp"
 #include "base/text.hpp"
 #include "cli/reply.hpp"
 #include "version.hpp"
@@ -36,12 +38,17 @@ Reply reply_to(const CLI::ParseError& error, const CLI::App& app) {
   return usage_error(program_of(app), error.what());
 }
 
-}  // namespace
+int run_verb(CLI::App& app, const std::vector<VerbPtr>& verbs) {
+  for (const VerbPtr& verb : verbs) {
+    if (!verb->chosen()) continue;
+    Result<int> code = verb->run();
+    if (code) return *code;
+    print_err("{}: {}\n", program_of(app), code.error().message);
+  }
+  return 1;
+}
 
-int run_nacre(int argc, char** argv) {
-  CLI::App app("Tools for jobs of nacre-shell.", "nacre");
-  app.set_version_flag("-V,--version", kVersion, "Print the version");
-  app.require_subcommand(1);
+int parse_and_run(CLI::App& app, int argc, char** argv) {
   std::vector<VerbPtr> verbs = make_verbs();
   for (const VerbPtr& verb : verbs) verb->add_to(app);
   try {
@@ -49,13 +56,21 @@ int run_nacre(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return print(reply_to(error, app));
   }
-  for (const VerbPtr& verb : verbs) {
-    if (!verb->chosen()) continue;
-    Result<int> code = verb->run();
-    if (code) return *code;
-    fmt::print(stderr, "{}: {}\n", program_of(app), code.error().message);
+  return run_verb(app, verbs);
+}
+
+}  // namespace
+
+int run_nacre(int argc, char** argv) {
+  CLI::App app("Tools for jobs of nacre-shell.", "nacre");
+  app.set_version_flag("-V,--version", kVersion, "Print the version");
+  app.require_subcommand(1);
+  int code = parse_and_run(app, argc, argv);
+  if (Result<void> flushed = flush_out(); !flushed) {
+    print_err("{}: {}\n", program_of(app), flushed.error().message);
+    code = std::max(code, 1);
   }
-  return 1;
+  return code;
 }
 
 }  // namespace nacre::cli

@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "base/print.hpp"
+
 namespace nacre::event {
 namespace {
 
@@ -72,7 +74,7 @@ Loop::~Loop() {
   for (int round = 0; round < 4 && uv_run(raw(), UV_RUN_NOWAIT) != 0; ++round) {
   }
   if (uv_loop_close(raw()) == 0) return;
-  std::fputs("nacre: handles left on the event loop:\n", stderr);
+  print_err("nacre: handles left on the event loop:\n");
   uv_print_all_handles(raw(), stderr);
   std::abort();
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Licence lines, names of files, paths of one machine, and what the README says."""
+"""Licence lines, names of files, paths of one machine, how programs print, and what the README says."""
 
 import re
 
@@ -10,6 +10,7 @@ LICENSED = CXX_SUFFIXES + (".lua", ".py", ".sh", ".bash", ".bats", ".cmake", "CM
 EMPTY_WORDS = {"util", "utils", "manager", "common", "helper", "helpers"}
 # Where somebody's own checkout or build lies.
 MACHINE_PATH = re.compile(r"(?<![\w./~{}$-])/(?:work|tmp/b-[a-z])(?=[/\w-])[^\s\"'`)]*")
+PRINTING = re.compile(r"\bfmt::print\b|\bstd::(?:cout|cerr|clog)\b|\b(?:std::)?(?:f?printf|f?puts)(?=\()")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 
 
@@ -36,6 +37,18 @@ def check_paths(tree):
             match = MACHINE_PATH.search(line)
             if match:
                 yield Offence(path, number, f"a path of one machine: {match.group(0)}")
+
+
+def check_printing(tree):
+    """fmt::print and streams throw where nobody reads, and callbacks must not; print_out and print_err do not."""
+    for path in tree.files:
+        ours = path.startswith(("shell/", "plugins/")) and path.endswith((".cpp", ".hpp"))
+        if not ours or path.startswith(("shell/base/print.", "plugins/examples/")):
+            continue
+        for number, line in enumerate(tree.lines(path), 1):
+            match = PRINTING.search(line.split("//")[0])
+            if match:
+                yield Offence(path, number, f"{match.group(0)}: print_out and print_err of base/print.hpp do not throw")
 
 
 def check_links(tree):
@@ -66,5 +79,5 @@ def check_packages(tree):
 
 
 def check(tree):
-    checks = (check_licence, check_names, check_paths, check_links, check_packages)
+    checks = (check_licence, check_names, check_paths, check_printing, check_links, check_packages)
     return [offence for each in checks for offence in each(tree)]

@@ -1,0 +1,121 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# Started badly: without standard streams, with signals blocked or ignored.
+load lib.bash
+
+no_closing=("<&0" "<&-" ">&-" "2>&-" "<&- >&-" "<&- 2>&-" ">&- 2>&-" "<&- >&- 2>&-")
+
+# Runs the rest with the streams closed that $1 closes; what it writes to the others goes to out and err, its exit code to $status.
+closed() {
+  local how=$1
+  shift
+  : >out && : >err
+  status=0
+  eval 'timeout 60 "$@" >out 2>err </dev/null '"$how" || status=$?
+}
+
+# Of two tasks that write a line to both streams, and $1 of what is closed.
+as_expected() {
+  local said
+  if [[ $1 == *" >&-"* || $1 == ">&-"* ]]; then
+    [[ $status != @(0|124|137) ]] || { echo "$1: exit code $status"; return 1; }
+    if [[ $1 != *"2>&-"* ]]; then
+      said=$(grep -c "cannot write stdout: Bad file descriptor" err)
+      [ "$said" -eq 1 ] || { echo "$1: $said lines"; cat err; return 1; }
+    fi
+    return
+  fi
+  [ "$status" -eq 0 ] || { echo "$1: exit code $status"; cat err; return 1; }
+  [ "$(sort out)" = $'out\nout' ] || { echo "$1: wrote"; cat out; return 1; }
+  [[ $1 == *"2>&-"* ]] || [ "$(sort err)" = $'err\nerr' ] || { echo "$1: wrote"; cat err; return 1; }
+}
+
+@test "a shell alone runs without standard streams; output that nobody takes is an error" {
+  prepare 2 sh -c 'echo out; echo err >&2'
+  for how in "${no_closing[@]}"; do
+    closed "$how" "${nacre[@]}"
+    as_expected "$how"
+  done
+}
+
+@test "a job of two shells runs without standard streams; output that nobody takes is an error" {
+  write_jobspec 2 sh -c 'echo out; echo err >&2'
+  for how in "${no_closing[@]}"; do
+    closed "$how" "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" --local=2 -j jobspec.json -o cpu-affinity=off
+    as_expected "$how"
+  done
+}
+
+@test "a job that writes nothing needs no standard streams" {
+  prepare 1 true
+  for how in "${no_closing[@]}"; do
+    closed "$how" "${nacre[@]}"
+    [ "$status" -eq 0 ] || { echo "$how: exit code $status"; cat err; return 1; }
+  done
+}
+
+# What the rest prints cannot be printed: one line, which begins with $1.
+cannot_print() {
+  local begin=$1 to
+  shift
+  for to in ">&-" ">/dev/full"; do
+    closed "$to" "$@"
+    [ "$status" -eq 1 ] || { echo "$* $to: exit code $status"; cat err; return 1; }
+    [[ $(wc -l <err) -eq 1 && $(<err) == "$begin: standard output: "* ]] || { cat err; return 1; }
+  done
+}
+
+@test "what a program prints itself and nobody takes is an error" {
+  prepare 1 true
+  export NACRE_ARCHIVE_DIR=$PWD/archives
+  "$NACRE_BUILD_DIR/nacre" archive create jobspec.json
+  echo 'return {}' >p.lua
+  cannot_print nacre-shell "$NACRE_SHELL" --help
+  cannot_print nacre-shell "$NACRE_SHELL" --version
+  cannot_print nacre-shell "${nacre[@]}" --explain
+  cannot_print nacre-shell "${nacre[@]}" --explain=plugins
+  cannot_print nacre "$NACRE_BUILD_DIR/nacre" --help
+  cannot_print "nacre launch" "$NACRE_BUILD_DIR/nacre" launch --help
+  cannot_print "nacre archive list" "$NACRE_BUILD_DIR/nacre" archive list
+  cannot_print "nacre plugin list" "$NACRE_BUILD_DIR/nacre" plugin list --initrc=/dev/null
+}
+
+# The rest with all signals blocked, and the ones ignored that $1 names.
+with_signals() {
+  python3 -c 'import os, signal, sys
+for name in sys.argv[1].split():
+    signal.signal(getattr(signal, "SIG" + name), signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+os.execvp(sys.argv[2], sys.argv[2:])' "$@"
+}
+
+@test "blocked and ignored signals: a job ends all the same" {
+  prepare 2 true
+  run timeout -s KILL 60 bash -c "$(declare -f with_signals); with_signals 'CHLD TERM' \"\$@\"" - "${nacre[@]}"
+  [ "$status" -eq 0 ]
+  run timeout -s KILL 60 bash -c "$(declare -f with_signals); with_signals 'CHLD TERM' \"\$@\"" - \
+    "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" --local=2 -j jobspec.json -o cpu-affinity=off
+  [ "$status" -eq 0 ]
+}
+
+@test "blocked and ignored signals: they come to the tasks, and their own are as a shell's" {
+  prepare 1 python3 -c 'import signal, time
+print("blocked", len(signal.pthread_sigmask(signal.SIG_BLOCK, [])), "ignored",
+      [s for s in range(1, signal.NSIG) if s not in (13, 25, 32, 33) and signal.getsignal(s) == signal.SIG_IGN], flush=True)
+open("ready", "w").close()
+time.sleep(1000)'
+  launch=("$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" --local=1 -j jobspec.json -o cpu-affinity=off)
+  for program in nacre launch; do
+    local -n command=$program
+    rm -f ready
+    with_signals "CHLD TERM USR1 ALRM" "${command[@]}" >out 2>&1 3>&- &
+    pid=$!
+    wait_until test -e ready
+    kill -TERM "$pid"
+    status=0
+    wait "$pid" || status=$?
+    [ "$status" -eq 143 ] || { echo "exit code $status"; cat out; return 1; }
+    [ "$(cat out)" = "blocked 0 ignored []" ] || { cat out; return 1; }
+  done
+}
