@@ -9,9 +9,12 @@
 #include <fmt/format.h>
 
 #include "base/print.hpp"
+#include "base/process_start.hpp"
 #include "base/text.hpp"
 #include "boot/launch_stream.hpp"
 #include "boot/launcher.hpp"
+#include "cli/launch_signals.hpp"
+#include "cli/standstill.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
 #include "task/subprocess.hpp"
@@ -20,28 +23,22 @@
 namespace nacre::cli {
 namespace {
 
-constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-constexpr int kEndsJob[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-constexpr event::Seconds kTwice{2};  // between two of those that mean it
+constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT};
 // For a job that was told to end, before its agent is killed: longer than it takes to miss a shell.
 constexpr event::Seconds kToEnd{10};
-constexpr int kAgentFailed = 255;  // what ssh exits with then
+constexpr event::Seconds kToCancel{2};  // for an agent that has not begun
+constexpr event::Seconds kToTake{10};   // a signal, for the leader's agent
+constexpr event::Seconds kToStop{0.5};  // the same, before this process stops
+constexpr event::Seconds kMoment{0.01};
+constexpr event::Seconds kLook{2};  // at the state of the leader's process
+constexpr int kAgentFailed = 255;   // what ssh exits with then
 
 // The one process that `nacre launch` looks after.
 class LaunchRun {
  public:
   static Result<std::unique_ptr<LaunchRun>> create(LaunchPlan plan) {
     std::unique_ptr<LaunchRun> out(new LaunchRun(std::move(plan)));
-    out->loop_ = TRY(event::Loop::create());
-    out->children_ = TRY(event::Children::create(*out->loop_, {}));
-    out->to_end_ = TRY(event::Timer::create(*out->loop_, [self = out.get()] { self->kill(); }));
-    out->to_end_->unref();
-    for (int signum : kPassedOn) {
-      auto watcher = TRY(event::SignalWatcher::create(*out->loop_, signum,
-                                                      [self = out.get()](int each) { self->on_signal(each); }));
-      watcher.keeps_running(false);
-      out->signals_.push_back(std::move(watcher));
-    }
+    CHECK_OK(out->watch());
     CHECK_OK(out->start());
     return out;
   }
@@ -49,11 +46,35 @@ class LaunchRun {
   int wait() {
     loop_->run_until([this] { return process_->exited(); });
     feed_.reset();
+    if (auto signum = signals_.ended_by()) return 128 + *signum;
     return code_of(process_->status());
   }
 
  private:
   explicit LaunchRun(LaunchPlan plan) : plan_(std::move(plan)) {}
+
+  Result<void> watch() {
+    loop_ = TRY(event::Loop::create());
+    children_ = TRY(event::Children::create(*loop_, {}));
+    for (auto [timer, act] : {std::pair{&to_end_, &LaunchRun::kill}, std::pair{&to_take_, &LaunchRun::end_untaken},
+                              std::pair{&to_stop_, &LaunchRun::stop}, std::pair{&look_, &LaunchRun::look}}) {
+      *timer = TRY(event::Timer::create(*loop_, [this, act = act] { (this->*act)(); }));
+      (*timer)->unref();
+    }
+    // nohup(1) means that; a shell without job control, which ignores SIGINT for what it starts in the background, may not.
+    for (int signum : kPassedOn) {
+      if (signum != SIGHUP || !ignores_signal(SIGHUP)) CHECK_OK(watch(signum, &LaunchRun::on_signal));
+    }
+    if (ignores_signal(SIGTSTP)) return {};
+    return watch(SIGTSTP, &LaunchRun::on_stop);
+  }
+
+  Result<void> watch(int signum, void (LaunchRun::*act)(int)) {
+    auto watcher = TRY(event::SignalWatcher::create(*loop_, signum, [this, act](int each) { (this->*act)(each); }));
+    watcher.keeps_running(false);
+    watchers_.push_back(std::move(watcher));
+    return {};
+  }
 
   Result<void> start() {
     task::Command command = TRY(launch_command(plan_));
@@ -75,38 +96,96 @@ class LaunchRun {
         task::Subprocess::start(*loop_, *children_, std::move(command), std::move(options), std::move(callbacks));
     if (!process) return in(plan_.srun ? "--srun" : plan_.leader, Error(process.error().error));
     process_ = std::move(*process);
-    task::Stream* to = process_->stream("stdin");
-    static_cast<void>(to->write(lines));  // one that has gone already is told by its end
+    to_ = process_->stream("stdin");
+    static_cast<void>(to_->write(lines));  // one that has gone already is told by its end
     transport::wipe(lines);
-    feed_ = TRY(boot::LaunchFeed::create(*loop_, *to, plan_.input));
+    feed_ = TRY(boot::LaunchFeed::create(*loop_, *to_, plan_.input));
+    look_->start(kLook, kLook);
     return {};
   }
 
+  // ---- signals -----------------------------------------------------------------
+
   void on_signal(int signum) {
-    bool ends = std::find(std::begin(kEndsJob), std::end(kEndsJob), signum) != std::end(kEndsJob);
-    double now = event::clock_now().count();
-    bool again = ends && now - asked_to_end_ < kTwice.count();
-    if (ends) asked_to_end_ = now;
-    if (again) return end(signum);
-    feed_->signal(signum);
+    bool begun = to_->taken() > 0;  // an agent that cannot reach its host reads nothing
+    switch (signals_.on_signal(signum, event::clock_now().count(), begun)) {
+      case LaunchSignals::Act::pass: return pass(signum);
+      case LaunchSignals::Act::cancel: return cancel();
+      case LaunchSignals::Act::end: return end(signum, signum == SIGINT ? "interrupted twice" : "terminated twice");
+      case LaunchSignals::Act::kill: return kill();
+    }
   }
 
-  // The leader ends its job when its launcher is gone. Asked once more, nobody waits for that.
-  void end(int signum) {
-    if (std::exchange(ending_, true)) return kill();
-    print_err("nacre launch: {}: ending the job\n",
-              signum == SIGINT ? "interrupted twice" : "a second " + value::signal_name(signum));
-    feed_->signal(SIGKILL);
-    process_->stream("stdin")->close();
+  void pass(int signum) {
+    feed_->signal(signum);
+    if (!LaunchSignals::ends_programs(signum) || untaken_ != 0 || signals_.ended_by()) return;
+    untaken_ = signum;
+    to_be_taken_ = to_->written();
+    to_take_->start_grace(kToTake);
+  }
+
+  // Whoever it was for may read no more: it stands still, or the job's input, which comes before, is not read.
+  void end_untaken() {
+    int signum = std::exchange(untaken_, 0);
+    if (to_->taken() >= to_be_taken_ || signals_.ended_by()) return;
+    signals_.end_by(signum);
+    end(signum, fmt::format("{} was not taken within {} s", value::signal_name(signum), kToTake.count()));
+  }
+
+  void cancel() {
+    to_->abandon();
+    static_cast<void>(process_->kill(SIGTERM));
+    to_end_->start_grace(kToCancel);
+  }
+
+  // The leader ends its job when its launcher is gone. It is not told more where it reads no more.
+  void end(int signum, std::string_view why) {
+    print_err("nacre launch: {}: ending the job\n", why);
+    bool reads = to_->taken() == to_->written();
+    feed_->signal(signum);
+    reads ? to_->close() : to_->abandon();
     to_end_->start_grace(kToEnd);
   }
 
   void kill() { static_cast<void>(process_->kill(SIGKILL)); }
 
+  // ---- stopping ----------------------------------------------------------------
+
+  // The terminal stops only this process: the leader and its tasks are in process groups of their own. SIGCONT is passed on by
+  // on_signal().
+  void on_stop(int signum) {
+    feed_->signal(signum);
+    to_be_taken_ = to_->written();
+    stops_at_ = event::clock_now() + kToStop;
+    stop();
+  }
+
+  void stop() {
+    if (to_->taken() >= to_be_taken_ || event::clock_now() >= stops_at_)
+      std::raise(SIGSTOP);
+    else
+      to_stop_->start(kMoment);
+  }
+
+  // ---- how it does, and how it ends ----------------------------------------------
+
+  [[nodiscard]] std::string subject() const {
+    if (plan_.srun) return "srun";
+    std::string shell = fmt::format("shell 0 on {}", plan_.leader);
+    return through_agent_ ? fmt::format("{}, which has started {},", name_, shell) : shell;
+  }
+
+  void look() {
+    auto report = standstill_.update(process_state(process_->pid()), event::clock_now().count());
+    if (report) print_err("nacre launch: {} {}\n", subject(), *report);
+  }
+
   [[nodiscard]] int code_of(const value::WaitStatus& status) const {
+    if (status.is_signal()) print_err("nacre launch: {} was {}\n", subject(), status.str());
     if (!through_agent_ || status.job_code() != kAgentFailed) return status.job_code();
     print_err(
-        "nacre launch: {}: {} has failed (exit code {}): no shell was started there, or the link to it broke\n",
+        "nacre launch: {}: {} has failed (exit code {}): no shell was started there, it was killed, or the link to "
+        "it broke\n",
         plan_.leader, name_, kAgentFailed);
     return 1;
   }
@@ -116,12 +195,16 @@ class LaunchRun {
   bool through_agent_ = false;
   std::unique_ptr<event::Loop> loop_;
   std::unique_ptr<event::Children> children_;
-  std::vector<event::SignalWatcher> signals_;
-  std::optional<event::Timer> to_end_;
+  std::vector<event::SignalWatcher> watchers_;
+  std::optional<event::Timer> to_end_, to_take_, to_stop_, look_;
   std::unique_ptr<task::Subprocess> process_;
+  task::Stream* to_ = nullptr;  // its standard input
   std::unique_ptr<boot::LaunchFeed> feed_;
-  double asked_to_end_ = -kTwice.count();
-  bool ending_ = false;
+  LaunchSignals signals_;
+  Standstill standstill_;
+  int untaken_ = 0;                // a signal that was passed on and that the job may not have got; 0: none
+  std::uint64_t to_be_taken_ = 0;  // of what was written to it: up to the end of the last signal that is waited for
+  event::Seconds stops_at_{};
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -76,6 +77,8 @@ class Launch final : public Verb {
   [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
+    // A shell without job control ignores them for what it starts in the background; they are taken from now on.
+    for (int signum : {SIGINT, SIGQUIT}) std::signal(signum, SIG_DFL);
     LaunchPlan plan = TRY(make_plan());
     return launch(std::move(plan));
   }

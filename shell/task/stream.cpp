@@ -2,6 +2,7 @@
 #include "task/stream.hpp"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -109,12 +110,24 @@ Result<void> Stream::write(std::string_view bytes) {
   if (closing_) return Error{EPIPE, "this stream is closed"};
   if (bytes.size() > options_.buffer_size - out_.size()) return Error{ENOSPC, "the write buffer is full"};
   out_ += bytes;
+  written_ += bytes.size();
   return watch();
 }
 
 void Stream::close() {
   closing_ = true;
   if (out_.empty()) end_writing();
+}
+
+void Stream::abandon() {
+  out_.clear();
+  close();
+}
+
+std::uint64_t Stream::taken() const {
+  int in_pipe = 0;
+  if (!fd_ || ::ioctl(fd_.get(), FIONREAD, &in_pipe) < 0) in_pipe = 0;
+  return written_ - out_.size() - static_cast<std::uint64_t>(in_pipe);
 }
 
 void Stream::flush() {

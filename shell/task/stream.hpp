@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -55,7 +56,11 @@ class Stream {
   // close() was called; EBADF: not writable.
   Result<void> write(std::string_view bytes);
   [[nodiscard]] std::size_t room() const { return options_.buffer_size - out_.size(); }  // that write() would take
-  void close();  // ends writing, after what is kept
+  void close();    // ends writing, after what is kept
+  void abandon();  // ends writing at once: what is kept is lost
+  // Bytes that write() has taken, and those of them, of a pipe, that the other side has read.
+  [[nodiscard]] std::uint64_t written() const { return written_; }
+  [[nodiscard]] std::uint64_t taken() const;
   [[nodiscard]] bool closed() const { return closing_; }
 
  private:
@@ -81,6 +86,7 @@ class Stream {
   std::size_t taken_ = 0;  // of in_
   std::string out_;
   bool at_end_ = false;
+  std::uint64_t written_ = 0;
   bool paused_ = false;
   bool closing_ = false;  // close() was called, or the other side takes no more
   bool delivering_ = false;

@@ -108,15 +108,126 @@ line_comes() {
     sleep 0.1
   done
   wait "$pid" || code=$?
-  [ "$code" -eq 99 ] || [ "$code" -eq 137 ]
+  [ "$code" -eq 130 ]
   [ "$(cat err)" = "nacre launch: interrupted twice: ending the job" ]
-  grep -qxF "the launcher is gone" out || [ "$code" -eq 137 ]
+  line_comes out "the launcher is gone"
 }
 
-@test "a shell 0 that is killed gives 137" {
+# Starts it with a stand-in that reads what comes; it is $pid. What it says goes to out and err.
+begin() {
   write_jobspec 1 true
-  run launch --local=1 <<<die
-  [ "$status" -eq 137 ]
+  mkfifo gate
+  exec 7<>gate
+  "${launcher[@]}" --shell="$stand_in" -j jobspec.json --local=1 <gate >out 2>err 7>&- 3>&- &
+  pid=$!
+  line_comes out "secret of 64 digits"
+}
+
+# The same, started through an agent.
+begin_through_agent() {
+  write_jobspec 1 true
+  printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' >agent
+  chmod +x agent
+  rm -f gate
+  mkfifo gate
+  exec 7<>gate
+  "${launcher[@]}" --shell="$stand_in" -j jobspec.json --hosts=no-such-host --agent="$PWD/agent" <gate >out 2>err 7>&- 3>&- &
+  pid=$!
+  line_comes out "secret of 64 digits"
+}
+
+# It has ended with code $1, and said the rest, one line.
+ends_with() {
+  local code=0
+  wait "$pid" || code=$?
+  [ "$code" -eq "$1" ] || { echo "exit code $code, not $1"; cat err; return 1; }
+  [ "$(cat err)" = "$2" ] || { cat err; return 1; }
+}
+
+@test "SIGTERM twice ends the job, with 143, but not where timeout sends it to a process and its group" {
+  begin
+  kill -TERM "$pid"
+  kill -TERM "$pid"
+  line_comes out 'frame {"signal":15}'
+  sleep 1
+  kill -0 "$pid"
+  kill -TERM "$pid"
+  ends_with 143 "nacre launch: terminated twice: ending the job"
+  line_comes out "the launcher is gone"
+}
+
+# Nothing of an agent that was started below this folder is left.
+no_agent() { ! pgrep -f "$PWD/agent" >/dev/null; }
+
+@test "a signal ends an agent that cannot reach its host, with 128 + N" {
+  write_jobspec 1 true
+  printf '#!/bin/sh\ntouch %q/began\nexec sleep 98765\n' "$PWD" >agent
+  chmod +x agent
+  for name in INT TERM HUP QUIT; do
+    rm -f began
+    "${launcher[@]}" --shell="$stand_in" -j jobspec.json --hosts=no-such-host --agent="$PWD/agent" 2>err 3>&- </dev/null &
+    pid=$!
+    wait_until test -e began
+    kill -"$name" "$pid"
+    ends_with $((128 + $(kill -l "$name"))) ""
+  done
+  # One that does not end by itself.
+  printf '#!/bin/sh\ntrap "" TERM\ntouch %q/began\nwhile :; do sleep 1; done\n' "$PWD" >agent
+  rm began
+  "${launcher[@]}" --shell="$stand_in" -j jobspec.json --hosts=no-such-host --agent="$PWD/agent" 2>err 3>&- </dev/null &
+  pid=$!
+  wait_until test -e began
+  kill -TERM "$pid"
+  ends_with 143 ""
+  wait_until no_agent
+}
+
+@test "a signal ends a job whose leader takes nothing any more" {
+  begin
+  leader=$(pgrep -P "$pid")
+  kill -STOP "$leader"
+  kill -TERM "$pid"
+  code=0
+  wait "$pid" || code=$?
+  [ "$code" -eq 143 ]
+  grep -qxF "nacre launch: SIGTERM was not taken within 10 s: ending the job" err
+  wait_until gone "$leader"
+}
+
+gone() { ! kill -0 "$1" 2>/dev/null; }
+
+@test "SIGHUP is not taken where nohup has ignored it" {
+  launcher=(nohup "${launcher[@]}")
+  begin
+  kill -HUP "$pid"
+  kill -USR1 "$pid"
+  line_comes out 'frame {"signal":10}'
+  run ! grep -q 'frame {"signal":1}' out
+  kill -KILL "$pid"
+}
+
+@test "a shell 0 that is killed is named, and gives 128 + N" {
+  for name in KILL TERM SEGV; do
+    rm -f gate
+    begin
+    kill -"$name" "$(pgrep -P "$pid")"
+    ends_with $((128 + $(kill -l "$name"))) "nacre launch: shell 0 on localhost was killed by SIG$name"
+  done
+  begin_through_agent
+  kill -KILL "$(pgrep -P "$pid")"
+  ends_with 137 "nacre launch: $PWD/agent, which has started shell 0 on no-such-host, was killed by SIGKILL"
+}
+
+@test "a shell 0 that stands still is named after 10 s, and that it goes on" {
+  begin
+  leader=$(pgrep -P "$pid")
+  kill -STOP "$leader"
+  wait_until grep -qxE "nacre launch: shell 0 on localhost has been stopped by a signal for 1[0-9] s" err
+  kill -CONT "$leader"
+  wait_until grep -qE "^nacre launch: shell 0 on localhost goes on, after 1[0-9] s" err
+  [ "$(wc -l <err)" -eq 2 ]
+  echo "quit 0" >&7
+  wait "$pid"
 }
 
 @test "hosts are those of the list, the file, or the manager" {

@@ -184,3 +184,30 @@ TEST_CASE("a pipe that is only written closes with the last byte") {
   }
   CHECK(total == big.size());
 }
+
+TEST_CASE("a pipe tells how much of it the other side has read, and can be given up at once") {
+  auto loop = event::Loop::create().value();
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  UniqueFd reader(ends[0]);
+  Stream::Options options;
+  options.readable = false;
+  options.writable = true;
+  auto stream = Stream::create(*loop, UniqueFd(ends[1]), options, {}).value();
+  REQUIRE(stream->write(std::string(300'000, 'x')));
+  loop->poll();  // more than a pipe takes
+  CHECK(stream->written() == 300'000);
+  CHECK(stream->taken() == 0);
+  std::string some(1000, '\0');
+  REQUIRE(::read(reader.get(), some.data(), some.size()) == 1000);
+  CHECK(stream->taken() == 1000);
+  stream->abandon();
+  CHECK(stream->closed());
+  std::size_t rest = 0;
+  for (ssize_t got = 1; got > 0;) {
+    some.resize(1 << 20);
+    got = ::read(reader.get(), some.data(), some.size());
+    rest += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+  }
+  CHECK(rest < 299'000);  // the end came, and what was kept did not
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/launch_signals.hpp"
+
+#include <csignal>
+#include <utility>
+
+namespace nacre::cli {
+
+bool LaunchSignals::ends_programs(int signum) {
+  return signum == SIGINT || signum == SIGTERM || signum == SIGHUP || signum == SIGQUIT;
+}
+
+LaunchSignals::Act LaunchSignals::on_signal(int signum, double now, bool begun) {
+  if (!ends_programs(signum)) return Act::pass;
+  bool again = false;
+  if (signum == SIGINT) {
+    auto before = std::exchange(interrupted_, now);
+    again = before && now - *before < kTwice;
+  } else if (signum == SIGTERM) {
+    again = terminated_ && now - *terminated_ >= kApart;
+    if (!terminated_) terminated_ = now;
+  }
+  if (ended_by_) return again ? Act::kill : Act::pass;
+  if (begun && !again) return Act::pass;
+  ended_by_ = signum;
+  return begun ? Act::end : Act::cancel;
+}
+
+void LaunchSignals::end_by(int signum) {
+  if (!ended_by_) ended_by_ = signum;
+}
+
+}  // namespace nacre::cli

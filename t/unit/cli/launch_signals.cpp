@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/launch_signals.hpp"
+
+#include <csignal>
+
+#include <catch2/catch.hpp>
+
+using nacre::cli::LaunchSignals;
+using Act = LaunchSignals::Act;
+
+TEST_CASE("before anybody has begun, the first signal that ends programs ends it all") {
+  for (int signum : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    LaunchSignals signals;
+    CHECK(signals.on_signal(SIGUSR1, 0, false) == Act::pass);
+    CHECK(!signals.ended_by());
+    CHECK(signals.on_signal(signum, 0, false) == Act::cancel);
+    CHECK(signals.ended_by() == signum);
+  }
+}
+
+TEST_CASE("a job gets each signal once, and is ended by two of Ctrl-C that come soon") {
+  LaunchSignals signals;
+  CHECK(signals.on_signal(SIGINT, 100, true) == Act::pass);
+  CHECK(signals.on_signal(SIGINT, 103, true) == Act::pass);
+  CHECK(!signals.ended_by());
+  CHECK(signals.on_signal(SIGINT, 104.9, true) == Act::end);
+  CHECK(signals.ended_by() == SIGINT);
+  CHECK(signals.on_signal(SIGTERM, 105, true) == Act::pass);
+  CHECK(signals.on_signal(SIGINT, 105, true) == Act::kill);
+  CHECK(signals.ended_by() == SIGINT);
+}
+
+TEST_CASE("SIGTERM twice ends a job, but not where one signal comes twice") {
+  LaunchSignals signals;
+  CHECK(signals.on_signal(SIGTERM, 10, true) == Act::pass);
+  CHECK(signals.on_signal(SIGTERM, 10.01, true) == Act::pass);
+  CHECK(signals.on_signal(SIGTERM, 1000, true) == Act::end);
+  CHECK(signals.ended_by() == SIGTERM);
+}
+
+TEST_CASE("other signals never end a job") {
+  LaunchSignals signals;
+  for (int i = 0; i < 10; ++i) {
+    for (int signum : {SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP})
+      CHECK(signals.on_signal(signum, i, true) == Act::pass);
+  }
+  CHECK(!signals.ended_by());
+  signals.end_by(SIGHUP);
+  signals.end_by(SIGTERM);
+  CHECK(signals.ended_by() == SIGHUP);
+}
