@@ -64,6 +64,8 @@ check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FU
 	$(step) "Test, with Clang" $(ctest) --test-dir $(CLANG)
 	$(step) "Lint, every header alone" t/lint/run --every-header headers
 	$(step) "Fuzz" etc/fuzz.sh $(CLANG) $(FUZZ_SECONDS)
+	$(step) "Every fault of a shell" t/e2e/fault_matrix --build $(RELEASE) --all
+	$(step) "A signal at every moment of a start" t/e2e/start_signals --build $(RELEASE) --all
 	$(step) "Kill ranks" t/long/kills --shell $(DEV)/nacre-shell --runs $(KILL_RUNS)
 	$(step) "Build an older MPICH" t/long/mpich_ch3 $(MPICH_CH3)
 	$(step) "Test with it, and with HPCC" env NACRE_SHELL=$(abspath $(DEV)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(DEV)) \

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One job of a test in Python: started in a folder of its own, waited for with an end, and what it leaves is found.
+
+Its processes are known by a variable of their environment, its files by TMPDIR.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+MARK = "NACRE_TEST_MARK"
+SANITIZER_FACTOR = 3  # a build with sanitizers has so many times the time
+SANITIZER_WORDS = ("AddressSanitizer", "LeakSanitizer", "runtime error:")
+LONGEST_STEP = 0.5  # seconds that count of the time between two looks: a machine that stands still uses up no more
+KILL_TIME = 10  # seconds within which the kernel ends what got SIGKILL
+
+
+class Deadline:
+    def __init__(self, seconds):
+        self.left, self.last = seconds, time.monotonic()
+
+    def over(self):
+        now = time.monotonic()
+        self.left -= min(now - self.last, LONGEST_STEP)
+        self.last = now
+        return self.left < 0
+
+
+def wait_for(condition, seconds):
+    """The first true result of the condition; what it is in the end if the time is over before."""
+    deadline = Deadline(seconds)
+    pause = 0.002
+    while not (result := condition()):
+        if deadline.over():
+            return condition()
+        time.sleep(pause)
+        pause = min(2 * pause, 0.03)
+    return result
+
+
+def default_signals():
+    """To be called first: what runs the test may ignore or block signals, which its children would inherit."""
+    for signum in (signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD, signal.SIGTSTP):
+        signal.signal(signum, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def time_factor(build):
+    """How much more time the programs of a build folder may take."""
+    with open(os.path.join(build, "nacre-shell"), "rb") as file:
+        return SANITIZER_FACTOR if b"__asan_init" in file.read() else 1
+
+
+class JobRun:
+    """To be used by `with`: at its end every process of the job is killed, and the folder goes unless `keep` is set."""
+
+    def __init__(self, build, prefix="nacre-job-"):
+        self.build = build
+        self.folder = tempfile.mkdtemp(prefix=prefix)
+        self.tmp = os.path.join(self.folder, "tmp")
+        os.mkdir(self.tmp)
+        self.environment = {**os.environ, MARK: self.folder, "TMPDIR": self.tmp}
+        self.process = None
+        self.keep = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill_all()
+        if not self.keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def read(self, name):
+        """"" if there is no such file."""
+        try:
+            with open(self.path(name), encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def write_job(self, nodes, command, tasks=1, **system):
+        """`tasks` on each of node0, node1 ...; `system`: attributes of the jobspec."""
+        ranks = f"0-{nodes - 1}" if nodes > 1 else "0"
+        cores = f"0-{tasks - 1}" if tasks > 1 else "0"
+        resources = {"version": 1, "execution": {"R_lite": [{"rank": ranks, "children": {"core": cores}}],
+                                                 "nodelist": [f"node[{ranks}]"], "starttime": 0, "expiration": 0}}
+        environment = {"PATH": "/usr/bin:/bin", MARK: self.folder}
+        jobspec = {"version": 1, "resources": [{"type": "slot", "count": nodes * tasks, "label": "task",
+                                                "with": [{"type": "core", "count": 1}]}],
+                   "tasks": [{"command": command, "slot": "task", "count": {"per_slot": 1}}],
+                   "attributes": {"system": {"duration": 0, "environment": environment, **system}}}
+        self.write("R.json", json.dumps(resources))
+        self.write("jobspec.json", json.dumps(jobspec))
+
+    def launch_command(self, *arguments):
+        """nacre launch of that job."""
+        return [os.path.join(self.build, "nacre"), "launch", "-j", "jobspec.json", "-R", "R.json", "-o", "cpu-affinity=off",
+                *arguments]
+
+    def start(self, command, **options):
+        """Its standard output and error are the files stdout and stderr of the folder."""
+        options.setdefault("stdin", subprocess.DEVNULL)
+        with open(self.path("stdout"), "wb") as out, open(self.path("stderr"), "wb") as err:
+            options.setdefault("stdout", out)
+            options.setdefault("stderr", err)
+            self.process = subprocess.Popen(command, cwd=self.folder, env=self.environment, **options)
+
+    def ended(self):
+        return self.process.poll() is not None
+
+    def code(self):
+        """The exit code as a command interpreter has it: 128 + N if signal N ended it. None: it runs."""
+        code = self.process.poll()
+        return code if code is None or code >= 0 else 128 - code
+
+    def signal(self, signum):
+        """Nothing if it has ended: poll() has not yet reaped it, so its number is not another's."""
+        if self.process.returncode is None:
+            os.kill(self.process.pid, signum)
+
+    def processes(self):
+        """{id: command line} of all that are of the job, but for those that have ended and were not yet reaped."""
+        wanted = f"{MARK}={self.folder}".encode()
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if wanted not in file.read().split(b"\0"):
+                        continue
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    found[int(pid)] = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
+            except OSError:
+                pass
+        return found
+
+    def left(self, seconds):
+        """What still runs when that time is over."""
+        wait_for(lambda: not self.processes(), seconds)
+        return self.processes()
+
+    def files_left(self, seconds):
+        """What is still below TMPDIR when that time is over."""
+        wait_for(lambda: not os.listdir(self.tmp), seconds)
+        return sorted(os.path.relpath(os.path.join(at, name), self.tmp)
+                      for at, folders, files in os.walk(self.tmp) for name in folders + files)
+
+    def kill_all(self):
+        def none_left():
+            pids = self.processes()
+            for pid in pids:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            return not pids
+        if self.process is not None and not wait_for(none_left, KILL_TIME):
+            self.keep = True
+        if self.process is not None:
+            self.process.wait()
