@@ -56,6 +56,15 @@ def time_factor(build):
         return SANITIZER_FACTOR if b"__asan_init" in file.read() else 1
 
 
+def children(pid):
+    """Processes that it has started, and those that it has adopted."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
 class JobRun:
     """To be used by `with`: at its end every process of the job is killed, and the folder goes unless `keep` is set."""
 

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether what came of a trial of t/long/chaos can be, by its plan and what was done to the job indeed."""
+
+import re
+from dataclasses import dataclass, field
+
+# At notice level; or what sh prints as agent when its child was killed.
+QUIET_LINE = re.compile(r"^nacre-shell\[\d+\]: (?!(fatal|error|warn): )|^(Killed|Terminated|Hangup|Quit|)$")
+SIGNAL_CODES = {"INT": 130, "TERM": 143, "HUP": 129, "QUIT": 131, "KILL": 137}
+NO_READER = 98  # chaos_task's, when it cannot write
+SIGPIPE_CODE = 141
+ABORT_CODE = 134
+INPUT_LINE = re.compile(r"\d+\.(i|in|in \d*)$")  # whole or torn
+
+
+@dataclass
+class Hit:
+    """A blow that reached a process while the job ran."""
+    blow: object
+    pid: int
+    shell: int | None = None  # the rank of the shell that it is, or that it has started; None: not known
+    task: int | None = None
+    ignored: bool = False  # the task had SIGTERM ignored
+
+    def harmless(self):
+        return self.ignored or (self.blow.signame == "STOP" and self.blow.lasts is not None)
+
+
+@dataclass
+class Outcome:
+    code: int
+    stdout: str | None  # None: it cannot be known
+    stderr: str | None
+    done: set  # ranks of tasks that came to their end
+    started: set
+    hits: list = field(default_factory=list)
+
+
+class Oracle:
+    def __init__(self, plan, outcome):
+        self.plan, self.out = plan, outcome
+        self.lethal = [hit for hit in outcome.hits if not hit.harmless()]
+        self.faults = []  # (kind, text)
+
+    def judge(self):
+        self._code()
+        if self.out.stderr is not None:
+            self._message()
+        if self.out.stdout is not None:
+            self._output()
+        return self.faults
+
+    def _fault(self, kind, text):
+        self.faults.append((kind, text))
+
+    def _silent_stdout(self):
+        return 1 in self.plan.closed
+
+    def _untouched(self):
+        """Nothing was done that could change how the job ends."""
+        return not self.lethal and self.plan.limit is None and not self._silent_stdout() and self.plan.hangup is None
+
+    def _out_of_memory(self):
+        """A shell that gets no memory aborts."""
+        return self.plan.limit is not None and self.plan.limit.letter == "v"
+
+    # ---- the exit code -------------------------------------------------------
+
+    def _codes_of(self, hit):
+        """What this hit may make of the exit code, beside the codes of tasks that ended by themselves."""
+        signame, target = hit.blow.signame, hit.blow.target
+        if target == "launcher":
+            return {SIGNAL_CODES[signame]}
+        if target == "agent":
+            return {1, SIGNAL_CODES[signame]}  # that of the leader's agent is the leader's end to nacre launch
+        if target == "task":
+            return {SIGNAL_CODES[signame]}
+        if signame in ("KILL", "STOP"):
+            leads = {137} if hit.shell in (0, None) else set()
+            return {1} | leads
+        return {SIGNAL_CODES[signame]}
+
+    def _allowed(self):
+        own = {task.code for task in self.plan.tasks}
+        if self._untouched():
+            return self.plan.codes()
+        allowed = set(own)
+        for hit in self.lethal:
+            allowed |= self._codes_of(hit)
+        if sum(hit.blow.signame == "INT" for hit in self.lethal) > 1:
+            allowed.add(SIGNAL_CODES["KILL"])
+        if self.plan.limit is not None:
+            allowed |= {1, 126, 127} | ({ABORT_CODE} if self._out_of_memory() else set())
+        if self._silent_stdout():
+            allowed |= {1, NO_READER, SIGPIPE_CODE}
+        if self.plan.hangup is not None:
+            allowed.add(SIGNAL_CODES["HUP"])
+        return allowed
+
+    def _code(self):
+        allowed = self._allowed()
+        if self.out.code not in allowed:
+            self._fault("code", f"exit code {self.out.code}, expected {' or '.join(map(str, sorted(allowed)))}")
+        failed = sorted(rank for rank, task in enumerate(self.plan.tasks) if rank not in self.out.done or task.code != 0)
+        if self.out.code == 0 and failed:
+            self._fault("success", f"exit code 0, though these tasks have failed or not come to their end: {failed}")
+        if self.out.code == 0 and self._silent_stdout() and any(task.lines for task in self.plan.tasks):
+            self._fault("success", "exit code 0, though there was no standard output to write to")
+
+    # ---- the message ---------------------------------------------------------
+
+    def _message(self):
+        loud = [line for line in self.out.stderr.splitlines() if not QUIET_LINE.match(line)]
+        for words in ("AddressSanitizer", "LeakSanitizer", "runtime error:", "terminate called", "Assertion"):
+            if words in self.out.stderr and not (words == "terminate called" and self._out_of_memory()):
+                self._fault("sanitizer", f"standard error has '{words}'")
+        if self._untouched() and not self.plan.ends_early() and loud:
+            self._fault("noise", f"nothing was done that needs a message, and there is: {loud[0]}")
+        own = any(self.plan.tasks[rank].code for rank in self.out.done)
+        if self.out.code == 0 or own or self._untouched() or self.plan.hangup is not None:
+            return
+        if any(hit.blow.target == "task" or hit.blow.signame not in ("KILL", "STOP") for hit in self.lethal):
+            return  # a task that was killed is its own failure; and who signals a job knows
+        if any(hit.blow.target == "launcher" for hit in self.lethal):
+            return  # nobody is left to print one
+        if not loud:
+            self._fault("silent", f"exit code {self.out.code}, and no message")
+        elif self.lethal and not any(self._names(hit, line) for hit in self.lethal for line in loud):
+            self._fault("unnamed", "no line names what was hit: "
+                        + ", ".join(f"shell {'?' if hit.shell is None else hit.shell}" for hit in self.lethal))
+
+    @staticmethod
+    def _names(hit, line):
+        rank = r"\d+" if hit.shell is None else str(hit.shell)
+        return re.search(rf"\bshell {rank}\b|\b(node|other){rank}\b|\blocalhost\b", line) is not None
+
+    # ---- the output ----------------------------------------------------------
+
+    def _output(self):
+        size = self.plan.input_size or 0
+        if 0 in self.plan.closed:
+            size = 0
+        expected = [task.text(rank, size) for rank, task in enumerate(self.plan.tasks)]
+        if not self._untouched():
+            # Input may have been cut off, so how much there was is not known.
+            expected = [[line for line in lines if not INPUT_LINE.match(line)] for lines in expected]
+        at, torn = [0] * len(expected), set()
+        for line in self.out.stdout.split("\n"):
+            self._line(line, expected, at, torn)
+        short_ends = self._may_be_short()
+        whole = [rank for rank in range(len(expected)) if rank not in short_ends]
+        short = {rank: (at[rank], len(expected[rank])) for rank in whole if at[rank] < len(expected[rank])}
+        if short:
+            self._fault("lost output", "lines are missing: "
+                        + ", ".join(f"task {rank} has {got} of {all_of}" for rank, (got, all_of) in short.items()))
+        if torn - short_ends:
+            self._fault("torn output", f"lines are torn, of tasks {sorted(torn - short_ends)}")
+
+    def _may_be_short(self):
+        """Tasks whose output need not have come to its end."""
+        everyone = set(range(len(self.plan.tasks)))
+        unfinished = everyone - self.out.done
+        if self._untouched():
+            return unfinished if self.plan.ends_early() else set()
+        if self.out.code == 0:
+            return set()
+        # Of tasks that were killed all others have written what they have, as long as all shells were well.
+        only_tasks = bool(self.lethal) and all(hit.task is not None for hit in self.lethal)
+        return unfinished if only_tasks else everyone
+
+    def _line(self, line, expected, at, torn):
+        if not line or (INPUT_LINE.match(line) and not self._untouched()):
+            return
+        match = re.match(r"(\d+)\.(\d+|in) ", line)
+        rank = int(match[1]) if match else None
+        if rank is not None and rank < len(expected) and at[rank] < len(expected[rank]) and expected[rank][at[rank]] == line:
+            if rank in torn:
+                self._fault("torn output", f"task {rank}: a line was torn, and others came after it")
+            at[rank] += 1
+            return
+        ends = [rank for rank, lines in enumerate(expected) if rank not in torn and at[rank] < len(lines)
+                and lines[at[rank]].startswith(line)]
+        if ends:
+            torn.add(ends[0])
+        else:
+            self._fault("wrong output", f"a line that should not be here: {line[:60]!r}")
