@@ -58,6 +58,7 @@ class Expected:
     # Patterns of lines that may be there besides, as they do not contradict it.
     besides: list = field(default_factory=list)
     signalled: bool = False  # SIGTERM is sent to the launcher, twice
+    told: bool = False  # first a message has to come
     no_task: str = ""  # "any", "own": none may have been started
 
 
@@ -134,9 +135,9 @@ def everything():
 
 
 def standing_still():
-    """A shell that stops is lost only after a time, so these take long. That of a leader is waited for."""
+    """A shell that stops is lost only after a time, so these take long. A leader is waited for, with a message."""
     topics = ("shell.init", "shell.post-init", "task.fork", "shell.finish")
-    return product(topics, ("stops",), ("inner", "leaf"), ("c",))
+    return product(topics, ("stops",), ONE_SHELL, ("c",))
 
 
 # ---- what has to come of them ------------------------------------------------
@@ -147,7 +148,7 @@ def host_pattern(cell):
 
 
 def code_of(cell):
-    if cell.way in ("loops", "hangs"):
+    if cell.way in ("loops", "hangs") or cell.way == "stops" and 0 in cell.ranks:
         return {END_CODE}
     if cell.topic == "task.exec":  # the task was not executed
         return {126, DIE_CODE if cell.language == "c" else 1} if cell.way == "dies" else {126, 1}
@@ -161,6 +162,8 @@ def code_of(cell):
 
 def named_by(cell):
     host = {"host": host_pattern(cell)}
+    if cell.way == "stops" and 0 in cell.ranks:
+        return {"host": host["host"] + r"|\blocalhost\b", "shell": r"\bshell 0\b|\bleader\b"}
     if cell.way in ("killed", "stops"):
         return {**host, "what became of it": r"SIGKILL|\bkilled\b|\blost\b"}
     place = {"plugin": r"\bfault\b", "topic": re.escape(cell.topic)}
@@ -181,7 +184,8 @@ def expected(cell):
     out = Expected(code_of(cell), named_by(cell))
     if cell.way in ("exits", "crashes", "killed", "stops", "loops", "hangs"):  # it cannot tell the others, which miss it
         out.besides.append(r"shell \d+ on node\d+ is lost")
-    out.signalled = cell.way in ("loops", "hangs")
+    out.told = cell.way == "stops" and 0 in cell.ranks
+    out.signalled = out.told or cell.way in ("loops", "hangs")
     if cell.topic in BEFORE_BARRIER:
         out.no_task = "any"
     elif cell.topic in BEFORE_TASK:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One job of a test in Python: started in a folder of its own, waited for with an end, and what it leaves is found.
 
-Its processes are known by a variable of their environment, its files by TMPDIR.
+Its processes are known by a variable of their environment, or by the job's folder in their arguments; its files by TMPDIR.
 """
 
 import json
@@ -142,15 +142,15 @@ class JobRun:
 
     def processes(self):
         """{id: command line} of all that are of the job, but for those that have ended and were not yet reaped."""
-        wanted = f"{MARK}={self.folder}".encode()
+        mark, folder = f"{MARK}={self.folder}".encode(), self.folder.encode()
         found = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
-                with open(f"/proc/{pid}/environ", "rb") as file:
-                    if wanted not in file.read().split(b"\0"):
-                        continue
                 with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    found[int(pid)] = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
+                    words = file.read()
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if folder in words or mark in file.read().split(b"\0"):
+                        found[int(pid)] = words.replace(b"\0", b" ").decode(errors="replace").strip()
             except OSError:
                 pass
         return found
