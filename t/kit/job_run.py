@@ -65,12 +65,31 @@ def children(pid):
         return []
 
 
+def variable(pid, name):
+    """Of the process's environment, as it was when its program started; None if it is not there, or cannot be read."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            found = [each for each in file.read().split(b"\0") if each.startswith(name.encode() + b"=")]
+    except OSError:
+        return None
+    return found[0].split(b"=", 1)[1].decode(errors="replace") if found else None
+
+
+def program(pid):
+    """Its name, as ps has it."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 class JobRun:
     """To be used by `with`: at its end every process of the job is killed, and the folder goes unless `keep` is set."""
 
-    def __init__(self, build, prefix="nacre-job-"):
+    def __init__(self, build, prefix="nacre-job-", parent=None):
         self.build = build
-        self.folder = tempfile.mkdtemp(prefix=prefix)
+        self.folder = tempfile.mkdtemp(prefix=prefix, dir=parent)
         self.tmp = os.path.join(self.folder, "tmp")
         os.mkdir(self.tmp)
         self.environment = {**os.environ, MARK: self.folder, "TMPDIR": self.tmp}

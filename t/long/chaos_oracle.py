@@ -4,8 +4,8 @@
 import re
 from dataclasses import dataclass, field
 
-# At notice level; or what sh prints as agent when its child was killed.
-QUIET_LINE = re.compile(r"^nacre-shell\[\d+\]: (?!(fatal|error|warn): )|^(Killed|Terminated|Hangup|Quit|)$")
+# At notice level; or what sh prints as agent when its child was killed, and srun when anything happens.
+QUIET_LINE = re.compile(r"^nacre-shell\[\d+\]: (?!(fatal|error|warn): )|^(Killed|Terminated|Hangup|Quit|)$|^srun: ")
 SIGNAL_CODES = {"INT": 130, "TERM": 143, "HUP": 129, "QUIT": 131, "KILL": 137}
 NO_READER = 98  # chaos_task's, when it cannot write
 SIGPIPE_CODE = 141

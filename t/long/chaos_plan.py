@@ -129,9 +129,11 @@ def make_limit(rng, plan, sanitizers):
     return Limit(rng.randrange(plan.shells), letter, value)
 
 
-def make_plan(seed, number, sanitizers):
+def make_plan(seed, number, sanitizers, hosts):
+    """`hosts`: how many there are; 0: all is on this one."""
     rng = random.Random(f"{seed}:{number}")
-    plan = Plan(shells=rng.randint(1, 6), arity=rng.randint(2, 3), per_shell=rng.randint(1, 2), agent=rng.random() < 0.25)
+    plan = Plan(shells=rng.randint(1, hosts or 6), arity=rng.randint(2, 3), per_shell=rng.randint(1, 2),
+                agent=hosts > 0 or rng.random() < 0.25)
     fails = rng.random() < 0.3
     plan.tasks = [make_task(rng, fails) for _ in range(plan.shells * plan.per_shell)]
     plan.input_size = rng.choice([None, 0, rng.randrange(200000)])
