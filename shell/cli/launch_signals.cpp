@@ -16,9 +16,9 @@ LaunchSignals::Act LaunchSignals::on_signal(int signum, double now, bool begun) 
   if (signum == SIGINT) {
     auto before = std::exchange(interrupted_, now);
     again = before && now - *before < kTwice;
-  } else if (signum == SIGTERM) {
-    again = terminated_ && now - *terminated_ >= kApart;
-    if (!terminated_) terminated_ = now;
+  } else {
+    auto [first, is_first] = terminated_.try_emplace(signum, now);
+    again = !is_first && now - first->second >= kApart;
   }
   if (ended_by_) return again ? Act::kill : Act::pass;
   if (begun && !again) return Act::pass;

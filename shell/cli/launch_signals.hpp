@@ -2,9 +2,10 @@
 //
 // What a signal to `nacre launch` comes to. As long as nobody has read what the job is, the first one that ends programs ends it
 // all; after that they are for the job, which may take them as it likes, until one is meant: SIGINT twice within two seconds,
-// SIGTERM twice. Pure.
+// SIGTERM, SIGHUP or SIGQUIT twice. Pure.
 #pragma once
 
+#include <map>
 #include <optional>
 
 namespace nacre::cli {
@@ -12,8 +13,8 @@ namespace nacre::cli {
 class LaunchSignals {
  public:
   static constexpr double kTwice = 2;  // seconds between two of Ctrl-C that mean it, at most
-  static constexpr double kApart =
-      0.5;  // between two of SIGTERM, at least: timeout(1) sends it to a process and to its group
+  // Between two of another signal, at least: timeout(1) sends SIGTERM to a process and to its group.
+  static constexpr double kApart = 0.5;
 
   enum class Act {
     pass,    // on to the job
@@ -34,7 +35,7 @@ class LaunchSignals {
 
  private:
   std::optional<double> interrupted_;  // when, the last time
-  std::optional<double> terminated_;   // when, first
+  std::map<int, double> terminated_;   // by which other signal, and when it came first
   std::optional<int> ended_by_;
 };
 
