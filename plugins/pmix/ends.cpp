@@ -15,12 +15,6 @@
 namespace nacre::pmix {
 namespace {
 
-// A connection that was under way when its process died is there by then.
-constexpr double kLateConnection = 0.2;  // seconds
-
-// libpmix answers in less than a millisecond, or never.
-constexpr double kPatience = 10;  // seconds
-
 bool take_from(std::vector<pmix_proc_t>& list, const pmix_proc_t& proc) {
   return std::erase_if(list, [&](const pmix_proc_t& each) {
            return each.rank == proc.rank && std::strcmp(each.nspace, proc.nspace) == 0;
@@ -143,7 +137,7 @@ void Service::tell_others(const pmix_proc_t& who, int wait_status, bool on_all_n
                   WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
     about.flag(PMIX_EVENT_NON_DEFAULT, true);
     if (on_all_nodes) peers_->notify(code, who, PMIX_RANGE_SESSION, about);
-    Server::notify(code, who, PMIX_RANGE_SESSION, std::move(about));
+    server_->notify(code, who, PMIX_RANGE_SESSION, std::move(about));
   }
 }
 
@@ -155,7 +149,7 @@ void Service::shell_lost(std::uint32_t shell) {
     if (!peers_->has_ended(rank)) gone.push_back(rank);
   }
   peers_->lost(shell);
-  if (!fault_tolerant_ || !server_.runs()) return;
+  if (!fault_tolerant_ || !server_->runs()) return;
   for (Rank rank : gone) tell_others(proc_of(home_, rank), W_EXITCODE(0, SIGKILL), false);
 }
 
@@ -163,7 +157,7 @@ void Service::shell_lost(std::uint32_t shell) {
 // none even then, its registration is dropped, with whatever is half done for it, and somebody stands in.
 void Service::stand_in_later(const pmix_proc_t& who) {
   missing_.push_back(who);
-  after(kLateConnection, [this, who] {
+  after(times_.late_connection, [this, who] {
     if (take_from(missing_, who)) forget(who);
   });
 }
@@ -173,8 +167,8 @@ void Service::connected_late(const pmix_proc_t& who) { take_from(missing_, who);
 
 void Service::forget(const pmix_proc_t& who) {
   forgetting_.push_back(who);
-  Server::forget(who);
-  after(kPatience, [this, who] {
+  server_->forget(who);
+  after(times_.answer, [this, who] {
     if (!take_from(forgetting_, who)) return;
     spoilt_ = true;
     end_spawned();
@@ -192,8 +186,8 @@ void Service::forgotten(const pmix_proc_t& who) {
   std::size_t slash = path.rfind('/');
   path = (slash == std::string::npos ? std::string() : path.substr(0, slash + 1)) + "pmix-stand-in";
   std::vector<std::pair<std::string, std::string>> variables;
-  std::string why = Server::add_process(who);
-  if (why.empty()) why = Server::environment(who, variables);
+  std::string why = server_->add_process(who);
+  if (why.empty()) why = server_->environment(who, variables);
   char* argv[] = {path.data(), nullptr};
   flux_cmd_t* command = flux_cmd_create(1, argv, nullptr);
   for (const auto& [name, value] : variables) flux_cmd_setenvf(command, 1, name.c_str(), "%s", value.c_str());
@@ -217,7 +211,7 @@ void Service::connection_lost(const pmix_proc_t& who) {
   if (!std::exchange(client->lost, true)) return;
   const auto& clients = namespaces_[who.nspace].clients;
   auto left = std::count_if(clients.begin(), clients.end(), [](const auto& each) { return !each.second.lost; });
-  Server::count_again(who.nspace, static_cast<int>(left));
+  server_->count_again(who.nspace, static_cast<int>(left));
 }
 
 }  // namespace nacre::pmix

@@ -51,7 +51,7 @@ void Peers::hear_question(const Word& word) {
   if (word.kind == Word::Kind::answer) return take(word.number).answer(word.status, word.texts[0]);
   std::uintptr_t question = ++last_question_;
   questions_[question] = {word.rank, word.shell, word.number};
-  Server::find_modex(proc_of(home_.nspace, word.rank), question);
+  server_.find_modex(proc_of(home_.nspace, word.rank), question);
   if (ended_.count(word.rank) == 0) return;
   duties_.after(kPatience, [this, question] { found(question, PMIX_ERR_NOT_FOUND, {}); });
 }
@@ -59,7 +59,7 @@ void Peers::hear_question(const Word& word) {
 void Peers::hear_event(const Word& word) {
   if (word.shell == home_.this_node) return;
   pmix_proc_t source = proc_of(word.texts[0], word.rank);
-  Server::notify(word.status, source, static_cast<pmix_data_range_t>(word.number),
+  server_.notify(word.status, source, static_cast<pmix_data_range_t>(word.number),
                  InfoList::unpacked(word.texts[1]));
 }
 

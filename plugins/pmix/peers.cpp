@@ -31,8 +31,12 @@ void Peers::Request::answer(pmix_status_t status, const std::string& bytes) cons
   reply(status);
 }
 
-Peers::Peers(flux_shell_t* shell, const JobFacts& home, Duties duties)
-    : shell_(shell), home_(home), duties_(std::move(duties)), collectives_(ranks_by_node(home), home.this_node) {
+Peers::Peers(flux_shell_t* shell, Server& server, const JobFacts& home, Duties duties)
+    : shell_(shell),
+      server_(server),
+      home_(home),
+      duties_(std::move(duties)),
+      collectives_(ranks_by_node(home), home.this_node) {
   for (std::uint32_t node = 0; node < home.nodes.size(); ++node) {
     for (Rank rank : home.nodes[node].ranks) shell_of_[rank] = node;
   }

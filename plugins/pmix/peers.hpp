@@ -35,8 +35,8 @@ class Peers {
     std::function<void(double seconds, std::function<void()> function)> after;
   };
 
-  // `home`: the namespace of the job's tasks; outlives this.
-  Peers(flux_shell_t* shell, const JobFacts& home, Duties duties);
+  // `home`: the namespace of the job's tasks. It and the server outlive this.
+  Peers(flux_shell_t* shell, Server& server, const JobFacts& home, Duties duties);
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
@@ -94,6 +94,7 @@ class Peers {
             double timeout, const Request& request);
 
   flux_shell_t* shell_;
+  Server& server_;
   const JobFacts& home_;
   Duties duties_;
   flux_msg_handler_t* handler_ = nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // pmix: serves the tasks of a job as a PMIx server, if the shell option `pmi` has pmix in its list.
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -43,7 +44,7 @@ int on_init(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
     return 0;
   }
   if (ntasks == 0) return 0;
-  auto* service = new Service(plugin, shell);
+  auto* service = new Service(plugin, shell, std::make_unique<PmixServer>(), {});
   flux_plugin_aux_set(plugin, "service", service, [](void* arg) { delete static_cast<Service*>(arg); });
   return service->start();
 }

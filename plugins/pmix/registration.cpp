@@ -114,7 +114,7 @@ pmix_status_t describe(InfoList& info, const JobFacts& facts) {
 
 std::uint32_t JobFacts::size() const { return std::accumulate(app_sizes.begin(), app_sizes.end(), 0U); }
 
-std::string Server::add_job(const JobFacts& facts) {
+std::string PmixServer::add_job(const JobFacts& facts) {
   std::string directory = facts.directory + "/" + facts.nspace;
   if (::mkdir(directory.c_str(), 0700) < 0) return directory + ": " + std::strerror(errno);
   InfoList info;

@@ -28,9 +28,9 @@ class BlockedSignals {
   sigset_t before_{};
 };
 
-void watch_connections(pmix_notification_fn_t lost) {
+void watch_connections() {
   pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
-  PMIx_Register_event_handler(&code, 1, nullptr, 0, lost, nullptr, nullptr);
+  PMIx_Register_event_handler(&code, 1, nullptr, 0, lost_connection, nullptr, nullptr);
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ std::string words_of(pmix_status_t status) {
   return std::string(PMIx_Error_string(status)) + " (" + std::to_string(status) + ")";
 }
 
-std::string Server::start(const ServerFacts& facts, pmix_server_module_t& module, pmix_notification_fn_t lost) {
+std::string PmixServer::start(const ServerFacts& facts) {
   // Else libpmix tells only after a second that a connection is lost, to see whether more of them are.
   ::setenv("PMIX_MCA_pmix_event_caching_window", "0", 0);
   if (facts.lockless) ::setenv("PMIX_MCA_gds", "hash", 1);
@@ -49,21 +49,22 @@ std::string Server::start(const ServerFacts& facts, pmix_server_module_t& module
   info.string(PMIX_HOSTNAME, facts.host).number(PMIX_NODEID, facts.rank);
   info.flag(PMIX_SERVER_TOOL_SUPPORT, false).flag(PMIX_SERVER_REMOTE_CONNECTIONS, false);
   BlockedSignals blocked;
+  pmix_server_module_t module = server_module();
   pmix_status_t status = PMIx_server_init(&module, info.data(), info.size());
   if (status != PMIX_SUCCESS) return words_of(status);
   runs_ = true;
-  watch_connections(lost);
+  watch_connections();
   return {};
 }
 
-void Server::stop() {
+void PmixServer::stop() {
   if (!runs_) return;
   PMIx_server_finalize();
   runs_ = false;
 }
 
-std::string Server::environment(const pmix_proc_t& proc,
-                                std::vector<std::pair<std::string, std::string>>& variables) {
+std::string PmixServer::environment(const pmix_proc_t& proc,
+                                    std::vector<std::pair<std::string, std::string>>& variables) {
   // An empty one, not none: where `environ` is none too, libpmix takes that for the shell's own.
   auto** env = static_cast<char**>(std::calloc(1, sizeof(char*)));
   pmix_status_t status = PMIx_server_setup_fork(&proc, &env);
@@ -77,11 +78,11 @@ std::string Server::environment(const pmix_proc_t& proc,
   return status == PMIX_SUCCESS ? std::string() : words_of(status);
 }
 
-void Server::remove_job(const std::string& nspace) {
+void PmixServer::remove_job(const std::string& nspace) {
   PMIx_server_deregister_nspace(nspace.c_str(), nullptr, nullptr);
 }
 
-void Server::count_again(const std::string& nspace, int processes) {
+void PmixServer::count_again(const std::string& nspace, int processes) {
   auto info = std::make_unique<InfoList>();
   info->flag(PMIX_REGISTER_NODATA, true);
   auto done = [](pmix_status_t, void* data) { delete static_cast<InfoList*>(data); };
@@ -90,22 +91,22 @@ void Server::count_again(const std::string& nspace, int processes) {
   if (status == PMIX_SUCCESS) (void)info.release();
 }
 
-std::string Server::add_process(const pmix_proc_t& proc) {
+std::string PmixServer::add_process(const pmix_proc_t& proc) {
   pmix_status_t status = PMIx_server_register_client(&proc, ::getuid(), ::getgid(), nullptr, nullptr, nullptr);
   return status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED ? std::string() : words_of(status);
 }
 
-void Server::forget(const pmix_proc_t& proc) {
+void PmixServer::forget(const pmix_proc_t& proc) {
   PMIx_server_deregister_client(&proc, process_forgotten, new pmix_proc_t(proc));
 }
 
-void Server::find_modex(const pmix_proc_t& proc, std::uintptr_t question) {
+void PmixServer::find_modex(const pmix_proc_t& proc, std::uintptr_t question) {
   auto* passed_on = reinterpret_cast<void*>(question);
   pmix_status_t status = PMIx_server_dmodex_request(&proc, modex_found, passed_on);
   if (status != PMIX_SUCCESS) modex_found(status, nullptr, 0, passed_on);
 }
 
-void Server::notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, InfoList about) {
+void PmixServer::notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, InfoList about) {
   auto kept = std::make_unique<InfoList>(std::move(about));
   auto done = [](pmix_status_t, void* data) { delete static_cast<InfoList*>(data); };
   pmix_status_t status = PMIx_Notify_event(code, &source, range, kept->data(), kept->size(), done, kept.get());

@@ -44,34 +44,55 @@ struct JobFacts {
   std::optional<pmix_proc_t> parent;  // who has spawned it
 };
 
-// Functions that can fail return the reason, empty if all went well.
+// What the service asks of libpmix: PmixServer is it, tests have another. Functions that can fail return the reason, empty
+// if all went well.
 class Server {
  public:
-  Server() = default;
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
+  virtual ~Server() = default;
 
-  // `lost`, on libpmix's thread: the connection of a process is gone. No callback comes before this returns.
-  std::string start(const ServerFacts& facts, pmix_server_module_t& module, pmix_notification_fn_t lost);
-  void stop();
+  // No callback comes before this returns.
+  virtual std::string start(const ServerFacts& facts) = 0;
+  virtual void stop() = 0;
   // Instead: leaves libpmix to itself until the process ends.
-  void abandon() { runs_ = false; }
-  [[nodiscard]] bool runs() const { return runs_; }
+  virtual void abandon() = 0;
+  [[nodiscard]] virtual bool runs() const = 0;
 
-  static std::string add_job(const JobFacts& facts);
-  static void remove_job(const std::string& nspace);
+  virtual std::string add_job(const JobFacts& facts) = 0;
+  virtual void remove_job(const std::string& nspace) = 0;
   // What a process needs in its environment to find the server.
-  static std::string environment(const pmix_proc_t& proc,
-                                 std::vector<std::pair<std::string, std::string>>& variables);
+  virtual std::string environment(const pmix_proc_t& proc,
+                                  std::vector<std::pair<std::string, std::string>>& variables) = 0;
   // How many processes of this node collective operations of all of a namespace wait for.
-  static void count_again(const std::string& nspace, int processes);
-  static std::string add_process(const pmix_proc_t& proc);
+  virtual void count_again(const std::string& nspace, int processes) = 0;
+  virtual std::string add_process(const pmix_proc_t& proc) = 0;
   // The process and its connection. The service is told when it is done.
-  static void forget(const pmix_proc_t& proc);
+  virtual void forget(const pmix_proc_t& proc) = 0;
   // To the processes of this node that have asked for it, by this very code if `about` says so.
-  static void notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, InfoList about);
+  virtual void notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, InfoList about) = 0;
   // What a process of this node has committed, once it has. The service is told, perhaps never; `question` is passed on.
-  static void find_modex(const pmix_proc_t& proc, std::uintptr_t question);
+  virtual void find_modex(const pmix_proc_t& proc, std::uintptr_t question) = 0;
+};
+
+class PmixServer final : public Server {
+ public:
+  PmixServer() = default;
+  PmixServer(const PmixServer&) = delete;
+  PmixServer& operator=(const PmixServer&) = delete;
+
+  std::string start(const ServerFacts& facts) override;
+  void stop() override;
+  void abandon() override { runs_ = false; }
+  [[nodiscard]] bool runs() const override { return runs_; }
+
+  std::string add_job(const JobFacts& facts) override;
+  void remove_job(const std::string& nspace) override;
+  std::string environment(const pmix_proc_t& proc,
+                          std::vector<std::pair<std::string, std::string>>& variables) override;
+  void count_again(const std::string& nspace, int processes) override;
+  std::string add_process(const pmix_proc_t& proc) override;
+  void forget(const pmix_proc_t& proc) override;
+  void notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, InfoList about) override;
+  void find_modex(const pmix_proc_t& proc, std::uintptr_t question) override;
 
  private:
   bool runs_ = false;

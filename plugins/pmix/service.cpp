@@ -53,7 +53,8 @@ struct Service::Alarm {
   flux_watcher_t* watcher = nullptr;
 };
 
-Service::Service(flux_plugin_t* plugin, flux_shell_t* shell) : plugin_(plugin), shell_(shell) {}
+Service::Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<Server> server, Times times)
+    : plugin_(plugin), shell_(shell), server_(std::move(server)), times_(times) {}
 Service::~Service() { stop(); }
 
 int Service::read_layout() {
@@ -103,16 +104,15 @@ int Service::start() {
     if (!whom.empty()) signal(targets_of(proc_of(home_, 0), whom), signum);
   };
   duties.after = [this](double seconds, std::function<void()> function) { after(seconds, std::move(function)); };
-  peers_ = std::make_unique<Peers>(shell_, namespaces_[home_].facts, std::move(duties));
+  peers_ = std::make_unique<Peers>(shell_, *server_, namespaces_[home_].facts, std::move(duties));
   if (peers_->listen() < 0) return shell_log_errno("cannot listen to the other shells");
   inbox_ = Inbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
   if (!inbox_) return shell_log_errno("cannot watch for libpmix's requests");
   const JobFacts& facts = namespaces_[home_].facts;
-  pmix_server_module_t module = server_module();
   serve(this);
-  std::string why = server_.start(
-      {home_ + "-shell", facts.this_node, directory_, facts.here().host, fault_tolerant_}, module, lost_connection);
-  if (why.empty()) why = Server::add_job(facts);
+  std::string why =
+      server_->start({home_ + "-shell", facts.this_node, directory_, facts.here().host, fault_tolerant_});
+  if (why.empty()) why = server_->add_job(facts);
   if (why.empty()) {
     watch_signals();
     return 0;
@@ -130,7 +130,7 @@ void Service::tasks_are_over() {
   bool failed = std::any_of(namespaces_[home_].clients.begin(), namespaces_[home_].clients.end(),
                             [](const auto& each) { return each.second.wait_status != 0; });
   if (failed) end_spawned();
-  if (server_.runs()) peers_->over();
+  if (server_->runs()) peers_->over();
   if (spawned_.empty()) stop();
 }
 
@@ -139,10 +139,10 @@ void Service::stop() {
   if (peers_) peers_->close();
   serve(nullptr);
   if (spoilt_) {
-    server_.abandon();
-  } else if (server_.runs()) {
-    for (const auto& [name, space] : namespaces_) Server::remove_job(name);
-    server_.stop();
+    server_->abandon();
+  } else if (server_->runs()) {
+    for (const auto& [name, space] : namespaces_) server_->remove_job(name);
+    server_->stop();
   }
   for (flux_watcher_t* watcher : signals_) flux_watcher_destroy(watcher);
   signals_.clear();
@@ -171,7 +171,7 @@ int Service::prepare_task(flux_shell_task_t* task) {
     client->command = program != nullptr ? program : "";
   }
   std::vector<std::pair<std::string, std::string>> variables;
-  if (std::string why = Server::environment(who, variables); !why.empty()) {
+  if (std::string why = server_->environment(who, variables); !why.empty()) {
     shell_log_error("rank %d: libpmix has no environment for it: %s", rank, why.c_str());
     return -1;
   }

@@ -45,8 +45,16 @@ bool is_fault_tolerant(flux_shell_t* shell);  // the option `fault-tolerance`
 
 class Service {
  public:
-  Service(flux_plugin_t* plugin, flux_shell_t* shell);
+  // How long what libpmix is at may take, in seconds.
+  struct Times {
+    double late_connection = 0.2;  // one that was under way when its process died is there by then
+    double answer = 10;            // libpmix answers in less than a millisecond, or never
+  };
+
+  Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<Server> server, Times times);
   ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
 
   // Topics. 0, or -1 after one line in the log.
   int start();
@@ -123,6 +131,8 @@ class Service {
 
   flux_plugin_t* plugin_;
   flux_shell_t* shell_;
+  std::unique_ptr<Server> server_;
+  Times times_;
   bool fault_tolerant_ = false;
   bool ending_ = false;    // the job is
   bool over_ = false;      // the tasks have ended
@@ -140,7 +150,6 @@ class Service {
   std::size_t spawns_ = 0;
   std::size_t contexts_ = 0;
   std::unique_ptr<Peers> peers_;
-  Server server_;
   std::unique_ptr<Inbox> inbox_;  // goes before the server
 };
 

@@ -67,7 +67,7 @@ void Service::spawn(const pmix_proc_t& who, const InfoList& job, const std::vect
   space.facts.this_node = 0;
   pmix_nspace_t name{};
   space.facts.nspace.copy(name, PMIX_MAX_NSLEN);
-  if (std::string why = Server::add_job(space.facts); !why.empty()) {
+  if (std::string why = server_->add_job(space.facts); !why.empty()) {
     shell_log_error("rank %u: PMIx_Spawn: %s", who.rank, why.c_str());
     return function(PMIX_ERR_JOB_FAILED_TO_LAUNCH, nullptr, data);
   }
@@ -107,7 +107,7 @@ bool Service::start_app(Namespace& space, const App& app, pmix_rank_t first) {
       std::size_t equals = text.find('=');
       if (equals != std::string::npos) variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
     }
-    Server::environment(who, variables);
+    server_->environment(who, variables);
     for (const auto& [name, value] : variables) flux_cmd_setenvf(command, 1, name.c_str(), "%s", value.c_str());
     if (!app.directory.empty()) flux_cmd_setcwd(command, app.directory.c_str());
     flux_subprocess_t* process = flux_local_exec(flux_get_reactor(flux_shell_get_flux(shell_)),
