@@ -83,7 +83,7 @@ void Service::ended(const pmix_proc_t& who, Client& client, int wait_status) {
   // of connecting, and goes on using it; and a lock in shared memory stays locked if its owner dies.
   if (is_failure(client)) spoilt_ = true;
   std::string how = how_it_ended(wait_status) + " " + when_it_ended(client.state);
-  if (ending_) return;
+  if (ending_ || namespaces_[who.nspace].cancelled) return;
   if (!fault_tolerant_) {
     if (is_failure(client) && client.state != Client::State::aborted) end_job(who, client, how);
     return;

@@ -39,6 +39,7 @@ struct Namespace {
   JobFacts facts;
   std::map<pmix_rank_t, Client> clients;  // those of this node
   std::size_t running = 0;                // of spawned ones
+  bool cancelled = false;  // not all could be started: what has started is ended, and that is no failure
 };
 
 bool is_fault_tolerant(flux_shell_t* shell);  // the option `fault-tolerance`

@@ -80,9 +80,11 @@ void Service::spawn(const pmix_proc_t& who, const InfoList& job, const std::vect
   for (App app : apps) {
     if (app.directory.empty()) app.directory = directory;
     if (!start_app(kept, app, first)) {
-      shell_log_error("rank %u: PMIx_Spawn: %s: %s", who.rank, app.argv[0].c_str(), std::strerror(errno));
+      int error = errno;
+      kept.cancelled = true;
+      shell_log_error("rank %u: PMIx_Spawn: %s: %s", who.rank, app.argv[0].c_str(), std::strerror(error));
       signal(targets_of(proc_of(name, 0), {}), SIGKILL);
-      return function(errno == ENOENT ? PMIX_ERR_JOB_EXE_NOT_FOUND : PMIX_ERR_JOB_FAILED_TO_LAUNCH, nullptr, data);
+      return function(error == ENOENT ? PMIX_ERR_JOB_EXE_NOT_FOUND : PMIX_ERR_JOB_FAILED_TO_LAUNCH, nullptr, data);
     }
     first += static_cast<pmix_rank_t>(app.count);
   }
@@ -135,8 +137,10 @@ void Service::spawned_ended(flux_subprocess_t* process, int wait_status) {
   if (it == spawned_.end()) return;
   pmix_proc_t who = it->second;
   Client* client = find(who);
+  bool known = namespaces_[who.nspace].cancelled || ending_;
   ended(who, *client, wait_status);
-  if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0 && client->state == Client::State::finalized) {
+  bool said = client->state == Client::State::connected || client->state == Client::State::aborted;  // by ended()
+  if (!known && !said && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0) {
     shell_warn("%s, which was spawned, exited with code %d", name_of(who, *client).c_str(),
                WEXITSTATUS(wait_status));
   }
