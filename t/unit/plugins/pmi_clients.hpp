@@ -18,41 +18,10 @@
 #include <catch2/catch.hpp>
 
 #include "fake_host.hpp"
+#include "fake_pmi.hpp"
 #include "pmi_departures.hpp"
 
 namespace nacre::plugins {
-
-class FakeProcesses final : public PmiProcesses {
- public:
-  explicit FakeProcesses(std::size_t count) : running(count, true) {}
-
-  [[nodiscard]] std::string name_of(std::uint32_t client) const override {
-    return fmt::format("client {}", client);
-  }
-  [[nodiscard]] bool runs(std::uint32_t client) const override { return running[client]; }
-  void kill(std::uint32_t client, int signum) override {
-    killed.push_back(fmt::format("{} by {}", client, signum));
-    if (on_kill) on_kill(client);
-  }
-
-  std::vector<bool> running;
-  std::vector<std::string> killed;  // "CLIENT by SIGNUM"
-  std::function<void(std::uint32_t client)> on_kill;
-};
-
-// An exchange whose answers the test gives.
-class FakeExchange final : public pmi::Exchange {
- public:
-  void fence(pmi::Entries, Done done) override {
-    ++fences;
-    if (answers) return done(pmi::Entries());
-    waiting.push_back(std::move(done));
-  }
-
-  bool answers = true;
-  int fences = 0;
-  std::vector<Done> waiting;
-};
 
 class PmiClients {
  public:

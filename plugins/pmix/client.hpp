@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the service knows of the processes that it serves.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "flux.hpp"
+#include "server.hpp"
+
+namespace nacre::pmix {
+
+// A process that may become a client: a task of this shell, or one that a client has spawned.
+struct Client {
+  enum class State {
+    absent,     // has not called PMIx_Init, as far as is known
+    connected,  // is between PMIx_Init and PMIx_Finalize
+    finalized,
+    aborted,  // has called PMIx_Abort
+  };
+
+  flux_subprocess_t* process = nullptr;
+  flux_shell_task_t* task = nullptr;  // nullptr: it was spawned
+  std::string command;
+  State state = State::absent;
+  bool started = false;
+  bool ended = false;
+  bool lost = false;  // its connection, with fault tolerance
+  int wait_status = 0;
+};
+
+struct Namespace {
+  JobFacts facts;
+  std::map<pmix_rank_t, Client> clients;  // those of this node
+  std::size_t running = 0;                // of spawned ones
+  bool cancelled = false;  // not all could be started: what has started is ended, and that is no failure
+};
+
+}  // namespace nacre::pmix

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What stands for the processes of a PMI group and for the other nodes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "pmi/exchange.hpp"
+#include "pmi_departures.hpp"
+
+namespace nacre::plugins {
+
+// With fault-tolerance.
+inline PmiOptions tolerant(int signum = 0) {
+  PmiOptions options;
+  options.fault_tolerant = true;
+  options.fault_signal = signum;
+  return options;
+}
+
+class FakeProcesses final : public PmiProcesses {
+ public:
+  explicit FakeProcesses(std::size_t count) : running(count, true) {}
+
+  [[nodiscard]] std::string name_of(std::uint32_t client) const override {
+    return fmt::format("client {}", client);
+  }
+  [[nodiscard]] bool runs(std::uint32_t client) const override { return running[client]; }
+  void kill(std::uint32_t client, int signum) override {
+    killed.push_back(fmt::format("{} by {}", client, signum));
+    if (on_kill) on_kill(client);
+  }
+
+  std::vector<bool> running;
+  std::vector<std::string> killed;  // "CLIENT by SIGNUM"
+  std::function<void(std::uint32_t client)> on_kill;
+};
+
+// An exchange whose answers the test gives.
+class FakeExchange final : public pmi::Exchange {
+ public:
+  void fence(pmi::Entries, Done done) override {
+    ++fences;
+    if (answers) return done(pmi::Entries());
+    waiting.push_back(std::move(done));
+  }
+
+  bool answers = true;
+  int fences = 0;
+  std::vector<Done> waiting;
+};
+
+}  // namespace nacre::plugins
