@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <strings.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,6 +38,9 @@ int digit_value(char digit) {
   return -1;
 }
 
+// Cannot fail with this value.
+void leave_no_core_file() { ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
+
 // Byte by byte, as what stands behind the newline may be a task's input.
 Result<void> read_line(int fd, Line& line) {
   while (line.size < line.bytes.size()) {
@@ -66,6 +70,8 @@ Result<void> check_private(int fd) {
 }
 
 }  // namespace
+
+Secret::Secret() { leave_no_core_file(); }
 
 Secret::Secret(Secret&& other) noexcept : bytes_(other.bytes_) {
   ::explicit_bzero(other.bytes_.data(), other.bytes_.size());
@@ -120,6 +126,7 @@ Result<Secret> Secret::from_file(const std::string& path) {
 }
 
 Result<Secret> Secret::from_descriptor(int fd) {
+  leave_no_core_file();
   Line line;
   CHECK_OK(read_line(fd, line));
   return from_hex(line.view());

@@ -2,6 +2,9 @@
 //
 // What the shells of one job know and nobody else: 32 random bytes. It is never part of an error or of a command
 // line, and is wiped where it has lain. In files and over descriptors it is 64 hexadecimal digits and a newline.
+//
+// Libraries and buffers have copies too, so a process that has ever had a secret leaves no core file, and only root may
+// trace it (PR_SET_DUMPABLE), until it execs.
 #pragma once
 
 #include <array>
@@ -36,7 +39,7 @@ class Secret {
   [[nodiscard]] const std::array<unsigned char, kSize>& bytes() const { return bytes_; }
 
  private:
-  Secret() = default;
+  Secret();
   std::array<unsigned char, kSize> bytes_{};
 };
 
