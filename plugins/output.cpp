@@ -50,7 +50,7 @@ class Output final : public plugin::Plugin {
     });
   }
   ~Output() override {
-    if (opened_.active()) release_start();
+    if (opened_.active()) static_cast<void>(host_.release_start(kHold));
   }
 
  private:
@@ -95,10 +95,8 @@ class Output final : public plugin::Plugin {
     if (!leads) read_size_ = kReadToSend;
     if (!places_->share_files()) return;
     host_.hold_start(kHold);
-    opened_ = host_.gather(kOpened, "", [this](const Result<plugin::Gathered>&) { release_start(); });
+    opened_ = host_.gather(kOpened, "", [this](const auto&) { static_cast<void>(host_.release_start(kHold)); });
   }
-
-  void release_start() { static_cast<void>(host_.release_start(kHold)); }
 
   // What the other shells' tasks write comes out here too.
   void collect() {

@@ -67,7 +67,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     for (const char* name : kInherited) host_.environment().unset(name);
     const job::Job& job = host_.job();
     if (host_.bulk() != nullptr) {
-      auto exchange = std::make_unique<PmiExchange>(host_, options_.max_size, [this] { departures_.missed_barrier(); });
+      auto exchange =
+          std::make_unique<PmiExchange>(host_, options_.max_size, [this] { departures_.missed_barrier(); });
       between_nodes_ = exchange.get();
       exchange_ = std::move(exchange);
       if (host_.tasks().empty()) between_nodes_->abstain();

@@ -8,8 +8,8 @@ namespace nacre::plugins {
 std::string text_of(const pmi::Full& full, std::string_view who) {
   std::string what = full.client ? fmt::format("{}: what it puts is refused: with it", who)
                                  : "a barrier fails: with those of the other nodes";
-  return fmt::format("{} the keys of the job would have {} bytes, and they may have {} (-o pmi.max-size=SIZE)", what,
-                     full.bytes, full.limit);
+  return fmt::format("{} the keys of the job would have {} bytes, and they may have {} (-o pmi.max-size=SIZE)",
+                     what, full.bytes, full.limit);
 }
 
 PmiGroup::PmiGroup(event::Loop& loop, pmi::Group group, pmi::Names& names, pmi::Exchange& exchange,

@@ -61,8 +61,7 @@ class Shell final : public plugin::Host {
   void raise(const plugin::Exception& exception) override;
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override { return end_.is_ending(); }
-  plugin::Registration gather(std::string_view name, std::string mine,
-                              std::function<void(Result<plugin::Gathered>)> done) override;
+  plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   plugin::Registration on_announcement(Receive receive) override;
   bulk::Port* bulk() override { return group_->bulk(); }

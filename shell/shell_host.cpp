@@ -59,8 +59,7 @@ void Shell::add_event_context(std::string_view event, const Json& members) {
   if (members.is_object()) it->second.update(members);
 }
 
-plugin::Registration Shell::gather(std::string_view name, std::string mine,
-                                   std::function<void(Result<plugin::Gathered>)> done) {
+plugin::Registration Shell::gather(std::string_view name, std::string mine, WhenGathered done) {
   auto pending = gathers_.add(std::move(done));
   group_->gather(name, std::move(mine), std::move(pending.receive));
   return std::move(pending.registration);

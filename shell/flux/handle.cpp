@@ -37,9 +37,10 @@ Result<std::unique_ptr<Runtime>> Runtime::create(flux_shell& shell) {
   self->handle_ = new flux_handle(*self, *self->inbox_, *self->inbox_, reactor);
   flux_reactor_decref(reactor);
   CHECK_OK(self->handle_->watch());
-  self->events_ = shell.host.on_announcement([runtime = self.get()](std::string_view topic, std::string_view bytes) {
-    if (topic == kEvents) runtime->heard(bytes);
-  });
+  self->events_ =
+      shell.host.on_announcement([runtime = self.get()](std::string_view topic, std::string_view bytes) {
+        if (topic == kEvents) runtime->heard(bytes);
+      });
   return self;
 }
 

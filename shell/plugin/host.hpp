@@ -96,8 +96,8 @@ class Host {
   // Gives `mine` to all shells of the job, and calls `done` once, perhaps before it returns: with what all have given, or with
   // an error if this shell is cut off from the others. Each shell uses each name once; those that are lost are left out.
   // Without the Registration `mine` is given all the same, but `done` is not called.
-  [[nodiscard]] virtual Registration gather(std::string_view name, std::string mine,
-                                            std::function<void(Result<Gathered>)> done) = 0;
+  using WhenGathered = std::function<void(Result<Gathered>)>;
+  [[nodiscard]] virtual Registration gather(std::string_view name, std::string mine, WhenGathered done) = 0;
 
   // Tells all shells of the job, this one included. All hear what any of them tells in one order, from the loop or before this
   // returns; what is told before a shell has run shell.init may pass it by. An error: more than 64 MiB. Each costs a message to

@@ -62,8 +62,7 @@ Json FakeHost::info() const {
               {"jobspec", job_.spec.document}, {"R", job_.resources.document}};
 }
 
-plugin::Registration FakeHost::gather(std::string_view /*name*/, std::string mine,
-                                      std::function<void(Result<plugin::Gathered>)> done) {
+plugin::Registration FakeHost::gather(std::string_view /*name*/, std::string mine, WhenGathered done) {
   done(plugin::Gathered{{std::move(mine), value::Idset::range(job_.shell_rank, job_.shell_rank)}});
   return {};
 }

@@ -49,8 +49,7 @@ class FakeHost : public plugin::Host {
   void raise(const plugin::Exception& exception) override { exceptions.push_back(exception); }
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override;
-  plugin::Registration gather(std::string_view name, std::string mine,
-                              std::function<void(Result<plugin::Gathered>)> done) override;
+  plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   plugin::Registration on_announcement(Receive receive) override { return announced_.add(std::move(receive)); }
   bulk::Port* bulk() override { return port; }

@@ -248,9 +248,9 @@ TEST_CASE("content that came before counts, and the option to raise is named") {
 }
 
 TEST_CASE("all or nothing: what was extracted goes with the rest, and nothing else does") {
-  std::vector<Member> members{{"d", '5', "", "", 0755},        {"d/a", '0', "aaaa", "", 0644},
-                              {"d/link", '2', "", "a", 0777},  {"hard", '1', "", "d/a", 0644},
-                              {"way/to/b", '0', "b", "", 0644}, {"there/c", '0', "c", "", 0644},
+  std::vector<Member> members{{"d", '5', "", "", 0755},           {"d/a", '0', "aaaa", "", 0644},
+                              {"d/link", '2', "", "a", 0777},     {"hard", '1', "", "d/a", 0644},
+                              {"way/to/b", '0', "b", "", 0644},   {"there/c", '0', "c", "", 0644},
                               {"over", '0', "too much", "", 0644}};
   Extraction extraction(members);
   CHECK(extraction.folder.make("to/there/mine").ends_with("mine"));
