@@ -90,9 +90,8 @@ class Output final : public plugin::Plugin {
   }
 
   void join_others() {
-    bool leads = host_.job().shell_rank == 0;
-    if (leads) collect();
-    if (!leads) read_size_ = kReadToSend;
+    if (host_.job().shell_rank == 0) collect();
+    if (!collector_) read_size_ = kReadToSend;  // it all goes to the leader's
     if (!places_->share_files()) return;
     host_.hold_start(kHold);
     opened_ = host_.gather(kOpened, "", [this](const auto&) { static_cast<void>(host_.release_start(kHold)); });
