@@ -19,6 +19,7 @@ namespace {
 
 constexpr event::Seconds kTermToKill{2};
 constexpr event::Seconds kLastWords{1};  // that its other processes may keep its standard error open for
+constexpr int kAgentFailed = 255;        // what ssh exits with if it was told to end, or the link broke
 constexpr std::size_t kMaxWords = 400;   // bytes of an agent's last words
 
 }  // namespace
@@ -31,7 +32,8 @@ struct Launcher::Agent {
   std::string program;  // for messages
   std::unique_ptr<task::Subprocess> process;
   std::optional<event::Timer> timer;
-  std::string held;  // the last line of standard error, as long as the shell has not joined
+  std::string held;       // the last line of standard error, as long as the shell has not joined
+  bool is_shell = false;  // the process is the shell itself
   bool joined = false;
   bool failed = false;
   bool told = false;  // SIGTERM has been sent
@@ -81,6 +83,7 @@ Result<void> Launcher::start_agent(Agent& agent, std::string lines) {
   Rank rank = agent.rank;
   agent.timer = TRY(event::Timer::create(loop_, [this, rank] { overdue(rank); }));
   task::Command command = TRY(agent_command(options_.agent, agent.host, options_.shell));
+  agent.is_shell = options_.agent.empty() || is_this_host(agent.host);
   agent.program = command.argv[0].substr(command.argv[0].rfind('/') + 1);
   command.stream_options["stdin_BUFSIZE"] = std::to_string(std::max(task::Stream::kBufferSize, lines.size()));
   task::Subprocess::Callbacks callbacks;
@@ -171,7 +174,9 @@ void Launcher::end_agent(Rank rank) {
   agent.timer->stop();
   const value::WaitStatus status = agent.process->status();
   if (agent.joined) {
-    if (callbacks_.on_ended) callbacks_.on_ended(rank, status);
+    // A manager that ends a batch job ends the agents too, beside this shell: that says nothing of the shells that they have started.
+    bool of_shell = agent.is_shell || (!status.is_signal() && status.exit_code() != kAgentFailed);
+    if (of_shell && callbacks_.on_ended) callbacks_.on_ended(rank, status);
   } else {
     std::string words(trim(std::string_view(agent.held).substr(0, kMaxWords)));
     fail(agent,

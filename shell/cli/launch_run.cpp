@@ -31,6 +31,7 @@ constexpr event::Seconds kToTake{10};   // a signal, for the leader's agent
 constexpr event::Seconds kToStop{0.5};  // the same, before this process stops
 constexpr event::Seconds kMoment{0.01};
 constexpr event::Seconds kLook{2};  // at the state of the leader's process
+constexpr int kSrunWait = 4;        // seconds for the other shells once one has gone
 constexpr int kAgentFailed = 255;   // what ssh exits with then
 
 // The one process that `nacre launch` looks after.
@@ -221,13 +222,15 @@ Result<task::Command> launch_command(const LaunchPlan& plan) {
   std::vector<std::string> words = plan.record.shell;
   words.emplace_back(plan.srun ? "--boot=slurm" : "--boot=hosts");
   if (!plan.srun) return boot::agent_command(plan.record.agent, plan.leader, words);
-  // The shells themselves say how the job ends.
+  // The shells themselves say how the job ends, and all leave at once. One that has gone before, because it was not even
+  // started, is waited for by the others in vain.
   std::vector<std::string> argv{"srun",
                                 "--mpi=none",
                                 "--ntasks-per-node=1",
                                 fmt::format("--nodes={}", plan.record.size),
                                 fmt::format("--ntasks={}", plan.record.size),
-                                "--kill-on-bad-exit=0"};
+                                "--kill-on-bad-exit=0",
+                                fmt::format("--wait={}", plan.tolerates_loss ? 0 : kSrunWait)};
   argv.insert(argv.end(), plan.srun->begin(), plan.srun->end());
   argv.insert(argv.end(), words.begin(), words.end());
   task::Command command = TRY(boot::agent_command({}, "localhost", argv));

@@ -19,6 +19,7 @@ struct LaunchPlan {
   std::string leader;                            // shell 0's host; none for srun
   std::optional<std::vector<std::string>> srun;  // its arguments, if it starts the shells
   int input = 0;                                 // a descriptor that tasks get the bytes of; < 0: none
+  bool tolerates_loss = false;                   // of shells, as far as is known here
   bool verbose = false;
 };
 

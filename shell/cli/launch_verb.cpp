@@ -20,6 +20,7 @@
 #include "group/first_words.hpp"
 #include "group/membership.hpp"
 #include "job/jobspec.hpp"
+#include "job/options.hpp"
 #include "job/resources.hpp"
 #include "version.hpp"
 
@@ -50,6 +51,13 @@ Result<std::string> read_resources(const std::string& path, std::size_t shells) 
   std::size_t nodes = TRY(in(shown(path), job::Resources::parse(text))).nodes.size();
   if (nodes == shells) return text;
   return invalid(fmt::format("{}: {} nodes, but there are {} shells: one is for each", shown(path), nodes, shells));
+}
+
+// An initrc may say so too, which nobody here knows.
+Result<bool> tolerates_loss(const std::string& jobspec, const std::vector<std::string>& arguments) {
+  job::Options options(TRY(job::Jobspec::parse(jobspec)).options);
+  for (const std::string& each : arguments) CHECK_OK(in("-o " + each, options.set_from_argument(each)));
+  return options.flag("tolerate-loss");
 }
 
 class Launch final : public Verb {
@@ -163,6 +171,7 @@ class Launch final : public Verb {
     record.jobspec = TRY(read_jobspec(jobspec_));
     if (!resources_.empty()) record.resources = TRY(read_resources(resources_, record.size));
     record.options = options_;
+    plan.tolerates_loss = TRY(tolerates_loss(*record.jobspec, options_));
     plan.verbose = verbose_;
     plan.input = jobspec_ == "-" || resources_ == "-" || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
     record.input = plan.input >= 0;

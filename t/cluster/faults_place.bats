@@ -141,3 +141,49 @@ job_names() { # $1 in one line, and fails; in the others nobody hangs
   run launch node3 -o output.stdout.type=kvs -- --record-dir="$PWD/full"
   job_names "$PWD/full/guest.output"
 }
+
+# The one program of the job cannot be run on node2, which $@ says within seconds, and nobody waits for longer.
+names_at_once() {
+  local began
+  began=$(uptime_ms)
+  run "$@"
+  [[ $status != @(0|124) ]] || { echo "exit code $status: $output"; return 1; }
+  [[ $(grep -c "node2: .*execve(): $NACRE_SHELL: Permission denied\|node2: task 2: Exited with exit code 13" <<<"$output") -eq 2 ]] || { echo "said: $output"; return 1; }
+  # Without --wait it is 60 s. Half of that allows for a busy machine.
+  (($(uptime_ms) - began < 30000)) || { echo "took $(($(uptime_ms) - began)) ms: $output"; return 1; }
+}
+
+@test "a host that cannot run the shell is named by srun, which waits no longer for the others" {
+  write_job 1 touch "$PWD/ran"
+  touch none
+  replace_shell node2 "$PWD/none"
+  names_at_once on node3 "$NACRE_BUILD_DIR/nacre" launch --srun -n 4 --shell="$NACRE_SHELL" "${job_options[@]}"
+  names_at_once slurm node3 -N4 --ntasks-per-node=1 --mpi=pmi2 --wait=4 "$NACRE_SHELL" "${job_options[@]}"
+  [ ! -e ran ]
+  recover
+  nothing_left
+}
+
+@test "tasks that fail give their code under srun, whichever shell leaves first" {
+  write_job 1 sh -c 'exit $((FLUX_TASK_RANK + 3))'
+  run on node3 "$NACRE_BUILD_DIR/nacre" launch --srun -n 4 --shell="$NACRE_SHELL" "${job_options[@]}"
+  [ "$status" -eq 6 ] || { echo "exit code $status: $output"; return 1; }
+}
+
+@test "scancel of a batch job blames no node" {
+  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; exec sleep 76543' "$PWD"
+  local way id
+  for way in "" --srun; do
+    rm -f started.* said
+    printf '#!/bin/sh\nexec %s\n' "$NACRE_BUILD_DIR/nacre launch $way --shell=$NACRE_SHELL ${job_options[*]}" >script
+    "$vcluster" exec node0 sbatch --chdir="$PWD" -N4 --time=5 -o "$PWD/said" script >id
+    id=$(grep -o '[0-9]*$' id)
+    files_come started.0 started.1 started.2 started.3
+    "$vcluster" exec node0 scancel "$id"
+    wait_until 100 no_tasks "${nodes[@]}"
+    wait_until 100 no_strays
+    grep -q "CANCELLED AT" said
+    run never_said "node-failure\|is lost"
+    [ "$status" -eq 0 ] || { cat said; return 1; }
+  done
+}
