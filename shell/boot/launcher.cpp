@@ -175,7 +175,7 @@ void Launcher::end_agent(Rank rank) {
   const value::WaitStatus status = agent.process->status();
   if (agent.joined) {
     // A manager that ends a batch job ends the agents too, beside this shell: that says nothing of the shells that they have started.
-    bool of_shell = agent.is_shell || (!status.is_signal() && status.exit_code() != kAgentFailed);
+    bool of_shell = agent.is_shell || agent.told || (!status.is_signal() && status.exit_code() != kAgentFailed);
     if (of_shell && callbacks_.on_ended) callbacks_.on_ended(rank, status);
   } else {
     std::string words(trim(std::string_view(agent.held).substr(0, kMaxWords)));

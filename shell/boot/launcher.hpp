@@ -51,7 +51,7 @@ class Launcher {
     // Once for a shell that has not joined and never will. `why`: one line: the agent's last words, as "ssh: connect to host
     // n9 port 22: No route to host (ssh exited with code 255)".
     std::function<void(group::Rank, const std::string& host, const std::string& why)> on_failed;
-    // The agent of one that had joined, and so the shell; not where only the agent was killed or has failed (exit code 255), which
+    // The agent of one that had joined, and so the shell; not where the agent was killed by others or has failed (exit code 255), which
     // says nothing of the shell. May be unset.
     std::function<void(group::Rank, const value::WaitStatus&)> on_ended;
     std::function<void(const std::string& line)>

@@ -212,6 +212,20 @@ TEST_CASE_METHOD(LauncherFixture, "at the end agents that stay are told to go, a
   CHECK(ended == Words{"1 exited with code 5", "2 killed by SIGKILL"});
 }
 
+TEST_CASE_METHOD(LauncherFixture, "an agent that others kill, or that fails, says nothing of its shell") {
+  std::string agent = script("agent", "while [ ! -e " + folder.path("go") + " ]; do sleep 0.02; done; eval \"eval $2\"");
+  for (const char* act : {"kill -TERM $$", "exit 255", "exit 7"}) {
+    make({.agent = {agent}, .shell = {act}});
+    launcher->start(1, "some-host", "");
+    launcher->joined(1);
+    script("go", "");
+    bool done = false;
+    launcher->finish(event::Seconds(60), [&] { done = true; });
+    until([&] { return done; });
+  }
+  CHECK(ended == Words{"1 exited with code 7"});
+}
+
 TEST_CASE_METHOD(LauncherFixture, "with nothing started the end is at once") {
   make({.shell = {"x"}});
   bool done = false;
