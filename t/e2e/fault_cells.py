@@ -186,6 +186,8 @@ def expected(cell):
         out.besides.append(r"shell \d+ on node\d+ is lost")
     out.told = cell.way == "stops" and 0 in cell.ranks
     out.signalled = out.told or cell.way in ("loops", "hangs")
+    if out.signalled:
+        out.besides.append("ended by SIGTERM")
     if cell.topic in BEFORE_BARRIER:
         out.no_task = "any"
     elif cell.topic in BEFORE_TASK:
