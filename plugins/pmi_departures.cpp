@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "failure_code.hpp"
+#include "exits/record.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -33,7 +33,7 @@ void PmiDepartures::aborted(const pmi::Abort& abort) {
   std::string message =
       fmt::format("{} called PMI_Abort with code {}", processes_.name_of(abort.client), abort.exit_code);
   if (!abort.message.empty()) message += ": " + abort.message;
-  host_.raise({"exec", 0, message, value::WaitStatus::exited(failure_code(abort.exit_code))});
+  host_.raise({"exec", 0, message, value::WaitStatus::exited(exits::failure_code(abort.exit_code))});
 }
 
 void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status) {

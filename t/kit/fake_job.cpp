@@ -47,9 +47,10 @@ class FakeJob::Shell final : public FakeHost {
     job_.announced_.push_back({std::string(topic), std::string(bytes)});
     return {};
   }
-  void gather(std::string_view name, std::string mine,
-              std::function<void(Result<plugin::Gathered>)> done) override {
-    job_.gather(rank_, std::string(name), std::move(mine), std::move(done));
+  plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override {
+    auto pending = gathers_.add(std::move(done));
+    job_.gather(rank_, std::string(name), std::move(mine), std::move(pending.receive));
+    return std::move(pending.registration);
   }
 
   bool is_cut_off = false;
@@ -57,6 +58,7 @@ class FakeJob::Shell final : public FakeHost {
  private:
   FakeJob& job_;
   std::uint32_t rank_;
+  plugin::PendingAnswers<Result<plugin::Gathered>> gathers_;
   NoPort no_port_;
 };
 

@@ -44,7 +44,7 @@ class FakeProcesses final : public PmiProcesses {
 // An exchange whose answers the test gives.
 class FakeExchange final : public pmi::Exchange {
  public:
-  void fence(pmi::Entries, Done done) override {
+  void fence(const pmi::EntryRefs&, Done done) override {
     ++fences;
     if (answers) return done(pmi::Entries());
     waiting.push_back(std::move(done));

@@ -4,7 +4,7 @@
 #include <climits>
 #include <csignal>
 
-#include "failure_code.hpp"
+#include "exits/record.hpp"
 #include "pmi_clients.hpp"
 
 using namespace nacre;
@@ -245,13 +245,13 @@ TEST_CASE("an abort ends the job at any time: before init, in a barrier of the o
 }
 
 TEST_CASE("the code of a failure is never 0") {
-  CHECK(plugins::failure_code(0) == 1);
-  for (int code : {1, 2, 127, 128, 254, 255}) CHECK(plugins::failure_code(code) == code);
-  CHECK(plugins::failure_code(256) == 255);
-  CHECK(plugins::failure_code(257) == 1);
-  CHECK(plugins::failure_code(-1) == 255);
-  CHECK(plugins::failure_code(-2) == 254);
-  CHECK(plugins::failure_code(-256) == 255);
-  CHECK(plugins::failure_code(INT64_MIN) == 255);
-  CHECK(plugins::failure_code(INT64_MAX) == 255);
+  CHECK(exits::failure_code(0) == 1);
+  for (int code : {1, 2, 127, 128, 254, 255}) CHECK(exits::failure_code(code) == code);
+  CHECK(exits::failure_code(256) == 255);
+  CHECK(exits::failure_code(257) == 1);
+  CHECK(exits::failure_code(-1) == 255);
+  CHECK(exits::failure_code(-2) == 254);
+  CHECK(exits::failure_code(-256) == 255);
+  CHECK(exits::failure_code(INT64_MIN) == 255);
+  CHECK(exits::failure_code(INT64_MAX) == 255);
 }
