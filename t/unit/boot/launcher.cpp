@@ -213,7 +213,8 @@ TEST_CASE_METHOD(LauncherFixture, "at the end agents that stay are told to go, a
 }
 
 TEST_CASE_METHOD(LauncherFixture, "an agent that others kill, or that fails, says nothing of its shell") {
-  std::string agent = script("agent", "while [ ! -e " + folder.path("go") + " ]; do sleep 0.02; done; eval \"eval $2\"");
+  std::string agent =
+      script("agent", "while [ ! -e " + folder.path("go") + " ]; do sleep 0.02; done; eval \"eval $2\"");
   for (const char* act : {"kill -TERM $$", "exit 255", "exit 7"}) {
     make({.agent = {agent}, .shell = {act}});
     launcher->start(1, "some-host", "");
