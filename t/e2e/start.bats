@@ -83,7 +83,7 @@ cannot_print() {
 
 # The rest with all signals blocked, and the ones ignored that $1 names.
 with_signals() {
-  python3 -c 'import os, signal, sys
+  exec python3 -c 'import os, signal, sys
 for name in sys.argv[1].split():
     signal.signal(getattr(signal, "SIG" + name), signal.SIG_IGN)
 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
