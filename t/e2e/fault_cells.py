@@ -310,7 +310,7 @@ OPTIONS = {
     "task-epilog": hook("task-epilog", '"exit 3"', ("exited with code 3",), besides=EPILOGS),
     "output-of-shell": Option("fails", (r"out\.\d/all", "directory is not there"),
                               options=("output.stdout.path=out.{{node.id}}/all",), files={"out.RANK/x": ""}, no_task="own"),
-    "output-of-task": Option("fails", (r"out\.\d/task", NO_FILE),
+    "output-of-task": Option("fails", (r"out\.\d/task", "directory is not there"),
                              options=("output.stdout.path=out.{{task.rank}}/task",), files={"out.RANK/x": ""}, no_task="own"),
     "input-of-task": Option("fails", (r"in\.\d", NO_FILE),
                             options=("input.stdin.path=in.{{task.rank}}",), files={"in.RANK": "text"}, no_task="own"),
