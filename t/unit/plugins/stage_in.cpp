@@ -242,7 +242,7 @@ TEST_CASE("an archive that is not there is told in shell.init, with those that a
 TEST_CASE("the options of stage-in that make no sense are errors") {
   CHECK(option_error("yes") == kInit + "stage-in: expected true or false, or a number, got \"yes\"");
   CHECK(option_error({{"name", "main"}}) ==
-        kInit + "stage-in.name: unknown key; known: names, pattern, destination, overwrite, dir");
+        kInit + "stage-in.name: unknown key; known: names, pattern, destination, overwrite, max-size, dir");
   CHECK(option_error({{"names", 1.5}}) == kInit + "stage-in.names: expected a string, got 1.5");
   CHECK(option_error({{"names", "main,"}}) == kInit + "stage-in: archive name '': expected a name");
   CHECK(option_error({{"names", "../main"}}) ==
