@@ -111,7 +111,13 @@ class Hooks final : public plugin::Plugin {
   // The first one is the reason that is shown.
   void fail(const Error& error) {
     runner_.drop_waiting();
-    if (!std::exchange(failed_, true)) host_.raise({"exec", 0, error.message, std::nullopt});
+    if (!std::exchange(failed_, true)) host_.raise({"exec", 0, error.message + here(), std::nullopt});
+  }
+
+  // " on HOST", where there are several.
+  [[nodiscard]] std::string here() const {
+    const job::Job& job = host_.job();
+    return job.shells() > 1 ? job.resources.nodes[job.shell_rank].on() : "";
   }
 
   using Settings = std::vector<PrologLine>;
@@ -152,10 +158,7 @@ class Hooks final : public plugin::Plugin {
   }
 
   void epilog_ended(Result<void> ended) {
-    if (!ended) {
-      log(host_, *this, Level::error, "{}", ended.error().message);
-      ++failures_;
-    }
+    if (!ended) failures_.push_back(std::move(ended).error().message);
     --epilogs_left_;
     end_if_done();
   }
@@ -173,13 +176,17 @@ class Hooks final : public plugin::Plugin {
                    .on_end = [this](Result<void> ended) { epilog_ended(std::move(ended)); }});
       return;
     }
-    if (failures_ > 0) {
-      host_.raise(
-          {"exec", 0, fmt::format("{} epilog{} failed", failures_, failures_ == 1 ? "" : "s"), std::nullopt});
-    }
+    judge();
     if (Result<void> released = host_.release(name()); !released) {
       log(host_, *this, Level::error, "{}", released.error().message);
     }
+  }
+
+  void judge() {
+    if (failures_.empty()) return;
+    if (failures_.size() == 1) return host_.raise({"exec", 0, failures_[0] + here(), std::nullopt});
+    for (const std::string& each : failures_) log(host_, *this, Level::error, "{}", each);
+    host_.raise({"exec", 0, fmt::format("{} epilogs failed{}", failures_.size(), here()), std::nullopt});
   }
 
   [[nodiscard]] int largest_code() const {
@@ -206,8 +213,8 @@ class Hooks final : public plugin::Plugin {
   bool tasks_ended_ = false;
   std::size_t epilogs_left_ = 0;
   bool epilog_begun_ = false;
-  std::size_t failures_ = 0;  // of epilogs
-  bool failed_ = false;       // a prolog has
+  std::vector<std::string> failures_;  // of epilogs
+  bool failed_ = false;                // a prolog has
 };
 
 }  // namespace

@@ -71,6 +71,7 @@ class Tmpdir final : public plugin::Plugin {
 
   void remove() {
     if (path_.empty()) return;
+    directory_ = {};  // where this process has no descriptor left, its is needed to look into the directory
     std::error_code error;
     fs::remove_all(path_, error);
     // A library's thread may be at it still: libpmix tidies up after its clients. What it takes away under remove_all's

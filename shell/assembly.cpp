@@ -11,6 +11,7 @@
 #include "group/alone.hpp"
 #include "group/member.hpp"
 #include "join_progress.hpp"
+#include "leaving.hpp"
 #include "transport/socket_directory.hpp"
 
 namespace nacre {
@@ -168,13 +169,14 @@ class Assembly {
       if (rank_ == 0) end_job({footing_.launched_by.gone->message, std::nullopt, rank_});
     };
     member_->when_ended([this](const group::Exception& raised) {
+      if (footing_.end.is_decided()) return;
       footing_.end.ordered({raised.message, raised.exit_code, raised.origin});
+      log_cause(log_, raised, rank_ == 0);
     });
   }
 
   void end_job(const exits::Cause& cause) {
     if (footing_.end.raised(cause) != exits::Action::end) return;
-    log_.log(Level::fatal, "", "{}", cause.message);
     member_->raise({"exec", 0, cause.message, cause.code, rank_});
   }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/current_call.hpp"
 #include "event/clock.hpp"
 #include "leaving.hpp"
 #include "shell.hpp"
@@ -27,46 +28,50 @@ void Shell::attempt(Result<void> phase) {
 
 // The only shell of a job leaves it to its caller to log this.
 void Shell::fail(const Error& why) {
-  std::string message = has_siblings() ? fmt::format("{}{}", why.message, place("")) : why.message;
-  if (!end_job({message, 1, job_.shell_rank}, kType)) {
-    if (!why.is_logged) log_.log(Level::debug, "", "{}", why.message);
-    return;
-  }
-  if (has_siblings()) {
-    log_.log(Level::fatal, "", "{}", message);
-  } else {
-    failure_ = why;
-  }
+  if (why.is_logged) return;
+  exits::Cause cause{why.message, 1, job_.shell_rank};
+  if (has_siblings()) cause.message += place("");
+  if (end_job(cause, kType) && !has_siblings()) failure_ = why;
 }
 
 void Shell::raise(const plugin::Exception& exception) {
-  bool fatal = exception.severity == 0;
   std::optional<int> code;
   if (exception.status) code = exception.status->job_code();
-  std::string message = exception.message;
+  exits::Cause cause{exception.message, code, job_.shell_rank};
   // Builtin plugins name the place themselves.
   const plugin::Stack::Running* running = stack_.running();
-  if (fatal && has_siblings() && running && running->plugin->origin() != kBuiltin) message += place("");
-  if (!fatal) {
-    group_->raise({exception.type, exception.severity, message, code, job_.shell_rank});
-  } else if (!end_job({message, code, job_.shell_rank}, exception.type)) {
-    // The first one is the reason; what follows is its consequence.
-    log_.log(Level::debug, "", "{}: {}", exception.type, message);
-    return;
-  }
-  log_.log(fatal ? Level::error : Level::warn, "", "{}: {}", exception.type, message);
+  if (has_siblings() && running != nullptr && running->plugin->origin() != kBuiltin) cause.message += place("");
+  bool fatal = exception.severity == 0;
+  if (childs_line_ != nullptr) return fatal ? fail_in_child(exception.message) : void();
+  if (fatal && !end_job(cause, exception.type)) return;
+  if (!fatal) group_->raise({exception.type, exception.severity, cause.message, code, job_.shell_rank});
+  if (fatal && has_siblings()) return;  // logged once for all shells, see on_exception()
+  log_.log(fatal ? Level::error : Level::warn, "", "{}: {}", exception.type, cause.message);
 }
 
 void Shell::die(int exit_code, std::string_view component, std::string_view message) {
-  std::string text(message);
-  if (has_siblings()) text += place(component);
-  log_.log(Level::fatal, component, "{}", text);
-  end_job({text, exit_code, job_.shell_rank}, kType);
+  if (childs_line_ != nullptr) return fail_in_child(message);
+  if (!has_siblings()) {
+    log_.log(Level::fatal, component, "{}", message);
+    end_job({std::string(message), exit_code, job_.shell_rank}, kType);
+    return;
+  }
+  std::string prefix = component.empty() ? "" : fmt::format("{}: ", component);
+  end_job({fmt::format("{}{}{}", prefix, message, place(component)), exit_code, job_.shell_rank}, kType);
 }
 
-// False: it is being ended already.
+// In task.exec: the parent makes of it that the task could not be started.
+void Shell::fail_in_child(std::string_view message) {
+  const CallPage& page = CallPage::own();
+  childs_line_->write(fmt::format("plugin '{}': {}: {}", page.plugin(), page.topic(), message));
+}
+
+// False: it is being ended already, so this is a consequence.
 bool Shell::end_job(const exits::Cause& cause, std::string_view type) {
-  if (end_.raised(cause) != Action::end) return false;
+  if (end_.raised(cause) != Action::end) {
+    log_.log(Level::debug, "", "{}", cause.message);
+    return false;
+  }
   group_->raise({std::string(type), 0, cause.message, cause.code, cause.shell});
   end_tasks();
   return true;
@@ -75,11 +80,13 @@ bool Shell::end_job(const exits::Cause& cause, std::string_view type) {
 // " (plugin 'x', shell.init, on node1)": where a plugin has failed. `named`: what names the plugin already.
 std::string Shell::place(std::string_view named) const {
   std::string out;
-  if (const plugin::Stack::Running* running = stack_.running()) {
-    if (running->plugin->name() != named) out += fmt::format("plugin '{}', ", running->plugin->name());
-    out += fmt::format("{}, ", *running->topic);
+  const CallPage& page = CallPage::own();
+  if (page.place().within_call()) {
+    if (page.plugin() != named) out += fmt::format("plugin '{}', ", page.plugin());
+    out += fmt::format("{}, ", page.topic());
   }
-  return fmt::format(" ({}{})", out, job_.resources.nodes[job_.shell_rank].on().substr(1));
+  std::string on = job_.resources.nodes[job_.shell_rank].on();
+  return fmt::format(" ({}{})", out, on.empty() ? "here" : on.substr(1));
 }
 
 // All shells get these in the same order, so they agree on which one ended the job, and with which code.
@@ -89,15 +96,18 @@ void Shell::on_exception(const group::Exception& exception) {
     log_.log(Level::warn, "", "{}", posted.error().message);
   }
   if (exception.severity != 0) return;
-  if (end_.ordered({exception.message, exception.exit_code, exception.origin}) != Action::end) return;
-  log_.log(Level::debug, "", "shell {} ends the job: {}: {}", exception.origin, exception.type, exception.message);
-  end_tasks();
+  bool is_cause = !end_.is_decided();
+  Action action = end_.ordered({exception.message, exception.exit_code, exception.origin});
+  if (is_cause && has_siblings()) log_cause(log_, exception, leads());
+  if (action == Action::end) end_tasks();
 }
 
 void Shell::on_cut_off(const Error& why) {
   Action action = end_.cut_off(why.message);
   if (action != Action::kill) return;
   log_.log(Level::fatal, "", "cut off from the job's other shells: {}", why.message);
+  if (const auto& cause = end_.cause(); cause && cause->message != why.message)
+    log_.log(Level::fatal, "", "{}", cause->message);
   kill_tasks(SIGKILL);
 }
 
@@ -114,7 +124,8 @@ exits::Work Shell::work_for(Signals::From from) const {
 }
 
 void Shell::on_signal(int signum, Signals::From from) {
-  Action action = end_.signalled(signum, event::clock_now().count(), work_for(from));
+  exits::Work work = work_for(from);
+  Action action = end_.signalled(signum, event::clock_now().count(), work);
   auto send = [&](int number) {
     if (from == Signals::From::launcher) return group_->signal(number, std::nullopt);
     kill_tasks(number);
@@ -126,14 +137,16 @@ void Shell::on_signal(int signum, Signals::From from) {
       return;
     case Action::pass_on:
       if (is_interrupt) {
-        log_.log(Level::notice, "", "interrupt: passed on to the tasks that run; a second one within {:g} s ends the job",
+        log_.log(Level::notice, "",
+                 "interrupt: passed on to the tasks that run; a second one within {:g} s ends the job",
                  exits::JobEnd::kInterruptWindow);
       }
       return send(signum);
     case Action::end: {
       exits::Cause cause = exits::ended_by_signal(signum, job_.shell_rank);
-      bool again = is_interrupt && running_ > 0;
-      log_.log(Level::fatal, "", "{}", again ? "second interrupt: ending the job" : cause.message);
+      bool again = is_interrupt && (work == exits::Work::running || work == exits::Work::elsewhere);
+      if (again) cause.message = "second interrupt: ending the job";
+      if (!has_siblings()) log_.log(Level::fatal, "", "{}", cause.message);
       end_job(cause, kType);
       return;
     }

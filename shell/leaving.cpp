@@ -17,6 +17,13 @@ void end_agents(Footing& footing) {
 
 }  // namespace
 
+void log_cause(Log& log, const group::Exception& cause, bool leads) {
+  Level level = leads ? Level::fatal : Level::debug;
+  if (!log.wants(level)) return;
+  std::string type = cause.type == "exec" ? "" : cause.type + ": ";
+  log.post({level, "", "", 0, type + cause.message, cause.origin});
+}
+
 std::optional<int> leave(Footing& footing, int code) {
   struct {
     std::optional<int> code;
@@ -37,16 +44,19 @@ std::optional<int> leave(Footing& footing, int code) {
   return left.code;
 }
 
-int give_up(Footing& footing, group::Rank rank, const Error& why) {
+int give_up(Footing& footing, group::Rank rank, const Error& why, Log& log) {
   constexpr int kCode = 1;
   if (!footing.group) return kCode;
   exits::JobEnd& end = footing.end;
   group::Group& group = *footing.group;
-  if (end.raised({why.message, kCode, rank}) == exits::Action::end)
-    group.raise({"exec", 0, why.message, kCode, rank});
+  // All shells fail in the same way where another logs it: the leader raises it.
+  bool is_first = end.raised({why.message, kCode, rank}) == exits::Action::end;
+  if (is_first && !why.is_logged) group.raise({"exec", 0, why.message, kCode, rank});
   group::Group::Callbacks callbacks;
-  callbacks.on_exception = [&end](const group::Exception& raised) {
-    if (raised.severity == 0) end.ordered({raised.message, raised.exit_code, raised.origin});
+  callbacks.on_exception = [&end, &log, rank](const group::Exception& raised) {
+    if (raised.severity != 0 || end.is_decided()) return;
+    end.ordered({raised.message, raised.exit_code, raised.origin});
+    log_cause(log, raised, rank == 0);
   };
   callbacks.on_cut_off = [&end](const Error& cut) { end.cut_off(cut.message); };
   group.serve(std::move(callbacks));

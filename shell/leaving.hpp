@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "base/log.hpp"
 #include "base/result.hpp"
 #include "footing.hpp"
 
@@ -15,12 +16,16 @@ inline constexpr const char* kStartBarrier = "start";
 inline constexpr const char* kExitBarrier = "exit";
 inline constexpr const char* kEndBarrier = "end";
 
+// The failure that has ended a job of several shells, as the leader logs it: once for all of them, as what the shell said that it
+// comes from. The others have it as a note.
+void log_cause(Log& log, const group::Exception& cause, bool leads);
+
 // The last that a shell does with the others. The leader's `code` is the job's exit code. Returns that, or none if it was not
 // learnt: this shell was cut off from the job.
 std::optional<int> leave(Footing& footing, int code);
 
 // For a shell that has not become a Shell: sends the others why, unless the job is being ended already, and leaves with them. The
-// exit code. `why` has been logged.
-int give_up(Footing& footing, group::Rank rank, const Error& why);
+// exit code.
+int give_up(Footing& footing, group::Rank rank, const Error& why, Log& log);
 
 }  // namespace nacre

@@ -35,7 +35,7 @@ const char* line_end() {
 void log_to_stderr(Log& log, std::uint32_t shell_rank) {
   plugin::set_rank_of_last_lines(shell_rank);
   log.add_sink("stderr", [shell_rank](const LogEntry& entry) {
-    std::string line = fmt::format("nacre-shell[{}]: ", shell_rank);
+    std::string line = fmt::format("nacre-shell[{}]: ", entry.shell.value_or(shell_rank));
     if (entry.level != Level::notice) line += fmt::format("{}: ", level_name(entry.level));
     if (!entry.component.empty()) line += entry.component + ": ";
     print_err(line + entry.message + line_end());  // one write: lines of several shells stay whole
@@ -111,6 +111,9 @@ Result<int> run_in_job(Footing& footing, boot::Boot boot, cli::ShellArguments&& 
   log.log(Level::debug, "", "boot: {}", boot.how);
   LeaderGiven given = TRY(given_to_leader(boot, arguments));
   auto assembled = TRY(assemble(footing, std::move(boot), std::move(given), log));
+  // For what plugins start besides tasks, too; the shells that this one has started have theirs.
+  const boot::Identity& me = assembled.identity;
+  if (footing.guard) ::setenv(job::kShellMark, job::shell_mark(me.id, me.shell_rank).c_str(), 1);
   ShellConfig config = config_of(arguments);
   config.options = std::move(assembled.options);
   config.has_input = assembled.has_input;
@@ -146,8 +149,8 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
   }
   auto code = run_in_job(footing, std::move(boot), std::move(arguments), log);
   if (code || footing.left) return code;
-  report(code.error());
-  return give_up(footing, rank, code.error());
+  if (!footing.group) report(code.error());
+  return give_up(footing, rank, code.error(), log);
 }
 
 Result<int> parse_and_run(int argc, char** argv) {

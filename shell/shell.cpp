@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/current_call.hpp"
 #include "builtins.hpp"
 #include "event/clock.hpp"
 #include "explain.hpp"
@@ -62,18 +63,9 @@ Result<int> verbosity(const job::Options& options) {
 
 Shell::Shell(Footing& footing, boot::Identity&& identity, job::Job&& job, job::Options&& options,
              ShellConfig&& config, Log& log)
-    : footing_(footing),
-      group_(footing.group.get()),
+    : ShellHost(footing, identity.standalone, std::move(job), std::move(options), std::move(config), log),
       end_(footing.end),
-      log_(log),
-      config_(std::move(config)),
-      standalone_(identity.standalone),
-      job_(std::move(job)),
-      options_(std::move(options)),
-      spawn_pool_(task::SpawnPool::useful_threads()) {
-  for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
-  job::set_job_variables(environment_, job_, "");
-}
+      spawn_pool_(task::SpawnPool::useful_threads()) {}
 
 Shell::~Shell() {
   plugin::set_last_act(nullptr, nullptr);
@@ -104,6 +96,9 @@ Result<void> Shell::prepare_process() {
   shutdown_ = TRY(Shutdown::create(loop(), grace_, [this](int signum) { kill_tasks(signum); }));
   CHECK_OK(event::Children::become_subreaper());
   plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->kill_tasks(SIGKILL); }, this);
+  if (footing_.launcher)
+    stragglers_.spare_shells(fmt::format("{}={}", job::kShellMark, job::shell_mark(job_.id, job_.shell_rank)));
+  if (has_siblings()) CallPage::own().set_host(job_.resources.nodes[job_.shell_rank].hostname);
   serve_group();
   return watch_signals();
 }
@@ -141,7 +136,7 @@ Result<int> Shell::run() {
 void Shell::prepare() {
   for (auto phase : {&Shell::load_plugins, &Shell::remap, &Shell::make_tasks, &Shell::initialize}) {
     attempt((this->*phase)());
-    if (end_.is_ending()) return;
+    if (stops_here()) return;
   }
 }
 
@@ -185,7 +180,7 @@ Result<void> Shell::make_tasks() {
 
 Result<void> Shell::initialize() {
   CHECK_OK(call("shell.init"));
-  if (end_.is_ending()) return {};
+  if (stops_here()) return {};
   CHECK_OK(set_patience(*group_, options_));
   CHECK_OK(enter_working_directory());
   CHECK_OK(barrier("init"));
@@ -194,7 +189,7 @@ Result<void> Shell::initialize() {
 
 void Shell::execute() {
   attempt(post_init());
-  if (end_.is_ending()) return;
+  if (stops_here()) return;
   attempt(start_tasks());
   if (!end_.is_ending()) attempt(announce_start());
   finish();
@@ -223,6 +218,12 @@ void Shell::finish() {
   attempt(stragglers_.end(Stragglers::Of::tasks, loop(), children(), log_, grace_));
   loop().run_until([this] { return holds_.empty() || end_.is_killed(); });
   close_job();
+}
+
+// A handler may have run for long: what has come meanwhile counts before the next step.
+bool Shell::stops_here() {
+  loop().poll();
+  return end_.is_ending();
 }
 
 void Shell::wait(const std::function<bool()>& done) {

@@ -6,7 +6,7 @@
 //   start.cpp       its tasks: their start and their end
 //   together.cpp    the other shells: barriers, and what comes from them
 //   ending.cpp      how the job ends: failures, signals, the exit code (exits/job_end.hpp decides, the shell acts)
-//   shell_host.cpp  what plugins see of it
+//   shell_host.hpp  what plugins see of it
 #pragma once
 
 #include <functional>
@@ -17,18 +17,17 @@
 #include <vector>
 
 #include "boot/identity.hpp"
+#include "childs_line.hpp"
 #include "exits/outcomes.hpp"
-#include "footing.hpp"
 #include "group/event_log.hpp"
-#include "plugin/host.hpp"
 #include "script/interpreter.hpp"
-#include "shell_config.hpp"
+#include "shell_host.hpp"
 #include "shutdown.hpp"
 #include "task/spawn_pool.hpp"
 
 namespace nacre {
 
-class Shell final : public plugin::Host {
+class Shell final : public ShellHost {
  public:
   // Reads options, distributes the tasks, and takes over this process's signals. Footing and `log` must outlive it. After an
   // error the other shells still wait for this one: see give_up().
@@ -39,35 +38,13 @@ class Shell final : public plugin::Host {
   // is 1. One among several has logged its failure, and told the others.
   Result<int> run();
 
-  const job::Job& job() const override { return job_; }
-  bool standalone() const override { return standalone_; }
-  bool has_input() const override { return config_.has_input; }
-  Json info() const override;
-  job::Options& options() override { return options_; }
-  job::Environment& environment() override { return environment_; }
   std::span<const std::unique_ptr<task::Task>> tasks() override { return tasks_; }
   task::Task* current_task() override { return current_; }
   void kill_tasks(int signum) override;
-  plugin::Registration signal_also(std::function<void(int signum)> processes) override;
   plugin::Stack& stack() override { return stack_; }
-  std::string& plugin_searchpath() override { return config_.plugin_searchpath; }
-  int hold(std::string_view name) override;
-  Result<void> release(std::string_view name) override;
-  int hold_start(std::string_view name) override;
-  Result<void> release_start(std::string_view name) override;
-  void add_event_context(std::string_view event, const Json& members) override;
-  const std::optional<std::string>& record_directory() const override { return config_.record_directory; }
-  plugin::EventRecord& events() override { return events_; }
   void raise(const plugin::Exception& exception) override;
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override { return end_.is_ending(); }
-  plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override;
-  Result<void> announce(std::string_view topic, std::string_view bytes) override;
-  plugin::Registration on_announcement(Receive receive) override;
-  bulk::Port* bulk() override { return group_->bulk(); }
-  Log& log() override { return log_; }
-  event::Loop& loop() override { return *footing_.loop; }
-  event::Children& children() override { return *footing_.children; }
 
  private:
   Shell(Footing& footing, boot::Identity&& identity, job::Job&& job, job::Options&& options, ShellConfig&& config,
@@ -93,13 +70,13 @@ class Shell final : public plugin::Host {
   Result<int> print_plugins();
 
   void wait(const std::function<bool()>& done);  // or until the job is being ended
+  [[nodiscard]] bool stops_here();               // whether the job is being ended, as far as is known by now
   Result<void> call(std::string_view topic);
   Result<void> call_for(task::Task& task, std::string_view topic);
   Result<void> post(std::string_view event, Json context);
   Result<void> enter_working_directory();
 
   // The other shells (together.cpp).
-  [[nodiscard]] bool has_siblings() const { return job_.shells() > 1 && !standalone_; }
   [[nodiscard]] bool leads() const { return job_.shell_rank == 0 || !has_siblings(); }
   void serve_group();
   Result<void> barrier(const std::string& name);
@@ -114,6 +91,7 @@ class Shell final : public plugin::Host {
   // How the job ends (ending.cpp).
   void attempt(Result<void> phase);
   void fail(const Error& why);
+  void fail_in_child(std::string_view message);
   bool end_job(const exits::Cause& cause, std::string_view type);
   void on_exception(const group::Exception& exception);
   void on_cut_off(const Error& why);
@@ -132,20 +110,13 @@ class Shell final : public plugin::Host {
   Result<void> open_channels(task::Task& task);
   std::vector<task::SpawnPool::Outcome> spawn(Batch batch);
   task::SpawnPool::Outcome spawn_hooked(task::Task& task);
+  task::SpawnPool::Outcome ended_in_hook(pid_t pid);
   Result<void> take_up(task::Task& task, const task::SpawnPool::Outcome& spawned);
   void fail_to_start(task::Task& task, const task::SpawnError& failure);
   void on_exit(task::Task& task, const event::ChildExit& end);
   void record_end(const task::Task& task, const exits::Record& record);
 
-  Footing& footing_;
-  group::Group* group_;
   exits::JobEnd& end_;
-  Log& log_;
-  ShellConfig config_;
-  bool standalone_;
-  job::Job job_;
-  job::Options options_;
-  job::Environment environment_;
   std::optional<group::EventLog> eventlog_;  // the leader's
   std::vector<event::SignalWatcher> signals_;
   std::optional<event::Timer> stop_timer_;
@@ -156,19 +127,14 @@ class Shell final : public plugin::Host {
   std::vector<std::unique_ptr<task::Task>> tasks_;
   exits::Outcomes mine_, all_;  // how the tasks of this shell ended; leader: those of all shells
   value::Idset victims_;        // tasks that ran when this shell began to end them
-  plugin::CallbackList<int> signalled_also_;
-  plugin::PendingAnswers<Result<plugin::Gathered>> gathers_;
   task::Task* current_ = nullptr;
+  ChildsLine* childs_line_ = nullptr;  // in a child that runs task.exec: what it reports goes there
   std::size_t running_ = 0;
-  std::map<std::string, int, std::less<>> holds_, start_holds_;
-  std::map<std::string, Json, std::less<>> event_context_;
-  plugin::EventRecord events_;
   std::optional<rlimit> own_descriptor_limit_;  // as it was before it was raised
   std::map<std::string, bool> barriers_;        // that were entered: whether they are over
   std::optional<Error> failure_;                // of the only shell of a job, for the caller
   value::Idset lost_;                           // shells
   bool reports_losses_ = false;                 // to plugins: they have run shell.post-init
-  plugin::CallbackList<std::string_view, std::string_view> announced_to_;  // plugins: topic and bytes
   std::unique_ptr<script::Interpreter> interpreter_;
   plugin::Stack stack_;  // last: plugins may hold references to all above
 };

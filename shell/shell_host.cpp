@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "shell.hpp"
+#include "shell_host.hpp"
 
 namespace nacre {
 namespace {
@@ -27,7 +27,20 @@ Result<void> take_from(Holds& holds, std::string_view name) {
 
 }  // namespace
 
-Json Shell::info() const {
+ShellHost::ShellHost(Footing& footing, bool standalone, job::Job&& job, job::Options&& options,
+                     ShellConfig&& config, Log& log)
+    : footing_(footing),
+      group_(footing.group.get()),
+      log_(log),
+      config_(std::move(config)),
+      standalone_(standalone),
+      job_(std::move(job)),
+      options_(std::move(options)) {
+  for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
+  job::set_job_variables(environment_, job_, "");
+}
+
+Json ShellHost::info() const {
   return Json{{"jobid", job_.id.value()},
               {"instance_owner", ::getuid()},
               {"rank", job_.shell_rank},
@@ -39,36 +52,31 @@ Json Shell::info() const {
               {"R", job_.resources.document}};
 }
 
-void Shell::kill_tasks(int signum) {
-  for (const auto& task : tasks_) task->kill(signum);
-  signalled_also_.call(signum);
-}
-
-plugin::Registration Shell::signal_also(std::function<void(int)> processes) {
+plugin::Registration ShellHost::signal_also(std::function<void(int)> processes) {
   return signalled_also_.add(std::move(processes));
 }
 
-int Shell::hold(std::string_view name) { return add_to(holds_, name); }
-int Shell::hold_start(std::string_view name) { return add_to(start_holds_, name); }
-Result<void> Shell::release(std::string_view name) { return take_from(holds_, name); }
-Result<void> Shell::release_start(std::string_view name) { return take_from(start_holds_, name); }
+int ShellHost::hold(std::string_view name) { return add_to(holds_, name); }
+int ShellHost::hold_start(std::string_view name) { return add_to(start_holds_, name); }
+Result<void> ShellHost::release(std::string_view name) { return take_from(holds_, name); }
+Result<void> ShellHost::release_start(std::string_view name) { return take_from(start_holds_, name); }
 
-void Shell::add_event_context(std::string_view event, const Json& members) {
+void ShellHost::add_event_context(std::string_view event, const Json& members) {
   auto it = event_context_.find(event);
   if (it == event_context_.end()) it = event_context_.emplace(std::string(event), Json::object()).first;
   if (members.is_object()) it->second.update(members);
 }
 
-plugin::Registration Shell::gather(std::string_view name, std::string mine, WhenGathered done) {
+plugin::Registration ShellHost::gather(std::string_view name, std::string mine, WhenGathered done) {
   auto pending = gathers_.add(std::move(done));
   group_->gather(name, std::move(mine), std::move(pending.receive));
   return std::move(pending.registration);
 }
 
-Result<void> Shell::announce(std::string_view topic, std::string_view bytes) {
+Result<void> ShellHost::announce(std::string_view topic, std::string_view bytes) {
   return group_->announce(topic, bytes);
 }
 
-plugin::Registration Shell::on_announcement(Receive receive) { return announced_to_.add(std::move(receive)); }
+plugin::Registration ShellHost::on_announcement(Receive receive) { return announced_to_.add(std::move(receive)); }
 
 }  // namespace nacre

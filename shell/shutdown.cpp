@@ -3,12 +3,15 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "event/process_tree.hpp"
 
 namespace nacre {
 namespace {
@@ -43,10 +46,26 @@ Stragglers::Stragglers() {
   for (pid_t pid : event::Children::descendants()) before_.insert(pid);
 }
 
+bool Stragglers::is_other_shell(pid_t pid) const {
+  std::error_code failed;
+  auto program = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), failed);
+  if (failed || program != std::filesystem::read_symlink("/proc/self/exe", failed)) return false;
+  auto environment = read_file(fmt::format("/proc/{}/environ", pid));
+  if (!environment) return false;
+  auto variables = split(*environment, '\0');
+  return std::find(variables.begin(), variables.end(), mark_) == variables.end();
+}
+
 std::vector<pid_t> Stragglers::left(Of whose, const event::Children& children) const {
   if (!has_children()) return {};
   std::vector<pid_t> pids = whose == Of::all ? event::Children::descendants() : children.unwatched_descendants();
-  std::erase_if(pids, [&](pid_t pid) { return before_.contains(pid); });
+  std::set<pid_t> spared = before_;
+  for (pid_t pid : pids) {
+    if (mark_.empty() || !is_other_shell(pid)) continue;
+    spared.insert(pid);
+    for (pid_t below : event::descendants_of(pid, event::best_lookup())) spared.insert(below);
+  }
+  std::erase_if(pids, [&](pid_t pid) { return spared.contains(pid); });
   return pids;
 }
 

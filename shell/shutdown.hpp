@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "base/log.hpp"
@@ -42,6 +43,10 @@ class Stragglers {
   // Children that this process already had are none of the job's.
   Stragglers();
 
+  // A shell of the job that runs on this host becomes this one's child, too, once the shell that has started it is gone. It is no
+  // straggler, nor is what is below it. `mark`: NAME=VALUE that all in the environment have that this shell has started.
+  void spare_shells(std::string mark) { mark_ = std::move(mark); }
+
   enum class Of { tasks, all };  // `all`: those too that are watched, which plugins have started
 
   // Runs `loop` until they are gone: TERM, `grace`, KILL. Names in a warning each that survives. Costs one system
@@ -51,7 +56,10 @@ class Stragglers {
  private:
   [[nodiscard]] std::vector<pid_t> left(Of whose, const event::Children& children) const;
   [[nodiscard]] bool all_gone(const std::vector<pid_t>& pids, Of whose, const event::Children& children) const;
+  [[nodiscard]] bool is_other_shell(pid_t pid) const;
+
   std::set<pid_t> before_;
+  std::string mark_;
 };
 
 }  // namespace nacre

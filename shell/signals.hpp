@@ -21,7 +21,7 @@ class Signals {
 
   static Result<std::unique_ptr<Signals>> watch(event::Loop& loop);
   [[nodiscard]] static bool is_ending(int signum);  // one of the four
-  Signals(const Signals&) = delete;  // the watchers refer to it
+  Signals(const Signals&) = delete;                 // the watchers refer to it
   Signals& operator=(const Signals&) = delete;
 
   // Who handles them from now on, beginning with those that nobody has handled; null: nobody.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The shell's tasks: their start and their end, and the signals that are passed on to them.
-#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include <csignal>
 
 #include <fmt/format.h>
 
+#include "base/current_call.hpp"
 #include "shell.hpp"
 
 namespace nacre {
@@ -25,29 +26,6 @@ constexpr int kForwarded[] = {SIGALRM, SIGUSR1, SIGCONT, SIGWINCH, SIGURG, SIGXC
 bool of_this_node(const Error& error) {
   return error.code == EMFILE || error.code == ENFILE || error.code == ENOMEM || error.code == EAGAIN;
 }
-
-// A line that a forked child leaves to its parent: it has no log of its own.
-class ChildsLine {
- public:
-  ChildsLine()
-      : page_(::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)),
-        line_(page_ != MAP_FAILED ? static_cast<char*>(page_) : nullptr) {}
-  ~ChildsLine() {
-    if (line_ != nullptr) ::munmap(page_, kSize);
-  }
-  ChildsLine(const ChildsLine&) = delete;
-  ChildsLine& operator=(const ChildsLine&) = delete;
-
-  void write(std::string_view text) {
-    if (line_ != nullptr) text.copy(line_, kSize - 1);
-  }
-  [[nodiscard]] std::string text() const { return line_ != nullptr ? line_ : ""; }
-
- private:
-  static constexpr std::size_t kSize = 4096;  // bytes, NUL included; what is longer is cut
-  void* page_;
-  char* line_;
-};
 
 }  // namespace
 
@@ -71,6 +49,11 @@ Result<void> Shell::watch_signals() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   return {};
+}
+
+void Shell::kill_tasks(int signum) {
+  for (const auto& task : tasks_) task->kill(signum);
+  signalled_also_.call(signum);
 }
 
 Result<void> Shell::raise_descriptor_limit() {
@@ -99,7 +82,7 @@ Result<void> Shell::start_tasks() {
 // Even if one of them fails, those that run are taken up, so that they can be ended.
 Result<void> Shell::start(Batch batch) {
   for (const auto& task : batch) CHECK_OK(prepare_command(*task));
-  if (end_.is_ending()) return {};
+  if (stops_here()) return {};
   std::vector<task::SpawnPool::Outcome> spawned = spawn(batch);
   Result<void> first_failure;
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -147,12 +130,28 @@ task::SpawnPool::Outcome Shell::spawn_hooked(task::Task& task) {
   ChildsLine why;
   auto spawned = task::Spawner().spawn(task.command(), [this, &task, &why] {
     current_ = &task;
+    childs_line_ = &why;
+    why.set_busy(true);
     Result<void> result = call("task.exec");
+    why.set_busy(false);
     if (!result) why.write(result.error().message);
-    return result.has_value();
+    return !why.failed();
   });
   if (!spawned && !why.text().empty()) spawned.error().error.message = why.text();
+  if (spawned && why.was_busy()) return ended_in_hook(spawned->pid);
   return spawned;
+}
+
+// The child's end of the pipe was closed by its end, not by execve(2).
+task::SpawnPool::Outcome Shell::ended_in_hook(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  const CallPage& page = CallPage::own();  // which the child has named its call in
+  std::string how = value::WaitStatus::of_raw(status).str();
+  Error why{ECANCELED,
+            fmt::format("plugin '{}': {}: the process {}, instead of returning", page.plugin(), page.topic(), how)};
+  return tl::unexpected(task::SpawnError{true, task::kExitNotExecutable, std::move(why)});
 }
 
 Result<void> Shell::take_up(task::Task& task, const task::SpawnPool::Outcome& spawned) {

@@ -39,6 +39,8 @@ void CallPage::name(std::string_view plugin, std::string_view topic) {
   copy(topic_, kTopicSize, topic);
 }
 
+void CallPage::set_host(std::string_view host) { copy(host_, kHostSize, host); }
+
 CurrentCall::CurrentCall(const std::string& plugin, const std::string& topic)
     : plugin_(plugin), topic_(topic), outer_(innermost) {
   innermost = this;

@@ -17,6 +17,7 @@ class CallPage {
  public:
   static constexpr std::size_t kPluginSize = 64;  // bytes, NUL included; what is longer is cut
   static constexpr std::size_t kTopicSize = 192;  // the same
+  static constexpr std::size_t kHostSize = 64;    // the same
 
   // Where the process is; equal to an earlier one if neither a call has begun or returned, nor the loop has turned, since.
   struct Place {
@@ -35,6 +36,10 @@ class CallPage {
   [[nodiscard]] std::string_view plugin() const { return text(plugin_, kPluginSize); }
   [[nodiscard]] std::string_view topic() const { return text(topic_, kTopicSize); }
 
+  // The host, for those who name what they do not return from; empty: it is not to be named.
+  void set_host(std::string_view host);
+  [[nodiscard]] std::string_view host() const { return text(host_, kHostSize); }
+
   // The loop has taken up what has happened: whatever runs is not stuck.
   void turned() { turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   // That this process ends within a call has been reported.
@@ -51,6 +56,7 @@ class CallPage {
   std::atomic<bool> reported_ = false;
   char plugin_[kPluginSize] = "";
   char topic_[kTopicSize] = "";
+  char host_[kHostSize] = "";
 };
 
 // While one lives, this handler runs. They nest. Both strings must outlive it.

@@ -3,6 +3,7 @@
 // Messages for people, by level, to any number of sinks. There is no global log: who may log is handed one.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <optional>
@@ -23,7 +24,8 @@ struct LogEntry {
   std::string component;  // a plugin's name; empty for the shell itself
   std::string file;       // where in the source; may be empty
   int line = 0;
-  std::string message;  // one line
+  std::string message;                   // one line
+  std::optional<std::uint32_t> shell{};  // the rank of the shell that it is of, if not of this one
 };
 
 class Log {

@@ -17,8 +17,8 @@
 namespace nacre {
 
 struct Error {
-  int code = EINVAL;    // an errno value
-  std::string message;  // one line, no newline at its end, no program name at its start
+  int code = EINVAL;       // an errno value
+  std::string message;     // one line, no newline at its end, no program name at its start
   bool is_logged = false;  // people have been told already, here or by another shell: it is not to be logged again
 };
 

@@ -14,7 +14,7 @@ class LaunchSignals {
  public:
   static constexpr double kTwice = 2;  // seconds between two of Ctrl-C that mean it, at most
   // Between two of another signal, at least: timeout(1) sends SIGTERM to a process and to its group.
-  static constexpr double kApart = 0.5;
+  static constexpr double kApart = 0.1;
 
   enum class Act {
     pass,    // on to the job

@@ -60,6 +60,7 @@ class JobEnd {
   void agreed(int code);
 
   [[nodiscard]] bool is_ending() const { return local_ || cause_ || is_cut_off_; }  // the job ends before its time
+  [[nodiscard]] bool is_decided() const { return cause_.has_value(); }  // which failure was the first of the job
   [[nodiscard]] bool is_cut_off() const { return is_cut_off_; }
   [[nodiscard]] bool is_killed() const { return is_killed_; }  // nothing is waited for any more
   [[nodiscard]] bool is_agreed() const { return agreed_.has_value(); }

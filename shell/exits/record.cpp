@@ -52,7 +52,8 @@ int failure_code(std::int64_t code) {
 }
 
 Result<Record> Record::parse(std::string_view text) {
-  Error wrong = invalid(fmt::format("expected how a task ended, as x0, s11+, f127, t, l or c/s15, got {}", in_quotes(text)));
+  Error wrong =
+      invalid(fmt::format("expected how a task ended, as x0, s11+, f127, t, l or c/s15, got {}", in_quotes(text)));
   if (text.empty()) return wrong;
   if (text == "l") return lost();
   if (text[0] == 'f') {

@@ -75,6 +75,9 @@ Wires::Callbacks Member::callbacks() {
     outgoing_.forget(link);
     node_.unlinked(link);
     carrier_->gone(link);
+    // Its socket is removed by none but its own shell and guard.
+    bool refused = why.code == ECONNREFUSED || why.code == ENOENT;
+    if (refused && link.peer == 0 && link.side == overlay::Side::up) node_.leader_refuses();
     pump();
   };
   out.on_closed = [this] { look_whether_it_may_go(); };
@@ -361,8 +364,7 @@ void Member::deliver(const overlay::Entry& entry) {
     if (gives_up_absent_) node_.suspect_absent();
   } else if (const auto* exception = std::get_if<overlay::Exception>(&entry.body)) {
     Exception raised = exception_of(*exception);
-    if (raised.severity == 0 && !serving_ && on_ended_)
-      tell([this, raised] { on_ended_(raised); });
+    if (raised.severity == 0 && !serving_ && on_ended_) tell([this, raised] { on_ended_(raised); });
     tell_job([this, raised = std::move(raised)] {
       if (callbacks_.on_exception) callbacks_.on_exception(raised);
     });

@@ -187,6 +187,14 @@ void Node::suspect(Id child) {
   settle();
 }
 
+// Whoever has an entry has it from a leader that took connections by then.
+void Node::leader_refuses() {
+  if (leads() || stage_ == Stage::over || stage_ == Stage::leaving || applied() == 0) return;
+  if (end_ == 0) return die("the leader has ended: nobody takes connections there any more");
+  stage_ = Stage::over;
+  out_.put(Finished{});
+}
+
 void Node::suspect_absent() {
   for (Child& each : brood_.children()) {
     if (!each.was_linked) each.suspected = true;

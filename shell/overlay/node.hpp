@@ -30,16 +30,16 @@ class Node {
   void linked(Link link);  // a down link: as soon as its HELLO has named the peer, and before it is stepped
   void unlinked(Link link);
   void step(Link from, const Message& message);
-  // What the owner wants.
   void wait_for_silent(milliseconds bound) { options_.wait_for_silent(bound); }  // from now on
   // Enters a collective, once: the name is used once in a job. The part: a number for max and sum, else bytes.
   Result<void> enter(std::string name, Merge merge, const Own& part, Scope scope = {});
-  // Asks the leader; the number comes back in the entry that answers. EMSGSIZE, or EPIPE after the end.
+  // The number comes back in the entry that answers. EMSGSIZE, or EPIPE after the end.
   Result<std::uint64_t> request(RequestBody body);
   void started(const Idset& tasks);
   void exited(const Idset& tasks, Bytes record);
   void tasks_ended();      // after Leave
   void suspect(Id child);  // one of this node's children: what else but silence can show
+  void leader_refuses();   // nobody takes connections where the leader did: it has ended
   void suspect_absent();   // the children that have never had a link to this node
   [[nodiscard]] std::vector<Effect> take_effects();
   [[nodiscard]] const Entry* entry(Seq seq) const { return log_.find(seq); }  // null: not here yet, or dropped
@@ -59,8 +59,7 @@ class Node {
   [[nodiscard]] const Options& options() const { return options_; }
 
  private:
-  // node.cpp
-  void begin();
+  void begin();  // node.cpp
   void arm();
   void stood_still(Time gap);
   [[nodiscard]] Time starving_at() const;
@@ -143,8 +142,8 @@ class Node {
   Time fed_at_{};  // leader: when a beat has last gone to anybody
   Time said_up_at_{};
   Time leave_deadline_ = Outbox::kNever;
-  bool begun_ = false;                      // by the first tick
-  bool tasks_done_ = false;                 // after Leave
+  bool begun_ = false;  // by the first tick
+  bool tasks_done_ = false;
   Up told_{kNoEnd, 0, {}, {}, {}, {}, {}};  // to the parent: how this node stands
 };
 

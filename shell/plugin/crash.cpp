@@ -36,7 +36,9 @@ void on_crash(int signum, siginfo_t* info, void* /*context*/) {
   std::size_t index = 0;
   while (kCaught[index].signum != signum) ++index;
   const std::string* plugin = running_plugin.load();
-  if (plugin == nullptr) {
+  // A child that runs task.exec is its parent's to name.
+  bool in_child = last_act_in != 0 && last_act_in != ::getpid();
+  if (plugin == nullptr || in_child) {
     ::sigaction(signum, &previous[index], nullptr);
     // A fault comes again when this returns; a signal that was sent does not.
     if (info->si_code <= 0) ::raise(signum);

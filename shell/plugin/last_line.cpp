@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/current_call.hpp"
+
 namespace nacre::plugin {
 namespace {
 
@@ -36,6 +38,7 @@ LastLine& LastLine::operator<<(int number) {
 }
 
 void LastLine::write() {
+  if (std::string_view host = CallPage::own().host(); !host.empty()) *this << " (on " << host << ")";
   text_[size_] = '\n';
   if (::write(STDERR_FILENO, text_, size_ + 1) < 0) return;  // there is nobody left to tell
 }

@@ -3,7 +3,7 @@
 // The line that a process leaves on stderr before it ends at once, made without the heap: in a signal handler, and where the heap
 // may be what broke.
 //
-//   nacre-shell[RANK]: TEXT          without [RANK] until set_rank_of_last_lines()
+//   nacre-shell[RANK]: TEXT (on HOST)    without [RANK] until set_rank_of_last_lines(), without a host until CallPage::set_host()
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ void Dialer::on_timer() {
 }
 
 void Dialer::next_address() {
-  if (at_ == addresses_.size()) return finish(Error{last_code_, std::move(reasons_)});
+  if (at_ == addresses_.size()) return finish(Error{code_, std::move(reasons_)});
   const Address& address = addresses_[at_++];
   target_ = address.text();
   candidates_.clear();
@@ -108,7 +108,9 @@ void Dialer::fail_candidate(Error why) {
   socket_.reset();
   if (!reasons_.empty()) reasons_ += "; ";
   reasons_ += why.message;
-  last_code_ = why.code;
+  // Refused, or not there, only if it is so everywhere: what is not known of one address does not hold for all.
+  bool refused = why.code == ECONNREFUSED || why.code == ENOENT;
+  if (code_ == 0 || !refused) code_ = why.code;
   next_candidate();
 }
 

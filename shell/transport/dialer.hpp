@@ -59,7 +59,7 @@ class Dialer {
   std::size_t candidate_ = 0;  // the next
   std::string target_;         // what is tried, for messages
   std::string reasons_;
-  int last_code_ = 0;
+  int code_ = 0;
   UniqueFd socket_;
   std::optional<event::Poll> poll_;
   std::optional<event::Timer> timer_;

@@ -171,7 +171,7 @@ def named_by(cell):
         place = {"plugin": r"\bfault\b", "topic": r"plugin\.load|flux_plugin_init"}
     if cell.topic == "initrc":
         place = {"file": r"\brc\.lua\b"}
-    words = {"dies": "no luck", "throws": "no luck", "raises": "no luck", "crashes": "SIGSEGV", "exits": r"\bexit"}
+    words = {"dies": "no luck", "throws": "no luck", "raises": "no luck", "crashes": "SIGSEGV|instead of returning", "exits": r"\bexit(ed)?\b"}
     if cell.language == "lua":
         words = {**words, "fails": "no luck"}
     word = {"the message": words[cell.way]} if cell.way in words else {}
@@ -184,10 +184,13 @@ def expected(cell):
     out = Expected(code_of(cell), named_by(cell))
     if cell.way in ("exits", "crashes", "killed", "stops", "loops", "hangs"):  # it cannot tell the others, which miss it
         out.besides.append(r"shell \d+ on node\d+ is lost")
+        out.besides.append(r"nacre launch: shell 0 on localhost was killed by SIGKILL")
+        out.besides.append(r"this shell has ended while plugin 'fault' ran")
+        out.besides.append("^Terminated$")  # of a handler's own sh
     out.told = cell.way == "stops" and 0 in cell.ranks
     out.signalled = out.told or cell.way in ("loops", "hangs")
     if out.signalled:
-        out.besides.append("ended by SIGTERM")
+        out.besides += ["ended by SIGTERM", "nacre launch: terminated twice: ending the job"]
     if cell.topic in BEFORE_BARRIER:
         out.no_task = "any"
     elif cell.topic in BEFORE_TASK:

@@ -173,7 +173,8 @@ done" ]
   sleep 2
   touch go
   wait $! || { cat out; return 1; }
-  [ "$(cat out)" = "done
+  # What the launcher reports of the leader is its own.
+  [ "$(grep -v '^nacre launch: shell 0 on localhost ' out)" = "done
 done
 done" ]
 }

@@ -72,9 +72,7 @@ Result<void> FakeHost::announce(std::string_view topic, std::string_view bytes) 
   return {};
 }
 
-void FakeHost::announced(std::string_view topic, std::string_view bytes) {
-  announced_.call(topic, bytes);
-}
+void FakeHost::announced(std::string_view topic, std::string_view bytes) { announced_.call(topic, bytes); }
 
 bool FakeHost::ending() const {
   bool fatal =

@@ -70,7 +70,8 @@ TEST_CASE("the common order decides, not which failure this shell saw first") {
 }
 
 TEST_CASE("the cause's own code is the job's, whatever the tasks' are, and never 0") {
-  for (auto [code, counts_as] : std::vector<std::pair<int, int>>{{3, 3}, {0, 1}, {256, 255}, {-1, 255}, {143, 143}}) {
+  for (auto [code, counts_as] :
+       std::vector<std::pair<int, int>>{{3, 3}, {0, 1}, {256, 255}, {-1, 255}, {143, 143}}) {
     JobEnd end;
     end.raised({"why", code, 0});
     INFO(code);

@@ -55,9 +55,14 @@ TEST_CASE("the policy max: the largest code of all tasks; victims count as nothi
 
 TEST_CASE("records of different ranks give the same outcome in any order, and each rank is in one class") {
   std::mt19937 random(20261122);
-  const std::vector<Record> kinds{exited(0),           exited(3),          Record::of(WaitStatus::killed(11)),
-                                  Record::lost(),      Record::victim({}), Record::victim(WaitStatus::killed(15)),
-                                  Record::over_time({}), Record::not_started(127)};
+  const std::vector<Record> kinds{exited(0),
+                                  exited(3),
+                                  Record::of(WaitStatus::killed(11)),
+                                  Record::lost(),
+                                  Record::victim({}),
+                                  Record::victim(WaitStatus::killed(15)),
+                                  Record::over_time({}),
+                                  Record::not_started(127)};
   for (int round = 0; round < 300; ++round) {
     std::vector<std::pair<Idset, Record>> all;
     Idset::Id next = 0;

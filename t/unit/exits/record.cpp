@@ -65,8 +65,9 @@ TEST_CASE("each kind of record has its text and its code, and is read back from 
 }
 
 TEST_CASE("what is no record is refused") {
-  for (const char* text : {"", "x", "x256", "x-1", "s0", "s128", "s", "s+", "s9++", "f", "f0", "f256", "l1", "c/", "c/l",
-                           "c/c", "c15", "t15", "t/f127", "0", "15", "x1 ", " x1", "xx1", "C", "c/s15/x0"}) {
+  for (const char* text :
+       {"",   "x",   "x256", "x-1", "s0",  "s128",   "s", "s+", "s9++", "f",   "f0",  "f256", "l1",
+        "c/", "c/l", "c/c",  "c15", "t15", "t/f127", "0", "15", "x1 ",  " x1", "xx1", "C",    "c/s15/x0"}) {
     INFO(text);
     auto read = Record::parse(text);
     REQUIRE_FALSE(read);

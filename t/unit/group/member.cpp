@@ -123,7 +123,9 @@ TEST_CASE("the leader hears of the tasks of all shells") {
     Member& member = *world.shells[rank].member;
     member.tasks_started(value::Idset::range(2 * rank, 2 * rank + 1));
     member.tasks_ended({value::Idset::range(2 * rank, 2 * rank), exits::Record::of(value::WaitStatus::exited(0))});
-    member.tasks_ended({value::Idset::range(2 * rank + 1, 2 * rank + 1), exits::Record::of(rank == 3 ? value::WaitStatus::killed(9) : value::WaitStatus::exited(1))});
+    member.tasks_ended(
+        {value::Idset::range(2 * rank + 1, 2 * rank + 1),
+         exits::Record::of(rank == 3 ? value::WaitStatus::killed(9) : value::WaitStatus::exited(1))});
   }
   group::Shell& leader = world.shells[0];
   world.run_until([&] { return leader.ended.ranks().size() == 10; });
@@ -229,7 +231,8 @@ TEST_CASE("a shell of another protocol is refused, and both say why") {
           .value();
   world.run_until([&] { return closed; });
   CHECK(answer == R"({"from":0,"nacre":"1.2.3","protocol":2,"to":1})");
-  CHECK(leader.has_logged("error: shell 1 is of nacre 9.0 with protocol 99, and this one of 1.2.3 with protocol 2"));
+  CHECK(
+      leader.has_logged("error: shell 1 is of nacre 9.0 with protocol 99, and this one of 1.2.3 with protocol 2"));
   world.run_until([&] { return !leader.lost.empty(); });
   CHECK(leader.lost == std::vector<Rank>{1});
 }

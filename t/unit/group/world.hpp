@@ -123,7 +123,8 @@ struct World {
     run_until([&] { return passed == here; });
   }
   void leave(std::optional<int> expected = 7) {
-    each([=](Shell& shell) { shell.member->leave(7, [&shell, expected](std::optional<int> code) {
+    each([=](Shell& shell) {
+      shell.member->leave(7, [&shell, expected](std::optional<int> code) {
         CHECK(code == expected);  // the leader's
         shell.gone = true;
       });

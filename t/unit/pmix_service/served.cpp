@@ -112,7 +112,7 @@ Served::Served(std::uint32_t tasks, const Json& options, std::uint32_t nodes, Se
   host.environment().set("PATH", "/usr/bin:/bin");
   host.environment().set("FLUX_JOB_TMPDIR", directory);
   for (const auto& [name, value] : options.items()) host.options().set(name, value);
-  host.on_announcement([this](std::string_view, std::string_view bytes) { said.emplace_back(bytes); });
+  announced = host.on_announcement([this](std::string_view, std::string_view bytes) { said.emplace_back(bytes); });
   auto made_plugin =
       std::make_unique<flux_plugin>(plugin::ShellRef::of(host).value(), directory + "/pmix.so", RTLD_NOW);
   plugin = made_plugin.get();

@@ -95,6 +95,7 @@ struct Served {
   kit::FakeHost host;
   flux_plugin* plugin = nullptr;  // of the host's stack
   std::vector<std::string> said;  // announcements, by bytes
+  plugin::Registration announced;
   Answers answers;
   FakeServer* server = nullptr;  // the service's
   std::unique_ptr<Service> service;

@@ -1,0 +1,55 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the programs of a job may store by PMI.
+load lib.bash
+
+client=$BATS_TEST_DIRNAME/pmi_client
+
+# A job of $1 clients that carry out the other arguments.
+clients() {
+  prepare "$1" "$client" "${@:2}"
+}
+
+# The run was fine, and nothing was said.
+passes() {
+  [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
+  [ -z "$output" ] || { echo "said: $output"; return 1; }
+}
+
+# The job ended with exit code $1, and said $2 among other things.
+ends_with() {
+  [ "$status" -eq "$1" ] || { echo "exit code $status, not $1: $output"; return 1; }
+  [[ $output == *"$2"* ]] || { echo "no '$2' in: $output"; return 1; }
+}
+
+@test "pmi.max-size: what a job puts beyond it is refused, and that is said once" {
+  clients 2 init 'cmd=put kvsname=%k key=a%r value=12345' has:rc=0 barrier \
+    '1:cmd=put kvsname=%k key=b value=1' '1:has:rc=-1 msg=the_keys_of_the_job_would_have' \
+    '1:cmd=put kvsname=%k key=c value=1' 1:has:rc=-1 'cmd=get kvsname=%k key=a1' has:value=12345 barrier finalize
+  run nacre -o pmi.max-size=450
+  [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+  [[ $output =~ ^"nacre-shell[0]: warn: pmi: rank 1"[^$'\n']*": what it puts is refused: with it the keys of the job would have "[0-9]+" bytes, and they may have 450 (-o pmi.max-size=SIZE)"$ ]]
+  run nacre -o pmi.max-size=1G
+  [ "$status" -eq 9 ]
+  run nacre -o pmi.max-size=much
+  ends_with 1 "pmi.max-size: expected a number of bytes, such as 4096 or \"10M\", got \"much\""
+}
+
+@test "a job that puts without end takes no more memory than pmi.max-size says, and little more than it puts" {
+  # Of the sanitizer, where it is there: nothing is kept that has been freed.
+  export ASAN_OPTIONS=quarantine_size_mb=0:$ASAN_OPTIONS
+  put_much 1
+  run nacre
+  [ "$status" -eq 0 ] && [ "${#lines[@]}" -eq 1 ] || { echo "$output"; return 1; }
+  before=${output#* }
+  put_much 66000
+  run nacre
+  [ "$status" -eq 0 ]
+  [[ $output == *"warn: pmi: rank 0"*"and they may have 67108864 (-o pmi.max-size=SIZE)"* ]]
+  read -r taken after < <(grep -E '^[0-9]' <<<"$output")
+  [ "$taken" -gt 62000 ] && [ "$taken" -lt 63000 ] || { echo "$output"; return 1; }
+  [ $((after - before)) -lt 140 ] || { echo "from $before to $after MiB"; return 1; }
+}
+
+# ---- versions ------------------------------------------------------------------------------
