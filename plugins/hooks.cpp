@@ -158,7 +158,10 @@ class Hooks final : public plugin::Plugin {
   }
 
   void epilog_ended(Result<void> ended) {
-    if (!ended) failures_.push_back(std::move(ended).error().message);
+    if (!ended) {
+      log(host_, *this, Level::error, "{}", ended.error().message);
+      ++failures_;
+    }
     --epilogs_left_;
     end_if_done();
   }
@@ -176,17 +179,13 @@ class Hooks final : public plugin::Plugin {
                    .on_end = [this](Result<void> ended) { epilog_ended(std::move(ended)); }});
       return;
     }
-    judge();
+    if (failures_ > 0) {
+      std::string epilogs = failures_ == 1 ? "epilog" : "epilogs";
+      host_.raise({"exec", 0, fmt::format("{} {} failed{}", failures_, epilogs, here()), std::nullopt});
+    }
     if (Result<void> released = host_.release(name()); !released) {
       log(host_, *this, Level::error, "{}", released.error().message);
     }
-  }
-
-  void judge() {
-    if (failures_.empty()) return;
-    if (failures_.size() == 1) return host_.raise({"exec", 0, failures_[0] + here(), std::nullopt});
-    for (const std::string& each : failures_) log(host_, *this, Level::error, "{}", each);
-    host_.raise({"exec", 0, fmt::format("{} epilogs failed{}", failures_.size(), here()), std::nullopt});
   }
 
   [[nodiscard]] int largest_code() const {
@@ -213,8 +212,8 @@ class Hooks final : public plugin::Plugin {
   bool tasks_ended_ = false;
   std::size_t epilogs_left_ = 0;
   bool epilog_begun_ = false;
-  std::vector<std::string> failures_;  // of epilogs
-  bool failed_ = false;                // a prolog has
+  std::size_t failures_ = 0;  // of epilogs
+  bool failed_ = false;       // a prolog has
 };
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "builtins.hpp"
 #include "event/clock.hpp"
 #include "output_channel.hpp"
+#include "output_closed.hpp"
 #include "output_collector.hpp"
 #include "output_places.hpp"
 #include "pipe_size.hpp"
@@ -371,10 +372,9 @@ class Output final : public plugin::Plugin {
   void report(const OutputPlace& place, const Error& error) {
     if (collector_) collector_->look_for_closed();
     if (error.code == EPIPE) return log(host_, *this, Level::debug, "{}", error.message);
-    host_.raise(
-        {"exec", 0,
-         fmt::format("output: {}; {} bytes had been written", error.message, place.destination().sink().written()),
-         std::nullopt});
+    std::uint64_t written = place.destination().sink().written();
+    std::string message = fmt::format("output: {}; {} bytes had been written", error.message, written);
+    host_.raise({"exec", 0, message, hangup_behind(error)});
   }
 
   plugin::Host& host_;

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the leader says to all shells when nobody takes a stream's output any more: one byte, as doc/protocol.md, "Channels".
+// Output that nobody takes any more. The leader sends all shells one byte for the stream, as doc/protocol.md, "Channels".
 #pragma once
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/result.hpp"
 #include "io/batch.hpp"
+#include "value/wait_status.hpp"
 
 namespace nacre::plugins {
 
@@ -19,6 +25,14 @@ namespace nacre::plugins {
     if (record == closing(stream)) return stream;
   }
   return std::nullopt;
+}
+
+// SIGHUP where the shell's own output is a terminal that has hung up: an error of it may be seen before the signal comes. (ioctl_tty(2)
+// of such a terminal is an error of input and output, not of its kind.)
+[[nodiscard]] inline std::optional<value::WaitStatus> hangup_behind(const Error& error) {
+  auto has_hung_up = [](int fd) { return ::isatty(fd) == 0 && errno == EIO; };
+  bool hung_up = error.code == EIO && (has_hung_up(STDOUT_FILENO) || has_hung_up(STDERR_FILENO));
+  return hung_up ? std::optional(value::WaitStatus::killed(SIGHUP)) : std::nullopt;
 }
 
 }  // namespace nacre::plugins

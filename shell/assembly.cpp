@@ -177,7 +177,7 @@ class Assembly {
 
   void end_job(const exits::Cause& cause) {
     if (footing_.end.raised(cause) != exits::Action::end) return;
-    member_->raise({"exec", 0, cause.message, cause.code, rank_});
+    member_->raise({"exec", 0, cause.message, cause.code, rank_, true});
   }
 
   void start_children() {
@@ -194,6 +194,10 @@ class Assembly {
       member->suspect(rank);
     };
     // Its links may not have told yet.
+    // Before it had a loop to take the signal with.
+    callbacks.on_killed = [this](group::Rank rank, int signum) {
+      if (!footing_.joined && Signals::is_ending(signum)) end_job(exits::ended_by_signal(signum, rank));
+    };
     callbacks.on_ended = [member = member_](group::Rank rank, const value::WaitStatus&) { member->suspect(rank); };
     footing_.launcher = std::make_unique<boot::Launcher>(*footing_.loop, *footing_.children, std::move(options),
                                                          std::move(callbacks));

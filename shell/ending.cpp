@@ -15,7 +15,7 @@ namespace {
 
 using exits::Action;
 
-constexpr const char* kType = "exec";  // of an exception, as flux-shell raises them
+constexpr std::string_view kType = "exec";  // of an exception, as flux-shell raises them
 constexpr std::string_view kBuiltin = "builtin";
 
 }  // namespace
@@ -31,7 +31,7 @@ void Shell::fail(const Error& why) {
   if (why.is_logged) return;
   exits::Cause cause{why.message, 1, job_.shell_rank};
   if (has_siblings()) cause.message += place("");
-  if (end_job(cause, kType) && !has_siblings()) failure_ = why;
+  if (end_job(cause, {}) && !has_siblings()) failure_ = why;
 }
 
 void Shell::raise(const plugin::Exception& exception) {
@@ -53,11 +53,11 @@ void Shell::die(int exit_code, std::string_view component, std::string_view mess
   if (childs_line_ != nullptr) return fail_in_child(message);
   if (!has_siblings()) {
     log_.log(Level::fatal, component, "{}", message);
-    end_job({std::string(message), exit_code, job_.shell_rank}, kType);
+    end_job({std::string(message), exit_code, job_.shell_rank}, {});
     return;
   }
   std::string prefix = component.empty() ? "" : fmt::format("{}: ", component);
-  end_job({fmt::format("{}{}{}", prefix, message, place(component)), exit_code, job_.shell_rank}, kType);
+  end_job({fmt::format("{}{}{}", prefix, message, place(component)), exit_code, job_.shell_rank}, {});
 }
 
 // In task.exec: the parent makes of it that the task could not be started.
@@ -66,13 +66,14 @@ void Shell::fail_in_child(std::string_view message) {
   childs_line_->write(fmt::format("plugin '{}': {}: {}", page.plugin(), page.topic(), message));
 }
 
-// False: it is being ended already, so this is a consequence.
+// `type`: of an exception; empty: a failure of the shell itself. False: it is being ended already, so this is a consequence.
 bool Shell::end_job(const exits::Cause& cause, std::string_view type) {
   if (end_.raised(cause) != Action::end) {
     log_.log(Level::debug, "", "{}", cause.message);
     return false;
   }
-  group_->raise({std::string(type), 0, cause.message, cause.code, cause.shell});
+  bool of_shell = type.empty();
+  group_->raise({std::string(of_shell ? kType : type), 0, cause.message, cause.code, cause.shell, of_shell});
   end_tasks();
   return true;
 }
@@ -147,7 +148,7 @@ void Shell::on_signal(int signum, Signals::From from) {
       bool again = is_interrupt && (work == exits::Work::running || work == exits::Work::elsewhere);
       if (again) cause.message = "second interrupt: ending the job";
       if (!has_siblings()) log_.log(Level::fatal, "", "{}", cause.message);
-      end_job(cause, kType);
+      end_job(cause, {});
       return;
     }
     case Action::kill: log_.log(Level::notice, "", "interrupt: killing the tasks"); return send(SIGKILL);

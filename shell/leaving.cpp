@@ -18,9 +18,10 @@ void end_agents(Footing& footing) {
 }  // namespace
 
 void log_cause(Log& log, const group::Exception& cause, bool leads) {
-  Level level = leads ? Level::fatal : Level::debug;
+  Level level = cause.of_shell ? Level::fatal : Level::error;
+  if (!leads) level = Level::debug;
   if (!log.wants(level)) return;
-  std::string type = cause.type == "exec" ? "" : cause.type + ": ";
+  std::string type = cause.of_shell ? "" : cause.type + ": ";
   log.post({level, "", "", 0, type + cause.message, cause.origin});
 }
 
@@ -51,7 +52,7 @@ int give_up(Footing& footing, group::Rank rank, const Error& why, Log& log) {
   group::Group& group = *footing.group;
   // All shells fail in the same way where another logs it: the leader raises it.
   bool is_first = end.raised({why.message, kCode, rank}) == exits::Action::end;
-  if (is_first && !why.is_logged) group.raise({"exec", 0, why.message, kCode, rank});
+  if (is_first && !why.is_logged) group.raise({"exec", 0, why.message, kCode, rank, true});
   group::Group::Callbacks callbacks;
   callbacks.on_exception = [&end, &log, rank](const group::Exception& raised) {
     if (raised.severity != 0 || end.is_decided()) return;

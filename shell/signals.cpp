@@ -14,6 +14,7 @@ constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 Result<std::unique_ptr<Signals>> Signals::watch(event::Loop& loop) {
   std::unique_ptr<Signals> out(new Signals());
+  std::signal(SIGPIPE, SIG_IGN);  // write(2) reports it
   auto on_signal = [self = out.get()](int signum) { self->received(signum, From::process); };
   for (int signum : kEnding) {
     auto watcher = TRY(event::SignalWatcher::create(loop, signum, on_signal));

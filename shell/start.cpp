@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
+#include "plugin/crash.hpp"
 #include "shell.hpp"
 
 namespace nacre {
@@ -45,9 +46,7 @@ Result<void> Shell::watch_signals() {
     stop_timer_->start(event::Seconds(0));
   };
   signals_.push_back(TRY(event::SignalWatcher::create(loop(), SIGTSTP, stop)));
-  // Told by write(2) instead.
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // write(2) reports it
   return {};
 }
 
@@ -131,6 +130,7 @@ task::SpawnPool::Outcome Shell::spawn_hooked(task::Task& task) {
   auto spawned = task::Spawner().spawn(task.command(), [this, &task, &why] {
     current_ = &task;
     childs_line_ = &why;
+    plugin::leave_crashes_to_parent();
     why.set_busy(true);
     Result<void> result = call("task.exec");
     why.set_busy(false);

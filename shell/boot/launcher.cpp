@@ -178,6 +178,8 @@ void Launcher::end_agent(Rank rank) {
     bool of_shell = agent.is_shell || agent.told || (!status.is_signal() && status.exit_code() != kAgentFailed);
     if (of_shell && callbacks_.on_ended) callbacks_.on_ended(rank, status);
   } else {
+    bool by_others = status.is_signal() && !agent.told && !agent.failed && !done_;
+    if (by_others && callbacks_.on_killed) callbacks_.on_killed(rank, status.signal());
     std::string words(trim(std::string_view(agent.held).substr(0, kMaxWords)));
     fail(agent,
          fmt::format("{} ({} {})", words.empty() ? "it has said nothing" : words, agent.program, status.str()));

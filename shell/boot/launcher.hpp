@@ -54,6 +54,8 @@ class Launcher {
     // The agent of one that had joined, and so the shell; not where the agent was killed by others or has failed (exit code 255), which
     // says nothing of the shell. May be unset.
     std::function<void(group::Rank, const value::WaitStatus&)> on_ended;
+    // Before on_failed, of one that a signal has ended; may be unset.
+    std::function<void(group::Rank, int signum)> on_killed;
     std::function<void(const std::string& line)>
         on_line;  // of standard error, with its newline; unset: it is written there
   };

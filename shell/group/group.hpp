@@ -27,6 +27,7 @@ struct Exception {
   std::string message;
   std::optional<int> exit_code;  // that the job has because of it
   Rank origin = 0;               // the shell that raised it; set by the group
+  bool of_shell = false;         // a failure of that shell itself: no exception that a plugin has raised
 };
 
 // How tasks have ended, all in the same way.

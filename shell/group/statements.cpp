@@ -11,6 +11,7 @@ namespace nacre::group {
 overlay::Exception statement_of(const Exception& exception) {
   Json note{{"message", exception.message.substr(0, kMaxNote)}, {"origin", exception.origin}};
   if (exception.exit_code) note["exit_code"] = *exception.exit_code;
+  if (exception.of_shell) note["of_shell"] = true;
   return {exception.type, static_cast<std::uint32_t>(exception.severity), dump_json(note)};
 }
 
@@ -23,6 +24,7 @@ Exception exception_of(const overlay::Exception& statement) {
   if (auto at = note.find("origin"); at && *at) {
     out.origin = static_cast<Rank>((*at)->integer(0, UINT32_MAX - 1).value_or(0));
   }
+  if (auto at = note.find("of_shell"); at && *at) out.of_shell = (*at)->boolean().value_or(false);
   if (auto at = note.find("exit_code"); at && *at) {
     if (auto code = (*at)->integer(0, 255)) out.exit_code = static_cast<int>(*code);
   }

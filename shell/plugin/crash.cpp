@@ -29,6 +29,7 @@ std::atomic<const std::string*> running_topic = nullptr;
 std::atomic<void (*)(void*)> last_act = nullptr;
 std::atomic<void*> last_act_of = nullptr;
 std::atomic<pid_t> last_act_in = 0;
+std::atomic<bool> parent_names_crashes = false;
 std::array<struct sigaction, kCaught.size()> previous;
 alignas(16) std::array<std::byte, kStackSize> handler_stack;
 
@@ -36,9 +37,7 @@ void on_crash(int signum, siginfo_t* info, void* /*context*/) {
   std::size_t index = 0;
   while (kCaught[index].signum != signum) ++index;
   const std::string* plugin = running_plugin.load();
-  // A child that runs task.exec is its parent's to name.
-  bool in_child = last_act_in != 0 && last_act_in != ::getpid();
-  if (plugin == nullptr || in_child) {
+  if (plugin == nullptr || parent_names_crashes) {
     ::sigaction(signum, &previous[index], nullptr);
     // A fault comes again when this returns; a signal that was sent does not.
     if (info->si_code <= 0) ::raise(signum);
@@ -53,6 +52,8 @@ void on_crash(int signum, siginfo_t* info, void* /*context*/) {
 }
 
 }  // namespace
+
+void leave_crashes_to_parent() { parent_names_crashes.store(true); }
 
 void set_last_act(void (*act)(void* of), void* of) {
   last_act_of.store(of);

@@ -17,6 +17,8 @@ namespace nacre::plugin {
 
 // What is done before a plugin's failure ends the process (end_at_once): act(of), maybe from a signal handler, and only in the
 // process that has set it. nullptr: nothing. For the tasks: nobody is left to end them.
+// In a forked child that runs task.exec: a crash is its parent's to name, by the signal that ends the child.
+void leave_crashes_to_parent();
 void set_last_act(void (*act)(void* of), void* of);
 
 // Does the last act and ends the process. Safe in a signal handler.

@@ -190,7 +190,8 @@ def expected(cell):
     out.told = cell.way == "stops" and 0 in cell.ranks
     out.signalled = out.told or cell.way in ("loops", "hangs")
     if out.signalled:
-        out.besides += ["ended by SIGTERM", "nacre launch: terminated twice: ending the job"]
+        out.besides += ["ended by SIGTERM", "nacre launch: terminated twice: ending the job",
+                         "the launcher has gone: without its launcher the job ends"]
     if cell.topic in BEFORE_BARRIER:
         out.no_task = "any"
     elif cell.topic in BEFORE_TASK:
@@ -297,20 +298,20 @@ class Option:
                    self.system, bool(self.plugin))
 
 
-def hook(name, command, words, **more):
-    return Option("fails", (rf"\b{name}\b", *words), f'shell.options["{name}"] = {command}', **more)
+def hook(name, command, words, named=None, **more):
+    return Option("fails", (rf"\b{named or name}\b", *words), f'shell.options["{name}"] = {command}', **more)
 
 
 NO_FILE = "No such file or directory"
-EPILOGS = (r"\bepilogs? failed",)
+EPILOGS = (r"epilog '.*exit 3'?: exited with code 3",)
 OPTIONS = {
     "prolog": hook("prolog", '"exit 3"', ("exited with code 3",), no_task="own"),
     "prolog-missing": hook("prolog", '{ "/nowhere/x" }', ("/nowhere/x", NO_FILE), no_task="own"),
     "prolog-killed": hook("prolog", '"kill -KILL $$"', ("killed by SIGKILL",), no_task="own"),
     "prolog-timeout": hook("prolog", '{ command = "sleep 1000", timeout = "0.1s" }', ("took longer than",), no_task="own"),
     "task-prolog": hook("task-prolog", '"exit 3"', ("exited with code 3",), no_task="own"),
-    "epilog": hook("epilog", '"exit 3"', ("exited with code 3",), besides=EPILOGS),
-    "task-epilog": hook("task-epilog", '"exit 3"', ("exited with code 3",), besides=EPILOGS),
+    "epilog": hook("epilog", '"exit 3"', ("epilog failed",), besides=EPILOGS),
+    "task-epilog": hook("task-epilog", '"exit 3"', ("epilog failed",), "epilog", besides=EPILOGS),
     "output-of-shell": Option("fails", (r"out\.\d/all", "directory is not there"),
                               options=("output.stdout.path=out.{{node.id}}/all",), files={"out.RANK/x": ""}, no_task="own"),
     "output-of-task": Option("fails", (r"out\.\d/task", "directory is not there"),

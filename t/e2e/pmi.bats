@@ -168,25 +168,6 @@ END
   [ "$status" -eq 0 ]
 }
 
-# Puts $1 keys with values of 1000 bytes; prints how many were taken and the most memory that the shell had meanwhile, in MiB.
-put_much() {
-  cat >put.py <<'END'
-import os, re, socket, sys
-s = socket.socket(fileno=int(os.environ["PMI_FD"]))
-answers = s.makefile("r")
-def ask(text):
-    s.sendall(text.encode() + b"\n")
-    return answers.readline()
-ask("cmd=init pmi_version=1 pmi_subversion=1")
-space = ask("cmd=get_my_kvsname").split("kvsname=")[1].split()[0]
-taken = sum("rc=0" in ask(f"cmd=put kvsname={space} key=k{i} value={'x' * 1000}") for i in range(int(sys.argv[1])))
-with open(f"/proc/{os.getppid()}/status") as status:
-    print(taken, int(re.search(r"VmHWM:\s+(\d+)", status.read())[1]) // 1024)
-ask("cmd=finalize")
-END
-  prepare 1 python3 put.py "$1"
-}
-
 @test "the version of PMI is agreed on" {
   clients 1 'cmd=init pmi_version=1 pmi_subversion=0' 'has:pmi_version=1 pmi_subversion=0 rc=0' finalize
   run nacre

@@ -23,6 +23,25 @@ ends_with() {
   [[ $output == *"$2"* ]] || { echo "no '$2' in: $output"; return 1; }
 }
 
+# Puts $1 keys with values of 1000 bytes; prints how many were taken and the most memory that the shell had meanwhile, in MiB.
+put_much() {
+  cat >put.py <<'END'
+import os, re, socket, sys
+s = socket.socket(fileno=int(os.environ["PMI_FD"]))
+answers = s.makefile("r")
+def ask(text):
+    s.sendall(text.encode() + b"\n")
+    return answers.readline()
+ask("cmd=init pmi_version=1 pmi_subversion=1")
+space = ask("cmd=get_my_kvsname").split("kvsname=")[1].split()[0]
+taken = sum("rc=0" in ask(f"cmd=put kvsname={space} key=k{i} value={'x' * 1000}") for i in range(int(sys.argv[1])))
+with open(f"/proc/{os.getppid()}/status") as status:
+    print(taken, int(re.search(r"VmHWM:\s+(\d+)", status.read())[1]) // 1024)
+ask("cmd=finalize")
+END
+  prepare 1 python3 put.py "$1"
+}
+
 @test "pmi.max-size: what a job puts beyond it is refused, and that is said once" {
   clients 2 init 'cmd=put kvsname=%k key=a%r value=12345' has:rc=0 barrier \
     '1:cmd=put kvsname=%k key=b value=1' '1:has:rc=-1 msg=the_keys_of_the_job_would_have' \
@@ -52,4 +71,3 @@ ends_with() {
   [ $((after - before)) -lt 140 ] || { echo "from $before to $after MiB"; return 1; }
 }
 
-# ---- versions ------------------------------------------------------------------------------

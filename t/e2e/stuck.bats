@@ -185,7 +185,7 @@ END
   wait_until test -e stuck
   kill -9 "$launcher"
   no_job_left
-  said "nacre-shell[0]: plugin 'stuck' does not return from task.fork, and who has started this shell has gone: it is killed"
+  said "nacre-shell[0]: plugin 'stuck' does not return from task.fork, and who has started this shell has gone: it is killed (on node0)"
 }
 
 @test "_exit in a handler is named" {

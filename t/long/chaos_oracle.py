@@ -123,6 +123,8 @@ class Oracle:
             return  # a task that was killed is its own failure; and who signals a job knows
         if any(hit.blow.target == "launcher" for hit in self.lethal):
             return  # nobody is left to print one
+        if not loud and "Killed" in self.out.stderr.splitlines():
+            return  # that is from the agent's sh, whose exit code is all that the launcher gets
         if not loud:
             self._fault("silent", f"exit code {self.out.code}, and no message")
         elif self.lethal and not any(self._names(hit, line) for hit in self.lethal for line in loud):

@@ -38,11 +38,21 @@ TEST_CASE("SIGTERM twice ends a job, but not where one signal comes twice") {
   CHECK(signals.ended_by() == SIGTERM);
 }
 
+TEST_CASE("SIGHUP and SIGQUIT twice end a job, too, but not one of each") {
+  for (int signum : {SIGHUP, SIGQUIT}) {
+    LaunchSignals signals;
+    CHECK(signals.on_signal(SIGTERM, 1, true) == Act::pass);
+    CHECK(signals.on_signal(signum, 2, true) == Act::pass);
+    CHECK(signals.on_signal(signum, 2.01, true) == Act::pass);
+    CHECK(signals.on_signal(signum, 3, true) == Act::end);
+    CHECK(signals.ended_by() == signum);
+  }
+}
+
 TEST_CASE("other signals never end a job") {
   LaunchSignals signals;
   for (int i = 0; i < 10; ++i) {
-    for (int signum : {SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP})
-      CHECK(signals.on_signal(signum, i, true) == Act::pass);
+    for (int signum : {SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP}) CHECK(signals.on_signal(signum, i, true) == Act::pass);
   }
   CHECK(!signals.ended_by());
   signals.end_by(SIGHUP);
