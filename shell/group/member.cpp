@@ -150,7 +150,9 @@ void Member::ask(overlay::RequestBody body) {
   if (cut_off_) return;
   tick();
   auto asked = node_.request(std::move(body));
-  if (!asked) log_.log(Level::warn, "", "the other shells cannot be told: {}", asked.error().message);
+  // Once the job has ended, there is nobody to whom it matters.
+  Level level = !asked && asked.error().code == EPIPE ? Level::debug : Level::warn;
+  if (!asked) log_.log(level, "", "nothing can be sent to the other shells: {}", asked.error().message);
   pump();
 }
 
