@@ -75,8 +75,7 @@ Wires::Callbacks Member::callbacks() {
     outgoing_.forget(link);
     node_.unlinked(link);
     carrier_->gone(link);
-    // Its socket is removed by none but its own shell and guard.
-    bool refused = why.code == ECONNREFUSED || why.code == ENOENT;
+    bool refused = why.code == ECONNREFUSED || why.code == ENOENT;  // only its shell and guard remove its socket
     if (refused && link.peer == 0 && link.side == overlay::Side::up) node_.leader_refuses();
     pump();
   };
@@ -150,9 +149,8 @@ void Member::ask(overlay::RequestBody body) {
   if (cut_off_) return;
   tick();
   auto asked = node_.request(std::move(body));
-  // Once the job has ended, there is nobody to whom it matters.
-  Level level = !asked && asked.error().code == EPIPE ? Level::debug : Level::warn;
-  if (!asked) log_.log(level, "", "nothing can be sent to the other shells: {}", asked.error().message);
+  // EPIPE: the job has ended, so there is nobody to whom it matters.
+  if (!asked && asked.error().code != EPIPE) log_.log(Level::warn, "", "not sent: {}", asked.error().message);
   pump();
 }
 
