@@ -16,8 +16,8 @@ inline constexpr const char* kStartBarrier = "start";
 inline constexpr const char* kExitBarrier = "exit";
 inline constexpr const char* kEndBarrier = "end";
 
-// The failure that has ended a job of several shells, as the leader logs it: once for all of them, as what the shell said that it
-// comes from. The others have it as a note.
+// Logs the failure that has ended a job of several shells. The leader does so for all of them, with the rank of the shell that failed in
+// front; the others only at debug level.
 void log_cause(Log& log, const group::Exception& cause, bool leads);
 
 // The last that a shell does with the others. The leader's `code` is the job's exit code. Returns that, or none if it was not

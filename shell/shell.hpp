@@ -35,7 +35,7 @@ class Shell final : public ShellHost {
                                                Log& log);
   ~Shell() override;
   // Runs the job; the exit code. An error is a failure of the only shell of a job, to be logged by the caller: the exit code
-  // is 1. One among several has logged its failure, and told the others.
+  // is 1. One among several has sent its failure to the others; the leader has logged it.
   Result<int> run();
 
   std::span<const std::unique_ptr<task::Task>> tasks() override { return tasks_; }

@@ -3,25 +3,7 @@
 #
 # PMI on the wire: clients that speak it themselves (pmi_client), so that each word of it is the test's.
 load lib.bash
-
-client=$BATS_TEST_DIRNAME/pmi_client
-
-# A job of $1 clients that carry out the other arguments.
-clients() {
-  prepare "$1" "$client" "${@:2}"
-}
-
-# The run was fine, and nothing was said.
-passes() {
-  [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
-  [ -z "$output" ] || { echo "said: $output"; return 1; }
-}
-
-# The job ended with exit code $1, and said $2 among other things.
-ends_with() {
-  [ "$status" -eq "$1" ] || { echo "exit code $status, not $1: $output"; return 1; }
-  [[ $output == *"$2"* ]] || { echo "no '$2' in: $output"; return 1; }
-}
+load pmi.bash
 
 @test "keys that are put before a barrier are there after it" {
   clients 4 init 'cmd=put kvsname=%k key=a%r value=v %r=x' has:rc=0 barrier has:barrier_out \

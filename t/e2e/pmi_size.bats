@@ -3,25 +3,7 @@
 #
 # What the programs of a job may store by PMI.
 load lib.bash
-
-client=$BATS_TEST_DIRNAME/pmi_client
-
-# A job of $1 clients that carry out the other arguments.
-clients() {
-  prepare "$1" "$client" "${@:2}"
-}
-
-# The run was fine, and nothing was said.
-passes() {
-  [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
-  [ -z "$output" ] || { echo "said: $output"; return 1; }
-}
-
-# The job ended with exit code $1, and said $2 among other things.
-ends_with() {
-  [ "$status" -eq "$1" ] || { echo "exit code $status, not $1: $output"; return 1; }
-  [[ $output == *"$2"* ]] || { echo "no '$2' in: $output"; return 1; }
-}
+load pmi.bash
 
 # Puts $1 keys with values of 1000 bytes; prints how many were taken and the most memory that the shell had meanwhile, in MiB.
 put_much() {
