@@ -228,3 +228,22 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   [ "$(cat said)" = usr1 ]
   nothing_left
 }
+
+@test "a plugin pmi that is replaced lets the job end, and gets no signal that comes after" {
+  # Rank 0 is done with PMI before rank 1 ends, with which pmi is replaced.
+  clients 2 init 0:finalize 0:touch:finalized 1:wait:finalized \
+    "1:spawn:[$(program 1 sh -c 'touch spawned; sleep 1000')]" 1:has:rc=0 1:wait:spawned 1:finalize 1:exit:0 wait:replaced touch:after wait:never
+  cat >rc.lua <<'END'
+plugin.register { name = "replaces", handlers = { { topic = "task.exit", fn = function ()
+  plugin.register { name = "pmi", handlers = { { topic = "shell.exit", fn = function () end } } }
+  io.open ("replaced", "w"):close ()
+end } } }
+END
+  "$NACRE_SHELL" --standalone -j jobspec.json -R R.json -o cpu-affinity=off --initrc=rc.lua >out 2>&1 &
+  wait_until test -e after
+  kill -TERM $!
+  status=0
+  wait $! || status=$?
+  output=$(<out)
+  ends_with 143
+}
