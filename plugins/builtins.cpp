@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "builtins.hpp"
+#include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The builtin plugins, one file each; see nacre-shell-options(7) for what they do. Each gets the Host that every
+// The builtin plugins, a file or a folder each; see nacre-shell-options(7) for what they do. Each gets the Host that every
 // plugin gets. None reads its options before shell.init, so that an initrc or a loaded plugin may set them.
 #pragma once
 

@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "builtins.hpp"
 #include "plugin/elf.hpp"
 #include "plugin/loader.hpp"
-#include "pmi_options.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/pmi/options.hpp"
 
 namespace nacre::plugins {
 namespace {

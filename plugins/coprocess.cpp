@@ -17,11 +17,11 @@
 
 #include <fmt/format.h>
 
-#include "builtins.hpp"
 #include "job/coprocess.hpp"
-#include "output_files.hpp"
 #include "plugin/tags.hpp"
-#include "seconds_option.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/output/files.hpp"
+#include "plugins/seconds_option.hpp"
 #include "task/subprocess.hpp"
 
 namespace nacre::plugins {
@@ -29,7 +29,7 @@ namespace {
 
 using job::Coprocess;
 
-constexpr double kDefaultKillTimeout = 10;  // seconds
+constexpr double kGraceBeforeKill = 10;  // seconds
 
 // A pipe that nobody reads is an error: to wait for its reader would hang the job.
 Result<UniqueFd> open_output(const std::string& path, bool empties) {
@@ -187,7 +187,7 @@ class CoprocessPlugin final : public plugin::Plugin {
   }
 
   plugin::Host& host_;
-  value::Duration timeout_ = value::Duration::of_seconds(kDefaultKillTimeout);
+  value::Duration timeout_ = value::Duration::of_seconds(kGraceBeforeKill);
   std::vector<Coprocess> wanted_;  // on this node
   std::deque<Running> running_;    // those too that have ended; stable addresses
   bool ending_ = false;

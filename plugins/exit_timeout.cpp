@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "builtins.hpp"
-#include "seconds_option.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/seconds_option.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {

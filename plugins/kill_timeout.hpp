@@ -5,7 +5,7 @@
 
 #include "event/loop.hpp"
 #include "job/options.hpp"
-#include "seconds_option.hpp"
+#include "plugins/seconds_option.hpp"
 
 namespace nacre::plugins {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // log: each message is offered to the topic shell.log, so that a plugin can keep it somewhere else.
-#include "builtins.hpp"
+#include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -4,8 +4,8 @@
 // an object of templates by name. A variable's tags are rendered for the job at shell.init, and those of a task for
 // each task.
 #include "base/json.hpp"
-#include "builtins.hpp"
 #include "plugin/tags.hpp"
+#include "plugins/builtins.hpp"
 #include "value/template.hpp"
 
 namespace nacre::plugins {

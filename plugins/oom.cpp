@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "builtins.hpp"
+#include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "builtins.hpp"
+#include "plugins/builtins.hpp"
 #include "task/limits.hpp"
 
 namespace nacre::plugins {

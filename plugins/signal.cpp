@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "builtins.hpp"
-#include "seconds_option.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/seconds_option.hpp"
 
 namespace nacre::plugins {
 namespace {

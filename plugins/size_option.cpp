@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "size_option.hpp"
+#include "plugins/size_option.hpp"
 
 #include <cctype>
 #include <charconv>

@@ -34,9 +34,9 @@
 #include "base/signals_blocked.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
-#include "builtins.hpp"
-#include "list_option.hpp"
-#include "size_option.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/list_option.hpp"
+#include "plugins/size_option.hpp"
 
 namespace nacre::plugins {
 namespace {

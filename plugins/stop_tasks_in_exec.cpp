@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // stop-tasks-in-exec: each task stands still at its first instruction, until a debugger or SIGCONT lets it go.
-#include "builtins.hpp"
+#include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -20,7 +20,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "builtins.hpp"
+#include "plugins/builtins.hpp"
 #include "value/hostlist.hpp"
 
 namespace nacre::plugins {

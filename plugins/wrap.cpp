@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "builtins.hpp"
+#include "plugins/builtins.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "patience.hpp"
 
-#include "seconds_option.hpp"
+#include "plugins/seconds_option.hpp"
 
 namespace nacre {
 namespace {

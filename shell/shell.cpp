@@ -12,13 +12,13 @@
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
-#include "builtins.hpp"
 #include "event/clock.hpp"
 #include "explain.hpp"
-#include "kill_timeout.hpp"
 #include "leaving.hpp"
 #include "patience.hpp"
 #include "plugin/crash.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/kill_timeout.hpp"
 
 namespace nacre {
 namespace {

@@ -23,8 +23,8 @@ def _library_flags():
 
 
 def _include_folders(tree):
-    """As in the build: shell/, plugins/, t/kit/, and the folder that holds the C API's flux/*.h."""
-    folders = {"shell", "plugins", "t/kit"}
+    """As in the build: the root, shell/, t/kit/, and the folder that holds the C API's flux/*.h."""
+    folders = {".", "shell", "t/kit"}
     for path in tree.sources("shell/", "plugins/", "include/", suffixes=HEADER_SUFFIXES):
         head, found, _ = path.rpartition("/" + PUBLIC)
         if found:
@@ -61,14 +61,14 @@ def _compile(tree, path, command, language):
 def _is_first_in_its_source(tree, path):
     source = path.rsplit(".", 1)[0] + ".cpp"
     first = next(includes(tree.text(source)), None) if tree.has(source) else None
-    return first is not None and path.endswith("/" + first[2])
+    return first is not None and f"/{path}".endswith("/" + first[2])
 
 
 def check(tree, every=False):
     headers = tree.sources("shell/", "plugins/", "include/", "t/", suffixes=HEADER_SUFFIXES)
     headers = [path for path in headers if every or not _is_first_in_its_source(tree, path)]
     folders = _include_folders(tree)
-    flags = [*WARNINGS, *DEFINES, "-I.", *(f"-I{folder}" for folder in folders), *_library_flags()]
+    flags = [*WARNINGS, *DEFINES, *(f"-I{folder}" for folder in folders), *_library_flags()]
     languages = {"c++": ["g++", "-std=c++20", *flags], "c": ["gcc", "-std=c11", *flags]}
     compilers = version_of("g++") + " ".join(flags)
 

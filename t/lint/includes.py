@@ -37,7 +37,7 @@ def _target(tree, path, quote, name):
         return None
     if tree.has(f"shell/{name}.in"):
         return None
-    return "plugins" if tree.has(f"plugins/{name}") else _owner(f"shell/{name}")
+    return _owner(name if name.startswith("plugins/") else f"shell/{name}")
 
 
 def _offence(tree, rules, path, quote, name):

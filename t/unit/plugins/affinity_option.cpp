@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "affinity_option.hpp"
+#include "plugins/affinity/affinity_option.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -14,8 +14,8 @@
 #include <catch2/catch.hpp>
 
 #include "base/file.hpp"
-#include "builtins.hpp"
 #include "fake_host.hpp"
+#include "plugins/builtins.hpp"
 
 using namespace nacre;
 namespace fs = std::filesystem;

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "builtins.hpp"
 #include "fake_host.hpp"
-#include "job_cpus.hpp"
+#include "plugins/affinity/job_cpus.hpp"
+#include "plugins/builtins.hpp"
 
 using namespace nacre;
 using value::Idset;

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "fake_machine.hpp"
-#include "hwloc_topology.hpp"
+#include "plugins/affinity/hwloc_topology.hpp"
 
 using namespace nacre;
 using kit::Machine;

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "builtins.hpp"
 #include "fake_host.hpp"
+#include "plugins/builtins.hpp"
 
 using namespace nacre;
 using value::WaitStatus;

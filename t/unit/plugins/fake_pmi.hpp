@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "plugins/pmi/departures.hpp"
 #include "pmi/exchange.hpp"
-#include "pmi_departures.hpp"
 
 namespace nacre::plugins {
 

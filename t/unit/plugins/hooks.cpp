@@ -7,10 +7,10 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "builtins.hpp"
 #include "fake_host.hpp"
-#include "hook_command.hpp"
-#include "hook_runner.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/hooks/command.hpp"
+#include "plugins/hooks/runner.hpp"
 
 using namespace nacre;
 using plugins::HookCommand;

@@ -7,11 +7,11 @@
 #include <catch2/catch.hpp>
 
 #include "base/file.hpp"
-#include "builtins.hpp"
 #include "fake_host.hpp"
 #include "fake_machine.hpp"
-#include "hwloc_topology.hpp"
-#include "job_cpus.hpp"
+#include "plugins/affinity/hwloc_topology.hpp"
+#include "plugins/affinity/job_cpus.hpp"
+#include "plugins/builtins.hpp"
 
 using namespace nacre;
 using kit::Machine;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job_cpus.hpp"
+#include "plugins/affinity/job_cpus.hpp"
 
 #include <sched.h>
 

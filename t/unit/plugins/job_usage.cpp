@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job_usage.hpp"
+#include "plugins/sysmon/job_usage.hpp"
 
 #include <stdlib.h>
 #include <unistd.h>

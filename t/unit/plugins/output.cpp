@@ -12,8 +12,8 @@
 #include <catch2/catch.hpp>
 
 #include "base/unique_fd.hpp"
-#include "builtins.hpp"
 #include "fake_host.hpp"
+#include "plugins/builtins.hpp"
 #include "redirection.hpp"
 
 using namespace nacre;

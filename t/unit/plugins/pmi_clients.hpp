@@ -19,7 +19,7 @@
 
 #include "fake_host.hpp"
 #include "fake_pmi.hpp"
-#include "pmi_departures.hpp"
+#include "plugins/pmi/departures.hpp"
 
 namespace nacre::plugins {
 

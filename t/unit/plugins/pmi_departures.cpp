@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pmi_departures.hpp"
+#include "plugins/pmi/departures.hpp"
 
 #include <climits>
 #include <csignal>

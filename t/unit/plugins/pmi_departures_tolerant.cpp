@@ -3,8 +3,8 @@
 // PmiDepartures with fault-tolerance: nobody's end ends the job.
 #include <csignal>
 
+#include "plugins/pmi/departures.hpp"
 #include "pmi_clients.hpp"
-#include "pmi_departures.hpp"
 
 using namespace nacre;
 using plugins::PmiClients;

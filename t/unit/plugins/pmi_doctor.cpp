@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pmi_doctor.hpp"
+#include "plugins/pmi/doctor.hpp"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #include <catch2/catch.hpp>
 
 #include "fake_host.hpp"
-#include "pmi_doctor.hpp"
+#include "plugins/pmi/doctor.hpp"
 
 namespace nacre::plugins {
 

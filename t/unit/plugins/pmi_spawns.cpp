@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PmiSpawns and SpawnedGroup, with real processes: clients ask for them over PMI.
-#include "pmi_spawns.hpp"
+#include "plugins/pmi/spawns.hpp"
 
 #include <fcntl.h>
 #include <stdlib.h>

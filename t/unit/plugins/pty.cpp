@@ -13,8 +13,8 @@
 
 #include "base/file.hpp"
 #include "base/unique_fd.hpp"
-#include "builtins.hpp"
 #include "fake_host.hpp"
+#include "plugins/builtins.hpp"
 #include "redirection.hpp"
 
 using namespace nacre;

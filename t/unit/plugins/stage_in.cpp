@@ -11,8 +11,8 @@
 #include <catch2/catch.hpp>
 
 #include "archive/create.hpp"
-#include "builtins.hpp"
 #include "fake_host.hpp"
+#include "plugins/builtins.hpp"
 
 using namespace nacre;
 namespace fs = std::filesystem;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 
-#include "builtins.hpp"
 #include "fake_host.hpp"
+#include "plugins/builtins.hpp"
 
 using namespace nacre;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sysmon.hpp"
+#include "plugins/sysmon/sysmon.hpp"
 
 #include <sys/resource.h>
 #include <unistd.h>

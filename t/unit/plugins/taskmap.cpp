@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "builtins.hpp"
 #include "fake_host.hpp"
+#include "plugins/builtins.hpp"
 
 using namespace nacre;
 

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// gpu-affinity: shows each task its gpus, by the variables that the vendors' libraries look at. See
+// affinity_option.hpp for the forms of the option. `on` (the default): all gpus of the job on this node;
+// `per-task`: each task its share of them; `map:LIST`: each task a set of its own, which need not be the job's;
+// `off`: the environment stays as it is.
+//
+//   CUDA_VISIBLE_DEVICES  NVIDIA; "-1" for none. With CUDA_DEVICE_ORDER=PCI_BUS_ID, so that ids are those of R.
+//   HIP_VISIBLE_DEVICES   AMD; "-1" for none
+//   ZE_AFFINITY_MASK      Intel; has no word for none, and is unset then
+//
+// ROCR_VISIBLE_DEVICES is AMD's too, one layer below: HIP would count among what that leaves. It is unset.
+#include <fmt/format.h>
+
+#include "plugins/affinity/affinity_option.hpp"
+#include "plugins/builtins.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+using value::Idset;
+using Mode = AffinityOption::Mode;
+
+using Gpus = std::vector<Idset::Id>;
+
+void show(job::Environment& environment, const std::string& gpus) {
+  std::string list = gpus.empty() ? "-1" : gpus;
+  environment.set("CUDA_VISIBLE_DEVICES", list);
+  environment.set("HIP_VISIBLE_DEVICES", list);
+  if (gpus.empty()) {
+    environment.unset("ZE_AFFINITY_MASK");
+  } else {
+    environment.set("ZE_AFFINITY_MASK", list);
+  }
+}
+
+class GpuAffinity final : public plugin::Plugin {
+ public:
+  explicit GpuAffinity(plugin::Host& host) : Plugin("gpu-affinity"), host_(host) {
+    on("shell.init", [this](plugin::Call&) { return initialize(); });
+    on("task.init", [this](plugin::Call&) {
+      if (option_.mode == Mode::map || option_.mode == Mode::per_task) show_share(*host_.current_task());
+      return Result<void>();
+    });
+  }
+
+ private:
+  Result<void> initialize() {
+    option_ = TRY(AffinityOption::read(host_.options().at(name())));
+    if (option_.mode == Mode::off) return {};
+    gpus_ = host_.job().node().gpus.ids();
+    for (const Idset& set : option_.map) {
+      if (set.last() == kMaxAffinityId) return invalid(name() + ": map: a list of gpus needs an end, as in 4-7");
+    }
+    std::string all = fmt::format("{}", fmt::join(gpus_, ","));
+    if (option_.verbose && option_.mode != Mode::map)
+      log(host_, *this, Level::notice, "gpus: {}", gpus_.empty() ? "none" : all);
+    if (option_.dry_run) return {};
+    host_.environment().set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    host_.environment().unset("ROCR_VISIBLE_DEVICES");
+    show(host_.environment(), all);
+    return {};
+  }
+
+  [[nodiscard]] Gpus gpus_of(const task::Task& task) {
+    if (option_.mode == Mode::map) return option_.set_of(task.local_id()).ids();
+    auto [first, last] = share_of(task.local_id(), host_.tasks().size(), gpus_.size());
+    return {gpus_.begin() + static_cast<std::ptrdiff_t>(first), gpus_.begin() + static_cast<std::ptrdiff_t>(last)};
+  }
+
+  void show_share(task::Task& task) {
+    std::string gpus = fmt::format("{}", fmt::join(gpus_of(task), ","));
+    if (option_.verbose)
+      log(host_, *this, Level::notice, "task {}: gpus: {}", task.rank(), gpus.empty() ? "none" : gpus);
+    if (!option_.dry_run) show(task.command().env, gpus);
+  }
+
+  plugin::Host& host_;
+  AffinityOption option_;
+  Gpus gpus_;  // the job's on this node
+};
+
+}  // namespace
+
+PluginPtr make_gpu_affinity(plugin::Host& host) { return std::make_unique<GpuAffinity>(host); }
+
+}  // namespace nacre::plugins

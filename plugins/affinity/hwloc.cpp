@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// hwloc: shares the topology of the node, once discovered, with the tasks, each of which would discover it anew.
+//
+//   hwloc.xmlfile   a switch: the topology, with PCI devices, as a file in FLUX_JOB_TMPDIR. HWLOC_XMLFILE names
+//                   it to the tasks, HWLOC_THISSYSTEM=1 tells them that it is of the machine they run on, and
+//                   HWLOC_COMPONENTS, which would come before it, is unset.
+//   hwloc.restrict  a switch, with hwloc.xmlfile: only what belongs to the job's cores. Logical indexes count
+//                   these alone.
+//
+// Whoever needs the logical order of all cores calls the topic `hwloc.cores`, which gives {"cores": [idset of cpus,
+// ...]}. The topic `hwloc.xml` gives {"xml": the whole topology}. Nothing is discovered before.
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "plugins/affinity/hwloc_topology.hpp"
+#include "plugins/affinity/job_cpus.hpp"
+#include "plugins/builtins.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+using value::Idset;
+
+class Hwloc final : public plugin::Plugin {
+ public:
+  explicit Hwloc(plugin::Host& host) : Plugin("hwloc"), host_(host) {
+    on("shell.init", [this](plugin::Call&) { return initialize(); });
+    on("hwloc.cores", [this](plugin::Call& call) -> Result<void> {
+      if (cores_.empty()) cores_ = TRY(TRY(HwlocTopology::load(HwlocTopology::Devices::none)).cores());
+      Json cores = Json::array();
+      for (const Idset& cpus : cores_) cores.push_back(cpus.str());
+      call.out["cores"] = std::move(cores);
+      return {};
+    });
+    on("hwloc.xml", [](plugin::Call& call) -> Result<void> {
+      call.out["xml"] = TRY(TRY(HwlocTopology::load(HwlocTopology::Devices::important)).xml());
+      return {};
+    });
+  }
+
+ private:
+  Result<void> initialize() {
+    bool wanted = TRY(host_.options().flag("hwloc.xmlfile"));
+    bool restricted = TRY(host_.options().flag("hwloc.restrict"));
+    if (restricted && !wanted) {
+      return invalid("hwloc.restrict: there is no topology file to restrict; add -o hwloc.xmlfile");
+    }
+    if (!wanted) return {};
+    auto directory = host_.environment().get("FLUX_JOB_TMPDIR");
+    if (!directory) return invalid("hwloc.xmlfile: no FLUX_JOB_TMPDIR to put the file into");
+    std::string path = fmt::format("{}/hwloc.xml", *directory);
+    CHECK_OK(in("hwloc.xmlfile", write(path, restricted)));
+    job::Environment& environment = host_.environment();
+    environment.set("HWLOC_XMLFILE", path);
+    environment.set("HWLOC_THISSYSTEM", "1");
+    environment.unset("HWLOC_COMPONENTS");
+    return {};
+  }
+
+  Result<void> write(const std::string& path, bool restricted) {
+    HwlocTopology topology = TRY(HwlocTopology::load(HwlocTopology::Devices::important));
+    cores_ = TRY(topology.cores());
+    if (restricted) CHECK_OK(restrict_to_job(topology));
+    return topology.write_xml(path);
+  }
+
+  Result<void> restrict_to_job(HwlocTopology& topology) {
+    CpuRights rights = TRY(read_cpu_rights());
+    Result<Idset> cpus = job_cpus(host_, rights);
+    if (cpus) return topology.restrict_to(*cpus);
+    return Error{cpus.error().code, cpus.error().message + "; correct R, or leave hwloc.restrict out"};
+  }
+
+  plugin::Host& host_;
+  std::vector<Idset> cores_;  // once discovered
+};
+
+}  // namespace
+
+PluginPtr make_hwloc(plugin::Host& host) { return std::make_unique<Hwloc>(host); }
+
+}  // namespace nacre::plugins

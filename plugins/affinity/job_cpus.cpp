@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/affinity/job_cpus.hpp"
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+using value::Idset;
+
+Error no_such_core(Idset::Id id, std::size_t count) {
+  return invalid(fmt::format("R gives core {} of this node, which has {}", id,
+                             count == 1 ? "1 core (0)" : fmt::format("{} cores (0-{})", count, count - 1)));
+}
+
+Result<std::vector<Idset>> ask_hwloc(plugin::Host& host) {
+  plugin::Call call("hwloc.cores");
+  if (TRY(host.stack().call(call)) == 0) {
+    return Error{ENOENT,
+                 "the order of this node's cores is known to hwloc only, and no plugin answers to hwloc.cores"};
+  }
+  std::vector<Idset> cores;
+  for (const JsonAt& each : TRY(TRY(JsonAt::root(call.out, "hwloc.cores").at("cores")).elements())) {
+    cores.push_back(TRY(in(each.path(), Idset::parse(TRY(each.string())))));
+  }
+  return cores;
+}
+
+// The ids are 0, 1, ... without a hole: with as many ids as cores, these are all of them.
+bool from_zero(const Idset& ids) { return ids.ranges().size() == 1 && ids.first() == 0U; }
+
+}  // namespace
+
+Result<std::vector<Idset>> pick_cores(const Idset& ids, const std::vector<Idset>& cores, const CpuRights& rights) {
+  if (rights.allowed != rights.online) {
+    std::vector<Idset> own = task::cores_within(cores, rights.allowed);
+    if (own.size() == ids.size()) return own;
+  }
+  std::vector<Idset> known = task::cores_within(cores, rights.cgroup);
+  std::vector<Idset> picked;
+  for (Idset::Id id : ids.ids()) {
+    if (id >= known.size()) return no_such_core(id, known.size());
+    if (Idset usable = known[id] & rights.allowed; !usable.empty()) picked.push_back(std::move(usable));
+  }
+  if (!picked.empty() || ids.empty()) return picked;
+  return invalid(fmt::format(
+      "the job has core{} {}, of which the shell may use nothing: it is confined to cpu{} {}",
+      ids.size() == 1 ? "" : "s", ids.str(), rights.allowed.size() == 1 ? "" : "s", rights.allowed.str()));
+}
+
+Result<std::vector<Idset>> job_cores(plugin::Host& host, const CpuRights& rights) {
+  auto cores = TRY(read_cores(rights.online));
+  if (!cores) cores = TRY(ask_hwloc(host));
+  return pick_cores(host.job().node().cores, *cores, rights);
+}
+
+Result<Idset> job_cpus(plugin::Host& host, const CpuRights& rights) {
+  const Idset& ids = host.job().node().cores;
+  bool confined = rights.allowed != rights.online;
+  if (ids.size() == rights.allowed.size() && (confined || from_zero(ids)) && one_cpu_a_core(rights.online)) {
+    return rights.allowed;
+  }
+  Idset cpus;
+  for (const Idset& core : TRY(job_cores(host, rights))) cpus = cpus | core;
+  return cpus;
+}
+
+}  // namespace nacre::plugins

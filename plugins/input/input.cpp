@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// input: the tasks' stdin, from the shell's own or from files. A file is opened for each task anew, so that each reads
+// it at its own pace. What can't be opened anew, a pipe or a terminal, is handed to the one task that reads it, and
+// read here for several. Of a terminal the shell stays the reader, since a task in a process group of its own would
+// be stopped when it reads.
+//
+// Of a job with several shells it is shell 0's stdin, and each of them has it as a pipe (job_input.hpp).
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/unique_fd.hpp"
+#include "io/fanout.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/input/job_input.hpp"
+#include "plugins/output/files.hpp"
+#include "plugins/output/pipe_size.hpp"
+#include "plugins/output/spill_directory.hpp"
+#include "plugins/ranks_option.hpp"
+#include "plugins/size_option.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr std::size_t kTypedAhead = std::size_t{64} << 10;  // bytes read of a terminal before the tasks want them
+constexpr const char* kPath = "input.stdin.path";
+
+struct InputOptions {
+  std::string path;                    // a template; "": the shell's own stdin
+  std::optional<value::Idset> ranks;   // who reads it; none: all
+  std::optional<std::uint64_t> limit;  // bytes of the shell's stdin
+
+  static Result<InputOptions> read(const job::Options& options);
+};
+
+Result<void> read_stdin(const JsonAt& option, InputOptions& out) {
+  CHECK_OK(option.only_keys({"type", "path"}));
+  auto path = TRY(option.find("path"));
+  if (path) out.path = TRY(path->string());
+  if (path && out.path.empty()) return path->expected("a file's name");
+  auto type = TRY(option.find("type"));
+  if (!type) return {};
+  if (type->json() != "service" && type->json() != "file") return type->expected("service or file");
+  bool file = type->json() == "file";
+  if (file && !path) return option.error("the type is file, so `path` has to be given");
+  if (!file && path) return option.error("the type is service, the shell's own stdin, which has no `path`");
+  return {};
+}
+
+Result<InputOptions> InputOptions::read(const job::Options& options) {
+  InputOptions out;
+  auto input = options.at("input");
+  if (!input) return out;
+  CHECK_OK(input->only_keys({"stdin", "ranks", "limit"}));
+  if (auto standard = TRY(input->find("stdin"))) CHECK_OK(read_stdin(*standard, out));
+  if (auto limit = TRY(input->find("limit"))) out.limit = TRY(size_option(*limit));
+  if (auto ranks = TRY(input->find("ranks"))) out.ranks = TRY(ranks_option(*ranks));
+  return out;
+}
+
+class Input final : public plugin::Plugin {
+ public:
+  explicit Input(plugin::Host& host) : Plugin("input"), host_(host) {
+    on("shell.init", [this](plugin::Call&) { return prepare(); });
+    on("task.init", [this](plugin::Call&) { return give(*host_.current_task()); });
+    on("task.fork", [this](plugin::Call&) { return connect(*host_.current_task()); });
+    on("shell.start", [this](plugin::Call&) { return start(); });
+    on("shell.finish", [this](plugin::Call&) { return stop(false); });
+    on("shell.tasks-complete", [this](plugin::Call&) { return stop(true); });
+  }
+
+ private:
+  // How a task gets the shell's stdin.
+  enum class Way {
+    none,     // /dev/null
+    inherit,  // as it is
+    reopen,   // a descriptor of its own of the same file
+    relay,    // a pipe, which is filled from here
+    carried,  // the pipe that has what comes from shell 0
+  };
+
+  Result<void> prepare() {
+    options_ = TRY(InputOptions::read(host_.options()));
+    for (const auto& task : host_.tasks()) readers_ += reads(*task) ? 1 : 0;
+    if (!options_.path.empty()) return {};
+    if (host_.bulk() == nullptr) {
+      way_ = host_.job().shell_rank == 0 ? own_stdin() : Way::none;
+      return {};
+    }
+    return prepare_carried();
+  }
+
+  // The job's input has to come from shell 0 unless all who read it are there.
+  Result<void> prepare_carried() {
+    const job::Job& job = host_.job();
+    bool leads = job.shell_rank == 0;
+    if (!leads) CHECK_OK(let_go_of_own());
+    if (!host_.has_input()) {
+      way_ = Way::none;
+      return {};
+    }
+    if (options_.ranks && (*options_.ranks - job.taskmap.ranks_on(0)).empty()) {
+      way_ = leads ? own_stdin() : Way::none;
+      return {};
+    }
+    way_ = readers_ == 0 ? Way::none : readers_ == 1 ? Way::carried : Way::relay;
+    JobInput::Options options;
+    options.wanted = readers_ > 0;
+    options.spill_directory = spill_directory(host_);
+    JobInput::Callbacks told;
+    told.on_error = [this](const Error& error) { log(host_, *this, Level::warn, "{}", error.message); };
+    told.on_wait = [this] {
+      log(host_, *this, Level::warn,
+          "the tasks of shell {} do not read their stdin, and others have to wait for them; input.ranks says who "
+          "gets it",
+          host_.job().shell_rank);
+    };
+    input_ = TRY(JobInput::create(host_.loop(), *host_.bulk(), std::move(options), std::move(told)));
+    return leads ? make_source() : Result<void>();
+  }
+
+  // Shell 0's stdin, at the pace of the broadcast.
+  Result<void> make_source() {
+    source_ = TRY(io::Fanout::create(host_.loop(), STDIN_FILENO, fanout_options(), callbacks()));
+    Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+    CHECK_OK(input_->broadcast(std::move(pipe.read)));
+    return source_->add(std::move(pipe.write));
+  }
+
+  // A manager may copy the input to each shell, and would wait for those that do not read it.
+  Result<void> let_go_of_own() {
+    struct stat info {};
+    if (::fstat(STDIN_FILENO, &info) < 0 || !(S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode))) return {};
+    own_ = TRY(io::OwnDescription::of(STDIN_FILENO, O_RDONLY, "stdin"));
+    unread_ = TRY(event::Poll::create(host_.loop(), own_->get(), [this](int) {
+      std::array<char, kTypedAhead> buffer;
+      ssize_t got = ::read(own_->get(), buffer.data(), buffer.size());
+      if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) unread_->stop();
+    }));
+    return unread_->start(event::Poll::kReadable);
+  }
+
+  Result<void> start() {
+    if (fanout_) CHECK_OK(fanout_->start());
+    return source_ ? source_->start() : Result<void>();
+  }
+
+  // Shell 0 goes on for others while any task of the job runs.
+  Result<void> stop(bool all) {
+    fanout_.reset();
+    if (!all && source_) {
+      input_->let_go();
+      return {};
+    }
+    source_.reset();
+    input_.reset();
+    unread_.reset();
+    return {};
+  }
+
+  [[nodiscard]] bool reads(const task::Task& task) const {
+    return task.pty() == nullptr && (!options_.ranks || options_.ranks->contains(task.rank()));
+  }
+
+  [[nodiscard]] Way own_stdin() const {
+    struct stat info {};
+    if (::isatty(STDIN_FILENO) == 1) return Way::relay;
+    if (::fstat(STDIN_FILENO, &info) < 0 || S_ISCHR(info.st_mode)) return Way::inherit;
+    if (readers_ <= 1 && !options_.limit) return Way::inherit;
+    return S_ISREG(info.st_mode) && !options_.limit && reopen() ? Way::reopen : Way::relay;
+  }
+
+  // The shell's stdin, from where it stands.
+  static UniqueFd reopen() {
+    UniqueFd fd = io::reopen(STDIN_FILENO, O_RDONLY);
+    off_t at = ::lseek(STDIN_FILENO, 0, SEEK_CUR);
+    return fd && at >= 0 && ::lseek(fd.get(), at, SEEK_SET) == at ? std::move(fd) : UniqueFd();
+  }
+
+  Result<void> give(task::Task& task) {
+    if (task.pty() != nullptr) return {};
+    UniqueFd& end = task_ends_[task.local_id()];
+    if (!reads(task) || (options_.path.empty() && way_ == Way::none)) {
+      // Nothing: /dev/null.
+    } else if (!options_.path.empty()) {
+      end = TRY(in(kPath, open_file(task)));
+    } else if (way_ == Way::inherit) {
+      task_ends_.erase(task.local_id());
+      return {};
+    } else if (way_ == Way::carried) {
+      end = std::move(input_->pipe());
+    } else if (way_ == Way::reopen) {
+      end = reopen();
+      if (!end) return system_error(errno, "cannot open stdin anew");
+    } else {
+      CHECK_OK(make_relay(task));
+    }
+    task.command().setup.fds.push_back({STDIN_FILENO, end.get()});
+    return {};
+  }
+
+  Result<UniqueFd> open_file(const task::Task& task) {
+    std::string path = TRY(output_path(host_, options_.path, &task));
+    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    struct stat info {};
+    if (!fd || ::fstat(fd.get(), &info) < 0) return system_error(errno, path);
+    if (S_ISDIR(info.st_mode)) return system_error(EISDIR, path);
+    if (S_ISFIFO(info.st_mode) && readers_ > 1 && path == options_.path) {
+      return invalid(
+          fmt::format("{}: a FIFO, which each task would get a part of; give it as nacre-shell's own stdin", path));
+    }
+    CHECK_OK(make_blocking(fd.get(), path));
+    return fd;
+  }
+
+  Result<void> make_relay(const task::Task& task) {
+    if (!fanout_) {
+      io::Fanout::Options options = fanout_options();
+      if (input_) options.limit.reset();  // which shell 0 keeps
+      int source = input_ ? input_->pipe().get() : STDIN_FILENO;
+      io::Fanout::Callbacks told = callbacks();
+      told.on_done = [this] {
+        if (input_) input_->let_go();
+      };
+      fanout_ = TRY(io::Fanout::create(host_.loop(), source, std::move(options), std::move(told)));
+    }
+    Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+    widen_pipe(pipe.write.get(), readers_);
+    task_ends_[task.local_id()] = std::move(pipe.read);
+    relays_[task.local_id()] = std::move(pipe.write);
+    return {};
+  }
+
+  io::Fanout::Options fanout_options() {
+    io::Fanout::Options options;
+    options.spill_directory = spill_directory(host_);
+    options.limit = options_.limit;
+    if (::isatty(STDIN_FILENO) == 1) options.window = kTypedAhead;
+    return options;
+  }
+
+  io::Fanout::Callbacks callbacks() {
+    io::Fanout::Callbacks callbacks;
+    callbacks.on_error = [this](const Error& error) { log(host_, *this, Level::error, "{}", error.message); };
+    callbacks.on_limit = [this] {
+      log(host_, *this, Level::warn, "stdin is cut here: input.limit is {} bytes", *options_.limit);
+    };
+    callbacks.on_wait = [this](const std::vector<std::size_t>& slow, const std::optional<Error>& error) {
+      std::vector<value::Idset::Id> ranks;
+      for (std::size_t reader : slow) ranks.push_back(order_.at(reader));
+      log(host_, *this, Level::warn,
+          "task {}: does not read its stdin, and the others have to wait for it{}{}; input.ranks says who gets it",
+          value::Idset::of(ranks).str(), error ? ": " : "", error ? error->message : "");
+    };
+    return callbacks;
+  }
+
+  Result<void> connect(const task::Task& task) {
+    task_ends_.erase(task.local_id());
+    auto relay = relays_.find(task.local_id());
+    if (relay == relays_.end()) return {};
+    order_.push_back(task.rank());
+    CHECK_OK(fanout_->add(std::move(relay->second)));
+    relays_.erase(relay);
+    return {};
+  }
+
+  plugin::Host& host_;
+  InputOptions options_;
+  std::size_t readers_ = 0;
+  Way way_ = Way::inherit;
+  std::map<std::uint32_t, UniqueFd> task_ends_;  // by local id, until the task has it
+  std::map<std::uint32_t, UniqueFd> relays_;     // by local id, until the task runs
+  std::vector<value::Idset::Id> order_;          // ranks, by number of the fanout's readers
+  std::unique_ptr<io::Fanout> fanout_;
+  // Of several shells.
+  std::unique_ptr<JobInput> input_;
+  std::unique_ptr<io::Fanout> source_;     // shell 0's, of one reader: the broadcast
+  std::optional<io::OwnDescription> own_;  // what another shell was given as stdin, ...
+  std::optional<event::Poll> unread_;      // ... of which nothing is kept
+};
+
+}  // namespace
+
+PluginPtr make_input(plugin::Host& host) { return std::make_unique<Input>(host); }
+
+}  // namespace nacre::plugins

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the plugin `output` keeps of each stream that it reads.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "event/loop.hpp"
+#include "io/assembler.hpp"
+#include "plugins/output/place.hpp"
+#include "task/pty.hpp"
+
+namespace nacre::plugins {
+
+// One stream of one task.
+struct OutputChannel {
+  io::Source source;
+  std::vector<OutputPlace*> places;
+  std::optional<io::Assembler> assembler;
+  UniqueFd task_end;         // until the task has it
+  UniqueFd pipe;             // the end that is ours; none of a pty
+  task::Pty* pty = nullptr;  // instead of a pipe
+  int watched = -1;          // what is read, while it is open
+  std::optional<event::Poll> poll;
+  bool paused = false;
+  OutputChannel* main = nullptr;  // of a process that writes as a task does: the task's own
+  int others = 0;                 // of a task: open ones of such processes
+  bool ended = false;             // of a task: nothing more comes
+
+  [[nodiscard]] bool open() const { return watched >= 0; }
+};
+
+}  // namespace nacre::plugins

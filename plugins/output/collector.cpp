@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/output/collector.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "event/clock.hpp"
+#include "plugins/output/closed.hpp"
+
+namespace nacre::plugins {
+
+OutputCollector::OutputCollector(bulk::Port& port, const job::Job& job, OutputPlaces& places, Callbacks callbacks)
+    : port_(port), job_(job), places_(places), callbacks_(std::move(callbacks)), waits_for_(job.shells() - 1) {
+  serve();
+}
+
+void OutputCollector::serve() {
+  bulk::Port::Upward upward;
+  upward.on_record = [this](bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
+    take(shell, number, bytes);
+  };
+  bulk::Port::Downward downward;
+  downward.on_record = [this](bulk::Numbered number, std::string_view) { port_.heard(number); };
+  downward.on_room = [this] { tell_closed(); };
+  port_.serve(bulk::up::kOutput, std::move(upward));
+  port_.serve(bulk::down::kOutputClosed, std::move(downward));
+}
+
+OutputCollector::Origin& OutputCollector::origin(bulk::Id shell) {
+  auto [place, is_new] = origins_.try_emplace(shell);
+  if (!is_new) return place->second;
+  io::BatchReader::Take take;
+  take.source = [this, shell](const io::Source& source) { return check(shell, source); };
+  take.batch = [this](const io::Batch& batch) {
+    for (OutputPlace* each : places_.collected(batch.source->stream)) each->put(batch);
+    callbacks_.on_put();
+  };
+  take.end = [this](const io::Source& source, double time) {
+    for (OutputPlace* each : places_.collected(source.stream)) each->end(source, time);
+  };
+  take.event = [this](std::string_view line) { places_.post_line(line); };
+  place->second.reader = std::make_unique<io::BatchReader>(std::move(take));
+  return place->second;
+}
+
+Result<void> OutputCollector::check(bulk::Id shell, const io::Source& source) const {
+  if (shell < job_.shells() && job_.taskmap.ranks_on(shell).contains(source.rank)) return {};
+  return Error{EPROTO, fmt::format("output: task {} is none of its own", source.rank)};
+}
+
+void OutputCollector::take(bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
+  Origin& from = origin(shell);
+  if (bytes.empty()) {
+    over(shell);
+  } else if (from.reader) {
+    if (Result<void> read = from.reader->add(bytes); !read) {
+      from.reader.reset();
+      callbacks_.on_error(shell, read.error());
+    }
+  }
+  if (!full()) return port_.taken(shell, number);
+  untaken_.emplace_back(shell, number);
+}
+
+void OutputCollector::go_on() {
+  if (full()) return;
+  for (auto [shell, number] : std::exchange(untaken_, {})) port_.taken(shell, number);
+}
+
+void OutputCollector::lost(bulk::Id shell) {
+  if (shell < job_.shells()) over(shell);
+}
+
+// What a lost shell had sent may still come while others are waited for.
+void OutputCollector::over(bulk::Id shell) {
+  if (shell == job_.shell_rank || std::exchange(origin(shell).over, true)) return;
+  if (--waits_for_ == 0) {
+    for (auto& [id, each] : origins_) {
+      if (each.reader) each.reader->end_all(event::wall_clock());
+    }
+  }
+  callbacks_.on_ended();
+}
+
+bool OutputCollector::full() const {
+  return std::any_of(io::kStreams.begin(), io::kStreams.end(), [this](io::Stream stream) {
+    const auto& places = places_.collected(stream);
+    return std::any_of(places.begin(), places.end(), [](auto* place) { return place->full(); });
+  });
+}
+
+void OutputCollector::look_for_closed() {
+  for (io::Stream stream : io::kStreams) {
+    const auto& places = places_.collected(stream);
+    bool closed =
+        !places.empty() && std::all_of(places.begin(), places.end(), [](auto* place) { return place->failed(); });
+    if (!closed || std::find(closed_.begin(), closed_.end(), stream) != closed_.end()) continue;
+    closed_.push_back(stream);
+    untold_.push_back(stream);
+  }
+  tell_closed();
+}
+
+void OutputCollector::tell_closed() {
+  while (!untold_.empty()) {
+    Result<bool> told = port_.broadcast(bulk::down::kOutputClosed, closing(untold_.back()));
+    if (told && !*told) return;
+    untold_.pop_back();
+  }
+}
+
+}  // namespace nacre::plugins

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The leader's part in the output of the other shells, for the plugin `output`: what their OutputUplinks write comes out in its
+// places too, and stops while one of these is full.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "bulk/port.hpp"
+#include "io/batch_wire.hpp"
+#include "job/job.hpp"
+#include "plugins/output/places.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::plugins {
+
+class OutputCollector {
+ public:
+  struct Callbacks {
+    std::function<void()> on_put;
+    std::function<void()> on_ended;  // once for each other shell: nothing more is waited for
+    // A shell that says what no shell says; nothing more of it comes out.
+    std::function<void(bulk::Id shell, const Error&)> on_error;
+  };
+
+  // `port`, `job` and `places` have to outlive it.
+  OutputCollector(bulk::Port& port, const job::Job& job, OutputPlaces& places, Callbacks callbacks);
+  OutputCollector(const OutputCollector&) = delete;
+  OutputCollector& operator=(const OutputCollector&) = delete;
+
+  void go_on();  // the places have room again
+  void lost(bulk::Id shell);
+  // A place has failed. Where it was the last one of a stream, all shells are told that nobody takes that any more.
+  void look_for_closed();
+
+ private:
+  struct Origin {
+    std::unique_ptr<io::BatchReader> reader;  // none: it has said what no shell says
+    bool over = false;                        // is not waited for
+  };
+
+  void serve();
+  [[nodiscard]] bool full() const;
+  Origin& origin(bulk::Id shell);
+  Result<void> check(bulk::Id shell, const io::Source& source) const;
+  void take(bulk::Id shell, bulk::Numbered number, std::string_view bytes);
+  void over(bulk::Id shell);
+  void tell_closed();
+
+  bulk::Port& port_;
+  const job::Job& job_;
+  OutputPlaces& places_;
+  Callbacks callbacks_;
+  std::map<bulk::Id, Origin> origins_;
+  std::uint32_t waits_for_;  // shells
+  std::vector<std::pair<bulk::Id, bulk::Numbered>> untaken_;
+  std::vector<io::Stream> closed_, untold_;
+};
+
+}  // namespace nacre::plugins

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/output/files.hpp"
+
+#include <fcntl.h>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "plugin/tags.hpp"
+
+namespace nacre::plugins {
+
+Result<std::string> output_path(plugin::Host& host, const std::string& text, const task::Task* task) {
+  std::string path = TRY(plugin::render_tags(host, text, {std::nullopt, task}));
+  if (task != nullptr && has_tags(path)) {
+    std::size_t at = path.find("{{");
+    std::size_t end = path.find("}}", at) + 2;
+    return invalid(fmt::format("{}: nobody knows the tag {}", in_quotes(text), path.substr(at, end - at)));
+  }
+  return path;
+}
+
+bool has_tags(std::string_view text) {
+  std::size_t at = text.find("{{");
+  return at != std::string_view::npos && text.find("}}", at) != std::string_view::npos;
+}
+
+UniqueFd open_to_append(const std::string& path, bool empties) {
+  constexpr mode_t kMode = 0666;  // less the umask
+  int flags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (empties ? O_TRUNC : 0);
+  return UniqueFd(::open(path.c_str(), flags, kMode));
+}
+
+Result<UniqueFd> OutputFiles::open(const std::string& path) {
+  bool again = opened_[path]++ > 0;
+  UniqueFd fd = open_to_append(path, !again && !append_);
+  if (fd) return fd;
+  switch (errno) {
+    case ENXIO: return Error{ENXIO, path + ": a FIFO that nobody reads; start its reader first"};
+    case ENOENT: return Error{ENOENT, path + ": its directory is not there; make it first"};
+    default: return system_error(errno, path);
+  }
+}
+
+Result<void> make_blocking(int fd, const std::string& what) {
+  int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0) return system_error(errno, what);
+  return {};
+}
+
+}  // namespace nacre::plugins

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/output/options.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "plugins/ranks_option.hpp"
+#include "plugins/seconds_option.hpp"
+#include "plugins/size_option.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr const char* kDefaultLabel = "{{task.rank}}: ";
+constexpr std::string_view kRankTag = "{{task.rank}}";
+
+template <typename T>
+using Words = std::vector<std::pair<std::string_view, T>>;
+
+template <typename T>
+Result<T> one_of(const JsonAt& option, const Words<T>& words) {
+  std::string text = option.json().is_string() ? TRY(option.string()) : "";
+  std::string names;
+  for (const auto& [name, value] : words) {
+    if (text == name) return value;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+  }
+  return option.expected("one of " + names);
+}
+
+Result<std::vector<OutputType>> types_of(const JsonAt& option) {
+  static const Words<OutputType> kWords{
+      {"term", OutputType::term}, {"file", OutputType::file}, {"kvs", OutputType::kvs}};
+  auto wrong = [&] { return option.expected("term, file or kvs, or several of them with commas between"); };
+  if (!option.json().is_string()) return wrong();
+  std::vector<OutputType> types;
+  std::string text = TRY(option.string());
+  for (std::string_view each : split(text, ',')) {
+    auto word = std::find_if(kWords.begin(), kWords.end(), [&](const auto& known) { return known.first == each; });
+    if (word == kWords.end()) return wrong();
+    if (std::find(types.begin(), types.end(), word->second) == types.end()) types.push_back(word->second);
+  }
+  return types;
+}
+
+// true: the usual label; text: a template of the user's.
+Result<std::optional<std::string>> label_of(const JsonAt& option) {
+  if (option.json().is_string()) {
+    std::string text = TRY(option.string());
+    if (text != "0" && text != "1" && text != "true" && text != "false") return std::optional(std::move(text));
+    return text == "1" || text == "true" ? std::optional<std::string>(kDefaultLabel) : std::nullopt;
+  }
+  if (!TRY(job::switch_of(option))) return std::optional<std::string>();
+  return std::optional<std::string>(kDefaultLabel);
+}
+
+Result<io::Timestamps> timestamps_of(const JsonAt& option) {
+  using io::Timestamps;
+  if (!option.json().is_string()) return TRY(job::switch_of(option)) ? Timestamps::iso : Timestamps::none;
+  return one_of<Timestamps>(option,
+                            {{"none", Timestamps::none}, {"iso", Timestamps::iso}, {"unix", Timestamps::unix}});
+}
+
+Result<io::Buffering> buffering_of(const JsonAt& option) {
+  using io::Buffering;
+  return one_of<Buffering>(option,
+                           {{"none", Buffering::none}, {"line", Buffering::line}, {"block", Buffering::block}});
+}
+
+Result<void> read_stream(const JsonAt& option, StreamOptions& out) {
+  CHECK_OK(option.only_keys({"type", "path", "label", "timestamps", "format", "buffer"}));
+  if (auto path = TRY(option.find("path"))) {
+    out.path = TRY(path->string());
+    if (out.path.empty()) return path->expected("a file's name");
+    out.types = {OutputType::file};
+  }
+  if (auto type = TRY(option.find("type"))) out.types = TRY(types_of(*type));
+  if (auto label = TRY(option.find("label"))) out.label = TRY(label_of(*label));
+  if (auto timestamps = TRY(option.find("timestamps"))) out.timestamps = TRY(timestamps_of(*timestamps));
+  if (auto format = TRY(option.find("format")))
+    out.json = TRY(one_of<bool>(*format, {{"text", false}, {"json", true}}));
+  if (auto buffer = TRY(option.find("buffer"))) {
+    CHECK_OK(buffer->only_keys({"type"}));
+    if (auto type = TRY(buffer->find("type"))) out.buffering = TRY(buffering_of(*type));
+  }
+  if (out.has(OutputType::file) && out.path.empty()) {
+    return option.error("the type is file, so `path` has to be given");
+  }
+  return {};
+}
+
+Result<void> read_common(const JsonAt& option, OutputOptions& out) {
+  using io::Overflow;
+  // `client` steers how Flux's shells send output to their leader.
+  CHECK_OK(option.only_keys({"stdout", "stderr", "mode", "fold", "limit", "overflow", "spill-limit", "ranks",
+                             "drain-timeout", "client"}));
+  if (auto mode = TRY(option.find("mode")))
+    out.append = TRY(one_of<bool>(*mode, {{"truncate", false}, {"append", true}}));
+  if (auto fold = TRY(option.find("fold"))) out.fold = TRY(job::switch_of(*fold));
+  if (auto limit = TRY(option.find("limit"))) out.limit = TRY(size_option(*limit));
+  if (auto overflow = TRY(option.find("overflow")))
+    out.overflow = TRY(one_of<Overflow>(
+        *overflow, {{"block", Overflow::block}, {"spill", Overflow::spill}, {"drop", Overflow::drop}}));
+  if (auto limit = TRY(option.find("spill-limit"))) out.spill_limit = TRY(size_option(*limit));
+  if (auto timeout = TRY(option.find("drain-timeout"))) out.drain_timeout = TRY(seconds_option(*timeout)).seconds();
+  if (auto ranks = TRY(option.find("ranks"))) out.ranks = TRY(ranks_option(*ranks));
+  return {};
+}
+
+Result<void> check(const OutputOptions& options, const JsonAt& option) {
+  for (const StreamOptions& stream : options.streams) {
+    if (options.fold && (stream.json || stream.buffering == io::Buffering::none)) {
+      return option.error("fold makes one of equal lines: it can't be had with format=json or buffer.type=none");
+    }
+    if (options.fold && stream.label && *stream.label != kDefaultLabel) {
+      return option.error("fold has labels of its own, so `label` can't be a template");
+    }
+    if (stream.prefixed() && stream.json) {
+      return option.error("format=json says the rank and the time by itself: leave out `label` and `timestamps`");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool StreamOptions::has(OutputType type) const {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+Result<OutputOptions> OutputOptions::read(const job::Options& options) {
+  OutputOptions out;
+  auto& [standard, errors] = out.streams;
+  if (auto label = options.at("label-io")) standard.label = errors.label = TRY(label_of(*label));
+  auto output = options.at("output");
+  if (!output) return out;
+  CHECK_OK(read_common(*output, out));
+  if (auto stream = TRY(output->find("stdout"))) CHECK_OK(read_stream(*stream, standard));
+  errors = standard;
+  if (auto stream = TRY(output->find("stderr"))) CHECK_OK(read_stream(*stream, errors));
+  CHECK_OK(check(out, *output));
+  if (out.fold) standard.label = errors.label = kRankTag;
+  return out;
+}
+
+}  // namespace nacre::plugins

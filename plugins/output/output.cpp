@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// output: what the tasks write to stdout and stderr, from pipes to wherever the options say. A file of one task's own
+// is given to the task itself, so that nothing passes through here.
+//
+// A task's pipes are emptied before its exit is told, whoever still holds them open. A place that is slow stops the
+// tasks that write to it, if its policy is to block: we read no more of them until it has room.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <list>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "event/clock.hpp"
+#include "plugin/tags.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/output/channel.hpp"
+#include "plugins/output/closed.hpp"
+#include "plugins/output/collector.hpp"
+#include "plugins/output/pipe_size.hpp"
+#include "plugins/output/places.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr const char* kHold = "output";
+constexpr const char* kOpened = "output.opened";            // the collective: the files that shells share are empty
+constexpr std::size_t kReadSize = std::size_t{256} << 10;   // bytes
+constexpr std::size_t kReadToSend = std::size_t{60} << 10;  // likewise, of what goes to the leader's shell
+constexpr std::size_t kUsualPipe = std::size_t{64} << 10;   // bytes that one holds if nothing is asked for
+constexpr double kForever = 1e9;                            // seconds
+
+class Output final : public plugin::Plugin {
+ public:
+  explicit Output(plugin::Host& host) : Plugin("output"), host_(host) {
+    on("shell.init", [this](plugin::Call&) { return read_options(); });
+    on("shell.post-init", [this](plugin::Call&) { return open_places(); });
+    on("task.init", [this](plugin::Call&) { return prepare(*host_.current_task()); });
+    on("task.fork", [this](plugin::Call&) { return watch(*host_.current_task()); });
+    on("output.open", [this](plugin::Call& call) { return open_for_another(call); });
+    on("task.exit", [this](plugin::Call&) { return empty_pipes(*host_.current_task()); });
+    on("shell.finish", [this](plugin::Call&) { return await_ends(); });
+    on("shell.lost", [this](plugin::Call& call) { return on_lost(call); });
+    on("shell.exit", [this](plugin::Call&) {
+      if (places_) places_->log_losses();
+      return Result<void>();
+    });
+  }
+  ~Output() override {
+    if (opened_.active()) static_cast<void>(host_.release_start(kHold));
+  }
+
+ private:
+  using Channels = std::array<OutputChannel, io::kStreams.size()>;
+
+  Result<void> read_options() {
+    options_ = TRY(OutputOptions::read(host_.options()));
+    for (const StreamOptions& stream : options_.streams) {
+      if (stream.has(OutputType::kvs) && !host_.record_directory() && host_.job().shell_rank == 0) {
+        return invalid(
+            "output: type kvs needs a directory for the job's record: give nacre-shell --record-dir=DIR");
+      }
+    }
+    return {};
+  }
+
+  // Not in a plan that is only printed: files are emptied here, before any task of any shell writes to them.
+  Result<void> open_places() {
+    std::vector<value::Idset::Id> ranks;
+    for (const auto& task : host_.tasks()) {
+      if (prints(*task)) ranks.push_back(task->rank());
+    }
+    printed_ = ranks.size();
+    OutputPlace::Callbacks callbacks;
+    callbacks.on_room = [this] { go_on(); };
+    callbacks.on_error = [this](OutputPlace& place, const Error& error) { report(place, error); };
+    callbacks.on_spill = [this](const Error& error) {
+      log(host_, *this, Level::warn, "{}: tasks wait for the reader instead", error.message);
+    };
+    places_.emplace(host_, options_, std::move(callbacks));
+    if (options_.fold) {
+      fold_timer_ = TRY(event::Timer::create(host_.loop(), [this] { expire_folded(); }));
+    }
+    CHECK_OK(places_->open(value::Idset::of(ranks)));
+    if (host_.bulk() != nullptr) join_others();
+    return {};
+  }
+
+  void join_others() {
+    if (host_.job().shell_rank == 0) collect();
+    if (!collector_) read_size_ = kReadToSend;  // it all goes to the leader's
+    if (!places_->share_files()) return;
+    host_.hold_start(kHold);
+    opened_ = host_.gather(kOpened, "", [this](const auto&) { static_cast<void>(host_.release_start(kHold)); });
+  }
+
+  // What the other shells' tasks write comes out here too.
+  void collect() {
+    OutputCollector::Callbacks callbacks;
+    callbacks.on_put = [this] { look_at_folded(); };
+    callbacks.on_ended = [this] {
+      ++closed_;
+      release_flushed();
+    };
+    callbacks.on_error = [this](bulk::Id shell, const Error& error) {
+      host_.raise({"exec", 0, fmt::format("shell {}: {}", shell, error.message), std::nullopt});
+    };
+    for (std::uint32_t shell = 1; shell < host_.job().shells(); ++shell) host_.hold(kHold);
+    collector_.emplace(*host_.bulk(), host_.job(), *places_, std::move(callbacks));
+  }
+
+  Result<void> on_lost(const plugin::Call& call) {
+    if (collector_) collector_->lost(call.in.value("shell_rank", bulk::Id{0}));
+    return {};
+  }
+
+  [[nodiscard]] bool prints(const task::Task& task) const {
+    return !options_.ranks || options_.ranks->contains(task.rank());
+  }
+
+  // ---- a task ----------------------------------------------------------------
+
+  Result<void> prepare(task::Task& task) {
+    if (task.pty() != nullptr) return prepare_pty(task);
+    for (io::Stream stream : io::kStreams) {
+      OutputChannel& channel = channels_[task.local_id()].at(static_cast<std::size_t>(stream));
+      if (!prints(task)) {
+        // To /dev/null.
+      } else if (places_ && places_->direct(stream)) {
+        channel.task_end = TRY(places_->open_for(task, stream));
+      } else {
+        CHECK_OK(make_channel(task, stream, channel));
+        CHECK_OK(open_pipe(channel));
+      }
+      int target = stream == io::Stream::out ? STDOUT_FILENO : STDERR_FILENO;
+      task.command().setup.fds.push_back({target, channel.task_end.get()});
+    }
+    return {};
+  }
+
+  Result<void> open_pipe(OutputChannel& channel) const {
+    Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+    widen_pipe(pipe.write.get(), io::kStreams.size() * printed_);
+    channel.pipe = std::move(pipe.read);
+    channel.task_end = std::move(pipe.write);
+    return {};
+  }
+
+  // What is written to a terminal is stdout, where it is wanted at all.
+  Result<void> prepare_pty(const task::Task& task) {
+    if (!task.pty()->captured() || !prints(task)) return {};
+    OutputChannel& channel = channels_[task.local_id()].at(static_cast<std::size_t>(io::Stream::out));
+    channel.pty = task.pty();
+    return make_channel(task, io::Stream::out, channel);
+  }
+
+  Result<void> make_channel(const task::Task& task, io::Stream stream, OutputChannel& channel) {
+    const auto& label = options_.streams.at(static_cast<std::size_t>(stream)).label;
+    channel.source.rank = task.rank();
+    channel.source.stream = stream;
+    if (label) channel.source.label = TRY(plugin::render_tags(host_, *label, {std::nullopt, &task}));
+    channel.assembler.emplace(channel.source, buffering(stream));
+    if (places_) channel.places = TRY(places_->of(task, stream));
+    return {};
+  }
+
+  // Alone before a terminal or a pipe, a task's output comes out as it comes: a prompt, half a line.
+  [[nodiscard]] io::Buffering buffering(io::Stream stream) const {
+    const StreamOptions& options = options_.streams.at(static_cast<std::size_t>(stream));
+    bool alone = host_.job().tasks() == 1 && options.types == std::vector{OutputType::term};
+    return alone && options.plain() && options.buffering == io::Buffering::line ? io::Buffering::none
+                                                                                : options.buffering;
+  }
+
+  Result<void> watch(const task::Task& task) {
+    auto found = channels_.find(task.local_id());
+    if (found == channels_.end()) return {};
+    for (OutputChannel& channel : found->second) {
+      channel.task_end.reset();
+      if (!channel.assembler) continue;
+      CHECK_OK(read_from(channel, channel.pty != nullptr ? channel.pty->master() : channel.pipe.get()));
+    }
+    return {};
+  }
+
+  Result<void> read_from(OutputChannel& channel, int fd) {
+    auto poll = TRY(event::Poll::create(host_.loop(), fd, [this, &channel](int) {
+      read_some(channel);
+      look_at_places(channel);
+    }));
+    CHECK_OK(poll.start(event::Poll::kReadable));
+    channel.poll = std::move(poll);
+    channel.watched = fd;
+    host_.hold(kHold);
+    return {};
+  }
+
+  // ---- a process that writes as a task does --------------------------------------
+
+  Result<void> open_for_another(plugin::Call& call) {
+    others_.remove_if([](const OutputChannel& each) { return !each.open(); });
+    auto rank = call.in.value("rank", std::int64_t{-1});
+    for (const auto& task : host_.tasks()) {
+      if (task->rank() != rank) continue;
+      for (io::Stream stream : io::kStreams) call.out[io::name_of(stream)] = TRY(join(*task, stream)).release();
+      return {};
+    }
+    return invalid(fmt::format("there is no task {} on this node", rank));
+  }
+
+  // No descriptor where nobody wants what is written.
+  Result<UniqueFd> join(const task::Task& task, io::Stream stream) {
+    if (!prints(task) || !places_) return UniqueFd();
+    if (task.pty() != nullptr) stream = io::Stream::out;  // what a terminal shows is that
+    if (places_->direct(stream)) return places_->open_for(task, stream);
+    OutputChannel& main = channels_[task.local_id()].at(static_cast<std::size_t>(stream));
+    OutputChannel& other = others_.emplace_back();
+    auto opened = open_other(task, stream, other, main);
+    if (!opened) others_.pop_back();
+    return opened;
+  }
+
+  Result<UniqueFd> open_other(const task::Task& task, io::Stream stream, OutputChannel& other,
+                              OutputChannel& main) {
+    CHECK_OK(make_channel(task, stream, other));
+    other.source.is_part = true;
+    CHECK_OK(open_pipe(other));
+    CHECK_OK(read_from(other, other.pipe.get()));
+    other.main = &main;
+    ++main.others;
+    return std::move(other.task_end);
+  }
+
+  // ---- while they run --------------------------------------------------------
+
+  // One read for each time that there is something, so that a task that never stops writing cannot starve the
+  // others. Returns whether there may be more.
+  bool read_some(OutputChannel& channel) {
+    buffer_.resize(read_size_);
+    ssize_t got = ::read(channel.watched, buffer_.data(), buffer_.size());
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return errno == EINTR;
+    if (got <= 0) {  // EIO: nobody has the other end of the pty any more
+      close(channel);
+      return false;
+    }
+    std::string_view bytes(buffer_.data(), static_cast<std::size_t>(got));
+    channel.assembler->add(bytes, event::wall_clock(), [&](const io::Batch& batch) { put(channel, batch); });
+    return true;
+  }
+
+  void put(const OutputChannel& channel, const io::Batch& batch) {
+    for (OutputPlace* place : channel.places) place->put(batch);
+    look_at_folded();
+  }
+
+  void look_at_folded() {
+    if (fold_timer_ && !folding_) expire_folded();
+  }
+
+  void look_at_places(OutputChannel& channel) {
+    if (!channel.open()) return;
+    const auto& places = channel.places;
+    // A reader that is gone is told to the tasks as the kernel would: their next write gets EPIPE.
+    if (std::all_of(places.begin(), places.end(), [](auto* place) { return place->failed(); }))
+      return close(channel);
+    channel.paused = std::any_of(places.begin(), places.end(), [](auto* place) { return place->full(); });
+    if (channel.paused) channel.poll->stop();
+  }
+
+  // A place has room again, or has come to its end.
+  void go_on() {
+    for_each_open([this](OutputChannel& channel) {
+      if (!std::exchange(channel.paused, false)) return;
+      Result<void> started = channel.poll->start(event::Poll::kReadable);
+      if (!started) log(host_, *this, Level::error, "{}", started.error().message);
+      look_at_places(channel);
+    });
+    if (collector_) collector_->go_on();
+    release_flushed();
+  }
+
+  // A task has ended: what it has written is in its pipes now. Its children may hold them open, and write on.
+  Result<void> empty_pipes(const task::Task& task) {
+    auto found = channels_.find(task.local_id());
+    if (found == channels_.end()) return {};
+    for (OutputChannel& channel : found->second) {
+      if (!channel.open()) continue;
+      auto left = std::max<std::int64_t>(::fcntl(channel.watched, F_GETPIPE_SZ), kUsualPipe);
+      for (; left >= 0 && channel.open() && read_some(channel);) left -= static_cast<std::int64_t>(read_size_);
+      look_at_places(channel);
+    }
+    return {};
+  }
+
+  void expire_folded() {
+    double now = event::wall_clock();
+    std::optional<double> next = places_->expire(now);
+    folding_ = next.has_value();
+    if (next) fold_timer_->start(event::Seconds(std::max(*next - now, 0.0)));
+  }
+
+  // ---- at the end ------------------------------------------------------------
+
+  void close(OutputChannel& channel) {
+    channel.poll.reset();
+    channel.watched = -1;
+    channel.pipe.reset();
+    if (channel.pty != nullptr) channel.pty->hang_up();
+    double now = event::wall_clock();
+    channel.assembler->end(now, [&](const io::Batch& batch) { put(channel, batch); });
+    end_source(channel, now);
+    ++closed_;
+    release_flushed();
+  }
+
+  // A task's stream is over when nobody writes as the task does any more.
+  void end_source(OutputChannel& channel, double now) {
+    OutputChannel& main = channel.main != nullptr ? *channel.main : channel;
+    if (channel.main == nullptr) {
+      main.ended = true;
+    } else {
+      for (OutputPlace* place : channel.places) place->end(channel.source, now);
+      --main.others;
+    }
+    if (!main.ended || main.others > 0) return;
+    for (OutputPlace* place : main.places) place->end(main.source, now);
+  }
+
+  // What has been written may still be on its way out.
+  void release_flushed() {
+    if (places_ && !places_->flushed()) return;
+    for (; closed_ > 0; --closed_) {
+      Result<void> released = host_.release(kHold);
+      if (!released) log(host_, *this, Level::error, "{}", released.error().message);
+    }
+  }
+
+  // Processes that tasks have left behind are ended now; what can't be is not waited for.
+  Result<void> await_ends() {
+    if (options_.drain_timeout >= kForever) return {};
+    drain_timer_ = TRY(event::Timer::create(host_.loop(), [this] { give_up(); }));
+    drain_timer_->unref();
+    drain_timer_->start_grace(event::Seconds(options_.drain_timeout));
+    return {};
+  }
+
+  void give_up() {
+    for_each_open([this](OutputChannel& channel) {
+      if (channel.main != nullptr) return;  // whoever asked for it waits for its process
+      log(host_, *this, Level::warn, "task {}: its {} is held open by a process that it left; it is not waited for",
+          channel.source.rank, io::name_of(channel.source.stream));
+      close(channel);
+    });
+  }
+
+  template <typename Do>
+  void for_each_open(Do what) {
+    for (auto& [local_id, channels] : channels_) {
+      for (OutputChannel& channel : channels) {
+        if (channel.open()) what(channel);
+      }
+    }
+    for (OutputChannel& channel : others_) {
+      if (channel.open()) what(channel);
+    }
+  }
+
+  void report(const OutputPlace& place, const Error& error) {
+    if (collector_) collector_->look_for_closed();
+    if (error.code == EPIPE) return log(host_, *this, Level::debug, "{}", error.message);
+    std::uint64_t written = place.destination().sink().written();
+    std::string message = fmt::format("output: {}; {} bytes had been written", error.message, written);
+    host_.raise({"exec", 0, message, hangup_behind(error)});
+  }
+
+  plugin::Host& host_;
+  OutputOptions options_;
+  std::size_t printed_ = 0;  // tasks whose output is wanted
+  std::optional<OutputPlaces> places_;
+  std::optional<OutputCollector> collector_;    // the leader's, of several shells
+  std::size_t read_size_ = kReadSize;           // bytes
+  std::map<std::uint32_t, Channels> channels_;  // by local id
+  std::list<OutputChannel> others_;             // of processes that write as a task does
+  std::string buffer_;
+  int closed_ = 0;  // channels whose holds are kept until all is flushed
+  std::optional<event::Timer> fold_timer_;
+  bool folding_ = false;  // it is started
+  std::optional<event::Timer> drain_timer_;
+  plugin::Registration opened_;  // of the collective
+};
+
+}  // namespace
+
+PluginPtr make_output(plugin::Host& host) { return std::make_unique<Output>(host); }
+
+}  // namespace nacre::plugins

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/pmi/departures.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "exits/record.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr event::Seconds kLeaveGrace{2};
+
+}  // namespace
+
+PmiGroup::Callbacks PmiDepartures::callbacks() {
+  PmiGroup::Callbacks out;
+  out.on_abort = [this](const pmi::Abort& abort) { aborted(abort); };
+  out.on_dropped = [this](const pmi::Dropped& dropped) {
+    log(host_, plugin_, Level::error, "{}: {}: its connection is closed", processes_.name_of(dropped.client),
+        dropped.why);
+    if (!client_of(dropped.client).has_joined) leaving_.erase(dropped.client);  // no barrier waits for how it ends
+    lost(dropped.client);
+  };
+  out.on_left = [this](std::uint32_t client) { left(client); };
+  out.on_barrier = [this] { return nobody_is_missing(); };
+  return out;
+}
+
+void PmiDepartures::aborted(const pmi::Abort& abort) {
+  std::string message =
+      fmt::format("{} called PMI_Abort with code {}", processes_.name_of(abort.client), abort.exit_code);
+  if (!abort.message.empty()) message += ": " + abort.message;
+  host_.raise({"exec", 0, message, value::WaitStatus::exited(exits::failure_code(abort.exit_code))});
+}
+
+void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status) {
+  // What it had said may be that it joined, or has finalized.
+  const pmi::Client& said = client_of(client);
+  group_->drain(client);
+  leaving_.erase(client);
+  bool finalized = said.stage == pmi::Stage::finalized;
+  bool in_use = group_->server().in_use();
+  if (!said.has_joined) absent_.emplace_back(client, status);
+  if (options_.fault_tolerant) {
+    if (said.has_joined ? !finalized : in_use) lost(client);
+  } else if ((said.has_joined && !finalized) || (in_use && status.is_signal())) {
+    end_job(client, status,
+            finalized         ? "after PMI finalize"
+            : said.has_joined ? "without PMI finalize"
+                              : "before PMI init");
+  } else if (barrier_waits_) {
+    nobody_is_missing();
+  }
+  group_->end(client);
+}
+
+void PmiDepartures::end_job(std::uint32_t client, const value::WaitStatus& status, std::string_view when) {
+  host_.raise({"exec", 0,
+               fmt::format("{} {} {}; the job ends (-o fault-tolerance lets the others go on)",
+                           processes_.name_of(client), status.str(), when),
+               status.success() ? value::WaitStatus::exited(1) : status});
+  ends_ = true;
+}
+
+void PmiDepartures::left(std::uint32_t client) {
+  bool joined = client_of(client).has_joined;
+  if (joined && options_.fault_tolerant) return lost(client);
+  leaving_.insert(client);
+  if (joined) await_ends();
+}
+
+// One that has closed its connection mostly ends, and how it ends is better known before the job is ended.
+void PmiDepartures::await_ends() {
+  if (!timer_) {
+    auto timer = event::Timer::create(host_.loop(), [this] { still_there(); });
+    if (!timer) return log(host_, plugin_, Level::error, "{}", timer.error().message);
+    timer_ = *std::move(timer);
+    timer_->unref();
+  }
+  timer_->start_grace(kLeaveGrace);
+}
+
+void PmiDepartures::still_there() {
+  for (std::uint32_t client : leaving_) {
+    bool joined = client_of(client).has_joined;
+    if (!processes_.runs(client) || !(joined || barrier_waits_)) continue;
+    host_.raise(
+        {"exec", 0,
+         fmt::format("{} has closed its connection without PMI {}; the job ends (-o fault-tolerance lets the "
+                     "others go on)",
+                     processes_.name_of(client),
+                     joined ? "finalize" : "init, and the others wait for it in a barrier"),
+         value::WaitStatus::exited(1)});
+    ends_ = true;
+  }
+}
+
+// Whether a barrier may do without those that have gone.
+bool PmiDepartures::nobody_is_missing() {
+  if (options_.fault_tolerant) {
+    for (const auto& [client, status] : absent_) lost(client);
+    for (std::uint32_t client : leaving_) lost(client);
+    return true;
+  }
+  if (!ends_ && !absent_.empty()) {
+    const auto& [client, status] = absent_.front();
+    end_job(client, status, "without PMI init, and the others wait for it in a barrier");
+  }
+  if (ends_ || leaving_.empty()) return !ends_;
+  if (!std::exchange(barrier_waits_, true)) await_ends();
+  return false;
+}
+
+void PmiDepartures::lost(std::uint32_t client) {
+  std::uint32_t rank = group_->server().group().ranks[client];
+  if (!goes_on_without(rank)) return;
+  log(host_, plugin_, Level::warn, "{} is lost; the others go on", processes_.name_of(client));
+  note_dead(rank);
+  if (tell_others_) tell_others_(rank);
+}
+
+void PmiDepartures::lost_elsewhere(std::uint32_t rank) {
+  if (goes_on_without(rank)) note_dead(rank);
+}
+
+// Once for each; only where the others are to go on.
+bool PmiDepartures::goes_on_without(std::uint32_t rank) const {
+  return options_.fault_tolerant && !host_.ending() && std::find(dead_.begin(), dead_.end(), rank) == dead_.end();
+}
+
+void PmiDepartures::note_dead(std::uint32_t rank) {
+  dead_.push_back(rank);
+  std::string list = fmt::format("{}", fmt::join(dead_, ","));
+  if (list.size() < pmi::kMaxValue) {
+    group_->server().set_attribute(PmiGroup::kDead, list);
+  } else if (!std::exchange(list_is_full_, true)) {
+    log(host_, plugin_, Level::warn, "{} has no room for more than {} ranks: it stays as it is", PmiGroup::kDead,
+        dead_.size() - 1);
+  }
+  if (options_.fault_signal == 0) return;
+  const auto& clients = group_->server().clients();
+  const auto& ranks = group_->server().group().ranks;
+  for (std::uint32_t each = 0; each < clients.size(); ++each) {
+    if (clients[each].stage == pmi::Stage::joined && ranks[each] != rank) {
+      processes_.kill(each, options_.fault_signal);
+    }
+  }
+}
+
+}  // namespace nacre::plugins

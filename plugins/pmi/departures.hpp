@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who has gone from a process group, how, and what that means for the others: without `fault-tolerance` the end of the
+// job, with it a key that names the lost, a signal to those who asked for one, and barriers that do without them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "plugin/host.hpp"
+#include "plugins/pmi/group.hpp"
+#include "plugins/pmi/options.hpp"
+
+namespace nacre::plugins {
+
+// The processes of a group, by client.
+class PmiProcesses {
+ public:
+  virtual ~PmiProcesses() = default;
+  [[nodiscard]] virtual std::string name_of(std::uint32_t client) const = 0;  // for people
+  [[nodiscard]] virtual bool runs(std::uint32_t client) const = 0;
+  virtual void kill(std::uint32_t client, int signum) = 0;
+};
+
+class PmiDepartures {
+ public:
+  // All outlive this.
+  PmiDepartures(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options,
+                PmiProcesses& processes)
+      : host_(host), plugin_(plugin), options_(options), processes_(processes) {}
+
+  // The callbacks of a group that are about departures, for a group that is attached once it is made.
+  PmiGroup::Callbacks callbacks();
+  void attach(PmiGroup& group) { group_ = &group; }
+
+  // Where processes of the group are on other nodes: called with the rank of each that is lost here, to tell them.
+  void tell_others(std::function<void(std::uint32_t rank)> tell) { tell_others_ = std::move(tell); }
+  // A process on another node is lost.
+  void lost_elsewhere(std::uint32_t rank);
+  // Those of other nodes have been in a barrier, and nobody here will come to one.
+  void missed_barrier() { nobody_is_missing(); }
+
+  // The process has ended.
+  void exited(std::uint32_t client, const value::WaitStatus& status);
+
+ private:
+  void aborted(const pmi::Abort& abort);
+  void end_job(std::uint32_t client, const value::WaitStatus& status, std::string_view when);
+  void left(std::uint32_t client);
+  void await_ends();
+  void still_there();
+  bool nobody_is_missing();
+  void lost(std::uint32_t client);
+  [[nodiscard]] const pmi::Client& client_of(std::uint32_t client) const {
+    return group_->server().clients()[client];
+  }
+  [[nodiscard]] bool goes_on_without(std::uint32_t rank) const;
+  void note_dead(std::uint32_t rank);
+
+  plugin::Host& host_;
+  const plugin::Plugin& plugin_;
+  const PmiOptions& options_;
+  PmiGroup* group_ = nullptr;
+  PmiProcesses& processes_;
+  std::function<void(std::uint32_t)> tell_others_;
+  std::vector<std::uint32_t> dead_;  // ranks, in the order in which they were lost, as far as is known here
+  bool list_is_full_ = false;        // of them, that clients see
+  std::set<std::uint32_t> leaving_;  // clients that have closed their connection without finalize, and run
+  std::vector<std::pair<std::uint32_t, value::WaitStatus>> absent_;  // clients that ended without init
+  std::optional<event::Timer> timer_;                                // of leaving_
+  bool barrier_waits_ = false;                                       // to see how those end
+  bool ends_ = false;                                                // the job, for what became of a client
+};
+
+}  // namespace nacre::plugins

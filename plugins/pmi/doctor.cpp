@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/pmi/doctor.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "plugins/pmi/process_facts.hpp"
+#include "pmi/exchange.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr std::string_view kRollCall = "pmi.roll-call";  // an announcement, as entries: what it is for, and why
+
+constexpr std::string_view kSignal = "SIGUSR2";
+
+// Early for those that end soon, later for those that start slowly.
+constexpr event::Seconds kLooks[] = {event::Seconds(0.1), event::Seconds(1), event::Seconds(5)};
+
+bool any_starts_with(const std::vector<std::string>& names, std::string_view start) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& each) { return each.starts_with(start); });
+}
+
+// What helps, by the library that has not found its peers.
+std::string_view remedy(const std::vector<std::string>& libraries) {
+  if (any_starts_with(libraries, "libmpich")) return "MPICH starts by PMI-1: -o pmi=simple, which is the default";
+  if (any_starts_with(libraries, "libopen-rte") || any_starts_with(libraries, "libpmix")) {
+    return "Open MPI starts by PMIx: -o pmi=pmix";
+  }
+  return "nacre-pmi(7) says what each MPI needs";
+}
+
+std::string version_of(const pmi::Client& client) {
+  if (client.version == 0) {
+    return client.asked.empty() ? "no PMI init"
+                                : fmt::format("asked for PMI {}, which is not offered", client.asked);
+  }
+  return fmt::format("PMI-{}, {} barriers, {}", client.version, client.barriers,
+                     client.stage == pmi::Stage::finalized ? "finalized" : "not finalized");
+}
+
+}  // namespace
+
+Result<void> PmiDoctor::watch() {
+  signal_ = TRY(event::SignalWatcher::create(host_.loop(), SIGUSR2, [this](int) { asked(); }));
+  signal_->keeps_running(false);
+  if (is_alone()) return {};
+  announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
+    if (topic == kRollCall) heard(bytes);
+  });
+  return {};
+}
+
+// A shell that does not listen yet would not give its part, and the roll call would never end.
+void PmiDoctor::asked() {
+  ++signals_;
+  if (all_listen_ || is_alone()) ask_for_roll_call(fmt::format("{}.{}", host_.job().shell_rank, signals_), kSignal);
+}
+
+void PmiDoctor::all_listen() {
+  all_listen_ = true;
+  if (signals_ > 0 && !is_alone()) asked();
+}
+
+Result<void> PmiDoctor::tasks_started() {
+  if (server_ == nullptr || host_.tasks().empty()) return {};
+  library_timer_ = TRY(event::Timer::create(host_.loop(), [this] { look_for_libraries(); }));
+  library_timer_->unref();
+  library_timer_->start(kLooks[0]);
+  if (options_.hang_report.is_infinite()) return {};
+  barrier_timer_ = TRY(event::Timer::create(host_.loop(), [this] {
+    ask_for_roll_call(fmt::format("barrier.{}.{}", barrier_number_, ++barrier_reports_),
+                      fmt::format("a barrier has lasted {}", options_.hang_report.str()));
+  }));
+  barrier_timer_->unref();
+  return {};
+}
+
+void PmiDoctor::barrier(bool begins, std::uint64_t number) {
+  if (!barrier_timer_) return;
+  barrier_number_ = number;
+  barrier_reports_ = 0;
+  event::Seconds time(options_.hang_report.seconds());
+  begins ? barrier_timer_->start(time, time) : barrier_timer_->stop();
+}
+
+void PmiDoctor::tasks_ended() {
+  barrier_timer_.reset();
+  library_timer_.reset();
+  if (server_ == nullptr) return;
+  if (options_.explain) return explain();
+  if (server_->in_use() || options_.pmix || libraries_.empty()) return;
+  const auto& [rank, libraries] = *libraries_.begin();
+  say(Level::warn,
+      fmt::format("rank {} has {} and has not called PMI init: {}; {} (-o pmi.explain tells more)", rank,
+                  fmt::join(libraries, ", "),
+                  host_.job().tasks() == 1 ? "it is a job of its own" : "each task is a job of its own",
+                  remedy(libraries)));
+}
+
+// One task tells for all, unless all is to be told.
+void PmiDoctor::look_for_libraries() {
+  bool missing = false;
+  for (const auto& task : host_.tasks()) {
+    if (task->state() != task::State::running || libraries_.contains(task->rank())) continue;
+    std::vector<std::string> found = mpi_libraries_of(task->pid());
+    if (!found.empty()) libraries_[task->rank()] = std::move(found);
+    missing = missing || !libraries_.contains(task->rank());
+    if (!options_.explain) break;
+  }
+  if (++looks_ < static_cast<int>(std::size(kLooks)) && missing) library_timer_->start(kLooks[looks_]);
+}
+
+std::string PmiDoctor::doing(const task::Task& task) const {
+  if (task.state() == task::State::init) return "not started";
+  if (task.state() == task::State::exited) return "ended: " + task.status().str();
+  if (server_ == nullptr) return activity_of(task.pid());
+  const pmi::Client& client = server_->clients()[task.local_id()];
+  if (client.waits) return fmt::format("in PMI barrier {}", client.barriers + 1);
+  std::string activity = activity_of(task.pid());
+  switch (client.stage) {
+    case pmi::Stage::joined: return fmt::format("after PMI {}: {}", client.last_command, activity);
+    case pmi::Stage::finalized: return "after PMI finalize: " + activity;
+    case pmi::Stage::left: return "without its PMI connection: " + activity;
+    default: return (server_->in_use() ? "before PMI init: " : "") + activity;
+  }
+}
+
+std::vector<Said> PmiDoctor::roll() const {
+  std::vector<Said> out;
+  for (const auto& task : host_.tasks()) out.emplace_back(task->rank(), doing(*task));
+  return out;
+}
+
+// `what`: for which several nodes may ask, and one roll call is enough. It names the roll call, on all shells the same.
+void PmiDoctor::ask_for_roll_call(std::string_view what, std::string_view why) {
+  if (is_alone()) return say_roll_call(why, roll());
+  pmi::Entries asked{{std::string(what), std::string(why)}};
+  if (Result<void> told = host_.announce(kRollCall, pmi::encode_entries(asked)); !told) {
+    say(Level::warn, fmt::format("roll call: {}", told.error().message));
+  }
+}
+
+// All shells get the same, so they all give their part.
+void PmiDoctor::heard(std::string_view announced) {
+  auto asked = pmi::decode_entries(announced);
+  if (!asked || asked->size() != 1) return;
+  const auto& [what, why] = asked->front();
+  if (!reported_.insert(what).second) return;
+  pmi::Entries mine;
+  for (const auto& [rank, text] : roll()) mine.emplace_back(fmt::format_int(rank).str(), text);
+  auto all_said = [this, why = why](const Result<plugin::Gathered>& gathered) {
+    if (!gathered || host_.job().shell_rank != 0) return;
+    std::vector<Said> all;
+    for (const auto& [bytes, shells] : *gathered) {
+      for (const auto& [rank, text] : pmi::decode_entries(bytes).value_or(pmi::Entries())) {
+        all.emplace_back(static_cast<std::uint32_t>(parse_u64(rank).value_or(0)), text);
+      }
+    }
+    std::sort(all.begin(), all.end());
+    say_roll_call(why, std::move(all));
+  };
+  std::erase_if(gathers_, [](const plugin::Registration& each) { return !each.active(); });
+  gathers_.push_back(
+      host_.gather(fmt::format("{}.{}", kRollCall, what), pmi::encode_entries(mine), std::move(all_said)));
+}
+
+void PmiDoctor::say_roll_call(std::string_view why, std::vector<Said> all) {
+  say(Level::notice, fmt::format("roll call of {} tasks ({}):", all.size(), why));
+  for (const std::string& line : folded(all)) say(Level::notice, "  " + line);
+}
+
+void PmiDoctor::explain() {
+  std::vector<Said> all;
+  for (const auto& task : host_.tasks()) {
+    const auto& libraries = libraries_[task->rank()];
+    all.emplace_back(task->rank(), fmt::format("{}; {}", version_of(server_->clients()[task->local_id()]),
+                                               libraries.empty() ? "no MPI library seen"
+                                                                 : fmt::format("{}", fmt::join(libraries, ", "))));
+  }
+  for (const std::string& line : folded(all)) say(Level::notice, line);
+}
+
+void PmiDoctor::say(Level level, std::string_view text) { log(host_, plugin_, level, "{}", text); }
+
+}  // namespace nacre::plugins

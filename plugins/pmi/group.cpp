@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/pmi/group.hpp"
+
+#include <fmt/format.h>
+
+namespace nacre::plugins {
+
+std::string text_of(const pmi::Full& full, std::string_view who) {
+  std::string what = full.client ? fmt::format("{}: what it puts is refused: with it", who)
+                                 : "a barrier fails: with those of the other nodes";
+  return fmt::format("{} the keys of the job would have {} bytes, and they may have {} (-o pmi.max-size=SIZE)",
+                     what, full.bytes, full.limit);
+}
+
+PmiGroup::PmiGroup(event::Loop& loop, pmi::Group group, pmi::Names& names, pmi::Exchange& exchange,
+                   Callbacks callbacks)
+    : loop_(loop),
+      server_(std::move(group), names),
+      exchange_(exchange),
+      callbacks_(std::move(callbacks)),
+      links_(server_.clients().size()) {}
+
+Result<void> PmiGroup::start(std::uint32_t client) {
+  return links_[client].watch(loop_, [this, client](std::string_view bytes) { received(client, bytes); });
+}
+
+void PmiGroup::received(std::uint32_t client, std::string_view bytes) {
+  if (!bytes.empty()) {
+    if (callbacks_.on_bytes) callbacks_.on_bytes(client, false, bytes);
+    if (bytes.find(kDead) != std::string_view::npos) {
+      for (PmiLink& link : links_) link.drain_if_ended();
+    }
+    server_.receive(client, bytes);
+    return pump();
+  }
+  if (server_.clients()[client].stage != pmi::Stage::finalized) callbacks_.on_left(client);
+  server_.closed(client);
+  pump();
+}
+
+void PmiGroup::end(std::uint32_t client) {
+  links_[client].close();
+  server_.ended(client);
+  pump();
+}
+
+void PmiGroup::spawned(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes) {
+  server_.spawned(client, kvsname, codes);
+  pump();
+}
+
+void PmiGroup::close() {
+  for (PmiLink& link : links_) link.close();
+}
+
+void PmiGroup::pump() {
+  if (pumping_) return;
+  pumping_ = true;
+  for (;;) {
+    std::vector<pmi::Event> events = server_.take_events();
+    server_.take_pending(pending_);
+    if (events.empty() && pending_.empty()) break;
+    for (std::uint32_t client : pending_) {
+      if (callbacks_.on_bytes) callbacks_.on_bytes(client, true, server_.output(client));
+      links_[client].send(server_.output(client));
+    }
+    for (pmi::Event& event : events) carry_out(event);
+  }
+  pumping_ = false;
+  if (server_.barrier_begun() != waited_) callbacks_.on_wait(waited_ = !waited_);
+}
+
+void PmiGroup::carry_out(pmi::Event& event) {
+  if (auto* fence = std::get_if<pmi::Fence>(&event)) {
+    if (!callbacks_.on_barrier()) return;
+    exchange_.fence(fence->entries, [this](Result<pmi::Entries> others) {
+      server_.fenced(std::move(others));
+      pump();
+    });
+  } else if (auto* abort = std::get_if<pmi::Abort>(&event)) {
+    callbacks_.on_abort(*abort);
+  } else if (auto* dropped = std::get_if<pmi::Dropped>(&event)) {
+    links_[dropped->client].close_when_sent();
+    callbacks_.on_dropped(*dropped);
+  } else if (auto* full = std::get_if<pmi::Full>(&event)) {
+    callbacks_.on_full(*full);
+  } else {
+    callbacks_.on_spawn(std::move(std::get<pmi::SpawnRequest>(event)));
+  }
+}
+
+}  // namespace nacre::plugins

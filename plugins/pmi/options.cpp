@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/pmi/options.hpp"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "plugins/list_option.hpp"
+#include "plugins/seconds_option.hpp"
+#include "plugins/size_option.hpp"
+#include "value/wait_status.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+Result<void> read_list(const JsonAt& option, PmiOptions& out) {
+  std::vector<std::string> names = TRY(list_option(option));
+  out.simple = out.pmi2 = out.pmix = false;
+  out.chosen = true;
+  for (const std::string& name : names) {
+    if (name == "simple" || name == "pmi1") {
+      out.simple = true;
+    } else if (name == "pmi2") {
+      out.pmi2 = true;
+    } else if (name == "off" || name == "none") {
+      if (names.size() > 1) return option.error(fmt::format("{} stands alone", in_quotes(name)));
+    } else if (name == "pmix") {
+      out.pmix = true;
+    } else {
+      return option.expected("a list of simple, pmi2 and pmix, or off");
+    }
+  }
+  return {};
+}
+
+Result<void> read_pmi(const JsonAt& option, PmiOptions& out) {
+  if (!option.json().is_object()) return read_list(option, out);
+  CHECK_OK(option.only_keys({"use", "explain", "hang-report", "max-size"}));
+  if (auto use = TRY(option.find("use"))) CHECK_OK(read_list(*use, out));
+  if (auto explain = TRY(option.find("explain"))) out.explain = TRY(job::switch_of(*explain));
+  if (auto size = TRY(option.find("max-size"))) out.max_size = TRY(size_option(*size));
+  if (auto time = TRY(option.find("hang-report"))) {
+    if (time->json() == "off") {
+      out.hang_report = value::Duration::infinite();
+    } else {
+      out.hang_report = TRY(seconds_option(*time));
+    }
+  }
+  return {};
+}
+
+Result<void> read_simple(const JsonAt& option, PmiOptions& out) {
+  CHECK_OK(option.only_keys({"nomap", "exchange"}));
+  if (auto nomap = TRY(option.find("nomap"))) out.nomap = TRY(job::switch_of(*nomap));
+  if (auto exchange = TRY(option.find("exchange"))) {
+    CHECK_OK(exchange->only_keys({"k"}));
+    if (auto k = TRY(exchange->find("k"))) CHECK_OK(k->integer(1));
+  }
+  return {};
+}
+
+Result<void> read_fault_tolerance(const JsonAt& option, PmiOptions& out) {
+  if (!option.json().is_object()) {
+    out.fault_tolerant = TRY(job::switch_of(option));
+    return {};
+  }
+  CHECK_OK(option.only_keys({"signal"}));
+  out.fault_tolerant = true;
+  auto signal = TRY(option.find("signal"));
+  if (!signal) return {};
+  out.fault_signal = signal->json().is_string() ? value::signal_number(TRY(signal->string()))
+                                                : static_cast<int>(TRY(signal->integer(0, 64)));
+  if (out.fault_signal <= 0) return signal->expected("a signal such as SIGUSR1");
+  return {};
+}
+
+}  // namespace
+
+Result<PmiOptions> PmiOptions::read(const job::Options& options) {
+  PmiOptions out;
+  if (auto option = options.at("pmi")) CHECK_OK(read_pmi(*option, out));
+  if (auto option = options.at("pmi-simple")) CHECK_OK(read_simple(*option, out));
+  if (auto option = options.at("fault-tolerance")) CHECK_OK(read_fault_tolerance(*option, out));
+  return out;
+}
+
+}  // namespace nacre::plugins

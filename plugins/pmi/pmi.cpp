@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// pmi: what an MPI library asks of whoever started it: ranks, keys, barriers. Each task has a socket to the shell,
+// PMI_FD, and speaks PMI-1 or PMI-2 over it (see pmi/server.hpp).
+//
+// A task that ends after init without finalize, or by a signal in a job that uses PMI, ends the job: the others
+// would wait for it for ever. With the option `fault-tolerance` they go on instead, barriers do without it, and the key
+// PMI_dead_processes lists the lost in the order in which they were.
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/pmi/departures.hpp"
+#include "plugins/pmi/doctor.hpp"
+#include "plugins/pmi/exchange.hpp"
+#include "plugins/pmi/group.hpp"
+#include "plugins/pmi/options.hpp"
+#include "plugins/pmi/spawns.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+// Of whoever started this shell: a task would take them for its own.
+constexpr const char* kInherited[] = {"PMI_FD",          "PMI_RANK",       "PMI_SIZE",  "PMI_SPAWNED",
+                                      "PMI_ID",          "PMI_PORT",       "PMI_JOBID", "PMI_TOTALVIEW",
+                                      "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+
+class Pmi final : public plugin::Plugin, private PmiProcesses {
+ public:
+  explicit Pmi(plugin::Host& host) : Plugin("pmi"), host_(host) {
+    on("shell.init", [this](plugin::Call&) { return prepare(); });
+    on("task.init", [this](plugin::Call&) { return group_ ? give(*host_.current_task()) : Result<void>(); });
+    on("task.fork", [this](plugin::Call&) { return group_ ? connect(*host_.current_task()) : Result<void>(); });
+    on("task.exit", [this](plugin::Call&) {
+      if (group_) exited(*host_.current_task());
+      return Result<void>();
+    });
+    on("shell.lost", [this](plugin::Call& call) {
+      if (group_) lose_shell(call);
+      return Result<void>();
+    });
+    on("shell.post-init", [this](plugin::Call&) {
+      if (doctor_) doctor_->all_listen();
+      return Result<void>();
+    });
+    on("shell.start", [this](plugin::Call&) { return doctor_ ? doctor_->tasks_started() : Result<void>(); });
+    on("shell.finish", [this](plugin::Call&) {
+      if (doctor_) doctor_->tasks_ended();
+      if (group_) group_->close();
+      return Result<void>();
+    });
+  }
+
+ private:
+  Result<void> prepare() {
+    options_ = TRY(PmiOptions::read(host_.options()));
+    if (options_.on()) open_group();
+    doctor_.emplace(host_, *this, options_, group_ ? &group_->server() : nullptr);
+    return doctor_->watch();
+  }
+
+  void open_group() {
+    for (const char* name : kInherited) host_.environment().unset(name);
+    const job::Job& job = host_.job();
+    if (host_.bulk() != nullptr) {
+      auto exchange =
+          std::make_unique<PmiExchange>(host_, options_.max_size, [this] { departures_.missed_barrier(); });
+      between_nodes_ = exchange.get();
+      exchange_ = std::move(exchange);
+      if (host_.tasks().empty()) between_nodes_->abstain();
+      tell_other_nodes();
+    } else if (job.shells() > 1) {
+      exchange_ = std::make_unique<pmi::BrokenExchange>(
+          Error{ENOTSUP, fmt::format("PMI: this shell is one of {}, which do not know each other", job.shells())});
+    } else {
+      exchange_ = std::make_unique<pmi::NoExchange>();
+    }
+    pmi::Group group;
+    group.kvsname = fmt::format("nacre_{}", job.id.value());
+    group.size = static_cast<std::uint32_t>(job.tasks());
+    for (const auto& task : host_.tasks()) group.ranks.push_back(task->rank());
+    group.universe_size = universe_size();
+    group.pmi1 = options_.simple;
+    group.pmi2 = options_.pmi2;
+    quota_.limit = options_.max_size;
+    group.quota = &quota_;
+    group_.emplace(host_.loop(), std::move(group), names_, *exchange_, callbacks());
+    departures_.attach(*group_);
+    set_attributes();
+  }
+
+  void tell_other_nodes() {
+    departures_.tell_others([this](std::uint32_t rank) {
+      Result<void> told = host_.announce(kLost, fmt::format_int(rank).str());
+      if (!told) log(host_, *this, Level::warn, "rank {} is lost: {}", rank, told.error().message);
+    });
+    names_.tell_others([this](std::string_view name, const std::optional<std::string_view>& port) {
+      pmi::Entries entry{{std::string(name), std::string(port.value_or(""))}};
+      Result<void> told = host_.announce(port ? kPublished : kUnpublished, pmi::encode_entries(entry));
+      if (!told) log(host_, *this, Level::warn, "the name {}: {}", name, told.error().message);
+    });
+    announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
+      if (topic == kLost) heard_of_lost(bytes);
+      if (topic == kPublished || topic == kUnpublished) heard_of_name(topic == kPublished, bytes);
+    });
+  }
+
+  void heard_of_lost(std::string_view bytes) {
+    auto rank = parse_u64(bytes);
+    if (rank && *rank < host_.job().tasks()) departures_.lost_elsewhere(static_cast<std::uint32_t>(*rank));
+  }
+
+  void heard_of_name(bool published, std::string_view bytes) {
+    auto entries = pmi::decode_entries(bytes);
+    if (!entries) return log(host_, *this, Level::warn, "a name of another node: {}", entries.error().message);
+    for (const auto& [name, port] : *entries) {
+      names_.heard(name, published ? std::optional<std::string_view>(port) : std::nullopt);
+    }
+  }
+
+  // As many tasks of this kind as the job's resources could hold.
+  [[nodiscard]] std::uint32_t universe_size() const {
+    const job::Job& job = host_.job();
+    std::uint64_t room = 0;
+    for (const job::Node& node : job.resources.nodes) room += node.cores.size() / job.spec.cores_per_slot;
+    return static_cast<std::uint32_t>(std::max<std::uint64_t>(room, job.tasks()));
+  }
+
+  // MPICH 4.0 aborts where the map is there and empty, and asserts where a line is too long for it.
+  void set_attributes() {
+    const job::Job& job = host_.job();
+    std::string map = job.taskmap.pmi();
+    if (!options_.nomap && !map.empty() && map.size() <= kMaxMap) group_->server().set_attribute(kMap, map);
+    std::string taskmap = job.taskmap.str();
+    if (taskmap.size() < pmi::kMaxValue) group_->server().set_attribute("flux.taskmap", taskmap);
+    group_->server().set_attribute("flux.instance-level", "0");
+  }
+
+  PmiGroup::Callbacks callbacks() {
+    PmiGroup::Callbacks out = departures_.callbacks();
+    out.on_spawn = [this](const pmi::SpawnRequest& request) {
+      if (!spawns_) spawns_.emplace(host_, *this, options_, names_, universe_size());
+      spawns_->start(*group_, request, rank_of(request.client), name_of(request.client));
+    };
+    out.on_full = [this](const pmi::Full& full) {
+      log(host_, *this, Level::warn, "{}", text_of(full, full.client ? name_of(*full.client) : ""));
+    };
+    out.on_wait = [this](bool begins) {
+      doctor_->barrier(begins, between_nodes_ == nullptr ? 0 : between_nodes_->fences());
+    };
+    if (host_.log().wants(Level::trace)) {
+      out.on_bytes = [this](std::uint32_t client, bool to_client, std::string_view bytes) {
+        while (!bytes.empty() && bytes.back() == '\n') bytes.remove_suffix(1);
+        log(host_, *this, Level::trace, "{} {} {}", rank_of(client), to_client ? "<" : ">", bytes);
+      };
+    }
+    return out;
+  }
+
+  Result<void> give(task::Task& task) {
+    std::uint32_t client = task.local_id();
+    UniqueFd& end = task_ends_[client] = TRY(group_->open(client));
+    task::Command& command = task.command();
+    int target = command.setup.unused_target();
+    command.setup.fds.push_back({target, end.get()});
+    auto set = [&](const char* name, std::uint64_t value) { command.env.set(name, fmt::format_int(value).str()); };
+    set("PMI_FD", static_cast<std::uint64_t>(target));
+    set("PMI_RANK", task.rank());
+    set("PMI_SIZE", host_.job().tasks());
+    set("MPI_LOCALRANKID", client);
+    set("MPI_LOCALNRANKS", host_.tasks().size());
+    return {};
+  }
+
+  Result<void> connect(const task::Task& task) {
+    task_ends_.erase(task.local_id());
+    return group_->start(task.local_id());
+  }
+
+  void exited(const task::Task& task) {
+    task_ends_.erase(task.local_id());
+    departures_.exited(task.local_id(), task.status());
+    if (between_nodes_ == nullptr) return;
+    auto tasks = host_.tasks();
+    bool all = std::all_of(tasks.begin(), tasks.end(),
+                           [](const auto& each) { return each->state() == task::State::exited; });
+    if (all) between_nodes_->abstain();
+  }
+
+  void lose_shell(const plugin::Call& call) {
+    const job::Job& job = host_.job();
+    std::uint32_t shell = call.in.value("shell_rank", job.shells());
+    if (shell >= job.shells()) return;
+    for (std::uint32_t rank : job.taskmap.ranks_on(shell).ids()) departures_.lost_elsewhere(rank);
+  }
+
+  // ---- the tasks as processes of the group ----------------------------------------------------
+
+  [[nodiscard]] std::uint32_t rank_of(std::uint32_t client) const { return group_->server().group().ranks[client]; }
+
+  [[nodiscard]] std::string name_of(std::uint32_t client) const override {
+    return fmt::format("rank {}{}", rank_of(client), host_.job().node().on());
+  }
+
+  [[nodiscard]] bool runs(std::uint32_t client) const override {
+    return host_.tasks()[client]->state() == task::State::running;
+  }
+
+  void kill(std::uint32_t client, int signum) override { host_.tasks()[client]->kill(signum); }
+
+  // Announcements: a rank, in decimal; a name and its port, as entries.
+  static constexpr std::string_view kLost = "pmi.lost";
+  static constexpr std::string_view kPublished = "pmi.publish";
+  static constexpr std::string_view kUnpublished = "pmi.unpublish";
+
+  static constexpr const char* kMap = "PMI_process_mapping";
+  static constexpr std::size_t kMaxMap = 672;  // what fits into the line that MPICH 4.0's get reads
+
+  plugin::Host& host_;
+  PmiOptions options_;
+  pmi::Names names_;
+  pmi::Quota quota_;
+  std::unique_ptr<pmi::Exchange> exchange_;
+  PmiExchange* between_nodes_ = nullptr;  // the same, if it is one
+  std::optional<PmiGroup> group_;
+  std::optional<PmiDoctor> doctor_;
+  PmiDepartures departures_{host_, *this, options_, *this};
+  std::optional<PmiSpawns> spawns_;
+  std::map<std::uint32_t, UniqueFd> task_ends_;  // by client, until it runs
+  plugin::Registration announcements_;
+};
+
+}  // namespace
+
+PluginPtr make_pmi(plugin::Host& host) { return std::make_unique<Pmi>(host); }
+
+}  // namespace nacre::plugins

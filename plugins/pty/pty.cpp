@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// pty: a pseudo-terminal for tasks. A bare `pty` is one for each task, captured; or an object:
+//
+//   ranks        an idset of task ranks (RFC 22), a rank, or "all"; all by default, with `interactive` task 0 alone
+//   capture      what the task writes goes where its stdout goes; the default, unless `interactive`
+//   interactive  task 0's is joined to the terminal that the shell was started on
+//
+// What is neither captured nor on the terminal is read and dropped: a task must not stop for want of a reader.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "plugins/builtins.hpp"
+#include "plugins/output/options.hpp"
+#include "plugins/pty/relay.hpp"
+#include "plugins/pty/terminal.hpp"
+#include "task/pty.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr winsize kDefaultSize{24, 80, 0, 0};  // where the shell is on no terminal
+constexpr std::size_t kPtyRead = 4096;         // bytes: as much as a pty gives at once
+
+Result<value::Idset> read_ranks(const JsonAt& option, std::uint64_t tasks) {
+  constexpr const char* kWanted = R"(an idset of task ranks, a rank, or "all")";
+  const Json& json = option.json();
+  // The brackets of an idset look like an array to the command line.
+  std::string text = json.is_string() ? json.get<std::string>() : dump_json(json);
+  if (text == "all") return value::Idset::range(0, static_cast<value::Idset::Id>(tasks - 1));
+  bool number = json.is_number_unsigned() || json.is_array();
+  auto set = number || json.is_string() ? value::Idset::parse(text) : Result<value::Idset>(value::Idset());
+  if (!set || set->empty()) return option.expected(kWanted);
+  if (*set->last() >= tasks) return option.error(fmt::format("the job has no task {}", *set->last()));
+  return set;
+}
+
+class PtyPlugin final : public plugin::Plugin {
+ public:
+  explicit PtyPlugin(plugin::Host& host) : Plugin("pty"), host_(host) {
+    on("shell.init", [this](plugin::Call&) { return read(); });
+    on("shell.post-init", [this](plugin::Call&) { return check_terminal(); });
+    on("task.init", [this](plugin::Call&) { return prepare(*host_.current_task()); });
+    on("task.fork", [this](plugin::Call&) { return begin(*host_.current_task()); });
+  }
+
+ private:
+  Result<void> read() {
+    auto option = host_.options().at(name());
+    if (!option) return {};
+    std::uint64_t tasks = host_.job().tasks();
+    auto all = value::Idset::range(0, static_cast<value::Idset::Id>(tasks - 1));
+    if (!option->json().is_object()) {
+      Result<bool> on = host_.options().flag(name());
+      if (!on)
+        return option->expected(R"(true or false, or {"ranks": IDSET, "capture": BOOL, "interactive": BOOL})");
+      if (*on) ranks_ = all;
+      capture_ = *on;
+      return {};
+    }
+    CHECK_OK(option->only_keys({"ranks", "capture", "interactive"}));
+    interactive_ = TRY(host_.options().flag("pty.interactive"));
+    capture_ =
+        host_.options().find("pty.capture") == nullptr ? !interactive_ : TRY(host_.options().flag("pty.capture"));
+    if (auto ranks = host_.options().at("pty.ranks")) {
+      ranks_ = TRY(read_ranks(*ranks, tasks));
+    } else if (!interactive_) {
+      ranks_ = all;
+    }
+    if (interactive_) ranks_.insert(0);
+    return {};
+  }
+
+  [[nodiscard]] bool on_terminal(const task::Task& task) const { return interactive_ && task.rank() == 0; }
+
+  Result<void> check_terminal() {
+    bool here = !host_.tasks().empty() && on_terminal(*host_.tasks()[0]);
+    if (!here || at_terminal()) return {};
+    return invalid(
+        "pty.interactive: standard input or output is not a terminal (start it on one, or leave it out)");
+  }
+
+  Result<void> prepare(task::Task& task) {
+    if (!ranks_.contains(task.rank())) return {};
+    auto pty = TRY(task::Pty::open(terminal_size().value_or(kDefaultSize)));
+    if (!output_) output_ = TRY(OutputOptions::read(host_.options()));
+    bool printed = !output_->ranks || output_->ranks->contains(task.rank());
+    pty->set_captured(capture_ && printed);
+    if (on_terminal(task)) {
+      // Its stdout is the terminal as well, unless it is sent to a file: only then there is something to capture.
+      pty->set_captured(pty->captured() && output_->streams[0].has(OutputType::file));
+      CHECK_OK(prepare_joined(task, *pty));
+    } else if (!pty->captured()) {
+      dropped_[task.local_id()];
+    }
+    task.set_pty(std::move(pty));
+    return {};
+  }
+
+  Result<void> prepare_joined(task::Task& task, task::Pty& pty) {
+    job::Environment& env = task.command().env;
+    const char* terminal = std::getenv("TERM");
+    if (terminal != nullptr && !env.get("TERM")) env.set("TERM", terminal);
+    // Its keys too, erase and interrupt.
+    if (auto modes = terminal_modes()) CHECK_OK(pty.set_modes(*modes));
+    if (!pty.captured()) return {};
+    Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+    copy_ = std::move(pipe.write);
+    split_ = pty.split(std::move(pipe.read));
+    return {};
+  }
+
+  Result<void> begin(task::Task& task) {
+    if (task.pty() == nullptr) return {};
+    if (on_terminal(task)) return join(*task.pty());
+    auto dropped = dropped_.find(task.local_id());
+    if (dropped == dropped_.end()) return {};
+    auto& poll = dropped->second;
+    poll = TRY(event::Poll::create(host_.loop(), task.pty()->master(), [&task, &poll](int) { drop(task, poll); }));
+    return poll->start(event::Poll::kReadable);
+  }
+
+  static void drop(const task::Task& task, std::optional<event::Poll>& poll) {
+    std::array<char, kPtyRead> bytes;
+    ssize_t got = ::read(task.pty()->master(), bytes.data(), bytes.size());
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) poll.reset();
+  }
+
+  Result<void> join(task::Pty& pty) {
+    terminal_ = TRY(Terminal::borrow(host_));
+    auto on_end = [this](PtyRelay::End end) { leave(end); };
+    relay_ = TRY(PtyRelay::start(host_.loop(), split_ ? *split_ : pty, *terminal_, on_end));
+    if (copy_) CHECK_OK(relay_->copy_to(host_.loop(), std::move(copy_)));
+    host_.hold(name());
+    return {};
+  }
+
+  void leave(PtyRelay::End end) {
+    terminal_.reset();
+    if (end == PtyRelay::End::terminal) log(host_, *this, Level::debug, "the terminal has gone: task 0 is hung up");
+    if (Result<void> released = host_.release(name()); !released) {
+      log(host_, *this, Level::error, "{}", released.error().message);
+    }
+  }
+
+  plugin::Host& host_;
+  value::Idset ranks_;
+  bool capture_ = false;
+  bool interactive_ = false;
+  std::optional<OutputOptions> output_;                                    // read for the first task with a pty
+  std::unordered_map<std::uint32_t, std::optional<event::Poll>> dropped_;  // by local id
+  UniqueFd copy_;                                                          // until the relay has it
+  std::unique_ptr<task::Pty> split_;
+  std::unique_ptr<Terminal> terminal_;
+  std::unique_ptr<PtyRelay> relay_;
+};
+
+}  // namespace
+
+PluginPtr make_pty(plugin::Host& host) { return std::make_unique<PtyPlugin>(host); }
+
+}  // namespace nacre::plugins

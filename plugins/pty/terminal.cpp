@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/pty/terminal.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+
+#include "base/signals_blocked.hpp"
+#include "io/own_description.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr const char* kGuardName = "nacre-terminal";  // as ps shows it: at most 15 bytes
+
+bool same(const termios& a, const termios& b) {
+  return a.c_iflag == b.c_iflag && a.c_oflag == b.c_oflag && a.c_cflag == b.c_cflag && a.c_lflag == b.c_lflag &&
+         std::equal(std::begin(a.c_cc), std::end(a.c_cc), std::begin(b.c_cc));
+}
+
+int set_modes(int fd, const termios& modes) {
+  while (::tcsetattr(fd, TCSANOW, &modes) < 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+// Another process group has the terminal.
+bool in_background(int fd) {
+  pid_t foreground = ::tcgetpgrp(fd);
+  return foreground >= 0 && foreground != ::getpgrp();
+}
+
+// The same terminal by a description of our own, so that O_NONBLOCK is set for nobody else. By /dev/tty where its
+// node belongs to another user.
+Result<UniqueFd> reopen(int fd, int access) {
+  int flags = access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  UniqueFd own = io::reopen(fd, flags);
+  int code = errno;
+  if (!own && ::tcgetpgrp(fd) >= 0) own = UniqueFd(::open("/dev/tty", flags));
+  if (!own) {
+    return system_error(code, "pty.interactive: cannot open the terminal again (does it belong to another user?)");
+  }
+  return own;
+}
+
+// ---- the guard -------------------------------------------------------------------
+
+// In a forked child, with all signals blocked: system calls only. Out of the session, and so of reach of the
+// terminal's signals. Settings that somebody has changed since are theirs: they are left alone.
+[[noreturn]] void guard(int terminal, int shell_end, const termios& before, const termios& raw) {
+  ::setsid();
+  ::prctl(PR_SET_NAME, kGuardName, 0, 0, 0);
+  [[maybe_unused]] int moved = ::chdir("/");
+  terminal = ::fcntl(terminal, F_DUPFD, 3);
+  shell_end = ::fcntl(shell_end, F_DUPFD, 3);
+  ::dup2(terminal, 0);
+  ::dup2(shell_end, 1);
+  close_from(2);
+  char byte = 0;
+  while (::read(1, &byte, 1) < 0 && errno == EINTR) {
+  }
+  termios now{};
+  if (::tcgetattr(0, &now) == 0 && same(now, raw)) ::tcsetattr(0, TCSANOW, &before);
+  ::_exit(0);
+}
+
+}  // namespace
+
+bool at_terminal() { return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1; }
+
+std::optional<winsize> terminal_size() {
+  winsize size{};
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::ioctl(fd, TIOCGWINSZ, &size) == 0) return size;
+  }
+  return std::nullopt;
+}
+
+std::optional<termios> terminal_modes() {
+  termios modes{};
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::tcgetattr(fd, &modes) == 0) return modes;
+  }
+  return std::nullopt;
+}
+
+Result<std::unique_ptr<Terminal>> Terminal::borrow(plugin::Host& host) {
+  termios before{};
+  if (::tcgetattr(STDIN_FILENO, &before) < 0) return system_error(errno, "pty.interactive: standard input");
+  std::unique_ptr<Terminal> terminal(new Terminal(host, before));
+  terminal->input_ = TRY(reopen(STDIN_FILENO, O_RDONLY));
+  terminal->output_ = TRY(reopen(STDOUT_FILENO, O_WRONLY));
+  CHECK_OK(terminal->set_raw());
+  CHECK_OK(terminal->start_guard());
+  return terminal;
+}
+
+Terminal::~Terminal() {
+  suspend();
+  end_guard();
+}
+
+// Output is raw too: the task's own terminal has made "\r\n" of its newlines, if the task wants that.
+Result<void> Terminal::set_raw() {
+  termios raw = before_;
+  ::cfmakeraw(&raw);
+  if (int code = set_modes(STDIN_FILENO, raw); code != 0) {
+    return system_error(code, "pty.interactive: cannot set up the terminal");
+  }
+  is_raw_ = true;
+  raw_ = raw;
+  ::tcgetattr(STDIN_FILENO, &raw_);
+  return {};
+}
+
+void Terminal::suspend() {
+  if (!std::exchange(is_raw_, false)) return;
+  termios now{};
+  bool ours = ::tcgetattr(STDIN_FILENO, &now) == 0 && same(now, raw_);
+  if (!ours && in_background(STDIN_FILENO)) return;
+  SignalsBlocked blocked{SIGTTOU};  // in the background it would stop us
+  set_modes(STDIN_FILENO, before_);
+}
+
+void Terminal::resume() {
+  if (in_background(STDIN_FILENO)) return;
+  if (Result<void> set = set_raw(); !set) host_.log().log(Level::debug, "pty", "{}", set.error().message);
+}
+
+Result<void> Terminal::start_guard() {
+  Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+  pid_t pid = -1;
+  {
+    SignalsBlocked blocked;  // the child stays so: no handler of ours may run in it, and no signal end it
+    pid = ::fork();
+    if (pid == 0) {
+      ::close(pipe.write.get());
+      guard(STDIN_FILENO, pipe.read.get(), before_, raw_);
+    }
+  }
+  if (pid < 0) return system_error(errno, "pty.interactive: cannot start a process");
+  alive_ = std::move(pipe.write);
+  guard_ = pid;
+  // Watched, it is none of those that have outlived a task.
+  host_.children().watch(pid, [this](const event::ChildExit&) { guard_ = 0; });
+  return {};
+}
+
+void Terminal::end_guard() {
+  if (guard_ == 0) return;
+  host_.children().forget(guard_);
+  ::kill(guard_, SIGKILL);
+  while (::waitpid(guard_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  guard_ = 0;
+}
+
+}  // namespace nacre::plugins

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// sysmon: how much memory and cpu time the job uses of this node, see job_usage.hpp. The most memory that there was
+// at a time, and how many cpus were busy on average, are logged after the last task; samples of both, one every
+// `sysmon.period` (2 s by default), the first ones sooner, are logged as a trace.
+//
+// Where the kernel does not keep the peak, it is that of the samples, and at least that of each task by itself.
+#include "plugins/sysmon/sysmon.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "plugins/seconds_option.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr double kDefaultPeriod = 2;   // seconds
+constexpr double kFirstPeriod = 0.03;  // seconds, for the sake of short jobs; each further one is ...
+constexpr double kGrowth = 10;         // ... so many times as long, up to the one that is asked for
+constexpr double kLeastTime = 1e-3;    // seconds that a mean is taken over: what the loop's clock can tell
+
+// "512", "1.5K", "20.0G": bytes, with units of powers of 1024.
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::string_view kSuffixes = "KMGTPE";
+  constexpr double kPerUnit = 1024;
+  if (bytes < 1024) return fmt::format("{}", bytes);
+  double size = static_cast<double>(bytes) / kPerUnit;
+  std::size_t unit = 0;
+  for (; size >= kPerUnit && unit + 1 < kSuffixes.size(); ++unit) size /= kPerUnit;
+  return fmt::format("{:.1f}{}", size, kSuffixes[unit]);
+}
+
+class Sysmon final : public plugin::Plugin {
+ public:
+  Sysmon(plugin::Host& host, pid_t shell, std::string root)
+      : Plugin("sysmon"), host_(host), shell_(shell), root_(std::move(root)) {
+    on("shell.init", [this](plugin::Call&) { return read(); });
+    on("task.fork", [this](plugin::Call&) { return begin(); });
+    on("task.exit", [this](plugin::Call&) {
+      note_task(*host_.current_task());
+      return Result<void>();
+    });
+    on("shell.finish", [this](plugin::Call&) {
+      end();
+      return Result<void>();
+    });
+  }
+
+ private:
+  struct Moment {
+    double time = 0;  // seconds, as Loop::now()
+    double cpu = 0;   // seconds
+  };
+
+  Result<void> read() {
+    auto option = host_.options().at("sysmon");
+    if (!option) return {};
+    if (!option->json().is_object()) {
+      if (!TRY(host_.options().flag("sysmon"))) return {};
+    } else {
+      CHECK_OK(option->only_keys({"period"}));
+      if (auto period = TRY(option->find("period"))) {
+        period_ = TRY(seconds_option(*period));
+        if (period_.seconds() <= 0) return period->expected("a time that is not 0");
+      }
+    }
+    usage_ = JobUsage::of_shell(shell_, root_);
+    return {};
+  }
+
+  // With the first task, so that what went before it does not count.
+  Result<void> begin() {
+    if (!usage_ || timer_) return {};
+    timer_ = TRY(event::Timer::create(host_.loop(), [this] { trace(); }));
+    interval_ = std::min(kFirstPeriod, period_.seconds());
+    timer_->start(event::Seconds(interval_));
+    timer_->unref();
+    if (auto sample = take()) first_ = last_ = {host_.loop().now(), sample->cpu};
+    return {};
+  }
+
+  std::optional<JobUsage::Sample> take() {
+    auto processes = usage_->needs_processes() ? event::Children::descendants() : std::vector<pid_t>();
+    Result<JobUsage::Sample> sample = usage_->sample(processes);
+    if (!sample) {
+      log(host_, *this, Level::warn, "{}: nothing more will be measured", sample.error().message);
+      stop();
+      return std::nullopt;
+    }
+    by_kernel_ = sample->peak.has_value();
+    peak_ = std::max(peak_, sample->peak.value_or(sample->memory));
+    return *sample;
+  }
+
+  void trace() {
+    auto sample = take();
+    if (!sample) return;
+    Moment now{host_.loop().now(), sample->cpu};
+    log(host_, *this, Level::trace, "memory.current={}", size_text(sample->memory));
+    log(host_, *this, Level::trace, "loadavg={:.2f}", mean(last_, now));
+    last_ = now;
+    interval_ = std::min(kGrowth * interval_, period_.seconds());
+    timer_->start(event::Seconds(interval_));
+  }
+
+  // A process begins as a copy of its parent, whose memory it is charged with (getrusage(2)): up to as much as this
+  // one has had, nothing is known.
+  void note_task(const task::Task& task) {
+    rusage own{};
+    if (!timer_ || by_kernel_ || ::getrusage(RUSAGE_SELF, &own) < 0) return;
+    if (task.usage().ru_maxrss <= own.ru_maxrss) return;
+    peak_ = std::max(peak_, static_cast<std::uint64_t>(task.usage().ru_maxrss) * 1024);
+  }
+
+  void end() {
+    if (!timer_) return;
+    auto sample = take();
+    if (!sample) return;
+    log(host_, *this, Level::notice, "memory.peak={} ({}{})", peak_ > 0 ? size_text(peak_) : "unknown",
+        usage_->memory_by_cgroup() ? "cgroup" : "processes", by_kernel_ ? "" : ", sampled");
+    log(host_, *this, Level::notice, "loadavg-overall={:.2f}", mean(first_, {host_.loop().now(), sample->cpu}));
+    stop();
+  }
+
+  void stop() {
+    usage_.reset();
+    timer_.reset();
+  }
+
+  // Cpus that were busy. A process that ends is missed between its end and its being waited for: not below 0.
+  static double mean(const Moment& from, const Moment& to) {
+    return std::max(0.0, to.cpu - from.cpu) / std::max(to.time - from.time, kLeastTime);
+  }
+
+  plugin::Host& host_;
+  pid_t shell_;
+  std::string root_;
+  value::Duration period_ = value::Duration::of_seconds(kDefaultPeriod);
+  std::optional<JobUsage> usage_;      // while something is to be measured
+  std::optional<event::Timer> timer_;  // from the first task to the last one's end
+  double interval_ = 0;                // seconds until the next sample
+  Moment first_;
+  Moment last_;
+  std::uint64_t peak_ = 0;  // bytes
+  bool by_kernel_ = false;  // the peak is
+};
+
+}  // namespace
+
+PluginPtr make_sysmon(plugin::Host& host) { return make_sysmon_of(host, ::getpid(), ""); }
+
+PluginPtr make_sysmon_of(plugin::Host& host, pid_t shell, const std::string& root) {
+  return std::make_unique<Sysmon>(host, shell, root);
+}
+
+}  // namespace nacre::plugins

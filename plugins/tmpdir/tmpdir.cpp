@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tmpdir: a directory of the job's own on this node, FLUX_JOB_TMPDIR and {{tmpdir}}, there before any task starts
+// and removed after all have ended. Made below $TMPDIR of the shell, or /tmp. What earlier shells have left there goes too.
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/owned_directory.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/tmpdir/sweep.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRounds = 100;  // of removal; one by one they get further, unless somebody keeps adding
+
+// Lets its owner remove what is in it: a task may have left directories that nobody may write to.
+void open_up(const fs::path& directory) {
+  std::error_code error;
+  fs::permissions(directory, fs::perms::owner_all, fs::perm_options::add, error);
+  for (fs::directory_iterator each(directory, error), end; !error && each != end; each.increment(error)) {
+    if (each->is_directory(error) && !each->is_symlink(error)) open_up(each->path());
+  }
+}
+
+class Tmpdir final : public plugin::Plugin {
+ public:
+  explicit Tmpdir(plugin::Host& host) : Plugin("tmpdir"), host_(host), sweep_(host, *this) {
+    on("shell.init", [this](plugin::Call&) { return make(); });
+    on("shell.start", [this](plugin::Call&) {
+      sweep();
+      return Result<void>();
+    });
+    on("mustache.render.tmpdir", [this](plugin::Call& call) -> Result<void> {
+      if (!path_.empty()) call.out["result"] = path_;
+      return {};
+    });
+    on("shell.exit", [this](plugin::Call&) {
+      remove();
+      return Result<void>();
+    });
+  }
+  ~Tmpdir() override { remove(); }
+
+ private:
+  Result<void> make() {
+    const char* base = std::getenv("TMPDIR");
+    std::error_code error;
+    // Absolute: the shell and the tasks change to other working directories.
+    auto below = fs::absolute(base != nullptr && *base != '\0' ? base : "/tmp", error);
+    if (error) return in("tmpdir", system_error(error.value(), "cannot tell the working directory"));
+    parent_ = below.native();
+    auto made =
+        OwnedDirectory::create(parent_, fmt::format("-{}-{}", host_.job().id.f58_plain(), host_.job().shell_rank));
+    if (!made) {
+      std::string what =
+          fmt::format("cannot make a directory in {} (set TMPDIR to a directory with room)", parent_);
+      return in("tmpdir", system_error(made.error().code, what));
+    }
+    directory_ = *std::move(made);
+    path_ = directory_.path();
+    host_.children().guard_directory(path_, true);
+    host_.environment().set("FLUX_JOB_TMPDIR", path_);
+    host_.environment().set("NACRE_JOB_TMPDIR", path_);
+    return {};
+  }
+
+  void remove() {
+    if (path_.empty()) return;
+    directory_ = {};  // where this process has no descriptor left, its is needed to look into the directory
+    std::error_code error;
+    fs::remove_all(path_, error);
+    // A library's thread may be at it still: libpmix tidies up after its clients. What it takes away under remove_all's
+    // hands, or adds, ends the round.
+    for (int round = 1; error && round < kRounds; ++round) {
+      if (error == std::errc::permission_denied) open_up(path_);
+      fs::remove_all(path_, error);
+    }
+    if (error) log(host_, *this, Level::warn, "cannot remove {}: {}", path_, error.message());
+    host_.children().guard_directory(path_, false);
+    path_.clear();
+  }
+
+  // What cannot be swept is no harm to this job.
+  void sweep() {
+    if (Result<void> started = sweep_.start(parent_); !started)
+      log(host_, *this, Level::debug, "{}", started.error().message);
+  }
+
+  plugin::Host& host_;
+  Sweep sweep_;
+  std::string parent_;        // absolute
+  OwnedDirectory directory_;  // none: it could not be made
+  std::string path_;          // empty: there is none
+};
+
+}  // namespace
+
+PluginPtr make_tmpdir(plugin::Host& host) { return std::make_unique<Tmpdir>(host); }
+
+}  // namespace nacre::plugins
