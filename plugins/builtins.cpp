@@ -2,16 +2,42 @@
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
+namespace {
+
+using Make = PluginPtr (*)(plugin::Host&);
+
+// The order in which each topic reaches the builtins.
+// clang-format off
+constexpr Make kBuiltins[] = {
+    make_log,
+    make_taskmap,
+    make_pty,  // before input and output, which look at what it gave to a task
+    make_input,
+    make_output,
+    make_stage_in,  // before tmpdir, which removes what this writes to
+    make_tmpdir,
+    make_wrap,
+    make_mustache,
+    make_hwloc,
+    make_cpu_affinity,
+    make_gpu_affinity,
+    make_rlimit,
+    make_oom,
+    make_stop_tasks_in_exec,
+    make_signal,
+    make_pmi,  // before exit-timeout and exit-on-error: it knows more of a task's end
+    make_exit_timeout,
+    make_exit_on_error,
+    make_coprocess,
+    make_sysmon,
+    make_hooks,  // after those that set variables of tasks
+};
+// clang-format on
+
+}  // namespace
 
 void load_builtins(plugin::Host& host) {
-  for (auto make :
-       {make_log,          make_taskmap,      make_pty,          make_input,         make_output,
-        make_stage_in,     make_tmpdir,       make_wrap,         make_mustache,      make_hwloc,
-        make_cpu_affinity, make_gpu_affinity, make_rlimit,       make_oom,           make_stop_tasks_in_exec,
-        make_signal,       make_pmi,          make_exit_timeout, make_exit_on_error, make_coprocess,
-        make_sysmon,       make_hooks}) {
-    host.stack().push(make(host));
-  }
+  for (Make make : kBuiltins) host.stack().push(make(host));
 }
 
 }  // namespace nacre::plugins

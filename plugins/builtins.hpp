@@ -12,30 +12,30 @@ namespace nacre::plugins {
 
 using PluginPtr = std::unique_ptr<plugin::Plugin>;
 
+PluginPtr make_coprocess(plugin::Host& host);
+PluginPtr make_cpu_affinity(plugin::Host& host);
+PluginPtr make_exit_on_error(plugin::Host& host);
+PluginPtr make_exit_timeout(plugin::Host& host);
+PluginPtr make_gpu_affinity(plugin::Host& host);
+PluginPtr make_hooks(plugin::Host& host);
+PluginPtr make_hwloc(plugin::Host& host);
+PluginPtr make_input(plugin::Host& host);
 PluginPtr make_log(plugin::Host& host);
+PluginPtr make_mustache(plugin::Host& host);
+PluginPtr make_oom(plugin::Host& host);
+PluginPtr make_output(plugin::Host& host);
+PluginPtr make_pmi(plugin::Host& host);
+PluginPtr make_pty(plugin::Host& host);
+PluginPtr make_rlimit(plugin::Host& host);
+PluginPtr make_signal(plugin::Host& host);
+PluginPtr make_stage_in(plugin::Host& host);
+PluginPtr make_stop_tasks_in_exec(plugin::Host& host);
+PluginPtr make_sysmon(plugin::Host& host);
 PluginPtr make_taskmap(plugin::Host& host);
-PluginPtr make_stage_in(plugin::Host& host);  // before tmpdir, which removes what this writes to
 PluginPtr make_tmpdir(plugin::Host& host);
 PluginPtr make_wrap(plugin::Host& host);
-PluginPtr make_mustache(plugin::Host& host);
-PluginPtr make_hwloc(plugin::Host& host);
-PluginPtr make_cpu_affinity(plugin::Host& host);
-PluginPtr make_gpu_affinity(plugin::Host& host);
-PluginPtr make_rlimit(plugin::Host& host);
-PluginPtr make_oom(plugin::Host& host);
-PluginPtr make_stop_tasks_in_exec(plugin::Host& host);
-PluginPtr make_signal(plugin::Host& host);
-PluginPtr make_exit_timeout(plugin::Host& host);
-PluginPtr make_exit_on_error(plugin::Host& host);
-PluginPtr make_pmi(plugin::Host& host);  // before exit-timeout and exit-on-error: it knows more of a task's end
-PluginPtr make_coprocess(plugin::Host& host);
-PluginPtr make_sysmon(plugin::Host& host);
-PluginPtr make_hooks(plugin::Host& host);  // after those that set variables of tasks
-PluginPtr make_pty(plugin::Host& host);    // before input and output, which look at what it gave to a task
-PluginPtr make_input(plugin::Host& host);
-PluginPtr make_output(plugin::Host& host);
 
-// Pushes all of them, in the order above.
+// Pushes all of them, in the order of the table in builtins.cpp.
 void load_builtins(plugin::Host& host);
 
 // Loads what comes with nacre and is for those jobs only that ask for it, once all who may set options have: the plugin

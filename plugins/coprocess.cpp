@@ -18,10 +18,10 @@
 #include <fmt/format.h>
 
 #include "job/coprocess.hpp"
+#include "job/option_types.hpp"
 #include "plugin/tags.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/output/files.hpp"
-#include "plugins/seconds_option.hpp"
 #include "task/subprocess.hpp"
 
 namespace nacre::plugins {
@@ -74,7 +74,7 @@ class CoprocessPlugin final : public plugin::Plugin {
   using Files = std::map<std::string, UniqueFd>;  // by name, until the coprocesses have them
 
   Result<void> read() {
-    if (auto timeout = host_.options().at("coprocess-kill-timeout")) timeout_ = TRY(seconds_option(*timeout));
+    if (auto timeout = host_.options().at("coprocess-kill-timeout")) timeout_ = TRY(job::seconds_option(*timeout));
     auto option = host_.options().at("coprocess");
     if (!option) return {};
     std::uint32_t shells = host_.job().shells();

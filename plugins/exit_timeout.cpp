@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/seconds_option.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {
@@ -32,7 +32,7 @@ class ExitTimeout final : public plugin::Plugin {
     if (option->json() == "none") {
       timeout_ = value::Duration::infinite();
     } else {
-      timeout_ = TRY(seconds_option(*option));
+      timeout_ = TRY(job::seconds_option(*option));
     }
     return {};
   }

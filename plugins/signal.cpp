@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/seconds_option.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -50,7 +50,7 @@ class Signal final : public plugin::Plugin {
     CHECK_OK(option->only_keys({"signum", "timeleft"}));
     wanted_ = true;
     if (auto signum = TRY(option->find("signum"))) signum_ = TRY(number_of(*signum));
-    if (auto timeleft = TRY(option->find("timeleft"))) timeleft_ = TRY(seconds_option(*timeleft)).seconds();
+    if (auto timeleft = TRY(option->find("timeleft"))) timeleft_ = TRY(job::seconds_option(*timeleft)).seconds();
     return {};
   }
 

@@ -34,9 +34,8 @@
 #include "base/signals_blocked.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
+#include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/list_option.hpp"
-#include "plugins/size_option.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -80,11 +79,11 @@ Result<std::optional<Request>> read_request(const job::Options& options) {
     return TRY(options.flag("stage-in")) ? std::optional(request) : std::nullopt;
   }
   CHECK_OK(option->only_keys({"names", "pattern", "destination", "overwrite", "max-size", "dir"}));
-  if (auto names = TRY(option->find("names"))) request.names = TRY(list_option(*names));
+  if (auto names = TRY(option->find("names"))) request.names = TRY(job::list_option(*names));
   if (auto pattern = TRY(option->find("pattern"))) request.pattern = TRY(pattern->string());
   if (auto destination = TRY(option->find("destination"))) CHECK_OK(read_destination(*destination, request));
   if (auto store = TRY(option->find("dir"))) request.store = TRY(store->string());
-  if (auto size = TRY(option->find("max-size"))) request.max_size = TRY(size_option(*size));
+  if (auto size = TRY(option->find("max-size"))) request.max_size = TRY(job::size_option(*size));
   request.overwrite = TRY(options.flag("stage-in.overwrite"));
   return std::optional<Request>(std::move(request));
 }

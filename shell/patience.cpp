@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "patience.hpp"
 
-#include "plugins/seconds_option.hpp"
+#include "job/option_types.hpp"
 
 namespace nacre {
 namespace {
@@ -14,7 +14,7 @@ constexpr double kMost = 86400;  // of a day; for ever would be to wait for the 
 Result<void> set_patience(group::Group& group, const job::Options& options) {
   auto option = options.at("lost-after");
   if (!option) return {};
-  double seconds = TRY(plugins::seconds_option(*option)).seconds();
+  double seconds = TRY(job::seconds_option(*option)).seconds();
   if (seconds < kLeast || seconds > kMost) return option->expected("a time of 2s to 1d");
   group.wait_for_silent(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
   return {};

@@ -14,11 +14,11 @@
 #include "base/current_call.hpp"
 #include "event/clock.hpp"
 #include "explain.hpp"
+#include "job/option_types.hpp"
 #include "leaving.hpp"
 #include "patience.hpp"
 #include "plugin/crash.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/kill_timeout.hpp"
 
 namespace nacre {
 namespace {
@@ -92,7 +92,7 @@ Result<void> Shell::prepare_process() {
   config_.verbose = std::max(config_.verbose, TRY(verbosity(options_)));
   log_.set_level(static_cast<Level>(static_cast<int>(Level::notice) + std::min(config_.verbose, kMaxVerbosity)));
   CHECK_OK(open_record());
-  grace_ = TRY(plugins::kill_timeout(options_));
+  grace_ = event::Seconds(TRY(job::kill_timeout(options_)).seconds());
   shutdown_ = TRY(Shutdown::create(loop(), grace_, [this](int signum) { kill_tasks(signum); }));
   CHECK_OK(event::Children::become_subreaper());
   plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->kill_tasks(SIGKILL); }, this);

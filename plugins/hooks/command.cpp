@@ -5,7 +5,7 @@
 
 #include "base/text.hpp"
 #include "job/environment.hpp"
-#include "plugins/seconds_option.hpp"
+#include "job/option_types.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -55,7 +55,7 @@ Result<std::optional<HookCommand>> HookCommand::read(const job::Options& options
   CHECK_OK(value->only_keys({"command", "timeout"}));
   CHECK_OK(read_command(TRY(value->at("command")), option, command, out));
   if (auto timeout = TRY(value->find("timeout")); timeout && timeout->json() != "none") {
-    out.timeout = TRY(seconds_option(*timeout));
+    out.timeout = TRY(job::seconds_option(*timeout));
   }
   return out;
 }

@@ -18,10 +18,10 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/hooks/command.hpp"
 #include "plugins/hooks/runner.hpp"
-#include "plugins/kill_timeout.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -57,7 +57,7 @@ class Hooks final : public plugin::Plugin {
     epilog_ = TRY(HookCommand::read(host_.options(), "epilog", command));
     task_prolog_ = TRY(HookCommand::read(host_.options(), "task-prolog", command));
     task_epilog_ = TRY(HookCommand::read(host_.options(), "task-epilog", command));
-    grace_ = TRY(kill_timeout(host_.options()));
+    grace_ = event::Seconds(TRY(job::kill_timeout(host_.options())).seconds());
     return {};
   }
 
@@ -206,7 +206,7 @@ class Hooks final : public plugin::Plugin {
   HookRunner runner_;
   std::optional<HookCommand> prolog_, epilog_, task_prolog_, task_epilog_;
   std::vector<event::SignalWatcher> signals_;
-  event::Seconds grace_ = kDefaultKillTimeout;
+  event::Seconds grace_{job::kDefaultKillTimeout};
   std::size_t prologs_left_ = 0;    // of tasks
   std::vector<Settings> settings_;  // by local id; empty if there is no task-prolog
   bool tasks_ended_ = false;

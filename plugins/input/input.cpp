@@ -18,13 +18,12 @@
 
 #include "base/unique_fd.hpp"
 #include "io/fanout.hpp"
+#include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/input/job_input.hpp"
 #include "plugins/output/files.hpp"
 #include "plugins/output/pipe_size.hpp"
 #include "plugins/output/spill_directory.hpp"
-#include "plugins/ranks_option.hpp"
-#include "plugins/size_option.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {
@@ -61,8 +60,8 @@ Result<InputOptions> InputOptions::read(const job::Options& options) {
   if (!input) return out;
   CHECK_OK(input->only_keys({"stdin", "ranks", "limit"}));
   if (auto standard = TRY(input->find("stdin"))) CHECK_OK(read_stdin(*standard, out));
-  if (auto limit = TRY(input->find("limit"))) out.limit = TRY(size_option(*limit));
-  if (auto ranks = TRY(input->find("ranks"))) out.ranks = TRY(ranks_option(*ranks));
+  if (auto limit = TRY(input->find("limit"))) out.limit = TRY(job::size_option(*limit));
+  if (auto ranks = TRY(input->find("ranks"))) out.ranks = TRY(job::ranks_option(*ranks));
   return out;
 }
 

@@ -7,9 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "plugins/ranks_option.hpp"
-#include "plugins/seconds_option.hpp"
-#include "plugins/size_option.hpp"
+#include "job/option_types.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -100,13 +98,14 @@ Result<void> read_common(const JsonAt& option, OutputOptions& out) {
   if (auto mode = TRY(option.find("mode")))
     out.append = TRY(one_of<bool>(*mode, {{"truncate", false}, {"append", true}}));
   if (auto fold = TRY(option.find("fold"))) out.fold = TRY(job::switch_of(*fold));
-  if (auto limit = TRY(option.find("limit"))) out.limit = TRY(size_option(*limit));
+  if (auto limit = TRY(option.find("limit"))) out.limit = TRY(job::size_option(*limit));
   if (auto overflow = TRY(option.find("overflow")))
     out.overflow = TRY(one_of<Overflow>(
         *overflow, {{"block", Overflow::block}, {"spill", Overflow::spill}, {"drop", Overflow::drop}}));
-  if (auto limit = TRY(option.find("spill-limit"))) out.spill_limit = TRY(size_option(*limit));
-  if (auto timeout = TRY(option.find("drain-timeout"))) out.drain_timeout = TRY(seconds_option(*timeout)).seconds();
-  if (auto ranks = TRY(option.find("ranks"))) out.ranks = TRY(ranks_option(*ranks));
+  if (auto limit = TRY(option.find("spill-limit"))) out.spill_limit = TRY(job::size_option(*limit));
+  if (auto timeout = TRY(option.find("drain-timeout")))
+    out.drain_timeout = TRY(job::seconds_option(*timeout)).seconds();
+  if (auto ranks = TRY(option.find("ranks"))) out.ranks = TRY(job::ranks_option(*ranks));
   return {};
 }
 

@@ -7,16 +7,14 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "plugins/list_option.hpp"
-#include "plugins/seconds_option.hpp"
-#include "plugins/size_option.hpp"
+#include "job/option_types.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::plugins {
 namespace {
 
 Result<void> read_list(const JsonAt& option, PmiOptions& out) {
-  std::vector<std::string> names = TRY(list_option(option));
+  std::vector<std::string> names = TRY(job::list_option(option));
   out.simple = out.pmi2 = out.pmix = false;
   out.chosen = true;
   for (const std::string& name : names) {
@@ -40,12 +38,12 @@ Result<void> read_pmi(const JsonAt& option, PmiOptions& out) {
   CHECK_OK(option.only_keys({"use", "explain", "hang-report", "max-size"}));
   if (auto use = TRY(option.find("use"))) CHECK_OK(read_list(*use, out));
   if (auto explain = TRY(option.find("explain"))) out.explain = TRY(job::switch_of(*explain));
-  if (auto size = TRY(option.find("max-size"))) out.max_size = TRY(size_option(*size));
+  if (auto size = TRY(option.find("max-size"))) out.max_size = TRY(job::size_option(*size));
   if (auto time = TRY(option.find("hang-report"))) {
     if (time->json() == "off") {
       out.hang_report = value::Duration::infinite();
     } else {
-      out.hang_report = TRY(seconds_option(*time));
+      out.hang_report = TRY(job::seconds_option(*time));
     }
   }
   return {};

@@ -14,7 +14,7 @@
 
 #include <fmt/format.h>
 
-#include "plugins/seconds_option.hpp"
+#include "job/option_types.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -65,7 +65,7 @@ class Sysmon final : public plugin::Plugin {
     } else {
       CHECK_OK(option->only_keys({"period"}));
       if (auto period = TRY(option->find("period"))) {
-        period_ = TRY(seconds_option(*period));
+        period_ = TRY(job::seconds_option(*period));
         if (period_.seconds() <= 0) return period->expected("a time that is not 0");
       }
     }

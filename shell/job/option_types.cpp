@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/option_types.hpp"
+
+#include <cctype>
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include "base/text.hpp"
+
+namespace nacre::job {
+namespace {
+
+constexpr std::string_view kUnits = "KMGT";
+constexpr double kStep = 1024;
+constexpr double kMost = 1e18;  // bytes
+
+}  // namespace
+
+Result<value::Duration> seconds_option(const JsonAt& option) {
+  if (option.json().is_number()) {
+    double seconds = TRY(option.number());
+    if (seconds < 0) return option.expected("a time that is not negative");
+    return value::Duration::of_seconds(seconds);
+  }
+  if (!option.json().is_string()) return option.expected("seconds or a duration such as \"30s\"");
+  return in(option.path(), value::Duration::parse(TRY(option.string())));
+}
+
+Result<std::uint64_t> size_option(const JsonAt& option) {
+  auto wrong = [&] { return option.expected("a number of bytes, such as 4096 or \"10M\""); };
+  double size = 0;
+  if (option.json().is_number()) {
+    size = TRY(option.number());
+  } else {
+    if (!option.json().is_string()) return wrong();
+    std::string text = TRY(option.string());
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+    std::string_view unit = std::string_view(text).substr(static_cast<std::size_t>(end - text.data()));
+    if (error != std::errc() || unit.size() > 1) return wrong();
+    if (!unit.empty()) {
+      std::size_t power = kUnits.find(static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
+      if (power == std::string_view::npos) return wrong();
+      for (std::size_t i = 0; i <= power; ++i) size *= kStep;
+    }
+  }
+  if (!(size >= 0 && size <= kMost)) return wrong();
+  return static_cast<std::uint64_t>(size);
+}
+
+Result<std::optional<value::Idset>> ranks_option(const JsonAt& option) {
+  const Json& json = option.json();
+  std::string text = json.is_string() ? json.get<std::string>() : dump_json(json);
+  if (text == "all") return std::optional<value::Idset>();
+  return std::optional<value::Idset>(TRY(in(option.path(), value::Idset::parse(text))));
+}
+
+Result<std::vector<std::string>> list_option(const JsonAt& option) {
+  if (option.json().is_array()) return option.strings();
+  // A name of digits has become a number on the command line.
+  std::string text = option.json().is_number_integer() ? option.json().dump() : TRY(option.string());
+  std::vector<std::string> names;
+  for (std::string_view name : split(text, ',')) names.emplace_back(trim(name));
+  return names;
+}
+
+Result<value::Duration> kill_timeout(const Options& options) {
+  auto option = options.at("kill-timeout");
+  if (!option) return value::Duration::of_seconds(kDefaultKillTimeout);
+  return seconds_option(*option);
+}
+
+}  // namespace nacre::job

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The types that options of the shell share (nacre-shell-options(7), "Values"). Each function reads one option; an error
+// names the option and what was expected. An array or number is taken where the command line makes one of the text.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.hpp"
+#include "base/result.hpp"
+#include "job/options.hpp"
+#include "value/duration.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::job {
+
+// A time: a number of seconds, or text in Flux Standard Duration (RFC 23). Not negative; may be infinite.
+Result<value::Duration> seconds_option(const JsonAt& option);
+
+// A number of bytes: a number, or text with a unit, "10M". k, M, G, T, in either case, are powers of 1024, as
+// flux-shell-options(7) has them.
+Result<std::uint64_t> size_option(const JsonAt& option);
+
+// Which tasks: "all" (none), an idset (RFC 22), a rank, or an array of ranks.
+Result<std::optional<value::Idset>> ranks_option(const JsonAt& option);
+
+// A list of names: an array, or text with commas between them.
+Result<std::vector<std::string>> list_option(const JsonAt& option);
+
+inline constexpr double kDefaultKillTimeout = 5;  // seconds
+
+// The option kill-timeout: how long what was asked to end has before SIGKILL.
+Result<value::Duration> kill_timeout(const Options& options);
+
+}  // namespace nacre::job
