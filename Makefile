@@ -14,6 +14,7 @@ BENCH_OUT ?= build/bench
 
 DEV := build/dev
 RELEASE := build/release
+QUICK := build/quick
 CLANG := build/clang
 
 step := @etc/step.sh
@@ -21,7 +22,7 @@ build := cmake --build
 # One more than there are processors: tests often wait.
 ctest := ctest --output-on-failure --no-tests=error --parallel $(shell expr $(JOBS) + 1)
 sources := git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h'
-# The optimised build is tested end to end only; its programs are what a user gets.
+# The optimised builds are tested end to end only.
 release_options = -DCMAKE_INSTALL_PREFIX='$(PREFIX)' -DNACRE_UNIT_TESTS=OFF -DNACRE_TESTS=ON
 clang_format = $(shell command -v clang-format-14 || command -v clang-format)
 
@@ -44,17 +45,19 @@ help: ## print this
 deps: ## install the packages that a build needs (Debian, Ubuntu), or name those that are missing (elsewhere)
 	@etc/deps.sh
 
-run: release ## build, and run a first job
-	@etc/demo/run.sh $(RELEASE)/nacre-shell
+run: deps ## build, and run a first job
+	@cmake --preset quick $(release_options) -DNACRE_TESTS=OFF
+	@$(build) $(QUICK)
+	@etc/demo/run.sh $(QUICK)/nacre-shell
 
-check: ## build, run all tests with sanitizers, the end-to-end tests on the release build too, and lint
+check: ## build, run all tests with sanitizers, end-to-end tests on an optimised build, and lint
 	$(step) "Dependencies" etc/deps.sh check cluster
 	$(step) "Configure, with sanitizers" cmake --preset dev
 	$(step) "Build, with sanitizers" $(build) $(DEV)
 	$(step) "Test, with sanitizers" $(ctest) --test-dir $(DEV)
-	$(step) "Configure, optimised" cmake --preset release $(release_options)
-	$(step) "Build, optimised" $(build) $(RELEASE)
-	$(step) "Test, optimised" $(ctest) --test-dir $(RELEASE)
+	$(step) "Configure, optimised" cmake --preset quick $(release_options)
+	$(step) "Build, optimised" $(build) $(QUICK)
+	$(step) "Test, optimised" $(ctest) --test-dir $(QUICK)
 	$(step) "Lint's own test" t/lint/selftest
 	$(step) "Lint" t/lint/run
 
@@ -63,6 +66,9 @@ check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FU
 	$(step) "Configure, with Clang" cmake --preset clang
 	$(step) "Build, with Clang" $(build) $(CLANG)
 	$(step) "Test, with Clang" $(ctest) --test-dir $(CLANG)
+	$(step) "Configure, with link-time optimisation" cmake --preset release $(release_options)
+	$(step) "Build, with link-time optimisation" $(build) $(RELEASE)
+	$(step) "Test, with link-time optimisation" $(ctest) --test-dir $(RELEASE)
 	$(step) "Lint, every header alone" t/lint/run --every-header headers
 	$(step) "Fuzz" etc/fuzz.sh $(CLANG) $(FUZZ_SECONDS)
 	$(step) "Every fault of a shell" t/e2e/fault_matrix --build $(RELEASE) --all
@@ -110,7 +116,7 @@ build: ## build with sanitizers, debug information and tests, in build/dev
 	@cmake --preset dev
 	@$(build) $(DEV)
 
-release: deps ## build optimised, in build/release
+release: deps ## build as it is installed, with link-time optimisation, in build/release
 	@cmake --preset release $(release_options) -DNACRE_TESTS=OFF
 	@$(build) $(RELEASE)
 
