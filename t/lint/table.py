@@ -38,7 +38,8 @@ class Table:
         return found
 
 
-def _well_formed(table):
+def well_formed(table):
+    """Offences of the table itself: rows that are missing, and cycles."""
     offences = []
     for name, uses in table.uses.items():
         for used in sorted(uses - table.uses.keys()):
@@ -101,4 +102,4 @@ def _check_cmake(tree, table):
 
 def check(tree):
     table = Table(tree.text(PATH))
-    return _well_formed(table) + _check_documented(tree, table) + _check_cmake(tree, table)
+    return well_formed(table) + _check_documented(tree, table) + _check_cmake(tree, table)
