@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "plugin/elf.hpp"
-#include "plugin/loader.hpp"
+#include "capi/elf.hpp"
+#include "capi/loader.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/pmi/options.hpp"
 
@@ -41,10 +41,10 @@ bool is_of_pmix(std::string_view library) {
 
 // A program of Open MPI is a job of its own in each task unless there is a PMIx server.
 bool needs_pmix(plugin::Host& host) {
-  if (!plugin::find_objects(kPmix, host.plugin_searchpath())) return false;
+  if (!capi::find_objects(kPmix, host.plugin_searchpath())) return false;
   std::string program = program_of(host, host.environment().get("PATH").value_or(""));
   if (program.empty()) return false;
-  std::vector<std::string> libraries = plugin::needed_libraries(program);
+  std::vector<std::string> libraries = capi::needed_libraries(program);
   return std::any_of(libraries.begin(), libraries.end(), [](const auto& each) { return is_of_pmix(each); });
 }
 
@@ -60,7 +60,7 @@ Result<void> load_chosen(plugin::Host& host) {
     options->pmix = true;
   }
   if (!options->pmix) return {};
-  auto loaded = plugin::load(host, kPmix, Json::object());
+  auto loaded = capi::load(host, kPmix, Json::object());
   if (!loaded) return in("pmi=pmix", Error(loaded.error()));
   return {};
 }

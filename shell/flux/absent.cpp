@@ -6,9 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "plugin/capi.hpp"
+#include "capi/capi.hpp"
 
 using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT
 
 namespace {

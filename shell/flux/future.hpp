@@ -66,7 +66,7 @@ struct flux_future {
   int references = 1;
   flux_future_init_f init;
   void* init_arg;
-  nacre::plugin::Callback owner;
+  nacre::capi::Callback owner;
   flux_t* handle = nullptr;  // not a reference
   std::deque<nacre::flux::Outcome> outcomes;
   std::optional<nacre::flux::Outcome> fatal;
@@ -75,7 +75,7 @@ struct flux_future {
   Context now;
   const Context* setting_up = nullptr;
   bool waiting = false;  // in flux_future_wait_for(3)
-  nacre::plugin::AuxItems aux;
+  nacre::capi::AuxItems aux;
   // Of several, and of one that comes after another: what it waits for. References.
   std::map<std::string, flux_future*, std::less<>> children;
   std::string listed;  // by flux_future_next_child()

@@ -6,6 +6,7 @@
 #include "flux/future.hpp"
 
 using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT
 
 namespace {

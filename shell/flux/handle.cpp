@@ -14,6 +14,7 @@
 #include "flux/subprocess.hpp"
 
 using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT
 using nacre::flux::Inbox;
 using nacre::flux::Link;

@@ -35,7 +35,7 @@ struct flux_msg_handler {
   std::string topic;  // a glob; empty: any
   flux_msg_handler_f callback;
   void* arg;
-  nacre::plugin::Callback owner;
+  nacre::capi::Callback owner;
   uint32_t rolemask = FLUX_ROLE_OWNER;
   bool started = false;
 };
@@ -61,7 +61,7 @@ struct flux_handle {
   nacre::flux::Inbox& outgoing;
   nacre::flux::Link* link = nullptr;  // nullptr: the shell's own
   flux_reactor* reactor;              // a reference, or nullptr
-  nacre::plugin::AuxItems aux;
+  nacre::capi::AuxItems aux;
   int flags = 0;
   std::string appname;
   std::vector<flux_msg_handler*> handlers;  // in the order they were made
@@ -84,7 +84,7 @@ struct flux_handle {
 namespace nacre::flux {
 
 // All of libflux that one shell's plugins use. Made when it is first needed.
-class Runtime final : public plugin::Extension {
+class Runtime final : public capi::Extension {
  public:
   static Result<std::unique_ptr<Runtime>> create(flux_shell& shell);
   ~Runtime() override;

@@ -9,6 +9,7 @@
 #include "flux/handle.hpp"
 
 using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT
 using nacre::flux::Inbox;
 using nacre::flux::MsgRef;

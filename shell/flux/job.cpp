@@ -14,6 +14,7 @@
 #include "flux/handle.hpp"
 
 using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT
 
 namespace {

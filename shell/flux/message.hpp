@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "plugin/capi.hpp"
+#include "capi/capi.hpp"
 
 struct flux_msg {
   explicit flux_msg(int of_type) : type(of_type) {}
@@ -23,8 +23,8 @@ struct flux_msg {
   uint32_t seq = 0;
   uint32_t userid = FLUX_USERID_UNKNOWN;
   uint32_t rolemask = FLUX_ROLE_NONE;
-  mutable nacre::plugin::AuxItems aux;
-  mutable nacre::plugin::JsonRef json;  // of the payload, once asked for
+  mutable nacre::capi::AuxItems aux;
+  mutable nacre::capi::JsonRef json;  // of the payload, once asked for
   mutable std::string last_error;
 };
 

@@ -8,6 +8,7 @@
 #include "flux/message.hpp"
 
 using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT
 using nacre::flux::MsgRef;
 

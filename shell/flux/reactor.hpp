@@ -7,7 +7,7 @@
 #include <set>
 #include <string_view>
 
-#include "plugin/callback.hpp"
+#include "capi/callback.hpp"
 
 // The shell's loop, or one of a plugin's own. Counted references: flux_reactor_incref(3).
 struct flux_reactor {
@@ -46,7 +46,7 @@ struct flux_watcher {
   flux_reactor* reactor;
   flux_watcher_f callback;
   void* arg;
-  nacre::plugin::Callback owner;
+  nacre::capi::Callback owner;
   bool active = false;
   bool referenced = true;
 

@@ -4,6 +4,7 @@
 #include "flux/subprocess.hpp"
 
 using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT
 
 namespace {

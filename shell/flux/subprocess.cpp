@@ -12,6 +12,7 @@
 #include "flux/future.hpp"
 
 using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT
 using nacre::flux::Runtime;
 

@@ -33,12 +33,12 @@ struct flux_subprocess {
 
   nacre::flux::Runtime& runtime;
   flux_subprocess_ops_t ops;
-  nacre::plugin::Callback owner;
+  nacre::capi::Callback owner;
   nacre::task::Task* task = nullptr;                 // else:
   std::unique_ptr<nacre::task::Subprocess> process;  // set once it runs
   pid_t started = 0;
   int calling = 0;                                       // callbacks that are being made:
   bool destroyed = false;                                // if one of them did this, it goes with the last
   std::map<std::string, std::string, std::less<>> read;  // what was last read of a stream
-  nacre::plugin::AuxItems aux;
+  nacre::capi::AuxItems aux;
 };

@@ -11,6 +11,7 @@
 #include "flux/reactor.hpp"
 
 using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT
 
 namespace {

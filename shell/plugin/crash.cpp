@@ -5,7 +5,9 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstddef>
+#include <cstring>
 #include <string_view>
 
 #include "base/current_call.hpp"
@@ -14,13 +16,7 @@
 namespace nacre::plugin {
 namespace {
 
-struct Caught {
-  int signum;
-  const char* name;
-};
-
-constexpr std::array<Caught, 5> kCaught{
-    {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGILL, "SIGILL"}, {SIGFPE, "SIGFPE"}, {SIGABRT, "SIGABRT"}}};
+constexpr std::array kCrashSignals{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 constexpr std::size_t kStackSize = std::size_t{64}
                                    << 10;  // bytes; a handler needs a few hundred, a frame of AVX-512 some KB
 
@@ -30,12 +26,12 @@ std::atomic<void (*)(void*)> last_act = nullptr;
 std::atomic<void*> last_act_of = nullptr;
 std::atomic<pid_t> last_act_in = 0;
 std::atomic<bool> parent_names_crashes = false;
-std::array<struct sigaction, kCaught.size()> previous;
+std::array<struct sigaction, kCrashSignals.size()> previous;
 alignas(16) std::array<std::byte, kStackSize> handler_stack;
 
 void on_crash(int signum, siginfo_t* info, void* /*context*/) {
   std::size_t index = 0;
-  while (kCaught[index].signum != signum) ++index;
+  while (kCrashSignals[index] != signum) ++index;
   const std::string* plugin = running_plugin.load();
   if (plugin == nullptr || parent_names_crashes) {
     ::sigaction(signum, &previous[index], nullptr);
@@ -46,7 +42,7 @@ void on_crash(int signum, siginfo_t* info, void* /*context*/) {
   const std::string* topic = running_topic.load();
   LastLine line;
   line << "plugin '" << std::string_view(*plugin).substr(0, 128) << "' crashed in "
-       << std::string_view(*topic).substr(0, 128) << " (" << kCaught[index].name << ")";
+       << std::string_view(*topic).substr(0, 128) << " (SIG" << ::sigabbrev_np(signum) << ")";
   line.write();
   end_at_once(1);
 }
@@ -82,11 +78,11 @@ CrashGuard::CrashGuard() {
   action.sa_sigaction = on_crash;
   action.sa_flags = SA_ONSTACK | SA_SIGINFO;
   sigemptyset(&action.sa_mask);
-  for (std::size_t i = 0; i < kCaught.size(); ++i) ::sigaction(kCaught[i].signum, &action, &previous[i]);
+  for (std::size_t i = 0; i < kCrashSignals.size(); ++i) ::sigaction(kCrashSignals[i], &action, &previous[i]);
 }
 
 CrashGuard::~CrashGuard() {
-  for (std::size_t i = 0; i < kCaught.size(); ++i) ::sigaction(kCaught[i].signum, &previous[i], nullptr);
+  for (std::size_t i = 0; i < kCrashSignals.size(); ++i) ::sigaction(kCrashSignals[i], &previous[i], nullptr);
   if (!own_stack_) return;
   stack_t none{};
   none.ss_flags = SS_DISABLE;

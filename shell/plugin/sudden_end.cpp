@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstring>
 
 #include "base/current_call.hpp"
 #include "plugin/crash.hpp"
@@ -18,16 +19,10 @@
 namespace nacre::plugin {
 namespace {
 
-struct Caught {
-  int signum;
-  const char* name;
-};
-
-constexpr std::array<Caught, 4> kCaught{
-    {{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGHUP, "SIGHUP"}, {SIGQUIT, "SIGQUIT"}}};
+constexpr std::array kEndSignals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
 // A signal handler has no argument of its own. All of them are blocked while one runs.
-std::array<struct sigaction, kCaught.size()> before;
+std::array<struct sigaction, kEndSignals.size()> before;
 std::atomic<std::uint64_t> first_calls = 0;
 std::atomic<std::uint64_t> first_turns = 0;
 std::atomic<std::int64_t> first_at = 0;
@@ -53,12 +48,12 @@ bool is_second() {
 void on_signal(int signum, siginfo_t* info, void* context) {
   int code = errno;
   std::size_t index = 0;
-  while (kCaught[index].signum != signum) ++index;
+  while (kEndSignals[index] != signum) ++index;
   if (is_second()) {
     const CallPage& page = CallPage::own();
     LastLine line;
     line << "plugin '" << page.plugin() << "' does not return from " << page.topic() << ": ended by a second "
-         << kCaught[index].name;
+         << "SIG" << ::sigabbrev_np(signum);
     line.write();
     end_at_once(128 + signum);
   }
@@ -97,20 +92,20 @@ Result<std::unique_ptr<SecondSignal>> SecondSignal::create(event::Loop& loop) {
 
 SecondSignal::SecondSignal(event::Phase turns) : turns_(std::move(turns)) {
   first_calls = 0;  // even: no call
-  for (std::size_t i = 0; i < kCaught.size(); ++i) {
-    ::sigaction(kCaught[i].signum, nullptr, &before[i]);
+  for (std::size_t i = 0; i < kEndSignals.size(); ++i) {
+    ::sigaction(kEndSignals[i], nullptr, &before[i]);
     if (!is_caught(before[i])) continue;
     struct sigaction action {};
     action.sa_sigaction = on_signal;
     action.sa_flags = SA_RESTART | SA_SIGINFO;
     ::sigfillset(&action.sa_mask);
-    ::sigaction(kCaught[i].signum, &action, nullptr);
+    ::sigaction(kEndSignals[i], &action, nullptr);
   }
 }
 
 SecondSignal::~SecondSignal() {
-  for (std::size_t i = 0; i < kCaught.size(); ++i) {
-    if (is_caught(before[i])) ::sigaction(kCaught[i].signum, &before[i], nullptr);
+  for (std::size_t i = 0; i < kEndSignals.size(); ++i) {
+    if (is_caught(before[i])) ::sigaction(kEndSignals[i], &before[i], nullptr);
   }
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/current_call.hpp"
 #include "base/text.hpp"
-#include "plugin/loader.hpp"
+#include "capi/loader.hpp"
 #include "script/binding.hpp"
 #include "script/json.hpp"
 #include "script/options.hpp"
@@ -130,7 +130,7 @@ Result<void> Interpreter::run_chunk(const std::string& path) {
 }
 
 Result<void> Interpreter::source(const std::string& pattern, Missing missing) {
-  auto files = TRY(plugin::glob_files(pattern));
+  auto files = TRY(capi::glob_files(pattern));
   if (files.empty() && missing == Missing::error && !is_glob(pattern)) return system_error(ENOENT, pattern);
   for (const std::string& each : files) CHECK_OK(run_file(each));
   return {};

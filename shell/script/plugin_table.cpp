@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "plugin/loader.hpp"
+#include "capi/loader.hpp"
 #include "script/binding.hpp"
 #include "script/json.hpp"
 
@@ -74,7 +74,7 @@ Result<int> load(Interpreter& self, lua_State* lua) {
                      (conf.is_array() ? std::string("an array") : describe(lua, -1)));
     }
   }
-  auto loaded = in("plugin.load", plugin::load(self.host(), file, conf));
+  auto loaded = in("plugin.load", capi::load(self.host(), file, conf));
   // Its code may be any errno, also those that have a meaning here.
   if (!loaded) return invalid(std::move(loaded).error().message);
   lua_pushinteger(lua, *loaded);

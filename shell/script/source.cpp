@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
-#include "plugin/loader.hpp"
+#include "capi/loader.hpp"
 #include "script/binding.hpp"
 #include "script/json.hpp"
 
@@ -130,7 +130,7 @@ Error unknown_name(const std::vector<std::string>& directories, const std::strin
                    const std::string& value) {
   std::set<std::string> known{std::string(kNone)};
   for (const std::string& each : directories) {
-    auto files = plugin::glob_files(fmt::format("{}/{}/*.lua", escaped(each), escaped(option)));
+    auto files = capi::glob_files(fmt::format("{}/{}/*.lua", escaped(each), escaped(option)));
     if (!files) continue;
     for (const std::string& file : *files) known.insert(std::filesystem::path(file).stem());
   }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What a plugin in C does with the shell's loop while tasks run: timers, processes, messages, streams of tasks. How each
-# function behaves is tested in t/unit/plugin; here they are in a real job.
+# function behaves is tested in t/unit/capi; here they are in a real job.
 load lib.bash
 load plugins.bash
 

@@ -114,7 +114,7 @@ Served::Served(std::uint32_t tasks, const Json& options, std::uint32_t nodes, Se
   for (const auto& [name, value] : options.items()) host.options().set(name, value);
   announced = host.on_announcement([this](std::string_view, std::string_view bytes) { said.emplace_back(bytes); });
   auto made_plugin =
-      std::make_unique<flux_plugin>(plugin::ShellRef::of(host).value(), directory + "/pmix.so", RTLD_NOW);
+      std::make_unique<flux_plugin>(capi::ShellRef::of(host).value(), directory + "/pmix.so", RTLD_NOW);
   plugin = made_plugin.get();
   host.stack().push(std::move(made_plugin));
   auto fake = std::make_unique<FakeServer>();
@@ -135,8 +135,8 @@ void Served::start() {
 void Served::start_tasks() {
   host.start_tasks(pids);
   for (const auto& task : host.tasks()) {
-    REQUIRE(service->prepare_task(plugin::handle(task.get())) == 0);
-    REQUIRE(service->task_started(plugin::handle(task.get())) == 0);
+    REQUIRE(service->prepare_task(capi::handle(task.get())) == 0);
+    REQUIRE(service->task_started(capi::handle(task.get())) == 0);
   }
 }
 
@@ -162,7 +162,7 @@ pmix_status_t Served::post_abort(pmix_rank_t rank, int status, const char* messa
 void Served::end(std::size_t local_id, const value::WaitStatus& status) {
   task::Task* task = host.tasks()[local_id].get();
   task->exited(status, {});
-  REQUIRE(service->task_ended(plugin::handle(task)) == 0);
+  REQUIRE(service->task_ended(capi::handle(task)) == 0);
 }
 
 std::vector<std::string> Served::raised() const {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/capi.hpp"
+#include "capi/capi.hpp"
 
 #include "callbacks.hpp"
 #include "fake_host.hpp"

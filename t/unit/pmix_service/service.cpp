@@ -89,11 +89,11 @@ TEST_CASE("a task finds the server by its environment; if libpmix has none for i
   REQUIRE(job.service->start() == 0);
   job.host.make_tasks();
   task::Task* task = job.host.tasks()[1].get();
-  CHECK(job.service->prepare_task(plugin::handle(task)) == 0);
+  CHECK(job.service->prepare_task(capi::handle(task)) == 0);
   CHECK(task->command().env.get("PMIX_RANK") == "1");
   CHECK(task->command().env.get("PMIX_NAMESPACE") == "nacre-1");
   job.server->errors["environment"] = "no memory";
-  CHECK(job.service->prepare_task(plugin::handle(job.host.tasks()[0].get())) == -1);
+  CHECK(job.service->prepare_task(capi::handle(job.host.tasks()[0].get())) == -1);
   CHECK(job.logged("error") == Texts{"rank 0: libpmix has no environment for it: no memory"});
 }
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A shared object that is mapped, and the duty to unmap it.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "base/result.hpp"
+
+namespace nacre::capi {
+
+class Dso {
+ public:
+  // dlopen(3) with RTLD_* `flags`. An error is one line that starts with the path.
+  static Result<Dso> open(const std::string& path, int flags);
+  Dso(Dso&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Dso& operator=(Dso&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Dso();
+
+  [[nodiscard]] void* symbol(const char* name) const;  // nullptr: none of this name
+
+ private:
+  explicit Dso(void* handle) : handle_(handle) {}
+  void* handle_ = nullptr;
+};
+
+}  // namespace nacre::capi

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// <flux/idset.h>: value::Idset for C, with the universe that Flux's sets have.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "capi/capi.hpp"
+
+using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
+using namespace nacre::plugin;  // NOLINT
+
+namespace {
+
+constexpr int kCreateFlags =
+    IDSET_FLAG_AUTOGROW | IDSET_FLAG_INITFULL | IDSET_FLAG_COUNT_LAZY | IDSET_FLAG_ALLOC_RR;
+
+bool is_id(unsigned int id) { return id < IDSET_INVALID_ID; }
+
+unsigned int id_or_invalid(std::optional<value::Idset::Id> id) { return id.value_or(IDSET_INVALID_ID); }
+
+// A new set of what `operation` makes of the ids of both.
+template <typename Operation>
+idset* combined(const idset* a, const idset* b, Operation operation) {
+  if (a == nullptr || b == nullptr) return none(EINVAL);
+  return new idset(idset::of(operation(a->ids, b->ids), std::max(a->universe, b->universe)));
+}
+
+}  // namespace
+
+// ---- making ------------------------------------------------------------------
+
+idset idset::of(value::Idset ids, std::size_t at_least) {
+  idset set;
+  set.universe = at_least;
+  if (auto last = ids.last(); last && *last >= set.universe) set.universe = std::size_t{*last} + 1;
+  set.ids = std::move(ids);
+  return set;
+}
+
+Result<idset> idset::create(std::size_t size, int flags) {
+  if ((flags & ~kCreateFlags) != 0) return invalid(fmt::format("unknown flags in {:#x}", flags));
+  if (size > IDSET_MAX_UNIVERSE) {
+    return Error{ERANGE, fmt::format("a size of {}; at most {}", size, IDSET_MAX_UNIVERSE)};
+  }
+  idset set;
+  if (size > 0) set.universe = size;
+  set.flags = flags;
+  if (set.has(IDSET_FLAG_INITFULL)) set.ids.insert(0, static_cast<unsigned int>(set.universe - 1));
+  return set;
+}
+
+struct idset* idset_create(size_t size, int flags) noexcept {
+  Result<idset> made = idset::create(size, flags);
+  return made ? new idset(*std::move(made)) : none(made.error().code);
+}
+
+void idset_destroy(struct idset* idset) noexcept {
+  int code = errno;
+  delete idset;
+  errno = code;
+}
+
+struct idset* idset_copy(const struct idset* idset) noexcept {
+  return idset != nullptr ? new struct idset(*idset) : none(EINVAL);
+}
+
+size_t idset_universe_size(const struct idset* idset) noexcept { return idset != nullptr ? idset->universe : 0; }
+
+// ---- changing ----------------------------------------------------------------
+
+Result<void> idset::reach(std::size_t id) {
+  if (id < universe) return {};
+  if (!has(IDSET_FLAG_AUTOGROW)) return invalid(fmt::format("no room for id {}, only up to {}", id, universe - 1));
+  if (id >= IDSET_MAX_UNIVERSE) {
+    return Error{ERANGE, fmt::format("expected an id up to {}, got {}", IDSET_MAX_UNIVERSE - 1, id)};
+  }
+  std::size_t before = universe;
+  while (universe <= id) universe = std::min(2 * universe, IDSET_MAX_UNIVERSE);
+  if (has(IDSET_FLAG_INITFULL)) {
+    ids.insert(static_cast<unsigned int>(before), static_cast<unsigned int>(universe - 1));
+  }
+  return {};
+}
+
+Result<void> idset::add(const value::Idset& others) {
+  if (others.empty()) return {};
+  CHECK_OK(reach(*others.last()));
+  ids = ids | others;
+  return {};
+}
+
+Result<void> idset::add(unsigned int first, unsigned int last) {
+  CHECK_OK(reach(last));
+  ids.insert(first, last);
+  return {};
+}
+
+// An id beyond the universe is in the set only once that has grown full.
+Result<void> idset::subtract(const value::Idset& others) {
+  if (others.empty()) return {};
+  if (has(IDSET_FLAG_INITFULL) && has(IDSET_FLAG_AUTOGROW)) CHECK_OK(reach(*others.last()));
+  ids = ids - others;
+  return {};
+}
+
+Result<void> idset::subtract(unsigned int first, unsigned int last) {
+  if (has(IDSET_FLAG_INITFULL) && has(IDSET_FLAG_AUTOGROW)) CHECK_OK(reach(last));
+  ids.remove(first, last);
+  return {};
+}
+
+int idset_set(struct idset* idset, unsigned int id) noexcept { return idset_range_set(idset, id, id); }
+
+int idset_range_set(struct idset* idset, unsigned int lo, unsigned int hi) noexcept {
+  if (idset == nullptr || !is_id(lo) || !is_id(hi)) return fail(EINVAL);
+  return fail_with(idset->add(std::min(lo, hi), std::max(lo, hi)));
+}
+
+int idset_clear(struct idset* idset, unsigned int id) noexcept { return idset_range_clear(idset, id, id); }
+
+int idset_range_clear(struct idset* idset, unsigned int lo, unsigned int hi) noexcept {
+  if (idset == nullptr || !is_id(lo) || !is_id(hi)) return fail(EINVAL);
+  return fail_with(idset->subtract(std::min(lo, hi), std::max(lo, hi)));
+}
+
+// ---- asking ------------------------------------------------------------------
+
+bool idset_test(const struct idset* idset, unsigned int id) noexcept {
+  return idset != nullptr && idset->ids.contains(id);
+}
+
+size_t idset_count(const struct idset* idset) noexcept { return idset != nullptr ? idset->ids.size() : 0; }
+
+bool idset_empty(const struct idset* idset) noexcept { return idset == nullptr || idset->ids.empty(); }
+
+unsigned int idset_first(const struct idset* idset) noexcept {
+  return idset != nullptr ? id_or_invalid(idset->ids.first()) : IDSET_INVALID_ID;
+}
+
+unsigned int idset_next(const struct idset* idset, unsigned int id) noexcept {
+  return idset != nullptr ? id_or_invalid(idset->ids.next(id)) : IDSET_INVALID_ID;
+}
+
+unsigned int idset_last(const struct idset* idset) noexcept {
+  return idset != nullptr ? id_or_invalid(idset->ids.last()) : IDSET_INVALID_ID;
+}
+
+unsigned int idset_prev(const struct idset* idset, unsigned int id) noexcept {
+  return idset != nullptr && is_id(id) ? id_or_invalid(idset->ids.prev(id)) : IDSET_INVALID_ID;
+}
+
+// ---- two sets ----------------------------------------------------------------
+
+bool idset_equal(const struct idset* a, const struct idset* b) noexcept {
+  return a != nullptr && b != nullptr && a->ids == b->ids;
+}
+
+bool idset_has_intersection(const struct idset* a, const struct idset* b) noexcept {
+  return a != nullptr && b != nullptr && !(a->ids & b->ids).empty();
+}
+
+struct idset* idset_union(const struct idset* a, const struct idset* b) noexcept {
+  return combined(a, b, [](const value::Idset& x, const value::Idset& y) { return x | y; });
+}
+
+struct idset* idset_difference(const struct idset* a, const struct idset* b) noexcept {
+  return combined(a, b, [](const value::Idset& x, const value::Idset& y) { return x - y; });
+}
+
+struct idset* idset_intersect(const struct idset* a, const struct idset* b) noexcept {
+  return combined(a, b, [](const value::Idset& x, const value::Idset& y) { return x & y; });
+}
+
+int idset_add(struct idset* a, const struct idset* b) noexcept {
+  return a != nullptr && b != nullptr ? fail_with(a->add(b->ids)) : fail(EINVAL);
+}
+
+int idset_subtract(struct idset* a, const struct idset* b) noexcept {
+  return a != nullptr && b != nullptr ? fail_with(a->subtract(b->ids)) : fail(EINVAL);
+}
+
+// ---- a store of ids ----------------------------------------------------------
+
+int idset_alloc(struct idset* idset, unsigned int* val) noexcept {
+  if (idset == nullptr || val == nullptr || !idset->has(IDSET_FLAG_INITFULL)) return fail(EINVAL);
+  value::Idset& free_ids = idset->ids;
+  std::optional<value::Idset::Id> id;
+  if (idset->has(IDSET_FLAG_ALLOC_RR) && is_id(idset->taken)) id = free_ids.next(idset->taken);
+  if (!id) id = free_ids.first();
+  if (!id) {
+    if (fail_with(idset->reach(idset->universe)) < 0) return -1;
+    id = free_ids.first();
+  }
+  free_ids.remove(*id);
+  *val = idset->taken = *id;
+  return 0;
+}
+
+void idset_free(struct idset* idset, unsigned int val) noexcept {
+  if (idset != nullptr && idset->has(IDSET_FLAG_INITFULL)) idset_set(idset, val);
+}
+
+int idset_free_check(struct idset* idset, unsigned int val) noexcept {
+  if (idset == nullptr || !idset->has(IDSET_FLAG_INITFULL)) return fail(EINVAL);
+  return idset_test(idset, val) ? fail(EEXIST) : idset_set(idset, val);
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C API, from the side of plugins written in C: dso/probe_*.c check what they get; here is what the host sees.
+#include <csignal>
+
+#include <catch2/catch.hpp>
+
+#include "base/json.hpp"
+#include "probed.hpp"
+
+using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
+using namespace nacre::plugin;  // NOLINT
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("C: a plugin's identity, handlers and attached data") {
+  Probed probed("plugin");
+  for (const char* topic : {"probe.identity", "probe.handlers", "probe.attached", "probe.no-configuration"}) {
+    probed.passes(topic);
+  }
+}
+
+TEST_CASE("C: a plugin's configuration") {
+  Probed probed("plugin", {{"mode", "fast"}, {"level", 7}});
+  probed.passes("probe.configuration");
+}
+
+TEST_CASE("C: the arguments of a call go in and come out") {
+  Probed probed("plugin");
+  Call call("probe.arguments");
+  call.in = {{"number", 5}, {"text", "five"}};
+  call.out = {{"old", 1}};
+  probed.judge(call.topic, probed.host.stack().call(call));
+  CHECK(call.out == Json{{"old", 1}, {"text", "five"}, {"list", {1, 2}}, {"flag", true}});
+  CHECK(call.in == Json{{"number", 5}, {"text", "five"}});
+
+  call.topic = "probe.replaced-arguments";
+  probed.judge(call.topic, probed.host.stack().call(call));
+  CHECK(call.out == Json{{"new", 2}});
+
+  call.topic = "probe.cleared-arguments";
+  probed.judge(call.topic, probed.host.stack().call(call));
+  CHECK(call.out == Json::object());
+}
+
+TEST_CASE("C: plugins call each other") {
+  Probed probed("plugin");
+  probed.passes("probe.nested-calls");
+  CHECK(probed.host.logged == Lines{"error : plugin 'probe-plugin': probe.refuse: the plugin's handler failed"});
+}
+
+TEST_CASE("C: what a plugin leaves attached is freed after it, without a trace") {
+  Probed probed("plugin");
+  probed.passes("probe.leave-aux-behind");
+}
+
+TEST_CASE("C: shell options") {
+  Probed probed("shell");
+  probed.host.options().set("color", "red");
+  probed.host.options().set("nested.n", 3);
+  probed.passes("probe.options");
+  CHECK(probed.host.options().json() == Json{{"nested", {{"n", 3}}}, {"made", {{"up", {{"yes", true}}}}}});
+}
+
+TEST_CASE("C: the job's environment") { Probed("shell").passes("probe.environment"); }
+
+TEST_CASE("C: what a plugin can know about shell, job and ranks") { Probed("shell").passes("probe.info"); }
+
+TEST_CASE("C: data attached to the shell") { Probed("shell").passes("probe.aux"); }
+
+TEST_CASE("C: completion references, signals, event context") {
+  Probed probed("shell");
+  probed.passes("probe.acting");
+  CHECK(probed.host.holds == std::map<std::string, int>{{"work-7", 1}});
+  CHECK(probed.host.signals == std::vector<int>{SIGUSR1});
+  CHECK(probed.host.event_context["shell.init"] == Json{{"who", "probe"}, {"n", 2}});
+}
+
+TEST_CASE("C: handlers of messages must be given") {
+  Probed probed("shell");
+  probed.passes("probe.no-callbacks");
+}
+
+TEST_CASE("C: tasks, before there are any, all of them, and one") {
+  Probed probed("task");
+  probed.passes("probe.before-tasks");
+  probed.host.make_tasks();
+  probed.passes("probe.all-tasks");
+  probed.passes_for_task("probe.current", 2);
+  probed.host.tasks()[2]->exited(value::WaitStatus::exited(3), rusage{});
+  probed.passes_for_task("probe.ended", 2);
+}
+
+TEST_CASE("C: a task's command, and a command of one's own") {
+  Probed probed("task");
+  probed.host.make_tasks();
+  probed.passes_for_task("probe.command", 2);
+  const task::Command& command = probed.host.tasks()[2]->command();
+  CHECK(command.argv == Lines{"first", "last", "007", "end"});
+  CHECK(command.setup.cwd == "/tmp");
+  CHECK(command.env.get("TWO") == "2");
+  CHECK(probed.host.tasks()[1]->command().argv == Lines{"true"});
+  probed.passes("probe.own-command");
+}
+
+TEST_CASE("C: log macros and their levels") {
+  Probed probed("log");
+  probed.passes("probe.levels");
+  CHECK(probed.host.logged == Lines{"trace probe-log: t 1", "debug probe-log: d", "notice probe-log: n x",
+                                    "warn probe-log: w", "notice probe-log: two", "notice probe-log: lines",
+                                    "error other: reserved", "trace : beyond"});
+  probed.host.logged.clear();
+  probed.passes("probe.errors");
+  CHECK(probed.host.logged == Lines{"error probe-log: e", "error probe-log: open f: Permission denied",
+                                    "error probe-log: get: Cannot allocate memory", "error c: plain"});
+}
+
+TEST_CASE("C: giving up, and raising exceptions") {
+  Probed probed("log");
+  probed.passes("probe.fatal");
+  CHECK(probed.host.deaths == Lines{"3 probe-log: no way", "4 probe-log: write: No space left on device"});
+  probed.passes("probe.exceptions");
+  REQUIRE(probed.host.exceptions.size() == 3);
+  CHECK(probed.host.exceptions[0].type == "probe");
+  CHECK(probed.host.exceptions[0].severity == 2);
+  CHECK(probed.host.exceptions[0].message == "note 5");
+  CHECK_FALSE(probed.host.exceptions[0].status);
+  CHECK(probed.host.exceptions[1].type == "exec");
+  CHECK(probed.host.exceptions[1].severity == 0);
+  CHECK(probed.host.exceptions[1].status == value::WaitStatus::killed(SIGKILL));
+  CHECK(probed.host.exceptions[1].message == "task 1");
+  CHECK_FALSE(probed.host.exceptions[2].status);
+}
+
+TEST_CASE("C: log levels, of all and of one destination") {
+  Probed probed("log");
+  probed.passes("probe.set-level");
+  CHECK(probed.host.logged == Lines{"warn probe-log: above"});
+}
+
+TEST_CASE("C: templates") {
+  Probed probed("mustache");
+  probed.passes("probe.of-the-job");
+  probed.passes("probe.by-rank");
+  probed.host.make_tasks();
+  probed.passes_for_task("probe.of-a-task", 2);
+}
+
+TEST_CASE("C: the topology comes from whichever plugin has it, once") {
+  Probed probed("shell");
+  probed.passes("probe.no-topology");
+  int calls = 0;
+  auto plugin = std::make_unique<Plugin>("topology");
+  plugin->on("hwloc.xml", [&](Call& call) {
+    ++calls;
+    call.out["xml"] = "<topology/>";
+    return Result<void>();
+  });
+  probed.host.stack().push(std::move(plugin));
+  probed.passes("probe.topology");
+  CHECK(calls == 1);
+}
