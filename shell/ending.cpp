@@ -42,7 +42,7 @@ void Shell::raise(const plugin::Exception& exception) {
   const plugin::Stack::Running* running = stack_.running();
   if (has_siblings() && running != nullptr && running->plugin->origin() != kBuiltin) cause.message += place("");
   bool fatal = exception.severity == 0;
-  if (childs_line_ != nullptr) return fatal ? fail_in_child(exception.message) : void();
+  if (tasks_.childs_line() != nullptr) return fatal ? fail_in_child(exception.message) : void();
   if (fatal && !end_job(cause, exception.type)) return;
   if (!fatal) group_->raise({exception.type, exception.severity, cause.message, code, job_.shell_rank});
   if (fatal && has_siblings()) return;  // logged once for all shells, see on_exception()
@@ -50,7 +50,7 @@ void Shell::raise(const plugin::Exception& exception) {
 }
 
 void Shell::die(int exit_code, std::string_view component, std::string_view message) {
-  if (childs_line_ != nullptr) return fail_in_child(message);
+  if (tasks_.childs_line() != nullptr) return fail_in_child(message);
   if (!has_siblings()) {
     log_.log(Level::fatal, component, "{}", message);
     end_job({std::string(message), exit_code, job_.shell_rank}, {});
@@ -63,7 +63,7 @@ void Shell::die(int exit_code, std::string_view component, std::string_view mess
 // In task.exec: the parent makes of it that the task could not be started.
 void Shell::fail_in_child(std::string_view message) {
   const CallPage& page = CallPage::own();
-  childs_line_->write(fmt::format("plugin '{}': {}: {}", page.plugin(), page.topic(), message));
+  tasks_.childs_line()->write(fmt::format("plugin '{}': {}: {}", page.plugin(), page.topic(), message));
 }
 
 // `type`: of an exception; empty: a failure of the shell itself. False: it is being ended already, so this is a consequence.
@@ -99,7 +99,7 @@ void Shell::on_exception(const group::Exception& exception) {
   if (exception.severity != 0) return;
   bool is_cause = !end_.is_decided();
   Action action = end_.ordered({exception.message, exception.exit_code, exception.origin});
-  if (is_cause && has_siblings()) log_cause(log_, exception, leads());
+  if (is_cause && has_siblings()) log_cause(log_, exception, shells_.leads());
   if (action == Action::end) end_tasks();
 }
 
@@ -117,11 +117,12 @@ void Shell::on_cut_off(const Error& why) {
 // A launcher sends a signal for all tasks of the job, others for those of this shell.
 exits::Work Shell::work_for(Signals::From from) const {
   using exits::Work;
-  auto start = barriers_.find(kStartBarrier);
-  if (start == barriers_.end() || !start->second) return Work::starting;
-  if (has_siblings() ? leads() && all_.ranks().size() >= job_.tasks() : running_ == 0) return Work::over;
+  if (!shells_.has_passed(kStartBarrier)) return Work::starting;
+  bool is_over =
+      has_siblings() ? shells_.leads() && shells_.outcomes().ranks().size() >= job_.tasks() : tasks_.running() == 0;
+  if (is_over) return Work::over;
   bool for_all = from == Signals::From::launcher;
-  return running_ > 0 || for_all ? Work::running : Work::elsewhere;
+  return tasks_.running() > 0 || for_all ? Work::running : Work::elsewhere;
 }
 
 void Shell::on_signal(int signum, Signals::From from) {
@@ -155,15 +156,14 @@ void Shell::on_signal(int signum, Signals::From from) {
   }
 }
 
-// ---- the end of the tasks ------------------------------------------------------------------
+// ---- the end of the tasks, and of the shell ------------------------------------------------
 
-// Those that have ended by themselves until now are no victims. False: it was done before, for those that ran then.
-bool Shell::end_tasks() {
-  children().reap();
-  for (const auto& task : tasks_) {
-    if (task->state() == task::State::running) victims_.insert(task->rank());
-  }
-  return (running_ > 0 || !signalled_also_.empty()) && shutdown_->begin();
+// Everything that gets a signal to the tasks (Host::signal_also) is ended with them.
+void Shell::end_tasks() { tasks_.end(!signalled_also_.empty()); }
+
+void Shell::kill_tasks(int signum) {
+  tasks_.kill(signum);
+  signalled_also_.call(signum);
 }
 
 int Shell::exit_code(const exits::Outcomes& outcomes) const { return end_.code(outcomes, exits::Policy::max()); }
@@ -171,29 +171,25 @@ int Shell::exit_code(const exits::Outcomes& outcomes) const { return end_.code(o
 // The leader leaves its barrier only when it has what the others have put out.
 void Shell::close_job() {
   group_->close_bulk();
-  last_barrier(kExitBarrier);
+  shells_.last_barrier(kExitBarrier);
 }
 
 // The end of run(): nobody leaves before all shells know how the job has ended, which the leader decides.
 int Shell::leave_job() {
-  bool has_run = barriers_.contains(kExitBarrier);
+  bool has_run = shells_.has_entered(kExitBarrier);
   if (!has_run) close_job();
-  last_barrier(kEndBarrier);
-  if (leads()) {
-    // What has no record by now was never started.
-    all_.add(value::Idset::range(0, static_cast<value::Idset::Id>(job_.tasks() - 1)), exits::Record::victim({}));
-  }
-  int local = exit_code(mine_);
-  int code = leads() ? exit_code(all_) : local;
+  shells_.last_barrier(kEndBarrier);
+  int local = exit_code(tasks_.outcomes());
+  int code = shells_.leads() ? exit_code(shells_.final_outcomes()) : local;
   auto post_exit = [&] { return has_run ? post("shell.exit", {{"exitcode", code}}) : Result<void>(); };
-  if (leads()) {
+  if (shells_.leads()) {
     if (Result<void> posted = post_exit(); !posted) {
       log_.log(Level::error, "", "{}", posted.error().message);
       code = std::max(code, 1);
     }
   }
   if (auto agreed = leave(footing_, code)) end_.agreed(code = *agreed);
-  if (!leads()) static_cast<void>(post_exit());  // it has no eventlog
+  if (!shells_.leads()) static_cast<void>(post_exit());  // it has no eventlog
   return config_.exit_local ? local : code;
 }
 

@@ -19,6 +19,7 @@
 #include "patience.hpp"
 #include "plugin/crash.hpp"
 #include "plugins/builtins.hpp"
+#include "shell_taskmap.hpp"
 
 namespace nacre {
 namespace {
@@ -65,7 +66,8 @@ Shell::Shell(Footing& footing, boot::Identity&& identity, job::Job&& job, job::O
              ShellConfig&& config, Log& log)
     : ShellHost(footing, identity.standalone, std::move(job), std::move(options), std::move(config), log),
       end_(footing.end),
-      spawn_pool_(task::SpawnPool::useful_threads()) {}
+      tasks_(*this, footing.group.get()),
+      shells_(*this, footing) {}
 
 Shell::~Shell() {
   plugin::set_last_act(nullptr, nullptr);
@@ -93,14 +95,29 @@ Result<void> Shell::prepare_process() {
   log_.set_level(static_cast<Level>(static_cast<int>(Level::notice) + std::min(config_.verbose, kMaxVerbosity)));
   CHECK_OK(open_record());
   grace_ = event::Seconds(TRY(job::kill_timeout(options_)).seconds());
-  shutdown_ = TRY(Shutdown::create(loop(), grace_, [this](int signum) { kill_tasks(signum); }));
+  CHECK_OK(tasks_.watch_signals(grace_));
   CHECK_OK(event::Children::become_subreaper());
   plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->kill_tasks(SIGKILL); }, this);
   if (footing_.launcher)
     stragglers_.spare_shells(fmt::format("{}={}", job::kShellMark, job::shell_mark(job_.id, job_.shell_rank)));
   if (has_siblings()) CallPage::own().set_host(job_.resources.nodes[job_.shell_rank].hostname);
   serve_group();
-  return watch_signals();
+  footing_.signals->serve([this](int signum, Signals::From from) { on_signal(signum, from); });
+  return {};
+}
+
+void Shell::serve_group() {
+  group::Group::Callbacks callbacks;
+  callbacks.on_exception = [this](const group::Exception& exception) { on_exception(exception); };
+  callbacks.on_signal = [this](int signum, const group::Targets& tasks) {
+    if (!tasks) return kill_tasks(signum);
+    tasks_.kill(signum, tasks);
+  };
+  callbacks.on_announcement = [this](std::string_view topic, std::string_view bytes) {
+    announced_to_.call(topic, bytes);
+  };
+  callbacks.on_cut_off = [this](const Error& why) { on_cut_off(why); };
+  shells_.serve(std::move(callbacks));
 }
 
 // A plan that is only printed leaves no record.
@@ -134,14 +151,14 @@ Result<int> Shell::run() {
 }
 
 void Shell::prepare() {
-  for (auto phase : {&Shell::load_plugins, &Shell::remap, &Shell::make_tasks, &Shell::initialize}) {
+  for (auto phase : {&Shell::load_plugins, &Shell::make_tasks, &Shell::initialize}) {
     attempt((this->*phase)());
     if (stops_here()) return;
   }
 }
 
 Result<void> Shell::load_plugins() {
-  plugins::load_builtins(*this);
+  config_.load_builtins(*this);
   CHECK_OK(run_initrc());
   return plugins::load_chosen(*this);
 }
@@ -166,16 +183,8 @@ Result<void> Shell::run_initrc() {
 }
 
 Result<void> Shell::make_tasks() {
-  bool own_group = !TRY(options_.flag("nosetpgrp"));
-  std::uint32_t local_id = 0;
-  for (value::Idset::Id rank : job_.taskmap.ranks_on(job_.shell_rank).ids()) {
-    task::Command command{job_.spec.command, job::Environment::over(environment_), {}};
-    job::set_task_variables(command.env, rank, local_id);
-    command.setup.new_process_group = own_group;
-    command.setup.ends_with_parent = true;
-    tasks_.push_back(std::make_unique<task::Task>(rank, local_id++, std::move(command)));
-  }
-  return {};
+  job_.taskmap = TRY(chosen_taskmap(*this));
+  return tasks_.make();
 }
 
 Result<void> Shell::initialize() {
@@ -183,37 +192,37 @@ Result<void> Shell::initialize() {
   if (stops_here()) return {};
   CHECK_OK(set_patience(*group_, options_));
   CHECK_OK(enter_working_directory());
-  CHECK_OK(barrier("init"));
+  shells_.barrier("init");
   return post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});
 }
 
 void Shell::execute() {
   attempt(post_init());
   if (stops_here()) return;
-  attempt(start_tasks());
+  attempt(tasks_.start());
   if (!end_.is_ending()) attempt(announce_start());
   finish();
 }
 
 Result<void> Shell::post_init() {
   CHECK_OK(call("shell.post-init"));
-  report_early_losses();
+  shells_.report_losses();
   if (bulk::Port* port = group_->bulk()) port->serve_no_more();
-  wait([this] { return start_holds_.empty(); });
+  shells_.wait([this] { return start_holds_.empty(); });
   return {};
 }
 
 Result<void> Shell::announce_start() {
   CHECK_OK(call("shell.start"));
-  CHECK_OK(barrier(kStartBarrier));
+  shells_.barrier(kStartBarrier);
   return post("shell.start", {{"taskmap", job_.taskmap.json()}});
 }
 
 // Of a job that is being ended, too: its tasks have been told to end by then.
 void Shell::finish() {
-  loop().run_until([this] { return running_ == 0; });
+  loop().run_until([this] { return tasks_.running() == 0; });
   attempt(call("shell.finish"));
-  wait_for_all_tasks();
+  shells_.wait_for_all_tasks();
   if (job_.shell_rank == 0) attempt(call("shell.tasks-complete"));
   attempt(stragglers_.end(Stragglers::Of::tasks, loop(), children(), log_, grace_));
   loop().run_until([this] { return holds_.empty() || end_.is_killed(); });
@@ -226,12 +235,8 @@ bool Shell::stops_here() {
   return end_.is_ending();
 }
 
-void Shell::wait(const std::function<bool()>& done) {
-  loop().run_until([&] { return done() || end_.is_ending(); });
-}
-
 Result<void> Shell::print_plan() {
-  for (const auto& task : tasks_) CHECK_OK(call_for(*task, "task.init"));
+  for (const auto& task : tasks_.all()) CHECK_OK(tasks_.call_for(*task, "task.init"));
   std::string text = explain(*this);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return {};
@@ -239,12 +244,12 @@ Result<void> Shell::print_plan() {
 
 // No topic is called: what a plugin does in one is not asked for.
 Result<int> Shell::print_plugins() {
-  plugins::load_builtins(*this);
+  config_.load_builtins(*this);
   std::set<std::string> builtins;
   for (const auto& plugin : stack_.plugins()) builtins.insert(plugin->name());
   Result<void> loaded = run_initrc();
   if (!loaded && !loaded.error().is_logged) return std::move(loaded).error();
-  if (!loaded || end_.is_ending()) return exit_code(mine_);
+  if (!loaded || end_.is_ending()) return exit_code(tasks_.outcomes());
   std::string text = explain_plugins(stack_, builtins);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
@@ -257,13 +262,6 @@ Result<void> Shell::call(std::string_view topic) {
   Result<int> called = stack_.call(call);
   if (!called) return std::move(called).error();
   return {};
-}
-
-Result<void> Shell::call_for(task::Task& task, std::string_view topic) {
-  task::Task* outer = std::exchange(current_, &task);
-  Result<void> result = call(topic);
-  current_ = outer;
-  return in(fmt::format("task {}", task.rank()), std::move(result));
 }
 
 Result<void> Shell::post(std::string_view event, Json context) {

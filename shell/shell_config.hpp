@@ -3,9 +3,12 @@
 // What the command line says of how a job is to be run here.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "builtins.hpp"
 
 namespace nacre {
 
@@ -21,6 +24,7 @@ struct ShellConfig {
   bool explain_plugins = false;   // instead of all: load the plugins, and print what was loaded
   std::string plugin_searchpath;  // of plugin.load
   std::string system_initrc;
+  std::function<void(plugin::Host&)> load_builtins = plugins::load_builtins;  // before the initrc; for tests
 };
 
 }  // namespace nacre

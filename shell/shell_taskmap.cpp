@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The option `taskmap`: which plugin maps the tasks to the nodes.
+#include "shell_taskmap.hpp"
+
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "shell.hpp"
 
 namespace nacre {
 namespace {
@@ -44,28 +43,28 @@ Result<value::Taskmap> checked(const std::string& text, const value::Taskmap& bl
 
 }  // namespace
 
-Result<void> Shell::remap() {
-  auto option = options_.at("taskmap");
-  if (!option) return {};
+Result<value::Taskmap> chosen_taskmap(plugin::Host& host) {
+  const job::Job& job = host.job();
+  auto option = host.options().at("taskmap");
+  if (!option) return job.taskmap;
   MapRequest request = TRY(map_request(*option));
   plugin::Call call("taskmap." + request.scheme);
-  call.in["taskmap"] = job_.taskmap.str();
+  call.in["taskmap"] = job.taskmap.str();
   if (request.value) call.in["value"] = *request.value;
-  if (TRY(stack_.call(call)) == 0) {
+  if (TRY(host.stack().call(call)) == 0) {
     return Error{ENOENT,
                  fmt::format("taskmap: no plugin offers the scheme '{}'; nacre has block, cyclic, manual, hostfile",
                              request.scheme)};
   }
   auto text = TRY(TRY(JsonAt::root(call.out, call.topic).at("taskmap")).string());
-  value::Taskmap map = TRY(in(call.topic, checked(text, job_.taskmap)));
-  std::uint32_t before = job_.taskmap.tasks_on(job_.shell_rank);
-  std::uint32_t now = map.tasks_on(job_.shell_rank);
+  value::Taskmap map = TRY(in(call.topic, checked(text, job.taskmap)));
+  std::uint32_t before = job.taskmap.tasks_on(job.shell_rank);
+  std::uint32_t now = map.tasks_on(job.shell_rank);
   if (now > before) {
-    log_.log(Level::notice, "", "{}: {} tasks on node {}, where R has room for {}", call.topic, now,
-             job_.shell_rank, before);
+    host.log().log(Level::notice, "", "{}: {} tasks on node {}, where R has room for {}", call.topic, now,
+                   job.shell_rank, before);
   }
-  job_.taskmap = std::move(map);
-  return {};
+  return map;
 }
 
 }  // namespace nacre
