@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "base/print.hpp"
+#include "boot/hydra.hpp"
 #include "boot/keys.hpp"
 #include "boot/pmi_session.hpp"
 #include "boot/ways.hpp"
+#include "event/clock.hpp"
 
 namespace nacre::boot {
 namespace {
@@ -21,7 +24,25 @@ class PmiKeys final : public Keys {
   Result<void> put(std::string_view key, std::string_view value) override {
     return session_.put_long(owned(rank(), key), value);
   }
-  Result<void> barrier() override { return session_.barrier(); }
+  Result<void> barrier() override {
+    auto server = session_.server();
+    if (!server || !is_hydra_proxy(*server)) return session_.barrier();
+    auto mapping = session_.get("PMI_process_mapping");
+    auto count = mapping ? proxies_in_mapping(*mapping) : std::nullopt;
+    if (!count) return session_.barrier();
+    std::optional<HydraProxies> proxies;
+    std::optional<Error> known;
+    return session_.barrier([&]() -> std::optional<Error> {
+      // One look after the line: Hydra, which then kills this shell, may else not have read it.
+      if (known) return known;
+      if (!proxies) proxies = HydraProxies::find(*server, *count);
+      auto why = proxies ? proxies->look(event::clock_now().count()) : std::nullopt;
+      if (!why) return std::nullopt;
+      print_err("nacre-shell: --boot=pmi: {}\n", *why);
+      known = Error{ECHILD, *why, true};
+      return std::nullopt;
+    });
+  }
   Result<std::string> get(std::uint32_t owner, std::string_view key) override {
     return session_.get_long(owned(owner, key));
   }

@@ -74,8 +74,15 @@ Result<void> PmiSession::put(std::string_view key, std::string_view value) {
   return {};
 }
 
-Result<void> PmiSession::barrier() {
-  CHECK_OK(ask(session_.barrier()));
+std::optional<pid_t> PmiSession::server() const {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid <= 0) return std::nullopt;
+  return peer.pid;
+}
+
+Result<void> PmiSession::barrier(const Doubt& doubt) {
+  CHECK_OK(ask(session_.barrier(), doubt));
   return {};
 }
 
@@ -116,13 +123,13 @@ Result<std::string> PmiSession::get_long(std::string_view key) {
 
 // ---- the connection ----------------------------------------------------------------------
 
-Result<pmi::ClientSession::Reply> PmiSession::ask(const Result<std::string>& request) {
+Result<pmi::ClientSession::Reply> PmiSession::ask(const Result<std::string>& request, const Doubt& doubt) {
   if (!request) return in("PMI", Error(request.error()));
   double until = now() + patience_;
   CHECK_OK(send(*request, until));
   std::array<char, 4096> buffer;
   for (;;) {
-    CHECK_OK(wait_for(POLLIN, until));
+    CHECK_OK(wait_for_answer(until, doubt));
     ssize_t got = ::recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got < 0) return system_error(errno, "PMI: the connection to the manager broke");
@@ -141,6 +148,19 @@ Result<void> PmiSession::send(std::string_view bytes, double until) const {
     if (sent < 0) CHECK_OK(wait_for(POLLOUT, until));
   }
   return {};
+}
+
+Result<void> PmiSession::wait_for_answer(double until, const Doubt& doubt) {
+  if (!doubt) return wait_for(POLLIN, until);
+  for (double next = now() + kDoubtEach; next < until; next += kDoubtEach) {
+    if (TRY(in("PMI", event::ready_by(fd_.get(), POLLIN, event::Seconds(next))))) return {};
+    auto why = doubt();
+    if (!why) continue;
+    // Hydra does not end the others where one of them just exits.
+    static_cast<void>(send(session_.abort(1, why->message), until));
+    return *why;
+  }
+  return wait_for(POLLIN, until);
 }
 
 Result<void> PmiSession::wait_for(short events, double until) const {

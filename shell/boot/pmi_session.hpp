@@ -4,7 +4,11 @@
 // shells there are, which one this is, and keys for each other. It comes before the loop, so its calls wait.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,8 +31,16 @@ class PmiSession {
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
 
+  // The process that has made the connection, which Hydra's proxies are; none: it is on another host, or not a socket.
+  [[nodiscard]] std::optional<pid_t> server() const;
+
+  // Why what is waited for cannot come, if that is known by now: then the manager is told to end all its processes. It may kill this
+  // one before more can be logged.
+  using Doubt = std::function<std::optional<Error>()>;
+  static constexpr double kDoubtEach = 0.5;  // seconds of waiting before `doubt` is asked, and asked again
+
   Result<void> put(std::string_view key, std::string_view value);
-  Result<void> barrier();
+  Result<void> barrier(const Doubt& doubt = {});
   Result<std::string> get(std::string_view key);
   Result<void> finalize();
 
@@ -39,8 +51,9 @@ class PmiSession {
  private:
   PmiSession(UniqueFd fd, std::uint32_t rank, std::uint32_t size, double patience)
       : fd_(std::move(fd)), rank_(rank), size_(size), patience_(patience) {}
-  Result<pmi::ClientSession::Reply> ask(const Result<std::string>& request);
+  Result<pmi::ClientSession::Reply> ask(const Result<std::string>& request, const Doubt& doubt = {});
   Result<void> send(std::string_view bytes, double until) const;
+  Result<void> wait_for_answer(double until, const Doubt& doubt);
   Result<void> wait_for(short events, double until) const;
 
   UniqueFd fd_;

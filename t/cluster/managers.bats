@@ -3,6 +3,8 @@
 #
 # What managers offer to a shell on each of several hosts: keys and barriers, variables, input, exit codes.
 load lib.bash
+load jobs.bash
+load faults.bash
 
 cluster=(4 --slurm)
 probe=$NACRE_BUILD_DIR/t/e2e/pmi_probe
@@ -97,6 +99,30 @@ variables() {
   [ "$status" -eq 15 ]
   run slurm node0 -N4 --kill-on-bad-exit=1 sh -c 'test $SLURM_PROCID = 2 && exit 7; exec sleep 1000'
   [ "$status" -ne 0 ]
+  nothing_left
+}
+
+# What Hydra starts on node2 cannot be run there, or ends before it has found the others.
+@test "a host that cannot run the shell ends a job under Hydra at once, and is named" {
+  write_job 1 touch "$PWD/ran"
+  touch none
+  local began=0
+  for instead in none ends; do
+    case $instead in
+      none) replace_shell node2 "$PWD/none" ;;
+      ends) wrap_shell node2 'sleep 0.7; exit 3' ;;
+    esac
+    began=$(uptime_ms)
+    run hydra 1 "$NACRE_SHELL" "${job_options[@]}"
+    echo "# $instead: $(($(uptime_ms) - began)) ms" >&3
+    [[ $status != @(0|124|137) ]] || { echo "exit code $status: $output"; return 1; }
+    grep "nacre-shell: --boot=pmi: mpiexec could not start nacre-shell, or it has ended: proxy 2" <<<"$output"
+    grep "node2.*Permission denied\|proxy 2 on node2" <<<"$output"
+    # It is 3 s, and 60 s where nobody notices. This allows for a busy machine.
+    (($(uptime_ms) - began < 20000)) || { echo "took $(($(uptime_ms) - began)) ms: $output"; return 1; }
+    recover
+  done
+  [ ! -e ran ]
   nothing_left
 }
 

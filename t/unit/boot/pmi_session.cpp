@@ -160,3 +160,26 @@ TEST_CASE("a server that does not answer is waited for only so long") {
   Server server({}, false);
   CHECK(message_of(server.open(0.05)) == "PMI: no answer within 0.05 s; have all shells of the job been started?");
 }
+
+TEST_CASE("a barrier ends before its time, and the job with it, where it is known that not all will come") {
+  Server server(greeted({}), false);
+  int asked = 0;
+  {
+    auto session = server.open();
+    REQUIRE(session);
+    auto doubt = [&asked]() { return ++asked < 2 ? std::nullopt : std::optional(Error{ECHILD, "one has ended"}); };
+    CHECK(message_of(session->barrier(doubt)) == "one has ended");
+  }
+  CHECK(asked == 2);
+  std::vector<std::string> heard = server.heard();
+  REQUIRE(heard.size() == 5);
+  CHECK_THAT(heard[4], Catch::Matchers::StartsWith("cmd=abort exitcode=1"));
+}
+
+TEST_CASE("a barrier with a doubt waits no longer than another") {
+  Server server(greeted({}), false);
+  auto session = server.open(0.05);
+  REQUIRE(session);
+  auto doubt = []() { return std::optional(Error{ECHILD, "never asked"}); };
+  CHECK_THAT(message_of(session->barrier(doubt)), Catch::Matchers::Contains("no answer within 0.05 s"));
+}
