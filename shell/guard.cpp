@@ -22,6 +22,7 @@ Result<std::unique_ptr<Guard>> Guard::start(event::Children& children, const Opt
   duty.shell = ::getpid();
   duty.session = ::getsid(0);
   duty.mark = options.mark;
+  duty.watched = options.watched;
   if (options.socket != nullptr) {
     duty.socket = options.socket->socket();
     duty.socket_folder = options.socket->path();

@@ -7,6 +7,7 @@
 //     them with it (ChildSetup::ends_with_parent);
 //   - removes the job's directory and the shell's socket then;
 //   - kills the shell if a handler does not return, and who has started the shell has gone. One line names the plugin;
+//   - reports that a leader stands still whose launcher, on another host, does not see that;
 //   - names the plugin whose handler the shell ends in, if the shell has not.
 #pragma once
 
@@ -30,6 +31,7 @@ class Guard {
     const transport::SocketDirectory* socket = nullptr;  // null: there is none
     int starter = -1;                                    // as GuardDuty's; it may be closed behind start()
     std::string mark;                                    // as GuardDuty's
+    std::string watched;                                 // as GuardDuty's
   };
 
   // Before there are threads. `children`, which it guards (Children::guard), has to outlive it.

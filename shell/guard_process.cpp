@@ -18,8 +18,11 @@
 #include <set>
 
 #include "base/file.hpp"
+#include "base/print.hpp"
 #include "base/remove_tree.hpp"
+#include "base/standstill.hpp"
 #include "base/unique_fd.hpp"
+#include "event/clock.hpp"
 #include "plugin/last_line.hpp"
 
 namespace nacre {
@@ -29,9 +32,10 @@ constexpr const char* kGuardProcess = "nacre-guard";  // as ps shows it: at most
 constexpr int kRounds = 200;                          // looks for what is left
 constexpr useconds_t kBetween = 10000;                // microseconds
 constexpr int kLook = 250;                            // milliseconds, once who has started the shell has gone
-constexpr int kLooks = 8;                             // in which it is in the same call: it is stuck
-constexpr int kRemovals = 20;                         // of a directory: what was just killed may have added to it
-constexpr std::size_t kHead = 3;                      // bytes of a record before its body
+constexpr int kWatch = 2000;      // milliseconds, where it is watched whether the shell stands still
+constexpr int kLooks = 8;         // in which it is in the same call: it is stuck
+constexpr int kRemovals = 20;     // of a directory: what was just killed may have added to it
+constexpr std::size_t kHead = 3;  // bytes of a record before its body
 
 // ---- what is to end with the shell -------------------------------------------------
 
@@ -118,9 +122,10 @@ class GuardProcess {
   // False once the shell has gone.
   bool wait_for_records() {
     std::array<pollfd, 2> wanted{{{duty_.records, POLLIN, 0}, {orphaned_ ? -1 : duty_.starter, POLLRDHUP, 0}}};
-    int ready = ::poll(wanted.data(), wanted.size(), orphaned_ ? kLook : -1);
+    int ready = ::poll(wanted.data(), wanted.size(), orphaned_ ? kLook : duty_.watched.empty() ? -1 : kWatch);
     if (ready < 0) return errno == EINTR;
-    if (ready == 0) look_at_call();
+    if (ready == 0 && orphaned_) look_at_call();
+    if (ready == 0 && !duty_.watched.empty()) report_standstill();
     if ((wanted[1].revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0) orphaned_ = true;
     return wanted[0].revents == 0 || read_records();
   }
@@ -167,6 +172,12 @@ class GuardProcess {
     ::kill(duty_.shell, SIGKILL);
   }
 
+  void report_standstill() {
+    auto report = standstill_.update(process_state(duty_.shell), event::clock_now().count());
+    if (!report) return;
+    print_err("{} {}\n", duty_.watched, *report);
+  }
+
   void report_end() const {
     plugin::LastLine line;
     line << "this shell has ended while plugin '" << duty_.calls->plugin() << "' ran " << duty_.calls->topic()
@@ -182,6 +193,7 @@ class GuardProcess {
   CallPage::Place seen_;
   int looks_ = 0;  // for how many it has been there
   bool killed_ = false;
+  Standstill standstill_;
 };
 
 }  // namespace

@@ -28,12 +28,13 @@ enum class GuardKind : std::uint8_t {
 [[nodiscard]] std::string guard_record(GuardKind kind, std::string_view body);
 
 struct GuardDuty {
-  int records = -1;           // the end of the pipe to read from
-  int starter = -1;           // a stream that hangs up when who has started the shell goes; -1: there is none
-  pid_t shell = 0;            // the parent of this process
-  pid_t session = 0;          // the shell's
-  std::string mark;           // NAME=VALUE in the environment of what is to end with the shell; "": none
-  std::string socket;         // to be unlinked; "": none
+  int records = -1;     // the end of the pipe to read from
+  int starter = -1;     // a stream that hangs up when who has started the shell goes; -1: there is none
+  pid_t shell = 0;      // the parent of this process
+  pid_t session = 0;    // the shell's
+  std::string mark;     // NAME=VALUE in the environment of what is to end with the shell; "": none
+  std::string watched;  // the begin of a line that tells that the shell stands still; "": somebody else tells it
+  std::string socket;   // to be unlinked; "": none
   std::string socket_folder;  // to be removed if it is empty; "": none
   const CallPage* calls = nullptr;
 };

@@ -145,7 +145,11 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
     auto* directory =
         boot.membership && boot.membership->socket_directory ? &*boot.membership->socket_directory : nullptr;
     std::string mark = fmt::format("{}={}", job::kShellMark, job::shell_mark(boot.id, rank));
-    footing.guard = TRY(Guard::start(*footing.children, {directory, boot.launcher.get(), std::move(mark)}));
+    std::string watched;
+    if (boot.record && boot.record->remote)
+      watched = fmt::format("nacre-shell[{0}]: shell {0} on {1}", rank, boot.record->hosts.nth(rank).value_or("?"));
+    footing.guard =
+        TRY(Guard::start(*footing.children, {directory, boot.launcher.get(), std::move(mark), std::move(watched)}));
   }
   auto code = run_in_job(footing, std::move(boot), std::move(arguments), log);
   if (code || footing.left) return code;

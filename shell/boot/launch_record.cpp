@@ -87,7 +87,7 @@ Result<LaunchRecord> read_record(const JsonAt& root) {
   LaunchRecord out;
   CHECK_OK(check_protocol(root, out));
   CHECK_OK(root.only_keys({"version", "protocol", "jobid", "rank", "size", "arity", "hosts", "agent", "shell",
-                           "timeout", "addresses", "jobspec", "R", "options", "input", "terminal"}));
+                           "timeout", "addresses", "jobspec", "R", "options", "input", "remote", "terminal"}));
   JsonAt job = TRY(root.at("jobid"));
   out.job = TRY(in(job.path(), value::JobId::parse(TRY(job.string()))));
   CHECK_OK(read_places(root, out));
@@ -105,6 +105,7 @@ Result<LaunchRecord> read_record(const JsonAt& root) {
   out.resources = TRY(text_at(root, "R"));
   if (auto options = TRY(root.find("options"))) out.options = TRY(words_at(*options));
   if (auto input = TRY(root.find("input"))) out.input = TRY(input->boolean());
+  if (auto remote = TRY(root.find("remote"))) out.remote = TRY(remote->boolean());
   if (auto terminal = TRY(root.find("terminal"))) out.terminal = TRY(terminal->boolean());
   return out;
 }
@@ -128,6 +129,7 @@ std::string LaunchRecord::line() const {
   if (resources) json["R"] = *resources;
   if (!options.empty()) json["options"] = options;
   if (input) json["input"] = true;
+  if (remote) json["remote"] = true;
   if (terminal) json["terminal"] = true;
   return dump_json(json) + '\n';
 }
@@ -148,7 +150,7 @@ LaunchRecord LaunchRecord::of_child(Rank child, const std::string& address) cons
   out.jobspec.reset();
   out.resources.reset();
   out.options.clear();
-  out.input = out.terminal = false;
+  out.input = out.remote = out.terminal = false;
   return out;
 }
 

@@ -43,6 +43,7 @@ struct LaunchRecord {
   std::optional<std::string> resources;  // the same
   std::vector<std::string> options;      // as those of -o
   bool input = false;                    // the launcher's stream has standard input
+  bool remote = false;                   // an agent has started it: the launcher does not see its process
   bool terminal = false;                 // the launcher's standard error, which this shell's ends at, is one
 
   // The line, with its newline. Errors say where: `the launch record: rank: expected ...`. A record of another protocol is

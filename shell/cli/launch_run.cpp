@@ -10,11 +10,11 @@
 
 #include "base/print.hpp"
 #include "base/process_start.hpp"
+#include "base/standstill.hpp"
 #include "base/text.hpp"
 #include "boot/launch_stream.hpp"
 #include "boot/launcher.hpp"
 #include "cli/launch_signals.hpp"
-#include "cli/standstill.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
 #include "task/subprocess.hpp"
@@ -81,6 +81,7 @@ class LaunchRun {
     task::Command command = TRY(launch_command(plan_));
     name_ = command.argv[0];
     through_agent_ = !plan_.srun && !plan_.record.agent.empty() && !boot::is_this_host(plan_.leader);
+    plan_.record.remote = through_agent_;
     if (plan_.verbose)
       print_err("nacre launch: {} shells; starting {}\n", plan_.record.size, fmt::join(command.argv, " "));
     auto secret = TRY(transport::Secret::generate());

@@ -85,6 +85,7 @@ cluster=(4)
 @test "the leader's shell is stopped" {
   start_sleepers node3
   kill_shell node0 STOP
+  wait_until 30 grep -qxE "nacre-shell\[0\]: (fatal: )?shell 0 on node0 has been stopped by a signal for 1[0-9] s" said
   wait_until 120 no_tasks node1 node2 node3
   kill -0 "$job"
   "$vcluster" exec node0 pkill -CONT -x nacre-shell

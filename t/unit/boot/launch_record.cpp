@@ -36,7 +36,7 @@ LaunchRecord sample() {
   record.jobspec = "version: 1\nresources: []\n";
   record.resources = "{}";
   record.options = {"verbose=2"};
-  record.input = record.terminal = true;
+  record.input = record.remote = record.terminal = true;
   return record;
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("a launch record is one line, and reads back to the same") {
   CHECK(again.shell == record.shell);
   CHECK(again.jobspec == record.jobspec);
   CHECK(again.options == record.options);
-  CHECK((again.input && again.terminal));
+  CHECK((again.input && again.remote && again.terminal));
 }
 
 TEST_CASE("what a child is told: its rank, where those above it are, and nothing that is the leader's") {
@@ -83,7 +83,7 @@ TEST_CASE("what a child is told: its rank, where those above it are, and nothing
   CHECK_FALSE(child.jobspec);
   CHECK_FALSE(child.resources);
   CHECK(child.options.empty());
-  CHECK_FALSE((child.input || child.terminal));
+  CHECK_FALSE((child.input || child.remote || child.terminal));
   CHECK(child.children() == Ranks{5, 6});
   LaunchRecord leaf = child.of_child(5, "n3:71 10.0.0.3:71");
   CHECK(leaf.addresses == std::map<group::Rank, std::string>{{0, "n1:70"}, {2, "n3:71 10.0.0.3:71"}});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/standstill.hpp"
+#include "base/standstill.hpp"
 
 #include <cmath>
 #include <utility>
@@ -8,7 +8,7 @@
 
 #include "base/file.hpp"
 
-namespace nacre::cli {
+namespace nacre {
 namespace {
 
 bool stands_still(std::optional<char> state) { return state == 'T' || state == 't' || state == 'D'; }
@@ -39,4 +39,4 @@ std::optional<std::string> Standstill::update(std::optional<char> state, double 
                      std::lround(now - *since_));
 }
 
-}  // namespace nacre::cli
+}  // namespace nacre

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace nacre::cli {
+namespace nacre {
 
 // The letter of /proc/PID/stat; none if there is no such process.
 [[nodiscard]] std::optional<char> process_state(pid_t pid);
@@ -28,4 +28,4 @@ class Standstill {
   std::optional<double> reported_;
 };
 
-}  // namespace nacre::cli
+}  // namespace nacre

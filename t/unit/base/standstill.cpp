@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/standstill.hpp"
+#include "base/standstill.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 
 #include <catch2/catch.hpp>
 
-using nacre::cli::process_state;
-using nacre::cli::Standstill;
+using nacre::process_state;
+using nacre::Standstill;
 
 TEST_CASE("a process that runs is not reported") {
   Standstill still;
