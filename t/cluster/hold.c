@@ -51,9 +51,9 @@ static int on_topic(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args
   int held, rank;
   if (flux_shell_getopt_unpack(shell, "hold", "{s:s s:i s:s}", "at", &at, "rank", &held, "marks", &marks) != 1)
     return 0;
-  // Who listens to task.exec changes how tasks are forked.
-  if (strcmp(topic, "shell.init") == 0 && strcmp(at, "task.exec") == 0)
-    return flux_plugin_add_handler(p, "task.exec", on_topic, NULL);
+  // A topic of tasks gets its handler only where it is asked for: one of task.exec changes how tasks are forked.
+  if (strcmp(topic, "shell.init") == 0 && strncmp(at, "task.", 5) == 0)
+    return flux_plugin_add_handler(p, at, on_topic, NULL);
   if (strcmp(at, topic) != 0) return 0;
   if (flux_shell_info_unpack(shell, "{s:i}", "rank", &rank) < 0) return shell_log_errno("rank");
   if (mark(topic, rank) < 0) return -1;

@@ -1,114 +1,27 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# A signal to nacre launch at any moment of a start over four hosts, by ssh and by srun, ends the job: with 128 + the signal, and
-# nothing is left on any host. Many more moments, on one host: t/e2e/start_signals.
+# A signal while a job over four hosts starts: each signal, each moment and each way at least once. All of them together:
+# signals_all.bats.
 load lib.bash
 load jobs.bash
 load faults.bash
+load signals.bash
 
 cluster=(4 --slurm)
 
-signals=(INT TERM HUP QUIT)
-
 setup_file() { start_cluster && build_hold; }
 
-# Starts the job by the way $1 from node3, with these options; it is $job, and what it says goes to `said`.
-begin_by() {
-  local way=$1
-  shift
-  rm -f started.*
-  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; exec sleep 76542' "$PWD"
-  began=$(uptime_ms)
-  if [ "$way" = ssh ]; then
-    limit=240 launch node3 "$@" >said 2>&1 3>&- &
-  else
-    limit=240 on node3 "$NACRE_BUILD_DIR/nacre" launch --srun --nodes=4 --shell="$NACRE_SHELL" --timeout=100 "${job_options[@]}" \
-      "$@" >said 2>&1 3>&- &
-  fi
-  job=$!
-}
-
-launcher() { "$vcluster" exec node3 pgrep -o -x nacre; }
-
-# The job ends with the code of the signal $1 within 10 s, and leaves nothing.
-ends_by() {
-  local code=0 wanted
-  wait_until 10 job_is_over || { echo "SIG$1: it has not ended after 10 s: $(tail -c 3000 said)"; return 1; }
-  wait "$job" || code=$?
-  wanted=$((128 + $(kill -l "$1")))
-  [ "$code" -eq "$wanted" ] || { echo "SIG$1: exit code $code, not $wanted: $(tail -c 3000 said)"; return 1; }
-  nothing_left
-}
-
-job_is_over() { ! kill -0 "$job" 2>/dev/null; }
-
-not_started() { # a task whose rank matches
-  ! compgen -G "started.$1" || { echo "tasks were started, though the signal came before"; return 1; }
-}
-
-signal_launcher() { "$vcluster" exec node3 kill -s "$1" "$(launcher)"; }
-
-# One shell is held at the topic $3 until the signal $2 has come, by the way $1; no task of it may be started, and none at all
-# that matches $4.
-held_at() {
-  mkdir "$work/$1-$2-$3" && cd "$work/$1-$2-$3" || return
-  begin_by "$1" -o hold.at="$3" -o hold.rank=2 -o hold.marks="$PWD" -- --initrc="$programs/hold.lua"
-  files_come "$3.2"
-  signal_launcher "$2"
-  sleep 0.5
-  not_started "$4"
-  touch go
-  ends_by "$2"
-  not_started "$4"
-}
+@test "ssh: a signal while a shell has not joined" { not_joined_at TERM; }
 
 @test "ssh: a signal while a shell is in shell.init, shell.post-init or task.init" {
-  for signal in "${signals[@]}"; do
-    held_at ssh "$signal" shell.init '*'
-    held_at ssh "$signal" shell.post-init 2
-    held_at ssh "$signal" task.init 2
-  done
+  held_at ssh INT shell.init '*'
+  held_at ssh HUP shell.post-init 2
+  held_at ssh QUIT task.init 2
 }
 
 @test "srun: a signal while a shell is in shell.init, shell.post-init or task.init" {
-  for signal in "${signals[@]}"; do
-    held_at srun "$signal" shell.init '*'
-    held_at srun "$signal" shell.post-init 2
-    held_at srun "$signal" task.init 2
-  done
+  held_at srun QUIT shell.init '*'
+  held_at srun TERM shell.post-init 2
+  held_at srun INT task.init 2
 }
-
-@test "ssh: a signal while a shell has not joined" {
-  wrap_shell node2 'touch '"$PWD"'/late; until [ -e '"$PWD"'/go ]; do sleep 0.05; done; exec $shell "$@"'
-  for signal in "${signals[@]}"; do
-    rm -f go late
-    begin_by ssh
-    files_come late
-    signal_launcher "$signal"
-    sleep 0.5
-    touch go
-    ends_by "$signal"
-    not_started '*'
-  done
-}
-
-# The way $1, each signal at $2 random moments of the first 1.2 s.
-at_random() {
-  local signal moment
-  for signal in "${signals[@]}"; do
-    for ((i = 0; i < $2; ++i)); do
-      moment=$((RANDOM % 1200))
-      begin_by "$1"
-      wait_until launcher >/dev/null
-      sleep "$(printf '0.%03d' $((moment % 1000)))"
-      ((moment < 1000)) || sleep 1
-      echo "# $1: SIG$signal after $moment ms" >&3
-      signal_launcher "$signal"
-      ends_by "$signal"
-    done
-  done
-}
-
-@test "ssh: a signal at any moment of a start" { at_random ssh 3; }
-@test "srun: a signal at any moment of a start" { at_random srun 3; }
