@@ -7,23 +7,25 @@
 
 #include <fmt/format.h>
 
-#include "assembly.hpp"
 #include "base/file.hpp"
 #include "base/print.hpp"
 #include "base/process_start.hpp"
 #include "base/variable.hpp"
 #include "cli/shell_arguments.hpp"
+#include "core/shell.hpp"
 #include "group/alone.hpp"
 #include "job/job.hpp"
-#include "leaving.hpp"
+#include "join/join.hpp"
+#include "join/leaving.hpp"
 #include "plugin/last_line.hpp"
 #include "plugin/sudden_end.hpp"
-#include "shell.hpp"
 #include "version.hpp"
 
 namespace {
 
-using namespace nacre;  // NOLINT
+using namespace nacre;        // NOLINT
+using namespace nacre::core;  // NOLINT
+using namespace nacre::join;  // NOLINT
 
 // A terminal that is lent to a task takes all as it is.
 const char* line_end() {
@@ -57,33 +59,33 @@ ShellConfig config_of(cli::ShellArguments& arguments) {
   return config;
 }
 
-Result<Footing> make_footing(Log& log) {
-  Footing footing;
-  footing.loop = TRY(event::Loop::create());
-  footing.children = TRY(event::Children::create(*footing.loop, [&log](const event::ChildExit& end) {
+Result<ShellProcess> make_footing(Log& log) {
+  ShellProcess process;
+  process.loop = TRY(event::Loop::create());
+  process.children = TRY(event::Children::create(*process.loop, [&log](const event::ChildExit& end) {
     log.log(Level::debug, "", "process {} ended, which outlived its task", end.pid);
   }));
-  footing.signals = TRY(Signals::watch(*footing.loop));
-  return footing;
+  process.signals = TRY(Signals::watch(*process.loop));
+  return process;
 }
 
 void report(const Error& error) {
   if (!error.is_logged) print_err("nacre-shell: {}\n", error.message);
 }
 
-Result<int> run_shell(Footing& footing, boot::Identity identity, ShellConfig config, Log& log) {
-  auto shell = TRY(Shell::create(footing, std::move(identity), std::move(config), log));
+Result<int> run_shell(ShellProcess& process, boot::Identity identity, ShellConfig config, Log& log) {
+  auto shell = TRY(Shell::create(process, std::move(identity), std::move(config), log));
   plugin::watch_for_exit();
-  auto second_signal = TRY(plugin::SecondSignal::create(*footing.loop));
+  auto second_signal = TRY(plugin::SecondSignal::create(*process.loop));
   return shell->run();
 }
 
 Result<int> run_alone(cli::ShellArguments&& arguments, Log& log) {
   boot::Identity identity = TRY(boot::standalone(arguments.boot));
   log_to_stderr(log, identity.shell_rank);
-  Footing footing = TRY(make_footing(log));
-  footing.group = std::make_unique<group::Alone>(identity.shell_rank);
-  return run_shell(footing, std::move(identity), config_of(arguments), log);
+  ShellProcess process = TRY(make_footing(log));
+  process.group = std::make_unique<group::Alone>(identity.shell_rank);
+  return run_shell(process, std::move(identity), config_of(arguments), log);
 }
 
 // What shell 0 was given: by who has launched it, or by its own arguments.
@@ -105,19 +107,19 @@ Result<LeaderGiven> given_to_leader(const boot::Boot& boot, const cli::ShellArgu
   return given;
 }
 
-Result<int> run_in_job(Footing& footing, boot::Boot boot, cli::ShellArguments&& arguments, Log& log) {
+Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArguments&& arguments, Log& log) {
   bool leads = !boot.membership || boot.membership->rank == 0;
   if (arguments.explain && leads) print_out("boot: {}\n", boot.how);
   log.log(Level::debug, "", "boot: {}", boot.how);
   LeaderGiven given = TRY(given_to_leader(boot, arguments));
-  auto assembled = TRY(assemble(footing, std::move(boot), std::move(given), log));
+  auto assembled = TRY(assemble(process, std::move(boot), std::move(given), log));
   // For what plugins start besides tasks, too; the shells that this one has started have theirs.
   const boot::Identity& me = assembled.identity;
-  if (footing.guard) ::setenv(job::kShellMark, job::shell_mark(me.id, me.shell_rank).c_str(), 1);
+  if (process.guard) ::setenv(job::kShellMark, job::shell_mark(me.id, me.shell_rank).c_str(), 1);
   ShellConfig config = config_of(arguments);
   config.options = std::move(assembled.options);
   config.has_input = assembled.has_input;
-  return run_shell(footing, std::move(assembled.identity), std::move(config), log);
+  return run_shell(process, std::move(assembled.identity), std::move(config), log);
 }
 
 Result<int> run(cli::ShellArguments&& arguments, Log& log) {
@@ -140,7 +142,7 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
   group::Rank rank = boot.membership ? boot.membership->rank : 0;
   log_to_stderr(log, rank);
   if (arguments.verbose > 0) log.set_level(arguments.verbose > 1 ? Level::trace : Level::debug);
-  Footing footing = TRY(make_footing(log));
+  ShellProcess process = TRY(make_footing(log));
   if (boot.way == boot::Way::hosts) {
     auto* directory =
         boot.membership && boot.membership->socket_directory ? &*boot.membership->socket_directory : nullptr;
@@ -148,13 +150,13 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
     std::string watched;
     if (boot.record && boot.record->remote)
       watched = fmt::format("nacre-shell[{0}]: shell {0} on {1}", rank, boot.record->hosts.nth(rank).value_or("?"));
-    footing.guard =
-        TRY(Guard::start(*footing.children, {directory, boot.launcher.get(), std::move(mark), std::move(watched)}));
+    process.guard =
+        TRY(Guard::start(*process.children, {directory, boot.launcher.get(), std::move(mark), std::move(watched)}));
   }
-  auto code = run_in_job(footing, std::move(boot), std::move(arguments), log);
-  if (code || footing.left) return code;
-  if (!footing.group) report(code.error());
-  return give_up(footing, rank, code.error(), log);
+  auto code = run_in_job(process, std::move(boot), std::move(arguments), log);
+  if (code || process.left) return code;
+  if (!process.group) report(code.error());
+  return give_up(process, rank, code.error(), log);
 }
 
 Result<int> parse_and_run(int argc, char** argv) {

@@ -113,9 +113,9 @@ std::vector<group::Rank> ancestors_of(group::Rank rank, std::uint32_t arity) {
 }
 
 Result<void> check_arity(std::uint32_t arity) {
-  if (arity >= 2 && arity <= LaunchRecord::kMaxArity) return {};
-  return invalid(
-      fmt::format("the arity of the tree of shells: expected 2 to {}, got {}", LaunchRecord::kMaxArity, arity));
+  if (arity >= 2 && arity <= launch::LaunchRecord::kMaxArity) return {};
+  return invalid(fmt::format("the arity of the tree of shells: expected 2 to {}, got {}",
+                             launch::LaunchRecord::kMaxArity, arity));
 }
 
 }  // namespace nacre::boot

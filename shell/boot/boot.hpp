@@ -22,8 +22,8 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "boot/allocation.hpp"
-#include "boot/launch_record.hpp"
 #include "group/membership.hpp"
+#include "launch/record.hpp"
 #include "value/jobid.hpp"
 
 namespace nacre::boot {
@@ -51,7 +51,7 @@ struct Boot {
   std::string how;  // one line: "pmi: PMI_FD is set: rank 1 of 4", with why those before it were not taken
   value::JobId id;
   std::optional<group::Membership> membership;  // none: this shell is alone
-  std::optional<LaunchRecord> record;           // of `hosts`, and of slurm started by `nacre launch --srun`
+  std::optional<launch::LaunchRecord> record;   // of `hosts`, and of slurm started by `nacre launch --srun`
   // What was standard input, where that is the launcher's (`record` is there); /dev/null has taken its place. The leader's
   // goes on with the launcher's stream (launch_stream.hpp).
   UniqueFd launcher;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include "boot/own_sockets.hpp"
 #include "boot/ways.hpp"
+#include "launch/own_sockets.hpp"
 
 namespace nacre::boot {
 namespace {
@@ -10,9 +10,11 @@ namespace {
 using group::Membership;
 using group::Rank;
 
-Result<Membership> join_launched(const BootRequest& request, const LaunchRecord& record, transport::Secret secret) {
+Result<Membership> join_launched(const BootRequest& request, const launch::LaunchRecord& record,
+                                 transport::Secret secret) {
   std::string directory = temporary_directory(request.variables);
-  OwnSockets own = TRY(record.agent.empty() ? bind_local_sockets(directory) : bind_own_sockets(directory));
+  launch::OwnSockets own =
+      TRY(record.agent.empty() ? launch::bind_local_sockets(directory) : launch::bind_own_sockets(directory));
   Membership out{request.version,   record.job, *record.rank, record.size, record.arity,
                  std::move(secret), {},         {},           {},          {}};
   std::string mark = transport::host_mark();
@@ -29,7 +31,7 @@ Result<Membership> join_launched(const BootRequest& request, const LaunchRecord&
 }
 
 Result<Boot> read_and_join(const BootRequest& request) {
-  LaunchInput input = TRY(read_launch_input(request.input, request.patience));
+  launch::LaunchInput input = TRY(launch::read_launch_input(request.input, request.patience));
   if (!input.record) return invalid("standard input has ended behind the secret: the launch record is missing");
   if (!input.record->rank) return invalid("the launch record: rank: expected this shell's, as no manager tells it");
   Boot out;
@@ -37,7 +39,7 @@ Result<Boot> read_and_join(const BootRequest& request) {
   out.how = fmt::format("hosts: --boot=hosts was given by who has started this shell: shell {} of {}",
                         *input.record->rank, input.record->size);
   out.id = input.record->job;
-  out.launcher = TRY(take_input(request.input));
+  out.launcher = TRY(launch::take_input(request.input));
   out.launcher_bytes = std::move(input.behind);
   if (input.record->size > 1) out.membership = TRY(join_launched(request, *input.record, std::move(input.secret)));
   out.record = std::move(input.record);

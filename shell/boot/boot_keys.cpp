@@ -5,9 +5,9 @@
 #include "base/text.hpp"
 #include "boot/identity.hpp"
 #include "boot/keys.hpp"
-#include "boot/own_sockets.hpp"
 #include "boot/ways.hpp"
 #include "group/first_words.hpp"
+#include "launch/own_sockets.hpp"
 
 namespace nacre::boot {
 namespace {
@@ -52,7 +52,7 @@ Result<Membership> read_job(const std::string& text, const Keys& keys, const std
                     in_quotes(TRY(TRY(job.at("version")).string())), protocol, version, group::kProtocol));
   }
   auto id = TRY(value::JobId::parse(TRY(TRY(job.at("jobid")).string())));
-  auto arity = static_cast<std::uint32_t>(TRY(TRY(job.at("arity")).integer(2, LaunchRecord::kMaxArity)));
+  auto arity = static_cast<std::uint32_t>(TRY(TRY(job.at("arity")).integer(2, launch::LaunchRecord::kMaxArity)));
   std::string hex = TRY(TRY(job.at("secret")).string());
   auto secret = transport::Secret::from_hex(hex);
   transport::wipe(hex);
@@ -61,7 +61,7 @@ Result<Membership> read_job(const std::string& text, const Keys& keys, const std
 }
 
 Result<Membership> exchange(Keys& keys, const BootRequest& request) {
-  OwnSockets own = TRY(bind_own_sockets(temporary_directory(request.variables)));
+  launch::OwnSockets own = TRY(launch::bind_own_sockets(temporary_directory(request.variables)));
   CHECK_OK(keys.put(kShellKey, own.address));
   if (keys.rank() == 0) CHECK_OK(announce_job(keys, request));
   CHECK_OK(keys.barrier());

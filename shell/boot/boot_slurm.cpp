@@ -3,8 +3,8 @@
 
 #include "base/text.hpp"
 #include "boot/identity.hpp"
-#include "boot/own_sockets.hpp"
 #include "boot/ways.hpp"
+#include "launch/own_sockets.hpp"
 #include "transport/agreed_ports.hpp"
 #include "transport/credentials.hpp"
 
@@ -78,19 +78,21 @@ group::Directory::Otherwise agreed_places(const transport::Secret& secret, const
 }
 
 Result<Membership> join_step(const BootRequest& request, const Step& step, transport::Secret secret) {
-  OwnSockets own = TRY(bind_own_sockets(std::nullopt, TRY(transport::agreed_ports(secret, step.rank))));
+  launch::OwnSockets own =
+      TRY(launch::bind_own_sockets(std::nullopt, TRY(transport::agreed_ports(secret, step.rank))));
   Membership out{request.version, step.id, step.rank, step.size, request.arity, std::move(secret), {}, {}, {}, {}};
   own.move_to(out);
   out.directory.set_otherwise(agreed_places(out.secret, step.hosts));
   return out;
 }
 
-Result<LaunchInput> secret_of(const BootRequest& request, const Step& step) {
+Result<launch::LaunchInput> secret_of(const BootRequest& request, const Step& step) {
   if (request.secret_file)
-    return LaunchInput{TRY(in("--secret-file", transport::Secret::from_file(*request.secret_file))), {}, {}};
+    return launch::LaunchInput{
+        TRY(in("--secret-file", transport::Secret::from_file(*request.secret_file))), {}, {}};
   if (request.way == Way::slurm) {
     if (step.size > 1) transport::prepare_tls();  // srun's standard input comes some milliseconds after its tasks
-    return read_launch_input(request.input, request.patience);
+    return launch::read_launch_input(request.input, request.patience);
   }
   return Error{
       ENOKEY,
@@ -101,7 +103,7 @@ Result<LaunchInput> secret_of(const BootRequest& request, const Step& step) {
 }
 
 Result<Boot> join(const BootRequest& request, Step step) {
-  LaunchInput input = TRY(secret_of(request, step));
+  launch::LaunchInput input = TRY(secret_of(request, step));
   Boot out;
   out.way = Way::slurm;
   out.how = fmt::format("slurm: SLURM_PROCID and SLURM_STEP_ID are set: shell {} of {}, the secret is from {}",
@@ -115,7 +117,7 @@ Result<Boot> join(const BootRequest& request, Step step) {
     input.record->rank = step.rank;
     step.id = input.record->job;
     own.arity = input.record->arity;
-    out.launcher = TRY(take_input(request.input));
+    out.launcher = TRY(launch::take_input(request.input));
     out.launcher_bytes = std::move(input.behind);
     out.record = std::move(input.record);
   } else if (request.id) {

@@ -10,8 +10,8 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "boot/own_sockets.hpp"
 #include "job/resources.hpp"
+#include "launch/own_sockets.hpp"
 #include "value/hostlist.hpp"
 
 namespace nacre::boot {
@@ -99,7 +99,7 @@ Result<NodeOffer> NodeOffer::parse(std::string_view text) {
 
 Result<NodeOffer> own_offer(const Variables& variables, const std::string& system) {
   NodeOffer out;
-  out.hostname = own_host_name();
+  out.hostname = launch::own_host_name();
   if (out.hostname.empty()) out.hostname = "localhost";
   out.cores = TRY(own_cores(system));
   out.gpus = gpus_of(variables);

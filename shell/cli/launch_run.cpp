@@ -12,11 +12,11 @@
 #include "base/process_start.hpp"
 #include "base/standstill.hpp"
 #include "base/text.hpp"
-#include "boot/launch_stream.hpp"
-#include "boot/launcher.hpp"
 #include "cli/launch_signals.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
+#include "launch/launcher.hpp"
+#include "launch/stream.hpp"
 #include "task/subprocess.hpp"
 #include "value/wait_status.hpp"
 
@@ -80,12 +80,12 @@ class LaunchRun {
   Result<void> start() {
     task::Command command = TRY(launch_command(plan_));
     name_ = command.argv[0];
-    through_agent_ = !plan_.srun && !plan_.record.agent.empty() && !boot::is_this_host(plan_.leader);
+    through_agent_ = !plan_.srun && !plan_.record.agent.empty() && !launch::is_this_host(plan_.leader);
     plan_.record.remote = through_agent_;
     if (plan_.verbose)
       print_err("nacre launch: {} shells; starting {}\n", plan_.record.size, fmt::join(command.argv, " "));
     auto secret = TRY(transport::Secret::generate());
-    std::string lines = boot::launch_lines(secret, plan_.record);
+    std::string lines = launch::launch_lines(secret, plan_.record);
     command.stream_options["stdin_BUFSIZE"] = std::to_string(lines.size() + task::Stream::kBufferSize);
     task::Subprocess::Options options;
     options.streams = {"stdin"};
@@ -101,7 +101,7 @@ class LaunchRun {
     to_ = process_->stream("stdin");
     static_cast<void>(to_->write(lines));  // one that has gone already is told by its end
     transport::wipe(lines);
-    feed_ = TRY(boot::LaunchFeed::create(*loop_, *to_, plan_.input));
+    feed_ = TRY(launch::LaunchFeed::create(*loop_, *to_, plan_.input));
     look_->start(kLook, kLook);
     return {};
   }
@@ -201,7 +201,7 @@ class LaunchRun {
   std::optional<event::Timer> to_end_, to_take_, to_stop_, look_;
   std::unique_ptr<task::Subprocess> process_;
   task::Stream* to_ = nullptr;  // its standard input
-  std::unique_ptr<boot::LaunchFeed> feed_;
+  std::unique_ptr<launch::LaunchFeed> feed_;
   LaunchSignals signals_;
   Standstill standstill_;
   int untaken_ = 0;                // a signal that was passed on and that the job may not have got; 0: none
@@ -222,7 +222,7 @@ Result<int> launch(LaunchPlan plan) {
 Result<task::Command> launch_command(const LaunchPlan& plan) {
   std::vector<std::string> words = plan.record.shell;
   words.emplace_back(plan.srun ? "--boot=slurm" : "--boot=hosts");
-  if (!plan.srun) return boot::agent_command(plan.record.agent, plan.leader, words);
+  if (!plan.srun) return launch::agent_command(plan.record.agent, plan.leader, words);
   // The shells themselves say how the job ends, and all leave at once. One that has gone before, because it was not even
   // started, is waited for by the others in vain.
   std::vector<std::string> argv{"srun",
@@ -234,7 +234,7 @@ Result<task::Command> launch_command(const LaunchPlan& plan) {
                                 fmt::format("--wait={}", plan.tolerates_loss ? 0 : kSrunWait)};
   argv.insert(argv.end(), plan.srun->begin(), plan.srun->end());
   argv.insert(argv.end(), words.begin(), words.end());
-  task::Command command = TRY(boot::agent_command({}, "localhost", argv));
+  task::Command command = TRY(launch::agent_command({}, "localhost", argv));
   return command;
 }
 

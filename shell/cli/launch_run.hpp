@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "boot/launch_record.hpp"
+#include "launch/record.hpp"
 #include "task/command.hpp"
 
 namespace nacre::cli {
 
 struct LaunchPlan {
-  boot::LaunchRecord record;                     // shell 0's; for srun without rank, hosts and agent
+  launch::LaunchRecord record;                   // shell 0's; for srun without rank, hosts and agent
   std::string leader;                            // shell 0's host; none for srun
   std::optional<std::vector<std::string>> srun;  // its arguments, if it starts the shells
   int input = 0;                                 // a descriptor that tasks get the bytes of; < 0: none

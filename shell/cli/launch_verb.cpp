@@ -14,7 +14,6 @@
 #include "base/variable.hpp"
 #include "boot/allocation.hpp"
 #include "boot/identity.hpp"
-#include "boot/launcher.hpp"
 #include "cli/launch_run.hpp"
 #include "cli/verbs.hpp"
 #include "group/first_words.hpp"
@@ -22,12 +21,13 @@
 #include "job/jobspec.hpp"
 #include "job/options.hpp"
 #include "job/resources.hpp"
+#include "launch/launcher.hpp"
 #include "version.hpp"
 
 namespace nacre::cli {
 namespace {
 
-using boot::LaunchRecord;
+using launch::LaunchRecord;
 
 // The program that lies beside this one.
 std::string own_shell() {
@@ -189,7 +189,7 @@ class Launch final : public Verb {
     for (const std::string& each : hosts) plan.record.hosts.append(each);
     plan.leader = hosts[0];
     if (local_ > 0) return {};
-    plan.record.agent = agent_.empty() ? boot::ssh_agent() : std::vector<std::string>{agent_};
+    plan.record.agent = agent_.empty() ? launch::ssh_agent() : std::vector<std::string>{agent_};
     plan.record.agent.insert(plan.record.agent.end(), agent_arguments_.begin(), agent_arguments_.end());
     return {};
   }

@@ -66,7 +66,7 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
       ->option_text("FILE");
   app.add_option("--arity", out.arity, "How many shells a shell of the tree has below it, of shell 0 (default: 16)")
       ->option_text("K")
-      ->check(CLI::Range(2U, boot::LaunchRecord::kMaxArity));
+      ->check(CLI::Range(2U, launch::LaunchRecord::kMaxArity));
   app.add_flag("--exit-local", out.exit_local, "Exit with the code of this shell's tasks, not with the job's");
   app.add_option("-j,--jobspec", out.boot.jobspec_path,
                  "Read the jobspec (JSON or YAML) from FILE, of shell 0; - is stdin")

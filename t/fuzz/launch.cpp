@@ -8,9 +8,9 @@
 #include <csignal>
 
 #include "base/file.hpp"
-#include "boot/launch_record.hpp"
-#include "boot/launch_stream.hpp"
 #include "boot/node_offer.hpp"
+#include "launch/record.hpp"
+#include "launch/stream.hpp"
 #include "require.hpp"
 
 using nacre::fuzz::require;

@@ -10,6 +10,7 @@
 #include "folder.hpp"
 
 using namespace nacre;        // NOLINT
+using namespace nacre::kit;   // NOLINT
 using namespace nacre::boot;  // NOLINT
 
 namespace {

@@ -13,8 +13,10 @@
 #include "transport/agreed_ports.hpp"
 #include "variables_of.hpp"
 
-using namespace nacre;        // NOLINT
-using namespace nacre::boot;  // NOLINT
+using namespace nacre;          // NOLINT
+using namespace nacre::kit;     // NOLINT
+using namespace nacre::boot;    // NOLINT
+using namespace nacre::launch;  // NOLINT
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 using Environment = std::map<std::string, std::string>;

@@ -18,6 +18,7 @@
 #include "variables_of.hpp"
 
 using namespace nacre;        // NOLINT
+using namespace nacre::kit;   // NOLINT
 using namespace nacre::boot;  // NOLINT
 
 namespace {

@@ -14,6 +14,7 @@
 #include "folder.hpp"
 
 using namespace nacre;        // NOLINT
+using namespace nacre::kit;   // NOLINT
 using namespace nacre::boot;  // NOLINT
 
 namespace {

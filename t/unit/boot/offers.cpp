@@ -13,8 +13,10 @@
 #include "job/resources.hpp"
 #include "variables_of.hpp"
 
-using namespace nacre;        // NOLINT
-using namespace nacre::boot;  // NOLINT
+using namespace nacre;          // NOLINT
+using namespace nacre::kit;     // NOLINT
+using namespace nacre::boot;    // NOLINT
+using namespace nacre::launch;  // NOLINT
 using value::Idset;
 
 namespace {

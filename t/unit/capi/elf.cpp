@@ -11,7 +11,6 @@
 #include <random>
 #include <sstream>
 
-
 using Catch::Matchers::StartsWith;
 using nacre::capi::check_object;
 using nacre::capi::needed_libraries;

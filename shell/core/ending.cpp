@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the job ends, as far as this shell acts: exits::JobEnd decides.
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "base/current_call.hpp"
+#include "core/shell.hpp"
+#include "event/clock.hpp"
+#include "join/leaving.hpp"
+
+namespace nacre::core {
+namespace {
+
+using exits::Action;
+
+constexpr std::string_view kType = "exec";  // of an exception, as flux-shell raises them
+constexpr std::string_view kBuiltin = "builtin";
+
+}  // namespace
+
+// ---- failures ------------------------------------------------------------------------------
+
+void Shell::attempt(Result<void> phase) {
+  if (!phase) fail(phase.error());
+}
+
+// The only shell of a job leaves it to its caller to log this.
+void Shell::fail(const Error& why) {
+  if (why.is_logged) return;
+  exits::Cause cause{why.message, 1, job_.shell_rank};
+  if (has_siblings()) cause.message += place("");
+  if (end_job(cause, {}) && !has_siblings()) failure_ = why;
+}
+
+void Shell::raise(const plugin::Exception& exception) {
+  std::optional<int> code;
+  if (exception.status) code = exception.status->job_code();
+  exits::Cause cause{exception.message, code, job_.shell_rank};
+  // Builtin plugins name the place themselves.
+  const plugin::Stack::Running* running = stack_.running();
+  if (has_siblings() && running != nullptr && running->plugin->origin() != kBuiltin) cause.message += place("");
+  bool fatal = exception.severity == 0;
+  if (tasks_.childs_line() != nullptr) return fatal ? fail_in_child(exception.message) : void();
+  if (fatal && !end_job(cause, exception.type)) return;
+  if (!fatal) group_->raise({exception.type, exception.severity, cause.message, code, job_.shell_rank});
+  if (fatal && has_siblings()) return;  // logged once for all shells, see on_exception()
+  log_.log(fatal ? Level::error : Level::warn, "", "{}: {}", exception.type, cause.message);
+}
+
+void Shell::die(int exit_code, std::string_view component, std::string_view message) {
+  if (tasks_.childs_line() != nullptr) return fail_in_child(message);
+  if (!has_siblings()) {
+    log_.log(Level::fatal, component, "{}", message);
+    end_job({std::string(message), exit_code, job_.shell_rank}, {});
+    return;
+  }
+  std::string prefix = component.empty() ? "" : fmt::format("{}: ", component);
+  end_job({fmt::format("{}{}{}", prefix, message, place(component)), exit_code, job_.shell_rank}, {});
+}
+
+// In task.exec: the parent makes of it that the task could not be started.
+void Shell::fail_in_child(std::string_view message) {
+  const CallPage& page = CallPage::own();
+  tasks_.childs_line()->write(fmt::format("plugin '{}': {}: {}", page.plugin(), page.topic(), message));
+}
+
+// `type`: of an exception; empty: a failure of the shell itself. False: it is being ended already, so this is a consequence.
+bool Shell::end_job(const exits::Cause& cause, std::string_view type) {
+  if (end_.raised(cause) != Action::end) {
+    log_.log(Level::debug, "", "{}", cause.message);
+    return false;
+  }
+  bool of_shell = type.empty();
+  group_->raise({std::string(of_shell ? kType : type), 0, cause.message, cause.code, cause.shell, of_shell});
+  end_tasks();
+  return true;
+}
+
+// " (plugin 'x', shell.init, on node1)": where a plugin has failed. `named`: what names the plugin already.
+std::string Shell::place(std::string_view named) const {
+  std::string out;
+  const CallPage& page = CallPage::own();
+  if (page.place().within_call()) {
+    if (page.plugin() != named) out += fmt::format("plugin '{}', ", page.plugin());
+    out += fmt::format("{}, ", page.topic());
+  }
+  std::string on = job_.resources.nodes[job_.shell_rank].on();
+  return fmt::format(" ({}{})", out, on.empty() ? "here" : on.substr(1));
+}
+
+// All shells get these in the same order, so they agree on which one ended the job, and with which code.
+void Shell::on_exception(const group::Exception& exception) {
+  Json context{{"type", exception.type}, {"severity", exception.severity}, {"note", exception.message}};
+  if (Result<void> posted = post("exception", std::move(context)); !posted) {
+    log_.log(Level::warn, "", "{}", posted.error().message);
+  }
+  if (exception.severity != 0) return;
+  bool is_cause = !end_.is_decided();
+  Action action = end_.ordered({exception.message, exception.exit_code, exception.origin});
+  if (is_cause && has_siblings()) join::log_cause(log_, exception, shells_.leads());
+  if (action == Action::end) end_tasks();
+}
+
+void Shell::on_cut_off(const Error& why) {
+  Action action = end_.cut_off(why.message);
+  if (action != Action::kill) return;
+  log_.log(Level::fatal, "", "cut off from the job's other shells: {}", why.message);
+  if (const auto& cause = end_.cause(); cause && cause->message != why.message)
+    log_.log(Level::fatal, "", "{}", cause->message);
+  kill_tasks(SIGKILL);
+}
+
+// ---- signals -------------------------------------------------------------------------------
+
+// A launcher sends a signal for all tasks of the job, others for those of this shell.
+exits::Work Shell::work_for(join::Signals::From from) const {
+  using exits::Work;
+  if (!shells_.has_passed(join::kStartBarrier)) return Work::starting;
+  bool is_over =
+      has_siblings() ? shells_.leads() && shells_.outcomes().ranks().size() >= job_.tasks() : tasks_.running() == 0;
+  if (is_over) return Work::over;
+  bool for_all = from == join::Signals::From::launcher;
+  return tasks_.running() > 0 || for_all ? Work::running : Work::elsewhere;
+}
+
+void Shell::on_signal(int signum, join::Signals::From from) {
+  exits::Work work = work_for(from);
+  Action action = end_.signalled(signum, event::clock_now().count(), work);
+  auto send = [&](int number) {
+    if (from == join::Signals::From::launcher) return group_->signal(number, std::nullopt);
+    kill_tasks(number);
+  };
+  bool is_interrupt = signum == SIGINT;
+  switch (action) {
+    case Action::nothing:
+      if (is_interrupt) log_.log(Level::notice, "", "interrupt: no task of this shell runs");
+      return;
+    case Action::pass_on:
+      if (is_interrupt) {
+        log_.log(Level::notice, "",
+                 "interrupt: passed on to the tasks that run; a second one within {:g} s ends the job",
+                 exits::JobEnd::kInterruptWindow);
+      }
+      return send(signum);
+    case Action::end: {
+      exits::Cause cause = exits::ended_by_signal(signum, job_.shell_rank);
+      bool again = is_interrupt && (work == exits::Work::running || work == exits::Work::elsewhere);
+      if (again) cause.message = "second interrupt: ending the job";
+      if (!has_siblings()) log_.log(Level::fatal, "", "{}", cause.message);
+      end_job(cause, {});
+      return;
+    }
+    case Action::kill: log_.log(Level::notice, "", "interrupt: killing the tasks"); return send(SIGKILL);
+  }
+}
+
+// ---- the end of the tasks, and of the shell ------------------------------------------------
+
+// Everything that gets a signal to the tasks (Host::signal_also) is ended with them.
+void Shell::end_tasks() { tasks_.end(!signalled_also_.empty()); }
+
+void Shell::kill_tasks(int signum) {
+  tasks_.kill(signum);
+  signalled_also_.call(signum);
+}
+
+int Shell::exit_code(const exits::Outcomes& outcomes) const { return end_.code(outcomes, exits::Policy::max()); }
+
+// The leader leaves its barrier only when it has what the others have put out.
+void Shell::close_job() {
+  group_->close_bulk();
+  shells_.last_barrier(join::kExitBarrier);
+}
+
+// The end of run(): nobody leaves before all shells know how the job has ended, which the leader decides.
+int Shell::leave_job() {
+  bool has_run = shells_.has_entered(join::kExitBarrier);
+  if (!has_run) close_job();
+  shells_.last_barrier(join::kEndBarrier);
+  int local = exit_code(tasks_.outcomes());
+  int code = shells_.leads() ? exit_code(shells_.final_outcomes()) : local;
+  auto post_exit = [&] { return has_run ? post("shell.exit", {{"exitcode", code}}) : Result<void>(); };
+  if (shells_.leads()) {
+    if (Result<void> posted = post_exit(); !posted) {
+      log_.log(Level::error, "", "{}", posted.error().message);
+      code = std::max(code, 1);
+    }
+  }
+  if (auto agreed = join::leave(process_, code)) end_.agreed(code = *agreed);
+  if (!shells_.leads()) static_cast<void>(post_exit());  // it has no eventlog
+  return config_.exit_local ? local : code;
+}
+
+}  // namespace nacre::core

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/shell.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/current_call.hpp"
+#include "core/explain.hpp"
+#include "core/shell_taskmap.hpp"
+#include "event/clock.hpp"
+#include "job/option_types.hpp"
+#include "join/leaving.hpp"
+#include "join/lost_after.hpp"
+#include "plugin/crash.hpp"
+#include "plugins/builtins.hpp"
+
+namespace nacre::core {
+namespace {
+
+constexpr int kMaxVerbosity = 2;  // more has no effect, as in flux-shell(1)
+constexpr const char* kFallbackDirectory = "/tmp";
+
+Result<job::Options> merged_options(const job::Jobspec& spec, const std::vector<std::string>& arguments) {
+  job::Options options(spec.options);
+  for (const std::string& each : arguments) CHECK_OK(in("-o " + each, options.set_from_argument(each)));
+  return options;
+}
+
+Result<std::optional<job::PerResource>> per_resource(const job::Options& options) {
+  const Json* option = options.find("per-resource");
+  if (option == nullptr) return std::optional<job::PerResource>();
+  return std::optional<job::PerResource>(TRY(job::PerResource::from_json(*option)));
+}
+
+struct WhatToRun {
+  job::Options options;
+  job::Job job;
+};
+
+// From what all shells of the job are told alike.
+Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& config) {
+  job::Options options = TRY(merged_options(identity.spec, config.options));
+  auto spread = TRY(per_resource(options));
+  job::Job job = TRY(job::Job::create(identity.id, identity.shell_rank, std::move(identity.spec),
+                                      std::move(identity.resources), spread));
+  return WhatToRun{std::move(options), std::move(job)};
+}
+
+Result<int> verbosity(const job::Options& options) {
+  auto option = options.at("verbose");
+  if (!option) return 0;
+  if (option->json().is_boolean()) return option->json().get<bool>() ? 1 : 0;
+  return static_cast<int>(TRY(option->integer(0, INT32_MAX)));
+}
+
+}  // namespace
+
+Shell::Shell(join::ShellProcess& process, boot::Identity&& identity, job::Job&& job, job::Options&& options,
+             ShellConfig&& config, Log& log)
+    : ShellHost(process, identity.standalone, std::move(job), std::move(options), std::move(config), log),
+      end_(process.end),
+      tasks_(*this, process.group.get()),
+      shells_(*this, process) {}
+
+Shell::~Shell() {
+  plugin::set_last_act(nullptr, nullptr);
+  process_.signals->serve(nullptr);
+  process_.launched_by = {};
+  if (process_.group) group_->serve({});
+}
+
+Result<std::unique_ptr<Shell>> Shell::create(join::ShellProcess& process, boot::Identity identity,
+                                             ShellConfig config, Log& log) {
+  bool is_alike = !identity.standalone && identity.shell_rank != 0;
+  auto what = what_to_run(identity, config);
+  if (!what) {
+    what.error().is_logged = is_alike;  // by the leader
+    return std::move(what).error();
+  }
+  std::unique_ptr<Shell> shell(new Shell(process, std::move(identity), std::move(what->job),
+                                         std::move(what->options), std::move(config), log));
+  CHECK_OK(shell->prepare_process());
+  return shell;
+}
+
+Result<void> Shell::prepare_process() {
+  config_.verbose = std::max(config_.verbose, TRY(verbosity(options_)));
+  log_.set_level(static_cast<Level>(static_cast<int>(Level::notice) + std::min(config_.verbose, kMaxVerbosity)));
+  CHECK_OK(open_record());
+  grace_ = event::Seconds(TRY(job::kill_timeout(options_)).seconds());
+  CHECK_OK(tasks_.watch_signals(grace_));
+  CHECK_OK(event::Children::become_subreaper());
+  plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->kill_tasks(SIGKILL); }, this);
+  if (process_.launcher)
+    stragglers_.spare_shells(fmt::format("{}={}", job::kShellMark, job::shell_mark(job_.id, job_.shell_rank)));
+  if (has_siblings()) CallPage::own().set_host(job_.resources.nodes[job_.shell_rank].hostname);
+  serve_group();
+  process_.signals->serve([this](int signum, join::Signals::From from) { on_signal(signum, from); });
+  return {};
+}
+
+void Shell::serve_group() {
+  group::Group::Callbacks callbacks;
+  callbacks.on_exception = [this](const group::Exception& exception) { on_exception(exception); };
+  callbacks.on_signal = [this](int signum, const group::Targets& tasks) {
+    if (!tasks) return kill_tasks(signum);
+    tasks_.kill(signum, tasks);
+  };
+  callbacks.on_announcement = [this](std::string_view topic, std::string_view bytes) {
+    announced_to_.call(topic, bytes);
+  };
+  callbacks.on_cut_off = [this](const Error& why) { on_cut_off(why); };
+  shells_.serve(std::move(callbacks));
+}
+
+// A plan that is only printed leaves no record.
+Result<void> Shell::open_record() {
+  bool runs = !config_.explain && !config_.explain_plugins;
+  if (auto& directory = config_.record_directory; directory && runs) {
+    if (::mkdir(directory->c_str(), 0777) < 0 && errno != EEXIST) {
+      return system_error(errno, "--record-dir: " + *directory);
+    }
+    std::error_code failed;
+    *directory = std::filesystem::absolute(*directory, failed).native();
+    if (failed) return system_error(failed.value(), "cannot tell the working directory");
+    if (!config_.eventlog) config_.eventlog = *directory + "/guest.exec.eventlog";
+  }
+  bool records = job_.shell_rank == 0 || !has_siblings();
+  if (config_.eventlog && records) eventlog_ = TRY(group::EventLog::create(*config_.eventlog));
+  return {};
+}
+
+// ---- the phases ------------------------------------------------------------
+
+Result<int> Shell::run() {
+  if (config_.explain_plugins) return print_plugins();
+  prepare();
+  if (!end_.is_ending()) config_.explain ? attempt(print_plan()) : execute();
+  attempt(stragglers_.end(Stragglers::Of::all, loop(), children(), log_, grace_));
+  attempt(call("shell.exit"));
+  int code = leave_job();
+  if (failure_) return *failure_;
+  return code;
+}
+
+void Shell::prepare() {
+  for (auto phase : {&Shell::load_plugins, &Shell::make_tasks, &Shell::initialize}) {
+    attempt((this->*phase)());
+    if (stops_here()) return;
+  }
+}
+
+Result<void> Shell::load_plugins() {
+  config_.load_builtins(*this);
+  CHECK_OK(run_initrc());
+  return plugins::load_chosen(*this);
+}
+
+Result<void> Shell::run_initrc() {
+  std::optional<std::string> initrc = config_.initrc;
+  if (auto option = options_.at("initrc"); option && !initrc) initrc = TRY(option->string());
+  if (!initrc && !standalone_) {
+    if (::access(config_.system_initrc.c_str(), F_OK) == 0)
+      initrc = config_.system_initrc;
+    else
+      log_.log(Level::debug, "", "no initrc is read: there is no {}", config_.system_initrc);
+  }
+  if (!initrc) {
+    if (options_.find("userrc") != nullptr) {
+      log_.log(Level::warn, "", "userrc is not read: an initrc sources it, and none is loaded here");
+    }
+    return {};
+  }
+  interpreter_ = TRY(script::Interpreter::create(*this));
+  return interpreter_->run_file(*initrc);
+}
+
+Result<void> Shell::make_tasks() {
+  job_.taskmap = TRY(chosen_taskmap(*this));
+  return tasks_.make();
+}
+
+Result<void> Shell::initialize() {
+  CHECK_OK(call("shell.init"));
+  if (stops_here()) return {};
+  CHECK_OK(join::set_lost_after(*group_, options_));
+  CHECK_OK(enter_working_directory());
+  shells_.barrier("init");
+  return post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});
+}
+
+void Shell::execute() {
+  attempt(post_init());
+  if (stops_here()) return;
+  attempt(tasks_.start());
+  if (!end_.is_ending()) attempt(announce_start());
+  finish();
+}
+
+Result<void> Shell::post_init() {
+  CHECK_OK(call("shell.post-init"));
+  shells_.report_losses();
+  if (bulk::Port* port = group_->bulk()) port->serve_no_more();
+  shells_.wait([this] { return start_holds_.empty(); });
+  return {};
+}
+
+Result<void> Shell::announce_start() {
+  CHECK_OK(call("shell.start"));
+  shells_.barrier(join::kStartBarrier);
+  return post("shell.start", {{"taskmap", job_.taskmap.json()}});
+}
+
+// Of a job that is being ended, too: its tasks have been told to end by then.
+void Shell::finish() {
+  loop().run_until([this] { return tasks_.running() == 0; });
+  attempt(call("shell.finish"));
+  shells_.wait_for_all_tasks();
+  if (job_.shell_rank == 0) attempt(call("shell.tasks-complete"));
+  attempt(stragglers_.end(Stragglers::Of::tasks, loop(), children(), log_, grace_));
+  loop().run_until([this] { return holds_.empty() || end_.is_killed(); });
+  close_job();
+}
+
+// A handler may have run for long: what has come meanwhile counts before the next step.
+bool Shell::stops_here() {
+  loop().poll();
+  return end_.is_ending();
+}
+
+Result<void> Shell::print_plan() {
+  for (const auto& task : tasks_.all()) CHECK_OK(tasks_.call_for(*task, "task.init"));
+  std::string text = explain(*this);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return {};
+}
+
+// No topic is called: what a plugin does in one is not asked for.
+Result<int> Shell::print_plugins() {
+  config_.load_builtins(*this);
+  std::set<std::string> builtins;
+  for (const auto& plugin : stack_.plugins()) builtins.insert(plugin->name());
+  Result<void> loaded = run_initrc();
+  if (!loaded && !loaded.error().is_logged) return std::move(loaded).error();
+  if (!loaded || end_.is_ending()) return exit_code(tasks_.outcomes());
+  std::string text = explain_plugins(stack_, builtins);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return 0;
+}
+
+// ---- the parts of phases ---------------------------------------------------
+
+Result<void> Shell::call(std::string_view topic) {
+  plugin::Call call(topic);
+  Result<int> called = stack_.call(call);
+  if (!called) return std::move(called).error();
+  return {};
+}
+
+Result<void> Shell::post(std::string_view event, Json context) {
+  auto added = event_context_.find(event);
+  if (added != event_context_.end()) context.update(added->second);
+  double now = event::wall_clock();
+  if (eventlog_) {
+    Result<void> written = eventlog_->append(now, event, context);
+    if (!written) eventlog_.reset();  // said once
+    CHECK_OK(std::move(written));
+  }
+  events_.add({{"timestamp", now}, {"name", event}, {"context", std::move(context)}});
+  return {};
+}
+
+Result<void> Shell::enter_working_directory() {
+  if (!job_.spec.cwd || ::chdir(job_.spec.cwd->c_str()) == 0) return {};
+  Error why = system_error(errno, fmt::format("cannot change to directory {}", *job_.spec.cwd));
+  if (!TRY(options_.flag("cwd-fallback"))) {
+    why.message += fmt::format(" (attributes.system.cwd of the jobspec; with -o cwd-fallback the tasks run in {})",
+                               kFallbackDirectory);
+    return why;
+  }
+  log_.log(Level::warn, "", "{}; using {} instead", why.message, kFallbackDirectory);
+  if (::chdir(kFallbackDirectory) == 0) return {};
+  return system_error(errno, fmt::format("cannot change to directory {}", kFallbackDirectory));
+}
+
+}  // namespace nacre::core

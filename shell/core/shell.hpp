@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shell: makes everything, runs the phases of a job in order, and is the Host of its plugins.
+//
+//   shell.cpp        the phases
+//   ending.cpp       how the job ends: failures, signals, the exit code (exits/job_end.hpp decides, the shell acts)
+//   shell_tasks.hpp  its tasks: their start and their end
+//   shell_group.hpp  the other shells: barriers, losses, the ends of all tasks
+//   shell_host.hpp   what plugins see of it
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "boot/identity.hpp"
+#include "core/shell_group.hpp"
+#include "core/shell_host.hpp"
+#include "core/shell_tasks.hpp"
+#include "core/shutdown.hpp"
+#include "group/event_log.hpp"
+#include "script/interpreter.hpp"
+
+namespace nacre::core {
+
+class Shell final : public ShellHost {
+ public:
+  // Reads options, distributes the tasks, and takes over this process's signals. The process and `log` must outlive it. After an
+  // error the other shells still wait for this one: see give_up().
+  static Result<std::unique_ptr<Shell>> create(join::ShellProcess& process, boot::Identity identity,
+                                               ShellConfig config, Log& log);
+  ~Shell() override;
+  // Runs the job; the exit code. An error is a failure of the only shell of a job, to be logged by the caller: the exit code
+  // is 1. One among several has sent its failure to the others; the leader has logged it.
+  Result<int> run();
+
+  std::span<const std::unique_ptr<task::Task>> tasks() override { return tasks_.all(); }
+  task::Task* current_task() override { return tasks_.current(); }
+  void kill_tasks(int signum) override;
+  plugin::Stack& stack() override { return stack_; }
+  void raise(const plugin::Exception& exception) override;
+  void die(int exit_code, std::string_view component, std::string_view message) override;
+  bool ending() const override { return end_.is_ending(); }
+
+ private:
+  Shell(join::ShellProcess& process, boot::Identity&& identity, job::Job&& job, job::Options&& options,
+        ShellConfig&& config, Log& log);
+  Result<void> prepare_process();  // signals, children, the group
+  Result<void> open_record();
+  void serve_group();
+
+  // The phases, in order (shell.cpp). An error of one, or a call of raise() or die(), ends the job.
+  void prepare();
+  Result<void> load_plugins();
+  Result<void> run_initrc();
+  Result<void> make_tasks();
+  Result<void> initialize();
+  void execute();
+  Result<void> post_init();
+  Result<void> announce_start();
+  void finish();
+  void close_job();
+  int leave_job();
+  Result<void> print_plan();
+  Result<int> print_plugins();
+
+  [[nodiscard]] bool stops_here();  // whether the job is being ended, as far as is known by now
+  Result<void> call(std::string_view topic);
+  Result<void> post(std::string_view event, Json context);
+  Result<void> enter_working_directory();
+
+  // How the job ends (ending.cpp).
+  void attempt(Result<void> phase);
+  void fail(const Error& why);
+  void fail_in_child(std::string_view message);
+  bool end_job(const exits::Cause& cause, std::string_view type);
+  void on_exception(const group::Exception& exception);
+  void on_cut_off(const Error& why);
+  void on_signal(int signum, join::Signals::From from);
+  [[nodiscard]] exits::Work work_for(join::Signals::From from) const;
+  void end_tasks();
+  [[nodiscard]] int exit_code(const exits::Outcomes& outcomes) const;
+  [[nodiscard]] std::string place(std::string_view named) const;
+
+  exits::JobEnd& end_;
+  std::optional<Error> failure_;             // of the only shell of a job, for the caller
+  std::optional<group::EventLog> eventlog_;  // the leader's
+  event::Seconds grace_{};                   // between SIGTERM and SIGKILL
+  Stragglers stragglers_;
+  ShellTasks tasks_;
+  ShellGroup shells_;
+  std::unique_ptr<script::Interpreter> interpreter_;
+  plugin::Stack stack_;  // last: plugins may hold references to all above
+};
+
+}  // namespace nacre::core

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/shell_group.hpp"
+
+#include <csignal>
+
+#include <fmt/format.h>
+
+namespace nacre::core {
+namespace {
+
+bool tolerates_loss(const job::Options& options) {
+  Result<bool> tolerated = options.flag("tolerate-loss");
+  return tolerated && *tolerated;
+}
+
+Json loss_of(group::Rank rank, const job::Options& options) {
+  return {{"shell_rank", rank}, {"severity", tolerates_loss(options) ? 2 : 0}};
+}
+
+}  // namespace
+
+void ShellGroup::serve(group::Group::Callbacks callbacks) {
+  callbacks.on_lost = [this](group::Rank rank) { on_lost(rank); };
+  callbacks.on_tasks = [this](const value::Idset& /*started*/, const std::vector<group::Ended>& ended) {
+    for (const group::Ended& each : ended) note_ended(each.tasks, each.record);
+  };
+  process_.group->serve(std::move(callbacks));
+  process_.launched_by.on_signal = [this](int signum) {
+    if (signum == SIGUSR2) {  // it is for plugins, as one that comes to this process
+      ::raise(signum);
+      return;
+    }
+    process_.group->signal(signum, std::nullopt);
+  };
+  process_.launched_by.on_gone = [this] {
+    host_.raise({"exec", 0,
+                 fmt::format("{}: without its launcher the job ends", process_.launched_by.gone->message),
+                 std::nullopt});
+  };
+}
+
+// ---- barriers ------------------------------------------------------------------------------
+
+// Signals and timers are served meanwhile.
+void ShellGroup::wait(const std::function<bool()>& done) {
+  host_.loop().run_until([&] { return done() || host_.ending(); });
+}
+
+void ShellGroup::barrier(const std::string& name) {
+  enter(name);
+  wait([&] { return has_passed(name); });
+}
+
+void ShellGroup::last_barrier(const std::string& name) {
+  enter(name);
+  host_.loop().run_until([&] { return has_passed(name); });
+}
+
+bool ShellGroup::has_passed(const std::string& barrier) const {
+  auto entered = barriers_.find(barrier);
+  return entered != barriers_.end() && entered->second;
+}
+
+void ShellGroup::enter(const std::string& name) {
+  barriers_[name] = false;
+  process_.group->enter(name, [this, name](const Result<void>& passed) {
+    barriers_[name] = true;
+    // That this shell is cut off comes by itself, too.
+    if (!passed && !process_.end.is_cut_off()) {
+      host_.log().log(Level::debug, "", "{} barrier: {}", name, passed.error().message);
+    }
+  });
+}
+
+// ---- losses, and the ends of tasks -----------------------------------------------------------
+
+void ShellGroup::on_lost(group::Rank rank) {
+  lost_.insert(rank);
+  if (process_.launcher) process_.launcher->lost(rank);
+  if (rank >= host_.job().shells()) return;
+  if (reports_losses_) notify_plugins("shell.lost", loss_of(rank, host_.options()));
+  if (host_.job().shell_rank != 0) return;
+  note_ended(host_.job().taskmap.ranks_on(rank), exits::Record::lost());
+  bool fatal = !tolerates_loss(host_.options());
+  host_.raise({"node-failure", fatal ? 0 : 2,
+               fmt::format("shell {}{} is lost: it has ended, or cannot be reached", rank,
+                           host_.job().resources.nodes[rank].on()),
+               std::nullopt});
+}
+
+void ShellGroup::report_losses() {
+  reports_losses_ = true;
+  for (group::Rank rank : lost_.ids()) notify_plugins("shell.lost", loss_of(rank, host_.options()));
+}
+
+void ShellGroup::note_ended(const value::Idset& tasks, const exits::Record& record) {
+  value::Idset fresh = outcomes_.add(tasks, record);
+  if (fresh.empty()) return;
+  Json what{{"ranks", fresh.str()}, {"record", record.str()}};
+  if (record.status()) what["status"] = record.status()->raw();
+  if (record.kind() == exits::Record::Kind::lost) what["lost"] = true;
+  notify_plugins("job.tasks-exited", what);
+}
+
+void ShellGroup::notify_plugins(const std::string& topic, const Json& what) {
+  if (!host_.stack().listens(topic)) return;
+  plugin::Call call(topic);
+  call.in.update(what);
+  if (Result<int> called = host_.stack().call(call); !called)
+    host_.raise({"exec", 0, called.error().message, std::nullopt});
+}
+
+void ShellGroup::wait_for_all_tasks() {
+  if (host_.job().shell_rank != 0 || !has_others()) return;
+  wait([this] { return outcomes_.ranks().size() >= host_.job().tasks(); });
+}
+
+const exits::Outcomes& ShellGroup::final_outcomes() {
+  value::Idset all = value::Idset::range(0, static_cast<value::Idset::Id>(host_.job().tasks() - 1));
+  outcomes_.add(all, exits::Record::victim({}));
+  return outcomes_;
+}
+
+}  // namespace nacre::core

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shell as its plugins see it.
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "core/shell_host.hpp"
+
+namespace nacre::core {
+namespace {
+
+template <typename Holds>
+int add_to(Holds& holds, std::string_view name) {
+  auto it = holds.find(name);
+  if (it == holds.end()) it = holds.emplace(std::string(name), 0).first;
+  return ++it->second;
+}
+
+template <typename Holds>
+Result<void> take_from(Holds& holds, std::string_view name) {
+  auto it = holds.find(name);
+  if (it == holds.end()) return Error{ENOENT, fmt::format("no completion reference '{}'", name)};
+  if (--it->second == 0) holds.erase(it);
+  return {};
+}
+
+}  // namespace
+
+ShellHost::ShellHost(join::ShellProcess& process, bool standalone, job::Job&& job, job::Options&& options,
+                     ShellConfig&& config, Log& log)
+    : process_(process),
+      group_(process.group.get()),
+      log_(log),
+      config_(std::move(config)),
+      standalone_(standalone),
+      job_(std::move(job)),
+      options_(std::move(options)) {
+  for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
+  job::set_job_variables(environment_, job_, "");
+}
+
+Json ShellHost::info() const {
+  return Json{{"jobid", job_.id.value()},
+              {"instance_owner", ::getuid()},
+              {"rank", job_.shell_rank},
+              {"size", job_.shells()},
+              {"ntasks", job_.tasks()},
+              {"service", fmt::format("{}-shell-{}", ::getuid(), job_.id.f58())},
+              {"options", {{"verbose", config_.verbose > 0}, {"standalone", standalone_}}},
+              {"jobspec", job_.spec.document},
+              {"R", job_.resources.document}};
+}
+
+plugin::Registration ShellHost::signal_also(std::function<void(int)> processes) {
+  return signalled_also_.add(std::move(processes));
+}
+
+int ShellHost::hold(std::string_view name) { return add_to(holds_, name); }
+int ShellHost::hold_start(std::string_view name) { return add_to(start_holds_, name); }
+Result<void> ShellHost::release(std::string_view name) { return take_from(holds_, name); }
+Result<void> ShellHost::release_start(std::string_view name) { return take_from(start_holds_, name); }
+
+void ShellHost::add_event_context(std::string_view event, const Json& members) {
+  auto it = event_context_.find(event);
+  if (it == event_context_.end()) it = event_context_.emplace(std::string(event), Json::object()).first;
+  if (members.is_object()) it->second.update(members);
+}
+
+plugin::Registration ShellHost::gather(std::string_view name, std::string mine, WhenGathered done) {
+  auto pending = gathers_.add(std::move(done));
+  group_->gather(name, std::move(mine), std::move(pending.receive));
+  return std::move(pending.registration);
+}
+
+Result<void> ShellHost::announce(std::string_view topic, std::string_view bytes) {
+  return group_->announce(topic, bytes);
+}
+
+plugin::Registration ShellHost::on_announcement(Receive receive) { return announced_to_.add(std::move(receive)); }
+
+}  // namespace nacre::core

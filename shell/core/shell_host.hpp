@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of a Shell that its plugins see and that decides nothing: what the job is, what holds it up, what all shells are to be
+// told.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/shell_config.hpp"
+#include "join/shell_process.hpp"
+#include "plugin/host.hpp"
+
+namespace nacre::core {
+
+class ShellHost : public plugin::Host {
+ public:
+  const job::Job& job() const override { return job_; }
+  bool standalone() const override { return standalone_; }
+  bool has_input() const override { return config_.has_input; }
+  Json info() const override;
+  job::Options& options() override { return options_; }
+  job::Environment& environment() override { return environment_; }
+  plugin::Registration signal_also(std::function<void(int signum)> processes) override;
+  std::string& plugin_searchpath() override { return config_.plugin_searchpath; }
+  int hold(std::string_view name) override;
+  Result<void> release(std::string_view name) override;
+  int hold_start(std::string_view name) override;
+  Result<void> release_start(std::string_view name) override;
+  void add_event_context(std::string_view event, const Json& members) override;
+  const std::optional<std::string>& record_directory() const override { return config_.record_directory; }
+  plugin::EventRecord& events() override { return events_; }
+  plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override;
+  Result<void> announce(std::string_view topic, std::string_view bytes) override;
+  plugin::Registration on_announcement(Receive receive) override;
+  bulk::Port* bulk() override { return group_->bulk(); }
+  Log& log() override { return log_; }
+  event::Loop& loop() override { return *process_.loop; }
+  event::Children& children() override { return *process_.children; }
+
+ protected:
+  ShellHost(join::ShellProcess& process, bool standalone, job::Job&& job, job::Options&& options,
+            ShellConfig&& config, Log& log);
+
+  [[nodiscard]] bool has_siblings() const { return job_.shells() > 1 && !standalone_; }
+
+  join::ShellProcess& process_;
+  group::Group* group_;
+  Log& log_;
+  ShellConfig config_;
+  bool standalone_;
+  job::Job job_;
+  job::Options options_;
+  job::Environment environment_;  // of the job
+  plugin::CallbackList<int> signalled_also_;
+  plugin::CallbackList<std::string_view, std::string_view> announced_to_;  // topic and bytes
+  plugin::PendingAnswers<Result<plugin::Gathered>> gathers_;
+  std::map<std::string, int, std::less<>> holds_, start_holds_;
+  std::map<std::string, Json, std::less<>> event_context_;  // by event
+  plugin::EventRecord events_;
+};
+
+}  // namespace nacre::core

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/shell_taskmap.hpp"
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+
+namespace nacre::core {
+namespace {
+
+struct MapRequest {
+  std::string scheme;
+  std::optional<std::string> value;
+};
+
+// {"scheme": S, "value": V}, as front ends write it, or "S", "S:V", as people type it.
+Result<MapRequest> map_request(const JsonAt& option) {
+  MapRequest request;
+  if (option.json().is_string()) {
+    request.scheme = TRY(option.string());
+    if (std::size_t colon = request.scheme.find(':'); colon != std::string::npos) {
+      request.value = request.scheme.substr(colon + 1);
+      request.scheme.resize(colon);
+    }
+  } else {
+    CHECK_OK(option.only_keys({"scheme", "value"}));
+    request.scheme = TRY(TRY(option.at("scheme")).string());
+    // A manual map may be given as JSON rather than as text.
+    if (auto value = TRY(option.find("value"))) {
+      request.value = value->json().is_string() ? TRY(value->string()) : dump_json(value->json());
+    }
+  }
+  if (request.scheme.empty()) return option.error("the scheme is empty");
+  return request;
+}
+
+// Every task once, on the same nodes. A node may get more tasks than slots: a map is there to choose.
+Result<value::Taskmap> checked(const std::string& text, const value::Taskmap& block) {
+  value::Taskmap map = TRY(value::Taskmap::parse(text));
+  CHECK_OK(map.same_size(block));
+  return map;
+}
+
+}  // namespace
+
+Result<value::Taskmap> chosen_taskmap(plugin::Host& host) {
+  const job::Job& job = host.job();
+  auto option = host.options().at("taskmap");
+  if (!option) return job.taskmap;
+  MapRequest request = TRY(map_request(*option));
+  plugin::Call call("taskmap." + request.scheme);
+  call.in["taskmap"] = job.taskmap.str();
+  if (request.value) call.in["value"] = *request.value;
+  if (TRY(host.stack().call(call)) == 0) {
+    return Error{ENOENT,
+                 fmt::format("taskmap: no plugin offers the scheme '{}'; nacre has block, cyclic, manual, hostfile",
+                             request.scheme)};
+  }
+  auto text = TRY(TRY(JsonAt::root(call.out, call.topic).at("taskmap")).string());
+  value::Taskmap map = TRY(in(call.topic, checked(text, job.taskmap)));
+  std::uint32_t before = job.taskmap.tasks_on(job.shell_rank);
+  std::uint32_t now = map.tasks_on(job.shell_rank);
+  if (now > before) {
+    host.log().log(Level::notice, "", "{}: {} tasks on node {}, where R has room for {}", call.topic, now,
+                   job.shell_rank, before);
+  }
+  return map;
+}
+
+}  // namespace nacre::core

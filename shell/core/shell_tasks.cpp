@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/shell_tasks.hpp"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "base/current_call.hpp"
+#include "plugin/crash.hpp"
+
+namespace nacre::core {
+namespace {
+
+constexpr rlim_t kDescriptorsPerTask = 6;  // pipes of stdout and stderr, PMI; both ends, while a task is started
+constexpr rlim_t kDescriptorsOfShell = 64;
+constexpr const char* kChannels = "channels";  // a completion reference
+constexpr std::size_t kStartsPerRound = 16;    // tasks started before the loop has a turn
+
+// What managers and users send to a job for its tasks; what ends the job is not of these (Signals).
+constexpr int kForwarded[] = {SIGALRM, SIGUSR1, SIGCONT, SIGWINCH, SIGURG, SIGXCPU};
+
+// Whether a start failed for want of something that the node ran out of, not because of the command.
+bool of_this_node(const Error& error) {
+  return error.code == EMFILE || error.code == ENFILE || error.code == ENOMEM || error.code == EAGAIN;
+}
+
+}  // namespace
+
+ShellTasks::ShellTasks(plugin::Host& host, group::Group* group)
+    : host_(host), group_(group), spawn_pool_(task::SpawnPool::useful_threads()) {}
+
+Result<void> ShellTasks::watch_signals(event::Seconds grace) {
+  event::Loop& loop = host_.loop();
+  shutdown_ = TRY(Shutdown::create(loop, grace, [this](int signum) { host_.kill_tasks(signum); }));
+  auto pass_on = [this](int signum) { host_.kill_tasks(signum); };
+  for (int signum : kForwarded) {
+    signals_.push_back(TRY(event::SignalWatcher::create(loop, signum, pass_on)));
+  }
+  // For a plugin, which need not be there yet.
+  signals_.push_back(TRY(event::SignalWatcher::create(loop, SIGUSR2, [](int) {})));
+  // The tasks are in process groups of their own, so the terminal stops only this process.
+  // It stops once all who watch the signal have had it: the terminal may be lent to a task, and is given back first.
+  stop_timer_ = TRY(event::Timer::create(loop, [] { std::raise(SIGSTOP); }));
+  auto stop = [this](int signum) {
+    host_.kill_tasks(signum);
+    stop_timer_->start(event::Seconds(0));
+  };
+  signals_.push_back(TRY(event::SignalWatcher::create(loop, SIGTSTP, stop)));
+  std::signal(SIGXFSZ, SIG_IGN);  // write(2) reports it
+  return {};
+}
+
+Result<void> ShellTasks::make() {
+  const job::Job& job = host_.job();
+  bool own_group = !TRY(host_.options().flag("nosetpgrp"));
+  std::uint32_t local_id = 0;
+  for (value::Idset::Id rank : job.taskmap.ranks_on(job.shell_rank).ids()) {
+    task::Command command{job.spec.command, job::Environment::over(host_.environment()), {}};
+    job::set_task_variables(command.env, rank, local_id);
+    command.setup.new_process_group = own_group;
+    command.setup.ends_with_parent = true;
+    tasks_.push_back(std::make_unique<task::Task>(rank, local_id++, std::move(command)));
+  }
+  return {};
+}
+
+Result<void> ShellTasks::call_for(task::Task& task, std::string_view topic) {
+  task::Task* outer = std::exchange(current_, &task);
+  plugin::Call call(topic);
+  Result<int> called = host_.stack().call(call);
+  current_ = outer;
+  if (!called) return in(fmt::format("task {}", task.rank()), std::move(called).error());
+  return {};
+}
+
+void ShellTasks::kill(int signum, const group::Targets& which) {
+  for (const auto& task : tasks_) {
+    if (!which || which->contains(task->rank())) task->kill(signum);
+  }
+}
+
+// Those that have ended by themselves until now are no victims.
+bool ShellTasks::end(bool others) {
+  host_.children().reap();
+  for (const auto& task : tasks_) {
+    if (task->state() == task::State::running) victims_.insert(task->rank());
+  }
+  return (running_ > 0 || others) && shutdown_->begin();
+}
+
+// ---- the start -------------------------------------------------------------
+
+Result<void> ShellTasks::raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) < 0) return system_error(errno, "getrlimit RLIMIT_NOFILE");
+  rlim_t wanted = kDescriptorsPerTask * tasks_.size() + kDescriptorsOfShell;
+  if (limit.rlim_cur >= wanted) return {};
+  rlimit raised{std::min(wanted, limit.rlim_max), limit.rlim_max};
+  if (::setrlimit(RLIMIT_NOFILE, &raised) < 0) return system_error(errno, "setrlimit RLIMIT_NOFILE");
+  own_descriptor_limit_ = limit;
+  return {};
+}
+
+Result<void> ShellTasks::start() {
+  CHECK_OK(raise_descriptor_limit());
+  for (Batch rest = tasks_; !rest.empty() && !host_.ending();) {
+    Batch batch = rest.first(std::min(rest.size(), kStartsPerRound));
+    rest = rest.subspan(batch.size());
+    CHECK_OK(start(batch));
+    // Signals, and tasks that have ended: their descriptors make each further fork dearer.
+    if (!rest.empty()) host_.loop().poll();
+  }
+  return {};
+}
+
+// Even if one of them fails, those that run are taken up, so that they can be ended.
+Result<void> ShellTasks::start(Batch batch) {
+  for (const auto& task : batch) CHECK_OK(prepare_command(*task));
+  // A handler may have run for long: what has come meanwhile counts before the next step.
+  host_.loop().poll();
+  if (host_.ending()) return {};
+  std::vector<task::SpawnPool::Outcome> spawned = spawn(batch);
+  Result<void> first_failure;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    Result<void> taken = take_up(*batch[i], spawned[i]);
+    if (first_failure) first_failure = std::move(taken);
+  }
+  // Only once all are taken up, to be ended with the rest: a plugin may crash at the first.
+  for (const auto& task : batch) {
+    if (task->state() != task::State::running) continue;
+    Result<void> called = call_for(*task, "task.fork");
+    if (first_failure) first_failure = std::move(called);
+  }
+  return first_failure;
+}
+
+Result<void> ShellTasks::prepare_command(task::Task& task) {
+  CHECK_OK(call_for(task, "task.init"));
+  CHECK_OK(in(fmt::format("task {}", task.rank()), open_channels(task)));
+  auto& limits = task.command().setup.limits;
+  bool own =
+      std::any_of(limits.begin(), limits.end(), [](const auto& each) { return each.resource == RLIMIT_NOFILE; });
+  if (own_descriptor_limit_ && !own) limits.push_back({RLIMIT_NOFILE, *own_descriptor_limit_});
+  return {};
+}
+
+// The shell does not finish before they have been read to their ends.
+Result<void> ShellTasks::open_channels(task::Task& task) {
+  CHECK_OK(task.open_channels(host_.loop(), [this] { static_cast<void>(host_.release(kChannels)); }));
+  for (std::size_t i = 0; i < task.command().channels.size(); ++i) host_.hold(kChannels);
+  return {};
+}
+
+std::vector<task::SpawnPool::Outcome> ShellTasks::spawn(Batch batch) {
+  std::vector<task::SpawnPool::Outcome> out;
+  if (host_.stack().listens("task.exec")) {
+    for (const auto& task : batch) out.push_back(spawn_hooked(*task));
+    return out;
+  }
+  std::vector<const task::Command*> commands;
+  for (const auto& task : batch) commands.push_back(&task->command());
+  return spawn_pool_.spawn(commands);
+}
+
+task::SpawnPool::Outcome ShellTasks::spawn_hooked(task::Task& task) {
+  ChildsLine why;
+  auto spawned = task::Spawner().spawn(task.command(), [this, &task, &why] {
+    current_ = &task;
+    childs_line_ = &why;
+    plugin::leave_crashes_to_parent();
+    why.set_busy(true);
+    plugin::Call call("task.exec");
+    Result<int> result = host_.stack().call(call);
+    why.set_busy(false);
+    if (!result) why.write(result.error().message);
+    return !why.failed();
+  });
+  if (!spawned && !why.text().empty()) spawned.error().error.message = why.text();
+  if (spawned && why.was_busy()) return ended_in_hook(spawned->pid);
+  return spawned;
+}
+
+// The child's end of the pipe was closed by its end, not by execve(2).
+task::SpawnPool::Outcome ShellTasks::ended_in_hook(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  const CallPage& page = CallPage::own();  // which the child has named its call in
+  std::string how = value::WaitStatus::of_raw(status).str();
+  Error why{ECANCELED,
+            fmt::format("plugin '{}': {}: the process {}, instead of returning", page.plugin(), page.topic(), how)};
+  return tl::unexpected(task::SpawnError{true, task::kExitNotExecutable, std::move(why)});
+}
+
+Result<void> ShellTasks::take_up(task::Task& task, const task::SpawnPool::Outcome& spawned) {
+  if (!spawned && spawned.error().in_child && !of_this_node(spawned.error().error)) {
+    fail_to_start(task, spawned.error());
+    return {};
+  }
+  if (!spawned) return in(fmt::format("task {}", task.rank()), Error(spawned.error().error));
+  task.started(spawned->pid);
+  ++running_;
+  host_.children().guard(spawned->pid);
+  group_->tasks_started(value::Idset::range(task.rank(), task.rank()));
+  host_.children().watch(spawned->pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
+  // One that was being started when another of its batch ended the job.
+  if (host_.ending() && !end(false)) task.kill(SIGTERM);
+  return {};
+}
+
+void ShellTasks::fail_to_start(task::Task& task, const task::SpawnError& failure) {
+  auto status = value::WaitStatus::exited(failure.exit_code);
+  task.exited(status, {});
+  record_end(task, exits::Record::not_started(failure.exit_code));
+  host_.raise({"exec", 0, fmt::format("task {}{}: {}", task.rank(), on_host(), failure.error.message), status});
+}
+
+// ---- the end ---------------------------------------------------------------
+
+void ShellTasks::on_exit(task::Task& task, const event::ChildExit& end) {
+  --running_;
+  task.exited(value::WaitStatus::of_raw(end.status), end.usage);
+  host_.log().log(Level::debug, "", "task {} {}", task.rank(), task.status().str());
+  if (Result<void> result = call_for(task, "task.exit"); !result) {
+    host_.raise({"exec", 0, result.error().message + on_host(), std::nullopt});
+  }
+  record_end(task, victims_.contains(task.rank()) ? exits::Record::victim(task.status())
+                                                  : exits::Record::of(task.status()));
+}
+
+void ShellTasks::record_end(const task::Task& task, const exits::Record& record) {
+  value::Idset rank = value::Idset::range(task.rank(), task.rank());
+  outcomes_.add(rank, record);
+  group_->tasks_ended({std::move(rank), record});
+}
+
+// Where there are other shells.
+std::string ShellTasks::on_host() const {
+  const job::Job& job = host_.job();
+  return job.shells() > 1 && !host_.standalone() ? job.resources.nodes[job.shell_rank].on() : "";
+}
+
+}  // namespace nacre::core

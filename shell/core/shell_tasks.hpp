@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tasks of one shell: their start, their end, and the signals that are passed on to them.
+//
+// A task that is started runs until it has ended by itself or end() has ended it: SIGTERM, a grace, SIGKILL. Each end becomes an
+// exits::Record, which the group gets.
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "core/childs_line.hpp"
+#include "core/shutdown.hpp"
+#include "event/children.hpp"
+#include "event/loop.hpp"
+#include "exits/outcomes.hpp"
+#include "group/group.hpp"
+#include "plugin/host.hpp"
+#include "task/spawn_pool.hpp"
+#include "task/task.hpp"
+
+namespace nacre::core {
+
+class ShellTasks {
+ public:
+  using Batch = std::span<const std::unique_ptr<task::Task>>;
+
+  // Both must outlive it. `group` may be none until a task is started.
+  ShellTasks(plugin::Host& host, group::Group* group);
+  ShellTasks(const ShellTasks&) = delete;
+  ShellTasks& operator=(const ShellTasks&) = delete;
+
+  // From here on, signals that come to this process for its tasks are passed on. `grace`: between SIGTERM and SIGKILL.
+  Result<void> watch_signals(event::Seconds grace);
+  // Those that the job's taskmap has for this shell.
+  Result<void> make();
+  // Starts them, unless the job is being ended meanwhile. After an error those that have been started run.
+  Result<void> start();
+  // A topic with the task as the current one.
+  Result<void> call_for(task::Task& task, std::string_view topic);
+
+  void kill(int signum, const group::Targets& which = std::nullopt);  // none: all
+  // Those that run now end as victims. Host::kill_tasks() gets SIGTERM, and after the grace SIGKILL; once, and if there is
+  // something to end: `others`, processes of plugins, or a task. False: nothing has begun.
+  bool end(bool others);
+
+  [[nodiscard]] Batch all() const { return tasks_; }
+  [[nodiscard]] task::Task* current() const { return current_; }
+  [[nodiscard]] std::size_t running() const { return running_; }
+  [[nodiscard]] const exits::Outcomes& outcomes() const { return outcomes_; }  // how they have ended so far
+  // In a forked child that runs task.exec: what is written there names the failure. Else null.
+  [[nodiscard]] ChildsLine* childs_line() const { return childs_line_; }
+
+ private:
+  Result<void> raise_descriptor_limit();
+  Result<void> start(Batch batch);
+  Result<void> prepare_command(task::Task& task);
+  Result<void> open_channels(task::Task& task);
+  std::vector<task::SpawnPool::Outcome> spawn(Batch batch);
+  task::SpawnPool::Outcome spawn_hooked(task::Task& task);
+  task::SpawnPool::Outcome ended_in_hook(pid_t pid);
+  Result<void> take_up(task::Task& task, const task::SpawnPool::Outcome& spawned);
+  void fail_to_start(task::Task& task, const task::SpawnError& failure);
+  void on_exit(task::Task& task, const event::ChildExit& end);
+  void record_end(const task::Task& task, const exits::Record& record);
+  [[nodiscard]] std::string on_host() const;
+
+  plugin::Host& host_;
+  group::Group* group_;
+  std::vector<event::SignalWatcher> signals_;
+  std::optional<event::Timer> stop_timer_;
+  std::optional<Shutdown> shutdown_;
+  task::SpawnPool spawn_pool_;
+  std::vector<std::unique_ptr<task::Task>> tasks_;
+  task::Task* current_ = nullptr;
+  ChildsLine* childs_line_ = nullptr;
+  std::size_t running_ = 0;
+  exits::Outcomes outcomes_;
+  value::Idset victims_;                        // that ran when this shell began to end them
+  std::optional<rlimit> own_descriptor_limit_;  // as it was before it was raised
+};
+
+}  // namespace nacre::core

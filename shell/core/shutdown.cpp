@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/shutdown.hpp"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "event/process_tree.hpp"
+
+namespace nacre::core {
+namespace {
+
+bool has_children() {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+std::string name_of(pid_t pid) {
+  Result<std::string> comm = read_file(fmt::format("/proc/{}/comm", pid));
+  return comm ? std::string(trim(*comm)) : "?";
+}
+
+}  // namespace
+
+Result<Shutdown> Shutdown::create(event::Loop& loop, event::Seconds grace, std::function<void(int)> kill_tasks) {
+  auto kill = [kill_tasks] { kill_tasks(SIGKILL); };
+  return Shutdown(TRY(event::Timer::create(loop, kill)), grace, kill_tasks);
+}
+
+bool Shutdown::begin() {
+  if (std::exchange(begun_, true)) return false;
+  kill_tasks_(SIGTERM);
+  kill_tasks_(SIGCONT);  // a stopped task takes the SIGTERM only once it runs
+  timer_.start_grace(grace_, event::Seconds(1));
+  return true;
+}
+
+Stragglers::Stragglers() {
+  if (!has_children()) return;
+  for (pid_t pid : event::Children::descendants()) before_.insert(pid);
+}
+
+bool Stragglers::is_other_shell(pid_t pid) const {
+  std::error_code failed;
+  auto program = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), failed);
+  if (failed || program != std::filesystem::read_symlink("/proc/self/exe", failed)) return false;
+  auto environment = read_file(fmt::format("/proc/{}/environ", pid));
+  if (!environment) return false;
+  auto variables = split(*environment, '\0');
+  return std::find(variables.begin(), variables.end(), mark_) == variables.end();
+}
+
+std::vector<pid_t> Stragglers::left(Of whose, const event::Children& children) const {
+  if (!has_children()) return {};
+  std::vector<pid_t> pids = whose == Of::all ? event::Children::descendants() : children.unwatched_descendants();
+  std::set<pid_t> spared = before_;
+  for (pid_t pid : pids) {
+    if (mark_.empty() || !is_other_shell(pid)) continue;
+    spared.insert(pid);
+    for (pid_t below : event::descendants_of(pid, event::best_lookup())) spared.insert(below);
+  }
+  std::erase_if(pids, [&](pid_t pid) { return spared.contains(pid); });
+  return pids;
+}
+
+// Ended, and reaped too where that is this process's to do.
+bool Stragglers::all_gone(const std::vector<pid_t>& pids, Of whose, const event::Children& children) const {
+  if (!pids.empty()) return false;
+  bool others = !before_.empty() || (whose == Of::tasks && children.watched() > 0);
+  return others || !has_children();
+}
+
+Result<void> Stragglers::end(Of whose, event::Loop& loop, event::Children& children, Log& log,
+                             event::Seconds grace) const {
+  children.reap();
+  std::vector<pid_t> pids = left(whose, children);
+  if (pids.empty()) return {};
+  bool late = false;
+  auto timer = TRY(event::Timer::create(loop, [&late] { late = true; }));
+  // A process may fork while it is being ended, and a descendant of a straggler is found only while it has a parent
+  // here: so look again each time something ends, and now and then.
+  auto poll = TRY(event::Timer::create(loop, [] {}));
+  for (auto [signum, patience] : {std::pair{SIGTERM, grace}, std::pair{SIGKILL, kKillPatience}}) {
+    std::set<pid_t> signalled;
+    late = false;
+    timer.start_grace(patience);
+    poll.start(event::Seconds(0.05), event::Seconds(0.05));
+    loop.run_until([&, signum = signum] {
+      pids = left(whose, children);
+      for (pid_t pid : pids) {
+        if (!signalled.insert(pid).second) continue;
+        log.log(Level::debug, "", "{} to {} ({}), which outlived its task",
+                signum == SIGTERM ? "SIGTERM" : "SIGKILL", pid, name_of(pid));
+        ::kill(pid, signum);
+        if (signum == SIGTERM) ::kill(pid, SIGCONT);
+      }
+      return late || all_gone(pids, whose, children);
+    });
+    if (all_gone(pids, whose, children)) return {};
+  }
+  for (pid_t pid : pids) log.log(Level::warn, "", "process {} ({}) survives SIGKILL", pid, name_of(pid));
+  return {};
+}
+
+}  // namespace nacre::core

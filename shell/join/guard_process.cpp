@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "join/guard_process.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+#include "base/file.hpp"
+#include "base/print.hpp"
+#include "base/remove_tree.hpp"
+#include "base/standstill.hpp"
+#include "base/unique_fd.hpp"
+#include "event/clock.hpp"
+#include "plugin/last_line.hpp"
+
+namespace nacre::join {
+namespace {
+
+constexpr const char* kGuardProcess = "nacre-guard";  // as ps shows it: at most 15 bytes
+constexpr int kRounds = 200;                          // looks for what is left
+constexpr useconds_t kBetween = 10000;                // microseconds
+constexpr int kLook = 250;                            // milliseconds, once who has started the shell has gone
+constexpr int kWatch = 2000;      // milliseconds, where it is watched whether the shell stands still
+constexpr int kLooks = 8;         // in which it is in the same call: it is stuck
+constexpr int kRemovals = 20;     // of a directory: what was just killed may have added to it
+constexpr std::size_t kHead = 3;  // bytes of a record before its body
+
+// ---- what is to end with the shell -------------------------------------------------
+
+class Doomed {
+ public:
+  Doomed(const GuardDuty& duty, const std::set<pid_t>& groups)
+      : groups_(groups), session_(duty.session), mark_(duty.mark) {}
+
+  // Whether there was anything left.
+  [[nodiscard]] bool kill_all() const {
+    DIR* processes = ::opendir("/proc");
+    if (processes == nullptr) return false;
+    bool some = false;
+    while (const dirent* each = ::readdir(processes)) {
+      if (each->d_name[0] < '1' || each->d_name[0] > '9') continue;
+      std::string folder = std::string("/proc/") + each->d_name;
+      if (!of_groups(folder) && !bears_mark(folder)) continue;
+      some = true;
+      ::kill(static_cast<pid_t>(std::strtol(each->d_name, nullptr, 10)), SIGKILL);
+    }
+    ::closedir(processes);
+    return some;
+  }
+
+ private:
+  // Of /proc/PID/stat, proc(5): the state, the group and the session stand behind the name, which ends with the last ')'.
+  [[nodiscard]] bool of_groups(const std::string& folder) const {
+    if (groups_.empty()) return false;
+    char text[512];
+    UniqueFd fd(::open((folder + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
+    ssize_t got = fd ? ::read(fd.get(), text, sizeof text - 1) : -1;
+    if (got <= 0) return false;
+    text[got] = '\0';
+    const char* behind = std::strrchr(text, ')');
+    char state = 0;
+    int parent = 0;
+    int group = 0;
+    int in_session = 0;
+    if (behind == nullptr || std::sscanf(behind, ") %c %d %d %d", &state, &parent, &group, &in_session) != 4)
+      return false;
+    // A group of another session has only got a number that was one of ours.
+    return state != 'Z' && groups_.contains(group) && (in_session == session_ || in_session == group);
+  }
+
+  // What has left its group, and its session. Of a process that has ended there is no environment.
+  [[nodiscard]] bool bears_mark(const std::string& folder) const {
+    struct stat info {};
+    if (mark_.empty() || ::stat(folder.c_str(), &info) < 0 || info.st_uid != ::geteuid()) return false;
+    Result<std::string> environment = read_file(folder + "/environ");
+    if (!environment) return false;
+    const std::string wanted = '\0' + mark_ + '\0';
+    return ('\0' + *environment + '\0').find(wanted) != std::string::npos;
+  }
+
+  const std::set<pid_t>& groups_;
+  pid_t session_;
+  const std::string& mark_;
+};
+
+// ---- the process -------------------------------------------------------------------
+
+class GuardProcess {
+ public:
+  explicit GuardProcess(const GuardDuty& duty) : duty_(duty) {}
+
+  [[noreturn]] void run() {
+    while (wait_for_records()) {
+    }
+    if (duty_.calls->place().within_call() && !duty_.calls->reported() && !killed_) report_end();
+    // Whoever reads there is not kept waiting.
+    ::close(STDERR_FILENO);
+    Doomed doomed(duty_, groups_);
+    for (int round = 0; round < kRounds && doomed.kill_all(); ++round) ::usleep(kBetween);
+    for (const std::string& each : directories_) {
+      for (int round = 0; round < kRemovals && !remove_tree(each) && ::access(each.c_str(), F_OK) == 0; ++round)
+        ::usleep(kBetween);
+    }
+    if (!duty_.socket.empty()) ::unlink(duty_.socket.c_str());
+    if (!duty_.socket_folder.empty()) ::rmdir(duty_.socket_folder.c_str());
+    ::_exit(0);
+  }
+
+ private:
+  // False once the shell has gone.
+  bool wait_for_records() {
+    std::array<pollfd, 2> wanted{{{duty_.records, POLLIN, 0}, {orphaned_ ? -1 : duty_.starter, POLLRDHUP, 0}}};
+    int ready = ::poll(wanted.data(), wanted.size(), orphaned_ ? kLook : duty_.watched.empty() ? -1 : kWatch);
+    if (ready < 0) return errno == EINTR;
+    if (ready == 0 && orphaned_) look_at_call();
+    if (ready == 0 && !duty_.watched.empty()) report_standstill();
+    if ((wanted[1].revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0) orphaned_ = true;
+    return wanted[0].revents == 0 || read_records();
+  }
+
+  bool read_records() {
+    std::array<char, PIPE_BUF> buffer;
+    ssize_t got = ::read(duty_.records, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) return true;
+    if (got <= 0) return false;
+    unread_.append(buffer.data(), static_cast<std::size_t>(got));
+    for (;;) {
+      std::uint16_t size = 0;
+      if (unread_.size() < kHead) return true;
+      std::memcpy(&size, unread_.data() + 1, sizeof size);
+      if (unread_.size() < kHead + size) return true;
+      take(static_cast<GuardKind>(unread_.front()), std::string_view(unread_).substr(kHead, size));
+      unread_.erase(0, kHead + size);
+    }
+  }
+
+  void take(GuardKind kind, std::string_view body) {
+    pid_t group = 0;
+    switch (kind) {
+      case GuardKind::group:
+        if (body.size() == sizeof group) std::memcpy(&group, body.data(), sizeof group);
+        if (group > 0) groups_.insert(group);
+        return;
+      case GuardKind::directory: directories_.emplace(body); return;
+      case GuardKind::no_directory: directories_.erase(std::string(body)); return;
+    }
+  }
+
+  // A shell may well outlive who has started it: it is ended only if it does nothing.
+  void look_at_call() {
+    CallPage::Place now = duty_.calls->place();
+    looks_ = now.within_call() && now == seen_ ? looks_ + 1 : 0;
+    seen_ = now;
+    if (looks_ < kLooks || killed_ || ::getppid() != duty_.shell) return;
+    killed_ = true;
+    plugin::LastLine line;
+    line << "plugin '" << duty_.calls->plugin() << "' does not return from " << duty_.calls->topic()
+         << ", and who has started this shell has gone: it is killed";
+    line.write();
+    ::kill(duty_.shell, SIGKILL);
+  }
+
+  void report_standstill() {
+    auto report = standstill_.update(process_state(duty_.shell), event::clock_now().count());
+    if (!report) return;
+    print_err("{} {}\n", duty_.watched, *report);
+  }
+
+  void report_end() const {
+    plugin::LastLine line;
+    line << "this shell has ended while plugin '" << duty_.calls->plugin() << "' ran " << duty_.calls->topic()
+         << ": it called _exit(2), or was killed";
+    line.write();
+  }
+
+  const GuardDuty& duty_;
+  std::string unread_;
+  std::set<pid_t> groups_;
+  std::set<std::string> directories_;
+  bool orphaned_ = false;  // who has started the shell has gone
+  CallPage::Place seen_;
+  int looks_ = 0;  // for how many it has been there
+  bool killed_ = false;
+  Standstill standstill_;
+};
+
+}  // namespace
+
+std::string guard_record(GuardKind kind, std::string_view body) {
+  auto size = static_cast<std::uint16_t>(body.size());
+  if (kHead + body.size() > PIPE_BUF) return "";
+  std::string out(1, static_cast<char>(kind));
+  out.append(reinterpret_cast<const char*>(&size), sizeof size);
+  return out.append(body);
+}
+
+// Out of the session, and so of reach of what ends the shell's group.
+void run_guard(const GuardDuty& duty) {
+  ::setsid();
+  ::prctl(PR_SET_NAME, kGuardProcess, 0, 0, 0);
+  [[maybe_unused]] int moved = ::chdir("/");
+  // Nothing else of the shell's is held open: neither sockets, nor what its owner waits for the end of.
+  GuardDuty own = duty;
+  own.records = ::fcntl(duty.records, F_DUPFD, 3);
+  own.starter = duty.starter < 0 ? -1 : ::fcntl(duty.starter, F_DUPFD, 3);
+  ::dup2(own.records, STDIN_FILENO);
+  own.records = STDIN_FILENO;
+  ::close(STDOUT_FILENO);
+  if (own.starter >= 0) {
+    ::dup2(own.starter, STDOUT_FILENO);
+    own.starter = STDOUT_FILENO;
+  }
+  close_from(3);
+  GuardProcess(own).run();
+}
+
+}  // namespace nacre::join

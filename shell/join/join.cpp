@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "join/join.hpp"
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "base/variable.hpp"
+#include "boot/make_resources.hpp"
+#include "boot/node_offer.hpp"
+#include "event/clock.hpp"
+#include "group/alone.hpp"
+#include "group/member.hpp"
+#include "join/leaving.hpp"
+#include "join/progress.hpp"
+#include "transport/socket_directory.hpp"
+
+namespace nacre::join {
+namespace {
+
+constexpr const char* kJoin = "join";  // the collective
+
+Json json_of(const LeaderGiven::Text& text) { return {{"name", text.name}, {"text", text.text}}; }
+
+Result<std::optional<LeaderGiven::Text>> text_of(const JsonAt& given, std::string_view key) {
+  auto at = TRY(given.find(key));
+  if (!at) return std::optional<LeaderGiven::Text>();
+  return std::optional<LeaderGiven::Text>({TRY(TRY(at->at("name")).string()), TRY(TRY(at->at("text")).string())});
+}
+
+// What one shell says: {"address", "offer"}, and the leader "job" {"jobspec", "resources", "options", "input"}.
+struct Introduction {
+  std::string address;
+  boot::NodeOffer offer;
+  std::optional<LeaderGiven> job;
+
+  [[nodiscard]] std::string text() const {
+    Json out{{"address", address}, {"offer", offer.text()}};
+    if (job) {
+      Json given{{"options", job->options}, {"input", job->has_input}};
+      if (job->jobspec) given["jobspec"] = json_of(*job->jobspec);
+      if (job->resources) given["resources"] = json_of(*job->resources);
+      out["job"] = std::move(given);
+    }
+    return dump_json(out);
+  }
+
+  static Result<Introduction> parse(std::string_view text) {
+    Json json = TRY(parse_json(text));
+    JsonAt at = JsonAt::root(json);
+    Introduction out;
+    out.address = TRY(TRY(at.at("address")).string());
+    out.offer = TRY(boot::NodeOffer::parse(TRY(TRY(at.at("offer")).string())));
+    if (auto job = TRY(at.find("job"))) {
+      LeaderGiven given;
+      given.jobspec = TRY(text_of(*job, "jobspec"));
+      given.resources = TRY(text_of(*job, "resources"));
+      given.options = TRY(TRY(job->at("options")).strings());
+      given.has_input = TRY(TRY(job->at("input")).boolean());
+      out.job = std::move(given);
+    }
+    return out;
+  }
+};
+
+Result<boot::Identity> identity_of(const LeaderGiven& given, const std::vector<boot::NodeOffer>& offers) {
+  boot::Identity me;
+  if (!given.jobspec) return Error{ENOENT, "the leader was given no jobspec: give shell 0 --jobspec=FILE"};
+  me.spec = TRY(in(given.jobspec->name, job::Jobspec::parse(given.jobspec->text)));
+  if (given.resources) {
+    me.resources = TRY(in(given.resources->name, job::Resources::parse(given.resources->text)));
+  } else {
+    me.resources =
+        TRY(in("R made of what the nodes offer", job::Resources::from_json(TRY(boot::make_resources(offers)))));
+  }
+  if (me.resources.nodes.size() == offers.size()) return me;
+  return invalid(fmt::format("{}: R has {} nodes, and the job has {} shells: start one shell on each node of R",
+                             given.resources ? given.resources->name : "R", me.resources.nodes.size(),
+                             offers.size()));
+}
+
+// Until it has joined, a shell does not outlive who has started it; the leader never does.
+Result<void> listen_to_launcher(ShellProcess& process, boot::Boot& boot, group::Rank rank) {
+  if (!boot.launcher) return {};
+  LauncherEvents& events = process.launched_by;
+  auto on_gone = [&events](const Error& why) {
+    events.gone = why;
+    if (events.on_gone) events.on_gone();
+  };
+  if (rank != 0) {
+    auto gone = [on_gone] { on_gone({EPIPE, "who has started this shell has gone"}); };
+    process.launch_stream = TRY(launch::LaunchStream::watch(*process.loop, std::move(boot.launcher), gone));
+    return {};
+  }
+  launch::LaunchStream::Callbacks callbacks;
+  callbacks.on_signal = [&events, signals = process.signals.get()](int signum) {
+    if (Signals::is_ending(signum)) return signals->received(signum, Signals::From::launcher);
+    if (events.on_signal) events.on_signal(signum);
+  };
+  LauncherInput* input = nullptr;
+  if (boot.record && boot.record->input) {
+    process.launch_input = TRY(LauncherInput::create(*process.loop));
+    input = process.launch_input.get();
+    callbacks.on_input = [input](std::string_view bytes) { input->take(bytes); };
+    callbacks.on_input_end = [input] { input->end(); };
+  }
+  callbacks.on_gone = on_gone;
+  process.launch_stream = TRY(launch::LaunchStream::create(*process.loop, std::move(boot.launcher),
+                                                           std::move(boot.launcher_bytes), std::move(callbacks)));
+  if (input != nullptr) input->hold_back(*process.launch_stream);
+  return {};
+}
+
+Result<Assembled> alone(ShellProcess& process, boot::Boot boot, LeaderGiven given) {
+  CHECK_OK(listen_to_launcher(process, boot, 0));
+  process.group = std::make_unique<group::Alone>(0);
+  std::vector<boot::NodeOffer> offers{TRY(boot::own_offer(own_variable))};
+  Assembled out{TRY(identity_of(given, offers)), std::move(given.options), given.has_input};
+  out.identity.id = boot.id;
+  return out;
+}
+
+// One shell among several.
+class Assembly {
+ public:
+  Assembly(ShellProcess& process, boot::Boot boot, LeaderGiven given, Log& log)
+      : process_(process), boot_(std::move(boot)), given_(std::move(given)), log_(log) {}
+  ~Assembly() {
+    process_.signals->serve(nullptr);
+    process_.launched_by.on_gone = nullptr;
+    if (process_.group && member_ != nullptr) member_->when_ended(nullptr);
+  }
+  Assembly(const Assembly&) = delete;
+  Assembly& operator=(const Assembly&) = delete;
+
+  Result<Assembled> run() {
+    CHECK_OK(make_member());
+    CHECK_OK(listen_to_launcher(process_, boot_, rank_));
+    watch_for_the_end();
+    start_children();
+    group::Group::Gathered all = TRY(exchange());
+    auto learnt = learn(all);
+    // All shells have learnt the same: the leader logs it.
+    if (!learnt && rank_ != 0) learnt.error().is_logged = true;
+    return learnt;
+  }
+
+ private:
+  Result<void> make_member() {
+    rank_ = boot_.membership->rank;
+    size_ = boot_.membership->size;
+    address_ = boot_.membership->address;
+    secret_.emplace(boot_.membership->secret.copy());
+    auto member = TRY(group::Member::create(*process_.loop, *std::move(boot_.membership), log_));
+    member_ = member.get();
+    member_->when_child_joins([&launcher = process_.launcher](group::Rank child) {
+      if (launcher) launcher->joined(child);
+    });
+    process_.group = std::move(member);
+    return {};
+  }
+
+  // The job may end before all have joined: by a signal, with its launcher, or because of another shell.
+  void watch_for_the_end() {
+    process_.signals->serve([this](int signum, Signals::From) {
+      auto action = process_.end.signalled(signum, event::clock_now().count(), exits::Work::starting);
+      if (action == exits::Action::end) end_job(exits::ended_by_signal(signum, rank_));
+    });
+    process_.launched_by.on_gone = [this] {
+      if (rank_ == 0) end_job({process_.launched_by.gone->message, std::nullopt, rank_});
+    };
+    member_->when_ended([this](const group::Exception& raised) {
+      if (process_.end.is_decided()) return;
+      process_.end.ordered({raised.message, raised.exit_code, raised.origin});
+      log_cause(log_, raised, rank_ == 0);
+    });
+  }
+
+  void end_job(const exits::Cause& cause) {
+    if (process_.end.raised(cause) != exits::Action::end) return;
+    member_->raise({"exec", 0, cause.message, cause.code, rank_, true});
+  }
+
+  void start_children() {
+    if (!boot_.record || boot_.way != boot::Way::hosts) return;
+    launch::Launcher::Options options;
+    options.agent = boot_.record->agent;
+    options.shell = boot_.record->shell;
+    options.shell.emplace_back("--boot=hosts");
+    options.patience = event::Seconds(boot_.record->timeout);
+    launch::Launcher::Callbacks callbacks;
+    callbacks.on_failed = [member = member_, &log = log_](group::Rank rank, const std::string& host,
+                                                          const std::string& why) {
+      log.log(Level::error, "", "shell {} on {} was not started: {}", rank, host, why);
+      member->suspect(rank);
+    };
+    // Its links may not have told yet.
+    // Before it had a loop to take the signal with.
+    callbacks.on_killed = [this](group::Rank rank, int signum) {
+      if (!process_.joined && Signals::is_ending(signum)) end_job(exits::ended_by_signal(signum, rank));
+    };
+    callbacks.on_ended = [member = member_](group::Rank rank, const value::WaitStatus&) { member->suspect(rank); };
+    process_.launcher = std::make_unique<launch::Launcher>(*process_.loop, *process_.children, std::move(options),
+                                                           std::move(callbacks));
+    for (group::Rank child : boot_.record->children()) {
+      std::string lines = launch::launch_lines(*secret_, boot_.record->of_child(child, address_));
+      process_.launcher->start(child, host_of(child), std::move(lines));
+    }
+  }
+
+  Result<group::Group::Gathered> exchange() {
+    Introduction mine{address_, TRY(boot::own_offer(own_variable)), std::nullopt};
+    if (rank_ == 0) mine.job = std::move(given_);
+    std::optional<Result<group::Group::Gathered>>& all = process_.introductions;
+    member_->gather(kJoin, mine.text(), [&process = process_](Result<group::Group::Gathered> result) {
+      process.joined = result.has_value();
+      process.introductions = std::move(result);
+    });
+    {
+      std::unique_ptr<JoinProgress> progress;
+      if (rank_ == 0 && boot_.record && boot_.record->terminal)
+        progress = TRY(JoinProgress::show(*process_.loop, [this] { return missing(); }));
+      process_.loop->run_until(
+          [&] { return all.has_value() || process_.launched_by.gone || process_.end.is_ending(); });
+    }
+    if (process_.end.is_ending()) return Error{ECANCELED, process_.end.cause()->message, true};
+    if (!all || !*all) process_.group.reset();
+    if (!all) return *process_.launched_by.gone;
+    return *std::exchange(all, std::nullopt);
+  }
+
+  // Of the leader: those of its children that have not joined, or that wait for others themselves.
+  [[nodiscard]] std::vector<std::string> missing() const {
+    std::vector<std::string> out;
+    const overlay::Node& node = member_->node();
+    for (const overlay::Collective& each : node.collectives()) {
+      if (each.name != kJoin) continue;
+      std::vector<overlay::Id> children = node.tree().children(0);
+      for (std::size_t i = 0; i < each.below.size(); ++i) {
+        if (each.below[i].value) continue;
+        std::string host = host_of(children[i]);
+        out.push_back(fmt::format("shell {}{}{}", children[i], host.empty() ? "" : " on ", host));
+      }
+    }
+    return out;
+  }
+
+  Result<Assembled> learn(const group::Group::Gathered& all) {
+    std::vector<std::optional<Introduction>> shells(size_);
+    for (const auto& [text, ranks] : all) {
+      Introduction said = TRY(in(fmt::format("shell {}", ranks.str()), Introduction::parse(text)));
+      for (group::Rank rank : ranks.ids()) {
+        if (rank < size_) shells[rank] = said;
+      }
+    }
+    CHECK_OK(check_complete(shells));
+    std::vector<boot::NodeOffer> offers;
+    std::string mark = transport::host_mark();
+    for (group::Rank rank = 0; rank < size_; ++rank) {
+      CHECK_OK(member_->directory().set(rank, transport::usable_on(mark, shells[rank]->address)));
+      offers.push_back(std::move(shells[rank]->offer));
+    }
+    if (!shells[0]->job) return invalid("the leader has not said what the job is");
+    Assembled out{TRY(identity_of(*shells[0]->job, offers)), std::move(shells[0]->job->options),
+                  shells[0]->job->has_input};
+    out.identity.id = member_->membership().job;
+    out.identity.shell_rank = rank_;
+    if (rank_ != 0) process_.launch_stream.reset();
+    return out;
+  }
+
+  // "" if nobody has said.
+  [[nodiscard]] std::string host_of(group::Rank rank) const {
+    return boot_.record ? boot_.record->hosts.nth(rank).value_or("") : "";
+  }
+
+  Result<void> check_complete(const std::vector<std::optional<Introduction>>& shells) {
+    value::Idset missing;
+    for (group::Rank rank = 0; rank < size_; ++rank) {
+      if (!shells[rank]) missing.insert(rank);
+    }
+    if (missing.empty()) return {};
+    std::string names;
+    for (group::Rank rank : missing.ids()) {
+      if (std::string host = host_of(rank); !host.empty()) names += (names.empty() ? " on " : ", ") + host;
+    }
+    return Error{ETIMEDOUT, fmt::format("shell{} {}{} did not join the job", missing.size() == 1 ? "" : "s",
+                                        missing.str(), names)};
+  }
+
+  ShellProcess& process_;
+  boot::Boot boot_;
+  LeaderGiven given_;
+  Log& log_;
+  group::Rank rank_ = 0;
+  std::uint32_t size_ = 1;
+  std::string address_;
+  std::optional<transport::Secret> secret_;
+  group::Member* member_ = nullptr;
+};
+
+}  // namespace
+
+Result<Assembled> assemble(ShellProcess& process, boot::Boot boot, LeaderGiven given, Log& log) {
+  if (!boot.membership) return alone(process, std::move(boot), std::move(given));
+  return Assembly(process, std::move(boot), std::move(given), log).run();
+}
+
+}  // namespace nacre::join

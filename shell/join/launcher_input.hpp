@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The launcher's standard input as this shell's: what its stream brings comes out of a pipe in the place of /dev/null.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "base/unique_fd.hpp"
+#include "event/loop.hpp"
+#include "io/fd_sink.hpp"
+#include "launch/stream.hpp"
+
+namespace nacre::join {
+
+class LauncherInput {
+ public:
+  static Result<std::unique_ptr<LauncherInput>> create(event::Loop& loop);
+  LauncherInput(const LauncherInput&) = delete;
+  LauncherInput& operator=(const LauncherInput&) = delete;
+
+  // The stream that take() and end() are called from, which is to wait while the pipe is full.
+  void hold_back(launch::LaunchStream& stream) { stream_ = &stream; }
+  void take(std::string_view bytes);
+  void end();
+
+ private:
+  LauncherInput() = default;
+  void go_on();
+
+  launch::LaunchStream* stream_ = nullptr;
+  UniqueFd pipe_;
+  std::unique_ptr<io::FdSink> sink_;
+  std::optional<event::Timer> end_timer_;
+  bool ended_ = false;
+};
+
+}  // namespace nacre::join

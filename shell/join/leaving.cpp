@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "join/leaving.hpp"
+
+namespace nacre::join {
+namespace {
+
+constexpr event::Seconds kAgentsGrace{5};  // for what has started other shells, once those have come to their end
+// For the shells that have joined to end with a job that some have not joined: each has only to pass the end on.
+constexpr event::Seconds kUnjoinedGrace{2};
+
+void end_agents(ShellProcess& process) {
+  if (!process.launcher) return;
+  bool ended = false;
+  process.launcher->finish(kAgentsGrace, [&ended] { ended = true; });
+  process.loop->run_until([&ended] { return ended; });
+}
+
+}  // namespace
+
+void log_cause(Log& log, const group::Exception& cause, bool leads) {
+  Level level = cause.of_shell ? Level::fatal : Level::error;
+  if (!leads) level = Level::debug;
+  if (!log.wants(level)) return;
+  std::string type = cause.of_shell ? "" : cause.type + ": ";
+  log.post({level, "", "", 0, type + cause.message, cause.origin});
+}
+
+std::optional<int> leave(ShellProcess& process, int code) {
+  struct {
+    std::optional<int> code;
+    bool done = false;
+    bool late = false;
+  } left;
+  process.left = true;
+  auto timer = event::Timer::create(*process.loop, [&left] { left.late = true; });
+  if (timer && !process.joined) timer->start_grace(kUnjoinedGrace);
+  if (!process.joined) process.group->give_up_absent();
+  process.group->leave(code, [&left](std::optional<int> agreed) {
+    left.code = agreed;
+    left.done = true;
+  });
+  process.loop->run_until([&left] { return left.done || left.late; });
+  end_agents(process);
+  if (!left.done) process.group.reset();  // which holds the callback
+  return left.code;
+}
+
+int give_up(ShellProcess& process, group::Rank rank, const Error& why, Log& log) {
+  constexpr int kCode = 1;
+  if (!process.group) return kCode;
+  exits::JobEnd& end = process.end;
+  group::Group& group = *process.group;
+  // All shells fail in the same way where another logs it: the leader raises it.
+  bool is_first = end.raised({why.message, kCode, rank}) == exits::Action::end;
+  if (is_first && !why.is_logged) group.raise({"exec", 0, why.message, kCode, rank, true});
+  group::Group::Callbacks callbacks;
+  callbacks.on_exception = [&end, &log, rank](const group::Exception& raised) {
+    if (raised.severity != 0 || end.is_decided()) return;
+    end.ordered({raised.message, raised.exit_code, raised.origin});
+    log_cause(log, raised, rank == 0);
+  };
+  callbacks.on_cut_off = [&end](const Error& cut) { end.cut_off(cut.message); };
+  group.serve(std::move(callbacks));
+  group.close_bulk();
+  // The barriers of those that have become Shells.
+  bool passed = false;  // may be set until the group lets go of the callbacks, in leave()
+  bool enters = process.joined || rank != 0;
+  if (enters) group.enter(kExitBarrier, [](const Result<void>&) {});
+  if (enters) group.enter(kEndBarrier, [&passed](const Result<void>&) { passed = true; });
+  if (process.joined) process.loop->run_until([&passed] { return passed; });
+  auto agreed = leave(process, end.code({}, exits::Policy::max()));
+  if (process.group) process.group->serve({});
+  return agreed.value_or(end.code({}, exits::Policy::max()));
+}
+
+}  // namespace nacre::join

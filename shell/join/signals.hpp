@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The signals that end a shell or its job (SIGINT, SIGTERM, SIGHUP, SIGQUIT), from the moment on in which the process has a
+// loop: sent to the process itself, or by who has launched the job. Until then each ends the process.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "event/loop.hpp"
+
+namespace nacre::join {
+
+class Signals {
+ public:
+  enum class From { process, launcher };
+  using OnSignal = std::function<void(int signum, From from)>;
+
+  static Result<std::unique_ptr<Signals>> watch(event::Loop& loop);
+  [[nodiscard]] static bool is_ending(int signum);  // one of the four
+  Signals(const Signals&) = delete;                 // the watchers refer to it
+  Signals& operator=(const Signals&) = delete;
+
+  // Who handles them from now on, beginning with those that nobody has handled; null: nobody.
+  void serve(OnSignal on_signal);
+  void received(int signum, From from);
+
+ private:
+  Signals() = default;
+
+  std::vector<event::SignalWatcher> watchers_;
+  std::vector<std::pair<int, From>> kept_;
+  OnSignal on_signal_;
+};
+
+}  // namespace nacre::join

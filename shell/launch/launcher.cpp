@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/launcher.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "task/subprocess.hpp"
+#include "transport/secret.hpp"
+
+namespace nacre::launch {
+namespace {
+
+constexpr event::Seconds kTermToKill{2};
+constexpr event::Seconds kLastWords{1};  // that its other processes may keep its standard error open for
+constexpr int kAgentFailed = 255;        // what ssh exits with if it was told to end, or the link broke
+constexpr std::size_t kMaxWords = 400;   // bytes of an agent's last words
+
+}  // namespace
+
+using group::Rank;
+
+struct Launcher::Agent {
+  Rank rank = 0;
+  std::string host;
+  std::string program;  // for messages
+  std::unique_ptr<task::Subprocess> process;
+  std::optional<event::Timer> timer;
+  std::string held;       // the last line of standard error, as long as the shell has not joined
+  bool is_shell = false;  // the process is the shell itself
+  bool joined = false;
+  bool failed = false;
+  bool told = false;  // SIGTERM has been sent
+  bool ended = false;
+};
+
+Launcher::Launcher(event::Loop& loop, event::Children& children, Options options, Callbacks callbacks)
+    : loop_(loop), children_(children), options_(std::move(options)), callbacks_(std::move(callbacks)) {}
+
+Launcher::~Launcher() {
+  for (const auto& [rank, agent] : agents_) {
+    if (agent->process && !agent->process->exited()) static_cast<void>(agent->process->kill(SIGKILL));
+  }
+}
+
+// ---- starting ----------------------------------------------------------------
+
+void Launcher::start(Rank rank, std::string host, std::string lines) {
+  queue_.push_back({rank, std::move(host), std::move(lines)});
+  start_some();
+}
+
+void Launcher::start_some() {
+  if (std::exchange(starting_, true)) return;
+  over_.clear();
+  while (!queue_.empty() && waiting_ < options_.at_once && !done_) {
+    Queued next = std::move(queue_.front());
+    queue_.pop_front();
+    start_one(std::move(next));
+  }
+  starting_ = false;
+}
+
+void Launcher::start_one(Queued shell) {
+  auto& agent = agents_[shell.rank];
+  agent = std::make_unique<Agent>();
+  agent->rank = shell.rank;
+  agent->host = std::move(shell.host);
+  ++waiting_;
+  Result<void> started = start_agent(*agent, std::move(shell.lines));
+  if (started) return;
+  fail(*agent, started.error().message);
+  agents_.erase(shell.rank);
+}
+
+Result<void> Launcher::start_agent(Agent& agent, std::string lines) {
+  Rank rank = agent.rank;
+  agent.timer = TRY(event::Timer::create(loop_, [this, rank] { overdue(rank); }));
+  task::Command command = TRY(agent_command(options_.agent, agent.host, options_.shell));
+  agent.is_shell = options_.agent.empty() || is_this_host(agent.host);
+  agent.program = command.argv[0].substr(command.argv[0].rfind('/') + 1);
+  command.stream_options["stdin_BUFSIZE"] = std::to_string(std::max(task::Stream::kBufferSize, lines.size()));
+  task::Subprocess::Callbacks callbacks;
+  callbacks.on_ready = [this, &agent](const std::string& /*stream*/) { on_stderr(agent); };
+  callbacks.on_exit = [&agent] {
+    agent.ended = true;
+    agent.timer->start_grace(kLastWords);
+  };
+  callbacks.on_complete = [this, rank] { end_agent(rank); };
+  task::Subprocess::Options options;
+  options.streams = {"stdin", "stderr"};
+  options.inherit_stdio = true;
+  auto process =
+      task::Subprocess::start(loop_, children_, std::move(command), std::move(options), std::move(callbacks));
+  if (!process) return process.error().error;
+  agent.process = std::move(*process);
+  agent.timer->start_grace(options_.patience);
+  // An agent that has gone already is told by its end.
+  static_cast<void>(agent.process->stream("stdin")->write(lines));
+  transport::wipe(lines);
+  return {};
+}
+
+// ---- while they run ----------------------------------------------------------------
+
+void Launcher::on_stderr(Agent& agent) {
+  std::string line(agent.process->stream("stderr")->get_line());
+  if (line.empty()) return;
+  if (line.back() != '\n') line += '\n';
+  if (agent.joined || agent.failed) return pass_on(line);
+  // The last one may be why it fails, and is then said there.
+  std::string before = std::exchange(agent.held, std::move(line));
+  if (!before.empty()) pass_on(before);
+}
+
+void Launcher::pass_on(const std::string& line) const {
+  if (callbacks_.on_line) return callbacks_.on_line(line);
+  static_cast<void>(write_all(STDERR_FILENO, line));  // there is nobody to tell if it fails
+}
+
+void Launcher::joined(Rank rank) {
+  auto found = agents_.find(rank);
+  if (found == agents_.end() || found->second->joined || found->second->failed) return;
+  Agent& agent = *found->second;
+  agent.joined = true;
+  if (!agent.ended && !done_) agent.timer->stop();
+  --waiting_;
+  if (!agent.held.empty()) pass_on(std::exchange(agent.held, {}));
+  start_some();
+}
+
+void Launcher::lost(Rank rank) {
+  auto found = agents_.find(rank);
+  bool runs = found != agents_.end() && found->second->joined && !found->second->ended && !found->second->told;
+  if (runs) overdue(rank);
+}
+
+void Launcher::fail(Agent& agent, const std::string& why) {
+  if (agent.joined || std::exchange(agent.failed, true)) return;
+  --waiting_;
+  // A copy: what it calls may let go of the agent.
+  std::string host = agent.host;
+  if (callbacks_.on_failed && !done_) callbacks_.on_failed(agent.rank, host, why);
+}
+
+// Its time is over: to join, to end when it was told to, or, once it has ended, for others to close its standard error.
+void Launcher::overdue(Rank rank) {
+  Agent& agent = *agents_.at(rank);
+  if (agent.ended) return end_agent(rank);
+  if (!agent.joined && !agent.failed) {
+    std::string words = in_quotes(trim(std::string_view(agent.held).substr(0, kMaxWords)));
+    fail(agent,
+         fmt::format("its shell has not joined within {} s; {}", options_.patience.count(),
+                     agent.held.empty() ? fmt::format("{} has said nothing", agent.program)
+                                        : fmt::format("the last that {} has said: {}", agent.program, words)));
+    start_some();
+  }
+  static_cast<void>(agent.process->kill(std::exchange(agent.told, true) ? SIGKILL : SIGTERM));
+  agent.timer->start_grace(kTermToKill);
+}
+
+void Launcher::end_agent(Rank rank) {
+  auto found = agents_.find(rank);
+  if (found == agents_.end()) return;
+  Agent& agent = *found->second;
+  over_.push_back(std::move(found->second));
+  agents_.erase(found);
+  agent.timer->stop();
+  const value::WaitStatus status = agent.process->status();
+  if (agent.joined) {
+    // A manager that ends a batch job ends the agents too, beside this shell: that says nothing of the shells that they have started.
+    bool of_shell = agent.is_shell || agent.told || (!status.is_signal() && status.exit_code() != kAgentFailed);
+    if (of_shell && callbacks_.on_ended) callbacks_.on_ended(rank, status);
+  } else {
+    bool by_others = status.is_signal() && !agent.told && !agent.failed && !done_;
+    if (by_others && callbacks_.on_killed) callbacks_.on_killed(rank, status.signal());
+    std::string words(trim(std::string_view(agent.held).substr(0, kMaxWords)));
+    fail(agent,
+         fmt::format("{} ({} {})", words.empty() ? "it has said nothing" : words, agent.program, status.str()));
+  }
+  start_some();
+  finish_if_done();
+}
+
+// ---- the end -------------------------------------------------------------------------
+
+void Launcher::finish(event::Seconds grace, std::function<void()> done) {
+  done_ = std::move(done);
+  queue_.clear();
+  for (const auto& [rank, agent] : agents_) {
+    if (agent->ended || agent->told) continue;
+    agent->process->stream("stdin")->close();
+    agent->timer->start_grace(grace);
+  }
+  finish_if_done();
+}
+
+void Launcher::finish_if_done() {
+  if (!done_ || !agents_.empty()) return;
+  std::exchange(done_, [] {})();
+}
+
+}  // namespace nacre::launch

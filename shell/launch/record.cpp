@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/record.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "group/first_words.hpp"
+#include "group/membership.hpp"
+#include "transport/address.hpp"
+
+namespace nacre::launch {
+namespace {
+
+using group::Rank;
+
+constexpr const char* kWhere = "the launch record";
+constexpr std::size_t kMaxAddresses = 1024;  // bytes, of one shell
+
+Result<std::uint32_t> number_at(const JsonAt& root, const char* key, std::uint32_t least, std::uint32_t most) {
+  return static_cast<std::uint32_t>(TRY(TRY(root.at(key)).integer(least, most)));
+}
+
+Result<std::vector<std::string>> words_at(const JsonAt& at) {
+  std::vector<std::string> words = TRY(at.strings());
+  if (words.size() > LaunchRecord::kMaxWords)
+    return at.error(fmt::format("more than {} words", LaunchRecord::kMaxWords));
+  for (const std::string& word : words) {
+    if (word.size() > LaunchRecord::kMaxWord || word.find('\0') != std::string::npos) {
+      return at.error(fmt::format("expected words of at most {} bytes without NUL", LaunchRecord::kMaxWord));
+    }
+  }
+  return words;
+}
+
+Result<Rank> rank_of(const JsonAt& at, const std::string& text, std::uint32_t size) {
+  auto rank = parse_u64(text);
+  if (rank && *rank < size && std::to_string(*rank) == text) return static_cast<Rank>(*rank);
+  return at.error(fmt::format("expected ranks below {} as keys, got {}", size, in_quotes(text)));
+}
+
+Result<std::map<Rank, std::string>> addresses_at(const JsonAt& root, std::uint32_t size) {
+  std::map<Rank, std::string> out;
+  JsonAt all = TRY(root.at("addresses"));
+  for (const auto& [key, at] : TRY(all.members())) {
+    Rank rank = TRY(rank_of(all, key, size));
+    std::string text = TRY(at.string());
+    if (text.size() > kMaxAddresses) return at.error(fmt::format("more than {} bytes", kMaxAddresses));
+    for (std::string_view each : split(text, ' ')) {
+      if (!each.empty()) CHECK_OK(in(at.path(), transport::Address::parse(each)));
+    }
+    out[rank] = std::move(text);
+  }
+  return out;
+}
+
+Result<std::optional<std::string>> text_at(const JsonAt& root, const char* key) {
+  auto found = TRY(root.find(key));
+  if (!found) return std::optional<std::string>();
+  return TRY(found->string());
+}
+
+Result<void> check_protocol(const JsonAt& root, LaunchRecord& out) {
+  out.version = TRY(TRY(root.at("version")).string());
+  out.protocol = TRY(number_at(root, "protocol", 0, UINT32_MAX));
+  if (out.protocol == group::kProtocol) return {};
+  return invalid(
+      fmt::format("nacre {} has started this shell and speaks protocol {}, this shell speaks {}: the same version "
+                  "has to be installed on all hosts",
+                  in_quotes(out.version), out.protocol, group::kProtocol));
+}
+
+Result<void> read_places(const JsonAt& root, LaunchRecord& out) {
+  out.size = TRY(number_at(root, "size", 1, group::Membership::kMaxShells));
+  out.arity = TRY(number_at(root, "arity", 2, LaunchRecord::kMaxArity));
+  if (auto rank = TRY(root.find("rank"))) out.rank = static_cast<Rank>(TRY(rank->integer(0, out.size - 1)));
+  JsonAt hosts = TRY(root.at("hosts"));
+  out.hosts = TRY(in(hosts.path(), value::Hostlist::parse(TRY(hosts.string()))));
+  bool managers = !out.rank && out.hosts.empty();  // who knows the ranks knows the hosts
+  if (managers || out.hosts.size() == out.size) return {};
+  return hosts.error(fmt::format("{} hosts for {} shells", out.hosts.size(), out.size));
+}
+
+Result<LaunchRecord> read_record(const JsonAt& root) {
+  LaunchRecord out;
+  CHECK_OK(check_protocol(root, out));
+  CHECK_OK(root.only_keys({"version", "protocol", "jobid", "rank", "size", "arity", "hosts", "agent", "shell",
+                           "timeout", "addresses", "jobspec", "R", "options", "input", "remote", "terminal"}));
+  JsonAt job = TRY(root.at("jobid"));
+  out.job = TRY(in(job.path(), value::JobId::parse(TRY(job.string()))));
+  CHECK_OK(read_places(root, out));
+  out.agent = TRY(words_at(TRY(root.at("agent"))));
+  JsonAt shell = TRY(root.at("shell"));
+  out.shell = TRY(words_at(shell));
+  if (out.shell.empty() || out.shell[0].empty()) return shell.error("expected the path of nacre-shell first");
+  JsonAt timeout = TRY(root.at("timeout"));
+  out.timeout = TRY(timeout.number());
+  if (!(out.timeout > 0 && out.timeout <= LaunchRecord::kMaxTimeout)) {
+    return timeout.expected(fmt::format("seconds, more than 0 and at most {}", LaunchRecord::kMaxTimeout));
+  }
+  out.addresses = TRY(addresses_at(root, out.size));
+  out.jobspec = TRY(text_at(root, "jobspec"));
+  out.resources = TRY(text_at(root, "R"));
+  if (auto options = TRY(root.find("options"))) out.options = TRY(words_at(*options));
+  if (auto input = TRY(root.find("input"))) out.input = TRY(input->boolean());
+  if (auto remote = TRY(root.find("remote"))) out.remote = TRY(remote->boolean());
+  if (auto terminal = TRY(root.find("terminal"))) out.terminal = TRY(terminal->boolean());
+  return out;
+}
+
+}  // namespace
+
+Result<LaunchRecord> LaunchRecord::parse(std::string_view line) {
+  Json json = TRY(in(kWhere, parse_json(line)));
+  return in(kWhere, read_record(JsonAt::root(json)));
+}
+
+std::string LaunchRecord::line() const {
+  Json json{{"version", version},   {"protocol", protocol}, {"jobid", job.f58_plain()},
+            {"size", size},         {"arity", arity},       {"agent", agent},
+            {"hosts", hosts.str()}, {"shell", shell},       {"timeout", timeout}};
+  if (rank) json["rank"] = *rank;
+  Json known = Json::object();
+  for (const auto& [each, text] : addresses) known[std::to_string(each)] = text;
+  json["addresses"] = std::move(known);
+  if (jobspec) json["jobspec"] = *jobspec;
+  if (resources) json["R"] = *resources;
+  if (!options.empty()) json["options"] = options;
+  if (input) json["input"] = true;
+  if (remote) json["remote"] = true;
+  if (terminal) json["terminal"] = true;
+  return dump_json(json) + '\n';
+}
+
+std::vector<Rank> LaunchRecord::children() const {
+  std::vector<Rank> out;
+  std::uint64_t first = std::uint64_t{*rank} * arity + 1;
+  for (std::uint64_t each = first; each < std::min<std::uint64_t>(first + arity, size); ++each) {
+    out.push_back(static_cast<Rank>(each));
+  }
+  return out;
+}
+
+LaunchRecord LaunchRecord::of_child(Rank child, const std::string& address) const {
+  LaunchRecord out = *this;
+  out.rank = child;
+  out.addresses[*rank] = address;
+  out.jobspec.reset();
+  out.resources.reset();
+  out.options.clear();
+  out.input = out.remote = out.terminal = false;
+  return out;
+}
+
+}  // namespace nacre::launch

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A folder for a test's files, gone with it.
+#pragma once
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include <catch2/catch.hpp>
+
+namespace nacre::kit {
+
+class Folder {
+ public:
+  Folder() : path_("/tmp/boot-XXXXXX") { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  [[nodiscard]] std::string path(std::string_view name) const { return path_ + "/" + std::string(name); }
+
+  // Writes the file, and returns its path.
+  [[nodiscard]] std::string file(std::string_view name, std::string_view text) const {
+    std::ofstream(path(name)) << text;
+    return path(name);
+  }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace nacre::kit

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An environment of a test's own.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "boot/allocation.hpp"
+
+namespace nacre::kit {
+
+inline boot::Variables variables_of(std::map<std::string, std::string> all) {
+  return [all = std::move(all)](const char* name) -> std::optional<std::string> {
+    auto found = all.find(name);
+    return found != all.end() ? std::optional(found->second) : std::nullopt;
+  };
+}
+
+template <typename T>
+std::string error_of(const Result<T>& result) {
+  return result ? "no error" : result.error().message;
+}
+
+}  // namespace nacre::kit

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// With scripts as shells and as agents.
+#include "launch/launcher.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include <catch2/catch.hpp>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "folder.hpp"
+#include "launch/own_sockets.hpp"
+
+using namespace nacre;          // NOLINT
+using namespace nacre::kit;     // NOLINT
+using namespace nacre::launch;  // NOLINT
+using Words = std::vector<std::string>;
+
+namespace {
+
+struct LauncherFixture {
+  Folder folder;
+  std::unique_ptr<event::Loop> loop = event::Loop::create().value();
+  std::unique_ptr<event::Children> children = event::Children::create(*loop, {}).value();
+  std::vector<std::string> failed;  // "RANK HOST: why"
+  std::vector<std::string> ended;   // "RANK how"
+  std::string said;
+  std::unique_ptr<Launcher> launcher;
+
+  LauncherFixture() { std::signal(SIGPIPE, SIG_IGN); }
+
+  std::string script(const std::string& name, const std::string& text) {
+    std::string path = folder.file(name, "#!/bin/sh\n" + text + "\n");
+    REQUIRE(::chmod(path.c_str(), 0755) == 0);
+    return path;
+  }
+  void make(Launcher::Options options) {
+    Launcher::Callbacks callbacks;
+    callbacks.on_failed = [this](group::Rank rank, const std::string& host, const std::string& why) {
+      failed.push_back(fmt::format("{} {}: {}", rank, host, why));
+    };
+    callbacks.on_ended = [this](group::Rank rank, const value::WaitStatus& status) {
+      ended.push_back(fmt::format("{} {}", rank, status.str()));
+    };
+    callbacks.on_line = [this](const std::string& line) { said += line; };
+    launcher = std::make_unique<Launcher>(*loop, *children, std::move(options), std::move(callbacks));
+  }
+  void until(const std::function<bool()>& done) {
+    loop->run_until(done);
+    REQUIRE(done());
+  }
+  [[nodiscard]] bool there(const std::string& name) const { return ::access(folder.path(name).c_str(), F_OK) == 0; }
+  [[nodiscard]] std::string content(const std::string& name) const {
+    return read_file(folder.path(name)).value_or("no " + name);
+  }
+  // Runs the loop until the file is there: others make it.
+  void until_there(const std::string& name) {
+    auto look = event::Timer::create(*loop, [] {}).value();
+    look.start(event::Seconds(0.005), event::Seconds(0.005));
+    until([&] { return there(name); });
+  }
+};
+
+}  // namespace
+
+// ---- the command lines -----------------------------------------------------------
+
+TEST_CASE("an agent's command line names the host, then the words as a shell reads them") {
+  Words words{"/opt/n s", "-o", "a='b'", "", "plain-1.0_@%+=:,/"};
+  CHECK(agent_command({"ssh", "-x"}, "n9", words).value().argv ==
+        Words{"ssh", "-x", "n9", "'/opt/n s'", "-o", "'a='\\''b'\\'''", "''", "plain-1.0_@%+=:,/"});
+  CHECK(agent_command({}, "n9", words).value().argv == words);
+  CHECK(agent_command({"ssh"}, "localhost", words).value().argv == words);
+  CHECK_FALSE(agent_command({"ssh"}, "-oProxyCommand=x", words));
+  CHECK_FALSE(agent_command({"ssh"}, "", words));
+  CHECK(agent_command({"ssh"}, "n9", words).value().env.get("PATH") == std::string_view(::getenv("PATH")));
+}
+
+TEST_CASE("this host is known by its names") {
+  CHECK(is_this_host("localhost"));
+  CHECK_FALSE(is_this_host("no-such-host"));
+  std::string own = own_host_name();
+  CHECK(is_this_host(own) == !own.empty());
+  if (own.find('.') == std::string::npos && !own.empty()) CHECK(is_this_host(own + ".site"));
+}
+
+// ---- shells -----------------------------------------------------------------------
+
+TEST_CASE_METHOD(LauncherFixture,
+                 "a shell gets its lines on standard input, which stays open, and no command line has them") {
+  // Waits for the end of its input, which nothing but the launcher's end brings.
+  std::string shell =
+      script("shell", "read line; echo \"$# $1 $line\" > " + folder.path("got") + "; cat > /dev/null; exit 3");
+  make({.shell = {shell, "--boot=hosts"}});
+  launcher->start(4, "n4", "the secret\n");
+  until_there("got");
+  CHECK(content("got") == "1 --boot=hosts the secret\n");
+  launcher->joined(4);
+  CHECK(launcher->running() == 1);
+  bool done = false;
+  launcher->finish(event::Seconds(60), [&] { done = true; });
+  until([&] { return done; });
+  CHECK(ended == Words{"4 exited with code 3"});
+  CHECK(failed.empty());
+}
+
+TEST_CASE_METHOD(LauncherFixture, "an agent starts the shell on another host, by words that a shell reads there") {
+  std::string agent = script("agent", "echo \"$1\" > " + folder.path("host") + "; shift; exec sh -c \"$*\"");
+  std::string shell = script("shell", "echo \"$1,$2\" > " + folder.path("got") + "; cat > " + folder.path("input"));
+  make({.agent = {agent}, .shell = {shell, "a  b", "it's"}});
+  std::string large(3 << 20, 'x');
+  launcher->start(1, "no-such-host", large);
+  until_there("got");
+  launcher->joined(1);
+  bool done = false;
+  launcher->finish(event::Seconds(60), [&] { done = true; });
+  until([&] { return done; });
+  CHECK(content("host") == "no-such-host\n");
+  CHECK(content("got") == "a  b,it's\n");
+  CHECK(content("input") == large);
+}
+
+TEST_CASE_METHOD(LauncherFixture, "a shell that does not come is told with the host and the agent's last words") {
+  std::string agent =
+      script("ssh", "echo first >&2; echo \"ssh: connect to host $1 port 22: No route to host\" >&2; exit 255");
+  make({.agent = {agent}, .shell = {"nacre-shell"}});
+  launcher->start(7, "no-such-host", "");
+  until([&] { return launcher->running() == 0; });
+  CHECK(failed == Words{"7 no-such-host: ssh: connect to host no-such-host port 22: No route to host (ssh exited "
+                        "with code 255)"});
+  CHECK(said == "first\n");  // the last line is said once
+  CHECK(ended.empty());
+}
+
+TEST_CASE_METHOD(LauncherFixture, "an agent that ends without a word, or cannot be started, is told too") {
+  make({.agent = {script("mute", "exit 1")}, .shell = {"nacre-shell"}});
+  launcher->start(1, "no-such-host", "");
+  until([&] { return launcher->running() == 0; });
+  CHECK(failed == Words{"1 no-such-host: it has said nothing (mute exited with code 1)"});
+  make({.shell = {folder.path("none")}});
+  launcher->start(2, "n2", "");
+  CHECK(launcher->running() == 0);
+  CHECK(failed.back() == fmt::format("2 n2: {}: No such file or directory", folder.path("none")));
+}
+
+TEST_CASE_METHOD(LauncherFixture, "a shell that has not joined in time is given up, and ended") {
+  // It does not mind SIGTERM.
+  std::string shell = script("shell", "trap '' TERM; echo 'I wait' >&2; while :; do sleep 1; done");
+  make({.shell = {shell}, .patience = event::Seconds(0.3)});
+  launcher->start(3, "n3", "");
+  until([&] { return launcher->running() == 0; });
+  REQUIRE(failed.size() == 1);
+  CHECK_THAT(failed[0], Catch::Matchers::StartsWith("3 n3: its shell has not joined within 0.3 s; "));
+  CHECK(ended.empty());
+}
+
+TEST_CASE_METHOD(LauncherFixture, "what agents say comes out in whole lines") {
+  std::string shell = script("shell", "printf 'a' >&2; printf 'b\\nlast' >&2; read line");
+  make({.shell = {shell}});
+  launcher->start(1, "n1", "");
+  launcher->joined(1);
+  bool done = false;
+  launcher->finish(event::Seconds(60), [&] { done = true; });
+  until([&] { return done; });
+  CHECK(said == "ab\nlast\n");
+}
+
+TEST_CASE_METHOD(LauncherFixture,
+                 "only so many are started at once; a place is free once one has joined or failed") {
+  std::string shell = script("shell", "read line; touch " + folder.path("began.") + "$line; cat > /dev/null");
+  make({.shell = {shell}, .at_once = 2});
+  for (group::Rank rank = 0; rank < 5; ++rank) launcher->start(rank, "n", fmt::format("{}\n", rank));
+  CHECK(launcher->running() == 2);
+  until_there("began.0");
+  until_there("began.1");
+  CHECK_FALSE(there("began.2"));
+  launcher->joined(1);
+  launcher->joined(1);  // once more is nothing
+  CHECK(launcher->running() == 3);
+  until_there("began.2");
+  launcher->joined(0);
+  launcher->joined(2);
+  until_there("began.4");
+  CHECK(launcher->running() == 5);
+  bool done = false;
+  launcher->finish(event::Seconds(60), [&] { done = true; });
+  until([&] { return done; });
+  CHECK(failed.empty());
+}
+
+TEST_CASE_METHOD(LauncherFixture, "at the end agents that stay are told to go, and then made to") {
+  std::string mild =
+      script("mild", "trap 'exit 5' TERM; touch " + folder.path("mild.began") + "; while :; do sleep 0.1; done");
+  std::string hard =
+      script("hard", "trap '' TERM; touch " + folder.path("hard.began") + "; while :; do sleep 0.1; done");
+  std::string agent = script("agent", "exec " + folder.path("") + "$1");
+  make({.agent = {agent}, .shell = {"x"}});
+  launcher->start(1, "mild", "");
+  launcher->start(2, "hard", "");
+  until_there("mild.began");
+  until_there("hard.began");
+  launcher->joined(1);
+  launcher->joined(2);
+  bool done = false;
+  launcher->finish(event::Seconds(0.05), [&] { done = true; });
+  until([&] { return done; });
+  CHECK(ended == Words{"1 exited with code 5", "2 killed by SIGKILL"});
+}
+
+TEST_CASE_METHOD(LauncherFixture, "an agent that others kill, or that fails, says nothing of its shell") {
+  std::string agent =
+      script("agent", "while [ ! -e " + folder.path("go") + " ]; do sleep 0.02; done; eval \"eval $2\"");
+  for (const char* act : {"kill -TERM $$", "exit 255", "exit 7"}) {
+    make({.agent = {agent}, .shell = {act}});
+    launcher->start(1, "some-host", "");
+    launcher->joined(1);
+    script("go", "");
+    bool done = false;
+    launcher->finish(event::Seconds(60), [&] { done = true; });
+    until([&] { return done; });
+  }
+  CHECK(ended == Words{"1 exited with code 7"});
+}
+
+TEST_CASE_METHOD(LauncherFixture, "with nothing started the end is at once") {
+  make({.shell = {"x"}});
+  bool done = false;
+  launcher->finish(event::Seconds(60), [&] { done = true; });
+  CHECK(done);
+}
+
+TEST_CASE_METHOD(LauncherFixture, "a launcher that is destroyed leaves no agent behind") {
+  std::string shell = script("shell", "echo $$ > " + folder.path("tmp") + "; mv " + folder.path("tmp") + " " +
+                                          folder.path("pid") + "; while :; do sleep 1; done");
+  make({.shell = {shell}});
+  launcher->start(1, "n1", "");
+  until_there("pid");
+  launcher.reset();
+  auto pid = static_cast<pid_t>(std::stol(content("pid")));
+  auto look = event::Timer::create(*loop, [] {}).value();
+  look.start(event::Seconds(0.005), event::Seconds(0.005));
+  until([&] { return ::kill(pid, 0) < 0; });
+}

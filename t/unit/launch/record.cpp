@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/record.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/json.hpp"
+#include "group/first_words.hpp"
+#include "variables_of.hpp"
+
+using namespace nacre;          // NOLINT
+using namespace nacre::kit;     // NOLINT
+using namespace nacre::launch;  // NOLINT
+using Ranks = std::vector<group::Rank>;
+
+namespace {
+
+LaunchRecord sample() {
+  LaunchRecord record;
+  record.version = "0.1.0";
+  record.protocol = group::kProtocol;
+  record.job = value::JobId(77);
+  record.rank = 0;
+  record.size = 7;
+  record.arity = 2;
+  record.hosts = value::Hostlist::parse("n[1-7]").value();
+  record.agent = {"ssh", "-x"};
+  record.shell = {"/opt/nacre-shell", "-o", "a b"};
+  record.jobspec = "version: 1\nresources: []\n";
+  record.resources = "{}";
+  record.options = {"verbose=2"};
+  record.input = record.remote = record.terminal = true;
+  return record;
+}
+
+// The sample with this member changed; null takes it out.
+std::string refused(const char* key, Json value) {
+  Json json = Json::parse(sample().line());
+  if (value.is_null()) {
+    json.erase(key);
+  } else {
+    json[key] = std::move(value);
+  }
+  return error_of(LaunchRecord::parse(json.dump()));
+}
+
+// Both ends of a pipe that has these bytes in it, and is closed.
+UniqueFd closed_pipe(const std::string& bytes) {
+  Pipe pipe = make_pipe(O_CLOEXEC).value();
+  REQUIRE(write_all(pipe.write.get(), bytes) == 0);
+  return std::move(pipe.read);
+}
+
+}  // namespace
+
+TEST_CASE("a launch record is one line, and reads back to the same") {
+  LaunchRecord record = sample();
+  std::string line = record.line();
+  CHECK(line.find('\n') == line.size() - 1);
+  LaunchRecord again = LaunchRecord::parse(line).value();
+  CHECK(again.line() == line);
+  CHECK(again.job == record.job);
+  CHECK(again.rank == 0U);
+  CHECK(again.hosts == record.hosts);
+  CHECK(again.shell == record.shell);
+  CHECK(again.jobspec == record.jobspec);
+  CHECK(again.options == record.options);
+  CHECK((again.input && again.remote && again.terminal));
+}
+
+TEST_CASE("what a child is told: its rank, where those above it are, and nothing that is the leader's") {
+  LaunchRecord record = sample();
+  CHECK(record.children() == Ranks{1, 2});
+  LaunchRecord child = record.of_child(2, "n1:70");
+  CHECK(child.rank == 2U);
+  CHECK_FALSE(child.jobspec);
+  CHECK_FALSE(child.resources);
+  CHECK(child.options.empty());
+  CHECK_FALSE((child.input || child.remote || child.terminal));
+  CHECK(child.children() == Ranks{5, 6});
+  LaunchRecord leaf = child.of_child(5, "n3:71 10.0.0.3:71");
+  CHECK(leaf.addresses == std::map<group::Rank, std::string>{{0, "n1:70"}, {2, "n3:71 10.0.0.3:71"}});
+  CHECK(leaf.children().empty());
+  CHECK(LaunchRecord::parse(leaf.line()).value().line() == leaf.line());
+  record.arity = 16;
+  CHECK(record.children() == Ranks{1, 2, 3, 4, 5, 6});
+}
+
+TEST_CASE("a record of another protocol is refused before anything else is looked at") {
+  CHECK(error_of(LaunchRecord::parse(R"({"version": "9.9", "protocol": 99, "what": "ever"})")) ==
+        "the launch record: nacre '9.9' has started this shell and speaks protocol 99, this shell speaks 2: the "
+        "same version "
+        "has to be installed on all hosts");
+}
+
+TEST_CASE("a launch record is read strictly, and what is wrong is named") {
+  const std::string front = "the launch record: ";
+  CHECK_THAT(error_of(LaunchRecord::parse("")), Catch::Matchers::StartsWith(front + "not JSON: line 1"));
+  for (const char* key :
+       {"version", "protocol", "jobid", "size", "arity", "hosts", "agent", "shell", "timeout", "addresses"}) {
+    CHECK(refused(key, nullptr) == fmt::format("{}missing key '{}'", front, key));
+  }
+  CHECK_THAT(refused("extra", 1), Catch::Matchers::Contains("extra"));
+  CHECK_THAT(refused("rank", 7), Catch::Matchers::StartsWith(front + "rank: "));
+  CHECK_THAT(refused("rank", "0"), Catch::Matchers::StartsWith(front + "rank: "));
+  CHECK_THAT(refused("size", 0), Catch::Matchers::StartsWith(front + "size: "));
+  CHECK_THAT(refused("size", 1048577), Catch::Matchers::StartsWith(front + "size: "));
+  CHECK(refused("size", 6) == front + "hosts: 7 hosts for 6 shells");
+  CHECK_THAT(refused("arity", 1), Catch::Matchers::StartsWith(front + "arity: "));
+  CHECK_THAT(refused("arity", 1025), Catch::Matchers::StartsWith(front + "arity: "));
+  CHECK_THAT(refused("hosts", "n[1-"), Catch::Matchers::StartsWith(front + "hosts: "));
+  CHECK_THAT(refused("jobid", "?"), Catch::Matchers::StartsWith(front + "jobid: "));
+  CHECK_THAT(refused("shell", Json::array()), Catch::Matchers::Contains("the path of nacre-shell"));
+  CHECK_THAT(refused("shell", Json::array({""})), Catch::Matchers::Contains("the path of nacre-shell"));
+  CHECK_THAT(refused("shell", Json::array({std::string("a\0b", 3)})), Catch::Matchers::Contains("without NUL"));
+  CHECK_THAT(refused("agent", std::vector<std::string>(4097, "a")),
+             Catch::Matchers::Contains("more than 4096 words"));
+  CHECK_THAT(refused("options", Json::array({std::string(131073, 'a')})),
+             Catch::Matchers::Contains("131072 bytes"));
+  CHECK_THAT(refused("timeout", 0), Catch::Matchers::StartsWith(front + "timeout: "));
+  CHECK_THAT(refused("timeout", 86401), Catch::Matchers::StartsWith(front + "timeout: "));
+  CHECK_THAT(refused("addresses", {{"7", "a:1"}}), Catch::Matchers::Contains("ranks below 7"));
+  CHECK_THAT(refused("addresses", {{"01", "a:1"}}), Catch::Matchers::Contains("ranks below 7"));
+  CHECK_THAT(refused("addresses", {{"0", "a"}}), Catch::Matchers::Contains("addresses.0: expected HOST:PORT"));
+  CHECK_THAT(refused("addresses", {{"0", std::string(1025, ' ')}}),
+             Catch::Matchers::Contains("more than 1024 bytes"));
+  CHECK_THAT(refused("jobspec", Json::object()), Catch::Matchers::StartsWith(front + "jobspec: "));
+}
+
+TEST_CASE("secret and record are taken from a descriptor, and what stands behind them is handed over") {
+  transport::Secret secret = transport::Secret::generate().value();
+  std::string lines = launch_lines(secret, sample());
+  UniqueFd input = closed_pipe(lines + "what follows\n");
+  LaunchInput read = read_launch_input(input.get(), 60).value();
+  CHECK(read.secret.hex() == secret.hex());
+  REQUIRE(read.record);
+  CHECK(read.record->line() == sample().line());
+  char rest[64];
+  auto got = ::read(input.get(), rest, sizeof rest);
+  CHECK(read.behind + std::string(rest, got > 0 ? static_cast<std::size_t>(got) : 0) == "what follows\n");
+}
+
+TEST_CASE("a secret alone is taken too; a record that is cut off is not") {
+  transport::Secret secret = transport::Secret::generate().value();
+  UniqueFd alone = closed_pipe(secret.hex() + "\n");
+  CHECK_FALSE(read_launch_input(alone.get(), 60).value().record);
+  UniqueFd cut = closed_pipe(secret.hex() + "\n" + sample().line().substr(0, 100));
+  CHECK(error_of(read_launch_input(cut.get(), 60)) == "the launch record: standard input has ended within it");
+  UniqueFd none = closed_pipe("");
+  CHECK_THAT(error_of(read_launch_input(none.get(), 60)),
+             Catch::Matchers::StartsWith("standard input: a secret has 64"));
+}
+
+TEST_CASE("a launcher that says nothing is given up") {
+  Pipe pipe = make_pipe(O_CLOEXEC).value();
+  Result<LaunchInput> read = read_launch_input(pipe.read.get(), 0.02);
+  REQUIRE_FALSE(read);
+  CHECK(read.error().code == ETIMEDOUT);
+  CHECK_THAT(read.error().message, Catch::Matchers::Contains("--standalone"));
+}
+
+TEST_CASE("a large record comes whole through a pipe") {
+  std::signal(SIGPIPE, SIG_IGN);
+  LaunchRecord record = sample();
+  record.jobspec = std::string(3 << 20, 'j');
+  transport::Secret secret = transport::Secret::generate().value();
+  Pipe pipe = make_pipe(O_CLOEXEC).value();
+  std::string lines = launch_lines(secret, record);
+  std::thread writer([&] { CHECK(write_all(pipe.write.get(), lines) == 0); });
+  auto read = read_launch_input(pipe.read.get(), 60);
+  writer.join();
+  REQUIRE(read);
+  CHECK(read->record->jobspec == record.jobspec);
+}
+
+TEST_CASE("standard input is taken away from whoever reads it later") {
+  UniqueFd input = closed_pipe("the launcher's");
+  UniqueFd taken = take_input(input.get()).value();
+  CHECK((::fcntl(taken.get(), F_GETFD) & FD_CLOEXEC) != 0);
+  char bytes[32];
+  CHECK(::read(input.get(), bytes, sizeof bytes) == 0);
+  CHECK(::read(taken.get(), bytes, sizeof bytes) == 14);
+}
