@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/last_line.hpp"
 #include "base/print.hpp"
 #include "base/process_start.hpp"
 #include "base/variable.hpp"
@@ -17,7 +18,6 @@
 #include "job/job.hpp"
 #include "join/join.hpp"
 #include "join/leaving.hpp"
-#include "plugin/last_line.hpp"
 #include "plugin/sudden_end.hpp"
 #include "version.hpp"
 
@@ -35,7 +35,7 @@ const char* line_end() {
 }
 
 void log_to_stderr(Log& log, std::uint32_t shell_rank) {
-  plugin::set_rank_of_last_lines(shell_rank);
+  set_rank_of_last_lines(shell_rank);
   log.add_sink("stderr", [shell_rank](const LogEntry& entry) {
     std::string line = fmt::format("nacre-shell[{}]: ", entry.shell.value_or(shell_rank));
     if (entry.level != Level::notice) line += fmt::format("{}: ", level_name(entry.level));

@@ -72,7 +72,8 @@ Shell::Shell(join::ShellProcess& process, boot::Identity&& identity, job::Job&& 
 Shell::~Shell() {
   plugin::set_last_act(nullptr, nullptr);
   process_.signals->serve(nullptr);
-  process_.launched_by = {};
+  process_.launched_by.on_signal = nullptr;
+  process_.launched_by.on_gone = nullptr;
   if (process_.group) group_->serve({});
 }
 
@@ -215,6 +216,7 @@ Result<void> Shell::post_init() {
 Result<void> Shell::announce_start() {
   CHECK_OK(call("shell.start"));
   shells_.barrier(join::kStartBarrier);
+  shells_.send_kept_signals();
   return post("shell.start", {{"taskmap", job_.taskmap.json()}});
 }
 

@@ -25,18 +25,27 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
     for (const group::Ended& each : ended) note_ended(each.tasks, each.record);
   };
   process_.group->serve(std::move(callbacks));
-  process_.launched_by.on_signal = [this](int signum) {
-    if (signum == SIGUSR2) {  // it is for plugins, as one that comes to this process
-      ::raise(signum);
-      return;
-    }
-    process_.group->signal(signum, std::nullopt);
-  };
+  process_.launched_by.on_signal = [this](int signum) { launcher_signal(signum); };
   process_.launched_by.on_gone = [this] {
     host_.raise({"exec", 0,
                  fmt::format("{}: without its launcher the job ends", process_.launched_by.gone->message),
                  std::nullopt});
   };
+}
+
+// For the tasks of all shells: before they run it would be lost, or come to some of them.
+void ShellGroup::launcher_signal(int signum) {
+  if (signum == SIGUSR2) {  // it is for plugins, as one that comes to this process
+    ::raise(signum);
+  } else if (!has_passed(join::kStartBarrier)) {
+    process_.launched_by.kept.keep(signum);
+  } else {
+    process_.group->signal(signum, std::nullopt);
+  }
+}
+
+void ShellGroup::send_kept_signals() {
+  for (int signum : process_.launched_by.kept.take()) launcher_signal(signum);
 }
 
 // ---- barriers ------------------------------------------------------------------------------

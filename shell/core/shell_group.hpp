@@ -33,6 +33,9 @@ class ShellGroup {
   [[nodiscard]] bool has_entered(const std::string& barrier) const { return barriers_.contains(barrier); }
   [[nodiscard]] bool has_passed(const std::string& barrier) const;
 
+  // To the tasks of all shells, which run by now: what the launcher sent before.
+  void send_kept_signals();
+
   // To plugins: which shells were lost before they could do something about it. From here on each is reported at once.
   void report_losses();
   // The leader's tasks may be the first to end.
@@ -43,6 +46,7 @@ class ShellGroup {
   const exits::Outcomes& final_outcomes();
 
  private:
+  void launcher_signal(int signum);
   void enter(const std::string& name);
   void on_lost(group::Rank rank);
   void note_ended(const value::Idset& tasks, const exits::Record& record);

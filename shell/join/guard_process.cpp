@@ -18,12 +18,12 @@
 #include <set>
 
 #include "base/file.hpp"
+#include "base/last_line.hpp"
 #include "base/print.hpp"
 #include "base/remove_tree.hpp"
 #include "base/standstill.hpp"
 #include "base/unique_fd.hpp"
 #include "event/clock.hpp"
-#include "plugin/last_line.hpp"
 
 namespace nacre::join {
 namespace {
@@ -165,7 +165,7 @@ class GuardProcess {
     seen_ = now;
     if (looks_ < kLooks || killed_ || ::getppid() != duty_.shell) return;
     killed_ = true;
-    plugin::LastLine line;
+    LastLine line;
     line << "plugin '" << duty_.calls->plugin() << "' does not return from " << duty_.calls->topic()
          << ", and who has started this shell has gone: it is killed";
     line.write();
@@ -179,7 +179,7 @@ class GuardProcess {
   }
 
   void report_end() const {
-    plugin::LastLine line;
+    LastLine line;
     line << "this shell has ended while plugin '" << duty_.calls->plugin() << "' ran " << duty_.calls->topic()
          << ": it called _exit(2), or was killed";
     line.write();

@@ -94,7 +94,8 @@ Result<void> listen_to_launcher(ShellProcess& process, boot::Boot& boot, group::
   launch::LaunchStream::Callbacks callbacks;
   callbacks.on_signal = [&events, signals = process.signals.get()](int signum) {
     if (Signals::is_ending(signum)) return signals->received(signum, Signals::From::launcher);
-    if (events.on_signal) events.on_signal(signum);
+    if (events.on_signal) return events.on_signal(signum);
+    events.kept.keep(signum);
   };
   LauncherInput* input = nullptr;
   if (boot.record && boot.record->input) {

@@ -13,6 +13,7 @@
 #include "exits/job_end.hpp"
 #include "group/group.hpp"
 #include "join/guard.hpp"
+#include "join/kept_signals.hpp"
 #include "join/launcher_input.hpp"
 #include "join/signals.hpp"
 #include "launch/launcher.hpp"
@@ -25,6 +26,7 @@ struct LauncherEvents {
   std::function<void(int signum)> on_signal;
   std::function<void()> on_gone;  // without its launcher the job ends
   std::optional<Error> gone;
+  KeptSignals kept;
 };
 
 struct ShellProcess {

@@ -5,6 +5,8 @@
 #include <csignal>
 #include <iterator>
 
+#include "base/process_start.hpp"
+
 namespace nacre::join {
 namespace {
 
@@ -17,6 +19,8 @@ Result<std::unique_ptr<Signals>> Signals::watch(event::Loop& loop) {
   std::signal(SIGPIPE, SIG_IGN);  // write(2) reports it
   auto on_signal = [self = out.get()](int signum) { self->received(signum, From::process); };
   for (int signum : kEnding) {
+    // nohup(1) means that; a shell without job control, which ignores SIGINT and SIGQUIT for what it starts in the background, may not.
+    if (signum == SIGHUP && ignores_signal(SIGHUP)) continue;
     auto watcher = TRY(event::SignalWatcher::create(loop, signum, on_signal));
     watcher.keeps_running(false);
     out->watchers_.push_back(std::move(watcher));

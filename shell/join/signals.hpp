@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The signals that end a shell or its job (SIGINT, SIGTERM, SIGHUP, SIGQUIT), from the moment on in which the process has a
-// loop: sent to the process itself, or by who has launched the job. Until then each ends the process.
+// loop: sent to the process itself, or by who has launched the job. Until then each ends the process. SIGHUP that was ignored stays so, as under
+// nohup(1) and as mpiexec.hydra has it; SIGINT and SIGQUIT are taken, as by mpiexec.hydra and srun.
 #pragma once
 
 #include <functional>

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "base/current_call.hpp"
-#include "plugin/last_line.hpp"
+#include "base/last_line.hpp"
 
 namespace nacre::plugin {
 namespace {

@@ -13,8 +13,8 @@
 #include <cstring>
 
 #include "base/current_call.hpp"
+#include "base/last_line.hpp"
 #include "plugin/crash.hpp"
-#include "plugin/last_line.hpp"
 
 namespace nacre::plugin {
 namespace {

@@ -119,3 +119,63 @@ time.sleep(1000)'
     [ "$(cat out)" = "blocked 0 ignored []" ] || { cat out; return 1; }
   done
 }
+
+@test "SIGHUP that was ignored stays so, SIGINT is taken" {
+  prepare 1 sh -c 'touch ready; until test -e go; do sleep 0.05; done'
+  with_signals "HUP INT QUIT" "${nacre[@]}" >out 2>&1 3>&- &
+  pid=$!
+  wait_until test -e ready
+  kill -HUP "$pid"
+  sleep 0.5
+  kill -0 "$pid"
+  touch go
+  status=0
+  wait "$pid" || status=$?
+  [ "$status" -eq 0 ] || { echo "exit code $status"; cat out; return 1; }
+  rm ready go
+  with_signals "HUP INT QUIT" "${nacre[@]}" >out 2>&1 3>&- &
+  pid=$!
+  wait_until test -e ready
+  kill -INT "$pid"
+  status=0
+  wait "$pid" || status=$?
+  [ "$status" -eq 130 ] || { echo "exit code $status"; cat out; return 1; }
+}
+
+tasks_are() { # in the state that ps calls $1
+  local rank
+  for rank in 0 1 2; do
+    [ -s "pid.$rank" ] && [ "$(ps -o state= -p "$(<"pid.$rank")")" = "$1" ] || return 1
+  done
+}
+
+# A job of three shells by nacre launch, the rest its options, is told to stop while something is held until there is `go`: its tasks are
+# stopped once they run, and SIGCONT has them go on.
+stops_once_started() {
+  write_jobspec 3 sh -c 'echo $$ >pid.$FLUX_TASK_RANK; exec sleep 76544'
+  rm -f go pid.*
+  "$NACRE_BUILD_DIR/nacre" launch --local=3 -j jobspec.json -o cpu-affinity=off "$@" >out 2>&1 3>&- &
+  pid=$!
+  wait_until test -e held
+  kill -TSTP "$pid"
+  wait_until eval '[ "$(ps -o state= -p $pid)" = T ]'
+  touch go
+  wait_until tasks_are T || { echo "the tasks are not stopped: $(cat out)"; kill -KILL "$pid"; return 1; }
+  kill -CONT "$pid"
+  wait_until tasks_are S
+  kill -TERM "$pid"
+  status=0
+  wait "$pid" || status=$?
+  [ "$status" -eq 143 ] || { echo "exit code $status"; cat out; return 1; }
+  rmdir held
+}
+
+@test "SIGTSTP that comes while a job starts stops its tasks once they run" {
+  local hold='mkdir held; until test -e go; do sleep 0.02; done'
+  # The leader is the first.
+  printf '#!/bin/sh\nmkdir first 2>/dev/null || { %s; }\nexec "%s" "$@"\n' "${hold/mkdir/mkdir -p}" "$NACRE_SHELL" >late
+  chmod +x late
+  stops_once_started --shell="$PWD/late"
+  echo "if shell.info.rank == 2 then shell.options.prolog = '$hold' end" >hold.lua
+  stops_once_started --shell="$NACRE_SHELL" -- --initrc=hold.lua
+}

@@ -15,9 +15,9 @@
 #include <catch2/catch.hpp>
 
 #include "base/current_call.hpp"
+#include "base/last_line.hpp"
 #include "base/unique_fd.hpp"
 #include "plugin/crash.hpp"
-#include "plugin/last_line.hpp"
 #include "value/wait_status.hpp"
 
 using namespace nacre;

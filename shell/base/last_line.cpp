@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/last_line.hpp"
+#include "base/last_line.hpp"
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/current_call.hpp"
 
-namespace nacre::plugin {
+namespace nacre {
 namespace {
 
 constexpr std::int64_t kNoRank = -1;
@@ -45,4 +45,4 @@ void LastLine::write() {
 
 void set_rank_of_last_lines(std::uint32_t shell_rank) { rank_of_lines.store(shell_rank); }
 
-}  // namespace nacre::plugin
+}  // namespace nacre

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace nacre::plugin {
+namespace nacre {
 
 class LastLine {
  public:
@@ -29,4 +29,4 @@ class LastLine {
 // For the lines of this process and of those it forks from now on.
 void set_rank_of_last_lines(std::uint32_t shell_rank);
 
-}  // namespace nacre::plugin
+}  // namespace nacre
