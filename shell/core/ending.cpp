@@ -52,8 +52,8 @@ void Shell::raise(const plugin::Exception& exception) {
 void Shell::die(int exit_code, std::string_view component, std::string_view message) {
   if (tasks_.childs_line() != nullptr) return fail_in_child(message);
   if (!has_siblings()) {
-    log_.log(Level::fatal, component, "{}", message);
-    end_job({std::string(message), exit_code, job_.shell_rank}, {});
+    bool is_first = end_job({std::string(message), exit_code, job_.shell_rank}, {});
+    if (is_first) log_.log(Level::fatal, component, "{}", message);
     return;
   }
   std::string prefix = component.empty() ? "" : fmt::format("{}: ", component);
@@ -109,6 +109,7 @@ void Shell::on_cut_off(const Error& why) {
   log_.log(Level::fatal, "", "cut off from the job's other shells: {}", why.message);
   if (const auto& cause = end_.cause(); cause && cause->message != why.message)
     log_.log(Level::fatal, "", "{}", cause->message);
+  end_tasks();  // which makes victims of them
   kill_tasks(SIGKILL);
 }
 

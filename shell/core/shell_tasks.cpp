@@ -189,9 +189,9 @@ task::SpawnPool::Outcome ShellTasks::ended_in_hook(pid_t pid) {
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   const CallPage& page = CallPage::own();  // which the child has named its call in
-  std::string how = value::WaitStatus::of_raw(status).str();
-  Error why{ECANCELED,
-            fmt::format("plugin '{}': {}: the process {}, instead of returning", page.plugin(), page.topic(), how)};
+  auto end = value::WaitStatus::of_raw(status);
+  Error why{ECANCELED, fmt::format("plugin '{}': {}: the process {}{}, instead of returning", page.plugin(),
+                                   page.topic(), end.is_signal() ? "was " : "", end.str())};
   return tl::unexpected(task::SpawnError{true, task::kExitNotExecutable, std::move(why)});
 }
 

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The group of a shell under test, without other shells: the test acts for them, and reads what the shell has done. As with
+// group::Member, the leader gets its own exceptions and signals before the call returns, others get them from the loop.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "event/loop.hpp"
+#include "group/group.hpp"
+
+namespace nacre {
+
+class FakeGroup final : public group::Group {
+ public:
+  using Exception = group::Exception;
+
+  FakeGroup(event::Loop& loop, group::Rank rank)
+      : rank_(rank), turn_(event::Timer::create(loop, [this] { deliver(); }).value()) {}
+
+  // What the others do.
+  std::set<std::string> never_entered;                      // barriers that some of the others do not come to
+  std::map<std::string, std::function<void()>> at_barrier;  // what happens once this shell waits there
+  std::optional<int> decided;  // the leader's code; none: this shell never learns it. Of the leader: its own
+  bool answers_leave = true;
+  std::optional<group::Ended>
+      others;  // leader: how the tasks of the others end, once all have passed the start barrier
+
+  void raise_elsewhere(const Exception& exception) {
+    if (callbacks_.on_exception) callbacks_.on_exception(exception);
+  }
+  void lose(group::Rank rank) { callbacks_.on_lost(rank); }
+  void signal_elsewhere(int signum, const group::Targets& tasks) { callbacks_.on_signal(signum, tasks); }
+  void end_elsewhere(const group::Ended& tasks) { callbacks_.on_tasks({}, {tasks}); }
+  void cut_off(const std::string& why) {
+    is_cut_off_ = true;
+    callbacks_.on_cut_off({EPIPE, why});
+    for (auto& [name, done] : std::exchange(waiting_, {})) done(Error{EPIPE, why});
+  }
+
+  // What the shell has done, in order: "enter init", "raise TYPE SEVERITY CODE: MESSAGE", "signal 15", "announce TOPIC", "close
+  // bulk", "give up absent", "silent 3000", "suspect 2", "leave 1".
+  std::vector<std::string> acts;
+  value::Idset started;
+  std::vector<group::Ended> ended;
+
+  [[nodiscard]] std::size_t count(std::string_view act) const {
+    return std::count_if(acts.begin(), acts.end(), [&](const std::string& each) { return each.find(act) == 0; });
+  }
+  [[nodiscard]] std::vector<std::string> raised() const {
+    std::vector<std::string> out;
+    std::copy_if(acts.begin(), acts.end(), std::back_inserter(out),
+                 [](const std::string& act) { return act.starts_with("raise "); });
+    return out;
+  }
+
+  void serve(Callbacks callbacks) override {
+    callbacks_ = std::move(callbacks);
+    serving_ = static_cast<bool>(callbacks_.on_exception);
+  }
+  [[nodiscard]] bool serving() const { return serving_; }
+
+  void enter_barrier(const std::string& name) {
+    auto done = waiting_.extract(name);
+    if (!done.empty()) done.mapped()({});
+  }
+
+  void enter(std::string_view barrier, std::function<void(Result<void>)> done) override {
+    std::string name(barrier);
+    acts.push_back("enter " + name);
+    if (is_cut_off_) return done(Error{EPIPE, "cut off"});
+    CHECK(waiting_.emplace(name, std::move(done)).second);
+    later([this, name] {
+      if (auto found = at_barrier.find(name); found != at_barrier.end()) found->second();
+      if (name == "start" && others) end_elsewhere(*others);
+      if (!never_entered.contains(name)) enter_barrier(name);
+    });
+  }
+  void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override {
+    acts.push_back(fmt::format("gather {}", name));
+    later([this, mine = std::move(mine), done = std::move(done)] {
+      done(Gathered{{mine, value::Idset::range(rank_, rank_)}});
+    });
+  }
+  void raise(const Exception& exception) override {
+    acts.push_back(fmt::format("raise {} {} {}: {}", exception.of_shell ? "shell" : exception.type,
+                               exception.severity, exception.exit_code.value_or(-1), exception.message));
+    Exception mine = exception;
+    mine.origin = rank_;
+    in_order([this, mine] { raise_elsewhere(mine); });
+  }
+  void signal(int signum, const group::Targets& tasks) override {
+    acts.push_back(fmt::format("signal {}", signum));
+    in_order([this, signum, tasks] { callbacks_.on_signal(signum, tasks); });
+  }
+  Result<void> announce(std::string_view topic, std::string_view bytes) override {
+    acts.push_back(fmt::format("announce {}", topic));
+    in_order([this, topic = std::string(topic), bytes = std::string(bytes)] {
+      if (callbacks_.on_announcement) callbacks_.on_announcement(topic, bytes);
+    });
+    return {};
+  }
+  void tasks_started(const value::Idset& tasks) override { started = started | tasks; }
+  void tasks_ended(const group::Ended& tasks) override {
+    ended.push_back(tasks);
+    if (rank_ == 0) callbacks_.on_tasks({}, {tasks});
+  }
+  bulk::Port* bulk() override { return nullptr; }
+  void close_bulk() override { acts.emplace_back("close bulk"); }
+  void wait_for_silent(std::chrono::milliseconds bound) override {
+    acts.push_back(fmt::format("silent {}", bound.count()));
+  }
+  void suspect(group::Rank rank) override { acts.push_back(fmt::format("suspect {}", rank)); }
+  void give_up_absent() override { acts.emplace_back("give up absent"); }
+  void leave(int code, std::function<void(std::optional<int>)> done) override {
+    acts.push_back(fmt::format("leave {}", code));
+    if (rank_ == 0 && !decided) decided = code;
+    if (!answers_leave) return;
+    later([this, done = std::move(done)] { done(is_cut_off_ ? std::nullopt : decided); });
+  }
+
+ private:
+  void in_order(std::function<void()> what) { rank_ == 0 ? what() : later(std::move(what)); }
+  void later(std::function<void()> what) {
+    calls_.push_back(std::move(what));
+    turn_.start(event::Seconds::zero());
+  }
+  void deliver() {
+    for (auto& call : std::exchange(calls_, {})) call();
+  }
+
+  group::Rank rank_;
+  Callbacks callbacks_;
+  bool serving_ = false;
+  bool is_cut_off_ = false;
+  std::map<std::string, std::function<void(Result<void>)>> waiting_;  // in which barriers the shell is
+  std::deque<std::function<void()>> calls_;
+  event::Timer turn_;
+};
+
+}  // namespace nacre

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The phases of a Shell: in which order a job's topics are called, and what each phase does when it fails.
+#include <csignal>
+
+#include "shell_under_test.hpp"
+
+using namespace nacre;  // NOLINT
+
+namespace {
+
+using Topics = std::vector<std::string>;
+
+// What a plugin does in a topic that fails there, and the job's exit code then.
+struct Way {
+  const char* name;
+  ShellUnderTest::Do fail;
+  int code;
+  const char* message;  // to the other shells; {0}: the topic, {1}: the shell
+};
+
+std::vector<Way> ways() {
+  auto raise = [](std::optional<value::WaitStatus> status) {
+    return [status](ShellUnderTest& it) -> Result<void> {
+      it.shell->raise({"exec", 0, "it was raised", status});
+      return {};
+    };
+  };
+  return {{"returns an error", [](ShellUnderTest&) -> Result<void> { return invalid("it failed"); }, 1,
+           "plugin 'test': {0}: it failed"},
+          {"raises", raise(std::nullopt), 1, "it was raised (plugin 'test', {0}, on node{1})"},
+          {"raises with a status", raise(value::WaitStatus::exited(5)), 5,
+           "it was raised (plugin 'test', {0}, on node{1})"},
+          {"dies",
+           [](ShellUnderTest& it) -> Result<void> {
+             it.shell->die(9, "test", "it died");
+             return {};
+           },
+           9, "test: it died ({0}, on node{1})"}};
+}
+
+// Those that each shell calls once, in their order; the last always.
+const Topics kPhases{"shell.init",  "shell.post-init", "task.init",    "task.fork",
+                     "shell.start", "task.exit",       "shell.finish", "shell.exit"};
+
+bool comes_after(const std::string& topic, const std::string& other) {
+  return std::find(kPhases.begin(), kPhases.end(), topic) > std::find(kPhases.begin(), kPhases.end(), other);
+}
+
+// Tasks that run until they are ended, unless the failure comes after they have.
+std::vector<std::string> command_for(const std::string& topic) {
+  bool ends_by_itself = !comes_after("task.exit", topic);
+  return ends_by_itself ? std::vector<std::string>{"true"} : std::vector<std::string>{"sleep", "1000"};
+}
+
+}  // namespace
+
+TEST_CASE("a job of one shell calls its topics in order") {
+  ShellUnderTest it;
+  CHECK(it.run() == 0);
+  CHECK(it.topics == Topics{"shell.init", "shell.post-init", "task.init", "task.fork", "shell.start", "task.exit",
+                            "shell.finish", "shell.tasks-complete", "shell.exit"});
+  CHECK(it.logged.empty());
+  CHECK(!it.footing.end.is_ending());
+}
+
+TEST_CASE("one shell of three calls its topics in order, between the barriers") {
+  group::Rank rank = GENERATE(0, 1);
+  ShellUnderTest it(rank, 3);
+  it.tasks = 2;
+  it.group->decided = 0;
+  CHECK(it.run() == 0);
+  Topics expected{"shell.init",  "shell.post-init", "task.init", "task.init",    "task.fork", "task.fork",
+                  "shell.start", "task.exit",       "task.exit", "shell.finish", "shell.exit"};
+  if (rank == 0) expected.insert(expected.end() - 1, "shell.tasks-complete");
+  CHECK(it.topics == expected);
+  CHECK(it.group->acts == Topics{"enter init", "enter start", "close bulk", "enter exit", "enter end", "leave 0"});
+  CHECK(it.group->started == value::Idset::range(2 * rank, 2 * rank + 1));
+  CHECK(it.group->ended.size() == 2);
+  CHECK(it.logged.empty());
+}
+
+TEST_CASE("a failure in any phase ends a job of one shell with its code") {
+  for (const std::string& topic : kPhases) {
+    for (const Way& way : ways()) {
+      INFO("in " << topic << " it " << way.name);
+      ShellUnderTest it;
+      it.command = command_for(topic);
+      it.at[topic] = way.fail;
+      CHECK(it.run() == way.code);
+      CHECK(it.footing.end.is_ending());
+      CHECK(it.called(topic) == 1);
+      CHECK(it.called("shell.exit") == 1);
+      CHECK(it.topics.back() == "shell.exit");
+      bool has_started = comes_after(topic, "task.init");
+      CHECK(it.called("task.exit") == has_started);
+      CHECK(it.called("shell.start") == comes_after(topic, "task.fork"));
+      // Once, by whoever it is for.
+      CHECK(it.has_logged("it ") + it.error.has_value() == 1);
+    }
+  }
+}
+
+TEST_CASE("a failure in any phase of one shell of three is sent to the others, once") {
+  group::Rank rank = GENERATE(0, 1);
+  for (const std::string& topic : kPhases) {
+    for (const Way& way : ways()) {
+      INFO("in " << topic << " of shell " << rank << " it " << way.name);
+      ShellUnderTest it(rank, 3);
+      it.command = command_for(topic);
+      it.at[topic] = way.fail;
+      if (rank != 0) it.group->decided = way.code;
+      CHECK(it.run() == way.code);
+      REQUIRE(it.group->raised().size() == 1);
+      std::string raised = it.group->raised()[0];
+      CHECK_THAT(raised, Catch::Contains(fmt::format(fmt::runtime(way.message), topic, rank)));
+      CHECK_THAT(raised, Catch::Contains(fmt::format("on node{}", rank)));
+      REQUIRE(it.cause());
+      CHECK(it.cause()->shell == rank);
+      CHECK(it.called("shell.exit") == 1);
+      CHECK(it.group->count("enter exit") == 1);
+      CHECK(it.group->count("enter end") == 1);
+      CHECK(it.group->count("leave") == 1);
+      CHECK(it.group->acts.back() == fmt::format("leave {}", way.code));
+      CHECK(!it.error);
+      CHECK(it.has_logged("it ") == (rank == 0));
+    }
+  }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A whole Shell in this process, on a loop of its own: real tasks, no builtin plugins, one plugin of the test's own that does in each
+// topic what the test says, and a group whose other shells the test acts for.
+#pragma once
+
+#include <sys/wait.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "fake_group.hpp"
+#include "group/alone.hpp"
+#include "job_of_nodes.hpp"
+#include "shell.hpp"
+
+namespace nacre {
+
+inline constexpr const char* kTopics[] = {"shell.init",  "shell.post-init", "task.init",    "task.fork",
+                                          "shell.start", "task.exit",       "shell.finish", "shell.tasks-complete",
+                                          "shell.exit",  "shell.lost"};
+
+class ShellUnderTest {
+ public:
+  // What the test's plugin does in a topic.
+  using Do = std::function<Result<void>(ShellUnderTest& it)>;
+
+  explicit ShellUnderTest(group::Rank shell_rank = 0, std::uint32_t shells = 1) : rank(shell_rank), size(shells) {
+    footing.loop = event::Loop::create().value();
+    footing.children = event::Children::create(*footing.loop, {}).value();
+    footing.signals = Signals::watch(*footing.loop).value();
+    if (size > 1) {
+      auto fake = std::make_unique<FakeGroup>(*footing.loop, rank);
+      group = fake.get();
+      footing.group = std::move(fake);
+      footing.joined = true;
+    } else {
+      footing.group = std::make_unique<group::Alone>(rank);
+    }
+    log.add_sink("test", [this](const LogEntry& entry) {
+      logged.push_back(fmt::format("{}: {}", level_name(entry.level), entry.message));
+    });
+    config.has_input = false;
+    config.system_initrc = "/nonexistent/initrc.lua";
+    config.load_builtins = [this](plugin::Host& host) { load(host); };
+  }
+
+  // The exit code of the process; `error` is what it would print.
+  int run() {
+    if (group != nullptr && rank == 0 && !group->others) {
+      group->others = {value::Idset::range(tasks, size * tasks - 1),
+                       exits::Record::of(value::WaitStatus::exited(0))};
+    }
+    auto made = Shell::create(footing, identity(), config, log);
+    REQUIRE(made);
+    shell = std::move(*made);
+    Result<int> code = shell->run();
+    if (!code) error = code.error();
+    shell.reset();
+    // No child is left, whatever became of the job.
+    CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
+    CHECK(errno == ECHILD);
+    return code.value_or(1);
+  }
+
+  void receive(int signum, Signals::From from = Signals::From::process) { footing.signals->received(signum, from); }
+  // As one that another shell of the job has raised.
+  void raise_elsewhere(int code, group::Rank origin = 2) {
+    group->raise_elsewhere({"exec", 0, fmt::format("shell {} failed", origin), code, origin, true});
+  }
+  void lose_launcher() {
+    footing.launched_by.gone = Error{EPIPE, "the launcher has gone"};
+    footing.launched_by.on_gone();
+  }
+  // Calls `what` from the loop, after so much time.
+  void later(event::Seconds delay, std::function<void()> what) {
+    timers.push_back(event::Timer::create(*footing.loop, std::move(what)).value());
+    timers.back().start(delay);
+  }
+
+  [[nodiscard]] std::size_t called(const std::string& topic) const {
+    return std::count(topics.begin(), topics.end(), topic);
+  }
+  [[nodiscard]] std::size_t has_logged(std::string_view part) const {
+    return std::count_if(logged.begin(), logged.end(),
+                         [&](const std::string& line) { return line.find(part) != line.npos; });
+  }
+  [[nodiscard]] const std::optional<exits::Cause>& cause() const { return footing.end.cause(); }
+
+  group::Rank rank;
+  std::uint32_t size;
+  std::uint32_t tasks = 1;
+  std::vector<std::string> command{"true"};
+  Json options = Json::object();
+  std::map<std::string, Do> at;  // by topic
+
+  ShellConfig config;
+  Footing footing;
+  FakeGroup* group = nullptr;  // of several shells
+  std::unique_ptr<Shell> shell;
+  std::vector<std::string> topics;  // in the order of their calls
+  std::vector<std::string> logged;  // "LEVEL: MESSAGE"
+  std::optional<Error> error;       // of run()
+  Log log;
+
+ private:
+  [[nodiscard]] boot::Identity identity() const {
+    boot::Identity me;
+    me.id = value::JobId(4711);
+    me.shell_rank = rank;
+    me.spec = job::Jobspec::parse(jobspec_of(size, tasks, command, options)).value();
+    me.resources = job::Resources::parse(resources_of(size, tasks)).value();
+    return me;
+  }
+  void load(plugin::Host& host) {
+    auto plugin = std::make_unique<plugin::Plugin>("test", "test.so");
+    for (const char* topic : kTopics) plugin->on(topic, [this](plugin::Call& call) { return handle(call.topic); });
+    for (const auto& [topic, what] : at) {
+      plugin->on(topic, [this](plugin::Call& call) { return handle(call.topic); });
+    }
+    host.stack().push(std::move(plugin));
+  }
+  Result<void> handle(const std::string& topic) {
+    topics.push_back(topic);
+    auto found = at.find(topic);
+    return found != at.end() ? found->second(*this) : Result<void>();
+  }
+
+  std::vector<event::Timer> timers;  // last: before the loop
+};
+
+}  // namespace nacre
