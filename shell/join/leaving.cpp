@@ -50,9 +50,6 @@ int give_up(ShellProcess& process, group::Rank rank, const Error& why, Log& log)
   if (!process.group) return kCode;
   exits::JobEnd& end = process.end;
   group::Group& group = *process.group;
-  // All shells fail in the same way where another logs it: the leader raises it.
-  bool is_first = end.raised({why.message, kCode, rank}) == exits::Action::end;
-  if (is_first && !why.is_logged) group.raise({"exec", 0, why.message, kCode, rank, true});
   group::Group::Callbacks callbacks;
   callbacks.on_exception = [&end, &log, rank](const group::Exception& raised) {
     if (raised.severity != 0 || end.is_decided()) return;
@@ -61,6 +58,9 @@ int give_up(ShellProcess& process, group::Rank rank, const Error& why, Log& log)
   };
   callbacks.on_cut_off = [&end](const Error& cut) { end.cut_off(cut.message); };
   group.serve(std::move(callbacks));
+  // All shells fail in the same way where another logs it: the leader raises it.
+  bool is_first = end.raised({why.message, kCode, rank}) == exits::Action::end;
+  if (is_first && !why.is_logged) group.raise({"exec", 0, why.message, kCode, rank, true});
   group.close_bulk();
   // The barriers of those that have become Shells.
   bool passed = false;  // may be set until the group lets go of the callbacks, in leave()

@@ -315,3 +315,9 @@ EOF
   jobspec=- run launch --local=1 -R -
   fails_with 1 "nacre launch: -j and -R cannot both be standard input"
 }
+
+@test "a job of one shell that cannot begin says why" {
+  write_jobspec 1 true
+  shell=$NACRE_SHELL run launch --local=1 -o kill-timeout=never
+  fails_with 1 "fatal: " "kill-timeout"
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// While it lives, one of this process's standard streams is another descriptor.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "base/unique_fd.hpp"
+
+namespace nacre {
+
+class Redirected {
+ public:
+  // `to`: -1 leaves the stream as it is, for a test that has something else put in its place.
+  explicit Redirected(int stream, int to = -1) : stream_(stream), saved_(::fcntl(stream, F_DUPFD_CLOEXEC, 10)) {
+    REQUIRE(saved_);
+    if (to >= 0) REQUIRE(::dup2(to, stream) == stream);
+  }
+  ~Redirected() { ::dup2(saved_.get(), stream_); }
+  Redirected(const Redirected&) = delete;
+  Redirected& operator=(const Redirected&) = delete;
+
+ private:
+  int stream_;
+  UniqueFd saved_;
+};
+
+}  // namespace nacre
