@@ -14,8 +14,8 @@
 #include "require.hpp"
 
 using nacre::fuzz::require;
-using namespace nacre;        // NOLINT
-using namespace nacre::boot;  // NOLINT
+using namespace nacre;          // NOLINT
+using namespace nacre::launch;  // NOLINT
 
 namespace {
 
@@ -73,10 +73,10 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     case 0: read_record(text); break;
     case 1: read_stream(text.substr(1), static_cast<unsigned char>(text[0])); break;
     default: {
-      auto offer = NodeOffer::parse(text);
+      auto offer = boot::NodeOffer::parse(text);
       if (!offer)
         return require(offer.error().message.starts_with("what a shell offers: "), offer.error().message), 0;
-      auto again = NodeOffer::parse(offer->text());
+      auto again = boot::NodeOffer::parse(offer->text());
       require(again && *again == *offer, "an offer that reads back to the same");
     }
   }

@@ -2,7 +2,7 @@
 #include "group/announcements.hpp"
 
 #include "group/alone.hpp"
-#include "world.hpp"
+#include "group_world.hpp"
 
 using namespace nacre;         // NOLINT
 using namespace nacre::group;  // NOLINT

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "world.hpp"
+#include "group_world.hpp"
 
 namespace nacre::group {
 namespace {

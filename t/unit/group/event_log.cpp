@@ -12,13 +12,13 @@
 
 #include <catch2/catch.hpp>
 
-#include "../boot/folder.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "folder.hpp"
 
 using namespace nacre;         // NOLINT
 using namespace nacre::group;  // NOLINT
-using nacre::boot::Folder;
+using nacre::kit::Folder;
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "world.hpp"
+#include "group_world.hpp"
 
 using namespace nacre;         // NOLINT
 using namespace nacre::group;  // NOLINT

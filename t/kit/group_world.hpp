@@ -10,15 +10,15 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "../boot/folder.hpp"
 #include "base/log.hpp"
 #include "event/loop.hpp"
 #include "exits/outcomes.hpp"
+#include "folder.hpp"
 #include "group/member.hpp"
 
 namespace nacre::group {
 
-using boot::Folder;
+using kit::Folder;
 inline constexpr std::uint64_t kTestJob = 4711;
 
 inline transport::Secret secret_of(char letter) {

@@ -5,7 +5,10 @@
 
 #include "shell_under_test.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;        // NOLINT
+using namespace nacre::core;  // NOLINT
+using namespace nacre::join;  // NOLINT
+using namespace nacre::kit;   // NOLINT
 
 namespace {
 
@@ -150,7 +153,7 @@ TEST_CASE("a signal to a shell whose tasks run is theirs, but for the second int
       return {};
     };
     CHECK(it.run() == 3);
-    CHECK(!it.footing.end.is_ending());
+    CHECK(!it.process.end.is_ending());
   }
   SECTION("one interrupt") {
     it.at["shell.start"] = [](ShellUnderTest& self) -> Result<void> {

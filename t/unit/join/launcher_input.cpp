@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch_input.hpp"
+#include "join/launcher_input.hpp"
 
 #include <array>
 
@@ -7,7 +7,9 @@
 #include "redirected.hpp"
 #include "transport/wire.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;        // NOLINT
+using namespace nacre::join;  // NOLINT
+using namespace nacre::kit;   // NOLINT
 
 namespace {
 
@@ -25,8 +27,8 @@ std::string read_input(bool& ended) {
 // A launcher's stream that ends in this process's standard input.
 struct Launched {
   Launched() {
-    input = LaunchInput::create(*loop).value();
-    boot::LaunchStream::Callbacks callbacks;
+    input = LauncherInput::create(*loop).value();
+    launch::LaunchStream::Callbacks callbacks;
     callbacks.on_input = [this](std::string_view bytes) {
       taken += bytes.size();
       input->take(bytes);
@@ -35,7 +37,7 @@ struct Launched {
     Pipe pipe = make_pipe(O_CLOEXEC).value();
     ::fcntl(pipe.write.get(), F_SETFL, O_NONBLOCK);
     launcher = std::move(pipe.write);
-    stream = boot::LaunchStream::create(*loop, std::move(pipe.read), "", std::move(callbacks)).value();
+    stream = launch::LaunchStream::create(*loop, std::move(pipe.read), "", std::move(callbacks)).value();
     input->hold_back(*stream);
   }
   // As much as the stream takes now.
@@ -52,8 +54,8 @@ struct Launched {
 
   Redirected saved{STDIN_FILENO};
   std::unique_ptr<event::Loop> loop = event::Loop::create().value();
-  std::unique_ptr<LaunchInput> input;
-  std::unique_ptr<boot::LaunchStream> stream;
+  std::unique_ptr<LauncherInput> input;
+  std::unique_ptr<launch::LaunchStream> stream;
   UniqueFd launcher;
   std::string records;  // to be sent
   std::size_t taken = 0;
@@ -66,11 +68,11 @@ TEST_CASE("what the launcher reads comes out of this shell's standard input, who
   std::string expected;
   for (int i = 0; expected.size() < (std::size_t{3} << 20); ++i) {
     std::string chunk = fmt::format("{}\n", i) + std::string(10000, static_cast<char>('a' + i % 26));
-    transport::append_bulk_head(it.records, boot::kInputStream, chunk.size());
+    transport::append_bulk_head(it.records, launch::kInputStream, chunk.size());
     it.records += chunk;
     expected += chunk;
   }
-  transport::append_stream_record(it.records, transport::Kind::end, boot::kInputStream);
+  transport::append_stream_record(it.records, transport::Kind::end, launch::kInputStream);
   // Nobody reads: the stream has to wait.
   for (int i = 0; i < 20; ++i) it.turn();
   CHECK(it.taken < expected.size() / 2);
@@ -86,7 +88,7 @@ TEST_CASE("what the launcher reads comes out of this shell's standard input, who
 
 TEST_CASE("an end without any input is an end") {
   Launched it;
-  transport::append_stream_record(it.records, transport::Kind::end, boot::kInputStream);
+  transport::append_stream_record(it.records, transport::Kind::end, launch::kInputStream);
   it.turn();
   bool ended = false;
   CHECK(read_input(ended).empty());

@@ -18,7 +18,7 @@
 #include "event/loop.hpp"
 #include "group/group.hpp"
 
-namespace nacre {
+namespace nacre::kit {
 
 class FakeGroup final : public group::Group {
  public:
@@ -147,4 +147,4 @@ class FakeGroup final : public group::Group {
   event::Timer turn_;
 };
 
-}  // namespace nacre
+}  // namespace nacre::kit

@@ -5,7 +5,10 @@
 
 #include "shell_under_test.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;        // NOLINT
+using namespace nacre::core;  // NOLINT
+using namespace nacre::join;  // NOLINT
+using namespace nacre::kit;   // NOLINT
 
 namespace {
 
@@ -274,7 +277,7 @@ TEST_CASE("a lost shell ends the job, unless that is tolerated") {
     CHECK(it.group->raised() ==
           std::vector<std::string>{
               "raise node-failure 2 -1: shell 2 on node2 is lost: it has ended, or cannot be reached"});
-    CHECK(!it.footing.end.is_ending());
+    CHECK(!it.process.end.is_ending());
   }
   CHECK(it.called("shell.lost") == 1);
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "join_progress.hpp"
+#include "join/progress.hpp"
 
 #include <array>
 
 #include "redirected.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;        // NOLINT
+using namespace nacre::join;  // NOLINT
+using namespace nacre::kit;   // NOLINT
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "base/json.hpp"
 #include "boot/identity.hpp"
 
-namespace nacre {
+namespace nacre::kit {
 
 inline std::string jobspec_of(std::uint32_t nodes, std::uint32_t tasks, const std::vector<std::string>& command,
                               const Json& options) {
@@ -36,4 +36,4 @@ inline std::string resources_of(std::uint32_t nodes, std::uint32_t tasks) {
   return Json{{"version", 1}, {"execution", execution}}.dump();
 }
 
-}  // namespace nacre
+}  // namespace nacre::kit

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "childs_line.hpp"
+#include "core/childs_line.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,9 +8,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "guard_process.hpp"
+#include "join/guard_process.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;        // NOLINT
+using namespace nacre::core;  // NOLINT
+using namespace nacre::join;  // NOLINT
 
 namespace {
 

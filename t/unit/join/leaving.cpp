@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "leaving.hpp"
+#include "join/leaving.hpp"
 
 #include <chrono>
 
 #include "fake_group.hpp"
 #include "group/alone.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;        // NOLINT
+using namespace nacre::join;  // NOLINT
+using namespace nacre::kit;   // NOLINT
 
 namespace {
 
 struct Leaver {
   explicit Leaver(group::Rank shell_rank) : rank(shell_rank) {
-    footing.loop = event::Loop::create().value();
-    auto fake = std::make_unique<FakeGroup>(*footing.loop, rank);
+    process.loop = event::Loop::create().value();
+    auto fake = std::make_unique<FakeGroup>(*process.loop, rank);
     group = fake.get();
-    footing.group = std::move(fake);
+    process.group = std::move(fake);
     log.set_level(Level::debug);
     log.add_sink("test", [this](const LogEntry& entry) {
       logged.push_back(
           fmt::format("{} {}: {}", level_name(entry.level), entry.shell.value_or(rank), entry.message));
     });
   }
-  int give_up(const Error& why) { return nacre::give_up(footing, rank, why, log); }
+  int give_up(const Error& why) { return join::give_up(process, rank, why, log); }
 
   group::Rank rank;
-  Footing footing;
+  ShellProcess process;
   FakeGroup* group = nullptr;
   Log log;
   std::vector<std::string> logged;
@@ -37,14 +39,14 @@ using Lines = std::vector<std::string>;
 
 TEST_CASE("a shell leaves with the code that the leader has decided") {
   Leaver it(1);
-  it.footing.joined = true;
+  it.process.joined = true;
   SECTION("learnt") {
     it.group->decided = 42;
-    CHECK(leave(it.footing, 3) == 42);
+    CHECK(leave(it.process, 3) == 42);
   }
-  SECTION("not learnt") { CHECK(leave(it.footing, 3) == std::nullopt); }
-  CHECK(it.footing.left);
-  CHECK(it.footing.group);
+  SECTION("not learnt") { CHECK(leave(it.process, 3) == std::nullopt); }
+  CHECK(it.process.left);
+  CHECK(it.process.group);
   CHECK(it.group->acts == Lines{"leave 3"});
 }
 
@@ -53,42 +55,42 @@ TEST_CASE(
     "long") {
   Leaver it(0);
   SECTION("the others end") {
-    CHECK(leave(it.footing, 3) == 3);
+    CHECK(leave(it.process, 3) == 3);
     CHECK(it.group->acts == Lines{"give up absent", "leave 3"});
-    CHECK(it.footing.group);
+    CHECK(it.process.group);
   }
   SECTION("they do not") {
     it.group->answers_leave = false;
     auto before = std::chrono::steady_clock::now();
-    CHECK(leave(it.footing, 3) == std::nullopt);
+    CHECK(leave(it.process, 3) == std::nullopt);
     CHECK(std::chrono::steady_clock::now() - before >= std::chrono::seconds(2));
-    CHECK(!it.footing.group);
+    CHECK(!it.process.group);
   }
 }
 
 TEST_CASE("a shell that does not become a Shell sends why, passes the barriers of those that do, and leaves") {
   group::Rank rank = GENERATE(0, 1);
   Leaver it(rank);
-  it.footing.joined = true;
+  it.process.joined = true;
   if (rank != 0) it.group->decided = 1;
   CHECK(it.give_up({EINVAL, "a bad option"}) == 1);
   CHECK(it.group->acts ==
         Lines{"raise shell 0 1: a bad option", "close bulk", "enter exit", "enter end", "leave 1"});
   CHECK(!it.group->serving());
-  CHECK(it.footing.end.is_ending());
+  CHECK(it.process.end.is_ending());
   CHECK(it.logged == Lines{fmt::format("{} {}: a bad option", rank == 0 ? "fatal" : "debug", rank)});
 }
 
 TEST_CASE("the only shell of a job that gives up logs why") {
   Leaver it(0);
-  it.footing.group = std::make_unique<group::Alone>(0);
+  it.process.group = std::make_unique<group::Alone>(0);
   CHECK(it.give_up({EINVAL, "a bad option"}) == 1);
   CHECK(it.logged == Lines{"fatal 0: a bad option"});
 }
 
 TEST_CASE("what another shell raises alike is not raised again") {
   Leaver it(1);
-  it.footing.joined = true;
+  it.process.joined = true;
   it.group->decided = 1;
   it.group->at_barrier["exit"] = [&] { it.group->raise_elsewhere({"exec", 0, "a bad option", 1, 0, true}); };
   CHECK(it.give_up({EINVAL, "a bad option", true}) == 1);
@@ -97,8 +99,8 @@ TEST_CASE("what another shell raises alike is not raised again") {
 
 TEST_CASE("a shell gives up with the code of what has ended the job before") {
   Leaver it(0);
-  it.footing.joined = true;
-  it.footing.end.ordered({"ended by SIGTERM", 143, 1});
+  it.process.joined = true;
+  it.process.end.ordered({"ended by SIGTERM", 143, 1});
   CHECK(it.give_up({ECANCELED, "ended by SIGTERM", true}) == 143);
   CHECK(it.group->raised().empty());
   CHECK(it.group->acts.back() == "leave 143");
@@ -118,16 +120,16 @@ TEST_CASE("a shell that gives up before all have joined does not wait at a barri
 
 TEST_CASE("a shell that is cut off while it gives up has its own code") {
   Leaver it(1);
-  it.footing.joined = true;
+  it.process.joined = true;
   it.group->never_entered = {"end"};
   it.group->at_barrier["end"] = [&] { it.group->cut_off("the leader has gone"); };
   CHECK(it.give_up({EINVAL, "why"}) == 1);
-  CHECK(it.footing.end.is_cut_off());
+  CHECK(it.process.end.is_cut_off());
 }
 
 TEST_CASE("a shell without a group gives up at once") {
   Leaver it(0);
-  it.footing.group.reset();
+  it.process.group.reset();
   CHECK(it.give_up({EINVAL, "why"}) == 1);
   CHECK(it.logged.empty());
 }

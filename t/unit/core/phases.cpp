@@ -5,7 +5,10 @@
 
 #include "shell_under_test.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;        // NOLINT
+using namespace nacre::core;  // NOLINT
+using namespace nacre::join;  // NOLINT
+using namespace nacre::kit;   // NOLINT
 
 namespace {
 
@@ -61,7 +64,7 @@ TEST_CASE("a job of one shell calls its topics in order") {
   CHECK(it.topics == Topics{"shell.init", "shell.post-init", "task.init", "task.fork", "shell.start", "task.exit",
                             "shell.finish", "shell.tasks-complete", "shell.exit"});
   CHECK(it.logged.empty());
-  CHECK(!it.footing.end.is_ending());
+  CHECK(!it.process.end.is_ending());
 }
 
 TEST_CASE("one shell of three calls its topics in order, between the barriers") {
@@ -88,7 +91,7 @@ TEST_CASE("a failure in any phase ends a job of one shell with its code") {
       it.command = command_for(topic);
       it.at[topic] = way.fail;
       CHECK(it.run() == way.code);
-      CHECK(it.footing.end.is_ending());
+      CHECK(it.process.end.is_ending());
       CHECK(it.called(topic) == 1);
       CHECK(it.called("shell.exit") == 1);
       CHECK(it.topics.back() == "shell.exit");

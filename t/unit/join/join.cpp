@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How one shell joins its job, or does not: assemble() on a real loop and over real links, to members that the test acts for.
-#include "assembly.hpp"
+#include "join/join.hpp"
 
 #include <chrono>
 #include <csignal>
 
-#include "../group/world.hpp"
 #include "boot/node_offer.hpp"
+#include "group_world.hpp"
 #include "job_of_nodes.hpp"
-#include "leaving.hpp"
+#include "join/leaving.hpp"
 #include "redirected.hpp"
 #include "transport/wire.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;        // NOLINT
+using namespace nacre::join;  // NOLINT
+using namespace nacre::kit;   // NOLINT
 
 namespace {
 
@@ -45,9 +47,9 @@ class Joining {
     boot.id = value::JobId(group::kTestJob);
     boot.membership = std::move(world.memberships[rank]);
     for (group::Rank each : others) act_for(each, introduce(world, each));
-    footing.loop = std::move(world.loop);
-    footing.children = event::Children::create(*footing.loop, {}).value();
-    footing.signals = Signals::watch(*footing.loop).value();
+    process.loop = std::move(world.loop);
+    process.children = event::Children::create(*process.loop, {}).value();
+    process.signals = Signals::watch(*process.loop).value();
     log.add_sink("test", [this](const LogEntry& entry) {
       logged.push_back(
           fmt::format("{} {}: {}", level_name(entry.level), entry.shell.value_or(rank), entry.message));
@@ -59,8 +61,8 @@ class Joining {
     for (group::Shell& each : world.shells) each.member.reset();
   }
 
-  Result<Assembled> run() { return assemble(footing, std::move(boot), std::move(leader), log); }
-  int give_up(const Error& why) { return nacre::give_up(footing, rank, why, log); }
+  Result<Assembled> run() { return assemble(process, std::move(boot), std::move(leader), log); }
+  int give_up(const Error& why) { return join::give_up(process, rank, why, log); }
   // As main(): what the process exits with after an error.
   int fail() {
     auto assembled = run();
@@ -69,7 +71,7 @@ class Joining {
     return give_up(error);
   }
   void later(event::Seconds delay, std::function<void()> what) {
-    timers.push_back(event::Timer::create(*footing.loop, std::move(what)).value());
+    timers.push_back(event::Timer::create(*process.loop, std::move(what)).value());
     timers.back().start(delay);
   }
   // Shells 1 and 2 are to be started on node1 and node2 by an agent, which has a host as $0.
@@ -91,7 +93,7 @@ class Joining {
   }
 
   group::Rank rank;
-  Footing footing;
+  ShellProcess process;
   group::World world;
   boot::Boot boot;
   LeaderGiven leader;
@@ -152,8 +154,8 @@ TEST_CASE("the leader learns what the nodes offer, and says what the job is") {
   CHECK(assembled->identity.resources.nodes[2].hostname == "node2");
   CHECK(assembled->options == Lines{"kill-timeout=1"});
   CHECK(assembled->has_input);
-  CHECK(it.footing.joined);
-  CHECK(!it.footing.end.is_ending());
+  CHECK(it.process.joined);
+  CHECK(!it.process.end.is_ending());
   CHECK(it.logged.empty());
 }
 
@@ -216,12 +218,12 @@ TEST_CASE("a signal while the shells join ends the job for those that have joine
       INFO(signum << " to shell " << rank);
       Joining it(rank, {rank == 0 ? 1U : 0U}, as_any);  // 2 never comes
       auto before = std::chrono::steady_clock::now();
-      it.when_linked = [&] { it.footing.signals->received(signum, Signals::From::process); };
+      it.when_linked = [&] { it.process.signals->received(signum, Signals::From::process); };
       CHECK(it.fail() == 128 + signum);
       CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(20));
       CHECK(it.error.is_logged);
-      CHECK(it.footing.end.cause()->shell == rank);
-      CHECK(!it.footing.joined);
+      CHECK(it.process.end.cause()->shell == rank);
+      CHECK(!it.process.joined);
       if (rank == 0) {
         CHECK(it.codes == Codes{{1, 128 + signum}});
         CHECK(it.logged.size() == 1);
@@ -234,7 +236,7 @@ TEST_CASE("a signal while the shells join ends the job for those that have joine
 
 TEST_CASE("a signal before the shell has begun to join is not lost") {
   Joining it(0, {1}, as_follower);
-  it.footing.signals->received(SIGTERM, Signals::From::process);
+  it.process.signals->received(SIGTERM, Signals::From::process);
   CHECK(it.fail() == 143);
 }
 
@@ -265,7 +267,7 @@ TEST_CASE("the launcher's end while the shells join") {
     CHECK(it.fail() == 1);
     CHECK(it.error.message == "who has started this shell has gone");
     CHECK(!it.error.is_logged);
-    CHECK(!it.footing.group);
+    CHECK(!it.process.group);
   }
 }
 
@@ -291,14 +293,14 @@ TEST_CASE("a shell that cannot be started is named, and the job ends without it"
   auto assembled = it.run();
   REQUIRE(!assembled);
   CHECK(assembled.error().message == "shell 2 on node2 did not join the job");
-  CHECK(it.footing.joined);
+  CHECK(it.process.joined);
   CHECK(it.give_up(assembled.error()) == 1);
   REQUIRE(it.logged.size() == 2);
   CHECK_THAT(it.logged[0],
              Catch::StartsWith("error 0: shell 2 on node2 was not started: ") && Catch::Contains("no route"));
   CHECK(it.logged[1] == "fatal 0: shell 2 on node2 did not join the job");
   CHECK(it.codes == Codes{{1, 1}});
-  CHECK(it.footing.launcher->running() == 0);
+  CHECK(it.process.launcher->running() == 0);
 }
 
 TEST_CASE("an agent that a signal has ended ends the job with it") {
@@ -307,7 +309,7 @@ TEST_CASE("an agent that a signal has ended ends the job with it") {
       "until [ -e {} ]; do sleep 0.01; done; [ $0 = node2 ] && kill -INT $$; until [ -e {} ]; do sleep 0.01; done",
       it.world.folder.path("linked"), it.world.folder.path("left")));
   CHECK(it.fail() == 130);
-  CHECK(it.footing.end.cause()->message == "interrupted");
+  CHECK(it.process.end.cause()->message == "interrupted");
   CHECK(it.codes == Codes{{1, 130}});
 }
 
@@ -317,7 +319,7 @@ TEST_CASE("while the shells join, the leader shows on a terminal which of them a
   it.start_others_by("exec sleep 1.5");
   it.boot.way = boot::Way::pmi;  // they are started by others
   it.boot.record->terminal = true;
-  it.later(event::Seconds(1.3), [&] { it.footing.signals->received(SIGTERM, Signals::From::process); });
+  it.later(event::Seconds(1.3), [&] { it.process.signals->received(SIGTERM, Signals::From::process); });
   {
     Redirected error(STDERR_FILENO, pipe.write.get());
     CHECK(it.fail() == 143);

@@ -10,7 +10,7 @@
 
 #include "base/unique_fd.hpp"
 
-namespace nacre {
+namespace nacre::kit {
 
 class Redirected {
  public:
@@ -28,4 +28,4 @@ class Redirected {
   UniqueFd saved_;
 };
 
-}  // namespace nacre
+}  // namespace nacre::kit

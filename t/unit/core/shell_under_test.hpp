@@ -14,12 +14,15 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "core/shell.hpp"
 #include "fake_group.hpp"
 #include "group/alone.hpp"
 #include "job_of_nodes.hpp"
-#include "shell.hpp"
 
-namespace nacre {
+namespace nacre::core {
+
+using namespace join;  // NOLINT
+using namespace kit;   // NOLINT
 
 inline constexpr const char* kTopics[] = {"shell.init",  "shell.post-init", "task.init",    "task.fork",
                                           "shell.start", "task.exit",       "shell.finish", "shell.tasks-complete",
@@ -31,16 +34,16 @@ class ShellUnderTest {
   using Do = std::function<Result<void>(ShellUnderTest& it)>;
 
   explicit ShellUnderTest(group::Rank shell_rank = 0, std::uint32_t shells = 1) : rank(shell_rank), size(shells) {
-    footing.loop = event::Loop::create().value();
-    footing.children = event::Children::create(*footing.loop, {}).value();
-    footing.signals = Signals::watch(*footing.loop).value();
+    process.loop = event::Loop::create().value();
+    process.children = event::Children::create(*process.loop, {}).value();
+    process.signals = Signals::watch(*process.loop).value();
     if (size > 1) {
-      auto fake = std::make_unique<FakeGroup>(*footing.loop, rank);
+      auto fake = std::make_unique<FakeGroup>(*process.loop, rank);
       group = fake.get();
-      footing.group = std::move(fake);
-      footing.joined = true;
+      process.group = std::move(fake);
+      process.joined = true;
     } else {
-      footing.group = std::make_unique<group::Alone>(rank);
+      process.group = std::make_unique<group::Alone>(rank);
     }
     log.add_sink("test", [this](const LogEntry& entry) {
       logged.push_back(fmt::format("{}: {}", level_name(entry.level), entry.message));
@@ -56,7 +59,7 @@ class ShellUnderTest {
       group->others = {value::Idset::range(tasks, size * tasks - 1),
                        exits::Record::of(value::WaitStatus::exited(0))};
     }
-    auto made = Shell::create(footing, identity(), config, log);
+    auto made = Shell::create(process, identity(), config, log);
     REQUIRE(made);
     shell = std::move(*made);
     Result<int> code = shell->run();
@@ -68,18 +71,18 @@ class ShellUnderTest {
     return code.value_or(1);
   }
 
-  void receive(int signum, Signals::From from = Signals::From::process) { footing.signals->received(signum, from); }
+  void receive(int signum, Signals::From from = Signals::From::process) { process.signals->received(signum, from); }
   // As one that another shell of the job has raised.
   void raise_elsewhere(int code, group::Rank origin = 2) {
     group->raise_elsewhere({"exec", 0, fmt::format("shell {} failed", origin), code, origin, true});
   }
   void lose_launcher() {
-    footing.launched_by.gone = Error{EPIPE, "the launcher has gone"};
-    footing.launched_by.on_gone();
+    process.launched_by.gone = Error{EPIPE, "the launcher has gone"};
+    process.launched_by.on_gone();
   }
   // Calls `what` from the loop, after so much time.
   void later(event::Seconds delay, std::function<void()> what) {
-    timers.push_back(event::Timer::create(*footing.loop, std::move(what)).value());
+    timers.push_back(event::Timer::create(*process.loop, std::move(what)).value());
     timers.back().start(delay);
   }
 
@@ -90,7 +93,7 @@ class ShellUnderTest {
     return std::count_if(logged.begin(), logged.end(),
                          [&](const std::string& line) { return line.find(part) != line.npos; });
   }
-  [[nodiscard]] const std::optional<exits::Cause>& cause() const { return footing.end.cause(); }
+  [[nodiscard]] const std::optional<exits::Cause>& cause() const { return process.end.cause(); }
 
   group::Rank rank;
   std::uint32_t size;
@@ -100,7 +103,7 @@ class ShellUnderTest {
   std::map<std::string, Do> at;  // by topic
 
   ShellConfig config;
-  Footing footing;
+  ShellProcess process;
   FakeGroup* group = nullptr;  // of several shells
   std::unique_ptr<Shell> shell;
   std::vector<std::string> topics;  // in the order of their calls
@@ -134,4 +137,4 @@ class ShellUnderTest {
   std::vector<event::Timer> timers;  // last: before the loop
 };
 
-}  // namespace nacre
+}  // namespace nacre::core
