@@ -10,7 +10,7 @@ namespace nacre::group {
 
 overlay::Exception statement_of(const Exception& exception) {
   Json note{{"message", exception.message.substr(0, kMaxNote)}, {"origin", exception.origin}};
-  if (exception.exit_code) note["exit_code"] = *exception.exit_code;
+  if (exception.exit_code) note["exit_code"] = exits::failure_code(*exception.exit_code);
   if (exception.of_shell) note["of_shell"] = true;
   return {exception.type, static_cast<std::uint32_t>(exception.severity), dump_json(note)};
 }
