@@ -102,7 +102,7 @@ class Node {
   void flush_up();
   void flush_parts(Link parent);
   bool overflows(const Collective& each, std::size_t size);
-  void send_up(Link to, Up up);
+  void send_up(Link to, Up up, bool says_how_it_stands);
   // node_leader.cpp
   void append(RequestId request, EntryBody body);
   void accept_request(const Request& request);

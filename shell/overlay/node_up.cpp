@@ -80,26 +80,20 @@ std::optional<Value> Node::merged(const Collective& each) const {
 
 Seq Node::acked() const { return std::min(applied(), brood_.acked(end_ != 0)); }
 
+// How tasks have ended goes before the parts: who has all parts of a collective has what those told who entered it.
 void Node::flush_up() {
   auto up = uplink_.current();
   if (!up || stage_ == Stage::joining) return;
   Link link{*up, Side::up};
   bool says_how_it_stands = stage_ == Stage::member && uplink_.at_parent();
-  if (says_how_it_stands) flush_parts(link);
   Up report;
-  bool news = reports_.take_news(report);
-  if (says_how_it_stands) {
-    report.view = view_;
-    report.acked = acked();
-    report.suspects = brood_.suspects();
-    bool acks = report.acked != told_.acked && told_.acked < wants_ack_;
-    news = news || acks || view_ != told_.view || report.suspects != told_.suspects;
+  for (bool news = reports_.take_news(report); news; news = reports_.take_news(report)) {
+    send_up(link, std::exchange(report, {}), says_how_it_stands);
   }
-  while (news) {
-    told_ = {report.view, report.acked, report.suspects, {}, {}, {}, {}};
-    send_up(link, std::exchange(report, told_));
-    news = reports_.take_news(report);
-  }
+  if (!says_how_it_stands) return;
+  flush_parts(link);
+  bool acks = acked() != told_.acked && told_.acked < wants_ack_;
+  if (acks || view_ != told_.view || brood_.suspects() != told_.suspects) send_up(link, {}, true);
 }
 
 bool Node::overflows(const Collective& each, std::size_t size) {
@@ -118,18 +112,20 @@ void Node::flush_parts(Link parent) {
     if (overflows(each, encoded.size())) continue;
     cut(encoded, options_.piece, [&](std::size_t at, std::size_t total, Bytes data) {
       Up up;
-      up.view = view_;
-      up.acked = acked();
-      up.suspects = brood_.suspects();
       up.parts.push_back({each.name, each.scope, each.merge, at, total, std::move(data)});
-      told_ = {up.view, up.acked, up.suspects, {}, {}, {}, {}};
-      send_up(parent, std::move(up));
+      send_up(parent, std::move(up), true);
     });
   }
 }
 
-void Node::send_up(Link to, Up up) {
+void Node::send_up(Link to, Up up, bool says_how_it_stands) {
   said_up_at_ = out_.now;
+  if (says_how_it_stands) {
+    up.view = view_;
+    up.acked = acked();
+    up.suspects = brood_.suspects();
+    told_ = {up.view, up.acked, up.suspects, {}, {}, {}, {}};
+  }
   out_.send(to, std::move(up));
 }
 

@@ -70,6 +70,7 @@ class Bench {
       out += fmt::format(" {}:{}", up->view, up->acked);
       if (!up->suspects.empty()) out += " suspects " + up->suspects.str();
       if (!up->gone.empty()) out += " gone " + up->gone.str();
+      for (const Record& each : up->exited) out += fmt::format(" exited {} {}", each.tasks.str(), each.what);
       for (const Part& each : up->parts) out += " part " + each.name;
     }
     if (const auto* hello = std::get_if<Hello>(&m.message.body)) {

@@ -204,6 +204,19 @@ TEST_CASE("a collective is over when nobody of its scope is left, and not before
   CHECK(leader.node.collectives().empty());
 }
 
+TEST_CASE("rule 11: a new way up gets to know how tasks ended before the part that says that they have") {
+  Middle bench;
+  bench.node.unlinked({0, Side::up});
+  bench.node.exited(Idset::range(7, 7), "x3");
+  REQUIRE(bench.node.enter("b", Merge::sum, std::int64_t{1}));
+  Part part{"b", {}, Merge::sum, 0, 1, "\x01"};
+  bench.say({3, Side::down}, Up{0, 0, {}, {}, {}, {{Idset::range(8, 8), "x0"}}, {part}});
+  bench.say({4, Side::down}, Up{0, 0, {}, {}, {}, {}, {part}});
+  bench.asks();
+  bench.above(0);
+  CHECK(bench.asks() == "^0 HELLO suspects 0; ^0 UP 0:0 exited 8 x0 exited 7 x3; ^0 UP 0:0 part b");
+}
+
 TEST_CASE("rule 12: EXEC is mapped to members") {
   Bench bench(0, 4);
   bench.node.request(Shrink{*Idset::parse("2-3")}).value();
