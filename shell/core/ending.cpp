@@ -117,13 +117,12 @@ void Shell::on_cut_off(const Error& why) {
 
 // A launcher sends a signal for all tasks of the job, others for those of this shell.
 exits::Work Shell::work_for(join::Signals::From from) const {
-  using exits::Work;
-  if (!shells_.has_passed(join::kStartBarrier)) return Work::starting;
-  bool is_over =
+  exits::TaskProgress tasks;
+  tasks.started = shells_.has_passed(join::kStartBarrier);
+  tasks.over =
       has_siblings() ? shells_.leads() && shells_.outcomes().ranks().size() >= job_.tasks() : tasks_.running() == 0;
-  if (is_over) return Work::over;
-  bool for_all = from == join::Signals::From::launcher;
-  return tasks_.running() > 0 || for_all ? Work::running : Work::elsewhere;
+  tasks.running = tasks_.running() > 0;
+  return exits::work_for(tasks, from == join::Signals::From::launcher);
 }
 
 void Shell::on_signal(int signum, join::Signals::From from) {
@@ -189,7 +188,10 @@ int Shell::leave_job() {
       code = std::max(code, 1);
     }
   }
-  if (auto agreed = join::leave(process_, code)) end_.agreed(code = *agreed);
+  auto agreed = join::leave(process_, code);
+  if (agreed) end_.agreed(*agreed);
+  code = exit_code(shells_.leads() ? shells_.outcomes() : tasks_.outcomes());  // it may have been cut off on its way out
+  if (!agreed) local = code;
   if (!shells_.leads()) static_cast<void>(post_exit());  // it has no eventlog
   return config_.exit_local ? local : code;
 }

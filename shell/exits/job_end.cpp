@@ -15,6 +15,12 @@ constexpr int kSignalBase = 128;
 
 }  // namespace
 
+Work work_for(const TaskProgress& tasks, bool for_all) {
+  if (!tasks.started) return Work::starting;
+  if (tasks.over) return Work::over;
+  return tasks.running || for_all ? Work::running : Work::elsewhere;
+}
+
 Action JobEnd::raised(Cause cause) {
   if (is_ending() || agreed_) return Action::nothing;
   local_ = std::move(cause);

@@ -44,6 +44,15 @@ enum class Work : std::uint8_t {
   over,       // all tasks of the job have ended
 };
 
+// How far the tasks are, as the shell that gets a signal knows it.
+struct TaskProgress {
+  bool started = false;  // all of the job's
+  bool over = false;     // all of the job's; who cannot know of others': those of this shell, if it is the only one
+  bool running = false;  // one of this shell's at least
+};
+// `for_all`: the signal is for the tasks of all shells.
+[[nodiscard]] Work work_for(const TaskProgress& tasks, bool for_all);
+
 class JobEnd {
  public:
   static constexpr double kInterruptWindow = 2.0;  // seconds in which a second SIGINT ends the job

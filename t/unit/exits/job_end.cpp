@@ -31,6 +31,20 @@ const Outcomes kVictims = outcomes_of({Record::victim(WaitStatus::killed(SIGTERM
 
 }  // namespace
 
+TEST_CASE("which tasks a signal is for") {
+  TaskProgress tasks;
+  CHECK(work_for(tasks, true) == Work::starting);
+  tasks.running = true;
+  CHECK(work_for(tasks, false) == Work::starting);
+  tasks.started = true;
+  CHECK(work_for(tasks, false) == Work::running);
+  tasks.running = false;
+  CHECK(work_for(tasks, false) == Work::elsewhere);
+  CHECK(work_for(tasks, true) == Work::running);
+  tasks.over = true;
+  CHECK(work_for(tasks, true) == Work::over);
+}
+
 TEST_CASE("a job that nothing ends has the policy's code") {
   JobEnd end;
   CHECK_FALSE(end.is_ending());
