@@ -82,7 +82,8 @@ check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FU
 	$(step) "Launch many times" t/long/launches --build $(RELEASE)
 	$(step) "Launch over many virtual hosts" t/long/ssh_tree --build $(RELEASE)
 	$(step) "Simulate the overlay, many seeds" $(RELEASE)/t/sim/sim --seeds=1-200000
-	$(step) "Break each rule of the overlay" t/sim/mutations
+	$(step) "Simulate whole jobs, many seeds" $(RELEASE)/t/sim/sim --jobs --seeds=1-200000
+	$(step) "Break each rule of the overlay and of how a job ends" t/sim/mutations
 	$(step) "Fuzz the stdio" t/e2e/stdio_property --shell $(DEV)/nacre-shell --task $(DEV)/t/e2e/stdio_task --seconds $(STDIO_SECONDS)
 
 bench: ## measure against what else starts tasks; a table and a plot go to BENCH_OUT

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Messages and entries in a few words, for transcripts.
+#include "brief.hpp"
+
 #include <fmt/format.h>
 
 #include "world.hpp"

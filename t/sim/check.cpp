@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "brief.hpp"
+
 namespace nacre::sim {
 
 void Check::begin(std::uint32_t members, std::uint32_t arity, Time bound) {

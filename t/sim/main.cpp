@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sim [--seeds=FIRST-LAST] [--seed=N] [--members=MOST] [--faults=MOST] [--trace] [--brief]
+// sim [--jobs] [--seeds=FIRST-LAST] [--seed=N] [--members=MOST] [--faults=MOST] [--trace] [--brief]
 // sim --report=MOST
 //
+// With --jobs each seed is a whole job, with the shells' phases and tasks (job_plan.hpp); else the overlay alone, with all that can be
+// done to it (run.hpp).
 // Runs a job for each seed and checks every invariant after every step. A seed that breaks one is made smaller and printed as
 // a transcript; --seed=N runs it again. --report prints what the protocol costs, for jobs of up to so many members.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <string>
 #include <string_view>
 
 #include "base/text.hpp"
+#include "job_plan.hpp"
 #include "report.hpp"
 #include "run.hpp"
 
@@ -22,7 +26,7 @@ namespace {
 struct Arguments {
   std::uint64_t first = 1;
   std::uint64_t last = 200;
-  bool one = false;
+  bool jobs = false;
   bool trace = false;
   bool brief = false;  // of a failure: only what
   std::uint32_t report = 0;
@@ -45,7 +49,6 @@ Arguments parse(int argc, char** argv) {
       out.first = number(ends[0]);
       out.last = number(ends.back());
     } else if (word.starts_with("--seed=")) {
-      out.one = true;
       out.first = out.last = number(value);
     } else if (word.starts_with("--members=")) {
       out.limits.members = static_cast<std::uint32_t>(number(value));
@@ -53,6 +56,8 @@ Arguments parse(int argc, char** argv) {
       out.limits.faults = static_cast<std::uint32_t>(number(value));
     } else if (word.starts_with("--report=")) {
       out.report = static_cast<std::uint32_t>(number(value));
+    } else if (word == "--jobs") {
+      out.jobs = true;
     } else if (word == "--brief") {
       out.brief = true;
     } else if (word == "--trace") {
@@ -64,44 +69,80 @@ Arguments parse(int argc, char** argv) {
   return out;
 }
 
-void tell(std::uint64_t seed, const Plan& plan) {
+using Number = unsigned long long;  // NOLINT: as printf has it
+
+template <typename Plan>
+void print_failure(std::uint64_t seed, const Plan& plan, const char* option) {
   std::string broken;
   Plan small = shrink(plan, broken);
-  std::printf("seed %llu breaks an invariant. A small case of it, of %u members, arity %u:\n\n",
-              static_cast<unsigned long long>(seed), small.members, small.arity);
+  std::printf("seed %llu breaks an invariant. A small case of it, of %u members, arity %u:\n\n", Number{seed},
+              small.members, small.arity);
   run(small, true);
-  std::printf("\nBROKEN: %s\n\nRun it again: sim --seed=%llu\n", broken.c_str(),
-              static_cast<unsigned long long>(seed));
+  std::printf("\nBROKEN: %s\n\nRun it again: sim %s--seed=%llu\n", broken.c_str(), option, Number{seed});
 }
 
-int run_all(const Arguments& arguments) {
-  auto start = std::chrono::steady_clock::now();
+// False: one has broken an invariant, and was printed. `add` counts what the others did.
+template <typename Make, typename Add>
+bool run_seeds(const Arguments& arguments, const Make& make, const Add& add) {
+  for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {
+    auto plan = make(seed);
+    auto outcome = run(plan, arguments.trace);
+    if (outcome.broken.empty()) {
+      add(plan, outcome);
+      continue;
+    }
+    if (arguments.trace || arguments.brief) {
+      std::printf("BROKEN: seed %llu: %s\n", Number{seed}, outcome.broken.c_str());
+    } else {
+      print_failure(seed, plan, arguments.jobs ? "--jobs " : "");
+    }
+    return false;
+  }
+  return true;
+}
+
+bool run_overlays(const Arguments& arguments) {
   Outcome sum;
   std::uint64_t members = 0;
-  for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {
-    Plan plan = make_plan(seed, arguments.limits);
-    Outcome outcome = run(plan, arguments.trace);
-    if (!outcome.broken.empty()) {
-      if (arguments.trace || arguments.brief) {
-        std::printf("BROKEN: seed %llu: %s\n", static_cast<unsigned long long>(seed), outcome.broken.c_str());
-      } else {
-        tell(seed, plan);
-      }
-      return 1;
-    }
+  auto make = [&](std::uint64_t seed) { return make_plan(seed, arguments.limits); };
+  bool is_clean = run_seeds(arguments, make, [&](const Plan& plan, const Outcome& outcome) {
     sum.messages += outcome.messages;
     sum.campaigns += outcome.campaigns;
     sum.deaths += outcome.deaths;
     sum.releases += outcome.releases;
     members += plan.members;
+  });
+  if (is_clean) {
+    std::printf("%llu seeds, %llu members, %llu messages, %llu campaigns, %llu deaths, %llu collectives",
+                Number{arguments.last - arguments.first + 1}, Number{members}, Number{sum.messages},
+                Number{sum.campaigns}, Number{sum.deaths}, Number{sum.releases});
   }
+  return is_clean;
+}
+
+bool run_jobs(const Arguments& arguments) {
+  constexpr std::uint32_t kMost = 40;
+  std::uint64_t members = 0, messages = 0, early = 0, in_order = 0;
+  auto make = [&](std::uint64_t seed) { return make_job_plan(seed, std::min(kMost, arguments.limits.members)); };
+  bool is_clean = run_seeds(arguments, make, [&](const JobPlan& plan, const JobOutcome& outcome) {
+    members += plan.members;
+    messages += outcome.messages;
+    early += outcome.ended_early ? 1 : 0;
+    in_order += outcome.led_to_the_end ? 1 : 0;
+  });
+  if (is_clean) {
+    std::printf("%llu jobs, %llu shells, %llu messages, %llu jobs ended early, %llu by their leader",
+                Number{arguments.last - arguments.first + 1}, Number{members}, Number{messages}, Number{early},
+                Number{in_order});
+  }
+  return is_clean;
+}
+
+int run_all(const Arguments& arguments) {
+  auto start = std::chrono::steady_clock::now();
+  if (!(arguments.jobs ? run_jobs(arguments) : run_overlays(arguments))) return 1;
   auto took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::printf(
-      "%llu seeds, %llu members, %llu messages, %llu campaigns, %llu deaths, %llu collectives in %.1f s: clean\n",
-      static_cast<unsigned long long>(arguments.last - arguments.first + 1),
-      static_cast<unsigned long long>(members), static_cast<unsigned long long>(sum.messages),
-      static_cast<unsigned long long>(sum.campaigns), static_cast<unsigned long long>(sum.deaths),
-      static_cast<unsigned long long>(sum.releases), took);
+  std::printf(" in %.1f s: clean\n", took);
   return 0;
 }
 

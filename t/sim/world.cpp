@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "brief.hpp"
 #include "overlay/wire.hpp"
 
 namespace nacre::sim {
@@ -112,6 +113,18 @@ void World::at_host(Id id, Time when, std::function<void(Node&)> what) {
   });
 }
 
+void World::at_process(Id id, Time when, std::function<void()> what) {
+  at(when, [this, id, what = std::move(what)] {
+    Host& host = hosts[id];
+    if (host.life == Life::up) return what();
+    if (host.life == Life::frozen) host.inbox.emplace_back([this, id, what] { at_process(id, now, what); });
+  });
+}
+
+void World::on(Id id, const std::function<void(Node&)>& what) {
+  if (lives(id)) call(id, what);
+}
+
 bool World::run_until(Time end) {
   while (!queue_.empty() && queue_.top().at <= end) {
     Happening each = queue_.top();
@@ -161,7 +174,9 @@ void World::happen(const Happening& each) {
   if (each.what == What::dialled) {
     call(conn.dialler, [&](Node& node) { node.linked({conns_[each.index].dialled, Side::up}); });
   } else {
+    bool is_refused = each.what == What::refused;
     ended(each.index, each.side);
+    if (is_refused) refused(each.index);
   }
 }
 
@@ -280,6 +295,11 @@ void World::ended(std::uint32_t index, std::uint8_t side) {
   if (found == links.end()) return;
   links.erase(found);
   call(id, [&](Node& node) { node.unlinked(link); });
+}
+
+void World::refused(std::uint32_t index) {
+  if (!tells_refusals || conns_[index].dialled != 0) return;
+  on(conns_[index].dialler, [](Node& node) { node.leader_refuses(); });
 }
 
 void World::let_go(Id id, Link link, bool tell) {

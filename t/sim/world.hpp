@@ -64,6 +64,10 @@ class World {
   // Does this at a time, or now plus a delay. With a host: only if it lives, and when it is not frozen.
   void at(Time when, std::function<void()> what);
   void at_host(Id id, Time when, std::function<void(Node&)> what);
+  // Likewise for what its process does, whether or not its node is over.
+  void at_process(Id id, Time when, std::function<void()> what);
+  // At once, if it lives; not from a Watcher.
+  void on(Id id, const std::function<void(Node&)>& what);
   void inject(Id to, Link from, const Message& message);  // as if it came over this link
 
   // Runs until the time; false: nothing is left to do.
@@ -77,6 +81,7 @@ class World {
   bool trace = false;
   bool over_the_wire = false;  // every message is encoded and decoded
   bool count_bytes = false;
+  bool tells_refusals = false;     // a node learns that the leader's host takes no connections
   std::uint64_t bytes_per_ms = 0;  // that a host can send; 0: any. Beats pass what waits
   std::uint64_t scale = 1;         // each byte of data in a message stands for so many
   std::uint64_t messages = 0;
@@ -123,6 +128,7 @@ class World {
   void dial(Id id, Id peer);
   void arrive(std::uint32_t conn, std::uint8_t side, const Message& message);
   void ended(std::uint32_t conn, std::uint8_t side);
+  void refused(std::uint32_t conn);
   void let_go(Id id, Link link, bool tell);
   void transmit(std::uint32_t conn, std::uint8_t to_side, What what, std::uint32_t load);
   void transmit_beat(std::uint32_t conn, std::uint8_t to_side, std::uint32_t load);
@@ -140,9 +146,5 @@ class World {
   std::priority_queue<Happening, std::vector<Happening>, std::greater<>> queue_;
   std::uint64_t order_ = 0;
 };
-
-// A message in a few words.
-std::string brief(const Message& message);
-std::string brief(const Entry& entry);
 
 }  // namespace nacre::sim

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job_check.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+#include <fmt/format.h>
+
+namespace nacre::sim {
+namespace {
+
+constexpr Time kMargin = 5 * kSecond;  // for what is under way
+constexpr int kSignalBase = 128;
+constexpr int kLowByte = 0xff;
+
+// Of a record's text: what it counts as.
+int counted(const std::string& record) {
+  switch (record.at(0)) {
+    case 'x':
+    case 'f': return std::stoi(record.substr(1));
+    case 's': return kSignalBase + std::stoi(record.substr(1));
+    case 'l': return 1;
+    default: return 0;
+  }
+}
+
+// Of a failure, as exit(3) takes it, but never 0.
+int as_failure(int code) {
+  if (code == 0) return 1;
+  return (code & kLowByte) == 0 ? kLowByte : code & kLowByte;
+}
+
+}  // namespace
+
+// ---- what was done, and what the shells do -------------------------------------------------
+
+void JobCheck::crashed(Id shell) {
+  harmed(shell);
+  if (shell != 0 || leader_crashed_) return;
+  leader_crashed_ = world_.now;
+  for (Id id = 0; id < plan_.members; ++id) {
+    const auto& node = world_.hosts[id].node;
+    if (node && node->applied() > 0) had_entries_.insert(id);
+  }
+}
+
+void JobCheck::failed(Id /*shell*/, const exits::Cause& cause, bool must) {
+  happened_.push_back({cause, must, world_.now});
+}
+
+void JobCheck::logged(const Entry& entry) {
+  require(!code_, "an entry after END");
+  if (const auto* view = std::get_if<View>(&entry.body)) {
+    for (Id id : view->dead.ids()) {
+      // Where the leader itself stood still, those who need it to reach their parents could not.
+      bool is_there = world_.lives(id) && !harmed_.contains(id) && !harmed_.contains(0);
+      require(!is_there, fmt::format("{} is declared dead, and nothing was done to it", id));
+      dead_.insert(id);
+    }
+  } else if (const auto* end = std::get_if<End>(&entry.body)) {
+    code_ = static_cast<int>(end->code);
+  } else if (const auto* statement = std::get_if<Exception>(&entry.body)) {
+    group::Exception raised = group::exception_of(*statement);
+    if (raised.severity == 0 && !cause_) cause_ = raised;
+  }
+}
+
+void JobCheck::decided(Id shell, const exits::Cause& cause) {
+  require(cause_.has_value(), fmt::format("{} knows a cause, and the leader has none", shell));
+  exits::Cause first{cause_->message, cause_->exit_code, cause_->origin};
+  require(cause == first,
+          fmt::format("{} takes '{}' for the cause, and it is '{}'", shell, cause.message, first.message));
+}
+
+void JobCheck::named(Id shell, const exits::Cause& cause) {
+  require(shell == 0, fmt::format("{} names the cause, and does not lead", shell));
+  named_.push_back(cause);
+  bool has_happened = std::any_of(happened_.begin(), happened_.end(), [&](const Happened& each) {
+    bool same_code = each.cause.code.has_value() == cause.code.has_value() &&
+                     (!cause.code || as_failure(*each.cause.code) == as_failure(*cause.code));
+    return same_code && each.cause.message == cause.message && each.cause.shell == cause.shell;
+  });
+  require(has_happened, fmt::format("'{}' is named, and has not happened", cause.message));
+}
+
+void JobCheck::recorded(Id rank, const std::string& record) {
+  require(records_.emplace(rank, record).second, fmt::format("task {} ends twice", rank));
+}
+
+void JobCheck::stepped(Id shell) const {
+  const JobShell& each = *shells_[shell];
+  require(!each.learnt() || each.learnt() == code_, fmt::format("{} has another code than the log", shell));
+  std::size_t count = 0;
+  for (const auto& [record, ranks] : each.all().classes()) count += ranks.size();
+  require(count == each.all().ranks().size(), fmt::format("at {} a task has two records", shell));
+}
+
+// ---- at the end ----------------------------------------------------------------------------
+
+Time JobCheck::bound() const {
+  constexpr int kHandlers = 14;
+  Time handlers = kHandlers * (plan_.leisurely ? kSecond : 4 * kMs);
+  Time longest{};
+  for (const TaskPlan& each : plan_.tasks) longest = std::max(longest, each.runs);
+  Time bound = longest;
+  for (const Happened& each : happened_) {
+    if (each.must) bound = std::min(bound, each.at);
+  }
+  // A signal is sent on, or ends the job, at any time.
+  for (const Strike& each : plan_.strikes) bound = std::max(bound, std::min(each.at, longest));
+  return bound + handlers + kGrace + kMargin;
+}
+
+void JobCheck::at_the_end() const {
+  check_ends();
+  check_codes();
+  check_records();
+}
+
+void JobCheck::check_ends() const {
+  bool calm = plan_.is_calm();
+  Time bound = this->bound();
+  for (Id id = 0; id < plan_.members; ++id) {
+    const JobShell& shell = *shells_[id];
+    if (!is_live(id)) continue;
+    require(shell.is_over(), fmt::format("{} does not end: it is in {}", id, name_of(shell.phase())));
+    require(!shell.runs_tasks(), fmt::format("tasks run on {}, whose shell has ended", id));
+    bool is_late = calm && shell.has_joined() && over_at_[id] > bound;
+    require(!is_late,
+            fmt::format("{} ends at {:.3f} s, and should by {:.3f}", id,
+                        static_cast<double>(over_at_[id].count()) / 1e6, static_cast<double>(bound.count()) / 1e6));
+  }
+  bool leader_only = leader_crashed_ && harmed_ == Idset::range(0, 0);
+  if (!leader_only) return;
+  for (Id id : had_entries_.ids()) {
+    bool is_late = id != 0 && over_at_[id] > *leader_crashed_ + kMargin;
+    require(!is_late, fmt::format("the leader has crashed, and {} goes on for long", id));
+  }
+}
+
+int JobCheck::expected_code() const {
+  if (cause_ && cause_->exit_code) return as_failure(*cause_->exit_code);
+  int code = 0;
+  if (!shells_[0]->has_given_up()) {
+    for (const auto& [record, ranks] : shells_[0]->all().classes()) code = std::max(code, counted(record.str()));
+  }
+  return cause_ ? std::max(code, 1) : code;
+}
+
+void JobCheck::check_codes() const {
+  if (code_) {
+    require(*code_ == expected_code(), fmt::format("the job's code is {}, not {}", *code_, expected_code()));
+    require(named_.size() == (cause_ ? 1 : 0), fmt::format("{} causes are named", named_.size()));
+    for (const Happened& each : happened_) {
+      bool is_lost = dead_.contains(each.cause.shell) || !shells_[each.cause.shell]->has_joined();
+      require(!each.must || is_lost || *code_ != 0,
+              fmt::format("'{}', and the job's code is 0", each.cause.message));
+    }
+  }
+  for (Id id = 0; id < plan_.members; ++id) {
+    const JobShell& shell = *shells_[id];
+    if (!shell.exit_code()) continue;
+    int code = *shell.exit_code();
+    require(id != 0 || code_, "the leader has ended without a code for the job");
+    if (shell.learnt() || id == 0) {
+      require(code == *code_, fmt::format("{} exits with {}, and the job with {}", id, code, *code_));
+      continue;
+    }
+    require(code != 0, fmt::format("{} exits with 0, and has not learnt how the job has ended", id));
+    bool excused = !plan_.is_calm() || !shell.has_joined();
+    require(excused, fmt::format("{} has not learnt the job's code", id));
+  }
+}
+
+// Of a job that its leader has ended in order.
+void JobCheck::check_records() const {
+  const JobShell& leader = *shells_[0];
+  if (!code_ || leader.has_given_up()) return;
+  for (Id rank = 0; rank < plan_.tasks.size(); ++rank) {
+    auto record = leader.all().of(rank);
+    require(record.has_value(), fmt::format("task {} has no record", rank));
+    std::string text = record->str();
+    auto made = records_.find(rank);
+    std::string truth = made != records_.end() ? made->second : "c";
+    bool lost = text == "l" && dead_.contains(plan_.tasks[rank].shell);
+    bool unheard = text == "c" && dead_.contains(plan_.tasks[rank].shell);
+    require(text == truth || lost || unheard,
+            fmt::format("the record of task {} is {}, and should be {}", rank, text, truth));
+  }
+}
+
+}  // namespace nacre::sim
