@@ -152,7 +152,10 @@ void Shell::on_signal(int signum, join::Signals::From from) {
       end_job(cause, {});
       return;
     }
-    case Action::kill: log_.log(Level::notice, "", "interrupt: killing the tasks"); return send(SIGKILL);
+    case Action::kill:
+      log_.log(Level::notice, "", "interrupt: killing the tasks");
+      if (shells_.leads()) group_->give_up_silent();
+      return send(SIGKILL);
   }
 }
 

@@ -24,6 +24,7 @@ class Alone final : public Group {
   void wait_for_silent(std::chrono::milliseconds /*bound*/) override {}
   void suspect(Rank /*rank*/) override {}
   void give_up_absent() override {}
+  void give_up_silent() override {}
   void leave(int code, std::function<void(std::optional<int>)> done) override { done(code); }
 
  private:

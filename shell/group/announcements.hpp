@@ -20,6 +20,9 @@ namespace nacre::group {
 inline constexpr std::size_t kAnnouncedPiece = std::size_t{256} << 10;  // bytes
 inline constexpr std::size_t kMaxAnnounced = std::size_t{64} << 20;     // bytes of one announcement
 
+// The topic of one that is for the group itself (Group::give_up_silent).
+inline constexpr std::string_view kGiveUpSilent = "group.give-up-silent";
+
 struct Announcement {
   std::string topic;
   std::string bytes;

@@ -86,6 +86,9 @@ class Group {
 
   // Of a job that ends before all of its shells have joined: those that have not are waited for no more when it ends.
   virtual void give_up_absent() = 0;
+  // Of a job that is to end at once: from now on a shell that is silent for kSilentAtEnd counts as lost, for all shells.
+  static constexpr std::chrono::milliseconds kSilentAtEnd{2000};
+  virtual void give_up_silent() = 0;
 
   // This shell needs the others no more. The leader's `code` is the job's exit code, and ends the job for all; that of others
   // does not count. `done` is called when this shell may exit: with the job's exit code, or none if it was not learnt.

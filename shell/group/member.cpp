@@ -371,6 +371,8 @@ void Member::deliver(const overlay::Entry& entry) {
   } else if (const auto* event = std::get_if<overlay::Event>(&entry.body)) {
     auto whole = announcements_.take(*event);
     if (!whole) return;
+    if (whole->topic == kGiveUpSilent)
+      return node_.wait_for_silent(std::min(kSilentAtEnd, node_.options().silent_bound));
     tell_job([this, said = *std::move(whole)] {
       if (callbacks_.on_announcement) callbacks_.on_announcement(said.topic, said.bytes);
     });
@@ -380,8 +382,6 @@ void Member::deliver(const overlay::Entry& entry) {
     });
   }
 }
-
-void Member::tell_job(std::function<void()> what) { (serving_ ? news_ : kept_).add(std::move(what)); }
 
 void Member::end(Error why) {
   if (cut_off_) return;

@@ -43,6 +43,7 @@ class Member final : public Group {
   void wait_for_silent(std::chrono::milliseconds bound) override { node_.wait_for_silent(bound); }
   void suspect(Rank rank) override;
   void give_up_absent() override;
+  void give_up_silent() override { static_cast<void>(announce(kGiveUpSilent, "")); }
   void leave(int code, std::function<void(std::optional<int>)> done) override;
 
   // Called with each exception of severity 0 that comes before serve(), which gets them again.
@@ -89,7 +90,7 @@ class Member final : public Group {
   void deliver(const overlay::Entry& entry);
   void end(Error why);
   void tell(std::function<void()> what) { news_.add(std::move(what)); }
-  void tell_job(std::function<void()> what);
+  void tell_job(std::function<void()> what) { (serving_ ? news_ : kept_).add(std::move(what)); }
   void look_whether_it_may_go();
 
   event::Loop& loop_;

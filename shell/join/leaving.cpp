@@ -61,6 +61,10 @@ int give_up(ShellProcess& process, group::Rank rank, const Error& why, Log& log)
   // All shells fail in the same way where another logs it: the leader raises it.
   bool is_first = end.raised({why.message, kCode, rank}) == exits::Action::end;
   if (is_first && !why.is_logged) group.raise({"exec", 0, why.message, kCode, rank, true});
+  if (rank == 0) {
+    process.launched_by.on_gone = [&group] { group.give_up_silent(); };
+    if (process.launched_by.gone) group.give_up_silent();
+  }
   group.close_bulk();
   // The barriers of those that have become Shells.
   bool passed = false;  // may be set until the group lets go of the callbacks, in leave()
@@ -69,6 +73,7 @@ int give_up(ShellProcess& process, group::Rank rank, const Error& why, Log& log)
   if (enters) group.enter(kEndBarrier, [&passed](const Result<void>&) { passed = true; });
   if (process.joined) process.loop->run_until([&passed] { return passed; });
   auto agreed = leave(process, end.code({}, exits::Policy::max()));
+  process.launched_by.on_gone = nullptr;
   if (process.group) process.group->serve({});
   return agreed.value_or(end.code({}, exits::Policy::max()));
 }

@@ -69,6 +69,14 @@ void Brood::heard(Id peer) {
   who->suspected = false;
 }
 
+void Brood::shift_silence(milliseconds by) {
+  for (Child& each : children_) {
+    if (!each.linked) continue;  // it has a bound to come, or to come back
+    each.deadline += by;
+    out_.wake(each.deadline);
+  }
+}
+
 void Brood::welcome(Down& link) {
   link.welcomed = true;
   if (Child* who = child(link.peer)) {

@@ -49,6 +49,7 @@ class Brood {
   void linked(Id peer);
   void unlinked(Id peer);
   void heard(Id peer);
+  void shift_silence(milliseconds by);  // the silent bound is longer by that
   void welcome(Down& down);
   // Somebody else has lost its links to these too, children or not.
   void doubted(const Idset& ids);

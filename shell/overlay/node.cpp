@@ -195,6 +195,12 @@ void Node::leader_refuses() {
   out_.put(Finished{});
 }
 
+void Node::wait_for_silent(milliseconds bound) {
+  milliseconds before = options_.silent_bound;
+  options_.wait_for_silent(bound);
+  brood_.shift_silence(options_.silent_bound - before);
+}
+
 void Node::suspect_absent() {
   for (Child& each : brood_.children()) {
     if (!each.was_linked) each.suspected = true;

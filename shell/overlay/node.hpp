@@ -30,7 +30,7 @@ class Node {
   void linked(Link link);  // a down link: as soon as its HELLO has named the peer, and before it is stepped
   void unlinked(Link link);
   void step(Link from, const Message& message);
-  void wait_for_silent(milliseconds bound) { options_.wait_for_silent(bound); }  // from now on
+  void wait_for_silent(milliseconds bound);  // from when each was heard last
   // Enters a collective, once: the name is used once in a job. The part: a number for max and sum, else bytes.
   Result<void> enter(std::string name, Merge merge, const Own& part, Scope scope = {});
   // The number comes back in the entry that answers. EMSGSIZE, or EPIPE after the end.

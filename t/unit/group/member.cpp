@@ -152,6 +152,28 @@ TEST_CASE("a job that ends before all shells have joined does not wait for those
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));  // they would have a minute to come
 }
 
+TEST_CASE("a job that is to end at once waits less for shells that are silent, on all shells") {
+  overlay::Options bounds;
+  bool is_patient = GENERATE(true, false);
+  if (!is_patient) bounds.wait_for_silent(overlay::milliseconds(1500));
+  World world(4, Over::local, bounds);
+  world.start_all();
+  world.pass("init");
+  auto lowered = [&](const group::Shell& shell) {
+    const overlay::Options& now = shell.member->node().options();
+    return now.silent_bound <= Group::kSilentAtEnd && now.hello_bound < overlay::Options().hello_bound;
+  };
+  CHECK(world.all(lowered) != is_patient);
+  for (int each = 0; each < 2; ++each) world.shells[2].member->give_up_silent();
+  world.pass("exit");
+  CHECK(world.all(lowered));
+  auto expected = is_patient ? Group::kSilentAtEnd : overlay::milliseconds(1500);
+  CHECK(world.all([&](const group::Shell& shell) {
+    return shell.member->node().options().silent_bound == expected && shell.lost.empty();
+  }));
+  world.leave();
+}
+
 TEST_CASE("what concerns the job is kept until the shell wants to hear it") {
   World world(2);
   group::Shell& late = world.shells[1];

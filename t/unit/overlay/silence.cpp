@@ -78,6 +78,24 @@ TEST_CASE("rules 9 and 10: the bounds of silence grow together") {
   CHECK(below.node.stage() == Stage::over);
 }
 
+TEST_CASE("rule 9: a silent bound that is lowered or raised holds for a silence that has begun") {
+  Bench bench(0, 3);
+  for (Id id : {1, 2}) bench.below(id);
+  for (Id id : {1, 2}) bench.say({id, Side::down}, Beat{1, 0});
+  bench.wait(milliseconds(1000));
+  bench.say({2, Side::down}, Beat{2, 0});
+  bench.node.wait_for_silent(seconds(2));
+  bench.wait(milliseconds(900));
+  CHECK(bench.node.tree().has(1));
+  bench.wait(milliseconds(200));
+  CHECK_FALSE(bench.node.tree().has(1));
+  bench.node.wait_for_silent(seconds(3));
+  bench.wait(milliseconds(1700));
+  CHECK(bench.node.tree().has(2));
+  bench.wait(milliseconds(300));
+  CHECK_FALSE(bench.node.tree().has(2));
+}
+
 TEST_CASE("a node that was stopped itself blames nobody for it") {
   Bench bench(0, 2);
   bench.below(1);
