@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <new>
 
@@ -39,6 +40,11 @@ void CallPage::name(std::string_view plugin, std::string_view topic) {
   copy(topic_, kTopicSize, topic);
 }
 
+std::int64_t CallPage::clock() {
+  auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
 void CallPage::set_host(std::string_view host) { copy(host_, kHostSize, host); }
 
 CurrentCall::CurrentCall(const std::string& plugin, const std::string& topic)
@@ -49,7 +55,9 @@ CurrentCall::CurrentCall(const std::string& plugin, const std::string& topic)
   page.name(plugin_, topic_);
   // Odd already: a forked process has ended in a call.
   std::uint64_t calls = page.calls_.load(std::memory_order_relaxed);
-  if (outer_ == nullptr) page.calls_.store(calls + 1 + calls % 2, std::memory_order_release);
+  if (outer_ != nullptr) return;
+  page.moved_at_.store(CallPage::clock(), std::memory_order_relaxed);
+  page.calls_.store(calls + 1 + calls % 2, std::memory_order_release);
 }
 
 CurrentCall::~CurrentCall() {

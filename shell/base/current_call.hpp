@@ -32,6 +32,9 @@ class CallPage {
   static CallPage& own();
 
   [[nodiscard]] Place place() const { return {calls_.load(), turns_.load()}; }
+  // When the outermost call began, or the loop turned within it, by CLOCK_MONOTONIC in milliseconds.
+  [[nodiscard]] std::int64_t moved_at() const { return moved_at_.load(); }
+  [[nodiscard]] static std::int64_t clock();
   // Of the innermost call, while there is one; else of the last.
   [[nodiscard]] std::string_view plugin() const { return text(plugin_, kPluginSize); }
   [[nodiscard]] std::string_view topic() const { return text(topic_, kTopicSize); }
@@ -41,7 +44,10 @@ class CallPage {
   [[nodiscard]] std::string_view host() const { return text(host_, kHostSize); }
 
   // The loop has taken up what has happened: whatever runs is not stuck.
-  void turned() { turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  void turned() {
+    turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (place().within_call()) moved_at_.store(clock(), std::memory_order_relaxed);
+  }
   // That this process ends within a call has been reported.
   void set_reported() { reported_.store(true); }
   [[nodiscard]] bool reported() const { return reported_.load(); }
@@ -53,6 +59,7 @@ class CallPage {
 
   std::atomic<std::uint64_t> calls_ = 0;  // odd: one runs. Grows as the outermost begins, and as it returns
   std::atomic<std::uint64_t> turns_ = 0;
+  std::atomic<std::int64_t> moved_at_ = 0;
   std::atomic<bool> reported_ = false;
   char plugin_[kPluginSize] = "";
   char topic_[kTopicSize] = "";

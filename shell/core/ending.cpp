@@ -193,7 +193,8 @@ int Shell::leave_job() {
   }
   auto agreed = join::leave(process_, code);
   if (agreed) end_.agreed(*agreed);
-  code = exit_code(shells_.leads() ? shells_.outcomes() : tasks_.outcomes());  // it may have been cut off on its way out
+  code = exit_code(shells_.leads() ? shells_.outcomes()
+                                   : tasks_.outcomes());  // it may have been cut off on its way out
   if (!agreed) local = code;
   if (!shells_.leads()) static_cast<void>(post_exit());  // it has no eventlog
   return config_.exit_local ? local : code;

@@ -27,10 +27,10 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
   process_.group->serve(std::move(callbacks));
   process_.launched_by.on_signal = [this](int signum) { launcher_signal(signum); };
   process_.launched_by.on_gone = [this] {
-    if (leads()) process_.group->give_up_silent();
     host_.raise({"exec", 0,
                  fmt::format("{}: without its launcher the job ends", process_.launched_by.gone->message),
                  std::nullopt});
+    if (leads()) process_.group->give_up_silent();
   };
 }
 

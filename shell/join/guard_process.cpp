@@ -32,10 +32,11 @@ constexpr const char* kGuardProcess = "nacre-guard";  // as ps shows it: at most
 constexpr int kRounds = 200;                          // looks for what is left
 constexpr useconds_t kBetween = 10000;                // microseconds
 constexpr int kLook = 250;                            // milliseconds, once who has started the shell has gone
-constexpr int kWatch = 2000;      // milliseconds, where it is watched whether the shell stands still
-constexpr int kLooks = 8;         // in which it is in the same call: it is stuck
-constexpr int kRemovals = 20;     // of a directory: what was just killed may have added to it
-constexpr std::size_t kHead = 3;  // bytes of a record before its body
+constexpr int kWatch = 2000;           // milliseconds, where it is watched whether the shell stands still
+constexpr int kLooks = 2;              // in which it is in the same call, for at least
+constexpr std::int64_t kStuck = 2000;  // milliseconds: it is stuck
+constexpr int kRemovals = 20;          // of a directory: what was just killed may have added to it
+constexpr std::size_t kHead = 3;       // bytes of a record before its body
 
 // ---- what is to end with the shell -------------------------------------------------
 
@@ -163,7 +164,9 @@ class GuardProcess {
     CallPage::Place now = duty_.calls->place();
     looks_ = now.within_call() && now == seen_ ? looks_ + 1 : 0;
     seen_ = now;
-    if (looks_ < kLooks || killed_ || ::getppid() != duty_.shell) return;
+    if (looks_ < kLooks || CallPage::clock() - duty_.calls->moved_at() < kStuck || killed_ ||
+        ::getppid() != duty_.shell)
+      return;
     killed_ = true;
     LastLine line;
     line << "plugin '" << duty_.calls->plugin() << "' does not return from " << duty_.calls->topic()

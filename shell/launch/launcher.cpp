@@ -18,9 +18,10 @@ namespace nacre::launch {
 namespace {
 
 constexpr event::Seconds kTermToKill{2};
-constexpr event::Seconds kLastWords{1};  // that its other processes may keep its standard error open for
-constexpr int kAgentFailed = 255;        // what ssh exits with if it was told to end, or the link broke
-constexpr std::size_t kMaxWords = 400;   // bytes of an agent's last words
+constexpr event::Seconds kHangUpToKill{3};  // for a shell of this host: more than its guard takes
+constexpr event::Seconds kLastWords{1};     // that its other processes may keep its standard error open for
+constexpr int kAgentFailed = 255;           // what ssh exits with if it was told to end, or the link broke
+constexpr std::size_t kMaxWords = 400;      // bytes of an agent's last words
 
 }  // namespace
 
@@ -138,7 +139,13 @@ void Launcher::joined(Rank rank) {
 void Launcher::lost(Rank rank) {
   auto found = agents_.find(rank);
   bool runs = found != agents_.end() && found->second->joined && !found->second->ended && !found->second->told;
-  if (runs) overdue(rank);
+  if (!runs) return;
+  Agent& agent = *found->second;
+  if (!agent.is_shell) return overdue(rank);
+  // It ends by itself, or its guard kills it and names the plugin that it is held up by.
+  agent.told = true;
+  agent.process->stream("stdin")->close();
+  agent.timer->start_grace(kHangUpToKill);
 }
 
 void Launcher::fail(Agent& agent, const std::string& why) {

@@ -69,7 +69,8 @@ class Launcher {
   // `lines`: for the agent's standard input (launch_lines), which stays open behind them. Each rank once.
   void start(group::Rank rank, std::string host, std::string lines);
   void joined(group::Rank rank);
-  // The job goes on without it: its agent is told to end (SIGTERM, then SIGKILL), as its host may never answer.
+  // The job goes on without it: its agent is told to end (SIGTERM, then SIGKILL), as its host may never answer. A shell of this
+  // host is told by the end of its standard input, so that its guard can report what holds it up, then killed.
   void lost(group::Rank rank);
   // No more are started. The agents have `grace` to end by themselves, then they are told to (SIGTERM), then killed. `done`
   // is called once when none is left, from here if that is so already.

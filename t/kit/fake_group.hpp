@@ -121,6 +121,7 @@ class FakeGroup final : public group::Group {
   }
   void suspect(group::Rank rank) override { acts.push_back(fmt::format("suspect {}", rank)); }
   void give_up_absent() override { acts.emplace_back("give up absent"); }
+  void give_up_silent() override { acts.emplace_back("give up silent"); }
   void leave(int code, std::function<void(std::optional<int>)> done) override {
     acts.push_back(fmt::format("leave {}", code));
     if (rank_ == 0 && !decided) decided = code;

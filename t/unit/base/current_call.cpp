@@ -32,11 +32,16 @@ TEST_CASE("the innermost call is named, and the outermost is one place") {
     CHECK(page.plugin() == "outer");
     CHECK(page.topic() == "topic");
     CHECK(page.place() == within);
+    std::int64_t began = page.moved_at();
+    ::usleep(3000);
+    CHECK(page.moved_at() == began);
     CallPage::own().turned();
+    CHECK(page.moved_at() > began);
     CHECK(page.place() != within);
   }
   CHECK_FALSE(page.place().within_call());
   CHECK(page.place() != before);
+  CHECK(page.moved_at() <= CallPage::clock());
 }
 
 TEST_CASE("names that are too long are cut") {

@@ -213,6 +213,25 @@ TEST_CASE_METHOD(LauncherFixture, "at the end agents that stay are told to go, a
   CHECK(ended == Words{"1 exited with code 5", "2 killed by SIGKILL"});
 }
 
+TEST_CASE_METHOD(LauncherFixture,
+                 "a lost shell of this host gets the end of its input, and is killed if it stays") {
+  make({.agent = {}, .shell = {script("mild", "touch " + folder.path("mild.began") + "; cat; exit 5")}});
+  launcher->start(1, "localhost", "");
+  until_there("mild.began");
+  launcher->joined(1);
+  launcher->lost(1);
+  until([&] { return !ended.empty(); });
+  make({.agent = {},
+        .shell = {
+            script("hard", "trap '' TERM; touch " + folder.path("hard.began") + "; while :; do sleep 0.1; done")}});
+  launcher->start(2, "localhost", "");
+  until_there("hard.began");
+  launcher->joined(2);
+  launcher->lost(2);
+  until([&] { return ended.size() == 2; });
+  CHECK(ended == Words{"1 exited with code 5", "2 killed by SIGKILL"});
+}
+
 TEST_CASE_METHOD(LauncherFixture, "an agent that others kill, or that fails, says nothing of its shell") {
   std::string agent =
       script("agent", "while [ ! -e " + folder.path("go") + " ]; do sleep 0.02; done; eval \"eval $2\"");
