@@ -87,6 +87,16 @@ void JobCheck::recorded(Id rank, const std::string& record) {
   require(records_.emplace(rank, record).second, fmt::format("task {} ends twice", rank));
 }
 
+// All tasks have ended by then, but those of who is lost, or of who has been cut off and does not know.
+void JobCheck::entered(Id shell, Phase phase) const {
+  if (phase != Phase::end || shells_[shell]->end().is_cut_off()) return;
+  for (Id id = 0; id < plan_.members; ++id) {
+    bool counts = world_.lives(id) && !dead_.contains(id);
+    require(!counts || !shells_[id]->runs_tasks(),
+            fmt::format("{} is past the tasks, and some run on {}", shell, id));
+  }
+}
+
 void JobCheck::stepped(Id shell) const {
   const JobShell& each = *shells_[shell];
   require(!each.learnt() || each.learnt() == code_, fmt::format("{} has another code than the log", shell));
@@ -153,8 +163,8 @@ void JobCheck::check_codes() const {
     require(named_.size() == (cause_ ? 1 : 0), fmt::format("{} causes are named", named_.size()));
     for (const Happened& each : happened_) {
       bool is_lost = dead_.contains(each.cause.shell) || !shells_[each.cause.shell]->has_joined();
-      require(!each.must || is_lost || *code_ != 0,
-              fmt::format("'{}', and the job's code is 0", each.cause.message));
+      bool ends = cause_ && *code_ != 0;
+      require(!each.must || is_lost || ends, fmt::format("'{}' does not end the job", each.cause.message));
     }
   }
   for (Id id = 0; id < plan_.members; ++id) {

@@ -29,6 +29,7 @@ class JobCheck {
   void named(Id shell, const exits::Cause& cause);
   void recorded(Id rank, const std::string& record);
   void ended(Id shell) { over_at_.at(shell) = world_.now; }
+  void entered(Id shell, Phase phase) const;
   void stepped(Id shell) const;
 
   // When nothing goes on any more.

@@ -71,8 +71,11 @@ void JobShell::signal(int signum, bool from_launcher) {
     kill_tasks(number);
   };
   exits::Cause cause = exits::ended_by_signal(signum, id_);
-  witness_.failed(id_, cause, phase_ <= Phase::start_barrier && !tasks.started);
   double now = static_cast<double>(world_.now.count()) / 1e6;
+  bool again = signum == SIGINT && now - interrupted_at_ <= exits::JobEnd::kInterruptWindow;
+  if (signum == SIGINT) interrupted_at_ = now;
+  bool must = again || (phase_ <= Phase::start_barrier && !tasks.started);
+  witness_.failed(id_, cause, must && phase_ < Phase::end);
   switch (end_.signalled(signum, now, work)) {
     case exits::Action::nothing: break;
     case exits::Action::pass_on: send(signum); break;

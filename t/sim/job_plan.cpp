@@ -37,6 +37,8 @@ TaskPlan task(Random& random, Id shell, bool all_succeed) {
   out.reaction = static_cast<Reaction>(random.one_in(3) ? random.in(0, 2) : 0);
   out.reacts = Time(random.in(100, 2'000'000));
   out.code = static_cast<int>(random.in(0, 255));
+  // Longer than a job that is being ended may take.
+  if (out.reaction == Reaction::ignores && random.one_in(2)) out.runs += 20 * kSecond;
   return out;
 }
 
@@ -72,12 +74,15 @@ Strike strike(Random& random, std::uint32_t members, std::uint32_t arity) {
     out.phase = static_cast<Phase>(random.in(1, static_cast<int>(Phase::leave)));
     out.at = Time(random.one_in(3) ? 0 : random.in(0, random.one_in(4) ? 100'000 : 4000));
   }
+  // While tasks run.
+  bool is_signal = out.blow == Blow::signal || out.blow == Blow::launcher_signal;
+  if (is_signal && random.one_in(2)) out.phase = Phase::finish;
   return out;
 }
 
 void strike_again(Random& random, JobPlan& plan) {
   Strike again = plan.strikes.back();
-  again.at += Time(random.in(0, 3'000'000));
+  again.at += Time(random.in(0, random.one_in(2) ? 200'000 : 3'000'000));
   if (random.one_in(3)) {
     again.a = static_cast<Id>(random.in(0, plan.members - 1));
     again.blow = Blow::signal;
@@ -145,7 +150,7 @@ JobPlan make_job_plan(std::uint64_t seed, std::uint32_t most_members) {
     } else {
       plan.strikes.push_back(strike(random, plan.members, plan.arity));
       Blow blow = plan.strikes.back().blow;
-      if (blow >= Blow::signal && random.one_in(3)) strike_again(random, plan);
+      if (blow >= Blow::signal && random.one_in(2)) strike_again(random, plan);
       if (blow == Blow::reset && random.one_in(2)) reset_more(random, plan);
     }
   }

@@ -184,6 +184,7 @@ class JobRun : private Watcher, private Witness {
   void recorded(Id rank, const std::string& record) override { check_.recorded(rank, record); }
 
   void entered(Id shell, Phase phase) override {
+    check_.entered(shell, phase);
     for (std::size_t i = 0; i < plan_.strikes.size(); ++i) {
       const Strike& each = plan_.strikes[i];
       if (each.phase == phase && each.a == shell) strike_at(i, world_.now + each.at);

@@ -120,6 +120,7 @@ class JobShell {
   bool giving_up_ = false;
   bool joined_ = false;
   bool late_ = false;
+  double interrupted_at_ = -exits::JobEnd::kInterruptWindow - 1;  // seconds
   std::optional<int> exit_code_;
   std::map<std::string, bool, std::less<>> barriers_;  // entered: whether they are over
   std::set<std::pair<Place, How>> failed_;             // a handler fails once
