@@ -33,9 +33,11 @@ Exception exception_of(const overlay::Exception& statement) {
 
 overlay::Bytes statement_of(const Ended& ended) { return ended.record.str(); }
 
-Result<Ended> ended_of(const overlay::Record& record) {
-  return Ended{record.tasks,
-               TRY(in(fmt::format("tasks {}", record.tasks.str()), exits::Record::parse(record.what)))};
+// The record first: where TRY() returns, GCC does not destroy the members that stand before it in braces.
+Result<Ended> ended_of(const overlay::Record& statement) {
+  exits::Record record =
+      TRY(in(fmt::format("tasks {}", statement.tasks.str()), exits::Record::parse(statement.what)));
+  return Ended{statement.tasks, record};
 }
 
 }  // namespace nacre::group

@@ -17,6 +17,6 @@ inline constexpr std::size_t kMaxNote = std::size_t{64}
 [[nodiscard]] Exception exception_of(const overlay::Exception& statement);
 
 [[nodiscard]] overlay::Bytes statement_of(const Ended& ended);
-Result<Ended> ended_of(const overlay::Record& record);
+Result<Ended> ended_of(const overlay::Record& statement);
 
 }  // namespace nacre::group
