@@ -100,7 +100,8 @@ Result<LeaderGiven> given_to_leader(const boot::Boot& boot, const cli::ShellArgu
     given.options.insert(given.options.end(), boot.record->options.begin(), boot.record->options.end());
   }
   auto read = [](const std::string& path) -> Result<LeaderGiven::Text> {
-    return LeaderGiven::Text{path == "-" ? "standard input" : path, TRY(read_file(path))};
+    std::string text = TRY(read_file(path));  // before the braces: see group/statements.cpp
+    return LeaderGiven::Text{path == "-" ? "standard input" : path, std::move(text)};
   };
   if (!arguments.boot.jobspec_path.empty()) given.jobspec = TRY(read(arguments.boot.jobspec_path));
   if (!arguments.boot.resources_path.empty()) given.resources = TRY(read(arguments.boot.resources_path));

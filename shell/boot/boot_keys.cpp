@@ -57,7 +57,8 @@ Result<Membership> read_job(const std::string& text, const Keys& keys, const std
   auto secret = transport::Secret::from_hex(hex);
   transport::wipe(hex);
   transport::wipe(json["secret"].get_ref<std::string&>());
-  return Membership{version, id, keys.rank(), keys.size(), arity, TRY(std::move(secret)), {}, {}, {}, {}};
+  transport::Secret known = TRY(std::move(secret));  // before the braces: see group/statements.cpp
+  return Membership{version, id, keys.rank(), keys.size(), arity, std::move(known), {}, {}, {}, {}};
 }
 
 Result<Membership> exchange(Keys& keys, const BootRequest& request) {

@@ -24,7 +24,10 @@ Json json_of(const LeaderGiven::Text& text) { return {{"name", text.name}, {"tex
 Result<std::optional<LeaderGiven::Text>> text_of(const JsonAt& given, std::string_view key) {
   auto at = TRY(given.find(key));
   if (!at) return std::optional<LeaderGiven::Text>();
-  return std::optional<LeaderGiven::Text>({TRY(TRY(at->at("name")).string()), TRY(TRY(at->at("text")).string())});
+  LeaderGiven::Text out;  // whole before the next TRY(): see group/statements.cpp
+  out.name = TRY(TRY(at->at("name")).string());
+  out.text = TRY(TRY(at->at("text")).string());
+  return std::optional(std::move(out));
 }
 
 // What one shell says: {"address", "offer"}, and the leader "job" {"jobspec", "resources", "options", "input"}.
@@ -209,7 +212,8 @@ class Assembly {
   }
 
   Result<group::Group::Gathered> exchange() {
-    Introduction mine{address_, TRY(boot::own_offer(own_variable)), std::nullopt};
+    boot::NodeOffer offer = TRY(boot::own_offer(own_variable));
+    Introduction mine{address_, std::move(offer), std::nullopt};
     if (rank_ == 0) mine.job = std::move(given_);
     std::optional<Result<group::Group::Gathered>>& all = process_.introductions;
     member_->gather(kJoin, mine.text(), [&process = process_](Result<group::Group::Gathered> result) {
