@@ -17,7 +17,8 @@
 namespace nacre::join {
 namespace {
 
-constexpr const char* kJoin = "join";  // the collective
+constexpr const char* kJoin = "join";    // the collective
+constexpr event::Seconds kOthersToo{1};  // for shells that fail as one has, to be named with it
 
 Json json_of(const LeaderGiven::Text& text) { return {{"name", text.name}, {"text", text.text}}; }
 
@@ -220,12 +221,17 @@ class Assembly {
       process.joined = result.has_value();
       process.introductions = std::move(result);
     });
+    auto to_end = TRY(event::Timer::create(*process_.loop, [this] { end_incomplete(); }));
+    bool is_losing = false;
     {
       std::unique_ptr<JoinProgress> progress;
       if (rank_ == 0 && boot_.record && boot_.record->terminal)
         progress = TRY(JoinProgress::show(*process_.loop, [this] { return missing(); }));
-      process_.loop->run_until(
-          [&] { return all.has_value() || process_.launched_by.gone || process_.end.is_ending(); });
+      process_.loop->run_until([&] {
+        bool has_lost = rank_ == 0 && member_->node().tree().size() < size_;
+        if (has_lost && !std::exchange(is_losing, true)) to_end.start_grace(kOthersToo);
+        return all.has_value() || process_.launched_by.gone || process_.end.is_ending();
+      });
     }
     if (process_.end.is_ending()) return Error{ECANCELED, process_.end.cause()->message, true};
     if (!all || !*all) process_.group.reset();
@@ -284,12 +290,24 @@ class Assembly {
       if (!shells[rank]) missing.insert(rank);
     }
     if (missing.empty()) return {};
+    return Error{ETIMEDOUT, did_not_join(missing)};
+  }
+
+  [[nodiscard]] std::string did_not_join(const value::Idset& missing) const {
     std::string names;
     for (group::Rank rank : missing.ids()) {
       if (std::string host = host_of(rank); !host.empty()) names += (names.empty() ? " on " : ", ") + host;
     }
-    return Error{ETIMEDOUT, fmt::format("shell{} {}{} did not join the job", missing.size() == 1 ? "" : "s",
-                                        missing.str(), names)};
+    return fmt::format("shell{} {}{} did not join the job", missing.size() == 1 ? "" : "s", missing.str(), names);
+  }
+
+  // Those below it that it would have started would be waited for.
+  void end_incomplete() {
+    value::Idset missing;
+    for (group::Rank rank = 0; rank < size_; ++rank) {
+      if (!member_->node().tree().has(rank)) missing.insert(rank);
+    }
+    end_job({did_not_join(missing), std::nullopt, rank_});
   }
 
   ShellProcess& process_;

@@ -178,4 +178,17 @@ stops_once_started() {
   stops_once_started --shell="$PWD/late"
   echo "if shell.info.rank == 2 then shell.options.prolog = '$hold' end" >hold.lua
   stops_once_started --shell="$NACRE_SHELL" -- --initrc=hold.lua
+
+@test "a shell that is not started ends the job soon, though those that it would have started never come" {
+  write_jobspec 5 true
+  printf '#!/bin/sh\n[ "$1" != other1 ] || exit 9\nshift\nexec sh -c "$*"\n' >agent
+  chmod +x agent
+  local begun=$SECONDS
+  run timeout 60 "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" --arity=2 --hosts='other[0-4]' --agent="$PWD/agent" \
+    -j jobspec.json -o cpu-affinity=off
+  [ "$status" -eq 1 ]
+  [ $((SECONDS - begun)) -lt 6 ]
+  [ "${#lines[@]}" -eq 2 ]
+  [ "${lines[0]}" = "nacre-shell[0]: error: shell 1 on other1 was not started: it has said nothing (agent exited with code 9)" ]
+  [ "${lines[1]}" = "nacre-shell[0]: fatal: shell 1 on other1 did not join the job" ]
 }
