@@ -178,6 +178,7 @@ stops_once_started() {
   stops_once_started --shell="$PWD/late"
   echo "if shell.info.rank == 2 then shell.options.prolog = '$hold' end" >hold.lua
   stops_once_started --shell="$NACRE_SHELL" -- --initrc=hold.lua
+}
 
 @test "a shell that is not started ends the job soon, though those that it would have started never come" {
   write_jobspec 5 true
