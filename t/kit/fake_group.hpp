@@ -32,8 +32,7 @@ class FakeGroup final : public group::Group {
   std::map<std::string, std::function<void()>> at_barrier;  // what happens once this shell waits there
   std::optional<int> decided;  // the leader's code; none: this shell never learns it. Of the leader: its own
   bool answers_leave = true;
-  std::optional<group::Ended>
-      others;  // leader: how the tasks of the others end, once all have passed the start barrier
+  std::optional<group::Ended> others;  // leader: how the others' tasks end, once all have passed the start barrier
 
   void raise_elsewhere(const Exception& exception) {
     if (callbacks_.on_exception) callbacks_.on_exception(exception);
