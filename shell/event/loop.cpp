@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/loop.hpp"
 
+#include <fcntl.h>
 #include <uv.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "base/print.hpp"
+#include "base/unique_fd.hpp"
 
 namespace nacre::event {
 namespace {
@@ -57,6 +59,11 @@ std::uint64_t milliseconds(Seconds time) {
 Loop::Loop() : loop_(std::make_unique<uv_loop_t>()), before_waiting_(std::make_unique<uv_prepare_t>()) {}
 
 Result<std::unique_ptr<Loop>> Loop::create() {
+  // libuv aborts where the pipe of its signals, made behind two other descriptors, cannot be.
+  {
+    Pipe first = TRY(in("cannot make an event loop", make_pipe(O_CLOEXEC)));
+    Pipe second = TRY(in("cannot make an event loop", make_pipe(O_CLOEXEC)));
+  }
   std::unique_ptr<Loop> loop(new Loop);
   if (int code = uv_loop_init(loop->raw()); code < 0) {
     loop->loop_.reset();

@@ -223,7 +223,12 @@ busy() {
   refuses "no cluster '.*' is up$" "$vcluster" status
   refuses "N must be 1 to 1000" "$vcluster" up 1001
   refuses "/run/x/.* is in a place private to each host" VCLUSTER_STATE=/run/x "$vcluster" up 1
-  refuses "must be root" setpriv --reuid 65534 --clear-groups "$vcluster" up 1
+  local copy
+  copy=$(mktemp -d) # the source tree may be closed to others
+  cp -r "$vcluster" "$vcluster.d" "$copy"
+  chmod -R a+rX "$copy"
+  refuses "must be root" setpriv --reuid 65534 --clear-groups "$copy/vcluster" up 1
+  rm -r "$copy"
   refuses "this machine allows no namespaces: ." setpriv --bounding-set -sys_admin "$vcluster" up 1
   refuses "this machine allows namespaces, but not " setpriv --bounding-set -net_admin "$vcluster" up 1
   run -1 "$vcluster" up 1

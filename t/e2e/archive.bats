@@ -258,8 +258,9 @@ leaves_nothing_incomplete() {
   [ "$(id -u)" -eq 0 ] || skip "needs setpriv"
   make_tree
   chmod 600 from/file
+  program=$(copy_for_all "$NACRE_BUILD_DIR/nacre")
   chmod 777 .
-  run setpriv --reuid=65534 --regid=65534 --clear-groups "$NACRE_BUILD_DIR/nacre" archive create --dir "$work/other" -C from .
+  run setpriv --reuid=65534 --regid=65534 --clear-groups "$program" archive create --dir "$work/other" -C from .
   fails_with 1 "nacre archive create: 'file': Permission denied"
   [ -z "$(ls -A other)" ]
 }

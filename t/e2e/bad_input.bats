@@ -267,11 +267,23 @@ usage_error() {
 @test "running out of processes half way ends what was started, and is named" {
   [ "$(id -u)" -eq 0 ]
   prepare 200 sleep 1000
+  nacre[0]=$(copy_for_all "$NACRE_SHELL")
   chmod 777 . "$TMPDIR"
   run setpriv --reuid=64999 --clear-groups prlimit --nproc=40:40 "${nacre[@]}"
   fails_with 1 "cannot start more processes" "Resource temporarily unavailable"
   run pgrep -u 64999
   [ "$status" -eq 1 ]
+}
+
+@test "too few descriptors, at whatever number, are an error that says so" {
+  prepare 1 true
+  local limit
+  # Below 4 the program cannot be loaded.
+  for limit in {4..24}; do
+    run prlimit --nofile="$limit:$limit" "${nacre[@]}"
+    [ "$status" -eq 0 ] || fails_with 1 "Too many open files" || { echo "with $limit"; return 1; }
+  done
+  [ "$status" -eq 0 ]
 }
 
 @test "an eventlog that cannot be written" {

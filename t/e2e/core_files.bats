@@ -91,8 +91,11 @@ start_job() {
   [ "$EUID" -eq 0 ] || skip "needs setpriv"
   write_nodes 2 16
   write_jobspec 32 cat /proc/self/oom_score_adj
+  local program shell
+  program=$(copy_for_all "$NACRE_BUILD_DIR/nacre")
+  shell=$(copy_for_all "$NACRE_SHELL")
   chmod -R a+rwX "$work"
-  run setpriv --reuid=65534 --regid=65534 --clear-groups "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json \
+  run setpriv --reuid=65534 --regid=65534 --clear-groups "$program" launch --shell="$shell" -j jobspec.json \
     --local=2 -R R.json -o cpu-affinity=off -o oom.adjust=321
   [ "$status" -eq 0 ] || { echo "$output"; return 1; }
   [ "$(sort -u <<<"$output")" = 321 ]

@@ -21,6 +21,14 @@ teardown() {
   rm -rf "$work"
 }
 
+# A copy of the program $1 that users without any rights may start: the build may be below a folder that only root may enter.
+copy_for_all() {
+  mkdir -p "$work/for-all"
+  cp "$1" "$work/for-all/"
+  chmod 755 "$work" "$work/for-all"
+  echo "$work/for-all/${1##*/}"
+}
+
 # R for one node with cores 0..$1-1 (default: 4) and more members of execution in $2.
 write_R() {
   local cores=${1:-4}
