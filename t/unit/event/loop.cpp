@@ -282,7 +282,8 @@ TEST_CASE("a loop that cannot be made says why") {
   auto loop = Loop::create();
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   REQUIRE_FALSE(loop);
-  CHECK(loop.error().message == "cannot make an event loop: pipe (raise the limit with ulimit -n): Too many open files");
+  CHECK(loop.error().message ==
+        "cannot make an event loop: pipe (raise the limit with ulimit -n): Too many open files");
 }
 
 TEST_CASE("a watcher that outlives its loop aborts the process") {
