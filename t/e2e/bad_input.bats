@@ -278,9 +278,9 @@ usage_error() {
 @test "too few descriptors, at whatever number, are an error that says so" {
   prepare 1 true
   local limit
-  # Below 4 the program cannot be loaded.
   for limit in {4..24}; do
     run prlimit --nofile="$limit:$limit" "${nacre[@]}"
+    [[ "$status" != 127 || "$output" != *"error while loading shared libraries"* ]] || continue  # it never ran
     [ "$status" -eq 0 ] || fails_with 1 "Too many open files" || { echo "with $limit"; return 1; }
   done
   [ "$status" -eq 0 ]
