@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "base/early_end.hpp"
 #include "transport/address.hpp"
 #include "transport/agreed_ports.hpp"
 
@@ -40,10 +41,12 @@ void append_address(std::string& out, const transport::Address& address) {
 }
 
 void add_local_socket(const std::string& parent, OwnSockets& out) {
+  EndingSignalsHeld held;
   auto directory = transport::SocketDirectory::create(parent);
   if (!directory) return;
   auto socket = transport::BoundSocket::local(directory->socket());
   if (!socket) return;
+  remove_when_ended_early(directory->socket(), directory->path());
   append_address(out.address, {"", 0, socket->path()});
   out.directory = std::move(*directory);
   out.sockets.push_back(std::move(*socket));
