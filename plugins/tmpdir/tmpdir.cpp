@@ -2,12 +2,14 @@
 //
 // tmpdir: a directory of the job's own on this node, FLUX_JOB_TMPDIR and {{tmpdir}}, there before any task starts
 // and removed after all have ended. Made below $TMPDIR of the shell, or /tmp. What earlier shells have left there goes too.
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "base/owned_directory.hpp"
+#include "base/remove_tree.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/tmpdir/sweep.hpp"
 
@@ -16,16 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kRounds = 100;  // of removal; one by one they get further, unless somebody keeps adding
+constexpr int kRounds =
+    100;  // of removal: a library's thread may add to it still, as libpmix tidies up after its clients
 
-// Lets its owner remove what is in it: a task may have left directories that nobody may write to.
-void open_up(const fs::path& directory) {
-  std::error_code error;
-  fs::permissions(directory, fs::perms::owner_all, fs::perm_options::add, error);
-  for (fs::directory_iterator each(directory, error), end; !error && each != end; each.increment(error)) {
-    if (each->is_directory(error) && !each->is_symlink(error)) open_up(each->path());
-  }
-}
+bool wants_descriptors(const Error& error) { return error.code == EMFILE || error.code == ENFILE; }
 
 class Tmpdir final : public plugin::Plugin {
  public:
@@ -72,16 +68,15 @@ class Tmpdir final : public plugin::Plugin {
   void remove() {
     if (path_.empty()) return;
     directory_ = {};  // where this process has no descriptor left, its is needed to look into the directory
-    std::error_code error;
-    fs::remove_all(path_, error);
-    // A library's thread may be at it still: libpmix tidies up after its clients. What it takes away under remove_all's
-    // hands, or adds, ends the round.
-    for (int round = 1; error && round < kRounds; ++round) {
-      if (error == std::errc::permission_denied) open_up(path_);
-      fs::remove_all(path_, error);
+    Result<void> removed = remove_tree(path_);
+    for (int round = 1; !removed && removed.error().code != ENOENT && round < kRounds; ++round)
+      removed = remove_tree(path_);
+    if (removed || removed.error().code == ENOENT) {
+      host_.children().guard_directory(path_, false);
+    } else if (!host_.children().is_guarded() ||
+               !wants_descriptors(removed.error())) {  // the guard has descriptors of its own
+      log(host_, *this, Level::warn, "cannot remove {}", removed.error().message);
     }
-    if (error) log(host_, *this, Level::warn, "cannot remove {}: {}", path_, error.message());
-    host_.children().guard_directory(path_, false);
     path_.clear();
   }
 

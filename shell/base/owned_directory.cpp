@@ -62,8 +62,9 @@ Result<OwnedDirectory> OwnedDirectory::create(const std::string& parent, const s
     // mkdtemp(3) may blank the name when it fails.
     std::string made = path;
     if (::mkdtemp(made.data()) == nullptr) return system_error(errno, "cannot make " + path);
-    auto taken = take(std::move(made));
+    auto taken = take(made);
     bool lost = !taken && (taken.error().code == EWOULDBLOCK || taken.error().code == ENOENT);
+    if (!taken && !lost) ::rmdir(made.c_str());  // as where there is no descriptor left
     if (!lost || tries == kTries) return taken;
   }
 }

@@ -55,6 +55,7 @@ class Children {
     std::function<void(const std::string& path, bool there)> directory;
   };
   void set_guard(Guarding guarding) { guarding_ = std::move(guarding); }
+  [[nodiscard]] bool is_guarded() const { return guarding_.group != nullptr; }
 
   // Reaps now, without waiting for the signal.
   void reap();

@@ -43,6 +43,11 @@ Result<std::unique_ptr<Guard>> Guard::start(event::Children& children, const Opt
     self->tell(GuardKind::group, {reinterpret_cast<const char*>(&leader), sizeof leader});
   };
   guarding.directory = [self = out.get()](const std::string& path, bool there) {
+    if (there) {
+      self->directories_.insert(path);
+    } else {
+      self->directories_.erase(path);
+    }
     self->tell(there ? GuardKind::directory : GuardKind::no_directory, path);
   };
   children.set_guard(std::move(guarding));
@@ -53,6 +58,7 @@ Guard::~Guard() {
   children_.set_guard({});
   if (pid_ == 0) return;
   children_.forget(pid_);
+  if (!directories_.empty()) return;  // the end of the pipe has it remove what this process could not
   ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -36,7 +37,7 @@ class Guard {
 
   // Before there are threads. `children`, which it guards (Children::guard), has to outlive it.
   static Result<std::unique_ptr<Guard>> start(event::Children& children, const Options& options);
-  ~Guard();  // ends it; it does nothing then
+  ~Guard();  // ends it; it does nothing then, but remove directories that are still there
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
@@ -47,6 +48,7 @@ class Guard {
   event::Children& children_;
   UniqueFd to_;  // the guard acts when this is closed
   pid_t pid_;    // 0: it has gone
+  std::set<std::string> directories_;
 };
 
 }  // namespace nacre::join

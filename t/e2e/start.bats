@@ -192,3 +192,18 @@ stops_once_started() {
   [ "${lines[0]}" = "nacre-shell[0]: error: shell 1 on other1 was not started: it has said nothing (agent exited with code 9)" ]
   [ "${lines[1]}" = "nacre-shell[0]: fatal: shell 1 on other1 did not join the job" ]
 }
+
+@test "a shell that runs out of descriptors leaves no directory" {
+  write_jobspec 2 true
+  mkdir left
+  printf '#!/bin/sh\nulimit -n "$(cat limit)"\nexec "%s" "$@"\n' "$NACRE_SHELL" >few
+  chmod +x few
+  local limit failed=0
+  for limit in {20..34}; do
+    echo "$limit" >limit
+    run timeout 60 env TMPDIR="$PWD/left" "$NACRE_BUILD_DIR/nacre" launch --shell="$PWD/few" --local=2 -j jobspec.json -o cpu-affinity=off < <(echo data)
+    [ "$status" -eq 0 ] || failed=$((failed + 1))
+    wait_until eval '[ -z "$(ls left)" ]' || { echo "with $limit: $(ls left) $output"; return 1; }
+  done
+  [ "$failed" -gt 0 ]
+}

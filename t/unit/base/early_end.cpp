@@ -13,7 +13,7 @@
 
 #include "folder.hpp"
 
-using namespace nacre;       // NOLINT
+using namespace nacre;  // NOLINT
 
 namespace {
 
