@@ -29,6 +29,11 @@ Result<void> open_closed_streams() {
   return {};
 }
 
+bool is_writable(int fd) {
+  int flags = ::fcntl(fd, F_GETFL);
+  return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+}
+
 void reset_signals() {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;

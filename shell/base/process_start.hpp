@@ -13,6 +13,9 @@ namespace nacre {
 // nobody to read what goes to standard error.
 Result<void> open_closed_streams();
 
+// Whether it is open for writing: standard output that was closed is not.
+[[nodiscard]] bool is_writable(int fd);
+
 // No signal is blocked, and those that end a process, or report to it, have their default actions. SIGINT, SIGQUIT and SIGHUP
 // stay ignored where they are: nohup(1), and a shell that starts what is in the background, mean that. So do SIGTSTP, SIGTTIN
 // and SIGTTOU.

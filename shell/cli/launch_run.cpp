@@ -45,10 +45,11 @@ class LaunchRun {
   }
 
   int wait() {
-    loop_->run_until([this] { return process_->exited(); });
+    loop_->run_until([this] { return process_->exited() && (!drops_output_ || process_->complete()); });
     feed_.reset();
+    if (dropped_) print_err("nacre launch: standard output is closed: what the job has written to it is lost\n");
     if (auto signum = signals_.ended_by()) return 128 + *signum;
-    return code_of(process_->status());
+    return std::max(code_of(process_->status()), dropped_ ? 1 : 0);
   }
 
  private:
@@ -90,7 +91,13 @@ class LaunchRun {
     task::Subprocess::Options options;
     options.streams = {"stdin"};
     options.inherit_stdio = true;
+    // A shell reports that it cannot write; srun does not.
+    drops_output_ = plan_.srun && !is_writable(STDOUT_FILENO);
+    if (drops_output_) options.streams.emplace_back("stdout");
     task::Subprocess::Callbacks callbacks;
+    callbacks.on_ready = [this](const std::string& stream) {
+      while (!process_->stream(stream)->read().empty()) dropped_ = true;
+    };
     callbacks.on_room = [this](const std::string&, std::size_t) {
       if (feed_) feed_->on_room();
     };
@@ -202,6 +209,8 @@ class LaunchRun {
   std::unique_ptr<task::Subprocess> process_;
   task::Stream* to_ = nullptr;  // its standard input
   std::unique_ptr<launch::LaunchFeed> feed_;
+  bool drops_output_ = false;  // of srun: there is no standard output
+  bool dropped_ = false;
   LaunchSignals signals_;
   Standstill standstill_;
   int untaken_ = 0;                // a signal that was passed on and that the job may not have got; 0: none

@@ -77,6 +77,7 @@ Wires::Callbacks Member::callbacks() {
     carrier_->gone(link);
     bool refused = why.code == ECONNREFUSED || why.code == ENOENT;  // only its shell and guard remove its socket
     if (refused && link.peer == 0 && link.side == overlay::Side::up) node_.leader_refuses();
+    end_if_short(why);
     pump();
   };
   out.on_closed = [this] { look_whether_it_may_go(); };
@@ -85,8 +86,16 @@ Wires::Callbacks Member::callbacks() {
     log_.log(Level::error, "", "{}", why.message);
     suspect(rank);
   };
-  out.on_refused = [this](const Error& why) { log_.log(Level::debug, "", "refused: {}", why.message); };
+  out.on_refused = [this](const Error& why) {
+    log_.log(Level::debug, "", "refused: {}", why.message);
+    end_if_short(why);
+  };
   return out;
+}
+
+// Once it has joined, descriptors may be given back. Before, they are not.
+void Member::end_if_short(const Error& why) {
+  if (why.code == EMFILE && !serving_) end(why);
 }
 
 Outgoing::Links Member::links() {

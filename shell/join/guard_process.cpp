@@ -214,17 +214,12 @@ void run_guard(const GuardDuty& duty) {
   ::setsid();
   ::prctl(PR_SET_NAME, kGuardProcess, 0, 0, 0);
   [[maybe_unused]] int moved = ::chdir("/");
-  // Nothing else of the shell's is held open: neither sockets, nor what its owner waits for the end of.
+  // Nothing else of the shell's is held open: neither sockets, nor what its owner waits for the end of. There may be no descriptor left,
+  // and what the starter is read from may be standard input.
   GuardDuty own = duty;
-  own.records = ::fcntl(duty.records, F_DUPFD, 3);
-  own.starter = duty.starter < 0 ? -1 : ::fcntl(duty.starter, F_DUPFD, 3);
-  ::dup2(own.records, STDIN_FILENO);
-  own.records = STDIN_FILENO;
   ::close(STDOUT_FILENO);
-  if (own.starter >= 0) {
-    ::dup2(own.starter, STDOUT_FILENO);
-    own.starter = STDOUT_FILENO;
-  }
+  if (duty.starter >= 0) own.starter = ::dup2(duty.starter, STDOUT_FILENO);
+  own.records = ::dup2(duty.records, STDIN_FILENO);
   close_from(3);
   GuardProcess(own).run();
 }

@@ -76,7 +76,10 @@ void Dialer::next_candidate() {
 
 Result<void> Dialer::connect(const SocketAddress& address) {
   socket_ = UniqueFd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket_) return system_error(errno, target_);
+  if (!socket_) {
+    int code = errno;
+    return system_error(code, target_ + (code == EMFILE ? " (raise the limit with ulimit -n)" : ""));
+  }
   if (::connect(socket_.get(), address.raw(), address.size()) < 0 && errno != EINPROGRESS) {
     return system_error(errno, target_);
   }
@@ -111,6 +114,8 @@ void Dialer::fail_candidate(Error why) {
   // Refused, or not there, only if it is so everywhere: what is not known of one address does not hold for all.
   bool refused = why.code == ECONNREFUSED || why.code == ENOENT;
   if (code_ == 0 || !refused) code_ = why.code;
+  // The next one would need a descriptor, too.
+  if (why.code == EMFILE || why.code == ENFILE) return finish(Error{code_, std::move(reasons_)});
   next_candidate();
 }
 

@@ -28,7 +28,8 @@ class Dialer {
     HandshakeLimits handshake;
     LinkLimits link;
   };
-  // The link is to be served, or destroyed. An error names each address and what became of it, in one line.
+  // The link is to be served, or destroyed. An error names each address that was tried and what became of it, in
+  // one line. EMFILE, ENFILE: this process, or host, has no descriptor for it.
   using Done = std::function<void(Result<std::unique_ptr<Link>>)>;
 
   // Calls `done` once, from the loop, unless the dialler is destroyed before. `done` may destroy it.

@@ -41,6 +41,18 @@ own_words() { grep -vE '^(srun: |$)' <<<"$output" || :; }
   nothing_left
 }
 
+@test "output to a closed standard output is an error, over ssh and under srun" {
+  write_job 1 echo something
+  for way in by_srun by_ssh; do
+    run --separate-stderr eval "$way >&-"
+    [ "$status" -eq 1 ] || { echo "$way: exit code $status, $stderr"; return 1; }
+    [[ $stderr == *"standard output"* || $stderr == *"stdout"* ]] || { echo "$way: $stderr"; return 1; }
+  done
+  write_job 1 true
+  run eval "by_srun >&-"
+  [ "$status" -eq 0 ]
+}
+
 @test "programs of MPICH on 16 ranks, under srun and over ssh" {
   for name in allreduce alltoall; do
     environment='{"LD_PRELOAD": "'$programs/ucx_leave.so'"}' write_job 4 "$programs/$name.mpich"

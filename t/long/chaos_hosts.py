@@ -35,6 +35,13 @@ class HostedRun(job_run.JobRun):
         job_run.wait_for(lambda: not self._files(), seconds)
         return self._files()
 
+    def files_swept(self):
+        """What a next job on all hosts leaves of it."""
+        self.write_job(HOSTS, ["sleep", "0.5"])
+        subprocess.run([virtual_hosts.VCLUSTER, "exec", "node0", *self.launch_command("--srun", f"--nodes={HOSTS}")],
+                       cwd=self.folder, env=self.environment, check=True, capture_output=True)
+        return self._files()
+
     def _files(self):
         return sorted(f"node{i}:{name}" for i, pid in enumerate(self.inits) for name in os.listdir(f"/proc/{pid}/root/tmp")
                       if name.startswith("nacre"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 # At notice level; or what sh prints as agent when its child was killed, and srun when anything happens.
 QUIET_LINE = re.compile(r"^nacre-shell\[\d+\]: (?!(fatal|error|warn): )|^(Killed|Terminated|Hangup|Quit|)$|^srun: ")
+SRUN_NAMES = re.compile(r"^srun: error: node\d+: task.* \d.*: Killed|^nacre launch: srun was killed")
 SIGNAL_CODES = {"INT": 130, "TERM": 143, "HUP": 129, "QUIT": 131, "KILL": 137}
 NO_READER = 98  # chaos_task's, when it cannot write
 SIGPIPE_CODE = 141
@@ -126,6 +127,8 @@ class Oracle:
             return  # nobody is left to print one
         if not loud and "Killed" in self.out.stderr.splitlines():
             return  # that is from the agent's sh, whose exit code is all that the launcher gets
+        if any(SRUN_NAMES.match(line) for line in self.out.stderr.splitlines()):
+            return  # srun names host and shell, which it calls a task
         if not loud:
             self._fault("silent", f"exit code {self.out.code}, and no message")
         elif self.lethal and not any(self._names(hit, line) for hit in self.lethal for line in loud):

@@ -45,6 +45,7 @@ int after_closing(unsigned closed) {
   if (next <= STDERR_FILENO) return 5;
   if ((closed & 1U) != 0 && access_of(0) != O_RDONLY) return 6;
   if ((closed & 2U) != 0 && (::write(1, "x", 1) >= 0 || errno != EBADF)) return 7;
+  if (is_writable(1) == ((closed & 2U) != 0)) return 9;
   if ((closed & 4U) != 0 && ::write(2, "x", 1) != 1) return 8;
   return 0;
 }
