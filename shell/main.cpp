@@ -59,7 +59,7 @@ ShellConfig config_of(cli::ShellArguments& arguments) {
   return config;
 }
 
-Result<ShellProcess> make_footing(Log& log) {
+Result<ShellProcess> make_process(Log& log) {
   ShellProcess process;
   process.loop = TRY(event::Loop::create());
   process.children = TRY(event::Children::create(*process.loop, [&log](const event::ChildExit& end) {
@@ -83,7 +83,7 @@ Result<int> run_shell(ShellProcess& process, boot::Identity identity, ShellConfi
 Result<int> run_alone(cli::ShellArguments&& arguments, Log& log) {
   boot::Identity identity = TRY(boot::standalone(arguments.boot));
   log_to_stderr(log, identity.shell_rank);
-  ShellProcess process = TRY(make_footing(log));
+  ShellProcess process = TRY(make_process(log));
   process.group = std::make_unique<group::Alone>(identity.shell_rank);
   return run_shell(process, std::move(identity), config_of(arguments), log);
 }
@@ -123,6 +123,17 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   return run_shell(process, std::move(assembled.identity), std::move(config), log);
 }
 
+Result<std::unique_ptr<Guard>> start_guard(ShellProcess& process, const boot::Boot& boot, group::Rank rank) {
+  Guard::Options options;
+  if (boot.membership && boot.membership->socket_directory) options.socket = &*boot.membership->socket_directory;
+  options.starter = boot.launcher.get();
+  options.mark = fmt::format("{}={}", job::kShellMark, job::shell_mark(boot.id, rank));
+  if (boot.record && boot.record->remote)
+    options.watched =
+        fmt::format("nacre-shell[{0}]: shell {0} on {1}", rank, boot.record->hosts.nth(rank).value_or("?"));
+  return Guard::start(*process.children, options);
+}
+
 Result<int> run(cli::ShellArguments&& arguments, Log& log) {
   if (arguments.standalone) return run_alone(std::move(arguments), log);
   boot::BootRequest request;
@@ -143,17 +154,8 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
   group::Rank rank = boot.membership ? boot.membership->rank : 0;
   log_to_stderr(log, rank);
   if (arguments.verbose > 0) log.set_level(arguments.verbose > 1 ? Level::trace : Level::debug);
-  ShellProcess process = TRY(make_footing(log));
-  if (boot.way == boot::Way::hosts) {
-    auto* directory =
-        boot.membership && boot.membership->socket_directory ? &*boot.membership->socket_directory : nullptr;
-    std::string mark = fmt::format("{}={}", job::kShellMark, job::shell_mark(boot.id, rank));
-    std::string watched;
-    if (boot.record && boot.record->remote)
-      watched = fmt::format("nacre-shell[{0}]: shell {0} on {1}", rank, boot.record->hosts.nth(rank).value_or("?"));
-    process.guard =
-        TRY(Guard::start(*process.children, {directory, boot.launcher.get(), std::move(mark), std::move(watched)}));
-  }
+  ShellProcess process = TRY(make_process(log));
+  process.guard = TRY(start_guard(process, boot, rank));
   auto code = run_in_job(process, std::move(boot), std::move(arguments), log);
   if (code || process.left) return code;
   if (!process.group) report(code.error());

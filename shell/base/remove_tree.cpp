@@ -32,6 +32,7 @@ struct Level {
 class Removal {
  public:
   Result<void> run(const std::string& path) {
+    if (::rmdir(path.c_str()) == 0) return {};  // it was empty, so no descriptor is needed
     auto top = open_level(AT_FDCWD, path);
     if (!top) return system_error(errno, path);
     device_ = top->device;

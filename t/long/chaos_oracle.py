@@ -39,8 +39,8 @@ class Outcome:
 
 
 class Oracle:
-    def __init__(self, plan, outcome):
-        self.plan, self.out = plan, outcome
+    def __init__(self, plan, outcome, by_srun=False):
+        self.plan, self.out, self.by_srun = plan, outcome, by_srun
         self.lethal = [hit for hit in outcome.hits if not hit.harmless()]
         self.faults = []  # (kind, text)
 
@@ -74,12 +74,13 @@ class Oracle:
         if target == "launcher":
             return {SIGNAL_CODES[signame]}
         if target == "agent":
-            return {1, SIGNAL_CODES[signame]}  # that of the leader's agent is the leader's end to nacre launch
+            # The end of the leader's agent is the leader's to nacre launch; srun kills what it has started, whichever signal it gets.
+            return {1, SIGNAL_CODES[signame]} | ({SIGNAL_CODES["KILL"]} if self.by_srun else set())
         if target == "task":
             return {SIGNAL_CODES[signame]}
         if signame in ("KILL", "STOP"):
-            leads = {137} if hit.shell in (0, None) else set()
-            return {1} | leads
+            leads = hit.shell in (0, None) or self.by_srun  # srun ends with the largest code
+            return {1, 137} if leads else {1}
         return {SIGNAL_CODES[signame]}
 
     def _allowed(self):
@@ -92,7 +93,8 @@ class Oracle:
         if sum(hit.blow.signame == "INT" for hit in self.lethal) > 1:
             allowed.add(SIGNAL_CODES["KILL"])
         if self.plan.limit is not None:
-            allowed |= {1, 126, 127} | ({ABORT_CODE} if self._out_of_memory() else set())
+            # A shell that does not come to join has srun kill the others after 4 s.
+            allowed |= {1, 126, 127} | ({SIGNAL_CODES["KILL"]} if self.by_srun else set()) | ({ABORT_CODE} if self._out_of_memory() else set())
         if self._silent_stdout():
             allowed |= {1, NO_READER, SIGPIPE_CODE}
         if self.plan.hangup is not None:
