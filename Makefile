@@ -19,8 +19,8 @@ CLANG := build/clang
 
 step := @etc/step.sh
 build := cmake --build
-# One more than there are processors: tests often wait.
-ctest := ctest --output-on-failure --no-tests=error --parallel $(shell expr $(JOBS) + 1)
+# More than there are processors: tests often wait.
+ctest := ctest --output-on-failure --no-tests=error --parallel $(shell expr $(JOBS) + 2)
 sources := git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h'
 # The optimised builds are tested end to end only.
 release_options = -DCMAKE_INSTALL_PREFIX='$(PREFIX)' -DNACRE_UNIT_TESTS=OFF -DNACRE_TESTS=ON

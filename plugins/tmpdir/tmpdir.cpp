@@ -2,6 +2,8 @@
 //
 // tmpdir: a directory of the job's own on this node, FLUX_JOB_TMPDIR and {{tmpdir}}, there before any task starts
 // and removed after all have ended. Made below $TMPDIR of the shell, or /tmp. What earlier shells have left there goes too.
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -21,7 +23,11 @@ namespace fs = std::filesystem;
 constexpr int kRounds =
     100;  // of removal: a library's thread may add to it still, as libpmix tidies up after its clients
 
-bool wants_descriptors(const Error& error) { return error.code == EMFILE || error.code == ENFILE; }
+bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+bool wants_descriptors(const Result<void>& result) {
+  return !result && (result.error().code == EMFILE || result.error().code == ENFILE);
+}
 
 class Tmpdir final : public plugin::Plugin {
  public:
@@ -69,12 +75,11 @@ class Tmpdir final : public plugin::Plugin {
     if (path_.empty()) return;
     directory_ = {};  // where this process has no descriptor left, its is needed to look into the directory
     Result<void> removed = remove_tree(path_);
-    for (int round = 1; !removed && removed.error().code != ENOENT && round < kRounds; ++round)
-      removed = remove_tree(path_);
-    if (removed || removed.error().code == ENOENT) {
+    for (int round = 1; !removed && is_there(path_) && round < kRounds; ++round) removed = remove_tree(path_);
+    bool left_to_guard = host_.children().is_guarded() && wants_descriptors(removed);  // it has its own
+    if (removed || !is_there(path_)) {
       host_.children().guard_directory(path_, false);
-    } else if (!host_.children().is_guarded() ||
-               !wants_descriptors(removed.error())) {  // the guard has descriptors of its own
+    } else if (!left_to_guard) {
       log(host_, *this, Level::warn, "cannot remove {}", removed.error().message);
     }
     path_.clear();
