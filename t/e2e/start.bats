@@ -197,19 +197,21 @@ stops_once_started() {
   write_jobspec 3 true
   mkdir left
   printf '#!/bin/sh\n%s\n%s\nexec "%s" "$@"\n' 'n=0; until mkdir start.$n 2>/dev/null; do n=$((n + 1)); done' \
-    '[ $n -ne "$(cat who)" ] || ulimit -n "$(cat limit)"' "$NACRE_SHELL" >few
+    '[ $n -ne "$(cat chosen)" ] || ulimit -n "$(cat limit)"' "$NACRE_SHELL" >few
   chmod +x few
-  local limit failed=0
-  for who in 0 2; do
-    echo "$who" >who
+  local rank limit failed=0
+  for rank in 0 2; do
+    echo "$rank" >chosen
     for limit in {8..32}; do
       rm -rf start.*
       echo "$limit" >limit
       run timeout 8 env TMPDIR="$PWD/left" "$NACRE_BUILD_DIR/nacre" launch --shell="$PWD/few" --local=3 -j jobspec.json \
         -o cpu-affinity=off < <(echo data)
-      [ "$status" -eq 0 ] || { failed=$((failed + 1)) && [ "$status" -eq 1 ] && [ -n "$output" ]; } ||
-        { echo "shell $who with $limit: exit code $status: $output"; return 1; }
-      wait_until eval '[ -z "$(ls left)" ]' || { echo "shell $who with $limit: $(ls left) $output"; return 1; }
+      if [ "$status" -ne 0 ]; then
+        failed=$((failed + 1))
+        [ "$status" -eq 1 ] && [ -n "$output" ] || { echo "shell $rank with $limit: exit code $status: $output"; return 1; }
+      fi
+      wait_until eval '[ -z "$(ls left)" ]' || { echo "shell $rank with $limit: $(ls left) $output"; return 1; }
     done
   done
   [ "$failed" -gt 20 ]
