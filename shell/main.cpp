@@ -18,6 +18,7 @@
 #include "job/job.hpp"
 #include "join/join.hpp"
 #include "join/leaving.hpp"
+#include "launch/own_sockets.hpp"
 #include "plugin/sudden_end.hpp"
 #include "version.hpp"
 
@@ -128,9 +129,11 @@ Result<std::unique_ptr<Guard>> start_guard(ShellProcess& process, const boot::Bo
   if (boot.membership && boot.membership->socket_directory) options.socket = &*boot.membership->socket_directory;
   options.starter = boot.launcher.get();
   options.mark = fmt::format("{}={}", job::kShellMark, job::shell_mark(boot.id, rank));
-  if (boot.record && boot.record->remote)
-    options.watched =
-        fmt::format("nacre-shell[{0}]: shell {0} on {1}", rank, boot.record->hosts.nth(rank).value_or("?"));
+  // A launcher on its own host sees that it stands still, and the leader sees it of the others.
+  bool is_seen = rank != 0 || (boot.way == boot::Way::hosts && !boot.record->remote);
+  std::string host = boot.record ? boot.record->hosts.nth(rank).value_or("") : "";
+  if (!is_seen)
+    options.watched = fmt::format("nacre-shell[0]: shell 0 on {}", host.empty() ? launch::own_host_name() : host);
   return Guard::start(*process.children, options);
 }
 

@@ -2,7 +2,7 @@
 //
 // tmpdir: a directory of the job's own on this node, FLUX_JOB_TMPDIR and {{tmpdir}}, there before any task starts
 // and removed after all have ended. Made below $TMPDIR of the shell, or /tmp. What earlier shells have left there goes too.
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -23,7 +23,10 @@ namespace fs = std::filesystem;
 constexpr int kRounds =
     100;  // of removal: a library's thread may add to it still, as libpmix tidies up after its clients
 
-bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+bool is_there(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0;
+}
 
 bool wants_descriptors(const Result<void>& result) {
   return !result && (result.error().code == EMFILE || result.error().code == ENFILE);

@@ -146,6 +146,7 @@ Result<int> Shell::run() {
   if (!end_.is_ending()) config_.explain ? attempt(print_plan()) : execute();
   attempt(stragglers_.end(Stragglers::Of::all, loop(), children(), log_, grace_));
   attempt(call("shell.exit"));
+  loop().poll();  // for a signal that has come meanwhile
   int code = leave_job();
   if (failure_) return *failure_;
   return code;

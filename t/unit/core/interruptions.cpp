@@ -143,6 +143,22 @@ TEST_CASE("a signal that comes to the process while a handler runs is taken up b
   }
 }
 
+TEST_CASE(
+    "a signal that comes in the last handlers of a job of one shell counts, though its tasks have ended well") {
+  for (const char* topic : {"shell.finish", "shell.tasks-complete", "shell.exit"}) {
+    for (int signum : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+      INFO(signum << " in " << topic);
+      ShellUnderTest it;
+      it.at[topic] = [signum](ShellUnderTest&) -> Result<void> {
+        ::raise(signum);
+        return {};
+      };
+      CHECK(it.run() == 128 + signum);
+      CHECK(it.called("shell.exit") == 1);
+    }
+  }
+}
+
 TEST_CASE("a signal to a shell whose tasks run is theirs, but for the second interrupt") {
   group::Rank size = GENERATE(1, 3);
   ShellUnderTest it(0, size);

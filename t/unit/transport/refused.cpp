@@ -235,8 +235,8 @@ TEST_CASE("a listener lives on when descriptors run out") {
   allow(0);
   world.run_until([&] { return !world.refused.empty(); });
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
-  CHECK(
-      contains(world.refused[0], "cannot accept connections for a while (see RLIMIT_NOFILE): Too many open files"));
+  CHECK(contains(world.refused[0],
+                 "cannot accept a connection (raise the limit with ulimit -n): Too many open files"));
   world.run_until([&] { return world.listener->pending() == 1; });
 }
 
