@@ -16,9 +16,9 @@ struct HookRunner::Running {
   std::unique_ptr<task::Subprocess> process{};
   std::optional<event::Timer> limit{};
   std::optional<event::Timer> linger{};
-  std::optional<event::Timer> patience{};  // runs once it was asked to end
-  std::string asked{};                     // what it has not done if that runs out
-  std::string killed{};                    // why it was
+  std::optional<event::Timer> timeout{};  // runs once it was asked to end
+  std::string asked{};                    // what it has not done if that runs out
+  std::string killed{};                   // why it was
   Result<void> lines{};
 };
 
@@ -37,7 +37,7 @@ void HookRunner::end_all(int signum, event::Seconds grace) {
     if (!each.process->kill(signum) || !each.asked.empty()) continue;
     each.asked = fmt::format("did not end within {} of {}", value::Duration::of_seconds(grace.count()).str(),
                              value::signal_name(signum));
-    each.patience->start_grace(grace);
+    each.timeout->start_grace(grace);
   }
 }
 
@@ -71,14 +71,14 @@ Result<void> HookRunner::start(Place place) {
     }));
     running.limit->start_grace(event::Seconds(running.run.timeout.seconds()));
   }
-  running.patience = TRY(event::Timer::create(host_.loop(), [&running] { give_up(running, running.asked); }));
+  running.timeout = TRY(event::Timer::create(host_.loop(), [&running] { give_up(running, running.asked); }));
   running.linger = TRY(event::Timer::create(host_.loop(), [this, place] { end(place); }));
 
   task::Subprocess::Callbacks callbacks;
   if (by_line) callbacks.on_ready = [this, &running](const std::string&) { read(running); };
   callbacks.on_exit = [&running] {
     running.limit.reset();
-    running.patience.reset();
+    running.timeout.reset();
     running.linger->start(kLinger);
   };
   callbacks.on_complete = [this, place] { end(place); };

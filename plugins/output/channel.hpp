@@ -9,7 +9,7 @@
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "io/assembler.hpp"
-#include "plugins/output/place.hpp"
+#include "plugins/output/target.hpp"
 #include "task/pty.hpp"
 
 namespace nacre::plugins {
@@ -17,7 +17,7 @@ namespace nacre::plugins {
 // One stream of one task.
 struct OutputChannel {
   io::Source source;
-  std::vector<OutputPlace*> places;
+  std::vector<OutputTarget*> places;
   std::optional<io::Assembler> assembler;
   UniqueFd task_end;         // until the task has it
   UniqueFd pipe;             // the end that is ours; none of a pty

@@ -10,7 +10,7 @@
 
 namespace nacre::plugins {
 
-OutputCollector::OutputCollector(bulk::Port& port, const job::Job& job, OutputPlaces& places, Callbacks callbacks)
+OutputCollector::OutputCollector(bulk::Port& port, const job::Job& job, OutputRouting& places, Callbacks callbacks)
     : port_(port), job_(job), places_(places), callbacks_(std::move(callbacks)), waits_for_(job.shells() - 1) {
   serve();
 }
@@ -33,11 +33,11 @@ OutputCollector::Origin& OutputCollector::origin(bulk::Id shell) {
   io::BatchReader::Take take;
   take.source = [this, shell](const io::Source& source) { return check(shell, source); };
   take.batch = [this](const io::Batch& batch) {
-    for (OutputPlace* each : places_.collected(batch.source->stream)) each->put(batch);
+    for (OutputTarget* each : places_.collected(batch.source->stream)) each->put(batch);
     callbacks_.on_put();
   };
   take.end = [this](const io::Source& source, double time) {
-    for (OutputPlace* each : places_.collected(source.stream)) each->end(source, time);
+    for (OutputTarget* each : places_.collected(source.stream)) each->end(source, time);
   };
   take.event = [this](std::string_view line) { places_.post_line(line); };
   place->second.reader = std::make_unique<io::BatchReader>(std::move(take));

@@ -14,7 +14,7 @@
 #include "bulk/port.hpp"
 #include "io/batch_wire.hpp"
 #include "job/job.hpp"
-#include "plugins/output/places.hpp"
+#include "plugins/output/routing.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {
@@ -29,7 +29,7 @@ class OutputCollector {
   };
 
   // `port`, `job` and `places` have to outlive it.
-  OutputCollector(bulk::Port& port, const job::Job& job, OutputPlaces& places, Callbacks callbacks);
+  OutputCollector(bulk::Port& port, const job::Job& job, OutputRouting& places, Callbacks callbacks);
   OutputCollector(const OutputCollector&) = delete;
   OutputCollector& operator=(const OutputCollector&) = delete;
 
@@ -54,7 +54,7 @@ class OutputCollector {
 
   bulk::Port& port_;
   const job::Job& job_;
-  OutputPlaces& places_;
+  OutputRouting& places_;
   Callbacks callbacks_;
   std::map<bulk::Id, Origin> origins_;
   std::uint32_t waits_for_;  // shells

@@ -22,7 +22,7 @@
 #include "plugins/output/closed.hpp"
 #include "plugins/output/collector.hpp"
 #include "plugins/output/pipe_size.hpp"
-#include "plugins/output/places.hpp"
+#include "plugins/output/routing.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -75,9 +75,9 @@ class Output final : public plugin::Plugin {
       if (prints(*task)) ranks.push_back(task->rank());
     }
     printed_ = ranks.size();
-    OutputPlace::Callbacks callbacks;
+    OutputTarget::Callbacks callbacks;
     callbacks.on_room = [this] { go_on(); };
-    callbacks.on_error = [this](OutputPlace& place, const Error& error) { report(place, error); };
+    callbacks.on_error = [this](OutputTarget& place, const Error& error) { report(place, error); };
     callbacks.on_spill = [this](const Error& error) {
       log(host_, *this, Level::warn, "{}: tasks wait for the reader instead", error.message);
     };
@@ -253,7 +253,7 @@ class Output final : public plugin::Plugin {
   }
 
   void put(const OutputChannel& channel, const io::Batch& batch) {
-    for (OutputPlace* place : channel.places) place->put(batch);
+    for (OutputTarget* place : channel.places) place->put(batch);
     look_at_folded();
   }
 
@@ -323,11 +323,11 @@ class Output final : public plugin::Plugin {
     if (channel.main == nullptr) {
       main.ended = true;
     } else {
-      for (OutputPlace* place : channel.places) place->end(channel.source, now);
+      for (OutputTarget* place : channel.places) place->end(channel.source, now);
       --main.others;
     }
     if (!main.ended || main.others > 0) return;
-    for (OutputPlace* place : main.places) place->end(main.source, now);
+    for (OutputTarget* place : main.places) place->end(main.source, now);
   }
 
   // What has been written may still be on its way out.
@@ -369,7 +369,7 @@ class Output final : public plugin::Plugin {
     }
   }
 
-  void report(const OutputPlace& place, const Error& error) {
+  void report(const OutputTarget& place, const Error& error) {
     if (collector_) collector_->look_for_closed();
     if (error.code == EPIPE) return log(host_, *this, Level::debug, "{}", error.message);
     std::uint64_t written = place.destination().sink().written();
@@ -380,7 +380,7 @@ class Output final : public plugin::Plugin {
   plugin::Host& host_;
   OutputOptions options_;
   std::size_t printed_ = 0;  // tasks whose output is wanted
-  std::optional<OutputPlaces> places_;
+  std::optional<OutputRouting> places_;
   std::optional<OutputCollector> collector_;    // the leader's, of several shells
   std::size_t read_size_ = kReadSize;           // bytes
   std::map<std::uint32_t, Channels> channels_;  // by local id

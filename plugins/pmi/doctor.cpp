@@ -8,7 +8,7 @@
 
 #include "base/text.hpp"
 #include "plugins/pmi/process_facts.hpp"
-#include "pmi/exchange.hpp"
+#include "pmi/key_exchange.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "plugin/host.hpp"
-#include "pmi/exchange.hpp"
+#include "pmi/key_exchange.hpp"
 
 namespace nacre::plugins {
 
-class PmiExchange final : public pmi::Exchange {
+class PmiExchange final : public pmi::KeyExchange {
  public:
   // `most`: bytes that the keys of one node may have. `missed`: the others have been in a barrier that this node has
   // abstained from.

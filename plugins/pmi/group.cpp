@@ -12,7 +12,7 @@ std::string text_of(const pmi::Full& full, std::string_view who) {
                      what, full.bytes, full.limit);
 }
 
-PmiGroup::PmiGroup(event::Loop& loop, pmi::Group group, pmi::Names& names, pmi::Exchange& exchange,
+PmiGroup::PmiGroup(event::Loop& loop, pmi::Group group, pmi::Names& names, pmi::KeyExchange& exchange,
                    Callbacks callbacks)
     : loop_(loop),
       server_(std::move(group), names),

@@ -12,7 +12,7 @@
 
 #include "event/loop.hpp"
 #include "plugins/pmi/link.hpp"
-#include "pmi/exchange.hpp"
+#include "pmi/key_exchange.hpp"
 #include "pmi/server.hpp"
 
 namespace nacre::plugins {
@@ -41,7 +41,7 @@ class PmiGroup {
   };
 
   // `names` and `exchange` outlive the group.
-  PmiGroup(event::Loop& loop, pmi::Group group, pmi::Names& names, pmi::Exchange& exchange, Callbacks callbacks);
+  PmiGroup(event::Loop& loop, pmi::Group group, pmi::Names& names, pmi::KeyExchange& exchange, Callbacks callbacks);
   PmiGroup(const PmiGroup&) = delete;
   PmiGroup& operator=(const PmiGroup&) = delete;
 
@@ -63,7 +63,7 @@ class PmiGroup {
 
   event::Loop& loop_;
   pmi::Server server_;
-  pmi::Exchange& exchange_;
+  pmi::KeyExchange& exchange_;
   Callbacks callbacks_;
   std::vector<PmiLink> links_;
   std::vector<std::uint32_t> pending_;  // kept for its memory

@@ -224,7 +224,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   PmiOptions options_;
   pmi::Names names_;
   pmi::Quota quota_;
-  std::unique_ptr<pmi::Exchange> exchange_;
+  std::unique_ptr<pmi::KeyExchange> exchange_;
   PmiExchange* between_nodes_ = nullptr;  // the same, if it is one
   std::optional<PmiGroup> group_;
   std::optional<PmiDoctor> doctor_;

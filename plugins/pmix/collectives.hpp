@@ -3,7 +3,7 @@
 // Operations that processes of several nodes take part in together. A node gives its part when all of its processes that take part have come;
 // when each such node has, everybody gets all parts. A node whose processes have ended is not waited for.
 //
-// Fed with the same words in the same order, each node comes to the same result.
+// Fed with the same messages in the same order, each node comes to the same result.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "word.hpp"
+#include "peer_message.hpp"
 
 namespace nacre::pmix {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "word.hpp"
+#include "peer_message.hpp"
 
 namespace nacre::pmix {
 

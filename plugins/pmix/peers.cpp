@@ -49,8 +49,8 @@ int Peers::listen() {
     const void* data = nullptr;
     std::size_t size = 0;
     if (flux_event_decode_raw(msg, nullptr, &data, &size) < 0) return;
-    std::optional<Word> word = decode({static_cast<const char*>(data), size});
-    if (word) static_cast<Peers*>(arg)->hear(*word);
+    std::optional<PeerMessage> message = decode({static_cast<const char*>(data), size});
+    if (message) static_cast<Peers*>(arg)->receive(*message);
   };
   struct flux_match match = FLUX_MATCH_EVENT;
   match.topic_glob = kTopic;
@@ -69,9 +69,9 @@ bool Peers::reaches_out(const std::vector<pmix_proc_t>& procs) const {
          });
 }
 
-void Peers::say(Word word) {
-  word.shell = home_.this_node;
-  std::string bytes = encode(word);
+void Peers::send(PeerMessage message) {
+  message.shell = home_.this_node;
+  std::string bytes = encode(message);
   flux_future_t* told = flux_event_publish_raw(flux_shell_get_flux(shell_), kTopic, 0, bytes.data(), bytes.size());
   if (told == nullptr) shell_die(1, "pmix: the other nodes cannot be told: %s", flux_strerror(errno));
   flux_future_destroy(told);
@@ -117,10 +117,10 @@ void Peers::come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t
   collectives_.enter(name, [this, number](int status, const std::string& parts) {
     take(number).answer(static_cast<pmix_status_t>(status), parts);
   });
-  Word word{.kind = Word::Kind::part, .status = local, .texts = {}};
-  word.texts.push_back(std::move(name));
-  word.texts.push_back(std::move(bytes));
-  say(std::move(word));
+  PeerMessage message{.kind = PeerMessage::Kind::part, .status = local, .texts = {}};
+  message.texts.push_back(std::move(name));
+  message.texts.push_back(std::move(bytes));
+  send(std::move(message));
 }
 
 void Peers::fence(const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes, double timeout,
@@ -145,17 +145,17 @@ void Peers::direct_modex(const pmix_proc_t& proc, double timeout, ModexReply rep
   request.modex = reply;
   request.asked = shell->second;
   std::uint64_t number = expect(request, timeout);
-  say({.kind = Word::Kind::ask, .to = shell->second, .number = number, .rank = proc.rank, .texts = {}});
+  send({.kind = PeerMessage::Kind::ask, .to = shell->second, .number = number, .rank = proc.rank, .texts = {}});
 }
 
 void Peers::publish(const pmix_proc_t& who, const InfoList& info, Reply reply) {
   in_store_.emplace(who.nspace, who.rank);
   Request request;
   request.reply = reply;
-  say({.kind = Word::Kind::publish,
-       .number = expect(request),
-       .rank = who.rank,
-       .texts = {who.nspace, info.packed()}});
+  send({.kind = PeerMessage::Kind::publish,
+        .number = expect(request),
+        .rank = who.rank,
+        .texts = {who.nspace, info.packed()}});
 }
 
 void Peers::look_up(const pmix_proc_t& who, const std::vector<std::string>& keys, const InfoList& directives,
@@ -165,13 +165,15 @@ void Peers::look_up(const pmix_proc_t& who, const std::vector<std::string>& keys
   request.look_up = function;
   request.data = data;
   std::uint64_t number = expect(request);
-  Word word{
-      .kind = Word::Kind::look_up, .number = number, .rank = who.rank, .texts = {who.nspace, directives.packed()}};
-  word.texts.insert(word.texts.end(), keys.begin(), keys.end());
-  say(std::move(word));
+  PeerMessage message{.kind = PeerMessage::Kind::look_up,
+                      .number = number,
+                      .rank = who.rank,
+                      .texts = {who.nspace, directives.packed()}};
+  message.texts.insert(message.texts.end(), keys.begin(), keys.end());
+  send(std::move(message));
   if (double timeout = timeout_in(directives); timeout > 0)
     duties_.after(timeout, [this, number] {
-      if (requests_.count(number) > 0) say({.kind = Word::Kind::give_up, .number = number, .texts = {}});
+      if (requests_.count(number) > 0) send({.kind = PeerMessage::Kind::give_up, .number = number, .texts = {}});
     });
 }
 
@@ -179,38 +181,39 @@ void Peers::unpublish(const pmix_proc_t& who, const std::vector<std::string>& ke
                       Reply reply) {
   Request request;
   request.reply = reply;
-  Word word{.kind = Word::Kind::unpublish,
-            .number = expect(request),
-            .rank = who.rank,
-            .texts = {who.nspace, directives.packed()}};
-  word.texts.insert(word.texts.end(), keys.begin(), keys.end());
-  say(std::move(word));
+  PeerMessage message{.kind = PeerMessage::Kind::unpublish,
+                      .number = expect(request),
+                      .rank = who.rank,
+                      .texts = {who.nspace, directives.packed()}};
+  message.texts.insert(message.texts.end(), keys.begin(), keys.end());
+  send(std::move(message));
 }
 
 void Peers::notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, const InfoList& info) {
   if (!several() || range == PMIX_RANGE_LOCAL || range == PMIX_RANGE_PROC_LOCAL || range == PMIX_RANGE_RM) return;
-  say({.kind = Word::Kind::event,
-       .number = range,
-       .rank = source.rank,
-       .status = code,
-       .texts = {source.nspace, info.packed()}});
+  send({.kind = PeerMessage::Kind::event,
+        .number = range,
+        .rank = source.rank,
+        .status = code,
+        .texts = {source.nspace, info.packed()}});
 }
 
 void Peers::signal(const std::vector<Rank>& ranks, int signum) {
-  say({.kind = Word::Kind::signal, .number = static_cast<std::uint64_t>(signum), .texts = {text_of(ranks)}});
+  send(
+      {.kind = PeerMessage::Kind::signal, .number = static_cast<std::uint64_t>(signum), .texts = {text_of(ranks)}});
 }
 
 void Peers::found(std::uintptr_t question, pmix_status_t status, std::string bytes) {
   auto asked = questions_.find(question);
   if (asked == questions_.end()) return;
-  Word word{.kind = Word::Kind::answer,
-            .to = asked->second.shell,
-            .number = asked->second.number,
-            .status = status,
-            .texts = {}};
+  PeerMessage message{.kind = PeerMessage::Kind::answer,
+                      .to = asked->second.shell,
+                      .number = asked->second.number,
+                      .status = status,
+                      .texts = {}};
   questions_.erase(asked);
-  word.texts.push_back(std::move(bytes));
-  say(std::move(word));
+  message.texts.push_back(std::move(bytes));
+  send(std::move(message));
 }
 
 // ---- ends --------------------------------------------------------------------------------
@@ -225,15 +228,15 @@ void Peers::ended(const pmix_proc_t& who, bool others_care) {
   if (who.nspace == home_.nspace) ended_.insert(who.rank);
   bool was_in_store = in_store_.erase({who.nspace, who.rank}) > 0;
   if (!was_in_store && !(others_care && several())) return;
-  say({.kind = Word::Kind::ended, .rank = who.rank, .texts = {who.nspace}});
+  send({.kind = PeerMessage::Kind::ended, .rank = who.rank, .texts = {who.nspace}});
 }
 
 void Peers::namespace_ended(const std::string& nspace) {
-  say({.kind = Word::Kind::ended, .rank = PMIX_RANK_WILDCARD, .texts = {nspace}});
+  send({.kind = PeerMessage::Kind::ended, .rank = PMIX_RANK_WILDCARD, .texts = {nspace}});
 }
 
 void Peers::over() {
-  if (several()) say({.kind = Word::Kind::over, .texts = {}});
+  if (several()) send({.kind = PeerMessage::Kind::over, .texts = {}});
 }
 
 void Peers::lost(std::uint32_t shell) {

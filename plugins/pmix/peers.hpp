@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the processes of a job ask of each other's nodes: collectives, each other's data, published data, events, signals. A request becomes a
-// word to all shells, and is answered when this one hears its own: by then all nodes know of it that need to. All of it is on the loop's thread.
+// message to all shells, and is answered when this one hears its own: by then all nodes know of it that need to. All of it is on the loop's thread.
 //
-// A job of one shell hears its own words alone.
+// A job of one shell hears its own messages alone.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,9 @@
 #include "collectives.hpp"
 #include "flux.hpp"
 #include "info.hpp"
+#include "peer_message.hpp"
 #include "server.hpp"
 #include "store.hpp"
-#include "word.hpp"
 
 namespace nacre::pmix {
 
@@ -82,14 +82,14 @@ class Peers {
     void answer(pmix_status_t status, const std::string& bytes = {}) const;
   };
 
-  void say(Word word);
+  void send(PeerMessage message);
   std::uint64_t expect(const Request& request, double timeout = 0);
   Request take(std::uint64_t number);  // an empty one if it is none of ours, or has been answered
-  void hear(const Word& word);
-  void hear_question(const Word& word);
-  void hear_of_store(const Word& word);
-  void hear_of_end(const Word& word);
-  void hear_event(const Word& word);
+  void receive(const PeerMessage& message);
+  void receive_question(const PeerMessage& message);
+  void receive_of_store(const PeerMessage& message);
+  void receive_end(const PeerMessage& message);
+  void receive_event(const PeerMessage& message);
   void come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes,
             double timeout, const Request& request);
 

@@ -34,7 +34,7 @@ enum class Way { automatic, standalone, pmi, pmix, slurm, hosts };
 Result<Way> parse_way(std::string_view name);  // an error lists the names
 
 struct BootRequest {
-  static constexpr double kPatience = 60;
+  static constexpr double kTimeout = 60;
 
   Way way = Way::automatic;
   Variables variables;
@@ -42,7 +42,7 @@ struct BootRequest {
   std::optional<std::string> secret_file;
   std::optional<value::JobId> id;                          // none: the manager's, or a new one
   std::uint32_t arity = group::Membership::kDefaultArity;  // pmi: shell 0's counts; hosts: the record's
-  double patience = kPatience;                             // seconds for each step that waits for others
+  double timeout = kTimeout;                               // seconds for each step that waits for others
   int input = STDIN_FILENO;
 };
 

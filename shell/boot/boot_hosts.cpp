@@ -31,7 +31,7 @@ Result<Membership> join_launched(const BootRequest& request, const launch::Launc
 }
 
 Result<Boot> read_and_join(const BootRequest& request) {
-  launch::LaunchInput input = TRY(launch::read_launch_input(request.input, request.patience));
+  launch::LaunchInput input = TRY(launch::read_launch_input(request.input, request.timeout));
   if (!input.record) return invalid("standard input has ended behind the secret: the launch record is missing");
   if (!input.record->rank) return invalid("the launch record: rank: expected this shell's, as no manager tells it");
   Boot out;

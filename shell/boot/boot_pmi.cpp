@@ -56,7 +56,7 @@ class PmiKeys final : public Keys {
 }  // namespace
 
 Result<Boot> boot_by_pmi(const BootRequest& request) {
-  auto session = PmiSession::open(request.variables, request.patience);
+  auto session = PmiSession::open(request.variables, request.timeout);
   if (!session) {
     return Error{
         session.error().code,

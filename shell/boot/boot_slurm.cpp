@@ -92,7 +92,7 @@ Result<launch::LaunchInput> secret_of(const BootRequest& request, const Step& st
         TRY(in("--secret-file", transport::Secret::from_file(*request.secret_file))), {}, {}};
   if (request.way == Way::slurm) {
     if (step.size > 1) transport::prepare_tls();  // srun's standard input comes some milliseconds after its tasks
-    return launch::read_launch_input(request.input, request.patience);
+    return launch::read_launch_input(request.input, request.timeout);
   }
   return Error{
       ENOKEY,

@@ -55,14 +55,14 @@ Result<std::string> bytes_of(std::string_view hex) {
 
 }  // namespace
 
-Result<PmiSession> PmiSession::open(const Variables& variables, double patience) {
+Result<PmiSession> PmiSession::open(const Variables& variables, double timeout) {
   auto fd = static_cast<int>(TRY(number_in(variables, "PMI_FD", std::uint32_t{1} << 30)));
   std::uint32_t size = TRY(number_in(variables, "PMI_SIZE", kMaxShells));
   std::uint32_t rank = TRY(number_in(variables, "PMI_RANK", kMaxShells));
   if (rank >= size) return invalid(fmt::format("PMI_RANK: {} is not below PMI_SIZE, {}", rank, size));
   // No task may inherit it.
   if (::fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) return system_error(errno, fmt::format("PMI_FD={}", fd));
-  PmiSession out(UniqueFd(fd), rank, size, patience);
+  PmiSession out(UniqueFd(fd), rank, size, timeout);
   CHECK_OK(out.ask(out.session_.init()));
   CHECK_OK(out.ask(out.session_.get_maxes()));
   CHECK_OK(out.ask(out.session_.get_kvsname()));
@@ -125,7 +125,7 @@ Result<std::string> PmiSession::get_long(std::string_view key) {
 
 Result<pmi::ClientSession::Reply> PmiSession::ask(const Result<std::string>& request, const Doubt& doubt) {
   if (!request) return in("PMI", Error(request.error()));
-  double until = now() + patience_;
+  double until = now() + timeout_;
   CHECK_OK(send(*request, until));
   std::array<char, 4096> buffer;
   for (;;) {
@@ -166,7 +166,7 @@ Result<void> PmiSession::wait_for_answer(double until, const Doubt& doubt) {
 Result<void> PmiSession::wait_for(short events, double until) const {
   if (TRY(in("PMI", event::ready_by(fd_.get(), events, event::Seconds(until))))) return {};
   return Error{ETIMEDOUT,
-               fmt::format("PMI: no answer within {} s; have all shells of the job been started?", patience_)};
+               fmt::format("PMI: no answer within {} s; have all shells of the job been started?", timeout_)};
 }
 
 }  // namespace nacre::boot

@@ -22,11 +22,11 @@ namespace nacre::boot {
 class PmiSession {
  public:
   // Seconds that the manager may take to answer; in barrier(), that the slowest shell may take.
-  static constexpr double kPatience = 60;
+  static constexpr double kTimeout = 60;
 
   // Takes over the descriptor that the variable PMI_FD names, and says init. An error names the variable that is missing
   // or wrong, or what the manager has said.
-  static Result<PmiSession> open(const Variables& variables, double patience = kPatience);
+  static Result<PmiSession> open(const Variables& variables, double timeout = kTimeout);
 
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
@@ -49,8 +49,8 @@ class PmiSession {
   Result<std::string> get_long(std::string_view key);
 
  private:
-  PmiSession(UniqueFd fd, std::uint32_t rank, std::uint32_t size, double patience)
-      : fd_(std::move(fd)), rank_(rank), size_(size), patience_(patience) {}
+  PmiSession(UniqueFd fd, std::uint32_t rank, std::uint32_t size, double timeout)
+      : fd_(std::move(fd)), rank_(rank), size_(size), timeout_(timeout) {}
   Result<pmi::ClientSession::Reply> ask(const Result<std::string>& request, const Doubt& doubt = {});
   Result<void> send(std::string_view bytes, double until) const;
   Result<void> wait_for_answer(double until, const Doubt& doubt);
@@ -59,7 +59,7 @@ class PmiSession {
   UniqueFd fd_;
   std::uint32_t rank_;
   std::uint32_t size_;
-  double patience_;
+  double timeout_;
   pmi::ClientSession session_;
 };
 

@@ -16,7 +16,7 @@ std::size_t credit_down(const Limits& limits) { return std::max(kHead + limits.r
 }  // namespace
 
 Node::Node(const Options& options)
-    : options_(options), own_(options.self), harvest_(options.limits.origins), started_(!options.newcomer) {}
+    : options_(options), unacked_(options.self), origins_(options.limits.origins), started_(!options.newcomer) {}
 
 std::vector<Effect> Node::take_effects() { return std::exchange(out_.effects, {}); }
 
@@ -89,7 +89,7 @@ Traffic* Node::traffic(Link link) {
   return found == children_.end() || found->second.gone ? nullptr : &found->second.traffic;
 }
 
-Child* Node::child_of(const Harvest::Route& route) {
+Child* Node::child_of(const OriginTable::Route& route) {
   auto found = children_.find(route.peer);
   bool there = found != children_.end() && found->second.serial == route.link && !found->second.gone;
   return there ? &found->second : nullptr;

@@ -22,9 +22,9 @@
 #include "base/result.hpp"
 #include "bulk/child.hpp"
 #include "bulk/effect.hpp"
-#include "bulk/harvest.hpp"
-#include "bulk/own.hpp"
+#include "bulk/origin_table.hpp"
 #include "bulk/store.hpp"
+#include "bulk/unacked_records.hpp"
 
 namespace nacre::bulk {
 
@@ -64,7 +64,7 @@ class Node {
 
   // ---- how it stands: bytes that are held, with heads ----
   // At most Limits::window, and ends; at most Limits::broadcast, and ends; at most Limits::link.
-  [[nodiscard]] std::size_t own_bytes() const { return own_.bytes(); }
+  [[nodiscard]] std::size_t own_bytes() const { return unacked_.bytes(); }
   [[nodiscard]] std::size_t broadcast_bytes() const { return store_.bytes(); }
   [[nodiscard]] std::size_t child_bytes(Id peer) const;
   [[nodiscard]] bool leads() const { return options_.self == 0; }
@@ -75,7 +75,7 @@ class Node {
   void settle();
   [[nodiscard]] Traffic* traffic(Link link);
   void lose(Link link);
-  [[nodiscard]] Child* child_of(const Harvest::Route& route);
+  [[nodiscard]] Child* child_of(const OriginTable::Route& route);
   Result<void> hear_notes(Link from, Traffic& at, Child* child, std::string_view bytes);
   Result<void> hear_records(Link from, Traffic& at, Child* child, std::string_view bytes);
   Result<void> count(std::size_t& credit, std::size_t bytes, const char* stream) const;
@@ -84,7 +84,7 @@ class Node {
   // node_up.cpp
   void new_path();
   Result<void> take_record_up(Id peer, Child& child, const Record& record);
-  bool deliver(Harvest::Route from, const Record& record);
+  bool deliver(OriginTable::Route from, const Record& record);
   void put_record(Channel channel, std::string_view bytes);
   Result<void> own_taken(Numbered number);
   void send_up();
@@ -108,8 +108,8 @@ class Node {
 
   Options options_;
   Outbox out_;
-  Own own_;
-  Harvest harvest_;
+  UnackedRecords unacked_;
+  OriginTable origins_;
   Store store_;
   std::optional<Uplink> up_;
   Children children_;

@@ -12,9 +12,9 @@ namespace nacre::bulk {
 // ---- own records -------------------------------------------------------------------------
 
 Result<bool> Node::put(Channel channel, std::string_view bytes) {
-  CHECK_OK(check_put(own_.ended(), channel, bytes));
+  CHECK_OK(check_put(unacked_.ended(), channel, bytes));
   std::size_t size = kHead + bytes.size();
-  if (own_.bytes() + size > options_.limits.window) {
+  if (unacked_.bytes() + size > options_.limits.window) {
     wants_ = size;
     return false;
   }
@@ -23,26 +23,26 @@ Result<bool> Node::put(Channel channel, std::string_view bytes) {
 }
 
 Result<void> Node::end(Channel channel) {
-  if (own_.ended().contains(channel)) return Error{EPIPE, fmt::format("channel {}: it has ended", channel)};
-  own_.end(channel);
+  if (unacked_.ended().contains(channel)) return Error{EPIPE, fmt::format("channel {}: it has ended", channel)};
+  unacked_.end(channel);
   put_record(channel, {});
   return {};
 }
 
 void Node::put_record(Channel channel, std::string_view bytes) {
-  Numbered number = own_.add(channel, bytes, !leads());
+  Numbered number = unacked_.add(channel, bytes, !leads());
   if (leads()) out_.put(Deliver{options_.self, number, channel, std::string(bytes)});
   settle();
 }
 
 Result<void> Node::own_taken(Numbered number) {
-  if (number > own_.last()) {
-    return Error{EPROTO, fmt::format("record {} was taken; {} is the last one", number, own_.last())};
+  if (number > unacked_.last()) {
+    return Error{EPROTO, fmt::format("record {} was taken; {} is the last one", number, unacked_.last())};
   }
-  bool had = !own_.empty();
-  own_.taken(number);
-  if (had && own_.empty()) out_.put(Drained{});
-  if (wants_ == 0 || own_.bytes() + wants_ > options_.limits.window) return {};
+  bool had = !unacked_.empty();
+  unacked_.taken(number);
+  if (had && unacked_.empty()) out_.put(Drained{});
+  if (wants_ == 0 || unacked_.bytes() + wants_ > options_.limits.window) return {};
   wants_ = 0;
   out_.put(Room{});
   return {};
@@ -52,7 +52,7 @@ Result<void> Node::own_taken(Numbered number) {
 
 // What is under way may be lost. All whose records have passed here send them again, so what waits here need not go.
 void Node::new_path() {
-  own_.rewind();
+  unacked_.rewind();
   if (!std::exchange(dirty_, false)) return;
   for (auto& [peer, child] : children_) {
     if (child.gone) continue;  // nobody would send it again
@@ -65,8 +65,8 @@ void Node::new_path() {
 }
 
 Result<void> Node::take_record_up(Id peer, Child& child, const Record& record) {
-  Harvest::Route from{peer, child.serial};
-  bool goes_on = origin_of(record.head) != options_.self && TRY(harvest_.came(record.head, from));
+  OriginTable::Route from{peer, child.serial};
+  bool goes_on = origin_of(record.head) != options_.self && TRY(origins_.came(record.head, from));
   if (goes_on && leads()) goes_on = deliver(from, record);
   if (!goes_on) {
     child.traffic.record_credit += record.whole.size();
@@ -79,16 +79,16 @@ Result<void> Node::take_record_up(Id peer, Child& child, const Record& record) {
 }
 
 // Whether it is the owner's until it says taken().
-bool Node::deliver(Harvest::Route from, const Record& record) {
+bool Node::deliver(OriginTable::Route from, const Record& record) {
   Id origin = origin_of(record.head);
-  switch (harvest_.judge(origin, record.head.number)) {
-    case Harvest::Verdict::ahead: return false;
-    case Harvest::Verdict::again:  // the origin may have missed what was said of it
-      tell_taken(origin, harvest_.taken(origin));
+  switch (origins_.judge(origin, record.head.number)) {
+    case OriginTable::Verdict::ahead: return false;
+    case OriginTable::Verdict::again:  // the origin may have missed what was said of it
+      tell_taken(origin, origins_.taken(origin));
       return false;
-    case Harvest::Verdict::next: break;
+    case OriginTable::Verdict::next: break;
   }
-  harvest_.delivered(origin, record.head.number, from, record.whole.size());
+  origins_.delivered(origin, record.head.number, from, record.whole.size());
   out_.put(Deliver{origin, record.head.number, record.head.channel, std::string(record.bytes)});
   return true;
 }
@@ -107,7 +107,7 @@ bool Node::send_next_up(std::string& out) {
   auto begin = last_ ? children_.upper_bound(*last_) : children_.begin();
   auto next = std::find_if(begin, children_.end(), waits);
   if (next == children_.end()) {
-    if (own_.send_next(out)) {
+    if (unacked_.send_next(out)) {
       last_ = std::nullopt;
       return true;
     }
@@ -135,23 +135,23 @@ void Node::pass_on(Id peer, Child& child, std::string& out) {
 void Node::taken(Id origin, Numbered number) {
   if (!leads()) return;
   if (origin == options_.self) {
-    (void)own_taken(std::min(number, own_.last()));
+    (void)own_taken(std::min(number, unacked_.last()));
   } else {
     bool news = false;
-    while (auto credit = harvest_.take(origin, number)) {
+    while (auto credit = origins_.take(origin, number)) {
       news = true;
       Child* child = child_of(credit->to);
       if (child == nullptr) continue;
       child->traffic.record_credit += credit->bytes;
       out_.grant({credit->to.peer, Side::down}, kRecords, credit->bytes);
     }
-    if (news) tell_taken(origin, harvest_.taken(origin));
+    if (news) tell_taken(origin, origins_.taken(origin));
   }
   settle();
 }
 
 void Node::tell_taken(Id origin, Numbered number) {
-  auto route = harvest_.route(origin);
+  auto route = origins_.route(origin);
   Child* child = route ? child_of(*route) : nullptr;
   if (child == nullptr || number == 0) return;  // its records will come another way, and again
   Numbered& told = child->taken[origin];

@@ -12,11 +12,11 @@ namespace nacre::cli {
 
 class ProgressLine {
  public:
-  static constexpr double kPatience = 1.0;  // seconds before the first
-  static constexpr double kEvery = 0.2;     // seconds between two
+  static constexpr double kBeforeFirst = 1.0;  // seconds before the first
+  static constexpr double kEvery = 0.2;        // seconds between two
 
   // `now`: monotonic seconds, here and below.
-  explicit ProgressLine(double now) : due_(now + kPatience) {}
+  explicit ProgressLine(double now) : due_(now + kBeforeFirst) {}
 
   // Writes the line anew, or is empty if it is not time yet.
   [[nodiscard]] std::string update(const archive::Progress& progress, double now);

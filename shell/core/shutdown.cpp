@@ -86,10 +86,10 @@ Result<void> Stragglers::end(Of whose, event::Loop& loop, event::Children& child
   // A process may fork while it is being ended, and a descendant of a straggler is found only while it has a parent
   // here: so look again each time something ends, and now and then.
   auto poll = TRY(event::Timer::create(loop, [] {}));
-  for (auto [signum, patience] : {std::pair{SIGTERM, grace}, std::pair{SIGKILL, kKillPatience}}) {
+  for (auto [signum, timeout] : {std::pair{SIGTERM, grace}, std::pair{SIGKILL, kKillTime}}) {
     std::set<pid_t> signalled;
     late = false;
-    timer.start_grace(patience);
+    timer.start_grace(timeout);
     poll.start(event::Seconds(0.05), event::Seconds(0.05));
     loop.run_until([&, signum = signum] {
       pids = left(whose, children);

@@ -17,7 +17,7 @@
 
 namespace nacre::core {
 
-inline constexpr event::Seconds kKillPatience{2.0};  // how long SIGKILL may take before a survivor is named
+inline constexpr event::Seconds kKillTime{2.0};  // how long SIGKILL may take before a survivor is named
 
 // Ends the tasks: `kill_tasks` with SIGTERM at once, with SIGKILL after the grace.
 class Shutdown {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The shells of one job, as one of them sees the others: barriers and other collectives, and what concerns the whole job, which
-// every shell hears of in the same order. Alone (one shell) and Member (one of several) are Groups.
+// every shell hears of in the same order. Alone (one shell) and OverlayDriver (one of several) are Groups.
 #pragma once
 
 #include <chrono>

@@ -30,7 +30,7 @@ Result<void> Fanout::attach(int source) {
   struct stat info {};
   if (::fstat(source, &info) < 0) return system_error(errno, "stdin");
   source_ = source;
-  timer_ = TRY(event::Timer::create(loop_, [this] { lose_patience(); }));
+  timer_ = TRY(event::Timer::create(loop_, [this] { on_stall(); }));
   if (S_ISREG(info.st_mode)) return {};
   own_source_ = TRY(OwnDescription::of(source, O_RDONLY, "stdin"));
   source_ = own_source_->get();
@@ -84,7 +84,7 @@ void Fanout::go_on() {
   bool impatient = !ended_ && full();
   if (impatient != timing_) {
     timing_ = impatient;
-    timing_ ? timer_->start_grace(options_.patience) : timer_->stop();
+    timing_ ? timer_->start_grace(options_.stall_time) : timer_->stop();
   }
   busy_ = false;
   if (done() && !readers_.empty() && !std::exchange(told_done_, true) && callbacks_.on_done) callbacks_.on_done();
@@ -214,7 +214,7 @@ Result<void> Fanout::trim() {
 }
 
 // Those that have not moved fall behind, if there is someone who waits for them.
-void Fanout::lose_patience() {
+void Fanout::on_stall() {
   timing_ = false;
   bool waited_for = any([this](const Reader& reader) { return reader.position == end_; });
   if (full() && waited_for) move_base(std::min(slowest(false) + window_.size() / 2, end_));

@@ -22,7 +22,7 @@ class Fanout {
  public:
   struct Options {
     std::size_t window = std::size_t{4} << 20;  // bytes
-    event::Seconds patience{0.1};               // with a reader that does not move
+    event::Seconds stall_time{0.1};             // with a reader that does not move
     std::string spill_directory = "/tmp";
     std::uint64_t spill_limit = std::uint64_t{1} << 30;  // bytes
     std::optional<std::uint64_t> limit;                  // bytes that are passed on; then it ends as if at the end
@@ -76,7 +76,7 @@ class Fanout {
   [[nodiscard]] bool any(const std::function<bool(const Reader&)>& is) const;
   void make_room();
   bool move_base(std::uint64_t to);
-  void lose_patience();
+  void on_stall();
   Result<void> trim();
   bool complain(std::uint64_t to, const std::optional<Error>& error);  // false
   [[nodiscard]] std::uint64_t slowest(bool of_all) const;
@@ -87,7 +87,7 @@ class Fanout {
   int source_ = -1;
   std::optional<OwnDescription> own_source_;
   std::optional<event::Poll> source_poll_;  // none: a file
-  std::optional<event::Timer> timer_;       // patience
+  std::optional<event::Timer> timer_;       // stall_time
   bool polling_ = false;
   bool timing_ = false;
   bool ended_ = false;  // the source has

@@ -9,7 +9,7 @@
 #include "boot/node_offer.hpp"
 #include "event/clock.hpp"
 #include "group/alone.hpp"
-#include "group/member.hpp"
+#include "group/overlay_driver.hpp"
 #include "join/leaving.hpp"
 #include "join/progress.hpp"
 #include "transport/socket_directory.hpp"
@@ -155,7 +155,7 @@ class Assembly {
     size_ = boot_.membership->size;
     address_ = boot_.membership->address;
     secret_.emplace(boot_.membership->secret.copy());
-    auto member = TRY(group::Member::create(*process_.loop, *std::move(boot_.membership), log_));
+    auto member = TRY(group::OverlayDriver::create(*process_.loop, *std::move(boot_.membership), log_));
     member_ = member.get();
     member_->when_child_joins([&launcher = process_.launcher](group::Rank child) {
       if (launcher) launcher->joined(child);
@@ -191,7 +191,7 @@ class Assembly {
     options.agent = boot_.record->agent;
     options.shell = boot_.record->shell;
     options.shell.emplace_back("--boot=hosts");
-    options.patience = event::Seconds(boot_.record->timeout);
+    options.timeout = event::Seconds(boot_.record->timeout);
     launch::Launcher::Callbacks callbacks;
     callbacks.on_failed = [member = member_, &log = log_](group::Rank rank, const std::string& host,
                                                           const std::string& why) {
@@ -318,7 +318,7 @@ class Assembly {
   std::uint32_t size_ = 1;
   std::string address_;
   std::optional<transport::Secret> secret_;
-  group::Member* member_ = nullptr;
+  group::OverlayDriver* member_ = nullptr;
 };
 
 }  // namespace

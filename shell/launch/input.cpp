@@ -14,20 +14,20 @@
 namespace nacre::launch {
 namespace {
 
-Result<void> wait_for_input(int fd, double until, double patience) {
+Result<void> wait_for_input(int fd, double until, double timeout) {
   if (TRY(in("standard input", event::ready_by(fd, POLLIN, event::Seconds(until))))) return {};
   return Error{ETIMEDOUT,
                fmt::format("standard input: no secret and launch record came within {} s; shells that are started "
                            "by hand need --standalone, or --secret-file",
-                           patience)};
+                           timeout)};
 }
 
 // A line and what was read with it; none: the input has ended before it began.
-Result<std::optional<std::pair<std::string, std::string>>> take_line(int fd, double until, double patience) {
+Result<std::optional<std::pair<std::string, std::string>>> take_line(int fd, double until, double timeout) {
   std::string text;
   std::array<char, std::size_t{64} << 10> buffer;
   for (;;) {
-    CHECK_OK(wait_for_input(fd, until, patience));
+    CHECK_OK(wait_for_input(fd, until, timeout));
     ssize_t got = ::read(fd, buffer.data(), buffer.size());
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got < 0) return system_error(errno, "standard input");
@@ -46,11 +46,11 @@ Result<std::optional<std::pair<std::string, std::string>>> take_line(int fd, dou
 
 }  // namespace
 
-Result<LaunchInput> read_launch_input(int fd, double patience) {
-  double until = event::clock_now().count() + patience;
-  CHECK_OK(wait_for_input(fd, until, patience));
+Result<LaunchInput> read_launch_input(int fd, double timeout) {
+  double until = event::clock_now().count() + timeout;
+  CHECK_OK(wait_for_input(fd, until, timeout));
   LaunchInput out{TRY(in("standard input", transport::Secret::from_descriptor(fd))), {}, {}};
-  if (auto line = TRY(take_line(fd, until, patience))) {
+  if (auto line = TRY(take_line(fd, until, timeout))) {
     out.record = TRY(LaunchRecord::parse(line->first));
     out.behind = std::move(line->second);
   }

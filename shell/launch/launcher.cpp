@@ -101,7 +101,7 @@ Result<void> Launcher::start_agent(Agent& agent, std::string lines) {
       task::Subprocess::start(loop_, children_, std::move(command), std::move(options), std::move(callbacks));
   if (!process) return process.error().error;
   agent.process = std::move(*process);
-  agent.timer->start_grace(options_.patience);
+  agent.timer->start_grace(options_.timeout);
   // An agent that has gone already is told by its end.
   static_cast<void>(agent.process->stream("stdin")->write(lines));
   transport::wipe(lines);
@@ -163,7 +163,7 @@ void Launcher::overdue(Rank rank) {
   if (!agent.joined && !agent.failed) {
     std::string words = in_quotes(trim(std::string_view(agent.held).substr(0, kMaxWords)));
     fail(agent,
-         fmt::format("its shell has not joined within {} s; {}", options_.patience.count(),
+         fmt::format("its shell has not joined within {} s; {}", options_.timeout.count(),
                      agent.held.empty() ? fmt::format("{} has said nothing", agent.program)
                                         : fmt::format("the last that {} has said: {}", agent.program, words)));
     start_some();

@@ -44,7 +44,7 @@ class Launcher {
     std::vector<std::string> agent = {};  // empty: every host is this one
     std::vector<std::string> shell = {};  // its path and options
     std::size_t at_once = 32;             // agents that have been started and whose shells have not joined
-    event::Seconds patience{30};          // for a shell to join, from its agent's start on
+    event::Seconds timeout{30};           // for a shell to join, from its agent's start on
   };
   // Called from the loop or from start(). They may call members, but not destroy the launcher.
   struct Callbacks {

@@ -64,8 +64,8 @@ struct LaunchInput {
   std::string behind;                  // what was read and stands behind the record
 };
 
-// Takes both lines, and waits for `patience` seconds.
-Result<LaunchInput> read_launch_input(int fd, double patience);
+// Takes both lines, and waits for `timeout` seconds.
+Result<LaunchInput> read_launch_input(int fd, double timeout);
 
 // Both lines.
 [[nodiscard]] std::string launch_lines(const transport::Secret& secret, const LaunchRecord& record);

@@ -14,7 +14,7 @@ Node::Node(Options options)
       pulse_(options_),
       tree_(options_.members, options_.arity),
       uplink_(options_, out_),
-      brood_(options_, out_) {
+      child_table_(options_, out_) {
   out_.job = options_.job;
   out_.term = options_.term;
   if (options_.newcomer) stage_ = Stage::joining;
@@ -35,10 +35,10 @@ void Node::begin() {
   if (stage_ == Stage::joining) {
     uplink_.route({0});
   } else {
-    brood_.set_children(tree_.children(options_.self), options_.first_hello_bound);
+    child_table_.set_children(tree_.children(options_.self), options_.first_hello_bound);
     uplink_.route(tree_.ancestors(options_.self));
   }
-  for (Collective& each : collectives_) each.below.assign(brood_.children().size(), {});
+  for (Collective& each : collectives_) each.below.assign(child_table_.children().size(), {});
 }
 
 void Node::tick(Time now) {
@@ -56,7 +56,7 @@ void Node::tick(Time now) {
     uplink_.starve(now >= starving_at());
     if (now >= said_up_at_ + options_.beat_interval) say_up_that_it_lives();
   }
-  brood_.tick();
+  child_table_.tick();
   uplink_.tick();
   settle();
   arm();
@@ -64,7 +64,7 @@ void Node::tick(Time now) {
 
 // A node that was stopped finds every bound passed, and knows nothing of what the others have said meanwhile.
 void Node::stood_still(Time gap) {
-  brood_.excuse(gap);
+  child_table_.excuse(gap);
   uplink_.excuse(gap);
   campaigns_.excuse(gap);
   if (leave_deadline_ != Outbox::kNever) leave_deadline_ += gap;
@@ -90,7 +90,7 @@ void Node::fence() {
 
 void Node::arm() {
   if (stage_ == Stage::over) return;
-  Time due = std::min({brood_.due(), uplink_.due(), leave_deadline_});
+  Time due = std::min({child_table_.due(), uplink_.due(), leave_deadline_});
   if (leads()) {
     due = std::min({due, pulse_.made() + options_.beat_interval, campaigns_.due(out_.now)});
   } else {
@@ -107,7 +107,7 @@ void Node::die(std::string why) {
 
 void Node::step(Link from, const Message& message) {
   if (stage_ == Stage::over) return;
-  Down* down = from.side == Side::down ? brood_.down(from.peer) : nullptr;
+  DownLink* down = from.side == Side::down ? child_table_.down(from.peer) : nullptr;
   if (from.side == Side::down && down == nullptr) return;  // it has hung up
   if (message.job != out_.job || message.term != out_.term) {
     refuse(from, Farewell::refused,
@@ -120,7 +120,7 @@ void Node::step(Link from, const Message& message) {
     if (!down->knocks) refuse(from, Farewell::refused, "HELLO comes first");
     return settle();
   }
-  brood_.heard(from.side == Side::down ? from.peer : options_.self);
+  child_table_.heard(from.side == Side::down ? from.peer : options_.self);
   std::visit([&](const auto& body) { take(from, body); }, message.body);
   settle();
 }
@@ -183,7 +183,7 @@ void Node::tasks_ended() {
 }
 
 void Node::suspect(Id child) {
-  if (Child* who = brood_.child(child)) who->suspected = true;
+  if (Child* who = child_table_.child(child)) who->suspected = true;
   settle();
 }
 
@@ -198,11 +198,11 @@ void Node::leader_refuses() {
 void Node::wait_for_silent(milliseconds bound) {
   milliseconds before = options_.silent_bound;
   options_.wait_for_silent(bound);
-  brood_.shift_silence(options_.silent_bound - before);
+  child_table_.shift_silence(options_.silent_bound - before);
 }
 
 void Node::suspect_absent() {
-  for (Child& each : brood_.children()) {
+  for (Child& each : child_table_.children()) {
     if (!each.was_linked) each.suspected = true;
   }
   settle();

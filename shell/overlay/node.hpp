@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "overlay/brood.hpp"
 #include "overlay/campaigns.hpp"
+#include "overlay/child_table.hpp"
 #include "overlay/log.hpp"
 #include "overlay/pulse.hpp"
 #include "overlay/reports.hpp"
@@ -72,8 +72,8 @@ class Node {
   void take(Link from, const Welcome& welcome);
   void take(Link from, const Beat& beat);
   void take(Link from, const Bye& bye);
-  void admit(Down& down, const Hello& hello);
-  void feed(Down& down);
+  void admit(DownLink& down, const Hello& hello);
+  void feed(DownLink& down);
   void join(const Snapshot& snapshot, const Welcome& welcome);
   void offer_again();
   void refuse(Link link, Farewell why, std::string text);
@@ -123,7 +123,7 @@ class Node {
   Tree tree_;
   Log log_;
   Uplink uplink_;
-  Brood brood_;
+  ChildTable child_table_;
   Reports reports_;
   Requests requests_;
   Campaigns campaigns_;

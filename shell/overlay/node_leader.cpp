@@ -41,7 +41,7 @@ bool Node::bury() {
   View change;
   // No beat leads past the leader: where it has had nobody to tell one for so long, all others have ended by rule 10.
   bool is_alone = tree_.size() > 1 && out_.now >= fed_at_ + options_.fence + options_.beat_interval;
-  for (Id id : tree_.members_of(is_alone ? Idset::range(0, Idset::kMaxId) : brood_.suspects())) {
+  for (Id id : tree_.members_of(is_alone ? Idset::range(0, Idset::kMaxId) : child_table_.suspects())) {
     if (id != options_.self) change.dead.insert(id);
   }
   if (change.dead.empty()) return false;
@@ -54,7 +54,7 @@ bool Node::seat_newcomers() {
   for (OpenCampaign& each : campaigns_.open()) {
     if (!each.grow || each.view != 0) continue;
     View change;
-    for (const Down& down : brood_.downs()) {
+    for (const DownLink& down : child_table_.down_links()) {
       if (down.knocks && each.targets.contains(down.peer)) change.add.push_back({down.peer, down.address});
     }
     if (change.add.size() < each.targets.size() && out_.now < each.deadline) continue;
@@ -78,10 +78,10 @@ void Node::welcome_newcomers(const View& change) {
   snapshot.leaving = leaving_;
   snapshot.answered = requests_.all_answered();
   for (const Newcomer& each : change.add) {
-    Down* down = brood_.down(each.id);
+    DownLink* down = child_table_.down(each.id);
     down->knocks = false;
     down->fed = applied();
-    brood_.welcome(*down);
+    child_table_.welcome(*down);
     out_.send({each.id, Side::down}, Welcome{applied(), view_, snapshot});
   }
 }

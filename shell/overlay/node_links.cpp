@@ -11,7 +11,7 @@ namespace nacre::overlay {
 
 void Node::linked(Link link) {
   if (stage_ == Stage::over) return;
-  if (link.side == Side::down) return brood_.linked(link.peer);
+  if (link.side == Side::down) return child_table_.linked(link.peer);
   bool joining = stage_ == Stage::joining;
   if (!uplink_.linked(link.peer, joining)) return;
   Hello hello{options_.self, Standing::member, applied(), view_, "", uplink_.lost()};
@@ -30,7 +30,9 @@ void Node::unlinked(Link link) {
   settle();
 }
 
-void Node::lose(Link link) { link.side == Side::down ? brood_.unlinked(link.peer) : uplink_.unlinked(link.peer); }
+void Node::lose(Link link) {
+  link.side == Side::down ? child_table_.unlinked(link.peer) : uplink_.unlinked(link.peer);
+}
 
 void Node::refuse(Link link, Farewell why, std::string text) {
   out_.put(Note{fmt::format("member {} is sent away: {}", link.peer, text)});
@@ -40,14 +42,14 @@ void Node::refuse(Link link, Farewell why, std::string text) {
 }
 
 void Node::take(Link from, const Hello& hello) {
-  Down* down = from.side == Side::down ? brood_.down(from.peer) : nullptr;
+  DownLink* down = from.side == Side::down ? child_table_.down(from.peer) : nullptr;
   if (down == nullptr || hello.from != from.peer || down->welcomed || down->knocks) {
     return refuse(from, Farewell::refused, "HELLO is said once, by who dials, with its own number");
   }
-  brood_.doubted(hello.suspects);
+  child_table_.doubted(hello.suspects);
   if (hello.standing == Standing::leaving) {
     down->closed = true;  // it has what it needs, and only reports
-    brood_.welcome(*down);
+    child_table_.welcome(*down);
     return out_.send(from, Welcome{applied(), view_, std::nullopt});
   }
   if (hello.standing == Standing::member) return admit(*down, hello);
@@ -56,7 +58,7 @@ void Node::take(Link from, const Hello& hello) {
   down->address = hello.address;
 }
 
-void Node::admit(Down& down, const Hello& hello) {
+void Node::admit(DownLink& down, const Hello& hello) {
   Link link{down.peer, Side::down};
   bool known = tree_.has(down.peer) || hello.applied > applied() || leaving_.contains(down.peer);
   if (!known || hello.applied + 1 < log_.first()) {
@@ -64,7 +66,7 @@ void Node::admit(Down& down, const Hello& hello) {
   }
   down.fed = hello.applied;
   down.ahead = hello.view > view_;
-  brood_.welcome(down);
+  child_table_.welcome(down);
   out_.send(link, Welcome{applied(), view_, std::nullopt});
   // Who has waited for a beat in vain need not wait for the next. Of the leader only: another's last beat can be old.
   if (leads() && pulse_.number() > 0) {
@@ -74,7 +76,7 @@ void Node::admit(Down& down, const Hello& hello) {
   feed(down);
 }
 
-void Node::feed(Down& down) {
+void Node::feed(DownLink& down) {
   Link link{down.peer, Side::down};
   while (!down.closed && down.fed < applied()) {
     const Entry* entry = log_.find(down.fed + 1);
@@ -106,8 +108,8 @@ void Node::join(const Snapshot& snapshot, const Welcome& welcome) {
   leaving_ = snapshot.leaving;
   for (RequestId each : snapshot.answered) requests_.answered(each);
   stage_ = Stage::member;
-  brood_.set_children(tree_.children(options_.self), options_.hello_bound);
-  for (Collective& each : collectives_) each.below.assign(brood_.children().size(), {});
+  child_table_.set_children(tree_.children(options_.self), options_.hello_bound);
+  for (Collective& each : collectives_) each.below.assign(child_table_.children().size(), {});
   out_.put(Joined{view_});
   uplink_.route(tree_.ancestors(options_.self));
   offer_again();
@@ -134,7 +136,7 @@ void Node::beat() {
 // Whether there is anybody to tell it.
 bool Node::pass_on(const Beat& beat) {
   bool any = false;
-  for (const Down& each : brood_.downs()) {
+  for (const DownLink& each : child_table_.down_links()) {
     // A newcomer that no grow waits for hears nothing, and gives up.
     bool awaited = each.knocks && campaigns_.awaits(each.peer);
     if (each.closed || !(each.welcomed || awaited)) continue;
@@ -164,8 +166,8 @@ void Node::take(Link from, const Bye& bye) {
       out_.put(Note{fmt::format("member {} sends this one away: {}", from.peer, bye.text)});
     return;
   }
-  if (Down* down = brood_.down(from.peer)) down->parted = true;
-  Child* child = brood_.child(from.peer);
+  if (DownLink* down = child_table_.down(from.peer)) down->parted = true;
+  Child* child = child_table_.child(from.peer);
   if (child != nullptr && bye.why == Farewell::finished) child->finished = true;
 }
 

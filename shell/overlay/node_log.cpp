@@ -17,7 +17,7 @@ void Node::take(Link from, const Entry& entry) {
 
 void Node::accept(const Entry& entry) {
   log_.append(entry);
-  for (Down& each : brood_.downs()) {
+  for (DownLink& each : child_table_.down_links()) {
     if (each.welcomed) feed(each);
   }
   requests_.answered(entry.request);
@@ -33,17 +33,17 @@ void Node::apply(const Entry& entry, const View& change) {
   if (change.leave.contains(options_.self)) return begin_leaving(change);
   tree_.apply(entry.seq, change);
   view_ = entry.seq;
-  brood_.set_children(tree_.children(options_.self), options_.hello_bound);
+  child_table_.set_children(tree_.children(options_.self), options_.hello_bound);
   // One that nobody is left for: no newcomer can be in a scope that ends by now.
   std::erase_if(collectives_,
                 [&](const Collective& each) { return each.scope.to <= entry.seq && !tree_.any_in(0, each.scope); });
   for (Collective& each : collectives_) {
-    each.below.assign(brood_.children().size(), {});
+    each.below.assign(child_table_.children().size(), {});
     each.sent = false;
     each.changed = true;
   }
   uplink_.route(tree_.ancestors(options_.self));
-  for (Down& each : brood_.downs()) {
+  for (DownLink& each : child_table_.down_links()) {
     if (each.welcomed && !each.closed && std::exchange(each.ahead, false)) {
       out_.send({each.peer, Side::down}, Welcome{applied(), view_, std::nullopt});
     }
@@ -53,10 +53,10 @@ void Node::apply(const Entry& entry, const View& change) {
 // The way up stays that of the view before.
 void Node::begin_leaving(const View& change) {
   stage_ = Stage::leaving;
-  for (const Child& each : brood_.children()) {
+  for (const Child& each : child_table_.children()) {
     if (change.leave.contains(each.id)) doomed_.insert(each.id);
   }
-  brood_.set_children({}, Time(0));
+  child_table_.set_children({}, Time(0));
   collectives_.clear();
   leave_deadline_ = out_.now + options_.leave_bound;
   out_.wake(leave_deadline_);

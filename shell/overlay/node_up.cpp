@@ -15,13 +15,13 @@ void Node::take(Link from, const Up& up) {
   if (!(up.gone - leaving_).empty() && up.view > view_) reports_.add_gone(up.gone);
   reports_.add_started(up.started);
   for (const Record& each : up.exited) reports_.add_exited(each);
-  if (up.view > view_) brood_.down(from.peer)->ahead = true;
-  Child* child = brood_.child(from.peer);
+  if (up.view > view_) child_table_.down(from.peer)->ahead = true;
+  Child* child = child_table_.child(from.peer);
   if (child == nullptr || up.view != view_) return;
   child->reported = true;
   child->acked = std::max(child->acked, up.acked);
   child->suspects = up.suspects;
-  auto index = static_cast<std::size_t>(child - brood_.children().data());
+  auto index = static_cast<std::size_t>(child - child_table_.children().data());
   for (const Part& each : up.parts) take_part(index, each);
 }
 
@@ -41,7 +41,7 @@ Collective& Node::collective(const std::string& name, Scope scope, Merge merge) 
   fresh.name = name;
   fresh.scope = scope;
   fresh.merge = merge;
-  fresh.below.resize(brood_.children().size());
+  fresh.below.resize(child_table_.children().size());
   return collectives_.emplace_back(std::move(fresh));
 }
 
@@ -63,7 +63,7 @@ std::optional<Value> Node::merged(const Collective& each) const {
   if (!each.own && tree_.in(options_.self, each.scope)) return std::nullopt;
   for (std::size_t i = 0; i < each.below.size(); ++i) {
     if (each.below[i].value) continue;
-    auto slot = tree_.slot_of(brood_.children()[i].id);
+    auto slot = tree_.slot_of(child_table_.children()[i].id);
     if (slot && tree_.any_in(*slot, each.scope)) return std::nullopt;
   }
   std::optional<Value> out = each.own;
@@ -78,7 +78,7 @@ std::optional<Value> Node::merged(const Collective& each) const {
   return out;
 }
 
-Seq Node::acked() const { return std::min(applied(), brood_.acked(end_ != 0)); }
+Seq Node::acked() const { return std::min(applied(), child_table_.acked(end_ != 0)); }
 
 // How tasks have ended goes before the parts: who has all parts of a collective has what those told who entered it.
 void Node::flush_up() {
@@ -93,7 +93,7 @@ void Node::flush_up() {
   if (!says_how_it_stands) return;
   flush_parts(link);
   bool acks = acked() != told_.acked && told_.acked < wants_ack_;
-  if (acks || view_ != told_.view || brood_.suspects() != told_.suspects) send_up(link, {}, true);
+  if (acks || view_ != told_.view || child_table_.suspects() != told_.suspects) send_up(link, {}, true);
 }
 
 bool Node::overflows(const Collective& each, std::size_t size) {
@@ -123,7 +123,7 @@ void Node::send_up(Link to, Up up, bool says_how_it_stands) {
   if (says_how_it_stands) {
     up.view = view_;
     up.acked = acked();
-    up.suspects = brood_.suspects();
+    up.suspects = child_table_.suspects();
     told_ = {up.view, up.acked, up.suspects, {}, {}, {}, {}};
   }
   out_.send(to, std::move(up));

@@ -17,7 +17,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
-#include "transport/exchange.hpp"
+#include "transport/link_session.hpp"
 
 namespace nacre::transport {
 
@@ -59,7 +59,7 @@ class Link {
   // Nothing is read before. To be called once.
   void serve(Callbacks callbacks);
 
-  Result<void> send(std::string_view frame);  // EMSGSIZE, ENOBUFS, EPIPE: see Exchange
+  Result<void> send(std::string_view frame);  // EMSGSIZE, ENOBUFS, EPIPE: see LinkSession
   // Whether few enough frames wait here that one more does not make others late.
   [[nodiscard]] bool has_room() const;
   // How many bytes were taken: as far as there is credit and room. If not all, on_credit says when to go on.

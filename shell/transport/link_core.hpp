@@ -22,7 +22,7 @@ class Link::Core {
   void close();                                   // without a word
   static void leave(std::unique_ptr<Core> core);  // by its link: nobody is to be called any more
 
-  Exchange exchange;
+  LinkSession exchange;
   [[nodiscard]] const std::string& peer() const { return start_.peer; }
   [[nodiscard]] bool is_closed() const { return closed_; }
   [[nodiscard]] std::size_t unsent() const { return out_.size() - sent_; }

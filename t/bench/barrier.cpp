@@ -17,7 +17,7 @@
 
 #include "base/log.hpp"
 #include "event/loop.hpp"
-#include "group/member.hpp"
+#include "group/overlay_driver.hpp"
 
 using namespace nacre;         // NOLINT
 using namespace nacre::group;  // NOLINT
@@ -56,7 +56,7 @@ double measure(Membership membership, int rounds) {
   auto loop = event::Loop::create().value();
   Log log;
   bool is_cut_off = false;
-  auto member = Member::create(*loop, std::move(membership), log).value();
+  auto member = OverlayDriver::create(*loop, std::move(membership), log).value();
   Group::Callbacks callbacks;
   callbacks.on_cut_off = [&](const Error&) { is_cut_off = true; };
   member->serve(std::move(callbacks));

@@ -55,7 +55,7 @@ class Listener {
     settle();
   }
 
-  void hear(unsigned char where, std::string_view bytes) {
+  void receive(unsigned char where, std::string_view bytes) {
     Id id = where % 4;
     Link from = id == 0 ? Link{kAbove, Side::up} : Link{id, Side::down};
     deeds(where);
@@ -125,7 +125,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     std::size_t length = static_cast<unsigned char>(input[1]);
     input.remove_prefix(2);
     std::string_view piece = input.substr(0, length);
-    listener.hear(where, piece);
+    listener.receive(where, piece);
     input.remove_prefix(piece.size());
   }
   return 0;

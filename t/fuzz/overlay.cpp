@@ -28,7 +28,7 @@ class Listener {
     settle();
   }
 
-  void hear(const Message& message, unsigned char where) {
+  void receive(const Message& message, unsigned char where) {
     now_ += milliseconds(where);
     node_.tick(now_);
     settle();
@@ -110,7 +110,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     auto message = decode(**next);
     if (message) {
       require(encode(*message).value() == **next, "one encoding of a message");
-      listener.hear(*message, where);
+      listener.receive(*message, where);
       where = static_cast<unsigned char>(where * 5 + 77);
     } else {
       where = static_cast<unsigned char>((**next)[0]);

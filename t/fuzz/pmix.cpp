@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever comes as words of the plugin pmix: bytes are no word, or the one encoding of it; and nodes that hear the same words answer
+// Whatever comes as messages of the plugin pmix: bytes are no message, or the one encoding of it; and nodes that hear the same messages answer
 // collectives alike: who gets a part gets all that others have got with it.
 //
-// The input is words, each after a byte that says how long it is.
+// The input is messages, each after a byte that says how long it is.
 #include <map>
 #include <memory>
 
@@ -24,27 +24,27 @@ class Job {
     for (std::size_t node = 0; node < kNodes.size(); ++node) nodes_.emplace_back(kNodes, node);
   }
 
-  void hear(const Word& word) {
-    if (word.kind == Word::Kind::part && word.texts.size() == 2) return part(word);
+  void receive(const PeerMessage& message) {
+    if (message.kind == PeerMessage::Kind::part && message.texts.size() == 2) return part(message);
     for (Collectives& each : nodes_) {
-      if (word.kind == Word::Kind::ended) each.ended(word.rank);
-      if (word.kind == Word::Kind::over) each.over(word.shell);
+      if (message.kind == PeerMessage::Kind::ended) each.ended(message.rank);
+      if (message.kind == PeerMessage::Kind::over) each.over(message.shell);
     }
   }
 
  private:
   // Each is told apart by its number.
-  void part(const Word& word) {
+  void part(const PeerMessage& message) {
     std::string mark = std::to_string(++parts_) + ";";
     auto open = std::make_shared<bool>(true);
-    if (word.shell < nodes_.size()) {
-      nodes_[word.shell].enter(word.texts[0], [this, open](int, const std::string& all) {
+    if (message.shell < nodes_.size()) {
+      nodes_[message.shell].enter(message.texts[0], [this, open](int, const std::string& all) {
         require(*open, "an answer comes once");
         *open = false;
         compare(all);
       });
     }
-    for (Collectives& each : nodes_) each.part(word.shell, word.texts[0], word.status, mark);
+    for (Collectives& each : nodes_) each.part(message.shell, message.texts[0], message.status, mark);
   }
 
   void compare(const std::string& all) {
@@ -70,10 +70,10 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     std::size_t length = static_cast<unsigned char>(input[0]);
     std::string_view bytes = input.substr(1, length);
     input.remove_prefix(1 + bytes.size());
-    auto word = decode(bytes);
-    if (!word) continue;
-    require(encode(*word) == bytes, "one encoding of a word");
-    job.hear(*word);
+    auto message = decode(bytes);
+    if (!message) continue;
+    require(encode(*message) == bytes, "one encoding of a message");
+    job.receive(*message);
   }
   return 0;
 }

@@ -4,7 +4,7 @@
 // pieces: no frame above its limit, no bulk beyond its credit, nothing after the last record, and pieces make no
 // difference. Odd: the rest are pairs of bytes, each a deed of one of two ends, who talk to each other: all that was
 // taken arrives, in order, and no frame comes behind bulk that was written after it.
-#include "transport/exchange.hpp"
+#include "transport/link_session.hpp"
 
 #include <algorithm>
 #include <array>
@@ -39,7 +39,7 @@ class Heard {
     }
   }
 
-  void hear(std::string_view bytes) {
+  void receive(std::string_view bytes) {
     if (over_) return;
     exchange_.receive(bytes);
     for (;;) {
@@ -94,7 +94,7 @@ class Heard {
     over_ = true;
   }
 
-  Exchange exchange_ = Exchange(small_limits());
+  LinkSession exchange_ = LinkSession(small_limits());
   std::map<StreamId, std::size_t> seen_;
   bool finished_ = false;
   bool over_ = false;
@@ -102,11 +102,11 @@ class Heard {
 
 void hear_all(std::string_view input) {
   Heard whole;
-  whole.hear(input);
+  whole.receive(input);
   whole.answer();
   if (input.size() > kMostBytewise) return;
   Heard bytewise;
-  for (std::size_t at = 0; at < input.size(); ++at) bytewise.hear(input.substr(at, 1));
+  for (std::size_t at = 0; at < input.size(); ++at) bytewise.receive(input.substr(at, 1));
   bytewise.answer();
   require(whole.log == bytewise.log, "pieces make no difference");
 }
@@ -117,7 +117,7 @@ constexpr std::size_t kMostWritten = 40000;  // bytes at once
 constexpr char kEnd = 'Z';                   // of a stream, in the texts below
 
 struct Side {
-  Exchange exchange = Exchange(small_limits());
+  LinkSession exchange = LinkSession(small_limits());
   std::deque<std::pair<std::string, std::size_t>> frames;  // sent, not yet arrived; bulk written before
   std::map<StreamId, std::string> written;                 // of each stream, from the first on
   std::map<StreamId, std::string> heard;                   // of the other side's

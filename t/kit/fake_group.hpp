@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The group of a shell under test, without other shells: the test acts for them, and reads what the shell has done. As with
-// group::Member, the leader gets its own exceptions and signals before the call returns, others get them from the loop.
+// group::OverlayDriver, the leader gets its own exceptions and signals before the call returns, others get them from the loop.
 #pragma once
 
 #include <algorithm>

@@ -151,7 +151,7 @@ bool FakeHost::run_loop() {
     late = true;
     loop_->stop();
   }));
-  guard.start(kPatience);
+  guard.start(kTimeout);
   guard.unref();
   loop_->run();
   return !late;
@@ -161,7 +161,7 @@ bool FakeHost::serve(const std::function<bool()>& done) {
   bool late = false;
   auto guard = must(event::Timer::create(*loop_, [&] { late = true; }));
   auto look = must(event::Timer::create(*loop_, [] {}));
-  guard.start(kPatience);
+  guard.start(kTimeout);
   look.start(event::Seconds(0.01), event::Seconds(0.01));
   loop_->run_until([&] { return late || done(); });
   return !late;

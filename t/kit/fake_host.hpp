@@ -17,7 +17,7 @@ std::string jobspec_of(std::uint32_t tasks);  // one core each, of a program tha
 
 class FakeHost : public plugin::Host {
  public:
-  static constexpr event::Seconds kPatience{60};
+  static constexpr event::Seconds kTimeout{60};
 
   // cores 0..tasks-1 on node "fake0".
   explicit FakeHost(std::uint32_t tasks = 4);
@@ -65,9 +65,9 @@ class FakeHost : public plugin::Host {
   // Makes them, and has them run; there are no processes but those that are given, by local id.
   void start_tasks(const std::map<std::size_t, pid_t>& pids = {});
   Result<int> end_task(std::size_t local_id, const value::WaitStatus& status);  // and calls task.exit
-  // Runs the loop until nothing is left to wait for. False if that takes longer than kPatience.
+  // Runs the loop until nothing is left to wait for. False if that takes longer than kTimeout.
   bool run_loop();
-  // Runs the loop until something is so, and looks now and then. False if that takes longer than kPatience.
+  // Runs the loop until something is so, and looks now and then. False if that takes longer than kTimeout.
   bool serve(const std::function<bool()>& done);
   std::optional<event::Seconds> next_timer();  // until the first one is due, as of when it was started
   job::Job& mutable_job() { return job_; }

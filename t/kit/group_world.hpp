@@ -14,7 +14,7 @@
 #include "event/loop.hpp"
 #include "exits/outcomes.hpp"
 #include "folder.hpp"
-#include "group/member.hpp"
+#include "group/overlay_driver.hpp"
 
 namespace nacre::group {
 
@@ -26,7 +26,7 @@ inline transport::Secret secret_of(char letter) {
 }
 
 struct Shell {
-  std::unique_ptr<Member> member;
+  std::unique_ptr<OverlayDriver> member;
   std::vector<std::string> exceptions;  // "ORIGIN TYPE SEVERITY CODE: MESSAGE"
   std::vector<std::string> signals;     // "NUMBER TASKS"
   std::vector<Rank> lost;
@@ -74,7 +74,7 @@ struct World {
     shell.lines.add_sink("test", [&shell](const LogEntry& entry) {
       shell.log.push_back(fmt::format("{}: {}", level_name(entry.level), entry.message));
     });
-    shell.member = Member::create(*loop, std::move(memberships[rank]), shell.lines, bounds).value();
+    shell.member = OverlayDriver::create(*loop, std::move(memberships[rank]), shell.lines, bounds).value();
     shell.member->serve(callbacks(shell));
   }
   void start_all() {

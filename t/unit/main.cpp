@@ -11,12 +11,12 @@
 
 namespace {
 
-constexpr unsigned kPatience = 240;  // seconds; less than what CTest has
+constexpr unsigned kTimeout = 240;  // seconds; less than what CTest has
 
 }  // namespace
 
 int main(int argc, char** argv) {
   std::signal(SIGALRM, [](int) { std::abort(); });
-  ::alarm(kPatience);
+  ::alarm(kTimeout);
   return Catch::Session().run(argc, argv);
 }

@@ -40,10 +40,10 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   // Its client, who closes the connection in the end.
-  Result<PmiSession> open(double patience = PmiSession::kPatience) const {
+  Result<PmiSession> open(double timeout = PmiSession::kTimeout) const {
     std::map<std::string, std::string> set{
         {"PMI_FD", std::to_string(client_)}, {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}};
-    return PmiSession::open([&](const char* name) { return std::optional(set.at(name)); }, patience);
+    return PmiSession::open([&](const char* name) { return std::optional(set.at(name)); }, timeout);
   }
   // Waits until the client has gone.
   std::vector<std::string> heard() {

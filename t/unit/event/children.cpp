@@ -190,8 +190,8 @@ TEST_CASE("a subreaper is told of orphans that it never started") {
   CHECK(f.orphans.empty());
   CHECK(Children::descendants() == std::vector<pid_t>{orphan});
   go.write.reset();
-  Timer patience = Timer::create(*f.loop, [] {}).value();
-  patience.start(Seconds(60));  // orphans are nothing that the loop waits for
+  Timer timer = Timer::create(*f.loop, [] {}).value();
+  timer.start(Seconds(60));  // orphans are nothing that the loop waits for
   f.loop->run_until([&] { return !f.orphans.empty(); });
   REQUIRE(f.orphans.size() == 1);
   CHECK(f.orphans[0].pid == orphan);

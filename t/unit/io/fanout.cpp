@@ -59,7 +59,7 @@ struct FanoutFixture {
   static Fanout::Options small() {
     Fanout::Options options;
     options.window = kWindow;
-    options.patience = event::Seconds(0.01);
+    options.stall_time = event::Seconds(0.01);
     return options;
   }
 
@@ -126,7 +126,7 @@ struct FanoutFixture {
     CHECK(readers.at(reader).got.size() == given.size());
     CHECK((readers.at(reader).got == given));
   }
-  // Long enough for patience to be lost a few times, and for the reader to get all that it can.
+  // Long enough for stall_time to be lost a few times, and for the reader to get all that it can.
   void settle(std::size_t reader) {
     double until = loop->now() + 0.05;
     int rounds = 0;

@@ -18,7 +18,7 @@ TEST_CASE("readers that keep up are not waited for") {
   Pipe source = make_pipe(O_CLOEXEC).value();
   io::Fanout::Options options;
   options.window = std::size_t{64} << 10;
-  options.patience = event::Seconds(1000);
+  options.stall_time = event::Seconds(1000);
   auto fanout = io::Fanout::create(*loop, source.read.get(), options, {}).value();
 
   std::array<UniqueFd, 2> ends;

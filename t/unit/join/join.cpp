@@ -106,7 +106,7 @@ class Joining {
  private:
   void act_for(group::Rank other, const std::string& text) {
     world.start(other);
-    group::Member& member = *world.shells[other].member;
+    group::OverlayDriver& member = *world.shells[other].member;
     group::Group::Callbacks callbacks;
     callbacks.on_exception = [this, other, &member](const group::Exception& raised) {
       if (raised.severity != 0) return linked();

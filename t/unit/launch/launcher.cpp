@@ -152,7 +152,7 @@ TEST_CASE_METHOD(LauncherFixture, "an agent that ends without a word, or cannot 
 TEST_CASE_METHOD(LauncherFixture, "a shell that has not joined in time is given up, and ended") {
   // It does not mind SIGTERM.
   std::string shell = script("shell", "trap '' TERM; echo 'I wait' >&2; while :; do sleep 1; done");
-  make({.shell = {shell}, .patience = event::Seconds(0.3)});
+  make({.shell = {shell}, .timeout = event::Seconds(0.3)});
   launcher->start(3, "n3", "");
   until([&] { return launcher->running() == 0; });
   REQUIRE(failed.size() == 1);

@@ -24,7 +24,7 @@ struct Timeout {
   }
 
   // Seconds from the end of the first task.
-  std::optional<double> patience() {
+  std::optional<double> bound() {
     end(0);
     auto next = host.next_timer();
     return next ? std::optional(next->count()) : std::nullopt;
@@ -43,19 +43,19 @@ std::string exit_timeout_error(const Json& option) {
 
 }  // namespace
 
-TEST_CASE("the others have 30 s after the first task has ended") { CHECK(Timeout().patience() == 30); }
+TEST_CASE("the others have 30 s after the first task has ended") { CHECK(Timeout().bound() == 30); }
 
 TEST_CASE("exit-timeout is in seconds, or a duration") {
-  CHECK(Timeout(5).patience() == 5);
-  CHECK(Timeout(0.25).patience() == 0.25);
-  CHECK(Timeout(0).patience() == 0);
-  CHECK(Timeout("2m").patience() == 120);
-  CHECK(Timeout("100ms").patience() == 0.1);
-  CHECK(Timeout("7").patience() == 7);
+  CHECK(Timeout(5).bound() == 5);
+  CHECK(Timeout(0.25).bound() == 0.25);
+  CHECK(Timeout(0).bound() == 0);
+  CHECK(Timeout("2m").bound() == 120);
+  CHECK(Timeout("100ms").bound() == 0.1);
+  CHECK(Timeout("7").bound() == 7);
 }
 
 TEST_CASE("exit-timeout=none waits for ever") {
-  for (const char* value : {"none", "infinity"}) CHECK(Timeout(value).patience() == std::nullopt);
+  for (const char* value : {"none", "infinity"}) CHECK(Timeout(value).bound() == std::nullopt);
 }
 
 TEST_CASE("no time runs before a task has ended") {
@@ -105,7 +105,7 @@ TEST_CASE("the end of all tasks stops the time, that of this shell's does not") 
 }
 
 TEST_CASE("a task that is the only one of its job is waited for by nobody") {
-  CHECK(Timeout("1ms", 1).patience() == std::nullopt);
+  CHECK(Timeout("1ms", 1).bound() == std::nullopt);
 }
 
 TEST_CASE("tasks of a shell that is lost do not begin the time, but count as over") {

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "plugins/pmi/departures.hpp"
-#include "pmi/exchange.hpp"
+#include "pmi/key_exchange.hpp"
 
 namespace nacre::plugins {
 
@@ -42,7 +42,7 @@ class FakeProcesses final : public PmiProcesses {
 };
 
 // An exchange whose answers the test gives.
-class FakeExchange final : public pmi::Exchange {
+class FakeExchange final : public pmi::KeyExchange {
  public:
   void fence(const pmi::EntryRefs&, Done done) override {
     ++fences;

@@ -95,7 +95,7 @@ struct Plugin {
   void run_until(const std::function<bool()>& done) {
     bool late = false;
     auto guard = event::Timer::create(host.loop(), [&] { late = true; });
-    guard->start(kit::FakeHost::kPatience);
+    guard->start(kit::FakeHost::kTimeout);
     auto tick = event::Timer::create(host.loop(), [] {});
     tick->start(event::Seconds(0.01), event::Seconds(0.01));
     host.loop().run_until([&] { return late || done(); });

@@ -48,7 +48,7 @@ struct Monitored {
   void trace(std::size_t lines) {
     bool late = false;
     auto guard = event::Timer::create(host.loop(), [&] { late = true; }).value();
-    guard.start(kit::FakeHost::kPatience);
+    guard.start(kit::FakeHost::kTimeout);
     host.loop().run_until([&] { return late || host.logged.size() >= lines; });
     REQUIRE_FALSE(late);
   }

@@ -178,7 +178,7 @@ TEST_CASE("what a shell that is gone has left is removed once the tasks run, wit
   REQUIRE(tmpdir.host->call("shell.start"));
   auto look = event::Timer::create(tmpdir.host->loop(), [] {}).value();
   look.start(event::Seconds(0.01), event::Seconds(0.01));
-  double end = tmpdir.host->loop().now() + kit::FakeHost::kPatience.count();
+  double end = tmpdir.host->loop().now() + kit::FakeHost::kTimeout.count();
   tmpdir.host->loop().run_until(
       [&] { return (!fs::exists(job) && !fs::exists(socket)) || tmpdir.host->loop().now() > end; });
   CHECK_FALSE(fs::exists(job));

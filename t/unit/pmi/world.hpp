@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "pmi/exchange.hpp"
+#include "pmi/key_exchange.hpp"
 #include "pmi/server.hpp"
 
 namespace nacre::pmi {

@@ -298,7 +298,7 @@ TEST_CASE(
   bool tolerant = GENERATE(true, false);
   Served job(2, tolerant ? kTolerant : Json::object(), 3);
   job.start();
-  Word ended{.kind = Word::Kind::ended, .shell = 1, .rank = 3, .texts = {"nacre-1"}};
+  PeerMessage ended{.kind = PeerMessage::Kind::ended, .shell = 1, .rank = 3, .texts = {"nacre-1"}};
   std::string bytes = encode(ended);
   flux_t* handle = flux_shell_get_flux(job.plugin->shell.get());
   flux_future_destroy(flux_event_publish_raw(handle, "nacre-pmix", 0, bytes.data(), bytes.size()));
@@ -325,11 +325,11 @@ TEST_CASE("fault-tolerance: the other nodes are told of one that is lost here") 
   std::size_t ended = 0, events = 0;
   REQUIRE(job.host.serve([&] { return !job.said.empty(); }));
   for (const std::string& text : job.said) {
-    for (Word::Kind kind : {Word::Kind::ended, Word::Kind::event}) {
-      Word word{.kind = kind, .shell = 0, .rank = 1, .texts = {}};
-      std::string start = encode(word).substr(0, 1 + 4 + 4);  // its kind, who says it, to whom
+    for (PeerMessage::Kind kind : {PeerMessage::Kind::ended, PeerMessage::Kind::event}) {
+      PeerMessage message{.kind = kind, .shell = 0, .rank = 1, .texts = {}};
+      std::string start = encode(message).substr(0, 1 + 4 + 4);  // its kind, who says it, to whom
       bool found = text.find(start) != std::string::npos && text.find("nacre-1") != std::string::npos;
-      (kind == Word::Kind::ended ? ended : events) += found ? 1 : 0;
+      (kind == PeerMessage::Kind::ended ? ended : events) += found ? 1 : 0;
     }
   }
   CHECK(ended == 1);

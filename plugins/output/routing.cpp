@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/output/routing.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "event/clock.hpp"
+#include "io/batch_wire.hpp"
+#include "plugin/tags.hpp"
+#include "plugins/output/spill_directory.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+// Whether shells of the job are on one host, by the names that R has for them.
+bool hosts_have_several(const job::Job& job) {
+  std::set<std::string_view> names;
+  for (const auto& node : job.resources.nodes) {
+    if (!names.insert(node.hostname).second) return true;
+  }
+  return false;
+}
+
+// Whether no shell before this one on its host has the same file.
+Result<bool> first_to_have(plugin::Host& host, const std::string& path) {
+  const job::Job& job = host.job();
+  const auto& nodes = job.resources.nodes;
+  std::string mine = TRY(plugin::render_tags(host, path));
+  for (std::uint32_t rank = 0; rank < job.shell_rank; ++rank) {
+    if (nodes[rank].hostname != nodes[job.shell_rank].hostname) continue;
+    if (TRY(plugin::render_tags(host, path, {rank})) == mine) return false;
+  }
+  return true;
+}
+
+std::string path_option(io::Stream stream) { return fmt::format("output.{}.path", io::name_of(stream)); }
+
+}  // namespace
+
+Result<void> OutputRouting::open(const value::Idset& ranks) {
+  ranks_ = ranks;
+  for (io::Stream stream : io::kStreams) {
+    if (!of(stream).has(OutputType::file)) continue;
+    bool of_tasks = has_tags(TRY(in(path_option(stream), output_path(host_, of(stream).path, nullptr))));
+    bool differs = TRY(in(path_option(stream), plugin::differs_by_rank(host_, of(stream).path)));
+    shared(stream).file = !of_tasks && !differs;
+  }
+  if (is_remote()) open_uplink();
+  if (host_.record_directory() && !is_remote()) CHECK_OK(open_eventlog());
+  for (io::Stream stream : io::kStreams) {
+    bool merged = stream == io::Stream::err && one_terminal();
+    if (of(stream).has(OutputType::term) && !merged && !is_remote()) CHECK_OK(open_terminal(stream));
+    if (of(stream).has(OutputType::term) && !is_remote()) shared(stream).places.push_back(terminal(stream));
+    if (of(stream).has(OutputType::kvs) && !is_remote()) shared(stream).places.push_back(eventlog_.get());
+    if (of(stream).has(OutputType::file)) CHECK_OK(open_file(stream));
+  }
+  return {};
+}
+
+Result<void> OutputRouting::open_file(io::Stream stream) {
+  std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, nullptr)));
+  if (has_tags(path) && !host_.tasks().empty()) {
+    CHECK_OK(in(path_option(stream), output_path(host_, of(stream).path, host_.tasks().front().get())));
+  }
+  bool common = shared(stream).file;
+  if (direct(stream) || has_tags(path) || (common && is_remote())) return {};
+  if (!common && !TRY(first_to_have(host_, of(stream).path))) files_.keep(path);
+  OutputTarget* place = TRY(file(stream, path, common ? writers() : ranks_));
+  if (common) shared(stream).places.push_back(place);
+  return {};
+}
+
+void OutputRouting::open_uplink() {
+  OutputUplink::Callbacks callbacks;
+  callbacks.on_room = callbacks_.on_room;
+  callbacks.on_closed = [this](io::Stream stream, const Error& why) {
+    if (OutputTarget* place = shared(stream).remote.get()) place->fail(why);
+    callbacks_.on_room();
+  };
+  uplink_.emplace(*host_.bulk(), std::move(callbacks));
+  for (io::Stream stream : io::kStreams) {
+    shared(stream).remote = OutputTarget::create(*uplink_, stream, callbacks_);
+  }
+}
+
+// Of all shells, where they come out here.
+value::Idset OutputRouting::writers() const {
+  if (host_.bulk() == nullptr) return ranks_;
+  auto all = value::Idset::range(0, static_cast<value::Idset::Id>(host_.job().tasks() - 1));
+  return options_.ranks ? all & *options_.ranks : all;
+}
+
+bool OutputRouting::share_files() const {
+  bool some = std::any_of(io::kStreams.begin(), io::kStreams.end(), [this](io::Stream stream) {
+    return of(stream).has(OutputType::file) && !direct(stream) && !shared(stream).file;
+  });
+  return some && host_.bulk() != nullptr && hosts_have_several(host_.job());
+}
+
+// Both streams of several tasks come out at the same pipe or terminal, and look alike: whole lines of both, then. A
+// single task's are left as they come.
+bool OutputRouting::one_terminal() const {
+  const StreamOptions& out = of(io::Stream::out);
+  const StreamOptions& err = of(io::Stream::err);
+  struct stat first {};
+  struct stat second {};
+  return host_.job().tasks() > 1 && out.has(OutputType::term) && err.has(OutputType::term) &&
+         out.label == err.label && out.timestamps == err.timestamps && out.json == err.json &&
+         ::fstat(STDOUT_FILENO, &first) == 0 && ::fstat(STDERR_FILENO, &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+OutputTarget* OutputRouting::terminal(io::Stream stream) const {
+  const auto& own = terminals_.at(static_cast<std::size_t>(stream));
+  return own ? own.get() : terminals_.at(static_cast<std::size_t>(io::Stream::out)).get();
+}
+
+Result<void> OutputRouting::open_terminal(io::Stream stream) {
+  int fd = stream == io::Stream::out ? STDOUT_FILENO : STDERR_FILENO;
+  OutputTarget::Options options = place_options(stream, std::string(io::name_of(stream)));
+  options.limit = options_.limit;
+  // The terminal is lent to task 0, whose own makes its newlines.
+  options.format.carriage_return = ::isatty(fd) == 1 && TRY(host_.options().flag("pty.interactive"));
+  auto& place = terminals_.at(static_cast<std::size_t>(stream));
+  place = TRY(OutputTarget::create(host_.loop(), fd, UniqueFd(), std::move(options), callbacks_));
+  place->expect(static_cast<std::size_t>(writers().size()));
+  return {};
+}
+
+Result<void> OutputRouting::open_eventlog() {
+  std::string path = *host_.record_directory() + "/guest.output";
+  UniqueFd fd = TRY(files_.open(path));
+  OutputTarget::Options options;
+  options.name = path;
+  options.format.form = io::Form::eventlog;
+  options.sink = sink_options();
+  options.limit = options_.limit;
+  int borrowed = fd.get();
+  eventlog_ = TRY(OutputTarget::create(host_.loop(), borrowed, std::move(fd), std::move(options), callbacks_));
+  value::Idset ranks = writers();
+  Json encoding{{"stdout", "UTF-8"}, {"stderr", "UTF-8"}};
+  Json count{{"stdout", ranks.size()}, {"stderr", ranks.size()}};
+  post("header", {{"version", 1}, {"encoding", encoding}, {"count", count}, {"options", Json::object()}});
+  return {};
+}
+
+bool OutputRouting::direct(io::Stream stream) const {
+  const StreamOptions& options = of(stream);
+  bool own = options.path.find("{{task") != std::string::npos;
+  return own && options.plain() && options.types == std::vector{OutputType::file};
+}
+
+Result<UniqueFd> OutputRouting::open_for(const task::Task& task, io::Stream stream) {
+  std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, &task)));
+  UniqueFd fd = TRY(in(path_option(stream), files_.open(path)));
+  CHECK_OK(make_blocking(fd.get(), path));
+  redirect(stream, value::Idset::range(task.rank(), task.rank()), path);
+  return fd;
+}
+
+Result<std::vector<OutputTarget*>> OutputRouting::of(const task::Task& task, io::Stream stream) {
+  const StreamOptions& options = of(stream);
+  std::vector<OutputTarget*> places;
+  bool common = options.has(OutputType::term) || options.has(OutputType::kvs) || shared(stream).file;
+  if (is_remote()) {
+    if (common) places.push_back(shared(stream).remote.get());
+  } else {
+    places = collected(stream);
+  }
+  if (options.has(OutputType::file) && !shared(stream).file) {
+    std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, &task)));
+    places.push_back(TRY(file(stream, path, value::Idset::range(task.rank(), task.rank()))));
+  }
+  return places;
+}
+
+Result<OutputTarget*> OutputRouting::file(io::Stream stream, const std::string& path, const value::Idset& writers) {
+  auto& place = file_places_[path];
+  bool is_new = place == nullptr;
+  if (is_new) {
+    UniqueFd fd = TRY(in(path_option(stream), files_.open(path)));
+    int borrowed = fd.get();
+    place =
+        TRY(OutputTarget::create(host_.loop(), borrowed, std::move(fd), place_options(stream, path), callbacks_));
+    place->expect(static_cast<std::size_t>(writers.size()));
+  }
+  if (is_new || writers.size() > 1) redirect(stream, writers, path);
+  return place.get();
+}
+
+OutputTarget::Options OutputRouting::place_options(io::Stream stream, std::string name) const {
+  OutputTarget::Options options;
+  options.name = std::move(name);
+  options.format = {of(stream).json ? io::Form::json : io::Form::text, of(stream).label.has_value(),
+                    of(stream).timestamps};
+  options.sink = sink_options();
+  options.fold = options_.fold;
+  return options;
+}
+
+io::FdSink::Options OutputRouting::sink_options() const {
+  return {options_.overflow, spill_directory(host_), options_.spill_limit};
+}
+
+void OutputRouting::post(std::string_view name, const Json& context) {
+  if (!eventlog_ && !uplink_) return;
+  post_line(dump_json({{"timestamp", event::wall_clock()}, {"name", name}, {"context", context}}));
+}
+
+void OutputRouting::post_line(std::string_view line) {
+  if (eventlog_) return eventlog_->write(std::string(line) + '\n');
+  if (!uplink_) return;
+  std::string record = io::WireFormat::event(line);
+  uplink_->put(std::array{std::string_view(record)});
+}
+
+void OutputRouting::redirect(io::Stream stream, const value::Idset& ranks, const std::string& path) {
+  if (of(stream).has(OutputType::kvs)) return;
+  post("redirect", {{"stream", io::name_of(stream)}, {"rank", ranks.str()}, {"path", path}});
+}
+
+std::vector<OutputTarget*> OutputRouting::all() const {
+  std::vector<OutputTarget*> places;
+  for (const auto& each : terminals_) places.push_back(each.get());
+  for (const Shared& each : shared_) places.push_back(each.remote.get());
+  for (const auto& [path, each] : file_places_) places.push_back(each.get());
+  places.push_back(eventlog_.get());
+  std::erase(places, nullptr);
+  return places;
+}
+
+bool OutputRouting::flushed() const {
+  std::vector<OutputTarget*> places = all();
+  return std::all_of(places.begin(), places.end(), [](const OutputTarget* place) { return place->flushed(); });
+}
+
+std::optional<double> OutputRouting::expire(double time) {
+  std::optional<double> next;
+  for (OutputTarget* place : all()) {
+    std::optional<double> due = place->expire(time);
+    if (due && (!next || *due < *next)) next = due;
+  }
+  return next;
+}
+
+void OutputRouting::log_losses() const {
+  for (const OutputTarget* place : all()) {
+    for (io::Stream stream : io::kStreams) {
+      const io::Destination::Lost& lost = place->destination().lost(stream);
+      std::string_view of = place->name() == io::name_of(stream) ? "" : io::name_of(stream);
+      auto warn = [&](const std::string& what) {
+        host_.log().log(Level::warn, "output", "{}{}{}: {}", place->name(), of.empty() ? "" : ": ", of, what);
+      };
+      if (lost.over_limit > 0) warn(fmt::format("{} bytes over output.limit were cut", lost.over_limit));
+      if (lost.dropped > 0) {
+        warn(fmt::format("{} lines, {} bytes were dropped, as the reader was too slow", lost.dropped_lines,
+                         lost.dropped));
+      }
+    }
+  }
+}
+
+}  // namespace nacre::plugins

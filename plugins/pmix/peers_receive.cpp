@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a shell makes of the messages of all shells.
+#include <utility>
+
+#include "layout.hpp"
+#include "peers.hpp"
+
+namespace nacre::pmix {
+namespace {
+
+// libpmix answers at once what it has of a process that has ended, or never.
+constexpr double kAnswerTime = 1;  // second
+
+// The same on all nodes.
+std::uint64_t request_id(const PeerMessage& message) { return std::uint64_t{message.shell} << 40 | message.number; }
+
+std::size_t texts_of(PeerMessage::Kind kind) {
+  switch (kind) {
+    case PeerMessage::Kind::part:
+    case PeerMessage::Kind::publish:
+    case PeerMessage::Kind::look_up:
+    case PeerMessage::Kind::unpublish:
+    case PeerMessage::Kind::event: return 2;
+    case PeerMessage::Kind::answer:
+    case PeerMessage::Kind::signal:
+    case PeerMessage::Kind::ended: return 1;
+    default: return 0;
+  }
+}
+
+}  // namespace
+
+void Peers::receive(const PeerMessage& message) {
+  if (message.texts.size() < texts_of(message.kind)) return;
+  switch (message.kind) {
+    case PeerMessage::Kind::part:
+      return collectives_.part(message.shell, message.texts[0], message.status, message.texts[1]);
+    case PeerMessage::Kind::ask:
+    case PeerMessage::Kind::answer: return receive_question(message);
+    case PeerMessage::Kind::event: return receive_event(message);
+    case PeerMessage::Kind::signal:
+      return duties_.signal(ranks_in(message.texts[0]).value_or(std::vector<Rank>()),
+                            static_cast<int>(message.number));
+    case PeerMessage::Kind::ended: return receive_end(message);
+    case PeerMessage::Kind::over: return lost(message.shell);
+    default: return receive_of_store(message);
+  }
+}
+
+void Peers::receive_question(const PeerMessage& message) {
+  if (message.to != home_.this_node) return;
+  if (message.kind == PeerMessage::Kind::answer)
+    return take(message.number).answer(message.status, message.texts[0]);
+  std::uintptr_t question = ++last_question_;
+  questions_[question] = {message.rank, message.shell, message.number};
+  server_.find_modex(proc_of(home_.nspace, message.rank), question);
+  if (ended_.count(message.rank) == 0) return;
+  duties_.after(kAnswerTime, [this, question] { found(question, PMIX_ERR_NOT_FOUND, {}); });
+}
+
+void Peers::receive_event(const PeerMessage& message) {
+  if (message.shell == home_.this_node) return;
+  pmix_proc_t source = proc_of(message.texts[0], message.rank);
+  server_.notify(message.status, source, static_cast<pmix_data_range_t>(message.number),
+                 InfoList::unpacked(message.texts[1]));
+}
+
+void Peers::receive_end(const PeerMessage& message) {
+  if (message.rank == PMIX_RANK_WILDCARD) return store_.namespace_ended(message.texts[0]);
+  store_.process_ended(proc_of(message.texts[0], message.rank));
+  if (message.texts[0] != home_.nspace) return;
+  ended_.insert(message.rank);
+  collectives_.ended(message.rank);
+}
+
+void Peers::receive_of_store(const PeerMessage& message) {
+  bool mine = message.shell == home_.this_node;
+  if (message.kind == PeerMessage::Kind::give_up) return store_.give_up(request_id(message), PMIX_ERR_TIMEOUT);
+  pmix_proc_t who = proc_of(message.texts[0], message.rank);
+  InfoList info = InfoList::unpacked(message.texts[1]);
+  std::vector<std::string> keys(message.texts.begin() + 2, message.texts.end());
+  if (message.kind == PeerMessage::Kind::look_up) {
+    auto answer = [this, mine, number = message.number](pmix_status_t status, std::vector<pmix_pdata_t>& values) {
+      if (!mine) return;
+      Request request = take(number);
+      if (request.look_up != nullptr) request.look_up(status, values.data(), values.size(), request.data);
+    };
+    return store_.look_up(request_id(message), who, std::move(keys), info, answer);
+  }
+  pmix_status_t status = PMIX_SUCCESS;
+  if (message.kind == PeerMessage::Kind::publish) status = store_.publish(who, info);
+  if (message.kind == PeerMessage::Kind::unpublish) store_.unpublish(who, keys, info);
+  if (mine) take(message.number).answer(status);
+}
+
+}  // namespace nacre::pmix

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a shell knows of the origins whose records come to it: over which link the last attempt of each came, and at the
+// leader how far each has been delivered and taken.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <unordered_map>
+
+#include "bulk/wire.hpp"
+
+namespace nacre::bulk {
+
+class OriginTable {
+ public:
+  explicit OriginTable(std::size_t most) : most_(most) {}
+
+  struct Route {
+    Id peer = 0;
+    std::uint64_t link = 0;  // Child::serial
+  };
+  // False: the record is of an earlier attempt than one that was seen; its origin has sent it again, or will. Else
+  // what is said of the origin goes over this link from now on. ENOSPC: too many origins.
+  Result<bool> came(const Head& head, Route from);
+  [[nodiscard]] std::optional<Route> route(Id origin) const;
+
+  // ---- at the leader
+  enum class Verdict : std::uint8_t { next, again, ahead };  // ahead: those between were lost, and will come again
+  Verdict judge(Id origin, Numbered number);                 // next: it counts as delivered
+  void delivered(Id origin, Numbered number, Route from, std::size_t bytes);
+  struct Credit {
+    Route to;
+    std::size_t bytes;
+  };
+  // The next of the delivered records up to this number: what its link is to be given for it. None: no more.
+  std::optional<Credit> take(Id origin, Numbered number);
+  [[nodiscard]] Numbered taken(Id origin) const;
+
+ private:
+  struct Waiting {
+    Numbered number;
+    Credit credit;
+  };
+  struct Origin {
+    std::uint32_t attempt = 0;
+    Route route;
+    Numbered delivered = 0;
+    Numbered taken = 0;
+    std::deque<Waiting> waiting;  // delivered, not taken
+  };
+
+  std::size_t most_;
+  std::unordered_map<Id, Origin> origins_;
+};
+
+}  // namespace nacre::bulk

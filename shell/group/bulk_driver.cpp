@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "group/bulk_driver.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace nacre::group {
+namespace {
+
+bulk::Options bulk_options(Rank self) {
+  bulk::Options out;
+  out.self = self;
+  return out;
+}
+
+bulk::Link bulk_link(overlay::Link link) {
+  return {link.peer, link.side == overlay::Side::up ? bulk::Side::up : bulk::Side::down};
+}
+
+overlay::Link wire_of(bulk::Link link) {
+  return {link.peer, link.side == bulk::Side::up ? overlay::Side::up : overlay::Side::down};
+}
+
+constexpr std::array kUpChannels{bulk::up::kOutput};
+
+}  // namespace
+
+BulkDriver::BulkDriver(Rank self, LinkTable& wires, std::function<void(overlay::Link, const Error&)> broken)
+    : link_table_(wires), broken_(std::move(broken)), node_(bulk_options(self)) {}
+
+// ---- what OverlayDriver says --------------------------------------------------------------------------
+
+void BulkDriver::look_at(const overlay::Node& node) {
+  if (cut_off_) return;
+  if (view_ != node.view()) {
+    view_ = node.view();
+    node_.view(*view_, node.tree().children(node.options().self));
+  }
+  if (feeder_ != node.feeder()) {
+    if (feeder_) gone({*feeder_, overlay::Side::up});
+    feeder_ = node.feeder();
+    if (feeder_) node_.up(*feeder_);
+  }
+}
+
+void BulkDriver::linked(overlay::Link link) {
+  if (cut_off_ || link.side != overlay::Side::down) return;
+  gone(link);
+  node_.child_up(link.peer);
+}
+
+void BulkDriver::gone(overlay::Link link) {
+  bulk::Link name = bulk_link(link);
+  std::erase_if(outgoing_, [&](const auto& each) { return each.first.first == name; });
+  std::erase_if(written_, [&](const Stream& each) { return each.first == name; });
+  if (link.side == overlay::Side::down) {
+    node_.child_gone(link.peer);
+  } else if (feeder_ == link.peer) {
+    feeder_.reset();
+    node_.no_up();
+  }
+}
+
+void BulkDriver::received(overlay::Link from, bulk::StreamId stream, std::string_view bytes) {
+  if (cut_off_) return;
+  Result<void> heard = bytes.empty() ? Result<void>(Error{EPROTO, fmt::format("bulk stream {} has ended", stream)})
+                                     : node_.received(bulk_link(from), stream, bytes);
+  if (!heard) broken_(from, heard.error());
+  pump();
+}
+
+void BulkDriver::on_credit(overlay::Link to, bulk::StreamId stream) {
+  write_on({bulk_link(to), stream});
+  pump();
+}
+
+void BulkDriver::close() {
+  if (cut_off_) return;
+  for (bulk::Channel channel : kUpChannels) static_cast<void>(node_.end(channel));  // EPIPE: it has ended before
+  pump();
+}
+
+void BulkDriver::cut_off(const Error& why) {
+  if (cut_off_) return;
+  cut_off_ = why;
+  outgoing_.clear();
+  written_.clear();
+  auto tell_end = [this](const auto& owners) {
+    for (const auto& [channel, owner] : owners) {
+      if (owner.on_end) tell([this, on_end = owner.on_end] { on_end(*cut_off_); });
+    }
+  };
+  tell_end(upward_);
+  tell_end(downward_);
+}
+
+// ---- who has something to carry ----------------------------------------------------------------
+
+void BulkDriver::serve(bulk::Channel channel, Upward owner) {
+  upward_[channel] = std::move(owner);
+  for (bulk::Deliver& each : std::exchange(unserved_up_, {})) receive(std::move(each));
+  pump();
+}
+
+void BulkDriver::serve(bulk::Channel channel, Downward owner) {
+  downward_[channel] = std::move(owner);
+  for (bulk::Announce& each : std::exchange(unserved_down_, {})) {
+    tell([this, each] { announce(each); });
+  }
+  pump();
+}
+
+void BulkDriver::serve_no_more() {
+  serves_all_ = true;
+  for (bulk::Deliver& each : std::exchange(unserved_up_, {})) receive(std::move(each));
+  for (bulk::Announce& each : std::exchange(unserved_down_, {})) {
+    tell([this, each] { announce(each); });
+  }
+  pump();
+}
+
+Result<bool> BulkDriver::put(bulk::Channel channel, std::string_view bytes) {
+  if (cut_off_) return *cut_off_;
+  Result<bool> put = node_.put(channel, bytes);
+  pump();
+  return put;
+}
+
+Result<bool> BulkDriver::broadcast(bulk::Channel channel, std::string_view bytes) {
+  if (cut_off_) return *cut_off_;
+  Result<bool> sent = node_.broadcast(channel, bytes);
+  pump();
+  return sent;
+}
+
+Result<void> BulkDriver::end_broadcast(bulk::Channel channel) {
+  if (cut_off_) return *cut_off_;
+  Result<void> ended = node_.end_broadcast(channel);
+  pump();
+  return ended;
+}
+
+void BulkDriver::taken(bulk::Id origin, bulk::Numbered number) {
+  auto up_to = delivered_[origin].done(number);
+  if (!up_to) return;
+  node_.taken(origin, *up_to);
+  pump();
+}
+
+void BulkDriver::heard(bulk::Numbered number) {
+  auto up_to = announced_.done(number);
+  if (!up_to) return;
+  node_.heard(*up_to);
+  pump();
+}
+
+// ---- what the node wants -----------------------------------------------------------------------
+
+void BulkDriver::pump() {
+  if (pumping_) return;
+  pumping_ = true;
+  for (;;) {
+    std::vector<bulk::Effect> effects = node_.take_effects();
+    for (bulk::Effect& effect : effects) {
+      std::visit([this](auto& each) { do_effect(each); }, effect);
+    }
+    if (!written_.empty()) {
+      for (const Stream& stream : std::exchange(written_, {})) node_.written(stream.first, stream.second);
+      continue;
+    }
+    if (!effects.empty()) continue;
+    if (!deferred_.tell_next()) break;
+  }
+  pumping_ = false;
+}
+
+void BulkDriver::do_effect(bulk::Write& write) {
+  if (cut_off_) return;
+  Stream stream{write.to, write.stream};
+  outgoing_[stream] = {std::move(write.bytes), 0};
+  write_on(stream);
+}
+
+void BulkDriver::write_on(const Stream& stream) {
+  auto found = outgoing_.find(stream);
+  if (found == outgoing_.end()) return;
+  Outgoing& out = found->second;
+  out.at += link_table_.write(wire_of(stream.first), stream.second, std::string_view(out.bytes).substr(out.at));
+  if (out.at < out.bytes.size()) return;
+  outgoing_.erase(found);
+  written_.push_back(stream);
+}
+
+// A link that is gone is told of by itself.
+void BulkDriver::do_effect(bulk::Grant& grant) {
+  if (!cut_off_) static_cast<void>(link_table_.grant(wire_of(grant.to), grant.stream, grant.bytes));
+}
+
+// All count from here, in their order, whoever they are for.
+void BulkDriver::do_effect(bulk::Deliver& record) {
+  delivered_[record.origin].add(record.number);
+  receive(std::move(record));
+}
+
+void BulkDriver::receive(bulk::Deliver record) {
+  if (!serves_all_ && !upward_.contains(record.channel)) return unserved_up_.push_back(std::move(record));
+  tell([this, record = std::move(record)] { deliver(record); });
+}
+
+void BulkDriver::deliver(const bulk::Deliver& record) {
+  auto owner = upward_.find(record.channel);
+  if (owner == upward_.end() || !owner->second.on_record) return taken(record.origin, record.number);
+  owner->second.on_record(record.origin, record.number, record.bytes);
+}
+
+void BulkDriver::do_effect(bulk::Announce& record) {
+  announced_.add(record.number);
+  if (!serves_all_ && !downward_.contains(record.channel)) return unserved_down_.push_back(record);
+  tell([this, record] { announce(record); });
+}
+
+void BulkDriver::announce(const bulk::Announce& record) {
+  auto owner = downward_.find(record.channel);
+  if (owner != downward_.end() && owner->second.on_record)
+    return owner->second.on_record(record.number, record.bytes);
+  if (!serves_all_) return unserved_down_.push_back(record);
+  heard(record.number);
+}
+
+void BulkDriver::do_effect(bulk::Room& /*room*/) {
+  for (const auto& [channel, owner] : upward_) {
+    if (owner.on_room) tell(owner.on_room);
+  }
+}
+
+void BulkDriver::do_effect(bulk::BroadcastRoom& /*room*/) {
+  for (const auto& [channel, owner] : downward_) {
+    if (owner.on_room) tell(owner.on_room);
+  }
+}
+
+void BulkDriver::do_effect(bulk::CutOff& /*cut_off*/) {
+  cut_off(Error{ECANCELED, "this shell is taken out of the job"});
+}
+
+}  // namespace nacre::group

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What drives a shell's bulk::Node: the bulk streams of its links, and those who have something to carry. OverlayDriver owns it, and
+// tells it of links and views.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bulk/in_order.hpp"
+#include "bulk/node.hpp"
+#include "bulk/port.hpp"
+#include "group/deferred_calls.hpp"
+#include "group/directory.hpp"
+#include "group/link_table.hpp"
+#include "overlay/node.hpp"
+
+namespace nacre::group {
+
+class BulkDriver final : public bulk::Port {
+ public:
+  // `broken`: bulk says that a link has to be ended; gone() is to be called for it.
+  BulkDriver(Rank self, LinkTable& wires, std::function<void(overlay::Link, const Error&)> broken);
+
+  // ---- what OverlayDriver says; what comes of it is done by the next pump()
+  void look_at(const overlay::Node& node);  // after each change: who feeds it, and whom it feeds
+  void linked(overlay::Link link);          // down links
+  void gone(overlay::Link link);
+  void cut_off(const Error& why);
+  // ---- likewise, and it is done at once
+  void pump();
+  void received(overlay::Link from, bulk::StreamId stream, std::string_view bytes);
+  void on_credit(overlay::Link to, bulk::StreamId stream);
+  void close();  // no record is put here any more: what can end has ended
+
+  // ---- Port
+  void serve(bulk::Channel channel, Upward owner) override;
+  void serve(bulk::Channel channel, Downward owner) override;
+  void serve_no_more() override;
+  Result<bool> put(bulk::Channel channel, std::string_view bytes) override;
+  Result<bool> broadcast(bulk::Channel channel, std::string_view bytes) override;
+  Result<void> end_broadcast(bulk::Channel channel) override;
+  void taken(bulk::Id origin, bulk::Numbered number) override;
+  void heard(bulk::Numbered number) override;
+
+ private:
+  using Stream = std::pair<bulk::Link, bulk::StreamId>;
+  struct Outgoing {
+    std::string bytes;
+    std::size_t at = 0;  // what stands before it has been taken
+  };
+  struct ByStream {
+    bool operator()(const Stream& a, const Stream& b) const {
+      return std::tuple(a.first.peer, a.first.side, a.second) < std::tuple(b.first.peer, b.first.side, b.second);
+    }
+  };
+
+  void do_effect(bulk::Write& write);
+  void do_effect(bulk::Grant& grant);
+  void do_effect(bulk::Deliver& deliver);
+  void do_effect(bulk::Announce& announce);
+  void do_effect(bulk::Room& room);
+  void do_effect(bulk::BroadcastRoom& room);
+  void do_effect(bulk::CutOff& cut_off);
+  void do_effect(bulk::Drained& /*drained*/) {}
+  void write_on(const Stream& stream);
+  void receive(bulk::Deliver record);
+  void deliver(const bulk::Deliver& record);
+  void announce(const bulk::Announce& record);
+  void tell(std::function<void()> what) { deferred_.add(std::move(what)); }
+
+  LinkTable& link_table_;
+  std::function<void(overlay::Link, const Error&)> broken_;
+  bulk::Node node_;
+  std::optional<overlay::Seq> view_;
+  std::optional<Rank> feeder_;
+  std::map<Stream, Outgoing, ByStream> outgoing_;
+  std::vector<Stream> written_;  // what the node does not yet know to be
+  std::map<bulk::Channel, Upward> upward_;
+  std::map<bulk::Channel, Downward> downward_;
+  bool serves_all_ = false;
+  std::vector<bulk::Deliver> unserved_up_;
+  std::vector<bulk::Announce> unserved_down_;
+  std::map<bulk::Id, bulk::InOrder> delivered_;
+  bulk::InOrder announced_;
+  DeferredCalls deferred_;  // for those who are served
+  std::optional<Error> cut_off_;
+  bool pumping_ = false;
+};
+
+}  // namespace nacre::group

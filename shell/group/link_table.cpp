@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "group/link_table.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "event/clock.hpp"
+#include "group/first_words.hpp"
+#include "overlay/wire.hpp"
+
+namespace nacre::group {
+namespace {
+
+constexpr event::Seconds kIntroduction{10};  // for the first words and HELLO; also for the other end to close
+constexpr event::Seconds kExpiry{1};         // how often that is looked at
+
+Error no_link(overlay::Link link) { return Error{EPIPE, fmt::format("there is no link to shell {}", link.peer)}; }
+
+transport::LinkLimits limits() {
+  transport::LinkLimits out;
+  out.exchange.max_frame = overlay::kMaxFrame;
+  return out;
+}
+
+}  // namespace
+
+LinkTable::LinkTable(event::Loop& loop, Membership& membership, std::unique_ptr<transport::Credentials> credentials,
+                     Callbacks callbacks)
+    : loop_(loop),
+      membership_(membership),
+      callbacks_(std::move(callbacks)),
+      credentials_(std::move(credentials)) {}
+
+LinkTable::~LinkTable() = default;
+
+Result<std::unique_ptr<LinkTable>> LinkTable::create(event::Loop& loop, Membership& membership,
+                                                     Callbacks callbacks) {
+  auto credentials = TRY(transport::Credentials::create(membership.job.f58_plain(), membership.secret.copy()));
+  std::unique_ptr<LinkTable> out(new LinkTable(loop, membership, std::move(credentials), std::move(callbacks)));
+  out->timer_ = TRY(event::Timer::create(loop, [self = out.get()] { self->expire(); }));
+  out->timer_->unref();
+  CHECK_OK(out->listen(std::move(membership.sockets)));
+  return out;
+}
+
+Result<void> LinkTable::listen(std::vector<transport::BoundSocket> sockets) {
+  for (transport::BoundSocket& socket : sockets) {
+    transport::Listener::Options options;
+    options.link = limits();
+    transport::Listener::Callbacks callbacks;
+    callbacks.on_link = [this](std::unique_ptr<transport::Link> link) { add(std::move(link), std::nullopt); };
+    callbacks.on_refused = callbacks_.on_refused;
+    listeners_.push_back(
+        TRY(transport::Listener::create(loop_, *credentials_, std::move(socket), options, std::move(callbacks))));
+  }
+  return {};
+}
+
+// ---- what the owner wants ------------------------------------------------------------------
+
+Result<void> LinkTable::dial(Rank peer) {
+  transport::Dialer::Options options;
+  options.link = limits();
+  auto done = [this, peer](Result<std::unique_ptr<transport::Link>> link) { dialled(peer, std::move(link)); };
+  dialers_[peer] = TRY(in(
+      fmt::format("shell {}", peer),
+      transport::Dialer::create(loop_, *credentials_, membership_.directory.find(peer), options, std::move(done))));
+  return {};
+}
+
+Result<void> LinkTable::send(overlay::Link to, std::string_view message) {
+  Place wire = find(to);
+  return wire == link_table_.end() ? no_link(to) : wire->link->send(message);
+}
+
+bool LinkTable::has_room(overlay::Link to) {
+  Place wire = find(to);
+  return wire == link_table_.end() || wire->link->has_room();
+}
+
+std::size_t LinkTable::write(overlay::Link to, transport::StreamId stream, std::string_view bytes) {
+  Place wire = find(to);
+  return wire == link_table_.end() ? 0 : wire->link->write(stream, bytes);
+}
+
+Result<void> LinkTable::grant(overlay::Link to, transport::StreamId stream, std::size_t bytes) {
+  Place wire = find(to);
+  return wire == link_table_.end() ? no_link(to) : wire->link->grant(stream, bytes);
+}
+
+void LinkTable::hang_up(overlay::Link link) {
+  if (link.side == overlay::Side::up) dialers_.erase(link.peer);
+  Place wire = find(link);
+  if (wire != link_table_.end()) close(*wire);
+}
+
+void LinkTable::close(Wire& wire) {
+  wire.closing = true;
+  wire.deadline = loop_.now() + kIntroduction.count();
+  wire.link->finish();
+  timer_->start(kExpiry, kExpiry);
+}
+
+void LinkTable::half_close(overlay::Link link) {
+  Place wire = find(link);
+  if (wire != link_table_.end()) wire->link->finish();
+}
+
+void LinkTable::give_up(overlay::Link link) {
+  if (link.side == overlay::Side::up) dialers_.erase(link.peer);
+  Place wire = find(link);
+  if (wire != link_table_.end()) link_table_.erase(wire);
+}
+
+void LinkTable::stop() {
+  listeners_.clear();
+  dialers_.clear();
+  for (Wire& wire : link_table_) {
+    if (!wire.closing) close(wire);
+  }
+}
+
+bool LinkTable::idle(const std::function<bool(Rank)>& gone) const {
+  return std::all_of(link_table_.begin(), link_table_.end(),
+                     [&](const Wire& wire) { return wire.closing && wire.name && gone(wire.name->peer); });
+}
+
+// ---- links that come and go ----------------------------------------------------------------
+
+LinkTable::Place LinkTable::find(overlay::Link name) {
+  return std::find_if(link_table_.begin(), link_table_.end(),
+                      [&](const Wire& wire) { return wire.name == name && !wire.closing; });
+}
+
+void LinkTable::dialled(Rank peer, Result<std::unique_ptr<transport::Link>> link) {
+  auto dialer = std::move(dialers_[peer]);  // it is in its own callback
+  dialers_.erase(peer);
+  overlay::Link name{peer, overlay::Side::up};
+  if (!link) return callbacks_.on_unlinked(name, link.error());
+  add(std::move(*link), name);
+}
+
+void LinkTable::add(std::unique_ptr<transport::Link> link, std::optional<overlay::Link> name) {
+  Place wire = link_table_.emplace(link_table_.end());
+  wire->link = std::move(link);
+  wire->name = name;
+  wire->deadline = loop_.now() + kIntroduction.count();
+  transport::Link::Callbacks callbacks;
+  callbacks.on_frame = [this, wire](std::string_view frame) { heard(wire, frame); };
+  callbacks.on_bulk = [this, wire](transport::StreamId stream, std::string_view bytes) {
+    heard_bulk(wire, stream, bytes);
+  };
+  callbacks.on_credit = [this, wire](transport::StreamId stream, std::size_t /*room*/) {
+    if (wire->name && !wire->closing) callbacks_.on_credit(*wire->name, stream);
+  };
+  callbacks.on_room = [this, wire] {
+    if (wire->name && !wire->closing) callbacks_.on_room(*wire->name);
+  };
+  callbacks.on_finished = [this, wire] { finished(wire); };
+  callbacks.on_closed = [this, wire](const std::optional<Error>& why) { closed(wire, why); };
+  wire->link->serve(std::move(callbacks));
+  if (!name) return timer_->start(kExpiry, kExpiry);
+  FirstWords words{membership_.version, kProtocol, membership_.rank, name->peer};
+  if (Result<void> sent = wire->link->send(words.text()); !sent) return closed(wire, sent.error());
+  callbacks_.on_linked(*name);
+}
+
+void LinkTable::heard(Place wire, std::string_view frame) {
+  if (wire->closing) return;
+  if (are_first_words(frame)) {
+    Result<void> introduced = introduce(wire, frame);
+    return introduced ? void() : refuse(wire, introduced.error());
+  }
+  auto message = overlay::decode(frame);
+  if (!message) return refuse(wire, message.error());
+  if (!wire->name) {
+    Result<void> named = name_it(wire, *message);
+    if (!named) return refuse(wire, named.error());
+  }
+  callbacks_.on_message(*wire->name, *message);
+}
+
+void LinkTable::heard_bulk(Place wire, transport::StreamId stream, std::string_view bytes) {
+  if (wire->closing) return;
+  if (!wire->name) return refuse(wire, invalid("bulk data before it has introduced itself"));
+  callbacks_.on_bulk(*wire->name, stream, bytes);
+}
+
+Result<void> LinkTable::introduce(Place wire, std::string_view frame) {
+  FirstWords words = TRY(FirstWords::parse(frame));
+  bool dialled = wire->name.has_value();
+  if (wire->introduced) return invalid("it has introduced itself twice");
+  wire->introduced = true;
+  if (words.protocol != kProtocol) {
+    // The other end is told what it has dialled, so that both can say what is wrong.
+    FirstWords mine{membership_.version, kProtocol, membership_.rank, words.from};
+    if (!dialled) static_cast<void>(wire->link->send(mine.text()));
+    Error why =
+        invalid(fmt::format("shell {} is of nacre {} with protocol {}, and this one of {} with protocol {}: "
+                            "install the same version on all hosts",
+                            words.from, words.version, words.protocol, membership_.version, kProtocol));
+    callbacks_.on_misfit(words.from, dialled, why);
+    return why;
+  }
+  if (words.to != membership_.rank) {
+    return invalid(
+        fmt::format("shell {} looks for shell {}, and this is {}", words.from, words.to, membership_.rank));
+  }
+  if (words.from == membership_.rank) return invalid("a link leads back to this shell");
+  return {};
+}
+
+Result<void> LinkTable::name_it(Place wire, const overlay::Message& message) {
+  const auto* hello = std::get_if<overlay::Hello>(&message.body);
+  if (!wire->introduced || hello == nullptr) return invalid("it has not introduced itself");
+  if (hello->from == membership_.rank) return invalid("a link leads back to this shell");
+  overlay::Link name{hello->from, overlay::Side::down};
+  if (Place before = find(name); before != link_table_.end()) {
+    link_table_.erase(before);
+    callbacks_.on_unlinked(name, Error{ECONNRESET, "the shell has made another link"});
+  }
+  wire->name = name;
+  callbacks_.on_linked(name);
+  return {};
+}
+
+void LinkTable::finished(Place wire) {
+  if (wire->closing || !wire->name || !keep_half_closed_) wire->link->finish();
+}
+
+void LinkTable::closed(Place wire, const std::optional<Error>& why) {
+  Wire gone = std::move(*wire);  // it may be in its own callback
+  link_table_.erase(wire);
+  if (!gone.closing && gone.name) {
+    callbacks_.on_unlinked(*gone.name, why ? *why : Error{ECONNRESET, gone.link->peer() + ": has closed the link"});
+  }
+  callbacks_.on_closed();
+}
+
+void LinkTable::refuse(Place wire, const Error& why) {
+  if (callbacks_.on_refused) callbacks_.on_refused(in(wire->link->peer(), why));
+  auto name = wire->name;
+  close(*wire);
+  if (name) callbacks_.on_unlinked(*name, why);
+}
+
+void LinkTable::expire() {
+  bool some = false;
+  for (Place wire = link_table_.begin(); wire != link_table_.end();) {
+    Place next = std::next(wire);
+    bool bounded = wire->closing || !wire->name;
+    some = some || bounded;
+    if (bounded && loop_.now() >= wire->deadline) link_table_.erase(wire);
+    wire = next;
+  }
+  if (!some) timer_->stop();
+  callbacks_.on_closed();
+}
+
+}  // namespace nacre::group

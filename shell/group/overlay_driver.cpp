@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "group/overlay_driver.hpp"
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "event/clock.hpp"
+#include "group/statements.hpp"
+#include "overlay/wire.hpp"
+
+namespace nacre::group {
+namespace {
+
+overlay::Time present() { return std::chrono::duration_cast<overlay::Time>(event::clock_now()); }
+
+overlay::Options node_options(const Membership& membership, overlay::Options bounds) {
+  bounds.job = membership.job.value();
+  bounds.self = membership.rank;
+  bounds.members = membership.size;
+  bounds.arity = membership.arity;
+  return bounds;
+}
+
+}  // namespace
+
+OverlayDriver::OverlayDriver(event::Loop& loop, Membership&& membership, Log& log, const overlay::Options& options)
+    : loop_(loop), log_(log), membership_(std::move(membership)), node_(options), send_queue_(links()) {}
+
+Result<std::unique_ptr<OverlayDriver>> OverlayDriver::create(event::Loop& loop, Membership membership, Log& log,
+                                                             overlay::Options bounds) {
+  overlay::Options options = node_options(membership, std::move(bounds));
+  std::unique_ptr<OverlayDriver> out(new OverlayDriver(loop, std::move(membership), log, options));
+  OverlayDriver& self = *out;
+  self.link_table_ = TRY(LinkTable::create(loop, self.membership_, self.callbacks()));
+  self.bulk_driver_ = std::make_unique<BulkDriver>(self.membership_.rank, *self.link_table_,
+                                                   [&self](overlay::Link link, const Error& why) {
+                                                     self.give_up(link, why);
+                                                     self.pump();
+                                                   });
+  self.timer_ = TRY(event::Timer::create(loop, [&self] { self.on_timer(); }));
+  self.tick();
+  self.pump();
+  return out;
+}
+
+LinkTable::Callbacks OverlayDriver::callbacks() {
+  LinkTable::Callbacks out;
+  out.on_linked = [this](overlay::Link link) {
+    tick();
+    send_queue_.forget(link);
+    node_.linked(link);
+    bulk_driver_->linked(link);
+    if (link.side == overlay::Side::down && on_child_) tell([this, child = link.peer] { on_child_(child); });
+    pump();
+  };
+  out.on_message = [this](overlay::Link from, const overlay::Message& message) {
+    tick();
+    node_.step(from, message);
+    pump();
+  };
+  out.on_bulk = [this](overlay::Link from, transport::StreamId stream, std::string_view bytes) {
+    bulk_driver_->received(from, stream, bytes);
+  };
+  out.on_credit = [this](overlay::Link to, transport::StreamId stream) { bulk_driver_->on_credit(to, stream); };
+  out.on_room = [this](overlay::Link to) {
+    sent(to, send_queue_.go_on(to));
+    pump();
+  };
+  out.on_unlinked = [this](overlay::Link link, const Error& why) {
+    log_.log(Level::debug, "", "link {} shell {}: {}", link.side == overlay::Side::up ? "up to" : "down to",
+             link.peer, why.message);
+    tick();
+    send_queue_.forget(link);
+    node_.unlinked(link);
+    bulk_driver_->gone(link);
+    bool refused = why.code == ECONNREFUSED || why.code == ENOENT;  // only its shell and guard remove its socket
+    if (refused && link.peer == 0 && link.side == overlay::Side::up) node_.leader_refuses();
+    end_if_short(why);
+    pump();
+  };
+  out.on_closed = [this] { look_whether_it_may_go(); };
+  out.on_misfit = [this](Rank rank, bool is_above, const Error& why) {
+    if (is_above) return end(why);
+    log_.log(Level::error, "", "{}", why.message);
+    suspect(rank);
+  };
+  out.on_refused = [this](const Error& why) {
+    log_.log(Level::debug, "", "refused: {}", why.message);
+    end_if_short(why);
+  };
+  return out;
+}
+
+// Once it has joined, descriptors may be given back. Before, they are not.
+void OverlayDriver::end_if_short(const Error& why) {
+  if (why.code == EMFILE && !serving_) end(why);
+}
+
+SendQueue::Links OverlayDriver::links() {
+  SendQueue::Links out;
+  out.send = [this](overlay::Link to, std::string_view frame) { return link_table_->send(to, frame); };
+  out.has_room = [this](overlay::Link to) { return link_table_->has_room(to); };
+  out.half_close = [this](overlay::Link link) { link_table_->half_close(link); };
+  out.frame_of = [this](overlay::Seq seq) { return frame_of(seq); };
+  return out;
+}
+
+// The loop's clock is the one of the round's beginning, so the timer may be a little early; the node would not ask again.
+void OverlayDriver::on_timer() {
+  if (present() < due_) return start_timer();
+  tick();
+  pump();
+}
+
+void OverlayDriver::start_timer() {
+  timer_->start(std::max(event::Seconds::zero(), event::Seconds(due_ - present())));
+}
+
+void OverlayDriver::tick() { node_.tick(present()); }
+
+void OverlayDriver::serve(Callbacks callbacks) {
+  callbacks_ = std::move(callbacks);
+  serving_ = true;
+  deferred_.take(kept_);
+  pump();
+}
+
+// ---- collectives ---------------------------------------------------------------------------
+
+void OverlayDriver::enter(std::string_view barrier, std::function<void(Result<void>)> done) {
+  open_collective(barrier, overlay::Merge::max, std::int64_t{0},
+                  [done = std::move(done)](Result<overlay::Value> value) {
+                    done(value ? Result<void>() : Result<void>(std::move(value).error()));
+                  });
+}
+
+void OverlayDriver::gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) {
+  open_collective(name, overlay::Merge::gather, std::move(mine),
+                  [done = std::move(done)](Result<overlay::Value> value) {
+                    if (!value) return done(std::move(value).error());
+                    done(std::get<overlay::Gathered>(*std::move(value)));
+                  });
+}
+
+void OverlayDriver::open_collective(std::string_view name, overlay::Merge merge, const overlay::Own& mine,
+                                    WhenReleased done) {
+  if (cut_off_) return done(*cut_off_);
+  tick();
+  Result<void> entered = node_.enter(std::string(name), merge, mine);
+  if (!entered) return done(in(name, entered.error()));
+  waiting_.emplace(name, std::move(done));
+  pump();
+}
+
+// ---- what concerns the job ------------------------------------------------------------------
+
+void OverlayDriver::ask(overlay::RequestBody body) {
+  if (cut_off_) return;
+  tick();
+  auto asked = node_.request(std::move(body));
+  // EPIPE: the job has ended, so there is nobody to whom it matters.
+  if (!asked && asked.error().code != EPIPE) log_.log(Level::warn, "", "not sent: {}", asked.error().message);
+  pump();
+}
+
+void OverlayDriver::raise(const Exception& exception) {
+  Exception mine = exception;
+  mine.origin = membership_.rank;
+  ask(statement_of(mine));
+}
+
+Result<void> OverlayDriver::announce(std::string_view topic, std::string_view bytes) {
+  auto pieces = TRY(pieces_of(topic, bytes, membership_.rank));
+  for (overlay::Event& piece : pieces) ask(std::move(piece));
+  return {};
+}
+
+void OverlayDriver::signal(int signum, const Targets& tasks) {
+  ask(overlay::Signal{static_cast<std::uint32_t>(signum), tasks});
+}
+
+void OverlayDriver::tasks_started(const value::Idset& tasks) {
+  tick();
+  node_.started(tasks);
+  pump();
+}
+
+void OverlayDriver::tasks_ended(const Ended& ended) {
+  tick();
+  node_.exited(ended.tasks, statement_of(ended));
+  pump();
+}
+
+void OverlayDriver::suspect(Rank rank) {
+  tick();
+  node_.suspect(rank);
+  pump();
+}
+
+void OverlayDriver::give_up_absent() {
+  gives_up_absent_ = true;
+  if (!code_) return;
+  tick();
+  node_.suspect_absent();
+  pump();
+}
+
+void OverlayDriver::leave(int code, std::function<void(std::optional<int>)> done) {
+  when_gone_ = std::move(done);
+  leaving_ = true;
+  if (membership_.rank == 0 && !finished_) ask(overlay::End{static_cast<std::uint32_t>(code)});
+  if (removed_) {
+    tick();
+    node_.tasks_ended();
+    pump();
+  }
+  look_whether_it_may_go();
+}
+
+// The last words to others have to be out.
+void OverlayDriver::look_whether_it_may_go() {
+  auto gone = [this](Rank rank) { return !node_.tree().has(rank); };
+  bool is_over = finished_ ? link_table_->idle(gone) : cut_off_ && !removed_;
+  if (!leaving_ || !when_gone_ || !is_over) return;
+  std::exchange(when_gone_, nullptr)(code_);
+}
+
+}  // namespace nacre::group

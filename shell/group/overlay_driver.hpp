@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One shell of several: the overlay's node (doc/protocol.md), its links, and what the job's log means to the shell.
+//
+// It begins to dial when it is made. What concerns the whole job is kept until serve() is called.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "base/log.hpp"
+#include "event/loop.hpp"
+#include "group/announcements.hpp"
+#include "group/bulk_driver.hpp"
+#include "group/deferred_calls.hpp"
+#include "group/group.hpp"
+#include "group/link_table.hpp"
+#include "group/membership.hpp"
+#include "group/send_queue.hpp"
+#include "overlay/node.hpp"
+
+namespace nacre::group {
+
+class OverlayDriver final : public Group {
+ public:
+  // `bounds`: those of the overlay; who this shell is in it comes from `membership`. `log` has to outlive it.
+  static Result<std::unique_ptr<OverlayDriver>> create(event::Loop& loop, Membership membership, Log& log,
+                                                       overlay::Options bounds = {});
+
+  void serve(Callbacks callbacks) override;
+  void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
+  void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override;
+  void raise(const Exception& exception) override;
+  void signal(int signum, const Targets& tasks) override;
+  Result<void> announce(std::string_view topic, std::string_view bytes) override;
+  void tasks_started(const value::Idset& tasks) override;
+  void tasks_ended(const Ended& ended) override;
+  bulk::Port* bulk() override { return bulk_driver_.get(); }
+  void close_bulk() override { bulk_driver_->close(); }
+  void wait_for_silent(std::chrono::milliseconds bound) override { node_.wait_for_silent(bound); }
+  void suspect(Rank rank) override;
+  void give_up_absent() override;
+  void give_up_silent() override { static_cast<void>(announce(kGiveUpSilent, "")); }
+  void leave(int code, std::function<void(std::optional<int>)> done) override;
+
+  // Called with each exception of severity 0 that comes before serve(), which gets them again.
+  void when_ended(std::function<void(const Exception&)> on_ended) { on_ended_ = std::move(on_ended); }
+  void when_child_joins(std::function<void(Rank)> told) { on_child_ = std::move(told); }
+  [[nodiscard]] const Membership& membership() const { return membership_; }
+  [[nodiscard]] Directory& directory() { return membership_.directory; }
+  [[nodiscard]] const overlay::Node& node() const { return node_; }
+
+ private:
+  using WhenReleased = std::function<void(Result<overlay::Value>)>;
+
+  OverlayDriver(event::Loop& loop, Membership&& membership, Log& log, const overlay::Options& options);
+  [[nodiscard]] LinkTable::Callbacks callbacks();
+  void on_timer();
+  void start_timer();
+  void tick();
+  void open_collective(std::string_view name, overlay::Merge merge, const overlay::Own& mine, WhenReleased done);
+  void ask(overlay::RequestBody body);
+
+  // Does what the node wants, then tells the owner, until neither has anything more.
+  void pump();
+  void act(overlay::Effect effect);
+  void do_effect(overlay::Send& send);
+  void do_effect(overlay::SendEntry& send);
+  void do_effect(overlay::Dial& dial);
+  void do_effect(overlay::HangUp& hang_up);
+  void do_effect(overlay::HalfClose& half_close);
+  void do_effect(overlay::Deliver& deliver);
+  void do_effect(overlay::Released& released);
+  void do_effect(overlay::Overflow& overflow);
+  void do_effect(overlay::Completed& /*completed*/) {}
+  void do_effect(overlay::Reported& reported);
+  void do_effect(overlay::Joined& /*joined*/) {}
+  void do_effect(overlay::Leave& leave);
+  void do_effect(overlay::Die& die);
+  void do_effect(overlay::Finished& finished);
+  void do_effect(overlay::Arm& arm);
+  void do_effect(overlay::Note& note);
+  [[nodiscard]] SendQueue::Links links();
+  const std::string* frame_of(overlay::Seq seq);
+  void sent(overlay::Link to, const Result<void>& how);
+  void give_up(overlay::Link link, const Error& why);
+  void deliver(const overlay::Entry& entry);
+  void end(Error why);
+  void end_if_short(const Error& why);  // of descriptors
+  void tell(std::function<void()> what) { deferred_.add(std::move(what)); }
+  void tell_job(std::function<void()> what) { (serving_ ? deferred_ : kept_).add(std::move(what)); }
+  void look_whether_it_may_go();
+
+  event::Loop& loop_;
+  Log& log_;
+  Membership membership_;
+  overlay::Node node_;
+  std::unique_ptr<LinkTable> link_table_;
+  SendQueue send_queue_;
+  std::unique_ptr<BulkDriver> bulk_driver_;
+  std::optional<event::Timer> timer_;
+  overlay::Time due_{};  // when the node wants its next tick
+  Callbacks callbacks_;
+  std::function<void(Rank)> on_child_;
+  std::function<void(const Exception&)> on_ended_;
+  bool serving_ = false;
+  std::map<std::string, WhenReleased, std::less<>> waiting_;  // by the name of the collective
+  DeferredCalls deferred_;                                    // for the owner
+  DeferredCalls kept_;                                        // the same, until serve()
+  std::vector<overlay::Link> failed_;                         // links that the node does not yet know to be gone
+  Announcements announcements_;
+  bool pumping_ = false;
+  std::pair<overlay::Seq, std::string> encoded_{0, {}};  // the entry that was sent last
+  std::optional<Error> cut_off_;
+  bool removed_ = false;  // the node still has others to wait for
+  bool finished_ = false;
+  bool leaving_ = false;
+  bool gives_up_absent_ = false;
+  std::optional<int> code_;  // of the job, once the leader has decided
+  std::function<void(std::optional<int>)> when_gone_;
+};
+
+}  // namespace nacre::group

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a OverlayDriver does for its node, and what it makes of the log.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "group/overlay_driver.hpp"
+#include "group/statements.hpp"
+#include "overlay/wire.hpp"
+
+namespace nacre::group {
+namespace {
+
+constexpr std::uint32_t kMaxCode = 255;  // of a process that exits
+
+}  // namespace
+
+// ---- what the node wants --------------------------------------------------------------------
+
+void OverlayDriver::pump() {
+  if (pumping_) return;
+  pumping_ = true;
+  for (;;) {
+    std::vector<overlay::Effect> effects = node_.take_effects();
+    for (overlay::Effect& effect : effects) act(std::move(effect));
+    if (!failed_.empty()) {
+      for (overlay::Link link : std::exchange(failed_, {})) node_.unlinked(link);
+      continue;
+    }
+    if (!effects.empty()) continue;
+    if (!deferred_.tell_next()) break;
+  }
+  bulk_driver_->look_at(node_);
+  pumping_ = false;
+  bulk_driver_->pump();
+}
+
+void OverlayDriver::act(overlay::Effect effect) {
+  std::visit([this](auto& each) { do_effect(each); }, effect);
+}
+
+void OverlayDriver::do_effect(overlay::Send& message) {
+  auto bytes = overlay::encode(message.message);
+  if (bytes) {
+    bool is_beat = std::holds_alternative<overlay::Beat>(message.message.body);
+    return sent(message.to, is_beat ? send_queue_.send_first(message.to, *bytes)
+                                    : send_queue_.send(message.to, *std::move(bytes)));
+  }
+  log_.log(Level::error, "", "a message to shell {} is too long: {}", message.to.peer, bytes.error().message);
+}
+
+void OverlayDriver::do_effect(overlay::SendEntry& entry) {
+  sent(entry.to, send_queue_.send_entry(entry.to, entry.seq));
+}
+
+// Most are sent to several, one after the other.
+const std::string* OverlayDriver::frame_of(overlay::Seq seq) {
+  if (encoded_.first == seq) return &encoded_.second;
+  if (node_.entry(seq) == nullptr) return nullptr;
+  auto bytes = overlay::encode(node_.entry_message(seq));
+  if (!bytes) {
+    log_.log(Level::error, "", "entry {}: {}", seq, bytes.error().message);
+    return nullptr;
+  }
+  encoded_ = {seq, *std::move(bytes)};
+  return &encoded_.second;
+}
+
+void OverlayDriver::sent(overlay::Link to, const Result<void>& how) {
+  if (!how) give_up(to, how.error());
+}
+
+void OverlayDriver::give_up(overlay::Link link, const Error& why) {
+  log_.log(Level::debug, "", "shell {}: {}", link.peer, why.message);
+  link_table_->give_up(link);
+  send_queue_.forget(link);
+  failed_.push_back(link);
+  bulk_driver_->gone(link);
+}
+
+void OverlayDriver::do_effect(overlay::HangUp& hang_up) {
+  bulk_driver_->gone(hang_up.link);
+  send_queue_.flush(hang_up.link);
+  link_table_->hang_up(hang_up.link);
+}
+
+void OverlayDriver::do_effect(overlay::HalfClose& half_close) {
+  sent(half_close.link, send_queue_.half_close(half_close.link));
+}
+
+void OverlayDriver::do_effect(overlay::Dial& dial) {
+  Result<void> dialling = link_table_->dial(dial.peer);
+  if (dialling) return;
+  log_.log(Level::debug, "", "{}", dialling.error().message);
+  failed_.push_back({dial.peer, overlay::Side::up});
+}
+
+void OverlayDriver::do_effect(overlay::Deliver& deliver_it) {
+  if (const overlay::Entry* entry = node_.entry(deliver_it.seq)) deliver(*entry);
+}
+
+void OverlayDriver::do_effect(overlay::Released& released) {
+  auto found = waiting_.find(released.name);
+  if (found == waiting_.end()) return;
+  tell([done = std::move(found->second), value = std::move(released.value)]() mutable { done(std::move(value)); });
+  waiting_.erase(found);
+}
+
+void OverlayDriver::do_effect(overlay::Overflow& overflow) {
+  raise({"exec", 0,
+         fmt::format("{}: what the shells give is {} bytes together; at most {}", overflow.name, overflow.size,
+                     node_.options().max_value),
+         1});
+}
+
+void OverlayDriver::do_effect(overlay::Reported& reported) {
+  std::vector<Ended> ended;
+  for (const overlay::Record& record : reported.exited) {
+    auto each = ended_of(record);
+    if (each) ended.push_back(*std::move(each));
+    if (!each) log_.log(Level::warn, "", "{}", each.error().message);
+  }
+  tell_job([this, started = std::move(reported.started), ended = std::move(ended)] {
+    if (callbacks_.on_tasks) callbacks_.on_tasks(started, ended);
+  });
+}
+
+void OverlayDriver::do_effect(overlay::Leave& /*leave*/) {
+  link_table_->keep_half_closed(true);
+  removed_ = true;
+  end(Error{ECANCELED, "this shell is taken out of the job"});
+}
+
+void OverlayDriver::do_effect(overlay::Die& die) {
+  removed_ = false;
+  end(Error{ENOTCONN, std::move(die.why)});
+  tell([this] { look_whether_it_may_go(); });
+}
+
+void OverlayDriver::do_effect(overlay::Finished& /*finished*/) {
+  finished_ = true;
+  send_queue_.flush_all();
+  link_table_->stop();
+  tell([this] { look_whether_it_may_go(); });
+}
+
+void OverlayDriver::do_effect(overlay::Arm& arm) {
+  due_ = arm.at;
+  start_timer();
+}
+
+void OverlayDriver::do_effect(overlay::Note& note) { log_.log(Level::debug, "", "{}", note.text); }
+
+// ---- what the log says ------------------------------------------------------------------------
+
+void OverlayDriver::deliver(const overlay::Entry& entry) {
+  if (const auto* view = std::get_if<overlay::View>(&entry.body)) {
+    for (Rank rank : view->dead.ids()) {
+      tell_job([this, rank] {
+        if (callbacks_.on_lost) callbacks_.on_lost(rank);
+      });
+    }
+  } else if (const auto* end = std::get_if<overlay::End>(&entry.body)) {
+    code_ = static_cast<int>(std::min<std::uint32_t>(end->code, kMaxCode));
+    if (gives_up_absent_) node_.suspect_absent();
+  } else if (const auto* exception = std::get_if<overlay::Exception>(&entry.body)) {
+    Exception raised = exception_of(*exception);
+    if (raised.severity == 0 && !serving_ && on_ended_) tell([this, raised] { on_ended_(raised); });
+    tell_job([this, raised = std::move(raised)] {
+      if (callbacks_.on_exception) callbacks_.on_exception(raised);
+    });
+  } else if (const auto* event = std::get_if<overlay::Event>(&entry.body)) {
+    auto whole = announcements_.take(*event);
+    if (!whole) return;
+    if (whole->topic == kGiveUpSilent)
+      return node_.wait_for_silent(std::min(kSilentAtEnd, node_.options().silent_bound));
+    tell_job([this, said = *std::move(whole)] {
+      if (callbacks_.on_announcement) callbacks_.on_announcement(said.topic, said.bytes);
+    });
+  } else if (const auto* signal = std::get_if<overlay::Signal>(&entry.body)) {
+    tell_job([this, signal = *signal] {
+      if (callbacks_.on_signal) callbacks_.on_signal(static_cast<int>(signal.number), signal.ranks);
+    });
+  }
+}
+
+void OverlayDriver::end(Error why) {
+  if (cut_off_) return;
+  cut_off_ = std::move(why);
+  bulk_driver_->cut_off(*cut_off_);
+  if (!removed_) link_table_->stop();
+  tell_job([this] {
+    if (callbacks_.on_cut_off) callbacks_.on_cut_off(*cut_off_);
+  });
+  for (auto& [name, done] : std::exchange(waiting_, {})) {
+    tell([this, done = std::move(done)] { done(*cut_off_); });
+  }
+  pump();
+}
+
+}  // namespace nacre::group

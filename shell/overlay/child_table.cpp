@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlay/child_table.hpp"
+
+#include <algorithm>
+
+namespace nacre::overlay {
+
+Child* ChildTable::child(Id id) {
+  auto found = std::find_if(children_.begin(), children_.end(), [&](const Child& each) { return each.id == id; });
+  return found != children_.end() ? &*found : nullptr;
+}
+
+DownLink* ChildTable::down(Id peer) {
+  auto found = std::lower_bound(down_links_.begin(), down_links_.end(), peer,
+                                [](const auto& a, Id b) { return a.peer < b; });
+  return found != down_links_.end() && found->peer == peer ? &*found : nullptr;
+}
+
+void ChildTable::set_children(const std::vector<Id>& ids, Time bound) {
+  std::vector<Child> before = std::exchange(children_, {});
+  for (Id id : ids) {
+    Child next;
+    next.id = id;
+    auto old = std::find_if(before.begin(), before.end(), [&](const Child& each) { return each.id == id; });
+    if (old != before.end()) {
+      next.linked = old->linked;
+      next.was_linked = old->was_linked;
+      next.suspected = old->suspected;
+      next.finished = old->finished;
+      next.deadline = old->deadline;
+    } else {
+      DownLink* link = down(id);
+      next.linked = link != nullptr && link->welcomed && !link->parted;
+      next.was_linked = next.linked;
+      next.deadline = out_.now + (next.linked ? Time(options_.silent_bound) : bound);
+    }
+    out_.wake(next.deadline);
+    children_.push_back(std::move(next));
+  }
+}
+
+void ChildTable::linked(Id peer) {
+  auto at = std::lower_bound(down_links_.begin(), down_links_.end(), peer,
+                             [](const auto& a, Id b) { return a.peer < b; });
+  DownLink fresh;
+  fresh.peer = peer;
+  if (at != down_links_.end() && at->peer == peer) {
+    *at = std::move(fresh);
+  } else {
+    down_links_.insert(at, std::move(fresh));
+  }
+}
+
+void ChildTable::unlinked(Id peer) {
+  DownLink* link = down(peer);
+  if (link == nullptr) return;
+  bool was_on_purpose = link->parted;
+  down_links_.erase(down_links_.begin() + (link - down_links_.data()));
+  Child* who = child(peer);
+  if (who == nullptr || !who->linked) return;
+  who->linked = false;
+  if (was_on_purpose) who->was_linked = false;
+  who->deadline = out_.now + (was_on_purpose ? options_.hello_bound : options_.relink_bound);
+  out_.wake(who->deadline);
+}
+
+void ChildTable::heard(Id peer) {
+  Child* who = child(peer);
+  if (who == nullptr || !who->linked) return;
+  who->deadline = out_.now + options_.silent_bound;
+  who->suspected = false;
+}
+
+void ChildTable::shift_silence(milliseconds by) {
+  for (Child& each : children_) {
+    if (!each.linked) continue;  // it has a bound to come, or to come back
+    each.deadline += by;
+    out_.wake(each.deadline);
+  }
+}
+
+void ChildTable::welcome(DownLink& link) {
+  link.welcomed = true;
+  if (Child* who = child(link.peer)) {
+    who->linked = true;
+    who->was_linked = true;
+    heard(link.peer);
+    out_.wake(who->deadline);
+  }
+}
+
+void ChildTable::doubted(const Idset& ids) {
+  for (Child& each : children_) {
+    bool is_lost = each.was_linked && !each.linked && !each.finished && ids.contains(each.id);
+    if (is_lost && down(each.id) == nullptr) each.suspected = true;
+  }
+}
+
+Seq ChildTable::acked(bool without_lost) const {
+  Seq least = kNoEnd;
+  for (const Child& each : children_) {
+    if (each.finished || (without_lost && each.suspected)) continue;
+    least = std::min(least, each.reported ? each.acked : 0);
+  }
+  return least;
+}
+
+Idset ChildTable::suspects() const {
+  Idset out;
+  for (const Child& each : children_) {
+    if (each.suspected && !each.finished) out.insert(each.id);
+    if (!each.suspects.empty()) out = out | each.suspects;
+  }
+  return out;
+}
+
+void ChildTable::excuse(Time gap) {
+  for (Child& each : children_) each.deadline += gap;
+}
+
+void ChildTable::tick() {
+  for (Child& each : children_) {
+    if (!each.finished && each.deadline <= out_.now) each.suspected = true;
+  }
+}
+
+Time ChildTable::due() const {
+  Time due = Outbox::kNever;
+  for (const Child& each : children_) {
+    if (!each.finished && !each.suspected) due = std::min(due, each.deadline);
+  }
+  return due;
+}
+
+}  // namespace nacre::overlay

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "group/overlay_driver.hpp"
+
+#include <algorithm>
+
+#include "group_world.hpp"
+
+using namespace nacre;         // NOLINT
+using namespace nacre::group;  // NOLINT
+
+TEST_CASE("shells find each other, pass barriers, and leave together") {
+  World world(7, GENERATE(Over::local, Over::tcp));
+  world.start_all();
+  for (const char* name : {"init", "start", "exit"}) world.pass(name);
+  world.leave();
+  CHECK(world.all([](const group::Shell& shell) { return shell.lost.empty() && shell.cut_off.empty(); }));
+}
+
+TEST_CASE("nobody passes a barrier before the last has come") {
+  World world(3);
+  for (Rank rank : {0, 1, 2}) world.start(rank);
+  int passed = 0;
+  auto enter = [&](Rank rank) { world.shells[rank].member->enter("b", [&](const Result<void>&) { ++passed; }); };
+  enter(0);
+  enter(2);
+  bool between = false;
+  world.shells[0].member->enter("another", [&](const Result<void>&) { between = true; });
+  for (Rank rank : {1, 2}) world.shells[rank].member->enter("another", [](const Result<void>&) {});
+  world.run_until([&] { return between; });
+  CHECK(passed == 0);
+  enter(1);
+  world.run_until([&] { return passed == 3; });
+}
+
+TEST_CASE("what the shells give is gathered, equal parts once, and the largest number is found") {
+  World world(5);
+  world.start_all();
+  std::string long_part(std::size_t{600} << 10, 'x');
+  std::vector<Group::Gathered> got;
+  for (Rank rank = 0; rank < world.size; ++rank) {
+    OverlayDriver& member = *world.shells[rank].member;
+    member.gather("g", rank == 3 ? long_part : "same", [&](Result<Group::Gathered> all) {
+      INFO((all ? "" : all.error().message));
+      REQUIRE(all);
+      got.push_back(*std::move(all));
+    });
+  }
+  world.run_until([&] { return got.size() == world.size; });
+  for (const Group::Gathered& each : got) {
+    REQUIRE(each.size() == 2);
+    CHECK(each.at("same").str() == "0-2,4");
+    CHECK(each.at(long_part).str() == "3");
+  }
+}
+
+TEST_CASE("what the shells give may be more than a link holds") {
+  World world(4);
+  world.start_all();
+  constexpr std::size_t kEach = std::size_t{30} << 20;
+  std::size_t told = 0;
+  for (Rank rank = 0; rank < world.size; ++rank) {
+    std::string part(kEach, static_cast<char>('a' + rank));
+    world.shells[rank].member->gather("g", std::move(part), [&](Result<Group::Gathered> all) {
+      INFO((all ? "" : all.error().message));
+      REQUIRE(all);
+      CHECK(all->size() == world.size);
+      ++told;
+    });
+  }
+  world.run_until([&] { return told == world.size; });
+  CHECK(world.all([](const group::Shell& shell) { return shell.lost.empty() && shell.cut_off.empty(); }));
+  CHECK_FALSE(world.shells[0].has_logged("control frames"));
+}
+
+TEST_CASE("what the shells give and is above the limit ends the job, in words") {
+  overlay::Options bounds;
+  bounds.max_value = 1000;
+  World world(3, Over::local, bounds);
+  world.start_all();
+  for (Rank rank = 0; rank < world.size; ++rank) {
+    world.shells[rank].member->gather("pmi.7", std::string(500, static_cast<char>('a' + rank)),
+                                      [](const Result<Group::Gathered>&) {});
+  }
+  world.run_until([&] { return world.all([](const group::Shell& shell) { return !shell.exceptions.empty(); }); });
+  CHECK(world.shells[2].exceptions[0] ==
+        "0 exec 0 1: pmi.7: what the shells give is 1519 bytes together; at most 1000");
+}
+
+TEST_CASE("exceptions and signals reach every shell, in one order") {
+  World world(6);
+  world.start_all();
+  for (Rank rank = 0; rank < world.size; ++rank) {
+    OverlayDriver& member = *world.shells[rank].member;
+    member.raise({"exec", static_cast<int>(rank), fmt::format("said by {}\n\x01\xff", rank),
+                  rank == 4 ? std::optional(143) : std::nullopt, 0});
+  }
+  world.shells[5].member->signal(15, value::Idset::parse("3-9").value());
+  world.shells[0].member->signal(10, std::nullopt);
+  world.shells[3].member->signal(12, value::Idset());
+  world.run_until([&] {
+    return world.all([&](const group::Shell& shell) {
+      return shell.exceptions.size() == world.size && shell.signals.size() == 3;
+    });
+  });
+  for (const group::Shell& shell : world.shells) {
+    CHECK(shell.exceptions == world.shells[0].exceptions);
+    CHECK(shell.signals == world.shells[0].signals);
+  }
+  auto signals = world.shells[2].signals;
+  std::sort(signals.begin(), signals.end());
+  CHECK(signals == std::vector<std::string>{"10 for all", "12 for ''", "15 for '3-9'"});
+  auto all = world.shells[2].exceptions;
+  std::sort(all.begin(), all.end());
+  CHECK(all[0] == "0 exec 0 -1: said by 0\n\x01\xef\xbf\xbd");
+  CHECK(all[4] == "4 exec 4 143: said by 4\n\x01\xef\xbf\xbd");
+  world.leave();
+}
+
+TEST_CASE("the leader hears of the tasks of all shells") {
+  World world(5);
+  world.start_all();
+  for (Rank rank = 0; rank < world.size; ++rank) {
+    OverlayDriver& member = *world.shells[rank].member;
+    member.tasks_started(value::Idset::range(2 * rank, 2 * rank + 1));
+    member.tasks_ended({value::Idset::range(2 * rank, 2 * rank), exits::Record::of(value::WaitStatus::exited(0))});
+    member.tasks_ended(
+        {value::Idset::range(2 * rank + 1, 2 * rank + 1),
+         exits::Record::of(rank == 3 ? value::WaitStatus::killed(9) : value::WaitStatus::exited(1))});
+  }
+  group::Shell& leader = world.shells[0];
+  world.run_until([&] { return leader.ended.ranks().size() == 10; });
+  CHECK(leader.started.str() == "0-9");
+  std::string ended;
+  for (const auto& [record, tasks] : leader.ended.classes()) ended += record.str() + ":" + tasks.str() + " ";
+  CHECK(ended == "s9:7 x0:0,2,4,6,8 x1:1,3,5,9 ");
+  for (Rank rank = 1; rank < world.size; ++rank) CHECK(world.shells[rank].ended.ranks().empty());
+}
+
+TEST_CASE("a job that ends before all shells have joined does not wait for those that have not") {
+  World world(4);
+  world.start(0);
+  group::Shell& other = world.shells[2];
+  other.member = OverlayDriver::create(*world.loop, std::move(world.memberships[2]), other.lines).value();
+  std::string ended_by;
+  other.member->when_ended([&](const Exception& raised) { ended_by = raised.message; });
+  world.shells[0].member->raise({"exec", 0, "ended by SIGTERM", 143, 0});
+  world.run_until([&] { return !ended_by.empty(); });
+  CHECK(ended_by == "ended by SIGTERM");
+  world.each([](group::Shell& shell) { shell.member->give_up_absent(); });
+  auto begin = std::chrono::steady_clock::now();
+  world.leave();
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));  // they would have a minute to come
+}
+
+TEST_CASE("a job that is to end at once waits less for shells that are silent, on all shells") {
+  overlay::Options bounds;
+  bool is_patient = GENERATE(true, false);
+  if (!is_patient) bounds.wait_for_silent(overlay::milliseconds(1500));
+  World world(4, Over::local, bounds);
+  world.start_all();
+  world.pass("init");
+  auto lowered = [&](const group::Shell& shell) {
+    const overlay::Options& now = shell.member->node().options();
+    return now.silent_bound <= Group::kSilentAtEnd && now.hello_bound < overlay::Options().hello_bound;
+  };
+  CHECK(world.all(lowered) != is_patient);
+  for (int each = 0; each < 2; ++each) world.shells[2].member->give_up_silent();
+  world.pass("exit");
+  CHECK(world.all(lowered));
+  auto expected = is_patient ? Group::kSilentAtEnd : overlay::milliseconds(1500);
+  CHECK(world.all([&](const group::Shell& shell) {
+    return shell.member->node().options().silent_bound == expected && shell.lost.empty();
+  }));
+  world.leave();
+}
+
+TEST_CASE("what concerns the job is kept until the shell wants to hear it") {
+  World world(2);
+  group::Shell& late = world.shells[1];
+  world.start(0);
+  late.member = OverlayDriver::create(*world.loop, std::move(world.memberships[1]), late.lines).value();
+  world.shells[0].member->raise({"exec", 3, "early", std::nullopt, 0});
+  world.pass("init");
+  CHECK(late.exceptions.empty());
+  late.member->serve(World::callbacks(late));
+  world.run_until([&] { return late.exceptions.size() == 1; });
+  CHECK(late.exceptions[0] == "0 exec 3 -1: early");
+}
+
+TEST_CASE("a shell that dies is lost for all others, and they go on without it") {
+  World world(6);
+  world.start_all();
+  world.pass("init");
+  Rank victim = GENERATE(1, 5);  // with children, and without
+  world.shells[victim].member.reset();
+  world.run_until([&] { return world.all([](const group::Shell& shell) { return !shell.lost.empty(); }); });
+  world.each([&](group::Shell& shell) { CHECK(shell.lost == std::vector<Rank>{victim}); });
+  world.pass("start");
+  world.leave();
+}
+
+TEST_CASE("a shell that cannot be started is lost as soon as its parent is told") {
+  World world(4);
+  for (Rank rank : {0, 1, 3}) world.start(rank);
+  world.shells[0].member->suspect(2);
+  world.pass("init");
+  CHECK(world.shells[3].lost == std::vector<Rank>{2});
+}
+
+TEST_CASE("without its leader a shell is cut off, and all that it waits for ends") {
+  overlay::Options bounds;
+  bounds.fence = overlay::milliseconds(6000);
+  World world(3, Over::local, bounds);
+  world.start_all();
+  world.pass("init");
+  int failed = 0;
+  for (Rank rank : {1, 2}) {
+    world.shells[rank].member->enter("start", [&](const Result<void>& result) {
+      CHECK_FALSE(result);
+      ++failed;
+    });
+  }
+  world.shells[0].member.reset();
+  world.run_until([&] { return failed == 2; });
+  for (Rank rank : {1, 2}) {
+    CHECK_FALSE(world.shells[rank].cut_off.empty());
+    bool answered = false;
+    world.shells[rank].member->gather("late", "x", [&](const Result<Group::Gathered>& all) { answered = !all; });
+    CHECK(answered);
+  }
+  world.leave(std::nullopt);
+}
+
+TEST_CASE("a shell of another protocol is refused, and both say why") {
+  // What a shell of a later version says first.
+  World world(2);
+  group::Shell& leader = world.shells[0];
+  world.start(0);
+  auto credentials = transport::Credentials::create(value::JobId(kTestJob).f58_plain(), secret_of('a')).value();
+  std::unique_ptr<transport::Link> link;
+  std::string answer;
+  bool closed = false;
+  auto dialler =
+      transport::Dialer::create(*world.loop, *credentials, leader.member->directory().find(0), {},
+                                [&](Result<std::unique_ptr<transport::Link>> made) {
+                                  link = std::move(made).value();
+                                  transport::Link::Callbacks callbacks;
+                                  callbacks.on_frame = [&](std::string_view frame) { answer = frame; };
+                                  callbacks.on_closed = [&](const std::optional<Error>&) { closed = true; };
+                                  link->serve(std::move(callbacks));
+                                  CHECK(link->send(R"({"nacre":"9.0","protocol":99,"from":1,"to":0})"));
+                                })
+          .value();
+  world.run_until([&] { return closed; });
+  CHECK(answer == R"({"from":0,"nacre":"1.2.3","protocol":2,"to":1})");
+  CHECK(
+      leader.has_logged("error: shell 1 is of nacre 9.0 with protocol 99, and this one of 1.2.3 with protocol 2"));
+  world.run_until([&] { return !leader.lost.empty(); });
+  CHECK(leader.lost == std::vector<Rank>{1});
+}
+
+TEST_CASE("who speaks without being introduced, or for another shell, is refused") {
+  World world(2);
+  group::Shell& leader = world.shells[0];
+  world.start(0);
+  auto credentials = transport::Credentials::create(value::JobId(kTestJob).f58_plain(), secret_of('a')).value();
+  auto [frame, why] = GENERATE(table<std::string, std::string>({
+      {R"({"nacre":"1","protocol":2,"from":1,"to":5})", "shell 1 looks for shell 5, and this is 0"},
+      {R"({"nacre":"1","protocol":2,"from":0,"to":0})", "a link leads back to this shell"},
+      {R"({"nacre":"1","protocol":"1","from":1,"to":0})", "first words.protocol: expected"},
+      {R"({"nacre)", "first words: not JSON: line 1"},
+      {"{" + std::string(5000, ' '), "first words: too long"},
+      {"garbage", "refused: "},
+  }));
+  std::unique_ptr<transport::Link> link;
+  bool closed = false;
+  auto dialler =
+      transport::Dialer::create(*world.loop, *credentials, leader.member->directory().find(0), {},
+                                [&, text = frame](Result<std::unique_ptr<transport::Link>> made) {
+                                  link = std::move(made).value();
+                                  transport::Link::Callbacks callbacks;
+                                  callbacks.on_closed = [&](const std::optional<Error>&) { closed = true; };
+                                  link->serve(std::move(callbacks));
+                                  CHECK(link->send(text));
+                                })
+          .value();
+  world.run_until([&] { return closed; });
+  CHECK(leader.has_logged(why));
+  world.start(1);
+  world.pass("init");
+}
