@@ -9,6 +9,7 @@ FUZZ_SECONDS ?= 60
 STDIO_SECONDS ?= 3600
 KILL_RUNS ?= 100
 CHAOS_TRIALS ?= 5000
+CHAOS_TRIALS_HOSTS ?= 1000
 MPICH_CH3 ?= build/mpich-ch3
 BENCH_OUT ?= build/bench
 
@@ -40,7 +41,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 help: ## print this
 	@echo "make TARGET, where TARGET is one of:"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
-	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) STDIO_SECONDS=$(STDIO_SECONDS) KILL_RUNS=$(KILL_RUNS) CHAOS_TRIALS=$(CHAOS_TRIALS) MPICH_CH3=$(MPICH_CH3) BENCH_OUT=$(BENCH_OUT)"
+	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) STDIO_SECONDS=$(STDIO_SECONDS) KILL_RUNS=$(KILL_RUNS) CHAOS_TRIALS=$(CHAOS_TRIALS) CHAOS_TRIALS_HOSTS=$(CHAOS_TRIALS_HOSTS) MPICH_CH3=$(MPICH_CH3) BENCH_OUT=$(BENCH_OUT)"
 
 deps: ## install the packages that a build needs (Debian, Ubuntu), or name those that are missing (elsewhere)
 	@etc/deps.sh
@@ -74,6 +75,8 @@ check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FU
 	$(step) "Every fault of a shell" t/e2e/fault_matrix --build $(RELEASE) --all
 	$(step) "A signal at every moment of a start" t/e2e/start_signals --build $(RELEASE) --all
 	$(step) "Random faults in random jobs" t/long/chaos --build $(RELEASE) --trials $(CHAOS_TRIALS)
+	$(step) "Random faults in random jobs, over ssh" t/long/chaos --build $(RELEASE) --on ssh --trials $(CHAOS_TRIALS_HOSTS)
+	$(step) "Random faults in random jobs, under srun" t/long/chaos --build $(RELEASE) --on srun --trials $(CHAOS_TRIALS_HOSTS)
 	$(step) "Kill ranks" t/long/kills --shell $(DEV)/nacre-shell --runs $(KILL_RUNS)
 	$(step) "Build an older MPICH" t/long/mpich_ch3 $(MPICH_CH3)
 	$(step) "Test with it, and with HPCC" env NACRE_SHELL=$(abspath $(DEV)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(DEV)) \

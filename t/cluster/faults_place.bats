@@ -187,3 +187,21 @@ names_at_once() {
     [ "$status" -eq 0 ] || { cat said; return 1; }
   done
 }
+
+@test "a leader that stands still under srun is named after 10 s, with its host, and that it goes on" {
+  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.1; done' "$PWD"
+  local way
+  for way in "$NACRE_BUILD_DIR/nacre launch --srun -n 4 --shell=$NACRE_SHELL" "srun -N4 --ntasks-per-node=1 --mpi=pmi2 $NACRE_SHELL"; do
+    rm -f started.* said go
+    # shellcheck disable=SC2086 # of several words
+    limit=100 on node3 $way "${job_options[@]}" >said 2>&1 3>&- &
+    job=$!
+    files_come started.0 started.1 started.2 started.3
+    kill_shell node0 STOP
+    wait_until 100 grep -qE "^nacre-shell\[0\]: shell 0 on node0 has been stopped by a signal for 1[0-9] s" said
+    kill_shell node0 CONT
+    wait_until 100 grep -qE "^nacre-shell\[0\]: shell 0 on node0 goes on, after 1[0-9] s" said
+    touch go
+    job_ends_with 0
+  done
+}
