@@ -143,7 +143,11 @@ Result<void> Shell::open_record() {
 Result<int> Shell::run() {
   if (config_.explain_plugins) return print_plugins();
   prepare();
-  if (!end_.is_ending()) config_.explain ? attempt(print_plan()) : execute();
+  if (!config_.explain) {
+    execute();
+  } else if (!end_.is_ending()) {
+    attempt(print_plan());
+  }
   attempt(stragglers_.end(Stragglers::Of::all, loop(), children(), log_, grace_));
   attempt(call("shell.exit"));
   loop().poll();  // for a signal that has come meanwhile
@@ -194,22 +198,31 @@ Result<void> Shell::initialize() {
   if (stops_here()) return {};
   CHECK_OK(join::set_lost_after(*group_, options_));
   CHECK_OK(enter_working_directory());
-  shells_.barrier("init");
+  shells_.barrier(join::kInitBarrier);
   return post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});
 }
 
+// Of a job that is being ended no task is started any more, but the leader puts out what those of other shells have written.
 void Shell::execute() {
+  auto is_over = [this] { return end_.is_ending() && !others_may_run(); };
+  if (is_over()) return;
   attempt(post_init());
-  if (stops_here()) return;
-  attempt(tasks_.start());
+  loop().poll();
+  if (is_over()) return;
+  if (!end_.is_ending()) attempt(tasks_.start());
   if (!end_.is_ending()) attempt(announce_start());
   finish();
 }
 
+bool Shell::others_may_run() const {
+  return has_siblings() && shells_.leads() && shells_.has_passed(join::kInitBarrier);
+}
+
 Result<void> Shell::post_init() {
-  CHECK_OK(call("shell.post-init"));
+  Result<void> called = call("shell.post-init");
   shells_.report_losses();
   if (bulk::Port* port = group_->bulk()) port->serve_no_more();
+  CHECK_OK(std::move(called));
   shells_.wait([this] { return start_holds_.empty(); });
   return {};
 }

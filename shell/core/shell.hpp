@@ -57,6 +57,8 @@ class Shell final : public ShellHost {
   Result<void> make_tasks();
   Result<void> initialize();
   void execute();
+  // Whether this shell leads others that have begun to start their tasks.
+  [[nodiscard]] bool others_may_run() const;
   Result<void> post_init();
   Result<void> announce_start();
   void finish();

@@ -11,7 +11,9 @@
 
 namespace nacre::join {
 
-// What all shells enter: once their tasks have been started, once these have ended, and once nothing more can fail.
+// What all shells enter: once their plugins are ready, once their tasks have been started, once these have ended, and once nothing
+// more can fail.
+inline constexpr const char* kInitBarrier = "init";
 inline constexpr const char* kStartBarrier = "start";
 inline constexpr const char* kExitBarrier = "exit";
 inline constexpr const char* kEndBarrier = "end";

@@ -199,3 +199,43 @@ job() { launch -R R.json -o cpu-affinity=off "$@"; }
   write_jobspec 1 wc -c
   [ "$(seq 10000 | job --local=1)" = 48894 ]
 }
+
+# The leader of a job that task 1 ends: $1 options of nacre-shell.
+ends_by_task_1() {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'echo "out $FLUX_TASK_RANK"; touch wrote.$FLUX_TASK_RANK; [ "$FLUX_TASK_RANK" -ne 1 ] || exit 3; sleep 30'
+  job --local=3 -o exit-on-error -- "$@" >out 2>err && status=0 || status=$?
+  if [ "$(grep -v ' 0$' out | sort)" != $'out 1\nout 2' ]; then
+    echo "$*: exit code $status, and: $(cat out err)"
+    return 1
+  fi
+}
+
+@test "what a task of another shell has written comes out where the job ends before the leader has started its own" {
+  # An event log that takes nothing until they have written holds up the leader between the init barrier and shell.post-init.
+  mkfifo events
+  exec 9<>events
+  head -c 65536 /dev/zero >&9
+  { until [ -e wrote.1 ] && [ -e wrote.2 ]; do sleep 0.01; done; sleep 0.2; timeout 10 cat events >/dev/null; } 3>&- &
+  ends_by_task_1 --eventlog=events
+  kill $!
+  [ "$status" -eq 3 ]
+}
+
+@test "what a task of another shell has written comes out where a handler of the leader is slow, or ends the job" {
+  for topic in shell.post-init task.init task.fork shell.start; do
+    for end in '' 'shell.die("no more")'; do
+      rm -f wrote.*
+      cat >rc.lua <<LUA
+if shell.info.rank == 0 then
+  plugin.register { name = "slow", handlers = { { topic = "$topic", fn = function()
+    os.execute("until [ -e wrote.1 ] && [ -e wrote.2 ]; do sleep 0.01; done; sleep 0.1")
+    $end
+  end } } }
+end
+LUA
+      ends_by_task_1 --initrc=rc.lua
+      [ "$status" -eq 3 ] || { [ -n "$end" ] && [ "$status" -eq 1 ]; }
+    done
+  done
+}
