@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/launcher.hpp"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,11 +18,18 @@
 namespace nacre::launch {
 namespace {
 
+constexpr int kTermToKillAtOnce = 500;  // ms
 constexpr event::Seconds kTermToKill{2};
 constexpr event::Seconds kHangUpToKill{3};  // for a shell of this host: more than its guard takes
 constexpr event::Seconds kLastWords{1};     // that its other processes may keep its standard error open for
 constexpr int kAgentFailed = 255;           // what ssh exits with if it was told to end, or the link broke
 constexpr std::size_t kMaxWords = 400;      // bytes of an agent's last words
+
+// It stays to be waited for.
+bool has_ended(pid_t child) {
+  siginfo_t end{};
+  return ::waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOHANG | WNOWAIT) < 0 || end.si_pid == child;
+}
 
 }  // namespace
 
@@ -44,10 +52,19 @@ struct Launcher::Agent {
 Launcher::Launcher(event::Loop& loop, event::Children& children, Options options, Callbacks callbacks)
     : loop_(loop), children_(children), options_(std::move(options)), callbacks_(std::move(callbacks)) {}
 
+// A shell that an agent has just started in its process group has no guard yet: SIGTERM lets it remove its socket.
 Launcher::~Launcher() {
+  std::vector<const task::Subprocess*> left;
   for (const auto& [rank, agent] : agents_) {
-    if (agent->process && !agent->process->exited()) static_cast<void>(agent->process->kill(SIGKILL));
+    if (!agent->process || agent->process->exited()) continue;
+    left.push_back(agent->process.get());
+    static_cast<void>(left.back()->kill(SIGTERM));
   }
+  for (int ms = 0; ms < kTermToKillAtOnce && !left.empty(); ++ms) {
+    std::erase_if(left, [](const auto* each) { return has_ended(each->pid()); });
+    if (!left.empty()) ::usleep(1000);
+  }
+  for (const auto* each : left) static_cast<void>(each->kill(SIGKILL));
 }
 
 // ---- starting ----------------------------------------------------------------

@@ -62,7 +62,7 @@ class Launcher {
 
   // Neither `loop` nor `children` may go first.
   Launcher(event::Loop& loop, event::Children& children, Options options, Callbacks callbacks);
-  ~Launcher();  // kills what is left
+  ~Launcher();  // ends what is left (SIGTERM, then SIGKILL), within 0.5 s
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 

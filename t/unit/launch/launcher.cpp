@@ -266,3 +266,24 @@ TEST_CASE_METHOD(LauncherFixture, "a launcher that is destroyed leaves no agent 
   look.start(event::Seconds(0.005), event::Seconds(0.005));
   until([&] { return ::kill(pid, 0) < 0; });
 }
+
+TEST_CASE_METHOD(LauncherFixture,
+                 "what a launcher that is destroyed has started may tidy up, and what stays is killed") {
+  std::string tidy = script("tidy", "trap 'rm " + folder.path("held") + "; exit' TERM; touch " +
+                                        folder.path("held") + "; while :; do sleep 0.01; done");
+  std::string stay = script("stay", "trap '' TERM; echo $$ > " + folder.path("tmp") + "; mv " + folder.path("tmp") +
+                                        " " + folder.path("pid") + "; while :; do sleep 1; done");
+  make({.agent = {script("agent", "shift; \"$@\"")}, .shell = {tidy}});
+  launcher->start(1, "n1", "");
+  until_there("held");
+  launcher.reset();
+  auto look = event::Timer::create(*loop, [] {}).value();
+  look.start(event::Seconds(0.005), event::Seconds(0.005));
+  until([&] { return !there("held"); });
+  make({.shell = {stay}});
+  launcher->start(1, "n1", "");
+  until_there("pid");
+  launcher.reset();
+  auto pid = static_cast<pid_t>(std::stol(content("pid")));
+  until([&] { return ::kill(pid, 0) < 0; });
+}
