@@ -73,7 +73,13 @@ void JobEnd::agreed(int code) {
 int JobEnd::code(const Outcomes& outcomes, const Policy& policy) const {
   if (agreed_) return *agreed_;
   if (!is_ending()) return policy.code(outcomes);
-  if (const auto& why = cause(); why && why->code) return failure_code(*why->code);
+  const auto& why = cause();
+  if (why && why->task) {
+    Outcomes known = outcomes;
+    known.add(value::Idset::range(why->task->rank, why->task->rank), why->task->record);
+    return policy.code(known);
+  }
+  if (why && why->code) return failure_code(*why->code);
   return std::max(policy.code(outcomes), kLeastFailure);
 }
 

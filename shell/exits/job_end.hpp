@@ -20,10 +20,20 @@
 
 namespace nacre::exits {
 
+// The end of one task.
+struct TaskEnd {
+  value::Idset::Id rank;
+  Record record;
+
+  bool operator==(const TaskEnd&) const = default;
+};
+
 struct Cause {
   std::string message;      // one line
   std::optional<int> code;  // that the job exits with; none: the policy's, and at least 1
   std::uint32_t shell = 0;  // where it came from
+  std::optional<TaskEnd> task =
+      {};  // whose end it is: then the policy decides, which counts this end even if its record comes later
 
   bool operator==(const Cause&) const = default;
 };
@@ -76,7 +86,8 @@ class JobEnd {
   // The first failure of the job; before the shells have put it in order, this shell's. None: the job is not being ended.
   [[nodiscard]] const std::optional<Cause>& cause() const { return cause_ ? cause_ : local_; }
 
-  // 0..255: what the job exits with, if `outcomes` is how its tasks ended. At least 1 if it ended before its time.
+  // 0..255: what the job exits with, if `outcomes` is how its tasks ended. At least 1 if it ended before its time, but by a task
+  // that does not count by the policy.
   [[nodiscard]] int code(const Outcomes& outcomes, const Policy& policy) const;
 
  private:

@@ -8,7 +8,10 @@ value::Idset Outcomes::add(const value::Idset& ranks, const Record& record) {
   if (fresh.empty()) return fresh;
   ranks_ = ranks_ | fresh;
   auto [it, is_new] = classes_.try_emplace(record.str(), record, fresh);
-  if (!is_new) it->second.second = it->second.second | fresh;
+  if (is_new)
+    arrivals_.push_back(record);
+  else
+    it->second.second = it->second.second | fresh;
   return fresh;
 }
 

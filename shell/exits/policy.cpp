@@ -2,13 +2,83 @@
 #include "exits/policy.hpp"
 
 #include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
 
 namespace nacre::exits {
+namespace {
+
+constexpr int kFailure = 1;
+
+constexpr std::array<std::pair<std::string_view, Policy::Kind>, 5> kNames{{
+    {"max", Policy::Kind::max},
+    {"main", Policy::Kind::main},
+    {"all", Policy::Kind::all},
+    {"main+all", Policy::Kind::main_and_all},
+    {"first", Policy::Kind::first},
+}};
+
+}  // namespace
+
+Result<Policy::Kind> Policy::kind_of(std::string_view name) {
+  for (const auto& [each, kind] : kNames) {
+    if (each == name) return kind;
+  }
+  return invalid(fmt::format("expected max, main, all, main+all or first, got {}", in_quotes(name)));
+}
+
+std::string_view Policy::name_of(Kind kind) { return kNames.at(static_cast<std::size_t>(kind)).first; }
+
+int Policy::code_of(const Record& record) const {
+  const auto& status = record.status();
+  bool exited = record.kind() == Record::Kind::ended && status->is_exit();
+  if (exited && ok_.contains(static_cast<value::Idset::Id>(status->exit_code()))) return 0;
+  return record.code();
+}
 
 int Policy::code(const Outcomes& outcomes) const {
+  switch (kind_) {
+    case Kind::max: return largest(outcomes);
+    case Kind::main: return mains(outcomes);
+    case Kind::all: return any(outcomes);
+    case Kind::main_and_all: {
+      if (outcomes.ranks().empty()) return 0;
+      int main = mains(outcomes);
+      return main != 0 ? main : any(outcomes);
+    }
+    case Kind::first: return first(outcomes);
+  }
+  return kFailure;
+}
+
+int Policy::largest(const Outcomes& outcomes) const {
   int code = 0;
-  for (const auto& [record, ranks] : outcomes.classes()) code = std::max(code, record.code());
+  for (const auto& [record, ranks] : outcomes.classes()) code = std::max(code, code_of(record));
   return code;
+}
+
+int Policy::mains(const Outcomes& outcomes) const {
+  auto record = outcomes.of(main_);
+  if (!record || record->kind() == Record::Kind::victim) return kFailure;
+  return code_of(*record);
+}
+
+int Policy::any(const Outcomes& outcomes) const {
+  auto classes = outcomes.classes();
+  bool succeeded = std::all_of(classes.begin(), classes.end(), [this](const Outcomes::Class& each) {
+    return each.first.kind() != Record::Kind::victim && !is_failure(each.first);
+  });
+  return succeeded ? 0 : kFailure;
+}
+
+int Policy::first(const Outcomes& outcomes) const {
+  for (const Record& record : outcomes.arrivals()) {
+    if (is_failure(record)) return code_of(record);
+  }
+  return 0;
 }
 
 }  // namespace nacre::exits

@@ -1,21 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From how the tasks of a job ended to the job's exit code.
+// From how the tasks of a job ended to the job's exit code. The table of all policies: nacre-exits(7).
 #pragma once
 
+#include <string_view>
+
+#include "base/result.hpp"
 #include "exits/outcomes.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::exits {
 
 class Policy {
  public:
-  // The largest code of all tasks; 0 if there are none. Victims count as nothing.
-  static Policy max() { return {}; }
+  enum class Kind : std::uint8_t {
+    max,           // the largest code of all tasks
+    main,          // the main rank's; 1 if it has none of its own
+    all,           // 0 if each task succeeded, else 1
+    main_and_all,  // the main rank's if that is not 0, else as `all`
+    first,         // the code of the task that failed first; 0 if none did
+  };
 
-  [[nodiscard]] int code(const Outcomes& outcomes) const;  // 0..255
+  static Policy max() { return {}; }
+  // "max", "main", "all", "main+all", "first". EINVAL: another name; the error lists these.
+  static Result<Kind> kind_of(std::string_view name);
+  static std::string_view name_of(Kind kind);
+
+  Policy() = default;
+  // `ok`: exit codes, 1..255, that count as success, beside 0.
+  Policy(Kind kind, value::Idset::Id main, value::Idset ok = {}) : kind_(kind), main_(main), ok_(std::move(ok)) {}
+
+  [[nodiscard]] Kind kind() const { return kind_; }
+  [[nodiscard]] value::Idset::Id main() const { return main_; }  // the main rank
+  [[nodiscard]] const value::Idset& ok() const { return ok_; }
+
+  // 0..255: what one task counts as, were it alone. 0 for a victim, which counts as nothing of its own.
+  [[nodiscard]] int code_of(const Record& record) const;
+  // Neither a success nor a victim.
+  [[nodiscard]] bool is_failure(const Record& record) const { return code_of(record) != 0; }
+
+  // 0..255: the job's. `outcomes` has a record of each task.
+  [[nodiscard]] int code(const Outcomes& outcomes) const;
 
  private:
-  Policy() = default;
+  [[nodiscard]] int largest(const Outcomes& outcomes) const;
+  [[nodiscard]] int mains(const Outcomes& outcomes) const;
+  [[nodiscard]] int any(const Outcomes& outcomes) const;
+  [[nodiscard]] int first(const Outcomes& outcomes) const;
+
+  Kind kind_ = Kind::max;
+  value::Idset::Id main_ = 0;
+  value::Idset ok_;
 };
 
 }  // namespace nacre::exits

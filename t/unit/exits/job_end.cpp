@@ -64,6 +64,22 @@ TEST_CASE("running to ending: the first failure of this shell, once") {
   CHECK(end.code(outcomes_of({Record::of(WaitStatus::killed(11)), Record::victim({})}), kMax) == 139);
 }
 
+TEST_CASE(
+    "a job that the end of a task has ended has the policy's code, which counts that end before its record has "
+    "come") {
+  JobEnd end;
+  Record crash = Record::of(WaitStatus::killed(11));
+  CHECK(end.raised({"task 1 killed by SIGSEGV", 139, 0, TaskEnd{1, crash}}) == Action::end);
+  CHECK(end.code(kNone, kMax) == 139);
+  Outcomes outcomes = outcomes_of({Record::victim({}), crash, Record::victim(WaitStatus::killed(15))});
+  CHECK(end.code(outcomes, kMax) == 139);
+  CHECK(end.code(outcomes, Policy(Policy::Kind::main, 0)) == 1);
+  CHECK(end.code(outcomes, Policy(Policy::Kind::all, 0)) == 1);
+  CHECK(end.code(outcomes, Policy(Policy::Kind::first, 0)) == 139);
+  Outcomes main_succeeded = outcomes_of({Record::of(WaitStatus::exited(0)), crash});
+  CHECK(end.code(main_succeeded, Policy(Policy::Kind::main, 0)) == 0);
+}
+
 TEST_CASE("running to ending: another shell's failure, the first in the common order") {
   JobEnd end;
   CHECK(end.ordered({"theirs", 7, 1}) == Action::end);
