@@ -61,6 +61,7 @@ check: ## build, run all tests with sanitizers, end-to-end tests on an optimised
 	$(step) "Test, optimised" $(ctest) --test-dir $(QUICK)
 	$(step) "Lint's own test" t/lint/selftest
 	$(step) "Lint" t/lint/run
+	@t/kit/left_out $(DEV) $(QUICK)
 
 check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FUZZ_SECONDS each, stdio for STDIO_SECONDS, other MPIs
 	$(step) "Dependencies of the long tests" etc/deps.sh check long

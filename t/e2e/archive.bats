@@ -224,7 +224,7 @@ leaves_nothing_incomplete() {
 }
 
 @test "extract: a file that the file system has no room for is an error, and does not stay" {
-  [ "$EUID" -eq 0 ] || skip "needs root, to mount"
+  needs_root "to mount"
   make_tree
   mkdir files to
   echo hello >files/first
@@ -255,7 +255,7 @@ leaves_nothing_incomplete() {
 }
 
 @test "a file that may not be read is named, and there is no archive" {
-  [ "$(id -u)" -eq 0 ] || skip "needs setpriv"
+  needs_root "to run as another user"
   make_tree
   chmod 600 from/file
   program=$(copy_for_all "$NACRE_BUILD_DIR/nacre")

@@ -230,17 +230,20 @@ usage_error() {
   fails_with 1 "cpu-affinity" "sideways"
 }
 
-@test "no room for the tmpdir" {
+@test "no folder for the tmpdir" {
   prepare 1 true
   TMPDIR=/no/such/folder run nacre
   fails_with 1 "tmpdir: cannot make a directory in /no/such/folder " "No such file or directory"
-  if [ "$(id -u)" -eq 0 ]; then
-    mkdir full
-    mount -t tmpfs -o nr_inodes=1 tmpfs full
-    TMPDIR=$work/full run nacre
-    umount full
-    fails_with 1 "tmpdir: cannot make" "No space left on device"
-  fi
+}
+
+@test "no room for the tmpdir" {
+  needs_root "to mount a full file system"
+  prepare 1 true
+  mkdir full
+  mount -t tmpfs -o nr_inodes=1 tmpfs full
+  TMPDIR=$work/full run nacre
+  umount full
+  fails_with 1 "tmpdir: cannot make" "No space left on device"
 }
 
 @test "100,000 environment variables" {
@@ -265,7 +268,7 @@ usage_error() {
 }
 
 @test "running out of processes half way ends what was started, and is named" {
-  [ "$(id -u)" -eq 0 ]
+  needs_root "to run as another user"
   prepare 200 sleep 1000
   nacre[0]=$(copy_for_all "$NACRE_SHELL")
   chmod 777 . "$TMPDIR"

@@ -88,7 +88,7 @@ start_job() {
 }
 
 @test "oom.adjust of a user that is not root, where the shells have a secret" {
-  [ "$EUID" -eq 0 ] || skip "needs setpriv"
+  needs_root "to run as another user"
   write_nodes 2 16
   write_jobspec 32 cat /proc/self/oom_score_adj
   local program shell

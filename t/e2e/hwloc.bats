@@ -169,7 +169,7 @@ END
 }
 
 @test "no room for the topology" {
-  [ "$(id -u)" -eq 0 ] || skip "needs mount"
+  needs_root "to mount a full file system"
   prepare 1 true
   mkdir full
   mount -t tmpfs -o nr_blocks=1 tmpfs full

@@ -15,8 +15,9 @@ teardown() {
 
 # A file system small/ with the options of mount(8).
 mount_small() {
+  needs_root "to mount a file system"
   mkdir small
-  mount -t tmpfs -o "$1" tmpfs small || { echo "this test mounts a file system, so it has to run as root"; return 1; }
+  mount -t tmpfs -o "$1" tmpfs small
 }
 
 # The shell, to be ended if it hangs.

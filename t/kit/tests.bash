@@ -27,6 +27,9 @@ wait_until() {
   done
 }
 
+# needs_root WHY: leaves the test out where a user without root runs it; t/kit/left_out names it at the end of `make check`.
+needs_root() { ((EUID == 0)) || skip "needs root $1"; }
+
 # The run ended with code $1, and one line has all the other texts in it.
 run_said() {
   local code=$1 line text
