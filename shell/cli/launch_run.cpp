@@ -32,7 +32,8 @@ constexpr event::Seconds kToStop{0.5};  // the same, before this process stops
 constexpr event::Seconds kMoment{0.01};
 constexpr event::Seconds kLook{2};  // at the state of the leader's process
 constexpr int kSrunWait = 4;        // seconds for the other shells once one has gone
-constexpr int kAgentFailed = 255;   // what ssh exits with then
+constexpr int kSignalBase = 128;
+constexpr int kAgentFailed = 255;  // what ssh exits with then
 
 // The one process that `nacre launch` looks after.
 class LaunchRun {
@@ -46,9 +47,11 @@ class LaunchRun {
 
   int wait() {
     loop_->run_until([this] { return process_->exited() && (!drops_output_ || process_->complete()); });
+    loop_->poll();  // for a signal that has come meanwhile
     feed_.reset();
     if (dropped_) print_err("nacre launch: standard output is closed: what the job has written to it is lost\n");
-    if (auto signum = signals_.ended_by()) return 128 + *signum;
+    if (auto signum = signals_.ended_by()) return kSignalBase + *signum;
+    if (auto signum = taken_by_srun()) return kSignalBase + *signum;
     return std::max(code_of(process_->status()), dropped_ ? 1 : 0);
   }
 
@@ -187,6 +190,12 @@ class LaunchRun {
   void look() {
     auto report = standstill_.update(process_state(process_->pid()), event::clock_now().count());
     if (report) print_err("nacre launch: {} {}\n", subject(), *report);
+  }
+
+  // The signal came to srun as well, from a terminal that was closed: srun has killed the shells.
+  [[nodiscard]] std::optional<int> taken_by_srun() const {
+    bool killed = plan_.srun && process_->status().job_code() == kSignalBase + SIGKILL;
+    return killed ? signals_.terminated_since((event::clock_now() - kToEnd).count()) : std::nullopt;
   }
 
   [[nodiscard]] int code_of(const value::WaitStatus& status) const {

@@ -26,6 +26,13 @@ LaunchSignals::Act LaunchSignals::on_signal(int signum, double now, bool begun) 
   return begun ? Act::end : Act::cancel;
 }
 
+std::optional<int> LaunchSignals::terminated_since(double since) const {
+  for (const auto& [signum, first] : terminated_) {
+    if (first >= since) return signum;
+  }
+  return {};
+}
+
 void LaunchSignals::end_by(int signum) {
   if (!ended_by_) ended_by_ = signum;
 }

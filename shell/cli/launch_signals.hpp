@@ -32,6 +32,8 @@ class LaunchSignals {
   [[nodiscard]] static bool ends_programs(int signum);
   // The signal that has ended the job from here, if one did: the exit code is 128 + that.
   [[nodiscard]] std::optional<int> ended_by() const { return ended_by_; }
+  // SIGTERM, SIGHUP or SIGQUIT, if one has come first at `since` or later.
+  [[nodiscard]] std::optional<int> terminated_since(double since) const;
 
  private:
   std::optional<double> interrupted_;  // when, the last time

@@ -91,9 +91,9 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
   return out;
 }
 
-// Once it has joined, descriptors may be given back. Before, they are not.
+// Once it has joined, descriptors or memory may be given back. Before, they are not.
 void OverlayDriver::end_if_short(const Error& why) {
-  if (why.code == EMFILE && !serving_) end(why);
+  if ((why.code == EMFILE || why.code == ENOMEM) && !serving_) end(why);
 }
 
 SendQueue::Links OverlayDriver::links() {

@@ -89,7 +89,7 @@ class OverlayDriver final : public Group {
   void give_up(overlay::Link link, const Error& why);
   void deliver(const overlay::Entry& entry);
   void end(Error why);
-  void end_if_short(const Error& why);  // of descriptors
+  void end_if_short(const Error& why);  // of descriptors or memory
   void tell(std::function<void()> what) { deferred_.add(std::move(what)); }
   void tell_job(std::function<void()> what) { (serving_ ? deferred_ : kept_).add(std::move(what)); }
   void look_whether_it_may_go();

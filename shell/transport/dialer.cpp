@@ -114,8 +114,9 @@ void Dialer::fail_candidate(Error why) {
   // Refused, or not there, only if it is so everywhere: what is not known of one address does not hold for all.
   bool refused = why.code == ECONNREFUSED || why.code == ENOENT;
   if (code_ == 0 || !refused) code_ = why.code;
-  // The next one would need a descriptor, too.
-  if (why.code == EMFILE || why.code == ENFILE) return finish(Error{code_, std::move(reasons_)});
+  // The next one would need it, too.
+  bool is_short = why.code == EMFILE || why.code == ENFILE || why.code == ENOMEM;
+  if (is_short) return finish(Error{code_, std::move(reasons_)});
   next_candidate();
 }
 

@@ -29,7 +29,7 @@ class Dialer {
     LinkLimits link;
   };
   // The link is to be served, or destroyed. An error names each address that was tried and what became of it, in
-  // one line. EMFILE, ENFILE: this process, or host, has no descriptor for it.
+  // one line. EMFILE, ENFILE: this process, or host, has no descriptor for it; ENOMEM: no memory.
   using Done = std::function<void(Result<std::unique_ptr<Link>>)>;
 
   // Calls `done` once, from the loop, unless the dialler is destroyed before. `done` may destroy it.

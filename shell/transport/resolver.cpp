@@ -13,6 +13,12 @@
 #include "base/signals_blocked.hpp"
 
 namespace nacre::transport {
+namespace {
+
+constexpr std::size_t kStack =
+    std::size_t{512} << 10;  // bytes, for what the host's name services need; the usual 8 MiB count for ulimit -v
+
+}  // namespace
 
 struct Resolver::Question {
   std::string host;
@@ -71,9 +77,13 @@ Result<std::unique_ptr<Resolver>> Resolver::create(event::Loop& loop, const std:
   ::pthread_attr_init(&attributes);
   ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_t thread{};
+  ::pthread_attr_setstacksize(&attributes, kStack);
   int code = ::pthread_create(&thread, &attributes, run, question.get());
   ::pthread_attr_destroy(&attributes);
-  if (code != 0) return system_error(code, fmt::format("cannot start a thread to look up {}", host));
+  if (code != 0) {
+    Error why = system_error(code, fmt::format("cannot start a thread to look up {}", host));
+    return Error{ENOMEM, why.message + " (raise the limits with ulimit -v and -u)"};
+  }
   resolver->question_ = question.release();
   return resolver;
 }

@@ -22,7 +22,8 @@ class Resolver {
  public:
   using Done = std::function<void(Result<std::vector<SocketAddress>>)>;  // at least one address
 
-  // Calls `done` once, from the loop, unless the resolver is destroyed before. `done` may destroy it.
+  // Calls `done` once, from the loop, unless the resolver is destroyed before. `done` may destroy it. ENOMEM: there is no memory
+  // for the thread, or no right to one more.
   static Result<std::unique_ptr<Resolver>> create(event::Loop& loop, const std::string& host, std::uint16_t port,
                                                   Done done);
   ~Resolver();

@@ -59,3 +59,15 @@ TEST_CASE("other signals never end a job") {
   signals.end_by(SIGTERM);
   CHECK(signals.ended_by() == SIGHUP);
 }
+
+TEST_CASE("a signal that ends programs, but for SIGINT, is known by when it came first") {
+  LaunchSignals signals;
+  CHECK_FALSE(signals.terminated_since(0));
+  signals.on_signal(SIGINT, 1, true);
+  signals.on_signal(SIGUSR1, 1, true);
+  CHECK_FALSE(signals.terminated_since(0));
+  signals.on_signal(SIGHUP, 5, true);
+  signals.on_signal(SIGHUP, 5.05, true);
+  CHECK(signals.terminated_since(5) == SIGHUP);
+  CHECK_FALSE(signals.terminated_since(5.01));
+}
