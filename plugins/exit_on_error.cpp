@@ -16,7 +16,7 @@ class ExitOnError final : public plugin::Plugin {
     on("shell.init", [this](plugin::Call&) { return read(); });
     on("task.exit", [this](plugin::Call&) {
       const task::Task& task = *host_.current_task();
-      if (enabled_ && !first_only_) look_at(task.rank(), task.status());
+      if (enabled_ && !first_only_) look_at(task.rank(), exits::Record::of(task.status()));
       return Result<void>();
     });
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
@@ -37,17 +37,17 @@ class ExitOnError final : public plugin::Plugin {
     JsonAt in = JsonAt::root(call.in);
     if (!first_only_ || std::exchange(seen_, true) || !TRY(in.find("status"))) return {};
     auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
-    auto status = static_cast<int>(TRY(TRY(in.at("status")).integer(0, UINT16_MAX)));
-    look_at(ranks.first().value_or(0), value::WaitStatus::of_raw(status));
+    look_at(ranks.first().value_or(0), TRY(exits::Record::parse(TRY(TRY(in.at("record")).string()))));
     return {};
   }
 
-  void look_at(std::uint64_t rank, const value::WaitStatus& status) {
-    if (status.success()) return;
+  void look_at(std::uint64_t rank, const exits::Record& record) {
+    if (!host_.exit_policy().is_failure(record)) return;
     const job::Job& job = host_.job();
     auto node = job.taskmap.node_of(rank);
     std::string on = node && *node < job.shells() ? job.resources.nodes[*node].on() : "";
-    host_.raise({"exec", 0, fmt::format("task {}{} {}", rank, on, status.str()), status});
+    exits::TaskEnd end{static_cast<value::Idset::Id>(rank), record};
+    host_.raise({"exec", 0, fmt::format("task {}{} {}", rank, on, record.status()->str()), record.status(), end});
   }
 
   plugin::Host& host_;

@@ -14,6 +14,7 @@
 #include "base/variable.hpp"
 #include "boot/allocation.hpp"
 #include "boot/identity.hpp"
+#include "cli/exit_options.hpp"
 #include "cli/launch_run.hpp"
 #include "cli/verbs.hpp"
 #include "group/first_words.hpp"
@@ -66,6 +67,7 @@ class Launch final : public Verb {
     verb_ = nacre.add_subcommand("launch", "Run a job on several hosts, or with several shells on this one");
     add_places();
     add_job();
+    exits_.add_to(*verb_, options_);
     verb_->add_option("--agent", agent_, "What starts a shell on another host, called as ssh is (default: ssh)")
         ->option_text("CMD");
     add_list("--agent-arg", agent_arguments_, "An argument for it, before the host; may be repeated", "ARG");
@@ -171,6 +173,7 @@ class Launch final : public Verb {
     record.jobspec = TRY(read_jobspec(jobspec_));
     if (!resources_.empty()) record.resources = TRY(read_resources(resources_, record.size));
     record.options = options_;
+    for (std::string& each : exits_.shell_options()) record.options.push_back(std::move(each));
     plan.tolerates_loss = TRY(tolerates_loss(*record.jobspec, options_));
     plan.verbose = verbose_;
     plan.input = jobspec_ == "-" || resources_ == "-" || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
@@ -203,6 +206,7 @@ class Launch final : public Verb {
   std::string jobspec_;
   std::string resources_;
   std::vector<std::string> options_;
+  ExitOptions exits_;
   std::string agent_;
   std::vector<std::string> agent_arguments_;
   std::vector<std::string> srun_arguments_;

@@ -37,14 +37,16 @@ void Shell::fail(const Error& why) {
 void Shell::raise(const plugin::Exception& exception) {
   std::optional<int> code;
   if (exception.status) code = exception.status->job_code();
-  exits::Cause cause{exception.message, code, job_.shell_rank};
+  exits::Cause cause{exception.message, code, job_.shell_rank, exception.task};
   // Builtin plugins name the place themselves.
   const plugin::Stack::Running* running = stack_.running();
   if (has_siblings() && running != nullptr && running->plugin->origin() != kBuiltin) cause.message += place("");
   bool fatal = exception.severity == 0;
   if (tasks_.childs_line() != nullptr) return fatal ? fail_in_child(exception.message) : void();
   if (fatal && !end_job(cause, exception.type)) return;
-  if (!fatal) group_->raise({exception.type, exception.severity, cause.message, code, job_.shell_rank});
+  if (!fatal)
+    group_->raise(
+        {exception.type, exception.severity, cause.message, code, job_.shell_rank, false, exception.task});
   if (fatal && has_siblings()) return;  // logged once for all shells, see on_exception()
   log_.log(fatal ? Level::error : Level::warn, "", "{}: {}", exception.type, cause.message);
 }
@@ -73,7 +75,8 @@ bool Shell::end_job(const exits::Cause& cause, std::string_view type) {
     return false;
   }
   bool of_shell = type.empty();
-  group_->raise({std::string(of_shell ? kType : type), 0, cause.message, cause.code, cause.shell, of_shell});
+  group_->raise(
+      {std::string(of_shell ? kType : type), 0, cause.message, cause.code, cause.shell, of_shell, cause.task});
   end_tasks();
   return true;
 }
@@ -98,7 +101,7 @@ void Shell::on_exception(const group::Exception& exception) {
   }
   if (exception.severity != 0) return;
   bool is_cause = !end_.is_decided();
-  Action action = end_.ordered({exception.message, exception.exit_code, exception.origin});
+  Action action = end_.ordered({exception.message, exception.exit_code, exception.origin, exception.task});
   if (is_cause && has_siblings()) join::log_cause(log_, exception, shells_.leads());
   if (action == Action::end) end_tasks();
 }
@@ -130,6 +133,7 @@ void Shell::on_signal(int signum, join::Signals::From from) {
   Action action = end_.signalled(signum, event::clock_now().count(), work);
   auto send = [&](int number) {
     if (from == join::Signals::From::launcher) return group_->signal(number, std::nullopt);
+    end_.sent_to_tasks(number);
     kill_tasks(number);
   };
   bool is_interrupt = signum == SIGINT;
@@ -169,7 +173,12 @@ void Shell::kill_tasks(int signum) {
   signalled_also_.call(signum);
 }
 
-int Shell::exit_code(const exits::Outcomes& outcomes) const { return end_.code(outcomes, exits::Policy::max()); }
+// Of some of the job's tasks the largest code is all that can be known.
+int Shell::own_code() const {
+  return end_.code(tasks_.outcomes(), exits::Policy(exits::Policy::Kind::max, 0, exit_policy_.ok()));
+}
+
+int Shell::job_code(const exits::Outcomes& all) const { return end_.code(all, exit_policy_); }
 
 // The leader leaves its barrier only when it has what the others have put out.
 void Shell::close_job() {
@@ -182,8 +191,8 @@ int Shell::leave_job() {
   bool has_run = shells_.has_entered(join::kExitBarrier);
   if (!has_run) close_job();
   shells_.last_barrier(join::kEndBarrier);
-  int local = exit_code(tasks_.outcomes());
-  int code = shells_.leads() ? exit_code(shells_.final_outcomes()) : local;
+  int local = own_code();
+  int code = shells_.leads() ? job_code(shells_.final_outcomes()) : local;
   auto post_exit = [&] { return has_run ? post("shell.exit", {{"exitcode", code}}) : Result<void>(); };
   if (shells_.leads()) {
     if (Result<void> posted = post_exit(); !posted) {
@@ -193,8 +202,7 @@ int Shell::leave_job() {
   }
   auto agreed = join::leave(process_, code);
   if (agreed) end_.agreed(*agreed);
-  code = exit_code(shells_.leads() ? shells_.outcomes()
-                                   : tasks_.outcomes());  // it may have been cut off on its way out
+  code = shells_.leads() ? job_code(shells_.outcomes()) : own_code();  // it may have been cut off on its way out
   if (!agreed) local = code;
   if (!shells_.leads()) static_cast<void>(post_exit());  // it has no eventlog
   return config_.exit_local ? local : code;

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
+#include "core/exit_policy.hpp"
 #include "core/explain.hpp"
 #include "core/shell_taskmap.hpp"
 #include "event/clock.hpp"
@@ -111,8 +112,9 @@ void Shell::serve_group() {
   group::Group::Callbacks callbacks;
   callbacks.on_exception = [this](const group::Exception& exception) { on_exception(exception); };
   callbacks.on_signal = [this](int signum, const group::Targets& tasks) {
-    if (!tasks) return kill_tasks(signum);
-    tasks_.kill(signum, tasks);
+    if (tasks) return tasks_.kill(signum, tasks);
+    end_.sent_to_tasks(signum);
+    kill_tasks(signum);
   };
   callbacks.on_announcement = [this](std::string_view topic, std::string_view bytes) {
     announced_to_.call(topic, bytes);
@@ -190,6 +192,7 @@ Result<void> Shell::run_initrc() {
 
 Result<void> Shell::make_tasks() {
   job_.taskmap = TRY(chosen_taskmap(*this));
+  exit_policy_ = TRY(chosen_exit_policy(options_, job_, environment_, log_));
   return tasks_.make();
 }
 
@@ -265,7 +268,7 @@ Result<int> Shell::print_plugins() {
   for (const auto& plugin : stack_.plugins()) builtins.insert(plugin->name());
   Result<void> loaded = run_initrc();
   if (!loaded && !loaded.error().is_logged) return std::move(loaded).error();
-  if (!loaded || end_.is_ending()) return exit_code(tasks_.outcomes());
+  if (!loaded || end_.is_ending()) return own_code();
   std::string text = explain_plugins(stack_, builtins);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;

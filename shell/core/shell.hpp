@@ -82,7 +82,8 @@ class Shell final : public ShellHost {
   void on_signal(int signum, join::Signals::From from);
   [[nodiscard]] exits::Work work_for(join::Signals::From from) const;
   void end_tasks();
-  [[nodiscard]] int exit_code(const exits::Outcomes& outcomes) const;
+  [[nodiscard]] int own_code() const;  // by the tasks of this shell
+  [[nodiscard]] int job_code(const exits::Outcomes& all) const;
   [[nodiscard]] std::string place(std::string_view named) const;
 
   exits::JobEnd& end_;

@@ -21,6 +21,7 @@ class ShellHost : public plugin::Host {
   bool standalone() const override { return standalone_; }
   bool has_input() const override { return config_.has_input; }
   Json info() const override;
+  const exits::Policy& exit_policy() const override { return exit_policy_; }
   job::Options& options() override { return options_; }
   job::Environment& environment() override { return environment_; }
   plugin::Registration signal_also(std::function<void(int signum)> processes) override;
@@ -54,6 +55,7 @@ class ShellHost : public plugin::Host {
   job::Job job_;
   job::Options options_;
   job::Environment environment_;  // of the job
+  exits::Policy exit_policy_;     // `max` until the taskmap is final
   plugin::CallbackList<int> signalled_also_;
   plugin::CallbackList<std::string_view, std::string_view> announced_to_;  // topic and bytes
   plugin::PendingAnswers<Result<plugin::Gathered>> gathers_;

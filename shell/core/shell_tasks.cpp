@@ -215,7 +215,9 @@ void ShellTasks::fail_to_start(task::Task& task, const task::SpawnError& failure
   auto status = value::WaitStatus::exited(failure.exit_code);
   task.exited(status, {});
   record_end(task, exits::Record::not_started(failure.exit_code));
-  host_.raise({"exec", 0, fmt::format("task {}{}: {}", task.rank(), on_host(), failure.error.message), status});
+  exits::TaskEnd end{static_cast<value::Idset::Id>(task.rank()), exits::Record::not_started(failure.exit_code)};
+  host_.raise(
+      {"exec", 0, fmt::format("task {}{}: {}", task.rank(), on_host(), failure.error.message), status, end});
 }
 
 // ---- the end ---------------------------------------------------------------

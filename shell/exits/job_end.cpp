@@ -72,15 +72,41 @@ void JobEnd::agreed(int code) {
 
 int JobEnd::code(const Outcomes& outcomes, const Policy& policy) const {
   if (agreed_) return *agreed_;
-  if (!is_ending()) return policy.code(outcomes);
   const auto& why = cause();
-  if (why && why->task) {
-    Outcomes known = outcomes;
-    known.add(value::Idset::range(why->task->rank, why->task->rank), why->task->record);
-    return policy.code(known);
+  bool by_task = why && why->task;
+  if (why && !by_task && why->code) return failure_code(*why->code);
+  if (by_task || !is_ending()) {
+    const Outcomes all = known(outcomes);
+    auto signal_code = cancelled(all, policy);
+    return signal_code ? *signal_code : policy.code(all);
   }
-  if (why && why->code) return failure_code(*why->code);
   return std::max(policy.code(outcomes), kLeastFailure);
+}
+
+// With the end of the task that has ended the job. If that could not be started, neither could those that were not tried any more.
+Outcomes JobEnd::known(const Outcomes& outcomes) const {
+  const auto& why = cause();
+  if (!why || !why->task) return outcomes;
+  const TaskEnd& end = *why->task;
+  Outcomes out;
+  for (const auto& [record, ranks] : outcomes.in_order()) {
+    bool was_not_tried = record == Record::victim({}) && end.record.kind() == Record::Kind::not_started;
+    out.add(ranks, was_not_tried ? end.record : record);
+  }
+  out.add(value::Idset::range(end.rank, end.rank), end.record);
+  return out;
+}
+
+std::optional<int> JobEnd::cancelled(const Outcomes& outcomes, const Policy& policy) const {
+  std::optional<int> code;
+  for (const auto& [record, ranks] : outcomes.in_order()) {
+    if (!policy.is_failure(record)) continue;
+    bool by_signal = record.kind() == Record::Kind::ended && record.status()->is_signal() &&
+                     sent_.contains(record.status()->signal());
+    if (!by_signal) return {};
+    code = std::max(code.value_or(0), record.code());
+  }
+  return code;
 }
 
 Cause ended_by_signal(int signum, std::uint32_t shell) {

@@ -13,20 +13,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "exits/outcomes.hpp"
 #include "exits/policy.hpp"
 
 namespace nacre::exits {
-
-// The end of one task.
-struct TaskEnd {
-  value::Idset::Id rank;
-  Record record;
-
-  bool operator==(const TaskEnd&) const = default;
-};
 
 struct Cause {
   std::string message;      // one line
@@ -73,6 +66,8 @@ class JobEnd {
   Action ordered(Cause cause);
   // SIGINT, SIGTERM, SIGHUP or SIGQUIT; `now` in seconds. After `end`, ended_by_signal() is the cause to be sent to all.
   Action signalled(int signum, double now, Work work);
+  // All tasks of the job, or of this shell, are sent the signal from outside. Those that it ends have not failed by themselves.
+  void sent_to_tasks(int signum) { sent_.insert(signum); }
   // This shell is not of the job any more, or cannot reach it.
   Action cut_off(std::string why);
   // The leader has decided: the exit code of the job. Nothing that comes later changes it.
@@ -86,18 +81,20 @@ class JobEnd {
   // The first failure of the job; before the shells have put it in order, this shell's. None: the job is not being ended.
   [[nodiscard]] const std::optional<Cause>& cause() const { return cause_ ? cause_ : local_; }
 
-  // 0..255: what the job exits with, if `outcomes` is how its tasks ended. At least 1 if it ended before its time, but by a task
-  // that does not count by the policy.
+  // 0..255: what the job exits with, if `outcomes` is how its tasks ended. 128 + N where all that failed were ended by signal N from
+  // outside. At least 1 if it ended before its time, unless by a task that does not count by the policy.
   [[nodiscard]] int code(const Outcomes& outcomes, const Policy& policy) const;
 
  private:
   Action interrupted(double now, Work work);
-  Action ended_by(int signum);
+  [[nodiscard]] Outcomes known(const Outcomes& outcomes) const;
+  [[nodiscard]] std::optional<int> cancelled(const Outcomes& outcomes, const Policy& policy) const;
 
   std::optional<Cause> local_;  // this shell's first failure
   std::optional<Cause> cause_;  // the first of the common order
   std::optional<int> agreed_;
   std::optional<double> interrupted_at_;
+  std::set<int> sent_;  // signals
   bool is_cut_off_ = false;
   bool is_killed_ = false;
 };

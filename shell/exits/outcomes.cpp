@@ -9,7 +9,7 @@ value::Idset Outcomes::add(const value::Idset& ranks, const Record& record) {
   ranks_ = ranks_ | fresh;
   auto [it, is_new] = classes_.try_emplace(record.str(), record, fresh);
   if (is_new)
-    arrivals_.push_back(record);
+    arrivals_.push_back(it->first);
   else
     it->second.second = it->second.second | fresh;
   return fresh;
@@ -19,6 +19,13 @@ std::vector<Outcomes::Class> Outcomes::classes() const {
   std::vector<Class> out;
   out.reserve(classes_.size());
   for (const auto& [text, each] : classes_) out.push_back(each);
+  return out;
+}
+
+std::vector<Outcomes::Class> Outcomes::in_order() const {
+  std::vector<Class> out;
+  out.reserve(arrivals_.size());
+  for (const std::string& text : arrivals_) out.push_back(classes_.at(text));
   return out;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How the tasks of a job have ended so far: each rank has at most one record, the first that came. So the sets of ranks are
-// disjoint, and in whatever order the same records come, once each, the result is the same, but for arrivals().
+// disjoint, and in whatever order the same records come, once each, the result is the same, but for in_order().
 #pragma once
 
 #include <map>
@@ -24,14 +24,14 @@ class Outcomes {
 
   [[nodiscard]] const value::Idset& ranks() const { return ranks_; }  // that have a record
   [[nodiscard]] std::vector<Class> classes() const;                   // in the order of their texts
-  // Each different record once, in the order in which the first of its ranks came.
-  [[nodiscard]] const std::vector<Record>& arrivals() const { return arrivals_; }
+  // The same in the order in which the first rank of each came.
+  [[nodiscard]] std::vector<Class> in_order() const;
   // The record of one rank; none: it has none yet.
   [[nodiscard]] std::optional<Record> of(value::Idset::Id rank) const;
 
  private:
   std::map<std::string, Class> classes_;  // by the record's text
-  std::vector<Record> arrivals_;
+  std::vector<std::string> arrivals_;     // keys of classes_
   value::Idset ranks_;
 };
 

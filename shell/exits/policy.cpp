@@ -75,7 +75,7 @@ int Policy::any(const Outcomes& outcomes) const {
 }
 
 int Policy::first(const Outcomes& outcomes) const {
-  for (const Record& record : outcomes.arrivals()) {
+  for (const auto& [record, ranks] : outcomes.in_order()) {
     if (is_failure(record)) return code_of(record);
   }
   return 0;

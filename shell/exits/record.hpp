@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "value/idset.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::exits {
@@ -52,6 +53,14 @@ class Record {
 
   Kind kind_;
   std::optional<value::WaitStatus> status_;
+};
+
+// The end of one task.
+struct TaskEnd {
+  value::Idset::Id rank;
+  Record record;
+
+  bool operator==(const TaskEnd&) const = default;
 };
 
 }  // namespace nacre::exits

@@ -25,9 +25,10 @@ struct Exception {
   std::string type;
   int severity = 0;  // 0 ends the job
   std::string message;
-  std::optional<int> exit_code;  // that the job has because of it
-  Rank origin = 0;               // the shell that raised it; set by the group
-  bool of_shell = false;         // a failure of that shell itself: no exception that a plugin has raised
+  std::optional<int> exit_code;             // that the job has because of it
+  Rank origin = 0;                          // the shell that raised it; set by the group
+  bool of_shell = false;                    // a failure of that shell itself: no exception that a plugin has raised
+  std::optional<exits::TaskEnd> task = {};  // the end of a task that it is about
 };
 
 // How tasks have ended, all in the same way.

@@ -12,8 +12,26 @@ overlay::Exception statement_of(const Exception& exception) {
   Json note{{"message", exception.message.substr(0, kMaxNote)}, {"origin", exception.origin}};
   if (exception.exit_code) note["exit_code"] = exits::failure_code(*exception.exit_code);
   if (exception.of_shell) note["of_shell"] = true;
+  if (exception.task) note["task"] = {{"rank", exception.task->rank}, {"record", exception.task->record.str()}};
   return {exception.type, static_cast<std::uint32_t>(exception.severity), dump_json(note)};
 }
+
+namespace {
+
+// None if it is not as statement_of() makes it: then the exit code stands.
+std::optional<exits::TaskEnd> task_of(const JsonAt& note) {
+  auto at = note.find("task");
+  if (!at || !*at) return {};
+  auto rank = (*at)->at("rank");
+  auto text = (*at)->at("record");
+  if (!rank || !text) return {};
+  auto number = rank->integer(0, value::Idset::kMaxId);
+  auto record = exits::Record::parse(text->string().value_or(""));
+  if (!number || !record) return {};
+  return exits::TaskEnd{static_cast<value::Idset::Id>(*number), *record};
+}
+
+}  // namespace
 
 Exception exception_of(const overlay::Exception& statement) {
   Exception out{statement.type, static_cast<int>(statement.severity), statement.note, std::nullopt, 0};
@@ -25,6 +43,7 @@ Exception exception_of(const overlay::Exception& statement) {
     out.origin = static_cast<Rank>((*at)->integer(0, UINT32_MAX - 1).value_or(0));
   }
   if (auto at = note.find("of_shell"); at && *at) out.of_shell = (*at)->boolean().value_or(false);
+  out.task = task_of(note);
   if (auto at = note.find("exit_code"); at && *at) {
     if (auto code = (*at)->integer(0, 255)) out.exit_code = static_cast<int>(*code);
   }

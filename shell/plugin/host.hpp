@@ -19,6 +19,7 @@
 #include "bulk/port.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
+#include "exits/policy.hpp"
 #include "job/job.hpp"
 #include "plugin/event_record.hpp"
 #include "plugin/registration.hpp"
@@ -35,6 +36,7 @@ struct Exception {
   int severity = 0;           // 0 ends the job; 1 to 7 are notes
   std::string message;
   std::optional<value::WaitStatus> status;  // the job's exit code is this one's, whatever the tasks' are
+  std::optional<exits::TaskEnd> task = {};  // the task whose end it is: then the job's exit policy decides
 };
 
 // What the shells of a job have given, by the bytes: the ranks of the shells that gave them.
@@ -50,6 +52,9 @@ class Host {
   virtual bool has_input() const = 0;  // whether the stdin of shell 0, which is the job's, is more than /dev/null
   // flux_shell_get_info(3): jobid, rank, size, ntasks, service, options {verbose, standalone}, jobspec, R.
   virtual Json info() const = 0;
+
+  // Which ends of tasks count as failures, and as what. Final once shell.init is called.
+  virtual const exits::Policy& exit_policy() const = 0;
 
   // What initrc and plugins may change before tasks are started. A change later is allowed and has no effect on
   // tasks that run.

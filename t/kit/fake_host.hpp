@@ -46,6 +46,7 @@ class FakeHost : public plugin::Host {
   void add_event_context(std::string_view event, const Json& members) override;
   const std::optional<std::string>& record_directory() const override { return records; }
   plugin::EventRecord& events() override { return events_; }
+  const exits::Policy& exit_policy() const override { return policy; }
   void raise(const plugin::Exception& exception) override { exceptions.push_back(exception); }
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override;
@@ -79,6 +80,7 @@ class FakeHost : public plugin::Host {
   std::map<std::string, int> holds;
   std::map<std::string, int> start_holds;
   std::vector<plugin::Exception> exceptions;
+  exits::Policy policy;
   std::vector<std::string> deaths;  // "CODE COMPONENT: MESSAGE"
   std::map<std::string, Json> event_context;
   std::vector<std::string> logged;  // "LEVEL COMPONENT: MESSAGE", down to trace

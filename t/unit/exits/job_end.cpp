@@ -80,6 +80,34 @@ TEST_CASE(
   CHECK(end.code(main_succeeded, Policy(Policy::Kind::main, 0)) == 0);
 }
 
+TEST_CASE("a task that could not be started stands for those that were not tried any more") {
+  JobEnd end;
+  Record none = Record::not_started(127);
+  CHECK(end.raised({"task 2: no such command", 127, 0, TaskEnd{2, none}}) == Action::end);
+  Outcomes outcomes = outcomes_of({Record::victim({}), Record::victim(WaitStatus::killed(15)), none});
+  CHECK(end.code(outcomes, Policy(Policy::Kind::main, 0)) == 127);
+  CHECK(end.code(outcomes, Policy(Policy::Kind::main, 1)) == 1);
+  CHECK(end.code(outcomes, kMax) == 127);
+}
+
+TEST_CASE(
+    "tasks that a signal from outside has ended give its code under each policy, as long as nothing else failed") {
+  Record ended = Record::of(WaitStatus::killed(SIGTERM));
+  Outcomes all = outcomes_of({ended, ended, Record::of(WaitStatus::exited(0))});
+  Outcomes crashed = outcomes_of({ended, Record::of(WaitStatus::killed(SIGSEGV))});
+  for (auto kind : {Policy::Kind::max, Policy::Kind::main, Policy::Kind::all, Policy::Kind::main_and_all,
+                    Policy::Kind::first}) {
+    Policy policy(kind, 2);
+    JobEnd end;
+    CHECK(end.code(all, Policy(Policy::Kind::all, 0)) == 1);
+    end.sent_to_tasks(SIGTERM);
+    CHECK(end.code(all, policy) == 143);
+    CHECK(end.code(crashed, policy) == policy.code(crashed));
+    CHECK(end.raised({"task 0 killed by SIGTERM", 143, 0, TaskEnd{0, ended}}) == Action::end);
+    CHECK(end.code(all, policy) == 143);
+  }
+}
+
 TEST_CASE("running to ending: another shell's failure, the first in the common order") {
   JobEnd end;
   CHECK(end.ordered({"theirs", 7, 1}) == Action::end);

@@ -33,6 +33,7 @@ TEST_CASE("the first record of a rank stands, and add() returns those that had n
   REQUIRE(classes.size() == 2);
   CHECK(classes[0] == Outcomes::Class{Record::lost(), Idset::range(4, 5)});
   CHECK(classes[1] == Outcomes::Class{exited(0), Idset::range(0, 3)});
+  CHECK(outcomes.in_order() == std::vector{classes[1], classes[0]});
 }
 
 TEST_CASE("the policy max: the largest code of all tasks; victims count as nothing") {

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options of a verb that runs a job which choose its exit code; each stands for an option of the shell (nacre-exits(7)).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace nacre::cli {
+
+class ExitOptions {
+ public:
+  // `setopt`: the words behind -o, which may choose the exit policy too; filled when the command line has been read. Parsing throws
+  // CLI::ValidationError where two options choose different policies; it names both.
+  void add_to(CLI::App& verb, const std::vector<std::string>& setopt);
+
+  // "exit-policy=all", as -o takes them.
+  [[nodiscard]] std::vector<std::string> shell_options() const;
+
+ private:
+  void check(const std::vector<std::string>& setopt);
+
+  std::string policy_;
+  std::optional<std::uint32_t> main_;
+  std::string ok_;
+  bool all_ = false, all_nodes_ = false, any_ = false;
+};
+
+}  // namespace nacre::cli

@@ -1,0 +1,194 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# The job's exit code by its policy, from how its tasks end: on one shell, and on four.
+load lib.bash
+load nodes.bash
+
+# Runs a job of $1 tasks of the sh script $2, with the options behind, on one shell and on four: exit codes in ${codes[@]}, standard
+# error of both in err.
+both() {
+  local tasks=$1 script=$2
+  shift 2
+  codes=()
+  : >err
+  write_nodes 1 "$tasks"
+  write_jobspec "$tasks" sh -c "$script"
+  launch -R R.json -o cpu-affinity=off --local=1 "$@" 2>>err && codes+=(0) || codes+=($?)
+  write_nodes 4 $(((tasks + 3) / 4))
+  launch -R R.json -o cpu-affinity=off --local=4 --arity=2 "$@" 2>>err && codes+=(0) || codes+=($?)
+}
+
+# row TASKS SCRIPT CODE... [-- OPTION...]: the codes of max, main, all, main+all, first.
+row() {
+  local tasks=$1 script=$2 policy expected=("${@:3:5}") index=0
+  shift 7
+  [ "${1:-}" != -- ] || shift
+  for policy in max main all main+all first; do
+    both "$tasks" "$script" -o "exit-policy=$policy" "$@"
+    if [ "${codes[*]}" != "${expected[index]} ${expected[index]}" ]; then
+      echo "$policy: exit codes ${codes[*]}, expected ${expected[index]}: $script $*; $(cat err)"
+      return 1
+    fi
+    ((++index))
+  done
+}
+
+# In the background: $! is the launcher itself.
+start() { exec "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json -o cpu-affinity=off "$@"; }
+
+all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
+
+r='case $FLUX_TASK_RANK in'
+
+@test "all succeed" {
+  row 4 'true' 0 0 0 0 0
+}
+
+@test "one task crashes, and ends the others" {
+  row 4 "$r 1) sleep 0.1; kill -SEGV \$\$;; esac; exec sleep 30" 139 1 1 1 139 -- -o exit-on-error
+}
+
+@test "two tasks fail, one after the other" {
+  row 8 "$r 5) exit 3;; 1) sleep 0.4; exit 9;; esac" 9 0 1 1 3 -- -o exit-timeout=none
+}
+
+@test "no task can be started" {
+  for tasks in 4 40; do
+    write_nodes 1 $tasks
+    write_jobspec $tasks no-such-command
+    for policy in max:127 main:127 all:1 main+all:127 first:127; do
+      write_nodes 1 $tasks
+      run -"${policy#*:}" launch -R R.json -o cpu-affinity=off --local=1 --exit-policy="${policy%:*}"
+      write_nodes 4 $((tasks / 4))
+      run -"${policy#*:}" launch -R R.json -o cpu-affinity=off --local=4 --exit-policy="${policy%:*}"
+    done
+  done
+}
+
+@test "a shell is lost, and the job goes on" {
+  write_nodes 4 1
+  write_jobspec 4 sh -c "$r 2) kill -KILL \$PPID;; esac; sleep 0.5"
+  for policy in max:1 main:0 all:1 main+all:1 first:1; do
+    launch -R R.json -o cpu-affinity=off --local=4 -o tolerate-loss -o lost-after=2s -o "exit-policy=${policy%:*}" 2>"err.$policy" &
+    jobs[$!]=$policy
+  done
+  for pid in "${!jobs[@]}"; do
+    policy=${jobs[pid]}
+    code=0
+    wait "$pid" || code=$?
+    [ "$code" -eq "${policy#*:}" ] || { echo "$policy: $code: $(cat "err.$policy")"; return 1; }
+  done
+}
+
+@test "a job that is cancelled from outside has the signal's code, whatever the policy" {
+  for shells in 1 4; do
+    write_nodes $shells $((4 / shells))
+    write_jobspec 4 sh -c 'touch started.$FLUX_TASK_RANK; exec sleep 30'
+    for policy in max main all main+all first; do
+      for signal in TERM:143 HUP:129 QUIT:131; do
+        [ "$signal" = TERM:143 ] || [ "$policy" = all ] || continue
+        rm -f started.*
+        start --local=$shells -o "exit-policy=$policy" -o exit-on-error 2>err &
+        wait_until all_started
+        sleep 0.05
+        kill -"${signal%:*}" $!
+        code=0
+        wait $! || code=$?
+        [ "$code" -eq "${signal#*:}" ] || { echo "$policy, SIG$signal, $shells shells: $code: $(cat err)"; return 1; }
+      done
+    done
+  done
+}
+
+@test "a second Ctrl-C gives 130, whatever the policy" {
+  write_nodes 2 2
+  write_jobspec 4 sh -c 'trap "" INT; touch started.$FLUX_TASK_RANK; sleep 30; sleep 30'
+  for policy in max main all main+all first; do
+    rm -f started.*
+    start --local=2 -o "exit-policy=$policy" -o kill-timeout=0.2s 2>err &
+    wait_until all_started
+    sleep 0.1
+    kill -INT $!
+    sleep 0.2
+    kill -INT $!
+    code=0
+    wait $! || code=$?
+    [ "$code" -eq 130 ] || { echo "$policy: $code: $(cat err)"; return 1; }
+  done
+}
+
+@test "a signal that is sent to some tasks is no such end" {
+  row 4 "$r 1) kill -TERM \$\$;; esac" 143 0 1 1 143 -- -o exit-timeout=none
+}
+
+@test "exit codes that count as success" {
+  row 4 "$r 2) exit 77;; esac" 0 0 0 0 0 -- -o exit-ok=77
+  row 4 "$r 2) exit 77;; 3) exit 65;; esac" 0 0 0 0 0 -- -o exit-ok=64-78 -o exit-on-error
+  row 4 "$r 0) exit 77;; 3) sleep 0.1; exit 5;; esac" 5 0 1 1 5 -- -o exit-ok=77
+}
+
+@test "the main rank: exit-main" {
+  row 4 "$r 2) exit 7;; esac" 7 7 1 7 7 -- -o exit-main=2
+  row 4 "$r 2) exit 7;; esac" 7 0 1 1 7 -- -o exit-main=1
+}
+
+@test "the main rank: the first task on the host of Backend.AI's main role" {
+  script="$r 2) exit 7;; esac"
+  write_nodes 4 1
+  write_jobspec 4 sh -c "$script"
+  main() { # EXPECTED ROLE HOST: as variables of the job, then of the launcher
+    local where
+    environment=$(jq -n --arg role "$2" --arg host "$3" '{PATH: "/usr/bin:/bin", BACKENDAI_CLUSTER_ROLE: $role, BACKENDAI_CLUSTER_HOST: $host}') \
+      write_jobspec 4 sh -c "$script"
+    run launch -R R.json -o cpu-affinity=off --local=4 -o exit-policy=main
+    [ "$status" -eq "$1" ] || { echo "in the job: $2 $3: $status: $output"; return 1; }
+    write_jobspec 4 sh -c "$script"
+    BACKENDAI_CLUSTER_ROLE=$2 BACKENDAI_CLUSTER_HOST=$3 run launch -R R.json -o cpu-affinity=off --local=4 -o exit-policy=main
+    [ "$status" -eq "$1" ] || { echo "of the launcher: $2 $3: $status: $output"; return 1; }
+  }
+  main 7 main node2
+  main 7 MAIN NODE2.site.example
+  main 0 sub node2
+  main 0 main node1
+  main 0 main elsewhere
+  [[ $output == *"BACKENDAI_CLUSTER_HOST: 'elsewhere' is no host of this job, so the main rank is 0"* ]]
+  [ "$(grep -c BACKENDAI <<<"$output")" -eq 1 ]
+}
+
+@test "launch's own options, and those that contradict each other" {
+  write_nodes 4 1
+  write_jobspec 4 sh -c "$r 2) exit 7;; esac"
+  code_of() { run launch -R R.json -o cpu-affinity=off --local=4 "$@"; }
+  for words in 7: 1:--require-all-success 1:--check-all-nodes 7:-S 7:--any-failure 0:--exit-policy=main "7:--exit-policy=main --exit-main=2" \
+    0:--exit-ok=7 "7:-S -o exit-policy=max" "1:--exit-policy=all --require-all-success"; do
+    # shellcheck disable=SC2086
+    code_of ${words#*:}
+    [ "$status" -eq "${words%%:*}" ] || { echo "$words: $status: $output"; return 1; }
+  done
+  code_of --exit-policy=all --any-failure
+  run_said 2 "exit-policy=all and --any-failure contradict each other"
+  code_of --require-all-success --check-all-nodes
+  run_said 2 "require-all-success and --check-all-nodes contradict each other"
+  code_of -S -o exit-policy=main
+  run_said 2 "any-failure and -o exit-policy=main contradict each other"
+  code_of --exit-policy=least
+  run_said 2 "exit-policy" "least"
+}
+
+@test "a policy, a rank or a code that is wrong is named, with what was expected" {
+  write_nodes 2 1
+  write_jobspec 2 touch ran
+  wrong() { # OPTION WHAT...
+    run launch -R R.json -o cpu-affinity=off --local=2 -o "$1"
+    run_said 1 "${@:2}"
+    [ "${#lines[@]}" -eq 1 ]
+    [ ! -e ran ]
+  }
+  wrong exit-policy=least "exit-policy: expected max, main, all, main+all or first, got 'least'"
+  wrong exit-main=2 "exit-main: expected an integer from 0 to 1, got 2"
+  wrong exit-main=x "exit-main: expected"
+  wrong exit-ok=0 "exit-ok: expected exit codes, 1 to 255"
+  wrong exit-ok=256 "exit-ok: expected exit codes, 1 to 255"
+  wrong exit-ok=9-3 "exit-ok: expected exit codes, 1 to 255"
+}
