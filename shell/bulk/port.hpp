@@ -20,6 +20,9 @@ namespace down {
 inline constexpr Channel kInput = 1;
 inline constexpr Channel kOutputClosed = 2;
 }  // namespace down
+namespace values {  // of the broadcast that carries values of collectives
+inline constexpr Channel kValue = 1;
+}  // namespace values
 
 class Port {
  public:

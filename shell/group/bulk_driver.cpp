@@ -27,8 +27,9 @@ constexpr std::array kUpChannels{bulk::up::kOutput};
 
 }  // namespace
 
-BulkDriver::BulkDriver(Rank self, LinkTable& wires, std::function<void(overlay::Link, const Error&)> broken)
-    : link_table_(wires), broken_(std::move(broken)), node_(bulk_options(self)) {}
+BulkDriver::BulkDriver(Rank self, LinkTable& wires, bulk::StreamId before,
+                       std::function<void(overlay::Link, const Error&)> broken)
+    : link_table_(wires), before_(before), broken_(std::move(broken)), node_(bulk_options(self)) {}
 
 // ---- what OverlayDriver says --------------------------------------------------------------------------
 
@@ -66,13 +67,13 @@ void BulkDriver::gone(overlay::Link link) {
 void BulkDriver::received(overlay::Link from, bulk::StreamId stream, std::string_view bytes) {
   if (cut_off_) return;
   Result<void> heard = bytes.empty() ? Result<void>(Error{EPROTO, fmt::format("bulk stream {} has ended", stream)})
-                                     : node_.received(bulk_link(from), stream, bytes);
+                                     : node_.received(bulk_link(from), stream - before_, bytes);
   if (!heard) broken_(from, heard.error());
   pump();
 }
 
 void BulkDriver::on_credit(overlay::Link to, bulk::StreamId stream) {
-  write_on({bulk_link(to), stream});
+  write_on({bulk_link(to), stream - before_});
   pump();
 }
 
@@ -187,7 +188,8 @@ void BulkDriver::write_on(const Stream& stream) {
   auto found = outgoing_.find(stream);
   if (found == outgoing_.end()) return;
   Outgoing& out = found->second;
-  out.at += link_table_.write(wire_of(stream.first), stream.second, std::string_view(out.bytes).substr(out.at));
+  out.at +=
+      link_table_.write(wire_of(stream.first), before_ + stream.second, std::string_view(out.bytes).substr(out.at));
   if (out.at < out.bytes.size()) return;
   outgoing_.erase(found);
   written_.push_back(stream);
@@ -195,7 +197,7 @@ void BulkDriver::write_on(const Stream& stream) {
 
 // A link that is gone is told of by itself.
 void BulkDriver::do_effect(bulk::Grant& grant) {
-  if (!cut_off_) static_cast<void>(link_table_.grant(wire_of(grant.to), grant.stream, grant.bytes));
+  if (!cut_off_) static_cast<void>(link_table_.grant(wire_of(grant.to), before_ + grant.stream, grant.bytes));
 }
 
 // All count from here, in their order, whoever they are for.

@@ -24,8 +24,10 @@ namespace nacre::group {
 
 class BulkDriver final : public bulk::Port {
  public:
-  // `broken`: bulk says that a link has to be ended; gone() is to be called for it.
-  BulkDriver(Rank self, LinkTable& wires, std::function<void(overlay::Link, const Error&)> broken);
+  // `before`: of a link's streams, up to this one are others'. `broken`: bulk says that a link has to be ended; gone() is to be
+  // called for it.
+  BulkDriver(Rank self, LinkTable& wires, bulk::StreamId before,
+             std::function<void(overlay::Link, const Error&)> broken);
 
   // ---- what OverlayDriver says; what comes of it is done by the next pump()
   void look_at(const overlay::Node& node);  // after each change: who feeds it, and whom it feeds
@@ -75,6 +77,7 @@ class BulkDriver final : public bulk::Port {
   void tell(std::function<void()> what) { deferred_.add(std::move(what)); }
 
   LinkTable& link_table_;
+  bulk::StreamId before_;
   std::function<void(overlay::Link, const Error&)> broken_;
   bulk::Node node_;
   std::optional<overlay::Seq> view_;

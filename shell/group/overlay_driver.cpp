@@ -7,6 +7,7 @@
 #include "event/clock.hpp"
 #include "group/statements.hpp"
 #include "overlay/wire.hpp"
+#include "transport/digest.hpp"
 
 namespace nacre::group {
 namespace {
@@ -18,6 +19,7 @@ overlay::Options node_options(const Membership& membership, overlay::Options bou
   bounds.self = membership.rank;
   bounds.members = membership.size;
   bounds.arity = membership.arity;
+  if (!bounds.digest) bounds.digest = transport::sha256;
   return bounds;
 }
 
@@ -32,15 +34,31 @@ Result<std::unique_ptr<OverlayDriver>> OverlayDriver::create(event::Loop& loop, 
   std::unique_ptr<OverlayDriver> out(new OverlayDriver(loop, std::move(membership), log, options));
   OverlayDriver& self = *out;
   self.link_table_ = TRY(LinkTable::create(loop, self.membership_, self.callbacks()));
-  self.bulk_driver_ = std::make_unique<BulkDriver>(self.membership_.rank, *self.link_table_,
-                                                   [&self](overlay::Link link, const Error& why) {
-                                                     self.give_up(link, why);
-                                                     self.pump();
-                                                   });
+  self.start_bulk();
   self.timer_ = TRY(event::Timer::create(loop, [&self] { self.on_timer(); }));
   self.tick();
   self.pump();
   return out;
+}
+
+void OverlayDriver::start_bulk() {
+  auto broken = [this](overlay::Link link, const Error& why) {
+    give_up(link, why);
+    pump();
+  };
+  bulk_driver_ = std::make_unique<BulkDriver>(membership_.rank, *link_table_, 0, broken);
+  value_driver_ = std::make_unique<BulkDriver>(membership_.rank, *link_table_, bulk::kRecords, broken);
+  auto arrived = [this](overlay::Seq entry, std::string value) {
+    tick();
+    node_.arrived(entry, std::move(value));
+    pump();
+  };
+  value_carrier_.emplace(*value_driver_, node_.leads() ? ValueCarrier::Arrived() : arrived);
+}
+
+void OverlayDriver::bulk_gone(overlay::Link link) {
+  bulk_driver_->gone(link);
+  value_driver_->gone(link);
 }
 
 LinkTable::Callbacks OverlayDriver::callbacks() {
@@ -50,6 +68,7 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     send_queue_.forget(link);
     node_.linked(link);
     bulk_driver_->linked(link);
+    value_driver_->linked(link);
     if (link.side == overlay::Side::down && on_child_) tell([this, child = link.peer] { on_child_(child); });
     pump();
   };
@@ -59,9 +78,11 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     pump();
   };
   out.on_bulk = [this](overlay::Link from, transport::StreamId stream, std::string_view bytes) {
-    bulk_driver_->received(from, stream, bytes);
+    (stream > bulk::kRecords ? value_driver_ : bulk_driver_)->received(from, stream, bytes);
   };
-  out.on_credit = [this](overlay::Link to, transport::StreamId stream) { bulk_driver_->on_credit(to, stream); };
+  out.on_credit = [this](overlay::Link to, transport::StreamId stream) {
+    (stream > bulk::kRecords ? value_driver_ : bulk_driver_)->on_credit(to, stream);
+  };
   out.on_room = [this](overlay::Link to) {
     sent(to, send_queue_.go_on(to));
     pump();
@@ -72,7 +93,7 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     tick();
     send_queue_.forget(link);
     node_.unlinked(link);
-    bulk_driver_->gone(link);
+    bulk_gone(link);
     bool refused = why.code == ECONNREFUSED || why.code == ENOENT;  // only its shell and guard remove its socket
     if (refused && link.peer == 0 && link.side == overlay::Side::up) node_.leader_refuses();
     end_if_short(why);

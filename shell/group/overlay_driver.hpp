@@ -20,6 +20,7 @@
 #include "group/link_table.hpp"
 #include "group/membership.hpp"
 #include "group/send_queue.hpp"
+#include "group/value_carrier.hpp"
 #include "overlay/node.hpp"
 
 namespace nacre::group {
@@ -60,6 +61,8 @@ class OverlayDriver final : public Group {
   [[nodiscard]] LinkTable::Callbacks callbacks();
   void on_timer();
   void start_timer();
+  void start_bulk();
+  void bulk_gone(overlay::Link link);
   void tick();
   void open_collective(std::string_view name, overlay::Merge merge, const overlay::Own& mine, WhenReleased done);
   void ask(overlay::RequestBody body);
@@ -74,6 +77,8 @@ class OverlayDriver final : public Group {
   void do_effect(overlay::HalfClose& half_close);
   void do_effect(overlay::Deliver& deliver);
   void do_effect(overlay::Released& released);
+  void do_effect(overlay::Publish& publish);
+  void do_effect(overlay::Unfit& unfit);
   void do_effect(overlay::Overflow& overflow);
   void do_effect(overlay::Completed& /*completed*/) {}
   void do_effect(overlay::Reported& reported);
@@ -101,6 +106,8 @@ class OverlayDriver final : public Group {
   std::unique_ptr<LinkTable> link_table_;
   SendQueue send_queue_;
   std::unique_ptr<BulkDriver> bulk_driver_;
+  std::unique_ptr<BulkDriver> value_driver_;  // a broadcast of its own
+  std::optional<ValueCarrier> value_carrier_;
   std::optional<event::Timer> timer_;
   overlay::Time due_{};  // when the node wants its next tick
   Callbacks callbacks_;

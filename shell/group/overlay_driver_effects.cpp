@@ -32,8 +32,10 @@ void OverlayDriver::pump() {
     if (!deferred_.tell_next()) break;
   }
   bulk_driver_->look_at(node_);
+  value_driver_->look_at(node_);
   pumping_ = false;
   bulk_driver_->pump();
+  value_driver_->pump();
 }
 
 void OverlayDriver::act(overlay::Effect effect) {
@@ -76,11 +78,11 @@ void OverlayDriver::give_up(overlay::Link link, const Error& why) {
   link_table_->give_up(link);
   send_queue_.forget(link);
   failed_.push_back(link);
-  bulk_driver_->gone(link);
+  bulk_gone(link);
 }
 
 void OverlayDriver::do_effect(overlay::HangUp& hang_up) {
-  bulk_driver_->gone(hang_up.link);
+  bulk_gone(hang_up.link);
   send_queue_.flush(hang_up.link);
   link_table_->hang_up(hang_up.link);
 }
@@ -105,6 +107,14 @@ void OverlayDriver::do_effect(overlay::Released& released) {
   if (found == waiting_.end()) return;
   tell([done = std::move(found->second), value = std::move(released.value)]() mutable { done(std::move(value)); });
   waiting_.erase(found);
+}
+
+void OverlayDriver::do_effect(overlay::Publish& publish) {
+  value_carrier_->publish(publish.entry, std::move(publish.value));
+}
+
+void OverlayDriver::do_effect(overlay::Unfit& unfit) {
+  raise({"exec", 0, fmt::format("{}: what the leader has sent is damaged: {}", unfit.name, unfit.why), 1});
 }
 
 void OverlayDriver::do_effect(overlay::Overflow& overflow) {
@@ -189,6 +199,7 @@ void OverlayDriver::end(Error why) {
   if (cut_off_) return;
   cut_off_ = std::move(why);
   bulk_driver_->cut_off(*cut_off_);
+  value_driver_->cut_off(*cut_off_);
   if (!removed_) link_table_->stop();
   tell_job([this] {
     if (callbacks_.on_cut_off) callbacks_.on_cut_off(*cut_off_);

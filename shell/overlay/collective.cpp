@@ -51,6 +51,14 @@ Result<Value> decode_number(const CborItem& item) {
   return invalid("value: expected a number of 64 bits with a sign");
 }
 
+// About how many bytes it has when it is encoded.
+std::size_t size_of(const Gathered& gathered) {
+  constexpr std::size_t kHeads = 32;
+  std::size_t size = kHeads;
+  for (const auto& [bytes, ids] : gathered) size += bytes.size() + kHeads;
+  return size;
+}
+
 std::int64_t held_sum(std::int64_t a, std::int64_t b) {
   std::int64_t out = 0;
   if (!__builtin_add_overflow(a, b, &out)) return out;
@@ -75,8 +83,10 @@ Result<Value> value_of(Merge merge, Id origin, const Own& part) {
 
 void merge_into(Merge merge, Value& value, Value other) {
   if (auto* gathered = std::get_if<Gathered>(&value)) {
-    for (auto& [bytes, ids] : std::get<Gathered>(other)) {
-      Idset& here = (*gathered)[bytes];
+    auto& more = std::get<Gathered>(other);
+    gathered->merge(more);  // what both have stays
+    for (const auto& [bytes, ids] : more) {
+      Idset& here = gathered->find(bytes)->second;
       here = here | ids;
     }
   } else if (auto* unique = std::get_if<Unique>(&value)) {
@@ -88,9 +98,23 @@ void merge_into(Merge merge, Value& value, Value other) {
   }
 }
 
+Value merged(Merge merge, std::optional<Value> own, std::vector<Below> below) {
+  std::optional<Value> out = std::move(own);
+  for (Below& each : below) {
+    if (!each.value) continue;
+    if (out) {
+      merge_into(merge, *out, *std::move(each.value));
+    } else {
+      out = std::move(each.value);
+    }
+  }
+  return *std::move(out);
+}
+
 Bytes encode_value(const Value& value) {
   Bytes out;
   if (const auto* gathered = std::get_if<Gathered>(&value)) {
+    out.reserve(size_of(*gathered));
     append_cbor(out, CborKind::array, gathered->size());
     for (const auto& [bytes, ids] : *gathered) {
       append_cbor(out, CborKind::array, std::uint64_t{2});
@@ -120,6 +144,7 @@ Result<Value> decode_value(Merge merge, std::string_view bytes) {
 bool Pieces::add(std::uint64_t at, std::uint64_t total, std::string_view data) {
   if (at == 0) {
     bytes_.clear();
+    bytes_.reserve(total);
     whole_ = false;
   }
   if (whole_ || at != bytes_.size() || data.size() > total - at) return false;

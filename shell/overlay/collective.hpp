@@ -54,13 +54,17 @@ void cut(const Bytes& bytes, std::size_t piece, F each) {
   } while (at < bytes.size());
 }
 
+// What a child has sent in this view.
+struct Below {
+  Pieces pieces;
+  std::optional<Value> value;
+};
+
+// Of what is there, at least one.
+Value merged(Merge merge, std::optional<Value> own, std::vector<Below> below);
+
 // One that has not been released, as one member sees it.
 struct Collective {
-  struct Below {  // what a child has sent in this view
-    Pieces pieces;
-    std::optional<Value> value;
-  };
-
   std::string name;
   Scope scope;
   Merge merge = Merge::max;

@@ -47,6 +47,14 @@ struct Released {  // the value of a collective that this member is in the scope
   Merge merge = Merge::max;
   Value value;
 };
+struct Publish {  // leader: the value that this entry promises, to be given to arrived() of all other members
+  Seq entry = 0;
+  Bytes value;
+};
+struct Unfit {  // what has arrived is not what was promised
+  std::string name;
+  std::string why;
+};
 struct Overflow {  // what came together of a collective is more than fits: nobody will get it
   std::string name;
   std::size_t size = 0;
@@ -73,8 +81,8 @@ struct Note {  // one line for the log
   std::string text;
 };
 
-using Effect = std::variant<Send, SendEntry, Dial, HangUp, HalfClose, Deliver, Released, Overflow, Completed,
-                            Reported, Joined, Leave, Die, Finished, Arm, Note>;
+using Effect = std::variant<Send, SendEntry, Dial, HangUp, HalfClose, Deliver, Released, Publish, Unfit, Overflow,
+                            Completed, Reported, Joined, Leave, Die, Finished, Arm, Note>;
 
 // Where the parts of a node put what they want done.
 struct Outbox {

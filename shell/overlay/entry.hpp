@@ -23,6 +23,10 @@ inline constexpr std::uint64_t kNoEnd = UINT64_MAX;
 // Of the value of a collective: bytes in one message, and at most.
 inline constexpr std::size_t kPiece = std::size_t{256} << 10;
 inline constexpr std::size_t kMaxValue = std::size_t{1} << 30;
+// A value of more bytes is only promised by the log. To load what makes a digest costs a shell 2 ms, as much as it costs to read so
+// many bytes.
+inline constexpr std::size_t kMaxLogged = std::size_t{1} << 20;
+inline constexpr std::size_t kDigest = 32;  // bytes
 
 // Whose part a collective needs: members that joined at a view in from..to. The first members joined at 0.
 struct Scope {
@@ -58,6 +62,14 @@ struct Release {  // a piece of the value of a collective; the last piece ends i
   std::uint64_t total = 0;  // bytes of all pieces
   Bytes data;
   bool operator==(const Release&) const = default;
+};
+struct Promise {  // the value of a collective, in place of its release: its bytes come beside the log
+  std::string name;
+  Scope scope;
+  Merge merge = Merge::max;
+  std::uint64_t size = 0;  // bytes of the value
+  Bytes digest;            // SHA-256 of them
+  bool operator==(const Promise&) const = default;
 };
 struct Event {
   std::string name;
@@ -111,7 +123,7 @@ struct Refused {
   bool operator==(const Refused&) const = default;
 };
 
-using EntryBody = std::variant<View, Release, Event, Exec, Signal, Exception, End, Campaign, Refused>;
+using EntryBody = std::variant<View, Release, Event, Exec, Signal, Exception, End, Campaign, Refused, Promise>;
 using RequestBody = std::variant<Event, Exec, Signal, Exception, End, Shrink, Grow>;
 
 struct RequestId {

@@ -13,6 +13,7 @@
 #include "overlay/campaigns.hpp"
 #include "overlay/child_table.hpp"
 #include "overlay/log.hpp"
+#include "overlay/promises.hpp"
 #include "overlay/pulse.hpp"
 #include "overlay/reports.hpp"
 #include "overlay/tree.hpp"
@@ -33,6 +34,7 @@ class Node {
   void wait_for_silent(milliseconds bound);  // from when each was heard last
   // Enters a collective, once: the name is used once in a job. The part: a number for max and sum, else bytes.
   Result<void> enter(std::string name, Merge merge, const Own& part, Scope scope = {});
+  void arrived(Seq entry, Bytes value);  // what the entry promises, whichever comes first
   // The number comes back in the entry that answers. EMSGSIZE, or EPIPE after the end.
   Result<std::uint64_t> request(RequestBody body);
   void started(const Idset& tasks);
@@ -66,9 +68,8 @@ class Node {
   void say_up_that_it_lives();
   void fence();
   void die(std::string why);
-  void settle();  // at the end of every call
-  // node_links.cpp
-  void take(Link from, const Hello& hello);
+  void settle();                             // at the end of every call
+  void take(Link from, const Hello& hello);  // node_links.cpp
   void take(Link from, const Welcome& welcome);
   void take(Link from, const Beat& beat);
   void take(Link from, const Bye& bye);
@@ -81,30 +82,28 @@ class Node {
   bool pass_on(const Beat& beat);
   void forget(Seq stable);
   void lose(Link link);
-  // node_log.cpp
-  void take(Link from, const Entry& entry);
+  void take(Link from, const Entry& entry);  // node_log.cpp
   void accept(const Entry& entry);
   void apply(const Entry& entry, const View& change);
   void apply(const Entry& entry, const Release& piece);
+  void apply(const Entry& entry, const Promise& promise);
   void apply(const Entry& entry, const Campaign& end);
   void apply(const Entry& entry, const End& end);
   void apply(const Entry& /*entry*/, const auto& /*body*/) {}  // of no concern here
   void begin_leaving(const View& change);
   void settle_leaving();
   void settle_ending();
-  // node_up.cpp
-  void take(Link from, const Up& up);
+  void take(Link from, const Up& up);  // node_up.cpp
   void take(Link from, const Request& request);
   void take_part(std::size_t child, const Part& part);
   [[nodiscard]] Seq acked() const;
   Collective& collective(const std::string& name, Scope scope, Merge merge);
-  [[nodiscard]] std::optional<Value> merged(const Collective& each) const;
+  [[nodiscard]] bool is_whole(const Collective& each) const;
   void flush_up();
   void flush_parts(Link parent);
   bool overflows(const Collective& each, std::size_t size);
   void send_up(Link to, Up up, bool says_how_it_stands);
-  // node_leader.cpp
-  void append(RequestId request, EntryBody body);
+  void append(RequestId request, EntryBody body);  // node_leader.cpp
   void accept_request(const Request& request);
   void answer(RequestId id, const Exec& body);
   void answer(RequestId id, const Shrink& body);
@@ -115,6 +114,7 @@ class Node {
   void welcome_newcomers(const View& change);
   void note_complete();
   bool release_collectives();
+  std::optional<Bytes> digest_of(const Bytes& encoded, Scope scope);
   void report();
 
   Options options_;
@@ -130,6 +130,7 @@ class Node {
   std::vector<Collective> collectives_;
   std::map<std::string, Seq> released_;  // until nobody can offer a part of it
   Pieces incoming_;                      // the value that is being released
+  Promises promises_;
   Stage stage_ = Stage::member;
   Seq view_ = 0;
   Seq complete_ = 0;
@@ -142,9 +143,8 @@ class Node {
   Time fed_at_{};  // leader: when a beat has last gone to anybody
   Time said_up_at_{};
   Time leave_deadline_ = Outbox::kNever;
-  bool begun_ = false;  // by the first tick
-  bool tasks_done_ = false;
-  Up told_{kNoEnd, 0, {}, {}, {}, {}, {}};  // to the parent: how this node stands
+  bool begun_ = false, tasks_done_ = false;  // begun: by the first tick
+  Up told_{kNoEnd, 0, {}, {}, {}, {}, {}};   // to the parent: how this node stands
 };
 
 }  // namespace nacre::overlay

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the leader decides: each decision is an entry.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "overlay/node.hpp"
@@ -87,21 +89,35 @@ void Node::welcome_newcomers(const View& change) {
 }
 
 bool Node::release_collectives() {
-  for (Collective& each : collectives_) {
-    if (!std::exchange(each.changed, false)) continue;
-    auto value = merged(each);
-    if (!value) continue;
-    Bytes encoded = encode_value(*value);
-    if (overflows(each, encoded.size())) continue;
-    std::string name = each.name;
-    Scope scope = each.scope;
-    Merge merge = each.merge;
-    cut(encoded, options_.piece, [&](std::size_t at, std::size_t total, Bytes data) {
-      append({}, Release{name, scope, merge, at, total, std::move(data)});
-    });
-    return true;  // the list has changed
+  auto found = std::find_if(collectives_.begin(), collectives_.end(),
+                            [&](Collective& each) { return std::exchange(each.changed, false) && is_whole(each); });
+  if (found == collectives_.end()) return false;
+  Collective whole = std::move(*found);
+  collectives_.erase(found);
+  Value value = merged(whole.merge, std::move(whole.own), std::move(whole.below));
+  Bytes encoded = encode_value(value);
+  if (overflows(whole, encoded.size())) return true;
+  if (auto digest = digest_of(encoded, whole.scope)) {
+    append({}, Promise{whole.name, whole.scope, whole.merge, encoded.size(), *std::move(digest)});
+    out_.put(Publish{applied(), std::move(encoded)});
+    if (tree_.in(options_.self, whole.scope)) out_.put(Released{whole.name, whole.merge, std::move(value)});
+    return true;
   }
-  return false;
+  value = {};
+  cut(encoded, options_.piece, [&](std::size_t at, std::size_t total, Bytes data) {
+    append({}, Release{whole.name, whole.scope, whole.merge, at, total, std::move(data)});
+  });
+  return true;
+}
+
+// None: the value goes in the log. So it does where a newcomer needs it, as what is published before it is fed does not come to it.
+std::optional<Bytes> Node::digest_of(const Bytes& encoded, Scope scope) {
+  if (encoded.size() <= options_.max_logged || !options_.digest) return std::nullopt;
+  if (tree_.any_in(0, {std::max(scope.from, Seq{1}), scope.to})) return std::nullopt;
+  auto digest = options_.digest(encoded);
+  if (digest) return *std::move(digest);
+  out_.put(Note{digest.error().message});
+  return std::nullopt;
 }
 
 // The first record of a task stands.

@@ -22,7 +22,8 @@ void Node::accept(const Entry& entry) {
   }
   requests_.answered(entry.request);
   // Nobody waits for the acknowledgement of a release, so it goes with what is said next.
-  if (!std::holds_alternative<Release>(entry.body)) wants_ack_ = entry.seq;
+  bool is_release = std::holds_alternative<Release>(entry.body) || std::holds_alternative<Promise>(entry.body);
+  if (!is_release) wants_ack_ = entry.seq;
   out_.put(Deliver{entry.seq});
   std::visit([&](const auto& body) { apply(entry, body); }, entry.body);
 }
@@ -58,6 +59,7 @@ void Node::begin_leaving(const View& change) {
   }
   child_table_.set_children({}, Time(0));
   collectives_.clear();
+  promises_ = {};
   leave_deadline_ = out_.now + options_.leave_bound;
   out_.wake(leave_deadline_);
   out_.put(Leave{});
@@ -85,6 +87,20 @@ void Node::apply(const Entry& entry, const Release& piece) {
   auto value = decode_value(piece.merge, incoming_.take());
   if (!value) return out_.put(Note{fmt::format("{}: {}", piece.name, value.error().message)});
   out_.put(Released{piece.name, piece.merge, *std::move(value)});
+}
+
+void Node::apply(const Entry& entry, const Promise& promise) {
+  released_.emplace(promise.name, entry.seq);
+  std::erase_if(collectives_, [&](const Collective& each) { return each.name == promise.name; });
+  bool is_awaited = !leads() && tree_.in(options_.self, promise.scope);
+  if (is_awaited) promises_.promised(entry.seq, promise);
+  promises_.settle(applied(), options_, out_);
+}
+
+void Node::arrived(Seq entry, Bytes value) {
+  if (stage_ != Stage::member) return;
+  promises_.arrived(entry, std::move(value));
+  promises_.settle(applied(), options_, out_);
 }
 
 void Node::apply(const Entry& /*entry*/, const Campaign& end) {

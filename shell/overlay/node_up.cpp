@@ -51,7 +51,7 @@ void Node::take_part(std::size_t child, const Part& part) {
   if (here.scope != part.scope || here.merge != part.merge) {
     return out_.put(Note{fmt::format("{}: members have entered it with different scopes or kinds", part.name)});
   }
-  Collective::Below& below = here.below[child];
+  Below& below = here.below[child];
   if (!below.pieces.add(part.at, part.total, part.data)) return;
   auto value = decode_value(part.merge, below.pieces.take());
   if (!value) return out_.put(Note{fmt::format("{}: {}", part.name, value.error().message)});
@@ -59,23 +59,16 @@ void Node::take_part(std::size_t child, const Part& part) {
   here.changed = true;
 }
 
-std::optional<Value> Node::merged(const Collective& each) const {
-  if (!each.own && tree_.in(options_.self, each.scope)) return std::nullopt;
+bool Node::is_whole(const Collective& each) const {
+  bool any = each.own.has_value();
+  if (!any && tree_.in(options_.self, each.scope)) return false;
   for (std::size_t i = 0; i < each.below.size(); ++i) {
+    any = any || each.below[i].value;
     if (each.below[i].value) continue;
     auto slot = tree_.slot_of(child_table_.children()[i].id);
-    if (slot && tree_.any_in(*slot, each.scope)) return std::nullopt;
+    if (slot && tree_.any_in(*slot, each.scope)) return false;
   }
-  std::optional<Value> out = each.own;
-  for (const Collective::Below& below : each.below) {
-    if (!below.value) continue;
-    if (out) {
-      merge_into(each.merge, *out, *below.value);
-    } else {
-      out = below.value;
-    }
-  }
-  return out;
+  return any;
 }
 
 Seq Node::acked() const { return std::min(applied(), child_table_.acked(end_ != 0)); }
@@ -104,11 +97,9 @@ bool Node::overflows(const Collective& each, std::size_t size) {
 
 void Node::flush_parts(Link parent) {
   for (Collective& each : collectives_) {
-    if (each.sent || !std::exchange(each.changed, false)) continue;
-    auto value = merged(each);
-    if (!value) continue;
+    if (each.sent || !std::exchange(each.changed, false) || !is_whole(each)) continue;
     each.sent = true;
-    Bytes encoded = encode_value(*value);
+    Bytes encoded = encode_value(merged(each.merge, each.own, each.below));
     if (overflows(each, encoded.size())) continue;
     cut(encoded, options_.piece, [&](std::size_t at, std::size_t total, Bytes data) {
       Up up;

@@ -5,8 +5,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 
+#include "base/result.hpp"
 #include "overlay/entry.hpp"
 
 namespace nacre::overlay {
@@ -26,6 +29,9 @@ struct Options {
   // Of a collective's value: bytes in one message, and at most.
   std::size_t piece = kPiece;
   std::size_t max_value = kMaxValue;
+  // What a value above max_logged is known by; none: all values go in the log.
+  std::size_t max_logged = kMaxLogged;
+  std::function<Result<Bytes>(std::string_view)> digest;
 
   // The leader beats so often; who has said nothing to its parent for so long beats too.
   milliseconds beat_interval{1000};

@@ -13,8 +13,8 @@ namespace nacre::overlay {
 namespace {
 
 constexpr std::array<std::string_view, 7> kTypes = {"hello", "welcome", "entry", "up", "beat", "request", "bye"};
-constexpr std::array<std::string_view, 9> kEntries = {"view",      "release", "event",    "exec",   "signal",
-                                                      "exception", "end",     "campaign", "refused"};
+constexpr std::array<std::string_view, 10> kEntries = {"view",      "release", "event",    "exec",    "signal",
+                                                       "exception", "end",     "campaign", "refused", "promise"};
 constexpr std::array<std::string_view, 7> kRequests = {"event", "exec",   "signal", "exception",
                                                        "end",   "shrink", "grow"};
 constexpr std::array<std::string_view, 4> kMerges = {"gather", "max", "sum", "set"};
@@ -70,6 +70,16 @@ void piece(auto& io, auto& m) {
   }
 }
 void fields(auto& io, Of<Release> auto& m) { piece(io, m); }
+void fields(auto& io, Of<Promise> auto& m) {
+  io.text("name", m.name);
+  io.object("scope", m.scope);
+  io.word("merge", m.merge, kMerges);
+  io.number("size", m.size, kMaxValue);
+  io.data("digest", m.digest);
+  if constexpr (kReads<decltype(io)>) {
+    if (m.digest.size() != kDigest) io.fail("digest", "32 bytes");
+  }
+}
 void fields(auto& io, Of<Event> auto& m) {
   io.text("name", m.name);
   io.data("data", m.data);

@@ -25,7 +25,7 @@ namespace nacre::transport {
   X(SSL_SESSION_set_cipher) X(SSL_SESSION_set_protocol_version)
 #define NACRE_CRYPTO_FUNCTIONS(X)                                                                                \
   X(BIO_new) X(BIO_s_mem) X(BIO_read) X(BIO_write) X(BIO_ctrl)                                                   \
-  X(ERR_clear_error) X(ERR_peek_error) X(ERR_reason_error_string) X(EVP_sha256) X(HMAC)
+  X(ERR_clear_error) X(ERR_peek_error) X(ERR_reason_error_string) X(EVP_sha256) X(EVP_Digest) X(HMAC)
 // clang-format on
 
 class OpenSsl {

@@ -18,7 +18,7 @@ setup_file() {
 names_versions() {
   # shellcheck disable=SC2053
   [[ $status == ${codes:-1} ]] || { echo "exit code $status: $output"; return 1; }
-  for text in "$@" "protocol [29].*[29]" "the same version"; do
+  for text in "$@" "protocol [39].*[39]" "the same version"; do
     grep -q "$text" <<<"$output" || { echo "no '$text': $output"; return 1; }
   done
   [ ! -e ran ]

@@ -20,6 +20,7 @@ std::string words(const View& m) {
 std::string words(const Release& m) {
   return fmt::format("RELEASE {} {}+{}/{}", m.name, m.at, m.data.size(), m.total);
 }
+std::string words(const Promise& m) { return fmt::format("PROMISE {} of {} bytes", m.name, m.size); }
 std::string words(const Event& m) { return "EVENT " + m.name; }
 std::string words(const Exec& m) {
   std::string out = "EXEC";

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "brief.hpp"
+#include "values.hpp"
 
 namespace nacre::sim {
 
@@ -182,6 +183,15 @@ void Check::lead(const Entry& /*entry*/, const Release& piece) {
   Value value = expected(piece.name, piece.merge, piece.scope, members());
   require(values_.emplace(piece.name, value).second, piece.name + " is released twice");
   if (piece.at == 0) require(encode_value(value) == piece.data, piece.name + " is not what its members make");
+}
+
+void Check::lead(const Entry& /*entry*/, const Promise& promise) {
+  ++releases;
+  Value value = expected(promise.name, promise.merge, promise.scope, members());
+  require(values_.emplace(promise.name, value).second, promise.name + " is released twice");
+  Bytes encoded = encode_value(value);
+  bool fits = promise.size == encoded.size() && promise.digest == digest_of(encoded);
+  require(fits, promise.name + " is not what its members make");
 }
 
 void Check::released(Id id, const Released& value) {

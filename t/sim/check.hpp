@@ -63,6 +63,7 @@ class Check {
   void lead(const Entry& entry);
   void lead(const Entry& entry, const View& change);
   void lead(const Entry& entry, const Release& piece);
+  void lead(const Entry& entry, const Promise& promise);
   void lead(const Entry& entry, const Exec& exec);
   void lead(const Entry& entry, const Campaign& end);
   void watch_tasks(Id id, Time bound);

@@ -7,6 +7,7 @@
 
 #include "brief.hpp"
 #include "job_check.hpp"
+#include "values.hpp"
 
 namespace nacre::sim {
 namespace {
@@ -63,6 +64,8 @@ class JobRun : private Watcher, private Witness {
     out.arity = plan_.arity;
     out.fence = kJobFence;
     out.first_hello_bound = kJobFirstHello;
+    out.max_logged = 8;  // but not what is gathered when the shells join
+    out.digest = [](std::string_view bytes) { return digest_of(bytes); };
     return out;
   }
 

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "values.hpp"
+
 namespace nacre::sim {
 namespace {
 
@@ -15,6 +17,8 @@ constexpr milliseconds kFence{16'000};
 constexpr milliseconds kLeaveBound{6000};
 constexpr milliseconds kCampaignBound{9000};
 constexpr milliseconds kFirstHello{12'000};
+
+constexpr std::size_t kMostLogged = 48;  // bytes of a value: some go beside the log
 
 constexpr std::uint64_t kFewMessages = 20'000;
 constexpr std::uint64_t kMessagesPerMember = 1000;
@@ -43,6 +47,8 @@ Options Run::options(Id id) const {
   out.leave_bound = kLeaveBound;
   out.campaign_bound = kCampaignBound;
   out.first_hello_bound = kFirstHello;
+  out.max_logged = kMostLogged;
+  out.digest = [](std::string_view bytes) { return digest_of(bytes); };
   return out;
 }
 
@@ -270,6 +276,8 @@ void Run::effect(Id id, const Effect& effect) {
     if (!value->name.starts_with("round.")) return;
     auto round = static_cast<std::uint32_t>(std::stoul(value->name.substr(6))) + 1;
     if (round < plan_.rounds) go_on(id, round);
+  } else if (const auto* unfit = std::get_if<Unfit>(&effect)) {
+    require(false, fmt::format("{}: {}: {}", id, unfit->name, unfit->why));
   } else if (const auto* joined = std::get_if<Joined>(&effect)) {
     Account& host = check_.of(id);
     host.joined = host.tasks = true;

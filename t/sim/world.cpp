@@ -8,6 +8,7 @@
 
 #include "brief.hpp"
 #include "overlay/wire.hpp"
+#include "values.hpp"
 
 namespace nacre::sim {
 namespace {
@@ -369,6 +370,8 @@ void World::perform(Id id, Effect& effect) {
   } else if (auto* link = std::get_if<HangUp>(&effect)) {
     let_go(id, link->link, true);
     watcher_.effect(id, effect);
+  } else if (auto* value = std::get_if<Publish>(&effect)) {
+    publish(*this, *value);
   } else if (auto* half = std::get_if<HalfClose>(&effect)) {
     if (std::uint32_t* conn = find(id, half->link))
       conns_[*conn].half_closed[half->link.side == Side::up ? 1 : 0] = true;

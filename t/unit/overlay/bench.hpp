@@ -86,6 +86,10 @@ class Bench {
   static std::string words(const Deliver& m) { return fmt::format("deliver {}", m.seq); }
   static std::string words(const Overflow& m) { return fmt::format("overflow {} {}", m.name, m.size); }
   static std::string words(const Released& m) { return "released " + m.name; }
+  static std::string words(const Publish& m) {
+    return fmt::format("publish {}: {} bytes", m.entry, m.value.size());
+  }
+  static std::string words(const Unfit& m) { return fmt::format("unfit {}: {}", m.name, m.why); }
   static std::string words(const Completed& m) { return fmt::format("complete {}", m.seq); }
   static std::string words(const Reported& m) { return "reported " + m.started.str(); }
   static std::string words(const Joined& m) { return fmt::format("joined {}", m.view); }

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SHA-256, of libcrypto, which is loaded when the first digest is made.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace nacre::transport {
+
+// 32 bytes. An error: there is no libcrypto.
+Result<std::string> sha256(std::string_view bytes);
+
+}  // namespace nacre::transport
