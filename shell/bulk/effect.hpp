@@ -9,16 +9,12 @@
 #include <vector>
 
 #include "bulk/options.hpp"
+#include "value/link.hpp"
 
 namespace nacre::bulk {
 
-// The link over which this shell is fed, or one over which it feeds another. Two shells can have one of each way.
-enum class Side : std::uint8_t { up, down };
-struct Link {
-  Id peer = 0;
-  Side side = Side::up;
-  bool operator==(const Link&) const = default;
-};
+using value::Link;
+using value::Side;
 
 // When all the bytes have been taken, written() is to be called; until then the node asks for no other of this stream. The
 // driver holds what is not yet taken; it goes when the link does.

@@ -15,14 +15,6 @@ bulk::Options bulk_options(Rank self) {
   return out;
 }
 
-bulk::Link bulk_link(overlay::Link link) {
-  return {link.peer, link.side == overlay::Side::up ? bulk::Side::up : bulk::Side::down};
-}
-
-overlay::Link wire_of(bulk::Link link) {
-  return {link.peer, link.side == bulk::Side::up ? overlay::Side::up : overlay::Side::down};
-}
-
 constexpr std::array kUpChannels{bulk::up::kOutput};
 
 }  // namespace
@@ -53,9 +45,8 @@ void BulkDriver::linked(overlay::Link link) {
 }
 
 void BulkDriver::gone(overlay::Link link) {
-  bulk::Link name = bulk_link(link);
-  std::erase_if(outgoing_, [&](const auto& each) { return each.first.first == name; });
-  std::erase_if(written_, [&](const Stream& each) { return each.first == name; });
+  std::erase_if(outgoing_, [&](const auto& each) { return each.first.first == link; });
+  std::erase_if(written_, [&](const Stream& each) { return each.first == link; });
   if (link.side == overlay::Side::down) {
     node_.child_gone(link.peer);
   } else if (feeder_ == link.peer) {
@@ -67,13 +58,13 @@ void BulkDriver::gone(overlay::Link link) {
 void BulkDriver::received(overlay::Link from, bulk::StreamId stream, std::string_view bytes) {
   if (cut_off_) return;
   Result<void> heard = bytes.empty() ? Result<void>(Error{EPROTO, fmt::format("bulk stream {} has ended", stream)})
-                                     : node_.received(bulk_link(from), stream - before_, bytes);
+                                     : node_.received(from, stream - before_, bytes);
   if (!heard) broken_(from, heard.error());
   pump();
 }
 
 void BulkDriver::on_credit(overlay::Link to, bulk::StreamId stream) {
-  write_on({bulk_link(to), stream - before_});
+  write_on({to, stream - before_});
   pump();
 }
 
@@ -188,8 +179,7 @@ void BulkDriver::write_on(const Stream& stream) {
   auto found = outgoing_.find(stream);
   if (found == outgoing_.end()) return;
   Outgoing& out = found->second;
-  out.at +=
-      link_table_.write(wire_of(stream.first), before_ + stream.second, std::string_view(out.bytes).substr(out.at));
+  out.at += link_table_.write(stream.first, before_ + stream.second, std::string_view(out.bytes).substr(out.at));
   if (out.at < out.bytes.size()) return;
   outgoing_.erase(found);
   written_.push_back(stream);
@@ -197,7 +187,7 @@ void BulkDriver::write_on(const Stream& stream) {
 
 // A link that is gone is told of by itself.
 void BulkDriver::do_effect(bulk::Grant& grant) {
-  if (!cut_off_) static_cast<void>(link_table_.grant(wire_of(grant.to), before_ + grant.stream, grant.bytes));
+  if (!cut_off_) static_cast<void>(link_table_.grant(grant.to, before_ + grant.stream, grant.bytes));
 }
 
 // All count from here, in their order, whoever they are for.

@@ -8,7 +8,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -56,11 +55,6 @@ class BulkDriver final : public bulk::Port {
     std::string bytes;
     std::size_t at = 0;  // what stands before it has been taken
   };
-  struct ByStream {
-    bool operator()(const Stream& a, const Stream& b) const {
-      return std::tuple(a.first.peer, a.first.side, a.second) < std::tuple(b.first.peer, b.first.side, b.second);
-    }
-  };
 
   void do_effect(bulk::Write& write);
   void do_effect(bulk::Grant& grant);
@@ -82,7 +76,7 @@ class BulkDriver final : public bulk::Port {
   bulk::Node node_;
   std::optional<overlay::Seq> view_;
   std::optional<Rank> feeder_;
-  std::map<Stream, Outgoing, ByStream> outgoing_;
+  std::map<Stream, Outgoing> outgoing_;
   std::vector<Stream> written_;  // what the node does not yet know to be
   std::map<bulk::Channel, Upward> upward_;
   std::map<bulk::Channel, Downward> downward_;

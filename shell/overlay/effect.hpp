@@ -10,17 +10,13 @@
 #include "overlay/collective.hpp"
 #include "overlay/message.hpp"
 #include "overlay/options.hpp"
+#include "value/link.hpp"
 
 namespace nacre::overlay {
 
-// A link between two members has a side: `up` for who dialled it, `down` for who was dialled. Two members can have one
-// of each way. A new link of the same side and peer ends the one before: unlinked() first, then linked().
-enum class Side : std::uint8_t { up, down };
-struct Link {
-  Id peer = 0;
-  Side side = Side::up;
-  bool operator==(const Link&) const = default;
-};
+// Of a link that takes the place of another: unlinked() first, then linked().
+using value::Link;
+using value::Side;
 
 struct Send {
   Link to;

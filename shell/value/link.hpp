@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the shells of a job name the links between them.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "value/idset.hpp"
+
+namespace nacre::value {
+
+// A link between two shells has a side: `up` for who dialled it and is fed over it, `down` for who was dialled and feeds the
+// other. Two shells can have one of each way. A new link of the same side and peer ends the one before.
+enum class Side : std::uint8_t { up, down };
+struct Link {
+  Idset::Id peer = 0;
+  Side side = Side::up;
+  auto operator<=>(const Link&) const = default;
+};
+
+}  // namespace nacre::value
