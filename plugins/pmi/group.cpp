@@ -54,20 +54,20 @@ void PmiGroup::close() {
 }
 
 void PmiGroup::pump() {
-  if (pumping_) return;
-  pumping_ = true;
-  for (;;) {
-    std::vector<pmi::Event> events = server_.take_events();
-    server_.take_pending(pending_);
-    if (events.empty() && pending_.empty()) break;
-    for (std::uint32_t client : pending_) {
-      if (callbacks_.on_bytes) callbacks_.on_bytes(client, true, server_.output(client));
-      links_[client].send(server_.output(client));
-    }
-    for (pmi::Event& event : events) carry_out(event);
-  }
-  pumping_ = false;
+  if (!pump_.run([this] { return step(); })) return;
   if (server_.barrier_begun() != waited_) callbacks_.on_wait(waited_ = !waited_);
+}
+
+bool PmiGroup::step() {
+  std::vector<pmi::Event> events = server_.take_events();
+  server_.take_pending(pending_);
+  for (std::uint32_t client : pending_) {
+    if (callbacks_.on_bytes) callbacks_.on_bytes(client, true, server_.output(client));
+    links_[client].send(server_.output(client));
+  }
+  bool is_any = !events.empty() || !pending_.empty();
+  for (pmi::Event& event : events) carry_out(event);
+  return is_any;
 }
 
 void PmiGroup::carry_out(pmi::Event& event) {

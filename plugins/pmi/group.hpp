@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/pump.hpp"
 #include "event/loop.hpp"
 #include "plugins/pmi/link.hpp"
 #include "pmi/key_exchange.hpp"
@@ -59,6 +60,7 @@ class PmiGroup {
  private:
   void received(std::uint32_t client, std::string_view bytes);
   void pump();  // carries out what the server asks for
+  bool step();  // false: it has asked for nothing
   void carry_out(pmi::Event& event);
 
   event::Loop& loop_;
@@ -67,7 +69,7 @@ class PmiGroup {
   Callbacks callbacks_;
   std::vector<PmiLink> links_;
   std::vector<std::uint32_t> pending_;  // kept for its memory
-  bool pumping_ = false;
+  Pump pump_;
   bool waited_ = false;  // when on_wait was called last
 };
 

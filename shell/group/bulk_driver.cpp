@@ -150,22 +150,14 @@ void BulkDriver::heard(bulk::Numbered number) {
 
 // ---- what the node wants -----------------------------------------------------------------------
 
-void BulkDriver::pump() {
-  if (pumping_) return;
-  pumping_ = true;
-  for (;;) {
-    std::vector<bulk::Effect> effects = node_.take_effects();
-    for (bulk::Effect& effect : effects) {
-      std::visit([this](auto& each) { do_effect(each); }, effect);
-    }
-    if (!written_.empty()) {
-      for (const Stream& stream : std::exchange(written_, {})) node_.written(stream.first, stream.second);
-      continue;
-    }
-    if (!effects.empty()) continue;
-    if (!deferred_.tell_next()) break;
+bool BulkDriver::step() {
+  std::vector<bulk::Effect> effects = node_.take_effects();
+  for (bulk::Effect& effect : effects) {
+    std::visit([this](auto& each) { do_effect(each); }, effect);
   }
-  pumping_ = false;
+  std::vector<Stream> written = std::exchange(written_, {});
+  for (const Stream& stream : written) node_.written(stream.first, stream.second);
+  return !written.empty() || !effects.empty() || deferred_.tell_next();
 }
 
 void BulkDriver::do_effect(bulk::Write& write) {

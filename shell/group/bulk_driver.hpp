@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/pump.hpp"
 #include "bulk/in_order.hpp"
 #include "bulk/node.hpp"
 #include "bulk/port.hpp"
@@ -34,7 +35,9 @@ class BulkDriver final : public bulk::Port {
   void gone(overlay::Link link);
   void cut_off(const Error& why);
   // ---- likewise, and it is done at once
-  void pump();
+  void pump() {
+    pump_.run([this] { return step(); });
+  }
   void received(overlay::Link from, bulk::StreamId stream, std::string_view bytes);
   void on_credit(overlay::Link to, bulk::StreamId stream);
   void close();  // no record is put here any more: what can end has ended
@@ -56,6 +59,7 @@ class BulkDriver final : public bulk::Port {
     std::size_t at = 0;  // what stands before it has been taken
   };
 
+  bool step();  // false: there was nothing to do
   void do_effect(bulk::Write& write);
   void do_effect(bulk::Grant& grant);
   void do_effect(bulk::Deliver& deliver);
@@ -87,7 +91,7 @@ class BulkDriver final : public bulk::Port {
   bulk::InOrder announced_;
   DeferredCalls deferred_;  // for those who are served
   std::optional<Error> cut_off_;
-  bool pumping_ = false;
+  Pump pump_;
 };
 
 }  // namespace nacre::group

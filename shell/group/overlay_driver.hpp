@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/pump.hpp"
 #include "event/loop.hpp"
 #include "group/announcements.hpp"
 #include "group/bulk_driver.hpp"
@@ -69,6 +70,7 @@ class OverlayDriver final : public Group {
 
   // Does what the node wants, then tells the owner, until neither has anything more.
   void pump();
+  bool step();  // false: there was nothing to do
   void act(overlay::Effect effect);
   void do_effect(overlay::Send& send);
   void do_effect(overlay::SendEntry& send);
@@ -119,7 +121,7 @@ class OverlayDriver final : public Group {
   DeferredCalls kept_;                                        // the same, until serve()
   std::vector<overlay::Link> failed_;                         // links that the node does not yet know to be gone
   Announcements announcements_;
-  bool pumping_ = false;
+  Pump pump_;
   std::pair<overlay::Seq, std::string> encoded_{0, {}};  // the entry that was sent last
   std::optional<Error> cut_off_;
   bool removed_ = false;  // the node still has others to wait for

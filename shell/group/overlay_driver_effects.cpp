@@ -19,23 +19,17 @@ constexpr std::uint32_t kMaxCode = 255;  // of a process that exits
 // ---- what the node wants --------------------------------------------------------------------
 
 void OverlayDriver::pump() {
-  if (pumping_) return;
-  pumping_ = true;
-  for (;;) {
-    std::vector<overlay::Effect> effects = node_.take_effects();
-    for (overlay::Effect& effect : effects) act(std::move(effect));
-    if (!failed_.empty()) {
-      for (overlay::Link link : std::exchange(failed_, {})) node_.unlinked(link);
-      continue;
-    }
-    if (!effects.empty()) continue;
-    if (!deferred_.tell_next()) break;
-  }
-  bulk_driver_->look_at(node_);
-  value_driver_->look_at(node_);
-  pumping_ = false;
-  bulk_driver_->pump();
-  value_driver_->pump();
+  if (!pump_.run([this] { return step(); })) return;
+  for (BulkDriver* each : {bulk_driver_.get(), value_driver_.get()}) each->look_at(node_);
+  for (BulkDriver* each : {bulk_driver_.get(), value_driver_.get()}) each->pump();
+}
+
+bool OverlayDriver::step() {
+  std::vector<overlay::Effect> effects = node_.take_effects();
+  for (overlay::Effect& effect : effects) act(std::move(effect));
+  std::vector<overlay::Link> failed = std::exchange(failed_, {});
+  for (overlay::Link link : failed) node_.unlinked(link);
+  return !failed.empty() || !effects.empty() || deferred_.tell_next();
 }
 
 void OverlayDriver::act(overlay::Effect effect) {
