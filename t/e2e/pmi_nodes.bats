@@ -177,3 +177,26 @@ END
     echo "nacre-shell[$i]: warn: pmi: a barrier fails: with those of the other nodes the keys of the job would have N bytes, and they may have 4000 (-o pmi.max-size=SIZE)"
   done)" ] || { echo "$output"; return 1; }
 }
+
+@test "an exchange of more than the log takes brings all keys to all nodes" {
+  cat >put.py <<'END'
+import os, socket
+s = socket.socket(fileno=int(os.environ["PMI_FD"]))
+answers = s.makefile("r")
+def ask(text):
+    s.sendall(text.encode() + b"\n")
+    return answers.readline()
+ask("cmd=init pmi_version=1 pmi_subversion=1")
+space = ask("cmd=get_my_kvsname").split("kvsname=")[1].split()[0]
+rank, size = int(os.environ["PMI_RANK"]), int(os.environ["PMI_SIZE"])
+for i in range(1000):
+    assert "rc=0" in ask(f"cmd=put kvsname={space} key=k{rank}.{i} value={rank}.{i}.{'x' * 1000}")
+ask("cmd=barrier_in")
+print(sum(f"value={r}.{i}.x" in ask(f"cmd=get kvsname={space} key=k{r}.{i}") for r in range(size) for i in range(1000)))
+ask("cmd=finalize")
+END
+  write_nodes 3 1
+  write_jobspec 3 python3 put.py
+  run_nodes 3
+  [ "$status" -eq 0 ] && [ "$output" = $'3000\n3000\n3000' ] || { echo "$output"; return 1; }
+}
