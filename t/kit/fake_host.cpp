@@ -141,7 +141,9 @@ Result<int> FakeHost::end_task(std::size_t local_id, const value::WaitStatus& st
   auto told = call_task("task.exit", local_id);
   if (!told) return told;
   plugin::Call call("job.tasks-exited");
-  call.in.update({{"ranks", std::to_string(tasks_[local_id]->rank())}, {"status", status.raw()}});
+  call.in.update({{"ranks", std::to_string(tasks_[local_id]->rank())},
+                  {"record", exits::Record::of(status).str()},
+                  {"status", status.raw()}});
   return TRY(stack_.call(call)) + *told;
 }
 

@@ -111,7 +111,7 @@ TEST_CASE("a task that is the only one of its job is waited for by nobody") {
 TEST_CASE("tasks of a shell that is lost do not begin the time, but count as over") {
   Timeout timeout("1ms");
   plugin::Call lost("job.tasks-exited");
-  lost.in.update({{"ranks", "1"}, {"lost", true}});
+  lost.in.update({{"ranks", "1"}, {"record", "l"}, {"lost", true}});
   REQUIRE(timeout.host.stack().call(lost));
   CHECK_FALSE(timeout.host.next_timer());
   timeout.end(0);
