@@ -43,7 +43,8 @@ class LinkTable {
 
   // An error: it is not even tried, and on_unlinked is not called.
   Result<void> dial(Rank peer);
-  // An error is a link that has to be given up: EPIPE if there is none.
+  // An error is a link that has to be given up. What is for a link that has gone is dropped: on_unlinked has reported it or
+  // will, and it may be dialled again already.
   Result<void> send(overlay::Link to, std::string_view message);
   [[nodiscard]] bool has_room(overlay::Link to);  // as transport::Link; true if there is none
   // Bulk, as transport::Link; nothing is taken where there is no link.

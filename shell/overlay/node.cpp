@@ -44,7 +44,7 @@ void Node::begin() {
 void Node::tick(Time now) {
   Time late = begun_ && out_.due != Outbox::kNever ? now - out_.due : Time(0);
   out_.now = now;
-  if (late > options_.beat_interval) stood_still(late);
+  if (late > options_.beat_interval) stood_still(late + options_.beat_interval);
   if (stage_ == Stage::over) return;
   if (begun_ && now < out_.due) return;
   if (!begun_) begin();
@@ -62,7 +62,8 @@ void Node::tick(Time now) {
   arm();
 }
 
-// A node that was stopped finds every bound passed, and knows nothing of what the others have said meanwhile.
+// A node that was stopped finds every bound passed, and knows nothing of what the others have said meanwhile: it has yet to
+// read that.
 void Node::stood_still(Time gap) {
   child_table_.excuse(gap);
   uplink_.excuse(gap);

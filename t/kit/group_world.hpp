@@ -20,10 +20,14 @@ namespace nacre::group {
 
 using kit::Folder;
 inline constexpr std::uint64_t kTestJob = 4711;
+inline constexpr event::Seconds kPatience{60};
 
 inline transport::Secret secret_of(char letter) {
   return transport::Secret::from_hex(std::string(2 * transport::Secret::kSize, letter)).value();
 }
+
+// Ends the connections that this socket has accepted; how many there were.
+int break_links_to(const std::string& path);
 
 struct Shell {
   std::unique_ptr<OverlayDriver> member;
@@ -54,20 +58,7 @@ struct World {
     }
   }
 
-  Membership prepare(Rank rank, Over over) {
-    std::vector<transport::BoundSocket> sockets;
-    std::string address;
-    if (over == Over::tcp) {
-      sockets.push_back(transport::BoundSocket::tcp("127.0.0.1", 0).value());
-      address = fmt::format("127.0.0.1:{}", sockets.back().port());
-    } else {
-      sockets.push_back(transport::BoundSocket::local(folder.path(fmt::format("s{}", rank))).value());
-      address = "unix:" + sockets.back().path();
-    }
-    return {"1.2.3",      value::JobId(kTestJob), rank,    size, arity, secret_of('a'),
-            std::nullopt, std::move(sockets),     address, {}};
-  }
-
+  Membership prepare(Rank rank, Over over);
   void start(Rank rank) {
     Shell& shell = shells[rank];
     shell.lines.set_level(Level::trace);
@@ -81,25 +72,16 @@ struct World {
     for (Rank rank = 0; rank < size; ++rank) start(rank);
   }
 
-  static Group::Callbacks callbacks(Shell& shell) {
-    Group::Callbacks out;
-    out.on_exception = [&shell](const Exception& e) {
-      shell.exceptions.push_back(
-          fmt::format("{} {} {} {}: {}", e.origin, e.type, e.severity, e.exit_code.value_or(-1), e.message));
-    };
-    out.on_signal = [&shell](int signum, const Targets& tasks) {
-      shell.signals.push_back(fmt::format("{} {}", signum, tasks ? "for '" + tasks->str() + "'" : "for all"));
-    };
-    out.on_lost = [&shell](Rank rank) { shell.lost.push_back(rank); };
-    out.on_tasks = [&shell](const value::Idset& started, const std::vector<Ended>& ended) {
-      shell.started = shell.started | started;
-      for (const Ended& each : ended) shell.ended.add(each.tasks, each.record);
-    };
-    out.on_cut_off = [&shell](const Error& why) { shell.cut_off = why.message; };
-    return out;
+  static Group::Callbacks callbacks(Shell& shell);
+  [[nodiscard]] std::string story() const;  // what each shell has logged
+  // What does not come fails the test, with what each shell has logged.
+  void run_until(const std::function<bool()>& done) const {
+    bool late = false;
+    auto patience = event::Timer::create(*loop, [&] { late = true; }).value();
+    patience.start(kPatience);
+    loop->run_until([&] { return late || done(); });
+    if (late) FAIL("not within " << kPatience.count() << " s" << story());
   }
-
-  void run_until(const std::function<bool()>& done) const { loop->run_until(done); }
   template <typename Do>
   void each(Do what) {
     for (Shell& shell : shells) {

@@ -2,6 +2,7 @@
 #include "group/overlay_driver.hpp"
 
 #include <algorithm>
+#include <thread>
 
 #include "group_world.hpp"
 
@@ -196,6 +197,20 @@ TEST_CASE("a shell that dies is lost for all others, and they go on without it")
   world.run_until([&] { return world.all([](const group::Shell& shell) { return !shell.lost.empty(); }); });
   world.each([&](group::Shell& shell) { CHECK(shell.lost == std::vector<Rank>{victim}); });
   world.pass("start");
+  world.leave();
+}
+
+TEST_CASE("a shell whose link breaks is not lost because its parent stood still meanwhile") {
+  overlay::Options bounds;
+  bounds.relink_bound = std::chrono::milliseconds(700);
+  World world(3, Over::local, bounds);
+  world.start_all();
+  world.pass("all are there");
+  REQUIRE(break_links_to(world.folder.path("s0")) == 2);
+  world.loop->poll();
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  world.pass("all are there still");
+  CHECK(world.all([](const Shell& shell) { return shell.lost.empty(); }));
   world.leave();
 }
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Values of collectives that are too large for the log: they come beside it, over real links.
-#include <sys/socket.h>
-#include <sys/un.h>
-
 #include <algorithm>
 
 #include "group/value_carrier.hpp"
@@ -35,23 +32,6 @@ struct Gather {
 };
 
 overlay::Seq entries(const World& world) { return world.shells[0].member->node().applied(); }
-
-// Ends the connections that this socket has accepted; how many there were.
-int break_links_to(const std::string& path) {
-  constexpr int kMostDescriptors = 1024;
-  int broken = 0;
-  for (int fd = 0; fd < kMostDescriptors; ++fd) {
-    sockaddr_un name{};
-    socklen_t size = sizeof name;
-    int listens = 1;
-    socklen_t listens_size = sizeof listens;
-    bool is_socket = ::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size) == 0 &&
-                     name.sun_family == AF_UNIX &&
-                     ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_size) == 0;
-    if (is_socket && listens == 0 && path == name.sun_path && ::shutdown(fd, SHUT_RDWR) == 0) ++broken;
-  }
-  return broken;
-}
 
 // Keeps what is broadcast, and says when there is room.
 struct Port final : bulk::Port {
@@ -99,7 +79,9 @@ TEST_CASE("values come while the job's input stands still") {
 }
 
 TEST_CASE("a shell that gets another parent, or its link again, while a value is on its way gets the whole of it") {
-  World world(7);
+  overlay::Options bounds;
+  bounds.wait_for_silent(std::chrono::minutes(1));  // seven shells share one thread
+  World world(7, Over::local, bounds);
   world.start_all();
   world.pass("all are there");
   overlay::Seq before = entries(world);

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "group_world.hpp"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+namespace nacre::group {
+
+int break_links_to(const std::string& path) {
+  constexpr int kMostDescriptors = 1024;
+  int broken = 0;
+  for (int fd = 0; fd < kMostDescriptors; ++fd) {
+    sockaddr_un name{};
+    socklen_t size = sizeof name;
+    int listens = 1;
+    socklen_t listens_size = sizeof listens;
+    bool is_socket = ::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size) == 0 &&
+                     name.sun_family == AF_UNIX &&
+                     ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_size) == 0;
+    if (is_socket && listens == 0 && path == name.sun_path && ::shutdown(fd, SHUT_RDWR) == 0) ++broken;
+  }
+  return broken;
+}
+
+Membership World::prepare(Rank rank, Over over) {
+  std::vector<transport::BoundSocket> sockets;
+  std::string address;
+  if (over == Over::tcp) {
+    sockets.push_back(transport::BoundSocket::tcp("127.0.0.1", 0).value());
+    address = fmt::format("127.0.0.1:{}", sockets.back().port());
+  } else {
+    sockets.push_back(transport::BoundSocket::local(folder.path(fmt::format("s{}", rank))).value());
+    address = "unix:" + sockets.back().path();
+  }
+  return {"1.2.3",      value::JobId(kTestJob), rank,    size, arity, secret_of('a'),
+          std::nullopt, std::move(sockets),     address, {}};
+}
+
+Group::Callbacks World::callbacks(Shell& shell) {
+  Group::Callbacks out;
+  out.on_exception = [&shell](const Exception& e) {
+    shell.exceptions.push_back(
+        fmt::format("{} {} {} {}: {}", e.origin, e.type, e.severity, e.exit_code.value_or(-1), e.message));
+  };
+  out.on_signal = [&shell](int signum, const Targets& tasks) {
+    shell.signals.push_back(fmt::format("{} {}", signum, tasks ? "for '" + tasks->str() + "'" : "for all"));
+  };
+  out.on_lost = [&shell](Rank rank) { shell.lost.push_back(rank); };
+  out.on_tasks = [&shell](const value::Idset& started, const std::vector<Ended>& ended) {
+    shell.started = shell.started | started;
+    for (const Ended& each : ended) shell.ended.add(each.tasks, each.record);
+  };
+  out.on_cut_off = [&shell](const Error& why) { shell.cut_off = why.message; };
+  return out;
+}
+
+std::string World::story() const {
+  std::string out;
+  for (const Shell& shell : shells) {
+    out += fmt::format("\nshell {}{}, lost {}, cut off '{}':", &shell - shells.data(),
+                       shell.member ? "" : " (gone)", fmt::join(shell.lost, ","), shell.cut_off);
+    for (const std::string& line : shell.log) out += "\n  " + line;
+  }
+  return out;
+}
+
+}  // namespace nacre::group
