@@ -25,7 +25,7 @@ completed() {
 
 @test "shell options are completed after -o and --setopt" {
   [ "$(completed -o cpu-)" = cpu-affinity= ]
-  [ "$(completed --setopt = exit-o)" = exit-on-error ]
+  [ "$(completed --setopt = exit-on)" = exit-on-error ]
 }
 
 @test "the values of a shell option are completed" {

@@ -28,7 +28,7 @@ state_is() { # the letter of /proc/PID/stat, of all processes named
   for round in 1 2; do
     keys C-z
     await state_is T "$launcher" "$(<pid.0)" "$(<pid.1)"
-    state_is S "${shells[@]}"
+    await state_is S "${shells[@]}"  # or R, for a moment
     keys fg Enter
     await state_is S "$launcher" "$(<pid.0)" "$(<pid.1)"
     await in_front "$launcher"
