@@ -157,7 +157,7 @@ def code_of(cell):
         # At the very end it is too late for all to agree on a code; but it is none of success.
         return {1, DIE_CODE} if cell.topic == "shell.exit" else {DIE_CODE}
     if cell.way == "killed" and 0 in cell.ranks:
-        return {137}
+        return {137} if cell.shell == "leader" else {1, 137}  # of all, another may be lost before the leader is killed
     return {1}
 
 
