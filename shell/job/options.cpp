@@ -12,6 +12,8 @@ Result<bool> switch_of(const JsonAt& option) {
   const Json& json = option.json();
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_number()) return json.get<double>() != 0;
+  if (json == "on") return true;
+  if (json == "off") return false;
   if (json.is_string()) {
     auto inner = parse_json(json.get_ref<const std::string&>());
     if (inner && inner->is_boolean()) return inner->get<bool>();

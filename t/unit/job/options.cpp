@@ -66,10 +66,11 @@ TEST_CASE("unsetting removes one option") {
 
 TEST_CASE("switches") {
   auto options = options_of(R"({"t": true, "f": false, "one": 1, "zero": 0, "half": 0.5, "s0": "0", "s1": "1",
-    "st": "true", "sf": "false", "word": "on", "list": [1], "empty": "", "null": null})");
-  for (const char* on : {"t", "one", "half", "s1", "st"}) CHECK(options.flag(on).value());
-  for (const char* off : {"f", "zero", "s0", "sf", "none", "t.none"}) CHECK_FALSE(options.flag(off).value());
-  CHECK(options.flag("word").error().message == "word: expected true or false, or a number, got \"on\"");
+    "st": "true", "sf": "false", "son": "on", "soff": "off", "word": "maybe", "list": [1], "empty": "", "null": null})");
+  for (const char* on : {"t", "one", "half", "s1", "st", "son"}) CHECK(options.flag(on).value());
+  for (const char* off : {"f", "zero", "s0", "sf", "soff", "none", "t.none"})
+    CHECK_FALSE(options.flag(off).value());
+  CHECK(options.flag("word").error().message == "word: expected true or false, or a number, got \"maybe\"");
   CHECK(options.flag("list").error().message == "list: expected true or false, or a number, got an array");
   CHECK(options.flag("empty").error().message == "empty: expected true or false, or a number, got \"\"");
   CHECK(options.flag("null").error().message == "null: expected true or false, or a number, got null");
