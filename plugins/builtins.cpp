@@ -28,6 +28,7 @@ constexpr Make kBuiltins[] = {
     make_pmi,  // before exit-timeout and exit-on-error: it knows more of a task's end
     make_exit_timeout,
     make_exit_on_error,
+    make_exit_report,
     make_coprocess,
     make_sysmon,
     make_hooks,  // after those that set variables of tasks

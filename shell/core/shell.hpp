@@ -42,6 +42,10 @@ class Shell final : public ShellHost {
   void raise(const plugin::Exception& exception) override;
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override { return end_.is_ending(); }
+  std::optional<exits::TaskEnd> ended_by() const override {
+    return end_.cause() ? end_.cause()->task : std::nullopt;
+  }
+  bool sent_to_tasks(int signum) const override { return end_.has_sent(signum); }
 
  private:
   Shell(join::ShellProcess& process, boot::Identity&& identity, job::Job&& job, job::Options&& options,

@@ -68,6 +68,7 @@ class JobEnd {
   Action signalled(int signum, double now, Work work);
   // All tasks of the job, or of this shell, are sent the signal from outside. Those that it ends have not failed by themselves.
   void sent_to_tasks(int signum) { sent_.insert(signum); }
+  [[nodiscard]] bool has_sent(int signum) const { return sent_.contains(signum); }
   // This shell is not of the job any more, or cannot reach it.
   Action cut_off(std::string why);
   // The leader has decided: the exit code of the job. Nothing that comes later changes it.

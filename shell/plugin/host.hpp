@@ -97,6 +97,10 @@ class Host {
   // The same for an error of the shell itself, with the exit code to use.
   virtual void die(int exit_code, std::string_view component, std::string_view message) = 0;
   virtual bool ending() const = 0;  // the job is being ended, by either
+  // The task whose end is why the job is being ended; none: it is not, or for something else.
+  virtual std::optional<exits::TaskEnd> ended_by() const = 0;
+  // All tasks were sent this signal from outside.
+  virtual bool sent_to_tasks(int signum) const = 0;
 
   // Gives `mine` to all shells of the job, and calls `done` once, perhaps before it returns: with what all have given, or with
   // an error if this shell is cut off from the others. Each shell uses each name once; those that are lost are left out.

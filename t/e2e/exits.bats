@@ -192,3 +192,45 @@ r='case $FLUX_TASK_RANK in'
   wrong exit-ok=256 "exit-ok: expected exit codes, 1 to 255"
   wrong exit-ok=9-3 "exit-ok: expected exit codes, 1 to 255"
 }
+
+@test "tasks that fail are named in one line, with their hosts, while the others run" {
+  for shells in 1 4; do
+    write_nodes $shells $((8 / shells))
+    : >err.$shells
+    write_jobspec 8 sh -c "$r 1|4|5) exit 3;; 7) kill -SEGV \$\$;; esac; until grep -q 'code 3' err.$shells; do sleep 0.02; done"
+    code=0
+    launch -R R.json -o cpu-affinity=off --local=$shells -o rlimit.core=0 2>err.$shells || code=$?
+    [ "$code" -eq 139 ]
+  done
+  sort -o err.1 err.1
+  sort -o err.4 err.4
+  diff -u err.1 - <<'END'
+nacre-shell[0]: error: task 1, 4-5 on node0: exit code 3
+nacre-shell[0]: error: task 7 on node0: killed by SIGSEGV
+END
+  diff -u err.4 - <<'END'
+nacre-shell[0]: error: task 1 on node0, 4-5 on node2: exit code 3
+nacre-shell[0]: error: task 7 on node3: killed by SIGSEGV
+END
+}
+
+@test "of a task that ends the job one line is enough, and those that it ends are not named" {
+  both 4 "$r 2) exit 3;; esac; exec sleep 30" -o exit-on-error
+  [ "${codes[*]}" = "3 3" ]
+  diff -u err - <<'END'
+nacre-shell[0]: error: exec: task 2 on node0 exited with code 3
+nacre-shell[2]: error: exec: task 2 on node2 exited with code 3
+END
+}
+
+@test "exit-report=off: no task is named" {
+  both 4 "$r 2) exit 3;; esac" -o exit-report=off
+  [ "${codes[*]}" = "3 3" ]
+  [ ! -s err ]
+}
+
+@test "what exit-ok takes as success is not named" {
+  both 4 "$r 2) exit 77;; esac" -o exit-ok=77
+  [ "${codes[*]}" = "0 0" ]
+  [ ! -s err ]
+}

@@ -10,7 +10,7 @@ load lib.bash
     -o 'task-epilog=echo after $FLUX_TASK_RANK $NACRE_EXIT_STATUS $FROM_PROLOG >>log' \
     -o 'epilog=echo epilog $NACRE_EXIT_STATUS >>log; ls -d "$FLUX_JOB_TMPDIR" >tmpdir'
   [ "$status" -eq 1 ]
-  [ -z "$output" ]
+  [ "$output" = "nacre-shell[0]: error: task 1 on node0: exit code 1" ]
   [ "$(head -n 1 log)" = "prolog sh -c" ]
   [ "$(sed 1d log | sed '$d' | sort)" = "after 0 0 p0
 after 1 1 p1

@@ -8,7 +8,7 @@ load nodes.bash
 @test "the tasks are dealt over the shells, and the job's exit code is the largest" {
   write_nodes 4 2
   write_jobspec 8 sh -c 'echo "$FLUX_TASK_RANK $FLUX_TASK_LOCAL_ID $FLUX_JOB_SIZE $FLUX_JOB_NNODES"; exit $((FLUX_TASK_RANK * 3))'
-  run launch --local=4 -R R.json -o cpu-affinity=off
+  run --separate-stderr launch --local=4 -R R.json -o cpu-affinity=off
   [ "$status" -eq 21 ]
   [ "$(sort -n <<<"$output")" = "$(for i in 0 1 2 3 4 5 6 7; do echo "$i $((i % 2)) 8 4"; done)" ]
 }
@@ -250,7 +250,7 @@ done" ]
 echo "$PMI_RANK: $?"
 END
   chmod +x each
-  run mpiexec.hydra -n 2 ./each "$NACRE_SHELL" --exit-local -j jobspec.json -R R.json -o cpu-affinity=off
+  run --separate-stderr mpiexec.hydra -n 2 ./each "$NACRE_SHELL" --exit-local -j jobspec.json -R R.json -o cpu-affinity=off
   [ "$(sort <<<"$output")" = $'0: 3\n1: 4' ]
 }
 

@@ -23,7 +23,7 @@ get_dead='cmd=get kvsname=%k key=PMI_dead_processes'
 @test "fault-tolerance: who is lost on one node is known on all after the next barrier" {
   clients 3 2 init barrier 3:kill barrier "$get_dead" has:value=3 barrier 2:kill barrier "$get_dead" has:value=3,2 \
     barrier 5:exit:0 barrier "$get_dead" has:value=3,2,5 barrier finalize
-  run_nodes 3 -o fault-tolerance
+  run_nodes 3 -o fault-tolerance -o exit-report=off
   [ "$status" -eq 137 ]
   [ "$(sort <<<"$output")" = "nacre-shell[1]: warn: pmi: rank 2 on node1 is lost; the others go on
 nacre-shell[1]: warn: pmi: rank 3 on node1 is lost; the others go on
@@ -32,7 +32,7 @@ nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
 
 @test "fault-tolerance: who asked for a signal gets it, on each node once, when its list has the lost one" {
   clients 3 1 init barrier 1:kill signal "$get_dead" has:value=1 barrier finalize
-  run_nodes 3 -o fault-tolerance.signal=SIGUSR1
+  run_nodes 3 -o fault-tolerance.signal=SIGUSR1 -o exit-report=off
   [ "$status" -eq 137 ]
   [ "$output" = "nacre-shell[1]: warn: pmi: rank 1 on node1 is lost; the others go on" ]
 }
@@ -67,7 +67,7 @@ nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
   [ "$status" -eq 1 ]
   [[ $output == *"rank 1 on node1 exited with code 0 without PMI init, and the others wait for it in a barrier; the job ends"* ]]
   clients 2 1 1:exit:3 init barrier barrier "$get_dead" has:value=1 finalize
-  run_nodes 2 -o fault-tolerance
+  run_nodes 2 -o fault-tolerance -o exit-report=off
   [ "$status" -eq 3 ]
   [ "$output" = "nacre-shell[1]: warn: pmi: rank 1 on node1 is lost; the others go on" ]
 }
@@ -161,7 +161,7 @@ end
 END
   # Shell 0 takes part in the barrier without a task when its pmi goes, and gets its end, and who is lost, after that.
   clients 2 1 init barrier 0:finalize 1:wait:replaced 1:barrier 1:kill
-  run_nodes 2 -o fault-tolerance -- --initrc="$work/initrc.lua"
+  run_nodes 2 -o fault-tolerance -o exit-report=off -- --initrc="$work/initrc.lua"
   [ "$status" -eq 137 ] || { echo "$output"; return 1; }
   [ "$output" = "nacre-shell[1]: warn: pmi: rank 1 on node1 is lost; the others go on" ]
 }

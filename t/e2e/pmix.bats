@@ -201,7 +201,7 @@ others_went_on() {
 @test "without pmix in the option pmi it does nothing" {
   prepare 1 sh -c 'env | grep -c ^PMIX_'
   echo "plugin.load { file = '$NACRE_BUILD_DIR/plugins/pmix/pmix.so' }" >rc.lua
-  run nacre --initrc=rc.lua -o pmi=simple,pmi2
+  run --separate-stderr nacre --initrc=rc.lua -o pmi=simple,pmi2
   [ "$status" -eq 1 ]
   [ "$output" = 0 ]
   run nacre --initrc=rc.lua -o pmi=simple,pmix

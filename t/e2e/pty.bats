@@ -18,7 +18,7 @@ load pty.bash
 
 @test "pty.ranks says which tasks" {
   prepare 4 sh -c '[ -t 1 ] && echo "$FLUX_TASK_RANK"'
-  run nacre -o pty.ranks=1-2 </dev/null
+  run --separate-stderr nacre -o pty.ranks=1-2 </dev/null
   [ "$(tr -d '\r' <<<"$output" | sort | tr -d '\n')" = 12 ]
 }
 

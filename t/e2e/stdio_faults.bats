@@ -131,14 +131,14 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
 
 @test "when the reader of stdout is gone, tasks that write get SIGPIPE" {
   prepare 3 yes
-  run timeout 60 bash -c '"$@" | head -n 1; exit "${PIPESTATUS[0]}"' - "${nacre[@]}" -o label-io
+  run --separate-stderr timeout 60 bash -c '"$@" | head -n 1; exit "${PIPESTATUS[0]}"' - "${nacre[@]}" -o label-io
   [ "$status" -eq $((128 + 13)) ]
   [[ $output =~ ^[0-2]:\ y$ ]]
 }
 
 @test "or EPIPE where they ignore that" {
   prepare 2 bash -c 'trap "" PIPE; while echo y; do :; done 2>/dev/null; exit 7'
-  run timeout 60 bash -c '"$@" | head -n 1; exit "${PIPESTATUS[0]}"' - "${nacre[@]}"
+  run --separate-stderr timeout 60 bash -c '"$@" | head -n 1; exit "${PIPESTATUS[0]}"' - "${nacre[@]}"
   [ "$status" -eq 7 ]
   [ "$output" = y ]
 }

@@ -238,7 +238,7 @@ class Round:
     def _make_options(self):
         rng = self.rng
         options = self.streams[1].options(1) + ([] if self.same else self._options_of_stderr())
-        options += ["cpu-affinity=off", "exit-timeout=none", f"output.overflow={rng.choice(['block', 'spill'])}"]
+        options += ["cpu-affinity=off", "exit-timeout=none", "exit-report=off", f"output.overflow={rng.choice(['block', 'spill'])}"]
         if rng.random() < 0.3:
             options.append(f"output.spill-limit={int(2 ** rng.uniform(0, 22))}")
         if len(self.printed) < self.tasks:

@@ -8,7 +8,9 @@ load lib.bash
   prepare 4 sh -c 'exit $FLUX_TASK_RANK'
   run nacre
   [ "$status" -eq 3 ]
-  [ -z "$output" ]
+  [ "$output" = "nacre-shell[0]: error: task 1 on node0: exit code 1
+nacre-shell[0]: error: task 2 on node0: exit code 2
+nacre-shell[0]: error: task 3 on node0: exit code 3" ]
 }
 
 @test "a task killed by a signal counts as 128 + signal" {
@@ -92,7 +94,7 @@ load lib.bash
   prepare 1 sh -c 'read -r pid comm state ppid pgrp rest </proc/self/stat; [ "$pgrp" = "$$" ] && echo own'
   run nacre -o nosetpgrp
   [ "$status" -eq 1 ]
-  [ -z "$output" ]
+  [ "$output" = "nacre-shell[0]: error: task 0 on node0: exit code 1" ]
 }
 
 @test "tags in arguments and in env-expand are rendered" {
@@ -218,7 +220,7 @@ load lib.bash
   prepare 2 sh -c '[ $FLUX_TASK_RANK = 0 ] && exit 0; sleep 0.5; exit 4'
   run nacre -o exit-on-error=first
   [ "$status" -eq 4 ]
-  [ -z "$output" ]
+  [ "$output" = "nacre-shell[0]: error: task 1 on node0: exit code 4" ]
 }
 
 @test "exit-timeout ends the tasks that are left, and names them" {

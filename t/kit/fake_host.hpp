@@ -4,6 +4,7 @@
 // started, and a record of what the plugin asked for.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -50,6 +51,8 @@ class FakeHost : public plugin::Host {
   void raise(const plugin::Exception& exception) override { exceptions.push_back(exception); }
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override;
+  std::optional<exits::TaskEnd> ended_by() const override { return cause; }
+  bool sent_to_tasks(int signum) const override { return std::count(signals.begin(), signals.end(), signum) > 0; }
   plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   plugin::Registration on_announcement(Receive receive) override { return announced_.add(std::move(receive)); }
@@ -81,6 +84,7 @@ class FakeHost : public plugin::Host {
   std::map<std::string, int> start_holds;
   std::vector<plugin::Exception> exceptions;
   exits::Policy policy;
+  std::optional<exits::TaskEnd> cause;
   std::vector<std::string> deaths;  // "CODE COMPONENT: MESSAGE"
   std::map<std::string, Json> event_context;
   std::vector<std::string> logged;  // "LEVEL COMPONENT: MESSAGE", down to trace

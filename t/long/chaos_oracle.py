@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 # At notice level; or what sh prints as agent when its child was killed, and srun when anything happens.
 QUIET_LINE = re.compile(r"^nacre-shell\[\d+\]: (?!(fatal|error|warn): )|^(Killed|Terminated|Hangup|Quit|)$|^srun: ")
 SRUN_NAMES = re.compile(r"^srun: error: node\d+: task.* \d.*: Killed|^nacre launch: srun was killed")
+FAILED_LINE = re.compile(r"^nacre-shell\[0\]: error: task (.*): exit code (\d+)$")
+FAILED_RANKS = re.compile(r"(?:^|, )(\d+)(?:-(\d+))?(?= on |, |$)")
 SIGNAL_CODES = {"INT": 130, "TERM": 143, "HUP": 129, "QUIT": 131, "KILL": 137}
 NO_READER = 98  # chaos_task's, when it cannot write
 SIGPIPE_CODE = 141
@@ -114,12 +116,14 @@ class Oracle:
     # ---- the message ---------------------------------------------------------
 
     def _message(self):
-        loud = [line for line in self.out.stderr.splitlines() if not QUIET_LINE.match(line)]
+        loud = [line for line in self.out.stderr.splitlines() if not QUIET_LINE.match(line) and not FAILED_LINE.match(line)]
         for words in ("AddressSanitizer", "LeakSanitizer", "runtime error:", "terminate called", "Assertion"):
             if words in self.out.stderr and not (words == "terminate called" and self._out_of_memory()):
                 self._fault("sanitizer", f"standard error has '{words}'")
         if self._untouched() and not self.plan.ends_early() and loud:
             self._fault("noise", f"nothing was done that needs a message, and there is: {loud[0]}")
+        if self._untouched() and not self.plan.ends_early():
+            self._named()
         own = any(self.plan.tasks[rank].code for rank in self.out.done)
         if self.out.code == 0 or own or self._untouched() or self.plan.hangup is not None:
             return
@@ -136,6 +140,19 @@ class Oracle:
         elif self.lethal and not any(self._names(hit, line) for hit in self.lethal for line in loud):
             self._fault("unnamed", "no line names what was hit: "
                         + ", ".join(f"shell {'?' if hit.shell is None else hit.shell}" for hit in self.lethal))
+
+    def _named(self):
+        """Each task that failed is named once, with its code."""
+        expected = {rank: task.code for rank, task in enumerate(self.plan.tasks) if task.code != 0}
+        named = {}
+        for line in filter(None, map(FAILED_LINE.match, self.out.stderr.splitlines())):
+            for first, last in FAILED_RANKS.findall(line[1]):
+                for rank in range(int(first), int(last or first) + 1):
+                    if rank in named:
+                        self._fault("named twice", f"task {rank}")
+                    named[rank] = int(line[2])
+        if named != expected:
+            self._fault("not named", f"tasks and codes that are named: {named}, expected {expected}")
 
     @staticmethod
     def _names(hit, line):
