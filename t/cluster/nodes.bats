@@ -24,11 +24,15 @@ by_ssh() { launch node0; }
 own_words() { grep -vE '^(srun: |$)' <<<"$output" || :; }
 
 @test "the same job runs under srun, with PMI and without, under Hydra, and over ssh" {
+  expected=$(for i in 0 1 2 3 4 5 6 7; do
+    echo "$i of 8 on node$((i / 2))"
+    echo "nacre-shell[0]: error: task $i on node$((i / 2)): exit code $((i + 1))"
+  done | sort)
   write_job 2 sh -c 'echo $FLUX_TASK_RANK of $FLUX_JOB_SIZE on $(uname -n); exit $((FLUX_TASK_RANK + 1))'
   for way in by_pmi2 by_srun by_hydra by_ssh; do
     run "$way"
     [ "$status" -eq 8 ] || { echo "$way: exit code $status: $output"; return 1; }
-    [ "$(own_words | sort)" = "$(for i in 0 1 2 3 4 5 6 7; do echo "$i of 8 on node$((i / 2))"; done)" ] ||
+    [ "$(own_words | sort)" = "$expected" ] ||
       { echo "$way: said: $output"; return 1; }
   done
   nothing_left
