@@ -25,6 +25,7 @@ constexpr Make kBuiltins[] = {
     make_oom,
     make_stop_tasks_in_exec,
     make_signal,
+    make_time_limit,
     make_pmi,  // before exit-timeout and exit-on-error: it knows more of a task's end
     make_exit_timeout,
     make_exit_on_error,

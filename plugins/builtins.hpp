@@ -33,6 +33,7 @@ PluginPtr make_stage_in(plugin::Host& host);
 PluginPtr make_stop_tasks_in_exec(plugin::Host& host);
 PluginPtr make_sysmon(plugin::Host& host);
 PluginPtr make_taskmap(plugin::Host& host);
+PluginPtr make_time_limit(plugin::Host& host);
 PluginPtr make_tmpdir(plugin::Host& host);
 PluginPtr make_wrap(plugin::Host& host);
 

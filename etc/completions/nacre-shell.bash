@@ -11,7 +11,7 @@ _nacre_shell_options=(
   prolog.command= prolog.timeout= prolog= pty pty.capture= pty.interactive pty.ranks= rlimit. signal signal.signum=
   signal.timeleft= stage-in stage-in.destination= stage-in.dir= stage-in.names= stage-in.overwrite stage-in.pattern=
   stop-tasks-in-exec sysmon sysmon.period= task-epilog.command= task-epilog.timeout= task-epilog= task-prolog.command=
-  task-prolog.timeout= task-prolog= taskmap.scheme= taskmap.value= torch torch.port= userrc= verbose= vmstat
+  task-prolog.timeout= task-prolog= taskmap.scheme= taskmap.value= time-limit= torch torch.port= userrc= verbose= vmstat
   vmstat.output= wrap=
 )
 
@@ -22,6 +22,7 @@ _nacre_shell_values() { # NAME: the values that the shell option NAME takes
     exit-policy) echo max main all main+all first ;;
     exit-report) echo on off ;;
     exit-timeout) echo none 30s 5m ;;
+    time-limit) echo none 10m 1h ;;
     lua-timeout) echo none 10s ;;
     mpi) echo openmpi openmpi@5 mpich intel mvapich spectrum none ;;
     taskmap.scheme) echo block cyclic hostfile manual ;;

@@ -15,7 +15,8 @@ namespace {
 
 using exits::Action;
 
-constexpr std::string_view kType = "exec";  // of an exception, as flux-shell raises them
+constexpr std::string_view kType = "exec";        // of an exception, as flux-shell raises them
+constexpr std::string_view kTimeout = "timeout";  // of one that a time limit raises, as Flux's managers do
 constexpr std::string_view kBuiltin = "builtin";
 
 }  // namespace
@@ -37,7 +38,7 @@ void Shell::fail(const Error& why) {
 void Shell::raise(const plugin::Exception& exception) {
   std::optional<int> code;
   if (exception.status) code = exception.status->job_code();
-  exits::Cause cause{exception.message, code, job_.shell_rank, exception.task};
+  exits::Cause cause{exception.message, code, job_.shell_rank, exception.task, exception.type == kTimeout};
   // Builtin plugins name the place themselves.
   const plugin::Stack::Running* running = stack_.running();
   if (has_siblings() && running != nullptr && running->plugin->origin() != kBuiltin) cause.message += place("");
@@ -101,7 +102,8 @@ void Shell::on_exception(const group::Exception& exception) {
   }
   if (exception.severity != 0) return;
   bool is_cause = !end_.is_decided();
-  Action action = end_.ordered({exception.message, exception.exit_code, exception.origin, exception.task});
+  Action action = end_.ordered(
+      {exception.message, exception.exit_code, exception.origin, exception.task, exception.type == kTimeout});
   if (is_cause && has_siblings()) join::log_cause(log_, exception, shells_.leads());
   if (action == Action::end) end_tasks();
 }
@@ -166,7 +168,10 @@ void Shell::on_signal(int signum, join::Signals::From from) {
 // ---- the end of the tasks, and of the shell ------------------------------------------------
 
 // Everything that gets a signal to the tasks (Host::signal_also) is ended with them.
-void Shell::end_tasks() { tasks_.end(!signalled_also_.empty()); }
+void Shell::end_tasks() {
+  bool over_time = end_.cause() && end_.cause()->over_time;
+  tasks_.end({!signalled_also_.empty(), over_time});
+}
 
 void Shell::kill_tasks(int signum) {
   tasks_.kill(signum);

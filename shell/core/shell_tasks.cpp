@@ -83,12 +83,14 @@ void ShellTasks::kill(int signum, const group::Targets& which) {
 }
 
 // Those that have ended by themselves until now are no victims.
-bool ShellTasks::end(bool others) {
+bool ShellTasks::end(Ending what) {
   host_.children().reap();
   for (const auto& task : tasks_) {
-    if (task->state() == task::State::running) victims_.insert(task->rank());
+    if (task->state() != task::State::running || victims_.contains(task->rank())) continue;
+    victims_.insert(task->rank());
+    if (what.over_time) over_time_.insert(task->rank());
   }
-  return (running_ > 0 || others) && shutdown_->begin();
+  return (running_ > 0 || what.others) && shutdown_->begin();
 }
 
 // ---- the start -------------------------------------------------------------
@@ -207,7 +209,7 @@ Result<void> ShellTasks::take_up(task::Task& task, const task::SpawnPool::Outcom
   group_->tasks_started(value::Idset::range(task.rank(), task.rank()));
   host_.children().watch(spawned->pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
   // One that was being started when another of its batch ended the job.
-  if (host_.ending() && !end(false)) task.kill(SIGTERM);
+  if (host_.ending() && !end({})) task.kill(SIGTERM);
   return {};
 }
 
@@ -229,8 +231,12 @@ void ShellTasks::on_exit(task::Task& task, const event::ChildExit& end) {
   if (Result<void> result = call_for(task, "task.exit"); !result) {
     host_.raise({"exec", 0, result.error().message + on_host(), std::nullopt});
   }
-  record_end(task, victims_.contains(task.rank()) ? exits::Record::victim(task.status())
-                                                  : exits::Record::of(task.status()));
+  record_end(task, record_of(task));
+}
+
+exits::Record ShellTasks::record_of(const task::Task& task) const {
+  if (over_time_.contains(task.rank())) return exits::Record::over_time(task.status());
+  return victims_.contains(task.rank()) ? exits::Record::victim(task.status()) : exits::Record::of(task.status());
 }
 
 void ShellTasks::record_end(const task::Task& task, const exits::Record& record) {

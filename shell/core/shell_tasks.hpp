@@ -48,9 +48,13 @@ class ShellTasks {
   Result<void> call_for(task::Task& task, std::string_view topic);
 
   void kill(int signum, const group::Targets& which = std::nullopt);  // none: all
-  // Those that run now end as victims. Host::kill_tasks() gets SIGTERM, and after the grace SIGKILL; once, and if there is
-  // something to end: `others`, processes of plugins, or a task. False: nothing has begun.
-  bool end(bool others);
+  struct Ending {
+    bool others = false;     // processes of plugins are to be ended, too
+    bool over_time = false;  // a time limit is why
+  };
+  // Those that run now end as victims, or as over their time. Host::kill_tasks() gets SIGTERM, and after the grace SIGKILL; once,
+  // and if there is something to end. False: nothing has begun.
+  bool end(Ending what);
 
   [[nodiscard]] Batch all() const { return tasks_; }
   [[nodiscard]] task::Task* current() const { return current_; }
@@ -71,6 +75,7 @@ class ShellTasks {
   void fail_to_start(task::Task& task, const task::SpawnError& failure);
   void on_exit(task::Task& task, const event::ChildExit& end);
   void record_end(const task::Task& task, const exits::Record& record);
+  [[nodiscard]] exits::Record record_of(const task::Task& task) const;
   [[nodiscard]] std::string on_host() const;
 
   plugin::Host& host_;
@@ -85,6 +90,7 @@ class ShellTasks {
   std::size_t running_ = 0;
   exits::Outcomes outcomes_;
   value::Idset victims_;                        // that ran when this shell began to end them
+  value::Idset over_time_;                      // of these: because a time limit was over
   std::optional<rlimit> own_descriptor_limit_;  // as it was before it was raised
 };
 

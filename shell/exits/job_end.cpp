@@ -75,7 +75,7 @@ int JobEnd::code(const Outcomes& outcomes, const Policy& policy) const {
   const auto& why = cause();
   bool by_task = why && why->task;
   if (why && !by_task && why->code) return failure_code(*why->code);
-  if (by_task || !is_ending()) {
+  if (by_task || (why && why->over_time) || !is_ending()) {
     const Outcomes all = known(outcomes);
     auto signal_code = cancelled(all, policy);
     return signal_code ? *signal_code : policy.code(all);

@@ -27,6 +27,7 @@ struct Cause {
   std::uint32_t shell = 0;  // where it came from
   std::optional<TaskEnd> task =
       {};  // whose end it is: then the policy decides, which counts this end even if its record comes later
+  bool over_time = false;  // a time limit: what it ends counts as 124, and the policy decides
 
   bool operator==(const Cause&) const = default;
 };

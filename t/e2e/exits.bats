@@ -234,3 +234,30 @@ END
   [ "${codes[*]}" = "0 0" ]
   [ ! -s err ]
 }
+
+@test "a job that is over its time: its tasks count as 124, whatever they make of it" {
+  row 4 "trap 'exit 0' TERM; sleep 30 & wait" 124 124 1 124 124 -- -o time-limit=0.5s
+  row 4 "$r 0) exit 0;; 1) trap '' TERM;; esac; sleep 30; sleep 30" 124 0 1 1 124 -- -o time-limit=0.5s -o kill-timeout=0.3s -o exit-timeout=none
+  both 4 "$r 1) exit 0;; esac; exec sleep 30" -o time-limit=0.5s
+  [ "${codes[*]}" = "124 124" ]
+  diff -u err - <<'END'
+nacre-shell[0]: error: timeout: time-limit: 500ms are over, and these tasks still run: 0,2-3
+nacre-shell[0]: error: timeout: time-limit: 500ms are over, and these tasks still run: 0,2-3
+END
+}
+
+@test "a job's time is R's, too, or the jobspec's" {
+  write_nodes 2 1
+  write_jobspec 2 sh -c 'exec sleep 30'
+  jq ".execution.expiration = $(date +%s) + 1" R.json >later.json
+  run launch -R later.json -o cpu-affinity=off --local=2
+  [ "$status" -eq 124 ]
+  [ "$output" = "nacre-shell[0]: error: timeout: R has expired, and these tasks still run: 0-1" ]
+  jq '.attributes.system.duration = 0.5' jobspec.json >short.json && mv short.json jobspec.json
+  run launch -R R.json -o cpu-affinity=off --local=2
+  [ "$status" -eq 124 ]
+  [ "$output" = "nacre-shell[0]: error: timeout: the jobspec's duration of 500ms is over, and these tasks still run: 0-1" ]
+  run launch -R R.json -o cpu-affinity=off --local=2 -o time-limit=soon
+  [ "$status" -eq 1 ]
+  [[ $output == *"time-limit"*"soon"* ]]
+}

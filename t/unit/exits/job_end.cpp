@@ -282,3 +282,19 @@ TEST_CASE("in any order of events all shells end once, agree on one cause, and h
     }
   }
 }
+
+TEST_CASE("of a job that is over its time the policy decides, and what still ran counts as 124") {
+  auto code = [](Policy::Kind kind, std::initializer_list<Record> ends) {
+    Cause cause{"timeout", std::nullopt, 0};
+    cause.over_time = true;
+    JobEnd end;
+    CHECK(end.raised(cause) == Action::end);
+    CHECK(end.ordered(cause) == Action::nothing);
+    return end.code(outcomes_of(ends), Policy(kind, 0, {}));
+  };
+  Record late = Record::over_time(WaitStatus::exited(0));
+  for (auto kind : {Policy::Kind::max, Policy::Kind::main, Policy::Kind::main_and_all, Policy::Kind::first})
+    CHECK(code(kind, {late, late}) == 124);
+  CHECK(code(Policy::Kind::all, {late, late}) == 1);
+  CHECK(code(Policy::Kind::main, {Record::of(WaitStatus::exited(0)), late}) == 0);
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+
+#include "event/clock.hpp"
+#include "fake_host.hpp"
+#include "plugins/builtins.hpp"
+
+using namespace nacre;
+
+namespace {
+
+struct Limited {
+  explicit Limited(const Json& option = nullptr, double duration = 0, double expires_in = 0) {
+    host.mutable_job().spec.duration = duration;
+    if (expires_in != 0) host.mutable_job().resources.expiration = event::wall_clock() + expires_in;
+    host.stack().push(plugins::make_time_limit(host));
+    host.start_tasks();
+    if (!option.is_null()) host.options().set("time-limit", option);
+  }
+
+  bool start() { return static_cast<bool>(host.call("shell.init")) && static_cast<bool>(host.call("shell.start")); }
+
+  // Of the exception that ends the job.
+  std::string message() {
+    REQUIRE(start());
+    REQUIRE(host.run_loop());
+    REQUIRE(host.exceptions.size() == 1);
+    CHECK(host.exceptions[0].type == "timeout");
+    CHECK(host.exceptions[0].severity == 0);
+    CHECK_FALSE(host.exceptions[0].status);
+    return host.exceptions[0].message;
+  }
+
+  kit::FakeHost host;
+};
+
+bool is_refused(const Json& option) { return !Limited(option).start(); }
+
+}  // namespace
+
+TEST_CASE("a job's time is the option's, or R's, or the jobspec's") {
+  CHECK(Limited("10ms", 3600, 3600).message() == "time-limit: 10ms are over, and these tasks still run: 0-3");
+  CHECK(Limited(nullptr, 3600, 0.01).message() == "R has expired, and these tasks still run: 0-3");
+  CHECK(Limited(nullptr, 0.01).message() ==
+        "the jobspec's duration of 10ms is over, and these tasks still run: 0-3");
+  CHECK(Limited(nullptr, 3600, -100).message() == "R has expired, and these tasks still run: 0-3");
+}
+
+TEST_CASE("a job without a limit, or with time-limit=none, is not ended") {
+  Limited none;
+  REQUIRE(none.start());
+  CHECK_FALSE(none.host.next_timer());
+  CHECK(none.host.logged.back() == "debug time-limit: the job has no time limit");
+  Limited off("none", 1, 1);
+  REQUIRE(off.start());
+  CHECK_FALSE(off.host.next_timer());
+}
+
+TEST_CASE("tasks that have ended are not named, and a job whose tasks all have is not ended") {
+  Limited limited("50ms");
+  REQUIRE(limited.start());
+  REQUIRE(limited.host.end_task(0, value::WaitStatus::exited(0)));
+  REQUIRE(limited.host.end_task(2, value::WaitStatus::exited(1)));
+  REQUIRE(limited.host.run_loop());
+  REQUIRE(limited.host.exceptions.size() == 1);
+  CHECK(limited.host.exceptions[0].message == "time-limit: 50ms are over, and these tasks still run: 1,3");
+
+  Limited done("1h");
+  REQUIRE(done.start());
+  CHECK(done.host.next_timer());
+  REQUIRE(done.host.call("shell.tasks-complete"));
+  CHECK_FALSE(done.host.next_timer());
+}
+
+TEST_CASE("a time limit is a time") {
+  for (const Json& option : {Json("soon"), Json(-1), Json(0), Json("0s"), Json(true), Json::array()})
+    CHECK(is_refused(option));
+}
