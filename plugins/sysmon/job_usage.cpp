@@ -16,80 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kVersion2 = "";  // in place of a controller: the hierarchy of all controllers
-
-bool contains(const std::vector<std::string_view>& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
-// ---- cgroups(7) ----------------------------------------------------------------
-
-// The cgroup in the hierarchy of a controller, by /proc/PID/cgroup: lines ID:CONTROLLER,...:PATH.
-std::optional<std::string_view> path_in(const std::string& cgroups, const std::string& controller) {
-  for (std::string_view line : split(cgroups, '\n')) {
-    std::size_t first = line.find(':');
-    std::size_t second = line.find(':', first + 1);
-    if (first == std::string_view::npos || second == std::string_view::npos) continue;
-    if (contains(split(line.substr(first + 1, second - first - 1), ','), controller))
-      return line.substr(second + 1);
-  }
-  return std::nullopt;
-}
-
-struct Mount {
-  std::string_view root;   // the directory of the hierarchy that is seen at ...
-  std::string_view point;  // ... this one
-};
-
-// By /proc/PID/mountinfo: ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG...] - TYPE SOURCE OPTION,...
-std::optional<Mount> mount_of(const std::string& mounts, const std::string& controller) {
-  constexpr std::size_t kRoot = 3;
-  constexpr std::size_t kPoint = 4;
-  for (std::string_view line : split(mounts, '\n')) {
-    std::vector<std::string_view> fields = split(line, ' ');
-    auto dash = std::find(fields.begin(), fields.end(), "-");
-    if (fields.end() - dash < 4 || dash - fields.begin() <= static_cast<std::ptrdiff_t>(kPoint)) continue;
-    bool found = controller == kVersion2 ? dash[1] == "cgroup2"
-                                         : dash[1] == "cgroup" && contains(split(dash[3], ','), controller);
-    if (found) return Mount{fields[kRoot], fields[kPoint]};
-  }
-  return std::nullopt;
-}
-
-// The directory in which a cgroup is seen; none if it is outside of what is mounted.
-std::optional<std::string> directory_of(std::string_view path, const Mount& mount) {
-  if (mount.root != "/") {
-    if (!path.starts_with(mount.root)) return std::nullopt;
-    path.remove_prefix(mount.root.size());
-    if (!path.empty() && path.front() != '/') return std::nullopt;
-  }
-  if (path.starts_with("/..")) return std::nullopt;
-  return fmt::format("{}{}", mount.point, path);
-}
-
-Result<std::uint64_t> read_number(const std::string& path) {
-  auto number = parse_u64(trim(TRY(read_file(path))));
-  if (!number) return invalid(path + ": expected a number");
-  return *number;
-}
-
-// The number in the line that starts with `key`.
-Result<std::uint64_t> read_keyed(const std::string& path, std::string_view key) {
-  std::string text = TRY(read_file(path));
-  for (std::string_view line : split(text, '\n')) {
-    if (!line.starts_with(key)) continue;
-    if (auto number = parse_u64(line.substr(key.size()))) return *number;
-  }
-  return invalid(fmt::format("{}: expected a line '{}NUMBER'", path, key));
-}
-
 // Seconds, of cpu.stat (version 2) or cpuacct.usage.
 Result<double> read_cpu(const std::string& path) {
-  if (path.ends_with("cpu.stat")) return static_cast<double>(TRY(read_keyed(path, "usage_usec "))) / 1e6;
-  return static_cast<double>(TRY(read_number(path))) / 1e9;
+  if (path.ends_with("cpu.stat"))
+    return static_cast<double>(TRY(task::read_keyed_number(path, "usage_usec "))) / 1e6;
+  return static_cast<double>(TRY(task::read_number(path))) / 1e9;
 }
 
-bool readable(const std::string& path) { return read_number(path).has_value(); }
+bool readable(const std::string& path) { return task::read_number(path).has_value(); }
 
 // ---- proc(5) -------------------------------------------------------------------
 
@@ -117,19 +51,16 @@ std::optional<ProcessUsage> read_process(const std::string& root, pid_t pid) {
 
 JobUsage JobUsage::of_shell(pid_t shell, const std::string& root) {
   JobUsage usage(shell, root);
-  auto cgroups = read_file(fmt::format("{}/proc/{}/cgroup", root, shell));
-  auto mounts = read_file(fmt::format("{}/proc/{}/mountinfo", root, shell));
-  if (cgroups && mounts) {
-    usage.find_memory(*cgroups, *mounts);
-    usage.find_cpu(*cgroups, *mounts);
+  if (auto cgroups = task::Cgroups::of_process(shell, root)) {
+    usage.find_memory(*cgroups);
+    usage.find_cpu(*cgroups);
   }
   return usage;
 }
 
-// A controller of version 1 is not in the hierarchy of version 2, though the process is in both.
-void JobUsage::find_memory(const std::string& cgroups, const std::string& mounts) {
-  bool old = path_in(cgroups, "memory").has_value();
-  std::string directory = own_cgroup(cgroups, mounts, old ? "memory" : kVersion2);
+void JobUsage::find_memory(const task::Cgroups& cgroups) {
+  bool old = cgroups.has("memory");
+  std::string directory = own_cgroup(cgroups, "memory");
   if (directory.empty()) return;
   std::string current = directory + (old ? "/memory.usage_in_bytes" : "/memory.current");
   std::string peak = directory + (old ? "/memory.max_usage_in_bytes" : "/memory.peak");
@@ -138,21 +69,17 @@ void JobUsage::find_memory(const std::string& cgroups, const std::string& mounts
   if (readable(peak)) peak_file_ = std::move(peak);
 }
 
-void JobUsage::find_cpu(const std::string& cgroups, const std::string& mounts) {
-  bool old = path_in(cgroups, "cpuacct").has_value();
-  std::string directory = own_cgroup(cgroups, mounts, old ? "cpuacct" : kVersion2);
+void JobUsage::find_cpu(const task::Cgroups& cgroups) {
+  bool old = cgroups.has("cpuacct");
+  std::string directory = own_cgroup(cgroups, "cpuacct");
   if (directory.empty()) return;
   std::string file = directory + (old ? "/cpuacct.usage" : "/cpu.stat");
   if (read_cpu(file)) cpu_file_ = std::move(file);
 }
 
-std::string JobUsage::own_cgroup(const std::string& cgroups, const std::string& mounts,
-                                 const std::string& controller) const {
-  auto path = path_in(cgroups, controller);
-  auto mount = mount_of(mounts, controller);
-  auto directory = path && mount ? directory_of(*path, *mount) : std::nullopt;
-  if (!directory || !only_shell_in(root_ + *directory)) return "";
-  return root_ + *directory;
+std::string JobUsage::own_cgroup(const task::Cgroups& cgroups, const std::string& controller) const {
+  auto directory = cgroups.directory(controller);
+  return directory && only_shell_in(*directory) ? *directory : "";
 }
 
 // Nor may there be a cgroup below, whose processes would count too.
@@ -184,8 +111,8 @@ Result<JobUsage::Sample> JobUsage::sample(const std::vector<pid_t>& processes) c
   out.cpu = static_cast<double>(sum.own_ticks + sum.children_ticks) / ticks_a_second;
   out.memory = sum.pages * page_size;
   if (cpu_by_cgroup()) out.cpu = TRY(read_cpu(cpu_file_));
-  if (memory_by_cgroup()) out.memory = TRY(read_number(memory_file_));
-  if (!peak_file_.empty()) out.peak = TRY(read_number(peak_file_));
+  if (memory_by_cgroup()) out.memory = TRY(task::read_number(memory_file_));
+  if (!peak_file_.empty()) out.peak = TRY(task::read_number(peak_file_));
   return out;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "task/cgroups.hpp"
 
 namespace nacre::plugins {
 
@@ -42,10 +43,9 @@ class JobUsage {
  private:
   JobUsage(pid_t shell, std::string root) : shell_(shell), root_(std::move(root)) {}
 
-  void find_memory(const std::string& cgroups, const std::string& mounts);
-  void find_cpu(const std::string& cgroups, const std::string& mounts);
-  [[nodiscard]] std::string own_cgroup(const std::string& cgroups, const std::string& mounts,
-                                       const std::string& controller) const;
+  void find_memory(const task::Cgroups& cgroups);
+  void find_cpu(const task::Cgroups& cgroups);
+  [[nodiscard]] std::string own_cgroup(const task::Cgroups& cgroups, const std::string& controller) const;
   [[nodiscard]] bool only_shell_in(const std::string& directory) const;
 
   pid_t shell_;
