@@ -2,13 +2,16 @@
 //
 // exit-report: names the tasks that fail, in one line for all that fail alike within a moment, on all nodes:
 // "task 3, 7-9 on n1: exit code 3". Not those that the end of the job has ended (victims), or a signal to all tasks (Ctrl-C), and
-// not what another message names: the task whose end ends the job, commands that could not be started, lost shells.
+// not what another message names: the task whose end ends the job, commands that could not be started, lost shells. What the tasks
+// have written comes out first.
 #include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "event/clock.hpp"
+#include "plugin/output_left.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
@@ -17,6 +20,9 @@ namespace {
 using Ranks = value::Idset;
 
 constexpr event::Seconds kMoment{0.2};
+// For what the tasks have written to come out: how often it is looked at, and how long it is waited for.
+constexpr event::Seconds kLook{0.02};
+constexpr event::Seconds kMostWait{1.0};
 // In one line, and in a moment; of more than that only the number is given.
 constexpr std::size_t kMostRanges = 16;
 constexpr std::size_t kMostHosts = 8;
@@ -65,12 +71,14 @@ class ExitReport final : public plugin::Plugin {
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
     on("shell.exit", [this](plugin::Call&) {
       timer_.reset();
-      report();
+      report(std::exchange(failed_, {}));
       return Result<void>();
     });
   }
 
  private:
+  using Failed = std::map<int, Ranks>;  // by their status
+
   Result<void> read() {
     if (host_.options().find(name()) != nullptr) enabled_ = TRY(host_.options().flag(name()));
     return {};
@@ -85,18 +93,39 @@ class ExitReport final : public plugin::Plugin {
     Ranks& alike = failed_[record.status()->raw()];
     alike = alike | TRY(Ranks::parse(TRY(TRY(in.at("ranks")).string())));
     if (timer_) return {};
-    timer_ = TRY(event::Timer::create(host_.loop(), [this] {
-      timer_.reset();
-      report();
-    }));
+    timer_ = TRY(event::Timer::create(host_.loop(), [this] { look(); }));
     timer_->start(kMoment);
+    waits_since_ = event::clock_now() + kMoment;
     return {};
   }
 
-  void report() {
+  void look() {
+    Failed ready = event::clock_now() - waits_since_ < kMostWait ? take_ready() : std::exchange(failed_, {});
+    report(std::move(ready));
+    if (failed_.empty())
+      timer_.reset();
+    else
+      timer_->start(kLook);
+  }
+
+  // Those whose output has come out.
+  Failed take_ready() {
+    Ranks all;
+    for (const auto& [raw, ranks] : failed_) all = all | ranks;
+    Ranks left = plugin::output_left(host_, all);
+    Failed ready;
+    for (auto& [raw, ranks] : failed_) {
+      if (Ranks some = ranks & left; !some.empty()) ready[raw] = some;
+      ranks = ranks - left;
+    }
+    std::erase_if(failed_, [](const auto& each) { return each.second.empty(); });
+    return ready;
+  }
+
+  void report(Failed failed) {
     std::size_t lines = 0;
     std::uint64_t more = 0;
-    for (auto& [raw, ranks] : std::exchange(failed_, {})) {
+    for (auto& [raw, ranks] : failed) {
       if (const auto& end = host_.ended_by()) ranks.remove(end->rank);
       if (ranks.empty()) continue;
       if (lines++ < kMostLines) {
@@ -111,8 +140,9 @@ class ExitReport final : public plugin::Plugin {
 
   plugin::Host& host_;
   bool enabled_ = true;
-  std::map<int, Ranks> failed_;  // by their status; what is not reported yet
+  Failed failed_;  // that are not reported yet
   std::optional<event::Timer> timer_;
+  event::Seconds waits_since_{};  // for output
 };
 
 }  // namespace

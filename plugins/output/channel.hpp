@@ -3,18 +3,21 @@
 // What the plugin `output` keeps of each stream that it reads.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <vector>
 
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "io/assembler.hpp"
+#include "plugins/output/tail.hpp"
 #include "plugins/output/target.hpp"
 #include "task/pty.hpp"
 
 namespace nacre::plugins {
 
-// One stream of one task.
+// One stream of one task, or of a process that writes as it does.
 struct OutputChannel {
   io::Source source;
   std::vector<OutputTarget*> places;
@@ -28,8 +31,21 @@ struct OutputChannel {
   OutputChannel* main = nullptr;  // of a process that writes as a task does: the task's own
   int others = 0;                 // of a task: open ones of such processes
   bool ended = false;             // of a task: nothing more comes
+  OutputTail tail;                // of a task: with what such processes have written
 
   [[nodiscard]] bool open() const { return watched >= 0; }
+};
+
+// The streams of one task.
+struct TaskOutput {
+  std::array<OutputChannel, io::kStreams.size()> channels;
+  bool failed = false;  // the task has ended so
+
+  [[nodiscard]] OutputChannel& of(io::Stream stream) { return channels.at(static_cast<std::size_t>(stream)); }
+  [[nodiscard]] bool is_complete() const {
+    return failed && std::none_of(channels.begin(), channels.end(),
+                                  [](const OutputChannel& each) { return each.open() || each.others > 0; });
+  }
 };
 
 }  // namespace nacre::plugins

@@ -39,6 +39,11 @@ OutputCollector::Origin& OutputCollector::origin(bulk::Id shell) {
   take.end = [this](const io::Source& source, double time) {
     for (OutputTarget* each : places_.collected(source.stream)) each->end(source, time);
   };
+  take.complete = [this, shell](std::uint32_t rank) -> Result<void> {
+    CHECK_OK(check(shell, {rank}));
+    callbacks_.on_complete(value::Idset::range(rank, rank));
+    return {};
+  };
   take.event = [this](std::string_view line) { places_.post_line(line); };
   place->second.reader = std::make_unique<io::BatchReader>(std::move(take));
   return place->second;
@@ -80,6 +85,7 @@ void OutputCollector::over(bulk::Id shell) {
       if (each.reader) each.reader->end_all(event::wall_clock());
     }
   }
+  callbacks_.on_complete(job_.taskmap.ranks_on(shell));
   callbacks_.on_ended();
 }
 

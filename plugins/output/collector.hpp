@@ -23,6 +23,7 @@ class OutputCollector {
  public:
   struct Callbacks {
     std::function<void()> on_put;
+    std::function<void(const value::Idset& ranks)> on_complete;  // of these nothing more comes
     std::function<void()> on_ended;  // once for each other shell: nothing more is waited for
     // A shell that says what no shell says; nothing more of it comes out.
     std::function<void(bulk::Id shell, const Error&)> on_error;

@@ -44,6 +44,7 @@ struct OutputOptions {
   std::optional<value::Idset> ranks;                    // none: all
   double drain_timeout = 10;                            // seconds
 
+  [[nodiscard]] bool prints(value::Idset::Id rank) const { return !ranks || ranks->contains(rank); }
   // What is not said for stderr is as for stdout.
   static Result<OutputOptions> read(const job::Options& options);
 };

@@ -16,12 +16,13 @@
 #include <fmt/format.h>
 
 #include "event/clock.hpp"
-#include "plugin/tags.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/output/channel.hpp"
+#include "plugins/output/channel_maker.hpp"
 #include "plugins/output/closed.hpp"
 #include "plugins/output/collector.hpp"
-#include "plugins/output/pipe_size.hpp"
+#include "plugins/output/come_out.hpp"
+#include "plugins/output/fold_timer.hpp"
 #include "plugins/output/routing.hpp"
 
 namespace nacre::plugins {
@@ -39,10 +40,15 @@ class Output final : public plugin::Plugin {
   explicit Output(plugin::Host& host) : Plugin("output"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return read_options(); });
     on("shell.post-init", [this](plugin::Call&) { return open_places(); });
-    on("task.init", [this](plugin::Call&) { return prepare(*host_.current_task()); });
+    on("task.init", [this](plugin::Call&) {
+      task::Task& task = *host_.current_task();
+      return channels_.prepare(task, outputs_[task.rank()]);
+    });
     on("task.fork", [this](plugin::Call&) { return watch(*host_.current_task()); });
     on("output.open", [this](plugin::Call& call) { return open_for_another(call); });
-    on("task.exit", [this](plugin::Call&) { return empty_pipes(*host_.current_task()); });
+    on("output.left", [this](plugin::Call& call) { return tell_left(call); });
+    on("output.tail", [this](plugin::Call& call) { return tell_tail(call); });
+    on("task.exit", [this](plugin::Call&) { return task_exited(*host_.current_task()); });
     on("shell.finish", [this](plugin::Call&) { return await_ends(); });
     on("shell.lost", [this](plugin::Call& call) { return on_lost(call); });
     on("shell.exit", [this](plugin::Call&) {
@@ -55,8 +61,6 @@ class Output final : public plugin::Plugin {
   }
 
  private:
-  using Channels = std::array<OutputChannel, io::kStreams.size()>;
-
   Result<void> read_options() {
     options_ = TRY(OutputOptions::read(host_.options()));
     for (const StreamOptions& stream : options_.streams) {
@@ -72,9 +76,9 @@ class Output final : public plugin::Plugin {
   Result<void> open_places() {
     std::vector<value::Idset::Id> ranks;
     for (const auto& task : host_.tasks()) {
-      if (prints(*task)) ranks.push_back(task->rank());
+      if (options_.prints(task->rank())) ranks.push_back(task->rank());
     }
-    printed_ = ranks.size();
+    channels_.expect(ranks.size());
     OutputTarget::Callbacks callbacks;
     callbacks.on_room = [this] { go_on(); };
     callbacks.on_error = [this](OutputTarget& place, const Error& error) { report(place, error); };
@@ -82,10 +86,10 @@ class Output final : public plugin::Plugin {
       log(host_, *this, Level::warn, "{}: tasks wait for the reader instead", error.message);
     };
     places_.emplace(host_, options_, std::move(callbacks));
-    if (options_.fold) {
-      fold_timer_ = TRY(event::Timer::create(host_.loop(), [this] { expire_folded(); }));
-    }
+    if (options_.fold)
+      CHECK_OK(fold_timer_.start(host_.loop(), [this](double time) { return places_->expire(time); }));
     CHECK_OK(places_->open(value::Idset::of(ranks)));
+    if (host_.job().shell_rank == 0) come_out_.emplace(*places_);
     if (host_.bulk() != nullptr) join_others();
     return {};
   }
@@ -101,7 +105,8 @@ class Output final : public plugin::Plugin {
   // What the other shells' tasks write comes out here too.
   void collect() {
     OutputCollector::Callbacks callbacks;
-    callbacks.on_put = [this] { look_at_folded(); };
+    callbacks.on_put = [this] { fold_timer_.look_if_idle(); };
+    callbacks.on_complete = [this](const value::Idset& ranks) { come_out_->complete(ranks); };
     callbacks.on_ended = [this] {
       ++closed_;
       release_flushed();
@@ -118,68 +123,12 @@ class Output final : public plugin::Plugin {
     return {};
   }
 
-  [[nodiscard]] bool prints(const task::Task& task) const {
-    return !options_.ranks || options_.ranks->contains(task.rank());
-  }
-
   // ---- a task ----------------------------------------------------------------
 
-  Result<void> prepare(task::Task& task) {
-    if (task.pty() != nullptr) return prepare_pty(task);
-    for (io::Stream stream : io::kStreams) {
-      OutputChannel& channel = channels_[task.local_id()].at(static_cast<std::size_t>(stream));
-      if (!prints(task)) {
-        // To /dev/null.
-      } else if (places_ && places_->direct(stream)) {
-        channel.task_end = TRY(places_->open_for(task, stream));
-      } else {
-        CHECK_OK(make_channel(task, stream, channel));
-        CHECK_OK(open_pipe(channel));
-      }
-      int target = stream == io::Stream::out ? STDOUT_FILENO : STDERR_FILENO;
-      task.command().setup.fds.push_back({target, channel.task_end.get()});
-    }
-    return {};
-  }
-
-  Result<void> open_pipe(OutputChannel& channel) const {
-    Pipe pipe = TRY(make_pipe(O_CLOEXEC));
-    widen_pipe(pipe.write.get(), io::kStreams.size() * printed_);
-    channel.pipe = std::move(pipe.read);
-    channel.task_end = std::move(pipe.write);
-    return {};
-  }
-
-  // What is written to a terminal is stdout, where it is wanted at all.
-  Result<void> prepare_pty(const task::Task& task) {
-    if (!task.pty()->captured() || !prints(task)) return {};
-    OutputChannel& channel = channels_[task.local_id()].at(static_cast<std::size_t>(io::Stream::out));
-    channel.pty = task.pty();
-    return make_channel(task, io::Stream::out, channel);
-  }
-
-  Result<void> make_channel(const task::Task& task, io::Stream stream, OutputChannel& channel) {
-    const auto& label = options_.streams.at(static_cast<std::size_t>(stream)).label;
-    channel.source.rank = task.rank();
-    channel.source.stream = stream;
-    if (label) channel.source.label = TRY(plugin::render_tags(host_, *label, {std::nullopt, &task}));
-    channel.assembler.emplace(channel.source, buffering(stream));
-    if (places_) channel.places = TRY(places_->of(task, stream));
-    return {};
-  }
-
-  // Alone before a terminal or a pipe, a task's output comes out as it comes: a prompt, half a line.
-  [[nodiscard]] io::Buffering buffering(io::Stream stream) const {
-    const StreamOptions& options = options_.streams.at(static_cast<std::size_t>(stream));
-    bool alone = host_.job().tasks() == 1 && options.types == std::vector{OutputType::term};
-    return alone && options.plain() && options.buffering == io::Buffering::line ? io::Buffering::none
-                                                                                : options.buffering;
-  }
-
   Result<void> watch(const task::Task& task) {
-    auto found = channels_.find(task.local_id());
-    if (found == channels_.end()) return {};
-    for (OutputChannel& channel : found->second) {
+    auto found = outputs_.find(task.rank());
+    if (found == outputs_.end()) return {};
+    for (OutputChannel& channel : found->second.channels) {
       channel.task_end.reset();
       if (!channel.assembler) continue;
       CHECK_OK(read_from(channel, channel.pty != nullptr ? channel.pty->master() : channel.pipe.get()));
@@ -214,10 +163,10 @@ class Output final : public plugin::Plugin {
 
   // No descriptor where nobody wants what is written.
   Result<UniqueFd> join(const task::Task& task, io::Stream stream) {
-    if (!prints(task) || !places_) return UniqueFd();
+    if (!options_.prints(task.rank()) || !places_) return UniqueFd();
     if (task.pty() != nullptr) stream = io::Stream::out;  // what a terminal shows is that
     if (places_->direct(stream)) return places_->open_for(task, stream);
-    OutputChannel& main = channels_[task.local_id()].at(static_cast<std::size_t>(stream));
+    OutputChannel& main = outputs_[task.rank()].of(stream);
     OutputChannel& other = others_.emplace_back();
     auto opened = open_other(task, stream, other, main);
     if (!opened) others_.pop_back();
@@ -226,9 +175,8 @@ class Output final : public plugin::Plugin {
 
   Result<UniqueFd> open_other(const task::Task& task, io::Stream stream, OutputChannel& other,
                               OutputChannel& main) {
-    CHECK_OK(make_channel(task, stream, other));
+    CHECK_OK(channels_.add_pipe(task, stream, other));
     other.source.is_part = true;
-    CHECK_OK(open_pipe(other));
     CHECK_OK(read_from(other, other.pipe.get()));
     other.main = &main;
     ++main.others;
@@ -248,17 +196,15 @@ class Output final : public plugin::Plugin {
       return false;
     }
     std::string_view bytes(buffer_.data(), static_cast<std::size_t>(got));
+    OutputTail& tail = channel.main != nullptr ? channel.main->tail : channel.tail;
+    tail.add(bytes, tail_size(channel.source.stream, host_.tasks().size()));
     channel.assembler->add(bytes, event::wall_clock(), [&](const io::Batch& batch) { put(channel, batch); });
     return true;
   }
 
   void put(const OutputChannel& channel, const io::Batch& batch) {
     for (OutputTarget* place : channel.places) place->put(batch);
-    look_at_folded();
-  }
-
-  void look_at_folded() {
-    if (fold_timer_ && !folding_) expire_folded();
+    fold_timer_.look_if_idle();
   }
 
   void look_at_places(OutputChannel& channel) {
@@ -284,23 +230,44 @@ class Output final : public plugin::Plugin {
   }
 
   // A task has ended: what it has written is in its pipes now. Its children may hold them open, and write on.
-  Result<void> empty_pipes(const task::Task& task) {
-    auto found = channels_.find(task.local_id());
-    if (found == channels_.end()) return {};
-    for (OutputChannel& channel : found->second) {
+  Result<void> task_exited(const task::Task& task) {
+    TaskOutput& output = outputs_[task.rank()];
+    for (OutputChannel& channel : output.channels) {
       if (!channel.open()) continue;
       auto left = std::max<std::int64_t>(::fcntl(channel.watched, F_GETPIPE_SZ), kUsualPipe);
       for (; left >= 0 && channel.open() && read_some(channel);) left -= static_cast<std::int64_t>(read_size_);
       look_at_places(channel);
     }
+    output.failed = task.status().job_code() != 0;
+    if (output.is_complete()) complete(task.rank());
     return {};
   }
 
-  void expire_folded() {
-    double now = event::wall_clock();
-    std::optional<double> next = places_->expire(now);
-    folding_ = next.has_value();
-    if (next) fold_timer_->start(event::Seconds(std::max(*next - now, 0.0)));
+  // The last of what a task of this shell has written.
+  Result<void> tell_tail(plugin::Call& call) {
+    auto rank = call.in.value("rank", std::uint32_t{0});
+    for (const auto& task : host_.tasks()) {
+      auto output = outputs_.find(task->rank());
+      if (task->rank() != rank || output == outputs_.end() || !places_) continue;
+      for (io::Stream stream : io::kStreams) {
+        std::size_t most = tail_size(stream, host_.tasks().size());
+        std::string own = places_->direct(stream) ? places_->tail_of_file(*task, stream, most) : "";
+        call.out[io::name_of(stream)] = own + std::string(output->second.of(stream).tail.last(most));
+      }
+      call.out["complete"] = output->second.is_complete();
+    }
+    return {};
+  }
+
+  // A task has failed, and its streams have ended.
+  void complete(std::uint32_t rank) {
+    if (come_out_) return come_out_->complete(value::Idset::range(rank, rank));
+    if (places_) places_->post_complete(rank);
+  }
+
+  Result<void> tell_left(plugin::Call& call) {
+    if (come_out_) call.out["ranks"] = come_out_->ranks().str();
+    return {};
   }
 
   // ---- at the end ------------------------------------------------------------
@@ -313,6 +280,7 @@ class Output final : public plugin::Plugin {
     double now = event::wall_clock();
     channel.assembler->end(now, [&](const io::Batch& batch) { put(channel, batch); });
     end_source(channel, now);
+    if (outputs_.at(channel.source.rank).is_complete()) complete(channel.source.rank);
     ++closed_;
     release_flushed();
   }
@@ -359,8 +327,8 @@ class Output final : public plugin::Plugin {
 
   template <typename Do>
   void for_each_open(Do what) {
-    for (auto& [local_id, channels] : channels_) {
-      for (OutputChannel& channel : channels) {
+    for (auto& [rank, output] : outputs_) {
+      for (OutputChannel& channel : output.channels) {
         if (channel.open()) what(channel);
       }
     }
@@ -379,16 +347,16 @@ class Output final : public plugin::Plugin {
 
   plugin::Host& host_;
   OutputOptions options_;
-  std::size_t printed_ = 0;  // tasks whose output is wanted
   std::optional<OutputRouting> places_;
-  std::optional<OutputCollector> collector_;    // the leader's, of several shells
-  std::size_t read_size_ = kReadSize;           // bytes
-  std::map<std::uint32_t, Channels> channels_;  // by local id
-  std::list<OutputChannel> others_;             // of processes that write as a task does
+  ChannelMaker channels_{host_, options_, places_};
+  std::optional<OutputCollector> collector_;     // the leader's, of several shells
+  std::optional<OutputComeOut> come_out_;        // the leader's
+  std::size_t read_size_ = kReadSize;            // bytes
+  std::map<std::uint32_t, TaskOutput> outputs_;  // by rank
+  std::list<OutputChannel> others_;              // of processes that write as a task does
   std::string buffer_;
   int closed_ = 0;  // channels whose holds are kept until all is flushed
-  std::optional<event::Timer> fold_timer_;
-  bool folding_ = false;  // it is started
+  FoldTimer fold_timer_;
   std::optional<event::Timer> drain_timer_;
   plugin::Registration opened_;  // of the collective
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/output/routing.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -164,6 +165,17 @@ Result<UniqueFd> OutputRouting::open_for(const task::Task& task, io::Stream stre
   return fd;
 }
 
+std::string OutputRouting::tail_of_file(const task::Task& task, io::Stream stream, std::size_t most) const {
+  auto path = output_path(host_, of(stream).path, &task);
+  UniqueFd file(path ? ::open(path->c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1);
+  struct stat info {};
+  if (!file || ::fstat(file.get(), &info) < 0 || !S_ISREG(info.st_mode)) return "";
+  std::string bytes(std::min(most, static_cast<std::size_t>(info.st_size)), '\0');
+  ssize_t got = ::pread(file.get(), bytes.data(), bytes.size(), info.st_size - static_cast<off_t>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return bytes;
+}
+
 Result<std::vector<OutputTarget*>> OutputRouting::of(const task::Task& task, io::Stream stream) {
   const StreamOptions& options = of(stream);
   std::vector<OutputTarget*> places;
@@ -218,6 +230,26 @@ void OutputRouting::post_line(std::string_view line) {
   if (!uplink_) return;
   std::string record = io::WireFormat::event(line);
   uplink_->put(std::array{std::string_view(record)});
+}
+
+void OutputRouting::post_complete(std::uint32_t rank) {
+  std::string record = io::WireFormat::complete(rank);
+  if (uplink_) uplink_->put(std::array{std::string_view(record)});
+}
+
+OutputRouting::Marks OutputRouting::marks() const {
+  Marks out;
+  for (const OutputTarget* each : all()) {
+    if (!each->flushed()) out.emplace_back(each, each->destination().sink().taken());
+  }
+  return out;
+}
+
+bool OutputRouting::has_passed(const Marks& marks) {
+  return std::all_of(marks.begin(), marks.end(), [](const auto& mark) {
+    const auto& [place, end] = mark;
+    return place->flushed() || place->destination().sink().written() >= end;
+  });
 }
 
 void OutputRouting::redirect(io::Stream stream, const value::Idset& ranks, const std::string& path) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plugin/host.hpp"
@@ -37,6 +38,8 @@ class OutputRouting {
   [[nodiscard]] bool direct(io::Stream stream) const;
   // That file, for the task to be given.
   Result<UniqueFd> open_for(const task::Task& task, io::Stream stream);
+  // The last bytes of it.
+  [[nodiscard]] std::string tail_of_file(const task::Task& task, io::Stream stream, std::size_t most) const;
   // Leader: where the stream of each shell's task goes to.
   [[nodiscard]] const std::vector<OutputTarget*>& collected(io::Stream stream) const {
     return shared(stream).places;
@@ -46,7 +49,13 @@ class OutputRouting {
   // Where a task's stream goes to. They live as long as this.
   Result<std::vector<OutputTarget*>> of(const task::Task& task, io::Stream stream);
 
+  // From another shell: the task has failed, and its streams have ended.
+  void post_complete(std::uint32_t rank);
   [[nodiscard]] bool flushed() const;
+  // How far each place is to be for what it has taken so far to have come out.
+  using Marks = std::vector<std::pair<const OutputTarget*, std::uint64_t>>;
+  [[nodiscard]] Marks marks() const;
+  [[nodiscard]] static bool has_passed(const Marks& marks);
   // Lets go of folded lines that have waited until `time`; the earliest time to call it again.
   std::optional<double> expire(double time);
   // Logs what was cut and dropped.

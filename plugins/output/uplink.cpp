@@ -22,6 +22,7 @@ class UplinkSink final : public io::Sink {
   [[nodiscard]] bool full() const override { return uplink_.full(); }
   [[nodiscard]] bool flushed() const override { return uplink_.flushed(); }
   [[nodiscard]] std::uint64_t written() const override { return written_; }
+  [[nodiscard]] std::uint64_t taken() const override { return written_; }
 
  private:
   OutputUplink& uplink_;

@@ -12,7 +12,7 @@
 
 namespace nacre::group {
 
-inline constexpr std::uint32_t kProtocol = 3;
+inline constexpr std::uint32_t kProtocol = 4;
 
 struct FirstWords {
   std::string version;  // of the program that says it

@@ -12,10 +12,11 @@ namespace nacre::io {
 namespace {
 
 // Each record: kind, number of the source, how many bytes follow, these.
-enum class WireKind : std::uint8_t { source = 1, batch = 2, end = 3, event = 4 };
+enum class WireKind : std::uint8_t { source = 1, batch = 2, end = 3, event = 4, complete = 5 };
 constexpr std::size_t kWireHead = 9;
 constexpr std::size_t kSourceBytes = 5;  // rank, flags; then the label
 constexpr std::size_t kTimeBytes = 8;
+constexpr std::size_t kRankBytes = 4;
 constexpr std::size_t kBatchBytes = kTimeBytes + 1;  // time, flags; then the text
 constexpr std::size_t kMaxWireBody = kMaxWireText + kBatchBytes;
 
@@ -87,6 +88,13 @@ std::string WireFormat::event(std::string_view line) {
   return out.append(line);
 }
 
+std::string WireFormat::complete(std::uint32_t rank) {
+  std::string out;
+  append_head(out, WireKind::complete, 0, kRankBytes);
+  append_number(out, rank);
+  return out;
+}
+
 // ---- reading ---------------------------------------------------------------------------------
 
 Result<void> BatchReader::add(std::string_view bytes) {
@@ -106,8 +114,9 @@ Result<bool> BatchReader::take_one(std::string_view& bytes) {
   auto number = take_number<std::uint32_t>(rest);
   std::size_t size = take_number<std::uint32_t>(rest);
   std::size_t least = kind == WireKind::source ? kSourceBytes : kind == WireKind::batch ? kBatchBytes + 1 : 0;
-  if (kind < WireKind::source || kind > WireKind::event || size < least || size > kMaxWireBody ||
-      (kind == WireKind::end && size != kTimeBytes) || (kind == WireKind::event && number != 0)) {
+  if (kind < WireKind::source || kind > WireKind::complete || size < least || size > kMaxWireBody ||
+      (kind == WireKind::end && size != kTimeBytes) || (kind == WireKind::complete && size != kRankBytes) ||
+      (kind >= WireKind::event && number != 0)) {
     return broken_record(fmt::format("output: a record of kind {} with {} bytes", static_cast<int>(kind), size));
   }
   if (rest.size() < size) return false;
@@ -115,6 +124,10 @@ Result<bool> BatchReader::take_one(std::string_view& bytes) {
   bytes = rest.substr(size);
   if (kind == WireKind::event) {
     take_.event(body);
+    return true;
+  }
+  if (kind == WireKind::complete) {
+    CHECK_OK(take_.complete(take_number<std::uint32_t>(body)));
     return true;
   }
   if (kind == WireKind::source) {

@@ -30,6 +30,8 @@ class WireFormat final : public Format {
 
   // One line of an eventlog, without its newline.
   static std::string event(std::string_view line);
+  // The task has ended, and so have its streams.
+  static std::string complete(std::uint32_t rank);
 
  private:
   std::uint32_t introduce(const Source& source);
@@ -46,6 +48,7 @@ class BatchReader {
     std::function<void(const Batch&)> batch;
     std::function<void(const Source&, double time)> end;
     std::function<void(std::string_view line)> event;
+    std::function<Result<void>(std::uint32_t rank)> complete;  // an error refuses it
   };
 
   explicit BatchReader(Take take) : take_(std::move(take)) {}

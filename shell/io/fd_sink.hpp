@@ -43,6 +43,7 @@ class FdSink final : public Sink {
   [[nodiscard]] bool full() const override;
   [[nodiscard]] bool flushed() const override { return failure_ || kept() == 0; }
   [[nodiscard]] std::uint64_t written() const override { return written_; }
+  [[nodiscard]] std::uint64_t taken() const override { return written_ + kept(); }
 
  private:
   FdSink(event::Loop& loop, std::string name, Options options, Callbacks callbacks)

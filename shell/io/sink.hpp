@@ -32,6 +32,8 @@ class Sink {
   [[nodiscard]] virtual bool flushed() const = 0;
   // How many bytes have come out.
   [[nodiscard]] virtual std::uint64_t written() const = 0;
+  // How many bytes it has taken: those that have come out, and those that wait.
+  [[nodiscard]] virtual std::uint64_t taken() const = 0;
 };
 
 // What becomes of output when its reader is slower than its writers.

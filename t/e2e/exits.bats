@@ -261,3 +261,14 @@ END
   [ "$status" -eq 1 ]
   [[ $output == *"time-limit"*"soon"* ]]
 }
+
+@test "what a task has written comes out before its failure is named" {
+  write_jobspec 4 sh -c "$r 2) yes x | head -c 300000 >&2; echo last >&2; exit 3;; esac"
+  for shells in 1 4; do
+    write_nodes $shells $((4 / shells))
+    { code=0; launch -R R.json -o cpu-affinity=off --local=$shells 2>&1 || code=$?; echo $code >code; } | { sleep 0.5; cat >out; }
+    [ "$(cat code)" -eq 3 ]
+    [ "$(grep -c '^x$' out)" -eq 150000 ]
+    grep -A1 '^last$' out | grep -q 'task 2 on .*: exit code 3' || { tail -3 out; return 1; }
+  done
+}

@@ -41,6 +41,11 @@ struct Ear {
       lines.push_back(fmt::format("event {}", line));
       again += WireFormat::event(line);
     };
+    to.complete = [this](std::uint32_t rank) {
+      lines.push_back(fmt::format("{} is complete", rank));
+      again += WireFormat::complete(rank);
+      return Result<void>();
+    };
     return to;
   }
   static std::string name(const Source& source) {

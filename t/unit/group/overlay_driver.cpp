@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <thread>
 
+#include <fmt/format.h>
+
+#include "group/first_words.hpp"
 #include "group_world.hpp"
 
 using namespace nacre;         // NOLINT
@@ -267,9 +270,10 @@ TEST_CASE("a shell of another protocol is refused, and both say why") {
                                 })
           .value();
   world.run_until([&] { return closed; });
-  CHECK(answer == R"({"from":0,"nacre":"1.2.3","protocol":3,"to":1})");
-  CHECK(
-      leader.has_logged("error: shell 1 is of nacre 9.0 with protocol 99, and this one of 1.2.3 with protocol 3"));
+  CHECK(answer == fmt::format(R"({{"from":0,"nacre":"1.2.3","protocol":{},"to":1}})", group::kProtocol));
+  CHECK(leader.has_logged(
+      fmt::format("error: shell 1 is of nacre 9.0 with protocol 99, and this one of 1.2.3 with protocol {}",
+                  group::kProtocol)));
   world.run_until([&] { return !leader.lost.empty(); });
   CHECK(leader.lost == std::vector<Rank>{1});
 }
@@ -280,8 +284,10 @@ TEST_CASE("who speaks without being introduced, or for another shell, is refused
   world.start(0);
   auto credentials = transport::Credentials::create(value::JobId(kTestJob).f58_plain(), secret_of('a')).value();
   auto [frame, why] = GENERATE(table<std::string, std::string>({
-      {R"({"nacre":"1","protocol":3,"from":1,"to":5})", "shell 1 looks for shell 5, and this is 0"},
-      {R"({"nacre":"1","protocol":3,"from":0,"to":0})", "a link leads back to this shell"},
+      {fmt::format(R"({{"nacre":"1","protocol":{},"from":1,"to":5}})", group::kProtocol),
+       "shell 1 looks for shell 5, and this is 0"},
+      {fmt::format(R"({{"nacre":"1","protocol":{},"from":0,"to":0}})", group::kProtocol),
+       "a link leads back to this shell"},
       {R"({"nacre":"1","protocol":"1","from":1,"to":0})", "first words.protocol: expected"},
       {R"({"nacre)", "first words: not JSON: line 1"},
       {"{" + std::string(5000, ' '), "first words: too long"},

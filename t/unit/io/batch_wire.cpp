@@ -36,6 +36,11 @@ struct Heard {
       lines.push_back(fmt::format("{} {} ends {}", source.rank, name_of(source.stream), time));
     };
     out.event = [this](std::string_view line) { lines.push_back(fmt::format("event {}", line)); };
+    out.complete = [this](std::uint32_t rank) -> Result<void> {
+      lines.push_back(fmt::format("{} is complete", rank));
+      if (rank == 666) return Error{EPROTO, "not this one"};
+      return {};
+    };
     return out;
   }
 };
@@ -54,6 +59,7 @@ TEST_CASE("batches come as they were written, in any pieces") {
   text += joined(out.put({&first, 3, {}, std::string_view("\0x\n", 3), true, false}));
   text += WireFormat::event("{\"name\":\"redirect\"}");
   text += joined(out.end(first, 4));
+  text += WireFormat::complete(7);
   text += joined(out.put({&first, 5, {}, "anew", false, false}));
   std::size_t size = GENERATE(1U, 2U, 7U, 1000U);
   Heard heard;
@@ -62,8 +68,8 @@ TEST_CASE("batches come as they were written, in any pieces") {
   heard.reader.end_all(9);
   CHECK(heard.lines == Lines{"source 7 stdout 'seven' false", "7 1.25 head\n", "source 8 stderr '' true",
                              "8 2 half...", std::string("7 3 ...\0x\n", 10), "event {\"name\":\"redirect\"}",
-                             "7 stdout ends 4", "source 7 stdout 'seven' false", "7 5 anew", "8 stderr ends 9",
-                             "7 stdout ends 9"});
+                             "7 stdout ends 4", "7 is complete", "source 7 stdout 'seven' false", "7 5 anew",
+                             "8 stderr ends 9", "7 stdout ends 9"});
 }
 
 TEST_CASE("an end says of whom, if nothing has been") {
@@ -92,7 +98,13 @@ TEST_CASE("what no WireFormat writes is refused") {
   };
   CHECK(why(record(0, 5, "")) == "output: a record of kind 0 with 0 bytes");
   heard.reader = BatchReader(heard.take());
-  CHECK(why(record(5, 5, "")) == "output: a record of kind 5 with 0 bytes");
+  CHECK(why(record(6, 5, "")) == "output: a record of kind 6 with 0 bytes");
+  heard.reader = BatchReader(heard.take());
+  CHECK(why(record(5, 0, "")) == "output: a record of kind 5 with 0 bytes");
+  heard.reader = BatchReader(heard.take());
+  CHECK(why(record(5, 1, std::string(4, '\0'))) == "output: a record of kind 5 with 4 bytes");
+  heard.reader = BatchReader(heard.take());
+  CHECK(why(WireFormat::complete(666)) == "not this one");
   heard.reader = BatchReader(heard.take());
   CHECK(why(record(2, 5, time + std::string(1, '\0'))) == "output: a record of kind 2 with 9 bytes");
   heard.reader = BatchReader(heard.take());

@@ -22,6 +22,7 @@ struct FakeSink final : Sink {
   [[nodiscard]] bool full() const override { return false; }
   [[nodiscard]] bool flushed() const override { return true; }
   [[nodiscard]] std::uint64_t written() const override { return text.size(); }
+  [[nodiscard]] std::uint64_t taken() const override { return text.size(); }
 };
 
 struct DestinationFixture {

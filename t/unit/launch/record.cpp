@@ -96,9 +96,9 @@ TEST_CASE("what a child is told: its rank, where those above it are, and nothing
 
 TEST_CASE("a record of another protocol is refused before anything else is looked at") {
   CHECK(error_of(LaunchRecord::parse(R"({"version": "9.9", "protocol": 99, "what": "ever"})")) ==
-        "the launch record: nacre '9.9' has started this shell and speaks protocol 99, this shell speaks 3: the "
-        "same version "
-        "has to be installed on all hosts");
+        fmt::format("the launch record: nacre '9.9' has started this shell and speaks protocol 99, this shell "
+                    "speaks {}: the same version has to be installed on all hosts",
+                    group::kProtocol));
 }
 
 TEST_CASE("a launch record is read strictly, and what is wrong is named") {

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/output/channel_maker.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "plugin/tags.hpp"
+#include "plugins/output/pipe_size.hpp"
+
+namespace nacre::plugins {
+
+Result<void> ChannelMaker::prepare(task::Task& task, TaskOutput& output) {
+  if (task.pty() != nullptr) return prepare_pty(task, output);
+  for (io::Stream stream : io::kStreams) {
+    OutputChannel& channel = output.of(stream);
+    if (!options_.prints(task.rank())) {
+      // To /dev/null.
+    } else if (places_ && places_->direct(stream)) {
+      channel.task_end = TRY(places_->open_for(task, stream));
+    } else {
+      CHECK_OK(add_pipe(task, stream, channel));
+    }
+    int target = stream == io::Stream::out ? STDOUT_FILENO : STDERR_FILENO;
+    task.command().setup.fds.push_back({target, channel.task_end.get()});
+  }
+  return {};
+}
+
+Result<void> ChannelMaker::add_pipe(const task::Task& task, io::Stream stream, OutputChannel& channel) const {
+  CHECK_OK(make(task, stream, channel));
+  Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+  widen_pipe(pipe.write.get(), io::kStreams.size() * printed_);
+  channel.pipe = std::move(pipe.read);
+  channel.task_end = std::move(pipe.write);
+  return {};
+}
+
+// What is written to a terminal is stdout, where it is wanted at all.
+Result<void> ChannelMaker::prepare_pty(const task::Task& task, TaskOutput& output) const {
+  if (!task.pty()->captured() || !options_.prints(task.rank())) return {};
+  OutputChannel& channel = output.of(io::Stream::out);
+  channel.pty = task.pty();
+  return make(task, io::Stream::out, channel);
+}
+
+Result<void> ChannelMaker::make(const task::Task& task, io::Stream stream, OutputChannel& channel) const {
+  const auto& label = options_.streams.at(static_cast<std::size_t>(stream)).label;
+  channel.source.rank = task.rank();
+  channel.source.stream = stream;
+  if (label) channel.source.label = TRY(plugin::render_tags(host_, *label, {std::nullopt, &task}));
+  channel.assembler.emplace(channel.source, buffering(stream));
+  if (places_) channel.places = TRY(places_->of(task, stream));
+  return {};
+}
+
+// Alone before a terminal or a pipe, a task's output comes out as it comes: a prompt, half a line.
+io::Buffering ChannelMaker::buffering(io::Stream stream) const {
+  const StreamOptions& options = options_.streams.at(static_cast<std::size_t>(stream));
+  bool alone = host_.job().tasks() == 1 && options.types == std::vector{OutputType::term};
+  return alone && options.plain() && options.buffering == io::Buffering::line ? io::Buffering::none
+                                                                              : options.buffering;
+}
+
+}  // namespace nacre::plugins
