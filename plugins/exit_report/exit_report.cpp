@@ -1,148 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exit-report: names the tasks that fail, in one line for all that fail alike within a moment, on all nodes:
-// "task 3, 7-9 on n1: exit code 3". Not those that the end of the job has ended (victims), or a signal to all tasks (Ctrl-C), and
-// not what another message names: the task whose end ends the job, commands that could not be started, lost shells. What the tasks
-// have written comes out first.
-#include <algorithm>
-#include <map>
+// exit-report=off|line|full: names the tasks that fail as they do (line), and when the job has failed reports what went wrong first, and
+// where (full, the default). Not named are those that the end of the job has ended (victims), or a signal to all tasks (Ctrl-C), and
+// what another message names: the task whose end ends the job, commands that could not be started, lost shells.
+// report=FILE: the report as JSON, of each job, whatever its end.
+#include <unistd.h>
+
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "base/print.hpp"
 #include "event/clock.hpp"
-#include "plugin/output_left.hpp"
+#include "exits/report_text.hpp"
 #include "plugins/builtins.hpp"
+#include "plugins/exit_report/failure_report.hpp"
+#include "plugins/exit_report/naming.hpp"
+#include "plugins/exit_report/report_file.hpp"
 
 namespace nacre::plugins {
 namespace {
 
-using Ranks = value::Idset;
-
-constexpr event::Seconds kMoment{0.2};
-// For what the tasks have written to come out: how often it is looked at, and how long it is waited for.
-constexpr event::Seconds kLook{0.02};
-constexpr event::Seconds kMostWait{1.0};
-// In one line, and in a moment; of more than that only the number is given.
-constexpr std::size_t kMostRanges = 16;
-constexpr std::size_t kMostHosts = 8;
-constexpr std::size_t kMostLines = 16;
-
-std::string text_of(const Ranks& ranks) {
-  std::string out;
-  std::size_t count = 0;
-  for (const Ranks::Range& each : ranks.ranges()) {
-    if (count++ == kMostRanges) return out + fmt::format(", ... ({} tasks)", ranks.size());
-    if (!out.empty()) out += ", ";
-    out += each.first == each.last ? fmt::format("{}", each.first) : fmt::format("{}-{}", each.first, each.last);
-  }
-  return out;
-}
-
-// "3, 7-9 on n1, 12 on n2"; without hosts where they are many, or unknown.
-std::string place_of(const job::Job& job, const Ranks& ranks) {
-  std::vector<std::pair<std::string, Ranks>> hosts;
-  for (Ranks left = ranks; !left.empty();) {
-    auto node = job.taskmap.node_of(*left.first());
-    if (!node || *node >= job.resources.nodes.size()) return text_of(ranks);
-    std::string on = job.resources.nodes[*node].on();
-    auto host = std::find_if(hosts.begin(), hosts.end(), [&](const auto& each) { return each.first == on; });
-    if (host == hosts.end()) {
-      if (hosts.size() == kMostHosts) return text_of(ranks);
-      host = hosts.insert(host, {on, {}});
-    }
-    Ranks here = left & job.taskmap.ranks_on(*node);
-    host->second = host->second | here;
-    left = left - here;
-  }
-  std::string out;
-  for (const auto& [on, here] : hosts) out += fmt::format("{}{}{}", out.empty() ? "" : ", ", text_of(here), on);
-  return out;
-}
-
-std::string text_of(const value::WaitStatus& status) {
-  return status.is_exit() ? fmt::format("exit code {}", status.exit_code()) : status.str();
-}
+enum class Extent : std::uint8_t { off, line, full };
 
 class ExitReport final : public plugin::Plugin {
  public:
-  explicit ExitReport(plugin::Host& host) : Plugin("exit-report"), host_(host) {
+  explicit ExitReport(plugin::Host& host)
+      : Plugin("exit-report"), host_(host), naming_(host), facts_(host), report_(host, facts_) {
     on("shell.init", [this](plugin::Call&) { return read(); });
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
     on("shell.exit", [this](plugin::Call&) {
-      timer_.reset();
-      report(std::exchange(failed_, {}));
+      naming_.finish();
       return Result<void>();
     });
   }
 
  private:
-  using Failed = std::map<int, Ranks>;  // by their status
-
   Result<void> read() {
-    if (host_.options().find(name()) != nullptr) enabled_ = TRY(host_.options().flag(name()));
+    auto option = host_.options().at(name());
+    if (option && option->json() == "line") {
+      extent_ = Extent::line;
+    } else if (option && option->json() != "full") {
+      Result<bool> on = host_.options().flag(name());
+      if (!on) return option->expected("off, line or full");
+      extent_ = *on ? Extent::full : Extent::off;
+    }
+    if (auto file = host_.options().at("report")) file_ = TRY(ReportFile::at(*file));
+    if (extent_ == Extent::full || file_) return serve();
+    return {};
+  }
+
+  Result<void> serve() {
+    auto option = host_.options().at("torch");
+    bool torch = option && (option->json().is_object() || TRY(host_.options().flag("torch")));
+    report_.serve();
+    auto task = [this](const char* topic, auto act) {
+      on(topic, [this, act](plugin::Call&) {
+        act(*host_.current_task());
+        return Result<void>();
+      });
+    };
+    task("task.init", [this, torch](task::Task& each) { facts_.prepare(each, torch); });
+    task("task.fork", [this](task::Task& each) { facts_.started(each); });
+    task("task.exit", [this](task::Task& each) { facts_.exited(each); });
+    on("shell.start", [this](plugin::Call&) { return facts_.watch_memory(); });
+    if (host_.job().shell_rank != 0) return {};
+    on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
+    on("shell.tasks-complete", [this](plugin::Call&) { return report_.finish(); });
+    ended_ = host_.on_ended([this](const Json& end) { job_ended(end); });
     return {};
   }
 
   Result<void> tasks_exited(const plugin::Call& call) {
+    if (host_.job().shell_rank != 0) return {};
     JsonAt in = JsonAt::root(call.in);
     auto record = TRY(exits::Record::parse(TRY(TRY(in.at("record")).string())));
+    auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
+    if (extent_ == Extent::full || file_) report_.tasks_ended(ranks, record, event::wall_clock());
     bool is_own_end = record.kind() == exits::Record::Kind::ended;
-    if (!enabled_ || !is_own_end || !host_.exit_policy().is_failure(record)) return {};
+    if (extent_ == Extent::off || !is_own_end || !host_.exit_policy().is_failure(record)) return {};
     if (host_.sent_to_tasks(record.status()->signal())) return {};
-    Ranks& alike = failed_[record.status()->raw()];
-    alike = alike | TRY(Ranks::parse(TRY(TRY(in.at("ranks")).string())));
-    if (timer_) return {};
-    timer_ = TRY(event::Timer::create(host_.loop(), [this] { look(); }));
-    timer_->start(kMoment);
-    waits_since_ = event::clock_now() + kMoment;
+    return naming_.add(ranks, *record.status());
+  }
+
+  Result<void> shell_lost(const plugin::Call& call) {
+    auto shell = call.in.value("shell_rank", std::uint32_t{0});
+    report_.note("lost", {{"shell", shell}}, event::wall_clock());
+    report_.lost(shell);
     return {};
   }
 
-  void look() {
-    Failed ready = event::clock_now() - waits_since_ < kMostWait ? take_ready() : std::exchange(failed_, {});
-    report(std::move(ready));
-    if (failed_.empty())
-      timer_.reset();
-    else
-      timer_->start(kLook);
-  }
-
-  // Those whose output has come out.
-  Failed take_ready() {
-    Ranks all;
-    for (const auto& [raw, ranks] : failed_) all = all | ranks;
-    Ranks left = plugin::output_left(host_, all);
-    Failed ready;
-    for (auto& [raw, ranks] : failed_) {
-      if (Ranks some = ranks & left; !some.empty()) ready[raw] = some;
-      ranks = ranks - left;
-    }
-    std::erase_if(failed_, [](const auto& each) { return each.second.empty(); });
-    return ready;
-  }
-
-  void report(Failed failed) {
-    std::size_t lines = 0;
-    std::uint64_t more = 0;
-    for (auto& [raw, ranks] : failed) {
-      if (const auto& end = host_.ended_by()) ranks.remove(end->rank);
-      if (ranks.empty()) continue;
-      if (lines++ < kMostLines) {
-        host_.log().log(Level::error, "", "task {}: {}", place_of(host_.job(), ranks),
-                        text_of(value::WaitStatus::of_raw(raw)));
-      } else {
-        more += ranks.size();
-      }
-    }
-    if (more > 0) host_.log().log(Level::error, "", "{} more tasks have failed in other ways", more);
+  void job_ended(const Json& end) {
+    bool failed = end["exit"]["code"] != 0;
+    report_.note("end", {{"code", end["exit"]["code"]}}, event::wall_clock());
+    Json report = report_.make(end);
+    if (file_) file_->write(host_, report);
+    if (failed && report_.has_news() && extent_ == Extent::full) print_err(exits::report_text(report));
   }
 
   plugin::Host& host_;
-  bool enabled_ = true;
-  Failed failed_;  // that are not reported yet
-  std::optional<event::Timer> timer_;
-  event::Seconds waits_since_{};  // for output
+  Extent extent_ = Extent::full;
+  FailureNaming naming_;
+  TaskFacts facts_;
+  FailureReport report_;
+  std::optional<ReportFile> file_;
+  plugin::Registration ended_;
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ struct OutputChannel {
 };
 
 // The streams of one task.
-struct TaskOutput {
+struct TaskStreams {
   std::array<OutputChannel, io::kStreams.size()> channels;
   bool failed = false;  // the task has ended so
 

@@ -9,7 +9,7 @@
 
 namespace nacre::plugins {
 
-Result<void> ChannelMaker::prepare(task::Task& task, TaskOutput& output) {
+Result<void> ChannelMaker::prepare(task::Task& task, TaskStreams& output) {
   if (task.pty() != nullptr) return prepare_pty(task, output);
   for (io::Stream stream : io::kStreams) {
     OutputChannel& channel = output.of(stream);
@@ -36,7 +36,7 @@ Result<void> ChannelMaker::add_pipe(const task::Task& task, io::Stream stream, O
 }
 
 // What is written to a terminal is stdout, where it is wanted at all.
-Result<void> ChannelMaker::prepare_pty(const task::Task& task, TaskOutput& output) const {
+Result<void> ChannelMaker::prepare_pty(const task::Task& task, TaskStreams& output) const {
   if (!task.pty()->captured() || !options_.prints(task.rank())) return {};
   OutputChannel& channel = output.of(io::Stream::out);
   channel.pty = task.pty();

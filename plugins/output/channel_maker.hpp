@@ -22,12 +22,12 @@ class ChannelMaker {
   // How many tasks of this shell have their output read: their pipes share what the system gives to one user.
   void expect(std::size_t tasks) { printed_ = tasks; }
   // What the task gets as stdout and stderr: pipes of `output`, files of its own, /dev/null; or its terminal's output is read.
-  Result<void> prepare(task::Task& task, TaskOutput& output);
+  Result<void> prepare(task::Task& task, TaskStreams& output);
   // A pipe for a process that writes as the task does.
   Result<void> add_pipe(const task::Task& task, io::Stream stream, OutputChannel& channel) const;
 
  private:
-  Result<void> prepare_pty(const task::Task& task, TaskOutput& output) const;
+  Result<void> prepare_pty(const task::Task& task, TaskStreams& output) const;
   Result<void> make(const task::Task& task, io::Stream stream, OutputChannel& channel) const;
   [[nodiscard]] io::Buffering buffering(io::Stream stream) const;
 

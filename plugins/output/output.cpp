@@ -35,7 +35,7 @@ constexpr std::size_t kReadToSend = std::size_t{60} << 10;  // likewise, of what
 constexpr std::size_t kUsualPipe = std::size_t{64} << 10;   // bytes that one holds if nothing is asked for
 constexpr double kForever = 1e9;                            // seconds
 
-class Output final : public plugin::Plugin {
+class Output final : public plugin::Plugin, public plugin::TaskOutput {
  public:
   explicit Output(plugin::Host& host) : Plugin("output"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return read_options(); });
@@ -46,8 +46,6 @@ class Output final : public plugin::Plugin {
     });
     on("task.fork", [this](plugin::Call&) { return watch(*host_.current_task()); });
     on("output.open", [this](plugin::Call& call) { return open_for_another(call); });
-    on("output.left", [this](plugin::Call& call) { return tell_left(call); });
-    on("output.tail", [this](plugin::Call& call) { return tell_tail(call); });
     on("task.exit", [this](plugin::Call&) { return task_exited(*host_.current_task()); });
     on("shell.finish", [this](plugin::Call&) { return await_ends(); });
     on("shell.lost", [this](plugin::Call& call) { return on_lost(call); });
@@ -57,7 +55,23 @@ class Output final : public plugin::Plugin {
     });
   }
   ~Output() override {
+    host_.offer_output(nullptr);
     if (opened_.active()) static_cast<void>(host_.release_start(kHold));
+  }
+
+  value::Idset come_out() override { return come_out_ ? come_out_->ranks() : value::Idset(); }
+
+  std::optional<Tail> tail(std::uint32_t rank) override {
+    auto task = std::find_if(host_.tasks().begin(), host_.tasks().end(),
+                             [&](const auto& each) { return each->rank() == rank; });
+    auto output = outputs_.find(rank);
+    if (task == host_.tasks().end() || output == outputs_.end()) return std::nullopt;
+    auto last = [&](io::Stream stream) {
+      std::size_t most = tail_size(stream, host_.tasks().size());
+      std::string own = places_->direct(stream) ? places_->tail_of_file(**task, stream, most) : "";
+      return own + std::string(output->second.of(stream).tail.last(most));
+    };
+    return Tail{last(io::Stream::out), last(io::Stream::err), output->second.is_complete()};
   }
 
  private:
@@ -90,6 +104,7 @@ class Output final : public plugin::Plugin {
       CHECK_OK(fold_timer_.start(host_.loop(), [this](double time) { return places_->expire(time); }));
     CHECK_OK(places_->open(value::Idset::of(ranks)));
     if (host_.job().shell_rank == 0) come_out_.emplace(*places_);
+    host_.offer_output(this);
     if (host_.bulk() != nullptr) join_others();
     return {};
   }
@@ -231,7 +246,7 @@ class Output final : public plugin::Plugin {
 
   // A task has ended: what it has written is in its pipes now. Its children may hold them open, and write on.
   Result<void> task_exited(const task::Task& task) {
-    TaskOutput& output = outputs_[task.rank()];
+    TaskStreams& output = outputs_[task.rank()];
     for (OutputChannel& channel : output.channels) {
       if (!channel.open()) continue;
       auto left = std::max<std::int64_t>(::fcntl(channel.watched, F_GETPIPE_SZ), kUsualPipe);
@@ -243,31 +258,10 @@ class Output final : public plugin::Plugin {
     return {};
   }
 
-  // The last of what a task of this shell has written.
-  Result<void> tell_tail(plugin::Call& call) {
-    auto rank = call.in.value("rank", std::uint32_t{0});
-    for (const auto& task : host_.tasks()) {
-      auto output = outputs_.find(task->rank());
-      if (task->rank() != rank || output == outputs_.end() || !places_) continue;
-      for (io::Stream stream : io::kStreams) {
-        std::size_t most = tail_size(stream, host_.tasks().size());
-        std::string own = places_->direct(stream) ? places_->tail_of_file(*task, stream, most) : "";
-        call.out[io::name_of(stream)] = own + std::string(output->second.of(stream).tail.last(most));
-      }
-      call.out["complete"] = output->second.is_complete();
-    }
-    return {};
-  }
-
   // A task has failed, and its streams have ended.
   void complete(std::uint32_t rank) {
     if (come_out_) return come_out_->complete(value::Idset::range(rank, rank));
     if (places_) places_->post_complete(rank);
-  }
-
-  Result<void> tell_left(plugin::Call& call) {
-    if (come_out_) call.out["ranks"] = come_out_->ranks().str();
-    return {};
   }
 
   // ---- at the end ------------------------------------------------------------
@@ -349,11 +343,11 @@ class Output final : public plugin::Plugin {
   OutputOptions options_;
   std::optional<OutputRouting> places_;
   ChannelMaker channels_{host_, options_, places_};
-  std::optional<OutputCollector> collector_;     // the leader's, of several shells
-  std::optional<OutputComeOut> come_out_;        // the leader's
-  std::size_t read_size_ = kReadSize;            // bytes
-  std::map<std::uint32_t, TaskOutput> outputs_;  // by rank
-  std::list<OutputChannel> others_;              // of processes that write as a task does
+  std::optional<OutputCollector> collector_;      // the leader's, of several shells
+  std::optional<OutputComeOut> come_out_;         // the leader's
+  std::size_t read_size_ = kReadSize;             // bytes
+  std::map<std::uint32_t, TaskStreams> outputs_;  // by rank
+  std::list<OutputChannel> others_;               // of processes that write as a task does
   std::string buffer_;
   int closed_ = 0;  // channels whose holds are kept until all is flushed
   FoldTimer fold_timer_;

@@ -29,6 +29,7 @@ class ExitOptions {
   std::string policy_;
   std::optional<std::uint32_t> main_;
   std::string ok_;
+  std::string report_;  // a path
   bool all_ = false, all_nodes_ = false, any_ = false;
 };
 

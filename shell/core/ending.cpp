@@ -8,6 +8,7 @@
 #include "base/current_call.hpp"
 #include "core/shell.hpp"
 #include "event/clock.hpp"
+#include "exits/summary.hpp"
 #include "join/leaving.hpp"
 
 namespace nacre::core {
@@ -204,6 +205,7 @@ int Shell::leave_job() {
       log_.log(Level::error, "", "{}", posted.error().message);
       code = std::max(code, 1);
     }
+    if (!ended_.empty()) ended_.call(exits::summary(end_, shells_.outcomes(), exit_policy_, code));
   }
   auto agreed = join::leave(process_, code);
   if (agreed) end_.agreed(*agreed);

@@ -90,11 +90,14 @@ void ShellGroup::on_lost(group::Rank rank) {
   if (rank >= host_.job().shells()) return;
   if (reports_losses_) notify_plugins("shell.lost", loss_of(rank, host_.options()));
   if (host_.job().shell_rank != 0) return;
-  note_ended(host_.job().taskmap.ranks_on(rank), exits::Record::lost());
+  value::Idset tasks = host_.job().taskmap.ranks_on(rank) - outcomes_.ranks();
+  note_ended(tasks, exits::Record::lost());
   bool fatal = !tolerates_loss(host_.options());
+  std::string with =
+      has_passed(join::kStartBarrier) && !tasks.empty() ? fmt::format("; with it task {}", tasks.str()) : "";
   host_.raise({"node-failure", fatal ? 0 : 2,
-               fmt::format("shell {}{} is lost: it has ended, or cannot be reached", rank,
-                           host_.job().resources.nodes[rank].on()),
+               fmt::format("shell {}{} is lost: it has ended, or cannot be reached{}", rank,
+                           host_.job().resources.nodes[rank].on(), with),
                std::nullopt});
 }
 

@@ -25,6 +25,11 @@ class ShellHost : public plugin::Host {
   job::Options& options() override { return options_; }
   job::Environment& environment() override { return environment_; }
   plugin::Registration signal_also(std::function<void(int signum)> processes) override;
+  void offer_output(plugin::TaskOutput* output) override { task_output_ = output; }
+  plugin::TaskOutput* task_output() override { return task_output_; }
+  plugin::Registration on_ended(std::function<void(const Json& summary)> receive) override {
+    return ended_.add(std::move(receive));
+  }
   std::string& plugin_searchpath() override { return config_.plugin_searchpath; }
   int hold(std::string_view name) override;
   Result<void> release(std::string_view name) override;
@@ -57,6 +62,8 @@ class ShellHost : public plugin::Host {
   job::Environment environment_;  // of the job
   exits::Policy exit_policy_;     // `max` until the taskmap is final
   plugin::CallbackList<int> signalled_also_;
+  plugin::CallbackList<const Json&> ended_;
+  plugin::TaskOutput* task_output_ = nullptr;
   plugin::CallbackList<std::string_view, std::string_view> announced_to_;  // topic and bytes
   plugin::PendingAnswers<Result<plugin::Gathered>> gathers_;
   std::map<std::string, int, std::less<>> holds_, start_holds_;

@@ -83,14 +83,16 @@ class JobEnd {
   // The first failure of the job; before the shells have put it in order, this shell's. None: the job is not being ended.
   [[nodiscard]] const std::optional<Cause>& cause() const { return cause_ ? cause_ : local_; }
 
+  // The same with the end of the task that has ended the job, whose own report may come later.
+  [[nodiscard]] Outcomes known(const Outcomes& outcomes) const;
+  // The code of a signal to all tasks, from outside, if that has ended all that failed.
+  [[nodiscard]] std::optional<int> cancelled(const Outcomes& outcomes, const Policy& policy) const;
   // 0..255: what the job exits with, if `outcomes` is how its tasks ended. 128 + N where all that failed were ended by signal N from
   // outside. At least 1 if it ended before its time, unless by a task that does not count by the policy.
   [[nodiscard]] int code(const Outcomes& outcomes, const Policy& policy) const;
 
  private:
   Action interrupted(double now, Work work);
-  [[nodiscard]] Outcomes known(const Outcomes& outcomes) const;
-  [[nodiscard]] std::optional<int> cancelled(const Outcomes& outcomes, const Policy& policy) const;
 
   std::optional<Cause> local_;  // this shell's first failure
   std::optional<Cause> cause_;  // the first of the common order

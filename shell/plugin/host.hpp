@@ -24,6 +24,7 @@
 #include "plugin/event_record.hpp"
 #include "plugin/registration.hpp"
 #include "plugin/stack.hpp"
+#include "plugin/task_output.hpp"
 #include "task/task.hpp"
 #include "value/idset.hpp"
 #include "value/wait_status.hpp"
@@ -69,6 +70,11 @@ class Host {
   // job that a plugin has started.
   [[nodiscard]] virtual Registration signal_also(std::function<void(int signum)> processes) = 0;
 
+  // What the plugin `output` knows, as long as it is there; null: nothing is known, so nothing is waited for. It has to be taken back
+  // (null) before it goes.
+  virtual void offer_output(TaskOutput* output) = 0;
+  virtual TaskOutput* task_output() = 0;
+
   // The plugin stack, and where plugin.load looks for relative names (directories separated by colons).
   virtual Stack& stack() = 0;
   virtual std::string& plugin_searchpath() = 0;
@@ -97,6 +103,8 @@ class Host {
   // The same for an error of the shell itself, with the exit code to use.
   virtual void die(int exit_code, std::string_view component, std::string_view message) = 0;
   virtual bool ending() const = 0;  // the job is being ended, by either
+  // The leader's: calls `receive` once how the job ends has been decided, after shell.exit, with exits::summary().
+  [[nodiscard]] virtual Registration on_ended(std::function<void(const Json& summary)> receive) = 0;
   // The task whose end is why the job is being ended; none: it is not, or for something else.
   virtual std::optional<exits::TaskEnd> ended_by() const = 0;
   // All tasks were sent this signal from outside.

@@ -199,7 +199,7 @@ r='case $FLUX_TASK_RANK in'
     : >err.$shells
     write_jobspec 8 sh -c "$r 1|4|5) exit 3;; 7) kill -SEGV \$\$;; esac; until grep -q 'code 3' err.$shells; do sleep 0.02; done"
     code=0
-    launch -R R.json -o cpu-affinity=off --local=$shells -o rlimit.core=0 2>err.$shells || code=$?
+    launch -R R.json -o cpu-affinity=off --local=$shells -o rlimit.core=0 -o exit-report=line 2>err.$shells || code=$?
     [ "$code" -eq 139 ]
   done
   sort -o err.1 err.1
@@ -215,7 +215,7 @@ END
 }
 
 @test "of a task that ends the job one line is enough, and those that it ends are not named" {
-  both 4 "$r 2) exit 3;; esac; exec sleep 30" -o exit-on-error
+  both 4 "$r 2) exit 3;; esac; exec sleep 30" -o exit-on-error -o exit-report=line
   [ "${codes[*]}" = "3 3" ]
   diff -u err - <<'END'
 nacre-shell[0]: error: exec: task 2 on node0 exited with code 3
@@ -238,7 +238,7 @@ END
 @test "a job that is over its time: its tasks count as 124, whatever they make of it" {
   row 4 "trap 'exit 0' TERM; sleep 30 & wait" 124 124 1 124 124 -- -o time-limit=0.5s
   row 4 "$r 0) exit 0;; 1) trap '' TERM;; esac; sleep 30; sleep 30" 124 0 1 1 124 -- -o time-limit=0.5s -o kill-timeout=0.3s -o exit-timeout=none
-  both 4 "$r 1) exit 0;; esac; exec sleep 30" -o time-limit=0.5s
+  both 4 "$r 1) exit 0;; esac; exec sleep 30" -o time-limit=0.5s -o exit-report=line
   [ "${codes[*]}" = "124 124" ]
   diff -u err - <<'END'
 nacre-shell[0]: error: timeout: time-limit: 500ms are over, and these tasks still run: 0,2-3
@@ -250,11 +250,11 @@ END
   write_nodes 2 1
   write_jobspec 2 sh -c 'exec sleep 30'
   jq ".execution.expiration = $(date +%s) + 1" R.json >later.json
-  run launch -R later.json -o cpu-affinity=off --local=2
+  run launch -R later.json -o cpu-affinity=off --local=2 -o exit-report=line
   [ "$status" -eq 124 ]
   [ "$output" = "nacre-shell[0]: error: timeout: R has expired, and these tasks still run: 0-1" ]
   jq '.attributes.system.duration = 0.5' jobspec.json >short.json && mv short.json jobspec.json
-  run launch -R R.json -o cpu-affinity=off --local=2
+  run launch -R R.json -o cpu-affinity=off --local=2 -o exit-report=line
   [ "$status" -eq 124 ]
   [ "$output" = "nacre-shell[0]: error: timeout: the jobspec's duration of 500ms is over, and these tasks still run: 0-1" ]
   run launch -R R.json -o cpu-affinity=off --local=2 -o time-limit=soon

@@ -6,7 +6,7 @@ load lib.bash
 
 @test "prologs run before the tasks, epilogs after them, in order" {
   prepare 2 sh -c 'echo task $FLUX_TASK_RANK $FROM_PROLOG >>log; exit $FLUX_TASK_RANK'
-  run nacre -o 'prolog=echo prolog "$@" | cut -c1-12 >>log' -o 'task-prolog=echo export FROM_PROLOG=p$FLUX_TASK_RANK' \
+  run nacre -o exit-report=line -o 'prolog=echo prolog "$@" | cut -c1-12 >>log' -o 'task-prolog=echo export FROM_PROLOG=p$FLUX_TASK_RANK' \
     -o 'task-epilog=echo after $FLUX_TASK_RANK $NACRE_EXIT_STATUS $FROM_PROLOG >>log' \
     -o 'epilog=echo epilog $NACRE_EXIT_STATUS >>log; ls -d "$FLUX_JOB_TMPDIR" >tmpdir'
   [ "$status" -eq 1 ]

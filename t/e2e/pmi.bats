@@ -217,7 +217,7 @@ lose() {
 @test "with fault-tolerance the others go on without it, wherever it was" {
   for place in "${places[@]}"; do
     lose "$place"
-    run nacre -o fault-tolerance
+    run nacre -o fault-tolerance -o exit-report=line
     code=137
     [[ $place == *"with 0"* ]] && code=0
     [[ $place == *"with 3"* ]] && code=3
@@ -266,7 +266,7 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
 
 @test "a job that does not use PMI may lose a task" {
   prepare 2 sh -c '[ "$FLUX_TASK_RANK" = 1 ] && kill -9 $$; exit 0'
-  run nacre
+  run nacre -o exit-report=line
   [ "$status" -eq 137 ]
   [ "$output" = "nacre-shell[0]: error: task 1 on node0: killed by SIGKILL" ]
 }

@@ -6,7 +6,7 @@ load lib.bash
 
 @test "the exit code is the largest of the tasks'" {
   prepare 4 sh -c 'exit $FLUX_TASK_RANK'
-  run nacre
+  run nacre -o exit-report=line
   [ "$status" -eq 3 ]
   [ "$output" = "nacre-shell[0]: error: task 1 on node0: exit code 1
 nacre-shell[0]: error: task 2 on node0: exit code 2
@@ -92,7 +92,7 @@ nacre-shell[0]: error: task 3 on node0: exit code 3" ]
 
 @test "with nosetpgrp it is in the group of the shell" {
   prepare 1 sh -c 'read -r pid comm state ppid pgrp rest </proc/self/stat; [ "$pgrp" = "$$" ] && echo own'
-  run nacre -o nosetpgrp
+  run nacre -o nosetpgrp -o exit-report=line
   [ "$status" -eq 1 ]
   [ "$output" = "nacre-shell[0]: error: task 0 on node0: exit code 1" ]
 }
@@ -218,7 +218,7 @@ nacre-shell[0]: error: task 3 on node0: exit code 3" ]
 
 @test "exit-on-error=first looks at the first task to end only" {
   prepare 2 sh -c '[ $FLUX_TASK_RANK = 0 ] && exit 0; sleep 0.5; exit 4'
-  run nacre -o exit-on-error=first
+  run nacre -o exit-on-error=first -o exit-report=line
   [ "$status" -eq 4 ]
   [ "$output" = "nacre-shell[0]: error: task 1 on node0: exit code 4" ]
 }

@@ -38,6 +38,11 @@ class FakeHost : public plugin::Host {
   plugin::Registration signal_also(std::function<void(int signum)> processes) override {
     return signalled_also_.add(std::move(processes));
   }
+  void offer_output(plugin::TaskOutput* output) override { task_output_ = output; }
+  plugin::TaskOutput* task_output() override { return task_output_; }
+  plugin::Registration on_ended(std::function<void(const Json& summary)> receive) override {
+    return ended_.add(std::move(receive));
+  }
   plugin::Stack& stack() override { return stack_; }
   std::string& plugin_searchpath() override { return searchpath_; }
   int hold(std::string_view name) override { return ++holds[std::string(name)]; }
@@ -66,6 +71,7 @@ class FakeHost : public plugin::Host {
   Result<int> call(std::string_view topic);  // on the whole stack
   Result<int> call_task(std::string_view topic, std::size_t local_id);  // with current_task() set
   void announced(std::string_view topic, std::string_view bytes);       // to those that listen here
+  void ended(const Json& summary) { ended_.call(summary); }             // likewise
   // Makes them, and has them run; there are no processes but those that are given, by local id.
   void start_tasks(const std::map<std::size_t, pid_t>& pids = {});
   Result<int> end_task(std::size_t local_id, const value::WaitStatus& status);  // and calls task.exit
@@ -100,6 +106,8 @@ class FakeHost : public plugin::Host {
   plugin::EventRecord events_;
   std::vector<std::unique_ptr<task::Task>> tasks_;
   plugin::CallbackList<int> signalled_also_;
+  plugin::CallbackList<const Json&> ended_;
+  plugin::TaskOutput* task_output_ = nullptr;
   plugin::CallbackList<std::string_view, std::string_view> announced_;
   task::Task* current_ = nullptr;
   plugin::Stack stack_;  // last: its plugins may hold references to all above

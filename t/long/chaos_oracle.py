@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 QUIET_LINE = re.compile(r"^nacre-shell\[\d+\]: (?!(fatal|error|warn): )|^(Killed|Terminated|Hangup|Quit|)$|^srun: ")
 SRUN_NAMES = re.compile(r"^srun: error: node\d+: task.* \d.*: Killed|^nacre launch: srun was killed")
 FAILED_LINE = re.compile(r"^nacre-shell\[0\]: error: task (.*): exit code (\d+)$")
+REPORT_LINE = re.compile(r"^nacre: ")
+REPORT_CAUSE = re.compile(r"^nacre: .*: rank (\d+) on \S+ \(pid \d+\) exited with code (\d+) ")
 FAILED_RANKS = re.compile(r"(?:^|, )(\d+)(?:-(\d+))?(?= on |, |$)")
 SIGNAL_CODES = {"INT": 130, "TERM": 143, "HUP": 129, "QUIT": 131, "KILL": 137}
 NO_READER = 98  # chaos_task's, when it cannot write
@@ -116,7 +118,7 @@ class Oracle:
     # ---- the message ---------------------------------------------------------
 
     def _message(self):
-        loud = [line for line in self.out.stderr.splitlines() if not QUIET_LINE.match(line) and not FAILED_LINE.match(line)]
+        loud = [line for line in self.out.stderr.splitlines() if not (QUIET_LINE.match(line) or FAILED_LINE.match(line) or REPORT_LINE.match(line))]
         for words in ("AddressSanitizer", "LeakSanitizer", "runtime error:", "terminate called", "Assertion"):
             if words in self.out.stderr and not (words == "terminate called" and self._out_of_memory()):
                 self._fault("sanitizer", f"standard error has '{words}'")
@@ -153,6 +155,15 @@ class Oracle:
                     named[rank] = int(line[2])
         if named != expected:
             self._fault("not named", f"tasks and codes that are named: {named}, expected {expected}")
+        self._reported(expected)
+
+    def _reported(self, expected):
+        """The report of a job that has failed: its cause is one of the tasks that failed, with its code."""
+        causes = list(filter(None, map(REPORT_CAUSE.match, self.out.stderr.splitlines())))
+        if not expected and any(map(REPORT_LINE.match, self.out.stderr.splitlines())):
+            self._fault("report", "a job that did not fail has a report")
+        elif expected and [expected.get(int(cause[1])) for cause in causes] != [int(cause[2]) for cause in causes[:1]]:
+            self._fault("report", f"the cause is {[cause[0] for cause in causes]}, of {expected}")
 
     @staticmethod
     def _names(hit, line):

@@ -267,16 +267,14 @@ TEST_CASE("a lost shell ends the job, unless that is tolerated") {
   SECTION("not tolerated") {
     it.command = {"sleep", "1000"};
     CHECK(it.run() == Record::lost().code());
-    CHECK(it.group->raised() ==
-          std::vector<std::string>{
-              "raise node-failure 0 -1: shell 2 on node2 is lost: it has ended, or cannot be reached"});
+    CHECK(it.group->raised() == std::vector<std::string>{"raise node-failure 0 -1: shell 2 on node2 is lost: it "
+                                                         "has ended, or cannot be reached; with it task 2"});
   }
   SECTION("tolerated") {
     it.options = {{"tolerate-loss", true}};
     CHECK(it.run() == Record::lost().code());
-    CHECK(it.group->raised() ==
-          std::vector<std::string>{
-              "raise node-failure 2 -1: shell 2 on node2 is lost: it has ended, or cannot be reached"});
+    CHECK(it.group->raised() == std::vector<std::string>{"raise node-failure 2 -1: shell 2 on node2 is lost: it "
+                                                         "has ended, or cannot be reached; with it task 2"});
     CHECK(!it.process.end.is_ending());
   }
   CHECK(it.called("shell.lost") == 1);

@@ -8,7 +8,6 @@
 
 #include "folder.hpp"
 #include "output_tasks.hpp"
-#include "plugin/output_left.hpp"
 
 using namespace nacre;
 using kit::kErr;
@@ -17,7 +16,7 @@ using kit::Tasks;
 
 TEST_CASE("it is known of failed tasks whether all that they have written has come out") {
   Tasks tasks(4);
-  auto left = [&] { return plugin::output_left(tasks.host, value::Idset::range(0, 3)).str(); };
+  auto left = [&] { return tasks.host.task_output()->come_out().str(); };
   tasks.start();
   CHECK(left().empty());
   tasks.exit(0);
@@ -43,7 +42,7 @@ TEST_CASE("what a failed task has written has not come out while its reader does
   Tasks tasks(2);
   Pipe pipe = *make_pipe(O_CLOEXEC);
   tasks.out = std::move(pipe.write);
-  auto left = [&] { return plugin::output_left(tasks.host, value::Idset::range(0, 1)).str(); };
+  auto left = [&] { return tasks.host.task_output()->come_out().str(); };
   tasks.start();
   for (int i = 0; i < 3; ++i) {
     REQUIRE(tasks.write(0, kOut, std::string(60000, 'x') + '\n'));
@@ -70,14 +69,9 @@ TEST_CASE("what a failed task has written has not come out while its reader does
 
 TEST_CASE("the last bytes of what a task has written are kept") {
   Tasks tasks(2);
-  auto tail = [&](int rank) {
-    plugin::Call call("output.tail");
-    call.in["rank"] = rank;
-    REQUIRE(tasks.host.stack().call(call));
-    return call.out;
-  };
+  auto tail = [&](std::uint32_t rank) { return tasks.host.task_output()->tail(rank).value(); };
   tasks.start();
-  CHECK(tail(1) == Json{{"stdout", ""}, {"stderr", ""}, {"complete", false}});
+  CHECK(tail(1).err.empty());
   for (int i = 0; i < 2000; ++i) {
     REQUIRE(tasks.write(0, kOut, fmt::format("out {}\n", i)));
     REQUIRE(tasks.write(0, kErr, fmt::format("err {}\n", i)));
@@ -88,12 +82,13 @@ TEST_CASE("the last bytes of what a task has written are kept") {
   tasks.exit(1);
   tasks.poll();
   REQUIRE(tasks.host.end_task(1, value::WaitStatus::exited(3)));
-  Json first = tail(0);
-  CHECK(first["stdout"].get<std::string>().size() == 1024);
-  CHECK(first["stderr"].get<std::string>().size() == 4096);
-  CHECK(first["stderr"].get<std::string>().ends_with("err 1998\nerr 1999\n"));
-  CHECK(tail(1) == Json{{"stdout", ""}, {"stderr", "why\n"}, {"complete", true}});
-  CHECK(tail(7) == Json::object());
+  CHECK(tail(0).out.size() == 1024);
+  CHECK(tail(0).err.size() == 4096);
+  CHECK(tail(0).err.ends_with("err 1998\nerr 1999\n"));
+  CHECK_FALSE(tail(0).is_complete);
+  CHECK(tail(1).err == "why\n");
+  CHECK(tail(1).is_complete);
+  CHECK_FALSE(tasks.host.task_output()->tail(7));
 }
 
 TEST_CASE("of a file that the task itself writes the last bytes are read") {
@@ -103,9 +98,6 @@ TEST_CASE("of a file that the task itself writes the last bytes are read") {
   tasks.host.options().set("output.stderr.path", folder.path("{{taskid}}.err"));
   tasks.start();
   REQUIRE(tasks.write(0, kErr, std::string(5000, 'x') + "why\n"));
-  plugin::Call call("output.tail");
-  call.in["rank"] = 0;
-  REQUIRE(tasks.host.stack().call(call));
-  CHECK(call.out["stderr"] == std::string(4092, 'x') + "why\n");
+  CHECK(tasks.host.task_output()->tail(0)->err == std::string(4092, 'x') + "why\n");
   tasks.run_to_end();
 }

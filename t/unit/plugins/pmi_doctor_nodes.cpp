@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "fake_job.hpp"
+#include "pmi/key_exchange.hpp"
 #include "pmi_practice.hpp"
 
 using namespace nacre;

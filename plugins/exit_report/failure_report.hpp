@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What went wrong first, and where: the leader's report of a job that has failed, as nacre-exits(7) describes it. It asks the shells of
+// a few tasks, while the job runs, for what they know of them: of the first that failed, and of one of each other way to fail.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.hpp"
+#include "exits/record.hpp"
+#include "plugin/host.hpp"
+#include "plugins/exit_report/task_facts.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::plugins {
+
+class FailureReport {
+ public:
+  static constexpr std::size_t kMostAsked = 8;  // tasks
+
+  // All have to outlive it. `enabled`: there may be a report.
+  FailureReport(plugin::Host& host, TaskFacts& facts) : host_(host), facts_(facts) {}
+
+  // From here on other shells are asked and answered.
+  void serve();
+  // The leader's, with the time of it, in seconds since the Epoch.
+  void tasks_ended(const value::Idset& ranks, const exits::Record& record, double time);
+  void note(std::string_view event, Json what, double time);  // for the timeline
+  // The shell is lost: it answers no more.
+  void lost(std::uint32_t shell);
+  // All tasks have ended: what has been asked is waited for, for a moment.
+  Result<void> finish();
+  // How the job has ended (exits::summary): the report.
+  [[nodiscard]] Json make(const Json& end) const;
+  // Whether a task has failed that ran, and did more than write to a reader who has gone. Of commands that could not be started, and of
+  // lost shells, the error that ends the job says all there is.
+  [[nodiscard]] bool has_news() const;
+
+ private:
+  struct First {
+    value::Idset::Id rank;
+    exits::Record record;
+    double time;
+  };
+
+  void ask(value::Idset::Id rank);
+  void answer(std::string_view ranks);
+  void answer_if_complete();
+  void take(std::string_view text);
+  void settle(value::Idset::Id rank);
+  [[nodiscard]] bool is_failure(const exits::Record& record) const;
+  [[nodiscard]] Json facts_of(value::Idset::Id rank, const exits::Record& record) const;
+  [[nodiscard]] Json cause(const Json& end) const;
+  [[nodiscard]] std::string last_line_of(value::Idset::Id rank) const;
+
+  plugin::Host& host_;
+  TaskFacts& facts_;
+  plugin::Registration heard_;
+  // Of this shell, that are to be told: until when what they have written is waited for.
+  std::map<const task::Task*, event::Seconds> asked_here_;
+  std::optional<event::Timer> answer_timer_;
+  // The leader's.
+  std::optional<First> first_;
+  value::Idset soon_after_;                                  // that ran, and failed within a moment after the first
+  std::map<std::string, value::Idset::Id> representatives_;  // of ways to end, by the record's text
+  value::Idset asked_, waited_for_;                          // tasks
+  std::map<value::Idset::Id, Json> known_;                   // by rank
+  Json timeline_ = Json::array();
+  std::optional<event::Timer> finish_timer_;
+  bool holds_ = false;
+};
+
+}  // namespace nacre::plugins

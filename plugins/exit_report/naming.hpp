@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names the tasks that fail, in one line for all that fail alike within a moment, on all nodes: "task 3, 7-9 on n1: exit code 3". What
+// they have written comes out first.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "event/loop.hpp"
+#include "plugin/host.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::plugins {
+
+class FailureNaming {
+ public:
+  // It has to outlive it.
+  explicit FailureNaming(plugin::Host& host) : host_(host) {}
+
+  Result<void> add(const value::Idset& ranks, const value::WaitStatus& status);
+  // What waits is named now.
+  void finish();
+
+ private:
+  using Failed = std::map<int, value::Idset>;  // by their status
+
+  void look();
+  Failed take_ready();
+  void report(Failed failed);
+
+  plugin::Host& host_;
+  Failed failed_;  // that are not named yet
+  std::optional<event::Timer> timer_;
+  event::Seconds waits_since_{};  // for output
+};
+
+}  // namespace nacre::plugins

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/exit_report/task_facts.hpp"
+
+#include <unistd.h>
+
+#include <climits>
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/json.hpp"
+#include "event/clock.hpp"
+#include "plugins/exit_report/core_file.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr const char* kErrorFile = "NACRE_ERROR_FILE";
+constexpr const char* kTorchFile =
+    "TORCHELASTIC_ERROR_FILE";  // PyTorch: torch.distributed.elastic.multiprocessing.errors
+constexpr std::size_t kMostErrorBytes = std::size_t{16} << 10;  // bytes of such a file
+constexpr std::size_t kMostWords = 64;                          // of the command
+constexpr std::size_t kMostWord = 1024;                         // bytes
+// A task that has run for less may have been killed before the count of kills was known.
+constexpr int kKilled = 128 + SIGKILL;  // also of a program whose child was killed so, as sh(1) reports it
+constexpr event::Seconds kBaseline{0.02};
+
+std::string working_directory() {
+  char path[PATH_MAX];
+  return ::getcwd(path, sizeof path) != nullptr ? path : "";
+}
+
+Json words_of(const std::vector<std::string>& command) {
+  Json words = Json::array();
+  for (const std::string& each : command) {
+    if (words.size() == kMostWords) break;
+    words.push_back(each.substr(0, kMostWord));
+  }
+  return words;
+}
+
+Json error_in(const std::string& path) {
+  auto text = read_file(path, kMostErrorBytes);
+  if (!text || text->empty()) return nullptr;
+  if (auto json = parse_json(*text)) return *json;
+  return {{"message", *text}};
+}
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+}
+
+}  // namespace
+
+void TaskFacts::prepare(task::Task& task, bool torch) const {
+  auto directory = host_.environment().get("NACRE_JOB_TMPDIR");
+  if (!directory || directory->empty()) return;
+  std::string path = fmt::format("{}/error.{}", *directory, task.rank());
+  if (torch) task.command().env.set(kTorchFile, path);
+  task.command().env.set(kErrorFile, std::move(path));
+}
+
+TaskFacts::Times& TaskFacts::times(const task::Task& task) {
+  if (times_.size() <= task.local_id()) times_.resize(host_.tasks().size());
+  return times_.at(task.local_id());
+}
+
+void TaskFacts::started(const task::Task& task) { times(task).started = event::wall_clock(); }
+
+Result<void> TaskFacts::watch_memory() {
+  oom_timer_ = TRY(event::Timer::create(host_.loop(), [this] { oom_ = OomKills::of_shell(::getpid()); }));
+  oom_timer_->unref();
+  oom_timer_->start(kBaseline);
+  return {};
+}
+
+void TaskFacts::exited(const task::Task& task) {
+  Times& of = times(task);
+  of.ended = event::wall_clock();
+  if (!oom_ || task.status().job_code() != kKilled) return;
+  std::uint64_t fresh = oom_->fresh();
+  of.oom_is_certain = fresh == 1 && oom_left_ == 0;
+  oom_left_ += fresh;
+  of.oom_kills = oom_left_;
+  if (oom_left_ > 0) --oom_left_;
+}
+
+bool TaskFacts::is_complete(const task::Task& task) const {
+  auto tail = host_.task_output() != nullptr ? host_.task_output()->tail(task.rank()) : std::nullopt;
+  return task.state() == task::State::exited && (!tail || tail->is_complete);
+}
+
+Json TaskFacts::of(const task::Task& task) const {
+  const job::Job& job = host_.job();
+  Json out{{"rank", task.rank()},
+           {"shell", job.shell_rank},
+           {"host", job.resources.nodes[job.shell_rank].hostname},
+           {"argv", words_of(task.command().argv)},
+           {"cwd", working_directory()}};
+  auto tail = host_.task_output() != nullptr ? host_.task_output()->tail(task.rank()) : std::nullopt;
+  if (tail && !tail->out.empty()) out["stdout"] = std::move(tail->out);
+  if (tail && !tail->err.empty()) out["stderr"] = std::move(tail->err);
+  if (task.pid() != 0 && task.local_id() < times_.size()) add_end(out, task, times_[task.local_id()]);
+  if (auto file = task.command().env.get(kErrorFile)) {
+    if (Json error = error_in(std::string(*file)); !error.is_null()) out["error"] = std::move(error);
+  }
+  return out;
+}
+
+void TaskFacts::add_end(Json& facts, const task::Task& task, const Times& times) const {
+  const value::WaitStatus& status = task.status();
+  const rusage& usage = task.usage();
+  facts["pid"] = task.pid();
+  facts["started"] = times.started;
+  facts["ended"] = times.ended;
+  facts["usage"] = {{"user", seconds_of(usage.ru_utime)},
+                    {"system", seconds_of(usage.ru_stime)},
+                    {"maxrss", static_cast<std::uint64_t>(usage.ru_maxrss) << 10}};  // bytes; the kernel's are KiB
+  if (status.dumped_core()) {
+    facts["core"] = core_file({task.pid(), status.signal(), times.started, facts["cwd"].get<std::string>()});
+  }
+  if (times.oom_kills > 0) {
+    facts["oom"] = {{"by", "cgroup"}, {"kills", times.oom_kills}, {"certain", times.oom_is_certain}};
+    if (auto limit = oom_->limit()) facts["oom"]["limit"] = *limit;
+  }
+}
+
+}  // namespace nacre::plugins

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the shell of a task knows of it once it has failed, as the failure report has it (nacre-exits(7)).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/json_fwd.hpp"
+#include "plugin/host.hpp"
+#include "plugins/exit_report/oom_kills.hpp"
+
+namespace nacre::plugins {
+
+class TaskFacts {
+ public:
+  explicit TaskFacts(plugin::Host& host) : host_(host) {}
+
+  // Before it starts: NACRE_ERROR_FILE, where a program may say why it fails; `torch`: by PyTorch's name for it, too.
+  void prepare(task::Task& task, bool torch) const;
+  void started(const task::Task& task);
+  Result<void> watch_memory();  // once the tasks run
+  void exited(const task::Task& task);
+  // Whether its streams have ended: what it has written is known.
+  [[nodiscard]] bool is_complete(const task::Task& task) const;
+  [[nodiscard]] Json of(const task::Task& task) const;
+
+ private:
+  struct Times {
+    double started = 0;  // seconds since the Epoch
+    double ended = 0;
+    std::uint64_t oom_kills = 0;  // that may have been it
+    bool oom_is_certain = false;
+  };
+
+  [[nodiscard]] Times& times(const task::Task& task);
+  void add_end(Json& facts, const task::Task& task, const Times& times) const;
+
+  plugin::Host& host_;
+  std::vector<Times> times_;  // by local id
+  std::optional<OomKills> oom_;
+  std::uint64_t oom_left_ = 0;  // kills that no task has ended by yet
+  std::optional<event::Timer> oom_timer_;
+};
+
+}  // namespace nacre::plugins

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exits/report_text.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "exits/record.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::exits {
+namespace {
+
+constexpr std::size_t kMostLines = 8;      // of what a task has written
+constexpr std::size_t kMostColumns = 160;  // of one of them
+constexpr std::size_t kMostClasses = 8;
+constexpr std::size_t kMostRanks = 60;  // characters of an idset
+
+// A member as a type, or that of an empty one.
+template <typename T>
+T member(const Json& of, const char* name, T otherwise = {}) {
+  auto found = of.is_object() ? of.find(name) : of.end();
+  if (!of.is_object() || found == of.end()) return otherwise;
+  if constexpr (std::is_same_v<T, std::string>) return found->is_string() ? found->template get<T>() : otherwise;
+  if constexpr (std::is_same_v<T, Json>) return *found;
+  if constexpr (std::is_same_v<T, bool>) return found->is_boolean() ? found->template get<T>() : otherwise;
+  if constexpr (std::is_arithmetic_v<T>) return found->is_number() ? found->template get<T>() : otherwise;
+  return otherwise;
+}
+
+// What a terminal would take for commands is shown as \xNN.
+std::string plain(std::string_view line) {
+  std::string out;
+  for (char each : line.substr(0, kMostColumns)) {
+    bool is_control = (each >= 0 && each < ' ' && each != '\t') || each == '\x7f';
+    if (is_control)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(each));
+    else
+      out += each;
+  }
+  return line.size() > kMostColumns ? out + "..." : out;
+}
+
+std::string seconds(double time) { return time < 10 ? fmt::format("{:.2f}", time) : fmt::format("{:.1f}", time); }
+
+std::string on_host(const Json& task) {
+  std::string host = member<std::string>(task, "host");
+  return host.empty() ? "" : " on " + host;
+}
+
+std::string what_happened(const Json& cause, const Record& record) {
+  switch (record.kind()) {
+    case Record::Kind::ended: return record.status()->str();
+    case Record::Kind::not_started: return record.code() == 126 ? "could not be executed" : "could not be started";
+    case Record::Kind::over_time: return "ended because it was over the time limit";
+    case Record::Kind::lost: return fmt::format("lost with shell {}", member<std::uint64_t>(cause, "shell"));
+    case Record::Kind::victim: break;
+  }
+  return "ended with the job";
+}
+
+// "rank 1 on n3 (pid 4711) killed by SIGSEGV (core dumped) 12.40 s after its start".
+std::string cause_line(const Json& cause, const Record& record) {
+  std::string out = fmt::format("rank {}{}", member<std::uint64_t>(cause, "rank"), on_host(cause));
+  if (auto pid = member<std::int64_t>(cause, "pid"); pid != 0) out += fmt::format(" (pid {})", pid);
+  out += " " + what_happened(cause, record);
+  auto started = member<double>(cause, "started");
+  auto ended = member<double>(cause, "ended");
+  if (started > 0 && ended >= started) out += fmt::format(" {} s after its start", seconds(ended - started));
+  if (std::string after = member<std::string>(cause, "after"); !after.empty())
+    out += fmt::format("; task {} failed at about the same time", after);
+  return out;
+}
+
+std::vector<std::string> last_lines(const std::string& text) {
+  std::string_view lines = trim(text);
+  std::vector<std::string> out;
+  if (lines.empty()) return out;
+  auto all = split(lines, '\n');
+  std::size_t count = std::min(all.size(), kMostLines);
+  for (auto each = all.end() - static_cast<std::ptrdiff_t>(count); each != all.end(); ++each) {
+    std::string_view line = *each;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    out.push_back(plain(line));
+  }
+  return out;
+}
+
+std::string core_line(const Json& core) {
+  if (std::string file = member<std::string>(core, "file"); !file.empty()) return "core dump: " + file;
+  if (std::string handler = member<std::string>(core, "handler"); !handler.empty())
+    return "core dump: given to " + handler;
+  if (std::string pattern = member<std::string>(core, "pattern"); !pattern.empty())
+    return fmt::format("core dump: not found by the kernel's core_pattern, {}", in_quotes(pattern));
+  return "";
+}
+
+std::string oom_line(const Json& oom) {
+  auto kills = member<std::uint64_t>(oom, "kills");
+  if (kills == 0) return "";
+  auto limit = member<std::uint64_t>(oom, "limit");
+  return fmt::format("{}: its cgroup has had {} kill{} by the kernel{}",
+                     member<bool>(oom, "certain") ? "out of memory" : "perhaps out of memory", kills,
+                     kills == 1 ? "" : "s", limit > 0 ? fmt::format(", limit {} MiB", limit >> 20) : "");
+}
+
+// What the program itself has written to its NACRE_ERROR_FILE; PyTorch nests the message once more.
+std::string error_line(const Json& error) {
+  Json message = member<Json>(error, "message");
+  if (message.is_object()) message = member<Json>(message, "message");
+  std::string text = message.is_string() ? message.get<std::string>() : error.is_null() ? "" : dump_json(error);
+  std::string_view line = trim(text);
+  return line.empty() ? "" : "its error: " + plain(line.substr(0, line.find('\n')));
+}
+
+std::vector<std::string> details(const Json& cause) {
+  std::vector<std::string> out;
+  constexpr std::string_view kTail = "last of its stderr:   | ";
+  auto lines = last_lines(member<std::string>(cause, "stderr"));
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    out.push_back((i == 0 ? std::string(kTail) : std::string(kTail.size() - 2, ' ') + "| ") + lines[i]);
+  out.push_back(error_line(member<Json>(cause, "error")));
+  out.push_back(oom_line(member<Json>(cause, "oom")));
+  out.push_back(core_line(member<Json>(cause, "core")));
+  std::erase(out, "");
+  return out;
+}
+
+std::string class_name(const Record& record) {
+  switch (record.kind()) {
+    case Record::Kind::ended:
+      return record.status()->is_signal() ? value::signal_name(record.status()->signal())
+                                          : fmt::format("exit code {}", record.status()->exit_code());
+    case Record::Kind::not_started: return "not started";
+    case Record::Kind::over_time: return "over the time limit";
+    case Record::Kind::lost: return "lost";
+    case Record::Kind::victim: break;
+  }
+  return "ended because of it";
+}
+
+// "SIGSEGV: 1 | ended because of it: 0,2-6 | lost: 7": failures first, then victims, then successes.
+std::string classes_line(const Json& classes) {
+  std::vector<std::pair<std::string, value::Idset>> named;
+  for (int pass = 0; pass < 3; ++pass) {
+    for (const Json& each : classes) {
+      auto record = Record::parse(member<std::string>(each, "record"));
+      auto ranks = value::Idset::parse(member<std::string>(each, "ranks"));
+      if (!record || !ranks) continue;
+      int place = record->kind() == Record::Kind::victim ? 1 : record->code() == 0 ? 2 : 0;
+      if (place != pass) continue;
+      std::string name = class_name(*record);
+      auto known = std::find_if(named.begin(), named.end(), [&](const auto& other) { return other.first == name; });
+      if (known == named.end())
+        named.emplace_back(name, *ranks);
+      else
+        known->second = known->second | *ranks;
+    }
+  }
+  std::string out;
+  for (std::size_t i = 0; i < std::min(named.size(), kMostClasses); ++i) {
+    std::string ranks = named[i].second.str();
+    if (ranks.size() > kMostRanks) ranks = fmt::format("{} tasks", named[i].second.size());
+    out += fmt::format("{}{}: {}", i == 0 ? "" : " | ", named[i].first, ranks);
+  }
+  if (named.size() > kMostClasses) out += fmt::format(" | {} other ways", named.size() - kMostClasses);
+  return out;
+}
+
+}  // namespace
+
+std::string report_text(const Json& report) {
+  Json job = member<Json>(report, "job");
+  Json cause = member<Json>(report, "cause");
+  Json exit = member<Json>(report, "exit");
+  std::string out;
+  if (auto record = Record::parse(member<std::string>(cause, "record"))) {
+    out += fmt::format("nacre: {} {}: {}\n", member<std::string>(job, "id"),
+                       plain(member<std::string>(job, "name")), cause_line(cause, *record));
+    for (const std::string& each : details(cause)) out += fmt::format("nacre:   {}\n", each);
+  }
+  Json classes = member<Json>(report, "classes");
+  if (member<std::uint64_t>(job, "tasks") > 1 && classes.is_array()) {
+    if (std::string line = classes_line(classes); !line.empty()) out += fmt::format("nacre: {}\n", line);
+  }
+  std::string file = member<std::string>(report, "file");
+  return out + fmt::format("nacre: exit code {} (policy {}: {}){}\n", member<std::int64_t>(exit, "code"),
+                           member<std::string>(exit, "policy"), member<std::string>(exit, "by"),
+                           file.empty() ? "" : "; the report: " + file);
+}
+
+}  // namespace nacre::exits

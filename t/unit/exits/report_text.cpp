@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exits/report_text.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "base/json.hpp"
+
+using namespace nacre;
+using exits::report_text;
+
+namespace {
+
+Json crash() {
+  return {{"job", {{"id", "f2VxQ9"}, {"name", "hello"}, {"tasks", 8}}},
+          {"exit", {{"code", 139}, {"policy", "max"}, {"by", "the cause"}}},
+          {"cause",
+           {{"rank", 1},
+            {"host", "n3"},
+            {"pid", 4711},
+            {"record", "s11+"},
+            {"started", 1000.0},
+            {"ended", 1012.4},
+            {"stderr", "one\nassertion `p != NULL' failed\n"}}},
+          {"classes",
+           {{{"record", "c/s15"}, {"ranks", "0,2-5"}},
+            {{"record", "c"}, {"ranks", "6"}},
+            {{"record", "l"}, {"ranks", "7"}},
+            {{"record", "s11+"}, {"ranks", "1"}}}}};
+}
+
+std::string cause_with(const Json& members) {
+  Json report = crash();
+  report["cause"].erase("stderr");
+  report["cause"].update(members);
+  std::string text = report_text(report);
+  std::string_view first = "nacre: f2VxQ9 hello: rank 1 on n3 (pid 4711) ";
+  REQUIRE(text.starts_with(first));
+  return text.substr(first.size(), text.find("\nnacre: ended because") - first.size());
+}
+
+}  // namespace
+
+TEST_CASE("a report names the task that failed first, with its last words, and how all have ended") {
+  CHECK(report_text(crash()) ==
+        "nacre: f2VxQ9 hello: rank 1 on n3 (pid 4711) killed by SIGSEGV (core dumped) 12.4 s after its start\n"
+        "nacre:   last of its stderr:   | one\n"
+        "nacre:                         | assertion `p != NULL' failed\n"
+        "nacre: lost: 7 | SIGSEGV: 1 | ended because of it: 0,2-6\n"
+        "nacre: exit code 139 (policy max: the cause)\n");
+}
+
+TEST_CASE("a report of one task has no list of tasks, and names its file") {
+  Json report = crash();
+  report["job"]["tasks"] = 1;
+  report["file"] = "/tmp/r.json";
+  report["cause"] = {{"rank", 0}, {"record", "x3"}};
+  CHECK(report_text(report) ==
+        "nacre: f2VxQ9 hello: rank 0 exited with code 3\n"
+        "nacre: exit code 139 (policy max: the cause); the report: /tmp/r.json\n");
+}
+
+TEST_CASE("a report says what is known of the cause") {
+  Json details = {{"error", {{"message", {{"message", "ValueError: 7\nat line 3"}}}}},
+                  {"oom", {{"kills", 2}, {"limit", 536870912}, {"certain", false}}},
+                  {"core", {{"dumped", true}, {"file", "/tmp/core.4711"}}},
+                  {"after", "3-4"}};
+  std::string text = cause_with(details);
+  CHECK(text.find("its start; task 3-4 failed at about the same time\n") != std::string::npos);
+  CHECK(text.find("\nnacre:   its error: ValueError: 7\n") != std::string::npos);
+  CHECK(text.find("\nnacre:   perhaps out of memory: its cgroup has had 2 kills by the kernel, limit 512 MiB\n") !=
+        std::string::npos);
+  CHECK(text.find("\nnacre:   core dump: /tmp/core.4711\n") != std::string::npos);
+  CHECK(cause_with({{"oom", {{"kills", 1}, {"certain", true}}}})
+            .find("  out of memory: its cgroup has had 1 kill by") != std::string::npos);
+  CHECK(cause_with({{"core", {{"handler", "/lib/systemd-coredump"}}}}).find("given to /lib/systemd-coredump") !=
+        std::string::npos);
+  CHECK(cause_with({{"core", {{"pattern", "core"}}}}).find("not found by the kernel's core_pattern, 'core'") !=
+        std::string::npos);
+  CHECK(cause_with({{"error", "text"}}).find("its error: \"text\"") != std::string::npos);
+}
+
+TEST_CASE("each kind of end has its words") {
+  CHECK(cause_with({{"record", "x3"}}).starts_with("exited with code 3 12.4 s after"));
+  CHECK(cause_with({{"record", "f127"}, {"started", 0}}).starts_with("could not be started\n"));
+  CHECK(cause_with({{"record", "f126"}}).starts_with("could not be executed"));
+  CHECK(cause_with({{"record", "t/x0"}}).starts_with("ended because it was over the time limit"));
+  CHECK(cause_with({{"record", "l"}, {"shell", 4}}).starts_with("lost with shell 4"));
+}
+
+TEST_CASE("what a program writes cannot command the terminal, or fill the screen") {
+  Json report = crash();
+  std::string lines;
+  for (int i = 0; i < 30; ++i) lines += std::to_string(i) + std::string(500, 'x') + "\n";
+  report["cause"]["stderr"] = lines + "\x1b[2J\x07 gone\r\n";
+  std::string text = report_text(report);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 11);
+  CHECK(text.find("| \\x1b[2J\\x07 gone\n") != std::string::npos);
+  CHECK(text.find('\x1b') == std::string::npos);
+  for (int i = 0; i < 40; ++i)
+    report["classes"].push_back({{"record", "x" + std::to_string(i + 1)}, {"ranks", std::to_string(100 + i)}});
+  std::string ranks = "1000";
+  for (int i = 1002; i < 1100; i += 2) ranks += "," + std::to_string(i);
+  report["classes"][0]["ranks"] = ranks;
+  text = report_text(report);
+  CHECK(text.find(" other ways\n") != std::string::npos);
+  CHECK(text.size() < 4000);
+}
+
+TEST_CASE("a report that is none gives a text all the same") {
+  CHECK(report_text(nullptr) == "nacre: exit code 0 (policy : )\n");
+  CHECK(report_text({{"cause", {{"record", 7}, {"stderr", 1}}}, {"job", 3}, {"classes", "x"}, {"exit", {1}}}) ==
+        "nacre: exit code 0 (policy : )\n");
+}
