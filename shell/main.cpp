@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 #include <fmt/format.h>
@@ -35,13 +36,25 @@ const char* line_end() {
   return raw ? "\r\n" : "\n";
 }
 
-void log_to_stderr(Log& log, std::uint32_t shell_rank) {
+// The launcher by which this shell has started others, as long as it is there.
+using StartedOthers = std::shared_ptr<const std::unique_ptr<launch::Launcher>*>;
+
+// What others may print alike comes by way of `started`; what ends the job, at once.
+void print_message(const StartedOthers& started, Level level, const std::string& line) {
+  launch::Launcher* launcher = *started != nullptr ? (*started)->get() : nullptr;
+  bool may_be_alike = level == Level::warn || level == Level::notice;
+  if (launcher != nullptr && may_be_alike && launcher->running() > 0) return launcher->print(line);
+  if (launcher != nullptr) launcher->flush_lines();
+  print_err(line);  // one write: lines of several shells stay whole
+}
+
+void log_to_stderr(Log& log, std::uint32_t shell_rank, const StartedOthers& started) {
   set_rank_of_last_lines(shell_rank);
-  log.add_sink("stderr", [shell_rank](const LogEntry& entry) {
+  log.add_sink("stderr", [shell_rank, started](const LogEntry& entry) {
     std::string line = fmt::format("nacre-shell[{}]: ", entry.shell.value_or(shell_rank));
     if (entry.level != Level::notice) line += fmt::format("{}: ", level_name(entry.level));
     if (!entry.component.empty()) line += entry.component + ": ";
-    print_err(line + entry.message + line_end());  // one write: lines of several shells stay whole
+    print_message(started, entry.level, line + entry.message + line_end());
   });
 }
 
@@ -83,7 +96,7 @@ Result<int> run_shell(ShellProcess& process, boot::Identity identity, ShellConfi
 
 Result<int> run_alone(cli::ShellArguments&& arguments, Log& log) {
   boot::Identity identity = TRY(boot::standalone(arguments.boot));
-  log_to_stderr(log, identity.shell_rank);
+  log_to_stderr(log, identity.shell_rank, std::make_shared<StartedOthers::element_type>(nullptr));
   ShellProcess process = TRY(make_process(log));
   process.group = std::make_unique<group::Alone>(identity.shell_rank);
   return run_shell(process, std::move(identity), config_of(arguments), log);
@@ -155,9 +168,13 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
                     boot.how)));
   }
   group::Rank rank = boot.membership ? boot.membership->rank : 0;
-  log_to_stderr(log, rank);
+  auto started = std::make_shared<StartedOthers::element_type>(nullptr);
+  log_to_stderr(log, rank, started);
   if (arguments.verbose > 0) log.set_level(arguments.verbose > 1 ? Level::trace : Level::debug);
   ShellProcess process = TRY(make_process(log));
+  *started = &process.launcher;
+  auto forget = [started](void*) { *started = nullptr; };
+  std::unique_ptr<void, decltype(forget)> before_process(&process, forget);
   process.guard = TRY(start_guard(process, boot, rank));
   auto code = run_in_job(process, std::move(boot), std::move(arguments), log);
   if (code || process.left) return code;

@@ -13,7 +13,7 @@ namespace {
 
 using Ranks = value::Idset;
 
-constexpr event::Seconds kMoment{0.2};
+constexpr event::Seconds kMoment{0.15};  // with what a message takes, a line comes within 0.2 s
 // For what the tasks have written to come out: how often it is looked at, and how long it is waited for.
 constexpr event::Seconds kLookAtOutput{0.02};
 constexpr event::Seconds kMostDelay{1.0};

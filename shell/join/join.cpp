@@ -192,6 +192,7 @@ class Assembly {
     options.shell = boot_.record->shell;
     options.shell.emplace_back("--boot=hosts");
     options.timeout = event::Seconds(boot_.record->timeout);
+    options.joins_alike = boot_.record->rank == 0;
     launch::Launcher::Callbacks callbacks;
     callbacks.on_failed = [member = member_, &log = log_](group::Rank rank, const std::string& host,
                                                           const std::string& why) {

@@ -50,7 +50,11 @@ struct Launcher::Agent {
 };
 
 Launcher::Launcher(event::Loop& loop, event::Children& children, Options options, Callbacks callbacks)
-    : loop_(loop), children_(children), options_(std::move(options)), callbacks_(std::move(callbacks)) {}
+    : loop_(loop),
+      children_(children),
+      options_(std::move(options)),
+      callbacks_(std::move(callbacks)),
+      lines_([this](const std::string& line) { put(line); }) {}
 
 // A shell that an agent has just started in its process group has no guard yet: SIGTERM lets it remove its socket.
 Launcher::~Launcher() {
@@ -131,13 +135,27 @@ void Launcher::on_stderr(Agent& agent) {
   std::string line(agent.process->stream("stderr")->get_line());
   if (line.empty()) return;
   if (line.back() != '\n') line += '\n';
-  if (agent.joined || agent.failed) return pass_on(line);
+  if (agent.joined || agent.failed) return print(line);
   // The last one may be why it fails, and is then said there.
   std::string before = std::exchange(agent.held, std::move(line));
-  if (!before.empty()) pass_on(before);
+  if (!before.empty()) print(before);
 }
 
-void Launcher::pass_on(const std::string& line) const {
+void Launcher::print(const std::string& line) {
+  if (!options_.joins_alike) return put(line);
+  bool was_empty = lines_.empty();
+  lines_.add(line);
+  if (lines_.empty() || !was_empty) return;
+  if (!lines_timer_) {
+    auto timer = event::Timer::create(loop_, [this] { lines_.flush(); });
+    if (!timer) return lines_.flush();
+    lines_timer_ = *std::move(timer);
+    lines_timer_->unref();
+  }
+  lines_timer_->start(AlikeLines::kMoment);
+}
+
+void Launcher::put(const std::string& line) const {
   if (callbacks_.on_line) return callbacks_.on_line(line);
   static_cast<void>(write_all(STDERR_FILENO, line));  // there is nobody to tell if it fails
 }
@@ -149,7 +167,7 @@ void Launcher::joined(Rank rank) {
   agent.joined = true;
   if (!agent.ended && !done_) agent.timer->stop();
   --waiting_;
-  if (!agent.held.empty()) pass_on(std::exchange(agent.held, {}));
+  if (!agent.held.empty()) print(std::exchange(agent.held, {}));
   start_some();
 }
 

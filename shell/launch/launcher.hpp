@@ -21,6 +21,7 @@
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "group/directory.hpp"
+#include "launch/alike_lines.hpp"
 #include "task/command.hpp"
 #include "value/wait_status.hpp"
 
@@ -45,6 +46,7 @@ class Launcher {
     std::vector<std::string> shell = {};  // its path and options
     std::size_t at_once = 32;             // agents that have been started and whose shells have not joined
     event::Seconds timeout{30};           // for a shell to join, from its agent's start on
+    bool joins_alike = false;             // messages that several shells print alike come out once: AlikeLines
   };
   // Called from the loop or from start(). They may call members, but not destroy the launcher.
   struct Callbacks {
@@ -76,6 +78,11 @@ class Launcher {
   // is called once when none is left, from here if that is so already.
   void finish(event::Seconds grace, std::function<void()> done);
 
+  // A message of this shell itself, with its newline, among those of the others.
+  void print(const std::string& line);
+  // What is held comes out before what this shell is going to print itself.
+  void flush_lines() { lines_.flush(); }
+
   [[nodiscard]] std::size_t running() const { return agents_.size(); }
 
  private:
@@ -90,7 +97,7 @@ class Launcher {
   void start_one(Queued shell);
   Result<void> start_agent(Agent& agent, std::string lines);
   void on_stderr(Agent& agent);
-  void pass_on(const std::string& line) const;
+  void put(const std::string& line) const;
   void end_agent(group::Rank rank);
   void fail(Agent& agent, const std::string& why);
   void overdue(group::Rank rank);
@@ -106,6 +113,8 @@ class Launcher {
   std::size_t waiting_ = 0;                               // have neither joined nor failed
   bool starting_ = false;
   std::function<void()> done_;
+  AlikeLines lines_;
+  std::optional<event::Timer> lines_timer_;
 };
 
 }  // namespace nacre::launch

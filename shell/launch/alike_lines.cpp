@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/alike_lines.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace nacre::launch {
+namespace {
+
+constexpr std::string_view kPrefix = "nacre-shell[";
+
+// Whose message it is, and where the rest begins; none: it is no message of a shell.
+std::optional<std::pair<value::Idset, std::string_view>> message(std::string_view line) {
+  std::size_t end = line.starts_with(kPrefix) ? line.find("]: ") : std::string_view::npos;
+  if (end == std::string_view::npos) return std::nullopt;
+  auto shells = value::Idset::parse(line.substr(kPrefix.size(), end - kPrefix.size()));
+  if (!shells || shells->empty()) return std::nullopt;
+  return std::pair(*std::move(shells), line.substr(end));
+}
+
+}  // namespace
+
+void AlikeLines::add(const std::string& line) {
+  auto said = message(line);
+  if (!said) {
+    flush();
+    return put_(line);
+  }
+  auto& [shells, rest] = *said;
+  auto alike = std::find_if(held_.begin(), held_.end(), [&](const Held& each) { return each.rest == rest; });
+  bool again = alike != held_.end() && !(alike->shells & shells).empty();
+  if (again || held_.size() == kMostHeld) {
+    flush();
+    alike = held_.end();
+  }
+  if (alike == held_.end())
+    held_.push_back({std::move(shells), std::string(rest)});
+  else
+    alike->shells = alike->shells | shells;
+}
+
+void AlikeLines::flush() {
+  for (const Held& each : std::exchange(held_, {}))
+    put_(fmt::format("{}{}{}", kPrefix, each.shells.str(), each.rest));
+}
+
+}  // namespace nacre::launch
