@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// signal: a warning before the job's time is up. {"signum": N, "timeleft": T} sends signal N to all tasks T before
-// R's expiration; a bare `signal` is SIGUSR1 60 s before it.
-#include <chrono>
+// signal: a warning before the job's time is up. {"signum": N, "timeleft": T} sends signal N to all tasks T before R expires, or
+// the time is over that the manager has given (job::end_time); a bare `signal` is SIGUSR1 60 s before it. Shell 0 measures the time,
+// and tells all shells.
 #include <csignal>
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
+#include "base/variable.hpp"
+#include "event/wall_timer.hpp"
+#include "job/end_time.hpp"
 #include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
 
@@ -14,8 +18,9 @@ namespace nacre::plugins {
 namespace {
 
 constexpr int kDefaultSignal = SIGUSR1;
-constexpr double kDefaultTimeleft = 60;  // seconds
-constexpr int kMaxSignal = 64;           // SIGRTMAX of Linux
+constexpr double kDefaultTimeleft = 60;        // seconds
+constexpr int kMaxSignal = 64;                 // SIGRTMAX of Linux
+constexpr std::string_view kTopic = "signal";  // an announcement: the signal's number
 
 Result<int> number_of(const JsonAt& signum) {
   if (!signum.json().is_string()) return static_cast<int>(TRY(signum.integer(1, kMaxSignal)));
@@ -24,23 +29,29 @@ Result<int> number_of(const JsonAt& signum) {
   return number;
 }
 
-double now() {  // seconds since the epoch, as R's expiration
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 class Signal final : public plugin::Plugin {
  public:
   explicit Signal(plugin::Host& host) : Plugin("signal"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return read(); });
     on("shell.start", [this](plugin::Call&) { return arm(); });
     on("shell.finish", [this](plugin::Call&) {
+      if (!leads_others()) timer_.reset();
+      return Result<void>();
+    });
+    on("shell.tasks-complete", [this](plugin::Call&) {
       timer_.reset();
       return Result<void>();
     });
   }
 
  private:
+  [[nodiscard]] bool leads_others() const { return host_.bulk() != nullptr && host_.job().shell_rank == 0; }
+
   Result<void> read() {
+    announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
+      auto number = topic == kTopic ? parse_u64(bytes) : std::nullopt;
+      if (number && *number >= 1 && *number <= kMaxSignal) host_.kill_tasks(static_cast<int>(*number));
+    });
     auto option = host_.options().at("signal");
     if (!option) return {};
     if (!option->json().is_object()) {
@@ -63,29 +74,34 @@ class Signal final : public plugin::Plugin {
   }
 
   Result<void> arm() {
-    double expiration = host_.job().resources.expiration;
-    if (!wanted_) return {};
-    if (expiration <= 0) {
-      log(host_, *this, Level::debug, "R has no expiration: no signal will be sent");
+    const job::Job& job = host_.job();
+    if (!wanted_ || (host_.bulk() != nullptr && job.shell_rank != 0)) return {};
+    auto end = job::end_time(job.resources, own_variable);
+    if (!end) log(host_, *this, Level::warn, "{}; it is passed over", end.error().message);
+    if (!end || !*end) {
+      log(host_, *this, Level::debug,
+          "neither R nor the manager says when the job's time is over: no signal will be sent");
       return {};
     }
-    timer_ = TRY(event::Timer::create(host_.loop(), [this] { send(); }));
-    timer_->start(event::Seconds(std::max(0.0, expiration - timeleft_ - now())));
+    timer_ =
+        TRY(event::WallTimer::start(host_.loop(), (*end)->at - timeleft_, [this, at = (*end)->at] { send(at); }));
     return {};
   }
 
-  void send() {
-    double left = std::max(0.0, host_.job().resources.expiration - now());
+  void send(double end) {
+    double left = std::max(0.0, end - event::wall_clock());
     log(host_, *this, Level::notice, "the job expires in {:.0f} s: sending {} to the tasks", left,
         value::signal_name(signum_));
-    host_.kill_tasks(signum_);
+    if (Result<void> sent = host_.announce(kTopic, fmt::format_int(signum_).str()); !sent)
+      log(host_, *this, Level::error, "{}: {}", value::signal_name(signum_), sent.error().message);
   }
 
   plugin::Host& host_;
   bool wanted_ = false;
   int signum_ = kDefaultSignal;
   double timeleft_ = kDefaultTimeleft;
-  std::optional<event::Timer> timer_;
+  std::optional<event::WallTimer> timer_;
+  plugin::Registration announcements_;
 };
 
 }  // namespace

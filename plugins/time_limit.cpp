@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // time-limit: ends the job when its time is over. Its tasks then count as 124, whatever they make of SIGTERM (exits::Record,
-// `t`). The time is the option's, from the start of the tasks; or else R's expiration; or else the jobspec's duration, from the start of
-// the tasks. Shell 0 alone measures it.
+// `t`). The time is the option's, from the start of the tasks; or else R's expiration; or else what ends first: the time that the
+// manager has given (job::manager_end), or the jobspec's duration, from the start of the tasks. Shell 0 alone measures it.
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "event/clock.hpp"
+#include "base/variable.hpp"
+#include "event/wall_timer.hpp"
+#include "job/end_time.hpp"
 #include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
 
@@ -21,16 +23,12 @@ class TimeLimit final : public plugin::Plugin {
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
     on("shell.tasks-complete", [this](plugin::Call&) {
       timer_.reset();
+      wall_timer_.reset();
       return Result<void>();
     });
   }
 
  private:
-  struct Limit {
-    double seconds;    // from now
-    std::string what;  // for the message
-  };
-
   Result<void> read() {
     auto option = host_.options().at(name());
     if (!option) return {};
@@ -43,29 +41,35 @@ class TimeLimit final : public plugin::Plugin {
     return {};
   }
 
-  [[nodiscard]] std::optional<Limit> limit() const {
+  Result<void> arm() {
     const job::Job& job = host_.job();
-    if (wanted_) {
-      if (wanted_->is_infinite()) return {};
-      return Limit{wanted_->seconds(), fmt::format("time-limit: {} are over", wanted_->str())};
-    }
-    if (double end = job.resources.expiration; end > 0) {
-      return Limit{std::max(0.0, end - event::wall_clock()), "R has expired"};
-    }
-    if (job.spec.duration <= 0) return {};
-    auto duration = value::Duration::of_seconds(job.spec.duration);
-    return Limit{job.spec.duration, fmt::format("the jobspec's duration of {} is over", duration.str())};
+    if (job.shell_rank != 0) return {};
+    if (wanted_) return wanted_->is_infinite() ? Result<void>() : arm(*wanted_, "time-limit: {} are over");
+    auto end = job::end_time(job.resources, own_variable);
+    if (!end) log(host_, *this, Level::warn, "{}; it is passed over", end.error().message);
+    bool ends = end && *end;
+    bool has_expiration = job.resources.expiration > 0;
+    if (ends &&
+        (has_expiration || !(job.spec.duration > 0) || (*end)->at - event::wall_clock() < job.spec.duration))
+      return arm(**end);
+    if (job.spec.duration > 0)
+      return arm(value::Duration::of_seconds(job.spec.duration), "the jobspec's duration of {} is over");
+    log(host_, *this, Level::debug, "the job has no time limit");
+    return {};
   }
 
-  Result<void> arm() {
-    if (host_.job().shell_rank != 0) return {};
-    auto limit = this->limit();
-    if (!limit) {
-      log(host_, *this, Level::debug, "the job has no time limit");
-      return {};
-    }
-    timer_ = TRY(event::Timer::create(host_.loop(), [this, what = limit->what] { expired(what); }));
-    timer_->start(event::Seconds(limit->seconds));
+  Result<void> arm(const job::EndTime& end) {
+    log(host_, *this, Level::debug, "the job has {:.0f} s left, until {}",
+        std::max(0.0, end.at - event::wall_clock()), end.over);
+    wall_timer_ = TRY(event::WallTimer::start(host_.loop(), end.at, [this, what = end.over] { expired(what); }));
+    return {};
+  }
+
+  Result<void> arm(const value::Duration& duration, std::string_view over) {
+    std::string what = fmt::format(fmt::runtime(over), duration.str());
+    log(host_, *this, Level::debug, "the job has {}", duration.str());
+    timer_ = TRY(event::Timer::create(host_.loop(), [this, what] { expired(what); }));
+    timer_->start(event::Seconds(duration.seconds()));
     return {};
   }
 
@@ -84,8 +88,9 @@ class TimeLimit final : public plugin::Plugin {
 
   plugin::Host& host_;
   std::optional<value::Duration> wanted_;
-  value::Idset over_;  // tasks
-  std::optional<event::Timer> timer_;
+  value::Idset over_;                  // tasks
+  std::optional<event::Timer> timer_;  // one of the two
+  std::optional<event::WallTimer> wall_timer_;
 };
 
 }  // namespace

@@ -45,6 +45,26 @@ own_words() { grep -vE '^(srun: |$)' <<<"$output" || :; }
   nothing_left
 }
 
+# OPTION...: the shells of a job of Slurm that has a minute, of which shell 0 knows $minus seconds less. Slurm 21.08 does not set the
+# variable.
+by_slurm_for_a_minute() {
+  on node0 srun --quiet --time=1 -N4 --ntasks-per-node=1 --mpi=pmi2 sh -c \
+    'export SLURM_JOB_END_TIME=$(($(date -d "$(squeue -h -j "$SLURM_JOB_ID" -o %e)" +%s) - '"${minus:-0}"')); exec "$@"' sh \
+    "$NACRE_SHELL" "${job_options[@]}" "$@"
+}
+
+@test "a job of Slurm: all tasks get the signal before its time is over; what runs then counts as 124" {
+  write_job 2 sh -c 'trap "echo \$FLUX_TASK_RANK was warned; exit 7" USR1; sleep 76543 & wait'
+  run by_slurm_for_a_minute -o signal.timeleft=50s
+  [ "$status" -eq 7 ] || { echo "exit code $status: $output"; return 1; }
+  [ "$(own_words | grep -v '^nacre-shell' | sort)" = "$(for i in 0 1 2 3 4 5 6 7; do echo "$i was warned"; done)" ] || { echo "$output"; return 1; }
+  [[ $output =~ "nacre-shell[0]: signal: the job expires in "(4[89]|50)" s: sending SIGUSR1 to the tasks" ]] || { echo "$output"; return 1; }
+  minus=50 run by_slurm_for_a_minute
+  [ "$status" -eq 124 ] || { echo "exit code $status: $output"; return 1; }
+  [[ $output == *"nacre-shell[0]: error: timeout: the time that Slurm has given is over, and these tasks still run: 0-7"* ]] || { echo "$output"; return 1; }
+  nothing_left
+}
+
 @test "output to a closed standard output is an error, over ssh and under srun" {
   write_job 1 echo something
   for way in by_srun by_ssh; do

@@ -6,6 +6,7 @@
 
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
+#include "variable.hpp"
 
 using namespace nacre;
 
@@ -120,13 +121,44 @@ TEST_CASE("no signal is sent before the tasks run") {
   CHECK_FALSE(warning.host.next_timer());
 }
 
-TEST_CASE("shell.finish calls the signal off") {
+TEST_CASE("the end of all tasks calls the signal off") {
+  for (const char* topic : {"shell.finish", "shell.tasks-complete"}) {
+    Warning warning(1);
+    warning.start();
+    REQUIRE(warning.host.next_timer());
+    REQUIRE(warning.host.call(topic));
+    CHECK_FALSE(warning.host.next_timer());
+    CHECK(warning.host.run_loop());
+  }
+}
+
+TEST_CASE("where R has no end, Slurm's is the job's") {
+  kit::Variable slurm("SLURM_JOB_END_TIME", std::to_string(static_cast<long>(now() + 30)));
   Warning warning(1);
+  warning.host.mutable_job().resources.expiration = 0;
+  CHECK(warning.signal() == SIGUSR1);
+  Warning later(1, kHour);
+  CHECK(later.timeleft() == about(60));
+}
+
+TEST_CASE("a manager's end that is no time is passed over, with a line") {
+  kit::Variable slurm("SLURM_JOB_END_TIME", "soon");
+  Warning warning(1);
+  warning.host.mutable_job().resources.expiration = 0;
   warning.start();
-  REQUIRE(warning.host.next_timer());
-  REQUIRE(warning.host.call("shell.finish"));
   CHECK_FALSE(warning.host.next_timer());
-  CHECK(warning.host.run_loop());
+  CHECK(warning.host.logged.front() ==
+        "warn signal: SLURM_JOB_END_TIME: expected seconds since the Epoch, got 'soon'; it is passed over");
+}
+
+TEST_CASE("what another shell tells is sent to the tasks here, and nothing else is") {
+  Warning warning(nullptr);
+  warning.start();
+  for (const char* bytes : {"", "x", "0", "65", "-1"}) warning.host.announced("signal", bytes);
+  warning.host.announced("other", "12");
+  CHECK(warning.host.signals.empty());
+  warning.host.announced("signal", "12");
+  CHECK(warning.host.signals == std::vector{12});
 }
 
 TEST_CASE("a job that never expires gets no signal, and the log says why") {
@@ -135,7 +167,8 @@ TEST_CASE("a job that never expires gets no signal, and the log says why") {
   warning.start();
   CHECK_FALSE(warning.host.next_timer());
   CHECK(warning.host.logged ==
-        std::vector<std::string>{"debug signal: R has no expiration: no signal will be sent"});
+        std::vector<std::string>{
+            "debug signal: neither R nor the manager says when the job's time is over: no signal will be sent"});
 }
 
 TEST_CASE("a signum that is no signal is an error") {

@@ -4,6 +4,7 @@
 #include "event/clock.hpp"
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
+#include "variable.hpp"
 
 using namespace nacre;
 
@@ -44,6 +45,35 @@ TEST_CASE("a job's time is the option's, or R's, or the jobspec's") {
   CHECK(Limited(nullptr, 0.01).message() ==
         "the jobspec's duration of 10ms is over, and these tasks still run: 0-3");
   CHECK(Limited(nullptr, 3600, -100).message() == "R has expired, and these tasks still run: 0-3");
+}
+
+TEST_CASE("the time that the manager has given is the job's where neither the option nor R has one") {
+  auto at = [](double seconds) { return std::to_string(static_cast<long>(event::wall_clock() + seconds)); };
+  kit::Variable slurm("SLURM_JOB_END_TIME", at(-5));
+  CHECK(Limited().message() == "the time that Slurm has given is over, and these tasks still run: 0-3");
+  CHECK(Limited(nullptr, 3600).message() ==
+        "the time that Slurm has given is over, and these tasks still run: 0-3");
+  CHECK(Limited("10ms").message() == "time-limit: 10ms are over, and these tasks still run: 0-3");
+  CHECK(Limited(nullptr, 0, 0.01).message() == "R has expired, and these tasks still run: 0-3");
+  Limited off("none");
+  REQUIRE(off.start());
+  CHECK_FALSE(off.host.next_timer());
+
+  kit::Variable later("SLURM_JOB_END_TIME", at(3600));
+  CHECK(Limited(nullptr, 0.01).message() ==
+        "the jobspec's duration of 10ms is over, and these tasks still run: 0-3");
+  Limited limited;
+  REQUIRE(limited.start());
+  CHECK(limited.host.next_timer()->count() == Approx(3600).margin(20));
+}
+
+TEST_CASE("a time limit that a manager gives and that is no time is passed over, with a line") {
+  kit::Variable slurm("SLURM_JOB_END_TIME", "soon");
+  Limited limited;
+  REQUIRE(limited.start());
+  CHECK_FALSE(limited.host.next_timer());
+  CHECK(limited.host.logged.front() ==
+        "warn time-limit: SLURM_JOB_END_TIME: expected seconds since the Epoch, got 'soon'; it is passed over");
 }
 
 TEST_CASE("a job without a limit, or with time-limit=none, is not ended") {

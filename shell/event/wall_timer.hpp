@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A timer for a moment of the wall clock. While it waits it looks at no clock that can be set: where the wall clock has been set
+// back meanwhile, it waits for the rest. Where the clock has been set forward it is late. So it is never early, by more than
+// kTolerance.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "event/clock.hpp"
+#include "event/loop.hpp"
+
+namespace nacre::event {
+
+class WallTimer {
+ public:
+  using Clock = std::function<double()>;          // seconds since the Epoch
+  static constexpr double kTolerance = 1;         // seconds
+  static constexpr double kLongest = 7 * 86400.;  // seconds until it looks at the wall clock again
+
+  // Calls `callback` once, when it is `at`; from the loop, even if that is over.
+  static Result<WallTimer> start(Loop& loop, double at, std::function<void()> callback, Clock clock = wall_clock);
+  WallTimer(WallTimer&&) noexcept;
+  WallTimer& operator=(WallTimer&&) noexcept;
+  ~WallTimer();
+
+ private:
+  struct State;
+  explicit WallTimer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace nacre::event
