@@ -8,7 +8,7 @@ _nacre_help() { "$@" --help 2>/dev/null; }
 
 _nacre_verbs() { _nacre_help "$@" | sed -n '/^Subcommands:/,$ s/^  \([a-z][a-z-]*\) .*/\1/p'; }
 
-_nacre_options() { _nacre_help "$@" | grep -oE -- '^  --?[A-Za-z][A-Za-z-]*(,--[a-z][a-z-]*)?' | tr -d ' ' | tr , '\n'; }
+_nacre_options() { _nacre_help "$@" | grep -oE -- '^ +--?[A-Za-z][A-Za-z-]*(,--[a-z][a-z-]*)?' | tr -d ' ' | tr , '\n'; }
 
 _nacre() {
   local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} each

@@ -2,7 +2,7 @@
 //
 // exit-report=off|line|full: names the tasks that fail as they do (line), and when the job has failed reports what went wrong first, and
 // where (full, the default). Not named are those that the end of the job has ended (victims), or a signal to all tasks (Ctrl-C), and
-// what another message names: the task whose end ends the job, commands that could not be started, lost shells.
+// what another message names: the task whose end ends the job, commands that could not be started and end it, lost shells.
 // report=FILE: the report as JSON, of each job, whatever its end.
 #include <unistd.h>
 
@@ -78,10 +78,11 @@ class ExitReport final : public plugin::Plugin {
     auto record = TRY(exits::Record::parse(TRY(TRY(in.at("record")).string())));
     auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
     if (extent_ == Extent::full || file_) report_.tasks_ended(ranks, record, event::wall_clock());
-    bool is_own_end = record.kind() == exits::Record::Kind::ended;
+    using Kind = exits::Record::Kind;
+    bool is_own_end = record.kind() == Kind::ended || record.kind() == Kind::not_started;
     if (extent_ == Extent::off || !is_own_end || !host_.exit_policy().is_failure(record)) return {};
     if (host_.sent_to_tasks(record.status()->signal())) return {};
-    return naming_.add(ranks, *record.status());
+    return naming_.add(ranks, record);
   }
 
   Result<void> shell_lost(const plugin::Call& call) {

@@ -12,6 +12,7 @@ namespace nacre::plugins {
 namespace {
 
 using Ranks = value::Idset;
+using Kind = exits::Record::Kind;
 
 constexpr event::Seconds kMoment{0.15};  // with what a message takes, a line comes within 0.2 s
 // For what the tasks have written to come out: how often it is looked at, and how long it is waited for.
@@ -54,14 +55,19 @@ std::string place_of(const job::Job& job, const Ranks& ranks) {
   return out;
 }
 
-std::string text_of(const value::WaitStatus& status) {
-  return status.is_exit() ? fmt::format("exit code {}", status.exit_code()) : status.str();
+constexpr int kNoSuchCommand = 127;
+
+std::string text_of(const exits::Record& record) {
+  const value::WaitStatus& status = *record.status();
+  if (record.kind() != Kind::not_started)
+    return status.is_exit() ? fmt::format("exit code {}", status.exit_code()) : status.str();
+  return status.exit_code() == kNoSuchCommand ? "not started: no such command" : "not started: not executable";
 }
 
 }  // namespace
 
-Result<void> FailureNaming::add(const Ranks& ranks, const value::WaitStatus& status) {
-  Ranks& alike = failed_[status.raw()];
+Result<void> FailureNaming::add(const Ranks& ranks, const exits::Record& record) {
+  Ranks& alike = failed_[record.str()];
   alike = alike | ranks;
   if (timer_) return {};
   timer_ = TRY(event::Timer::create(host_.loop(), [this] { look(); }));
@@ -89,8 +95,8 @@ FailureNaming::Failed FailureNaming::take_ready() {
   if (host_.task_output() == nullptr) return std::exchange(failed_, {});
   Ranks left = host_.task_output()->come_out();
   Failed ready;
-  for (auto& [raw, ranks] : failed_) {
-    if (Ranks some = ranks & left; !some.empty()) ready[raw] = some;
+  for (auto& [text, ranks] : failed_) {
+    if (Ranks some = ranks & left; !some.empty()) ready[text] = some;
     ranks = ranks - left;
   }
   std::erase_if(failed_, [](const auto& each) { return each.second.empty(); });
@@ -100,12 +106,14 @@ FailureNaming::Failed FailureNaming::take_ready() {
 void FailureNaming::report(Failed failed) {
   std::size_t lines = 0;
   std::uint64_t more = 0;
-  for (auto& [raw, ranks] : failed) {
-    if (const auto& end = host_.ended_by()) ranks.remove(end->rank);
-    if (ranks.empty()) continue;
+  auto cause = host_.ended_by();
+  for (auto& [text, ranks] : failed) {
+    auto record = exits::Record::parse(text);
+    if (cause) ranks.remove(cause->rank);
+    bool is_named = cause && cause->record.kind() == Kind::not_started && record->kind() == Kind::not_started;
+    if (ranks.empty() || is_named) continue;
     if (lines++ < kMostLines) {
-      host_.log().log(Level::error, "", "task {}: {}", place_of(host_.job(), ranks),
-                      text_of(value::WaitStatus::of_raw(raw)));
+      host_.log().log(Level::error, "", "task {}: {}", place_of(host_.job(), ranks), text_of(*record));
     } else {
       more += ranks.size();
     }

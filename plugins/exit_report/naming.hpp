@@ -6,8 +6,10 @@
 
 #include <map>
 #include <optional>
+#include <string>
 
 #include "event/loop.hpp"
+#include "exits/record.hpp"
 #include "plugin/host.hpp"
 #include "value/idset.hpp"
 
@@ -18,12 +20,13 @@ class FailureNaming {
   // It has to outlive it.
   explicit FailureNaming(plugin::Host& host) : host_(host) {}
 
-  Result<void> add(const value::Idset& ranks, const value::WaitStatus& status);
+  // They have ended by themselves, or could not be started.
+  Result<void> add(const value::Idset& ranks, const exits::Record& record);
   // What waits is named now.
   void finish();
 
  private:
-  using Failed = std::map<int, value::Idset>;  // by their status
+  using Failed = std::map<std::string, value::Idset>;  // by the text of their record
 
   void look();
   Failed take_ready();

@@ -33,6 +33,10 @@ void ExitOptions::add_to(CLI::App& verb, const std::vector<std::string>& setopt)
   group->add_flag("--require-all-success", all_, "Is --exit-policy=all");
   group->add_flag("--check-all-nodes", all_nodes_, "Is --exit-policy=main+all");
   group->add_flag("-S,--any-failure", any_, "Is --exit-policy=max");
+  group
+      ->add_flag("-K,--fail-fast", fail_fast_,
+                 "Tasks that fail end the job: the first one, N, or P% of all; see exit-on-error")
+      ->option_text("[=N|P%|first]");
   verb.parse_complete_callback([this, &setopt] { check(setopt); });
 }
 
@@ -60,6 +64,7 @@ std::vector<std::string> ExitOptions::shell_options() const {
   if (!ok_.empty()) out.push_back("exit-ok=" + ok_);
   std::error_code failed;
   if (!report_.empty()) out.push_back("report=" + std::filesystem::absolute(report_, failed).native());
+  if (!fail_fast_.empty()) out.push_back("exit-on-error=" + fail_fast_);
   return out;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of a verb that runs a job which choose its exit code; each stands for an option of the shell (nacre-exits(7)).
+// The options of a verb that runs a job which choose its exit code, and what ends it; each stands for an option of the shell
+// (nacre-exits(7)).
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,7 @@ class ExitOptions {
   std::optional<std::uint32_t> main_;
   std::string ok_;
   std::string report_;  // a path
+  std::string fail_fast_;
   bool all_ = false, all_nodes_ = false, any_ = false;
 };
 

@@ -18,16 +18,10 @@ using Rank = value::Idset::Id;
 
 constexpr const char* kRole = "BACKENDAI_CLUSTER_ROLE";
 constexpr const char* kHost = "BACKENDAI_CLUSTER_HOST";
-constexpr std::int64_t kMaxCode = 255;
 
 Result<value::Idset> ok_codes(const job::Options& options) {
   auto option = options.at("exit-ok");
-  if (!option) return value::Idset();
-  std::string expected = fmt::format("exit codes, 1 to {}, as 77 or 64-78,99", kMaxCode);
-  auto codes = job::ranks_option(*option);
-  if (!codes || !*codes || (*codes)->empty()) return option->expected(expected);
-  if ((*codes)->contains(0) || *(*codes)->last() > kMaxCode) return option->expected(expected);
-  return **codes;
+  return option ? job::exit_codes_option(*option) : value::Idset();
 }
 
 Result<std::optional<Rank>> chosen_rank(const job::Options& options, const job::Job& job) {

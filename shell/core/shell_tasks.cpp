@@ -27,6 +27,14 @@ bool of_this_node(const Error& error) {
   return error.code == EMFILE || error.code == ENFILE || error.code == ENOMEM || error.code == EAGAIN;
 }
 
+// exit-on-error=off, where somebody has set it.
+bool goes_on_without(const job::Options& options) {
+  auto option = options.value_at("exit-on-error");
+  if (!option) return false;
+  Result<bool> on = job::switch_of(*option);
+  return on && !*on;
+}
+
 }  // namespace
 
 ShellTasks::ShellTasks(plugin::Host& host, group::Group* group)
@@ -215,11 +223,23 @@ Result<void> ShellTasks::take_up(task::Task& task, const task::SpawnPool::Outcom
 
 void ShellTasks::fail_to_start(task::Task& task, const task::SpawnError& failure) {
   auto status = value::WaitStatus::exited(failure.exit_code);
+  auto record = exits::Record::not_started(failure.exit_code);
   task.exited(status, {});
-  record_end(task, exits::Record::not_started(failure.exit_code));
-  exits::TaskEnd end{static_cast<value::Idset::Id>(task.rank()), exits::Record::not_started(failure.exit_code)};
+  if (goes_on_without(host_.options())) return go_on_without(task, record, failure.error.message);
+  record_end(task, record);
+  exits::TaskEnd end{static_cast<value::Idset::Id>(task.rank()), record};
   host_.raise(
       {"exec", 0, fmt::format("task {}{}: {}", task.rank(), on_host(), failure.error.message), status, end});
+}
+
+// Plugins take it for a task that has ended. The leader names all such tasks; why they could not be started is said once by each
+// shell.
+void ShellTasks::go_on_without(task::Task& task, const exits::Record& record, const std::string& why) {
+  Level level = start_failures_.insert(why).second ? Level::error : Level::debug;
+  host_.log().log(level, "", "task {}{}: {}", task.rank(), on_host(), why);
+  if (Result<void> result = call_for(task, "task.exit"); !result)
+    host_.raise({"exec", 0, result.error().message + on_host(), std::nullopt});
+  record_end(task, record);
 }
 
 // ---- the end ---------------------------------------------------------------

@@ -12,7 +12,9 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -73,6 +75,7 @@ class ShellTasks {
   task::SpawnPool::Outcome ended_in_hook(pid_t pid);
   Result<void> take_up(task::Task& task, const task::SpawnPool::Outcome& spawned);
   void fail_to_start(task::Task& task, const task::SpawnError& failure);
+  void go_on_without(task::Task& task, const exits::Record& record, const std::string& why);
   void on_exit(task::Task& task, const event::ChildExit& end);
   void record_end(const task::Task& task, const exits::Record& record);
   [[nodiscard]] exits::Record record_of(const task::Task& task) const;
@@ -89,6 +92,7 @@ class ShellTasks {
   ChildsLine* childs_line_ = nullptr;
   std::size_t running_ = 0;
   exits::Outcomes outcomes_;
+  std::set<std::string> start_failures_;        // that have been logged, of tasks without which the job goes on
   value::Idset victims_;                        // that ran when this shell began to end them
   value::Idset over_time_;                      // of these: because a time limit was over
   std::optional<rlimit> own_descriptor_limit_;  // as it was before it was raised

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "base/text.hpp"
 
 namespace nacre::job {
@@ -14,6 +16,7 @@ namespace {
 constexpr std::string_view kUnits = "KMGT";
 constexpr double kStep = 1024;
 constexpr double kMost = 1e18;  // bytes
+constexpr value::Idset::Id kMaxCode = 255;
 
 }  // namespace
 
@@ -53,6 +56,14 @@ Result<std::optional<value::Idset>> ranks_option(const JsonAt& option) {
   std::string text = json.is_string() ? json.get<std::string>() : dump_json(json);
   if (text == "all") return std::optional<value::Idset>();
   return std::optional<value::Idset>(TRY(in(option.path(), value::Idset::parse(text))));
+}
+
+Result<value::Idset> exit_codes_option(const JsonAt& option) {
+  auto wrong = [&] { return option.expected(fmt::format("exit codes, 1 to {}, as 77 or 64-78,99", kMaxCode)); };
+  auto codes = ranks_option(option);
+  if (!codes || !*codes || (*codes)->empty()) return wrong();
+  if ((*codes)->contains(0) || *(*codes)->last() > kMaxCode) return wrong();
+  return **codes;
 }
 
 Result<std::vector<std::string>> list_option(const JsonAt& option) {

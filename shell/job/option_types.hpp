@@ -27,6 +27,9 @@ Result<std::uint64_t> size_option(const JsonAt& option);
 // Which tasks: "all" (none), an idset (RFC 22), a rank, or an array of ranks.
 Result<std::optional<value::Idset>> ranks_option(const JsonAt& option);
 
+// What failures count as, 1 to 255: a code, an idset of them, or an array.
+Result<value::Idset> exit_codes_option(const JsonAt& option);
+
 // A list of names: an array, or text with commas between them.
 Result<std::vector<std::string>> list_option(const JsonAt& option);
 

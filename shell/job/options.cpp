@@ -8,6 +8,25 @@
 #include "base/text.hpp"
 
 namespace nacre::job {
+namespace {
+
+// Options that are one value, or an object of which that value is one member, so that others can be set beside it.
+struct OneValue {
+  std::string_view option;
+  std::string_view member;
+};
+constexpr OneValue kOneValue[] = {{"exit-on-error", "when"}, {"exit-timeout", "timeout"}};
+
+// Empty: the option is none of these.
+std::string_view value_member(std::string_view option) {
+  for (const OneValue& each : kOneValue) {
+    if (each.option == option) return each.member;
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<bool> switch_of(const JsonAt& option) {
   const Json& json = option.json();
   if (json.is_boolean()) return json.get<bool>();
@@ -47,11 +66,25 @@ Result<bool> Options::flag(std::string_view path) const {
 
 void Options::set(std::string_view path, Json value) {
   Json* at = &object_;
-  for (std::string_view name : split(path, '.')) {
+  auto names = split(path, '.');
+  std::string_view member = value_member(names[0]);
+  auto top = member.empty() ? object_.end() : object_.find(names[0]);
+  if (top != object_.end()) {
+    if (names.size() > 1 && !top->is_object()) *top = Json{{member, std::move(*top)}};
+    if (names.size() == 1 && top->is_object() && !value.is_object()) names.push_back(member);
+  }
+  for (std::string_view name : names) {
     if (!at->is_object()) *at = Json::object();
     at = &(*at)[std::string(name)];
   }
   *at = std::move(value);
+}
+
+std::optional<JsonAt> Options::value_at(std::string_view name) const {
+  auto option = at(name);
+  std::string_view member = value_member(name);
+  if (member.empty() || !option || !option->json().is_object()) return option;
+  return at(fmt::format("{}.{}", name, member));
 }
 
 void Options::unset(std::string_view path) {

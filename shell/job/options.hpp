@@ -29,10 +29,13 @@ class Options {
   [[nodiscard]] const Json* find(std::string_view path) const;
   // The same, ready to be read with checks; its path() starts with the option's name.
   [[nodiscard]] std::optional<JsonAt> at(std::string_view path) const;
+  // exit-on-error, exit-timeout: the option, or where it is an object the member that its value alone would be.
+  [[nodiscard]] std::optional<JsonAt> value_at(std::string_view name) const;
   // Whether it is set, and switch_of() it.
   [[nodiscard]] Result<bool> flag(std::string_view path) const;
 
-  // Sets the option at a dotted path, making the objects on the way (a scalar on the way is replaced).
+  // Sets the option at a dotted path, making the objects on the way. A scalar on the way is replaced, but for options whose value is
+  // a member too (exit-timeout is exit-timeout.timeout): set in any order, both are there.
   void set(std::string_view path, Json value);
   void unset(std::string_view path);
 

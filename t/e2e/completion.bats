@@ -25,7 +25,7 @@ completed() {
 
 @test "shell options are completed after -o and --setopt" {
   [ "$(completed -o cpu-)" = cpu-affinity= ]
-  [ "$(completed --setopt = exit-on)" = exit-on-error ]
+  [[ $(completed --setopt = exit-on) == "exit-on-error exit-on-error= "* ]]
 }
 
 @test "the values of a shell option are completed" {
@@ -56,6 +56,7 @@ nacre_completed() {
   [ "$(nacre_completed archive create --app)" = --append ]
   [ "$(nacre_completed archive list --arch)" = --archives ]
   [ -z "$(nacre_completed archive list --app)" ]
+  [ "$(nacre_completed launch --fail)" = --fail-fast ]
   [[ $(nacre_completed archive extract -) == *"-C --directory"* ]]
 }
 

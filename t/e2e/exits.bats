@@ -4,20 +4,7 @@
 # The job's exit code by its policy, from how its tasks end: on one shell, and on four.
 load lib.bash
 load nodes.bash
-
-# Runs a job of $1 tasks of the sh script $2, with the options behind, on one shell and on four: exit codes in ${codes[@]}, standard
-# error of both in err.
-both() {
-  local tasks=$1 script=$2
-  shift 2
-  codes=()
-  : >err
-  write_nodes 1 "$tasks"
-  write_jobspec "$tasks" sh -c "$script"
-  launch -R R.json -o cpu-affinity=off --local=1 "$@" 2>>err && codes+=(0) || codes+=($?)
-  write_nodes 4 $(((tasks + 3) / 4))
-  launch -R R.json -o cpu-affinity=off --local=4 --arity=2 "$@" 2>>err && codes+=(0) || codes+=($?)
-}
+load exits.bash
 
 # row TASKS SCRIPT CODE... [-- OPTION...]: the codes of max, main, all, main+all, first.
 row() {
@@ -38,8 +25,6 @@ row() {
 start() { exec "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json -o cpu-affinity=off "$@"; }
 
 all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
-
-r='case $FLUX_TASK_RANK in'
 
 @test "all succeed" {
   row 4 'true' 0 0 0 0 0

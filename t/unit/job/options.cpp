@@ -115,3 +115,28 @@ TEST_CASE("arguments do not nest without bound") {
   CHECK(options.set_from_argument(dotted(129)).error().message.find("nested deeper than 128 levels: 'a.a.") == 0);
   CHECK_FALSE(options.set_from_argument(dotted(100000)));
 }
+
+TEST_CASE("an option that is a value or an object keeps the value as a member") {
+  Options options;
+  options.set("exit-timeout", "10s");
+  CHECK(options.value_at("exit-timeout")->json() == "10s");
+  options.set("exit-timeout.after", "failure");
+  CHECK(*options.find("exit-timeout") == Json{{"timeout", "10s"}, {"after", "failure"}});
+  options.set("exit-timeout", 5);
+  CHECK(*options.find("exit-timeout") == Json{{"timeout", 5}, {"after", "failure"}});
+  CHECK(options.value_at("exit-timeout")->path() == "exit-timeout.timeout");
+  options.set("exit-timeout", Json{{"after", "exit"}});  // an object is all of it
+  CHECK(*options.find("exit-timeout") == Json{{"after", "exit"}});
+  CHECK_FALSE(options.value_at("exit-timeout"));
+
+  REQUIRE(options.set_from_argument("exit-on-error.grace=5s"));
+  REQUIRE(options.set_from_argument("exit-on-error=25%"));
+  CHECK(*options.find("exit-on-error") == Json{{"when", "25%"}, {"grace", "5s"}});
+  REQUIRE(options.set_from_argument("exit-on-error"));
+  CHECK(*options.find("exit-on-error.when") == 1);
+
+  options.set("kill-timeout", 5);  // any other one
+  options.set("kill-timeout.x", 1);
+  CHECK(*options.find("kill-timeout") == Json{{"x", 1}});
+  CHECK(options.value_at("kill-timeout")->json().is_object());
+}

@@ -62,13 +62,28 @@ TEST_CASE("what fails as the job ends is named at its end") {
   CHECK(report.at_the_end() == Lines{"error : task 2 on fake0: killed by SIGKILL"});
 }
 
-TEST_CASE("victims, lost tasks, and those that could not be started are not named") {
+TEST_CASE("victims, lost tasks, and those that could not be started and end the job are not named") {
   Report report;
+  report.host.cause = exits::TaskEnd{1, exits::Record::not_started(127)};
   report.ended("0", "c/s15");
-  report.ended("1", "f127");
+  report.ended("1,4", "f127");
   report.ended("2", "l");
   report.ended("3", "c");
   CHECK(report.at_the_end().empty());
+}
+
+TEST_CASE("tasks that could not be started are named where the job goes on without them, or has another cause") {
+  Report report(nullptr, 8);
+  report.ended("1-2,5", "f127");
+  report.ended("3", "f126");
+  report.ended("4", "x127");
+  REQUIRE(report.host.run_loop());
+  CHECK(report.host.logged == Lines{"error : task 3 on fake0: not started: not executable",
+                                    "error : task 1-2, 5 on fake0: not started: no such command",
+                                    "error : task 4 on fake0: exit code 127"});
+  report.host.cause = exits::TaskEnd{0, exits::Record::of(WaitStatus::exited(3))};
+  report.ended("6", "f127");
+  CHECK(report.at_the_end().back() == "error : task 6 on fake0: not started: no such command");
 }
 
 TEST_CASE("the task that has ended the job is named by the message that says so") {

@@ -1,0 +1,156 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# What ends a job before its tasks have ended by themselves: failures, others that have ended, time. On one shell, and on four, with the
+# cause on the leader and elsewhere.
+load lib.bash
+load nodes.bash
+load exits.bash
+
+# The last `both` had exit code $1 on one shell and on four, and said the line $2, if there is one, in both.
+both_were() {
+  [ "${codes[*]}" = "$1 $1" ] || { echo "exit codes ${codes[*]}, expected $1: $(cat err)"; return 1; }
+  [ -z "${2:-}" ] || [ "$(grep -cE "$2" err)" -eq 2 ] || { echo "not twice '$2': $(cat err)"; return 1; }
+}
+
+never_said() { [ "$(grep -c "$1" err)" -eq 0 ] || { echo "said '$1': $(cat err)"; return 1; }; }
+nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
+
+@test "the first failure ends the job, on whichever shell it is" {
+  for rank in 0 1 2 3; do
+    both 4 "[ \$FLUX_TASK_RANK != $rank ] || exit 3; exec sleep 30" --fail-fast
+    both_were 3 "error: exec: task $rank on node[0-3] exited with code 3\$"
+    both 4 "[ \$FLUX_TASK_RANK != $rank ] || kill -SEGV \$\$; exec sleep 30" -K -o rlimit.core=0
+    both_were 139 "error: exec: task $rank on node[0-3] killed by SIGSEGV\$"
+  done
+}
+
+@test "so many failures end the job, of all shells together; a share of the tasks is rounded up" {
+  script="$r 0) exit 2;; 3) sleep 0.2; exit 3;; 6) sleep 0.4; exit 4;; esac; exec sleep 30"
+  both 8 "$script" --fail-fast=3
+  both_were 4 "error: exec: exit-on-error: 3 of 8 tasks have failed \(0,3,6\): task 6 on node[03] exited with code 4\$"
+  both 8 "$script" --fail-fast=2
+  both_were 3 "2 of 8 tasks have failed \(0,3\): task 3 on node[01] exited with code 3\$"
+  both 8 "$script" --fail-fast=25%
+  both_were 3
+  both 8 "$script" --fail-fast=26%
+  both_were 4
+  both 8 "$r 0|3) exit 3;; esac; sleep 0.5" -o exit-on-error=3
+  both_were 3
+  never_said exit-on-error
+}
+
+@test "the first task to end decides, with exit-on-error=first" {
+  both 4 "$r 3) exit 3;; esac; exec sleep 30" --fail-fast=first
+  both_were 3
+  both 4 "$r 3) exit 0;; esac; sleep 0.4; exit 5" --fail-fast=first
+  both_were 5
+  never_said 'error: exec'
+}
+
+@test "only failures of some ranks, or with some codes, count" {
+  both 4 "$r 0) exit 2;; 3) sleep 0.4; exit 3;; esac; exec sleep 30" --fail-fast -o exit-on-error.ranks=1-3
+  both_were 3 "task 3 on node[03] exited with code 3"
+  both 4 "$r 0) exit 2;; 3) sleep 0.4; kill -ABRT \$\$;; esac; exec sleep 30" -o exit-on-error.codes=134,139 -o rlimit.core=0
+  both_were 134 "task 3 on node[03] killed by SIGABRT"
+  both 4 "$r 0) exit 2;; esac; sleep 0.4" -o 'exit-on-error={"ranks": "1-3", "codes": "1"}'
+  both_were 2
+  never_said 'error: exec'
+}
+
+@test "grace: tasks that end before it is over are no victims" {
+  script="$r 1) exit 3;; 2) sleep 0.3; exit 9;; esac; trap 'echo \$FLUX_TASK_RANK >>ended; exit 1' TERM; sleep 30 & wait"
+  both 4 "$script" --fail-fast -o exit-on-error.grace=1s
+  both_were 9 "warn: exit-on-error: task 1 on node[01] exited with code 3; the job ends in 1s\$"
+  grep -q "error: exec: task 1 on node1 exited with code 3" err
+  [ "$(sort ended | tr -d '\n')" = 0033 ]
+  both 4 "$r 1) exit 3;; esac; sleep 0.5" --fail-fast -o exit-on-error.grace=1m
+  both_were 3
+  never_said 'error: exec'
+}
+
+@test "then=note: one line, and the job goes on" {
+  both 4 "$r 0|2|3) exit 3;; esac; sleep 0.4" --fail-fast=2 -o exit-on-error.then=note -o exit-report=off
+  both_were 3 "warn: exec: exit-on-error: . of 4 tasks have failed \([0-3,-]*\): task . on node. exited with code 3; the job goes on\$"
+  [ "$(wc -l <err)" -eq 2 ]
+}
+
+@test "success by exit-ok, and signals to all tasks from outside, are not what ends a job" {
+  both 4 "$r 2) exit 77;; esac; sleep 0.3" --fail-fast --exit-ok=77
+  both_were 0
+  nothing_was_said
+}
+
+# Ranks 1 and 2 cannot be started.
+missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
+
+@test "a task that cannot be started ends the job, but with exit-on-error=off set it is a record only" {
+  both 4 "sleep 0.3; touch ran.\$FLUX_TASK_RANK" -o "$missing"
+  both_were 127 "error: exec: task [12].*: /no/such/program: No such file or directory"
+  for off in off false 0; do
+    for policy in max:127 main:0 all:1 main+all:1 first:127; do
+      rm -f ran.*
+      both 4 "sleep 0.3; touch ran.\$FLUX_TASK_RANK" -o "$missing" -o exit-on-error=$off -o "exit-policy=${policy%:*}"
+      both_were "${policy#*:}" "task 1(-2)? on node[01](, 2 on node2)?: not started: no such command"
+      [ "$(echo ran.*)" = "ran.0 ran.3" ]
+      grep -q "error: task 1.*: /no/such/program: No such file or directory" err
+      [ "$policy$off" = max:127off ] || break
+    done
+  done
+  both 4 "sleep 0.3" -o "$missing" -o exit-on-error=off -o exit-report=off -o exit-on-error.then=note
+  both_were 127
+  both 4 "sleep 0.3" -o 'wrap=[{"command": ["/etc/passwd"]}]' -o exit-on-error=off
+  both_were 126 "task 0-3 on node0: not started: not executable|task 0 on node0, 1 on node1, 2 on node2, 3 on node3: not started: not executable"
+}
+
+@test "a task that was not started is one that is missing in MPI's barriers" {
+  for shells in 1 4; do
+    write_nodes $shells $((4 / shells))
+    write_jobspec 4 "$BATS_TEST_DIRNAME/pmi_client" init barrier finalize
+    run -127 launch -R R.json -o cpu-affinity=off --local=$shells -o "$missing" -o exit-on-error=off
+    run_said 127 "exited with code 127 without PMI init, and the others wait for it in a barrier"
+  done
+}
+
+@test "the time that Slurm has given ends the job" {
+  SLURM_JOB_END_TIME=$(($(date +%s) + 1)) both 4 'exec sleep 30'
+  both_were 124 "error: timeout: the time that Slurm has given is over, and these tasks still run: 0-3"
+  SLURM_JOB_END_TIME=5 both 4 'exec sleep 30'
+  both_were 124
+  SLURM_JOB_END_TIME=5 both 4 'sleep 0.3' -o time-limit=1m
+  both_were 0
+  SLURM_JOB_END_TIME=5 both 4 'sleep 0.3' -o time-limit=none
+  both_were 0
+  SLURM_JOB_END_TIME=5 both 4 'exec sleep 30' -o time-limit=0.5s
+  both_were 124 "time-limit: 500ms are over"
+  SLURM_JOB_END_TIME=soon both 4 true
+  both_were 0 "warn: time-limit: SLURM_JOB_END_TIME: expected seconds since the Epoch, got 'soon'; it is passed over"
+  both 4 true -o verbose=1
+  both_were 0 "time-limit: the job has no time limit"
+}
+
+@test "signal: the tasks of all shells are warned before the time is over that Slurm has given" {
+  for shells in 1 4; do
+    write_nodes $shells $((4 / shells))
+    write_jobspec 4 sh -c 'trap "exit 7" USR1; sleep 30 & wait'
+    SLURM_JOB_END_TIME=$(($(date +%s) + 65)) run launch -R R.json -o cpu-affinity=off --local=$shells -o signal
+    run_said 7 "signal: the job expires in 60 s: sending SIGUSR1 to the tasks"
+    [[ $output != *killed* ]]
+  done
+}
+
+@test "what is wrong is named, with what was expected" {
+  write_nodes 2 1
+  write_jobspec 2 touch ran
+  wrong() { # OPTION WHAT
+    run launch -R R.json -o cpu-affinity=off --local=2 "$1"
+    run_said 1 "$2"
+    [ "${#lines[@]}" -eq 1 ]
+    [ ! -e ran ]
+  }
+  wrong --fail-fast=many 'exit-on-error: expected true or false, a number of tasks, a share of the job'"'"'s such as "25%", or "first", got "many"'
+  wrong -oexit-on-error=0% 'got "0%"'
+  wrong -oexit-on-error.codes=0 'exit-on-error.codes: expected exit codes, 1 to 255'
+  wrong -oexit-on-error.then=stop 'exit-on-error.then: expected end or note, got "stop"'
+  wrong -oexit-on-error.grace=soon 'exit-on-error.grace: duration '"'soon'"
+}
