@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // exit-timeout=T: once one task of the job has ended, the others have T (30 s by default; `none`: for ever) before the job is
-// ended.
+// ended. With exit-timeout.after=failure the time begins when a task fails. One that has ended well begins it, too, but then the job is
+// ended only if some that still run are connected to PMI, that is, have called init and not finalize: they may wait for it.
+//
+// Only when that time is over does shell 0 ask for these: each shell gathers what its plugins answer to the topic `pmi.connected`.
 #include <fmt/format.h>
 
 #include "base/json.hpp"
@@ -12,7 +15,8 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr double kDefaultTimeout = 30;  // seconds
+constexpr double kDefaultTimeout = 30;                            // seconds
+constexpr std::string_view kQuestion = "exit-timeout.connected";  // an announcement of shell 0; and a collective
 
 class ExitTimeout final : public plugin::Plugin {
  public:
@@ -21,6 +25,7 @@ class ExitTimeout final : public plugin::Plugin {
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
     on("shell.tasks-complete", [this](plugin::Call&) {
       timer_.reset();
+      failure_timer_.reset();
       return Result<void>();
     });
   }
@@ -28,42 +33,109 @@ class ExitTimeout final : public plugin::Plugin {
  private:
   Result<void> read() {
     auto option = host_.options().at(name());
-    if (!option) return {};
-    if (option->json() == "none") {
-      timeout_ = value::Duration::infinite();
-    } else {
-      timeout_ = TRY(job::seconds_option(*option));
+    if (option && option->json().is_object()) {
+      CHECK_OK(option->only_keys({"timeout", "after"}));
+      if (auto after = TRY(option->find("after"))) {
+        if (after->json() != "exit" && after->json() != "failure") return after->expected("exit or failure");
+        only_failures_ = after->json() == "failure";
+      }
+    }
+    if (auto timeout = host_.options().value_at(name())) {
+      timeout_ = timeout->json() == "none" ? value::Duration::infinite() : TRY(job::seconds_option(*timeout));
+    }
+    if (host_.bulk() != nullptr) {
+      announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view) {
+        if (topic == kQuestion) answer();
+      });
     }
     return {};
   }
 
   Result<void> tasks_exited(const plugin::Call& call) {
-    auto ranks = TRY(value::Idset::parse(TRY(TRY(JsonAt::root(call.in).at("ranks")).string())));
+    JsonAt in = JsonAt::root(call.in);
+    auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
+    auto record = TRY(exits::Record::parse(TRY(TRY(in.at("record")).string())));
     over_ = over_ | ranks;
     // Those of a lost shell have not ended by themselves; `tolerate-loss` says what becomes of the job.
-    if (call.in.contains("lost")) return {};
-    if (timer_ || ranks.empty() || timeout_.is_infinite() || host_.job().tasks() == 1) return {};
-    first_ = *ranks.first();
-    timer_ = TRY(event::Timer::create(host_.loop(), [this] { expired(); }));
-    timer_->start_grace(event::Seconds(timeout_.seconds()));
+    if (record.kind() == exits::Record::Kind::lost) return {};
+    if (ranks.empty() || timeout_.is_infinite() || host_.job().tasks() == 1) return {};
+    bool failed = host_.exit_policy().is_failure(record);
+    auto& timer = only_failures_ && failed ? failure_timer_ : timer_;
+    if (timer) return {};
+    timer =
+        TRY(event::Timer::create(host_.loop(), [this, first = *ranks.first(), failed] { expired(first, failed); }));
+    timer->start_grace(event::Seconds(timeout_.seconds()));
     return {};
   }
 
-  void expired() {
-    auto last = static_cast<value::Idset::Id>(host_.job().tasks() - 1);
-    value::Idset running = value::Idset::range(0, last) - over_;
-    if (running.empty()) return;
+  void expired(std::uint64_t first, bool failed) {
+    if (host_.ending()) return;
+    if (!only_failures_) return end(first, "ended", running(), "still run");
+    if (failed) return end(first, "failed", running(), "still run");
+    first_ = first;
+    if (host_.bulk() == nullptr) return answer();
+    if (Result<void> asked = host_.announce(kQuestion, ""); !asked)
+      log(host_, *this, Level::warn, "which tasks are connected to PMI is not known: {}", asked.error().message);
+  }
+
+  void end(std::uint64_t first, std::string_view how, const value::Idset& left, std::string_view what) {
+    if (left.empty()) return;
     host_.raise({"exec", 0,
-                 fmt::format("exit-timeout: task {} ended {} ago, and these still run: {}", first_, timeout_.str(),
-                             running.str()),
+                 fmt::format("exit-timeout: task {} {} {} ago, and these {}: {}", first, how, timeout_.str(), what,
+                             left.str()),
                  std::nullopt});
+  }
+
+  [[nodiscard]] value::Idset running() const {
+    auto last = static_cast<value::Idset::Id>(host_.job().tasks() - 1);
+    return value::Idset::range(0, last) - over_;
+  }
+
+  // ---- who is connected to PMI -----------------------------------------------
+
+  // By each shell, once.
+  void answer() {
+    answer_ = host_.gather(kQuestion, connected_here().str(), [this](Result<plugin::Gathered> all) {
+      if (!all) return log(host_, *this, Level::debug, "{}", all.error().message);
+      if (host_.job().shell_rank == 0) answered(*all);
+    });
+  }
+
+  value::Idset connected_here() {
+    plugin::Call call("pmi.connected");
+    value::Idset all;
+    if (Result<int> called = host_.stack().call(call); !called)
+      log(host_, *this, Level::warn, "{}", called.error().message);
+    for (const auto& [plugin, ranks] : call.out.items()) {
+      auto some = job::ranks_option(JsonAt::root(ranks, "pmi.connected: " + plugin));
+      if (!some) log(host_, *this, Level::warn, "{}", some.error().message);
+      if (some && *some) all = all | **some;
+    }
+    return all;
+  }
+
+  void answered(const plugin::Gathered& all) {
+    value::Idset connected;
+    for (const auto& [ranks, shells] : all) {
+      if (auto some = value::Idset::parse(ranks)) connected = connected | *some;
+    }
+    value::Idset left = connected & running();
+    if (left.empty()) {
+      log(host_, *this, Level::debug, "task {} ended well {} ago; no task that runs is connected to PMI", first_,
+          timeout_.str());
+    }
+    end(first_, "ended", left, "are still connected to PMI");
   }
 
   plugin::Host& host_;
   value::Duration timeout_ = value::Duration::of_seconds(kDefaultTimeout);
-  std::uint64_t first_ = 0;  // the rank of the task that ended first
-  value::Idset over_;        // tasks
-  std::optional<event::Timer> timer_;
+  bool only_failures_ = false;
+  std::uint64_t first_ = 0;                    // the rank of the task that ended first
+  value::Idset over_;                          // tasks
+  std::optional<event::Timer> timer_;          // from the first end; only_failures_: of a task that succeeded
+  std::optional<event::Timer> failure_timer_;  // only_failures_: from the first failure
+  plugin::Registration announcements_;
+  plugin::Registration answer_;
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 _nacre_shell_options=(
   coprocess-kill-timeout= coprocess. cpu-affinity= env-expand. epilog.command= epilog.timeout= epilog= exit-main= exit-ok=
   exit-on-error exit-on-error= exit-on-error.codes= exit-on-error.grace= exit-on-error.ranks= exit-on-error.then= exit-policy= exit-report=
-  exit-timeout= gpu-affinity= hwloc.restrict hwloc.xmlfile initrc= kill-timeout= label-io lua-timeout= mpi=
+  exit-timeout= exit-timeout.after= gpu-affinity= hwloc.restrict hwloc.xmlfile initrc= kill-timeout= label-io lua-timeout= mpi=
   nosetpgrp omp-threads= oom.adjust= output.stderr.label output.stdout.label per-resource.count= per-resource.type=
   prolog.command= prolog.timeout= prolog= pty pty.capture= pty.interactive pty.ranks= report= rlimit. signal signal.signum=
   signal.timeleft= stage-in stage-in.destination= stage-in.dir= stage-in.names= stage-in.overwrite stage-in.pattern=
@@ -24,6 +24,7 @@ _nacre_shell_values() { # NAME: the values that the shell option NAME takes
     exit-report) echo off line full ;;
     exit-on-error) echo 1 10% first off ;;
     exit-on-error.then) echo end note ;;
+    exit-timeout.after) echo exit failure ;;
     exit-timeout) echo none 30s 5m ;;
     time-limit) echo none 10m 1h ;;
     lua-timeout) echo none 10s ;;

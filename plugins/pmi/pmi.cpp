@@ -39,6 +39,10 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (group_) exited(*host_.current_task());
       return Result<void>();
     });
+    on("pmi.connected", [this](plugin::Call& call) {
+      if (group_) call.out[name()] = connected().str();
+      return Result<void>();
+    });
     on("shell.lost", [this](plugin::Call& call) {
       if (group_) lose_shell(call);
       return Result<void>();
@@ -189,6 +193,16 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     bool all = std::all_of(tasks.begin(), tasks.end(),
                            [](const auto& each) { return each->state() == task::State::exited; });
     if (all) between_nodes_->abstain();
+  }
+
+  // The tasks between init and finalize.
+  [[nodiscard]] value::Idset connected() const {
+    value::Idset out;
+    const auto& clients = group_->server().clients();
+    for (std::uint32_t client = 0; client < clients.size(); ++client) {
+      if (clients[client].stage == pmi::Stage::joined) out.insert(rank_of(client));
+    }
+    return out;
   }
 
   void lose_shell(const plugin::Call& call) {

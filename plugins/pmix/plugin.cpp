@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include <jansson.h>
+
 #include "service.hpp"
 
 namespace nacre::pmix {
@@ -24,9 +26,16 @@ bool is_wanted(flux_shell_t* shell) {
   }
 }
 
+// The option may be a time, or an object that has it as a member.
+bool has_exit_timeout(flux_shell_t* shell) {
+  json_t* option = nullptr;
+  if (flux_shell_getopt_unpack(shell, "exit-timeout", "o", &option) <= 0) return false;
+  return !json_is_object(option) || json_object_get(option, "timeout") != nullptr;
+}
+
 // The others are to go on for as long as they like.
 void lift_exit_timeout(flux_shell_t* shell) {
-  if (flux_shell_getopt(shell, "exit-timeout", nullptr) == 0) flux_shell_setopt(shell, "exit-timeout", "\"none\"");
+  if (!has_exit_timeout(shell)) flux_shell_setopt(shell, "exit-timeout", "\"none\"");
 }
 
 Service* service_of(flux_plugin_t* plugin) { return static_cast<Service*>(flux_plugin_aux_get(plugin, "service")); }
@@ -64,6 +73,12 @@ int on_task_exit(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) 
   return service != nullptr ? service->task_ended(flux_shell_current_task(flux_plugin_get_shell(plugin))) : 0;
 }
 
+int on_connected(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
+  Service* service = service_of(plugin);
+  if (service == nullptr) return 0;
+  return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:s}", "pmix", service->connected_tasks().c_str());
+}
+
 int on_lost(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
   Service* service = service_of(plugin);
   int shell = -1;
@@ -87,7 +102,8 @@ constexpr flux_plugin_handler kHandlers[] = {
     {"shell.init", on_init, nullptr},     {"task.init", on_task_init, nullptr},
     {"task.fork", on_task_fork, nullptr}, {"task.exit", on_task_exit, nullptr},
     {"shell.lost", on_lost, nullptr},     {"shell.finish", on_finish, nullptr},
-    {"shell.exit", on_exit, nullptr},     {nullptr, nullptr, nullptr},
+    {"shell.exit", on_exit, nullptr},     {"pmi.connected", on_connected, nullptr},
+    {nullptr, nullptr, nullptr},
 };
 
 }  // namespace

@@ -204,6 +204,17 @@ void Service::finalized(const pmix_proc_t& who, Reply reply) {
   reply(PMIX_SUCCESS);
 }
 
+std::string Service::connected_tasks() const {
+  std::string out;
+  auto home = namespaces_.find(home_);
+  if (home == namespaces_.end()) return out;
+  for (const auto& [rank, client] : home->second.clients) {
+    if (client.ended || client.state != Client::State::connected) continue;
+    out += (out.empty() ? "" : ",") + std::to_string(rank);
+  }
+  return out;
+}
+
 void Service::after(double seconds, std::function<void()> function) {
   auto alarm = std::make_unique<Alarm>();
   alarm->function = std::move(function);

@@ -66,6 +66,9 @@ class Service {
   void spawn(const pmix_proc_t& who, const InfoList& job, const std::vector<App>& apps,
              pmix_spawn_cbfunc_t function, void* data);
 
+  // The job's tasks of this node that are between PMIx_Init and PMIx_Finalize: an idset.
+  [[nodiscard]] std::string connected_tasks() const;
+
   [[nodiscard]] Inbox& inbox() { return *inbox_; }
   [[nodiscard]] Peers& peers() { return *peers_; }
   [[nodiscard]] bool fault_tolerant() const { return fault_tolerant_; }

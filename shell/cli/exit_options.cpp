@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "job/options.hpp"
+
 namespace nacre::cli {
 namespace {
 
@@ -66,6 +68,11 @@ std::vector<std::string> ExitOptions::shell_options() const {
   if (!report_.empty()) out.push_back("report=" + std::filesystem::absolute(report_, failed).native());
   if (!fail_fast_.empty()) out.push_back("exit-on-error=" + fail_fast_);
   return out;
+}
+
+std::vector<std::string> ExitOptions::defaults(const job::Options& options) {
+  if (options.find("exit-timeout.after") != nullptr) return {};
+  return {"exit-timeout.after=failure"};
 }
 
 }  // namespace nacre::cli

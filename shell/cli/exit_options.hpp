@@ -13,6 +13,10 @@ namespace CLI {
 class App;
 }
 
+namespace nacre::job {
+class Options;
+}
+
 namespace nacre::cli {
 
 class ExitOptions {
@@ -23,6 +27,9 @@ class ExitOptions {
 
   // "exit-policy=all", as -o takes them.
   [[nodiscard]] std::vector<std::string> shell_options() const;
+
+  // What holds unless the job or -o says otherwise: "exit-timeout.after=failure", unless `options` has exit-timeout.after.
+  [[nodiscard]] static std::vector<std::string> defaults(const job::Options& options);
 
  private:
   void check(const std::vector<std::string>& setopt);

@@ -54,11 +54,11 @@ Result<std::string> read_resources(const std::string& path, std::size_t shells) 
   return invalid(fmt::format("{}: {} nodes, but there are {} shells: one is for each", shown(path), nodes, shells));
 }
 
-// An initrc may say so too, which nobody here knows.
-Result<bool> tolerates_loss(const std::string& jobspec, const std::vector<std::string>& arguments) {
+// Those that are known here: an initrc may set more.
+Result<job::Options> options_of(const std::string& jobspec, const std::vector<std::string>& arguments) {
   job::Options options(TRY(job::Jobspec::parse(jobspec)).options);
   for (const std::string& each : arguments) CHECK_OK(in("-o " + each, options.set_from_argument(each)));
-  return options.flag("tolerate-loss");
+  return options;
 }
 
 class Launch final : public Verb {
@@ -174,7 +174,9 @@ class Launch final : public Verb {
     if (!resources_.empty()) record.resources = TRY(read_resources(resources_, record.size));
     record.options = options_;
     for (std::string& each : exits_.shell_options()) record.options.push_back(std::move(each));
-    plan.tolerates_loss = TRY(tolerates_loss(*record.jobspec, options_));
+    job::Options known = TRY(options_of(*record.jobspec, options_));
+    plan.tolerates_loss = TRY(known.flag("tolerate-loss"));
+    for (std::string& each : ExitOptions::defaults(known)) record.options.push_back(std::move(each));
     plan.verbose = verbose_;
     plan.input = jobspec_ == "-" || resources_ == "-" || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
     record.input = plan.input >= 0;

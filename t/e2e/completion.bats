@@ -25,12 +25,13 @@ completed() {
 
 @test "shell options are completed after -o and --setopt" {
   [ "$(completed -o cpu-)" = cpu-affinity= ]
-  [[ $(completed --setopt = exit-on) == "exit-on-error exit-on-error= "* ]]
+  [ "$(completed --setopt = exit-ti)" = "exit-timeout= exit-timeout.after=" ]
 }
 
 @test "the values of a shell option are completed" {
   [ "$(completed -o cpu-affinity = per)" = per-task ]
   [ "$(completed --setopt = taskmap.scheme = cy)" = cyclic ]
+  [ "$(completed -o exit-timeout.after = f)" = failure ]
 }
 
 @test "files are completed where a file is expected" {

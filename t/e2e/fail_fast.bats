@@ -6,6 +6,8 @@
 load lib.bash
 load nodes.bash
 load exits.bash
+load plugins.bash
+load pmix.bash
 
 # The last `both` had exit code $1 on one shell and on four, and said the line $2, if there is one, in both.
 both_were() {
@@ -112,6 +114,63 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
   done
 }
 
+@test "launch: after a failure the others have the time of exit-timeout, after a success all they need" {
+  both 4 "$r 1) exit 0;; esac; sleep 0.8" -o exit-timeout=0.2s
+  both_were 0
+  nothing_was_said
+  both 4 "$r 1) exit 0;; 2) sleep 0.4; kill -SEGV \$\$;; esac; exec sleep 30" -o exit-timeout=0.2s -o rlimit.core=0
+  both_were 139 "error: exec: exit-timeout: task 2 failed 200ms ago, and these still run: 0,3\$"
+  both 4 "$r 1) exit 0;; esac; exec sleep 30" -o exit-timeout=0.2s -o exit-timeout.after=exit
+  both_were 1 "error: exec: exit-timeout: task 1 ended 200ms ago, and these still run: 0,2-3\$"
+  both 4 "$r 1) exit 0;; esac; exec sleep 30" -o exit-timeout.after=exit -o exit-timeout=0.2s
+  both_were 1
+  options='{"exit-timeout": {"after": "exit", "timeout": "0.2s"}}' both 4 "$r 1) exit 0;; esac; exec sleep 30"
+  both_were 1
+}
+
+@test "the bare shell waits as flux-shell does, with the installed initrc as launch does" {
+  prepare 2 sh -c "$r 1) exit 0;; esac; sleep 1"
+  run nacre -o exit-timeout=0.2s
+  run_said 1 "exit-timeout: task 1 ended 200ms ago, and these still run: 0"
+  echo "plugin.searchpath = '$work' source '$NACRE_SOURCE_DIR/etc/initrc.lua'" >rc.lua
+  run nacre -o exit-timeout=0.2s --initrc=rc.lua
+  [ "$status" -eq 0 ]
+  [ -z "$output" ]
+  run nacre -o exit-timeout=0.2s -o exit-timeout.after=exit --initrc=rc.lua
+  run_said 1 "exit-timeout: task 1 ended 200ms ago"
+}
+
+@test "after a success the job ends where others are connected to PMI, not where they have finalized" {
+  for shells in 1 4; do
+    write_nodes $shells $((4 / shells))
+    write_jobspec 4 "$BATS_TEST_DIRNAME/pmi_client" init 1,3:finalize 1:exit:0 wait:never
+    run launch -R R.json -o cpu-affinity=off --local=$shells -o exit-timeout=0.5s -v
+    run_said 1 "exit-timeout: task 1 ended 500ms ago, and these are still connected to PMI: 0,2"
+    write_jobspec 4 "$BATS_TEST_DIRNAME/pmi_client" init finalize 1:exit:0 wait:go
+    launch -R R.json -o cpu-affinity=off --local=$shells -o exit-timeout=0.2s -o verbose=1 2>err &
+    wait_until grep -q "task 1 ended well 200ms ago; no task that runs is connected to PMI" err
+    touch go
+    wait $!
+    rm go
+  done
+}
+
+@test "the same for PMIx" {
+  build_clients early
+  [ -e "$NACRE_BUILD_DIR/plugins/pmix/pmix.so" ]
+  for shells in 1 2; do
+    write_nodes $shells $((4 / shells))
+    echo 'plugin.load { file = os.getenv ("NACRE_BUILD_DIR") .. "/plugins/pmix/pmix.so" }' >rc.lua
+    for how in connected:1 finalized:0; do
+      write_jobspec 4 "$BATS_FILE_TMPDIR/early" "${how%:*}"
+      run_with_pmix "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json --local=$shells \
+        -o cpu-affinity=off -o pmi=pmix -o exit-timeout=1s -- --initrc="$work/rc.lua"
+      [ "$status" -eq "${how#*:}" ] || { echo "$shells $how: $status: $output"; return 1; }
+      [ "$status" -eq 0 ] || run_said 1 "exit-timeout: task 0 ended 1s ago, and these are still connected to PMI: 1-3"
+    done
+  done
+}
+
 @test "the time that Slurm has given ends the job" {
   SLURM_JOB_END_TIME=$(($(date +%s) + 1)) both 4 'exec sleep 30'
   both_were 124 "error: timeout: the time that Slurm has given is over, and these tasks still run: 0-3"
@@ -153,4 +212,6 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
   wrong -oexit-on-error.codes=0 'exit-on-error.codes: expected exit codes, 1 to 255'
   wrong -oexit-on-error.then=stop 'exit-on-error.then: expected end or note, got "stop"'
   wrong -oexit-on-error.grace=soon 'exit-on-error.grace: duration '"'soon'"
+  wrong -oexit-timeout.after=never 'exit-timeout.after: expected exit or failure, got "never"'
+  wrong -oexit-timeout.timeout=soon 'exit-timeout.timeout: duration '"'soon'"
 }

@@ -34,6 +34,25 @@ struct Timeout {
   std::string error;
 };
 
+// Tasks that plugins know to be connected to PMI.
+class Connected final : public plugin::Plugin {
+ public:
+  explicit Connected(std::string ranks, std::string name = "pmi") : Plugin(std::move(name)) {
+    on("pmi.connected", [this, ranks = std::move(ranks)](plugin::Call& call) {
+      call.out[this->name()] = ranks;
+      return Result<void>();
+    });
+  }
+};
+
+Json after_failure(const Json& timeout) { return {{"timeout", timeout}, {"after", "failure"}}; }
+
+std::vector<std::string> messages(const Timeout& timeout) {
+  std::vector<std::string> out;
+  for (const auto& each : timeout.host.exceptions) out.push_back(each.message);
+  return out;
+}
+
 std::string exit_timeout_error(const Json& option) {
   std::string error = Timeout(option).error;
   constexpr std::string_view kStart = "plugin 'exit-timeout': shell.init: exit-timeout: ";
@@ -120,11 +139,99 @@ TEST_CASE("tasks of a shell that is lost do not begin the time, but count as ove
   CHECK(timeout.host.exceptions[0].message == "exit-timeout: task 0 ended 1ms ago, and these still run: 2-3");
 }
 
+TEST_CASE("exit-timeout is a value, or an object; in any order both are there") {
+  CHECK(Timeout(Json{{"timeout", "2m"}}).bound() == 120);
+  CHECK(Timeout(Json{{"timeout", "2m"}, {"after", "exit"}}).bound() == 120);
+  CHECK(Timeout(Json{{"timeout", "none"}}).bound() == std::nullopt);
+  CHECK(Timeout(Json::object()).bound() == 30);
+  for (bool value_first : {true, false}) {
+    Timeout timeout;
+    if (value_first) timeout.host.options().set("exit-timeout", "7s");
+    timeout.host.options().set("exit-timeout.after", "failure");
+    if (!value_first) timeout.host.options().set("exit-timeout", "7s");
+    REQUIRE(timeout.host.call("shell.init"));
+    timeout.end(0, WaitStatus::exited(1));
+    CHECK(timeout.host.next_timer()->count() == 7);
+  }
+}
+
+TEST_CASE("after=failure: the time runs from the first failure, not from an end before it") {
+  Timeout timeout(after_failure("20ms"));
+  timeout.end(0);
+  REQUIRE(timeout.host.run_loop());
+  CHECK(messages(timeout).empty());
+  timeout.end(2, WaitStatus::exited(3));
+  timeout.end(3, WaitStatus::exited(4));
+  REQUIRE(timeout.host.run_loop());
+  CHECK(messages(timeout) ==
+        std::vector<std::string>{"exit-timeout: task 2 failed 20ms ago, and these still run: 1"});
+}
+
+TEST_CASE("after=failure: what exit-ok takes as success, victims and lost tasks are no failures") {
+  for (const char* record : {"x77", "c/s15", "l"}) {
+    Timeout timeout(after_failure("1ms"));
+    timeout.host.policy = exits::Policy(exits::Policy::Kind::max, 0, value::Idset::range(77, 77));
+    plugin::Call call("job.tasks-exited");
+    call.in.update({{"ranks", "1"}, {"record", record}});
+    REQUIRE(timeout.host.stack().call(call));
+    REQUIRE(timeout.host.run_loop());
+    CHECK(messages(timeout).empty());
+  }
+}
+
+TEST_CASE("after=failure: an end that is none ends the job where others are connected to PMI") {
+  Timeout timeout(after_failure("5ms"));
+  timeout.host.stack().push(std::make_unique<Connected>("0-1"));
+  timeout.host.stack().push(std::make_unique<Connected>("3", "pmix"));
+  timeout.end(0);
+  REQUIRE(timeout.host.run_loop());
+  CHECK(messages(timeout) ==
+        std::vector<std::string>{"exit-timeout: task 0 ended 5ms ago, and these are still connected to PMI: 1,3"});
+}
+
+TEST_CASE("after=failure: tasks that have finalized, or do not use PMI, have all the time") {
+  for (const char* connected : {"", "0"}) {  // 0 has ended
+    Timeout timeout(after_failure("1ms"));
+    timeout.host.stack().push(std::make_unique<Connected>(connected));
+    timeout.end(0);
+    REQUIRE(timeout.host.run_loop());
+    CHECK(messages(timeout).empty());
+    CHECK(timeout.host.logged.back() ==
+          "debug exit-timeout: task 0 ended well 1ms ago; no task that runs is connected to PMI");
+  }
+}
+
+TEST_CASE("after=failure: a job that ends meanwhile is asked nothing") {
+  Timeout timeout(after_failure("1ms"));
+  timeout.host.stack().push(std::make_unique<Connected>("0-3"));
+  timeout.end(0);
+  timeout.host.raise({"exec", 0, "something else", std::nullopt});
+  REQUIRE(timeout.host.run_loop());
+  CHECK(messages(timeout) == std::vector<std::string>{"something else"});
+}
+
+TEST_CASE("the end of all tasks stops both times") {
+  Timeout timeout(after_failure("1h"));
+  timeout.end(0);
+  timeout.end(1, WaitStatus::exited(1));
+  REQUIRE(timeout.host.next_timer());
+  REQUIRE(timeout.host.call("shell.tasks-complete"));
+  CHECK_FALSE(timeout.host.next_timer());
+}
+
 TEST_CASE("an exit-timeout that is no time is an error") {
   CHECK(exit_timeout_error(-1) == "expected a time that is not negative, got -1");
   CHECK(exit_timeout_error("-1s") == "duration '-1s': expected a duration that is not negative");
   CHECK(exit_timeout_error("soon") ==
         "duration 'soon': expected a number with a unit (ms, s, m, h or d) or infinity");
   CHECK(exit_timeout_error(true) == "expected seconds or a duration such as \"30s\", got true");
-  CHECK(exit_timeout_error(Json::object()) == "expected seconds or a duration such as \"30s\", got an object");
+  CHECK(exit_timeout_error(Json::array()) == "expected seconds or a duration such as \"30s\", got an array");
+}
+
+TEST_CASE("members of exit-timeout that are wrong are named") {
+  auto error = [](const Json& option) { return Timeout(option).error; };
+  constexpr const char* kStart = "plugin 'exit-timeout': shell.init: exit-timeout";
+  CHECK(error(Json{{"timeout", "soon"}}).starts_with(std::string(kStart) + ".timeout: duration 'soon'"));
+  CHECK(error(Json{{"after", "never"}}) == std::string(kStart) + ".after: expected exit or failure, got \"never\"");
+  CHECK(error(Json{{"when", "1s"}}) == std::string(kStart) + ".when: unknown key; known: timeout, after");
 }
