@@ -105,7 +105,7 @@ kill_between_fork_and_exec() {
 
 @test "tolerate-loss: the tasks of a shell that is lost give the others no exit-timeout" {
   write_job 1 sh -c 'touch started.$FLUX_TASK_RANK; test $FLUX_TASK_RANK != 1 || exec sleep 76543; until test -e go; do sleep 0.05; done; echo $FLUX_TASK_RANK is done'
-  begin node3 -o tolerate-loss -o exit-timeout=1s
+  begin node3 -o tolerate-loss -o exit-timeout=1s -o exit-timeout.after=exit
   files_come started.{0,1,2,3}
   kill_shell node1
   says "node-failure: shell 1 on node1 is lost"

@@ -87,7 +87,7 @@ load nodes.bash
 @test "exit-timeout counts from the first task of any shell" {
   write_nodes 3 1
   write_jobspec 3 sh -c 'case $FLUX_TASK_RANK in 2) exit 0;; *) exec sleep 987653;; esac'
-  run launch --local=3 -R R.json -o cpu-affinity=off -o exit-timeout=1s
+  run launch --local=3 -R R.json -o cpu-affinity=off -o exit-timeout=1s -o exit-timeout.after=exit
   [ "$status" -ne 0 ]
   [[ $output == *"exit-timeout: task 2 ended 1s ago, and these still run: 0-1"* ]]
   nothing_left 'sleep 987653'
