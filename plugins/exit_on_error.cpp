@@ -101,11 +101,12 @@ class ExitOnError final : public plugin::Plugin {
 
   // Shell 0's. Lost tasks are those of `tolerate-loss`, and one that could not be started has its own message.
   Result<void> tasks_exited(const plugin::Call& call) {
+    if (limit_.tasks == 0) return {};
     JsonAt in = JsonAt::root(call.in);
     auto record = TRY(exits::Record::parse(TRY(TRY(in.at("record")).string())));
     auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
     if (ranks_) ranks = ranks & *ranks_;
-    if (limit_.tasks == 0 || ranks.empty() || record.kind() != exits::Record::Kind::ended) return {};
+    if (ranks.empty() || record.kind() != exits::Record::Kind::ended) return {};
     if (limit_.first_only && std::exchange(one_has_ended_, true)) return {};
     if (!counts(record)) return {};
     failed_ = failed_ | ranks;

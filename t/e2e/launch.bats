@@ -36,7 +36,7 @@ line_comes() {
   [ "${lines[1]}" = "secret of 64 digits" ]
   [[ $output != *"on the command line"* ]]
   [ "$(record '[.rank,.size,.arity,.timeout]')" = '[0,3,2,7]' ] || [ "$(record '[.rank,.size,.arity,.timeout]')" = '[0,3,2,7.0]' ]
-  [ "$(record .options)" = '["verbose=2","x=a b"]' ]
+  [ "$(record .options)" = '["verbose=2","x=a b","exit-timeout.after=failure"]' ]
   [ "$(record .agent)" = '[]' ]
   [ "$(record .hosts)" = '"localhost,localhost,localhost"' ]
   [ "$(record .shell)" = "$(jq -nc --arg s "$stand_in" '[$s, "--initrc", "a file"]')" ]
