@@ -42,7 +42,7 @@ using StartedOthers = std::shared_ptr<const std::unique_ptr<launch::Launcher>*>;
 // What others may print alike comes by way of `started`; what ends the job, at once.
 void print_message(const StartedOthers& started, Level level, const std::string& line) {
   launch::Launcher* launcher = *started != nullptr ? (*started)->get() : nullptr;
-  bool may_be_alike = level == Level::warn || level == Level::notice;
+  bool may_be_alike = level == Level::warn;
   if (launcher != nullptr && may_be_alike && launcher->running() > 0) return launcher->print(line);
   if (launcher != nullptr) launcher->flush_lines();
   print_err(line);  // one write: lines of several shells stay whole

@@ -2,6 +2,7 @@
 #include "launch/alike_lines.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,11 +11,16 @@ namespace nacre::launch {
 namespace {
 
 constexpr std::string_view kPrefix = "nacre-shell[";
+// Plugins' notices are not among them: they may be meant to be one of each shell.
+constexpr std::array<std::string_view, 3> kLevels{"]: warn: ", "]: error: ", "]: fatal: "};
 
-// Whose message it is, and where the rest begins; none: it is no message of a shell.
+// Whose warning or error it is, and where the rest begins; none: it is no such message of a shell.
 std::optional<std::pair<value::Idset, std::string_view>> message(std::string_view line) {
   std::size_t end = line.starts_with(kPrefix) ? line.find("]: ") : std::string_view::npos;
   if (end == std::string_view::npos) return std::nullopt;
+  bool has_level =
+      std::any_of(kLevels.begin(), kLevels.end(), [&](auto each) { return line.substr(end).starts_with(each); });
+  if (!has_level) return std::nullopt;
   auto shells = value::Idset::parse(line.substr(kPrefix.size(), end - kPrefix.size()));
   if (!shells || shells->empty()) return std::nullopt;
   return std::pair(*std::move(shells), line.substr(end));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages that several shells print alike come out once: of "nacre-shell[1]: warn: X" and "nacre-shell[3]: warn: X" within a moment becomes
+// Warnings and errors that several shells print alike come out once: of "nacre-shell[1]: warn: X" and "nacre-shell[3]: warn: X" within a moment becomes
 // "nacre-shell[1,3]: warn: X". Everything else passes at once, and no line of a shell overtakes another of it.
 #pragma once
 
