@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/base64.hpp"
+
 namespace nacre::io {
 namespace {
 
@@ -97,22 +99,6 @@ void append_json_string(std::string& out, std::string_view text) {
     text.remove_prefix(plain);
   }
   out += '"';
-}
-
-void append_base64(std::string& out, std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  constexpr unsigned kSixBits = 0x3F;
-  std::size_t start = out.size();
-  out.resize(start + (bytes.size() + 2) / 3 * 4, '=');
-  char* to = out.data() + start;
-  for (std::size_t at = 0; at < bytes.size(); at += 3, to += 4) {
-    std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
-    std::uint32_t group = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      group = group << 8 | (i < count ? static_cast<std::uint8_t>(bytes[at + i]) : 0U);
-    }
-    for (std::size_t i = 0; i <= count; ++i) to[i] = kDigits[group >> (18 - 6 * i) & kSixBits];
-  }
 }
 
 void append_data(std::string& out, std::string_view bytes) {

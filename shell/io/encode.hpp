@@ -14,9 +14,6 @@ namespace nacre::io {
 // Appends `text`, which is UTF-8, as a JSON string with its quotes (RFC 8259).
 void append_json_string(std::string& out, std::string_view text);
 
-// Appends `bytes` in base64 (RFC 4648, with padding), without quotes.
-void append_base64(std::string& out, std::string_view bytes);
-
 // Appends the members `"data":"..."`, and `,"encoding":"base64"` if the bytes are no UTF-8.
 void append_data(std::string& out, std::string_view bytes);
 

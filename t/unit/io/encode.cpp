@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/base64.hpp"
 #include "base/json.hpp"
 
 using namespace nacre;      // NOLINT
