@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Notices as text. What is large is cut into parts by rank, so that each has few classes and short bitmaps.
+#include "exits/notice.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "base/base64.hpp"
+
+namespace nacre::exits {
+namespace {
+
+using value::Idset;
+using Id = Idset::Id;
+
+// As long as a class or x are no longer than this they are idsets, which people can read.
+constexpr std::size_t kReadableRanks = 64;
+constexpr std::size_t kReadableX = 256;
+constexpr std::size_t kHead = 512;  // bytes, at most, of all that is neither x nor open nor cut
+
+// Neighbouring ranks of one class; the numbers behind the classes' are those of open and cut.
+struct Run {
+  Id first;
+  Id last;
+  std::size_t of;
+};
+
+std::size_t digits(Id number) {
+  std::size_t out = 1;
+  for (; number > 9; number /= 10) ++out;
+  return out;
+}
+
+std::size_t bytes_of_bits(std::uint64_t bits) { return static_cast<std::size_t>((bits + 7) / 8); }
+
+// How long the text of some ranks is, which come in ascending order.
+struct RanksSize {
+  std::size_t idset = 0;
+  Id first = 0, last = 0;
+
+  void add(const Run& run) {
+    if (idset == 0) first = run.first;
+    if (idset > 0) ++idset;
+    last = run.last;
+    idset += digits(run.first) + (run.last > run.first ? 1 + digits(run.last) : 0);
+  }
+  [[nodiscard]] std::size_t bitmap() const {
+    return 2 + digits(first) + base64_size(bytes_of_bits(std::uint64_t{last} - first + 1));
+  }
+  [[nodiscard]] bool is_bitmap() const { return idset > kReadableRanks && bitmap() < idset; }
+  [[nodiscard]] std::size_t best() const { return is_bitmap() ? bitmap() : idset; }
+};
+
+// How long x, open and cut are of a part that grows.
+class PartSize {
+ public:
+  explicit PartSize(const std::vector<std::string_view>& names) : names_(names), ranks_(names.size() + 2) {}
+
+  // False: with this run it would be longer than `most`; nothing has changed then.
+  bool add(const Run& run, std::size_t most) {
+    Sums before = sums_;
+    RanksSize& ranks = ranks_[run.of];
+    RanksSize old = ranks;
+    ranks.add(run);
+    bool is_class = run.of < names_.size();
+    std::size_t& sum = is_class ? sums_.each : sums_.marks;
+    sum += ranks.best() - old.best();
+    if (old.idset == 0 && is_class) {
+      sum += names_[run.of].size() + 6;  // "x0":"",
+      sums_.names += names_[run.of].size() + 3;
+      if (sums_.classes++ == 0) sums_.first = run.first;
+    }
+    if (is_class) sums_.last = std::max(sums_.last, run.last);
+    if (size() <= most) return true;
+    ranks = old;
+    sums_ = before;
+    return false;
+  }
+
+  [[nodiscard]] bool is_dense() const { return sums_.each > kReadableX && dense() < sums_.each; }
+
+ private:
+  struct Sums {
+    std::size_t each = 0;   // of x, if each class is text of its own
+    std::size_t names = 0;  // of the classes in the array
+    std::size_t classes = 0;
+    std::size_t marks = 0;  // of open and cut
+    Id first = 0, last = 0;
+  };
+
+  [[nodiscard]] std::size_t dense() const {
+    std::uint64_t bits = (std::uint64_t{sums_.last} - sums_.first + 1) * std::bit_width(sums_.classes);
+    return sums_.names + digits(sums_.first) + 6 + base64_size(bytes_of_bits(bits));
+  }
+  [[nodiscard]] std::size_t size() const { return (is_dense() ? dense() : sums_.each) + sums_.marks; }
+
+  const std::vector<std::string_view>& names_;
+  std::vector<RanksSize> ranks_;
+  Sums sums_;
+};
+
+void set_bits(std::string& bytes, std::uint64_t at, std::uint64_t value) {
+  for (; value != 0; value >>= 1, ++at) {
+    if ((value & 1) != 0)
+      bytes[at / 8] = static_cast<char>(static_cast<unsigned char>(bytes[at / 8]) | 1U << at % 8);
+  }
+}
+
+std::string text_of(const std::vector<Run>& runs) {
+  RanksSize size;
+  for (const Run& each : runs) size.add(each);
+  std::string out;
+  if (!size.is_bitmap()) {
+    for (const Run& each : runs) {
+      if (!out.empty()) out += ',';
+      fmt::format_to(std::back_inserter(out), "{}", each.first);
+      if (each.last > each.first) fmt::format_to(std::back_inserter(out), "-{}", each.last);
+    }
+    return out;
+  }
+  std::string bits(bytes_of_bits(std::uint64_t{size.last} - size.first + 1), '\0');
+  for (const Run& each : runs) {
+    for (std::uint64_t id = each.first; id <= each.last; ++id) set_bits(bits, id - size.first, 1);
+  }
+  out = fmt::format("@{}:", size.first);
+  append_base64(out, bits);
+  return out;
+}
+
+std::vector<Run> runs_of(const Notice& notice) {
+  std::vector<Run> out;
+  std::size_t of = 0;
+  auto add = [&](const Idset& ranks) {
+    for (const Idset::Range& each : ranks.ranges()) out.push_back({each.first, each.last, of});
+    ++of;
+  };
+  for (const auto& [name, ranks] : notice.classes) add(ranks);
+  add(notice.open);
+  add(notice.cut);
+  std::sort(out.begin(), out.end(), [](const Run& a, const Run& b) { return a.first < b.first; });
+  return out;
+}
+
+// A part: some of the runs.
+class Part {
+ public:
+  Part(const std::vector<std::string_view>& names, std::span<const Run> runs)
+      : names_(names), runs_(runs), of_(names.size() + 2) {
+    for (const Run& each : runs) of_[each.of].push_back(each);
+  }
+
+  [[nodiscard]] std::string x(bool is_dense) const { return is_dense ? dense() : each(); }
+  [[nodiscard]] std::string open() const { return text_of(of_[names_.size()]); }
+  [[nodiscard]] std::string cut() const { return text_of(of_[names_.size() + 1]); }
+
+ private:
+  [[nodiscard]] std::string each() const {
+    std::string out = "{";
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (of_[i].empty()) continue;
+      fmt::format_to(std::back_inserter(out), "{}\"{}\":\"{}\"", out.size() > 1 ? "," : "", names_[i],
+                     text_of(of_[i]));
+    }
+    return out + "}";
+  }
+
+  [[nodiscard]] std::string dense() const {
+    std::vector<std::size_t> numbers(names_.size());
+    std::size_t count = 0;
+    std::string names;
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (of_[i].empty()) continue;
+      numbers[i] = ++count;
+      fmt::format_to(std::back_inserter(names), "{}\"{}\"", count > 1 ? "," : "", names_[i]);
+    }
+    auto is_class = [this](const Run& run) { return run.of < names_.size(); };
+    Id first = std::find_if(runs_.begin(), runs_.end(), is_class)->first;
+    Id last = first;
+    for (const Run& run : runs_) last = is_class(run) ? std::max(last, run.last) : last;
+    auto width = static_cast<unsigned>(std::bit_width(count));
+    std::string bits(bytes_of_bits((std::uint64_t{last} - first + 1) * width), '\0');
+    for (const Run& run : runs_) {
+      if (!is_class(run)) continue;
+      for (std::uint64_t id = run.first; id <= run.last; ++id)
+        set_bits(bits, (id - first) * width, numbers[run.of]);
+    }
+    std::string out = fmt::format("[{},[{}],\"", first, names);
+    append_base64(out, bits);
+    return out + "\"]";
+  }
+
+  const std::vector<std::string_view>& names_;
+  std::span<const Run> runs_;
+  std::vector<std::vector<Run>> of_;
+};
+
+std::string line_of(const Notice& notice, const Part& part, bool is_dense, bool more) {
+  std::string out = fmt::format(R"({{"seq":{},"n":{},"done":{},"d":"{}","x":{},"end":{:d})", notice.seq,
+                                notice.tasks, notice.done, notice.rest, part.x(is_dense), notice.end);
+  auto to = std::back_inserter(out);
+  if (more) out += R"(,"more":1)";
+  if (notice.base) out += R"(,"base":1)";
+  if (std::string ranks = part.open(); !ranks.empty()) fmt::format_to(to, R"(,"open":"{}")", ranks);
+  if (std::string ranks = part.cut(); !ranks.empty()) fmt::format_to(to, R"(,"cut":"{}")", ranks);
+  if (notice.first && !more) fmt::format_to(to, R"(,"first":{})", *notice.first);
+  if (notice.attempt > 0) fmt::format_to(to, R"(,"try":{})", notice.attempt);
+  if (notice.summary && !more) {
+    const NoticeSummary& sum = *notice.summary;
+    if (sum.main) fmt::format_to(to, R"(,"main":{})", *sum.main);
+    fmt::format_to(to, R"(,"code":{})", sum.code);
+    if (!sum.policy.empty()) fmt::format_to(to, R"(,"policy":"{}")", sum.policy);
+    fmt::format_to(to, R"(,"failed":{},"min":{},"max":{},"mean":{:.6g})", sum.failed, sum.min, sum.max, sum.mean);
+  }
+  return out + "}\n";
+}
+
+}  // namespace
+
+void Notice::leave_out_largest() {
+  auto largest = std::max_element(classes.begin(), classes.end(),
+                                  [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  rest = std::string(kNoRecord);
+  if (largest == classes.end() || largest->second.empty()) return;
+  rest = largest->first;
+  classes.erase(largest);
+}
+
+std::vector<std::string> Notice::encode(std::size_t most) const {
+  std::vector<std::string_view> names;
+  names.reserve(classes.size());
+  for (const auto& [name, ranks] : classes) names.push_back(name);
+  std::vector<Run> runs = runs_of(*this);
+  std::vector<std::string> out;
+  std::size_t from = 0;
+  do {
+    PartSize size(names);
+    std::size_t to = from;
+    while (to < runs.size() && size.add(runs[to], most - kHead)) ++to;
+    Part part(names, std::span(runs).subspan(from, to - from));
+    out.push_back(line_of(*this, part, size.is_dense(), more || to < runs.size()));
+    from = to;
+  } while (from < runs.size());
+  return out;
+}
+
+}  // namespace nacre::exits
