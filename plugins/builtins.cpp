@@ -30,6 +30,7 @@ constexpr Make kBuiltins[] = {
     make_exit_timeout,
     make_exit_on_error,
     make_exit_report,
+    make_exit_notify,
     make_coprocess,
     make_sysmon,
     make_hooks,  // after those that set variables of tasks

@@ -14,6 +14,7 @@ using PluginPtr = std::unique_ptr<plugin::Plugin>;
 
 PluginPtr make_coprocess(plugin::Host& host);
 PluginPtr make_cpu_affinity(plugin::Host& host);
+PluginPtr make_exit_notify(plugin::Host& host);
 PluginPtr make_exit_on_error(plugin::Host& host);
 PluginPtr make_exit_report(plugin::Host& host);
 PluginPtr make_exit_timeout(plugin::Host& host);

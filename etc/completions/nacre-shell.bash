@@ -5,7 +5,8 @@
 # shell options of -o are those of nacre-shell-options(7).
 
 _nacre_shell_options=(
-  coprocess-kill-timeout= coprocess. cpu-affinity= env-expand. epilog.command= epilog.timeout= epilog= exit-main= exit-ok=
+  coprocess-kill-timeout= coprocess. cpu-affinity= env-expand. epilog.command= epilog.timeout= epilog= exit-main=
+  exit-notify= exit-notify.threshold= exit-ok=
   exit-on-error exit-on-error= exit-on-error.codes= exit-on-error.grace= exit-on-error.ranks= exit-on-error.then= exit-policy= exit-report=
   exit-timeout= exit-timeout.after= gpu-affinity= hwloc.restrict hwloc.xmlfile initrc= kill-timeout= label-io lua-timeout= mpi=
   nosetpgrp omp-threads= oom.adjust= output.stderr.label output.stdout.label per-resource.count= per-resource.type=

@@ -211,8 +211,21 @@ int Shell::leave_job() {
   if (agreed) end_.agreed(*agreed);
   code = shells_.leads() ? job_code(shells_.outcomes()) : own_code();  // it may have been cut off on its way out
   if (!agreed) local = code;
-  if (!shells_.leads()) static_cast<void>(post_exit());  // it has no eventlog
+  if (shells_.leads())
+    report_end(code);
+  else
+    static_cast<void>(post_exit());  // it has no eventlog
   return config_.exit_local ? local : code;
+}
+
+// What plugins hold for it is waited for.
+void Shell::report_end(int code) {
+  if (config_.explain) return;
+  auto before = holds_;
+  shells_.notify_plugins(
+      "job.ended",
+      {{"code", code}, {"policy", exits::Policy::name_of(exit_policy_.kind())}, {"main", exit_policy_.main()}});
+  loop().run_until([&] { return holds_ == before || end_.is_killed(); });
 }
 
 }  // namespace nacre::core

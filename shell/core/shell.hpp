@@ -68,6 +68,7 @@ class Shell final : public ShellHost {
   void finish();
   void close_job();
   int leave_job();
+  void report_end(int code);  // the leader's, of the whole job
   Result<void> print_plan();
   Result<int> print_plugins();
 

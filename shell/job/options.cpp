@@ -15,7 +15,7 @@ struct OneValue {
   std::string_view option;
   std::string_view member;
 };
-constexpr OneValue kOneValue[] = {{"exit-on-error", "when"}, {"exit-timeout", "timeout"}};
+constexpr OneValue kOneValue[] = {{"exit-notify", "to"}, {"exit-on-error", "when"}, {"exit-timeout", "timeout"}};
 
 // Empty: the option is none of these.
 std::string_view value_member(std::string_view option) {

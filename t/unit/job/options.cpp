@@ -135,6 +135,13 @@ TEST_CASE("an option that is a value or an object keeps the value as a member") 
   REQUIRE(options.set_from_argument("exit-on-error"));
   CHECK(*options.find("exit-on-error.when") == 1);
 
+  for (bool swap : {false, true}) {
+    Options both;
+    REQUIRE(both.set_from_argument(swap ? "exit-notify=3" : "exit-notify.threshold=5%"));
+    REQUIRE(both.set_from_argument(swap ? "exit-notify.threshold=5%" : "exit-notify=3"));
+    CHECK(*both.find("exit-notify") == Json{{"to", 3}, {"threshold", "5%"}});
+  }
+
   options.set("kill-timeout", 5);  // any other one
   options.set("kill-timeout.x", 1);
   CHECK(*options.find("kill-timeout") == Json{{"x", 1}});

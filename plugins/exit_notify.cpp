@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// exit-notify: the notices of how the job's tasks end (exits::Notifier), as lines of JSON to a file, a FIFO or a descriptor. Only shell
+// 0 writes them. A reader that is slow or has gone costs nothing: it is written the next message once it has taken
+// the one before, and what it lacks is made of the notifier's state then.
+#include <fcntl.h>
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "base/process_start.hpp"
+#include "event/clock.hpp"
+#include "exits/notifier.hpp"
+#include "io/message_file.hpp"
+#include "plugins/builtins.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+using exits::Notifier;
+using Ranks = value::Idset;
+
+constexpr event::Seconds kOutputLook{0.02};  // whether output has come out that failures wait for
+constexpr event::Seconds kWaitAtEnd{3};      // for a reader of the last messages
+constexpr int kLastStandard = 2;
+
+// Where notices go.
+struct NoticePlace {
+  std::string path;  // empty: none
+  int fd = -1;       // < 0: none
+
+  [[nodiscard]] bool is_none() const { return path.empty() && fd < 0; }
+};
+
+// The shell opens what it has for itself so that no other program gets it. What lacks this mark it was started with.
+Result<int> inherited(const JsonAt& option, int fd) {
+  int flags = ::fcntl(fd, F_GETFD);
+  if (flags < 0 || (fd > kLastStandard && (flags & FD_CLOEXEC) != 0))
+    return option.error(fmt::format("descriptor {} was not open when the shell was started", fd));
+  if (!is_writable(fd)) return option.error(fmt::format("descriptor {} is not open for writing", fd));
+  return fd;
+}
+
+Result<NoticePlace> notice_place_of(const JsonAt& option) {
+  const Json& json = option.json();
+  if (json == "off" || json == false) return NoticePlace{};
+  if (json.is_number_integer()) {
+    auto fd = static_cast<int>(TRY(option.integer(0, INT32_MAX)));
+    return NoticePlace{"", fd};
+  }
+  if (!json.is_string() || json == "") return option.expected("a file, the number of a descriptor, or off");
+  return NoticePlace{json.get<std::string>(), -1};
+}
+
+class ExitNotify final : public plugin::Plugin {
+ public:
+  explicit ExitNotify(plugin::Host& host) : Plugin("exit-notify"), host_(host) {
+    on("shell.init", [this](plugin::Call&) { return read(); });
+    on("shell.post-init", [this](plugin::Call&) { return open(); });
+    on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
+    on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
+    on("job.ended", [this](plugin::Call& call) { return job_ended(call); });
+  }
+
+ private:
+  // ---- the option --------------------------------------------------------------
+
+  Result<void> read() {
+    auto option = host_.options().at(name());
+    if (!option || host_.job().shell_rank != 0) return {};
+    std::uint64_t threshold = 1;
+    if (option->json().is_object()) {
+      CHECK_OK(option->only_keys({"to", "path", "fd", "threshold"}));
+      place_ = TRY(place_in(*option));
+      if (auto at = TRY(option->find("threshold"))) threshold = TRY(threshold_in(*at));
+    } else {
+      place_ = TRY(notice_place_of(*option));
+    }
+    if (place_.is_none()) return {};
+    if (place_.fd >= 0) {
+      CHECK_OK(inherited(*option, place_.fd));
+      if (place_.fd > kLastStandard) ::fcntl(place_.fd, F_SETFD, FD_CLOEXEC);
+    }
+    notifier_.emplace(Notifier::Options{host_.job().tasks(), host_.exit_policy(), threshold});
+    timer_ = TRY(event::Timer::create(host_.loop(), [this] { on_timer(); }));
+    return {};
+  }
+
+  static Result<NoticePlace> place_in(const JsonAt& option) {
+    std::optional<JsonAt> found;
+    for (const char* each : {"to", "path", "fd"}) {
+      auto at = TRY(option.find(each));
+      if (!at) continue;
+      if (found) return at->error(fmt::format("{} is given too: one of them is enough", found->path()));
+      found = at;
+    }
+    if (!found) return option.error("to is missing: a file, or the number of a descriptor");
+    NoticePlace place = TRY(notice_place_of(*found));
+    if (found->path().ends_with(".fd") && place.fd < 0) return found->expected("the number of a descriptor");
+    if (found->path().ends_with(".path") && place.path.empty()) return found->expected("a file");
+    return place;
+  }
+
+  Result<std::uint64_t> threshold_in(const JsonAt& at) {
+    std::string text = at.json().is_number_integer() ? at.json().dump() : TRY(at.string());
+    return in(at.path(), Notifier::threshold_of(text, host_.job().tasks()));
+  }
+
+  // ---- the place ---------------------------------------------------------------
+
+  Result<void> open() {
+    if (!notifier_ || file_) return {};
+    io::MessageFile::Callbacks callbacks;
+    callbacks.on_idle = [this] { write(); };
+    callbacks.on_error = [this](const Error& error) { give_up(error.message); };
+    auto file = open_place(std::move(callbacks));
+    if (file)
+      file_ = std::move(*file);
+    else
+      give_up(file.error().message);
+    return {};
+  }
+
+  Result<std::unique_ptr<io::MessageFile>> open_place(io::MessageFile::Callbacks callbacks) {
+    if (place_.fd < 0) return io::MessageFile::open(host_.loop(), place_.path, std::move(callbacks));
+    UniqueFd fd(place_.fd > kLastStandard ? place_.fd : ::fcntl(place_.fd, F_DUPFD_CLOEXEC, kLastStandard + 1));
+    if (!fd) return system_error(errno, shown());
+    return io::MessageFile::of(host_.loop(), std::move(fd), shown(), std::move(callbacks));
+  }
+
+  [[nodiscard]] std::string shown() const {
+    return place_.fd < 0 ? place_.path : fmt::format("descriptor {}", place_.fd);
+  }
+
+  // The job goes on without.
+  void give_up(std::string_view why) {
+    if (std::exchange(gave_up_, true)) return;
+    log(host_, *this, Level::warn, "{}: no more notices are written there", why);
+    timer_->stop();
+    let_go();
+  }
+
+  [[nodiscard]] bool works() const { return notifier_ && !gave_up_; }
+
+  // ---- what happens ------------------------------------------------------------
+
+  static double now() { return event::clock_now().count(); }
+
+  Result<void> tasks_exited(const plugin::Call& call) {
+    if (!works()) return {};
+    JsonAt in = JsonAt::root(call.in);
+    auto ranks = TRY(Ranks::parse(TRY(TRY(in.at("ranks")).string())));
+    notifier_->record(now(), ranks, TRY(exits::Record::parse(TRY(TRY(in.at("record")).string()))));
+    arm();
+    return {};
+  }
+
+  Result<void> shell_lost(const plugin::Call& call) {
+    if (!works()) return {};
+    auto rank = TRY(TRY(JsonAt::root(call.in).at("shell_rank")).integer(0, UINT32_MAX));
+    notifier_->lost(now(), host_.job().taskmap.ranks_on(static_cast<std::uint32_t>(rank)));
+    arm();
+    return {};
+  }
+
+  void look_at_output() {
+    Ranks waiting = notifier_->waiting();
+    if (waiting.empty()) return;
+    plugin::TaskOutput* output = host_.task_output();
+    notifier_->drained(now(), output != nullptr ? output->come_out() : waiting);
+  }
+
+  void on_timer() {
+    armed_.reset();
+    look_at_output();
+    notifier_->tick(now());
+    write();
+    arm();
+  }
+
+  void arm() {
+    if (gave_up_) return;
+    double time = now();
+    std::optional<double> next = notifier_->due();
+    if (!notifier_->waiting().empty()) next = std::min(*next, time + kOutputLook.count());
+    if (!next || (armed_ && *armed_ <= *next)) return;
+    armed_ = next;
+    timer_->start(event::Seconds(std::max(0.0, *next - time)));
+  }
+
+  void write() {
+    while (file_ && !gave_up_ && file_->idle()) {
+      auto message = notifier_->next(written_);
+      if (!message) return let_go();
+      std::string text;
+      for (const std::string& each : message->lines) text += each;
+      written_ = message->seq;
+      file_->write(text);
+    }
+  }
+
+  // ---- the end -----------------------------------------------------------------
+
+  Result<void> job_ended(const plugin::Call& call) {
+    if (!works()) return {};
+    CHECK_OK(open());
+    if (gave_up_) return {};
+    look_at_output();
+    notifier_->end(now(), static_cast<int>(TRY(TRY(JsonAt::root(call.in).at("code")).integer(0, UINT8_MAX))));
+    timer_->stop();
+    end_timer_ = TRY(event::Timer::create(host_.loop(), [this] { lose_rest(); }));
+    end_timer_->start(kWaitAtEnd);
+    holds_ = true;
+    host_.hold(name());
+    write();
+    return {};
+  }
+
+  void lose_rest() {
+    give_up(fmt::format("{}: {} within {} s of the job's end", shown(),
+                        file_->lacks_reader() ? "nobody has opened it" : "nobody has read all of it",
+                        kWaitAtEnd.count()));
+  }
+
+  // All that there is has been written, or never will be.
+  void let_go() {
+    if (!std::exchange(holds_, false)) return;
+    end_timer_->stop();
+    static_cast<void>(host_.release(name()));
+  }
+
+  plugin::Host& host_;
+  NoticePlace place_;
+  std::optional<Notifier> notifier_;  // of shell 0, where the option is set
+  std::unique_ptr<io::MessageFile> file_;
+  std::uint64_t written_ = 0;  // the message that the reader has, or is being written
+  std::optional<event::Timer> timer_, end_timer_;
+  std::optional<double> armed_;  // when timer_ expires
+  bool gave_up_ = false;
+  bool holds_ = false;
+};
+
+}  // namespace
+
+PluginPtr make_exit_notify(plugin::Host& host) { return std::make_unique<ExitNotify>(host); }
+
+}  // namespace nacre::plugins
