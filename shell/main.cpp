@@ -17,6 +17,7 @@
 #include "core/shell.hpp"
 #include "group/alone.hpp"
 #include "job/job.hpp"
+#include "join/carried_channels.hpp"
 #include "join/join.hpp"
 #include "join/leaving.hpp"
 #include "launch/own_sockets.hpp"
@@ -127,6 +128,8 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   if (arguments.explain && leads) print_out("boot: {}\n", boot.how);
   log.log(Level::debug, "", "boot: {}", boot.how);
   LeaderGiven given = TRY(given_to_leader(boot, arguments));
+  std::optional<launch::Carriage> carriage;
+  if (boot.record) carriage = boot.record->carriage;
   auto assembled = TRY(assemble(process, std::move(boot), std::move(given), log));
   // For what plugins start besides tasks, too; the shells that this one has started have theirs.
   const boot::Identity& me = assembled.identity;
@@ -134,7 +137,14 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   ShellConfig config = config_of(arguments);
   config.options = std::move(assembled.options);
   config.has_input = assembled.has_input;
-  return run_shell(process, std::move(assembled.identity), std::move(config), log);
+  std::unique_ptr<CarriedChannels> carried;
+  if (carriage && me.shell_rank == 0) {
+    carried = TRY(CarriedChannels::create(*process.loop, *carriage, STDERR_FILENO));
+    for (std::string& each : carried->options()) config.options.push_back(std::move(each));
+  }
+  auto code = run_shell(process, std::move(assembled.identity), std::move(config), log);
+  if (carried) carried->finish();
+  return code;
 }
 
 Result<std::unique_ptr<Guard>> start_guard(ShellProcess& process, const boot::Boot& boot, group::Rank rank) {

@@ -40,7 +40,7 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -W "c c++ lua" -- "$word")
       return
       ;;
-    --initrc | -j | --jobspec | -R | --resources | --hostfile | --shell | --agent)
+    --initrc | -j | --jobspec | -R | --resources | --hostfile | --shell | --agent | --notify)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return

@@ -49,6 +49,7 @@ class LaunchRun {
     loop_->run_until([this] { return process_->exited() && (!drops_output_ || process_->complete()); });
     loop_->poll();  // for a signal that has come meanwhile
     feed_.reset();
+    reports_->finish([this] { return process_->complete(); });
     if (dropped_) print_err("nacre launch: standard output is closed: what the job has written to it is lost\n");
     if (auto signum = signals_.ended_by()) return kSignalBase + *signum;
     if (auto signum = taken_by_srun()) return kSignalBase + *signum;
@@ -88,6 +89,8 @@ class LaunchRun {
     plan_.record.remote = through_agent_;
     if (plan_.verbose)
       print_err("nacre launch: {} shells; starting {}\n", plan_.record.size, fmt::join(command.argv, " "));
+    reports_ = TRY(LaunchReports::create(*loop_, plan_.reports, !plan_.srun && !through_agent_));
+    reports_->add_to(command, plan_.record);
     auto secret = TRY(transport::Secret::generate());
     std::string lines = launch::launch_lines(secret, plan_.record);
     command.stream_options["stdin_BUFSIZE"] = std::to_string(lines.size() + task::Stream::kBufferSize);
@@ -97,8 +100,10 @@ class LaunchRun {
     // A shell reports that it cannot write; srun does not.
     drops_output_ = plan_.srun && !is_writable(STDOUT_FILENO);
     if (drops_output_) options.streams.emplace_back("stdout");
+    if (reports_->is_carried()) options.streams.emplace_back("stderr");
     task::Subprocess::Callbacks callbacks;
     callbacks.on_ready = [this](const std::string& stream) {
+      if (stream == "stderr") return reports_->on_ready(*process_->stream(stream));
       while (!process_->stream(stream)->read().empty()) dropped_ = true;
     };
     callbacks.on_room = [this](const std::string&, std::size_t) {
@@ -218,6 +223,7 @@ class LaunchRun {
   std::unique_ptr<task::Subprocess> process_;
   task::Stream* to_ = nullptr;  // its standard input
   std::unique_ptr<launch::LaunchFeed> feed_;
+  std::unique_ptr<LaunchReports> reports_;
   bool drops_output_ = false;  // of srun: there is no standard output
   bool dropped_ = false;
   LaunchSignals signals_;

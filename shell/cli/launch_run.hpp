@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "cli/launch_reports.hpp"
 #include "launch/record.hpp"
 #include "task/command.hpp"
 
@@ -18,6 +19,7 @@ struct LaunchPlan {
   launch::LaunchRecord record;                   // shell 0's; for srun without rank, hosts and agent
   std::string leader;                            // shell 0's host; none for srun
   std::optional<std::vector<std::string>> srun;  // its arguments, if it starts the shells
+  std::vector<LaunchReport> reports;             // of the leader
   int input = 0;                                 // a descriptor that tasks get the bytes of; < 0: none
   bool tolerates_loss = false;                   // of shells, as far as is known here
   bool verbose = false;

@@ -124,6 +124,13 @@ class Launch final : public Verb {
         ->add_option("-R,--resources", resources_,
                      "Read the resource set R from FILE (default: what the hosts have)")
         ->option_text("FILE");
+    verb_
+        ->add_option("--notify", notify_,
+                     "Write how tasks end, as lines of JSON, to FILE of this host, or to the descriptor FD")
+        ->option_text("FILE|FD")
+        ->check([](const std::string& to) {
+          return to.empty() ? "expected a file or a descriptor" : descriptor_error(to);
+        });
     add_list("-o,--setopt", options_, "Set a shell option, see nacre-shell-options(7); may be repeated",
              "OPT[=VAL]");
   }
@@ -178,6 +185,7 @@ class Launch final : public Verb {
     plan.tolerates_loss = TRY(known.flag("tolerate-loss"));
     for (std::string& each : ExitOptions::defaults(known)) record.options.push_back(std::move(each));
     plan.verbose = verbose_;
+    if (!notify_.empty()) plan.reports.push_back({"--notify", "exit-notify", notify_});
     plan.input = jobspec_ == "-" || resources_ == "-" || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
     record.input = plan.input >= 0;
     record.terminal = ::isatty(STDERR_FILENO) == 1;
@@ -207,6 +215,7 @@ class Launch final : public Verb {
   std::uint32_t nodes_ = 0;
   std::string jobspec_;
   std::string resources_;
+  std::string notify_;
   std::vector<std::string> options_;
   ExitOptions exits_;
   std::string agent_;

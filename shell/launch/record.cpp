@@ -62,6 +62,17 @@ Result<std::optional<std::string>> text_at(const JsonAt& root, const char* key) 
   return TRY(found->string());
 }
 
+Result<std::optional<Carriage>> carriage_at(const JsonAt& root) {
+  auto found = TRY(root.find("carriage"));
+  if (!found) return std::optional<Carriage>();
+  CHECK_OK(found->only_keys({"token", "channels"}));
+  Carriage out;
+  out.token = TRY(TRY(found->at("token")).string());
+  out.channels = TRY(TRY(found->at("channels")).strings());
+  CHECK_OK(in(found->path(), out.check()));
+  return std::optional(std::move(out));
+}
+
 Result<void> check_protocol(const JsonAt& root, LaunchRecord& out) {
   out.version = TRY(TRY(root.at("version")).string());
   out.protocol = TRY(number_at(root, "protocol", 0, UINT32_MAX));
@@ -86,8 +97,9 @@ Result<void> read_places(const JsonAt& root, LaunchRecord& out) {
 Result<LaunchRecord> read_record(const JsonAt& root) {
   LaunchRecord out;
   CHECK_OK(check_protocol(root, out));
-  CHECK_OK(root.only_keys({"version", "protocol", "jobid", "rank", "size", "arity", "hosts", "agent", "shell",
-                           "timeout", "addresses", "jobspec", "R", "options", "input", "remote", "terminal"}));
+  CHECK_OK(
+      root.only_keys({"version", "protocol", "jobid", "rank", "size", "arity", "hosts", "agent", "shell", "timeout",
+                      "addresses", "jobspec", "R", "options", "input", "remote", "terminal", "carriage"}));
   JsonAt job = TRY(root.at("jobid"));
   out.job = TRY(in(job.path(), value::JobId::parse(TRY(job.string()))));
   CHECK_OK(read_places(root, out));
@@ -107,6 +119,7 @@ Result<LaunchRecord> read_record(const JsonAt& root) {
   if (auto input = TRY(root.find("input"))) out.input = TRY(input->boolean());
   if (auto remote = TRY(root.find("remote"))) out.remote = TRY(remote->boolean());
   if (auto terminal = TRY(root.find("terminal"))) out.terminal = TRY(terminal->boolean());
+  out.carriage = TRY(carriage_at(root));
   return out;
 }
 
@@ -131,6 +144,7 @@ std::string LaunchRecord::line() const {
   if (input) json["input"] = true;
   if (remote) json["remote"] = true;
   if (terminal) json["terminal"] = true;
+  if (carriage) json["carriage"] = {{"token", carriage->token}, {"channels", carriage->channels}};
   return dump_json(json) + '\n';
 }
 
@@ -150,6 +164,7 @@ LaunchRecord LaunchRecord::of_child(Rank child, const std::string& address) cons
   out.jobspec.reset();
   out.resources.reset();
   out.options.clear();
+  out.carriage.reset();
   out.input = out.remote = out.terminal = false;
   return out;
 }

@@ -14,6 +14,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "group/directory.hpp"
+#include "launch/carriage.hpp"
 #include "transport/secret.hpp"
 #include "value/hostlist.hpp"
 #include "value/jobid.hpp"
@@ -44,6 +45,7 @@ struct LaunchRecord {
   std::vector<std::string> options;      // as those of -o
   bool input = false;                    // the launcher's stream has standard input
   bool remote = false;                   // an agent has started it: the launcher does not see its process
+  std::optional<Carriage> carriage;      // what the launcher wants beside the output
   bool terminal = false;                 // the launcher's standard error, which this shell's ends at, is one
 
   // The line, with its newline. Errors say where: `the launch record: rank: expected ...`. A record of another protocol is

@@ -14,7 +14,7 @@ setup_file() {
 
 # The four ways to start a shell on each host.
 by_pmi2() { slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}"; }
-by_srun() { on node0 "$NACRE_BUILD_DIR/nacre" launch --srun --nodes=4 --shell="$NACRE_SHELL" "${job_options[@]}"; }
+by_srun() { on node0 "$NACRE_BUILD_DIR/nacre" launch --srun --nodes=4 --shell="$NACRE_SHELL" "${job_options[@]}" "$@"; }
 by_hydra() {
   on node0 mpiexec.hydra -launcher ssh -hosts node0,node1,node2,node3 -ppn 1 -n 4 "$NACRE_SHELL" "${job_options[@]}"
 }
@@ -63,6 +63,19 @@ by_slurm_for_a_minute() {
   [ "$status" -eq 124 ] || { echo "exit code $status: $output"; return 1; }
   [[ $output == *"nacre-shell[0]: error: timeout: the time that Slurm has given is over, and these tasks still run: 0-7"* ]] || { echo "$output"; return 1; }
   nothing_left
+}
+
+@test "notices of how tasks end come to the launcher's host, under srun and over ssh" {
+  write_job 2 sh -c 'case $FLUX_TASK_RANK in 5) exit 3;; esac; sleep 1; echo text >&2'
+  for way in by_srun "launch node3"; do
+    run -3 eval "$way --notify=notices -o exit-report=off"
+    [ "$(jq -sc '[.[].end, .[0].x.x3, .[0].first, last.code, last.failed]' notices)" = '[0,1,"5",5,3,1]' ] || { cat notices; return 1; }
+    [ "$(grep -c '^text$' <<<"$output")" -eq 7 ]
+    [[ $output != *$'\x1e'* && $output != *'"seq"'* ]]
+  done
+  # A descriptor, which no host of the job has.
+  on node3 bash -c '"$@" 7>given' - "$NACRE_BUILD_DIR/nacre" launch --hosts="node[0-3]" --shell="$NACRE_SHELL" "${job_options[@]}" --notify=7 || true
+  [ "$(tail -n 1 given | jq -c '[.end, .code]')" = '[1,3]' ]
 }
 
 @test "output to a closed standard output is an error, over ssh and under srun" {
