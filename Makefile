@@ -94,7 +94,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	@etc/deps.sh check bench
 	@cmake --preset release $(release_options)
 	@$(build) $(RELEASE)
-	@$(build) $(RELEASE) --target bare measure stream pmi_client pmi_limit bench_values bench_stack bench_barrier sim
+	@$(build) $(RELEASE) --target bare measure stream pmi_client pmi_limit bench_values bench_stack bench_barrier bench_notices sim
 	t/bench/launch --shell $(RELEASE)/nacre-shell --bare $(RELEASE)/t/bench/bare \
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/plugins --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure \
@@ -109,6 +109,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	t/sim/plot --sim $(RELEASE)/t/sim/sim --out $(BENCH_OUT)
 	$(RELEASE)/t/bench/bench_stack
 	$(RELEASE)/t/bench/bench_values
+	$(RELEASE)/t/bench/bench_notices
 
 bench-hosts: ## as root, on four virtual hosts: measure against srun and ssh; a table goes to BENCH_OUT
 	@etc/deps.sh check cluster
