@@ -93,7 +93,7 @@ class Notifier {
 
   Options options_;
   value::Idset recorded_;         // tasks
-  std::vector<Waiting> waiting_;  // in the order of `until`
+  std::vector<Waiting> waiting_;
   Notice::Classes fresh_;         // to be sent with the next message
   value::Idset fresh_open_, fresh_cut_;
   Notice::Classes sent_;  // by messages up to seq_

@@ -208,6 +208,18 @@ r='case $FLUX_TASK_RANK in'
   [[ $output == *"--notify: fifo: nobody has opened it within 3 s of the job's end"* ]]
 }
 
+@test "what else the leader writes to standard error comes unchanged, to a reader that stops, too" {
+  write_agent
+  write_nodes 1 1
+  write_jobspec 1 sh -c 'seq 1 50000 >&2'
+  mkfifo err
+  (exec 8<err; sleep 1; cat <&8 >text) &
+  launch -R R.json -o cpu-affinity=off --hosts=far --agent="$PWD/agent" --notify=notices 2>err
+  wait $!
+  seq 1 50000 | cmp - text
+  [ "$(field notices '[.end, .code]')" = '[1,0]' ]
+}
+
 @test "without --notify the standard error of an agent is the launcher's own" {
   write_agent
   cat >agent <<'END'

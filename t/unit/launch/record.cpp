@@ -38,6 +38,7 @@ LaunchRecord sample() {
   record.resources = "{}";
   record.options = {"verbose=2"};
   record.input = record.remote = record.terminal = true;
+  record.carriage = Carriage{"0123456789abcdef0123456789abcdef", {"exit-notify"}};
   return record;
 }
 
@@ -74,6 +75,7 @@ TEST_CASE("a launch record is one line, and reads back to the same") {
   CHECK(again.jobspec == record.jobspec);
   CHECK(again.options == record.options);
   CHECK((again.input && again.remote && again.terminal));
+  CHECK(again.carriage == record.carriage);
 }
 
 TEST_CASE("what a child is told: its rank, where those above it are, and nothing that is the leader's") {
@@ -85,6 +87,7 @@ TEST_CASE("what a child is told: its rank, where those above it are, and nothing
   CHECK_FALSE(child.resources);
   CHECK(child.options.empty());
   CHECK_FALSE((child.input || child.remote || child.terminal));
+  CHECK_FALSE(child.carriage);
   CHECK(child.children() == Ranks{5, 6});
   LaunchRecord leaf = child.of_child(5, "n3:71 10.0.0.3:71");
   CHECK(leaf.addresses == std::map<group::Rank, std::string>{{0, "n1:70"}, {2, "n3:71 10.0.0.3:71"}});
@@ -125,6 +128,11 @@ TEST_CASE("a launch record is read strictly, and what is wrong is named") {
              Catch::Matchers::Contains("more than 4096 words"));
   CHECK_THAT(refused("options", Json::array({std::string(131073, 'a')})),
              Catch::Matchers::Contains("131072 bytes"));
+  CHECK_THAT(refused("carriage", {{"token", "short"}, {"channels", {"a"}}}),
+             Catch::Matchers::StartsWith(front + "carriage: token: "));
+  CHECK_THAT(refused("carriage", {{"token", sample().carriage->token}, {"channels", {"A"}}}),
+             Catch::Matchers::StartsWith(front + "carriage: channels: "));
+  CHECK_THAT(refused("carriage", Json::object()), Catch::Matchers::StartsWith(front + "carriage: missing key"));
   CHECK_THAT(refused("timeout", 0), Catch::Matchers::StartsWith(front + "timeout: "));
   CHECK_THAT(refused("timeout", 86401), Catch::Matchers::StartsWith(front + "timeout: "));
   CHECK_THAT(refused("addresses", {{"7", "a:1"}}), Catch::Matchers::Contains("ranks below 7"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,10 @@
 #include "exits/notice.hpp"
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
+
+#ifdef __SANITIZE_ADDRESS__
+extern "C" std::size_t __sanitizer_get_current_allocated_bytes();  // the compiler may lack the header
+#endif
 
 using namespace nacre;
 using value::Idset;
@@ -97,6 +102,15 @@ exits::NoticeMap map_of(const std::vector<std::string>& lines) {
   exits::NoticeMap map;
   for (const std::string& each : lines) REQUIRE(map.take(exits::Notice::decode(each).value()));
   return map;
+}
+
+// Bytes.
+std::size_t allocated() {
+#ifdef __SANITIZE_ADDRESS__
+  return __sanitizer_get_current_allocated_bytes();
+#else
+  return ::mallinfo2().uordblks;
+#endif
 }
 
 std::string read_now(int fd) {
@@ -272,14 +286,16 @@ TEST_CASE("a reader that has gone is one warning") {
   CHECK(notify.warnings()[0].find("Broken pipe: no more notices are written there") != std::string::npos);
 }
 
-TEST_CASE("a reader that stops while 10,000 tasks end loses nothing") {
+TEST_CASE("a reader that stops while 10,000 tasks end loses nothing, and costs less than 1 MiB") {
   constexpr std::uint32_t kTasks = 10000;
+  constexpr std::size_t kMost = std::size_t{1} << 20;
   Notify notify(kTasks);
   Pipe pipe = make_pipe(0).value();
   ::fcntl(pipe.write.get(), F_SETPIPE_SZ, 4096);
   ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
   notify.option("exit-notify=" + std::to_string(pipe.write.release()));
   notify.start();
+  std::size_t before = allocated();
   for (std::uint32_t rank = 0; rank < kTasks; ++rank) {
     std::string record = "x" + std::to_string(rank * 7919 % 256);
     plugin::Call call("job.tasks-exited");
@@ -287,8 +303,11 @@ TEST_CASE("a reader that stops while 10,000 tasks end loses nothing") {
     REQUIRE(notify.host.stack().call(call));
     if (rank % 2000 == 0) notify.serve([wait = 40]() mutable { return --wait < 0; });
   }
+  CHECK(allocated() > before);
+  CHECK(allocated() < before + kMost);
   notify.output->left = "0-9999";
   notify.end_job(255);
+  CHECK(allocated() < before + kMost);
   CHECK(notify.host.holds["exit-notify"] == 1);
   std::string text;
   REQUIRE(notify.serve([&] {
