@@ -92,9 +92,9 @@ class Notifier {
   [[nodiscard]] NoticeSummary summary(int code) const;
 
   Options options_;
-  value::Idset recorded_;         // tasks
+  value::Idset recorded_;  // tasks
   std::vector<Waiting> waiting_;
-  Notice::Classes fresh_;         // to be sent with the next message
+  Notice::Classes fresh_;  // to be sent with the next message
   value::Idset fresh_open_, fresh_cut_;
   Notice::Classes sent_;  // by messages up to seq_
   value::Idset sent_ranks_, open_, cut_;
