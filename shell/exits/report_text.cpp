@@ -122,7 +122,7 @@ std::vector<std::string> details(const Json& cause) {
   constexpr std::string_view kTail = "last of its stderr:   | ";
   auto lines = last_lines(member<std::string>(cause, "stderr"));
   for (std::size_t i = 0; i < lines.size(); ++i)
-    out.push_back((i == 0 ? std::string(kTail) : std::string(kTail.size() - 2, ' ') + "| ") + lines[i]);
+    out.push_back(fmt::format("{:>{}}{}", i == 0 ? kTail : "| ", kTail.size(), lines[i]));
   out.push_back(error_line(member<Json>(cause, "error")));
   out.push_back(oom_line(member<Json>(cause, "oom")));
   out.push_back(core_line(member<Json>(cause, "core")));
