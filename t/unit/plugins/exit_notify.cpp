@@ -27,15 +27,14 @@ using value::WaitStatus;
 namespace {
 
 // In the place of the plugin `output`.
-class FakeOutput final : public plugin::Plugin {
+class FakeOutput final : public plugin::TaskOutput {
  public:
-  FakeOutput() : Plugin("output") {
-    on("output.left", [this](plugin::Call& call) {
-      ++calls;
-      call.out["ranks"] = left;
-      return Result<void>();
-    });
+  Idset come_out() override {
+    ++calls;
+    return Idset::parse(left).value();
   }
+  std::optional<Tail> tail(std::uint32_t /*rank*/) override { return {}; }
+
   std::string left;
   int calls = 0;
 };
@@ -45,9 +44,7 @@ struct Notify {
     std::signal(SIGPIPE, SIG_IGN);
     std::string name = "/tmp/nacre-notify-XXXXXX";
     directory = ::mkdtemp(name.data());
-    auto stand_in = std::make_unique<FakeOutput>();
-    output = stand_in.get();
-    host.stack().push(std::move(stand_in));
+    host.offer_output(&output);
     host.stack().push(plugins::make_exit_notify(host));
     host.start_tasks();
   }
@@ -64,7 +61,7 @@ struct Notify {
     return called ? "" : called.error().message;
   }
   void ended(const std::string& ranks, const std::string& record, bool come_out = true) {
-    if (come_out) output->left += (output->left.empty() ? "" : ",") + ranks;
+    if (come_out) output.left = (Idset::parse(output.left).value() | Idset::parse(ranks).value()).str();
     plugin::Call call("job.tasks-exited");
     call.in.update({{"ranks", ranks}, {"record", record}});
     REQUIRE(host.stack().call(call));
@@ -94,7 +91,7 @@ struct Notify {
   bool serve(const std::function<bool()>& done) { return host.serve(done); }
 
   kit::FakeHost host;
-  FakeOutput* output = nullptr;
+  FakeOutput output;
   std::string directory;
 };
 
@@ -150,7 +147,7 @@ TEST_CASE("where all succeed there is exactly one line") {
   notify.ended("2-3", "x0");
   notify.end_job(0);
   CHECK(notify.lines().size() == 1);
-  CHECK(notify.output->calls == 0);
+  CHECK(notify.output.calls == 0);
 }
 
 TEST_CASE("a failure waits for its output") {
@@ -161,7 +158,7 @@ TEST_CASE("a failure waits for its output") {
   notify.ended("1", "x3");
   REQUIRE(notify.serve([&] { return !notify.lines().empty(); }));
   CHECK(map_of(notify.lines()).ranks() == Idset::range(1, 1));
-  notify.output->left = "1-2";
+  notify.output.left = "1-2";
   REQUIRE(notify.serve([&] { return notify.lines().size() == 2; }));
   CHECK(map_of(notify.lines()).ranks() == Idset::range(1, 2));
 }
@@ -199,7 +196,7 @@ TEST_CASE("a threshold and a place stand together, in either order") {
     notify.start();
     notify.ended("0-1", "x3");
     REQUIRE(notify.serve([wait = 20]() mutable { return --wait < 0; }));
-    CHECK(notify.output->calls > 0);
+    CHECK(notify.output.calls > 0);
     CHECK(notify.lines().empty());
     notify.ended("2", "x3");
     REQUIRE(notify.serve([&] { return !notify.lines().empty(); }));
@@ -305,7 +302,7 @@ TEST_CASE("a reader that stops while 10,000 tasks end loses nothing, and costs l
   }
   CHECK(allocated() > before);
   CHECK(allocated() < before + kMost);
-  notify.output->left = "0-9999";
+  notify.output.left = "0-9999";
   notify.end_job(255);
   CHECK(allocated() < before + kMost);
   CHECK(notify.host.holds["exit-notify"] == 1);
