@@ -59,7 +59,6 @@ class ExitNotify final : public plugin::Plugin {
     on("shell.post-init", [this](plugin::Call&) { return open(); });
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
     on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
-    on("job.ended", [this](plugin::Call& call) { return job_ended(call); });
   }
 
  private:
@@ -83,6 +82,10 @@ class ExitNotify final : public plugin::Plugin {
     }
     notifier_.emplace(Notifier::Options{host_.job().tasks(), host_.exit_policy(), threshold});
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { on_timer(); }));
+    ended_ = host_.on_ended([this](const Json& end) {
+      if (Result<void> written = job_ended(end["exit"].value("code", 1)); !written)
+        give_up(written.error().message);
+    });
     return {};
   }
 
@@ -201,12 +204,12 @@ class ExitNotify final : public plugin::Plugin {
 
   // ---- the end -----------------------------------------------------------------
 
-  Result<void> job_ended(const plugin::Call& call) {
+  Result<void> job_ended(int code) {
     if (!works()) return {};
     CHECK_OK(open());
     if (gave_up_) return {};
     look_at_output();
-    notifier_->end(now(), static_cast<int>(TRY(TRY(JsonAt::root(call.in).at("code")).integer(0, UINT8_MAX))));
+    notifier_->end(now(), code);
     timer_->stop();
     end_timer_ = TRY(event::Timer::create(host_.loop(), [this] { lose_rest(); }));
     end_timer_->start(kWaitAtEnd);
@@ -238,6 +241,7 @@ class ExitNotify final : public plugin::Plugin {
   std::optional<double> armed_;  // when timer_ expires
   bool gave_up_ = false;
   bool holds_ = false;
+  plugin::Registration ended_;
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ class ExitReport final : public plugin::Plugin {
       if (!on) return option->expected("off, line or full");
       extent_ = *on ? Extent::full : Extent::off;
     }
-    if (auto file = host_.options().at("report")) file_ = TRY(ReportFile::at(*file));
+    if (auto file = host_.options().at("report")) file_ = TRY(ReportFile::at(host_, *file));
     if (extent_ == Extent::full || file_) return serve();
     return {};
   }
@@ -96,7 +96,7 @@ class ExitReport final : public plugin::Plugin {
     bool failed = end["exit"]["code"] != 0;
     report_.note("end", {{"code", end["exit"]["code"]}}, event::wall_clock());
     Json report = report_.make(end);
-    if (file_) file_->write(host_, report);
+    if (file_) file_->write(report);
     if (failed && report_.has_news() && extent_ == Extent::full) print_err(exits::report_text(report));
   }
 
@@ -105,7 +105,7 @@ class ExitReport final : public plugin::Plugin {
   FailureNaming naming_;
   TaskFacts facts_;
   FailureReport report_;
-  std::optional<ReportFile> file_;
+  std::unique_ptr<ReportFile> file_;
   plugin::Registration ended_;
 };
 

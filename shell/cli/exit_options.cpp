@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/exit_options.hpp"
 
-#include <filesystem>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -31,7 +30,8 @@ void ExitOptions::add_to(CLI::App& verb, const std::vector<std::string>& setopt)
       ->check(CLI::Range(std::uint32_t{0}, UINT32_MAX - 1));
   group->add_option("--exit-ok", ok_, "Exit codes of tasks that count as success, beside 0: 77 or 64-78,99")
       ->option_text("CODES");
-  group->add_option("--report", report_, "Write how the job has ended to FILE, as JSON")->option_text("FILE");
+  group->add_option("--report", report_, "Write how the job has ended to FILE of this host, as JSON")
+      ->option_text("FILE");
   group->add_flag("--require-all-success", all_, "Is --exit-policy=all");
   group->add_flag("--check-all-nodes", all_nodes_, "Is --exit-policy=main+all");
   group->add_flag("-S,--any-failure", any_, "Is --exit-policy=max");
@@ -64,8 +64,6 @@ std::vector<std::string> ExitOptions::shell_options() const {
   if (!policy_.empty()) out.push_back("exit-policy=" + policy_);
   if (main_) out.push_back(fmt::format("exit-main={}", *main_));
   if (!ok_.empty()) out.push_back("exit-ok=" + ok_);
-  std::error_code failed;
-  if (!report_.empty()) out.push_back("report=" + std::filesystem::absolute(report_, failed).native());
   if (!fail_fast_.empty()) out.push_back("exit-on-error=" + fail_fast_);
   return out;
 }

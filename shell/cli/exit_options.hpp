@@ -25,6 +25,7 @@ class ExitOptions {
   // CLI::ValidationError where two options choose different policies; it names both.
   void add_to(CLI::App& verb, const std::vector<std::string>& setopt);
 
+  [[nodiscard]] const std::string& report() const { return report_; }  // a path; empty: none
   // "exit-policy=all", as -o takes them.
   [[nodiscard]] std::vector<std::string> shell_options() const;
 

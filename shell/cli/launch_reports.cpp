@@ -61,12 +61,14 @@ Result<void> LaunchReports::open(const LaunchReport& report, bool has_child) {
   auto file = std::make_unique<File>();
   file->option = report.option;
   file->channel = report.channel;
-  auto number = descriptor_in(report.to);
+  auto number = report.is_path ? std::nullopt : descriptor_in(report.to);
   file->name = number ? fmt::format("descriptor {}", *number) : report.to;
   UniqueFd fd;
   if (number) {
     fd = UniqueFd(::fcntl(*number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
     if (!fd) return system_error(errno, file->name);
+  } else if (has_child && report.is_path) {
+    file->path = std::filesystem::absolute(report.to).native();
   } else if (has_child) {
     fd = TRY(opened(report.to));
     if (!fd) file->path = std::filesystem::absolute(report.to).native();

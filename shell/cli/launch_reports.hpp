@@ -20,9 +20,10 @@
 namespace nacre::cli {
 
 struct LaunchReport {
-  std::string option;   // as it was given: "--notify"
-  std::string channel;  // the option of the shell
-  std::string to;       // a file, or the number of a descriptor
+  std::string option;    // as it was given: "--notify"
+  std::string channel;   // the option of the shell
+  std::string to;        // a file, or the number of a descriptor
+  bool is_path = false;  // it is a file, which a leader of this host writes itself
 };
 
 // Why `to` cannot be a descriptor of this process's that is open for writing; empty if it can, or is a file.

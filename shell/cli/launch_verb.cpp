@@ -186,6 +186,7 @@ class Launch final : public Verb {
     for (std::string& each : ExitOptions::defaults(known)) record.options.push_back(std::move(each));
     plan.verbose = verbose_;
     if (!notify_.empty()) plan.reports.push_back({"--notify", "exit-notify", notify_});
+    if (!exits_.report().empty()) plan.reports.push_back({"--report", "report", exits_.report(), true});
     plan.input = jobspec_ == "-" || resources_ == "-" || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
     record.input = plan.input >= 0;
     record.terminal = ::isatty(STDERR_FILENO) == 1;

@@ -205,7 +205,6 @@ int Shell::leave_job() {
       log_.log(Level::error, "", "{}", posted.error().message);
       code = std::max(code, 1);
     }
-    if (!ended_.empty()) ended_.call(exits::summary(end_, shells_.outcomes(), exit_policy_, code));
   }
   auto agreed = join::leave(process_, code);
   if (agreed) end_.agreed(*agreed);
@@ -220,11 +219,9 @@ int Shell::leave_job() {
 
 // What plugins hold for it is waited for.
 void Shell::report_end(int code) {
-  if (config_.explain) return;
+  if (config_.explain || ended_.empty()) return;
   auto before = holds_;
-  shells_.notify_plugins(
-      "job.ended",
-      {{"code", code}, {"policy", exits::Policy::name_of(exit_policy_.kind())}, {"main", exit_policy_.main()}});
+  ended_.call(exits::summary(end_, shells_.outcomes(), exit_policy_, code));
   loop().run_until([&] { return holds_ == before || end_.is_killed(); });
 }
 

@@ -36,8 +36,6 @@ class ShellGroup {
   // To the tasks of all shells, which run by now: what the launcher sent before.
   void send_kept_signals();
 
-  // Calls a topic whose failure is one of the job.
-  void notify_plugins(const std::string& topic, const Json& what);
   // To plugins: which shells were lost before they could do something about it. From here on each is reported at once.
   void report_losses();
   // The leader's tasks may be the first to end.
@@ -52,6 +50,7 @@ class ShellGroup {
   void enter(const std::string& name);
   void on_lost(group::Rank rank);
   void note_ended(const value::Idset& tasks, const exits::Record& record);
+  void notify_plugins(const std::string& topic, const Json& what);
 
   plugin::Host& host_;
   join::ShellProcess& process_;

@@ -103,7 +103,8 @@ class Host {
   // The same for an error of the shell itself, with the exit code to use.
   virtual void die(int exit_code, std::string_view component, std::string_view message) = 0;
   virtual bool ending() const = 0;  // the job is being ended, by either
-  // The leader's: calls `receive` once how the job ends has been decided, after shell.exit, with exits::summary().
+  // The leader's: calls `receive` with exits::summary() once the job has ended on all shells, after shell.exit. What is held
+  // by then is waited for.
   [[nodiscard]] virtual Registration on_ended(std::function<void(const Json& summary)> receive) = 0;
   // The task whose end is why the job is being ended; none: it is not, or for something else.
   virtual std::optional<exits::TaskEnd> ended_by() const = 0;

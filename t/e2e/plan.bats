@@ -130,7 +130,7 @@ plugin.register { name = "x", handlers = { { topic = "*", fn = function (topic)
 EOF
   run nacre --initrc=init.lua -o taskmap=block
   [ "$status" -eq 0 ]
-  [ "$(grep -v shell.log topics | tr '\n' ' ')" = "taskmap.block shell.init shell.post-init task.init task.exec task.fork shell.start task.exit job.tasks-exited shell.finish shell.tasks-complete shell.exit job.ended " ]
+  [ "$(grep -v shell.log topics | tr '\n' ' ')" = "taskmap.block shell.init shell.post-init task.init task.exec task.fork shell.start task.exit job.tasks-exited shell.finish shell.tasks-complete shell.exit " ]
 }
 
 @test "shell.die in an initrc ends the job before it starts" {

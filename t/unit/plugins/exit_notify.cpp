@@ -66,11 +66,7 @@ struct Notify {
     call.in.update({{"ranks", ranks}, {"record", record}});
     REQUIRE(host.stack().call(call));
   }
-  void end_job(int code) {
-    plugin::Call call("job.ended");
-    call.in.update({{"code", code}, {"policy", "max"}, {"main", 0}});
-    REQUIRE(host.stack().call(call));
-  }
+  void end_job(int code) { host.ended({{"exit", {{"code", code}, {"policy", "max"}, {"main", 0}}}}); }
   [[nodiscard]] std::string path() const { return directory + "/notices"; }
   // What has been written to path().
   [[nodiscard]] std::vector<std::string> lines() const {
