@@ -21,8 +21,7 @@ constexpr std::array kCalled = {"shell.init",       "shell.post-init", "task.ini
                                 "task.exit",        "shell.finish",    "shell.tasks-complete",
                                 "shell.exit",       "shell.log",       "shell.log-setlevel",
                                 "hwloc.xml",        "hwloc.cores",     "shell.lost",
-                                "job.tasks-exited",       "output.open",
-                                "pmi.connected"};
+                                "job.tasks-exited", "output.open",     "pmi.connected"};
 constexpr std::array kNotCalled = {"shell.connect", "shell.resource-update", "shell.reconnect"};
 constexpr std::array kFamilies = {"taskmap.", "mustache.render."};
 constexpr std::array kRealms = {"shell.", "task."};  // all of their topics are known

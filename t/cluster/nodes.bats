@@ -78,6 +78,17 @@ by_slurm_for_a_minute() {
   [ "$(tail -n 1 given | jq -c '[.end, .code]')" = '[1,3]' ]
 }
 
+@test "the report comes to the launcher's host, under srun and over ssh" {
+  write_job 2 sh -c 'case $FLUX_TASK_RANK in 5) echo why >&2; exit 3;; esac'
+  for way in by_srun "launch node3"; do
+    rm -f r.json
+    run -3 eval "$way --report=r.json"
+    [[ $output == *"rank 5 on node"*"exited with code 3"*"last of its stderr:   | why"*"exit code 3 (policy max: the cause)"* ]]
+    [[ $output != *$'\x1e'* ]]
+    jq -e '.cause | .rank == 5 and .stderr == "why\n" and .host == "node2"' r.json || { cat r.json; return 1; }
+  done
+}
+
 @test "output to a closed standard output is an error, over ssh and under srun" {
   write_job 1 echo something
   for way in by_srun by_ssh; do
