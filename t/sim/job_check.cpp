@@ -148,12 +148,36 @@ void JobCheck::check_ends() const {
   }
 }
 
+// By the table of nacre-exits(7).
+int JobCheck::by_policy() const {
+  using Kind = exits::Policy::Kind;
+  const exits::Policy& policy = plan_.policy;
+  int largest = 0;
+  int first = 0;
+  int main = 1;
+  bool all = true;
+  for (const auto& [record, ranks] : shells_[0]->all().in_order()) {
+    bool is_victim = record.str().at(0) == 'c';
+    int code = counted(record.str());
+    if (record.str().at(0) == 'x' && policy.ok().contains(static_cast<Id>(code))) code = 0;
+    largest = std::max(largest, code);
+    if (first == 0) first = code;
+    if (ranks.contains(policy.main())) main = is_victim ? 1 : code;
+    all = all && !is_victim && code == 0;
+  }
+  switch (policy.kind()) {
+    case Kind::max: return largest;
+    case Kind::main: return main;
+    case Kind::all: return all ? 0 : 1;
+    case Kind::main_and_all: return main != 0 ? main : all ? 0 : 1;
+    case Kind::first: return first;
+  }
+  return -1;
+}
+
 int JobCheck::expected_code() const {
   if (cause_ && cause_->exit_code) return as_failure(*cause_->exit_code);
-  int code = 0;
-  if (!shells_[0]->has_given_up()) {
-    for (const auto& [record, ranks] : shells_[0]->all().classes()) code = std::max(code, counted(record.str()));
-  }
+  int code = shells_[0]->has_given_up() ? 0 : by_policy();
   return cause_ ? std::max(code, 1) : code;
 }
 
@@ -197,6 +221,7 @@ void JobCheck::check_records() const {
     require(text == truth || lost || unheard,
             fmt::format("the record of task {} is {}, and should be {}", rank, text, truth));
   }
+  if (leader.is_over() && !leader.has_crashed()) shells_[0]->check_clients();
 }
 
 }  // namespace nacre::sim

@@ -50,6 +50,7 @@ class JobCheck {
   void check_codes() const;
   void check_records() const;
   [[nodiscard]] int expected_code() const;
+  [[nodiscard]] int by_policy() const;
   [[nodiscard]] bool is_live(Id shell) const { return world_.hosts[shell].life == Life::up; }
 
   World& world_;

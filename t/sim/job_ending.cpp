@@ -45,7 +45,8 @@ void JobShell::on_cut_off(const std::string& why) {
 
 void JobShell::on_lost(Id shell) {
   if (!leads() || giving_up_) return;
-  all_.add(plan_.ranks_of(shell), exits::Record::lost());
+  Idset fresh = all_.add(plan_.ranks_of(shell), exits::Record::lost());
+  clients_.lost(world_.now, fresh, exits::Record::lost());
   exits::Cause cause{fmt::format("shell {} is lost", shell), std::nullopt, id_};
   if (plan_.tolerant)
     return ask(group::statement_of(group::Exception{"node-failure", 2, cause.message, cause.code, id_}));
@@ -179,7 +180,8 @@ void JobShell::effect(const Effect& effect) {
       ended.push_back(*std::move(parsed));
     }
     tell_job([this, ended] {
-      for (const group::Ended& each : ended) all_.add(each.tasks, each.record);
+      for (const group::Ended& each : ended)
+        clients_.record(world_.now, all_.add(each.tasks, each.record), each.record);
     });
   } else if (const auto* death = std::get_if<Die>(&effect)) {
     say(fmt::format("is cut off: {}", death->why));

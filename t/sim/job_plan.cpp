@@ -102,6 +102,16 @@ void reset_more(Random& random, JobPlan& plan) {
   }
 }
 
+exits::Policy any_policy(std::uint64_t seed, std::size_t tasks) {
+  using Kind = exits::Policy::Kind;
+  constexpr std::array kKinds{Kind::max, Kind::main, Kind::all, Kind::main_and_all, Kind::first};
+  constexpr Id kMostOk = 9;
+  Random random(seed ^ 0x901cULL);
+  Kind kind = random.one_in(2) ? Kind::max : kKinds.at(random.in(0, kKinds.size() - 1));
+  auto main = static_cast<Id>(random.in(0, tasks - 1));
+  return {kind, main, random.one_in(4) ? Idset::range(1, kMostOk) : Idset()};
+}
+
 }  // namespace
 
 const char* name_of(Phase phase) { return kPhases.at(static_cast<std::size_t>(phase)); }
@@ -154,6 +164,7 @@ JobPlan make_job_plan(std::uint64_t seed, std::uint32_t most_members) {
       if (blow == Blow::reset && random.one_in(2)) reset_more(random, plan);
     }
   }
+  plan.policy = any_policy(seed, plan.tasks.size());
   return plan;
 }
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "exits/policy.hpp"
 #include "world.hpp"
 
 namespace nacre::sim {
@@ -103,6 +104,7 @@ struct JobPlan {
   bool over_the_wire = false;
   bool leisurely = false;       // handlers take long
   std::vector<TaskPlan> tasks;  // by rank
+  exits::Policy policy;
   std::vector<Failure> failures;
   std::vector<Strike> strikes;
 

@@ -18,7 +18,7 @@ constexpr std::uint64_t kHaste = 2000;
 }  // namespace
 
 JobShell::JobShell(World& world, const JobPlan& plan, Id id, Witness& witness)
-    : world_(world), plan_(plan), id_(id), witness_(witness) {
+    : world_(world), plan_(plan), id_(id), witness_(witness), clients_(plan.seed, plan.tasks.size(), plan.policy) {
   for (std::size_t rank = 0; rank < plan_.tasks.size(); ++rank) {
     if (plan_.tasks[rank].shell == id_) tasks_.push_back({static_cast<Id>(rank), &plan_.tasks[rank]});
   }
@@ -238,7 +238,7 @@ void JobShell::give_up(const exits::Cause& why, bool is_logged) {
 int JobShell::job_code() const {
   static const exits::Outcomes kNone;
   const exits::Outcomes& outcomes = leads() ? all_ : mine_;
-  return end_.code(giving_up_ ? kNone : outcomes, exits::Policy::max());
+  return end_.code(giving_up_ ? kNone : outcomes, leads() ? plan_.policy : exits::Policy::max());
 }
 
 void JobShell::leave_job() {
@@ -271,6 +271,7 @@ void JobShell::look_whether_it_may_go() {
 
 void JobShell::end_process(int code) {
   exit_code_ = code;
+  if (leads()) clients_.end(world_.now, code);
   say(fmt::format("exits with {}", code));
   enter_phase(Phase::over);
   if (world_.lives(id_)) world_.crash(id_);  // what is left of its links ends with it

@@ -11,6 +11,7 @@
 
 #include "exits/job_end.hpp"
 #include "group/statements.hpp"
+#include "job_clients.hpp"
 #include "job_plan.hpp"
 #include "job_witness.hpp"
 
@@ -44,6 +45,8 @@ class JobShell {
   [[nodiscard]] std::optional<int> learnt() const { return code_; }  // the job's code
   [[nodiscard]] const exits::JobEnd& end() const { return end_; }
   [[nodiscard]] const exits::Outcomes& all() const { return all_; }
+  // Of the leader, which has ended in order.
+  void check_clients() { clients_.check(all_, all_ranks()); }
   [[nodiscard]] bool runs_tasks() const { return running_ > 0; }
 
  private:
@@ -109,6 +112,7 @@ class JobShell {
   Phase phase_ = Phase::unborn;
   exits::JobEnd end_;
   exits::Outcomes mine_, all_;
+  JobClients clients_;  // the leader's
   std::vector<Task> tasks_;
   std::size_t running_ = 0;
   Idset victims_;
