@@ -85,6 +85,7 @@ check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FU
 	$(step) "Faults of virtual hosts" t/long/faults --build $(DEV) --times 2
 	$(step) "Launch many times" t/long/launches --build $(RELEASE)
 	$(step) "Launch over many virtual hosts" t/long/ssh_tree --build $(RELEASE)
+	$(step) "A million ends of jobs, by all exit policies" $(DEV)/t/unit/unit_exits "[million]"
 	$(step) "Simulate the overlay, many seeds" $(RELEASE)/t/sim/sim --seeds=1-200000
 	$(step) "Simulate whole jobs, many seeds" $(RELEASE)/t/sim/sim --jobs --seeds=1-200000
 	$(step) "Break each rule of the overlay and of how a job ends" t/sim/mutations
@@ -110,6 +111,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	$(RELEASE)/t/bench/bench_stack
 	$(RELEASE)/t/bench/bench_values
 	$(RELEASE)/t/bench/bench_notices
+	t/bench/failure_line --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell
 
 bench-hosts: ## as root, on four virtual hosts: measure against srun and ssh; a table goes to BENCH_OUT
 	@etc/deps.sh check cluster

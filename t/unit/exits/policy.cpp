@@ -113,11 +113,11 @@ TEST_CASE("names of policies") {
   CHECK(none.error().message == "expected max, main, all, main+all or first, got 'min'");
 }
 
-TEST_CASE("random ends, through all policies") {
-  std::mt19937 random(20261123);
+static void drive(int rounds, std::uint32_t seed) {
+  std::mt19937 random(seed);
   const std::string kinds = "xsftlc";
   auto below = [&](std::size_t most) { return static_cast<std::size_t>(random() % most); };
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     std::vector<End> ends(below(10));
     for (End& each : ends) {
       each.kind = below(2) == 0 ? 'x' : kinds[below(kinds.size())];
@@ -143,3 +143,8 @@ TEST_CASE("random ends, through all policies") {
     }
   }
 }
+
+TEST_CASE("random ends, through all policies") { drive(20000, 20261123); }
+
+// In `make check-long`.
+TEST_CASE("a million random ends, through all policies", "[.million]") { drive(1000000, 20261124); }
