@@ -2,6 +2,7 @@
 #include "plugins/exit_report/failure_report.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 
 #include "base/text.hpp"
@@ -15,12 +16,13 @@ using Rank = value::Idset::Id;
 constexpr const char* kAsk = "exit-report.ask";      // announcement: the ranks
 constexpr const char* kFacts = "exit-report.facts";  // announcement: facts of one task, JSON
 constexpr const char* kReportHold = "exit-report";
-constexpr double kSoon = 0.05;  // seconds after the first failure: either may have been the first
+constexpr double kSoon = 0.05;  // seconds between failures of which either may have been the first
 constexpr event::Seconds kLookAgain{0.02};
 constexpr event::Seconds kMostDrain{
     0.5};  // for the output of a task to end, which a process that it left may hold open
 constexpr event::Seconds kMostAnswerTime{2.0};  // for answers
 constexpr std::size_t kMostEvents = 64;
+constexpr std::size_t kMostFailures = 256;  // whose times are kept
 
 Json letter_of(const exits::Record& record) { return record.str().substr(0, 1); }
 
@@ -46,9 +48,9 @@ void FailureReport::tasks_ended(const value::Idset& ranks, const exits::Record& 
   if (ranks.empty() || !is_failure(record)) return;
   Rank rank = *ranks.first();
   bool is_new = representatives_.emplace(record.str(), rank).second;
-  if (!first_) first_ = First{rank, record, time};
-  if (record.kind() == exits::Record::Kind::ended && time - first_->time <= kSoon)
-    soon_after_ = soon_after_ | ranks;
+  if (!first_) first_ = First{rank, record};
+  if (record.kind() == exits::Record::Kind::ended && failures_.size() < kMostFailures)
+    failures_.emplace_back(time, ranks);
   if (!is_new) return;
   note("failed", {{"ranks", ranks.str()}, {"record", record.str()}}, time);
   if (record.kind() != exits::Record::Kind::lost) ask(rank);
@@ -171,12 +173,24 @@ Json FailureReport::cause(const Json& end) const {
     out = facts_of(first_->rank, first_->record);
   if (end.contains("cause")) out["message"] = end["cause"];
   if (!first_) return out;
-  value::Idset others = soon_after_;
-  others.remove(out.value("rank", Rank{0}));
+  value::Idset others = at_the_time_of(out.value("rank", Rank{0}));
   int value = out.value("value", 0);
   bool may_be_victim = out["kind"] == "s" && (value == SIGABRT || value == SIGPIPE);
   out["certain"] = others.empty() && !may_be_victim;
   if (!others.empty()) out["after"] = others.str();
+  return out;
+}
+
+// The others that have failed by themselves so soon before or after it that either may have been the first.
+value::Idset FailureReport::at_the_time_of(Rank rank) const {
+  auto its = std::find_if(failures_.begin(), failures_.end(),
+                          [&](const auto& each) { return each.second.contains(rank); });
+  value::Idset out;
+  if (its == failures_.end()) return out;
+  for (const auto& [time, ranks] : failures_) {
+    if (std::abs(time - its->first) <= kSoon) out = out | ranks;
+  }
+  out.remove(rank);
   return out;
 }
 

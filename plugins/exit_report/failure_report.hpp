@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json.hpp"
@@ -43,7 +44,6 @@ class FailureReport {
   struct First {
     value::Idset::Id rank;
     exits::Record record;
-    double time;
   };
 
   void ask(value::Idset::Id rank);
@@ -54,6 +54,7 @@ class FailureReport {
   [[nodiscard]] bool is_failure(const exits::Record& record) const;
   [[nodiscard]] Json facts_of(value::Idset::Id rank, const exits::Record& record) const;
   [[nodiscard]] Json cause(const Json& end) const;
+  [[nodiscard]] value::Idset at_the_time_of(value::Idset::Id rank) const;
   [[nodiscard]] std::string last_line_of(value::Idset::Id rank) const;
 
   plugin::Host& host_;
@@ -64,7 +65,7 @@ class FailureReport {
   std::optional<event::Timer> answer_timer_;
   // The leader's.
   std::optional<First> first_;
-  value::Idset soon_after_;                                  // that ran, and failed within a moment after the first
+  std::vector<std::pair<double, value::Idset>> failures_;    // the first, of tasks that ran: when, and which
   std::map<std::string, value::Idset::Id> representatives_;  // of ways to end, by the record's text
   value::Idset asked_, waited_for_;                          // tasks
   std::map<value::Idset::Id, Json> known_;                   // by rank

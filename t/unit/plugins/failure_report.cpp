@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include <catch2/catch.hpp>
 
@@ -133,6 +135,19 @@ TEST_CASE("the task that has ended the job is the cause, whichever was reported 
   CHECK(cause["rank"] == 3);
   CHECK(cause["host"] == "node1");
   CHECK(cause["message"] == "task 3 has failed");
+}
+
+TEST_CASE("only what failed at about the same time makes the cause uncertain") {
+  Leader leader;
+  leader.ended("5", "x1");
+  std::this_thread::sleep_for(std::chrono::milliseconds(70));
+  leader.ended("3", "x3");
+  leader.end.ordered({"2 tasks have failed", std::nullopt, 1, exits::TaskEnd{3, *exits::Record::parse("x3")}});
+  leader.host.cause = leader.end.cause()->task;
+  Json cause = leader.report(3)["cause"];
+  CHECK(cause["rank"] == 3);
+  CHECK(cause["certain"] == true);
+  CHECK_FALSE(cause.contains("after"));
 }
 
 TEST_CASE("of very many ways to fail a few tasks are asked") {
