@@ -29,6 +29,7 @@ own_words() { grep -vE '^(srun: |$)' <<<"$output" || :; }
     echo "nacre-shell[0]: error: task $i on node$((i / 2)): exit code $((i + 1))"
   done | sort)
   write_job 2 sh -c 'echo $FLUX_TASK_RANK of $FLUX_JOB_SIZE on $(uname -n); exit $((FLUX_TASK_RANK + 1))'
+  job_options+=(-o exit-report=line)
   for way in by_pmi2 by_srun by_hydra by_ssh; do
     run "$way"
     [ "$status" -eq 8 ] || { echo "$way: exit code $status: $output"; return 1; }
@@ -57,7 +58,7 @@ by_slurm_for_a_minute() {
   write_job 2 sh -c 'trap "echo \$FLUX_TASK_RANK was warned; exit 7" USR1; sleep 76543 & wait'
   run by_slurm_for_a_minute -o signal.timeleft=50s
   [ "$status" -eq 7 ] || { echo "exit code $status: $output"; return 1; }
-  [ "$(own_words | grep -v '^nacre-shell' | sort)" = "$(for i in 0 1 2 3 4 5 6 7; do echo "$i was warned"; done)" ] || { echo "$output"; return 1; }
+  [ "$(own_words | grep -vE '^nacre(-shell)?' | sort)" = "$(for i in 0 1 2 3 4 5 6 7; do echo "$i was warned"; done)" ] || { echo "$output"; return 1; }
   [[ $output =~ "nacre-shell[0]: signal: the job expires in "(4[89]|50)" s: sending SIGUSR1 to the tasks" ]] || { echo "$output"; return 1; }
   minus=50 run by_slurm_for_a_minute
   [ "$status" -eq 124 ] || { echo "exit code $status: $output"; return 1; }
