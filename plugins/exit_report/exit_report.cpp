@@ -4,12 +4,6 @@
 // where (full, the default). Not named are those that the end of the job has ended (victims), or a signal to all tasks (Ctrl-C), and
 // what another message names: the task whose end ends the job, commands that could not be started and end it, lost shells.
 // report=FILE: the report as JSON, of each job, whatever its end.
-#include <unistd.h>
-
-#include <filesystem>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "event/clock.hpp"

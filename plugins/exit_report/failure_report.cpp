@@ -48,7 +48,7 @@ void FailureReport::tasks_ended(const value::Idset& ranks, const exits::Record& 
   if (ranks.empty() || !is_failure(record)) return;
   Rank rank = *ranks.first();
   bool is_new = representatives_.emplace(record.str(), rank).second;
-  if (!first_) first_ = First{rank, record};
+  if (!first_) first_ = exits::TaskEnd{rank, record};
   if (record.kind() == exits::Record::Kind::ended && failures_.size() < kMostFailures)
     failures_.emplace_back(time, ranks);
   if (!is_new) return;
@@ -97,6 +97,10 @@ void FailureReport::take(std::string_view text) {
   if (named == facts->end() || !named->is_number_unsigned()) return;
   auto rank = named->get<Rank>();
   if (!asked_.contains(rank)) return;
+  for (const char* text_member : {"stderr", "stdout"}) {
+    auto member = facts->find(text_member);
+    if (member != facts->end() && !member->is_string()) facts->erase(member);
+  }
   known_.insert_or_assign(rank, *std::move(facts));
   settle(rank);
 }
@@ -157,7 +161,7 @@ Json FailureReport::facts_of(Rank rank, const exits::Record& record) const {
     out["value"] = record.status()->is_signal() ? record.status()->signal() : record.status()->exit_code();
   out["try"] = 1;
   auto node = host_.job().taskmap.node_of(rank);
-  if (!out.contains("shell") && node && *node < host_.job().shells()) {
+  if (node && *node < host_.job().shells()) {
     out["shell"] = *node;
     out["host"] = host_.job().resources.nodes[*node].hostname;
   }

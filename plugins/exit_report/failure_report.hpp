@@ -22,7 +22,7 @@ class FailureReport {
  public:
   static constexpr std::size_t kMostAsked = 8;  // tasks
 
-  // All have to outlive it. `enabled`: there may be a report.
+  // Both have to outlive it.
   FailureReport(plugin::Host& host, TaskFacts& facts) : host_(host), facts_(facts) {}
 
   // From here on other shells are asked and answered.
@@ -41,11 +41,6 @@ class FailureReport {
   [[nodiscard]] bool has_news() const;
 
  private:
-  struct First {
-    value::Idset::Id rank;
-    exits::Record record;
-  };
-
   void ask(value::Idset::Id rank);
   void answer(std::string_view ranks);
   void answer_if_complete();
@@ -64,7 +59,7 @@ class FailureReport {
   std::map<const task::Task*, event::Seconds> asked_here_;
   std::optional<event::Timer> answer_timer_;
   // The leader's.
-  std::optional<First> first_;
+  std::optional<exits::TaskEnd> first_;
   std::vector<std::pair<double, value::Idset>> failures_;    // the first, of tasks that ran: when, and which
   std::map<std::string, value::Idset::Id> representatives_;  // of ways to end, by the record's text
   value::Idset asked_, waited_for_;                          // tasks

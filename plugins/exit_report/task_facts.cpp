@@ -22,9 +22,9 @@ constexpr const char* kTorchFile =
 constexpr std::size_t kMostErrorBytes = std::size_t{16} << 10;  // bytes of such a file
 constexpr std::size_t kMostWords = 64;                          // of the command
 constexpr std::size_t kMostWord = 1024;                         // bytes
-// A task that has run for less may have been killed before the count of kills was known.
 constexpr int kKilled = 128 + SIGKILL;  // also of a program whose child was killed so, as sh(1) reports it
-constexpr event::Seconds kBaseline{0.02};
+// When the count of kills is first read: so that short jobs do not pay for it. A task that has run for less may have been killed before.
+constexpr event::Seconds kBaseline{0.1};
 
 std::string working_directory() {
   char path[PATH_MAX];

@@ -181,6 +181,10 @@ TEST_CASE("what is no answer is passed over") {
   for (const char* text : {"", "{", "[]", "7", R"({"rank": "2"})", R"({"rank": -2})"})
     leader.host.announced("exit-report.facts", text);
   CHECK_FALSE(leader.report(3)["cause"].contains("pid"));
+  leader.host.announced("exit-report.facts", R"({"rank": 2, "stderr": 7, "host": [], "pid": "none"})");
+  Json cause = leader.report(3)["cause"];
+  CHECK_FALSE(cause.contains("stderr"));
+  CHECK(cause["host"] == "node1");
 }
 
 TEST_CASE("a shell answers for its own tasks") {
