@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstddef>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -39,8 +40,8 @@ std::string names_of(const std::vector<OwnedDirectory>& directories) {
 
 }  // namespace
 
-Result<void> Sweep::start(const std::string& parent) {
-  left_.emplace(TRY(LeftDirectories::in(parent)));
+Result<void> Sweep::start(const std::string& parent, LeftDirectories::OthersLook others_look) {
+  left_.emplace(TRY(LeftDirectories::in(parent, std::move(others_look))));
   timer_ = TRY(event::Timer::create(host_.loop(), [this] { look(); }));
   timer_->unref();
   timer_->start(event::Seconds::zero());

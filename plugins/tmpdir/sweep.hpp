@@ -17,7 +17,7 @@ class Sweep {
  public:
   // Both have to outlive it.
   Sweep(plugin::Host& host, const plugin::Plugin& plugin) : host_(host), plugin_(plugin) {}
-  Result<void> start(const std::string& parent);
+  Result<void> start(const std::string& parent, LeftDirectories::OthersLook others_look);
 
  private:
   void look();

@@ -12,6 +12,7 @@
 
 #include "base/owned_directory.hpp"
 #include "base/remove_tree.hpp"
+#include "base/text.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/tmpdir/sweep.hpp"
 
@@ -52,6 +53,8 @@ class Tmpdir final : public plugin::Plugin {
   ~Tmpdir() override { remove(); }
 
  private:
+  [[nodiscard]] std::string name_front() const { return fmt::format("-{}-", host_.job().id.f58_plain()); }
+
   Result<void> make() {
     const char* base = std::getenv("TMPDIR");
     std::error_code error;
@@ -59,8 +62,7 @@ class Tmpdir final : public plugin::Plugin {
     auto below = fs::absolute(base != nullptr && *base != '\0' ? base : "/tmp", error);
     if (error) return in("tmpdir", system_error(error.value(), "cannot tell the working directory"));
     parent_ = below.native();
-    auto made =
-        OwnedDirectory::create(parent_, fmt::format("-{}-{}", host_.job().id.f58_plain(), host_.job().shell_rank));
+    auto made = OwnedDirectory::create(parent_, fmt::format("{}{}", name_front(), host_.job().shell_rank));
     if (!made) {
       std::string what =
           fmt::format("cannot make a directory in {} (set TMPDIR to a directory with room)", parent_);
@@ -88,9 +90,19 @@ class Tmpdir final : public plugin::Plugin {
     path_.clear();
   }
 
+  // Where several shells of a job are on one host, its first looks, so that their cost does not grow with their square.
+  static bool is_of_earlier_shell(std::string_view name, std::string_view front, std::int64_t rank) {
+    if (!name.starts_with(front)) return false;
+    name.remove_prefix(front.size());
+    return parse_i64(name.substr(0, name.find('-'))).value_or(rank) < rank;
+  }
+
   // What cannot be swept is no harm to this job.
   void sweep() {
-    if (Result<void> started = sweep_.start(parent_); !started)
+    auto others_look = [front = name_front(), rank = host_.job().shell_rank](std::string_view name) {
+      return is_of_earlier_shell(name, front, rank);
+    };
+    if (Result<void> started = sweep_.start(parent_, others_look); !started)
       log(host_, *this, Level::debug, "{}", started.error().message);
   }
 

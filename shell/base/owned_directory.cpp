@@ -69,34 +69,54 @@ Result<OwnedDirectory> OwnedDirectory::create(const std::string& parent, const s
   }
 }
 
-Result<LeftDirectories> LeftDirectories::in(const std::string& parent) {
+Result<LeftDirectories> LeftDirectories::in(const std::string& parent, OthersLook others_look) {
   DIR* folder = ::opendir(parent.c_str());
   if (folder == nullptr) return system_error(errno, parent);
-  return LeftDirectories(parent, folder);
+  return LeftDirectories(parent, folder, std::move(others_look));
 }
 
-LeftDirectories::LeftDirectories(std::string parent, __dirstream* folder)
-    : parent_(std::move(parent)), front_(std::string(kFront) + host_digits()), folder_(folder) {}
+LeftDirectories::LeftDirectories(std::string parent, __dirstream* folder, OthersLook others_look)
+    : parent_(std::move(parent)),
+      front_(std::string(kFront) + host_digits()),
+      folder_(folder),
+      others_look_(std::move(others_look)) {}
 
 LeftDirectories::LeftDirectories(LeftDirectories&& other) noexcept
     : parent_(std::move(other.parent_)),
       front_(std::move(other.front_)),
       folder_(std::exchange(other.folder_, nullptr)),
+      others_look_(std::move(other.others_look_)),
+      names_(std::move(other.names_)),
       found_(std::move(other.found_)) {}
 
 LeftDirectories::~LeftDirectories() {
   if (folder_ != nullptr) ::closedir(folder_);
 }
 
-bool LeftDirectories::look() {
+bool LeftDirectories::look() { return folder_ != nullptr ? read_names() : lock_some(); }
+
+bool LeftDirectories::read_names() {
   for (std::size_t i = 0; i < kNamesAtOnce; ++i) {
     const dirent* each = ::readdir(folder_);
-    if (each == nullptr) return false;
-    if (!std::string_view(each->d_name).starts_with(front_)) continue;
-    auto taken = OwnedDirectory::take(fmt::format("{}/{}", parent_, each->d_name));
-    if (taken && taken->lock_) found_.push_back(*std::move(taken));
+    if (each == nullptr) {
+      ::closedir(std::exchange(folder_, nullptr));
+      return !names_.empty();
+    }
+    std::string_view name = each->d_name;
+    if (!name.starts_with(front_)) continue;
+    if (others_look_ && others_look_(name.substr(front_.size()))) return false;
+    names_.emplace_back(name);
   }
   return true;
+}
+
+bool LeftDirectories::lock_some() {
+  for (std::size_t i = 0; i < kLocksAtOnce && !names_.empty(); ++i) {
+    auto taken = OwnedDirectory::take(fmt::format("{}/{}", parent_, names_.back()));
+    if (taken && taken->lock_) found_.push_back(*std::move(taken));
+    names_.pop_back();
+  }
+  return !names_.empty();
 }
 
 }  // namespace nacre

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,12 +46,15 @@ class OwnedDirectory {
 };
 
 // Looks below a folder, a few names at a time, for what processes of this user and host have left that are gone. It is this process's
-// then.
+// then. Where one of the names is one that `others_look` is true of, it looks no further: another process does.
 class LeftDirectories {
  public:
   static constexpr std::size_t kNamesAtOnce = 512;
+  static constexpr std::size_t kLocksAtOnce = 64;
+  using OthersLook =
+      std::function<bool(std::string_view more_of_name)>;  // as OwnedDirectory::create's `more`, and -XXXXXX
 
-  static Result<LeftDirectories> in(const std::string& parent);
+  static Result<LeftDirectories> in(const std::string& parent, OthersLook others_look = {});
   LeftDirectories(LeftDirectories&& other) noexcept;
   LeftDirectories& operator=(LeftDirectories&&) = delete;
   ~LeftDirectories();
@@ -59,11 +63,15 @@ class LeftDirectories {
   [[nodiscard]] const std::vector<OwnedDirectory>& found() const { return found_; }
 
  private:
-  LeftDirectories(std::string parent, __dirstream* folder);
+  LeftDirectories(std::string parent, __dirstream* folder, OthersLook others_look);
+  bool read_names();
+  bool lock_some();
 
   std::string parent_;
   std::string front_;
-  __dirstream* folder_;
+  __dirstream* folder_;  // null: all names have been read
+  OthersLook others_look_;
+  std::vector<std::string> names_;  // not looked at yet
   std::vector<OwnedDirectory> found_;
 };
 

@@ -83,8 +83,20 @@ TEST_CASE("a folder of many names is looked through in pieces") {
   auto directories = LeftDirectories::in(parent.path).value();
   int pieces = 1;
   while (directories.look()) ++pieces;
-  CHECK(pieces == 2);
+  CHECK(pieces == 3);  // two of names, one of locks
   CHECK(directories.found().size() == 1);
+}
+
+TEST_CASE("where a name says that another process looks, none is taken") {
+  Parent parent;
+  { auto owned = OwnedDirectory::create(parent.path, "-x"); }
+  { auto owned = OwnedDirectory::create(parent.path, "-y-1"); }
+  auto directories =
+      LeftDirectories::in(parent.path, [](std::string_view name) { return name.starts_with("-y-"); }).value();
+  while (directories.look()) {
+  }
+  CHECK(directories.found().empty());
+  CHECK(parent.left() == 2);
 }
 
 TEST_CASE("where none can be made the error says why") {
