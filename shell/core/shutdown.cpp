@@ -58,8 +58,9 @@ bool Stragglers::is_other_shell(pid_t pid) const {
 
 std::vector<pid_t> Stragglers::left(Of whose, const event::Children& children) const {
   if (!has_children()) return {};
-  std::vector<pid_t> pids = whose == Of::all ? event::Children::descendants() : children.unwatched_descendants();
-  std::set<pid_t> spared = before_;
+  std::vector<pid_t> pids =
+      whose == Of::all ? event::Children::descendants(before_) : children.unwatched_descendants(before_);
+  std::set<pid_t> spared;
   for (pid_t pid : pids) {
     if (mark_.empty() || !is_other_shell(pid)) continue;
     spared.insert(pid);

@@ -52,16 +52,13 @@ Result<void> Children::become_subreaper() {
   return {};
 }
 
-std::vector<pid_t> Children::descendants() { return descendants_of(::getpid(), best_lookup()); }
+std::vector<pid_t> Children::descendants(const std::set<pid_t>& without) {
+  return descendants_of(::getpid(), best_lookup(), without);
+}
 
-std::vector<pid_t> Children::unwatched_descendants() const {
-  std::vector<pid_t> pids = descendants();
-  for (const auto& [child, on_exit] : watched_) {
-    std::vector<pid_t> below = descendants_of(child, best_lookup());
-    below.push_back(child);
-    std::erase_if(pids, [&](pid_t pid) { return std::find(below.begin(), below.end(), pid) != below.end(); });
-  }
-  return pids;
+std::vector<pid_t> Children::unwatched_descendants(std::set<pid_t> without) const {
+  for (const auto& [child, on_exit] : watched_) without.insert(child);
+  return descendants(without);
 }
 
 }  // namespace nacre::event

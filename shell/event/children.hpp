@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -64,10 +65,10 @@ class Children {
   static Result<void> become_subreaper();
   // The processes below this one that have not ended, children before their parents. From /proc; empty if that is
   // not there. A snapshot: what starts, or loses its parent, meanwhile may be missing, so ask again until none are
-  // left.
-  static std::vector<pid_t> descendants();
-  // The same but for those that are watched, and what is below them.
-  [[nodiscard]] std::vector<pid_t> unwatched_descendants() const;
+  // left. Those `without`, and what is below them, are not among them.
+  static std::vector<pid_t> descendants(const std::set<pid_t>& without = {});
+  // Those that are watched, and what is below them, are not among them either.
+  [[nodiscard]] std::vector<pid_t> unwatched_descendants(std::set<pid_t> without = {}) const;
 
  private:
   explicit Children(OnExit on_orphan) : on_orphan_(std::move(on_orphan)) {}

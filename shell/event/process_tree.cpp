@@ -4,7 +4,9 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -78,14 +80,18 @@ std::vector<pid_t> listed_children(pid_t pid) {
 
 }  // namespace
 
-Lookup best_lookup() { return ::access("/proc/thread-self/children", R_OK) == 0 ? Lookup::listed : Lookup::scan; }
+Lookup best_lookup() {
+  static const bool is_listed = ::access("/proc/thread-self/children", R_OK) == 0;
+  return is_listed ? Lookup::listed : Lookup::scan;
+}
 
-std::vector<pid_t> descendants_of(pid_t ancestor, Lookup lookup) {
+std::vector<pid_t> descendants_of(pid_t ancestor, Lookup lookup, const std::set<pid_t>& without) {
   ByParent by_parent = lookup == Lookup::scan ? scan() : ByParent();
   std::vector<pid_t> found{ancestor};
   for (std::size_t i = 0; i < found.size(); ++i) {
     const std::vector<pid_t> next = lookup == Lookup::scan ? by_parent[found[i]] : listed_children(found[i]);
-    found.insert(found.end(), next.begin(), next.end());
+    std::copy_if(next.begin(), next.end(), std::back_inserter(found),
+                 [&](pid_t pid) { return !without.contains(pid); });
   }
   found.erase(found.begin());
   std::erase_if(found, [](pid_t pid) {

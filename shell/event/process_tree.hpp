@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <set>
 #include <vector>
 
 namespace nacre::event {
@@ -16,8 +17,8 @@ enum class Lookup {
 
 [[nodiscard]] Lookup best_lookup();
 
-// The processes below `ancestor` that have not ended, children before their parents. Zombies are not among them,
-// but a process is whose first thread has ended while others run.
-[[nodiscard]] std::vector<pid_t> descendants_of(pid_t ancestor, Lookup lookup);
+// The processes below `ancestor` that have not ended, children before their parents, but for those `without` and what is below them.
+// Zombies are not among them, but a process is whose first thread has ended while others run.
+[[nodiscard]] std::vector<pid_t> descendants_of(pid_t ancestor, Lookup lookup, const std::set<pid_t>& without = {});
 
 }  // namespace nacre::event

@@ -219,6 +219,8 @@ TEST_CASE("descendants are found by both ways, children before their parents, zo
   pid_t grandchild = read_pid(told.read.get());
   CHECK(descendants_of(::getpid(), lookup) == std::vector<pid_t>{grandchild, child});
   CHECK(descendants_of(child, lookup) == std::vector<pid_t>{grandchild});
+  CHECK(descendants_of(::getpid(), lookup, {child}).empty());
+  CHECK(descendants_of(::getpid(), lookup, {grandchild}) == std::vector<pid_t>{child});
   CHECK(descendants_of(grandchild, lookup).empty());
   CHECK(descendants_of(zombie, lookup).empty());
   end(child);
