@@ -17,7 +17,10 @@ constexpr std::string_view kDirectoryPrefix = "nacre-";
 constexpr std::size_t kMarkDigits = 16;
 
 // The host is another one for a socket once it has booted again.
-std::string boot_digits() { return digits_of(trim(read_file("/proc/sys/kernel/random/boot_id").value_or(""))); }
+const std::string& boot_digits() {
+  static const std::string digits = digits_of(trim(read_file("/proc/sys/kernel/random/boot_id").value_or("")));
+  return digits;
+}
 
 bool fits(const std::string& parent) {
   constexpr std::size_t kBehind = std::string_view("/nacre-0123456789abcdef-XXXXXX/s").size();
