@@ -31,14 +31,15 @@ Result<std::optional<LeaderGiven::Text>> text_of(const JsonAt& given, std::strin
   return std::optional(std::move(out));
 }
 
-// What one shell says: {"address", "offer"}, and the leader "job" {"jobspec", "resources", "options", "input"}.
+// What one shell sends: {"address"}, "offer" where R may be made of it, and the leader "job" {"jobspec", "resources", "options", "input"}.
 struct Introduction {
   std::string address;
-  boot::NodeOffer offer;
+  std::optional<boot::NodeOffer> offer;
   std::optional<LeaderGiven> job;
 
   [[nodiscard]] std::string text() const {
-    Json out{{"address", address}, {"offer", offer.text()}};
+    Json out{{"address", address}};
+    if (offer) out["offer"] = offer->text();
     if (job) {
       Json given{{"options", job->options}, {"input", job->has_input}};
       if (job->jobspec) given["jobspec"] = json_of(*job->jobspec);
@@ -53,7 +54,7 @@ struct Introduction {
     JsonAt at = JsonAt::root(json);
     Introduction out;
     out.address = TRY(TRY(at.at("address")).string());
-    out.offer = TRY(boot::NodeOffer::parse(TRY(TRY(at.at("offer")).string())));
+    if (auto offer = TRY(at.find("offer"))) out.offer = TRY(boot::NodeOffer::parse(TRY(offer->string())));
     if (auto job = TRY(at.find("job"))) {
       LeaderGiven given;
       given.jobspec = TRY(text_of(*job, "jobspec"));
@@ -66,15 +67,27 @@ struct Introduction {
   }
 };
 
-Result<boot::Identity> identity_of(const LeaderGiven& given, const std::vector<boot::NodeOffer>& offers) {
+// Of each shell, by rank.
+using Offers = std::vector<std::optional<boot::NodeOffer>>;
+
+Result<job::Resources> resources_of(const Offers& offers) {
+  std::vector<boot::NodeOffer> known;
+  for (std::size_t rank = 0; rank < offers.size(); ++rank) {
+    if (!offers[rank])
+      return invalid(fmt::format("shell {} has sent no offer, and the leader was given no R", rank));
+    known.push_back(*offers[rank]);
+  }
+  return job::Resources::from_json(TRY(boot::make_resources(known)));
+}
+
+Result<boot::Identity> identity_of(const LeaderGiven& given, const Offers& offers) {
   boot::Identity me;
   if (!given.jobspec) return Error{ENOENT, "the leader was given no jobspec: give shell 0 --jobspec=FILE"};
   me.spec = TRY(in(given.jobspec->name, job::Jobspec::parse(given.jobspec->text)));
   if (given.resources) {
     me.resources = TRY(in(given.resources->name, job::Resources::parse(given.resources->text)));
   } else {
-    me.resources =
-        TRY(in("R made of what the nodes offer", job::Resources::from_json(TRY(boot::make_resources(offers)))));
+    me.resources = TRY(in("R made of what the nodes offer", resources_of(offers)));
   }
   if (me.resources.nodes.size() == offers.size()) return me;
   return invalid(fmt::format("{}: R has {} nodes, and the job has {} shells: start one shell on each node of R",
@@ -118,7 +131,8 @@ Result<void> listen_to_launcher(ShellProcess& process, boot::Boot& boot, group::
 Result<Assembled> alone(ShellProcess& process, boot::Boot boot, LeaderGiven given) {
   CHECK_OK(listen_to_launcher(process, boot, 0));
   process.group = std::make_unique<group::Alone>(0);
-  std::vector<boot::NodeOffer> offers{TRY(boot::own_offer(own_variable))};
+  Offers offers(1);
+  if (!given.resources) offers[0] = TRY(boot::own_offer(own_variable));
   Assembled out{TRY(identity_of(given, offers)), std::move(given.options), given.has_input};
   out.identity.id = boot.id;
   return out;
@@ -214,8 +228,8 @@ class Assembly {
   }
 
   Result<group::Group::Gathered> exchange() {
-    boot::NodeOffer offer = TRY(boot::own_offer(own_variable));
-    Introduction mine{address_, std::move(offer), std::nullopt};
+    Introduction mine{address_, std::nullopt, std::nullopt};
+    if (!boot_.record || boot_.record->makes_resources) mine.offer = TRY(boot::own_offer(own_variable));
     if (rank_ == 0) mine.job = std::move(given_);
     std::optional<Result<group::Group::Gathered>>& all = process_.introductions;
     member_->gather(kJoin, mine.text(), [&process = process_](Result<group::Group::Gathered> result) {
@@ -265,7 +279,7 @@ class Assembly {
       }
     }
     CHECK_OK(check_complete(shells));
-    std::vector<boot::NodeOffer> offers;
+    Offers offers;
     std::string mark = transport::host_mark();
     for (group::Rank rank = 0; rank < size_; ++rank) {
       CHECK_OK(member_->directory().set(rank, transport::usable_on(mark, shells[rank]->address)));

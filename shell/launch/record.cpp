@@ -2,6 +2,7 @@
 #include "launch/record.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -99,7 +100,7 @@ Result<LaunchRecord> read_record(const JsonAt& root) {
   CHECK_OK(check_protocol(root, out));
   CHECK_OK(
       root.only_keys({"version", "protocol", "jobid", "rank", "size", "arity", "hosts", "agent", "shell", "timeout",
-                      "addresses", "jobspec", "R", "options", "input", "remote", "terminal", "carriage"}));
+                      "addresses", "jobspec", "R", "options", "input", "remote", "terminal", "carriage", "offer"}));
   JsonAt job = TRY(root.at("jobid"));
   out.job = TRY(in(job.path(), value::JobId::parse(TRY(job.string()))));
   CHECK_OK(read_places(root, out));
@@ -115,6 +116,8 @@ Result<LaunchRecord> read_record(const JsonAt& root) {
   out.addresses = TRY(addresses_at(root, out.size));
   out.jobspec = TRY(text_at(root, "jobspec"));
   out.resources = TRY(text_at(root, "R"));
+  out.makes_resources = !out.resources;
+  if (auto offer = TRY(root.find("offer"))) out.makes_resources = TRY(offer->boolean());
   if (auto options = TRY(root.find("options"))) out.options = TRY(words_at(*options));
   if (auto input = TRY(root.find("input"))) out.input = TRY(input->boolean());
   if (auto remote = TRY(root.find("remote"))) out.remote = TRY(remote->boolean());
@@ -140,6 +143,7 @@ std::string LaunchRecord::line() const {
   json["addresses"] = std::move(known);
   if (jobspec) json["jobspec"] = *jobspec;
   if (resources) json["R"] = *resources;
+  if (!resources && !makes_resources) json["offer"] = false;
   if (!options.empty()) json["options"] = options;
   if (input) json["input"] = true;
   if (remote) json["remote"] = true;
@@ -162,7 +166,7 @@ LaunchRecord LaunchRecord::of_child(Rank child, const std::string& address) cons
   out.rank = child;
   out.addresses[*rank] = address;
   out.jobspec.reset();
-  out.resources.reset();
+  if (std::exchange(out.resources, std::nullopt)) out.makes_resources = false;
   out.options.clear();
   out.carriage.reset();
   out.input = out.remote = out.terminal = false;

@@ -39,6 +39,7 @@ struct LaunchRecord {
   std::vector<std::string> shell;                // path and options of nacre-shell, without --boot
   double timeout = 30;                           // seconds that a shell may take to join
   std::map<group::Rank, std::string> addresses;  // of the ancestors, joined by blanks
+  bool makes_resources = true;                   // of what the shells offer, as the leader is given none
   // Of the leader.
   std::optional<std::string> jobspec;    // the text of the file
   std::optional<std::string> resources;  // the same

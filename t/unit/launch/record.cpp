@@ -88,6 +88,7 @@ TEST_CASE("what a child is told: its rank, where those above it are, and nothing
   CHECK(child.options.empty());
   CHECK_FALSE((child.input || child.remote || child.terminal));
   CHECK_FALSE(child.carriage);
+  CHECK_FALSE(child.makes_resources);
   CHECK(child.children() == Ranks{5, 6});
   LaunchRecord leaf = child.of_child(5, "n3:71 10.0.0.3:71");
   CHECK(leaf.addresses == std::map<group::Rank, std::string>{{0, "n1:70"}, {2, "n3:71 10.0.0.3:71"}});
@@ -95,6 +96,16 @@ TEST_CASE("what a child is told: its rank, where those above it are, and nothing
   CHECK(LaunchRecord::parse(leaf.line()).value().line() == leaf.line());
   record.arity = 16;
   CHECK(record.children() == Ranks{1, 2, 3, 4, 5, 6});
+}
+
+TEST_CASE("shells offer what their nodes have only where the leader is given no R") {
+  LaunchRecord record = sample();
+  CHECK_FALSE(LaunchRecord::parse(record.line()).value().makes_resources);
+  CHECK_FALSE(LaunchRecord::parse(record.of_child(2, "n1:70").line()).value().makes_resources);
+  CHECK_FALSE(LaunchRecord::parse(record.of_child(2, "n1:70").of_child(5, "n3:71").line()).value().makes_resources);
+  record.resources.reset();
+  CHECK(LaunchRecord::parse(record.line()).value().makes_resources);
+  CHECK(LaunchRecord::parse(record.of_child(2, "n1:70").line()).value().makes_resources);
 }
 
 TEST_CASE("a record of another protocol is refused before anything else is looked at") {
