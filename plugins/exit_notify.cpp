@@ -185,7 +185,7 @@ class ExitNotify final : public plugin::Plugin {
     if (gave_up_) return;
     double time = now();
     std::optional<double> next = notifier_->due();
-    if (!notifier_->waiting().empty()) next = std::min(*next, time + kOutputLook.count());
+    if (notifier_->is_waiting()) next = std::min(*next, time + kOutputLook.count());
     if (!next || (armed_ && *armed_ <= *next)) return;
     armed_ = next;
     timer_->start(event::Seconds(std::max(0.0, *next - time)));

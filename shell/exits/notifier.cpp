@@ -21,7 +21,7 @@ bool waits_for_output(const Record& record) {
   return ran && record.status() && record.status()->job_code() != 0;
 }
 
-void unite(Idset& into, const Idset& more) { into = into | more; }
+void unite(Idset& into, const Idset& more) { into.insert(more); }
 
 }  // namespace
 

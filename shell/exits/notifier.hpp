@@ -64,6 +64,7 @@ class Notifier {
 
   // Failures that are not sent yet, as their output may not have come out.
   [[nodiscard]] value::Idset waiting() const;
+  [[nodiscard]] bool is_waiting() const { return !waiting_.empty(); }  // whether there are any
   // When tick() is to be called next; none: not before something else happens.
   [[nodiscard]] std::optional<double> due() const;
   void tick(double now);

@@ -6,12 +6,12 @@ namespace nacre::exits {
 value::Idset Outcomes::add(const value::Idset& ranks, const Record& record) {
   value::Idset fresh = ranks - ranks_;
   if (fresh.empty()) return fresh;
-  ranks_ = ranks_ | fresh;
+  ranks_.insert(fresh);
   auto [it, is_new] = classes_.try_emplace(record.str(), record, fresh);
   if (is_new)
     arrivals_.push_back(it->first);
   else
-    it->second.second = it->second.second | fresh;
+    it->second.second.insert(fresh);
   return fresh;
 }
 

@@ -73,6 +73,12 @@ auto reaching(Ranges& ranges, Id id) {
                           [](const Range& range, Id value) { return range.last < value; });
 }
 
+// So much that a search for each range of `few` costs less than a walk through all of `many`.
+bool is_far_smaller(const std::vector<Range>& few, const std::vector<Range>& many) {
+  constexpr std::size_t kRatio = 16;
+  return few.size() < many.size() / kRatio;
+}
+
 // Appends to ranges in ascending order of `first`, merging what overlaps or touches.
 void append(std::vector<Range>& ranges, Range next) {
   if (!ranges.empty() && next.first <= ranges.back().last + 1) {
@@ -222,6 +228,14 @@ void Idset::insert(Id first, Id last) {
   }
 }
 
+void Idset::insert(const Idset& other) {
+  if (!is_far_smaller(other.ranges_, ranges_)) {
+    *this = *this | other;
+    return;
+  }
+  for (const Range& each : other.ranges_) insert(each.first, each.last);
+}
+
 void Idset::remove(Id first, Id last) {
   if (first > last) return;
   auto begin = reaching(ranges_, first);
@@ -269,8 +283,10 @@ Idset Idset::operator&(const Idset& other) const {
 Idset Idset::operator-(const Idset& other) const {
   Idset out;
   auto b = other.ranges_.begin();
+  bool is_small = is_far_smaller(ranges_, other.ranges_);
   for (Range left : ranges_) {
     bool all_gone = false;
+    if (is_small) b = reaching(other.ranges_, left.first);
     while (b != other.ranges_.end() && b->last < left.first) ++b;
     for (auto cut = b; cut != other.ranges_.end() && cut->first <= left.last && !all_gone; ++cut) {
       if (cut->first > left.first) out.ranges_.push_back({left.first, cut->first - 1});

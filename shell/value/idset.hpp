@@ -54,9 +54,10 @@ class Idset {
   [[nodiscard]] const std::vector<Range>& ranges() const { return ranges_; }
   [[nodiscard]] std::vector<Id> ids() const;  // all of them: memory by the number of ids
 
-  // Both move the ranges behind: fast at the end; for many ids in any order, of() and the operators are.
+  // These move the ranges behind: fast at the end; for many ids in any order, of() and the operators are.
   void insert(Id id) { insert(id, id); }
   void insert(Id first, Id last);
+  void insert(const Idset& other);  // also where that is small and this is large
   void remove(Id id) { remove(id, id); }
   void remove(Id first, Id last);
 

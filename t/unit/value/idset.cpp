@@ -327,6 +327,29 @@ TEST_CASE("random idsets behave as std::set does") {
   }
 }
 
+TEST_CASE("a few ranges are added to many, and cut by many, as the same in any other way") {
+  std::mt19937 random(23);
+  auto below = [&](std::uint32_t limit) { return static_cast<Idset::Id>(random() % limit); };
+  for (int round = 0; round < 2000; ++round) {
+    Idset many;
+    for (Idset::Id id = below(5); id < 400; id += 2 + below(6)) many.insert(id, id + below(2));
+    Idset few;
+    for (int i = 0; i < 3; ++i) few.insert(below(420));
+    if (round % 2 == 0) few.insert(below(100), 100 + below(300));
+    Idset rest;
+    for (Idset::Id id : few.ids()) {
+      if (!many.contains(id)) rest.insert(id);
+    }
+    REQUIRE(few - many == rest);
+    Idset both = many;
+    both.insert(few);
+    REQUIRE(both == (many | few));
+    REQUIRE(well_formed(both));
+    few.insert(many);
+    REQUIRE(few == both);
+  }
+}
+
 TEST_CASE("a million ids, contiguous, alternating and shuffled") {
   constexpr Idset::Id kCount = 1'000'000;
   Ids ids(kCount);
