@@ -6,7 +6,8 @@
 //     group, by the mark in its environment (job::kShellMark). Tasks, coprocesses and the like need no help themselves: the kernel ends
 //     them with it (ChildSetup::ends_with_parent);
 //   - removes the job's directory and the shell's socket then;
-//   - kills the shell if a handler does not return, and who has started the shell has gone. One line names the plugin;
+//   - kills the shell if who has started it has gone, and a handler does not return, or a signal has stopped the shell for good.
+//     One line says so, and names the plugin;
 //   - reports that a leader stands still whose launcher, on another host, does not see that;
 //   - names the plugin whose handler the shell ends in, if the shell has not.
 #pragma once

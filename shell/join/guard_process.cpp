@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <vector>
 
 #include "base/file.hpp"
 #include "base/last_line.hpp"
@@ -35,6 +36,7 @@ constexpr int kLook = 250;                            // milliseconds, once who 
 constexpr int kWatch = 2000;           // milliseconds, where it is watched whether the shell stands still
 constexpr int kLooks = 2;              // in which it is in the same call, for at least
 constexpr std::int64_t kStuck = 2000;  // milliseconds: it is stuck
+constexpr int kStoppedLooks = 8;       // in which it is stopped
 constexpr int kRemovals = 20;          // of a directory: what was just killed may have added to it
 constexpr std::size_t kHead = 3;       // bytes of a record before its body
 
@@ -45,23 +47,31 @@ class Doomed {
   Doomed(const GuardDuty& duty, const std::set<pid_t>& groups)
       : groups_(groups), session_(duty.session), mark_(duty.mark) {}
 
-  // Whether there was anything left.
+  // Whether there was anything left. All are stopped first, so that none goes on because another has ended: a task is not started as
+  // a handler returns whose child was killed.
   [[nodiscard]] bool kill_all() const {
-    DIR* processes = ::opendir("/proc");
-    if (processes == nullptr) return false;
-    bool some = false;
-    while (const dirent* each = ::readdir(processes)) {
-      if (each->d_name[0] < '1' || each->d_name[0] > '9') continue;
-      std::string folder = std::string("/proc/") + each->d_name;
-      if (!of_groups(folder) && !bears_mark(folder)) continue;
-      some = true;
-      ::kill(static_cast<pid_t>(std::strtol(each->d_name, nullptr, 10)), SIGKILL);
+    std::vector<pid_t> pids = left();
+    for (int signum : {SIGSTOP, SIGKILL}) {
+      for (pid_t pid : pids) ::kill(pid, signum);
     }
-    ::closedir(processes);
-    return some;
+    return !pids.empty();
   }
 
  private:
+  [[nodiscard]] std::vector<pid_t> left() const {
+    std::vector<pid_t> out;
+    DIR* processes = ::opendir("/proc");
+    if (processes == nullptr) return out;
+    while (const dirent* each = ::readdir(processes)) {
+      if (each->d_name[0] < '1' || each->d_name[0] > '9') continue;
+      std::string folder = std::string("/proc/") + each->d_name;
+      if (of_groups(folder) || bears_mark(folder))
+        out.push_back(static_cast<pid_t>(std::strtol(each->d_name, nullptr, 10)));
+    }
+    ::closedir(processes);
+    return out;
+  }
+
   // Of /proc/PID/stat, proc(5): the state, the group and the session stand behind the name, which ends with the last ')'.
   [[nodiscard]] bool of_groups(const std::string& folder) const {
     if (groups_.empty()) return false;
@@ -125,7 +135,7 @@ class GuardProcess {
     std::array<pollfd, 2> wanted{{{duty_.records, POLLIN, 0}, {orphaned_ ? -1 : duty_.starter, POLLRDHUP, 0}}};
     int ready = ::poll(wanted.data(), wanted.size(), orphaned_ ? kLook : duty_.watched.empty() ? -1 : kWatch);
     if (ready < 0) return errno == EINTR;
-    if (ready == 0 && orphaned_) look_at_call();
+    if (ready == 0 && orphaned_) look_at_shell();
     if (ready == 0 && !duty_.watched.empty()) report_standstill();
     if ((wanted[1].revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0) orphaned_ = true;
     return wanted[0].revents == 0 || read_records();
@@ -160,6 +170,26 @@ class GuardProcess {
   }
 
   // A shell may well outlive who has started it: it is ended only if it does nothing.
+  void look_at_shell() {
+    look_at_call();
+    look_at_state();
+  }
+
+  // Looks are counted, not time: the guard may have been stopped with it.
+  void look_at_state() {
+    stopped_looks_ = process_state(duty_.shell) == 'T' ? stopped_looks_ + 1 : 0;
+    if (stopped_looks_ < kStoppedLooks || killed_ || ::getppid() != duty_.shell) return;
+    LastLine line;
+    line << "this shell has been stopped by a signal, and who has started it has gone: it is killed";
+    line.write();
+    kill_shell();
+  }
+
+  void kill_shell() {
+    killed_ = true;
+    ::kill(duty_.shell, SIGKILL);
+  }
+
   void look_at_call() {
     CallPage::Place now = duty_.calls->place();
     looks_ = now.within_call() && now == seen_ ? looks_ + 1 : 0;
@@ -167,12 +197,11 @@ class GuardProcess {
     if (looks_ < kLooks || CallPage::clock() - duty_.calls->moved_at() < kStuck || killed_ ||
         ::getppid() != duty_.shell)
       return;
-    killed_ = true;
     LastLine line;
     line << "plugin '" << duty_.calls->plugin() << "' does not return from " << duty_.calls->topic()
          << ", and who has started this shell has gone: it is killed";
     line.write();
-    ::kill(duty_.shell, SIGKILL);
+    kill_shell();
   }
 
   void report_standstill() {
@@ -194,7 +223,8 @@ class GuardProcess {
   std::set<std::string> directories_;
   bool orphaned_ = false;  // who has started the shell has gone
   CallPage::Place seen_;
-  int looks_ = 0;  // for how many it has been there
+  int looks_ = 0;          // for how many it has been there
+  int stopped_looks_ = 0;  // for how many it has been stopped
   bool killed_ = false;
   Standstill standstill_;
 };

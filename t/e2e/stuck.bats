@@ -188,6 +188,24 @@ END
   said "nacre-shell[0]: plugin 'stuck' does not return from task.fork, and who has started this shell has gone: it is killed (on node0)"
 }
 
+@test "a shell that has been stopped for good does not outlive its launcher" {
+  write_nodes 4 1
+  environment='{"PATH": "/usr/bin:/bin", "MARK": "'$work'"}' write_jobspec 4 \
+    sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; echo >>started; exec sleep 1000'
+  # In a session of its own, as by sshd: in the launcher's, the kernel lets those go on whose launcher has gone.
+  printf '#!/bin/sh\nshift\nexec setsid --wait sh -c "$*"\n' >agent
+  chmod +x agent
+  for rank in 0 1 3; do
+    : >started
+    start_launch --hosts='other[0-3]' --agent="$PWD/agent" --arity=2 -o lost-after=2s
+    lines_come started 4
+    kill -STOP "$(cat shell.$rank)"
+    kill -9 "$launcher"
+    no_job_left
+    wait "$launcher" || true
+  done
+}
+
 @test "_exit in a handler is named" {
   build quits <<'END'
 #include <unistd.h>
