@@ -17,7 +17,7 @@ constexpr event::Seconds kExpiry{1};         // how often that is looked at
 
 transport::LinkLimits limits() {
   transport::LinkLimits out;
-  out.exchange.max_frame = overlay::kMaxFrame;
+  out.session.max_frame = overlay::kMaxFrame;
   return out;
 }
 
@@ -47,7 +47,7 @@ Result<void> LinkTable::listen(std::vector<transport::BoundSocket> sockets) {
     transport::Listener::Options options;
     options.link = limits();
     transport::Listener::Callbacks callbacks;
-    callbacks.on_link = [this](std::unique_ptr<transport::Link> link) { add(std::move(link), std::nullopt); };
+    callbacks.on_link = [this](transport::OwnedLink link) { add(std::move(link), std::nullopt); };
     callbacks.on_refused = callbacks_.on_refused;
     listeners_.push_back(
         TRY(transport::Listener::create(loop_, *credentials_, std::move(socket), options, std::move(callbacks))));
@@ -60,7 +60,7 @@ Result<void> LinkTable::listen(std::vector<transport::BoundSocket> sockets) {
 Result<void> LinkTable::dial(Rank peer) {
   transport::Dialer::Options options;
   options.link = limits();
-  auto done = [this, peer](Result<std::unique_ptr<transport::Link>> link) { dialled(peer, std::move(link)); };
+  auto done = [this, peer](Result<transport::OwnedLink> link) { dialled(peer, std::move(link)); };
   dialers_[peer] = TRY(in(
       fmt::format("shell {}", peer),
       transport::Dialer::create(loop_, *credentials_, membership_.directory.find(peer), options, std::move(done))));
@@ -131,7 +131,7 @@ LinkTable::Place LinkTable::find(overlay::Link name) {
                       [&](const Wire& wire) { return wire.name == name && !wire.closing; });
 }
 
-void LinkTable::dialled(Rank peer, Result<std::unique_ptr<transport::Link>> link) {
+void LinkTable::dialled(Rank peer, Result<transport::OwnedLink> link) {
   auto dialer = std::move(dialers_[peer]);  // it is in its own callback
   dialers_.erase(peer);
   overlay::Link name{peer, overlay::Side::up};
@@ -139,7 +139,7 @@ void LinkTable::dialled(Rank peer, Result<std::unique_ptr<transport::Link>> link
   add(std::move(*link), name);
 }
 
-void LinkTable::add(std::unique_ptr<transport::Link> link, std::optional<overlay::Link> name) {
+void LinkTable::add(transport::OwnedLink link, std::optional<overlay::Link> name) {
   Place wire = link_table_.emplace(link_table_.end());
   wire->link = std::move(link);
   wire->name = name;

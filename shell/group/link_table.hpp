@@ -62,7 +62,7 @@ class LinkTable {
 
  private:
   struct Wire {
-    std::unique_ptr<transport::Link> link;
+    transport::OwnedLink link;
     std::optional<overlay::Link> name;  // none: accepted, and HELLO has not been said
     bool introduced = false;            // its first words have come
     bool closing = false;               // hung up
@@ -73,8 +73,8 @@ class LinkTable {
   LinkTable(event::Loop& loop, Membership& membership, std::unique_ptr<transport::Credentials> credentials,
             Callbacks callbacks);
   Result<void> listen(std::vector<transport::BoundSocket> sockets);
-  void add(std::unique_ptr<transport::Link> link, std::optional<overlay::Link> name);
-  void dialled(Rank peer, Result<std::unique_ptr<transport::Link>> link);
+  void add(transport::OwnedLink link, std::optional<overlay::Link> name);
+  void dialled(Rank peer, Result<transport::OwnedLink> link);
   void heard(Place wire, std::string_view frame);
   Result<void> introduce(Place wire, std::string_view words);
   Result<void> name_it(Place wire, const overlay::Message& message);

@@ -94,7 +94,7 @@ void Dialer::connected() {
   poll_.reset();
   if (code != 0) return fail_candidate(system_error(code, target_));
   timer_->stop();
-  auto done = [this](Result<std::unique_ptr<Link>> link) {
+  auto done = [this](Result<OwnedLink> link) {
     std::unique_ptr<Handshake> over = std::move(handshake_);  // it is in its own callback
     if (!link) return fail_candidate(Error(link.error()));
     finish(std::move(link));
@@ -120,7 +120,7 @@ void Dialer::fail_candidate(Error why) {
   next_candidate();
 }
 
-void Dialer::finish(Result<std::unique_ptr<Link>> result) {
+void Dialer::finish(Result<OwnedLink> result) {
   timer_->stop();
   Done done = std::move(done_);
   done(std::move(result));

@@ -30,7 +30,7 @@ class Dialer {
   };
   // The link is to be served, or destroyed. An error names each address that was tried and what became of it, in
   // one line. EMFILE, ENFILE: this process, or host, has no descriptor for it; ENOMEM: no memory.
-  using Done = std::function<void(Result<std::unique_ptr<Link>>)>;
+  using Done = std::function<void(Result<OwnedLink>)>;
 
   // Calls `done` once, from the loop, unless the dialler is destroyed before. `done` may destroy it.
   static Result<std::unique_ptr<Dialer>> create(event::Loop& loop, Credentials& credentials,
@@ -48,7 +48,7 @@ class Dialer {
   void connected();
   void on_timer();
   void fail_candidate(Error why);
-  void finish(Result<std::unique_ptr<Link>> result);
+  void finish(Result<OwnedLink> result);
 
   event::Loop& loop_;
   Credentials& credentials_;

@@ -140,7 +140,7 @@ void Handshake::succeed() {
   poll_.reset();
   timer_.reset();
   if (is_unix_) received_.erase(0, credentials_.greeting().size());
-  Result<std::unique_ptr<Link>> link = Link::create(
+  Result<OwnedLink> link = Link::create(
       loop_, {std::move(socket_), peer_, std::move(tls_), std::move(received_), std::move(out_)}, link_limits_);
   Done done = std::move(done_);
   done(std::move(link));
@@ -156,7 +156,7 @@ void Handshake::fail(Error why) {
   for (int i = 0; i < 4 && ::recv(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0; ++i) {
   }
   socket_.reset();
-  Result<std::unique_ptr<Link>> none = in(peer_, std::move(why));
+  Result<OwnedLink> none = in(peer_, std::move(why));
   Done done = std::move(done_);
   done(std::move(none));
 }

@@ -27,7 +27,7 @@ struct HandshakeLimits {
 class Handshake {
  public:
   // An error is one line that starts with the peer's address.
-  using Done = std::function<void(Result<std::unique_ptr<Link>>)>;
+  using Done = std::function<void(Result<OwnedLink>)>;
 
   // Of a connected, non-blocking socket. Calls `done` once, from the loop; it may destroy the handshake. An error of
   // create(): the other end is another user.

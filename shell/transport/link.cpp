@@ -1,60 +1,344 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/link.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
 #include <utility>
 
-#include "transport/link_core.hpp"
+#include "transport/tls.hpp"
 
 namespace nacre::transport {
+namespace {
 
-Link::Link(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+constexpr std::size_t kLinkRead = std::size_t{64} << 10;    // bytes of one recv(2)
+constexpr int kReadsInARow = 4;                             // then others have their turn
+constexpr int kCallsInARow = 16;                            // of on_credit, and of on_room
+constexpr std::size_t kBatch = std::size_t{64} << 10;       // bytes that are made ready for one send(2)
+constexpr int kUnsentInSocket = 128 << 10;                  // bytes: what a control frame may have to wait for
+constexpr std::size_t kKeptBuffer = std::size_t{16} << 10;  // bytes of an empty buffer
 
-Link::~Link() { Core::leave(std::move(core_)); }
-
-Result<std::unique_ptr<Link>> Link::create(event::Loop& loop, Start start, LinkLimits limits) {
-  return std::unique_ptr<Link>(new Link(TRY(Core::create(loop, std::move(start), limits))));
+void empty_buffer(std::string& buffer) {
+  buffer.clear();
+  if (buffer.capacity() > kKeptBuffer) buffer.shrink_to_fit();
 }
 
-void Link::serve(Callbacks callbacks) { core_->serve(std::move(callbacks)); }
+}  // namespace
+
+class Link::Busy {
+ public:
+  explicit Busy(Link& link) : link_(link) { ++link_.depth_; }
+  ~Busy() {
+    if (--link_.depth_ == 0 && link_.left_) delete &link_;
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  Link& link_;
+};
+
+// ---- birth and death -------------------------------------------------------------
+
+Link::Link(Start start, LinkLimits limits) : session_(limits.session), start_(std::move(start)), limits_(limits) {}
+
+Link::~Link() = default;
+
+Result<OwnedLink> Link::create(event::Loop& loop, Start start, LinkLimits limits) {
+  OwnedLink link(new Link(std::move(start), limits));
+  Link* raw = link.get();
+  raw->set_socket_options();
+  raw->poll_ =
+      TRY(event::Poll::create(loop, raw->start_.socket.get(), [raw](int events) { raw->on_events(events); }));
+  raw->timer_ = TRY(event::Timer::create(loop, [raw] { raw->on_timer(); }));
+  raw->out_ = std::exchange(raw->start_.unsent, {});
+  return link;
+}
+
+void Link::set_socket_options() const {
+  // Failure costs speed at most. A Unix socket refuses the first two.
+  int on = 1;
+  int bytes = kUnsentInSocket;
+  int socket = start_.socket.get();
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
+  if (!start_.tls) ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
+void Link::Leave::operator()(Link* link) const {
+  link->abort();
+  if (link->depth_ > 0)
+    link->left_ = true;  // see Busy
+  else
+    delete link;
+}
+
+void Link::abort() {
+  closed_ = true;
+  poll_.reset();
+  timer_.reset();
+  start_.socket.reset();
+  start_.tls.reset();
+}
+
+void Link::end_with(const std::optional<Error>& why) {
+  if (closed_) return;
+  abort();
+  if (callbacks_.on_closed) callbacks_.on_closed(why);
+}
+
+void Link::fail(Error error) { end_with(in(start_.peer, std::move(error))); }
+
+// ---- reading -----------------------------------------------------------------------
+
+void Link::serve(Callbacks callbacks) {
+  callbacks_ = std::move(callbacks);
+  serving_ = true;
+  if (closed_) return;
+  watch(watched_ | event::Poll::kReadable);
+  soon();  // something may have come with the handshake
+}
+
+void Link::on_events(int events) {
+  Busy busy(*this);
+  if (events == 0) watched_ = 0;
+  turn(events != event::Poll::kWritable);
+}
+
+void Link::turn(bool may_read) {
+  if (serving_ && may_read) read_some();
+  if (!closed_) pump();
+  if (!closed_ && serving_) report_room();
+  if (!closed_ && serving_) report_credit();
+  if (!closed_) settle();
+}
+
+void Link::on_timer() {
+  Busy busy(*this);
+  if (failure_) return fail(*std::exchange(failure_, std::nullopt));
+  if (shut_) return end_with(std::nullopt);  // it had its time
+  turn(true);
+}
+
+void Link::read_some() {
+  if (!served_start_) {
+    served_start_ = true;
+    receive(std::exchange(start_.received, {}));
+  }
+  std::array<char, kLinkRead> buffer;
+  for (int i = 0; i < kReadsInARow && !closed_; ++i) {
+    ssize_t size = ::recv(start_.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN) {
+      if (broken_ != 0) at_end(broken_);
+      return;
+    }
+    if (size <= 0) return at_end(size < 0 ? errno : 0);
+    receive({buffer.data(), static_cast<std::size_t>(size)});
+    if (static_cast<std::size_t>(size) < buffer.size() && broken_ == 0) return;
+  }
+}
+
+void Link::receive(std::string_view bytes) {
+  if (start_.tls) {
+    do {
+      std::string_view piece = bytes.substr(0, Tls::kRecord);
+      if (!piece.empty()) start_.tls->receive(piece);
+      bytes.remove_prefix(piece.size());
+      decrypt();
+    } while (!closed_ && !bytes.empty());
+    return;
+  }
+  session_.receive(bytes);
+  dispatch();
+}
+
+void Link::decrypt() {
+  std::array<char, Tls::kRecord> buffer;
+  while (!closed_) {
+    auto size = start_.tls->read(buffer.data(), buffer.size());
+    if (!size) return fail(Error(size.error()));
+    if (*size == 0) break;
+    session_.receive({buffer.data(), *size});
+    dispatch();
+  }
+  if (!closed_ && start_.tls->at_end()) at_end(0);
+}
+
+void Link::dispatch() {
+  while (!closed_) {
+    auto arrival = session_.next();
+    if (!arrival) return fail(Error(arrival.error()));
+    if (!*arrival) return;
+    deliver(**arrival);
+  }
+}
+
+void Link::deliver(const Arrival& arrival) {
+  switch (arrival.kind) {
+    case Arrival::Kind::frame:
+      if (callbacks_.on_frame) callbacks_.on_frame(arrival.bytes);
+      return;
+    case Arrival::Kind::bulk:
+    case Arrival::Kind::end:
+      if (callbacks_.on_bulk) callbacks_.on_bulk(arrival.stream, arrival.bytes);
+      return;
+    case Arrival::Kind::finish:
+      if (callbacks_.on_finished) return callbacks_.on_finished();
+      session_.finish();
+  }
+}
+
+// The other end's socket has closed, or the connection broke.
+void Link::at_end(int code) {
+  if (is_over()) return end_with(std::nullopt);
+  if (code != 0) return fail(system_error(code, "the connection broke"));
+  fail(Error{ECONNRESET, "hung up before it had finished; did its shell end, or its node?"});
+}
+
+// What the owner is told may make more of the same, but others have their turn. `call_one`: whether there was anything.
+template <typename F>
+void Link::call_in_turns(F call_one) {
+  for (int i = 0; i < kCallsInARow && !closed_; ++i) {
+    if (!call_one()) return;
+    if (!closed_) pump();
+  }
+  if (!closed_) soon();
+}
+
+void Link::report_room() {
+  call_in_turns([this] {
+    if (!session_.take_room()) return false;
+    if (callbacks_.on_room) callbacks_.on_room();
+    return true;
+  });
+}
+
+void Link::report_credit() {
+  call_in_turns([this] {
+    auto ready = session_.next_ready();
+    if (!ready) return false;
+    if (callbacks_.on_credit) callbacks_.on_credit(ready->first, ready->second);
+    return true;
+  });
+}
+
+// ---- writing -----------------------------------------------------------------------
+
+template <typename F>
+Result<void> Link::pass_to_session(F call) {
+  if (closed_) return Error{EPIPE, start_.peer + ": the link is closed"};
+  CHECK_OK(in(start_.peer, call()));
+  changed();
+  return {};
+}
 
 Result<void> Link::send(std::string_view frame) {
-  if (core_->is_closed()) return Error{EPIPE, core_->peer() + ": the link is closed"};
-  CHECK_OK(in(core_->peer(), core_->exchange.send(frame)));
-  core_->changed();
-  return {};
+  return pass_to_session([&] { return session_.send(frame); });
 }
 
-bool Link::has_room() const { return core_->exchange.has_room(); }
-
-std::size_t Link::write(StreamId stream, std::string_view bytes) { return core_->write(stream, bytes); }
-
 Result<void> Link::end(StreamId stream) {
-  if (core_->is_closed()) return Error{EPIPE, core_->peer() + ": the link is closed"};
-  CHECK_OK(in(core_->peer(), core_->exchange.end(stream)));
-  core_->changed();
-  return {};
+  return pass_to_session([&] { return session_.end(stream); });
 }
 
 Result<void> Link::grant(StreamId stream, std::size_t bytes) {
-  if (core_->is_closed()) return Error{EPIPE, core_->peer() + ": the link is closed"};
-  CHECK_OK(in(core_->peer(), core_->exchange.grant(stream, bytes)));
-  core_->changed();
-  return {};
+  return pass_to_session([&] { return session_.grant(stream, bytes); });
 }
 
 void Link::finish() {
-  core_->exchange.finish();
-  core_->changed();
+  session_.finish();
+  changed();
 }
 
-void Link::abort() { core_->close(); }
-
-const std::string& Link::peer() const { return core_->peer(); }
-
-bool Link::is_closed() const { return core_->is_closed(); }
-
 std::size_t Link::queued() const {
-  return core_->exchange.queued_control() + core_->exchange.queued_bulk() + core_->unsent();
+  return session_.queued_control() + session_.queued_bulk() + out_.size() - sent_;
+}
+
+void Link::changed() {
+  if (closed_ || depth_ > 0) return;  // at the end of this round of events, together with what else is sent
+  pump();
+  settle();
+  if (session_.owes_room()) soon();
+}
+
+std::size_t Link::write(StreamId stream, std::string_view bytes) {
+  if (closed_) return 0;
+  std::size_t taken = 0;
+  do {
+    std::size_t more = session_.write(stream, bytes.substr(taken));
+    if (more == 0) break;
+    taken += more;
+    changed();
+  } while (taken < bytes.size() && depth_ == 0);
+  return taken;
+}
+
+void Link::pump() {
+  while (broken_ == 0 && !failure_) {
+    if (sent_ == out_.size() && !refill()) break;
+    ssize_t size =
+        ::send(start_.socket.get(), out_.data() + sent_, out_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (size >= 0) {
+      sent_ += static_cast<std::size_t>(size);
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN) return watch(watched_ | event::Poll::kWritable);
+    broken_ = errno;  // told once all that has come is read
+    soon();
+  }
+  if (broken_ != 0 || sent_ == out_.size()) {
+    empty_buffer(out_);
+    empty_buffer(plain_);
+    sent_ = 0;
+  }
+  watch(watched_ & ~event::Poll::kWritable);
+}
+
+bool Link::refill() {
+  out_.clear();
+  sent_ = 0;
+  if (!start_.tls) return session_.fill(out_, kBatch);
+  plain_.clear();
+  session_.fill(plain_, kBatch);
+  if (auto done = start_.tls->write(plain_, out_); !done) {
+    failure_ = done.error();
+    soon();
+    return false;
+  }
+  start_.tls->take_output(out_);  // it may have something of its own to say
+  return !out_.empty();
+}
+
+void Link::watch(int events) {
+  if (serving_) events |= event::Poll::kReadable;
+  if (events == watched_) return;
+  watched_ = events;
+  if (events == 0) return poll_->stop();
+  if (auto done = poll_->start(events); !done) {
+    failure_ = done.error();
+    soon();
+  }
+}
+
+// Once both ends have said all, each closes its side and waits for the other to do so: who closes while something is
+// on its way to it would take back what it has said last.
+void Link::settle() {
+  if (shut_ || !is_over()) return;
+  shut_ = true;
+  ::shutdown(start_.socket.get(), SHUT_WR);
+  timer_->start_grace(limits_.linger);
+}
+
+bool Link::is_over() const {
+  return session_.has_finished() && session_.peer_has_finished() && sent_ == out_.size() && broken_ == 0;
+}
+
+void Link::soon() {
+  if (!shut_) timer_->start(event::Seconds::zero());
 }
 
 }  // namespace nacre::transport

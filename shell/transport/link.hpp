@@ -24,7 +24,7 @@ namespace nacre::transport {
 class Tls;
 
 struct LinkLimits {
-  ExchangeLimits exchange;
+  SessionLimits session;
   event::Seconds linger{5};  // for how long the other end may take to close, once both have said all
 };
 
@@ -51,8 +51,11 @@ class Link {
     std::string received;      // plain bytes that came with the handshake
     std::string unsent;        // of the handshake
   };
-  static Result<std::unique_ptr<Link>> create(event::Loop& loop, Start start, LinkLimits limits);
-  ~Link();  // as abort()
+  // What destroys a link: as abort(). A link of which a callback runs is freed behind that.
+  struct Leave {
+    void operator()(Link* link) const;
+  };
+  static Result<std::unique_ptr<Link, Leave>> create(event::Loop& loop, Start start, LinkLimits limits);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
@@ -61,7 +64,7 @@ class Link {
 
   Result<void> send(std::string_view frame);  // EMSGSIZE, ENOBUFS, EPIPE: see LinkSession
   // Whether few enough frames wait here that one more does not make others late.
-  [[nodiscard]] bool has_room() const;
+  [[nodiscard]] bool has_room() const { return session_.has_room(); }
   // How many bytes were taken: as far as there is credit and room. If not all, on_credit says when to go on.
   std::size_t write(StreamId stream, std::string_view bytes);
   Result<void> end(StreamId stream);
@@ -69,14 +72,62 @@ class Link {
   void finish();                                           // after all that was taken; then the other end's turn
   void abort();                                            // at once, and on_closed is not called
 
-  [[nodiscard]] const std::string& peer() const;
-  [[nodiscard]] bool is_closed() const;
+  [[nodiscard]] const std::string& peer() const { return start_.peer; }
+  [[nodiscard]] bool is_closed() const { return closed_; }
   [[nodiscard]] std::size_t queued() const;  // bytes that wait here for the other end, of both kinds
 
  private:
-  class Core;
-  explicit Link(std::unique_ptr<Core> core);
-  std::unique_ptr<Core> core_;
+  class Busy;  // while callbacks may run
+  Link(Start start, LinkLimits limits);
+  ~Link();
+  void set_socket_options() const;
+
+  void on_events(int events);
+  void on_timer();
+  void turn(bool may_read);
+  void read_some();
+  void receive(std::string_view bytes);
+  void decrypt();
+  void dispatch();
+  void deliver(const Arrival& arrival);
+  template <typename F>
+  void call_in_turns(F call_one);
+  void report_room();
+  void report_credit();
+  void at_end(int code);
+
+  template <typename F>
+  Result<void> pass_to_session(F call);
+  void changed();  // the session has more to send
+  void pump();
+  bool refill();
+  void watch(int events);
+  [[nodiscard]] bool is_over() const;  // both ends have finished, and all is in the socket
+  void settle();
+  void soon();
+  void fail(Error error);
+  void end_with(const std::optional<Error>& why);
+
+  LinkSession session_;
+  Start start_;
+  LinkLimits limits_;
+  Callbacks callbacks_;
+  std::optional<event::Poll> poll_;
+  std::optional<event::Timer> timer_;
+  std::string plain_;  // to be encrypted
+  std::string out_;    // to the socket
+  std::size_t sent_ = 0;
+  int watched_ = 0;               // event::Poll::Events
+  int depth_ = 0;                 // callbacks that may run
+  int broken_ = 0;                // the errno that writing ended with
+  std::optional<Error> failure_;  // to be reported from the loop
+  bool serving_ = false;
+  bool served_start_ = false;  // what came with the handshake has been looked at
+  bool closed_ = false;
+  bool left_ = false;
+  bool shut_ = false;  // both ends have finished, and the socket's sending side is closed
 };
+
+using OwnedLink = std::unique_ptr<Link, Link::Leave>;
 
 }  // namespace nacre::transport

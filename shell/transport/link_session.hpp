@@ -23,7 +23,7 @@ namespace nacre::transport {
 
 using StreamId = std::uint32_t;
 
-struct ExchangeLimits {
+struct SessionLimits {
   std::size_t max_frame = kMaxFrame;                    // bytes
   std::size_t max_control = std::size_t{64} << 20;      // bytes of frames that wait; two frames may be more
   std::size_t enough_control = std::size_t{512} << 10;  // bytes of frames that wait: has_room() is false
@@ -39,7 +39,7 @@ struct Arrival {
 
 class LinkSession {
  public:
-  explicit LinkSession(ExchangeLimits limits = {}) : limits_(limits), reader_(limits.max_frame) {}
+  explicit LinkSession(SessionLimits limits = {}) : limits_(limits), reader_(limits.max_frame) {}
 
   // ---- what this end says. EMSGSIZE: a frame above its limit; ENOBUFS: the other end takes too little; EPIPE: after
   // finish().
@@ -98,7 +98,7 @@ class LinkSession {
   Result<void> take_bulk(const Record& record);
   Result<void> take_end(StreamId stream);
 
-  ExchangeLimits limits_;
+  SessionLimits limits_;
   RecordReader reader_;
   std::deque<std::string> control_;  // whole records
   std::size_t control_sent_ = 0;     // bytes of the first

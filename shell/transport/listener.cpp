@@ -60,7 +60,7 @@ void Listener::add(UniqueFd socket) {
   SocketAddress address = SocketAddress::peer_of(socket.get());
   std::string peer = socket_.path().empty() ? address.text() : fmt::format("a client of unix:{}", socket_.path());
   auto place = pending_.emplace(pending_.end());
-  auto done = [this, place](Result<std::unique_ptr<Link>> link) {
+  auto done = [this, place](Result<OwnedLink> link) {
     std::unique_ptr<Handshake> over = std::move(*place);  // it is in its own callback
     pending_.erase(place);
     if (!link) return refuse(link.error());

@@ -31,8 +31,8 @@ class Listener {
   };
   // Called from the loop; neither may destroy the listener.
   struct Callbacks {
-    std::function<void(std::unique_ptr<Link>)> on_link;  // to be served, or destroyed
-    std::function<void(const Error&)> on_refused;        // one line, which starts with who it was; may be unset
+    std::function<void(OwnedLink)> on_link;        // to be served, or destroyed
+    std::function<void(const Error&)> on_refused;  // one line, which starts with who it was; may be unset
   };
 
   static Result<std::unique_ptr<Listener>> create(event::Loop& loop, Credentials& credentials, BoundSocket socket,

@@ -26,7 +26,7 @@ constexpr std::size_t kFrameLimit = 2000;
 constexpr StreamId kGranted = 4;  // streams
 constexpr std::size_t kGrant = 20000;
 
-ExchangeLimits small_limits() { return {kFrameLimit, 20000, 30000, 8}; }
+SessionLimits small_limits() { return {kFrameLimit, 20000, 30000, 8}; }
 
 // ---- what one peer sends ---------------------------------------------------------
 

@@ -255,12 +255,12 @@ TEST_CASE("a shell of another protocol is refused, and both say why") {
   group::Shell& leader = world.shells[0];
   world.start(0);
   auto credentials = transport::Credentials::create(value::JobId(kTestJob).f58_plain(), secret_of('a')).value();
-  std::unique_ptr<transport::Link> link;
+  transport::OwnedLink link;
   std::string answer;
   bool closed = false;
   auto dialler =
       transport::Dialer::create(*world.loop, *credentials, leader.member->directory().find(0), {},
-                                [&](Result<std::unique_ptr<transport::Link>> made) {
+                                [&](Result<transport::OwnedLink> made) {
                                   link = std::move(made).value();
                                   transport::Link::Callbacks callbacks;
                                   callbacks.on_frame = [&](std::string_view frame) { answer = frame; };
@@ -293,11 +293,11 @@ TEST_CASE("who speaks without being introduced, or for another shell, is refused
       {"{" + std::string(5000, ' '), "first words: too long"},
       {"garbage", "refused: "},
   }));
-  std::unique_ptr<transport::Link> link;
+  transport::OwnedLink link;
   bool closed = false;
   auto dialler =
       transport::Dialer::create(*world.loop, *credentials, leader.member->directory().find(0), {},
-                                [&, text = frame](Result<std::unique_ptr<transport::Link>> made) {
+                                [&, text = frame](Result<transport::OwnedLink> made) {
                                   link = std::move(made).value();
                                   transport::Link::Callbacks callbacks;
                                   callbacks.on_closed = [&](const std::optional<Error>&) { closed = true; };

@@ -124,16 +124,14 @@ Outcome cut_after(World& world, std::size_t up, std::size_t down) {
   Relay relay(world, up, down);
   world.refused.clear();
   std::optional<std::string> failed;
-  auto dialer = Dialer::create(*world.loop, *world.credentials, {relay.address()}, {},
-                               [&](Result<std::unique_ptr<Link>> link) {
-                                 if (!link) {
-                                   failed = link.error().message;
-                                   return;
-                                 }
-                                 a.link = std::move(*link);
-                                 talk(a);
-                               })
-                    .value();
+  auto dialer = Dialer::create(*world.loop, *world.credentials, {relay.address()}, {}, [&](Result<OwnedLink> link) {
+                  if (!link) {
+                    failed = link.error().message;
+                    return;
+                  }
+                  a.link = std::move(*link);
+                  talk(a);
+                }).value();
   bool is_whole = up == kWhole && down == kWhole;
   world.run_until([&] {
     if (!world.arrived.empty()) {

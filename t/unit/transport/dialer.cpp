@@ -21,11 +21,11 @@ std::uint16_t closed_port() {
 
 TEST_CASE("the first address that answers is taken") {
   World world;
-  Result<std::unique_ptr<Link>> link = world.dial({{"127.0.0.1", closed_port(), ""},
-                                                   {"no such host!", 1, ""},
-                                                   {"", 0, world.folder.file("not-there")},
-                                                   {"localhost", world.listener->port(), ""},
-                                                   world.address()});
+  Result<OwnedLink> link = world.dial({{"127.0.0.1", closed_port(), ""},
+                                       {"no such host!", 1, ""},
+                                       {"", 0, world.folder.file("not-there")},
+                                       {"localhost", world.listener->port(), ""},
+                                       world.address()});
   INFO((link ? "" : link.error().message));
   REQUIRE(link);
   CHECK((*link)->peer().starts_with(fmt::format("localhost:{} (", world.listener->port())));
@@ -35,7 +35,7 @@ TEST_CASE("if none answers each is named with its reason") {
   World world;
   std::uint16_t port = closed_port();
   std::string path = world.folder.file("not-there");
-  Result<std::unique_ptr<Link>> link = world.dial(
+  Result<OwnedLink> link = world.dial(
       {{"127.0.0.1", port, ""}, {"no such host!", 7, ""}, {"", 0, path}, {"", 0, std::string(200, 'x')}});
   REQUIRE_FALSE(link);
   const std::string& said = link.error().message;
@@ -70,7 +70,7 @@ TEST_CASE("a dialler may be destroyed by what it calls") {
   std::vector<Address> addresses = {good ? world.address() : Address{"127.0.0.1", closed_port(), ""}};
   std::unique_ptr<Dialer> dialer;
   bool done = false;
-  dialer = Dialer::create(*world.loop, *world.credentials, addresses, {}, [&](Result<std::unique_ptr<Link>> link) {
+  dialer = Dialer::create(*world.loop, *world.credentials, addresses, {}, [&](Result<OwnedLink> link) {
              dialer.reset();
              CHECK(link.has_value() == good);
              done = true;

@@ -55,7 +55,7 @@ TEST_CASE("a frame that is cut by a fill is not cut by anything else") {
 }
 
 TEST_CASE("whether frames had better wait is told, and once when they need not any more") {
-  ExchangeLimits limits;
+  SessionLimits limits;
   limits.enough_control = 1000;
   LinkSession a(limits);
   LinkSession b;
@@ -93,7 +93,7 @@ TEST_CASE("bulk goes as far as there is credit") {
 }
 
 TEST_CASE("who could write in the end is not told of room") {
-  ExchangeLimits limits;
+  SessionLimits limits;
   limits.max_bulk = 10;
   LinkSession a(limits);
   LinkSession b;
@@ -116,7 +116,7 @@ TEST_CASE("who could write in the end is not told of room") {
 }
 
 TEST_CASE("bulk without credit, and too much credit, are errors") {
-  ExchangeLimits limits;
+  SessionLimits limits;
   limits.max_streams = 3;
   std::string bytes;
   append_bulk_head(bytes, 9, 1);

@@ -53,7 +53,7 @@ std::string refusal_of(World& world, std::string_view words) {
 TEST_CASE("a shell with another secret is refused, and both are told") {
   World world;
   auto other = credentials_of('b');
-  Result<std::unique_ptr<Link>> link = world.dial(other.get());
+  Result<OwnedLink> link = world.dial(other.get());
   REQUIRE_FALSE(link);
   CHECK(link.error().message ==
         fmt::format("127.0.0.1:{}: has another secret than this shell; give all shells of a "
@@ -68,7 +68,7 @@ TEST_CASE("a shell with another secret is refused, and both are told") {
 TEST_CASE("a shell of another job is refused, and both are told") {
   World world(GENERATE(Over::tcp, Over::local));
   auto other = credentials_of('a', "ƒ3xyz");
-  Result<std::unique_ptr<Link>> link = world.dial(other.get());
+  Result<OwnedLink> link = world.dial(other.get());
   REQUIRE_FALSE(link);
   CHECK(link.error().message.starts_with(world.address().text()));
   CHECK(contains(link.error().message,
@@ -139,7 +139,7 @@ TEST_CASE("one who dials does not wait for ever for a peer that never speaks") {
   REQUIRE(::bind(mute.get(), address.raw(), address.size()) == 0);
   REQUIRE(::listen(mute.get(), 5) == 0);
   Address to = Address::parse(SocketAddress::local_of(mute.get()).text()).value();
-  Result<std::unique_ptr<Link>> link = world.dial({to});
+  Result<OwnedLink> link = world.dial({to});
   REQUIRE_FALSE(link);
   CHECK(link.error().code == ETIMEDOUT);
   CHECK(link.error().message.starts_with(to.text() + ": timed out"));

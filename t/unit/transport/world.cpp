@@ -66,7 +66,7 @@ void End::serve() {
 World::World(Over kind, Listener::Options listen, Dialer::Options dialling)
     : over(kind), options(listen), dial_options(dialling) {
   Listener::Callbacks callbacks;
-  callbacks.on_link = [this](std::unique_ptr<Link> link) { arrived.push_back(std::move(link)); };
+  callbacks.on_link = [this](OwnedLink link) { arrived.push_back(std::move(link)); };
   callbacks.on_refused = [this](const Error& error) { refused.push_back(error.message); };
   listener =
       over == Over::tcp
@@ -82,10 +82,10 @@ Address World::address() const {
   return {"", 0, folder.file("shell.0")};
 }
 
-Result<std::unique_ptr<Link>> World::dial(std::vector<Address> addresses, Credentials* other) {
-  std::optional<Result<std::unique_ptr<Link>>> outcome;
+Result<OwnedLink> World::dial(std::vector<Address> addresses, Credentials* other) {
+  std::optional<Result<OwnedLink>> outcome;
   auto dialer = Dialer::create(*loop, other != nullptr ? *other : *credentials, std::move(addresses), dial_options,
-                               [&](Result<std::unique_ptr<Link>> result) {
+                               [&](Result<OwnedLink> result) {
                                  CHECK(!outcome);
                                  outcome.emplace(std::move(result));
                                });
@@ -94,10 +94,10 @@ Result<std::unique_ptr<Link>> World::dial(std::vector<Address> addresses, Creden
   return std::move(*outcome);
 }
 
-Result<std::unique_ptr<Link>> World::dial(Credentials* other) { return dial({address()}, other); }
+Result<OwnedLink> World::dial(Credentials* other) { return dial({address()}, other); }
 
 void World::connect_unserved() {
-  Result<std::unique_ptr<Link>> link = dial();
+  Result<OwnedLink> link = dial();
   INFO((link ? "" : link.error().message));
   REQUIRE(link);
   a.link = std::move(*link);

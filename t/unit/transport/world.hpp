@@ -47,7 +47,7 @@ enum class Over { tcp, local };
 
 // What one end is told. Callbacks that are set here come after it is written down.
 struct End {
-  std::unique_ptr<Link> link;
+  OwnedLink link;
   std::vector<std::string> frames;
   std::size_t frame_count = 0;
   std::map<StreamId, std::string> bulk;
@@ -76,8 +76,8 @@ struct World {
   void connect();
   void connect_unserved();
   // The outcome of another dialler, with credentials of its own or those of the world.
-  Result<std::unique_ptr<Link>> dial(Credentials* other = nullptr);
-  Result<std::unique_ptr<Link>> dial(std::vector<Address> addresses, Credentials* other = nullptr);
+  Result<OwnedLink> dial(Credentials* other = nullptr);
+  Result<OwnedLink> dial(std::vector<Address> addresses, Credentials* other = nullptr);
   [[nodiscard]] Address address() const;
   [[nodiscard]] UniqueFd raw_client() const;  // a connected socket that has said nothing, non-blocking
   void run_until(const std::function<bool()>& done) const { loop->run_until(done); }
@@ -89,7 +89,7 @@ struct World {
   std::unique_ptr<event::Loop> loop = event::Loop::create().value();
   std::unique_ptr<Credentials> credentials = credentials_of();
   std::unique_ptr<Listener> listener;
-  std::vector<std::unique_ptr<Link>> arrived;
+  std::vector<OwnedLink> arrived;
   std::vector<std::string> refused;
   End a;  // dialled
   End b;  // accepted
