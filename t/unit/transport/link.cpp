@@ -82,7 +82,7 @@ TEST_CASE("who sends no frame without room, and goes on when there is some, send
 
 TEST_CASE("a frame above the reader's limit ends the link before it has come whole") {
   Listener::Options small;
-  small.link.exchange.max_frame = 1000;
+  small.link.session.max_frame = 1000;
   World world(GENERATE(Over::tcp, Over::local), small);
   world.connect();
   REQUIRE(world.a.link->send(std::string(1000, 'x')));
@@ -216,7 +216,7 @@ TEST_CASE("what was sent right behind the handshake waits until the link is serv
 
 TEST_CASE("control frames that the other end does not take are refused at a limit") {
   Dialer::Options options;
-  options.link.exchange.max_control = 1U << 20;
+  options.link.session.max_control = 1U << 20;
   World world(GENERATE(Over::tcp, Over::local), {}, options);
   world.connect_unserved();  // the other end reads nothing
   world.a.serve();
