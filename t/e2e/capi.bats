@@ -162,3 +162,39 @@ plugin.load { file = '$work/client.so' }"
 nacre-shell[0]: client: event shell.start
 nacre-shell[0]: client: 42" ]
 }
+
+@test "libc's variables are a plugin's as they are the program's: environ, stdin, stdout, stderr" {
+  local program
+  for program in nacre-shell nacre; do
+    run grep -E 'R_[A-Z0-9_]+_COPY' <(readelf -rW "$NACRE_BUILD_DIR/$program")
+    [ "$status" -eq 1 ] || { echo "$program: $output"; return 1; }
+  done
+  build surroundings <<'END'
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char** environ;
+static int on_init(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  char* const argv[] = {"printenv", "GREETING", NULL};
+  int status = -1;
+  pid_t pid;
+  if (environ == NULL) return -1;
+  fprintf(stdout, "to stdout\n");
+  fflush(stdout);
+  fprintf(stderr, "to stderr\n");
+  if (setenv("GREETING", "changed", 1) < 0 || posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ) != 0) return -1;
+  waitpid(pid, &status, 0);
+  return getc(stdin) == 'x' && status == 0 ? 0 : -1;
+}
+int flux_plugin_init(flux_plugin_t* p) { return flux_plugin_add_handler(p, "shell.init", on_init, NULL); }
+END
+  prepare 1 true
+  echo "plugin.load { file = '$work/surroundings.so' }" >rc.lua
+  GREETING=hello run bash -c 'echo x | "$0" --standalone -j jobspec.json -R R.json -o cpu-affinity=off --initrc=rc.lua' "$NACRE_SHELL"
+  [ "$status" -eq 0 ]
+  [ "$output" = "to stdout
+to stderr
+changed" ]
+}
