@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What only the leader keeps: shrinks and grows that have not ended, and which requests it has taken.
+// What only the leader keeps: the shrinks and grows that have not ended, and which requests it has taken.
 #pragma once
 
 #include <optional>
@@ -18,36 +18,37 @@ inline constexpr std::uint64_t kMaxRanks = std::uint64_t{1} << 22;  // of one EX
 struct OpenCampaign {
   RequestId request;
   bool grow = false;
-  Seq view = 0;  // 0: a grow whose newcomers have not come
-  Seq hold = 0;  // entries after this one may be needed by those who leave
+  Seq view = 0;  // 0: a grow whose newcomers have not come yet
+  Seq hold = 0;  // the leaving members may still need the entries after this one
   Idset targets;
   Time deadline{};
 };
 
 class Campaigns {
  public:
-  // Whether this request is taken for the first time.
+  // False: this request was taken before.
   bool take(RequestId id) { return taken_.advance(id); }
 
   void open(OpenCampaign campaign) { open_.push_back(std::move(campaign)); }
   [[nodiscard]] std::vector<OpenCampaign>& open() { return open_; }
   [[nodiscard]] const std::vector<OpenCampaign>& open() const { return open_; }
-  // A grow that waits for this newcomer.
+  // Whether a grow waits for this newcomer.
   [[nodiscard]] bool awaits(Id id) const;
 
-  // The end of a campaign that is over, if there is one; it is closed. `complete`: all have applied entries up to it.
+  // Closes a campaign that is over, if there is one, and returns its end. `complete`: all members have applied the
+  // entries up to it.
   std::optional<std::pair<RequestId, Campaign>> over(Time now, Seq complete, const Idset& gone, const Tree& tree);
   // The last entry that may be dropped.
   [[nodiscard]] Seq stable(Seq complete) const;
-  void excuse(Time gap);                   // the bounds are so much later
-  [[nodiscard]] Time due(Time now) const;  // the next bound that passes
+  void excuse(Time gap);                   // moves all bounds by this
+  [[nodiscard]] Time due(Time now) const;  // when the next bound passes
 
  private:
   std::vector<OpenCampaign> open_;
   LastRequests taken_;
 };
 
-// The map with every share of who is no member handed to those of the map that are, in turn, or else to the leader.
+// Gives the shares of those that are no members to the members of the map, in turn; to the leader if there are none.
 [[nodiscard]] std::vector<Share> remap(const std::vector<Share>& map, const Tree& tree);
 
 }  // namespace nacre::overlay

@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kFalse = 0xf4;
 constexpr unsigned kTrue = 0xf5;
-constexpr unsigned kInline = 24;  // numbers from here on have bytes of their own
+constexpr unsigned kInline = 24;  // larger numbers have bytes of their own
 
 CborKind kind_of(unsigned first) { return static_cast<CborKind>(first >> 5); }
 
@@ -43,7 +43,7 @@ class CborCheck {
   }
 
  private:
-  // The number that goes with the first byte, in as few bytes as it fits.
+  // The number that belongs to the first byte. It has to be in as few bytes as it fits.
   Result<std::uint64_t> head() {
     auto first = static_cast<unsigned char>(bytes_[at_++]);
     unsigned low = first & 31U;
@@ -94,7 +94,7 @@ class CborCheck {
   std::size_t at_ = 0;
 };
 
-// The head of the first value, which is there.
+// The head of the first value; `bytes` is not empty.
 CborItem take_head(std::string_view& bytes) {
   auto first = static_cast<unsigned char>(bytes.front());
   bytes.remove_prefix(1);
@@ -110,7 +110,7 @@ CborItem take_head(std::string_view& bytes) {
 
 bool has_bytes(const CborItem& item) { return item.kind == CborKind::bytes || item.kind == CborKind::text; }
 
-// How many values follow its head.
+// How many values follow the head.
 std::uint64_t inside(const CborItem& item) {
   if (item.kind == CborKind::array) return item.count;
   return item.kind == CborKind::map ? 2 * item.count : 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CBOR (RFC 8949) as this protocol has it: see doc/protocol.md, "Encoding". Each value has one encoding, so what a message is
-// made of can be taken from its bytes as they are, without a tree of values between: a barrier is a message or two for each shell.
+// CBOR (RFC 8949) as this protocol uses it: see doc/protocol.md, "Encoding". Each value has exactly one encoding,
+// so the fields of a message can be read directly from its bytes, without building a tree of values. This matters:
+// a barrier is a message or two for each shell.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +15,24 @@ namespace nacre::overlay {
 
 enum class CborKind : std::uint8_t { number, negative, bytes, text, array, map, flag };
 
-// One value, whose bytes belong to whoever gave them.
+// One value. It refers to bytes that the caller owns.
 struct CborItem {
   CborKind kind = CborKind::number;
-  std::uint64_t count = 0;  // the number; of a negative one -1 less it; bytes, elements or pairs; of a flag 0 or 1
-  std::string_view body;    // the bytes; elements or pairs, one after the other
+  // a number's value; of a negative one -1 minus the value; how many bytes, elements or pairs; of a flag 0 or 1
+  std::uint64_t count = 0;
+  std::string_view body;  // the bytes; or the elements or pairs, one after the other
 
-  [[nodiscard]] const char* name() const;  // of its kind
+  [[nodiscard]] const char* name() const;  // of the kind
 };
 
-// Whether these bytes are one value, encoded as it has to be.
+// An error if these bytes are not one value in its only encoding.
 Result<void> check_cbor(std::string_view bytes);
-// Takes the first value off bytes of which check_cbor() has said so, or off the body of one of theirs.
+// Takes the first value off bytes that check_cbor() has accepted, or off the body of a value of theirs.
 CborItem take_cbor(std::string_view& bytes);
 
-// The head of a value: its body is to follow.
+// Appends the head of a value; the caller appends the body.
 void append_cbor(Bytes& out, CborKind kind, std::uint64_t count);
-// A value of bytes or text.
+// Appends a value of bytes or text.
 void append_cbor(Bytes& out, CborKind kind, std::string_view body);
 
 }  // namespace nacre::overlay

@@ -56,24 +56,24 @@ void ChildTable::unlinked(Id peer) {
   if (link == nullptr) return;
   bool was_on_purpose = link->parted;
   down_links_.erase(down_links_.begin() + (link - down_links_.data()));
-  Child* who = child(peer);
-  if (who == nullptr || !who->linked) return;
-  who->linked = false;
-  if (was_on_purpose) who->was_linked = false;
-  who->deadline = out_.now + (was_on_purpose ? options_.hello_bound : options_.relink_bound);
-  out_.wake(who->deadline);
+  Child* found = child(peer);
+  if (found == nullptr || !found->linked) return;
+  found->linked = false;
+  if (was_on_purpose) found->was_linked = false;
+  found->deadline = out_.now + (was_on_purpose ? options_.hello_bound : options_.relink_bound);
+  out_.wake(found->deadline);
 }
 
-void ChildTable::heard(Id peer) {
-  Child* who = child(peer);
-  if (who == nullptr || !who->linked) return;
-  who->deadline = out_.now + options_.silent_bound;
-  who->suspected = false;
+void ChildTable::received(Id peer) {
+  Child* found = child(peer);
+  if (found == nullptr || !found->linked) return;
+  found->deadline = out_.now + options_.silent_bound;
+  found->suspected = false;
 }
 
 void ChildTable::shift_silence(milliseconds by) {
   for (Child& each : children_) {
-    if (!each.linked) continue;  // it has a bound to come, or to come back
+    if (!each.linked) continue;  // its bound is for coming, or for coming back
     each.deadline += by;
     out_.wake(each.deadline);
   }
@@ -81,11 +81,11 @@ void ChildTable::shift_silence(milliseconds by) {
 
 void ChildTable::welcome(DownLink& link) {
   link.welcomed = true;
-  if (Child* who = child(link.peer)) {
-    who->linked = true;
-    who->was_linked = true;
-    heard(link.peer);
-    out_.wake(who->deadline);
+  if (Child* found = child(link.peer)) {
+    found->linked = true;
+    found->was_linked = true;
+    received(link.peer);
+    out_.wake(found->deadline);
   }
 }
 

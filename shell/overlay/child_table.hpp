@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Those below: the links that others have dialled, what each has been fed, and the children that the view gives.
+// The links that other members have dialled, which entries each was sent, and the children that the view gives this node.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,15 @@
 
 namespace nacre::overlay {
 
-// A link that another has dialled.
+// A link that another member has dialled.
 struct DownLink {
   Id peer = 0;
-  bool welcomed = false;  // HELLO was said and answered: entries are fed
+  bool welcomed = false;  // HELLO was received and answered: entries are sent
   bool closed = false;    // nothing more is sent on it
   bool ahead = false;     // it names a view that this node does not have
-  bool parted = false;    // BYE was said
+  bool parted = false;    // BYE was received
   bool knocks = false;    // a newcomer that waits for its view
-  Seq fed = 0;            // the last entry that it has, or that was sent
+  Seq fed = 0;            // the last entry that the peer has, or that was sent to it
   std::string address;
 };
 
@@ -26,11 +26,11 @@ struct Child {
   Id id = 0;
   bool linked = false;  // has a link that is welcomed
   bool was_linked = false;
-  bool reported = false;  // in this view
+  bool reported = false;  // has sent a report in this view
   bool suspected = false;
   bool finished = false;
   Seq acked = 0;
-  Idset suspects;  // of its subtree
+  Idset suspects;  // those that the child suspects in its subtree
   Time deadline{};
 };
 
@@ -38,7 +38,7 @@ class ChildTable {
  public:
   ChildTable(const Options& options, Outbox& out) : options_(options), out_(out) {}
 
-  // The view's children. Who was one before keeps its bound.
+  // Sets the children of a new view. One that was a child before keeps its bound.
   void set_children(const std::vector<Id>& ids, Time bound);
   [[nodiscard]] std::vector<Child>& children() { return children_; }
   [[nodiscard]] const std::vector<Child>& children() const { return children_; }
@@ -48,18 +48,19 @@ class ChildTable {
 
   void linked(Id peer);
   void unlinked(Id peer);
-  void heard(Id peer);
-  void shift_silence(milliseconds by);  // the silent bound is longer by that
+  void received(Id peer);
+  void shift_silence(milliseconds by);  // moves the bound of each linked child by this
   void welcome(DownLink& down);
-  // Somebody else has lost its links to these too, children or not.
+  // Another member has lost its links to these ids, which need not be children.
   void doubted(const Idset& ids);
 
-  // The least that all children have acknowledged; kNoEnd without any. With `without_lost`, the lost do not count.
+  // The least entry that all children have acknowledged; kNoEnd without children. With `without_lost`, lost ones do
+  // not count.
   [[nodiscard]] Seq acked(bool without_lost) const;
-  // Whom this node and those below it suspect.
+  // Those that this node and the nodes below it suspect.
   [[nodiscard]] Idset suspects() const;
 
-  // A node that was stopped itself for so long blames nobody for it.
+  // This node itself was stopped for so long: nobody else is blamed for it.
   void excuse(Time gap);
   void tick();
   [[nodiscard]] Time due() const;

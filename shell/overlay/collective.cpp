@@ -51,7 +51,7 @@ Result<Value> decode_number(const CborItem& item) {
   return invalid("value: expected a number of 64 bits with a sign");
 }
 
-// About how many bytes it has when it is encoded.
+// An estimate of the size of its encoding.
 std::size_t size_of(const Gathered& gathered) {
   constexpr std::size_t kHeads = 32;
   std::size_t size = kHeads;
@@ -84,7 +84,7 @@ Result<Value> value_of(Merge merge, Id origin, const Own& part) {
 void merge_into(Merge merge, Value& value, Value other) {
   if (auto* gathered = std::get_if<Gathered>(&value)) {
     auto& more = std::get<Gathered>(other);
-    gathered->merge(more);  // what both have stays
+    gathered->merge(more);  // keeps the keys that both have
     for (const auto& [bytes, ids] : more) {
       Idset& here = gathered->find(bytes)->second;
       here = here | ids;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives: each member of the view enters once under a name, with a part; parts are merged on the way up, and the value
-// comes back as RELEASE entries. A value is bytes, encoded as doc/protocol.md says ("Values"), cut into pieces.
+// Collectives: each member of the view enters once under a name, with a part. The parts are merged on the way up;
+// the leader sends the value down in RELEASE entries. A value is bytes, encoded as doc/protocol.md has it
+// ("Values"), and is cut into pieces.
 #pragma once
 
 #include <map>
@@ -16,26 +17,26 @@
 
 namespace nacre::overlay {
 
-inline constexpr std::size_t kMaxPart = std::size_t{64} << 20;  // bytes that one member may give
+inline constexpr std::size_t kMaxPart = std::size_t{64} << 20;  // bytes of one member's part
 
-// What came together. Gathered: by the bytes, whose they are.
+// The merged value. Gathered: for each part, the members that gave it.
 using Gathered = std::map<Bytes, Idset>;
 using Unique = std::set<Bytes>;
 using Value = std::variant<std::int64_t, Gathered, Unique>;
 
-// The part of one member: a number for max and sum, else bytes (of a set: one element).
+// The part of one member: a number for max and sum, bytes for the others (for a set: one element).
 using Own = std::variant<std::int64_t, Bytes>;
 
 Result<Value> value_of(Merge merge, Id origin, const Own& part);
-// Both are of the kind that `merge` asks for.
+// Both values are of the kind that `merge` needs.
 void merge_into(Merge merge, Value& value, Value other);
 Bytes encode_value(const Value& value);
 Result<Value> decode_value(Merge merge, std::string_view bytes);
 
-// Bytes that come in pieces, in order. A piece that begins at 0 starts over.
+// Bytes that come in pieces, in order. A piece at 0 starts anew.
 class Pieces {
  public:
-  // Whether it is whole with this one. A piece that does not fit is passed over.
+  // True when this piece completes the bytes. A piece that does not fit is ignored.
   bool add(std::uint64_t at, std::uint64_t total, std::string_view data);
   [[nodiscard]] Bytes take() { return std::move(bytes_); }
 
@@ -44,7 +45,7 @@ class Pieces {
   bool whole_ = false;
 };
 
-// Calls each(at, total, data) for pieces of this size of these bytes, at least once.
+// Calls each(at, total, data) for each piece of at most `piece` bytes; once if there are no bytes.
 template <typename F>
 void cut(const Bytes& bytes, std::size_t piece, F each) {
   std::size_t at = 0;
@@ -54,16 +55,16 @@ void cut(const Bytes& bytes, std::size_t piece, F each) {
   } while (at < bytes.size());
 }
 
-// What a child has sent in this view.
+// What one child has sent in this view.
 struct Below {
   Pieces pieces;
   std::optional<Value> value;
 };
 
-// Of what is there, at least one.
+// Merges all parts that are there; there is at least one.
 Value merged(Merge merge, std::optional<Value> own, std::vector<Below> below);
 
-// One that has not been released, as one member sees it.
+// A collective that has not been released, as one member sees it.
 struct Collective {
   std::string name;
   Scope scope;
@@ -71,7 +72,7 @@ struct Collective {
   std::optional<Value> own;
   std::vector<Below> below;  // by the child's index
   bool sent = false;         // to the parent, in this view
-  bool changed = false;      // since it was last seen whether all is there
+  bool changed = false;      // since the last look whether all parts are there
 };
 
 }  // namespace nacre::overlay

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a node asks of its driver: done in order, before the node is called again.
+// What a node asks its driver to do. The driver does it in order, before it calls the node again.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace nacre::overlay {
 
-// Of a link that takes the place of another: unlinked() first, then linked().
+// Where a link takes the place of another, the driver calls unlinked() first, then linked().
 using value::Link;
 using value::Side;
 
@@ -26,39 +26,40 @@ struct SendEntry {  // Node::entry_message(seq)
   Link to;
   Seq seq = 0;
 };
-struct Dial {  // ends in linked({peer, up}) or, if it fails, in unlinked() of it
+struct Dial {  // the driver answers with linked({peer, up}) or, if it fails, with unlinked() of that link
   Id peer = 0;
 };
-struct HangUp {  // after what was sent before; unlinked() is not called for it
+struct HangUp {  // once all that was sent is out; unlinked() is not called for it
   Link link;
 };
-struct HalfClose {  // nothing more is sent; what the peer says is still heard
+struct HalfClose {  // nothing more is sent; what the peer sends is still received
   Link link;
 };
-struct Deliver {  // Node::entry(seq) holds from here on
+struct Deliver {  // Node::entry(seq) returns it from now on
   Seq seq = 0;
 };
-struct Released {  // the value of a collective that this member is in the scope of
+struct Released {  // the value of a collective; this member is in its scope
   std::string name;
   Merge merge = Merge::max;
   Value value;
 };
-struct Publish {  // leader: the value that this entry promises, to be given to arrived() of all other members
+// leader: the value that this entry promises; the driver gives it to arrived() of all other members
+struct Publish {
   Seq entry = 0;
   Bytes value;
 };
-struct Unfit {  // what has arrived is not what was promised
+struct Unfit {  // the value that has arrived is not the one that was promised
   std::string name;
   std::string why;
 };
-struct Overflow {  // what came together of a collective is more than fits: nobody will get it
+struct Overflow {  // the merged value of a collective is above the limit: no member gets it
   std::string name;
   std::size_t size = 0;
 };
 struct Completed {  // leader: every member has applied this entry and those before
   Seq seq = 0;
 };
-struct Reported {  // leader: news of the tasks of all
+struct Reported {  // leader: what has newly become known of all tasks
   Idset started;
   std::vector<Record> exited;
 };
@@ -69,25 +70,25 @@ struct Leave {};  // end the tasks (TERM, a grace, KILL), then call tasks_ended(
 struct Die {      // end the tasks at once, then the shell
   std::string why;
 };
-struct Finished {};  // the node has nothing more to do: the shell may end once what was sent is out
-struct Arm {         // call tick() at this time; takes the place of the one before
+struct Finished {};  // the node has nothing more to do: the shell may end once all that was sent is out
+struct Arm {         // call tick() at this time; replaces the Arm before
   Time at{};
 };
-struct Note {  // one line for the log
+struct Note {  // one line for the shell's log
   std::string text;
 };
 
 using Effect = std::variant<Send, SendEntry, Dial, HangUp, HalfClose, Deliver, Released, Publish, Unfit, Overflow,
                             Completed, Reported, Joined, Leave, Die, Finished, Arm, Note>;
 
-// Where the parts of a node put what they want done.
+// The parts of a node put their effects here.
 struct Outbox {
   static constexpr Time kNever = Time::max();
 
   std::uint64_t job = 0;
   std::uint64_t term = 0;
   Time now{};
-  Time due = kNever;  // the next tick, or before
+  Time due = kNever;  // the next tick is due then, or earlier
   std::vector<Effect> effects;
 
   template <typename E>

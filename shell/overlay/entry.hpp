@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entries of a job's log, and what a member may ask the leader for. doc/protocol.md says what each means.
+// The entries of a job's log, and what a member may ask the leader for. doc/protocol.md defines each.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,23 @@
 
 namespace nacre::overlay {
 
-using Id = value::Idset::Id;  // of a member: 0 is the leader, the first ones are 0..size-1; never used twice
-using Seq = std::uint64_t;    // of an entry, from 1; a view is named by the entry that made it, the first one is 0
-using Bytes = std::string;    // opaque
-using Idset = value::Idset;   // of members, or of tasks, as the field says
+// of a member: 0 is the leader, the first members have 0..size-1; an id is never used twice
+using Id = value::Idset::Id;
+using Seq = std::uint64_t;   // of an entry, from 1; a view is named by the entry that made it, the first view is 0
+using Bytes = std::string;   // opaque
+using Idset = value::Idset;  // of members, or of tasks: each field has its own note
 
 inline constexpr std::uint64_t kNoEnd = UINT64_MAX;
 
-// Of the value of a collective: bytes in one message, and at most.
+// Of a collective's value: bytes in one message, and the limit.
 inline constexpr std::size_t kPiece = std::size_t{256} << 10;
 inline constexpr std::size_t kMaxValue = std::size_t{1} << 30;
-// A value of more bytes is only promised by the log. To load what makes a digest costs a shell 2 ms, as much as it costs to read so
-// many bytes.
+// A larger value is only promised by the log. Loading the code that makes a digest costs a shell 2 ms, as much as
+// reading so many bytes.
 inline constexpr std::size_t kMaxLogged = std::size_t{1} << 20;
 inline constexpr std::size_t kDigest = 32;  // bytes
 
-// Whose part a collective needs: members that joined at a view in from..to. The first members joined at 0.
+// The members whose parts a collective needs: those that joined at a view in from..to. The first members joined at 0.
 struct Scope {
   Seq from = 0;
   Seq to = kNoEnd;
@@ -37,15 +38,15 @@ struct Scope {
 
 // How parts become one value.
 enum class Merge : std::uint8_t {
-  gather,  // all parts, by origin; equal ones once
+  gather,  // the parts with the ids of the members that gave them; equal parts once
   max,     // of numbers
-  sum,     // of numbers, held at the ends of the range
+  sum,     // of numbers; stops at the ends of the range
   set,     // of byte strings: each once, in order
 };
 
 struct Newcomer {
   Id id = 0;
-  std::string address;  // for those who dial it
+  std::string address;  // where others dial it
   bool operator==(const Newcomer&) const = default;
 };
 struct View {
@@ -63,7 +64,7 @@ struct Release {  // a piece of the value of a collective; the last piece ends i
   Bytes data;
   bool operator==(const Release&) const = default;
 };
-struct Promise {  // the value of a collective, in place of its release: its bytes come beside the log
+struct Promise {  // in place of a release: the value of a collective comes beside the log
   std::string name;
   Scope scope;
   Merge merge = Merge::max;
@@ -82,7 +83,7 @@ struct Share {
   bool operator==(const Share&) const = default;
 };
 struct Exec {
-  Seq view = 0;  // that the map was made for; in the log: that it holds for
+  Seq view = 0;  // the view that the map was made for; in the log: the view in which it holds
   std::vector<Share> map;
   Bytes command;
   bool operator==(const Exec&) const = default;
@@ -108,13 +109,13 @@ struct Shrink {
 };
 struct Grow {
   Idset add;
-  std::uint64_t wait = 0;  // milliseconds for the newcomers to come; what has come by then joins
+  std::uint64_t wait = 0;  // milliseconds to wait for the newcomers; those that have come by then join
   bool operator==(const Grow&) const = default;
 };
 struct Campaign {  // the one end of a shrink or grow
   bool grow = false;
-  Seq view = 0;       // the entry that named them; 0: none was made
-  Idset done;         // have gone, or have joined
+  Seq view = 0;       // the entry that named the members; 0: there is none
+  Idset done;         // these have gone, or have joined
   Idset unconfirmed;  // the others that it named
   bool operator==(const Campaign&) const = default;
 };
@@ -128,13 +129,13 @@ using RequestBody = std::variant<Event, Exec, Signal, Exception, End, Shrink, Gr
 
 struct RequestId {
   Id origin = 0;
-  std::uint64_t number = 0;  // from 1; 0: of no request
+  std::uint64_t number = 0;  // from 1; 0: no request
   bool operator==(const RequestId&) const = default;
 };
 
 struct Entry {
   Seq seq = 0;
-  RequestId request;  // that it answers
+  RequestId request;  // the request that it answers
   EntryBody body;
   bool operator==(const Entry&) const = default;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The other side of FieldWriter.
+// Reads the fields that FieldWriter writes.
 #pragma once
 
 #include <array>
@@ -16,10 +16,10 @@
 
 namespace nacre::overlay {
 
-// The first error is kept; what is read after it is of no meaning.
+// Keeps the first error; what is read after it has no meaning.
 class FieldReader {
  public:
-  // An item of bytes that outlive this.
+  // `map` refers to bytes that outlive this object.
   explicit FieldReader(const CborItem& map);
 
   template <typename T>
@@ -68,9 +68,9 @@ class FieldReader {
   }
 
   void fail(std::string_view key, std::string_view why);
-  // The text of a field, whatever else was wrong, if it is there.
+  // The text of a field if it is there, even after an error.
   [[nodiscard]] std::optional<std::string_view> text_of(std::string_view key) const;
-  // Whether all was well, and no field is left over.
+  // An error if one was kept, or if a field was not read.
   Result<void> done();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last request of each origin that something has happened to: that the leader has taken, or that the log has answered.
+// For each origin, the last of its requests that the leader has taken, or that the log has answered.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace nacre::overlay {
 
 class LastRequests {
  public:
-  // Whether it is later than the last of its origin; then it is the last one.
+  // False if this request is not later than its origin's last; else it becomes the last.
   bool advance(RequestId id) {
     if (id.number <= of(id.origin)) return false;
     auto at = last_.begin() + place(id.origin);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entries that a member has applied and that others may still need: the end of the job's log.
+// The entries that a member has applied and that others may still need: the newest part of the job's log.
 #pragma once
 
 #include <deque>
@@ -11,9 +11,9 @@ namespace nacre::overlay {
 
 class Log {
  public:
-  // The number of the last entry; it may have been dropped.
+  // The number of the last entry; that entry may have been dropped.
   [[nodiscard]] Seq last() const { return first_ + entries_.size() - 1; }
-  // The least number that is still here; last() + 1 if none is.
+  // The least number that is here; last() + 1 if the log is empty.
   [[nodiscard]] Seq first() const { return first_; }
   [[nodiscard]] const Entry* find(Seq seq) const {
     return seq >= first_ && seq <= last() ? &entries_[seq - first_] : nullptr;
@@ -21,11 +21,11 @@ class Log {
 
   // entry.seq is last() + 1.
   void append(Entry entry) { entries_.push_back(std::move(entry)); }
-  // Of entries up to this one, those that are here.
+  // Drops the entries up to this one.
   void drop(Seq stable) {
     for (; first_ <= stable && !entries_.empty(); ++first_) entries_.pop_front();
   }
-  // Empty, after this entry.
+  // Empties the log; the next entry is the one after this.
   void start_after(Seq seq) {
     entries_.clear();
     first_ = seq + 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the shells of a job say to each other. doc/protocol.md says who says which, and when.
+// The messages between the shells of a job. doc/protocol.md has who sends which, and when.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ struct Hello {
   Standing standing = Standing::member;
   Seq applied = 0;
   Seq view = 0;
-  std::string address;  // where it can be dialled; of who is joining
-  Idset suspects;       // parents that it could not keep
+  std::string address;  // where others can dial it; only of a joining one
+  Idset suspects;       // parents to which it has lost its link
   bool operator==(const Hello&) const = default;
 };
 
-// Where a member sits other than the first view would have it.
+// A member that does not sit where the first view had it.
 struct Seat {
   std::uint32_t slot = 0;
   Id id = 0;
@@ -33,7 +33,7 @@ struct Seat {
   std::string address;
   bool operator==(const Seat&) const = default;
 };
-// All that the log has made so far and that a newcomer needs.
+// All that a newcomer needs of what the log has decided so far.
 struct Snapshot {
   std::uint32_t first = 0;  // members of the first view
   std::uint32_t arity = 0;
@@ -51,7 +51,7 @@ struct Welcome {
   bool operator==(const Welcome&) const = default;
 };
 
-// A piece of the merged part of a subtree in a collective.
+// A piece of a subtree's merged part in a collective.
 struct Part {
   std::string name;
   Scope scope;
@@ -61,7 +61,7 @@ struct Part {
   Bytes data;
   bool operator==(const Part&) const = default;
 };
-struct Record {  // how these tasks ended
+struct Record {  // how these tasks have ended
   Idset tasks;
   Bytes what;
   bool operator==(const Record&) const = default;
@@ -78,8 +78,8 @@ struct Up {
 };
 
 struct Beat {
-  std::uint64_t number = 0;  // down: the leader's; up: the last one seen
-  Seq stable = 0;            // nobody needs this entry or one before it; 0 on the way up
+  std::uint64_t number = 0;  // down: the leader's; up: the last one received
+  Seq stable = 0;            // no member needs this entry or an earlier one; 0 on the way up
   bool operator==(const Beat&) const = default;
 };
 
@@ -91,10 +91,10 @@ struct Request {
 
 enum class Farewell : std::uint8_t {
   moved,     // another link has taken its place
-  removed,   // you are no member
-  gone,      // I leave, as the log says
+  removed,   // the receiver is no member
+  gone,      // the sender leaves, as the log has it
   finished,  // the job has ended
-  refused,   // I cannot take what you say
+  refused,   // the sender cannot take what it received
 };
 struct Bye {
   Farewell why = Farewell::moved;

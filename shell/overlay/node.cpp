@@ -30,8 +30,8 @@ std::vector<Effect> Node::take_effects() { return std::exchange(out_.effects, {}
 void Node::begin() {
   begun_ = true;
   pulse_.begin(out_.now);
-  said_up_at_ = out_.now;
-  fed_at_ = out_.now + options_.first_hello_bound;  // nobody need have come before
+  sent_up_at_ = out_.now;
+  fed_at_ = out_.now + options_.first_hello_bound;  // until then it is normal that no node has come
   if (stage_ == Stage::joining) {
     uplink_.route({0});
   } else {
@@ -54,7 +54,7 @@ void Node::tick(Time now) {
   } else {
     if (now >= pulse_.fence_at()) return fence();
     uplink_.starve(now >= starving_at());
-    if (now >= said_up_at_ + options_.beat_interval) say_up_that_it_lives();
+    if (now >= sent_up_at_ + options_.beat_interval) send_up_beat();
   }
   child_table_.tick();
   uplink_.tick();
@@ -62,8 +62,7 @@ void Node::tick(Time now) {
   arm();
 }
 
-// A node that was stopped finds every bound passed, and knows nothing of what the others have said meanwhile: it has yet to
-// read that.
+// When a node was stopped, every bound has passed, and what the others have sent meanwhile is yet to be read.
 void Node::stood_still(Time gap) {
   child_table_.excuse(gap);
   uplink_.excuse(gap);
@@ -75,11 +74,11 @@ void Node::stood_still(Time gap) {
 
 Time Node::starving_at() const { return pulse_.starving_at(tree_.depth(options_.self)); }
 
-void Node::say_up_that_it_lives() {
+void Node::send_up_beat() {
   wants_ack_ = applied();
   flush_up();
-  if (said_up_at_ == out_.now) return;
-  said_up_at_ = out_.now;
+  if (sent_up_at_ == out_.now) return;
+  sent_up_at_ = out_.now;
   if (auto up = uplink_.current()) out_.send({*up, Side::up}, Beat{pulse_.number(), 0});
 }
 
@@ -95,7 +94,7 @@ void Node::arm() {
   if (leads()) {
     due = std::min({due, pulse_.made() + options_.beat_interval, campaigns_.due(out_.now)});
   } else {
-    due = std::min({due, pulse_.fence_at(), said_up_at_ + options_.beat_interval});
+    due = std::min({due, pulse_.fence_at(), sent_up_at_ + options_.beat_interval});
     if (starving_at() > out_.now) due = std::min(due, starving_at());
   }
   out_.wake(due);
@@ -109,7 +108,7 @@ void Node::die(std::string why) {
 void Node::step(Link from, const Message& message) {
   if (stage_ == Stage::over) return;
   DownLink* down = from.side == Side::down ? child_table_.down(from.peer) : nullptr;
-  if (from.side == Side::down && down == nullptr) return;  // it has hung up
+  if (from.side == Side::down && down == nullptr) return;  // its link is closed already
   if (message.job != out_.job || message.term != out_.term) {
     refuse(from, Farewell::refused,
            message.job != out_.job ? fmt::format("this is job {}, not {}", out_.job, message.job)
@@ -121,7 +120,7 @@ void Node::step(Link from, const Message& message) {
     if (!down->knocks) refuse(from, Farewell::refused, "HELLO comes first");
     return settle();
   }
-  child_table_.heard(from.side == Side::down ? from.peer : options_.self);
+  child_table_.received(from.side == Side::down ? from.peer : options_.self);
   std::visit([&](const auto& body) { take(from, body); }, message.body);
   settle();
 }
@@ -184,14 +183,14 @@ void Node::tasks_ended() {
 }
 
 void Node::suspect(Id child) {
-  if (Child* who = child_table_.child(child)) who->suspected = true;
+  if (Child* found = child_table_.child(child)) found->suspected = true;
   settle();
 }
 
-// Whoever has an entry has it from a leader that took connections by then.
+// A node that has an entry got it from a leader, which took connections by then.
 void Node::leader_refuses() {
   if (leads() || stage_ == Stage::over || stage_ == Stage::leaving || applied() == 0) return;
-  if (end_ == 0) return die("the leader has ended: nobody takes connections there any more");
+  if (end_ == 0) return die("the leader has ended: no connections are taken there any more");
   stage_ = Stage::over;
   out_.put(Finished{});
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One member of the overlay: no socket, clock, thread or log in it. doc/protocol.md has the rules.
+// One member of the overlay, without sockets, clock, threads or log. doc/protocol.md has the rules.
 //
-// The driver calls tick() with the time before anything else whenever time has passed, then what happened, and does what
-// take_effects() says, in order. A node that has died or finished does nothing more.
+// When time has passed the driver first calls tick() with the time, then reports what has happened, then performs
+// take_effects() in order. A node that has died or finished does nothing more.
 #pragma once
 
 #include <map>
@@ -28,21 +28,21 @@ class Node {
   explicit Node(Options options);
   Node(const Node&) = delete;  // its parts refer to each other
   void tick(Time now);
-  void linked(Link link);  // a down link: as soon as its HELLO has named the peer, and before it is stepped
+  void linked(Link link);  // a down link: once its HELLO has named the peer, before step()
   void unlinked(Link link);
   void step(Link from, const Message& message);
-  void wait_for_silent(milliseconds bound);  // from when each was heard last
+  void wait_for_silent(milliseconds bound);  // counted from when each node was last received from
   // Enters a collective, once: the name is used once in a job. The part: a number for max and sum, else bytes.
   Result<void> enter(std::string name, Merge merge, const Own& part, Scope scope = {});
-  void arrived(Seq entry, Bytes value);  // what the entry promises, whichever comes first
-  // The number comes back in the entry that answers. EMSGSIZE, or EPIPE after the end.
+  void arrived(Seq entry, Bytes value);  // the value that an entry promises; it may come before the entry
+  // The entry that answers has the returned number. EMSGSIZE, or EPIPE after the end.
   Result<std::uint64_t> request(RequestBody body);
   void started(const Idset& tasks);
   void exited(const Idset& tasks, Bytes record);
   void tasks_ended();      // after Leave
-  void suspect(Id child);  // one of this node's children: what else but silence can show
-  void leader_refuses();   // nobody takes connections where the leader did: it has ended
-  void suspect_absent();   // the children that have never had a link to this node
+  void suspect(Id child);  // a child of this node: there is other evidence than silence
+  void leader_refuses();   // the leader's address refuses connections: the leader has ended
+  void suspect_absent();   // all children that have never had a link to this node
   [[nodiscard]] std::vector<Effect> take_effects();
   [[nodiscard]] const Entry* entry(Seq seq) const { return log_.find(seq); }  // null: not here yet, or dropped
   [[nodiscard]] Message entry_message(Seq seq) const;
@@ -65,7 +65,7 @@ class Node {
   void arm();
   void stood_still(Time gap);
   [[nodiscard]] Time starving_at() const;
-  void say_up_that_it_lives();
+  void send_up_beat();
   void fence();
   void die(std::string why);
   void settle();                             // at the end of every call
@@ -89,7 +89,7 @@ class Node {
   void apply(const Entry& entry, const Promise& promise);
   void apply(const Entry& entry, const Campaign& end);
   void apply(const Entry& entry, const End& end);
-  void apply(const Entry& /*entry*/, const auto& /*body*/) {}  // of no concern here
+  void apply(const Entry& /*entry*/, const auto& /*body*/) {}  // other entries change nothing here
   void begin_leaving(const View& change);
   void settle_leaving();
   void settle_ending();
@@ -102,7 +102,7 @@ class Node {
   void flush_up();
   void flush_parts(Link parent);
   bool overflows(const Collective& each, std::size_t size);
-  void send_up(Link to, Up up, bool says_how_it_stands);
+  void send_up(Link to, Up up, bool with_standing);
   void append(RequestId request, EntryBody body);  // node_leader.cpp
   void accept_request(const Request& request);
   void answer(RequestId id, const Exec& body);
@@ -128,23 +128,23 @@ class Node {
   Requests requests_;
   Campaigns campaigns_;
   std::vector<Collective> collectives_;
-  std::map<std::string, Seq> released_;  // until nobody can offer a part of it
+  std::map<std::string, Seq> released_;  // until no member can offer a part of it
   Pieces incoming_;                      // the value that is being released
   Promises promises_;
   Stage stage_ = Stage::member;
   Seq view_ = 0;
   Seq complete_ = 0;
-  Seq wants_ack_ = 0;  // the last entry that is acknowledged at once
+  Seq wants_ack_ = 0;  // an acknowledgement of this entry does not wait for the next message
   Seq end_ = 0;        // the entry that ends the job
   Idset leaving_;      // of open campaigns
   Idset doomed_;       // children that leave with this node
   Idset exited_;       // leader: tasks whose end is known
   std::uint64_t next_request_ = 1;
-  Time fed_at_{};  // leader: when a beat has last gone to anybody
-  Time said_up_at_{};
+  Time fed_at_{};  // leader: when a beat was last sent to any member
+  Time sent_up_at_{};
   Time leave_deadline_ = Outbox::kNever;
-  bool begun_ = false, tasks_done_ = false;  // begun: by the first tick
-  Up told_{kNoEnd, 0, {}, {}, {}, {}, {}};   // to the parent: how this node stands
+  bool begun_ = false, tasks_done_ = false;          // begun: by the first tick
+  Up sent_standing_{kNoEnd, 0, {}, {}, {}, {}, {}};  // the last standing that the parent was sent
 };
 
 }  // namespace nacre::overlay

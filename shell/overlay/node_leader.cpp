@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the leader decides: each decision is an entry.
+// The leader's decisions: each one is an entry.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace nacre::overlay {
 
 void Node::append(RequestId request, EntryBody body) { accept({applied() + 1, request, std::move(body)}); }
 
-// At the end of every call: appends what has come due, until nothing more has.
+// Runs at the end of every call: appends what is due, until nothing more is.
 void Node::lead() {
   bool changed = true;
   while (changed && end_ == 0) {
@@ -41,7 +41,8 @@ void Node::note_complete() {
 
 bool Node::bury() {
   View change;
-  // No beat leads past the leader: where it has had nobody to tell one for so long, all others have ended by rule 10.
+  // No beat reaches a member but from the leader. If the leader could send one to nobody for so long, all others
+  // have ended by rule 10.
   bool is_alone = tree_.size() > 1 && out_.now >= fed_at_ + options_.fence + options_.beat_interval;
   for (Id id : tree_.members_of(is_alone ? Idset::range(0, Idset::kMaxId) : child_table_.suspects())) {
     if (id != options_.self) change.dead.insert(id);
@@ -110,7 +111,7 @@ bool Node::release_collectives() {
   return true;
 }
 
-// None: the value goes in the log. So it does where a newcomer needs it, as what is published before it is fed does not come to it.
+// None: the value goes in the log. A newcomer needs it there, as it does not get what was published before it is fed.
 std::optional<Bytes> Node::digest_of(const Bytes& encoded, Scope scope) {
   if (encoded.size() <= options_.max_logged || !options_.digest) return std::nullopt;
   if (tree_.any_in(0, {std::max(scope.from, Seq{1}), scope.to})) return std::nullopt;
@@ -120,17 +121,17 @@ std::optional<Bytes> Node::digest_of(const Bytes& encoded, Scope scope) {
   return std::nullopt;
 }
 
-// The first record of a task stands.
+// Only the first record of a task counts.
 void Node::report() {
-  Up news;
-  while (reports_.take_news(news)) {
-    Reported reported{news.started, {}};
-    for (Record& each : news.exited) {
+  Up unsent;
+  while (reports_.take_unsent(unsent)) {
+    Reported reported{unsent.started, {}};
+    for (Record& each : unsent.exited) {
       each.tasks = each.tasks - exited_;
       exited_ = exited_ | each.tasks;
       if (!each.tasks.empty()) reported.exited.push_back(std::move(each));
     }
-    news = {};
+    unsent = {};
     if (!reported.started.empty() || !reported.exited.empty()) out_.put(std::move(reported));
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Links: who says HELLO and is welcome, what it is fed, beats, and the end of a link.
+// Links: HELLO and its answer, which entries a peer is sent, beats, and the end of a link.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -44,11 +44,11 @@ void Node::refuse(Link link, Farewell why, std::string text) {
 void Node::take(Link from, const Hello& hello) {
   DownLink* down = from.side == Side::down ? child_table_.down(from.peer) : nullptr;
   if (down == nullptr || hello.from != from.peer || down->welcomed || down->knocks) {
-    return refuse(from, Farewell::refused, "HELLO is said once, by who dials, with its own number");
+    return refuse(from, Farewell::refused, "HELLO is sent once, by the end that dialled, with its own number");
   }
   child_table_.doubted(hello.suspects);
   if (hello.standing == Standing::leaving) {
-    down->closed = true;  // it has what it needs, and only reports
+    down->closed = true;  // it needs nothing more, and only reports
     child_table_.welcome(*down);
     return out_.send(from, Welcome{applied(), view_, std::nullopt});
   }
@@ -68,7 +68,7 @@ void Node::admit(DownLink& down, const Hello& hello) {
   down.ahead = hello.view > view_;
   child_table_.welcome(down);
   out_.send(link, Welcome{applied(), view_, std::nullopt});
-  // Who has waited for a beat in vain need not wait for the next. Of the leader only: another's last beat can be old.
+  // A node that waited for a beat in vain gets one now. Only from the leader: another node's last beat can be old.
   if (leads() && pulse_.number() > 0) {
     out_.send(link, Beat{pulse_.number(), campaigns_.stable(complete_)});
     fed_at_ = std::max(fed_at_, out_.now);
@@ -91,7 +91,8 @@ void Node::feed(DownLink& down) {
 }
 
 void Node::take(Link from, const Welcome& welcome) {
-  if (from.side == Side::down) return refuse(from, Farewell::refused, "WELCOME is said by who was dialled");
+  if (from.side == Side::down)
+    return refuse(from, Farewell::refused, "WELCOME is sent by the end that was dialled");
   if (stage_ == Stage::joining) {
     if (welcome.snapshot) join(*welcome.snapshot, welcome);
     return;
@@ -117,7 +118,7 @@ void Node::join(const Snapshot& snapshot, const Welcome& welcome) {
 
 void Node::offer_again() {
   reports_.offer_again();
-  told_.view = kNoEnd;
+  sent_standing_.view = kNoEnd;
   for (Collective& each : collectives_) {
     each.sent = false;
     each.changed = true;
@@ -133,11 +134,11 @@ void Node::beat() {
   if (pass_on(beat)) fed_at_ = std::max(fed_at_, out_.now);
 }
 
-// Whether there is anybody to tell it.
+// Whether there is a node to send it to.
 bool Node::pass_on(const Beat& beat) {
   bool any = false;
   for (const DownLink& each : child_table_.down_links()) {
-    // A newcomer that no grow waits for hears nothing, and gives up.
+    // A newcomer that no grow waits for gets no beat, and gives up.
     bool awaited = each.knocks && campaigns_.awaits(each.peer);
     if (each.closed || !(each.welcomed || awaited)) continue;
     out_.send({each.peer, Side::down}, beat);
@@ -152,7 +153,7 @@ void Node::forget(Seq stable) {
 }
 
 void Node::take(Link from, const Beat& beat) {
-  if (from.side == Side::down || leads() || !pulse_.hear(beat.number, out_.now)) return;
+  if (from.side == Side::down || leads() || !pulse_.receive(beat.number, out_.now)) return;
   uplink_.starve(out_.now >= starving_at());
   if (stage_ != Stage::member) return;
   forget(beat.stable);

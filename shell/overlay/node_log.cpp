@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The log: an entry is accepted in turn, forwarded to all below, delivered, and changes what it is about.
+// The log: an entry is accepted in turn, forwarded to all below, delivered, and then applied.
 #include <fmt/format.h>
 
 #include "overlay/node.hpp"
@@ -21,7 +21,7 @@ void Node::accept(const Entry& entry) {
     if (each.welcomed) feed(each);
   }
   requests_.answered(entry.request);
-  // Nobody waits for the acknowledgement of a release, so it goes with what is said next.
+  // No member waits for the acknowledgement of a release, so it goes with the next message.
   bool is_release = std::holds_alternative<Release>(entry.body) || std::holds_alternative<Promise>(entry.body);
   if (!is_release) wants_ack_ = entry.seq;
   out_.put(Deliver{entry.seq});
@@ -35,7 +35,7 @@ void Node::apply(const Entry& entry, const View& change) {
   tree_.apply(entry.seq, change);
   view_ = entry.seq;
   child_table_.set_children(tree_.children(options_.self), options_.hello_bound);
-  // One that nobody is left for: no newcomer can be in a scope that ends by now.
+  // Drops a collective when none of its members is left: no newcomer can be in a scope that has ended.
   std::erase_if(collectives_,
                 [&](const Collective& each) { return each.scope.to <= entry.seq && !tree_.any_in(0, each.scope); });
   for (Collective& each : collectives_) {

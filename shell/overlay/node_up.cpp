@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reports: what children say is merged, and what is news goes up.
+// Reports: merges what children report, and passes on what is new.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace nacre::overlay {
 
 void Node::take(Link from, const Up& up) {
-  if (from.side == Side::up) return refuse(from, Farewell::refused, "UP is said by who dials");
+  if (from.side == Side::up) return refuse(from, Farewell::refused, "UP is sent by the end that dialled");
   reports_.add_gone(up.gone & leaving_);
   if (!(up.gone - leaving_).empty() && up.view > view_) reports_.add_gone(up.gone);
   reports_.add_started(up.started);
@@ -73,20 +73,22 @@ bool Node::is_whole(const Collective& each) const {
 
 Seq Node::acked() const { return std::min(applied(), child_table_.acked(end_ != 0)); }
 
-// How tasks have ended goes before the parts: who has all parts of a collective has what those told who entered it.
+// The records of tasks go before the parts: a node that has all parts of a collective then also has what their
+// members reported before they entered it.
 void Node::flush_up() {
   auto up = uplink_.current();
   if (!up || stage_ == Stage::joining) return;
   Link link{*up, Side::up};
-  bool says_how_it_stands = stage_ == Stage::member && uplink_.at_parent();
+  bool with_standing = stage_ == Stage::member && uplink_.at_parent();
   Up report;
-  for (bool news = reports_.take_news(report); news; news = reports_.take_news(report)) {
-    send_up(link, std::exchange(report, {}), says_how_it_stands);
+  for (bool unsent = reports_.take_unsent(report); unsent; unsent = reports_.take_unsent(report)) {
+    send_up(link, std::exchange(report, {}), with_standing);
   }
-  if (!says_how_it_stands) return;
+  if (!with_standing) return;
   flush_parts(link);
-  bool acks = acked() != told_.acked && told_.acked < wants_ack_;
-  if (acks || view_ != told_.view || child_table_.suspects() != told_.suspects) send_up(link, {}, true);
+  bool acks = acked() != sent_standing_.acked && sent_standing_.acked < wants_ack_;
+  if (acks || view_ != sent_standing_.view || child_table_.suspects() != sent_standing_.suspects)
+    send_up(link, {}, true);
 }
 
 bool Node::overflows(const Collective& each, std::size_t size) {
@@ -109,13 +111,13 @@ void Node::flush_parts(Link parent) {
   }
 }
 
-void Node::send_up(Link to, Up up, bool says_how_it_stands) {
-  said_up_at_ = out_.now;
-  if (says_how_it_stands) {
+void Node::send_up(Link to, Up up, bool with_standing) {
+  sent_up_at_ = out_.now;
+  if (with_standing) {
     up.view = view_;
     up.acked = acked();
     up.suspects = child_table_.suspects();
-    told_ = {up.view, up.acked, up.suspects, {}, {}, {}, {}};
+    sent_standing_ = {up.view, up.acked, up.suspects, {}, {}, {}, {}};
   }
   out_.send(to, std::move(up));
 }

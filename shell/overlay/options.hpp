@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a node is told at its beginning, with every bound that the protocol has.
+// What a node is given when it is made, with every bound of the protocol.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace nacre::overlay {
 
-using Time = std::chrono::microseconds;  // since any moment that stays the same; never goes back
+using Time = std::chrono::microseconds;  // since any fixed moment; never goes back
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -24,40 +24,41 @@ struct Options {
   Id self = 0;
   std::uint32_t members = 1;  // of the first view
   std::uint32_t arity = 16;   // at least 2
-  bool newcomer = false;      // not of the first view: the leader tells it all
-  std::string address;        // of a newcomer: what others dial
-  // Of a collective's value: bytes in one message, and at most.
+  bool newcomer = false;      // not of the first view: the leader sends it all that it needs
+  std::string address;        // of a newcomer: where others dial it
+  // Of a collective's value: bytes in one message, and the limit.
   std::size_t piece = kPiece;
   std::size_t max_value = kMaxValue;
-  // What a value above max_logged is known by; none: all values go in the log.
+  // Makes the digest by which the log refers to a value above max_logged. Without it all values go in the log.
   std::size_t max_logged = kMaxLogged;
   std::function<Result<Bytes>(std::string_view)> digest;
 
-  // The leader beats so often; who has said nothing to its parent for so long beats too.
+  // The leader sends a beat this often. A node that has sent its parent nothing for this long sends one up.
   milliseconds beat_interval{1000};
-  // No beat for so long, and a little more the deeper a node sits: dial the leader. Those above recover first.
+  // After this time without a beat, and a little more for each level of depth, a node dials the leader. So the
+  // nodes above recover first.
   milliseconds beat_bound{4000};
   milliseconds beat_bound_per_level{250};
-  // No beat for so long: end the tasks, and the shell.
+  // After this time without a beat a node ends the tasks, and the shell.
   milliseconds fence{30'000};
-  // A child that says nothing for so long is suspected;
+  // A child is suspected if it has sent nothing for silent_bound,
   milliseconds silent_bound{5000};
-  // one that the view gives has to say HELLO in this time; at the beginning of the job in this;
+  // if it has not sent HELLO in this time after the view named it (the first view: first_hello_bound),
   milliseconds hello_bound{10'000};
   milliseconds first_hello_bound{60'000};
-  // one whose link broke has to be back in this.
+  // or if its link broke and it is not back in this time.
   milliseconds relink_bound{3000};
-  // A dialled parent has to answer HELLO in this time, and is dialled again: at first soon, as it may only just start, each time
-  // twice as late, up to redial_interval.
+  // A dialled parent has to answer HELLO within welcome_bound. If it does not it is dialled again: at first soon,
+  // as it may just be starting, then after twice the time each, up to redial_interval.
   milliseconds welcome_bound{2000};
   milliseconds redial_first{10};
   milliseconds redial_interval{500};
-  // Who leaves has ended its tasks, and has heard of its children that leave too, in this time, or goes without.
+  // In this time a leaving node has to end its tasks, and its leaving children have to report; then it goes without them.
   milliseconds leave_bound{15'000};
-  // A shrink ends after this time, and names whom it could not confirm. More than leave_bound.
+  // A shrink ends after this time, and names those whose leaving was not confirmed. More than leave_bound.
   milliseconds campaign_bound{20'000};
 
-  // Sets silent_bound, and all that tell whether another lives in the proportion that they have to it by default.
+  // Sets silent_bound, and in proportion all bounds by which nodes find out whether another one lives.
   void wait_for_silent(milliseconds bound);
 };
 

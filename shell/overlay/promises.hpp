@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values that come beside the log: what entries have promised, and what has arrived, in either order.
+// Values that come beside the log: the promises of entries, and the values that have arrived, in either order.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ class Promises {
  public:
   void promised(Seq entry, Promise promise) { promises_.emplace(entry, std::move(promise)); }
   void arrived(Seq entry, Bytes value) { values_[entry] = std::move(value); }
-  // Puts out those of which both are here. What no entry up to `applied` has promised to this member is dropped.
+  // Releases the values of which both are here. Drops values that no entry up to `applied` has promised to this member.
   void settle(Seq applied, const Options& options, Outbox& out);
   [[nodiscard]] bool empty() const { return promises_.empty() && values_.empty(); }
 

@@ -7,7 +7,7 @@ namespace nacre::overlay {
 namespace {
 
 constexpr std::uint64_t kLatest = std::uint64_t{1}
-                                  << 50;  // milliseconds: what is above would not fit as microseconds
+                                  << 50;  // milliseconds: larger numbers would not fit as microseconds
 
 }  // namespace
 
@@ -17,10 +17,10 @@ std::uint64_t Pulse::make(Time now) {
   return number_ = std::max(number_ + 1, clock);
 }
 
-bool Pulse::hear(std::uint64_t number, Time now) {
+bool Pulse::receive(std::uint64_t number, Time now) {
   if (number <= number_) return false;
   number_ = number;
-  // When it was made, by the least delay that any beat has had: one that was held up on its way proves little.
+  // The beat was made at its number plus the least delay of all beats: one that was held up on its way proves little.
   Time made = milliseconds(std::min(number, kLatest));
   least_delay_ = std::min(least_delay_, now - made);
   made_ = std::max(made_, made + least_delay_);

@@ -18,23 +18,23 @@ void Reports::add_exited(const Record& record) {
 
 void Reports::forget_gone(const Idset& ids) {
   gone_ = gone_ - ids;
-  gone_told_ = gone_told_ - ids;
+  gone_taken_ = gone_taken_ - ids;
 }
 
-bool Reports::take_news(Up& up) {
-  up.gone = gone_ - gone_told_;
-  gone_told_ = gone_;
-  up.started = started_ - started_told_;
-  started_told_ = started_;
+bool Reports::take_unsent(Up& up) {
+  up.gone = gone_ - gone_taken_;
+  gone_taken_ = gone_;
+  up.started = started_ - started_taken_;
+  started_taken_ = started_;
   bool found = !up.gone.empty() || !up.started.empty();
   std::size_t room = kMaxData;
   for (Outcome& each : outcomes_) {
-    if (each.tasks == each.told) continue;
-    Record record{each.tasks - each.told, each.what};
-    std::size_t size = record.what.size() + record.tasks.ranges().size() * 22;  // of two numbers in text
+    if (each.tasks == each.taken) continue;
+    Record record{each.tasks - each.taken, each.what};
+    std::size_t size = record.what.size() + record.tasks.ranges().size() * 22;  // two numbers as text
     if (found && (size > room || up.exited.size() == kMaxList)) break;
     room -= std::min(room, size);
-    each.told = each.tasks;
+    each.taken = each.tasks;
     up.exited.push_back(std::move(record));
     found = true;
   }
@@ -42,9 +42,9 @@ bool Reports::take_news(Up& up) {
 }
 
 void Reports::offer_again() {
-  gone_told_ = {};
-  started_told_ = {};
-  for (Outcome& each : outcomes_) each.told = {};
+  gone_taken_ = {};
+  started_taken_ = {};
+  for (Outcome& each : outcomes_) each.taken = {};
 }
 
 bool Requests::add(const Request& request) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What travels up beside acknowledgements: who has gone, which tasks have started and how they ended, and requests. All
-// that a member has heard is kept, so that it can be offered again to another parent; to hear it twice does no harm.
+// What goes up beside acknowledgements: which members have gone, which tasks have started, how they ended, and
+// requests. A member keeps all of it, so that it can offer it to another parent; receiving it twice does no harm.
 #pragma once
 
 #include <vector>
@@ -17,32 +17,32 @@ class Reports {
   void add_started(const Idset& tasks) { started_ = started_ | tasks; }
   // An exit implies a start.
   void add_exited(const Record& record);
-  // Those are of no interest any more.
+  // These are of no interest any more.
   void forget_gone(const Idset& ids);
 
   [[nodiscard]] const Idset& gone() const { return gone_; }
 
-  // What was not taken since the last offer_again(), as much as fits one message; false: nothing.
-  bool take_news(Up& up);
+  // Takes what was not taken since the last offer_again(), as much as fits into one message; false: there is nothing.
+  bool take_unsent(Up& up);
   void offer_again();
 
  private:
   struct Outcome {
     Bytes what;
     Idset tasks;
-    Idset told;
+    Idset taken;
   };
   Idset gone_;
-  Idset gone_told_;
+  Idset gone_taken_;
   Idset started_;
-  Idset started_told_;
-  std::vector<Outcome> outcomes_;  // by what
+  Idset started_taken_;
+  std::vector<Outcome> outcomes_;  // by `what`
 };
 
-// Requests that the log has not answered, in an order in which each origin's stay in theirs.
+// Requests that the log has not answered. Those of one origin stay in their order.
 class Requests {
  public:
-  // Whether it is new here.
+  // False: it was here before, or is answered.
   bool add(const Request& request);
   void answered(RequestId id);
 

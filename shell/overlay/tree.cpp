@@ -136,7 +136,7 @@ void Tree::remove(Id id) {
   if (last != id) seat(*slot, last);
   place(id).slot = kGone;
   --size_;
-  // Nobody is in the last slot: what a newcomer finds there is its own.
+  // The last slot is empty now, so what is noted of it is dropped: the next newcomer there has its own.
   if (!moved_.empty() && moved_.back().slot == size_) moved_.pop_back();
 }
 

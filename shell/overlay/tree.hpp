@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who sits where: a function of the log alone. Members sit in slots without gaps, the parent of slot s is (s-1)/arity.
+// Which member sits in which slot: a function of the log alone. Members sit in slots without gaps; the parent of
+// slot s is (s-1)/arity.
 //
-// The first members sit in the slot of their number; only what differs from that is stored, so a tree of 100,000 of which few
-// have left costs little. Look-ups are logarithmic in what differs.
+// The first members sit in the slot of their id. Only deviations are stored, so a tree of 100,000 members of which
+// few have left costs little. The time of a look-up is logarithmic in the number of deviations.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,15 @@ using Slot = std::uint32_t;
 
 class Tree {
  public:
-  // `first` members at the beginning, at least 1; arity at least 2.
+  // `first`: members at the beginning, at least 1; arity at least 2.
   Tree(std::uint32_t first, std::uint32_t arity) : first_(first), arity_(arity), size_(first) {}
   explicit Tree(const Snapshot& snapshot);
-  // Its part of a snapshot.
+  // Writes the tree's part of a snapshot.
   void write(Snapshot& snapshot) const;
 
-  // Takes out who leaves or is dead, in the order of their ids, each one's slot filled by the last member; then seats
-  // newcomers at the end. Unknown ids to leave, known ones to add, and the leader's leave are passed over.
+  // Takes out those that leave or are dead, in the order of their ids, and fills each one's slot with the last
+  // member; then puts newcomers at the end. Ignores unknown ids that leave, known ids that are added, and the
+  // leader's own leave.
   void apply(Seq view, const View& change);
 
   [[nodiscard]] std::uint32_t size() const { return size_; }
@@ -34,14 +36,15 @@ class Tree {
   [[nodiscard]] std::optional<Slot> slot_of(Id id) const;
   [[nodiscard]] bool has(Id id) const { return slot_of(id).has_value(); }
   [[nodiscard]] Seq joined(Id id) const;                 // the view that brought the member; 0 for the first ones
-  [[nodiscard]] std::string address(Id id) const;        // of who came later; "" for the first ones
+  [[nodiscard]] std::string address(Id id) const;        // of a later member; "" for the first ones
   [[nodiscard]] std::optional<Id> parent(Id id) const;   // none: the leader, or no member
   [[nodiscard]] std::vector<Id> children(Id id) const;   // in the order of their slots
   [[nodiscard]] std::vector<Id> ancestors(Id id) const;  // from the parent up to the leader
   [[nodiscard]] std::uint32_t depth(Id id) const;        // of the leader: 0
-  // Of these ids, those of members, in ascending order. Costs by the smaller of the two sets.
+  // Those of these ids that are members, ascending. The cost depends on the smaller of the two sets.
   [[nodiscard]] std::vector<Id> members_of(const Idset& ids) const;
-  // Whether any member at or below this slot is in the scope. Looks at the whole subtree, unless all are.
+  // Whether any member in the subtree of this slot is in the scope. Looks at the whole subtree, unless the scope
+  // has all members.
   [[nodiscard]] bool any_in(Slot slot, Scope scope) const;
   [[nodiscard]] bool in(Id id, Scope scope) const;
 
@@ -52,7 +55,7 @@ class Tree {
     Seq joined;
     std::string address;
   };
-  struct Moved {  // who is in a slot, where that is not the id of the same number
+  struct Moved {  // the member in a slot, if its id is not the slot's number
     Slot slot;
     Id id;
   };
@@ -66,7 +69,7 @@ class Tree {
   std::uint32_t first_;
   std::uint32_t arity_;
   std::uint32_t size_;
-  Seq latest_ = 0;              // the largest joined() of all there have been
+  Seq latest_ = 0;              // the largest joined() that any member has had
   std::vector<Placed> placed_;  // by id
   std::vector<Moved> moved_;    // by slot
 };

@@ -9,14 +9,14 @@ bool Uplink::trying(Id peer) const {
   return std::any_of(attempts_.begin(), attempts_.end(), [&](const Attempt& each) { return each.peer == peer; });
 }
 
-// A parent that has passed no beat on is of no use as long as somebody else feeds.
+// While another node feeds, a parent that has passed no beat on is of no use.
 bool Uplink::wants_parent() const {
   bool elsewhere = starving_ && current_ && current_ == above_.back();
   return !above_.empty() && !at_parent() && !trying(above_.front()) && !elsewhere;
 }
 
-void Uplink::hang_up(Id peer, bool say) {
-  if (say) out_.send({peer, Side::up}, Bye{Farewell::moved, ""});
+void Uplink::hang_up(Id peer, bool with_bye) {
+  if (with_bye) out_.send({peer, Side::up}, Bye{Farewell::moved, ""});
   out_.put(HangUp{{peer, Side::up}});
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way up: who feeds this node, and how it finds another (rules 5, 6 and 10 of doc/protocol.md). The parent of the view
-// is dialled until it answers; meanwhile whoever answers first of those above it feeds.
+// The way up: which node feeds this one, and how it finds another (rules 5, 6 and 10 of doc/protocol.md). The
+// view's parent is dialled until it answers; meanwhile the first of those above it that answers feeds.
 #pragma once
 
 #include <optional>
@@ -15,29 +15,30 @@ class Uplink {
  public:
   Uplink(const Options& options, Outbox& out) : options_(options), out_(out) {}
 
-  // The parent, its parent … the leader. None for the leader. Dials a new parent, and keeps who feeds until it answers.
+  // `above`: the parent, its parent … the leader; empty for the leader. Dials a new parent, and keeps the feeder
+  // until it answers.
   void route(std::vector<Id> above);
-  // Who feeds; none while nobody has answered.
+  // The feeder; none while no node has answered.
   [[nodiscard]] std::optional<Id> current() const { return current_; }
   [[nodiscard]] bool at_parent() const { return current_ && !above_.empty() && *current_ == above_.front(); }
   // Parents that were lost or did not answer.
   [[nodiscard]] const Idset& lost() const { return lost_; }
 
-  // Whether this was dialled, and HELLO is to be said. `patient`: no bound for the answer.
+  // True if this node dialled the peer, so that HELLO is due. `patient`: without a bound for the answer.
   bool linked(Id peer, bool patient);
   void unlinked(Id peer);
-  // Whether the peer feeds from now on; else its link is given up.
+  // True if the peer feeds from now on; else its link is given up.
   bool welcomed(Id peer);
-  // Of somebody who cannot be of use.
+  // Gives up a peer that is of no use.
   void drop(Id peer);
-  // No beat has come in time; or it has.
+  // Whether the beat is overdue.
   void starve(bool starving);
-  // A node that was stopped itself for so long gives the others the same time again.
+  // This node itself was stopped for so long: the others get the same time again.
   void excuse(Time gap);
   void tick();
-  // When tick() is wanted.
+  // When to call tick().
   [[nodiscard]] Time due() const;
-  void stop();  // no more dialling; the current link stays
+  void stop();  // dials no more; the current link stays
 
  private:
   struct Attempt {
@@ -48,7 +49,7 @@ class Uplink {
   void pursue();
   void dial(Id peer);
   void failed(Id peer);
-  void hang_up(Id peer, bool say);
+  void hang_up(Id peer, bool with_bye);
   [[nodiscard]] bool trying(Id peer) const;
   [[nodiscard]] bool wants_parent() const;
 
@@ -59,10 +60,10 @@ class Uplink {
   std::vector<Attempt> attempts_;
   Idset lost_;
   bool starving_ = false;
-  bool others_ = false;   // the parent was tried in vain: ask those above it
-  std::size_t next_ = 1;  // of above_, the one to ask
-  Time parent_at_{};      // not before
-  Time pause_{};          // until the parent is dialled again
+  bool others_ = false;   // the parent was tried in vain: dial those above it
+  std::size_t next_ = 1;  // index into above_ of the node to dial next
+  Time parent_at_{};      // the parent is not dialled before
+  Time pause_{};          // how long the parent is not dialled after a failure
   Time other_at_{};
 };
 

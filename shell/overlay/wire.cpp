@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 4> kMerges = {"gather", "max", "sum", "se
 constexpr std::array<std::string_view, 3> kStandings = {"joining", "member", "leaving"};
 constexpr std::array<std::string_view, 5> kFarewells = {"moved", "removed", "gone", "finished", "refused"};
 
-// The struct, const where it is written.
+// M, or const M if T is const (when the message is written).
 template <typename M, typename T>
 concept Of = std::same_as<std::remove_const_t<M>, T>;
 
@@ -30,7 +30,7 @@ constexpr bool kReads = std::is_same_v<std::remove_reference_t<IO>, FieldReader>
 
 }  // namespace
 
-// Found by the types of their arguments, so not in the namespace without a name.
+// Not in the anonymous namespace: the templates find these functions by the types of their arguments.
 
 // ---- parts of entries --------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages as bytes: a CBOR map in a frame after its length. doc/protocol.md has it byte by byte.
+// Messages as bytes: a CBOR map in a frame, after its length. doc/protocol.md defines it byte by byte.
 //
-// There is one encoding of each message, and decode() refuses any other: what it takes, encode() gives again.
+// Each message has one encoding, and decode() refuses any other: encode() of a decoded message gives the same bytes.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,9 @@ inline constexpr std::size_t kMaxIds = std::size_t{256} << 10;   // bytes of the
 inline constexpr std::size_t kMaxList = std::size_t{1} << 16;    // elements
 inline constexpr int kMaxDepth = 8;                              // maps and arrays within each other
 
-// Without its length. EMSGSIZE if it would be longer than kMaxFrame.
+// The frame without its length. EMSGSIZE if it would be longer than kMaxFrame.
 Result<Bytes> encode(const Message& message);
-// Of one frame, without its length. An error says `TYPE: FIELD: why`.
+// Decodes one frame without its length. An error reads `TYPE: FIELD: why`.
 Result<Message> decode(std::string_view frame);
 
 // The frame with its length. `frame` has at most kMaxFrame bytes.
@@ -35,13 +35,13 @@ Result<Message> decode(std::string_view frame);
 class Frames {
  public:
   void add(std::string_view bytes);
-  // The next frame; none: more has to come. Valid until the next add(). An error is for ever: a length that is 0 or
-  // beyond the limit.
+  // The next frame, valid until the next add(); none: more bytes have to come. A length that is 0 or beyond the
+  // limit is an error, and so is every later call.
   Result<std::optional<std::string_view>> next();
 
  private:
   Bytes buffer_;
-  std::size_t read_ = 0;  // bytes of buffer_ that next() has given away
+  std::size_t read_ = 0;  // bytes of buffer_ that next() has returned
 };
 
 }  // namespace nacre::overlay

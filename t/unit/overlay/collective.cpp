@@ -103,16 +103,16 @@ TEST_CASE("reports are told once, until they are offered again; an exit implies 
   reports.add_exited({*Idset::parse("3"), "x0"});
   reports.add_exited({*Idset::parse("5"), "x0"});
   Up up;
-  REQUIRE(reports.take_news(up));
+  REQUIRE(reports.take_unsent(up));
   CHECK(up.started.str() == "3,5");
   REQUIRE(up.exited.size() == 1);
   CHECK(up.exited[0].tasks.str() == "3,5");
-  CHECK_FALSE(reports.take_news(up = {}));
+  CHECK_FALSE(reports.take_unsent(up = {}));
   reports.add_started(*Idset::parse("5-6"));
-  REQUIRE(reports.take_news(up = {}));
+  REQUIRE(reports.take_unsent(up = {}));
   CHECK(up.started.str() == "6");
   reports.offer_again();
-  REQUIRE(reports.take_news(up = {}));
+  REQUIRE(reports.take_unsent(up = {}));
   CHECK(up.started.str() == "3,5-6");
   CHECK(up.exited.size() == 1);
 }
@@ -124,7 +124,7 @@ TEST_CASE("reports that are too many for one message go in several") {
   }
   Idset told;
   int messages = 0;
-  for (Up up; reports.take_news(up); up = {}, ++messages) {
+  for (Up up; reports.take_unsent(up); up = {}, ++messages) {
     CHECK(encode({1, 1, up}));
     for (const Record& each : up.exited) told = told | each.tasks;
   }
