@@ -106,7 +106,7 @@ std::optional<SocketAddress> SocketAddress::from_numbers(const std::string& host
 SocketAddress SocketAddress::any(int family, std::uint16_t port) {
   SocketAddress out;
   out.storage_.ss_family = static_cast<sa_family_t>(family);
-  out.size_ = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);  // all zeros is any address
+  out.size_ = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);  // all zeros means any address
   out.set_port(port);
   return out;
 }

@@ -24,13 +24,13 @@ struct Address {
   [[nodiscard]] std::string text() const;
 };
 
-// What the kernel takes.
+// An address in the form that the kernel takes.
 class SocketAddress {
  public:
   static Result<SocketAddress> from_path(const std::string& path);  // a Unix socket; its length is limited
-  // None: `host` is a name, which has to be looked up.
+  // None: `host` is a name, which a Resolver has to look up.
   static std::optional<SocketAddress> from_numbers(const std::string& host, std::uint16_t port);
-  static SocketAddress any(int family, std::uint16_t port);  // AF_INET6 or AF_INET, all interfaces
+  static SocketAddress any(int family, std::uint16_t port);  // all interfaces; AF_INET6 or AF_INET
   static SocketAddress from_raw(const sockaddr* address, socklen_t size);
   static SocketAddress local_of(int socket);
   static SocketAddress peer_of(int socket);
@@ -40,7 +40,7 @@ class SocketAddress {
   [[nodiscard]] int family() const { return storage_.ss_family; }
   [[nodiscard]] const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage_); }
   [[nodiscard]] socklen_t size() const { return size_; }
-  [[nodiscard]] std::string text() const;  // as an Address; IPv4 in IPv6 as IPv4
+  [[nodiscard]] std::string text() const;  // in the form of an Address; IPv4 within IPv6 as IPv4
 
  private:
   sockaddr_storage storage_{};

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kBacklog = 1024;  // the kernel has its own limit, net.core.somaxconn
 
-// For all interfaces: IPv6, which takes IPv4 too, or where there is none IPv4.
+// For all interfaces: IPv6, which takes IPv4 too, or IPv4 if there is no IPv6.
 Result<UniqueFd> bound_socket(const std::string& host, std::uint16_t port) {
   std::optional<SocketAddress> given;
   if (!host.empty()) {

@@ -45,7 +45,8 @@ Result<bool> Credentials::check_greeting(std::string_view bytes) const {
     return Error{EACCES, "does not speak nacre's protocol: is it a shell of this job?"};
   }
   if (end == std::string_view::npos) {
-    if (bytes.size() <= kVersion.size() + TlsContext::kMaxJobId) return false;  // the whole line says more
+    // the whole line is needed for a clear error
+    if (bytes.size() <= kVersion.size() + TlsContext::kMaxJobId) return false;
     return Error{EACCES, "does not speak nacre's protocol: is it a shell of this job?"};
   }
   std::string_view line = bytes.substr(0, end);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What makes this shell one of its job's: the job's id and the secret. Has to outlive the links that are made with it.
+// What proves that this shell belongs to its job: the job's id and the secret. Outlives the links that are made with it.
 #pragma once
 
 #include <memory>
@@ -22,9 +22,9 @@ class Credentials {
   // Loads libssl at the first call. The reference is valid as long as the credentials.
   Result<TlsContext*> tls();
 
-  // What is said first on a Unix socket, by both ends: the version of the protocol and the job.
+  // What both ends of a Unix socket send first: the version of the protocol and the job.
   [[nodiscard]] std::string greeting() const;
-  // Whether `bytes`, the other end's first, hold its whole greeting; an error if it is not ours.
+  // Whether `bytes`, the first ones from the other end, hold its whole greeting; an error if it is not this job's.
   [[nodiscard]] Result<bool> check_greeting(std::string_view bytes) const;
 
  private:
@@ -35,8 +35,8 @@ class Credentials {
   std::unique_ptr<TlsContext> tls_;
 };
 
-// Does what the first link over TCP would have to, loading libssl above all: for a shell that waits for its secret. An error comes
-// back when that link is made.
+// Does in advance what the first link over TCP has to do, mainly loading libssl: for a shell that waits for its
+// secret. If it fails, the error is returned when that link is made.
 void prepare_tls();
 
 }  // namespace nacre::transport

@@ -111,10 +111,10 @@ void Dialer::fail_candidate(Error why) {
   socket_.reset();
   if (!reasons_.empty()) reasons_ += "; ";
   reasons_ += why.message;
-  // Refused, or not there, only if it is so everywhere: what is not known of one address does not hold for all.
+  // "Refused" or "not there" only if it is so for all addresses: the addresses with other errors may be alive.
   bool refused = why.code == ECONNREFUSED || why.code == ENOENT;
   if (code_ == 0 || !refused) code_ = why.code;
-  // The next one would need it, too.
+  // The next address would need a descriptor or memory too.
   bool is_short = why.code == EMFILE || why.code == ENFILE || why.code == ENOMEM;
   if (is_short) return finish(Error{code_, std::move(reasons_)});
   next_candidate();

@@ -24,12 +24,12 @@ namespace nacre::transport {
 class Dialer {
  public:
   struct Options {
-    event::Seconds time{10};  // for each step: a name's lookup; a connection; then a handshake has its own
+    event::Seconds time{10};  // for each step: looking up a name; connecting; the handshake has its own limit
     HandshakeLimits handshake;
     LinkLimits link;
   };
-  // The link is to be served, or destroyed. An error names each address that was tried and what became of it, in
-  // one line. EMFILE, ENFILE: this process, or host, has no descriptor for it; ENOMEM: no memory.
+  // The receiver serves or destroys the link. An error is one line that names each address that was tried and its
+  // error. EMFILE, ENFILE: this process, or host, has no descriptor left; ENOMEM: no memory.
   using Done = std::function<void(Result<OwnedLink>)>;
 
   // Calls `done` once, from the loop, unless the dialler is destroyed before. `done` may destroy it.
@@ -55,10 +55,10 @@ class Dialer {
   std::vector<Address> addresses_;
   Options options_;
   Done done_;
-  std::size_t at_ = 0;  // of addresses_: the next
+  std::size_t at_ = 0;  // index of the next one in addresses_
   std::vector<SocketAddress> candidates_;
-  std::size_t candidate_ = 0;  // the next
-  std::string target_;         // what is tried, for messages
+  std::size_t candidate_ = 0;  // index of the next one
+  std::string target_;         // the address that is being tried, for messages
   std::string reasons_;
   int code_ = 0;
   UniqueFd socket_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SHA-256, of libcrypto, which is loaded when the first digest is made.
+// SHA-256 by libcrypto, which is loaded when the first digest is made.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace nacre::transport {
 
-// 32 bytes. An error: there is no libcrypto.
+// 32 bytes. An error: libcrypto cannot be loaded.
 Result<std::string> sha256(std::string_view bytes);
 
 }  // namespace nacre::transport

@@ -22,7 +22,7 @@ Result<void> check_user(int socket, const std::string& peer) {
   ucred other{};
   socklen_t size = sizeof other;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &size) < 0) {
-    return system_error(errno, peer + ": the kernel does not tell its user");
+    return system_error(errno, peer + ": the kernel does not give its user");
   }
   if (other.uid == ::geteuid()) return {};
   return Error{EACCES, fmt::format("{}: belongs to user {}; only shells of user {} are of this job", peer,
@@ -72,7 +72,7 @@ Result<void> Handshake::begin() {
   return poll_->start(event::Poll::kReadable | (out_.empty() ? 0 : event::Poll::kWritable));
 }
 
-// For one who listens not before the first bytes: silent ones cost no more than their socket.
+// A listener starts TLS only when the first bytes have come: silent connections cost no more than their socket.
 Result<void> Handshake::begin_tls() {
   tls_ = TRY(Tls::create(*TRY(credentials_.tls()), role_));
   return {};
@@ -82,7 +82,7 @@ void Handshake::on_events() {
   Result<bool> done = proceed();
   if (!done) return fail(Error(done.error()));
   if (*done) return succeed();
-  // An error here is one of the socket's, which reading tells.
+  // An error of the socket is found when it is read.
   static_cast<void>(poll_->start(event::Poll::kReadable | (out_.empty() ? 0 : event::Poll::kWritable)));
 }
 
@@ -100,7 +100,7 @@ Result<bool> Handshake::proceed() {
     if (size < 0 && errno == EAGAIN) return false;
     if (size < 0) return system_error(errno, "the connection broke before it proved to be of this job");
     if (size == 0) {
-      return Error{ECONNRESET, "hung up before it proved to be of this job; what does its own shell say?"};
+      return Error{ECONNRESET, "hung up before it proved to be of this job; see the messages of its own shell"};
     }
     taken_ += static_cast<std::size_t>(size);
     bool done = TRY(take({buffer.data(), static_cast<std::size_t>(size)}));
@@ -122,7 +122,7 @@ Result<bool> Handshake::take(std::string_view bytes) {
 
 Result<bool> Handshake::step_tls() {
   Result<bool> done = tls_->handshake();
-  tls_->take_output(out_);  // of a failed one too: it tells the other end why
+  tls_->take_output(out_);  // also after a failure: it carries the reason to the other end
   return done;
 }
 
@@ -130,7 +130,7 @@ Result<void> Handshake::send_some() {
   while (!out_.empty()) {
     ssize_t size = ::send(socket_.get(), out_.data(), out_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return {};  // full; or gone, which reading tells better
+    if (size < 0) return {};  // full, or gone; the next read finds out which
     out_.erase(0, static_cast<std::size_t>(size));
   }
   return {};
@@ -150,7 +150,7 @@ void Handshake::fail(Error why) {
   static_cast<void>(send_some());
   poll_.reset();
   timer_.reset();
-  // What it has sent and nobody has read would make close(2) take back the reason that was sent.
+  // If received bytes were left unread, close(2) would discard the reason that was just sent.
   std::array<char, kHandshakeRead> rest;
   ::shutdown(socket_.get(), SHUT_WR);
   for (int i = 0; i < 4 && ::recv(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection whose other end has yet to prove that it is of this job: by TLS over TCP; on a Unix socket by its user,
-// whom the kernel names, and a greeting. Nothing that it says reaches a Link before.
+// A connection whose other end has yet to prove that it is of this job: by TLS over TCP; on a Unix socket by its
+// user, which the kernel gives, and a greeting. Nothing that it sends reaches a Link before.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace nacre::transport {
 struct HandshakeLimits {
   event::Seconds time{10};
   std::size_t bytes =
-      std::size_t{16} << 10;  // that the other end may send; the first of a link's may be among them
+      std::size_t{16} << 10;  // that the other end may send; the first bytes for the Link may be among them
 };
 
 class Handshake {
@@ -29,8 +29,8 @@ class Handshake {
   // An error is one line that starts with the peer's address.
   using Done = std::function<void(Result<OwnedLink>)>;
 
-  // Of a connected, non-blocking socket. Calls `done` once, from the loop; it may destroy the handshake. An error of
-  // create(): the other end is another user.
+  // The socket is connected and non-blocking. Calls `done` once, from the loop; it may destroy the handshake.
+  // create() fails if the other end is another user.
   static Result<std::unique_ptr<Handshake>> create(event::Loop& loop, UniqueFd socket, std::string peer, Role role,
                                                    Credentials& credentials, const HandshakeLimits& limits,
                                                    const LinkLimits& link_limits, Done done);
@@ -45,7 +45,7 @@ class Handshake {
   Result<void> begin();
   Result<void> begin_tls();
   void on_events();
-  Result<bool> proceed();  // whether it is done
+  Result<bool> proceed();  // true: it is done
   Result<bool> take(std::string_view bytes);
   Result<bool> step_tls();
   Result<void> send_some();
@@ -65,7 +65,7 @@ class Handshake {
   std::optional<event::Timer> timer_;
   std::unique_ptr<Tls> tls_;
   std::string received_;   // of a Unix socket
-  std::size_t taken_ = 0;  // bytes of the other end
+  std::size_t taken_ = 0;  // bytes read from the other end
   std::string out_;
 };
 

@@ -14,12 +14,14 @@
 namespace nacre::transport {
 namespace {
 
-constexpr std::size_t kLinkRead = std::size_t{64} << 10;    // bytes of one recv(2)
-constexpr int kReadsInARow = 4;                             // then others have their turn
-constexpr int kCallsInARow = 16;                            // of on_credit, and of on_room
-constexpr std::size_t kBatch = std::size_t{64} << 10;       // bytes that are made ready for one send(2)
-constexpr int kUnsentInSocket = 128 << 10;                  // bytes: what a control frame may have to wait for
-constexpr std::size_t kKeptBuffer = std::size_t{16} << 10;  // bytes of an empty buffer
+constexpr std::size_t kLinkRead = std::size_t{64} << 10;  // bytes of one recv(2)
+constexpr int kReadsInARow = 4;                           // then other descriptors have their turn
+// Of on_credit, and of on_room; then others have their turn
+constexpr int kCallsInARow = 16;
+constexpr std::size_t kBatch = std::size_t{64} << 10;  // bytes that are made ready for one send(2)
+// Bytes that may be in the socket before a control frame
+constexpr int kUnsentInSocket = 128 << 10;
+constexpr std::size_t kKeptBuffer = std::size_t{16} << 10;  // bytes that an empty buffer keeps
 
 void empty_buffer(std::string& buffer) {
   buffer.clear();
@@ -41,7 +43,7 @@ class Link::Busy {
   Link& link_;
 };
 
-// ---- birth and death -------------------------------------------------------------
+// ---- start and end -----------------------------------------------------------------
 
 Link::Link(Start start, LinkLimits limits) : session_(limits.session), start_(std::move(start)), limits_(limits) {}
 
@@ -59,7 +61,7 @@ Result<OwnedLink> Link::create(event::Loop& loop, Start start, LinkLimits limits
 }
 
 void Link::set_socket_options() const {
-  // Failure costs speed at most. A Unix socket refuses the first two.
+  // Failure only costs speed. A Unix socket refuses the first two.
   int on = 1;
   int bytes = kUnsentInSocket;
   int socket = start_.socket.get();
@@ -99,7 +101,7 @@ void Link::serve(Callbacks callbacks) {
   serving_ = true;
   if (closed_) return;
   watch(watched_ | event::Poll::kReadable);
-  soon();  // something may have come with the handshake
+  soon();  // bytes may have come with the handshake
 }
 
 void Link::on_events(int events) {
@@ -119,7 +121,7 @@ void Link::turn(bool may_read) {
 void Link::on_timer() {
   Busy busy(*this);
   if (failure_) return fail(*std::exchange(failure_, std::nullopt));
-  if (shut_) return end_with(std::nullopt);  // it had its time
+  if (shut_) return end_with(std::nullopt);  // the linger time is over
   turn(true);
 }
 
@@ -192,14 +194,15 @@ void Link::deliver(const Arrival& arrival) {
   }
 }
 
-// The other end's socket has closed, or the connection broke.
+// The other end has closed its socket, or the connection broke.
 void Link::at_end(int code) {
   if (is_over()) return end_with(std::nullopt);
   if (code != 0) return fail(system_error(code, "the connection broke"));
   fail(Error{ECONNRESET, "hung up before it had finished; did its shell end, or its node?"});
 }
 
-// What the owner is told may make more of the same, but others have their turn. `call_one`: whether there was anything.
+// A callback may make more of the same events, so after a few calls others have their turn. `call_one` returns
+// false when there is nothing to report.
 template <typename F>
 void Link::call_in_turns(F call_one) {
   for (int i = 0; i < kCallsInARow && !closed_; ++i) {
@@ -258,7 +261,7 @@ std::size_t Link::queued() const {
 }
 
 void Link::changed() {
-  if (closed_ || depth_ > 0) return;  // at the end of this round of events, together with what else is sent
+  if (closed_ || depth_ > 0) return;  // flushed at the end of this round of events, together with what else is sent
   pump();
   settle();
   if (session_.owes_room()) soon();
@@ -287,7 +290,7 @@ void Link::pump() {
     }
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return watch(watched_ | event::Poll::kWritable);
-    broken_ = errno;  // told once all that has come is read
+    broken_ = errno;  // reported once all that has come is read
     soon();
   }
   if (broken_ != 0 || sent_ == out_.size()) {
@@ -309,7 +312,7 @@ bool Link::refill() {
     soon();
     return false;
   }
-  start_.tls->take_output(out_);  // it may have something of its own to say
+  start_.tls->take_output(out_);  // TLS may have bytes of its own to send
   return !out_.empty();
 }
 
@@ -324,8 +327,8 @@ void Link::watch(int events) {
   }
 }
 
-// Once both ends have said all, each closes its side and waits for the other to do so: who closes while something is
-// on its way to it would take back what it has said last.
+// Once both ends have finished, each shuts its side down and waits for the other to do so: closing while bytes are
+// on their way here would discard the last ones that were sent.
 void Link::settle() {
   if (shut_ || !is_over()) return;
   shut_ = true;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection to another shell of the job that has proved to be one: control frames, which wait for no bulk, and
-// bulk in streams, each of which goes as far as its reader has granted credit. A Listener or a Dialer makes it.
+// A connection to another shell that has proved to be of this job. It carries control frames, which never wait for bulk, and
+// bulk in streams, each of which may send as much as its reader has granted credit for. A Listener or a Dialer makes it.
 //
-// Control frames are whole, in order, and never behind bulk that was written after them; of the bulk that was written
-// before, only what the sockets already hold (some 200 KB) goes first.
+// Control frames arrive whole, in order, and never behind bulk that was written after them; of the bulk that was
+// written before, only what the sockets already hold (some 200 KB) goes first.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class Tls;
 
 struct LinkLimits {
   SessionLimits session;
-  event::Seconds linger{5};  // for how long the other end may take to close, once both have said all
+  event::Seconds linger{5};  // how long the other end may take to close, once both have sent all
 };
 
 class Link {
@@ -34,24 +34,25 @@ class Link {
   struct Callbacks {
     std::function<void(std::string_view frame)> on_frame;
     std::function<void(StreamId, std::string_view bytes)> on_bulk;  // "": the stream's end, once
-    // A stream whose last write() was not taken whole has room for so many bytes.
+    // A stream whose last write() was not taken as a whole has room for this many bytes.
     std::function<void(StreamId, std::size_t room)> on_credit;
-    // has_room() was false, and is true.
+    // has_room() was false, and is true now.
     std::function<void()> on_room;
-    // The other end has said all; what is sent still reaches it. Unless set, this end finishes too.
+    // The other end will send nothing more; what this end sends still reaches it. If this is unset, this end finishes too.
     std::function<void()> on_finished;
-    // The last of all, once. None: both ends have finished. Else one line that starts with the peer's address.
+    // The last callback, called once. None: both ends have finished. Else one line that starts with the peer's address.
     std::function<void(const std::optional<Error>& why)> on_closed;
   };
 
+  // What a handshake hands over.
   struct Start {
     UniqueFd socket;           // connected, non-blocking
     std::string peer;          // its address, for messages
     std::unique_ptr<Tls> tls;  // none: plain, on a Unix socket
     std::string received;      // plain bytes that came with the handshake
-    std::string unsent;        // of the handshake
+    std::string unsent;        // output of the handshake that is still to be sent
   };
-  // What destroys a link: as abort(). A link of which a callback runs is freed behind that.
+  // Destroys a link, like abort(). If one of its callbacks runs, the link is freed after that.
   struct Leave {
     void operator()(Link* link) const;
   };
@@ -59,22 +60,23 @@ class Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // Nothing is read before. To be called once.
+  // Starts reading. Has to be called once.
   void serve(Callbacks callbacks);
 
   Result<void> send(std::string_view frame);  // EMSGSIZE, ENOBUFS, EPIPE: see LinkSession
-  // Whether few enough frames wait here that one more does not make others late.
+  // True while few frames wait here, so that one more does not delay others.
   [[nodiscard]] bool has_room() const { return session_.has_room(); }
-  // How many bytes were taken: as far as there is credit and room. If not all, on_credit says when to go on.
+  // Returns how many bytes were taken: as many as credit and room allow. If not all, on_credit is called when there is more.
   std::size_t write(StreamId stream, std::string_view bytes);
   Result<void> end(StreamId stream);
-  Result<void> grant(StreamId stream, std::size_t bytes);  // what the other end may send of a stream
-  void finish();                                           // after all that was taken; then the other end's turn
-  void abort();                                            // at once, and on_closed is not called
+  Result<void> grant(StreamId stream, std::size_t bytes);  // how many more bytes of a stream the other end may send
+  // Closes after all that was taken, when the other end has finished too
+  void finish();
+  void abort();  // closes at once; on_closed is not called
 
   [[nodiscard]] const std::string& peer() const { return start_.peer; }
   [[nodiscard]] bool is_closed() const { return closed_; }
-  [[nodiscard]] std::size_t queued() const;  // bytes that wait here for the other end, of both kinds
+  [[nodiscard]] std::size_t queued() const;  // frames and bulk that wait here, in bytes
 
  private:
   class Busy;  // while callbacks may run
@@ -114,18 +116,18 @@ class Link {
   Callbacks callbacks_;
   std::optional<event::Poll> poll_;
   std::optional<event::Timer> timer_;
-  std::string plain_;  // to be encrypted
-  std::string out_;    // to the socket
+  std::string plain_;  // still to be encrypted
+  std::string out_;    // still to go to the socket
   std::size_t sent_ = 0;
   int watched_ = 0;               // event::Poll::Events
-  int depth_ = 0;                 // callbacks that may run
-  int broken_ = 0;                // the errno that writing ended with
+  int depth_ = 0;                 // callbacks that may be running
+  int broken_ = 0;                // the errno with which writing ended
   std::optional<Error> failure_;  // to be reported from the loop
   bool serving_ = false;
-  bool served_start_ = false;  // what came with the handshake has been looked at
+  bool served_start_ = false;  // the bytes that came with the handshake have been read
   bool closed_ = false;
   bool left_ = false;
-  bool shut_ = false;  // both ends have finished, and the socket's sending side is closed
+  bool shut_ = false;  // both ends have finished, and the socket's sending side is shut down
 };
 
 using OwnedLink = std::unique_ptr<Link, Link::Leave>;

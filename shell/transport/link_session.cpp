@@ -7,7 +7,7 @@
 
 namespace nacre::transport {
 
-// ---- what this end says --------------------------------------------------------
+// ---- what this end sends --------------------------------------------------------
 
 Result<void> LinkSession::send(std::string_view frame) {
   if (finishing_) return Error{EPIPE, "a frame after the last one"};
@@ -92,7 +92,7 @@ std::size_t LinkSession::credit(StreamId stream) const {
   return found == out_.end() ? 0 : found->second.credit;
 }
 
-// ---- in which order it goes ------------------------------------------------------
+// ---- the order of sending --------------------------------------------------------
 
 bool LinkSession::fill(std::string& out, std::size_t target) {
   std::size_t before = out.size();
@@ -165,7 +165,7 @@ std::optional<std::pair<StreamId, std::size_t>> LinkSession::next_ready() {
   return std::nullopt;
 }
 
-// ---- what the other end says -----------------------------------------------------
+// ---- what the other end sends ----------------------------------------------------
 
 Result<std::optional<Arrival>> LinkSession::next() {
   for (;;) {

@@ -13,8 +13,8 @@
 namespace nacre::transport {
 namespace {
 
-constexpr int kAcceptsInARow = 64;    // then others have their turn
-constexpr event::Seconds kRest{0.1};  // without descriptors
+constexpr int kAcceptsInARow = 64;    // then other descriptors have their turn
+constexpr event::Seconds kRest{0.1};  // after running out of descriptors
 
 }  // namespace
 
@@ -28,7 +28,7 @@ Listener::Listener(event::Loop& loop, Credentials& credentials, BoundSocket sock
 
 Result<std::unique_ptr<Listener>> Listener::create(event::Loop& loop, Credentials& credentials, BoundSocket socket,
                                                    const Options& options, Callbacks callbacks) {
-  // What is missing is told here, not to each who comes.
+  // If libssl is missing this fails once, here, and not for each connection.
   if (socket.path().empty()) static_cast<void>(TRY(credentials.tls()));
   std::unique_ptr<Listener> out(new Listener(loop, credentials, std::move(socket), options, std::move(callbacks)));
   Listener& self = *out;
@@ -48,11 +48,11 @@ void Listener::accept_some() {
     }
     if (errno == EAGAIN) return;
     bool is_full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    // Said before the kernel looks whether anybody is there, which only this event's first one is known to be.
+    // The kernel reports this before it looks for a connection, and only the first accept of an event is known to have one.
     if (is_full && i > 0) return;
     if (is_full && pending_.empty()) return rest(errno);
     if (is_full) drop_oldest("dropped before it proved to be of this job: no descriptors are left");
-    // Others are of the connection, which has gone.
+    // Other errors are about the connection, which has gone.
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where other shells of the job connect to. Of those that have not proved to be such a bounded number is kept: when
-// more come, the oldest goes.
+// Accepts the connections of other shells of the job. It keeps a bounded number of connections that have not proved
+// to be of the job: when more come, the oldest is closed.
 #pragma once
 
 #include <cstddef>
@@ -27,22 +27,23 @@ class Listener {
   struct Options {
     HandshakeLimits handshake;
     LinkLimits link;
-    std::size_t max_pending = 128;  // connections that have not proved anything
+    std::size_t max_pending = 128;  // connections that have not yet proved to be of the job
   };
   // Called from the loop; neither may destroy the listener.
   struct Callbacks {
-    std::function<void(OwnedLink)> on_link;        // to be served, or destroyed
-    std::function<void(const Error&)> on_refused;  // one line, which starts with who it was; may be unset
+    std::function<void(OwnedLink)> on_link;        // the receiver serves or destroys the link
+    std::function<void(const Error&)> on_refused;  // one line, which starts with the peer; may be unset
   };
 
   static Result<std::unique_ptr<Listener>> create(event::Loop& loop, Credentials& credentials, BoundSocket socket,
                                                   const Options& options, Callbacks callbacks);
-  // Links that were handed out stay.
+  // Links that were handed out outlive the listener.
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  [[nodiscard]] std::uint16_t port() const { return socket_.port(); }    // 0 for a Unix socket
-  [[nodiscard]] std::size_t pending() const { return pending_.size(); }  // that have not proved anything
+  [[nodiscard]] std::uint16_t port() const { return socket_.port(); }  // 0 for a Unix socket
+  // That have not yet proved to be of the job
+  [[nodiscard]] std::size_t pending() const { return pending_.size(); }
 
  private:
   using Pending = std::list<std::unique_ptr<Handshake>>;
@@ -51,7 +52,7 @@ class Listener {
   void accept_some();
   void add(UniqueFd socket);
   void drop_oldest(const char* why);
-  void rest(int code);  // no descriptors: later
+  void rest(int code);  // out of descriptors: accepts again later
   void refuse(const Error& why) const;
 
   event::Loop& loop_;

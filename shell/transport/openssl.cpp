@@ -14,7 +14,7 @@ Error cannot_load(const char* library) {
                                    library, why != nullptr ? why : "unknown")};
 }
 
-// The same for all that ever load the library.
+// The same function for every load of the library.
 decltype(&::SSL_get_ex_data) get_ex_data = nullptr;
 
 template <typename Function>
@@ -27,7 +27,7 @@ Result<void> find_function(void* library, const char* soname, const char* name, 
 }  // namespace
 
 Result<OpenSsl> OpenSsl::load(const char* library) {
-  // Never unmapped: it keeps data for each thread. A lookup in it finds the functions of its libcrypto too.
+  // Never unmapped, as it keeps data for each thread. dlsym(3) on it finds the functions of its libcrypto too.
   void* handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) return cannot_load(library);
   OpenSsl ssl;
@@ -35,7 +35,7 @@ Result<OpenSsl> OpenSsl::load(const char* library) {
   NACRE_SSL_FUNCTIONS(NACRE_FIND)
   NACRE_CRYPTO_FUNCTIONS(NACRE_FIND)
 #undef NACRE_FIND
-  // Neither a file of the system's nor a variable of the job's environment changes what a link is.
+  // Neither a file of the system nor a variable of the job's environment may change how a link works.
   if (ssl.OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) != 1) {
     return invalid("libssl.so.3 cannot be initialised");
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libssl, loaded when the first link over TCP is made: mapping it costs each job that has none more than a millisecond.
-// Each function that is used is a member of its own name and type; see ssl(7).
+// libssl, loaded when the first link over TCP is made: mapping it would cost each job without one more than a
+// millisecond. Each function that is used is a member of its own name and type; see ssl(7).
 #pragma once
 
 #include <openssl/err.h>
@@ -30,7 +30,7 @@ namespace nacre::transport {
 
 class OpenSsl {
  public:
-  // `library` is its soname, for tests of what is said when it is missing.
+  // `library` is its soname; tests give another to see the error when it is missing.
   static Result<OpenSsl> load(const char* library = "libssl.so.3");
 
 #define NACRE_DECLARE(name) decltype(&::name) name = nullptr;
@@ -38,7 +38,7 @@ class OpenSsl {
   NACRE_CRYPTO_FUNCTIONS(NACRE_DECLARE)
 #undef NACRE_DECLARE
 
-  // What was stored with SSL_set_ex_data(ssl, 0, ...), for callbacks that are handed nothing else.
+  // The pointer that was stored with SSL_set_ex_data(ssl, 0, ...): callbacks get nothing else.
   static void* owner_of(const SSL* ssl);
 
  private:

@@ -16,14 +16,15 @@ namespace nacre::transport {
 namespace {
 
 constexpr std::size_t kStack =
-    std::size_t{512} << 10;  // bytes, for what the host's name services need; the usual 8 MiB count for ulimit -v
+    // bytes, enough for the host's name services; the usual 8 MiB would count towards ulimit -v
+    std::size_t{512} << 10;
 
 }  // namespace
 
 struct Resolver::Question {
   std::string host;
   std::uint16_t port = 0;
-  UniqueFd end;  // of a pipe: closed when the answer is there
+  UniqueFd end;  // of a pipe: closed when there is an answer
   Result<std::vector<SocketAddress>> answer = invalid("not asked");
   std::atomic<bool> left_by_one = false;
 
@@ -72,7 +73,7 @@ Result<std::unique_ptr<Resolver>> Resolver::create(event::Loop& loop, const std:
     asked->leave();
     return nullptr;  // closes `end`, which wakes the loop
   };
-  SignalsBlocked none;  // they are for the first thread
+  SignalsBlocked none;  // signals are for the first thread
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
   ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The addresses of a host's name, without the loop waiting for them. A thread of its own asks, and is left alone if
-// nobody wants its answer any more: getaddrinfo(3) cannot be ended.
+// Looks up the addresses of a host's name while the loop runs on. A thread of its own calls getaddrinfo(3), which
+// cannot be ended; if the answer is no longer needed the thread is left to end by itself.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class Resolver {
  public:
   using Done = std::function<void(Result<std::vector<SocketAddress>>)>;  // at least one address
 
-  // Calls `done` once, from the loop, unless the resolver is destroyed before. `done` may destroy it. ENOMEM: there is no memory
-  // for the thread, or no right to one more.
+  // Calls `done` once, from the loop, unless the resolver is destroyed before. `done` may destroy it. ENOMEM: there
+  // is no memory for the thread, or no right to another one.
   static Result<std::unique_ptr<Resolver>> create(event::Loop& loop, const std::string& host, std::uint16_t port,
                                                   Done done);
   ~Resolver();
@@ -36,7 +36,7 @@ class Resolver {
   void answered();
 
   Done done_;
-  Question* question_ = nullptr;  // shared with the thread: who is last to leave it frees it
+  Question* question_ = nullptr;  // shared with the thread: the last one of the two to leave frees it
   UniqueFd end_of_thread_;        // readable when there is an answer
   std::optional<event::Poll> poll_;
 };

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kDigits = Secret::kSize * 2;
 constexpr std::size_t kMostBlanks = 64;  // bytes around the digits
 
-// A buffer on the stack that is wiped.
+// A buffer on the stack that is wiped at the end.
 struct Line {
   std::array<char, kDigits + kMostBlanks> bytes{};
   std::size_t size = 0;
@@ -41,7 +41,7 @@ int digit_value(char digit) {
 // Cannot fail with this value.
 void leave_no_core_file() { ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
 
-// Byte by byte, as what stands behind the newline may be a task's input.
+// Reads byte by byte, as a task's input may follow the newline.
 Result<void> read_line(int fd, Line& line) {
   while (line.size < line.bytes.size()) {
     ssize_t got = ::read(fd, line.bytes.data() + line.size, 1);
@@ -117,7 +117,7 @@ Result<Secret> Secret::from_hex(std::string_view text) {
 }
 
 Result<Secret> Secret::from_file(const std::string& path) {
-  // Neither a link to another's file nor a fifo that nobody writes.
+  // Opens neither a link to another file nor waits for the writer of a fifo.
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   if (!fd && errno == ELOOP) return invalid(path + ": is a symbolic link; name the file itself");
   if (!fd) return system_error(errno, path);
@@ -157,7 +157,7 @@ Secret Secret::copy() const {
 std::string Secret::hex() const {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string out;
-  out.reserve(kDigits + 1);  // with a newline; no copy is left behind by growing
+  out.reserve(kDigits + 1);  // room for a newline: growing would leave a copy behind
   for (unsigned char byte : bytes_) {
     out += kHex[byte >> 4];
     out += kHex[byte & 15];

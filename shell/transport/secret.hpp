@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the shells of one job know and nobody else: 32 random bytes. It is never part of an error or of a command
-// line, and is wiped where it has lain. In files and over descriptors it is 64 hexadecimal digits and a newline.
+// What only the shells of one job know: 32 random bytes. It is never part of an error or of a command line, and
+// memory that held it is wiped. In files and over descriptors it is 64 hexadecimal digits and a newline.
 //
-// Libraries and buffers have copies too, so a process that has ever had a secret leaves no core file, and only root may
-// trace it (PR_SET_DUMPABLE), until it execs.
+// Libraries and buffers keep copies too, so a process that has ever had a secret leaves no core file, and only root
+// may trace it (PR_SET_DUMPABLE), until it execs.
 #pragma once
 
 #include <array>
@@ -22,9 +22,9 @@ class Secret {
 
   static Result<Secret> generate();
   static Result<Secret> from_hex(std::string_view text);  // blanks around it are allowed
-  // The file has to be a regular one of this user that nobody else may touch (mode 0600 or 0400).
+  // The file has to be a regular one of this user that no other user may read or write (mode 0600 or 0400).
   static Result<Secret> from_file(const std::string& path);
-  // One line, and nothing behind its newline is taken: what follows is for others.
+  // Reads one line, and nothing after its newline, which is for others.
   static Result<Secret> from_descriptor(int fd);
 
   Secret(Secret&& other) noexcept;
@@ -35,7 +35,7 @@ class Secret {
   [[nodiscard]] Result<void> write_file(const std::string& path) const;
   [[nodiscard]] Result<void> write(int fd) const;  // the line that from_descriptor() reads
   [[nodiscard]] Secret copy() const;
-  [[nodiscard]] std::string hex() const;  // to be wiped by the caller, with wipe()
+  [[nodiscard]] std::string hex() const;  // the caller wipes it with wipe()
   [[nodiscard]] const std::array<unsigned char, kSize>& bytes() const { return bytes_; }
 
  private:

@@ -16,7 +16,7 @@ constexpr std::string_view kUnixPrefix = "unix:";
 constexpr std::string_view kDirectoryPrefix = "nacre-";
 constexpr std::size_t kMarkDigits = 16;
 
-// The host is another one for a socket once it has booted again.
+// After a boot the host counts as another one, as its sockets are gone.
 const std::string& boot_digits() {
   static const std::string digits = digits_of(trim(read_file("/proc/sys/kernel/random/boot_id").value_or("")));
   return digits;
@@ -28,7 +28,7 @@ bool fits(const std::string& parent) {
   return plain && parent.starts_with('/') && parent.size() + kBehind < sizeof(sockaddr_un::sun_path);
 }
 
-// Whether the socket's directory is named by this scheme, and for another host.
+// Whether the socket's directory is named by this scheme, but for another host.
 bool is_of_another(const std::string& mark, std::string_view path) {
   path = path.substr(0, path.rfind('/'));
   std::string_view name = path.substr(path.rfind('/') + 1);

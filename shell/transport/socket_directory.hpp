@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a shell's Unix socket lies: a directory of its user that nobody else may enter. Its name tells which host made it, as a
-// Unix socket is of use on its own host only:
+// The directory of a shell's Unix socket, which no other user may enter. Its name has the host that made it, as a
+// Unix socket is of use only on its own host:
 //
-//   TMPDIR/nacre-HOST-XXXXXX/s      HOST: 16 hexadecimal digits: host_digits(), and eight of the id of its boot
+//   TMPDIR/nacre-HOST-XXXXXX/s      HOST: 16 hexadecimal digits: host_digits(), and eight digits of the id of its boot
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ namespace nacre::transport {
 
 class SocketDirectory {
  public:
-  // Below `parent`, or below /tmp if there it cannot be made, or a socket's path would be too long or hold a blank.
+  // Makes it below `parent`; below /tmp if that fails, or if a socket's path would be too long or hold a blank.
   static Result<SocketDirectory> create(const std::string& parent);
 
   SocketDirectory(SocketDirectory&& other) noexcept : directory_(std::exchange(other.directory_, {})) {}
@@ -35,11 +35,11 @@ class SocketDirectory {
   OwnedDirectory directory_;
 };
 
-// HOST of this host.
+// The HOST of this host.
 [[nodiscard]] std::string host_mark();
 
-// Of addresses that are joined by blanks those that a shell of the host `mark` can dial: without the Unix sockets that were
-// made on other hosts.
+// Of these addresses, which are joined by blanks, those that a shell on the host `mark` can dial: without the Unix
+// sockets of other hosts.
 [[nodiscard]] std::string usable_on(const std::string& mark, std::string_view addresses);
 
 }  // namespace nacre::transport

@@ -13,7 +13,7 @@
 namespace nacre::transport {
 namespace {
 
-// The protocol's name in the handshake (ALPN): its length, then it. Another version of records has another name.
+// The protocol's name in the handshake (ALPN): its length, then the name. Another version of records has another name.
 constexpr std::string_view kProtocol = "\x07nacre/1";
 constexpr unsigned char kCipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256, as on the wire
 
@@ -25,7 +25,7 @@ int int_size(std::size_t size) { return static_cast<int>(std::min<std::size_t>(s
 
 }  // namespace
 
-// ---- what OpenSSL asks -----------------------------------------------------------
+// ---- callbacks of OpenSSL ---------------------------------------------------------
 
 struct TlsContext::Callbacks {
   static Tls& owner_of(const SSL* ssl) { return *static_cast<Tls*>(OpenSsl::owner_of(ssl)); }
@@ -140,7 +140,7 @@ Result<std::unique_ptr<Tls>> Tls::create(TlsContext& context, Role role) {
   if (tls->in_ == nullptr || tls->out_ == nullptr || lib.SSL_set_ex_data(tls->ssl_, 0, tls.get()) != 1) {
     return Error{ENOMEM, "libssl.so.3 has no memory for a connection"};
   }
-  // Who answers with a certificate in place of the secret is not trusted whatever it says: no authority is known.
+  // A peer that answers with a certificate in place of the secret is never trusted: no authority is known here.
   if (role == Role::dials) lib.SSL_set_verify(tls->ssl_, SSL_VERIFY_PEER, nullptr);
   role == Role::dials ? lib.SSL_set_connect_state(tls->ssl_) : lib.SSL_set_accept_state(tls->ssl_);
   return tls;
@@ -207,7 +207,7 @@ void Tls::take_output(std::string& out) {
   out.resize(before + static_cast<std::size_t>(std::max(got, 0)));
 }
 
-// ---- what went wrong ---------------------------------------------------------------
+// ---- errors as text ----------------------------------------------------------------
 
 Error Tls::why() const { return Error{EACCES, reason_for_people()}; }
 
@@ -236,9 +236,9 @@ std::string Tls::reason_for_people() const {
     case SSL_R_UNKNOWN_PROTOCOL: return "does not speak TLS: is it a shell of this job?";
     default: break;
   }
-  const char* said = lib.ERR_reason_error_string(error);
+  const char* reason = lib.ERR_reason_error_string(error);
   return fmt::format("breaks the rules of TLS 1.3 ({}): is it a shell of this job?",
-                     said != nullptr ? said : "it ended in the middle");
+                     reason != nullptr ? reason : "it ended in the middle");
 }
 
 }  // namespace nacre::transport

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TLS 1.3 between two who know the same secret (RFC 8446, external pre-shared key; the key exchange is fresh for each
-// connection). There are no certificates, tickets or early data. Bytes in, bytes out: the socket is somebody else's.
+// TLS 1.3 between two ends that know the same secret (RFC 8446, external pre-shared key; the key exchange is fresh for each
+// connection). There are no certificates, tickets or early data. It works on bytes: the caller owns the socket.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ enum class Role { dials, listens };
 
 class TlsContext {
  public:
-  static constexpr std::size_t kMaxJobId = 128;  // bytes; the identity of the key in RFC 8446's words
-  // Bytes that are sent with one key before the next: 2^35 is a tenth of what AES-GCM allows (RFC 8446, 5.5).
+  static constexpr std::size_t kMaxJobId = 128;  // bytes; it is the identity of the key in RFC 8446
+  // After this many bytes the key is changed: 2^35 is a tenth of what AES-GCM allows (RFC 8446, 5.5).
   static constexpr std::uint64_t kRekeyAfter = std::uint64_t{1} << 35;
 
   static Result<std::unique_ptr<TlsContext>> create(std::string job_id, const Secret& secret,
@@ -56,16 +56,18 @@ class Tls {
   Tls(const Tls&) = delete;
   Tls& operator=(const Tls&) = delete;
 
-  // From the socket. A record of TLS at a time, to be read before the next one: what is kept for more is never freed.
+  // Takes one TLS record from the socket. The caller reads its bytes before it gives the next one: memory for more
+  // would never be freed.
   void receive(std::string_view bytes);
   static constexpr std::size_t kRecord = std::size_t{16} << 10;  // bytes that one record carries
-  // Moves the handshake on. True: the other end has proved that it knows the secret. Output may follow an error too.
+  // Continues the handshake. True: the other end has proved that it knows the secret. There may be output after an
+  // error too.
   Result<bool> handshake();
   // At most `most` bytes that the other end has sent. 0: none for now.
   Result<std::size_t> read(char* out, std::size_t most);
-  [[nodiscard]] bool at_end() const { return at_end_; }          // the other end has closed in the words of TLS
-  Result<void> write(std::string_view bytes, std::string& out);  // appends to `out` what is to go to the socket
-  void take_output(std::string& out);                            // the same of what it has to say itself
+  [[nodiscard]] bool at_end() const { return at_end_; }          // the other end has closed as TLS demands
+  Result<void> write(std::string_view bytes, std::string& out);  // appends to `out` what is to be sent
+  void take_output(std::string& out);                            // appends what TLS itself has to send
 
  private:
   friend struct TlsContext::Callbacks;
@@ -76,12 +78,12 @@ class Tls {
   TlsContext& context_;
   Role role_;
   ssl_st* ssl_ = nullptr;
-  bio_st* in_ = nullptr;  // both are ssl_'s
+  bio_st* in_ = nullptr;  // both belong to ssl_
   bio_st* out_ = nullptr;
-  std::string other_job_;  // the first one that was named and is not ours
+  std::string other_job_;  // the first one that the other end named and that is not this job
   bool knows_job_ = false;
   bool at_end_ = false;
-  std::uint64_t written_ = 0;  // bytes with this key
+  std::uint64_t written_ = 0;  // bytes sent with the current key
 };
 
 }  // namespace nacre::transport

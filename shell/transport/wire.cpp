@@ -8,8 +8,8 @@
 namespace nacre::transport {
 namespace {
 
-constexpr std::size_t kKeptMemory = std::size_t{16} << 10;  // of a reader between records, bytes
-constexpr std::size_t kMostTaken = std::size_t{128} << 10;  // bytes that have been taken and are still kept
+constexpr std::size_t kKeptMemory = std::size_t{16} << 10;  // bytes that a reader keeps between records
+constexpr std::size_t kMostTaken = std::size_t{128} << 10;  // bytes that have been read and are still kept
 constexpr std::size_t kCreditBytes = 4;
 
 void append_u32(std::string& out, std::size_t number) { append_number(out, static_cast<std::uint32_t>(number)); }
@@ -24,7 +24,7 @@ void append_head(std::string& out, Kind kind, std::size_t body) {
   out += static_cast<char>(kind);
 }
 
-// The lengths that a record of this kind may have, its kind byte left out.
+// The lengths that a record of this kind may have, without its kind byte.
 struct Sizes {
   std::size_t least;
   std::size_t most;
@@ -85,7 +85,7 @@ void RecordReader::add(std::string_view bytes) {
   bytes_ += bytes;
 }
 
-// All has been taken: an idle link keeps little.
+// All has been read: an idle link keeps little memory.
 void RecordReader::forget() {
   bytes_.clear();
   at_ = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes over a link once its ends trust each other: records. A record is its length (4 bytes, big-endian, of all
-// that follows it), its kind (1 byte) and a body. A stream is a number that the owners of the two ends agree upon;
-// each direction has its own.
+// What goes over a link once its ends trust each other: records. A record is its length (4 bytes, big-endian,
+// counting all that follows it), its kind (1 byte) and a body. A stream is a number that the owners of the two ends
+// agree upon; each direction has its own.
 //
 //   kind  name    body
 //   1     frame   a control frame: any bytes, up to kMaxFrame
@@ -39,21 +39,21 @@ struct Record {
   std::string_view body;     // of frame and bulk
 };
 
-// The first bytes of a record whose body, stream number apart, has `size` bytes.
+// The first bytes of a record whose body, without the stream number, has `size` bytes.
 void append_frame_head(std::string& out, std::size_t size);
 void append_bulk_head(std::string& out, std::uint32_t stream, std::size_t size);
-// Whole records.
+// These append whole records.
 void append_credit(std::string& out, std::uint32_t stream, std::uint32_t credit);
 void append_stream_record(std::string& out, Kind kind, std::uint32_t stream);  // end, ended
 void append_finish(std::string& out);
 
-// Cuts a stream of bytes into records. It keeps no more than what came, whatever length is announced.
+// Cuts a stream of bytes into records. It keeps no more than what has come, whatever length a record announces.
 class RecordReader {
  public:
   explicit RecordReader(std::size_t max_frame = kMaxFrame) : max_frame_(max_frame) {}
 
   void add(std::string_view bytes);
-  // None: more has to come. A view is valid until the next call of a member. After an error there is no way on.
+  // None: more bytes have to come. A view is valid until the next call of a member. After an error the reader is of no use.
   Result<std::optional<Record>> next();
   [[nodiscard]] std::size_t unread() const { return bytes_.size() - at_; }
 
@@ -63,7 +63,7 @@ class RecordReader {
 
   std::size_t max_frame_;
   std::string bytes_;
-  std::size_t at_ = 0;  // what stands before it has been taken
+  std::size_t at_ = 0;  // what is before it has been read
 };
 
 }  // namespace nacre::transport
