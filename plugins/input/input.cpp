@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// input: the tasks' stdin, from the shell's own or from files. A file is opened for each task anew, so that each reads
-// it at its own pace. What can't be opened anew, a pipe or a terminal, is handed to the one task that reads it, and
-// read here for several. Of a terminal the shell stays the reader, since a task in a process group of its own would
-// be stopped when it reads.
+// input: the tasks' stdin, from the shell's own or from files. A file is opened anew for each task, so that each
+// reads it at its own pace. A pipe or terminal cannot be opened anew: if one task reads it, the task gets it; if
+// several do, the shell reads it for them. The shell also reads a terminal for a single task, since a task in a
+// process group of its own would be stopped when it reads.
 //
-// Of a job with several shells it is shell 0's stdin, and each of them has it as a pipe (job_input.hpp).
+// In a job of several shells the stdin is shell 0's, and each shell gets it as a pipe (job_input.hpp).
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,12 +29,13 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr std::size_t kTypedAhead = std::size_t{64} << 10;  // bytes read of a terminal before the tasks want them
+// Bytes that are read from a terminal before the tasks want them
+constexpr std::size_t kTypedAhead = std::size_t{64} << 10;
 constexpr const char* kPath = "input.stdin.path";
 
 struct InputOptions {
   std::string path;                    // a template; "": the shell's own stdin
-  std::optional<value::Idset> ranks;   // who reads it; none: all
+  std::optional<value::Idset> ranks;   // of the tasks that read it; none: all
   std::optional<std::uint64_t> limit;  // bytes of the shell's stdin
 
   static Result<InputOptions> read(const job::Options& options);
@@ -77,13 +78,13 @@ class Input final : public plugin::Plugin {
   }
 
  private:
-  // How a task gets the shell's stdin.
+  // How a task gets its stdin.
   enum class Way {
     none,     // /dev/null
-    inherit,  // as it is
-    reopen,   // a descriptor of its own of the same file
-    relay,    // a pipe, which is filled from here
-    carried,  // the pipe that has what comes from shell 0
+    inherit,  // the shell's descriptor
+    reopen,   // the same file, opened anew
+    relay,    // a pipe that this shell fills
+    carried,  // the pipe with what comes from shell 0
   };
 
   Result<void> prepare() {
@@ -97,11 +98,11 @@ class Input final : public plugin::Plugin {
     return prepare_carried();
   }
 
-  // The job's input has to come from shell 0 unless all who read it are there.
+  // The job's input has to come from shell 0, unless all tasks that read it are on that shell.
   Result<void> prepare_carried() {
     const job::Job& job = host_.job();
     bool leads = job.shell_rank == 0;
-    if (!leads) CHECK_OK(let_go_of_own());
+    if (!leads) CHECK_OK(drop_own());
     if (!host_.has_input()) {
       way_ = Way::none;
       return {};
@@ -114,19 +115,20 @@ class Input final : public plugin::Plugin {
     JobInput::Options options;
     options.wanted = readers_ > 0;
     options.spill_directory = spill_directory(host_);
-    JobInput::Callbacks told;
-    told.on_error = [this](const Error& error) { log(host_, *this, Level::warn, "{}", error.message); };
-    told.on_wait = [this] {
+    JobInput::Callbacks handlers;
+    handlers.on_error = [this](const Error& error) { log(host_, *this, Level::warn, "{}", error.message); };
+    handlers.on_wait = [this] {
       log(host_, *this, Level::warn,
-          "the tasks of shell {} do not read their stdin, and others have to wait for them; input.ranks says who "
-          "gets it",
+          "the tasks of shell {} do not read their stdin, and others have to wait for them; input.ranks chooses "
+          "the "
+          "tasks that get it",
           host_.job().shell_rank);
     };
-    input_ = TRY(JobInput::create(host_.loop(), *host_.bulk(), std::move(options), std::move(told)));
+    input_ = TRY(JobInput::create(host_.loop(), *host_.bulk(), std::move(options), std::move(handlers)));
     return leads ? make_source() : Result<void>();
   }
 
-  // Shell 0's stdin, at the pace of the broadcast.
+  // Sets shell 0's stdin as the source; it is read at the pace of the broadcast.
   Result<void> make_source() {
     source_ = TRY(io::Fanout::create(host_.loop(), STDIN_FILENO, fanout_options(), callbacks()));
     Pipe pipe = TRY(make_pipe(O_CLOEXEC));
@@ -134,8 +136,8 @@ class Input final : public plugin::Plugin {
     return source_->add(std::move(pipe.write));
   }
 
-  // A manager may copy the input to each shell, and would wait for those that do not read it.
-  Result<void> let_go_of_own() {
+  // A manager may copy the input to each shell, and waits if one does not read it: so it is read and dropped.
+  Result<void> drop_own() {
     struct stat info {};
     if (::fstat(STDIN_FILENO, &info) < 0 || !(S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode))) return {};
     own_ = TRY(io::OwnDescription::of(STDIN_FILENO, O_RDONLY, "stdin"));
@@ -152,7 +154,7 @@ class Input final : public plugin::Plugin {
     return source_ ? source_->start() : Result<void>();
   }
 
-  // Shell 0 goes on for others while any task of the job runs.
+  // Shell 0 goes on for other shells while any task of the job runs.
   Result<void> stop(bool all) {
     fanout_.reset();
     if (!all && source_) {
@@ -177,7 +179,7 @@ class Input final : public plugin::Plugin {
     return S_ISREG(info.st_mode) && !options_.limit && reopen() ? Way::reopen : Way::relay;
   }
 
-  // The shell's stdin, from where it stands.
+  // The shell's stdin, opened anew, at its current position.
   static UniqueFd reopen() {
     UniqueFd fd = io::reopen(STDIN_FILENO, O_RDONLY);
     off_t at = ::lseek(STDIN_FILENO, 0, SEEK_CUR);
@@ -223,13 +225,13 @@ class Input final : public plugin::Plugin {
   Result<void> make_relay(const task::Task& task) {
     if (!fanout_) {
       io::Fanout::Options options = fanout_options();
-      if (input_) options.limit.reset();  // which shell 0 keeps
+      if (input_) options.limit.reset();  // shell 0 applies it
       int source = input_ ? input_->pipe().get() : STDIN_FILENO;
-      io::Fanout::Callbacks told = callbacks();
-      told.on_done = [this] {
+      io::Fanout::Callbacks handlers = callbacks();
+      handlers.on_done = [this] {
         if (input_) input_->let_go();
       };
-      fanout_ = TRY(io::Fanout::create(host_.loop(), source, std::move(options), std::move(told)));
+      fanout_ = TRY(io::Fanout::create(host_.loop(), source, std::move(options), std::move(handlers)));
     }
     Pipe pipe = TRY(make_pipe(O_CLOEXEC));
     widen_pipe(pipe.write.get(), readers_);
@@ -256,7 +258,8 @@ class Input final : public plugin::Plugin {
       std::vector<value::Idset::Id> ranks;
       for (std::size_t reader : slow) ranks.push_back(order_.at(reader));
       log(host_, *this, Level::warn,
-          "task {}: does not read its stdin, and the others have to wait for it{}{}; input.ranks says who gets it",
+          "task {}: does not read its stdin, and the others have to wait for it{}{}; input.ranks chooses the tasks "
+          "that get it",
           value::Idset::of(ranks).str(), error ? ": " : "", error ? error->message : "");
     };
     return callbacks;
@@ -278,13 +281,13 @@ class Input final : public plugin::Plugin {
   Way way_ = Way::inherit;
   std::map<std::uint32_t, UniqueFd> task_ends_;  // by local id, until the task has it
   std::map<std::uint32_t, UniqueFd> relays_;     // by local id, until the task runs
-  std::vector<value::Idset::Id> order_;          // ranks, by number of the fanout's readers
+  std::vector<value::Idset::Id> order_;          // ranks, by the numbers of the fanout's readers
   std::unique_ptr<io::Fanout> fanout_;
-  // Of several shells.
+  // ---- only with several shells
   std::unique_ptr<JobInput> input_;
-  std::unique_ptr<io::Fanout> source_;     // shell 0's, of one reader: the broadcast
-  std::optional<io::OwnDescription> own_;  // what another shell was given as stdin, ...
-  std::optional<event::Poll> unread_;      // ... of which nothing is kept
+  std::unique_ptr<io::Fanout> source_;     // on shell 0, with one reader: the broadcast
+  std::optional<io::OwnDescription> own_;  // what another shell got as stdin, ...
+  std::optional<event::Poll> unread_;      // ... which is read and dropped
 };
 
 }  // namespace

@@ -52,7 +52,7 @@ void JobInput::serve() {
   port_.serve(bulk::down::kInput, std::move(owner));
 }
 
-// ---- the leader's --------------------------------------------------------------------------
+// ---- on the leader -------------------------------------------------------------------------
 
 Result<void> JobInput::broadcast(UniqueFd source) {
   source_ = std::move(source);
@@ -76,11 +76,11 @@ void JobInput::read_some() {
   if (!ended) callbacks_.on_error(ended.error());
 }
 
-// Whether nothing is left to send.
+// Returns whether nothing is left to send.
 bool JobInput::send() {
   if (unsent_.empty()) return true;
   Result<bool> sent = port_.broadcast(bulk::down::kInput, unsent_);
-  if (!sent) {  // cut off: nobody is left to read it
+  if (!sent) {  // cut off: no other shell will read it
     poll_.reset();
     return false;
   }
@@ -91,25 +91,25 @@ bool JobInput::send() {
   return *sent;
 }
 
-// ---- every shell's -------------------------------------------------------------------------
+// ---- on every shell ------------------------------------------------------------------------
 
 void JobInput::take(bulk::Numbered number, std::string_view bytes) {
-  if (!sink_ || failed_) return port_.heard(number);
+  if (!sink_ || failed_) return port_.consumed(number);
   if (bytes.empty()) {
     ended_ = true;
-    port_.heard(number);
+    port_.consumed(number);
     return end_soon();
   }
   std::array pieces{bytes};
   if (!sink_->write(pieces)) failed_ = true;
-  if (failed_ || !sink_->full()) return port_.heard(number);
+  if (failed_ || !sink_->full()) return port_.consumed(number);
   if (!std::exchange(waited_, true)) callbacks_.on_wait();
-  unheard_.push_back(number);
+  unconsumed_.push_back(number);
 }
 
 void JobInput::go_on() {
   if (failed_ || !sink_ || !sink_->full()) {
-    for (bulk::Numbered number : std::exchange(unheard_, {})) port_.heard(number);
+    for (bulk::Numbered number : std::exchange(unconsumed_, {})) port_.consumed(number);
   }
   end_soon();
 }
@@ -119,7 +119,7 @@ void JobInput::let_go() {
   go_on();
 }
 
-// Not within a call of the sink.
+// Must not happen within a call of the sink.
 void JobInput::end_soon() {
   if (sink_ && ended_ && (failed_ || sink_->flushed())) end_timer_->start(event::Seconds::zero());
 }

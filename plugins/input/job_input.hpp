@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The job's standard input where it has several shells, for the plugin `input`: shell 0 reads it and broadcasts it, and each
-// shell has it as a pipe. What the tasks of one shell do not take is kept there, in a file, so that the others can go on.
+// The standard input of a job of several shells, for the plugin `input`: shell 0 reads it and broadcasts it, and each shell
+// has it as a pipe. What the tasks of one shell do not take is kept there in a file, so that the others can go on.
 #pragma once
 
 #include <functional>
@@ -26,23 +26,23 @@ class JobInput {
   };
   struct Callbacks {
     std::function<void(const Error&)> on_error;
-    std::function<void()> on_wait;  // once: the other shells have to wait for the tasks of this one
+    std::function<void()> on_wait;  // called once: the other shells have to wait for the tasks of this one
   };
 
-  // Serves the port's channel. `port` and `loop` have to outlive it; none of the callbacks may destroy it.
+  // Serves the port's channel. `port` and `loop` have to outlive it; no callback may destroy it.
   static Result<std::unique_ptr<JobInput>> create(event::Loop& loop, bulk::Port& port, Options options,
                                                   Callbacks callbacks);
   ~JobInput();
   JobInput(const JobInput&) = delete;
   JobInput& operator=(const JobInput&) = delete;
 
-  // The end of the pipe for tasks to read; none if it is not wanted. To be closed here once they have it.
+  // The end of the pipe that tasks read; none if it is not wanted. The caller closes it here once the tasks have it.
   [[nodiscard]] UniqueFd& pipe() { return pipe_; }
 
-  // The tasks of this shell read no more of it.
+  // The tasks of this shell read no more input.
   void let_go();
 
-  // Leader: broadcasts what can be read from this pipe, to its end. To be called once.
+  // Leader: broadcasts all that comes out of this pipe. To be called once.
   Result<void> broadcast(UniqueFd source);
 
  private:
@@ -61,7 +61,7 @@ class JobInput {
   bulk::Port& port_;
   Options options_;
   Callbacks callbacks_;
-  // Leader: the way out.
+  // The leader's way to all shells.
   UniqueFd source_;
   std::optional<event::Poll> poll_;
   std::string unsent_;
@@ -70,10 +70,10 @@ class JobInput {
   UniqueFd to_pipe_;
   std::unique_ptr<io::FdSink> sink_;
   std::optional<event::Timer> end_timer_;
-  bool failed_ = false;  // nobody reads the pipe any more
+  bool failed_ = false;  // the pipe has no reader any more
   bool ended_ = false;   // nothing more comes
   bool waited_ = false;
-  std::vector<bulk::Numbered> unheard_;  // what was given to a full sink
+  std::vector<bulk::Numbered> unconsumed_;  // given to a full sink
 };
 
 }  // namespace nacre::plugins

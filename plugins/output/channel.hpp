@@ -17,21 +17,21 @@
 
 namespace nacre::plugins {
 
-// One stream of one task, or of a process that writes as it does.
+// One stream of one task, or of a process that writes as the task does.
 struct OutputChannel {
   io::Source source;
   std::vector<OutputTarget*> places;
   std::optional<io::Assembler> assembler;
   UniqueFd task_end;         // until the task has it
-  UniqueFd pipe;             // the end that is ours; none of a pty
+  UniqueFd pipe;             // our end; none for a pty
   task::Pty* pty = nullptr;  // instead of a pipe
-  int watched = -1;          // what is read, while it is open
+  int watched = -1;          // the descriptor that is read, while it is open
   std::optional<event::Poll> poll;
   bool paused = false;
-  OutputChannel* main = nullptr;  // of a process that writes as a task does: the task's own
-  int others = 0;                 // of a task: open ones of such processes
-  bool ended = false;             // of a task: nothing more comes
-  OutputTail tail;                // of a task: with what such processes have written
+  OutputChannel* main = nullptr;  // for a process that writes as a task does: the task's own channel
+  int others = 0;                 // for a task: open channels of such processes
+  bool ended = false;             // for a task: nothing more comes
+  OutputTail tail;                // for a task: with the output of such processes
 
   [[nodiscard]] bool open() const { return watched >= 0; }
 };
@@ -39,7 +39,7 @@ struct OutputChannel {
 // The streams of one task.
 struct TaskStreams {
   std::array<OutputChannel, io::kStreams.size()> channels;
-  bool failed = false;  // the task has ended so
+  bool failed = false;  // the task has ended with a failure
 
   [[nodiscard]] OutputChannel& of(io::Stream stream) { return channels.at(static_cast<std::size_t>(stream)); }
   [[nodiscard]] bool is_complete() const {

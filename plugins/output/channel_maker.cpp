@@ -14,7 +14,7 @@ Result<void> ChannelMaker::prepare(task::Task& task, TaskStreams& output) {
   for (io::Stream stream : io::kStreams) {
     OutputChannel& channel = output.of(stream);
     if (!options_.prints(task.rank())) {
-      // To /dev/null.
+      // goes to /dev/null
     } else if (places_ && places_->direct(stream)) {
       channel.task_end = TRY(places_->open_for(task, stream));
     } else {
@@ -35,7 +35,7 @@ Result<void> ChannelMaker::add_pipe(const task::Task& task, io::Stream stream, O
   return {};
 }
 
-// What is written to a terminal is stdout, where it is wanted at all.
+// What is written to a terminal is stdout, if that is wanted at all.
 Result<void> ChannelMaker::prepare_pty(const task::Task& task, TaskStreams& output) const {
   if (!task.pty()->captured() || !options_.prints(task.rank())) return {};
   OutputChannel& channel = output.of(io::Stream::out);
@@ -53,7 +53,7 @@ Result<void> ChannelMaker::make(const task::Task& task, io::Stream stream, Outpu
   return {};
 }
 
-// Alone before a terminal or a pipe, a task's output comes out as it comes: a prompt, half a line.
+// A single task that writes to a terminal or a pipe is not buffered: a prompt, or half a line, appears at once.
 io::Buffering ChannelMaker::buffering(io::Stream stream) const {
   const StreamOptions& options = options_.streams.at(static_cast<std::size_t>(stream));
   bool alone = host_.job().tasks() == 1 && options.types == std::vector{OutputType::term};

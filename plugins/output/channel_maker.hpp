@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes the channels that tasks write to, for the plugin `output`, before they start.
+// Makes the channels to which tasks write, before they start, for the plugin `output`.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,16 @@ namespace nacre::plugins {
 
 class ChannelMaker {
  public:
-  // All have to outlive it. No places: the plan is only printed.
+  // All have to outlive it. `places` may be empty: then the plan is only printed.
   ChannelMaker(plugin::Host& host, const OutputOptions& options, std::optional<OutputRouting>& places)
       : host_(host), options_(options), places_(places) {}
 
-  // How many tasks of this shell have their output read: their pipes share what the system gives to one user.
+  // Sets how many tasks of this shell have their output read: their pipes share what the system allows one user.
   void expect(std::size_t tasks) { printed_ = tasks; }
-  // What the task gets as stdout and stderr: pipes of `output`, files of its own, /dev/null; or its terminal's output is read.
+  // Makes what the task gets as stdout and stderr: pipes of `output`, files of its own, or /dev/null; or makes its
+  // terminal's output be read.
   Result<void> prepare(task::Task& task, TaskStreams& output);
-  // A pipe for a process that writes as the task does.
+  // Makes a pipe for a process that writes as the task does.
   Result<void> add_pipe(const task::Task& task, io::Stream stream, OutputChannel& channel) const;
 
  private:

@@ -21,8 +21,8 @@ void OutputCollector::serve() {
     take(shell, number, bytes);
   };
   bulk::Port::Downward downward;
-  downward.on_record = [this](bulk::Numbered number, std::string_view) { port_.heard(number); };
-  downward.on_room = [this] { tell_closed(); };
+  downward.on_record = [this](bulk::Numbered number, std::string_view) { port_.consumed(number); };
+  downward.on_room = [this] { send_closed(); };
   port_.serve(bulk::up::kOutput, std::move(upward));
   port_.serve(bulk::down::kOutputClosed, std::move(downward));
 }
@@ -77,7 +77,7 @@ void OutputCollector::lost(bulk::Id shell) {
   if (shell < job_.shells()) over(shell);
 }
 
-// What a lost shell had sent may still come while others are waited for.
+// What a lost shell has sent may still come while other shells are waited for.
 void OutputCollector::over(bulk::Id shell) {
   if (shell == job_.shell_rank || std::exchange(origin(shell).over, true)) return;
   if (--waits_for_ == 0) {
@@ -103,16 +103,16 @@ void OutputCollector::look_for_closed() {
         !places.empty() && std::all_of(places.begin(), places.end(), [](auto* place) { return place->failed(); });
     if (!closed || std::find(closed_.begin(), closed_.end(), stream) != closed_.end()) continue;
     closed_.push_back(stream);
-    untold_.push_back(stream);
+    unsent_.push_back(stream);
   }
-  tell_closed();
+  send_closed();
 }
 
-void OutputCollector::tell_closed() {
-  while (!untold_.empty()) {
-    Result<bool> told = port_.broadcast(bulk::down::kOutputClosed, closing(untold_.back()));
-    if (told && !*told) return;
-    untold_.pop_back();
+void OutputCollector::send_closed() {
+  while (!unsent_.empty()) {
+    Result<bool> sent = port_.broadcast(bulk::down::kOutputClosed, closing(unsent_.back()));
+    if (sent && !*sent) return;
+    unsent_.pop_back();
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The leader's part in the output of the other shells, for the plugin `output`: what their OutputUplinks write comes out in its
-// places too, and stops while one of these is full.
+// Collects the output of the other shells on the leader, for the plugin `output`: what their OutputUplinks write
+// comes out at the leader's places, and is held back while one of these is full.
 #pragma once
 
 #include <functional>
@@ -23,9 +23,9 @@ class OutputCollector {
  public:
   struct Callbacks {
     std::function<void()> on_put;
-    std::function<void(const value::Idset& ranks)> on_complete;  // of these nothing more comes
-    std::function<void()> on_ended;  // once for each other shell: nothing more is waited for
-    // A shell that says what no shell says; nothing more of it comes out.
+    std::function<void(const value::Idset& ranks)> on_complete;  // nothing more comes of these tasks
+    std::function<void()> on_ended;  // called once for each other shell: nothing more of it is waited for
+    // A shell has sent records that are not valid; nothing more of it comes out.
     std::function<void(bulk::Id shell, const Error&)> on_error;
   };
 
@@ -36,12 +36,12 @@ class OutputCollector {
 
   void go_on();  // the places have room again
   void lost(bulk::Id shell);
-  // A place has failed. Where it was the last one of a stream, all shells are told that nobody takes that any more.
+  // A place has failed. If it was the last one of a stream, all shells are notified that the stream is not taken any more.
   void look_for_closed();
 
  private:
   struct Origin {
-    std::unique_ptr<io::BatchReader> reader;  // none: it has said what no shell says
+    std::unique_ptr<io::BatchReader> reader;  // none: it has sent records that are not valid
     bool over = false;                        // is not waited for
   };
 
@@ -51,7 +51,7 @@ class OutputCollector {
   Result<void> check(bulk::Id shell, const io::Source& source) const;
   void take(bulk::Id shell, bulk::Numbered number, std::string_view bytes);
   void over(bulk::Id shell);
-  void tell_closed();
+  void send_closed();
 
   bulk::Port& port_;
   const job::Job& job_;
@@ -60,7 +60,7 @@ class OutputCollector {
   std::map<bulk::Id, Origin> origins_;
   std::uint32_t waits_for_;  // shells
   std::vector<std::pair<bulk::Id, bulk::Numbered>> untaken_;
-  std::vector<io::Stream> closed_, untold_;
+  std::vector<io::Stream> closed_, unsent_;
 };
 
 }  // namespace nacre::plugins

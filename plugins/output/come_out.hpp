@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The leader's: of which tasks all output has come out, so that what is reported of a task's failure comes after its last byte.
-// Only those that have failed are followed.
+// On the leader: the tasks of which all output has come out, so that a failure is reported after the task's last
+// byte. Only tasks that have failed are followed.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ class OutputComeOut {
   // `places` has to outlive it.
   explicit OutputComeOut(const OutputRouting& places) : places_(places) {}
 
-  // Their streams have ended; what they have written has been put into its places.
+  // Their streams have ended; all that they have written was put into its places.
   void complete(const value::Idset& ranks);
-  // All that they have written has left its places, or never will.
+  // Tasks of which all output has left its places, or never will.
   [[nodiscard]] const value::Idset& ranks();
 
  private:

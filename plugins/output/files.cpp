@@ -15,7 +15,7 @@ Result<std::string> output_path(plugin::Host& host, const std::string& text, con
   if (task != nullptr && has_tags(path)) {
     std::size_t at = path.find("{{");
     std::size_t end = path.find("}}", at) + 2;
-    return invalid(fmt::format("{}: nobody knows the tag {}", in_quotes(text), path.substr(at, end - at)));
+    return invalid(fmt::format("{}: there is no tag {}", in_quotes(text), path.substr(at, end - at)));
   }
   return path;
 }

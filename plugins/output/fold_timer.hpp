@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When folded lines that wait are let go of, for the plugin `output`.
+// When folded lines that wait are let out, for the plugin `output`.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace nacre::plugins {
 
 class FoldTimer {
  public:
-  // Lets go of the lines that have waited until `time`; the earliest time to call it again.
+  // Lets out the lines that have waited until `time`; returns the earliest time for the next call.
   using Expire = std::function<std::optional<double>(double time)>;
 
   Result<void> start(event::Loop& loop, Expire expire) {
@@ -23,7 +23,7 @@ class FoldTimer {
     return {};
   }
 
-  // Lines may wait now.
+  // There may be waiting lines now.
   void look_if_idle() {
     if (timer_ && !waits_) look();
   }
@@ -37,8 +37,8 @@ class FoldTimer {
   }
 
   Expire expire_;
-  std::optional<event::Timer> timer_;  // none: nothing is folded
-  bool waits_ = false;                 // it is started
+  std::optional<event::Timer> timer_;  // none: no lines are folded
+  bool waits_ = false;                 // it was started
 };
 
 }  // namespace nacre::plugins

@@ -44,7 +44,7 @@ Result<std::vector<OutputType>> types_of(const JsonAt& option) {
   return types;
 }
 
-// true: the usual label; text: a template of the user's.
+// true: the usual label; text: a template.
 Result<std::optional<std::string>> label_of(const JsonAt& option) {
   if (option.json().is_string()) {
     std::string text = TRY(option.string());
@@ -92,7 +92,7 @@ Result<void> read_stream(const JsonAt& option, StreamOptions& out) {
 
 Result<void> read_common(const JsonAt& option, OutputOptions& out) {
   using io::Overflow;
-  // `client` steers how Flux's shells send output to their leader.
+  // `client` only affects how Flux's shells send output to their leader.
   CHECK_OK(option.only_keys({"stdout", "stderr", "mode", "fold", "limit", "overflow", "spill-limit", "ranks",
                              "drain-timeout", "client"}));
   if (auto mode = TRY(option.find("mode")))
@@ -118,7 +118,7 @@ Result<void> check(const OutputOptions& options, const JsonAt& option) {
       return option.error("fold has labels of its own, so `label` can't be a template");
     }
     if (stream.prefixed() && stream.json) {
-      return option.error("format=json says the rank and the time by itself: leave out `label` and `timestamps`");
+      return option.error("format=json has the rank and the time already: leave out `label` and `timestamps`");
     }
   }
   return {};

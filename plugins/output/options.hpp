@@ -21,15 +21,15 @@ namespace nacre::plugins {
 enum class OutputType { term, file, kvs };
 
 struct StreamOptions {
-  std::vector<OutputType> types = {OutputType::term};  // several: to all of them
-  std::string path;                                    // a template, of the type `file`
+  std::vector<OutputType> types = {OutputType::term};  // several: output goes to all of them
+  std::string path;                                    // a template, for the type `file`
   std::optional<std::string> label;                    // a template; none: lines are not labelled
   io::Timestamps timestamps = io::Timestamps::none;
   bool json = false;
   io::Buffering buffering = io::Buffering::line;
 
   [[nodiscard]] bool has(OutputType type) const;
-  // Whether something is put before lines, and whether nothing is done to them.
+  // prefixed(): something is put before lines; plain(): the bytes are not changed.
   [[nodiscard]] bool prefixed() const { return label || timestamps != io::Timestamps::none; }
   [[nodiscard]] bool plain() const { return !prefixed() && !json; }
 };
@@ -38,14 +38,14 @@ struct OutputOptions {
   std::array<StreamOptions, io::kStreams.size()> streams;
   bool append = false;
   bool fold = false;
-  std::optional<std::uint64_t> limit;  // bytes of each stream; not of files
+  std::optional<std::uint64_t> limit;  // bytes of each stream; does not apply to files
   io::Overflow overflow = io::Overflow::block;
   std::uint64_t spill_limit = io::FdSink::kSpillLimit;  // bytes
   std::optional<value::Idset> ranks;                    // none: all
   double drain_timeout = 10;                            // seconds
 
   [[nodiscard]] bool prints(value::Idset::Id rank) const { return !ranks || ranks->contains(rank); }
-  // What is not said for stderr is as for stdout.
+  // Settings that are missing for stderr are taken from stdout.
   static Result<OutputOptions> read(const job::Options& options);
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// output: what the tasks write to stdout and stderr, from pipes to wherever the options say. A file of one task's own
-// is given to the task itself, so that nothing passes through here.
+// output: what the tasks write to stdout and stderr goes from pipes to the places that the options name. A task
+// that writes to a file of its own gets the file itself, so nothing passes through here.
 //
-// A task's pipes are emptied before its exit is told, whoever still holds them open. A place that is slow stops the
-// tasks that write to it, if its policy is to block: we read no more of them until it has room.
+// A task's pipes are emptied before its exit is reported, even if others still hold them open. A place that is slow
+// stops the tasks that write to it, if its policy is to block: their pipes are not read until it has room.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -31,8 +31,8 @@ namespace {
 constexpr const char* kHold = "output";
 constexpr const char* kOpened = "output.opened";            // the collective: the files that shells share are empty
 constexpr std::size_t kReadSize = std::size_t{256} << 10;   // bytes
-constexpr std::size_t kReadToSend = std::size_t{60} << 10;  // likewise, of what goes to the leader's shell
-constexpr std::size_t kUsualPipe = std::size_t{64} << 10;   // bytes that one holds if nothing is asked for
+constexpr std::size_t kReadToSend = std::size_t{60} << 10;  // bytes, of output that goes to the leader's shell
+constexpr std::size_t kUsualPipe = std::size_t{64} << 10;   // bytes that a pipe holds by default
 constexpr double kForever = 1e9;                            // seconds
 
 class Output final : public plugin::Plugin, public plugin::TaskOutput {
@@ -86,7 +86,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     return {};
   }
 
-  // Not in a plan that is only printed: files are emptied here, before any task of any shell writes to them.
+  // Not called for a plan that is only printed: files are emptied here, before any task of any shell writes to them.
   Result<void> open_places() {
     std::vector<value::Idset::Id> ranks;
     for (const auto& task : host_.tasks()) {
@@ -111,13 +111,13 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
 
   void join_others() {
     if (host_.job().shell_rank == 0) collect();
-    if (!collector_) read_size_ = kReadToSend;  // it all goes to the leader's
+    if (!collector_) read_size_ = kReadToSend;  // all of it goes to the leader's shell
     if (!places_->share_files()) return;
     host_.hold_start(kHold);
     opened_ = host_.gather(kOpened, "", [this](const auto&) { static_cast<void>(host_.release_start(kHold)); });
   }
 
-  // What the other shells' tasks write comes out here too.
+  // The output of the other shells' tasks comes out here too.
   void collect() {
     OutputCollector::Callbacks callbacks;
     callbacks.on_put = [this] { fold_timer_.look_if_idle(); };
@@ -176,10 +176,10 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     return invalid(fmt::format("there is no task {} on this node", rank));
   }
 
-  // No descriptor where nobody wants what is written.
+  // None if the stream's output is not wanted.
   Result<UniqueFd> join(const task::Task& task, io::Stream stream) {
     if (!options_.prints(task.rank()) || !places_) return UniqueFd();
-    if (task.pty() != nullptr) stream = io::Stream::out;  // what a terminal shows is that
+    if (task.pty() != nullptr) stream = io::Stream::out;  // a terminal shows both as one
     if (places_->direct(stream)) return places_->open_for(task, stream);
     OutputChannel& main = outputs_[task.rank()].of(stream);
     OutputChannel& other = others_.emplace_back();
@@ -200,13 +200,13 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
 
   // ---- while they run --------------------------------------------------------
 
-  // One read for each time that there is something, so that a task that never stops writing cannot starve the
-  // others. Returns whether there may be more.
+  // Makes one read for each event, so that a task that never stops writing cannot starve the others. Returns
+  // whether there may be more.
   bool read_some(OutputChannel& channel) {
     buffer_.resize(read_size_);
     ssize_t got = ::read(channel.watched, buffer_.data(), buffer_.size());
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return errno == EINTR;
-    if (got <= 0) {  // EIO: nobody has the other end of the pty any more
+    if (got <= 0) {  // EIO: no process has the other end of the pty any more
       close(channel);
       return false;
     }
@@ -225,14 +225,14 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   void look_at_places(OutputChannel& channel) {
     if (!channel.open()) return;
     const auto& places = channel.places;
-    // A reader that is gone is told to the tasks as the kernel would: their next write gets EPIPE.
+    // If the reader has gone, tasks are treated as by the kernel: their next write gets EPIPE.
     if (std::all_of(places.begin(), places.end(), [](auto* place) { return place->failed(); }))
       return close(channel);
     channel.paused = std::any_of(places.begin(), places.end(), [](auto* place) { return place->full(); });
     if (channel.paused) channel.poll->stop();
   }
 
-  // A place has room again, or has come to its end.
+  // A place has room again, or has failed.
   void go_on() {
     for_each_open([this](OutputChannel& channel) {
       if (!std::exchange(channel.paused, false)) return;
@@ -244,7 +244,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     release_flushed();
   }
 
-  // A task has ended: what it has written is in its pipes now. Its children may hold them open, and write on.
+  // A task has ended: all that it wrote is in its pipes now. Its children may hold the pipes open, and write on.
   Result<void> task_exited(const task::Task& task) {
     TaskStreams& output = outputs_[task.rank()];
     for (OutputChannel& channel : output.channels) {
@@ -279,7 +279,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     release_flushed();
   }
 
-  // A task's stream is over when nobody writes as the task does any more.
+  // A task's stream is over when no process writes as the task any more.
   void end_source(OutputChannel& channel, double now) {
     OutputChannel& main = channel.main != nullptr ? *channel.main : channel;
     if (channel.main == nullptr) {
@@ -292,7 +292,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     for (OutputTarget* place : main.places) place->end(main.source, now);
   }
 
-  // What has been written may still be on its way out.
+  // Written output may still be on its way out.
   void release_flushed() {
     if (places_ && !places_->flushed()) return;
     for (; closed_ > 0; --closed_) {
@@ -301,7 +301,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     }
   }
 
-  // Processes that tasks have left behind are ended now; what can't be is not waited for.
+  // Processes that tasks have left behind are ended now; those that cannot be ended are not waited for.
   Result<void> await_ends() {
     if (options_.drain_timeout >= kForever) return {};
     drain_timer_ = TRY(event::Timer::create(host_.loop(), [this] { give_up(); }));
@@ -312,7 +312,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
 
   void give_up() {
     for_each_open([this](OutputChannel& channel) {
-      if (channel.main != nullptr) return;  // whoever asked for it waits for its process
+      if (channel.main != nullptr) return;  // the plugin that made it waits for its process
       log(host_, *this, Level::warn, "task {}: its {} is held open by a process that it left; it is not waited for",
           channel.source.rank, io::name_of(channel.source.stream));
       close(channel);
@@ -343,16 +343,16 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   OutputOptions options_;
   std::optional<OutputRouting> places_;
   ChannelMaker channels_{host_, options_, places_};
-  std::optional<OutputCollector> collector_;      // the leader's, of several shells
-  std::optional<OutputComeOut> come_out_;         // the leader's
+  std::optional<OutputCollector> collector_;      // on the leader of several shells
+  std::optional<OutputComeOut> come_out_;         // on the leader
   std::size_t read_size_ = kReadSize;             // bytes
   std::map<std::uint32_t, TaskStreams> outputs_;  // by rank
   std::list<OutputChannel> others_;               // of processes that write as a task does
   std::string buffer_;
-  int closed_ = 0;  // channels whose holds are kept until all is flushed
+  int closed_ = 0;  // channels whose holds remain until all is flushed
   FoldTimer fold_timer_;
   std::optional<event::Timer> drain_timer_;
-  plugin::Registration opened_;  // of the collective
+  plugin::Registration opened_;  // for the collective
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much the pipes between the shell and its tasks hold.
+// The capacity of the pipes between the shell and its tasks.
 #pragma once
 
 #include <fcntl.h>
@@ -10,8 +10,8 @@
 
 namespace nacre::plugins {
 
-// Lets a pipe, one of `pipes` alike, hold more: its writer runs for longer before it has to wait. All pipes of a
-// user count (pipe(7)), so many get less each; without leave of the system it stays as it is.
+// Makes a pipe, one of `pipes` of its kind, hold more, so that its writer waits later. The system limits all pipes of a user
+// together (pipe(7)), so the more there are the less each gets; if the system refuses the pipe stays as it is.
 inline void widen_pipe(int fd, std::size_t pipes) {
   constexpr std::size_t kAll = std::size_t{16} << 20;     // bytes
   constexpr std::size_t kLargest = std::size_t{1} << 20;  // bytes

@@ -19,7 +19,7 @@
 namespace nacre::plugins {
 namespace {
 
-// Whether shells of the job are on one host, by the names that R has for them.
+// Whether several shells of the job are on one host, by the names that R has.
 bool hosts_have_several(const job::Job& job) {
   std::set<std::string_view> names;
   for (const auto& node : job.resources.nodes) {
@@ -28,7 +28,7 @@ bool hosts_have_several(const job::Job& job) {
   return false;
 }
 
-// Whether no shell before this one on its host has the same file.
+// Whether this is the first shell on its host that has the file.
 Result<bool> first_to_have(plugin::Host& host, const std::string& path) {
   const job::Job& job = host.job();
   const auto& nodes = job.resources.nodes;
@@ -90,7 +90,7 @@ void OutputRouting::open_uplink() {
   }
 }
 
-// Of all shells, where they come out here.
+// The tasks of all shells whose output comes out here.
 value::Idset OutputRouting::writers() const {
   if (host_.bulk() == nullptr) return ranks_;
   auto all = value::Idset::range(0, static_cast<value::Idset::Id>(host_.job().tasks() - 1));
@@ -104,8 +104,8 @@ bool OutputRouting::share_files() const {
   return some && host_.bulk() != nullptr && hosts_have_several(host_.job());
 }
 
-// Both streams of several tasks come out at the same pipe or terminal, and look alike: whole lines of both, then. A
-// single task's are left as they come.
+// Whether both streams of several tasks come out at the same pipe or terminal, and look alike: then only whole
+// lines of both may come out. A single task's output is not changed.
 bool OutputRouting::one_terminal() const {
   const StreamOptions& out = of(io::Stream::out);
   const StreamOptions& err = of(io::Stream::err);
@@ -126,7 +126,7 @@ Result<void> OutputRouting::open_terminal(io::Stream stream) {
   int fd = stream == io::Stream::out ? STDOUT_FILENO : STDERR_FILENO;
   OutputTarget::Options options = place_options(stream, std::string(io::name_of(stream)));
   options.limit = options_.limit;
-  // The terminal is lent to task 0, whose own makes its newlines.
+  // The terminal is lent to task 0, whose own terminal ends lines already.
   options.format.carriage_return = ::isatty(fd) == 1 && TRY(host_.options().flag("pty.interactive"));
   auto& place = terminals_.at(static_cast<std::size_t>(stream));
   place = TRY(OutputTarget::create(host_.loop(), fd, UniqueFd(), std::move(options), callbacks_));

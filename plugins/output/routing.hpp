@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All places that a job's output comes out at on this node, for the plugin `output`: which there are, by the options
-// and templates, and which of them a task's stream goes to.
+// All places on this node at which a job's output comes out, for the plugin `output`: it makes them by the options
+// and templates, and finds those to which a task's stream goes.
 #pragma once
 
 #include <array>
@@ -25,47 +25,47 @@ class OutputRouting {
   OutputRouting(plugin::Host& host, const OutputOptions& options, OutputTarget::Callbacks callbacks)
       : host_(host), options_(options), callbacks_(std::move(callbacks)), files_(options.append) {}
 
-  // Opens those that tasks share, so that what is wrong with them is known before any task runs. `ranks`: whose
+  // Opens the places that tasks share, so that errors are found before any task runs. `ranks`: the tasks whose
   // output is wanted.
   Result<void> open(const value::Idset& ranks);
 
-  // After open(): whether shells on one host share a file, which the first of them has to empty before the others open it: all shells of
-  // the job find the same.
+  // After open(): whether shells on one host share a file, which the first of them has to empty before the others
+  // open it. All shells of the job get the same result.
   [[nodiscard]] bool share_files() const;
 
-  // Whether each task writes to a file of its own by itself: nothing is added to its lines. A file of the job is not
-  // given away even if there is one task: with two of us at work it is faster.
+  // Whether each task writes to a file of its own by itself, as nothing is added to its lines. The file of the job
+  // is not given to a task even if there is only one: it is faster if task and shell both work.
   [[nodiscard]] bool direct(io::Stream stream) const;
-  // That file, for the task to be given.
+  // Opens that file, for the task.
   Result<UniqueFd> open_for(const task::Task& task, io::Stream stream);
-  // The last bytes of it.
+  // The last bytes of that file.
   [[nodiscard]] std::string tail_of_file(const task::Task& task, io::Stream stream, std::size_t most) const;
-  // Leader: where the stream of each shell's task goes to.
+  // Leader: the places to which this stream of the tasks of all shells goes.
   [[nodiscard]] const std::vector<OutputTarget*>& collected(io::Stream stream) const {
     return shared(stream).places;
   }
-  // A line of the job's eventlog, if there is one; from any shell.
+  // Writes a line to the job's eventlog, if there is one; on any shell.
   void post_line(std::string_view line);
-  // Where a task's stream goes to. They live as long as this.
+  // The places to which a task's stream goes. They live as long as this object.
   Result<std::vector<OutputTarget*>> of(const task::Task& task, io::Stream stream);
 
-  // From another shell: the task has failed, and its streams have ended.
+  // Called for another shell's task: the task has failed, and its streams have ended.
   void post_complete(std::uint32_t rank);
   [[nodiscard]] bool flushed() const;
-  // How far each place is to be for what it has taken so far to have come out.
+  // For each place, how much it has to have written until all that it has taken so far has come out.
   using Marks = std::vector<std::pair<const OutputTarget*, std::uint64_t>>;
   [[nodiscard]] Marks marks() const;
   [[nodiscard]] static bool has_passed(const Marks& marks);
-  // Lets go of folded lines that have waited until `time`; the earliest time to call it again.
+  // Lets out folded lines that have waited until `time`; returns the earliest time for the next call.
   std::optional<double> expire(double time);
-  // Logs what was cut and dropped.
+  // Logs how much was cut and dropped.
   void log_losses() const;
 
  private:
-  struct Shared {  // of a stream: what all shells have in common, at the leader's
+  struct Shared {  // of a stream: the places that all shells share, at the leader
     bool file = false;
-    std::vector<OutputTarget*> places;     // where it is
-    std::unique_ptr<OutputTarget> remote;  // the way to it, from another shell
+    std::vector<OutputTarget*> places;     // on the leader: these places
+    std::unique_ptr<OutputTarget> remote;  // on another shell: the way to them
   };
 
   [[nodiscard]] Shared& shared(io::Stream stream) { return shared_.at(static_cast<std::size_t>(stream)); }
@@ -95,10 +95,11 @@ class OutputRouting {
   OutputTarget::Callbacks callbacks_;
   OutputFiles files_;
   value::Idset ranks_;
-  std::optional<OutputUplink> uplink_;  // of another shell than the leader's
+  std::optional<OutputUplink> uplink_;  // on a shell that is not the leader
   std::array<Shared, io::kStreams.size()> shared_;
-  std::array<std::unique_ptr<OutputTarget>, io::kStreams.size()> terminals_;  // stderr's may be stdout's
-  std::map<std::string, std::unique_ptr<OutputTarget>> file_places_;          // by path
+  // stderr's may be the same as stdout's
+  std::array<std::unique_ptr<OutputTarget>, io::kStreams.size()> terminals_;
+  std::map<std::string, std::unique_ptr<OutputTarget>> file_places_;  // by path
   std::unique_ptr<OutputTarget> eventlog_;
 };
 

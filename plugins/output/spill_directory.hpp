@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where bytes that nobody takes yet are kept on disk.
+// Where bytes that are not taken yet are kept on disk.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last bytes of what a task has written, for the report of its failure.
+// The last bytes that a task has written, for the report of its failure.
 #pragma once
 
 #include <algorithm>
@@ -21,19 +21,19 @@ class OutputTail {
     kept_ += bytes;
     if (kept_.size() > 2 * most) kept_.erase(0, kept_.size() - most);
   }
-  // At most `most` bytes.
+  // Returns at most `most` bytes.
   [[nodiscard]] std::string_view last(std::size_t most) const {
     std::string_view kept = kept_;
     return kept.substr(kept.size() - std::min(kept.size(), most));
   }
-  [[nodiscard]] std::uint64_t size() const { return all_; }  // bytes that the task has written
+  [[nodiscard]] std::uint64_t size() const { return all_; }  // all bytes that the task has written
 
  private:
   std::string kept_;
   std::uint64_t all_ = 0;
 };
 
-// Bytes that are kept of a stream, where the shell has `tasks`.
+// How many bytes are kept of a stream, if the shell has `tasks` tasks.
 [[nodiscard]] constexpr std::size_t tail_size(io::Stream stream, std::size_t tasks) {
   constexpr std::size_t kManyTasks = 256;
   return stream == io::Stream::err && tasks <= kManyTasks ? 4096 : 1024;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One place where output comes out, for the plugin `output`: a terminal or pipe of the shell's, a file, an eventlog; or the
-// way to the leader's shell, which has these.
+// One place where output comes out, for the plugin `output`: a terminal or pipe of the shell, a file, or an
+// eventlog; or the way to the leader's shell, which has these.
 #pragma once
 
 #include <functional>
@@ -28,26 +28,27 @@ class OutputTarget {
     bool fold = false;
   };
   struct Callbacks {
-    std::function<void()> on_room;                              // it is full no longer, or all has come out
-    std::function<void(OutputTarget&, const Error&)> on_error;  // once; all that comes later is dropped
-    std::function<void(const Error&)> on_spill;                 // it can't spill
+    std::function<void()> on_room;                              // it is no longer full, or all has come out
+    std::function<void(OutputTarget&, const Error&)> on_error;  // called once; all later output is dropped
+    std::function<void(const Error&)> on_spill;                 // it cannot spill
   };
 
-  // `fd` is borrowed unless `own` is it. The callbacks may be called until this is destroyed, and must not do that.
+  // `own` may be `fd`; otherwise the caller keeps `fd`. The callbacks may be called until this is destroyed, and
+  // must not destroy it.
   static Result<std::unique_ptr<OutputTarget>> create(event::Loop& loop, int fd, UniqueFd own, Options options,
                                                       Callbacks callbacks);
-  // To the leader's. It must not outlive `uplink`, whose owner tells it of room and calls fail().
+  // The way to the leader's shell. `uplink` has to outlive it; the uplink's owner reports room to it, and calls fail().
   static std::unique_ptr<OutputTarget> create(OutputUplink& uplink, io::Stream stream, Callbacks callbacks);
   OutputTarget(const OutputTarget&) = delete;
   OutputTarget& operator=(const OutputTarget&) = delete;
 
-  // Before the first put(): how many sources each stream will have.
+  // Sets how many sources each stream will have. Has to come before the first put().
   void expect(std::size_t sources);
   void put(const io::Batch& batch);
   void end(const io::Source& source, double time);
-  // Text in the place's own form.
+  // Writes text in the place's own form.
   void write(std::string_view text);
-  // Lets go of folded lines that have waited long enough; when to call it next (none: nothing waits).
+  // Lets out folded lines that have waited long enough; returns when to call it next (none: no line waits).
   std::optional<double> expire(double time);
 
   void fail(const Error& why) { note(why); }

@@ -46,7 +46,7 @@ OutputUplink::OutputUplink(bulk::Port& port, Callbacks callbacks) : port_(port),
   bulk::Port::Downward downward;
   downward.on_record = [this](bulk::Numbered number, std::string_view bytes) {
     if (auto stream = closed_stream(bytes)) fail(*stream, Error{EPIPE, "nobody reads the job's output any more"});
-    port_.heard(number);
+    port_.consumed(number);
   };
   port_.serve(bulk::down::kOutputClosed, std::move(downward));
 }

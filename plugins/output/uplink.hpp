@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way of this shell's output to the leader's, for the plugin `output`: what is written goes in pieces of at most a bulk
-// record, and waits here while there is no room.
+// The way of this shell's output to the leader's, for the plugin `output`: it is sent in pieces of at most a bulk
+// record, which wait here while there is no room.
 #pragma once
 
 #include <array>
@@ -21,19 +21,19 @@ namespace nacre::plugins {
 
 class OutputUplink {
  public:
-  static constexpr std::size_t kQueue = std::size_t{1} << 20;  // bytes that wait before it is full
+  static constexpr std::size_t kQueue = std::size_t{1} << 20;  // it is full when so many bytes wait
 
   struct Callbacks {
-    std::function<void()> on_room;  // it is full no longer, or all has gone on its way
-    std::function<void(io::Stream, const Error& why)> on_closed;  // nobody takes what is written there any more
+    std::function<void()> on_room;                                // it is no longer full, or all has been sent
+    std::function<void(io::Stream, const Error& why)> on_closed;  // what is written there is not taken any more
   };
 
-  // `port` has to outlive it, and is served by it.
+  // It serves `port`, which has to outlive it.
   OutputUplink(bulk::Port& port, Callbacks callbacks);
   OutputUplink(const OutputUplink&) = delete;
   OutputUplink& operator=(const OutputUplink&) = delete;
 
-  // What is written to one of these sinks is one record of io::WireFormat each time. They must not outlive it.
+  // Each write to one of these sinks has to be one record of io::WireFormat. The sinks must not outlive this object.
   std::unique_ptr<io::Sink> sink(io::Stream stream);
 
   void put(std::span<const std::string_view> record);
@@ -51,7 +51,7 @@ class OutputUplink {
   bulk::Port& port_;
   Callbacks callbacks_;
   std::deque<std::string> queue_;  // each at most a bulk record
-  std::size_t queued_ = 0;         // bytes of it
+  std::size_t queued_ = 0;         // bytes in it
   std::array<std::optional<Error>, io::kStreams.size()> failures_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a node keeps of one link: of one that another shell is fed over, and of its own way up.
+// What a node keeps of each link: of the links over which it feeds other shells, and of its own way up.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@
 
 namespace nacre::bulk {
 
-// What came over a link and is not yet a whole record or note; and what both ends may still write.
+// What came over a link and is not yet a whole record or note, and how much each end may still write.
 struct Traffic {
   Traffic(Way way, std::size_t most, std::size_t credit) : records(way, most), notes(way), record_credit(credit) {}
 
@@ -21,7 +21,7 @@ struct Traffic {
   NoteReader notes;
   std::size_t record_credit;  // bytes that the peer may still send
   std::size_t note_credit = kNotesCredit;
-  bool writes_records = false;  // a Write that has not been taken whole
+  bool writes_records = false;  // a Write that has not been taken as a whole
   bool writes_notes = false;
 };
 
@@ -29,20 +29,20 @@ struct Child {
   Child(std::uint64_t number, const Limits& limits)
       : serial(number), traffic(Way::up, limits.record, limits.link) {}
 
-  std::uint64_t serial;  // of the link: another one of the same peer is not this
+  std::uint64_t serial;  // of the link: a later link of the same peer has another number
   Traffic traffic;
-  bool gone = false;              // what it has sent still goes on
-  std::deque<std::string> queue;  // whole records that go up
+  bool gone = false;              // the link has ended, but what it has brought still goes up
+  std::deque<std::string> queue;  // whole records on their way up
   std::size_t queued = 0;         // bytes of the queue
 
-  bool path = false;             // it is to be told
-  std::map<Id, Numbered> taken;  // of origins below it: it is to be told
-  Numbered stable_told = 0;
+  bool path = false;             // the child is still to be sent `path`
+  std::map<Id, Numbered> taken;  // per origin below it: still to be sent
+  Numbered stable_sent = 0;
 
   bool greeted = false;
-  bool unstarted = false;      // a newcomer that is to be told where to begin
-  Numbered fed = 0;            // of the broadcast: has, or was sent
-  std::optional<Heard> heard;  // the last it said
+  bool unstarted = false;      // a newcomer that is still to be sent where the broadcast begins for it
+  Numbered fed = 0;            // the last broadcast record that it has, or was sent
+  std::optional<Heard> heard;  // the last one that it has sent
 };
 
 struct Uplink {
@@ -51,7 +51,7 @@ struct Uplink {
   Id peer;
   Traffic traffic;
   bool greeted = false;
-  std::optional<Heard> told;
+  std::optional<Heard> sent;
 };
 
 }  // namespace nacre::bulk

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a node asks of its driver: done in order, before the node is called again.
+// What a node asks its driver to do. The driver does it in order, before it calls the node again.
 #pragma once
 
 #include <string>
@@ -16,36 +16,36 @@ namespace nacre::bulk {
 using value::Link;
 using value::Side;
 
-// When all the bytes have been taken, written() is to be called; until then the node asks for no other of this stream. The
-// driver holds what is not yet taken; it goes when the link does.
+// The driver calls written() when it has taken all the bytes; until then the node asks for no other Write on this
+// stream. The driver keeps what it has not taken; it drops it when the link ends.
 struct Write {
   Link to;
   StreamId stream = 0;
   std::string bytes;
 };
-struct Grant {  // the peer may send so many bytes more
+struct Grant {  // the peer may send so many more bytes
   Link to;
   StreamId stream = 0;
   std::size_t bytes = 0;
 };
-// Leader: what an origin has put, each origin's in order and each once. To be answered by taken(), at any time. No bytes:
-// the channel has ended.
+// Leader: a record of an origin, each origin's in order and each once. The owner answers with taken(), at any time.
+// No bytes: the channel has ended.
 struct Deliver {
   Id origin = 0;
   Numbered number = 0;
   Channel channel = 0;
   std::string bytes;
 };
-// Everywhere, at the leader too: what it has broadcast. To be answered by heard(), until which the bytes stay. No bytes: the
-// channel has ended.
+// On every shell, the leader included: a record that the leader has broadcast. The bytes stay until the owner
+// answers with consumed(). No bytes: the channel has ended.
 struct Announce {
   Numbered number = 0;
   Channel channel = 0;
   std::string_view bytes;
 };
-struct Room {};           // what put() has refused would fit
-struct BroadcastRoom {};  // what broadcast() has refused would fit
-struct CutOff {};         // this shell is of the view no longer: nothing more is announced
+struct Room {};           // there is room for what put() has refused
+struct BroadcastRoom {};  // there is room for what broadcast() has refused
+struct CutOff {};         // this shell is no longer of the view: nothing more is announced
 struct Drained {};        // the leader has taken all that was put
 
 using Effect = std::variant<Write, Grant, Deliver, Announce, Room, BroadcastRoom, CutOff, Drained>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbered things of which some are done before others: up to which one all are.
+// Numbered things that are done in any order: gives the number up to which all are done.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace nacre::bulk {
 
 class InOrder {
  public:
-  // A larger number each time.
+  // The numbers ascend.
   void add(Numbered number) { waiting_.push_back({number, false}); }
-  // One that was added; the last of those up to which all are done, if that is a new one.
+  // Marks a number that was added. Returns the last number up to which all are done, if it is a new one.
   std::optional<Numbered> done(Numbered number) {
     auto found =
         std::find_if(waiting_.begin(), waiting_.end(), [&](const One& one) { return one.number == number; });

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostStart = kHead + 2 * kMaxBroadcastChannels;  // bytes
 
-// From above a record is taken as it comes, so its credit only has to let one in.
+// A record from above is taken at once, so the credit only has to be enough for one record.
 std::size_t credit_down(const Limits& limits) { return std::max(kHead + limits.record, kMostStart); }
 
 }  // namespace
@@ -26,14 +26,14 @@ std::size_t Node::child_bytes(Id peer) const {
 }
 
 void Node::settle() {
-  drop(stable_);  // what came after it was known to be
-  settle_heard();
+  drop(stable_);  // also what came after it was known to be stable
+  settle_consumed();
   send_up();
-  tell_up();
+  notify_up();
   for (auto& [peer, child] : children_) {
     if (child.gone) continue;
     feed(peer, child);
-    tell_down(peer, child);
+    notify_down(peer, child);
   }
   std::erase_if(children_, [](const auto& each) { return each.second.gone && each.second.queue.empty(); });
 }
@@ -123,9 +123,9 @@ Result<void> Node::received(Link from, StreamId stream, std::string_view bytes) 
   Child* child = from.side == Side::down ? &children_.at(from.peer) : nullptr;
   Result<void> done;
   if (stream == kNotes) {
-    done = hear_notes(from, *at, child, bytes);
+    done = read_notes(from, *at, child, bytes);
   } else if (stream == kRecords) {
-    done = hear_records(from, *at, child, bytes);
+    done = read_records(from, *at, child, bytes);
   } else {
     done = Error{EPROTO, fmt::format("bytes of stream {}", stream)};
   }
@@ -135,7 +135,7 @@ Result<void> Node::received(Link from, StreamId stream, std::string_view bytes) 
   return in(fmt::format("bulk: shell {}", from.peer), std::move(done).error());
 }
 
-Result<void> Node::hear_notes(Link from, Traffic& at, Child* child, std::string_view bytes) {
+Result<void> Node::read_notes(Link from, Traffic& at, Child* child, std::string_view bytes) {
   CHECK_OK(count(at.note_credit, bytes.size(), "notes"));
   at.notes.add(bytes);
   for (;;) {
@@ -148,7 +148,7 @@ Result<void> Node::hear_notes(Link from, Traffic& at, Child* child, std::string_
   return {};
 }
 
-Result<void> Node::hear_records(Link from, Traffic& at, Child* child, std::string_view bytes) {
+Result<void> Node::read_records(Link from, Traffic& at, Child* child, std::string_view bytes) {
   CHECK_OK(count(at.record_credit, bytes.size(), "records"));
   at.records.add(bytes);
   for (;;) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One shell's part in bulk data: what any shell puts goes up to the leader, what the leader broadcasts goes down to all. No
-// socket, clock or thread in it. doc/protocol.md, "Bulk", states the format and the rules.
+// One shell's part in bulk data: what any shell puts goes up to the leader, what the leader broadcasts goes down to
+// all. It has no sockets, clock or threads. doc/protocol.md, "Bulk", has the format and the rules.
 //
-// Up: each origin's records are delivered at the leader once and in order, as long as the origin lives and has a way
-// there; of one that dies, a beginning. Down: who is of every view gets all, once and in order; a newcomer what is
-// broadcast after it has come, and the end of each channel that had ended before; who is of the view no longer, a
-// beginning. Whoever does not take what it is given stops, in the end, those who write; nothing else does.
+// Up: the leader delivers each origin's records once and in order, as long as the origin lives and has a way to the leader;
+// of an origin that dies, the first ones. Down: a shell that is in every view gets all, once and in order. A newcomer gets
+// what is broadcast after it has come, and the end of each channel that ended before. A shell that leaves the view gets the
+// first records. If an owner does not take what it is given, those who write stop in the end; they stop for no other reason.
 //
-// The driver says what happens, and does what take_effects() asks, in order. After up() or child_up() of a peer, calls and
-// effects that name its link are about the new one.
+// The driver reports what happens, and performs take_effects() in order. After up() or child_up() of a peer, calls
+// and effects that name its link mean the new one.
 #pragma once
 
 #include <map>
@@ -30,40 +30,40 @@ namespace nacre::bulk {
 
 class Node {
  public:
-  explicit Node(const Options& options);  // whose limits pass check()
+  explicit Node(const Options& options);  // `options.limits` pass check()
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
   // ---- what happens ----
-  // The overlay's tree, at the beginning and whenever it is new: its number grows, and the leader is told before all
+  // The overlay's tree, at the beginning and at each change. Its number grows. The leader is given it before all
   // others. A broadcast record is dropped only when all members of a view have taken it.
   void view(ViewNumber number, const std::vector<Id>& children);
-  // There is a link to who feeds this shell: its parent, or anyone else in the meantime. The one before is left.
+  // There is a link to the shell that feeds this one: its parent, or another in the meantime. It replaces the one before.
   void up(Id peer);
   void no_up();
-  // Somebody is fed from here, a child of the view or not. The link that it had is left.
+  // There is a link to a shell that this one feeds, a child of the view or not. It replaces that shell's link before.
   void child_up(Id peer);
   void child_gone(Id peer);
-  // Bytes of a stream, in any pieces. After an error (EPROTO, ENOSPC) the link is to be ended, and counts as gone. What comes
-  // over a link that is not there is of no effect.
+  // Bytes of a stream, in any pieces. After an error (EPROTO, ENOSPC) the driver has to end the link, and the node
+  // takes it as ended. Bytes of a link that is not there have no effect.
   Result<void> received(Link from, StreamId stream, std::string_view bytes);
   void written(Link to, StreamId stream);  // all bytes of the last Write
 
   // ---- what the owner wants ----
-  // 1 to Limits::record bytes to the leader. False: the window is full; Room says when not. EMSGSIZE, EINVAL: no bytes,
-  // EPIPE: the channel has ended.
+  // Sends 1 to Limits::record bytes to the leader. False: the window is full; Room comes when there is room.
+  // EMSGSIZE, EINVAL: no bytes, EPIPE: the channel has ended.
   Result<bool> put(Channel channel, std::string_view bytes);
-  Result<void> end(Channel channel);  // once; it goes beyond the window if need be
-  // Leader: the same, to all shells. EPERM: another. ENOSPC: kMaxBroadcastChannels have ended.
+  Result<void> end(Channel channel);  // once; it may exceed the window
+  // Leader: the same, to all shells. EPERM: this is not the leader. ENOSPC: kMaxBroadcastChannels have ended.
   Result<bool> broadcast(Channel channel, std::string_view bytes);
   Result<void> end_broadcast(Channel channel);
-  // Leader: the owner has taken this origin's records up to here for good, and its shell may forget them.
+  // Leader: the owner has taken this origin's records up to here for good; the origin may forget them.
   void taken(Id origin, Numbered number);
-  void heard(Numbered number);  // the same of what was announced: the bytes are not looked at any more
+  void consumed(Numbered number);  // the owner needs the announced bytes up to here no longer
   [[nodiscard]] std::vector<Effect> take_effects();
 
-  // ---- how it stands: bytes that are held, with heads ----
-  // At most Limits::window, and ends; at most Limits::broadcast, and ends; at most Limits::link.
+  // ---- state: bytes that are held, with heads ----
+  // At most Limits::window and the ends; at most Limits::broadcast and the ends; at most Limits::link.
   [[nodiscard]] std::size_t own_bytes() const { return unacked_.bytes(); }
   [[nodiscard]] std::size_t broadcast_bytes() const { return store_.bytes(); }
   [[nodiscard]] std::size_t child_bytes(Id peer) const;
@@ -76,8 +76,8 @@ class Node {
   [[nodiscard]] Traffic* traffic(Link link);
   void lose(Link link);
   [[nodiscard]] Child* child_of(const OriginTable::Route& route);
-  Result<void> hear_notes(Link from, Traffic& at, Child* child, std::string_view bytes);
-  Result<void> hear_records(Link from, Traffic& at, Child* child, std::string_view bytes);
+  Result<void> read_notes(Link from, Traffic& at, Child* child, std::string_view bytes);
+  Result<void> read_records(Link from, Traffic& at, Child* child, std::string_view bytes);
   Result<void> count(std::size_t& credit, std::size_t bytes, const char* stream) const;
   void write(Link to, StreamId stream, std::string bytes);
   Result<void> check_put(const std::set<Channel>& ended, Channel channel, std::string_view bytes) const;
@@ -90,7 +90,7 @@ class Node {
   void send_up();
   bool send_next_up(std::string& out);
   void pass_on(Id peer, Child& child, std::string& out);
-  void tell_taken(Id origin, Numbered number);
+  void note_taken(Id origin, Numbered number);
   Result<void> take_note_taken(const Taken& note);
   // node_down.cpp
   Result<void> take_record_down(const Record& record);
@@ -98,13 +98,13 @@ class Node {
   void broadcast_record(Kind kind, Channel channel, std::string_view bytes);
   void cut_off();
   void drop(Numbered stable);
-  [[nodiscard]] std::optional<Numbered> heard_by_all() const;
-  void settle_heard();
+  [[nodiscard]] std::optional<Numbered> consumed_by_all() const;
+  void settle_consumed();
   void feed(Id peer, Child& child);
   Result<void> take_note_up(Child& child, const Note& note);
   Result<void> take_note_down(const Note& note);
-  void tell_up();
-  void tell_down(Id peer, Child& child);
+  void notify_up();
+  void notify_down(Id peer, Child& child);
 
   Options options_;
   Outbox out_;
@@ -115,16 +115,16 @@ class Node {
   Children children_;
   std::optional<ViewNumber> view_;
   std::vector<Id> members_;   // the view's children
-  std::optional<Id> last_;    // whose record went up last; none: this shell's
+  std::optional<Id> last_;    // the origin whose record went up last; none: this shell's
   std::uint64_t serial_ = 0;  // of links
   std::size_t wants_ = 0;     // bytes that put() has refused
   std::size_t wants_broadcast_ = 0;
-  bool dirty_ = false;    // a record from below was sent up since the way was new
-  bool started_;          // knows where the broadcast begins
-  bool cut_off_ = false;  // the broadcast goes on without this shell
-  Numbered first_ = 0;    // newcomer: up to here nothing is announced
-  Numbered heard_ = 0;    // the owner has taken
-  Numbered stable_ = 0;   // all shells have, as far as this one was told
+  bool dirty_ = false;     // a record from below was sent up since the way was new
+  bool started_;           // knows where the broadcast begins
+  bool cut_off_ = false;   // the broadcast goes on without this shell
+  Numbered first_ = 0;     // newcomer: up to here nothing is announced
+  Numbered consumed_ = 0;  // the owner has consumed up to here
+  Numbered stable_ = 0;    // all shells have taken up to here, as far as this one knows
 };
 
 }  // namespace nacre::bulk

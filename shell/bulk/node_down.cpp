@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The broadcast: from the leader to all, and how it learns who has it.
+// The broadcast: from the leader to all, and how the leader learns which shells have it.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace nacre::bulk {
 namespace {
 
-// Ends go beyond the window.
+// Ends may exceed the window.
 constexpr std::size_t kEnds = kMaxBroadcastChannels * kHead;
 
 }  // namespace
@@ -69,13 +69,13 @@ Result<void> Node::take_record_down(const Record& record) {
   return {};
 }
 
-// Records up to its number are not to be had any more: of no concern to a newcomer that begins after them. Who is of the view
-// does not meet it, so all others are not.
+// Records up to the start's number are no longer available. A newcomer that begins after them does not need them.
+// Another shell that gets such a start is no longer of the view, as its members never get one.
 Result<void> Node::start(const Record& record) {
   std::vector<Channel> ended = TRY(ended_channels(record.bytes));
   Numbered kept = record.head.number;
   if (started_ && kept <= store_.have()) {
-    return Error{EPROTO, fmt::format("a start after {} for who has {}", kept, store_.have())};
+    return Error{EPROTO, fmt::format("a start after {} for a shell that has {}", kept, store_.have())};
   }
   if (started_ && kept > first_) {
     cut_off();
@@ -83,7 +83,7 @@ Result<void> Node::start(const Record& record) {
   }
   store_.start_after(kept);
   if (std::exchange(started_, true)) return {};
-  first_ = heard_ = record.head.tag;
+  first_ = consumed_ = record.head.tag;
   for (Channel channel : ended) {
     store_.end(channel);
     out_.put(Announce{first_, channel, {}});
@@ -105,37 +105,37 @@ void Node::cut_off() {
   if (!std::exchange(cut_off_, true)) out_.put(CutOff{});
 }
 
-// What the owner has not taken stays. But if all members have taken it, this shell is none.
+// Keeps what the owner has not consumed. But if all members have taken that, this shell is no member.
 void Node::drop(Numbered stable) {
   stable_ = std::max(stable_, stable);
-  if (started_ && stable_ > heard_) cut_off();
-  store_.drop(std::min(stable_, heard_));
+  if (started_ && stable_ > consumed_) cut_off();
+  store_.drop(std::min(stable_, consumed_));
 }
 
-// ---- who has it --------------------------------------------------------------------------
+// ---- which shells have it -------------------------------------------------------------------------
 
-void Node::heard(Numbered number) {
-  heard_ = std::max(heard_, std::min(number, store_.have()));
+void Node::consumed(Numbered number) {
+  consumed_ = std::max(consumed_, std::min(number, store_.have()));
   settle();
 }
 
-// None: not all of the view's children have said so in this view.
-std::optional<Numbered> Node::heard_by_all() const {
+// None: some child of the view has not reported in this view.
+std::optional<Numbered> Node::consumed_by_all() const {
   if (!view_ || !started_) return std::nullopt;
-  Numbered all = std::min(heard_, store_.have());
+  Numbered all = std::min(consumed_, store_.have());
   for (Id id : members_) {
     auto found = children_.find(id);
     if (found == children_.end() || found->second.gone) return std::nullopt;
-    const auto& said = found->second.heard;
-    if (!said || said->view != *view_) return std::nullopt;
-    all = std::min(all, said->number);
+    const auto& latest = found->second.heard;
+    if (!latest || latest->view != *view_) return std::nullopt;
+    all = std::min(all, latest->number);
   }
   return all;
 }
 
-void Node::settle_heard() {
+void Node::settle_consumed() {
   if (!leads()) return;
-  auto all = heard_by_all();
+  auto all = consumed_by_all();
   if (!all) return;
   drop(*all);
   if (wants_broadcast_ == 0 || store_.bytes() + wants_broadcast_ > options_.limits.broadcast) return;
@@ -154,22 +154,22 @@ Result<void> Node::take_note_up(Child& child, const Note& note) {
   const auto& heard = std::get<Heard>(note);
   if (child.heard && heard.view < child.heard->view) return Error{EPROTO, "a view older than the one before"};
   if (leads() && heard.number > store_.have()) {
-    return Error{EPROTO,
-                 fmt::format("broadcast record {} was heard; {} is the last one", heard.number, store_.have())};
+    return Error{EPROTO, fmt::format("broadcast record {} was acknowledged; {} is the last one", heard.number,
+                                     store_.have())};
   }
   child.heard = heard;
   return {};
 }
 
-void Node::tell_up() {
+void Node::notify_up() {
   if (!up_ || up_->traffic.writes_notes) return;
   std::string out;
   if (!std::exchange(up_->greeted, true)) append_note(out, Hello{!started_, store_.have()});
-  auto all = heard_by_all();
+  auto all = consumed_by_all();
   if (all) {
     Heard heard{*view_, *all};
-    if (up_->told != heard) append_note(out, heard);
-    up_->told = heard;
+    if (up_->sent != heard) append_note(out, heard);
+    up_->sent = heard;
   }
   write({up_->peer, Side::up}, kNotes, std::move(out));
 }
@@ -190,19 +190,19 @@ void Node::feed(Id peer, Child& child) {
     each = store_.find(child.fed + 1);
     if (each == nullptr) break;
     append_record(out, each->head, each->bytes);
-    child.stable_told = std::max(child.stable_told, each->head.tag);
+    child.stable_sent = std::max(child.stable_sent, each->head.tag);
   }
   write({peer, Side::down}, kRecords, std::move(out));
 }
 
-// Each of what is to be told has only its newest form, so that it waits in little room.
-void Node::tell_down(Id peer, Child& child) {
+// Only the newest note of each kind is kept, so that waiting notes take little room.
+void Node::notify_down(Id peer, Child& child) {
   if (child.traffic.writes_notes) return;
   std::string out;
   if (std::exchange(child.path, false)) append_note(out, Path{});
-  if (child.greeted && started_ && store_.stable() > child.stable_told) {
-    child.stable_told = store_.stable();
-    append_note(out, Stable{child.stable_told});
+  if (child.greeted && started_ && store_.stable() > child.stable_sent) {
+    child.stable_sent = store_.stable();
+    append_note(out, Stable{child.stable_sent});
   }
   while (!child.taken.empty() && out.size() < options_.limits.write) {
     auto next = child.taken.begin();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records on their way to the leader, and what is said of them on the way back.
+// Records on their way to the leader, and the acknowledgements on their way back.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -50,12 +50,13 @@ Result<void> Node::own_taken(Numbered number) {
 
 // ---- the way up --------------------------------------------------------------------------
 
-// What is under way may be lost. All whose records have passed here send them again, so what waits here need not go.
+// What is under way may be lost. All origins whose records have passed here send them again, so the records that
+// wait here need not go.
 void Node::new_path() {
   unacked_.rewind();
   if (!std::exchange(dirty_, false)) return;
   for (auto& [peer, child] : children_) {
-    if (child.gone) continue;  // nobody would send it again
+    if (child.gone) continue;  // nobody would send its records again
     child.path = true;
     child.traffic.record_credit += child.queued;
     out_.grant({peer, Side::down}, kRecords, child.queued);
@@ -78,13 +79,13 @@ Result<void> Node::take_record_up(Id peer, Child& child, const Record& record) {
   return {};
 }
 
-// Whether it is the owner's until it says taken().
+// True: the record is the owner's until it calls taken().
 bool Node::deliver(OriginTable::Route from, const Record& record) {
   Id origin = origin_of(record.head);
   switch (origins_.judge(origin, record.head.number)) {
     case OriginTable::Verdict::ahead: return false;
-    case OriginTable::Verdict::again:  // the origin may have missed what was said of it
-      tell_taken(origin, origins_.taken(origin));
+    case OriginTable::Verdict::again:  // the origin may have missed the note
+      note_taken(origin, origins_.taken(origin));
       return false;
     case OriginTable::Verdict::next: break;
   }
@@ -101,7 +102,7 @@ void Node::send_up() {
   write({up_->peer, Side::up}, kRecords, std::move(out));
 }
 
-// One record of whose turn it is: this shell's, then each child's.
+// Sends one record of the origin whose turn it is: this shell's, then each child's.
 bool Node::send_next_up(std::string& out) {
   auto waits = [](const auto& each) { return !each.second.queue.empty(); };
   auto begin = last_ ? children_.upper_bound(*last_) : children_.begin();
@@ -130,37 +131,37 @@ void Node::pass_on(Id peer, Child& child, std::string& out) {
   out_.grant({peer, Side::down}, kRecords, size);
 }
 
-// ---- what is said of them ----------------------------------------------------------------
+// ---- acknowledgements of records -----------------------------------------------------------------
 
 void Node::taken(Id origin, Numbered number) {
   if (!leads()) return;
   if (origin == options_.self) {
     (void)own_taken(std::min(number, unacked_.last()));
   } else {
-    bool news = false;
+    bool any = false;
     while (auto credit = origins_.take(origin, number)) {
-      news = true;
+      any = true;
       Child* child = child_of(credit->to);
       if (child == nullptr) continue;
       child->traffic.record_credit += credit->bytes;
       out_.grant({credit->to.peer, Side::down}, kRecords, credit->bytes);
     }
-    if (news) tell_taken(origin, origins_.taken(origin));
+    if (any) note_taken(origin, origins_.taken(origin));
   }
   settle();
 }
 
-void Node::tell_taken(Id origin, Numbered number) {
+void Node::note_taken(Id origin, Numbered number) {
   auto route = origins_.route(origin);
   Child* child = route ? child_of(*route) : nullptr;
-  if (child == nullptr || number == 0) return;  // its records will come another way, and again
-  Numbered& told = child->taken[origin];
-  told = std::max(told, number);
+  if (child == nullptr || number == 0) return;  // its records will come another way, and the note again
+  Numbered& last = child->taken[origin];
+  last = std::max(last, number);
 }
 
 Result<void> Node::take_note_taken(const Taken& note) {
   if (note.origin == options_.self) return own_taken(note.number);
-  tell_taken(note.origin, note.number);
+  note_taken(note.origin, note.number);
   return {};
 }
 

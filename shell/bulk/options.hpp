@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a node of bulk is told at its beginning, and how much it holds. A record counts with its head, kHead bytes.
+// What a node of bulk is given when it is made, and how much it holds. A record counts with its head, kHead bytes.
 #pragma once
 
 #include <cstddef>
@@ -13,31 +13,32 @@ namespace nacre::bulk {
 
 using Id = value::Idset::Id;       // of a shell: 0 is the leader; never used twice
 using Channel = std::uint16_t;     // what a record is about, as the owners agree; each direction has its own
-using StreamId = std::uint32_t;    // of a link, in each direction
+using StreamId = std::uint32_t;    // of a stream of a link, in each direction
 using Numbered = std::uint64_t;    // of a record, from 1: of its origin's, or of the broadcast
 using ViewNumber = std::uint64_t;  // of the tree that the overlay has made
 
-inline constexpr std::size_t kHead = 23;                            // bytes before those of a record
-inline constexpr std::size_t kMaxRecord = std::size_t{64} << 10;    // bytes of a record
-inline constexpr std::size_t kMaxBroadcastChannels = 1024;          // in the whole time of a job
-inline constexpr std::size_t kMaxWindow = std::size_t{256} << 20;   // of each limit below, bytes
-inline constexpr std::size_t kNotesCredit = std::size_t{16} << 10;  // what one end may be ahead with notes, bytes
+inline constexpr std::size_t kHead = 23;                           // bytes before those of a record
+inline constexpr std::size_t kMaxRecord = std::size_t{64} << 10;   // bytes of a record
+inline constexpr std::size_t kMaxBroadcastChannels = 1024;         // in the whole time of a job
+inline constexpr std::size_t kMaxWindow = std::size_t{256} << 20;  // bytes, of each limit below
+// bytes of notes that one end may have sent and the other not read
+inline constexpr std::size_t kNotesCredit = std::size_t{16} << 10;
 
 // `record` and `broadcast` are the same in all shells of a job.
 struct Limits {
   std::size_t record = kMaxRecord;               // bytes of a record
   std::size_t window = std::size_t{4} << 20;     // of an origin's records that the leader has not taken
   std::size_t broadcast = std::size_t{1} << 20;  // of broadcast records that not all shells have taken
-  std::size_t link = std::size_t{256} << 10;     // of a child's records that wait here; leader: are not taken
+  std::size_t link = std::size_t{256} << 10;     // of a child's records that wait here; leader: that are not taken
   std::size_t write = std::size_t{32} << 10;     // of one Write; the last record in it may go beyond
-  std::size_t origins = std::size_t{1} << 18;    // whose records pass through here
+  std::size_t origins = std::size_t{1} << 18;    // how many origins' records may pass through here
 };
-// EINVAL, with the limit's name: one is too small for a record, or is above kMaxRecord or kMaxWindow.
+// EINVAL, with the limit's name: a limit is too small for a record, or is above kMaxRecord or kMaxWindow.
 Result<void> check(const Limits& limits);
 
 struct Options {
   Id self = 0;
-  bool newcomer = false;  // was no member when the job began: what was broadcast before it came is not for it
+  bool newcomer = false;  // was no member when the job began: it does not get what was broadcast before it came
   Limits limits;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a shell knows of the origins whose records come to it: over which link the last attempt of each came, and at the
-// leader how far each has been delivered and taken.
+// What a shell knows of the origins whose records reach it: the link over which the last attempt of each came; on
+// the leader also how far each has been delivered and taken.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class OriginTable {
     Id peer = 0;
     std::uint64_t link = 0;  // Child::serial
   };
-  // False: the record is of an earlier attempt than one that was seen; its origin has sent it again, or will. Else
-  // what is said of the origin goes over this link from now on. ENOSPC: too many origins.
+  // False: the record is of an earlier attempt than one that was seen; its origin has sent it again, or will.
+  // Otherwise notes for the origin go over this link from now on. ENOSPC: too many origins.
   Result<bool> came(const Head& head, Route from);
   [[nodiscard]] std::optional<Route> route(Id origin) const;
 
@@ -34,7 +34,7 @@ class OriginTable {
     Route to;
     std::size_t bytes;
   };
-  // The next of the delivered records up to this number: what its link is to be given for it. None: no more.
+  // The next of the delivered records up to this number: the credit to give its link for it. None: there are no more.
   std::optional<Credit> take(Id origin, Numbered number);
   [[nodiscard]] Numbered taken(Id origin) const;
 

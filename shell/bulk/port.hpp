@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bulk data between the shells of a job, as those see it who have something to carry: records of up to kMaxRecord bytes, in
-// channels, up to the leader and down from it to all. doc/protocol.md, "Bulk", says what reaches whom.
+// Bulk data between the shells of a job, as its users see it: records of up to kMaxRecord bytes, in channels, up to
+// the leader and down from it to all. doc/protocol.md, "Bulk", defines which records reach which shells.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace nacre::bulk {
 
-// Which channels there are; doc/protocol.md, "Channels", says what is in them.
+// The channels; doc/protocol.md, "Channels", defines what is in them.
 namespace up {
 inline constexpr Channel kOutput = 1;
 }
@@ -26,36 +26,38 @@ inline constexpr Channel kValue = 1;
 
 class Port {
  public:
-  // All are called from the loop, never from within a call of a member, and may call members. No bytes: the channel has ended.
+  // All are called from the loop, never from within a call of a member, and may call members. No bytes: the channel
+  // has ended.
   struct Upward {
-    // Leader: each origin's records in order. Each is to be answered by taken(), at any time.
+    // Leader: each origin's records in order. The user answers each with taken(), at any time.
     std::function<void(Id origin, Numbered number, std::string_view bytes)> on_record;
-    std::function<void()> on_room;                 // what put() has refused would fit
+    std::function<void()> on_room;                 // there is room for what put() has refused
     std::function<void(const Error& why)> on_end;  // the shell is cut off: nothing more comes or goes
   };
   struct Downward {
-    // What the leader has broadcast, also to itself; the bytes hold until it is answered by heard().
+    // A record that the leader has broadcast, on the leader too; the bytes are valid until the user answers with consumed().
     std::function<void(Numbered number, std::string_view bytes)> on_record;
-    std::function<void()> on_room;  // leader: what broadcast() has refused would fit
+    std::function<void()> on_room;  // leader: there is room for what broadcast() has refused
     std::function<void(const Error& why)> on_end;
   };
 
   virtual ~Port() = default;
 
-  // What has come before is told then. A channel that nobody serves when serve_no_more() is called is taken, and let go.
+  // The user gets what has come before too. Records of a channel that is not served when serve_no_more() is called
+  // are taken and dropped.
   virtual void serve(Channel channel, Upward owner) = 0;
   virtual void serve(Channel channel, Downward owner) = 0;
   virtual void serve_no_more() = 0;
 
-  // 1 to kMaxRecord bytes to the leader. False: there is no room; on_room says when. An error: the channel has ended, or the
-  // shell is cut off.
+  // Sends 1 to kMaxRecord bytes to the leader. False: there is no room; on_room is called when there is. An error:
+  // the channel has ended, or the shell is cut off.
   virtual Result<bool> put(Channel channel, std::string_view bytes) = 0;
-  // Leader: to all, itself included.
+  // Leader: sends to all, itself included.
   virtual Result<bool> broadcast(Channel channel, std::string_view bytes) = 0;
   virtual Result<void> end_broadcast(Channel channel) = 0;
 
   virtual void taken(Id origin, Numbered number) = 0;
-  virtual void heard(Numbered number) = 0;
+  virtual void consumed(Numbered number) = 0;
 };
 
 }  // namespace nacre::bulk

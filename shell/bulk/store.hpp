@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of the broadcast, as far as this shell has it: all that another may still need.
+// The newest part of the broadcast that this shell has: all that another shell may still need.
 #pragma once
 
 #include <deque>
@@ -18,17 +18,17 @@ class Store {
     std::string bytes;
   };
 
-  // The last number that is not here any more, and the last one that came.
+  // The last number that was dropped, and the last one that came.
   [[nodiscard]] Numbered stable() const { return stable_; }
   [[nodiscard]] Numbered have() const { return stable_ + records_.size(); }
   [[nodiscard]] const Kept* find(Numbered number) const {
     return number > stable_ && number <= have() ? &records_[number - stable_ - 1] : nullptr;
   }
-  // Its number is have() + 1. Its bytes stay where they are until it is dropped.
+  // Adds the record have() + 1. Its bytes do not move until it is dropped.
   const Kept& add(Head head, std::string_view bytes);
-  // Those up to this number, of those that are here.
+  // Drops the records up to this number.
   void drop(Numbered stable);
-  // Nothing is here; the next one will be `stable` + 1.
+  // Empties the store; the next record is `stable` + 1.
   void start_after(Numbered stable);
 
   void end(Channel channel) { ended_.insert(channel); }

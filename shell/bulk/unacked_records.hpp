@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The records of this shell that the leader has not taken: they are kept, to be sent again when the way to it is new.
+// The records of this shell that the leader has not taken. They are kept, to be sent again when the way to the
+// leader is new.
 #pragma once
 
 #include <deque>
@@ -15,19 +16,19 @@ class UnackedRecords {
  public:
   explicit UnackedRecords(Id self) : self_(self) {}
 
-  // The record's number. With `keep` its bytes stay here; else only its size counts.
+  // Returns the record's number. With `keep` its bytes are kept here; without, only its size counts.
   Numbered add(Channel channel, std::string_view bytes, bool keep);
   void end(Channel channel) { ended_.insert(channel); }
   [[nodiscard]] const std::set<Channel>& ended() const { return ended_; }
   // Forgets those up to this number.
   void taken(Numbered number);
 
-  // All that is here is to be sent again, as another attempt.
+  // All records that are here will be sent again, as another attempt.
   void rewind() {
     next_ = 0;
     ++attempt_;
   }
-  // Appends the next one to be sent; false: none.
+  // Appends the next record to be sent; false: there is none.
   bool send_next(std::string& out);
 
   [[nodiscard]] Numbered last() const { return first_ + records_.size() - 1; }
@@ -46,9 +47,9 @@ class UnackedRecords {
   Id self_;
   std::deque<Kept> records_;
   Numbered first_ = 1;         // of records_
-  std::size_t next_ = 0;       // of records_: to be sent
+  std::size_t next_ = 0;       // index in records_ of the next one to be sent
   std::size_t bytes_ = 0;      // of all records_, with heads
-  std::uint32_t attempt_ = 0;  // how often the way was new
+  std::uint32_t attempt_ = 0;  // how many times the way was new
   std::set<Channel> ended_;
 };
 

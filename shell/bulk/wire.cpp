@@ -9,11 +9,11 @@ namespace nacre::bulk {
 namespace {
 
 constexpr std::size_t kChannelBytes = 2;
-constexpr std::size_t kMostRead = std::size_t{64} << 10;  // bytes that have been taken and are still kept
+constexpr std::size_t kMostRead = std::size_t{64} << 10;  // bytes that have been read and are still kept
 
 Error broken(std::string message) { return Error{EPROTO, std::move(message)}; }
 
-// The first byte of each note, and how many follow.
+// The first byte of each note, and how many bytes follow.
 struct NoteForm {
   char kind;
   std::size_t size;

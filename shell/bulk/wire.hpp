@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes over the two streams of a link that bulk uses, in each direction: doc/protocol.md, "Bulk", has it byte by byte.
-// Parsing is strict, and an error is for ever: what comes after it has no meaning.
+// What goes over the two streams of a link that bulk uses, in each direction: doc/protocol.md, "Bulk", defines it
+// byte by byte. Parsing is strict. What is read after an error has no meaning.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,14 @@ inline constexpr StreamId kRecords = 2;
 
 enum class Kind : std::uint8_t {
   data = 1,   // 1 to Limits::record bytes
-  end = 2,    // no bytes: nothing more comes of this channel
+  end = 2,    // no bytes: the channel has ended
   start = 3,  // down only: where a newcomer begins; its bytes are the channels that have ended, 2 each, ascending
 };
 
 struct Head {
   Kind kind = Kind::data;
   Channel channel = 0;
-  std::uint64_t tag = 0;  // up: who, and its attempt; down: the last number that all shells had when this was made
+  std::uint64_t tag = 0;  // up: origin and attempt; down: the last number that all shells had when this was made
   Numbered number = 0;
   std::uint32_t size = 0;  // bytes that follow
   bool operator==(const Head&) const = default;
@@ -42,9 +42,9 @@ struct Head {
 [[nodiscard]] inline Id origin_of(const Head& head) { return static_cast<Id>(head.tag >> 32); }
 [[nodiscard]] inline std::uint32_t attempt_of(const Head& head) { return static_cast<std::uint32_t>(head.tag); }
 
-void append_record(std::string& out, Head head, std::string_view bytes);  // its size is that of the bytes
+void append_record(std::string& out, Head head, std::string_view bytes);  // head.size is taken from the bytes
 
-struct Record {  // the views hold until the next call of the reader
+struct Record {  // the views are valid until the next call of the reader
   Head head;
   std::string_view bytes;
   std::string_view whole;  // with its head
@@ -59,7 +59,7 @@ class RecordReader {
   RecordReader(Way way, std::size_t most) : way_(way), most_(most) {}
 
   void add(std::string_view bytes);
-  Result<std::optional<Record>> next();  // none: more has to come
+  Result<std::optional<Record>> next();  // none: more bytes have to come
   [[nodiscard]] std::size_t unread() const { return bytes_.size() - at_; }
 
  private:
@@ -68,7 +68,7 @@ class RecordReader {
   Way way_;
   std::size_t most_;
   std::string bytes_;
-  std::size_t at_ = 0;  // what stands before it has been taken
+  std::size_t at_ = 0;  // what is before it has been read
 };
 
 // The channels of a start, one after the other; EPROTO unless they ascend.
@@ -78,11 +78,11 @@ Result<std::vector<Channel>> ended_channels(std::string_view bytes);
 // ---- notes -------------------------------------------------------------------------------
 
 struct Hello {            // up, first: what this child has of the broadcast
-  bool newcomer = false;  // it has not been told where to begin
+  bool newcomer = false;  // it has not yet been sent where the broadcast begins for it
   Numbered have = 0;
   bool operator==(const Hello&) const = default;
 };
-struct Heard {  // up: all below, in this view, have taken the broadcast up to here
+struct Heard {  // up: the sender and all below it, in this view, have taken the broadcast up to here
   ViewNumber view = 0;
   Numbered number = 0;
   bool operator==(const Heard&) const = default;
@@ -92,7 +92,7 @@ struct Taken {  // down: the leader has taken this origin's records up to here
   Numbered number = 0;
   bool operator==(const Taken&) const = default;
 };
-struct Path {  // down: something above is new, and what was under way may be lost
+struct Path {  // down: a link above is new, and what was under way may be lost
   bool operator==(const Path&) const = default;
 };
 struct Stable {  // down: all shells have taken the broadcast up to here
@@ -103,7 +103,7 @@ using Note = std::variant<Hello, Heard, Taken, Path, Stable>;
 
 void append_note(std::string& out, const Note& note);
 
-// Cuts a stream into notes of its direction.
+// Cuts a stream into the notes of its direction.
 class NoteReader {
  public:
   explicit NoteReader(Way way) : way_(way) {}

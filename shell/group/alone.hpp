@@ -9,7 +9,7 @@ namespace nacre::group {
 
 class Alone final : public Group {
  public:
-  explicit Alone(Rank rank) : rank_(rank) {}  // the only one that takes part; not 0 where others are left out
+  explicit Alone(Rank rank) : rank_(rank) {}  // the only shell that takes part; not 0 if others were left out
 
   void serve(Callbacks callbacks) override { callbacks_ = std::move(callbacks); }
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one shell tells all shells of its job, itself included: a topic and bytes. All hear the same in the same order, as it goes
-// through the job's log, in pieces (doc/protocol.md, "What the shells say").
+// What one shell sends to all shells of its job, itself included: a topic and bytes. All receive the same in the
+// same order, as it goes through the job's log, in pieces (doc/protocol.md, "What the shells send").
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace nacre::group {
 inline constexpr std::size_t kAnnouncedPiece = std::size_t{256} << 10;  // bytes
 inline constexpr std::size_t kMaxAnnounced = std::size_t{64} << 20;     // bytes of one announcement
 
-// The topic of one that is for the group itself (Group::give_up_silent).
+// The topic of an announcement that is for the group itself (Group::give_up_silent).
 inline constexpr std::string_view kGiveUpSilent = "group.give-up-silent";
 
 struct Announcement {
@@ -28,13 +28,13 @@ struct Announcement {
   std::string bytes;
 };
 
-// To be asked for one right after the other. EMSGSIZE beyond kMaxAnnounced.
+// The events to request, one right after the other. EMSGSIZE beyond kMaxAnnounced.
 Result<std::vector<overlay::Event>> pieces_of(std::string_view topic, std::string_view bytes, Rank origin);
 
-// Puts the pieces of all shells together again.
+// Joins the pieces of all shells.
 class Announcements {
  public:
-  // None: there is more to come, or this is no piece.
+  // None: more pieces have to come, or this is no piece.
   std::optional<Announcement> take(const overlay::Event& piece);
 
  private:

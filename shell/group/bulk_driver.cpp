@@ -23,7 +23,7 @@ BulkDriver::BulkDriver(Rank self, LinkTable& wires, bulk::StreamId before,
                        std::function<void(overlay::Link, const Error&)> broken)
     : link_table_(wires), before_(before), broken_(std::move(broken)), node_(bulk_options(self)) {}
 
-// ---- what OverlayDriver says --------------------------------------------------------------------------
+// ---- called by OverlayDriver --------------------------------------------------------------------------
 
 void BulkDriver::look_at(const overlay::Node& node) {
   if (cut_off_) return;
@@ -57,9 +57,10 @@ void BulkDriver::gone(overlay::Link link) {
 
 void BulkDriver::received(overlay::Link from, bulk::StreamId stream, std::string_view bytes) {
   if (cut_off_) return;
-  Result<void> heard = bytes.empty() ? Result<void>(Error{EPROTO, fmt::format("bulk stream {} has ended", stream)})
-                                     : node_.received(from, stream - before_, bytes);
-  if (!heard) broken_(from, heard.error());
+  Result<void> received = bytes.empty()
+                              ? Result<void>(Error{EPROTO, fmt::format("bulk stream {} has ended", stream)})
+                              : node_.received(from, stream - before_, bytes);
+  if (!received) broken_(from, received.error());
   pump();
 }
 
@@ -79,16 +80,16 @@ void BulkDriver::cut_off(const Error& why) {
   cut_off_ = why;
   outgoing_.clear();
   written_.clear();
-  auto tell_end = [this](const auto& owners) {
+  auto report_end = [this](const auto& owners) {
     for (const auto& [channel, owner] : owners) {
-      if (owner.on_end) tell([this, on_end = owner.on_end] { on_end(*cut_off_); });
+      if (owner.on_end) call_later([this, on_end = owner.on_end] { on_end(*cut_off_); });
     }
   };
-  tell_end(upward_);
-  tell_end(downward_);
+  report_end(upward_);
+  report_end(downward_);
 }
 
-// ---- who has something to carry ----------------------------------------------------------------
+// ---- called by the users of channels -----------------------------------------------------------
 
 void BulkDriver::serve(bulk::Channel channel, Upward owner) {
   upward_[channel] = std::move(owner);
@@ -99,7 +100,7 @@ void BulkDriver::serve(bulk::Channel channel, Upward owner) {
 void BulkDriver::serve(bulk::Channel channel, Downward owner) {
   downward_[channel] = std::move(owner);
   for (bulk::Announce& each : std::exchange(unserved_down_, {})) {
-    tell([this, each] { announce(each); });
+    call_later([this, each] { announce(each); });
   }
   pump();
 }
@@ -108,7 +109,7 @@ void BulkDriver::serve_no_more() {
   serves_all_ = true;
   for (bulk::Deliver& each : std::exchange(unserved_up_, {})) receive(std::move(each));
   for (bulk::Announce& each : std::exchange(unserved_down_, {})) {
-    tell([this, each] { announce(each); });
+    call_later([this, each] { announce(each); });
   }
   pump();
 }
@@ -141,14 +142,14 @@ void BulkDriver::taken(bulk::Id origin, bulk::Numbered number) {
   pump();
 }
 
-void BulkDriver::heard(bulk::Numbered number) {
+void BulkDriver::consumed(bulk::Numbered number) {
   auto up_to = announced_.done(number);
   if (!up_to) return;
-  node_.heard(*up_to);
+  node_.consumed(*up_to);
   pump();
 }
 
-// ---- what the node wants -----------------------------------------------------------------------
+// ---- effects of the node -----------------------------------------------------------------------
 
 bool BulkDriver::step() {
   std::vector<bulk::Effect> effects = node_.take_effects();
@@ -157,7 +158,7 @@ bool BulkDriver::step() {
   }
   std::vector<Stream> written = std::exchange(written_, {});
   for (const Stream& stream : written) node_.written(stream.first, stream.second);
-  return !written.empty() || !effects.empty() || deferred_.tell_next();
+  return !written.empty() || !effects.empty() || deferred_.call_next();
 }
 
 void BulkDriver::do_effect(bulk::Write& write) {
@@ -177,12 +178,12 @@ void BulkDriver::write_on(const Stream& stream) {
   written_.push_back(stream);
 }
 
-// A link that is gone is told of by itself.
+// The end of a link is reported elsewhere.
 void BulkDriver::do_effect(bulk::Grant& grant) {
   if (!cut_off_) static_cast<void>(link_table_.grant(grant.to, before_ + grant.stream, grant.bytes));
 }
 
-// All count from here, in their order, whoever they are for.
+// All records go through this one queue, so users get them in order, whatever their channel.
 void BulkDriver::do_effect(bulk::Deliver& record) {
   delivered_[record.origin].add(record.number);
   receive(std::move(record));
@@ -190,7 +191,7 @@ void BulkDriver::do_effect(bulk::Deliver& record) {
 
 void BulkDriver::receive(bulk::Deliver record) {
   if (!serves_all_ && !upward_.contains(record.channel)) return unserved_up_.push_back(std::move(record));
-  tell([this, record = std::move(record)] { deliver(record); });
+  call_later([this, record = std::move(record)] { deliver(record); });
 }
 
 void BulkDriver::deliver(const bulk::Deliver& record) {
@@ -202,7 +203,7 @@ void BulkDriver::deliver(const bulk::Deliver& record) {
 void BulkDriver::do_effect(bulk::Announce& record) {
   announced_.add(record.number);
   if (!serves_all_ && !downward_.contains(record.channel)) return unserved_down_.push_back(record);
-  tell([this, record] { announce(record); });
+  call_later([this, record] { announce(record); });
 }
 
 void BulkDriver::announce(const bulk::Announce& record) {
@@ -210,18 +211,18 @@ void BulkDriver::announce(const bulk::Announce& record) {
   if (owner != downward_.end() && owner->second.on_record)
     return owner->second.on_record(record.number, record.bytes);
   if (!serves_all_) return unserved_down_.push_back(record);
-  heard(record.number);
+  consumed(record.number);
 }
 
 void BulkDriver::do_effect(bulk::Room& /*room*/) {
   for (const auto& [channel, owner] : upward_) {
-    if (owner.on_room) tell(owner.on_room);
+    if (owner.on_room) call_later(owner.on_room);
   }
 }
 
 void BulkDriver::do_effect(bulk::BroadcastRoom& /*room*/) {
   for (const auto& [channel, owner] : downward_) {
-    if (owner.on_room) tell(owner.on_room);
+    if (owner.on_room) call_later(owner.on_room);
   }
 }
 

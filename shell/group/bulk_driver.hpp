@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What drives a shell's bulk::Node: the bulk streams of its links, and those who have something to carry. OverlayDriver owns it, and
-// tells it of links and views.
+// Drives a shell's bulk::Node: the bulk streams of its links, and the users of its channels. OverlayDriver owns it,
+// and reports links and views to it.
 #pragma once
 
 #include <functional>
@@ -24,23 +24,23 @@ namespace nacre::group {
 
 class BulkDriver final : public bulk::Port {
  public:
-  // `before`: of a link's streams, up to this one are others'. `broken`: bulk says that a link has to be ended; gone() is to be
-  // called for it.
+  // `before`: the link's streams up to this one belong to others. `broken` is called for a link that bulk has to
+  // end; its owner then calls gone().
   BulkDriver(Rank self, LinkTable& wires, bulk::StreamId before,
              std::function<void(overlay::Link, const Error&)> broken);
 
-  // ---- what OverlayDriver says; what comes of it is done by the next pump()
-  void look_at(const overlay::Node& node);  // after each change: who feeds it, and whom it feeds
+  // ---- called by OverlayDriver; the next pump() performs what follows from it
+  void look_at(const overlay::Node& node);  // after each change: which node feeds this one, and which ones it feeds
   void linked(overlay::Link link);          // down links
   void gone(overlay::Link link);
   void cut_off(const Error& why);
-  // ---- likewise, and it is done at once
+  // ---- likewise, but performed at once
   void pump() {
     pump_.run([this] { return step(); });
   }
   void received(overlay::Link from, bulk::StreamId stream, std::string_view bytes);
   void on_credit(overlay::Link to, bulk::StreamId stream);
-  void close();  // no record is put here any more: what can end has ended
+  void close();  // no record is put from now on: ends the channels that can end
 
   // ---- Port
   void serve(bulk::Channel channel, Upward owner) override;
@@ -50,13 +50,13 @@ class BulkDriver final : public bulk::Port {
   Result<bool> broadcast(bulk::Channel channel, std::string_view bytes) override;
   Result<void> end_broadcast(bulk::Channel channel) override;
   void taken(bulk::Id origin, bulk::Numbered number) override;
-  void heard(bulk::Numbered number) override;
+  void consumed(bulk::Numbered number) override;
 
  private:
   using Stream = std::pair<bulk::Link, bulk::StreamId>;
   struct Outgoing {
     std::string bytes;
-    std::size_t at = 0;  // what stands before it has been taken
+    std::size_t at = 0;  // what is before it has been taken
   };
 
   bool step();  // false: there was nothing to do
@@ -72,7 +72,7 @@ class BulkDriver final : public bulk::Port {
   void receive(bulk::Deliver record);
   void deliver(const bulk::Deliver& record);
   void announce(const bulk::Announce& record);
-  void tell(std::function<void()> what) { deferred_.add(std::move(what)); }
+  void call_later(std::function<void()> what) { deferred_.add(std::move(what)); }
 
   LinkTable& link_table_;
   bulk::StreamId before_;
@@ -81,7 +81,7 @@ class BulkDriver final : public bulk::Port {
   std::optional<overlay::Seq> view_;
   std::optional<Rank> feeder_;
   std::map<Stream, Outgoing> outgoing_;
-  std::vector<Stream> written_;  // what the node does not yet know to be
+  std::vector<Stream> written_;  // streams that were written, which the node does not know yet
   std::map<bulk::Channel, Upward> upward_;
   std::map<bulk::Channel, Downward> downward_;
   bool serves_all_ = false;
@@ -89,7 +89,7 @@ class BulkDriver final : public bulk::Port {
   std::vector<bulk::Announce> unserved_down_;
   std::map<bulk::Id, bulk::InOrder> delivered_;
   bulk::InOrder announced_;
-  DeferredCalls deferred_;  // for those who are served
+  DeferredCalls deferred_;  // callbacks of users
   std::optional<Error> cut_off_;
   Pump pump_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the owner is to be told once what wants to tell it has nothing else to do: the owner may call back at once.
+// Calls to the owner that wait until the caller has nothing else to do: the owner may call back at once.
 #pragma once
 
 #include <deque>
@@ -11,24 +11,24 @@ namespace nacre::group {
 
 class DeferredCalls {
  public:
-  using Told = std::function<void()>;
+  using Call = std::function<void()>;
 
-  void add(Told told) { waiting_.push_back(std::move(told)); }
-  // Those of `later`, which is empty then, come after what is here.
+  void add(Call call) { waiting_.push_back(std::move(call)); }
+  // Moves the calls of `later` behind those that are here.
   void take(DeferredCalls& later) {
-    for (Told& each : std::exchange(later.waiting_, {})) add(std::move(each));
+    for (Call& each : std::exchange(later.waiting_, {})) add(std::move(each));
   }
-  // False if there was none.
-  bool tell_next() {
+  // Makes the first call; false: there is none.
+  bool call_next() {
     if (waiting_.empty()) return false;
-    Told first = std::move(waiting_.front());
+    Call first = std::move(waiting_.front());
     waiting_.pop_front();
     first();
     return true;
   }
 
  private:
-  std::deque<Told> waiting_;
+  std::deque<Call> waiting_;
 };
 
 }  // namespace nacre::group

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the shells of a job can be dialled. Boot knows some of it, at least the ancestors of this shell; the shells tell each
-// other the rest once they are linked.
+// Where the shells of a job can be dialled. Boot knows some of it, at least the ancestors of this shell; the shells
+// send each other the rest once they are linked.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@ using Rank = std::uint32_t;  // of a shell; 0 is the leader
 
 class Directory {
  public:
-  // Of shells that nobody has named: where they have to be by an agreement (boot/slurm.hpp). May find none.
+  // For shells without a known address: where they are by agreement (boot/slurm.hpp). May return none.
   using Otherwise = std::function<std::vector<transport::Address>(Rank)>;
 
-  // Addresses joined by blanks, the best first. An error names the one that is none.
+  // Addresses joined by blanks, the best first. An error names the one that is not valid.
   Result<void> set(Rank rank, std::string_view addresses);
   void set(Rank rank, std::vector<transport::Address> addresses) { known_[rank] = std::move(addresses); }
   void set_otherwise(Otherwise otherwise) { otherwise_ = std::move(otherwise); }
 
-  // Empty: nobody knows.
+  // Empty: unknown.
   [[nodiscard]] std::vector<transport::Address> find(Rank rank) const;
 
  private:

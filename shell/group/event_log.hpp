@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An eventlog, RFC 18: a line of JSON {"timestamp", "name", "context"} for each event, each written whole.
+// An eventlog, RFC 18: one line of JSON {"timestamp", "name", "context"} for each event, written as a whole.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace nacre::group {
 
 class EventLog {
  public:
-  static Result<EventLog> create(const std::string& path);  // made anew
+  static Result<EventLog> create(const std::string& path);  // replaces the file
   // `timestamp`: seconds since the Epoch; `context` is an object.
   Result<void> append(double timestamp, std::string_view name, const Json& context);
 

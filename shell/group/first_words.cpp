@@ -19,7 +19,7 @@ std::string FirstWords::text() const {
   return dump_json({{"nacre", version}, {"protocol", protocol}, {"from", from}, {"to", to}});
 }
 
-// Members that a later version may add are passed over.
+// Ignores members that a later version may add.
 Result<FirstWords> FirstWords::parse(std::string_view frame) {
   if (frame.size() > kMaxWords) return Error{EMSGSIZE, "first words: too long"};
   Json json = TRY(in("first words", parse_json(frame)));

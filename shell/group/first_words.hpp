@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is said first on a link, before any message of the overlay: a frame of JSON, which every version of the protocol can
-// read, so that shells of different versions can tell people what is wrong. See doc/protocol.md, "First words".
+// The first message on a link, before any of the overlay: a frame of JSON, which every version of the protocol can
+// read, so that shells of different versions can report what is wrong. See doc/protocol.md, "First words".
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace nacre::group {
 inline constexpr std::uint32_t kProtocol = 4;
 
 struct FirstWords {
-  std::string version;  // of the program that says it
+  std::string version;  // of the sending program
   std::uint32_t protocol = kProtocol;
   Rank from = 0;
   Rank to = 0;
@@ -24,7 +24,7 @@ struct FirstWords {
   static Result<FirstWords> parse(std::string_view frame);
 };
 
-// No message of the overlay begins so.
+// No message of the overlay begins with this.
 [[nodiscard]] inline bool are_first_words(std::string_view frame) { return frame.starts_with('{'); }
 
 }  // namespace nacre::group

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shells of one job, as one of them sees the others: barriers and other collectives, and what concerns the whole job, which
-// every shell hears of in the same order. Alone (one shell) and OverlayDriver (one of several) are Groups.
+// The shells of one job, as one of them sees the others: barriers and other collectives, and what concerns the whole job,
+// which every shell receives in the same order. Alone (one shell) and OverlayDriver (one of several) are Groups.
 #pragma once
 
 #include <chrono>
@@ -25,74 +25,76 @@ struct Exception {
   std::string type;
   int severity = 0;  // 0 ends the job
   std::string message;
-  std::optional<int> exit_code;             // that the job has because of it
+  std::optional<int> exit_code;             // the job's exit code because of it
   Rank origin = 0;                          // the shell that raised it; set by the group
-  bool of_shell = false;                    // a failure of that shell itself: no exception that a plugin has raised
-  std::optional<exits::TaskEnd> task = {};  // the end of a task that it is about
+  bool of_shell = false;                    // that shell itself has failed; false: a plugin has raised it
+  std::optional<exits::TaskEnd> task = {};  // the task's end that is the reason
 };
 
-// How tasks have ended, all in the same way.
+// Tasks that have ended in the same way.
 struct Ended {
   value::Idset tasks;
   exits::Record record;
 };
 
-// The ranks of tasks that a signal is for. None: all tasks of the job; an empty set: nobody.
+// The ranks of the tasks that get a signal. None: all tasks of the job; an empty set: no task.
 using Targets = std::optional<value::Idset>;
 
 class Group {
  public:
   // Called from the loop, or before the call of a member returns. They may call members, but not destroy the group.
   struct Callbacks {
-    // Every shell gets these, its own included, in one order.
+    // Every shell gets these in one order, its own included.
     std::function<void(const Exception&)> on_exception;
     std::function<void(int signum, const Targets& tasks)> on_signal;
-    std::function<void(Rank)> on_lost;  // that shell is not of the job any more
+    std::function<void(Rank)> on_lost;  // that shell is no longer of the job
     std::function<void(std::string_view topic, std::string_view bytes)> on_announcement;
-    // The leader only: news of the tasks of all shells.
+    // The leader only: which tasks, of all shells, have newly started or ended.
     std::function<void(const value::Idset& started, const std::vector<Ended>& ended)> on_tasks;
-    // This shell is cut off from its job for good: its tasks have to end at once, and so has it.
+    // This shell is cut off from its job for good: it has to end its tasks and itself at once.
     std::function<void(const Error& why)> on_cut_off;
   };
-  // What the shells have given, by the bytes: whose they are.
+  // For each part, the shells that gave it.
   using Gathered = std::map<std::string, value::Idset>;
 
   virtual ~Group() = default;
 
   virtual void serve(Callbacks callbacks) = 0;
 
-  // Collectives. Each shell calls each name once. `done` is called once, when every shell has, or with an error when this
-  // shell has been cut off. It may be called before this returns.
+  // Collectives. Each shell enters each name once. `done` is called once: when every shell has entered, or with an
+  // error when this shell has been cut off. It may be called before enter() returns.
   virtual void enter(std::string_view barrier, std::function<void(Result<void>)> done) = 0;
   virtual void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) = 0;
 
-  // To every shell.
+  // Sends it to every shell.
   virtual void raise(const Exception& exception) = 0;
   virtual void signal(int signum, const Targets& tasks) = 0;
   virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;  // EMSGSIZE: kMaxAnnounced
 
-  // Of this shell's tasks.
+  // These are tasks of this shell.
   virtual void tasks_started(const value::Idset& tasks) = 0;
   virtual void tasks_ended(const Ended& ended) = 0;
 
   // Bulk data; null: there is no other shell.
   virtual bulk::Port* bulk() = 0;
-  // This shell puts nothing more there. Before the collective that ends the job, so that the leader gets all.
+  // This shell puts nothing more there. It has to be called before the collective that ends the job, so that the
+  // leader gets all.
   virtual void close_bulk() = 0;
 
   // How long a shell may be silent before it counts as lost: 2 seconds or more. The same for all shells.
   virtual void wait_for_silent(std::chrono::milliseconds bound) = 0;
-  // A child of this shell that others know to be lost: its agent has failed.
+  // This child of this shell is known to be lost: its agent has failed.
   virtual void suspect(Rank rank) = 0;
 
-  // Of a job that ends before all of its shells have joined: those that have not are waited for no more when it ends.
+  // For a job that ends before all shells have joined: its end does not wait for the absent ones.
   virtual void give_up_absent() = 0;
-  // Of a job that is to end at once: from now on a shell that is silent for kSilentAtEnd counts as lost, for all shells.
+  // For a job that has to end at once: from now on, on all shells, a shell that is silent for kSilentAtEnd counts as lost.
   static constexpr std::chrono::milliseconds kSilentAtEnd{2000};
   virtual void give_up_silent() = 0;
 
-  // This shell needs the others no more. The leader's `code` is the job's exit code, and ends the job for all; that of others
-  // does not count. `done` is called when this shell may exit: with the job's exit code, or none if it was not learnt.
+  // This shell needs the others no longer. The leader's `code` is the job's exit code, and ends the job for all;
+  // the code of others does not count. `done` is called when this shell may exit: with the job's exit code, or none
+  // if this shell did not receive it.
   virtual void leave(int code, std::function<void(std::optional<int>)> done) = 0;
 };
 

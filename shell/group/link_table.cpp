@@ -13,7 +13,7 @@ namespace nacre::group {
 namespace {
 
 constexpr event::Seconds kIntroduction{10};  // for the first words and HELLO; also for the other end to close
-constexpr event::Seconds kExpiry{1};         // how often that is looked at
+constexpr event::Seconds kExpiry{1};         // how often these deadlines are checked
 
 transport::LinkLimits limits() {
   transport::LinkLimits out;
@@ -55,7 +55,7 @@ Result<void> LinkTable::listen(std::vector<transport::BoundSocket> sockets) {
   return {};
 }
 
-// ---- what the owner wants ------------------------------------------------------------------
+// ---- called by the owner -------------------------------------------------------------------
 
 Result<void> LinkTable::dial(Rank peer) {
   transport::Dialer::Options options;
@@ -132,7 +132,7 @@ LinkTable::Place LinkTable::find(overlay::Link name) {
 }
 
 void LinkTable::dialled(Rank peer, Result<transport::OwnedLink> link) {
-  auto dialer = std::move(dialers_[peer]);  // it is in its own callback
+  auto dialer = std::move(dialers_[peer]);  // it may be running its own callback
   dialers_.erase(peer);
   overlay::Link name{peer, overlay::Side::up};
   if (!link) return callbacks_.on_unlinked(name, link.error());
@@ -145,9 +145,9 @@ void LinkTable::add(transport::OwnedLink link, std::optional<overlay::Link> name
   wire->name = name;
   wire->deadline = loop_.now() + kIntroduction.count();
   transport::Link::Callbacks callbacks;
-  callbacks.on_frame = [this, wire](std::string_view frame) { heard(wire, frame); };
+  callbacks.on_frame = [this, wire](std::string_view frame) { receive(wire, frame); };
   callbacks.on_bulk = [this, wire](transport::StreamId stream, std::string_view bytes) {
-    heard_bulk(wire, stream, bytes);
+    receive_bulk(wire, stream, bytes);
   };
   callbacks.on_credit = [this, wire](transport::StreamId stream, std::size_t /*room*/) {
     if (wire->name && !wire->closing) callbacks_.on_credit(*wire->name, stream);
@@ -164,7 +164,7 @@ void LinkTable::add(transport::OwnedLink link, std::optional<overlay::Link> name
   callbacks_.on_linked(*name);
 }
 
-void LinkTable::heard(Place wire, std::string_view frame) {
+void LinkTable::receive(Place wire, std::string_view frame) {
   if (wire->closing) return;
   if (are_first_words(frame)) {
     Result<void> introduced = introduce(wire, frame);
@@ -179,7 +179,7 @@ void LinkTable::heard(Place wire, std::string_view frame) {
   callbacks_.on_message(*wire->name, *message);
 }
 
-void LinkTable::heard_bulk(Place wire, transport::StreamId stream, std::string_view bytes) {
+void LinkTable::receive_bulk(Place wire, transport::StreamId stream, std::string_view bytes) {
   if (wire->closing) return;
   if (!wire->name) return refuse(wire, invalid("bulk data before it has introduced itself"));
   callbacks_.on_bulk(*wire->name, stream, bytes);
@@ -191,7 +191,7 @@ Result<void> LinkTable::introduce(Place wire, std::string_view frame) {
   if (wire->introduced) return invalid("it has introduced itself twice");
   wire->introduced = true;
   if (words.protocol != kProtocol) {
-    // The other end is told what it has dialled, so that both can say what is wrong.
+    // The other end gets this shell's first words too, so that both can report what is wrong.
     FirstWords mine{membership_.version, kProtocol, membership_.rank, words.from};
     if (!dialled) static_cast<void>(wire->link->send(mine.text()));
     Error why =
@@ -228,7 +228,7 @@ void LinkTable::finished(Place wire) {
 }
 
 void LinkTable::closed(Place wire, const std::optional<Error>& why) {
-  Wire gone = std::move(*wire);  // it may be in its own callback
+  Wire gone = std::move(*wire);  // it may be running its own callback
   link_table_.erase(wire);
   if (!gone.closing && gone.name) {
     callbacks_.on_unlinked(*gone.name, why ? *why : Error{ECONNRESET, gone.link->peer() + ": has closed the link"});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a shell has to know to become one of its job's: found out by boot, before the shells can speak to each other.
+// What a shell has to know to become one of its job's: boot finds it out before the shells are linked.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,11 @@ struct Membership {
   std::uint32_t size = 1;
   std::uint32_t arity = kDefaultArity;  // children of a shell, at least 2; the same for all
   transport::Secret secret;
-  std::optional<transport::SocketDirectory> socket_directory;  // to outlive `sockets` and what is made of them
-  std::vector<transport::BoundSocket> sockets;                 // where this shell is dialled
-  std::string address;  // what others dial: addresses joined by blanks, at most 1,024 bytes
-  Directory directory;  // knows at least where this shell's ancestors are
+  // Has to outlive `sockets` and the listeners made of them
+  std::optional<transport::SocketDirectory> socket_directory;
+  std::vector<transport::BoundSocket> sockets;  // on which others dial this shell
+  std::string address;  // where others dial it: addresses joined by blanks, at most 1,024 bytes
+  Directory directory;  // has at least the addresses of this shell's ancestors
 };
 
 }  // namespace nacre::group

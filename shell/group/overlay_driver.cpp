@@ -69,7 +69,7 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     node_.linked(link);
     bulk_driver_->linked(link);
     value_driver_->linked(link);
-    if (link.side == overlay::Side::down && on_child_) tell([this, child = link.peer] { on_child_(child); });
+    if (link.side == overlay::Side::down && on_child_) call_later([this, child = link.peer] { on_child_(child); });
     pump();
   };
   out.on_message = [this](overlay::Link from, const overlay::Message& message) {
@@ -94,12 +94,13 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     send_queue_.forget(link);
     node_.unlinked(link);
     bulk_gone(link);
-    bool refused = why.code == ECONNREFUSED || why.code == ENOENT;  // only its shell and guard remove its socket
+    // Only its shell and that shell's guard remove its socket
+    bool refused = why.code == ECONNREFUSED || why.code == ENOENT;
     if (refused && link.peer == 0 && link.side == overlay::Side::up) node_.leader_refuses();
     end_if_short(why);
     pump();
   };
-  out.on_closed = [this] { look_whether_it_may_go(); };
+  out.on_closed = [this] { end_if_gone(); };
   out.on_misfit = [this](Rank rank, bool is_above, const Error& why) {
     if (is_above) return end(why);
     log_.log(Level::error, "", "{}", why.message);
@@ -112,7 +113,7 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
   return out;
 }
 
-// Once it has joined, descriptors or memory may be given back. Before, they are not.
+// After joining, descriptors or memory may become free again. Before, they do not.
 void OverlayDriver::end_if_short(const Error& why) {
   if ((why.code == EMFILE || why.code == ENOMEM) && !serving_) end(why);
 }
@@ -126,7 +127,7 @@ SendQueue::Links OverlayDriver::links() {
   return out;
 }
 
-// The loop's clock is the one of the round's beginning, so the timer may be a little early; the node would not ask again.
+// The loop's clock is that of the round's beginning, so the timer may fire a little early; the node would not ask again.
 void OverlayDriver::on_timer() {
   if (present() < due_) return start_timer();
   tick();
@@ -179,7 +180,7 @@ void OverlayDriver::ask(overlay::RequestBody body) {
   if (cut_off_) return;
   tick();
   auto asked = node_.request(std::move(body));
-  // EPIPE: the job has ended, so there is nobody to whom it matters.
+  // EPIPE: the job has ended, so the request matters to no shell.
   if (!asked && asked.error().code != EPIPE) log_.log(Level::warn, "", "not sent: {}", asked.error().message);
   pump();
 }
@@ -235,11 +236,11 @@ void OverlayDriver::leave(int code, std::function<void(std::optional<int>)> done
     node_.tasks_ended();
     pump();
   }
-  look_whether_it_may_go();
+  end_if_gone();
 }
 
-// The last words to others have to be out.
-void OverlayDriver::look_whether_it_may_go() {
+// The last messages to others have to be out.
+void OverlayDriver::end_if_gone() {
   auto gone = [this](Rank rank) { return !node_.tree().has(rank); };
   bool is_over = finished_ ? link_table_->idle(gone) : cut_off_ && !removed_;
   if (!leaving_ || !when_gone_ || !is_over) return;

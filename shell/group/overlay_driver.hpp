@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One shell of several: the overlay's node (doc/protocol.md), its links, and what the job's log means to the shell.
+// One shell of several: it drives the overlay's node (doc/protocol.md) over links, and passes what the job's log
+// has on to the shell.
 //
-// It begins to dial when it is made. What concerns the whole job is kept until serve() is called.
+// It dials as soon as it is made. What concerns the whole job is kept until serve() is called.
 #pragma once
 
 #include <functional>
@@ -28,7 +29,7 @@ namespace nacre::group {
 
 class OverlayDriver final : public Group {
  public:
-  // `bounds`: those of the overlay; who this shell is in it comes from `membership`. `log` has to outlive it.
+  // `bounds`: the overlay's bounds; `membership` has this shell's place in it. `log` has to outlive this object.
   static Result<std::unique_ptr<OverlayDriver>> create(event::Loop& loop, Membership membership, Log& log,
                                                        overlay::Options bounds = {});
 
@@ -48,9 +49,9 @@ class OverlayDriver final : public Group {
   void give_up_silent() override { static_cast<void>(announce(kGiveUpSilent, "")); }
   void leave(int code, std::function<void(std::optional<int>)> done) override;
 
-  // Called with each exception of severity 0 that comes before serve(), which gets them again.
+  // Called with each exception of severity 0 that comes before serve(), which reports them again.
   void when_ended(std::function<void(const Exception&)> on_ended) { on_ended_ = std::move(on_ended); }
-  void when_child_joins(std::function<void(Rank)> told) { on_child_ = std::move(told); }
+  void when_child_joins(std::function<void(Rank)> on_child) { on_child_ = std::move(on_child); }
   [[nodiscard]] const Membership& membership() const { return membership_; }
   [[nodiscard]] Directory& directory() { return membership_.directory; }
   [[nodiscard]] const overlay::Node& node() const { return node_; }
@@ -68,7 +69,7 @@ class OverlayDriver final : public Group {
   void open_collective(std::string_view name, overlay::Merge merge, const overlay::Own& mine, WhenReleased done);
   void ask(overlay::RequestBody body);
 
-  // Does what the node wants, then tells the owner, until neither has anything more.
+  // Performs the node's effects, then calls the owner, until nothing is left.
   void pump();
   bool step();  // false: there was nothing to do
   void act(overlay::Effect effect);
@@ -97,9 +98,9 @@ class OverlayDriver final : public Group {
   void deliver(const overlay::Entry& entry);
   void end(Error why);
   void end_if_short(const Error& why);  // of descriptors or memory
-  void tell(std::function<void()> what) { deferred_.add(std::move(what)); }
-  void tell_job(std::function<void()> what) { (serving_ ? deferred_ : kept_).add(std::move(what)); }
-  void look_whether_it_may_go();
+  void call_later(std::function<void()> what) { deferred_.add(std::move(what)); }
+  void call_when_served(std::function<void()> what) { (serving_ ? deferred_ : kept_).add(std::move(what)); }
+  void end_if_gone();
 
   event::Loop& loop_;
   Log& log_;
@@ -108,7 +109,7 @@ class OverlayDriver final : public Group {
   std::unique_ptr<LinkTable> link_table_;
   SendQueue send_queue_;
   std::unique_ptr<BulkDriver> bulk_driver_;
-  std::unique_ptr<BulkDriver> value_driver_;  // a broadcast of its own
+  std::unique_ptr<BulkDriver> value_driver_;  // with a broadcast of its own
   std::optional<ValueCarrier> value_carrier_;
   std::optional<event::Timer> timer_;
   overlay::Time due_{};  // when the node wants its next tick
@@ -116,19 +117,20 @@ class OverlayDriver final : public Group {
   std::function<void(Rank)> on_child_;
   std::function<void(const Exception&)> on_ended_;
   bool serving_ = false;
-  std::map<std::string, WhenReleased, std::less<>> waiting_;  // by the name of the collective
+  std::map<std::string, WhenReleased, std::less<>> waiting_;  // by collective
   DeferredCalls deferred_;                                    // for the owner
   DeferredCalls kept_;                                        // the same, until serve()
-  std::vector<overlay::Link> failed_;                         // links that the node does not yet know to be gone
+  // Links that have ended, which the node does not know yet
+  std::vector<overlay::Link> failed_;
   Announcements announcements_;
   Pump pump_;
-  std::pair<overlay::Seq, std::string> encoded_{0, {}};  // the entry that was sent last
+  std::pair<overlay::Seq, std::string> encoded_{0, {}};  // the entry that was sent last, as a frame
   std::optional<Error> cut_off_;
-  bool removed_ = false;  // the node still has others to wait for
+  bool removed_ = false;  // taken out of the job, and not finished yet
   bool finished_ = false;
   bool leaving_ = false;
   bool gives_up_absent_ = false;
-  std::optional<int> code_;  // of the job, once the leader has decided
+  std::optional<int> code_;  // the job's, once the leader has decided
   std::function<void(std::optional<int>)> when_gone_;
 };
 

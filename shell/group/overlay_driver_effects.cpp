@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a OverlayDriver does for its node, and what it makes of the log.
+// How an OverlayDriver performs the effects of its node, and what it does with the log's entries.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ constexpr std::uint32_t kMaxCode = 255;  // of a process that exits
 
 }  // namespace
 
-// ---- what the node wants --------------------------------------------------------------------
+// ---- effects of the node --------------------------------------------------------------------
 
 void OverlayDriver::pump() {
   if (!pump_.run([this] { return step(); })) return;
@@ -29,7 +29,7 @@ bool OverlayDriver::step() {
   for (overlay::Effect& effect : effects) act(std::move(effect));
   std::vector<overlay::Link> failed = std::exchange(failed_, {});
   for (overlay::Link link : failed) node_.unlinked(link);
-  return !failed.empty() || !effects.empty() || deferred_.tell_next();
+  return !failed.empty() || !effects.empty() || deferred_.call_next();
 }
 
 void OverlayDriver::act(overlay::Effect effect) {
@@ -50,7 +50,7 @@ void OverlayDriver::do_effect(overlay::SendEntry& entry) {
   sent(entry.to, send_queue_.send_entry(entry.to, entry.seq));
 }
 
-// Most are sent to several, one after the other.
+// Keeps the last frame: most entries are sent to several peers, one after the other.
 const std::string* OverlayDriver::frame_of(overlay::Seq seq) {
   if (encoded_.first == seq) return &encoded_.second;
   if (node_.entry(seq) == nullptr) return nullptr;
@@ -99,7 +99,8 @@ void OverlayDriver::do_effect(overlay::Deliver& deliver_it) {
 void OverlayDriver::do_effect(overlay::Released& released) {
   auto found = waiting_.find(released.name);
   if (found == waiting_.end()) return;
-  tell([done = std::move(found->second), value = std::move(released.value)]() mutable { done(std::move(value)); });
+  call_later(
+      [done = std::move(found->second), value = std::move(released.value)]() mutable { done(std::move(value)); });
   waiting_.erase(found);
 }
 
@@ -125,7 +126,7 @@ void OverlayDriver::do_effect(overlay::Reported& reported) {
     if (each) ended.push_back(*std::move(each));
     if (!each) log_.log(Level::warn, "", "{}", each.error().message);
   }
-  tell_job([this, started = std::move(reported.started), ended = std::move(ended)] {
+  call_when_served([this, started = std::move(reported.started), ended = std::move(ended)] {
     if (callbacks_.on_tasks) callbacks_.on_tasks(started, ended);
   });
 }
@@ -139,14 +140,14 @@ void OverlayDriver::do_effect(overlay::Leave& /*leave*/) {
 void OverlayDriver::do_effect(overlay::Die& die) {
   removed_ = false;
   end(Error{ENOTCONN, std::move(die.why)});
-  tell([this] { look_whether_it_may_go(); });
+  call_later([this] { end_if_gone(); });
 }
 
 void OverlayDriver::do_effect(overlay::Finished& /*finished*/) {
   finished_ = true;
   send_queue_.flush_all();
   link_table_->stop();
-  tell([this] { look_whether_it_may_go(); });
+  call_later([this] { end_if_gone(); });
 }
 
 void OverlayDriver::do_effect(overlay::Arm& arm) {
@@ -156,12 +157,12 @@ void OverlayDriver::do_effect(overlay::Arm& arm) {
 
 void OverlayDriver::do_effect(overlay::Note& note) { log_.log(Level::debug, "", "{}", note.text); }
 
-// ---- what the log says ------------------------------------------------------------------------
+// ---- entries of the log ---------------------------------------------------------------------
 
 void OverlayDriver::deliver(const overlay::Entry& entry) {
   if (const auto* view = std::get_if<overlay::View>(&entry.body)) {
     for (Rank rank : view->dead.ids()) {
-      tell_job([this, rank] {
+      call_when_served([this, rank] {
         if (callbacks_.on_lost) callbacks_.on_lost(rank);
       });
     }
@@ -170,8 +171,8 @@ void OverlayDriver::deliver(const overlay::Entry& entry) {
     if (gives_up_absent_) node_.suspect_absent();
   } else if (const auto* exception = std::get_if<overlay::Exception>(&entry.body)) {
     Exception raised = exception_of(*exception);
-    if (raised.severity == 0 && !serving_ && on_ended_) tell([this, raised] { on_ended_(raised); });
-    tell_job([this, raised = std::move(raised)] {
+    if (raised.severity == 0 && !serving_ && on_ended_) call_later([this, raised] { on_ended_(raised); });
+    call_when_served([this, raised = std::move(raised)] {
       if (callbacks_.on_exception) callbacks_.on_exception(raised);
     });
   } else if (const auto* event = std::get_if<overlay::Event>(&entry.body)) {
@@ -179,11 +180,11 @@ void OverlayDriver::deliver(const overlay::Entry& entry) {
     if (!whole) return;
     if (whole->topic == kGiveUpSilent)
       return node_.wait_for_silent(std::min(kSilentAtEnd, node_.options().silent_bound));
-    tell_job([this, said = *std::move(whole)] {
-      if (callbacks_.on_announcement) callbacks_.on_announcement(said.topic, said.bytes);
+    call_when_served([this, whole = *std::move(whole)] {
+      if (callbacks_.on_announcement) callbacks_.on_announcement(whole.topic, whole.bytes);
     });
   } else if (const auto* signal = std::get_if<overlay::Signal>(&entry.body)) {
-    tell_job([this, signal = *signal] {
+    call_when_served([this, signal = *signal] {
       if (callbacks_.on_signal) callbacks_.on_signal(static_cast<int>(signal.number), signal.ranks);
     });
   }
@@ -195,11 +196,11 @@ void OverlayDriver::end(Error why) {
   bulk_driver_->cut_off(*cut_off_);
   value_driver_->cut_off(*cut_off_);
   if (!removed_) link_table_->stop();
-  tell_job([this] {
+  call_when_served([this] {
     if (callbacks_.on_cut_off) callbacks_.on_cut_off(*cut_off_);
   });
   for (auto& [name, done] : std::exchange(waiting_, {})) {
-    tell([this, done = std::move(done)] { done(*cut_off_); });
+    call_later([this, done = std::move(done)] { done(*cut_off_); });
   }
   pump();
 }

@@ -18,7 +18,7 @@ overlay::Exception statement_of(const Exception& exception) {
 
 namespace {
 
-// None if it is not as statement_of() makes it: then the exit code stands.
+// None if it is not as statement_of() makes it: then the exit code counts.
 std::optional<exits::TaskEnd> task_of(const JsonAt& note) {
   auto at = note.find("task");
   if (!at || !*at) return {};
@@ -52,7 +52,7 @@ Exception exception_of(const overlay::Exception& statement) {
 
 overlay::Bytes statement_of(const Ended& ended) { return ended.record.str(); }
 
-// The record first: where TRY() returns, GCC does not destroy the members that stand before it in braces.
+// The record comes first: if TRY() returns, GCC does not destroy members that are before it in the braces.
 Result<Ended> ended_of(const overlay::Record& statement) {
   exits::Record record =
       TRY(in(fmt::format("tasks {}", statement.tasks.str()), exits::Record::parse(statement.what)));

@@ -6,7 +6,7 @@
 namespace nacre::group {
 namespace {
 
-constexpr std::size_t kValueHead = 3 * sizeof(std::uint64_t);  // bytes before those of the value
+constexpr std::size_t kValueHead = 3 * sizeof(std::uint64_t);  // bytes before the piece of the value
 
 }  // namespace
 
@@ -14,7 +14,7 @@ ValueCarrier::ValueCarrier(bulk::Port& port, Arrived arrived) : port_(port), arr
   bulk::Port::Downward downward;
   downward.on_record = [this](bulk::Numbered number, std::string_view record) {
     if (arrived_) take(record);
-    port_.heard(number);
+    port_.consumed(number);
   };
   downward.on_room = [this] { send_more(); };
   port_.serve(bulk::values::kValue, std::move(downward));
@@ -26,7 +26,7 @@ void ValueCarrier::publish(overlay::Seq entry, std::string value) {
   if (outgoing_.size() == 1) send_more();
 }
 
-// An error: the shell is cut off, and nobody waits for values any more.
+// An error: the shell is cut off, and no shell waits for values any more.
 void ValueCarrier::send_more() {
   while (!outgoing_.empty()) {
     Outgoing& first = outgoing_.front();
@@ -45,7 +45,7 @@ void ValueCarrier::send_more() {
   }
 }
 
-// Whose beginning has not come to this shell is passed over.
+// Ignores a value whose beginning has not come to this shell.
 void ValueCarrier::take(std::string_view record) {
   if (record.size() < kValueHead) return;
   auto entry = take_number<std::uint64_t>(record);

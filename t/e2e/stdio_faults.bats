@@ -91,7 +91,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
 @test "a tag that nobody knows is named before any task starts" {
   prepare 2 touch started
   run nacre -o output.stdout.path='out.{{task.rank}}.{{colour}}'
-  fails_with 1 "output.stdout.path: 'out.{{task.rank}}.{{colour}}': nobody knows the tag {{colour}}"
+  fails_with 1 "output.stdout.path: 'out.{{task.rank}}.{{colour}}': there is no tag {{colour}}"
   [ ! -e started ]
   [ -z "$(find . -name 'out*')" ]
 }
@@ -270,7 +270,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   [ "$(cat out)" = "$(head -c 50000000 /dev/zero | md5sum)" ]
   [ "$(wc -l <err)" -eq 1 ]
   said "task 1: does not read its stdin, and the others have to wait for it: cannot keep output in"
-  said "No space left on device; input.ranks says who gets it"
+  said "No space left on device; input.ranks chooses the tasks that get it"
 }
 
 @test "an input file that is missing, or a directory, is named" {

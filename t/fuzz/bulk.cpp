@@ -79,7 +79,7 @@ class Listener {
     if ((where & 128U) != 0) node_.view(++view_, {1, 2, 3});
     if ((where & 12U) != 12U) return;
     for (const auto& [origin, number] : delivered_) node_.taken(origin, number);
-    node_.heard(announced_);
+    node_.consumed(announced_);
   }
 
   void settle() {

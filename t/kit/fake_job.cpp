@@ -21,7 +21,7 @@ class NoPort final : public bulk::Port {
   }
   Result<void> end_broadcast(bulk::Channel) override { return Error{ENOTSUP, "no bulk data in a FakeJob"}; }
   void taken(bulk::Id, bulk::Numbered) override {}
-  void heard(bulk::Numbered) override {}
+  void consumed(bulk::Numbered) override {}
 };
 
 std::string resources_of_nodes(std::uint32_t nodes, std::uint32_t cores) {

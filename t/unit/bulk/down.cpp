@@ -34,7 +34,7 @@ TEST_CASE("the leader keeps a record until all of the view have taken it, and th
   CHECK(bench.node.broadcast(5, "0123456789").value());
   CHECK(bench.node.broadcast(5, "0123456789").value());
   CHECK_FALSE(bench.node.broadcast(5, "0123456789").value());
-  bench.node.heard(2);
+  bench.node.consumed(2);
   bench.set_up();
   std::size_t both = bench.node.broadcast_bytes();
   CHECK(bench.hears(below(1), kNotes, note(Heard{3, 2})).empty());
@@ -45,14 +45,14 @@ TEST_CASE("the leader keeps a record until all of the view have taken it, and th
   CHECK(bench.node.broadcast(5, "c").value());
   CHECK(bench.asks() == "announce 3 c; v1 3(1) c; v2 3(1) c");
   CHECK(bench.hears(below(2), kNotes, note(Heard{3, 4})) ==
-        "ERROR bulk: shell 2: broadcast record 4 was heard; 3 is the last one");
+        "ERROR bulk: shell 2: broadcast record 4 was acknowledged; 3 is the last one");
 }
 
 TEST_CASE("the leader waits for its own owner, and for a child that has not come") {
   Bench bench(0);
   bench.node.view(0, {1});
   CHECK(bench.node.broadcast(5, "a").value());
-  bench.node.heard(1);
+  bench.node.consumed(1);
   CHECK(bench.node.broadcast_bytes() > 0);
   bench.node.child_up(1);
   (void)bench.hears(below(1), kNotes, note(Hello{false, 1}) + note(Heard{0, 1}));
@@ -60,7 +60,7 @@ TEST_CASE("the leader waits for its own owner, and for a child that has not come
   CHECK(bench.node.broadcast(5, "b").value());
   (void)bench.hears(below(1), kNotes, note(Heard{0, 2}));
   CHECK(bench.node.broadcast_bytes() > 0);
-  bench.node.heard(2);
+  bench.node.consumed(2);
   CHECK(bench.node.broadcast_bytes() == 0);
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("a hop passes on what comes, and says what all below have taken, in wh
   bench.node.child_up(7);
   CHECK(bench.hears(below(7), kNotes, note(Hello{false, 0})).empty());
   CHECK(bench.hears(kUp, kRecords, down_record(0, 1, "a")) == "announce 1 a; v7 1(0) a");
-  bench.node.heard(1);
+  bench.node.consumed(1);
   CHECK(bench.asks().empty());  // it has not been told of a view
   bench.node.view(4, {7});
   CHECK(bench.hears(below(7), kNotes, note(Heard{5, 1})).empty());
@@ -79,7 +79,7 @@ TEST_CASE("a hop passes on what comes, and says what all below have taken, in wh
   CHECK(bench.asks() == "^9 heard 1 in 5");
   CHECK(bench.hears(kUp, kRecords, down_record(0, 2, "b")) == "announce 2 b; v7 2(0) b");
   CHECK(bench.hears(below(7), kNotes, note(Heard{5, 2})).empty());
-  bench.node.heard(2);
+  bench.node.consumed(2);
   CHECK(bench.asks() == "^9 heard 2 in 5");
   bench.node.view(6, {});
   CHECK(bench.asks() == "^9 heard 2 in 6");
@@ -92,14 +92,14 @@ TEST_CASE("what not all have is kept for others, and dropped when all have it") 
   bench.node.view(0, {});
   bench.node.up(9);
   (void)bench.hears(kUp, kRecords, down_record(0, 1, "a") + down_record(0, 2, "b"));
-  bench.node.heard(2);
+  bench.node.consumed(2);
   bench.set_up();
   CHECK(bench.node.broadcast_bytes() == 2 * (kHead + 1));
   bench.node.child_up(7);
   CHECK(bench.hears(below(7), kNotes, note(Hello{false, 1})) == "v7 2(0) b");
   CHECK(bench.hears(kUp, kRecords, down_record(1, 3, "c")) == "announce 3 c; v7 3(1) c");
   CHECK(bench.node.broadcast_bytes() == 2 * (kHead + 1));
-  bench.node.heard(3);
+  bench.node.consumed(3);
   CHECK(bench.asks() == "^9 heard 3 in 0");
   CHECK(bench.hears(kUp, kNotes, note(Stable{2})) == "v7 stable 2");
   CHECK(bench.node.broadcast_bytes() == kHead + 1);
@@ -118,7 +118,7 @@ TEST_CASE("a broadcast that breaks its own rules ends the link") {
   };
   CHECK(fresh(down_record(0, 2, "a")) == "ERROR bulk: shell 9: broadcast record 2 after 0");
   CHECK(fresh(down_record(1, 1, "a")) == "ERROR bulk: shell 9: record 1 is stable before it comes");
-  CHECK(fresh(start_record(0, 2, {})) == "ERROR bulk: shell 9: a start after 0 for who has 0");
+  CHECK(fresh(start_record(0, 2, {})) == "ERROR bulk: shell 9: a start after 0 for a shell that has 0");
   CHECK(fresh(start_record(2, 2, {4, 4})) == "ERROR bulk: shell 9: channels that do not ascend");
   Limits limits = small();
   Bench bench(3, limits);
@@ -144,7 +144,7 @@ TEST_CASE("a newcomer begins where its first parent is, and hears which channels
   Bench parent(0);
   parent.node.view(0, {});
   CHECK(parent.node.end_broadcast(8));
-  parent.node.heard(1);
+  parent.node.consumed(1);
   CHECK(parent.node.broadcast(5, "a").value());
   parent.set_up();
   parent.node.child_up(7);
@@ -182,7 +182,7 @@ TEST_CASE("who is left behind by the broadcast is told so, and its records still
     (void)bench.hears(kUp, kRecords, down_record(0, 1, "a"));
     CHECK(bench.hears(kUp, kNotes, note(Stable{1})) == "cut off");
     CHECK(bench.node.broadcast_bytes() == kHead + 1);
-    bench.node.heard(1);
+    bench.node.consumed(1);
     CHECK(bench.node.broadcast_bytes() == 0);
     bench.set_up();
   }

@@ -322,7 +322,7 @@ bool World::hear(Id id) {
   if (member.heard >= member.announced) return false;
   if (!chance(slow_owners_)) return true;
   member.heard = any(member.heard + 1, member.announced);
-  member.node->heard(member.heard);
+  member.node->consumed(member.heard);
   perform(id);
   return true;
 }

@@ -37,7 +37,7 @@ struct Bulk {
     bulk::Port::Downward downward;
     downward.on_record = [this, rank](bulk::Numbered number, std::string_view bytes) {
       heard[rank] += bytes.empty() ? "." : bytes;
-      if (listens[rank]) return port(rank).heard(number);
+      if (listens[rank]) return port(rank).consumed(number);
       unheard[rank].push_back(number);
     };
     downward.on_room = [this] { room = true; };
@@ -134,7 +134,7 @@ TEST_CASE("what the leader broadcasts comes to all; who does not take it stops i
   world.run_until([&] { return bulk.heard[4] == sent; });
   CHECK_FALSE(bulk.room);
   bulk.listens[4] = true;
-  for (bulk::Numbered number : bulk.unheard[4]) bulk.port(4).heard(number);
+  for (bulk::Numbered number : bulk.unheard[4]) bulk.port(4).consumed(number);
   world.run_until([&] { return bulk.room; });
   CHECK(broadcast("the last"));
   REQUIRE(bulk.port(0).end_broadcast(kDown));

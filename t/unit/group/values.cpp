@@ -46,7 +46,7 @@ struct Port final : bulk::Port {
   }
   Result<void> end_broadcast(bulk::Channel /*channel*/) override { return {}; }
   void taken(bulk::Id /*origin*/, bulk::Numbered /*number*/) override {}
-  void heard(bulk::Numbered number) override { last_heard = number; }
+  void consumed(bulk::Numbered number) override { last_heard = number; }
 
   Downward downward;
   std::vector<std::string> records;
