@@ -35,7 +35,7 @@ void Children::reap() {
     ChildExit end;
     end.pid = ::wait4(-1, &end.status, WNOHANG, &end.usage);
     if (end.pid <= 0) return;
-    if (!WIFEXITED(end.status) && !WIFSIGNALED(end.status)) continue;  // a stop, of a traced child
+    if (!WIFEXITED(end.status) && !WIFSIGNALED(end.status)) continue;  // a traced child has stopped
     auto it = watched_.find(end.pid);
     if (it == watched_.end()) {
       if (on_orphan_) on_orphan_(end);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ends of this process's children. One SIGCHLD watcher and wait4(2) on any child: cost by the children that
-// ended, not by those that run; needed, as a subreaper adopts processes that it never started.
+// The ends of this process's children, by one SIGCHLD watcher and wait4(2) on any child. The cost depends on the children
+// that ended, not on those that run. Any child has to be waited for, as a subreaper adopts processes that it never started.
 #pragma once
 
 #include <sys/resource.h>
@@ -29,25 +29,25 @@ struct ChildExit {
 
 class Children {
  public:
-  // May watch and start others, but not destroy the Children.
+  // The callback may watch and start other children, but not destroy the Children.
   using OnExit = std::function<void(const ChildExit&)>;
 
-  // `on_orphan` gets the ends of children that nobody watches: adopted grandchildren.
+  // `on_orphan` gets the ends of children that are not watched: adopted grandchildren.
   static Result<std::unique_ptr<Children>> create(Loop& loop, OnExit on_orphan);
 
-  // Reports the end of `pid` once; Loop::run() goes on for as long as one is watched. To be called before the loop
+  // Reports the end of `pid` once; Loop::run() goes on while any child is watched. Has to be called before the loop
   // runs again after `pid` was started, so that its end cannot come first.
   void watch(pid_t pid, OnExit on_exit);
-  // Its end becomes that of an orphan. Nothing, if it is not watched.
+  // Its end is then reported to `on_orphan`. Does nothing if it is not watched.
   void forget(pid_t pid);
   [[nodiscard]] std::size_t watched() const { return watched_.size(); }
 
-  // What is not to outlive this process, even if that is killed: told to whoever sees to it, if there is anybody. What the leader
-  // of a process group starts belongs to the group, unless it leaves it.
+  // Reports what must not outlive this process, even if that is killed, to the callback that takes care of it, if
+  // one is set. `leader` leads a process group: what it starts is in the group, unless it leaves it.
   void guard(pid_t leader) {
     if (guarding_.group) guarding_.group(leader);
   }
-  // A directory with all that is in it, by an absolute path; `there`: false once it has been removed.
+  // A directory with all that is in it, as an absolute path; `there`: false once it has been removed.
   void guard_directory(const std::string& path, bool there) {
     if (guarding_.directory) guarding_.directory(path, there);
   }
@@ -63,11 +63,11 @@ class Children {
 
   // Makes this process adopt orphaned descendants (PR_SET_CHILD_SUBREAPER).
   static Result<void> become_subreaper();
-  // The processes below this one that have not ended, children before their parents. From /proc; empty if that is
-  // not there. A snapshot: what starts, or loses its parent, meanwhile may be missing, so ask again until none are
-  // left. Those `without`, and what is below them, are not among them.
+  // The processes below this one that have not ended, children before their parents. From /proc; empty if there is
+  // none. It is a snapshot: processes that start, or lose their parent, meanwhile may be missing, so ask again
+  // until none are left. The processes `without`, and those below them, are left out.
   static std::vector<pid_t> descendants(const std::set<pid_t>& without = {});
-  // Those that are watched, and what is below them, are not among them either.
+  // Leaves out the watched ones too, and those below them.
   [[nodiscard]] std::vector<pid_t> unwatched_descendants(std::set<pid_t> without = {}) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time of this very moment, for code that keeps the loop from turning: Loop::now() stands still meanwhile.
+// The current time, for code that keeps the loop from turning: Loop::now() does not advance meanwhile.
 #pragma once
 
 #include "event/loop.hpp"

@@ -25,8 +25,8 @@ State* state_of(void* handle) {
   return static_cast<State*>(static_cast<uv_handle_t*>(handle)->data);
 }
 
-// Closes the handle of a watcher's state; the state is freed once libuv is done with it. So a callback that
-// destroys its own watcher still stands on solid ground.
+// Closes the handle of a watcher's state; the state is freed once libuv is done with it. So a callback may destroy
+// its own watcher.
 template <typename State>
 void close_state(std::unique_ptr<State> state) {
   if (!state) return;
@@ -48,7 +48,7 @@ void set_keeps_running(State& state, bool keeps) {
 std::uint64_t milliseconds(Seconds time) {
   double ms = std::ceil(time.count() * 1e3);
   if (!(ms > 0)) return 0;
-  constexpr double kMax = 9e15;  // beyond what libuv can add to its clock; longer than any job
+  constexpr double kMax = 9e15;  // libuv cannot add more to its clock; longer than any job
   return static_cast<std::uint64_t>(std::min(ms, kMax));
 }
 
@@ -59,7 +59,7 @@ std::uint64_t milliseconds(Seconds time) {
 Loop::Loop() : loop_(std::make_unique<uv_loop_t>()), before_waiting_(std::make_unique<uv_prepare_t>()) {}
 
 Result<std::unique_ptr<Loop>> Loop::create() {
-  // libuv aborts where the pipe of its signals, made behind two other descriptors, cannot be.
+  // libuv aborts if it cannot make the pipe for its signals. So this tries first, with two more descriptors than needed.
   {
     Pipe first = TRY(in("cannot make an event loop", make_pipe(O_CLOEXEC)));
     Pipe second = TRY(in("cannot make an event loop", make_pipe(O_CLOEXEC)));
@@ -77,7 +77,7 @@ Result<std::unique_ptr<Loop>> Loop::create() {
 Loop::~Loop() {
   if (!loop_) return;
   uv_close(reinterpret_cast<uv_handle_t*>(before_waiting_.get()), nullptr);
-  // The close callbacks; a signal watcher that has just been called needs a second round.
+  // Runs the close callbacks; a signal watcher that was just called needs a second round.
   for (int round = 0; round < 4 && uv_run(raw(), UV_RUN_NOWAIT) != 0; ++round) {
   }
   if (uv_loop_close(raw()) == 0) return;
@@ -98,8 +98,7 @@ void Loop::run_until(const std::function<bool()>& done) {
     bool over;
   } wait{done, done()};
   before_waiting_->data = &wait;
-  // UV_RUN_ONCE runs the timers that are due and then waits for more, even if they have brought about what is
-  // waited for.
+  // UV_RUN_ONCE runs the timers that are due and then waits, even if one of them has made done() true.
   uv_prepare_start(before_waiting_.get(), [](uv_prepare_t* handle) {
     auto* waiting = static_cast<Wait*>(handle->data);
     waiting->over = waiting->done();
@@ -137,9 +136,9 @@ struct Timer::State {
   uv_timer_t handle{};
   const Loop* loop = nullptr;
   std::function<void()> callback;
-  std::uint64_t left = 0;   // milliseconds of a grace, with the slice that runs
-  std::uint64_t slice = 0;  // it is waited for in these; one that ends late is waited for again
-  std::uint64_t due = 0;    // of that slice, as uv_now() counts
+  std::uint64_t left = 0;   // milliseconds of a grace, with the running slice
+  std::uint64_t slice = 0;  // the length of a slice; if one ends late it is waited for again
+  std::uint64_t due = 0;    // the end of that slice, in the time of uv_now()
   std::uint64_t repeat = 0;
 
   static void fire(uv_timer_t* timer) { state_of<State>(timer)->callback(); }
@@ -273,7 +272,7 @@ void Poll::keeps_running(bool keeps) { set_keeps_running(*state_, keeps); }
 // ---- Phase ---------------------------------------------------------------------
 
 struct Phase::State {
-  // The three kinds begin alike, as all handles do.
+  // All three kinds of handle have the same first members, as all of libuv's handles do.
   union {
     uv_prepare_t handle{};
     uv_check_t check;

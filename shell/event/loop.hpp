@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The event loop and its watchers: the only wrappers of libuv in the project. A watcher owns its handle, closes it
-// in its destructor and frees it in the close callback, so a watcher may be destroyed at any time, in its own
-// callback too. A callback runs on the loop's thread and must not throw. Watchers must be gone before their loop;
-// the loop's destructor drains the pending closes and aborts if a handle is left: a leak detector for free.
+// in its destructor and frees it in the close callback, so a watcher may be destroyed at any time, even in its own
+// callback. A callback runs on the loop's thread and must not throw. Watchers must be gone before their loop: the
+// loop's destructor drains the pending closes and aborts if a handle is left, so no handle leaks unnoticed.
 #pragma once
 
 #include <chrono>
@@ -26,19 +26,19 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  void run();  // until stop(), or nothing is left to wait for
-  // Until done() is true, or nothing is left to wait for. It is asked before each wait and after each round of
-  // events.
+  void run();  // until stop(), or until nothing is left to wait for
+  // Runs until done() is true, or until nothing is left to wait for. Calls done() before each wait and after each
+  // round of events.
   void run_until(const std::function<bool()>& done);
   void poll();                                               // handles what is ready now, without waiting
   void run_once();                                           // waits for one round of events
-  [[nodiscard]] bool running() const { return depth_ > 0; }  // a run or poll is in progress: none may be begun
+  [[nodiscard]] bool running() const { return depth_ > 0; }  // inside a run or poll: no other may be started
   [[nodiscard]] bool alive() const;                          // something is left to wait for
   void stop();  // run() returns after this round; run_until() and poll() go on
   // Monotonic seconds, taken at the start of this round of events and by Timer::start.
   [[nodiscard]] double now() const;
   void update_now();
-  // How often a grace (Timer::start_grace) looks whether this process stood still; the default is 1 s.
+  // How often a grace (Timer::start_grace) checks whether this process stood still; by default each second.
   void look_for_standstills(Seconds each) { look_ = each; }
   [[nodiscard]] Seconds look() const { return look_; }
   [[nodiscard]] uv_loop_s* raw() { return loop_.get(); }
@@ -46,7 +46,7 @@ class Loop {
  private:
   Loop();
   std::unique_ptr<uv_loop_s> loop_;
-  std::unique_ptr<uv_prepare_s> before_waiting_;  // of run_until
+  std::unique_ptr<uv_prepare_s> before_waiting_;  // for run_until
   int depth_ = 0;
   Seconds look_{1};
 };
@@ -58,15 +58,15 @@ class Timer {
   Timer& operator=(Timer&&) noexcept;
   ~Timer();
 
-  // First after `delay`, then every `repeat` if that is not zero. Restarts a running timer. Millisecond resolution,
-  // rounded up.
+  // Calls back first after `delay`, then every `repeat` if that is not zero. Restarts a running timer. The
+  // resolution is a millisecond, rounded up.
   void start(Seconds delay, Seconds repeat = Seconds::zero());
-  // The same for a time that is given to others: while this process itself stands still (SIGSTOP, a virtual machine that is
-  // moved) they mostly do too, so that does not count. Up to a second too long then.
+  // The same for a time that others are given: while this process itself stands still (SIGSTOP, a virtual machine
+  // that is moved) they mostly do too, so that time does not count. It may then end up to a second late.
   void start_grace(Seconds grace, Seconds repeat = Seconds::zero());
   void stop();
   void unref() { keeps_running(false); }
-  // Whether it keeps run() going while it is started; it does, unless told otherwise.
+  // Whether it keeps run() going while it is started; true by default.
   void keeps_running(bool keeps);
 
  private:
@@ -82,7 +82,7 @@ class SignalWatcher {
   SignalWatcher& operator=(SignalWatcher&&) noexcept;
   ~SignalWatcher();
 
-  void keeps_running(bool keeps);  // whether it alone keeps run() going; it does, unless told otherwise
+  void keeps_running(bool keeps);  // whether it keeps run() going; true by default
 
  private:
   struct State;
@@ -90,13 +90,13 @@ class SignalWatcher {
   std::unique_ptr<State> state_;
 };
 
-// Readiness of a descriptor that somebody else owns and keeps open while it is watched.
+// Readiness of a descriptor that another object owns and keeps open while it is watched.
 class Poll {
  public:
   enum Events : int { kReadable = 1, kWritable = 2 };  // a hang-up counts as readable
-  // `callback` gets the events that are ready; 0 is an error of the descriptor (the reader of a pipe that is
-  // written to has gone), after which it is watched no longer. libuv sets the descriptor's O_NONBLOCK flag. A
-  // descriptor can have one watcher; a regular file can have none.
+  // `callback` gets the events that are ready; 0 is an error of the descriptor (such as a pipe that has lost its
+  // reader), after which it is not watched any more. libuv sets the descriptor's O_NONBLOCK flag. A descriptor can
+  // have one watcher; a regular file can have none.
   static Result<Poll> create(Loop& loop, int fd, std::function<void(int events)> callback);
   Poll(Poll&&) noexcept;
   Poll& operator=(Poll&&) noexcept;
@@ -104,7 +104,7 @@ class Poll {
 
   Result<void> start(int events);
   void stop();
-  void keeps_running(bool keeps);  // as Timer's
+  void keeps_running(bool keeps);  // as Timer::keeps_running
 
  private:
   struct State;
@@ -112,7 +112,7 @@ class Poll {
   std::unique_ptr<State> state_;
 };
 
-// A callback in each round of events: before the loop waits, after it has waited, or instead of waiting.
+// A callback in each round of events: before the loop waits, after it has waited, or in place of waiting.
 class Phase {
  public:
   enum class When { prepare, check, idle };
@@ -124,7 +124,7 @@ class Phase {
 
   void start();
   void stop();
-  void keeps_running(bool keeps);  // as Timer's
+  void keeps_running(bool keeps);  // as Timer::keeps_running
 
  private:
   struct State;

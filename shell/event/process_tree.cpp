@@ -22,7 +22,7 @@ using ByParent = std::unordered_map<pid_t, std::vector<pid_t>>;
 
 std::string proc(pid_t pid) { return "/proc/" + std::to_string(pid); }
 
-// The numbers among the names of a folder; none if it is not there.
+// The entries of a folder whose names are numbers; none if there is no such folder.
 std::vector<pid_t> numbered(const std::string& path) {
   std::vector<pid_t> out;
   DIR* folder = ::opendir(path.c_str());
@@ -36,7 +36,7 @@ std::vector<pid_t> numbered(const std::string& path) {
 
 struct Stat {
   pid_t parent = 0;
-  bool ended = false;  // a zombie: to be reaped, not signalled
+  bool ended = false;  // a zombie: has to be reaped, cannot be signalled
 };
 
 // From /proc/PID/stat, proc(5); none if the process is gone. The name, in parentheses, may hold any byte.
@@ -51,12 +51,12 @@ std::optional<Stat> read_stat(pid_t pid) {
   std::vector<std::string_view> fields = split(std::string_view(*text).substr(name_end + 2), ' ');
   if (fields.size() <= kThreads) return std::nullopt;
   auto parent = static_cast<pid_t>(parse_u64(fields[kParent]).value_or(0));
-  // A process goes on in its other threads when the first of them has ended.
+  // If its first thread has ended, a process still runs in its other threads.
   bool ended = fields[kState] == "Z" && parse_u64(fields[kThreads]).value_or(0) <= 1;
   return Stat{parent, ended};
 }
 
-// The whole of /proc, for a kernel that does not list the children of a thread.
+// Reads all of /proc, for a kernel that does not list the children of a thread.
 ByParent scan() {
   ByParent out;
   for (pid_t pid : numbered("/proc")) {
@@ -65,7 +65,7 @@ ByParent scan() {
   return out;
 }
 
-// The kernel has them by thread.
+// The kernel lists them by thread.
 std::vector<pid_t> listed_children(pid_t pid) {
   std::vector<pid_t> out;
   for (pid_t thread : numbered(proc(pid) + "/task")) {

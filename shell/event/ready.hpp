@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting for a descriptor where there is no loop yet.
+// Waits for a descriptor before there is a loop.
 #pragma once
 
 #include "base/result.hpp"
@@ -8,7 +8,7 @@
 
 namespace nacre::event {
 
-// Whether one of these events of poll(2), or a hang-up, has come by `until`, a time of clock_now(). It looks at least once.
+// Whether one of these events of poll(2), or a hang-up, has come by `until`, a time of clock_now(). Looks at least once.
 Result<bool> ready_by(int fd, short events, Seconds until);
 
 }  // namespace nacre::event

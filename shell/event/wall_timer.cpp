@@ -16,7 +16,7 @@ struct WallTimer::State {
 
   void due() {
     if (at - clock() > kTolerance) return wait();
-    auto call = std::move(callback);  // which may destroy this
+    auto call = std::move(callback);  // the callback may destroy this timer
     call();
   }
 };

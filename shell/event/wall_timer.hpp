@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A timer for a moment of the wall clock. While it waits it looks at no clock that can be set: where the wall clock has been set
-// back meanwhile, it waits for the rest. Where the clock has been set forward it is late. So it is never early, by more than
-// kTolerance.
+// A timer for a moment of the wall clock. It waits by a clock that cannot be set. If the wall clock was set back meanwhile,
+// it waits for the rest; if it was set forward, it is late. So it is never early by more than kTolerance.
 #pragma once
 
 #include <functional>
@@ -17,9 +16,9 @@ class WallTimer {
  public:
   using Clock = std::function<double()>;          // seconds since the Epoch
   static constexpr double kTolerance = 1;         // seconds
-  static constexpr double kLongest = 7 * 86400.;  // seconds until it looks at the wall clock again
+  static constexpr double kLongest = 7 * 86400.;  // seconds after which it reads the wall clock again
 
-  // Calls `callback` once, when it is `at`; from the loop, even if that is over.
+  // Calls `callback` once, from the loop, at the time `at`; soon if that has passed.
   static Result<WallTimer> start(Loop& loop, double at, std::function<void()> callback, Clock clock = wall_clock);
   WallTimer(WallTimer&&) noexcept;
   WallTimer& operator=(WallTimer&&) noexcept;

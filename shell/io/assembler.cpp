@@ -15,7 +15,7 @@ void Assembler::add(std::string_view bytes, double time, const Take& take) {
   bytes.remove_prefix(whole.size());
   if (!whole.empty()) {
     pass(whole, time, false, take);
-  } else if (buffering_ == Buffering::block && kept_.size() < kBlock) {  // else it was looked through before
+  } else if (buffering_ == Buffering::block && kept_.size() < kBlock) {  // in other modes there is none
     if (std::size_t last = kept_.rfind('\n'); last != std::string::npos) {
       std::string rest = kept_.substr(last + 1);
       kept_.resize(last + 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cuts what one source writes into batches: whole lines, blocks, or as it comes. Nothing is added, and nothing is
-// lost.
+// Cuts what one source writes into batches: whole lines, blocks, or each read as it comes. It adds nothing and
+// loses nothing.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@
 
 namespace nacre::io {
 
-// none: each read is a batch. line: whole lines. block: whole lines, once there are kBlock bytes.
+// none: each read is a batch. line: whole lines. block: whole lines, once there are kBlock bytes of them.
 enum class Buffering { none, line, block };
 
 class Assembler {
  public:
-  // A line longer than this comes in parts, the first ones `open`.
+  // A longer line comes in parts, of which all but the last are `open`.
   static constexpr std::size_t kMaxLine = std::size_t{1} << 20;  // bytes
   static constexpr std::size_t kBlock = std::size_t{64} << 10;   // bytes
 
@@ -27,7 +27,7 @@ class Assembler {
   // `source` must outlive it.
   Assembler(const Source& source, Buffering buffering) : source_(source), buffering_(buffering) {}
 
-  // Passes on what is ready, as at most two batches, and keeps the rest.
+  // Passes on what is ready, in at most two batches, and keeps the rest.
   void add(std::string_view bytes, double time, const Take& take);
   // Passes on what is left, if anything.
   void end(double time, const Take& take);
@@ -39,7 +39,7 @@ class Assembler {
 
   const Source& source_;
   Buffering buffering_;
-  bool midline_ = false;  // the last byte that was passed on was no newline
+  bool midline_ = false;  // the last byte that was passed on was not a newline
   std::string kept_;
 };
 

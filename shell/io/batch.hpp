@@ -18,15 +18,15 @@ inline constexpr std::array kStreams{Stream::out, Stream::err};
   return stream == Stream::out ? "stdout" : "stderr";
 }
 
-// One stream of one task. Those who keep something for it know it by its address.
+// One stream of one task. Its address identifies it to those who keep something for it.
 struct Source {
   std::uint32_t rank = 0;
   Stream stream = Stream::out;
-  std::string label = {};  // before each of its lines where lines are labelled
-  bool is_part = false;    // of what another source, of the same rank and stream, tells the end of
+  std::string label = {};  // comes before each of its lines if lines are labelled
+  bool is_part = false;    // another source of the same rank and stream reports the stream's end
 };
 
-// Bytes of one source, in order, and no byte of another: `head`, then `body`. Valid during the call that passes it.
+// Bytes of one source, in order: `head`, then `body`. They are valid during the call that passes them.
 struct Batch {
   const Source* source = nullptr;
   double time = 0;  // seconds since the Epoch: when it was read
@@ -37,7 +37,7 @@ struct Batch {
 
   [[nodiscard]] std::size_t size() const { return head.size() + body.size(); }
   [[nodiscard]] bool empty() const { return size() == 0; }
-  // All of it in one piece, put together in `room` if it is in two.
+  // All bytes in one piece; they are joined in `room` if they are in two.
   [[nodiscard]] std::string_view joined(std::string& room) const {
     if (head.empty()) return body;
     room.assign(head).append(body);

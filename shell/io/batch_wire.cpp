@@ -11,7 +11,7 @@
 namespace nacre::io {
 namespace {
 
-// Each record: kind, number of the source, how many bytes follow, these.
+// Each record: its kind, the number of the source, the size of the body, the body.
 enum class WireKind : std::uint8_t { source = 1, batch = 2, end = 3, event = 4, complete = 5 };
 constexpr std::size_t kWireHead = 9;
 constexpr std::size_t kSourceBytes = 5;  // rank, flags; then the label

@@ -18,10 +18,10 @@ namespace nacre::io {
 
 inline constexpr std::size_t kMaxWireText = std::size_t{4} << 20;  // bytes of a batch, a label, an event
 
-// As bytes for a BatchReader. The sources are known by their address until they end.
+// Writes bytes for a BatchReader. A source is identified by its address until it ends.
 class WireFormat final : public Format {
  public:
-  // For sources of one stream: the numbers that it gives them are not those of another stream's.
+  // For sources of one stream: sources of the two streams get different numbers.
   explicit WireFormat(Stream stream) : next_(static_cast<std::uint32_t>(stream)) {}
 
   Pieces put(const Batch& batch) override;
@@ -44,7 +44,7 @@ class WireFormat final : public Format {
 class BatchReader {
  public:
   struct Take {
-    std::function<Result<void>(const Source&)> source;  // one that has come; an error refuses it
+    std::function<Result<void>(const Source&)> source;  // a new source; an error refuses it
     std::function<void(const Batch&)> batch;
     std::function<void(const Source&, double time)> end;
     std::function<void(std::string_view line)> event;
@@ -53,9 +53,9 @@ class BatchReader {
 
   explicit BatchReader(Take take) : take_(std::move(take)) {}
 
-  // Bytes in any pieces. EPROTO: they are not what a WireFormat writes, and there is no way on.
+  // Bytes in any pieces. EPROTO: they are not what a WireFormat writes, and no more can be read.
   Result<void> add(std::string_view bytes);
-  // Nothing more comes: ends the sources that have not ended.
+  // Nothing more comes: ends all sources that are left.
   void end_all(double time);
   [[nodiscard]] std::size_t unread() const { return bytes_.size(); }
 
@@ -65,7 +65,7 @@ class BatchReader {
   Result<const Source*> find(std::uint32_t number) const;
 
   Take take_;
-  std::string bytes_;  // of a record that has not come whole
+  std::string bytes_;  // of a record that is not complete yet
   std::map<std::uint32_t, std::unique_ptr<Source>> sources_;
 };
 

@@ -15,12 +15,12 @@ Result<void> Destination::put(const Batch& whole) {
     count_dropped(batch);
     return {};
   }
-  CHECK_OK(tell_dropped(batch.time));
+  CHECK_OK(note_dropped(batch.time));
   return sink_->write(format_->put(batch));
 }
 
 Result<void> Destination::end(const Source& source, double time) {
-  CHECK_OK(tell_dropped(time));
+  CHECK_OK(note_dropped(time));
   return sink_->write(format_->end(source, time));
 }
 
@@ -48,15 +48,15 @@ Result<void> Destination::cut(Batch& batch) {
     count_dropped(kept);
     kept.head = kept.body = {};
   }
-  CHECK_OK(tell_dropped(kept.time));
+  CHECK_OK(note_dropped(kept.time));
   if (!kept.empty()) CHECK_OK(sink_->write(format_->put(kept)));
   return notice(fmt::format("[{} is cut here: output.limit is {} bytes]", name_of(kept.source->stream), *limit_),
                 kept.time);
 }
 
-Result<void> Destination::tell_dropped(double time) {
-  if (untold_.dropped == 0) return {};
-  Lost lost = std::exchange(untold_, {});
+Result<void> Destination::note_dropped(double time) {
+  if (unnoted_.dropped == 0) return {};
+  Lost lost = std::exchange(unnoted_, {});
   return notice(
       fmt::format("[{} lines, {} bytes dropped here: the reader is too slow]", lost.dropped_lines, lost.dropped),
       time);
@@ -65,7 +65,7 @@ Result<void> Destination::tell_dropped(double time) {
 void Destination::count_dropped(const Batch& batch) {
   auto newlines = std::count(batch.head.begin(), batch.head.end(), '\n') +
                   std::count(batch.body.begin(), batch.body.end(), '\n') + (batch.last() == '\n' ? 0 : 1);
-  for (Lost* each : {&untold_, &lost_.at(static_cast<std::size_t>(batch.source->stream))}) {
+  for (Lost* each : {&unnoted_, &lost_.at(static_cast<std::size_t>(batch.source->stream))}) {
     each->dropped += batch.size();
     each->dropped_lines += static_cast<std::uint64_t>(newlines);
   }

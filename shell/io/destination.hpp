@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One place where output comes out: a format in front of a sink, with what may be cut on the way. What is lost there
-// is counted, and said in the place where it is missing.
+// One place where output comes out: a format in front of a sink, and a limit. Bytes that are lost here are counted,
+// and a notice is written where they are missing.
 #pragma once
 
 #include <array>
@@ -23,13 +23,13 @@ class Destination {
     std::uint64_t dropped_lines = 0;  // of these, whole or not
   };
 
-  // `limit`: bytes that each stream may have, as its tasks wrote them.
+  // `limit`: how many bytes each stream may have, as its tasks wrote them.
   Destination(std::unique_ptr<Format> format, std::unique_ptr<Sink> sink, std::optional<std::uint64_t> limit)
       : format_(std::move(format)), sink_(std::move(sink)), limit_(limit) {}
 
   Result<void> put(const Batch& batch);
   Result<void> end(const Source& source, double time);
-  // A line of our own, without its newline.
+  // Writes a line of the shell's own, without its newline.
   Result<void> notice(std::string_view message, double time);
 
   [[nodiscard]] Sink& sink() { return *sink_; }
@@ -38,7 +38,7 @@ class Destination {
 
  private:
   Result<void> cut(Batch& batch);
-  Result<void> tell_dropped(double time);
+  Result<void> note_dropped(double time);
   void count_dropped(const Batch& batch);
 
   std::unique_ptr<Format> format_;
@@ -46,7 +46,7 @@ class Destination {
   std::optional<std::uint64_t> limit_;
   std::array<std::uint64_t, kStreams.size()> taken_{};  // bytes
   std::array<Lost, kStreams.size()> lost_{};
-  Lost untold_;  // dropped since the last notice
+  Lost unnoted_;  // dropped since the last notice
 };
 
 }  // namespace nacre::io

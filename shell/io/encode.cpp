@@ -20,21 +20,21 @@ std::uint64_t word_at(const char* at) {
   return word;
 }
 
-// How many of the first bytes are ASCII, at least up to the word of the first that is not.
+// How many of the first bytes are ASCII; it stops at the 8 bytes that hold the first other one, or before.
 std::size_t ascii_words(std::string_view bytes) {
   std::size_t at = 0;
   while (at + kWord <= bytes.size() && (word_at(bytes.data() + at) & kHighs) == 0) at += kWord;
   return at;
 }
 
-// Whether one of eight bytes needs an escape: '"', '\\', or below 0x20. A byte beyond ASCII may be taken for one.
+// Whether one of eight bytes needs an escape: '"', '\\', or below 0x20. It may also be true for a byte beyond ASCII.
 bool has_special(std::uint64_t word) {
   auto zero_in = [](std::uint64_t value) { return (value - kOnes) & ~value & kHighs; };
   std::uint64_t low = (word - kOnes * 0x20) & ~word & kHighs;
   return (low | zero_in(word ^ kOnes * '"') | zero_in(word ^ kOnes * '\\')) != 0;
 }
 
-// The bytes of the sequence at the beginning; 0 if it is none.
+// The length of the UTF-8 sequence at the beginning; 0 if there is none.
 std::size_t sequence(std::string_view bytes) {
   auto at = [&](std::size_t i) { return i < bytes.size() ? static_cast<std::uint8_t>(bytes[i]) : 0U; };
   auto follows = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xBF) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes as JSON text, fast: output passes through here at hundreds of megabytes a second.
+// Bytes as JSON text, fast: output goes through here at hundreds of megabytes a second.
 #pragma once
 
 #include <string>

@@ -13,9 +13,10 @@
 namespace nacre::io {
 namespace {
 
-constexpr std::size_t kReadSize = std::size_t{256} << 10;   // bytes at once, of the source and of the spilled
-constexpr std::size_t kFullness = 16;                       // the part of the window that is left when it is full
-constexpr std::uint64_t kEvicted = std::uint64_t{1} << 20;  // bytes at once, to the file
+constexpr std::size_t kReadSize = std::size_t{256} << 10;  // bytes of one read, of the source or of the spill file
+// The window is full if less than this part of it is free
+constexpr std::size_t kFullness = 16;
+constexpr std::uint64_t kEvicted = std::uint64_t{1} << 20;  // bytes of one write to the file
 
 }  // namespace
 
@@ -71,7 +72,7 @@ bool Fanout::done() const {
   return std::all_of(readers_.begin(), readers_.end(), [](const auto& reader) { return !reader->pipe; });
 }
 
-// Reads as long as there is something and there is room for it: of a polled source once in each round.
+// Reads while there is something to read and room for it; a polled source once in each round.
 void Fanout::go_on() {
   if (std::exchange(busy_, true)) return;
   if (full()) make_room();
@@ -87,10 +88,11 @@ void Fanout::go_on() {
     timing_ ? timer_->start_grace(options_.stall_time) : timer_->stop();
   }
   busy_ = false;
-  if (done() && !readers_.empty() && !std::exchange(told_done_, true) && callbacks_.on_done) callbacks_.on_done();
+  if (done() && !readers_.empty() && !std::exchange(reported_done_, true) && callbacks_.on_done)
+    callbacks_.on_done();
 }
 
-// Returns whether there may be more.
+// Returns whether there may be more to read.
 bool Fanout::read_some() {
   std::size_t at = end_ % window_.size();
   std::size_t room =
@@ -98,7 +100,7 @@ bool Fanout::read_some() {
   if (options_.limit) room = static_cast<std::size_t>(std::min<std::uint64_t>(room, *options_.limit - end_ + 1));
   ssize_t got = ::read(source_, window_.data() + at, room);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return errno == EINTR;
-  bool hung_up = got < 0 && errno == EIO && source_poll_;  // a terminal's end
+  bool hung_up = got < 0 && errno == EIO && source_poll_;  // the end of a terminal
   if (got < 0 && !hung_up && callbacks_.on_error) callbacks_.on_error(system_error(errno, "cannot read stdin"));
   if (got <= 0) ended_ = true;
   end_ += static_cast<std::uint64_t>(std::max<ssize_t>(got, 0));
@@ -113,7 +115,7 @@ bool Fanout::read_some() {
   return !ended_;
 }
 
-// All that its pipe takes.
+// Writes until its pipe is full.
 void Fanout::serve(Reader& reader) {
   while (reader.pipe && reader.position < end_) {
     ssize_t given = give(reader);
@@ -129,7 +131,7 @@ void Fanout::serve(Reader& reader) {
   if (ended_ && reader.position >= end_) drop(reader);
 }
 
-// One write(2) to its pipe.
+// Makes one write(2) to its pipe.
 ssize_t Fanout::give(Reader& reader) {
   if (reader.position >= base_) {
     std::size_t at = reader.position % window_.size();
@@ -169,19 +171,19 @@ std::uint64_t Fanout::slowest(bool of_all) const {
   return least;
 }
 
-// Small reads would be as many as large ones: it is full with some room left.
+// The window counts as full with some room left, so that reads do not become small.
 bool Fanout::full() const { return window_.size() - (end_ - base_) < window_.size() / kFullness; }
 
 bool Fanout::any(const std::function<bool(const Reader&)>& is) const {
   return std::any_of(readers_.begin(), readers_.end(), [&](const auto& each) { return each->pipe && is(*each); });
 }
 
-// Lets go of what all have got that keep up.
+// Drops what all readers that keep up have got.
 void Fanout::make_room() {
   if (any([this](const Reader& reader) { return reader.position >= base_; })) move_base(slowest(false));
 }
 
-// To the file goes what somebody lacks. False if that can't be.
+// Moves to the file what some reader lacks. False if that fails.
 bool Fanout::move_base(std::uint64_t to) {
   if (Result<void> trimmed = trim(); !trimmed) return complain(to, trimmed.error());
   if (slowest(true) >= to) {
@@ -204,7 +206,7 @@ bool Fanout::move_base(std::uint64_t to) {
   return true;
 }
 
-// The file forgets what nobody lacks.
+// Drops from the file what no reader lacks.
 Result<void> Fanout::trim() {
   if (!spill_ || spill_->size() == 0) return {};
   std::uint64_t first = base_ - spill_->size();
@@ -213,7 +215,7 @@ Result<void> Fanout::trim() {
   return spill_->forget(least - first);
 }
 
-// Those that have not moved fall behind, if there is someone who waits for them.
+// Readers that have not moved fall behind, if others wait for them.
 void Fanout::on_stall() {
   timing_ = false;
   bool waited_for = any([this](const Reader& reader) { return reader.position == end_; });
@@ -221,7 +223,7 @@ void Fanout::on_stall() {
   go_on();
 }
 
-// It is for those that have not got as far that what they lack would have to go to the file.
+// The callback gets the readers whose missing bytes would have to go to the file.
 bool Fanout::complain(std::uint64_t to, const std::optional<Error>& error) {
   if (std::exchange(complained_, true) || !callbacks_.on_wait) return false;
   std::vector<std::size_t> slow;

@@ -78,7 +78,7 @@ std::uint64_t FdSink::kept() const {
   return queue_.size() - queue_begin_ + tail_.size() + (spill_ ? spill_->size() : 0);
 }
 
-// Until all is written (true) or nothing more is taken.
+// Writes until all is written (true) or nothing more is taken.
 Result<bool> FdSink::write_some(std::span<std::string_view> pieces) {
   while (size_of(pieces) > 0) {
     std::array<iovec, kMostPieces> vectors{};
@@ -132,7 +132,7 @@ Result<void> FdSink::await_room() {
   return poll_->start(event::Poll::kWritable);
 }
 
-// All that is kept, as far as it is taken.
+// Writes what is kept, as far as it is taken.
 Result<void> FdSink::write_kept() {
   while (kept() > 0) {
     if (queue_begin_ == queue_.size()) {
@@ -149,7 +149,7 @@ Result<void> FdSink::write_kept() {
     queue_begin_ = queue_.size() - rest[0].size();
     if (!all) break;
   }
-  // What was written is let go of once it is most of the queue.
+  // Drops what was written once it is most of the queue.
   if (queue_begin_ > queue_.size() / 2) queue_.erase(0, std::exchange(queue_begin_, 0));
   return {};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A sink that is a descriptor. Files take what they are given at once. A pipe, a terminal or a socket is never
-// waited for: what it does not take is kept, by the policy for overflow.
+// A sink that is a descriptor. A file takes all at once. A sink never waits for a pipe, terminal or socket: what it
+// does not take is kept, or handled as the policy for overflow demands.
 #pragma once
 
 #include <functional>
@@ -28,13 +28,13 @@ class FdSink final : public Sink {
   };
   // None may destroy the sink.
   struct Callbacks {
-    std::function<void()> on_room;               // it is full no longer, or it has failed, or all has come out
-    std::function<void(const Error&)> on_error;  // it has failed, while nobody was writing
-    std::function<void(const Error&)> on_spill;  // it can't spill, and blocks instead
+    std::function<void()> on_room;               // it is no longer full, or has failed, or all has come out
+    std::function<void(const Error&)> on_error;  // it has failed, but not within a write
+    std::function<void(const Error&)> on_spill;  // it cannot spill, and blocks instead
   };
 
-  // `fd` stays its owner's, and open; messages call it `name`. Where O_NONBLOCK can be had only for all that share
-  // the descriptor it is set, and taken back at the end.
+  // The caller keeps `fd`, and keeps it open; messages use `name`. If O_NONBLOCK can only be set for all that share
+  // the descriptor, it is restored at the end.
   static Result<std::unique_ptr<FdSink>> create(event::Loop& loop, int fd, std::string name, Options options,
                                                 Callbacks callbacks);
 
@@ -64,13 +64,13 @@ class FdSink final : public Sink {
   std::string name_;
   Options options_;
   Callbacks callbacks_;
-  int fd_ = -1;                        // what is written to
+  int fd_ = -1;                        // the descriptor that is written to
   std::optional<OwnDescription> own_;  // the same, if it is not the owner's
   bool waits_ = false;                 // a write to it can block
-  std::string queue_;                  // kept: first what is here from queue_begin_ on, ...
+  std::string queue_;                  // kept bytes: first those here from queue_begin_ on, ...
   std::size_t queue_begin_ = 0;
-  std::optional<SpillFile> spill_;  // ... then what is here, ...
-  std::string tail_;                // ... then what is here
+  std::optional<SpillFile> spill_;  // ... then those here, ...
+  std::string tail_;                // ... then those here
   bool spill_failed_ = false;
   bool dropping_ = false;
   std::uint64_t written_ = 0;

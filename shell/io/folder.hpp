@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Equal lines of many tasks as one: "[0-511]: text". Each task's lines stay in their order. A line waits for the
-// tasks that have not written it, until all have, or kDelay has gone by, or what waits is more than kWindow.
+// Writes equal lines of many tasks as one: "[0-511]: text". Each task's lines stay in their order. A line waits for
+// the tasks that have not written it, until all have, or for kDelay, or until more than kWindow waits.
 //
-// Pure: whoever owns it looks at the clock.
+// It is pure: the owner looks at the clock.
 #pragma once
 
 #include <array>
@@ -26,21 +26,21 @@ class Folder {
  public:
   static constexpr double kDelay = 0.1;                         // seconds that a line waits
   static constexpr std::size_t kWindow = std::size_t{1} << 20;  // bytes of lines that wait, ...
-  static constexpr std::size_t kLineCost = 128;                 // ... and of what each takes besides its text
+  static constexpr std::size_t kLineCost = 128;                 // ... plus this for each line
 
-  // A line with its newline, from `source.rank`'s like: the label is "[0-3,7]: ", or "3: ".
+  // Gets a line with its newline. Its label has the ranks that wrote it: "[0-3,7]: ", or "3: ".
   using Emit = std::function<void(const Batch&)>;
 
-  // How many tasks' lines are awaited for each stream.
+  // `sources`: how many tasks' lines it waits for on each stream.
   explicit Folder(std::size_t sources) : live_{sources, sources} {}
 
-  // Of whole lines. A line that did not end gets a newline.
+  // Takes whole lines. A line without a newline gets one.
   void add(const Batch& batch, const Emit& emit);
-  // A source has ended: nobody waits for it any more.
+  // A source has ended: lines do not wait for it any more.
   void end(const Source& source, const Emit& emit);
-  // Lets go of the lines that have waited until `time`.
+  // Emits the lines that have waited until `time`.
   void expire(double time, const Emit& emit);
-  // When expire() should be called; none: nothing waits.
+  // When to call expire(); none: no line waits.
   [[nodiscard]] std::optional<double> deadline() const;
 
  private:

@@ -30,7 +30,7 @@ class TextFormat final : public Format {
     return {text_};
   }
 
-  // A line of a labelled source is always ended: the next line has a label of its own.
+  // The line of a labelled source always ends here: the next line has its own label.
   Pieces end(const Source& source, double /*time*/) override {
     if (owner_ != &source) return {};
     if (has_prefix()) {
@@ -78,7 +78,8 @@ class TextFormat final : public Format {
 
   FormatOptions options_;
   std::string_view newline_;
-  const Source* owner_ = nullptr;  // whose line has begun and not ended; kNobody: of a source that has
+  // The source whose line has begun and not ended; kNobody: a source that has ended
+  const Source* owner_ = nullptr;
   std::string text_;
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What batches look like where they come out.
+// How batches look where they come out.
 //
-//   text      the bytes as they are; each line may begin with the time and the source's label. Where a line of
+//   text      the bytes as they are; each line may begin with the time and the source's label. If a line of
 //             another source comes before the end of one, a newline is put between.
-//   json      an object a line: {"time", "rank", "stream", "data"}. `data` is the line without its newline, in base64
-//             if "encoding" says so (it is no UTF-8). "eol": false if the line did not end there.
-//   eventlog  RFC 24: events "data" of any number of lines, one with "eof" for each source, and a header before.
+//   json      one object a line: {"time", "rank", "stream", "data"}. `data` is the line without its newline, in base64
+//             if there is "encoding" (it is not UTF-8). "eol": false if the line did not end there.
+//   eventlog  RFC 24: events "data" of any number of lines, one with "eof" for each source, after a header.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ class Format {
   virtual Pieces put(const Batch& batch) = 0;
   // A source has ended.
   virtual Pieces end(const Source& source, double time) = 0;
-  // Something of our own to say, a line without its newline: that output was lost here.
+  // A notice of the shell's own, such as that output was lost here: a line without its newline.
   virtual Pieces notice(std::string_view message, double time) = 0;
 };
 

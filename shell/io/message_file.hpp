@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A place for messages to another program: a file, a FIFO, or a descriptor. Whoever reads it is never waited for: not one that is
-// slow, nor one that has not opened the FIFO yet. What it has not taken is kept, so a writer that is to use little memory writes
-// the next message once the place is idle.
+// A place for messages to another program: a file, a FIFO, or a descriptor. It never waits for the reader, not even
+// for one that has yet to open the FIFO. It keeps what the reader has not taken; so to use little memory, write the
+// next message only when it is idle.
 #pragma once
 
 #include <functional>
@@ -22,11 +22,11 @@ class MessageFile {
 
   // Called from the loop; none may destroy this.
   struct Callbacks {
-    std::function<void()> on_idle;               // all that was written has been taken; may be unset
-    std::function<void(const Error&)> on_error;  // once: nothing is written any more
+    std::function<void()> on_idle;               // all that was written was taken; may be unset
+    std::function<void(const Error&)> on_error;  // called once: nothing more is written
   };
 
-  // The file is made, or emptied. Errors name it.
+  // Makes or empties the file. Errors name it.
   static Result<std::unique_ptr<MessageFile>> open(event::Loop& loop, std::string path, Callbacks callbacks);
   // `fd` is open for writing.
   static Result<std::unique_ptr<MessageFile>> of(event::Loop& loop, UniqueFd fd, std::string name,
@@ -36,10 +36,10 @@ class MessageFile {
 
   // May call on_error before it returns.
   void write(std::string_view bytes);
-  // Nothing is kept: the system has it all, or it failed.
+  // Nothing is kept: the system has all of it, or writing failed.
   [[nodiscard]] bool idle() const { return failed_ || (sink_ ? sink_->flushed() : kept_.empty()); }
   [[nodiscard]] bool failed() const { return failed_; }
-  // A FIFO that nobody has opened for reading.
+  // A FIFO that no process has opened for reading.
   [[nodiscard]] bool lacks_reader() const { return !sink_ && !failed_; }
 
  private:
@@ -51,7 +51,7 @@ class MessageFile {
   void fail(const Error& error);
 
   event::Loop& loop_;
-  std::string name_;  // the path, where there is one
+  std::string name_;  // the path, if there is one
   Callbacks callbacks_;
   UniqueFd fd_;
   std::unique_ptr<FdSink> sink_;  // none: a FIFO without a reader

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A descriptor that is shared with other processes, made ours: so that it can be non-blocking without their being told
-// EAGAIN.
+// A private copy of a descriptor that is shared with other processes: it can be non-blocking without giving those EAGAIN.
 #pragma once
 
 #include <optional>
@@ -13,11 +12,11 @@
 
 namespace nacre::io {
 
-// The same file, pipe or terminal, opened anew with these flags of open(2); none if it can't be (errno says why).
+// The same file, pipe or terminal, opened anew with these flags of open(2); none if that fails (see errno).
 [[nodiscard]] UniqueFd reopen(int fd, int flags);
 
-// A non-blocking descriptor of what `fd` is. Where it can't be opened anew, a socket for one, O_NONBLOCK is set for all
-// that share it, and taken back at the end.
+// A non-blocking descriptor of what `fd` is. If that cannot be opened anew, such as a socket, O_NONBLOCK is set for
+// all that share it, and restored at the end.
 class OwnDescription {
  public:
   // `access`: O_RDONLY or O_WRONLY. Errors name it `name`.
@@ -37,7 +36,7 @@ class OwnDescription {
   OwnDescription(UniqueFd fd, std::optional<int> shared_flags) : fd_(std::move(fd)), shared_flags_(shared_flags) {}
 
   UniqueFd fd_;
-  std::optional<int> shared_flags_;  // to be given back
+  std::optional<int> shared_flags_;  // to be restored
 };
 
 }  // namespace nacre::io

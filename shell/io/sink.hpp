@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where formatted output goes, behind one face: a descriptor of this process (fd_sink.hpp), or another shell that
-// collects what all write.
+// Where formatted output goes: a descriptor of this process (fd_sink.hpp), or another shell that collects the output of all.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +18,12 @@ class Sink {
 
   virtual ~Sink() = default;
 
-  // Takes all of the pieces, at most kMostPieces, in order. An error ends the sink: what has not come out never will, and each further
-  // write is the same error.
+  // Takes all of the pieces, at most kMostPieces, in order. After an error the sink has ended: what has not come
+  // out never will, and each further write returns the same error.
   virtual Result<void> write(std::span<const std::string_view> pieces) = 0;
 
-  // Whether it should be given something now; only one whose policy is to drop ever says no. What it is given
-  // nevertheless it keeps.
+  // False: the caller should drop what it has. Only a sink whose policy is to drop returns that. It keeps what it
+  // is given nevertheless.
   [[nodiscard]] virtual bool takes() = 0;
   // Whether its writers should wait.
   [[nodiscard]] virtual bool full() const = 0;
@@ -32,11 +31,11 @@ class Sink {
   [[nodiscard]] virtual bool flushed() const = 0;
   // How many bytes have come out.
   [[nodiscard]] virtual std::uint64_t written() const = 0;
-  // How many bytes it has taken: those that have come out, and those that wait.
+  // How many bytes it has taken: those that came out, and those that wait.
   [[nodiscard]] virtual std::uint64_t taken() const = 0;
 };
 
-// What becomes of output when its reader is slower than its writers.
+// What happens to output when its reader is slower than its writers.
 enum class Overflow {
   block,  // writers wait
   spill,  // it is kept in a file, up to a limit; then writers wait

@@ -19,7 +19,7 @@ Error failed(int code, const std::string& directory) {
   return system_error(code, fmt::format("cannot keep output in {}", directory));
 }
 
-// Where the file system has no O_TMPFILE: a name that is removed at once.
+// For file systems without O_TMPFILE: makes a file, and removes its name at once.
 UniqueFd open_unlinked(const std::string& directory) {
   UniqueFd fd(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (fd || errno != EOPNOTSUPP) return fd;
@@ -72,7 +72,7 @@ Result<void> SpillFile::forget(std::uint64_t bytes) {
     begin_ = end_ = 0;
     if (::ftruncate(fd_.get(), 0) < 0) return failed(errno, directory_);
   } else if (bytes > 0) {
-    // Only space is lost where the file system can't.
+    // If the file system cannot do this only space is lost.
     static_cast<void>(
         ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(begin_)));
   }

@@ -16,11 +16,11 @@ class SpillFile {
  public:
   static Result<SpillFile> create(const std::string& directory);
 
-  // All or nothing.
+  // Adds all of it or, after an error, nothing.
   Result<void> add(std::string_view bytes);
   // Appends the first bytes to `out`, at most `most`, and forgets them: their disk space is given back.
   Result<void> take(std::string& out, std::size_t most);
-  // The two halves of it: the first bytes after `skip`, and to forget so many (at most all).
+  // take() in two steps: read() appends the first bytes after `skip`; forget() drops the first ones (at most all).
   Result<void> read(std::string& out, std::uint64_t skip, std::size_t most) const;
   Result<void> forget(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t size() const { return end_ - begin_; }  // bytes that are kept
