@@ -13,13 +13,13 @@
 namespace nacre::task {
 namespace {
 
-constexpr const char* kVersion2 = "";  // in place of a controller: the hierarchy of all controllers
+constexpr const char* kVersion2 = "";  // stands for a controller: the one hierarchy of version 2
 
-bool contains(const std::vector<std::string_view>& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
+bool contains(const std::vector<std::string_view>& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-// The cgroup in the hierarchy of a controller, by /proc/PID/cgroup: lines ID:CONTROLLER,...:PATH.
+// The cgroup in a controller's hierarchy. /proc/PID/cgroup has lines ID:CONTROLLER,...:PATH.
 std::optional<std::string_view> path_in(const std::string& cgroups, const std::string& controller) {
   for (std::string_view line : split(cgroups, '\n')) {
     std::size_t first = line.find(':');
@@ -32,11 +32,11 @@ std::optional<std::string_view> path_in(const std::string& cgroups, const std::s
 }
 
 struct Mount {
-  std::string_view root;   // the directory of the hierarchy that is seen at ...
-  std::string_view point;  // ... this one
+  std::string_view root;   // the directory of the hierarchy that is mounted at ...
+  std::string_view point;  // ... this directory
 };
 
-// By /proc/PID/mountinfo: ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG...] - TYPE SOURCE OPTION,...
+// /proc/PID/mountinfo has lines ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG...] - TYPE SOURCE OPTION,...
 std::optional<Mount> mount_of(const std::string& mounts, const std::string& controller) {
   constexpr std::size_t kRoot = 3;
   constexpr std::size_t kPoint = 4;
@@ -51,7 +51,7 @@ std::optional<Mount> mount_of(const std::string& mounts, const std::string& cont
   return std::nullopt;
 }
 
-// The directory in which a cgroup is seen; none if it is outside of what is mounted.
+// The directory of a cgroup; none if it is outside of what is mounted.
 std::optional<std::string> directory_of(std::string_view path, const Mount& mount) {
   if (mount.root != "/") {
     if (!path.starts_with(mount.root)) return std::nullopt;

@@ -49,7 +49,7 @@ Result<std::size_t> bytes_of(std::string_view text) {
   return number << bits;
 }
 
-// Those of this stream, by what follows its name.
+// Applies the options of this stream, by the part of their names after the stream's name.
 Result<bool> apply_options(const Command& command, const std::string& name, Stream::Options& options) {
   auto find = [&](const char* what) -> const std::string* {
     auto it = command.stream_options.find(name + what);

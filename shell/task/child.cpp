@@ -21,7 +21,7 @@
 namespace nacre::task {
 namespace {
 
-constexpr std::string_view kDefaultPath = "/bin:/usr/bin";  // of execvp(3), where PATH is not set
+constexpr std::string_view kDefaultPath = "/bin:/usr/bin";  // of execvp(3), if PATH is not set
 constexpr const char* kScriptShell = "/bin/sh";
 constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 
@@ -32,13 +32,13 @@ std::vector<std::string> candidates_of(const Command& command) {
   if (name.empty() || name.find('/') != std::string::npos) return {name};
   std::vector<std::string> out;
   for (std::string_view folder : split(command.env.get("PATH").value_or(kDefaultPath), ':')) {
-    // An empty entry is the current directory.
+    // an empty entry means the current directory
     out.push_back(folder.empty() ? "./" + name : std::string(folder) + '/' + name);
   }
   return out;
 }
 
-// All descriptors from 3 on but those kept, which are sorted.
+// All descriptors from 3 on except those in `kept`, which is sorted.
 std::vector<std::pair<unsigned, unsigned>> all_but(const std::vector<unsigned>& kept) {
   std::vector<std::pair<unsigned, unsigned>> out;
   unsigned next = 3;
@@ -64,7 +64,7 @@ std::vector<int> changed_signals() {
 
 Failure failed(Step step, int detail = 0) { return {step, errno, detail}; }
 
-// The leader of a group cannot make a session, and that of a session has a group already: so one or the other.
+// The leader of a group cannot make a session, and the leader of a session has a group already: so one or the other.
 Failure lead(const ChildSetup& setup) {
   if (setup.controlling_terminal) {
     if (::setsid() < 0) return failed(Step::session);
@@ -74,8 +74,8 @@ Failure lead(const ChildSetup& setup) {
   return {};
 }
 
-// A process that leaves no core file (transport/secret.hpp) has no files of its own in /proc, but for root's. This one is so
-// until it execs; others that share its memory may do the same at the same time, so it may take several turns.
+// A process that leaves no core file (transport/secret.hpp) does not own its files in /proc: root does. This child is such a
+// process until it execs; others that share its memory may do the same at the same time, so it may need several tries.
 int open_own(const char* path) {
   constexpr int kTurns = 1000;
   int fd = ::open(path, O_WRONLY | O_CLOEXEC);
@@ -116,7 +116,7 @@ bool place(const ChildSetup::Fd& fd) {
 }
 
 Failure place_all(Plan& plan) {
-  // Out of the way first: a source may be another one's target.
+  // first out of the way: one's source may be another's target
   for (ChildSetup::Fd& fd : plan.fds) {
     if (fd.source < 0 || fd.source == fd.target || fd.source > plan.max_target) continue;
     fd.source = ::fcntl(fd.source, F_DUPFD, plan.max_target + 1);
@@ -137,7 +137,7 @@ void close_others(const Plan& plan) {
 
 Failure set_limits(const std::vector<ChildSetup::Limit>& limits) {
   for (const ChildSetup::Limit& limit : limits) {
-    // Not setrlimit(3): its parameter is an enum, which cannot hold every number.
+    // Not setrlimit(3), whose parameter is an enum that cannot hold every number.
     static_assert(sizeof(limit.value) == 2 * sizeof(std::uint64_t), "rlimit is as the kernel has it");
     bool set = ::syscall(SYS_prlimit64, 0, limit.resource, &limit.value, nullptr) == 0;
     if (!set) return failed(Step::limit, limit.resource);
@@ -145,7 +145,7 @@ Failure set_limits(const std::vector<ChildSetup::Limit>& limits) {
   return {};
 }
 
-// Whether execvp(3) looks further along PATH after this errno.
+// Whether execvp(3) tries the next folder of PATH after this errno.
 bool looks_further(int code) {
   switch (code) {
     case EACCES:
@@ -159,8 +159,8 @@ bool looks_further(int code) {
   }
 }
 
-// The C library keeps the first real-time signals for itself, and its sigaction(3) refuses them; yet whoever
-// started the shell may have left them ignored, which exec would hand on.
+// The C library keeps the first real-time signals for itself, and its sigaction(3) refuses them; yet this process
+// may have been started with them ignored, which exec would pass on.
 void reset_reserved_signals() {
   static constexpr std::size_t kSetSize = NSIG / 8;
   static constexpr unsigned long kDefault[8] = {};  // the kernel's struct sigaction, in any order of its members
@@ -228,7 +228,7 @@ Failure set_up(Plan& plan) {
   const ChildSetup& setup = plan.setup;
   if (setup.ends_with_parent && !setup.controlling_terminal) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != plan.parent) ::_exit(EXIT_FAILURE);  // it has ended before
+    if (::getppid() != plan.parent) ::_exit(EXIT_FAILURE);  // the parent has ended before
   }
   if (Failure failure = lead(setup); failure.step != Step::none) return failure;
   if (setup.oom_score_adj && !write_oom(*setup.oom_score_adj)) return failed(Step::oom);
@@ -238,7 +238,7 @@ Failure set_up(Plan& plan) {
   }
   if (setup.cwd && ::chdir(setup.cwd->c_str()) < 0) return failed(Step::directory);
   if (Failure failure = place_all(plan); failure.step != Step::none) return failure;
-  // Its process group becomes the terminal's foreground one by this.
+  // This also makes its process group the terminal's foreground group.
   if (setup.controlling_terminal && ::ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0) return failed(Step::terminal);
   close_others(plan);
   return set_limits(setup.limits);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The child's side of a start: what the parent prepares, and its execution by system calls alone. Between vfork and
-// exec the child runs on its parent's memory, so nothing here that takes a Plan or an Image allocates, locks or
-// throws.
+// The child's side of a start: the parent prepares it, and the child executes it by system calls alone. Between vfork and
+// exec the child runs on its parent's memory, so nothing here that takes a Plan or an Image allocates, locks or throws.
 #pragma once
 
 #include <string>
@@ -14,17 +13,17 @@
 
 namespace nacre::task {
 
-// What execve(2) takes. Points into the command, and is stale once that changes.
+// The arguments of execve(2). Points into the command, and is not valid once that changes.
 struct Image {
   explicit Image(const Command& command);  // argv is not empty
 
   std::vector<const char*> argv;         // ends with nullptr
   std::vector<const char*> script_argv;  // {"/bin/sh", <the file>, argv[1], ...}, for a script without "#!"
   std::vector<const char*> env;          // ends with nullptr
-  std::vector<std::string> candidates;   // the paths to try, in order, as execvp(3) would
+  std::vector<std::string> candidates;   // the paths to try in order, as execvp(3) would
 };
 
-// What to do before.
+// What the child does before exec.
 struct Plan {
   explicit Plan(const Command& command);
 
@@ -33,15 +32,15 @@ struct Plan {
 
   const ChildSetup& setup;
   pid_t parent;
-  std::vector<ChildSetup::Fd> fds;                    // the child moves their sources
+  std::vector<ChildSetup::Fd> fds;                    // the child changes their sources
   int max_target = 2;                                 // the highest target, at least that of stderr
   std::vector<std::pair<unsigned, unsigned>> closed;  // descriptors first..last
   unsigned descriptor_limit = 0;                      // for kernels without close_range(2)
   std::vector<int> signals;                           // those with a handler, and those ignored
 };
 
-// Each returns what failed, or Step::none. set_up carries out the ChildSetup, but for trace_me, in an order in
-// which no step hinders a later one: limits come last, as a low RLIMIT_NOFILE would.
+// Each returns what failed, or Step::none. set_up performs the ChildSetup, except trace_me, in an order in which no
+// step hinders a later one: limits come last, as a low RLIMIT_NOFILE would hinder others.
 Failure set_up(Plan& plan);
 void reset_signals(const Plan& plan);  // dispositions to their default, then an empty mask
 Failure trace_me();

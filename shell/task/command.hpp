@@ -16,7 +16,7 @@
 
 namespace nacre::task {
 
-// Cpus to run on, as sched_setaffinity(2) takes them; bit n of word n/64. Empty: as inherited.
+// Cpus to run on, in the form of sched_setaffinity(2): bit n of word n/64. Empty: as inherited.
 using CpuMask = std::vector<unsigned long>;
 
 struct ChildSetup {
@@ -29,19 +29,19 @@ struct ChildSetup {
     rlimit value{};
   };
 
-  std::vector<Fd> fds;  // all others are closed; a target not given of 0, 1, 2 is inherited
+  std::vector<Fd> fds;  // all others are closed; 0, 1 and 2 are inherited unless they are targets
   bool new_process_group = true;
-  // Leads a session, and so a process group, of its own; the terminal that is its stdin controls it.
+  // Leads a session, and so a process group, of its own, and is controlled by the terminal that is its stdin.
   bool controlling_terminal = false;
   std::optional<std::string> cwd;  // none: as inherited
   std::vector<Limit> limits;
   CpuMask cpus;
   std::optional<std::string> oom_score_adj;  // text for /proc/self/oom_score_adj
-  // By SIGKILL, when the thread that has started it ends. Not with a terminal: the kernel hangs that up.
+  // By SIGKILL, when the thread that started it ends. Not for one with a terminal, which the kernel hangs up.
   bool ends_with_parent = false;
   bool trace_me = false;  // PTRACE_TRACEME: stops in exec
 
-  [[nodiscard]] int unused_target() const;  // a number above stderr's that none of `fds` has
+  [[nodiscard]] int unused_target() const;  // a number above stderr's that is no target in `fds`
 };
 
 struct Command {
@@ -50,7 +50,7 @@ struct Command {
   ChildSetup setup;
   std::vector<std::string> channels = {};  // streams besides stdin, stdout, stderr: see channels.hpp
   std::map<std::string, std::string> stream_options = {};  // likewise
-  std::string label = {};                                  // of whoever made it; no meaning here
+  std::string label = {};                                  // for the code that made it; it has no meaning here
 };
 
 }  // namespace nacre::task

@@ -32,8 +32,8 @@ void* ask_for_all_cpus(void* result) {
   return nullptr;
 }
 
-// The kernel cuts what is asked for down to what the cgroup grants. Affinity is a thread's own: that of this one
-// stays as it is.
+// sched_setaffinity(2) with all cpus leaves those that the cgroup grants. A thread of its own makes the call, as
+// affinity belongs to a thread: the caller's does not change.
 Idset cpus_of_cgroup() {
   Idset cpus;
   pthread_t thread{};
@@ -48,7 +48,7 @@ Result<CpuRights> read_cpu_rights(const std::string& system) {
   CpuRights rights;
   rights.online = TRY(read_online_cpus(system));
   rights.allowed = affinity_of_thread() & rights.online;
-  // A thread that may use all cpus is in no cgroup that forbids some.
+  // If a thread may use all cpus, its cgroup forbids none.
   rights.cgroup = rights.allowed == rights.online ? rights.online : cpus_of_cgroup() & rights.online;
   return rights;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which cpus of this node this process may use, numbered as the kernel does.
+// The cpus of this node that this process may use, by the kernel's numbers.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ namespace nacre::task {
 
 struct CpuRights {
   value::Idset online;
-  value::Idset cgroup;   // of these, what sched_setaffinity(2) would take
-  value::Idset allowed;  // of these, what it has been set to: what this process, and so its tasks, may use
+  value::Idset cgroup;   // of these, the ones that sched_setaffinity(2) would accept
+  value::Idset allowed;  // of these, the ones set now: those that this process, and so its tasks, may use
 };
 
 // Of the calling thread.
 [[nodiscard]] Result<CpuRights> read_cpu_rights(const std::string& system = kSystemDirectory);
 
-// What is left of each core within `cpus`, without the cores of which nothing is.
+// For each core the cpus that are in `cpus`, without the cores that have none there.
 [[nodiscard]] std::vector<value::Idset> cores_within(const std::vector<value::Idset>& cores,
                                                      const value::Idset& cpus);
 

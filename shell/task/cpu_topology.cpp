@@ -19,7 +19,7 @@ constexpr int kMaxCaches = 16;  // of one cpu; x86 has 4
 
 struct Names {
   const char* name;
-  const char* before = nullptr;  // in older kernels, if it was another
+  const char* before = nullptr;  // the name in older kernels, if it was another
 };
 constexpr Names kCore = {"topology/core_cpus_list", "topology/thread_siblings_list"};
 constexpr Names kShared[] = {{"topology/package_cpus_list", "topology/core_siblings_list"},
@@ -44,7 +44,7 @@ Result<std::optional<Idset>> find_list(const std::string& directory, const Names
   return std::optional<Idset>();
 }
 
-// Sets of cpus that share something: the packages, or the caches of one level. They do not overlap.
+// Sets of cpus that share something, such as a package or the caches of one level. They do not overlap.
 class SharingLevel {
  public:
   void add(Idset cpus) {
@@ -89,7 +89,7 @@ class Reader {
     return fmt::format("{}/cpu/cpu{}/", system_, cpu);
   }
 
-  // By their first cpu.
+  // Ordered by their first cpu.
   Result<void> read_cpus_of_cores() {
     bool single = one_cpu_a_core(online_, system_);
     std::vector<bool> seen(*online_.last() + std::size_t{1});
@@ -108,7 +108,7 @@ class Reader {
   Result<bool> read_level(const Names& names) {
     auto first = TRY(find_list(cpu_directory(*cores_.front().first()), names));
     if (!first) return false;
-    // What neither the first core nor the last shares with another, no core does: a core more is a file more.
+    // If neither the first core nor the last shares something, no core does. This saves reading a file for each core.
     if ((*first - cores_.front()).empty()) {
       auto last = TRY(find_list(cpu_directory(*cores_.back().first()), names));
       if (last && (*last - cores_.back()).empty()) return true;
@@ -124,7 +124,7 @@ class Reader {
     return true;
   }
 
-  // False if groups that hwloc makes of NUMA nodes by their distances may be other than neighbours.
+  // False if hwloc may group NUMA nodes by their distances into groups that are not neighbours.
   Result<bool> read_nodes() {
     auto nodes = TRY(find_list(system_, {"/node/online"}));
     if (!nodes || nodes->size() < 2) return true;
@@ -142,8 +142,8 @@ class Reader {
     return true;
   }
 
-  // If a node is never nearer to one farther along the list, then nodes at the least distance of all are
-  // neighbours, and so are groups of nodes at the least mean distance.
+  // If no node is nearer to a node farther along the list than to a closer one, then the nodes at the least
+  // distance are neighbours, and so are groups of nodes at the least mean distance.
   Result<bool> groups_are_neighbours(const Idset& nodes) {
     std::vector<std::vector<std::uint64_t>> rows;
     for (Idset::Id node : nodes.ids()) {
@@ -163,8 +163,8 @@ class Reader {
     return true;
   }
 
-  // The first cpus of all that a core is part of, from the largest to the core itself: siblings differ in one of
-  // them. None if these are not one within the other.
+  // The first cpus of all sets that contain a core, from the largest set to the core itself: two cores differ in
+  // one of them. None if these sets are not nested.
   [[nodiscard]] std::optional<std::vector<Idset::Id>> place_of(const Idset& core) const {
     std::vector<const Idset*> around;
     for (const SharingLevel& level : levels_) {
@@ -210,7 +210,7 @@ Result<Idset> read_online_cpus(const std::string& system) {
 bool one_cpu_a_core(const Idset& online, const std::string& system) {
   auto active = read_file(system + "/cpu/smt/active");
   if (!active || trim(*active) != "0") return false;
-  // A kernel built without knowledge of threads says 0 in any case.
+  // A kernel that was built without knowledge of threads always has 0 here.
   auto core = find_list(fmt::format("{}/cpu/cpu{}/", system, *online.first()), kCore);
   return core && *core && (*core)->size() == 1;
 }

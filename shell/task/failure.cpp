@@ -29,7 +29,7 @@ std::string limit_macro(int resource) {
   return out;
 }
 
-// How much the kernel takes in all, by the stack limit that the child had.
+// How many bytes the kernel accepts in all, with the stack limit that the child had.
 std::size_t total_limit(const ChildSetup& setup) {
   rlimit stack{RLIM_INFINITY, RLIM_INFINITY};
   ::getrlimit(RLIMIT_STACK, &stack);
@@ -62,7 +62,7 @@ std::string too_long(const Command& command) {
       arguments, environment, total_limit(command.setup), kMaxTotal);
 }
 
-// Whether the file that cannot be found is there, so that it is its interpreter or dynamic loader that is not.
+// Whether the command's file exists, so that its interpreter or dynamic loader is what cannot be found.
 bool lacks_interpreter(const Command& command) {
   std::string path = command.argv.front();
   if (path.find('/') == std::string::npos) return false;

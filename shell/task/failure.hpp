@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a start fails, as the child can tell it (numbers), and as people read it.
+// How a start failed: as numbers, which the child can pass on, and as text.
 #pragma once
 
 #include "base/result.hpp"
@@ -31,10 +31,10 @@ struct Failure {
 };
 
 // "cannot set RLIMIT_NOFILE: Operation not permitted"; for exec itself "NAME: No such file or directory", with the
-// sizes if arguments and environment are too long. The code is the failure's.
+// sizes if arguments and environment are too long. The error has the failure's code.
 [[nodiscard]] Error describe(const Command& command, const Failure& failure);
 
-// There was no child: fork failed with `code`. EAGAIN names the limits that can be behind it.
+// There is no child, as fork failed with `code`. For EAGAIN the text names the limits that may be the reason.
 [[nodiscard]] Error fork_error(int code);
 
 }  // namespace nacre::task

@@ -33,7 +33,7 @@ Error open_error(int code) {
 
 Result<UniqueFd> open_slave(int master) {
 #ifdef TIOCGPTPEER
-  // By the master itself: its name can mean another one where /dev/pts is another mount.
+  // Opens it by the master itself: its name may mean another terminal if /dev/pts is another mount.
   if (UniqueFd peer(::ioctl(master, TIOCGPTPEER, kFlags)); peer) return peer;
   if (errno != EINVAL && errno != ENOTTY) return open_error(errno);
 #endif

@@ -20,14 +20,14 @@
 namespace nacre::task {
 namespace {
 
-// A child, and what failed in it.
+// A child, and what failed in it, if anything did.
 struct Started {
   pid_t pid = 0;
   Failure failure;
 };
 
-// A Failure in memory that a child of vfork shares; volatile, as the compiler sees no way from the write to the
-// read.
+// A Failure in memory that a child of vfork shares. It is volatile, as the compiler cannot see that the child's
+// write reaches the parent's read.
 class SharedFailure {
  public:
   void put(const Failure& failure) {
@@ -79,7 +79,7 @@ Failure run_own(Plan& plan, const Command& command, const Spawner::ChildHook& ho
   reset_signals(plan);
   if (hook) {
     if (!hook()) return {Step::hook, ECANCELED, 0};
-    std::fflush(stdout);  // what the hook printed would be lost in exec
+    std::fflush(stdout);  // exec would lose what the hook has printed
   }
   Image image(command);  // only now: the hook may have changed the command
   if (command.setup.trace_me) {
@@ -88,8 +88,8 @@ Failure run_own(Plan& plan, const Command& command, const Spawner::ChildHook& ho
   return execute(image);
 }
 
-// Waits for a traced child to stop in exec and lets it go, standing still. A child that ends before is left to be
-// reaped.
+// Waits until a traced child stops in exec, and detaches from it, so that it stays stopped. A child that ends
+// before that is left to be reaped.
 void leave_stopped_in_exec(pid_t pid) {
   for (;;) {
     siginfo_t info{};
@@ -102,12 +102,12 @@ void leave_stopped_in_exec(pid_t pid) {
       ::ptrace(PTRACE_DETACH, pid, nullptr, SIGSTOP);
       return;
     }
-    // A signal that somebody sent between PTRACE_TRACEME and exec.
+    // a signal that was sent between PTRACE_TRACEME and exec
     ::ptrace(PTRACE_CONT, pid, nullptr, info.si_status);
   }
 }
 
-// The child's Failure, or none once it has executed: that closes its end of the pipe.
+// The child's Failure, or none once it has executed: exec closes the child's end of the pipe.
 Failure read_failure(int fd) {
   Failure failure;
   while (::read(fd, &failure, sizeof failure) < 0 && errno == EINTR) {
@@ -117,21 +117,21 @@ Failure read_failure(int fd) {
 
 Result<Started> start_forked(const Command& command, const Spawner::ChildHook& hook) {
   Plan plan(command);
-  // Whose code the hook is, the child itself says.
-  const std::string nobody = "?";
+  // If the hook ends, the child itself names the plugin.
+  const std::string no_plugin = "?";
   const std::string starting = "the start of a process";
   std::optional<CurrentCall> waiting;
   if (hook) {
     plan.keep_crash_handlers();
-    waiting.emplace(nobody, starting);
+    waiting.emplace(no_plugin, starting);
   }
   Pipe pipe = TRY(make_pipe(O_CLOEXEC));
-  // Above the child's own descriptors, which would overwrite it.
+  // Its number is above the child's own descriptors, which would replace it.
   UniqueFd report(::fcntl(pipe.write.get(), F_DUPFD_CLOEXEC, plan.max_target + 1));
   if (!report) return system_error(errno, "pipe");
   pipe.write.reset();
   plan.keep(report.get());
-  std::fflush(stdout);  // or the child would print it too
+  std::fflush(stdout);  // otherwise the child would print it too
   pid_t pid = -1;
   {
     SignalsBlocked blocked;
@@ -161,7 +161,7 @@ int exec_failure_code(int error_code) {
 
 tl::expected<Spawned, SpawnError> Spawner::spawn(const Command& command, const ChildHook& hook) const {
   if (command.argv.empty()) return tl::unexpected(SpawnError{.error = invalid("expected a command, got none")});
-  // A traced child can be stopped before it executes, which a parent in vfork could not see.
+  // A traced child may stop before it executes, and a parent in vfork would not see that.
   bool own_memory = hook || command.setup.trace_me;
   Result<Started> started = own_memory ? start_forked(command, hook) : start_shared(command);
   if (!started) return tl::unexpected(SpawnError{.error = std::move(started).error()});

@@ -9,7 +9,7 @@
 namespace nacre::task {
 
 unsigned SpawnPool::useful_threads() {
-  unsigned cpus = std::thread::hardware_concurrency();  // heeds sched_getaffinity(2); 0: unknown
+  unsigned cpus = std::thread::hardware_concurrency();  // considers sched_getaffinity(2); 0: unknown
   return std::clamp(cpus, 1U, kMaxThreads);
 }
 
@@ -47,9 +47,9 @@ void SpawnPool::work(Batch& batch) {
   }
 }
 
-// Not std::thread, which throws where the system has no more threads.
+// std::thread would throw if the system has no more threads.
 void SpawnPool::make_threads() {
-  SignalsBlocked blocked;  // they are the caller's
+  SignalsBlocked blocked;  // signals are for the caller's thread
   while (threads_.size() < wanted_) {
     pthread_t thread{};
     if (::pthread_create(&thread, nullptr, serve, this) != 0) break;

@@ -46,7 +46,7 @@ std::string_view Stream::get_line() {
   return rest ? read() : line;
 }
 
-// The bytes stay where they are until more arrive.
+// The view stays valid until more bytes arrive.
 std::string_view Stream::take(std::size_t size) {
   std::string_view taken = std::string_view(in_).substr(taken_, size);
   taken_ += size;
@@ -61,7 +61,7 @@ Result<void> Stream::resume() {
 
 void Stream::pause() {
   paused_ = true;
-  static_cast<void>(watch());  // to watch less cannot fail
+  static_cast<void>(watch());  // watching less cannot fail
 }
 
 bool Stream::has_line() const { return in_.find('\n', taken_) != std::string::npos; }
@@ -71,7 +71,7 @@ bool Stream::ready() const {
   return !options_.by_line || at_end_ || unread() >= options_.buffer_size || has_line();
 }
 
-// Calls for as long as something is read, so that a reader may take a line at a time.
+// Calls on_ready while something is read, so that a reader may take one line at a time.
 void Stream::deliver() {
   delivering_ = true;
   while (ready() && callbacks_.on_ready) {
@@ -100,7 +100,7 @@ void Stream::end_reading() {
   at_end_ = true;
   paused_ = false;
   deliver();
-  if (callbacks_.on_ready) callbacks_.on_ready();  // to read nothing: the end
+  if (callbacks_.on_ready) callbacks_.on_ready();  // there is nothing to read: the end
 }
 
 // ---- writing -----------------------------------------------------------------
@@ -147,7 +147,7 @@ void Stream::flush() {
 void Stream::end_writing() {
   if (!options_.writable || !fd_) return;
   if (!at_end_) {
-    ::shutdown(fd_.get(), SHUT_WR);  // of a socket that is still read
+    ::shutdown(fd_.get(), SHUT_WR);  // of a socket that is still read from
   } else {
     poll_.reset();
     fd_.reset();
@@ -166,13 +166,13 @@ void Stream::on_events(int events) {
   if (fd_ && (events & event::Poll::kReadable) != 0 && !at_end_) fill();
   if (fd_ && (events & event::Poll::kWritable) != 0 && !out_.empty()) flush();
   if (at_end_ && out_.empty() && (closing_ || options_.readable)) {
-    // Of a socket both directions are over: who does not write any more has gone.
+    // On a socket both directions are over: a peer that writes no more has gone.
     closing_ = true;
     poll_.reset();
     fd_.reset();
   }
   static_cast<void>(watch());
-  // Last: it may destroy this.
+  // comes last, as it may destroy this stream
   if (at_end_ && !ended && callbacks_.on_end) callbacks_.on_end();
 }
 

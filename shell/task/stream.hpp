@@ -2,7 +2,7 @@
 //
 // This side's end of a pipe or a socket to another process. What the other side writes is kept until it is read
 // here; what is written here is kept until the other side takes it. Both buffers are limited: a full input buffer
-// stops the other side as a full pipe does, a full output buffer refuses.
+// stops the other side, as a full pipe does; a full output buffer refuses more.
 #pragma once
 
 #include <cstddef>
@@ -26,39 +26,42 @@ class Stream {
   struct Options {
     bool readable = true;
     bool writable = false;
-    bool by_line = true;  // on_ready only when there is a whole line, or a full buffer, or the end
+    bool by_line = true;  // call on_ready only for a whole line, a full buffer, or the end
     std::size_t buffer_size = kBufferSize;
   };
   // Only on_end may destroy the stream.
   struct Callbacks {
-    std::function<void()> on_ready;            // there is something to read, or the end; again while it is read
+    // There is something to read, or the end; repeated while the owner reads
+    std::function<void()> on_ready;
     std::function<void()> on_end;              // once, after the last on_ready
-    std::function<void(std::size_t)> on_room;  // so many bytes that were written have been taken
+    std::function<void(std::size_t)> on_room;  // this many written bytes have been taken
   };
 
-  // Sets O_NONBLOCK on `fd`. Reading begins at once.
+  // Sets O_NONBLOCK on `fd`. Starts reading at once.
   static Result<std::unique_ptr<Stream>> create(event::Loop& loop, UniqueFd fd, Options options,
                                                 Callbacks callbacks);
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // What is returned is taken, and valid until the next call of a member. Empty: nothing now.
+  // Returns and removes bytes; they are valid until the next call of a member. Empty: there are none now.
   std::string_view read(std::size_t most = SIZE_MAX);
   std::string_view read_line();  // one whole line with its newline
-  std::string_view get_line();   // the same; at the end what is left, and a line longer than the buffer in parts
+  // The same; at the end also a last line without a newline, and a line longer than the buffer in parts
+  std::string_view get_line();
   [[nodiscard]] std::size_t unread() const { return in_.size() - taken_; }
-  [[nodiscard]] bool at_end() const { return at_end_; }  // the other side has closed; some may be unread
+  [[nodiscard]] bool at_end() const { return at_end_; }  // the other side has closed; some bytes may be unread
   Result<void> resume();
-  void pause();  // the other side is stopped once its pipe is full
+  void pause();  // the other side stops once its pipe is full
   [[nodiscard]] bool paused() const { return paused_; }
 
-  // All or nothing. ENOSPC: the other side has not taken enough of what was written before; EPIPE: it has gone, or
-  // close() was called; EBADF: not writable.
+  // Takes all bytes or none. ENOSPC: the other side has not taken enough of the earlier ones; EPIPE: it has gone,
+  // or close() was called; EBADF: not writable.
   Result<void> write(std::string_view bytes);
-  [[nodiscard]] std::size_t room() const { return options_.buffer_size - out_.size(); }  // that write() would take
-  void close();    // ends writing, after what is kept
-  void abandon();  // ends writing at once: what is kept is lost
-  // Bytes that write() has taken, and those of them, of a pipe, that the other side has read.
+  // Bytes that write() would take
+  [[nodiscard]] std::size_t room() const { return options_.buffer_size - out_.size(); }
+  void close();    // ends writing once what is kept is written
+  void abandon();  // ends writing at once, and drops what is kept
+  // Bytes that write() has taken; of a pipe, those of them that the other side has read.
   [[nodiscard]] std::uint64_t written() const { return written_; }
   [[nodiscard]] std::uint64_t taken() const;
   [[nodiscard]] bool closed() const { return closing_; }

@@ -72,7 +72,7 @@ void Subprocess::on_exit(const event::ChildExit& end) {
   complete_if_done();
 }
 
-// Nothing may be done after the callback: it may have destroyed this.
+// Must come last, as the callback may destroy this object.
 void Subprocess::complete_if_done() {
   if (!exited_ || complete_ || channels_.reading()) return;
   complete_ = true;

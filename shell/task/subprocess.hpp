@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that is no task of the job: started for a plugin, with its streams on the event loop.
+// A process that is no task of the job. It is started for a plugin, with its streams on the event loop.
 //
-//   running -> exited -> complete (all that it wrote has been offered for reading)
+//   running -> exited -> complete (all that it wrote was offered for reading)
 #pragma once
 
 #include <sys/resource.h>
@@ -27,10 +27,10 @@ class Subprocess {
  public:
   struct Options {
     std::vector<std::string> streams = {"stdout", "stderr"};  // and "stdin"; the command's channels are added
-    bool inherit_stdio = false;    // what is no stream: as the shell's own; else /dev/null
-    Spawner::ChildHook hook = {};  // runs in the child; makes the start dearer
+    bool inherit_stdio = false;    // descriptors without a stream: the shell's own; else /dev/null
+    Spawner::ChildHook hook = {};  // runs in the child; it makes the start slower
   };
-  // on_complete may destroy the subprocess, the others must not.
+  // on_complete may destroy the subprocess; the others must not.
   struct Callbacks {
     std::function<void(const std::string& stream)> on_ready;  // as Stream::Callbacks
     std::function<void(const std::string& stream, std::size_t bytes)> on_room;
@@ -38,12 +38,11 @@ class Subprocess {
     std::function<void()> on_complete;
   };
 
-  // Starts `command`, in a process group of its own if its setup says so. Neither `loop` nor `children` may go
-  // first.
+  // Starts `command`, in its own process group if its setup demands that. `loop` and `children` have to outlive it.
   static tl::expected<std::unique_ptr<Subprocess>, SpawnError> start(event::Loop& loop, event::Children& children,
                                                                      Command command, Options options,
                                                                      Callbacks callbacks);
-  ~Subprocess();  // leaves a process that runs alone
+  ~Subprocess();  // a process that still runs is left alone
   Subprocess(const Subprocess&) = delete;
   Subprocess& operator=(const Subprocess&) = delete;
 
@@ -55,7 +54,7 @@ class Subprocess {
   [[nodiscard]] Stream* stream(std::string_view name) const { return channels_.find(name); }  // nullptr: none
   [[nodiscard]] Command& command() { return command_; }
 
-  // Signals its process group, or it alone if it has none. ESRCH if it has exited.
+  // Signals its process group, or only the process if it has no group. ESRCH if it has exited.
   [[nodiscard]] Result<void> kill(int signum) const;
 
  private:

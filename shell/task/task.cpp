@@ -66,7 +66,7 @@ Stream* Task::channel(std::string_view name) const { return channels_ ? channels
 
 void Task::exited(const value::WaitStatus& status, const rusage& usage) {
   assert(state_ != State::exited);
-  if (state_ == State::init && channels_) channels_->started();  // nobody will write to them
+  if (state_ == State::init && channels_) channels_->started();  // the ends will never be used
   if (pty_) pty_->close_slave();
   state_ = State::exited;
   status_ = status;

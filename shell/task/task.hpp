@@ -42,26 +42,26 @@ class Task {
   [[nodiscard]] const value::WaitStatus& status() const { return status_; }  // once exited
   [[nodiscard]] const rusage& usage() const { return usage_; }               // once exited
 
-  [[nodiscard]] Command& command() { return command_; }  // to be changed before it runs
+  [[nodiscard]] Command& command() { return command_; }  // may be changed before it runs
   [[nodiscard]] const Command& command() const { return command_; }
 
   void started(pid_t pid);                                            // init -> running
   void exited(const value::WaitStatus& status, const rusage& usage);  // running or init -> exited
 
-  // Streams between the task and the shell, before it runs: those that its command names, and "stdout" and "stderr"
-  // where nobody else has them. subscribe: `on_ready` is called as Stream's; EEXIST if somebody is subscribed.
+  // Streams between the task and the shell, before the task runs: those that its command names; "stdout" and "stderr" too,
+  // unless they go elsewhere. subscribe: `on_ready` is called as by Stream; EEXIST if there is a subscriber.
   Result<void> subscribe(const std::string& channel, std::function<void()> on_ready);
-  // All. `on_end` is called once for each that has come to its end; what nobody reads is dropped. With none it does
-  // nothing.
+  // Opens all channels. `on_end` is called once for each that has come to its end; what has no reader is dropped.
+  // Does nothing if there are none.
   Result<void> open_channels(event::Loop& loop, std::function<void()> on_end);
   [[nodiscard]] Stream* channel(std::string_view name) const;
 
-  // The terminal that is its stdin, stdout and stderr, to be set before it runs; none if it has none. The task's side
-  // is closed here once the task runs, or has failed to start.
+  // The terminal that is its stdin, stdout and stderr; none if it has none. Set it before the task runs. The task's
+  // side is closed here once the task runs, or has failed to start.
   void set_pty(std::unique_ptr<Pty> pty);
   [[nodiscard]] Pty* pty() const { return pty_.get(); }
 
-  // Signals the task's process group, or the process alone if it has none. False if it does not run.
+  // Signals the task's process group, or only the process if it has no group. False if it does not run.
   bool kill(int signum) const;
 
   // flux_shell_task_get_info(3).
