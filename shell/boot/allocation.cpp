@@ -30,7 +30,7 @@ Result<std::uint32_t> slots_of(std::string_view text) {
       fmt::format("expected a number of slots from 1 to {}, got {}", Allocation::kMaxSlots, in_quotes(text)));
 }
 
-// Hosts as they are named, each kept once.
+// Collects hosts by name, each once.
 class Gathering {
  public:
   explicit Gathering(std::string source) { out_.source = std::move(source); }
@@ -117,7 +117,7 @@ Result<void> take_users(std::string_view line, Gathering& into) {
   return into.add(words[0], slots);
 }
 
-// ---- the managers ------------------------------------------------------------------------
+// ---- managers ----------------------------------------------------------------------------
 
 // "16(x3),8": a number for each node, in their order.
 Result<std::vector<std::uint32_t>> slurm_counts(std::string_view text, std::size_t nodes) {
@@ -204,7 +204,7 @@ Result<std::optional<Allocation>> allocation_of(const Variables& variables) {
 Result<Allocation> hosts_of_list(std::string_view list) {
   constexpr const char* kSource = "the list of hosts";
   Gathering gathering(kSource);
-  // Commas inside of brackets are the hostlist's.
+  // Commas within brackets belong to the hostlist.
   std::size_t begin = 0;
   int depth = 0;
   for (std::size_t at = 0; at <= list.size(); ++at) {

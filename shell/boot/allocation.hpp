@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The hosts that shells may be started on, as the manager of this allocation, or the user, has named them.
+// The hosts on which shells may be started, as this allocation's manager, or the user, has named them.
 //
 //   Slurm           SLURM_JOB_NODELIST, and the slots from SLURM_TASKS_PER_NODE or SLURM_JOB_CPUS_PER_NODE: "16(x3),8"
-//   PBS, Torque     PBS_NODEFILE: a file, a host's name a line, once for each slot
+//   PBS, Torque     PBS_NODEFILE: a file with a host's name on each line, once for each slot
 //   LSF             LSB_DJOB_HOSTFILE: the same; else LSB_MCPU_HOSTS: "a 4 b 2"; else LSB_HOSTS: "a a b"
 //   OAR             OAR_NODEFILE: as PBS_NODEFILE
 //   Grid Engine     PE_HOSTFILE: a file of "host slots queue processors"
@@ -23,31 +23,31 @@ namespace nacre::boot {
 
 struct Allocation {
   static constexpr std::uint32_t kMaxSlots = std::uint32_t{1} << 20;  // of one host
-  static constexpr std::size_t kMaxHosts = std::size_t{1} << 20;      // different ones
+  static constexpr std::size_t kMaxHosts = std::size_t{1} << 20;      // counting each host once
   static constexpr std::size_t kMaxFileSize = std::size_t{64} << 20;  // bytes
 
   struct Host {
     std::string name;         // as RFC 29 allows
-    std::uint32_t slots = 0;  // tasks that it has room for; 0: nobody has said
+    std::uint32_t slots = 0;  // tasks that it has room for; 0: unknown
     bool operator==(const Host&) const = default;
   };
 
-  std::string source;       // for people: "SLURM_JOB_NODELIST", "PBS_NODEFILE (/var/spool/pbs/7)"
-  std::vector<Host> hosts;  // each once, in the order in which they are named first; not empty
+  std::string source;       // for messages: "SLURM_JOB_NODELIST", "PBS_NODEFILE (/var/spool/pbs/7)"
+  std::vector<Host> hosts;  // each once, in the order of their first mention; not empty
 };
 
 // The value of an environment variable.
 using Variables = std::function<std::optional<std::string>(const char* name)>;
 
-// That of the first manager in the order above that says something; none: no manager has. Errors name the variable, or
-// the file and the line.
+// From the first manager in the order above whose variables are set; none: there is none. Errors name the variable,
+// or the file and the line.
 Result<std::optional<Allocation>> allocation_of(const Variables& variables);
 
-// A list of the user's: "node[0-3],login:4". A host that is named again, with slots or without, adds to its slots.
+// A list that the user has given: "node[0-3],login:4". If a host occurs again, with slots or without, its slots are added.
 Result<Allocation> hosts_of_list(std::string_view list);
 
-// A file of the user's: a line for each host, "node0", "node0:4" (Hydra) or "node0 slots=4 max_slots=8" (Open MPI, which may
-// write max-slots too), with comments from '#' on.
+// A file that the user has given, with a line for each host: "node0", "node0:4" (Hydra) or "node0 slots=4
+// max_slots=8" (Open MPI; max-slots is the same), and comments from '#' on.
 Result<Allocation> hosts_of_file(const std::string& path);
 
 }  // namespace nacre::boot

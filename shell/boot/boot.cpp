@@ -39,14 +39,14 @@ Result<Boot> choose(const BootRequest& request) {
   }
   others +=
       fmt::format("; not pmix: {} is not set", has(request, "PMIX_NAMESPACE") ? "PMIX_RANK" : "PMIX_NAMESPACE");
-  // A batch script has the first without the second.
+  // A batch script has the first variable without the second.
   if (has(request, "SLURM_PROCID") && has(request, "SLURM_STEP_ID")) {
     Boot out = TRY(boot_by_slurm(request));
     out.how += fmt::format("; not {}", others);
     return out;
   }
   Boot out = boot_alone(request);
-  out.how = fmt::format("standalone: nothing tells of other shells; not {}; not slurm: {} is not set", others,
+  out.how = fmt::format("standalone: no sign of other shells; not {}; not slurm: {} is not set", others,
                         has(request, "SLURM_PROCID") ? "SLURM_STEP_ID" : "SLURM_PROCID");
   return out;
 }
@@ -80,7 +80,7 @@ Result<Boot> boot(const BootRequest& request) {
   return choose(request);
 }
 
-// ---- what the ways share -------------------------------------------------------
+// ---- shared by the ways --------------------------------------------------------
 
 Result<std::uint64_t> number_of(const Variables& variables, const char* name, std::uint64_t most) {
   auto text = variables(name);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who this shell is and who the others are, before they can speak to each other. nacre-boot(7) describes the ways for people.
+// Which shell of which job this is, and which others there are, before the shells are linked. nacre-boot(7)
+// describes the ways for users.
 //
 //   standalone  alone
 //   pmi         a manager with a PMI-1 server (PMI_FD): the shells' addresses and the leader's secret are its keys
 //   pmix        a manager with a PMIx server (PMIX_NAMESPACE, PMIX_RANK): the same, by libpmix
-//   slurm       a step of Slurm without PMI: one shell a node; the secret from a file or from srun's standard input; ports by
-//               agreement (transport/agreed_ports.hpp)
+//   slurm       a step of Slurm without PMI: one shell a node; the secret from a file or from srun's standard
+// input; ports by
+//              agreement (transport/agreed_ports.hpp)
 //   hosts       started by another shell or by `nacre launch`: secret and launch record on standard input
 //
-// automatic takes the first of pmi, pmix, slurm and standalone that the environment speaks of.
+// automatic takes the first of pmi, pmix, slurm and standalone for which the environment has the variables.
 #pragma once
 
 #include <unistd.h>
@@ -41,25 +43,25 @@ struct BootRequest {
   std::string version;  // of this program
   std::optional<std::string> secret_file;
   std::optional<value::JobId> id;                          // none: the manager's, or a new one
-  std::uint32_t arity = group::Membership::kDefaultArity;  // pmi: shell 0's counts; hosts: the record's
+  std::uint32_t arity = group::Membership::kDefaultArity;  // pmi: only shell 0's counts; hosts: the record's counts
   double timeout = kTimeout;                               // seconds for each step that waits for others
   int input = STDIN_FILENO;
 };
 
 struct Boot {
   Way way = Way::standalone;  // not automatic
-  std::string how;  // one line: "pmi: PMI_FD is set: rank 1 of 4", with why those before it were not taken
+  std::string how;            // one line: "pmi: PMI_FD is set: rank 1 of 4", and why earlier ways were not taken
   value::JobId id;
   std::optional<group::Membership> membership;  // none: this shell is alone
-  std::optional<launch::LaunchRecord> record;   // of `hosts`, and of slurm started by `nacre launch --srun`
-  // What was standard input, where that is the launcher's (`record` is there); /dev/null has taken its place. The leader's
-  // goes on with the launcher's stream (launch_stream.hpp).
+  std::optional<launch::LaunchRecord> record;   // with hosts, and with slurm under `nacre launch --srun`
+  // The stream on what was standard input, if that is the launcher's (there is a `record`); /dev/null has replaced
+  // it. For the leader the launcher's records follow on it (launch/stream.hpp).
   UniqueFd launcher;
-  std::string launcher_bytes;  // of the stream, read already
+  std::string launcher_bytes;  // bytes of the stream that were read already
 };
 
-// May wait, and for pmi and slurm it binds sockets: to be called before the loop runs and before there are threads. Errors
-// say which variables there are, and what to do.
+// May wait; for pmi and slurm it also binds sockets. Has to be called before the loop runs and before there are
+// threads. Errors have the variables that are set, and a remedy.
 Result<Boot> boot(const BootRequest& request);
 
 }  // namespace nacre::boot

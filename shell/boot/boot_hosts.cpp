@@ -32,12 +32,11 @@ Result<Membership> join_launched(const BootRequest& request, const launch::Launc
 
 Result<Boot> read_and_join(const BootRequest& request) {
   launch::LaunchInput input = TRY(launch::read_launch_input(request.input, request.timeout));
-  if (!input.record) return invalid("standard input has ended behind the secret: the launch record is missing");
-  if (!input.record->rank) return invalid("the launch record: rank: expected this shell's, as no manager tells it");
+  if (!input.record) return invalid("standard input has ended after the secret: the launch record is missing");
+  if (!input.record->rank) return invalid("the launch record: rank: expected this shell's, as no manager gives it");
   Boot out;
   out.way = Way::hosts;
-  out.how = fmt::format("hosts: --boot=hosts was given by who has started this shell: shell {} of {}",
-                        *input.record->rank, input.record->size);
+  out.how = fmt::format("hosts: --boot=hosts was given: shell {} of {}", *input.record->rank, input.record->size);
   out.id = input.record->job;
   out.launcher = TRY(launch::take_input(request.input));
   out.launcher_bytes = std::move(input.behind);

@@ -18,7 +18,7 @@ using group::Rank;
 constexpr const char* kShellKey = "nacre.shell";
 constexpr const char* kJobKey = "nacre.job";
 
-// Of the manager, if it says.
+// The manager's, if it gives one.
 value::JobId job_id(const BootRequest& request) {
   if (request.id) return *request.id;
   if (auto text = request.variables("FLUX_JOB_ID")) {
@@ -67,7 +67,7 @@ Result<Membership> exchange(Keys& keys, const BootRequest& request) {
   if (keys.rank() == 0) CHECK_OK(announce_job(keys, request));
   CHECK_OK(keys.barrier());
   std::string text = TRY(keys.get(0, kJobKey));
-  Result<Membership> read = in("what shell 0 has told by a key", read_job(text, keys, request.version));
+  Result<Membership> read = in("the key of shell 0", read_job(text, keys, request.version));
   transport::wipe(text);
   Membership out = TRY(std::move(read));
   std::string mark = transport::host_mark();

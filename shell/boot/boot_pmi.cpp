@@ -14,7 +14,7 @@ namespace {
 constexpr std::initializer_list<const char*> kPmiVariables = {
     "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMIX_NAMESPACE", "PMIX_RANK", "FLUX_JOB_ID", "SLURM_PROCID"};
 
-// Keys are common to all: each is told apart by its owner.
+// All processes share one space of keys, so each key has its owner's rank in its name.
 class PmiKeys final : public Keys {
  public:
   explicit PmiKeys(PmiSession session) : session_(std::move(session)) {}
@@ -33,7 +33,7 @@ class PmiKeys final : public Keys {
     std::optional<HydraProxies> proxies;
     std::optional<Error> known;
     return session_.barrier([&]() -> std::optional<Error> {
-      // One look after the line: Hydra, which then kills this shell, may else not have read it.
+      // Reports it only at the next look, as otherwise Hydra, which then kills this shell, may not have read the line below.
       if (known) return known;
       if (!proxies) proxies = HydraProxies::find(*server, *count);
       auto why = proxies ? proxies->look(event::clock_now().count()) : std::nullopt;

@@ -22,7 +22,7 @@ Error with_remedy(const BootRequest& request, const Error& why) {
 
 Result<Boot> boot_by_pmix(const BootRequest& request) {
   for (const char* name : {"PMIX_NAMESPACE", "PMIX_RANK"}) {
-    // Without them the library looks for any server of the user's.
+    // Without these the library would look for any server of the user.
     if (!request.variables(name)) return with_remedy(request, Error{ENOENT, fmt::format("{} is not set", name)});
   }
   auto keys = open_pmix_keys();

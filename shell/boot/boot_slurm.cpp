@@ -17,7 +17,7 @@ using group::Rank;
 constexpr std::initializer_list<const char*> kSlurmVariables = {
     "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NODEID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST"};
 
-// A step as each of its tasks sees it.
+// A step, as one of its tasks sees it.
 struct Step {
   value::JobId id;
   Rank rank = 0;
@@ -64,9 +64,10 @@ Result<Step> step_of(const Variables& variables) {
   return out;
 }
 
-// Where a shell must be that has bound the first free one of its ports.
+// The addresses of a shell that has bound the first free one of its ports.
 group::Directory::Otherwise agreed_places(const transport::Secret& secret, const value::Hostlist& hosts) {
-  auto own = std::make_shared<const transport::Secret>(secret.copy());  // a std::function has to be copyable
+  // shared, as a std::function has to be copyable
+  auto own = std::make_shared<const transport::Secret>(secret.copy());
   return [own, hosts](Rank rank) {
     std::vector<transport::Address> out;
     auto host = hosts.nth(rank);
@@ -91,7 +92,8 @@ Result<launch::LaunchInput> secret_of(const BootRequest& request, const Step& st
     return launch::LaunchInput{
         TRY(in("--secret-file", transport::Secret::from_file(*request.secret_file))), {}, {}};
   if (request.way == Way::slurm) {
-    if (step.size > 1) transport::prepare_tls();  // srun's standard input comes some milliseconds after its tasks
+    // meanwhile: srun's standard input comes some milliseconds after the start
+    if (step.size > 1) transport::prepare_tls();
     return launch::read_launch_input(request.input, request.timeout);
   }
   return Error{
@@ -137,7 +139,7 @@ Result<Boot> boot_by_slurm(const BootRequest& request) {
                  fmt::format("--boot=slurm: {} (seen: {}); srun has to start this shell, see nacre-boot(7)",
                              step.error().message, seen_of(request.variables, kSlurmVariables))};
   }
-  // Alone, it needs no secret; but who was asked for this way may have a record waiting.
+  // A single shell needs no secret; but if this way was requested there may be a record.
   bool asked = request.way == Way::slurm;
   if (step->size > 1 || (asked && !request.secret_file)) return in("--boot=slurm", join(request, *step));
   Boot out;

@@ -27,12 +27,12 @@ Words words_of(pid_t pid) {
   return out;
 }
 
-// 0: none that is seen here.
+// 0: it has none that this process can see.
 pid_t parent_of(pid_t pid) {
   Result<std::string> stat = read_file(fmt::format("/proc/{}/stat", pid));
   std::size_t name_end = stat ? stat->rfind(") ") : std::string::npos;
   if (name_end == std::string::npos || stat->size() < name_end + 5) return 0;
-  std::string_view rest = std::string_view(*stat).substr(name_end + 4);  // behind the state
+  std::string_view rest = std::string_view(*stat).substr(name_end + 4);  // after the state
   return static_cast<pid_t>(parse_u64(rest.substr(0, rest.find(' '))).value_or(0));
 }
 
@@ -49,7 +49,7 @@ std::vector<Words> children_of(pid_t pid) {
   return out;
 }
 
-// That of the program, with ssh in front of it or not, and quoted for a shell or not.
+// The word that is the program, whether ssh is in front of it or not, and whether it is quoted for a shell or not.
 Words::const_iterator proxy_in(const Words& words) {
   return std::find_if(words.begin(), words.end(),
                       [](std::string_view word) { return word.find(kProxy) != std::string_view::npos; });
@@ -92,7 +92,7 @@ HydraProxies::HydraProxies(std::uint32_t count, pid_t mpiexec, const Words& prox
 std::optional<HydraProxies> HydraProxies::find(pid_t server, std::uint32_t count) {
   Words proxy = words_of(server);
   if (!is_hydra_proxy(server)) return std::nullopt;
-  pid_t parent = parent_of(server);  // sshd where mpiexec is on another host
+  pid_t parent = parent_of(server);  // sshd, if mpiexec is on another host
   Words above = words_of(parent);
   if (above.empty() || above[0].find("mpiexec") == std::string::npos) return std::nullopt;
   return HydraProxies(count, parent, proxy);
@@ -104,7 +104,8 @@ std::optional<std::string> HydraProxies::ended(const std::vector<Words>& childre
     auto proxy = proxy_in(words);
     if (proxy == words.end() || value_of(words, "--pgid") != group_) continue;
     auto id = parse_u64(value_of(words, "--proxy-id"));
-    if (!id || *id >= count_) return std::nullopt;  // a launcher that starts several: nothing is known of one
+    // This launcher starts several proxies, so nothing is known of one
+    if (!id || *id >= count_) return std::nullopt;
     running.insert(static_cast<std::uint32_t>(*id));
     hosts_[static_cast<std::uint32_t>(*id)] = proxy == words.begin() ? "" : *std::prev(proxy);
   }
@@ -122,7 +123,7 @@ std::optional<std::string> HydraProxies::ended(const std::vector<Words>& childre
     if (host != hosts_.end() && !host->second.empty()) hosts += (hosts.empty() ? " on " : ", ") + host->second;
   }
   return fmt::format(
-      "mpiexec could not start nacre-shell, or it has ended: proxy {}{}; what Hydra has said of it tells why",
+      "mpiexec could not start nacre-shell, or it has ended: proxy {}{}; see Hydra's message about it",
       missing.str(), hosts);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who this shell is: which job, which rank of how many, what was asked for and what was given.
+// This shell's place: which job, which rank of how many, which options and which input it was given.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +22,20 @@ struct Identity {
   bool standalone = false;
 };
 
-// A shell without a manager: everything from files.
+// A shell without a manager gets everything from files.
 struct Standalone {
   std::string jobspec_path;                  // "-" is standard input
-  std::string resources_path;                // the same; not both
+  std::string resources_path;                // the same; at most one of the two
   std::optional<value::JobId> id;            // none: new_job_id()
   std::optional<std::uint32_t> broker_rank;  // none: the lowest of R
 };
 
-// Errors name the file: `jobspec.json: resources[0].count: ...`, `R.json: no rank 7: it has ranks 0-3`,
-// `standard input: ...`.
+// Errors name the file: `jobspec.json: resources[0].count: ...`, `R.json: no rank 7: it has ranks 0-3`, `standard
+// input: ...`.
 Result<Identity> standalone(const Standalone& request);
 
-// A job id that no other shell on this host makes: laid out as a FLUID (RFC 19), 40 bits of milliseconds since
-// 2020, and the lower 24 bits of the process id where a FLUID has generator and sequence.
+// A job id that no other shell on this host makes. It is laid out as a FLUID (RFC 19): 40 bits of milliseconds
+// since 2020, then the lower 24 bits of the process id in place of generator and sequence.
 value::JobId new_job_id();
 
 }  // namespace nacre::boot

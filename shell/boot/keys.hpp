@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keys that a manager keeps for the processes that it has started, by whatever protocol, and what shells tell each other
-// by them:
+// The keys that a manager keeps for the processes that it has started, by any protocol. With them the shells send
+// each other:
 //
 //   nacre.shell  of each shell: its addresses
 //   nacre.job    of shell 0: {"version", "protocol", "jobid", "arity", "secret"}
@@ -21,14 +21,14 @@ class Keys {
   virtual ~Keys() = default;
   [[nodiscard]] virtual std::uint32_t rank() const = 0;
   [[nodiscard]] virtual std::uint32_t size() const = 0;
-  // Values are printable ASCII. What is put is there for all once all have passed the barrier.
+  // Values are printable ASCII. All processes can read what was put once all have passed the barrier.
   virtual Result<void> put(std::string_view key, std::string_view value) = 0;
   virtual Result<void> barrier() = 0;
   virtual Result<std::string> get(std::uint32_t owner, std::string_view key) = 0;
   virtual Result<void> finish() = 0;
 };
 
-// All of it, for a job of one shell too. `seen` begins Boot::how: "pmi: PMI_FD is set".
+// The whole way, also for a job of one shell. `seen` is the beginning of Boot::how: "pmi: PMI_FD is set".
 Result<Boot> boot_by_keys(const BootRequest& request, Keys& keys, Way way, const char* seen);
 
 }  // namespace nacre::boot

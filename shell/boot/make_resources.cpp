@@ -15,7 +15,7 @@ namespace {
 
 using value::Idset;
 
-// The part of shell `index` of `count`, of ids that all of them have.
+// The part of shell `index` of `count`, out of ids that all these shells have.
 Idset part_of(const Idset& ids, std::uint64_t index, std::uint64_t count) {
   std::uint64_t size = ids.size();
   Idset out;
@@ -28,14 +28,14 @@ Idset cores_of(const Idset& cores, std::uint64_t index, std::uint64_t count) {
   return Idset::range(*cores.nth(index % cores.size()), *cores.nth(index % cores.size()));
 }
 
-// The first shells get one each, where there are fewer than shells.
+// With fewer gpus than shells the first shells get one each.
 Idset gpus_of_shell(const Idset& gpus, std::uint64_t index, std::uint64_t count) {
   if (gpus.size() >= count) return part_of(gpus, index, count);
   auto id = gpus.nth(index);
   return id ? Idset::range(*id, *id) : Idset();
 }
 
-// Each shell's share; `which` is a member of NodeOffer.
+// Each shell's part; `which` is a member of NodeOffer.
 std::vector<Idset> share(const std::vector<NodeOffer>& offers, Idset NodeOffer::*which,
                          Idset (*part)(const Idset&, std::uint64_t, std::uint64_t)) {
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> alike;  // shells by host and ids

@@ -22,7 +22,7 @@ using value::Idset;
 constexpr const char* kGpuVariables[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
                                          "ZE_AFFINITY_MASK",     "SLURM_STEP_GPUS",      "SLURM_JOB_GPUS"};
 
-// "0,2" and "0-3" in any order; none for names of gpus, and other words.
+// Numbers such as "0,2" and "0-3", in any order; none if there are names of gpus or other words.
 std::optional<Idset> numbers_in(std::string_view text) {
   std::vector<Idset::Id> ids;
   for (std::string_view part : split(trim(text), ',')) {
@@ -35,8 +35,8 @@ std::optional<Idset> numbers_in(std::string_view text) {
   return Idset::of(ids);
 }
 
-// The kernel's files leave open in which order hwloc counts them. A shell that may use all of them has 0, 1, ...; one that is
-// confined to so many is given what it is confined to, whatever they are called.
+// The order in which hwloc would number the cores does not follow from the kernel's files. A shell that may use all
+// of them offers 0, 1, ...; one that is confined to some of them offers 0 to one less than their number.
 Result<Idset> cores_by_number(const task::CpuRights& rights, const std::string& system) {
   std::uint32_t count = 0;
   Idset seen;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint32_t kMaxShells = group::Membership::kMaxShells;
 constexpr std::size_t kMaxParts = 4096;  // of a long value
-// Slurm 22.05 reads lines of 1,024 bytes, in which not even the values fit that it announces.
+// Slurm 22.05 reads lines of 1,024 bytes, but announces a length of values that does not fit into them.
 constexpr std::size_t kMostOfLine = 512;  // bytes of a value
 
 double now() { return event::clock_now().count(); }
@@ -35,7 +35,7 @@ Result<std::uint32_t> number_in(const Variables& variables, const char* name, st
 
 std::string part_key(std::string_view key, std::size_t part) { return fmt::format("{}.{}", key, part); }
 
-// Servers cut values at blanks, or mind other bytes: only letters are put.
+// Values are put in letters only: servers cut them at blanks, and some refuse other bytes.
 std::string hex_of(std::string_view bytes) {
   std::string out;
   for (unsigned char byte : bytes) out += fmt::format("{:02x}", byte);
@@ -60,7 +60,7 @@ Result<PmiSession> PmiSession::open(const Variables& variables, double timeout) 
   std::uint32_t size = TRY(number_in(variables, "PMI_SIZE", kMaxShells));
   std::uint32_t rank = TRY(number_in(variables, "PMI_RANK", kMaxShells));
   if (rank >= size) return invalid(fmt::format("PMI_RANK: {} is not below PMI_SIZE, {}", rank, size));
-  // No task may inherit it.
+  // no task may inherit it
   if (::fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) return system_error(errno, fmt::format("PMI_FD={}", fd));
   PmiSession out(UniqueFd(fd), rank, size, timeout);
   CHECK_OK(out.ask(out.session_.init()));
@@ -93,9 +93,9 @@ Result<void> PmiSession::finalize() {
   return {};
 }
 
-// The first part is preceded by how many there are.
+// The first part begins with the number of parts.
 Result<void> PmiSession::put_long(std::string_view key, std::string_view value) {
-  constexpr std::size_t kOverhead = 8;  // "PARTS:", and the NUL that the limit counts
+  constexpr std::size_t kOverhead = 8;  // "PARTS:", and the NUL, which counts towards the limit
   std::size_t room = std::min(session_.maxes()->value, kMostOfLine);
   if (room < kOverhead + 2) return invalid(fmt::format("PMI: values of {} bytes are too short", room));
   std::size_t each = (room - kOverhead) / 2 * 2;
@@ -156,7 +156,7 @@ Result<void> PmiSession::wait_for_answer(double until, const Doubt& doubt) {
     if (TRY(in("PMI", event::ready_by(fd_.get(), POLLIN, event::Seconds(next))))) return {};
     auto why = doubt();
     if (!why) continue;
-    // Hydra does not end the others where one of them just exits.
+    // If one process just exits, Hydra does not end the others.
     static_cast<void>(send(session_.abort(1, why->message), until));
     return *why;
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The talk with a manager that speaks PMI-1 over PMI_FD, as Hydra, Flux, Slurm's mpi/pmi2 and nacre-shell itself do: how many
-// shells there are, which one this is, and keys for each other. It comes before the loop, so its calls wait.
+// The session with a manager that has a PMI-1 server on PMI_FD, such as Hydra, Flux, Slurm's mpi/pmi2 and
+// nacre-shell itself: it gives the number of shells, this shell's rank, and keys for the shells to exchange. It
+// comes before the loop, so its calls wait.
 #pragma once
 
 #include <sys/types.h>
@@ -21,30 +22,30 @@ namespace nacre::boot {
 
 class PmiSession {
  public:
-  // Seconds that the manager may take to answer; in barrier(), that the slowest shell may take.
+  // Seconds that the manager, or in barrier() the slowest shell, may take.
   static constexpr double kTimeout = 60;
 
-  // Takes over the descriptor that the variable PMI_FD names, and says init. An error names the variable that is missing
-  // or wrong, or what the manager has said.
+  // Takes over the descriptor that the variable PMI_FD names, and sends init. An error names the variable that is
+  // missing or wrong, or has the manager's message.
   static Result<PmiSession> open(const Variables& variables, double timeout = kTimeout);
 
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
 
-  // The process that has made the connection, which Hydra's proxies are; none: it is on another host, or not a socket.
+  // The process that has made the connection, such as Hydra's proxy; none: it is on another host, or this is no socket.
   [[nodiscard]] std::optional<pid_t> server() const;
 
-  // Why what is waited for cannot come, if that is known by now: then the manager is told to end all its processes. It may kill this
-  // one before more can be logged.
+  // Returns why the barrier can never end, if that is known: then the manager is asked to end all its processes,
+  // which may kill this one before it can log more.
   using Doubt = std::function<std::optional<Error>()>;
-  static constexpr double kDoubtEach = 0.5;  // seconds of waiting before `doubt` is asked, and asked again
+  static constexpr double kDoubtEach = 0.5;  // seconds of waiting before each call of `doubt`
 
   Result<void> put(std::string_view key, std::string_view value);
   Result<void> barrier(const Doubt& doubt = {});
   Result<std::string> get(std::string_view key);
   Result<void> finalize();
 
-  // A value that may be longer than what one key holds here: it goes under KEY.0, KEY.1 and so on. Bytes of any kind.
+  // Puts a value that may be longer than one key can hold, under KEY.0, KEY.1 and so on. It may have any bytes.
   Result<void> put_long(std::string_view key, std::string_view value);
   Result<std::string> get_long(std::string_view key);
 

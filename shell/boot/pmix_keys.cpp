@@ -39,7 +39,7 @@ Result<void> find_pmix_function(void* library, const char* soname, const char* n
 }
 
 Result<PmixLibrary> PmixLibrary::load(const char* library) {
-  // Its own parts look for its functions among all that are loaded. Never unmapped: it had threads.
+  // Global, as its own parts look for its functions among all that are loaded. Never unmapped, as it had threads.
   void* handle = ::dlopen(library, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* why = ::dlerror();
@@ -66,7 +66,7 @@ class PmixKeys final : public Keys {
     bool is_number = size->type == PMIX_UINT32;
     std::free(size);
     if (!is_number || out->self_.rank >= out->size_)
-      return invalid("PMIx: the server does not say how many processes there are");
+      return invalid("PMIx: the server does not give the number of processes");
     return std::unique_ptr<Keys>(std::move(out));
   }
   ~PmixKeys() override {
@@ -124,7 +124,7 @@ class PmixKeys final : public Keys {
  private:
   explicit PmixKeys(PmixLibrary library) : pmix_(library) {}
 
-  // The value is the caller's, to be freed.
+  // The caller frees the value.
   Result<pmix_value_t*> look_up(pmix_rank_t owner, const char* key) const {
     pmix_proc_t proc = self_;
     proc.rank = owner;

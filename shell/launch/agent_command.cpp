@@ -24,7 +24,7 @@ job::Environment own_environment() {
   return out;
 }
 
-// One word to any shell of the Bourne family.
+// Quotes it for any shell of the Bourne family.
 std::string quoted_for_shell(const std::string& word) {
   bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 ||
@@ -40,7 +40,7 @@ std::string_view short_name(std::string_view name) { return name.substr(0, name.
 
 }  // namespace
 
-// A host that falls silent ends its ssh after 30 s, as long as shells wait for their leader.
+// If a host becomes silent its ssh ends after 30 s, for as long as shells wait for their leader.
 std::vector<std::string> ssh_agent() {
   return {"ssh",
           "-x",

@@ -11,10 +11,10 @@ namespace nacre::launch {
 namespace {
 
 constexpr std::string_view kPrefix = "nacre-shell[";
-// Plugins' notices are not among them: they may be meant to be one of each shell.
+// Notices of plugins are left out: each shell may mean its own.
 constexpr std::array<std::string_view, 3> kLevels{"]: warn: ", "]: error: ", "]: fatal: "};
 
-// Whose warning or error it is, and where the rest begins; none: it is no such message of a shell.
+// The shell of a warning or error, and the text from there on; none: it is no such message.
 std::optional<std::pair<value::Idset, std::string_view>> message(std::string_view line) {
   std::size_t end = line.starts_with(kPrefix) ? line.find("]: ") : std::string_view::npos;
   if (end == std::string_view::npos) return std::nullopt;
@@ -29,12 +29,12 @@ std::optional<std::pair<value::Idset, std::string_view>> message(std::string_vie
 }  // namespace
 
 void AlikeLines::add(const std::string& line) {
-  auto said = message(line);
-  if (!said) {
+  auto found = message(line);
+  if (!found) {
     flush();
     return put_(line);
   }
-  auto& [shells, rest] = *said;
+  auto& [shells, rest] = *found;
   auto alike = std::find_if(held_.begin(), held_.end(), [&](const Held& each) { return each.rest == rest; });
   bool again = alike != held_.end() && !(alike->shells & shells).empty();
   if (again || held_.size() == kMostHeld) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Warnings and errors that several shells print alike come out once: of "nacre-shell[1]: warn: X" and "nacre-shell[3]: warn: X" within a moment becomes
-// "nacre-shell[1,3]: warn: X". Everything else passes at once, and no line of a shell overtakes another of it.
+// Joins equal warnings and errors of several shells: "nacre-shell[1]: warn: X" and, a moment later, "nacre-shell[3]: warn:
+// X" become "nacre-shell[1,3]: warn: X". All else passes at once, and the lines of one shell stay in their order.
 #pragma once
 
 #include <cstddef>
@@ -23,26 +23,26 @@ class AlikeLines {
 
   using Put = std::function<void(const std::string& line)>;
 
-  // `put` gets whole lines, each with its newline; it must not come here again.
+  // `put` gets whole lines, each with its newline; it must not call this object.
   explicit AlikeLines(Put put) : put_(std::move(put)) {}
   ~AlikeLines() { flush(); }
   AlikeLines(const AlikeLines&) = delete;
   AlikeLines& operator=(const AlikeLines&) = delete;
 
-  // With its newline.
+  // The line has its newline.
   void add(const std::string& line);
-  // What is held comes out.
+  // Puts out the lines that are held.
   void flush();
   [[nodiscard]] bool empty() const { return held_.empty(); }
 
  private:
   struct Held {
     value::Idset shells;
-    std::string rest;  // behind "nacre-shell[...]"
+    std::string rest;  // after "nacre-shell[...]"
   };
 
   Put put_;
-  std::vector<Held> held_;  // in the order in which the first of each came
+  std::vector<Held> held_;  // in the order of their first lines
 };
 
 }  // namespace nacre::launch

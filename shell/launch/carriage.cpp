@@ -36,7 +36,7 @@ bool is_plain(char byte) {
   return value >= 0x20 && value != 0x7f && byte != '%';
 }
 
-// As much of `bytes` as fits into `room`; what is left stays there.
+// Takes from `bytes` as much as fits into `room`.
 std::string escaped(std::string_view& bytes, std::size_t room) {
   std::string out;
   std::size_t taken = 0;
@@ -136,7 +136,7 @@ void CarriageReader::add(char byte) {
   held_.clear();
 }
 
-// What is held is no line. Another one may begin within it.
+// The held bytes are no line. Another line may begin within them.
 void CarriageReader::let_go() {
   bool was_line = held_.size() > mark_.size();
   std::string held = std::exchange(held_, {});
@@ -156,7 +156,7 @@ void CarriageReader::end() {
   }
 }
 
-// False: it is broken.
+// False: the line is broken.
 bool CarriageReader::take_line() {
   std::string_view line = std::string_view(held_).substr(mark_.size());
   line.remove_suffix(1);
@@ -182,7 +182,7 @@ void CarriageReader::take_piece(std::uint64_t number, std::string_view channel, 
   number_ = number;
   if (!follows) {
     if (!skips_) callbacks_.on_loss();
-    // Whether a message begins here cannot be known, but where one has ended before.
+    // Only after the end of a message is it certain that a message begins here.
     skips_ = true;
     is_within_ = false;
   }

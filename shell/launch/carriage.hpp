@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a leader that is no child of its launcher sends it besides the job's output: messages on named channels, as lines among all
-// else that comes out of the agent's standard error. Each line is written by one write(2), and is at most kMaxLine bytes long, so that
-// neither other writers nor srun, which passes on lines of up to 1024 bytes, cut it:
+// What a leader that is no child of its launcher sends it besides the job's output: messages on named channels, as
+// lines within the agent's standard error. Each line is written by one write(2), and has at most kMaxLine bytes, so
+// that neither other writers nor srun, which passes on lines of up to 1024 bytes, cut it:
 //
 //   RS TOKEN " " NUMBER " " CHANNEL " " MARK CHECK " " BYTES LF
 //
-//   RS      the byte 0x1e; a line may begin behind what is no line
-//   TOKEN   of the launch record (Carriage), which nobody else knows
-//   NUMBER  1, 2, ... of all lines, in decimal: the reader notices a line that is missing
+//   RS      the byte 0x1e; the line may begin after bytes that are no line
+//   TOKEN   from the launch record (Carriage); no other process knows it
+//   NUMBER  1, 2, ... for all lines, in decimal, so that the reader notices a missing line
 //   MARK    + if more of the message follows in the next line, else a dot
-//   CHECK   FNV-1a (32 bits, 8 hexadecimal digits) of NUMBER, CHANNEL, MARK and BYTES, one behind the other
-//   BYTES   of the message; those below 0x20, 0x7f and % as %XX
+//   CHECK   FNV-1a (32 bits, 8 hexadecimal digits) of NUMBER, CHANNEL, MARK and BYTES, one after the other
+//   BYTES   the message; those below 0x20, 0x7f and % as %XX
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 namespace nacre::launch {
 
-// As the launch record has it.
+// The carriage as the launch record has it.
 struct Carriage {
   static constexpr std::size_t kToken = 32;       // hexadecimal digits
   static constexpr std::size_t kMaxChannel = 32;  // bytes: lower-case letters, digits, dots and dashes
@@ -32,10 +32,10 @@ struct Carriage {
 
   std::string token;
   std::vector<std::string>
-      channels;  // options of the leader: the value of each is a descriptor, whose bytes are carried
+      channels;  // options of the leader: the value of each is a descriptor whose bytes are carried
 
   static Result<Carriage> with_new_token();
-  // EINVAL: not such a token, or such channels.
+  // EINVAL: the token or the channels are not valid.
   [[nodiscard]] Result<void> check() const;
   bool operator==(const Carriage&) const = default;
 };
@@ -45,7 +45,7 @@ class CarriageWriter {
   static constexpr std::size_t kMaxLine = 900;  // bytes, with its newline
 
   explicit CarriageWriter(std::string token) : token_(std::move(token)) {}
-  // One at least; each is to be written as a whole.
+  // At least one line; the caller writes each as a whole.
   std::vector<std::string> lines(std::string_view channel, std::string_view message);
 
  private:
@@ -58,11 +58,10 @@ class CarriageReader {
   static constexpr std::size_t kMaxMessage = std::size_t{16} << 20;  // bytes
 
   struct Callbacks {
-    // All that is no line, unchanged and at once; but for a start of RS TOKEN, which waits for what follows.
+    // All bytes that are in no line, unchanged and at once; but the start of RS TOKEN waits for the bytes after it.
     std::function<void(std::string_view)> on_other;
     std::function<void(std::string_view channel, std::string_view message)> on_message;
-    std::function<void()>
-        on_loss;  // lines are missing, or are broken: their messages never come; may be called again
+    std::function<void()> on_loss;  // lines are missing or broken: their messages never come; may be called again
   };
 
   CarriageReader(const std::string& token, Callbacks callbacks);
@@ -76,13 +75,13 @@ class CarriageReader {
   bool take_line();
   void take_piece(std::uint64_t number, std::string_view channel, bool more, std::string bytes);
 
-  std::string mark_;  // that lines begin with
+  std::string mark_;  // each line begins with it
   Callbacks callbacks_;
   std::string held_;  // a line, or the start of mark_
   std::uint64_t number_ = 0;
-  std::string channel_, message_;  // a message whose rest is to come
+  std::string channel_, message_;  // a message whose rest has not come yet
   bool is_within_ = false;
-  bool skips_ = false;  // the rest of a message that is not whole
+  bool skips_ = false;  // ignores the rest of an incomplete message
 };
 
 }  // namespace nacre::launch

@@ -13,10 +13,11 @@
 namespace nacre::launch {
 namespace {
 
-constexpr std::size_t kAhead = std::size_t{256} << 10;  // bytes that are read before the leader's agent takes them
+// Bytes that are read before the leader's agent has taken them
+constexpr std::size_t kAhead = std::size_t{256} << 10;
 constexpr event::Seconds kOthersTerminal{0.5};
 
-// A terminal stops those in the background that read it.
+// A terminal stops background processes that read it.
 bool is_in_background(int fd) {
   pid_t foreground = ::tcgetpgrp(fd);
   return foreground >= 0 && foreground != ::getpgrp();
@@ -36,7 +37,7 @@ Result<std::unique_ptr<LaunchFeed>> LaunchFeed::create(event::Loop& loop, task::
   self->timer_->unref();
   self->is_file_ = S_ISREG(status.st_mode) || S_ISBLK(status.st_mode);
   if (!self->is_file_) {
-    // Others share the description: what is set of it, they have too.
+    // Other processes share the description, so its flags must not be set for them.
     self->own_ = UniqueFd(
         ::open(fmt::format("/proc/self/fd/{}", input).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     if (self->own_) self->input_ = self->own_.get();
@@ -62,7 +63,7 @@ void LaunchFeed::signal(int signum) {
   std::string body = fmt::format("{{\"signal\":{}}}", signum);
   std::string record;
   transport::append_frame_head(record, body.size());
-  // A shell that takes nothing more has gone, which its agent's end tells.
+  // If it fails the shell has gone, and the end of its agent reports that.
   static_cast<void>(to_.write(record + body));
 }
 
@@ -93,7 +94,7 @@ void LaunchFeed::pump() {
   if (read_once()) wait_for_input();
 }
 
-// False: not now, or never again.
+// False: nothing can be read now, or ever again.
 bool LaunchFeed::read_once() {
   std::array<char, transport::kMaxChunk> buffer;
   ssize_t got = ::read(input_, buffer.data(), buffer.size());

@@ -22,7 +22,7 @@ Result<void> wait_for_input(int fd, double until, double timeout) {
                            timeout)};
 }
 
-// A line and what was read with it; none: the input has ended before it began.
+// A line, and the bytes that were read with it; none: the input ended before the line began.
 Result<std::optional<std::pair<std::string, std::string>>> take_line(int fd, double until, double timeout) {
   std::string text;
   std::array<char, std::size_t{64} << 10> buffer;
@@ -61,7 +61,7 @@ std::string launch_lines(const transport::Secret& secret, const LaunchRecord& re
   std::string hex = secret.hex();
   std::string line = record.line();
   std::string out;
-  out.reserve(hex.size() + 1 + line.size());  // no copy of the secret is left behind by growing
+  out.reserve(hex.size() + 1 + line.size());  // room for all: growing would leave a copy of the secret behind
   out += hex;
   out += '\n';
   out += line;

@@ -20,12 +20,12 @@ namespace {
 
 constexpr int kTermToKillAtOnce = 500;  // ms
 constexpr event::Seconds kTermToKill{2};
-constexpr event::Seconds kHangUpToKill{3};  // for a shell of this host: more than its guard takes
-constexpr event::Seconds kLastWords{1};     // that its other processes may keep its standard error open for
-constexpr int kAgentFailed = 255;           // what ssh exits with if it was told to end, or the link broke
-constexpr std::size_t kMaxWords = 400;      // bytes of an agent's last words
+constexpr event::Seconds kHangUpToKill{3};  // for a shell of this host: longer than its guard needs
+constexpr event::Seconds kLinger{1};        // that its other processes may keep its standard error open
+constexpr int kAgentFailed = 255;           // ssh's exit code if it was terminated, or if the link broke
+constexpr std::size_t kMaxLast = 400;       // bytes of an agent's last line
 
-// It stays to be waited for.
+// The child stays to be waited for.
 bool has_ended(pid_t child) {
   siginfo_t end{};
   return ::waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOHANG | WNOWAIT) < 0 || end.si_pid == child;
@@ -41,11 +41,11 @@ struct Launcher::Agent {
   std::string program;  // for messages
   std::unique_ptr<task::Subprocess> process;
   std::optional<event::Timer> timer;
-  std::string held;       // the last line of standard error, as long as the shell has not joined
+  std::string held;       // the last line of standard error, while the shell has not joined
   bool is_shell = false;  // the process is the shell itself
   bool joined = false;
   bool failed = false;
-  bool told = false;  // SIGTERM has been sent
+  bool terminated = false;  // SIGTERM has been sent
   bool ended = false;
 };
 
@@ -56,7 +56,7 @@ Launcher::Launcher(event::Loop& loop, event::Children& children, Options options
       callbacks_(std::move(callbacks)),
       lines_([this](const std::string& line) { put(line); }) {}
 
-// A shell that an agent has just started in its process group has no guard yet: SIGTERM lets it remove its socket.
+// A shell that an agent has just started in its process group has no guard yet, but SIGTERM lets it remove its socket.
 Launcher::~Launcher() {
   std::vector<const task::Subprocess*> left;
   for (const auto& [rank, agent] : agents_) {
@@ -112,7 +112,7 @@ Result<void> Launcher::start_agent(Agent& agent, std::string lines) {
   callbacks.on_ready = [this, &agent](const std::string& /*stream*/) { on_stderr(agent); };
   callbacks.on_exit = [&agent] {
     agent.ended = true;
-    agent.timer->start_grace(kLastWords);
+    agent.timer->start_grace(kLinger);
   };
   callbacks.on_complete = [this, rank] { end_agent(rank); };
   task::Subprocess::Options options;
@@ -123,7 +123,7 @@ Result<void> Launcher::start_agent(Agent& agent, std::string lines) {
   if (!process) return process.error().error;
   agent.process = std::move(*process);
   agent.timer->start_grace(options_.timeout);
-  // An agent that has gone already is told by its end.
+  // If this fails the agent has gone, and its end is reported.
   static_cast<void>(agent.process->stream("stdin")->write(lines));
   transport::wipe(lines);
   return {};
@@ -136,7 +136,7 @@ void Launcher::on_stderr(Agent& agent) {
   if (line.empty()) return;
   if (line.back() != '\n') line += '\n';
   if (agent.joined || agent.failed) return print(line);
-  // The last one may be why it fails, and is then said there.
+  // The last line is kept, as it may be why the shell fails; it is then part of that message.
   std::string before = std::exchange(agent.held, std::move(line));
   if (!before.empty()) print(before);
 }
@@ -157,7 +157,7 @@ void Launcher::print(const std::string& line) {
 
 void Launcher::put(const std::string& line) const {
   if (callbacks_.on_line) return callbacks_.on_line(line);
-  static_cast<void>(write_all(STDERR_FILENO, line));  // there is nobody to tell if it fails
+  static_cast<void>(write_all(STDERR_FILENO, line));  // if it fails there is no place left to report it
 }
 
 void Launcher::joined(Rank rank) {
@@ -173,12 +173,13 @@ void Launcher::joined(Rank rank) {
 
 void Launcher::lost(Rank rank) {
   auto found = agents_.find(rank);
-  bool runs = found != agents_.end() && found->second->joined && !found->second->ended && !found->second->told;
+  bool runs =
+      found != agents_.end() && found->second->joined && !found->second->ended && !found->second->terminated;
   if (!runs) return;
   Agent& agent = *found->second;
   if (!agent.is_shell) return overdue(rank);
-  // It ends by itself, or its guard kills it and names the plugin that it is held up by.
-  agent.told = true;
+  // It ends by itself, or its guard kills it and names the plugin that holds it up.
+  agent.terminated = true;
   agent.process->stream("stdin")->close();
   agent.timer->start_grace(kHangUpToKill);
 }
@@ -186,24 +187,23 @@ void Launcher::lost(Rank rank) {
 void Launcher::fail(Agent& agent, const std::string& why) {
   if (agent.joined || std::exchange(agent.failed, true)) return;
   --waiting_;
-  // A copy: what it calls may let go of the agent.
+  // a copy, as the callback may destroy the agent
   std::string host = agent.host;
   if (callbacks_.on_failed && !done_) callbacks_.on_failed(agent.rank, host, why);
 }
 
-// Its time is over: to join, to end when it was told to, or, once it has ended, for others to close its standard error.
+// The time is over in which the shell had to join, or the agent had to end, or others had to close its standard error.
 void Launcher::overdue(Rank rank) {
   Agent& agent = *agents_.at(rank);
   if (agent.ended) return end_agent(rank);
   if (!agent.joined && !agent.failed) {
-    std::string words = in_quotes(trim(std::string_view(agent.held).substr(0, kMaxWords)));
-    fail(agent,
-         fmt::format("its shell has not joined within {} s; {}", options_.timeout.count(),
-                     agent.held.empty() ? fmt::format("{} has said nothing", agent.program)
-                                        : fmt::format("the last that {} has said: {}", agent.program, words)));
+    std::string words = in_quotes(trim(std::string_view(agent.held).substr(0, kMaxLast)));
+    fail(agent, fmt::format("its shell has not joined within {} s; {}", options_.timeout.count(),
+                            agent.held.empty() ? fmt::format("{} has printed nothing", agent.program)
+                                               : fmt::format("the last line of {}: {}", agent.program, words)));
     start_some();
   }
-  static_cast<void>(agent.process->kill(std::exchange(agent.told, true) ? SIGKILL : SIGTERM));
+  static_cast<void>(agent.process->kill(std::exchange(agent.terminated, true) ? SIGKILL : SIGTERM));
   agent.timer->start_grace(kTermToKill);
 }
 
@@ -216,15 +216,17 @@ void Launcher::end_agent(Rank rank) {
   agent.timer->stop();
   const value::WaitStatus status = agent.process->status();
   if (agent.joined) {
-    // A manager that ends a batch job ends the agents too, beside this shell: that says nothing of the shells that they have started.
-    bool of_shell = agent.is_shell || agent.told || (!status.is_signal() && status.exit_code() != kAgentFailed);
+    // A manager that ends a batch job ends the agents beside this shell too; the shells that they have started may
+    // still run.
+    bool of_shell =
+        agent.is_shell || agent.terminated || (!status.is_signal() && status.exit_code() != kAgentFailed);
     if (of_shell && callbacks_.on_ended) callbacks_.on_ended(rank, status);
   } else {
-    bool by_others = status.is_signal() && !agent.told && !agent.failed && !done_;
+    bool by_others = status.is_signal() && !agent.terminated && !agent.failed && !done_;
     if (by_others && callbacks_.on_killed) callbacks_.on_killed(rank, status.signal());
-    std::string words(trim(std::string_view(agent.held).substr(0, kMaxWords)));
+    std::string words(trim(std::string_view(agent.held).substr(0, kMaxLast)));
     fail(agent,
-         fmt::format("{} ({} {})", words.empty() ? "it has said nothing" : words, agent.program, status.str()));
+         fmt::format("{} ({} {})", words.empty() ? "it has printed nothing" : words, agent.program, status.str()));
   }
   start_some();
   finish_if_done();
@@ -236,7 +238,7 @@ void Launcher::finish(event::Seconds grace, std::function<void()> done) {
   done_ = std::move(done);
   queue_.clear();
   for (const auto& [rank, agent] : agents_) {
-    if (agent->ended || agent->told) continue;
+    if (agent->ended || agent->terminated) continue;
     agent->process->stream("stdin")->close();
     agent->timer->start_grace(grace);
   }

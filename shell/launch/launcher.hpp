@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts shells where nothing has: each by a process of its own on this host, its agent, which is the shell itself or a
-// program such as ssh that starts it on another host. The secret and the launch record go to the agent's standard input, never
-// on a command line. What agents write to standard output goes where this process's does; their standard error comes out at
-// this process's, whole lines.
+// Starts shells that nothing else starts. For each it starts a process on this host, its agent: the shell itself,
+// or a program such as ssh that starts the shell on another host. The secret and the launch record go to the
+// agent's standard input, never to a command line. Agents write to this process's standard output; their standard
+// error comes out at this process's, in whole lines.
 //
-//   queued -> started -> joined, when the owner says so -> ended
+//   queued -> started -> joined, when the owner reports it -> ended
 #pragma once
 
 #include <cstdint>
@@ -27,15 +27,15 @@
 
 namespace nacre::launch {
 
-// The words that start ssh, before the host.
+// The command that starts ssh, up to the host.
 [[nodiscard]] std::vector<std::string> ssh_agent();
 
 // Whether this is the name of this host, in full or up to the first dot, or localhost.
 [[nodiscard]] bool is_this_host(const std::string& host);
 
-// What starts the shell `words` on `host`: the words themselves for this host, and where there is no agent; else
-// AGENT... HOST WORDS..., the words quoted as far as they need it, as a shell on the other side reads them. The environment is
-// that of this process. An error: a name that an agent would take for an option.
+// The command that starts the shell `words` on `host`: the words themselves for this host, or without an agent;
+// else AGENT... HOST WORDS..., with the words quoted as needed, as a shell on the other side reads them. It has
+// this process's environment. An error: an agent would take the host's name for an option.
 Result<task::Command> agent_command(const std::vector<std::string>& agent, const std::string& host,
                                     const std::vector<std::string>& words);
 
@@ -43,44 +43,45 @@ class Launcher {
  public:
   struct Options {
     std::vector<std::string> agent = {};  // empty: every host is this one
-    std::vector<std::string> shell = {};  // its path and options
-    std::size_t at_once = 32;             // agents that have been started and whose shells have not joined
-    event::Seconds timeout{30};           // for a shell to join, from its agent's start on
-    bool joins_alike = false;             // messages that several shells print alike come out once: AlikeLines
+    std::vector<std::string> shell = {};  // path and options
+    std::size_t at_once = 32;             // agents whose shells have not joined yet
+    event::Seconds timeout{30};           // for a shell to join, counted from its agent's start
+    bool joins_alike = false;             // joins equal messages of several shells: AlikeLines
   };
   // Called from the loop or from start(). They may call members, but not destroy the launcher.
   struct Callbacks {
-    // Once for a shell that has not joined and never will. `why`: one line: the agent's last words, as "ssh: connect to host
-    // n9 port 22: No route to host (ssh exited with code 255)".
+    // Called once for a shell that has not joined and never will. `why` is one line with the agent's last line,
+    // such as "ssh: connect to host n9 port 22: No route to host (ssh exited with code 255)".
     std::function<void(group::Rank, const std::string& host, const std::string& why)> on_failed;
-    // The agent of one that had joined, and so the shell; not where the agent was killed by others or has failed (exit code 255), which
-    // says nothing of the shell. May be unset.
+    // The agent of a joined shell has ended, and so has the shell. Not called if the agent was killed by others or
+    // has failed (exit code 255), as the shell may then still run. May be unset.
     std::function<void(group::Rank, const value::WaitStatus&)> on_ended;
-    // Before on_failed, of one that a signal has ended; may be unset.
+    // Called before on_failed if a signal has ended the agent; may be unset.
     std::function<void(group::Rank, int signum)> on_killed;
     std::function<void(const std::string& line)>
-        on_line;  // of standard error, with its newline; unset: it is written there
+        on_line;  // a line of standard error, with its newline; unset: it is written there
   };
 
-  // Neither `loop` nor `children` may go first.
+  // `loop` and `children` have to outlive it.
   Launcher(event::Loop& loop, event::Children& children, Options options, Callbacks callbacks);
-  ~Launcher();  // ends what is left (SIGTERM, then SIGKILL), within 0.5 s
+  ~Launcher();  // ends all agents that are left (SIGTERM, then SIGKILL), within 0.5 s
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  // `lines`: for the agent's standard input (launch_lines), which stays open behind them. Each rank once.
+  // Starts an agent and writes `lines` (launch_lines) to its standard input, which stays open. Each rank at most once.
   void start(group::Rank rank, std::string host, std::string lines);
   void joined(group::Rank rank);
-  // The job goes on without it: its agent is told to end (SIGTERM, then SIGKILL), as its host may never answer. A shell of this
-  // host is told by the end of its standard input, so that its guard can report what holds it up, then killed.
+  // The job goes on without this shell. Its agent is ended (SIGTERM, then SIGKILL), as its host may never answer.
+  // For a shell of this host, its standard input is closed first, so that its guard can report what holds it up;
+  // then it is killed.
   void lost(group::Rank rank);
-  // No more are started. The agents have `grace` to end by themselves, then they are told to (SIGTERM), then killed. `done`
-  // is called once when none is left, from here if that is so already.
+  // Starts no more. After `grace` the agents that are left get SIGTERM, then SIGKILL. `done` is called once when
+  // none is left; from here, if none is now.
   void finish(event::Seconds grace, std::function<void()> done);
 
-  // A message of this shell itself, with its newline, among those of the others.
+  // Prints a message of this shell itself, with its newline, in order with those of the others.
   void print(const std::string& line);
-  // What is held comes out before what this shell is going to print itself.
+  // Puts out the held lines, before this shell prints something itself.
   void flush_lines() { lines_.flush(); }
 
   [[nodiscard]] std::size_t running() const { return agents_.size(); }
@@ -109,8 +110,8 @@ class Launcher {
   Callbacks callbacks_;
   std::deque<Queued> queue_;
   std::map<group::Rank, std::unique_ptr<Agent>> agents_;  // that have not ended
-  std::vector<std::unique_ptr<Agent>> over_;              // may be in one of their own callbacks
-  std::size_t waiting_ = 0;                               // have neither joined nor failed
+  std::vector<std::unique_ptr<Agent>> over_;              // they may be running one of their own callbacks
+  std::size_t waiting_ = 0;                               // agents that have neither joined nor failed
   bool starting_ = false;
   std::function<void()> done_;
   AlikeLines lines_;

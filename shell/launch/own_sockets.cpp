@@ -86,7 +86,7 @@ std::string own_host_name() {
   std::string name = buffer;
   bool plain =
       std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~' && c != ':' && c != ','; });
-  // Everybody has these, and each means himself.
+  // Every host has these names, each for itself.
   bool is_nobodys = name == "localhost" || name.starts_with("localhost.") || name == "(none)";
   return plain && !is_nobodys && name.size() <= OwnSockets::kMaxHostName ? name : "";
 }

@@ -90,7 +90,7 @@ Result<void> read_places(const JsonAt& root, LaunchRecord& out) {
   if (auto rank = TRY(root.find("rank"))) out.rank = static_cast<Rank>(TRY(rank->integer(0, out.size - 1)));
   JsonAt hosts = TRY(root.at("hosts"));
   out.hosts = TRY(in(hosts.path(), value::Hostlist::parse(TRY(hosts.string()))));
-  bool managers = !out.rank && out.hosts.empty();  // who knows the ranks knows the hosts
+  bool managers = !out.rank && out.hosts.empty();  // a manager that gives the ranks also gives the hosts
   if (managers || out.hosts.size() == out.size) return {};
   return hosts.error(fmt::format("{} hosts for {} shells", out.hosts.size(), out.size));
 }

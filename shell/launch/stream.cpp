@@ -16,7 +16,7 @@
 namespace nacre::launch {
 namespace {
 
-constexpr event::Seconds kLook{0.25};  // for who has gone, while nothing is read
+constexpr event::Seconds kLook{0.25};  // between looks whether the launcher has gone, while nothing is read
 constexpr std::size_t kReadSize = std::size_t{64} << 10;
 
 Result<int> signal_in(std::string_view frame) {
@@ -41,7 +41,7 @@ Result<std::unique_ptr<LaunchStream>> LaunchStream::create(event::Loop& loop, Un
   self->poll_ = TRY(in("standard input", event::Poll::create(loop, number, [self](int) { self->on_readable(); })));
   self->timer_ = TRY(event::Timer::create(loop, [self] { self->on_timer(); }));
   self->reader_.add(behind);
-  self->timer_->start(event::Seconds::zero());  // what has come is told from the loop
+  self->timer_->start(event::Seconds::zero());  // what has come is reported from the loop
   return out;
 }
 

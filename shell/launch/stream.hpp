@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a launcher says to the leader's shell after the launch record, over the shell's standard input: records of
+// What a launcher sends the leader's shell after the launch record, on the shell's standard input: records of
 // transport/wire.hpp.
 //
 //   frame          {"signal": N}: for all tasks of the job
 //   bulk, stream 0 the launcher's own standard input
 //   end, stream 0  its end
 //
-// The end of all, without which the job is not left, is that the launcher has gone.
+// If the stream ends, the launcher has gone. It has to stay open until the job is over.
 #pragma once
 
 #include <cstddef>
@@ -27,33 +27,33 @@ namespace nacre::launch {
 
 inline constexpr std::uint32_t kInputStream = 0;
 
-// The leader's end, or that of a shell that has nothing to do but to notice when who has started it goes.
+// The end of the leader, or of a shell that only has to notice when the process that started it goes.
 class LaunchStream {
  public:
   static constexpr std::size_t kMaxFrame = 4096;                 // bytes
-  static constexpr std::size_t kMaxHeld = std::size_t{4} << 20;  // bytes of input that nobody wants yet
+  static constexpr std::size_t kMaxHeld = std::size_t{4} << 20;  // bytes of input that are not wanted yet
 
-  // Called from the loop; none may destroy the stream. Those that are unset are not missed.
+  // Called from the loop; none may destroy the stream. Any may be unset.
   struct Callbacks {
     std::function<void(int signum)> on_signal;
     std::function<void(std::string_view)> on_input;
     std::function<void()> on_input_end;  // once
     std::function<void(const Error&)>
-        on_gone;  // once, the last: the launcher has gone, or has said what it cannot say
+        on_gone;  // the last callback: the launcher has gone, or has broken the protocol
   };
 
-  // `behind`: what has been read already.
+  // `behind`: bytes that were read already.
   static Result<std::unique_ptr<LaunchStream>> create(event::Loop& loop, UniqueFd fd, std::string behind,
                                                       Callbacks callbacks);
-  // All that comes is let go: for a shell that is not the leader, until it has joined.
+  // Drops all that comes: for a shell that is not the leader, until it has joined.
   static Result<std::unique_ptr<LaunchStream>> watch(event::Loop& loop, UniqueFd fd, std::function<void()> on_gone);
   LaunchStream(const LaunchStream&) = delete;
   LaunchStream& operator=(const LaunchStream&) = delete;
 
-  // While input is not wanted it is held, up to kMaxHeld; behind that much a signal waits too, but that the launcher has gone
-  // is noticed.
+  // While input is not wanted up to kMaxHeld of it is held. If more comes, signals behind it wait too, but the end
+  // of the launcher is still noticed.
   void want_input(bool wanted);
-  void keeps_running(bool keeps);  // the loop; it does, unless told otherwise
+  void keeps_running(bool keeps);  // whether it keeps the loop running; true by default
 
  private:
   LaunchStream(UniqueFd fd, Callbacks callbacks) : fd_(std::move(fd)), callbacks_(std::move(callbacks)) {}
@@ -75,17 +75,17 @@ class LaunchStream {
   bool discards_ = false;
   bool wanted_ = true;
   std::string held_;
-  std::size_t given_ = 0;     // of held_
+  std::size_t given_ = 0;     // bytes of held_ that were given
   bool input_ended_ = false;  // the record has come
   bool end_given_ = false;
   bool gone_ = false;
 };
 
-// The launcher's end: reads its own standard input as fast as it is taken.
+// The launcher's end: reads its own standard input as fast as the other end takes it.
 class LaunchFeed {
  public:
-  // `to`: the standard input of the leader's agent, which must stay; its owner calls on_room(). `input` < 0: no input, as if
-  // it had ended.
+  // `to`: the standard input of the leader's agent. It has to outlive this object; its owner calls on_room().
+  // `input` < 0: there is no input, as if it had ended.
   static Result<std::unique_ptr<LaunchFeed>> create(event::Loop& loop, task::Stream& to, int input);
   ~LaunchFeed();
   LaunchFeed(const LaunchFeed&) = delete;
@@ -103,11 +103,11 @@ class LaunchFeed {
 
   task::Stream& to_;
   int input_;             // < 0: it has ended
-  UniqueFd own_;          // a description of the input's own, if it can have one
-  int flags_ = -1;        // of the input where it has none; put back
+  UniqueFd own_;          // a separate description of the input, if there can be one
+  int flags_ = -1;        // of the shared description otherwise; restored at the end
   bool is_file_ = false;  // always readable
   std::optional<event::Poll> poll_;
-  std::optional<event::Timer> timer_;  // a terminal that others have
+  std::optional<event::Timer> timer_;  // for a terminal that is another process group's
 };
 
 }  // namespace nacre::launch

@@ -189,7 +189,7 @@ stops_once_started() {
   [ "$status" -eq 1 ]
   [ $((SECONDS - begun)) -lt 6 ]
   [ "${#lines[@]}" -eq 2 ]
-  [ "${lines[0]}" = "nacre-shell[0]: error: shell 1 on other1 was not started: it has said nothing (agent exited with code 9)" ]
+  [ "${lines[0]}" = "nacre-shell[0]: error: shell 1 on other1 was not started: it has printed nothing (agent exited with code 9)" ]
   [ "${lines[1]}" = "nacre-shell[0]: fatal: shell 1 on other1 did not join the job" ]
 }
 

@@ -88,7 +88,7 @@ TEST_CASE("alone, where nothing tells of others, and why") {
   CHECK(out.way == Way::standalone);
   CHECK_FALSE(out.membership);
   CHECK(out.how ==
-        "standalone: nothing tells of other shells; not pmi: PMI_FD is not set; not pmix: PMIX_NAMESPACE is not "
+        "standalone: no sign of other shells; not pmi: PMI_FD is not set; not pmix: PMIX_NAMESPACE is not "
         "set; not slurm: SLURM_PROCID is not set");
   // A batch script is no task of a step.
   out = boot::boot(request_of(Way::automatic, {{"SLURM_JOB_ID", "41"}, {"SLURM_PROCID", "0"}})).value();
@@ -206,7 +206,7 @@ TEST_CASE("a shell that was launched knows those above it, and listens") {
   request.input = input.get();
   {
     Boot out = boot::boot(request).value();
-    CHECK(out.how == "hosts: --boot=hosts was given by who has started this shell: shell 6 of 8");
+    CHECK(out.how == "hosts: --boot=hosts was given: shell 6 of 8");
     REQUIRE(out.membership);
     CHECK(texts(out.membership->directory.find(0)) == own + " n0:70");
     CHECK(out.membership->directory.find(1).empty());  // it is not above

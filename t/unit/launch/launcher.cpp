@@ -142,7 +142,7 @@ TEST_CASE_METHOD(LauncherFixture, "an agent that ends without a word, or cannot 
   make({.agent = {script("mute", "exit 1")}, .shell = {"nacre-shell"}});
   launcher->start(1, "no-such-host", "");
   until([&] { return launcher->running() == 0; });
-  CHECK(failed == Words{"1 no-such-host: it has said nothing (mute exited with code 1)"});
+  CHECK(failed == Words{"1 no-such-host: it has printed nothing (mute exited with code 1)"});
   make({.shell = {folder.path("none")}});
   launcher->start(2, "n2", "");
   CHECK(launcher->running() == 0);
