@@ -27,7 +27,7 @@ Result<std::unique_ptr<CarriedChannels>> CarriedChannels::create(event::Loop& lo
   return out;
 }
 
-// The writing end is left open in programs that are executed, as a descriptor is that a shell was started with.
+// Executed programs inherit the writing end, as they do any descriptor with which the shell was started.
 Result<void> CarriedChannels::add(const std::string& name) {
   Pipe pipe = TRY(make_pipe(O_CLOEXEC | O_NONBLOCK));
   ::fcntl(pipe.write.get(), F_SETFD, 0);
@@ -47,7 +47,7 @@ std::vector<std::string> CarriedChannels::options() const {
   return out;
 }
 
-// More is read once the lines of what was read before have come out.
+// Reads more only when the lines of what was read before have come out.
 void CarriedChannels::read(Channel& channel) {
   std::array<char, kPieceSize> buffer;
   ssize_t got = ::read(channel.pipe.get(), buffer.data(), buffer.size());
@@ -61,11 +61,11 @@ void CarriedChannels::read(Channel& channel) {
   write();
 }
 
-// A line that is not taken at once is kept whole, and the next one is not begun.
+// A line that is not taken at once is kept as a whole, and the next one waits.
 void CarriedChannels::write() {
   while (!lines_.empty() && sink_->flushed()) {
     std::array<std::string_view, 1> pieces{lines_.front()};
-    if (!sink_->write(pieces)) lines_.clear();  // nobody reads them
+    if (!sink_->write(pieces)) lines_.clear();  // the launcher has gone
     if (!lines_.empty()) lines_.pop_front();
   }
   for (Channel& each : channels_) {

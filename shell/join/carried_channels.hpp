@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The leader's end of the channels of its launch record (launch/carriage.hpp): each is a pipe whose writing end is the value of an
-// option, and what comes out of it goes to the launcher, among all else that is written to standard error.
+// The leader's end of the channels of its launch record (launch/carriage.hpp). Each is a pipe whose writing end is
+// the value of an option; what is read from it goes to the launcher, within standard error.
 #pragma once
 
 #include <deque>
@@ -18,7 +18,7 @@ namespace nacre::join {
 
 class CarriedChannels {
  public:
-  static constexpr event::Seconds kFinish{3};  // for a launcher that reads slowly
+  static constexpr event::Seconds kFinish{3};  // for a slow launcher
 
   // `to`: standard error, which has to stay open.
   static Result<std::unique_ptr<CarriedChannels>> create(event::Loop& loop, const launch::Carriage& carriage,
@@ -26,15 +26,15 @@ class CarriedChannels {
   CarriedChannels(const CarriedChannels&) = delete;
   CarriedChannels& operator=(const CarriedChannels&) = delete;
 
-  // "CHANNEL=FD": the descriptors belong to who reads these options.
+  // "CHANNEL=FD" for each. The plugins that read these options own the descriptors.
   [[nodiscard]] std::vector<std::string> options() const;
-  // Runs the loop until all has come out that the pipes hold, at most for kFinish.
+  // Runs the loop until all that the pipes hold has come out, but at most for kFinish.
   void finish();
 
  private:
   struct Channel {
     std::string name;
-    int writer = -1;  // its owner's
+    int writer = -1;  // owned by the plugin that reads the option
     UniqueFd pipe;
     std::optional<event::Poll> poll;
     bool ended = false;

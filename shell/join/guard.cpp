@@ -14,7 +14,7 @@ namespace nacre::join {
 
 Result<std::unique_ptr<Guard>> Guard::start(event::Children& children, const Options& options) {
   Pipe pipe = TRY(make_pipe(O_CLOEXEC));
-  // The shell waits for nobody there.
+  // The shell must never wait for the guard.
   ::fcntl(pipe.write.get(), F_SETFL, O_NONBLOCK);
   GuardDuty duty;
   duty.records = pipe.read.get();
@@ -30,17 +30,17 @@ Result<std::unique_ptr<Guard>> Guard::start(event::Children& children, const Opt
   duty.calls = &CallPage::own();
   pid_t pid = -1;
   {
-    SignalsBlocked blocked;  // the child stays so: no signal ends it
+    SignalsBlocked blocked;  // the child keeps them blocked: no signal ends it
     pid = ::fork();
     if (pid == 0) run_guard(duty);
   }
   if (pid < 0) return system_error(errno, "cannot start a process");
   std::unique_ptr<Guard> out(new Guard(children, std::move(pipe.write), pid));
-  // Watched, it is none of those that have outlived a task.
+  // It is watched, so that it does not count as a process that has outlived a task.
   children.watch(pid, [self = out.get()](const event::ChildExit&) { self->pid_ = 0; });
   event::Children::Guarding guarding;
   guarding.group = [self = out.get()](pid_t leader) {
-    self->tell(GuardKind::group, {reinterpret_cast<const char*>(&leader), sizeof leader});
+    self->send(GuardKind::group, {reinterpret_cast<const char*>(&leader), sizeof leader});
   };
   guarding.directory = [self = out.get()](const std::string& path, bool there) {
     if (there) {
@@ -48,7 +48,7 @@ Result<std::unique_ptr<Guard>> Guard::start(event::Children& children, const Opt
     } else {
       self->directories_.erase(path);
     }
-    self->tell(there ? GuardKind::directory : GuardKind::no_directory, path);
+    self->send(there ? GuardKind::directory : GuardKind::no_directory, path);
   };
   children.set_guard(std::move(guarding));
   return out;
@@ -58,14 +58,14 @@ Guard::~Guard() {
   children_.set_guard({});
   if (pid_ == 0) return;
   children_.forget(pid_);
-  if (!directories_.empty()) return;  // the end of the pipe has it remove what this process could not
+  if (!directories_.empty()) return;  // when the pipe closes the guard removes what this process could not
   ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
-// A guard that is gone, or does not read, is missed only if the shell is killed too.
-void Guard::tell(GuardKind kind, std::string_view body) {
+// Ignores errors: a guard that is gone, or does not read, is missed only if the shell is killed too.
+void Guard::send(GuardKind kind, std::string_view body) {
   std::string record = guard_record(kind, body);
   [[maybe_unused]] ssize_t written = ::write(to_.get(), record.data(), record.size());
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process beside the shell, which
+// A process beside the shell that
 //
-//   - ends what the shell's children have started if the shell is killed: by their process groups, and, for what has left its
-//     group, by the mark in its environment (job::kShellMark). Tasks, coprocesses and the like need no help themselves: the kernel ends
-//     them with it (ChildSetup::ends_with_parent);
-//   - removes the job's directory and the shell's socket then;
-//   - kills the shell if who has started it has gone, and a handler does not return, or a signal has stopped the shell for good.
-//     One line says so, and names the plugin;
-//   - reports that a leader stands still whose launcher, on another host, does not see that;
-//   - names the plugin whose handler the shell ends in, if the shell has not.
+//   - ends what the shell's children have started if the shell is killed: by their process groups and, for processes that
+//     have left their group, by the mark in their environment (job::kShellMark). Tasks, coprocesses and the like need no
+//     guard: the kernel ends them with the shell (ChildSetup::ends_with_parent);
+//   - then removes the job's directory and the shell's socket;
+//   - kills the shell if the process that started it has gone, and a handler does not return, or a signal has stopped the
+//     shell for good. One line reports that, and names the plugin;
+//   - reports that a leader stands still if its launcher, on another host, cannot see that;
+//   - names the plugin in whose handler the shell has ended, if the shell itself did not.
 #pragma once
 
 #include <sys/types.h>
@@ -31,24 +31,25 @@ class Guard {
  public:
   struct Options {
     const transport::SocketDirectory* socket = nullptr;  // null: there is none
-    int starter = -1;                                    // as GuardDuty's; it may be closed behind start()
-    std::string mark;                                    // as GuardDuty's
-    std::string watched;                                 // as GuardDuty's
+    int starter = -1;                                    // as in GuardDuty; it may be closed after start()
+    std::string mark;                                    // as in GuardDuty
+    std::string watched;                                 // as in GuardDuty
   };
 
-  // Before there are threads. `children`, which it guards (Children::guard), has to outlive it.
+  // Has to be called before there are threads. `children`, which the guard watches over (Children::guard), has to
+  // outlive it.
   static Result<std::unique_ptr<Guard>> start(event::Children& children, const Options& options);
-  ~Guard();  // ends it; it does nothing then, but remove directories that are still there
+  ~Guard();  // ends the guard, which then only removes directories that are still there
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
  private:
   Guard(event::Children& children, UniqueFd to, pid_t pid) : children_(children), to_(std::move(to)), pid_(pid) {}
-  void tell(GuardKind kind, std::string_view body);
+  void send(GuardKind kind, std::string_view body);
 
   event::Children& children_;
-  UniqueFd to_;  // the guard acts when this is closed
-  pid_t pid_;    // 0: it has gone
+  UniqueFd to_;  // the guard acts when this closes
+  pid_t pid_;    // 0: it has ended
   std::set<std::string> directories_;
 };
 

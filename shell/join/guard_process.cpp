@@ -30,25 +30,25 @@ namespace nacre::join {
 namespace {
 
 constexpr const char* kGuardProcess = "nacre-guard";  // as ps shows it: at most 15 bytes
-constexpr int kRounds = 200;                          // looks for what is left
+constexpr int kRounds = 200;                          // of looking for processes that are left
 constexpr useconds_t kBetween = 10000;                // microseconds
-constexpr int kLook = 250;                            // milliseconds, once who has started the shell has gone
-constexpr int kWatch = 2000;           // milliseconds, where it is watched whether the shell stands still
-constexpr int kLooks = 2;              // in which it is in the same call, for at least
-constexpr std::int64_t kStuck = 2000;  // milliseconds: it is stuck
-constexpr int kStoppedLooks = 8;       // in which it is stopped
-constexpr int kRemovals = 20;          // of a directory: what was just killed may have added to it
+constexpr int kLook = 250;                            // milliseconds between looks at an orphaned shell
+constexpr int kWatch = 2000;                          // milliseconds between looks for a standstill of the shell
+constexpr int kLooks = 2;              // so many looks, at least, have to find the shell in the same call
+constexpr std::int64_t kStuck = 2000;  // milliseconds after which it counts as stuck
+constexpr int kStoppedLooks = 8;       // so many looks in a row have to find the shell stopped
+constexpr int kRemovals = 20;          // of a directory, as processes that were just killed may have added to it
 constexpr std::size_t kHead = 3;       // bytes of a record before its body
 
-// ---- what is to end with the shell -------------------------------------------------
+// ---- the processes that end with the shell -----------------------------------------
 
 class Doomed {
  public:
   Doomed(const GuardDuty& duty, const std::set<pid_t>& groups)
       : groups_(groups), session_(duty.session), mark_(duty.mark) {}
 
-  // Whether there was anything left. All are stopped first, so that none goes on because another has ended: a task is not started as
-  // a handler returns whose child was killed.
+  // False: none was left. Stops all of them first, so that none goes on because another has ended: otherwise a task might start
+  // when a handler returns because its child was killed.
   [[nodiscard]] bool kill_all() const {
     std::vector<pid_t> pids = left();
     for (int signum : {SIGSTOP, SIGKILL}) {
@@ -65,14 +65,14 @@ class Doomed {
     while (const dirent* each = ::readdir(processes)) {
       if (each->d_name[0] < '1' || each->d_name[0] > '9') continue;
       std::string folder = std::string("/proc/") + each->d_name;
-      if (of_groups(folder) || bears_mark(folder))
+      if (of_groups(folder) || has_mark(folder))
         out.push_back(static_cast<pid_t>(std::strtol(each->d_name, nullptr, 10)));
     }
     ::closedir(processes);
     return out;
   }
 
-  // Of /proc/PID/stat, proc(5): the state, the group and the session stand behind the name, which ends with the last ')'.
+  // From /proc/PID/stat, proc(5): the state, the group and the session follow the name, which ends with the last ')'.
   [[nodiscard]] bool of_groups(const std::string& folder) const {
     if (groups_.empty()) return false;
     char text[512];
@@ -87,12 +87,12 @@ class Doomed {
     int in_session = 0;
     if (behind == nullptr || std::sscanf(behind, ") %c %d %d %d", &state, &parent, &group, &in_session) != 4)
       return false;
-    // A group of another session has only got a number that was one of ours.
+    // A group of another session only has a number that was once one of ours.
     return state != 'Z' && groups_.contains(group) && (in_session == session_ || in_session == group);
   }
 
-  // What has left its group, and its session. Of a process that has ended there is no environment.
-  [[nodiscard]] bool bears_mark(const std::string& folder) const {
+  // For a process that has left its group and its session. A process that has ended has no environment any more.
+  [[nodiscard]] bool has_mark(const std::string& folder) const {
     struct stat info {};
     if (mark_.empty() || ::stat(folder.c_str(), &info) < 0 || info.st_uid != ::geteuid()) return false;
     Result<std::string> environment = read_file(folder + "/environ");
@@ -116,7 +116,7 @@ class GuardProcess {
     while (wait_for_records()) {
     }
     if (duty_.calls->place().within_call() && !duty_.calls->reported() && !killed_) report_end();
-    // Whoever reads there is not kept waiting.
+    // A program that reads standard error to its end must not wait for the guard.
     ::close(STDERR_FILENO);
     Doomed doomed(duty_, groups_);
     for (int round = 0; round < kRounds && doomed.kill_all(); ++round) ::usleep(kBetween);
@@ -130,7 +130,7 @@ class GuardProcess {
   }
 
  private:
-  // False once the shell has gone.
+  // False: the shell has gone.
   bool wait_for_records() {
     std::array<pollfd, 2> wanted{{{duty_.records, POLLIN, 0}, {orphaned_ ? -1 : duty_.starter, POLLRDHUP, 0}}};
     int ready = ::poll(wanted.data(), wanted.size(), orphaned_ ? kLook : duty_.watched.empty() ? -1 : kWatch);
@@ -169,18 +169,18 @@ class GuardProcess {
     }
   }
 
-  // A shell may well outlive who has started it: it is ended only if it does nothing.
+  // A shell may outlive the process that started it, so it is killed only if it is stuck or stopped.
   void look_at_shell() {
     look_at_call();
     look_at_state();
   }
 
-  // Looks are counted, not time: the guard may have been stopped with it.
+  // Counts looks, not time, as the guard may have been stopped with the shell.
   void look_at_state() {
     stopped_looks_ = process_state(duty_.shell) == 'T' ? stopped_looks_ + 1 : 0;
     if (stopped_looks_ < kStoppedLooks || killed_ || ::getppid() != duty_.shell) return;
     LastLine line;
-    line << "this shell has been stopped by a signal, and who has started it has gone: it is killed";
+    line << "this shell has been stopped by a signal, and the process that started it has gone: it is killed";
     line.write();
     kill_shell();
   }
@@ -199,7 +199,7 @@ class GuardProcess {
       return;
     LastLine line;
     line << "plugin '" << duty_.calls->plugin() << "' does not return from " << duty_.calls->topic()
-         << ", and who has started this shell has gone: it is killed";
+         << ", and the process that started this shell has gone: it is killed";
     line.write();
     kill_shell();
   }
@@ -221,10 +221,10 @@ class GuardProcess {
   std::string unread_;
   std::set<pid_t> groups_;
   std::set<std::string> directories_;
-  bool orphaned_ = false;  // who has started the shell has gone
+  bool orphaned_ = false;  // the process that started the shell has gone
   CallPage::Place seen_;
-  int looks_ = 0;          // for how many it has been there
-  int stopped_looks_ = 0;  // for how many it has been stopped
+  int looks_ = 0;          // how many looks have found it there
+  int stopped_looks_ = 0;  // how many looks have found it stopped
   bool killed_ = false;
   Standstill standstill_;
 };
@@ -239,13 +239,13 @@ std::string guard_record(GuardKind kind, std::string_view body) {
   return out.append(body);
 }
 
-// Out of the session, and so of reach of what ends the shell's group.
+// Leaves the session, so that what ends the shell's group does not end the guard.
 void run_guard(const GuardDuty& duty) {
   ::setsid();
   ::prctl(PR_SET_NAME, kGuardProcess, 0, 0, 0);
   [[maybe_unused]] int moved = ::chdir("/");
-  // Nothing else of the shell's is held open: neither sockets, nor what its owner waits for the end of. There may be no descriptor left,
-  // and what the starter is read from may be standard input.
+  // Keeps nothing else of the shell open, such as sockets, or a pipe whose end the shell's owner waits for. No
+  // descriptor may be free, and the starter's stream may be standard input.
   GuardDuty own = duty;
   ::close(STDOUT_FILENO);
   if (duty.starter >= 0) own.starter = ::dup2(duty.starter, STDOUT_FILENO);

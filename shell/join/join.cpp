@@ -18,20 +18,21 @@ namespace nacre::join {
 namespace {
 
 constexpr const char* kJoin = "join";    // the collective
-constexpr event::Seconds kOthersToo{1};  // for shells that fail as one has, to be named with it
+constexpr event::Seconds kOthersToo{1};  // for more shells that fail in the same way, so that all are named
 
 Json json_of(const LeaderGiven::Text& text) { return {{"name", text.name}, {"text", text.text}}; }
 
 Result<std::optional<LeaderGiven::Text>> text_of(const JsonAt& given, std::string_view key) {
   auto at = TRY(given.find(key));
   if (!at) return std::optional<LeaderGiven::Text>();
-  LeaderGiven::Text out;  // whole before the next TRY(): see group/statements.cpp
+  LeaderGiven::Text out;  // complete before the next TRY(): see group/statements.cpp
   out.name = TRY(TRY(at->at("name")).string());
   out.text = TRY(TRY(at->at("text")).string());
   return std::optional(std::move(out));
 }
 
-// What one shell sends: {"address"}, "offer" where R may be made of it, and the leader "job" {"jobspec", "resources", "options", "input"}.
+// What one shell sends: {"address"}; "offer" if R may have to be made; from the leader also "job" {"jobspec",
+// "resources", "options", "input"}.
 struct Introduction {
   std::string address;
   std::optional<boot::NodeOffer> offer;
@@ -67,7 +68,7 @@ struct Introduction {
   }
 };
 
-// Of each shell, by rank.
+// By rank.
 using Offers = std::vector<std::optional<boot::NodeOffer>>;
 
 Result<job::Resources> resources_of(const Offers& offers) {
@@ -95,8 +96,8 @@ Result<boot::Identity> identity_of(const LeaderGiven& given, const Offers& offer
                              offers.size()));
 }
 
-// Until it has joined, a shell does not outlive who has started it; the leader never does.
-Result<void> listen_to_launcher(ShellProcess& process, boot::Boot& boot, group::Rank rank) {
+// Until it has joined, a shell does not outlive the process that started it; the leader never does.
+Result<void> follow_launcher(ShellProcess& process, boot::Boot& boot, group::Rank rank) {
   if (!boot.launcher) return {};
   LauncherEvents& events = process.launched_by;
   auto on_gone = [&events](const Error& why) {
@@ -104,7 +105,7 @@ Result<void> listen_to_launcher(ShellProcess& process, boot::Boot& boot, group::
     if (events.on_gone) events.on_gone();
   };
   if (rank != 0) {
-    auto gone = [on_gone] { on_gone({EPIPE, "who has started this shell has gone"}); };
+    auto gone = [on_gone] { on_gone({EPIPE, "the process that started this shell has gone"}); };
     process.launch_stream = TRY(launch::LaunchStream::watch(*process.loop, std::move(boot.launcher), gone));
     return {};
   }
@@ -129,7 +130,7 @@ Result<void> listen_to_launcher(ShellProcess& process, boot::Boot& boot, group::
 }
 
 Result<Assembled> alone(ShellProcess& process, boot::Boot boot, LeaderGiven given) {
-  CHECK_OK(listen_to_launcher(process, boot, 0));
+  CHECK_OK(follow_launcher(process, boot, 0));
   process.group = std::make_unique<group::Alone>(0);
   Offers offers(1);
   if (!given.resources) offers[0] = TRY(boot::own_offer(own_variable));
@@ -153,12 +154,12 @@ class Assembly {
 
   Result<Assembled> run() {
     CHECK_OK(make_member());
-    CHECK_OK(listen_to_launcher(process_, boot_, rank_));
+    CHECK_OK(follow_launcher(process_, boot_, rank_));
     watch_for_the_end();
     start_children();
     group::Group::Gathered all = TRY(exchange());
     auto learnt = learn(all);
-    // All shells have learnt the same: the leader logs it.
+    // All shells have found the same error: the leader logs it.
     if (!learnt && rank_ != 0) learnt.error().is_logged = true;
     return learnt;
   }
@@ -213,11 +214,11 @@ class Assembly {
       log.log(Level::error, "", "shell {} on {} was not started: {}", rank, host, why);
       member->suspect(rank);
     };
-    // Its links may not have told yet.
-    // Before it had a loop to take the signal with.
+    // The signal came before that shell had a loop to receive it.
     callbacks.on_killed = [this](group::Rank rank, int signum) {
       if (!process_.joined && Signals::is_ending(signum)) end_job(exits::ended_by_signal(signum, rank));
     };
+    // The shell's links may not have reported its end yet.
     callbacks.on_ended = [member = member_](group::Rank rank, const value::WaitStatus&) { member->suspect(rank); };
     process_.launcher = std::make_unique<launch::Launcher>(*process_.loop, *process_.children, std::move(options),
                                                            std::move(callbacks));
@@ -254,7 +255,7 @@ class Assembly {
     return *std::exchange(all, std::nullopt);
   }
 
-  // Of the leader: those of its children that have not joined, or that wait for others themselves.
+  // The children of the leader that have not joined, or that wait for others themselves.
   [[nodiscard]] std::vector<std::string> missing() const {
     std::vector<std::string> out;
     const overlay::Node& node = member_->node();
@@ -273,9 +274,9 @@ class Assembly {
   Result<Assembled> learn(const group::Group::Gathered& all) {
     std::vector<std::optional<Introduction>> shells(size_);
     for (const auto& [text, ranks] : all) {
-      Introduction said = TRY(in(fmt::format("shell {}", ranks.str()), Introduction::parse(text)));
+      Introduction sent = TRY(in(fmt::format("shell {}", ranks.str()), Introduction::parse(text)));
       for (group::Rank rank : ranks.ids()) {
-        if (rank < size_) shells[rank] = said;
+        if (rank < size_) shells[rank] = sent;
       }
     }
     CHECK_OK(check_complete(shells));
@@ -285,7 +286,7 @@ class Assembly {
       CHECK_OK(member_->directory().set(rank, transport::usable_on(mark, shells[rank]->address)));
       offers.push_back(std::move(shells[rank]->offer));
     }
-    if (!shells[0]->job) return invalid("the leader has not said what the job is");
+    if (!shells[0]->job) return invalid("the leader has sent no job");
     Assembled out{TRY(identity_of(*shells[0]->job, offers)), std::move(shells[0]->job->options),
                   shells[0]->job->has_input};
     out.identity.id = member_->membership().job;
@@ -294,7 +295,7 @@ class Assembly {
     return out;
   }
 
-  // "" if nobody has said.
+  // "": unknown.
   [[nodiscard]] std::string host_of(group::Rank rank) const {
     return boot_.record ? boot_.record->hosts.nth(rank).value_or("") : "";
   }
@@ -316,7 +317,7 @@ class Assembly {
     return fmt::format("shell{} {}{} did not join the job", missing.size() == 1 ? "" : "s", missing.str(), names);
   }
 
-  // Those below it that it would have started would be waited for.
+  // A shell was lost before it joined. Shells that it should have started would be waited for in vain.
   void end_incomplete() {
     value::Idset missing;
     for (group::Rank rank = 0; rank < size_; ++rank) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the shells of a job come together: each dials its parent, starts its own children where nothing else does, and says where
-// it is and what its node offers; the leader says what the job is. Then every shell knows all of it.
+// How the shells of a job come together: each dials its parent, starts its own children if nothing else does, and
+// sends its address and the offer of its node; the leader also sends the job. Then every shell knows all of it.
 #pragma once
 
 #include <optional>
@@ -16,22 +16,22 @@
 
 namespace nacre::join {
 
-// What only the leader has to be given. Texts with the names of their files, for errors.
+// What only the leader is given. The texts have the names of their files, for errors.
 struct LeaderGiven {
   struct Text {
     std::string name;
     std::string text;
   };
   std::optional<Text> jobspec;
-  std::optional<Text> resources;  // none: R is made of what the shells offer
+  std::optional<Text> resources;  // none: R is made of the shells' offers
   std::vector<std::string> options;
-  bool has_input = false;  // standard input is more than /dev/null
+  bool has_input = false;  // standard input is not /dev/null
 };
 
 struct Assembled {
   boot::Identity identity;
   std::vector<std::string> options;  // the leader's
-  bool has_input = false;            // likewise
+  bool has_input = false;            // also the leader's
 };
 
 // Makes the process's group, launcher and launch stream. After an error the process's group may wait for give_up().

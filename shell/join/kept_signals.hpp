@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals for the tasks that come from the launcher before there are any: they take effect once all tasks have been started. As in the
-// kernel, each is kept once, and a signal that stops and SIGCONT cancel each other.
+// Signals for the tasks that come from the launcher before there are tasks: they take effect once all tasks have
+// started. As in the kernel, each is kept once, and SIGCONT and the signals that stop cancel each other.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace nacre::join {
 class KeptSignals {
  public:
   void keep(int signum);
-  // All of them, in the order in which they came; none is left.
+  // Takes all of them out, in the order in which they came.
   [[nodiscard]] std::vector<int> take();
 
  private:

@@ -25,7 +25,7 @@ Result<std::unique_ptr<LauncherInput>> LauncherInput::create(event::Loop& loop) 
   return out;
 }
 
-// After an error, nobody reads it any more, and it is let go.
+// After an error the input has no reader any more, and it is dropped.
 void LauncherInput::take(std::string_view bytes) {
   std::array pieces{bytes};
   if (sink_->write(pieces) && sink_->full()) stream_->want_input(false);
@@ -36,7 +36,7 @@ void LauncherInput::end() {
   go_on();
 }
 
-// The pipe is not closed within a call of its sink.
+// The pipe must not be closed within a call of its sink.
 void LauncherInput::go_on() {
   if (ended_) {
     if (sink_->flushed()) end_timer_->start(event::Seconds::zero());

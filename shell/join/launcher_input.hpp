@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The launcher's standard input as this shell's: what its stream brings comes out of a pipe in the place of /dev/null.
+// Makes the launcher's standard input this shell's: what its stream brings comes out of a pipe that replaces /dev/null.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class LauncherInput {
   LauncherInput(const LauncherInput&) = delete;
   LauncherInput& operator=(const LauncherInput&) = delete;
 
-  // The stream that take() and end() are called from, which is to wait while the pipe is full.
+  // The stream that calls take() and end(); it has to wait while the pipe is full.
   void hold_back(launch::LaunchStream& stream) { stream_ = &stream; }
   void take(std::string_view bytes);
   void end();

@@ -4,8 +4,9 @@
 namespace nacre::join {
 namespace {
 
-constexpr event::Seconds kAgentsGrace{5};  // for what has started other shells, once those have come to their end
-// For the shells that have joined to end with a job that some have not joined: each has only to pass the end on.
+// For the processes that have started other shells, once those shells have ended
+constexpr event::Seconds kAgentsGrace{5};
+// For a job that ends before all shells have joined: each one that has joined only has to pass the end on.
 constexpr event::Seconds kUnjoinedGrace{2};
 
 void end_agents(ShellProcess& process) {
@@ -41,7 +42,7 @@ std::optional<int> leave(ShellProcess& process, int code) {
   });
   process.loop->run_until([&left] { return left.done || left.late; });
   end_agents(process);
-  if (!left.done) process.group.reset();  // which holds the callback
+  if (!left.done) process.group.reset();  // the group holds the callback
   return left.code;
 }
 
@@ -58,7 +59,7 @@ int give_up(ShellProcess& process, group::Rank rank, const Error& why, Log& log)
   };
   callbacks.on_cut_off = [&end](const Error& cut) { end.cut_off(cut.message); };
   group.serve(std::move(callbacks));
-  // All shells fail in the same way where another logs it: the leader raises it.
+  // If another shell logs it, all shells fail in the same way: the leader raises it.
   bool is_first = end.raised({why.message, kCode, rank}) == exits::Action::end;
   if (is_first && !why.is_logged) group.raise({"exec", 0, why.message, kCode, rank, true});
   if (rank == 0) {
@@ -66,8 +67,8 @@ int give_up(ShellProcess& process, group::Rank rank, const Error& why, Log& log)
     if (process.launched_by.gone) group.give_up_silent();
   }
   group.close_bulk();
-  // The barriers of those that have become Shells.
-  bool passed = false;  // may be set until the group lets go of the callbacks, in leave()
+  // The barriers that a Shell enters when it ends.
+  bool passed = false;  // the callback may set it until leave() destroys the group
   bool enters = process.joined || rank != 0;
   if (enters) group.enter(kExitBarrier, [](const Result<void>&) {});
   if (enters) group.enter(kEndBarrier, [&passed](const Result<void>&) { passed = true; });

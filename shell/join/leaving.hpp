@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a shell leaves its job: with the job's exit code, and not before all shells have come to the same end.
+// How a shell leaves its job: with the job's exit code, and only when all shells have come to the same end.
 #pragma once
 
 #include <optional>
@@ -11,23 +11,23 @@
 
 namespace nacre::join {
 
-// What all shells enter: once their plugins are ready, once their tasks have been started, once these have ended, and once nothing
-// more can fail.
+// The barriers of all shells: when their plugins are ready, when their tasks have been started, when these have
+// ended, and when nothing more can fail.
 inline constexpr const char* kInitBarrier = "init";
 inline constexpr const char* kStartBarrier = "start";
 inline constexpr const char* kExitBarrier = "exit";
 inline constexpr const char* kEndBarrier = "end";
 
-// Logs the failure that has ended a job of several shells. The leader does so for all of them, with the rank of the shell that failed in
-// front; the others only at debug level.
+// Logs the failure that has ended a job of several shells. The leader does so for all, after the rank of the shell
+// that failed; the others log it at debug level only.
 void log_cause(Log& log, const group::Exception& cause, bool leads);
 
-// The last that a shell does with the others. The leader's `code` is the job's exit code. Returns that, or none if it was not
-// learnt: this shell was cut off from the job.
+// The last thing that a shell does with the others. The leader's `code` is the job's exit code. Returns the job's
+// exit code, or none if this shell was cut off before it received that.
 std::optional<int> leave(ShellProcess& process, int code);
 
-// For a shell that has not become a Shell: sends the others why, unless the job is being ended already, and leaves with them. The
-// exit code.
+// For a process that has not become a Shell: sends the others the error, unless the job is being ended already, and
+// leaves with them. Returns the exit code.
 int give_up(ShellProcess& process, group::Rank rank, const Error& why, Log& log);
 
 }  // namespace nacre::join

@@ -7,7 +7,7 @@ namespace nacre::join {
 namespace {
 
 constexpr double kLeast = 2;     // seconds: there is a beat each second
-constexpr double kMost = 86400;  // of a day; for ever would be to wait for the dead
+constexpr double kMost = 86400;  // seconds: a day; a job must not wait for a lost shell for ever
 
 }  // namespace
 

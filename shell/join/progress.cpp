@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kNamed = 3;
 constexpr event::Seconds kEach{1.0};
-constexpr const char* kClear = "\r\033[K";  // ECMA-48: the cursor to the line's start, and the rest erased
+constexpr const char* kClear = "\r\033[K";  // ECMA-48: moves the cursor to the line's start and erases the line
 
 // "A, B and 3 more".
 std::string text_of(const std::vector<std::string>& missing) {

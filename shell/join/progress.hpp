@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the leader shows while the shells of a job join, where `nacre launch` has a terminal: from the first second on one line on
-// standard error, which goes when all have joined.
+// What the leader shows while the shells of a job join, if `nacre launch` has a terminal: after the first second a
+// line on standard error, which is erased when all have joined.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,12 @@ namespace nacre::join {
 
 class JoinProgress {
  public:
-  // Who is waited for, as people are to read it. Has to be callable as long as this lives.
+  // The shells that have not joined, as text. Has to be callable as long as this object lives.
   using Missing = std::function<std::vector<std::string>()>;
 
   static Result<std::unique_ptr<JoinProgress>> show(event::Loop& loop, Missing missing);
-  ~JoinProgress();                             // takes the line away
-  JoinProgress(const JoinProgress&) = delete;  // the timer's function refers to it
+  ~JoinProgress();                             // erases the line
+  JoinProgress(const JoinProgress&) = delete;  // the timer's callback refers to it
   JoinProgress& operator=(const JoinProgress&) = delete;
 
  private:

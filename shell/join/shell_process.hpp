@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a shell stands on: made before there is a Shell, as the shells of a job have to find each other first.
+// What a shell needs before there is a Shell, as the shells of a job first have to find each other.
 #pragma once
 
 #include <functional>
@@ -21,10 +21,10 @@
 
 namespace nacre::join {
 
-// What comes from who has launched the job, besides the signals that end it (Signals).
+// What comes from the job's launcher, besides the signals that end the job (Signals).
 struct LauncherEvents {
   std::function<void(int signum)> on_signal;
-  std::function<void()> on_gone;  // without its launcher the job ends
+  std::function<void()> on_gone;  // the job ends without its launcher
   std::optional<Error> gone;
   KeptSignals kept;
 };
@@ -33,16 +33,16 @@ struct ShellProcess {
   std::unique_ptr<event::Loop> loop;
   std::unique_ptr<event::Children> children;
   std::unique_ptr<Signals> signals;
-  std::unique_ptr<Guard> guard;  // where no manager ends what a shell leaves that is killed
+  std::unique_ptr<Guard> guard;  // none if a manager ends what a killed shell leaves
   LauncherEvents launched_by;
-  std::unique_ptr<LauncherInput> launch_input;          // what the launcher's input goes to
-  std::unique_ptr<launch::LaunchStream> launch_stream;  // where a launcher has started this shell
-  std::unique_ptr<launch::Launcher> launcher;           // where this shell starts others
+  std::unique_ptr<LauncherInput> launch_input;          // takes the launcher's input
+  std::unique_ptr<launch::LaunchStream> launch_stream;  // set if a launcher has started this shell
+  std::unique_ptr<launch::Launcher> launcher;           // set if this shell starts others
   std::unique_ptr<group::Group> group;
   exits::JobEnd end;
-  std::optional<Result<group::Group::Gathered>> introductions;  // of all shells, until they are read
-  bool joined = false;                                          // all shells of the job have
-  bool left = false;                                            // this shell has left the others, in order
+  std::optional<Result<group::Group::Gathered>> introductions;  // from all shells, until they are read
+  bool joined = false;                                          // all shells of the job have joined
+  bool left = false;                                            // this shell has left the others in order
 };
 
 }  // namespace nacre::join

@@ -19,7 +19,8 @@ Result<std::unique_ptr<Signals>> Signals::watch(event::Loop& loop) {
   std::signal(SIGPIPE, SIG_IGN);  // write(2) reports it
   auto on_signal = [self = out.get()](int signum) { self->received(signum, From::process); };
   for (int signum : kEnding) {
-    // nohup(1) means that; a shell without job control, which ignores SIGINT and SIGQUIT for what it starts in the background, may not.
+    // nohup(1) ignores SIGHUP on purpose. SIGINT and SIGQUIT may only be ignored because a shell without job
+    // control started this process in the background.
     if (signum == SIGHUP && ignores_signal(SIGHUP)) continue;
     auto watcher = TRY(event::SignalWatcher::create(loop, signum, on_signal));
     watcher.keeps_running(false);
@@ -43,7 +44,7 @@ void Signals::received(int signum, From from) {
     kept_.emplace_back(signum, from);
     return;
   }
-  OnSignal handle = on_signal_;  // which may have another one serve from now on
+  OnSignal handle = on_signal_;  // a copy: the handler may install another one
   handle(signum, from);
 }
 

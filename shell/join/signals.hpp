@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The signals that end a shell or its job (SIGINT, SIGTERM, SIGHUP, SIGQUIT), from the moment on in which the process has a
-// loop: sent to the process itself, or by who has launched the job. Until then each ends the process. SIGHUP that was ignored stays so, as under
-// nohup(1) and as mpiexec.hydra has it; SIGINT and SIGQUIT are taken, as by mpiexec.hydra and srun.
+// The signals that end a shell or its job (SIGINT, SIGTERM, SIGHUP, SIGQUIT), once the process has a loop: they
+// come from the system, or from the job's launcher. Before, each ends the process. A SIGHUP that was ignored stays
+// so, as under nohup(1) and in mpiexec.hydra; SIGINT and SIGQUIT are always handled, as by mpiexec.hydra and srun.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ class Signals {
   Signals(const Signals&) = delete;                 // the watchers refer to it
   Signals& operator=(const Signals&) = delete;
 
-  // Who handles them from now on, beginning with those that nobody has handled; null: nobody.
+  // Sets the handler, and calls it for signals that no handler got; null: none.
   void serve(OnSignal on_signal);
   void received(int signum, From from);
 

@@ -185,7 +185,7 @@ END
   wait_until test -e stuck
   kill -9 "$launcher"
   no_job_left
-  said "nacre-shell[0]: plugin 'stuck' does not return from task.fork, and who has started this shell has gone: it is killed (on node0)"
+  said "nacre-shell[0]: plugin 'stuck' does not return from task.fork, and the process that started this shell has gone: it is killed (on node0)"
 }
 
 @test "a shell that has been stopped for good does not outlive its launcher" {

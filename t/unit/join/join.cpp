@@ -265,7 +265,7 @@ TEST_CASE("the launcher's end while the shells join") {
     UniqueFd launcher = it.launched();
     it.when_linked = [&] { launcher.reset(); };
     CHECK(it.fail() == 1);
-    CHECK(it.error.message == "who has started this shell has gone");
+    CHECK(it.error.message == "the process that started this shell has gone");
     CHECK(!it.error.is_logged);
     CHECK(!it.process.group);
   }
