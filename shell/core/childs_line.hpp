@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a forked child, which has no log of its own, leaves to its parent: the one line why it failed.
+// A forked child has no log of its own: it leaves one line to its parent, which is why it failed.
 #pragma once
 
 #include <sys/mman.h>
@@ -24,24 +24,24 @@ class ChildsLine {
   ChildsLine(const ChildsLine&) = delete;
   ChildsLine& operator=(const ChildsLine&) = delete;
 
-  // In the child: it has failed. The first line stays.
+  // In the child: it has failed. Only the first line is kept.
   void write(std::string_view text) {
     if (!std::exchange(failed_, true)) text.copy(shared_->line, kSize - 1);
   }
   [[nodiscard]] bool failed() const { return failed_; }  // in the child
-  // In the parent; empty if the child has not failed, or there was no memory for it.
+  // In the parent; empty if the child has not failed, or if there was no memory for the page.
   [[nodiscard]] std::string text() const { return shared_->line; }
-  // In the child, around what may end it; and in the parent, whether that has.
+  // In the child: set around code that may end it. In the parent: whether that code has ended it.
   void set_busy(bool busy) { shared_->busy = busy; }
   [[nodiscard]] bool was_busy() const { return shared_->busy; }
 
  private:
-  static constexpr std::size_t kSize = 4000;  // bytes, NUL included; what is longer is cut
+  static constexpr std::size_t kSize = 4000;  // bytes with the NUL; a longer line is cut
   struct Page {
     bool busy = false;
     char line[kSize] = "";
   };
-  Page own_;  // where there is no memory to share: the child's line is lost
+  Page own_;  // used if there is no memory to share: the child's line is then lost
   void* page_;
   Page* shared_;
   bool failed_ = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the job ends, as far as this shell acts: exits::JobEnd decides.
+// How the job ends, for this shell: exits::JobEnd decides, and this code acts.
 #include <csignal>
 
 #include <fmt/format.h>
@@ -16,8 +16,8 @@ namespace {
 
 using exits::Action;
 
-constexpr std::string_view kType = "exec";        // of an exception, as flux-shell raises them
-constexpr std::string_view kTimeout = "timeout";  // of one that a time limit raises, as Flux's managers do
+constexpr std::string_view kType = "exec";        // type of an exception, as flux-shell raises them
+constexpr std::string_view kTimeout = "timeout";  // type of one that a time limit raises, as Flux's managers use it
 constexpr std::string_view kBuiltin = "builtin";
 
 }  // namespace
@@ -28,7 +28,7 @@ void Shell::attempt(Result<void> phase) {
   if (!phase) fail(phase.error());
 }
 
-// The only shell of a job leaves it to its caller to log this.
+// A job's only shell returns the error, and its caller logs it.
 void Shell::fail(const Error& why) {
   if (why.is_logged) return;
   exits::Cause cause{why.message, 1, job_.shell_rank};
@@ -64,13 +64,14 @@ void Shell::die(int exit_code, std::string_view component, std::string_view mess
   end_job({fmt::format("{}{}{}", prefix, message, place(component)), exit_code, job_.shell_rank}, {});
 }
 
-// In task.exec: the parent makes of it that the task could not be started.
+// In task.exec: the parent then reports that the task could not be started.
 void Shell::fail_in_child(std::string_view message) {
   const CallPage& page = CallPage::own();
   tasks_.childs_line()->write(fmt::format("plugin '{}': {}: {}", page.plugin(), page.topic(), message));
 }
 
-// `type`: of an exception; empty: a failure of the shell itself. False: it is being ended already, so this is a consequence.
+// `type`: of an exception; empty: the shell itself has failed. False: the job is being ended already, so this is a
+// consequence.
 bool Shell::end_job(const exits::Cause& cause, std::string_view type) {
   if (end_.raised(cause) != Action::end) {
     log_.log(Level::debug, "", "{}", cause.message);
@@ -83,7 +84,7 @@ bool Shell::end_job(const exits::Cause& cause, std::string_view type) {
   return true;
 }
 
-// " (plugin 'x', shell.init, on node1)": where a plugin has failed. `named`: what names the plugin already.
+// " (plugin 'x', shell.init, on node1)": where a plugin has failed. `named`: a text that may name the plugin already.
 std::string Shell::place(std::string_view named) const {
   std::string out;
   const CallPage& page = CallPage::own();
@@ -95,7 +96,7 @@ std::string Shell::place(std::string_view named) const {
   return fmt::format(" ({}{})", out, on.empty() ? "here" : on.substr(1));
 }
 
-// All shells get these in the same order, so they agree on which one ended the job, and with which code.
+// All shells get these in the same order, so they agree on the one that ended the job, and on the code.
 void Shell::on_exception(const group::Exception& exception) {
   Json context{{"type", exception.type}, {"severity", exception.severity}, {"note", exception.message}};
   if (Result<void> posted = post("exception", std::move(context)); !posted) {
@@ -115,13 +116,13 @@ void Shell::on_cut_off(const Error& why) {
   log_.log(Level::fatal, "", "cut off from the job's other shells: {}", why.message);
   if (const auto& cause = end_.cause(); cause && cause->message != why.message)
     log_.log(Level::fatal, "", "{}", cause->message);
-  end_tasks();  // which makes victims of them
+  end_tasks();  // they become victims
   kill_tasks(SIGKILL);
 }
 
 // ---- signals -------------------------------------------------------------------------------
 
-// A launcher sends a signal for all tasks of the job, others for those of this shell.
+// A launcher sends a signal for all tasks of the job; other senders mean those of this shell.
 exits::Work Shell::work_for(join::Signals::From from) const {
   exits::TaskProgress tasks;
   tasks.started = shells_.has_passed(join::kStartBarrier);
@@ -168,7 +169,7 @@ void Shell::on_signal(int signum, join::Signals::From from) {
 
 // ---- the end of the tasks, and of the shell ------------------------------------------------
 
-// Everything that gets a signal to the tasks (Host::signal_also) is ended with them.
+// Ends all that gets signals for the tasks (Host::signal_also) with them.
 void Shell::end_tasks() {
   bool over_time = end_.cause() && end_.cause()->over_time;
   tasks_.end({!signalled_also_.empty(), over_time});
@@ -179,20 +180,20 @@ void Shell::kill_tasks(int signum) {
   signalled_also_.call(signum);
 }
 
-// Of some of the job's tasks the largest code is all that can be known.
+// The tasks are not all known here, so it is the largest code of this shell's.
 int Shell::own_code() const {
   return end_.code(tasks_.outcomes(), exits::Policy(exits::Policy::Kind::max, 0, exit_policy_.ok()));
 }
 
 int Shell::job_code(const exits::Outcomes& all) const { return end_.code(all, exit_policy_); }
 
-// The leader leaves its barrier only when it has what the others have put out.
+// The leader passes its barrier only when it has all that the others have put out.
 void Shell::close_job() {
   group_->close_bulk();
   shells_.last_barrier(join::kExitBarrier);
 }
 
-// The end of run(): nobody leaves before all shells know how the job has ended, which the leader decides.
+// The end of run(): no shell leaves before all know how the job has ended, which the leader decides.
 int Shell::leave_job() {
   bool has_run = shells_.has_entered(join::kExitBarrier);
   if (!has_run) close_job();
@@ -208,16 +209,17 @@ int Shell::leave_job() {
   }
   auto agreed = join::leave(process_, code);
   if (agreed) end_.agreed(*agreed);
-  code = shells_.leads() ? job_code(shells_.outcomes()) : own_code();  // it may have been cut off on its way out
+  // This shell may have been cut off while leaving
+  code = shells_.leads() ? job_code(shells_.outcomes()) : own_code();
   if (!agreed) local = code;
   if (shells_.leads())
     report_end(code);
   else
-    static_cast<void>(post_exit());  // it has no eventlog
+    static_cast<void>(post_exit());  // only the leader has an eventlog
   return config_.exit_local ? local : code;
 }
 
-// What plugins hold for it is waited for.
+// Waits until plugins release their holds.
 void Shell::report_end(int code) {
   if (config_.explain || ended_.empty()) return;
   auto before = holds_;

@@ -46,7 +46,7 @@ std::string variable(const job::Environment& environment, const char* name) {
   return own_variable(name).value_or("");
 }
 
-// The leader warns, for all shells.
+// Only the leader warns, for all shells.
 std::optional<Rank> rank_of_main_host(const job::Job& job, const job::Environment& environment, Log& log) {
   Level level = job.shell_rank == 0 ? Level::warn : Level::debug;
   std::string host = variable(environment, kHost);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the job's options and variables choose its exit policy; see nacre-exits(7).
+// Chooses the exit policy by the job's options and variables; see nacre-exits(7).
 #pragma once
 
 #include "base/log.hpp"
@@ -12,9 +12,9 @@
 
 namespace nacre::core {
 
-// exit-policy, exit-main and exit-ok. Without exit-main the main rank is the first task on the host that BACKENDAI_CLUSTER_HOST names,
-// where BACKENDAI_CLUSTER_ROLE is "main": in the job's environment, or else this process's. A host that is none of the job's, or has
-// no task, is a warning. `job` has its final taskmap.
+// From exit-policy, exit-main and exit-ok. Without exit-main, if BACKENDAI_CLUSTER_ROLE is "main" the main rank is
+// the first task on the host BACKENDAI_CLUSTER_HOST; the variables are the job's, or else this process's. If that
+// host is none of the job's, or has no task, this warns. `job` has its final taskmap.
 Result<exits::Policy> chosen_exit_policy(const job::Options& options, const job::Job& job,
                                          const job::Environment& environment, Log& log);
 

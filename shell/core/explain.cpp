@@ -23,7 +23,7 @@ Variables variables(const job::Environment& environment) {
   return out;
 }
 
-// "+NAME='value'", "-NAME" for each variable of `after` that `before` does not have, has otherwise, or alone has.
+// "+NAME='value'" for each variable that `after` adds or changes, "-NAME" for each that it lacks.
 std::vector<std::string> differences(const Variables& before, const Variables& after) {
   std::vector<std::string> lines;
   for (const auto& [name, value] : after) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plan of a job as text for people: what would run where, bound to what, with what changed in the environment,
-// and which plugins had a say.
+// The plan of a job as text for users: what would run where, bound to what, which changes to the environment, and
+// which plugins take part.
 #pragma once
 
 #include <set>
@@ -11,7 +11,7 @@
 
 namespace nacre::core {
 
-// After `task.init` was called for each task.
+// To be called after `task.init` was called for each task.
 [[nodiscard]] std::string explain(plugin::Host& host);
 
 // One line of JSON, {"plugins": [{"name", "origin", "topics": [...], "replaces_builtin"}, ...]}, in the order of

@@ -45,7 +45,7 @@ struct WhatToRun {
   job::Job job;
 };
 
-// From what all shells of the job are told alike.
+// Made from what all shells of the job have in common.
 Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& config) {
   job::Options options = TRY(merged_options(identity.spec, config.options));
   auto spread = TRY(per_resource(options));
@@ -83,7 +83,7 @@ Result<std::unique_ptr<Shell>> Shell::create(join::ShellProcess& process, boot::
   bool is_alike = !identity.standalone && identity.shell_rank != 0;
   auto what = what_to_run(identity, config);
   if (!what) {
-    what.error().is_logged = is_alike;  // by the leader
+    what.error().is_logged = is_alike;  // the leader logs it
     return std::move(what).error();
   }
   std::unique_ptr<Shell> shell(new Shell(process, std::move(identity), std::move(what->job),
@@ -132,7 +132,7 @@ Result<void> Shell::open_record() {
     }
     std::error_code failed;
     *directory = std::filesystem::absolute(*directory, failed).native();
-    if (failed) return system_error(failed.value(), "cannot tell the working directory");
+    if (failed) return system_error(failed.value(), "cannot find the working directory");
     if (!config_.eventlog) config_.eventlog = *directory + "/guest.exec.eventlog";
   }
   bool records = job_.shell_rank == 0 || !has_siblings();
@@ -152,7 +152,7 @@ Result<int> Shell::run() {
   }
   attempt(stragglers_.end(Stragglers::Of::all, loop(), children(), log_, grace_));
   attempt(call("shell.exit"));
-  loop().poll();  // for a signal that has come meanwhile
+  loop().poll();  // a signal may have come meanwhile
   int code = leave_job();
   if (failure_) return *failure_;
   return code;
@@ -205,7 +205,8 @@ Result<void> Shell::initialize() {
   return post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});
 }
 
-// Of a job that is being ended no task is started any more, but the leader puts out what those of other shells have written.
+// If the job is being ended no task is started any more, but the leader still puts out what the tasks of other
+// shells have written.
 void Shell::execute() {
   auto is_over = [this] { return end_.is_ending() && !others_may_run(); };
   if (is_over()) return;
@@ -237,7 +238,7 @@ Result<void> Shell::announce_start() {
   return post("shell.start", {{"taskmap", job_.taskmap.json()}});
 }
 
-// Of a job that is being ended, too: its tasks have been told to end by then.
+// Also runs if the job is being ended: its tasks have been signalled by then.
 void Shell::finish() {
   loop().run_until([this] { return tasks_.running() == 0; });
   attempt(call("shell.finish"));
@@ -248,7 +249,7 @@ void Shell::finish() {
   close_job();
 }
 
-// A handler may have run for long: what has come meanwhile counts before the next step.
+// A handler may have run for long, so events that came meanwhile count before the next step.
 bool Shell::stops_here() {
   loop().poll();
   return end_.is_ending();
@@ -261,7 +262,7 @@ Result<void> Shell::print_plan() {
   return {};
 }
 
-// No topic is called: what a plugin does in one is not asked for.
+// Calls no topic, so it shows nothing that plugins would do in one.
 Result<int> Shell::print_plugins() {
   config_.load_builtins(*this);
   std::set<std::string> builtins;
@@ -289,7 +290,7 @@ Result<void> Shell::post(std::string_view event, Json context) {
   double now = event::wall_clock();
   if (eventlog_) {
     Result<void> written = eventlog_->append(now, event, context);
-    if (!written) eventlog_.reset();  // said once
+    if (!written) eventlog_.reset();  // the error is logged once
     CHECK_OK(std::move(written));
   }
   events_.add({{"timestamp", now}, {"name", event}, {"context", std::move(context)}});

@@ -26,13 +26,13 @@ namespace nacre::core {
 
 class Shell final : public ShellHost {
  public:
-  // Reads options, distributes the tasks, and takes over this process's signals. The process and `log` must outlive it. After an
-  // error the other shells still wait for this one: see give_up().
+  // Reads options, distributes the tasks, and takes over this process's signals. The process and `log` must outlive
+  // it. After an error the other shells still wait for this one: see give_up().
   static Result<std::unique_ptr<Shell>> create(join::ShellProcess& process, boot::Identity identity,
                                                ShellConfig config, Log& log);
   ~Shell() override;
-  // Runs the job; the exit code. An error is a failure of the only shell of a job, to be logged by the caller: the exit code
-  // is 1. One among several has sent its failure to the others; the leader has logged it.
+  // Runs the job, and returns the exit code. An error is returned only by a job's only shell; the caller logs it,
+  // and the exit code is 1. One of several shells has sent its failure to the others, and the leader has logged it.
   Result<int> run();
 
   std::span<const std::unique_ptr<task::Task>> tasks() override { return tasks_.all(); }
@@ -54,25 +54,25 @@ class Shell final : public ShellHost {
   Result<void> open_record();
   void serve_group();
 
-  // The phases, in order (shell.cpp). An error of one, or a call of raise() or die(), ends the job.
+  // The phases, in order (shell.cpp). If one fails, or calls raise() or die(), the job ends.
   void prepare();
   Result<void> load_plugins();
   Result<void> run_initrc();
   Result<void> make_tasks();
   Result<void> initialize();
   void execute();
-  // Whether this shell leads others that have begun to start their tasks.
+  // Whether this shell leads others that may have started tasks.
   [[nodiscard]] bool others_may_run() const;
   Result<void> post_init();
   Result<void> announce_start();
   void finish();
   void close_job();
   int leave_job();
-  void report_end(int code);  // the leader's, of the whole job
+  void report_end(int code);  // on the leader, for the whole job
   Result<void> print_plan();
   Result<int> print_plugins();
 
-  [[nodiscard]] bool stops_here();  // whether the job is being ended, as far as is known by now
+  [[nodiscard]] bool stops_here();  // whether the job is being ended, after a look for new events
   Result<void> call(std::string_view topic);
   Result<void> post(std::string_view event, Json context);
   Result<void> enter_working_directory();
@@ -92,7 +92,7 @@ class Shell final : public ShellHost {
   [[nodiscard]] std::string place(std::string_view named) const;
 
   exits::JobEnd& end_;
-  std::optional<Error> failure_;             // of the only shell of a job, for the caller
+  std::optional<Error> failure_;             // of a job's only shell, for the caller
   std::optional<group::EventLog> eventlog_;  // the leader's
   event::Seconds grace_{};                   // between SIGTERM and SIGKILL
   Stragglers stragglers_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the command line says of how a job is to be run here.
+// How the command line wants a job to be run here.
 #pragma once
 
 #include <functional>
@@ -16,15 +16,16 @@ struct ShellConfig {
   std::vector<std::string> options;     // OPT[=VAL], in order
   std::optional<std::string> initrc;    // none: the option `initrc`, else the installed one (not when standalone)
   std::optional<std::string> eventlog;  // none: guest.exec.eventlog of the job's record, if there is one
-  std::optional<std::string> record_directory;  // made if it is not there
+  std::optional<std::string> record_directory;  // made if it is missing
   int verbose = 0;                              // 1: debug, 2: trace
   bool exit_local = false;                      // exit with this shell's code, not the job's
-  bool has_input = true;                        // the job's stdin, that of shell 0, is more than /dev/null
+  bool has_input = true;                        // the job's stdin, which is shell 0's, is not /dev/null
   bool explain = false;
-  bool explain_plugins = false;   // instead of all: load the plugins, and print what was loaded
-  std::string plugin_searchpath;  // of plugin.load
+  bool explain_plugins = false;   // only load the plugins, and print what was loaded
+  std::string plugin_searchpath;  // for plugin.load
   std::string system_initrc;
-  std::function<void(plugin::Host&)> load_builtins = plugins::load_builtins;  // before the initrc; for tests
+  // Called before the initrc; tests set another
+  std::function<void(plugin::Host&)> load_builtins = plugins::load_builtins;
 };
 
 }  // namespace nacre::core

@@ -34,9 +34,9 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
   };
 }
 
-// For the tasks of all shells: before they run it would be lost, or come to some of them.
+// The signal is for the tasks of all shells. Before they all run, it would be lost, or would reach only some of them.
 void ShellGroup::launcher_signal(int signum) {
-  if (signum == SIGUSR2) {  // it is for plugins, as one that comes to this process
+  if (signum == SIGUSR2) {  // it is for plugins, as one sent to this process is
     ::raise(signum);
   } else if (!has_passed(join::kStartBarrier)) {
     process_.launched_by.kept.keep(signum);
@@ -75,7 +75,7 @@ void ShellGroup::enter(const std::string& name) {
   barriers_[name] = false;
   process_.group->enter(name, [this, name](const Result<void>& passed) {
     barriers_[name] = true;
-    // That this shell is cut off comes by itself, too.
+    // That this shell is cut off is reported elsewhere.
     if (!passed && !process_.end.is_cut_off()) {
       host_.log().log(Level::debug, "", "{} barrier: {}", name, passed.error().message);
     }

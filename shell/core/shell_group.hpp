@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shells of a job as one Shell waits for them: barriers, the shells that are lost, and how the tasks of all of them end.
+// The job's shells as one Shell sees them: barriers, lost shells, and how the tasks of all shells end.
 #pragma once
 
 #include <functional>
@@ -15,34 +15,34 @@ namespace nacre::core {
 
 class ShellGroup {
  public:
-  // Both must outlive it. `process` has a group by serve().
+  // Both must outlive it. `process` has a group when serve() is called.
   ShellGroup(plugin::Host& host, join::ShellProcess& process) : host_(host), process_(process) {}
 
-  // From here on, what comes from the group and from the launcher is handled. on_lost and on_tasks are this object's own.
+  // Starts to handle what comes from the group and from the launcher. It sets on_lost and on_tasks itself.
   void serve(group::Group::Callbacks callbacks);
 
   [[nodiscard]] bool has_others() const { return host_.job().shells() > 1 && !host_.standalone(); }
   [[nodiscard]] bool leads() const { return host_.job().shell_rank == 0 || !has_others(); }
 
-  // The loop runs until something is so, or the job is being ended.
+  // Runs the loop until done() is true, or the job is being ended.
   void wait(const std::function<bool()>& done);
-  // The same until all shells have come here: some of a job that is being ended may never come.
+  // The same, until all shells have entered this barrier: if the job is being ended some may never enter it.
   void barrier(const std::string& name);
-  // One that all shells come to, however their job ends.
+  // A barrier that all shells enter, however their job ends.
   void last_barrier(const std::string& name);
   [[nodiscard]] bool has_entered(const std::string& barrier) const { return barriers_.contains(barrier); }
   [[nodiscard]] bool has_passed(const std::string& barrier) const;
 
-  // To the tasks of all shells, which run by now: what the launcher sent before.
+  // Sends the tasks of all shells, which run by now, the signals that the launcher sent before.
   void send_kept_signals();
 
-  // To plugins: which shells were lost before they could do something about it. From here on each is reported at once.
+  // Reports to plugins the shells that were lost before plugins could handle that. From now on each is reported at once.
   void report_losses();
-  // The leader's tasks may be the first to end.
+  // The leader's own tasks may be the first to end.
   void wait_for_all_tasks();
-  // Leader: how the tasks of all shells have ended.
+  // Leader: how the tasks of all shells have ended so far.
   [[nodiscard]] const exits::Outcomes& outcomes() const { return outcomes_; }
-  // The same at the end of the job: what has no record by then was never started.
+  // The same at the end of the job: a task without a record was never started.
   const exits::Outcomes& final_outcomes();
 
  private:
@@ -54,9 +54,9 @@ class ShellGroup {
 
   plugin::Host& host_;
   join::ShellProcess& process_;
-  std::map<std::string, bool> barriers_;  // that were entered: whether they are over
+  std::map<std::string, bool> barriers_;  // those that were entered: whether they are over
   value::Idset lost_;                     // shells
-  bool reports_losses_ = false;           // plugins have run shell.post-init
+  bool reports_losses_ = false;           // true once plugins have run shell.post-init
   exits::Outcomes outcomes_;
 };
 

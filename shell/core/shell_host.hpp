@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of a Shell that its plugins see and that decides nothing: what the job is, what holds it up, what all shells are to be
-// told.
+// The part of a Shell that its plugins see and that decides nothing: what the job is, what holds it, and
+// announcements to all shells.
 #pragma once
 
 #include <functional>

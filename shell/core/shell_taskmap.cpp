@@ -13,7 +13,7 @@ struct MapRequest {
   std::optional<std::string> value;
 };
 
-// {"scheme": S, "value": V}, as front ends write it, or "S", "S:V", as people type it.
+// {"scheme": S, "value": V}, as front ends write it, or "S", "S:V", as users type it.
 Result<MapRequest> map_request(const JsonAt& option) {
   MapRequest request;
   if (option.json().is_string()) {
@@ -25,7 +25,7 @@ Result<MapRequest> map_request(const JsonAt& option) {
   } else {
     CHECK_OK(option.only_keys({"scheme", "value"}));
     request.scheme = TRY(TRY(option.at("scheme")).string());
-    // A manual map may be given as JSON rather than as text.
+    // A manual map may be JSON in place of text.
     if (auto value = TRY(option.find("value"))) {
       request.value = value->json().is_string() ? TRY(value->string()) : dump_json(value->json());
     }
@@ -34,7 +34,7 @@ Result<MapRequest> map_request(const JsonAt& option) {
   return request;
 }
 
-// Every task once, on the same nodes. A node may get more tasks than slots: a map is there to choose.
+// Each task has to occur once, on the same nodes. A node may get more tasks than it has slots, as a map is meant to choose.
 Result<value::Taskmap> checked(const std::string& text, const value::Taskmap& block) {
   value::Taskmap map = TRY(value::Taskmap::parse(text));
   CHECK_OK(map.same_size(block));

@@ -9,8 +9,8 @@
 
 namespace nacre::core {
 
-// What the topic `taskmap.SCHEME` answers for the scheme of the option: a whole map with as many tasks and nodes as the job's. Without
-// the option, the job's.
+// What a plugin answers to the topic `taskmap.SCHEME`, for the option's scheme: a complete map with the job's
+// numbers of tasks and nodes. Without the option, the job's map.
 Result<value::Taskmap> chosen_taskmap(plugin::Host& host);
 
 }  // namespace nacre::core

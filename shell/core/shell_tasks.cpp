@@ -19,15 +19,15 @@ constexpr rlim_t kDescriptorsOfShell = 64;
 constexpr const char* kChannels = "channels";  // a completion reference
 constexpr std::size_t kStartsPerRound = 16;    // tasks started before the loop has a turn
 
-// What managers and users send to a job for its tasks; what ends the job is not of these (Signals).
+// Signals that managers and users send to a job for its tasks; those that end the job are not among them (Signals).
 constexpr int kForwarded[] = {SIGALRM, SIGUSR1, SIGCONT, SIGWINCH, SIGURG, SIGXCPU};
 
-// Whether a start failed for want of something that the node ran out of, not because of the command.
+// Whether a start failed because the node ran out of something, and not because of the command.
 bool of_this_node(const Error& error) {
   return error.code == EMFILE || error.code == ENFILE || error.code == ENOMEM || error.code == EAGAIN;
 }
 
-// exit-on-error=off, where somebody has set it.
+// exit-on-error=off, if it is set.
 bool goes_on_without(const job::Options& options) {
   auto option = options.value_at("exit-on-error");
   if (!option) return false;
@@ -47,10 +47,10 @@ Result<void> ShellTasks::watch_signals(event::Seconds grace) {
   for (int signum : kForwarded) {
     signals_.push_back(TRY(event::SignalWatcher::create(loop, signum, pass_on)));
   }
-  // For a plugin, which need not be there yet.
+  // Plugins use this signal. The watcher makes it harmless before there is one.
   signals_.push_back(TRY(event::SignalWatcher::create(loop, SIGUSR2, [](int) {})));
   // The tasks are in process groups of their own, so the terminal stops only this process.
-  // It stops once all who watch the signal have had it: the terminal may be lent to a task, and is given back first.
+  // It stops once all watchers of the signal have run: the terminal may be lent to a task, and is taken back first.
   stop_timer_ = TRY(event::Timer::create(loop, [] { std::raise(SIGSTOP); }));
   auto stop = [this](int signum) {
     host_.kill_tasks(signum);
@@ -90,7 +90,7 @@ void ShellTasks::kill(int signum, const group::Targets& which) {
   }
 }
 
-// Those that have ended by themselves until now are no victims.
+// Tasks that have ended by themselves until now are no victims.
 bool ShellTasks::end(Ending what) {
   host_.children().reap();
   for (const auto& task : tasks_) {
@@ -120,16 +120,16 @@ Result<void> ShellTasks::start() {
     Batch batch = rest.first(std::min(rest.size(), kStartsPerRound));
     rest = rest.subspan(batch.size());
     CHECK_OK(start(batch));
-    // Signals, and tasks that have ended: their descriptors make each further fork dearer.
+    // Serves signals, and tasks that have ended: their descriptors make each further fork slower.
     if (!rest.empty()) host_.loop().poll();
   }
   return {};
 }
 
-// Even if one of them fails, those that run are taken up, so that they can be ended.
+// Even if one fails, those that run are registered, so that they can be ended.
 Result<void> ShellTasks::start(Batch batch) {
   for (const auto& task : batch) CHECK_OK(prepare_command(*task));
-  // A handler may have run for long: what has come meanwhile counts before the next step.
+  // A handler may have run for long, so events that came meanwhile count before the next step.
   host_.loop().poll();
   if (host_.ending()) return {};
   std::vector<task::SpawnPool::Outcome> spawned = spawn(batch);
@@ -138,7 +138,7 @@ Result<void> ShellTasks::start(Batch batch) {
     Result<void> taken = take_up(*batch[i], spawned[i]);
     if (first_failure) first_failure = std::move(taken);
   }
-  // Only once all are taken up, to be ended with the rest: a plugin may crash at the first.
+  // Called only once all are registered and can be ended with the rest: a plugin may crash in the first call.
   for (const auto& task : batch) {
     if (task->state() != task::State::running) continue;
     Result<void> called = call_for(*task, "task.fork");
@@ -157,7 +157,7 @@ Result<void> ShellTasks::prepare_command(task::Task& task) {
   return {};
 }
 
-// The shell does not finish before they have been read to their ends.
+// The shell does not finish before these have been read to their end.
 Result<void> ShellTasks::open_channels(task::Task& task) {
   CHECK_OK(task.open_channels(host_.loop(), [this] { static_cast<void>(host_.release(kChannels)); }));
   for (std::size_t i = 0; i < task.command().channels.size(); ++i) host_.hold(kChannels);
@@ -193,12 +193,12 @@ task::SpawnPool::Outcome ShellTasks::spawn_hooked(task::Task& task) {
   return spawned;
 }
 
-// The child's end of the pipe was closed by its end, not by execve(2).
+// The child's end of the pipe was closed because the child ended, not by execve(2).
 task::SpawnPool::Outcome ShellTasks::ended_in_hook(pid_t pid) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
-  const CallPage& page = CallPage::own();  // which the child has named its call in
+  const CallPage& page = CallPage::own();  // the child has written its current call there
   auto end = value::WaitStatus::of_raw(status);
   Error why{ECANCELED, fmt::format("plugin '{}': {}: the process {}{}, instead of returning", page.plugin(),
                                    page.topic(), end.is_signal() ? "was " : "", end.str())};
@@ -216,7 +216,7 @@ Result<void> ShellTasks::take_up(task::Task& task, const task::SpawnPool::Outcom
   host_.children().guard(spawned->pid);
   group_->tasks_started(value::Idset::range(task.rank(), task.rank()));
   host_.children().watch(spawned->pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
-  // One that was being started when another of its batch ended the job.
+  // It was being started when another one of its batch ended the job.
   if (host_.ending() && !end({})) task.kill(SIGTERM);
   return {};
 }
@@ -232,8 +232,7 @@ void ShellTasks::fail_to_start(task::Task& task, const task::SpawnError& failure
       {"exec", 0, fmt::format("task {}{}: {}", task.rank(), on_host(), failure.error.message), status, end});
 }
 
-// Plugins take it for a task that has ended. The leader names all such tasks; why they could not be started is said once by each
-// shell.
+// To plugins it is a task that has ended. The leader names all such tasks; each shell logs each reason once.
 void ShellTasks::go_on_without(task::Task& task, const exits::Record& record, const std::string& why) {
   Level level = start_failures_.insert(why).second ? Level::error : Level::debug;
   host_.log().log(level, "", "task {}{}: {}", task.rank(), on_host(), why);
@@ -265,7 +264,7 @@ void ShellTasks::record_end(const task::Task& task, const exits::Record& record)
   group_->tasks_ended({std::move(rank), record});
 }
 
-// Where there are other shells.
+// Empty if there are no other shells.
 std::string ShellTasks::on_host() const {
   const job::Job& job = host_.job();
   return job.shells() > 1 && !host_.standalone() ? job.resources.nodes[job.shell_rank].on() : "";

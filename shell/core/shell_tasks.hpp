@@ -2,8 +2,8 @@
 //
 // The tasks of one shell: their start, their end, and the signals that are passed on to them.
 //
-// A task that is started runs until it has ended by itself or end() has ended it: SIGTERM, a grace, SIGKILL. Each end becomes an
-// exits::Record, which the group gets.
+// A started task runs until it ends by itself, or until end() ends it: SIGTERM, a grace, SIGKILL. Each end becomes
+// an exits::Record, which is given to the group.
 #pragma once
 
 #include <sys/resource.h>
@@ -35,34 +35,35 @@ class ShellTasks {
  public:
   using Batch = std::span<const std::unique_ptr<task::Task>>;
 
-  // Both must outlive it. `group` may be none until a task is started.
+  // Both must outlive it. There may be no `group` until a task is started.
   ShellTasks(plugin::Host& host, group::Group* group);
   ShellTasks(const ShellTasks&) = delete;
   ShellTasks& operator=(const ShellTasks&) = delete;
 
-  // From here on, signals that come to this process for its tasks are passed on. `grace`: between SIGTERM and SIGKILL.
+  // Starts to pass on signals that come to this process for its tasks. `grace`: between SIGTERM and SIGKILL.
   Result<void> watch_signals(event::Seconds grace);
-  // Those that the job's taskmap has for this shell.
+  // Makes those that the job's taskmap has on this shell.
   Result<void> make();
-  // Starts them, unless the job is being ended meanwhile. After an error those that have been started run.
+  // Starts them, unless the job is being ended meanwhile. After an error those that were started run on.
   Result<void> start();
-  // A topic with the task as the current one.
+  // Calls a topic with the task as the current one.
   Result<void> call_for(task::Task& task, std::string_view topic);
 
   void kill(int signum, const group::Targets& which = std::nullopt);  // none: all
+  // What end() ends, and why.
   struct Ending {
-    bool others = false;     // processes of plugins are to be ended, too
-    bool over_time = false;  // a time limit is why
+    bool others = false;     // processes of plugins are ended too
+    bool over_time = false;  // because a time limit is over
   };
-  // Those that run now end as victims, or as over their time. Host::kill_tasks() gets SIGTERM, and after the grace SIGKILL; once,
-  // and if there is something to end. False: nothing has begun.
+  // The tasks that run now end as victims, or as over their time limit. Host::kill_tasks() is called with SIGTERM,
+  // and after the grace with SIGKILL; only once, and only if there is something to end. False: there was not.
   bool end(Ending what);
 
   [[nodiscard]] Batch all() const { return tasks_; }
   [[nodiscard]] task::Task* current() const { return current_; }
   [[nodiscard]] std::size_t running() const { return running_; }
-  [[nodiscard]] const exits::Outcomes& outcomes() const { return outcomes_; }  // how they have ended so far
-  // In a forked child that runs task.exec: what is written there names the failure. Else null.
+  [[nodiscard]] const exits::Outcomes& outcomes() const { return outcomes_; }  // of those that have ended so far
+  // In a forked child that runs task.exec: the failure's line has to be written there. Else null.
   [[nodiscard]] ChildsLine* childs_line() const { return childs_line_; }
 
  private:
@@ -92,10 +93,10 @@ class ShellTasks {
   ChildsLine* childs_line_ = nullptr;
   std::size_t running_ = 0;
   exits::Outcomes outcomes_;
-  std::set<std::string> start_failures_;        // that have been logged, of tasks without which the job goes on
-  value::Idset victims_;                        // that ran when this shell began to end them
-  value::Idset over_time_;                      // of these: because a time limit was over
-  std::optional<rlimit> own_descriptor_limit_;  // as it was before it was raised
+  std::set<std::string> start_failures_;        // those that were logged, of tasks without which the job goes on
+  value::Idset victims_;                        // tasks that ran when this shell began to end them
+  value::Idset over_time_;                      // of these: tasks that were ended because a time limit was over
+  std::optional<rlimit> own_descriptor_limit_;  // the limit before it was raised
 };
 
 }  // namespace nacre::core

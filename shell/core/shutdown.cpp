@@ -36,7 +36,7 @@ Result<Shutdown> Shutdown::create(event::Loop& loop, event::Seconds grace, std::
 bool Shutdown::begin() {
   if (std::exchange(begun_, true)) return false;
   kill_tasks_(SIGTERM);
-  kill_tasks_(SIGCONT);  // a stopped task takes the SIGTERM only once it runs
+  kill_tasks_(SIGCONT);  // a stopped task receives the SIGTERM only when it runs
   timer_.start_grace(grace_, event::Seconds(1));
   return true;
 }
@@ -70,7 +70,7 @@ std::vector<pid_t> Stragglers::left(Of whose, const event::Children& children) c
   return pids;
 }
 
-// Ended, and reaped too where that is this process's to do.
+// Whether they have ended, and were reaped if that is this process's to do.
 bool Stragglers::all_gone(const std::vector<pid_t>& pids, Of whose, const event::Children& children) const {
   if (!pids.empty()) return false;
   bool others = !before_.empty() || (whose == Of::tasks && children.watched() > 0);
@@ -84,8 +84,8 @@ Result<void> Stragglers::end(Of whose, event::Loop& loop, event::Children& child
   if (pids.empty()) return {};
   bool late = false;
   auto timer = TRY(event::Timer::create(loop, [&late] { late = true; }));
-  // A process may fork while it is being ended, and a descendant of a straggler is found only while it has a parent
-  // here: so look again each time something ends, and now and then.
+  // A process may fork while it is being ended, and a descendant of a straggler is found only while its parent is
+  // alive: so look again each time something ends, and from time to time.
   auto poll = TRY(event::Timer::create(loop, [] {}));
   for (auto [signum, timeout] : {std::pair{SIGTERM, grace}, std::pair{SIGKILL, kKillTime}}) {
     std::set<pid_t> signalled;

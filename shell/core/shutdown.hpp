@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ending what runs: TERM, a grace, KILL.
+// Ends processes: SIGTERM, a grace, SIGKILL.
 #pragma once
 
 #include <sys/types.h>
@@ -17,14 +17,14 @@
 
 namespace nacre::core {
 
-inline constexpr event::Seconds kKillTime{2.0};  // how long SIGKILL may take before a survivor is named
+inline constexpr event::Seconds kKillTime{2.0};  // how long SIGKILL may take before a survivor is reported
 
-// Ends the tasks: `kill_tasks` with SIGTERM at once, with SIGKILL after the grace.
+// Ends the tasks: calls `kill_tasks` with SIGTERM at once, and with SIGKILL after the grace.
 class Shutdown {
  public:
   static Result<Shutdown> create(event::Loop& loop, event::Seconds grace,
                                  std::function<void(int signum)> kill_tasks);
-  bool begin();  // once; later calls do nothing, and return false
+  bool begin();  // only once; later calls do nothing, and return false
 
  private:
   Shutdown(event::Timer timer, event::Seconds grace, std::function<void(int)> kill_tasks)
@@ -36,21 +36,22 @@ class Shutdown {
   bool begun_ = false;
 };
 
-// The processes that outlive the tasks that started them. As a subreaper the shell becomes their parent, so none
-// escapes by forking twice.
+// The processes that outlive the tasks that started them. The shell is a subreaper and becomes their parent, so
+// none escapes by forking twice.
 class Stragglers {
  public:
-  // Children that this process already had are none of the job's.
+  // Children that this process already has are none of the job's.
   Stragglers();
 
-  // A shell of the job that runs on this host becomes this one's child, too, once the shell that has started it is gone. It is no
-  // straggler, nor is what is below it. `mark`: NAME=VALUE that all in the environment have that this shell has started.
+  // Another shell of the job on this host becomes this one's child too when the shell that started it goes. It is
+  // no straggler, and neither are its descendants. `mark`: NAME=VALUE that is in the environment of all processes
+  // that this shell has started.
   void spare_shells(std::string mark) { mark_ = std::move(mark); }
 
-  enum class Of { tasks, all };  // `all`: those too that are watched, which plugins have started
+  enum class Of { tasks, all };  // `all`: also those that are watched, which plugins have started
 
-  // Runs `loop` until they are gone: TERM, `grace`, KILL. Names in a warning each that survives. Costs one system
-  // call where there are none.
+  // Runs `loop` until they are gone: SIGTERM, `grace`, SIGKILL. Warns of each one that survives. Costs one system
+  // call if there are none.
   Result<void> end(Of whose, event::Loop& loop, event::Children& children, Log& log, event::Seconds grace) const;
 
  private:
