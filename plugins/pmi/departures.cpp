@@ -21,7 +21,8 @@ PmiGroup::Callbacks PmiDepartures::callbacks() {
   out.on_dropped = [this](const pmi::Dropped& dropped) {
     log(host_, plugin_, Level::error, "{}: {}: its connection is closed", processes_.name_of(dropped.client),
         dropped.why);
-    if (!client_of(dropped.client).has_joined) leaving_.erase(dropped.client);  // no barrier waits for how it ends
+    // No barrier waits to learn how it ends
+    if (!client_of(dropped.client).has_joined) leaving_.erase(dropped.client);
     lost(dropped.client);
   };
   out.on_left = [this](std::uint32_t client) { left(client); };
@@ -37,19 +38,19 @@ void PmiDepartures::aborted(const pmi::Abort& abort) {
 }
 
 void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status) {
-  // What it had said may be that it joined, or has finalized.
-  const pmi::Client& said = client_of(client);
+  // The last message that it sent may be that it joined, or has finalized.
+  const pmi::Client& last = client_of(client);
   group_->drain(client);
   leaving_.erase(client);
-  bool finalized = said.stage == pmi::Stage::finalized;
+  bool finalized = last.stage == pmi::Stage::finalized;
   bool in_use = group_->server().in_use();
-  if (!said.has_joined) absent_.emplace_back(client, status);
+  if (!last.has_joined) absent_.emplace_back(client, status);
   if (options_.fault_tolerant) {
-    if (said.has_joined ? !finalized : in_use) lost(client);
-  } else if ((said.has_joined && !finalized) || (in_use && status.is_signal())) {
+    if (last.has_joined ? !finalized : in_use) lost(client);
+  } else if ((last.has_joined && !finalized) || (in_use && status.is_signal())) {
     end_job(client, status,
             finalized         ? "after PMI finalize"
-            : said.has_joined ? "without PMI finalize"
+            : last.has_joined ? "without PMI finalize"
                               : "before PMI init");
   } else if (barrier_waits_) {
     nobody_is_missing();
@@ -72,7 +73,7 @@ void PmiDepartures::left(std::uint32_t client) {
   if (joined) await_ends();
 }
 
-// One that has closed its connection mostly ends, and how it ends is better known before the job is ended.
+// A client that closes its connection usually ends soon, and it is better to know how it ended before the job is ended.
 void PmiDepartures::await_ends() {
   if (!timer_) {
     auto timer = event::Timer::create(host_.loop(), [this] { still_there(); });
@@ -98,7 +99,7 @@ void PmiDepartures::still_there() {
   }
 }
 
-// Whether a barrier may do without those that have gone.
+// Returns whether a barrier may go on without those that have gone.
 bool PmiDepartures::nobody_is_missing() {
   if (options_.fault_tolerant) {
     for (const auto& [client, status] : absent_) lost(client);
@@ -119,14 +120,14 @@ void PmiDepartures::lost(std::uint32_t client) {
   if (!goes_on_without(rank)) return;
   log(host_, plugin_, Level::warn, "{} is lost; the others go on", processes_.name_of(client));
   note_dead(rank);
-  if (tell_others_) tell_others_(rank);
+  if (on_lost_) on_lost_(rank);
 }
 
 void PmiDepartures::lost_elsewhere(std::uint32_t rank) {
   if (goes_on_without(rank)) note_dead(rank);
 }
 
-// Once for each; only where the others are to go on.
+// True once for each rank, and only if the others are to go on.
 bool PmiDepartures::goes_on_without(std::uint32_t rank) const {
   return options_.fault_tolerant && !host_.ending() && std::find(dead_.begin(), dead_.end(), rank) == dead_.end();
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who has gone from a process group, how, and what that means for the others: without `fault-tolerance` the end of the
-// job, with it a key that names the lost, a signal to those who asked for one, and barriers that do without them.
+// Which clients have gone from a process group, how, and what follows for the others. Without `fault-tolerance` the
+// job ends; with it, the lost are listed under a key, a signal is sent to clients that asked for it, and barriers
+// go on without the lost.
 #pragma once
 
 #include <cstdint>
@@ -23,27 +24,28 @@ namespace nacre::plugins {
 class PmiProcesses {
  public:
   virtual ~PmiProcesses() = default;
-  [[nodiscard]] virtual std::string name_of(std::uint32_t client) const = 0;  // for people
+  [[nodiscard]] virtual std::string name_of(std::uint32_t client) const = 0;  // for messages
   [[nodiscard]] virtual bool runs(std::uint32_t client) const = 0;
   virtual void kill(std::uint32_t client, int signum) = 0;
 };
 
 class PmiDepartures {
  public:
-  // All outlive this.
+  // All of them have to outlive this object.
   PmiDepartures(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options,
                 PmiProcesses& processes)
       : host_(host), plugin_(plugin), options_(options), processes_(processes) {}
 
-  // The callbacks of a group that are about departures, for a group that is attached once it is made.
+  // The callbacks that are about departures, for a group that is attached once it is made.
   PmiGroup::Callbacks callbacks();
   void attach(PmiGroup& group) { group_ = &group; }
 
-  // Where processes of the group are on other nodes: called with the rank of each that is lost here, to tell them.
-  void tell_others(std::function<void(std::uint32_t rank)> tell) { tell_others_ = std::move(tell); }
+  // Called with the rank of each process that is lost here, if there are processes of the group on other nodes, to
+  // notify those.
+  void when_lost(std::function<void(std::uint32_t rank)> on_lost) { on_lost_ = std::move(on_lost); }
   // A process on another node is lost.
   void lost_elsewhere(std::uint32_t rank);
-  // Those of other nodes have been in a barrier, and nobody here will come to one.
+  // Processes of other nodes have been in a barrier, and none of this node will enter it.
   void missed_barrier() { nobody_is_missing(); }
 
   // The process has ended.
@@ -68,14 +70,14 @@ class PmiDepartures {
   const PmiOptions& options_;
   PmiGroup* group_ = nullptr;
   PmiProcesses& processes_;
-  std::function<void(std::uint32_t)> tell_others_;
-  std::vector<std::uint32_t> dead_;  // ranks, in the order in which they were lost, as far as is known here
-  bool list_is_full_ = false;        // of them, that clients see
+  std::function<void(std::uint32_t)> on_lost_;
+  std::vector<std::uint32_t> dead_;  // ranks, in the order in which they were lost, as known here
+  bool list_is_full_ = false;        // the list that clients see has no room for more
   std::set<std::uint32_t> leaving_;  // clients that have closed their connection without finalize, and run
   std::vector<std::pair<std::uint32_t, value::WaitStatus>> absent_;  // clients that ended without init
-  std::optional<event::Timer> timer_;                                // of leaving_
-  bool barrier_waits_ = false;                                       // to see how those end
-  bool ends_ = false;                                                // the job, for what became of a client
+  std::optional<event::Timer> timer_;                                // for leaving_
+  bool barrier_waits_ = false;                                       // until it is known how those end
+  bool ends_ = false;                                                // the job is being ended because of a client
 };
 
 }  // namespace nacre::plugins

@@ -13,24 +13,24 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr std::string_view kRollCall = "pmi.roll-call";  // an announcement, as entries: what it is for, and why
+constexpr std::string_view kRollCall = "pmi.roll-call";  // an announcement, as entries: its name and its reason
 
 constexpr std::string_view kSignal = "SIGUSR2";
 
-// Early for those that end soon, later for those that start slowly.
+// Early for tasks that end soon, later for tasks that start slowly.
 constexpr event::Seconds kLooks[] = {event::Seconds(0.1), event::Seconds(1), event::Seconds(5)};
 
 bool any_starts_with(const std::vector<std::string>& names, std::string_view start) {
   return std::any_of(names.begin(), names.end(), [&](const std::string& each) { return each.starts_with(start); });
 }
 
-// What helps, by the library that has not found its peers.
+// What to do, by the library that has not found its peers.
 std::string_view remedy(const std::vector<std::string>& libraries) {
   if (any_starts_with(libraries, "libmpich")) return "MPICH starts by PMI-1: -o pmi=simple, which is the default";
   if (any_starts_with(libraries, "libopen-rte") || any_starts_with(libraries, "libpmix")) {
     return "Open MPI starts by PMIx: -o pmi=pmix";
   }
-  return "nacre-pmi(7) says what each MPI needs";
+  return "see nacre-pmi(7) for what each MPI needs";
 }
 
 std::string version_of(const pmi::Client& client) {
@@ -49,12 +49,12 @@ Result<void> PmiDoctor::watch() {
   signal_->keeps_running(false);
   if (is_alone()) return {};
   announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
-    if (topic == kRollCall) heard(bytes);
+    if (topic == kRollCall) give_part(bytes);
   });
   return {};
 }
 
-// A shell that does not listen yet would not give its part, and the roll call would never end.
+// A shell that does not take part yet would not give its part, and the roll call would never end.
 void PmiDoctor::asked() {
   ++signals_;
   if (all_listen_ || is_alone()) ask_for_roll_call(fmt::format("{}.{}", host_.job().shell_rank, signals_), kSignal);
@@ -94,14 +94,14 @@ void PmiDoctor::tasks_ended() {
   if (options_.explain) return explain();
   if (server_->in_use() || options_.pmix || libraries_.empty()) return;
   const auto& [rank, libraries] = *libraries_.begin();
-  say(Level::warn,
-      fmt::format("rank {} has {} and has not called PMI init: {}; {} (-o pmi.explain tells more)", rank,
-                  fmt::join(libraries, ", "),
-                  host_.job().tasks() == 1 ? "it is a job of its own" : "each task is a job of its own",
-                  remedy(libraries)));
+  log_line(Level::warn,
+           fmt::format("rank {} has {} and has not called PMI init: {}; {} (see more with -o pmi.explain)", rank,
+                       fmt::join(libraries, ", "),
+                       host_.job().tasks() == 1 ? "it is a job of its own" : "each task is a job of its own",
+                       remedy(libraries)));
 }
 
-// One task tells for all, unless all is to be told.
+// One task is examined for all, unless all are to be shown.
 void PmiDoctor::look_for_libraries() {
   bool missing = false;
   for (const auto& task : host_.tasks()) {
@@ -135,24 +135,24 @@ std::vector<Said> PmiDoctor::roll() const {
   return out;
 }
 
-// `what`: for which several nodes may ask, and one roll call is enough. It names the roll call, on all shells the same.
+// `what` names the roll call, on all shells the same: several nodes may request one for it, and one is enough.
 void PmiDoctor::ask_for_roll_call(std::string_view what, std::string_view why) {
-  if (is_alone()) return say_roll_call(why, roll());
+  if (is_alone()) return log_roll_call(why, roll());
   pmi::Entries asked{{std::string(what), std::string(why)}};
-  if (Result<void> told = host_.announce(kRollCall, pmi::encode_entries(asked)); !told) {
-    say(Level::warn, fmt::format("roll call: {}", told.error().message));
+  if (Result<void> sent = host_.announce(kRollCall, pmi::encode_entries(asked)); !sent) {
+    log_line(Level::warn, fmt::format("roll call: {}", sent.error().message));
   }
 }
 
-// All shells get the same, so they all give their part.
-void PmiDoctor::heard(std::string_view announced) {
+// All shells get the same announcement, and all give their part.
+void PmiDoctor::give_part(std::string_view announced) {
   auto asked = pmi::decode_entries(announced);
   if (!asked || asked->size() != 1) return;
   const auto& [what, why] = asked->front();
   if (!reported_.insert(what).second) return;
   pmi::Entries mine;
   for (const auto& [rank, text] : roll()) mine.emplace_back(fmt::format_int(rank).str(), text);
-  auto all_said = [this, why = why](const Result<plugin::Gathered>& gathered) {
+  auto log_all = [this, why = why](const Result<plugin::Gathered>& gathered) {
     if (!gathered || host_.job().shell_rank != 0) return;
     std::vector<Said> all;
     for (const auto& [bytes, shells] : *gathered) {
@@ -161,16 +161,16 @@ void PmiDoctor::heard(std::string_view announced) {
       }
     }
     std::sort(all.begin(), all.end());
-    say_roll_call(why, std::move(all));
+    log_roll_call(why, std::move(all));
   };
   std::erase_if(gathers_, [](const plugin::Registration& each) { return !each.active(); });
   gathers_.push_back(
-      host_.gather(fmt::format("{}.{}", kRollCall, what), pmi::encode_entries(mine), std::move(all_said)));
+      host_.gather(fmt::format("{}.{}", kRollCall, what), pmi::encode_entries(mine), std::move(log_all)));
 }
 
-void PmiDoctor::say_roll_call(std::string_view why, std::vector<Said> all) {
-  say(Level::notice, fmt::format("roll call of {} tasks ({}):", all.size(), why));
-  for (const std::string& line : folded(all)) say(Level::notice, "  " + line);
+void PmiDoctor::log_roll_call(std::string_view why, std::vector<Said> all) {
+  log_line(Level::notice, fmt::format("roll call of {} tasks ({}):", all.size(), why));
+  for (const std::string& line : folded(all)) log_line(Level::notice, "  " + line);
 }
 
 void PmiDoctor::explain() {
@@ -181,9 +181,9 @@ void PmiDoctor::explain() {
                                                libraries.empty() ? "no MPI library seen"
                                                                  : fmt::format("{}", fmt::join(libraries, ", "))));
   }
-  for (const std::string& line : folded(all)) say(Level::notice, line);
+  for (const std::string& line : folded(all)) log_line(Level::notice, line);
 }
 
-void PmiDoctor::say(Level level, std::string_view text) { log(host_, plugin_, level, "{}", text); }
+void PmiDoctor::log_line(Level level, std::string_view text) { log(host_, plugin_, level, "{}", text); }
 
 }  // namespace nacre::plugins

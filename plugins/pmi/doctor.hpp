@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Says what is wrong where an MPI job does not come together: who is where in it (the roll call), and which library a
-// task has that has not found its ranks. In a job of several shells a roll call is of all tasks, and shell 0 says it.
+// Reports what is wrong if an MPI job does not come together: the state of each task (the roll call), and the library of a
+// task that has not found its peers. In a job of several shells a roll call has all tasks, and shell 0 logs it.
 #pragma once
 
 #include <cstdint>
@@ -22,27 +22,29 @@ namespace nacre::plugins {
 
 class PmiDoctor {
  public:
-  // `server`: of the tasks; nullptr if they are offered no PMI. All outlive the doctor; lines are logged for `plugin`.
+  // `server`: that of the tasks; nullptr if they are offered no PMI. All of them outlive the doctor; lines are
+  // logged for `plugin`.
   PmiDoctor(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, const pmi::Server* server)
       : host_(host), plugin_(plugin), options_(options), server_(server) {}
 
-  Result<void> watch();  // SIGUSR2 asks for a roll call
-  void asked();          // for one; of several shells, once all listen
-  void all_listen();     // every shell of the job does
+  Result<void> watch();  // SIGUSR2 requests a roll call
+  void asked();          // requests one; with several shells, once all take part
+  void all_listen();     // every shell of the job takes part
   Result<void> tasks_started();
-  void barrier(bool begins, std::uint64_t number);  // somebody is in that one, or all have left it
-  void tasks_ended();                               // those of this shell; it still gives its part of a roll call
+  void barrier(bool begins, std::uint64_t number);  // the first task has entered this barrier, or all have left it
+  // The tasks of this shell have; it still gives its part of a roll call
+  void tasks_ended();
 
  private:
   void look_for_libraries();
   void ask_for_roll_call(std::string_view what, std::string_view why);
-  void heard(std::string_view announced);
-  void say_roll_call(std::string_view why, std::vector<Said> all);
+  void give_part(std::string_view announced);
+  void log_roll_call(std::string_view why, std::vector<Said> all);
   [[nodiscard]] bool is_alone() const { return host_.bulk() == nullptr; }
   [[nodiscard]] std::vector<Said> roll() const;
   void explain();
   [[nodiscard]] std::string doing(const task::Task& task) const;
-  void say(Level level, std::string_view text);
+  void log_line(Level level, std::string_view text);
 
   plugin::Host& host_;
   const plugin::Plugin& plugin_;
@@ -54,9 +56,9 @@ class PmiDoctor {
   std::map<std::uint32_t, std::vector<std::string>> libraries_;  // by rank
   int looks_ = 0;
   std::uint64_t barrier_number_ = 0;
-  std::uint64_t barrier_reports_ = 0;  // of this barrier
-  std::set<std::string> reported_;     // what nodes have asked roll calls for
-  std::uint64_t signals_ = 0;          // that this shell has got
+  std::uint64_t barrier_reports_ = 0;  // for the current barrier
+  std::set<std::string> reported_;     // for what nodes have requested roll calls
+  std::uint64_t signals_ = 0;          // that this shell has received
   bool all_listen_ = false;
   std::vector<plugin::Registration> gathers_;  // roll calls that are not over
   plugin::Registration announcements_;

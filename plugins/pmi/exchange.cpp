@@ -8,7 +8,7 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr const char* kNothing = "-";  // no keys are so short
+constexpr const char* kNothing = "-";  // no keys are as short as this
 
 }  // namespace
 
@@ -29,7 +29,7 @@ void PmiExchange::abstain() {
   give_nothing();
 }
 
-// Who abstains does not know when the others come, so it is always one ahead: until all do.
+// A node that abstains does not know when the others enter, so it is always one barrier ahead, until all nodes abstain.
 void PmiExchange::give_nothing() {
   give(kNothing, [](const Result<pmi::Entries>&) {});
 }
@@ -43,12 +43,13 @@ void PmiExchange::give(std::string mine, Done done) {
     done(others_in(*gathered));
     bool goes_on = gathered->size() > 1 || gathered->count(kNothing) == 0;
     if (!abstains_ || !goes_on) return;
-    if (is_nothing) missed_();  // what it tells the others comes before their next barrier
+    if (is_nothing) missed_();  // what it sends the others comes before their next barrier
     if (!waiting_) give_nothing();
   };
   std::uint64_t number = ++count_;
   auto answer = host_.gather(fmt::format("pmi.{}", number), std::move(mine), std::move(all));
-  if (number == count_) answer_ = std::move(answer);  // else it has come, and the next barrier has begun
+  // Otherwise it has come already, and the next barrier has begun
+  if (number == count_) answer_ = std::move(answer);
 }
 
 }  // namespace nacre::plugins

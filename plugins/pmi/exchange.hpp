@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PMI keys between the nodes of a job: each barrier of the tasks is a collective of the shells, in which each gives the keys
-// that its tasks have put since the last one.
+// PMI keys between the nodes of a job. Each barrier of the tasks is a collective of the shells, to which each gives
+// the keys that its tasks have put since the last one.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace nacre::plugins {
 
 class PmiExchange final : public pmi::KeyExchange {
  public:
-  // `most`: bytes that the keys of one node may have. `missed`: the others have been in a barrier that this node has
-  // abstained from.
+  // `most`: the limit for the keys of one node, in bytes. `missed` is called when the others have been in a barrier
+  // from which this node abstained.
   PmiExchange(plugin::Host& host, std::uint64_t most, std::function<void()> missed)
       : host_(host), most_(most), missed_(std::move(missed)) {}
 
   void fence(const pmi::EntryRefs& mine, Done done) override;
-  // No task of this node will be in a barrier again: those of the others are not kept waiting.
+  // No task of this node will enter a barrier again; those of other nodes do not wait for it.
   void abstain();
-  // How many this node has been in, or has abstained from.
+  // The number of barriers that this node entered, or from which it abstained.
   [[nodiscard]] std::uint64_t fences() const { return count_; }
 
  private:
@@ -38,7 +38,7 @@ class PmiExchange final : public pmi::KeyExchange {
   std::uint64_t count_ = 0;
   bool waiting_ = false;
   bool abstains_ = false;
-  plugin::Registration answer_;  // of the one that is waited for
+  plugin::Registration answer_;  // for the current barrier
 };
 
 }  // namespace nacre::plugins

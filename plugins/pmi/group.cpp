@@ -5,8 +5,8 @@
 
 namespace nacre::plugins {
 
-std::string text_of(const pmi::Full& full, std::string_view who) {
-  std::string what = full.client ? fmt::format("{}: what it puts is refused: with it", who)
+std::string text_of(const pmi::Full& full, std::string_view name) {
+  std::string what = full.client ? fmt::format("{}: what it puts is refused: with it", name)
                                  : "a barrier fails: with those of the other nodes";
   return fmt::format("{} the keys of the job would have {} bytes, and they may have {} (-o pmi.max-size=SIZE)",
                      what, full.bytes, full.limit);

@@ -18,13 +18,13 @@
 
 namespace nacre::plugins {
 
-// For people; `who`: the client, if it is one's.
-[[nodiscard]] std::string text_of(const pmi::Full& full, std::string_view who);
+// For messages; `name`: the client, if it is about one.
+[[nodiscard]] std::string text_of(const pmi::Full& full, std::string_view name);
 
 class PmiGroup {
  public:
-  // The key that lists the lost. Who asks for it has often seen a connection end: the answer knows of all clients whose
-  // own has ended by then.
+  // The key that lists the lost. A client that reads it has often just seen a connection end, so the answer
+  // includes every client whose own connection has ended by then.
   static constexpr std::string_view kDead = "PMI_dead_processes";
 
   struct Callbacks {
@@ -32,12 +32,13 @@ class PmiGroup {
     std::function<void(const pmi::Dropped&)> on_dropped;
     std::function<void(const pmi::SpawnRequest&)> on_spawn;
     std::function<void(const pmi::Full&)> on_full;
-    // Its connection has ended before finalize; called before a barrier does without it.
+    // Its connection has ended before finalize. Called before a barrier goes on without it.
     std::function<void(std::uint32_t client)> on_left;
-    // All are in the barrier that still may come; false keeps them there.
+    // All clients that may still enter are in the barrier; false keeps them there.
     std::function<bool()> on_barrier;
-    std::function<void(bool begins)> on_wait;  // the first is in a barrier, or the last has left it
-    // What was said, if it is set: for those who want to see all of it.
+    // The first client has entered a barrier, or the last one has left it
+    std::function<void(bool begins)> on_wait;
+    // If it is set: all bytes in both directions, for a log.
     std::function<void(std::uint32_t client, bool to_client, std::string_view bytes)> on_bytes;
   };
 
@@ -46,10 +47,10 @@ class PmiGroup {
   PmiGroup(const PmiGroup&) = delete;
   PmiGroup& operator=(const PmiGroup&) = delete;
 
-  // The client's end of its connection; once the client has it, start().
+  // The client's end of its connection. Call start() once the client has it.
   Result<UniqueFd> open(std::uint32_t client) { return links_[client].open(); }
   Result<void> start(std::uint32_t client);
-  void drain(std::uint32_t client) { links_[client].drain(); }  // takes what it has said so far
+  void drain(std::uint32_t client) { links_[client].drain(); }  // reads what it has sent so far
   void end(std::uint32_t client);                               // its process has ended
   void spawned(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes);
   void close();  // all connections
@@ -59,8 +60,8 @@ class PmiGroup {
 
  private:
   void received(std::uint32_t client, std::string_view bytes);
-  void pump();  // carries out what the server asks for
-  bool step();  // false: it has asked for nothing
+  void pump();  // performs what the server requests
+  bool step();  // false: it has requested nothing
   void carry_out(pmi::Event& event);
 
   event::Loop& loop_;
@@ -68,9 +69,9 @@ class PmiGroup {
   pmi::KeyExchange& exchange_;
   Callbacks callbacks_;
   std::vector<PmiLink> links_;
-  std::vector<std::uint32_t> pending_;  // kept for its memory
+  std::vector<std::uint32_t> pending_;  // a member, to keep its memory
   Pump pump_;
-  bool waited_ = false;  // when on_wait was called last
+  bool waited_ = false;  // at the last call of on_wait
 };
 
 }  // namespace nacre::plugins

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of PMI: which interfaces tasks are offered, and what a lost process means.
+// The options of PMI: which interfaces tasks are offered, and what the loss of a process means.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 namespace nacre::plugins {
 
 struct PmiOptions {
-  // `pmi`: a list of these, `off`, or an object with the list in `use`. Other names are left to other plugins.
+  // `pmi`: a list of these, `off`, or an object with the list in `use`. Other plugins use the other names.
   bool simple = true;  // PMI-1
   bool pmi2 = true;
   bool pmix = false;                                                       // for the plugin of that name
-  bool chosen = false;                                                     // the list is given
+  bool chosen = false;                                                     // the list was given
   bool explain = false;                                                    // pmi.explain
   value::Duration hang_report = value::Duration::of_seconds(kHangReport);  // pmi.hang-report
   std::uint64_t max_size = kMaxSize;                                       // pmi.max-size: bytes

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pmi: what an MPI library asks of whoever started it: ranks, keys, barriers. Each task has a socket to the shell,
-// PMI_FD, and speaks PMI-1 or PMI-2 over it (see pmi/server.hpp).
+// pmi: serves what an MPI library requests from its launcher: ranks, keys, barriers. Each task has a socket to the
+// shell, PMI_FD, and uses PMI-1 or PMI-2 on it (see pmi/server.hpp).
 //
 // A task that ends after init without finalize, or by a signal in a job that uses PMI, ends the job: the others
-// would wait for it for ever. With the option `fault-tolerance` they go on instead, barriers do without it, and the key
-// PMI_dead_processes lists the lost in the order in which they were.
+// would wait for it for ever. With the option `fault-tolerance` they go on, barriers go on without it, and the key
+// PMI_dead_processes lists the lost in their order.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@
 namespace nacre::plugins {
 namespace {
 
-// Of whoever started this shell: a task would take them for its own.
+// From the launcher of this shell: a task would take them for its own.
 constexpr const char* kInherited[] = {"PMI_FD",          "PMI_RANK",       "PMI_SIZE",  "PMI_SPAWNED",
                                       "PMI_ID",          "PMI_PORT",       "PMI_JOBID", "PMI_TOTALVIEW",
                                       "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
@@ -76,7 +76,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       between_nodes_ = exchange.get();
       exchange_ = std::move(exchange);
       if (host_.tasks().empty()) between_nodes_->abstain();
-      tell_other_nodes();
+      announce_changes();
     } else if (job.shells() > 1) {
       exchange_ = std::make_unique<pmi::BrokenExchange>(
           Error{ENOTSUP, fmt::format("PMI: this shell is one of {}, which do not know each other", job.shells())});
@@ -97,36 +97,36 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     set_attributes();
   }
 
-  void tell_other_nodes() {
-    departures_.tell_others([this](std::uint32_t rank) {
-      Result<void> told = host_.announce(kLost, fmt::format_int(rank).str());
-      if (!told) log(host_, *this, Level::warn, "rank {} is lost: {}", rank, told.error().message);
+  void announce_changes() {
+    departures_.when_lost([this](std::uint32_t rank) {
+      Result<void> sent = host_.announce(kLost, fmt::format_int(rank).str());
+      if (!sent) log(host_, *this, Level::warn, "rank {} is lost: {}", rank, sent.error().message);
     });
-    names_.tell_others([this](std::string_view name, const std::optional<std::string_view>& port) {
+    names_.when_changed([this](std::string_view name, const std::optional<std::string_view>& port) {
       pmi::Entries entry{{std::string(name), std::string(port.value_or(""))}};
-      Result<void> told = host_.announce(port ? kPublished : kUnpublished, pmi::encode_entries(entry));
-      if (!told) log(host_, *this, Level::warn, "the name {}: {}", name, told.error().message);
+      Result<void> sent = host_.announce(port ? kPublished : kUnpublished, pmi::encode_entries(entry));
+      if (!sent) log(host_, *this, Level::warn, "the name {}: {}", name, sent.error().message);
     });
     announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
-      if (topic == kLost) heard_of_lost(bytes);
-      if (topic == kPublished || topic == kUnpublished) heard_of_name(topic == kPublished, bytes);
+      if (topic == kLost) take_lost(bytes);
+      if (topic == kPublished || topic == kUnpublished) take_name(topic == kPublished, bytes);
     });
   }
 
-  void heard_of_lost(std::string_view bytes) {
+  void take_lost(std::string_view bytes) {
     auto rank = parse_u64(bytes);
     if (rank && *rank < host_.job().tasks()) departures_.lost_elsewhere(static_cast<std::uint32_t>(*rank));
   }
 
-  void heard_of_name(bool published, std::string_view bytes) {
+  void take_name(bool published, std::string_view bytes) {
     auto entries = pmi::decode_entries(bytes);
     if (!entries) return log(host_, *this, Level::warn, "a name of another node: {}", entries.error().message);
     for (const auto& [name, port] : *entries) {
-      names_.heard(name, published ? std::optional<std::string_view>(port) : std::nullopt);
+      names_.changed(name, published ? std::optional<std::string_view>(port) : std::nullopt);
     }
   }
 
-  // As many tasks of this kind as the job's resources could hold.
+  // How many tasks of this kind the job's resources could hold.
   [[nodiscard]] std::uint32_t universe_size() const {
     const job::Job& job = host_.job();
     std::uint64_t room = 0;
@@ -134,7 +134,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     return static_cast<std::uint32_t>(std::max<std::uint64_t>(room, job.tasks()));
   }
 
-  // MPICH 4.0 aborts where the map is there and empty, and asserts where a line is too long for it.
+  // MPICH 4.0 aborts if the map exists and is empty, and fails an assertion if a line is too long for it.
   void set_attributes() {
     const job::Job& job = host_.job();
     std::string map = job.taskmap.pmi();
@@ -195,7 +195,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     if (all) between_nodes_->abstain();
   }
 
-  // The tasks between init and finalize.
+  // The tasks that are between init and finalize.
   [[nodiscard]] value::Idset connected() const {
     value::Idset out;
     const auto& clients = group_->server().clients();
@@ -232,14 +232,14 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   static constexpr std::string_view kUnpublished = "pmi.unpublish";
 
   static constexpr const char* kMap = "PMI_process_mapping";
-  static constexpr std::size_t kMaxMap = 672;  // what fits into the line that MPICH 4.0's get reads
+  static constexpr std::size_t kMaxMap = 672;  // the longest that fits into the line that MPICH 4.0's get reads
 
   plugin::Host& host_;
   PmiOptions options_;
   pmi::Names names_;
   pmi::Quota quota_;
   std::unique_ptr<pmi::KeyExchange> exchange_;
-  PmiExchange* between_nodes_ = nullptr;  // the same, if it is one
+  PmiExchange* between_nodes_ = nullptr;  // the same, if it is a PmiExchange
   std::optional<PmiGroup> group_;
   std::optional<PmiDoctor> doctor_;
   PmiDepartures departures_{host_, *this, options_, *this};

@@ -27,7 +27,7 @@ struct ProcessState {
   char state = '?';  // as in proc(5)
 };
 
-// "PID (NAME) S ...", where NAME may have anything in it.
+// "PID (NAME) S ...", where NAME may have any bytes.
 ProcessState state_of(pid_t pid) {
   std::string stat = first_line(pid, "stat");
   auto open = stat.find('(');
@@ -36,7 +36,7 @@ ProcessState state_of(pid_t pid) {
   return {stat.substr(open + 1, close - open - 1), stat[close + 2]};
 }
 
-// Where in the kernel; "" if that is not told.
+// The function of the kernel in which it waits; "" if unknown.
 std::string place_of(pid_t pid) {
   std::string place = first_line(pid, "wchan");
   if (!place.empty() && place != "0") return place;

@@ -14,14 +14,14 @@
 namespace nacre::plugins {
 namespace {
 
-// The reserved keys of MPI_Comm_spawn that are looked at; others are passed over, as MPI has it.
+// The reserved keys of MPI_Comm_spawn that this uses; others are ignored, as MPI allows.
 const std::string* find_info(const pmi::SpawnProgram& program, std::string_view key) {
   auto found =
       std::find_if(program.info.begin(), program.info.end(), [&](const auto& e) { return e.first == key; });
   return found != program.info.end() ? &found->second : nullptr;
 }
 
-// "host": where to run; this node is all there is.
+// "host": where to run; only this node is possible.
 Result<void> check_host(const pmi::SpawnProgram& program, const std::string& here) {
   for (std::string_view key : {"host", "hosts"}) {
     const std::string* hosts = find_info(program, key);
@@ -35,7 +35,7 @@ Result<void> check_host(const pmi::SpawnProgram& program, const std::string& her
   return {};
 }
 
-// "path": directories in which a program without a slash is looked for before PATH.
+// "path": directories that are searched before PATH for a program without a slash.
 std::string executable_of(const pmi::SpawnProgram& program) {
   const std::string& name = program.argv.front();
   const std::string* path = find_info(program, "path");
@@ -110,7 +110,7 @@ Result<void> SpawnedGroup::start(const pmi::Spawn& spawn) {
   return {};
 }
 
-// stdout and stderr. Where nobody has an answer they are the shell's own.
+// stdout and stderr. If no plugin answers they are the shell's own.
 Result<std::pair<UniqueFd, UniqueFd>> SpawnedGroup::open_output() {
   plugin::Call call("output.open");
   call.in["rank"] = origin_.task;
@@ -128,7 +128,7 @@ Result<void> SpawnedGroup::start_one(const pmi::SpawnProgram& program, const std
   task::Command command{program.argv, job::Environment::over(host_.environment()), {}};
   command.argv.front() = executable;
   if (const std::string* directory = find_info(program, "wdir")) command.setup.cwd = *directory;
-  // Its limits are a task's, but not its cpus: those would be one task's only.
+  // It has a task's limits, but not its cpus, which belong to one task only.
   const task::ChildSetup& model = host_.tasks().front()->command().setup;
   command.setup.ends_with_parent = model.ends_with_parent;
   command.setup.limits = model.limits;
@@ -163,8 +163,8 @@ void SpawnedGroup::exited(std::uint32_t client) {
   if (cancelled_) return;
   const value::WaitStatus& status = processes_[client]->status();
   departures_.exited(client, status);
-  const pmi::Client& said = group_.server().clients()[client];
-  bool lost = said.has_joined && said.stage != pmi::Stage::finalized;
+  const pmi::Client& last = group_.server().clients()[client];
+  bool lost = last.has_joined && last.stage != pmi::Stage::finalized;
   if (!lost && !status.success() && !host_.ending()) {
     log(host_, plugin_, Level::warn, "{} {}", name_of(client), status.str());
   }

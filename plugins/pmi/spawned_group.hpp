@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One process group that a client of PMI has spawned: its server and its processes.
+// A process group that a client of PMI has spawned: its server and its processes.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,24 @@ class SpawnedGroup final : public PmiProcesses {
  public:
   struct Origin {
     std::string kvsname;   // of this group
-    std::string spawner;   // that of the group of who asked for it
+    std::string spawner;   // of the requesting client's group
     std::uint64_t number;  // counted from 1
     std::uint32_t task;    // the rank of the task as whose output theirs comes out
     std::uint32_t universe_size;
-    pmi::Quota* quota;  // of the job
+    pmi::Quota* quota;  // the job's
   };
   struct Callbacks {
     std::function<void(SpawnedGroup&, const pmi::SpawnRequest&)> on_spawn;
-    std::function<void()> on_over;  // all its processes have ended; may destroy this
+    std::function<void()> on_over;  // all its processes have ended; the callback may destroy this object
   };
 
-  // All outlive this.
+  // All of them have to outlive this object.
   SpawnedGroup(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, pmi::Names& names,
                const pmi::Spawn& spawn, Origin origin, Callbacks callbacks);
 
-  // All processes or, with an error, none; those that had started are ended then, and on_over comes if there are any.
+  // Starts all processes or, with an error, none. Those that had started by then are ended, and then on_over is called.
   Result<void> start(const pmi::Spawn& spawn);
-  void signal(int signum);  // to all that run
+  void signal(int signum);  // sends it to all that run
 
   [[nodiscard]] PmiGroup& group() { return group_; }
   [[nodiscard]] const Origin& origin() const { return origin_; }
@@ -62,7 +62,7 @@ class SpawnedGroup final : public PmiProcesses {
   PmiGroup group_;
   std::vector<std::unique_ptr<task::Subprocess>> processes_;  // by client
   std::uint32_t running_ = 0;
-  bool cancelled_ = false;  // not all could be started
+  bool cancelled_ = false;  // a process could not be started
 };
 
 }  // namespace nacre::plugins

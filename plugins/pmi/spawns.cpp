@@ -16,29 +16,29 @@ PmiSpawns::PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const Pmi
                      std::uint32_t universe_size)
     : host_(host), plugin_(plugin), options_(options), names_(names), universe_size_(universe_size) {}
 
-// Nobody waits for what runs any more.
+// Processes that still run are not waited for.
 PmiSpawns::~PmiSpawns() {
   while (!groups_.empty()) release(groups_.begin());
 }
 
 void PmiSpawns::start(PmiGroup& spawner, const pmi::SpawnRequest& request, std::uint32_t task,
-                      const std::string& who) {
+                      const std::string& name) {
   const pmi::Spawn& spawn = request.spawn;
-  Result<std::string> started = start(spawn, spawner.server().group(), task, who);
+  Result<std::string> started = start(spawn, spawner.server().group(), task, name);
   if (!started) {
-    log(host_, plugin_, Level::error, "{}: spawn of {}: {}", who, spawn.programs.front().argv.front(),
+    log(host_, plugin_, Level::error, "{}: spawn of {}: {}", name, spawn.programs.front().argv.front(),
         started.error().message);
   }
   spawner.spawned(request.client, started, std::vector<int>(started ? spawn.processes() : 0));
 }
 
-// The new group's kvsname.
+// Returns the new group's kvsname.
 Result<std::string> PmiSpawns::start(const pmi::Spawn& spawn, const pmi::Group& spawner, std::uint32_t task,
-                                     const std::string& who) {
+                                     const std::string& name) {
   if (host_.ending()) return Error{ECANCELED, "the job is being ended"};
   if (spawn.processes() == 0) return invalid("expected one process or more");
   if (count_++ == 0) signals_ = host_.signal_also([this](int signum) { signal(signum); });
-  // Of its own among those that all shells of the job have begun.
+  // unique among the groups that all shells of the job have spawned
   std::string kvsname = fmt::format("nacre_{}_{}_{}", host_.job().id.value(), host_.job().shell_rank, count_);
   auto place = groups_.emplace(groups_.end());
   SpawnedGroup::Callbacks on;
@@ -53,7 +53,7 @@ Result<std::string> PmiSpawns::start(const pmi::Spawn& spawn, const pmi::Group& 
   Result<void> started = (*place)->start(spawn);
   if (!started && (*place)->over()) release(place);
   if (!started) return std::move(started).error();
-  log(host_, plugin_, Level::debug, "{} has spawned {} processes: {}", who, spawn.processes(), kvsname);
+  log(host_, plugin_, Level::debug, "{} has spawned {} processes: {}", name, spawn.processes(), kvsname);
   return kvsname;
 }
 

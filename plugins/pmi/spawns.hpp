@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processes that clients of PMI spawn: each call makes a process group with a server of its own, on this node.
+// The processes that clients of PMI spawn: each call makes a process group with its own server, on this node.
 //
-// They run in the job's environment and directory, without stdin; what they write comes out as output of the task that
-// asked for them, or whose descendant by spawns did. They get each signal that the tasks get, and the job waits for
-// them. How they end counts as it does for tasks, but for the job's exit code: that is the tasks'.
+// They run in the job's environment and directory, without stdin. Their output comes out as that of the task that
+// requested them, directly or by a chain of spawns. They get each signal that the tasks get, and the job waits for
+// them. Their ends count like those of tasks, but not for the job's exit code, which is that of the tasks.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +22,22 @@ class SpawnedGroup;
 
 class PmiSpawns {
  public:
-  // All outlive this. `universe_size` is what their groups are told.
+  // All of them have to outlive this object. `universe_size` is passed on to the groups.
   PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, pmi::Names& names,
             std::uint32_t universe_size);
   ~PmiSpawns();
   PmiSpawns(const PmiSpawns&) = delete;
   PmiSpawns& operator=(const PmiSpawns&) = delete;
 
-  // Carries out what a client of `spawner` asks for, and answers it. `task`: the rank whose output theirs is;
-  // `who`: the client, for people.
-  void start(PmiGroup& spawner, const pmi::SpawnRequest& request, std::uint32_t task, const std::string& who);
+  // Performs a request of a client of `spawner`, and answers it. `task`: the rank as whose output theirs comes out;
+  // `name`: the client, for messages.
+  void start(PmiGroup& spawner, const pmi::SpawnRequest& request, std::uint32_t task, const std::string& name);
 
  private:
   using Groups = std::list<std::unique_ptr<SpawnedGroup>>;
 
   Result<std::string> start(const pmi::Spawn& spawn, const pmi::Group& spawner, std::uint32_t task,
-                            const std::string& who);
+                            const std::string& name);
   void signal(int signum);
   void release(Groups::iterator group);
 
@@ -46,7 +46,7 @@ class PmiSpawns {
   const PmiOptions& options_;
   pmi::Names& names_;
   std::uint32_t universe_size_;
-  Groups groups_;  // with a process that runs
+  Groups groups_;  // those with a process that runs
   std::uint64_t count_ = 0;
   plugin::Registration signals_;
 };

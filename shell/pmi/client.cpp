@@ -13,7 +13,7 @@ namespace {
 
 bool is_visible(char c) { return c > ' ' && c != '\x7f'; }
 
-// `most` is what the server has announced, with a NUL; 0: any.
+// `most`: the server's limit, with a NUL; 0: there is none.
 Result<void> check_word(std::string_view what, std::string_view word, std::size_t most, bool equals_too) {
   if (word.empty()) return invalid(fmt::format("{} is empty", what));
   if (most > 0 && word.size() >= most) {
@@ -36,7 +36,7 @@ Result<void> check_line(std::string_view what, std::string_view text, std::size_
   return {};
 }
 
-// "KEY_0=...", "VALUE_0=...", and how many there are.
+// "KEY_0=...", "VALUE_0=...", and their number.
 Result<std::string> pairs(const char* count, const char* key, const char* value, const Entries& entries) {
   std::string out = fmt::format("{}={}\n", count, entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -47,7 +47,7 @@ Result<std::string> pairs(const char* count, const char* key, const char* value,
   return out;
 }
 
-// One block of a spawn: the arguments count from 1, as all clients have it.
+// One block of a spawn: the arguments count from 1, as in all clients.
 Result<std::string> block(const Spawn& spawn, std::size_t index) {
   const SpawnProgram& program = spawn.programs[index];
   if (program.argv.empty()) return invalid("a program is missing");
@@ -66,7 +66,7 @@ Result<std::string> block(const Spawn& spawn, std::size_t index) {
   return out;
 }
 
-// What the server says about an error, to the end of its line.
+// The server's text for an error, up to the end of its line.
 std::string_view words_of(std::string_view line) {
   constexpr std::string_view kKey = " msg=";
   auto at = line.find(kKey);
@@ -200,7 +200,7 @@ Result<std::optional<ClientSession::Reply>> ClientSession::receive(std::string_v
   if (!frame) return broken(frame.error().message);
   if (!*frame) return std::optional<Reply>();
   std::string line((**frame).text);
-  if (!is_waiting()) return broken(fmt::format("said without being asked: {}", in_quotes(line)));
+  if (!is_waiting()) return broken(fmt::format("not asked for: {}", in_quotes(line)));
   if (!framer_.rest().empty()) return broken(fmt::format("more than one reply: {}", in_quotes(framer_.rest())));
   auto reply = read(line);
   request_.clear();
@@ -244,7 +244,7 @@ Result<void> ClientSession::read_fields(const Message& message, Reply& reply) {
   } else if (request_ == "lookup_name") {
     reply.text = TRY(message.word("port"));
   } else if (request_ == "spawn") {
-    // Some servers give no codes when all is well.
+    // Some servers give no codes if all processes run.
     auto codes = message.find("errcodes");
     reply.error_codes = codes ? TRY(codes_of(*codes)) : std::vector<int>(spawned_, 0);
     if (reply.error_codes.size() != spawned_) {

@@ -2,10 +2,11 @@
 //
 // The client's side of PMI-1.1 (Flux RFC 13), sans-I/O: for a shell that a PMI server has started.
 //
-// A request returns the bytes to be sent; what comes back goes to receive(), until that has the reply. There is one
-// request at a time: a second one is an error and changes nothing. So does one that cannot be said, or is beyond the
-// server's limits. What the server refuses is an error of receive() with its own words, and the session goes on. After
-// an error with the code EPROTO, after abort() and after finalize's reply it is over: all requests are errors.
+// A request returns the bytes to be sent. What comes back goes to receive(), until that returns the reply. There is
+// one request at a time: a second one is an error and changes nothing, and so is a request that cannot be written
+// as a message, or that exceeds the server's limits. If the server refuses, receive() returns an error with the
+// server's text, and the session goes on. After an error with the code EPROTO, after abort() and after finalize's
+// reply the session is over: every request is an error.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +30,13 @@ class ClientSession {
     std::size_t value = 0;
   };
   struct Reply {
-    std::string request;           // what it answers: "get", "barrier_in"
+    std::string request;           // the request that it answers: "get", "barrier_in"
     std::string text;              // get's value, get_my_kvsname's name, lookup_name's port
-    std::int64_t number = 0;       // get_appnum's, and get_universe_size's: -1 if it is not set
-    std::vector<int> error_codes;  // spawn's, one for each process that was asked for; 0: it runs
+    std::int64_t number = 0;       // of get_appnum, or of get_universe_size: -1 if it is not set
+    std::vector<int> error_codes;  // of spawn, one for each requested process; 0: it runs
   };
 
-  // First of all; then get_maxes() and get_kvsname(), without which there is no put() and get().
+  // The first request. Then get_maxes() and get_kvsname() have to come before put() and get().
   Result<std::string> init();
   Result<std::string> get_maxes();
   Result<std::string> get_kvsname();
@@ -50,10 +51,10 @@ class ClientSession {
   Result<std::string> unpublish(std::string_view service);
   Result<std::string> spawn(const Spawn& spawn);
   Result<std::string> finalize();
-  // At any time, even while a request waits. It has no reply.
+  // May be called at any time, even while a request waits. It has no reply.
   std::string abort(int exit_code, std::string_view message);
 
-  // None: more has to come. "": the server has closed the connection.
+  // None: more bytes have to come. "": the server has closed the connection.
   Result<std::optional<Reply>> receive(std::string_view bytes);
 
   [[nodiscard]] const std::optional<Maxes>& maxes() const { return maxes_; }
@@ -70,8 +71,8 @@ class ClientSession {
   Error broken(std::string what);
 
   Framer framer_;
-  std::string request_;  // that waits for its reply; "": none
-  std::string answer_;   // what the reply to it is called
+  std::string request_;  // the request that waits for its reply; "": none
+  std::string answer_;   // the name of that reply
   bool joined_ = false;
   bool over_ = false;
   std::optional<Maxes> maxes_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cuts what one client sends into messages: lines, and from "mcmd=spawn" to "endcmd" several lines at once, until
-// counted() is called; from then on PMI-2, each message after its length.
+// Cuts what one client sends into messages: lines, and several lines at once from "mcmd=spawn" to "endcmd", until
+// counted() is called; from then on PMI-2 messages, each after its length.
 #pragma once
 
 #include <optional>
@@ -24,11 +24,11 @@ struct Frame {
 class Framer {
  public:
   void add(std::string_view bytes);
-  // The next message; none: more has to come. Its text is valid until the next add(). An error is for ever: a message
-  // beyond the limits, or a length that is none.
+  // The next message, whose text is valid until the next add(); none: more bytes have to come. After an error (a
+  // message beyond the limits, or a length that is not one) every later call fails.
   Result<std::optional<Frame>> next();
   void counted() { counted_ = true; }
-  // What has come of a message that is not whole.
+  // The bytes that have come of an incomplete message.
   [[nodiscard]] std::string_view rest() const { return std::string_view(bytes_).substr(at_); }
 
  private:
@@ -38,7 +38,7 @@ class Framer {
 
   std::string bytes_;
   std::size_t at_ = 0;       // where the next message starts
-  std::size_t scanned_ = 0;  // up to here there is no newline that matters
+  std::size_t scanned_ = 0;  // there is no end of a line before this
   std::size_t line_ = 0;     // in a spawn: where its last line starts
   bool counted_ = false;
 };

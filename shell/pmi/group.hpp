@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process group, what its server knows of each client, and what the server asks of its owner.
+// A process group, what its server knows of each client, and the events that the server has for its owner.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace nacre::pmi {
 
-// As get_maxes announces them, the final NUL of C included. MPICH 4.0 reads lines of 1,024 bytes: larger ones make it
-// assert.
+// As get_maxes announces them, with the final NUL of C. MPICH 4.0 reads lines of 1,024 bytes, and fails an
+// assertion if they are larger.
 inline constexpr std::size_t kMaxName = 64;
 inline constexpr std::size_t kMaxKey = 64;
 inline constexpr std::size_t kMaxValue = 1024;
@@ -25,54 +25,54 @@ struct Group {
   std::uint32_t size = 1;            // of the whole job
   std::vector<std::uint32_t> ranks;  // of this node's clients
   std::optional<std::uint32_t> universe_size;
-  std::vector<std::uint32_t> appnums;  // by client: which of a spawn's programs it runs; empty: all the first
-  std::optional<std::string> spawner;  // the kvsname of the group that has spawned this one
-  bool pmi1 = true;                    // which of the two are offered
+  std::vector<std::uint32_t> appnums;  // by client: which of a spawn's programs it runs; empty: all run the first
+  std::optional<std::string> spawner;  // the kvsname of the group that spawned this one
+  bool pmi1 = true;                    // which of the two protocols are offered
   bool pmi2 = true;
   Quota* quota = nullptr;  // outlives the server; nullptr: no limit
 
   [[nodiscard]] std::uint32_t appnum(std::uint32_t client) const { return appnums.empty() ? 0 : appnums[client]; }
 };
 
-// How far a client has come.
+// The state of a client.
 enum class Stage {
-  silent,     // has said nothing
+  silent,     // has sent nothing
   greeted,    // has asked for a version
   joined,     // has called init
   finalized,  // has called finalize
-  left,       // has gone without that
+  left,       // has gone without finalize
 };
 
 struct Client {
   Stage stage = Stage::silent;
   bool has_joined = false;  // ever
   int version = 0;          // 1 or 2, once greeted
-  std::string asked;        // the version that it has asked for, "1.1"
+  std::string asked;        // the version that it asked for, "1.1"
   bool waits = false;       // in a barrier or fence
   std::uint64_t barriers = 0;
   std::string last_command;
 };
 
-// What the server asks of its owner.
-struct Fence {        // all clients are in the barrier; answer with fenced()
-  EntryRefs entries;  // that they have put since the last one, of the server's
+// The events for the server's owner.
+struct Fence {        // all clients are in the barrier; the owner answers with fenced()
+  EntryRefs entries;  // put since the last fence; they belong to the server
 };
 struct Abort {
   std::uint32_t client = 0;
   int exit_code = 1;
   std::string message;  // "" if the client gave none
 };
-struct Dropped {  // to be closed, once what it is sent is written
+struct Dropped {  // the owner closes the connection once all output is written
   std::uint32_t client = 0;
   std::string why;
 };
-struct SpawnRequest {  // answer with spawned()
+struct SpawnRequest {  // the owner answers with spawned()
   std::uint32_t client = 0;
   Spawn spawn;
 };
-struct Full {                           // something was refused for the first time, as it goes beyond the quota
+struct Full {                           // for the first time, something was refused because it exceeds the quota
   std::optional<std::uint32_t> client;  // none: the keys of other nodes, and so the barrier
-  std::uint64_t bytes = 0;              // that it would have had
+  std::uint64_t bytes = 0;              // that would have been stored
   std::uint64_t limit = 0;              // of the quota
 };
 using Event = std::variant<Fence, Abort, Dropped, SpawnRequest, Full>;

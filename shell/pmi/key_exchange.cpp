@@ -15,7 +15,7 @@ void append_text(std::string& out, std::string_view text) {
   out += text;
 }
 
-// Takes one off the front of `bytes`; false if there is none whole.
+// Takes one text off the front of `bytes`; false if there is no complete one.
 bool take_text(std::string_view& bytes, std::string& text) {
   if (bytes.size() < sizeof(Length)) return false;
   auto length = take_number<Length>(bytes);

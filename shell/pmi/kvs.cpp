@@ -30,18 +30,18 @@ const std::string* Kvs::find(std::string_view key) const {
 
 bool Names::publish(std::string_view name, std::string_view port) {
   if (here_.add(std::string(name), std::string(port)) == nullptr) return false;
-  if (tell_) tell_(name, port);
+  if (on_change_) on_change_(name, port);
   return true;
 }
 
 bool Names::unpublish(std::string_view name) {
   if (!here_.remove(name)) return false;
-  if (tell_) tell_(name, std::nullopt);
+  if (on_change_) on_change_(name, std::nullopt);
   return true;
 }
 
-// Of two nodes that publish a name at once the first that is heard has it.
-void Names::heard(std::string_view name, const std::optional<std::string_view>& port) {
+// If two nodes publish a name at once, the first change in the common order counts.
+void Names::changed(std::string_view name, const std::optional<std::string_view>& port) {
   if (!port) {
     agreed_.remove(name);
     here_.remove(name);

@@ -11,7 +11,7 @@
 namespace nacre::pmi {
 namespace {
 
-constexpr std::size_t kShown = 40;  // bytes of what is wrong, in an error
+constexpr std::size_t kShown = 40;  // bytes of the faulty text that an error shows
 
 std::string shown(std::string_view text) { return in_quotes(text.substr(0, kShown)); }
 
@@ -28,15 +28,15 @@ Error no_command(std::string_view text) {
   return invalid(fmt::format("expected cmd=NAME, got {}", text.empty() ? "an empty message" : shown(text)));
 }
 
-// The client of PMI-2 in MPICH 4.0 counts the length itself as well: the last six bytes of its messages are what was in
-// its memory. A field that nobody knows does no harm, but a ';' that joins the one before it would.
+// MPICH 4.0's client of PMI-2 counts the length field as part of the message: the last six bytes of its messages
+// are whatever was in its memory. An unknown field there does no harm, but a ';' would join the field before it.
 std::string_view without_stray_half(std::string_view text) {
   if (text.size() < kLengthSize || text.ends_with(';')) return text;
   std::size_t kept = text.size() - kLengthSize;
   return text.substr(0, kept).ends_with(';') && text[kept] == ';' ? text.substr(0, kept) : text;
 }
 
-// "KEY=VALUE", or KEY alone: an empty value.
+// "KEY=VALUE", or KEY alone: its value is empty.
 Message::Field field_of(std::string_view text) {
   auto equals = text.find('=');
   if (equals == std::string_view::npos) return {text, {}};

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One message of the process management interface, as both wire protocols have it: a command and fields.
+// One message of the process management interface, in either wire protocol: a command and fields.
 //
 // PMI-1 (Flux RFC 13, MPICH's pmi-1.1.txt): a line "cmd=NAME KEY=VALUE ...", in any order. Words are separated by
-// blanks; the value of `value` and of `message` goes on to the end of the line and is passed on as it is. A spawn is
-// several lines, from "mcmd=spawn" to "endcmd", each one field.
-// PMI-2 (MPICH's pmi-2.0.txt): six characters of length, then "cmd=NAME;KEY=VALUE;...", in which ';' is doubled where
-// it is meant.
+// blanks; the value of `value` and of `message` extends to the end of the line and is passed on unchanged. A spawn
+// has several lines, from "mcmd=spawn" to "endcmd", each of them one field.
+// PMI-2 (MPICH's pmi-2.0.txt): six characters of length, then "cmd=NAME;KEY=VALUE;...". A ';' within a value is doubled.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +28,14 @@ class Message {
     std::string_view value;
   };
 
-  // All three: the message has views into `text`, which has to outlive it. Errors are one line, with what was found.
+  // For all three: the message has views into `text`, which has to outlive it. An error is one line, with the faulty text.
   static Result<Message> parse_line(std::string_view text);   // PMI-1, without its newline
   static Result<Message> parse_spawn(std::string_view text);  // lines from "mcmd=spawn", without "endcmd"
   static Result<Message> parse_body(std::string_view text);   // PMI-2, without its length
 
   [[nodiscard]] std::string_view command() const { return command_; }
   [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }
-  // The first of that name.
+  // The first field of that name.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const;
   // Errors name the command and the key.
   [[nodiscard]] Result<std::string_view> word(std::string_view key) const;  // not empty
@@ -46,7 +45,7 @@ class Message {
  private:
   std::string_view command_;
   std::vector<Field> fields_;
-  std::list<std::string> unescaped_;  // what fields refer to that is not in the text as such
+  std::list<std::string> unescaped_;  // values of fields that are not in the text as they are
 };
 
 // A PMI-2 message: add() its fields, then finish().
@@ -56,15 +55,15 @@ class BodyWriter {
   BodyWriter(std::string& out, std::string_view command);
   BodyWriter& add(std::string_view key, std::string_view value);  // doubles each ';'
   BodyWriter& add(std::string_view key, std::int64_t value);
-  BodyWriter& flag(std::string_view key, bool value);  // TRUE or FALSE
-  void finish();                                       // writes the length in front of it all
+  BodyWriter& flag(std::string_view key, bool value);  // writes TRUE or FALSE
+  void finish();                                       // writes the length in front
 
  private:
   std::string& out_;
   std::size_t start_;
 };
 
-// `text` with each backslash that escapes a character taken away: how MPICH 4.1 and later write blanks in PMI-1.
+// `text` without the backslashes that escape a character: MPICH 4.1 and later write blanks so in PMI-1.
 [[nodiscard]] std::string unescape(std::string_view text);
 
 }  // namespace nacre::pmi

@@ -50,21 +50,21 @@ Result<void> Server::take(std::uint32_t client, const Frame& frame) {
   return take_v1(client, message);
 }
 
-// The version that both know, the client's or none: what it has asked for stays to be seen.
+// Answers with the client's version or, if that is not offered, with rc=-1 and one that is.
 Result<void> Server::greet(std::uint32_t client, const Message& message) {
-  Client& who = clients_[client];
-  if (who.stage != Stage::silent) return invalid("init: it has been called before");
-  who.last_command = message.command();
+  Client& asker = clients_[client];
+  if (asker.stage != Stage::silent) return invalid("init: it has been called before");
+  asker.last_command = message.command();
   auto version = TRY(message.integer("pmi_version"));
   auto minor = TRY(message.integer("pmi_subversion"));
-  who.asked = fmt::format("{}.{}", version, minor);
+  asker.asked = fmt::format("{}.{}", version, minor);
   bool offered = (version == 1 && group_.pmi1) || (version == 2 && group_.pmi2);
   int chosen = offered ? static_cast<int>(version) : (group_.pmi1 ? 1 : 2);
   reply(client) += fmt::format("cmd=response_to_init pmi_version={} pmi_subversion={} rc={}\n", chosen,
                                chosen == 1 ? std::clamp<std::int64_t>(minor, 0, 1) : 0, offered ? 0 : -1);
   if (!offered) return {};
-  who.version = chosen;
-  who.stage = Stage::greeted;
+  asker.version = chosen;
+  asker.stage = Stage::greeted;
   if (chosen == 1) {
     join(client);
   } else {
@@ -93,18 +93,18 @@ void Server::closed(std::uint32_t client) {
 void Server::ended(std::uint32_t client) { leave(client); }
 
 void Server::drop(std::uint32_t client, std::string why) {
-  events_.emplace_back(Dropped{client, std::move(why)});  // before a barrier that does without it
+  events_.emplace_back(Dropped{client, std::move(why)});  // before the barrier that goes on without it
   leave(client);
 }
 
 void Server::leave(std::uint32_t client) {
-  Client& who = clients_[client];
+  Client& asker = clients_[client];
   Connection& connection = connections_[client];
   if (std::exchange(connection.over, true)) return;
   connection.wanted.clear();
-  if (who.stage == Stage::finalized) return;
-  who.stage = Stage::left;
-  if (std::exchange(who.waits, false)) --waiting_;
+  if (asker.stage == Stage::finalized) return;
+  asker.stage = Stage::left;
+  if (std::exchange(asker.waits, false)) --waiting_;
   --expected_;
   check_barrier();
 }
@@ -117,16 +117,16 @@ Result<void> Server::finalize(std::uint32_t client) {
   return {};
 }
 
-// Honoured at any time, whatever else it says: MPICH gives up so when init is refused, and waits to be ended.
+// Obeyed at any time, whatever the message has besides: MPICH does this when init is refused, and then waits to be ended.
 void Server::abort(std::uint32_t client, const Message& message) {
   auto code = message.integer("exitcode");
   bool fits = code && *code >= INT_MIN && *code <= INT_MAX;
   auto text = message.find("message");
   if (!text) text = message.find("msg");
-  std::string said(text.value_or(""));
+  std::string reason(text.value_or(""));
   clients_[client].last_command = message.command();
-  if (clients_[client].version != 2) said = unescape(said);
-  events_.emplace_back(Abort{client, fits ? static_cast<int>(*code) : 1, std::move(said)});
+  if (clients_[client].version != 2) reason = unescape(reason);
+  events_.emplace_back(Abort{client, fits ? static_cast<int>(*code) : 1, std::move(reason)});
 }
 
 Result<void> Server::begin_spawn(std::uint32_t client, Spawn spawn) {
@@ -138,9 +138,9 @@ Result<void> Server::begin_spawn(std::uint32_t client, Spawn spawn) {
 // ---- barriers ----------------------------------------------------------------------------
 
 Result<void> Server::enter_barrier(std::uint32_t client) {
-  Client& who = clients_[client];
-  if (who.waits) return invalid(fmt::format("{}: the one before is not over", who.last_command));
-  who.waits = true;
+  Client& asker = clients_[client];
+  if (asker.waits) return invalid(fmt::format("{}: the one before is not over", asker.last_command));
+  asker.waits = true;
   ++waiting_;
   check_barrier();
   return {};
@@ -161,7 +161,7 @@ void Server::fenced(Result<Entries> others) {
   }
 }
 
-// All nodes have the same keys then, and the quota, so the barrier fails on all of them or on none.
+// All nodes then have the same keys and quota, so the barrier fails on all of them or on none.
 Result<void> Server::take_over(Entries others) {
   std::uint64_t bytes = kvs_.bytes();
   for (const auto& [key, value] : others) bytes += Kvs::cost_of(key, value);
@@ -172,10 +172,10 @@ Result<void> Server::take_over(Entries others) {
 }
 
 void Server::end_barrier(std::uint32_t client, const Result<void>& others) {
-  Client& who = clients_[client];
-  who.waits = false;
-  ++who.barriers;
-  if (who.version == 1) {
+  Client& asker = clients_[client];
+  asker.waits = false;
+  ++asker.barriers;
+  if (asker.version == 1) {
     reply(client) += others ? "cmd=barrier_out rc=0\n" : "cmd=barrier_out rc=-1\n";
     return;
   }
@@ -251,7 +251,7 @@ Result<void> Server::put_node_attribute(std::uint32_t client, std::string_view k
   return {};
 }
 
-// ---- what goes out -----------------------------------------------------------------------
+// ---- output ------------------------------------------------------------------------------
 
 std::string& Server::reply(std::uint32_t client) {
   Connection& connection = connections_[client];

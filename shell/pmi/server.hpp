@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The server of one process group on one node, sans-I/O: bytes of clients go in, bytes to clients and events come out.
-// Clients are counted from 0, the tasks of this node; each speaks PMI-1.1 or PMI-2, as its first message asks.
+// The server of one process group on one node, sans-I/O: the bytes of clients go in; bytes to clients, and events, come out.
+// Clients are numbered from 0, as the tasks of this node; each uses PMI-1.1 or PMI-2, as its first message demands.
 //
-// A client's fault hurts no other: what the protocol can refuse is refused in the answer; after what it cannot (a line
-// without end, a second barrier before the first is over) the client is dropped, and the others' barriers do
-// without it. Barriers wait for those that may still come: not for one that has finalized, has left or was dropped.
+// A client's fault harms no other. If the protocol can refuse a request, the answer refuses it; otherwise (a line without
+// end, a second barrier before the first is over) the client is dropped, and the barriers of the others go on without it.
+// Barriers wait for the clients that may still come: not for one that has finalized, has left, or was dropped.
 #pragma once
 
 #include <cstdint>
@@ -31,28 +31,28 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   void receive(std::uint32_t client, std::string_view bytes);
-  void closed(std::uint32_t client);  // the end of its stream
+  void closed(std::uint32_t client);  // its stream has ended
   void ended(std::uint32_t client);   // its process has gone
-  // With an error, or with more keys than the quota allows, the barrier fails: none of them is taken over.
+  // With an error, or with more keys than the quota allows, the barrier fails and no key is stored.
   void fenced(Result<Entries> others);
-  // The kvsname of the new group, and an error code for each process that was asked for, 0 if it runs.
+  // The kvsname of the new group, and an error code for each requested process, 0 if it runs.
   void spawned(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes);
 
-  // Sets a key that clients find in the group's space, and as an attribute of the job.
+  // Sets a key that clients find in the group's space, and that is an attribute of the job.
   void set_attribute(std::string_view key, std::string_view value);
 
   [[nodiscard]] const Group& group() const { return group_; }
   [[nodiscard]] const std::vector<Client>& clients() const { return clients_; }
   [[nodiscard]] bool barrier_begun() const { return waiting_ > 0; }
-  [[nodiscard]] bool in_use() const { return joined_ > 0; }  // somebody has called init
+  [[nodiscard]] bool in_use() const { return joined_ > 0; }  // a client has called init
 
-  // What is to be sent: to whom, and how much there is for each, until it is taken.
+  // What is to be sent: the clients, and the bytes for each, which stay until they are taken.
   void take_pending(std::vector<std::uint32_t>& out);  // replaces what is in `out`
   [[nodiscard]] std::string& output(std::uint32_t client) { return connections_[client].output; }
   [[nodiscard]] std::vector<Event> take_events();
 
  private:
-  struct Wanted {  // PMI-2: an attribute of the node that a client waits for
+  struct Wanted {  // PMI-2: a client waits for this attribute of the node
     std::string key;
     std::string thread;
   };
@@ -63,12 +63,12 @@ class Server {
     bool over = false;         // nothing more is read from it or sent to it
     bool spawns = false;       // waits for spawned()
     Spawn spawn;               // PMI-1: the blocks so far
-    std::string fence_thread;  // PMI-2: which one waits, if the client has several
+    std::string fence_thread;  // PMI-2: the thread of the client that waits, if it has several
     std::string spawn_thread;
     std::vector<Wanted> wanted;
   };
 
-  // The two protocols. An error of take() ends the connection; one of answer() becomes the answer.
+  // The two protocols. After an error of take() the connection ends; an error of answer() is sent as the answer.
   Result<void> take(std::uint32_t client, const Frame& frame);
   Result<void> greet(std::uint32_t client, const Message& message);
   Result<void> take_v1(std::uint32_t client, const Message& message);
@@ -80,7 +80,7 @@ class Server {
   Result<void> answer_v2(std::uint32_t client, const Message& message, BodyWriter& answer);
   Result<void> answer_v2_session(std::uint32_t client, const Message& message, BodyWriter& answer);
   bool waits_for_attribute(std::uint32_t client, const Message& message);
-  void tell_waiting(std::string_view key);
+  void answer_waiting(std::string_view key);
 
   void join(std::uint32_t client);
   Result<void> finalize(std::uint32_t client);
@@ -94,14 +94,14 @@ class Server {
   void end_barrier(std::uint32_t client, const Result<void>& others);
 
   Result<void> put(std::uint32_t client, std::string_view key, std::string_view value);
-  [[nodiscard]] const std::string* get(std::string_view key) const;  // of what was put, and of attributes
+  [[nodiscard]] const std::string* get(std::string_view key) const;  // a key that was put, or an attribute
   Result<void> put_node_attribute(std::uint32_t client, std::string_view key, std::string_view value);
   Result<void> publish(std::uint32_t client, std::string_view name, std::string_view port);
   Result<void> unpublish(std::string_view name);
   [[nodiscard]] Result<std::string_view> look_up(std::string_view name) const;
   Result<void> look_for_room(std::uint32_t client, std::string_view key, std::string_view value);
   Error refuse(std::optional<std::uint32_t> client, std::uint64_t bytes);
-  void charge();  // the quota, with what there is now
+  void charge();  // updates the quota by what is stored now
 
   std::string& reply(std::uint32_t client);  // its output, to append to
   BodyWriter reply(std::uint32_t client, std::string_view command, std::string_view thread);
@@ -119,7 +119,7 @@ class Server {
   std::vector<Event> events_;
   std::uint32_t expected_ = 0;  // clients that barriers wait for
   std::uint32_t waiting_ = 0;   // in the barrier
-  std::uint32_t joined_ = 0;    // have ever
+  std::uint32_t joined_ = 0;    // clients that have ever called init
   bool fencing_ = false;        // the barrier is full, and fenced() has not been called
 };
 

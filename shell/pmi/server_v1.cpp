@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PMI-1.1. Each request has its own name for the answer; an error is rc=-1 and msg=, with '_' for blanks, since clients
-// take a value to end at the first.
+// PMI-1.1. The answer to each request has a name of its own. An error is rc=-1 and msg=, with '_' for blanks, since
+// clients end a value at the first blank.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ void write_error(std::string& out, std::string_view answer, std::string message)
   out += fmt::format("cmd={} rc=-1 msg={}\n", answer, message);
 }
 
-// What a client of PMI-2 has put, and one of PMI-1 asks for: a second line would be another answer.
+// A client of PMI-2 may have put a value of several lines; a client of PMI-1 would take the second line for another answer.
 Result<std::string_view> one_line(std::string_view value) {
   if (value.find('\n') != std::string_view::npos) return invalid("its value has several lines");
   return value;
@@ -48,16 +48,16 @@ Result<std::string_view> one_line(std::string_view value) {
 }  // namespace
 
 Result<void> Server::take_v1(std::uint32_t client, const Message& message) {
-  Client& who = clients_[client];
+  Client& asker = clients_[client];
   const auto* command = std::find_if(std::begin(kCommands), std::end(kCommands),
                                      [&](const Command& each) { return each.name == message.command(); });
   if (command == std::end(kCommands)) {
     return invalid(fmt::format("unknown command {}", in_quotes(message.command())));
   }
   if (command->name == "abort") return abort(client, message), Result<void>();
-  who.last_command = message.command();
-  Result<void> answered = who.stage == Stage::joined ? answer_v1(client, message)
-                          : who.stage == Stage::finalized
+  asker.last_command = message.command();
+  Result<void> answered = asker.stage == Stage::joined ? answer_v1(client, message)
+                          : asker.stage == Stage::finalized
                               ? invalid(fmt::format("{} after finalize", message.command()))
                               : invalid(fmt::format("{} before init", message.command()));
   if (answered || command->name == "barrier_in") return answered;
@@ -112,7 +112,7 @@ Result<void> Server::answer_v1(std::uint32_t client, const Message& message) {
   return {};
 }
 
-// What is about processes: their end, and new ones.
+// Requests about processes: their end, and new ones.
 Result<void> Server::answer_v1_process(std::uint32_t client, const Message& message) {
   std::string_view command = message.command();
   if (command == "finalize") {

@@ -11,7 +11,7 @@
 namespace nacre::pmi {
 namespace {
 
-// Which of the client's threads asks, if it has several.
+// The thread of the client that asks, if the client has several.
 std::string_view thread_of(const Message& message) { return message.find("thrid").value_or(""); }
 
 // Commands whose answer comes later.
@@ -29,18 +29,18 @@ bool is_known(std::string_view command) {
 }  // namespace
 
 Result<void> Server::take_v2(std::uint32_t client, const Message& message) {
-  Client& who = clients_[client];
+  Client& asker = clients_[client];
   std::string_view command = message.command();
   if (command == "abort") return abort(client, message), Result<void>();
   if (!is_known(command)) return invalid(fmt::format("unknown command {}", in_quotes(command)));
-  who.last_command = command;
+  asker.last_command = command;
   Stage needed = command == "fullinit" ? Stage::greeted : Stage::joined;
   Result<void> answered;
-  if (who.stage != needed) {
+  if (asker.stage != needed) {
     answered = invalid(fmt::format("{} {}", command,
-                                   who.stage == Stage::finalized ? "after finalize"
-                                   : needed == Stage::greeted    ? "a second time"
-                                                                 : "before fullinit"));
+                                   asker.stage == Stage::finalized ? "after finalize"
+                                   : needed == Stage::greeted      ? "a second time"
+                                                                   : "before fullinit"));
   } else if (answers_later(command)) {
     answered = begin_v2(client, message);
     if (answered || command == "kvs-fence") return answered;
@@ -52,7 +52,7 @@ Result<void> Server::take_v2(std::uint32_t client, const Message& message) {
     answered = answer_v2(client, message, answer);
     if (answered) {
       answer.finish();
-      if (command == "info-putnodeattr") tell_waiting(*message.find("key"));
+      if (command == "info-putnodeattr") answer_waiting(*message.find("key"));
       return {};
     }
     out.resize(before);
@@ -69,7 +69,7 @@ bool Server::waits_for_attribute(std::uint32_t client, const Message& message) {
   return true;
 }
 
-void Server::tell_waiting(std::string_view key) {
+void Server::answer_waiting(std::string_view key) {
   const std::string& value = *node_attributes_.find(key);
   for (std::uint32_t client = 0; client < clients_.size(); ++client) {
     std::erase_if(connections_[client].wanted, [&](const Wanted& wanted) {
@@ -127,14 +127,14 @@ Result<void> Server::answer_v2(std::uint32_t client, const Message& message, Bod
     answer.add("rc", 0);
   } else if (command == "name-lookup") {
     std::string_view port = TRY(look_up(TRY(message.word("name"))));
-    answer.add("rc", 0).add("port", port).add("value", port);  // MPICH's clients read the one, Slurm's the other
+    answer.add("rc", 0).add("port", port).add("value", port);  // MPICH's clients read `port`, Slurm's `value`
   } else {
     return answer_v2_session(client, message, answer);
   }
   return {};
 }
 
-// Its start, its end, and other groups.
+// The start and end of a client, and other groups.
 Result<void> Server::answer_v2_session(std::uint32_t client, const Message& message, BodyWriter& answer) {
   std::string_view command = message.command();
   if (command == "fullinit") {

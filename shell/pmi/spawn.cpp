@@ -10,7 +10,7 @@
 namespace nacre::pmi {
 namespace {
 
-// What the two protocols call the same things.
+// The names of the same things in the two protocols.
 struct Keys {
   std::string_view processes, program, arguments, argument, preputs, preput_key, preput_value, infos, info_key,
       info_value;
@@ -38,7 +38,7 @@ Result<std::uint32_t> number_of(const Message::Field& field, std::uint32_t most)
   return static_cast<std::uint32_t>(*number);
 }
 
-// Numbered fields come in the order of their numbers; a value follows its key.
+// Numbered fields have to come in the order of their numbers, and a value after its key.
 class Reader {
  public:
   Reader(const Keys& keys, Spawn& spawn) : keys_(keys), spawn_(spawn) {}
@@ -73,7 +73,7 @@ class Reader {
     return {};
   }
 
-  // Whether what was announced has come.
+  // Checks that all that was announced has come.
   Result<void> end_program() {
     const SpawnProgram& program = spawn_.programs.back();
     if (program.argv.front().empty()) return wrong(keys_.program, "expected a program");
@@ -133,7 +133,7 @@ Result<bool> add_spawn_block(const Message& message, Spawn& spawn) {
     return wrong("spawnssofar", fmt::format("block {} of {} is out of turn", so_far, total));
   }
   if (total > kMaxSpawned) return wrong("totspawns", fmt::format("more than {}", kMaxSpawned));
-  spawn.preput.clear();  // each block has it again
+  spawn.preput.clear();  // each block repeats it
   Reader reader(kV1, spawn);
   reader.begin_program();
   for (const Message::Field& field : message.fields()) CHECK_OK(reader.take(field));

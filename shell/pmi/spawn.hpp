@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What PMI_Spawn_multiple and PMI2_Job_Spawn ask for: programs that become a process group of their own.
+// What PMI_Spawn_multiple and PMI2_Job_Spawn request: programs that become a process group of their own.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ inline constexpr std::uint32_t kMaxSpawnItems = 4096;  // arguments, keys or inf
 
 struct SpawnProgram {
   std::uint32_t processes = 1;
-  std::vector<std::string> argv;  // the program first
-  Entries info;                   // what the user asked for: path, wdir, host, ...
+  std::vector<std::string> argv;  // the program comes first
+  Entries info;                   // what the user gave: path, wdir, host, ...
 };
 
 struct Spawn {
@@ -29,12 +29,12 @@ struct Spawn {
   [[nodiscard]] std::uint32_t processes() const;
 };
 
-// The codes with commas between, as answers have them; "", to be left out, if all are 0 and they are many: clients take
-// that for zeros, and MPICH 4.0 reads messages of 1,024 bytes at most.
+// The codes, joined by commas, as answers have them. "" if all are 0 and they are many: then the field is left out,
+// which clients read as zeros, as MPICH 4.0 reads messages of at most 1,024 bytes.
 std::string code_list(const std::vector<int>& codes);
 
-// One block of PMI-1, from "mcmd=spawn" on: adds its program. True if it was the last one ("spawnssofar" is
-// "totspawns"). Arguments count from 1, as MPICH sends them, or from 0, as RFC 13 says.
+// Adds the program of one block of PMI-1, which starts with "mcmd=spawn". True if it is the last block
+// ("spawnssofar" is "totspawns"). Arguments count from 1, as MPICH sends them, or from 0, as RFC 13 defines.
 Result<bool> add_spawn_block(const Message& message, Spawn& spawn);
 
 // PMI-2's spawn, all programs in one message: ncmds, preputcount, ppkey0, ppval0, ..., then for each program subcmd,

@@ -20,7 +20,7 @@ using Texts = std::vector<std::string>;
 TEST_CASE("fault-tolerance: nobody's end ends the job, and the lost are listed in their order") {
   PmiClients job(6, tolerant(), 10, 20);
   std::vector<std::uint32_t> told;
-  job.departures.tell_others([&](std::uint32_t rank) { told.push_back(rank); });
+  job.departures.when_lost([&](std::uint32_t rank) { told.push_back(rank); });
   for (std::uint32_t client : {0, 1, 2, 3, 4}) job.join(client);
   job.finalize(1);
   CHECK(job.dead(0) == "none");
@@ -44,7 +44,7 @@ TEST_CASE("fault-tolerance: a closed connection is a loss at once, told once, be
   job.enter(0);
   job.enter(1);
   Texts order;
-  job.departures.tell_others(
+  job.departures.when_lost(
       [&](std::uint32_t rank) { order.push_back(fmt::format("{} after {} barriers", rank, job.exchange.fences)); });
   job.leave(2);
   CHECK_FALSE(job.host.next_timer());
@@ -61,7 +61,7 @@ TEST_CASE("fault-tolerance: a client that is wrong is lost before the others' ba
   job.join_all();
   job.enter(0);
   Texts order;
-  job.departures.tell_others(
+  job.departures.when_lost(
       [&](std::uint32_t rank) { order.push_back(fmt::format("{} after {} barriers", rank, job.exchange.fences)); });
   job.say(1, "cmd=nonsense");
   CHECK(order == Texts{"1 after 0 barriers"});
@@ -110,7 +110,7 @@ TEST_CASE("fault-tolerance: who closes its connection without init is lost when 
 TEST_CASE("fault-tolerance: the others of another node have been in a barrier that this one has missed") {
   PmiClients job(2, tolerant(), 4, 8);
   std::vector<std::uint32_t> told;
-  job.departures.tell_others([&](std::uint32_t rank) { told.push_back(rank); });
+  job.departures.when_lost([&](std::uint32_t rank) { told.push_back(rank); });
   job.exit(1, 3);
   CHECK(told.empty());
   job.departures.missed_barrier();
@@ -121,7 +121,7 @@ TEST_CASE("fault-tolerance: the others of another node have been in a barrier th
 TEST_CASE("fault-tolerance: who is lost elsewhere is listed once, and not told again") {
   PmiClients job(2, tolerant(), 0, 6);
   std::vector<std::uint32_t> told;
-  job.departures.tell_others([&](std::uint32_t rank) {
+  job.departures.when_lost([&](std::uint32_t rank) {
     told.push_back(rank);
     job.departures.lost_elsewhere(rank);  // all shells hear of it, this one too
   });
@@ -169,7 +169,7 @@ TEST_CASE("fault-tolerance: who goes while the job is being ended is no loss") {
   job.join_all();
   job.die(3, SIGKILL);
   bool told = false;
-  job.departures.tell_others([&](std::uint32_t) { told = true; });
+  job.departures.when_lost([&](std::uint32_t) { told = true; });
   job.processes.killed.clear();
   job.host.deaths.emplace_back("1 shell: the job is ended");
   job.die(1, SIGTERM);

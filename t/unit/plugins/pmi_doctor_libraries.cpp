@@ -49,7 +49,7 @@ TEST_CASE("a library of MPI in a task, and no init: each task was a job of its o
   };
   for (const Case& each : {Case{"libmpich.so.12", "MPICH starts by PMI-1: -o pmi=simple, which is the default"},
                            Case{"libopen-rte.so.40", "Open MPI starts by PMIx: -o pmi=pmix"},
-                           Case{"libmpi_unknown.so.1", "nacre-pmi(7) says what each MPI needs"}}) {
+                           Case{"libmpi_unknown.so.1", "see nacre-pmi(7) for what each MPI needs"}}) {
     MappedLibrary library(each.library);
     for (std::uint32_t tasks : {1, 2}) {
       kit::FakeHost host(tasks);
@@ -58,7 +58,7 @@ TEST_CASE("a library of MPI in a task, and no init: each task was a job of its o
       job.pass(0.15);
       job.doctor->tasks_ended();
       CHECK(job.said("warn") ==
-            Texts{fmt::format("rank 0 has {} and has not called PMI init: {}; {} (-o pmi.explain tells more)",
+            Texts{fmt::format("rank 0 has {} and has not called PMI init: {}; {} (see more with -o pmi.explain)",
                               each.library, tasks == 1 ? "it is a job of its own" : "each task is a job of its own",
                               each.remedy)});
     }

@@ -287,7 +287,7 @@ TEST_CASE("client: a server that does not keep to the protocol ends the session"
   Scripted script;
   script.start();
   CHECK(error_of(script.session.receive("cmd=barrier_out rc=0\n")) ==
-        "the PMI server: said without being asked: 'cmd=barrier_out rc=0'");
+        "the PMI server: not asked for: 'cmd=barrier_out rc=0'");
   CHECK(script.session.is_over());
 }
 

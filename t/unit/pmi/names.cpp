@@ -17,7 +17,7 @@ struct Nodes {
 
   Nodes() {
     for (pmi::Names* each : {&a, &b}) {
-      each->tell_others([this](std::string_view name, const std::optional<std::string_view>& port) {
+      each->when_changed([this](std::string_view name, const std::optional<std::string_view>& port) {
         told.push_back({std::string(name), port ? std::optional(std::string(*port)) : std::nullopt});
       });
     }
@@ -25,7 +25,7 @@ struct Nodes {
   void hear_all() {
     for (; !told.empty(); told.pop_front()) {
       const Change& change = told.front();
-      for (pmi::Names* each : {&a, &b}) each->heard(change.name, change.port);
+      for (pmi::Names* each : {&a, &b}) each->changed(change.name, change.port);
     }
   }
   std::string ports_of(std::string_view name) const {
