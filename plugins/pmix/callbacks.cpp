@@ -14,7 +14,7 @@ namespace {
 std::mutex mutex;
 Service* current = nullptr;
 
-// PMIX_SUCCESS: an answer follows.
+// PMIX_SUCCESS: an answer will follow.
 template <typename Work>
 pmix_status_t post(Work work) {
   std::lock_guard lock(mutex);
@@ -32,19 +32,19 @@ std::vector<std::string> strings(char** list) {
 
 pmix_status_t client_connected(const pmix_proc_t* proc, void*, pmix_info_t*, std::size_t, pmix_op_cbfunc_t done,
                                void* data) {
-  return post([who = *proc, reply = Reply{done, data}](Service& service) { service.connected(who, reply); });
+  return post([id = *proc, reply = Reply{done, data}](Service& service) { service.connected(id, reply); });
 }
 
 pmix_status_t client_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t done, void* data) {
-  return post([who = *proc, reply = Reply{done, data}](Service& service) { service.finalized(who, reply); });
+  return post([id = *proc, reply = Reply{done, data}](Service& service) { service.finalized(id, reply); });
 }
 
 pmix_status_t abort(const pmix_proc_t* proc, void*, int status, const char* message, pmix_proc_t* procs,
                     std::size_t nprocs, pmix_op_cbfunc_t done, void* data) {
-  std::vector<pmix_proc_t> whom(procs, procs + nprocs);
+  std::vector<pmix_proc_t> ids(procs, procs + nprocs);
   std::string text = message != nullptr ? message : "";
-  return post([who = *proc, status, text, whom, reply = Reply{done, data}](Service& service) {
-    service.aborted(who, status, text, whom, reply);
+  return post([id = *proc, status, text, ids, reply = Reply{done, data}](Service& service) {
+    service.aborted(id, status, text, ids, reply);
   });
 }
 
@@ -52,44 +52,44 @@ std::vector<pmix_proc_t> processes(const pmix_proc_t* procs, std::size_t count) 
   return count > 0 ? std::vector<pmix_proc_t>(procs, procs + count) : std::vector<pmix_proc_t>();
 }
 
-// Called where a participant is of another node, or has ended. libpmix passes its status as the last info.
+// Called if a participant is on another node, or has ended. libpmix passes its status as the last info.
 pmix_status_t fence(const pmix_proc_t* procs, std::size_t nprocs, const pmix_info_t* info, std::size_t ninfo,
                     char* bytes, std::size_t size, pmix_modex_cbfunc_t done, void* data) {
   std::string mine(bytes != nullptr ? bytes : "", bytes != nullptr ? size : 0);
   std::free(bytes);
   pmix_status_t local = PMIX_SUCCESS;
   if (ninfo > 0 && is(info[ninfo - 1], PMIX_LOCAL_COLLECTIVE_STATUS)) local = info[ninfo - 1].value.data.status;
-  return post([whom = processes(procs, nprocs), mine, local, timeout = timeout_in(InfoList(info, ninfo)),
+  return post([ids = processes(procs, nprocs), mine, local, timeout = timeout_in(InfoList(info, ninfo)),
                reply = ModexReply{done, data}](Service& service) {
-    service.peers().fence(whom, local, mine, timeout, reply);
+    service.peers().fence(ids, local, mine, timeout, reply);
   });
 }
 
-// For a process that is not of this node.
+// Called for a process that is not on this node.
 pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t ninfo,
                            pmix_modex_cbfunc_t done, void* data) {
-  return post([who = *proc, timeout = timeout_in(InfoList(info, ninfo)), reply = ModexReply{done, data}](
-                  Service& service) { service.peers().direct_modex(who, timeout, reply); });
+  return post([id = *proc, timeout = timeout_in(InfoList(info, ninfo)), reply = ModexReply{done, data}](
+                  Service& service) { service.peers().direct_modex(id, timeout, reply); });
 }
 
 pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t ninfo, pmix_op_cbfunc_t done,
                       void* data) {
-  return post([who = *proc, items = InfoList(info, ninfo), reply = Reply{done, data}](Service& service) {
-    service.peers().publish(who, items, reply);
+  return post([id = *proc, items = InfoList(info, ninfo), reply = Reply{done, data}](Service& service) {
+    service.peers().publish(id, items, reply);
   });
 }
 
 pmix_status_t lookup(const pmix_proc_t* proc, char** keys, const pmix_info_t* info, std::size_t ninfo,
                      pmix_lookup_cbfunc_t done, void* data) {
-  return post([who = *proc, names = strings(keys), how = InfoList(info, ninfo), done, data](Service& service) {
-    service.peers().look_up(who, names, how, done, data);
+  return post([id = *proc, names = strings(keys), how = InfoList(info, ninfo), done, data](Service& service) {
+    service.peers().look_up(id, names, how, done, data);
   });
 }
 
 pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t* info, std::size_t ninfo,
                         pmix_op_cbfunc_t done, void* data) {
-  return post([who = *proc, names = strings(keys), how = InfoList(info, ninfo),
-               reply = Reply{done, data}](Service& service) { service.peers().unpublish(who, names, how, reply); });
+  return post([id = *proc, names = strings(keys), how = InfoList(info, ninfo),
+               reply = Reply{done, data}](Service& service) { service.peers().unpublish(id, names, how, reply); });
 }
 
 pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t ninfo, const pmix_app_t* apps,
@@ -105,21 +105,21 @@ pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t* info, std::size_
     }
     copies.push_back(std::move(app));
   }
-  return post([who = *proc, job = InfoList(info, ninfo), copies, done, data](Service& service) {
-    service.spawn(who, job, copies, done, data);
+  return post([id = *proc, job = InfoList(info, ninfo), copies, done, data](Service& service) {
+    service.spawn(id, job, copies, done, data);
   });
 }
 
-// Nothing has to be remembered of who is connected, since every end of a process is told to all that ask.
+// Needs no list of connected processes, as every end of a process is reported to all processes that ask for it.
 template <char kind>
 pmix_status_t connect(const pmix_proc_t* procs, std::size_t nprocs, const pmix_info_t* info, std::size_t ninfo,
                       pmix_op_cbfunc_t done, void* data) {
   return post(
-      [whom = processes(procs, nprocs), timeout = timeout_in(InfoList(info, ninfo)),
-       reply = Reply{done, data}](Service& service) { service.peers().connect(kind, whom, timeout, reply); });
+      [ids = processes(procs, nprocs), timeout = timeout_in(InfoList(info, ninfo)),
+       reply = Reply{done, data}](Service& service) { service.peers().connect(kind, ids, timeout, reply); });
 }
 
-// Events are told to all processes, whether they ask or not.
+// Events go to all processes, whether they have registered or not.
 pmix_status_t register_events(pmix_status_t*, std::size_t, const pmix_info_t*, std::size_t, pmix_op_cbfunc_t,
                               void*) {
   return PMIX_OPERATION_SUCCEEDED;
@@ -129,11 +129,11 @@ pmix_status_t deregister_events(pmix_status_t*, std::size_t, pmix_op_cbfunc_t, v
   return PMIX_OPERATION_SUCCEEDED;
 }
 
-// The clients of this node have got it by now.
+// The clients of this node have it already.
 pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t* source, pmix_data_range_t range,
                            pmix_info_t* info, std::size_t ninfo, pmix_op_cbfunc_t, void*) {
-  pmix_status_t posted = post([code, who = *source, range, about = InfoList(info, ninfo)](Service& service) {
-    service.peers().notify(code, who, range, about);
+  pmix_status_t posted = post([code, id = *source, range, about = InfoList(info, ninfo)](Service& service) {
+    service.peers().notify(code, id, range, about);
   });
   return posted == PMIX_SUCCESS ? PMIX_OPERATION_SUCCEEDED : posted;
 }
@@ -150,22 +150,22 @@ void log(const pmix_proc_t* client, const pmix_info_t* items, std::size_t count,
          pmix_op_cbfunc_t done, void* data) {
   Reply reply{done, data};
   pmix_status_t posted = post(
-      [who = *client, copy = InfoList(items, count), reply](Service& service) { service.log(who, copy, reply); });
+      [id = *client, copy = InfoList(items, count), reply](Service& service) { service.log(id, copy, reply); });
   if (posted != PMIX_SUCCESS) reply(posted);
 }
 
 pmix_status_t job_control(const pmix_proc_t* requestor, const pmix_proc_t* targets, std::size_t ntargets,
                           const pmix_info_t* directives, std::size_t ndirs, pmix_info_cbfunc_t done, void* data) {
-  std::vector<pmix_proc_t> whom(targets, targets + ntargets);
-  return post([who = *requestor, whom, how = InfoList(directives, ndirs),
-               reply = InfoReply{done, data}](Service& service) { service.control(who, whom, how, reply); });
+  std::vector<pmix_proc_t> ids(targets, targets + ntargets);
+  return post([id = *requestor, ids, how = InfoList(directives, ndirs),
+               reply = InfoReply{done, data}](Service& service) { service.control(id, ids, how, reply); });
 }
 
 pmix_status_t group(pmix_group_operation_t, char* name, const pmix_proc_t* procs, std::size_t nprocs,
                     const pmix_info_t* directives, std::size_t ndirs, pmix_info_cbfunc_t done, void* data) {
-  return post([text = std::string(name != nullptr ? name : ""), whom = processes(procs, nprocs),
+  return post([text = std::string(name != nullptr ? name : ""), ids = processes(procs, nprocs),
                how = InfoList(directives, ndirs),
-               reply = InfoReply{done, data}](Service& service) { service.group(text, whom, how, reply); });
+               reply = InfoReply{done, data}](Service& service) { service.group(text, ids, how, reply); });
 }
 
 }  // namespace
@@ -199,8 +199,8 @@ pmix_server_module_t server_module() {
 }
 
 void process_forgotten(pmix_status_t, void* process) {
-  std::unique_ptr<pmix_proc_t> who(static_cast<pmix_proc_t*>(process));
-  post([copy = *who](Service& service) { service.forgotten(copy); });
+  std::unique_ptr<pmix_proc_t> id(static_cast<pmix_proc_t*>(process));
+  post([copy = *id](Service& service) { service.forgotten(copy); });
 }
 
 void modex_found(pmix_status_t status, char* data, std::size_t size, void* question) {
@@ -209,8 +209,8 @@ void modex_found(pmix_status_t status, char* data, std::size_t size, void* quest
   post([number, status, bytes](Service& service) { service.peers().found(number, status, bytes); });
 }
 
-// A process that is deregistered takes part in nothing any more. It is done here, not by the loop, so that no client
-// can begin a collective operation between the loss and this.
+// A process that is deregistered takes part in nothing any more. It is done here, not by the loop, so that no
+// client can begin a collective operation between the loss and this.
 void lost_connection(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix_info_t*, std::size_t, pmix_info_t*,
                      std::size_t, pmix_event_notification_cbfunc_fn_t done, void* data) {
   std::unique_lock lock(mutex);
@@ -219,7 +219,7 @@ void lost_connection(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix
   if (goes_on) {
     PMIx_server_deregister_client(
         source, [](pmix_status_t, void*) {}, nullptr);
-    post([who = *source](Service& service) { service.connection_lost(who); });
+    post([id = *source](Service& service) { service.connection_lost(id); });
   }
   if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, data);
 }

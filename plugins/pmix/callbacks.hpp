@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that libpmix calls, on its own thread. Each copies what it was given and posts it to the service: what
-// libpmix calls gets no argument of ours, so the one service is kept in a static pointer.
+// The functions that libpmix calls, on its own thread. Each copies its arguments and posts them to the service. As
+// libpmix passes no argument of ours, a static pointer refers to the one service.
 #pragma once
 
 #include "flux.hpp"
@@ -10,12 +10,12 @@ namespace nacre::pmix {
 
 class Service;
 
-// Before the server starts; nullptr: requests are refused from then on.
+// Has to be called before the server starts; nullptr: requests are refused from then on.
 void serve(Service* service);
 
 pmix_server_module_t server_module();
 
-// For Server::forget(): `process` is a pmix_proc_t of the heap.
+// For Server::forget(): `process` is a pmix_proc_t on the heap.
 void process_forgotten(pmix_status_t status, void* process);
 
 // For Server::find_modex(): `question` is its number.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the service knows of the processes that it serves.
+// The state of the processes that the service serves.
 #pragma once
 
 #include <cstddef>
@@ -27,15 +27,15 @@ struct Client {
   State state = State::absent;
   bool started = false;
   bool ended = false;
-  bool lost = false;  // its connection, with fault tolerance
+  bool lost = false;  // its connection is lost, under fault tolerance
   int wait_status = 0;
 };
 
 struct Namespace {
   JobFacts facts;
   std::map<pmix_rank_t, Client> clients;  // those of this node
-  std::size_t running = 0;                // of spawned ones
-  bool cancelled = false;  // not all could be started: what has started is ended, and that is no failure
+  std::size_t running = 0;                // of spawned processes
+  bool cancelled = false;                 // not all could be started: the others are ended, and that is no failure
 };
 
 }  // namespace nacre::pmix

@@ -27,11 +27,11 @@ Collectives::Collective* Collectives::find(const std::string& name) {
   if (auto known = collectives_.find(name); known != collectives_.end()) return &known->second;
   if (name.empty()) return nullptr;
   Collective collective;
-  std::string_view who = std::string_view(name).substr(1);
-  if (who == kAll) {
+  std::string_view members = std::string_view(name).substr(1);
+  if (members == kAll) {
     for (const auto& [rank, node] : node_of_) collective.participants[node].push_back(rank);
   } else {
-    for (Rank rank : ranks_in(who).value_or(std::vector<Rank>())) {
+    for (Rank rank : ranks_in(members).value_or(std::vector<Rank>())) {
       if (auto node = node_of_.find(rank); node != node_of_.end()) {
         collective.participants[node->second].push_back(rank);
       }
@@ -86,7 +86,7 @@ bool Collectives::is_missing(const Collective& collective, std::size_t node) con
   return std::any_of(ranks.begin(), ranks.end(), [this](Rank rank) { return ended_.count(rank) == 0; });
 }
 
-// The first round of it, if everybody has given a part: one that nobody gives, as all have ended, is none.
+// Its first round, if every node has given a part. A round to which no node gives a part, as all have ended, does not count.
 bool Collectives::complete(Collective& collective) {
   bool any = false;
   for (const auto& [node, ranks] : collective.participants) {

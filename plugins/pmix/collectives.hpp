@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations that processes of several nodes take part in together. A node gives its part when all of its processes that take part have come;
-// when each such node has, everybody gets all parts. A node whose processes have ended is not waited for.
+// Operations in which processes of several nodes take part together. A node gives its part when all its participants have
+// come; when each such node has given it, all nodes get all parts. A node whose processes have ended is not waited for.
 //
-// Fed with the same messages in the same order, each node comes to the same result.
+// All nodes pass in the same messages in the same order, so each comes to the same result.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ namespace nacre::pmix {
 
 class Collectives {
  public:
-  // The first status of a part that is not 0; what the nodes have given, in their order.
+  // `status`: the first status of a part that is not 0; `all`: the nodes' parts, in the order of the nodes.
   using Done = std::function<void(int status, const std::string& all)>;
 
-  // The ranks on each node, and which node this is.
+  // The ranks on each node, and the index of this node.
   Collectives(std::vector<std::vector<Rank>> nodes, std::size_t here);
 
-  // Those of the same kind and the same participants follow each other. `ranks` empty: all.
+  // Collectives of the same kind and the same participants come one after the other. `ranks` empty: all.
   static std::string name_of(char kind, const std::vector<Rank>& ranks);
 
-  // This node's processes have come, and its part is told to all: `done` is called when everybody's has been heard of.
+  // This node's processes have come, and its part is being sent to all: `done` is called when all parts have been received.
   void enter(const std::string& name, Done done);
 
-  // What is heard. Of collectives that this node has no part in, nothing is kept.
+  // A part has been received. Nothing is kept for collectives in which this node has no part.
   void part(std::size_t node, const std::string& name, int status, std::string bytes);
   void ended(Rank rank);
   void over(std::size_t node);
@@ -44,11 +44,11 @@ class Collectives {
   };
   struct Collective {
     std::map<std::size_t, std::vector<Rank>> participants;  // by node
-    std::map<std::size_t, std::deque<Part>> parts;          // by node: one for each time that it came
+    std::map<std::size_t, std::deque<Part>> parts;          // by node; one for each time that its participants came
     std::deque<Done> waiting;
   };
 
-  Collective* find(const std::string& name);  // nullptr: none, or without this node
+  Collective* find(const std::string& name);  // nullptr: there is none, or this node takes no part
   [[nodiscard]] bool is_missing(const Collective& collective, std::size_t node) const;
   static bool is_idle(const Collective& collective);
   bool complete(Collective& collective);

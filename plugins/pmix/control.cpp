@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals, log lines and groups that clients ask for.
+// Signals, log lines and groups that clients request.
 #include <algorithm>
 #include <csignal>
 
@@ -9,7 +9,7 @@
 namespace nacre::pmix {
 namespace {
 
-// The signal that a directive stands for, 0 if it stands for none.
+// The signal of a directive, 0 if it has none.
 int signal_of(const pmix_info_t& directive) {
   if (is(directive, PMIX_JOB_CTRL_SIGNAL)) {
     std::int64_t number = number_of(directive.value).value_or(0);
@@ -33,11 +33,11 @@ bool is_about_how(const pmix_info_t& info) {
 
 }  // namespace
 
-// None named: all of its namespace.
-std::vector<Client*> Service::targets_of(const pmix_proc_t& who, const std::vector<pmix_proc_t>& targets) {
+// None named: all processes of its namespace.
+std::vector<Client*> Service::targets_of(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) {
   std::vector<Client*> clients;
   std::vector<pmix_proc_t> wanted = targets;
-  if (wanted.empty()) wanted.push_back(proc_of(who.nspace, PMIX_RANK_WILDCARD));
+  if (wanted.empty()) wanted.push_back(proc_of(id.nspace, PMIX_RANK_WILDCARD));
   for (const pmix_proc_t& target : wanted) {
     auto space = namespaces_.find(target.nspace);
     if (space == namespaces_.end()) continue;
@@ -51,10 +51,10 @@ std::vector<Client*> Service::targets_of(const pmix_proc_t& who, const std::vect
 }
 
 // The ranks of the job's tasks that are named and on other nodes.
-std::vector<Rank> Service::elsewhere(const pmix_proc_t& who, const std::vector<pmix_proc_t>& targets) const {
+std::vector<Rank> Service::elsewhere(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) const {
   std::vector<Rank> ranks;
   std::vector<pmix_proc_t> wanted = targets;
-  if (wanted.empty()) wanted.push_back(proc_of(who.nspace, PMIX_RANK_WILDCARD));
+  if (wanted.empty()) wanted.push_back(proc_of(id.nspace, PMIX_RANK_WILDCARD));
   const Namespace& home = namespaces_.at(home_);
   for (Rank rank = 0; rank < home.facts.size(); ++rank) {
     bool named = std::any_of(wanted.begin(), wanted.end(), [&](const pmix_proc_t& target) {
@@ -73,9 +73,9 @@ void Service::signal(const std::vector<Client*>& clients, int signum) {
   }
 }
 
-void Service::control(const pmix_proc_t& who, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
+void Service::control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
                       InfoReply reply) {
-  std::vector<Client*> clients = targets_of(who, targets);
+  std::vector<Client*> clients = targets_of(id, targets);
   std::vector<int> signals;
   for (const pmix_info_t& directive : directives) {
     if (is_about_how(directive)) continue;
@@ -84,11 +84,10 @@ void Service::control(const pmix_proc_t& who, const std::vector<pmix_proc_t>& ta
     signals.push_back(signum);
   }
   if (signals.empty()) return answer(reply, PMIX_ERR_BAD_PARAM, {});
-  std::vector<Rank> others = elsewhere(who, targets);
+  std::vector<Rank> others = elsewhere(id, targets);
   if (clients.empty() && others.empty()) return answer(reply, PMIX_ERR_NOT_FOUND, {});
-  shell_debug("rank %u sends signal %d to %zu processes", who.rank, signals.front(),
-              clients.size() + others.size());
-  // Before the signals: one of them may be for who asks.
+  shell_debug("rank %u sends signal %d to %zu processes", id.rank, signals.front(), clients.size() + others.size());
+  // Answers before it sends the signals, as one may end the client that asked.
   answer(reply, PMIX_SUCCESS, {});
   for (int signum : signals) {
     if (!others.empty()) peers_->signal(others, signum);
@@ -96,7 +95,7 @@ void Service::control(const pmix_proc_t& who, const std::vector<pmix_proc_t>& ta
   }
 }
 
-void Service::log(const pmix_proc_t& who, const InfoList& data, Reply reply) {
+void Service::log(const pmix_proc_t& id, const InfoList& data, Reply reply) {
   bool all = true, any = false;
   for (const pmix_info_t& info : data) {
     if (is_about_how(info)) continue;
@@ -108,12 +107,12 @@ void Service::log(const pmix_proc_t& who, const InfoList& data, Reply reply) {
     }
     any = true;
     while (!text->empty() && text->back() == '\n') text->pop_back();
-    shell_log("rank %u: %s", who.rank, text->c_str());
+    shell_log("rank %u: %s", id.rank, text->c_str());
   }
   reply(all ? PMIX_SUCCESS : any ? PMIX_ERR_PARTIAL_SUCCESS : PMIX_ERR_NOT_SUPPORTED);
 }
 
-// libpmix has seen to it that all members are there; what is left to us is a number that no other group has.
+// libpmix has checked that all members are there; the service only adds a number that no other group has.
 void Service::group(const std::string& name, const std::vector<pmix_proc_t>& members, const InfoList& directives,
                     InfoReply reply) {
   InfoList results;

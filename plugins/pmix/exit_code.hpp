@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exit code of a job that a program has aborted with a number of its own: a failure never becomes 0. The same as
-// the builtin plugins have it; this one has only the C API.
+// The exit code of a job that a program has aborted with a number of its own: a failure never becomes 0. The
+// builtin plugins have the same rule; this plugin has only the C API.
 #pragma once
 
 namespace nacre::pmix {

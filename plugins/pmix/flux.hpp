@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shell's C API, and libpmix's, as all of this plugin includes them.
+// The shell's C API, and libpmix's, as all files of this plugin include them.
 #pragma once
 
 #ifndef FLUX_SHELL_PLUGIN_NAME
@@ -21,7 +21,7 @@ inline pmix_proc_t proc_of(const std::string& nspace, pmix_rank_t rank) {
   return proc;
 }
 
-// libpmix wants to be told that an operation has come to its end.
+// Reports to libpmix that an operation has ended.
 struct Reply {
   pmix_op_cbfunc_t function = nullptr;
   void* data = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From libpmix's thread to the shell's loop: whatever is posted is run by the loop, in the order of posting.
+// From libpmix's thread to the shell's loop: the loop runs what is posted, in the order of posting.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ class Inbox {
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
 
-  void post(Letter letter);  // from any thread
-  void read();               // on the loop's thread: runs what has been posted so far
+  void post(Letter letter);  // may be called from any thread
+  void read();               // on the loop's thread: runs all that was posted so far
 
  private:
   explicit Inbox(int fd) : fd_(fd) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An array of pmix_info_t that owns its values: what is told to libpmix, and copies of what it tells.
+// An array of pmix_info_t that owns its values: what libpmix is given, and copies of what it gives.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ class InfoList {
   InfoList& proc(const char* key, const pmix_proc_t& value) { return add(key, &value, PMIX_PROC); }
   InfoList& array(const char* key, InfoList members);
 
-  // As bytes, for another node's libpmix; of bytes that are none, an empty list.
+  // As bytes for another node's libpmix. unpacked() returns an empty list for invalid bytes.
   [[nodiscard]] std::string packed() const;
   static InfoList unpacked(const std::string& bytes);
 
@@ -41,7 +41,7 @@ class InfoList {
   [[nodiscard]] auto begin() const { return items_.begin(); }
   [[nodiscard]] auto end() const { return items_.end(); }
 
-  [[nodiscard]] const pmix_value_t* find(const char* key) const;  // nullptr: it is not there
+  [[nodiscard]] const pmix_value_t* find(const char* key) const;  // nullptr: there is none
 
  private:
   std::vector<pmix_info_t> items_;
@@ -51,10 +51,10 @@ class InfoList {
 void answer(InfoReply reply, pmix_status_t status, InfoList results);
 
 bool is(const pmix_info_t& info, const char* key);
-// A flag that is only named is set.
+// A flag without a value is set.
 bool is_true(const pmix_value_t& value);
 std::optional<std::int64_t> number_of(const pmix_value_t& value);
 double timeout_in(const InfoList& directives);                  // seconds; 0: none
-std::optional<std::string> text_of(const pmix_value_t& value);  // of a string, or of bytes
+std::optional<std::string> text_of(const pmix_value_t& value);  // the text of a string, or of bytes
 
 }  // namespace nacre::pmix

@@ -7,7 +7,7 @@
 namespace nacre::pmix {
 namespace {
 
-// Takes a number off the front.
+// Takes a number off the front of the text.
 std::optional<Rank> take_rank(std::string_view& text) {
   Rank rank = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);

@@ -16,7 +16,8 @@ namespace nacre::pmix {
 std::string text_of(const std::vector<Rank>& ranks);
 std::optional<std::vector<Rank>> ranks_in(std::string_view text);
 
-// Several shells may be on one host, but libpmix knows a node by its name: of equal names all but the first one are changed.
+// Several shells may be on one host, but libpmix identifies a node by its name: so equal names are changed, except
+// the first.
 std::vector<std::string> distinct(std::vector<std::string> names);
 
 }  // namespace nacre::pmix

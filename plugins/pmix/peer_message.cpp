@@ -12,7 +12,7 @@ void append(std::string& out, Number number) {
   for (std::size_t i = sizeof number; i-- > 0;) out += static_cast<char>(bits >> (8 * i) & 0xff);
 }
 
-// False if there are not enough bytes.
+// False if there are too few bytes.
 template <typename Number>
 bool take(std::string_view& bytes, Number& number) {
   if (bytes.size() < sizeof number) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the plugin of one shell tells those of all shells of the job, as the payload of an event. Everybody hears the same messages in the same
-// order: what each makes of them is the same on all nodes.
+// What the plugin of one shell sends to the plugins of all shells of the job, as the payload of an event. All
+// receive the same messages in the same order, and come to the same results.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@ using Rank = std::uint32_t;
 struct PeerMessage {
   enum class Kind : std::uint8_t {
     part,       // of a collective: its name, bytes; with a status
-    ask,        // `to` for what rank `rank` has committed
-    answer,     // `to` its question `number`: bytes; with a status
+    ask,        // asks shell `to` for what rank `rank` has committed
+    answer,     // answers question `number` of shell `to`: bytes; with a status
     publish,    // the publisher's namespace, infos; it is `rank`
-    look_up,    // the namespace of who asks, directives, keys...; it is `rank`
-    give_up,    // the question `number` of this shell
-    unpublish,  // the namespace of who asks, directives, keys...; it is `rank`
-    event,   // of the code `status`, for the others: the source's namespace, infos; of `rank`; `number`: the range
-    signal,  // `number` to the ranks named
-    ended,   // the process `rank`
-    over,    // all processes of this shell, and it serves nobody any more
+    look_up,    // the requester's namespace, directives, keys...; it is `rank`
+    give_up,    // shell `shell` withdraws its question `number`
+    unpublish,  // the requester's namespace, directives, keys...; it is `rank`
+    event,      // code `status`, for the others: the source's namespace, infos; of `rank`; `number`: the range
+    signal,     // signal `number` for the named ranks
+    ended,      // process `rank` has ended
+    over,       // all processes of this shell have ended, and it serves none any more
   };
   static constexpr std::uint8_t kKinds = 11;
 
   Kind kind = Kind::over;
-  std::uint32_t shell = 0;  // who says it
+  std::uint32_t shell = 0;  // the sender
   std::uint32_t to = 0;
-  std::uint64_t number = 0;  // of a question: from 1, of each shell
+  std::uint64_t number = 0;  // of a question: from 1, counted by each shell
   Rank rank = 0;
   std::int32_t status = 0;
   std::vector<std::string> texts;
@@ -41,9 +41,9 @@ struct PeerMessage {
   bool operator==(const PeerMessage&) const = default;
 };
 
-// Numbers with the highest byte first; each text behind its length in 4 bytes.
+// Numbers have the highest byte first; each text comes after its length in 4 bytes.
 std::string encode(const PeerMessage& message);
-// None: these bytes are no message.
+// None: the bytes are no message.
 std::optional<PeerMessage> decode(std::string_view bytes);
 
 }  // namespace nacre::pmix

@@ -72,9 +72,9 @@ bool Peers::reaches_out(const std::vector<pmix_proc_t>& procs) const {
 void Peers::send(PeerMessage message) {
   message.shell = home_.this_node;
   std::string bytes = encode(message);
-  flux_future_t* told = flux_event_publish_raw(flux_shell_get_flux(shell_), kTopic, 0, bytes.data(), bytes.size());
-  if (told == nullptr) shell_die(1, "pmix: the other nodes cannot be told: %s", flux_strerror(errno));
-  flux_future_destroy(told);
+  flux_future_t* sent = flux_event_publish_raw(flux_shell_get_flux(shell_), kTopic, 0, bytes.data(), bytes.size());
+  if (sent == nullptr) shell_die(1, "pmix: cannot notify the other nodes: %s", flux_strerror(errno));
+  flux_future_destroy(sent);
 }
 
 std::uint64_t Peers::expect(const Request& request, double timeout) {
@@ -92,9 +92,9 @@ Peers::Request Peers::take(std::uint64_t number) {
   return request;
 }
 
-// ---- what clients ask for ----------------------------------------------------------------
+// ---- requests of clients -----------------------------------------------------------------
 
-// Participants that are all of one shell have come together by now: libpmix has seen to that.
+// If all participants are of one shell they have come by now: libpmix has checked that.
 void Peers::come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes,
                  double timeout, const Request& request) {
   if (!several()) return request.answer(local, bytes);
@@ -148,27 +148,27 @@ void Peers::direct_modex(const pmix_proc_t& proc, double timeout, ModexReply rep
   send({.kind = PeerMessage::Kind::ask, .to = shell->second, .number = number, .rank = proc.rank, .texts = {}});
 }
 
-void Peers::publish(const pmix_proc_t& who, const InfoList& info, Reply reply) {
-  in_store_.emplace(who.nspace, who.rank);
+void Peers::publish(const pmix_proc_t& id, const InfoList& info, Reply reply) {
+  in_store_.emplace(id.nspace, id.rank);
   Request request;
   request.reply = reply;
   send({.kind = PeerMessage::Kind::publish,
         .number = expect(request),
-        .rank = who.rank,
-        .texts = {who.nspace, info.packed()}});
+        .rank = id.rank,
+        .texts = {id.nspace, info.packed()}});
 }
 
-void Peers::look_up(const pmix_proc_t& who, const std::vector<std::string>& keys, const InfoList& directives,
+void Peers::look_up(const pmix_proc_t& id, const std::vector<std::string>& keys, const InfoList& directives,
                     pmix_lookup_cbfunc_t function, void* data) {
-  in_store_.emplace(who.nspace, who.rank);
+  in_store_.emplace(id.nspace, id.rank);
   Request request;
   request.look_up = function;
   request.data = data;
   std::uint64_t number = expect(request);
   PeerMessage message{.kind = PeerMessage::Kind::look_up,
                       .number = number,
-                      .rank = who.rank,
-                      .texts = {who.nspace, directives.packed()}};
+                      .rank = id.rank,
+                      .texts = {id.nspace, directives.packed()}};
   message.texts.insert(message.texts.end(), keys.begin(), keys.end());
   send(std::move(message));
   if (double timeout = timeout_in(directives); timeout > 0)
@@ -177,14 +177,14 @@ void Peers::look_up(const pmix_proc_t& who, const std::vector<std::string>& keys
     });
 }
 
-void Peers::unpublish(const pmix_proc_t& who, const std::vector<std::string>& keys, const InfoList& directives,
+void Peers::unpublish(const pmix_proc_t& id, const std::vector<std::string>& keys, const InfoList& directives,
                       Reply reply) {
   Request request;
   request.reply = reply;
   PeerMessage message{.kind = PeerMessage::Kind::unpublish,
                       .number = expect(request),
-                      .rank = who.rank,
-                      .texts = {who.nspace, directives.packed()}};
+                      .rank = id.rank,
+                      .texts = {id.nspace, directives.packed()}};
   message.texts.insert(message.texts.end(), keys.begin(), keys.end());
   send(std::move(message));
 }
@@ -218,17 +218,17 @@ void Peers::found(std::uintptr_t question, pmix_status_t status, std::string byt
 
 // ---- ends --------------------------------------------------------------------------------
 
-// What it has not committed by now never comes.
-void Peers::ended(const pmix_proc_t& who, bool others_care) {
+// What it has not committed by now will never come.
+void Peers::ended(const pmix_proc_t& id, bool others_care) {
   std::vector<std::uintptr_t> about_it;
   for (const auto& [number, question] : questions_) {
-    if (who.nspace == home_.nspace && question.rank == who.rank) about_it.push_back(number);
+    if (id.nspace == home_.nspace && question.rank == id.rank) about_it.push_back(number);
   }
   for (std::uintptr_t number : about_it) found(number, PMIX_ERR_NOT_FOUND, {});
-  if (who.nspace == home_.nspace) ended_.insert(who.rank);
-  bool was_in_store = in_store_.erase({who.nspace, who.rank}) > 0;
+  if (id.nspace == home_.nspace) ended_.insert(id.rank);
+  bool was_in_store = in_store_.erase({id.nspace, id.rank}) > 0;
   if (!was_in_store && !(others_care && several())) return;
-  send({.kind = PeerMessage::Kind::ended, .rank = who.rank, .texts = {who.nspace}});
+  send({.kind = PeerMessage::Kind::ended, .rank = id.rank, .texts = {id.nspace}});
 }
 
 void Peers::namespace_ended(const std::string& nspace) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the processes of a job ask of each other's nodes: collectives, each other's data, published data, events, signals. A request becomes a
-// message to all shells, and is answered when this one hears its own: by then all nodes know of it that need to. All of it is on the loop's thread.
+// What the processes of a job request from each other's nodes: collectives, each other's data, published data,
+// events, signals. A request becomes a message to all shells, and is answered when this shell receives its own
+// message: by then all nodes that need it have it. All runs on the loop's thread.
 //
-// A job of one shell hears its own messages alone.
+// A job of one shell receives only its own messages.
 #pragma once
 
 #include <functional>
@@ -31,21 +32,22 @@ struct ModexReply {
 class Peers {
  public:
   struct Duties {
-    std::function<void(const std::vector<Rank>& ranks, int signum)> signal;  // those that are of this shell
+    // To those of the ranks that are on this shell
+    std::function<void(const std::vector<Rank>& ranks, int signum)> signal;
     std::function<void(double seconds, std::function<void()> function)> after;
   };
 
-  // `home`: the namespace of the job's tasks. It and the server outlive this.
+  // `home`: the namespace of the job's tasks. It and the server have to outlive this object.
   Peers(flux_shell_t* shell, Server& server, const JobFacts& home, Duties duties);
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
   int listen();  // 0, or -1 with errno
-  void close();  // hears nothing more
+  void close();  // receives nothing more
 
   [[nodiscard]] bool several() const { return home_.nodes.size() > 1; }
-  // One of them may be of another node.
+  // Whether one of them may be on another node.
   [[nodiscard]] bool reaches_out(const std::vector<pmix_proc_t>& procs) const;
 
   // Requests of clients. A timeout is in seconds, 0: none.
@@ -53,38 +55,38 @@ class Peers {
              ModexReply reply);
   void connect(char kind, const std::vector<pmix_proc_t>& procs, double timeout, Reply reply);
   void direct_modex(const pmix_proc_t& proc, double timeout, ModexReply reply);
-  void publish(const pmix_proc_t& who, const InfoList& info, Reply reply);
-  void look_up(const pmix_proc_t& who, const std::vector<std::string>& keys, const InfoList& directives,
+  void publish(const pmix_proc_t& id, const InfoList& info, Reply reply);
+  void look_up(const pmix_proc_t& id, const std::vector<std::string>& keys, const InfoList& directives,
                pmix_lookup_cbfunc_t function, void* data);
-  void unpublish(const pmix_proc_t& who, const std::vector<std::string>& keys, const InfoList& directives,
+  void unpublish(const pmix_proc_t& id, const std::vector<std::string>& keys, const InfoList& directives,
                  Reply reply);
-  // To the clients of the other nodes.
+  // Passes an event on to the clients of the other nodes.
   void notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, const InfoList& info);
   void signal(const std::vector<Rank>& ranks, int signum);
 
-  // What libpmix has found for another shell's question; nothing if it has been answered.
+  // libpmix's result for a question of another shell; ignored if that has been answered.
   void found(std::uintptr_t question, pmix_status_t status, std::string bytes);
 
-  // A process of this shell; `others_care`: they may wait for it.
-  void ended(const pmix_proc_t& who, bool others_care);
+  // A process of this shell has ended; `others_care`: others may wait for it.
+  void ended(const pmix_proc_t& id, bool others_care);
   void namespace_ended(const std::string& nspace);
-  void over();  // the processes of this shell are
+  void over();  // the processes of this shell have ended
   void lost(std::uint32_t shell);
   [[nodiscard]] bool has_ended(Rank rank) const { return ended_.count(rank) > 0; }  // as far as is known
 
  private:
-  struct Request {  // what this shell waits for
+  struct Request {  // this shell waits for its result
     Reply reply;
     pmix_lookup_cbfunc_t look_up = nullptr;
     void* data = nullptr;
     ModexReply modex;
-    std::optional<std::uint32_t> asked;  // the shell, of a direct modex
+    std::optional<std::uint32_t> asked;  // the shell that was asked, for a direct modex
     void answer(pmix_status_t status, const std::string& bytes = {}) const;
   };
 
   void send(PeerMessage message);
   std::uint64_t expect(const Request& request, double timeout = 0);
-  Request take(std::uint64_t number);  // an empty one if it is none of ours, or has been answered
+  Request take(std::uint64_t number);  // an empty one if it is not this shell's, or was answered
   void receive(const PeerMessage& message);
   void receive_question(const PeerMessage& message);
   void receive_of_store(const PeerMessage& message);
@@ -104,15 +106,15 @@ class Peers {
   std::uint64_t last_request_ = 0;
   struct Question {
     Rank rank = 0;
-    std::uint32_t shell = 0;  // who asks
+    std::uint32_t shell = 0;  // the shell that asks
     std::uint64_t number = 0;
   };
-  std::map<std::uintptr_t, Question> questions_;  // that libpmix is at
+  std::map<std::uintptr_t, Question> questions_;  // those that libpmix is working on
   std::uintptr_t last_question_ = 0;
   std::map<Rank, std::uint32_t> shell_of_;
   std::set<Rank> ended_;
-  std::set<std::uint32_t> over_;                            // shells
-  std::set<std::pair<std::string, pmix_rank_t>> in_store_;  // processes of this shell that have used it
+  std::set<std::uint32_t> over_;                            // shells whose processes have all ended
+  std::set<std::pair<std::string, pmix_rank_t>> in_store_;  // processes of this shell that have used the store
 };
 
 }  // namespace nacre::pmix

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a shell makes of the messages of all shells.
+// How a shell handles the messages of all shells.
 #include <utility>
 
 #include "layout.hpp"
@@ -9,10 +9,10 @@
 namespace nacre::pmix {
 namespace {
 
-// libpmix answers at once what it has of a process that has ended, or never.
+// If libpmix has data of a process that has ended it answers at once, or never.
 constexpr double kAnswerTime = 1;  // second
 
-// The same on all nodes.
+// It is the same on all nodes.
 std::uint64_t request_id(const PeerMessage& message) { return std::uint64_t{message.shell} << 40 | message.number; }
 
 std::size_t texts_of(PeerMessage::Kind kind) {
@@ -77,7 +77,7 @@ void Peers::receive_end(const PeerMessage& message) {
 void Peers::receive_of_store(const PeerMessage& message) {
   bool mine = message.shell == home_.this_node;
   if (message.kind == PeerMessage::Kind::give_up) return store_.give_up(request_id(message), PMIX_ERR_TIMEOUT);
-  pmix_proc_t who = proc_of(message.texts[0], message.rank);
+  pmix_proc_t id = proc_of(message.texts[0], message.rank);
   InfoList info = InfoList::unpacked(message.texts[1]);
   std::vector<std::string> keys(message.texts.begin() + 2, message.texts.end());
   if (message.kind == PeerMessage::Kind::look_up) {
@@ -86,11 +86,11 @@ void Peers::receive_of_store(const PeerMessage& message) {
       Request request = take(number);
       if (request.look_up != nullptr) request.look_up(status, values.data(), values.size(), request.data);
     };
-    return store_.look_up(request_id(message), who, std::move(keys), info, answer);
+    return store_.look_up(request_id(message), id, std::move(keys), info, answer);
   }
   pmix_status_t status = PMIX_SUCCESS;
-  if (message.kind == PeerMessage::Kind::publish) status = store_.publish(who, info);
-  if (message.kind == PeerMessage::Kind::unpublish) store_.unpublish(who, keys, info);
+  if (message.kind == PeerMessage::Kind::publish) status = store_.publish(id, info);
+  if (message.kind == PeerMessage::Kind::unpublish) store_.unpublish(id, keys, info);
   if (mine) take(message.number).answer(status);
 }
 

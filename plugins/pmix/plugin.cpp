@@ -26,14 +26,14 @@ bool is_wanted(flux_shell_t* shell) {
   }
 }
 
-// The option may be a time, or an object that has it as a member.
+// The option may be a time, or an object with the time as a member.
 bool has_exit_timeout(flux_shell_t* shell) {
   json_t* option = nullptr;
   if (flux_shell_getopt_unpack(shell, "exit-timeout", "o", &option) <= 0) return false;
   return !json_is_object(option) || json_object_get(option, "timeout") != nullptr;
 }
 
-// The others are to go on for as long as they like.
+// Removes the limit, so that the other tasks may go on as long as they like.
 void lift_exit_timeout(flux_shell_t* shell) {
   if (!has_exit_timeout(shell)) flux_shell_setopt(shell, "exit-timeout", "\"none\"");
 }
@@ -46,7 +46,7 @@ int on_init(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
   int size = 0, standalone = 0, ntasks = 0;
   if (flux_shell_info_unpack(shell, "{s:i s:{s:b}}", "size", &size, "options", "standalone", &standalone) < 0 ||
       flux_shell_rank_info_unpack(shell, -1, "{s:i}", "ntasks", &ntasks) < 0) {
-    return shell_log_errno("cannot tell the job's size");
+    return shell_log_errno("cannot find the size of the job");
   }
   if (size > 1 && standalone != 0) {
     shell_die(1, "pmi=pmix: this shell is one of %d, which do not know each other", size);
@@ -112,7 +112,7 @@ constexpr flux_plugin_handler kHandlers[] = {
 extern "C" __attribute__((visibility("default"))) int flux_plugin_init(flux_plugin_t* p) {
   using namespace nacre::pmix;  // NOLINT
   flux_shell_t* shell = flux_plugin_get_shell(p);
-  // The builtin exit-timeout reads its option before this plugin is called again.
+  // The builtin exit-timeout reads its option only after this.
   if (is_wanted(shell) && is_fault_tolerant(shell)) lift_exit_timeout(shell);
   return flux_plugin_register(p, FLUX_SHELL_PLUGIN_NAME, kHandlers);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a process ends, and what that means for the others.
+// How a process ends, and what follows for the others.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -36,22 +36,22 @@ const char* when_it_ended(Client::State state) {
   }
 }
 
-// Not every process of a job has to be a client: one that exits without ever calling PMIx_Init harms nobody by that.
+// A process of a job need not be a client: one that exits without calling PMIx_Init harms no other.
 bool is_failure(const Client& client) {
   return WIFSIGNALED(client.wait_status) || client.state == Client::State::connected;
 }
 
-// The code of one that left without a farewell may well be 0, which a job that was ended must not have.
+// The code of a process that left without PMIx_Finalize may be 0, which cannot be the code of a job that it has ended.
 int status_of_failure(const Client& client) {
   return client.wait_status != 0 ? client.wait_status : W_EXITCODE(1, 0);
 }
 
 }  // namespace
 
-std::string Service::name_of(const pmix_proc_t& who, const Client& client) const {
-  auto space = namespaces_.find(who.nspace);
-  std::string text = "rank " + std::to_string(who.rank);
-  if (who.nspace != home_) text += " of " + std::string(who.nspace);
+std::string Service::name_of(const pmix_proc_t& id, const Client& client) const {
+  auto space = namespaces_.find(id.nspace);
+  std::string text = "rank " + std::to_string(id.rank);
+  if (id.nspace != home_) text += " of " + std::string(id.nspace);
   if (pid_t pid = pid_of(client); pid > 0) text += " (process " + std::to_string(pid) + ")";
   return text + " on " + space->second.facts.here().host;
 }
@@ -67,50 +67,50 @@ pid_t Service::pid_of(const Client& client) const {
 int Service::task_ended(flux_shell_task_t* task) {
   int rank = 0, wait_status = 0;
   if (flux_shell_task_info_unpack(task, "{s:i s:i}", "rank", &rank, "wait_status", &wait_status) < 0) {
-    return shell_log_errno("cannot tell how a task ended");
+    return shell_log_errno("cannot find how a task ended");
   }
-  pmix_proc_t who = proc_of(home_, static_cast<pmix_rank_t>(rank));
-  if (Client* client = find(who)) ended(who, *client, wait_status);
+  pmix_proc_t id = proc_of(home_, static_cast<pmix_rank_t>(rank));
+  if (Client* client = find(id)) ended(id, *client, wait_status);
   return 0;
 }
 
-void Service::ended(const pmix_proc_t& who, Client& client, int wait_status) {
-  if (inbox_) inbox_->read();  // what it said before it ended
+void Service::ended(const pmix_proc_t& id, Client& client, int wait_status) {
+  if (inbox_) inbox_->read();  // handles what it sent before it ended
   client.ended = true;
   client.wait_status = wait_status;
-  peers_->ended(who, fault_tolerant_);
-  // Its finalization may then wait for ever: libpmix 4.2.2 frees what it knows of a rank whose process dies in the middle
-  // of connecting, and goes on using it; and a lock in shared memory stays locked if its owner dies.
+  peers_->ended(id, fault_tolerant_);
+  // The server's finalization may then wait for ever: libpmix 4.2.2 frees what it has of a rank whose process dies
+  // while it connects, and goes on using it; and a lock in shared memory stays locked if its owner dies.
   if (is_failure(client)) spoilt_ = true;
   std::string how = how_it_ended(wait_status) + " " + when_it_ended(client.state);
-  if (ending_ || namespaces_[who.nspace].cancelled) return;
+  if (ending_ || namespaces_[id.nspace].cancelled) return;
   if (!fault_tolerant_) {
-    if (is_failure(client) && client.state != Client::State::aborted) end_job(who, client, how);
+    if (is_failure(client) && client.state != Client::State::aborted) end_job(id, client, how);
     return;
   }
   if (is_failure(client)) {
-    shell_log("%s %s; the others go on", name_of(who, client).c_str(), how.c_str());
-    tell_others(who, client.wait_status, true);
+    shell_log("%s %s; the others go on", name_of(id, client).c_str(), how.c_str());
+    notify_others(id, client.wait_status, true);
   }
-  if (client.state == Client::State::absent) stand_in_later(who);
+  if (client.state == Client::State::absent) stand_in_later(id);
 }
 
-void Service::end_job(const pmix_proc_t& who, const Client& client, const std::string& how) {
+void Service::end_job(const pmix_proc_t& id, const Client& client, const std::string& how) {
   end_spawned();
   flux_shell_raise_exit_status(status_of_failure(client), "%s %s; -o fault-tolerance lets the others go on",
-                               name_of(who, client).c_str(), how.c_str());
+                               name_of(id, client).c_str(), how.c_str());
 }
 
-void Service::aborted(const pmix_proc_t& who, int status, const std::string& message,
-                      const std::vector<pmix_proc_t>& whom, Reply reply) {
-  Client* client = find(who);
+void Service::aborted(const pmix_proc_t& id, int status, const std::string& message,
+                      const std::vector<pmix_proc_t>& ids, Reply reply) {
+  Client* client = find(id);
   if (client == nullptr) return reply(PMIX_ERR_NOT_FOUND);
   client->state = Client::State::aborted;
-  std::vector<Client*> victims = targets_of(who, whom);
-  std::vector<Rank> far_victims = elsewhere(who, whom);
-  std::size_t others = elsewhere(who, {}).size();
-  for (const auto& [rank, each] : namespaces_[who.nspace].clients) others += &each != client && !each.ended ? 1 : 0;
-  std::string name = name_of(who, *client);
+  std::vector<Client*> victims = targets_of(id, ids);
+  std::vector<Rank> far_victims = elsewhere(id, ids);
+  std::size_t others = elsewhere(id, {}).size();
+  for (const auto& [rank, each] : namespaces_[id.nspace].clients) others += &each != client && !each.ended ? 1 : 0;
+  std::string name = name_of(id, *client);
   std::string note = message.empty() || message == "N/A" ? "" : ": " + message;
   std::erase(victims, client);
   std::size_t named = victims.size() + far_victims.size();
@@ -126,22 +126,23 @@ void Service::aborted(const pmix_proc_t& who, int status, const std::string& mes
   reply(PMIX_SUCCESS);
 }
 
-// The codes that clients ask for differ: what the standard has for the case, for any end, and what Open MPI 5 waits for.
-void Service::tell_others(const pmix_proc_t& who, int wait_status, bool on_all_nodes) {
+// Clients register for different codes: the standard's code for the case, the code for any end, and the one that
+// Open MPI 5 waits for.
+void Service::notify_others(const pmix_proc_t& id, int wait_status, bool on_all_nodes) {
   std::vector<pmix_status_t> codes{PMIX_EVENT_PROC_TERMINATED, PMIX_ERR_PROC_TERM_WO_SYNC};
   if (WIFSIGNALED(wait_status)) codes.insert(codes.end(), {PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_ABORTED});
   for (pmix_status_t code : codes) {
     InfoList about;
-    about.proc(PMIX_EVENT_AFFECTED_PROC, who);
+    about.proc(PMIX_EVENT_AFFECTED_PROC, id);
     about.integer(PMIX_EXIT_CODE,
                   WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
     about.flag(PMIX_EVENT_NON_DEFAULT, true);
-    if (on_all_nodes) peers_->notify(code, who, PMIX_RANGE_SESSION, about);
-    server_->notify(code, who, PMIX_RANGE_SESSION, std::move(about));
+    if (on_all_nodes) peers_->notify(code, id, PMIX_RANGE_SESSION, about);
+    server_->notify(code, id, PMIX_RANGE_SESSION, std::move(about));
   }
 }
 
-// All shells hear of it. Where the loss of a node is tolerated, its processes count as killed.
+// All shells are notified. If the loss of a node is tolerated, its processes count as killed.
 void Service::shell_lost(std::uint32_t shell) {
   const JobFacts& facts = namespaces_[home_].facts;
   std::vector<Rank> gone;
@@ -150,44 +151,45 @@ void Service::shell_lost(std::uint32_t shell) {
   }
   peers_->lost(shell);
   if (!fault_tolerant_ || !server_->runs()) return;
-  for (Rank rank : gone) tell_others(proc_of(home_, rank), W_EXITCODE(0, SIGKILL), false);
+  for (Rank rank : gone) notify_others(proc_of(home_, rank), W_EXITCODE(0, SIGKILL), false);
 }
 
-// What ended before it had a connection is in every collective operation of its namespace that others begin. If it has
-// none even then, its registration is dropped, with whatever is half done for it, and somebody stands in.
-void Service::stand_in_later(const pmix_proc_t& who) {
-  missing_.push_back(who);
-  after(times_.late_connection, [this, who] {
-    if (take_from(missing_, who)) forget(who);
+// A process that ended before it had a connection is still a member of each collective operation of its namespace.
+// If it has no connection after a while, its registration is dropped, with all that is half done for it, and
+// another process stands in for it.
+void Service::stand_in_later(const pmix_proc_t& id) {
+  missing_.push_back(id);
+  after(times_.late_connection, [this, id] {
+    if (take_from(missing_, id)) forget(id);
   });
 }
 
-// By a process that has ended by now, or by what stands in for it.
-void Service::connected_late(const pmix_proc_t& who) { take_from(missing_, who); }
+// By a process that has ended by now, or by the one that stands in for it.
+void Service::connected_late(const pmix_proc_t& id) { take_from(missing_, id); }
 
-void Service::forget(const pmix_proc_t& who) {
-  forgetting_.push_back(who);
-  server_->forget(who);
-  after(times_.answer, [this, who] {
-    if (!take_from(forgetting_, who)) return;
+void Service::forget(const pmix_proc_t& id) {
+  forgetting_.push_back(id);
+  server_->forget(id);
+  after(times_.answer, [this, id] {
+    if (!take_from(forgetting_, id)) return;
     spoilt_ = true;
     end_spawned();
-    flux_shell_raise_exit_status(status_of_failure(*find(who)),
+    flux_shell_raise_exit_status(status_of_failure(*find(id)),
                                  "rank %u died while it was connecting, and libpmix does not get over that; not "
                                  "even -o fault-tolerance lets "
                                  "the others go on",
-                                 who.rank);
+                                 id.rank);
   });
 }
 
-void Service::forgotten(const pmix_proc_t& who) {
-  if (!take_from(forgetting_, who) || ending_) return;
+void Service::forgotten(const pmix_proc_t& id) {
+  if (!take_from(forgetting_, id) || ending_) return;
   std::string path = flux_plugin_get_path(plugin_);
   std::size_t slash = path.rfind('/');
   path = (slash == std::string::npos ? std::string() : path.substr(0, slash + 1)) + "pmix-stand-in";
   std::vector<std::pair<std::string, std::string>> variables;
-  std::string why = server_->add_process(who);
-  if (why.empty()) why = server_->environment(who, variables);
+  std::string why = server_->add_process(id);
+  if (why.empty()) why = server_->environment(id, variables);
   char* argv[] = {path.data(), nullptr};
   flux_cmd_t* command = flux_cmd_create(1, argv, nullptr);
   for (const auto& [name, value] : variables) flux_cmd_setenvf(command, 1, name.c_str(), "%s", value.c_str());
@@ -196,22 +198,22 @@ void Service::forgotten(const pmix_proc_t& who) {
   flux_cmd_destroy(command);
   if (process != nullptr) stand_ins_.push_back(process);
   if (!why.empty()) {
-    shell_warn("%s; collective operations that wait for rank %u will not end", why.c_str(), who.rank);
+    shell_warn("%s; collective operations that wait for rank %u will not end", why.c_str(), id.rank);
   }
 }
 
-// libpmix counts on one process less for each connection that is lost. Where a process has lost its own after all,
-// while another began to stand in for it, that is one too many.
-void Service::connection_lost(const pmix_proc_t& who) {
-  shell_debug("rank %u of %s has lost its connection", who.rank, who.nspace);
-  Client* client = find(who);
+// For each lost connection libpmix expects one process less. If a process has lost its connection after all, while
+// another began to stand in for it, that is one too many.
+void Service::connection_lost(const pmix_proc_t& id) {
+  shell_debug("rank %u of %s has lost its connection", id.rank, id.nspace);
+  Client* client = find(id);
   if (client == nullptr) return;
-  take_from(missing_, who);
-  take_from(forgetting_, who);
+  take_from(missing_, id);
+  take_from(forgetting_, id);
   if (!std::exchange(client->lost, true)) return;
-  const auto& clients = namespaces_[who.nspace].clients;
+  const auto& clients = namespaces_[id.nspace].clients;
   auto left = std::count_if(clients.begin(), clients.end(), [](const auto& each) { return !each.second.lost; });
-  server_->count_again(who.nspace, static_cast<int>(left));
+  server_->count_again(id.nspace, static_cast<int>(left));
 }
 
 }  // namespace nacre::pmix

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PMIx_Query_info: what libpmix does not know itself.
+// PMIx_Query_info: what libpmix cannot answer itself.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ void Service::query(const std::vector<Query>& queries, InfoReply reply) {
   answer(reply, status, std::move(results));
 }
 
-// Of the namespace that a qualifier names, else of the job's tasks.
+// Answers for the namespace that a qualifier names, else for the job's tasks.
 bool Service::query_key(const std::string& key, const InfoList& qualifiers, InfoList& results) {
   std::string nspace = home_;
   if (const pmix_value_t* named = qualifiers.find(PMIX_NSPACE)) nspace = text_of(*named).value_or(home_);

@@ -12,7 +12,7 @@
 namespace nacre::pmix {
 namespace {
 
-// The shell's signals are for its own thread.
+// Only the shell's own thread receives its signals.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -40,7 +40,7 @@ std::string words_of(pmix_status_t status) {
 }
 
 std::string PmixServer::start(const ServerFacts& facts) {
-  // Else libpmix tells only after a second that a connection is lost, to see whether more of them are.
+  // Otherwise libpmix reports a lost connection only after a second, to collect more of them.
   ::setenv("PMIX_MCA_pmix_event_caching_window", "0", 0);
   if (facts.lockless) ::setenv("PMIX_MCA_gds", "hash", 1);
   InfoList info;
@@ -65,7 +65,7 @@ void PmixServer::stop() {
 
 std::string PmixServer::environment(const pmix_proc_t& proc,
                                     std::vector<std::pair<std::string, std::string>>& variables) {
-  // An empty one, not none: where `environ` is none too, libpmix takes that for the shell's own.
+  // An empty environment, not none: with none, if `environ` is none too, libpmix uses the shell's own.
   auto** env = static_cast<char**>(std::calloc(1, sizeof(char*)));
   pmix_status_t status = PMIx_server_setup_fork(&proc, &env);
   for (char** each = env; each != nullptr && *each != nullptr; ++each) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libpmix as a server. A process can have one; it has a thread of its own.
+// libpmix as a server. A process can have only one; it has a thread of its own.
 #pragma once
 
 #include <optional>
@@ -15,15 +15,16 @@ namespace nacre::pmix {
 
 struct ServerFacts {
   std::string nspace;     // the server's own
-  pmix_rank_t rank = 0;   // of the shell
-  std::string directory;  // for its files; there already
+  pmix_rank_t rank = 0;   // the shell's rank
+  std::string directory;  // for its files; it exists
   std::string host;
-  // Clients can die at any moment: none may hold a lock that the server or another client needs. Costs time and memory.
+  // No client may hold a lock that the server or another client needs, as clients may die at any moment. Costs time
+  // and memory.
   bool lockless = false;
 };
 
-// What the processes of a namespace are told about it, and what libpmix needs to know. Ranks are those of the namespace
-// and, in it, in the order of its apps.
+// What the processes of a namespace can read about it, and what libpmix needs. Ranks are those of the namespace, in
+// the order of its apps.
 struct JobFacts {
   struct Node {
     std::string host;
@@ -40,36 +41,37 @@ struct JobFacts {
   std::uint32_t this_node = 0;
   std::vector<std::uint32_t> app_sizes;
   std::uint32_t slots = 0;            // of the whole job
-  std::uint32_t global_offset = 0;    // how many processes of other namespaces of the job came before
-  std::optional<pmix_proc_t> parent;  // who has spawned it
+  std::uint32_t global_offset = 0;    // the number of processes in earlier namespaces of the job
+  std::optional<pmix_proc_t> parent;  // the process that spawned it
 };
 
-// What the service asks of libpmix: PmixServer is it, tests have another. Functions that can fail return the reason, empty
-// if all went well.
+// libpmix as the service uses it: PmixServer; tests have another. Functions that can fail return the reason, which
+// is empty on success.
 class Server {
  public:
   virtual ~Server() = default;
 
-  // No callback comes before this returns.
+  // Calls no callback before it returns.
   virtual std::string start(const ServerFacts& facts) = 0;
   virtual void stop() = 0;
-  // Instead: leaves libpmix to itself until the process ends.
+  // In place of a regular end: leaves libpmix as it is until the process ends.
   virtual void abandon() = 0;
   [[nodiscard]] virtual bool runs() const = 0;
 
   virtual std::string add_job(const JobFacts& facts) = 0;
   virtual void remove_job(const std::string& nspace) = 0;
-  // What a process needs in its environment to find the server.
+  // The variables with which a process finds the server.
   virtual std::string environment(const pmix_proc_t& proc,
                                   std::vector<std::pair<std::string, std::string>>& variables) = 0;
-  // How many processes of this node collective operations of all of a namespace wait for.
+  // Sets how many processes of this node take part in collective operations of all processes of a namespace.
   virtual void count_again(const std::string& nspace, int processes) = 0;
   virtual std::string add_process(const pmix_proc_t& proc) = 0;
-  // The process and its connection. The service is told when it is done.
+  // Forgets the process and its connection, and then notifies the service.
   virtual void forget(const pmix_proc_t& proc) = 0;
-  // To the processes of this node that have asked for it, by this very code if `about` says so.
+  // Notifies the processes of this node that have registered; only for this very code if `about` demands that.
   virtual void notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, InfoList about) = 0;
-  // What a process of this node has committed, once it has. The service is told, perhaps never; `question` is passed on.
+  // Finds what a process of this node has committed, once it has. The service may never be notified. `question` is
+  // passed on.
   virtual void find_modex(const pmix_proc_t& proc, std::uintptr_t question) = 0;
 };
 
@@ -98,7 +100,7 @@ class PmixServer final : public Server {
   bool runs_ = false;
 };
 
-// "-25 (PMIX_ERR_UNREACH)"-like text.
+// Text such as "-25 (PMIX_ERR_UNREACH)".
 std::string words_of(pmix_status_t status);
 
 }  // namespace nacre::pmix

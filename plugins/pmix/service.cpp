@@ -20,7 +20,7 @@ std::string this_host() {
   return name;
 }
 
-// The job's hosts by node, "" where R has no names.
+// The job's hosts by node, "" if R has no names.
 std::vector<std::string> hosts_of(flux_shell_t* shell, int nodes) {
   const hostlist* list = flux_shell_get_hostlist(shell);
   std::vector<std::string> hosts;
@@ -62,7 +62,7 @@ int Service::read_layout() {
   int rank = 0, ntasks = 0, slots = 0, version = 0;
   if (flux_shell_info_unpack(shell_, "{s:I s:i s:i}", "jobid", &id, "rank", &rank, "ntasks", &ntasks) < 0 ||
       flux_shell_jobspec_info_unpack(shell_, "{s:i s:i}", "version", &version, "nslots", &slots) < 0) {
-    return shell_log_errno("cannot tell how the job is laid out");
+    return shell_log_errno("cannot find how the job is laid out");
   }
   const taskmap* map = flux_shell_get_taskmap(shell_);
   JobFacts facts;
@@ -99,13 +99,13 @@ int Service::start() {
   if (make_directory() < 0 || read_layout() < 0) return -1;
   Peers::Duties duties;
   duties.signal = [this](const std::vector<Rank>& ranks, int signum) {
-    std::vector<pmix_proc_t> whom;
-    for (Rank rank : ranks) whom.push_back(proc_of(home_, rank));
-    if (!whom.empty()) signal(targets_of(proc_of(home_, 0), whom), signum);
+    std::vector<pmix_proc_t> ids;
+    for (Rank rank : ranks) ids.push_back(proc_of(home_, rank));
+    if (!ids.empty()) signal(targets_of(proc_of(home_, 0), ids), signum);
   };
   duties.after = [this](double seconds, std::function<void()> function) { after(seconds, std::move(function)); };
   peers_ = std::make_unique<Peers>(shell_, *server_, namespaces_[home_].facts, std::move(duties));
-  if (peers_->listen() < 0) return shell_log_errno("cannot listen to the other shells");
+  if (peers_->listen() < 0) return shell_log_errno("cannot receive from the other shells");
   inbox_ = Inbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
   if (!inbox_) return shell_log_errno("cannot watch for libpmix's requests");
   const JobFacts& facts = namespaces_[home_].facts;
@@ -118,13 +118,13 @@ int Service::start() {
     return 0;
   }
   shell_log_error(
-      "libpmix cannot serve the job: %s (PMIX_MCA_ptl_base_verbose=10 in the shell's environment tells more)",
+      "libpmix cannot serve the job: %s (PMIX_MCA_ptl_base_verbose=10 in the shell's environment shows more)",
       why.c_str());
   stop();
   return -1;
 }
 
-// Before the directory of libpmix's files goes.
+// Has to run before the directory of libpmix's files is removed.
 void Service::tasks_are_over() {
   over_ = true;
   bool failed = std::any_of(namespaces_[home_].clients.begin(), namespaces_[home_].clients.end(),
@@ -149,29 +149,30 @@ void Service::stop() {
   inbox_.reset();
   for (flux_subprocess_t* process : stand_ins_) flux_subprocess_destroy(process);
   stand_ins_.clear();
-  for (auto& [process, who] : spawned_) flux_subprocess_destroy(process);
+  for (auto& [process, id] : spawned_) flux_subprocess_destroy(process);
   spawned_.clear();
 }
 
-Client* Service::find(const pmix_proc_t& who) {
-  auto space = namespaces_.find(who.nspace);
+Client* Service::find(const pmix_proc_t& id) {
+  auto space = namespaces_.find(id.nspace);
   if (space == namespaces_.end()) return nullptr;
-  auto client = space->second.clients.find(who.rank);
+  auto client = space->second.clients.find(id.rank);
   return client != space->second.clients.end() ? &client->second : nullptr;
 }
 
 int Service::prepare_task(flux_shell_task_t* task) {
   int rank = 0;
-  if (flux_shell_task_info_unpack(task, "{s:i}", "rank", &rank) < 0) return shell_log_errno("cannot tell a rank");
-  pmix_proc_t who = proc_of(home_, static_cast<pmix_rank_t>(rank));
+  if (flux_shell_task_info_unpack(task, "{s:i}", "rank", &rank) < 0)
+    return shell_log_errno("cannot find the rank of a task");
+  pmix_proc_t id = proc_of(home_, static_cast<pmix_rank_t>(rank));
   flux_cmd_t* command = flux_shell_task_cmd(task);
-  if (Client* client = find(who)) {
+  if (Client* client = find(id)) {
     client->task = task;
     const char* program = flux_cmd_arg(command, 0);
     client->command = program != nullptr ? program : "";
   }
   std::vector<std::pair<std::string, std::string>> variables;
-  if (std::string why = server_->environment(who, variables); !why.empty()) {
+  if (std::string why = server_->environment(id, variables); !why.empty()) {
     shell_log_error("rank %d: libpmix has no environment for it: %s", rank, why.c_str());
     return -1;
   }
@@ -190,15 +191,15 @@ int Service::task_started(flux_shell_task_t* task) {
   return 0;
 }
 
-void Service::connected(const pmix_proc_t& who, Reply reply) {
-  Client* client = find(who);
-  if (client != nullptr && client->ended) connected_late(who);
+void Service::connected(const pmix_proc_t& id, Reply reply) {
+  Client* client = find(id);
+  if (client != nullptr && client->ended) connected_late(id);
   if (client != nullptr && !client->ended) client->state = Client::State::connected;
   reply(client != nullptr ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND);
 }
 
-void Service::finalized(const pmix_proc_t& who, Reply reply) {
-  if (Client* client = find(who); client != nullptr && client->state == Client::State::connected) {
+void Service::finalized(const pmix_proc_t& id, Reply reply) {
+  if (Client* client = find(id); client != nullptr && client->state == Client::State::connected) {
     client->state = Client::State::finalized;
   }
   reply(PMIX_SUCCESS);
@@ -219,7 +220,7 @@ void Service::after(double seconds, std::function<void()> function) {
   auto alarm = std::make_unique<Alarm>();
   alarm->function = std::move(function);
   auto ring = [](flux_reactor_t*, flux_watcher_t*, int, void* arg) {
-    // It may set another alarm, which clears away this one.
+    // The function may set another alarm, which destroys this one.
     auto rung = std::move(static_cast<Alarm*>(arg)->function);
     rung();
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the shell does for its PMIx clients. All of it is on the loop's thread: callbacks.cpp brings the requests over.
+// What the shell does for its PMIx clients. All of it runs on the loop's thread: callbacks.cpp brings the requests there.
 #pragma once
 
 #include <map>
@@ -21,9 +21,9 @@ bool is_fault_tolerant(flux_shell_t* shell);  // the option `fault-tolerance`
 
 class Service {
  public:
-  // How long what libpmix is at may take, in seconds.
+  // How many seconds libpmix may take.
   struct Times {
-    double late_connection = 0.2;  // one that was under way when its process died is there by then
+    double late_connection = 0.2;  // a connection that was being made when its process died is there by then
     double answer = 10;            // libpmix answers in less than a millisecond, or never
   };
 
@@ -32,7 +32,7 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  // Topics. 0, or -1 after one line in the log.
+  // Topics. They return 0, or -1 after one line in the log.
   int start();
   int prepare_task(flux_shell_task_t* task);
   int task_started(flux_shell_task_t* task);
@@ -42,19 +42,19 @@ class Service {
   void shell_lost(std::uint32_t shell);
 
   // Requests of clients.
-  void connected(const pmix_proc_t& who, Reply reply);
-  void finalized(const pmix_proc_t& who, Reply reply);
-  void connection_lost(const pmix_proc_t& who);
-  void forgotten(const pmix_proc_t& who);
-  void aborted(const pmix_proc_t& who, int status, const std::string& message, const std::vector<pmix_proc_t>& whom,
+  void connected(const pmix_proc_t& id, Reply reply);
+  void finalized(const pmix_proc_t& id, Reply reply);
+  void connection_lost(const pmix_proc_t& id);
+  void forgotten(const pmix_proc_t& id);
+  void aborted(const pmix_proc_t& id, int status, const std::string& message, const std::vector<pmix_proc_t>& ids,
                Reply reply);
   struct Query {
     std::vector<std::string> keys;
     InfoList qualifiers;
   };
   void query(const std::vector<Query>& queries, InfoReply reply);
-  void log(const pmix_proc_t& who, const InfoList& data, Reply reply);
-  void control(const pmix_proc_t& who, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
+  void log(const pmix_proc_t& id, const InfoList& data, Reply reply);
+  void control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
                InfoReply reply);
   void group(const std::string& name, const std::vector<pmix_proc_t>& members, const InfoList& directives,
              InfoReply reply);
@@ -63,10 +63,10 @@ class Service {
     std::string directory;
     int count = 1;
   };
-  void spawn(const pmix_proc_t& who, const InfoList& job, const std::vector<App>& apps,
-             pmix_spawn_cbfunc_t function, void* data);
+  void spawn(const pmix_proc_t& id, const InfoList& job, const std::vector<App>& apps, pmix_spawn_cbfunc_t function,
+             void* data);
 
-  // The job's tasks of this node that are between PMIx_Init and PMIx_Finalize: an idset.
+  // The tasks of this node that are between PMIx_Init and PMIx_Finalize, as an idset.
   [[nodiscard]] std::string connected_tasks() const;
 
   [[nodiscard]] Inbox& inbox() { return *inbox_; }
@@ -76,21 +76,21 @@ class Service {
  private:
   int read_layout();
   int make_directory();
-  Client* find(const pmix_proc_t& who);
-  std::string name_of(const pmix_proc_t& who, const Client& client) const;
+  Client* find(const pmix_proc_t& id);
+  std::string name_of(const pmix_proc_t& id, const Client& client) const;
   pid_t pid_of(const Client& client) const;
 
-  // How processes end (ends.cpp).
-  void ended(const pmix_proc_t& who, Client& client, int wait_status);
-  void end_job(const pmix_proc_t& who, const Client& client, const std::string& how);
-  void tell_others(const pmix_proc_t& who, int wait_status, bool on_all_nodes);
-  void stand_in_later(const pmix_proc_t& who);
-  void connected_late(const pmix_proc_t& who);
-  void forget(const pmix_proc_t& who);
+  // How processes end (process_exit.cpp).
+  void ended(const pmix_proc_t& id, Client& client, int wait_status);
+  void end_job(const pmix_proc_t& id, const Client& client, const std::string& how);
+  void notify_others(const pmix_proc_t& id, int wait_status, bool on_all_nodes);
+  void stand_in_later(const pmix_proc_t& id);
+  void connected_late(const pmix_proc_t& id);
+  void forget(const pmix_proc_t& id);
 
   // control.cpp
-  std::vector<Client*> targets_of(const pmix_proc_t& who, const std::vector<pmix_proc_t>& targets);
-  std::vector<Rank> elsewhere(const pmix_proc_t& who, const std::vector<pmix_proc_t>& targets) const;
+  std::vector<Client*> targets_of(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets);
+  std::vector<Rank> elsewhere(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) const;
   static void signal(const std::vector<Client*>& clients, int signum);
 
   // queries.cpp
@@ -100,11 +100,11 @@ class Service {
   // spawn.cpp
   bool start_app(Namespace& space, const App& app, pmix_rank_t first);
   void spawned_ended(flux_subprocess_t* process, int wait_status);
-  // They are the job's, though the shell ends only its tasks with it.
+  // Spawned processes belong to the job, but the shell itself sends signals only to its tasks.
   void watch_signals();
   void end_spawned();
 
-  // Calls `function` after so many seconds, unless the service has gone.
+  // Calls `function` after this many seconds, unless the service has gone.
   void after(double seconds, std::function<void()> function);
   struct Alarm;
 
@@ -113,23 +113,23 @@ class Service {
   std::unique_ptr<Server> server_;
   Times times_;
   bool fault_tolerant_ = false;
-  bool ending_ = false;    // the job is
+  bool ending_ = false;    // the job is being ended
   bool over_ = false;      // the tasks have ended
   bool spoilt_ = false;    // see ended()
   std::string directory_;  // absolute
   std::string home_;       // the namespace of the job's tasks
   std::map<std::string, Namespace> namespaces_;
   std::map<flux_subprocess_t*, pmix_proc_t> spawned_;
-  std::vector<pmix_proc_t> missing_;     // ended, and had no connection
-  std::vector<pmix_proc_t> forgetting_;  // libpmix is at it
+  std::vector<pmix_proc_t> missing_;     // they ended without a connection
+  std::vector<pmix_proc_t> forgetting_;  // libpmix is working on them
   std::vector<flux_subprocess_t*> stand_ins_;
   std::vector<flux_watcher_t*> signals_;
   std::vector<std::unique_ptr<Alarm>> alarms_;
-  std::uint32_t processes_ = 0;  // of all namespaces so far
+  std::uint32_t processes_ = 0;  // in all namespaces so far
   std::size_t spawns_ = 0;
   std::size_t contexts_ = 0;
   std::unique_ptr<Peers> peers_;
-  std::unique_ptr<Inbox> inbox_;  // goes before the server
+  std::unique_ptr<Inbox> inbox_;  // has to be destroyed before the server
 };
 
 }  // namespace nacre::pmix

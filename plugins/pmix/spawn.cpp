@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PMIx_Spawn: processes on this node, a namespace of their own, with the shell's own stdin, stdout and stderr. The job
-// waits for them.
+// PMIx_Spawn: processes on this node, in a namespace of their own, with the shell's own stdin, stdout and stderr.
+// The job waits for them.
 #include <sys/wait.h>
 
 #include <csignal>
@@ -44,17 +44,17 @@ std::string directory_of(flux_shell_t* shell) {
 
 }  // namespace
 
-void Service::spawn(const pmix_proc_t& who, const InfoList& job, const std::vector<App>& apps,
+void Service::spawn(const pmix_proc_t& id, const InfoList& job, const std::vector<App>& apps,
                     pmix_spawn_cbfunc_t function, void* data) {
   if (ending_) return function(PMIX_ERR_JOB_CANCELED, nullptr, data);
   if (peers_->several()) {
-    shell_log_error("rank %u: PMIx_Spawn: processes can be added to a job of one node only", who.rank);
+    shell_log_error("rank %u: PMIx_Spawn: processes can be added to a job of one node only", id.rank);
     return function(PMIX_ERR_NOT_SUPPORTED, nullptr, data);
   }
   Namespace space;
   space.facts = namespaces_[home_].facts;
   space.facts.nspace = home_ + "-spawn-" + std::to_string(++spawns_);
-  space.facts.parent = who;
+  space.facts.parent = id;
   space.facts.global_offset = processes_;
   space.facts.app_sizes.clear();
   JobFacts::Node here{space.facts.here().host, {}};
@@ -68,7 +68,7 @@ void Service::spawn(const pmix_proc_t& who, const InfoList& job, const std::vect
   pmix_nspace_t name{};
   space.facts.nspace.copy(name, PMIX_MAX_NSLEN);
   if (std::string why = server_->add_job(space.facts); !why.empty()) {
-    shell_log_error("rank %u: PMIx_Spawn: %s", who.rank, why.c_str());
+    shell_log_error("rank %u: PMIx_Spawn: %s", id.rank, why.c_str());
     return function(PMIX_ERR_JOB_FAILED_TO_LAUNCH, nullptr, data);
   }
   processes_ += space.facts.size();
@@ -82,7 +82,7 @@ void Service::spawn(const pmix_proc_t& who, const InfoList& job, const std::vect
     if (!start_app(kept, app, first)) {
       int error = errno;
       kept.cancelled = true;
-      shell_log_error("rank %u: PMIx_Spawn: %s: %s", who.rank, app.argv[0].c_str(), std::strerror(error));
+      shell_log_error("rank %u: PMIx_Spawn: %s: %s", id.rank, app.argv[0].c_str(), std::strerror(error));
       signal(targets_of(proc_of(name, 0), {}), SIGKILL);
       return function(error == ENOENT ? PMIX_ERR_JOB_EXE_NOT_FOUND : PMIX_ERR_JOB_FAILED_TO_LAUNCH, nullptr, data);
     }
@@ -102,14 +102,14 @@ bool Service::start_app(Namespace& space, const App& app, pmix_rank_t first) {
     service->spawned_ended(process, flux_subprocess_status(process));
   };
   for (int i = 0; i < app.count; ++i) {
-    pmix_proc_t who = proc_of(space.facts.nspace, first + static_cast<pmix_rank_t>(i));
+    pmix_proc_t id = proc_of(space.facts.nspace, first + static_cast<pmix_rank_t>(i));
     flux_cmd_t* command = flux_cmd_create(static_cast<int>(app.argv.size()), argv.data(), base.data());
     std::vector<std::pair<std::string, std::string>> variables;
     for (const std::string& text : app.env) {
       std::size_t equals = text.find('=');
       if (equals != std::string::npos) variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
     }
-    server_->environment(who, variables);
+    server_->environment(id, variables);
     for (const auto& [name, value] : variables) flux_cmd_setenvf(command, 1, name.c_str(), "%s", value.c_str());
     if (!app.directory.empty()) flux_cmd_setcwd(command, app.directory.c_str());
     flux_subprocess_t* process = flux_local_exec(flux_get_reactor(flux_shell_get_flux(shell_)),
@@ -121,12 +121,12 @@ bool Service::start_app(Namespace& space, const App& app, pmix_rank_t first) {
       return false;
     }
     flux_subprocess_aux_set(process, "pmix", this, nullptr);
-    Client& client = space.clients[who.rank];
+    Client& client = space.clients[id.rank];
     client.process = process;
     client.command = app.argv[0];
     client.started = true;
     ++space.running;
-    spawned_[process] = who;
+    spawned_[process] = id;
     flux_shell_add_completion_ref(shell_, "pmix-spawn");
   }
   return true;
@@ -135,19 +135,20 @@ bool Service::start_app(Namespace& space, const App& app, pmix_rank_t first) {
 void Service::spawned_ended(flux_subprocess_t* process, int wait_status) {
   auto it = spawned_.find(process);
   if (it == spawned_.end()) return;
-  pmix_proc_t who = it->second;
-  Client* client = find(who);
-  bool known = namespaces_[who.nspace].cancelled || ending_;
-  ended(who, *client, wait_status);
-  bool said = client->state == Client::State::connected || client->state == Client::State::aborted;  // by ended()
-  if (!known && !said && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0) {
-    shell_warn("%s, which was spawned, exited with code %d", name_of(who, *client).c_str(),
+  pmix_proc_t id = it->second;
+  Client* client = find(id);
+  bool known = namespaces_[id.nspace].cancelled || ending_;
+  ended(id, *client, wait_status);
+  bool reported =
+      client->state == Client::State::connected || client->state == Client::State::aborted;  // by ended()
+  if (!known && !reported && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0) {
+    shell_warn("%s, which was spawned, exited with code %d", name_of(id, *client).c_str(),
                WEXITSTATUS(wait_status));
   }
   client->process = nullptr;
   spawned_.erase(it);
   flux_subprocess_destroy(process);
-  if (--namespaces_[who.nspace].running == 0) peers_->namespace_ended(who.nspace);
+  if (--namespaces_[id.nspace].running == 0) peers_->namespace_ended(id.nspace);
   if (over_ && spawned_.empty()) stop();
   flux_shell_remove_completion_ref(shell_, "pmix-spawn");
 }
@@ -167,7 +168,7 @@ void Service::watch_signals() {
 void Service::end_spawned() {
   if (std::exchange(ending_, true)) return;
   auto all = [this](int signum) {
-    for (auto& [process, who] : spawned_) flux_future_destroy(flux_subprocess_kill(process, signum));
+    for (auto& [process, id] : spawned_) flux_future_destroy(flux_subprocess_kill(process, signum));
   };
   all(SIGTERM);
   if (!spawned_.empty()) after(kGrace, [all] { all(SIGKILL); });

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Connects to the PMIx server as the process that its environment names, and leaves at once without a farewell. libpmix
- * takes a process out of collective operations only when its connection is lost, so one that ended before it had a
- * connection needs somebody who has one in its name.
+ * Connects to the PMIx server as the process that its environment names, and exits at once without PMIx_Finalize.
+ * libpmix takes a process out of collective operations only when its connection is lost. For a process that ended
+ * before it had a connection, this program loses one.
  */
 #include <pmix.h>
 #include <unistd.h>

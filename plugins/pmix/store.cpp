@@ -19,7 +19,7 @@ Type directive(const InfoList& info, const char* key, Type otherwise) {
   return value != nullptr ? static_cast<Type>(number_of(*value).value_or(otherwise)) : otherwise;
 }
 
-// What libpmix itself adds to a request, and what tells how to do it.
+// False for what libpmix itself adds to a request, and for directives.
 bool is_data(const pmix_info_t& info) {
   for (const char* key : {PMIX_RANGE, PMIX_PERSISTENCE, PMIX_USERID, PMIX_GRPID, PMIX_TIMEOUT, PMIX_WAIT,
                           PMIX_ACCESS_PERMISSIONS, PMIX_EMBED_BARRIER}) {
@@ -30,12 +30,12 @@ bool is_data(const pmix_info_t& info) {
 
 }  // namespace
 
-bool Store::visible(const Item& item, const pmix_proc_t& who, pmix_data_range_t range) {
+bool Store::visible(const Item& item, const pmix_proc_t& id, pmix_data_range_t range) {
   if (range != PMIX_RANGE_UNDEF && range != item.range) return false;
   switch (item.range) {
     case PMIX_RANGE_RM: return false;
-    case PMIX_RANGE_NAMESPACE: return same_namespace(item.publisher, who);
-    case PMIX_RANGE_PROC_LOCAL: return same(item.publisher, who);
+    case PMIX_RANGE_NAMESPACE: return same_namespace(item.publisher, id);
+    case PMIX_RANGE_PROC_LOCAL: return same(item.publisher, id);
     default: return true;
   }
 }
@@ -73,7 +73,7 @@ std::vector<Store::Item*> Store::matches(const Request& request) {
   std::vector<Item*> found;
   for (const std::string& key : request.keys) {
     for (Item& item : items_) {
-      if (item.key != key || !visible(item, request.who, request.range)) continue;
+      if (item.key != key || !visible(item, request.id, request.range)) continue;
       found.push_back(&item);
       break;
     }
@@ -86,7 +86,7 @@ void Store::answer(const Request& request, const std::vector<Item*>& items) {
   for (std::size_t i = 0; i < items.size(); ++i) {
     data[i].proc = items[i]->publisher;
     items[i]->key.copy(data[i].key, PMIX_MAX_KEYLEN);
-    data[i].value = items[i]->value.begin()->value;  // lent for the call
+    data[i].value = items[i]->value.begin()->value;  // valid during the call
   }
   request.found(items.empty() ? PMIX_ERR_NOT_FOUND : PMIX_SUCCESS, data);
   items_.remove_if([&](const Item& item) {
@@ -95,9 +95,9 @@ void Store::answer(const Request& request, const std::vector<Item*>& items) {
   });
 }
 
-void Store::look_up(std::uint64_t number, const pmix_proc_t& who, std::vector<std::string> keys,
+void Store::look_up(std::uint64_t number, const pmix_proc_t& id, std::vector<std::string> keys,
                     const InfoList& directives, Found found) {
-  Request request{number, who, std::move(keys), PMIX_RANGE_UNDEF, 0, std::move(found)};
+  Request request{number, id, std::move(keys), PMIX_RANGE_UNDEF, 0, std::move(found)};
   request.range = directive<pmix_data_range_t>(directives, PMIX_RANGE, PMIX_RANGE_UNDEF);
   if (const pmix_value_t* wait = directives.find(PMIX_WAIT)) {
     auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(0, number_of(*wait).value_or(0)));
@@ -138,7 +138,7 @@ void Store::process_ended(const pmix_proc_t& process) {
       [&](const Item& item) { return item.persistence == PMIX_PERSIST_PROC && same(item.publisher, process); });
   std::vector<std::uint64_t> pending;
   for (const Request& request : waiting_) {
-    if (same(request.who, process)) pending.push_back(request.number);
+    if (same(request.id, process)) pending.push_back(request.number);
   }
   for (std::uint64_t request : pending) give_up(request, PMIX_ERR_UNREACH);
 }

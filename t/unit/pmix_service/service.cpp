@@ -61,7 +61,7 @@ TEST_CASE("a server that does not start is an error that says why, and no reques
   CHECK(job.service->start() == -1);
   CHECK(job.logged("error") == Texts{"libpmix cannot serve the job: UNREACHABLE (-25) "
                                      "(PMIX_MCA_ptl_base_verbose=10 in the shell's environment "
-                                     "tells more)"});
+                                     "shows more)"});
   CHECK_FALSE(job.server->runs());
   CHECK(job.post_connected(0) == PMIX_ERR_UNREACH);
   CHECK(job.answers.statuses.empty());
