@@ -13,11 +13,11 @@ namespace {
 using value::Idset;
 
 constexpr std::string_view kModes = "on, off, per-task or map:LIST, after verbose, or dry-run,";
-constexpr Idset::Id kMaskWordBits = 32;  // of a mask with commas
+constexpr Idset::Id kMaskWordBits = 32;  // in a mask with commas
 
 Error above_limit() { return Error{ERANGE, fmt::format("an id is above the limit of {}", kMaxAffinityId)}; }
 
-// Inserts the ids of a word whose lowest bit stands for `base`.
+// Inserts the ids of one word of a mask; its lowest bit stands for `base`.
 Result<void> add_word(std::string_view digits, Idset::Id base, Idset& set) {
   for (std::size_t i = 0; i < digits.size(); ++i) {
     char digit = digits[digits.size() - 1 - i];
@@ -58,7 +58,7 @@ Result<Idset> parse_list(std::string_view text) {
     if (range.empty()) return invalid("a part of the list is empty");
     if (*range.last() > kMaxAffinityId) return above_limit();
     if (open) range.insert(*range.last(), kMaxAffinityId);
-    // Unlike an idset, a list may have its items in any order.
+    // unlike in an idset, the items of a list may have any order
     set = set | range;
   }
   return set;
@@ -96,7 +96,7 @@ Result<void> read_text(const JsonAt& option, std::string_view text, AffinityOpti
   }
 }
 
-// A switch as command lines and initrcs write it: true, 1, false, 0.
+// A switch in the form of command lines and initrcs: true, 1, false, 0.
 Result<bool> read_switch(const JsonAt& value, std::string_view wanted) {
   const Json& json = value.json();
   if (json.is_boolean()) return json.get<bool>();

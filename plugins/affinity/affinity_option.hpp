@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What cpu-affinity and gpu-affinity have in common: the form of their option, and how things are shared out among
-// tasks.
+// What cpu-affinity and gpu-affinity have in common: the form of their option, and how things are divided among tasks.
 //
 // The option is one of
 //
-//   on, off, per-task, map:LIST    after any of `verbose,` and `dry-run,`; either of them alone goes with `on`
+//   on, off, per-task, map:LIST    each may follow `verbose,` and `dry-run,`; one of these alone means `on` with it
 //   true, false, 1, 0              on, off
-//   {"mode": one of the first line without prefixes, "verbose": BOOL, "dry-run": BOOL}    all may be left out
+//   {"mode": one of the first line without prefixes, "verbose": BOOL, "dry-run": BOOL}    each is optional
 //
-// LIST has a set for each task, parted by semicolons; where there are more tasks than sets, it starts anew.
+// LIST has a set for each task, separated by semicolons; if there are more tasks than sets, it starts again.
 #pragma once
 
 #include <optional>
@@ -27,10 +26,10 @@ struct AffinityOption {
   enum class Mode { off, on, per_task, map };
 
   Mode mode = Mode::on;
-  std::vector<value::Idset> map;  // Mode::map: not empty, nor is any of them
-  bool verbose = false;           // say what each task gets
-  bool dry_run = false;           // and do nothing; implies verbose
-  bool given = false;             // somebody set the option
+  std::vector<value::Idset> map;  // for Mode::map: not empty, and no set is empty
+  bool verbose = false;           // log what each task gets
+  bool dry_run = false;           // log it, and do nothing; implies verbose
+  bool given = false;             // the option is set
 
   // `option`: none if it is not set. Errors start with its name.
   static Result<AffinityOption> read(const std::optional<JsonAt>& option);
@@ -42,13 +41,13 @@ struct AffinityOption {
 inline constexpr value::Idset::Id kMaxAffinityId = (1U << 16) - 1;
 
 // A set in a form of hwloc_bitmap(3): a list ("0-3,7", items in any order, "4-" for 4 and all above), a mask in
-// words of 32 bits ("0x00000001,,0xff": an empty word is 0), or a mask in one word of any length, as taskset(1) has
-// it ("0xf0f"). An empty set is an error, and so is an id above kMaxAffinityId.
+// words of 32 bits ("0x00000001,,0xff": an empty word is 0), or a mask of any length in one word, as in taskset(1)
+// ("0xf0f"). An empty set is an error, and so is an id above kMaxAffinityId.
 Result<value::Idset> parse_affinity_set(std::string_view text);
 
-// The part [first, last) of `count` things that is task `task`'s, of `tasks`: as even as can be, neighbours
-// together. With more tasks than things each has one, and as many tasks as can be have one to themselves. None if
-// there are no things.
+// The part [first, last) of `count` things that task `task` of `tasks` gets. The parts are as even as possible and
+// have neighbouring things. With more tasks than things each task gets one, and as many tasks as possible share
+// theirs with no other. None if there are no things.
 [[nodiscard]] std::pair<std::size_t, std::size_t> share_of(std::size_t task, std::size_t tasks, std::size_t count);
 
 }  // namespace nacre::plugins

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cpu-affinity: binds the tasks to cpus. See affinity_option.hpp for the forms of the option and job_cpus.hpp for
-// which cpus are the job's. `on` (the default): each task to all cores of the job on this node; `per-task`: each to
-// its share of them; `map:LIST`: each to a set of cpus of its own, which need not be the job's; `off`: tasks keep
-// the shell's binding.
+// cpu-affinity: binds the tasks to cpus. affinity_option.hpp has the forms of the option; job_cpus.hpp finds the job's cpus.
+// `on` (the default): each task to all cores of the job on this node; `per-task`: each to its part of them; `map:LIST`: each
+// to a set of cpus of its own, which need not be the job's; `off`: tasks keep the shell's binding.
 //
-// If nobody set the option, and R names cores that this node does not have, as an R made by hand may, the tasks are
-// not bound and a notice says why. With the option set, it is an error.
+// If the option is not set, and R names cores that this node does not have, as a hand-made R may, the tasks are not
+// bound and a notice gives the reason. With the option set, it is an error.
 #include <fmt/format.h>
 
 #include "plugins/affinity/affinity_option.hpp"
@@ -55,12 +54,12 @@ class CpuAffinity final : public plugin::Plugin {
     return {};
   }
 
-  // Each set as far as it can be had.
+  // Reduces each set to the cpus that this shell may use.
   Result<void> check_map() {
     rights_ = TRY(read_cpu_rights());
     for (Idset& cpus : option_.map) {
       Idset wanted = cpus;
-      // "4-" stands for all that there are above.
+      // "4-" means 4 and all above
       if (wanted.last() == kMaxAffinityId) wanted = wanted & rights_.online;
       if (Idset missing = wanted - rights_.online; !missing.empty() || wanted.empty()) {
         return invalid(fmt::format("{}: map: this node has cpus {}, not {}", name(), rights_.online.str(),
@@ -92,15 +91,15 @@ class CpuAffinity final : public plugin::Plugin {
     if (option_.verbose && option_.mode != Mode::on) {
       log(host_, *this, Level::notice, "task {}: cpus: {}", task.rank(), cpus.str());
     }
-    // What a task inherits anyway would cost it a system call.
+    // A task inherits the shell's cpus: setting the same ones would cost it a system call.
     if (!option_.dry_run && cpus != rights_.allowed) task.command().setup.cpus = mask_of(cpus);
   }
 
   plugin::Host& host_;
   AffinityOption option_;
   CpuRights rights_;
-  std::vector<Idset> cores_;  // per-task: the job's, each by its cpus
-  Idset all_;                 // on, per-task: all of them
+  std::vector<Idset> cores_;  // per-task: the job's cores, each as its cpus
+  Idset all_;                 // on, per-task: the cpus of all of them
 };
 
 }  // namespace

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gpu-affinity: shows each task its gpus, by the variables that the vendors' libraries look at. See
-// affinity_option.hpp for the forms of the option. `on` (the default): all gpus of the job on this node;
-// `per-task`: each task its share of them; `map:LIST`: each task a set of its own, which need not be the job's;
-// `off`: the environment stays as it is.
+// gpu-affinity: restricts each task to its gpus, by the variables that the vendors' libraries read. affinity_option.hpp has
+// the forms of the option. `on` (the default): all gpus of the job on this node; `per-task`: each task its part of them;
+// `map:LIST`: each task a set of its own, which need not be the job's; `off`: the environment is not changed.
 //
-//   CUDA_VISIBLE_DEVICES  NVIDIA; "-1" for none. With CUDA_DEVICE_ORDER=PCI_BUS_ID, so that ids are those of R.
+//   CUDA_VISIBLE_DEVICES  NVIDIA; "-1" for none. With CUDA_DEVICE_ORDER=PCI_BUS_ID, so that ids mean the same as in R.
 //   HIP_VISIBLE_DEVICES   AMD; "-1" for none
-//   ZE_AFFINITY_MASK      Intel; has no word for none, and is unset then
+//   ZE_AFFINITY_MASK      Intel; cannot express none, and is unset then
 //
-// ROCR_VISIBLE_DEVICES is AMD's too, one layer below: HIP would count among what that leaves. It is unset.
+// ROCR_VISIBLE_DEVICES is also AMD's, one layer below: HIP would number only the gpus that it leaves. So it is unset.
 #include <fmt/format.h>
 
 #include "plugins/affinity/affinity_option.hpp"

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hwloc: shares the topology of the node, once discovered, with the tasks, each of which would discover it anew.
+// hwloc: gives the tasks the node's topology, discovered once, as each task would otherwise discover it again.
 //
-//   hwloc.xmlfile   a switch: the topology, with PCI devices, as a file in FLUX_JOB_TMPDIR. HWLOC_XMLFILE names
-//                   it to the tasks, HWLOC_THISSYSTEM=1 tells them that it is of the machine they run on, and
-//                   HWLOC_COMPONENTS, which would come before it, is unset.
-//   hwloc.restrict  a switch, with hwloc.xmlfile: only what belongs to the job's cores. Logical indexes count
-//                   these alone.
+//   hwloc.xmlfile   a switch: the topology, with PCI devices, as a file in FLUX_JOB_TMPDIR. For the tasks
+//                     HWLOC_XMLFILE names it, HWLOC_THISSYSTEM=1 marks it as that of their machine, and
+//                     HWLOC_COMPONENTS, which would take precedence, is unset.
+//   hwloc.restrict  a switch, with hwloc.xmlfile: only what belongs to the job's cores. Logical indexes then
+//                     count only these.
 //
-// Whoever needs the logical order of all cores calls the topic `hwloc.cores`, which gives {"cores": [idset of cpus,
-// ...]}. The topic `hwloc.xml` gives {"xml": the whole topology}. Nothing is discovered before.
+// To get the logical order of all cores, call the topic `hwloc.cores`, which returns {"cores": [idset of cpus,
+// ...]}. The topic `hwloc.xml` returns {"xml": the whole topology}. Nothing is discovered before one of these.
 #include <fmt/format.h>
 
 #include "base/json.hpp"
@@ -73,7 +73,7 @@ class Hwloc final : public plugin::Plugin {
   }
 
   plugin::Host& host_;
-  std::vector<Idset> cores_;  // once discovered
+  std::vector<Idset> cores_;  // set when they have been discovered
 };
 
 }  // namespace

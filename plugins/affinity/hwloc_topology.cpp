@@ -26,7 +26,7 @@ struct CloseLibrary {
 };
 using Library = std::unique_ptr<void, CloseLibrary>;
 
-// The functions that are used, with the types that <hwloc.h> gives them.
+// The functions that this uses, with their types in <hwloc.h>.
 struct Functions {
   decltype(&hwloc_topology_init) topology_init;
   decltype(&hwloc_topology_destroy) topology_destroy;
@@ -157,7 +157,7 @@ Result<std::string> HwlocTopology::xml() const {
   return out;
 }
 
-// hwloc's own export to a file is silent about a full disk.
+// hwloc's own export to a file does not report a full disk.
 Result<void> HwlocTopology::write_xml(const std::string& path) const {
   std::string text = TRY(xml());
   if (int code = write_file(path, text); code != 0) return system_error(code, "cannot write " + path);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// This machine as hwloc sees it. libhwloc is loaded when a topology is, so that jobs that need none do not pay for
-// it.
+// This machine as hwloc sees it. libhwloc is loaded together with a topology, so that jobs that need none do not pay for it.
 //
-// Loading takes milliseconds, and much more where hwloc has plugins that ask drivers for devices. hwloc's own
-// variables, such as HWLOC_XMLFILE and HWLOC_COMPONENTS, are heeded as the shell's environment has them.
+// Loading takes milliseconds, and much longer if hwloc has plugins that ask drivers for devices. hwloc's own
+// variables, such as HWLOC_XMLFILE and HWLOC_COMPONENTS, have effect as set in the shell's environment.
 #pragma once
 
 #include <memory>
@@ -20,22 +19,21 @@ class HwlocTopology {
  public:
   enum class Devices {
     none,
-    important
-  };  // the latter: PCI devices such as network cards and gpus, as lstopo shows
+    important,  // PCI devices such as network cards and gpus, as lstopo shows them
+  };
 
   static Result<HwlocTopology> load(Devices devices);
   HwlocTopology(HwlocTopology&&) noexcept;
   HwlocTopology& operator=(HwlocTopology&&) noexcept;
   ~HwlocTopology();
 
-  // The cpus of each core, by logical index. Those that the cgroup excludes are left out. An error if hwloc sees no
-  // cores.
+  // The cpus of each core, by logical index, without those that the cgroup excludes. An error if hwloc sees no cores.
   [[nodiscard]] Result<std::vector<value::Idset>> cores() const;
 
-  // Drops all that has none of these cpus. Devices are kept.
+  // Drops all that has none of these cpus. Keeps devices.
   Result<void> restrict_to(const value::Idset& cpus);
 
-  // As XML of hwloc 2; in a file, for HWLOC_XMLFILE.
+  // XML of hwloc 2; write_xml() makes a file for HWLOC_XMLFILE.
   [[nodiscard]] Result<std::string> xml() const;
   Result<void> write_xml(const std::string& path) const;
 

@@ -28,7 +28,7 @@ Result<std::vector<Idset>> ask_hwloc(plugin::Host& host) {
   return cores;
 }
 
-// The ids are 0, 1, ... without a hole: with as many ids as cores, these are all of them.
+// The ids are 0, 1, ... without gaps: if there are as many as cores, they are all of the cores.
 bool from_zero(const Idset& ids) { return ids.ranges().size() == 1 && ids.first() == 0U; }
 
 }  // namespace

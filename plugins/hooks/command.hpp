@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the options prolog, epilog, task-prolog and task-epilog say, and what a task-prolog says of its task.
+// The options prolog, epilog, task-prolog and task-epilog, and the lines that a task-prolog prints for its task.
 //
 // Such an option is one of
 //
@@ -21,22 +21,22 @@
 namespace nacre::plugins {
 
 struct HookCommand {
-  std::string name;               // that of the option, and what is run, for messages: prolog 'rm -r x'
+  std::string name;               // the option and the command, for messages: prolog 'rm -r x'
   std::vector<std::string> argv;  // not empty
   value::Duration timeout = value::Duration::infinite();
 
-  // None if the option is not set. `command`: that of the job.
+  // None if the option is not set. `command`: the job's.
   static Result<std::optional<HookCommand>> read(const job::Options& options, std::string_view option,
                                                  const std::vector<std::string>& command);
 };
 
 // One line of a task-prolog's stdout:
 //
-//   export NAME=VALUE   VALUE is all up to the end of the line, as it stands
+//   export NAME=VALUE   VALUE is all up to the end of the line, unchanged
 //   unset NAME
 //   print TEXT
 //
-// Blanks before NAME do not count. Other lines mean nothing.
+// Blanks before NAME do not count. Other lines have no effect.
 struct PrologLine {
   static constexpr std::size_t kMaxSize = std::size_t{128} << 10;  // bytes; Linux takes no larger variable
 
@@ -45,7 +45,7 @@ struct PrologLine {
   std::string name;
   std::string text;  // VALUE, TEXT
 
-  // `line` is without its newline. An error: a name that no variable can have, a line beyond kMaxSize.
+  // `line` has no newline. An error: a name that no variable can have, or a line beyond kMaxSize.
   static Result<PrologLine> parse(std::string_view line);
 };
 

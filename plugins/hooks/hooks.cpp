@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // hooks: the user's own programs before and after the tasks, by the options prolog and epilog (once on each node),
-// task-prolog and task-epilog (for each task); see hook_command.hpp for their form.
+// task-prolog and task-epilog (for each task); see command.hpp for their form.
 //
-//   shell.post-init   the prolog, then the task-prologs; no task is started before all have ended
-//   task.init         what the task's prolog has said of its environment
-//   task.exit         its epilog
+//   shell.post-init   the prolog, then the task-prologs; no task starts before all have ended
+//   task.init         applies the changes of the environment that the task's prolog has printed
+//   task.exit         the task-epilog
 //   shell.finish      the epilog, once the task-epilogs have ended
 //
-// A prolog that fails ends the job. An epilog that fails makes the job fail once all has ended: it is no reason to
-// end tasks that run. Hooks get the signals that ask a job to end, and SIGKILL if they don't end by them.
+// A prolog that fails ends the job. If an epilog fails the job fails once all has ended: running tasks are not
+// ended for it. Hooks get the signals that ask a job to end, and SIGKILL if they do not end then.
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace nacre::plugins {
 namespace {
 
 constexpr const char* kExitStatus = "NACRE_EXIT_STATUS";
-constexpr std::size_t kMaxSettings = 10'000;  // of one task's prolog
+constexpr std::size_t kMaxSettings = 10'000;  // that one task's prolog may make
 constexpr int kForwarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 class Hooks final : public plugin::Plugin {
@@ -108,13 +108,13 @@ class Hooks final : public plugin::Plugin {
     if (!ended) fail(ended.error());
   }
 
-  // The first one is the reason that is shown.
+  // The first error is the one that is shown.
   void fail(const Error& error) {
     runner_.drop_waiting();
     if (!std::exchange(failed_, true)) host_.raise({"exec", 0, error.message + here(), std::nullopt});
   }
 
-  // " on HOST", where there are several.
+  // " on HOST", if there are several.
   [[nodiscard]] std::string here() const {
     const job::Job& job = host_.job();
     return job.shells() > 1 ? job.resources.nodes[job.shell_rank].on() : "";
@@ -166,7 +166,8 @@ class Hooks final : public plugin::Plugin {
     end_if_done();
   }
 
-  // Once all tasks and their epilogs have ended: the epilog of the node, and once that has, the judgement.
+  // Once all tasks and their epilogs have ended, runs the node's epilog; once that has ended, fails the job if one
+  // has failed.
   void end_if_done() {
     if (!tasks_ended_ || epilogs_left_ > 0 || (!epilog_ && !task_epilog_)) return;
     if (epilog_ && !std::exchange(epilog_begun_, true)) {
@@ -198,7 +199,8 @@ class Hooks final : public plugin::Plugin {
 
   static task::Command command_of(const HookCommand& hook, const job::Environment& env) {
     task::Command out{hook.argv, job::Environment::over(env), {}};
-    out.env.unset(job::kShellMark);  // it may be cleaning up when the shell is killed
+    // It has no mark of the shell, as it may be cleaning up when the shell is killed
+    out.env.unset(job::kShellMark);
     return out;
   }
 
@@ -213,7 +215,7 @@ class Hooks final : public plugin::Plugin {
   std::size_t epilogs_left_ = 0;
   bool epilog_begun_ = false;
   std::size_t failures_ = 0;  // of epilogs
-  bool failed_ = false;       // a prolog has
+  bool failed_ = false;       // a prolog has failed
 };
 
 }  // namespace

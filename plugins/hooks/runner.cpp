@@ -16,9 +16,9 @@ struct HookRunner::Running {
   std::unique_ptr<task::Subprocess> process{};
   std::optional<event::Timer> limit{};
   std::optional<event::Timer> linger{};
-  std::optional<event::Timer> timeout{};  // runs once it was asked to end
-  std::string asked{};                    // what it has not done if that runs out
-  std::string killed{};                   // why it was
+  std::optional<event::Timer> timeout{};  // runs once the program was asked to end
+  std::string asked{};                    // the error if it has not ended by then
+  std::string killed{};                   // why it was killed
   Result<void> lines{};
 };
 
@@ -31,7 +31,7 @@ void HookRunner::add(Run run) {
   start_next();
 }
 
-// One that has ended, and lingers, is passed over.
+// Leaves out a program that has ended and only lingers.
 void HookRunner::end_all(int signum, event::Seconds grace) {
   for (Running& each : running_) {
     if (!each.process->kill(signum) || !each.asked.empty()) continue;
@@ -43,7 +43,7 @@ void HookRunner::end_all(int signum, event::Seconds grace) {
 
 void HookRunner::give_up(Running& running, const std::string& why) {
   if (running.killed.empty()) running.killed = why;
-  static_cast<void>(running.process->kill(SIGKILL));  // it may have ended, and not have been waited for
+  static_cast<void>(running.process->kill(SIGKILL));  // it may have ended without having been reaped
 }
 
 void HookRunner::start_next() {
@@ -98,7 +98,7 @@ void HookRunner::read(Running& running) {
 }
 
 void HookRunner::end(Place place) {
-  std::list<Running> ended;  // until this returns: its own callback is running
+  std::list<Running> ended;  // destroyed at the end of this call, as their callback is running
   ended.splice(ended.begin(), running_, place);
   Running& running = ended.front();
   Result<void> result = std::move(running.lines);

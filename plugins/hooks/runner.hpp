@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs programs beside the tasks, some at a time. Each has /dev/null as stdin, the shell's own stdout (unless its
-// lines are wanted) and stderr, and a process group of its own, which is killed if it takes too long.
+// Runs programs beside the tasks, several at a time. Each has /dev/null as stdin, the shell's own stdout (unless
+// its lines are wanted) and stderr, and a process group of its own, which is killed if it takes too long.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace nacre::plugins {
 class HookRunner {
  public:
   static constexpr std::size_t kMaxAtOnce = 64;
-  // How long stdout may stay open after a program whose lines are wanted has ended: something that it left behind
+  // How long stdout may stay open after the end of a program whose lines are wanted, as a process that it has left
   // may hold it.
   static constexpr event::Seconds kLinger{1.0};
 
@@ -30,16 +30,16 @@ class HookRunner {
     std::string name;  // for errors
     task::Command command;
     value::Duration timeout = value::Duration::infinite();
-    std::function<Result<void>(std::string_view line)> on_line{};  // of stdout; an error makes the run fail
-    std::function<void(Result<void>)> on_end;  // once; an error, with the name, unless it exited with 0
+    std::function<Result<void>(std::string_view line)> on_line{};  // a line of stdout; an error makes the run fail
+    std::function<void(Result<void>)> on_end;  // called once; an error, with the name, unless it exited with 0
   };
 
   explicit HookRunner(plugin::Host& host);
-  ~HookRunner();  // leaves what runs alone
+  ~HookRunner();  // leaves running programs alone
 
   void add(Run run);  // on_end may be called at once, if the program cannot be started
   void drop_waiting() { waiting_.clear(); }
-  // Sends it to those that run, and what they have started; who has not ended after the grace is killed.
+  // Sends the signal to all that run, and to what they have started. What has not ended after the grace is killed.
   void end_all(int signum, event::Seconds grace);
 
  private:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pty: a pseudo-terminal for tasks. A bare `pty` is one for each task, captured; or an object:
+// pty: pseudo-terminals for tasks. A bare `pty` gives each task one, captured; or it is an object:
 //
 //   ranks        an idset of task ranks (RFC 22), a rank, or "all"; all by default, with `interactive` task 0 alone
 //   capture      what the task writes goes where its stdout goes; the default, unless `interactive`
-//   interactive  task 0's is joined to the terminal that the shell was started on
+//   interactive  task 0's is connected to the terminal on which the shell was started
 //
-// What is neither captured nor on the terminal is read and dropped: a task must not stop for want of a reader.
+// What is neither captured nor goes to the terminal is read and dropped: a task must not block because nothing reads.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -26,8 +26,8 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr winsize kDefaultSize{24, 80, 0, 0};  // where the shell is on no terminal
-constexpr std::size_t kPtyRead = 4096;         // bytes: as much as a pty gives at once
+constexpr winsize kDefaultSize{24, 80, 0, 0};  // used if the shell is on no terminal
+constexpr std::size_t kPtyRead = 4096;         // bytes: as many as a pty gives at once
 
 Result<value::Idset> read_ranks(const JsonAt& option, std::uint64_t tasks) {
   constexpr const char* kWanted = R"(an idset of task ranks, a rank, or "all")";
@@ -94,7 +94,7 @@ class PtyPlugin final : public plugin::Plugin {
     bool printed = !output_->ranks || output_->ranks->contains(task.rank());
     pty->set_captured(capture_ && printed);
     if (on_terminal(task)) {
-      // Its stdout is the terminal as well, unless it is sent to a file: only then there is something to capture.
+      // Its stdout is the terminal as well, unless that goes to a file: only then is there something to capture.
       pty->set_captured(pty->captured() && output_->streams[0].has(OutputType::file));
       CHECK_OK(prepare_joined(task, *pty));
     } else if (!pty->captured()) {
@@ -108,7 +108,7 @@ class PtyPlugin final : public plugin::Plugin {
     job::Environment& env = task.command().env;
     const char* terminal = std::getenv("TERM");
     if (terminal != nullptr && !env.get("TERM")) env.set("TERM", terminal);
-    // Its keys too, erase and interrupt.
+    // It also gets the terminal's keys, such as erase and interrupt.
     if (auto modes = terminal_modes()) CHECK_OK(pty.set_modes(*modes));
     if (!pty.captured()) return {};
     Pipe pipe = TRY(make_pipe(O_CLOEXEC));
@@ -155,7 +155,7 @@ class PtyPlugin final : public plugin::Plugin {
   bool capture_ = false;
   bool interactive_ = false;
   std::optional<OutputOptions> output_;                                    // read for the first task with a pty
-  std::unordered_map<std::uint32_t, std::optional<event::Poll>> dropped_;  // by local id
+  std::unordered_map<std::uint32_t, std::optional<event::Poll>> dropped_;  // by local id; read, and dropped
   UniqueFd copy_;                                                          // until the relay has it
   std::unique_ptr<task::Pty> split_;
   std::unique_ptr<Terminal> terminal_;

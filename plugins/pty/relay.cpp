@@ -16,7 +16,7 @@ Result<std::unique_ptr<PtyRelay>> PtyRelay::start(event::Loop& loop, task::Pty& 
   std::unique_ptr<PtyRelay> relay(new PtyRelay(pty, terminal, std::move(on_end)));
   CHECK_OK(relay->watch(loop));
   CHECK_OK(relay->watch_signals(loop));
-  relay->resize();  // it may have changed since the pty was made
+  relay->resize();  // the size may have changed since the pty was made
   return relay;
 }
 
@@ -55,7 +55,7 @@ void PtyRelay::resize() {
   static_cast<void>(pty_.set_size(size));
 }
 
-// While the task takes no input the terminal is not read, which would tell that it has gone.
+// While the task takes no input the terminal is not read, so its end has to be looked for.
 void PtyRelay::look_for_terminal() {
   winsize size{};
   if (::ioctl(terminal_.input(), TIOCGWINSZ, &size) < 0) finish(End::terminal);
@@ -79,10 +79,10 @@ PtyRelay::Moved PtyRelay::drain(int fd, Buffer& buffer) {
   return Moved::some;
 }
 
-// An error of a descriptor, 0, shows in the next read or write of it.
+// An error of a descriptor, 0, shows up in its next read or write.
 void PtyRelay::task_ready(int events) {
   if (events == 0) task_.events = 0;
-  if (drain(pty_.master(), in_) == Moved::ended) in_.begin = in_.end;  // nobody will read it
+  if (drain(pty_.master(), in_) == Moved::ended) in_.begin = in_.end;  // it will never be read
   if (out_.empty() && copy_.empty() && !task_ended_) read_task();
   go_on();
 }
@@ -130,7 +130,7 @@ Result<void> PtyRelay::await(Watched& watched, int events) {
   return {};
 }
 
-// Whoever reads the copy has gone.
+// The reader of the copy has gone.
 void PtyRelay::end_copy() {
   copy_.begin = copy_.end;
   copier_ = {};

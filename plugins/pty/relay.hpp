@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes between a task's pty and the shell's terminal, both ways, as long as both last. What one side does not take
-// is not read from the other: a slow terminal stops the task, and a task that does not read stops the typing.
+// Moves bytes between a task's pty and the shell's terminal, both ways, as long as both exist. What one side does not take
+// is not read from the other: a slow terminal stops the task, and a task that does not read stops the input.
 #pragma once
 
 #include <array>
@@ -19,14 +19,14 @@ namespace nacre::plugins {
 class PtyRelay {
  public:
   enum class End {
-    task,      // all that it wrote has come out
-    terminal,  // has gone: the pty is hung up
+    task,      // all that the task wrote has come out
+    terminal,  // it has gone: the pty is hung up
   };
 
-  // Both live until `on_end`, which is called once, and may destroy them but not the relay.
+  // Both have to live until `on_end`, which is called once, and may destroy them but not the relay.
   static Result<std::unique_ptr<PtyRelay>> start(event::Loop& loop, task::Pty& pty, Terminal& terminal,
                                                  std::function<void(End)> on_end);
-  // All that the task writes goes to `fd` too, a pipe: a slow reader of it stops the task likewise.
+  // Copies all that the task writes to `fd`, a pipe: its reader too stops the task if it is slow.
   Result<void> copy_to(event::Loop& loop, UniqueFd fd);
   PtyRelay(const PtyRelay&) = delete;
   PtyRelay& operator=(const PtyRelay&) = delete;
@@ -68,7 +68,7 @@ class PtyRelay {
   Terminal& terminal_;
   std::function<void(End)> on_end_;
   Buffer out_;   // to the terminal
-  Buffer copy_;  // of the same, to copy_fd_
+  Buffer copy_;  // the same, to copy_fd_
   Buffer in_;    // to the task
   bool task_ended_ = false;
   Watched task_, input_, output_, copier_;

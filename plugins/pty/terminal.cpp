@@ -33,13 +33,13 @@ int set_modes(int fd, const termios& modes) {
   return 0;
 }
 
-// Another process group has the terminal.
+// Whether another process group has the terminal.
 bool in_background(int fd) {
   pid_t foreground = ::tcgetpgrp(fd);
   return foreground >= 0 && foreground != ::getpgrp();
 }
 
-// The same terminal by a description of our own, so that O_NONBLOCK is set for nobody else. By /dev/tty where its
+// The same terminal by a separate description, so that O_NONBLOCK is set for no other process. By /dev/tty if its
 // node belongs to another user.
 Result<UniqueFd> reopen(int fd, int access) {
   int flags = access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
@@ -54,8 +54,8 @@ Result<UniqueFd> reopen(int fd, int access) {
 
 // ---- the guard -------------------------------------------------------------------
 
-// In a forked child, with all signals blocked: system calls only. Out of the session, and so of reach of the
-// terminal's signals. Settings that somebody has changed since are theirs: they are left alone.
+// Runs in a forked child, with all signals blocked, and makes only system calls. It leaves the session, so that the
+// terminal's signals do not reach it. It leaves settings alone that another program has changed since.
 [[noreturn]] void guard(int terminal, int shell_end, const termios& before, const termios& raw) {
   ::setsid();
   ::prctl(PR_SET_NAME, kGuardName, 0, 0, 0);
@@ -109,7 +109,7 @@ Terminal::~Terminal() {
   end_guard();
 }
 
-// Output is raw too: the task's own terminal has made "\r\n" of its newlines, if the task wants that.
+// Output is raw too: the task's own terminal has already changed its newlines to "\r\n", if the task wants that.
 Result<void> Terminal::set_raw() {
   termios raw = before_;
   ::cfmakeraw(&raw);
@@ -127,7 +127,7 @@ void Terminal::suspend() {
   termios now{};
   bool ours = ::tcgetattr(STDIN_FILENO, &now) == 0 && same(now, raw_);
   if (!ours && in_background(STDIN_FILENO)) return;
-  SignalsBlocked blocked{SIGTTOU};  // in the background it would stop us
+  SignalsBlocked blocked{SIGTTOU};  // it would stop this process in the background
   set_modes(STDIN_FILENO, before_);
 }
 
@@ -140,7 +140,8 @@ Result<void> Terminal::start_guard() {
   Pipe pipe = TRY(make_pipe(O_CLOEXEC));
   pid_t pid = -1;
   {
-    SignalsBlocked blocked;  // the child stays so: no handler of ours may run in it, and no signal end it
+    // The child keeps them blocked: no handler of ours may run in it, and no signal may end it
+    SignalsBlocked blocked;
     pid = ::fork();
     if (pid == 0) {
       ::close(pipe.write.get());
@@ -150,7 +151,7 @@ Result<void> Terminal::start_guard() {
   if (pid < 0) return system_error(errno, "pty.interactive: cannot start a process");
   alive_ = std::move(pipe.write);
   guard_ = pid;
-  // Watched, it is none of those that have outlived a task.
+  // It is watched, so that it does not count as a process that has outlived a task.
   host_.children().watch(pid, [this](const event::ChildExit&) { guard_ = 0; });
   return {};
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The terminal that the shell was started on, lent to a task: raw, so that each key goes to the task's own terminal,
-// which makes of it what the task has asked for. It gets its settings back when this ends, however that comes about:
-// should the shell be killed, a small process that waits for that gives them back.
+// The terminal on which the shell was started, lent to a task. It is raw, so that each key goes to the task's own
+// terminal, which handles it as the task demands. However this ends, the terminal gets its settings back: if the
+// shell is killed, a small process that waits for that restores them.
 #pragma once
 
 #include <sys/ioctl.h>
@@ -19,25 +19,26 @@ namespace nacre::plugins {
 // Whether standard input and output are terminals.
 [[nodiscard]] bool at_terminal();
 
-// Of the terminal that one of stdin, stdout and stderr is; none if none is one.
+// The size of the terminal that stdin, stdout or stderr is; none if none of them is one.
 [[nodiscard]] std::optional<winsize> terminal_size();
 [[nodiscard]] std::optional<termios> terminal_modes();
 
 class Terminal {
  public:
-  // Makes it raw. In the background this stops the process until it is in the foreground. At most one at a time.
+  // Makes it raw. In the background this stops the process until it is in the foreground. There may be only one at a time.
   static Result<std::unique_ptr<Terminal>> borrow(plugin::Host& host);
-  ~Terminal();  // gives it back
+  ~Terminal();  // restores it
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  // Non-blocking, with flags that nobody shares.
+  // Non-blocking, with flags that no other process shares.
   [[nodiscard]] int input() const { return input_.get(); }
   [[nodiscard]] int output() const { return output_.get(); }
 
-  // Around a stop of the shell: whoever has the terminal then finds it as it was.
+  // Before the shell stops: the next user of the terminal finds it as it was.
   void suspend();
-  // Once it goes on, not in the background. Also after a stop that was not announced, in which others have set it.
+  // After the shell continues, unless it is in the background. Also after a stop that was not announced, in which
+  // others may have changed it.
   void resume();
 
  private:
@@ -48,7 +49,7 @@ class Terminal {
 
   plugin::Host& host_;
   termios before_;
-  termios raw_{};  // as the terminal has it
+  termios raw_{};  // the settings that the terminal has now
   bool is_raw_ = false;
   UniqueFd input_;
   UniqueFd output_;

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Seconds, of cpu.stat (version 2) or cpuacct.usage.
+// Seconds, from cpu.stat (version 2) or cpuacct.usage.
 Result<double> read_cpu(const std::string& path) {
   if (path.ends_with("cpu.stat"))
     return static_cast<double>(TRY(task::read_keyed_number(path, "usage_usec "))) / 1e6;
@@ -29,11 +29,11 @@ bool readable(const std::string& path) { return task::read_number(path).has_valu
 
 struct ProcessUsage {
   std::uint64_t own_ticks = 0;
-  std::uint64_t children_ticks = 0;  // of those that it has waited for
+  std::uint64_t children_ticks = 0;  // of children that it has waited for
   std::uint64_t pages = 0;
 };
 
-// Of /proc/PID/stat; none if there is no such process. The name, in parentheses, may hold any byte.
+// From /proc/PID/stat; none if there is no such process. The name, in parentheses, may have any bytes.
 std::optional<ProcessUsage> read_process(const std::string& root, pid_t pid) {
   constexpr std::size_t kUserTime = 11;  // after the name
   constexpr std::size_t kResident = 21;
@@ -82,7 +82,7 @@ std::string JobUsage::own_cgroup(const task::Cgroups& cgroups, const std::string
   return directory && only_shell_in(*directory) ? *directory : "";
 }
 
-// Nor may there be a cgroup below, whose processes would count too.
+// There must be no cgroup below either, whose processes would count too.
 bool JobUsage::only_shell_in(const std::string& directory) const {
   Result<std::string> processes = read_file(directory + "/cgroup.procs");
   if (!processes || trim(*processes) != std::to_string(shell_)) return false;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a job uses of this node, memory and cpu time, by the kernel's files.
+// The memory and cpu time that a job uses on this node, by the kernel's files.
 //
-// A cgroup, version 2 or 1, knows exactly; but its counts are the job's only if nobody else is in it: where the
-// shell alone has been put into a cgroup, which its tasks then inherit. Else the job's processes are added up, by
-// proc(5). Memory that they share counts for each of them then.
+// A cgroup, version 2 or 1, has exact values, but they are the job's only if no other process is in it: that is, if
+// the shell was put into a cgroup alone, which its tasks then inherit. Otherwise the job's processes are added up,
+// by proc(5). Memory that they share then counts for each of them.
 #pragma once
 
 #include <sys/types.h>
@@ -22,22 +22,21 @@ namespace nacre::plugins {
 class JobUsage {
  public:
   struct Sample {
-    double cpu = 0;                     // seconds of cpu time, since some time in the past
+    double cpu = 0;                     // seconds of cpu time since some fixed time
     std::uint64_t memory = 0;           // bytes, now
-    std::optional<std::uint64_t> peak;  // bytes, the most there ever were; none: the kernel does not know
+    std::optional<std::uint64_t> peak;  // bytes, the most there ever were; none: the kernel does not report it
   };
 
-  // Of the job of the shell `shell`, which has not started any process yet. `root` is put before all names of
-  // files.
+  // For the job of the shell `shell`, which has not started any process yet. `root` is put before the names of all files.
   static JobUsage of_shell(pid_t shell, const std::string& root = "");
 
   // Whether memory, or cpu time, is that of a cgroup.
   [[nodiscard]] bool memory_by_cgroup() const { return !memory_file_.empty(); }
   [[nodiscard]] bool cpu_by_cgroup() const { return !cpu_file_.empty(); }
-  // Whether sample() needs to be told the processes of the job.
+  // Whether sample() needs the processes of the job.
   [[nodiscard]] bool needs_processes() const { return !memory_by_cgroup() || !cpu_by_cgroup(); }
 
-  // `processes`: all below the shell. What has ended since is passed over.
+  // `processes`: all below the shell. Those that have ended since are ignored.
   Result<Sample> sample(const std::vector<pid_t>& processes) const;
 
  private:
@@ -50,7 +49,7 @@ class JobUsage {
 
   pid_t shell_;
   std::string root_;
-  std::string memory_file_;  // files of cgroups; empty: there is none
+  std::string memory_file_;  // files of cgroups; empty: not used
   std::string peak_file_;
   std::string cpu_file_;
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sysmon: how much memory and cpu time the job uses of this node, see job_usage.hpp. The most memory that there was
-// at a time, and how many cpus were busy on average, are logged after the last task; samples of both, one every
-// `sysmon.period` (2 s by default), the first ones sooner, are logged as a trace.
+// sysmon: how much memory and cpu time the job uses on this node, see job_usage.hpp. After the last task it logs
+// the peak of memory, and how many cpus were busy on average. Samples of both are logged at the level trace, the
+// first ones soon, then one every `sysmon.period` (2 s by default).
 //
-// Where the kernel does not keep the peak, it is that of the samples, and at least that of each task by itself.
+// If the kernel does not keep the peak, it is that of the samples, and at least that of each task alone.
 #include "plugins/sysmon/sysmon.hpp"
 
 #include <sys/resource.h>
@@ -20,9 +20,9 @@ namespace nacre::plugins {
 namespace {
 
 constexpr double kDefaultPeriod = 2;   // seconds
-constexpr double kFirstPeriod = 0.03;  // seconds, for the sake of short jobs; each further one is ...
-constexpr double kGrowth = 10;         // ... so many times as long, up to the one that is asked for
-constexpr double kLeastTime = 1e-3;    // seconds that a mean is taken over: what the loop's clock can tell
+constexpr double kFirstPeriod = 0.03;  // seconds, for short jobs; each further period is ...
+constexpr double kGrowth = 10;         // ... so many times as long, up to sysmon.period
+constexpr double kLeastTime = 1e-3;    // seconds over which a mean is taken: the resolution of the loop's clock
 
 // "512", "1.5K", "20.0G": bytes, with units of powers of 1024.
 std::string size_text(std::uint64_t bytes) {
@@ -73,7 +73,7 @@ class Sysmon final : public plugin::Plugin {
     return {};
   }
 
-  // With the first task, so that what went before it does not count.
+  // Begins with the first task, so that what was before does not count.
   Result<void> begin() {
     if (!usage_ || timer_) return {};
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { trace(); }));
@@ -108,8 +108,8 @@ class Sysmon final : public plugin::Plugin {
     timer_->start(event::Seconds(interval_));
   }
 
-  // A process begins as a copy of its parent, whose memory it is charged with (getrusage(2)): up to as much as this
-  // one has had, nothing is known.
+  // A process starts as a copy of its parent, and is charged with its memory (getrusage(2)), so a value is of use
+  // only if it exceeds this process's.
   void note_task(const task::Task& task) {
     rusage own{};
     if (!timer_ || by_kernel_ || ::getrusage(RUSAGE_SELF, &own) < 0) return;
@@ -132,7 +132,7 @@ class Sysmon final : public plugin::Plugin {
     timer_.reset();
   }
 
-  // Cpus that were busy. A process that ends is missed between its end and its being waited for: not below 0.
+  // How many cpus were busy. Not below 0: a process that has ended is missing until it is waited for.
   static double mean(const Moment& from, const Moment& to) {
     return std::max(0.0, to.cpu - from.cpu) / std::max(to.time - from.time, kLeastTime);
   }
@@ -141,13 +141,13 @@ class Sysmon final : public plugin::Plugin {
   pid_t shell_;
   std::string root_;
   value::Duration period_ = value::Duration::of_seconds(kDefaultPeriod);
-  std::optional<JobUsage> usage_;      // while something is to be measured
-  std::optional<event::Timer> timer_;  // from the first task to the last one's end
+  std::optional<JobUsage> usage_;      // set while there is something to measure
+  std::optional<event::Timer> timer_;  // runs from the first task's start to the last one's end
   double interval_ = 0;                // seconds until the next sample
   Moment first_;
   Moment last_;
   std::uint64_t peak_ = 0;  // bytes
-  bool by_kernel_ = false;  // the peak is
+  bool by_kernel_ = false;  // the kernel keeps the peak
 };
 
 }  // namespace

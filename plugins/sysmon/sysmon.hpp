@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugin sysmon over other files than those of this machine: for tests.
+// The plugin sysmon with other files than this machine's, for tests.
 #pragma once
 
 #include "plugins/builtins.hpp"
@@ -8,7 +8,7 @@
 
 namespace nacre::plugins {
 
-// As make_sysmon(), of the job of the shell `shell`; `root` as JobUsage::of_shell() takes it.
+// Like make_sysmon(), for the job of the shell `shell`; `root` as in JobUsage::of_shell().
 PluginPtr make_sysmon_of(plugin::Host& host, pid_t shell, const std::string& root);
 
 }  // namespace nacre::plugins

@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::size_t kMostNamed = 3;
 
-// In a forked child, with all signals blocked: it ends as the shell does, and when the shell ends what is left.
+// Runs in a forked child, with all signals blocked. It ends with the shell, or when the shell ends
+// what its tasks have left.
 [[noreturn]] void remove_all(const std::vector<OwnedDirectory>& directories, pid_t shell) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != shell) ::_exit(1);

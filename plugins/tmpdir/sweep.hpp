@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Removes what earlier shells of this user have left in a folder because they were killed or their host went down: the directories of
-// jobs and of sockets whose owner is gone (base/owned_directory.hpp). From the loop, once the tasks run, a few names at a time; the removal
-// itself, which may take long, in a process of its own, which ends with the shell. One line says what.
+// Removes what earlier shells of this user have left in a folder because they were killed or their host went down:
+// the directories of jobs and of sockets whose owner is gone (base/owned_directory.hpp). It looks from the loop,
+// once the tasks run, at a few names at a time. The removal may take long, so a process of its own does it, which
+// ends with the shell. One line in the log names what is removed.
 #pragma once
 
 #include <optional>

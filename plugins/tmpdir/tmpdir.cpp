@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tmpdir: a directory of the job's own on this node, FLUX_JOB_TMPDIR and {{tmpdir}}, there before any task starts
-// and removed after all have ended. Made below $TMPDIR of the shell, or /tmp. What earlier shells have left there goes too.
+// tmpdir: a directory of the job's own on this node, FLUX_JOB_TMPDIR and {{tmpdir}}, which exists before any task
+// starts and is removed after all have ended. It is below the shell's $TMPDIR, or /tmp. What earlier shells have
+// left there is removed too.
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -21,8 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kRounds =
-    100;  // of removal: a library's thread may add to it still, as libpmix tidies up after its clients
+constexpr int kRounds = 100;  // of removal: a library's thread, such as libpmix's, may still add files
 
 bool is_there(const std::string& path) {
   struct stat info {};
@@ -58,9 +58,9 @@ class Tmpdir final : public plugin::Plugin {
   Result<void> make() {
     const char* base = std::getenv("TMPDIR");
     std::error_code error;
-    // Absolute: the shell and the tasks change to other working directories.
+    // absolute, as the shell and the tasks change to other working directories
     auto below = fs::absolute(base != nullptr && *base != '\0' ? base : "/tmp", error);
-    if (error) return in("tmpdir", system_error(error.value(), "cannot tell the working directory"));
+    if (error) return in("tmpdir", system_error(error.value(), "cannot find the working directory"));
     parent_ = below.native();
     auto made = OwnedDirectory::create(parent_, fmt::format("{}{}", name_front(), host_.job().shell_rank));
     if (!made) {
@@ -78,10 +78,11 @@ class Tmpdir final : public plugin::Plugin {
 
   void remove() {
     if (path_.empty()) return;
-    directory_ = {};  // where this process has no descriptor left, its is needed to look into the directory
+    directory_ = {};  // if no descriptor is free, this one is needed to read the directory
     Result<void> removed = remove_tree(path_);
     for (int round = 1; !removed && is_there(path_) && round < kRounds; ++round) removed = remove_tree(path_);
-    bool left_to_guard = host_.children().is_guarded() && wants_descriptors(removed);  // it has its own
+    // The guard has descriptors of its own
+    bool left_to_guard = host_.children().is_guarded() && wants_descriptors(removed);
     if (removed || !is_there(path_)) {
       host_.children().guard_directory(path_, false);
     } else if (!left_to_guard) {
@@ -90,14 +91,14 @@ class Tmpdir final : public plugin::Plugin {
     path_.clear();
   }
 
-  // Where several shells of a job are on one host, its first looks, so that their cost does not grow with their square.
+  // If several shells of a job are on one host, only the first looks, so that the cost does not grow with their square.
   static bool is_of_earlier_shell(std::string_view name, std::string_view front, std::int64_t rank) {
     if (!name.starts_with(front)) return false;
     name.remove_prefix(front.size());
     return parse_i64(name.substr(0, name.find('-'))).value_or(rank) < rank;
   }
 
-  // What cannot be swept is no harm to this job.
+  // If the sweep fails this job is not harmed.
   void sweep() {
     auto others_look = [front = name_front(), rank = host_.job().shell_rank](std::string_view name) {
       return is_of_earlier_shell(name, front, rank);
