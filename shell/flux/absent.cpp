@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// <flux/broker.h>: what this shell does not offer. The functions are there, so that plugins that use them where
-// they can still load.
+// <flux/broker.h>: functions that this shell does not offer. They exist, so that plugins that use them elsewhere
+// can still be loaded.
 #include <flux/broker.h>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// <flux/handle.h>: the log, and what a handle knows of where it is.
+// <flux/handle.h>: the log, and the facts that a handle has about its broker.
 #include <cstring>
 
 #include <fmt/format.h>

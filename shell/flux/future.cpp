@@ -19,8 +19,8 @@ Outcome::Outcome(Outcome&& other) noexcept
       free_fn(std::exchange(other.free_fn, nullptr)),
       with(std::exchange(other.with, nullptr)),
       errnum(other.errnum),
-      words(std::move(other.words)),
-      has_words(other.has_words) {}
+      message(std::move(other.message)),
+      has_text(other.has_text) {}
 
 Outcome::~Outcome() {
   if (free_fn != nullptr) free_fn(result);
@@ -79,7 +79,7 @@ void flux_future::fulfil(Outcome outcome) {
   schedule(now);
 }
 
-// The continuation comes from the loop, never from within the call that fulfils.
+// The continuation is called from the loop, never from within the call that fulfils.
 void flux_future::schedule(Context& context) {
   if (context.armed && ready() && context.soon) context.soon->start(event::Seconds(0));
 }
@@ -88,7 +88,7 @@ Result<void> flux_future::set_soon(Context& context) {
   auto run = [this, &context] {
     context.armed = false;
     if (context.timeout) context.timeout->stop();
-    // Kept: the continuation may drop the last reference.
+    // the continuation may drop the last reference
     ++references;
     std::function<void()> continuation = context.continuation;
     if (continuation) continuation();
@@ -115,7 +115,7 @@ Result<void> flux_future::arm(When when, flux_reactor* reactor, std::function<vo
   return {};
 }
 
-// ---- its life ------------------------------------------------------------------
+// ---- creation and end ----------------------------------------------------------
 
 flux_future_t* flux_future_create(flux_future_init_f cb, void* arg) noexcept { return new flux_future(cb, arg); }
 
@@ -157,12 +157,12 @@ int flux_future_fulfill_with(flux_future_t* f, flux_future_t* p) noexcept {
     flux_future_incref(p);
   }
   if (p->fatal) {
-    flux_future_fatal_error(f, p->fatal->errnum, p->fatal->has_words ? p->fatal->words.c_str() : nullptr);
+    flux_future_fatal_error(f, p->fatal->errnum, p->fatal->has_text ? p->fatal->message.c_str() : nullptr);
     return 0;
   }
   const Outcome& of = p->front();
   if (of.errnum != 0) {
-    f->fulfil({of.errnum, of.has_words ? of.words.c_str() : nullptr});
+    f->fulfil({of.errnum, of.has_text ? of.message.c_str() : nullptr});
     return 0;
   }
   Outcome same(of.result, nullptr);
@@ -181,7 +181,7 @@ bool flux_future_has_error(flux_future_t* f) noexcept {
 const char* flux_future_error_string(flux_future_t* f) noexcept {
   if (!flux_future_has_error(f)) return nullptr;
   const Outcome& error = f->front();
-  return error.has_words ? error.words.c_str() : std::strerror(error.errnum);
+  return error.has_text ? error.message.c_str() : std::strerror(error.errnum);
 }
 
 const char* flux_strerror(int errnum) noexcept { return std::strerror(errnum); }
@@ -228,7 +228,7 @@ int flux_future_then(flux_future_t* f, double timeout, flux_continuation_f cb, v
 
 namespace {
 
-// Runs `loop`, and hands out the messages of the shell's handle, until the future is ready or nothing is left that
+// Runs `loop`, and dispatches the messages of the shell's handle, until the future is ready or nothing is left that
 // could make it so.
 int run_until_ready(flux_future_t* f, event::Loop& loop, const bool& late) {
   flux_shell* shell = current_shell();
@@ -251,7 +251,7 @@ int flux_future_wait_for(flux_future_t* f, double timeout) {
   flux_reactor* reactor = f->now.reactor;
   if (reactor == nullptr && (reactor = flux_reactor_create(0)) == nullptr) return -1;
   flux_reactor_incref(reactor);
-  if (f->now.reactor == nullptr) flux_reactor_decref(reactor);  // arm() takes one of its own
+  if (f->now.reactor == nullptr) flux_reactor_decref(reactor);  // arm() takes a reference of its own
   flux_future_incref(f);
   f->waiting = true;
   bool late = false;
@@ -273,7 +273,7 @@ int flux_future_wait_for(flux_future_t* f, double timeout) {
   return done;
 }
 
-// ---- what it carries -----------------------------------------------------------
+// ---- aux items -----------------------------------------------------------------
 
 int flux_future_aux_set(flux_future_t* f, const char* name, void* aux, flux_free_f destroy) noexcept {
   if (f == nullptr) return fail(EINVAL);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Behind flux_future_t. A future has two contexts: `then`, in which a continuation waits on the future's reactor,
-// and `now`, while flux_future_wait_for(3) runs a loop of its own. In each it is armed at most once at a time, and
-// its init function, which sets up what will fulfil it, runs at most once.
+// The implementation of flux_future_t. A future has two contexts: `then`, in which a continuation waits on the
+// future's reactor, and `now`, while flux_future_wait_for(3) runs a loop of its own. In each it is armed at most
+// once at a time. Its init function, which arranges what will fulfil it, runs at most once.
 #pragma once
 
 #include <deque>
@@ -21,17 +21,17 @@ struct Outcome {
   Outcome() = default;
   Outcome(void* value, flux_free_f function) : result(value), free_fn(function) {}
   Outcome(int code, const char* text)
-      : errnum(code), words(text != nullptr ? text : ""), has_words(text != nullptr) {}
+      : errnum(code), message(text != nullptr ? text : ""), has_text(text != nullptr) {}
   Outcome(Outcome&& other) noexcept;
   Outcome& operator=(Outcome&&) = delete;
   ~Outcome();
 
   void* result = nullptr;
   flux_free_f free_fn = nullptr;
-  flux_future* with = nullptr;  // a reference: the result is that one's
+  flux_future* with = nullptr;  // a reference: that future's result is the result
   int errnum = 0;               // 0: a result
-  std::string words;
-  bool has_words = false;
+  std::string message;
+  bool has_text = false;
 };
 
 }  // namespace nacre::flux
@@ -57,10 +57,10 @@ struct flux_future {
   void fulfil(nacre::flux::Outcome outcome);
   nacre::Result<void> arm(When when, flux_reactor* reactor, std::function<void()> continuation);
   void use(Context& context, flux_reactor* reactor);  // from now on; nullptr: none
-  void disarm(flux_reactor* reactor);                 // takes its timers off that loop
+  void disarm(flux_reactor* reactor);                 // takes its timers off that reactor's loop
   [[nodiscard]] Context& context(When when) { return when == When::then ? then : now; }
-  // That of the context in which it is being set up or waited for; else the one for continuations: as set, the
-  // handle's, the shell's.
+  // The reactor of the context in which it is being initialised or waited for; else the one for continuations: the
+  // one that was set, the handle's, or the shell's.
   [[nodiscard]] flux_reactor* current_reactor() const;
 
   int references = 1;
@@ -70,19 +70,19 @@ struct flux_future {
   flux_t* handle = nullptr;  // not a reference
   std::deque<nacre::flux::Outcome> outcomes;
   std::optional<nacre::flux::Outcome> fatal;
-  flux_future* source = nullptr;  // a reference: the last that it was fulfilled with
+  flux_future* source = nullptr;  // a reference: the future that has fulfilled it last
   Context then;
   Context now;
   const Context* setting_up = nullptr;
-  bool waiting = false;  // in flux_future_wait_for(3)
+  bool waiting = false;  // flux_future_wait_for(3) is running
   nacre::capi::AuxItems aux;
-  // Of several, and of one that comes after another: what it waits for. References.
+  // For a composite future, or one that follows another: the futures that it waits for. References.
   std::map<std::string, flux_future*, std::less<>> children;
   std::string listed;  // by flux_future_next_child()
   flux_future* previous = nullptr;
-  // Sets up waiting for these, when this one is waited for.
+  // Called when this future is waited for: starts to wait for the children.
   std::function<void(flux_future& self, When when, flux_reactor* reactor)> begin;
-  flux_future* next = nullptr;  // comes after this one; not a reference: it has one to this
+  flux_future* next = nullptr;  // follows this one; not a reference: it has one to this
   bool continued = false;
 
  private:

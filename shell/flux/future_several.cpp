@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// <flux/future.h>: futures of several, and one after another.
+// <flux/future.h>: composite futures, and futures that follow each other.
 #include <algorithm>
 
 #include "flux/future.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 enum class Wanted { all, any };
 
-// Fulfilled with the error of the first child, by name, that has one.
+// Fulfils with the error of the first child, by name, that has one.
 void judge_children(flux_future& self, Wanted wanted) {
   if (self.ready()) return;
   auto is_ready = [](const auto& each) { return each.second->ready(); };
@@ -40,7 +40,7 @@ flux_future_t* composite(Wanted wanted) {
 
 enum class After { result, error };
 
-// `prev` is ready: calls the continuation if it is for this, and passes on what that has not continued.
+// `prev` is ready: calls the continuation if it is for this result; a result that it does not continue is passed on.
 void go_on(flux_future& self, After after, flux_continuation_f cb, void* arg, const Callback& owner) {
   flux_future* prev = self.previous;
   if (prev == nullptr || self.ready()) return;
@@ -73,7 +73,7 @@ flux_future_t* chain(flux_future_t* f, After after, flux_continuation_f cb, void
   return next;
 }
 
-// The one that comes after `prev`, in the continuation between them.
+// The future that follows `prev`, if this is called within the continuation between them.
 flux_future* next_of(flux_future_t* prev) {
   if (prev == nullptr) return none(EINVAL);
   if (prev->next == nullptr) return none(ENOENT);
@@ -83,7 +83,7 @@ flux_future* next_of(flux_future_t* prev) {
 
 }  // namespace
 
-// ---- several ---------------------------------------------------------------------
+// ---- composite -------------------------------------------------------------------
 
 flux_future_t* flux_future_wait_all_create() noexcept { return composite(Wanted::all); }
 flux_future_t* flux_future_wait_any_create() noexcept { return composite(Wanted::any); }
@@ -92,7 +92,7 @@ int flux_future_push(flux_future_t* cf, const char* name, flux_future_t* f) noex
   if (cf == nullptr || f == nullptr || !cf->begin) return fail(EINVAL);
   std::string key = name != nullptr ? name : std::to_string(cf->children.size());
   if (!cf->children.try_emplace(key, f).second) return fail(EEXIST);
-  // Pushed while it is waited for: waited for too.
+  // it was pushed while the parent is waited for, so it is waited for too
   for (auto when : {flux_future::When::then, flux_future::When::now}) {
     flux_future::Context& context = cf->context(when);
     if (context.begun && context.reactor != nullptr) cf->begin(*cf, when, context.reactor);
@@ -122,7 +122,7 @@ flux_future_t* flux_future_get_child(flux_future_t* cf, const char* name) noexce
   return it != cf->children.end() ? it->second : none(ENOENT);
 }
 
-// ---- one after another -----------------------------------------------------------
+// ---- following each other --------------------------------------------------------
 
 flux_future_t* flux_future_and_then(flux_future_t* f, flux_continuation_f cb, void* arg) noexcept {
   return chain(f, After::result, cb, arg);
@@ -136,7 +136,7 @@ int flux_future_continue(flux_future_t* prev, flux_future_t* f) noexcept {
   flux_future* next = next_of(prev);
   if (next == nullptr) return -1;
   if (f == nullptr) return 0;
-  // `f` becomes a child of the next one, which is fulfilled with it.
+  // `f` becomes a child of the next one, which is fulfilled by it
   flux_future_decref(std::exchange(next->children["continued"], f));
   bool waiting = next->now.reactor != nullptr;
   flux_future::When when = waiting ? flux_future::When::now : flux_future::When::then;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// <flux/handle.h>: handles, and where their messages go.
+// <flux/handle.h>: handles, and the ways of their messages.
 #include "flux/handle.hpp"
 
 #include <unistd.h>
@@ -40,27 +40,27 @@ Result<std::unique_ptr<Runtime>> Runtime::create(flux_shell& shell) {
   CHECK_OK(self->handle_->watch());
   self->events_ =
       shell.host.on_announcement([runtime = self.get()](std::string_view topic, std::string_view bytes) {
-        if (topic == kEvents) runtime->heard(bytes);
+        if (topic == kEvents) runtime->receive(bytes);
       });
   return self;
 }
 
 Runtime::~Runtime() {
   for (auto& [task, process] : tasks_) delete process;
-  // A future that a plugin has forgotten holds the reactor too.
+  // A future that a plugin has not destroyed holds the reactor too.
   handle_->reactor->retire();
   delete handle_;
 }
 
-// The number and the topic, each with a NUL behind it, and the payload.
+// The number and the topic, each with a NUL after it, and the payload.
 int Runtime::announce(const flux_msg& event) {
   std::string bytes = fmt::format("{}{}{}{}", event.seq, '\0', event.topic, '\0');
   if (event.payload) bytes += *event.payload;
-  Result<void> told = shell_.host.announce(kEvents, bytes);
-  return told ? 0 : fail(told.error().code);
+  Result<void> sent = shell_.host.announce(kEvents, bytes);
+  return sent ? 0 : fail(sent.error().code);
 }
 
-void Runtime::heard(std::string_view event) {
+void Runtime::receive(std::string_view event) {
   std::size_t seq_end = event.find('\0');
   std::size_t topic_end = seq_end != event.npos ? event.find('\0', seq_end + 1) : event.npos;
   if (topic_end == event.npos) return debug("an event without a topic");
@@ -141,7 +141,7 @@ flux_handle::~flux_handle() {
   aux.clear();
   for (flux_msg_handler* each : std::exchange(handlers, {})) {
     each->handle = nullptr;
-    // Those of the shell's own go with it, after all code of plugins.
+    // handlers of the shell's own handle go with it, after all code of plugins
     if (link == nullptr) delete each;
   }
   poll_.reset();
@@ -149,7 +149,7 @@ flux_handle::~flux_handle() {
 }
 
 Result<void> flux_handle::send(MsgRef msg) {
-  if (link == nullptr) poll_->keeps_running(true);  // the loop goes on until it has been handled
+  if (link == nullptr) poll_->keeps_running(true);  // the loop runs on until the message has been handled
   return outgoing.put(std::move(msg));
 }
 
@@ -172,7 +172,7 @@ bool flux_handle::dispatch() {
   MsgRef msg = incoming.take(FLUX_MATCH_ANY);
   if (link == nullptr && incoming.empty()) poll_->keeps_running(false);
   if (msg.get() == nullptr) return false;
-  ++references;  // a handler may close it
+  ++references;  // a handler may close the handle
   switch (msg->type) {
     case FLUX_MSGTYPE_REQUEST: deliver_request(*msg.get()); break;
     case FLUX_MSGTYPE_RESPONSE: deliver_response(*msg.get()); break;
@@ -188,7 +188,7 @@ void flux_handle::call(flux_msg_handler& handler, const flux_msg& msg) {
   handler.owner.run([&, mh = &handler] { callback(this, mh, &msg, arg); });
 }
 
-// The last made that has this very topic, else the last that matches.
+// The handler made last that has this very topic, else the last one that matches.
 flux_msg_handler* flux_handle::handler_for(const flux_msg& msg) {
   auto exact = [&](const flux_msg_handler* each) { return each->takes(msg) && each->topic == msg.topic; };
   auto any = [&](const flux_msg_handler* each) { return each->takes(msg); };
@@ -200,7 +200,7 @@ flux_msg_handler* flux_handle::handler_for(const flux_msg& msg) {
 void flux_handle::deliver_request(const flux_msg& msg) {
   flux_msg_handler* handler = handler_for(msg);
   if (handler == nullptr) {
-    runtime.debug(fmt::format("{}: nobody answers such requests: there is no Flux broker", msg.topic));
+    runtime.debug(fmt::format("{}: such requests have no receiver: there is no Flux broker", msg.topic));
     flux_respond_error(this, &msg, ENOSYS, "not offered by this shell: there is no Flux broker");
   } else if (!handler->allows(msg)) {
     flux_respond_error(this, &msg, EPERM, nullptr);
@@ -219,9 +219,9 @@ void flux_handle::deliver_response(const flux_msg& msg) {
   flux_future* future = it->second;
   if ((msg.flags & FLUX_MSGFLAG_STREAMING) == 0 || msg.errnum != 0) calls.erase(it);
   if (msg.errnum != 0) {
-    const char* words = nullptr;
-    if (flux_response_decode_error(&msg, &words) < 0) words = nullptr;
-    flux_future_fulfill_error(future, msg.errnum, words);
+    const char* text = nullptr;
+    if (flux_response_decode_error(&msg, &text) < 0) text = nullptr;
+    flux_future_fulfill_error(future, msg.errnum, text);
   } else {
     auto drop = [](void* kept) { flux_msg_decref(static_cast<const flux_msg*>(kept)); };
     flux_future_fulfill(future, const_cast<flux_msg*>(flux_msg_incref(&msg)), drop);
@@ -229,7 +229,7 @@ void flux_handle::deliver_response(const flux_msg& msg) {
 }
 
 void flux_handle::deliver_event(const flux_msg& msg) {
-  // A handler may destroy others.
+  // a handler may destroy others
   std::vector<flux_msg_handler*> targets = handlers;
   for (flux_msg_handler* each : targets) {
     bool there = std::find(handlers.begin(), handlers.end(), each) != handlers.end();
@@ -263,7 +263,7 @@ flux_t* flux_incref(flux_t* h) noexcept {
   return h;
 }
 
-// The shell's own goes with the runtime, which has the first reference.
+// The shell's own handle goes with the runtime, which has the first reference.
 void flux_decref(flux_t* h) noexcept {
   if (h == nullptr || --h->references > 0) return;
   if (h->link == nullptr) {

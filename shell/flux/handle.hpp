@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Behind flux_t and flux_msg_handler_t: see <flux/handle.h>. The shell has one handle, whose messages come back to
-// itself; others are the two ends of a Link.
+// The implementation of flux_t and flux_msg_handler_t: see <flux/handle.h>. The shell has one handle, whose
+// messages come back to itself; others are the two ends of a Link.
 #pragma once
 
 #include <map>
@@ -29,7 +29,7 @@ struct flux_msg_handler {
   [[nodiscard]] bool takes(const flux_msg& msg) const;
   [[nodiscard]] bool allows(const flux_msg& msg) const;
 
-  flux_handle* handle;  // nullptr once that has gone
+  flux_handle* handle;  // nullptr once the handle has gone
   int typemask;
   uint32_t matchtag;
   std::string topic;  // a glob; empty: any
@@ -48,10 +48,10 @@ struct flux_handle {
   flux_handle& operator=(const flux_handle&) = delete;
 
   nacre::Result<void> send(nacre::flux::MsgRef msg);
-  // Hands the first message that waits to whom it is for; false if there is none.
+  // Passes the first message that waits to its handler; false if there is none.
   bool dispatch();
-  nacre::Result<void> watch();  // from now on the loop dispatches
-  // `call` is fulfilled by the response. FLUX_MATCHTAG_NONE: there are too many calls.
+  nacre::Result<void> watch();  // the loop dispatches from now on
+  // The response will fulfil `call`. FLUX_MATCHTAG_NONE: there are too many calls.
   uint32_t expect(flux_future* call);
   void forget(uint32_t matchtag) { calls.erase(matchtag); }
 
@@ -64,12 +64,12 @@ struct flux_handle {
   nacre::capi::AuxItems aux;
   int flags = 0;
   std::string appname;
-  std::vector<flux_msg_handler*> handlers;  // in the order they were made
+  std::vector<flux_msg_handler*> handlers;  // in the order in which they were made
   std::unordered_map<uint32_t, flux_future*> calls;
   uint32_t last_tag = FLUX_MATCHTAG_NONE;
   uint32_t last_event = 0;
   std::multiset<std::string> subscriptions;
-  std::map<std::string, std::string, std::less<>> attributes;  // asked for so far
+  std::map<std::string, std::string, std::less<>> attributes;  // those that were asked for
 
  private:
   void deliver_request(const flux_msg& msg);
@@ -83,7 +83,7 @@ struct flux_handle {
 
 namespace nacre::flux {
 
-// All of libflux that one shell's plugins use. Made when it is first needed.
+// All of libflux that the plugins of one shell use. Made when it is first needed.
 class Runtime final : public capi::Extension {
  public:
   static Result<std::unique_ptr<Runtime>> create(flux_shell& shell);
@@ -95,22 +95,22 @@ class Runtime final : public capi::Extension {
   void close_link(flux_handle& handle);
   int announce(const flux_msg& event);  // to all shells of the job; -1 with errno
   void debug(const std::string& message) const;
-  flux_subprocess* process_of(task::Task& task);  // the task seen as a subprocess: one for each
+  flux_subprocess* process_of(task::Task& task);  // the task as a subprocess; one object for each task
 
  private:
   explicit Runtime(flux_shell& shell) : shell_(shell) {}
-  void heard(std::string_view event);
+  void receive(std::string_view event);
 
   flux_shell& shell_;
   std::unique_ptr<Inbox> inbox_;
   flux_handle* handle_ = nullptr;
   std::map<task::Task*, flux_subprocess*> tasks_;
-  std::mutex mutex_;  // of links_: they are opened by threads
+  std::mutex mutex_;  // for links_: threads open them
   std::vector<std::unique_ptr<Link>> links_;
   plugin::Registration events_;
 };
 
-// nullptr, with errno, if there is none and none can be made.
+// nullptr, with errno, if there is none and it cannot be made.
 Runtime* runtime_of(flux_shell& shell);
 flux_handle* handle_of(flux_shell& shell);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// <flux/handle.h>: messages sent and received by hand, their handlers, and the watcher of a handle.
+// <flux/handle.h>: messages that plugins send and receive themselves, their handlers, and the watcher of a handle.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using nacre::flux::MsgRef;
 
 namespace {
 
-// Who sends is who runs this shell.
+// Sets the sender's user: the one that runs this shell.
 MsgRef signed_copy(const flux_msg_t* msg) {
   if (msg->rolemask != FLUX_ROLE_NONE) return MsgRef::to(msg);
   flux_msg_t* copy = flux_msg_copy(msg, true);
@@ -171,7 +171,7 @@ class HandleWatcher final : public flux_watcher {
   flux_t* const handle;
 
  private:
-  // A descriptor can be polled once, and the handle may do so itself: hence one more of the same.
+  // A descriptor can be polled once, and the handle may do so itself: so this polls a copy.
   Result<void> begin() override {
     fd_ = UniqueFd(::dup(handle->incoming.fd()));
     if (!fd_) return system_error(errno, "dup");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages that wait to be handled. Any thread may put one in; a descriptor tells the reader's loop.
+// Messages that wait to be handled. Any thread may put one in; a descriptor wakes the reader's loop.
 #pragma once
 
 #include <deque>
@@ -19,7 +19,7 @@ class Inbox {
 
   enum class End { head, tail };
   Result<void> put(MsgRef message, End end = End::tail);  // ENOBUFS when it is full
-  // The first that matches; none: an empty reference.
+  // The first message that matches; an empty reference: none.
   MsgRef take(const struct flux_match& match);
   [[nodiscard]] bool empty() const;
   [[nodiscard]] int fd() const { return signal_.get(); }  // readable while there is a message
@@ -32,11 +32,11 @@ class Inbox {
   std::deque<MsgRef> messages_;
 };
 
-// Two handles in one process, interthread://NAME: what one sends, the other receives.
+// Two handles in one process, interthread://NAME: each receives what the other sends.
 struct Link {
   std::string name;
   std::unique_ptr<Inbox> sides[2];
-  int ends = 0;  // handles that have been opened and not closed: two at most
+  int ends = 0;  // handles that were opened and not closed: at most two
 };
 
 }  // namespace nacre::flux

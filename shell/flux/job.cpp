@@ -42,7 +42,7 @@ std::optional<std::string> text_of(flux_jobid_t id, std::string_view type) {
   return (job.*it->text)();
 }
 
-// What follows the events for one future.
+// Follows the events for one future.
 struct Watch {
   std::unique_ptr<EventRecord::Follower> follower;
   bool ended = false;
@@ -52,7 +52,7 @@ void end_watch(flux_future_t* f, Watch& watch) {
   if (!std::exchange(watch.ended, true)) flux_future_fulfill_error(f, ENODATA, nullptr);
 }
 
-void tell(flux_future_t* f, Watch& watch, const Json& event) {
+void report(flux_future_t* f, Watch& watch, const Json& event) {
   if (watch.ended) return;
   std::string line = dump_json(event) + "\n";
   flux_future_fulfill(f, c_string(line), std::free);
@@ -90,8 +90,8 @@ flux_future_t* flux_job_event_watch(flux_t* h, flux_jobid_t id, const char* path
   }
   auto* watch = new Watch;
   flux_future_aux_set(f, kWatchKey, watch, [](void* arg) { delete static_cast<Watch*>(arg); });
-  watch->follower = host.events().follow([f, watch](const Json& event) { tell(f, *watch, event); });
-  for (const Json& each : host.events().events()) tell(f, *watch, each);
+  watch->follower = host.events().follow([f, watch](const Json& event) { report(f, *watch, event); });
+  for (const Json& each : host.events().events()) report(f, *watch, each);
   return f;
 }
 

@@ -76,7 +76,7 @@ bool flux_msg_cmp(const flux_msg_t* msg, struct flux_match match) noexcept {
   return (msg->flags & FLUX_MSGFLAG_TOPIC) != 0 && glob_match(match.topic_glob, msg->topic);
 }
 
-// ---- its life ------------------------------------------------------------------
+// ---- creation and end ----------------------------------------------------------
 
 flux_msg_t* flux_msg_create(int type) noexcept { return is_type(type) ? new flux_msg(type) : none(EINVAL); }
 
@@ -319,7 +319,7 @@ int flux_msg_get_rolemask(const flux_msg_t* msg, uint32_t* rolemask) noexcept {
   return get(msg, FLUX_MSGTYPE_ANY, &flux_msg::rolemask, rolemask);
 }
 
-// ---- who sent it ---------------------------------------------------------------
+// ---- the sender ----------------------------------------------------------------
 
 int flux_msg_set_cred(flux_msg_t* msg, struct flux_msg_cred cred) noexcept {
   if (flux_msg_set_userid(msg, cred.userid) < 0) return -1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Behind flux_msg_t. Flux's functions change flags, references and aux items of const messages too.
+// The implementation of flux_msg_t. Flux's functions change flags, references and aux items of const messages too.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 struct flux_msg {
   explicit flux_msg(int of_type) : type(of_type) {}
 
-  mutable std::atomic<int> references = 1;  // messages may go from thread to thread
+  mutable std::atomic<int> references = 1;  // threads may pass messages to each other
   int type;
   int flags = 0;
   std::string topic;
@@ -24,7 +24,7 @@ struct flux_msg {
   uint32_t userid = FLUX_USERID_UNKNOWN;
   uint32_t rolemask = FLUX_ROLE_NONE;
   mutable nacre::capi::AuxItems aux;
-  mutable nacre::capi::JsonRef json;  // of the payload, once asked for
+  mutable nacre::capi::JsonRef json;  // the payload's, once it was asked for
   mutable std::string last_error;
 };
 
@@ -51,7 +51,7 @@ class MsgRef {
   const flux_msg* msg_ = nullptr;
 };
 
-// 0, or -1 with EINVAL (NULL), EPROTO (not of this type, no topic). `topic` may be NULL.
+// 0, or -1 with EINVAL (NULL), EPROTO (another type, or no topic). `topic` may be NULL.
 int check_kind(const flux_msg_t* msg, int type, const char** topic);
 
 }  // namespace nacre::flux

@@ -69,7 +69,7 @@ const flux_msg_t* flux_msglist_last(struct flux_msglist* l) noexcept {
   return l->at_cursor();
 }
 
-// The next one moves up, and so the cursor goes back by one: flux_msglist_next() then returns it.
+// The next message takes its place, so the cursor goes back by one: flux_msglist_next() then returns that message.
 void flux_msglist_delete(struct flux_msglist* l) noexcept {
   if (l == nullptr || l->at_cursor() == nullptr) return;
   l->messages.erase(l->messages.begin() + static_cast<std::ptrdiff_t>(l->cursor));

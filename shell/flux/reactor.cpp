@@ -69,7 +69,7 @@ void flux_reactor_stop_error(flux_reactor_t* r) noexcept {
 
 double flux_reactor_time() noexcept { return event::wall_clock(); }
 
-// As the loop counts, from the wall clock as it was when it was first asked for or last updated.
+// By the loop's clock, counted from the wall clock as it was at the first call or the last update.
 double flux_reactor_now(flux_reactor_t* r) noexcept {
   if (r == nullptr) return fail(EINVAL);
   if (!r->epoch) flux_reactor_now_update(r);

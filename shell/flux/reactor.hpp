@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Behind flux_reactor_t and flux_watcher_t.
+// The implementation of flux_reactor_t and flux_watcher_t.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 #include "capi/callback.hpp"
 
-// The shell's loop, or one of a plugin's own. Counted references: flux_reactor_incref(3).
+// The shell's loop, or a plugin's own. References are counted: flux_reactor_incref(3).
 struct flux_reactor {
   explicit flux_reactor(nacre::event::Loop& of_shell) : loop(&of_shell) {}
   explicit flux_reactor(std::unique_ptr<nacre::event::Loop> own_loop) : own(std::move(own_loop)), loop(own.get()) {}
@@ -17,8 +17,8 @@ struct flux_reactor {
   flux_reactor(const flux_reactor&) = delete;
   flux_reactor& operator=(const flux_reactor&) = delete;
 
-  // Takes from the loop what is left on it: watchers lose the reactor and never run again, futures are not
-  // continued any more. The shell's watchers are freed: it goes after all code of plugins, so nobody else will.
+  // Takes from the loop what is left on it: watchers lose the reactor and never run again, and futures are not continued any
+  // more. Frees the shell's watchers: this runs after all code of plugins, so nothing else frees them.
   void retire();
 
   std::unique_ptr<nacre::event::Loop> own;
@@ -26,12 +26,12 @@ struct flux_reactor {
   int references = 1;
   bool stopped = false;
   bool failed = false;
-  std::optional<double> epoch;  // of the loop's clock, in seconds since the Epoch; none: not asked for yet
+  std::optional<double> epoch;  // of the loop's clock, in seconds since the Epoch; none: not used yet
   std::set<flux_watcher*> watchers;
-  std::set<flux_future*> futures;  // that wait on it, or have done so
+  std::set<flux_future*> futures;  // those that wait on it, or have done so
 };
 
-// What a watcher is apart from what it watches.
+// The part of a watcher that does not depend on what it watches.
 struct flux_watcher {
   flux_watcher(flux_reactor* of_reactor, flux_watcher_f function, void* argument, std::string_view what);
   virtual ~flux_watcher();
@@ -41,7 +41,7 @@ struct flux_watcher {
   void start();
   void stop();
   void keep_running(bool keeps);
-  void fire(int revents);  // last of all: it may destroy this
+  void fire(int revents);  // has to come last, as it may destroy this
 
   flux_reactor* reactor;
   flux_watcher_f callback;
@@ -52,7 +52,7 @@ struct flux_watcher {
 
  private:
   friend struct flux_reactor;
-  // begin() makes what watches, with `referenced` regarded; end() destroys it.
+  // begin() makes the underlying watcher, with `referenced` applied; end() destroys it.
   virtual nacre::Result<void> begin() = 0;
   virtual void end() = 0;
   virtual void set_keeps_running() = 0;

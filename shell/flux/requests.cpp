@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// <flux/rpc.h>: requests, responses and events, made and read.
+// <flux/rpc.h>: makes and reads requests, responses and events.
 #include "flux/message.hpp"
 
 using namespace nacre;          // NOLINT
@@ -52,7 +52,7 @@ int data_of(const flux_msg_t* msg, const void** data, size_t* len) {
   return 0;
 }
 
-// A response that tells an error is one.
+// A response with an error counts as one.
 int check_response(const flux_msg_t* msg, const char** topic) {
   if (check_kind(msg, FLUX_MSGTYPE_RESPONSE, topic) < 0) return -1;
   return msg->errnum == 0 ? 0 : fail(msg->errnum);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// <flux/rpc.h>: calls, answers, and events published.
+// <flux/rpc.h>: calls, responses, and published events.
 #include <fmt/format.h>
 
 #include "flux/future.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kCallKey = "nacre::call";
 
-// What a future of a call knows of it.
+// The call to which a future belongs.
 struct OneCall {
   flux_t* handle;
   uint32_t matchtag;
@@ -64,7 +64,7 @@ int answer(flux_t* h, const flux_msg_t* request, flux_msg_t* response) {
   return flux_send(h, response, 0);
 }
 
-// The response of a call that has been waited for.
+// The response to a call that was waited for.
 const flux_msg_t* response_of(flux_future_t* f) {
   const void* result = nullptr;
   if (f == nullptr) return none(EINVAL);
@@ -77,7 +77,7 @@ flux_future_t* publish(flux_t* h, flux_msg_t* event, int flags) {
   MsgRef own(event);
   if (h == nullptr || (flags & ~FLUX_EVENT_PRIVATE) != 0) return none(EINVAL);
   flux_msg_set_seq(event, ++h->last_event);
-  // Those of two threads of this process are theirs.
+  // Events between two threads of this process stay there.
   int sent = h->link == nullptr ? h->runtime.announce(*event) : flux_send(h, event, 0);
   if (sent < 0) return nullptr;
   flux_future_t* f = flux_future_create(nullptr, nullptr);
@@ -155,7 +155,7 @@ uint32_t flux_rpc_get_nodeid(flux_future_t* f) noexcept {
   return known != nullptr ? known->nodeid : static_cast<uint32_t>(FLUX_NODEID_ANY);
 }
 
-// ---- answers ---------------------------------------------------------------------
+// ---- responses -------------------------------------------------------------------
 
 int flux_respond(flux_t* h, const flux_msg_t* request, const char* s) noexcept {
   return flux_respond_raw(h, request, s, s != nullptr ? static_cast<int>(strlen(s)) + 1 : 0);

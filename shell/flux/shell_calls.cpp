@@ -15,7 +15,7 @@ std::string service_topic(flux_shell& shell, const char* method) {
   return fmt::format("{}.{}", shell.host.info()["service"].get<std::string>(), method);
 }
 
-// A handler that lives as long as the shell.
+// Adds a handler that lives as long as the shell.
 int handle(flux_shell& shell, int type, const std::string& topic, flux_msg_handler_f cb, void* arg) {
   flux_t* h = nacre::flux::handle_of(shell);
   if (h == nullptr) return -1;

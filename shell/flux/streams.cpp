@@ -15,7 +15,7 @@ task::Stream* stream_of(flux_subprocess_t* p, const char* stream) {
   return found != nullptr ? found : none(EINVAL);
 }
 
-// Keeps what was read, as the stream's own buffer is no text that ends.
+// Keeps a copy of what was read, as the stream's own buffer has no NUL at its end.
 int give(flux_subprocess_t* p, const char* stream, const char** bufp, std::string_view bytes) {
   std::string& kept = p->read[stream];
   kept = bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// <flux/subprocess.h>: processes started and followed. What they write and read is in streams.cpp.
+// <flux/subprocess.h>: starts processes and follows them. streams.cpp has what they write and read.
 #include "flux/subprocess.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using nacre::flux::Runtime;
 
 namespace {
 
-// Callbacks may destroy the process they are about.
+// Callbacks may destroy the process that they are about.
 template <typename Code>
 void call_back(flux_subprocess* p, const Code& code) {
   ++p->calling;
@@ -58,8 +58,8 @@ task::Subprocess::Callbacks callbacks_of(flux_subprocess* p) {
   return callbacks;
 }
 
-void tell_started(flux_subprocess* p) {
-  p->tell(FLUX_SUBPROCESS_RUNNING);
+void report_started(flux_subprocess* p) {
+  p->report(FLUX_SUBPROCESS_RUNNING);
   std::vector<std::string> names = p->process->command().channels;
   names.emplace_back("stdin");
   for (const std::string& each : names) {
@@ -67,14 +67,14 @@ void tell_started(flux_subprocess* p) {
   }
 }
 
-// The state changes from the loop only, so the first is told there.
-void tell_soon(flux_subprocess* p) {
+// The state changes only from the loop, so the first state is reported from there.
+void report_soon(flux_subprocess* p) {
   auto* future = flux_future_create(nullptr, nullptr);
   flux_future_set_flux(future, p->runtime.handle());
   flux_subprocess_aux_set(p, "nacre::started", future,
                           [](void* f) { flux_future_destroy(static_cast<flux_future_t*>(f)); });
   flux_reactor* reactor = flux_future_get_reactor(future);
-  static_cast<void>(future->arm(flux_future::When::then, reactor, [p] { tell_started(p); }));
+  static_cast<void>(future->arm(flux_future::When::then, reactor, [p] { report_started(p); }));
   flux_future_fulfill(future, nullptr, nullptr);
 }
 
@@ -97,12 +97,12 @@ void flux_subprocess::on_ready(const std::string& name) {
   if (name == "stdout") cb = ops.on_stdout;
   if (name == "stderr") cb = ops.on_stderr;
   if (cb == nullptr || destroyed) {
-    stream(name)->read();  // nobody wants it
+    stream(name)->read();  // drops it, as no callback is set
     return;
   }
   ++calling;
   owner.run([&] { cb(this, name.c_str()); });
-  --calling;  // destroyed meanwhile: it goes with on_complete
+  --calling;  // if it was destroyed meanwhile it goes with on_complete
 }
 
 void flux_subprocess::on_room(const std::string& name, std::size_t bytes) {
@@ -112,14 +112,14 @@ void flux_subprocess::on_room(const std::string& name, std::size_t bytes) {
   --calling;
 }
 
-void flux_subprocess::tell(flux_subprocess_state_t state) {
+void flux_subprocess::report(flux_subprocess_state_t state) {
   if (ops.on_state_change == nullptr || destroyed) return;
   ++calling;
   owner.run([&] { ops.on_state_change(this, state); });
   --calling;
 }
 
-void flux_subprocess::on_exit() { tell(FLUX_SUBPROCESS_EXITED); }
+void flux_subprocess::on_exit() { report(FLUX_SUBPROCESS_EXITED); }
 
 void flux_subprocess::on_complete() {
   call_back(this, [this] {
@@ -158,7 +158,7 @@ flux_subprocess_t* flux_local_exec_ex(flux_reactor_t* r, int flags, const flux_c
   if (hooks != nullptr && hooks->post_fork != nullptr) {
     p->owner.run([&] { hooks->post_fork(p.get(), hooks->post_fork_arg); });
   }
-  tell_soon(p.get());
+  report_soon(p.get());
   return p.release();
 }
 
@@ -199,7 +199,7 @@ flux_future_t* flux_subprocess_kill(flux_subprocess_t* p, int signum) noexcept {
   return f;
 }
 
-// ---- what is known of it -----------------------------------------------------------
+// ---- its state ---------------------------------------------------------------------
 
 flux_subprocess_state_t flux_subprocess_state(flux_subprocess_t* p) noexcept {
   if (p == nullptr || (p->task != nullptr && p->task->state() == task::State::init)) return FLUX_SUBPROCESS_INIT;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Behind flux_subprocess_t: a process that a plugin has started, or a task of the job.
+// The implementation of flux_subprocess_t: a process that a plugin has started, or a task of the job.
 #pragma once
 
 #include <map>
@@ -29,7 +29,7 @@ struct flux_subprocess {
   void on_room(const std::string& name, std::size_t bytes);
   void on_exit();
   void on_complete();
-  void tell(flux_subprocess_state_t state);
+  void report(flux_subprocess_state_t state);
 
   nacre::flux::Runtime& runtime;
   flux_subprocess_ops_t ops;
@@ -37,8 +37,9 @@ struct flux_subprocess {
   nacre::task::Task* task = nullptr;                 // else:
   std::unique_ptr<nacre::task::Subprocess> process;  // set once it runs
   pid_t started = 0;
-  int calling = 0;                                       // callbacks that are being made:
-  bool destroyed = false;                                // if one of them did this, it goes with the last
-  std::map<std::string, std::string, std::less<>> read;  // what was last read of a stream
+  int calling = 0;  // callbacks that are running; ...
+  // ... if one of them destroys it, it goes with the last one
+  bool destroyed = false;
+  std::map<std::string, std::string, std::less<>> read;  // by stream: what was last read
   nacre::capi::AuxItems aux;
 };

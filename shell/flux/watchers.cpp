@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// <flux/reactor.h>: what can be watched, but for handles.
+// <flux/reactor.h>: all watchers except those of handles.
 #include <sys/stat.h>
 
 #include <cmath>
@@ -16,9 +16,9 @@ using namespace nacre::plugin;  // NOLINT
 
 namespace {
 
-constexpr double kStatInterval = 5;  // seconds, where none is given
+constexpr double kStatInterval = 5;  // seconds; the default
 
-// A watcher around one of the loop's own.
+// A watcher that wraps one of the loop's.
 template <typename Inner>
 class Around : public flux_watcher {
  public:
@@ -92,7 +92,7 @@ class TimerWatcher final : public Around<event::Timer> {
   }
 };
 
-// The wall clock may be set, so the next time is reckoned anew each time, and looked at once a minute.
+// The wall clock may be set, so the next time is computed anew each time, and checked once a minute.
 class PeriodicWatcher final : public Around<event::Timer> {
  public:
   PeriodicWatcher(flux_reactor* r, double first, double period, flux_reschedule_f next, flux_watcher_f cb,
