@@ -34,12 +34,12 @@ void AuxItems::clear() {
   while (!items_.empty()) erase(items_.size() - 1);
 }
 
-// Plugins give functions of other types, cast: flux_future_destroy, as those written for Flux do.
+// Plugins cast functions of other types, such as flux_future_destroy, to this one, as plugins written for Flux do.
 #ifdef __clang__
 [[clang::no_sanitize("function")]]
 #endif
 void AuxItems::erase(std::size_t index) {
-  // Taken out first: its function may come back here.
+  // Taken out first, as its function may call this object.
   Item item = std::move(items_[index]);
   items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(index));
   if (item.free_fn != nullptr) item.free_fn(item.value);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Code of a plugin that is called back later, outside of any topic: by a watcher, a future, a message. Whoever
-// keeps such a function keeps one of these with it: made while the plugin runs, it remembers whose code it is, so
-// that a crash names the plugin, and what is thrown ends the job with a message and goes no further.
+// Code of a plugin that is called later, outside of any topic: by a watcher, a future, or a message. Each such
+// function is kept together with a Callback. That is made while the plugin runs and remembers the plugin, so that a
+// crash names it, and so that an exception ends the job with a message and goes no further.
 #pragma once
 
 #include <exception>
@@ -15,10 +15,10 @@ namespace nacre::capi {
 
 class Callback {
  public:
-  // `what`, as in a message: "timer callback". A literal.
+  // `what` is used in messages, as "timer callback"; it has to be a literal.
   explicit Callback(std::string_view what) : plugin_(plugin::running_plugin_name()), what_(what) {}
 
-  // `code` may destroy this.
+  // `code` may destroy this object.
   template <typename Code>
   void run(const Code& code) const {
     const std::string plugin = plugin_;

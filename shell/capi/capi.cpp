@@ -27,7 +27,7 @@ Result<ShellRef> ShellRef::of(Host& host) {
 
 ShellRef::~ShellRef() {
   if (shell_ == nullptr || --shell_->users > 0) return;
-  // Still current while its parts go: they run code of plugins, which may log.
+  // It stays current while its parts are destroyed: they run code of plugins, which may log.
   delete shell_;
   the_current = nullptr;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Behind the handles of <flux/shell.h>: what they point to, and what the functions of the C API share. capi_*.cpp
+// What the handles of <flux/shell.h> point to, and what the functions of the C API share. The files of this folder
 // follow the sections of the public headers.
 //
 //   flux_shell_t       flux_shell: one for a Host, while it has loaded objects
 //   flux_plugin_t      flux_plugin: a Plugin from a shared object
-//   flux_plugin_arg_t  flux_plugin_arg: a Call as C sees it
+//   flux_plugin_arg_t  flux_plugin_arg: a Call, for C
 //   flux_shell_task_t  task::Task
 //   flux_cmd_t         task::Command
 #pragma once
@@ -29,7 +29,7 @@
 #include "plugin/crash.hpp"
 #include "plugin/host.hpp"
 
-// Objects are unmapped only here, after everything that might run their code is gone.
+// Objects are unmapped only here, after all that might run their code is gone.
 struct flux_shell {
   explicit flux_shell(nacre::plugin::Host& shell_host) : host(shell_host) {}
   ~flux_shell();
@@ -40,17 +40,17 @@ struct flux_shell {
   std::vector<nacre::capi::Dso> objects;
   nacre::capi::KeptJson kept;
   taskmap map;
-  hostlist hosts;                                // of the job, once asked for
-  std::string hwloc_xml;                         // likewise
+  hostlist hosts;                                // of the job, once it was asked for
+  std::string hwloc_xml;                         // the same
   std::size_t next_task = 0;                     // of flux_shell_task_next()
-  std::unique_ptr<nacre::capi::Extension> flux;  // goes after `aux`, whose items may hold what is in it
+  std::unique_ptr<nacre::capi::Extension> flux;  // destroyed after `aux`, whose items may hold parts of it
   nacre::capi::AuxItems aux;
 };
 
 namespace nacre::capi {
 
-// The flux_shell of a host, made by its first ShellRef and destroyed by its last. The C log functions have no
-// handle, so there is one static pointer to it, in capi.cpp: the one exception to "no globals".
+// The flux_shell of a host: its first ShellRef makes it, and its last one destroys it. The C log functions have no
+// handle, so capi.cpp has one static pointer to it: the one exception to "no globals".
 class ShellRef {
  public:
   // EBUSY while another host has loaded objects.
@@ -67,7 +67,7 @@ class ShellRef {
   flux_shell* shell_;
 };
 
-[[nodiscard]] flux_shell* current_shell();  // nullptr: no loaded object
+[[nodiscard]] flux_shell* current_shell();  // nullptr: no object is loaded
 
 }  // namespace nacre::capi
 
@@ -75,13 +75,13 @@ struct flux_plugin final : nacre::plugin::Plugin {
   flux_plugin(nacre::capi::ShellRef ref, const std::string& path, int rtld_flags);
   ~flux_plugin() override;
 
-  // Runs the object's code. What it throws becomes an error.
+  // Runs the object's code. An exception becomes an error.
   template <typename Code>
   nacre::Result<int> run(const std::string& topic, const Code& code);
   int fail(int code, std::string message);  // for flux_plugin_strerror(); returns -1 with errno
   int fail(const nacre::Error& why) { return fail(why.code, why.message); }
 
-  nacre::capi::ShellRef shell;  // first: goes last
+  nacre::capi::ShellRef shell;  // first: it is destroyed last
   std::string uuid;
   int flags;
   std::optional<std::string> conf_text;
@@ -102,20 +102,20 @@ nacre::Result<int> flux_plugin::run(const std::string& topic, const Code& code) 
   }
 }
 
-// The two objects of a Call are converted when they are first touched, and back only if they were written to.
+// The two objects of a Call are converted when they are first used, and back only if they were written to.
 struct flux_plugin_arg {
   explicit flux_plugin_arg(nacre::plugin::Call* of_call) : call(of_call) {}
 
   json_t* side(int flags);
   void replace(int flags, nacre::capi::JsonRef value);
   [[nodiscard]] nacre::Json& member(nacre::plugin::Call& of, int flags) const;
-  void flush();  // to the call
+  void flush();  // writes to the call
   int fail(int code, std::string message);
 
   nacre::plugin::Call* call;  // nullptr: made by flux_plugin_arg_create()
   nacre::capi::JsonRef sides[2];
   bool written[2] = {false, false};
-  std::vector<nacre::capi::JsonRef> older;  // strings that were unpacked stay valid
+  std::vector<nacre::capi::JsonRef> older;  // so that strings that were unpacked stay valid
   std::string error;
 };
 
@@ -134,7 +134,7 @@ inline int fail_with(const Result<void>& result) { return result ? 0 : fail(resu
 // nullptr with errno, for functions that return pointers.
 std::nullptr_t none(int code);
 
-// A copy for the caller to free(3).
+// A copy that the caller frees with free(3).
 char* c_string(const std::string& text);
 int give(char** json_str, const Json& value);  // 0, or -1 with ENOMEM
 

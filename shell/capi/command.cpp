@@ -19,7 +19,7 @@ bool has_argument(const flux_cmd_t* cmd, int n) {
   return n >= 0 && static_cast<std::size_t>(n) < of(cmd)->argv.size();
 }
 
-// The variables of a NULL-ended list; an error if an entry is none.
+// The variables of a NULL-terminated list; an error if an entry is not one.
 Result<job::Environment> environment_of(char** env) {
   job::Environment made;
   for (; env != nullptr && *env != nullptr; ++env) {
@@ -51,8 +51,7 @@ flux_cmd_t* flux_cmd_create(int argc, char* argv[], char** env) noexcept {
 
 flux_cmd_t* flux_cmd_copy(const flux_cmd_t* cmd) noexcept {
   if (cmd == nullptr) return none(EINVAL);
-  // Variable by variable: the copy must not depend on the job's environment, which the original may be a layer
-  // over.
+  // Copies each variable: the copy must not depend on the job's environment, over which the original may be a layer.
   auto made = std::make_unique<task::Command>();
   made->argv = of(cmd)->argv;
   made->setup = of(cmd)->setup;
@@ -112,7 +111,7 @@ char* flux_cmd_stringify(const flux_cmd_t* cmd) noexcept {
 const char* flux_cmd_getenv(const flux_cmd_t* cmd, const char* name) noexcept {
   if (cmd == nullptr || name == nullptr) return none(EINVAL);
   auto value = of(cmd)->env.get(name);
-  return value ? value->data() : none(ENOENT);  // the end of "NAME=value": a NUL follows
+  return value ? value->data() : none(ENOENT);  // the end of "NAME=value", with its NUL
 }
 
 int flux_cmd_setenvf(flux_cmd_t* cmd, int overwrite, const char* name, const char* fmt, ...) noexcept {

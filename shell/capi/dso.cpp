@@ -12,10 +12,10 @@ namespace nacre::capi {
 Result<Dso> Dso::open(const std::string& path, int flags) {
   CHECK_OK(check_object(path));
   if (void* handle = ::dlopen(path.c_str(), flags)) return Dso(handle);
-  const char* said = ::dlerror();
-  std::string why = said != nullptr ? said : "cannot be loaded";
+  const char* reason = ::dlerror();
+  std::string why = reason != nullptr ? reason : "cannot be loaded";
   std::replace(why.begin(), why.end(), '\n', ' ');
-  // The loader names the file that it stumbled over; that may be a library of the plugin's.
+  // The loader names the file that failed, which may be a library that the plugin needs.
   if (why.starts_with(path + ": ")) return invalid(std::move(why));
   return invalid(path + ": " + why);
 }

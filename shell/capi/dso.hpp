@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shared object that is mapped, and the duty to unmap it.
+// A mapped shared object, which is unmapped at the end.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ class Dso {
   }
   ~Dso();
 
-  [[nodiscard]] void* symbol(const char* name) const;  // nullptr: none of this name
+  [[nodiscard]] void* symbol(const char* name) const;  // nullptr: there is none
 
  private:
   explicit Dso(void* handle) : handle_(handle) {}

@@ -33,10 +33,10 @@ bool read_at(int fd, std::uint64_t offset, T& out) {
   return ::pread(fd, &out, sizeof out, static_cast<off_t>(offset)) == static_cast<ssize_t>(sizeof out);
 }
 
-// Whether two objects are of one word size and byte order, so that the rest of their headers can be compared.
+// Whether two objects have the same word size and byte order, so that the rest of their headers can be compared.
 bool alike(const Header& a, const Header& b) { return std::memcmp(a.e_ident, b.e_ident, EI_DATA + 1) == 0; }
 
-// The headers of a file, if it is an ELF file that is alike to this program.
+// The headers of a file, if it is an ELF file of this program's word size and byte order.
 struct Image {
   UniqueFd file;
   Header header{};
@@ -63,7 +63,7 @@ struct Image {
     return out;
   }
 
-  // Up to its NUL; "" if it has none within kMaxLibraryName bytes.
+  // The text up to its NUL; "" if there is no NUL within kMaxLibraryName bytes.
   [[nodiscard]] std::string text_at(std::uint64_t offset) const {
     std::array<char, kMaxLibraryName> text{};
     ssize_t got = ::pread(file.get(), text.data(), text.size(), static_cast<off_t>(offset));
@@ -72,7 +72,7 @@ struct Image {
   }
 };
 
-// Where in the file an address of the loaded object is.
+// The position in the file of an address of the loaded object.
 std::optional<std::uint64_t> offset_of(std::uint64_t address, const std::vector<Segment>& segments) {
   for (const Segment& each : segments) {
     bool inside = each.p_type == PT_LOAD && address >= each.p_vaddr && address - each.p_vaddr < each.p_filesz;

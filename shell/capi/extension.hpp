@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of libflux a shell's plugins have taken into use: made by the folder flux, which is above this one, and
-// owned by the shell's handle.
+// The part of libflux that a shell's plugins use. The folder flux makes it, which is above this one, and the
+// shell's handle owns it.
 #pragma once
 
 namespace nacre::capi {

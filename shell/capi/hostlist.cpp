@@ -11,7 +11,7 @@ using namespace nacre::plugin;  // NOLINT
 
 namespace {
 
-// The manual's only errno for too much of anything.
+// The manual has only this errno for too much of anything.
 int documented(int code) { return code == E2BIG ? ERANGE : code; }
 
 int as_int(std::uint64_t count) { return static_cast<int>(count); }  // a list has at most kMaxHosts names
@@ -80,7 +80,7 @@ int hostlist_append(struct hostlist* hl, const char* hosts) noexcept {
 
 int hostlist_append_list(struct hostlist* hl1, struct hostlist* hl2) noexcept {
   if (hl1 == nullptr || hl2 == nullptr) return fail(EINVAL);
-  value::Hostlist more = hl2->names;  // the two may be one
+  value::Hostlist more = hl2->names;  // a copy, as the two lists may be one
   return append(hl1, more);
 }
 
@@ -88,7 +88,7 @@ int hostlist_delete(struct hostlist* hl, const char* hosts) noexcept {
   if (hl == nullptr || hosts == nullptr) return fail(EINVAL);
   Result<value::Hostlist> doomed = value::Hostlist::parse(hosts);
   if (!doomed) return fail(documented(doomed.error().code));
-  // The cursor stays at its name, or the next that is left: what goes before it moves it.
+  // The cursor stays at its name, or moves to the next one that is left; removing a name before it moves it too.
   std::uint64_t before = hl->cursor;
   value::Hostlist head = hl->names.part(0, before);
   std::uint64_t gone_before = head.remove(*doomed);

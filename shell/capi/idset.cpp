@@ -21,7 +21,7 @@ bool is_id(unsigned int id) { return id < IDSET_INVALID_ID; }
 
 unsigned int id_or_invalid(std::optional<value::Idset::Id> id) { return id.value_or(IDSET_INVALID_ID); }
 
-// A new set of what `operation` makes of the ids of both.
+// A new set: `operation` applied to the ids of both.
 template <typename Operation>
 idset* combined(const idset* a, const idset* b, Operation operation) {
   if (a == nullptr || b == nullptr) return none(EINVAL);
@@ -98,7 +98,7 @@ Result<void> idset::add(unsigned int first, unsigned int last) {
   return {};
 }
 
-// An id beyond the universe is in the set only once that has grown full.
+// An id beyond the universe is in the set only after the set has grown with all new ids set.
 Result<void> idset::subtract(const value::Idset& others) {
   if (others.empty()) return {};
   if (has(IDSET_FLAG_INITFULL) && has(IDSET_FLAG_AUTOGROW)) CHECK_OK(reach(*others.last()));

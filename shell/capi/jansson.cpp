@@ -46,7 +46,7 @@ Json from_jansson(const json_t* value) {
   switch (json_typeof(value)) {
     case JSON_OBJECT: {
       Json made = Json::object();
-      auto* object = const_cast<json_t*>(value);  // jansson's iterators take no const object, yet change nothing
+      auto* object = const_cast<json_t*>(value);  // jansson's iterators take no const object, but change nothing
       for (void* it = json_object_iter(object); it != nullptr; it = json_object_iter_next(object, it)) {
         made[std::string(json_object_iter_key(it), json_object_iter_key_len(it))] =
             from_jansson(json_object_iter_value(it));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between our Json and jansson's json_t, which C plugins pack and unpack.
+// Converts between our Json and jansson's json_t, which C plugins pack and unpack.
 #pragma once
 
 #include <jansson.h>
@@ -38,8 +38,8 @@ class JsonRef {
   json_t* json_ = nullptr;
 };
 
-// Integers above INT64_MAX keep their 64 bits, as C code expects of a job id; what jansson cannot hold (NaN,
-// infinity) becomes null; bytes that are no UTF-8 become U+FFFD.
+// Integers above INT64_MAX keep their 64 bits, as C code expects of a job id; values that jansson cannot hold (NaN,
+// infinity) become null; bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] JsonRef to_jansson(const Json& value);
 [[nodiscard]] Json from_jansson(const json_t* value);
 
@@ -47,11 +47,10 @@ class JsonRef {
 Result<JsonRef> pack(const char* format, va_list args);
 Result<void> unpack(json_t* root, const char* format, va_list args);
 
-// Values handed out to C by reference, each under a name. The same object is given for as long as the value is the
-// same.
+// Values that C gets by reference, each under a name. As long as the value does not change, the same object is returned.
 class KeptJson {
  public:
-  enum class Older { keep, drop };  // what becomes of the object that was given for an older value
+  enum class Older { keep, drop };  // what happens to the object of an older value
 
   json_t* get(const std::string& name, Json value, Older older = Older::keep);
 

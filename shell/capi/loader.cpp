@@ -30,7 +30,7 @@ namespace nacre::capi {
 using namespace plugin;  // NOLINT: what it makes for C
 namespace {
 
-// With RTLD_DEEPBIND a plugin's own libraries come before ours, so that two versions of one do not mix.
+// With RTLD_DEEPBIND a plugin's own libraries take precedence over ours, so that two versions of one do not mix.
 bool deepbind() {
 #ifdef NACRE_ASAN
   return false;  // its malloc could not replace that of the object's libraries
@@ -51,7 +51,7 @@ Result<void> load_object(Host& host, const std::string& path, const Json& conf) 
     return in(path, invalid(plugin->error));
   }
 
-  const std::string loading = "loading";  // constructors are code of the plugin too
+  const std::string loading = "loading";  // constructors are also code of the plugin
   auto object = [&] {
     CrashScope scope(plugin->name(), loading);
     return Dso::open(path, RTLD_NOW | RTLD_LOCAL | (deep ? RTLD_DEEPBIND : 0));
@@ -70,7 +70,7 @@ Result<void> load_object(Host& host, const std::string& path, const Json& conf) 
   return {};
 }
 
-// `directory` for use in front of a glob: it is a name, whatever it contains.
+// `directory` for use at the start of a glob: its characters have no special meaning.
 std::string escaped(std::string_view directory) {
   std::string text;
   for (char each : directory) {
@@ -118,7 +118,7 @@ Result<std::vector<std::string>> glob_files(const std::string& pattern) {
   }
   ::globfree(&matches);
   if (failed == GLOB_NOSPACE) return system_error(ENOMEM, pattern);
-  // By bytes: glob(3) itself would sort by the user's locale.
+  // by bytes: glob(3) itself would sort by the user's locale
   std::sort(files.begin(), files.end());
   return files;
 }

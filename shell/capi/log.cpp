@@ -14,7 +14,7 @@ using namespace nacre::plugin;  // NOLINT
 
 namespace {
 
-// The reserved levels 1 and 2 are errors to us; beyond the last is the last.
+// The reserved levels 1 and 2 count as errors; levels beyond the last one count as the last.
 Level level_of(int level) {
   if (level > FLUX_SHELL_FATAL && level < FLUX_SHELL_ERROR) return Level::error;
   return static_cast<Level>(std::min<int>(level, FLUX_SHELL_TRACE));
@@ -27,7 +27,7 @@ std::string text_of(const char* fmt, va_list args, int errnum = 0) {
   return text;
 }
 
-// An entry is one line; a text of several becomes several.
+// An entry is one line; a text of several lines becomes several entries.
 void post(const char* component, Level level, const char* file, int line, const std::string& text) {
   Log& log = current_shell()->host.log();
   for (std::string_view each : split(text, '\n')) {
@@ -105,6 +105,6 @@ int flux_shell_log_setlevel(int level, const char* dest) noexcept {
   Call call("shell.log-setlevel");
   call.in["level"] = level;
   if (dest != nullptr) call.in["dest"] = dest;
-  Result<int> told = shell->host.stack().call(call);
-  return told ? 0 : fail(told.error().code);
+  Result<int> called = shell->host.stack().call(call);
+  return called ? 0 : fail(called.error().code);
 }

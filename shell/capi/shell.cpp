@@ -19,7 +19,7 @@ Result<Json> rank_info(flux_shell_t* shell, int shell_rank) {
   return job.rank_info(shell_rank == -1 ? job.shell_rank : static_cast<std::uint32_t>(shell_rank));
 }
 
-// Of whichever plugin has it.
+// From the plugin that has it.
 Result<std::string> hwloc_xml(Host& host) {
   Call call("hwloc.xml");
   if (TRY(host.stack().call(call)) == 0) return Error{ENOSYS, "no plugin offers it"};
@@ -90,7 +90,7 @@ int flux_shell_setopt_pack(flux_shell_t* shell, const char* name, const char* fm
 const char* flux_shell_getenv(flux_shell_t* shell, const char* name) noexcept {
   if (shell == nullptr || name == nullptr) return none(EINVAL);
   auto value = shell->host.environment().get(name);
-  return value ? value->data() : none(ENOENT);  // the end of "NAME=value": a NUL follows
+  return value ? value->data() : none(ENOENT);  // the end of "NAME=value", with its NUL
 }
 
 int flux_shell_get_environ(flux_shell_t* shell, char** json_str) noexcept {
@@ -209,7 +209,7 @@ int flux_shell_plugstack_call(flux_shell_t* shell, const char* topic, flux_plugi
     args->written[FLUX_PLUGIN_ARG_OUT] = true;
   }
   if (called) return 0;
-  // Only the number crosses the border; the words would be lost.
+  // the caller only gets the number, so the text is logged
   shell->host.log().log(Level::error, "", "{}", called.error().message);
   return fail(called.error().code);
 }

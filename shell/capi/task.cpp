@@ -11,7 +11,7 @@ using namespace nacre::plugin;  // NOLINT
 
 flux_shell_task_t* flux_shell_current_task(flux_shell_t* shell) noexcept {
   if (shell == nullptr) return none(EINVAL);
-  return handle(shell->host.current_task());  // none is no error: errno is kept
+  return handle(shell->host.current_task());  // none is no error: errno does not change
 }
 
 flux_shell_task_t* flux_shell_task_first(flux_shell_t* shell) noexcept {

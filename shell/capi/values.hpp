@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Behind the handles of <flux/idset.h>, <flux/taskmap.h> and <flux/hostlist.h>.
+// The implementation of the handles of <flux/idset.h>, <flux/taskmap.h> and <flux/hostlist.h>.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +14,16 @@
 #include "value/idset.hpp"
 #include "value/taskmap.hpp"
 
-// All ids are below `universe`, which is from 1 to IDSET_MAX_UNIVERSE. As made here: empty, and it grows.
+// All ids are below `universe`, which is from 1 to IDSET_MAX_UNIVERSE. By default it is empty, and grows.
 struct idset {
   static constexpr std::size_t kDefaultUniverse = 1024;
 
-  // Of ids below IDSET_MAX_UNIVERSE; the universe is at least `at_least`.
+  // `ids` are below IDSET_MAX_UNIVERSE; the universe is at least `at_least`.
   static idset of(nacre::value::Idset ids, std::size_t at_least = kDefaultUniverse);
   // As idset_create(3).
   static nacre::Result<idset> create(std::size_t size, int flags);
 
-  // Set or clear each id of `others`. The set grows where its flags say so; an error (EINVAL, ERANGE) changes
-  // nothing.
+  // Sets or clears each id of `others`. The set grows if its flags allow that; an error (EINVAL, ERANGE) changes nothing.
   nacre::Result<void> add(const nacre::value::Idset& others);
   nacre::Result<void> subtract(const nacre::value::Idset& others);
   // The same for first..last.
@@ -36,18 +35,18 @@ struct idset {
   nacre::value::Idset ids;
   std::size_t universe = kDefaultUniverse;
   int flags = IDSET_FLAG_AUTOGROW;
-  unsigned int taken = IDSET_INVALID_ID;  // by idset_alloc(), the last time
+  unsigned int taken = IDSET_INVALID_ID;  // what idset_alloc() took last
 };
 
 struct taskmap {
   nacre::value::Taskmap map;
-  mutable idset taskids;  // what taskmap_taskids() gave last
+  mutable idset taskids;  // what taskmap_taskids() returned last
 };
 
 struct hostlist {
   nacre::value::Hostlist names;
   std::uint64_t cursor = 0;  // names.size(): past the last
-  std::string name;          // what was returned last
+  std::string name;          // the name that was returned last
 };
 
 struct hostlist_hostname {

@@ -35,7 +35,7 @@ void on_crash(int signum, siginfo_t* info, void* /*context*/) {
   const std::string* plugin = running_plugin.load();
   if (plugin == nullptr || parent_names_crashes) {
     ::sigaction(signum, &previous[index], nullptr);
-    // A fault comes again when this returns; a signal that was sent does not.
+    // A fault occurs again when this returns; a signal that was sent does not.
     if (info->si_code <= 0) ::raise(signum);
     return;
   }
@@ -91,7 +91,7 @@ CrashGuard::~CrashGuard() {
 
 CrashScope::CrashScope(const std::string& plugin, const std::string& topic)
     : call_(plugin, topic), outer_plugin_(running_plugin.load()), outer_topic_(running_topic.load()) {
-  // The plugin last: a topic is there whenever a plugin is.
+  // The plugin comes last: so if there is a plugin there is a topic.
   running_topic.store(&topic);
   running_plugin.store(&plugin);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A crash inside a plugin is the plugin's: the process ends with exit code 1 and one line on stderr,
+// A crash inside a plugin is reported as the plugin's: the process ends with exit code 1 and one line on stderr,
 //
 //   nacre-shell: plugin 'NAME' crashed in TOPIC (SIGSEGV)
 //
-// A crash elsewhere goes to whatever handled it before. A signal handler has no argument of its own, so what runs
-// now is kept in static variables of crash.cpp.
+// A crash elsewhere goes to its previous handler. A signal handler has no argument of its own, so static variables
+// of crash.cpp keep what runs now.
 #pragma once
 
 #include <csignal>
@@ -15,20 +15,20 @@
 
 namespace nacre::plugin {
 
-// What is done before a plugin's failure ends the process (end_at_once): act(of), maybe from a signal handler, and only in the
-// process that has set it. nullptr: nothing. For the tasks: nobody is left to end them.
-// In a forked child that runs task.exec: a crash is its parent's to name, by the signal that ends the child.
+// In a forked child that runs task.exec: leaves a crash to the parent, which reports the signal that has ended the child.
 void leave_crashes_to_parent();
+// Sets what is called before a plugin's failure ends the process (end_at_once): act(of), possibly from a signal handler, and
+// only in the process that has set it; nullptr: nothing. It ends the tasks, as nothing else does then.
 void set_last_act(void (*act)(void* of), void* of);
 
-// Does the last act and ends the process. Safe in a signal handler.
+// Performs the last act and ends the process. Safe in a signal handler.
 [[noreturn]] void end_at_once(int code);
 
-// While one lives, SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT are caught, on a stack of their own. One at a time.
+// While one lives, SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT are caught, on a stack of their own. There is one at a time.
 class CrashGuard {
  public:
   CrashGuard();
-  ~CrashGuard();  // restores what was there
+  ~CrashGuard();  // restores the handlers
   CrashGuard(const CrashGuard&) = delete;
   CrashGuard& operator=(const CrashGuard&) = delete;
 
@@ -36,7 +36,7 @@ class CrashGuard {
   bool own_stack_ = false;
 };
 
-// While one lives, the code of this plugin runs. They nest. Both strings must outlive it, and may change.
+// While one lives, the code of this plugin runs. Scopes nest. Both strings must outlive it, and may change.
 class CrashScope {
  public:
   CrashScope(const std::string& plugin, const std::string& topic);
@@ -50,7 +50,7 @@ class CrashScope {
   const std::string* outer_topic_;
 };
 
-// The plugin of the innermost scope; "?" outside of any.
+// The plugin of the innermost scope; "?" outside of scopes.
 [[nodiscard]] std::string running_plugin_name();
 
 }  // namespace nacre::plugin

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The events that this shell has posted to the job's eventlog, for those that follow them. An event is that of Flux
-// RFC 18: {"timestamp", "name", "context"}.
+// The events that this shell has posted to the job's eventlog, for their followers. An event is as in Flux RFC 18:
+// {"timestamp", "name", "context"}.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,8 @@ class EventRecord {
  public:
   class Follower {
    public:
-    Follower(EventRecord& record, std::function<void(const Json&)> told) : record_(record), told_(std::move(told)) {
+    Follower(EventRecord& record, std::function<void(const Json&)> on_event)
+        : record_(record), on_event_(std::move(on_event)) {
       record_.followers_.push_back(this);
     }
     ~Follower() { std::erase(record_.followers_, this); }
@@ -30,18 +31,18 @@ class EventRecord {
    private:
     friend class EventRecord;
     EventRecord& record_;
-    std::function<void(const Json&)> told_;
+    std::function<void(const Json&)> on_event_;
   };
 
-  // Tells the followers. They may come, but not go, meanwhile.
+  // Notifies the followers. They may come, but not go, meanwhile.
   void add(Json event) {
     events_.push_back(std::move(event));
-    for (std::size_t i = 0; i < followers_.size(); ++i) followers_[i]->told_(events_.back());
+    for (std::size_t i = 0; i < followers_.size(); ++i) followers_[i]->on_event_(events_.back());
   }
   [[nodiscard]] const std::vector<Json>& events() const { return events_; }
-  // From the next one on; until the follower goes.
-  [[nodiscard]] std::unique_ptr<Follower> follow(std::function<void(const Json&)> told) {
-    return std::make_unique<Follower>(*this, std::move(told));
+  // Follows the events from the next one on, as long as the Follower lives.
+  [[nodiscard]] std::unique_ptr<Follower> follow(std::function<void(const Json&)> on_event) {
+    return std::make_unique<Follower>(*this, std::move(on_event));
   }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the shell offers to plugins: the one face that builtins, loaded objects and Lua plugins all get. The shell
+// What the shell offers to plugins: builtins, loaded objects and Lua plugins all get this interface. The shell
 // implements it; tests have a FakeHost (t/kit).
 //
 // References stay valid until the plugin is destroyed. All calls are made on the loop's thread.
@@ -31,16 +31,17 @@
 
 namespace nacre::plugin {
 
-// A job-level exception, as flux_shell_raise(3).
+// An exception of the job, as in flux_shell_raise(3).
 struct Exception {
   std::string type = "exec";  // one word
   int severity = 0;           // 0 ends the job; 1 to 7 are notes
   std::string message;
-  std::optional<value::WaitStatus> status;  // the job's exit code is this one's, whatever the tasks' are
-  std::optional<exits::TaskEnd> task = {};  // the task whose end it is: then the job's exit policy decides
+  std::optional<value::WaitStatus> status;  // gives the job's exit code, whatever the codes of the tasks
+  // The end of a task that is the reason: then the job's exit policy decides
+  std::optional<exits::TaskEnd> task = {};
 };
 
-// What the shells of a job have given, by the bytes: the ranks of the shells that gave them.
+// For each text that shells have given, the ranks of these shells.
 using Gathered = std::map<std::string, value::Idset>;
 
 class Host {
@@ -50,82 +51,83 @@ class Host {
   // Facts.
   virtual const job::Job& job() const = 0;
   virtual bool standalone() const = 0;
-  virtual bool has_input() const = 0;  // whether the stdin of shell 0, which is the job's, is more than /dev/null
+  virtual bool has_input() const = 0;  // whether the job's stdin, which is shell 0's, is not /dev/null
   // flux_shell_get_info(3): jobid, rank, size, ntasks, service, options {verbose, standalone}, jobspec, R.
   virtual Json info() const = 0;
 
-  // Which ends of tasks count as failures, and as what. Final once shell.init is called.
+  // Which ends of tasks count as failures, and with which codes. Final once shell.init is called.
   virtual const exits::Policy& exit_policy() const = 0;
 
-  // What initrc and plugins may change before tasks are started. A change later is allowed and has no effect on
+  // What the initrc and plugins may change before tasks are started. Later changes are allowed, but do not affect
   // tasks that run.
   virtual job::Options& options() = 0;
   virtual job::Environment& environment() = 0;  // the job's, inherited by all tasks
 
-  // Tasks of this shell by local id; empty before the taskmap is final, that is before shell.init.
+  // The tasks of this shell by local id; empty until the taskmap is final, that is until shell.init.
   virtual std::span<const std::unique_ptr<task::Task>> tasks() = 0;
-  virtual task::Task* current_task() = 0;   // the one that a task.* topic is about; nullptr outside of one
-  virtual void kill_tasks(int signum) = 0;  // all that run
-  // Calls `processes` with each signal that all tasks are sent, as long as the Registration is there: for processes of the
-  // job that a plugin has started.
+  // The task that a task.* topic is about; nullptr outside of such a topic
+  virtual task::Task* current_task() = 0;
+  virtual void kill_tasks(int signum) = 0;  // to all that run
+  // Calls `processes` with each signal that is sent to all tasks, as long as the Registration lives: for processes
+  // of the job that a plugin has started.
   [[nodiscard]] virtual Registration signal_also(std::function<void(int signum)> processes) = 0;
 
-  // What the plugin `output` knows, as long as it is there; null: nothing is known, so nothing is waited for. It has to be taken back
-  // (null) before it goes.
+  // What the plugin `output` knows of the tasks' output; null: nothing is known, so nothing waits for it. The
+  // plugin has to withdraw it (null) before it is destroyed.
   virtual void offer_output(TaskOutput* output) = 0;
   virtual TaskOutput* task_output() = 0;
 
-  // The plugin stack, and where plugin.load looks for relative names (directories separated by colons).
+  // The plugin stack, and the directories (separated by colons) in which plugin.load looks for relative names.
   virtual Stack& stack() = 0;
   virtual std::string& plugin_searchpath() = 0;
 
-  // Work that outlives the last task: the shell does not finish before every named reference is released. hold()
-  // returns how many of this name there are now.
+  // For work that outlives the last task: the shell does not finish before every named reference is released.
+  // hold() returns how many references of this name there are now.
   virtual int hold(std::string_view name) = 0;
   virtual Result<void> release(std::string_view name) = 0;
-  // Work that must be over before the first task is started, begun in shell.init or shell.post-init: the shell
-  // waits, serving its loop, until every named reference is released.
+  // For work that has to be over before the first task is started, and begins in shell.init or shell.post-init: the
+  // shell waits, running its loop, until every named reference is released.
   virtual int hold_start(std::string_view name) = 0;
   virtual Result<void> release_start(std::string_view name) = 0;
 
   // Adds members to the context of the event `shell.init` or `shell.start`, before it is posted.
   virtual void add_event_context(std::string_view event, const Json& members) = 0;
 
-  // Where the job's record is kept, an absolute path; none: nowhere.
+  // The directory of the job's record, an absolute path; none: there is no record.
   virtual const std::optional<std::string>& record_directory() const = 0;
 
   // The events that this shell has posted so far.
   virtual EventRecord& events() = 0;
 
-  // Ends the job: severity 0 is logged, written to the eventlog, and the tasks are ended (TERM, grace, KILL).
-  // Before tasks run, the shell exits. The exit code is that of `status`, else the tasks' maximum, but at least 1.
+  // Ends the job if the severity is 0: that is logged and written to the eventlog, and the tasks are ended (TERM, grace,
+  // KILL). Before tasks run, the shell exits. The exit code is that of `status`, else the tasks' maximum, but at least 1.
   virtual void raise(const Exception& exception) = 0;
-  // The same for an error of the shell itself, with the exit code to use.
+  // The same for an error of the shell itself, with the job's exit code.
   virtual void die(int exit_code, std::string_view component, std::string_view message) = 0;
-  virtual bool ending() const = 0;  // the job is being ended, by either
-  // The leader's: calls `receive` with exits::summary() once the job has ended on all shells, after shell.exit. What is held
-  // by then is waited for.
+  virtual bool ending() const = 0;  // the job is being ended, by raise(), die() or otherwise
+  // On the leader: calls `receive` with exits::summary() once the job has ended on all shells, after shell.exit.
+  // Holds that are taken then are waited for.
   [[nodiscard]] virtual Registration on_ended(std::function<void(const Json& summary)> receive) = 0;
-  // The task whose end is why the job is being ended; none: it is not, or for something else.
+  // The task whose end is why the job is being ended; none: the job is not being ended, or for another reason.
   virtual std::optional<exits::TaskEnd> ended_by() const = 0;
-  // All tasks were sent this signal from outside.
+  // Whether this signal was sent to all tasks from outside.
   virtual bool sent_to_tasks(int signum) const = 0;
 
-  // Gives `mine` to all shells of the job, and calls `done` once, perhaps before it returns: with what all have given, or with
-  // an error if this shell is cut off from the others. Each shell uses each name once; those that are lost are left out.
-  // Without the Registration `mine` is given all the same, but `done` is not called.
+  // Gives `mine` to all shells of the job, and calls `done` once, perhaps before it returns: with what all have
+  // given, or with an error if this shell is cut off from the others. Each shell uses each name once; lost shells
+  // are left out. If the Registration is destroyed, `mine` is still given, but `done` is not called.
   using WhenGathered = std::function<void(Result<Gathered>)>;
   [[nodiscard]] virtual Registration gather(std::string_view name, std::string mine, WhenGathered done) = 0;
 
-  // Tells all shells of the job, this one included. All hear what any of them tells in one order, from the loop or before this
-  // returns; what is told before a shell has run shell.init may pass it by. An error: more than 64 MiB. Each costs a message to
-  // every shell, so it is for what is rare.
+  // Sends to all shells of the job, this one included. All receive the announcements of all in one order, from the
+  // loop or before this returns; a shell that has not run shell.init may miss them. An error: more than 64 MiB.
+  // Each costs a message to every shell, so it is for rare things.
   virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;
-  // Calls `receive` with each announcement, as long as the Registration is there.
+  // Calls `receive` with each announcement, as long as the Registration lives.
   using Receive = std::function<void(std::string_view topic, std::string_view bytes)>;
   [[nodiscard]] virtual Registration on_announcement(Receive receive) = 0;
 
-  // Bulk data between the shells of the job; null where this is the only one.
+  // Bulk data between the shells of the job; null if this is the only one.
   virtual bulk::Port* bulk() = 0;
 
   virtual Log& log() = 0;
@@ -133,7 +135,7 @@ class Host {
   virtual event::Children& children() = 0;
 };
 
-// Where a builtin logs: `host.log()` with its name.
+// A builtin logs with this: `host.log()` with the plugin's name.
 template <typename... Args>
 void log(Host& host, const Plugin& plugin, Level level, fmt::format_string<Args...> format, Args&&... args) {
   host.log().log(level, plugin.name(), format, std::forward<Args>(args)...);

@@ -18,7 +18,7 @@ void Plugin::on(std::string topic, Handler handler) {
 
 void Plugin::off(std::string_view topic) {
   ++version_;
-  // Emptied, not erased: a call in progress may still point at it.
+  // Emptied, not erased: a call in progress may still refer to it.
   for (Subscription& each : subscriptions_) {
     if (each.topic == topic) each = Subscription{};
   }

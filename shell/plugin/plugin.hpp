@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plugin: a name, and handlers subscribed to topics by glob(7). Builtins, loaded objects and Lua plugins are all
-// this.
+// A plugin: a name, and handlers that are subscribed to topics by glob(7). Builtins, loaded objects and Lua plugins
+// are all Plugins.
 #pragma once
 
 #include <deque>
@@ -25,7 +25,7 @@ struct Call {
   Json out = Json::object();  // results, as the topic defines them; a later handler sees and may change them
 };
 
-// An error stops nothing at once: the other plugins are still called, then the call as a whole fails.
+// After an error the other plugins are still called; then the call as a whole fails.
 using Handler = std::function<Result<void>(Call&)>;
 
 class Plugin {
@@ -35,7 +35,7 @@ class Plugin {
     Handler handler;
   };
 
-  // `origin`: "builtin", or the file it comes from; shown to people.
+  // `origin`: "builtin", or the file that it comes from; for messages.
   explicit Plugin(std::string name, std::string origin = "builtin")
       : name_(std::move(name)), origin_(std::move(origin)) {}
   virtual ~Plugin() = default;
@@ -49,10 +49,10 @@ class Plugin {
   // Subscribes; a second handler for the same glob replaces the first.
   void on(std::string topic, Handler handler);
   void off(std::string_view topic);
-  // The handler that a call of `topic` runs: that of the same text, else the first glob that matches. One at most.
+  // The handler that a call of `topic` runs, at most one: the one with the same text, else the first glob that matches.
   [[nodiscard]] const Handler* match(const std::string& topic) const;
   [[nodiscard]] const std::deque<Subscription>& subscriptions() const { return subscriptions_; }
-  // Grows with each on() and off(): what was matched before may have changed.
+  // Grows with each on() and off(): results of match() may be outdated then.
   [[nodiscard]] unsigned version() const { return version_; }
 
  private:

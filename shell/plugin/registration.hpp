@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions that plugins give to the shell, to be called later. Each is called until its Registration is destroyed, so a
-// plugin that keeps its Registrations as members, behind what the functions use, is never called once it has gone.
+// Functions that plugins give to the shell, to be called later. Each is called until its Registration is destroyed.
+// So a plugin that has its Registrations as its last members is never called once it is destroyed.
 //
-// A function that is called may destroy any Registration, its own too, and may add functions. One whose Registration has
-// been destroyed is not called any more; one that is added is called from the next call on. A Registration may outlive
-// its list.
+// A function that is called may destroy any Registration, its own too, and may add functions. When a Registration
+// is destroyed its function is not called any more; an added function is called from the next call on. A
+// Registration may outlive its list.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace nacre::plugin {
 
 class [[nodiscard]] Registration {
  public:
-  // What a list keeps for a Registration.
+  // The part of a list that belongs to a Registration.
   class Entry {
    public:
     Entry() = default;
@@ -28,7 +28,7 @@ class [[nodiscard]] Registration {
     Entry& operator=(const Entry&) = delete;
     virtual ~Entry() = default;
     [[nodiscard]] virtual bool active() const = 0;
-    virtual void end(std::unique_ptr<Entry> self) = 0;  // `self` is this one
+    virtual void end(std::unique_ptr<Entry> self) = 0;  // `self` is this entry
   };
 
   Registration() = default;
@@ -69,7 +69,7 @@ class CallbackList {
     return Registration(std::move(item));
   }
 
-  // All that are registered, in the order in which they were added.
+  // Calls all registered functions, in the order in which they were added.
   void call(Args... args) {
     ++depth_;
     for (std::size_t i = 0, count = items_.size(); i < count; ++i) {
@@ -77,7 +77,7 @@ class CallbackList {
     }
     if (--depth_ > 0) return;
     std::erase(items_, nullptr);
-    auto ended = std::exchange(ended_, {});  // what is destroyed with them may come here again
+    auto ended = std::exchange(ended_, {});  // what they destroy may call this object again
   }
 
   [[nodiscard]] bool empty() const {
@@ -92,7 +92,7 @@ class CallbackList {
       if (list != nullptr) list->remove(*this, std::move(self));
     }
 
-    CallbackList* list;  // nullptr once it has gone
+    CallbackList* list;  // nullptr once the list has gone
     Function function;
   };
 
@@ -106,16 +106,16 @@ class CallbackList {
     }
   }
 
-  std::vector<Item*> items_;  // of Registrations; nullptr: ended during a call
+  std::vector<Item*> items_;  // Registrations own them; nullptr: ended during a call
   std::vector<std::unique_ptr<Registration::Entry>> ended_;
   int depth_ = 0;
 };
 
-// Functions that are called once each, with an answer that comes later or never.
+// Functions that are each called once, with an answer that comes later or never.
 template <typename Answer>
 class PendingAnswers {
  public:
-  // `receive` takes the answer, and must not be called once this list has gone.
+  // `receive` takes the answer. It must not be called once this list is destroyed.
   struct Pending {
     Registration registration;
     std::function<void(Answer)> receive;

@@ -35,12 +35,12 @@ const Plugin* Stack::find(std::string_view name) const {
 }
 
 Result<int> Stack::call(Call& call) {
-  // By value: a handler that loads a plugin or subscribes changes the list, from the next call on.
+  // A copy: a handler that loads a plugin, or subscribes, changes the list for the next call.
   const std::vector<Listener> targets = listeners(call.topic);
   std::optional<Error> failed;
   ++depth_;
   for (const Listener& each : targets) {
-    // By value too: a handler may replace or unsubscribe itself.
+    // A copy too: a handler may replace or unsubscribe itself.
     const Handler handler = *each.handler;
     if (!handler) continue;
     Running running{each.plugin, &call.topic};
@@ -59,7 +59,7 @@ Result<int> Stack::call(Call& call) {
   return static_cast<int>(targets.size());
 }
 
-// Taken out first: what a plugin does as it goes may make a call, which comes here again.
+// Taken out first: a plugin that is destroyed may make a call, which comes here again.
 void Stack::drop_replaced() { auto gone = std::exchange(replaced_, {}); }
 
 bool Stack::listens(const std::string& topic) { return !listeners(topic).empty(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugins of a shell, in the order they were loaded. Where two have one name, the last loaded wins: the older
-// one is removed with all its handlers.
+// The plugins of a shell, in the order in which they were loaded. If two have the same name the last one loaded
+// counts: the older one is removed with all its handlers.
 #pragma once
 
 #include <memory>
@@ -24,12 +24,12 @@ class Stack {
   [[nodiscard]] const Plugin* find(std::string_view name) const;
   [[nodiscard]] const std::vector<std::unique_ptr<Plugin>>& plugins() const { return plugins_; }
 
-  // Calls `call.topic` on each plugin that listens, in order; all of them, even if one fails. How many were called,
-  // or the first error: `plugin 'NAME': TOPIC: why`. Handlers may push plugins and make calls themselves.
+  // Calls `call.topic` on each plugin that has a handler for it, in order; all of them, even if one fails. Returns how many
+  // were called, or the first error: `plugin 'NAME': TOPIC: why`. Handlers may load plugins, and make calls themselves.
   Result<int> call(Call& call);
   [[nodiscard]] bool listens(const std::string& topic);
 
-  // The handler that runs, the innermost one; null: none.
+  // The handler that runs, the innermost one; null: none runs.
   struct Running {
     const Plugin* plugin;
     const std::string* topic;

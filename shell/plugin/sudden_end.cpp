@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::array kEndSignals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
-// A signal handler has no argument of its own. All of them are blocked while one runs.
+// A signal handler has no argument of its own. All these signals are blocked while one is handled.
 std::array<struct sigaction, kEndSignals.size()> before;
 std::atomic<std::uint64_t> first_calls = 0;
 std::atomic<std::uint64_t> first_turns = 0;
@@ -66,7 +66,7 @@ void on_signal(int signum, siginfo_t* info, void* context) {
   errno = code;
 }
 
-// What has a handler already, so that no signal is caught that nobody else waits for.
+// Only signals that have a handler are replaced, so that none is caught that is not expected.
 bool is_caught(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
 }
@@ -91,7 +91,7 @@ Result<std::unique_ptr<SecondSignal>> SecondSignal::create(event::Loop& loop) {
 }
 
 SecondSignal::SecondSignal(event::Phase turns) : turns_(std::move(turns)) {
-  first_calls = 0;  // even: no call
+  first_calls = 0;  // an even number: no call runs
   for (std::size_t i = 0; i < kEndSignals.size(); ++i) {
     ::sigaction(kEndSignals[i], nullptr, &before[i]);
     if (!is_caught(before[i])) continue;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plugin's handler, or an initrc, that keeps the shell from doing anything else, or ends its process. While it runs, the loop does
-// not, and a signal is taken up only when it returns. One line says who it was, then the tasks are killed and the process ends:
+// For a plugin's handler, or an initrc, that blocks the shell or ends its process. While it runs the loop does not,
+// so signals are handled only when it returns. One line names it, then the tasks are killed and the process ends:
 //
 //   nacre-shell[R]: plugin 'NAME' does not return from TOPIC: ended by a second SIGTERM          with 128 + the signal
 //   nacre-shell[R]: plugin 'NAME' called exit(3) in TOPIC                                        with 1
 //
-// What handles the signals otherwise still gets each of them.
+// The previous handlers of the signals still get each of them.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace nacre::plugin {
 
-// While it lives, a second SIGTERM, SIGINT, SIGHUP or SIGQUIT within one call ends the process; what comes sooner than
-// kApart after the first is the same one, sent by two ways. A call that runs the loop is not stuck. One at a time, made after the
-// loop's watchers of these signals, and destroyed before them.
+// While it lives, a second SIGTERM, SIGINT, SIGHUP or SIGQUIT within one call ends the process. A signal that comes
+// less than kApart after the first counts as the same one, sent in two ways. A call that runs the loop is not
+// stuck. There is one at a time; it is made after the loop's watchers of these signals, and destroyed before them.
 class SecondSignal {
  public:
   static constexpr std::int64_t kApart = 100'000'000;  // ns
@@ -33,7 +33,7 @@ class SecondSignal {
   event::Phase turns_;
 };
 
-// From now on an exit(3) within a call is one that fails, in this process only: what it forks may end as it likes.
+// From now on an exit(3) within a call counts as a failure, in this process only: its forked children may exit as they like.
 void watch_for_exit();
 
 }  // namespace nacre::plugin

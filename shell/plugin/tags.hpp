@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text with {{tags}} of a job, a node or a task, as flux-submit(1) "MUSTACHE TEMPLATES" lists them:
+// Text with {{tags}} of a job, a node or a task, as listed in flux-submit(1) "MUSTACHE TEMPLATES":
 //
 //   id, jobid                    the job id (RFC 19) as F58; id.dec, .hex, .dothex, .words, .emoji, .f58: as such
 //   name                         of the job (attributes.system.job.name), else of its program, without directories
@@ -10,8 +10,8 @@
 //   task.id, task.rank, taskid   the task's rank
 //   task.index, task.localid     its number on its node
 //
-// Any other tag is asked of the plugins: topic `mustache.render.TAG`, in {"tag", "shell_rank", and for a task
-// "rank" and "localid"}, out {"result": text}. What nobody knows stays as it is.
+// For any other tag the plugins are called: topic `mustache.render.TAG`, in {"tag", "shell_rank", and for a task
+// "rank" and "localid"}, out {"result": text}. A tag that is unknown stays as it is.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,14 @@ namespace nacre::plugin {
 
 struct TagScope {
   std::optional<std::uint32_t> shell_rank = std::nullopt;  // none: this shell's
-  const task::Task* task = nullptr;                        // of this shell; without one, its tags stay as they are
+  const task::Task* task = nullptr;                        // of this shell; if null, tags of tasks stay as they are
 };
 
-// An error if a plugin fails, gives a result that is no text, or there is no such shell.
+// An error if a plugin fails or gives a result that is no text, or if there is no such shell.
 Result<std::string> render_tags(Host& host, std::string_view text, const TagScope& scope = {});
 
-// Whether `text` has a tag that can differ between nodes or tasks: so can those of nodes and tasks, tmpdir, and all
-// that plugins render differently for the first shell and the second.
+// Whether `text` has a tag that can differ between nodes or tasks: the tags of nodes and tasks, tmpdir, and all
+// tags that plugins render differently for the first shell and the second.
 Result<bool> differs_by_rank(Host& host, std::string_view text);
 
 }  // namespace nacre::plugin

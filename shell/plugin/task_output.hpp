@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of the tasks' output, for those who report how tasks have ended: output first.
+// What is known of the tasks' output, for plugins that report how tasks have ended: output comes first.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ class TaskOutput {
 
   virtual ~TaskOutput() = default;
 
-  // The leader's: the tasks that have failed and whose output has come out. Their streams have ended, and nothing of them waits in the
-  // shells. Those of a shell that is lost, or has put out all, count as such, too.
+  // On the leader: the tasks that have failed and whose output has come out. Their streams have ended, and none of it
+  // waits in the shells. The tasks of a shell that is lost, or that has put out all, count too.
   virtual value::Idset come_out() = 0;
-  // Of a task of this shell; none: it is not known.
+  // For a task of this shell; none: unknown.
   virtual std::optional<Tail> tail(std::uint32_t rank) = 0;
 };
 

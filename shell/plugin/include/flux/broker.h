@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What only a Flux broker has, for plugins that use it where they can: each function checks its arguments (EINVAL),
- * says so in the debug log and fails with ENOSYS.
+ * Functions that only a Flux broker can serve, for plugins that use them if they can: each checks its arguments
+ * (EINVAL), writes a line to the debug log and fails with ENOSYS.
  */
 #ifndef FLUX_BROKER_H
 #define FLUX_BROKER_H
@@ -33,7 +33,7 @@ flux_future_t* flux_kvs_lookup(flux_t* h, const char* ns, int flags, const char*
 int flux_kvs_lookup_get(flux_future_t* f, const char** value) FLUX_NOTHROW;
 int flux_kvs_lookup_get_unpack(flux_future_t* f, const char* fmt, ...) FLUX_NOTHROW;
 flux_future_t* flux_kvs_commit(flux_t* h, const char* ns, int flags, flux_kvs_txn_t* txn) FLUX_NOTHROW;
-/* `ns`: of the name that C++ keeps for itself. */
+/* The parameter is `ns`, as C++ reserves the word namespace. */
 flux_future_t* flux_kvs_namespace_create(flux_t* h, const char* ns, uint32_t owner, int flags) FLUX_NOTHROW;
 flux_future_t* flux_kvs_namespace_remove(flux_t* h, const char* ns) FLUX_NOTHROW;
 flux_kvs_txn_t* flux_kvs_txn_create(void) FLUX_NOTHROW;
@@ -41,12 +41,12 @@ void flux_kvs_txn_destroy(flux_kvs_txn_t* txn) FLUX_NOTHROW;
 int flux_kvs_txn_put(flux_kvs_txn_t* txn, int flags, const char* key, const char* value) FLUX_NOTHROW;
 int flux_kvs_txn_pack(flux_kvs_txn_t* txn, int flags, const char* key, const char* fmt, ...) FLUX_NOTHROW;
 
-/* --- services of one's own name; here flux_shell_service_register() --- */
+/* --- services under a plugin's own name; here use flux_shell_service_register() --- */
 
 flux_future_t* flux_service_register(flux_t* h, const char* name) FLUX_NOTHROW;
 flux_future_t* flux_service_unregister(flux_t* h, const char* name) FLUX_NOTHROW;
 
-/* --- how Flux was built: NULL and EINVAL, there is none --- */
+/* --- how Flux was built: NULL and EINVAL, as there is none --- */
 
 enum flux_conf_flags {
   FLUX_CONF_INSTALLED = 0,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A command: arguments, environment, working directory. A task's own comes from flux_shell_task_cmd() and is to be
- * changed before the task starts, that is in task.init.
+ * A command: arguments, environment, working directory. That of a task comes from flux_shell_task_cmd(); change it
+ * before the task starts, in task.init.
  *
- * Unless told otherwise, functions return 0, or -1 with errno set: EINVAL if `cmd` or a needed argument is NULL.
+ * Unless stated otherwise, functions return 0, or -1 with errno set: EINVAL if `cmd` or a needed argument is NULL.
  */
 #ifndef FLUX_COMMAND_H
 #define FLUX_COMMAND_H
@@ -17,8 +17,7 @@ extern "C" {
 
 typedef struct flux_command flux_cmd_t;
 
-/* A command of one's own, to be destroyed by the caller. `argv` and `env` (NULL-ended "NAME=value", or NULL) are
- * copied. */
+/* Makes a command, which the caller destroys. `argv` and `env` (NULL-terminated "NAME=value", or NULL) are copied. */
 flux_cmd_t* flux_cmd_create(int argc, char* argv[], char** env) FLUX_NOTHROW;
 flux_cmd_t* flux_cmd_copy(const flux_cmd_t* cmd) FLUX_NOTHROW;
 void flux_cmd_destroy(flux_cmd_t* cmd) FLUX_NOTHROW;
@@ -49,12 +48,12 @@ int flux_cmd_env_replace(flux_cmd_t* cmd, char** env) FLUX_NOTHROW;
 const char* flux_cmd_getcwd(const flux_cmd_t* cmd) FLUX_NOTHROW; /* NULL: that of the shell */
 int flux_cmd_setcwd(flux_cmd_t* cmd, const char* cwd) FLUX_NOTHROW;
 
-/* --- more streams than stdin, stdout, stderr, and options of streams --- */
+/* --- further streams besides stdin, stdout, stderr, and options of streams --- */
 
-/* A socket of both directions; the process finds its number in the environment variable `name`. EEXIST. */
+/* A socket of both directions; the process finds its number in the environment variable `name`. EEXIST: it exists. */
 int flux_cmd_add_channel(flux_cmd_t* cmd, const char* name) FLUX_NOTHROW;
-/* STREAM_LINE_BUFFER "false": output is offered as it comes; STREAM_BUFSIZE: bytes, with K or M; STREAM_STREAM_STOP
- * "true": its output is offered only after flux_subprocess_stream_start(). Others are kept, without effect. */
+/* STREAM_LINE_BUFFER "false": on_output is called as output comes; STREAM_BUFSIZE: bytes, with K or M; STREAM_STREAM_STOP
+ * "true": output can be read only after flux_subprocess_stream_start(). Other options are kept, without effect. */
 int flux_cmd_setopt(flux_cmd_t* cmd, const char* var, const char* val) FLUX_NOTHROW;
 const char* flux_cmd_getopt(flux_cmd_t* cmd, const char* var) FLUX_NOTHROW; /* NULL: not set */
 int flux_cmd_set_label(flux_cmd_t* cmd, const char* label) FLUX_NOTHROW;

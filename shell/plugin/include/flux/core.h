@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What plugins use of libflux-core.
+ * The part of libflux-core that plugins use.
  */
 #ifndef FLUX_CORE_H
 #define FLUX_CORE_H

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The handle that a plugin sends and receives messages with. In Flux it is a connection to a broker. Here it ends
- * in this shell: a request goes to the handler that was registered for its topic, an event to all, a response to
- * the future that waits for it, each from the loop, never from within the call that sends. Only events that are
- * published go to the job's other shells too. What a broker would answer, the KVS for one, gets ENOSYS and a line in
- * the debug log.
+ * The handle with which a plugin sends and receives messages. In Flux it is a connection to a broker. Here it ends in this
+ * shell: a request goes to the handler that was registered for its topic, an event to all handlers, a response to the future
+ * that waits for it, each from the loop, never from within the call that sends. Only published events also go to the job's
+ * other shells. Requests that a broker would answer, such as those of the KVS, get ENOSYS and a line in the debug log.
  *
  * Functions that return int fail with -1 and errno, those that return a pointer with NULL: EINVAL if the handle or
  * a needed argument is NULL.
@@ -50,7 +49,7 @@ void flux_flags_set(flux_t* h, int flags) FLUX_NOTHROW; /* remembered, without e
 void flux_flags_unset(flux_t* h, int flags) FLUX_NOTHROW;
 int flux_flags_get(flux_t* h) FLUX_NOTHROW;
 
-/* The rank of this shell's node in the enclosing instance, as R has it; how many shells the job has. */
+/* The rank of this shell's node in the enclosing instance, by R; and how many shells the job has. */
 int flux_get_rank(flux_t* h, uint32_t* rank) FLUX_NOTHROW;
 int flux_get_size(flux_t* h, uint32_t* size) FLUX_NOTHROW;
 /* "rank", "size", "hostname", "hostlist", "jobid"; ENOENT for all others. They cannot be set: EPERM. */
@@ -61,10 +60,10 @@ int flux_attr_set(flux_t* h, const char* name, const char* val) FLUX_NOTHROW;
 
 int flux_log(flux_t* h, int level, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(3, 4);
 int flux_vlog(flux_t* h, int level, const char* fmt, va_list ap) FLUX_NOTHROW;
-void flux_log_error(flux_t* h, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(2, 3); /* with errno in words */
+void flux_log_error(flux_t* h, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(2, 3); /* adds the text of errno */
 void flux_log_verror(flux_t* h, const char* fmt, va_list ap) FLUX_NOTHROW;
 void flux_log_set_appname(flux_t* h, const char* s) FLUX_NOTHROW; /* instead of the plugin's name */
-void flux_log_set_procid(flux_t* h, const char* s) FLUX_NOTHROW;  /* the shell's log has none: nothing */
+void flux_log_set_procid(flux_t* h, const char* s) FLUX_NOTHROW;  /* no effect: the shell's log has none */
 #define FLUX_LOG_ERROR(h) (void)flux_log_error((h), "%s::%d[%s]", __FILE__, __LINE__, __func__)
 /* A llog function: `arg` is the handle. */
 void flux_llog(void* arg, const char* file, int line, const char* func, const char* subsys, int level,
@@ -73,10 +72,10 @@ void flux_llog(void* arg, const char* file, int line, const char* func, const ch
 /* --- messages --- */
 
 int flux_send(flux_t* h, const flux_msg_t* msg, int flags) FLUX_NOTHROW;
-/* The same, and the handle takes over the reference. EINVAL if there are others. */
+/* The same; the handle takes over the reference. EINVAL if there are others. */
 int flux_send_new(flux_t* h, flux_msg_t** msg, int flags) FLUX_NOTHROW;
-/* The first that matches of those that wait to be handled. With none EAGAIN, with or without FLUX_O_NONBLOCK: only
- * the loop brings more. */
+/* The first one that matches of those that wait to be handled. If there is none EAGAIN, with or without
+ * FLUX_O_NONBLOCK: only the loop brings more. */
 flux_msg_t* flux_recv(flux_t* h, struct flux_match match, int flags) FLUX_NOTHROW;
 enum {
   FLUX_RQ_HEAD = 1,
@@ -88,15 +87,15 @@ int flux_pollevents(flux_t* h) FLUX_NOTHROW;
 uint32_t flux_matchtag_alloc(flux_t* h) FLUX_NOTHROW; /* FLUX_MATCHTAG_NONE and errno if there is none */
 void flux_matchtag_free(flux_t* h, uint32_t matchtag) FLUX_NOTHROW;
 
-/* --- handlers. A request goes to the last registered of those with its very topic, else of those that match; an
- * event to all that match. `arg` is the caller's. --- */
+/* --- handlers. A request goes to the one registered last of those with its very topic, else of those that match;
+ * an event to all that match. `arg` belongs to the caller. --- */
 
 flux_msg_handler_t* flux_msg_handler_create(flux_t* h, const struct flux_match match, flux_msg_handler_f cb,
                                             void* arg) FLUX_NOTHROW;
 void flux_msg_handler_destroy(flux_msg_handler_t* mh) FLUX_NOTHROW;
 void flux_msg_handler_start(flux_msg_handler_t* mh) FLUX_NOTHROW;
 void flux_msg_handler_stop(flux_msg_handler_t* mh) FLUX_NOTHROW;
-/* Whose messages it gets, besides the owner's; a request of others is answered with EPERM. */
+/* From which users it gets messages, besides the owner; a request of another user is answered with EPERM. */
 void flux_msg_handler_allow_rolemask(flux_msg_handler_t* mh, uint32_t rolemask) FLUX_NOTHROW;
 void flux_msg_handler_deny_rolemask(flux_msg_handler_t* mh, uint32_t rolemask) FLUX_NOTHROW;
 
@@ -108,7 +107,7 @@ struct flux_msg_handler_spec {
 };
 #define FLUX_MSGHANDLER_TABLE_END \
   { 0, NULL, NULL, 0 }
-/* Creates and starts all of a table; the array ends with NULL and is for delvec. */
+/* Creates and starts all handlers of a table; the array ends with NULL and is for delvec. */
 int flux_msg_handler_addvec(flux_t* h, const struct flux_msg_handler_spec tab[], void* arg,
                             flux_msg_handler_t** handlers[]) FLUX_NOTHROW;
 void flux_msg_handler_delvec(flux_msg_handler_t* handlers[]) FLUX_NOTHROW;

@@ -3,16 +3,16 @@
  * Sets of non-negative integers. Sources: idset_create(3), idset_add(3), idset_alloc(3), idset_decode(3) and
  * idset_encode(3) of Flux; RFC 22 for the text form.
  *
- * A set has a universe: it can hold the ids below that size, which is at most IDSET_MAX_UNIVERSE. It costs memory
- * by its runs of consecutive ids, whatever their size and that of the universe.
+ * A set has a universe: it can hold the ids below that size, which is at most IDSET_MAX_UNIVERSE. Its memory
+ * depends on its number of runs of consecutive ids, and not on their size or that of the universe.
  *
  * Functions that return int return 0, or -1 with errno; those that return a pointer, NULL with errno:
  *   EINVAL  NULL, or IDSET_INVALID_ID or above, for an argument; flags that the function does not know; malformed
  *           text; an id beyond a universe that does not grow
  *   ERANGE  an id or size beyond IDSET_MAX_UNIVERSE
  *   ENOMEM  a text that would be too long
- *   EEXIST  said at idset_free_check()
- * A call that fails changes nothing. Where a function has another type, NULL is the empty set.
+ *   EEXIST  see idset_free_check()
+ * A call that fails changes nothing. For functions with another type, NULL is the empty set.
  */
 #ifndef FLUX_IDSET_H
 #define FLUX_IDSET_H
@@ -46,7 +46,7 @@ enum idset_flags {
                                  when there is none */
 };
 
-/* ---- making: all but taskmap_taskids()'s are for the caller to idset_destroy() ---- */
+/* ---- making: the caller destroys all with idset_destroy(), except taskmap_taskids()'s ---- */
 
 /* `size` 0: 1024. */
 struct idset* idset_create(size_t size, int flags) FLUX_NOTHROW;
@@ -59,8 +59,8 @@ size_t idset_universe_size(const struct idset* idset) FLUX_NOTHROW;
 /* A set that grows. */
 struct idset* idset_decode(const char* s) FLUX_NOTHROW;
 FLUX_DEPRECATED(struct idset* idset_ndecode(const char* s, size_t len) FLUX_NOTHROW);
-/* As idset_create(size, flags), and the ids set. size < 0: the least that has room for the ids. For no ids that is
- * 1 if it may grow, else EINVAL. */
+/* As idset_create(size, flags), with the ids set. size < 0: the smallest that has room for the ids. For no ids that
+ * is 1 if it may grow, else EINVAL. */
 struct idset* idset_decode_ex(const char* s, ssize_t len, ssize_t size, int flags,
                               idset_error_t* error) FLUX_NOTHROW;
 bool idset_decode_empty(const char* s, ssize_t len) FLUX_NOTHROW; /* false too if malformed */
@@ -73,7 +73,7 @@ int idset_decode_subtract(struct idset* idset, const char* s, ssize_t len, idset
 /* The caller frees it with free(3). ENOMEM for more than 2^20 ids without IDSET_FLAG_RANGE. */
 char* idset_encode(const struct idset* idset, int flags) FLUX_NOTHROW;
 
-/* ---- ids; a range has both its ends, in either order; to clear what is not there is no failure ---- */
+/* ---- ids; a range includes both its ends, in either order; clearing an id that is not there is no failure ---- */
 
 int idset_set(struct idset* idset, unsigned int id) FLUX_NOTHROW;
 int idset_range_set(struct idset* idset, unsigned int lo, unsigned int hi) FLUX_NOTHROW;
@@ -84,7 +84,7 @@ bool idset_test(const struct idset* idset, unsigned int id) FLUX_NOTHROW;
 size_t idset_count(const struct idset* idset) FLUX_NOTHROW; /* linear in the runs */
 bool idset_empty(const struct idset* idset) FLUX_NOTHROW;
 
-/* IDSET_INVALID_ID where there is none, and for an `id` that is none. */
+/* IDSET_INVALID_ID if there is none, or if `id` is not valid. */
 unsigned int idset_first(const struct idset* idset) FLUX_NOTHROW;
 unsigned int idset_next(const struct idset* idset, unsigned int id) FLUX_NOTHROW;
 unsigned int idset_last(const struct idset* idset) FLUX_NOTHROW;
@@ -98,16 +98,16 @@ bool idset_has_intersection(const struct idset* a, const struct idset* b) FLUX_N
 struct idset* idset_union(const struct idset* a, const struct idset* b) FLUX_NOTHROW;
 struct idset* idset_difference(const struct idset* a, const struct idset* b) FLUX_NOTHROW;
 struct idset* idset_intersect(const struct idset* a, const struct idset* b) FLUX_NOTHROW;
-/* a += b; a -= b: as setting, or clearing, each id of `b`. */
+/* a += b; a -= b: sets, or clears, each id of `b`. */
 int idset_add(struct idset* a, const struct idset* b) FLUX_NOTHROW;
 int idset_subtract(struct idset* a, const struct idset* b) FLUX_NOTHROW;
 #define idset_clear_all(x) idset_subtract((x), (x))
 
-/* ---- a set as a store of ids: made with IDSET_FLAG_INITFULL (else EINVAL), it holds those that are free ---- */
+/* ---- a set as a store of ids: made with IDSET_FLAG_INITFULL (else EINVAL), it holds the free ones ---- */
 
-/* Takes one out. If none is left the set grows, or it is EINVAL. */
+/* Takes one out. If none is left the set grows, or the call fails with EINVAL. */
 int idset_alloc(struct idset* idset, unsigned int* val) FLUX_NOTHROW;
-/* Puts it back; the second tells if it is there already: EEXIST. */
+/* Puts it back; the second fails with EEXIST if it is there already. */
 void idset_free(struct idset* idset, unsigned int val) FLUX_NOTHROW;
 int idset_free_check(struct idset* idset, unsigned int val) FLUX_NOTHROW;
 

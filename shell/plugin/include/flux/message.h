@@ -2,9 +2,8 @@
  *
  * Messages: requests, responses and events, with a topic and a payload. Source of the terms: Flux RFC 3, RFC 6.
  *
- * Functions that return int fail with -1 and errno: EINVAL if the message or a needed argument is NULL, EPROTO if
- * the message is not of the kind, or has not the part, that is asked for. Strings and data that are returned belong
- * to the message.
+ * Functions that return int fail with -1 and errno: EINVAL if the message or a needed argument is NULL, EPROTO if the
+ * message is of another kind, or lacks the requested part. Strings and data that are returned belong to the message.
  */
 #ifndef FLUX_MESSAGE_H
 #define FLUX_MESSAGE_H
@@ -36,7 +35,7 @@ enum {
   FLUX_MSGFLAG_USER1 = 0x80,
 };
 
-/* Beyond what an enumerator of ISO C can be. */
+/* Too large for an enumerator of ISO C. */
 #define FLUX_NODEID_ANY 0xFFFFFFFFU
 #define FLUX_NODEID_UPSTREAM 0xFFFFFFFEU
 enum { FLUX_MATCHTAG_NONE = 0 };
@@ -51,14 +50,14 @@ enum {
 };
 #define FLUX_ROLE_ALL 0xFFFFFFFFU
 
-/* Which messages: of these types, with this match tag, with a topic that matches this glob(7). 0 and NULL: any. */
+/* Matches messages of these types, with this match tag, with a topic that matches this glob(7). 0 and NULL: any. */
 struct flux_match {
   int typemask;
   uint32_t matchtag;
   const char* topic_glob;
 };
 struct flux_match flux_match_init(int typemask, uint32_t matchtag, const char* topic_glob) FLUX_NOTHROW;
-/* Sets a topic_glob of its own, for flux_match_free(). */
+/* Sets a topic_glob that flux_match_free() frees. */
 int flux_match_asprintf(struct flux_match* m, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(2, 3);
 void flux_match_free(struct flux_match m) FLUX_NOTHROW;
 #define FLUX_MATCH_ANY flux_match_init(FLUX_MSGTYPE_ANY, FLUX_MATCHTAG_NONE, NULL)
@@ -67,7 +66,7 @@ void flux_match_free(struct flux_match m) FLUX_NOTHROW;
 #define FLUX_MATCH_RESPONSE flux_match_init(FLUX_MSGTYPE_RESPONSE, FLUX_MATCHTAG_NONE, NULL)
 bool flux_msg_cmp(const flux_msg_t* msg, struct flux_match match) FLUX_NOTHROW;
 
-/* `type` is one of FLUX_MSGTYPE. Counted references: a handler that keeps a message takes one. */
+/* `type` is one of FLUX_MSGTYPE. References are counted: a handler that keeps a message takes one. */
 flux_msg_t* flux_msg_create(int type) FLUX_NOTHROW;
 flux_msg_t* flux_msg_copy(const flux_msg_t* msg, bool payload) FLUX_NOTHROW;
 const flux_msg_t* flux_msg_incref(const flux_msg_t* msg) FLUX_NOTHROW;
@@ -92,7 +91,7 @@ bool flux_msg_is_noresponse(const flux_msg_t* msg) FLUX_NOTHROW;
 int flux_msg_set_topic(flux_msg_t* msg, const char* topic) FLUX_NOTHROW; /* NULL: none */
 int flux_msg_get_topic(const flux_msg_t* msg, const char** topic) FLUX_NOTHROW;
 
-/* A payload is bytes; text is such with its NUL, and JSON is text. get_string gives NULL where there is none. */
+/* A payload is bytes; text is a payload with its NUL, and JSON is text. get_string gives NULL if there is none. */
 int flux_msg_set_payload(flux_msg_t* msg, const void* buf, size_t size) FLUX_NOTHROW; /* NULL, 0: none */
 int flux_msg_get_payload(const flux_msg_t* msg, const void** buf, size_t* size) FLUX_NOTHROW;
 bool flux_msg_has_payload(const flux_msg_t* msg) FLUX_NOTHROW;
@@ -115,7 +114,7 @@ bool flux_msg_cmp_matchtag(const flux_msg_t* msg, uint32_t matchtag) FLUX_NOTHRO
 int flux_msg_set_seq(flux_msg_t* msg, uint32_t seq) FLUX_NOTHROW; /* events */
 int flux_msg_get_seq(const flux_msg_t* msg, uint32_t* seq) FLUX_NOTHROW;
 
-/* Who sent it. Messages of this shell are of its user, who is the owner. */
+/* The sender. Messages of this shell have its user, who is the owner. */
 struct flux_msg_cred {
   uint32_t userid;
   uint32_t rolemask;
@@ -126,7 +125,7 @@ int flux_msg_set_rolemask(flux_msg_t* msg, uint32_t rolemask) FLUX_NOTHROW;
 int flux_msg_get_rolemask(const flux_msg_t* msg, uint32_t* rolemask) FLUX_NOTHROW;
 int flux_msg_set_cred(flux_msg_t* msg, struct flux_msg_cred cred) FLUX_NOTHROW;
 int flux_msg_get_cred(const flux_msg_t* msg, struct flux_msg_cred* cred) FLUX_NOTHROW;
-/* The owner may, and a user whose id this is; else EPERM. */
+/* Succeeds for the owner, and for the user with this id; else EPERM. */
 int flux_msg_authorize(const flux_msg_t* msg, uint32_t userid) FLUX_NOTHROW;
 int flux_msg_cred_authorize(struct flux_msg_cred cred, uint32_t userid) FLUX_NOTHROW;
 bool flux_msg_is_local(const flux_msg_t* msg) FLUX_NOTHROW;

@@ -16,13 +16,13 @@ struct flux_msglist;
 
 struct flux_msglist* flux_msglist_create(void) FLUX_NOTHROW;
 void flux_msglist_destroy(struct flux_msglist* l) FLUX_NOTHROW;
-/* At the end, at the front. -1 and EINVAL if one is NULL. */
+/* Add at the end, and at the front. -1 and EINVAL if an argument is NULL. */
 int flux_msglist_append(struct flux_msglist* l, const flux_msg_t* msg) FLUX_NOTHROW;
 int flux_msglist_push(struct flux_msglist* l, const flux_msg_t* msg) FLUX_NOTHROW;
-/* Off the front, with the list's reference, which is then the caller's. NULL if there is none. */
+/* Removes the first one and gives its reference to the caller. NULL if there is none. */
 const flux_msg_t* flux_msglist_pop(struct flux_msglist* l) FLUX_NOTHROW;
 int flux_msglist_count(struct flux_msglist* l) FLUX_NOTHROW; /* -1 and EINVAL for NULL */
-/* From the front on; first and next move a cursor; NULL at the end. delete takes off the one that it is at. */
+/* first and next move a cursor from the front; NULL at the end. delete removes the message at the cursor. */
 const flux_msg_t* flux_msglist_first(struct flux_msglist* l) FLUX_NOTHROW;
 const flux_msg_t* flux_msglist_next(struct flux_msglist* l) FLUX_NOTHROW;
 const flux_msg_t* flux_msglist_last(struct flux_msglist* l) FLUX_NOTHROW;

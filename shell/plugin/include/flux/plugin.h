@@ -2,10 +2,10 @@
  *
  * A plugin as its own code sees it: a handle with a name, handlers for topics, configuration and attached data.
  *
- * Unless told otherwise, functions return 0, or -1 with errno set: EINVAL if a handle or a needed argument is NULL
- * or malformed. flux_plugin_strerror(), flux_plugin_arg_strerror() then give the reason in words. Strings that are
- * returned as `const char *` belong to the handle. FORMATs with variable arguments are those of jansson's
- * json_pack(3) and json_unpack(3); strings and objects unpacked belong to the handle too.
+ * Unless stated otherwise, functions return 0, or -1 with errno set: EINVAL if a handle or a needed argument is
+ * NULL or malformed. flux_plugin_strerror() and flux_plugin_arg_strerror() then return the reason as text. Strings
+ * that are returned as `const char *` belong to the handle. FORMATs with variable arguments are those of jansson's
+ * json_pack(3) and json_unpack(3); unpacked strings and objects belong to the handle too.
  */
 #ifndef FLUX_PLUGIN_H
 #define FLUX_PLUGIN_H
@@ -32,22 +32,22 @@ struct flux_plugin_handler {
 };
 
 /* A plugin defines `int flux_plugin_init(flux_plugin_t *p)`: called once, when it has been loaded. A negative value
- * ends the job. In C it is not declared here, as there are plugins that define it to return nothing. */
+ * ends the job. In C it is not declared here, as some plugins define it to return nothing. */
 #ifdef __cplusplus
 int flux_plugin_init(flux_plugin_t* p);
 #endif
 
 /* --- identity --- */
 
-/* Where two plugins have one name, the last loaded replaces the other. The default is the file's name without
- * suffix. */
+/* If two plugins have the same name, the one loaded last replaces the other. The default is the file's name without
+ * its suffix. */
 int flux_plugin_set_name(flux_plugin_t* p, const char* name) FLUX_NOTHROW;
 const char* flux_plugin_get_name(flux_plugin_t* p) FLUX_NOTHROW;
 const char* flux_plugin_get_path(flux_plugin_t* p) FLUX_NOTHROW;
 const char* flux_plugin_get_uuid(flux_plugin_t* p) FLUX_NOTHROW; /* another for each load */
 const char* flux_plugin_strerror(flux_plugin_t* p) FLUX_NOTHROW; /* of the last call that failed */
 
-/* How the object was loaded. Setting flags afterwards is remembered and has no effect. */
+/* How the object was loaded. Flags that are set later are stored, without effect. */
 enum {
   FLUX_PLUGIN_RTLD_LAZY = 1,
   FLUX_PLUGIN_RTLD_NOW = 2,
@@ -71,9 +71,8 @@ int flux_plugin_register(flux_plugin_t* p, const char* name, const struct flux_p
 
 /* --- attached data --- */
 
-/* Attaches `val` under `key`; free_fn (if any) is called on it when it is replaced or the plugin goes. Without a
- * key it only waits for that. A NULL `val` removes what is there. EINVAL if neither is given, or free_fn without
- * val. */
+/* Attaches `val` under `key`; free_fn (if any) is called on it when it is replaced or the plugin is destroyed. Without a
+ * key, that is all it is for. A NULL `val` removes the value. EINVAL if both are NULL, or for free_fn without val. */
 int flux_plugin_aux_set(flux_plugin_t* p, const char* key, void* val, flux_free_f free_fn) FLUX_NOTHROW;
 void* flux_plugin_aux_get(flux_plugin_t* p, const char* key) FLUX_NOTHROW; /* NULL and ENOENT if there is none */
 void flux_plugin_aux_delete_value(flux_plugin_t* p, const void* val) FLUX_NOTHROW;
@@ -85,7 +84,7 @@ int flux_plugin_set_conf(flux_plugin_t* p, const char* json_str) FLUX_NOTHROW; /
 const char* flux_plugin_get_conf(flux_plugin_t* p) FLUX_NOTHROW; /* NULL and ENOENT if there is none */
 int flux_plugin_conf_unpack(flux_plugin_t* p, const char* fmt, ...) FLUX_NOTHROW;
 
-/* --- arguments of a call: an object that goes in, an object that comes out --- */
+/* --- arguments of a call: one object goes in, another comes out --- */
 
 enum {
   FLUX_PLUGIN_ARG_IN = 0,
@@ -97,7 +96,7 @@ flux_plugin_arg_t* flux_plugin_arg_create(void) FLUX_NOTHROW;
 void flux_plugin_arg_destroy(flux_plugin_arg_t* args) FLUX_NOTHROW; /* only what was created */
 const char* flux_plugin_arg_strerror(flux_plugin_arg_t* args) FLUX_NOTHROW;
 
-/* A NULL json_str empties the object. The string that get() returns is the caller's to free(3). */
+/* A NULL json_str empties the object. The caller frees the string that get() returns with free(3). */
 int flux_plugin_arg_set(flux_plugin_arg_t* args, int flags, const char* json_str) FLUX_NOTHROW;
 int flux_plugin_arg_get(flux_plugin_arg_t* args, int flags, char** json_str) FLUX_NOTHROW;
 

@@ -5,8 +5,8 @@
  * The other side is a handler in this job's shells; there is no broker: see <flux/handle.h>.
  *
  * Functions that return int fail with -1 and errno: EINVAL if the message or a needed argument is NULL, EPROTO if
- * the message is not of the kind, or has not the part, that is asked for. Those that return a pointer fail with
- * NULL. Strings and data that are returned belong to the message, or to the future.
+ * the message is of another kind, or lacks the requested part. Those that return a pointer fail with NULL. Strings
+ * and data that are returned belong to the message, or to the future.
  */
 #ifndef FLUX_RPC_H
 #define FLUX_RPC_H
@@ -27,7 +27,7 @@ int flux_request_decode(const flux_msg_t* msg, const char** topic, const char** 
 int flux_request_decode_raw(const flux_msg_t* msg, const char** topic, const void** data, size_t* len) FLUX_NOTHROW;
 int flux_request_unpack(const flux_msg_t* msg, const char** topic, const char* fmt, ...) FLUX_NOTHROW;
 
-/* --- responses. One with an errnum cannot be decoded: -1 with that errno --- */
+/* --- responses. Decoding one with an errnum fails: -1 with that errno --- */
 
 flux_msg_t* flux_response_encode(const char* topic, const char* s) FLUX_NOTHROW;
 flux_msg_t* flux_response_encode_raw(const char* topic, const void* data, size_t len) FLUX_NOTHROW;
@@ -47,9 +47,9 @@ int flux_event_decode(const flux_msg_t* msg, const char** topic, const char** s)
 int flux_event_decode_raw(const flux_msg_t* msg, const char** topic, const void** data, size_t* len) FLUX_NOTHROW;
 int flux_event_unpack(const flux_msg_t* msg, const char** topic, const char* fmt, ...) FLUX_NOTHROW;
 
-/* To all handlers that match, of all shells of the job: each hears all events, its own too, in one order. A shell
- * that has not run shell.init yet may miss them. EMSGSIZE beyond 64 MiB. Each costs a message to every shell.
- * FLUX_EVENT_PRIVATE has no effect. get_seq: the number of the event among those of this shell. */
+/* To all handlers that match, on all shells of the job: each shell receives all events, its own too, in one order.
+ * A shell that has not run shell.init yet may miss them. EMSGSIZE beyond 64 MiB. Each costs a message to every
+ * shell. FLUX_EVENT_PRIVATE has no effect. get_seq: the number of the event among those of this shell. */
 enum {
   FLUX_EVENT_PRIVATE = 1,
 };
@@ -58,11 +58,11 @@ flux_future_t* flux_event_publish_pack(flux_t* h, const char* topic, int flags, 
 flux_future_t* flux_event_publish_raw(flux_t* h, const char* topic, int flags, const void* data,
                                       size_t len) FLUX_NOTHROW;
 int flux_event_publish_get_seq(flux_future_t* f, int* seq) FLUX_NOTHROW;
-/* Events whose topic begins with `topic` are to be delivered. Here all are, subscribed to or not. */
+/* Requests the events whose topic begins with `topic`. Here all are delivered, subscribed to or not. */
 int flux_event_subscribe(flux_t* h, const char* topic) FLUX_NOTHROW;
 int flux_event_unsubscribe(flux_t* h, const char* topic) FLUX_NOTHROW; /* ENOENT if it was not subscribed to */
 
-/* --- answers: to a request with FLUX_MSGFLAG_NORESPONSE none is sent, and it is no error --- */
+/* --- responses: to a request with FLUX_MSGFLAG_NORESPONSE none is sent, which is no error --- */
 
 int flux_respond(flux_t* h, const flux_msg_t* request, const char* s) FLUX_NOTHROW;
 int flux_respond_pack(flux_t* h, const flux_msg_t* request, const char* fmt, ...) FLUX_NOTHROW;
@@ -77,8 +77,7 @@ enum {
   FLUX_RPC_STREAMING = 2,  /* several responses; the last is ENODATA */
 };
 
-/* `nodeid` is a shell's rank, FLUX_NODEID_ANY or FLUX_NODEID_UPSTREAM. Where there is nobody to answer, the
- * response is ENOSYS. */
+/* `nodeid` is a shell's rank, FLUX_NODEID_ANY or FLUX_NODEID_UPSTREAM. If there is no handler, the response is ENOSYS. */
 flux_future_t* flux_rpc(flux_t* h, const char* topic, const char* s, uint32_t nodeid, int flags) FLUX_NOTHROW;
 flux_future_t* flux_rpc_pack(flux_t* h, const char* topic, uint32_t nodeid, int flags, const char* fmt,
                              ...) FLUX_NOTHROW;
@@ -88,7 +87,7 @@ flux_future_t* flux_rpc_raw(flux_t* h, const char* topic, const void* data, size
                             int flags) FLUX_NOTHROW;
 flux_future_t* flux_rpc_message(flux_t* h, const flux_msg_t* msg, uint32_t nodeid, int flags) FLUX_NOTHROW;
 
-/* The response; they wait for it if need be. */
+/* Read the response, and wait for it if needed. */
 int flux_rpc_get(flux_future_t* f, const char** s);
 int flux_rpc_get_raw(flux_future_t* f, const void** data, size_t* len);
 int flux_rpc_get_unpack(flux_future_t* f, const char* fmt, ...);

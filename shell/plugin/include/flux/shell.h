@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the job shell offers to its plugins. See nacre-shell-plugins(7). Before this file is included,
- * FLUX_SHELL_PLUGIN_NAME must be defined to the plugin's name, a string: the logging macros use it.
+ * FLUX_SHELL_PLUGIN_NAME must be defined as the plugin's name, a string: the logging macros use it.
  *
- * Unless told otherwise, functions return 0, or -1 with errno set: EINVAL if a handle or a needed argument is NULL
- * or malformed, ENOSYS if this shell does not offer it. `char **json_str` gets a string for the caller to free(3).
- * FORMATs with variable arguments are those of jansson's json_pack(3) and json_unpack(3); strings and objects
- * unpacked belong to the shell and stay valid while it runs (those of a task: until its state changes).
+ * Unless stated otherwise, functions return 0, or -1 with errno set: EINVAL if a handle or a needed argument is
+ * NULL or malformed, ENOSYS if this shell does not offer it. `char **json_str` gets a string that the caller frees
+ * with free(3). FORMATs with variable arguments are those of jansson's json_pack(3) and json_unpack(3); unpacked
+ * strings and objects belong to the shell and are valid while it runs (those of a task: until its state changes).
  *
- * All functions are for the thread that calls the plugin.
+ * Call all functions from the thread that calls the plugin.
  */
 #ifndef FLUX_SHELL_H
 #define FLUX_SHELL_H
@@ -39,7 +39,7 @@ void* flux_shell_aux_get(flux_shell_t* shell, const char* key) FLUX_NOTHROW;
 /* 1 if the option is set, 0 if not, -1 on errors. json_str may be NULL. */
 int flux_shell_getopt(flux_shell_t* shell, const char* name, char** json_str) FLUX_NOTHROW;
 int flux_shell_getopt_unpack(flux_shell_t* shell, const char* name, const char* fmt, ...) FLUX_NOTHROW;
-/* A NULL json_str unsets. To influence a builtin plugin, set its option in flux_plugin_init(). */
+/* A NULL json_str unsets it. To change the option of a builtin plugin, call this in flux_plugin_init(). */
 int flux_shell_setopt(flux_shell_t* shell, const char* name, const char* json_str) FLUX_NOTHROW;
 int flux_shell_setopt_pack(flux_shell_t* shell, const char* name, const char* fmt, ...) FLUX_NOTHROW;
 
@@ -59,8 +59,8 @@ int flux_shell_unsetenv(flux_shell_t* shell, const char* name) FLUX_NOTHROW; /* 
 int flux_shell_get_info(flux_shell_t* shell, char** json_str) FLUX_NOTHROW;
 int flux_shell_info_unpack(flux_shell_t* shell, const char* fmt, ...) FLUX_NOTHROW;
 
-/* Of one shell (-1: this one): "id":i "name":s "broker_rank":i "ntasks":i "taskids":s
- * "resources":{"ncores":i "cores":s "gpus":s} */
+/* For one shell (-1: this one): "id":i "name":s "broker_rank":i "ntasks":i "taskids":s "resources":{"ncores":i
+ * "cores":s "gpus":s} */
 int flux_shell_get_rank_info(flux_shell_t* shell, int shell_rank, char** json_str) FLUX_NOTHROW;
 int flux_shell_rank_info_unpack(flux_shell_t* shell, int shell_rank, const char* fmt, ...) FLUX_NOTHROW;
 
@@ -69,22 +69,22 @@ int flux_shell_rank_info_unpack(flux_shell_t* shell, int shell_rank, const char*
 int flux_shell_get_jobspec_info(flux_shell_t* shell, char** json_str) FLUX_NOTHROW;
 int flux_shell_jobspec_info_unpack(flux_shell_t* shell, const char* fmt, ...) FLUX_NOTHROW;
 
-/* The job's task map as it is now: block before shell.init, if not yet remapped. */
+/* The job's current task map: before shell.init it is block, if it was not remapped yet. */
 const struct taskmap* flux_shell_get_taskmap(flux_shell_t* shell) FLUX_NOTHROW;
-/* The hosts of the shells by rank, as R names them; the shell's own. */
+/* The hosts of the shells by rank, with R's names. It belongs to the shell. */
 const struct hostlist* flux_shell_get_hostlist(flux_shell_t* shell) FLUX_NOTHROW;
-/* This node's topology, discovered with the first call (tens of milliseconds) and then kept. The shell's own. */
+/* This node's topology, discovered at the first call (tens of milliseconds) and then kept. It belongs to the shell. */
 int flux_shell_get_hwloc_xml(flux_shell_t* shell, const char** xmlp) FLUX_NOTHROW;
 
-/* --- acting on the job --- */
+/* --- changing the job --- */
 
-/* The shell does not finish before each reference is removed. add: how many of this name there are now. */
+/* The shell does not finish before each reference is removed. add returns how many of this name there are now. */
 int flux_shell_add_completion_ref(flux_shell_t* shell, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(2, 3);
 int flux_shell_remove_completion_ref(flux_shell_t* shell, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(2, 3);
 
 void flux_shell_killall(flux_shell_t* shell, int sig) FLUX_NOTHROW; /* all running tasks; nothing if sig <= 0 */
 
-/* Calls `topic` on all plugins. `args` (may be NULL) carries what goes in and what comes out. */
+/* Calls `topic` on all plugins. `args` (may be NULL) has the arguments and receives the results. */
 int flux_shell_plugstack_call(flux_shell_t* shell, const char* topic, flux_plugin_arg_t* args) FLUX_NOTHROW;
 
 /* Adds members to the context of the event shell.init or shell.start. `flags` is 0. */
@@ -93,7 +93,7 @@ int flux_shell_add_event_context(flux_shell_t* shell, const char* name, int flag
 
 /* --- tasks --- */
 
-/* The one that a task.* topic is about; NULL outside of one. */
+/* The task that a task.* topic is about; NULL outside of one. */
 flux_shell_task_t* flux_shell_current_task(flux_shell_t* shell) FLUX_NOTHROW;
 /* All tasks of this shell by local id, from shell.init on; NULL at the end, and EAGAIN if there are none. */
 flux_shell_task_t* flux_shell_task_first(flux_shell_t* shell) FLUX_NOTHROW;
@@ -106,18 +106,17 @@ int flux_shell_task_info_unpack(flux_shell_task_t* task, const char* fmt, ...) F
 
 flux_cmd_t* flux_shell_task_cmd(flux_shell_task_t* task) FLUX_NOTHROW;
 
-/* The task as a process, to signal it, and to read and write its channels. It is not destroyed. */
+/* The task as a process, to signal it, and to read and write its channels. The caller does not destroy it. */
 flux_subprocess_t* flux_shell_task_subprocess(flux_shell_task_t* task) FLUX_NOTHROW;
-/* In task.init: calls `cb` when the task has written to a channel of flux_cmd_add_channel(), or to "stdout" or
- * "stderr" where no other plugin reads them. What nobody reads is dropped. EEXIST if somebody reads it, ENOENT if
- * there is none. */
+/* In task.init: calls `cb` when the task has written to a channel of flux_cmd_add_channel(), or to "stdout" or "stderr" if
+ * no other plugin reads them. What no plugin reads is dropped. EEXIST if it is read already, ENOENT if there is none. */
 int flux_shell_task_channel_subscribe(flux_shell_task_t* task, const char* channel, flux_shell_task_io_f cb,
                                       void* arg) FLUX_NOTHROW;
 
 /* --- templates: text with {{tags}}, see nacre-shell-options(7) --- */
 
-/* Text for the caller to free(3). Tags of a task are rendered in a task.* topic, for its task, and by the last of
- * the three; else they stay, as unknown ones do. `shell_rank` -1: this shell. */
+/* Text that the caller frees with free(3). Tags of a task are rendered in a task.* topic, for its task, and by the
+ * last of the three functions; otherwise they stay, as unknown tags do. `shell_rank` -1: this shell. */
 char* flux_shell_mustache_render(flux_shell_t* shell, const char* fmt) FLUX_NOTHROW;
 char* flux_shell_rank_mustache_render(flux_shell_t* shell, int shell_rank, const char* fmt) FLUX_NOTHROW;
 char* flux_shell_task_mustache_render(flux_shell_t* shell, flux_shell_task_t* task, const char* fmt) FLUX_NOTHROW;
@@ -126,16 +125,16 @@ bool flux_shell_mustache_is_per_rank(flux_shell_t* shell, const char* fmt) FLUX_
 
 /* --- messages, see <flux/handle.h> --- */
 
-/* The shell's handle. It is not closed. */
+/* The shell's handle. The caller does not close it. */
 flux_t* flux_shell_get_flux(flux_shell_t* shell) FLUX_NOTHROW;
-/* Requests with the topic SERVICE.METHOD, SERVICE as flux_shell_get_info() has it; events shell-JOBID.SUBTOPIC,
- * JOBID in decimals. Until the shell ends. */
+/* Handles requests with the topic SERVICE.METHOD, with SERVICE as in flux_shell_get_info(), and events
+ * shell-JOBID.SUBTOPIC, with JOBID in decimal, until the shell ends. */
 int flux_shell_service_register(flux_shell_t* shell, const char* method, flux_msg_handler_f cb,
                                 void* arg) FLUX_NOTHROW;
 int flux_shell_add_event_handler(flux_shell_t* shell, const char* subtopic, flux_msg_handler_f cb,
                                  void* arg) FLUX_NOTHROW;
-/* A request to that service of another shell of the job. So far only this one can be reached: ENOSYS for others,
- * EINVAL for a rank that is none. */
+/* Sends a request to that service of another shell of the job. So far only this shell can be reached: ENOSYS for
+ * others, EINVAL for an invalid rank. */
 flux_future_t* flux_shell_rpc_pack(flux_shell_t* shell, const char* method, int shell_rank, int flags,
                                    const char* fmt, ...) FLUX_NOTHROW;
 

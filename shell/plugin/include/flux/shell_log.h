@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Logging and giving up, part of <flux/shell.h>. No function here takes a handle: messages go to the shell that has
- * loaded the plugin; without one they are dropped.
+ * Logging and ending the job, part of <flux/shell.h>. These functions have no handle: messages go to the shell that
+ * has loaded the plugin; without a shell they are dropped.
  */
 #ifndef FLUX_SHELL_LOG_H
 #define FLUX_SHELL_LOG_H
@@ -28,16 +28,16 @@ void flux_shell_log(const char* component, int level, const char* file, int line
 /* At level error, with ": strerror(errnum)" added if it is not 0. Returns -1 with errno = errnum. */
 int flux_shell_err(const char* component, const char* file, int line, int errnum, const char* fmt, ...) FLUX_NOTHROW
     FLUX_PRINTF(5, 6);
-/* Logs the same at level fatal and ends the job with this exit code. Returns: the plugin should too. */
+/* Logs the same at level fatal and ends the job with this exit code. It returns; the plugin should return too. */
 void flux_shell_fatal(const char* component, const char* file, int line, int errnum, int exit_code, const char* fmt,
                       ...) FLUX_NOTHROW FLUX_PRINTF(6, 7);
 
-/* Raises an exception on the job: severity 0 ends it, 1 to 7 are notes. */
+/* Raises an exception of the job: severity 0 ends it, 1 to 7 are notes. */
 void flux_shell_raise(const char* type, int severity, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(3, 4);
 /* Ends the job by an exception of type exec; wait_status >= 0 (as of waitpid(2)) becomes the job's status. */
 void flux_shell_raise_exit_status(int wait_status, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(2, 3);
 
-/* Messages above `level` are dropped: all (dest NULL), or those to one destination ("stderr", ...). */
+/* Drops messages above `level`: all (dest NULL), or those to one destination ("stderr", ...). */
 int flux_shell_log_setlevel(int level, const char* dest) FLUX_NOTHROW;
 
 #pragma GCC visibility pop

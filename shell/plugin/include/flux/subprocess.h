@@ -22,7 +22,7 @@ typedef enum {
   FLUX_SUBPROCESS_RUNNING, /* it has executed */
   FLUX_SUBPROCESS_EXITED,
   FLUX_SUBPROCESS_FAILED,  /* it could not be started: flux_subprocess_fail_errno() */
-  FLUX_SUBPROCESS_STOPPED, /* told to on_state_change only; the state stays RUNNING */
+  FLUX_SUBPROCESS_STOPPED, /* only reported to on_state_change; the state stays RUNNING */
 } flux_subprocess_state_t;
 
 enum {
@@ -38,8 +38,8 @@ typedef void (*flux_subprocess_state_f)(flux_subprocess_t* p, flux_subprocess_st
 typedef void (*flux_subprocess_credit_f)(flux_subprocess_t* p, const char* stream, int bytes);
 typedef void (*flux_subprocess_hook_f)(flux_subprocess_t* p, void* arg);
 
-/* Output is offered by the line, unless the command's option STREAM_LINE_BUFFER is "false"; again for as long as
- * the callback reads, and once more, to read nothing, at the end. */
+/* on_output is called for each line, unless the command's option STREAM_LINE_BUFFER is "false"; repeated while the
+ * callback reads, and once more, with nothing to read, at the end. */
 typedef struct {
   flux_subprocess_f on_completion; /* exited, and all output has been offered; not after FAILED */
   flux_subprocess_state_f on_state_change;
@@ -59,15 +59,15 @@ typedef struct {
 typedef void (*subprocess_log_f)(void* arg, const char* file, int line, const char* func, const char* subsys,
                                  int level, const char* fmt, va_list args);
 
-/* NULL with the errno of a command that cannot be executed, ENOENT, EACCES. `r` must be the shell's (else ENOSYS).
- * What `ops` points to is copied; NULL: none. The job does not wait for it, see flux_shell_add_completion_ref();
- * when the shell ends it is ended too. */
+/* NULL with errno if the command cannot be executed, such as ENOENT or EACCES. `r` must be the shell's (else
+ * ENOSYS). What `ops` points to is copied; NULL: none. The job does not wait for the process, see
+ * flux_shell_add_completion_ref(); it is ended with the shell. */
 flux_subprocess_t* flux_local_exec(flux_reactor_t* r, int flags, const flux_cmd_t* cmd,
                                    const flux_subprocess_ops_t* ops) FLUX_NOTHROW;
 flux_subprocess_t* flux_local_exec_ex(flux_reactor_t* r, int flags, const flux_cmd_t* cmd,
                                       const flux_subprocess_ops_t* ops, const flux_subprocess_hooks_t* hooks,
                                       subprocess_log_f log_fn, void* log_data) FLUX_NOTHROW;
-/* On other nodes: needs a broker. NULL and ENOSYS. */
+/* For other nodes, which needs a broker. NULL and ENOSYS. */
 flux_subprocess_t* flux_rexec(flux_t* h, int rank, int flags, const flux_cmd_t* cmd,
                               const flux_subprocess_ops_t* ops) FLUX_NOTHROW;
 /* A process that still runs is left alone, and its output is lost. */
@@ -75,12 +75,12 @@ void flux_subprocess_destroy(flux_subprocess_t* p) FLUX_NOTHROW;
 
 /* --- streams --- */
 
-/* All of `len`, or ENOSPC; how much that is. EPIPE once it is closed. */
+/* Writes all of `len` and returns that, or fails with ENOSPC. EPIPE once the stream is closed. */
 int flux_subprocess_write(flux_subprocess_t* p, const char* stream, const char* buf, size_t len) FLUX_NOTHROW;
 int flux_subprocess_close(flux_subprocess_t* p, const char* stream) FLUX_NOTHROW;
-/* How many bytes, 0 if there are none; *bufp is NUL-ended and valid until the next call for this stream. read: all
- * that is there. read_line: a whole line. read_trimmed_line: without its newline. getline: at the end the rest too.
- */
+/* Return how many bytes there are; 0: none. *bufp ends with a NUL and is valid until the next call for this stream.
+ * read: all bytes. read_line: a whole line. read_trimmed_line: without its newline. getline: at the end also the
+ * rest. */
 int flux_subprocess_read(flux_subprocess_t* p, const char* stream, const char** bufp) FLUX_NOTHROW;
 int flux_subprocess_read_line(flux_subprocess_t* p, const char* stream, const char** bufp) FLUX_NOTHROW;
 int flux_subprocess_read_trimmed_line(flux_subprocess_t* p, const char* stream, const char** bufp) FLUX_NOTHROW;
@@ -91,7 +91,7 @@ void flux_subprocess_stream_stop(flux_subprocess_t* p, const char* stream) FLUX_
 
 /* --- the process --- */
 
-/* Its process group, if it has one. Fulfilled at once; with ESRCH if it has ended. */
+/* Signals its process group, if it has one. Fulfilled at once; with ESRCH if it has ended. */
 flux_future_t* flux_subprocess_kill(flux_subprocess_t* p, int signum) FLUX_NOTHROW;
 flux_subprocess_state_t flux_subprocess_state(flux_subprocess_t* p) FLUX_NOTHROW;
 const char* flux_subprocess_state_string(flux_subprocess_state_t state) FLUX_NOTHROW; /* "Init", "Running", ... */
@@ -100,7 +100,7 @@ pid_t flux_subprocess_pid(flux_subprocess_t* p) FLUX_NOTHROW;
 int flux_subprocess_rank(flux_subprocess_t* p) FLUX_NOTHROW;       /* EINVAL: it is of this node */
 int flux_subprocess_fail_errno(flux_subprocess_t* p) FLUX_NOTHROW; /* -1: it has not failed */
 const char* flux_subprocess_fail_error(flux_subprocess_t* p) FLUX_NOTHROW;
-/* As waitpid(2) has it; of a normal exit; of one by a signal. EINVAL if it has not ended so. */
+/* The status of waitpid(2); of a normal exit; of an end by a signal. EINVAL if it has not ended in this way. */
 int flux_subprocess_status(flux_subprocess_t* p) FLUX_NOTHROW;
 int flux_subprocess_exit_code(flux_subprocess_t* p) FLUX_NOTHROW;
 int flux_subprocess_signaled(flux_subprocess_t* p) FLUX_NOTHROW;

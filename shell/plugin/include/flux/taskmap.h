@@ -31,7 +31,7 @@ void taskmap_destroy(struct taskmap* map) FLUX_NOTHROW;
 /* The next tasks, `ppn` on each of `nnodes` nodes from `nodeid` on. */
 int taskmap_append(struct taskmap* map, int nodeid, int nnodes, int ppn) FLUX_NOTHROW;
 
-/* Any of the forms above. NULL, and why in `errp` (may be NULL). */
+/* Any of the forms above. NULL, with the reason in `errp` (may be NULL). */
 struct taskmap* taskmap_decode(const char* map, flux_error_t* errp) FLUX_NOTHROW;
 /* One of the forms above (flags 0: the bare JSON array). The caller frees it with free(3). */
 char* taskmap_encode(const struct taskmap* map, int flags) FLUX_NOTHROW;
@@ -44,7 +44,7 @@ int taskmap_total_ntasks(const struct taskmap* map) FLUX_NOTHROW;
 /* The tasks of a node. Valid until the next call of this function on `map`. */
 const struct idset* taskmap_taskids(const struct taskmap* map, int nodeid) FLUX_NOTHROW;
 
-/* 0 if both have as many tasks and as many nodes; else -1, and how they differ in `errp` (may be NULL). */
+/* 0 if both have the same numbers of tasks and of nodes; else -1, with the difference in `errp` (may be NULL). */
 int taskmap_check(const struct taskmap* a, const struct taskmap* b, flux_error_t* errp) FLUX_NOTHROW;
 
 #pragma GCC visibility pop

@@ -32,7 +32,7 @@ extern "C" {
 #define FLUX_DEPRECATED(...) __VA_ARGS__ __attribute__((deprecated))
 #endif
 
-/* Frees what a plugin attached to a handle. */
+/* Frees what a plugin has attached to a handle. */
 typedef void (*flux_free_f)(void* arg);
 
 /* One line of text about an error. */
