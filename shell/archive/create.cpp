@@ -27,7 +27,7 @@ Error refused(const std::string& path, std::string_view why) {
   return invalid(fmt::format("{}: {}", in_quotes(path), why));
 }
 
-// Where a file has content. Empty: everywhere, as far as its file system can tell.
+// The parts of a file that have content. Empty: all of it, as far as its file system knows.
 Result<std::vector<Extent>> extents_of(int fd, const struct stat& info) {
   auto size = static_cast<std::uint64_t>(info.st_size);
   std::vector<Extent> out;
@@ -54,7 +54,7 @@ class Archiver {
  public:
   Archiver(Writer& writer, int base, const Watch& watch) : writer_(writer), base_(base), watch_(watch) {}
 
-  // Leaves a file of the tree out: the archive that is being written.
+  // Leaves one file of the tree out: the archive that is being written.
   Result<void> leave_out(int fd) {
     if (::fstat(fd, &own_) < 0) return system_error(errno, "fstat");
     return {};
@@ -183,7 +183,7 @@ class Archiver {
   struct stat own_ {};
   Progress done_;
   std::unordered_set<std::string> has_;
-  std::map<std::pair<dev_t, ino_t>, std::string> linked_;  // files of several names: the first that was met
+  std::map<std::pair<dev_t, ino_t>, std::string> linked_;  // files of several names: the first name that was found
   std::string buffer_ = std::string(kCopySize, '\0');
 };
 

@@ -27,7 +27,7 @@ Error exists(std::string_view path) {
   return Error{EEXIST, fmt::format("{}: exists already, and overwriting was not asked for", in_quotes(path))};
 }
 
-// All but the last part, and where that begins.
+// All parts but the last, and the position of the last.
 std::pair<std::string_view, std::size_t> parent_of(std::string_view path) {
   std::size_t slash = path.rfind('/');
   if (slash == std::string_view::npos) return {{}, 0};
@@ -86,7 +86,7 @@ Result<Destination::Place> Destination::place_of(const std::string& path) {
   return Place{parent_.get(), path.c_str() + name_at};
 }
 
-// Makes room for a file or a link. Never a directory: what is in it was not asked to go.
+// Makes room for a file or a link. Never removes a directory, as nobody asked for that.
 Result<void> Destination::clear(const Place& place, const std::string& path) const {
   if (existing_ == Existing::refuse || ::unlinkat(place.parent, place.name, 0) == 0 || errno == ENOENT) return {};
   return failed(errno, path);
@@ -120,7 +120,8 @@ Result<void> Destination::close_file(UniqueFd file, const Entry& entry) {
   if (size < 0 || ::ftruncate(file.get(), size) < 0) return failed(size < 0 ? EFBIG : errno, entry.path);
   if (::fchmod(file.get(), entry.mode) < 0) return failed(errno, entry.path);
   if (set_times(file.get(), entry.mtime) < 0) return failed(errno, entry.path);
-  if (::close(file.release()) < 0) return failed(errno, entry.path);  // a network file system tells only now
+  // A network file system may report an error only now
+  if (::close(file.release()) < 0) return failed(errno, entry.path);
   return {};
 }
 
@@ -164,7 +165,7 @@ Result<void> Destination::add_hard_link(const Entry& entry) {
   return errno == EEXIST ? exists(entry.path) : failed(errno, entry.path);
 }
 
-// From the lowest up: a directory that cannot be searched hides those below it.
+// From the lowest up: once a directory cannot be searched, those below it cannot be reached.
 Result<void> Destination::finish() {
   std::stable_sort(directories_.begin(), directories_.end(),
                    [](const Entry& a, const Entry& b) { return a.path > b.path; });
@@ -175,7 +176,7 @@ Result<void> Destination::finish() {
     UniqueFd fd(::openat(above.get(), entry.path.c_str() + name_at, kFlags));
     struct stat info {};
     if (!fd || ::fstat(fd.get(), &info) < 0) return failed(errno, entry.path);
-    mode_t inherited = info.st_mode & S_ISGID;  // of the directory above, not of the archive
+    mode_t inherited = info.st_mode & S_ISGID;  // from the directory above, not from the archive
     if (::fchmod(fd.get(), entry.mode | inherited) < 0) return failed(errno, entry.path);
     if (set_times(fd.get(), entry.mtime) < 0) return failed(errno, entry.path);
   }
@@ -183,7 +184,7 @@ Result<void> Destination::finish() {
   return {};
 }
 
-// The last one first, so a directory is empty when it comes to it.
+// The last one first, so that a directory is empty when its turn comes.
 void Destination::undo() {
   for (auto path = made_.rbegin(); path != made_.rend(); ++path) {
     auto [parent, name_at] = parent_of(*path);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The directory that an archive is extracted to. Nothing is made, changed or removed outside of it: each path is
-// walked from it part by part, and no symbolic link on the way is followed, be it of the archive or there before.
-// The directory itself may be named through links.
+// The directory to which an archive is extracted. Nothing outside of it is made, changed or removed: each path is
+// followed from it part by part, through no symbolic link, whether that is from the archive or was there before.
+// The name of the directory itself may contain links.
 //
-// Paths are as clean_path() gives them. Errors name the path.
+// Paths are in the form of clean_path(). Errors name the path.
 #pragma once
 
 #include <string>
@@ -18,37 +18,37 @@
 
 namespace nacre::archive {
 
-enum class Existing { refuse, replace };  // what to do where a file or link is there already
+enum class Existing { refuse, replace };  // what to do if a file or link exists already
 
 class Destination {
  public:
-  // `undoable`: what is made is kept in mind for undo().
+  // `undoable`: records what is made, for undo().
   static Result<Destination> open(const std::string& directory, Existing existing, bool undoable = false);
 
-  // Makes it, or takes the one that is there. Its permissions and time are set by finish(); those of one that was
-  // there before only with Existing::replace.
+  // Makes the directory, or uses an existing one. finish() sets its permissions and time; those of one that existed
+  // before only with Existing::replace.
   Result<void> add_directory(const Entry& entry);
-  // A new file, empty, for writing; a hard link that it replaces keeps its content elsewhere. close_file() gives it
-  // its size, permissions and time.
+  // A new file, empty, for writing; if it replaces a hard link, the other names of that keep their content.
+  // close_file() sets its size, permissions and time.
   Result<UniqueFd> open_file(const Entry& entry);
   Result<void> close_file(UniqueFd file, const Entry& entry);
   // Removes a file that could not be completed.
   void discard_file(const Entry& entry);
   Result<void> add_symlink(const Entry& entry);
-  // To a regular file that is below the directory.
+  // The target is a regular file below the directory.
   Result<void> add_hard_link(const Entry& entry);
 
-  // To be called last: a directory may forbid writing to it.
+  // Has to be called last: a directory may then forbid writing to it.
   Result<void> finish();
 
-  // Removes what was made, as far as it can be. What it had replaced does not come back, and a directory in which there is
-  // something else stays.
+  // Removes what was made, as far as possible. It does not restore what was replaced, and it leaves a directory
+  // that has other things in it.
   void undo();
 
  private:
   struct Place {
-    int parent = -1;   // open as long as parent_ is
-    const char* name;  // in it; the end of the path
+    int parent = -1;   // valid as long as parent_ is
+    const char* name;  // in the parent; the end of the path
   };
   Destination(UniqueFd root, Existing existing, bool undoable)
       : root_(std::move(root)), existing_(existing), undoable_(undoable) {}
@@ -56,7 +56,7 @@ class Destination {
     if (undoable_) made_.emplace_back(path);
   }
   Result<Place> place_of(const std::string& path);
-  // Opens a directory below, step by step; `make`: those that are missing are made.
+  // Opens a directory below, step by step; `make`: makes the missing ones.
   Result<UniqueFd> walk(std::string_view path, bool make);
   Result<UniqueFd> step(int parent, const std::string& name, std::string_view path, bool make);
   Result<void> clear(const Place& place, const std::string& path) const;
@@ -64,11 +64,11 @@ class Destination {
   UniqueFd root_;
   Existing existing_;
   bool undoable_;
-  std::string parent_path_;  // the last one asked for: entries of one directory come together
+  std::string parent_path_;  // the last parent that was used, as entries of one directory come together
   UniqueFd parent_;
-  std::unordered_set<std::string> made_on_the_way_;  // without an entry of their own so far
-  std::vector<Entry> directories_;                   // whose permissions and time are to be set
-  std::vector<std::string> made_;                    // in this order; only if undoable_
+  std::unordered_set<std::string> made_on_the_way_;  // directories that have had no entry of their own so far
+  std::vector<Entry> directories_;                   // their permissions and times are still to be set
+  std::vector<std::string> made_;                    // in the order of making; only if undoable_
 };
 
 }  // namespace nacre::archive

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shared library that is loaded only when it is needed, so that who needs it not does not pay for it at start.
+// A shared library that is loaded only when it is needed, so that other programs do not pay for it when they start.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@ namespace nacre::archive {
 
 class DynamicLibrary {
  public:
-  // By its soname; `package` is the one of Debian that brings it, for the error.
+  // By its soname; `package` is Debian's package that has it, for the error.
   static Result<DynamicLibrary> load(const char* soname, const char* package);
 
-  // The function `name` of it, as a pointer of the type that its header gives it. Valid as long as this lives.
+  // Its function `name`, as a pointer of the function's type in its header. Valid as long as this object lives.
   template <typename Function>
   Result<void> find(const char* name, Function& function) const {
     function = reinterpret_cast<Function>(TRY(symbol(name)));

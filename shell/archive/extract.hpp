@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extracts an archive to a directory, safely: what the archive says is checked by Reader, where it goes by
-// Destination.
+// Extracts an archive to a directory, safely: Reader checks the entries of the archive, and Destination the places
+// to which they go.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,19 @@
 namespace nacre::archive {
 
 struct ExtractOptions {
-  std::string directory = ".";         // which has to be there
+  std::string directory = ".";         // it has to exist
   std::optional<std::string> pattern;  // only entries whose whole path matches this glob(7); '*' matches '/' too
   Existing existing = Existing::refuse;
-  std::optional<std::uint64_t> max_bytes;  // of content in all; holes are none
-  std::uint64_t bytes_before = 0;          // that count too
-  std::string limited_by = "--max-size";   // what the user gives to allow more
-  bool all_or_nothing = false;             // after an error what was extracted is removed, but for an interruption
+  std::optional<std::uint64_t> max_bytes;  // of content in all; holes do not count
+  std::uint64_t bytes_before = 0;          // bytes that already count
+  std::string limited_by = "--max-size";   // the option with which the user can allow more
+  // After an error all that was extracted is removed; but not after an interruption
+  bool all_or_nothing = false;
 };
 
-// All of the rest of `reader`. How many entries it extracted, and how much content. Each error starts with the
-// archive's name, and stops at once: what was extracted before stays, but no incomplete file does. SIGXFSZ is to be
-// ignored, so that a file beyond the limit of RLIMIT_FSIZE is such an error.
+// Extracts the rest of `reader`. Returns how many entries it extracted, and how much content. Each error starts
+// with the archive's name, and ends the work at once: what was extracted before stays, but no incomplete file does.
+// SIGXFSZ has to be ignored, so that a file beyond the limit of RLIMIT_FSIZE is such an error.
 Result<Progress> extract(Reader& reader, const ExtractOptions& options, const Watch& watch);
 
 }  // namespace nacre::archive

@@ -44,13 +44,13 @@ class Library {
   NACRE_ARCHIVE_FUNCTIONS(NACRE_DECLARE)
 #undef NACRE_DECLARE
 
-  // What libarchive says of its last failure.
+  // libarchive's text for its last failure.
   [[nodiscard]] std::string why(::archive* handle) const;
-  // Ok, or what libarchive says. Its warnings are errors too.
+  // Ok, or libarchive's error. Its warnings count as errors too.
   [[nodiscard]] Result<void> check(::archive* handle, int code) const;
 
   // libarchive takes names for text in the thread's locale, and loses those that it cannot convert. While this
-  // lives they are UTF-8, where the system has that, and else bytes.
+  // object lives they are UTF-8, or bytes if the system has no UTF-8 locale.
   class Utf8 {
    public:
     explicit Utf8(const Library& library);

@@ -56,11 +56,11 @@ struct Reader::State {
   UniqueFd fd;
   std::uint64_t max_entries = kMaxEntries;
   std::uint64_t entries = 0;
-  std::uint64_t size = 0;  // of the file at hand
-  std::uint64_t read = 0;  // up to where its blocks have come
+  std::uint64_t size = 0;  // of the current file
+  std::uint64_t read = 0;  // the end of its blocks so far
 };
 
-// Only what is read in this process: some of libarchive's other filters start programs.
+// Enables only what is read in this process: some of libarchive's other filters start programs.
 Result<void> Reader::State::prepare() {
   if (handle == nullptr) return in(name, Error{ENOMEM, "out of memory"});
   for (auto support : {library.archive_read_support_format_tar, library.archive_read_support_filter_gzip,
@@ -70,8 +70,8 @@ Result<void> Reader::State::prepare() {
   return {};
 }
 
-// libarchive takes the end of its input for the end of the archive. A whole one ends with blocks of zeros, of which
-// at least one has been read after the last entry.
+// libarchive treats the end of its input as the end of the archive. A complete archive ends with blocks of zeros,
+// of which at least one has been read after the last entry.
 Result<void> Reader::State::check_end() const {
   std::int64_t after_last = library.archive_filter_bytes(handle, 0) - library.archive_read_header_position(handle);
   if (after_last < kTarBlock) return damaged("it has no end mark");

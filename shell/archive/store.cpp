@@ -57,7 +57,8 @@ Result<Store> Store::of_environment(const Variable& variable) {
     }
     return Store(*value + std::string(below));
   }
-  return Error{ENOENT, "nothing says where archives are: NACRE_ARCHIVE_DIR, XDG_DATA_HOME and HOME are not set"};
+  return Error{ENOENT,
+               "the directory of archives is not known: NACRE_ARCHIVE_DIR, XDG_DATA_HOME and HOME are not set"};
 }
 
 Result<void> Store::check_name(std::string_view name) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The directory that archives are kept in. An archive NAME is a file NAME.tar.zst, or .tar.gz, .tar.xz or .tar, and
-// there is one at most of a name. A directory that all nodes see makes the archives theirs.
+// The directory of the user's archives. An archive NAME is a file NAME.tar.zst, or .tar.gz, .tar.xz or .tar, and a
+// name has at most one. If all nodes see the directory, they share its archives.
 #pragma once
 
 #include <functional>
@@ -21,15 +21,14 @@ inline constexpr std::size_t kMaxName = 200;  // bytes of an archive's name
 
 class Store {
  public:
-  // $NACRE_ARCHIVE_DIR, else $XDG_DATA_HOME/nacre/archives, else $HOME/.local/share/nacre/archives, by the
-  // variables that `variable` tells; an empty one counts as not set. An error if none is set, or it is no absolute
-  // path.
+  // $NACRE_ARCHIVE_DIR, else $XDG_DATA_HOME/nacre/archives, else $HOME/.local/share/nacre/archives, as `variable`
+  // returns them; an empty one counts as not set. An error if none is set, or if it is no absolute path.
   using Variable = std::function<std::optional<std::string>(const char* name)>;
   static Result<Store> of_environment(const Variable& variable);
   explicit Store(std::string directory) : directory_(std::move(directory)) {}
 
   // A name has 1 to kMaxName bytes, without '/' and control characters, and neither starts with '.' nor ends with
-  // an extension of ours.
+  // one of the extensions.
   static Result<void> check_name(std::string_view name);
 
   struct Found {
@@ -38,9 +37,9 @@ class Store {
   };
   // The archive of this name, if there is one. Two of them are an error.
   Result<std::optional<Found>> look_up(const std::string& name) const;
-  // The same, where it has to be: else ENOENT, which names this directory and the archives that are there.
+  // The same, if the archive has to exist: otherwise ENOENT, with this directory and the archives that are there.
   Result<Found> find(const std::string& name) const;
-  // The names of all, sorted; none if the directory is not there.
+  // The names of all archives, sorted; none if there is no such directory.
   Result<std::vector<std::string>> names() const;
   Result<void> remove(const Found& found) const;
 
@@ -51,25 +50,26 @@ class Store {
   std::string directory_;
 };
 
-// A file that is not there before it is complete: under a name of its own (`.NAME.tar.zst.XXXXXXXX`) until
-// commit(), and gone if that never comes.
+// A file that appears only when it is complete: it has a name of its own (`.NAME.tar.zst.XXXXXXXX`) until commit(),
+// and is removed if that is never called.
 class NewFile {
  public:
-  // To become `path`; makes the directories above that are missing.
+  // The file that will be `path`; makes the missing directories above.
   static Result<NewFile> create(const std::string& path);
   NewFile(NewFile&&) = default;
   NewFile& operator=(NewFile&&) = default;
   ~NewFile();
 
   [[nodiscard]] int fd() const { return fd_.get(); }
-  // On the disk, then under its name. Without `replace`, one that has got there first is an error, EEXIST.
+  // Writes it to the disk, then gives it its name. Without `replace`, a file that has got the name first is an
+  // error, EEXIST.
   Result<void> commit(bool replace);
 
  private:
   NewFile(UniqueFd fd, std::string temporary, std::string path)
       : fd_(std::move(fd)), temporary_(std::move(temporary)), path_(std::move(path)) {}
 
-  UniqueFd fd_;  // none: committed, or moved from
+  UniqueFd fd_;  // none: it was committed, or moved from
   std::string temporary_;
   std::string path_;
 };

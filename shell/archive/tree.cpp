@@ -43,7 +43,7 @@ class Walk {
 
   Result<void> at(const std::string& path) {
     if (path.empty()) return below(path);
-    CHECK_OK(in(in_quotes(path), clean_path(path)));  // its length
+    CHECK_OK(in(in_quotes(path), clean_path(path)));  // checks its length
     Found found{path, {}};
     if (::fstatat(base_, path.c_str(), &found.info, AT_SYMLINK_NOFOLLOW) < 0) return failed(errno, path);
     CHECK_OK(visit_(found));

@@ -12,7 +12,7 @@
 namespace nacre::archive {
 namespace {
 
-constexpr std::size_t kZeros = std::size_t{4} << 20;  // bytes of a hole passed on at a time
+constexpr std::size_t kZeros = std::size_t{4} << 20;  // bytes of a hole that are passed on at a time
 
 struct Named {
   std::string_view name;
@@ -65,7 +65,7 @@ struct Writer::State {
 
   Result<void> open(Compression compression);
   static la_ssize_t take(::archive* handle, void* state, const void* data, std::size_t size);
-  // What our own part of the output failed with, else what libarchive says.
+  // The error of this file's part of the output, else libarchive's.
   [[nodiscard]] Error error() {
     return failed ? *failed : Error{library.archive_errno(handle), library.why(handle)};
   }
@@ -78,10 +78,10 @@ struct Writer::State {
   int fd;
   std::optional<ZstdEncoder> zstd;
   std::optional<Error> failed;
-  std::uint64_t size = 0;          // of the file at hand
+  std::uint64_t size = 0;          // of the current file
   std::uint64_t offset = 0;        // in it
-  std::string zeros;               // once needed
-  bool compressed_inside = false;  // by libarchive
+  std::string zeros;               // made when they are needed
+  bool compressed_inside = false;  // libarchive compresses
   bool in_entry = false;
   bool finished = false;
 };
@@ -93,14 +93,13 @@ Result<void> Writer::State::open(Compression compression) {
   if (compression == Compression::gzip) CHECK_OK(check(library.archive_write_add_filter_gzip(handle)));
   if (compression == Compression::xz) CHECK_OK(check(library.archive_write_add_filter_xz(handle)));
   CHECK_OK(check(library.archive_write_set_format_pax(handle)));
-  // No blocks of tape: what has been written has come to take(), so that a frame can end between entries.
+  // Without blocks for tapes all that was written reaches take() at once, so that a frame can end between entries.
   CHECK_OK(check(library.archive_write_set_bytes_per_block(handle, 0)));
   return check(library.archive_write_open(handle, this, nullptr, take, nullptr));
 }
 
-// Freeing the handle fills up the entry at hand and writes an end, unless output fails. Where libarchive
-// compresses, it would take long until there is output; so the handle is made to fail before, for which it leaks a
-// few bytes.
+// Freeing the handle fills up the current entry and writes an end, unless output fails. If libarchive compresses,
+// it would take long until there is output; so the handle is made to fail first, for which it leaks a few bytes.
 void Writer::State::abandon() {
   if (handle == nullptr) return;
   failed = Error{ECANCELED, "abandoned"};
@@ -162,12 +161,12 @@ Result<void> Writer::begin(const Entry& entry) {
   state_->offset = 0;
   state_->in_entry = true;
   int code = library.archive_write_header(state_->handle, raw.get());
-  // The warning: a name that is no UTF-8 has been stored as the bytes it is.
+  // the warning is about a name that is not UTF-8, which has been stored unchanged
   if (code == ARCHIVE_OK || code == ARCHIVE_WARN) return {};
   return in(in_quotes(entry.path), state_->error());
 }
 
-// libarchive wants the zeros of holes too, and leaves them out itself.
+// libarchive expects the zeros of holes too, and leaves them out itself.
 Result<void> Writer::write(std::uint64_t offset, std::string_view bytes) {
   while (state_->offset < offset) {
     if (state_->zeros.empty()) state_->zeros.resize(kZeros);
@@ -185,7 +184,7 @@ Result<void> Writer::end() {
 }
 
 Result<void> Writer::finish() {
-  // The end mark is in a frame of its own: who reads it has read, and checked, the whole of the frame before.
+  // The end mark has a frame of its own: whoever reads it has read, and checked, the whole frame before.
   if (state_->zstd) CHECK_OK(state_->zstd->end_frame());
   state_->finished = true;
   CHECK_OK(state_->check(state_->library.archive_write_close(state_->handle)));

@@ -16,7 +16,7 @@
 
 namespace nacre::archive {
 
-// zstd and xz notice each flipped bit when they are read; the others notice only what breaks their format.
+// Readers of zstd and xz notice each flipped bit; those of the others notice only damage to the format.
 enum class Compression { none, gzip, zstd, xz };
 inline constexpr std::array kCompressions{Compression::none, Compression::gzip, Compression::zstd, Compression::xz};
 
@@ -26,13 +26,13 @@ inline constexpr std::array kCompressions{Compression::none, Compression::gzip, 
 
 class Writer {
  public:
-  // `library` must outlive it, and `fd` stay open. What is not finished is no archive.
+  // `library` must outlive it, and `fd` stay open. Without finish() the output is no archive.
   static Result<Writer> create(const Library& library, int fd, Compression compression);
   Writer(Writer&&) noexcept;
   Writer& operator=(Writer&&) noexcept;
   ~Writer();
 
-  // begin() each entry; for a file, write() all that is in its extents, in ascending order; end() it.
+  // For each entry: begin(); for a file write() all of its extents, in ascending order; end().
   Result<void> begin(const Entry& entry);
   Result<void> write(std::uint64_t offset, std::string_view bytes);
   Result<void> end();

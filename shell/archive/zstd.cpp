@@ -54,7 +54,7 @@ struct ZstdEncoder::State {
   std::string out;
 };
 
-// All of `bytes` into the encoder, and what it gives to the descriptor.
+// Passes all of `bytes` to the encoder, and what that returns to the descriptor.
 Result<void> ZstdEncoder::State::run(std::string_view bytes, ZSTD_EndDirective directive) {
   ZSTD_inBuffer input{bytes.data(), bytes.size(), 0};
   for (;;) {

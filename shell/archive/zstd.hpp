@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compression with zstd, in frames that carry a checksum (RFC 8878), so that a flipped bit is noticed when they are
-// read. libarchive's own writer leaves the checksum out. libzstd is loaded when the first one is made.
+// Compression with zstd, in frames with a checksum (RFC 8878), so that a flipped bit is noticed when they are read.
+// libarchive's own writer leaves the checksum out. libzstd is loaded with the first encoder.
 #pragma once
 
 #include <memory>

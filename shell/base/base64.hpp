@@ -14,7 +14,7 @@ namespace nacre {
 // Appends `bytes`, without quotes.
 void append_base64(std::string& out, std::string_view bytes);
 
-// None: another character, or a length that is no multiple of 4.
+// None: there is another character, or the length is no multiple of 4.
 [[nodiscard]] std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace nacre

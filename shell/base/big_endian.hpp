@@ -16,7 +16,7 @@ void append_number(std::string& out, T value) {
     out += static_cast<char>((value >> shift) & 0xff);
 }
 
-// Takes the number off the beginning of `bytes`, which has it.
+// Takes a number off the beginning of `bytes`, which has enough of them.
 template <typename T>
 T take_number(std::string_view& bytes) {
   T value = 0;

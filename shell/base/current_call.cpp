@@ -14,7 +14,7 @@ namespace {
 const CurrentCall* innermost = nullptr;
 
 CallPage* make_page() {
-  static CallPage not_shared;  // where there is no memory to share, nobody else can name what runs
+  static CallPage not_shared;  // used if there is no memory to share: then no other process can name what runs
   void* page = ::mmap(nullptr, sizeof(CallPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return page != MAP_FAILED ? new (page) CallPage : &not_shared;
 }
@@ -32,7 +32,7 @@ CallPage& CallPage::own() {
   return *page;
 }
 
-// The last byte is never written to.
+// The last byte is never written.
 std::string_view CallPage::text(const char* from, std::size_t size) { return {from, ::strnlen(from, size - 1)}; }
 
 void CallPage::name(std::string_view plugin, std::string_view topic) {
@@ -53,7 +53,7 @@ CurrentCall::CurrentCall(const std::string& plugin, const std::string& topic)
   if (!differs()) return;
   CallPage& page = CallPage::own();
   page.name(plugin_, topic_);
-  // Odd already: a forked process has ended in a call.
+  // it may be odd already: a forked process has ended in a call
   std::uint64_t calls = page.calls_.load(std::memory_order_relaxed);
   if (outer_ != nullptr) return;
   page.moved_at_.store(CallPage::clock(), std::memory_order_relaxed);
@@ -71,7 +71,7 @@ CurrentCall::~CurrentCall() {
   }
 }
 
-// A plugin's own code marks what its caller has marked already.
+// False if a plugin's own code marks the call that its caller has marked already.
 bool CurrentCall::differs() const {
   return outer_ == nullptr || &outer_->plugin_ != &plugin_ || &outer_->topic_ != &topic_;
 }

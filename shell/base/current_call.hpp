@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which handler of a plugin, or which initrc, this process runs now. Kept in a page that the processes it forks share: so a signal
-// handler, or a process beside this one, can name what does not return. A signal handler has no argument of its own, so the page is
-// a static variable of current_call.cpp.
+// Which handler of a plugin, or which initrc, this process runs now. It is kept in a page that forked processes
+// share, so that a signal handler, or a process beside this one, can name a handler that does not return. A signal
+// handler has no argument of its own, so the page is a static variable of current_call.cpp.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,12 @@ namespace nacre {
 
 class CallPage {
  public:
-  static constexpr std::size_t kPluginSize = 64;  // bytes, NUL included; what is longer is cut
+  static constexpr std::size_t kPluginSize = 64;  // bytes with the NUL; a longer name is cut
   static constexpr std::size_t kTopicSize = 192;  // the same
   static constexpr std::size_t kHostSize = 64;    // the same
 
-  // Where the process is; equal to an earlier one if neither a call has begun or returned, nor the loop has turned, since.
+  // Where the process is. Equal to an earlier place if since then no call has begun or returned, and the loop has
+  // not turned.
   struct Place {
     std::uint64_t calls = 0;
     std::uint64_t turns = 0;
@@ -28,27 +29,27 @@ class CallPage {
     bool operator==(const Place&) const = default;
   };
 
-  // The page of this process. Safe in a signal handler, once it has been called outside of any.
+  // The page of this process. Safe in a signal handler, once it has been called outside of one.
   static CallPage& own();
 
   [[nodiscard]] Place place() const { return {calls_.load(), turns_.load()}; }
-  // When the outermost call began, or the loop turned within it, by CLOCK_MONOTONIC in milliseconds.
+  // When the outermost call began, or when the loop last turned within it, by CLOCK_MONOTONIC in milliseconds.
   [[nodiscard]] std::int64_t moved_at() const { return moved_at_.load(); }
   [[nodiscard]] static std::int64_t clock();
-  // Of the innermost call, while there is one; else of the last.
+  // Of the innermost call, if there is one; else of the last.
   [[nodiscard]] std::string_view plugin() const { return text(plugin_, kPluginSize); }
   [[nodiscard]] std::string_view topic() const { return text(topic_, kTopicSize); }
 
-  // The host, for those who name what they do not return from; empty: it is not to be named.
+  // The host that messages about a call name; empty: they name none.
   void set_host(std::string_view host);
   [[nodiscard]] std::string_view host() const { return text(host_, kHostSize); }
 
-  // The loop has taken up what has happened: whatever runs is not stuck.
+  // The loop has handled events, so the call that runs is not stuck.
   void turned() {
     turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (place().within_call()) moved_at_.store(clock(), std::memory_order_relaxed);
   }
-  // That this process ends within a call has been reported.
+  // It was reported that this process ends within a call.
   void set_reported() { reported_.store(true); }
   [[nodiscard]] bool reported() const { return reported_.load(); }
 
@@ -57,7 +58,7 @@ class CallPage {
   static std::string_view text(const char* from, std::size_t size);
   void name(std::string_view plugin, std::string_view topic);
 
-  std::atomic<std::uint64_t> calls_ = 0;  // odd: one runs. Grows as the outermost begins, and as it returns
+  std::atomic<std::uint64_t> calls_ = 0;  // odd: a call runs. Grows when the outermost begins, and when it returns
   std::atomic<std::uint64_t> turns_ = 0;
   std::atomic<std::int64_t> moved_at_ = 0;
   std::atomic<bool> reported_ = false;
@@ -66,7 +67,7 @@ class CallPage {
   char host_[kHostSize] = "";
 };
 
-// While one lives, this handler runs. They nest. Both strings must outlive it.
+// While one lives, this handler runs. Calls nest. Both strings must outlive it.
 class CurrentCall {
  public:
   CurrentCall(const std::string& plugin, const std::string& topic);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that a signal ends before it watches for signals runs no destructor. What it has made by then is removed by this.
+// A process that a signal ends before it watches for signals runs no destructor. This removes what it has made by then.
 #pragma once
 
 #include <signal.h>
@@ -9,7 +9,7 @@
 
 namespace nacre {
 
-// SIGINT, SIGTERM, SIGHUP and SIGQUIT wait while there is one.
+// SIGINT, SIGTERM, SIGHUP and SIGQUIT wait while one lives.
 class EndingSignalsHeld {
  public:
   EndingSignalsHeld();
@@ -21,9 +21,9 @@ class EndingSignalsHeld {
   sigset_t before_;
 };
 
-// Each of these signals whose action is the default removes `file`, then `directory`, and then ends the process as ever. Both are
-// absolute paths that exist for as long as the process has not set an action of its own. Once in a process, or the last call counts;
-// a path longer than PATH_MAX is not removed.
+// Each of these signals that has the default action now removes `file`, then `directory`, and then ends the process
+// as usual. Both are absolute paths that exist until the process has set an action of its own. Only the last call
+// in a process counts; a path longer than PATH_MAX is not removed.
 void remove_when_ended_early(const std::string& file, const std::string& directory);
 
 }  // namespace nacre

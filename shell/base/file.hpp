@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files read and written whole: jobspecs, R, hostfiles.
+// Files that are read and written as a whole: jobspecs, R, hostfiles.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ inline constexpr std::size_t kMaxInputFile = std::size_t{256} << 20;  // bytes
 // All bytes of `path` ("-": standard input). Errors name the path: missing, a directory, larger than `limit`.
 Result<std::string> read_file(const std::string& path, std::size_t limit = kMaxInputFile);
 
-// All of `text` to `fd`, in as many write(2)s as it takes; where it is non-blocking, waits for room. 0, or the
-// errno of the one that failed.
+// Writes all of `text` to `fd`, with as many write(2)s as needed; waits for room if it is non-blocking. Returns 0,
+// or the errno of the write that failed.
 [[nodiscard]] int write_all(int fd, std::string_view text);
 
 // The same at an offset of a file, by pwrite(2).

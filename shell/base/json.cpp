@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kShownMax = 40;  // bytes of a value in an error
 
-// Builds the document as the library's own parser does, but notes where it failed and bounds the depth.
+// Builds the document as the library's own parser does, but notes where it failed and limits the depth.
 class Builder : public nlohmann::detail::json_sax_dom_parser<Json> {
  public:
   using Base = nlohmann::detail::json_sax_dom_parser<Json>;
@@ -44,8 +44,8 @@ class Builder : public nlohmann::detail::json_sax_dom_parser<Json> {
   std::string why_;
 };
 
-// "[json.exception...] parse error at line 1, column 2: syntax error while parsing value - invalid literal; ..."
-// without all that stands before its last part.
+// The last part of a text such as "[json.exception...] parse error at line 1, column 2: syntax error while parsing
+// value - invalid literal; ..."
 std::string reason(const std::string& why) {
   std::size_t dash = why.find(" - ");
   std::string text = dash == std::string::npos ? "syntax error" : why.substr(dash + 3);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON that people wrote: parse it, and read it with checks whose errors say where.
+// JSON written by people: parses it, and reads it with checks whose errors name the place.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 
-extern template class nlohmann::basic_json<>;  // in json_instance.cpp: each file would compile its own otherwise
+extern template class nlohmann::basic_json<>;  // in json_instance.cpp: otherwise each file would compile its own
 
 namespace nacre {
 
 inline constexpr int kMaxJsonDepth = 128;  // levels of nesting
 
-// Parses one JSON document. An error says `line L, column C: why`. Deeper than kMaxJsonDepth is an error.
+// Parses one JSON document. An error reads `line L, column C: why`. More than kMaxJsonDepth levels are an error.
 Result<Json> parse_json(std::string_view text);
 
-// One line, no blanks; bytes that are no UTF-8 become U+FFFD, so that it never fails.
+// One line, without blanks. Bytes that are not UTF-8 become U+FFFD, so this never fails.
 [[nodiscard]] std::string dump_json(const Json& value);
 
-// A value and where it stands. Refers to the document, which must outlive it.
+// A value and its place. Refers to the document, which must outlive it.
 //
 //   auto spec = JsonAt::root(document);
 //   auto count = TRY(TRY(spec.at("resources")).at(0)...);  // error: "resources[0].count: expected ..."
@@ -40,7 +40,7 @@ class JsonAt {
 
   // The member `key` of an object; an error if this is no object or lacks it.
   Result<JsonAt> at(std::string_view key) const;
-  // The same, none if the key is not there (or null).
+  // The same; none if there is no such key (or it is null).
   Result<std::optional<JsonAt>> find(std::string_view key) const;
   // The elements of an array.
   Result<std::vector<JsonAt>> elements() const;
@@ -59,7 +59,7 @@ class JsonAt {
 
   // An error about this value: `PATH: message`.
   [[nodiscard]] Error error(std::string_view message) const;
-  // The usual one: `PATH: expected WANT, got VALUE` (VALUE cut to 40 bytes).
+  // The usual error: `PATH: expected WANT, got VALUE` (VALUE cut to 40 bytes).
   [[nodiscard]] Error expected(std::string_view want) const;
 
  private:

@@ -40,7 +40,7 @@ LastLine& LastLine::operator<<(int number) {
 void LastLine::write() {
   if (std::string_view host = CallPage::own().host(); !host.empty()) *this << " (on " << host << ")";
   text_[size_] = '\n';
-  if (::write(STDERR_FILENO, text_, size_ + 1) < 0) return;  // there is nobody left to tell
+  if (::write(STDERR_FILENO, text_, size_ + 1) < 0) return;  // there is no place left to report it
 }
 
 void set_rank_of_last_lines(std::uint32_t shell_rank) { rank_of_lines.store(shell_rank); }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The line that a process leaves on stderr before it ends at once, made without the heap: in a signal handler, and where the heap
-// may be what broke.
+// The line that a process leaves on stderr before it ends at once. It is made without the heap: for signal
+// handlers, and in case the heap is broken.
 //
-//   nacre-shell[RANK]: TEXT (on HOST)    without [RANK] until set_rank_of_last_lines(), without a host until CallPage::set_host()
+//   nacre-shell[RANK]: TEXT (on HOST)    [RANK] only after set_rank_of_last_lines(), (on HOST) after CallPage::set_host()
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace nacre {
 class LastLine {
  public:
   LastLine();
-  // What does not fit is left out.
+  // Text that does not fit is left out.
   LastLine& operator<<(std::string_view text);
   LastLine& operator<<(int number);
-  // In one write(2).
+  // Writes it with one write(2).
   void write();
 
  private:
@@ -26,7 +26,7 @@ class LastLine {
   std::size_t size_ = 0;
 };
 
-// For the lines of this process and of those it forks from now on.
+// For the lines of this process, and of those that it forks from now on.
 void set_rank_of_last_lines(std::uint32_t shell_rank);
 
 }  // namespace nacre

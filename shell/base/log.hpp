@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages for people, by level, to any number of sinks. There is no global log: who may log is handed one.
+// Messages for users, by level, to any number of sinks. There is no global log: code that may log is given one.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace nacre {
 
-// The numbers are those of flux_shell_log(3), so that C plugins can pass them on.
+// The numbers are those of flux_shell_log(3), so that they can be passed on from C plugins.
 enum class Level : int { quiet = -1, fatal = 0, error = 3, warn = 4, notice = 5, debug = 6, trace = 7 };
 
 [[nodiscard]] std::string_view level_name(Level level);  // "fatal", "error", ...
@@ -22,10 +22,10 @@ enum class Level : int { quiet = -1, fatal = 0, error = 3, warn = 4, notice = 5,
 struct LogEntry {
   Level level = Level::notice;
   std::string component;  // a plugin's name; empty for the shell itself
-  std::string file;       // where in the source; may be empty
+  std::string file;       // the place in the source; may be empty
   int line = 0;
   std::string message;                   // one line
-  std::optional<std::uint32_t> shell{};  // the rank of the shell that it is of, if not of this one
+  std::optional<std::uint32_t> shell{};  // the rank of the shell that has logged it, if it is another one
 };
 
 class Log {
@@ -37,10 +37,10 @@ class Log {
   [[nodiscard]] Level level() const { return level_; }
   [[nodiscard]] bool wants(Level level) const { return static_cast<int>(level) <= static_cast<int>(level_); }
 
-  // Sinks are called in the order they were added. A sink may log; its own message does not reach it again.
+  // Sinks are called in the order in which they were added. A sink may log; its own message does not reach it.
   void add_sink(std::string name, Sink sink);
   void remove_sink(std::string_view name);  // a sink may remove itself: it is not called again
-  // A sink takes messages up to its own level too. quiet: none. False if there is no sink of this name.
+  // A sink also has a level of its own; quiet: it gets nothing. False if there is no sink of this name.
   bool set_sink_level(std::string_view name, Level level);
 
   void post(LogEntry entry);
@@ -62,7 +62,7 @@ class Log {
 
   Level level_ = Level::notice;
   std::list<Named> sinks_;
-  int depth_ = 0;  // posts that run; what was removed is kept until there is none
+  int depth_ = 0;  // posts that are running; removed sinks are kept until there are none
 };
 
 }  // namespace nacre

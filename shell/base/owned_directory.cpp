@@ -18,9 +18,9 @@ namespace nacre {
 namespace {
 
 constexpr std::string_view kFront = "nacre-";
-constexpr int kTries = 8;  // to make one, while another process takes it for one that was left
+constexpr int kTries = 8;  // to make a directory, as another process may take it for one that was left
 
-// Whether `fd` is still what `path` names, and a directory that only this user may enter.
+// Whether `fd` is still what `path` names, and is a directory that only this user may enter.
 bool is_own(int fd, const std::string& path) {
   struct stat opened {};
   struct stat named {};
@@ -59,12 +59,12 @@ Result<OwnedDirectory> OwnedDirectory::take(std::string path) {
 Result<OwnedDirectory> OwnedDirectory::create(const std::string& parent, const std::string& more) {
   for (int tries = 1;; ++tries) {
     std::string path = fmt::format("{}/{}{}{}-XXXXXX", parent, kFront, host_digits(), more);
-    // mkdtemp(3) may blank the name when it fails.
+    // mkdtemp(3) may clear the name when it fails
     std::string made = path;
     if (::mkdtemp(made.data()) == nullptr) return system_error(errno, "cannot make " + path);
     auto taken = take(made);
     bool lost = !taken && (taken.error().code == EWOULDBLOCK || taken.error().code == ENOENT);
-    if (!taken && !lost) ::rmdir(made.c_str());  // as where there is no descriptor left
+    if (!taken && !lost) ::rmdir(made.c_str());  // as if no descriptor is free
     if (!lost || tries == kTries) return taken;
   }
 }

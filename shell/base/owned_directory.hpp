@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A directory in a place that many use, such as /tmp, that is this process's for as long as it runs. A lock on it (flock(2)) says that it
-// is: the kernel lets go of that when the process ends, however it does. So what is left by processes that are gone can be told
-// from what is in use. Its name says which host made it, as a place may be shared by many, and a lock may not:
+// A directory in a shared place, such as /tmp, that belongs to this process while it runs. A lock on it (flock(2)) shows
+// that: the kernel releases it when the process ends, in whatever way. So directories of processes that are gone can be
+// recognised. The name has the host that made it, as several hosts may share the place, but not the locks:
 //
 //   PARENT/nacre-HOST...-XXXXXX       HOST: host_digits()
 #pragma once
@@ -21,14 +21,14 @@ struct __dirstream;
 
 namespace nacre {
 
-// 8 hexadecimal digits made of `text`: only to tell hosts apart, not to keep anybody out.
+// 8 hexadecimal digits made of `text`: they only distinguish hosts, and are no protection.
 [[nodiscard]] std::string digits_of(std::string_view text);
 [[nodiscard]] std::string host_digits();  // of this host's name
 
 class OwnedDirectory {
  public:
-  OwnedDirectory() = default;  // none
-  // PARENT/nacre-HOST and `more`, with mode 0700. An error names no path: errno and why.
+  OwnedDirectory() = default;  // no directory
+  // Makes PARENT/nacre-HOST and `more`, with mode 0700. An error has the errno and the reason, but no path.
   static Result<OwnedDirectory> create(const std::string& parent, const std::string& more);
 
   OwnedDirectory(OwnedDirectory&&) noexcept = default;
@@ -42,24 +42,25 @@ class OwnedDirectory {
   static Result<OwnedDirectory> take(std::string path);
 
   std::string path_;
-  UniqueFd lock_;  // -1: where there are no locks, nobody else takes it either
+  UniqueFd lock_;  // -1: there are no locks, so no other process takes it either
 };
 
-// Looks below a folder, a few names at a time, for what processes of this user and host have left that are gone. It is this process's
-// then. Where one of the names is one that `others_look` is true of, it looks no further: another process does.
+// Looks below a folder, a few names at a time, for directories that processes of this user and host have left and that are
+// gone, and takes them over. If `others_look` is true for one of the names it stops: another process looks.
 class LeftDirectories {
  public:
   static constexpr std::size_t kNamesAtOnce = 512;
   static constexpr std::size_t kLocksAtOnce = 64;
   using OthersLook =
-      std::function<bool(std::string_view more_of_name)>;  // as OwnedDirectory::create's `more`, and -XXXXXX
+      // The argument: `more` of OwnedDirectory::create, and -XXXXXX
+      std::function<bool(std::string_view more_of_name)>;
 
   static Result<LeftDirectories> in(const std::string& parent, OthersLook others_look = {});
   LeftDirectories(LeftDirectories&& other) noexcept;
   LeftDirectories& operator=(LeftDirectories&&) = delete;
   ~LeftDirectories();
 
-  [[nodiscard]] bool look();  // false once all has been looked at
+  [[nodiscard]] bool look();  // false: all names have been looked at
   [[nodiscard]] const std::vector<OwnedDirectory>& found() const { return found_; }
 
  private:
@@ -71,7 +72,7 @@ class LeftDirectories {
   std::string front_;
   __dirstream* folder_;  // null: all names have been read
   OthersLook others_look_;
-  std::vector<std::string> names_;  // not looked at yet
+  std::vector<std::string> names_;  // still to be looked at
   std::vector<OwnedDirectory> found_;
 };
 

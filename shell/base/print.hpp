@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program itself prints for people. Nothing here throws because of whoever reads, so callbacks may call it too: fmt::print
-// throws where a terminal is gone, and t/lint forbids it.
+// What a program itself prints for users. Nothing here throws if the reader has gone, so callbacks may call it too:
+// fmt::print throws then, and t/lint forbids it.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@
 
 namespace nacre {
 
-// To standard output, buffered. Whether it was written is the answer of flush_out().
+// To standard output, buffered. flush_out() returns whether it was written.
 void print_out(std::string_view text);
 
 template <typename... Args>
@@ -21,11 +21,11 @@ void print_out(fmt::format_string<Args...> format, Args&&... args) {
   print_out(std::string_view(fmt::format(format, std::forward<Args>(args)...)));
 }
 
-// An error if anything that this process has printed to standard output since the last call could not be written: `standard
-// output: No space left on device`. What is still buffered then is dropped.
+// An error if something that this process has printed to standard output since the last call could not be written:
+// `standard output: No space left on device`. The bytes that are still buffered are then dropped.
 Result<void> flush_out();
 
-// To standard error, at once and by one write where that takes it. If it fails, there is nobody to report it to.
+// To standard error, at once, and by one write if possible. Ignores errors, as there is no place left to report them.
 void print_err(std::string_view text);
 
 template <typename... Args>

@@ -12,7 +12,7 @@
 namespace nacre {
 namespace {
 
-// SIGPIPE and SIGXFSZ are among them as libraries of other languages ignore them, for themselves only.
+// SIGPIPE and SIGXFSZ are included, as libraries of other languages ignore them for themselves only.
 constexpr int kByDefault[] = {SIGTERM, SIGCHLD, SIGUSR1, SIGUSR2, SIGALRM,  SIGCONT, SIGPIPE,
                               SIGXFSZ, SIGXCPU, SIGURG,  SIGABRT, SIGWINCH, SIGIO,   SIGVTALRM};
 constexpr const char* kNames[] = {"input", "output", "error"};
@@ -22,7 +22,7 @@ constexpr const char* kNames[] = {"input", "output", "error"};
 Result<void> open_closed_streams() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;
-    int opened = ::open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY);  // the lowest number that is free
+    int opened = ::open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY);  // it gets the lowest free number
     if (opened == fd) continue;
     return system_error(errno, fmt::format("standard {} is closed, and for its place /dev/null", kNames[fd]));
   }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For who carries out what something asks for, step by step, where a step may ask for more and may call its way back to here.
+// Performs steps until there are none left. A step may cause new ones, and may call its way back to here.
 //
-// The rule: steps never nest. A call from within a step returns at once, as the call that is running does what is new after the
-// step; so what is asked for is done in its order, and all of it is done when the outermost call returns.
+// Steps never nest. A call from within a step returns at once, as the running call performs the new steps after it.
+// So steps are performed in their order, and all are done when the outermost call returns.
 #pragma once
 
 namespace nacre {
 
 class Pump {
  public:
-  // Calls step() until it returns false: there is nothing more to do. False: this was called from within a step.
+  // Calls step() until it returns false: there is nothing left. Returns false if it was called from within a step.
   template <typename Step>
   bool run(Step step) {
     if (running_) return false;

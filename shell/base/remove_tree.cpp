@@ -22,10 +22,10 @@ constexpr int kOpen = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 // A directory that is being emptied.
 struct Level {
-  UniqueFd fd;  // of the innermost only; the others are reached by ".."
+  UniqueFd fd;  // only for the innermost; the others are reached by ".."
   dev_t device = 0;
   ino_t inode = 0;
-  std::string name;              // in the one above
+  std::string name;              // in the directory above
   std::set<std::string> kept{};  // what cannot be removed
 };
 
@@ -50,7 +50,7 @@ class Removal {
   }
 
  private:
-  // errno if there is none.
+  // errno if there is no such directory.
   static std::optional<Level> open_level(int at, const std::string& name) {
     UniqueFd fd(::openat(at, name.c_str(), kOpen));
     if (!fd && errno == EACCES && ::fchmodat(at, name.c_str(), S_IRWXU, 0) == 0)
@@ -70,7 +70,7 @@ class Removal {
     if (failed_ == 0) failed_ = why;
   }
 
-  // Removes what is no directory, or an empty one. The name of a directory that has something in it; none if all is done.
+  // Removes files and empty directories. Returns the name of a directory that is not empty; none if all is done.
   std::optional<std::string> empty_innermost() {
     Level& level = levels_.back();
     UniqueFd copy(::openat(level.fd.get(), ".", kOpen));
@@ -95,7 +95,7 @@ class Removal {
     return inner;
   }
 
-  // An errno, or 0.
+  // Returns an errno, or 0.
   static int remove_at(int at, const std::string& name) {
     if (::unlinkat(at, name.c_str(), 0) == 0) return 0;
     return (errno == EISDIR && ::unlinkat(at, name.c_str(), AT_REMOVEDIR) == 0) ? 0 : errno;
@@ -116,7 +116,7 @@ class Removal {
     if (levels_.empty()) return;
     Level& outer = levels_.back();
     auto above = open_level(inner.fd.get(), "..");
-    // It has been moved away meanwhile.
+    // the directory has been moved away meanwhile
     if (!above || above->device != outer.device || above->inode != outer.inode) {
       if (failed_ == 0) failed_ = ESTALE;
       levels_.clear();

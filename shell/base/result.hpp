@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors are values. A function that can fail returns Result<T>; "maybe there is none" is
-// Result<std::optional<T>>. An Error carries an errno-style code, for callers that must tell cases apart, and one
-// line for people. Each border that an error crosses prefixes its context with in():
+// Errors are values. A function that can fail returns Result<T>; "maybe there is none" is Result<std::optional<T>>.
+// An Error has an errno-style code, for callers that have to distinguish cases, and one line of text. Each border
+// that an error crosses adds its context with in():
 //
 //   jobspec.json: resources[0].count: expected a positive integer, got -1
 #pragma once
@@ -19,7 +19,7 @@ namespace nacre {
 struct Error {
   int code = EINVAL;       // an errno value
   std::string message;     // one line, no newline at its end, no program name at its start
-  bool is_logged = false;  // people have been told already, here or by another shell: it is not to be logged again
+  bool is_logged = false;  // it has been logged, here or by another shell, and must not be logged again
 };
 
 template <typename T>
@@ -29,13 +29,13 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
   Result(Error error) : tl::expected<T, Error>(tl::unexpect, std::move(error)) {}  // NOLINT: implicit by intent
 };
 
-// A malformed input: EINVAL with this message.
+// For malformed input: EINVAL with this message.
 [[nodiscard]] inline Error invalid(std::string message) { return Error{EINVAL, std::move(message)}; }
 
-// A failed system call: `what: strerror(code)`.
+// For a failed system call: `what: strerror(code)`.
 [[nodiscard]] Error system_error(int code, std::string_view what);
 
-// The same error, seen from outside: `where: message`.
+// The same error with context: `where: message`.
 [[nodiscard]] Error in(std::string_view where, Error error);
 
 template <typename T>
@@ -59,7 +59,7 @@ template <typename T>
     *std::move(name);                               \
   })
 
-// The same for a Result<void>, or where the value is not wanted.
+// The same for a Result<void>, or if the value is not used.
 #define CHECK_OK(expr)                                   \
   do {                                                   \
     auto check_ok_ = (expr);                             \

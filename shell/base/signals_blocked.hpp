@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals that this thread does not get while the object lives: all, or those named. What it starts meanwhile, a
-// thread or a process, begins with the same mask.
+// Blocks signals in this thread while the object lives: all, or the given ones. Threads and processes that it
+// starts meanwhile begin with the same mask.
 #pragma once
 
 #include <csignal>

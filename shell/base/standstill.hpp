@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a process of this host stands still: it was stopped by a signal, or waits in the kernel and cannot be woken, as for a
-// file system that does not answer.
+// Whether a process of this host stands still: a signal has stopped it, or it waits in the kernel and cannot be
+// woken, as for a file system that does not answer.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,7 @@ class Standstill {
   static constexpr double kFirst = 10;  // seconds, before it is reported
   static constexpr double kNext = 600;  // between two reports of the same one
 
-  // What there is to report of it, if anything, as in "has been stopped by a signal for 10 s" or "goes on, after 23 s". `now`:
+  // A report, if one is due, such as "has been stopped by a signal for 10 s" or "goes on, after 23 s". `now`:
   // seconds of any clock that does not jump.
   std::optional<std::string> update(std::optional<char> state, double now);
 

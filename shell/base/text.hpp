@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small, allocation-free helpers on text.
+// Small functions on text that do not allocate.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace nacre {
 
-// The pieces of `text` between `separator`s; "" has one empty piece.
+// The pieces of `text` between separators; "" has one empty piece.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 
-// Without blanks (space, tab, CR, LF) at both ends.
+// `text` without blanks (space, tab, CR, LF) at both ends.
 [[nodiscard]] std::string_view trim(std::string_view text);
 
 // The whole of `text` as a decimal number without sign, blanks or prefix; none if it is not one or does not fit.
@@ -25,7 +25,7 @@ namespace nacre {
 // The whole of `text` as a decimal number with an optional '-'.
 [[nodiscard]] std::optional<std::int64_t> parse_i64(std::string_view text);
 
-// `text` in single quotes for a message: control bytes escaped as \xNN, cut to 80 bytes with an ellipsis.
+// `text` in single quotes for a message: control bytes are escaped as \xNN, and it is cut to 80 bytes with an ellipsis.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
 // Whether `text` matches the glob(7) `pattern` (fnmatch(3), no flags: '*' also matches '/' and '.').

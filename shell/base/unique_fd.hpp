@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file descriptor and the duty to close it.
+// A file descriptor that is closed at the end.
 #pragma once
 
 #include <unistd.h>
@@ -44,7 +44,7 @@ struct Pipe {
 // pipe2(2) with these flags. EMFILE and ENFILE name the limit and the remedy.
 Result<Pipe> make_pipe(int flags);
 
-// Closes all descriptors from this one on. System calls only.
+// Closes all descriptors from this one on, by system calls only.
 void close_from(unsigned first);
 
 }  // namespace nacre

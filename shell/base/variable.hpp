@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment of this process, of which nothing is changed while others may look.
+// The environment of this process, which must not change while other threads may read it.
 #pragma once
 
 #include <optional>

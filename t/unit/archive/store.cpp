@@ -42,7 +42,7 @@ TEST_CASE("where archives are follows from the environment") {
   CHECK(directory_of({{"NACRE_ARCHIVE_DIR", "a"}, {"HOME", "/h"}}) ==
         "NACRE_ARCHIVE_DIR: expected an absolute path, got 'a'");
   CHECK(directory_of({}) ==
-        "nothing says where archives are: NACRE_ARCHIVE_DIR, XDG_DATA_HOME and HOME are not set");
+        "the directory of archives is not known: NACRE_ARCHIVE_DIR, XDG_DATA_HOME and HOME are not set");
 }
 
 TEST_CASE("an archive's name is one part of a path, without its extension") {
