@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Coprocesses: programs that run beside the tasks of a job, one of each on a node. The shell option `coprocess` is
-// an object of them by name, each an object too, as flux-shell-options(7) has it:
+// Coprocesses: programs that run beside the tasks of a job, one process of each on a node. The shell option
+// `coprocess` is an object with a member for each, by name, which is an object too, as in flux-shell-options(7):
 //
-//   command  the program and its arguments; or text, for /bin/sh. Templates, see plugin/tags.hpp
+//   command  the program and its arguments; or text for /bin/sh. May have templates, see plugin/tags.hpp
 //   output   a template of the file for stdout and stderr; coproc-NAME-{{id}}.log by default
 //   ranks    an idset of shell ranks (RFC 22), one such rank as a number, or "all", which is the default
 #pragma once
@@ -22,11 +22,11 @@ namespace nacre::job {
 
 struct Coprocess {
   std::string name;
-  std::vector<std::string> command;   // not empty, nor is its first
+  std::vector<std::string> command;   // not empty, and neither is its first element
   std::string output;                 // not empty
   std::optional<value::Idset> ranks;  // not empty; none: all
 
-  // A name is of letters, digits, '-' and '_': it is part of a file's name, and the name of an option.
+  // A name has letters, digits, '-' and '_' only: it is part of a file's name, and the name of an option.
   static Result<void> check_name(std::string_view name);
   // Reads one entry. Errors start with its path.
   static Result<Coprocess> read(std::string name, const JsonAt& entry);
@@ -34,7 +34,7 @@ struct Coprocess {
   [[nodiscard]] bool runs_on(std::uint32_t shell_rank) const { return !ranks || ranks->contains(shell_rank); }
 };
 
-// All of the option, by name; there is one at least. Those too of shells that the job does not have.
+// All coprocesses of the option, by name; at least one. Includes those of shells that the job does not have.
 Result<std::vector<Coprocess>> read_coprocesses(const JsonAt& option);
 
 }  // namespace nacre::job

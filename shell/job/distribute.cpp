@@ -3,19 +3,19 @@
 // The rule, with C cores and G gpus a slot:
 //
 // 1. A node of R offers floor(its cores / C) slots; if G > 0, no more than floor(its gpus / G).
-// 2. The jobspec has a node vertex, N nodes with S slots each: the first N nodes, by rank, that offer at least S
-//    have S slots each. Other nodes of R have none. `exclusive` changes nothing: R has more cores then, the job no
-//    more slots.
-// 3. The jobspec has a slot vertex only, S slots: they are dealt (see below) to the nodes, each up to what it
-//    offers.
-// 4. T tasks for S slots in all: each slot has floor(T / S) tasks; the T mod S tasks that are left are dealt to the
-//    nodes, each up to its slots. So no slot has more than one task above another, whether there are more tasks
-//    than slots or fewer. T is the jobspec's `total`, or `per_slot` times S.
-// 5. The option per-resource sets the tasks of each node of R to its count, times the node's cores if it says so.
-//    The slots stay as they are.
+// 2. If the jobspec has a node vertex, N nodes with S slots each: the first N nodes, by rank, that offer at least S
+//    have S slots each. Other nodes of R have none. `exclusive` changes nothing: R then has more cores, but the job
+//    has no more slots.
+// 3. If the jobspec has only a slot vertex, S slots: they are dealt (see below) to the nodes, to each no more
+//    than it offers.
+// 4. With T tasks for S slots in all, each slot has floor(T / S) tasks; the T mod S tasks that are left are
+//    dealt to the nodes, to each no more than it has slots. So the slots differ by at most one task, whether there
+//    are more tasks than slots or fewer. T is the jobspec's `total`, or `per_slot` times S.
+// 5. The option per-resource sets the tasks of each node of R to its count, or to its count times the node's
+//    cores. The slots do not change.
 //
-// To deal is to go round the nodes by rank and give each one that is not yet full one more, until all are dealt.
-// The rounds are not walked but found by bisection.
+// To deal means to go round the nodes by rank, and to give each that has room one more, until all are dealt. The
+// code finds the number of rounds by bisection.
 //
 // Flux's shell puts more slots on a node than it has cores for, as long as there is a core for each task in all.
 // Here this is an error: an R that does not hold its jobspec was not made for it.
@@ -36,9 +36,9 @@ std::uint64_t sum_up_to(const std::vector<std::uint32_t>& room, std::uint32_t le
   return sum;
 }
 
-// How many of `count` things each place gets; there is room for them all.
+// Deals `count` things to places with this room, which is enough.
 std::vector<std::uint32_t> deal(std::uint64_t count, std::vector<std::uint32_t> room) {
-  // The number of rounds in which every place that is not full gets one: between `level` and `above`, exclusive.
+  // The number of rounds in which every place with room gets one lies between `level` and `above`, exclusive.
   std::uint32_t level = 0;
   std::uint32_t above = Jobspec::kMaxCount + 1;
   while (above - level > 1) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many tasks each node gets, and which cores and gpus. Pure: the jobspec and R alone decide, so that every
-// shell of a job comes to the same answer without asking.
+// How many tasks each node gets, and which cores and gpus. It is pure: only the jobspec and R decide, so every
+// shell of a job gets the same result without asking others.
 //
-// A node offers as many slots as its cores (and gpus, if the slot has some) hold. Slots, and then tasks over the
-// slots, are dealt one at a time, in rounds over the nodes in order of rank, so that both are as even as the nodes
-// allow. See distribute.cpp for the rule in full.
+// A node offers as many slots as its cores (and gpus, if a slot has some) can hold. The slots, and then the tasks
+// on the slots, are dealt one at a time, in rounds over the nodes by rank, so that both are as even as the nodes
+// allow. distribute.cpp has the full rule.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace nacre::job {
 
-// The shell option `per-resource`: {"type": "core" | "node", "count": N}: N tasks (1 if left out) on each core or
-// node of R, whatever the jobspec's count.
+// The shell option `per-resource`: {"type": "core" | "node", "count": N}: N tasks (default 1) on each core or node
+// of R, whatever the jobspec's count.
 struct PerResource {
   enum class Type { core, node };
   Type type = Type::node;
@@ -32,9 +32,8 @@ struct Share {
   std::uint32_t tasks = 0;
 };
 
-// One Share for each of resources.nodes; a node may have no slots, or slots but no tasks. An error if R cannot hold
-// the request (too few nodes, or too few slots on them), or if a per-resource option makes more than
-// Jobspec::kMaxCount tasks.
+// One Share for each of resources.nodes; a node may have no slots, or slots but no tasks. An error if R cannot hold the
+// request (too few nodes, or too few slots on them), or if a per-resource option makes more than Jobspec::kMaxCount tasks.
 Result<std::vector<Share>> distribute(const Jobspec& spec, const Resources& resources,
                                       const std::optional<PerResource>& per_resource = std::nullopt);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When the time of a job is over, as those say who have given it its nodes: Flux by R's expiration, Slurm by a variable.
+// When the time of a job is over, according to the manager that gave it its nodes: Flux by R's expiration, Slurm by
+// a variable.
 #pragma once
 
 #include <functional>
@@ -14,14 +15,14 @@ namespace nacre::job {
 
 struct EndTime {
   double at;         // seconds since the Epoch
-  std::string over;  // for people, once it is: "R has expired"
+  std::string over;  // the message when it is over: "R has expired"
 };
 
-// A variable of the environment; none: it is not set.
+// The value of an environment variable; none: it is not set.
 using Variables = std::function<std::optional<std::string>(const char* name)>;
 
-// SLURM_JOB_END_TIME; none: it is not set, or 0. The other managers tell a job at most how long it may take, and not since when.
-// EINVAL: no number of seconds since the Epoch.
+// SLURM_JOB_END_TIME; none: it is not set, or 0. The other managers give at most the length of the job, but not its
+// start. EINVAL: it is no number of seconds since the Epoch.
 Result<std::optional<EndTime>> manager_end(const Variables& variables);
 
 // R's expiration, or else manager_end().

@@ -41,7 +41,7 @@ void Environment::set(std::string_view name, std::string_view value) {
 }
 
 void Environment::unset(std::string_view name) {
-  // Without a base, what was never set needs no trace.
+  // without a base, nothing has to be hidden
   if (base_ == nullptr && !index_.contains(name)) return;
   put(std::string(name), name.size());
 }
@@ -53,7 +53,7 @@ void Environment::put(std::string text, std::size_t name_size) {
     index_.emplace(added.name(), entries_.size() - 1);
     return;
   }
-  // The key points into the text that goes.
+  // the key refers to the text that is removed
   auto node = index_.extract(found);
   Entry& entry = entries_[node.mapped()];
   entry.text = std::move(text);

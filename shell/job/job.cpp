@@ -52,7 +52,7 @@ Json Job::jobspec_info() const {
 Result<Json> Job::rank_info(std::uint32_t rank) const {
   if (rank >= shells()) return no_shell(rank, shells());
   const Node& on = resources.nodes[rank];
-  // gpus even where there are none, as ""; plugins rely on it.
+  // Plugins rely on gpus being there, as "", even if there are none.
   Json ids = {{"ncores", on.cores.size()}, {"cores", on.cores.str()}, {"gpus", on.gpus.str()}};
   return Json{{"id", rank},
               {"name", on.hostname},

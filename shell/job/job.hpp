@@ -24,27 +24,27 @@ struct Job {
   Jobspec spec;
   Resources resources;
   std::vector<Share> shares;  // by shell rank
-  value::Taskmap taskmap;     // block, until a taskmap.* plugin gives another
+  value::Taskmap taskmap;     // block, until a taskmap.* plugin returns another
 
-  // Parses nothing and asks nobody: distributes the tasks and makes the block taskmap. An error if `shell_rank` is
-  // not in R, or R cannot hold the job.
+  // Distributes the tasks and makes the block taskmap; it parses nothing. An error if `shell_rank` is not in R, or
+  // if R cannot hold the job.
   static Result<Job> create(value::JobId id, std::uint32_t shell_rank, Jobspec spec, Resources resources,
                             const std::optional<PerResource>& per_resource);
 
   [[nodiscard]] std::uint32_t shells() const { return static_cast<std::uint32_t>(resources.nodes.size()); }
   [[nodiscard]] std::uint64_t tasks() const { return taskmap.tasks(); }
-  // attributes.system.job.name, else the program's, without directories.
+  // attributes.system.job.name, else the name of the program without directories.
   [[nodiscard]] std::string name() const;
   [[nodiscard]] const Node& node() const { return resources.nodes[shell_rank]; }
 
-  // What flux_shell_get_jobspec_info(3), flux_shell_get_rank_info(3) describe. An error if there is no such shell.
+  // As described in flux_shell_get_jobspec_info(3) and flux_shell_get_rank_info(3). An error if there is no such shell.
   [[nodiscard]] Json jobspec_info() const;
   [[nodiscard]] Result<Json> rank_info(std::uint32_t shell_rank) const;
 };
 
-// The job's variables that flux-environment(7) promises, each also under NACRE_. `tmpdir` may be "".
+// The job's variables of flux-environment(7), each also under NACRE_. `tmpdir` may be "".
 void set_job_variables(Environment& env, const Job& job, const std::string& tmpdir);
-// Among them the mark of what belongs to one shell of the job, and ends with it: "JOBID.RANK".
+// One of them marks all that belongs to one shell of the job and ends with it: "JOBID.RANK".
 inline constexpr const char* kShellMark = "NACRE_SHELL_ID";
 [[nodiscard]] std::string shell_mark(const value::JobId& id, std::uint32_t shell_rank);
 // A task's own: FLUX_TASK_RANK, FLUX_TASK_LOCAL_ID and the same under NACRE_.

@@ -44,7 +44,7 @@ Result<bool> exclusive(const JsonAt& vertex) {
   return found->boolean();
 }
 
-// The keys that mean nothing here, but must be of their type.
+// Checks the types of keys that have no effect here.
 Result<void> check_unit_and_label(const JsonAt& vertex) {
   for (std::string_view key : {"unit", "label"}) {
     if (auto found = TRY(vertex.find(key))) CHECK_OK(found->string());
@@ -52,7 +52,7 @@ Result<void> check_unit_and_label(const JsonAt& vertex) {
   return {};
 }
 
-// What a slot holds: cores, and gpus perhaps.
+// The content of a slot: cores, and possibly gpus.
 Result<void> read_slot_contents(const JsonAt& slot, Jobspec& spec) {
   JsonAt with = TRY(slot.at("with"));
   bool has_cores = false;
@@ -77,7 +77,7 @@ struct Slot {
 Result<Slot> read_slot(const JsonAt& vertex, Jobspec& spec) {
   CHECK_OK(vertex.only_keys({"type", "count", "unit", "with", "label", "exclusive"}));
   CHECK_OK(check_unit_and_label(vertex));
-  CHECK_OK(exclusive(vertex));  // cores and gpus of a slot are the job's own anyway
+  CHECK_OK(exclusive(vertex));  // it has no effect: cores and gpus of a slot are the job's alone anyway
   Slot slot;
   slot.count = TRY(count_of(vertex));
   slot.label = TRY(TRY(vertex.at("label")).string());
@@ -85,7 +85,7 @@ Result<Slot> read_slot(const JsonAt& vertex, Jobspec& spec) {
   return slot;
 }
 
-// The one element of a list, which has `what`s.
+// The only element of a list of `what`s.
 Result<JsonAt> only_element(const JsonAt& list, std::string_view what) {
   auto elements = TRY(list.elements());
   if (elements.size() != 1) return list.error(fmt::format("expected one {}, got {}", what, elements.size()));
@@ -122,7 +122,7 @@ Result<std::string> read_resources(const JsonAt& root, Jobspec& spec) {
 Result<void> read_command(const JsonAt& command, Jobspec& spec) {
   for (const JsonAt& each : TRY(command.elements())) {
     std::string argument = TRY(each.string());
-    // Not std::string::find, of which GCC 12 warns falsely when it sees the whole program.
+    // GCC 12 warns falsely about std::string::find here when it sees the whole program.
     bool nul = std::find(argument.begin(), argument.end(), '\0') != argument.end();
     if (nul) return each.error("an argument cannot have a NUL");
     if (argument.size() >= Jobspec::kMaxArgument) {
@@ -208,7 +208,7 @@ Result<void> read_system(const JsonAt& system, Jobspec& spec) {
 
 Result<void> read_attributes(const JsonAt& root, Jobspec& spec) {
   auto attributes = TRY(root.find("attributes"));
-  // RFC 25's schema lets the value be null, but not the key be missing.
+  // RFC 25's schema allows the value to be null, but not the key to be missing.
   if (!attributes && root.json().contains("attributes")) return {};
   if (!attributes) return root.at("attributes").error();
   CHECK_OK(attributes->only_keys({"system", "user"}));
@@ -229,7 +229,7 @@ Result<Jobspec> Jobspec::parse(std::string_view text) {
   if (!trim(text).starts_with('{')) return from_json(TRY(yaml_to_json(text)));
   auto json = parse_json(text);
   if (json) return from_json(*std::move(json));
-  // A map of YAML may start with a brace too.
+  // A YAML map may start with a brace too.
   auto yaml = yaml_to_json(text);
   if (!yaml) return invalid(fmt::format("{}; {}", json.error().message, yaml.error().message));
   auto spec = from_json(*std::move(yaml));

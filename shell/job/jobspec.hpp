@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the user asked for: a jobspec of version 1. Source of the format: Flux RFC 25, with RFC 14 for what RFC 25
-// refers to. JSON, or YAML (1.2 core schema) where the text is no JSON.
+// What the user has requested: a jobspec of version 1. Source of the format: Flux RFC 25, with RFC 14 for what RFC
+// 25 refers to. The text is JSON, or YAML (1.2 core schema) if it is no JSON.
 //
-// Read more widely than the text of RFC 25 where its schema or launchers in the field do: `total` tasks may be more
-// than the slots or fewer than the nodes, `per_slot` may exceed one, a slot may be `exclusive`, and
-// attributes.system and its `duration` may be left out. Not more widely: ranges of counts, other resources and
-// other nestings, all of RFC 14, are refused, and so are keys of a vertex, a task or `attributes` that RFC 25 does
-// not know.
+// This accepts more than the text of RFC 25 where its schema or common launchers do: `total` tasks may be more than
+// the slots or fewer than the nodes, `per_slot` may exceed one, a slot may be `exclusive`, and attributes.system
+// and its `duration` may be missing. It does not accept ranges of counts, other resources and other nestings, all
+// of RFC 14, nor unknown keys of a vertex, a task or `attributes`.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +24,7 @@
 namespace nacre::job {
 
 struct Jobspec {
-  // Of nodes, cores or gpus a slot, slots in all, tasks in all.
+  // The limit for the nodes, the cores or gpus of a slot, all slots, and all tasks.
   static constexpr std::uint32_t kMaxCount = std::uint32_t{1} << 24;
   // Bytes of an argument, or of NAME=value, with the NUL at its end: MAX_ARG_STRLEN of Linux.
   static constexpr std::size_t kMaxArgument = std::size_t{128} << 10;
@@ -33,7 +32,7 @@ struct Jobspec {
   enum class Count { per_slot, total };
 
   int version = 1;
-  // The resource request, summed up.
+  // The requested resources, in sum.
   std::optional<std::uint32_t> nodes;           // none: no node vertex
   std::optional<std::uint32_t> slots_per_node;  // none: no node vertex
   std::uint32_t slots = 1;                      // in all
@@ -41,33 +40,33 @@ struct Jobspec {
   std::uint32_t gpus_per_slot = 0;
   bool node_exclusive = false;
   // The one program.
-  std::vector<std::string> command;  // not empty, nor is its first
+  std::vector<std::string> command;  // not empty, and neither is its first element
   Count count = Count::per_slot;
   std::uint32_t count_value = 1;  // tasks a slot, or in all
   // attributes.system
   double duration = 0;             // seconds; 0: no limit
   std::optional<std::string> cwd;  // an absolute path
-  // By name. Variables that are null, to be unset, are left out: the job's environment starts with none.
+  // By name. Variables that are null, which means unset, are left out: the job's environment starts with none.
   std::vector<std::pair<std::string, std::string>> environment;
   Json options = Json::object();  // shell.options
-  Json document;                  // the whole, as JSON
+  Json document;                  // all of it, as JSON
 
-  // `text` as JSON, else as YAML. Errors carry the path: `resources[0].count: expected a positive integer, got -1`.
-  // Where the text starts with '{' but is no JSON, they say first why not, and then what is wrong with it as YAML.
+  // Reads `text` as JSON, else as YAML. Errors have the path: `resources[0].count: expected a positive integer, got -1`. If
+  // the text starts with '{' but is no JSON, they give the reason for that first, and then the error as YAML.
   static Result<Jobspec> parse(std::string_view text);
   static Result<Jobspec> from_json(Json document);
 
-  // Tasks in all, before any per-resource option: the count, or count x slots.
+  // All tasks, before any per-resource option: the count, or count x slots.
   [[nodiscard]] std::uint64_t tasks() const;
 };
 
 inline constexpr std::size_t kMaxYaml = std::size_t{8} << 20;  // bytes of text
-// Bytes of a document's scalars, with 64 for each value, and aliases counted as what they stand for.
+// Limits the bytes of a document's scalars, plus 64 for each value; an alias counts as much as what it refers to.
 inline constexpr std::size_t kMaxYamlWeight = std::size_t{32} << 20;
 
-// YAML to JSON: one document, plain scalars typed as the YAML 1.2 core schema does; an empty text is null. Depth is
-// bounded as in JSON (kMaxJsonDepth). Refused: what JSON cannot say (infinity, NaN, keys that are no scalars), tags
-// other than those of the core schema, a key twice in a map. Errors start with `YAML: line L, column C`.
+// Converts YAML to JSON: one document; plain scalars have the types of the YAML 1.2 core schema; an empty text is null. The
+// depth is limited as in JSON (kMaxJsonDepth). Refused are values that JSON does not have (infinity, NaN, keys that are no
+// scalars), tags other than those of the core schema, and a key twice in a map. Errors start with `YAML: line L, column C`.
 Result<Json> yaml_to_json(std::string_view text);
 
 }  // namespace nacre::job

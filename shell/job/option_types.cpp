@@ -68,7 +68,7 @@ Result<value::Idset> exit_codes_option(const JsonAt& option) {
 
 Result<std::vector<std::string>> list_option(const JsonAt& option) {
   if (option.json().is_array()) return option.strings();
-  // A name of digits has become a number on the command line.
+  // the command line makes a number of a name of digits
   std::string text = option.json().is_number_integer() ? option.json().dump() : TRY(option.string());
   std::vector<std::string> names;
   for (std::string_view name : split(text, ',')) names.emplace_back(trim(name));

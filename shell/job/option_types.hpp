@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The types that options of the shell share (nacre-shell-options(7), "Values"). Each function reads one option; an error
-// names the option and what was expected. An array or number is taken where the command line makes one of the text.
+// Types that several options of the shell share (nacre-shell-options(7), "Values"). Each function reads one option; an error
+// names the option and what was expected. Arrays and numbers are accepted where the command line makes one of the text.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ namespace nacre::job {
 // A time: a number of seconds, or text in Flux Standard Duration (RFC 23). Not negative; may be infinite.
 Result<value::Duration> seconds_option(const JsonAt& option);
 
-// A number of bytes: a number, or text with a unit, "10M". k, M, G, T, in either case, are powers of 1024, as
-// flux-shell-options(7) has them.
+// A number of bytes: a number, or text with a unit, "10M". k, M, G, T, in either case, are powers of 1024, as in
+// flux-shell-options(7).
 Result<std::uint64_t> size_option(const JsonAt& option);
 
-// Which tasks: "all" (none), an idset (RFC 22), a rank, or an array of ranks.
+// Ranks of tasks: "all" (none), an idset (RFC 22), a rank, or an array of ranks.
 Result<std::optional<value::Idset>> ranks_option(const JsonAt& option);
 
-// What failures count as, 1 to 255: a code, an idset of them, or an array.
+// The codes for failures, 1 to 255: a code, an idset of them, or an array.
 Result<value::Idset> exit_codes_option(const JsonAt& option);
 
 // A list of names: an array, or text with commas between them.
@@ -35,7 +35,7 @@ Result<std::vector<std::string>> list_option(const JsonAt& option);
 
 inline constexpr double kDefaultKillTimeout = 5;  // seconds
 
-// The option kill-timeout: how long what was asked to end has before SIGKILL.
+// The option kill-timeout: how long processes that were asked to end have until SIGKILL.
 Result<value::Duration> kill_timeout(const Options& options);
 
 }  // namespace nacre::job

@@ -10,14 +10,14 @@
 namespace nacre::job {
 namespace {
 
-// Options that are one value, or an object of which that value is one member, so that others can be set beside it.
+// Options that have one value, or an object with that value as a member, so that other members can be set too.
 struct OneValue {
   std::string_view option;
   std::string_view member;
 };
 constexpr OneValue kOneValue[] = {{"exit-notify", "to"}, {"exit-on-error", "when"}, {"exit-timeout", "timeout"}};
 
-// Empty: the option is none of these.
+// Empty: it is no such option.
 std::string_view value_member(std::string_view option) {
   for (const OneValue& each : kOneValue) {
     if (each.option == option) return each.member;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shell options of a job: attributes.system.shell.options of the jobspec, then -o on the command line, then
-// what an initrc or a plugin sets. A JSON object; "a.b.c" names a member of a member. See nacre-shell-options(7).
+// The shell options of a job: attributes.system.shell.options of the jobspec, then -o on the command line, then what an
+// initrc or a plugin sets. They are a JSON object; "a.b.c" names a member of a member. See nacre-shell-options(7).
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace nacre::job {
 
-// A switch: neither false nor 0 nor text of one of them. An error if it is neither boolean nor number nor text of one.
+// A switch: false for false, 0, and text of one of these. An error if it is neither boolean nor number nor text of one.
 Result<bool> switch_of(const JsonAt& option);
 
 class Options {
@@ -27,19 +27,19 @@ class Options {
 
   // The option at a dotted path; nullptr if it is not set.
   [[nodiscard]] const Json* find(std::string_view path) const;
-  // The same, ready to be read with checks; its path() starts with the option's name.
+  // The same, for reading with checks; its path() starts with the option's name.
   [[nodiscard]] std::optional<JsonAt> at(std::string_view path) const;
-  // exit-on-error, exit-timeout: the option, or where it is an object the member that its value alone would be.
+  // exit-on-error, exit-timeout: the option or, if it is an object, the member that a plain value means.
   [[nodiscard]] std::optional<JsonAt> value_at(std::string_view name) const;
-  // Whether it is set, and switch_of() it.
+  // Whether it is set, and switch_of() is true.
   [[nodiscard]] Result<bool> flag(std::string_view path) const;
 
-  // Sets the option at a dotted path, making the objects on the way. A scalar on the way is replaced, but for options whose value is
-  // a member too (exit-timeout is exit-timeout.timeout): set in any order, both are there.
+  // Sets the option at a dotted path, and makes the objects on the way. It replaces a scalar on the way, except for options
+  // whose value is also a member (exit-timeout is exit-timeout.timeout): these keep both, in any order of setting.
   void set(std::string_view path, Json value);
   void unset(std::string_view path);
 
-  // "OPT", "OPT=VAL" of the command line: the value is 1 without "=", else JSON if it is some, else a string.
+  // Sets "OPT" or "OPT=VAL" from the command line: the value is 1 without "=", else JSON if it is valid, else a string.
   Result<void> set_from_argument(std::string_view argument);
 
  private:

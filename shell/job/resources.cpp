@@ -20,9 +20,9 @@ Result<Idset> idset(const JsonAt& at) { return in(at.path(), Idset::parse(TRY(at
 
 // ---- R_lite ----------------------------------------------------------------
 
-// An entry of R_lite: ranks that have the same cores and gpus.
+// An entry of R_lite: ranks with the same cores and gpus.
 struct Group {
-  JsonAt rank;  // where the ranks stand
+  JsonAt rank;  // the place of the ranks
   Idset ranks;
   Idset cores;
   Idset gpus;
@@ -93,9 +93,9 @@ Result<std::vector<Node>> make_nodes(const std::vector<Group>& groups) {
   return nodes;
 }
 
-// ---- what is said of the nodes ---------------------------------------------
+// ---- names and properties of nodes -----------------------------------------
 
-// The names go to the ranks in ascending order, wherever in R_lite these stand.
+// The names belong to the ranks in ascending order, in whatever order R_lite has these.
 Result<void> read_nodelist(const JsonAt& nodelist, std::vector<Node>& nodes) {
   std::vector<Hostlist> lists;
   std::uint64_t hosts = 0;
@@ -119,7 +119,7 @@ std::vector<Node>::const_iterator find_rank(const std::vector<Node>& nodes, std:
                           [](const Node& node, std::uint32_t rank) { return node.broker_rank < rank; });
 }
 
-// The first of the ranks that no node has.
+// The first of these ranks that is not a node.
 std::optional<std::uint32_t> missing_rank(const std::vector<Node>& nodes, Idset::Range ranks) {
   auto node = find_rank(nodes, ranks.first);
   for (std::uint64_t rank = ranks.first; rank <= ranks.last; ++rank, ++node) {

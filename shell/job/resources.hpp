@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the job was given: the resource set R of version 1. Source of the format: Flux RFC 20.
+// The job's resources: the resource set R of version 1. Source of the format: Flux RFC 20.
 //
-// Read more widely than RFC 20 in one point: `nodelist` may be left out, as by tools older than it. Keys that RFC
-// 20 does not know are passed over, as it asks of `scheduling`.
+// This accepts more than RFC 20 in one point: `nodelist` may be missing, as tools older than it leave it out. Keys
+// that RFC 20 does not have are ignored, as it demands for `scheduling`.
 #pragma once
 
 #include <cstdint>
@@ -25,25 +25,25 @@ struct Node {
   std::string hostname;           // from nodelist; "" if R has none
   value::Idset cores;             // logical ids on that host
   value::Idset gpus;
-  std::vector<std::string> properties;  // in the order of the alphabet, with what stands after an '@'
+  std::vector<std::string> properties;  // in alphabetical order, with what follows an '@'
 
-  // " on HOSTNAME" for messages; "" if it has no name.
+  // " on HOSTNAME" for messages; "" without a name.
   [[nodiscard]] std::string on() const { return hostname.empty() ? "" : " on " + hostname; }
 };
 
 struct Resources {
   static constexpr std::uint32_t kMaxNodes = std::uint32_t{1} << 20;
   static constexpr std::uint32_t kMaxCoreId = std::uint32_t{1} << 16;  // the largest id on a node; for gpus too
-  // So that a small text cannot ask for much memory. Over all nodes:
+  // These limit the memory that a small text can demand. Over all nodes:
   static constexpr std::uint64_t kMaxRanges = std::uint64_t{1} << 24;      // of core ids and gpu ids
   static constexpr std::uint64_t kMaxProperties = std::uint64_t{1} << 22;  // properties of nodes
 
   std::vector<Node> nodes;  // not empty; by ascending broker rank; the index is the shell rank
   double starttime = 0;     // seconds since the epoch; 0: not given
   double expiration = 0;    // the same; 0: never
-  Json document;            // the whole
+  Json document;            // all of it
 
-  // Errors carry the path, as `execution.R_lite[1].rank: ...`.
+  // Errors have the path, such as `execution.R_lite[1].rank: ...`.
   static Result<Resources> parse(std::string_view text);
   static Result<Resources> from_json(Json document);
 

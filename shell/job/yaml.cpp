@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// YAML to JSON in two steps: the parser's events become a flat list of nodes, where an alias is one more reference
-// to a node; then the list is unrolled into JSON, and only there do aliases cost anything. yaml-cpp reports errors
-// by exceptions: they end in read_nodes().
+// Converts YAML to JSON in two steps. The parser's events become a flat list of nodes, in which an alias is one
+// more reference to a node; then the list is unrolled into JSON, and only there do aliases cost memory. yaml-cpp
+// reports errors by exceptions, which end in read_nodes().
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -22,7 +22,7 @@
 namespace nacre::job {
 namespace {
 
-constexpr std::size_t kValueWeight = 64;  // what a value costs besides its text, towards kMaxYamlWeight
+constexpr std::size_t kValueWeight = 64;  // cost of a value besides its text, towards kMaxYamlWeight
 
 Error at(const YAML::Mark& mark, std::string_view why) {
   return invalid(fmt::format("YAML: line {}, column {}: {}", mark.line + 1, mark.column + 1, why));
@@ -35,12 +35,12 @@ struct YamlNode {
   Kind kind = Kind::scalar;
   YAML::Mark mark;
   Json value;                         // of a scalar
-  std::string text;                   // the same as it is written: for a key
+  std::string text;                   // the scalar's text, for a key
   std::vector<std::size_t> children;  // nodes; of a map: key, value, key, value...
-  bool open = false;                  // its end is not yet seen
+  bool open = false;                  // its end has not come yet
 };
 
-// To stop the parser, a handler can but throw; it throws the parser's own exception.
+// A handler can stop the parser only by an exception; it throws the parser's own.
 class NodeReader : public YAML::EventHandler {
  public:
   explicit NodeReader(std::vector<YamlNode>& nodes) : nodes_(nodes) {}
@@ -119,7 +119,7 @@ class NodeReader : public YAML::EventHandler {
   }
 
   std::vector<YamlNode>& nodes_;
-  std::vector<std::size_t> open_;  // the collections that the parser is in
+  std::vector<std::size_t> open_;  // the collections that are open
   std::unordered_map<YAML::anchor_t, std::size_t> anchors_;
   std::size_t weight_ = 0;
   int documents_ = 0;
@@ -189,7 +189,7 @@ class Unroller {
 
 // ---- bytes -----------------------------------------------------------------
 
-// The length of the UTF-8 character that `text` starts with; 0 if it is none.
+// The length of the UTF-8 character at the start of `text`; 0 if there is none.
 std::size_t character(std::string_view text) {
   auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   unsigned char first = byte(0);
@@ -199,13 +199,13 @@ std::size_t character(std::string_view text) {
   for (std::size_t i = 1; i < size; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
-  // Too long a form, a surrogate, or beyond U+10FFFF.
+  // too long a form, a surrogate, or beyond U+10FFFF
   bool bad = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
              (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
   return bad ? 0 : size;
 }
 
-// yaml-cpp replaces what is no UTF-8 and takes the byte 4 for the end of the text: neither may happen in silence.
+// yaml-cpp silently replaces what is no UTF-8, and takes the byte 4 for the end of the text: both are errors here.
 Result<void> check_bytes(std::string_view text) {
   YAML::Mark mark;
   for (std::size_t i = 0; i < text.size();) {

@@ -27,7 +27,7 @@ bool is_made_of(std::string_view set, std::string_view text) {
   return !text.empty() && text.find_first_not_of(set) == std::string_view::npos;
 }
 
-// Digits with perhaps a dot in or around them, then perhaps an exponent; a sign before them is already gone.
+// Digits, possibly with a dot, then possibly an exponent. A sign was removed before.
 bool is_number(std::string_view text) {
   if (auto e = text.find_first_of("eE"); e != std::string_view::npos) {
     std::string_view exponent = text.substr(e + 1);

@@ -12,9 +12,9 @@
 
 namespace nacre::job {
 
-// `tag` in full, or "!" for a scalar in quotes, or "?" or "" for a plain one without a tag. Whole numbers that 64
-// bits cannot hold become doubles, as in JSON. Refused: infinity and NaN, numbers too large for a double, a text
-// that its tag does not fit, tags that the schema does not have.
+// `tag` is the full tag, or "!" for a scalar in quotes, or "?" or "" for a plain one without a tag. Whole numbers
+// that 64 bits cannot hold become doubles, as in JSON. Refused are infinity and NaN, numbers too large for a
+// double, a text that does not fit its tag, and tags that the schema does not have.
 Result<Json> yaml_scalar(std::string_view tag, std::string_view text);
 
 }  // namespace nacre::job

@@ -13,13 +13,13 @@
 namespace nacre::value {
 namespace {
 
-constexpr int kDecimals = 3;               // that str() writes at most, in any unit but seconds
-constexpr double kLargestShortened = 1e9;  // in units; more is written in seconds with an exponent
+constexpr int kDecimals = 3;               // that str() writes at most, in any unit except seconds
+constexpr double kLargestShortened = 1e9;  // in units; a larger value is written in seconds with an exponent
 
 struct Unit {
   std::string_view name;
   double seconds;
-  // Milliseconds are divided: 2ms is to be the double nearest to 0.002, which 2 * 1e-3 need not be.
+  // Milliseconds are divided: 2ms has to be the double nearest to 0.002, which 2 * 1e-3 need not be.
   [[nodiscard]] double in_seconds(double n) const { return name == "ms" ? n / 1000 : n * seconds; }
   [[nodiscard]] double of_seconds(double s) const { return name == "ms" ? s * 1000 : s / seconds; }
 };
@@ -41,8 +41,7 @@ std::string shortened(double n) {
   return text;
 }
 
-// The number at the start of `text`, which is cut off it. Does what strtod(3) does, but in no locale and without
-// leading blanks and a minus.
+// Takes the number off the start of `text`. Works as strtod(3), but in the C locale, and without leading blanks and a minus.
 Result<double> take_number(std::string_view& text) {
   std::string_view rest = text;
   if (rest.starts_with('-')) return invalid("expected a duration that is not negative");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flux Standard Duration, RFC 23: "1.5h", "30s", "100ms", "infinity". A number as strtod(3) takes it in the C
-// locale and a unit, one of ms, s (the default), m, h, d; infinity has none. Never negative, never NaN.
+// Flux Standard Duration, RFC 23: "1.5h", "30s", "100ms", "infinity". A number in the form of strtod(3) in the C
+// locale, and a unit, one of ms, s (the default), m, h, d; infinity has none. Never negative, never NaN.
 #pragma once
 
 #include <compare>
@@ -18,15 +18,15 @@ class Duration {
   static constexpr std::size_t kMaxText = 256;  // bytes
 
   Duration() = default;
-  // Signs other than one '+', blanks, and numbers that a double cannot hold are refused.
+  // Refuses signs other than one '+', blanks, and numbers that a double cannot hold.
   static Result<Duration> parse(std::string_view text);
   static Duration of_seconds(double seconds) { return Duration(seconds); }  // not negative
   static Duration infinite();
 
   [[nodiscard]] double seconds() const { return seconds_; }
   [[nodiscard]] bool is_infinite() const;
-  // FSD that parses back to this very value: the largest unit in which it is at least 1 and has at most three
-  // decimals ("1.5h", "90s" as "1.5m", "100s"); seconds with all their digits if there is none.
+  // FSD that parses back to this very value: in the largest unit in which it is at least 1 and has at most three
+  // decimals ("1.5h", "90s" as "1.5m", "100s"); if there is none, in seconds with all digits.
   [[nodiscard]] std::string str() const;
 
   auto operator<=>(const Duration&) const = default;

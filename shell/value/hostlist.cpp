@@ -18,13 +18,13 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 int digits_in(std::uint64_t number) { return static_cast<int>(fmt::formatted_size("{}", number)); }
 
-// A number as written: its value, and the width that its leading zeros ask for (0: it has none).
+// A number in text: its value, and the width that its leading zeros demand (0: it has none).
 struct Number {
   std::uint64_t value = 0;
   int width = 0;
 };
 
-// `digits` is one to Hostlist::kMaxDigits digits.
+// `digits` has 1 to Hostlist::kMaxDigits digits.
 Number number_of(std::string_view digits) {
   bool padded = digits.size() > 1 && digits.front() == '0';
   return {parse_u64(digits).value_or(0), padded ? static_cast<int>(digits.size()) : 0};
@@ -59,7 +59,7 @@ std::size_t expression_end(std::string_view text) {
   return text.size();
 }
 
-// `part` is outside of the expression's brackets.
+// `part` is outside of the brackets of the expression.
 Result<void> check_name_part(std::string_view part) {
   for (char c : part) {
     if (c == ']') return invalid("']' without '['");
@@ -75,8 +75,8 @@ std::size_t digits_at(std::string_view text, std::size_t start) {
   return end - start;
 }
 
-// Text that compares by bytes as sort() orders names. A number becomes a '0', which is where digits stand among
-// other bytes, then how many digits it has without leading zeros, these digits, and how many it has with them.
+// Text whose order by bytes is the order of sort(). A number becomes a '0', so that it sorts like a digit among
+// other bytes, then its number of digits without leading zeros, these digits, and its number of digits with them.
 std::string sort_key(std::string_view name) {
   std::string key;
   for (std::size_t at = 0; at < name.size();) {
@@ -157,7 +157,7 @@ void Hostlist::Run::write_numbers(std::string& out) const {
 
 void Hostlist::push(Run run) {
   Run* back = runs_.empty() ? nullptr : &runs_.back();
-  // A width that pads nothing is none, unless the neighbour has it: "10" after "09" is of the same form.
+  // A width that pads nothing counts as none, unless the neighbour has it: "10" after "09" is of the same form.
   int shortest = digits_in(run.first);
   if (run.width <= shortest) run.width = 0;
   if (run.width == 0 && back && back->width <= shortest) {
@@ -287,7 +287,7 @@ std::vector<std::string> Hostlist::names() const {
   return out;
 }
 
-// The same names may be held as different runs: "a1[2-3]" and "a[12-13]".
+// Two lists may hold the same names as different runs: "a1[2-3]" and "a[12-13]".
 bool Hostlist::operator==(const Hostlist& other) const {
   return size_ == other.size_ && (runs_ == other.runs_ || names() == other.names());
 }
@@ -297,11 +297,11 @@ bool Hostlist::operator==(const Hostlist& other) const {
 void Hostlist::append(std::string_view name) { push(Run::of(name)); }
 
 void Hostlist::append(const Hostlist& other) {
-  std::vector<Run> runs = other.runs_;  // `other` may be this list
+  std::vector<Run> runs = other.runs_;  // a copy, as `other` may be this list
   for (Run& run : runs) push(std::move(run));
 }
 
-// Sorts by the first names. True if all names are in order then: a run's own names always are.
+// Sorts by the first names. True if all names are in order then; a run's own names always are.
 bool Hostlist::sort_runs(std::vector<Run>& runs) {
   std::vector<std::pair<std::string, std::size_t>> keys;
   keys.reserve(runs.size());
@@ -367,7 +367,7 @@ std::uint64_t Hostlist::remove(const Hostlist& other) {
   for (std::string& name : other.names()) ++doomed[std::move(name)];
   Hostlist kept;
   for (const Run& run : runs_) {
-    std::uint64_t from = 0;  // of the names not yet kept
+    std::uint64_t from = 0;  // of the names that are not yet kept
     for (std::uint64_t n = 0; n < run.count(); ++n) {
       auto it = doomed.find(run.name(n));
       if (it == doomed.end() || it->second == 0) continue;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An ordered list of host names ("node[0-3,07],login"), repeats allowed. Text form: Flux RFC 29, which has one pair
-// of brackets in an expression. An empty expression, as in "a,,b", has no names.
+// An ordered list of host names ("node[0-3,07],login"), which may repeat. Text form: Flux RFC 29, which has one
+// pair of brackets in an expression. An empty expression, as in "a,,b", has no names.
 //
-// Held as runs of names that differ in a number counting up, so a regular list costs memory by its runs, not by its
-// names. Which number of a name it is: the one at its end, or else the last one before the first dot.
+// It is stored as runs of names that differ in a number counting up, so a regular list costs memory by its runs,
+// not by its names. The number of a name is the one at its end, or else the last one before the first dot.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ class Hostlist {
   static constexpr std::size_t kMaxText = std::size_t{64} << 20;      // bytes of text
 
   Hostlist() = default;
-  // Parses RFC 29 text (an empty text is an empty list). Errors name the part that is wrong; a list that would have
-  // more than kMaxHosts names is refused before it is expanded. The leading zeros of the first number in brackets
-  // count for all of them; if it has none, each number has its own.
+  // Parses RFC 29 text (an empty text is an empty list). Errors name the wrong part; a list that would have more
+  // than kMaxHosts names is refused before it is expanded. The leading zeros of the first number in brackets count
+  // for all of them; if it has none, each number has its own.
   static Result<Hostlist> parse(std::string_view text);
 
-  // Compressed, order kept. Parses back to an equal list.
+  // Compressed, in the same order. Parses back to an equal list.
   [[nodiscard]] std::string str() const;
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
@@ -41,12 +41,12 @@ class Hostlist {
   [[nodiscard]] std::optional<std::uint64_t> find(std::string_view name) const;
   [[nodiscard]] std::unordered_map<std::string, std::uint64_t> positions() const;  // the first one of each name
   [[nodiscard]] std::vector<std::string> names() const;
-  // `length` names from the n-th on; fewer where the list ends.
+  // `length` names from the n-th on; fewer if the list ends before.
   [[nodiscard]] Hostlist part(std::uint64_t n, std::uint64_t length) const;
 
-  void append(std::string_view name);  // one name that RFC 29 allows; brackets are not expanded
+  void append(std::string_view name);  // a name that RFC 29 allows; brackets are not expanded
   void append(const Hostlist& other);
-  void sort();  // by prefix, then number, then width; so for each number in a name
+  void sort();  // by prefix, then number, then width; for each number in a name
   void uniq();  // sorts, then drops repeats
   // Removes the first occurrence of each name of `other`; returns how many were removed.
   std::uint64_t remove(const Hostlist& other);
@@ -54,7 +54,7 @@ class Hostlist {
   bool operator==(const Hostlist& other) const;  // the same names in the same order
 
  private:
-  // Prefix, a number from first to last, suffix. A name without a number is a run of one, all prefix.
+  // Prefix, a number from first to last, suffix. A name without a number is a run of one, and all of it is the prefix.
   struct Run {
     std::string prefix;
     std::string suffix;
@@ -62,14 +62,14 @@ class Hostlist {
     std::uint64_t last = 0;  // inclusive
     int width = 0;           // digits to pad to; 0: no padding
     bool numbered = false;
-    std::uint64_t position = 0;  // of the first name, in the list
+    std::uint64_t position = 0;  // of the first name in the list
 
     static Run of(std::string_view name);
     [[nodiscard]] std::uint64_t count() const { return last - first + 1; }
     [[nodiscard]] std::string name(std::uint64_t n) const;  // n < count()
     [[nodiscard]] std::optional<std::uint64_t> find(std::string_view name) const;
     [[nodiscard]] Run slice(std::uint64_t from, std::uint64_t length) const;
-    [[nodiscard]] bool alike(const Run& other) const;  // they differ in first and last alone
+    [[nodiscard]] bool alike(const Run& other) const;  // they differ only in first and last
     void write_numbers(std::string& out) const;        // "7", "08-11"
     bool operator==(const Run&) const = default;
   };

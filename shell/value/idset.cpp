@@ -17,7 +17,7 @@ namespace {
 using Range = Idset::Range;
 using Id = Idset::Id;
 
-// Why `text` is no id.
+// The error for a `text` that is no id.
 Error bad_id(std::string_view text) {
   if (text.empty()) return invalid("expected an id, got nothing");
   if (text.find_first_not_of("0123456789") != std::string_view::npos) {
@@ -66,14 +66,14 @@ void sort(std::vector<Id>& ids) {
   }
 }
 
-// First range of `ranges` that ends at or after `id`.
+// The first range of `ranges` that ends at or after `id`.
 template <typename Ranges>
 auto reaching(Ranges& ranges, Id id) {
   return std::lower_bound(ranges.begin(), ranges.end(), id,
                           [](const Range& range, Id value) { return range.last < value; });
 }
 
-// So much that a search for each range of `few` costs less than a walk through all of `many`.
+// Whether a search for each range of `few` costs less than a walk through all of `many`.
 bool is_far_smaller(const std::vector<Range>& few, const std::vector<Range>& many) {
   constexpr std::size_t kRatio = 16;
   return few.size() < many.size() / kRatio;

@@ -2,8 +2,8 @@
 //
 // A set of non-negative integers ("0-3,7"). Text form: Flux RFC 22, plain or in brackets.
 //
-// Held as sorted, disjoint, non-adjacent ranges, so a set costs memory and time by its ranges, not by its ids.
-// Set algebra, parse, str, size and nth are linear in the ranges; contains, next and prev are logarithmic.
+// It is stored as sorted, disjoint, non-adjacent ranges, so a set costs memory and time by its ranges, not by its
+// ids. Set algebra, parse, str, size and nth are linear in the ranges; contains, next and prev are logarithmic.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +30,17 @@ class Idset {
   static constexpr std::size_t kMaxText = std::size_t{16} << 20;  // bytes
 
   Idset() = default;
-  // The three that put ids into a set need them to be at most kMaxId, for their callers to see to (asserted).
+  // The three functions that put ids into a set need ids of at most kMaxId; callers have to ensure that (asserted).
   // first..last, both included; empty if first > last.
   static Idset range(Id first, Id last);
-  // Of ids in any order, with repeats.
+  // Made of ids in any order, with repeats.
   static Idset of(std::span<const Id> ids);
 
   // Parses RFC 22 text: ids ascend, each once, without leading zeros or blanks. "" and "[]" are the empty set; a
-  // range of one id, "3-3", is taken. Errors name the part that is wrong.
+  // range of one id, "3-3", is accepted. Errors name the wrong part.
   static Result<Idset> parse(std::string_view text);
 
-  // "0-3,7"; "" if empty. With brackets where there is more than one id if `brackets`.
+  // "0-3,7"; "" if empty. With `brackets`, in brackets if there is more than one id.
   [[nodiscard]] std::string str(bool brackets = false) const;
 
   [[nodiscard]] bool empty() const { return ranges_.empty(); }
@@ -54,10 +54,11 @@ class Idset {
   [[nodiscard]] const std::vector<Range>& ranges() const { return ranges_; }
   [[nodiscard]] std::vector<Id> ids() const;  // all of them: memory by the number of ids
 
-  // These move the ranges behind: fast at the end; for many ids in any order, of() and the operators are.
+  // These move the ranges after the new one, so they are fast at the end; for many ids in any order use of() and
+  // the operators.
   void insert(Id id) { insert(id, id); }
   void insert(Id first, Id last);
-  void insert(const Idset& other);  // also where that is small and this is large
+  void insert(const Idset& other);  // fast if that is small and this is large
   void remove(Id id) { remove(id, id); }
   void remove(Id first, Id last);
 

@@ -19,7 +19,7 @@ constexpr std::string_view kF58Prefix = "\u0192";  // ƒ
 constexpr std::size_t kEmojiBytes = 4;             // of each emoji in UTF-8
 constexpr std::size_t kWords = 6;
 
-// The number that `digits` are in `base`, the first one the highest.
+// The number with these `digits` in `base`, the highest first.
 Result<std::uint64_t> in_base(std::uint64_t base, const std::vector<std::size_t>& digits) {
   std::uint64_t value = 0;
   for (std::size_t digit : digits) {
@@ -93,7 +93,7 @@ Result<std::uint64_t> word_digit(std::string_view word) {
   return static_cast<std::uint64_t>(it - kJobIdWords.begin());
 }
 
-// Two groups of three words: the lower 32 bits, then the upper; in each the lowest digit first.
+// Two groups of three words: the lower 32 bits, then the upper ones; in each group the lowest digit comes first.
 Result<std::uint64_t> from_words(std::string_view text) {
   std::vector<std::string_view> words = split(text, '-');
   bool open_ended = words.front().empty() || words.back().empty();
@@ -132,7 +132,7 @@ Result<std::uint64_t> from_emoji(std::string_view text) {
 
 Result<std::uint64_t> decode(std::string_view text) {
   if (text.size() > JobId::kMaxText) return invalid(fmt::format("longer than {} bytes", JobId::kMaxText));
-  // RFC 19 fixes this order.
+  // RFC 19 defines this order.
   if (text.find('.') != std::string_view::npos) return from_dothex(text);
   if (text.find('-') != std::string_view::npos) return from_words(text);
   if (text.starts_with(kF58Prefix)) return from_f58(text.substr(kF58Prefix.size()));

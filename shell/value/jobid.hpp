@@ -19,9 +19,9 @@ class JobId {
 
   JobId() = default;
   explicit JobId(std::uint64_t value) : value_(value) {}
-  // Any form: decimal, 0x hex, dotted hex (dothex), F58 (ƒ... or f...), words (mnemonic, a-b-c--d-e-f), emoji; told
-  // apart by RFC 19's rules. Blanks at both ends are ignored, so are the case of words and how many dashes part
-  // them.
+  // Reads any form: decimal, 0x hex, dotted hex (dothex), F58 (ƒ... or f...), words (mnemonic, a-b-c--d-e-f),
+  // emoji; RFC 19 has the rules that distinguish them. Ignores blanks at both ends, the case of words, and the
+  // number of dashes between them.
   static Result<JobId> parse(std::string_view text);
 
   [[nodiscard]] std::uint64_t value() const { return value_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The digits that job ids are written with, apart from plain numbers: data of Flux RFC 19.
+// The digits of job ids in forms other than plain numbers: data of Flux RFC 19.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace nacre::value {
 // Base58: no 0, O, I, l.
 inline constexpr std::string_view kJobIdBase58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 
-// Three words write 32 bits: 1626 is the cube root of 2^32, rounded up. Lower case, a to z.
+// Three words represent 32 bits: 1626 is the cube root of 2^32, rounded up. Lower case, a to z.
 inline constexpr std::size_t kJobIdWordCount = 1626;
 extern constinit const std::array<std::string_view, kJobIdWordCount> kJobIdWords;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The 576 emoji of Flux RFC 19 (data/spec_19/basemoji.h there): each one's place in the list is the digit it stands
-// for.
+// The 576 emoji of Flux RFC 19 (data/spec_19/basemoji.h there): the digit that each represents is its place in the list.
 #include "value/jobid_alphabets.hpp"
 
 namespace nacre::value {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 AND MIT
 //
 // The word list of mnemonicode, version 0.7 (https://github.com/singpolyma/mnemonicode, file mn_wordlist.c), to
-// which RFC 19 refers: its first 1626 words, in its order. The seven that follow there stand for 24-bit remainders,
-// which a job id has not. Only the words are taken over, under their licence:
+// which RFC 19 refers: its first 1626 words, in its order. The seven that follow there are for 24-bit remainders,
+// which a job id does not have. Only the words are taken over, under their licence:
 //
 // Copyright (c) 2000  Oren Tirosh <oren@hishome.net>
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the shells of a job name the links between them.
+// The names that the shells of a job give to the links between them.
 #pragma once
 
 #include <compare>
@@ -10,8 +10,9 @@
 
 namespace nacre::value {
 
-// A link between two shells has a side: `up` for who dialled it and is fed over it, `down` for who was dialled and feeds the
-// other. Two shells can have one of each way. A new link of the same side and peer ends the one before.
+// A link between two shells has a side: `up` for the shell that dialled it and is fed over it, `down` for the shell
+// that was dialled and feeds the other. Two shells can have one link of each direction. A new link of the same side
+// and peer ends the one before.
 enum class Side : std::uint8_t { up, down };
 struct Link {
   Idset::Id peer = 0;

@@ -16,7 +16,7 @@ using Block = Taskmap::Block;
 
 std::uint64_t tasks_of(const Block& block) { return std::uint64_t{block.nnodes} * block.ppn * block.repeat; }
 
-// On a single node, repeating and having more tasks are the same; the latter can join its neighbours.
+// On a single node, repeating is the same as having more tasks; the latter can join its neighbours.
 Block plain(Block block) {
   if (block.nnodes == 1) {
     block.ppn *= block.repeat;
@@ -25,7 +25,7 @@ Block plain(Block block) {
   return block;
 }
 
-// The one block that is `a` and then `b`, if there is one.
+// The one block that equals `a` followed by `b`, if there is one.
 std::optional<Block> joined(const Block& a, const Block& b) {
   bool same_nodes = a.nodeid == b.nodeid && a.nnodes == b.nnodes;
   if (same_nodes && a.nnodes == 1) return Block{a.nodeid, 1, a.ppn + b.ppn, 1};
@@ -85,7 +85,7 @@ void Taskmap::append(Block block) {
   assert(tasks_ <= kMaxTasks);
   nodes_ = std::max(nodes_, block.nodeid + block.nnodes);
   block = plain(block);
-  // What two blocks became may in turn join the one before: the second round of a cyclic map, once it is whole.
+  // A joined block may join the one before it: such as the second round of a cyclic map, once it is complete.
   while (!blocks_.empty()) {
     auto both = joined(blocks_.back(), block);
     if (!both) break;
@@ -137,7 +137,7 @@ Result<void> Taskmap::same_size(const Taskmap& other) const {
 bool Taskmap::operator==(const Taskmap& other) const {
   if (tasks_ != other.tasks_) return false;
   if (blocks_ == other.blocks_) return true;
-  // One map may be cut into blocks in several ways.
+  // the same map may be cut into blocks in several ways
   TaskRuns mine(blocks_);
   TaskRuns theirs(other.blocks_);
   while (mine.more()) {

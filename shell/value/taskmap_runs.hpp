@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A task map unrolled: who has the next task, from rank 0 to the last. Refers to the blocks, which must outlive it.
+// A task map unrolled: the node of each task, from rank 0 to the last. Refers to the blocks, which must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ class TaskRuns {
   explicit TaskRuns(const std::vector<Taskmap::Block>& blocks) : blocks_(blocks) { enter(); }
 
   [[nodiscard]] bool more() const { return block_ < blocks_.size(); }
-  // Of the run at hand; only while there is more().
+  // Of the current run; only while there is more().
   [[nodiscard]] std::uint32_t node() const { return blocks_[block_].nodeid + index_; }
   [[nodiscard]] std::uint32_t count() const { return left_; }  // tasks left in it, at least 1
 
-  // Goes on by `count` tasks, at most count().
+  // Advances by `count` tasks, at most count().
   void take(std::uint32_t count) {
     left_ -= count;
     if (left_ > 0) return;

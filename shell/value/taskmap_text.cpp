@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kVersion = 1;
 
-// One number of a block. Its path is only spelt out for an error: a map may have millions of numbers.
+// One number of a block. Its path is only made for an error, as a map may have millions of numbers.
 Result<std::uint64_t> block_number(const Json& block, std::size_t index) {
   const Json& value = block[index];
   if (value.is_number_unsigned()) return value.get<std::uint64_t>();
@@ -25,7 +25,7 @@ Result<std::uint64_t> block_number(const Json& block, std::size_t index) {
   return static_cast<std::uint64_t>(*checked);
 }
 
-// The tokens of the PMI form, with blanks between them skipped.
+// The tokens of the PMI form; skips blanks between them.
 class PmiText {
  public:
   explicit PmiText(std::string_view text) : rest_(trim(text)) {}
@@ -72,7 +72,7 @@ Result<PmiBlock> pmi_block(PmiText& text) {
   return block;
 }
 
-// Consecutive tasks that the raw form puts on one node.
+// Consecutive tasks that the raw form has on one node.
 struct RawRange {
   Idset::Range tasks;
   std::uint32_t node;

@@ -13,7 +13,7 @@ constexpr std::string_view kClose = "}}";
 
 struct Tag {
   std::size_t begin;  // of its "{{"
-  std::size_t end;    // behind its "}}"
+  std::size_t end;    // after its "}}"
   std::string_view name;
 };
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text with {{tags}}, as flux-submit(1) "MUSTACHE TEMPLATES" has them. A tag that the lookup does not know stays as
-// it is, as the field does; an unclosed "{{" is plain text. A tag is the shortest piece from "{{" to "}}", so
-// "{{{id}}}" is the tag id in plain braces; a tag without a name is plain text. None of mustache's sections,
-// comments, partials or escapes.
+// Text with {{tags}}, as in flux-submit(1) "MUSTACHE TEMPLATES". A tag that the lookup does not know stays as it is, as
+// there; an unclosed "{{" is plain text. A tag is the shortest piece from "{{" to "}}", so "{{{id}}}" is the tag id in plain
+// braces; a tag without a name is plain text. There are none of mustache's sections, comments, partials or escapes.
 #pragma once
 
 #include <functional>
@@ -21,8 +20,8 @@ inline constexpr std::size_t kMaxRendered = std::size_t{1} << 20;  // bytes; mor
 
 [[nodiscard]] bool has_tags(std::string_view text);
 
-// `text` with each {{tag}} (blanks around the name dropped) replaced by its value. Values are not rendered again.
-// An error of the lookup is returned with the tag as its context.
+// Replaces each {{tag}} of `text` (without the blanks around the name) by its value. Values are not rendered again.
+// If the lookup fails its error is returned with the tag as its context.
 Result<std::string> render(std::string_view text, const TagLookup& lookup);
 
 }  // namespace nacre::value

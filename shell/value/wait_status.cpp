@@ -21,7 +21,7 @@ struct Named {
   std::string_view name;
 };
 
-// The first name of a number is the one it is shown by.
+// If a number has several names, the first one is shown.
 constexpr std::array<Named, 34> kSignals = {{
     {SIGHUP, "HUP"},       {SIGINT, "INT"},   {SIGQUIT, "QUIT"},   {SIGILL, "ILL"},   {SIGTRAP, "TRAP"},
     {SIGABRT, "ABRT"},     {SIGBUS, "BUS"},   {SIGFPE, "FPE"},     {SIGKILL, "KILL"}, {SIGUSR1, "USR1"},
@@ -32,10 +32,11 @@ constexpr std::array<Named, 34> kSignals = {{
     {SIGSYS, "SYS"},       {SIGABRT, "IOT"},  {SIGIO, "POLL"},     {SIGCHLD, "CLD"},
 }};
 
-constexpr int kExitShift = 8;  // where the kernel puts the exit code
+constexpr int kExitShift = 8;  // the kernel's position of the exit code
 constexpr int kKilledBase = 128;
 
-// "" or SIGN and a number: the distance from `base`, in the direction of SIGN; 0 if that is no real-time signal.
+// `distance` is "", or SIGN and a number: the distance from `base` in the direction of SIGN. 0 if this is no
+// real-time signal.
 int realtime(int base, std::string_view distance, char sign) {
   if (distance.empty()) return base;
   if (distance.front() != sign) return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What waitpid(2) says of a process that ended, and the names of signals (signal(7), without and with "SIG").
+// The status of a process that ended, by waitpid(2), and the names of signals (signal(7), with or without "SIG").
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@ namespace nacre::value {
 class WaitStatus {
  public:
   WaitStatus() = default;                                        // exited with 0
-  static WaitStatus of_raw(int raw) { return WaitStatus(raw); }  // as waitpid stores it
+  static WaitStatus of_raw(int raw) { return WaitStatus(raw); }  // in the form of waitpid
   static WaitStatus exited(int code);                            // 0..255
   static WaitStatus killed(int signum);
 
   [[nodiscard]] int raw() const { return raw_; }
   [[nodiscard]] bool is_exit() const;
   [[nodiscard]] bool is_signal() const;
-  [[nodiscard]] int exit_code() const;  // of an exit; 0 otherwise
-  [[nodiscard]] int signal() const;     // of a death by signal; 0 otherwise
+  [[nodiscard]] int exit_code() const;  // if it exited; 0 otherwise
+  [[nodiscard]] int signal() const;     // if a signal ended it; 0 otherwise
   [[nodiscard]] bool dumped_core() const;
-  // What the shell counts it as: the exit code, or 128 + signal.
+  // The shell's code for it: the exit code, or 128 + signal.
   [[nodiscard]] int job_code() const;
   [[nodiscard]] bool success() const { return job_code() == 0; }
   [[nodiscard]] std::string str() const;  // "exited with code 3", "killed by SIGSEGV (core dumped)"
@@ -35,7 +35,7 @@ class WaitStatus {
 
 // "SIGTERM" for 15, "SIGRTMIN+1"; "signal 99" for a number without a name.
 [[nodiscard]] std::string signal_name(int signum);
-// 15 for "15", "TERM", "SIGTERM" in any case, also [SIG]RTMIN[+n] and [SIG]RTMAX[-n]; 0 if it is none.
+// 15 for "15", "TERM", "SIGTERM" in any case, also [SIG]RTMIN[+n] and [SIG]RTMAX[-n]; 0 if it is no signal.
 [[nodiscard]] int signal_number(std::string_view name);
 
 }  // namespace nacre::value
