@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
 #include "base/print.hpp"
 #include "base/process_start.hpp"
 #include "cli/verbs.hpp"
+#include "front/verbs.hpp"
 
 int main(int argc, char** argv) {
   if (auto opened = nacre::open_closed_streams(); !opened) {
@@ -9,5 +12,8 @@ int main(int argc, char** argv) {
     return 1;
   }
   nacre::reset_signals();
-  return nacre::cli::run_nacre(argc, argv);
+  std::vector<nacre::cli::VerbPtr> verbs;
+  for (auto make : {nacre::cli::make_archive, nacre::front::make_launch, nacre::cli::make_plugin})
+    verbs.push_back(make());
+  return nacre::cli::run_nacre(argc, argv, verbs);
 }

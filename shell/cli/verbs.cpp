@@ -15,12 +15,6 @@
 namespace nacre::cli {
 namespace {
 
-std::vector<VerbPtr> make_verbs() {
-  std::vector<VerbPtr> verbs;
-  for (auto make : {make_archive, make_launch, make_plugin}) verbs.push_back(make());
-  return verbs;
-}
-
 // "nacre archive create": the program and the subcommands that were given, as far as they are known.
 std::string program_of(const CLI::App& app) {
   std::string name = app.get_name();
@@ -48,8 +42,7 @@ int run_verb(CLI::App& app, const std::vector<VerbPtr>& verbs) {
   return 1;
 }
 
-int parse_and_run(CLI::App& app, int argc, char** argv) {
-  std::vector<VerbPtr> verbs = make_verbs();
+int parse_and_run(CLI::App& app, int argc, char** argv, const std::vector<VerbPtr>& verbs) {
   for (const VerbPtr& verb : verbs) verb->add_to(app);
   try {
     app.parse(argc, argv);
@@ -61,11 +54,11 @@ int parse_and_run(CLI::App& app, int argc, char** argv) {
 
 }  // namespace
 
-int run_nacre(int argc, char** argv) {
+int run_nacre(int argc, char** argv, const std::vector<VerbPtr>& verbs) {
   CLI::App app("Tools for jobs of nacre-shell.", "nacre");
   app.set_version_flag("-V,--version", kVersion, "Print the version");
   app.require_subcommand(1);
-  int code = parse_and_run(app, argc, argv);
+  int code = parse_and_run(app, argc, argv, verbs);
   if (Result<void> flushed = flush_out(); !flushed) {
     print_err("{}: {}\n", program_of(app), flushed.error().message);
     code = std::max(code, 1);

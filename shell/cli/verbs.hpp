@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program `nacre`: `nacre VERB ...`. A verb is a file of its own, a line here, and a line in verbs.cpp.
+// The program `nacre`: `nacre VERB ...`. A verb is a file of its own, a line here or in front/verbs.hpp, and a line in
+// nacre.cpp.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "base/result.hpp"
 
@@ -32,10 +34,9 @@ class Verb {
 using VerbPtr = std::unique_ptr<Verb>;
 
 VerbPtr make_archive();
-VerbPtr make_launch();
 VerbPtr make_plugin();
 
-// The whole program: reads the command line, runs the verb, prints what there is to print; the exit code.
-int run_nacre(int argc, char** argv);
+// The whole program: reads the command line, runs the verb of `verbs`, prints what there is to print; the exit code.
+int run_nacre(int argc, char** argv, const std::vector<VerbPtr>& verbs);
 
 }  // namespace nacre::cli

@@ -14,9 +14,9 @@
 #include "base/variable.hpp"
 #include "boot/allocation.hpp"
 #include "boot/identity.hpp"
-#include "cli/exit_options.hpp"
-#include "cli/launch_run.hpp"
-#include "cli/verbs.hpp"
+#include "front/exit_options.hpp"
+#include "front/launch_run.hpp"
+#include "front/verbs.hpp"
 #include "group/first_words.hpp"
 #include "group/membership.hpp"
 #include "job/jobspec.hpp"
@@ -25,7 +25,7 @@
 #include "launch/launcher.hpp"
 #include "version.hpp"
 
-namespace nacre::cli {
+namespace nacre::front {
 namespace {
 
 using launch::LaunchRecord;
@@ -61,7 +61,7 @@ Result<job::Options> options_of(const std::string& jobspec, const std::vector<st
   return options;
 }
 
-class Launch final : public Verb {
+class Launch final : public cli::Verb {
  public:
   void add_to(CLI::App& nacre) override {
     verb_ = nacre.add_subcommand("launch", "Run a job on several hosts, or with several shells on this one");
@@ -233,4 +233,4 @@ class Launch final : public Verb {
 
 VerbPtr make_launch() { return std::make_unique<Launch>(); }
 
-}  // namespace nacre::cli
+}  // namespace nacre::front

@@ -17,7 +17,7 @@
 #include "launch/record.hpp"
 #include "task/subprocess.hpp"
 
-namespace nacre::cli {
+namespace nacre::front {
 
 struct LaunchReport {
   std::string option;    // as it was given: "--notify"
@@ -76,4 +76,4 @@ class LaunchReports {
   bool lost_ = false;  // that some were lost has been said
 };
 
-}  // namespace nacre::cli
+}  // namespace nacre::front

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "cli/launch_reports.hpp"
+#include "front/launch_reports.hpp"
 #include "launch/record.hpp"
 #include "task/command.hpp"
 
-namespace nacre::cli {
+namespace nacre::front {
 
 struct LaunchPlan {
   launch::LaunchRecord record;                   // shell 0's; for srun without rank, hosts and agent
@@ -32,4 +32,4 @@ Result<int> launch(LaunchPlan plan);
 // The command line that starts it.
 Result<task::Command> launch_command(const LaunchPlan& plan);
 
-}  // namespace nacre::cli
+}  // namespace nacre::front

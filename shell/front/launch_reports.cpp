@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/launch_reports.hpp"
+#include "front/launch_reports.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 #include "base/process_start.hpp"
 #include "base/text.hpp"
 
-namespace nacre::cli {
+namespace nacre::front {
 namespace {
 
 std::optional<int> descriptor_in(const std::string& to) {
@@ -170,4 +170,4 @@ void LaunchReports::finish(const std::function<bool()>& is_complete) {
   }
 }
 
-}  // namespace nacre::cli
+}  // namespace nacre::front

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/launch_signals.hpp"
+#include "front/launch_signals.hpp"
 
 #include <csignal>
 #include <utility>
 
-namespace nacre::cli {
+namespace nacre::front {
 
 bool LaunchSignals::ends_programs(int signum) {
   return signum == SIGINT || signum == SIGTERM || signum == SIGHUP || signum == SIGQUIT;
@@ -37,4 +37,4 @@ void LaunchSignals::end_by(int signum) {
   if (!ended_by_) ended_by_ = signum;
 }
 
-}  // namespace nacre::cli
+}  // namespace nacre::front

@@ -17,7 +17,7 @@ namespace nacre::job {
 class Options;
 }
 
-namespace nacre::cli {
+namespace nacre::front {
 
 class ExitOptions {
  public:
@@ -43,4 +43,4 @@ class ExitOptions {
   bool all_ = false, all_nodes_ = false, any_ = false;
 };
 
-}  // namespace nacre::cli
+}  // namespace nacre::front

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/exit_options.hpp"
+#include "front/exit_options.hpp"
 
 #include <string_view>
 
@@ -8,7 +8,7 @@
 
 #include "job/options.hpp"
 
-namespace nacre::cli {
+namespace nacre::front {
 namespace {
 
 constexpr std::string_view kSetopt = "exit-policy=";
@@ -73,4 +73,4 @@ std::vector<std::string> ExitOptions::defaults(const job::Options& options) {
   return {"exit-timeout.after=failure"};
 }
 
-}  // namespace nacre::cli
+}  // namespace nacre::front

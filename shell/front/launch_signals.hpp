@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-namespace nacre::cli {
+namespace nacre::front {
 
 class LaunchSignals {
  public:
@@ -41,4 +41,4 @@ class LaunchSignals {
   std::optional<int> ended_by_;
 };
 
-}  // namespace nacre::cli
+}  // namespace nacre::front

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/launch_signals.hpp"
+#include "front/launch_signals.hpp"
 
 #include <csignal>
 
 #include <catch2/catch.hpp>
 
-using nacre::cli::LaunchSignals;
+using nacre::front::LaunchSignals;
 using Act = LaunchSignals::Act;
 
 TEST_CASE("before anybody has begun, the first signal that ends programs ends it all") {

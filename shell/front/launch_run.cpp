@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/launch_run.hpp"
+#include "front/launch_run.hpp"
 
 #include <unistd.h>
 
@@ -12,15 +12,15 @@
 #include "base/process_start.hpp"
 #include "base/standstill.hpp"
 #include "base/text.hpp"
-#include "cli/launch_signals.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
+#include "front/launch_signals.hpp"
 #include "launch/launcher.hpp"
 #include "launch/stream.hpp"
 #include "task/subprocess.hpp"
 #include "value/wait_status.hpp"
 
-namespace nacre::cli {
+namespace nacre::front {
 namespace {
 
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT};
@@ -262,4 +262,4 @@ Result<task::Command> launch_command(const LaunchPlan& plan) {
   return command;
 }
 
-}  // namespace nacre::cli
+}  // namespace nacre::front
