@@ -16,6 +16,7 @@ constexpr Make kBuiltins[] = {
     make_output,
     make_stage_in,  // before tmpdir, which removes what this writes to
     make_tmpdir,
+    make_multi_prog,  // before wrap, which puts words before its own
     make_wrap,
     make_mustache,
     make_hwloc,

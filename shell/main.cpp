@@ -130,6 +130,7 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   LeaderGiven given = TRY(given_to_leader(boot, arguments));
   std::optional<launch::Carriage> carriage;
   if (boot.record) carriage = boot.record->carriage;
+  bool at_terminal = boot.record ? boot.record->terminal : ::isatty(STDERR_FILENO) == 1;
   auto assembled = TRY(assemble(process, std::move(boot), std::move(given), log));
   // For what plugins start besides tasks, too; the shells that this one has started have theirs.
   const boot::Identity& me = assembled.identity;
@@ -137,6 +138,7 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   ShellConfig config = config_of(arguments);
   config.options = std::move(assembled.options);
   config.has_input = assembled.has_input;
+  config.at_terminal = at_terminal;
   std::unique_ptr<CarriedChannels> carried;
   if (carriage && me.shell_rank == 0) {
     carried = TRY(CarriedChannels::create(*process.loop, *carriage, STDERR_FILENO));
@@ -167,6 +169,7 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
   request.variables = own_variable;
   request.version = kVersion;
   request.secret_file = arguments.secret_file;
+  request.record = arguments.launch_record;
   request.id = arguments.boot.id;
   request.arity = arguments.arity;
   boot::Boot boot = TRY(boot::boot(request));

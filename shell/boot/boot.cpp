@@ -69,6 +69,7 @@ Result<Way> parse_way(std::string_view name) {
 
 Result<Boot> boot(const BootRequest& request) {
   CHECK_OK(check_arity(request.arity));
+  if (request.record) return boot_by_own_record(request);
   switch (request.way) {
     case Way::standalone: return boot_alone(request);
     case Way::pmi: return boot_by_pmi(request);

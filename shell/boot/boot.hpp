@@ -41,6 +41,7 @@ struct BootRequest {
   Variables variables;
   std::string version;  // of this program
   std::optional<std::string> secret_file;
+  std::optional<int> record;  // hosts: a descriptor that the launch record is read from, instead of standard input
   std::optional<value::JobId> id;                          // none: the manager's, or a new one
   std::uint32_t arity = group::Membership::kDefaultArity;  // pmi: only shell 0's counts; hosts: the record's counts
   double timeout = kTimeout;                               // seconds for each step that waits for others

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "base/file.hpp"
+#include "base/text.hpp"
 #include "boot/ways.hpp"
 #include "launch/own_sockets.hpp"
 
@@ -45,7 +47,26 @@ Result<Boot> read_and_join(const BootRequest& request) {
   return out;
 }
 
+Result<Boot> take_own_record(int descriptor) {
+  UniqueFd fd(descriptor);  // no task gets it
+  auto text = read_file(fmt::format("/proc/self/fd/{}", descriptor), launch::LaunchRecord::kMaxLine);
+  if (!text) return invalid(fmt::format("descriptor {} cannot be read", descriptor));
+  auto record = TRY(launch::LaunchRecord::parse(trim(*text)));
+  if (record.size != 1)
+    return invalid(fmt::format("the launch record: size: expected 1, got {}: others need a secret", record.size));
+  Boot out;
+  out.way = Way::hosts;
+  out.how = "hosts: --launch-record was given by who has become this shell: shell 0 of 1";
+  out.id = record.job;
+  out.record = std::move(record);
+  return out;
+}
+
 }  // namespace
+
+Result<Boot> boot_by_own_record(const BootRequest& request) {
+  return in("--launch-record", take_own_record(*request.record));
+}
 
 Result<Boot> boot_by_record(const BootRequest& request) { return in("--boot=hosts", read_and_join(request)); }
 

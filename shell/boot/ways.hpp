@@ -13,6 +13,7 @@ Result<Boot> boot_by_pmi(const BootRequest& request);
 Result<Boot> boot_by_pmix(const BootRequest& request);
 Result<Boot> boot_by_slurm(const BootRequest& request);
 Result<Boot> boot_by_record(const BootRequest& request);
+Result<Boot> boot_by_own_record(const BootRequest& request);  // of who has become this shell, which is the only one
 
 // ---- shared by the ways
 

@@ -24,6 +24,8 @@ std::optional<Reply> check(ShellArguments& out, const CLI::App& app, const std::
   for (const char* needed : {"--jobspec", "--resources"}) {
     if (out.standalone && app.count(needed) == 0) return misused(fmt::format("--standalone needs {}=FILE", needed));
   }
+  if (out.launch_record && (out.standalone || out.way != boot::Way::automatic))
+    return misused("--launch-record is a way of its own: it excludes --standalone and --boot");
   if (!rank.empty() && !out.standalone)
     return misused("--rank is for --standalone: a manager says which shell this is");
   if (out.boot.jobspec_path == "-" && out.boot.resources_path == "-") {
@@ -64,6 +66,10 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
       ->option_text("WAY");
   app.add_option("--secret-file", out.secret_file, "Read the job's secret from FILE (mode 0600), for --boot=slurm")
       ->option_text("FILE");
+  app.add_option("--launch-record", out.launch_record,
+                 "Read the launch record from descriptor FD: the job is this shell alone, see nacre-boot(7)")
+      ->option_text("FD")
+      ->check(CLI::Range(3, INT32_MAX));
   app.add_option("--arity", out.arity, "How many shells a shell of the tree has below it, of shell 0 (default: 16)")
       ->option_text("K")
       ->check(CLI::Range(2U, launch::LaunchRecord::kMaxArity));

@@ -19,6 +19,7 @@ struct ShellArguments {
   boot::Standalone boot;  // not standalone: the files, where they are given, are the leader's
   boot::Way way = boot::Way::automatic;
   std::optional<std::string> secret_file;
+  std::optional<int> launch_record;  // a descriptor
   std::uint32_t arity = group::Membership::kDefaultArity;
   bool exit_local = false;
   std::vector<std::string> options;

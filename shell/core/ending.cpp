@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How the job ends, for this shell: exits::JobEnd decides, and this code acts.
+#include <algorithm>
 #include <csignal>
 
 #include <fmt/format.h>
@@ -132,6 +133,12 @@ exits::Work Shell::work_for(join::Signals::From from) const {
   return exits::work_for(tasks, from == join::Signals::From::launcher);
 }
 
+// Of the job, as far as this shell knows: the leader gets the ends of all.
+std::size_t Shell::tasks_that_run() const {
+  if (!has_siblings() || !shells_.leads()) return tasks_.running();
+  return job_.tasks() - std::min<std::uint64_t>(job_.tasks(), shells_.outcomes().ranks().size());
+}
+
 void Shell::on_signal(int signum, join::Signals::From from) {
   exits::Work work = work_for(from);
   Action action = end_.signalled(signum, event::clock_now().count(), work);
@@ -147,8 +154,10 @@ void Shell::on_signal(int signum, join::Signals::From from) {
       return;
     case Action::pass_on:
       if (is_interrupt) {
+        std::size_t count = tasks_that_run();
         log_.log(Level::notice, "",
-                 "interrupt: passed on to the tasks that run; a second one within {:g} s ends the job",
+                 "interrupt: passed on to the {} that run{}; a second one within {:g} s ends the job",
+                 count == 1 ? "task" : fmt::format("{} tasks", count), count == 1 ? "s" : "",
                  exits::JobEnd::kInterruptWindow);
       }
       return send(signum);

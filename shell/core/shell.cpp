@@ -40,18 +40,30 @@ Result<std::optional<job::PerResource>> per_resource(const job::Options& options
   return std::optional<job::PerResource>(TRY(job::PerResource::from_json(*option)));
 }
 
+Result<job::Oversubscribe> oversubscription(const job::Options& options) {
+  auto option = options.at("oversubscribe");
+  if (!option) return job::Oversubscribe::no;
+  return job::oversubscribe_of(*option);
+}
+
 struct WhatToRun {
   job::Options options;
   job::Job job;
+  std::string sharing;  // for people
 };
 
 // Made from what all shells of the job have in common.
 Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& config) {
   job::Options options = TRY(merged_options(identity.spec, config.options));
   auto spread = TRY(per_resource(options));
-  job::Job job = TRY(job::Job::create(identity.id, identity.shell_rank, std::move(identity.spec),
-                                      std::move(identity.resources), spread));
-  return WhatToRun{std::move(options), std::move(job)};
+  auto shares_cores = TRY(oversubscription(options));
+  job::Job job =
+      TRY(job::Job::create(identity.id, identity.shell_rank, std::move(identity.spec),
+                           std::move(identity.resources), spread, shares_cores != job::Oversubscribe::no));
+  std::string sharing;
+  if (shares_cores == job::Oversubscribe::share && config.at_terminal && identity.shell_rank == 0)
+    sharing = job::sharing_text(job.spec, job.resources, job.shares);
+  return WhatToRun{std::move(options), std::move(job), std::move(sharing)};
 }
 
 Result<int> verbosity(const job::Options& options) {
@@ -88,6 +100,7 @@ Result<std::unique_ptr<Shell>> Shell::create(join::ShellProcess& process, boot::
   }
   std::unique_ptr<Shell> shell(new Shell(process, std::move(identity), std::move(what->job),
                                          std::move(what->options), std::move(config), log));
+  if (!what->sharing.empty()) log.log(Level::notice, "", "{}", what->sharing);
   CHECK_OK(shell->prepare_process());
   return shell;
 }

@@ -86,6 +86,7 @@ class Shell final : public ShellHost {
   void on_cut_off(const Error& why);
   void on_signal(int signum, join::Signals::From from);
   [[nodiscard]] exits::Work work_for(join::Signals::From from) const;
+  [[nodiscard]] std::size_t tasks_that_run() const;
   void end_tasks();
   [[nodiscard]] int own_code() const;  // by the tasks of this shell
   [[nodiscard]] int job_code(const exits::Outcomes& all) const;

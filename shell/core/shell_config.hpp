@@ -20,6 +20,7 @@ struct ShellConfig {
   int verbose = 0;                              // 1: debug, 2: trace
   bool exit_local = false;                      // exit with this shell's code, not the job's
   bool has_input = true;                        // the job's stdin, which is shell 0's, is not /dev/null
+  bool at_terminal = false;                     // the job's messages come out on one
   bool explain = false;
   bool explain_plugins = false;   // only load the plugins, and print what was loaded
   std::string plugin_searchpath;  // for plugin.load

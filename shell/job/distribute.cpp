@@ -13,6 +13,8 @@
 //    are more tasks than slots or fewer. T is the jobspec's `total`, or `per_slot` times S.
 // 5. The option per-resource sets the tasks of each node of R to its count, or to its count times the node's
 //    cores. The slots do not change.
+// 6. The option oversubscribe: a node may have more slots than its cores hold, but not than its gpus do. What the cores hold is
+//    dealt first, as by 3; what is left is dealt to all nodes alike.
 //
 // To deal means to go round the nodes by rank, and to give each that has room one more, until all are dealt. The
 // code finds the number of rounds by bisection.
@@ -26,6 +28,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "job/options.hpp"
 
 namespace nacre::job {
 namespace {
@@ -65,19 +68,39 @@ std::string slots_text(const Jobspec& spec, std::uint64_t slots) {
   return text;
 }
 
-std::vector<std::uint32_t> offered_slots(const Jobspec& spec, const Resources& resources) {
+// `oversubscribe`: as far as the gpus go.
+std::vector<std::uint32_t> offered_slots(const Jobspec& spec, const Resources& resources, bool oversubscribe) {
   std::vector<std::uint32_t> offers;
   offers.reserve(resources.nodes.size());
   for (const Node& node : resources.nodes) {
-    std::uint64_t slots = node.cores.size() / spec.cores_per_slot;
+    std::uint64_t slots = oversubscribe ? Jobspec::kMaxCount : node.cores.size() / spec.cores_per_slot;
     if (spec.gpus_per_slot > 0) slots = std::min(slots, node.gpus.size() / spec.gpus_per_slot);
     offers.push_back(static_cast<std::uint32_t>(slots));
   }
   return offers;
 }
 
-Result<std::vector<std::uint32_t>> slots_by_node(const Jobspec& spec, std::uint32_t nodes, std::uint32_t slots_each,
+// "; n0 has 2 cores, n1 has 4 cores and 1 gpu: fewer tasks (-n), ...": of the first hosts, as far as they have names; else "".
+std::string remedy(const Jobspec& spec, const Resources& resources) {
+  constexpr std::size_t kNamed = 3;
+  if (resources.nodes[0].hostname.empty()) return "";
+  std::string out;
+  for (std::size_t i = 0; i < std::min(kNamed, resources.nodes.size()); ++i) {
+    const Node& node = resources.nodes[i];
+    out += fmt::format("{} {} has {}", i == 0 ? ";" : ",", node.hostname, counted(node.cores.size(), "core"));
+    if (spec.gpus_per_slot > 0) out += " and " + counted(node.gpus.size(), "gpu");
+  }
+  if (resources.nodes.size() > kNamed) out += fmt::format(" and {} more", resources.nodes.size() - kNamed);
+  bool by_gpus = spec.gpus_per_slot > 0 && sum_up_to(offered_slots(spec, resources, true), Jobspec::kMaxCount) <
+                                               (spec.nodes ? 1 : spec.slots);
+  return out + (by_gpus ? ": fewer tasks (-n) or fewer gpus a task (-g)"
+                        : ": fewer tasks (-n), fewer cores a task (-c), or --oversubscribe");
+}
+
+Result<std::vector<std::uint32_t>> slots_by_node(const Jobspec& spec, const Resources& resources,
                                                  std::vector<std::uint32_t> offers) {
+  std::uint32_t nodes = *spec.nodes;
+  std::uint32_t slots_each = spec.slots_per_node.value_or(1);
   if (nodes > offers.size()) {
     return invalid(fmt::format("jobspec asks for {}; R has {}", counted(nodes, "node"), offers.size()));
   }
@@ -88,18 +111,27 @@ Result<std::vector<std::uint32_t>> slots_by_node(const Jobspec& spec, std::uint3
     if (take) ++taken;
   }
   if (taken == nodes) return offers;
-  return invalid(fmt::format("jobspec asks for {} with {} each; R has {} such", counted(nodes, "node"),
-                             slots_text(spec, slots_each), taken));
+  return invalid(fmt::format("jobspec asks for {} with {} each; R has {} such{}", counted(nodes, "node"),
+                             slots_text(spec, slots_each), taken, remedy(spec, resources)));
 }
 
-Result<std::vector<std::uint32_t>> place_slots(const Jobspec& spec, const Resources& resources) {
-  std::vector<std::uint32_t> offers = offered_slots(spec, resources);
-  if (spec.nodes) return slots_by_node(spec, *spec.nodes, spec.slots_per_node.value_or(1), std::move(offers));
+Result<std::vector<std::uint32_t>> place_slots(const Jobspec& spec, const Resources& resources,
+                                               bool oversubscribe) {
+  std::vector<std::uint32_t> offers = offered_slots(spec, resources, oversubscribe);
+  if (spec.nodes) return slots_by_node(spec, resources, std::move(offers));
   std::uint64_t room = sum_up_to(offers, Jobspec::kMaxCount);
   if (spec.slots > room) {
-    return invalid(fmt::format("jobspec asks for {}; R has room for {}", slots_text(spec, spec.slots), room));
+    return invalid(fmt::format("jobspec asks for {}; R has room for {}{}", slots_text(spec, spec.slots), room,
+                               remedy(spec, resources)));
   }
-  return deal(spec.slots, std::move(offers));
+  if (!oversubscribe) return deal(spec.slots, std::move(offers));
+  std::vector<std::uint32_t> own = offered_slots(spec, resources, false);
+  std::uint64_t fitting = std::min<std::uint64_t>(spec.slots, sum_up_to(own, Jobspec::kMaxCount));
+  std::vector<std::uint32_t> first = deal(fitting, std::move(own));
+  for (std::size_t i = 0; i < offers.size(); ++i) offers[i] -= first[i];
+  std::vector<std::uint32_t> rest = deal(spec.slots - fitting, std::move(offers));
+  for (std::size_t i = 0; i < first.size(); ++i) first[i] += rest[i];
+  return first;
 }
 
 std::vector<Share> place_tasks(const Jobspec& spec, const std::vector<std::uint32_t>& slots) {
@@ -139,12 +171,30 @@ Result<PerResource> PerResource::from_json(const Json& option) {
   return out;
 }
 
+Result<Oversubscribe> oversubscribe_of(const JsonAt& option) {
+  if (option.json() == "share") return Oversubscribe::share;
+  auto is_on = switch_of(option);
+  if (!is_on) return option.expected("true, false or share");
+  return *is_on ? Oversubscribe::yes : Oversubscribe::no;
+}
+
 Result<std::vector<Share>> distribute(const Jobspec& spec, const Resources& resources,
-                                      const std::optional<PerResource>& per_resource) {
-  std::vector<std::uint32_t> slots = TRY(place_slots(spec, resources));
+                                      const std::optional<PerResource>& per_resource, bool oversubscribe) {
+  std::vector<std::uint32_t> slots = TRY(place_slots(spec, resources, oversubscribe));
   std::vector<Share> shares = place_tasks(spec, slots);
   if (per_resource) CHECK_OK(set_tasks(*per_resource, resources, shares));
   return shares;
+}
+
+std::string sharing_text(const Jobspec& spec, const Resources& resources, const std::vector<Share>& shares) {
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const Node& node = resources.nodes[i];
+    bool fits = std::uint64_t{shares[i].slots} * spec.cores_per_slot <= node.cores.size();
+    if (fits || shares[i].tasks == 0) continue;
+    return fmt::format("{} share {}{}", counted(shares[i].tasks, "task"), counted(node.cores.size(), "core"),
+                       node.on());
+  }
+  return "";
 }
 
 }  // namespace nacre::job

@@ -20,9 +20,9 @@ Json number_or_unset(const std::optional<std::uint32_t>& number) { return number
 }  // namespace
 
 Result<Job> Job::create(value::JobId id, std::uint32_t shell_rank, Jobspec spec, Resources resources,
-                        const std::optional<PerResource>& per_resource) {
+                        const std::optional<PerResource>& per_resource, bool oversubscribe) {
   if (shell_rank >= resources.nodes.size()) return no_shell(shell_rank, resources.nodes.size());
-  std::vector<Share> shares = TRY(distribute(spec, resources, per_resource));
+  std::vector<Share> shares = TRY(distribute(spec, resources, per_resource, oversubscribe));
   std::vector<std::uint32_t> tasks;
   tasks.reserve(shares.size());
   for (const Share& share : shares) tasks.push_back(share.tasks);

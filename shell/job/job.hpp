@@ -29,7 +29,7 @@ struct Job {
   // Distributes the tasks and makes the block taskmap; it parses nothing. An error if `shell_rank` is not in R, or
   // if R cannot hold the job.
   static Result<Job> create(value::JobId id, std::uint32_t shell_rank, Jobspec spec, Resources resources,
-                            const std::optional<PerResource>& per_resource);
+                            const std::optional<PerResource>& per_resource, bool oversubscribe = false);
 
   [[nodiscard]] std::uint32_t shells() const { return static_cast<std::uint32_t>(resources.nodes.size()); }
   [[nodiscard]] std::uint64_t tasks() const { return taskmap.tasks(); }

@@ -168,7 +168,7 @@ nacre-shell[0]: error: task 3 on node0: exit code 3" ]
   code=0
   wait $! || code=$?
   [ "$code" -eq 130 ]
-  grep -q "interrupt: passed on to the tasks that run; a second one within 2 s ends the job" err
+  grep -q "interrupt: passed on to the task that runs; a second one within 2 s ends the job" err
   grep -q "second interrupt: ending the job" err
 }
 

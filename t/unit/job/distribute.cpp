@@ -272,3 +272,56 @@ TEST_CASE("per-resource is read from its option") {
   CHECK(read(R"({"type": "node", "counts": 2})").error().message ==
         "per-resource.counts: unknown key; known: type, count");
 }
+
+TEST_CASE("with oversubscribe what the cores hold is dealt first, and the rest to all nodes alike") {
+  auto shared = [](const Jobspec& spec, const Counts& cores, const Counts& gpus = {}) {
+    return slots_in(distribute(spec, nodes_with(cores, gpus), std::nullopt, true));
+  };
+  CHECK(shared(slots_of(3), {4, 1}) == slots_in(distribute(slots_of(3), nodes_with({4, 1}))));
+  CHECK(shared(slots_of(5), {4, 1}) == Counts{4, 1});
+  CHECK(shared(slots_of(9), {4, 1}) == Counts{6, 3});
+  CHECK(shared(slots_of(3, 4), {2, 2}) == Counts{2, 1});
+  CHECK(shared(on_nodes(2, 5), {1, 8}) == Counts{5, 5});
+  CHECK(shared(slots_of(3, 1, 1), {1, 1}, {2, 1}) == Counts{2, 1});
+  auto refused = distribute(slots_of(4, 1, 1), nodes_with({1, 1}, {2, 1}), std::nullopt, true);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message == "jobspec asks for 4 slots of 1 core and 1 gpu; R has room for 3");
+}
+
+TEST_CASE("what hosts have, and the remedy, is told of the first ones") {
+  auto refused = [](const Jobspec& spec, Resources resources) {
+    for (auto& node : resources.nodes) node.hostname = "n" + std::to_string(node.broker_rank);
+    return distribute(spec, resources).error().message;
+  };
+  CHECK(refused(slots_of(4, 2), nodes_with({2, 1})) ==
+        "jobspec asks for 4 slots of 2 cores; R has room for 1; n0 has 2 cores, n1 has 1 core: fewer tasks (-n), "
+        "fewer "
+        "cores a task (-c), or --oversubscribe");
+  CHECK(refused(slots_of(1, 1, 2), nodes_with({8, 8}, {0, 1})) ==
+        "jobspec asks for 1 slot of 1 core and 2 gpus; R has room for 0; n0 has 8 cores and 0 gpus, n1 has 8 cores "
+        "and 1 "
+        "gpu: fewer tasks (-n) or fewer gpus a task (-g)");
+  CHECK(refused(on_nodes(5, 2), nodes_with({1, 1, 1, 1, 1}))
+            .find("; n0 has 1 core, n1 has 1 core, n2 has 1 core and 2 more: fewer tasks") != std::string::npos);
+}
+
+TEST_CASE("who shares cores is told of the first node where it is so") {
+  Resources resources = nodes_with({4, 1});
+  resources.nodes[1].hostname = "n1";
+  auto text = [&](const Jobspec& spec) {
+    return sharing_text(spec, resources, distribute(spec, resources, std::nullopt, true).value());
+  };
+  CHECK(text(slots_of(5)).empty());
+  CHECK(text(slots_of(8)) == "6 tasks share 4 cores");
+  CHECK(text(on_nodes(2, 2)) == "2 tasks share 1 core on n1");
+}
+
+TEST_CASE("oversubscribe is a switch, or share") {
+  using nacre::JsonAt;
+  using nacre::job::Oversubscribe;
+  auto read = [](const Json& json) { return nacre::job::oversubscribe_of(JsonAt::root(json, "oversubscribe")); };
+  CHECK(read(1).value() == Oversubscribe::yes);
+  CHECK(read(false).value() == Oversubscribe::no);
+  CHECK(read("share").value() == Oversubscribe::share);
+  CHECK(read(Json::array()).error().message.starts_with("oversubscribe: expected true, false or share, got "));
+}
