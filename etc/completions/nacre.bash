@@ -31,7 +31,7 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" archive list --archives "${directory[@]}" 2>/dev/null)" -- "$word")
       return
       ;;
-    -C | --directory | --dir)
+    -C | --directory | --dir | --cwd | --chdir)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -d -- "$word")
       return
@@ -40,18 +40,32 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -W "c c++ lua" -- "$word")
       return
       ;;
-    --initrc | -j | --jobspec | -R | --resources | --hostfile | --shell | --agent | --notify)
+    --taskmap)
+      mapfile -t COMPREPLY < <(compgen -W "block cyclic cyclic: manual: hostfile:" -- "$word")
+      return
+      ;;
+    --exit-policy)
+      mapfile -t COMPREPLY < <(compgen -W "max main all main+all first" -- "$word")
+      return
+      ;;
+    --initrc | -j | --jobspec | -R | --resources | --hostfile | --shell | --agent | --notify | --report | --file | --multi-prog | \
+      --env-file | --input | --output | --error)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
     -c | --compression)
+      [[ ${command[1]-} == archive ]] || return
       mapfile -t COMPREPLY < <(compgen -W "none gzip zstd xz" -- "$word")
       return
       ;;
   esac
   if [[ $word == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$(_nacre_options "${command[@]}")" -- "$word")
+    return
+  fi
+  if [[ ${command[1]-} == run && $COMP_CWORD -gt 1 ]]; then # a command, or a file for it
+    mapfile -t COMPREPLY < <(compgen -c -- "$word"; compgen -f -- "$word")
     return
   fi
   mapfile -t COMPREPLY < <(compgen -W "$(_nacre_verbs "${command[@]}")" -- "$word")

@@ -33,6 +33,9 @@ class Verb {
 
 using VerbPtr = std::unique_ptr<Verb>;
 
+// What a verb with CLI::App::prefix_command() finds in the place of each `--`, of which CLI11 would leave nothing to a subcommand.
+inline constexpr const char* kEndOfOptions = "\x1f--";
+
 VerbPtr make_archive();
 VerbPtr make_plugin();
 

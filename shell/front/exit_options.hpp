@@ -21,9 +21,11 @@ namespace nacre::front {
 
 class ExitOptions {
  public:
-  // `setopt`: the words behind -o, which may choose the exit policy too; filled when the command line has been read. Parsing throws
-  // CLI::ValidationError where two options choose different policies; it names both.
+  // `setopt`: the words behind -o, which may choose the exit policy too; filled when the command line has been read. Parsing
+  // calls check(), unless the verb sets a parse_complete_callback of its own.
   void add_to(CLI::App& verb, const std::vector<std::string>& setopt);
+  // Throws CLI::ValidationError where two options choose different policies; it names both.
+  void check(const std::vector<std::string>& setopt);
 
   [[nodiscard]] const std::string& report() const { return report_; }  // a path; empty: none
   // "exit-policy=all", as -o takes them.
@@ -33,8 +35,6 @@ class ExitOptions {
   [[nodiscard]] static std::vector<std::string> defaults(const job::Options& options);
 
  private:
-  void check(const std::vector<std::string>& setopt);
-
   std::string policy_;
   std::optional<std::uint32_t> main_;
   std::string ok_;

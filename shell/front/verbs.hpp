@@ -10,5 +10,6 @@ namespace nacre::front {
 using cli::VerbPtr;
 
 VerbPtr make_launch();
+VerbPtr make_run();
 
 }  // namespace nacre::front

@@ -42,7 +42,7 @@ line_comes() {
   [ "$(record .shell)" = "$(jq -nc --arg s "$stand_in" '[$s, "--initrc", "a file"]')" ]
   [ "$(record .addresses)" = '{}' ]
   [ "$(record .R)" = null ]
-  [ "$(record '.jobspec | fromjson')" = "$(jq -c . jobspec.json)" ]
+  [ "$(record '.jobspec | fromjson' | jq -cS .)" = "$(jq -cS --arg cwd "$PWD" '.attributes.system.cwd = $cwd' jobspec.json)" ]
 }
 
 @test "R goes along, and has a node for each shell" {
@@ -81,7 +81,7 @@ line_comes() {
   pid=$!
   line_comes out "end of input"
   run sed -n 's/^record //p' out
-  [ "$(jq -c '.jobspec | fromjson' <<<"$output")" = "$(jq -c . jobspec.json)" ]
+  [ "$(jq -cS '.jobspec | fromjson' <<<"$output")" = "$(jq -cS --arg cwd "$PWD" '.attributes.system.cwd = $cwd' jobspec.json)" ]
   kill -KILL "$pid"
   line_comes out "the launcher is gone"
 }

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "front/place_options.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/text.hpp"
+#include "base/variable.hpp"
+#include "boot/allocation.hpp"
+#include "boot/identity.hpp"
+#include "group/first_words.hpp"
+#include "launch/launcher.hpp"
+#include "version.hpp"
+
+namespace nacre::front {
+namespace {
+
+using launch::LaunchRecord;
+
+// The program that lies beside this one.
+std::string own_shell() {
+  std::array<char, 4096> path;
+  ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
+  std::string_view own(path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  std::size_t slash = own.rfind('/');
+  return slash == std::string_view::npos ? "nacre-shell" : fmt::format("{}/nacre-shell", own.substr(0, slash));
+}
+
+bool is_on_path(const char* program) {
+  std::string path = own_variable("PATH").value_or("");
+  for (std::string_view directory : split(path, ':')) {
+    if (::access(fmt::format("{}/{}", directory.empty() ? "." : directory, program).c_str(), X_OK) == 0)
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void add_list(CLI::App& verb, const char* name, std::vector<std::string>& into, const char* text,
+              const char* value) {
+  verb.add_option(name, into, text)
+      ->option_text(value)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+}
+
+void PlaceOptions::add_to(CLI::App& verb, const char* elsewhere) {
+  auto* places = verb.add_option_group("Hosts", elsewhere);
+  places->add_option("--hosts", hosts_, "These: node[0-3],login")->option_text("LIST");
+  places->add_option("--hostfile", hostfile_, "Those that FILE names, one a line")->option_text("FILE");
+  places->add_option("--local", local_, "N shells on this host")
+      ->option_text("N")
+      ->check(CLI::Range(1U, std::uint32_t{4096}));
+  places->add_flag("--srun", srun_, "Have Slurm's srun start them");
+  places->require_option(0, 1);
+  verb.add_option("--agent", agent_, "What starts a shell on another host, called as ssh is (default: ssh)")
+      ->option_text("CMD");
+  add_list(verb, "--agent-arg", agent_arguments_, "An argument for it, before the host; may be repeated", "ARG");
+  add_list(verb, "--srun-arg", srun_arguments_, "An argument for srun; may be repeated", "ARG");
+  verb.add_option("--shell", shell_, "nacre-shell on all hosts (default: the one beside this program)")
+      ->option_text("PATH");
+  verb.add_option("--arity", arity_, "Shells that each starts and serves (default: 16)")
+      ->option_text("K")
+      ->check(CLI::Range(2U, LaunchRecord::kMaxArity));
+  verb.add_option("--timeout", timeout_, "Seconds that each shell may take to join (default: 30)")
+      ->option_text("SECONDS")
+      ->check(CLI::Range(0.001, LaunchRecord::kMaxTimeout));
+  verb.add_flag("-v,--verbose", verbose_, "Tell what is started where");
+}
+
+Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun) const {
+  Places out;
+  if (local_ > 0) {
+    out.hosts.assign(local_, "localhost");
+    out.is_local = out.is_counted = true;
+    return std::optional(std::move(out));
+  }
+  std::optional<boot::Allocation> found;
+  if (!hosts_.empty()) found = TRY(in("--hosts", boot::hosts_of_list(hosts_)));
+  if (!hostfile_.empty()) found = TRY(in("--hostfile", boot::hosts_of_file(hostfile_)));
+  bool is_given = found.has_value();
+  if (!is_given) found = TRY(boot::allocation_of(own_variable));
+  bool is_of_slurm = !is_given && found && found->source.starts_with("SLURM_");
+  if (srun_ || (prefers_srun && is_of_slurm && is_on_path("srun"))) {
+    out.by_srun = true;
+    if (found) out.srun_most = static_cast<std::uint32_t>(found->hosts.size());
+    return std::optional(std::move(out));
+  }
+  if (!found) return std::optional<Places>();
+  for (const auto& host : found->hosts) out.hosts.push_back(host.name);
+  return std::optional(std::move(out));
+}
+
+Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& plan) const {
+  LaunchRecord& record = plan.record;
+  record.size = count;
+  if (places.by_srun) {
+    plan.srun = srun_arguments_;
+  } else {
+    places.hosts.resize(count);
+    record.rank = 0;
+    for (const std::string& each : places.hosts) record.hosts.append(each);
+    plan.leader = places.hosts[0];
+    if (!places.is_local) {
+      record.agent = agent_.empty() ? launch::ssh_agent() : std::vector<std::string>{agent_};
+      record.agent.insert(record.agent.end(), agent_arguments_.begin(), agent_arguments_.end());
+    }
+  }
+  record.version = kVersion;
+  record.protocol = group::kProtocol;
+  record.job = boot::new_job_id();
+  record.arity = arity_;
+  record.timeout = timeout_;
+  record.shell.push_back(shell_.empty() ? own_shell() : shell_);
+  record.shell.insert(record.shell.end(), shell_options_.begin(), shell_options_.end());
+  record.terminal = ::isatty(STDERR_FILENO) == 1;
+  plan.verbose = verbose_;
+  return {};
+}
+
+}  // namespace nacre::front

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "front/run_options.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/file.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "front/caller.hpp"
+#include "front/launch_reports.hpp"
+#include "front/place_options.hpp"
+#include "job/options.hpp"
+
+namespace nacre::front {
+namespace {
+
+auto count_range() { return CLI::Range(1U, job::Jobspec::kMaxCount); }
+
+// "0-3:gdb -batch" or "time".
+Result<Json> wrapper_of(const std::string& text) {
+  std::string_view command = text;
+  Json out = Json::object();
+  if (std::size_t colon = text.find(':'); colon != std::string::npos) {
+    std::string ranks = text.substr(0, colon);
+    auto set = value::Idset::parse(ranks);
+    if (ranks == "all" || (set && !set->empty())) {
+      out["ranks"] = ranks;
+      command.remove_prefix(colon + 1);
+    }
+  }
+  auto words = TRY(words_of(command));
+  if (words.empty()) return invalid("expected [RANKS:]COMMAND");
+  out["command"] = words;
+  return out;
+}
+
+}  // namespace
+
+void RunOptions::add_to(CLI::App& verb) {
+  add_size(verb);
+  add_environment(verb);
+  add_streams(verb);
+  add_rest(verb);
+}
+
+void RunOptions::add_size(CLI::App& verb) {
+  auto* group = verb.add_option_group("Tasks");
+  group->add_option("-n,--ntasks", tasks_, "Tasks (default: 1; with -N alone one a node)")
+      ->option_text("N")
+      ->check(count_range());
+  group
+      ->add_option("-N,--nodes", nodes_,
+                   "Nodes (default: all of the hosts or the allocation, if there are tasks for them)")
+      ->option_text("N")
+      ->check(CLI::Range(1U, group::Membership::kMaxShells));
+  group->add_option("--tasks-per-node,--ntasks-per-node", per_node_, "Tasks on each node")
+      ->option_text("N")
+      ->check(count_range());
+  group
+      ->add_option("-c,--cores-per-task,--cpus-per-task", cores_,
+                   "Cores for each task (default: tasks share the cores of their node)")
+      ->option_text("N")
+      ->check(count_range());
+  group->add_option("-g,--gpus-per-task", gpus_, "Gpus for each task")->option_text("N")->check(count_range());
+  group->add_flag("--oversubscribe", oversubscribe_, "Let tasks share cores where there are not enough");
+  group
+      ->add_option("--taskmap", taskmap_,
+                   "Which task is on which node: block, cyclic[:N], manual:MAP, hostfile:FILE")
+      ->option_text("SCHEME[:VALUE]");
+  group
+      ->add_option("--multi-prog", multi_prog_,
+                   "Run the programs that FILE has, in lines of RANKS PROGRAM [ARG...]")
+      ->option_text("FILE");
+  group->add_option("-j,--file", file_, "Run the jobspec in FILE instead of a command; - is stdin")
+      ->option_text("FILE");
+}
+
+void RunOptions::add_environment(CLI::App& verb) {
+  auto* group = verb.add_option_group("Environment", "That of this process, changed by these in their order");
+  auto add = [this, group](const char* name, Rule::Kind kind, const char* help, const char* value) {
+    auto keep = [this, kind](const std::string& text) { rules_.push_back({kind, text}); };
+    group->add_option_function<std::string>(name, keep, help)
+        ->option_text(value)
+        ->trigger_on_parse()
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  };
+  add("--env", Rule::Kind::rule, "-PATTERN removes, PATTERN takes again, NAME=TEXT sets, ^FILE reads rules",
+      "RULE");
+  add("--env-remove", Rule::Kind::remove, "Remove the variables that match", "PATTERN");
+  add("--env-file", Rule::Kind::file, "Read rules from FILE, one a line", "FILE");
+  group->add_option("--cwd,--chdir", cwd_, "The tasks' directory (default: this one)")->option_text("DIR");
+}
+
+void RunOptions::add_streams(CLI::App& verb) {
+  auto* group = verb.add_option_group("Input and output");
+  group->add_option("--output", output_, "Standard output to FILE, a template: out.{{task.rank}}")
+      ->option_text("FILE");
+  group->add_option("--error", error_, "Standard error to FILE (default: as --output)")->option_text("FILE");
+  group->add_option("--input", input_, "Standard input from FILE")->option_text("FILE");
+  group->add_option("--input-ranks", input_ranks_, "Only these tasks get the input (default: all)")
+      ->option_text("RANKS");
+  group->add_flag("-l,--label-io", label_, "Put the task's rank before each line");
+  group->add_flag("-u,--unbuffered", unbuffered_, "Write at once what tasks write, not by lines");
+  group->add_flag("--pty{interactive}", pty_, "A terminal for task 0, joined to this one; or for RANKS, captured")
+      ->option_text("[=RANKS]");
+}
+
+void RunOptions::add_rest(CLI::App& verb) {
+  verb.add_option("-t,--time-limit", time_limit_, "End the job after so many minutes, or a time: 90s, 1.5h")
+      ->option_text("TIME");
+  verb.add_option("--name", name_, "The job's name (default: the program's)")->option_text("NAME");
+  add_list(verb, "--wrap", wrap_, "Run tasks, or those of RANKS, under CMD; may be repeated", "[RANKS:]CMD");
+  verb.add_flag("--torch", torch_, "Set what torch.distributed needs, for a task each process");
+  verb.add_option("--notify", notify_, "Write how tasks end, as lines of JSON, to FILE or descriptor FD")
+      ->option_text("FILE|FD")
+      ->check([](const std::string& to) {
+        return to.empty() ? "expected a file or a descriptor" : descriptor_error(to);
+      });
+  add_list(verb, "-o,--setopt", setopt_, "Set a shell option, see nacre-shell-options(7); may be repeated",
+           "OPT[=VAL]");
+  verb.add_flag("--dry-run", dry_run_, "Print the jobspec, and start nothing");
+  verb.add_flag("--explain", explain_, "Print the plan, and start no task");
+}
+
+// ---- the command -----------------------------------------------------------------
+
+Result<void> RunOptions::take_words(const std::vector<std::string>& words) {
+  bool has_separator = std::find(words.begin(), words.end(), ":") != words.end();
+  auto begin = words.begin();
+  while (begin != words.end()) {
+    auto end = std::find(begin, words.end(), ":");
+    CHECK_OK(take_program(std::vector<std::string>(begin, end), !has_separator));
+    if (end == words.end()) break;
+    begin = end + 1;
+    if (begin == words.end()) return invalid("expected a program behind the last ':'");
+  }
+  bool is_file = !file_.empty();
+  bool has_command = !parts_.empty() || !multi_prog_.empty();
+  if (is_file && (has_command || tasks_ || nodes_ || per_node_ || cores_ || gpus_))
+    return invalid("--file has the command and the numbers of tasks and nodes: give it alone");
+  if (!parts_.empty() && !multi_prog_.empty()) return invalid("--multi-prog has the programs: give no command");
+  if (!is_file && !has_command) return invalid("expected a program to run: nacre run -n 4 hostname");
+  if (cores_ && oversubscribe_ && *cores_ == 0) return invalid("-c: at least 1");
+  return {};
+}
+
+// The first program's -n is that of the whole command line.
+Result<void> RunOptions::take_program(std::vector<std::string> words, bool is_only) {
+  Part part;
+  part.tasks = parts_.empty() ? tasks_.value_or(1) : 1;
+  if (!parts_.empty()) {
+    CLI::App app("", "");
+    app.set_help_flag();
+    app.prefix_command();
+    app.add_option("-n,--ntasks", part.tasks)->check(count_range());
+    std::reverse(words.begin(), words.end());  // as CLI11 has them
+    try {
+      app.parse(words);
+    } catch (const CLI::ParseError& error) {
+      return invalid(fmt::format("behind ':': {}", error.what()));
+    }
+    words = app.remaining();
+    if (!words.empty() && words[0] == "--")
+      words.erase(words.begin());
+    else if (!words.empty() && words[0].starts_with('-'))
+      return invalid(fmt::format("behind ':': {} is not known there: only -n is", in_quotes(words[0])));
+  }
+  if (words.empty() || words[0].empty())
+    return invalid(is_only ? "expected a program's name, got an empty one"
+                           : "expected a program on each side of ':'");
+  part.command = std::move(words);
+  parts_.push_back(std::move(part));
+  return {};
+}
+
+Result<SizeRequest> RunOptions::sizes() const {
+  SizeRequest out{tasks_, nodes_, per_node_};
+  if (parts_.size() > 1) {
+    std::uint64_t all = 0;
+    for (const Part& each : parts_) all += each.tasks;
+    if (all > job::Jobspec::kMaxCount)
+      return invalid(fmt::format("{} tasks; at most {}", all, job::Jobspec::kMaxCount));
+    out.tasks = static_cast<std::uint32_t>(all);
+  }
+  if (!tasks_ && !multi_prog_.empty()) {
+    auto programs = TRY(this->programs());
+    if (auto least = programs->least_tasks(); least && *least <= job::Jobspec::kMaxCount)
+      out.tasks = static_cast<std::uint32_t>(*least);
+  }
+  return out;
+}
+
+Result<std::optional<MultiProg>> RunOptions::programs() const {
+  std::optional<MultiProg> out;
+  if (!multi_prog_.empty()) {
+    std::string text = TRY(in("--multi-prog", read_file(multi_prog_, MultiProg::kMaxText)));
+    out = TRY(in(multi_prog_ == "-" ? "standard input" : multi_prog_, MultiProg::parse(text)));
+  } else if (parts_.size() > 1) {
+    out.emplace();
+    std::uint32_t rank = 0;
+    for (const Part& each : parts_) {
+      out->programs.push_back({value::Idset::range(rank, rank + each.tasks - 1), each.command});
+      rank += each.tasks;
+    }
+  }
+  return out;
+}
+
+// ---- what the job is --------------------------------------------------------------
+
+Result<void> RunOptions::set_rules(EnvironmentRules& rules) const {
+  for (const Rule& each : rules_) {
+    switch (each.kind) {
+      case Rule::Kind::rule: CHECK_OK(in("--env", rules.apply(each.text))); break;
+      case Rule::Kind::remove: CHECK_OK(in("--env-remove", rules.apply("-" + each.text))); break;
+      case Rule::Kind::file: CHECK_OK(in("--env-file", rules.apply_file(each.text))); break;
+    }
+  }
+  return {};
+}
+
+Result<Json> RunOptions::wrappers() const {
+  Json out = Json::array();
+  for (const std::string& each : wrap_) out.push_back(TRY(in("--wrap=" + each, wrapper_of(each))));
+  return out;
+}
+
+Result<Json> RunOptions::shell_options(const JobSize& size, const std::vector<std::string>& setopt) const {
+  job::Options out;
+  auto set_text = [&out](const char* name, const std::string& text) {
+    if (!text.empty()) out.set(name, text);
+  };
+  set_text("output.stdout.path", output_);
+  set_text("output.stderr.path", error_);
+  // What was not said of it would be as for stdout.
+  if (!error_.empty() && output_.empty()) out.set("output.stdout.type", "term");
+  set_text("input.stdin.path", input_);
+  set_text("input.ranks", input_ranks_);
+  set_text("taskmap", taskmap_);
+  if (label_) out.set("label-io", true);
+  if (unbuffered_) out.set("output.stdout.buffer.type", "none");
+  if (pty_ == kInteractive)
+    out.set("pty.interactive", true);
+  else
+    set_text("pty.ranks", pty_);
+  if (!wrap_.empty()) out.set("wrap", TRY(wrappers()));
+  if (torch_) out.set("torch", true);
+  if (oversubscribe_)
+    out.set("oversubscribe", true);
+  else if (!cores_)
+    out.set("oversubscribe", "share");
+  if (auto programs = TRY(this->programs())) {
+    CHECK_OK(in(multi_prog_.empty() ? "-n" : multi_prog_, programs->check(size.tasks)));
+    out.set("multi-prog", programs->option());
+  }
+  for (const std::string& each : setopt) CHECK_OK(in("-o " + each, out.set_from_argument(each)));
+  return out.json();
+}
+
+Result<JobRequest> RunOptions::request(const JobSize& size, const std::vector<std::string>& setopt) const {
+  JobRequest out;
+  out.size = size;
+  out.cores_per_task = cores_.value_or(1);
+  out.gpus_per_task = gpus_.value_or(0);
+  if (!time_limit_.empty()) out.duration = TRY(in("-t", time_limit_of(time_limit_)));
+  out.name = name_;
+  if (!is_utf8(cwd_)) return Error{EILSEQ, "--cwd: no UTF-8, which a jobspec has to be"};
+  out.cwd = cwd_.starts_with('/') ? cwd_ : TRY(own_directory());
+  if (!cwd_.empty() && !cwd_.starts_with('/')) out.cwd += '/' + cwd_;
+  EnvironmentRules rules(own_environment());
+  CHECK_OK(set_rules(rules));
+  out.environment = rules.job();
+  leave_out_no_utf8(out.environment);
+  out.options = TRY(shell_options(size, setopt));
+  if (auto programs = TRY(this->programs()))
+    out.command = programs->programs[0].command;
+  else
+    out.command = parts_[0].command;
+  return out;
+}
+
+}  // namespace nacre::front

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options of `nacre run` that say what the job is; see nacre-run(1). They are read into text, and become a JobRequest.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "front/job_request.hpp"
+#include "front/multi_prog.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace nacre::front {
+
+class RunOptions {
+ public:
+  void add_to(CLI::App& verb);
+
+  // The words behind the options: COMMAND [ARG...], perhaps several with a `:` between them, each of these with an -n of its own.
+  // An error is one of usage.
+  Result<void> take_words(const std::vector<std::string>& words);
+
+  [[nodiscard]] Result<SizeRequest> sizes() const;
+  // Of what was read; files that it names are read now. `setopt`: more options of the shell, as of -o, which win.
+  [[nodiscard]] Result<JobRequest> request(const JobSize& size, const std::vector<std::string>& setopt) const;
+
+  [[nodiscard]] const std::vector<std::string>& setopt() const { return setopt_; }
+  [[nodiscard]] const std::string& file() const { return file_; }  // a jobspec instead; empty: none
+  [[nodiscard]] bool lends_terminal() const { return pty_ == kInteractive; }
+  [[nodiscard]] bool prints_jobspec() const { return dry_run_; }
+  [[nodiscard]] bool explains() const { return explain_; }
+  [[nodiscard]] const std::string& notify() const { return notify_; }
+
+ private:
+  static constexpr const char* kInteractive = "interactive";
+
+  void add_size(CLI::App& verb);
+  void add_environment(CLI::App& verb);
+  void add_streams(CLI::App& verb);
+  void add_rest(CLI::App& verb);
+  Result<void> take_program(std::vector<std::string> words, bool is_only);
+  [[nodiscard]] Result<void> set_rules(EnvironmentRules& rules) const;
+  [[nodiscard]] Result<Json> shell_options(const JobSize& size, const std::vector<std::string>& setopt) const;
+  [[nodiscard]] Result<std::optional<MultiProg>> programs() const;
+  [[nodiscard]] Result<Json> wrappers() const;
+
+  std::optional<std::uint32_t> tasks_, nodes_, per_node_, cores_, gpus_;
+  std::string time_limit_, name_, cwd_;
+  struct Rule {
+    enum class Kind { rule, remove, file } kind;
+    std::string text;
+  };
+  std::vector<Rule> rules_;  // in the order in which they were given
+  std::string output_, error_, input_, input_ranks_;
+  bool label_ = false, unbuffered_ = false;
+  std::string taskmap_, multi_prog_, pty_, file_, notify_;
+  std::vector<std::string> wrap_, setopt_;
+  bool dry_run_ = false, explain_ = false, oversubscribe_ = false, torch_ = false;
+  struct Part {
+    std::vector<std::string> command;
+    std::uint32_t tasks = 1;
+  };
+  std::vector<Part> parts_;
+};
+
+}  // namespace nacre::front

@@ -1,0 +1,278 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# nacre run on this host: one shell, and several.
+load lib.bash
+
+# The managers of whoever runs the tests must not count.
+no_manager=(env -u SLURM_JOB_ID -u SLURM_JOB_NODELIST -u SLURM_NODELIST -u PBS_NODEFILE -u LSB_DJOB_HOSTFILE -u LSB_MCPU_HOSTS
+  -u LSB_HOSTS -u OAR_NODEFILE -u PE_HOSTFILE -u COBALT_NODEFILE)
+host=$(hostname)
+
+run_job() { "${no_manager[@]}" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" "$@"; }
+dry() { run_job --dry-run "$@"; }
+# The member $1 of the jobspec of the other arguments.
+of_jobspec() { dry "${@:2}" | jq -c "$1"; }
+environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
+
+@test "a command runs, in this directory and environment, and its exit code is the job's" {
+  export MINE='a "b" c'
+  run --separate-stderr run_job sh -c 'pwd; echo "$MINE"; exit 7'
+  [ "$status" -eq 7 ]
+  [ "${lines[0]}" = "$PWD" ]
+  [ "${lines[1]}" = 'a "b" c' ]
+}
+
+@test "exit codes: a program that cannot be found or run, a signal, wrong usage" {
+  run -127 run_job no-such-program
+  [[ $output == *no-such-program* ]]
+  echo 'no program' >data
+  run run_job ./data
+  [ "$status" -eq 126 ]
+  run run_job sh -c 'kill -9 $$'
+  [ "$status" -eq 137 ]
+  run run_job
+  [ "$status" -eq 2 ]
+  [[ ${lines[0]} == "nacre run: expected a program to run: nacre run -n 4 hostname" ]]
+  run run_job -t 0.2s sleep 60
+  [ "$status" -eq 124 ]
+}
+
+@test "options end at the first word that is none" {
+  run run_job -n 2 echo x -n 3 --label-io
+  [ "$status" -eq 0 ]
+  [ "$output" = $'x -n 3 --label-io\nx -n 3 --label-io' ]
+  run run_job -- echo -- -n
+  [ "$output" = "-- -n" ]
+  run run_job --bogus echo
+  [ "$status" -eq 2 ]
+  [[ ${lines[0]} == "nacre run: '--bogus' is not known here" ]]
+  run run_job --label echo
+  [ "$status" -eq 2 ] # not shortened
+}
+
+@test "tasks know their rank, and see each other's number" {
+  run run_job -n 3 -l sh -c 'echo "$NACRE_TASK_RANK of $NACRE_JOB_SIZE"'
+  [ "$status" -eq 0 ]
+  [ "$(sort <<<"$output")" = $'0: 0 of 3\n1: 1 of 3\n2: 2 of 3' ]
+}
+
+@test "more tasks than cores: they share them, in a pipe without a word; the last one counts" {
+  local many=$(($(nproc) * 4 + 1))
+  run run_job -n "$many" sh -c 'exit $(($NACRE_TASK_RANK == '$((many - 1))' ? 3 : 0))'
+  [ "$status" -eq 3 ]
+  [[ $output != *share* ]]
+  run run_job -n "$many" true
+  [ "$status" -eq 0 ]
+  [ -z "$output" ]
+}
+
+@test "more tasks than cores: on a terminal one line" {
+  local many=$(($(nproc) * 4))
+  run script -qec "$NACRE_BUILD_DIR/nacre run --shell=$NACRE_SHELL -n $many true" /dev/null
+  [ "$status" -eq 0 ]
+  [ "$(grep -c "$many tasks share .* on $host" <<<"$output")" -eq 1 ]
+  run script -qec "$NACRE_BUILD_DIR/nacre run --shell=$NACRE_SHELL -n $many --oversubscribe true" /dev/null
+  [ "$status" -eq 0 ]
+  [ "$(grep -c share <<<"$output")" -eq 0 ]
+}
+
+@test "cores that are not there are refused with host, what it has and the remedy" {
+  run run_job -n 2 -c 5000 true
+  fails_with 1 "2 slots of 5000 cores" "; $host has $(nproc) core" "fewer tasks (-n), fewer cores a task (-c), or --oversubscribe"
+  run run_job -n 2 -c 5000 --oversubscribe echo ran
+  [ "$status" -eq 0 ]
+  [ "$output" = $'ran\nran' ]
+}
+
+@test "gpus that are not there are refused with the host" {
+  CUDA_VISIBLE_DEVICES='' HIP_VISIBLE_DEVICES='' run run_job -g 4000 true
+  [ "$status" -eq 1 ]
+  [[ $output == *"$host has "*" gpu"*"fewer gpus a task (-g)"* ]]
+}
+
+@test "standard input goes to the task, or to those that are named" {
+  run run_job cat <<<"hello"
+  [ "$output" = hello ]
+  run run_job -n 3 -l --input-ranks=1 cat <<<"hello"
+  [ "$output" = "1: hello" ]
+  echo "of a file" >input
+  run run_job -n 2 --input=input cat
+  [ "$output" = $'of a file\nof a file' ]
+}
+
+@test "output goes to files, by task" {
+  run run_job -n 2 --output='out.{{task.rank}}' sh -c 'echo "$NACRE_TASK_RANK"; echo e >&2'
+  [ "$status" -eq 0 ]
+  [ "$(cat out.0)" = $'0\ne' ]
+  run --separate-stderr run_job --error=err sh -c 'echo out; echo error >&2'
+  [ "$output" = out ]
+  [ "$(cat err)" = error ]
+}
+
+@test "the directory is another if one is given" {
+  mkdir deep
+  run run_job --cwd=deep pwd
+  [ "$output" = "$PWD/deep" ]
+  run run_job --chdir=/ pwd
+  [ "$output" = / ]
+  run run_job --cwd=/no/such true
+  [ "$status" -eq 1 ]
+  [[ $output == *"cannot change to directory /no/such"* ]]
+}
+
+@test "what an outer launcher has left is dropped" {
+  PMI_RANK=3 PMIX_RANK=1 SLURM_PROCID=1 OMPI_COMM_WORLD_RANK=2 SLURM_JOB_ID=7 run run_job \
+    sh -c 'env | grep -c "^PMI_RANK=3\|^PMIX_RANK\|^SLURM_PROCID\|^OMPI_COMM" || true'
+  [ "$output" = 0 ]
+}
+
+@test "rules change the environment, in their order" {
+  export A1=x A2=y
+  [ "$(environment_of '|[.A1,.A2]' --env-remove='A*' --env=A2 true)" = '[null,"y"]' ]
+  [ "$(environment_of '|[.A1,.A2]' --env=A2 --env-remove='A*' true)" = '[null,null]' ]
+  # shellcheck disable=SC2016 # for nacre
+  [ "$(environment_of .B --env='B=${A1}z$A2' true)" = '"xzy"' ]
+  printf '# rules\n-*\nA1\nC=1 2\n' >rules
+  [ "$(environment_of '' --env-file=rules true)" = '{"A1":"x","C":"1 2"}' ]
+  [ "$(environment_of '' --env=^rules --env=C=3 true)" = '{"A1":"x","C":"3"}' ]
+  # shellcheck disable=SC2016 # for nacre
+  run dry --env='B=$NO_SUCH_VARIABLE' true
+  fails_with 1 "nacre run: --env: " "NO_SUCH_VARIABLE is not set; write \$\$ for a dollar sign"
+  echo '^other' >rules
+  run dry --env-file=rules true
+  fails_with 1 "--env-file: rules: line 1: "
+}
+
+@test "a variable that is no UTF-8 is left out with a word, an argument refused" {
+  run --separate-stderr env BAD=$'\xff' "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" sh -c 'echo "${BAD-none}"'
+  [ "$output" = none ]
+  [[ $stderr == "nacre: the variable BAD is left out: it is no UTF-8"* ]]
+  run run_job echo $'\xff'
+  fails_with 1 "argument 1: '" "' is no UTF-8, which a jobspec has to be"
+}
+
+@test "several programs, from the command line" {
+  run run_job -n 2 echo a : -n 2 echo b : -- echo c
+  [ "$status" -eq 0 ]
+  [ "$(sort <<<"$output")" = $'a\na\nb\nb\nc' ]
+  run run_job -n 2 -l sh -c 'echo 0' : sh -c 'echo $1 $2' sh %t %o
+  [[ $output == *"2: 2 0"* ]]
+  run run_job echo a :
+  [ "$status" -eq 2 ]
+  run run_job echo a : -c 2 echo b
+  [ "$status" -eq 2 ]
+  [[ ${lines[0]} == *"behind ':': '-c' is not known there"* ]]
+}
+
+@test "several programs, from a file" {
+  printf '# two\n0 echo "the first"\n1-2 echo worker %%t %%o\n' >programs
+  run run_job --multi-prog=programs
+  [ "$status" -eq 0 ]
+  [ "$(sort <<<"$output")" = $'the first\nworker 1 0\nworker 2 1' ]
+  run run_job -n 4 --multi-prog=programs
+  fails_with 1 "programs: no program for rank 3: add a line for it, or *"
+  run run_job -n 2 --multi-prog=programs
+  fails_with 1 "programs: rank 2, but the job has 2 tasks: -n 3"
+  printf '0 a\nx b\n' >programs
+  run run_job --multi-prog=programs
+  fails_with 1 "programs: line 2: expected ranks"
+  run run_job --multi-prog=programs true
+  [ "$status" -eq 2 ]
+}
+
+@test "tasks run under another program" {
+  run run_job -n 2 -l --wrap='1:env X="a b"' sh -c 'echo "${X-none}"'
+  [ "$(sort <<<"$output")" = $'0: none\n1: a b' ]
+}
+
+@test "several shells on this host are one job" {
+  run run_job --local=3 -l sh -c 'echo "$NACRE_JOB_NNODES $1"' sh x
+  [ "$status" -eq 0 ]
+  [ "$(sort <<<"$output")" = $'0: 3 x\n1: 3 x\n2: 3 x' ]
+  run run_job --local=2 -n 5 --cwd=/ pwd
+  [ "$output" = $'/\n/\n/\n/\n/' ]
+  run run_job --local=2 -n 4 sh -c 'exit $NACRE_TASK_RANK'
+  [ "$status" -eq 3 ]
+}
+
+@test "numbers that do not go together" {
+  run run_job -n 1 -N 2 --local=2 true
+  fails_with 1 "-n 1, but -N 2: each node needs a task"
+  run run_job -N 2 true
+  fails_with 1 "-N 2, but there is 1 node"
+  run run_job --tasks-per-node=2 -n 5 --local=2 true
+  fails_with 1 "a smaller -n, a larger --tasks-per-node, or more nodes"
+}
+
+@test "the names of srun's options are taken too" {
+  [ "$(of_jobspec '.resources[0].with[0]' --local=2 --ntasks-per-node=3 --cpus-per-task=2 -g 1 true)" = \
+    '{"count":3,"label":"task","type":"slot","with":[{"count":2,"type":"core"},{"count":1,"type":"gpu"}]}' ]
+}
+
+@test "the printed jobspec is the job's: launch runs it" {
+  dry -n 2 --name=mine -o verbose=1 --fail-fast -t 5 sh -c 'echo "$PWD"' >job.json
+  [ "$(jq -c '.attributes.system|[.duration,.job.name,.cwd]' job.json)" = "[300,\"mine\",\"$PWD\"]" ] ||
+    [ "$(jq -c '.attributes.system|[.duration,.job.name,.cwd]' job.json)" = "[300.0,\"mine\",\"$PWD\"]" ]
+  [ "$(jq -c '.attributes.system.shell.options["exit-on-error"]' job.json)" != null ]
+  cd /
+  run --separate-stderr "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" --local=1 -o verbose=0 -j "$work/job.json"
+  [ "$status" -eq 0 ]
+  [ "$output" = "$work"$'\n'"$work" ]
+  cd "$work"
+  run run_job --file=job.json -o verbose=0
+  [ "$status" -eq 0 ]
+  run run_job --file=job.json -n 2
+  [ "$status" -eq 2 ]
+  run run_job --file=job.json true
+  [ "$status" -eq 2 ]
+}
+
+@test "the plan is printed, and no task started" {
+  run run_job -n 2 --explain touch started
+  [ "$status" -eq 0 ]
+  [[ $output == *"tasks     2 on 1 node"* ]]
+  [ ! -e started ]
+}
+
+@test "reports and notices come where they are asked for" {
+  run run_job -n 2 --report=report.json --notify=notices sh -c 'exit $NACRE_TASK_RANK'
+  [ "$status" -eq 1 ]
+  [ "$(jq .exit report.json 2>/dev/null || jq .code report.json)" != "" ]
+  [ -s notices ]
+  run run_job --exit-policy=main -n 2 sh -c 'exit $NACRE_TASK_RANK'
+  [ "$status" -eq 0 ]
+  run run_job --exit-ok=7 sh -c 'exit 7'
+  [ "$status" -eq 0 ]
+}
+
+@test "the first interrupt is passed on, with one line; a second one ends the job" {
+  # env and nacre become nacre-shell.
+  "${no_manager[@]}" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -n 2 \
+    sh -c 'trap "touch got.$NACRE_TASK_RANK" INT; touch ready.$NACRE_TASK_RANK; while :; do sleep 0.1; done' 2>err &
+  wait_until test -e ready.0 -a -e ready.1
+  kill -INT $!
+  wait_until test -e got.0 -a -e got.1
+  kill -INT $!
+  code=0
+  wait $! || code=$?
+  [ "$code" -eq 130 ]
+  [ "$(grep -c "interrupt: passed on to the 2 tasks that run; a second one within 2 s ends the job" err)" -eq 1 ]
+  grep -q "second interrupt: ending the job" err
+}
+
+@test "the record is not left open for tasks" {
+  run run_job sh -c 'ls -l /proc/self/fd | grep -c launch-record || true'
+  [ "$output" = 0 ]
+}
+
+@test "a pty for a task, captured" {
+  run run_job --pty=0 -n 2 -l sh -c 'test -t 1 && echo terminal || echo pipe'
+  [ "$(tr -d '\r' <<<"$output" | sort)" = $'0: terminal\n1: pipe' ]
+}
+
+@test "a pty joined to this terminal" {
+  run script -qec "$NACRE_BUILD_DIR/nacre run --shell=$NACRE_SHELL --pty sh -c 'test -t 0 && test -t 1 && tty'" /dev/null
+  [ "$status" -eq 0 ]
+  [[ $output == *"/dev/pts/"* ]]
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "front/job_request.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "job/jobspec.hpp"
+
+using namespace nacre;
+using namespace nacre::front;
+
+namespace {
+
+constexpr auto kNone = std::nullopt;
+
+JobSize sized(SizeRequest request, std::optional<std::uint32_t> places) { return size_of(request, places).value(); }
+
+std::string size_error(SizeRequest request, std::optional<std::uint32_t> places) {
+  auto out = size_of(request, places);
+  REQUIRE_FALSE(out);
+  return out.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("without a number of tasks there is one, or one a node where nodes were asked for") {
+  CHECK(sized({}, 1) == JobSize{1, 1, kNone});
+  CHECK(sized({}, 4) == JobSize{1, 1, kNone});
+  CHECK(sized({kNone, 3, kNone}, 4) == JobSize{3, 3, 1});
+  CHECK(sized({kNone, kNone, 2}, 4) == JobSize{8, 4, 2});
+  CHECK(sized({kNone, 3, 2}, 4) == JobSize{6, 3, 2});
+}
+
+TEST_CASE("tasks go to all places, as far as there are tasks") {
+  CHECK(sized({4, kNone, kNone}, 1) == JobSize{4, 1, kNone});
+  CHECK(sized({4, kNone, kNone}, 2) == JobSize{4, 2, kNone});
+  CHECK(sized({2, kNone, kNone}, 4) == JobSize{2, 2, kNone});
+  CHECK(sized({5, 2, kNone}, 4) == JobSize{5, 2, kNone});
+  CHECK(sized({6, 2, kNone}, 4) == JobSize{6, 2, 3});
+  CHECK(sized({5, kNone, 2}, 4) == JobSize{5, 3, 2});
+}
+
+TEST_CASE("outside of an allocation as many nodes as are asked for") {
+  CHECK(sized({kNone, 8, kNone}, kNone) == JobSize{8, 8, 1});
+  CHECK(sized({4, kNone, kNone}, kNone) == JobSize{4, 1, kNone});
+}
+
+TEST_CASE("numbers that do not go together are refused with the remedy") {
+  CHECK(size_error({kNone, 3, kNone}, 2) == "-N 3, but there are 2 nodes");
+  CHECK(size_error({kNone, 3, kNone}, 1) == "-N 3, but there is 1 node");
+  CHECK(size_error({1, 2, kNone}, 2) == "-n 1, but -N 2: each node needs a task");
+  CHECK(size_error({9, kNone, 2}, 4) ==
+        "-n 9, but 4 nodes of 2 tasks are 8: a smaller -n, a larger --tasks-per-node, or more nodes");
+  CHECK(size_error({kNone, 1024, 1U << 20}, 1024).ends_with("tasks; at most 16777216"));
+}
+
+TEST_CASE("a jobspec of what was asked for is one that the shell reads") {
+  JobRequest request;
+  request.command = {"a", "b c"};
+  request.size = {5, 2, 3};
+  request.cores_per_task = 2;
+  request.gpus_per_task = 1;
+  request.duration = 90;
+  request.name = "mine";
+  request.cwd = "/tmp";
+  request.environment = {{"A", "1"}};
+  request.options = Json{{"label-io", true}};
+  auto spec = job::Jobspec::from_json(jobspec_of(request).value()).value();
+  CHECK(spec.command == request.command);
+  CHECK(spec.nodes == 2);
+  CHECK(spec.slots_per_node == 3);
+  CHECK(spec.tasks() == 5);
+  CHECK(spec.cores_per_slot == 2);
+  CHECK(spec.gpus_per_slot == 1);
+  CHECK(spec.duration == 90);
+  CHECK(spec.cwd == "/tmp");
+  CHECK(spec.environment == std::vector<std::pair<std::string, std::string>>{{"A", "1"}});
+  CHECK(spec.options == request.options);
+  CHECK(spec.document["attributes"]["system"]["job"]["name"] == "mine");
+  request.size = {7, 2, kNone};
+  spec = job::Jobspec::from_json(jobspec_of(request).value()).value();
+  CHECK_FALSE(spec.nodes);
+  CHECK(spec.slots == 7);
+  CHECK(spec.tasks() == 7);
+}
+
+TEST_CASE("what a jobspec cannot have is refused") {
+  JobRequest request;
+  request.cwd = "/";
+  request.command = {"a", "\xff"};
+  CHECK(jobspec_of(request).error().message == "argument 1: '\xff' is no UTF-8, which a jobspec has to be");
+  request.command = {std::string(job::Jobspec::kMaxArgument, 'x')};
+  CHECK(jobspec_of(request).error().message.starts_with("tasks[0].command[0]: "));
+}
+
+TEST_CASE("a time limit is a number of minutes, or a time") {
+  CHECK(time_limit_of("2").value() == 120);
+  CHECK(time_limit_of("90s").value() == 90);
+  CHECK(time_limit_of("1.5h").value() == 5400);
+  CHECK(time_limit_of("infinity").value() == 0);
+  CHECK(time_limit_of("soon").error().message == "expected minutes, or a time as 90s, 15m or 1.5h, got 'soon'");
+  CHECK_FALSE(time_limit_of("-1"));
+}
