@@ -104,11 +104,18 @@ Result<bool> read_switch(const JsonAt& value, std::string_view wanted) {
   return value.expected(wanted);
 }
 
+Result<void> read_value(const JsonAt& option, AffinityOption& out) {
+  if (option.json().is_string()) return read_text(option, TRY(option.string()), out);
+  bool on = TRY(read_switch(option, kModes));
+  out.mode = on ? AffinityOption::Mode::on : AffinityOption::Mode::off;
+  return {};
+}
+
 Result<void> read_object(const JsonAt& option, AffinityOption& out) {
   CHECK_OK(option.only_keys({"mode", "verbose", "dry-run"}));
+  if (auto mode = TRY(option.find("mode"))) CHECK_OK(read_value(*mode, out));
   if (auto verbose = TRY(option.find("verbose"))) out.verbose = TRY(read_switch(*verbose, "true or false"));
   if (auto dry_run = TRY(option.find("dry-run"))) out.dry_run = TRY(read_switch(*dry_run, "true or false"));
-  if (auto mode = TRY(option.find("mode"))) CHECK_OK(read_mode(*mode, TRY(mode->string()), out));
   return {};
 }
 
@@ -118,14 +125,7 @@ Result<AffinityOption> AffinityOption::read(const std::optional<JsonAt>& option)
   AffinityOption out;
   if (!option) return out;
   out.given = true;
-  if (option->json().is_string()) {
-    CHECK_OK(read_text(*option, TRY(option->string()), out));
-  } else if (option->json().is_object()) {
-    CHECK_OK(read_object(*option, out));
-  } else {
-    bool on = TRY(read_switch(*option, kModes));
-    out.mode = on ? AffinityOption::Mode::on : AffinityOption::Mode::off;
-  }
+  CHECK_OK(option->json().is_object() ? read_object(*option, out) : read_value(*option, out));
   out.verbose = out.verbose || out.dry_run;
   return out;
 }

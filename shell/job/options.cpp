@@ -15,7 +15,12 @@ struct OneValue {
   std::string_view option;
   std::string_view member;
 };
-constexpr OneValue kOneValue[] = {{"exit-notify", "to"}, {"exit-on-error", "when"}, {"exit-timeout", "timeout"}};
+constexpr OneValue kOneValue[] = {
+    {"cpu-affinity", "mode"},    {"epilog", "command"},     {"exit-notify", "to"}, {"exit-on-error", "when"},
+    {"exit-timeout", "timeout"}, {"gpu-affinity", "mode"},  {"pmi", "use"},        {"prolog", "command"},
+    {"task-epilog", "command"},  {"task-prolog", "command"}};
+// Switches that an object turns on, too.
+constexpr std::string_view kSwitches[] = {"fault-tolerance", "pty", "signal", "stage-in", "sysmon", "torch"};
 
 // Empty: it is no such option.
 std::string_view value_member(std::string_view option) {
@@ -23,6 +28,14 @@ std::string_view value_member(std::string_view option) {
     if (each.option == option) return each.member;
   }
   return {};
+}
+
+// Whether `value` only turns on what the object `set` has turned on already.
+bool is_said_by(const Json& set, std::string_view option, const Json& value) {
+  if (!set.is_object() || std::find(std::begin(kSwitches), std::end(kSwitches), option) == std::end(kSwitches))
+    return false;
+  auto on = value.is_object() ? Result<bool>(false) : switch_of(JsonAt::root(value, std::string(option)));
+  return on && *on;
 }
 
 }  // namespace
@@ -68,8 +81,9 @@ void Options::set(std::string_view path, Json value) {
   Json* at = &object_;
   auto names = split(path, '.');
   std::string_view member = value_member(names[0]);
-  auto top = member.empty() ? object_.end() : object_.find(names[0]);
-  if (top != object_.end()) {
+  auto top = object_.find(names[0]);
+  if (top != object_.end() && names.size() == 1 && is_said_by(*top, names[0], value)) return;
+  if (top != object_.end() && !member.empty()) {
     if (names.size() > 1 && !top->is_object()) *top = Json{{member, std::move(*top)}};
     if (names.size() == 1 && top->is_object() && !value.is_object()) names.push_back(member);
   }

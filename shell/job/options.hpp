@@ -29,13 +29,14 @@ class Options {
   [[nodiscard]] const Json* find(std::string_view path) const;
   // The same, for reading with checks; its path() starts with the option's name.
   [[nodiscard]] std::optional<JsonAt> at(std::string_view path) const;
-  // exit-on-error, exit-timeout: the option or, if it is an object, the member that a plain value means.
+  // exit-on-error, exit-timeout and others: the option, or where it is an object the member that its value alone would be.
   [[nodiscard]] std::optional<JsonAt> value_at(std::string_view name) const;
   // Whether it is set, and switch_of() is true.
   [[nodiscard]] Result<bool> flag(std::string_view path) const;
 
-  // Sets the option at a dotted path, and makes the objects on the way. It replaces a scalar on the way, except for options
-  // whose value is also a member (exit-timeout is exit-timeout.timeout): these keep both, in any order of setting.
+  // Sets the option at a dotted path, making the objects on the way. A scalar on the way is replaced, but for options whose value is
+  // a member too (exit-timeout is exit-timeout.timeout): set in any order, both are there. A switch that is an object is on, and stays
+  // that object when it is turned on once more.
   void set(std::string_view path, Json value);
   void unset(std::string_view path);
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/options.hpp"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include <catch2/catch.hpp>
 
 using nacre::Json;
@@ -146,4 +150,48 @@ TEST_CASE("an option that is a value or an object keeps the value as a member") 
   options.set("kill-timeout.x", 1);
   CHECK(*options.find("kill-timeout") == Json{{"x", 1}});
   CHECK(options.value_at("kill-timeout")->json().is_object());
+}
+
+TEST_CASE("a value and members keep each other in either order, whatever the option") {
+  const std::pair<std::vector<const char*>, const char*> cases[] = {
+      {{"exit-on-error=2", "exit-on-error.grace=5"}, R"({"exit-on-error":{"grace":5,"when":2}})"},
+      {{"exit-on-error=first", "exit-on-error.ranks=0-3", "exit-on-error.then=note"},
+       R"({"exit-on-error":{"ranks":"0-3","then":"note","when":"first"}})"},
+      {{"exit-timeout=none", "exit-timeout.after=failure"},
+       R"({"exit-timeout":{"after":"failure","timeout":"none"}})"},
+      {{"pmi=pmi2", "pmi.max-size=1M"}, R"({"pmi":{"max-size":"1M","use":"pmi2"}})"},
+      {{"cpu-affinity=off", "cpu-affinity.verbose"}, R"({"cpu-affinity":{"mode":"off","verbose":1}})"},
+      {{"gpu-affinity=per-task", "gpu-affinity.dry-run"}, R"({"gpu-affinity":{"dry-run":1,"mode":"per-task"}})"},
+      {{"prolog=true", "prolog.timeout=5s"}, R"({"prolog":{"command":true,"timeout":"5s"}})"},
+      {{"task-epilog=[\"a\", \"b\"]", "task-epilog.timeout=5s"},
+       R"({"task-epilog":{"command":["a","b"],"timeout":"5s"}})"},
+  };
+  for (auto [arguments, expected] : cases) {
+    std::sort(arguments.begin(), arguments.end());
+    do {
+      Options options;
+      for (const char* each : arguments) REQUIRE(options.set_from_argument(each));
+      CHECK(options.json().dump() == expected);
+    } while (std::next_permutation(arguments.begin(), arguments.end()));
+  }
+}
+
+TEST_CASE("a switch that is an object is turned on without losing its members") {
+  for (const char* on : {"pty", "pty=1", "pty=true", "pty=on"}) {
+    for (bool swap : {false, true}) {
+      Options options;
+      REQUIRE(options.set_from_argument(swap ? on : "pty.ranks=0"));
+      REQUIRE(options.set_from_argument(swap ? "pty.ranks=0" : on));
+      CHECK(options.json().dump() == R"({"pty":{"ranks":0}})");
+    }
+  }
+  Options options;
+  REQUIRE(options.set_from_argument("fault-tolerance.signal=SIGUSR1"));
+  REQUIRE(options.set_from_argument("fault-tolerance=off"));
+  CHECK(options.json().dump() == R"({"fault-tolerance":"off"})");
+  REQUIRE(options.set_from_argument("fault-tolerance.signal=SIGUSR1"));
+  REQUIRE(options.set_from_argument("fault-tolerance=maybe"));  // what reads it refuses it
+  CHECK(options.json().dump() == R"({"fault-tolerance":"maybe"})");
+  options.set("fault-tolerance", Json{{"signal", 10}});
+  CHECK(options.json().dump() == R"({"fault-tolerance":{"signal":10}})");
 }

@@ -71,6 +71,8 @@ TEST_CASE("an affinity option as an object") {
   CHECK(read({{"mode", "per-task"}, {"dry-run", true}}).mode == Mode::per_task);
   CHECK(read({{"mode", "per-task"}, {"dry-run", true}}).verbose);
   CHECK(read({{"mode", "map:3"}}).map[0].str() == "3");
+  CHECK(read({{"mode", false}, {"verbose", true}}).mode == Mode::off);
+  CHECK(read({{"mode", "dry-run,per-task"}, {"verbose", false}}).dry_run);
   CHECK(read(Json::object()).mode == Mode::on);
   CHECK(error({{"mode", "sideways"}}).starts_with("cpu-affinity.mode: expected on, off"));
   CHECK(error({{"verbose", "yes"}}) == "cpu-affinity.verbose: expected true or false, got \"yes\"");
