@@ -199,9 +199,10 @@ class Part {
 };
 
 std::string line_of(const Notice& notice, const Part& part, bool is_dense, bool more) {
-  std::string out = fmt::format(R"({{"seq":{},"n":{},"done":{},"d":"{}","x":{},"end":{:d})", notice.seq,
-                                notice.tasks, notice.done, notice.rest, part.x(is_dense), notice.end);
+  std::string out = fmt::format(R"({{"seq":{},"n":{})", notice.seq, notice.tasks);
   auto to = std::back_inserter(out);
+  if (!notice.end || notice.done != notice.tasks) fmt::format_to(to, R"(,"done":{})", notice.done);
+  fmt::format_to(to, R"(,"d":"{}","x":{},"end":{:d})", notice.rest, part.x(is_dense), notice.end);
   if (more) out += R"(,"more":1)";
   if (notice.base) out += R"(,"base":1)";
   if (std::string ranks = part.open(); !ranks.empty()) fmt::format_to(to, R"(,"open":"{}")", ranks);
@@ -213,7 +214,9 @@ std::string line_of(const Notice& notice, const Part& part, bool is_dense, bool 
     if (sum.main) fmt::format_to(to, R"(,"main":{})", *sum.main);
     fmt::format_to(to, R"(,"code":{})", sum.code);
     if (!sum.policy.empty()) fmt::format_to(to, R"(,"policy":"{}")", sum.policy);
-    fmt::format_to(to, R"(,"failed":{},"min":{},"max":{},"mean":{:.6g})", sum.failed, sum.min, sum.max, sum.mean);
+    if (const auto& codes = sum.codes)
+      fmt::format_to(to, R"(,"failed":{},"min":{},"max":{},"mean":{:.6g})", codes->failed, codes->min, codes->max,
+                     codes->mean);
   }
   return out + "}\n";
 }

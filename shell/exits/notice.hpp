@@ -5,7 +5,7 @@
 //
 //   seq    1, 2, ...: the number of the message among the job's. Message k holds what was recorded after message k-1
 //   n      the tasks of the job
-//   done   those of them whose records have been sent, this message's included
+//   done   those of them whose records have been sent, this message's included; left out of the last message, where it is n
 //   d      the largest class: all ranks that were sent in no message before, and are not in x, belong to it
 //   x      the other classes. {CLASS: RANKS, ...} or, where that is shorter, [FIRST, [CLASS, ...], BASE64]
 //   end    1: the job has ended, nothing follows; else 0
@@ -16,8 +16,10 @@
 //   cut    RANKS that have failed and whose output has not come out, since their shell was lost
 //   first  the rank that failed first, where this message has its record, and in the last one
 //   try    the number of the EXEC that has started the tasks, if not the first
-//   main, code, policy, failed, min, max, mean   of the last message: the main rank, where the policy looks at it; the job's exit
-//          code; its policy, unless that is max; how many tasks have failed; the least, largest and mean code of all tasks
+//   code, main, policy   of the last message: the job's exit code; the main rank, where the policy looks at it; its policy, unless
+//          that is max
+//   failed, min, max, mean   of the last message: how many tasks have failed; the least, largest and mean code of all tasks.
+//          Where at most one task has a code that is not 0 these, and `first`, follow from the records and are left out
 //
 // A CLASS is a record's text, or "r": no record of these ranks has been sent. RANKS are an RFC 22 idset ("0-3,7"), or a bitmap
 // ("@FIRST:BASE64"): bit i, the least of each byte first, is the rank FIRST + i. The array has for each rank from FIRST on
@@ -39,14 +41,21 @@ namespace nacre::exits {
 
 inline constexpr std::string_view kNoRecord = "r";  // the class of ranks whose records have not been sent
 
-// Of the last message.
-struct NoticeSummary {
-  int code = 0;        // the job's exit code
-  std::string policy;  // by which it follows; empty: max
-  std::optional<value::Idset::Id> main = {};
-  std::uint64_t failed = 0;
+// The codes of all tasks.
+struct NoticeCodes {
+  std::uint64_t failed = 0;  // of how many it is not 0
   int min = 0, max = 0;
   double mean = 0;
+
+  bool operator==(const NoticeCodes&) const = default;
+};
+
+// Of the last message.
+struct NoticeSummary {
+  int code = 0;             // the job's exit code
+  std::string policy = {};  // by which it follows; empty: max
+  std::optional<value::Idset::Id> main = {};
+  std::optional<NoticeCodes> codes = {};  // none: they follow from the records
 
   bool operator==(const NoticeSummary&) const = default;
 };

@@ -137,10 +137,14 @@ Result<std::optional<NoticeSummary>> summary_at(const JsonAt& root, std::uint64_
     CHECK_OK(in(policy->path(), Policy::kind_of(out.policy)));
   }
   out.main = TRY(rank_at(root, "main", UINT64_MAX));
-  out.failed = static_cast<std::uint64_t>(TRY(TRY(root.at("failed")).integer(0, static_cast<std::int64_t>(tasks))));
-  out.min = TRY(code_at(root, "min"));
-  out.max = TRY(code_at(root, "max"));
-  out.mean = TRY(TRY(root.at("mean")).number());
+  auto failed = TRY(root.find("failed"));
+  if (!failed) return std::optional(out);
+  NoticeCodes codes;
+  codes.failed = static_cast<std::uint64_t>(TRY(failed->integer(0, static_cast<std::int64_t>(tasks))));
+  codes.min = TRY(code_at(root, "min"));
+  codes.max = TRY(code_at(root, "max"));
+  codes.mean = TRY(TRY(root.at("mean")).number());
+  out.codes = codes;
   return std::optional(out);
 }
 
@@ -149,13 +153,14 @@ Result<Notice> read(const JsonAt& root) {
   out.seq = static_cast<std::uint64_t>(TRY(TRY(root.at("seq")).integer(1, kMaxNumber)));
   std::int64_t tasks = TRY(TRY(root.at("n")).integer(0, std::int64_t{Idset::kMaxId} + 1));
   out.tasks = static_cast<std::uint64_t>(tasks);
-  out.done = static_cast<std::uint64_t>(TRY(TRY(root.at("done")).integer(0, tasks)));
+  out.end = TRY(TRY(root.at("end")).integer(0, 1)) == 1;
+  auto done = out.end ? TRY(root.find("done")) : std::optional(TRY(root.at("done")));
+  out.done = done ? static_cast<std::uint64_t>(TRY(done->integer(0, tasks))) : out.tasks;
   out.rest = TRY(class_at(TRY(root.at("d"))));
   JsonAt x = TRY(root.at("x"));
   CHECK_OK(x.json().is_array() ? read_array(x, out.tasks, out.classes) : read_members(x, out.tasks, out.classes));
   if (out.classes.contains(out.rest)) return x.error(fmt::format("has {} too, which d names", out.rest));
   std::erase_if(out.classes, [](const auto& each) { return each.second.empty(); });
-  out.end = TRY(TRY(root.at("end")).integer(0, 1)) == 1;
   out.more = TRY(flag_at(root, "more"));
   out.base = TRY(flag_at(root, "base"));
   if (auto open = TRY(root.find("open"))) out.open = TRY(ranks_at(*open, out.tasks));

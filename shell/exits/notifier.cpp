@@ -25,6 +25,22 @@ void unite(Idset& into, const Idset& more) { into.insert(more); }
 
 }  // namespace
 
+NoticeCodes codes_of(const Notice::Classes& records, const Policy& policy) {
+  NoticeCodes out;
+  std::uint64_t sum = 0;
+  std::uint64_t tasks = 0;
+  for (const auto& [name, ranks] : records) {
+    int each = policy.code_of(*Record::parse(name));
+    out.min = tasks == 0 ? each : std::min(out.min, each);
+    out.max = std::max(out.max, each);
+    sum += static_cast<std::uint64_t>(each) * ranks.size();
+    tasks += ranks.size();
+    if (each != 0) out.failed += ranks.size();
+  }
+  if (tasks > 0) out.mean = static_cast<double>(sum) / static_cast<double>(tasks);
+  return out;
+}
+
 std::size_t Notifier::Message::bytes() const {
   std::size_t out = 0;
   for (const std::string& each : lines) out += each.size();
@@ -140,13 +156,13 @@ void Notifier::make_message(double now, std::optional<int> code) {
   }
   unite(open_, notice.open);
   unite(cut_, notice.cut);
-  if (has_first || code) notice.first = first_;
   notice.done = sent_ranks_.size();
   if (Idset rest = all() - sent_ranks_; !rest.empty()) notice.classes.emplace(kNoRecord, std::move(rest));
   if (code) {
     ended_ = notice.end = true;
     summary_ = notice.summary = summary(*code);
   }
+  if (code ? summary_->codes.has_value() : has_first) notice.first = first_;
   notice.leave_out_largest();
   last_ = now;
   due_.reset();
@@ -168,17 +184,9 @@ NoticeSummary Notifier::summary(int code) const {
   Policy::Kind kind = options_.policy.kind();
   if (kind != Policy::Kind::max) out.policy = Policy::name_of(kind);
   if (kind == Policy::Kind::main || kind == Policy::Kind::main_and_all) out.main = options_.policy.main();
-  std::uint64_t sum = 0;
-  bool is_first = true;
-  for (const auto& [name, ranks] : sent_) {
-    int each = options_.policy.code_of(*Record::parse(name));
-    out.min = is_first ? each : std::min(out.min, each);
-    out.max = std::max(out.max, each);
-    sum += static_cast<std::uint64_t>(each) * ranks.size();
-    if (each != 0) out.failed += ranks.size();
-    is_first = false;
-  }
-  if (options_.tasks > 0) out.mean = static_cast<double>(sum) / static_cast<double>(options_.tasks);
+  // What follows from the records has to do so for who does not know which codes count as success.
+  NoticeCodes codes = codes_of(sent_, options_.policy);
+  if (codes.failed > 1 || codes != codes_of(sent_, Policy())) out.codes = codes;
   return out;
 }
 
@@ -203,7 +211,7 @@ Notifier::Message Notifier::snapshot() const {
   notice.cut = cut_;
   notice.base = true;
   notice.end = ended_;
-  if (first_ && (ended_ || sent_ranks_.contains(*first_))) notice.first = first_;
+  if (first_ && (ended_ ? summary_->codes.has_value() : sent_ranks_.contains(*first_))) notice.first = first_;
   notice.summary = summary_;
   if (Idset rest = all() - sent_ranks_; !rest.empty()) notice.classes.emplace(kNoRecord, std::move(rest));
   notice.leave_out_largest();

@@ -27,6 +27,9 @@
 
 namespace nacre::exits {
 
+// Of tasks that have ended so. Not 0 of more than one, or of what counts as success: not to be left out of the last message.
+[[nodiscard]] NoticeCodes codes_of(const Notice::Classes& records, const Policy& policy);
+
 class Notifier {
  public:
   static constexpr double kGather = 0.1;     // seconds
