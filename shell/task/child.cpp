@@ -21,7 +21,6 @@
 namespace nacre::task {
 namespace {
 
-constexpr std::string_view kDefaultPath = "/bin:/usr/bin";  // of execvp(3), if PATH is not set
 constexpr const char* kScriptShell = "/bin/sh";
 constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 

@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kMaxString = std::size_t{128} << 10;  // bytes of one string with its NUL
 constexpr std::size_t kMinTotal = std::size_t{128} << 10;   // bytes of all strings and the pointers to them
 constexpr std::size_t kMaxTotal = std::size_t{6} << 20;
+constexpr std::size_t kMostPath = 400;  // bytes of PATH in a message
 
 // "RLIMIT_NOFILE".
 std::string limit_macro(int resource) {
@@ -70,8 +71,18 @@ bool lacks_interpreter(const Command& command) {
   return ::access(path.c_str(), X_OK) == 0;
 }
 
+// Of a name without a slash.
+std::string where_it_was_looked_for(const Command& command) {
+  auto path = command.env.get("PATH");
+  std::string folders(path.value_or(kDefaultPath).substr(0, kMostPath));
+  if (path && path->size() > kMostPath) folders += "...";
+  return path ? fmt::format(" (PATH: {})", folders) : fmt::format(" (PATH is not set, so in {})", folders);
+}
+
 Error exec_error(const Command& command, int code) {
   Error error = system_error(code, command.argv.front());
+  bool is_name = !command.argv.front().empty() && command.argv.front().find('/') == std::string::npos;
+  if (code == ENOENT && is_name) error.message += where_it_was_looked_for(command);
   if (code == E2BIG) error.message += ": " + too_long(command);
   if (code == ENOENT && lacks_interpreter(command)) {
     error.message += " (the file is there, but not the interpreter or loader that it names)";

@@ -3,10 +3,14 @@
 // How a start failed: as numbers, which the child can pass on, and as text.
 #pragma once
 
+#include <string_view>
+
 #include "base/result.hpp"
 #include "task/command.hpp"
 
 namespace nacre::task {
+
+inline constexpr std::string_view kDefaultPath = "/bin:/usr/bin";  // of execvp(3), where PATH is not set
 
 enum class Step {
   none,
@@ -31,7 +35,7 @@ struct Failure {
 };
 
 // "cannot set RLIMIT_NOFILE: Operation not permitted"; for exec itself "NAME: No such file or directory", with the
-// sizes if arguments and environment are too long. The error has the failure's code.
+// folders of PATH in which it was looked for, and with the sizes if arguments and environment are too long. The code is the failure's.
 [[nodiscard]] Error describe(const Command& command, const Failure& failure);
 
 // There is no child, as fork failed with `code`. For EAGAIN the text names the limits that may be the reason.

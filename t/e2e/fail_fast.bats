@@ -105,6 +105,25 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
   both_were 126 "task 0-3 on node0: not started: not executable|task 0 on node0, 1 on node1, 2 on node2, 3 on node3: not started: not executable"
 }
 
+@test "a task that cannot be started is a record only under fault tolerance, unless exit-on-error is set" {
+  script="exec $BATS_TEST_DIRNAME/pmi_client 0,3:init 0,3:barrier 0,3:touch:ran.%r 0,3:finalize"
+  for option in fault-tolerance fault-tolerance.signal=SIGUSR1; do
+    for policy in max:127 main:0 all:1 main+all:1 first:127; do
+      rm -f ran.*
+      both 4 "$script" -o "$missing" -o $option -o "exit-policy=${policy%:*}"
+      both_were "${policy#*:}" "task 1(-2)? on node[01](, 2 on node2)?: not started: no such command"
+      [ "$(echo ran.*)" = "ran.0 ran.3" ]
+      [ "$policy" = max:127 ] && [ "$option" = fault-tolerance ] || break
+    done
+  done
+  for given in "fault-tolerance exit-on-error" "fault-tolerance=off" "fault-tolerance.signal=SIGUSR1 exit-on-error=3"; do
+    local words=()
+    for each in $given; do words+=(-o "$each"); done
+    both 4 "exec sleep 30" -o "$missing" "${words[@]}"
+    both_were 127 "error: exec: task [12].*: /no/such/program: No such file or directory"
+  done
+}
+
 @test "a task that was not started is one that is missing in MPI's barriers" {
   for shells in 1 4; do
     write_nodes $shells $((4 / shells))

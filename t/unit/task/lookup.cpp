@@ -21,7 +21,13 @@ TEST_CASE("a name without a slash is looked up in the PATH of its own environmen
   Folder folder;
   folder.file("nacre-x", "#!/bin/sh\necho found $0\n");
   Command what = command({"nacre-x"});
-  CHECK(run(what).error == "nacre-x: No such file or directory");
+  CHECK(run(what).error == "nacre-x: No such file or directory (PATH: /usr/bin:/bin)");
+  what.env.set("PATH", "/no/such:/nor/here");
+  CHECK(run(what).error == "nacre-x: No such file or directory (PATH: /no/such:/nor/here)");
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += "/none:";
+  what.env.set("PATH", many);
+  CHECK(run(what).error == "nacre-x: No such file or directory (PATH: " + many.substr(0, 400) + "...)");
   what.env.set("PATH", "/no/such:" + folder.path());
   CHECK(run(what).out == "found " + folder.path() + "/nacre-x\n");
   CHECK(what.argv[0] == "nacre-x");
@@ -31,6 +37,8 @@ TEST_CASE("without a PATH it is /bin and /usr/bin") {
   Command what = command({"echo", "here"});
   what.env.unset("PATH");
   CHECK(run(what).out == "here\n");
+  what.argv = {"nacre-x"};
+  CHECK(run(what).error == "nacre-x: No such file or directory (PATH is not set, so in /bin:/usr/bin)");
 }
 
 TEST_CASE("an empty or relative part of PATH is in the command's own directory") {
@@ -81,7 +89,7 @@ TEST_CASE("what cannot be executed is an error in the child, with the exit code 
     int code;
   };
   for (const Case& each : {
-           Case{"no-such-command", "no-such-command: No such file or directory", 127},
+           Case{"no-such-command", "no-such-command: No such file or directory (PATH: /usr/bin:/bin)", 127},
            Case{"/no/such", "/no/such: No such file or directory", 127},
            Case{"", ": No such file or directory", 127},
            Case{plain + "/x", plain + "/x: Not a directory", 127},

@@ -68,7 +68,7 @@ TEST_CASE("four threads start 300 commands, some of which fail, and none touches
   for (std::size_t i = 0; i < kCommands; ++i) {
     Caught& each = *all[i];
     if (i % 10 == 7) {
-      CHECK(each.error == "no-such-command: No such file or directory");
+      CHECK(each.error == "no-such-command: No such file or directory (PATH: /usr/bin:/bin)");
     } else if (i % 10 == 3) {
       CHECK(each.error == "cannot set RLIMIT_NOFILE: Invalid argument");
     } else {
@@ -107,7 +107,7 @@ TEST_CASE("the child leaves no trace in its parent's memory") {
   for (int i = 0; i < 100; ++i) {
     std::vector<int> fresh(1000, i);
     Outcome outcome = run(what);
-    CHECK(outcome.error == "no-such-command: No such file or directory");
+    CHECK(outcome.error == "no-such-command: No such file or directory (PATH: /usr/bin:/bin)");
     CHECK(fresh == std::vector<int>(1000, i));
     CHECK(run(command({"/bin/true"})).status == 0);
   }
@@ -184,7 +184,7 @@ TEST_CASE("a hook that ends its process ends the task") {
 
 TEST_CASE("errors after a hook come back as well") {
   Outcome outcome = run(command({"no-such-command"}), [] { return true; });
-  CHECK(outcome.error == "no-such-command: No such file or directory");
+  CHECK(outcome.error == "no-such-command: No such file or directory (PATH: /usr/bin:/bin)");
   CHECK(outcome.exit_code == 127);
   Command what = sh("true");
   what.setup.cwd = "/no/such";
@@ -248,7 +248,7 @@ TEST_CASE("a traced task that cannot start is an error like any other") {
   Command what = command({"no-such-command"});
   what.setup.trace_me = true;
   Outcome outcome = run(what);
-  CHECK(outcome.error == "no-such-command: No such file or directory");
+  CHECK(outcome.error == "no-such-command: No such file or directory (PATH: /usr/bin:/bin)");
   CHECK(outcome.exit_code == 127);
   CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
 }

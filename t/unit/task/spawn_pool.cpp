@@ -76,7 +76,7 @@ TEST_CASE("commands are started from one thread, or from several, and each outco
       const auto& outcome = outcomes[static_cast<std::size_t>(i)];
       REQUIRE(outcome.has_value() == (i % 7 != 3));
       if (!outcome) {
-        CHECK(outcome.error().error.message == "no-such-command: No such file or directory");
+        CHECK(outcome.error().error.message == "no-such-command: No such file or directory (PATH: /usr/bin:/bin)");
         CHECK(outcome.error().exit_code == 127);
         continue;
       }
