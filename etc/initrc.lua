@@ -13,8 +13,8 @@ shell.source_rcpath ("*.lua")
 -- has to be there; `none` reads none.
 shell.source_rcpath_option ("mpi")
 
--- A task that has ended well leaves the others as much time as they need, unless they wait for it in MPI; flux-shell's way, 30 s after
--- any task's end, is -o exit-timeout.after=exit.
+-- A task that has ended well leaves the others as much time as they need, unless they wait for it in MPI; flux-shell's way,
+-- 30 s after any task's end, is -o exit-timeout.after=exit.
 if shell.options["exit-timeout.after"] == nil then shell.options["exit-timeout.after"] = "failure" end
 
 -- The user's own, last, so that it has the last word: -o userrc=FILE

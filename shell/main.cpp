@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/installed.hpp"
 #include "base/last_line.hpp"
 #include "base/print.hpp"
 #include "base/process_start.hpp"
@@ -69,8 +70,10 @@ ShellConfig config_of(cli::ShellArguments& arguments) {
   config.exit_local = arguments.exit_local;
   config.explain = arguments.explain;
   config.explain_plugins = arguments.explain_plugins;
-  config.plugin_searchpath = kPluginPath;
-  config.system_initrc = kSystemInitrc;
+  config.plugin_searchpath = installed_path({kPluginPathFromHere}, kPluginPath);
+  config.system_initrc = installed_path({kSystemInitrcFromHere}, kSystemInitrc);
+  config.mandatory_initrc = installed_path({kMandatoryInitrcFromHere}, kMandatoryInitrc);
+  config.library = installed_path({kLibraryOfBuild, kLibraryFromHere}, kLibrary);
   return config;
 }
 

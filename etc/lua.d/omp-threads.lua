@@ -8,16 +8,20 @@
 --
 -- OMP_NUM_THREADS in the job's environment is left as it is.
 
-local wanted = shell.options["omp-threads"]
-if wanted == nil then return end
+if shell.options["omp-threads"] == nil then return end
 
-local threads = math.tointeger (wanted)
-if wanted == "per-task" then
+local nacre = require "nacre"
+
+local wanted = nacre.option { name = "omp-threads", value = "text" }
+if not wanted then return end
+
+local threads = math.tointeger (tonumber (wanted.value))
+if wanted.value == "per-task" then
     local here = shell.rankinfo
     if here.ntasks == 0 then return end
     threads = math.max (1, here.resources.ncores // here.ntasks)
-elseif threads == nil or threads < 1 then
-    shell.die ("omp-threads: expected a number of threads or per-task, got " .. tostring (wanted))
+elseif not threads or threads < 1 then
+    shell.die ("omp-threads: expected a number of threads or per-task, got " .. wanted.value)
 end
 
-shell.setenv ("OMP_NUM_THREADS", threads, false)
+nacre.environment.apply { "OMP_NUM_THREADS?=" .. threads }

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <numeric>
 
 #include <fmt/format.h>
 
+#include "base/nearest.hpp"
 #include "base/text.hpp"
 
 namespace nacre::cli {
@@ -27,22 +27,6 @@ constexpr std::array kFamilies = {"taskmap.", "mustache.render."};
 constexpr std::array kRealms = {"shell.", "task."};  // all of their topics are known
 constexpr std::size_t kMisspelt = 2;                 // edits, at most
 
-// Levenshtein's.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 struct Nearest {
   std::string topic;
   std::size_t edits = SIZE_MAX;
@@ -53,10 +37,10 @@ Nearest nearest(const std::string& topic) {
   auto consider = [&](std::string name, std::size_t edits) {
     if (edits < best.edits) best = {std::move(name), edits};
   };
-  for (const char* each : kCalled) consider(each, distance(topic, each));
+  for (const char* each : kCalled) consider(each, edit_distance(topic, each));
   for (std::string_view family : kFamilies) {
     std::string front = topic.substr(0, topic.rfind('.') + 1);
-    if (!front.empty()) consider(std::string(family) + topic.substr(front.size()), distance(front, family));
+    if (!front.empty()) consider(std::string(family) + topic.substr(front.size()), edit_distance(front, family));
   }
   return best;
 }

@@ -106,7 +106,8 @@ std::string explain(plugin::Host& host) {
   return out;
 }
 
-std::string explain_plugins(const plugin::Stack& stack, const std::set<std::string>& builtins) {
+std::string explain_plugins(const plugin::Stack& stack, const std::set<std::string>& builtins,
+                            const std::vector<std::string>& files) {
   Json list = Json::array();
   for (const auto& plugin : stack.plugins()) {
     Json topics = Json::array();
@@ -119,7 +120,7 @@ std::string explain_plugins(const plugin::Stack& stack, const std::set<std::stri
                     {"topics", std::move(topics)},
                     {"replaces_builtin", replaces}});
   }
-  return dump_json({{"plugins", std::move(list)}}) + '\n';
+  return dump_json({{"plugins", std::move(list)}, {"read", files}}) + '\n';
 }
 
 }  // namespace nacre::core

@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "plugin/host.hpp"
 
@@ -15,7 +16,8 @@ namespace nacre::core {
 [[nodiscard]] std::string explain(plugin::Host& host);
 
 // One line of JSON, {"plugins": [{"name", "origin", "topics": [...], "replaces_builtin"}, ...]}, in the order of
-// the stack. `builtins`: the names of all builtin plugins.
-[[nodiscard]] std::string explain_plugins(const plugin::Stack& stack, const std::set<std::string>& builtins);
+// the stack, and "read": [FILE, ...], the Lua files that were run. `builtins`: the names of all builtin plugins.
+[[nodiscard]] std::string explain_plugins(const plugin::Stack& stack, const std::set<std::string>& builtins,
+                                          const std::vector<std::string>& files);
 
 }  // namespace nacre::core

@@ -14,6 +14,7 @@
 #include "base/current_call.hpp"
 #include "core/exit_policy.hpp"
 #include "core/explain.hpp"
+#include "core/initrc_check.hpp"
 #include "core/shell_taskmap.hpp"
 #include "event/clock.hpp"
 #include "job/option_types.hpp"
@@ -193,14 +194,15 @@ Result<void> Shell::run_initrc() {
     else
       log_.log(Level::debug, "", "no initrc is read: there is no {}", config_.system_initrc);
   }
-  if (!initrc) {
-    if (options_.find("userrc") != nullptr) {
-      log_.log(Level::warn, "", "userrc is not read: an initrc sources it, and none is loaded here");
-    }
-    return {};
+  bool has_mandatory = ::access(config_.mandatory_initrc.c_str(), F_OK) == 0;
+  if (initrc || has_mandatory) interpreter_ = TRY(script::Interpreter::create(*this, config_.library));
+  if (has_mandatory)
+    CHECK_OK(interpreter_->run_file(config_.mandatory_initrc, script::Interpreter::FileOf::initrc));
+  if (initrc) return interpreter_->run_file(*initrc, script::Interpreter::FileOf::initrc);
+  if (options_.find("userrc") != nullptr) {
+    log_.log(Level::warn, "", "userrc is not read: an initrc sources it, and none is loaded here");
   }
-  interpreter_ = TRY(script::Interpreter::create(*this));
-  return interpreter_->run_file(*initrc);
+  return {};
 }
 
 Result<void> Shell::make_tasks() {
@@ -214,8 +216,21 @@ Result<void> Shell::initialize() {
   if (stops_here()) return {};
   CHECK_OK(join::set_lost_after(*group_, options_));
   CHECK_OK(enter_working_directory());
-  shells_.barrier(join::kInitBarrier);
+  CHECK_OK(pass_init_barrier());
   return post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});
+}
+
+// It takes what initrc each shell has read with it. All shells learn the same of it: the leader ends the job, if it has to be.
+Result<void> Shell::pass_init_barrier() {
+  if (!has_siblings()) {
+    shells_.barrier(join::kInitBarrier);
+    return {};
+  }
+  auto marks = shells_.gathering_barrier(join::kInitBarrier, TRY(initrc_mark(options_, interpreter_.get())));
+  if (!marks) return {};
+  Result<void> same = compare_initrcs(*marks, job_);
+  if (!same && !shells_.leads()) shells_.wait([] { return false; });
+  return same;
 }
 
 // If the job is being ended no task is started any more, but the leader still puts out what the tasks of other
@@ -283,7 +298,11 @@ Result<int> Shell::print_plugins() {
   Result<void> loaded = run_initrc();
   if (!loaded && !loaded.error().is_logged) return std::move(loaded).error();
   if (!loaded || end_.is_ending()) return own_code();
-  std::string text = explain_plugins(stack_, builtins);
+  std::vector<std::string> files;
+  if (interpreter_) {
+    for (const auto& each : interpreter_->files()) files.push_back(each.path);
+  }
+  std::string text = explain_plugins(stack_, builtins, files);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
 }

@@ -2,6 +2,7 @@
 #include "core/shell_group.hpp"
 
 #include <csignal>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -74,12 +75,28 @@ bool ShellGroup::has_passed(const std::string& barrier) const {
 void ShellGroup::enter(const std::string& name) {
   barriers_[name] = false;
   process_.group->enter(name, [this, name](const Result<void>& passed) {
-    barriers_[name] = true;
-    // That this shell is cut off is reported elsewhere.
-    if (!passed && !process_.end.is_cut_off()) {
-      host_.log().log(Level::debug, "", "{} barrier: {}", name, passed.error().message);
-    }
+    note_passed(name, passed ? std::nullopt : std::optional(passed.error()));
   });
+}
+
+std::optional<plugin::Gathered> ShellGroup::gathering_barrier(const std::string& name, std::string mine) {
+  barriers_[name] = false;
+  // Kept by both: it may be released when nobody waits here any more.
+  auto given = std::make_shared<std::optional<plugin::Gathered>>();
+  process_.group->gather(name, std::move(mine), [this, name, given](Result<plugin::Gathered> all) {
+    note_passed(name, all ? std::nullopt : std::optional(all.error()));
+    if (all) *given = *std::move(all);
+  });
+  wait([&] { return has_passed(name); });
+  return *given;
+}
+
+void ShellGroup::note_passed(const std::string& barrier, const std::optional<Error>& why) {
+  barriers_[barrier] = true;
+  // That this shell is cut off comes by itself, too.
+  if (why && !process_.end.is_cut_off()) {
+    host_.log().log(Level::debug, "", "{} barrier: {}", barrier, why->message);
+  }
 }
 
 // ---- losses, and the ends of tasks -----------------------------------------------------------

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "exits/outcomes.hpp"
@@ -28,6 +29,8 @@ class ShellGroup {
   void wait(const std::function<bool()>& done);
   // The same, until all shells have entered this barrier: if the job is being ended some may never enter it.
   void barrier(const std::string& name);
+  // The same, and what all shells have given there; none if the job is being ended.
+  std::optional<plugin::Gathered> gathering_barrier(const std::string& name, std::string mine);
   // A barrier that all shells enter, however their job ends.
   void last_barrier(const std::string& name);
   [[nodiscard]] bool has_entered(const std::string& barrier) const { return barriers_.contains(barrier); }
@@ -48,6 +51,7 @@ class ShellGroup {
  private:
   void launcher_signal(int signum);
   void enter(const std::string& name);
+  void note_passed(const std::string& barrier, const std::optional<Error>& why);
   void on_lost(group::Rank rank);
   void note_ended(const value::Idset& tasks, const exits::Record& record);
   void notify_plugins(const std::string& topic, const Json& what);

@@ -92,6 +92,8 @@ void add_task_table(lua_State* lua);
 void add_coprocess_table(lua_State* lua);
 // Sets the global functions source and source_if_exists, and those that go with them in the table `shell` on top.
 void add_source_functions(lua_State* lua);
+// Makes require "nacre" work, without LUA_PATH.
+void add_library(lua_State* lua);
 // Makes require "posix" work where lua-posix is not installed.
 void add_posix_module(lua_State* lua);
 

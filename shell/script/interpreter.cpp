@@ -81,10 +81,10 @@ bool is_death(lua_State* lua, int index) {
   return lua_islightuserdata(lua, index) && lua_touserdata(lua, index) == &kDeath;
 }
 
-Result<std::unique_ptr<Interpreter>> Interpreter::create(plugin::Host& host) {
+Result<std::unique_ptr<Interpreter>> Interpreter::create(plugin::Host& host, std::string library) {
   lua_State* lua = luaL_newstate();
   if (lua == nullptr) return Error{ENOMEM, "cannot make a Lua state: out of memory"};
-  std::unique_ptr<Interpreter> self(new Interpreter(host, lua));
+  std::unique_ptr<Interpreter> self(new Interpreter(host, lua, std::move(library)));
   *static_cast<Interpreter**>(lua_getextraspace(lua)) = self.get();
   luaL_openlibs(lua);
   guard_xpcall(lua);
@@ -95,6 +95,7 @@ Result<std::unique_ptr<Interpreter>> Interpreter::create(plugin::Host& host) {
   add_task_table(lua);
   add_coprocess_table(lua);
   add_posix_module(lua);
+  add_library(lua);
   return self;
 }
 
@@ -107,12 +108,13 @@ Interpreter::~Interpreter() {
 
 // ---- files -----------------------------------------------------------------
 
-Result<void> Interpreter::run_file(const std::string& path) {
+Result<void> Interpreter::run_file(const std::string& path, FileOf of) {
   if (::access(path.c_str(), R_OK) != 0) return system_error(errno, path);
   if (depth_ == kMaxSourceDepth) {
     return Error{ELOOP, fmt::format("{}: {} files source each other (does one source itself?)", path, depth_)};
   }
   const CurrentCall current(context_.component, path);
+  files_.push_back({path, of});
   Result<void> ran;
   if (++depth_ == 1) ran = read_time_limit();
   if (ran) ran = run_chunk(path);
@@ -129,10 +131,10 @@ Result<void> Interpreter::run_chunk(const std::string& path) {
   return call(0, 0, {context_.component, directory_of(path), context_.topic});
 }
 
-Result<void> Interpreter::source(const std::string& pattern, Missing missing) {
+Result<void> Interpreter::source(const std::string& pattern, Missing missing, FileOf of) {
   auto files = TRY(capi::glob_files(pattern));
   if (files.empty() && missing == Missing::error && !is_glob(pattern)) return system_error(ENOENT, pattern);
-  for (const std::string& each : files) CHECK_OK(run_file(each));
+  for (const std::string& each : files) CHECK_OK(run_file(each, of));
   return {};
 }
 

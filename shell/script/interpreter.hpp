@@ -15,6 +15,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "plugin/host.hpp"
@@ -30,19 +31,30 @@ class Interpreter {
  public:
   static constexpr int kMaxSourceDepth = 64;  // files that source each other
 
-  static Result<std::unique_ptr<Interpreter>> create(plugin::Host& host);
+  // `library`: the directory of nacre.lua, which require finds there.
+  static Result<std::unique_ptr<Interpreter>> create(plugin::Host& host, std::string library);
   ~Interpreter();  // runs the Lua finalizers; the functions of the shell fail from then on
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
+  // Where a file belongs that was run: named by who runs initrc files, by shell.source_rcpath and the like, or by others.
+  enum class FileOf : std::uint8_t { initrc, drop_ins, others };
+  struct File {
+    std::string path;
+    FileOf of;
+  };
+
   // Runs one Lua file (text, no precompiled code). While it runs, and in the callbacks that it registers,
   // shell.rcpath is its directory.
-  Result<void> run_file(const std::string& path);
+  Result<void> run_file(const std::string& path, FileOf of = FileOf::others);
 
   // Runs all files that match a glob(7), in the order of their names. A glob may match none; a name without
   // metacharacters must exist, unless `missing` says otherwise.
   enum class Missing { error, ignore };
-  Result<void> source(const std::string& pattern, Missing missing);
+  Result<void> source(const std::string& pattern, Missing missing, FileOf of = FileOf::others);
+
+  // Those that were run so far, or begun, in order.
+  [[nodiscard]] const std::vector<File>& files() const { return files_; }
 
   // ---- for the bindings ----
 
@@ -62,6 +74,7 @@ class Interpreter {
   [[nodiscard]] static Interpreter& of(lua_State* lua);
   [[nodiscard]] plugin::Host& host() const { return host_; }
   [[nodiscard]] const Context& context() const { return context_; }
+  [[nodiscard]] const std::string& library() const { return library_; }
 
   // Takes the function on top of the Lua stack into keeping.
   const LuaHandler& keep_handler(lua_State* lua, Context context);
@@ -80,7 +93,8 @@ class Interpreter {
   static int invoke(lua_State* lua, Binding binding);
 
  private:
-  Interpreter(plugin::Host& host, lua_State* lua) : host_(host), main_(lua), running_(lua) {}
+  Interpreter(plugin::Host& host, lua_State* lua, std::string library)
+      : host_(host), main_(lua), running_(lua), library_(std::move(library)) {}
 
   Result<void> run_chunk(const std::string& path);
   Result<void> call(int arguments, int results, Context context);
@@ -91,6 +105,8 @@ class Interpreter {
   plugin::Host& host_;
   lua_State* main_;
   lua_State* running_;  // the coroutine that called us last; main_ outside of any
+  std::string library_;
+  std::vector<File> files_;
   Context context_{"initrc", ""};
   std::deque<LuaHandler> handlers_;  // stable addresses: the plugins refer to them
   std::string last_words_;           // of shell.die()

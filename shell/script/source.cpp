@@ -72,8 +72,8 @@ Result<int> source_rcpath(Interpreter& self, lua_State* lua) {
   std::string pattern = TRY(Arguments(lua, "shell.source_rcpath").path(1, "pattern"));
   for (std::string& directory : rc_directories(self)) {
     if (is_glob(directory) || is_glob(pattern)) directory = escaped(directory);
-    TRY(done("shell.source_rcpath",
-             self.source(fmt::format("{}/{}", directory, pattern), Interpreter::Missing::ignore)));
+    TRY(done("shell.source_rcpath", self.source(fmt::format("{}/{}", directory, pattern),
+                                                Interpreter::Missing::ignore, Interpreter::FileOf::drop_ins)));
   }
   return 0;
 }
@@ -120,7 +120,7 @@ Result<int> run_in_all(Interpreter& self, const std::vector<std::string>& direct
   for (const std::string& each : directories) {
     std::string path = fmt::format("{}/{}", each, file);
     if (::access(path.c_str(), F_OK) != 0) continue;
-    TRY(done("shell.source_rcpath_option", self.run_file(path)));
+    TRY(done("shell.source_rcpath_option", self.run_file(path, Interpreter::FileOf::drop_ins)));
     ++ran;
   }
   return ran;

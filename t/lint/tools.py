@@ -59,15 +59,29 @@ def check_shell(tree):
 
 
 def check_lua(tree):
-    offences = []
+    offences, good = [], []
     for path in tree.files:
-        if path.endswith(".lua"):
-            code, said = tree.run(["luac5.4", "-p", path])
-            if code:
-                line = re.search(r":(\d+): (.*)", said)
-                place, what = (int(line.group(1)), line.group(2)) if line else (0, said.strip())
-                offences.append(Offence(path, place, f"luac: {what}"))
-    return offences
+        if not path.endswith(".lua"):
+            continue
+        code, said = tree.run(["luac5.4", "-p", path])
+        if not code:
+            good.append(path)
+            continue
+        line = re.search(r":(\d+): (.*)", said)
+        place, what = (int(line.group(1)), line.group(2)) if line else (0, said.strip())
+        offences.append(Offence(path, place, f"luac: {what}"))
+    return offences + _luacheck(tree, good)
+
+
+def _luacheck(tree, paths):
+    """Unused and unknown names, shadowing, long lines: .luacheckrc says what counts."""
+    if not paths:
+        return []
+    code, said = tree.run(["luacheck", "--no-color", "--formatter", "plain", *paths])
+    if code > 2:
+        return [Offence(".luacheckrc", 0, f"luacheck: {said.strip()}")]
+    found = re.findall(r"^(.+?):(\d+):\d+: (.*)$", said, re.MULTILINE)
+    return [Offence(path, int(line), f"luacheck: {what}") for path, line, what in found]
 
 
 def check_python(tree):

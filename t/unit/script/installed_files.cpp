@@ -70,6 +70,7 @@ TEST_CASE_METHOD(Installed, "torch gives each task its place in the group") {
   CHECK(env("WORLD_SIZE") == "4");
   CHECK(env("LOCAL_WORLD_SIZE") == "4");
   CHECK(env("GROUP_RANK") == "0");
+  CHECK(env("NODE_RANK") == "0");
   CHECK(env("MASTER_ADDR") == "fake0");
   CHECK(env("MASTER_PORT") == "20001");
   CHECK(call_task("task.init", 3) == "ok 1");
@@ -83,7 +84,7 @@ TEST_CASE_METHOD(Installed, "torch.port is taken, and checked") {
   CHECK(call("shell.init") == "ok 1");
   CHECK(env("MASTER_PORT") == "29500");
   host.options().set("torch.port", 0);
-  CHECK(run_initrc() == "torch.port: expected 1 to 65535, got 0");
+  CHECK(run_initrc() == "torch.port: expected an integer from 1 to 65535, got 0");
 }
 
 namespace {
@@ -209,4 +210,34 @@ TEST_CASE_METHOD(Mpi, "mpi=spectrum is where MPI_ROOT says") {
   host.environment().set("MPI_ROOT", "/site/smpi");
   CHECK(with("spectrum") == "ok");
   CHECK(env("OPAL_PREFIX") == "/site/smpi");
+}
+
+TEST_CASE_METHOD(Installed, "what an option of lua.d does not know is refused with the nearest name") {
+  host.options().set("node-health.memroy", "1G");
+  CHECK(run_initrc() == "node-health.memroy: there is no such member; did you mean node-health.memory?");
+  CHECK(host.deaths.size() == 1);
+}
+
+TEST_CASE_METHOD(Installed, "failure-summary says how tasks ended once the job has") {
+  host.options().set("failure-summary", 1);
+  host.make_tasks();
+  CHECK(run_initrc() == "ok");
+  nacre::plugin::Call ended("job.tasks-exited");
+  ended.in = {{"ranks", "1-2"}, {"record", "s11+"}};
+  CHECK(host.stack().call(ended).has_value());
+  CHECK(call("shell.exit") == "ok 1");
+  REQUIRE(host.logged.size() == 2);
+  CHECK(host.logged[0] == "notice failure-summary: 2 of 4 tasks failed");
+  CHECK(host.logged[1] == "notice failure-summary: killed by signal 11 (core dumped): tasks 1-2 on fake0");
+}
+
+TEST_CASE_METHOD(Installed, "scratch gives the tasks a directory for the time of the job") {
+  host.options().set("scratch.dir", directory.string());
+  CHECK(run_initrc() == "ok");
+  CHECK(call("shell.init") == "ok 1");
+  std::filesystem::path scratch = env("NACRE_SCRATCH");
+  CHECK(scratch.parent_path() == directory);
+  CHECK(std::filesystem::is_directory(scratch));
+  CHECK(call("shell.exit") == "ok 1");
+  CHECK_FALSE(std::filesystem::exists(scratch));
 }

@@ -70,7 +70,7 @@ class LuaFixture {
   void open() {
     char name[] = "/tmp/lua.XXXXXX";
     directory = ::mkdtemp(name);
-    auto created = nacre::script::Interpreter::create(host);
+    auto created = nacre::script::Interpreter::create(host, NACRE_SOURCE_DIR "/lua");
     if (created) interpreter = *std::move(created);
   }
 };
