@@ -13,8 +13,8 @@ int main(int argc, char** argv) {
   }
   nacre::reset_signals();
   std::vector<nacre::cli::VerbPtr> verbs;
-  for (auto make :
-       {nacre::cli::make_archive, nacre::front::make_launch, nacre::cli::make_plugin, nacre::front::make_run})
+  for (auto make : {nacre::cli::make_archive, nacre::cli::make_initrc, nacre::front::make_launch,
+                    nacre::cli::make_plugin, nacre::front::make_run})
     verbs.push_back(make());
   return nacre::cli::run_nacre(argc, argv, verbs);
 }

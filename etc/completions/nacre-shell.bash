@@ -1,42 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Bash completion for nacre-shell. The program's own options come from its --help, so that they are always right; the
-# shell options of -o are those of nacre-shell-options(7).
-
-_nacre_shell_options=(
-  coprocess-kill-timeout= coprocess. cpu-affinity= env-expand. epilog.command= epilog.timeout= epilog= exit-main=
-  exit-notify= exit-notify.threshold= exit-ok=
-  exit-on-error exit-on-error= exit-on-error.codes= exit-on-error.grace= exit-on-error.ranks= exit-on-error.then= exit-policy= exit-report=
-  exit-timeout= exit-timeout.after= gpu-affinity= hwloc.restrict hwloc.xmlfile initrc= kill-timeout= label-io lua-timeout= mpi=
-  nosetpgrp omp-threads= oom.adjust= output.stderr.label output.stdout.label per-resource.count= per-resource.type=
-  prolog.command= prolog.timeout= prolog= pty pty.capture= pty.interactive pty.ranks= report= rlimit. signal signal.signum=
-  signal.timeleft= stage-in stage-in.destination= stage-in.dir= stage-in.names= stage-in.overwrite stage-in.pattern=
-  stop-tasks-in-exec sysmon sysmon.period= task-epilog.command= task-epilog.timeout= task-epilog= task-prolog.command=
-  task-prolog.timeout= task-prolog= taskmap.scheme= taskmap.value= time-limit= torch torch.port= userrc= verbose= vmstat
-  vmstat.output= wrap=
-)
-
-_nacre_shell_values() { # NAME: the values that the shell option NAME takes
-  case $1 in
-    cpu-affinity) echo on off per-task map: verbose dry-run ;;
-    gpu-affinity) echo on off per-task map: ;;
-    exit-policy) echo max main all main+all first ;;
-    exit-report) echo off line full ;;
-    exit-on-error) echo 1 10% first off ;;
-    exit-on-error.then) echo end note ;;
-    exit-timeout.after) echo exit failure ;;
-    exit-timeout) echo none 30s 5m ;;
-    time-limit) echo none 10m 1h ;;
-    lua-timeout) echo none 10s ;;
-    mpi) echo openmpi openmpi@5 mpich intel mvapich spectrum none ;;
-    taskmap.scheme) echo block cyclic hostfile manual ;;
-    omp-threads) echo per-task ;;
-    stage-in.destination) echo local: global: ;;
-    per-resource.type) echo core node ;;
-    verbose) echo 0 1 2 ;;
-  esac
-}
+# Bash completion for nacre-shell. The program's own options come from its --help, so that they are always right; those of -o, and
+# their values (_nacre_shell_options, _nacre_shell_values), are what the program prints with --list-options=bash: the build puts
+# that before this.
 
 _nacre_shell_setopt() { # WORD: completes NAME or NAME=VALUE
   local name=${1%%=*}
@@ -61,6 +28,10 @@ _nacre_shell() {
   case $previous in
     -o | --setopt)
       _nacre_shell_setopt "$word"
+      return
+      ;;
+    --list-options)
+      mapfile -t COMPREPLY < <(compgen -W "json bash zsh fish" -- "$word")
       return
       ;;
     -j | --jobspec | -R | --resources | --initrc | --eventlog | --secret-file)

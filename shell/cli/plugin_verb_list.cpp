@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/installed.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/text.hpp"
@@ -78,6 +79,13 @@ Result<std::vector<ListedPlugin>> listed_plugins(std::string_view printed) {
   return plugins;
 }
 
+Result<std::vector<std::string>> read_files(std::string_view printed) {
+  auto line = list_line(printed);
+  if (!line) return invalid("nacre-shell has printed no list of files; is it of another version?");
+  Json document = TRY(parse_json(*line));
+  return TRY(JsonAt::root(document).at("read")).strings();
+}
+
 Result<int> list_plugins(const ListOptions& options) {
   ScratchDirectory scratch = TRY(ScratchDirectory::create());
   ShellRun run;
@@ -90,7 +98,7 @@ Result<int> list_plugins(const ListOptions& options) {
   if (options.initrc) {
     run.arguments.push_back("--initrc=" + *options.initrc);
   } else if (!TRY(names_initrc(options))) {
-    run.arguments.push_back(fmt::format("--initrc={}", kSystemInitrc));
+    run.arguments.push_back(fmt::format("--initrc={}", installed_path({kSystemInitrcFromHere}, kSystemInitrc)));
   }
   run.arguments.emplace_back("--explain=plugins");
   ShellOutcome outcome = TRY(run_shell(run));

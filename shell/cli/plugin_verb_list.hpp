@@ -25,6 +25,9 @@ struct ListedPlugin {
 // Of what the shell printed, in the order of its stack. An error: it has printed no list.
 Result<std::vector<ListedPlugin>> listed_plugins(std::string_view printed);
 
+// The Lua files that the shell has run, in order.
+Result<std::vector<std::string>> read_files(std::string_view printed);
+
 struct ListOptions {
   std::optional<std::string> initrc;   // none: the option `initrc`, else the installed one
   std::vector<std::string> options;    // OPT[=VAL]

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/text.hpp"
+#include "cli/option_list.hpp"
 #include "version.hpp"
 
 namespace nacre::cli {
@@ -52,6 +53,7 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
   std::string jobid;
   std::string rank;
   std::string explain;
+  std::string list;
   std::string way = "auto";
   bool version = false;
   CLI::App app(
@@ -94,6 +96,8 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
   app.add_flag("--explain", explain, "Print the whole plan, and start nothing; plugins: only those, as JSON")
       ->option_text("[=plugins]")
       ->check(CLI::IsMember({"true", "plugins"}));
+  app.add_option("--list-options", list, "Print all shell options: json; or bash, zsh, fish: what completes them")
+      ->option_text("FORMAT");
   app.add_flag("-v,--verbose", out.verbose, "Log more: once for debug messages, twice for a trace");
   app.add_flag("-V,--version", version, "Print the version");
   try {
@@ -104,6 +108,11 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
     return misused(error.what());
   }
   if (version) return Reply{0, fmt::format("nacre-shell {}\n", kVersion)};
+  if (app.count("--list-options") > 0) {
+    if (auto options = list_options(list)) return Reply{0, *options};
+    return misused(
+        fmt::format("--list-options: expected {}, got {}", fmt::join(kListFormats, ", "), in_quotes(list)));
+  }
   out.explain = explain == "true";
   out.explain_plugins = explain == "plugins";
   if (auto reply = check(out, app, jobid, rank, way)) return *reply;

@@ -37,6 +37,7 @@ using VerbPtr = std::unique_ptr<Verb>;
 inline constexpr const char* kEndOfOptions = "\x1f--";
 
 VerbPtr make_archive();
+VerbPtr make_initrc();
 VerbPtr make_plugin();
 
 // The whole program: reads the command line, runs the verb of `verbs`, prints what there is to print; the exit code.

@@ -5,8 +5,8 @@
 
 setup() {
   compopt() { :; } # only there while bash completes
-  # shellcheck source=../../etc/completions/nacre-shell.bash
-  source "$NACRE_SOURCE_DIR/etc/completions/nacre-shell.bash"
+  # shellcheck source=/dev/null
+  source "$NACRE_BUILD_DIR/etc/nacre-shell.bash"
   cd "$BATS_TEST_TMPDIR" || return
 }
 
@@ -25,7 +25,7 @@ completed() {
 
 @test "shell options are completed after -o and --setopt" {
   [ "$(completed -o cpu-)" = cpu-affinity= ]
-  [ "$(completed --setopt = exit-ti)" = "exit-timeout= exit-timeout.after=" ]
+  [ "$(completed --setopt = exit-timeout)" = "exit-timeout= exit-timeout.timeout= exit-timeout.after=" ]
 }
 
 @test "the values of a shell option are completed" {

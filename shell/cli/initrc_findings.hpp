@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What `nacre initrc check` finds in the text of Lua files: pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nacre::cli {
+
+// A shell option that a Lua file names: shell.options.NAME, shell.options["NAME"], or declares: nacre.option { name = "NAME" }.
+struct NamedOption {
+  std::string name;
+  int line = 0;
+  bool is_declared = false;
+};
+// Those of a file, in order. Comments are passed over.
+[[nodiscard]] std::vector<NamedOption> named_options(std::string_view text);
+
+struct UnknownOption {
+  std::string name;
+  int line = 0;
+  std::string nearest;  // "" if none is near: then it is the file's own
+};
+// Those that neither nacre-shell knows nor the file declares, each name once.
+[[nodiscard]] std::vector<UnknownOption> unknown_options(std::string_view text);
+
+}  // namespace nacre::cli

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nacre-shell --list-options=FORMAT: the table of shell options, as JSON or as what a completion for bash, zsh or fish starts with.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace nacre::cli {
+
+inline constexpr const char* kListFormats[] = {"json", "bash", "zsh", "fish"};
+
+// None: no such format.
+[[nodiscard]] std::optional<std::string> list_options(std::string_view format);
+
+}  // namespace nacre::cli

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/option_table.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace nacre::job {
+namespace {
+
+constexpr std::string_view kAnyName = "<NAME>";
+
+constexpr OptionEntry kTable[] = {
+    {"verbose", "integer", "0", "shell", "0 1 2", "log more: 1 for debug messages, 2 for a trace"},
+    {"initrc", "file", "", "shell", "", "load the initrc from this file"},
+    {"initrc-check", "switch", "on", "shell", "on off", "whether all shells have to have read the same initrc"},
+    {"userrc", "file", "", "initrc.lua", "", "a file that the installed initrc sources at its end"},
+    {"lua-timeout", "duration", "", "shell", "none 10s", "how long Lua may take for one call"},
+    {"nosetpgrp", "switch", "off", "shell", "", "leave the tasks in the shell's process group"},
+    {"kill-timeout", "duration", "5s", "shell", "5s 30s", "time between SIGTERM and SIGKILL when the job is ended"},
+    {"cwd-fallback", "switch", "off", "shell", "", "run in /tmp where the working directory cannot be changed to"},
+
+    {"taskmap", "object", "block", "taskmap", "block cyclic manual: hostfile:", "how ranks are given to nodes"},
+    {"taskmap.scheme", "text", "block", "taskmap", "block cyclic hostfile manual", "how ranks are given to nodes"},
+    {"taskmap.value", "text", "", "taskmap", "", "what the scheme takes"},
+    {"per-resource.type", "text", "", "shell", "core node", "run tasks on each core or node of R"},
+    {"per-resource.count", "integer", "1", "shell", "", "how many tasks on each of them"},
+
+    {"wrap", "object", "", "wrap", "", "run tasks under another program"},
+
+    {"cpu-affinity", "text", "on", "cpu-affinity", "on off per-task map: verbose dry-run",
+     "which cores tasks are bound to"},
+    {"gpu-affinity", "text", "on", "gpu-affinity", "on off per-task map:", "which gpus tasks see"},
+    {"hwloc.xmlfile", "switch", "off", "hwloc", "", "write the node's topology to a file for the tasks"},
+    {"hwloc.restrict", "switch", "off", "hwloc", "", "leave only the job's cores in that file"},
+
+    {"rlimit.<NAME>", "integer", "", "rlimit", "", "a soft limit of the tasks; -1 is unlimited"},
+    {"oom.adjust", "integer", "", "oom", "", "how ready the kernel is to kill the tasks, -1000 to 1000"},
+
+    {"stop-tasks-in-exec", "switch", "off", "stop-tasks-in-exec", "",
+     "tasks stand still before their first instruction"},
+    {"exit-policy", "text", "max", "shell", "max main all main+all first",
+     "how the exit code follows from the tasks'"},
+    {"exit-main", "integer", "0", "shell", "", "the main rank"},
+    {"exit-ok", "codes", "", "shell", "", "exit codes that count as success, beside 0"},
+    {"exit-timeout", "duration", "30s", "exit-timeout", "none 30s 5m", "how long tasks have once one has ended"},
+    {"exit-timeout.timeout", "duration", "30s", "exit-timeout", "none 30s 5m", "the same, beside other members"},
+    {"exit-timeout.after", "text", "exit", "exit-timeout", "exit failure", "what begins that time"},
+    {"time-limit", "duration", "", "time-limit", "none 10m 1h",
+     "the job is ended when its tasks have run for this long"},
+    {"exit-report", "text", "full", "exit-report", "off line full", "what is said of tasks that fail"},
+    {"report", "file", "", "exit-report", "", "write the report as JSON"},
+    {"exit-notify", "file", "off", "exit-notify", "off", "write how tasks end as lines of JSON"},
+    {"exit-notify.to", "file", "", "exit-notify", "", "the same, beside other members"},
+    {"exit-notify.path", "file", "", "exit-notify", "", "the same, a file"},
+    {"exit-notify.fd", "integer", "", "exit-notify", "", "the same, a descriptor"},
+    {"exit-notify.threshold", "text", "1", "exit-notify", "1 10%", "how many failures before anything is written"},
+    {"exit-on-error", "text", "off", "exit-on-error", "1 10% first off", "which failures end the job"},
+    {"exit-on-error.when", "text", "1", "exit-on-error", "1 10% first", "the same, beside other members"},
+    {"exit-on-error.ranks", "idset", "all", "exit-on-error", "", "only failures of these tasks count"},
+    {"exit-on-error.codes", "codes", "", "exit-on-error", "", "only these exit codes count"},
+    {"exit-on-error.grace", "duration", "0s", "exit-on-error", "", "the job ends so much later"},
+    {"exit-on-error.then", "text", "end", "exit-on-error", "end note", "end the job, or only say it"},
+    {"tolerate-loss", "switch", "off", "shell", "", "the job goes on if a shell is lost"},
+    {"lost-after", "duration", "5s", "shell", "5s 30s 2m", "how long a shell may be silent"},
+    {"signal", "object", "off", "signal", "", "signal the tasks before the job's time is over"},
+    {"signal.signum", "text", "SIGUSR1", "signal", "SIGUSR1 SIGUSR2 SIGTERM", "which signal"},
+    {"signal.timeleft", "duration", "60s", "signal", "60s 5m", "how long before"},
+
+    {"pmi", "list", "simple,pmi2", "pmi", "simple pmi2 pmix off", "the interfaces that tasks are offered"},
+    {"pmi.use", "list", "", "pmi", "simple pmi2 pmix off", "the same, beside other members"},
+    {"pmi.explain", "switch", "off", "pmi", "", "tell which task has spoken what"},
+    {"pmi.hang-report", "duration", "60s", "pmi", "off 60s 5m", "tell who is where when a barrier lasts this long"},
+    {"pmi.max-size", "size", "64M", "pmi", "", "what the keys may have in all"},
+    {"pmi-simple.nomap", "switch", "off", "pmi", "", "leave out the key PMI_process_mapping"},
+    {"pmi-simple.exchange.k", "integer", "", "pmi", "", "taken for the sake of Flux's"},
+    {"fault-tolerance", "switch", "off", "pmi", "", "a task that is lost after PMI init does not end the job"},
+    {"fault-tolerance.signal", "text", "", "pmi", "", "the same, and the others are sent this signal"},
+
+    {"stage-in", "switch", "off", "stage-in", "", "extract the archive main before tasks start"},
+    {"stage-in.names", "list", "main", "stage-in", "", "which archives"},
+    {"stage-in.pattern", "text", "", "stage-in", "", "only paths that match this glob"},
+    {"stage-in.destination", "text", "", "stage-in", "local: global:", "where to"},
+    {"stage-in.overwrite", "switch", "off", "stage-in", "", "replace files that are there already"},
+    {"stage-in.max-size", "size", "100G", "stage-in", "", "the most content that is extracted"},
+    {"stage-in.dir", "directory", "", "stage-in", "", "where the archives are"},
+
+    {"prolog", "command", "", "hooks", "", "run before the first task of each node"},
+    {"epilog", "command", "", "hooks", "", "run after the last task of each node"},
+    {"task-prolog", "command", "", "hooks", "", "run before each task"},
+    {"task-epilog", "command", "", "hooks", "", "run after each task"},
+    {"prolog.command", "command", "", "hooks", "", "the same, beside other members"},
+    {"prolog.timeout", "duration", "none", "hooks", "", "how long it may take"},
+    {"epilog.command", "command", "", "hooks", "", "the same, beside other members"},
+    {"epilog.timeout", "duration", "none", "hooks", "", "how long it may take"},
+    {"task-prolog.command", "command", "", "hooks", "", "the same, beside other members"},
+    {"task-prolog.timeout", "duration", "none", "hooks", "", "how long it may take"},
+    {"task-epilog.command", "command", "", "hooks", "", "the same, beside other members"},
+    {"task-epilog.timeout", "duration", "none", "hooks", "", "how long it may take"},
+
+    {"coprocess.<NAME>.command", "command", "", "coprocess", "", "run a program beside the tasks on each node"},
+    {"coprocess.<NAME>.output", "file", "coproc-NAME-{{id}}.log", "coprocess", "", "where its output goes"},
+    {"coprocess.<NAME>.ranks", "idset", "all", "coprocess", "all", "the shells that run it"},
+    {"coprocess-kill-timeout", "duration", "10s", "coprocess", "", "their time between SIGTERM and SIGKILL"},
+
+    {"sysmon", "switch", "off", "sysmon", "", "log the memory and the load of the job on each node"},
+    {"sysmon.period", "duration", "2s", "sysmon", "", "how often samples are taken"},
+
+    {"omp-threads", "text", "", "omp-threads.lua", "per-task", "how many OpenMP threads a task starts"},
+    {"torch", "switch", "off", "torch.lua", "", "set what PyTorch's distributed programs need"},
+    {"torch.port", "integer", "", "torch.lua", "", "the port that they meet at"},
+    {"failure-summary", "switch", "off", "failure-summary.lua", "", "say how tasks have failed, and where"},
+    {"failure-summary.file", "file", "", "failure-summary.lua", "", "append that to a file"},
+    {"scratch", "switch", "off", "scratch.lua", "", "a directory for large files while the job runs"},
+    {"scratch.dir", "directory", "", "scratch.lua", "", "below which directory"},
+    {"scratch.min", "size", "", "scratch.lua", "", "the room that it has to have"},
+    {"node-health", "switch", "off", "node-health.lua", "", "look at each node before tasks start"},
+    {"node-health.memory", "size", "64M", "node-health.lua", "", "the memory that has to be available"},
+    {"node-health.disk", "size", "16M", "node-health.lua", "", "the room that TMPDIR has to have"},
+    {"node-health.gpus", "integer", "", "node-health.lua", "", "the gpus that have to be there"},
+    {"node-health.links", "list", "", "node-health.lua", "", "the network cards that have to be up"},
+    {"node-health.then", "text", "end", "node-health.lua", "end note", "end the job, or only say it"},
+    {"mpi", "text", "none", "mpi/*.lua", "openmpi openmpi@5 mpich intel mvapich spectrum none",
+     "what a certain MPI needs"},
+    {"vmstat", "switch", "off", "vmstat.lua", "", "run vmstat(8) beside the tasks"},
+    {"vmstat.output", "file", "vmstat-{{id}}-{{node.id}}.log", "vmstat.lua", "", "where its output goes"},
+
+    {"env-expand.<NAME>", "text", "", "mustache", "", "a variable of the tasks, rendered"},
+
+    {"pty", "switch", "off", "pty", "", "give tasks a pseudo-terminal"},
+    {"pty.ranks", "idset", "all", "pty", "all", "only these tasks"},
+    {"pty.capture", "switch", "on", "pty", "true false", "whether what they write comes out"},
+    {"pty.interactive", "switch", "off", "pty", "", "join the terminal of task 0 to that of the shell"},
+
+    {"output.stdout.type", "list", "term", "output", "term file kvs", "where standard output comes out"},
+    {"output.stdout.path", "file", "", "output", "", "a template of the file that it goes to"},
+    {"output.stdout.label", "text", "off", "output", "", "put the task's rank, or this, before each line"},
+    {"output.stdout.timestamps", "text", "none", "output", "iso unix none", "put the time before each line"},
+    {"output.stdout.format", "text", "text", "output", "text json", "how lines are written"},
+    {"output.stdout.buffer.type", "text", "line", "output", "line block none", "what is written at a time"},
+    {"output.stderr.type", "list", "term", "output", "term file kvs", "where standard error comes out"},
+    {"output.stderr.path", "file", "", "output", "", "a template of the file that it goes to"},
+    {"output.stderr.label", "text", "off", "output", "", "put the task's rank, or this, before each line"},
+    {"output.stderr.timestamps", "text", "none", "output", "iso unix none", "put the time before each line"},
+    {"output.stderr.format", "text", "text", "output", "text json", "how lines are written"},
+    {"output.stderr.buffer.type", "text", "line", "output", "line block none", "what is written at a time"},
+    {"output.mode", "text", "truncate", "output", "truncate append", "what becomes of a file that is there"},
+    {"label-io", "switch", "off", "output", "", "put the task's rank before each line"},
+    {"output.fold", "switch", "off", "output", "", "print equal lines of several tasks once"},
+    {"output.ranks", "idset", "all", "output", "all", "print only these tasks"},
+    {"output.limit", "size", "", "output", "", "cut each stream after so many bytes"},
+    {"output.overflow", "text", "block", "output", "block spill drop", "what happens when the reader is slow"},
+    {"output.spill-limit", "size", "1G", "output", "", "how much is spilled"},
+    {"output.drain-timeout", "duration", "10s", "output", "", "how long processes that tasks left are waited for"},
+
+    {"input.stdin.type", "text", "service", "input", "service file", "where standard input comes from"},
+    {"input.stdin.path", "file", "", "input", "", "a template of the file that it comes from"},
+    {"input.ranks", "idset", "all", "input", "all", "which tasks get it"},
+    {"input.limit", "size", "", "input", "", "cut it after so many bytes"},
+};
+
+// Whether `name` is `entry`, piece by piece, or the front of it.
+bool stands_for(std::string_view entry, std::string_view name) {
+  std::vector<std::string_view> of_entry = split(entry, '.');
+  std::vector<std::string_view> of_name = split(name, '.');
+  if (of_name.size() > of_entry.size()) return false;
+  for (std::size_t i = 0; i < of_name.size(); ++i) {
+    if (of_entry[i] != kAnyName && of_entry[i] != of_name[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::span<const OptionEntry> option_table() { return kTable; }
+
+std::vector<std::string> known_options() {
+  std::vector<std::string> names;
+  for (const OptionEntry& each : kTable) {
+    std::string top(split(each.name, '.').front());
+    if (std::find(names.begin(), names.end(), top) == names.end()) names.push_back(std::move(top));
+  }
+  return names;
+}
+
+bool is_known_option(std::string_view name) {
+  return std::any_of(std::begin(kTable), std::end(kTable),
+                     [&](const OptionEntry& each) { return stands_for(each.name, name); });
+}
+
+}  // namespace nacre::job

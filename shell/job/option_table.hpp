@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shell options that nacre-shell, its builtin plugins and the installed initrc know: for --list-options, completion, and to name
+// the one that a misspelt one is near to. nacre-shell-options(7) is checked against it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nacre::job {
+
+struct OptionEntry {
+  const char* name;  // with dots; "<NAME>" in it stands for any name
+  const char*
+      type;  // switch, integer, text, file, directory, duration, size, idset, codes, list, command, object, or as VALUES
+  const char* default_value;  // as it is written; "" if there is none
+  const char* owner;          // the plugin that reads it, "shell", or the file of lua.d
+  const char* values = "";    // with blanks between: words that it may be, or begin with
+  const char* help = "";
+};
+
+// In the order of the man page.
+[[nodiscard]] std::span<const OptionEntry> option_table();
+
+// The names without dots, each once: "output" for "output.fold".
+[[nodiscard]] std::vector<std::string> known_options();
+
+// Whether an option of this name, with dots, is in the table, or one that has it as a member of any name.
+[[nodiscard]] bool is_known_option(std::string_view name);
+
+}  // namespace nacre::job
