@@ -1,0 +1,22 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the pages for people show is what happens: each command of them is run as it is printed.
+load lib.bash
+
+page() { # LEAST PAGE: runs it, which has so many commands at least
+  PATH=$(dirname "$NACRE_SHELL"):$NACRE_BUILD_DIR:$PATH run python3 "$NACRE_SOURCE_DIR/t/e2e/page_examples.py" --least "$1" "$NACRE_SOURCE_DIR/$2"
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
+@test "README.md" { page 8 README.md; }
+@test "nacre-jobspec(5)" { page 11 doc/man/nacre-jobspec.5.scd; }
+@test "nacre-resources(5)" { page 10 doc/man/nacre-resources.5.scd; }
+
+@test "an example that prints something else is found" {
+  printf '# Page\n\n```console\n$ echo one; echo three\none\ntwo\n```\n' >page.md
+  run python3 "$NACRE_SOURCE_DIR/t/e2e/page_examples.py" page.md
+  [ "$status" -eq 1 ]
+  [[ $output == *"page.md:4: echo one; echo three"*"1 commands, 1 print something else"* ]]
+}
