@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Licence lines, names of files, paths of one machine, how programs print, and what the README says."""
+"""Licence lines, names of files, paths of one machine, how programs print, and what the pages for people say."""
 
 import re
 
@@ -12,6 +12,9 @@ EMPTY_WORDS = {"util", "utils", "manager", "common", "helper", "helpers"}
 MACHINE_PATH = re.compile(r"(?<![\w./~{}$-])/(?:work|tmp/b-[a-z])(?=[/\w-])[^\s\"'`)]*")
 PRINTING = re.compile(r"\bfmt::print\b|\bstd::(?:cout|cerr|clog)\b|\b(?:std::)?(?:f?printf|f?puts)(?=\()")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
+
+PACKAGE_TABLE = "doc/building.md"
+README_LINES = 120  # at most
 
 
 def check_licence(tree):
@@ -63,21 +66,27 @@ def check_links(tree):
 
 
 def check_packages(tree):
-    """Each package of etc/packages is in the README's table, and no other."""
+    """Each package of etc/packages is in the table of doc/building.md, and no other."""
     rows = [line.split() for line in tree.lines("etc/packages") if line.strip() and not line.startswith("#")]
     wanted = {row[1] for row in rows}
     named, inside = {}, False
-    for number, line in enumerate(tree.lines("README.md"), 1):
+    for number, line in enumerate(tree.lines(PACKAGE_TABLE), 1):
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         inside = line.startswith("|") and (inside or cells[0] == "package")
         if inside:
             named.update({name: number for name in re.findall(r"`([^`]+)`", cells[0])})
     for name in sorted(wanted - named.keys()):
-        yield Offence("README.md", 0, f"the table of packages lacks {name}, which etc/packages has")
+        yield Offence(PACKAGE_TABLE, 0, f"the table of packages lacks {name}, which etc/packages has")
     for name in sorted(named.keys() - wanted):
-        yield Offence("README.md", named[name], f"etc/packages has no {name}")
+        yield Offence(PACKAGE_TABLE, named[name], f"etc/packages has no {name}")
+
+
+def check_readme(tree):
+    lines = len(tree.lines("README.md"))
+    if lines > README_LINES:
+        yield Offence("README.md", lines, f"{lines} lines, at most {README_LINES}: figures go to doc/speed.md, the rest to other pages")
 
 
 def check(tree):
-    checks = (check_licence, check_names, check_paths, check_printing, check_links, check_packages)
+    checks = (check_readme, check_licence, check_names, check_paths, check_printing, check_links, check_packages)
     return [offence for each in checks for offence in each(tree)]
