@@ -17,6 +17,7 @@ DEV := build/dev
 RELEASE := build/release
 QUICK := build/quick
 CLANG := build/clang
+DEB := build/deb
 
 step := @etc/step.sh
 build := cmake --build
@@ -36,7 +37,7 @@ endif
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps run check check-long bench bench-hosts build release install format lint clean
+.PHONY: help deps run check check-long bench bench-hosts build release install deb format lint clean
 
 help: ## print this
 	@echo "make TARGET, where TARGET is one of:"
@@ -49,7 +50,7 @@ deps: ## install the packages that a build needs (Debian, Ubuntu), or name those
 run: deps ## build, and run a first job
 	@cmake --preset quick $(release_options) -DNACRE_TESTS=OFF
 	@$(build) $(QUICK)
-	@etc/demo/run.sh $(QUICK)/nacre-shell
+	@etc/demo/run.sh $(QUICK)/nacre-shell build/demo
 
 check: ## build, run all tests with sanitizers, end-to-end tests on an optimised build, and lint
 	$(step) "Dependencies" etc/deps.sh check cluster
@@ -130,6 +131,13 @@ release: deps ## build as it is installed, with link-time optimisation, in build
 
 install: release ## install the optimised build below PREFIX, staged in DESTDIR if that is set
 	@DESTDIR='$(DESTDIR)' cmake --install $(RELEASE)
+
+deb: deps ## a package for Debian and Ubuntu, in build/deb
+	@etc/deps.sh deb
+	@cmake --preset release -B $(DEB) -DCMAKE_INSTALL_PREFIX=/usr -DNACRE_TESTS=OFF
+	@$(build) $(DEB)
+	@cd $(DEB) && cpack --config CPackConfig.cmake -G DEB
+	@ls $(DEB)/*.deb
 
 format: ## format all C and C++ in place
 	@etc/deps.sh check

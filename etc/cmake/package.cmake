@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# `make deb`: one package for Debian and Ubuntu, so that who uses nacre needs no compiler.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME nacre)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
+set(CPACK_PACKAGE_DESCRIPTION "nacre-shell starts one node's share of a parallel job, carries its output and\n\
+knows how each task ends; nacre launch runs jobs on hosts over ssh.")
+set(CPACK_PACKAGE_CONTACT "nacre <root@localhost>" CACHE STRING "Who maintains the package")
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# Those that are loaded when a job needs them, which dpkg-shlibdeps does not see.
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libarchive13, libhwloc15, libssl3, libzstd1")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "openssh-client")
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
+# What is packed is built already.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
+
+# A site's changes stay when the package is replaced.
+file(GLOB_RECURSE configuration RELATIVE ${PROJECT_SOURCE_DIR}/etc CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/etc/lua.d/*.lua)
+list(PREPEND configuration initrc.lua)
+list(TRANSFORM configuration PREPEND ${CMAKE_INSTALL_FULL_SYSCONFDIR}/nacre/shell/)
+list(JOIN configuration "\n" configuration)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/package/conffiles CONTENT "@configuration@\n" @ONLY)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/package/conffiles)
+include(CPack)
