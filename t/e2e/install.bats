@@ -34,6 +34,14 @@ staged_pkg_config() {
   done
 }
 
+@test "the man page of the initrc names the file that is installed" {
+  install_all
+  local named
+  named=$(sed 's/\\[a-z&]*//g; s/\\fI//g' "$stage$prefix/share/man/man5/nacre-shell-initrc.5" | grep -o '/[a-z/.-]*/initrc\.lua' | head -n 1)
+  echo "named: $named"
+  [ -s "$stage$named" ]
+}
+
 @test "nothing is installed outside of the staging folder's prefix and /etc" {
   install_all
   run find "$stage" -type f -not -path "$stage$prefix/*" -not -path "$stage/etc/*"
