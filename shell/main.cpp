@@ -70,10 +70,11 @@ ShellConfig config_of(cli::ShellArguments& arguments) {
   config.exit_local = arguments.exit_local;
   config.explain = arguments.explain;
   config.explain_plugins = arguments.explain_plugins;
-  config.plugin_searchpath = installed_path({kPluginPathFromHere}, kPluginPath);
-  config.system_initrc = installed_path({kSystemInitrcFromHere}, kSystemInitrc);
-  config.mandatory_initrc = installed_path({kMandatoryInitrcFromHere}, kMandatoryInitrc);
-  config.library = installed_path({kLibraryOfBuild, kLibraryFromHere}, kLibrary);
+  const InstalledTree installed(kProgramDirectory);
+  config.plugin_searchpath = installed.path({kPluginPathFromHere}, kPluginPath);
+  config.system_initrc = installed.path({kSystemInitrcFromHere}, kSystemInitrc);
+  config.mandatory_initrc = installed.path({kMandatoryInitrcFromHere}, kMandatoryInitrc);
+  config.library = installed.path({kLibraryOfBuild, kLibraryFromHere}, kLibrary);
   return config;
 }
 

@@ -4,13 +4,25 @@
 // elsewhere, works as it is.
 #pragma once
 
+#include <sys/types.h>
+
 #include <initializer_list>
 #include <string>
 
 namespace nacre {
 
-// The first of the `relative` paths, from the directory of the running program, that exists and belongs to who owns the
-// program, or to root; else `absolute`, where the build has meant it to be.
-[[nodiscard]] std::string installed_path(std::initializer_list<const char*> relative, const char* absolute);
+class InstalledTree {
+ public:
+  // Of the program that runs. `program_directory`: where the build has meant it to be; if it is there, nothing is looked for.
+  explicit InstalledTree(const char* program_directory);
+
+  // The first of the `relative` paths, from the directory of the program, that exists and belongs to who owns the program, or
+  // to root; else `absolute`, where the build has meant it to be.
+  [[nodiscard]] std::string path(std::initializer_list<const char*> relative, const char* absolute) const;
+
+ private:
+  std::string directory_;  // empty: nothing is looked for
+  uid_t owner_ = 0;
+};
 
 }  // namespace nacre

@@ -96,7 +96,8 @@ class InitrcVerb final : public Verb {
   [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
-    std::string file = file_.empty() ? installed_path({kSystemInitrcFromHere}, kSystemInitrc) : file_;
+    std::string file =
+        file_.empty() ? InstalledTree(kProgramDirectory).path({kSystemInitrcFromHere}, kSystemInitrc) : file_;
     CHECK_OK(read_file(file));
     CheckedInitrc checked = TRY(in(file, check_initrc(file, options_)));
     for (const auto* list : {&checked.problems, &checked.notes}) {

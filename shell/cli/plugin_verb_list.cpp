@@ -98,7 +98,8 @@ Result<int> list_plugins(const ListOptions& options) {
   if (options.initrc) {
     run.arguments.push_back("--initrc=" + *options.initrc);
   } else if (!TRY(names_initrc(options))) {
-    run.arguments.push_back(fmt::format("--initrc={}", installed_path({kSystemInitrcFromHere}, kSystemInitrc)));
+    run.arguments.push_back(
+        fmt::format("--initrc={}", InstalledTree(kProgramDirectory).path({kSystemInitrcFromHere}, kSystemInitrc)));
   }
   run.arguments.emplace_back("--explain=plugins");
   ShellOutcome outcome = TRY(run_shell(run));

@@ -37,7 +37,7 @@ staged_pkg_config() {
 @test "the man page of the initrc names the file that is installed" {
   install_all
   local named
-  named=$(sed 's/\\[a-z&]*//g; s/\\fI//g' "$stage$prefix/share/man/man5/nacre-shell-initrc.5" | grep -o '/[a-z/.-]*/initrc\.lua' | head -n 1)
+  named=$(sed 's/\\f[A-Z]//g; s/\\&//g' "$stage$prefix/share/man/man5/nacre-shell-initrc.5" | grep -o '/[a-z/.-]*/initrc\.lua' | head -n 1)
   echo "named: $named"
   [ -s "$stage$named" ]
 }

@@ -116,3 +116,29 @@ END
   [ "$status" -eq 0 ]
   [ -z "$output" ]
 }
+
+# The blocks of nacre-lua(3), as example.1.lua and so on.
+write_examples() {
+  awk '/^```/ { inside = !inside; if (inside) ++n; next } inside { print > ("example." n ".lua") }' "$NACRE_SOURCE_DIR/doc/man/nacre-lua.3.scd"
+}
+
+@test "each example of nacre-lua(3) is fine" {
+  write_examples
+  [ "$(ls example.*.lua | wc -l)" -ge 6 ]
+  for example in example.*.lua; do
+    run "$NACRE_BUILD_DIR/nacre" initrc check -o greeting "$example"
+    echo "$example: $output"
+    [ "$status" -eq 0 ]
+  done
+}
+
+@test "the example of nacre-lua(3) to start from does what it says" {
+  write_examples
+  prepare 1 sh -c 'echo "$GREETING"'
+  run nacre --initrc=example.2.lua -o greeting.name=Ada
+  [ "$output" = "hello, Ada" ]
+  run nacre --initrc=example.2.lua -o greeting
+  [ "$output" = "hello, you" ]
+  run nacre --initrc=example.2.lua -o greeting.nmae=Ada
+  fails_with 1 "greeting.nmae: there is no such member; did you mean greeting.name?"
+}
