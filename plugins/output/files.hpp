@@ -26,7 +26,7 @@ class OutputFiles {
  public:
   explicit OutputFiles(bool append) : append_(append) {}
 
-  // Opens a file for appending; the first time it is emptied, unless its content is to be kept.
+  // Opens a file for appending; the first time it is emptied, unless its content is kept.
   Result<UniqueFd> open(const std::string& path);
   // Another shell has emptied it.
   void keep(const std::string& path) { ++opened_[path]; }

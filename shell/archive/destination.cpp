@@ -86,7 +86,7 @@ Result<Destination::Place> Destination::place_of(const std::string& path) {
   return Place{parent_.get(), path.c_str() + name_at};
 }
 
-// Makes room for a file or a link. Never removes a directory, as nobody asked for that.
+// Makes room for a file or a link. Never removes a directory, whose content must not be lost.
 Result<void> Destination::clear(const Place& place, const std::string& path) const {
   if (existing_ == Existing::refuse || ::unlinkat(place.parent, place.name, 0) == 0 || errno == ENOENT) return {};
   return failed(errno, path);

@@ -184,7 +184,7 @@ Result<void> Writer::end() {
 }
 
 Result<void> Writer::finish() {
-  // The end mark has a frame of its own: whoever reads it has read, and checked, the whole frame before.
+  // The end mark has a frame of its own: a reader that comes to it has read, and checked, the whole frame before.
   if (state_->zstd) CHECK_OK(state_->zstd->end_frame());
   state_->finished = true;
   CHECK_OK(state_->check(state_->library.archive_write_close(state_->handle)));

@@ -67,10 +67,10 @@ Result<Json> make_resources(const std::vector<NodeOffer>& offers) {
     hosts.append(offers[i].hostname);
   }
   Json entries = Json::array();
-  for (const auto& [what, who] : ranks) {
+  for (const auto& [what, which] : ranks) {
     Json children{{"core", what.first}};
     if (!what.second.empty()) children["gpu"] = what.second;
-    entries.push_back({{"rank", who.str()}, {"children", std::move(children)}});
+    entries.push_back({{"rank", which.str()}, {"children", std::move(children)}});
   }
   Json execution{{"R_lite", std::move(entries)}, {"nodelist", {hosts.str()}}, {"starttime", 0}, {"expiration", 0}};
   return Json{{"version", 1}, {"execution", std::move(execution)}};

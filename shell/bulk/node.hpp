@@ -6,7 +6,7 @@
 // Up: the leader delivers each origin's records once and in order, as long as the origin lives and has a way to the leader;
 // of an origin that dies, the first ones. Down: a shell that is in every view gets all, once and in order. A newcomer gets
 // what is broadcast after it has come, and the end of each channel that ended before. A shell that leaves the view gets the
-// first records. If an owner does not take what it is given, those who write stop in the end; they stop for no other reason.
+// first records. If an owner does not take what it is given, the writers stop in the end; they stop for no other reason.
 //
 // The driver reports what happens, and performs take_effects() in order. After up() or child_up() of a peer, calls
 // and effects that name its link mean the new one.

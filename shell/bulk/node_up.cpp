@@ -56,7 +56,7 @@ void Node::new_path() {
   unacked_.rewind();
   if (!std::exchange(dirty_, false)) return;
   for (auto& [peer, child] : children_) {
-    if (child.gone) continue;  // nobody would send its records again
+    if (child.gone) continue;  // its records would not be sent again
     child.path = true;
     child.traffic.record_credit += child.queued;
     out_.grant({peer, Side::down}, kRecords, child.queued);

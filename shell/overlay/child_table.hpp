@@ -60,7 +60,7 @@ class ChildTable {
   // Those that this node and the nodes below it suspect.
   [[nodiscard]] Idset suspects() const;
 
-  // This node itself was stopped for so long: nobody else is blamed for it.
+  // This node itself was stopped for so long: no child is blamed for it.
   void excuse(Time gap);
   void tick();
   [[nodiscard]] Time due() const;

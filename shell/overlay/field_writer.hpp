@@ -64,7 +64,7 @@ class FieldWriter {
   };
   static constexpr std::size_t kMaxFields = 16;
 
-  Bytes& begin(std::string_view key);  // its value is to be appended
+  Bytes& begin(std::string_view key);  // the caller appends the value
   void end_last() {
     if (count_ > 0) fields_.at(count_ - 1).end = values_.size();
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages between the shells of a job. doc/protocol.md has who sends which, and when.
+// The messages between the shells of a job. doc/protocol.md describes when each is sent, and in which direction.
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,7 @@ void Node::note_complete() {
 
 bool Node::bury() {
   View change;
-  // No beat reaches a member but from the leader. If the leader could send one to nobody for so long, all others
+  // No beat reaches a member but from the leader. If the leader could send none for so long, all others
   // have ended by rule 10.
   bool is_alone = tree_.size() > 1 && out_.now >= fed_at_ + options_.fence + options_.beat_interval;
   for (Id id : tree_.members_of(is_alone ? Idset::range(0, Idset::kMaxId) : child_table_.suspects())) {
@@ -165,7 +165,7 @@ void Node::answer(RequestId id, const Shrink& body) {
 }
 
 void Node::answer(RequestId id, const Grow& body) {
-  if (body.add.empty()) return append(id, Refused{"grow: of nobody"});
+  if (body.add.empty()) return append(id, Refused{"grow: no members named"});
   if (body.add.size() > kMaxNewcomers) {
     return append(id, Refused{fmt::format("grow: {} at once; at most {}", body.add.size(), kMaxNewcomers)});
   }

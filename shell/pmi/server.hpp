@@ -46,7 +46,7 @@ class Server {
   [[nodiscard]] bool barrier_begun() const { return waiting_ > 0; }
   [[nodiscard]] bool in_use() const { return joined_ > 0; }  // a client has called init
 
-  // What is to be sent: the clients, and the bytes for each, which stay until they are taken.
+  // Output: the clients that have some, and the bytes for each, which stay until they are taken.
   void take_pending(std::vector<std::uint32_t>& out);  // replaces what is in `out`
   [[nodiscard]] std::string& output(std::uint32_t client) { return connections_[client].output; }
   [[nodiscard]] std::vector<Event> take_events();

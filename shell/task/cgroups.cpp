@@ -13,7 +13,7 @@
 namespace nacre::task {
 namespace {
 
-constexpr const char* kVersion2 = "";  // stands for a controller: the one hierarchy of version 2
+constexpr const char* kVersion2 = "";  // used in place of a controller: the one hierarchy of version 2
 
 bool contains(const std::vector<std::string_view>& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();

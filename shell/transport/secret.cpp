@@ -58,8 +58,10 @@ Result<void> check_private(int fd) {
   if (::fstat(fd, &status) < 0) return system_error(errno, "cannot be looked at");
   if (!S_ISREG(status.st_mode)) return invalid("the secret has to be in a regular file");
   if (status.st_uid != ::geteuid()) {
-    return Error{EPERM, fmt::format("belongs to user {}; the secret has to be in a file of user {}, who runs this",
-                                    status.st_uid, ::geteuid())};
+    return Error{
+        EPERM,
+        fmt::format("belongs to user {}; the secret has to be in a file of user {}, the user of this process",
+                    status.st_uid, ::geteuid())};
   }
   if ((status.st_mode & 077) != 0) {
     return Error{EPERM,

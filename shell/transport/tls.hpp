@@ -66,7 +66,7 @@ class Tls {
   // At most `most` bytes that the other end has sent. 0: none for now.
   Result<std::size_t> read(char* out, std::size_t most);
   [[nodiscard]] bool at_end() const { return at_end_; }          // the other end has closed as TLS demands
-  Result<void> write(std::string_view bytes, std::string& out);  // appends to `out` what is to be sent
+  Result<void> write(std::string_view bytes, std::string& out);  // appends the output to `out`
   void take_output(std::string& out);                            // appends what TLS itself has to send
 
  private:

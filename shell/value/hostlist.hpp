@@ -20,7 +20,7 @@ namespace nacre::value {
 
 class Hostlist {
  public:
-  static constexpr std::uint64_t kMaxHosts = std::uint64_t{1} << 20;  // names that one text may stand for
+  static constexpr std::uint64_t kMaxHosts = std::uint64_t{1} << 20;  // names of one text, expanded
   static constexpr std::size_t kMaxName = 255;                        // bytes of one name
   static constexpr std::size_t kMaxDigits = 18;                       // of a number in brackets
   static constexpr std::size_t kMaxText = std::size_t{64} << 20;      // bytes of text
