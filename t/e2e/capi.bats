@@ -166,7 +166,7 @@ nacre-shell[0]: client: 42" ]
 @test "libc's variables are a plugin's as they are the program's: environ, stdin, stdout, stderr" {
   local program
   for program in nacre-shell nacre; do
-    run grep -E 'R_[A-Z0-9_]+_COPY' <(readelf -rW "$NACRE_BUILD_DIR/$program")
+    run grep -E '_COPY .*@GLIBC_' <(readelf -rW "$NACRE_BUILD_DIR/$program")
     [ "$status" -eq 1 ] || { echo "$program: $output"; return 1; }
   done
   build surroundings <<'END'
