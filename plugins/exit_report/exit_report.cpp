@@ -59,6 +59,10 @@ class ExitReport final : public plugin::Plugin {
     task("task.fork", [this](task::Task& each) { facts_.started(each); });
     task("task.exit", [this](task::Task& each) { facts_.exited(each); });
     on("shell.start", [this](plugin::Call&) { return facts_.watch_memory(); });
+    on("shell.processes-left", [this](plugin::Call& call) {
+      report_.left(call.in.value("processes", Json::array()));
+      return Result<void>();
+    });
     if (host_.job().shell_rank != 0) return {};
     on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
     on("shell.tasks-complete", [this](plugin::Call&) { return report_.finish(); });

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <csignal>
 
-#include "base/text.hpp"
 #include "event/clock.hpp"
+#include "exits/report_text.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -15,6 +15,7 @@ using Rank = value::Idset::Id;
 
 constexpr const char* kAsk = "exit-report.ask";      // announcement: the ranks
 constexpr const char* kFacts = "exit-report.facts";  // announcement: facts of one task, JSON
+constexpr const char* kLeft = "exit-report.left";    // announcement: processes that have outlived their tasks, JSON
 constexpr const char* kReportHold = "exit-report";
 constexpr double kSoon = 0.05;  // seconds between failures of which either may have been the first
 constexpr event::Seconds kLookAgain{0.02};
@@ -23,6 +24,8 @@ constexpr event::Seconds kMostDrain{
 constexpr event::Seconds kMostAnswerTime{2.0};  // for answers
 constexpr std::size_t kMostEvents = 64;
 constexpr std::size_t kMostFailures = 256;  // whose times are kept
+constexpr std::size_t kMostLeft = 64;       // processes
+constexpr std::size_t kMostLeftHere = 16;   // of one shell
 
 Json letter_of(const exits::Record& record) { return record.str().substr(0, 1); }
 
@@ -32,7 +35,9 @@ void FailureReport::serve() {
   heard_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == kAsk) answer(bytes);
     if (topic == kFacts && host_.job().shell_rank == 0) take(bytes);
+    if (topic == kLeft && host_.job().shell_rank == 0) take_left(bytes);
   });
+  digests_.serve();
 }
 
 // ---- what the leader learns -------------------------------------------------------------------
@@ -49,8 +54,9 @@ void FailureReport::tasks_ended(const value::Idset& ranks, const exits::Record& 
   Rank rank = *ranks.first();
   bool is_new = representatives_.emplace(record.str(), rank).second;
   if (!first_) first_ = exits::TaskEnd{rank, record};
-  if (record.kind() == exits::Record::Kind::ended && failures_.size() < kMostFailures)
-    failures_.emplace_back(time, ranks);
+  bool has_run = record.kind() == exits::Record::Kind::ended;
+  if (has_run) failed_ += ranks.size();
+  if (has_run && failures_.size() < kMostFailures) failures_.emplace_back(time, ranks);
   if (!is_new) return;
   note("failed", {{"ranks", ranks.str()}, {"record", record.str()}}, time);
   if (record.kind() != exits::Record::Kind::lost) ask(rank);
@@ -85,9 +91,26 @@ void FailureReport::lost(std::uint32_t shell) {
 
 void FailureReport::settle(Rank rank) {
   waited_for_.remove(rank);
-  if (!waited_for_.empty() || !std::exchange(holds_, false)) return;
+  let_go();
+}
+
+void FailureReport::let_go() {
+  if (is_waiting() || !std::exchange(holds_, false)) return;
   finish_timer_.reset();
   static_cast<void>(host_.release(kReportHold));
+}
+
+void FailureReport::take_left(std::string_view text) {
+  auto told = parse_json(text);
+  if (!told || !told->is_object() || !told->contains("processes") || !(*told)["processes"].is_array()) return;
+  for (Json& each : (*told)["processes"]) {
+    if (left_.size() < kMostLeft)
+      left_.push_back(std::move(each));
+    else
+      ++more_left_;
+  }
+  auto more = told->find("more");
+  if (more != told->end() && more->is_number_unsigned()) more_left_ += more->get<std::uint64_t>();
 }
 
 void FailureReport::take(std::string_view text) {
@@ -107,15 +130,30 @@ void FailureReport::take(std::string_view text) {
 
 Result<void> FailureReport::finish() {
   if (auto end = host_.ended_by(); end && is_failure(end->record)) ask(end->rank);
-  if (waited_for_.empty()) return {};
+  if (failed_ > 1) ask_for_digests();
+  if (!is_waiting()) return {};
   finish_timer_ = TRY(event::Timer::create(host_.loop(), [this] {
     waited_for_ = {};
-    settle(0);
+    waits_for_digests_ = false;
+    let_go();
   }));
   finish_timer_->start_grace(kMostAnswerTime);
   host_.hold(kReportHold);
   holds_ = true;
   return {};
+}
+
+void FailureReport::ask_for_digests() {
+  std::vector<std::string> records;
+  for (const auto& [text, rank] : representatives_) {
+    auto record = exits::Record::parse(text);
+    if (record && record->kind() == exits::Record::Kind::ended) records.push_back(text);
+  }
+  waits_for_digests_ = true;
+  digests_.ask(records, [this] {
+    waits_for_digests_ = false;
+    let_go();
+  });
 }
 
 // ---- what a task's own shell answers ------------------------------------------------------------
@@ -147,6 +185,19 @@ void FailureReport::answer_if_complete() {
   answer_timer_ = *std::move(timer);
   answer_timer_->unref();
   answer_timer_->start(kLookAgain);
+}
+
+void FailureReport::left(const Json& processes) {
+  const job::Job& job = host_.job();
+  Json told{{"processes", Json::array()}};
+  for (const Json& each : processes) {
+    if (told["processes"].size() == kMostLeftHere) break;
+    told["processes"].push_back(each);
+    told["processes"].back()["shell"] = job.shell_rank;
+    told["processes"].back()["host"] = job.resources.nodes[job.shell_rank].hostname;
+  }
+  if (processes.size() > kMostLeftHere) told["more"] = processes.size() - kMostLeftHere;
+  static_cast<void>(host_.announce(kLeft, dump_json(told)));  // who is cut off need not be heard
 }
 
 // ---- the report ---------------------------------------------------------------------------------
@@ -198,11 +249,47 @@ value::Idset FailureReport::at_the_time_of(Rank rank) const {
   return out;
 }
 
-std::string FailureReport::last_line_of(Rank rank) const {
+std::string FailureReport::last_line(Rank rank) const {
   auto known = known_.find(rank);
-  std::string text = known != known_.end() ? known->second.value("stderr", "") : "";
-  std::string_view lines = trim(text);
-  return std::string(lines.substr(lines.rfind('\n') + 1));
+  return known != known_.end() ? exits::last_line_of(known->second.value("stderr", "")) : "";
+}
+
+// Tasks of one record, by what else is the same of them.
+Json FailureReport::classes(const std::string& record, const value::Idset& ranks) const {
+  Json out = Json::array();
+  value::Idset rest = ranks;
+  auto add = [&](const value::Idset& of, std::string last, const std::string& module) {
+    Json each{{"record", record}, {"ranks", of.str()}};
+    if (!last.empty()) each["last"] = std::move(last);
+    if (!module.empty()) each["module"] = module;
+    out.push_back(std::move(each));
+  };
+  if (auto digests = digests_.classes().find(record); digests != digests_.classes().end()) {
+    for (const FailureDigests::Class& each : digests->second) {
+      value::Idset some = each.ranks & rest;
+      if (!some.empty()) add(some, each.last, each.module);
+      rest = rest - some;
+    }
+  }
+  auto known = representatives_.find(record);
+  if (!rest.empty()) {
+    bool is_of_it = known != representatives_.end() && rest.contains(known->second);
+    add(rest, is_of_it ? last_line(known->second) : "", "");
+  }
+  return out;
+}
+
+// Processes, and core dumps, which stay.
+Json FailureReport::all_left() const {
+  Json out = Json::object();
+  if (!left_.empty()) out["processes"] = left_;
+  if (more_left_ > 0) out["more"] = more_left_;
+  for (const auto& [rank, facts] : known_) {
+    Json core = facts.value("core", Json::object());
+    if (core.is_object() && core.contains("file"))
+      out["files"].push_back({{"host", facts.value("host", "")}, {"rank", rank}, {"file", core["file"]}});
+  }
+  return out;
 }
 
 Json FailureReport::make(const Json& end) const {
@@ -212,23 +299,22 @@ Json FailureReport::make(const Json& end) const {
   Json cause = this->cause(end);
   const Json tasks = end.value("tasks", Json::object());
   for (const auto& [text, ranks] : tasks.items()) {
-    Json each{{"record", text}, {"ranks", ranks}};
+    auto of = value::Idset::parse(ranks.get<std::string>());
+    for (Json& each : this->classes(text, of.value_or(value::Idset()))) classes.push_back(std::move(each));
     auto known = representatives_.find(text);
-    if (known != representatives_.end()) {
-      if (std::string line = last_line_of(known->second); !line.empty()) each["last"] = std::move(line);
-      auto record = exits::Record::parse(text);
-      if (record && known_.contains(known->second) && cause.value("rank", Rank{0}) != known->second)
-        others.push_back(facts_of(known->second, *record));
-    }
-    classes.push_back(std::move(each));
+    auto record = exits::Record::parse(text);
+    if (known == representatives_.end() || !record || !known_.contains(known->second)) continue;
+    if (cause.value("rank", Rank{0}) != known->second) others.push_back(facts_of(known->second, *record));
   }
-  return {{"version", 1},
-          {"job", {{"id", job.id.f58()}, {"name", job.name()}, {"tasks", job.tasks()}, {"shells", job.shells()}}},
-          {"exit", end.value("exit", Json::object())},
-          {"cause", std::move(cause)},
-          {"classes", std::move(classes)},
-          {"others", std::move(others)},
-          {"timeline", timeline_}};
+  Json out{{"version", 1},
+           {"job", {{"id", job.id.f58()}, {"name", job.name()}, {"tasks", job.tasks()}, {"shells", job.shells()}}},
+           {"exit", end.value("exit", Json::object())},
+           {"cause", std::move(cause)},
+           {"classes", std::move(classes)},
+           {"others", std::move(others)},
+           {"timeline", timeline_}};
+  if (Json left = all_left(); !left.empty()) out["left"] = std::move(left);
+  return out;
 }
 
 }  // namespace nacre::plugins

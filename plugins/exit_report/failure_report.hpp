@@ -13,6 +13,7 @@
 #include "base/json.hpp"
 #include "exits/record.hpp"
 #include "plugin/host.hpp"
+#include "plugins/exit_report/digests.hpp"
 #include "plugins/exit_report/task_facts.hpp"
 #include "value/idset.hpp"
 
@@ -23,14 +24,16 @@ class FailureReport {
   static constexpr std::size_t kMostAsked = 8;  // tasks
 
   // Both have to outlive it.
-  FailureReport(plugin::Host& host, TaskFacts& facts) : host_(host), facts_(facts) {}
+  FailureReport(plugin::Host& host, TaskFacts& facts) : host_(host), facts_(facts), digests_(host, facts) {}
 
   // From here on other shells are asked and answered.
   void serve();
   // The leader's, with the time of it, in seconds since the Epoch.
   void tasks_ended(const value::Idset& ranks, const exits::Record& record, double time);
   void note(std::string_view event, Json what, double time);  // for the timeline
-  // The shell is lost: it answers no more.
+  // Of this shell: processes that have outlived their tasks and are being ended, as the topic shell.processes-left has them.
+  void left(const Json& processes);
+  // The leader's: the shell is lost, it answers no more.
   void lost(std::uint32_t shell);
   // All tasks have ended: what has been asked is waited for, for a moment.
   Result<void> finish();
@@ -45,12 +48,18 @@ class FailureReport {
   void answer(std::string_view ranks);
   void answer_if_complete();
   void take(std::string_view text);
+  void take_left(std::string_view text);
   void settle(value::Idset::Id rank);
+  void let_go();
+  void ask_for_digests();
+  [[nodiscard]] bool is_waiting() const { return !waited_for_.empty() || waits_for_digests_; }
   [[nodiscard]] bool is_failure(const exits::Record& record) const;
   [[nodiscard]] Json facts_of(value::Idset::Id rank, const exits::Record& record) const;
   [[nodiscard]] Json cause(const Json& end) const;
   [[nodiscard]] value::Idset at_the_time_of(value::Idset::Id rank) const;
-  [[nodiscard]] std::string last_line_of(value::Idset::Id rank) const;
+  [[nodiscard]] std::string last_line(value::Idset::Id rank) const;
+  [[nodiscard]] Json classes(const std::string& record, const value::Idset& ranks) const;
+  [[nodiscard]] Json all_left() const;
 
   plugin::Host& host_;
   TaskFacts& facts_;
@@ -64,6 +73,11 @@ class FailureReport {
   std::map<std::string, value::Idset::Id> representatives_;  // of ways to end, by the record's text
   value::Idset asked_, waited_for_;                          // tasks
   std::map<value::Idset::Id, Json> known_;                   // by rank
+  FailureDigests digests_;
+  std::uint64_t failed_ = 0;  // tasks that ran
+  bool waits_for_digests_ = false;
+  Json left_ = Json::array();  // processes
+  std::uint64_t more_left_ = 0;
   Json timeline_ = Json::array();
   std::optional<event::Timer> finish_timer_;
   bool holds_ = false;

@@ -11,7 +11,9 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "event/clock.hpp"
+#include "exits/report_text.hpp"
 #include "plugins/exit_report/core_file.hpp"
+#include "plugins/exit_report/core_module.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -22,6 +24,7 @@ constexpr const char* kTorchFile =
 constexpr std::size_t kMostErrorBytes = std::size_t{16} << 10;  // bytes of such a file
 constexpr std::size_t kMostWords = 64;                          // of the command
 constexpr std::size_t kMostWord = 1024;                         // bytes
+constexpr std::size_t kMostNote = std::size_t{16} << 10;        // bytes of a member that a plugin adds
 constexpr int kKilled = 128 + SIGKILL;  // also of a program whose child was killed so, as sh(1) reports it
 // When the count of kills is first read: so that short jobs do not pay for it. A task that has run for less may have been killed before.
 constexpr event::Seconds kBaseline{0.1};
@@ -105,11 +108,44 @@ Json TaskFacts::of(const task::Task& task) const {
   if (auto file = task.command().env.get(kErrorFile)) {
     if (Json error = error_in(std::string(*file)); !error.is_null()) out["error"] = std::move(error);
   }
+  add_notes(out, task);
   return out;
 }
 
-void TaskFacts::add_end(Json& facts, const task::Task& task, const Times& times) const {
+std::string TaskFacts::last_line(const task::Task& task) const {
+  auto tail = host_.task_output() != nullptr ? host_.task_output()->tail(task.rank()) : std::nullopt;
+  return tail ? exits::last_line_of(tail->err) : "";
+}
+
+Json TaskFacts::core(const task::Task& task) const {
   const value::WaitStatus& status = task.status();
+  if (!status.dumped_core() || task.pid() == 0 || task.local_id() >= times_.size()) return nullptr;
+  Json out = core_file({task.pid(), status.signal(), times_[task.local_id()].started, working_directory()});
+  auto file = out.find("file");
+  if (file == out.end()) return out;
+  if (std::string module = core_module(file->get<std::string>()); !module.empty())
+    out["module"] = std::move(module);
+  return out;
+}
+
+// What the shell itself knows is not replaced.
+void TaskFacts::add_notes(Json& facts, const task::Task& task) const {
+  plugin::Call call("report.note");
+  call.in["rank"] = task.rank();
+  if (Result<int> called = host_.stack().call(call); !called)
+    host_.log().log(Level::warn, "exit-report", "{}", called.error().message);
+  if (!call.out.is_object()) return;
+  for (auto& [name, value] : call.out.items()) {
+    if (facts.contains(name)) continue;
+    if (dump_json(value).size() > kMostNote)
+      host_.log().log(Level::warn, "exit-report", "report.note: {} has more than {} bytes: it is left out", name,
+                      kMostNote);
+    else
+      facts[name] = std::move(value);
+  }
+}
+
+void TaskFacts::add_end(Json& facts, const task::Task& task, const Times& times) const {
   const rusage& usage = task.usage();
   facts["pid"] = task.pid();
   facts["started"] = times.started;
@@ -117,9 +153,7 @@ void TaskFacts::add_end(Json& facts, const task::Task& task, const Times& times)
   facts["usage"] = {{"user", seconds_of(usage.ru_utime)},
                     {"system", seconds_of(usage.ru_stime)},
                     {"maxrss", static_cast<std::uint64_t>(usage.ru_maxrss) << 10}};  // bytes; the kernel's are KiB
-  if (status.dumped_core()) {
-    facts["core"] = core_file({task.pid(), status.signal(), times.started, facts["cwd"].get<std::string>()});
-  }
+  if (Json dump = core(task); !dump.is_null()) facts["core"] = std::move(dump);
   if (times.oom_kills > 0) {
     facts["oom"] = {{"by", "cgroup"}, {"kills", times.oom_kills}, {"certain", times.oom_is_certain}};
     if (auto limit = oom_->limit()) facts["oom"]["limit"] = *limit;

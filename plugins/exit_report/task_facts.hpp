@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/json_fwd.hpp"
@@ -23,7 +24,12 @@ class TaskFacts {
   void exited(const task::Task& task);
   // Whether its streams have ended: what it has written is known.
   [[nodiscard]] bool is_complete(const task::Task& task) const;
+  // With what plugins add to it (report.note).
   [[nodiscard]] Json of(const task::Task& task) const;
+  // The last line that it has written to its standard error; "" if there is none.
+  [[nodiscard]] std::string last_line(const task::Task& task) const;
+  // Where its core dump is, as core_file() has it, with the module that it crashed in, if that can be told; null: it has none.
+  [[nodiscard]] Json core(const task::Task& task) const;
 
  private:
   struct Times {
@@ -35,6 +41,7 @@ class TaskFacts {
 
   [[nodiscard]] Times& times(const task::Task& task);
   void add_end(Json& facts, const task::Task& task, const Times& times) const;
+  void add_notes(Json& facts, const task::Task& task) const;
 
   plugin::Host& host_;
   std::vector<Times> times_;  // by local id

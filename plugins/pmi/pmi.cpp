@@ -43,6 +43,10 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (group_) call.out[name()] = connected().str();
       return Result<void>();
     });
+    on("report.note", [this](plugin::Call& call) {
+      if (group_ && group_->server().in_use()) note(call);
+      return Result<void>();
+    });
     on("shell.lost", [this](plugin::Call& call) {
       if (group_) lose_shell(call);
       return Result<void>();
@@ -203,6 +207,19 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (clients[client].stage == pmi::Stage::joined) out.insert(rank_of(client));
     }
     return out;
+  }
+
+  // How far a task was when it ended.
+  void note(plugin::Call& call) const {
+    const auto& ranks = group_->server().group().ranks;
+    auto rank = std::find(ranks.begin(), ranks.end(), call.in.value("rank", UINT32_MAX));
+    if (rank == ranks.end()) return;
+    const pmi::Client& client = group_->server().clients()[static_cast<std::size_t>(rank - ranks.begin())];
+    Json& out = call.out["pmi"];
+    out["by"] = client.version == 2 ? "PMI-2" : "PMI-1";
+    out["state"] = client.stage == pmi::Stage::finalized ? "finalized" : client.has_joined ? "connected" : "none";
+    if (client.waits || client.left_waiting) out["barrier"] = client.barriers + 1;
+    if (!client.last_command.empty()) out["last"] = client.last_command;
   }
 
   void lose_shell(const plugin::Call& call) {

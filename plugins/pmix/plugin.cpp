@@ -79,6 +79,15 @@ int on_connected(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, vo
   return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:s}", "pmix", service->connected_tasks().c_str());
 }
 
+int on_note(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
+  Service* service = service_of(plugin);
+  int rank = -1;
+  if (service == nullptr || flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:i}", "rank", &rank) < 0) return 0;
+  const char* state = service->state_of_task(static_cast<std::uint32_t>(rank));
+  if (*state == '\0') return 0;
+  return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:{s:s s:s}}", "pmi", "by", "PMIx", "state", state);
+}
+
 int on_lost(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
   Service* service = service_of(plugin);
   int shell = -1;
@@ -103,7 +112,7 @@ constexpr flux_plugin_handler kHandlers[] = {
     {"task.fork", on_task_fork, nullptr}, {"task.exit", on_task_exit, nullptr},
     {"shell.lost", on_lost, nullptr},     {"shell.finish", on_finish, nullptr},
     {"shell.exit", on_exit, nullptr},     {"pmi.connected", on_connected, nullptr},
-    {nullptr, nullptr, nullptr},
+    {"report.note", on_note, nullptr},    {nullptr, nullptr, nullptr},
 };
 
 }  // namespace

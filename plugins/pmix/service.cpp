@@ -44,7 +44,9 @@ bool is_fault_tolerant(flux_shell_t* shell) {
   json_t* option = nullptr;
   if (flux_shell_getopt_unpack(shell, "fault-tolerance", "o", &option) <= 0) return false;
   bool zero = json_is_integer(option) && json_integer_value(option) == 0;
-  return !json_is_false(option) && !json_is_null(option) && !zero;
+  std::string_view text = json_is_string(option) ? json_string_value(option) : "";
+  bool off = text == "off" || text == "false" || text == "0";
+  return !json_is_false(option) && !json_is_null(option) && !zero && !off;
 }
 
 struct Service::Alarm {
@@ -203,6 +205,20 @@ void Service::finalized(const pmix_proc_t& id, Reply reply) {
     client->state = Client::State::finalized;
   }
   reply(PMIX_SUCCESS);
+}
+
+const char* Service::state_of_task(std::uint32_t rank) const {
+  auto home = namespaces_.find(home_);
+  if (home == namespaces_.end()) return "";
+  auto client = home->second.clients.find(rank);
+  if (client == home->second.clients.end()) return "";
+  switch (client->second.state) {
+    case Client::State::connected: return "connected";
+    case Client::State::finalized: return "finalized";
+    case Client::State::aborted: return "aborted";
+    case Client::State::absent: break;
+  }
+  return "";
 }
 
 std::string Service::connected_tasks() const {

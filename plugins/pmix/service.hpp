@@ -68,6 +68,8 @@ class Service {
 
   // The tasks of this node that are between PMIx_Init and PMIx_Finalize, as an idset.
   [[nodiscard]] std::string connected_tasks() const;
+  // "connected", "finalized" or "aborted" of a task of this node; "" if it has not called PMIx_Init.
+  [[nodiscard]] const char* state_of_task(std::uint32_t rank) const;
 
   [[nodiscard]] Inbox& inbox() { return *inbox_; }
   [[nodiscard]] Peers& peers() { return *peers_; }

@@ -272,9 +272,24 @@ void Shell::finish() {
   attempt(call("shell.finish"));
   shells_.wait_for_all_tasks();
   if (job_.shell_rank == 0) attempt(call("shell.tasks-complete"));
-  attempt(stragglers_.end(Stragglers::Of::tasks, loop(), children(), log_, grace_));
+  attempt(stragglers_.end(Stragglers::Of::tasks, loop(), children(), log_, grace_,
+                          [this](const std::vector<pid_t>& pids) { report_left(pids); }));
   loop().run_until([this] { return holds_.empty() || end_.is_killed(); });
   close_job();
+}
+
+// What has had the signal that has ended the tasks, as it was in their process groups, may still be about to end.
+void Shell::report_left(const std::vector<pid_t>& pids) {
+  if (!stack_.listens("shell.processes-left")) return;
+  std::set<pid_t> groups;
+  if (end_.is_ending()) groups.insert(::getpgrp());
+  for (const auto& task : tasks_.all()) {
+    if (end_.is_ending()) groups.insert(task->pid());
+  }
+  plugin::Call call("shell.processes-left");
+  call.in["processes"] = Stragglers::facts_of(pids, groups);
+  if (call.in["processes"].empty()) return;
+  if (Result<int> called = stack_.call(call); !called) attempt(std::move(called).error());
 }
 
 // A handler may have run for long, so events that came meanwhile count before the next step.

@@ -67,6 +67,7 @@ class Shell final : public ShellHost {
   Result<void> post_init();
   Result<void> announce_start();
   void finish();
+  void report_left(const std::vector<pid_t>& pids);
   void close_job();
   int leave_job();
   void report_end(int code);  // on the leader, for the whole job

@@ -2,6 +2,7 @@
 #include "core/shutdown.hpp"
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -77,11 +78,29 @@ bool Stragglers::all_gone(const std::vector<pid_t>& pids, Of whose, const event:
   return others || !has_children();
 }
 
-Result<void> Stragglers::end(Of whose, event::Loop& loop, event::Children& children, Log& log,
-                             event::Seconds grace) const {
+Json Stragglers::facts_of(const std::vector<pid_t>& pids, const std::set<pid_t>& but) {
+  constexpr std::string_view kRank = "FLUX_TASK_RANK=";
+  Json out = Json::array();
+  for (pid_t pid : pids) {
+    auto environment = read_file(fmt::format("/proc/{}/environ", pid));
+    if (!environment || environment->empty() || but.contains(::getpgid(pid)))
+      continue;  // empty: it has ended by now
+    Json each{{"pid", pid}, {"name", name_of(pid)}};
+    for (std::string_view variable : split(*environment, '\0')) {
+      if (!variable.starts_with(kRank)) continue;
+      if (auto rank = parse_u64(variable.substr(kRank.size()))) each["rank"] = *rank;
+    }
+    out.push_back(std::move(each));
+  }
+  return out;
+}
+
+Result<void> Stragglers::end(Of whose, event::Loop& loop, event::Children& children, Log& log, event::Seconds grace,
+                             const std::function<void(const std::vector<pid_t>&)>& found) const {
   children.reap();
   std::vector<pid_t> pids = left(whose, children);
   if (pids.empty()) return {};
+  if (found) found(pids);
   bool late = false;
   auto timer = TRY(event::Timer::create(loop, [&late] { late = true; }));
   // A process may fork while it is being ended, and a descendant of a straggler is found only while its parent is

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/result.hpp"
 #include "event/children.hpp"
@@ -50,9 +51,13 @@ class Stragglers {
 
   enum class Of { tasks, all };  // `all`: also those that are watched, which plugins have started
 
-  // Runs `loop` until they are gone: SIGTERM, `grace`, SIGKILL. Warns of each one that survives. Costs one system
-  // call if there are none.
-  Result<void> end(Of whose, event::Loop& loop, event::Children& children, Log& log, event::Seconds grace) const;
+  // Runs `loop` until they are gone: TERM, `grace`, KILL. Names in a warning each that survives. Costs one system
+  // call where there are none. `found`, if it is set, is called before, with those that there are.
+  Result<void> end(Of whose, event::Loop& loop, event::Children& children, Log& log, event::Seconds grace,
+                   const std::function<void(const std::vector<pid_t>&)>& found = {}) const;
+
+  // {"pid", "name", "rank"} of each, the rank if its environment has one. Those in the process groups `but` are left out.
+  static Json facts_of(const std::vector<pid_t>& pids, const std::set<pid_t>& but);
 
  private:
   [[nodiscard]] std::vector<pid_t> left(Of whose, const event::Children& children) const;

@@ -19,6 +19,7 @@ constexpr std::size_t kMostLines = 8;      // of what a task has written
 constexpr std::size_t kMostColumns = 160;  // of one of them
 constexpr std::size_t kMostClasses = 8;
 constexpr std::size_t kMostRanks = 60;  // characters of an idset
+constexpr std::size_t kMostProcesses = 4;
 
 // A member as a type, or that of an empty one.
 template <typename T>
@@ -90,8 +91,13 @@ std::vector<std::string> last_lines(const std::string& text) {
   return out;
 }
 
+std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
 std::string core_line(const Json& core) {
-  if (std::string file = member<std::string>(core, "file"); !file.empty()) return "core dump: " + file;
+  if (std::string file = member<std::string>(core, "file"); !file.empty()) {
+    std::string module = member<std::string>(core, "module");
+    return "core dump: " + file + (module.empty() ? "" : fmt::format(" (in {})", plain(file_name(module))));
+  }
   if (std::string handler = member<std::string>(core, "handler"); !handler.empty())
     return "core dump: given to " + handler;
   if (std::string pattern = member<std::string>(core, "pattern"); !pattern.empty())
@@ -117,6 +123,20 @@ std::string error_line(const Json& error) {
   return line.empty() ? "" : "its error: " + plain(line.substr(0, line.find('\n')));
 }
 
+// How far it was with PMI: "PMI-1: in barrier 3".
+std::string pmi_line(const Json& pmi) {
+  std::string by = plain(member<std::string>(pmi, "by"));
+  std::string state = member<std::string>(pmi, "state");
+  std::string last = plain(member<std::string>(pmi, "last"));
+  if (auto barrier = member<std::uint64_t>(pmi, "barrier"); barrier > 0)
+    return fmt::format("{}: in barrier {}", by, barrier);
+  if (state == "none") return by + ": without init, which others have called";
+  if (state == "finalized") return by + ": finalized";
+  if (state == "aborted") return by + ": has called abort";
+  if (state != "connected") return "";
+  return fmt::format("{}: after init{}", by, last.empty() ? "" : ", its last request: " + last);
+}
+
 std::vector<std::string> details(const Json& cause) {
   std::vector<std::string> out;
   constexpr std::string_view kTail = "last of its stderr:   | ";
@@ -126,6 +146,7 @@ std::vector<std::string> details(const Json& cause) {
   out.push_back(error_line(member<Json>(cause, "error")));
   out.push_back(oom_line(member<Json>(cause, "oom")));
   out.push_back(core_line(member<Json>(cause, "core")));
+  out.push_back(pmi_line(member<Json>(cause, "pmi")));
   std::erase(out, "");
   return out;
 }
@@ -171,7 +192,53 @@ std::string classes_line(const Json& classes) {
   return out;
 }
 
+// Of several classes of failures that have a last line or a module: "0-3: SIGSEGV in libm.so.6, after: it is broken".
+std::vector<std::string> digest_lines(const Json& classes) {
+  std::vector<std::string> out;
+  for (const Json& each : classes) {
+    auto record = Record::parse(member<std::string>(each, "record"));
+    std::string last = plain(member<std::string>(each, "last"));
+    std::string module = plain(file_name(member<std::string>(each, "module")));
+    std::string ranks = member<std::string>(each, "ranks");
+    if (!record || (last.empty() && module.empty())) continue;
+    auto tasks = value::Idset::parse(ranks);
+    if (tasks && ranks.size() > kMostRanks) ranks = fmt::format("{} tasks", tasks->size());
+    out.push_back(fmt::format("{}: {}{}{}", ranks, class_name(*record), module.empty() ? "" : " in " + module,
+                              last.empty() ? "" : ", after: " + last));
+  }
+  if (out.size() < 2) return {};
+  if (out.size() > kMostClasses) {
+    std::size_t more = out.size() - kMostClasses;
+    out.resize(kMostClasses);
+    out.push_back(fmt::format("{} other ways", more));
+  }
+  return out;
+}
+
+// "sleep (pid 4711, of task 3 on n1)".
+std::string left_line(const Json& left) {
+  Json processes = member<Json>(left, "processes");
+  if (!processes.is_array() || processes.empty()) return "";
+  std::string out;
+  for (std::size_t i = 0; i < std::min(processes.size(), kMostProcesses); ++i) {
+    const Json& each = processes[i];
+    auto rank = each.is_object() ? each.find("rank") : each.end();
+    bool is_known = each.is_object() && rank != each.end() && rank->is_number_integer();
+    out += fmt::format("{}{} (pid {}{}{})", i == 0 ? "" : ", ", plain(member<std::string>(each, "name")),
+                       member<std::int64_t>(each, "pid"),
+                       is_known ? fmt::format(", of task {}", rank->get<std::int64_t>()) : "", on_host(each));
+  }
+  auto more = processes.size() - std::min(processes.size(), kMostProcesses) + member<std::uint64_t>(left, "more");
+  if (more > 0) out += fmt::format(", and {} more", more);
+  return "outlived their tasks, and were ended: " + out;
+}
+
 }  // namespace
+
+std::string last_line_of(std::string_view text) {
+  std::string_view lines = trim(text);
+  return std::string(lines.substr(lines.rfind('\n') + 1).substr(0, kMostColumns));
+}
 
 std::string report_text(const Json& report) {
   Json job = member<Json>(report, "job");
@@ -186,7 +253,10 @@ std::string report_text(const Json& report) {
   Json classes = member<Json>(report, "classes");
   if (member<std::uint64_t>(job, "tasks") > 1 && classes.is_array()) {
     if (std::string line = classes_line(classes); !line.empty()) out += fmt::format("nacre: {}\n", line);
+    for (const std::string& each : digest_lines(classes)) out += fmt::format("nacre:   {}\n", each);
   }
+  if (std::string line = left_line(member<Json>(report, "left")); !line.empty())
+    out += fmt::format("nacre: {}\n", line);
   std::string file = member<std::string>(report, "file");
   return out + fmt::format("nacre: exit code {} (policy {}: {}){}\n", member<std::int64_t>(exit, "code"),
                            member<std::string>(exit, "policy"), member<std::string>(exit, "by"),

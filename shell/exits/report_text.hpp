@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/json_fwd.hpp"
 
@@ -12,5 +13,8 @@ namespace nacre::exits {
 // Lines that begin with "nacre: "; at most a screen. `report`: as the plugin exit-report writes it; what is missing or of another
 // type is left out.
 [[nodiscard]] std::string report_text(const Json& report);
+
+// The last line of `text` that is not empty, as a report has it: at most 160 bytes.
+[[nodiscard]] std::string last_line_of(std::string_view text);
 
 }  // namespace nacre::exits

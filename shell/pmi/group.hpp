@@ -45,10 +45,11 @@ enum class Stage {
 
 struct Client {
   Stage stage = Stage::silent;
-  bool has_joined = false;  // ever
-  int version = 0;          // 1 or 2, once greeted
-  std::string asked;        // the version that it asked for, "1.1"
-  bool waits = false;       // in a barrier or fence
+  bool has_joined = false;    // ever
+  int version = 0;            // 1 or 2, once greeted
+  std::string asked;          // the version that it has asked for, "1.1"
+  bool waits = false;         // in a barrier or fence
+  bool left_waiting = false;  // so it was when it left
   std::uint64_t barriers = 0;
   std::string last_command;
 };

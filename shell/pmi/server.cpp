@@ -104,7 +104,8 @@ void Server::leave(std::uint32_t client) {
   connection.wanted.clear();
   if (asker.stage == Stage::finalized) return;
   asker.stage = Stage::left;
-  if (std::exchange(asker.waits, false)) --waiting_;
+  asker.left_waiting = std::exchange(asker.waits, false);
+  if (asker.left_waiting) --waiting_;
   --expected_;
   check_barrier();
 }

@@ -208,3 +208,86 @@ others() { # RANK: all of eight but that one
     jq -e '.cause.core | has("handler") or has("pattern")' r.json
   fi
 }
+
+# The classes of r.json as RECORD:RANKS:LAST LINE, one a line.
+classes() { jq -r '.classes[] | .record + ":" + .ranks + ":" + (.last // "")' r.json; }
+
+@test "tasks that fail alike are one class, by how they ended and their last line" {
+  for shells in 1 4; do
+    write_nodes $shells $((8 / shells))
+    write_jobspec 8 sh -c 'case $FLUX_TASK_RANK in 1|4|6) echo $FLUX_TASK_RANK; echo; echo no disk; exit 3;; 2) echo no net; exit 3;; 7) echo no disk; exit 4;; esac >&2'
+    code_of_job --local=$shells --arity=2 --report=r.json
+    [ "$code" -eq 4 ]
+    diff -u <(classes) - <<'END'
+x0:0,3,5:
+x3:1,4,6:no disk
+x3:2:no net
+x4:7:no disk
+END
+    has err "nacre: exit code 3: 1-2,4,6 | exit code 4: 7 | exit code 0: 0,3,5" "nacre:   1,4,6: exit code 3, after: no disk" \
+      "nacre:   2: exit code 3, after: no net" "nacre:   7: exit code 4, after: no disk"
+  done
+}
+
+@test "crashes of equal tasks are one class, with the module that they crashed in" {
+  grep -q '^libdw_FOUND:INTERNAL=1' "$NACRE_BUILD_DIR/CMakeCache.txt" || skip "built without libdw"
+  [[ $(cat /proc/sys/kernel/core_pattern) != "|"* ]] || skip "the kernel gives core dumps to a program"
+  for shells in 1 2; do
+    write_nodes $shells $((4 / shells))
+    # One after the other: they may share a file, which the kernel does not write twice at a time.
+    write_jobspec 4 sh -c '[ $FLUX_TASK_RANK != 3 ] || exit 0; exec 9>lock; flock 9; echo broken >&2; kill -SEGV $$'
+    code_of_job --local=$shells -o rlimit.core=-1 --report=r.json
+    [ "$code" -eq 139 ] || { cat err; return 1; }
+    jq -e '[.classes[] | select(.record == "s11+")] | length == 1 and .[0].ranks == "0-2" and .[0].last == "broken"
+      and (.[0].module | test("libc"))' r.json || { cat r.json; return 1; }
+  done
+  write_nodes 1 1
+  write_jobspec 1 sh -c 'kill -SEGV $$'
+  code_of_job --local=1 -o rlimit.core=-1 --report=r.json
+  file=$(jq -r .cause.core.file r.json)
+  has err "nacre:   core dump: $file (in $(basename "$(jq -r .cause.core.module r.json)"))"
+  jq -e --arg file "$file" '.left.files == [{host: "node0", rank: 0, file: $file}]' r.json
+}
+
+@test "processes that a task leaves behind are named, and ended" {
+  for shells in 1 4; do
+    write_nodes $shells $((4 / shells))
+    write_jobspec 4 sh -c 'if [ $FLUX_TASK_RANK = 3 ]; then setsid sleep 7654 & sleep 0.2; exit 3; fi'
+    code_of_job --local=$shells --arity=2 --report=r.json
+    [ "$code" -eq 3 ]
+    jq -e --arg host node$((shells - 1)) '.left.processes | length == 1 and (.[0] | .name == "sleep" and .rank == 3 and .host == $host)' r.json ||
+      { cat r.json; return 1; }
+    pid=$(jq .left.processes[0].pid r.json)
+    has err "nacre: outlived their tasks, and were ended: sleep (pid $pid, of task 3 on node$((shells - 1)))"
+    [ ! -e "/proc/$pid" ]
+  done
+  # Who dies of the job's end has not been left behind.
+  write_jobspec 4 sh -c 'if [ $FLUX_TASK_RANK = 3 ]; then sleep 0.2; exit 3; fi; sleep 7654 & wait'
+  code_of_job --local=4 --arity=2 -o exit-on-error --report=r.json
+  [ "$code" -eq 3 ]
+  jq -e 'has("left") | not' r.json
+}
+
+@test "how far the cause was with PMI" {
+  pmi() { write_jobspec 4 "$BATS_TEST_DIRNAME/pmi_client" "$@"; }
+  for shells in 1 4; do
+    write_nodes $shells $((4 / shells))
+    pmi init barrier 2:touch:in 0,1,3:wait:never '2:send:cmd=barrier_in\n' 2:kill
+    code_of_job --local=$shells --arity=2 --report=r.json
+    [ "$code" -eq 137 ] || { cat err; return 1; }
+    jq -e '.cause.rank == 2 and .cause.pmi == {by: "PMI-1", state: "connected", barrier: 2, last: "barrier_in"}' r.json || { cat r.json; return 1; }
+    has err "nacre:   PMI-1: in barrier 2"
+    pmi init '2:cmd=put kvsname=%k key=a value=b' 2:exit:4 0,1,3:wait:never
+    code_of_job --local=$shells --report=r.json
+    [ "$code" -eq 4 ]
+    has err "nacre:   PMI-1: after init, its last request: put"
+    pmi 0,1,3:init 0,1,3:touch:joined.%r 2:wait:joined.0 2:wait:joined.1 2:wait:joined.3 2:exit:5 0,1,3:wait:never
+    code_of_job --local=$shells --report=r.json -o exit-on-error
+    [ "$code" -eq 5 ]
+    rm joined.*
+    [ "$shells" -eq 4 ] || has err "nacre:   PMI-1: without init, which others have called" # of its node
+    write_jobspec 4 sh -c '[ $FLUX_TASK_RANK != 2 ] || exit 5'
+    code_of_job --local=$shells --report=r.json
+    jq -e '.cause | has("pmi") | not' r.json
+  done
+}

@@ -62,8 +62,11 @@ Json FakeHost::info() const {
               {"jobspec", job_.spec.document}, {"R", job_.resources.document}};
 }
 
-plugin::Registration FakeHost::gather(std::string_view /*name*/, std::string mine, WhenGathered done) {
-  done(plugin::Gathered{{std::move(mine), value::Idset::range(job_.shell_rank, job_.shell_rank)}});
+plugin::Registration FakeHost::gather(std::string_view name, std::string mine, WhenGathered done) {
+  gathers[std::string(name)] = mine;
+  plugin::Gathered all = gathers_elsewhere;
+  all[std::move(mine)].insert(job_.shell_rank);
+  done(std::move(all));
   return {};
 }
 

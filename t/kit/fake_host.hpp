@@ -93,7 +93,9 @@ class FakeHost : public plugin::Host {
   std::optional<exits::TaskEnd> cause;
   std::vector<std::string> deaths;  // "CODE COMPONENT: MESSAGE"
   std::map<std::string, Json> event_context;
-  std::vector<std::string> logged;  // "LEVEL COMPONENT: MESSAGE", down to trace
+  std::map<std::string, std::string> gathers;  // what it has given, by name
+  plugin::Gathered gathers_elsewhere;          // what other shells give, whatever the name
+  std::vector<std::string> logged;             // "LEVEL COMPONENT: MESSAGE", down to trace
 
  private:
   std::unique_ptr<event::Loop> loop_;

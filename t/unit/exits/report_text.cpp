@@ -77,6 +77,69 @@ TEST_CASE("a report says what is known of the cause") {
   CHECK(cause_with({{"core", {{"pattern", "core"}}}}).find("not found by the kernel's core_pattern, 'core'") !=
         std::string::npos);
   CHECK(cause_with({{"error", "text"}}).find("its error: \"text\"") != std::string::npos);
+  CHECK(cause_with({{"core", {{"file", "/tmp/core.1"}, {"module", "/opt/a/libsolve.so.2"}}}})
+            .find("core dump: /tmp/core.1 (in libsolve.so.2)") != std::string::npos);
+}
+
+TEST_CASE("how far the cause was with PMI") {
+  auto line_of = [](const Json& pmi) {
+    std::string text = cause_with({{"pmi", pmi}});
+    std::size_t at = text.find("\nnacre:   ");
+    return at == std::string::npos ? "" : text.substr(at + 10, text.find('\n', at + 1) - at - 10);
+  };
+  CHECK(line_of({{"by", "PMI-1"}, {"state", "connected"}, {"barrier", 3}, {"last", "barrier_in"}}) ==
+        "PMI-1: in barrier 3");
+  CHECK(line_of({{"by", "PMI-2"}, {"state", "connected"}, {"last", "kvs-put"}}) ==
+        "PMI-2: after init, its last request: kvs-put");
+  CHECK(line_of({{"by", "PMIx"}, {"state", "connected"}}) == "PMIx: after init");
+  CHECK(line_of({{"by", "PMI-1"}, {"state", "none"}}) == "PMI-1: without init, which others have called");
+  CHECK(line_of({{"by", "PMI-1"}, {"state", "finalized"}}) == "PMI-1: finalized");
+  CHECK(line_of({{"by", "PMIx"}, {"state", "aborted"}}) == "PMIx: has called abort");
+  CHECK(line_of(7).empty());
+}
+
+TEST_CASE("tasks that failed in several ways are told apart by module and last line") {
+  Json report = crash();
+  report["classes"] = {
+      {{"record", "x0"}, {"ranks", "9"}},
+      {{"record", "s11+"}, {"ranks", "0-3"}, {"module", "/opt/libsolve.so.2"}, {"last", "no\x1b way"}},
+      {{"record", "s11+"}, {"ranks", "4"}, {"module", "libm.so.6"}},
+      {{"record", "x1"}, {"ranks", "5"}, {"last", "no"}},
+      {{"record", "x1"}, {"ranks", "6-8"}}};
+  std::string text = report_text(report);
+  CHECK(text.find("nacre: SIGSEGV: 0-4 | exit code 1: 5-8 | exit code 0: 9\n"
+                  "nacre:   0-3: SIGSEGV in libsolve.so.2, after: no\\x1b way\n"
+                  "nacre:   4: SIGSEGV in libm.so.6\n"
+                  "nacre:   5: exit code 1, after: no\n"
+                  "nacre: exit code 139") != std::string::npos);
+  for (int i = 0; i < 20; ++i)
+    report["classes"].push_back(
+        {{"record", "x1"}, {"ranks", std::to_string(100 + i)}, {"last", std::to_string(i)}});
+  CHECK(report_text(report).find("\nnacre:   15 other ways\n") != std::string::npos);
+  report["classes"] = {{{"record", "x1"}, {"ranks", "0-9"}, {"last", "no"}}};  // what the cause has said
+  CHECK(report_text(report).find("after: no") == std::string::npos);
+}
+
+TEST_CASE("processes that have outlived their tasks are named") {
+  Json report = crash();
+  report["left"]["processes"] = {{{"pid", 12}, {"name", "sleep"}, {"rank", 3}, {"host", "n1"}},
+                                 {{"pid", 13}, {"name", "a\nb"}}};
+  std::string text = report_text(report);
+  CHECK(text.substr(text.find("nacre: outlived")) ==
+        "nacre: outlived their tasks, and were ended: sleep (pid 12, of task 3 on n1), a\\x0ab (pid 13)\n"
+        "nacre: exit code 139 (policy max: the cause)\n");
+  for (int i = 0; i < 5; ++i) report["left"]["processes"].push_back({{"pid", 20 + i}, {"name", "x"}});
+  report["left"]["more"] = 10;
+  CHECK(report_text(report).find("x (pid 21), and 13 more\n") != std::string::npos);
+  report["left"]["processes"] = 3;
+  CHECK(report_text(report).find("outlived") == std::string::npos);
+}
+
+TEST_CASE("the last line of what a task has written") {
+  CHECK(exits::last_line_of("a\nb\n\n") == "b");
+  CHECK(exits::last_line_of("a\r\n") == "a");
+  CHECK(exits::last_line_of("").empty());
+  CHECK(exits::last_line_of(std::string(1000, 'x')).size() == 160);
 }
 
 TEST_CASE("each kind of end has its words") {

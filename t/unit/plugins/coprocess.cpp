@@ -290,7 +290,8 @@ TEST_CASE_METHOD(Coprocesses, "a program that cannot be started is an error befo
   host.options().set("coprocess.mon", Json{{"command", {"no-such-program", "-x"}}, {"output", "/dev/null"}});
   REQUIRE(call("shell.init") == "ok");
   CHECK(call("shell.post-init") ==
-        "plugin 'coprocess': shell.post-init: coprocess.mon.command: no-such-program: No such file or directory");
+        "plugin 'coprocess': shell.post-init: coprocess.mon.command: no-such-program: No such file or directory "
+        "(PATH: /usr/bin:/bin)");
   for (pid_t pid : event::Children::descendants()) ::kill(pid, SIGTERM);  // as the shell does
   REQUIRE(host.run_loop());
   CHECK(logged("debug").back() == "a (process PID) killed by SIGTERM");

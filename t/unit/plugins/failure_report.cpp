@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The plugin exit-report: what it gathers for the failure report.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -12,7 +9,6 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
-#include "base/unique_fd.hpp"
 #include "exits/summary.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"
@@ -220,58 +216,132 @@ TEST_CASE("a shell answers for its own tasks") {
   CHECK(facts.size() == 1);
 }
 
-TEST_CASE("a report that cannot be written is a warning, and what was there stays") {
-  kit::FakeHost host(1);
-  host.stack().push(plugins::make_exit_report(host));
-  host.options().set("report", "/no/such/directory/report.json");
-  REQUIRE(host.call("shell.init"));
-  host.ended(exits::summary({}, {}, exits::Policy::max(), 0));
-  CHECK(host.logged ==
-        Lines{"warn exit-report: report: /no/such/directory/report.json: No such file or directory: the "
-              "report is not written"});
-}
+namespace {
 
-TEST_CASE("a report to a descriptor is read by who is slow, and held for that") {
-  Pipe pipe = *make_pipe(O_CLOEXEC);
-  kit::FakeHost host(1);
-  host.stack().push(plugins::make_exit_report(host));
-  host.options().set("report", pipe.write.release());
-  REQUIRE(host.call("shell.init"));
-  exits::Outcomes outcomes;
-  for (std::uint32_t rank = 0; rank < 20000; ++rank)
-    outcomes.add(value::Idset::range(2 * rank, 2 * rank),
-                 *exits::Record::parse("x" + std::to_string(1 + rank % 200)));
-  host.ended(exits::summary({}, outcomes, exits::Policy::max(), 200));
-  CHECK(host.holds == std::map<std::string, int>{{"report", 1}});
-  std::string text;
-  char bytes[4096];
-  auto read_some = [&] {
-    ssize_t got = ::read(pipe.read.get(), bytes, sizeof bytes);
-    if (got > 0) text.append(bytes, static_cast<std::size_t>(got));
-    return got > 0;
+struct Written final : plugin::TaskOutput {
+  value::Idset come_out() override { return {}; }
+  std::optional<Tail> tail(std::uint32_t rank) override {
+    if (!tails.contains(rank)) return std::nullopt;
+    return Tail{"", tails[rank], complete.contains(rank)};
+  }
+  std::map<std::uint32_t, std::string> tails;
+  value::Idset complete;
+};
+
+}  // namespace
+
+TEST_CASE("tasks that fail with the same last line, and in the same module, are one class") {
+  Leader leader(4);
+  leader.host.gathers_elsewhere = {
+      {R"([["x1", "no disk", "", "2,4"], ["s11+", "", "libx.so", "3"]])", value::Idset::range(1, 1)},
+      {R"([["x1", "no disk", "", "5"], ["x1", "other", "", "6"], ["x1", "no disk", "", "0"]])",
+       value::Idset::range(2, 2)},
+      {R"([["x1", "no disk", ""], ["x1", 7, "", "6"], ["x1", "", "", "6-"], 3, {"x1": 1}])",
+       value::Idset::range(3, 3)},
+      {"no JSON", value::Idset::range(4, 4)},
   };
-  REQUIRE(::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK) == 0);
-  REQUIRE(host.serve([&] { return !read_some() && host.holds.empty(); }));
-  while (read_some()) {
-  }
-  Json report = parse_json(text).value();
-  CHECK(report["exit"]["code"] == 200);
-  CHECK_FALSE(report.contains("file"));
+  leader.ended("0", "x0");
+  leader.ended("2,4-7", "x1");
+  leader.ended("1", "c/s15");
+  CHECK(leader.host.gathers.empty());
+  leader.ended("3", "s11+");
+  leader.answer(2, "no disk\n");
+  leader.answer(3, "");
+  REQUIRE(leader.host.call("shell.tasks-complete"));
+  CHECK(leader.host.gathers.contains("exit-report.digests"));
+  CHECK(leader.host.holds.empty());
+  CHECK(leader.report(139)["classes"] == Json{{{"record", "c/s15"}, {"ranks", "1"}},
+                                              {{"record", "s11+"}, {"ranks", "3"}, {"module", "libx.so"}},
+                                              {{"record", "x0"}, {"ranks", "0"}},
+                                              {{"record", "x1"}, {"ranks", "2,4-5"}, {"last", "no disk"}},
+                                              {{"record", "x1"}, {"ranks", "6"}, {"last", "other"}},
+                                              {{"record", "x1"}, {"ranks", "7"}}});
 }
 
-TEST_CASE("exit-report and report take what they say") {
-  for (const Json& option : {Json("much"), Json::array()}) {
-    kit::FakeHost host;
-    host.stack().push(plugins::make_exit_report(host));
-    host.options().set("exit-report", option);
-    auto called = host.call("shell.init");
-    REQUIRE_FALSE(called);
-    CHECK(called.error().message.find("expected off, line or full") != std::string::npos);
-  }
-  for (const Json& option : {Json(999), Json(-1), Json(""), Json::array()}) {
-    kit::FakeHost host;
-    host.stack().push(plugins::make_exit_report(host));
-    host.options().set("report", option);
-    CHECK_FALSE(host.call("shell.init"));
-  }
+TEST_CASE("of one task that has failed no shell is asked for more") {
+  Leader leader;
+  leader.ended("2", "x1");
+  leader.ended("0-1,3-5", "c/s15");
+  leader.answer(2, "");
+  REQUIRE(leader.host.call("shell.tasks-complete"));
+  CHECK(leader.host.gathers.empty());
+}
+
+TEST_CASE("a shell tells which of its tasks have failed alike, once their output has ended, or some time later") {
+  kit::FakeHost host(6);
+  Written output;
+  host.offer_output(&output);
+  host.stack().push(plugins::make_exit_report(host));
+  host.start_tasks();
+  REQUIRE(host.call("shell.init"));
+  for (std::size_t id : {0U, 2U, 3U}) REQUIRE(host.end_task(id, WaitStatus::exited(3)));
+  REQUIRE(host.end_task(1, WaitStatus::killed(SIGSEGV)));
+  REQUIRE(host.end_task(4, WaitStatus::exited(9)));
+  REQUIRE(host.end_task(5, WaitStatus::exited(0)));
+  output.tails = {{0, "a\nb\n"}, {1, "b\n"}, {2, "c\nb\n"}, {3, "x"}, {4, "b"}, {5, "b"}};
+  output.complete = value::Idset::parse("0-2").value();
+  host.announced("exit-report.digests", "s11 x3");
+  CHECK(host.gathers.empty());
+  SECTION("it ends") { output.complete = value::Idset::parse("0-3").value(); }
+  SECTION("it never does") {}
+  REQUIRE(host.serve([&] { return !host.gathers.empty(); }));
+  CHECK(parse_json(host.gathers["exit-report.digests"]).value() ==
+        Json{{"s11", "b", "", "1"}, {"x3", "b", "", "0,2"}, {"x3", "x", "", "3"}});
+  host.announced("exit-report.digests", "x9");  // each is asked once
+  CHECK(host.gathers.size() == 1);
+  host.offer_output(nullptr);
+}
+
+TEST_CASE("a plugin adds what it knows of a task, but replaces nothing") {
+  kit::FakeHost host(2);
+  host.stack().push(plugins::make_exit_report(host));
+  auto solver = std::make_unique<plugin::Plugin>("solver");
+  solver->on("report.note", [](plugin::Call& call) {
+    call.out = {{"solver", {{"step", 100 + call.in["rank"].get<int>()}}},
+                {"host", "elsewhere"},
+                {"much", std::string(20000, 'x')}};
+    return Result<void>();
+  });
+  host.stack().push(std::move(solver));
+  Lines facts;
+  auto heard = host.on_announcement([&](std::string_view topic, std::string_view bytes) {
+    if (topic == "exit-report.facts") facts.emplace_back(bytes);
+  });
+  host.start_tasks();
+  REQUIRE(host.call("shell.init"));
+  REQUIRE(host.end_task(1, WaitStatus::exited(3)));
+  host.announced("exit-report.ask", "1");
+  REQUIRE(host.serve([&] { return !facts.empty(); }));
+  Json told = parse_json(facts.back()).value();
+  CHECK(told["solver"] == Json{{"step", 101}});
+  CHECK(told["host"] == "fake0");
+  CHECK_FALSE(told.contains("much"));
+  CHECK(host.logged.front() == "warn exit-report: report.note: much has more than 16384 bytes: it is left out");
+}
+
+TEST_CASE("processes that have outlived their tasks are in the report, with their host") {
+  Leader leader;
+  leader.ended("2", "x1");
+  plugin::Call call("shell.processes-left");
+  call.in["processes"] = Json::array();
+  for (int i = 0; i < 20; ++i) call.in["processes"].push_back({{"pid", 100 + i}, {"name", "sleep"}, {"rank", 1}});
+  REQUIRE(leader.host.stack().call(call));
+  for (const char* none : {"", "[]", R"({"processes": 7})"}) leader.host.announced("exit-report.left", none);
+  leader.host.announced("exit-report.left", R"({"processes": [{"pid": 7}], "more": 2})");
+  Json left = leader.report(1)["left"];
+  REQUIRE(left["processes"].size() == 17);
+  CHECK(left["processes"][0] ==
+        Json{{"pid", 100}, {"name", "sleep"}, {"rank", 1}, {"shell", 0}, {"host", "node0"}});
+  CHECK(left["processes"][16] == Json{{"pid", 7}});
+  CHECK(left["more"] == 6);
+}
+
+TEST_CASE("core dumps that stay are in the report") {
+  Leader leader;
+  leader.ended("2", "s11+");
+  leader.host.announced("exit-report.facts", R"({"rank": 2, "host": "node1", "core": {"file": "/tmp/core.7"}})");
+  CHECK(leader.report(139)["left"] == Json{{"files", {{{"host", "node1"}, {"rank", 2}, {"file", "/tmp/core.7"}}}}});
+  Leader other;
+  other.ended("2", "x1");
+  CHECK_FALSE(other.report(1).contains("left"));
 }

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plugin exit-report: where its report goes, and what its options take.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "base/json.hpp"
+#include "base/unique_fd.hpp"
+#include "exits/summary.hpp"
+#include "fake_host.hpp"
+#include "plugins/builtins.hpp"
+
+using namespace nacre;
+using Lines = std::vector<std::string>;
+
+TEST_CASE("a report that cannot be written is a warning, and what was there stays") {
+  kit::FakeHost host(1);
+  host.stack().push(plugins::make_exit_report(host));
+  host.options().set("report", "/no/such/directory/report.json");
+  REQUIRE(host.call("shell.init"));
+  host.ended(exits::summary({}, {}, exits::Policy::max(), 0));
+  CHECK(host.logged ==
+        Lines{"warn exit-report: report: /no/such/directory/report.json: No such file or directory: the "
+              "report is not written"});
+}
+
+TEST_CASE("a report to a descriptor is read by who is slow, and held for that") {
+  Pipe pipe = *make_pipe(O_CLOEXEC);
+  kit::FakeHost host(1);
+  host.stack().push(plugins::make_exit_report(host));
+  host.options().set("report", pipe.write.release());
+  REQUIRE(host.call("shell.init"));
+  exits::Outcomes outcomes;
+  for (std::uint32_t rank = 0; rank < 20000; ++rank)
+    outcomes.add(value::Idset::range(2 * rank, 2 * rank),
+                 *exits::Record::parse("x" + std::to_string(1 + rank % 200)));
+  host.ended(exits::summary({}, outcomes, exits::Policy::max(), 200));
+  CHECK(host.holds == std::map<std::string, int>{{"report", 1}});
+  std::string text;
+  char bytes[4096];
+  auto read_some = [&] {
+    ssize_t got = ::read(pipe.read.get(), bytes, sizeof bytes);
+    if (got > 0) text.append(bytes, static_cast<std::size_t>(got));
+    return got > 0;
+  };
+  REQUIRE(::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK) == 0);
+  REQUIRE(host.serve([&] { return !read_some() && host.holds.empty(); }));
+  while (read_some()) {
+  }
+  Json report = parse_json(text).value();
+  CHECK(report["exit"]["code"] == 200);
+  CHECK_FALSE(report.contains("file"));
+}
+
+TEST_CASE("exit-report and report take what they say") {
+  for (const Json& option : {Json("much"), Json::array()}) {
+    kit::FakeHost host;
+    host.stack().push(plugins::make_exit_report(host));
+    host.options().set("exit-report", option);
+    auto called = host.call("shell.init");
+    REQUIRE_FALSE(called);
+    CHECK(called.error().message.find("expected off, line or full") != std::string::npos);
+  }
+  for (const Json& option : {Json(999), Json(-1), Json(""), Json::array()}) {
+    kit::FakeHost host;
+    host.stack().push(plugins::make_exit_report(host));
+    host.options().set("report", option);
+    CHECK_FALSE(host.call("shell.init"));
+  }
+}
