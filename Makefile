@@ -75,6 +75,7 @@ check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FU
 	$(step) "Lint, every header alone" t/lint/run --every-header headers
 	$(step) "Fuzz" etc/fuzz.sh $(CLANG) $(FUZZ_SECONDS)
 	$(step) "Every fault of a shell" t/e2e/fault_matrix --build $(RELEASE) --all
+	$(step) "A client of notices stops reading" t/e2e/stalled_reader --shell $(RELEASE)/nacre-shell
 	$(step) "A signal at every moment of a start" t/e2e/start_signals --build $(RELEASE) --all
 	$(step) "Random faults in random jobs" t/long/chaos --build $(RELEASE) --trials $(CHAOS_TRIALS)
 	$(step) "Random faults in random jobs, over ssh" t/long/chaos --build $(RELEASE) --on ssh --trials $(CHAOS_TRIALS_HOSTS)
@@ -89,6 +90,7 @@ check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FU
 	$(step) "A million ends of jobs, by all exit policies" $(DEV)/t/unit/unit_exits "[million]"
 	$(step) "Simulate the overlay, many seeds" $(RELEASE)/t/sim/sim --seeds=1-200000
 	$(step) "Simulate whole jobs, many seeds" $(RELEASE)/t/sim/sim --jobs --seeds=1-200000
+	$(step) "A million tasks of 8,000 shells end" $(RELEASE)/t/sim/sim --ends=1000000 --shells=8000
 	$(step) "Break each rule of the overlay and of how a job ends" t/sim/mutations
 	$(step) "Fuzz the stdio" t/e2e/stdio_property --shell $(DEV)/nacre-shell --task $(DEV)/t/e2e/stdio_task --seconds $(STDIO_SECONDS)
 
@@ -112,6 +114,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	$(RELEASE)/t/bench/bench_stack
 	$(RELEASE)/t/bench/bench_values
 	$(RELEASE)/t/bench/bench_notices
+	$(RELEASE)/t/sim/sim --ends=1000000 --shells=8000
 	t/bench/failure_line --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell
 
 bench-hosts: ## as root, on four virtual hosts: measure against srun and ssh; a table goes to BENCH_OUT

@@ -128,7 +128,7 @@ void Node::report() {
     Reported reported{unsent.started, {}};
     for (Record& each : unsent.exited) {
       each.tasks = each.tasks - exited_;
-      exited_ = exited_ | each.tasks;
+      exited_.insert(each.tasks);
       if (!each.tasks.empty()) reported.exited.push_back(std::move(each));
     }
     unsent = {};

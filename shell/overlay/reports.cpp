@@ -2,18 +2,27 @@
 #include "overlay/reports.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "overlay/wire.hpp"
 
 namespace nacre::overlay {
 
+void Reports::add_started(const Idset& tasks) {
+  Idset fresh = tasks - started_;
+  started_.insert(fresh);
+  started_unsent_.insert(fresh);
+}
+
 void Reports::add_exited(const Record& record) {
-  started_ = started_ | record.tasks;
+  add_started(record.tasks);
   auto found = std::lower_bound(outcomes_.begin(), outcomes_.end(), record.what,
                                 [](const auto& a, const Bytes& b) { return a.what < b; });
   if (found == outcomes_.end() || found->what != record.what)
     found = outcomes_.insert(found, {record.what, {}, {}});
-  found->tasks = found->tasks | record.tasks;
+  Idset fresh = record.tasks - found->tasks;
+  found->tasks.insert(fresh);
+  found->unsent.insert(fresh);
 }
 
 void Reports::forget_gone(const Idset& ids) {
@@ -24,18 +33,15 @@ void Reports::forget_gone(const Idset& ids) {
 bool Reports::take_unsent(Up& up) {
   up.gone = gone_ - gone_taken_;
   gone_taken_ = gone_;
-  up.started = started_ - started_taken_;
-  started_taken_ = started_;
+  up.started = std::exchange(started_unsent_, {});
   bool found = !up.gone.empty() || !up.started.empty();
   std::size_t room = kMaxData;
   for (Outcome& each : outcomes_) {
-    if (each.tasks == each.taken) continue;
-    Record record{each.tasks - each.taken, each.what};
-    std::size_t size = record.what.size() + record.tasks.ranges().size() * 22;  // two numbers as text
+    if (each.unsent.empty()) continue;
+    std::size_t size = each.what.size() + each.unsent.ranges().size() * 22;  // two numbers as text
     if (found && (size > room || up.exited.size() == kMaxList)) break;
     room -= std::min(room, size);
-    each.taken = each.tasks;
-    up.exited.push_back(std::move(record));
+    up.exited.push_back({std::exchange(each.unsent, {}), each.what});
     found = true;
   }
   return found;
@@ -43,8 +49,8 @@ bool Reports::take_unsent(Up& up) {
 
 void Reports::offer_again() {
   gone_taken_ = {};
-  started_taken_ = {};
-  for (Outcome& each : outcomes_) each.taken = {};
+  started_unsent_ = started_;
+  for (Outcome& each : outcomes_) each.unsent = each.tasks;
 }
 
 bool Requests::add(const Request& request) {

@@ -14,7 +14,7 @@ namespace nacre::overlay {
 class Reports {
  public:
   void add_gone(const Idset& ids) { gone_ = gone_ | ids; }
-  void add_started(const Idset& tasks) { started_ = started_ | tasks; }
+  void add_started(const Idset& tasks);
   // An exit implies a start.
   void add_exited(const Record& record);
   // These are of no interest any more.
@@ -27,15 +27,16 @@ class Reports {
   void offer_again();
 
  private:
+  // What has not been sent is kept apart, so that each more of very many tasks costs by its own size.
   struct Outcome {
     Bytes what;
     Idset tasks;
-    Idset taken;
+    Idset unsent;
   };
   Idset gone_;
   Idset gone_taken_;
   Idset started_;
-  Idset started_taken_;
+  Idset started_unsent_;
   std::vector<Outcome> outcomes_;  // by `what`
 };
 

@@ -2,11 +2,13 @@
 //
 // sim [--jobs] [--seeds=FIRST-LAST] [--seed=N] [--members=MOST] [--faults=MOST] [--trace] [--brief]
 // sim --report=MOST
+// sim --ends=TASKS [--shells=N] [--most-ms=N]
 //
 // With --jobs each seed is a whole job, with the shells' phases and tasks (job_plan.hpp); else the overlay alone, with all that can be
 // done to it (run.hpp).
 // Runs a job for each seed and checks every invariant after every step. A seed that breaks one is made smaller and printed as
 // a transcript; --seed=N runs it again. --report prints what the protocol costs, for jobs of up to so many members.
+// --ends prints what the ends of so many tasks cost the leader (ends.hpp); exit code 1: more than --most-ms.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +16,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
+#include "ends.hpp"
 #include "job_plan.hpp"
 #include "report.hpp"
 #include "run.hpp"
@@ -30,6 +33,9 @@ struct Arguments {
   bool trace = false;
   bool brief = false;  // of a failure: only what
   std::uint32_t report = 0;
+  std::uint32_t ends = 0;  // tasks
+  std::uint32_t shells = 8000;
+  std::uint32_t most_ms = 0;
   Limits limits;
 };
 
@@ -56,6 +62,12 @@ Arguments parse(int argc, char** argv) {
       out.limits.faults = static_cast<std::uint32_t>(number(value));
     } else if (word.starts_with("--report=")) {
       out.report = static_cast<std::uint32_t>(number(value));
+    } else if (word.starts_with("--ends=")) {
+      out.ends = static_cast<std::uint32_t>(number(value));
+    } else if (word.starts_with("--shells=")) {
+      out.shells = static_cast<std::uint32_t>(number(value));
+    } else if (word.starts_with("--most-ms=")) {
+      out.most_ms = static_cast<std::uint32_t>(number(value));
     } else if (word == "--jobs") {
       out.jobs = true;
     } else if (word == "--brief") {
@@ -151,6 +163,7 @@ int run_all(const Arguments& arguments) {
 int main(int argc, char** argv) {
   try {
     Arguments arguments = parse(argc, argv);
+    if (arguments.ends > 0) return run_ends(arguments.ends, arguments.shells, arguments.most_ms) ? 0 : 1;
     if (arguments.report == 0) return run_all(arguments);
     print_report(arguments.report);
     return 0;

@@ -254,7 +254,7 @@ void World::send(Id id, Link to, Message message) {
           fmt::format("{} sends to {} what it has said its last word to", id, to.peer));
   if (trace) say(fmt::format("  {} -> {}: {}", id, to.peer, brief(message)));
   require(++messages <= most_messages, "a storm of messages");
-  if (over_the_wire || count_bytes || bytes_per_ms > 0) {
+  if (over_the_wire || count_bytes || bytes_per_ms > 0 || decodes) {
     std::size_t size = size_of(message);
     bytes += size;
     if (bytes_per_ms > 0) {
@@ -282,7 +282,9 @@ void World::arrive(std::uint32_t index, std::uint8_t side, const Message& messag
     call(id, [&](Node& node) { node.linked(link); });
     if (hosts[id].over) return;
   }
-  call(id, [&](Node& node) { node.step(link, message); });
+  if (!decodes) return call(id, [&](Node& node) { node.step(link, message); });
+  auto encoded = encode(message);
+  call(id, [&](Node& node) { node.step(link, decode(encoded.value()).value()); });
 }
 
 void World::ended(std::uint32_t index, std::uint8_t side) {
@@ -340,11 +342,14 @@ void World::inject(Id to, Link from, const Message& message) {
 }
 
 void World::call(Id id, const std::function<void(Node&)>& what) {
+  watcher_.calls(id, true);
   hosts[id].node->tick(now);
   perform(id);
-  if (hosts[id].over) return;
-  what(*hosts[id].node);
-  perform(id);
+  if (!hosts[id].over) {
+    what(*hosts[id].node);
+    perform(id);
+  }
+  watcher_.calls(id, false);
 }
 
 void World::perform(Id id) {

@@ -44,6 +44,7 @@ class Watcher {
   virtual ~Watcher() = default;
   virtual void effect(Id host, const Effect& effect) = 0;
   virtual void stepped(Id host) = 0;
+  virtual void calls(Id /*host*/, bool /*begins*/) {}  // before and after each call, with its effects
 };
 
 class World {
@@ -84,11 +85,10 @@ class World {
   bool tells_refusals = false;     // a node learns that the leader's host takes no connections
   std::uint64_t bytes_per_ms = 0;  // that a host can send; 0: any. Beats pass what waits
   std::uint64_t scale = 1;         // each byte of data in a message stands for so many
-  std::uint64_t messages = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t messages = 0, bytes = 0;
+  bool decodes = false;                      // each message is encoded by who sends it, and decoded by who gets it
   std::uint64_t most_messages = UINT64_MAX;  // more is a storm, and breaks the run
-  Time latency_least{50};
-  Time latency_most{1500};
+  Time latency_least{50}, latency_most{1500};
   void say(const std::string& line) const;
 
  private:
