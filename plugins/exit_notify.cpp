@@ -5,6 +5,8 @@
 // the one before, and what it lacks is made of the notifier's state then.
 #include <fcntl.h>
 
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "base/json.hpp"
@@ -131,8 +133,12 @@ class ExitNotify final : public plugin::Plugin {
     return io::MessageFile::of(host_.loop(), std::move(fd), shown(), std::move(callbacks));
   }
 
+  // A descriptor with its file, as `nacre launch` gives the one that it has opened.
   [[nodiscard]] std::string shown() const {
-    return place_.fd < 0 ? place_.path : fmt::format("descriptor {}", place_.fd);
+    if (place_.fd < 0) return place_.path;
+    std::error_code failed;
+    std::string file = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", place_.fd), failed);
+    return fmt::format("descriptor {}{}", place_.fd, file.starts_with('/') ? fmt::format(" ({})", file) : "");
   }
 
   // The job goes on without.

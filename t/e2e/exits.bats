@@ -34,8 +34,14 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   row 4 "$r 1) sleep 0.1; kill -SEGV \$\$;; esac; exec sleep 30" 139 1 1 1 139 -- -o exit-on-error
 }
 
+@test "the same on the leader, and on a shell that no other is connected to" {
+  row 4 "$r 0) sleep 0.1; kill -SEGV \$\$;; esac; exec sleep 30" 139 139 1 139 139 -- -o exit-on-error
+  row 4 "$r 3) sleep 0.1; kill -SEGV \$\$;; esac; exec sleep 30" 139 1 1 1 139 -- -o exit-timeout=0.2s
+}
+
 @test "two tasks fail, one after the other" {
   row 8 "$r 5) exit 3;; 1) sleep 0.4; exit 9;; esac" 9 0 1 1 3 -- -o exit-timeout=none
+  row 8 "$r 0) exit 3;; 7) sleep 0.4; exit 9;; esac" 9 3 1 3 3 -- -o exit-timeout=none
 }
 
 @test "no task can be started" {
@@ -51,18 +57,22 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   done
 }
 
-@test "a shell is lost, and the job goes on" {
+@test "shells are lost, and the job goes on" {
   write_nodes 4 1
-  write_jobspec 4 sh -c "$r 2) kill -KILL \$PPID;; esac; sleep 0.5"
-  for policy in max:1 main:0 all:1 main+all:1 first:1; do
-    launch -R R.json -o cpu-affinity=off --local=4 -o tolerate-loss -o lost-after=2s -o "exit-policy=${policy%:*}" 2>"err.$policy" &
-    jobs[$!]=$policy
-  done
-  for pid in "${!jobs[@]}"; do
-    policy=${jobs[pid]}
-    code=0
-    wait "$pid" || code=$?
-    [ "$code" -eq "${policy#*:}" ] || { echo "$policy: $code: $(cat "err.$policy")"; return 1; }
+  for ranks in 2 "2|3"; do # an inner shell has none of these
+    write_jobspec 4 sh -c "touch started.\$FLUX_TASK_RANK; $r $ranks) until [ -e started.0 -a -e started.1 ]; do sleep 0.02; done; kill -KILL \$PPID;; esac; sleep 0.5"
+    for policy in max:1 main:0 all:1 main+all:1 first:1; do
+      launch -R R.json -o cpu-affinity=off --local=4 -o tolerate-loss -o lost-after=2s -o "exit-policy=${policy%:*}" 2>"err.$policy" &
+      jobs[$!]=$policy
+    done
+    for pid in "${!jobs[@]}"; do
+      policy=${jobs[pid]}
+      code=0
+      wait "$pid" || code=$?
+      [ "$code" -eq "${policy#*:}" ] || { echo "$ranks $policy: $code: $(cat "err.$policy")"; return 1; }
+    done
+    jobs=()
+    rm -f started.*
   done
 }
 
@@ -87,19 +97,21 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
 }
 
 @test "a second Ctrl-C gives 130, whatever the policy" {
-  write_nodes 2 2
-  write_jobspec 4 sh -c 'trap "" INT; touch started.$FLUX_TASK_RANK; sleep 30; sleep 30'
-  for policy in max main all main+all first; do
-    rm -f started.*
-    start --local=2 -o "exit-policy=$policy" -o kill-timeout=0.2s 2>err &
-    wait_until all_started
-    sleep 0.1
-    kill -INT $!
-    sleep 0.2
-    kill -INT $!
-    code=0
-    wait $! || code=$?
-    [ "$code" -eq 130 ] || { echo "$policy: $code: $(cat err)"; return 1; }
+  for shells in 1 4; do
+    write_nodes $shells $((4 / shells))
+    write_jobspec 4 sh -c 'trap "" INT; touch started.$FLUX_TASK_RANK; sleep 30; sleep 30'
+    for policy in max main all main+all first; do
+      rm -f started.*
+      start --local=$shells -o "exit-policy=$policy" -o kill-timeout=0.2s 2>err &
+      wait_until all_started
+      sleep 0.1
+      kill -INT $!
+      sleep 0.2
+      kill -INT $!
+      code=0
+      wait $! || code=$?
+      [ "$code" -eq 130 ] || { echo "$policy, $shells shells: $code: $(cat err)"; return 1; }
+    done
   done
 }
 
