@@ -69,6 +69,40 @@ all_started() {
   row "$r 1) sleep 0.3; kill -SEGV \$\$;; esac; exec sleep 76543" 139 1 1 1 139 -- --fail-fast -o rlimit.core=0
   row "$r 0) sleep 0.3; kill -SEGV \$\$;; esac; exec sleep 76543" 139 139 1 139 139 -- --fail-fast -o rlimit.core=0
   row "$r 2) sleep 0.3; kill -SEGV \$\$;; esac; exec sleep 76543" 139 1 1 1 139 -- -o exit-timeout=1s -o rlimit.core=0
+  # In a tree: on the shell between two others, and on the last one.
+  row "$r 1) sleep 0.3; kill -SEGV \$\$;; esac; exec sleep 76543" 139 1 1 1 139 -- --fail-fast -o rlimit.core=0 --arity=2
+  row "$r 3) sleep 0.3; kill -SEGV \$\$;; esac; exec sleep 76543" 139 1 1 1 139 -- --fail-fast -o rlimit.core=0 --arity=2
+  nothing_left
+}
+
+# The job of eight tasks has ended with 139, and its report in the file said names rank $1 on host $2, and the others as $3.
+names_the_cause() {
+  [ "$code" -eq 139 ] || { echo "exit code $code: $(cat said)"; return 1; }
+  local text
+  for text in "rank $1 on $2 (pid " "killed by SIGSEGV" "| it is broken" "nacre: SIGSEGV: $1 | $3" "exit code 139 (policy max: the cause)"; do
+    grep -qF -- "$text" said || { echo "no '$text': $(cat said)"; return 1; }
+  done
+}
+
+@test "one of eight tasks dies while the others stand still: the report names its rank and host, whatever ends the job" {
+  for rank in 0 3 7; do
+    others=$(case $rank in 0) echo 1-7 ;; 3) echo 0-2,4-7 ;; 7) echo 0-6 ;; esac)
+    write_job 2 sh -c "cd $PWD; touch started.\$FLUX_TASK_RANK; if [ \$FLUX_TASK_RANK = $rank ]; then
+      until [ \$(ls started.* | wc -l) = 8 ]; do sleep 0.05; done; echo it is broken >&2; kill -SEGV \$\$; fi; exec sleep 76543"
+    for option in exit-timeout=1s exit-on-error; do
+      rm -f started.*
+      code=0
+      limit=150 launch node3 --arity=2 -o rlimit.core=0 -o $option >said 2>&1 || code=$?
+      names_the_cause $rank node$((rank / 2)) "ended because of it: $others"
+    done
+    rm -f started.*
+    limit=150 launch node3 --arity=2 -o rlimit.core=0 -o exit-timeout=none -o exit-policy=max >said 2>&1 3>&- &
+    wait_until grep -q 'killed by SIGSEGV' said
+    signal_launcher INT max
+    code=0
+    wait $! || code=$?
+    names_the_cause $rank node$((rank / 2)) "SIGINT: $others"
+  done
   nothing_left
 }
 
