@@ -22,7 +22,6 @@ constexpr Time kSpread = 10 * kSecond;  // in which the tasks end
 constexpr Time kLook{20'000};           // between looks at the output of tasks that have failed
 constexpr int kCrash = 11;
 constexpr std::uint64_t kExitCodes = 256;
-constexpr std::size_t kBatches = 16;  // in which the tasks of a shell end
 
 enum class Story : std::uint8_t { crash, failures, codes };
 
@@ -90,18 +89,17 @@ class Ends : private Watcher {
     return Idset::range(static_cast<Idset::Id>(first), static_cast<Idset::Id>(behind - 1));
   }
 
+  // Those of a shell end together, at any time; of a crash all at once.
   void plan(Id id) {
     std::map<std::pair<Time, std::string>, Idset> ends;
     Idset tasks = tasks_of(id);
     auto failed = world_.random.in(0, tasks.empty() ? 0 : tasks.size() - 1);
+    Time when(static_cast<std::int64_t>(world_.random.in(0, static_cast<std::uint64_t>(kSpread.count()))));
     std::uint64_t place = 0;
     for (Idset::Id rank : tasks.ids()) {
       auto record = record_of(rank, place++ == failed);
-      std::uint64_t batch = world_.random.in(1, kBatches);
-      Time when = story_ == Story::crash ? Time(rank == crashed() ? 0 : 100'000)
-                                         : Time(kSpread.count() * static_cast<std::int64_t>(batch) / kBatches) +
-                                               Time(static_cast<std::int64_t>(id) * 37 % 100'000);
-      ends[{when, record.str()}].insert(rank);
+      Time at = story_ == Story::crash ? (rank == crashed() ? Time{} : kMs * 100) : when;
+      ends[{at, record.str()}].insert(rank);
       truth_.add(Idset::range(rank, rank), record);
     }
     for (const auto& [what, ranks] : ends) {
