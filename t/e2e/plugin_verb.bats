@@ -12,7 +12,8 @@ setup_file() {
   local prefix pc
   prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$NACRE_BUILD_DIR/CMakeCache.txt")
   pc=$(find "$STAGE" -name nacre-shell.pc)
-  export PATH=$STAGE$prefix/bin:$PATH PKG_CONFIG_PATH=${pc%/*}
+  export NACRE_BIN=$STAGE$prefix/bin
+  export PATH=$NACRE_BIN:$PATH PKG_CONFIG_PATH=${pc%/*}
   PLUGINPATH=$STAGE$(pkg-config --variable=pluginpath nacre-shell)
   RCPATH=$STAGE$(pkg-config --variable=rcpath nacre-shell)
   export PLUGINPATH RCPATH
@@ -161,12 +162,18 @@ END
   [[ ${lines[-1]} == loaded* ]]
 }
 
-@test "list: the installed initrc is the default" {
-  run plugin list
-  system=${RCPATH#"$STAGE"}/initrc.lua
-  if [ -e "$system" ]; then [ "$status" -eq 0 ]; else fails_with 1 "$system: No such file or directory"; fi
-  run plugin list --initrc "$RCPATH/initrc.lua"
+@test "list: the initrc that is installed with the program is the default" {
+  cp -r "$STAGE" copy
+  rcpath=copy${RCPATH#"$STAGE"}
+  local copy=$work/copy${NACRE_BIN#"$STAGE"}
+  echo 'plugin.register { name = "here", handlers = { { topic = "task.init", fn = function () end } } }' >>"$rcpath/initrc.lua"
+  run "$copy/nacre" plugin list
   [ "$status" -eq 0 ]
+  [[ ${lines[-1]} == "here "*"$work/$rcpath/initrc.lua"*"task.init" ]]
+  rm "$rcpath/initrc.lua"
+  system=${RCPATH#"$STAGE"}/initrc.lua
+  run "$copy/nacre" plugin list
+  if [ -e "$system" ]; then [ "$status" -eq 0 ]; else fails_with 1 "$system: No such file or directory"; fi
 }
 
 @test "list: no handler runs, nothing is started and nothing stays" {
