@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "record/entry.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "exits/record.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::record {
+namespace {
+
+constexpr int kEntryVersion = 1;
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr int kMaxCode = 255;
+
+std::string shortened(const std::string& text, std::size_t most = Entry::kMaxLine) {
+  return text.size() <= most ? text : text.substr(0, most);
+}
+
+Json shortened_command(const std::vector<std::string>& words) {
+  Json out = Json::array();
+  std::size_t room = Entry::kMaxCommand;
+  for (const std::string& each : words) {
+    if (room == 0) break;
+    std::string word = each.substr(0, room);
+    room -= std::min(room, word.size() + 1);
+    out.push_back(std::move(word));
+  }
+  return out;
+}
+
+Json json_of(const End& end) {
+  Json out{{"time", end.time},
+           {"code", end.code},
+           {"vanished", end.vanished},
+           {"cause", shortened(end.cause)},
+           {"exits", end.exits}};
+  if (!end.report.is_null()) out["report"] = fitting_report(end.report);
+  return out;
+}
+
+// Bytes that JSON escapes are as many as six there.
+std::string fitting_line(Json out) {
+  std::string line = dump_json(out);
+  for (const char* part : {"/end/report", "/end/exits", "/command", "/cwd", "/end/cause", "/name"}) {
+    if (line.size() < Entry::kMaxText) break;
+    Json::json_pointer at(part);
+    if (!out.contains(at)) continue;
+    Json& value = out[at];
+    value = value.is_array() ? Json::array() : value.is_string() ? Json("") : Json();
+    line = dump_json(out);
+  }
+  return line;
+}
+
+Result<std::string> optional_string(const JsonAt& object, std::string_view key) {
+  auto found = TRY(object.find(key));
+  if (!found) return std::string();
+  std::string text = TRY(found->string());
+  if (text.size() > Entry::kMaxText) return found->error("is too long");
+  return text;
+}
+
+// One that JSON can hold and that people can be shown: neither negative nor far beyond the end of calendars.
+Result<double> time_at(const JsonAt& object, std::string_view key) {
+  constexpr double kFarFuture = 1e11;
+  JsonAt at = TRY(object.at(key));
+  double time = TRY(at.number());
+  if (!(time >= 0 && time < kFarFuture)) return at.expected("seconds since the Epoch");
+  return time;
+}
+
+Result<std::uint64_t> count_at(const JsonAt& object, std::string_view key) {
+  return static_cast<std::uint64_t>(TRY(TRY(object.at(key)).integer(0, kMost)));
+}
+
+Result<Json> exits_at(const JsonAt& at) {
+  auto elements = TRY(at.elements());
+  if (elements.size() > Entry::kMaxClasses + 1) return at.error("has too many elements");
+  Json out = Json::array();
+  for (const JsonAt& each : elements) {
+    Json one{{"record", TRY(TRY(each.at("record")).string())}, {"count", TRY(count_at(each, "count"))}};
+    if (auto ranks = TRY(each.find("ranks"))) {
+      std::string text = TRY(ranks->string());
+      if (auto parsed = value::Idset::parse(text); !parsed) return ranks->error(parsed.error().message);
+      one["ranks"] = text;
+    }
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+Result<End> end_at(const JsonAt& at) {
+  End out;
+  out.time = TRY(time_at(at, "time"));
+  out.code = static_cast<int>(TRY(TRY(at.at("code")).integer(0, kMaxCode)));
+  out.vanished = TRY(TRY(at.at("vanished")).boolean());
+  out.cause = TRY(optional_string(at, "cause"));
+  out.exits = TRY(exits_at(TRY(at.at("exits"))));
+  if (auto report = TRY(at.find("report"))) {
+    if (!report->json().is_object()) return report->expected("an object");
+    out.report = report->json();
+  }
+  return out;
+}
+
+Result<Place> place_at(const JsonAt& at) {
+  Place out;
+  out.host = TRY(TRY(at.at("host")).string());
+  out.machine = TRY(TRY(at.at("machine")).string());
+  out.boot = TRY(TRY(at.at("boot")).string());
+  out.pids = TRY(count_at(at, "pids"));
+  return out;
+}
+
+Result<Manager> manager_at(const JsonAt& at) {
+  Manager out;
+  out.kind = TRY(TRY(at.at("kind")).string());
+  out.job = TRY(optional_string(at, "job"));
+  out.step = TRY(optional_string(at, "step"));
+  return out;
+}
+
+Result<Entry> entry_of(const JsonAt& at) {
+  Entry out;
+  static_cast<void>(TRY(TRY(at.at("entry")).integer(kEntryVersion, kEntryVersion)));
+  out.version = TRY(TRY(at.at("nacre")).string());
+  JsonAt id = TRY(at.at("id"));
+  auto parsed = value::JobId::parse(TRY(id.string()));
+  if (!parsed) return id.error(parsed.error().message);
+  out.id = *parsed;
+  out.name = TRY(optional_string(at, "name"));
+  out.user = static_cast<std::uint32_t>(TRY(TRY(at.at("user")).integer(0, UINT32_MAX)));
+  out.place = TRY(place_at(TRY(at.at("place"))));
+  out.pid = TRY(TRY(at.at("pid")).integer(1, INT32_MAX));
+  out.pid_start = TRY(count_at(at, "start"));
+  out.address = TRY(optional_string(at, "address"));
+  out.manager = TRY(manager_at(TRY(at.at("manager"))));
+  out.shells = TRY(count_at(at, "shells"));
+  out.tasks = TRY(count_at(at, "tasks"));
+  out.command = TRY(TRY(at.at("command")).strings());
+  out.cwd = TRY(optional_string(at, "cwd"));
+  out.started = TRY(time_at(at, "started"));
+  if (auto end = TRY(at.find("end"))) out.end = TRY(end_at(*end));
+  return out;
+}
+
+}  // namespace
+
+std::string Entry::text() const {
+  Json out{
+      {"nacre", version},
+      {"entry", kEntryVersion},
+      {"id", id.f58_plain()},
+      {"name", shortened(name)},
+      {"user", user},
+      {"place",
+       {{"host", shortened(place.host)},
+        {"machine", shortened(place.machine)},
+        {"boot", shortened(place.boot)},
+        {"pids", place.pids}}},
+      {"pid", pid},
+      {"start", pid_start},
+      {"address", shortened(address)},
+      {"manager",
+       {{"kind", shortened(manager.kind)}, {"job", shortened(manager.job)}, {"step", shortened(manager.step)}}},
+      {"shells", shells},
+      {"tasks", tasks},
+      {"command", shortened_command(command)},
+      {"cwd", shortened(cwd, kMaxCommand)},
+      {"started", started}};
+  if (end) out["end"] = json_of(*end);
+  return fitting_line(std::move(out)) + '\n';
+}
+
+Result<Entry> Entry::parse(std::string_view text) {
+  if (text.size() > kMaxText) return invalid(fmt::format("longer than {} bytes", kMaxText));
+  Json json = TRY(parse_json(text));
+  return entry_of(JsonAt::root(json));
+}
+
+Json exits_of(const Json& ranks_by_record) {
+  Json out = Json::array();
+  std::uint64_t others = 0;
+  std::size_t room = Entry::kMaxRanks;
+  for (const auto& [text, ranks] : ranks_by_record.items()) {
+    auto set = ranks.is_string() ? value::Idset::parse(ranks.get_ref<const std::string&>())
+                                 : Result<value::Idset>(invalid("no text"));
+    if (!set) continue;
+    if (out.size() == Entry::kMaxClasses) {
+      others += set->size();
+      continue;
+    }
+    Json each{{"record", text}, {"count", set->size()}};
+    std::size_t size = ranks.get_ref<const std::string&>().size();
+    if (size <= room) {
+      each["ranks"] = ranks;
+      room -= size;
+    }
+    out.push_back(std::move(each));
+  }
+  if (others > 0) out.push_back({{"record", "others"}, {"count", others}});
+  return out;
+}
+
+Json fitting_report(Json report) {
+  if (dump_json(report).size() <= Entry::kMaxReport) return report;
+  report["shortened"] = true;
+  for (const char* part : {"others", "timeline", "classes", "cause", "exit", "job"}) {
+    report.erase(part);
+    if (dump_json(report).size() <= Entry::kMaxReport) return report;
+  }
+  return {{"shortened", true}};
+}
+
+}  // namespace nacre::record

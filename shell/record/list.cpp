@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "record/list.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+
+namespace nacre::record {
+namespace {
+
+constexpr int kKilledCode = 137;          // 128 + SIGKILL
+constexpr std::size_t kMostShown = 8;     // jobs that an error lists
+constexpr std::size_t kMostWarnings = 8;  // the rest is counted
+constexpr std::string_view kSlurm = "slurm:";
+constexpr std::string_view kF58Mark = "\u0192";  // the first letter of an id in F58
+
+using Matches = std::vector<const Listed*>;
+
+std::string shown(const Listed& job) {
+  return job.entry.name.empty() ? job.entry.id.f58() : fmt::format("{} ({})", job.entry.id.f58(), job.entry.name);
+}
+
+std::string shown(const Matches& jobs) {
+  std::string out;
+  for (std::size_t i = 0; i < jobs.size() && i < kMostShown; ++i) {
+    if (i > 0) out += ", ";
+    out += shown(*jobs[i]);
+  }
+  if (jobs.size() > kMostShown) out += fmt::format(" and {} others", jobs.size() - kMostShown);
+  return out;
+}
+
+template <typename Is>
+Matches those_that(const std::vector<Listed>& jobs, Is is) {
+  Matches out;
+  for (const Listed& each : jobs) {
+    if (is(each)) out.push_back(&each);
+  }
+  return out;
+}
+
+bool is_of_step(const Entry& entry, std::string_view text) {
+  std::size_t dot = text.find('.');
+  return entry.manager.kind == "slurm" && entry.manager.job == text.substr(0, dot) &&
+         (dot == std::string_view::npos || entry.manager.step == text.substr(dot + 1));
+}
+
+bool is_of_host(const Entry& entry, std::string_view host) {
+  return entry.place.host == host || entry.place.host.substr(0, entry.place.host.find('.')) == host;
+}
+
+// ƒ or f, or neither.
+bool begins_with(const Entry& entry, std::string_view text) {
+  std::string id = entry.id.f58_plain();
+  if (text.starts_with(kF58Mark))
+    text.remove_prefix(kF58Mark.size());
+  else if (text.starts_with('f'))
+    text.remove_prefix(1);
+  return !text.empty() && std::string_view(id).substr(1).starts_with(text);
+}
+
+Matches of_text(const std::vector<Listed>& jobs, std::string_view text) {
+  if (text.starts_with(kSlurm)) {
+    std::string_view step = text.substr(kSlurm.size());
+    Matches all = those_that(jobs, [&](const Listed& job) { return is_of_step(job.entry, step); });
+    Matches running = those_that(
+        jobs, [&](const Listed& job) { return job.state != State::ended && is_of_step(job.entry, step); });
+    return running.empty() ? all : running;
+  }
+  if (auto id = value::JobId::parse(text)) {
+    Matches same = those_that(jobs, [&](const Listed& job) { return job.entry.id == *id; });
+    if (!same.empty()) return same;
+  }
+  Matches named =
+      those_that(jobs, [&](const Listed& job) { return job.state != State::ended && job.entry.name == text; });
+  if (!named.empty()) return named;
+  return those_that(jobs, [&](const Listed& job) { return begins_with(job.entry, text); });
+}
+
+bool is_over_date(const Entry& entry, double now) {
+  return entry.ended() && entry.end->time < now - JobList::kKeptFor;
+}
+
+}  // namespace
+
+std::string_view Listed::status() const {
+  if (state == State::unknown) return "U";
+  if (!entry.ended()) return "R";
+  if (entry.end->vanished) return "V";
+  return entry.end->code == 0 ? "CD" : "F";
+}
+
+Witness own_witness() { return {own_place(), start_of}; }
+
+Leader leader_of(const Entry& entry, const Witness& witness) {
+  const Place& place = entry.place;
+  const Place& here = witness.here;
+  if (place.host != here.host || place.machine != here.machine) return Leader::out_of_sight;
+  if (place.boot != here.boot) return Leader::gone;
+  if (place.pids != here.pids) return Leader::out_of_sight;
+  auto start = witness.start_of(entry.pid);
+  return start && *start == entry.pid_start ? Leader::there : Leader::gone;
+}
+
+Entry vanished(Entry entry, double now) {
+  End end;
+  end.time = now;
+  end.code = kKilledCode;
+  end.vanished = true;
+  end.cause = "its leader has gone without a report: it was killed, or its host was";
+  entry.end = std::move(end);
+  return entry;
+}
+
+JobList JobList::read(const std::vector<std::string>& places, const Witness& witness, double now) {
+  JobList out;
+  for (const std::string& each : places) {
+    auto directory = Directory::open(each);
+    if (!directory) {
+      int code = directory.error().code;
+      if (code != ENOENT && code != EACCES && code != ENOTDIR) out.warnings.push_back(directory.error().message);
+      continue;
+    }
+    bool again = std::any_of(out.directories.begin(), out.directories.end(),
+                             [&](const Directory& other) { return other.path() == each; });
+    if (again) continue;
+    out.directories.push_back(*std::move(directory));
+    out.read_place(out.directories.size() - 1, witness, now);
+  }
+  if (out.warnings.size() > kMostWarnings) {
+    std::size_t more = out.warnings.size() - kMostWarnings;
+    out.warnings.resize(kMostWarnings);
+    out.warnings.push_back(fmt::format("and {} others that cannot be read", more));
+  }
+  out.by_id_.clear();
+  std::stable_sort(out.jobs.begin(), out.jobs.end(),
+                   [](const Listed& a, const Listed& b) { return a.entry.started < b.entry.started; });
+  out.prune(now);
+  return out;
+}
+
+void JobList::read_place(std::size_t place, const Witness& witness, double now) {
+  const Directory& directory = directories[place];
+  for (const std::string& name : directory.names()) {
+    auto entry = directory.read_named(name);
+    if (entry && !entry->ended() && leader_of(*entry, witness) == Leader::gone) {
+      // Its leader may have written down its end since, as the last thing that it did.
+      entry = directory.read_named(name);
+      if (entry && !entry->ended()) {
+        entry = vanished(*std::move(entry), now);
+        static_cast<void>(directory.write(*entry));
+      }
+    }
+    if (!entry) {
+      if (entry.error().code != ENOENT) warnings.push_back(entry.error().message);
+      continue;
+    }
+    Listed job{*std::move(entry), State::running, place};
+    if (job.entry.ended())
+      job.state = State::ended;
+    else if (leader_of(job.entry, witness) == Leader::out_of_sight)
+      job.state = State::unknown;
+    auto [same, is_new] = by_id_.try_emplace(job.entry.id, jobs.size());
+    if (is_new)
+      jobs.push_back(std::move(job));
+    else if (job.entry.ended() && !jobs[same->second].entry.ended())
+      jobs[same->second] = std::move(job);
+  }
+}
+
+void JobList::prune(double now) {
+  std::size_t ended = static_cast<std::size_t>(
+      std::count_if(jobs.begin(), jobs.end(), [](const Listed& job) { return job.state == State::ended; }));
+  std::size_t too_many = ended > kKept ? ended - kKept : 0;
+  std::erase_if(jobs, [&](const Listed& job) {
+    if (job.state != State::ended) return false;
+    bool goes = too_many > 0 || is_over_date(job.entry, now);
+    if (too_many > 0) --too_many;
+    if (goes) static_cast<void>(directories[job.place].remove(job.entry.id));
+    return goes;
+  });
+}
+
+Result<const Listed*> JobList::find(std::string_view job) const {
+  if (job.empty()) return invalid("JOB is empty: expected an id, the beginning of one, a name, or last");
+  if (job == "last") {
+    if (jobs.empty()) return Error{ENOENT, "last: there is no job in the list"};
+    return &jobs.back();
+  }
+  Matches found = of_text(jobs, job);
+  std::size_t slash = job.find('/');
+  if (found.empty() && slash != std::string_view::npos) {
+    found = of_text(jobs, job.substr(slash + 1));
+    std::erase_if(found, [&](const Listed* each) { return !is_of_host(each->entry, job.substr(0, slash)); });
+  }
+  if (found.empty())
+    return Error{ENOENT, fmt::format("{}: no such job; `nacre jobs -a` lists all that are known", in_quotes(job))};
+  if (found.size() > 1)
+    return invalid(fmt::format("{} may be any of {} jobs: {}", in_quotes(job), found.size(), shown(found)));
+  return found[0];
+}
+
+Result<const Listed*> JobList::only_one() const {
+  Matches running = those_that(jobs, [](const Listed& job) { return job.state == State::running; });
+  if (running.empty()) running = those_that(jobs, [](const Listed& job) { return job.state == State::unknown; });
+  if (running.empty()) return Error{ENOENT, "no job runs; `nacre jobs -a` lists those that have ended"};
+  if (running.size() > 1)
+    return invalid(fmt::format("{} jobs run: name one of {}", running.size(), shown(running)));
+  return running[0];
+}
+
+void prune(const Directory& directory, double now) {
+  std::vector<std::pair<double, value::JobId>> ended;
+  for (const std::string& name : directory.names()) {
+    auto entry = directory.read_named(name);
+    if (entry && entry->ended()) ended.emplace_back(entry->end->time, entry->id);
+  }
+  std::sort(ended.begin(), ended.end());
+  std::size_t too_many = ended.size() > JobList::kKept ? ended.size() - JobList::kKept : 0;
+  for (const auto& [time, id] : ended) {
+    bool goes = too_many > 0 || time < now - JobList::kKeptFor;
+    if (too_many > 0) --too_many;
+    if (goes) static_cast<void>(directory.remove(id));
+  }
+}
+
+}  // namespace nacre::record

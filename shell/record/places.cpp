@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "record/places.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/owned_directory.hpp"
+#include "base/text.hpp"
+
+namespace nacre::record {
+namespace {
+
+constexpr std::string_view kSuffix = ".json";
+constexpr mode_t kDirectoryMode = 0700;
+constexpr mode_t kFileMode = 0600;
+constexpr mode_t kAccessBits = 07777;
+constexpr mode_t kOthers = 077;
+constexpr mode_t kOthersWrite = 022;
+constexpr int kStartField = 19;  // of /proc/PID/stat, counted from behind the state
+
+Result<void> check_owner(int fd, const std::string& path, mode_t forbidden) {
+  struct stat status {};
+  if (::fstat(fd, &status) < 0) return system_error(errno, path);
+  if (status.st_uid != ::geteuid())
+    return Error{EPERM, fmt::format("{}: belongs to user {}, not to user {}: remove it, or set NACRE_JOBS_DIR",
+                                    path, status.st_uid, ::geteuid())};
+  if ((status.st_mode & forbidden) == 0) return {};
+  return Error{EPERM, fmt::format("{}: has mode {:04o}, which lets others in: chmod 700 it", path,
+                                  status.st_mode & kAccessBits)};
+}
+
+// Its parents need be nobody's in particular but for /tmp/nacre-UID, in whose place others could put theirs.
+Result<void> make_parents(const std::string& path) {
+  for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+    std::string parent = path.substr(0, slash);
+    if (::mkdir(parent.c_str(), kDirectoryMode) < 0 && errno != EEXIST)
+      return system_error(errno, "cannot make " + parent);
+  }
+  if (::mkdir(path.c_str(), kDirectoryMode) < 0 && errno != EEXIST)
+    return system_error(errno, "cannot make " + path);
+  return {};
+}
+
+UniqueFd open_directory(const std::string& path) {
+  return UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+// What is directly in a directory that anybody may write to.
+std::optional<std::string> shared_parent(const std::string& path) {
+  std::string parent = path.substr(0, path.rfind('/'));
+  return parent.starts_with("/tmp/") ? std::optional(parent) : std::nullopt;
+}
+
+std::string absolute_variable(const Variables& variables, const char* name) {
+  std::string value = variables(name).value_or("");
+  while (value.size() > 1 && value.ends_with('/')) value.pop_back();
+  return value.starts_with('/') ? value : "";
+}
+
+std::string file_name(const value::JobId& id) { return id.f58_plain() + std::string(kSuffix); }
+
+}  // namespace
+
+std::vector<std::string> places(const Variables& variables) {
+  std::vector<std::string> out;
+  auto add = [&out](const std::string& base, const char* behind) {
+    if (!base.empty()) out.push_back(base + behind);
+  };
+  add(absolute_variable(variables, "NACRE_JOBS_DIR"), "");
+  std::string state = absolute_variable(variables, "XDG_STATE_HOME");
+  if (!state.empty())
+    add(state, "/nacre/jobs");
+  else
+    add(absolute_variable(variables, "HOME"), "/.local/state/nacre/jobs");
+  add(absolute_variable(variables, "XDG_RUNTIME_DIR"), "/nacre/jobs");
+  out.push_back(fmt::format("/tmp/nacre-{}/jobs", ::geteuid()));
+  return out;
+}
+
+Place own_place() {
+  Place out;
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  out.host = name.data();
+  // The machine's id is not for other hosts to know.
+  out.machine = digits_of(out.host + std::string(trim(read_file("/etc/machine-id").value_or(""))));
+  out.boot = digits_of(trim(read_file("/proc/sys/kernel/random/boot_id").value_or("")));
+  struct stat status {};
+  if (::stat("/proc/self/ns/pid", &status) == 0) out.pids = status.st_ino;
+  return out;
+}
+
+std::optional<std::uint64_t> start_of(std::int64_t pid) {
+  auto text = read_file(fmt::format("/proc/{}/stat", pid));
+  if (!text) return std::nullopt;
+  std::size_t behind_name = text->rfind(')');
+  if (behind_name == std::string::npos || behind_name + 2 >= text->size()) return std::nullopt;
+  std::vector<std::string_view> fields = split(std::string_view(*text).substr(behind_name + 2), ' ');
+  if (fields.size() <= kStartField || fields[0] == "Z" || fields[0] == "X") return std::nullopt;
+  return parse_u64(fields[kStartField]);
+}
+
+Result<Directory> Directory::open(std::string path) {
+  // Whoever owns the parent can put another directory in its place.
+  if (auto parent = shared_parent(path)) {
+    UniqueFd fd = open_directory(*parent);
+    if (!fd) return system_error(errno, *parent);
+    CHECK_OK(check_owner(fd.get(), *parent, kOthersWrite));
+  }
+  UniqueFd fd = open_directory(path);
+  if (!fd) return system_error(errno, path);
+  CHECK_OK(check_owner(fd.get(), path, kOthers));
+  return Directory(std::move(path), std::move(fd));
+}
+
+Result<Directory> Directory::make(std::string path) {
+  auto opened = open(path);
+  if (opened || opened.error().code != ENOENT) return opened;
+  CHECK_OK(make_parents(path));
+  return open(std::move(path));
+}
+
+Result<Directory> Directory::choose(const std::vector<std::string>& candidates, std::vector<std::string>* skipped) {
+  Error why = invalid("there is no place for the list of jobs: set NACRE_JOBS_DIR");
+  for (const std::string& each : candidates) {
+    auto made = make(each);
+    if (made && ::faccessat(made->fd_.get(), ".", W_OK, AT_EACCESS) < 0) made = system_error(errno, each);
+    if (made) return made;
+    why = made.error();
+    if (skipped != nullptr) skipped->push_back(why.message);
+  }
+  return why;
+}
+
+std::string Directory::path_of(const value::JobId& id) const { return path_ + "/" + file_name(id); }
+
+Result<void> Directory::write(const Entry& entry) const {
+  std::string name = file_name(entry.id);
+  std::string temporary = fmt::format(".{}.{}", name, ::getpid());
+  auto fail = [&](int code) {
+    ::unlinkat(fd_.get(), temporary.c_str(), 0);
+    return system_error(code, path_ + "/" + name);
+  };
+  ::unlinkat(fd_.get(), temporary.c_str(), 0);
+  UniqueFd file(
+      ::openat(fd_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
+  if (!file) return system_error(errno, path_ + "/" + temporary);
+  if (int code = write_all(file.get(), entry.text()); code != 0) return fail(code);
+  // A file system that is full may report it only here.
+  if (::close(file.release()) < 0) return fail(errno);
+  if (::renameat(fd_.get(), temporary.c_str(), fd_.get(), name.c_str()) < 0) return fail(errno);
+  return {};
+}
+
+Result<void> Directory::remove(const value::JobId& id) const {
+  if (::unlinkat(fd_.get(), file_name(id).c_str(), 0) < 0 && errno != ENOENT)
+    return system_error(errno, path_of(id));
+  return {};
+}
+
+Result<Entry> Directory::read(const value::JobId& id) const { return read_named(file_name(id)); }
+
+Result<Entry> Directory::read_named(const std::string& name) const {
+  std::string path = path_ + "/" + name;
+  // Without waiting for who writes to a FIFO.
+  UniqueFd file(::openat(fd_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file) return system_error(errno, path);
+  struct stat status {};
+  if (::fstat(file.get(), &status) < 0) return system_error(errno, path);
+  if (!S_ISREG(status.st_mode)) return invalid(path + ": is no file");
+  if (status.st_uid != ::geteuid()) return Error{EPERM, fmt::format("{}: belongs to user {}", path, status.st_uid)};
+  std::string text(Entry::kMaxText + 1, '\0');
+  std::size_t size = 0;
+  for (ssize_t got = 1; got > 0 && size < text.size();) {
+    got = ::read(file.get(), text.data() + size, text.size() - size);
+    if (got < 0) return system_error(errno, path);
+    size += static_cast<std::size_t>(got);
+  }
+  auto entry = nacre::in(path, Entry::parse(std::string_view(text).substr(0, size)));
+  if (entry && file_name(entry->id) != name)
+    return invalid(fmt::format("{}: is of job {}, which has another file", path, entry->id.f58_plain()));
+  return entry;
+}
+
+std::vector<std::string> Directory::names() const {
+  std::vector<std::string> out;
+  int fd = ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return out;
+  DIR* folder = ::fdopendir(fd);
+  if (folder == nullptr) {
+    ::close(fd);
+    return out;
+  }
+  while (const dirent* each = ::readdir(folder)) {
+    std::string_view name = each->d_name;
+    if (!name.starts_with('.') && name.ends_with(kSuffix) && out.size() < kMaxEntries) out.emplace_back(name);
+  }
+  ::closedir(folder);
+  return out;
+}
+
+}  // namespace nacre::record

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "record/entry.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "samples.hpp"
+
+using namespace nacre::record;  // NOLINT
+using nacre::Json;
+
+TEST_CASE("an entry reads back as it was written", "[record]") {
+  Entry running = sample_entry(1);
+  auto again = Entry::parse(running.text());
+  REQUIRE(again);
+  CHECK(*again == running);
+  CHECK_FALSE(again->ended());
+
+  Entry ended = running;
+  ended.end = End{12.5, 3, false, "task 1 failed", exits_of({{"x0", "0,2-3"}, {"x3", "1"}}), {{"version", 1}}};
+  again = Entry::parse(ended.text());
+  REQUIRE(again);
+  CHECK(*again == ended);
+  CHECK(again->end->exits[1] == Json{{"record", "x3"}, {"count", 1}, {"ranks", "1"}});
+}
+
+TEST_CASE("members that are unknown are passed over, others are checked with their place", "[record]") {
+  Json json = Json::parse(sample_entry(1).text());
+  json["later"] = {{"more", 1}};
+  CHECK(Entry::parse(json.dump()));
+  auto fails = [&](const char* pointer, const Json& value, const std::string& message) {
+    Json bad = json;
+    bad[Json::json_pointer(pointer)] = value;
+    auto parsed = Entry::parse(bad.dump());
+    REQUIRE_FALSE(parsed);
+    CHECK(parsed.error().message.find(message) != std::string::npos);
+  };
+  fails("/entry", 2, "entry: expected");
+  fails("/pid", 0, "pid: expected");
+  fails("/id", "f0OIl", "id: ");
+  fails("/started", -1, "started: expected");
+  fails("/user", -1, "user: expected");
+  fails("/command", "sh", "command: expected");
+  fails("/place", 7, "place: expected");
+  fails("/end", 7, "end: expected");
+  fails("/end", {{"time", 1}, {"code", 256}, {"vanished", false}, {"exits", Json::array()}}, "end.code: expected");
+  fails("/end",
+        {{"time", 1},
+         {"code", 1},
+         {"vanished", false},
+         {"exits", {{{"record", "x0"}, {"count", 1}, {"ranks", "3-1"}}}}},
+        "end.exits[0].ranks: ");
+}
+
+TEST_CASE("what is too long in an entry is shortened, so that it can be read", "[record]") {
+  Entry entry = sample_entry(1);
+  entry.command.assign(3000, std::string(3, '\x01'));
+  entry.cwd = std::string(100000, '\x02');
+  entry.name = std::string(5000, '\x03');
+  Json ranks = Json::object();
+  for (int code = 0; code < 200; ++code) ranks["x" + std::to_string(code)] = std::to_string(code);
+  Json report{{"version", 1}, {"timeline", std::string(40000, 'a')}, {"cause", {{"rank", 3}}}};
+  entry.end = End{1, 1, false, std::string(9000, 'c'), exits_of(ranks), report};
+  CHECK(entry.end->exits.size() == Entry::kMaxClasses + 1);
+  CHECK(entry.end->exits.back() == Json{{"record", "others"}, {"count", 136}});
+  std::string text = entry.text();
+  CHECK(text.size() <= Entry::kMaxText);
+  auto again = Entry::parse(text);
+  REQUIRE(again);
+  CHECK(again->id == entry.id);
+  CHECK(again->end->code == 1);
+}
+
+TEST_CASE("of a report that is too long the largest parts are left out", "[record]") {
+  Json small{{"version", 1}, {"cause", {{"rank", 3}}}};
+  CHECK(fitting_report(small) == small);
+  Json large = small;
+  large["timeline"] = std::string(40000, 'a');
+  Json fitted = fitting_report(large);
+  CHECK(fitted["cause"] == small["cause"]);
+  CHECK(fitted["shortened"] == true);
+  CHECK_FALSE(fitted.contains("timeline"));
+  large["unknown"] = std::string(40000, 'a');
+  CHECK(fitting_report(large) == Json{{"shortened", true}});
+}
+
+TEST_CASE("idsets of an exit map that are long are left out, their counts are kept", "[record]") {
+  std::string odd;
+  for (int rank = 1; rank < 20000; rank += 2) odd += (odd.empty() ? "" : ",") + std::to_string(rank);
+  Json exits = exits_of({{"x1", odd}, {"x0", "0"}});
+  REQUIRE(exits.size() == 2);
+  CHECK(exits[0] == Json{{"record", "x0"}, {"count", 1}, {"ranks", "0"}});
+  CHECK(exits[1] == Json{{"record", "x1"}, {"count", 10000}});
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "record/list.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+
+#include <catch2/catch.hpp>
+
+#include "folder.hpp"
+#include "samples.hpp"
+
+using namespace nacre::record;  // NOLINT
+using nacre::kit::Folder;
+using nacre::value::JobId;
+
+namespace {
+
+// Of the host `here`, on which process 100 runs.
+Witness witness() {
+  Witness out;
+  out.here = sample_entry(1).place;
+  out.start_of = [](std::int64_t pid) { return pid == 100 ? std::optional<std::uint64_t>(5000) : std::nullopt; };
+  return out;
+}
+
+Directory directory_in(const Folder& folder, std::string_view name = "jobs") {
+  auto made = Directory::make(folder.path(name));
+  REQUIRE(made);
+  return *std::move(made);
+}
+
+JobList list_of(const Folder& folder, double now = 2000) {
+  return JobList::read({folder.path("jobs"), folder.path("other")}, witness(), now);
+}
+
+Entry ended_entry(std::uint64_t id, double time, int code = 0) {
+  Entry out = sample_entry(id);
+  out.started = time - 1;
+  out.end = End{};
+  out.end->time = time;
+  out.end->code = code;
+  return out;
+}
+
+std::string found(const JobList& list, std::string_view text) {
+  auto job = list.find(text);
+  return job ? (*job)->entry.id.decimal() : job.error().message;
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat status {};
+  REQUIRE(::stat(path.c_str(), &status) == 0);
+  return status.st_mode & 07777;
+}
+
+}  // namespace
+
+TEST_CASE("places: the first is the one asked for, those not set are left out", "[record]") {
+  std::map<std::string, std::string> set{{"HOME", "/home/u"}, {"XDG_RUNTIME_DIR", "/run/u/"}};
+  auto variables = [&](const char* name) {
+    auto it = set.find(name);
+    return it == set.end() ? std::nullopt : std::optional<std::string>(it->second);
+  };
+  std::string last = "/tmp/nacre-" + std::to_string(::geteuid()) + "/jobs";
+  CHECK(places(variables) ==
+        std::vector<std::string>{"/home/u/.local/state/nacre/jobs", "/run/u/nacre/jobs", last});
+  set["XDG_STATE_HOME"] = "/state";
+  set["NACRE_JOBS_DIR"] = "/mine";
+  set.erase("XDG_RUNTIME_DIR");
+  CHECK(places(variables) == std::vector<std::string>{"/mine", "/state/nacre/jobs", last});
+  set = {{"HOME", "relative"}};
+  CHECK(places(variables) == std::vector<std::string>{last});
+}
+
+TEST_CASE("an entry is for its owner only, and is replaced as a whole", "[record]") {
+  Folder folder;
+  Directory directory = directory_in(folder, "a/b/jobs");
+  CHECK(mode_of(directory.path()) == 0700);
+  REQUIRE(directory.write(sample_entry(7)));
+  CHECK(mode_of(directory.path_of(JobId(7))) == 0600);
+  REQUIRE(directory.write(ended_entry(7, 1500, 3)));
+  auto read = directory.read(JobId(7));
+  REQUIRE(read);
+  CHECK(read->end->code == 3);
+  CHECK(directory.names().size() == 1);  // no temporary one is left
+  REQUIRE(directory.remove(JobId(7)));
+  CHECK(directory.read(JobId(7)).error().code == ENOENT);
+}
+
+TEST_CASE("a place that lets others in, or is none, is passed over with its remedy", "[record]") {
+  Folder folder;
+  REQUIRE(::mkdir(folder.path("open").c_str(), 0755) == 0);
+  REQUIRE(::chmod(folder.path("open").c_str(), 0755) == 0);
+  auto opened = Directory::open(folder.path("open"));
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().message.find("chmod 700") != std::string::npos);
+  static_cast<void>(folder.file("file", ""));
+  REQUIRE(::symlink(folder.path("open").c_str(), folder.path("link").c_str()) == 0);
+  std::vector<std::string> skipped;
+  auto chosen = Directory::choose(
+      {folder.path("open"), folder.path("file"), folder.path("link"), folder.path("good")}, &skipped);
+  REQUIRE(chosen);
+  CHECK(chosen->path() == folder.path("good"));
+  CHECK(skipped.size() == 3);
+}
+
+TEST_CASE("entries that are garbage are named, and hide no others", "[record]") {
+  Folder folder;
+  Directory directory = directory_in(folder);
+  REQUIRE(directory.write(sample_entry(7)));
+  static_cast<void>(folder.file("jobs/f1.json", "{\"entry\": 1"));
+  static_cast<void>(folder.file("jobs/f2.json", std::string(100000, ' ')));
+  static_cast<void>(folder.file("jobs/f3.json", sample_entry(9).text()));  // of another job
+  static_cast<void>(folder.file("jobs/.f4.json.17", "left by a leader that was killed"));
+  REQUIRE(::mkfifo(folder.path("jobs/f5.json").c_str(), 0600) == 0);
+  REQUIRE(::symlink("/etc/passwd", folder.path("jobs/f6.json").c_str()) == 0);
+  JobList list = list_of(folder);
+  CHECK(list.jobs.size() == 1);
+  REQUIRE(list.warnings.size() == 5);
+  for (const std::string& each : list.warnings) CHECK(each.starts_with(folder.path("jobs/f")));
+}
+
+TEST_CASE("a job whose leader is gone has vanished; one of another host is not judged", "[record]") {
+  Folder folder;
+  Directory directory = directory_in(folder);
+  Entry gone = sample_entry(1);
+  gone.pid = 101;
+  Entry reused = sample_entry(2);
+  reused.pid_start = 4999;
+  Entry booted = sample_entry(3);
+  booted.place.boot = "other";
+  Entry elsewhere = sample_entry(4);
+  elsewhere.place.host = "there";
+  elsewhere.pid = 101;
+  Entry contained = sample_entry(5);
+  contained.place.pids = 1;
+  contained.pid = 101;
+  Entry runs = sample_entry(6);
+  for (const Entry& each : {gone, reused, booted, elsewhere, contained, runs}) REQUIRE(directory.write(each));
+  JobList list = list_of(folder, 1234);
+  std::map<std::uint64_t, std::string_view> states;
+  for (const Listed& each : list.jobs) states[each.entry.id.value()] = each.status();
+  CHECK(states ==
+        std::map<std::uint64_t, std::string_view>{{1, "V"}, {2, "V"}, {3, "V"}, {4, "U"}, {5, "U"}, {6, "R"}});
+  auto written = directory.read(JobId(1));
+  REQUIRE(written);
+  CHECK(written->end->vanished);
+  CHECK(written->end->time == 1234);
+  CHECK_FALSE(directory.read(JobId(4))->ended());
+}
+
+TEST_CASE("this process is there, one that has ended is not", "[record]") {
+  Witness own = own_witness();
+  Entry mine = sample_entry(1);
+  mine.place = own.here;
+  mine.pid = ::getpid();
+  auto start = start_of(::getpid());
+  REQUIRE(start);
+  mine.pid_start = *start;
+  CHECK(leader_of(mine, own) == Leader::there);
+  mine.pid_start += 1;
+  CHECK(leader_of(mine, own) == Leader::gone);
+  pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
+  CHECK_FALSE(start_of(child));  // a zombie
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED) == 0);
+}
+
+TEST_CASE("jobs that ended long ago, and more than 200, are forgotten", "[record]") {
+  Folder folder;
+  Directory directory = directory_in(folder);
+  double now = 10 * JobList::kKeptFor;
+  REQUIRE(directory.write(ended_entry(1, now - JobList::kKeptFor - 1)));
+  REQUIRE(directory.write(ended_entry(2, now - JobList::kKeptFor + 1)));
+  REQUIRE(directory.write(sample_entry(3)));
+  CHECK(list_of(folder, now).jobs.size() == 2);
+  CHECK(directory.names().size() == 2);
+  for (std::uint64_t id = 10; id < 10 + JobList::kKept; ++id)
+    REQUIRE(directory.write(ended_entry(id, now - 1000 + static_cast<double>(id))));
+  SECTION("by who lists them") { CHECK(list_of(folder, now).jobs.size() == JobList::kKept + 1); }
+  SECTION("by who writes") { prune(directory, now); }
+  CHECK(directory.names().size() == JobList::kKept + 1);
+  CHECK(directory.read(JobId(2)).error().code == ENOENT);
+  CHECK(directory.read(JobId(3)));
+}
+
+TEST_CASE("a job is found by each of its names", "[record]") {
+  Folder folder;
+  Directory directory = directory_in(folder);
+  Entry first = sample_entry(0x1234567890abcdef);
+  first.started = 1;
+  first.name = "train";
+  Entry second = sample_entry(0x1234567890abcdee);
+  second.started = 2;
+  second.name = "train";
+  second.place.host = "there.cluster";
+  second.manager = {"slurm", "12", "4"};
+  Entry third = ended_entry(0xff, 1999, 1);
+  third.name = "other";
+  third.manager = {};
+  for (const Entry& each : {first, second, third}) REQUIRE(directory.write(each));
+  JobList list = list_of(folder);
+  std::string one = first.id.decimal();
+  std::string two = second.id.decimal();
+  for (const std::string& form : {first.id.f58(), first.id.f58_plain(), first.id.hex(), first.id.dothex(),
+                                  first.id.words(), first.id.emoji(), one})
+    CHECK(found(list, form) == one);
+  CHECK(found(list, "last") == "255");
+  CHECK(found(list, "slurm:12.4") == two);
+  CHECK(found(list, "slurm:12").find("any of 2 jobs") != std::string::npos);
+  CHECK(found(list, "there/" + second.id.f58_plain()) == two);
+  CHECK(found(list, "there.cluster/" + second.id.f58_plain()) == two);
+  CHECK(found(list, "here/" + second.id.f58_plain()).find("no such job") != std::string::npos);
+  CHECK(found(list, third.id.f58_plain().substr(0, 2)) == "255");
+  CHECK(found(list, first.id.f58_plain().substr(0, 6)).find("any of 2 jobs") != std::string::npos);
+  CHECK(found(list, "train").find("any of 2 jobs") != std::string::npos);
+  CHECK(found(list, "other").find("no such job") != std::string::npos);  // names are of jobs that run
+  CHECK(found(list, "nothing").find("no such job") != std::string::npos);
+  CHECK(found(list, "").find("is empty") != std::string::npos);
+}
+
+TEST_CASE("without a name the only job that runs is meant", "[record]") {
+  Folder folder;
+  Directory directory = directory_in(folder);
+  CHECK(list_of(folder).only_one().error().message.starts_with("no job runs"));
+  REQUIRE(directory.write(ended_entry(1, 1999)));
+  REQUIRE(directory.write(sample_entry(2)));
+  auto only = list_of(folder).only_one();
+  REQUIRE(only);
+  REQUIRE(directory.write(sample_entry(3)));
+  CHECK(list_of(folder).only_one().error().message.starts_with("2 jobs run: name one of "));
+}
+
+TEST_CASE("an end that is written down counts, in whichever place", "[record]") {
+  Folder folder;
+  Directory directory = directory_in(folder);
+  Directory other = directory_in(folder, "other");
+  REQUIRE(directory.write(sample_entry(2)));
+  REQUIRE(other.write(ended_entry(2, 1999, 4)));
+  JobList list = list_of(folder);
+  REQUIRE(list.jobs.size() == 1);
+  CHECK(list.jobs[0].status() == "F");
+}
