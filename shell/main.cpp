@@ -13,6 +13,7 @@
 #include "base/last_line.hpp"
 #include "base/print.hpp"
 #include "base/process_start.hpp"
+#include "base/process_title.hpp"
 #include "base/variable.hpp"
 #include "cli/shell_arguments.hpp"
 #include "core/shell.hpp"
@@ -88,6 +89,13 @@ Result<ShellProcess> make_process(Log& log) {
   return process;
 }
 
+// So that ps(1) tells which shell of which job a process is.
+void set_title(ProcessTitle& title, const value::JobId& id, std::uint32_t rank, std::uint32_t size) {
+  std::string name = id.f58_plain();
+  title.set({fmt::format("nacre-shell: {} rank {}/{}", name, rank, size),
+             fmt::format("nacre-shell: {} {}/{}", name, rank, size)});
+}
+
 void report(const Error& error) {
   if (!error.is_logged) print_err("nacre-shell: {}\n", error.message);
 }
@@ -99,8 +107,9 @@ Result<int> run_shell(ShellProcess& process, boot::Identity identity, ShellConfi
   return shell->run();
 }
 
-Result<int> run_alone(cli::ShellArguments&& arguments, Log& log) {
+Result<int> run_alone(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title) {
   boot::Identity identity = TRY(boot::standalone(arguments.boot));
+  set_title(title, identity.id, identity.shell_rank, static_cast<std::uint32_t>(identity.resources.nodes.size()));
   log_to_stderr(log, identity.shell_rank, std::make_shared<StartedOthers::element_type>(nullptr));
   ShellProcess process = TRY(make_process(log));
   process.group = std::make_unique<group::Alone>(identity.shell_rank);
@@ -166,8 +175,8 @@ Result<std::unique_ptr<Guard>> start_guard(ShellProcess& process, const boot::Bo
   return Guard::start(*process.children, options);
 }
 
-Result<int> run(cli::ShellArguments&& arguments, Log& log) {
-  if (arguments.standalone) return run_alone(std::move(arguments), log);
+Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title) {
+  if (arguments.standalone) return run_alone(std::move(arguments), log, title);
   boot::BootRequest request;
   request.way = arguments.way;
   request.variables = own_variable;
@@ -193,6 +202,7 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log) {
   auto forget = [started](void*) { *started = nullptr; };
   std::unique_ptr<void, decltype(forget)> before_process(&process, forget);
   process.guard = TRY(start_guard(process, boot, rank));
+  set_title(title, boot.id, rank, boot.membership ? boot.membership->size : 1);  // the guard is no shell
   auto code = run_in_job(process, std::move(boot), std::move(arguments), log);
   if (code || process.left) return code;
   if (!process.group) report(code.error());
@@ -205,7 +215,8 @@ Result<int> parse_and_run(int argc, char** argv) {
   auto parsed = cli::parse_shell_arguments(argc, argv);
   if (auto* reply = std::get_if<cli::Reply>(&parsed)) return cli::print(*reply);
   Log log;
-  return run(std::get<cli::ShellArguments>(std::move(parsed)), log);
+  ProcessTitle title(argc, argv);
+  return run(std::get<cli::ShellArguments>(std::move(parsed)), log, title);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "boot/identity.hpp"
 
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -46,8 +47,11 @@ value::JobId new_job_id() {
   auto now = std::chrono::system_clock::now().time_since_epoch();
   auto ms = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
   std::uint64_t time = (ms - kFluidEpochMs) & ((std::uint64_t{1} << 40) - 1);
-  std::uint64_t pid = static_cast<std::uint64_t>(::getpid()) & ((1U << 24) - 1);
-  return value::JobId(time << 24 | pid);
+  std::uint32_t random = 0;
+  // It fails only where the kernel has not gathered enough at its start: the process is as good there.
+  if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
+    random = static_cast<std::uint32_t>(::getpid());
+  return value::JobId(time << 24 | (random & ((1U << 24) - 1)));
 }
 
 }  // namespace nacre::boot

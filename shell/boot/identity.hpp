@@ -34,8 +34,8 @@ struct Standalone {
 // input: ...`.
 Result<Identity> standalone(const Standalone& request);
 
-// A job id that no other shell on this host makes. It is laid out as a FLUID (RFC 19): 40 bits of milliseconds
-// since 2020, then the lower 24 bits of the process id in place of generator and sequence.
+// A job id that hardly any other shell makes: laid out as a FLUID (RFC 19), 40 bits of milliseconds since 2020, and 24 random
+// bits where a FLUID has generator and sequence.
 value::JobId new_job_id();
 
 }  // namespace nacre::boot

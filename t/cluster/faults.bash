@@ -46,7 +46,7 @@ kill_shell() { # HOST [SIGNAL]
 
 no_shells() { # on the hosts named
   local host
-  for host; do none_on "$host" '/nacre-shell( |$)' || return 1; done
+  for host; do none_on "$host" '(^|/)nacre-shell(:| |$)' || return 1; done
 }
 
 says() { # comes to be in `said`

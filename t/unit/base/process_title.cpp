@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/process_title.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <vector>
+
+using nacre::ProcessTitle;
+
+namespace {
+
+// The arguments as the kernel lays them out, with what is behind them.
+struct Arguments {
+  explicit Arguments(const std::vector<std::string>& words) {
+    for (const std::string& each : words) bytes += each + '\0';
+    size = bytes.size();
+    bytes += "PATH=/bin";
+    std::size_t at = 0;
+    for (const std::string& each : words) {
+      argv.push_back(bytes.data() + at);
+      at += each.size() + 1;
+    }
+  }
+  [[nodiscard]] std::string all() const { return bytes.substr(0, size); }
+
+  std::string bytes;
+  std::size_t size = 0;
+  std::vector<char*> argv;
+};
+
+}  // namespace
+
+TEST_CASE("a title takes the place of all arguments, and of nothing else", "[process_title]") {
+  Arguments arguments({"nacre-shell", "--boot=hosts"});
+  ProcessTitle title(2, arguments.argv.data());
+  title.set({"nacre-shell: f1 rank 0/4"});
+  CHECK(arguments.all() == "nacre-shell: f1 rank 0/4" + std::string(1, '\0'));
+  CHECK(arguments.bytes.ends_with("PATH=/bin"));
+  title.set({"short"});
+  CHECK(arguments.all() == "short" + std::string(20, '\0'));
+}
+
+TEST_CASE("of several titles the first that has room is taken, and the last is cut off", "[process_title]") {
+  Arguments arguments({"0123456789"});
+  ProcessTitle title(1, arguments.argv.data());
+  title.set({"01234567890", "ten bytes."});
+  CHECK(arguments.all() == "ten bytes." + std::string(1, '\0'));
+  title.set({"01234567890", "more than ten bytes"});
+  CHECK(arguments.all() == "more than " + std::string(1, '\0'));
+}
+
+TEST_CASE("arguments that do not lie behind each other are left alone but for the first", "[process_title]") {
+  Arguments arguments({"one", "two"});
+  std::string elsewhere = "three";
+  std::vector<char*> argv{arguments.argv[0], elsewhere.data()};
+  ProcessTitle(2, argv.data()).set({"x"});
+  CHECK(elsewhere == "three");
+  CHECK(arguments.all() == std::string("x\0\0\0two\0", 8));
+  ProcessTitle(0, nullptr).set({"x"});
+}
