@@ -32,6 +32,7 @@ constexpr Make kBuiltins[] = {
     make_exit_on_error,
     make_exit_report,
     make_exit_notify,
+    make_control,  // after exit-report, whose report it keeps
     make_coprocess,
     make_sysmon,
     make_hooks,  // after those that set variables of tasks

@@ -66,6 +66,10 @@ class ExitReport final : public plugin::Plugin {
     if (host_.job().shell_rank != 0) return {};
     on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
     on("shell.tasks-complete", [this](plugin::Call&) { return report_.finish(); });
+    on("job.report", [this](plugin::Call& call) {
+      call.out = report_.make(call.in);
+      return Result<void>();
+    });
     ended_ = host_.on_ended([this](const Json& end) { job_ended(end); });
     return {};
   }

@@ -17,7 +17,7 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr const char* kReportHold = "report";
+constexpr const char* kReportFileHold = "report";
 
 Result<void> put(UniqueFd file, const std::string& path, std::string_view text) {
   if (!file) return system_error(errno, path);
@@ -82,7 +82,7 @@ Result<void> ReportFile::send(std::string_view text) {
   to_ = fd_ ? TRY(io::MessageFile::of(host_.loop(), std::move(fd_), path_, std::move(callbacks)))
             : TRY(io::MessageFile::open(host_.loop(), path_, std::move(callbacks)));
   holds_ = true;
-  host_.hold(kReportHold);
+  host_.hold(kReportFileHold);
   timer_->start(kMostWait);
   to_->write(text);
   if (to_->idle()) let_go();
@@ -92,7 +92,7 @@ Result<void> ReportFile::send(std::string_view text) {
 void ReportFile::let_go() {
   if (!std::exchange(holds_, false)) return;
   timer_->stop();
-  static_cast<void>(host_.release(kReportHold));
+  static_cast<void>(host_.release(kReportFileHold));
 }
 
 void ReportFile::warn(std::string_view why) {

@@ -15,6 +15,7 @@ namespace nacre::bulk {
 // The channels; doc/protocol.md, "Channels", defines what is in them.
 namespace up {
 inline constexpr Channel kOutput = 1;
+inline constexpr Channel kControl = 2;
 }
 namespace down {
 inline constexpr Channel kInput = 1;

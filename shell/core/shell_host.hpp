@@ -24,6 +24,9 @@ class ShellHost : public plugin::Host {
   const exits::Policy& exit_policy() const override { return exit_policy_; }
   job::Options& options() override { return options_; }
   job::Environment& environment() override { return environment_; }
+  void signal_tasks(int signum, const std::optional<value::Idset>& ranks) override {
+    group_->signal(signum, ranks);
+  }
   plugin::Registration signal_also(std::function<void(int signum)> processes) override;
   void offer_output(plugin::TaskOutput* output) override { task_output_ = output; }
   plugin::TaskOutput* task_output() override { return task_output_; }

@@ -51,8 +51,8 @@ class Stragglers {
 
   enum class Of { tasks, all };  // `all`: also those that are watched, which plugins have started
 
-  // Runs `loop` until they are gone: TERM, `grace`, KILL. Names in a warning each that survives. Costs one system
-  // call where there are none. `found`, if it is set, is called before, with those that there are.
+  // Runs `loop` until they are gone: SIGTERM, `grace`, SIGKILL. Warns of each one that survives. Costs one system
+  // call if there are none. `found`, if it is set, is called first, with all that are there.
   Result<void> end(Of whose, event::Loop& loop, event::Children& children, Log& log, event::Seconds grace,
                    const std::function<void(const std::vector<pid_t>&)>& found = {}) const;
 

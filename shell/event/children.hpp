@@ -51,8 +51,13 @@ class Children {
   void guard_directory(const std::string& path, bool there) {
     if (guarding_.directory) guarding_.directory(path, there);
   }
+  // The job's entry in the list of jobs, by an absolute path: if this process is killed, it is written there that the job has ended.
+  void guard_entry(const std::string& path, bool there) {
+    if (guarding_.entry) guarding_.entry(path, there);
+  }
   struct Guarding {
     std::function<void(pid_t leader)> group;
+    std::function<void(const std::string& path, bool there)> entry;
     std::function<void(const std::string& path, bool there)> directory;
   };
   void set_guard(Guarding guarding) { guarding_ = std::move(guarding); }

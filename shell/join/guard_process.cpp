@@ -25,6 +25,7 @@
 #include "base/standstill.hpp"
 #include "base/unique_fd.hpp"
 #include "event/clock.hpp"
+#include "record/list.hpp"
 
 namespace nacre::join {
 namespace {
@@ -118,6 +119,7 @@ class GuardProcess {
     if (duty_.calls->place().within_call() && !duty_.calls->reported() && !killed_) report_end();
     // A program that reads standard error to its end must not wait for the guard.
     ::close(STDERR_FILENO);
+    end_entry();
     Doomed doomed(duty_, groups_);
     for (int round = 0; round < kRounds && doomed.kill_all(); ++round) ::usleep(kBetween);
     for (const std::string& each : directories_) {
@@ -166,6 +168,7 @@ class GuardProcess {
         return;
       case GuardKind::directory: directories_.emplace(body); return;
       case GuardKind::no_directory: directories_.erase(std::string(body)); return;
+      case GuardKind::entry: entry_ = body; return;
     }
   }
 
@@ -210,6 +213,17 @@ class GuardProcess {
     print_err("{} {}\n", duty_.watched, *report);
   }
 
+  // The shell would have written how the job has ended, had it not been killed.
+  void end_entry() const {
+    std::size_t slash = entry_.rfind('/');
+    if (slash == std::string::npos) return;
+    auto directory = record::Directory::open(entry_.substr(0, slash));
+    if (!directory) return;
+    auto entry = directory->read_named(entry_.substr(slash + 1));
+    if (!entry || entry->ended() || entry->pid != duty_.shell) return;
+    static_cast<void>(directory->write(record::vanished(*std::move(entry), event::wall_clock())));
+  }
+
   void report_end() const {
     LastLine line;
     line << "this shell has ended while plugin '" << duty_.calls->plugin() << "' ran " << duty_.calls->topic()
@@ -221,6 +235,7 @@ class GuardProcess {
   std::string unread_;
   std::set<pid_t> groups_;
   std::set<std::string> directories_;
+  std::string entry_;      // of the list of jobs; "": none
   bool orphaned_ = false;  // the process that started the shell has gone
   CallPage::Place seen_;
   int looks_ = 0;          // how many looks have found it there

@@ -4,7 +4,7 @@
 //
 //   1 byte   Kind
 //   2 bytes  how many bytes follow
-//   bytes    group: a pid_t; directory, no_directory: a path
+//   bytes    group: a pid_t; directory, no_directory, entry: a path
 #pragma once
 
 #include <sys/types.h>
@@ -22,6 +22,7 @@ enum class GuardKind : std::uint8_t {
   group = 1,         // a process group that ends with the shell
   directory = 2,     // has to be removed with all that is in it
   no_directory = 3,  // was removed
+  entry = 4,         // of the job in the list of jobs; "": it needs nothing any more
 };
 
 // "" if the record is longer than a pipe takes as a whole.

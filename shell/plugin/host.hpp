@@ -68,6 +68,8 @@ class Host {
   // The task that a task.* topic is about; nullptr outside of such a topic
   virtual task::Task* current_task() = 0;
   virtual void kill_tasks(int signum) = 0;  // to all that run
+  // To the tasks of all shells: to all tasks of the job, or to those of `ranks`.
+  virtual void signal_tasks(int signum, const std::optional<value::Idset>& ranks) = 0;
   // Calls `processes` with each signal that is sent to all tasks, as long as the Registration lives: for processes
   // of the job that a plugin has started.
   [[nodiscard]] virtual Registration signal_also(std::function<void(int signum)> processes) = 0;

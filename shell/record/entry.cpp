@@ -16,8 +16,11 @@ constexpr int kEntryVersion = 1;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr int kMaxCode = 255;
 
+// At most so many bytes, and no part of a character of UTF-8.
 std::string shortened(const std::string& text, std::size_t most = Entry::kMaxLine) {
-  return text.size() <= most ? text : text.substr(0, most);
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
+  return text.substr(0, most);
 }
 
 Json shortened_command(const std::vector<std::string>& words) {
@@ -25,7 +28,7 @@ Json shortened_command(const std::vector<std::string>& words) {
   std::size_t room = Entry::kMaxCommand;
   for (const std::string& each : words) {
     if (room == 0) break;
-    std::string word = each.substr(0, room);
+    std::string word = shortened(each, room);
     room -= std::min(room, word.size() + 1);
     out.push_back(std::move(word));
   }

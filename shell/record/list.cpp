@@ -20,7 +20,8 @@ constexpr std::string_view kF58Mark = "\u0192";  // the first letter of an id in
 using Matches = std::vector<const Listed*>;
 
 std::string shown(const Listed& job) {
-  return job.entry.name.empty() ? job.entry.id.f58() : fmt::format("{} ({})", job.entry.id.f58(), job.entry.name);
+  return job.entry.name.empty() ? job.entry.id.f58_plain()
+                                : fmt::format("{} ({})", job.entry.id.f58_plain(), job.entry.name);
 }
 
 std::string shown(const Matches& jobs) {

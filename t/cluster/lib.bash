@@ -49,6 +49,7 @@ setup() {
   work=$VCLUSTER_STATE/$VCLUSTER_NAME/work/$BATS_TEST_NUMBER
   mkdir -p "$work"
   cd "$work" || return
+  export NACRE_JOBS_DIR=$work/jobs
   exec </dev/null # a terminal would stop what reads it behind bats's back
   mapfile -t nodes < <("$vcluster" status | grep -o '^node[0-9]*')
 }

@@ -12,6 +12,7 @@ setup() {
   cd "$work" || return
   export TMPDIR=$work/tmp
   mkdir "$TMPDIR"
+  export NACRE_JOBS_DIR=$work/jobs
   # R of the tests names cores that this machine need not have.
   nacre=("$NACRE_SHELL" --standalone -j jobspec.json -R R.json -o cpu-affinity=off)
 }

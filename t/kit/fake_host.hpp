@@ -35,6 +35,9 @@ class FakeHost : public plugin::Host {
   std::span<const std::unique_ptr<task::Task>> tasks() override { return tasks_; }
   task::Task* current_task() override { return current_; }
   void kill_tasks(int signum) override;
+  void signal_tasks(int signum, const std::optional<value::Idset>& ranks) override {
+    job_signals.emplace_back(signum, ranks ? ranks->str() : "all");
+  }
   plugin::Registration signal_also(std::function<void(int signum)> processes) override {
     return signalled_also_.add(std::move(processes));
   }
@@ -86,6 +89,7 @@ class FakeHost : public plugin::Host {
 
   // What the plugin did.
   std::vector<int> signals;
+  std::vector<std::pair<int, std::string>> job_signals;  // of signal_tasks
   std::map<std::string, int> holds;
   std::map<std::string, int> start_holds;
   std::vector<plugin::Exception> exceptions;

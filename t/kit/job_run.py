@@ -92,7 +92,8 @@ class JobRun:
         self.folder = tempfile.mkdtemp(prefix=prefix, dir=parent)
         self.tmp = os.path.join(self.folder, "tmp")
         os.mkdir(self.tmp)
-        self.environment = {**os.environ, MARK: self.folder, "TMPDIR": self.tmp}
+        self.environment = {**os.environ, MARK: self.folder, "TMPDIR": self.tmp,
+                            "NACRE_JOBS_DIR": os.path.join(self.folder, "jobs")}
         self.process = None
         self.keep = False
 

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/control/answers.hpp"
+
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "version.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr std::size_t kRowsInPart = 2048;  // of an answer that comes in parts: far below a frame's limit
+
+}  // namespace
+
+void Answers::serve(const control::Request& request, const record::Entry& entry, Reply reply) {
+  const std::string& action = request.action;
+  if (action == "status") return reply.answer(status(entry));
+  if (action == "exits") return reply.answer(exits());
+  if (action == "report") return reply.answer(report_so_far());
+  if (action == "signal") return reply.answer(send_signal(request.arguments));
+  if (action == "cancel") return reply.answer(cancel());
+  if (action == "ps") return processes(std::move(reply));
+  reply.answer(
+      Error{ENOSYS, fmt::format("{:.64}: not known to the job's shells, which are of nacre {}", action, kVersion)});
+}
+
+value::Idset Answers::running() const {
+  if (!summary_.is_null()) return {};
+  auto last = static_cast<value::Idset::Id>(host_.job().tasks() - 1);
+  return value::Idset::range(0, last) - outcomes_.ranks();
+}
+
+Json Answers::exits_by_record() const {
+  if (!summary_.is_null()) return summary_.value("tasks", Json::object());
+  Json out = Json::object();
+  for (const auto& [record, ranks] : outcomes_.classes()) out[record.str()] = ranks.str();
+  return out;
+}
+
+Json Answers::status(const record::Entry& entry) const {
+  Json out{{"id", entry.id.f58_plain()}, {"name", entry.name},
+           {"tasks", entry.tasks},       {"shells", entry.shells},
+           {"started", entry.started},   {"running", running().size()},
+           {"ending", host_.ending()},   {"state", summary_.is_null() ? "running" : "ended"}};
+  if (!summary_.is_null()) out["code"] = summary_["exit"]["code"];
+  return out;
+}
+
+Json Answers::exits() const {
+  return {{"running", running().str()}, {"exits", record::exits_of(exits_by_record())}};
+}
+
+Json Answers::report(const Json& summary) const {
+  plugin::Call call("job.report");
+  call.in = summary;
+  if (!host_.stack().call(call)) return {};
+  return call.out.empty() ? Json() : std::move(call.out);
+}
+
+Json Answers::report_so_far() const {
+  Json summary = summary_;
+  if (summary.is_null()) summary = {{"tasks", exits_by_record()}};
+  Json report = this->report(summary);
+  return {{"running", running().str()}, {"report", report.is_null() ? Json() : record::fitting_report(report)}};
+}
+
+Result<Json> Answers::send_signal(const Json& arguments) {
+  JsonAt at = JsonAt::root(arguments);
+  auto signum = static_cast<int>(TRY(TRY(at.at("signal")).integer(1, SIGRTMAX)));
+  value::Idset targets = running();
+  std::optional<value::Idset> only;
+  if (auto ranks = TRY(at.find("ranks"))) {
+    auto named = value::Idset::parse(TRY(ranks->string()));
+    if (!named) return ranks->error(named.error().message);
+    if (auto last = named->last(); last && *last >= host_.job().tasks())
+      return invalid(fmt::format("no rank {}: the job has ranks 0-{}", *last, host_.job().tasks() - 1));
+    targets = targets & *named;
+    only = targets;
+  }
+  if (targets.empty())
+    return Error{ESRCH, only ? "none of these tasks runs any more" : "no task of the job runs any more"};
+  host_.signal_tasks(signum, only);
+  return Json{{"sent", targets.str()}};
+}
+
+Result<Json> Answers::cancel() {
+  if (!summary_.is_null() || host_.ending()) return Error{EALREADY, "the job is ending already"};
+  host_.raise({"cancel", 0, "ended by nacre cancel", value::WaitStatus::killed(SIGTERM)});
+  return Json::object();
+}
+
+// The columns of `ps` that the shells know; hosts are the leader's to tell.
+void Answers::processes(Reply reply) {
+  auto done = [this, reply](const std::vector<TaskProcess>& all, const std::set<std::uint32_t>& late) {
+    const auto& nodes = host_.job().resources.nodes;
+    auto host_of = [&](std::uint32_t shell) { return shell < nodes.size() ? nodes[shell].hostname : ""; };
+    Json rows = Json::array();
+    for (const TaskProcess& each : all) {
+      if (rows.size() == kRowsInPart) reply.part({{"tasks", std::exchange(rows, Json::array())}});
+      auto shell = host_.job().taskmap.node_of(each.rank);
+      rows.push_back({{"rank", each.rank},
+                      {"host", shell ? host_of(*shell) : ""},
+                      {"shell", shell ? Json(*shell) : Json()},
+                      {"pid", each.pid},
+                      {"state", each.state},
+                      {"try", 1},
+                      {"time", each.elapsed},
+                      {"cpu", each.elapsed > 0 ? each.cpu / each.elapsed : 0},
+                      {"rss", each.memory},
+                      {"command", each.program}});
+    }
+    Json late_hosts = Json::array();
+    for (std::uint32_t shell : late) late_hosts.push_back(host_of(shell));
+    reply.answer(Json{{"tasks", std::move(rows)}, {"late", std::move(late_hosts)}});
+  };
+  if (Result<void> asked = questions_.ask(done); !asked) reply.answer(asked.error());
+}
+
+}  // namespace nacre::plugins

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the leader of a job answers to its front ends: doc/control.md has the requests.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "base/json.hpp"
+#include "control/message.hpp"
+#include "exits/outcomes.hpp"
+#include "plugin/host.hpp"
+#include "plugins/control/questions.hpp"
+#include "record/entry.hpp"
+
+namespace nacre::plugins {
+
+class Answers {
+ public:
+  // What is sent for one request: any number of parts, then the answer.
+  struct Reply {
+    std::function<void(Json)> part;
+    std::function<void(const Result<Json>&)> answer;
+  };
+
+  Answers(plugin::Host& host, Questions& questions) : host_(host), questions_(questions) {}
+
+  void tasks_ended(const value::Idset& ranks, const exits::Record& record) { outcomes_.add(ranks, record); }
+  // The job has ended: nothing can be done to it any more. `summary`: exits::summary().
+  void job_ended(const Json& summary) { summary_ = summary; }
+
+  // `entry`: what the list of jobs has of it.
+  void serve(const control::Request& request, const record::Entry& entry, Reply reply);
+
+  // What the plugin exit-report knows so far, or null. `summary`: of the job's end, or {}.
+  [[nodiscard]] Json report(const Json& summary) const;
+
+ private:
+  [[nodiscard]] Json status(const record::Entry& entry) const;
+  [[nodiscard]] Json exits() const;
+  [[nodiscard]] Json report_so_far() const;
+  Result<Json> send_signal(const Json& arguments);
+  Result<Json> cancel();
+  void processes(Reply reply);
+  [[nodiscard]] value::Idset running() const;
+  [[nodiscard]] Json exits_by_record() const;
+
+  plugin::Host& host_;
+  Questions& questions_;
+  exits::Outcomes outcomes_;
+  Json summary_;  // null: the job runs
+};
+
+}  // namespace nacre::plugins

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// control: a job that runs is in the list of jobs (record/places.hpp) and can be reached through its leader's socket
+// (control/server.hpp), for `nacre jobs`, `ps`, `kill`, `wait` and the like. Both are made once the tasks run, a moment later: a job that is
+// over by then only leaves how it has ended. -o control=off: none of it. A standalone shell has it only with -o control.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "base/variable.hpp"
+#include "control/server.hpp"
+#include "event/clock.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/control/answers.hpp"
+#include "record/list.hpp"
+#include "version.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr event::Seconds kBeforeOpen{0.01};  // from the start of the tasks on
+constexpr event::Seconds kLookEach{30};      // whether somebody has removed the socket, or the entry
+constexpr event::Seconds kMostLastTime{1};   // for those who wait for the job's end to take it
+constexpr event::Seconds kLastLook{0.005};
+constexpr std::uint64_t kPruneOne = 32;  // in as many jobs what is too old is removed
+
+record::Manager manager_of_shells() {
+  auto variable = [](const char* name) { return own_variable(name).value_or(""); };
+  if (own_variable("SLURM_JOB_ID") && own_variable("SLURM_STEP_ID"))
+    return {"slurm", variable("SLURM_JOB_ID"), variable("SLURM_STEP_ID")};
+  if (own_variable("FLUX_JOB_ID")) return {"flux", variable("FLUX_JOB_ID"), ""};
+  return {};
+}
+
+class Control final : public plugin::Plugin {
+ public:
+  explicit Control(plugin::Host& host)
+      : Plugin("control"), host_(host), questions_(host), answers_(host, questions_) {
+    on("shell.init", [this](plugin::Call&) { return read(); });
+  }
+  ~Control() override { close(); }
+
+ private:
+  Result<void> read() {
+    bool is_on = !host_.standalone();
+    if (auto option = host_.options().at(name())) {
+      auto given = host_.options().flag(name());
+      if (!given) return option->expected("on or off");
+      is_on = *given;
+    }
+    if (!is_on) return {};
+    questions_.serve();
+    if (host_.job().shell_rank != 0) return {};
+    on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
+    on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
+    timer_ = TRY(event::Timer::create(host_.loop(), [this] { server_ ? look() : open(); }));
+    timer_->unref();
+    started_ = host_.events().follow([this](const Json& event) {
+      if (event["name"] == "shell.start") timer_->start(kBeforeOpen);
+    });
+    ended_ = host_.on_ended([this](const Json& summary) { job_ended(summary); });
+    fill_entry();
+    return {};
+  }
+
+  void fill_entry() {
+    const job::Job& job = host_.job();
+    entry_.version = kVersion;
+    entry_.id = job.id;
+    entry_.name = job.name();
+    entry_.user = ::geteuid();
+    entry_.pid = ::getpid();
+    entry_.shells = job.shells();
+    entry_.started = event::wall_clock();
+  }
+
+  // What takes system calls, once the tasks run.
+  void complete_entry() {
+    if (entry_.pid_start != 0) return;
+    const job::Job& job = host_.job();
+    entry_.place = record::own_place();
+    entry_.pid_start = record::start_of(entry_.pid).value_or(0);
+    entry_.manager = manager_of_shells();
+    entry_.tasks = job.tasks();
+    entry_.command = job.spec.command;
+    std::error_code failed;
+    entry_.cwd = job.spec.cwd.value_or(std::filesystem::current_path(failed).native());
+  }
+
+  // ---- while it runs -------------------------------------------------------------
+
+  void open() {
+    if (host_.ending()) return;
+    if (Result<void> opened = try_open(); !opened) without(opened.error());
+  }
+
+  Result<void> try_open() {
+    complete_entry();
+    if (!directory_) directory_ = TRY(choose_directory());
+    control::Server::Callbacks callbacks;
+    callbacks.on_request = [this](control::Server::ClientId client, const control::Request& request) {
+      serve(client, request);
+    };
+    server_ = TRY(control::Server::create(host_.loop(), own_variable("TMPDIR").value_or("/tmp"), kVersion,
+                                          std::move(callbacks)));
+    guard(server_->directory().path());
+    CHECK_OK(write_entry());
+    timer_->start(kLookEach, kLookEach);
+    return {};
+  }
+
+  Result<record::Directory> choose_directory() {
+    std::vector<std::string> skipped;
+    auto chosen = record::Directory::choose(record::places(own_variable), &skipped);
+    for (const std::string& each : skipped) log(host_, *this, Level::debug, "{}: another place is taken", each);
+    return chosen;
+  }
+
+  Result<void> write_entry() {
+    entry_.address = server_ ? server_->address() : "";
+    CHECK_OK(directory_->write(entry_));
+    if (!entry_.ended()) host_.children().guard_entry(directory_->path_of(entry_.id), true);
+    return {};
+  }
+
+  // The job goes on without.
+  void without(const Error& why) {
+    log(host_, *this, Level::warn, "{}: `nacre jobs` does not list this job, or it cannot be reached", why.message);
+    timer_->stop();
+    close();
+    gave_up_ = true;
+  }
+
+  void look() {
+    auto moved = server_->restore();
+    if (!moved) return without(moved.error());
+    bool is_there = ::access(directory_->path_of(entry_.id).c_str(), F_OK) == 0;
+    if (*moved) guard(server_->directory().path());
+    if (!*moved && is_there) return;
+    auto again = record::Directory::make(directory_->path());
+    if (again) directory_ = *std::move(again);
+    if (Result<void> written = write_entry(); !written) without(written.error());
+  }
+
+  // The directory that is removed if this process is killed; "": none any more.
+  void guard(const std::string& directory) {
+    if (!guarded_.empty()) host_.children().guard_directory(guarded_, false);
+    guarded_ = directory;
+    if (!guarded_.empty()) host_.children().guard_directory(guarded_, true);
+  }
+
+  void serve(control::Server::ClientId client, const control::Request& request) {
+    Answers::Reply reply;
+    reply.part = [this, client, id = request.id](Json part) {
+      if (server_) server_->answer_part(client, id, std::move(part));
+    };
+    reply.answer = [this, client, id = request.id](const Result<Json>& value) {
+      if (server_) server_->answer(client, id, value);
+    };
+    answers_.serve(request, entry_, std::move(reply));
+  }
+
+  Result<void> tasks_exited(const plugin::Call& call) {
+    JsonAt in = JsonAt::root(call.in);
+    auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
+    answers_.tasks_ended(ranks, TRY(exits::Record::parse(TRY(TRY(in.at("record")).string()))));
+    return {};
+  }
+
+  Result<void> shell_lost(const plugin::Call& call) {
+    auto shell = TRY(TRY(JsonAt::root(call.in).at("shell_rank")).integer(0, UINT32_MAX));
+    questions_.lost(static_cast<std::uint32_t>(shell));
+    return {};
+  }
+
+  // ---- the end -------------------------------------------------------------------
+
+  void job_ended(const Json& summary) {
+    timer_->stop();
+    answers_.job_ended(summary);
+    Result<void> written = gave_up_ && !directory_ ? Result<void>() : write_end(summary);
+    if (!written)
+      log(host_, *this, Level::warn, "{}: `nacre jobs` does not tell how this job has ended",
+          written.error().message);
+    host_.children().guard_entry(directory_ ? directory_->path_of(entry_.id) : "", false);
+    if (!server_) return;
+    control::Event event;
+    event.timestamp = event::wall_clock();
+    event.name = "end";
+    event.context = {{"code", summary["exit"]["code"]}, {"by", summary["exit"].value("by", Json())}};
+    server_->notify(event);
+    if (server_->flushed()) return;
+    wait_for_clients();
+  }
+
+  Result<void> write_end(const Json& summary) {
+    complete_entry();
+    if (!directory_) directory_ = TRY(choose_directory());
+    record::End end;
+    end.time = event::wall_clock();
+    end.code = summary["exit"].value("code", 1);
+    end.cause = summary.value("cause", "");
+    end.exits = record::exits_of(summary.value("tasks", Json::object()));
+    end.report = answers_.report(summary);
+    entry_.end = std::move(end);
+    CHECK_OK(directory_->write(entry_));
+    if (static_cast<std::uint64_t>(entry_.pid) % kPruneOne == 0) record::prune(*directory_, event::wall_clock());
+    return {};
+  }
+
+  void wait_for_clients() {
+    auto timer = event::Timer::create(host_.loop(), [this] {
+      bool is_over = event::clock_now() >= last_;
+      if (!holds_ || !(is_over || server_->flushed())) return;
+      holds_ = false;
+      timer_->stop();
+      static_cast<void>(host_.release(name()));
+    });
+    if (!timer) return;
+    timer_ = *std::move(timer);
+    last_ = event::clock_now() + kMostLastTime;
+    holds_ = true;
+    host_.hold(name());
+    timer_->start(kLastLook, kLastLook);
+  }
+
+  void close() {
+    server_.reset();
+    guard("");
+  }
+
+  plugin::Host& host_;
+  Questions questions_;
+  Answers answers_;
+  record::Entry entry_;
+  std::optional<record::Directory> directory_;
+  std::unique_ptr<control::Server> server_;
+  std::string guarded_;  // a directory
+  std::optional<event::Timer> timer_;
+  std::unique_ptr<plugin::EventRecord::Follower> started_;
+  plugin::Registration ended_;
+  event::Seconds last_{};  // when those who wait for the end are waited for no more
+  bool holds_ = false;
+  bool gave_up_ = false;
+};
+
+}  // namespace
+
+PluginPtr make_control(plugin::Host& host) { return std::make_unique<Control>(host); }
+
+}  // namespace nacre::plugins

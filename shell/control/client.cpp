@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/client.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "control/server.hpp"
+#include "event/clock.hpp"
+#include "event/ready.hpp"
+#include "transport/address.hpp"
+
+namespace nacre::control {
+namespace {
+
+constexpr std::size_t kClientReadAtOnce = std::size_t{64} << 10;
+
+Error no_answer(event::Seconds patience) {
+  return Error{ETIMEDOUT, fmt::format("it does not answer within {:g} s", patience.count())};
+}
+
+}  // namespace
+
+Result<UniqueFd> Client::connect(const std::string& address, event::Seconds patience) {
+  auto parsed = TRY(transport::Address::parse(address));
+  if (!parsed.is_unix()) return invalid(fmt::format("{}: expected unix:PATH", address));
+  auto to = TRY(transport::SocketAddress::from_path(parsed.path));
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) return system_error(errno, "cannot make a Unix socket");
+  // One whose queue is full has the caller wait: as long as it may wait for an answer.
+  auto whole = static_cast<time_t>(patience.count());
+  timeval most{whole, static_cast<suseconds_t>((patience.count() - static_cast<double>(whole)) * 1e6)};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
+  if (::connect(fd.get(), to.raw(), to.size()) < 0) {
+    if (errno == EAGAIN || errno == EINPROGRESS) return no_answer(patience);
+    return system_error(errno, parsed.path);
+  }
+  CHECK_OK(check_peer(fd.get()));
+  ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
+  return fd;
+}
+
+Result<Client> Client::dial(const std::string& address, const std::string& version, event::Seconds patience) {
+  UniqueFd from = TRY(connect(address, patience));
+  UniqueFd to(::fcntl(from.get(), F_DUPFD_CLOEXEC, 0));
+  if (!to) return system_error(errno, "cannot duplicate a descriptor");
+  return over(std::move(from), std::move(to), version, patience);
+}
+
+Result<Client> Client::over(UniqueFd from, UniqueFd to, const std::string& version, event::Seconds patience) {
+  ::fcntl(from.get(), F_SETFL, O_NONBLOCK);
+  ::fcntl(to.get(), F_SETFL, O_NONBLOCK);
+  Client out(std::move(from), std::move(to), patience);
+  CHECK_OK(out.greet(version));
+  return out;
+}
+
+Result<void> Client::greet(const std::string& version) {
+  CHECK_OK(send(line_of(Hello{version})));
+  Json frame = TRY(receive(event::clock_now() + patience_));
+  Hello hello = TRY(hello_of(frame));
+  if (hello.error) return Error{ECONNREFUSED, *hello.error};
+  return {};
+}
+
+Result<void> Client::send(std::string_view bytes) {
+  event::Seconds until = event::clock_now() + patience_;
+  while (!bytes.empty()) {
+    ssize_t sent = ::write(to_.get(), bytes.data(), bytes.size());
+    if (sent >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN) {
+      if (!TRY(event::ready_by(to_.get(), POLLOUT, until))) return no_answer(patience_);
+    } else if (errno != EINTR) {
+      return Error{ECONNRESET, "the link has ended"};
+    }
+  }
+  return {};
+}
+
+Result<Json> Client::receive(std::optional<event::Seconds> until) {
+  constexpr event::Seconds kLong{3600};
+  for (;;) {
+    auto frame = TRY(reader_.next());
+    if (frame) return *std::move(frame);
+    if (!TRY(event::ready_by(from_.get(), POLLIN, until.value_or(event::clock_now() + kLong)))) {
+      if (until) return no_answer(patience_);
+      continue;
+    }
+    std::array<char, kClientReadAtOnce> buffer;
+    ssize_t got = ::read(from_.get(), buffer.data(), buffer.size());
+    if (got > 0) reader_.append({buffer.data(), static_cast<std::size_t>(got)});
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return Error{ECONNRESET, "the link has ended"};
+  }
+}
+
+Result<Json> Client::ask(std::string_view action, Json arguments, const Take& take) {
+  Request request{++last_id_, std::string(action), std::move(arguments)};
+  CHECK_OK(send(line_of(request)));
+  for (;;) {
+    Json frame = TRY(receive(event::clock_now() + patience_));
+    auto got = TRY(from_leader(frame));
+    if (auto* event = std::get_if<Event>(&got)) {
+      events_.push_back(std::move(*event));
+      continue;
+    }
+    auto& answer = std::get<Answer>(got);
+    if (answer.id != request.id) continue;
+    if (answer.error) return *std::move(answer.error);
+    if (take) take(answer.value);
+    if (!answer.more) return std::move(answer.value);
+  }
+}
+
+Result<std::optional<Event>> Client::next_event(std::optional<event::Seconds> until) {
+  for (;;) {
+    if (!events_.empty()) {
+      Event out = std::move(events_.front());
+      events_.pop_front();
+      return std::optional<Event>(std::move(out));
+    }
+    auto frame = receive(until);
+    if (!frame) {
+      bool is_over = frame.error().code == ECONNRESET || frame.error().code == ETIMEDOUT;
+      if (is_over) return std::optional<Event>();
+      return std::move(frame).error();
+    }
+    auto got = TRY(from_leader(*frame));
+    if (auto* event = std::get_if<Event>(&got)) events_.push_back(std::move(*event));
+  }
+}
+
+}  // namespace nacre::control

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/server.hpp"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace nacre::control {
+namespace {
+
+constexpr std::size_t kReadAtOnce = std::size_t{64} << 10;
+constexpr int kAcceptAtOnce = 16;
+constexpr event::Seconds kRest{1};  // where there is no descriptor left
+
+// Whether the path still leads to this socket: the kernel's name of it is not the file's.
+bool is_there(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+}  // namespace
+
+Result<void> check_peer(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+    return system_error(errno, "cannot tell who is on the other side");
+  if (peer.uid == ::geteuid() || peer.uid == 0) return {};
+  return Error{EPERM, fmt::format("process {} on the other side is user {}'s", peer.pid, peer.uid)};
+}
+
+Server::Server(event::Loop& loop, std::string parent, std::string version, Callbacks callbacks)
+    : loop_(loop), parent_(std::move(parent)), version_(std::move(version)), callbacks_(std::move(callbacks)) {}
+
+Result<std::unique_ptr<Server>> Server::create(event::Loop& loop, std::string parent, std::string version,
+                                               Callbacks callbacks) {
+  std::unique_ptr<Server> out(new Server(loop, std::move(parent), std::move(version), std::move(callbacks)));
+  out->hello_timer_ = TRY(event::Timer::create(loop, [server = out.get()] { server->drop_silent(); }));
+  out->hello_timer_->unref();
+  CHECK_OK(out->open());
+  return out;
+}
+
+Result<void> Server::open() {
+  poll_.reset();
+  socket_.reset();
+  directory_.reset();
+  directory_ = TRY(transport::SocketDirectory::create(parent_));
+  socket_ = TRY(transport::BoundSocket::local(directory_->socket()));
+  return listen();
+}
+
+Result<void> Server::listen() {
+  poll_ = TRY(event::Poll::create(loop_, socket_->fd(), [this](int) { accept_some(); }));
+  poll_->keeps_running(false);
+  return poll_->start(event::Poll::kReadable);
+}
+
+Result<bool> Server::restore() {
+  if (socket_ && is_there(socket_->path())) return false;
+  CHECK_OK(open());
+  return true;
+}
+
+void Server::accept_some() {
+  for (int count = 0; count < kAcceptAtOnce; ++count) {
+    UniqueFd fd(::accept4(socket_->fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd) {
+      add(std::move(fd));
+      continue;
+    }
+    if (errno == EMFILE || errno == ENFILE) {
+      poll_->stop();  // it would be called again at once
+      hello_timer_->start(kRest);
+    }
+    if (errno != ECONNABORTED && errno != EINTR) return;
+  }
+}
+
+void Server::add(UniqueFd fd) {
+  if (!check_peer(fd.get())) return;
+  if (clients_.size() >= kMaxClients) {
+    std::string line = line_of(Hello{version_, fmt::format("{} others are connected already", kMaxClients)});
+    [[maybe_unused]] ssize_t sent = ::send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    return;
+  }
+  ClientId id = ++last_id_;
+  auto on_request = [this, id](const Request& request) { callbacks_.on_request(id, request); };
+  std::unique_ptr<Client> client(
+      new Client{std::move(fd), Session(version_, std::move(on_request)), loop_.now(), std::nullopt});
+  auto poll = event::Poll::create(loop_, client->fd.get(), [this, id](int events) { on_ready(id, events); });
+  if (!poll) return;
+  client->poll = *std::move(poll);
+  client->poll->keeps_running(false);
+  await(id, *client);
+  clients_.emplace(id, std::move(client));
+  hello_timer_->start(kHelloTime);
+}
+
+void Server::await(ClientId, Client& client) {
+  int events = event::Poll::kReadable;
+  if (!client.session.output().empty()) events |= event::Poll::kWritable;
+  static_cast<void>(
+      client.poll->start(events));  // one that fails reports no events, and its link ends with the job
+}
+
+void Server::on_ready(ClientId id, int events) {
+  auto found = clients_.find(id);
+  if (found == clients_.end()) return;
+  Client& client = *found->second;
+  bool goes_on = events != 0;
+  if (goes_on && (events & event::Poll::kReadable) != 0) goes_on = read_some(client);
+  if (goes_on) goes_on = write_some(client) && !client.session.is_full();
+  if (goes_on)
+    await(id, client);
+  else
+    drop(id);
+}
+
+bool Server::read_some(Client& client) {
+  std::array<char, kReadAtOnce> buffer;
+  ssize_t got = ::recv(client.fd.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  if (got == 0) return false;
+  return client.session.receive({buffer.data(), static_cast<std::size_t>(got)}).has_value();
+}
+
+bool Server::write_some(Client& client) {
+  std::string_view output = client.session.output();
+  if (output.empty()) return true;
+  ssize_t sent = ::send(client.fd.get(), output.data(), output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent < 0) return errno == EAGAIN || errno == EINTR;
+  client.session.sent(static_cast<std::size_t>(sent));
+  return true;
+}
+
+void Server::answer(ClientId client, std::uint64_t id, const Result<Json>& value) {
+  auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  found->second->session.answer(id, value);
+  await(client, *found->second);
+}
+
+void Server::answer_part(ClientId client, std::uint64_t id, Json value) {
+  auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  found->second->session.answer_part(id, std::move(value));
+  await(client, *found->second);
+}
+
+void Server::notify(const Event& event) {
+  for (auto& [id, client] : clients_) {
+    client->session.notify(event);
+    await(id, *client);
+  }
+}
+
+bool Server::flushed() const {
+  for (const auto& [id, client] : clients_) {
+    if (!client->session.output().empty()) return false;
+  }
+  return true;
+}
+
+void Server::drop(ClientId id) {
+  if (clients_.erase(id) > 0 && callbacks_.on_gone) callbacks_.on_gone(id);
+}
+
+void Server::drop_silent() {
+  std::vector<ClientId> silent;
+  bool others = false;
+  for (const auto& [id, client] : clients_) {
+    if (client->session.is_greeted()) continue;
+    if (loop_.now() - client->connected >= kHelloTime.count())
+      silent.push_back(id);
+    else
+      others = true;
+  }
+  for (ClientId id : silent) drop(id);
+  static_cast<void>(poll_->start(event::Poll::kReadable));
+  if (others) hello_timer_->start(kHelloTime);
+}
+
+}  // namespace nacre::control

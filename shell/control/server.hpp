@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where a job's leader is reached: a Unix socket in a directory of its user's (transport/socket_directory.hpp), and the links of those who
+// have connected. Only this user, and root, is served: the kernel says who it is. Nothing of it keeps the loop running.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "control/session.hpp"
+#include "event/loop.hpp"
+#include "transport/bound_socket.hpp"
+#include "transport/socket_directory.hpp"
+
+namespace nacre::control {
+
+class Server {
+ public:
+  static constexpr event::Seconds kHelloTime{10};  // for the first line of a link
+
+  using ClientId = std::uint64_t;  // never used twice
+  struct Callbacks {
+    // Called from the loop; it may call members, but not destroy the server. Each request has to be answered at some time.
+    std::function<void(ClientId, const Request&)> on_request;
+    std::function<void(ClientId)> on_gone;  // what it has asked need not be answered any more
+  };
+
+  // Its directory is made below `parent`, or below /tmp.
+  static Result<std::unique_ptr<Server>> create(event::Loop& loop, std::string parent, std::string version,
+                                                Callbacks callbacks);
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  [[nodiscard]] std::string address() const { return "unix:" + socket_->path(); }
+  [[nodiscard]] const transport::SocketDirectory& directory() const { return *directory_; }
+  [[nodiscard]] std::size_t clients() const { return clients_.size(); }
+
+  // Makes the socket anew if somebody has removed it. True: address() is another one.
+  Result<bool> restore();
+
+  void answer(ClientId client, std::uint64_t id, const Result<Json>& value);
+  void answer_part(ClientId client, std::uint64_t id, Json value);
+  void notify(const Event& event);  // to all
+  [[nodiscard]] bool flushed() const;
+
+ private:
+  struct Client {
+    UniqueFd fd;
+    Session session;
+    double connected = 0;  // loop time
+    std::optional<event::Poll> poll;
+  };
+
+  Server(event::Loop& loop, std::string parent, std::string version, Callbacks callbacks);
+  Result<void> open();
+  Result<void> listen();
+  void accept_some();
+  void add(UniqueFd fd);
+  void on_ready(ClientId id, int events);
+  // False: its link is to be ended.
+  static bool read_some(Client& client);
+  static bool write_some(Client& client);
+  void await(ClientId id, Client& client);
+  void drop(ClientId id);
+  void drop_silent();
+
+  event::Loop& loop_;
+  std::string parent_;
+  std::string version_;
+  Callbacks callbacks_;
+  std::optional<transport::SocketDirectory> directory_;
+  std::optional<transport::BoundSocket> socket_;
+  std::optional<event::Poll> poll_;
+  std::optional<event::Timer> hello_timer_;
+  std::map<ClientId, std::unique_ptr<Client>> clients_;
+  ClientId last_id_ = 0;
+};
+
+// Whether the process on the other side of a Unix socket is of this user, or root's. EPERM: whose it is.
+Result<void> check_peer(int socket);
+
+}  // namespace nacre::control

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An entry of the list of jobs that is taken is written as a text that reads back to the same, or to what is shortened once and for all.
+#include "record/list.hpp"
+
+#include "require.hpp"
+
+using nacre::fuzz::require;
+using nacre::record::Entry;
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  auto entry = Entry::parse({reinterpret_cast<const char*>(data), size});
+  if (!entry) {
+    require(!entry.error().message.empty(), "says why");
+    return 0;
+  }
+  std::string text = entry->text();
+  require(text.size() <= Entry::kMaxText, "has a bounded size");
+  auto again = Entry::parse(text);
+  require(again.has_value(), "reads its own text: " + text);
+  auto third = Entry::parse(again->text());
+  require(third && *third == *again, "is shortened once");
+  auto gone = Entry::parse(vanished(*again, 1).text());
+  require(gone && gone->ended() && gone->end->vanished, "can be marked as vanished");
+  return 0;
+}

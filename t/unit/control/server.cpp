@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Server and Client over real sockets. The clients are in a process of their own, as they wait.
+#include "control/server.hpp"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "control/client.hpp"
+#include "event/clock.hpp"
+#include "folder.hpp"
+
+using namespace nacre::control;  // NOLINT
+using nacre::Json;
+using nacre::Result;
+using nacre::UniqueFd;
+using nacre::event::Seconds;
+using nacre::kit::Folder;
+
+namespace {
+
+// A server that answers `echo` with its arguments, `parts` in three parts, and `never` not at all.
+struct World {
+  World() : loop(nacre::event::Loop::create().value()) {
+    Server::Callbacks callbacks;
+    callbacks.on_request = [this](Server::ClientId client, const Request& request) {
+      if (request.action == "echo") server->answer(client, request.id, request.arguments);
+      if (request.action != "parts") return;
+      for (int part : {1, 2}) server->answer_part(client, request.id, part);
+      server->answer(client, request.id, Json(3));
+    };
+    callbacks.on_gone = [this](Server::ClientId) { ++gone; };
+    server = Server::create(*loop, folder.path(""), "2.0", std::move(callbacks)).value();
+  }
+
+  // Runs `client` in another process, and the loop until it ends; what it has returned.
+  int run(const std::function<int(const std::string& address)>& client) {
+    pid_t pid = ::fork();
+    if (pid == 0) ::_exit(client(server->address()));
+    int status = 0;
+    bool ended = serve_until([&] { return ::waitpid(pid, &status, WNOHANG) == pid; });
+    return ended && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  bool serve_until(const std::function<bool()>& done) {
+    bool late = false;
+    auto tick = nacre::event::Timer::create(*loop, [] {}).value();
+    tick.start(Seconds(0.005), Seconds(0.005));
+    auto limit = nacre::event::Timer::create(*loop, [&] { late = true; }).value();
+    limit.start(Seconds(60));
+    loop->run_until([&] { return late || done(); });
+    return !late;
+  }
+  UniqueFd connected() const {
+    auto fd = Client::connect(server->address());
+    REQUIRE(fd);
+    return std::move(*fd);
+  }
+
+  Folder folder;
+  std::unique_ptr<nacre::event::Loop> loop;
+  std::unique_ptr<Server> server;
+  int gone = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a client asks, and gets answers, parts and events", "[control]") {
+  World world;
+  CHECK(world.run([](const std::string& address) {
+    auto client = Client::dial(address, "1.0");
+    if (!client) return 10;
+    auto echoed = client->ask("echo", {{"a", 1}});
+    if (!echoed || *echoed != Json{{"a", 1}}) return 11;
+    std::vector<Json> parts;
+    auto last = client->ask("parts", Json::object(), [&](const Json& part) { parts.push_back(part); });
+    if (!last || parts != std::vector<Json>{1, 2, 3}) return 12;
+    return 0;
+  }) == 0);
+  CHECK(world.serve_until([&] { return world.server->clients() == 0; }));
+  CHECK(world.gone == 1);
+}
+
+TEST_CASE("who is not answered in time gives up with clear words", "[control]") {
+  World world;
+  CHECK(world.run([](const std::string& address) {
+    auto client = Client::dial(address, "1.0", Seconds(0.2));
+    if (!client) return 10;
+    auto never = client->ask("never");
+    return !never && never.error().code == ETIMEDOUT && never.error().message == "it does not answer within 0.2 s"
+               ? 0
+               : 11;
+  }) == 0);
+}
+
+TEST_CASE("a server that stands still is given up", "[control]") {
+  World world;
+  auto client = Client::dial(world.server->address(), "1.0", Seconds(0.1));  // nobody runs the loop
+  REQUIRE_FALSE(client);
+  CHECK(client.error().code == ETIMEDOUT);
+}
+
+TEST_CASE("all clients get the events", "[control]") {
+  World world;
+  pid_t pid = ::fork();
+  if (pid == 0) {
+    auto client = Client::dial(world.server->address(), "1.0");
+    if (!client || !client->ask("echo")) ::_exit(10);
+    auto event = client->next_event();
+    bool good = event && *event && (*event)->name == "end" && (*event)->context["code"] == 3;
+    auto over = client->next_event(nacre::event::clock_now() + Seconds(30));
+    ::_exit(good && over && !*over ? 0 : 11);
+  }
+  REQUIRE(world.serve_until([&] { return world.server->clients() == 1 && world.server->flushed(); }));
+  // It has its answer, or will: the event comes behind it.
+  int asked = 0;
+  REQUIRE(world.serve_until([&] { return ++asked > 20; }));
+  world.server->notify({1, "end", {{"code", 3}}});
+  REQUIRE(world.serve_until([&] { return world.server->flushed(); }));
+  world.server.reset();
+  int status = 0;
+  REQUIRE(::waitpid(pid, &status, 0) == pid);
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("64 clients are served, one more is told why not", "[control]") {
+  World world;
+  std::vector<UniqueFd> clients;
+  for (std::size_t i = 0; i < kMaxClients; ++i) clients.push_back(world.connected());
+  REQUIRE(world.serve_until([&] { return world.server->clients() == kMaxClients; }));
+  CHECK(world.run([](const std::string& address) {
+    auto client = Client::dial(address, "1.0");
+    return !client && client.error().code == ECONNREFUSED &&
+                   client.error().message == "64 others are connected already"
+               ? 0
+               : 11;
+  }) == 0);
+  clients.pop_back();
+  REQUIRE(world.serve_until([&] { return world.server->clients() == kMaxClients - 1; }));
+  CHECK(world.run([](const std::string& address) { return Client::dial(address, "1.0") ? 0 : 11; }) == 0);
+}
+
+TEST_CASE("a client that sends garbage loses its link, others do not", "[control]") {
+  World world;
+  UniqueFd good = world.connected();
+  UniqueFd bad = world.connected();
+  REQUIRE(world.serve_until([&] { return world.server->clients() == 2; }));
+  std::string garbage(100000, '\xff');
+  REQUIRE(::send(bad.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0);
+  REQUIRE(::send(bad.get(), "\n", 1, MSG_NOSIGNAL) == 1);
+  CHECK(world.serve_until([&] { return world.server->clients() == 1; }));
+}
+
+TEST_CASE("a socket that somebody has removed is made again", "[control]") {
+  World world;
+  CHECK(world.server->restore().value() == false);
+  std::string path = world.server->address().substr(5);
+  REQUIRE(::unlink(path.c_str()) == 0);
+  CHECK(world.server->restore().value() == true);
+  CHECK(world.run([](const std::string& address) { return Client::dial(address, "1.0") ? 0 : 11; }) == 0);
+}
+
+TEST_CASE("another user is neither served nor trusted", "[control]") {
+  if (::geteuid() != 0) {
+    WARN("not tried: only root can become another user");
+    return;
+  }
+  constexpr uid_t kNobody = 65534;
+  World world;
+  auto as_nobody = [](const std::function<int()>& act) {
+    pid_t pid = ::fork();
+    if (pid == 0) ::_exit(::setresuid(kNobody, kNobody, kNobody) < 0 ? 10 : act());
+    int status = 0;
+    REQUIRE(::waitpid(pid, &status, 0) == pid);
+    return WEXITSTATUS(status);
+  };
+  SECTION("the directory keeps it out") {
+    CHECK(as_nobody([&] {
+            auto client = Client::dial(world.server->address(), "1.0");
+            return !client && client.error().code == EACCES ? 0 : 11;
+          }) == 0);
+  }
+  SECTION("a link that it has made all the same is refused") {
+    // Made as nobody, passed on here by inheritance: the kernel tells who connected, or listened.
+    std::string path = world.folder.path("open");
+    REQUIRE(::chmod(world.folder.path("").c_str(), 0777) == 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM, 0));
+    REQUIRE(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    REQUIRE(::chmod(path.c_str(), 0777) == 0);
+    REQUIRE(::listen(listener.get(), 1) == 0);
+    UniqueFd mine(::socket(AF_UNIX, SOCK_STREAM, 0));
+    CHECK(as_nobody([&] {
+            return ::connect(mine.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 ? 0 : 11;
+          }) == 0);
+    UniqueFd accepted(::accept(listener.get(), nullptr, nullptr));
+    REQUIRE(accepted);
+    CHECK(check_peer(accepted.get()).error().code == EPERM);
+    CHECK(check_peer(mine.get()));  // root has listened
+  }
+}

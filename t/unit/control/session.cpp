@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/session.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <vector>
+
+using namespace nacre::control;  // NOLINT
+using nacre::Error;
+using nacre::Json;
+
+namespace {
+
+const std::string kHello = line_of(Hello{"1.0"});
+
+// A session, what it was asked, and what it has sent since its hello.
+struct Side {
+  Side() : session("2.0", [this](const Request& request) { asked.push_back(request); }) {
+    static_cast<void>(sent());
+  }
+
+  std::vector<Json> sent() {
+    std::vector<Json> out;
+    FrameReader reader;
+    reader.append(session.output());
+    while (auto frame = reader.next().value()) out.push_back(*frame);
+    session.sent(session.output().size());
+    return out;
+  }
+  void ask(std::uint64_t id, const std::string& action = "status") {
+    REQUIRE(session.receive(line_of(Request{id, action})));
+  }
+
+  std::vector<Request> asked;
+  Session session;
+};
+
+}  // namespace
+
+TEST_CASE("each side begins with its version", "[control]") {
+  Session session("2.0", {});
+  CHECK(session.output() == "{\"control\":1,\"nacre\":\"2.0\"}\n");
+  CHECK_FALSE(session.is_greeted());
+  REQUIRE(session.receive(kHello));
+  CHECK(session.is_greeted());
+  CHECK(Session("2.0", {}).receive("{\"nacre\":\"9\",\"control\":2}\n").error().code == EPROTONOSUPPORT);
+  CHECK_FALSE(Session("2.0", {}).receive("{\"id\":1,\"do\":\"status\"}\n"));
+}
+
+TEST_CASE("a request comes in pieces, with members of its own, and is answered once", "[control]") {
+  Side side;
+  std::string bytes = kHello + "{\"id\":7,\"do\":\"signal\",\"signal\":15,\"unknown\":{}}\n";
+  for (char each : bytes) REQUIRE(side.session.receive({&each, 1}));
+  REQUIRE(side.asked.size() == 1);
+  CHECK(side.asked[0] == Request{7, "signal", {{"signal", 15}, {"unknown", Json::object()}}});
+  CHECK(side.session.is_open(7));
+  side.session.answer_part(7, 1);
+  side.session.answer(7, Json(2));
+  side.session.answer(7, Json(3));
+  side.session.answer_part(7, 4);
+  side.session.answer(8, Json(5));
+  CHECK_FALSE(side.session.is_open(7));
+  CHECK(side.sent() == std::vector<Json>{{{"id", 7}, {"ok", 1}, {"more", true}}, {{"id", 7}, {"ok", 2}}});
+  side.ask(7);  // the number is free again
+  side.session.answer(7, Error{ESRCH, "gone"});
+  CHECK(side.sent()[0]["error"] == Json{{"code", ESRCH}, {"message", "gone"}});
+}
+
+TEST_CASE("what is no request ends the link", "[control]") {
+  for (const char* line : {"", "1", "[]", "{", "{}", "{\"id\":0,\"do\":\"x\"}", "{\"id\":-1,\"do\":\"x\"}",
+                           "{\"id\":1}", "{\"id\":1,\"do\":2}", "{\"id\":1e30,\"do\":\"x\"}", "\xff"}) {
+    Side side;
+    REQUIRE(side.session.receive(kHello));
+    CHECK_FALSE(side.session.receive(line + std::string("\n")));
+    CHECK(side.asked.empty());
+  }
+}
+
+TEST_CASE("a request that is open cannot be made again", "[control]") {
+  Side side;
+  REQUIRE(side.session.receive(kHello));
+  side.ask(1);
+  CHECK_FALSE(side.session.receive(line_of(Request{1, "status"})));
+}
+
+TEST_CASE("sixteen requests may be open, one more is refused and the link goes on", "[control]") {
+  Side side;
+  REQUIRE(side.session.receive(kHello));
+  static_cast<void>(side.sent());
+  for (std::uint64_t id = 1; id <= kMaxOpen + 1; ++id) side.ask(id);
+  CHECK(side.asked.size() == kMaxOpen);
+  auto sent = side.sent();
+  REQUIRE(sent.size() == 1);
+  CHECK(sent[0]["id"] == kMaxOpen + 1);
+  CHECK(sent[0]["error"]["code"] == EBUSY);
+  side.session.answer(1, Json(1));
+  side.ask(100);
+  CHECK(side.asked.size() == kMaxOpen + 1);
+}
+
+TEST_CASE("a line of a megabyte is taken, one that is longer ends the link", "[control]") {
+  auto line_of_size = [](std::size_t size) {
+    std::string line = line_of(Request{1, "status", {{"x", ""}}});
+    return line.insert(line.find("\"\"") + 1, size - line.size(), 'x');
+  };
+  Side side;
+  REQUIRE(side.session.receive(kHello));
+  std::string longest = line_of_size(kMaxFrame);
+  REQUIRE(longest.size() == kMaxFrame);
+  CHECK(side.session.receive(longest));
+  CHECK(side.asked.size() == 1);
+  CHECK(side.session.receive(line_of_size(kMaxFrame + 1)).error().code == EMSGSIZE);
+  Side endless;
+  REQUIRE(endless.session.receive(kHello));
+  REQUIRE(endless.session.receive(std::string(kMaxFrame - 1, 'x')));
+  CHECK(endless.session.receive("x").error().code == EMSGSIZE);
+}
+
+TEST_CASE("an answer that is too long is an error, so that the link goes on", "[control]") {
+  Side side;
+  REQUIRE(side.session.receive(kHello));
+  static_cast<void>(side.sent());
+  side.ask(1);
+  side.session.answer(1, Json(std::string(kMaxFrame, 'x')));
+  CHECK(side.sent()[0]["error"]["code"] == EMSGSIZE);
+}
+
+TEST_CASE("events that a client does not take are dropped and counted", "[control]") {
+  Side side;
+  side.session.notify({1, "early", Json::object()});
+  CHECK(side.sent().empty());  // before its hello
+  REQUIRE(side.session.receive(kHello));
+  Event large{1, "large", {{"text", std::string(100000, 'x')}}};
+  for (int i = 0; i < 50; ++i) side.session.notify(large);
+  CHECK(side.session.output().size() < kMaxEvents + 200000);
+  CHECK_FALSE(side.session.is_full());
+  std::size_t taken = side.sent().size();
+  side.session.notify({2, "small", Json::object()});
+  CHECK(side.sent()[0]["context"]["dropped"] == 50 - taken);
+}
+
+TEST_CASE("a client that takes no answers is let go", "[control]") {
+  Side side;
+  REQUIRE(side.session.receive(kHello));
+  side.ask(1);
+  for (int i = 0; i < 17; ++i) side.session.answer_part(1, std::string(1000000, 'x'));
+  CHECK(side.session.is_full());
+  side.session.sent(2000000);
+  CHECK_FALSE(side.session.is_full());
+}
+
+TEST_CASE("what a leader sends reads back as it was", "[control]") {
+  auto event = from_leader(Json::parse(line_of(Event{1.5, "end", {{"code", 3}}})));
+  REQUIRE(event);
+  CHECK(std::get<Event>(*event) == Event{1.5, "end", {{"code", 3}}});
+  auto answer = from_leader(Json::parse(line_of(Answer{3, {{"a", 1}}, {}, true})));
+  REQUIRE(answer);
+  CHECK(std::get<Answer>(*answer).value == Json{{"a", 1}});
+  CHECK(std::get<Answer>(*answer).more);
+  auto error = from_leader(Json::parse(line_of(Answer{3, {}, Error{-4, "x"}, false})));
+  REQUIRE(error);
+  CHECK(std::get<Answer>(*error).error->code == EINVAL);
+  CHECK_FALSE(from_leader(Json::parse("{\"id\":1}")));
+  CHECK_FALSE(from_leader(Json::parse("{\"name\":1,\"timestamp\":1}")));
+  auto refused = hello_of(Json::parse(line_of(Hello{"1.0", "full"})));
+  REQUIRE(refused);
+  CHECK(refused->error == "full");
+}

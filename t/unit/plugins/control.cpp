@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plugin control on a FakeHost. What asks it is in a process of its own, as it waits.
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+
+#include <catch2/catch.hpp>
+
+#include "control/client.hpp"
+#include "fake_host.hpp"
+#include "folder.hpp"
+#include "plugins/builtins.hpp"
+#include "record/list.hpp"
+#include "variable.hpp"
+
+using namespace nacre;  // NOLINT
+using kit::FakeHost;
+using kit::Folder;
+
+namespace {
+
+struct World {
+  explicit World(const std::string& option = "control") : jobs("NACRE_JOBS_DIR", folder.path("jobs").c_str()) {
+    REQUIRE(host.options().set_from_argument(option));
+    host.make_tasks();
+    host.stack().push(plugins::make_control(host));
+  }
+  Result<int> init() { return host.call("shell.init"); }
+  void start() {
+    REQUIRE(init().value() == 0);
+    REQUIRE(host.call("shell.start").value() == 0);
+    host.events().add({{"name", "shell.start"}, {"timestamp", 1.0}, {"context", Json::object()}});
+  }
+  // Waits until it is listed.
+  record::Entry listed() {
+    std::optional<record::Entry> out;
+    REQUIRE(host.serve([&] { return (out = entry()).has_value(); }));
+    return *out;
+  }
+  std::optional<record::Entry> entry() const {
+    auto list = record::JobList::read({folder.path("jobs")}, record::own_witness(), 1e9);
+    return list.jobs.empty() ? std::nullopt : std::optional(list.jobs[0].entry);
+  }
+  // Runs `act` in another process with a link to it, and serves it; what it has returned.
+  int asked(const std::function<int(control::Client&)>& act) {
+    std::string address = listed().address;
+    pid_t pid = ::fork();
+    if (pid == 0) {
+      auto client = control::Client::dial(address, "1");
+      ::_exit(client ? act(*client) : 99);
+    }
+    int status = 0;
+    REQUIRE(host.serve([&] { return ::waitpid(pid, &status, WNOHANG) == pid; }));
+    return WEXITSTATUS(status);
+  }
+  void tasks_exited(const char* ranks, const char* record) {
+    plugin::Call call("job.tasks-exited");
+    call.in = {{"ranks", ranks}, {"record", record}};
+    REQUIRE(host.stack().call(call).value() == 0);
+  }
+  void end(int code) { host.ended({{"exit", {{"code", code}, {"by", "x"}}}, {"tasks", {{"x0", "0-3"}}}}); }
+
+  Folder folder;
+  kit::Variable jobs;
+  FakeHost host{4};
+};
+
+}  // namespace
+
+TEST_CASE("control: a job is listed a moment after its tasks have started, and its end replaces that",
+          "[control]") {
+  World world;
+  REQUIRE(world.init().value() == 0);
+  CHECK_FALSE(world.entry());
+  world.host.events().add({{"name", "shell.start"}, {"timestamp", 1.0}, {"context", Json::object()}});
+  record::Entry entry = world.listed();
+  CHECK(entry.tasks == 4);
+  CHECK(entry.shells == 1);
+  CHECK(entry.pid == ::getpid());
+  CHECK(entry.id == world.host.job().id);
+  CHECK_FALSE(entry.ended());
+  world.end(3);
+  REQUIRE(world.entry());
+  REQUIRE(world.entry()->ended());
+  CHECK(world.entry()->end->code == 3);
+  CHECK(world.entry()->end->exits == Json{{{"record", "x0"}, {"count", 4}, {"ranks", "0-3"}}});
+}
+
+TEST_CASE("control: a job that is over before it is listed leaves its end", "[control]") {
+  World world;
+  REQUIRE(world.init().value() == 0);
+  world.end(0);
+  REQUIRE(world.entry());
+  CHECK(world.entry()->ended());
+}
+
+TEST_CASE("control=off: nothing", "[control]") {
+  World world("control=off");
+  world.start();
+  world.end(0);
+  CHECK(world.host.run_loop());
+  CHECK_FALSE(world.entry());
+}
+
+TEST_CASE("control: what is neither on nor off is an error", "[control]") {
+  World world("control=sometimes");
+  auto called = world.init();
+  bool failed = !called || *called != 0;
+  CHECK(failed);
+}
+
+TEST_CASE("control: status, exits and signals", "[control]") {
+  World world;
+  world.start();
+  world.tasks_exited("1", "x7");
+  CHECK(world.asked([](control::Client& client) {
+    auto status = client.ask("status");
+    if (!status || (*status)["running"] != 3 || (*status)["state"] != "running") return 1;
+    auto exits = client.ask("exits");
+    if (!exits || (*exits)["running"] != "0,2-3" || (*exits)["exits"][0]["record"] != "x7") return 2;
+    auto all = client.ask("signal", {{"signal", SIGUSR1}});
+    if (!all || (*all)["sent"] != "0,2-3") return 3;
+    auto some = client.ask("signal", {{"signal", SIGUSR2}, {"ranks", "0-2"}});
+    if (!some || (*some)["sent"] != "0,2") return 4;
+    auto gone = client.ask("signal", {{"signal", SIGUSR2}, {"ranks", "1"}});
+    if (gone || gone.error().code != ESRCH) return 5;
+    auto beyond = client.ask("signal", {{"signal", SIGUSR2}, {"ranks", "4"}});
+    if (beyond || beyond.error().message != "no rank 4: the job has ranks 0-3") return 6;
+    for (const Json& bad :
+         {Json{{"signal", 0}}, Json{{"signal", 65}}, Json::object(), Json{{"signal", 1}, {"ranks", 3}}}) {
+      if (client.ask("signal", bad)) return 7;
+    }
+    auto unknown = client.ask("fly");
+    return !unknown && unknown.error().code == ENOSYS ? 0 : 8;
+  }) == 0);
+  CHECK(world.host.job_signals == std::vector<std::pair<int, std::string>>{{SIGUSR1, "all"}, {SIGUSR2, "0,2"}});
+}
+
+TEST_CASE("control: cancel ends the job with 143, once", "[control]") {
+  World world;
+  world.start();
+  CHECK(world.asked([](control::Client& client) { return client.ask("cancel") ? 0 : 1; }) == 0);
+  REQUIRE(world.host.exceptions.size() == 1);
+  CHECK(world.host.exceptions[0].type == "cancel");
+  CHECK(world.host.exceptions[0].severity == 0);
+  CHECK(world.host.exceptions[0].status->job_code() == 143);
+}
+
+TEST_CASE("control: ps has the processes of tasks that run", "[control]") {
+  World world;
+  REQUIRE(world.init().value() == 0);
+  pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  world.host.start_tasks({{2, child}});
+  world.host.events().add({{"name", "shell.start"}, {"timestamp", 1.0}, {"context", Json::object()}});
+  CHECK(world.asked([child](control::Client& client) {
+    auto answer = client.ask("ps");
+    if (!answer || !(*answer)["late"].empty()) return 1;
+    for (const Json& each : (*answer)["tasks"]) {
+      if (each["pid"] == child) return each["rank"] == 2 && each["host"] == "fake0" && each["rss"] > 0 ? 0 : 2;
+    }
+    return 3;
+  }) == 0);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("control: the report is what exit-report has", "[control]") {
+  World world;
+  world.start();
+  CHECK(world.asked([](control::Client& client) {
+    auto answer = client.ask("report");
+    return answer && (*answer)["report"].is_null() ? 0 : 1;
+  }) == 0);
+  struct Reports final : plugin::Plugin {
+    Reports() : Plugin("reports") {
+      on("job.report", [](plugin::Call& call) {
+        call.out = {{"version", 1}};
+        return Result<void>();
+      });
+    }
+  };
+  world.host.stack().push(std::make_unique<Reports>());
+  CHECK(world.asked([](control::Client& client) {
+    auto answer = client.ask("report");
+    return answer && (*answer)["report"] == Json{{"version", 1}} ? 0 : 1;
+  }) == 0);
+  world.end(1);
+  CHECK(world.entry()->end->report == Json{{"version", 1}});
+}
+
+TEST_CASE("control: those who are connected are told the end", "[control]") {
+  World world;
+  world.start();
+  std::string address = world.listed().address;
+  std::string ready = world.folder.path("ready");
+  pid_t pid = ::fork();
+  if (pid == 0) {
+    auto client = control::Client::dial(address, "1");
+    if (!client || !client->ask("status") || ::mkdir(ready.c_str(), 0700) < 0) ::_exit(1);
+    auto event = client->next_event();
+    ::_exit(event && *event && (*event)->name == "end" && (*event)->context["code"] == 5 ? 0 : 2);
+  }
+  REQUIRE(world.host.serve([&] { return ::access(ready.c_str(), F_OK) == 0; }));
+  world.end(5);
+  CHECK(world.host.holds["control"] == 1);
+  REQUIRE(world.host.serve([&] { return world.host.holds["control"] == 0; }));
+  int status = 0;
+  REQUIRE(::waitpid(pid, &status, 0) == pid);
+  CHECK(WEXITSTATUS(status) == 0);
+}
