@@ -54,6 +54,14 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
+    --via)
+      mapfile -t COMPREPLY < <(compgen -W "unix srun flux ssh" -- "$word")
+      return
+      ;;
+    -s | --signal)
+      mapfile -t COMPREPLY < <(compgen -W "TERM KILL INT HUP QUIT USR1 USR2 STOP CONT" -- "$word")
+      return
+      ;;
     -c | --compression)
       [[ ${command[1]-} == archive ]] || return
       mapfile -t COMPREPLY < <(compgen -W "none gzip zstd xz" -- "$word")
@@ -64,10 +72,22 @@ _nacre() {
     mapfile -t COMPREPLY < <(compgen -W "$(_nacre_options "${command[@]}")" -- "$word")
     return
   fi
-  if [[ ${command[1]-} == run && $COMP_CWORD -gt 1 ]]; then # a command, or a file for it
-    mapfile -t COMPREPLY < <(compgen -c -- "$word"; compgen -f -- "$word")
-    return
-  fi
+  case ${command[1]-} in
+    run)
+      if ((COMP_CWORD > 1)); then # a command, or a file for it
+        mapfile -t COMPREPLY < <(compgen -c -- "$word"; compgen -f -- "$word")
+        return
+      fi
+      ;;
+    ps | kill | cancel)
+      mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" jobs -q 2>/dev/null)" -- "$word")
+      return
+      ;;
+    wait | report)
+      mapfile -t COMPREPLY < <(compgen -W "last $("${command[0]}" jobs -a -q 2>/dev/null)" -- "$word")
+      return
+      ;;
+  esac
   mapfile -t COMPREPLY < <(compgen -W "$(_nacre_verbs "${command[@]}")" -- "$word")
   if [[ ${#COMPREPLY[@]} -eq 0 && ${command[*]: -1} == @(create|check) ]]; then
     compopt -o filenames

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verbs of `nacre` by which people start jobs. Each is a file of its own, and a line here and in nacre.cpp.
+// The verbs of `nacre` by which people start jobs, see them and end them. Each is a file of its own, and a line here and in nacre.cpp.
 #pragma once
 
 #include "cli/verbs.hpp"
@@ -11,5 +11,12 @@ using cli::VerbPtr;
 
 VerbPtr make_launch();
 VerbPtr make_run();
+VerbPtr make_jobs();
+VerbPtr make_ps();
+VerbPtr make_kill();
+VerbPtr make_cancel();
+VerbPtr make_wait();
+VerbPtr make_report();
+VerbPtr make_control();
 
 }  // namespace nacre::front

@@ -39,6 +39,7 @@ constexpr OptionEntry kTable[] = {
 
     {"stop-tasks-in-exec", "switch", "off", "stop-tasks-in-exec", "",
      "tasks stand still before their first instruction"},
+    {"control", "switch", "on", "control", "on off", "whether the job is in the list of jobs, and can be reached"},
     {"exit-policy", "text", "max", "shell", "max main all main+all first",
      "how the exit code follows from the tasks'"},
     {"exit-main", "integer", "0", "shell", "", "the main rank"},

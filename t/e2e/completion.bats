@@ -71,3 +71,11 @@ nacre_completed() {
   [ "$(nacre_completed archive create "fi")" = file ]
   [ "$(nacre_completed archive create -C fo)" = folder ]
 }
+
+@test "jobs that are listed are completed where a job is expected" {
+  export NACRE_JOBS_DIR=$PWD/jobs
+  [ "$(nacre_completed report la)" = last ]
+  [ -z "$(nacre_completed kill "")" ]
+  [ "$(nacre_completed ps --via fl)" = flux ]
+  [ "$(nacre_completed kill -s US)" = "USR1 USR2" ]
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "front/job_verb.hpp"
+
+#include <csignal>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/print.hpp"
+#include "base/variable.hpp"
+#include "event/clock.hpp"
+
+namespace nacre::front {
+
+CLI::App* JobVerb::add_verb(CLI::App& nacre, const char* name, const char* text, Jobs jobs) {
+  verb_ = nacre.add_subcommand(name, text);
+  verb_->add_flag("--json", json_, "Print lines of JSON");
+  verb_->add_flag("-q,--quiet", quiet_, "Print less");
+  if (jobs == Jobs::none) return verb_;
+  auto* option = verb_->add_option(
+      "JOB", names_,
+      "An id or the beginning of one, a name, last, slurm:ID, HOST/ID (default: the only one that runs)");
+  option->option_text(jobs == Jobs::several ? "..." : " ");
+  option->expected(jobs == Jobs::several ? -1 : 1);
+  return verb_;
+}
+
+void JobVerb::add_reach() {
+  verb_->add_option("--via", via_, "Reach the job's leader so: unix, srun, flux or ssh")->option_text("WAY");
+  verb_->add_flag("-v,--verbose", verbose_, "Tell how it is reached");
+}
+
+bool JobVerb::chosen() const { return verb_->parsed(); }
+
+Result<int> JobVerb::run() {
+  std::signal(SIGPIPE, SIG_IGN);  // a link that ends is an error of its own
+  return run_verb();
+}
+
+const record::JobList& JobVerb::list() {
+  if (!list_) read_again();
+  return *list_;
+}
+
+void JobVerb::read_again() {
+  bool is_first = !list_;
+  list_ = record::JobList::read(record::places(own_variable), record::own_witness(), event::wall_clock());
+  if (!is_first || quiet_) return;
+  for (const std::string& each : list_->warnings) print_err("nacre {}: {}\n", verb_->get_name(), each);
+}
+
+Result<record::Listed> JobVerb::job() {
+  if (!names_.empty()) return job(names_[0]);
+  return *TRY(list().only_one());
+}
+
+Result<record::Listed> JobVerb::job(const std::string& name) { return *TRY(list().find(name)); }
+
+Result<control::Client> JobVerb::reach_job(const record::Listed& job) {
+  Reach how;
+  if (!via_.empty()) how.only = TRY(parse_via(via_));
+  how.verbose = verbose_;
+  return reach(job.entry, list().directories[job.place].path(), how);
+}
+
+}  // namespace nacre::front

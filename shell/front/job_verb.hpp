@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the verbs have in common that are about jobs that run, or have run: JOB, --json, -q, --via, -v.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/verbs.hpp"
+#include "front/reach.hpp"
+#include "record/list.hpp"
+
+namespace nacre::front {
+
+class JobVerb : public cli::Verb {
+ public:
+  [[nodiscard]] bool chosen() const override;
+  Result<int> run() override;
+
+ protected:
+  enum class Jobs { one, several, none };
+
+  CLI::App* add_verb(CLI::App& nacre, const char* name, const char* text, Jobs jobs);
+  void add_reach();
+  virtual Result<int> run_verb() = 0;
+
+  // The list; what could not be read of it is printed.
+  const record::JobList& list();
+  void read_again();
+  // The one that is meant.
+  Result<record::Listed> job();
+  Result<record::Listed> job(const std::string& name);
+  Result<control::Client> reach_job(const record::Listed& job);
+
+  CLI::App* verb_ = nullptr;
+  std::vector<std::string> names_;
+  bool json_ = false;
+  bool quiet_ = false;
+
+ private:
+  std::optional<record::JobList> list_;
+  std::string via_;
+  bool verbose_ = false;
+};
+
+}  // namespace nacre::front

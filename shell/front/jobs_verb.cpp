@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nacre jobs; see nacre-jobs(1).
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/print.hpp"
+#include "event/clock.hpp"
+#include "front/job_verb.hpp"
+#include "front/table.hpp"
+#include "front/verbs.hpp"
+
+namespace nacre::front {
+namespace {
+
+constexpr std::size_t kNameWidth = 20;
+constexpr std::size_t kHostWidth = 24;
+constexpr std::size_t kInfoWidth = 48;
+
+std::string info_of(const record::Entry& entry) {
+  if (!entry.ended()) {
+    if (entry.manager.kind == "none")
+      return printable(fmt::format("{}", fmt::join(entry.command, " ")), kInfoWidth);
+    return printable(fmt::format("{}:{}{}{}", entry.manager.kind, entry.manager.job,
+                                 entry.manager.step.empty() ? "" : ".", entry.manager.step),
+                     kInfoWidth);
+  }
+  const record::End& end = *entry.end;
+  if (end.vanished) return "its leader has gone";
+  if (end.cause.empty()) return fmt::format("exit {}", end.code);
+  return printable(fmt::format("exit {}: {}", end.code, end.cause), kInfoWidth);
+}
+
+Json json_of(const record::Listed& job, double now) {
+  const record::Entry& entry = job.entry;
+  Json out = Json::parse(entry.text());
+  if (out.contains("end")) out["end"].erase("report");
+  out["status"] = job.status();
+  out["time"] = (entry.ended() ? entry.end->time : now) - entry.started;
+  return out;
+}
+
+class Jobs final : public JobVerb {
+ public:
+  void add_to(CLI::App& nacre) override {
+    add_verb(nacre, "jobs", "List jobs: those that run, or with -a also those that have ended",
+             JobVerb::Jobs::none);
+    verb_->add_flag("-a,--all", all_, "Also those that have ended");
+  }
+
+ private:
+  Result<int> run_verb() override {
+    double now = event::wall_clock();
+    Table table({{"ID"},
+                 {"NAME"},
+                 {"ST"},
+                 {"NTASKS", Table::Side::right},
+                 {"NNODES", Table::Side::right},
+                 {"TIME", Table::Side::right},
+                 {"HOST"},
+                 {"INFO"}});
+    for (const record::Listed& job : list().jobs) {
+      const record::Entry& entry = job.entry;
+      if (entry.ended() && !all_) continue;
+      std::string id = entry.id.f58_plain();
+      if (json_) {
+        print_out("{}\n", dump_json(json_of(job, now)));
+      } else if (quiet_) {
+        print_out("{}\n", id);
+      } else {
+        double time = (entry.ended() ? entry.end->time : now) - entry.started;
+        table.add({id, printable(entry.name, kNameWidth), std::string(job.status()), std::to_string(entry.tasks),
+                   std::to_string(entry.shells), time_text(time), printable(entry.place.host, kHostWidth),
+                   info_of(entry)});
+      }
+    }
+    if (!json_ && !quiet_) print_out(table.text(true));
+    return 0;
+  }
+
+  bool all_ = false;
+};
+
+}  // namespace
+
+VerbPtr make_jobs() { return std::make_unique<Jobs>(); }
+
+}  // namespace nacre::front

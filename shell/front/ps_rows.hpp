@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rows of `nacre ps`: one a task, or, of many tasks, one for all that are alike.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.hpp"
+#include "base/result.hpp"
+
+namespace nacre::front {
+
+// A task as a leader answers `ps`.
+struct PsTask {
+  std::uint32_t rank = 0;
+  std::string host;
+  std::int64_t pid = 0;
+  std::string state;
+  std::uint32_t attempt = 1;
+  double time = 0;  // seconds
+  double cpu = 0;   // of one CPU: 1 is 100 %
+  double rss = 0;   // bytes
+  std::string command;
+
+  static Result<PsTask> parse(const Json& json);
+};
+
+inline constexpr std::size_t kPsFoldAbove = 64;  // tasks
+
+// Cells of RANK HOST PID ST TRY TIME CPU% RSS CMD. Folded: those of one host, state, attempt and command are one row, with the longest
+// time, the mean of CPU%, and the sum of RSS.
+[[nodiscard]] std::vector<std::vector<std::string>> ps_rows(const std::vector<PsTask>& tasks, bool folded);
+
+}  // namespace nacre::front

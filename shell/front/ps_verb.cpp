@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nacre ps; see nacre-ps(1).
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/print.hpp"
+#include "front/job_verb.hpp"
+#include "front/ps_rows.hpp"
+#include "front/table.hpp"
+#include "front/verbs.hpp"
+
+namespace nacre::front {
+namespace {
+
+class Ps final : public JobVerb {
+ public:
+  void add_to(CLI::App& nacre) override {
+    add_verb(nacre, "ps", "Show the tasks of a job that runs", Jobs::one);
+    verb_->add_flag("--no-fold", no_fold_, "A row for each task, however many there are");
+    add_reach();
+  }
+
+ private:
+  Result<int> run_verb() override {
+    record::Listed job = TRY(this->job());
+    if (job.entry.ended())
+      return invalid(fmt::format("job {} has ended; `nacre report {}` tells how", job.entry.id.f58_plain(),
+                                 job.entry.id.f58_plain()));
+    control::Client client = TRY(reach_job(job));
+    std::vector<PsTask> tasks;
+    Result<void> taken;
+    auto take = [&](const Json& part) {
+      if (!taken) return;
+      taken = add(part, tasks);
+    };
+    Json last = TRY(client.ask("ps", Json::object(), take));
+    CHECK_OK(in("what the leader answers", std::move(taken)));
+    if (!json_) print_table(tasks);
+    return report_late(last) ? 0 : 1;
+  }
+
+  Result<void> add(const Json& part, std::vector<PsTask>& tasks) {
+    JsonAt at = JsonAt::root(part);
+    for (const JsonAt& each : TRY(TRY(at.at("tasks")).elements())) {
+      tasks.push_back(TRY(PsTask::parse(each.json())));
+      if (json_) print_out("{}\n", dump_json(each.json()));
+    }
+    return {};
+  }
+
+  void print_table(const std::vector<PsTask>& tasks) {
+    using Side = Table::Side;
+    Table table({{"RANK"},
+                 {"HOST"},
+                 {"PID", Side::right},
+                 {"ST"},
+                 {"TRY", Side::right},
+                 {"TIME", Side::right},
+                 {"CPU%", Side::right},
+                 {"RSS", Side::right},
+                 {"CMD"}});
+    for (auto& row : ps_rows(tasks, !no_fold_ && tasks.size() > kPsFoldAbove)) table.add(std::move(row));
+    print_out(table.text(!quiet_));
+  }
+
+  // False: some of the shells have not answered.
+  static bool report_late(const Json& answer) {
+    auto late = answer.find("late");
+    if (late == answer.end() || !late->is_array() || late->empty()) return true;
+    std::vector<std::string> hosts;
+    for (const Json& each : *late) hosts.push_back(each.is_string() ? printable(each.get<std::string>(), 64) : "?");
+    print_err("nacre ps: no answer in time from the shells on {}: their tasks are not shown\n",
+              fmt::join(hosts, ", "));
+    return false;
+  }
+
+  bool no_fold_ = false;
+};
+
+}  // namespace
+
+VerbPtr make_ps() { return std::make_unique<Ps>(); }
+
+}  // namespace nacre::front

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "front/reach.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/print.hpp"
+#include "base/standstill.hpp"
+#include "base/variable.hpp"
+#include "launch/launcher.hpp"
+#include "version.hpp"
+
+namespace nacre::front {
+namespace {
+
+constexpr event::Seconds kBridgeTime{30};  // to start the bridge, and for each answer
+constexpr std::array<std::pair<std::string_view, Via>, 4> kVias{
+    {{"unix", Via::unix_socket}, {"srun", Via::srun}, {"flux", Via::flux}, {"ssh", Via::ssh}}};
+
+std::string own_program() {
+  std::array<char, 4096> path;
+  ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
+  return size > 0 ? std::string(path.data(), static_cast<std::size_t>(size)) : "nacre";
+}
+
+bool is_installed(std::string_view program) {
+  std::string path = own_variable("PATH").value_or("/usr/bin:/bin");
+  for (std::size_t begin = 0; begin <= path.size();) {
+    std::size_t colon = std::min(path.find(':', begin), path.size());
+    std::string file = fmt::format("{}/{}", path.substr(begin, colon - begin), program);
+    if (::access(file.c_str(), X_OK) == 0) return true;
+    begin = colon + 1;
+  }
+  return false;
+}
+
+// A pair of streams to a program; its standard error is this process's.
+Result<control::Client> start_bridge(const std::vector<std::string>& words) {
+  Pipe to = TRY(make_pipe(O_CLOEXEC));
+  Pipe from = TRY(make_pipe(O_CLOEXEC));
+  std::vector<char*> argv;
+  for (const std::string& each : words) argv.push_back(const_cast<char*>(each.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, to.read.get(), STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, from.write.get(), STDOUT_FILENO);
+  pid_t pid = 0;
+  int code = ::posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (code != 0) return system_error(code, words[0]);
+  to.read.reset();
+  from.write.reset();
+  return control::Client::over(std::move(from.read), std::move(to.write), kVersion, kBridgeTime);
+}
+
+std::string leader_text(const record::Entry& entry) {
+  return fmt::format("job {}: its leader, process {} on {}", entry.id.f58_plain(), entry.pid, entry.place.host);
+}
+
+// On this host more can be told.
+Error unreached(const record::Entry& entry, Error why) {
+  bool is_refused = why.code == ECONNREFUSED || why.code == ENOENT || why.code == ECONNRESET;
+  if (record::leader_of(entry, record::own_witness()) == record::Leader::gone)
+    return Error{ESTALE, fmt::format("{}, has gone", leader_text(entry))};
+  auto state = process_state(static_cast<pid_t>(entry.pid));
+  bool is_stopped = state && (*state == 'T' || *state == 't');
+  if (why.code == ETIMEDOUT && is_stopped)
+    why.message += fmt::format(": it has been stopped by a signal; `kill -CONT {}` lets it go on", entry.pid);
+  if (is_refused && entry.address.empty()) why.message += "; it has no control socket";
+  return in(leader_text(entry), std::move(why));
+}
+
+Result<control::Client> reach_by(Via via, const record::Entry& entry, const std::string& directory) {
+  if (via == Via::unix_socket) {
+    auto client = control::Client::dial(entry.address, kVersion);
+    if (!client) return unreached(entry, client.error());
+    return client;
+  }
+  auto words = TRY(bridge_command(via, entry, directory));
+  auto client = start_bridge(words);
+  if (!client) return in(fmt::format("{}, by {}", leader_text(entry), via_name(via)), std::move(client).error());
+  return client;
+}
+
+}  // namespace
+
+std::string_view via_name(Via via) {
+  for (const auto& [name, each] : kVias) {
+    if (each == via) return name;
+  }
+  return "?";
+}
+
+Result<Via> parse_via(const std::string& name) {
+  for (const auto& [each, via] : kVias) {
+    if (each == name) return via;
+  }
+  return invalid(fmt::format("--via: {}: expected unix, srun, flux or ssh", name));
+}
+
+std::vector<Via> ways_to(const record::Entry& entry, const record::Place& here) {
+  const record::Place& there = entry.place;
+  if (there.host == here.host && there.machine == here.machine && there.boot == here.boot)
+    return {Via::unix_socket};
+  std::vector<Via> out;
+  if (entry.manager.kind == "slurm") out.push_back(Via::srun);
+  if (entry.manager.kind == "flux") out.push_back(Via::flux);
+  out.push_back(Via::ssh);
+  return out;
+}
+
+Result<std::vector<std::string>> bridge_command(Via via, const record::Entry& entry, const std::string& directory) {
+  std::string id = entry.id.f58_plain();
+  std::vector<std::string> bridge{own_program(), "control", "--bridge", id, "--jobs-dir", directory};
+  if (entry.place.host.empty() || entry.place.host.front() == '-')
+    return invalid(fmt::format("job {}: its host has no name", id));
+  std::vector<std::string> out;
+  switch (via) {
+    case Via::srun:
+      if (entry.manager.kind != "slurm" || entry.manager.job.empty())
+        return invalid(fmt::format("job {}: is no step of Slurm", id));
+      out = {"srun",
+             "--jobid=" + entry.manager.job,
+             "--overlap",
+             "-N1",
+             "-n1",
+             "-w",
+             entry.place.host,
+             "--mpi=none", "--quiet",
+             "--input=0",
+             "--unbuffered"};
+      break;
+    case Via::flux:
+      if (entry.manager.kind != "flux" || entry.manager.job.empty())
+        return invalid(fmt::format("job {}: is no job of Flux", id));
+      out = {"flux", "exec", "-j", entry.manager.job, "-r", "0"};
+      break;
+    default: {
+      std::vector<std::string> agent = launch::ssh_agent();
+      if (auto other = own_variable("NACRE_AGENT")) agent = {*other};
+      return TRY(launch::agent_command(agent, entry.place.host, bridge)).argv;
+    }
+  }
+  out.insert(out.end(), bridge.begin(), bridge.end());
+  return out;
+}
+
+Result<control::Client> reach(const record::Entry& entry, const std::string& directory, const Reach& how) {
+  std::vector<Via> ways = how.only ? std::vector{*how.only} : ways_to(entry, record::own_place());
+  Error why = invalid("no way");
+  for (Via via : ways) {
+    bool is_last = via == ways.back();
+    if (!is_last && !is_installed(via_name(via))) continue;
+    if (how.verbose) print_err("nacre: job {}: reached by {}\n", entry.id.f58_plain(), via_name(via));
+    auto client = reach_by(via, entry, directory);
+    if (client) return client;
+    why = client.error();
+    if (!is_last && how.verbose) print_err("nacre: {}\n", why.message);
+  }
+  return why;
+}
+
+}  // namespace nacre::front

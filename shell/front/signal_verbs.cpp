@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nacre kill, nacre cancel; see nacre-kill(1), nacre-cancel(1).
+#include <csignal>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/print.hpp"
+#include "base/text.hpp"
+#include "cli/reply.hpp"
+#include "front/job_verb.hpp"
+#include "front/verbs.hpp"
+#include "value/idset.hpp"
+#include "value/wait_status.hpp"
+
+namespace nacre::front {
+namespace {
+
+Result<int> signal_of(const std::string& text) {
+  int signum = 0;
+  if (auto number = parse_u64(text))
+    signum = *number <= static_cast<std::uint64_t>(SIGRTMAX) ? static_cast<int>(*number) : 0;
+  else
+    signum = value::signal_number(text);
+  if (signum > 0) return signum;
+  return invalid(fmt::format("--signal: {}: expected the name or the number of a signal", in_quotes(text)));
+}
+
+Error has_ended(const record::Entry& entry) {
+  return Error{ESRCH, fmt::format("job {} has ended", entry.id.f58_plain())};
+}
+
+class Kill final : public JobVerb {
+ public:
+  void add_to(CLI::App& nacre) override {
+    add_verb(nacre, "kill", "Send a signal to the tasks of a job", Jobs::one);
+    verb_->add_option("-s,--signal", signal_, "The signal, by name or number (default: TERM)")->option_text("SIG");
+    verb_->add_option("--ranks", ranks_, "Only to these tasks: 0-3,7")->option_text("RANKS");
+    add_reach();
+  }
+
+ private:
+  Result<int> run_verb() override {
+    auto signum = signal_of(signal_);
+    if (!signum) return cli::print(cli::usage_error("nacre kill", signum.error().message));
+    Json arguments{{"signal", *signum}};
+    if (verb_->count("--ranks") > 0) {
+      auto ranks = value::Idset::parse(ranks_);
+      std::string why = !ranks ? ranks.error().message : ranks->empty() ? "names no rank" : "";
+      if (!why.empty()) return cli::print(cli::usage_error("nacre kill", fmt::format("--ranks: {}", why)));
+      arguments["ranks"] = ranks->str();
+    }
+    record::Listed job = TRY(this->job());
+    if (job.entry.ended()) return has_ended(job.entry);
+    control::Client client = TRY(reach_job(job));
+    Json answer = TRY(client.ask("signal", std::move(arguments)));
+    if (json_) {
+      answer["id"] = job.entry.id.f58_plain();
+      answer["signal"] = *signum;
+      print_out("{}\n", dump_json(answer));
+    }
+    return 0;
+  }
+
+  std::string signal_ = "TERM";
+  std::string ranks_;
+};
+
+class Cancel final : public JobVerb {
+ public:
+  void add_to(CLI::App& nacre) override {
+    add_verb(nacre, "cancel", "End a job in order: SIGTERM to its tasks, SIGKILL after the grace", Jobs::one);
+    add_reach();
+  }
+
+ private:
+  Result<int> run_verb() override {
+    record::Listed job = TRY(this->job());
+    if (job.entry.ended()) return has_ended(job.entry);
+    control::Client client = TRY(reach_job(job));
+    static_cast<void>(TRY(client.ask("cancel")));
+    if (json_) print_out("{}\n", dump_json({{"id", job.entry.id.f58_plain()}}));
+    return 0;
+  }
+};
+
+}  // namespace
+
+VerbPtr make_kill() { return std::make_unique<Kill>(); }
+VerbPtr make_cancel() { return std::make_unique<Cancel>(); }
+
+}  // namespace nacre::front

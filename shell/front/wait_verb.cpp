@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nacre wait; see nacre-wait(1).
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/print.hpp"
+#include "event/clock.hpp"
+#include "front/job_verb.hpp"
+#include "front/verbs.hpp"
+
+namespace nacre::front {
+namespace {
+
+constexpr event::Seconds kMostForEntry{5};    // from the end of the link on, for the end to be in the list
+constexpr useconds_t kLookAgain = 20 * 1000;  // microseconds
+
+class Wait final : public JobVerb {
+ public:
+  void add_to(CLI::App& nacre) override {
+    add_verb(nacre, "wait", "Wait for jobs to end, and exit as they have", Jobs::several);
+    add_reach();
+  }
+
+ private:
+  // The largest code of several.
+  Result<int> run_verb() override {
+    std::vector<record::Listed> jobs;
+    if (names_.empty()) jobs.push_back(TRY(this->job()));
+    for (const std::string& each : names_) jobs.push_back(TRY(job(each)));
+    int code = 0;
+    for (const record::Listed& each : jobs) {
+      int its = TRY(wait_for(each));
+      if (json_) print_out("{}\n", dump_json({{"id", each.entry.id.f58_plain()}, {"code", its}}));
+      code = std::max(code, its);
+    }
+    return code;
+  }
+
+  Result<int> wait_for(record::Listed job) {
+    for (;;) {
+      if (job.entry.ended()) return report(job.entry);
+      auto client = reach_job(job);
+      if (client) {
+        for (;;) {
+          auto event = TRY(client->next_event());
+          if (!event) break;
+          auto code = event->context.find("code");
+          if (event->name == "end" && code != event->context.end() && code->is_number_integer())
+            return code->get<int>();
+        }
+      } else if (!may_have_ended(client.error())) {
+        return std::move(client).error();
+      }
+      record::Listed before = job;
+      job = TRY(end_in_list(before, client ? std::nullopt : std::optional(client.error())));
+    }
+  }
+
+  static bool may_have_ended(const Error& why) {
+    return why.code == ESTALE || why.code == ENOENT || why.code == ECONNREFUSED || why.code == ECONNRESET;
+  }
+
+  int report(const record::Entry& entry) const {
+    if (entry.end->vanished && !quiet_)
+      print_err("nacre wait: job {}: {}\n", entry.id.f58_plain(), entry.end->cause);
+    return entry.end->code;
+  }
+
+  // The link has ended, or could not be made: what the list has of it, once that is its end.
+  Result<record::Listed> end_in_list(const record::Listed& job, const std::optional<Error>& why) {
+    event::Seconds until = event::clock_now() + kMostForEntry;
+    for (;;) {
+      read_again();
+      auto now = this->job(job.entry.id.f58_plain());
+      if (!now || now->entry.ended()) return now;
+      if (!why) return now;  // it can be tried again
+      if (event::clock_now() >= until) return *why;
+      ::usleep(kLookAgain);
+    }
+  }
+};
+
+}  // namespace
+
+VerbPtr make_wait() { return std::make_unique<Wait>(); }
+
+}  // namespace nacre::front

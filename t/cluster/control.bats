@@ -1,0 +1,80 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# Jobs that are seen and signalled from other hosts than their leader's: over ssh, and by srun in a job of Slurm. All hosts have the same
+# list of jobs, as with a home directory that they share.
+load lib.bash
+load jobs.bash
+
+cluster=(4 --slurm)
+
+nacre() { on "$1" "$NACRE_BUILD_DIR/nacre" "${@:2}"; }
+
+ends_with() { # code
+  local code=0
+  wait "$job" || code=$?
+  [ "$code" -eq "$1" ] || { echo "exit code $code, not $1: $(<said)"; return 1; }
+}
+
+listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
+
+@test "a job is seen, signalled and waited for from another host, over ssh" {
+  start_sleepers node1
+  wait_until listed node1
+  [ "$(nacre node1 jobs --json | jq -c '[.status, .shells, .place.host]')" = '["R",4,"node1"]' ] ||
+    [ "$(nacre node1 jobs --json | jq -c '[.status, .shells, .place.host]')" = '["R",4,"node0"]' ]
+  leader=$(nacre node1 jobs --json | jq -r .place.host)
+  other=node3
+  [ "$(nacre "$other" jobs --json | jq -r .status)" = U ]
+  run nacre "$other" ps -v -q
+  [ "$status" -eq 0 ]
+  [[ ${lines[0]} == *"reached by ssh"* ]]
+  for rank in 0 1 2 3; do
+    read -r -a cells <<<"${lines[rank + 1]}"
+    [ "${cells[0]} ${cells[1]} ${cells[8]}" = "$rank node$rank sleep" ]
+  done
+  nacre "$other" wait last &
+  waiting=$!
+  nacre "$other" kill --ranks=2
+  ends_with 143
+  code=0
+  wait "$waiting" || code=$?
+  [ "$code" -eq 143 ]
+  run nacre "$other" report last --json
+  [ "$(jq -c '[.end.code, .place.host]' <<<"$output")" = "[143,\"$leader\"]" ]
+  nothing_left
+}
+
+@test "a job that srun has started is reached by srun, and known by its step" {
+  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; exec sleep 76543' "$work"
+  limit=150 slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" >said 2>&1 &
+  job=$!
+  wait_until test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3
+  wait_until listed node0
+  step=$(nacre node0 jobs --json | jq -r '"\(.manager.job).\(.manager.step)"')
+  leader=$(nacre node0 jobs --json | jq -r .place.host)
+  other=node3
+  [ "$other" != "$leader" ]
+  run nacre "$other" ps -v -q "slurm:$step"
+  [ "$status" -eq 0 ]
+  [[ ${lines[0]} == *"reached by srun"* ]]
+  [ "${#lines[@]}" -eq 5 ]
+  nacre "$other" cancel "slurm:$step"
+  ends_with 143
+  [ "$(nacre "$other" jobs -a --json | jq -c '[.status, .end.code]')" = '["F",143]' ]
+  nothing_left
+}
+
+@test "a host that goes leaves a job that others do not judge" {
+  start_sleepers node1
+  wait_until listed node1
+  id=$(nacre node1 jobs -q)
+  leader=$(nacre node1 jobs --json | jq -r .place.host)
+  pid=$(nacre node1 jobs --json | jq .pid)
+  "$vcluster" exec "$leader" kill -KILL "$pid"
+  wait "$job" || :
+  # Its guard, on the leader's host, has told.
+  wait_until bash -c "grep -q '\"vanished\":true' '$NACRE_JOBS_DIR/$id.json'"
+  [ "$(nacre node3 jobs -a --json | jq -r .status)" = V ]
+  nothing_left
+}
