@@ -7,7 +7,9 @@ front=$NACRE_BUILD_DIR/nacre
 
 teardown() {
   if [[ -f leader ]]; then kill -CONT "$(<leader)" 2>/dev/null || :; fi
-  jobs -p | xargs -r kill -KILL 2>/dev/null || :
+  for each in "${launcher-}" "${second-}" "${waiting-}" "${clients-}"; do # what a test that has failed has left
+    [[ -z $each ]] || kill -KILL "$each" 2>/dev/null || :
+  done
   cd /
   umount "$work/home" 2>/dev/null || :
   rm -rf --one-file-system "$work"
