@@ -38,6 +38,7 @@ PluginPtr make_taskmap(plugin::Host& host);
 PluginPtr make_time_limit(plugin::Host& host);
 PluginPtr make_tmpdir(plugin::Host& host);
 PluginPtr make_multi_prog(plugin::Host& host);
+PluginPtr make_torch(plugin::Host& host);
 PluginPtr make_wrap(plugin::Host& host);
 
 // Pushes all of them, in the order of the table in builtins.cpp.

@@ -9,10 +9,15 @@
 //   ZE_AFFINITY_MASK      Intel; cannot express none, and is unset then
 //
 // ROCR_VISIBLE_DEVICES is also AMD's, one layer below: HIP would number only the gpus that it leaves. So it is unset.
+//
+// If nobody has given an R and no gpus were found, all of them are left alone. If nobody has given an R and a manager has
+// given names, as of MIG devices, the variable with the names shows each task its part of them; the others are left alone.
 #include <fmt/format.h>
 
+#include "base/variable.hpp"
 #include "plugins/affinity/affinity_option.hpp"
 #include "plugins/builtins.hpp"
+#include "task/gpus.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -54,7 +59,13 @@ class GpuAffinity final : public plugin::Plugin {
     std::string all = fmt::format("{}", fmt::join(gpus_, ","));
     if (option_.verbose && option_.mode != Mode::map)
       log(host_, *this, Level::notice, "gpus: {}", gpus_.empty() ? "none" : all);
-    if (option_.dry_run) return {};
+    if (gpus_.empty() && host_.job().resources.is_made && !option_.given) option_.mode = Mode::off;
+    if (option_.dry_run || option_.mode == Mode::off) return {};
+    if (host_.job().resources.is_made && option_.mode != Mode::map) named_ = task::find_gpus(own_variable);
+    if (!named_.names.empty()) {
+      host_.environment().set(named_.variable, names_of(gpus_));
+      return {};
+    }
     host_.environment().set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     host_.environment().unset("ROCR_VISIBLE_DEVICES");
     show(host_.environment(), all);
@@ -67,7 +78,20 @@ class GpuAffinity final : public plugin::Plugin {
     return {gpus_.begin() + static_cast<std::ptrdiff_t>(first), gpus_.begin() + static_cast<std::ptrdiff_t>(last)};
   }
 
+  // Ids beyond the names are of another process than the one that has made R.
+  [[nodiscard]] std::string names_of(const Gpus& gpus) const {
+    std::string out;
+    for (Idset::Id id : gpus) {
+      if (id < named_.names.size()) out += (out.empty() ? "" : ",") + named_.names[id];
+    }
+    return out;
+  }
+
   void show_share(task::Task& task) {
+    if (!named_.names.empty()) {
+      if (!option_.dry_run) task.command().env.set(named_.variable, names_of(gpus_of(task)));
+      return;
+    }
     std::string gpus = fmt::format("{}", fmt::join(gpus_of(task), ","));
     if (option_.verbose)
       log(host_, *this, Level::notice, "task {}: gpus: {}", task.rank(), gpus.empty() ? "none" : gpus);
@@ -76,7 +100,8 @@ class GpuAffinity final : public plugin::Plugin {
 
   plugin::Host& host_;
   AffinityOption option_;
-  Gpus gpus_;  // the job's on this node
+  Gpus gpus_;         // the job's on this node
+  task::Gpus named_;  // by names, where a manager has given those
 };
 
 }  // namespace

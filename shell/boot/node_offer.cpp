@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "boot/node_offer.hpp"
 
-#include <algorithm>
-#include <optional>
-#include <vector>
-
 #include <fmt/format.h>
 
 #include "base/file.hpp"
@@ -12,28 +8,13 @@
 #include "base/text.hpp"
 #include "job/resources.hpp"
 #include "launch/own_sockets.hpp"
+#include "task/gpus.hpp"
 #include "value/hostlist.hpp"
 
 namespace nacre::boot {
 namespace {
 
 using value::Idset;
-
-constexpr const char* kGpuVariables[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-                                         "ZE_AFFINITY_MASK",     "SLURM_STEP_GPUS",      "SLURM_JOB_GPUS"};
-
-// Numbers such as "0,2" and "0-3", in any order; none if there are names of gpus or other words.
-std::optional<Idset> numbers_in(std::string_view text) {
-  std::vector<Idset::Id> ids;
-  for (std::string_view part : split(trim(text), ',')) {
-    std::size_t dash = part.find('-');
-    auto first = parse_u64(part.substr(0, dash));
-    auto last = dash == std::string_view::npos ? first : parse_u64(part.substr(dash + 1));
-    if (!first || !last || *first > *last || *last > job::Resources::kMaxCoreId) return std::nullopt;
-    for (std::uint64_t id = *first; id <= *last; ++id) ids.push_back(static_cast<Idset::Id>(id));
-  }
-  return Idset::of(ids);
-}
 
 // The order in which hwloc would number the cores does not follow from the kernel's files. A shell that may use all
 // of them offers 0, 1, ...; one that is confined to some of them offers 0 to one less than their number.
@@ -102,17 +83,8 @@ Result<NodeOffer> own_offer(const Variables& variables, const std::string& syste
   out.hostname = launch::own_host_name();
   if (out.hostname.empty()) out.hostname = "localhost";
   out.cores = TRY(own_cores(system));
-  out.gpus = gpus_of(variables);
+  out.gpus = task::find_gpus(variables).ids;
   return out;
-}
-
-Idset gpus_of(const Variables& variables) {
-  for (const char* name : kGpuVariables) {
-    auto text = variables(name);
-    if (!text || trim(*text).empty()) continue;
-    if (auto ids = numbers_in(*text)) return *ids;
-  }
-  return {};
 }
 
 }  // namespace nacre::boot

@@ -25,12 +25,8 @@ struct NodeOffer {
   bool operator==(const NodeOffer&) const = default;
 };
 
-// The offer of this process. `system` is the folder in which the kernel describes the machine.
+// The offer of this process; its gpus are those of task::find_gpus(). `system` is the folder in which the kernel
+// describes the machine.
 Result<NodeOffer> own_offer(const Variables& variables, const std::string& system = task::kSystemDirectory);
-
-// The gpus that a manager has given, by the first of these variables that is a list of numbers:
-// CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, ZE_AFFINITY_MASK, SLURM_STEP_GPUS,
-// SLURM_JOB_GPUS. The first ones use the numbers of the tasks' libraries. None: empty.
-[[nodiscard]] value::Idset gpus_of(const Variables& variables);
 
 }  // namespace nacre::boot

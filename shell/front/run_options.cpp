@@ -248,6 +248,8 @@ Result<Json> RunOptions::shell_options(const JobSize& size, const std::vector<st
     set_text("pty.ranks", pty_);
   if (!wrap_.empty()) out.set("wrap", TRY(wrappers()));
   if (torch_) out.set("torch", true);
+  if (cores_) out.set("cpu-affinity", "per-task");
+  if (gpus_) out.set("gpu-affinity", "per-task");
   if (oversubscribe_)
     out.set("oversubscribe", true);
   else if (!cores_)

@@ -19,10 +19,25 @@ Json number_or_unset(const std::optional<std::uint32_t>& number) { return number
 
 }  // namespace
 
+namespace {
+
+// What a node offers is all that it has; what it gives to the job is what the job has asked for.
+void keep_asked_gpus(const Jobspec& spec, const std::vector<Share>& shares, Resources& resources) {
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    value::Idset& gpus = resources.nodes[i].gpus;
+    std::uint64_t wanted = std::uint64_t{shares[i].slots} * spec.gpus_per_slot;
+    if (wanted >= gpus.size()) continue;
+    gpus = wanted == 0 ? value::Idset() : gpus & value::Idset::range(0, *gpus.nth(wanted - 1));
+  }
+}
+
+}  // namespace
+
 Result<Job> Job::create(value::JobId id, std::uint32_t shell_rank, Jobspec spec, Resources resources,
                         const std::optional<PerResource>& per_resource, bool oversubscribe) {
   if (shell_rank >= resources.nodes.size()) return no_shell(shell_rank, resources.nodes.size());
   std::vector<Share> shares = TRY(distribute(spec, resources, per_resource, oversubscribe));
+  if (resources.is_made && spec.gpus_per_slot > 0) keep_asked_gpus(spec, shares, resources);
   std::vector<std::uint32_t> tasks;
   tasks.reserve(shares.size());
   for (const Share& share : shares) tasks.push_back(share.tasks);

@@ -108,8 +108,8 @@ constexpr OptionEntry kTable[] = {
     {"sysmon.period", "duration", "2s", "sysmon", "", "how often samples are taken"},
 
     {"omp-threads", "text", "", "omp-threads.lua", "per-task", "how many OpenMP threads a task starts"},
-    {"torch", "switch", "off", "torch.lua", "", "set what PyTorch's distributed programs need"},
-    {"torch.port", "integer", "", "torch.lua", "", "the port that they meet at"},
+    {"torch", "switch", "off", "torch", "", "set what PyTorch's distributed programs need"},
+    {"torch.port", "integer", "", "torch", "", "the port that they meet at"},
     {"failure-summary", "switch", "off", "failure-summary.lua", "", "say how tasks have failed, and where"},
     {"failure-summary.file", "file", "", "failure-summary.lua", "", "append that to a file"},
     {"scratch", "switch", "off", "scratch.lua", "", "a directory for large files while the job runs"},

@@ -41,6 +41,7 @@ struct Resources {
   std::vector<Node> nodes;  // not empty; by ascending broker rank; the index is the shell rank
   double starttime = 0;     // seconds since the epoch; 0: not given
   double expiration = 0;    // the same; 0: never
+  bool is_made = false;     // of what the nodes offer, as nobody has given one
   Json document;            // all of it
 
   // Errors have the path, such as `execution.R_lite[1].rank: ...`.

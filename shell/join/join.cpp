@@ -78,7 +78,9 @@ Result<job::Resources> resources_of(const Offers& offers) {
       return invalid(fmt::format("shell {} has sent no offer, and the leader was given no R", rank));
     known.push_back(*offers[rank]);
   }
-  return job::Resources::from_json(TRY(boot::make_resources(known)));
+  job::Resources out = TRY(job::Resources::from_json(TRY(boot::make_resources(known))));
+  out.is_made = true;
+  return out;
 }
 
 Result<boot::Identity> identity_of(const LeaderGiven& given, const Offers& offers) {

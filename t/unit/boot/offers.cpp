@@ -39,10 +39,6 @@ std::string made_of(const std::vector<NodeOffer>& offers) {
   return out;
 }
 
-Idset gpus_with(std::map<std::string, std::string> variables) {
-  return gpus_of(variables_of(std::move(variables)));
-}
-
 }  // namespace
 
 TEST_CASE("R of a shell a host has what each offers, under the hosts' names") {
@@ -69,17 +65,6 @@ TEST_CASE("with fewer cores than shells each has one; with fewer gpus the last h
 
 TEST_CASE("shells whose manager has given each its own cores keep them") {
   CHECK(made_of({offer_of("a", "0-1", "0-1"), offer_of("a", "2-3", "0-1")}) == "a:0-1/0 a:2-3/1");
-}
-
-TEST_CASE("gpus are those that a manager has given, by number") {
-  CHECK(gpus_with({}).empty());
-  CHECK(gpus_with({{"CUDA_VISIBLE_DEVICES", "2,0"}}).str() == "0,2");
-  CHECK(gpus_with({{"SLURM_JOB_GPUS", "0-3"}}).str() == "0-3");
-  CHECK(gpus_with({{"CUDA_VISIBLE_DEVICES", "0,1"}, {"SLURM_STEP_GPUS", "2,3"}}).str() == "0-1");
-  CHECK(gpus_with({{"CUDA_VISIBLE_DEVICES", "GPU-8932f937"}, {"SLURM_STEP_GPUS", "3"}}).str() == "3");
-  for (const char* none : {"", " ", "NoDevFiles", "-1", "0,,1", "3-1", "0-99999999"}) {
-    CHECK(gpus_with({{"CUDA_VISIBLE_DEVICES", none}}).empty());
-  }
 }
 
 TEST_CASE("an offer is one line, and read strictly") {

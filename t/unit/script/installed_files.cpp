@@ -62,31 +62,6 @@ TEST_CASE_METHOD(Installed, "omp-threads refuses what is no number") {
   CHECK(host.deaths.size() == 1);
 }
 
-TEST_CASE_METHOD(Installed, "torch gives each task its place in the group") {
-  host.options().set("torch", 1);
-  host.make_tasks();
-  CHECK(run_initrc() == "ok");
-  CHECK(call("shell.init") == "ok 1");
-  CHECK(env("WORLD_SIZE") == "4");
-  CHECK(env("LOCAL_WORLD_SIZE") == "4");
-  CHECK(env("GROUP_RANK") == "0");
-  CHECK(env("NODE_RANK") == "0");
-  CHECK(env("MASTER_ADDR") == "fake0");
-  CHECK(env("MASTER_PORT") == "20001");
-  CHECK(call_task("task.init", 3) == "ok 1");
-  CHECK(host.tasks()[3]->command().env.get("RANK") == "3");
-  CHECK(host.tasks()[3]->command().env.get("LOCAL_RANK") == "3");
-}
-
-TEST_CASE_METHOD(Installed, "torch.port is taken, and checked") {
-  host.options().set("torch.port", 29500);
-  CHECK(run_initrc() == "ok");
-  CHECK(call("shell.init") == "ok 1");
-  CHECK(env("MASTER_PORT") == "29500");
-  host.options().set("torch.port", 0);
-  CHECK(run_initrc() == "torch.port: expected an integer from 1 to 65535, got 0");
-}
-
 namespace {
 
 struct Mpi : Installed {

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// torch: the variables that torch.distributed reads with its method env://, one task being one process of the group.
+//
+//   torch              port by the job id
+//   torch.port=PORT    this port
+//
+// MASTER_ADDR, MASTER_PORT, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, NODE_RANK; of each task RANK and LOCAL_RANK. Programs choose their
+// gpu by LOCAL_RANK: it is below the number of those that the task sees, if it sees some.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "plugins/builtins.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr std::uint64_t kFirstPort = 20000;
+constexpr std::uint64_t kPorts = 10000;
+constexpr std::int64_t kLastPort = 65535;
+
+// How many gpus the variables of a task show; none: they do not say.
+std::optional<std::uint64_t> visible_gpus(const job::Environment& environment) {
+  for (const char* name :
+       {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"}) {
+    auto list = environment.get(name);
+    if (!list || list->empty() || *list == "-1") continue;
+    return static_cast<std::uint64_t>(std::count(list->begin(), list->end(), ',')) + 1;
+  }
+  return std::nullopt;
+}
+
+class Torch final : public plugin::Plugin {
+ public:
+  explicit Torch(plugin::Host& host) : Plugin("torch"), host_(host) {
+    // Not before: only now is the taskmap final.
+    on("shell.init", [this](plugin::Call&) { return initialize(); });
+    on("task.init", [this](plugin::Call&) {
+      if (is_on_) number(*host_.current_task());
+      return Result<void>();
+    });
+  }
+
+ private:
+  Result<void> initialize() {
+    auto option = host_.options().at(name());
+    if (!option) return {};
+    is_on_ = option->json().is_object() || TRY(host_.options().flag(name()));
+    if (!is_on_) return {};
+    const job::Job& job = host_.job();
+    std::uint64_t port = kFirstPort + job.id.value() % kPorts;
+    if (option->json().is_object()) CHECK_OK(option->only_keys({"port"}));
+    if (auto given = host_.options().at("torch.port"))
+      port = static_cast<std::uint64_t>(TRY(given->integer(1, kLastPort)));
+    const std::string& host = job.resources.nodes[TRY(job.taskmap.node_of(0))].hostname;
+    std::string node = fmt::format("{}", job.shell_rank);
+    job::Environment& environment = host_.environment();
+    environment.set("MASTER_ADDR", host.empty() ? "localhost" : host);
+    environment.set("MASTER_PORT", fmt::format("{}", port));
+    environment.set("WORLD_SIZE", fmt::format("{}", job.tasks()));
+    environment.set("LOCAL_WORLD_SIZE", fmt::format("{}", job.taskmap.tasks_on(job.shell_rank)));
+    environment.set("GROUP_RANK", node);
+    environment.set("NODE_RANK", node);
+    return {};
+  }
+
+  void number(task::Task& task) {
+    job::Environment& environment = task.command().env;
+    std::uint64_t local = task.local_id();
+    if (auto gpus = visible_gpus(environment)) local %= *gpus;
+    environment.set("RANK", fmt::format("{}", task.rank()));
+    environment.set("LOCAL_RANK", fmt::format("{}", local));
+  }
+
+  plugin::Host& host_;
+  bool is_on_ = false;
+};
+
+}  // namespace
+
+PluginPtr make_torch(plugin::Host& host) { return std::make_unique<Torch>(host); }
+
+}  // namespace nacre::plugins

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+
+#include "fake_host.hpp"
+#include "plugins/builtins.hpp"
+
+using namespace nacre;
+
+namespace {
+
+// Four tasks on one node; shell.init with the option.
+struct TorchJob {
+  explicit TorchJob(const char* option, const char* gpus = nullptr) {
+    host.stack().push(plugins::make_torch(host));
+    host.make_tasks();
+    if (gpus != nullptr) host.environment().set("CUDA_VISIBLE_DEVICES", gpus);
+    host.options().set("torch", Json::parse(option));
+    if (Result<int> called = host.call("shell.init"); !called) error = called.error().message;
+  }
+
+  std::string of_job(const char* name) { return std::string(host.environment().get(name).value_or("none")); }
+  std::string of_task(std::size_t task, const char* name) {
+    REQUIRE(host.call_task("task.init", task));
+    return std::string(host.tasks()[task]->command().env.get(name).value_or("none"));
+  }
+
+  kit::FakeHost host{4};
+  std::string error;
+};
+
+}  // namespace
+
+TEST_CASE("torch gives each task its place in the group") {
+  TorchJob job("1");
+  CHECK(job.error.empty());
+  CHECK(job.of_job("WORLD_SIZE") == "4");
+  CHECK(job.of_job("LOCAL_WORLD_SIZE") == "4");
+  CHECK(job.of_job("GROUP_RANK") == "0");
+  CHECK(job.of_job("NODE_RANK") == "0");
+  CHECK(job.of_job("MASTER_ADDR") == "fake0");
+  CHECK(job.of_job("MASTER_PORT") == "20001");
+  CHECK(job.of_task(3, "RANK") == "3");
+  CHECK(job.of_task(3, "LOCAL_RANK") == "3");
+}
+
+TEST_CASE("torch's LOCAL_RANK fits the gpus that a task sees") {
+  CHECK(TorchJob("1", "5").of_task(3, "LOCAL_RANK") == "0");
+  CHECK(TorchJob("1", "0,1").of_task(3, "LOCAL_RANK") == "1");
+  CHECK(TorchJob("1", "MIG-a,MIG-b,MIG-c,MIG-d").of_task(3, "LOCAL_RANK") == "3");
+  CHECK(TorchJob("1", "-1").of_task(3, "LOCAL_RANK") == "3");
+}
+
+TEST_CASE("torch.port is taken, and checked; what is off sets nothing") {
+  CHECK(TorchJob(R"({"port": 29500})").of_job("MASTER_PORT") == "29500");
+  CHECK(TorchJob(R"({"port": 0})").error.find("torch.port: expected") != std::string::npos);
+  CHECK(TorchJob(R"({"prot": 1})").error.find("torch") != std::string::npos);
+  TorchJob off("false");
+  CHECK(off.of_job("WORLD_SIZE") == "none");
+  CHECK(off.of_task(1, "RANK") == "none");
+}
