@@ -32,9 +32,12 @@ std::size_t max_edits(std::size_t length) {
 }
 
 std::optional<std::string> nearest(std::string_view name, std::span<const std::string> known) {
+  constexpr std::size_t kMaxName = 100;  // bytes
+  if (name.size() > kMaxName) return std::nullopt;
   const std::string* best = nullptr;
   std::size_t edits = max_edits(name.size()) + 1;
   for (const std::string& each : known) {
+    if (each.size() > kMaxName) continue;
     std::size_t of_this = edit_distance(name, each);
     if (of_this == 0) return std::nullopt;
     if (of_this >= edits) continue;
@@ -42,6 +45,11 @@ std::optional<std::string> nearest(std::string_view name, std::span<const std::s
     edits = of_this;
   }
   return best != nullptr ? std::optional(*best) : std::nullopt;
+}
+
+std::string did_you_mean(std::string_view name, std::span<const std::string> known) {
+  std::optional<std::string> near = nearest(name, known);
+  return near ? "; did you mean " + *near + "?" : "";
 }
 
 }  // namespace nacre

@@ -18,7 +18,10 @@ namespace nacre {
 [[nodiscard]] std::size_t max_edits(std::size_t length);
 
 // The name of `known` that has the fewest edits from `name`, at most max_edits(); the first of several. None: `name` is one of
-// them, or none is near.
+// them, is longer than 100 bytes, or none is near.
 [[nodiscard]] std::optional<std::string> nearest(std::string_view name, std::span<const std::string> known);
+
+// "; did you mean NAME?" with the nearest name of `known`, or "".
+[[nodiscard]] std::string did_you_mean(std::string_view name, std::span<const std::string> known);
 
 }  // namespace nacre

@@ -2,11 +2,15 @@
 #include "cli/verbs.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/nearest.hpp"
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "cli/reply.hpp"
@@ -33,14 +37,37 @@ std::vector<std::string> unknown_words(const CLI::App& app) {
   return out;
 }
 
+std::string meant_verb(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(each->get_name());
+  return did_you_mean(word, names);
+}
+
 Reply reply_to(const CLI::ParseError& error, const CLI::App& app) {
   if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) return {0, app.help()};
   if (dynamic_cast<const CLI::CallForVersion*>(&error) != nullptr) return {0, fmt::format("nacre {}\n", kVersion)};
   // Of something missing and something unknown the latter is the reason.
   std::vector<std::string> unknown = unknown_words(app);
-  if (!unknown.empty())
-    return usage_error(program_of(app), fmt::format("{} is not known here", in_quotes(unknown[0])));
+  if (!unknown.empty()) {
+    return usage_error(program_of(app),
+                       fmt::format("{} is not known here{}", in_quotes(unknown[0]),
+                                   app.get_subcommands().empty() ? meant_verb(app, unknown[0]) : ""));
+  }
   return usage_error(program_of(app), error.what());
+}
+
+// "--hosts=": CLI11 takes the next word as its value. `words`: in their order. What is left over is not looked at.
+std::optional<Reply> value_missing(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* verb = &app;
+  while (!verb->get_subcommands().empty()) verb = verb->get_subcommands()[0];
+  std::size_t over = std::min(words.size(), verb->remaining_size());
+  for (const std::string& word : std::span(words).first(words.size() - over)) {
+    if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
+    if (verb->get_option_no_throw(word.substr(0, word.size() - 1)) != nullptr)
+      return usage_error(program_of(app), word + ": expected a value behind =");
+  }
+  return std::nullopt;
 }
 
 int run_verb(CLI::App& app, const std::vector<VerbPtr>& verbs) {
@@ -61,13 +88,15 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const std::vector<VerbPt
   };
   if (!app.get_subcommands(is_prefix_verb).empty())
     std::replace(words.begin(), words.end(), std::string("--"), std::string(kEndOfOptions));
-  std::reverse(words.begin(), words.end());  // as CLI11 has them
+  std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 has them
+  std::optional<Reply> reply;
   try {
-    app.parse(words);
+    app.parse(reversed);
   } catch (const CLI::ParseError& error) {
-    return print(reply_to(error, app));
+    reply = reply_to(error, app);
   }
-  return run_verb(app, verbs);
+  if (auto missing = value_missing(app, words)) reply = std::move(missing);
+  return reply ? print(*reply) : run_verb(app, verbs);
 }
 
 }  // namespace

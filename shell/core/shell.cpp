@@ -16,6 +16,7 @@
 #include "core/explain.hpp"
 #include "core/initrc_check.hpp"
 #include "core/shell_taskmap.hpp"
+#include "core/unread_options.hpp"
 #include "event/clock.hpp"
 #include "job/option_types.hpp"
 #include "join/leaving.hpp"
@@ -214,10 +215,22 @@ Result<void> Shell::make_tasks() {
 Result<void> Shell::initialize() {
   CHECK_OK(call("shell.init"));
   if (stops_here()) return {};
+  CHECK_OK(report_unread_options());
   CHECK_OK(join::set_lost_after(*group_, options_));
   CHECK_OK(enter_working_directory());
   CHECK_OK(pass_init_barrier());
   return post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});
+}
+
+// The leader does so for all shells: they have the same options.
+Result<void> Shell::report_unread_options() {
+  if (job_.shell_rank != 0 && has_siblings()) return {};
+  bool is_strict = TRY(options_.flag("strict"));
+  for (const std::string& each : unread_options(options_, job_.spec)) {
+    if (is_strict) return invalid(each + " (an error by -o strict)");
+    log_.log(Level::warn, "", "{}", each);
+  }
+  return {};
 }
 
 // It takes what initrc each shell has read with it. All shells learn the same of it: the leader ends the job, if it has to be.

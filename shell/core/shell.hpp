@@ -61,6 +61,7 @@ class Shell final : public ShellHost {
   Result<void> pass_init_barrier();
   Result<void> make_tasks();
   Result<void> initialize();
+  Result<void> report_unread_options();
   void execute();
   // Whether this shell leads others that may have started tasks.
   [[nodiscard]] bool others_may_run() const;

@@ -26,6 +26,9 @@ constexpr OptionEntry kTable[] = {
     {"per-resource.type", "text", "", "shell", "core node", "run tasks on each core or node of R"},
     {"per-resource.count", "integer", "1", "shell", "", "how many tasks on each of them"},
 
+    {"multi-prog", "object", "", "multi-prog", "", "commands of several programs, each with its tasks"},
+    {"oversubscribe", "text", "off", "shell", "on off share", "tasks may share cores"},
+    {"strict", "switch", "off", "shell", "on off", "an option that no plugin reads is an error"},
     {"wrap", "object", "", "wrap", "", "run tasks under another program"},
 
     {"cpu-affinity", "text", "on", "cpu-affinity", "on off per-task map: verbose dry-run",

@@ -54,7 +54,12 @@ Result<bool> switch_of(const JsonAt& option) {
   return option.expected("true or false, or a number");
 }
 
+void Options::ask(std::string_view name) const {
+  if (asked_.find(name) == asked_.end()) asked_.emplace(name);
+}
+
 const Json* Options::find(std::string_view path) const {
+  ask(path.substr(0, path.find('.')));
   const Json* at = &object_;
   for (std::string_view name : split(path, '.')) {
     if (!at->is_object()) return nullptr;

@@ -4,7 +4,9 @@
 // initrc or a plugin sets. They are a JSON object; "a.b.c" names a member of a member. See nacre-shell-options(7).
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -40,11 +42,16 @@ class Options {
   void set(std::string_view path, Json value);
   void unset(std::string_view path);
 
+  // The first names of the paths that were asked for, set or not.
+  [[nodiscard]] const std::set<std::string, std::less<>>& asked() const { return asked_; }
+  void ask(std::string_view name) const;  // for callers that read json()
+
   // Sets "OPT" or "OPT=VAL" from the command line: the value is 1 without "=", else JSON if it is valid, else a string.
   Result<void> set_from_argument(std::string_view argument);
 
  private:
   Json object_ = Json::object();
+  mutable std::set<std::string, std::less<>> asked_;
 };
 
 }  // namespace nacre::job

@@ -87,6 +87,7 @@ Result<int> read(Interpreter& self, lua_State* lua) {
     lua_pushboolean(lua, self.host().standalone() ? 1 : 0);
     return 1;
   }
+  if (parent.empty() && lua_type(lua, 2) == LUA_TSTRING) self.host().options().ask(text_at(lua, 2));
   const Json& document = self.host().options().json();
   const Json* node = locate(document, parent);
   auto pointer = node != nullptr ? member(lua, parent, *node, 2) : std::nullopt;

@@ -33,3 +33,12 @@ TEST_CASE("there is none for a name that is known, and for one that is like no o
   CHECK_FALSE(nearest("cpu-affinity", known));
   CHECK_FALSE(nearest("exit", {}));
 }
+
+TEST_CASE("the question for the nearest name ends an error") {
+  const std::array<std::string, 3> known{"launch", "run", std::string(101, 'a')};
+  CHECK(nacre::did_you_mean("lanch", known) == "; did you mean launch?");
+  CHECK(nacre::did_you_mean("xyz", known).empty());
+  CHECK(nacre::did_you_mean("", known).empty());
+  CHECK(nacre::did_you_mean(std::string(100, 'a'), known).empty());  // only that of 101 bytes is near
+  CHECK(nacre::did_you_mean(std::string(100000, 'a'), known).empty());
+}

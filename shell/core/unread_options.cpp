@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/unread_options.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/nearest.hpp"
+#include "job/option_table.hpp"
+
+namespace nacre::core {
+namespace {
+
+constexpr const char* kSystem[] = {"cwd", "duration", "environment", "shell", "job"};  // what nacre reads
+// What managers of Flux read.
+constexpr const char* kManagers[] = {
+    "queue", "bank",   "project",    "urgency", "dependencies", "constraints", "files",        "alloc",
+    "exec",  "update", "begin-time", "batch",   "cores",        "pinned",      "alloc-bypass", "R"};
+
+bool is_in(std::span<const char* const> names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void add_options(std::vector<std::string>& out, const job::Options& options) {
+  for (const auto& [name, unused] : options.json().items()) {
+    if (options.asked().contains(name) || job::is_known_option(name)) continue;
+    std::vector<std::string> names = job::known_options();
+    names.insert(names.end(), options.asked().begin(), options.asked().end());
+    out.push_back(fmt::format("no plugin reads the option {}{}", name, did_you_mean(name, names)));
+  }
+}
+
+// Members of attributes.system.
+void add_members(std::vector<std::string>& out, const Json& document) {
+  static const Json::json_pointer kPlace("/attributes/system");
+  if (!document.contains(kPlace) || !document[kPlace].is_object()) return;
+  const std::vector<std::string> names(std::begin(kSystem), std::end(kSystem));
+  for (const auto& [name, unused] : document[kPlace].items()) {
+    if (is_in(kSystem, name) || is_in(kManagers, name)) continue;
+    std::string meant = did_you_mean(name, names);
+    if (!meant.empty()) out.push_back(fmt::format("jobspec: attributes.system.{} is not read{}", name, meant));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> unread_options(const job::Options& options, const job::Jobspec& spec) {
+  std::vector<std::string> out;
+  add_options(out, options);
+  add_members(out, spec.document);
+  return out;
+}
+
+}  // namespace nacre::core

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shell options and members of the jobspec that are not read: most of them are misspelt.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "job/jobspec.hpp"
+#include "job/options.hpp"
+
+namespace nacre::core {
+
+// To be called once the plugins have read their options. A line for each option that is set, that nobody has asked for and
+// that is not in job::option_table(), with the name that may be meant; and one for each member of the jobspec's
+// attributes.system that is near to one that is read. Others may be members that a manager reads.
+[[nodiscard]] std::vector<std::string> unread_options(const job::Options& options, const job::Jobspec& spec);
+
+}  // namespace nacre::core
