@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -72,6 +74,12 @@ void PlaceOptions::add_to(CLI::App& verb, const char* elsewhere) {
   verb.add_option("--timeout", timeout_, "Seconds that each shell may take to join (default: 30)")
       ->option_text("SECONDS")
       ->check(CLI::Range(0.001, LaunchRecord::kMaxTimeout));
+  verb.add_option("--initrc", initrc_, "All shells load FILE instead of the installed initrc")->option_text("FILE");
+  verb.add_option("--eventlog", eventlog_, "Write the job's events (RFC 18) to FILE, of the first shell's host")
+      ->option_text("FILE");
+  verb.add_option("--record-dir", record_directory_,
+                  "Keep the job's record, its events and output, in DIR, of the first shell's host")
+      ->option_text("DIR");
   verb.add_flag("-v,--verbose", verbose_, "Tell what is started where");
 }
 
@@ -119,6 +127,12 @@ Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& p
   record.arity = arity_;
   record.timeout = timeout_;
   record.shell.push_back(shell_.empty() ? own_shell() : shell_);
+  // A shell on another host starts in another directory.
+  for (auto [option, path] : {std::pair{"--initrc", &initrc_}, std::pair{"--eventlog", &eventlog_},
+                              std::pair{"--record-dir", &record_directory_}}) {
+    if (!path->empty())
+      record.shell.push_back(fmt::format("{}={}", option, std::filesystem::absolute(*path).native()));
+  }
   record.shell.insert(record.shell.end(), shell_options_.begin(), shell_options_.end());
   record.terminal = ::isatty(STDERR_FILENO) == 1;
   plan.verbose = verbose_;

@@ -53,6 +53,7 @@ class PlaceOptions {
   std::vector<std::string> agent_arguments_;
   std::vector<std::string> srun_arguments_;
   std::string shell_;
+  std::string initrc_, eventlog_, record_directory_;  // paths
   std::vector<std::string> shell_options_;
   std::uint32_t arity_ = group::Membership::kDefaultArity;
   double timeout_ = 30;

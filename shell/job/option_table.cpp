@@ -42,7 +42,6 @@ constexpr OptionEntry kTable[] = {
 
     {"stop-tasks-in-exec", "switch", "off", "stop-tasks-in-exec", "",
      "tasks stand still before their first instruction"},
-    {"control", "switch", "on", "control", "on off", "whether the job is in the list of jobs, and can be reached"},
     {"exit-policy", "text", "max", "shell", "max main all main+all first",
      "how the exit code follows from the tasks'"},
     {"exit-main", "integer", "0", "shell", "", "the main rank"},
@@ -54,6 +53,7 @@ constexpr OptionEntry kTable[] = {
      "the job is ended when its tasks have run for this long"},
     {"exit-report", "text", "full", "exit-report", "off line full", "what is said of tasks that fail"},
     {"report", "file", "", "exit-report", "", "write the report as JSON"},
+    {"control", "switch", "on", "control", "on off", "whether the job is in the list of jobs, and can be reached"},
     {"exit-notify", "file", "off", "exit-notify", "off", "write how tasks end as lines of JSON"},
     {"exit-notify.to", "file", "", "exit-notify", "", "the same, beside other members"},
     {"exit-notify.path", "file", "", "exit-notify", "", "the same, a file"},

@@ -91,6 +91,23 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   [[ $output == *"$host has "*" gpu"*"fewer gpus a task (-g)"* ]]
 }
 
+@test "gpus: each task sees its own, by number or by name; what nobody has looked for is left alone" {
+  # shellcheck disable=SC2016 # for the tasks
+  show='echo $NACRE_TASK_RANK $CUDA_VISIBLE_DEVICES ${ZE_AFFINITY_MASK-none}'
+  CUDA_VISIBLE_DEVICES=2,3,5 run run_job -n 2 -g 1 sh -c "$show"
+  [ "$(sort <<<"$output")" = $'0 2 2\n1 3 3' ]
+  CUDA_VISIBLE_DEVICES=2,3,5 run run_job sh -c "$show"
+  [ "$output" = "0 2,3,5 2,3,5" ]
+  CUDA_VISIBLE_DEVICES=MIG-a,GPU-b,MIG-c run run_job -n 2 -g 1 sh -c "$show"
+  [ "$(sort <<<"$output")" = $'0 MIG-a none\n1 GPU-b none' ]
+  CUDA_VISIBLE_DEVICES=MIG-a,GPU-b run run_job sh -c "$show"
+  [ "$output" = "0 MIG-a,GPU-b none" ]
+  CUDA_VISIBLE_DEVICES=NoDevFiles run run_job sh -c "$show"
+  [ "$output" = "0 NoDevFiles none" ]
+  CUDA_VISIBLE_DEVICES=0,1 run run_job -n 3 -g 1 true
+  fails_with 1 "3 slots of 1 core and 1 gpu; R has room for 2; $host has " "and 2 gpus: fewer tasks (-n) or fewer gpus a task (-g)"
+}
+
 @test "standard input goes to the task, or to those that are named" {
   run run_job cat <<<"hello"
   [ "$output" = hello ]
@@ -275,4 +292,69 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   run script -qec "$NACRE_BUILD_DIR/nacre run --shell=$NACRE_SHELL --pty sh -c 'test -t 0 && test -t 1 && tty'" /dev/null
   [ "$status" -eq 0 ]
   [[ $output == *"/dev/pts/"* ]]
+}
+
+@test "an initrc, an eventlog and a record of one's own" {
+  echo 'plugin.register { name = "mine", handlers = { { topic = "task.init", fn = function () task.setenv ("MINE", "yes") end } } }' >mine.lua
+  run run_job --initrc=mine.lua --eventlog=events --record-dir=record sh -c 'echo $MINE'
+  [ "$status" -eq 0 ]
+  [ "$output" = yes ]
+  [ "$(jq -r .name events | tail -1)" = shell.exit ]
+  [ -s record/guest.output ] || [ -e record ]
+  run run_job --local=2 --initrc=mine.lua --eventlog=events2 sh -c 'echo $MINE'
+  [ "$output" = $'yes\nyes' ]
+  [ "$(jq -r .name events2 | head -1)" = shell.init ]
+}
+
+@test "an option that nobody reads is named, with the one that may be meant" {
+  run run_job -o exit-timout=3 true
+  [ "$status" -eq 0 ]
+  [[ $output == *"warn: nobody has read the option exit-timout; did you mean exit-timeout?" ]]
+  run run_job -o exit-timout=3 -o strict touch started
+  fails_with 1 "the option exit-timout; did you mean exit-timeout? (an error by -o strict)"
+  [ ! -e started ]
+  run run_job --local=3 -o exit-timout=3 true
+  [ "$status" -eq 0 ]
+  [ "$(grep -c exit-timout <<<"$output")" -eq 1 ]
+  dry true | jq '.attributes.system.enviroment = {}' >job.json
+  run run_job --file=job.json
+  [[ $output == *"attributes.system.enviroment is not read; did you mean environment?" ]]
+}
+
+@test "an option of an initrc's own counts as read" {
+  echo 'if shell.options.colour then shell.setenv ("COLOUR", shell.options.colour) end' >mine.lua
+  run run_job --initrc=mine.lua -o colour=red sh -c 'echo $COLOUR'
+  [ "$output" = red ]
+}
+
+@test "misspelt verbs, and options without their value" {
+  run "$NACRE_BUILD_DIR/nacre" lanch
+  [ "$status" -eq 2 ]
+  [[ ${lines[0]} == "nacre: 'lanch' is not known here; did you mean launch?" ]]
+  run run_job --hosts= true
+  [ "$status" -eq 2 ]
+  [[ ${lines[0]} == "nacre run: --hosts=: expected a value behind ="* ]]
+  run "$NACRE_BUILD_DIR/nacre" launch --hosts= -j job.json
+  [ "$status" -eq 2 ]
+  [[ ${lines[0]} == "nacre launch: --hosts=: expected a value behind ="* ]]
+}
+
+@test "a launch record that is none" {
+  run "$NACRE_SHELL" --launch-record=77
+  fails_with 1 "--launch-record: descriptor 77 cannot be read"
+  run "$NACRE_SHELL" --launch-record=7 7<<<'{}'
+  fails_with 1 "--launch-record: the launch record: "
+  run "$NACRE_SHELL" --standalone --launch-record=7 -j x -R y
+  [ "$status" -eq 2 ]
+}
+
+@test "torch needs no initrc; LOCAL_RANK fits the gpus that a task sees" {
+  # shellcheck disable=SC2016 # for the tasks
+  show='echo $RANK $LOCAL_RANK $NODE_RANK $WORLD_SIZE $MASTER_ADDR'
+  run run_job --torch -n 2 sh -c "$show"
+  [ "$(sort <<<"$output")" = "0 0 0 2 $host"$'\n'"1 1 0 2 $host" ]
+  CUDA_VISIBLE_DEVICES=4,6 run run_job --torch -n 2 -g 1 sh -c "$show"
+  [ "$(sort <<<"$output")" = "0 0 0 2 $host"$'\n'"1 0 0 2 $host" ]
+  run run_job --torch --local=2 sh -c "$show"
+  [ "$(sort <<<"$output")" = "0 0 0 2 $host"$'\n'"1 0 1 2 $host" ]
 }
