@@ -16,6 +16,7 @@ set(CPACK_DEBIAN_PACKAGE_DEPENDS "libarchive13, libhwloc15, libssl3, libzstd1")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "openssh-client")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
+set(CPACK_SET_DESTDIR ON)  # /etc is not below the prefix /usr
 # What is packed is built already.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 
