@@ -127,7 +127,7 @@ class ExitOnError final : public plugin::Plugin {
     exits::TaskEnd end{rank, record};
     std::string prefix = limit_.tasks == 1 ? "" : name() + ": ";
     if (notes_) return host_.raise({"exec", kNote, fmt::format("{}{}; the job goes on", prefix, what), {}, end});
-    plugin::Exception exception{"exec", 0, prefix + what, record.status(), end};
+    plugin::RaisedException exception{"exec", 0, prefix + what, record.status(), end};
     if (grace_.seconds() <= 0) return host_.raise(exception);
     auto timer = event::Timer::create(host_.loop(), [this, exception] { host_.raise(exception); });
     if (!timer) return host_.raise(exception);

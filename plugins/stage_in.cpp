@@ -131,7 +131,7 @@ class StageIn final : public plugin::Plugin {
   Result<void> check() {
     request_ = TRY(read_request(host_.options()));
     if (!request_) return {};
-    archive::Store store = TRY(store_of(*request_));
+    archive::ArchiveStore store = TRY(store_of(*request_));
     work_ = std::make_unique<Work>();
     for (const std::string& name : request_->names) {
       work_->archives.push_back(TRY(in("stage-in", store.find(name))).path);
@@ -144,9 +144,10 @@ class StageIn final : public plugin::Plugin {
     return {};
   }
 
-  Result<archive::Store> store_of(const Request& request) const {
-    if (request.store) return archive::Store(from_job_directory(*request.store));
-    return in("stage-in", archive::Store::of_environment([this](const char* name) -> std::optional<std::string> {
+  Result<archive::ArchiveStore> store_of(const Request& request) const {
+    if (request.store) return archive::ArchiveStore(from_job_directory(*request.store));
+    return in("stage-in",
+              archive::ArchiveStore::of_environment([this](const char* name) -> std::optional<std::string> {
                 if (auto value = host_.environment().get(name)) return std::string(*value);
                 const char* own = std::getenv(name);
                 return own != nullptr ? std::optional<std::string>(own) : std::nullopt;

@@ -19,7 +19,7 @@ constexpr std::size_t kRowsInPart = 2048;  // of an answer that comes in parts: 
 
 }  // namespace
 
-void Answers::serve(const control::Request& request, const record::Entry& entry, Reply reply) {
+void Answers::serve(const control::ControlRequest& request, const record::JobEntry& entry, Reply reply) {
   const std::string& action = request.action;
   if (action == "status") return reply.answer(status(entry));
   if (action == "exits") return reply.answer(exits());
@@ -44,7 +44,7 @@ Json Answers::exits_by_record() const {
   return out;
 }
 
-Json Answers::status(const record::Entry& entry) const {
+Json Answers::status(const record::JobEntry& entry) const {
   Json out{{"id", entry.id.f58_plain()}, {"name", entry.name},
            {"tasks", entry.tasks},       {"shells", entry.shells},
            {"started", entry.started},   {"running", running().size()},

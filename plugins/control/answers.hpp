@@ -30,13 +30,13 @@ class Answers {
   void job_ended(const Json& summary) { summary_ = summary; }
 
   // `entry`: what the list of jobs has of it.
-  void serve(const control::Request& request, const record::Entry& entry, Reply reply);
+  void serve(const control::ControlRequest& request, const record::JobEntry& entry, Reply reply);
 
   // What the plugin exit-report knows so far, or null. `summary`: of the job's end, or {}.
   [[nodiscard]] Json report(const Json& summary) const;
 
  private:
-  [[nodiscard]] Json status(const record::Entry& entry) const;
+  [[nodiscard]] Json status(const record::JobEntry& entry) const;
   [[nodiscard]] Json exits() const;
   [[nodiscard]] Json report_so_far() const;
   Result<Json> send_signal(const Json& arguments);

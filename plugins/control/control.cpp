@@ -103,21 +103,21 @@ class Control final : public plugin::Plugin {
   Result<void> try_open() {
     complete_entry();
     if (!directory_) directory_ = TRY(choose_directory());
-    control::Server::Callbacks callbacks;
-    callbacks.on_request = [this](control::Server::ClientId client, const control::Request& request) {
+    control::ControlServer::Callbacks callbacks;
+    callbacks.on_request = [this](control::ControlServer::ClientId client, const control::ControlRequest& request) {
       serve(client, request);
     };
-    server_ = TRY(control::Server::create(host_.loop(), own_variable("TMPDIR").value_or("/tmp"), kVersion,
-                                          std::move(callbacks)));
+    server_ = TRY(control::ControlServer::create(host_.loop(), own_variable("TMPDIR").value_or("/tmp"), kVersion,
+                                                 std::move(callbacks)));
     guard(server_->directory().path());
     CHECK_OK(write_entry());
     timer_->start(kLookEach, kLookEach);
     return {};
   }
 
-  Result<record::Directory> choose_directory() {
+  Result<record::EntryDirectory> choose_directory() {
     std::vector<std::string> skipped;
-    auto chosen = record::Directory::choose(record::places(own_variable), &skipped);
+    auto chosen = record::EntryDirectory::choose(record::places(own_variable), &skipped);
     for (const std::string& each : skipped) log(host_, *this, Level::debug, "{}: another place is taken", each);
     return chosen;
   }
@@ -143,7 +143,7 @@ class Control final : public plugin::Plugin {
     bool is_there = ::access(directory_->path_of(entry_.id).c_str(), F_OK) == 0;
     if (*moved) guard(server_->directory().path());
     if (!*moved && is_there) return;
-    auto again = record::Directory::make(directory_->path());
+    auto again = record::EntryDirectory::make(directory_->path());
     if (again) directory_ = *std::move(again);
     if (Result<void> written = write_entry(); !written) without(written.error());
   }
@@ -155,7 +155,7 @@ class Control final : public plugin::Plugin {
     if (!guarded_.empty()) host_.children().guard_directory(guarded_, true);
   }
 
-  void serve(control::Server::ClientId client, const control::Request& request) {
+  void serve(control::ControlServer::ClientId client, const control::ControlRequest& request) {
     Answers::Reply reply;
     reply.part = [this, client, id = request.id](Json part) {
       if (server_) server_->answer_part(client, id, std::move(part));
@@ -190,7 +190,7 @@ class Control final : public plugin::Plugin {
           written.error().message);
     host_.children().guard_entry(directory_ ? directory_->path_of(entry_.id) : "", false);
     if (!server_) return;
-    control::Event event;
+    control::ControlEvent event;
     event.timestamp = event::wall_clock();
     event.name = "end";
     event.context = {{"code", summary["exit"]["code"]}, {"by", summary["exit"].value("by", Json())}};
@@ -202,7 +202,7 @@ class Control final : public plugin::Plugin {
   Result<void> write_end(const Json& summary) {
     complete_entry();
     if (!directory_) directory_ = TRY(choose_directory());
-    record::End end;
+    record::EntryEnd end;
     end.time = event::wall_clock();
     end.code = summary["exit"].value("code", 1);
     end.cause = summary.value("cause", "");
@@ -238,9 +238,9 @@ class Control final : public plugin::Plugin {
   plugin::Host& host_;
   Questions questions_;
   Answers answers_;
-  record::Entry entry_;
-  std::optional<record::Directory> directory_;
-  std::unique_ptr<control::Server> server_;
+  record::JobEntry entry_;
+  std::optional<record::EntryDirectory> directory_;
+  std::unique_ptr<control::ControlServer> server_;
   std::string guarded_;  // a directory
   std::optional<event::Timer> timer_;
   std::unique_ptr<plugin::EventRecord::Follower> started_;

@@ -90,7 +90,7 @@ Result<void> HookRunner::start(Place place) {
 }
 
 void HookRunner::read(Running& running) {
-  task::Stream& out = *running.process->stream("stdout");
+  task::BufferedStream& out = *running.process->stream("stdout");
   for (std::string_view line = out.get_line(); !line.empty(); line = out.get_line()) {
     if (line.ends_with('\n')) line.remove_suffix(1);
     if (running.lines) running.lines = running.run.on_line(line);

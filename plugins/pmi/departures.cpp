@@ -39,10 +39,10 @@ void PmiDepartures::aborted(const pmi::Abort& abort) {
 
 void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status) {
   // The last message that it sent may be that it joined, or has finalized.
-  const pmi::Client& last = client_of(client);
+  const pmi::ClientProgress& last = client_of(client);
   group_->drain(client);
   leaving_.erase(client);
-  bool finalized = last.stage == pmi::Stage::finalized;
+  bool finalized = last.stage == pmi::ClientStage::finalized;
   bool in_use = group_->server().in_use();
   if (!last.has_joined) absent_.emplace_back(client, status);
   if (options_.fault_tolerant) {
@@ -145,7 +145,7 @@ void PmiDepartures::note_dead(std::uint32_t rank) {
   const auto& clients = group_->server().clients();
   const auto& ranks = group_->server().group().ranks;
   for (std::uint32_t each = 0; each < clients.size(); ++each) {
-    if (clients[each].stage == pmi::Stage::joined && ranks[each] != rank) {
+    if (clients[each].stage == pmi::ClientStage::joined && ranks[each] != rank) {
       processes_.kill(each, options_.fault_signal);
     }
   }

@@ -59,7 +59,7 @@ class PmiDepartures {
   void still_there();
   bool nobody_is_missing();
   void lost(std::uint32_t client);
-  [[nodiscard]] const pmi::Client& client_of(std::uint32_t client) const {
+  [[nodiscard]] const pmi::ClientProgress& client_of(std::uint32_t client) const {
     return group_->server().clients()[client];
   }
   [[nodiscard]] bool goes_on_without(std::uint32_t rank) const;

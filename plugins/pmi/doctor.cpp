@@ -33,13 +33,13 @@ std::string_view remedy(const std::vector<std::string>& libraries) {
   return "see nacre-pmi(7) for what each MPI needs";
 }
 
-std::string version_of(const pmi::Client& client) {
+std::string version_of(const pmi::ClientProgress& client) {
   if (client.version == 0) {
     return client.asked.empty() ? "no PMI init"
                                 : fmt::format("asked for PMI {}, which is not offered", client.asked);
   }
   return fmt::format("PMI-{}, {} barriers, {}", client.version, client.barriers,
-                     client.stage == pmi::Stage::finalized ? "finalized" : "not finalized");
+                     client.stage == pmi::ClientStage::finalized ? "finalized" : "not finalized");
 }
 
 }  // namespace
@@ -118,13 +118,13 @@ std::string PmiDoctor::doing(const task::Task& task) const {
   if (task.state() == task::State::init) return "not started";
   if (task.state() == task::State::exited) return "ended: " + task.status().str();
   if (server_ == nullptr) return activity_of(task.pid());
-  const pmi::Client& client = server_->clients()[task.local_id()];
+  const pmi::ClientProgress& client = server_->clients()[task.local_id()];
   if (client.waits) return fmt::format("in PMI barrier {}", client.barriers + 1);
   std::string activity = activity_of(task.pid());
   switch (client.stage) {
-    case pmi::Stage::joined: return fmt::format("after PMI {}: {}", client.last_command, activity);
-    case pmi::Stage::finalized: return "after PMI finalize: " + activity;
-    case pmi::Stage::left: return "without its PMI connection: " + activity;
+    case pmi::ClientStage::joined: return fmt::format("after PMI {}: {}", client.last_command, activity);
+    case pmi::ClientStage::finalized: return "after PMI finalize: " + activity;
+    case pmi::ClientStage::left: return "without its PMI connection: " + activity;
     default: return (server_->in_use() ? "before PMI init: " : "") + activity;
   }
 }

@@ -12,7 +12,7 @@ std::string text_of(const pmi::Full& full, std::string_view name) {
                      what, full.bytes, full.limit);
 }
 
-PmiGroup::PmiGroup(event::Loop& loop, pmi::Group group, pmi::Names& names, pmi::KeyExchange& exchange,
+PmiGroup::PmiGroup(event::Loop& loop, pmi::ClientGroup group, pmi::Names& names, pmi::KeyExchange& exchange,
                    Callbacks callbacks)
     : loop_(loop),
       server_(std::move(group), names),
@@ -33,7 +33,7 @@ void PmiGroup::received(std::uint32_t client, std::string_view bytes) {
     server_.receive(client, bytes);
     return pump();
   }
-  if (server_.clients()[client].stage != pmi::Stage::finalized) callbacks_.on_left(client);
+  if (server_.clients()[client].stage != pmi::ClientStage::finalized) callbacks_.on_left(client);
   server_.closed(client);
   pump();
 }

@@ -43,7 +43,8 @@ class PmiGroup {
   };
 
   // `names` and `exchange` outlive the group.
-  PmiGroup(event::Loop& loop, pmi::Group group, pmi::Names& names, pmi::KeyExchange& exchange, Callbacks callbacks);
+  PmiGroup(event::Loop& loop, pmi::ClientGroup group, pmi::Names& names, pmi::KeyExchange& exchange,
+           Callbacks callbacks);
   PmiGroup(const PmiGroup&) = delete;
   PmiGroup& operator=(const PmiGroup&) = delete;
 

@@ -87,7 +87,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     } else {
       exchange_ = std::make_unique<pmi::NoExchange>();
     }
-    pmi::Group group;
+    pmi::ClientGroup group;
     group.kvsname = fmt::format("nacre_{}", job.id.value());
     group.size = static_cast<std::uint32_t>(job.tasks());
     for (const auto& task : host_.tasks()) group.ranks.push_back(task->rank());
@@ -134,7 +134,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   [[nodiscard]] std::uint32_t universe_size() const {
     const job::Job& job = host_.job();
     std::uint64_t room = 0;
-    for (const job::Node& node : job.resources.nodes) room += node.cores.size() / job.spec.cores_per_slot;
+    for (const job::NodeResources& node : job.resources.nodes) room += node.cores.size() / job.spec.cores_per_slot;
     return static_cast<std::uint32_t>(std::max<std::uint64_t>(room, job.tasks()));
   }
 
@@ -204,7 +204,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     value::Idset out;
     const auto& clients = group_->server().clients();
     for (std::uint32_t client = 0; client < clients.size(); ++client) {
-      if (clients[client].stage == pmi::Stage::joined) out.insert(rank_of(client));
+      if (clients[client].stage == pmi::ClientStage::joined) out.insert(rank_of(client));
     }
     return out;
   }
@@ -214,10 +214,12 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     const auto& ranks = group_->server().group().ranks;
     auto rank = std::find(ranks.begin(), ranks.end(), call.in.value("rank", UINT32_MAX));
     if (rank == ranks.end()) return;
-    const pmi::Client& client = group_->server().clients()[static_cast<std::size_t>(rank - ranks.begin())];
+    const pmi::ClientProgress& client = group_->server().clients()[static_cast<std::size_t>(rank - ranks.begin())];
     Json& out = call.out["pmi"];
     out["by"] = client.version == 2 ? "PMI-2" : "PMI-1";
-    out["state"] = client.stage == pmi::Stage::finalized ? "finalized" : client.has_joined ? "connected" : "none";
+    out["state"] = client.stage == pmi::ClientStage::finalized ? "finalized"
+                   : client.has_joined                         ? "connected"
+                                                               : "none";
     if (client.waits || client.left_waiting) out["barrier"] = client.barriers + 1;
     if (!client.last_command.empty()) out["last"] = client.last_command;
   }

@@ -64,8 +64,8 @@ SpawnedGroup::SpawnedGroup(plugin::Host& host, const plugin::Plugin& plugin, con
   }
 }
 
-pmi::Group SpawnedGroup::members(const pmi::Spawn& spawn, const Origin& origin, const PmiOptions& options) {
-  pmi::Group out;
+pmi::ClientGroup SpawnedGroup::members(const pmi::Spawn& spawn, const Origin& origin, const PmiOptions& options) {
+  pmi::ClientGroup out;
   out.kvsname = origin.kvsname;
   out.spawner = origin.spawner;
   out.size = spawn.processes();
@@ -163,8 +163,8 @@ void SpawnedGroup::exited(std::uint32_t client) {
   if (cancelled_) return;
   const value::WaitStatus& status = processes_[client]->status();
   departures_.exited(client, status);
-  const pmi::Client& last = group_.server().clients()[client];
-  bool lost = last.has_joined && last.stage != pmi::Stage::finalized;
+  const pmi::ClientProgress& last = group_.server().clients()[client];
+  bool lost = last.has_joined && last.stage != pmi::ClientStage::finalized;
   if (!lost && !status.success() && !host_.ending()) {
     log(host_, plugin_, Level::warn, "{} {}", name_of(client), status.str());
   }

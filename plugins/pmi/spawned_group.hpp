@@ -47,7 +47,7 @@ class SpawnedGroup final : public PmiProcesses {
   void kill(std::uint32_t client, int signum) override;
 
  private:
-  static pmi::Group members(const pmi::Spawn& spawn, const Origin& origin, const PmiOptions& options);
+  static pmi::ClientGroup members(const pmi::Spawn& spawn, const Origin& origin, const PmiOptions& options);
   PmiGroup::Callbacks callbacks();
   Result<std::pair<UniqueFd, UniqueFd>> open_output();
   Result<void> start_one(const pmi::SpawnProgram& program, const std::string& executable);

@@ -33,7 +33,7 @@ void PmiSpawns::start(PmiGroup& spawner, const pmi::SpawnRequest& request, std::
 }
 
 // Returns the new group's kvsname.
-Result<std::string> PmiSpawns::start(const pmi::Spawn& spawn, const pmi::Group& spawner, std::uint32_t task,
+Result<std::string> PmiSpawns::start(const pmi::Spawn& spawn, const pmi::ClientGroup& spawner, std::uint32_t task,
                                      const std::string& name) {
   if (host_.ending()) return Error{ECANCELED, "the job is being ended"};
   if (spawn.processes() == 0) return invalid("expected one process or more");

@@ -36,7 +36,7 @@ class PmiSpawns {
  private:
   using Groups = std::list<std::unique_ptr<SpawnedGroup>>;
 
-  Result<std::string> start(const pmi::Spawn& spawn, const pmi::Group& spawner, std::uint32_t task,
+  Result<std::string> start(const pmi::Spawn& spawn, const pmi::ClientGroup& spawner, std::uint32_t task,
                             const std::string& name);
   void signal(int signum);
   void release(Groups::iterator group);

@@ -32,18 +32,18 @@ std::vector<std::string> strings(char** list) {
 
 pmix_status_t client_connected(const pmix_proc_t* proc, void*, pmix_info_t*, std::size_t, pmix_op_cbfunc_t done,
                                void* data) {
-  return post([id = *proc, reply = Reply{done, data}](Service& service) { service.connected(id, reply); });
+  return post([id = *proc, reply = OperationReply{done, data}](Service& service) { service.connected(id, reply); });
 }
 
 pmix_status_t client_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t done, void* data) {
-  return post([id = *proc, reply = Reply{done, data}](Service& service) { service.finalized(id, reply); });
+  return post([id = *proc, reply = OperationReply{done, data}](Service& service) { service.finalized(id, reply); });
 }
 
 pmix_status_t abort(const pmix_proc_t* proc, void*, int status, const char* message, pmix_proc_t* procs,
                     std::size_t nprocs, pmix_op_cbfunc_t done, void* data) {
   std::vector<pmix_proc_t> ids(procs, procs + nprocs);
   std::string text = message != nullptr ? message : "";
-  return post([id = *proc, status, text, ids, reply = Reply{done, data}](Service& service) {
+  return post([id = *proc, status, text, ids, reply = OperationReply{done, data}](Service& service) {
     service.aborted(id, status, text, ids, reply);
   });
 }
@@ -74,7 +74,7 @@ pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t* info, std
 
 pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t ninfo, pmix_op_cbfunc_t done,
                       void* data) {
-  return post([id = *proc, items = InfoList(info, ninfo), reply = Reply{done, data}](Service& service) {
+  return post([id = *proc, items = InfoList(info, ninfo), reply = OperationReply{done, data}](Service& service) {
     service.peers().publish(id, items, reply);
   });
 }
@@ -88,8 +88,8 @@ pmix_status_t lookup(const pmix_proc_t* proc, char** keys, const pmix_info_t* in
 
 pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t* info, std::size_t ninfo,
                         pmix_op_cbfunc_t done, void* data) {
-  return post([id = *proc, names = strings(keys), how = InfoList(info, ninfo),
-               reply = Reply{done, data}](Service& service) { service.peers().unpublish(id, names, how, reply); });
+  return post([id = *proc, names = strings(keys), how = InfoList(info, ninfo), reply = OperationReply{done, data}](
+                  Service& service) { service.peers().unpublish(id, names, how, reply); });
 }
 
 pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t ninfo, const pmix_app_t* apps,
@@ -114,9 +114,10 @@ pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t* info, std::size_
 template <char kind>
 pmix_status_t connect(const pmix_proc_t* procs, std::size_t nprocs, const pmix_info_t* info, std::size_t ninfo,
                       pmix_op_cbfunc_t done, void* data) {
-  return post(
-      [ids = processes(procs, nprocs), timeout = timeout_in(InfoList(info, ninfo)),
-       reply = Reply{done, data}](Service& service) { service.peers().connect(kind, ids, timeout, reply); });
+  return post([ids = processes(procs, nprocs), timeout = timeout_in(InfoList(info, ninfo)),
+               reply = OperationReply{done, data}](Service& service) {
+    service.peers().connect(kind, ids, timeout, reply);
+  });
 }
 
 // Events go to all processes, whether they have registered or not.
@@ -148,7 +149,7 @@ pmix_status_t query(pmix_proc_t*, pmix_query_t* queries, std::size_t count, pmix
 
 void log(const pmix_proc_t* client, const pmix_info_t* items, std::size_t count, const pmix_info_t*, std::size_t,
          pmix_op_cbfunc_t done, void* data) {
-  Reply reply{done, data};
+  OperationReply reply{done, data};
   pmix_status_t posted = post(
       [id = *client, copy = InfoList(items, count), reply](Service& service) { service.log(id, copy, reply); });
   if (posted != PMIX_SUCCESS) reply(posted);

@@ -13,7 +13,7 @@
 namespace nacre::pmix {
 
 // A process that may become a client: a task of this shell, or one that a client has spawned.
-struct Client {
+struct PmixClient {
   enum class State {
     absent,     // has not called PMIx_Init, as far as is known
     connected,  // is between PMIx_Init and PMIx_Finalize
@@ -33,9 +33,9 @@ struct Client {
 
 struct Namespace {
   JobFacts facts;
-  std::map<pmix_rank_t, Client> clients;  // those of this node
-  std::size_t running = 0;                // of spawned processes
-  bool cancelled = false;                 // not all could be started: the others are ended, and that is no failure
+  std::map<pmix_rank_t, PmixClient> clients;  // those of this node
+  std::size_t running = 0;                    // of spawned processes
+  bool cancelled = false;  // not all could be started: the others are ended, and that is no failure
 };
 
 }  // namespace nacre::pmix

@@ -34,8 +34,8 @@ bool is_about_how(const pmix_info_t& info) {
 }  // namespace
 
 // None named: all processes of its namespace.
-std::vector<Client*> Service::targets_of(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) {
-  std::vector<Client*> clients;
+std::vector<PmixClient*> Service::targets_of(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) {
+  std::vector<PmixClient*> clients;
   std::vector<pmix_proc_t> wanted = targets;
   if (wanted.empty()) wanted.push_back(proc_of(id.nspace, PMIX_RANK_WILDCARD));
   for (const pmix_proc_t& target : wanted) {
@@ -65,8 +65,8 @@ std::vector<Rank> Service::elsewhere(const pmix_proc_t& id, const std::vector<pm
   return ranks;
 }
 
-void Service::signal(const std::vector<Client*>& clients, int signum) {
-  for (Client* client : clients) {
+void Service::signal(const std::vector<PmixClient*>& clients, int signum) {
+  for (PmixClient* client : clients) {
     flux_subprocess_t* process =
         client->task != nullptr ? flux_shell_task_subprocess(client->task) : client->process;
     if (process != nullptr) flux_future_destroy(flux_subprocess_kill(process, signum));
@@ -75,7 +75,7 @@ void Service::signal(const std::vector<Client*>& clients, int signum) {
 
 void Service::control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
                       InfoReply reply) {
-  std::vector<Client*> clients = targets_of(id, targets);
+  std::vector<PmixClient*> clients = targets_of(id, targets);
   std::vector<int> signals;
   for (const pmix_info_t& directive : directives) {
     if (is_about_how(directive)) continue;
@@ -95,7 +95,7 @@ void Service::control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& tar
   }
 }
 
-void Service::log(const pmix_proc_t& id, const InfoList& data, Reply reply) {
+void Service::log(const pmix_proc_t& id, const InfoList& data, OperationReply reply) {
   bool all = true, any = false;
   for (const pmix_info_t& info : data) {
     if (is_about_how(info)) continue;

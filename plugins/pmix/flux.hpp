@@ -22,7 +22,7 @@ inline pmix_proc_t proc_of(const std::string& nspace, pmix_rank_t rank) {
 }
 
 // Reports to libpmix that an operation has ended.
-struct Reply {
+struct OperationReply {
   pmix_op_cbfunc_t function = nullptr;
   void* data = nullptr;
   void operator()(pmix_status_t status) const {

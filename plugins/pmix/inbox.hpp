@@ -12,20 +12,20 @@
 
 namespace nacre::pmix {
 
-class Inbox {
+class ReactorInbox {
  public:
   using Letter = std::function<void()>;
 
-  static std::unique_ptr<Inbox> create(flux_reactor_t* reactor);  // nullptr with errno
-  ~Inbox();
-  Inbox(const Inbox&) = delete;
-  Inbox& operator=(const Inbox&) = delete;
+  static std::unique_ptr<ReactorInbox> create(flux_reactor_t* reactor);  // nullptr with errno
+  ~ReactorInbox();
+  ReactorInbox(const ReactorInbox&) = delete;
+  ReactorInbox& operator=(const ReactorInbox&) = delete;
 
   void post(Letter letter);  // may be called from any thread
   void read();               // on the loop's thread: runs all that was posted so far
 
  private:
-  explicit Inbox(int fd) : fd_(fd) {}
+  explicit ReactorInbox(int fd) : fd_(fd) {}
 
   int fd_;
   flux_watcher_t* watcher_ = nullptr;

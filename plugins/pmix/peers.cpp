@@ -31,7 +31,7 @@ void Peers::Request::answer(pmix_status_t status, const std::string& bytes) cons
   reply(status);
 }
 
-Peers::Peers(flux_shell_t* shell, Server& server, const JobFacts& home, Duties duties)
+Peers::Peers(flux_shell_t* shell, ServerApi& server, const JobFacts& home, Duties duties)
     : shell_(shell),
       server_(server),
       home_(home),
@@ -130,7 +130,7 @@ void Peers::fence(const std::vector<pmix_proc_t>& procs, pmix_status_t local, st
   come('f', procs, local, std::move(bytes), timeout, request);
 }
 
-void Peers::connect(char kind, const std::vector<pmix_proc_t>& procs, double timeout, Reply reply) {
+void Peers::connect(char kind, const std::vector<pmix_proc_t>& procs, double timeout, OperationReply reply) {
   Request request;
   request.reply = reply;
   come(kind, procs, PMIX_SUCCESS, {}, timeout, request);
@@ -148,7 +148,7 @@ void Peers::direct_modex(const pmix_proc_t& proc, double timeout, ModexReply rep
   send({.kind = PeerMessage::Kind::ask, .to = shell->second, .number = number, .rank = proc.rank, .texts = {}});
 }
 
-void Peers::publish(const pmix_proc_t& id, const InfoList& info, Reply reply) {
+void Peers::publish(const pmix_proc_t& id, const InfoList& info, OperationReply reply) {
   in_store_.emplace(id.nspace, id.rank);
   Request request;
   request.reply = reply;
@@ -178,7 +178,7 @@ void Peers::look_up(const pmix_proc_t& id, const std::vector<std::string>& keys,
 }
 
 void Peers::unpublish(const pmix_proc_t& id, const std::vector<std::string>& keys, const InfoList& directives,
-                      Reply reply) {
+                      OperationReply reply) {
   Request request;
   request.reply = reply;
   PeerMessage message{.kind = PeerMessage::Kind::unpublish,

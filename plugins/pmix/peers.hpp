@@ -38,7 +38,7 @@ class Peers {
   };
 
   // `home`: the namespace of the job's tasks. It and the server have to outlive this object.
-  Peers(flux_shell_t* shell, Server& server, const JobFacts& home, Duties duties);
+  Peers(flux_shell_t* shell, ServerApi& server, const JobFacts& home, Duties duties);
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
@@ -53,13 +53,13 @@ class Peers {
   // Requests of clients. A timeout is in seconds, 0: none.
   void fence(const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes, double timeout,
              ModexReply reply);
-  void connect(char kind, const std::vector<pmix_proc_t>& procs, double timeout, Reply reply);
+  void connect(char kind, const std::vector<pmix_proc_t>& procs, double timeout, OperationReply reply);
   void direct_modex(const pmix_proc_t& proc, double timeout, ModexReply reply);
-  void publish(const pmix_proc_t& id, const InfoList& info, Reply reply);
+  void publish(const pmix_proc_t& id, const InfoList& info, OperationReply reply);
   void look_up(const pmix_proc_t& id, const std::vector<std::string>& keys, const InfoList& directives,
                pmix_lookup_cbfunc_t function, void* data);
   void unpublish(const pmix_proc_t& id, const std::vector<std::string>& keys, const InfoList& directives,
-                 Reply reply);
+                 OperationReply reply);
   // Passes an event on to the clients of the other nodes.
   void notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, const InfoList& info);
   void signal(const std::vector<Rank>& ranks, int signum);
@@ -76,7 +76,7 @@ class Peers {
 
  private:
   struct Request {  // this shell waits for its result
-    Reply reply;
+    OperationReply reply;
     pmix_lookup_cbfunc_t look_up = nullptr;
     void* data = nullptr;
     ModexReply modex;
@@ -96,12 +96,12 @@ class Peers {
             double timeout, const Request& request);
 
   flux_shell_t* shell_;
-  Server& server_;
+  ServerApi& server_;
   const JobFacts& home_;
   Duties duties_;
   flux_msg_handler_t* handler_ = nullptr;
   Collectives collectives_;
-  Store store_;
+  PublishedData store_;
   std::map<std::uint64_t, Request> requests_;  // by number
   std::uint64_t last_request_ = 0;
   struct Question {

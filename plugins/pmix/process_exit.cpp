@@ -27,28 +27,28 @@ std::string how_it_ended(int wait_status) {
   return "was killed by signal " + std::to_string(signum) + " (" + ::strsignal(signum) + ")";
 }
 
-const char* when_it_ended(Client::State state) {
+const char* when_it_ended(PmixClient::State state) {
   switch (state) {
-    case Client::State::absent: return "before PMIx_Init";
-    case Client::State::connected: return "after PMIx_Init, without PMIx_Finalize";
-    case Client::State::finalized: return "after PMIx_Finalize";
+    case PmixClient::State::absent: return "before PMIx_Init";
+    case PmixClient::State::connected: return "after PMIx_Init, without PMIx_Finalize";
+    case PmixClient::State::finalized: return "after PMIx_Finalize";
     default: return "after PMIx_Abort";
   }
 }
 
 // A process of a job need not be a client: one that exits without calling PMIx_Init harms no other.
-bool is_failure(const Client& client) {
-  return WIFSIGNALED(client.wait_status) || client.state == Client::State::connected;
+bool is_failure(const PmixClient& client) {
+  return WIFSIGNALED(client.wait_status) || client.state == PmixClient::State::connected;
 }
 
 // The code of a process that left without PMIx_Finalize may be 0, which cannot be the code of a job that it has ended.
-int status_of_failure(const Client& client) {
+int status_of_failure(const PmixClient& client) {
   return client.wait_status != 0 ? client.wait_status : W_EXITCODE(1, 0);
 }
 
 }  // namespace
 
-std::string Service::name_of(const pmix_proc_t& id, const Client& client) const {
+std::string Service::name_of(const pmix_proc_t& id, const PmixClient& client) const {
   auto space = namespaces_.find(id.nspace);
   std::string text = "rank " + std::to_string(id.rank);
   if (id.nspace != home_) text += " of " + std::string(id.nspace);
@@ -56,7 +56,7 @@ std::string Service::name_of(const pmix_proc_t& id, const Client& client) const 
   return text + " on " + space->second.facts.here().host;
 }
 
-pid_t Service::pid_of(const Client& client) const {
+pid_t Service::pid_of(const PmixClient& client) const {
   json_int_t pid = 0;
   if (client.task != nullptr && flux_shell_task_info_unpack(client.task, "{s:I}", "pid", &pid) == 0) {
     return static_cast<pid_t>(pid);
@@ -70,11 +70,11 @@ int Service::task_ended(flux_shell_task_t* task) {
     return shell_log_errno("cannot find how a task ended");
   }
   pmix_proc_t id = proc_of(home_, static_cast<pmix_rank_t>(rank));
-  if (Client* client = find(id)) ended(id, *client, wait_status);
+  if (PmixClient* client = find(id)) ended(id, *client, wait_status);
   return 0;
 }
 
-void Service::ended(const pmix_proc_t& id, Client& client, int wait_status) {
+void Service::ended(const pmix_proc_t& id, PmixClient& client, int wait_status) {
   if (inbox_) inbox_->read();  // handles what it sent before it ended
   client.ended = true;
   client.wait_status = wait_status;
@@ -85,28 +85,28 @@ void Service::ended(const pmix_proc_t& id, Client& client, int wait_status) {
   std::string how = how_it_ended(wait_status) + " " + when_it_ended(client.state);
   if (ending_ || namespaces_[id.nspace].cancelled) return;
   if (!fault_tolerant_) {
-    if (is_failure(client) && client.state != Client::State::aborted) end_job(id, client, how);
+    if (is_failure(client) && client.state != PmixClient::State::aborted) end_job(id, client, how);
     return;
   }
   if (is_failure(client)) {
     shell_log("%s %s; the others go on", name_of(id, client).c_str(), how.c_str());
     notify_others(id, client.wait_status, true);
   }
-  if (client.state == Client::State::absent) stand_in_later(id);
+  if (client.state == PmixClient::State::absent) stand_in_later(id);
 }
 
-void Service::end_job(const pmix_proc_t& id, const Client& client, const std::string& how) {
+void Service::end_job(const pmix_proc_t& id, const PmixClient& client, const std::string& how) {
   end_spawned();
   flux_shell_raise_exit_status(status_of_failure(client), "%s %s; -o fault-tolerance lets the others go on",
                                name_of(id, client).c_str(), how.c_str());
 }
 
 void Service::aborted(const pmix_proc_t& id, int status, const std::string& message,
-                      const std::vector<pmix_proc_t>& ids, Reply reply) {
-  Client* client = find(id);
+                      const std::vector<pmix_proc_t>& ids, OperationReply reply) {
+  PmixClient* client = find(id);
   if (client == nullptr) return reply(PMIX_ERR_NOT_FOUND);
-  client->state = Client::State::aborted;
-  std::vector<Client*> victims = targets_of(id, ids);
+  client->state = PmixClient::State::aborted;
+  std::vector<PmixClient*> victims = targets_of(id, ids);
   std::vector<Rank> far_victims = elsewhere(id, ids);
   std::size_t others = elsewhere(id, {}).size();
   for (const auto& [rank, each] : namespaces_[id.nspace].clients) others += &each != client && !each.ended ? 1 : 0;
@@ -206,7 +206,7 @@ void Service::forgotten(const pmix_proc_t& id) {
 // another began to stand in for it, that is one too many.
 void Service::connection_lost(const pmix_proc_t& id) {
   shell_debug("rank %u of %s has lost its connection", id.rank, id.nspace);
-  Client* client = find(id);
+  PmixClient* client = find(id);
   if (client == nullptr) return;
   take_from(missing_, id);
   take_from(forgetting_, id);

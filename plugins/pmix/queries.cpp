@@ -16,18 +16,18 @@ constexpr const char* kKeys =
                               "," PMIX_QUERY_PROC_TABLE "," PMIX_QUERY_LOCAL_PROC_TABLE "," PMIX_QUERY_SPAWN_SUPPORT
                               "," PMIX_QUERY_DEBUG_SUPPORT "," PMIX_JOB_SIZE "," PMIX_TIME_REMAINING;
 
-pmix_proc_state_t state_of(const Client& client) {
+pmix_proc_state_t state_of(const PmixClient& client) {
   if (!client.ended) {
-    if (client.state == Client::State::connected) return PMIX_PROC_STATE_CONNECTED;
+    if (client.state == PmixClient::State::connected) return PMIX_PROC_STATE_CONNECTED;
     return client.started ? PMIX_PROC_STATE_RUNNING : PMIX_PROC_STATE_PREPPED;
   }
-  if (client.state == Client::State::aborted) return PMIX_PROC_STATE_CALLED_ABORT;
+  if (client.state == PmixClient::State::aborted) return PMIX_PROC_STATE_CALLED_ABORT;
   if (WIFSIGNALED(client.wait_status)) return PMIX_PROC_STATE_ABORTED_BY_SIG;
-  if (client.state == Client::State::connected) return PMIX_PROC_STATE_TERM_WO_SYNC;
+  if (client.state == PmixClient::State::connected) return PMIX_PROC_STATE_TERM_WO_SYNC;
   return WEXITSTATUS(client.wait_status) == 0 ? PMIX_PROC_STATE_TERMINATED : PMIX_PROC_STATE_TERM_NON_ZERO;
 }
 
-int exit_code_of(const Client& client) {
+int exit_code_of(const PmixClient& client) {
   if (!client.ended) return 0;
   return WIFSIGNALED(client.wait_status) ? 128 + WTERMSIG(client.wait_status) : WEXITSTATUS(client.wait_status);
 }

@@ -47,9 +47,9 @@ struct JobFacts {
 
 // libpmix as the service uses it: PmixServer; tests have another. Functions that can fail return the reason, which
 // is empty on success.
-class Server {
+class ServerApi {
  public:
-  virtual ~Server() = default;
+  virtual ~ServerApi() = default;
 
   // Calls no callback before it returns.
   virtual std::string start(const ServerFacts& facts) = 0;
@@ -75,7 +75,7 @@ class Server {
   virtual void find_modex(const pmix_proc_t& proc, std::uintptr_t question) = 0;
 };
 
-class PmixServer final : public Server {
+class PmixServer final : public ServerApi {
  public:
   PmixServer() = default;
   PmixServer(const PmixServer&) = delete;

@@ -55,7 +55,7 @@ struct Service::Alarm {
   flux_watcher_t* watcher = nullptr;
 };
 
-Service::Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<Server> server, Times times)
+Service::Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<ServerApi> server, Times times)
     : plugin_(plugin), shell_(shell), server_(std::move(server)), times_(times) {}
 Service::~Service() { stop(); }
 
@@ -108,7 +108,7 @@ int Service::start() {
   duties.after = [this](double seconds, std::function<void()> function) { after(seconds, std::move(function)); };
   peers_ = std::make_unique<Peers>(shell_, *server_, namespaces_[home_].facts, std::move(duties));
   if (peers_->listen() < 0) return shell_log_errno("cannot receive from the other shells");
-  inbox_ = Inbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
+  inbox_ = ReactorInbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
   if (!inbox_) return shell_log_errno("cannot watch for libpmix's requests");
   const JobFacts& facts = namespaces_[home_].facts;
   serve(this);
@@ -155,7 +155,7 @@ void Service::stop() {
   spawned_.clear();
 }
 
-Client* Service::find(const pmix_proc_t& id) {
+PmixClient* Service::find(const pmix_proc_t& id) {
   auto space = namespaces_.find(id.nspace);
   if (space == namespaces_.end()) return nullptr;
   auto client = space->second.clients.find(id.rank);
@@ -168,7 +168,7 @@ int Service::prepare_task(flux_shell_task_t* task) {
     return shell_log_errno("cannot find the rank of a task");
   pmix_proc_t id = proc_of(home_, static_cast<pmix_rank_t>(rank));
   flux_cmd_t* command = flux_shell_task_cmd(task);
-  if (Client* client = find(id)) {
+  if (PmixClient* client = find(id)) {
     client->task = task;
     const char* program = flux_cmd_arg(command, 0);
     client->command = program != nullptr ? program : "";
@@ -189,20 +189,20 @@ int Service::prepare_task(flux_shell_task_t* task) {
 int Service::task_started(flux_shell_task_t* task) {
   int rank = 0;
   if (flux_shell_task_info_unpack(task, "{s:i}", "rank", &rank) < 0) return -1;
-  if (Client* client = find(proc_of(home_, static_cast<pmix_rank_t>(rank)))) client->started = true;
+  if (PmixClient* client = find(proc_of(home_, static_cast<pmix_rank_t>(rank)))) client->started = true;
   return 0;
 }
 
-void Service::connected(const pmix_proc_t& id, Reply reply) {
-  Client* client = find(id);
+void Service::connected(const pmix_proc_t& id, OperationReply reply) {
+  PmixClient* client = find(id);
   if (client != nullptr && client->ended) connected_late(id);
-  if (client != nullptr && !client->ended) client->state = Client::State::connected;
+  if (client != nullptr && !client->ended) client->state = PmixClient::State::connected;
   reply(client != nullptr ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND);
 }
 
-void Service::finalized(const pmix_proc_t& id, Reply reply) {
-  if (Client* client = find(id); client != nullptr && client->state == Client::State::connected) {
-    client->state = Client::State::finalized;
+void Service::finalized(const pmix_proc_t& id, OperationReply reply) {
+  if (PmixClient* client = find(id); client != nullptr && client->state == PmixClient::State::connected) {
+    client->state = PmixClient::State::finalized;
   }
   reply(PMIX_SUCCESS);
 }
@@ -213,10 +213,10 @@ const char* Service::state_of_task(std::uint32_t rank) const {
   auto client = home->second.clients.find(rank);
   if (client == home->second.clients.end()) return "";
   switch (client->second.state) {
-    case Client::State::connected: return "connected";
-    case Client::State::finalized: return "finalized";
-    case Client::State::aborted: return "aborted";
-    case Client::State::absent: break;
+    case PmixClient::State::connected: return "connected";
+    case PmixClient::State::finalized: return "finalized";
+    case PmixClient::State::aborted: return "aborted";
+    case PmixClient::State::absent: break;
   }
   return "";
 }
@@ -226,7 +226,7 @@ std::string Service::connected_tasks() const {
   auto home = namespaces_.find(home_);
   if (home == namespaces_.end()) return out;
   for (const auto& [rank, client] : home->second.clients) {
-    if (client.ended || client.state != Client::State::connected) continue;
+    if (client.ended || client.state != PmixClient::State::connected) continue;
     out += (out.empty() ? "" : ",") + std::to_string(rank);
   }
   return out;

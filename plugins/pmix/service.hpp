@@ -27,7 +27,7 @@ class Service {
     double answer = 10;            // libpmix answers in less than a millisecond, or never
   };
 
-  Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<Server> server, Times times);
+  Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<ServerApi> server, Times times);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -42,18 +42,18 @@ class Service {
   void shell_lost(std::uint32_t shell);
 
   // Requests of clients.
-  void connected(const pmix_proc_t& id, Reply reply);
-  void finalized(const pmix_proc_t& id, Reply reply);
+  void connected(const pmix_proc_t& id, OperationReply reply);
+  void finalized(const pmix_proc_t& id, OperationReply reply);
   void connection_lost(const pmix_proc_t& id);
   void forgotten(const pmix_proc_t& id);
   void aborted(const pmix_proc_t& id, int status, const std::string& message, const std::vector<pmix_proc_t>& ids,
-               Reply reply);
+               OperationReply reply);
   struct Query {
     std::vector<std::string> keys;
     InfoList qualifiers;
   };
   void query(const std::vector<Query>& queries, InfoReply reply);
-  void log(const pmix_proc_t& id, const InfoList& data, Reply reply);
+  void log(const pmix_proc_t& id, const InfoList& data, OperationReply reply);
   void control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
                InfoReply reply);
   void group(const std::string& name, const std::vector<pmix_proc_t>& members, const InfoList& directives,
@@ -71,29 +71,29 @@ class Service {
   // "connected", "finalized" or "aborted" of a task of this node; "" if it has not called PMIx_Init.
   [[nodiscard]] const char* state_of_task(std::uint32_t rank) const;
 
-  [[nodiscard]] Inbox& inbox() { return *inbox_; }
+  [[nodiscard]] ReactorInbox& inbox() { return *inbox_; }
   [[nodiscard]] Peers& peers() { return *peers_; }
   [[nodiscard]] bool fault_tolerant() const { return fault_tolerant_; }
 
  private:
   int read_layout();
   int make_directory();
-  Client* find(const pmix_proc_t& id);
-  std::string name_of(const pmix_proc_t& id, const Client& client) const;
-  pid_t pid_of(const Client& client) const;
+  PmixClient* find(const pmix_proc_t& id);
+  std::string name_of(const pmix_proc_t& id, const PmixClient& client) const;
+  pid_t pid_of(const PmixClient& client) const;
 
   // How processes end (process_exit.cpp).
-  void ended(const pmix_proc_t& id, Client& client, int wait_status);
-  void end_job(const pmix_proc_t& id, const Client& client, const std::string& how);
+  void ended(const pmix_proc_t& id, PmixClient& client, int wait_status);
+  void end_job(const pmix_proc_t& id, const PmixClient& client, const std::string& how);
   void notify_others(const pmix_proc_t& id, int wait_status, bool on_all_nodes);
   void stand_in_later(const pmix_proc_t& id);
   void connected_late(const pmix_proc_t& id);
   void forget(const pmix_proc_t& id);
 
   // control.cpp
-  std::vector<Client*> targets_of(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets);
+  std::vector<PmixClient*> targets_of(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets);
   std::vector<Rank> elsewhere(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) const;
-  static void signal(const std::vector<Client*>& clients, int signum);
+  static void signal(const std::vector<PmixClient*>& clients, int signum);
 
   // queries.cpp
   bool query_key(const std::string& key, const InfoList& qualifiers, InfoList& results);
@@ -112,7 +112,7 @@ class Service {
 
   flux_plugin_t* plugin_;
   flux_shell_t* shell_;
-  std::unique_ptr<Server> server_;
+  std::unique_ptr<ServerApi> server_;
   Times times_;
   bool fault_tolerant_ = false;
   bool ending_ = false;    // the job is being ended
@@ -131,7 +131,7 @@ class Service {
   std::size_t spawns_ = 0;
   std::size_t contexts_ = 0;
   std::unique_ptr<Peers> peers_;
-  std::unique_ptr<Inbox> inbox_;  // has to be destroyed before the server
+  std::unique_ptr<ReactorInbox> inbox_;  // has to be destroyed before the server
 };
 
 }  // namespace nacre::pmix

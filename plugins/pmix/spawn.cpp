@@ -121,7 +121,7 @@ bool Service::start_app(Namespace& space, const App& app, pmix_rank_t first) {
       return false;
     }
     flux_subprocess_aux_set(process, "pmix", this, nullptr);
-    Client& client = space.clients[id.rank];
+    PmixClient& client = space.clients[id.rank];
     client.process = process;
     client.command = app.argv[0];
     client.started = true;
@@ -136,11 +136,11 @@ void Service::spawned_ended(flux_subprocess_t* process, int wait_status) {
   auto it = spawned_.find(process);
   if (it == spawned_.end()) return;
   pmix_proc_t id = it->second;
-  Client* client = find(id);
+  PmixClient* client = find(id);
   bool known = namespaces_[id.nspace].cancelled || ending_;
   ended(id, *client, wait_status);
   bool reported =
-      client->state == Client::State::connected || client->state == Client::State::aborted;  // by ended()
+      client->state == PmixClient::State::connected || client->state == PmixClient::State::aborted;  // by ended()
   if (!known && !reported && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0) {
     shell_warn("%s, which was spawned, exited with code %d", name_of(id, *client).c_str(),
                WEXITSTATUS(wait_status));

@@ -30,7 +30,7 @@ bool is_data(const pmix_info_t& info) {
 
 }  // namespace
 
-bool Store::visible(const Item& item, const pmix_proc_t& id, pmix_data_range_t range) {
+bool PublishedData::visible(const Item& item, const pmix_proc_t& id, pmix_data_range_t range) {
   if (range != PMIX_RANGE_UNDEF && range != item.range) return false;
   switch (item.range) {
     case PMIX_RANGE_RM: return false;
@@ -40,7 +40,7 @@ bool Store::visible(const Item& item, const pmix_proc_t& id, pmix_data_range_t r
   }
 }
 
-pmix_status_t Store::publish(const pmix_proc_t& publisher, const InfoList& info) {
+pmix_status_t PublishedData::publish(const pmix_proc_t& publisher, const InfoList& info) {
   auto range = directive<pmix_data_range_t>(info, PMIX_RANGE, PMIX_RANGE_SESSION);
   auto persistence = directive<pmix_persistence_t>(info, PMIX_PERSISTENCE, PMIX_PERSIST_SESSION);
   std::list<Item> fresh;
@@ -60,8 +60,8 @@ pmix_status_t Store::publish(const pmix_proc_t& publisher, const InfoList& info)
   return PMIX_SUCCESS;
 }
 
-void Store::unpublish(const pmix_proc_t& publisher, const std::vector<std::string>& keys,
-                      const InfoList& directives) {
+void PublishedData::unpublish(const pmix_proc_t& publisher, const std::vector<std::string>& keys,
+                              const InfoList& directives) {
   auto range = directive<pmix_data_range_t>(directives, PMIX_RANGE, PMIX_RANGE_UNDEF);
   items_.remove_if([&](const Item& item) {
     bool named = keys.empty() || std::find(keys.begin(), keys.end(), item.key) != keys.end();
@@ -69,7 +69,7 @@ void Store::unpublish(const pmix_proc_t& publisher, const std::vector<std::strin
   });
 }
 
-std::vector<Store::Item*> Store::matches(const Request& request) {
+std::vector<PublishedData::Item*> PublishedData::matches(const Request& request) {
   std::vector<Item*> found;
   for (const std::string& key : request.keys) {
     for (Item& item : items_) {
@@ -81,7 +81,7 @@ std::vector<Store::Item*> Store::matches(const Request& request) {
   return found;
 }
 
-void Store::answer(const Request& request, const std::vector<Item*>& items) {
+void PublishedData::answer(const Request& request, const std::vector<Item*>& items) {
   std::vector<pmix_pdata_t> data(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
     data[i].proc = items[i]->publisher;
@@ -95,8 +95,8 @@ void Store::answer(const Request& request, const std::vector<Item*>& items) {
   });
 }
 
-void Store::look_up(std::uint64_t number, const pmix_proc_t& id, std::vector<std::string> keys,
-                    const InfoList& directives, Found found) {
+void PublishedData::look_up(std::uint64_t number, const pmix_proc_t& id, std::vector<std::string> keys,
+                            const InfoList& directives, Found found) {
   Request request{number, id, std::move(keys), PMIX_RANGE_UNDEF, 0, std::move(found)};
   request.range = directive<pmix_data_range_t>(directives, PMIX_RANGE, PMIX_RANGE_UNDEF);
   if (const pmix_value_t* wait = directives.find(PMIX_WAIT)) {
@@ -111,7 +111,7 @@ void Store::look_up(std::uint64_t number, const pmix_proc_t& id, std::vector<std
   }
 }
 
-void Store::retry() {
+void PublishedData::retry() {
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     std::vector<Item*> items = matches(*it);
     if (items.size() < it->wanted) {
@@ -124,7 +124,7 @@ void Store::retry() {
   }
 }
 
-void Store::give_up(std::uint64_t request, pmix_status_t status) {
+void PublishedData::give_up(std::uint64_t request, pmix_status_t status) {
   auto it = std::find_if(waiting_.begin(), waiting_.end(), [&](const Request& r) { return r.number == request; });
   if (it == waiting_.end()) return;
   Request given_up = std::move(*it);
@@ -133,7 +133,7 @@ void Store::give_up(std::uint64_t request, pmix_status_t status) {
   given_up.found(status, none);
 }
 
-void Store::process_ended(const pmix_proc_t& process) {
+void PublishedData::process_ended(const pmix_proc_t& process) {
   items_.remove_if(
       [&](const Item& item) { return item.persistence == PMIX_PERSIST_PROC && same(item.publisher, process); });
   std::vector<std::uint64_t> pending;
@@ -143,7 +143,7 @@ void Store::process_ended(const pmix_proc_t& process) {
   for (std::uint64_t request : pending) give_up(request, PMIX_ERR_UNREACH);
 }
 
-void Store::namespace_ended(const std::string& nspace) {
+void PublishedData::namespace_ended(const std::string& nspace) {
   items_.remove_if(
       [&](const Item& item) { return item.persistence == PMIX_PERSIST_APP && nspace == item.publisher.nspace; });
 }

@@ -14,7 +14,7 @@
 
 namespace nacre::pmix {
 
-class Store {
+class PublishedData {
  public:
   using Found = std::function<void(pmix_status_t status, std::vector<pmix_pdata_t>& data)>;
 

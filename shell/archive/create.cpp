@@ -61,7 +61,7 @@ class Archiver {
   }
 
   Result<void> copy(Reader& old) {
-    while (std::optional<Entry> entry = TRY(old.next())) {
+    while (std::optional<ArchiveEntry> entry = TRY(old.next())) {
       CHECK_OK(begin(*entry));
       while (std::optional<Reader::Block> block = TRY(old.next_block())) {
         CHECK_OK(write(block->offset, block->bytes));
@@ -73,7 +73,7 @@ class Archiver {
 
   Result<void> add(const Found& found) {
     if (found.info.st_dev == own_.st_dev && found.info.st_ino == own_.st_ino) return {};
-    Entry entry;
+    ArchiveEntry entry;
     entry.path = found.path;
     entry.mode = found.info.st_mode & 0777;
     entry.mtime = found.info.st_mtim;
@@ -114,7 +114,7 @@ class Archiver {
     return target;
   }
 
-  Result<void> add_file(const Found& found, Entry entry) {
+  Result<void> add_file(const Found& found, ArchiveEntry entry) {
     if ((found.info.st_mode & (S_ISUID | S_ISGID)) != 0) {
       return refused(found.path, "a set-user-ID or set-group-ID bit, which no archive carries");
     }
@@ -136,7 +136,7 @@ class Archiver {
     return writer_.end();
   }
 
-  Result<void> copy_file(int fd, const Found& found, const Entry& entry) {
+  Result<void> copy_file(int fd, const Found& found, const ArchiveEntry& entry) {
     std::vector<Extent> extents = entry.extents;
     if (extents.empty()) extents.push_back({0, entry.size});
     for (const Extent& extent : extents) {
@@ -156,7 +156,7 @@ class Archiver {
     return {};
   }
 
-  Result<void> begin(const Entry& entry) {
+  Result<void> begin(const ArchiveEntry& entry) {
     if (!has_.insert(entry.path).second && entry.type != Type::directory) {
       return Error{EEXIST, fmt::format("{}: in the archive already", in_quotes(entry.path))};
     }
@@ -200,11 +200,11 @@ Result<std::vector<std::string>> clean_paths(const std::vector<std::string>& pat
 
 }  // namespace
 
-Result<Progress> create(const Library& library, const Store& store, const std::string& name,
+Result<Progress> create(const Library& library, const ArchiveStore& store, const std::string& name,
                         const CreateOptions& options, const Watch& watch) {
   using IfExists = CreateOptions::IfExists;
   std::vector<std::string> paths = TRY(clean_paths(options.paths));
-  std::optional<Store::Found> old = TRY(store.look_up(name));
+  std::optional<ArchiveStore::Found> old = TRY(store.look_up(name));
   if (old && options.if_exists == IfExists::refuse) return Error{EEXIST, old->path + ": exists already"};
   bool append = old && options.if_exists == IfExists::append;
   UniqueFd base(::open(options.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));

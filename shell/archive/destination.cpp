@@ -41,13 +41,14 @@ int set_times(int fd, const timespec& mtime) {
 
 }  // namespace
 
-Result<Destination> Destination::open(const std::string& directory, Existing existing, bool undoable) {
+Result<ExtractDestination> ExtractDestination::open(const std::string& directory, Existing existing,
+                                                    bool undoable) {
   UniqueFd root(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!root) return system_error(errno, directory);
-  return Destination(std::move(root), existing, undoable);
+  return ExtractDestination(std::move(root), existing, undoable);
 }
 
-Result<UniqueFd> Destination::step(int parent, const std::string& name, std::string_view path, bool make) {
+Result<UniqueFd> ExtractDestination::step(int parent, const std::string& name, std::string_view path, bool make) {
   constexpr int kFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   UniqueFd fd(::openat(parent, name.c_str(), kFlags));
   if (!fd && errno == ENOENT && make) {
@@ -66,7 +67,7 @@ Result<UniqueFd> Destination::step(int parent, const std::string& name, std::str
                fmt::format("{}: refused: a symbolic link stands where a directory is to be", in_quotes(path))};
 }
 
-Result<UniqueFd> Destination::walk(std::string_view path, bool make) {
+Result<UniqueFd> ExtractDestination::walk(std::string_view path, bool make) {
   UniqueFd at(::openat(root_.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!at) return failed(errno, ".");
   for (std::size_t begin = 0; begin < path.size();) {
@@ -77,7 +78,7 @@ Result<UniqueFd> Destination::walk(std::string_view path, bool make) {
   return at;
 }
 
-Result<Destination::Place> Destination::place_of(const std::string& path) {
+Result<ExtractDestination::Place> ExtractDestination::place_of(const std::string& path) {
   auto [parent, name_at] = parent_of(path);
   if (!parent_ || parent != parent_path_) {
     parent_ = TRY(walk(parent, true));
@@ -87,12 +88,12 @@ Result<Destination::Place> Destination::place_of(const std::string& path) {
 }
 
 // Makes room for a file or a link. Never removes a directory, whose content must not be lost.
-Result<void> Destination::clear(const Place& place, const std::string& path) const {
+Result<void> ExtractDestination::clear(const Place& place, const std::string& path) const {
   if (existing_ == Existing::refuse || ::unlinkat(place.parent, place.name, 0) == 0 || errno == ENOENT) return {};
   return failed(errno, path);
 }
 
-Result<void> Destination::add_directory(const Entry& entry) {
+Result<void> ExtractDestination::add_directory(const ArchiveEntry& entry) {
   Place place = TRY(place_of(entry.path));
   bool is_ours = ::mkdirat(place.parent, place.name, kOwnerAll) == 0;
   if (!is_ours && errno != EEXIST) return failed(errno, entry.path);
@@ -103,7 +104,7 @@ Result<void> Destination::add_directory(const Entry& entry) {
   return {};
 }
 
-Result<UniqueFd> Destination::open_file(const Entry& entry) {
+Result<UniqueFd> ExtractDestination::open_file(const ArchiveEntry& entry) {
   Place place = TRY(place_of(entry.path));
   CHECK_OK(clear(place, entry.path));
   UniqueFd file(
@@ -115,7 +116,7 @@ Result<UniqueFd> Destination::open_file(const Entry& entry) {
   return errno == EEXIST ? exists(entry.path) : failed(errno, entry.path);
 }
 
-Result<void> Destination::close_file(UniqueFd file, const Entry& entry) {
+Result<void> ExtractDestination::close_file(UniqueFd file, const ArchiveEntry& entry) {
   auto size = static_cast<off_t>(entry.size);
   if (size < 0 || ::ftruncate(file.get(), size) < 0) return failed(size < 0 ? EFBIG : errno, entry.path);
   if (::fchmod(file.get(), entry.mode) < 0) return failed(errno, entry.path);
@@ -125,11 +126,11 @@ Result<void> Destination::close_file(UniqueFd file, const Entry& entry) {
   return {};
 }
 
-void Destination::discard_file(const Entry& entry) {
+void ExtractDestination::discard_file(const ArchiveEntry& entry) {
   if (auto place = place_of(entry.path)) ::unlinkat(place->parent, place->name, 0);
 }
 
-Result<void> Destination::add_symlink(const Entry& entry) {
+Result<void> ExtractDestination::add_symlink(const ArchiveEntry& entry) {
   Place place = TRY(place_of(entry.path));
   CHECK_OK(clear(place, entry.path));
   if (::symlinkat(entry.target.c_str(), place.parent, place.name) < 0) {
@@ -141,7 +142,7 @@ Result<void> Destination::add_symlink(const Entry& entry) {
   return {};
 }
 
-Result<void> Destination::add_hard_link(const Entry& entry) {
+Result<void> ExtractDestination::add_hard_link(const ArchiveEntry& entry) {
   auto refused = [&](std::string_view why) {
     return invalid(fmt::format("{}: refused: a hard link to {}, which {}", in_quotes(entry.path),
                                in_quotes(entry.target), why));
@@ -166,10 +167,10 @@ Result<void> Destination::add_hard_link(const Entry& entry) {
 }
 
 // From the lowest up: once a directory cannot be searched, those below it cannot be reached.
-Result<void> Destination::finish() {
+Result<void> ExtractDestination::finish() {
   std::stable_sort(directories_.begin(), directories_.end(),
-                   [](const Entry& a, const Entry& b) { return a.path > b.path; });
-  for (const Entry& entry : directories_) {
+                   [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.path > b.path; });
+  for (const ArchiveEntry& entry : directories_) {
     auto [parent, name_at] = parent_of(entry.path);
     UniqueFd above = TRY(walk(parent, false));
     constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -185,7 +186,7 @@ Result<void> Destination::finish() {
 }
 
 // The last one first, so that a directory is empty when its turn comes.
-void Destination::undo() {
+void ExtractDestination::undo() {
   for (auto path = made_.rbegin(); path != made_.rend(); ++path) {
     auto [parent, name_at] = parent_of(*path);
     Result<UniqueFd> above = walk(parent, false);

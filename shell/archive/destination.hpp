@@ -20,23 +20,23 @@ namespace nacre::archive {
 
 enum class Existing { refuse, replace };  // what to do if a file or link exists already
 
-class Destination {
+class ExtractDestination {
  public:
   // `undoable`: records what is made, for undo().
-  static Result<Destination> open(const std::string& directory, Existing existing, bool undoable = false);
+  static Result<ExtractDestination> open(const std::string& directory, Existing existing, bool undoable = false);
 
   // Makes the directory, or uses an existing one. finish() sets its permissions and time; those of one that existed
   // before only with Existing::replace.
-  Result<void> add_directory(const Entry& entry);
+  Result<void> add_directory(const ArchiveEntry& entry);
   // A new file, empty, for writing; if it replaces a hard link, the other names of that keep their content.
   // close_file() sets its size, permissions and time.
-  Result<UniqueFd> open_file(const Entry& entry);
-  Result<void> close_file(UniqueFd file, const Entry& entry);
+  Result<UniqueFd> open_file(const ArchiveEntry& entry);
+  Result<void> close_file(UniqueFd file, const ArchiveEntry& entry);
   // Removes a file that could not be completed.
-  void discard_file(const Entry& entry);
-  Result<void> add_symlink(const Entry& entry);
+  void discard_file(const ArchiveEntry& entry);
+  Result<void> add_symlink(const ArchiveEntry& entry);
   // The target is a regular file below the directory.
-  Result<void> add_hard_link(const Entry& entry);
+  Result<void> add_hard_link(const ArchiveEntry& entry);
 
   // Has to be called last: a directory may then forbid writing to it.
   Result<void> finish();
@@ -50,7 +50,7 @@ class Destination {
     int parent = -1;   // valid as long as parent_ is
     const char* name;  // in the parent; the end of the path
   };
-  Destination(UniqueFd root, Existing existing, bool undoable)
+  ExtractDestination(UniqueFd root, Existing existing, bool undoable)
       : root_(std::move(root)), existing_(existing), undoable_(undoable) {}
   void made(std::string_view path) {
     if (undoable_) made_.emplace_back(path);
@@ -67,7 +67,7 @@ class Destination {
   std::string parent_path_;  // the last parent that was used, as entries of one directory come together
   UniqueFd parent_;
   std::unordered_set<std::string> made_on_the_way_;  // directories that have had no entry of their own so far
-  std::vector<Entry> directories_;                   // their permissions and times are still to be set
+  std::vector<ArchiveEntry> directories_;            // their permissions and times are still to be set
   std::vector<std::string> made_;                    // in the order of making; only if undoable_
 };
 

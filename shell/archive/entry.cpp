@@ -8,7 +8,7 @@
 namespace nacre::archive {
 namespace {
 
-std::string permissions(const Entry& entry) {
+std::string permissions(const ArchiveEntry& entry) {
   constexpr std::string_view kLetters = "rwxrwxrwx";
   std::string out(1, entry.type == Type::directory ? 'd' : entry.type == Type::symlink ? 'l' : '-');
   for (std::size_t i = 0; i < kLetters.size(); ++i) out += (entry.mode >> (8 - i) & 1) != 0 ? kLetters[i] : '-';
@@ -24,7 +24,7 @@ std::string local_time(std::time_t time) {
 
 }  // namespace
 
-std::string long_form(const Entry& entry) {
+std::string long_form(const ArchiveEntry& entry) {
   std::string line = fmt::format("{} {:>12} {:>16} {}", permissions(entry), entry.size,
                                  local_time(entry.mtime.tv_sec), shown(entry.path));
   if (entry.type == Type::symlink) line += " -> " + shown(entry.target);

@@ -22,7 +22,7 @@ struct Extent {
   std::uint64_t size = 0;
 };
 
-struct Entry {
+struct ArchiveEntry {
   std::string path;  // in the form of clean_path(), and not empty
   Type type = Type::file;
   mode_t mode = 0644;      // permissions, up to 0777
@@ -40,12 +40,12 @@ struct Progress {
 
 // Callbacks while an archive is read or written. Both may be empty.
 struct Watch {
-  std::function<void(const Entry&)> on_entry;  // for each entry, before its content is copied
+  std::function<void(const ArchiveEntry&)> on_entry;  // for each entry, before its content is copied
   // Called for each entry and each block of content; false ends the work with the error ECANCELED.
   std::function<bool(const Progress&)> go_on;
 };
 
 // A line in the form of ls -l: type and permissions, size, time (in the local zone), path, and a link's target.
-[[nodiscard]] std::string long_form(const Entry& entry);
+[[nodiscard]] std::string long_form(const ArchiveEntry& entry);
 
 }  // namespace nacre::archive

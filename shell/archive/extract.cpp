@@ -11,7 +11,7 @@ namespace {
 
 class Extraction {
  public:
-  Extraction(Reader& reader, Destination&& destination, const ExtractOptions& options, const Watch& watch)
+  Extraction(Reader& reader, ExtractDestination&& destination, const ExtractOptions& options, const Watch& watch)
       : reader_(reader), destination_(std::move(destination)), options_(options), watch_(watch) {}
 
   Result<Progress> run() {
@@ -28,7 +28,7 @@ class Extraction {
   }
 
   Result<void> extract_all() {
-    while (std::optional<Entry> entry = TRY(reader_.next())) {
+    while (std::optional<ArchiveEntry> entry = TRY(reader_.next())) {
       if (options_.pattern && !glob_match(*options_.pattern, entry->path)) continue;
       ++done_.entries;
       if (watch_.on_entry) watch_.on_entry(*entry);
@@ -43,7 +43,7 @@ class Extraction {
     return here(Result<void>(Error{ECANCELED, "interrupted"}));
   }
 
-  Result<void> extract(const Entry& entry) {
+  Result<void> extract(const ArchiveEntry& entry) {
     switch (entry.type) {
       case Type::directory: return here(destination_.add_directory(entry));
       case Type::symlink: return here(destination_.add_symlink(entry));
@@ -57,7 +57,7 @@ class Extraction {
     return copied;
   }
 
-  Result<void> copy(const Entry& entry, int fd) {
+  Result<void> copy(const ArchiveEntry& entry, int fd) {
     while (std::optional<Reader::Block> block = TRY(reader_.next_block())) {
       done_.bytes += block->bytes.size();
       if (options_.max_bytes && options_.bytes_before + done_.bytes > *options_.max_bytes) {
@@ -74,7 +74,7 @@ class Extraction {
   }
 
   Reader& reader_;
-  Destination destination_;
+  ExtractDestination destination_;
   const ExtractOptions& options_;
   const Watch& watch_;
   Progress done_;
@@ -83,8 +83,8 @@ class Extraction {
 }  // namespace
 
 Result<Progress> extract(Reader& reader, const ExtractOptions& options, const Watch& watch) {
-  Destination destination =
-      TRY(in("cannot extract to", Destination::open(options.directory, options.existing, options.all_or_nothing)));
+  ExtractDestination destination = TRY(in(
+      "cannot extract to", ExtractDestination::open(options.directory, options.existing, options.all_or_nothing)));
   return Extraction(reader, std::move(destination), options, watch).run();
 }
 

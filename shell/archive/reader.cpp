@@ -46,9 +46,9 @@ struct Reader::State {
     return in(name, Error{EBADMSG, fmt::format("damaged or cut off: {}", why)});
   }
   [[nodiscard]] Result<void> check_end() const;
-  [[nodiscard]] Result<Entry> entry_of(::archive_entry* raw) const;
-  [[nodiscard]] Result<void> take_type(::archive_entry* raw, Entry& entry) const;
-  void take_extents(::archive_entry* raw, Entry& entry) const;
+  [[nodiscard]] Result<ArchiveEntry> entry_of(::archive_entry* raw) const;
+  [[nodiscard]] Result<void> take_type(::archive_entry* raw, ArchiveEntry& entry) const;
+  void take_extents(::archive_entry* raw, ArchiveEntry& entry) const;
 
   const Library& library;
   std::string name;
@@ -78,7 +78,7 @@ Result<void> Reader::State::check_end() const {
   return {};
 }
 
-Result<Entry> Reader::State::entry_of(::archive_entry* raw) const {
+Result<ArchiveEntry> Reader::State::entry_of(::archive_entry* raw) const {
   const char* path = library.archive_entry_pathname(raw);
   if (path == nullptr) return in(name, invalid("an entry's name is no text in UTF-8"));
   auto refused = [&](const Error& why) {
@@ -86,7 +86,7 @@ Result<Entry> Reader::State::entry_of(::archive_entry* raw) const {
   };
   auto clean = clean_path(path);
   if (!clean) return refused(clean.error());
-  Entry entry;
+  ArchiveEntry entry;
   entry.path = *std::move(clean);
   entry.mtime.tv_sec = library.archive_entry_mtime(raw);
   entry.mtime.tv_nsec = library.archive_entry_mtime_nsec(raw);
@@ -96,7 +96,7 @@ Result<Entry> Reader::State::entry_of(::archive_entry* raw) const {
   return entry;
 }
 
-Result<void> Reader::State::take_type(::archive_entry* raw, Entry& entry) const {
+Result<void> Reader::State::take_type(::archive_entry* raw, ArchiveEntry& entry) const {
   mode_t mode = library.archive_entry_perm(raw);
   entry.mode = mode & 0777;
   if (const char* target = library.archive_entry_hardlink(raw); target != nullptr) {
@@ -122,7 +122,7 @@ Result<void> Reader::State::take_type(::archive_entry* raw, Entry& entry) const 
   return {};
 }
 
-void Reader::State::take_extents(::archive_entry* raw, Entry& entry) const {
+void Reader::State::take_extents(::archive_entry* raw, ArchiveEntry& entry) const {
   if (entry.type != Type::file || library.archive_entry_sparse_reset(raw) == 0) return;
   la_int64_t offset = 0;
   la_int64_t bytes = 0;
@@ -166,7 +166,7 @@ Result<Reader> Reader::of_memory(const Library& library, std::string_view bytes,
   return Reader(std::move(state));
 }
 
-Result<std::optional<Entry>> Reader::next() {
+Result<std::optional<ArchiveEntry>> Reader::next() {
   State& state = *state_;
   Library::Utf8 utf8(state.library);
   for (;;) {
@@ -174,16 +174,16 @@ Result<std::optional<Entry>> Reader::next() {
     int code = state.library.archive_read_next_header(state.handle, &raw);
     if (code == ARCHIVE_EOF) {
       CHECK_OK(state.check_end());
-      return std::optional<Entry>();
+      return std::optional<ArchiveEntry>();
     }
     if (code != ARCHIVE_OK) return state.damaged(state.library.why(state.handle));
     if (++state.entries > state.max_entries) {
       return in(state.name, Error{E2BIG, fmt::format("more than {} entries", state.max_entries)});
     }
-    Entry entry = TRY(state.entry_of(raw));
+    ArchiveEntry entry = TRY(state.entry_of(raw));
     state.size = entry.size;
     state.read = 0;
-    if (!entry.path.empty()) return std::optional<Entry>(std::move(entry));
+    if (!entry.path.empty()) return std::optional<ArchiveEntry>(std::move(entry));
   }
 }
 

@@ -34,7 +34,7 @@ class Reader {
   ~Reader();
 
   // The next entry; none at the end. An archive without a proper end was cut off, and is an error.
-  Result<std::optional<Entry>> next();
+  Result<std::optional<ArchiveEntry>> next();
 
   struct Block {
     std::uint64_t offset = 0;  // in the file

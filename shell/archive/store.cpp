@@ -41,7 +41,7 @@ std::string listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
-Result<Store> Store::of_environment(const Variable& variable) {
+Result<ArchiveStore> ArchiveStore::of_environment(const Variable& variable) {
   constexpr std::string_view kBelowData = "/nacre/archives";
   constexpr std::string_view kBelowHome = "/.local/share/nacre/archives";
   struct Source {
@@ -55,13 +55,13 @@ Result<Store> Store::of_environment(const Variable& variable) {
     if (!value->starts_with('/')) {
       return invalid(fmt::format("{}: expected an absolute path, got {}", name, in_quotes(*value)));
     }
-    return Store(*value + std::string(below));
+    return ArchiveStore(*value + std::string(below));
   }
   return Error{ENOENT,
                "the directory of archives is not known: NACRE_ARCHIVE_DIR, XDG_DATA_HOME and HOME are not set"};
 }
 
-Result<void> Store::check_name(std::string_view name) {
+Result<void> ArchiveStore::check_name(std::string_view name) {
   auto bad = [name](std::string_view why) {
     return invalid(fmt::format("archive name {}: {}", in_quotes(name), why));
   };
@@ -77,11 +77,11 @@ Result<void> Store::check_name(std::string_view name) {
   return {};
 }
 
-std::string Store::path_of(const std::string& name, Compression compression) const {
+std::string ArchiveStore::path_of(const std::string& name, Compression compression) const {
   return fmt::format("{}/{}{}", directory_, name, extension_of(compression));
 }
 
-Result<std::optional<Store::Found>> Store::look_up(const std::string& name) const {
+Result<std::optional<ArchiveStore::Found>> ArchiveStore::look_up(const std::string& name) const {
   CHECK_OK(check_name(name));
   std::optional<Found> found;
   for (Compression each : kCompressions) {
@@ -100,14 +100,14 @@ Result<std::optional<Store::Found>> Store::look_up(const std::string& name) cons
   return found;
 }
 
-Result<Store::Found> Store::find(const std::string& name) const {
+Result<ArchiveStore::Found> ArchiveStore::find(const std::string& name) const {
   if (std::optional<Found> found = TRY(look_up(name))) return *std::move(found);
   auto there = names();
   std::string what = there ? "there: " + listed(*there) : there.error().message;
   return Error{ENOENT, fmt::format("no archive {} in {} ({})", in_quotes(name), directory_, what)};
 }
 
-Result<std::vector<std::string>> Store::names() const {
+Result<std::vector<std::string>> ArchiveStore::names() const {
   std::vector<std::string> out;
   std::error_code error;
   fs::directory_iterator each(directory_, error);
@@ -121,7 +121,7 @@ Result<std::vector<std::string>> Store::names() const {
   return out;
 }
 
-Result<void> Store::remove(const Found& found) const {
+Result<void> ArchiveStore::remove(const Found& found) const {
   if (::unlink(found.path.c_str()) < 0) return system_error(errno, "cannot remove " + found.path);
   return {};
 }

@@ -19,13 +19,13 @@ namespace nacre::archive {
 inline constexpr const char* kDefaultName = "main";
 inline constexpr std::size_t kMaxName = 200;  // bytes of an archive's name
 
-class Store {
+class ArchiveStore {
  public:
   // $NACRE_ARCHIVE_DIR, else $XDG_DATA_HOME/nacre/archives, else $HOME/.local/share/nacre/archives, as `variable`
   // returns them; an empty one counts as not set. An error if none is set, or if it is no absolute path.
   using Variable = std::function<std::optional<std::string>(const char* name)>;
-  static Result<Store> of_environment(const Variable& variable);
-  explicit Store(std::string directory) : directory_(std::move(directory)) {}
+  static Result<ArchiveStore> of_environment(const Variable& variable);
+  explicit ArchiveStore(std::string directory) : directory_(std::move(directory)) {}
 
   // A name has 1 to kMaxName bytes, without '/' and control characters, and neither starts with '.' nor ends with
   // one of the extensions.

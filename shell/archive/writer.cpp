@@ -140,7 +140,7 @@ Result<Writer> Writer::create(const Library& library, int fd, Compression compre
   return Writer(std::move(state));
 }
 
-Result<void> Writer::begin(const Entry& entry) {
+Result<void> Writer::begin(const ArchiveEntry& entry) {
   const Library& library = state_->library;
   Library::Utf8 utf8(library);
   auto free = [&library](::archive_entry* raw) { library.archive_entry_free(raw); };

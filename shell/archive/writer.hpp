@@ -33,7 +33,7 @@ class Writer {
   ~Writer();
 
   // For each entry: begin(); for a file write() all of its extents, in ascending order; end().
-  Result<void> begin(const Entry& entry);
+  Result<void> begin(const ArchiveEntry& entry);
   Result<void> write(std::uint64_t offset, std::string_view bytes);
   Result<void> end();
   Result<void> finish();

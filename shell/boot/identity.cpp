@@ -18,7 +18,7 @@ constexpr std::uint64_t kFluidEpochMs = 1577836800000;  // 2020-01-01T00:00:00Z
 Result<std::uint32_t> find_rank(const job::Resources& resources, std::uint32_t broker_rank) {
   if (auto rank = resources.shell_rank(broker_rank)) return *rank;
   value::Idset ranks;
-  for (const job::Node& node : resources.nodes) ranks.insert(node.broker_rank);
+  for (const job::NodeResources& node : resources.nodes) ranks.insert(node.broker_rank);
   return Error{ENOENT,
                fmt::format("no rank {}: it has rank{} {}", broker_rank, ranks.size() == 1 ? "" : "s", ranks.str())};
 }

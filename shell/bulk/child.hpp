@@ -15,9 +15,10 @@ namespace nacre::bulk {
 
 // What came over a link and is not yet a whole record or note, and how much each end may still write.
 struct Traffic {
-  Traffic(Way way, std::size_t most, std::size_t credit) : records(way, most), notes(way), record_credit(credit) {}
+  Traffic(Direction way, std::size_t most, std::size_t credit)
+      : records(way, most), notes(way), record_credit(credit) {}
 
-  RecordReader records;
+  BulkRecordReader records;
   NoteReader notes;
   std::size_t record_credit;  // bytes that the peer may still send
   std::size_t note_credit = kNotesCredit;
@@ -25,9 +26,9 @@ struct Traffic {
   bool writes_notes = false;
 };
 
-struct Child {
-  Child(std::uint64_t number, const Limits& limits)
-      : serial(number), traffic(Way::up, limits.record, limits.link) {}
+struct BulkChild {
+  BulkChild(std::uint64_t number, const Limits& limits)
+      : serial(number), traffic(Direction::up, limits.record, limits.link) {}
 
   std::uint64_t serial;  // of the link: a later link of the same peer has another number
   Traffic traffic;
@@ -45,8 +46,9 @@ struct Child {
   std::optional<Heard> heard;  // the last one that it has sent
 };
 
-struct Uplink {
-  Uplink(Id id, const Limits& limits, std::size_t credit) : peer(id), traffic(Way::down, limits.record, credit) {}
+struct BulkUplink {
+  BulkUplink(Id id, const Limits& limits, std::size_t credit)
+      : peer(id), traffic(Direction::down, limits.record, credit) {}
 
   Id peer;
   Traffic traffic;

@@ -13,24 +13,24 @@
 
 namespace nacre::bulk {
 
-using value::Link;
+using value::LinkName;
 using value::Side;
 
 // The driver calls written() when it has taken all the bytes; until then the node asks for no other Write on this
 // stream. The driver keeps what it has not taken; it drops it when the link ends.
 struct Write {
-  Link to;
+  LinkName to;
   StreamId stream = 0;
   std::string bytes;
 };
 struct Grant {  // the peer may send so many more bytes
-  Link to;
+  LinkName to;
   StreamId stream = 0;
   std::size_t bytes = 0;
 };
 // Leader: a record of an origin, each origin's in order and each once. The owner answers with taken(), at any time.
 // No bytes: the channel has ended.
-struct Deliver {
+struct DeliverRecord {
   Id origin = 0;
   Numbered number = 0;
   Channel channel = 0;
@@ -48,16 +48,16 @@ struct BroadcastRoom {};  // there is room for what broadcast() has refused
 struct CutOff {};         // this shell is no longer of the view: nothing more is announced
 struct Drained {};        // the leader has taken all that was put
 
-using Effect = std::variant<Write, Grant, Deliver, Announce, Room, BroadcastRoom, CutOff, Drained>;
+using BulkEffect = std::variant<Write, Grant, DeliverRecord, Announce, Room, BroadcastRoom, CutOff, Drained>;
 
-struct Outbox {
-  std::vector<Effect> effects;
+struct BulkOutbox {
+  std::vector<BulkEffect> effects;
 
   template <typename E>
   void put(E effect) {
     effects.emplace_back(std::move(effect));
   }
-  void grant(Link to, StreamId stream, std::size_t bytes) {
+  void grant(LinkName to, StreamId stream, std::size_t bytes) {
     if (bytes == 0) return;
     Grant* last = effects.empty() ? nullptr : std::get_if<Grant>(&effects.back());
     if (last != nullptr && last->to == to && last->stream == stream) {

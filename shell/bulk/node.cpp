@@ -15,17 +15,17 @@ std::size_t credit_down(const Limits& limits) { return std::max(kHead + limits.r
 
 }  // namespace
 
-Node::Node(const Options& options)
+BulkNode::BulkNode(const BulkOptions& options)
     : options_(options), unacked_(options.self), origins_(options.limits.origins), started_(!options.newcomer) {}
 
-std::vector<Effect> Node::take_effects() { return std::exchange(out_.effects, {}); }
+std::vector<BulkEffect> BulkNode::take_effects() { return std::exchange(out_.effects, {}); }
 
-std::size_t Node::child_bytes(Id peer) const {
+std::size_t BulkNode::child_bytes(Id peer) const {
   auto found = children_.find(peer);
   return found == children_.end() ? 0 : found->second.queued + found->second.traffic.records.unread();
 }
 
-void Node::settle() {
+void BulkNode::settle() {
   drop(stable_);  // also what came after it was known to be stable
   settle_consumed();
   send_up();
@@ -40,13 +40,13 @@ void Node::settle() {
 
 // ---- links -------------------------------------------------------------------------------
 
-void Node::view(ViewNumber number, const std::vector<Id>& children) {
+void BulkNode::view(ViewNumber number, const std::vector<Id>& children) {
   view_ = number;
   members_ = children;
   settle();
 }
 
-void Node::up(Id peer) {
+void BulkNode::up(Id peer) {
   if (leads()) return;
   std::size_t credit = credit_down(options_.limits);
   up_.emplace(peer, options_.limits, credit);
@@ -56,46 +56,46 @@ void Node::up(Id peer) {
   settle();
 }
 
-void Node::no_up() {
+void BulkNode::no_up() {
   up_.reset();
   settle();
 }
 
-void Node::child_up(Id peer) {
+void BulkNode::child_up(Id peer) {
   children_.erase(peer);
-  Child& child = children_.emplace(peer, Child(++serial_, options_.limits)).first->second;
+  BulkChild& child = children_.emplace(peer, BulkChild(++serial_, options_.limits)).first->second;
   out_.grant({peer, Side::down}, kNotes, child.traffic.note_credit);
   out_.grant({peer, Side::down}, kRecords, child.traffic.record_credit);
   settle();
 }
 
-void Node::child_gone(Id peer) {
+void BulkNode::child_gone(Id peer) {
   lose({peer, Side::down});
   settle();
 }
 
-void Node::lose(Link link) {
+void BulkNode::lose(LinkName link) {
   if (link.side == Side::up) {
     up_.reset();
   } else if (auto found = children_.find(link.peer); found != children_.end()) {
     found->second.gone = true;
-    found->second.traffic.records = RecordReader(Way::up, options_.limits.record);
+    found->second.traffic.records = BulkRecordReader(Direction::up, options_.limits.record);
   }
 }
 
-Traffic* Node::traffic(Link link) {
+Traffic* BulkNode::traffic(LinkName link) {
   if (link.side == Side::up) return up_ && up_->peer == link.peer ? &up_->traffic : nullptr;
   auto found = children_.find(link.peer);
   return found == children_.end() || found->second.gone ? nullptr : &found->second.traffic;
 }
 
-Child* Node::child_of(const OriginTable::Route& route) {
+BulkChild* BulkNode::child_of(const OriginTable::Route& route) {
   auto found = children_.find(route.peer);
   bool there = found != children_.end() && found->second.serial == route.link && !found->second.gone;
   return there ? &found->second : nullptr;
 }
 
-Result<void> Node::count(std::size_t& credit, std::size_t bytes, const char* stream) const {
+Result<void> BulkNode::count(std::size_t& credit, std::size_t bytes, const char* stream) const {
   if (bytes > credit) {
     return Error{EPROTO, fmt::format("{} bytes of {}, with credit for {}", bytes, stream, credit)};
   }
@@ -103,24 +103,24 @@ Result<void> Node::count(std::size_t& credit, std::size_t bytes, const char* str
   return {};
 }
 
-void Node::write(Link to, StreamId stream, std::string bytes) {
+void BulkNode::write(LinkName to, StreamId stream, std::string bytes) {
   if (bytes.empty()) return;
   Traffic& at = *traffic(to);
   (stream == kNotes ? at.writes_notes : at.writes_records) = true;
   out_.put(Write{to, stream, std::move(bytes)});
 }
 
-void Node::written(Link to, StreamId stream) {
+void BulkNode::written(LinkName to, StreamId stream) {
   Traffic* at = traffic(to);
   if (at == nullptr) return;
   (stream == kNotes ? at->writes_notes : at->writes_records) = false;
   settle();
 }
 
-Result<void> Node::received(Link from, StreamId stream, std::string_view bytes) {
+Result<void> BulkNode::received(LinkName from, StreamId stream, std::string_view bytes) {
   Traffic* at = traffic(from);
   if (at == nullptr) return {};
-  Child* child = from.side == Side::down ? &children_.at(from.peer) : nullptr;
+  BulkChild* child = from.side == Side::down ? &children_.at(from.peer) : nullptr;
   Result<void> done;
   if (stream == kNotes) {
     done = read_notes(from, *at, child, bytes);
@@ -135,7 +135,7 @@ Result<void> Node::received(Link from, StreamId stream, std::string_view bytes) 
   return in(fmt::format("bulk: shell {}", from.peer), std::move(done).error());
 }
 
-Result<void> Node::read_notes(Link from, Traffic& at, Child* child, std::string_view bytes) {
+Result<void> BulkNode::read_notes(LinkName from, Traffic& at, BulkChild* child, std::string_view bytes) {
   CHECK_OK(count(at.note_credit, bytes.size(), "notes"));
   at.notes.add(bytes);
   for (;;) {
@@ -148,11 +148,11 @@ Result<void> Node::read_notes(Link from, Traffic& at, Child* child, std::string_
   return {};
 }
 
-Result<void> Node::read_records(Link from, Traffic& at, Child* child, std::string_view bytes) {
+Result<void> BulkNode::read_records(LinkName from, Traffic& at, BulkChild* child, std::string_view bytes) {
   CHECK_OK(count(at.record_credit, bytes.size(), "records"));
   at.records.add(bytes);
   for (;;) {
-    std::optional<Record> record = TRY(at.records.next());
+    std::optional<BulkRecord> record = TRY(at.records.next());
     if (!record) break;
     CHECK_OK(child != nullptr ? take_record_up(from.peer, *child, *record) : take_record_down(*record));
   }
@@ -164,7 +164,7 @@ Result<void> Node::read_records(Link from, Traffic& at, Child* child, std::strin
 
 // ---- what the owner wants ----------------------------------------------------------------
 
-Result<void> Node::check_put(const std::set<Channel>& ended, Channel channel, std::string_view bytes) const {
+Result<void> BulkNode::check_put(const std::set<Channel>& ended, Channel channel, std::string_view bytes) const {
   if (bytes.empty()) return invalid(fmt::format("channel {}: a record without bytes", channel));
   if (bytes.size() > options_.limits.record) {
     return Error{EMSGSIZE, fmt::format("channel {}: a record of {} bytes; at most {} are allowed", channel,

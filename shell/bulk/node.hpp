@@ -28,11 +28,11 @@
 
 namespace nacre::bulk {
 
-class Node {
+class BulkNode {
  public:
-  explicit Node(const Options& options);  // `options.limits` pass check()
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
+  explicit BulkNode(const BulkOptions& options);  // `options.limits` pass check()
+  BulkNode(const BulkNode&) = delete;
+  BulkNode& operator=(const BulkNode&) = delete;
 
   // ---- what happens ----
   // The overlay's tree, at the beginning and at each change. Its number grows. The leader is given it before all
@@ -46,8 +46,8 @@ class Node {
   void child_gone(Id peer);
   // Bytes of a stream, in any pieces. After an error (EPROTO, ENOSPC) the driver has to end the link, and the node
   // takes it as ended. Bytes of a link that is not there have no effect.
-  Result<void> received(Link from, StreamId stream, std::string_view bytes);
-  void written(Link to, StreamId stream);  // all bytes of the last Write
+  Result<void> received(LinkName from, StreamId stream, std::string_view bytes);
+  void written(LinkName to, StreamId stream);  // all bytes of the last Write
 
   // ---- what the owner wants ----
   // Sends 1 to Limits::record bytes to the leader. False: the window is full; Room comes when there is room.
@@ -60,7 +60,7 @@ class Node {
   // Leader: the owner has taken this origin's records up to here for good; the origin may forget them.
   void taken(Id origin, Numbered number);
   void consumed(Numbered number);  // the owner needs the announced bytes up to here no longer
-  [[nodiscard]] std::vector<Effect> take_effects();
+  [[nodiscard]] std::vector<BulkEffect> take_effects();
 
   // ---- state: bytes that are held, with heads ----
   // At most Limits::window and the ends; at most Limits::broadcast and the ends; at most Limits::link.
@@ -70,48 +70,48 @@ class Node {
   [[nodiscard]] bool leads() const { return options_.self == 0; }
 
  private:
-  using Children = std::map<Id, Child>;
+  using Children = std::map<Id, BulkChild>;
   // node.cpp
   void settle();
-  [[nodiscard]] Traffic* traffic(Link link);
-  void lose(Link link);
-  [[nodiscard]] Child* child_of(const OriginTable::Route& route);
-  Result<void> read_notes(Link from, Traffic& at, Child* child, std::string_view bytes);
-  Result<void> read_records(Link from, Traffic& at, Child* child, std::string_view bytes);
+  [[nodiscard]] Traffic* traffic(LinkName link);
+  void lose(LinkName link);
+  [[nodiscard]] BulkChild* child_of(const OriginTable::Route& route);
+  Result<void> read_notes(LinkName from, Traffic& at, BulkChild* child, std::string_view bytes);
+  Result<void> read_records(LinkName from, Traffic& at, BulkChild* child, std::string_view bytes);
   Result<void> count(std::size_t& credit, std::size_t bytes, const char* stream) const;
-  void write(Link to, StreamId stream, std::string bytes);
+  void write(LinkName to, StreamId stream, std::string bytes);
   Result<void> check_put(const std::set<Channel>& ended, Channel channel, std::string_view bytes) const;
   // node_up.cpp
   void new_path();
-  Result<void> take_record_up(Id peer, Child& child, const Record& record);
-  bool deliver(OriginTable::Route from, const Record& record);
+  Result<void> take_record_up(Id peer, BulkChild& child, const BulkRecord& record);
+  bool deliver(OriginTable::Route from, const BulkRecord& record);
   void put_record(Channel channel, std::string_view bytes);
   Result<void> own_taken(Numbered number);
   void send_up();
   bool send_next_up(std::string& out);
-  void pass_on(Id peer, Child& child, std::string& out);
+  void pass_on(Id peer, BulkChild& child, std::string& out);
   void note_taken(Id origin, Numbered number);
   Result<void> take_note_taken(const Taken& note);
   // node_down.cpp
-  Result<void> take_record_down(const Record& record);
-  Result<void> start(const Record& record);
-  void broadcast_record(Kind kind, Channel channel, std::string_view bytes);
+  Result<void> take_record_down(const BulkRecord& record);
+  Result<void> start(const BulkRecord& record);
+  void broadcast_record(BulkKind kind, Channel channel, std::string_view bytes);
   void cut_off();
   void drop(Numbered stable);
   [[nodiscard]] std::optional<Numbered> consumed_by_all() const;
   void settle_consumed();
-  void feed(Id peer, Child& child);
-  Result<void> take_note_up(Child& child, const Note& note);
+  void feed(Id peer, BulkChild& child);
+  Result<void> take_note_up(BulkChild& child, const Note& note);
   Result<void> take_note_down(const Note& note);
   void notify_up();
-  void notify_down(Id peer, Child& child);
+  void notify_down(Id peer, BulkChild& child);
 
-  Options options_;
-  Outbox out_;
+  BulkOptions options_;
+  BulkOutbox out_;
   UnackedRecords unacked_;
   OriginTable origins_;
-  Store store_;
-  std::optional<Uplink> up_;
+  BroadcastStore store_;
+  std::optional<BulkUplink> up_;
   Children children_;
   std::optional<ViewNumber> view_;
   std::vector<Id> members_;   // the view's children

@@ -17,7 +17,7 @@ constexpr std::size_t kEnds = kMaxBroadcastChannels * kHead;
 
 // ---- the leader's ------------------------------------------------------------------------
 
-Result<bool> Node::broadcast(Channel channel, std::string_view bytes) {
+Result<bool> BulkNode::broadcast(Channel channel, std::string_view bytes) {
   if (!leads()) return Error{EPERM, "only the leader broadcasts"};
   CHECK_OK(check_put(store_.ended(), channel, bytes));
   std::size_t size = kHead + bytes.size();
@@ -25,22 +25,22 @@ Result<bool> Node::broadcast(Channel channel, std::string_view bytes) {
     wants_broadcast_ = size;
     return false;
   }
-  broadcast_record(Kind::data, channel, bytes);
+  broadcast_record(BulkKind::data, channel, bytes);
   return true;
 }
 
-Result<void> Node::end_broadcast(Channel channel) {
+Result<void> BulkNode::end_broadcast(Channel channel) {
   if (!leads()) return Error{EPERM, "only the leader broadcasts"};
   if (store_.ended().contains(channel)) return Error{EPIPE, fmt::format("channel {}: it has ended", channel)};
   if (store_.ended().size() == kMaxBroadcastChannels) {
     return Error{ENOSPC, fmt::format("channel {}: {} channels have ended; no more are allowed", channel,
                                      kMaxBroadcastChannels)};
   }
-  broadcast_record(Kind::end, channel, {});
+  broadcast_record(BulkKind::end, channel, {});
   return {};
 }
 
-void Node::broadcast_record(Kind kind, Channel channel, std::string_view bytes) {
+void BulkNode::broadcast_record(BulkKind kind, Channel channel, std::string_view bytes) {
   Head head{kind, channel, store_.stable(), store_.have() + 1, static_cast<std::uint32_t>(bytes.size())};
   out_.put(Announce{head.number, channel, store_.add(head, bytes).bytes});
   settle();
@@ -48,10 +48,10 @@ void Node::broadcast_record(Kind kind, Channel channel, std::string_view bytes) 
 
 // ---- what comes from above ---------------------------------------------------------------
 
-Result<void> Node::take_record_down(const Record& record) {
+Result<void> BulkNode::take_record_down(const BulkRecord& record) {
   if (cut_off_) return {};
   const Head& head = record.head;
-  if (head.kind == Kind::start) return start(record);
+  if (head.kind == BulkKind::start) return start(record);
   if (!started_) return Error{EPROTO, "a broadcast record before a newcomer's start"};
   if (head.number != store_.have() + 1) {
     return Error{EPROTO, fmt::format("broadcast record {} after {}", head.number, store_.have())};
@@ -64,14 +64,14 @@ Result<void> Node::take_record_down(const Record& record) {
     return Error{EPROTO, fmt::format("broadcast record {}: more than {} bytes that not all have", head.number,
                                      options_.limits.broadcast)};
   }
-  const Store::Kept& kept = store_.add(head, record.bytes);
+  const BroadcastStore::Kept& kept = store_.add(head, record.bytes);
   if (head.number > first_) out_.put(Announce{head.number, head.channel, kept.bytes});
   return {};
 }
 
 // Records up to the start's number are no longer available. A newcomer that begins after them does not need them.
 // Another shell that gets such a start is no longer of the view, as its members never get one.
-Result<void> Node::start(const Record& record) {
+Result<void> BulkNode::start(const BulkRecord& record) {
   std::vector<Channel> ended = TRY(ended_channels(record.bytes));
   Numbered kept = record.head.number;
   if (started_ && kept <= store_.have()) {
@@ -91,7 +91,7 @@ Result<void> Node::start(const Record& record) {
   return {};
 }
 
-Result<void> Node::take_note_down(const Note& note) {
+Result<void> BulkNode::take_note_down(const Note& note) {
   if (const auto* taken = std::get_if<Taken>(&note)) return take_note_taken(*taken);
   if (std::holds_alternative<Path>(note)) {
     new_path();
@@ -101,12 +101,12 @@ Result<void> Node::take_note_down(const Note& note) {
   return {};
 }
 
-void Node::cut_off() {
+void BulkNode::cut_off() {
   if (!std::exchange(cut_off_, true)) out_.put(CutOff{});
 }
 
 // Keeps what the owner has not consumed. But if all members have taken that, this shell is no member.
-void Node::drop(Numbered stable) {
+void BulkNode::drop(Numbered stable) {
   stable_ = std::max(stable_, stable);
   if (started_ && stable_ > consumed_) cut_off();
   store_.drop(std::min(stable_, consumed_));
@@ -114,13 +114,13 @@ void Node::drop(Numbered stable) {
 
 // ---- which shells have it -------------------------------------------------------------------------
 
-void Node::consumed(Numbered number) {
+void BulkNode::consumed(Numbered number) {
   consumed_ = std::max(consumed_, std::min(number, store_.have()));
   settle();
 }
 
 // None: some child of the view has not reported in this view.
-std::optional<Numbered> Node::consumed_by_all() const {
+std::optional<Numbered> BulkNode::consumed_by_all() const {
   if (!view_ || !started_) return std::nullopt;
   Numbered all = std::min(consumed_, store_.have());
   for (Id id : members_) {
@@ -133,7 +133,7 @@ std::optional<Numbered> Node::consumed_by_all() const {
   return all;
 }
 
-void Node::settle_consumed() {
+void BulkNode::settle_consumed() {
   if (!leads()) return;
   auto all = consumed_by_all();
   if (!all) return;
@@ -143,8 +143,8 @@ void Node::settle_consumed() {
   out_.put(BroadcastRoom{});
 }
 
-Result<void> Node::take_note_up(Child& child, const Note& note) {
-  if (const auto* hello = std::get_if<Hello>(&note)) {
+Result<void> BulkNode::take_note_up(BulkChild& child, const Note& note) {
+  if (const auto* hello = std::get_if<BulkHello>(&note)) {
     if (std::exchange(child.greeted, true)) return Error{EPROTO, "a second hello"};
     child.unstarted = hello->newcomer;
     child.fed = hello->have;
@@ -161,10 +161,10 @@ Result<void> Node::take_note_up(Child& child, const Note& note) {
   return {};
 }
 
-void Node::notify_up() {
+void BulkNode::notify_up() {
   if (!up_ || up_->traffic.writes_notes) return;
   std::string out;
-  if (!std::exchange(up_->greeted, true)) append_note(out, Hello{!started_, store_.have()});
+  if (!std::exchange(up_->greeted, true)) append_note(out, BulkHello{!started_, store_.have()});
   auto all = consumed_by_all();
   if (all) {
     Heard heard{*view_, *all};
@@ -176,17 +176,17 @@ void Node::notify_up() {
 
 // ---- what goes down ----------------------------------------------------------------------
 
-void Node::feed(Id peer, Child& child) {
+void BulkNode::feed(Id peer, BulkChild& child) {
   if (!child.greeted || !started_ || child.traffic.writes_records) return;
   std::string out;
   if (child.unstarted || child.fed < store_.stable()) {
     std::string ended;
     for (Channel channel : store_.ended()) append_channel(ended, channel);
-    append_record(out, {Kind::start, 0, std::max(store_.have(), first_), store_.stable(), 0}, ended);
+    append_record(out, {BulkKind::start, 0, std::max(store_.have(), first_), store_.stable(), 0}, ended);
     child.fed = store_.stable();
     child.unstarted = false;
   }
-  for (const Store::Kept* each = nullptr; out.size() < options_.limits.write; ++child.fed) {
+  for (const BroadcastStore::Kept* each = nullptr; out.size() < options_.limits.write; ++child.fed) {
     each = store_.find(child.fed + 1);
     if (each == nullptr) break;
     append_record(out, each->head, each->bytes);
@@ -196,7 +196,7 @@ void Node::feed(Id peer, Child& child) {
 }
 
 // Only the newest note of each kind is kept, so that waiting notes take little room.
-void Node::notify_down(Id peer, Child& child) {
+void BulkNode::notify_down(Id peer, BulkChild& child) {
   if (child.traffic.writes_notes) return;
   std::string out;
   if (std::exchange(child.path, false)) append_note(out, Path{});

@@ -11,7 +11,7 @@ namespace nacre::bulk {
 
 // ---- own records -------------------------------------------------------------------------
 
-Result<bool> Node::put(Channel channel, std::string_view bytes) {
+Result<bool> BulkNode::put(Channel channel, std::string_view bytes) {
   CHECK_OK(check_put(unacked_.ended(), channel, bytes));
   std::size_t size = kHead + bytes.size();
   if (unacked_.bytes() + size > options_.limits.window) {
@@ -22,20 +22,20 @@ Result<bool> Node::put(Channel channel, std::string_view bytes) {
   return true;
 }
 
-Result<void> Node::end(Channel channel) {
+Result<void> BulkNode::end(Channel channel) {
   if (unacked_.ended().contains(channel)) return Error{EPIPE, fmt::format("channel {}: it has ended", channel)};
   unacked_.end(channel);
   put_record(channel, {});
   return {};
 }
 
-void Node::put_record(Channel channel, std::string_view bytes) {
+void BulkNode::put_record(Channel channel, std::string_view bytes) {
   Numbered number = unacked_.add(channel, bytes, !leads());
-  if (leads()) out_.put(Deliver{options_.self, number, channel, std::string(bytes)});
+  if (leads()) out_.put(DeliverRecord{options_.self, number, channel, std::string(bytes)});
   settle();
 }
 
-Result<void> Node::own_taken(Numbered number) {
+Result<void> BulkNode::own_taken(Numbered number) {
   if (number > unacked_.last()) {
     return Error{EPROTO, fmt::format("record {} was taken; {} is the last one", number, unacked_.last())};
   }
@@ -52,7 +52,7 @@ Result<void> Node::own_taken(Numbered number) {
 
 // What is under way may be lost. All origins whose records have passed here send them again, so the records that
 // wait here need not go.
-void Node::new_path() {
+void BulkNode::new_path() {
   unacked_.rewind();
   if (!std::exchange(dirty_, false)) return;
   for (auto& [peer, child] : children_) {
@@ -65,7 +65,7 @@ void Node::new_path() {
   }
 }
 
-Result<void> Node::take_record_up(Id peer, Child& child, const Record& record) {
+Result<void> BulkNode::take_record_up(Id peer, BulkChild& child, const BulkRecord& record) {
   OriginTable::Route from{peer, child.serial};
   bool goes_on = origin_of(record.head) != options_.self && TRY(origins_.came(record.head, from));
   if (goes_on && leads()) goes_on = deliver(from, record);
@@ -80,7 +80,7 @@ Result<void> Node::take_record_up(Id peer, Child& child, const Record& record) {
 }
 
 // True: the record is the owner's until it calls taken().
-bool Node::deliver(OriginTable::Route from, const Record& record) {
+bool BulkNode::deliver(OriginTable::Route from, const BulkRecord& record) {
   Id origin = origin_of(record.head);
   switch (origins_.judge(origin, record.head.number)) {
     case OriginTable::Verdict::ahead: return false;
@@ -90,11 +90,11 @@ bool Node::deliver(OriginTable::Route from, const Record& record) {
     case OriginTable::Verdict::next: break;
   }
   origins_.delivered(origin, record.head.number, from, record.whole.size());
-  out_.put(Deliver{origin, record.head.number, record.head.channel, std::string(record.bytes)});
+  out_.put(DeliverRecord{origin, record.head.number, record.head.channel, std::string(record.bytes)});
   return true;
 }
 
-void Node::send_up() {
+void BulkNode::send_up() {
   if (!up_ || up_->traffic.writes_records) return;
   std::string out;
   while (out.size() < options_.limits.write && send_next_up(out)) {
@@ -103,7 +103,7 @@ void Node::send_up() {
 }
 
 // Sends one record of the origin whose turn it is: this shell's, then each child's.
-bool Node::send_next_up(std::string& out) {
+bool BulkNode::send_next_up(std::string& out) {
   auto waits = [](const auto& each) { return !each.second.queue.empty(); };
   auto begin = last_ ? children_.upper_bound(*last_) : children_.begin();
   auto next = std::find_if(begin, children_.end(), waits);
@@ -119,7 +119,7 @@ bool Node::send_next_up(std::string& out) {
   return true;
 }
 
-void Node::pass_on(Id peer, Child& child, std::string& out) {
+void BulkNode::pass_on(Id peer, BulkChild& child, std::string& out) {
   std::size_t size = child.queue.front().size();
   out += child.queue.front();
   child.queue.pop_front();
@@ -133,7 +133,7 @@ void Node::pass_on(Id peer, Child& child, std::string& out) {
 
 // ---- acknowledgements of records -----------------------------------------------------------------
 
-void Node::taken(Id origin, Numbered number) {
+void BulkNode::taken(Id origin, Numbered number) {
   if (!leads()) return;
   if (origin == options_.self) {
     (void)own_taken(std::min(number, unacked_.last()));
@@ -141,7 +141,7 @@ void Node::taken(Id origin, Numbered number) {
     bool any = false;
     while (auto credit = origins_.take(origin, number)) {
       any = true;
-      Child* child = child_of(credit->to);
+      BulkChild* child = child_of(credit->to);
       if (child == nullptr) continue;
       child->traffic.record_credit += credit->bytes;
       out_.grant({credit->to.peer, Side::down}, kRecords, credit->bytes);
@@ -151,15 +151,15 @@ void Node::taken(Id origin, Numbered number) {
   settle();
 }
 
-void Node::note_taken(Id origin, Numbered number) {
+void BulkNode::note_taken(Id origin, Numbered number) {
   auto route = origins_.route(origin);
-  Child* child = route ? child_of(*route) : nullptr;
+  BulkChild* child = route ? child_of(*route) : nullptr;
   if (child == nullptr || number == 0) return;  // its records will come another way, and the note again
   Numbered& last = child->taken[origin];
   last = std::max(last, number);
 }
 
-Result<void> Node::take_note_taken(const Taken& note) {
+Result<void> BulkNode::take_note_taken(const Taken& note) {
   if (note.origin == options_.self) return own_taken(note.number);
   note_taken(note.origin, note.number);
   return {};

@@ -36,7 +36,7 @@ struct Limits {
 // EINVAL, with the limit's name: a limit is too small for a record, or is above kMaxRecord or kMaxWindow.
 Result<void> check(const Limits& limits);
 
-struct Options {
+struct BulkOptions {
   Id self = 0;
   bool newcomer = false;  // was no member when the job began: it does not get what was broadcast before it came
   Limits limits;

@@ -3,20 +3,20 @@
 
 namespace nacre::bulk {
 
-const Store::Kept& Store::add(Head head, std::string_view bytes) {
+const BroadcastStore::Kept& BroadcastStore::add(Head head, std::string_view bytes) {
   bytes_ += kHead + bytes.size();
-  if (head.kind == Kind::end) end(head.channel);
+  if (head.kind == BulkKind::end) end(head.channel);
   return records_.emplace_back(Kept{head, std::string(bytes)});
 }
 
-void Store::drop(Numbered stable) {
+void BroadcastStore::drop(Numbered stable) {
   for (; stable_ < stable && !records_.empty(); ++stable_) {
     bytes_ -= kHead + records_.front().bytes.size();
     records_.pop_front();
   }
 }
 
-void Store::start_after(Numbered stable) {
+void BroadcastStore::start_after(Numbered stable) {
   records_.clear();
   bytes_ = 0;
   stable_ = stable;

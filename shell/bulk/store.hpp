@@ -11,7 +11,7 @@
 
 namespace nacre::bulk {
 
-class Store {
+class BroadcastStore {
  public:
   struct Kept {
     Head head;

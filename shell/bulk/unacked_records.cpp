@@ -7,7 +7,7 @@ namespace nacre::bulk {
 
 Numbered UnackedRecords::add(Channel channel, std::string_view bytes, bool keep) {
   records_.push_back(
-      {bytes.empty() ? Kind::end : Kind::data, channel, bytes.size(), std::string(keep ? bytes : "")});
+      {bytes.empty() ? BulkKind::end : BulkKind::data, channel, bytes.size(), std::string(keep ? bytes : "")});
   bytes_ += kHead + bytes.size();
   return last();
 }

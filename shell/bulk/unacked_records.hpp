@@ -38,7 +38,7 @@ class UnackedRecords {
 
  private:
   struct Kept {
-    Kind kind;
+    BulkKind kind;
     Channel channel;
     std::size_t size;
     std::string bytes;

@@ -17,13 +17,16 @@ Error broken(std::string message) { return Error{EPROTO, std::move(message)}; }
 struct NoteForm {
   char kind;
   std::size_t size;
-  Way way;
+  Direction way;
 };
-constexpr NoteForm kNoteForms[] = {
-    {1, 9, Way::up}, {2, 16, Way::up}, {3, 12, Way::down}, {4, 0, Way::down}, {5, 8, Way::down}};
+constexpr NoteForm kNoteForms[] = {{1, 9, Direction::up},
+                                   {2, 16, Direction::up},
+                                   {3, 12, Direction::down},
+                                   {4, 0, Direction::down},
+                                   {5, 8, Direction::down}};
 static_assert(std::size(kNoteForms) == std::variant_size_v<Note>);
 
-void append_body(std::string& out, const Hello& m) {
+void append_body(std::string& out, const BulkHello& m) {
   out += static_cast<char>(m.newcomer ? 1 : 0);
   append_number(out, m.have);
 }
@@ -45,7 +48,7 @@ Result<Note> note_of(std::size_t index, std::string_view body) {
       auto have = take_number<Numbered>(body);
       if (newcomer > 1) return broken(fmt::format("hello: a flag of {}; 0 or 1", newcomer));
       if (newcomer == 1 && have != 0) return broken("hello: a newcomer that has something");
-      return Note(Hello{newcomer == 1, have});
+      return Note(BulkHello{newcomer == 1, have});
     }
     case 1: {
       auto view = take_number<ViewNumber>(body);
@@ -73,7 +76,7 @@ void append_record(std::string& out, Head head, std::string_view bytes) {
   out += bytes;
 }
 
-void RecordReader::add(std::string_view bytes) {
+void BulkRecordReader::add(std::string_view bytes) {
   if (at_ == bytes_.size() || at_ > kMostRead) {
     bytes_.erase(0, at_);
     at_ = 0;
@@ -81,17 +84,17 @@ void RecordReader::add(std::string_view bytes) {
   bytes_ += bytes;
 }
 
-Result<void> RecordReader::check_head(const Head& head) const {
-  if (head.number == 0 && head.kind != Kind::start) return broken("a record with the number 0");
+Result<void> BulkRecordReader::check_head(const Head& head) const {
+  if (head.number == 0 && head.kind != BulkKind::start) return broken("a record with the number 0");
   switch (head.kind) {
-    case Kind::data:
+    case BulkKind::data:
       if (head.size >= 1 && head.size <= most_) return {};
       return broken(fmt::format("a record of {} bytes; 1 to {} are allowed", head.size, most_));
-    case Kind::end:
+    case BulkKind::end:
       if (head.size == 0) return {};
       return broken(fmt::format("the end of channel {} with {} bytes", head.channel, head.size));
-    case Kind::start:
-      if (way_ == Way::up) return broken("a start from below");
+    case BulkKind::start:
+      if (way_ == Direction::up) return broken("a start from below");
       if (head.channel != 0) return broken("a start with a channel");
       if (head.tag < head.number) return broken("a start that begins before what is kept");
       if (head.size % kChannelBytes == 0 && head.size <= kChannelBytes * kMaxBroadcastChannels) return {};
@@ -101,18 +104,18 @@ Result<void> RecordReader::check_head(const Head& head) const {
   return broken(fmt::format("a record of kind {}; 1, 2 and 3 are known", static_cast<unsigned>(head.kind)));
 }
 
-Result<std::optional<Record>> RecordReader::next() {
+Result<std::optional<BulkRecord>> BulkRecordReader::next() {
   std::string_view left = std::string_view(bytes_).substr(at_);
-  if (left.size() < kHead) return std::optional<Record>();
+  if (left.size() < kHead) return std::optional<BulkRecord>();
   std::string_view from = left;
-  Record record;
-  record.head.kind = static_cast<Kind>(take_number<std::uint8_t>(from));
+  BulkRecord record;
+  record.head.kind = static_cast<BulkKind>(take_number<std::uint8_t>(from));
   record.head.channel = take_number<Channel>(from);
   record.head.tag = take_number<std::uint64_t>(from);
   record.head.number = take_number<Numbered>(from);
   record.head.size = take_number<std::uint32_t>(from);
   CHECK_OK(check_head(record.head));
-  if (from.size() < record.head.size) return std::optional<Record>();
+  if (from.size() < record.head.size) return std::optional<BulkRecord>();
   record.bytes = from.substr(0, record.head.size);
   record.whole = left.substr(0, kHead + record.head.size);
   at_ += record.whole.size();
@@ -149,7 +152,7 @@ Result<std::optional<Note>> NoteReader::next() {
     return std::optional(note);
   }
   return broken(fmt::format("a note of kind {} from {}", static_cast<unsigned char>(bytes_[0]),
-                            way_ == Way::up ? "below" : "above"));
+                            way_ == Direction::up ? "below" : "above"));
 }
 
 }  // namespace nacre::bulk

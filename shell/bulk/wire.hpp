@@ -22,14 +22,14 @@ inline constexpr StreamId kRecords = 2;
 
 // ---- records -----------------------------------------------------------------------------
 
-enum class Kind : std::uint8_t {
+enum class BulkKind : std::uint8_t {
   data = 1,   // 1 to Limits::record bytes
   end = 2,    // no bytes: the channel has ended
   start = 3,  // down only: where a newcomer begins; its bytes are the channels that have ended, 2 each, ascending
 };
 
 struct Head {
-  Kind kind = Kind::data;
+  BulkKind kind = BulkKind::data;
   Channel channel = 0;
   std::uint64_t tag = 0;  // up: origin and attempt; down: the last number that all shells had when this was made
   Numbered number = 0;
@@ -44,28 +44,28 @@ struct Head {
 
 void append_record(std::string& out, Head head, std::string_view bytes);  // head.size is taken from the bytes
 
-struct Record {  // the views are valid until the next call of the reader
+struct BulkRecord {  // the views are valid until the next call of the reader
   Head head;
   std::string_view bytes;
   std::string_view whole;  // with its head
 };
 
-enum class Way : std::uint8_t { up, down };
+enum class Direction : std::uint8_t { up, down };
 
 // Cuts a stream into records.
-class RecordReader {
+class BulkRecordReader {
  public:
   // `most`: bytes of a record.
-  RecordReader(Way way, std::size_t most) : way_(way), most_(most) {}
+  BulkRecordReader(Direction way, std::size_t most) : way_(way), most_(most) {}
 
   void add(std::string_view bytes);
-  Result<std::optional<Record>> next();  // none: more bytes have to come
+  Result<std::optional<BulkRecord>> next();  // none: more bytes have to come
   [[nodiscard]] std::size_t unread() const { return bytes_.size() - at_; }
 
  private:
   Result<void> check_head(const Head& head) const;
 
-  Way way_;
+  Direction way_;
   std::size_t most_;
   std::string bytes_;
   std::size_t at_ = 0;  // what is before it has been read
@@ -77,10 +77,10 @@ Result<std::vector<Channel>> ended_channels(std::string_view bytes);
 
 // ---- notes -------------------------------------------------------------------------------
 
-struct Hello {            // up, first: what this child has of the broadcast
+struct BulkHello {        // up, first: what this child has of the broadcast
   bool newcomer = false;  // it has not yet been sent where the broadcast begins for it
   Numbered have = 0;
-  bool operator==(const Hello&) const = default;
+  bool operator==(const BulkHello&) const = default;
 };
 struct Heard {  // up: the sender and all below it, in this view, have taken the broadcast up to here
   ViewNumber view = 0;
@@ -99,21 +99,21 @@ struct Stable {  // down: all shells have taken the broadcast up to here
   Numbered number = 0;
   bool operator==(const Stable&) const = default;
 };
-using Note = std::variant<Hello, Heard, Taken, Path, Stable>;
+using Note = std::variant<BulkHello, Heard, Taken, Path, Stable>;
 
 void append_note(std::string& out, const Note& note);
 
 // Cuts a stream into the notes of its direction.
 class NoteReader {
  public:
-  explicit NoteReader(Way way) : way_(way) {}
+  explicit NoteReader(Direction way) : way_(way) {}
 
   void add(std::string_view bytes) { bytes_ += bytes; }
   Result<std::optional<Note>> next();
   [[nodiscard]] std::size_t unread() const { return bytes_.size(); }
 
  private:
-  Way way_;
+  Direction way_;
   std::string bytes_;
 };
 

@@ -164,7 +164,8 @@ int hostlist_remove_current(struct hostlist* hl) noexcept {
 const struct hostlist* flux_shell_get_hostlist(flux_shell_t* shell) noexcept {
   if (shell == nullptr) return none(EINVAL);
   if (shell->hosts.names.empty()) {
-    for (const job::Node& node : shell->host.job().resources.nodes) shell->hosts.names.append(node.hostname);
+    for (const job::NodeResources& node : shell->host.job().resources.nodes)
+      shell->hosts.names.append(node.hostname);
   }
   return &shell->hosts;
 }

@@ -84,7 +84,7 @@ void flux_shell_raise(const char* type, int severity, const char* fmt, ...) noex
 void flux_shell_raise_exit_status(int wait_status, const char* fmt, ...) noexcept {
   flux_shell* shell = current_shell();
   if (shell == nullptr) return;
-  Exception exception;
+  RaisedException exception;
   if (wait_status >= 0) exception.status = value::WaitStatus::of_raw(wait_status);
   va_list args;
   va_start(args, fmt);

@@ -22,18 +22,18 @@
 namespace nacre::cli {
 namespace {
 
+using archive::ArchiveEntry;
+using archive::ArchiveStore;
 using archive::Compression;
 using archive::CreateOptions;
-using archive::Entry;
 using archive::Progress;
-using archive::Store;
 
 // Shows on standard error what a copy does, and lets a signal stop it.
 class Copying {
  public:
   explicit Copying(bool verbose)
       : verbose_(verbose), on_terminal_(::isatty(STDERR_FILENO) == 1), line_(event::clock_now().count()) {
-    watch_.on_entry = [this](const Entry& entry) {
+    watch_.on_entry = [this](const ArchiveEntry& entry) {
       if (verbose_) print_err("{}\n", archive::shown(entry.path));
     };
     watch_.go_on = [this](const Progress& progress) {
@@ -70,7 +70,7 @@ class Archive final : public Verb {
 
   Result<int> run() override {
     std::signal(SIGXFSZ, SIG_IGN);  // a file beyond RLIMIT_FSIZE is an error, and does not stay
-    Store store = directory_ ? Store(*directory_) : TRY(Store::of_environment(own_variable));
+    ArchiveStore store = directory_ ? ArchiveStore(*directory_) : TRY(ArchiveStore::of_environment(own_variable));
     for (auto [action, run] : {std::pair{create_, &Archive::create}, std::pair{list_, &Archive::list},
                                std::pair{extract_, &Archive::extract}, std::pair{remove_, &Archive::remove}}) {
       if (action->parsed()) CHECK_OK((this->*run)(store));
@@ -130,7 +130,7 @@ class Archive final : public Verb {
     remove_->add_flag("-f,--force", force_, "Do not fail if there is none");
   }
 
-  Result<void> create(const Store& store) {
+  Result<void> create(const ArchiveStore& store) {
     CreateOptions options;
     options.directory = copy_.directory;
     options.paths = paths_;
@@ -147,17 +147,17 @@ class Archive final : public Verb {
     return {};
   }
 
-  Result<void> list(const Store& store) {
+  Result<void> list(const ArchiveStore& store) {
     if (!archives_) return print_entries(store);
     for (const std::string& name : TRY(store.names())) print_out("{}\n", name);
     return {};
   }
 
-  Result<void> print_entries(const Store& store) {
+  Result<void> print_entries(const ArchiveStore& store) {
     auto library = TRY(archive::Library::load());
     auto reader = TRY(archive::Reader::open(library, TRY(store.find(name_)).path));
     bool any = false;
-    while (std::optional<Entry> entry = TRY(reader.next())) {
+    while (std::optional<ArchiveEntry> entry = TRY(reader.next())) {
       if (copy_.pattern && !glob_match(*copy_.pattern, entry->path)) continue;
       any = true;
       print_out("{}\n", long_ ? archive::long_form(*entry) : archive::shown(entry->path));
@@ -165,7 +165,7 @@ class Archive final : public Verb {
     return check_matched(reader.name(), any);
   }
 
-  Result<void> extract(const Store& store) {
+  Result<void> extract(const ArchiveStore& store) {
     if (list_only_) return print_entries(store);
     copy_.existing = overwrite_ ? archive::Existing::replace : archive::Existing::refuse;
     auto library = TRY(archive::Library::load());
@@ -180,8 +180,8 @@ class Archive final : public Verb {
     return Error{ENOENT, fmt::format("{}: nothing in it matches {}", path, in_quotes(*copy_.pattern))};
   }
 
-  Result<void> remove(const Store& store) {
-    std::optional<Store::Found> found = TRY(store.look_up(name_));
+  Result<void> remove(const ArchiveStore& store) {
+    std::optional<ArchiveStore::Found> found = TRY(store.look_up(name_));
     if (!found && force_) return {};
     return store.remove(found ? *found : TRY(store.find(name_)));
   }

@@ -67,7 +67,7 @@ void end_descendants(event::Children& children) {
   }
 }
 
-void keep(std::string& kept, task::Stream& stream) {
+void keep(std::string& kept, task::BufferedStream& stream) {
   for (std::string_view text = stream.read(); !text.empty(); text = stream.read()) {
     kept += text.substr(0, kMaxShellOutput - kept.size());
   }

@@ -64,10 +64,10 @@ Result<Client> Client::over(UniqueFd from, UniqueFd to, const std::string& versi
 
 Result<void> Client::greet(const std::string& version) {
   // One that does not let this client in closes at once; why is what it has sent.
-  Result<void> sent = send(line_of(Hello{version}));
+  Result<void> sent = send(line_of(ControlHello{version}));
   if (!sent && sent.error().code != ECONNRESET && sent.error().code != EPIPE) return sent;
   Json frame = TRY(receive(event::clock_now() + patience_));
-  Hello hello = TRY(hello_of(frame));
+  ControlHello hello = TRY(hello_of(frame));
   if (hello.error) return Error{ECONNREFUSED, *hello.error};
   return {};
 }
@@ -104,12 +104,12 @@ Result<Json> Client::receive(std::optional<event::Seconds> until) {
 }
 
 Result<Json> Client::ask(std::string_view action, Json arguments, const Take& take) {
-  Request request{++last_id_, std::string(action), std::move(arguments)};
+  ControlRequest request{++last_id_, std::string(action), std::move(arguments)};
   CHECK_OK(send(line_of(request)));
   for (;;) {
     Json frame = TRY(receive(event::clock_now() + patience_));
     auto got = TRY(from_leader(frame));
-    if (auto* event = std::get_if<Event>(&got)) {
+    if (auto* event = std::get_if<ControlEvent>(&got)) {
       events_.push_back(std::move(*event));
       continue;
     }
@@ -121,21 +121,21 @@ Result<Json> Client::ask(std::string_view action, Json arguments, const Take& ta
   }
 }
 
-Result<std::optional<Event>> Client::next_event(std::optional<event::Seconds> until) {
+Result<std::optional<ControlEvent>> Client::next_event(std::optional<event::Seconds> until) {
   for (;;) {
     if (!events_.empty()) {
-      Event out = std::move(events_.front());
+      ControlEvent out = std::move(events_.front());
       events_.pop_front();
-      return std::optional<Event>(std::move(out));
+      return std::optional<ControlEvent>(std::move(out));
     }
     auto frame = receive(until);
     if (!frame) {
       bool is_over = frame.error().code == ECONNRESET || frame.error().code == ETIMEDOUT;
-      if (is_over) return std::optional<Event>();
+      if (is_over) return std::optional<ControlEvent>();
       return std::move(frame).error();
     }
     auto got = TRY(from_leader(*frame));
-    if (auto* event = std::get_if<Event>(&got)) events_.push_back(std::move(*event));
+    if (auto* event = std::get_if<ControlEvent>(&got)) events_.push_back(std::move(*event));
   }
 }
 

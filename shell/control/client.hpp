@@ -34,7 +34,7 @@ class Client {
   using Take = std::function<void(const Json& part)>;
   Result<Json> ask(std::string_view action, Json arguments = Json::object(), const Take& take = {});
   // Waits for an event, until a time of event::clock_now(), or for ever. None: the link has ended, or the time is over.
-  Result<std::optional<Event>> next_event(std::optional<event::Seconds> until = std::nullopt);
+  Result<std::optional<ControlEvent>> next_event(std::optional<event::Seconds> until = std::nullopt);
 
  private:
   Client(UniqueFd from, UniqueFd to, event::Seconds patience)
@@ -47,7 +47,7 @@ class Client {
   UniqueFd from_, to_;
   event::Seconds patience_;
   FrameReader reader_;
-  std::deque<Event> events_;
+  std::deque<ControlEvent> events_;
   std::uint64_t last_id_ = 0;
 };
 

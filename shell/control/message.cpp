@@ -26,8 +26,8 @@ Result<Answer> answer_of(const JsonAt& at) {
   return out;
 }
 
-Result<Event> event_of(const JsonAt& at) {
-  Event out;
+Result<ControlEvent> event_of(const JsonAt& at) {
+  ControlEvent out;
   out.timestamp = TRY(TRY(at.at("timestamp")).number());
   out.name = TRY(TRY(at.at("name")).string());
   if (auto context = TRY(at.find("context"))) {
@@ -39,13 +39,13 @@ Result<Event> event_of(const JsonAt& at) {
 
 }  // namespace
 
-std::string line_of(const Hello& hello) {
+std::string line_of(const ControlHello& hello) {
   Json out{{"nacre", hello.version}, {"control", kProtocol}};
   if (hello.error) out["error"] = *hello.error;
   return line_of_json(out);
 }
 
-std::string line_of(const Request& request) {
+std::string line_of(const ControlRequest& request) {
   Json out = request.arguments;
   out["id"] = request.id;
   out["do"] = request.action;
@@ -63,13 +63,13 @@ std::string line_of(const Answer& answer) {
   return line_of_json(out);
 }
 
-std::string line_of(const Event& event) {
+std::string line_of(const ControlEvent& event) {
   return line_of_json({{"timestamp", event.timestamp}, {"name", event.name}, {"context", event.context}});
 }
 
-Result<Hello> hello_of(const Json& frame) {
+Result<ControlHello> hello_of(const Json& frame) {
   JsonAt at = JsonAt::root(frame);
-  Hello out;
+  ControlHello out;
   out.version = TRY(TRY(at.at("nacre")).string());
   auto protocol = TRY(TRY(at.at("control")).integer(1, INT32_MAX));
   if (auto error = TRY(at.find("error"))) out.error = TRY(error->string());
@@ -79,9 +79,9 @@ Result<Hello> hello_of(const Json& frame) {
                                             out.version, protocol, kProtocol)};
 }
 
-Result<Request> request_of(const Json& frame) {
+Result<ControlRequest> request_of(const Json& frame) {
   JsonAt at = JsonAt::root(frame);
-  Request out;
+  ControlRequest out;
   out.id = TRY(id_of(at));
   out.action = TRY(TRY(at.at("do")).string());
   out.arguments = frame;
@@ -90,10 +90,10 @@ Result<Request> request_of(const Json& frame) {
   return out;
 }
 
-Result<std::variant<Answer, Event>> from_leader(const Json& frame) {
+Result<std::variant<Answer, ControlEvent>> from_leader(const Json& frame) {
   JsonAt at = JsonAt::root(frame);
-  if (frame.contains("id")) return std::variant<Answer, Event>(TRY(answer_of(at)));
-  return std::variant<Answer, Event>(TRY(event_of(at)));
+  if (frame.contains("id")) return std::variant<Answer, ControlEvent>(TRY(answer_of(at)));
+  return std::variant<Answer, ControlEvent>(TRY(event_of(at)));
 }
 
 Result<std::optional<Json>> FrameReader::next() {

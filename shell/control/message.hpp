@@ -33,16 +33,16 @@ inline constexpr std::size_t kMaxEvents = std::size_t{1}
 inline constexpr std::size_t kMaxUnsent = std::size_t{16} << 20;  // likewise; with more it is let go
 inline constexpr std::uint64_t kMaxId = std::uint64_t{1} << 53;   // of a request
 
-struct Hello {
+struct ControlHello {
   std::string version;
   std::optional<std::string> error = {};  // why the link is refused
-  bool operator==(const Hello&) const = default;
+  bool operator==(const ControlHello&) const = default;
 };
-struct Request {
+struct ControlRequest {
   std::uint64_t id = 0;
   std::string action;
   Json arguments = Json::object();  // the other members
-  bool operator==(const Request&) const = default;
+  bool operator==(const ControlRequest&) const = default;
 };
 struct Answer {
   std::uint64_t id = 0;
@@ -50,23 +50,23 @@ struct Answer {
   std::optional<Error> error = {};
   bool more = false;
 };
-struct Event {
+struct ControlEvent {
   double timestamp = 0;
   std::string name;
   Json context = Json::object();
-  bool operator==(const Event&) const = default;
+  bool operator==(const ControlEvent&) const = default;
 };
 
 // With a newline.
-[[nodiscard]] std::string line_of(const Hello& hello);
-[[nodiscard]] std::string line_of(const Request& request);
+[[nodiscard]] std::string line_of(const ControlHello& hello);
+[[nodiscard]] std::string line_of(const ControlRequest& request);
 [[nodiscard]] std::string line_of(const Answer& answer);
-[[nodiscard]] std::string line_of(const Event& event);
+[[nodiscard]] std::string line_of(const ControlEvent& event);
 
 // EINVAL: what was expected.
-Result<Hello> hello_of(const Json& frame);
-Result<Request> request_of(const Json& frame);
-Result<std::variant<Answer, Event>> from_leader(const Json& frame);
+Result<ControlHello> hello_of(const Json& frame);
+Result<ControlRequest> request_of(const Json& frame);
+Result<std::variant<Answer, ControlEvent>> from_leader(const Json& frame);
 
 // Cuts a stream into frames. An error is for ever: what comes after it has no meaning.
 class FrameReader {

@@ -36,19 +36,20 @@ Result<void> check_peer(int socket) {
   return Error{EPERM, fmt::format("process {} on the other side is user {}'s", peer.pid, peer.uid)};
 }
 
-Server::Server(event::Loop& loop, std::string parent, std::string version, Callbacks callbacks)
+ControlServer::ControlServer(event::Loop& loop, std::string parent, std::string version, Callbacks callbacks)
     : loop_(loop), parent_(std::move(parent)), version_(std::move(version)), callbacks_(std::move(callbacks)) {}
 
-Result<std::unique_ptr<Server>> Server::create(event::Loop& loop, std::string parent, std::string version,
-                                               Callbacks callbacks) {
-  std::unique_ptr<Server> out(new Server(loop, std::move(parent), std::move(version), std::move(callbacks)));
+Result<std::unique_ptr<ControlServer>> ControlServer::create(event::Loop& loop, std::string parent,
+                                                             std::string version, Callbacks callbacks) {
+  std::unique_ptr<ControlServer> out(
+      new ControlServer(loop, std::move(parent), std::move(version), std::move(callbacks)));
   out->hello_timer_ = TRY(event::Timer::create(loop, [server = out.get()] { server->drop_silent(); }));
   out->hello_timer_->unref();
   CHECK_OK(out->open());
   return out;
 }
 
-Result<void> Server::open() {
+Result<void> ControlServer::open() {
   poll_.reset();
   socket_.reset();
   directory_.reset();
@@ -57,19 +58,19 @@ Result<void> Server::open() {
   return listen();
 }
 
-Result<void> Server::listen() {
+Result<void> ControlServer::listen() {
   poll_ = TRY(event::Poll::create(loop_, socket_->fd(), [this](int) { accept_some(); }));
   poll_->keeps_running(false);
   return poll_->start(event::Poll::kReadable);
 }
 
-Result<bool> Server::restore() {
+Result<bool> ControlServer::restore() {
   if (socket_ && is_there(socket_->path())) return false;
   CHECK_OK(open());
   return true;
 }
 
-void Server::accept_some() {
+void ControlServer::accept_some() {
   for (int count = 0; count < kAcceptAtOnce; ++count) {
     UniqueFd fd(::accept4(socket_->fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
@@ -84,15 +85,15 @@ void Server::accept_some() {
   }
 }
 
-void Server::add(UniqueFd fd) {
+void ControlServer::add(UniqueFd fd) {
   if (!check_peer(fd.get())) return;
   if (clients_.size() >= kMaxClients) {
-    std::string line = line_of(Hello{version_, fmt::format("{} others are connected already", kMaxClients)});
+    std::string line = line_of(ControlHello{version_, fmt::format("{} others are connected already", kMaxClients)});
     [[maybe_unused]] ssize_t sent = ::send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     return;
   }
   ClientId id = ++last_id_;
-  auto on_request = [this, id](const Request& request) { callbacks_.on_request(id, request); };
+  auto on_request = [this, id](const ControlRequest& request) { callbacks_.on_request(id, request); };
   std::unique_ptr<Client> client(
       new Client{std::move(fd), Session(version_, std::move(on_request)), loop_.now(), std::nullopt});
   auto poll = event::Poll::create(loop_, client->fd.get(), [this, id](int events) { on_ready(id, events); });
@@ -104,14 +105,14 @@ void Server::add(UniqueFd fd) {
   hello_timer_->start(kHelloTime);
 }
 
-void Server::await(ClientId, Client& client) {
+void ControlServer::await(ClientId, Client& client) {
   int events = event::Poll::kReadable;
   if (!client.session.output().empty()) events |= event::Poll::kWritable;
   static_cast<void>(
       client.poll->start(events));  // one that fails reports no events, and its link ends with the job
 }
 
-void Server::on_ready(ClientId id, int events) {
+void ControlServer::on_ready(ClientId id, int events) {
   auto found = clients_.find(id);
   if (found == clients_.end()) return;
   Client& client = *found->second;
@@ -124,7 +125,7 @@ void Server::on_ready(ClientId id, int events) {
     drop(id);
 }
 
-bool Server::read_some(Client& client) {
+bool ControlServer::read_some(Client& client) {
   std::array<char, kReadAtOnce> buffer;
   ssize_t got = ::recv(client.fd.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
@@ -132,7 +133,7 @@ bool Server::read_some(Client& client) {
   return client.session.receive({buffer.data(), static_cast<std::size_t>(got)}).has_value();
 }
 
-bool Server::write_some(Client& client) {
+bool ControlServer::write_some(Client& client) {
   std::string_view output = client.session.output();
   if (output.empty()) return true;
   ssize_t sent = ::send(client.fd.get(), output.data(), output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -141,39 +142,39 @@ bool Server::write_some(Client& client) {
   return true;
 }
 
-void Server::answer(ClientId client, std::uint64_t id, const Result<Json>& value) {
+void ControlServer::answer(ClientId client, std::uint64_t id, const Result<Json>& value) {
   auto found = clients_.find(client);
   if (found == clients_.end()) return;
   found->second->session.answer(id, value);
   await(client, *found->second);
 }
 
-void Server::answer_part(ClientId client, std::uint64_t id, Json value) {
+void ControlServer::answer_part(ClientId client, std::uint64_t id, Json value) {
   auto found = clients_.find(client);
   if (found == clients_.end()) return;
   found->second->session.answer_part(id, std::move(value));
   await(client, *found->second);
 }
 
-void Server::notify(const Event& event) {
+void ControlServer::notify(const ControlEvent& event) {
   for (auto& [id, client] : clients_) {
     client->session.notify(event);
     await(id, *client);
   }
 }
 
-bool Server::flushed() const {
+bool ControlServer::flushed() const {
   for (const auto& [id, client] : clients_) {
     if (!client->session.output().empty()) return false;
   }
   return true;
 }
 
-void Server::drop(ClientId id) {
+void ControlServer::drop(ClientId id) {
   if (clients_.erase(id) > 0 && callbacks_.on_gone) callbacks_.on_gone(id);
 }
 
-void Server::drop_silent() {
+void ControlServer::drop_silent() {
   std::vector<ClientId> silent;
   bool others = false;
   for (const auto& [id, client] : clients_) {

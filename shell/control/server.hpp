@@ -19,22 +19,22 @@
 
 namespace nacre::control {
 
-class Server {
+class ControlServer {
  public:
   static constexpr event::Seconds kHelloTime{10};  // for the first line of a link
 
   using ClientId = std::uint64_t;  // never used twice
   struct Callbacks {
     // Called from the loop; it may call members, but not destroy the server. Each request has to be answered at some time.
-    std::function<void(ClientId, const Request&)> on_request;
+    std::function<void(ClientId, const ControlRequest&)> on_request;
     std::function<void(ClientId)> on_gone;  // what it has asked need not be answered any more
   };
 
   // Its directory is made below `parent`, or below /tmp.
-  static Result<std::unique_ptr<Server>> create(event::Loop& loop, std::string parent, std::string version,
-                                                Callbacks callbacks);
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
+  static Result<std::unique_ptr<ControlServer>> create(event::Loop& loop, std::string parent, std::string version,
+                                                       Callbacks callbacks);
+  ControlServer(const ControlServer&) = delete;
+  ControlServer& operator=(const ControlServer&) = delete;
 
   [[nodiscard]] std::string address() const { return "unix:" + socket_->path(); }
   [[nodiscard]] const transport::SocketDirectory& directory() const { return *directory_; }
@@ -45,7 +45,7 @@ class Server {
 
   void answer(ClientId client, std::uint64_t id, const Result<Json>& value);
   void answer_part(ClientId client, std::uint64_t id, Json value);
-  void notify(const Event& event);  // to all
+  void notify(const ControlEvent& event);  // to all
   [[nodiscard]] bool flushed() const;
 
  private:
@@ -56,7 +56,7 @@ class Server {
     std::optional<event::Poll> poll;
   };
 
-  Server(event::Loop& loop, std::string parent, std::string version, Callbacks callbacks);
+  ControlServer(event::Loop& loop, std::string parent, std::string version, Callbacks callbacks);
   Result<void> open();
   Result<void> listen();
   void accept_some();

@@ -8,7 +8,7 @@
 namespace nacre::control {
 
 Session::Session(std::string version, OnRequest on_request) : on_request_(std::move(on_request)) {
-  output_ = line_of(Hello{std::move(version)});
+  output_ = line_of(ControlHello{std::move(version)});
 }
 
 Result<void> Session::receive(std::string_view bytes) {
@@ -25,7 +25,7 @@ Result<void> Session::take(const Json& frame) {
     static_cast<void>(TRY(hello_of(frame)));
     return {};
   }
-  Request request = TRY(request_of(frame));
+  ControlRequest request = TRY(request_of(frame));
   if (open_.contains(request.id)) return invalid(fmt::format("request {} is open already", request.id));
   bool is_too_much = open_.size() >= kMaxOpen;
   open_.insert(request.id);
@@ -60,7 +60,7 @@ void Session::answer_part(std::uint64_t id, Json value) {
   output_ += line_of(Answer{id, std::move(value), {}, true});
 }
 
-void Session::notify(Event event) {
+void Session::notify(ControlEvent event) {
   if (!greeted_) return;
   if (output_.size() - sent_ > kMaxEvents) {
     ++dropped_;

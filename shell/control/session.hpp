@@ -17,7 +17,7 @@ namespace nacre::control {
 class Session {
  public:
   // Called by receive(). It may call members, but not destroy the session.
-  using OnRequest = std::function<void(const Request&)>;
+  using OnRequest = std::function<void(const ControlRequest&)>;
 
   Session(std::string version, OnRequest on_request);
 
@@ -29,7 +29,7 @@ class Session {
   // A part of its answer: others follow.
   void answer_part(std::uint64_t id, Json value);
   // Dropped, and counted in the next one, where more than kMaxEvents bytes wait.
-  void notify(Event event);
+  void notify(ControlEvent event);
 
   [[nodiscard]] bool is_greeted() const { return greeted_; }  // its hello has come
   [[nodiscard]] bool is_open(std::uint64_t id) const { return open_.contains(id); }

@@ -37,7 +37,7 @@ void Shell::fail(const Error& why) {
   if (end_job(cause, {}) && !has_siblings()) failure_ = why;
 }
 
-void Shell::raise(const plugin::Exception& exception) {
+void Shell::raise(const plugin::RaisedException& exception) {
   std::optional<int> code;
   if (exception.status) code = exception.status->job_code();
   exits::Cause cause{exception.message, code, job_.shell_rank, exception.task, exception.type == kTimeout};
@@ -98,7 +98,7 @@ std::string Shell::place(std::string_view named) const {
 }
 
 // All shells get these in the same order, so they agree on the one that ended the job, and on the code.
-void Shell::on_exception(const group::Exception& exception) {
+void Shell::on_exception(const group::JobException& exception) {
   Json context{{"type", exception.type}, {"severity", exception.severity}, {"note", exception.message}};
   if (Result<void> posted = post("exception", std::move(context)); !posted) {
     log_.log(Level::warn, "", "{}", posted.error().message);

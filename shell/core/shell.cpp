@@ -125,7 +125,7 @@ Result<void> Shell::prepare_process() {
 
 void Shell::serve_group() {
   group::Group::Callbacks callbacks;
-  callbacks.on_exception = [this](const group::Exception& exception) { on_exception(exception); };
+  callbacks.on_exception = [this](const group::JobException& exception) { on_exception(exception); };
   callbacks.on_signal = [this](int signum, const group::Targets& tasks) {
     if (tasks) return tasks_.kill(signum, tasks);
     end_.sent_to_tasks(signum);

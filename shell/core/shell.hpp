@@ -39,7 +39,7 @@ class Shell final : public ShellHost {
   task::Task* current_task() override { return tasks_.current(); }
   void kill_tasks(int signum) override;
   plugin::Stack& stack() override { return stack_; }
-  void raise(const plugin::Exception& exception) override;
+  void raise(const plugin::RaisedException& exception) override;
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override { return end_.is_ending(); }
   std::optional<exits::TaskEnd> ended_by() const override {
@@ -85,7 +85,7 @@ class Shell final : public ShellHost {
   void fail(const Error& why);
   void fail_in_child(std::string_view message);
   bool end_job(const exits::Cause& cause, std::string_view type);
-  void on_exception(const group::Exception& exception);
+  void on_exception(const group::JobException& exception);
   void on_cut_off(const Error& why);
   void on_signal(int signum, join::Signals::From from);
   [[nodiscard]] exits::Work work_for(join::Signals::From from) const;

@@ -17,7 +17,7 @@ using namespace nacre;          // NOLINT
 using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT
 using nacre::flux::Inbox;
-using nacre::flux::Link;
+using nacre::flux::InboxLink;
 using nacre::flux::MsgRef;
 using nacre::flux::Runtime;
 
@@ -87,12 +87,12 @@ void Runtime::debug(const std::string& message) const { shell_.host.log().log(Le
 
 Result<flux_handle*> Runtime::open_link(const std::string& name) {
   std::lock_guard lock(mutex_);
-  Link* link = nullptr;
+  InboxLink* link = nullptr;
   for (const auto& each : links_) {
     if (each->name == name) link = each.get();
   }
   if (link == nullptr) {
-    auto fresh = std::make_unique<Link>();
+    auto fresh = std::make_unique<InboxLink>();
     fresh->name = name;
     for (auto& side : fresh->sides) side = TRY(Inbox::create());
     links_.push_back(std::move(fresh));

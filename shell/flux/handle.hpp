@@ -59,8 +59,8 @@ struct flux_handle {
   nacre::flux::Runtime& runtime;
   nacre::flux::Inbox& incoming;
   nacre::flux::Inbox& outgoing;
-  nacre::flux::Link* link = nullptr;  // nullptr: the shell's own
-  flux_reactor* reactor;              // a reference, or nullptr
+  nacre::flux::InboxLink* link = nullptr;  // nullptr: the shell's own
+  flux_reactor* reactor;                   // a reference, or nullptr
   nacre::capi::AuxItems aux;
   int flags = 0;
   std::string appname;
@@ -106,7 +106,7 @@ class Runtime final : public capi::Extension {
   flux_handle* handle_ = nullptr;
   std::map<task::Task*, flux_subprocess*> tasks_;
   std::mutex mutex_;  // for links_: threads open them
-  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::unique_ptr<InboxLink>> links_;
   plugin::Registration events_;
 };
 

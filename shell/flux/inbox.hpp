@@ -33,7 +33,7 @@ class Inbox {
 };
 
 // Two handles in one process, interthread://NAME: each receives what the other sends.
-struct Link {
+struct InboxLink {
   std::string name;
   std::unique_ptr<Inbox> sides[2];
   int ends = 0;  // handles that were opened and not closed: at most two

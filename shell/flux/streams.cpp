@@ -9,9 +9,9 @@ using namespace nacre::plugin;  // NOLINT
 
 namespace {
 
-task::Stream* stream_of(flux_subprocess_t* p, const char* stream) {
+task::BufferedStream* stream_of(flux_subprocess_t* p, const char* stream) {
   if (p == nullptr || stream == nullptr) return none(EINVAL);
-  task::Stream* found = p->stream(stream);
+  task::BufferedStream* found = p->stream(stream);
   return found != nullptr ? found : none(EINVAL);
 }
 
@@ -26,31 +26,31 @@ int give(flux_subprocess_t* p, const char* stream, const char** bufp, std::strin
 }  // namespace
 
 int flux_subprocess_write(flux_subprocess_t* p, const char* stream, const char* buf, size_t len) noexcept {
-  task::Stream* to = stream_of(p, stream);
+  task::BufferedStream* to = stream_of(p, stream);
   if (to == nullptr || buf == nullptr) return fail(EINVAL);
   Result<void> written = to->write({buf, len});
   return written ? static_cast<int>(len) : fail(written.error().code == EBADF ? EINVAL : written.error().code);
 }
 
 int flux_subprocess_close(flux_subprocess_t* p, const char* stream) noexcept {
-  task::Stream* to = stream_of(p, stream);
+  task::BufferedStream* to = stream_of(p, stream);
   if (to == nullptr) return -1;
   to->close();
   return 0;
 }
 
 int flux_subprocess_read(flux_subprocess_t* p, const char* stream, const char** bufp) noexcept {
-  task::Stream* from = stream_of(p, stream);
+  task::BufferedStream* from = stream_of(p, stream);
   return from != nullptr ? give(p, stream, bufp, from->read()) : -1;
 }
 
 int flux_subprocess_read_line(flux_subprocess_t* p, const char* stream, const char** bufp) noexcept {
-  task::Stream* from = stream_of(p, stream);
+  task::BufferedStream* from = stream_of(p, stream);
   return from != nullptr ? give(p, stream, bufp, from->read_line()) : -1;
 }
 
 int flux_subprocess_read_trimmed_line(flux_subprocess_t* p, const char* stream, const char** bufp) noexcept {
-  task::Stream* from = stream_of(p, stream);
+  task::BufferedStream* from = stream_of(p, stream);
   if (from == nullptr) return -1;
   std::string_view line = from->read_line();
   if (!line.empty()) line.remove_suffix(1);
@@ -58,21 +58,21 @@ int flux_subprocess_read_trimmed_line(flux_subprocess_t* p, const char* stream, 
 }
 
 int flux_subprocess_getline(flux_subprocess_t* p, const char* stream, const char** bufp) noexcept {
-  task::Stream* from = stream_of(p, stream);
+  task::BufferedStream* from = stream_of(p, stream);
   return from != nullptr ? give(p, stream, bufp, from->get_line()) : -1;
 }
 
 bool flux_subprocess_read_stream_closed(flux_subprocess_t* p, const char* stream) noexcept {
-  task::Stream* from = stream_of(p, stream);
+  task::BufferedStream* from = stream_of(p, stream);
   return from != nullptr && from->at_end();
 }
 
 void flux_subprocess_stream_start(flux_subprocess_t* p, const char* stream) noexcept {
-  if (task::Stream* from = stream_of(p, stream)) static_cast<void>(from->resume());
+  if (task::BufferedStream* from = stream_of(p, stream)) static_cast<void>(from->resume());
 }
 
 void flux_subprocess_stream_stop(flux_subprocess_t* p, const char* stream) noexcept {
-  if (task::Stream* from = stream_of(p, stream)) from->pause();
+  if (task::BufferedStream* from = stream_of(p, stream)) from->pause();
 }
 
 // ---- tasks -----------------------------------------------------------------------

@@ -63,7 +63,7 @@ void report_started(flux_subprocess* p) {
   std::vector<std::string> names = p->process->command().channels;
   names.emplace_back("stdin");
   for (const std::string& each : names) {
-    if (task::Stream* stream = p->stream(each)) p->on_room(each, stream->room());
+    if (task::BufferedStream* stream = p->stream(each)) p->on_room(each, stream->room());
   }
 }
 
@@ -84,7 +84,7 @@ void report_soon(flux_subprocess* p) {
 
 flux_subprocess::~flux_subprocess() { aux.clear(); }
 
-task::Stream* flux_subprocess::stream(std::string_view name) const {
+task::BufferedStream* flux_subprocess::stream(std::string_view name) const {
   return task != nullptr ? task->channel(name) : process->stream(name);
 }
 

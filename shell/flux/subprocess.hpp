@@ -19,7 +19,7 @@ struct flux_subprocess {
   flux_subprocess(const flux_subprocess&) = delete;
   flux_subprocess& operator=(const flux_subprocess&) = delete;
 
-  [[nodiscard]] nacre::task::Stream* stream(std::string_view name) const;
+  [[nodiscard]] nacre::task::BufferedStream* stream(std::string_view name) const;
   [[nodiscard]] pid_t pid() const { return task != nullptr ? task->pid() : process->pid(); }
   [[nodiscard]] bool exited() const;
   [[nodiscard]] const nacre::value::WaitStatus& status() const {

@@ -60,7 +60,7 @@ class ControlVerb final : public cli::Verb {
     auto list = record::JobList::read(places, record::own_witness(), event::wall_clock());
     const record::Listed* job = TRY(list.find(id_));
     if (job->entry.ended()) return Error{ESRCH, fmt::format("job {} has ended", job->entry.id.f58_plain())};
-    if (job->state == record::State::unknown && job->entry.place.host != record::own_place().host)
+    if (job->state == record::JobState::unknown && job->entry.place.host != record::own_place().host)
       return invalid(fmt::format("job {}: its leader is on {}", job->entry.id.f58_plain(), job->entry.place.host));
     UniqueFd socket = TRY(control::Client::connect(job->entry.address));
     copy_both_ways(socket.get());

@@ -17,7 +17,7 @@ constexpr std::size_t kNameWidth = 20;
 constexpr std::size_t kHostWidth = 24;
 constexpr std::size_t kInfoWidth = 48;
 
-std::string info_of(const record::Entry& entry) {
+std::string info_of(const record::JobEntry& entry) {
   if (!entry.ended()) {
     if (entry.manager.kind == "none")
       return printable(fmt::format("{}", fmt::join(entry.command, " ")), kInfoWidth);
@@ -25,14 +25,14 @@ std::string info_of(const record::Entry& entry) {
                                  entry.manager.step.empty() ? "" : ".", entry.manager.step),
                      kInfoWidth);
   }
-  const record::End& end = *entry.end;
+  const record::EntryEnd& end = *entry.end;
   if (end.vanished) return "its leader has gone";
   if (end.cause.empty()) return fmt::format("exit {}", end.code);
   return printable(fmt::format("exit {}: {}", end.code, end.cause), kInfoWidth);
 }
 
 Json json_of(const record::Listed& job, double now) {
-  const record::Entry& entry = job.entry;
+  const record::JobEntry& entry = job.entry;
   Json out = Json::parse(entry.text());
   if (out.contains("end")) out["end"].erase("report");
   out["status"] = job.status();
@@ -60,7 +60,7 @@ class Jobs final : public JobVerb {
                  {"HOST"},
                  {"INFO"}});
     for (const record::Listed& job : list().jobs) {
-      const record::Entry& entry = job.entry;
+      const record::JobEntry& entry = job.entry;
       if (entry.ended() && !all_) continue;
       std::string id = entry.id.f58_plain();
       if (json_) {

@@ -117,7 +117,7 @@ void LaunchReports::add_to(task::Command& command, launch::LaunchRecord& record)
   command.stream_options["stderr_LINE_BUFFER"] = "false";
 }
 
-void LaunchReports::on_ready(task::Stream& from) {
+void LaunchReports::on_ready(task::BufferedStream& from) {
   from_ = &from;
   read();
 }

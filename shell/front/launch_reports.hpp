@@ -46,7 +46,7 @@ class LaunchReports {
   // Whether the leader's agent is to have a stream "stderr", without line buffer.
   [[nodiscard]] bool is_carried() const { return reader_.has_value(); }
   // There is something to read in that stream.
-  void on_ready(task::Stream& from);
+  void on_ready(task::BufferedStream& from);
   // Once the agent has exited: runs the loop until all is written, as far as somebody reads it.
   void finish(const std::function<bool()>& is_complete);
 
@@ -72,7 +72,7 @@ class LaunchReports {
   launch::Carriage carriage_;
   std::optional<launch::CarriageReader> reader_;
   std::unique_ptr<io::FdSink> stderr_;
-  task::Stream* from_ = nullptr;
+  task::BufferedStream* from_ = nullptr;
   bool lost_ = false;  // that some were lost has been said
 };
 

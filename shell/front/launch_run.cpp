@@ -93,7 +93,7 @@ class LaunchRun {
     reports_->add_to(command, plan_.record);
     auto secret = TRY(transport::Secret::generate());
     std::string lines = launch::launch_lines(secret, plan_.record);
-    command.stream_options["stdin_BUFSIZE"] = std::to_string(lines.size() + task::Stream::kBufferSize);
+    command.stream_options["stdin_BUFSIZE"] = std::to_string(lines.size() + task::BufferedStream::kBufferSize);
     task::Subprocess::Options options;
     options.streams = {"stdin"};
     options.inherit_stdio = true;
@@ -221,7 +221,7 @@ class LaunchRun {
   std::vector<event::SignalWatcher> watchers_;
   std::optional<event::Timer> to_end_, to_take_, to_stop_, look_;
   std::unique_ptr<task::Subprocess> process_;
-  task::Stream* to_ = nullptr;  // its standard input
+  task::BufferedStream* to_ = nullptr;  // its standard input
   std::unique_ptr<launch::LaunchFeed> feed_;
   std::unique_ptr<LaunchReports> reports_;
   bool drops_output_ = false;  // of srun: there is no standard output

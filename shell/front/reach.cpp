@@ -62,12 +62,12 @@ Result<control::Client> start_bridge(const std::vector<std::string>& words) {
   return control::Client::over(std::move(from.read), std::move(to.write), kVersion, kBridgeTime);
 }
 
-std::string leader_text(const record::Entry& entry) {
+std::string leader_text(const record::JobEntry& entry) {
   return fmt::format("job {}: its leader, process {} on {}", entry.id.f58_plain(), entry.pid, entry.place.host);
 }
 
 // On this host more can be told.
-Error unreached(const record::Entry& entry, Error why) {
+Error unreached(const record::JobEntry& entry, Error why) {
   bool is_refused = why.code == ECONNREFUSED || why.code == ENOENT || why.code == ECONNRESET;
   if (record::leader_of(entry, record::own_witness()) == record::Leader::gone)
     return Error{ESTALE, fmt::format("{}, has gone", leader_text(entry))};
@@ -79,7 +79,7 @@ Error unreached(const record::Entry& entry, Error why) {
   return in(leader_text(entry), std::move(why));
 }
 
-Result<control::Client> reach_by(Via via, const record::Entry& entry, const std::string& directory) {
+Result<control::Client> reach_by(Via via, const record::JobEntry& entry, const std::string& directory) {
   if (via == Via::unix_socket) {
     auto client = control::Client::dial(entry.address, kVersion);
     if (!client) return unreached(entry, client.error());
@@ -107,8 +107,8 @@ Result<Via> parse_via(const std::string& name) {
   return invalid(fmt::format("--via: {}: expected unix, srun, flux or ssh", name));
 }
 
-std::vector<Via> ways_to(const record::Entry& entry, const record::Place& here) {
-  const record::Place& there = entry.place;
+std::vector<Via> ways_to(const record::JobEntry& entry, const record::ProcessPlace& here) {
+  const record::ProcessPlace& there = entry.place;
   if (there.host == here.host && there.machine == here.machine && there.boot == here.boot)
     return {Via::unix_socket};
   std::vector<Via> out;
@@ -118,7 +118,8 @@ std::vector<Via> ways_to(const record::Entry& entry, const record::Place& here) 
   return out;
 }
 
-Result<std::vector<std::string>> bridge_command(Via via, const record::Entry& entry, const std::string& directory) {
+Result<std::vector<std::string>> bridge_command(Via via, const record::JobEntry& entry,
+                                                const std::string& directory) {
   std::string id = entry.id.f58_plain();
   std::vector<std::string> bridge{own_program(), "control", "--bridge", id, "--jobs-dir", directory};
   if (entry.place.host.empty() || entry.place.host.front() == '-')
@@ -135,7 +136,8 @@ Result<std::vector<std::string>> bridge_command(Via via, const record::Entry& en
              "-n1",
              "-w",
              entry.place.host,
-             "--mpi=none", "--quiet",
+             "--mpi=none",
+             "--quiet",
              "--input=0",
              "--unbuffered"};
       break;
@@ -154,7 +156,7 @@ Result<std::vector<std::string>> bridge_command(Via via, const record::Entry& en
   return out;
 }
 
-Result<control::Client> reach(const record::Entry& entry, const std::string& directory, const Reach& how) {
+Result<control::Client> reach(const record::JobEntry& entry, const std::string& directory, const Reach& how) {
   std::vector<Via> ways = how.only ? std::vector{*how.only} : ways_to(entry, record::own_place());
   Error why = invalid("no way");
   for (Via via : ways) {

@@ -29,11 +29,12 @@ struct Reach {
 };
 
 // The ways that can be used for this job, in order. `here`: where this process is.
-[[nodiscard]] std::vector<Via> ways_to(const record::Entry& entry, const record::Place& here);
+[[nodiscard]] std::vector<Via> ways_to(const record::JobEntry& entry, const record::ProcessPlace& here);
 // The words that start the bridge.
-Result<std::vector<std::string>> bridge_command(Via via, const record::Entry& entry, const std::string& directory);
+Result<std::vector<std::string>> bridge_command(Via via, const record::JobEntry& entry,
+                                                const std::string& directory);
 
 // `directory`: where the entry was found. Errors name the job, and its leader's process and host. ESTALE: its leader has gone.
-Result<control::Client> reach(const record::Entry& entry, const std::string& directory, const Reach& how);
+Result<control::Client> reach(const record::JobEntry& entry, const std::string& directory, const Reach& how);
 
 }  // namespace nacre::front

@@ -54,7 +54,7 @@ class Report final : public JobVerb {
     return 0;
   }
 
-  void print(const record::Entry& entry, const record::End& end) const {
+  void print(const record::JobEntry& entry, const record::EntryEnd& end) const {
     if (json_) {
       Json out = Json::parse(entry.text());
       print_out("{}\n", dump_json(out));
@@ -68,7 +68,7 @@ class Report final : public JobVerb {
     if (end.code != 0 && end.report.is_object()) print_out(exits::report_text(end.report));
   }
 
-  void print_running(const record::Entry& entry, const Json& exits, const Json& report) const {
+  void print_running(const record::JobEntry& entry, const Json& exits, const Json& report) const {
     if (json_) {
       Json out = Json::parse(entry.text());
       out["running"] = exits.value("running", "");
@@ -83,7 +83,7 @@ class Report final : public JobVerb {
     print_exits(exits.value("exits", Json::array()));
   }
 
-  static void print_head(const record::Entry& entry) {
+  static void print_head(const record::JobEntry& entry) {
     print_out("job {} ({}): {} tasks, {} shells, leader on {}\n", entry.id.f58_plain(),
               printable(entry.name, kLine), entry.tasks, entry.shells, printable(entry.place.host, kLine));
     print_out("command: {}\n", printable(fmt::format("{}", fmt::join(entry.command, " ")), kLine));

@@ -12,6 +12,7 @@
 #include "front/caller.hpp"
 #include "front/launch_reports.hpp"
 #include "front/place_options.hpp"
+#include "job/jobspec.hpp"
 #include "job/options.hpp"
 
 namespace nacre::front {

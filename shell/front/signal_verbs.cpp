@@ -27,7 +27,7 @@ Result<int> signal_of(const std::string& text) {
   return invalid(fmt::format("--signal: {}: expected the name or the number of a signal", in_quotes(text)));
 }
 
-Error has_ended(const record::Entry& entry) {
+Error has_ended(const record::JobEntry& entry) {
   return Error{ESRCH, fmt::format("job {} has ended", entry.id.f58_plain())};
 }
 

@@ -65,7 +65,7 @@ class Wait final : public JobVerb {
     return why.code == ESTALE || why.code == ENOENT || why.code == ECONNREFUSED || why.code == ECONNRESET;
   }
 
-  int report(const record::Entry& entry) const {
+  int report(const record::JobEntry& entry) const {
     if (entry.end->vanished && !quiet_)
       print_err("nacre wait: job {}: {}\n", entry.id.f58_plain(), entry.end->cause);
     return entry.end->code;

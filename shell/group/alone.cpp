@@ -13,8 +13,8 @@ void Alone::gather(std::string_view /*name*/, std::string mine, std::function<vo
   done(std::move(all));
 }
 
-void Alone::raise(const Exception& exception) {
-  Exception mine = exception;
+void Alone::raise(const JobException& exception) {
+  JobException mine = exception;
   mine.origin = rank_;
   if (callbacks_.on_exception) callbacks_.on_exception(mine);
 }

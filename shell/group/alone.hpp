@@ -14,7 +14,7 @@ class Alone final : public Group {
   void serve(Callbacks callbacks) override { callbacks_ = std::move(callbacks); }
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
   void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override;
-  void raise(const Exception& exception) override;
+  void raise(const JobException& exception) override;
   void signal(int signum, const Targets& tasks) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   void tasks_started(const value::Idset& tasks) override;

@@ -9,8 +9,8 @@
 namespace nacre::group {
 namespace {
 
-bulk::Options bulk_options(Rank self) {
-  bulk::Options out;
+bulk::BulkOptions bulk_options(Rank self) {
+  bulk::BulkOptions out;
   out.self = self;
   return out;
 }
@@ -20,7 +20,7 @@ constexpr std::array kUpChannels{bulk::up::kOutput};
 }  // namespace
 
 BulkDriver::BulkDriver(Rank self, LinkTable& wires, bulk::StreamId before,
-                       std::function<void(overlay::Link, const Error&)> broken)
+                       std::function<void(overlay::LinkName, const Error&)> broken)
     : link_table_(wires), before_(before), broken_(std::move(broken)), node_(bulk_options(self)) {}
 
 // ---- called by OverlayDriver --------------------------------------------------------------------------
@@ -38,13 +38,13 @@ void BulkDriver::look_at(const overlay::Node& node) {
   }
 }
 
-void BulkDriver::linked(overlay::Link link) {
+void BulkDriver::linked(overlay::LinkName link) {
   if (cut_off_ || link.side != overlay::Side::down) return;
   gone(link);
   node_.child_up(link.peer);
 }
 
-void BulkDriver::gone(overlay::Link link) {
+void BulkDriver::gone(overlay::LinkName link) {
   std::erase_if(outgoing_, [&](const auto& each) { return each.first.first == link; });
   std::erase_if(written_, [&](const Stream& each) { return each.first == link; });
   if (link.side == overlay::Side::down) {
@@ -55,7 +55,7 @@ void BulkDriver::gone(overlay::Link link) {
   }
 }
 
-void BulkDriver::received(overlay::Link from, bulk::StreamId stream, std::string_view bytes) {
+void BulkDriver::received(overlay::LinkName from, bulk::StreamId stream, std::string_view bytes) {
   if (cut_off_) return;
   Result<void> received = bytes.empty()
                               ? Result<void>(Error{EPROTO, fmt::format("bulk stream {} has ended", stream)})
@@ -64,7 +64,7 @@ void BulkDriver::received(overlay::Link from, bulk::StreamId stream, std::string
   pump();
 }
 
-void BulkDriver::on_credit(overlay::Link to, bulk::StreamId stream) {
+void BulkDriver::on_credit(overlay::LinkName to, bulk::StreamId stream) {
   write_on({to, stream - before_});
   pump();
 }
@@ -93,7 +93,7 @@ void BulkDriver::cut_off(const Error& why) {
 
 void BulkDriver::serve(bulk::Channel channel, Upward owner) {
   upward_[channel] = std::move(owner);
-  for (bulk::Deliver& each : std::exchange(unserved_up_, {})) receive(std::move(each));
+  for (bulk::DeliverRecord& each : std::exchange(unserved_up_, {})) receive(std::move(each));
   pump();
 }
 
@@ -107,7 +107,7 @@ void BulkDriver::serve(bulk::Channel channel, Downward owner) {
 
 void BulkDriver::serve_no_more() {
   serves_all_ = true;
-  for (bulk::Deliver& each : std::exchange(unserved_up_, {})) receive(std::move(each));
+  for (bulk::DeliverRecord& each : std::exchange(unserved_up_, {})) receive(std::move(each));
   for (bulk::Announce& each : std::exchange(unserved_down_, {})) {
     call_later([this, each] { announce(each); });
   }
@@ -152,8 +152,8 @@ void BulkDriver::consumed(bulk::Numbered number) {
 // ---- effects of the node -----------------------------------------------------------------------
 
 bool BulkDriver::step() {
-  std::vector<bulk::Effect> effects = node_.take_effects();
-  for (bulk::Effect& effect : effects) {
+  std::vector<bulk::BulkEffect> effects = node_.take_effects();
+  for (bulk::BulkEffect& effect : effects) {
     std::visit([this](auto& each) { do_effect(each); }, effect);
   }
   std::vector<Stream> written = std::exchange(written_, {});
@@ -184,17 +184,17 @@ void BulkDriver::do_effect(bulk::Grant& grant) {
 }
 
 // All records go through this one queue, so users get them in order, whatever their channel.
-void BulkDriver::do_effect(bulk::Deliver& record) {
+void BulkDriver::do_effect(bulk::DeliverRecord& record) {
   delivered_[record.origin].add(record.number);
   receive(std::move(record));
 }
 
-void BulkDriver::receive(bulk::Deliver record) {
+void BulkDriver::receive(bulk::DeliverRecord record) {
   if (!serves_all_ && !upward_.contains(record.channel)) return unserved_up_.push_back(std::move(record));
   call_later([this, record = std::move(record)] { deliver(record); });
 }
 
-void BulkDriver::deliver(const bulk::Deliver& record) {
+void BulkDriver::deliver(const bulk::DeliverRecord& record) {
   auto owner = upward_.find(record.channel);
   if (owner == upward_.end() || !owner->second.on_record) return taken(record.origin, record.number);
   owner->second.on_record(record.origin, record.number, record.bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drives a shell's bulk::Node: the bulk streams of its links, and the users of its channels. OverlayDriver owns it,
+// Drives a shell's bulk::BulkNode: the bulk streams of its links, and the users of its channels. OverlayDriver owns it,
 // and reports links and views to it.
 #pragma once
 
@@ -27,19 +27,19 @@ class BulkDriver final : public bulk::Port {
   // `before`: the link's streams up to this one belong to others. `broken` is called for a link that bulk has to
   // end; its owner then calls gone().
   BulkDriver(Rank self, LinkTable& wires, bulk::StreamId before,
-             std::function<void(overlay::Link, const Error&)> broken);
+             std::function<void(overlay::LinkName, const Error&)> broken);
 
   // ---- called by OverlayDriver; the next pump() performs what follows from it
   void look_at(const overlay::Node& node);  // after each change: which node feeds this one, and which ones it feeds
-  void linked(overlay::Link link);          // down links
-  void gone(overlay::Link link);
+  void linked(overlay::LinkName link);      // down links
+  void gone(overlay::LinkName link);
   void cut_off(const Error& why);
   // ---- likewise, but performed at once
   void pump() {
     pump_.run([this] { return step(); });
   }
-  void received(overlay::Link from, bulk::StreamId stream, std::string_view bytes);
-  void on_credit(overlay::Link to, bulk::StreamId stream);
+  void received(overlay::LinkName from, bulk::StreamId stream, std::string_view bytes);
+  void on_credit(overlay::LinkName to, bulk::StreamId stream);
   void close();  // no record is put from now on: ends the channels that can end
 
   // ---- Port
@@ -53,7 +53,7 @@ class BulkDriver final : public bulk::Port {
   void consumed(bulk::Numbered number) override;
 
  private:
-  using Stream = std::pair<bulk::Link, bulk::StreamId>;
+  using Stream = std::pair<bulk::LinkName, bulk::StreamId>;
   struct Outgoing {
     std::string bytes;
     std::size_t at = 0;  // what is before it has been taken
@@ -62,22 +62,22 @@ class BulkDriver final : public bulk::Port {
   bool step();  // false: there was nothing to do
   void do_effect(bulk::Write& write);
   void do_effect(bulk::Grant& grant);
-  void do_effect(bulk::Deliver& deliver);
+  void do_effect(bulk::DeliverRecord& deliver);
   void do_effect(bulk::Announce& announce);
   void do_effect(bulk::Room& room);
   void do_effect(bulk::BroadcastRoom& room);
   void do_effect(bulk::CutOff& cut_off);
   void do_effect(bulk::Drained& /*drained*/) {}
   void write_on(const Stream& stream);
-  void receive(bulk::Deliver record);
-  void deliver(const bulk::Deliver& record);
+  void receive(bulk::DeliverRecord record);
+  void deliver(const bulk::DeliverRecord& record);
   void announce(const bulk::Announce& record);
   void call_later(std::function<void()> what) { deferred_.add(std::move(what)); }
 
   LinkTable& link_table_;
   bulk::StreamId before_;
-  std::function<void(overlay::Link, const Error&)> broken_;
-  bulk::Node node_;
+  std::function<void(overlay::LinkName, const Error&)> broken_;
+  bulk::BulkNode node_;
   std::optional<overlay::Seq> view_;
   std::optional<Rank> feeder_;
   std::map<Stream, Outgoing> outgoing_;
@@ -85,7 +85,7 @@ class BulkDriver final : public bulk::Port {
   std::map<bulk::Channel, Upward> upward_;
   std::map<bulk::Channel, Downward> downward_;
   bool serves_all_ = false;
-  std::vector<bulk::Deliver> unserved_up_;
+  std::vector<bulk::DeliverRecord> unserved_up_;
   std::vector<bulk::Announce> unserved_down_;
   std::map<bulk::Id, bulk::InOrder> delivered_;
   bulk::InOrder announced_;

@@ -21,7 +21,7 @@
 
 namespace nacre::group {
 
-struct Exception {
+struct JobException {
   std::string type;
   int severity = 0;  // 0 ends the job
   std::string message;
@@ -45,7 +45,7 @@ class Group {
   // Called from the loop, or before the call of a member returns. They may call members, but not destroy the group.
   struct Callbacks {
     // Every shell gets these in one order, its own included.
-    std::function<void(const Exception&)> on_exception;
+    std::function<void(const JobException&)> on_exception;
     std::function<void(int signum, const Targets& tasks)> on_signal;
     std::function<void(Rank)> on_lost;  // that shell is no longer of the job
     std::function<void(std::string_view topic, std::string_view bytes)> on_announcement;
@@ -67,7 +67,7 @@ class Group {
   virtual void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) = 0;
 
   // Sends it to every shell.
-  virtual void raise(const Exception& exception) = 0;
+  virtual void raise(const JobException& exception) = 0;
   virtual void signal(int signum, const Targets& tasks) = 0;
   virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;  // EMSGSIZE: kMaxAnnounced
 

@@ -67,27 +67,27 @@ Result<void> LinkTable::dial(Rank peer) {
   return {};
 }
 
-Result<void> LinkTable::send(overlay::Link to, std::string_view message) {
+Result<void> LinkTable::send(overlay::LinkName to, std::string_view message) {
   Place wire = find(to);
   return wire == link_table_.end() ? Result<void>() : wire->link->send(message);
 }
 
-bool LinkTable::has_room(overlay::Link to) {
+bool LinkTable::has_room(overlay::LinkName to) {
   Place wire = find(to);
   return wire == link_table_.end() || wire->link->has_room();
 }
 
-std::size_t LinkTable::write(overlay::Link to, transport::StreamId stream, std::string_view bytes) {
+std::size_t LinkTable::write(overlay::LinkName to, transport::StreamId stream, std::string_view bytes) {
   Place wire = find(to);
   return wire == link_table_.end() ? 0 : wire->link->write(stream, bytes);
 }
 
-Result<void> LinkTable::grant(overlay::Link to, transport::StreamId stream, std::size_t bytes) {
+Result<void> LinkTable::grant(overlay::LinkName to, transport::StreamId stream, std::size_t bytes) {
   Place wire = find(to);
   return wire == link_table_.end() ? Result<void>() : wire->link->grant(stream, bytes);
 }
 
-void LinkTable::hang_up(overlay::Link link) {
+void LinkTable::hang_up(overlay::LinkName link) {
   if (link.side == overlay::Side::up) dialers_.erase(link.peer);
   Place wire = find(link);
   if (wire != link_table_.end()) close(*wire);
@@ -100,12 +100,12 @@ void LinkTable::close(Wire& wire) {
   timer_->start(kExpiry, kExpiry);
 }
 
-void LinkTable::half_close(overlay::Link link) {
+void LinkTable::half_close(overlay::LinkName link) {
   Place wire = find(link);
   if (wire != link_table_.end()) wire->link->finish();
 }
 
-void LinkTable::give_up(overlay::Link link) {
+void LinkTable::give_up(overlay::LinkName link) {
   if (link.side == overlay::Side::up) dialers_.erase(link.peer);
   Place wire = find(link);
   if (wire != link_table_.end()) link_table_.erase(wire);
@@ -126,7 +126,7 @@ bool LinkTable::idle(const std::function<bool(Rank)>& gone) const {
 
 // ---- links that come and go ----------------------------------------------------------------
 
-LinkTable::Place LinkTable::find(overlay::Link name) {
+LinkTable::Place LinkTable::find(overlay::LinkName name) {
   return std::find_if(link_table_.begin(), link_table_.end(),
                       [&](const Wire& wire) { return wire.name == name && !wire.closing; });
 }
@@ -134,12 +134,12 @@ LinkTable::Place LinkTable::find(overlay::Link name) {
 void LinkTable::dialled(Rank peer, Result<transport::OwnedLink> link) {
   auto dialer = std::move(dialers_[peer]);  // it may be running its own callback
   dialers_.erase(peer);
-  overlay::Link name{peer, overlay::Side::up};
+  overlay::LinkName name{peer, overlay::Side::up};
   if (!link) return callbacks_.on_unlinked(name, link.error());
   add(std::move(*link), name);
 }
 
-void LinkTable::add(transport::OwnedLink link, std::optional<overlay::Link> name) {
+void LinkTable::add(transport::OwnedLink link, std::optional<overlay::LinkName> name) {
   Place wire = link_table_.emplace(link_table_.end());
   wire->link = std::move(link);
   wire->name = name;
@@ -213,7 +213,7 @@ Result<void> LinkTable::name_it(Place wire, const overlay::Message& message) {
   const auto* hello = std::get_if<overlay::Hello>(&message.body);
   if (!wire->introduced || hello == nullptr) return invalid("it has not introduced itself");
   if (hello->from == membership_.rank) return invalid("a link leads back to this shell");
-  overlay::Link name{hello->from, overlay::Side::down};
+  overlay::LinkName name{hello->from, overlay::Side::down};
   if (Place before = find(name); before != link_table_.end()) {
     link_table_.erase(before);
     callbacks_.on_unlinked(name, Error{ECONNRESET, "the shell has made another link"});

@@ -27,12 +27,13 @@ class LinkTable {
   // Called from the loop, never from within a call of a member; none may destroy the LinkTable. on_unlinked: a link
   // has ended, or a dial has failed; it is not called after hang_up().
   struct Callbacks {
-    std::function<void(overlay::Link)> on_linked;
-    std::function<void(overlay::Link, const overlay::Message&)> on_message;
-    std::function<void(overlay::Link, transport::StreamId, std::string_view bytes)> on_bulk;  // as transport::Link
-    std::function<void(overlay::Link, transport::StreamId)> on_credit;                        // likewise
-    std::function<void(overlay::Link)> on_room;                                               // likewise
-    std::function<void(overlay::Link, const Error& why)> on_unlinked;
+    std::function<void(overlay::LinkName)> on_linked;
+    std::function<void(overlay::LinkName, const overlay::Message&)> on_message;
+    std::function<void(overlay::LinkName, transport::StreamId, std::string_view bytes)>
+        on_bulk;                                                            // as transport::Link
+    std::function<void(overlay::LinkName, transport::StreamId)> on_credit;  // likewise
+    std::function<void(overlay::LinkName)> on_room;                         // likewise
+    std::function<void(overlay::LinkName, const Error& why)> on_unlinked;
     // A shell that can never be linked, as it has another protocol. `is_above`: this shell dialled it.
     std::function<void(Rank, bool is_above, const Error& why)> on_misfit;
     std::function<void(const Error&)> on_refused;  // a peer that is no shell of this job, or is faulty
@@ -45,14 +46,14 @@ class LinkTable {
   Result<void> dial(Rank peer);
   // After an error the caller gives the link up. A message for a link that has gone is dropped: on_unlinked has
   // reported it or will, and it may already be dialled again.
-  Result<void> send(overlay::Link to, std::string_view message);
-  [[nodiscard]] bool has_room(overlay::Link to);  // as transport::Link; true if there is no such link
+  Result<void> send(overlay::LinkName to, std::string_view message);
+  [[nodiscard]] bool has_room(overlay::LinkName to);  // as transport::Link; true if there is no such link
   // Bulk, as transport::Link; nothing is taken where there is no link.
-  std::size_t write(overlay::Link to, transport::StreamId stream, std::string_view bytes);
-  Result<void> grant(overlay::Link to, transport::StreamId stream, std::size_t bytes);
-  void hang_up(overlay::Link link);     // once all that was sent is out
-  void half_close(overlay::Link link);  // the peer is still received from
-  void give_up(overlay::Link link);     // at once; on_unlinked is not called
+  std::size_t write(overlay::LinkName to, transport::StreamId stream, std::string_view bytes);
+  Result<void> grant(overlay::LinkName to, transport::StreamId stream, std::size_t bytes);
+  void hang_up(overlay::LinkName link);     // once all that was sent is out
+  void half_close(overlay::LinkName link);  // the peer is still received from
+  void give_up(overlay::LinkName link);     // at once; on_unlinked is not called
   // While set, a link whose peer has finished is kept, so that this shell can still send.
   void keep_half_closed(bool keep) { keep_half_closed_ = keep; }
   // Hangs up all links; none is accepted or dialled any more.
@@ -63,17 +64,17 @@ class LinkTable {
  private:
   struct Wire {
     transport::OwnedLink link;
-    std::optional<overlay::Link> name;  // none: accepted, and HELLO has not come
-    bool introduced = false;            // its first words have come
-    bool closing = false;               // hung up
-    double deadline = 0;                // while it is unnamed or closing
+    std::optional<overlay::LinkName> name;  // none: accepted, and HELLO has not come
+    bool introduced = false;                // its first words have come
+    bool closing = false;                   // hung up
+    double deadline = 0;                    // while it is unnamed or closing
   };
   using Place = std::list<Wire>::iterator;
 
   LinkTable(event::Loop& loop, Membership& membership, std::unique_ptr<transport::Credentials> credentials,
             Callbacks callbacks);
   Result<void> listen(std::vector<transport::BoundSocket> sockets);
-  void add(transport::OwnedLink link, std::optional<overlay::Link> name);
+  void add(transport::OwnedLink link, std::optional<overlay::LinkName> name);
   void dialled(Rank peer, Result<transport::OwnedLink> link);
   void receive(Place wire, std::string_view frame);
   Result<void> introduce(Place wire, std::string_view words);
@@ -84,7 +85,7 @@ class LinkTable {
   void refuse(Place wire, const Error& why);
   void close(Wire& wire);
   void expire();
-  [[nodiscard]] Place find(overlay::Link name);
+  [[nodiscard]] Place find(overlay::LinkName name);
 
   event::Loop& loop_;
   Membership& membership_;

@@ -14,7 +14,7 @@ namespace {
 
 overlay::Time present() { return std::chrono::duration_cast<overlay::Time>(event::clock_now()); }
 
-overlay::Options node_options(const Membership& membership, overlay::Options bounds) {
+overlay::OverlayOptions node_options(const Membership& membership, overlay::OverlayOptions bounds) {
   bounds.job = membership.job.value();
   bounds.self = membership.rank;
   bounds.members = membership.size;
@@ -25,12 +25,13 @@ overlay::Options node_options(const Membership& membership, overlay::Options bou
 
 }  // namespace
 
-OverlayDriver::OverlayDriver(event::Loop& loop, Membership&& membership, Log& log, const overlay::Options& options)
+OverlayDriver::OverlayDriver(event::Loop& loop, Membership&& membership, Log& log,
+                             const overlay::OverlayOptions& options)
     : loop_(loop), log_(log), membership_(std::move(membership)), node_(options), send_queue_(links()) {}
 
 Result<std::unique_ptr<OverlayDriver>> OverlayDriver::create(event::Loop& loop, Membership membership, Log& log,
-                                                             overlay::Options bounds) {
-  overlay::Options options = node_options(membership, std::move(bounds));
+                                                             overlay::OverlayOptions bounds) {
+  overlay::OverlayOptions options = node_options(membership, std::move(bounds));
   std::unique_ptr<OverlayDriver> out(new OverlayDriver(loop, std::move(membership), log, options));
   OverlayDriver& self = *out;
   self.link_table_ = TRY(LinkTable::create(loop, self.membership_, self.callbacks()));
@@ -42,7 +43,7 @@ Result<std::unique_ptr<OverlayDriver>> OverlayDriver::create(event::Loop& loop, 
 }
 
 void OverlayDriver::start_bulk() {
-  auto broken = [this](overlay::Link link, const Error& why) {
+  auto broken = [this](overlay::LinkName link, const Error& why) {
     give_up(link, why);
     pump();
   };
@@ -56,14 +57,14 @@ void OverlayDriver::start_bulk() {
   value_carrier_.emplace(*value_driver_, node_.leads() ? ValueCarrier::Arrived() : arrived);
 }
 
-void OverlayDriver::bulk_gone(overlay::Link link) {
+void OverlayDriver::bulk_gone(overlay::LinkName link) {
   bulk_driver_->gone(link);
   value_driver_->gone(link);
 }
 
 LinkTable::Callbacks OverlayDriver::callbacks() {
   LinkTable::Callbacks out;
-  out.on_linked = [this](overlay::Link link) {
+  out.on_linked = [this](overlay::LinkName link) {
     tick();
     send_queue_.forget(link);
     node_.linked(link);
@@ -72,22 +73,22 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     if (link.side == overlay::Side::down && on_child_) call_later([this, child = link.peer] { on_child_(child); });
     pump();
   };
-  out.on_message = [this](overlay::Link from, const overlay::Message& message) {
+  out.on_message = [this](overlay::LinkName from, const overlay::Message& message) {
     tick();
     node_.step(from, message);
     pump();
   };
-  out.on_bulk = [this](overlay::Link from, transport::StreamId stream, std::string_view bytes) {
+  out.on_bulk = [this](overlay::LinkName from, transport::StreamId stream, std::string_view bytes) {
     (stream > bulk::kRecords ? value_driver_ : bulk_driver_)->received(from, stream, bytes);
   };
-  out.on_credit = [this](overlay::Link to, transport::StreamId stream) {
+  out.on_credit = [this](overlay::LinkName to, transport::StreamId stream) {
     (stream > bulk::kRecords ? value_driver_ : bulk_driver_)->on_credit(to, stream);
   };
-  out.on_room = [this](overlay::Link to) {
+  out.on_room = [this](overlay::LinkName to) {
     sent(to, send_queue_.go_on(to));
     pump();
   };
-  out.on_unlinked = [this](overlay::Link link, const Error& why) {
+  out.on_unlinked = [this](overlay::LinkName link, const Error& why) {
     log_.log(Level::debug, "", "link {} shell {}: {}", link.side == overlay::Side::up ? "up to" : "down to",
              link.peer, why.message);
     tick();
@@ -120,9 +121,9 @@ void OverlayDriver::end_if_short(const Error& why) {
 
 SendQueue::Links OverlayDriver::links() {
   SendQueue::Links out;
-  out.send = [this](overlay::Link to, std::string_view frame) { return link_table_->send(to, frame); };
-  out.has_room = [this](overlay::Link to) { return link_table_->has_room(to); };
-  out.half_close = [this](overlay::Link link) { link_table_->half_close(link); };
+  out.send = [this](overlay::LinkName to, std::string_view frame) { return link_table_->send(to, frame); };
+  out.has_room = [this](overlay::LinkName to) { return link_table_->has_room(to); };
+  out.half_close = [this](overlay::LinkName link) { link_table_->half_close(link); };
   out.frame_of = [this](overlay::Seq seq) { return frame_of(seq); };
   return out;
 }
@@ -185,8 +186,8 @@ void OverlayDriver::ask(overlay::RequestBody body) {
   pump();
 }
 
-void OverlayDriver::raise(const Exception& exception) {
-  Exception mine = exception;
+void OverlayDriver::raise(const JobException& exception) {
+  JobException mine = exception;
   mine.origin = membership_.rank;
   ask(statement_of(mine));
 }

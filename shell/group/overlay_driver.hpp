@@ -31,12 +31,12 @@ class OverlayDriver final : public Group {
  public:
   // `bounds`: the overlay's bounds; `membership` has this shell's place in it. `log` has to outlive this object.
   static Result<std::unique_ptr<OverlayDriver>> create(event::Loop& loop, Membership membership, Log& log,
-                                                       overlay::Options bounds = {});
+                                                       overlay::OverlayOptions bounds = {});
 
   void serve(Callbacks callbacks) override;
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
   void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override;
-  void raise(const Exception& exception) override;
+  void raise(const JobException& exception) override;
   void signal(int signum, const Targets& tasks) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   void tasks_started(const value::Idset& tasks) override;
@@ -50,7 +50,7 @@ class OverlayDriver final : public Group {
   void leave(int code, std::function<void(std::optional<int>)> done) override;
 
   // Called with each exception of severity 0 that comes before serve(), which reports them again.
-  void when_ended(std::function<void(const Exception&)> on_ended) { on_ended_ = std::move(on_ended); }
+  void when_ended(std::function<void(const JobException&)> on_ended) { on_ended_ = std::move(on_ended); }
   void when_child_joins(std::function<void(Rank)> on_child) { on_child_ = std::move(on_child); }
   [[nodiscard]] const Membership& membership() const { return membership_; }
   [[nodiscard]] Directory& directory() { return membership_.directory; }
@@ -59,12 +59,12 @@ class OverlayDriver final : public Group {
  private:
   using WhenReleased = std::function<void(Result<overlay::Value>)>;
 
-  OverlayDriver(event::Loop& loop, Membership&& membership, Log& log, const overlay::Options& options);
+  OverlayDriver(event::Loop& loop, Membership&& membership, Log& log, const overlay::OverlayOptions& options);
   [[nodiscard]] LinkTable::Callbacks callbacks();
   void on_timer();
   void start_timer();
   void start_bulk();
-  void bulk_gone(overlay::Link link);
+  void bulk_gone(overlay::LinkName link);
   void tick();
   void open_collective(std::string_view name, overlay::Merge merge, const overlay::Own& mine, WhenReleased done);
   void ask(overlay::RequestBody body);
@@ -82,7 +82,7 @@ class OverlayDriver final : public Group {
   void do_effect(overlay::Released& released);
   void do_effect(overlay::Publish& publish);
   void do_effect(overlay::Unfit& unfit);
-  void do_effect(overlay::Overflow& overflow);
+  void do_effect(overlay::TooLarge& overflow);
   void do_effect(overlay::Completed& /*completed*/) {}
   void do_effect(overlay::Reported& reported);
   void do_effect(overlay::Joined& /*joined*/) {}
@@ -93,8 +93,8 @@ class OverlayDriver final : public Group {
   void do_effect(overlay::Note& note);
   [[nodiscard]] SendQueue::Links links();
   const std::string* frame_of(overlay::Seq seq);
-  void sent(overlay::Link to, const Result<void>& how);
-  void give_up(overlay::Link link, const Error& why);
+  void sent(overlay::LinkName to, const Result<void>& how);
+  void give_up(overlay::LinkName link, const Error& why);
   void deliver(const overlay::Entry& entry);
   void end(Error why);
   void end_if_short(const Error& why);  // of descriptors or memory
@@ -115,13 +115,13 @@ class OverlayDriver final : public Group {
   overlay::Time due_{};  // when the node wants its next tick
   Callbacks callbacks_;
   std::function<void(Rank)> on_child_;
-  std::function<void(const Exception&)> on_ended_;
+  std::function<void(const JobException&)> on_ended_;
   bool serving_ = false;
   std::map<std::string, WhenReleased, std::less<>> waiting_;  // by collective
   DeferredCalls deferred_;                                    // for the owner
   DeferredCalls kept_;                                        // the same, until serve()
   // Links that have ended, which the node does not know yet
-  std::vector<overlay::Link> failed_;
+  std::vector<overlay::LinkName> failed_;
   Announcements announcements_;
   Pump pump_;
   std::pair<overlay::Seq, std::string> encoded_{0, {}};  // the entry that was sent last, as a frame

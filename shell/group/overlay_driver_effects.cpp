@@ -27,8 +27,8 @@ void OverlayDriver::pump() {
 bool OverlayDriver::step() {
   std::vector<overlay::Effect> effects = node_.take_effects();
   for (overlay::Effect& effect : effects) act(std::move(effect));
-  std::vector<overlay::Link> failed = std::exchange(failed_, {});
-  for (overlay::Link link : failed) node_.unlinked(link);
+  std::vector<overlay::LinkName> failed = std::exchange(failed_, {});
+  for (overlay::LinkName link : failed) node_.unlinked(link);
   return !failed.empty() || !effects.empty() || deferred_.call_next();
 }
 
@@ -63,11 +63,11 @@ const std::string* OverlayDriver::frame_of(overlay::Seq seq) {
   return &encoded_.second;
 }
 
-void OverlayDriver::sent(overlay::Link to, const Result<void>& how) {
+void OverlayDriver::sent(overlay::LinkName to, const Result<void>& how) {
   if (!how) give_up(to, how.error());
 }
 
-void OverlayDriver::give_up(overlay::Link link, const Error& why) {
+void OverlayDriver::give_up(overlay::LinkName link, const Error& why) {
   log_.log(Level::debug, "", "shell {}: {}", link.peer, why.message);
   link_table_->give_up(link);
   send_queue_.forget(link);
@@ -112,7 +112,7 @@ void OverlayDriver::do_effect(overlay::Unfit& unfit) {
   raise({"exec", 0, fmt::format("{}: what the leader has sent is damaged: {}", unfit.name, unfit.why), 1});
 }
 
-void OverlayDriver::do_effect(overlay::Overflow& overflow) {
+void OverlayDriver::do_effect(overlay::TooLarge& overflow) {
   raise({"exec", 0,
          fmt::format("{}: what the shells give is {} bytes together; at most {}", overflow.name, overflow.size,
                      node_.options().max_value),
@@ -121,7 +121,7 @@ void OverlayDriver::do_effect(overlay::Overflow& overflow) {
 
 void OverlayDriver::do_effect(overlay::Reported& reported) {
   std::vector<Ended> ended;
-  for (const overlay::Record& record : reported.exited) {
+  for (const overlay::TaskReport& record : reported.exited) {
     auto each = ended_of(record);
     if (each) ended.push_back(*std::move(each));
     if (!each) log_.log(Level::warn, "", "{}", each.error().message);
@@ -169,8 +169,8 @@ void OverlayDriver::deliver(const overlay::Entry& entry) {
   } else if (const auto* end = std::get_if<overlay::End>(&entry.body)) {
     code_ = static_cast<int>(std::min<std::uint32_t>(end->code, kMaxCode));
     if (gives_up_absent_) node_.suspect_absent();
-  } else if (const auto* exception = std::get_if<overlay::Exception>(&entry.body)) {
-    Exception raised = exception_of(*exception);
+  } else if (const auto* exception = std::get_if<overlay::ExceptionEntry>(&entry.body)) {
+    JobException raised = exception_of(*exception);
     if (raised.severity == 0 && !serving_ && on_ended_) call_later([this, raised] { on_ended_(raised); });
     call_when_served([this, raised = std::move(raised)] {
       if (callbacks_.on_exception) callbacks_.on_exception(raised);

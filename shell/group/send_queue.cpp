@@ -3,20 +3,20 @@
 
 namespace nacre::group {
 
-Result<void> SendQueue::send(overlay::Link to, std::string frame) { return add(to, std::move(frame)); }
+Result<void> SendQueue::send(overlay::LinkName to, std::string frame) { return add(to, std::move(frame)); }
 
-Result<void> SendQueue::send_entry(overlay::Link to, overlay::Seq seq) { return add(to, seq); }
+Result<void> SendQueue::send_entry(overlay::LinkName to, overlay::Seq seq) { return add(to, seq); }
 
-Result<void> SendQueue::half_close(overlay::Link link) { return add(link, Close()); }
+Result<void> SendQueue::half_close(overlay::LinkName link) { return add(link, Close()); }
 
-Result<void> SendQueue::add(overlay::Link link, Item item) {
+Result<void> SendQueue::add(overlay::LinkName link, Item item) {
   auto found = waiting_.find(link);
   if (found == waiting_.end() && links_.has_room(link)) return put(link, item);
   waiting_[link].push_back(std::move(item));
   return {};
 }
 
-Result<void> SendQueue::put(overlay::Link link, const Item& item) {
+Result<void> SendQueue::put(overlay::LinkName link, const Item& item) {
   if (const auto* frame = std::get_if<std::string>(&item)) return links_.send(link, *frame);
   if (const auto* seq = std::get_if<overlay::Seq>(&item)) {
     const std::string* frame = links_.frame_of(*seq);
@@ -26,9 +26,9 @@ Result<void> SendQueue::put(overlay::Link link, const Item& item) {
   return {};
 }
 
-Result<void> SendQueue::go_on(overlay::Link link) { return drain(link, true); }
+Result<void> SendQueue::go_on(overlay::LinkName link) { return drain(link, true); }
 
-void SendQueue::flush(overlay::Link link) {
+void SendQueue::flush(overlay::LinkName link) {
   static_cast<void>(drain(link, false));
   forget(link);
 }
@@ -37,7 +37,7 @@ void SendQueue::flush_all() {
   while (!waiting_.empty()) flush(waiting_.begin()->first);
 }
 
-Result<void> SendQueue::drain(overlay::Link link, bool needs_room) {
+Result<void> SendQueue::drain(overlay::LinkName link, bool needs_room) {
   auto found = waiting_.find(link);
   if (found == waiting_.end()) return {};
   std::deque<Item>& items = found->second;

@@ -8,7 +8,7 @@
 
 namespace nacre::group {
 
-overlay::Exception statement_of(const Exception& exception) {
+overlay::ExceptionEntry statement_of(const JobException& exception) {
   Json note{{"message", exception.message.substr(0, kMaxNote)}, {"origin", exception.origin}};
   if (exception.exit_code) note["exit_code"] = exits::failure_code(*exception.exit_code);
   if (exception.of_shell) note["of_shell"] = true;
@@ -33,8 +33,8 @@ std::optional<exits::TaskEnd> task_of(const JsonAt& note) {
 
 }  // namespace
 
-Exception exception_of(const overlay::Exception& statement) {
-  Exception out{statement.type, static_cast<int>(statement.severity), statement.note, std::nullopt, 0};
+JobException exception_of(const overlay::ExceptionEntry& statement) {
+  JobException out{statement.type, static_cast<int>(statement.severity), statement.note, std::nullopt, 0};
   auto json = parse_json(statement.note);
   if (!json || !json->is_object()) return out;
   JsonAt note = JsonAt::root(*json);
@@ -53,7 +53,7 @@ Exception exception_of(const overlay::Exception& statement) {
 overlay::Bytes statement_of(const Ended& ended) { return ended.record.str(); }
 
 // The record comes first: if TRY() returns, GCC does not destroy members that are before it in the braces.
-Result<Ended> ended_of(const overlay::Record& statement) {
+Result<Ended> ended_of(const overlay::TaskReport& statement) {
   exits::Record record =
       TRY(in(fmt::format("tasks {}", statement.tasks.str()), exits::Record::parse(statement.what)));
   return Ended{statement.tasks, record};

@@ -13,11 +13,11 @@ namespace nacre::group {
 inline constexpr std::size_t kMaxNote = std::size_t{64}
                                         << 10;  // bytes of an exception's message; what is longer is cut
 
-[[nodiscard]] overlay::Exception statement_of(const Exception& exception);
+[[nodiscard]] overlay::ExceptionEntry statement_of(const JobException& exception);
 // Takes what it understands of a statement of another version.
-[[nodiscard]] Exception exception_of(const overlay::Exception& statement);
+[[nodiscard]] JobException exception_of(const overlay::ExceptionEntry& statement);
 
 [[nodiscard]] overlay::Bytes statement_of(const Ended& ended);
-Result<Ended> ended_of(const overlay::Record& statement);
+Result<Ended> ended_of(const overlay::TaskReport& statement);
 
 }  // namespace nacre::group

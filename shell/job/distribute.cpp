@@ -72,7 +72,7 @@ std::string slots_text(const Jobspec& spec, std::uint64_t slots) {
 std::vector<std::uint32_t> offered_slots(const Jobspec& spec, const Resources& resources, bool oversubscribe) {
   std::vector<std::uint32_t> offers;
   offers.reserve(resources.nodes.size());
-  for (const Node& node : resources.nodes) {
+  for (const NodeResources& node : resources.nodes) {
     std::uint64_t slots = oversubscribe ? Jobspec::kMaxCount : node.cores.size() / spec.cores_per_slot;
     if (spec.gpus_per_slot > 0) slots = std::min(slots, node.gpus.size() / spec.gpus_per_slot);
     offers.push_back(static_cast<std::uint32_t>(slots));
@@ -86,7 +86,7 @@ std::string remedy(const Jobspec& spec, const Resources& resources) {
   if (resources.nodes[0].hostname.empty()) return "";
   std::string out;
   for (std::size_t i = 0; i < std::min(kNamed, resources.nodes.size()); ++i) {
-    const Node& node = resources.nodes[i];
+    const NodeResources& node = resources.nodes[i];
     out += fmt::format("{} {} has {}", i == 0 ? ";" : ",", node.hostname, counted(node.cores.size(), "core"));
     if (spec.gpus_per_slot > 0) out += " and " + counted(node.gpus.size(), "gpu");
   }
@@ -134,10 +134,10 @@ Result<std::vector<std::uint32_t>> place_slots(const Jobspec& spec, const Resour
   return first;
 }
 
-std::vector<Share> place_tasks(const Jobspec& spec, const std::vector<std::uint32_t>& slots) {
+std::vector<NodeShare> place_tasks(const Jobspec& spec, const std::vector<std::uint32_t>& slots) {
   std::uint64_t each = spec.tasks() / spec.slots;
   std::vector<std::uint32_t> rest = deal(spec.tasks() % spec.slots, slots);
-  std::vector<Share> shares;
+  std::vector<NodeShare> shares;
   shares.reserve(slots.size());
   for (std::size_t i = 0; i < slots.size(); ++i) {
     shares.push_back({slots[i], static_cast<std::uint32_t>(each * slots[i] + rest[i])});
@@ -145,7 +145,7 @@ std::vector<Share> place_tasks(const Jobspec& spec, const std::vector<std::uint3
   return shares;
 }
 
-Result<void> set_tasks(const PerResource& option, const Resources& resources, std::vector<Share>& shares) {
+Result<void> set_tasks(const PerResource& option, const Resources& resources, std::vector<NodeShare>& shares) {
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     std::uint64_t units = option.type == PerResource::Type::core ? resources.nodes[i].cores.size() : 1;
@@ -178,17 +178,17 @@ Result<Oversubscribe> oversubscribe_of(const JsonAt& option) {
   return *is_on ? Oversubscribe::yes : Oversubscribe::no;
 }
 
-Result<std::vector<Share>> distribute(const Jobspec& spec, const Resources& resources,
-                                      const std::optional<PerResource>& per_resource, bool oversubscribe) {
+Result<std::vector<NodeShare>> distribute(const Jobspec& spec, const Resources& resources,
+                                          const std::optional<PerResource>& per_resource, bool oversubscribe) {
   std::vector<std::uint32_t> slots = TRY(place_slots(spec, resources, oversubscribe));
-  std::vector<Share> shares = place_tasks(spec, slots);
+  std::vector<NodeShare> shares = place_tasks(spec, slots);
   if (per_resource) CHECK_OK(set_tasks(*per_resource, resources, shares));
   return shares;
 }
 
-std::string sharing_text(const Jobspec& spec, const Resources& resources, const std::vector<Share>& shares) {
+std::string sharing_text(const Jobspec& spec, const Resources& resources, const std::vector<NodeShare>& shares) {
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    const Node& node = resources.nodes[i];
+    const NodeResources& node = resources.nodes[i];
     bool fits = std::uint64_t{shares[i].slots} * spec.cores_per_slot <= node.cores.size();
     if (fits || shares[i].tasks == 0) continue;
     return fmt::format("{} share {}{}", counted(shares[i].tasks, "task"), counted(node.cores.size(), "core"),

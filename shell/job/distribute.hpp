@@ -29,7 +29,7 @@ struct PerResource {
   static Result<PerResource> from_json(const Json& option);  // an error starts with `per-resource`
 };
 
-struct Share {
+struct NodeShare {
   std::uint32_t slots = 0;
   std::uint32_t tasks = 0;
 };
@@ -42,12 +42,12 @@ Result<Oversubscribe> oversubscribe_of(const JsonAt& option);  // errors start w
 // One Share for each of resources.nodes; a node may have no slots, or slots but no tasks. An error if R cannot hold
 // the request (too few nodes, or too few slots on them), with what each host has and the remedy; or if a per-resource option
 // makes more than Jobspec::kMaxCount tasks.
-Result<std::vector<Share>> distribute(const Jobspec& spec, const Resources& resources,
-                                      const std::optional<PerResource>& per_resource = std::nullopt,
-                                      bool oversubscribe = false);
+Result<std::vector<NodeShare>> distribute(const Jobspec& spec, const Resources& resources,
+                                          const std::optional<PerResource>& per_resource = std::nullopt,
+                                          bool oversubscribe = false);
 
 // "8 tasks share 2 cores on n0" where that is so, of the first node that has more slots than cores for them; else "".
 [[nodiscard]] std::string sharing_text(const Jobspec& spec, const Resources& resources,
-                                       const std::vector<Share>& shares);
+                                       const std::vector<NodeShare>& shares);
 
 }  // namespace nacre::job

@@ -22,7 +22,7 @@ Json number_or_unset(const std::optional<std::uint32_t>& number) { return number
 namespace {
 
 // What a node offers is all that it has; what it gives to the job is what the job has asked for.
-void keep_asked_gpus(const Jobspec& spec, const std::vector<Share>& shares, Resources& resources) {
+void keep_asked_gpus(const Jobspec& spec, const std::vector<NodeShare>& shares, Resources& resources) {
   for (std::size_t i = 0; i < shares.size(); ++i) {
     value::Idset& gpus = resources.nodes[i].gpus;
     std::uint64_t wanted = std::uint64_t{shares[i].slots} * spec.gpus_per_slot;
@@ -36,11 +36,11 @@ void keep_asked_gpus(const Jobspec& spec, const std::vector<Share>& shares, Reso
 Result<Job> Job::create(value::JobId id, std::uint32_t shell_rank, Jobspec spec, Resources resources,
                         const std::optional<PerResource>& per_resource, bool oversubscribe) {
   if (shell_rank >= resources.nodes.size()) return no_shell(shell_rank, resources.nodes.size());
-  std::vector<Share> shares = TRY(distribute(spec, resources, per_resource, oversubscribe));
+  std::vector<NodeShare> shares = TRY(distribute(spec, resources, per_resource, oversubscribe));
   if (resources.is_made && spec.gpus_per_slot > 0) keep_asked_gpus(spec, shares, resources);
   std::vector<std::uint32_t> tasks;
   tasks.reserve(shares.size());
-  for (const Share& share : shares) tasks.push_back(share.tasks);
+  for (const NodeShare& share : shares) tasks.push_back(share.tasks);
   return Job{
       id, shell_rank, std::move(spec), std::move(resources), std::move(shares), value::Taskmap::block(tasks)};
 }
@@ -66,7 +66,7 @@ Json Job::jobspec_info() const {
 
 Result<Json> Job::rank_info(std::uint32_t rank) const {
   if (rank >= shells()) return no_shell(rank, shells());
-  const Node& on = resources.nodes[rank];
+  const NodeResources& on = resources.nodes[rank];
   // Plugins rely on gpus being there, as "", even if there are none.
   Json ids = {{"ncores", on.cores.size()}, {"cores", on.cores.str()}, {"gpus", on.gpus.str()}};
   return Json{{"id", rank},

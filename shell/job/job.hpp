@@ -23,8 +23,8 @@ struct Job {
   std::uint32_t shell_rank = 0;
   Jobspec spec;
   Resources resources;
-  std::vector<Share> shares;  // by shell rank
-  value::Taskmap taskmap;     // block, until a taskmap.* plugin returns another
+  std::vector<NodeShare> shares;  // by shell rank
+  value::Taskmap taskmap;         // block, until a taskmap.* plugin returns another
 
   // Distributes the tasks and makes the block taskmap; it parses nothing. An error if `shell_rank` is not in R, or
   // if R cannot hold the job.
@@ -35,7 +35,7 @@ struct Job {
   [[nodiscard]] std::uint64_t tasks() const { return taskmap.tasks(); }
   // attributes.system.job.name, else the name of the program without directories.
   [[nodiscard]] std::string name() const;
-  [[nodiscard]] const Node& node() const { return resources.nodes[shell_rank]; }
+  [[nodiscard]] const NodeResources& node() const { return resources.nodes[shell_rank]; }
 
   // As described in flux_shell_get_jobspec_info(3) and flux_shell_get_rank_info(3). An error if there is no such shell.
   [[nodiscard]] Json jobspec_info() const;

@@ -75,13 +75,13 @@ struct Run {
 };
 
 // The nodes of all groups, by rank.
-Result<std::vector<Node>> make_nodes(const std::vector<Group>& groups) {
+Result<std::vector<NodeResources>> make_nodes(const std::vector<Group>& groups) {
   std::vector<Run> runs;
   for (const Group& group : groups) {
     for (const Idset::Range& range : group.ranks.ranges()) runs.push_back({range, &group});
   }
   std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.ranks.first < b.ranks.first; });
-  std::vector<Node> nodes;
+  std::vector<NodeResources> nodes;
   for (const Run& run : runs) {
     if (!nodes.empty() && nodes.back().broker_rank >= run.ranks.first) {
       return run.group->rank.error(fmt::format("rank {} is in R_lite twice", run.ranks.first));
@@ -96,7 +96,7 @@ Result<std::vector<Node>> make_nodes(const std::vector<Group>& groups) {
 // ---- names and properties of nodes -----------------------------------------
 
 // The names belong to the ranks in ascending order, in whatever order R_lite has these.
-Result<void> read_nodelist(const JsonAt& nodelist, std::vector<Node>& nodes) {
+Result<void> read_nodelist(const JsonAt& nodelist, std::vector<NodeResources>& nodes) {
   std::vector<Hostlist> lists;
   std::uint64_t hosts = 0;
   for (const JsonAt& each : TRY(nodelist.elements())) {
@@ -114,13 +114,14 @@ Result<void> read_nodelist(const JsonAt& nodelist, std::vector<Node>& nodes) {
   return {};
 }
 
-std::vector<Node>::const_iterator find_rank(const std::vector<Node>& nodes, std::uint32_t broker_rank) {
+std::vector<NodeResources>::const_iterator find_rank(const std::vector<NodeResources>& nodes,
+                                                     std::uint32_t broker_rank) {
   return std::lower_bound(nodes.begin(), nodes.end(), broker_rank,
-                          [](const Node& node, std::uint32_t rank) { return node.broker_rank < rank; });
+                          [](const NodeResources& node, std::uint32_t rank) { return node.broker_rank < rank; });
 }
 
 // The first of these ranks that is not a node.
-std::optional<std::uint32_t> missing_rank(const std::vector<Node>& nodes, Idset::Range ranks) {
+std::optional<std::uint32_t> missing_rank(const std::vector<NodeResources>& nodes, Idset::Range ranks) {
   auto node = find_rank(nodes, ranks.first);
   for (std::uint64_t rank = ranks.first; rank <= ranks.last; ++rank, ++node) {
     if (node == nodes.end() || node->broker_rank != rank) return static_cast<std::uint32_t>(rank);
@@ -133,7 +134,7 @@ struct Property {
   Idset ranks;
 };
 
-Result<Property> read_property(const std::string& name, const JsonAt& at, const std::vector<Node>& nodes) {
+Result<Property> read_property(const std::string& name, const JsonAt& at, const std::vector<NodeResources>& nodes) {
   Idset ranks = TRY(idset(at));
   for (const Idset::Range& range : ranks.ranges()) {
     if (auto missing = missing_rank(nodes, range))
@@ -142,7 +143,7 @@ Result<Property> read_property(const std::string& name, const JsonAt& at, const 
   return Property{name, std::move(ranks)};
 }
 
-Result<std::vector<Property>> read_properties(const JsonAt& properties, const std::vector<Node>& nodes) {
+Result<std::vector<Property>> read_properties(const JsonAt& properties, const std::vector<NodeResources>& nodes) {
   std::vector<Property> out;
   std::uint64_t uses = 0;
   for (const auto& [name, at] : TRY(properties.members())) {
@@ -159,7 +160,7 @@ Result<std::vector<Property>> read_properties(const JsonAt& properties, const st
   return out;
 }
 
-void give_property(const Property& property, std::vector<Node>& nodes) {
+void give_property(const Property& property, std::vector<NodeResources>& nodes) {
   for (const Idset::Range& range : property.ranks.ranges()) {
     auto node = nodes.begin() + (find_rank(nodes, range.first) - nodes.begin());
     for (std::uint64_t rank = range.first; rank <= range.last; ++rank)

@@ -20,7 +20,7 @@
 
 namespace nacre::job {
 
-struct Node {
+struct NodeResources {
   std::uint32_t broker_rank = 0;  // the execution target id in R
   std::string hostname;           // from nodelist; "" if R has none
   value::Idset cores;             // logical ids on that host
@@ -38,11 +38,11 @@ struct Resources {
   static constexpr std::uint64_t kMaxRanges = std::uint64_t{1} << 24;      // of core ids and gpu ids
   static constexpr std::uint64_t kMaxProperties = std::uint64_t{1} << 22;  // properties of nodes
 
-  std::vector<Node> nodes;  // not empty; by ascending broker rank; the index is the shell rank
-  double starttime = 0;     // seconds since the epoch; 0: not given
-  double expiration = 0;    // the same; 0: never
-  bool is_made = false;     // of what the nodes offer, as nobody has given one
-  Json document;            // all of it
+  std::vector<NodeResources> nodes;  // not empty; by ascending broker rank; the index is the shell rank
+  double starttime = 0;              // seconds since the epoch; 0: not given
+  double expiration = 0;             // the same; 0: never
+  bool is_made = false;              // of what the nodes offer, as nobody has given one
+  Json document;                     // all of it
 
   // Errors have the path, such as `execution.R_lite[1].rank: ...`.
   static Result<Resources> parse(std::string_view text);

@@ -51,7 +51,7 @@ Result<std::unique_ptr<Guard>> Guard::start(event::Children& children, const Opt
     self->send(there ? GuardKind::directory : GuardKind::no_directory, path);
   };
   guarding.entry = [self = out.get()](const std::string& path, bool there) {
-    self->tell(GuardKind::entry, there ? path : "");
+    self->send(GuardKind::entry, there ? path : "");
   };
   children.set_guard(std::move(guarding));
   return out;

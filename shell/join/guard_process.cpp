@@ -217,7 +217,7 @@ class GuardProcess {
   void end_entry() const {
     std::size_t slash = entry_.rfind('/');
     if (slash == std::string::npos) return;
-    auto directory = record::Directory::open(entry_.substr(0, slash));
+    auto directory = record::EntryDirectory::open(entry_.substr(0, slash));
     if (!directory) return;
     auto entry = directory->read_named(entry_.substr(slash + 1));
     if (!entry || entry->ended() || entry->pid != duty_.shell) return;

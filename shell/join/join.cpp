@@ -190,7 +190,7 @@ class Assembly {
     process_.launched_by.on_gone = [this] {
       if (rank_ == 0) end_job({process_.launched_by.gone->message, std::nullopt, rank_});
     };
-    member_->when_ended([this](const group::Exception& raised) {
+    member_->when_ended([this](const group::JobException& raised) {
       if (process_.end.is_decided()) return;
       process_.end.ordered({raised.message, raised.exit_code, raised.origin});
       log_cause(log_, raised, rank_ == 0);

@@ -18,7 +18,7 @@ void end_agents(ShellProcess& process) {
 
 }  // namespace
 
-void log_cause(Log& log, const group::Exception& cause, bool leads) {
+void log_cause(Log& log, const group::JobException& cause, bool leads) {
   Level level = cause.of_shell ? Level::fatal : Level::error;
   if (!leads) level = Level::debug;
   if (!log.wants(level)) return;
@@ -52,7 +52,7 @@ int give_up(ShellProcess& process, group::Rank rank, const Error& why, Log& log)
   exits::JobEnd& end = process.end;
   group::Group& group = *process.group;
   group::Group::Callbacks callbacks;
-  callbacks.on_exception = [&end, &log, rank](const group::Exception& raised) {
+  callbacks.on_exception = [&end, &log, rank](const group::JobException& raised) {
     if (raised.severity != 0 || end.is_decided()) return;
     end.ordered({raised.message, raised.exit_code, raised.origin});
     log_cause(log, raised, rank == 0);

@@ -20,7 +20,7 @@ inline constexpr const char* kEndBarrier = "end";
 
 // Logs the failure that has ended a job of several shells. The leader does so for all, after the rank of the shell
 // that failed; the others log it at debug level only.
-void log_cause(Log& log, const group::Exception& cause, bool leads);
+void log_cause(Log& log, const group::JobException& cause, bool leads);
 
 // The last thing that a shell does with the others. The leader's `code` is the job's exit code. Returns the job's
 // exit code, or none if this shell was cut off before it received that.

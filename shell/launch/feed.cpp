@@ -25,7 +25,7 @@ bool is_in_background(int fd) {
 
 }  // namespace
 
-Result<std::unique_ptr<LaunchFeed>> LaunchFeed::create(event::Loop& loop, task::Stream& to, int input) {
+Result<std::unique_ptr<LaunchFeed>> LaunchFeed::create(event::Loop& loop, task::BufferedStream& to, int input) {
   std::unique_ptr<LaunchFeed> out(new LaunchFeed(to, input));
   LaunchFeed* self = out.get();
   struct stat status {};
@@ -81,7 +81,7 @@ void LaunchFeed::wait_for_input() {
 
 void LaunchFeed::pump() {
   if (input_ < 0) return;
-  std::size_t unsent = task::Stream::kBufferSize - std::min(to_.room(), task::Stream::kBufferSize);
+  std::size_t unsent = task::BufferedStream::kBufferSize - std::min(to_.room(), task::BufferedStream::kBufferSize);
   if (unsent >= kAhead) {
     if (poll_) poll_->stop();
     return;
@@ -122,7 +122,7 @@ void LaunchFeed::end_input() {
   flags_ = -1;
   input_ = -1;
   std::string record;
-  transport::append_stream_record(record, transport::Kind::end, kInputStream);
+  transport::append_stream_record(record, transport::LinkRecordKind::end, kInputStream);
   static_cast<void>(to_.write(record));
 }
 

@@ -103,16 +103,16 @@ void LaunchStream::take(std::string_view bytes) {
   }
 }
 
-Result<void> LaunchStream::take_record(const transport::Record& record) {
-  if (record.kind == transport::Kind::frame) {
+Result<void> LaunchStream::take_record(const transport::LinkRecord& record) {
+  if (record.kind == transport::LinkRecordKind::frame) {
     int signum = TRY(signal_in(record.body));
     if (callbacks_.on_signal) callbacks_.on_signal(signum);
     return {};
   }
-  bool is_input = record.kind == transport::Kind::bulk || record.kind == transport::Kind::end;
+  bool is_input = record.kind == transport::LinkRecordKind::bulk || record.kind == transport::LinkRecordKind::end;
   if (!is_input || record.stream != kInputStream || input_ended_)
     return invalid("a record that has no place there");
-  if (record.kind == transport::Kind::end) {
+  if (record.kind == transport::LinkRecordKind::end) {
     input_ended_ = true;
   } else if (wanted_ && held() == 0) {
     if (callbacks_.on_input) callbacks_.on_input(record.body);

@@ -61,7 +61,7 @@ class LaunchStream {
   void on_readable();
   void on_timer();
   void take(std::string_view bytes);
-  Result<void> take_record(const transport::Record& record);
+  Result<void> take_record(const transport::LinkRecord& record);
   void give();
   [[nodiscard]] std::size_t held() const { return held_.size() - given_; }
   void gone(const Error& why);
@@ -71,7 +71,7 @@ class LaunchStream {
   Callbacks callbacks_;
   std::optional<event::Poll> poll_;
   std::optional<event::Timer> timer_;
-  transport::RecordReader reader_{kMaxFrame};
+  transport::LinkRecordReader reader_{kMaxFrame};
   bool discards_ = false;
   bool wanted_ = true;
   std::string held_;
@@ -86,7 +86,7 @@ class LaunchFeed {
  public:
   // `to`: the standard input of the leader's agent. It has to outlive this object; its owner calls on_room().
   // `input` < 0: there is no input, as if it had ended.
-  static Result<std::unique_ptr<LaunchFeed>> create(event::Loop& loop, task::Stream& to, int input);
+  static Result<std::unique_ptr<LaunchFeed>> create(event::Loop& loop, task::BufferedStream& to, int input);
   ~LaunchFeed();
   LaunchFeed(const LaunchFeed&) = delete;
   LaunchFeed& operator=(const LaunchFeed&) = delete;
@@ -95,13 +95,13 @@ class LaunchFeed {
   void on_room();
 
  private:
-  LaunchFeed(task::Stream& to, int input) : to_(to), input_(input) {}
+  LaunchFeed(task::BufferedStream& to, int input) : to_(to), input_(input) {}
   void pump();
   bool read_once();
   void end_input();
   void wait_for_input();
 
-  task::Stream& to_;
+  task::BufferedStream& to_;
   int input_;             // < 0: it has ended
   UniqueFd own_;          // a separate description of the input, if there can be one
   int flags_ = -1;        // of the shared description otherwise; restored at the end

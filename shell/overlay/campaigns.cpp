@@ -51,10 +51,10 @@ Time Campaigns::due(Time now) const {
   return due;
 }
 
-std::vector<Share> remap(const std::vector<Share>& map, const Tree& tree) {
-  std::vector<Share> out;
+std::vector<RankShare> remap(const std::vector<RankShare>& map, const Tree& tree) {
+  std::vector<RankShare> out;
   Idset homeless;
-  for (const Share& each : map) {
+  for (const RankShare& each : map) {
     if (tree.has(each.member)) {
       out.push_back(each);
     } else {

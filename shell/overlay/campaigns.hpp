@@ -49,6 +49,6 @@ class Campaigns {
 };
 
 // Gives the shares of those that are no members to the members of the map, in turn; to the leader if there are none.
-[[nodiscard]] std::vector<Share> remap(const std::vector<Share>& map, const Tree& tree);
+[[nodiscard]] std::vector<RankShare> remap(const std::vector<RankShare>& map, const Tree& tree);
 
 }  // namespace nacre::overlay

@@ -36,7 +36,7 @@ struct Child {
 
 class ChildTable {
  public:
-  ChildTable(const Options& options, Outbox& out) : options_(options), out_(out) {}
+  ChildTable(const OverlayOptions& options, Outbox& out) : options_(options), out_(out) {}
 
   // Sets the children of a new view. One that was a child before keeps its bound.
   void set_children(const std::vector<Id>& ids, Time bound);
@@ -66,7 +66,7 @@ class ChildTable {
   [[nodiscard]] Time due() const;
 
  private:
-  const Options& options_;
+  const OverlayOptions& options_;
   Outbox& out_;
   std::vector<DownLink> down_links_;  // by peer
   std::vector<Child> children_;

@@ -15,25 +15,25 @@
 namespace nacre::overlay {
 
 // Where a link takes the place of another, the driver calls unlinked() first, then linked().
-using value::Link;
+using value::LinkName;
 using value::Side;
 
 struct Send {
-  Link to;
+  LinkName to;
   Message message;
 };
 struct SendEntry {  // Node::entry_message(seq)
-  Link to;
+  LinkName to;
   Seq seq = 0;
 };
 struct Dial {  // the driver answers with linked({peer, up}) or, if it fails, with unlinked() of that link
   Id peer = 0;
 };
 struct HangUp {  // once all that was sent is out; unlinked() is not called for it
-  Link link;
+  LinkName link;
 };
 struct HalfClose {  // nothing more is sent; what the peer sends is still received
-  Link link;
+  LinkName link;
 };
 struct Deliver {  // Node::entry(seq) returns it from now on
   Seq seq = 0;
@@ -52,7 +52,7 @@ struct Unfit {  // the value that has arrived is not the one that was promised
   std::string name;
   std::string why;
 };
-struct Overflow {  // the merged value of a collective is above the limit: no member gets it
+struct TooLarge {  // the merged value of a collective is above the limit: no member gets it
   std::string name;
   std::size_t size = 0;
 };
@@ -61,7 +61,7 @@ struct Completed {  // leader: every member has applied this entry and those bef
 };
 struct Reported {  // leader: what has newly become known of all tasks
   Idset started;
-  std::vector<Record> exited;
+  std::vector<TaskReport> exited;
 };
 struct Joined {  // a newcomer has become a member
   Seq view = 0;
@@ -78,7 +78,7 @@ struct Note {  // one line for the shell's log
   std::string text;
 };
 
-using Effect = std::variant<Send, SendEntry, Dial, HangUp, HalfClose, Deliver, Released, Publish, Unfit, Overflow,
+using Effect = std::variant<Send, SendEntry, Dial, HangUp, HalfClose, Deliver, Released, Publish, Unfit, TooLarge,
                             Completed, Reported, Joined, Leave, Die, Finished, Arm, Note>;
 
 // The parts of a node put their effects here.
@@ -95,7 +95,7 @@ struct Outbox {
   void put(E effect) {
     effects.emplace_back(std::move(effect));
   }
-  void send(Link to, Body body) { put(Send{to, Message{job, term, std::move(body)}}); }
+  void send(LinkName to, Body body) { put(Send{to, Message{job, term, std::move(body)}}); }
   void wake(Time at) {
     if (at >= due) return;
     due = at;

@@ -77,14 +77,14 @@ struct Event {
   Bytes data;
   bool operator==(const Event&) const = default;
 };
-struct Share {
+struct RankShare {
   Id member = 0;
   Idset ranks;
-  bool operator==(const Share&) const = default;
+  bool operator==(const RankShare&) const = default;
 };
 struct Exec {
   Seq view = 0;  // the view that the map was made for; in the log: the view in which it holds
-  std::vector<Share> map;
+  std::vector<RankShare> map;
   Bytes command;
   bool operator==(const Exec&) const = default;
 };
@@ -93,11 +93,11 @@ struct Signal {
   std::optional<Idset> ranks;  // none: all
   bool operator==(const Signal&) const = default;
 };
-struct Exception {
+struct ExceptionEntry {
   std::string type;
   std::uint32_t severity = 0;
   Bytes note;
-  bool operator==(const Exception&) const = default;
+  bool operator==(const ExceptionEntry&) const = default;
 };
 struct End {
   std::uint32_t code = 0;
@@ -124,8 +124,8 @@ struct Refused {
   bool operator==(const Refused&) const = default;
 };
 
-using EntryBody = std::variant<View, Release, Event, Exec, Signal, Exception, End, Campaign, Refused, Promise>;
-using RequestBody = std::variant<Event, Exec, Signal, Exception, End, Shrink, Grow>;
+using EntryBody = std::variant<View, Release, Event, Exec, Signal, ExceptionEntry, End, Campaign, Refused, Promise>;
+using RequestBody = std::variant<Event, Exec, Signal, ExceptionEntry, End, Shrink, Grow>;
 
 struct RequestId {
   Id origin = 0;

@@ -9,7 +9,7 @@
 
 namespace nacre::overlay {
 
-class Log {
+class EntryLog {
  public:
   // The number of the last entry; that entry may have been dropped.
   [[nodiscard]] Seq last() const { return first_ + entries_.size() - 1; }

@@ -61,10 +61,10 @@ struct Part {
   Bytes data;
   bool operator==(const Part&) const = default;
 };
-struct Record {  // how these tasks have ended
+struct TaskReport {  // how these tasks have ended
   Idset tasks;
   Bytes what;
-  bool operator==(const Record&) const = default;
+  bool operator==(const TaskReport&) const = default;
 };
 struct Up {
   Seq view = 0;
@@ -72,7 +72,7 @@ struct Up {
   Idset suspects;
   Idset gone;
   Idset started;
-  std::vector<Record> exited;
+  std::vector<TaskReport> exited;
   std::vector<Part> parts;
   bool operator==(const Up&) const = default;
 };

@@ -9,7 +9,7 @@
 
 namespace nacre::overlay {
 
-Node::Node(Options options)
+Node::Node(OverlayOptions options)
     : options_(std::move(options)),
       pulse_(options_),
       tree_(options_.members, options_.arity),
@@ -105,7 +105,7 @@ void Node::die(std::string why) {
   out_.put(Die{std::move(why)});
 }
 
-void Node::step(Link from, const Message& message) {
+void Node::step(LinkName from, const Message& message) {
   if (stage_ == Stage::over) return;
   DownLink* down = from.side == Side::down ? child_table_.down(from.peer) : nullptr;
   if (from.side == Side::down && down == nullptr) return;  // its link is closed already

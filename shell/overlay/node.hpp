@@ -25,12 +25,12 @@ enum class Stage : std::uint8_t { joining, member, leaving, over };
 
 class Node {
  public:
-  explicit Node(Options options);
+  explicit Node(OverlayOptions options);
   Node(const Node&) = delete;  // its parts refer to each other
   void tick(Time now);
-  void linked(Link link);  // a down link: once its HELLO has named the peer, before step()
-  void unlinked(Link link);
-  void step(Link from, const Message& message);
+  void linked(LinkName link);  // a down link: once its HELLO has named the peer, before step()
+  void unlinked(LinkName link);
+  void step(LinkName from, const Message& message);
   void wait_for_silent(milliseconds bound);  // counted from when each node was last received from
   // Enters a collective, once: the name is used once in a job. The part: a number for max and sum, else bytes.
   Result<void> enter(std::string name, Merge merge, const Own& part, Scope scope = {});
@@ -52,13 +52,13 @@ class Node {
   [[nodiscard]] Seq view() const { return view_; }
   [[nodiscard]] Seq complete() const { return complete_; }  // leader
   [[nodiscard]] const Tree& tree() const { return tree_; }
-  [[nodiscard]] const Log& log() const { return log_; }
+  [[nodiscard]] const EntryLog& log() const { return log_; }
   [[nodiscard]] const std::vector<Collective>& collectives() const { return collectives_; }
   [[nodiscard]] const std::vector<OpenCampaign>& campaigns() const { return campaigns_.open(); }
   [[nodiscard]] const std::vector<Request>& pending() const { return requests_.pending(); }
   [[nodiscard]] std::optional<Id> feeder() const { return uplink_.current(); }
   [[nodiscard]] bool settled() const { return leads() || uplink_.at_parent(); }
-  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] const OverlayOptions& options() const { return options_; }
 
  private:
   void begin();  // node.cpp
@@ -68,21 +68,21 @@ class Node {
   void send_up_beat();
   void fence();
   void die(std::string why);
-  void settle();                             // at the end of every call
-  void take(Link from, const Hello& hello);  // node_links.cpp
-  void take(Link from, const Welcome& welcome);
-  void take(Link from, const Beat& beat);
-  void take(Link from, const Bye& bye);
+  void settle();                                 // at the end of every call
+  void take(LinkName from, const Hello& hello);  // node_links.cpp
+  void take(LinkName from, const Welcome& welcome);
+  void take(LinkName from, const Beat& beat);
+  void take(LinkName from, const Bye& bye);
   void admit(DownLink& down, const Hello& hello);
   void feed(DownLink& down);
   void join(const Snapshot& snapshot, const Welcome& welcome);
   void offer_again();
-  void refuse(Link link, Farewell why, std::string text);
+  void refuse(LinkName link, Farewell why, std::string text);
   void beat();
   bool pass_on(const Beat& beat);
   void forget(Seq stable);
-  void lose(Link link);
-  void take(Link from, const Entry& entry);  // node_log.cpp
+  void lose(LinkName link);
+  void take(LinkName from, const Entry& entry);  // node_log.cpp
   void accept(const Entry& entry);
   void apply(const Entry& entry, const View& change);
   void apply(const Entry& entry, const Release& piece);
@@ -93,16 +93,16 @@ class Node {
   void begin_leaving(const View& change);
   void settle_leaving();
   void settle_ending();
-  void take(Link from, const Up& up);  // node_up.cpp
-  void take(Link from, const Request& request);
+  void take(LinkName from, const Up& up);  // node_up.cpp
+  void take(LinkName from, const Request& request);
   void take_part(std::size_t child, const Part& part);
   [[nodiscard]] Seq acked() const;
   Collective& collective(const std::string& name, Scope scope, Merge merge);
   [[nodiscard]] bool is_whole(const Collective& each) const;
   void flush_up();
-  void flush_parts(Link parent);
+  void flush_parts(LinkName parent);
   bool overflows(const Collective& each, std::size_t size);
-  void send_up(Link to, Up up, bool with_standing);
+  void send_up(LinkName to, Up up, bool with_standing);
   void append(RequestId request, EntryBody body);  // node_leader.cpp
   void accept_request(const Request& request);
   void answer(RequestId id, const Exec& body);
@@ -117,11 +117,11 @@ class Node {
   std::optional<Bytes> digest_of(const Bytes& encoded, Scope scope);
   void report();
 
-  Options options_;
+  OverlayOptions options_;
   Outbox out_;
   Pulse pulse_;
   Tree tree_;
-  Log log_;
+  EntryLog log_;
   Uplink uplink_;
   ChildTable child_table_;
   Reports reports_;

@@ -126,7 +126,7 @@ void Node::report() {
   Up unsent;
   while (reports_.take_unsent(unsent)) {
     Reported reported{unsent.started, {}};
-    for (Record& each : unsent.exited) {
+    for (TaskReport& each : unsent.exited) {
       each.tasks = each.tasks - exited_;
       exited_.insert(each.tasks);
       if (!each.tasks.empty()) reported.exited.push_back(std::move(each));

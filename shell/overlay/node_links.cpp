@@ -9,7 +9,7 @@
 
 namespace nacre::overlay {
 
-void Node::linked(Link link) {
+void Node::linked(LinkName link) {
   if (stage_ == Stage::over) return;
   if (link.side == Side::down) return child_table_.linked(link.peer);
   bool joining = stage_ == Stage::joining;
@@ -24,24 +24,24 @@ void Node::linked(Link link) {
   out_.send(link, std::move(hello));
 }
 
-void Node::unlinked(Link link) {
+void Node::unlinked(LinkName link) {
   if (stage_ == Stage::over) return;
   lose(link);
   settle();
 }
 
-void Node::lose(Link link) {
+void Node::lose(LinkName link) {
   link.side == Side::down ? child_table_.unlinked(link.peer) : uplink_.unlinked(link.peer);
 }
 
-void Node::refuse(Link link, Farewell why, std::string text) {
+void Node::refuse(LinkName link, Farewell why, std::string text) {
   out_.put(Note{fmt::format("member {} is sent away: {}", link.peer, text)});
   out_.send(link, Bye{why, std::move(text)});
   out_.put(HangUp{link});
   lose(link);
 }
 
-void Node::take(Link from, const Hello& hello) {
+void Node::take(LinkName from, const Hello& hello) {
   DownLink* down = from.side == Side::down ? child_table_.down(from.peer) : nullptr;
   if (down == nullptr || hello.from != from.peer || down->welcomed || down->knocks) {
     return refuse(from, Farewell::refused, "HELLO is sent once, by the end that dialled, with its own number");
@@ -59,7 +59,7 @@ void Node::take(Link from, const Hello& hello) {
 }
 
 void Node::admit(DownLink& down, const Hello& hello) {
-  Link link{down.peer, Side::down};
+  LinkName link{down.peer, Side::down};
   bool known = tree_.has(down.peer) || hello.applied > applied() || leaving_.contains(down.peer);
   if (!known || hello.applied + 1 < log_.first()) {
     return refuse(link, Farewell::removed, "the job goes on without this member");
@@ -77,7 +77,7 @@ void Node::admit(DownLink& down, const Hello& hello) {
 }
 
 void Node::feed(DownLink& down) {
-  Link link{down.peer, Side::down};
+  LinkName link{down.peer, Side::down};
   while (!down.closed && down.fed < applied()) {
     const Entry* entry = log_.find(down.fed + 1);
     if (entry == nullptr) return;
@@ -90,7 +90,7 @@ void Node::feed(DownLink& down) {
   }
 }
 
-void Node::take(Link from, const Welcome& welcome) {
+void Node::take(LinkName from, const Welcome& welcome) {
   if (from.side == Side::down)
     return refuse(from, Farewell::refused, "WELCOME is sent by the end that was dialled");
   if (stage_ == Stage::joining) {
@@ -152,7 +152,7 @@ void Node::forget(Seq stable) {
   std::erase_if(released_, [&](const auto& each) { return each.second <= stable; });
 }
 
-void Node::take(Link from, const Beat& beat) {
+void Node::take(LinkName from, const Beat& beat) {
   if (from.side == Side::down || leads() || !pulse_.receive(beat.number, out_.now)) return;
   uplink_.starve(out_.now >= starving_at());
   if (stage_ != Stage::member) return;
@@ -160,7 +160,7 @@ void Node::take(Link from, const Beat& beat) {
   pass_on(beat);
 }
 
-void Node::take(Link from, const Bye& bye) {
+void Node::take(LinkName from, const Bye& bye) {
   if (from.side == Side::up) {
     if (bye.why == Farewell::removed) return die("the job goes on without this member");
     if (bye.why == Farewell::refused)

@@ -7,7 +7,7 @@
 
 namespace nacre::overlay {
 
-void Node::take(Link from, const Entry& entry) {
+void Node::take(LinkName from, const Entry& entry) {
   if (from.side == Side::down) return refuse(from, Farewell::refused, "entries come from above");
   if (leads() || stage_ != Stage::member || entry.seq <= applied()) return;
   if (entry.seq == applied() + 1) return accept(entry);

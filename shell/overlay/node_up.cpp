@@ -9,12 +9,12 @@
 
 namespace nacre::overlay {
 
-void Node::take(Link from, const Up& up) {
+void Node::take(LinkName from, const Up& up) {
   if (from.side == Side::up) return refuse(from, Farewell::refused, "UP is sent by the end that dialled");
   reports_.add_gone(up.gone & leaving_);
   if (!(up.gone - leaving_).empty() && up.view > view_) reports_.add_gone(up.gone);
   reports_.add_started(up.started);
-  for (const Record& each : up.exited) reports_.add_exited(each);
+  for (const TaskReport& each : up.exited) reports_.add_exited(each);
   if (up.view > view_) child_table_.down(from.peer)->ahead = true;
   Child* child = child_table_.child(from.peer);
   if (child == nullptr || up.view != view_) return;
@@ -25,7 +25,7 @@ void Node::take(Link from, const Up& up) {
   for (const Part& each : up.parts) take_part(index, each);
 }
 
-void Node::take(Link from, const Request& request) {
+void Node::take(LinkName from, const Request& request) {
   if (from.side == Side::up) return refuse(from, Farewell::refused, "requests go up");
   if (leads()) return accept_request(request);
   if (!requests_.add(request)) return;
@@ -78,7 +78,7 @@ Seq Node::acked() const { return std::min(applied(), child_table_.acked(end_ != 
 void Node::flush_up() {
   auto up = uplink_.current();
   if (!up || stage_ == Stage::joining) return;
-  Link link{*up, Side::up};
+  LinkName link{*up, Side::up};
   bool with_standing = stage_ == Stage::member && uplink_.at_parent();
   Up report;
   for (bool unsent = reports_.take_unsent(report); unsent; unsent = reports_.take_unsent(report)) {
@@ -93,11 +93,11 @@ void Node::flush_up() {
 
 bool Node::overflows(const Collective& each, std::size_t size) {
   if (size <= options_.max_value) return false;
-  out_.put(Overflow{each.name, size});
+  out_.put(TooLarge{each.name, size});
   return true;
 }
 
-void Node::flush_parts(Link parent) {
+void Node::flush_parts(LinkName parent) {
   for (Collective& each : collectives_) {
     if (each.sent || !std::exchange(each.changed, false) || !is_whole(each)) continue;
     each.sent = true;
@@ -111,7 +111,7 @@ void Node::flush_parts(Link parent) {
   }
 }
 
-void Node::send_up(Link to, Up up, bool with_standing) {
+void Node::send_up(LinkName to, Up up, bool with_standing) {
   sent_up_at_ = out_.now;
   if (with_standing) {
     up.view = view_;

@@ -3,11 +3,12 @@
 
 namespace nacre::overlay {
 
-void Options::wait_for_silent(milliseconds bound) {
-  const Options usual;
+void OverlayOptions::wait_for_silent(milliseconds bound) {
+  const OverlayOptions usual;
   double factor = static_cast<double>(bound.count()) / static_cast<double>(usual.silent_bound.count());
-  for (auto each : {&Options::silent_bound, &Options::beat_bound, &Options::beat_bound_per_level, &Options::fence,
-                    &Options::hello_bound, &Options::relink_bound, &Options::welcome_bound}) {
+  for (auto each : {&OverlayOptions::silent_bound, &OverlayOptions::beat_bound,
+                    &OverlayOptions::beat_bound_per_level, &OverlayOptions::fence, &OverlayOptions::hello_bound,
+                    &OverlayOptions::relink_bound, &OverlayOptions::welcome_bound}) {
     this->*each = milliseconds(static_cast<std::int64_t>(static_cast<double>((usual.*each).count()) * factor));
   }
 }

@@ -18,7 +18,7 @@ using Time = std::chrono::microseconds;  // since any fixed moment; never goes b
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-struct Options {
+struct OverlayOptions {
   std::uint64_t job = 0;
   std::uint64_t term = 1;
   Id self = 0;

@@ -6,7 +6,7 @@
 namespace nacre::overlay {
 namespace {
 
-Result<Value> value_promised(const Promise& promise, const Bytes& bytes, const Options& options) {
+Result<Value> value_promised(const Promise& promise, const Bytes& bytes, const OverlayOptions& options) {
   if (bytes.size() != promise.size) {
     return invalid(fmt::format("{} bytes have come; {} were announced", bytes.size(), promise.size));
   }
@@ -18,7 +18,7 @@ Result<Value> value_promised(const Promise& promise, const Bytes& bytes, const O
 
 }  // namespace
 
-void Promises::settle(Seq applied, const Options& options, Outbox& out) {
+void Promises::settle(Seq applied, const OverlayOptions& options, Outbox& out) {
   while (!values_.empty() && values_.begin()->first <= applied) {
     auto arrived = values_.extract(values_.begin());
     auto promise = promises_.extract(arrived.key());

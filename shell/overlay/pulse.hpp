@@ -11,7 +11,7 @@ namespace nacre::overlay {
 
 class Pulse {
  public:
-  explicit Pulse(const Options& options) : options_(options) {}
+  explicit Pulse(const OverlayOptions& options) : options_(options) {}
 
   void begin(Time now) { made_ = now; }
   // The number of the leader's next beat.
@@ -31,7 +31,7 @@ class Pulse {
   [[nodiscard]] Time fence_at() const;
 
  private:
-  const Options& options_;
+  const OverlayOptions& options_;
   std::uint64_t number_ = 0;
   Time made_{};
   Time least_delay_ = Time::max();  // the least time between a beat's number (the leader's clock) and its arrival

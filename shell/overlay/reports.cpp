@@ -14,7 +14,7 @@ void Reports::add_started(const Idset& tasks) {
   started_unsent_.insert(fresh);
 }
 
-void Reports::add_exited(const Record& record) {
+void Reports::add_exited(const TaskReport& record) {
   add_started(record.tasks);
   auto found = std::lower_bound(outcomes_.begin(), outcomes_.end(), record.what,
                                 [](const auto& a, const Bytes& b) { return a.what < b; });

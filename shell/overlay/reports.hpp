@@ -16,7 +16,7 @@ class Reports {
   void add_gone(const Idset& ids) { gone_ = gone_ | ids; }
   void add_started(const Idset& tasks);
   // An exit implies a start.
-  void add_exited(const Record& record);
+  void add_exited(const TaskReport& record);
   // These are of no interest any more.
   void forget_gone(const Idset& ids);
 

@@ -13,7 +13,7 @@ namespace nacre::overlay {
 
 class Uplink {
  public:
-  Uplink(const Options& options, Outbox& out) : options_(options), out_(out) {}
+  Uplink(const OverlayOptions& options, Outbox& out) : options_(options), out_(out) {}
 
   // `above`: the parent, its parent … the leader; empty for the leader. Dials a new parent, and keeps the feeder
   // until it answers.
@@ -53,7 +53,7 @@ class Uplink {
   [[nodiscard]] bool trying(Id peer) const;
   [[nodiscard]] bool wants_parent() const;
 
-  const Options& options_;
+  const OverlayOptions& options_;
   Outbox& out_;
   std::vector<Id> above_;
   std::optional<Id> current_;

@@ -38,7 +38,7 @@ void fields(auto& io, Of<Newcomer> auto& m) {
   io.number("id", m.id, Idset::kMaxId);
   io.text("address", m.address);
 }
-void fields(auto& io, Of<Share> auto& m) {
+void fields(auto& io, Of<RankShare> auto& m) {
   io.number("member", m.member, Idset::kMaxId);
   io.ids("ranks", m.ranks);
 }
@@ -93,7 +93,7 @@ void fields(auto& io, Of<Signal> auto& m) {
   io.number("number", m.number);
   io.maybe_ids("ranks", m.ranks);
 }
-void fields(auto& io, Of<Exception> auto& m) {
+void fields(auto& io, Of<ExceptionEntry> auto& m) {
   io.text("name", m.type);
   io.number("severity", m.severity);
   io.data("note", m.note);
@@ -151,7 +151,7 @@ void fields(auto& io, Of<Entry> auto& m) {
   io.choice("kind", m.body, kEntries);
 }
 void fields(auto& io, Of<Part> auto& m) { piece(io, m); }
-void fields(auto& io, Of<Record> auto& m) {
+void fields(auto& io, Of<TaskReport> auto& m) {
   io.ids("tasks", m.tasks);
   io.data("what", m.what);
 }

@@ -32,7 +32,7 @@
 namespace nacre::plugin {
 
 // An exception of the job, as in flux_shell_raise(3).
-struct Exception {
+struct RaisedException {
   std::string type = "exec";  // one word
   int severity = 0;           // 0 ends the job; 1 to 7 are notes
   std::string message;
@@ -103,7 +103,7 @@ class Host {
 
   // Ends the job if the severity is 0: that is logged and written to the eventlog, and the tasks are ended (TERM, grace,
   // KILL). Before tasks run, the shell exits. The exit code is that of `status`, else the tasks' maximum, but at least 1.
-  virtual void raise(const Exception& exception) = 0;
+  virtual void raise(const RaisedException& exception) = 0;
   // The same for an error of the shell itself, with the job's exit code.
   virtual void die(int exit_code, std::string_view component, std::string_view message) = 0;
   virtual bool ending() const = 0;  // the job is being ended, by raise(), die() or otherwise

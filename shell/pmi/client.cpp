@@ -85,7 +85,7 @@ Result<std::vector<int>> codes_of(std::string_view list) {
   return codes;
 }
 
-Result<std::size_t> size_of(const Message& message, std::string_view key) {
+Result<std::size_t> size_of(const PmiMessage& message, std::string_view key) {
   auto size = TRY(message.integer(key));
   if (size <= 1) return invalid(fmt::format("{}: expected room for a word, got {}", key, size));
   return static_cast<std::size_t>(size);
@@ -209,9 +209,9 @@ Result<std::optional<ClientSession::Reply>> ClientSession::receive(std::string_v
 }
 
 Result<ClientSession::Reply> ClientSession::read(std::string_view line) {
-  auto parsed = Message::parse_line(line);
+  auto parsed = PmiMessage::parse_line(line);
   if (!parsed) return broken(parsed.error().message);
-  const Message& message = *parsed;
+  const PmiMessage& message = *parsed;
   if (message.command() != answer_) return broken(fmt::format("expected {}, got {}", answer_, in_quotes(line)));
   bool refused = message.find("rc").value_or("0") != "0";
   if (request_ == "init") {
@@ -228,7 +228,7 @@ Result<ClientSession::Reply> ClientSession::read(std::string_view line) {
   return reply;
 }
 
-Result<void> ClientSession::read_fields(const Message& message, Reply& reply) {
+Result<void> ClientSession::read_fields(const PmiMessage& message, Reply& reply) {
   if (request_ == "get_maxes") {
     maxes_ = Maxes{TRY(size_of(message, "kvsname_max")), TRY(size_of(message, "keylen_max")),
                    TRY(size_of(message, "vallen_max"))};

@@ -67,7 +67,7 @@ class ClientSession {
   Result<void> may_use_keys(std::string_view request) const;
   Result<std::string> ask(std::string_view request, std::string_view answer, std::string_view rest = {});
   Result<Reply> read(std::string_view line);
-  Result<void> read_fields(const Message& message, Reply& reply);
+  Result<void> read_fields(const PmiMessage& message, Reply& reply);
   Error broken(std::string what);
 
   Framer framer_;

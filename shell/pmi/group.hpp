@@ -20,7 +20,7 @@ inline constexpr std::size_t kMaxName = 64;
 inline constexpr std::size_t kMaxKey = 64;
 inline constexpr std::size_t kMaxValue = 1024;
 
-struct Group {
+struct ClientGroup {
   std::string kvsname;               // one word; PMI-2's job id
   std::uint32_t size = 1;            // of the whole job
   std::vector<std::uint32_t> ranks;  // of this node's clients
@@ -35,7 +35,7 @@ struct Group {
 };
 
 // The state of a client.
-enum class Stage {
+enum class ClientStage {
   silent,     // has sent nothing
   greeted,    // has asked for a version
   joined,     // has called init
@@ -43,8 +43,8 @@ enum class Stage {
   left,       // has gone without finalize
 };
 
-struct Client {
-  Stage stage = Stage::silent;
+struct ClientProgress {
+  ClientStage stage = ClientStage::silent;
   bool has_joined = false;    // ever
   int version = 0;            // 1 or 2, once greeted
   std::string asked;          // the version that it has asked for, "1.1"

@@ -37,7 +37,7 @@ std::string_view without_stray_half(std::string_view text) {
 }
 
 // "KEY=VALUE", or KEY alone: its value is empty.
-Message::Field field_of(std::string_view text) {
+PmiMessage::Field field_of(std::string_view text) {
   auto equals = text.find('=');
   if (equals == std::string_view::npos) return {text, {}};
   return {text.substr(0, equals), text.substr(equals + 1)};
@@ -45,8 +45,8 @@ Message::Field field_of(std::string_view text) {
 
 }  // namespace
 
-Result<Message> Message::parse_line(std::string_view text) {
-  Message out;
+Result<PmiMessage> PmiMessage::parse_line(std::string_view text) {
+  PmiMessage out;
   for (std::string_view rest = without_blanks(text); !rest.empty();) {
     Field field = field_of(first_word(rest));
     if (goes_to_the_end(field.key)) {
@@ -66,8 +66,8 @@ Result<Message> Message::parse_line(std::string_view text) {
   return out;
 }
 
-Result<Message> Message::parse_spawn(std::string_view text) {
-  Message out;
+Result<PmiMessage> PmiMessage::parse_spawn(std::string_view text) {
+  PmiMessage out;
   for (std::string_view line : split(text, '\n')) {
     Field field = field_of(line);
     if (out.command_.empty()) {
@@ -82,8 +82,8 @@ Result<Message> Message::parse_spawn(std::string_view text) {
   return out;
 }
 
-Result<Message> Message::parse_body(std::string_view whole) {
-  Message out;
+Result<PmiMessage> PmiMessage::parse_body(std::string_view whole) {
+  PmiMessage out;
   std::string_view text = without_stray_half(whole);
   for (std::size_t at = 0; at < text.size();) {
     std::size_t end = at;
@@ -118,25 +118,25 @@ Result<Message> Message::parse_body(std::string_view whole) {
   return out;
 }
 
-std::optional<std::string_view> Message::find(std::string_view key) const {
+std::optional<std::string_view> PmiMessage::find(std::string_view key) const {
   auto it = std::find_if(fields_.begin(), fields_.end(), [&](const Field& each) { return each.key == key; });
   if (it == fields_.end()) return std::nullopt;
   return it->value;
 }
 
-Result<std::string_view> Message::text(std::string_view key) const {
+Result<std::string_view> PmiMessage::text(std::string_view key) const {
   auto value = find(key);
   if (!value) return invalid(fmt::format("{}: no field '{}'", command_, key));
   return *value;
 }
 
-Result<std::string_view> Message::word(std::string_view key) const {
+Result<std::string_view> PmiMessage::word(std::string_view key) const {
   std::string_view value = TRY(text(key));
   if (value.empty()) return invalid(fmt::format("{}: the field '{}' is empty", command_, key));
   return value;
 }
 
-Result<std::int64_t> Message::integer(std::string_view key) const {
+Result<std::int64_t> PmiMessage::integer(std::string_view key) const {
   std::string_view value = TRY(text(key));
   auto number = parse_i64(value);
   if (!number) return invalid(fmt::format("{}: {}: expected a number, got {}", command_, key, shown(value)));

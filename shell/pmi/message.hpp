@@ -21,7 +21,7 @@ namespace nacre::pmi {
 
 inline constexpr std::size_t kLengthSize = 6;  // of PMI-2: decimal digits, blanks around them allowed
 
-class Message {
+class PmiMessage {
  public:
   struct Field {
     std::string_view key;
@@ -29,9 +29,9 @@ class Message {
   };
 
   // For all three: the message has views into `text`, which has to outlive it. An error is one line, with the faulty text.
-  static Result<Message> parse_line(std::string_view text);   // PMI-1, without its newline
-  static Result<Message> parse_spawn(std::string_view text);  // lines from "mcmd=spawn", without "endcmd"
-  static Result<Message> parse_body(std::string_view text);   // PMI-2, without its length
+  static Result<PmiMessage> parse_line(std::string_view text);   // PMI-1, without its newline
+  static Result<PmiMessage> parse_spawn(std::string_view text);  // lines from "mcmd=spawn", without "endcmd"
+  static Result<PmiMessage> parse_body(std::string_view text);   // PMI-2, without its length
 
   [[nodiscard]] std::string_view command() const { return command_; }
   [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }

@@ -19,7 +19,7 @@ Result<void> fits(std::string_view key, std::string_view value) {
 
 }  // namespace
 
-Server::Server(Group group, Names& names)
+Server::Server(ClientGroup group, Names& names)
     : group_(std::move(group)),
       names_(names),
       clients_(group_.ranks.size()),
@@ -43,17 +43,17 @@ void Server::receive(std::uint32_t client, std::string_view bytes) {
 }
 
 Result<void> Server::take(std::uint32_t client, const Frame& frame) {
-  if (frame.kind == Frame::Kind::body) return take_v2(client, TRY(Message::parse_body(frame.text)));
+  if (frame.kind == Frame::Kind::body) return take_v2(client, TRY(PmiMessage::parse_body(frame.text)));
   bool is_spawn = frame.kind == Frame::Kind::spawn;
-  Message message = TRY(is_spawn ? Message::parse_spawn(frame.text) : Message::parse_line(frame.text));
+  PmiMessage message = TRY(is_spawn ? PmiMessage::parse_spawn(frame.text) : PmiMessage::parse_line(frame.text));
   if (message.command() == "init") return greet(client, message);
   return take_v1(client, message);
 }
 
 // Answers with the client's version or, if that is not offered, with rc=-1 and one that is.
-Result<void> Server::greet(std::uint32_t client, const Message& message) {
-  Client& asker = clients_[client];
-  if (asker.stage != Stage::silent) return invalid("init: it has been called before");
+Result<void> Server::greet(std::uint32_t client, const PmiMessage& message) {
+  ClientProgress& asker = clients_[client];
+  if (asker.stage != ClientStage::silent) return invalid("init: it has been called before");
   asker.last_command = message.command();
   auto version = TRY(message.integer("pmi_version"));
   auto minor = TRY(message.integer("pmi_subversion"));
@@ -64,7 +64,7 @@ Result<void> Server::greet(std::uint32_t client, const Message& message) {
                                chosen == 1 ? std::clamp<std::int64_t>(minor, 0, 1) : 0, offered ? 0 : -1);
   if (!offered) return {};
   asker.version = chosen;
-  asker.stage = Stage::greeted;
+  asker.stage = ClientStage::greeted;
   if (chosen == 1) {
     join(client);
   } else {
@@ -74,7 +74,7 @@ Result<void> Server::greet(std::uint32_t client, const Message& message) {
 }
 
 void Server::join(std::uint32_t client) {
-  clients_[client].stage = Stage::joined;
+  clients_[client].stage = ClientStage::joined;
   clients_[client].has_joined = true;
   ++joined_;
 }
@@ -98,12 +98,12 @@ void Server::drop(std::uint32_t client, std::string why) {
 }
 
 void Server::leave(std::uint32_t client) {
-  Client& asker = clients_[client];
+  ClientProgress& asker = clients_[client];
   Connection& connection = connections_[client];
   if (std::exchange(connection.over, true)) return;
   connection.wanted.clear();
-  if (asker.stage == Stage::finalized) return;
-  asker.stage = Stage::left;
+  if (asker.stage == ClientStage::finalized) return;
+  asker.stage = ClientStage::left;
   asker.left_waiting = std::exchange(asker.waits, false);
   if (asker.left_waiting) --waiting_;
   --expected_;
@@ -112,14 +112,14 @@ void Server::leave(std::uint32_t client) {
 
 Result<void> Server::finalize(std::uint32_t client) {
   if (clients_[client].waits) return invalid("finalize: a barrier is not over");
-  clients_[client].stage = Stage::finalized;
+  clients_[client].stage = ClientStage::finalized;
   --expected_;
   check_barrier();
   return {};
 }
 
 // Obeyed at any time, whatever the message has besides: MPICH does this when init is refused, and then waits to be ended.
-void Server::abort(std::uint32_t client, const Message& message) {
+void Server::abort(std::uint32_t client, const PmiMessage& message) {
   auto code = message.integer("exitcode");
   bool fits = code && *code >= INT_MIN && *code <= INT_MAX;
   auto text = message.find("message");
@@ -139,7 +139,7 @@ Result<void> Server::begin_spawn(std::uint32_t client, Spawn spawn) {
 // ---- barriers ----------------------------------------------------------------------------
 
 Result<void> Server::enter_barrier(std::uint32_t client) {
-  Client& asker = clients_[client];
+  ClientProgress& asker = clients_[client];
   if (asker.waits) return invalid(fmt::format("{}: the one before is not over", asker.last_command));
   asker.waits = true;
   ++waiting_;
@@ -173,7 +173,7 @@ Result<void> Server::take_over(Entries others) {
 }
 
 void Server::end_barrier(std::uint32_t client, const Result<void>& others) {
-  Client& asker = clients_[client];
+  ClientProgress& asker = clients_[client];
   asker.waits = false;
   ++asker.barriers;
   if (asker.version == 1) {

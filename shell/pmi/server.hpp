@@ -25,7 +25,7 @@ namespace nacre::pmi {
 class Server {
  public:
   // `names` is shared by all groups of a job, and outlives the server.
-  Server(Group group, Names& names);
+  Server(ClientGroup group, Names& names);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -41,8 +41,8 @@ class Server {
   // Sets a key that clients find in the group's space, and that is an attribute of the job.
   void set_attribute(std::string_view key, std::string_view value);
 
-  [[nodiscard]] const Group& group() const { return group_; }
-  [[nodiscard]] const std::vector<Client>& clients() const { return clients_; }
+  [[nodiscard]] const ClientGroup& group() const { return group_; }
+  [[nodiscard]] const std::vector<ClientProgress>& clients() const { return clients_; }
   [[nodiscard]] bool barrier_begun() const { return waiting_ > 0; }
   [[nodiscard]] bool in_use() const { return joined_ > 0; }  // a client has called init
 
@@ -70,21 +70,21 @@ class Server {
 
   // The two protocols. After an error of take() the connection ends; an error of answer() is sent as the answer.
   Result<void> take(std::uint32_t client, const Frame& frame);
-  Result<void> greet(std::uint32_t client, const Message& message);
-  Result<void> take_v1(std::uint32_t client, const Message& message);
-  Result<void> answer_v1(std::uint32_t client, const Message& message);
-  Result<void> answer_v1_process(std::uint32_t client, const Message& message);
+  Result<void> greet(std::uint32_t client, const PmiMessage& message);
+  Result<void> take_v1(std::uint32_t client, const PmiMessage& message);
+  Result<void> answer_v1(std::uint32_t client, const PmiMessage& message);
+  Result<void> answer_v1_process(std::uint32_t client, const PmiMessage& message);
   void spawned_v1(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes);
-  Result<void> take_v2(std::uint32_t client, const Message& message);
-  Result<void> begin_v2(std::uint32_t client, const Message& message);
-  Result<void> answer_v2(std::uint32_t client, const Message& message, BodyWriter& answer);
-  Result<void> answer_v2_session(std::uint32_t client, const Message& message, BodyWriter& answer);
-  bool waits_for_attribute(std::uint32_t client, const Message& message);
+  Result<void> take_v2(std::uint32_t client, const PmiMessage& message);
+  Result<void> begin_v2(std::uint32_t client, const PmiMessage& message);
+  Result<void> answer_v2(std::uint32_t client, const PmiMessage& message, BodyWriter& answer);
+  Result<void> answer_v2_session(std::uint32_t client, const PmiMessage& message, BodyWriter& answer);
+  bool waits_for_attribute(std::uint32_t client, const PmiMessage& message);
   void answer_waiting(std::string_view key);
 
   void join(std::uint32_t client);
   Result<void> finalize(std::uint32_t client);
-  void abort(std::uint32_t client, const Message& message);
+  void abort(std::uint32_t client, const PmiMessage& message);
   Result<void> begin_spawn(std::uint32_t client, Spawn spawn);
   void leave(std::uint32_t client);
   void drop(std::uint32_t client, std::string why);
@@ -106,14 +106,14 @@ class Server {
   std::string& reply(std::uint32_t client);  // its output, to append to
   BodyWriter reply(std::uint32_t client, std::string_view command, std::string_view thread);
 
-  Group group_;
+  ClientGroup group_;
   Names& names_;
   Kvs kvs_;
   Kvs attributes_;
   Kvs node_attributes_;
   EntryRefs fresh_;            // of kvs_: put since the last fence
   std::uint64_t charged_ = 0;  // to the quota
-  std::vector<Client> clients_;
+  std::vector<ClientProgress> clients_;
   std::vector<Connection> connections_;
   std::vector<std::uint32_t> pending_;
   std::vector<Event> events_;

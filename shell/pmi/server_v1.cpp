@@ -47,8 +47,8 @@ Result<std::string_view> one_line(std::string_view value) {
 
 }  // namespace
 
-Result<void> Server::take_v1(std::uint32_t client, const Message& message) {
-  Client& asker = clients_[client];
+Result<void> Server::take_v1(std::uint32_t client, const PmiMessage& message) {
+  ClientProgress& asker = clients_[client];
   const auto* command = std::find_if(std::begin(kCommands), std::end(kCommands),
                                      [&](const Command& each) { return each.name == message.command(); });
   if (command == std::end(kCommands)) {
@@ -56,8 +56,8 @@ Result<void> Server::take_v1(std::uint32_t client, const Message& message) {
   }
   if (command->name == "abort") return abort(client, message), Result<void>();
   asker.last_command = message.command();
-  Result<void> answered = asker.stage == Stage::joined ? answer_v1(client, message)
-                          : asker.stage == Stage::finalized
+  Result<void> answered = asker.stage == ClientStage::joined ? answer_v1(client, message)
+                          : asker.stage == ClientStage::finalized
                               ? invalid(fmt::format("{} after finalize", message.command()))
                               : invalid(fmt::format("{} before init", message.command()));
   if (answered || command->name == "barrier_in") return answered;
@@ -65,7 +65,7 @@ Result<void> Server::take_v1(std::uint32_t client, const Message& message) {
   return {};
 }
 
-Result<void> Server::answer_v1(std::uint32_t client, const Message& message) {
+Result<void> Server::answer_v1(std::uint32_t client, const PmiMessage& message) {
   std::string_view command = message.command();
   if (command == "get" || command == "put" || command == "mput") {
     auto space = message.find("kvsname");
@@ -81,7 +81,7 @@ Result<void> Server::answer_v1(std::uint32_t client, const Message& message) {
     CHECK_OK(put(client, TRY(message.word("key")), TRY(message.text("value"))));
     reply(client) += "cmd=put_result rc=0\n";
   } else if (command == "mput") {
-    for (const Message::Field& each : message.fields()) {
+    for (const PmiMessage::Field& each : message.fields()) {
       if (each.key != "kvsname") CHECK_OK(put(client, each.key, each.value));
     }
     reply(client) += "cmd=mput_result rc=0\n";
@@ -113,7 +113,7 @@ Result<void> Server::answer_v1(std::uint32_t client, const Message& message) {
 }
 
 // Requests about processes: their end, and new ones.
-Result<void> Server::answer_v1_process(std::uint32_t client, const Message& message) {
+Result<void> Server::answer_v1_process(std::uint32_t client, const PmiMessage& message) {
   std::string_view command = message.command();
   if (command == "finalize") {
     CHECK_OK(finalize(client));

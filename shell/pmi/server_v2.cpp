@@ -12,7 +12,7 @@ namespace nacre::pmi {
 namespace {
 
 // The thread of the client that asks, if the client has several.
-std::string_view thread_of(const Message& message) { return message.find("thrid").value_or(""); }
+std::string_view thread_of(const PmiMessage& message) { return message.find("thrid").value_or(""); }
 
 // Commands whose answer comes later.
 bool answers_later(std::string_view command) { return command == "kvs-fence" || command == "spawn"; }
@@ -28,19 +28,19 @@ bool is_known(std::string_view command) {
 
 }  // namespace
 
-Result<void> Server::take_v2(std::uint32_t client, const Message& message) {
-  Client& asker = clients_[client];
+Result<void> Server::take_v2(std::uint32_t client, const PmiMessage& message) {
+  ClientProgress& asker = clients_[client];
   std::string_view command = message.command();
   if (command == "abort") return abort(client, message), Result<void>();
   if (!is_known(command)) return invalid(fmt::format("unknown command {}", in_quotes(command)));
   asker.last_command = command;
-  Stage needed = command == "fullinit" ? Stage::greeted : Stage::joined;
+  ClientStage needed = command == "fullinit" ? ClientStage::greeted : ClientStage::joined;
   Result<void> answered;
   if (asker.stage != needed) {
     answered = invalid(fmt::format("{} {}", command,
-                                   asker.stage == Stage::finalized ? "after finalize"
-                                   : needed == Stage::greeted      ? "a second time"
-                                                                   : "before fullinit"));
+                                   asker.stage == ClientStage::finalized ? "after finalize"
+                                   : needed == ClientStage::greeted      ? "a second time"
+                                                                         : "before fullinit"));
   } else if (answers_later(command)) {
     answered = begin_v2(client, message);
     if (answered || command == "kvs-fence") return answered;
@@ -61,7 +61,7 @@ Result<void> Server::take_v2(std::uint32_t client, const Message& message) {
   return {};
 }
 
-bool Server::waits_for_attribute(std::uint32_t client, const Message& message) {
+bool Server::waits_for_attribute(std::uint32_t client, const PmiMessage& message) {
   auto key = message.find("key");
   if (!key || key->empty() || message.find("wait") != "TRUE" || node_attributes_.find(*key) != nullptr)
     return false;
@@ -84,7 +84,7 @@ void Server::answer_waiting(std::string_view key) {
   }
 }
 
-Result<void> Server::begin_v2(std::uint32_t client, const Message& message) {
+Result<void> Server::begin_v2(std::uint32_t client, const PmiMessage& message) {
   if (message.command() == "kvs-fence") {
     CHECK_OK(enter_barrier(client));
     connections_[client].fence_thread = thread_of(message);
@@ -95,7 +95,7 @@ Result<void> Server::begin_v2(std::uint32_t client, const Message& message) {
   return {};
 }
 
-Result<void> Server::answer_v2(std::uint32_t client, const Message& message, BodyWriter& answer) {
+Result<void> Server::answer_v2(std::uint32_t client, const PmiMessage& message, BodyWriter& answer) {
   std::string_view command = message.command();
   auto found = [&](const std::string* value) {
     answer.add("rc", 0).flag("found", value != nullptr);
@@ -135,7 +135,7 @@ Result<void> Server::answer_v2(std::uint32_t client, const Message& message, Bod
 }
 
 // The start and end of a client, and other groups.
-Result<void> Server::answer_v2_session(std::uint32_t client, const Message& message, BodyWriter& answer) {
+Result<void> Server::answer_v2_session(std::uint32_t client, const PmiMessage& message, BodyWriter& answer) {
   std::string_view command = message.command();
   if (command == "fullinit") {
     join(client);

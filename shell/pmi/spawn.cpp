@@ -30,7 +30,7 @@ Error wrong(std::string_view key, std::string_view what) {
   return invalid(fmt::format("spawn: {}: {}", key, what));
 }
 
-Result<std::uint32_t> number_of(const Message::Field& field, std::uint32_t most) {
+Result<std::uint32_t> number_of(const PmiMessage::Field& field, std::uint32_t most) {
   auto number = parse_u64(field.value);
   if (!number || *number > most) {
     return wrong(field.key, fmt::format("expected a number up to {}, got {}", most, in_quotes(field.value)));
@@ -48,7 +48,7 @@ class Reader {
     arguments_ = infos_ = 0;
   }
 
-  Result<void> take(const Message::Field& field) {
+  Result<void> take(const PmiMessage::Field& field) {
     if (is_numbered(field.key, keys_.preput_key)) return add(spawn_.preput, field);
     if (is_numbered(field.key, keys_.preput_value)) return complete(spawn_.preput, field);
     if (field.key == keys_.preputs) return count(field, preputs_);
@@ -85,16 +85,16 @@ class Reader {
   Result<void> end_preput() { return same(keys_.preputs, preputs_, spawn_.preput.size()); }
 
  private:
-  static Result<void> count(const Message::Field& field, std::uint32_t& out) {
+  static Result<void> count(const PmiMessage::Field& field, std::uint32_t& out) {
     out = TRY(number_of(field, kMaxSpawnItems));
     return {};
   }
-  static Result<void> add(Entries& entries, const Message::Field& field) {
+  static Result<void> add(Entries& entries, const PmiMessage::Field& field) {
     if (entries.size() >= kMaxSpawnItems) return wrong(field.key, "too many");
     entries.emplace_back(field.value, "");
     return {};
   }
-  static Result<void> complete(Entries& entries, const Message::Field& field) {
+  static Result<void> complete(Entries& entries, const PmiMessage::Field& field) {
     if (entries.empty()) return wrong(field.key, "a value without a key");
     entries.back().second = field.value;
     return {};
@@ -126,7 +126,7 @@ std::string code_list(const std::vector<int>& codes) {
   return all_run && list.size() > kMost ? "" : list;
 }
 
-Result<bool> add_spawn_block(const Message& message, Spawn& spawn) {
+Result<bool> add_spawn_block(const PmiMessage& message, Spawn& spawn) {
   auto total = TRY(message.integer("totspawns"));
   auto so_far = TRY(message.integer("spawnssofar"));
   if (so_far != static_cast<std::int64_t>(spawn.programs.size()) + 1 || so_far > total) {
@@ -136,17 +136,17 @@ Result<bool> add_spawn_block(const Message& message, Spawn& spawn) {
   spawn.preput.clear();  // each block repeats it
   Reader reader(kV1, spawn);
   reader.begin_program();
-  for (const Message::Field& field : message.fields()) CHECK_OK(reader.take(field));
+  for (const PmiMessage::Field& field : message.fields()) CHECK_OK(reader.take(field));
   CHECK_OK(reader.end_program());
   CHECK_OK(reader.end_preput());
   return so_far == total;
 }
 
-Result<Spawn> read_spawn(const Message& message) {
+Result<Spawn> read_spawn(const PmiMessage& message) {
   Spawn spawn;
   Reader reader(kV2, spawn);
   auto programs = TRY(message.integer("ncmds"));
-  for (const Message::Field& field : message.fields()) {
+  for (const PmiMessage::Field& field : message.fields()) {
     if (field.key == kV2.program) {
       if (!spawn.programs.empty()) CHECK_OK(reader.end_program());
       reader.begin_program();

@@ -35,10 +35,10 @@ std::string code_list(const std::vector<int>& codes);
 
 // Adds the program of one block of PMI-1, which starts with "mcmd=spawn". True if it is the last block
 // ("spawnssofar" is "totspawns"). Arguments count from 1, as MPICH sends them, or from 0, as RFC 13 defines.
-Result<bool> add_spawn_block(const Message& message, Spawn& spawn);
+Result<bool> add_spawn_block(const PmiMessage& message, Spawn& spawn);
 
 // PMI-2's spawn, all programs in one message: ncmds, preputcount, ppkey0, ppval0, ..., then for each program subcmd,
 // maxprocs, argc, argv0, ..., infokeycount, infokey0, infoval0, ...
-Result<Spawn> read_spawn(const Message& message);
+Result<Spawn> read_spawn(const PmiMessage& message);
 
 }  // namespace nacre::pmi

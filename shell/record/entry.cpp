@@ -17,7 +17,7 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr int kMaxCode = 255;
 
 // At most so many bytes, and no part of a character of UTF-8.
-std::string shortened(const std::string& text, std::size_t most = Entry::kMaxLine) {
+std::string shortened(const std::string& text, std::size_t most = JobEntry::kMaxLine) {
   if (text.size() <= most) return text;
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
   return text.substr(0, most);
@@ -25,7 +25,7 @@ std::string shortened(const std::string& text, std::size_t most = Entry::kMaxLin
 
 Json shortened_command(const std::vector<std::string>& words) {
   Json out = Json::array();
-  std::size_t room = Entry::kMaxCommand;
+  std::size_t room = JobEntry::kMaxCommand;
   for (const std::string& each : words) {
     if (room == 0) break;
     std::string word = shortened(each, room);
@@ -35,7 +35,7 @@ Json shortened_command(const std::vector<std::string>& words) {
   return out;
 }
 
-Json json_of(const End& end) {
+Json json_of(const EntryEnd& end) {
   Json out{{"time", end.time},
            {"code", end.code},
            {"vanished", end.vanished},
@@ -49,7 +49,7 @@ Json json_of(const End& end) {
 std::string fitting_line(Json out) {
   std::string line = dump_json(out);
   for (const char* part : {"/end/report", "/end/exits", "/command", "/cwd", "/end/cause", "/name"}) {
-    if (line.size() < Entry::kMaxText) break;
+    if (line.size() < JobEntry::kMaxText) break;
     Json::json_pointer at(part);
     if (!out.contains(at)) continue;
     Json& value = out[at];
@@ -63,7 +63,7 @@ Result<std::string> optional_string(const JsonAt& object, std::string_view key) 
   auto found = TRY(object.find(key));
   if (!found) return std::string();
   std::string text = TRY(found->string());
-  if (text.size() > Entry::kMaxText) return found->error("is too long");
+  if (text.size() > JobEntry::kMaxText) return found->error("is too long");
   return text;
 }
 
@@ -82,7 +82,7 @@ Result<std::uint64_t> count_at(const JsonAt& object, std::string_view key) {
 
 Result<Json> exits_at(const JsonAt& at) {
   auto elements = TRY(at.elements());
-  if (elements.size() > Entry::kMaxClasses + 1) return at.error("has too many elements");
+  if (elements.size() > JobEntry::kMaxClasses + 1) return at.error("has too many elements");
   Json out = Json::array();
   for (const JsonAt& each : elements) {
     Json one{{"record", TRY(TRY(each.at("record")).string())}, {"count", TRY(count_at(each, "count"))}};
@@ -96,8 +96,8 @@ Result<Json> exits_at(const JsonAt& at) {
   return out;
 }
 
-Result<End> end_at(const JsonAt& at) {
-  End out;
+Result<EntryEnd> end_at(const JsonAt& at) {
+  EntryEnd out;
   out.time = TRY(time_at(at, "time"));
   out.code = static_cast<int>(TRY(TRY(at.at("code")).integer(0, kMaxCode)));
   out.vanished = TRY(TRY(at.at("vanished")).boolean());
@@ -110,8 +110,8 @@ Result<End> end_at(const JsonAt& at) {
   return out;
 }
 
-Result<Place> place_at(const JsonAt& at) {
-  Place out;
+Result<ProcessPlace> place_at(const JsonAt& at) {
+  ProcessPlace out;
   out.host = TRY(TRY(at.at("host")).string());
   out.machine = TRY(TRY(at.at("machine")).string());
   out.boot = TRY(TRY(at.at("boot")).string());
@@ -127,8 +127,8 @@ Result<Manager> manager_at(const JsonAt& at) {
   return out;
 }
 
-Result<Entry> entry_of(const JsonAt& at) {
-  Entry out;
+Result<JobEntry> entry_of(const JsonAt& at) {
+  JobEntry out;
   static_cast<void>(TRY(TRY(at.at("entry")).integer(kEntryVersion, kEntryVersion)));
   out.version = TRY(TRY(at.at("nacre")).string());
   JsonAt id = TRY(at.at("id"));
@@ -153,7 +153,7 @@ Result<Entry> entry_of(const JsonAt& at) {
 
 }  // namespace
 
-std::string Entry::text() const {
+std::string JobEntry::text() const {
   Json out{
       {"nacre", version},
       {"entry", kEntryVersion},
@@ -179,7 +179,7 @@ std::string Entry::text() const {
   return fitting_line(std::move(out)) + '\n';
 }
 
-Result<Entry> Entry::parse(std::string_view text) {
+Result<JobEntry> JobEntry::parse(std::string_view text) {
   if (text.size() > kMaxText) return invalid(fmt::format("longer than {} bytes", kMaxText));
   Json json = TRY(parse_json(text));
   return entry_of(JsonAt::root(json));
@@ -188,12 +188,12 @@ Result<Entry> Entry::parse(std::string_view text) {
 Json exits_of(const Json& ranks_by_record) {
   Json out = Json::array();
   std::uint64_t others = 0;
-  std::size_t room = Entry::kMaxRanks;
+  std::size_t room = JobEntry::kMaxRanks;
   for (const auto& [text, ranks] : ranks_by_record.items()) {
     auto set = ranks.is_string() ? value::Idset::parse(ranks.get_ref<const std::string&>())
                                  : Result<value::Idset>(invalid("no text"));
     if (!set) continue;
-    if (out.size() == Entry::kMaxClasses) {
+    if (out.size() == JobEntry::kMaxClasses) {
       others += set->size();
       continue;
     }
@@ -210,11 +210,11 @@ Json exits_of(const Json& ranks_by_record) {
 }
 
 Json fitting_report(Json report) {
-  if (dump_json(report).size() <= Entry::kMaxReport) return report;
+  if (dump_json(report).size() <= JobEntry::kMaxReport) return report;
   report["shortened"] = true;
   for (const char* part : {"others", "timeline", "classes", "cause", "exit", "job"}) {
     report.erase(part);
-    if (dump_json(report).size() <= Entry::kMaxReport) return report;
+    if (dump_json(report).size() <= JobEntry::kMaxReport) return report;
   }
   return {{"shortened", true}};
 }

@@ -18,12 +18,12 @@
 namespace nacre::record {
 
 // Where a process runs. Only who is at the same place can tell whether it is still there.
-struct Place {
+struct ProcessPlace {
   std::string host;
   std::string machine;     // digits of the host that no other host has
   std::string boot;        // digits of this boot of it
   std::uint64_t pids = 0;  // the PID namespace, as the kernel numbers it
-  bool operator==(const Place&) const = default;
+  bool operator==(const ProcessPlace&) const = default;
 };
 
 // What has started the shells.
@@ -35,17 +35,17 @@ struct Manager {
 };
 
 // How a job has ended.
-struct End {
+struct EntryEnd {
   double time = 0;             // seconds since the Epoch
   int code = 0;                // 0..255
   bool vanished = false;       // the leader was killed, or its host was: the code is not known
   std::string cause;           // one line; "": it has ended by itself
   Json exits = Json::array();  // [{"record": text, "count": tasks, "ranks": idset}, ...]; a long idset is left out
   Json report;                 // as -o report=FILE has it, at most kMaxReport bytes of text; null: there is none
-  bool operator==(const End&) const = default;
+  bool operator==(const EntryEnd&) const = default;
 };
 
-struct Entry {
+struct JobEntry {
   static constexpr std::size_t kMaxText = std::size_t{64} << 10;    // bytes of an entry
   static constexpr std::size_t kMaxReport = std::size_t{32} << 10;  // bytes of a report
   static constexpr std::size_t kMaxCommand = std::size_t{4} << 10;  // bytes of the command's words
@@ -57,7 +57,7 @@ struct Entry {
   value::JobId id;
   std::string name;
   std::uint32_t user = 0;
-  Place place;                  // of the leader
+  ProcessPlace place;           // of the leader
   std::int64_t pid = 0;         // the leader's
   std::uint64_t pid_start = 0;  // when it was started: clock ticks since the boot, proc(5)
   std::string address;          // unix:PATH of its control socket
@@ -66,16 +66,16 @@ struct Entry {
   std::uint64_t tasks = 0;
   std::vector<std::string> command;
   std::string cwd;
-  double started = 0;      // seconds since the Epoch
-  std::optional<End> end;  // none: it runs
+  double started = 0;           // seconds since the Epoch
+  std::optional<EntryEnd> end;  // none: it runs
 
   [[nodiscard]] bool ended() const { return end.has_value(); }
   // One line, with its newline, of at most kMaxText bytes: what is too long is shortened.
   [[nodiscard]] std::string text() const;
   // EINVAL: what is wrong, and where. Members that are not known are passed over.
-  static Result<Entry> parse(std::string_view text);
+  static Result<JobEntry> parse(std::string_view text);
 
-  bool operator==(const Entry&) const = default;
+  bool operator==(const JobEntry&) const = default;
 };
 
 // The tasks of Outcomes by how they have ended, {record: ranks}, as End::exits has them.

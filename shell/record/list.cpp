@@ -43,18 +43,18 @@ Matches those_that(const std::vector<Listed>& jobs, Is is) {
   return out;
 }
 
-bool is_of_step(const Entry& entry, std::string_view text) {
+bool is_of_step(const JobEntry& entry, std::string_view text) {
   std::size_t dot = text.find('.');
   return entry.manager.kind == "slurm" && entry.manager.job == text.substr(0, dot) &&
          (dot == std::string_view::npos || entry.manager.step == text.substr(dot + 1));
 }
 
-bool is_of_host(const Entry& entry, std::string_view host) {
+bool is_of_host(const JobEntry& entry, std::string_view host) {
   return entry.place.host == host || entry.place.host.substr(0, entry.place.host.find('.')) == host;
 }
 
 // ƒ or f, or neither.
-bool begins_with(const Entry& entry, std::string_view text) {
+bool begins_with(const JobEntry& entry, std::string_view text) {
   std::string id = entry.id.f58_plain();
   if (text.starts_with(kF58Mark))
     text.remove_prefix(kF58Mark.size());
@@ -68,7 +68,7 @@ Matches of_text(const std::vector<Listed>& jobs, std::string_view text) {
     std::string_view step = text.substr(kSlurm.size());
     Matches all = those_that(jobs, [&](const Listed& job) { return is_of_step(job.entry, step); });
     Matches running = those_that(
-        jobs, [&](const Listed& job) { return job.state != State::ended && is_of_step(job.entry, step); });
+        jobs, [&](const Listed& job) { return job.state != JobState::ended && is_of_step(job.entry, step); });
     return running.empty() ? all : running;
   }
   if (auto id = value::JobId::parse(text)) {
@@ -76,19 +76,19 @@ Matches of_text(const std::vector<Listed>& jobs, std::string_view text) {
     if (!same.empty()) return same;
   }
   Matches named =
-      those_that(jobs, [&](const Listed& job) { return job.state != State::ended && job.entry.name == text; });
+      those_that(jobs, [&](const Listed& job) { return job.state != JobState::ended && job.entry.name == text; });
   if (!named.empty()) return named;
   return those_that(jobs, [&](const Listed& job) { return begins_with(job.entry, text); });
 }
 
-bool is_over_date(const Entry& entry, double now) {
+bool is_over_date(const JobEntry& entry, double now) {
   return entry.ended() && entry.end->time < now - JobList::kKeptFor;
 }
 
 }  // namespace
 
 std::string_view Listed::status() const {
-  if (state == State::unknown) return "U";
+  if (state == JobState::unknown) return "U";
   if (!entry.ended()) return "R";
   if (entry.end->vanished) return "V";
   return entry.end->code == 0 ? "CD" : "F";
@@ -96,9 +96,9 @@ std::string_view Listed::status() const {
 
 Witness own_witness() { return {own_place(), start_of}; }
 
-Leader leader_of(const Entry& entry, const Witness& witness) {
-  const Place& place = entry.place;
-  const Place& here = witness.here;
+Leader leader_of(const JobEntry& entry, const Witness& witness) {
+  const ProcessPlace& place = entry.place;
+  const ProcessPlace& here = witness.here;
   if (place.host != here.host || place.machine != here.machine) return Leader::out_of_sight;
   if (place.boot != here.boot) return Leader::gone;
   if (place.pids != here.pids) return Leader::out_of_sight;
@@ -106,8 +106,8 @@ Leader leader_of(const Entry& entry, const Witness& witness) {
   return start && *start == entry.pid_start ? Leader::there : Leader::gone;
 }
 
-Entry vanished(Entry entry, double now) {
-  End end;
+JobEntry vanished(JobEntry entry, double now) {
+  EntryEnd end;
   end.time = now;
   end.code = kKilledCode;
   end.vanished = true;
@@ -119,14 +119,14 @@ Entry vanished(Entry entry, double now) {
 JobList JobList::read(const std::vector<std::string>& places, const Witness& witness, double now) {
   JobList out;
   for (const std::string& each : places) {
-    auto directory = Directory::open(each);
+    auto directory = EntryDirectory::open(each);
     if (!directory) {
       int code = directory.error().code;
       if (code != ENOENT && code != EACCES && code != ENOTDIR) out.warnings.push_back(directory.error().message);
       continue;
     }
     bool again = std::any_of(out.directories.begin(), out.directories.end(),
-                             [&](const Directory& other) { return other.path() == each; });
+                             [&](const EntryDirectory& other) { return other.path() == each; });
     if (again) continue;
     out.directories.push_back(*std::move(directory));
     out.read_place(out.directories.size() - 1, witness, now);
@@ -144,7 +144,7 @@ JobList JobList::read(const std::vector<std::string>& places, const Witness& wit
 }
 
 void JobList::read_place(std::size_t place, const Witness& witness, double now) {
-  const Directory& directory = directories[place];
+  const EntryDirectory& directory = directories[place];
   for (const std::string& name : directory.names()) {
     auto entry = directory.read_named(name);
     if (entry && !entry->ended() && leader_of(*entry, witness) == Leader::gone) {
@@ -159,11 +159,11 @@ void JobList::read_place(std::size_t place, const Witness& witness, double now) 
       if (entry.error().code != ENOENT) warnings.push_back(entry.error().message);
       continue;
     }
-    Listed job{*std::move(entry), State::running, place};
+    Listed job{*std::move(entry), JobState::running, place};
     if (job.entry.ended())
-      job.state = State::ended;
+      job.state = JobState::ended;
     else if (leader_of(job.entry, witness) == Leader::out_of_sight)
-      job.state = State::unknown;
+      job.state = JobState::unknown;
     auto [same, is_new] = by_id_.try_emplace(job.entry.id, jobs.size());
     if (is_new)
       jobs.push_back(std::move(job));
@@ -174,10 +174,10 @@ void JobList::read_place(std::size_t place, const Witness& witness, double now) 
 
 void JobList::prune(double now) {
   std::size_t ended = static_cast<std::size_t>(
-      std::count_if(jobs.begin(), jobs.end(), [](const Listed& job) { return job.state == State::ended; }));
+      std::count_if(jobs.begin(), jobs.end(), [](const Listed& job) { return job.state == JobState::ended; }));
   std::size_t too_many = ended > kKept ? ended - kKept : 0;
   std::erase_if(jobs, [&](const Listed& job) {
-    if (job.state != State::ended) return false;
+    if (job.state != JobState::ended) return false;
     bool goes = too_many > 0 || is_over_date(job.entry, now);
     if (too_many > 0) --too_many;
     if (goes) static_cast<void>(directories[job.place].remove(job.entry.id));
@@ -205,15 +205,15 @@ Result<const Listed*> JobList::find(std::string_view job) const {
 }
 
 Result<const Listed*> JobList::only_one() const {
-  Matches running = those_that(jobs, [](const Listed& job) { return job.state == State::running; });
-  if (running.empty()) running = those_that(jobs, [](const Listed& job) { return job.state == State::unknown; });
+  Matches running = those_that(jobs, [](const Listed& job) { return job.state == JobState::running; });
+  if (running.empty()) running = those_that(jobs, [](const Listed& job) { return job.state == JobState::unknown; });
   if (running.empty()) return Error{ENOENT, "no job runs; `nacre jobs -a` lists those that have ended"};
   if (running.size() > 1)
     return invalid(fmt::format("{} jobs run: name one of {}", running.size(), shown(running)));
   return running[0];
 }
 
-void prune(const Directory& directory, double now) {
+void prune(const EntryDirectory& directory, double now) {
   std::vector<std::pair<double, value::JobId>> ended;
   for (const std::string& name : directory.names()) {
     auto entry = directory.read_named(name);

@@ -16,15 +16,15 @@
 
 namespace nacre::record {
 
-enum class State : std::uint8_t {
+enum class JobState : std::uint8_t {
   running,
   ended,
   unknown,  // its leader is on another host, or in another PID namespace: it was running
 };
 
 struct Listed {
-  Entry entry;
-  State state = State::running;
+  JobEntry entry;
+  JobState state = JobState::running;
   std::size_t place = 0;  // of JobList::directories
 
   // R, U, CD (ended with 0), F (failed), V (vanished).
@@ -33,7 +33,7 @@ struct Listed {
 
 // What says whether a leader is still there; tests have others.
 struct Witness {
-  Place here;
+  ProcessPlace here;
   // None: no such process, or it has ended.
   std::function<std::optional<std::uint64_t>(std::int64_t pid)> start_of;
 };
@@ -41,16 +41,16 @@ struct Witness {
 
 // Whether the leader of a job that has not ended is gone (vanished), there, or out of sight.
 enum class Leader : std::uint8_t { there, gone, out_of_sight };
-[[nodiscard]] Leader leader_of(const Entry& entry, const Witness& witness);
+[[nodiscard]] Leader leader_of(const JobEntry& entry, const Witness& witness);
 
 // How it has ended, if nobody knows: now, with vanished set. 137: as if its leader was killed.
-[[nodiscard]] Entry vanished(Entry entry, double now);
+[[nodiscard]] JobEntry vanished(JobEntry entry, double now);
 
 struct JobList {
   static constexpr std::size_t kKept = 200;               // ended jobs, the newest
   static constexpr double kKeptFor = 7.0 * 24 * 60 * 60;  // seconds
 
-  std::vector<Directory> directories;
+  std::vector<EntryDirectory> directories;
   std::vector<Listed> jobs;           // the first started first
   std::vector<std::string> warnings;  // about places and entries that could not be read, one line each
 
@@ -72,6 +72,6 @@ struct JobList {
 };
 
 // Removes from a directory what ended too long ago or is too much; for who writes an entry now and then.
-void prune(const Directory& directory, double now);
+void prune(const EntryDirectory& directory, double now);
 
 }  // namespace nacre::record

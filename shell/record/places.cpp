@@ -88,8 +88,8 @@ std::vector<std::string> places(const Variables& variables) {
   return out;
 }
 
-Place own_place() {
-  Place out;
+ProcessPlace own_place() {
+  ProcessPlace out;
   std::array<char, HOST_NAME_MAX + 1> name{};
   ::gethostname(name.data(), name.size() - 1);
   out.host = name.data();
@@ -111,7 +111,7 @@ std::optional<std::uint64_t> start_of(std::int64_t pid) {
   return parse_u64(fields[kStartField]);
 }
 
-Result<Directory> Directory::open(std::string path) {
+Result<EntryDirectory> EntryDirectory::open(std::string path) {
   // Whoever owns the parent can put another directory in its place.
   if (auto parent = shared_parent(path)) {
     UniqueFd fd = open_directory(*parent);
@@ -121,17 +121,18 @@ Result<Directory> Directory::open(std::string path) {
   UniqueFd fd = open_directory(path);
   if (!fd) return system_error(errno, path);
   CHECK_OK(check_owner(fd.get(), path, kOthers));
-  return Directory(std::move(path), std::move(fd));
+  return EntryDirectory(std::move(path), std::move(fd));
 }
 
-Result<Directory> Directory::make(std::string path) {
+Result<EntryDirectory> EntryDirectory::make(std::string path) {
   auto opened = open(path);
   if (opened || opened.error().code != ENOENT) return opened;
   CHECK_OK(make_parents(path));
   return open(std::move(path));
 }
 
-Result<Directory> Directory::choose(const std::vector<std::string>& candidates, std::vector<std::string>* skipped) {
+Result<EntryDirectory> EntryDirectory::choose(const std::vector<std::string>& candidates,
+                                              std::vector<std::string>* skipped) {
   Error why = invalid("there is no place for the list of jobs: set NACRE_JOBS_DIR");
   for (const std::string& each : candidates) {
     auto made = make(each);
@@ -143,9 +144,9 @@ Result<Directory> Directory::choose(const std::vector<std::string>& candidates, 
   return why;
 }
 
-std::string Directory::path_of(const value::JobId& id) const { return path_ + "/" + file_name(id); }
+std::string EntryDirectory::path_of(const value::JobId& id) const { return path_ + "/" + file_name(id); }
 
-Result<void> Directory::write(const Entry& entry) const {
+Result<void> EntryDirectory::write(const JobEntry& entry) const {
   std::string name = file_name(entry.id);
   std::string temporary = fmt::format(".{}.{}", name, ::getpid());
   auto fail = [&](int code) {
@@ -163,15 +164,15 @@ Result<void> Directory::write(const Entry& entry) const {
   return {};
 }
 
-Result<void> Directory::remove(const value::JobId& id) const {
+Result<void> EntryDirectory::remove(const value::JobId& id) const {
   if (::unlinkat(fd_.get(), file_name(id).c_str(), 0) < 0 && errno != ENOENT)
     return system_error(errno, path_of(id));
   return {};
 }
 
-Result<Entry> Directory::read(const value::JobId& id) const { return read_named(file_name(id)); }
+Result<JobEntry> EntryDirectory::read(const value::JobId& id) const { return read_named(file_name(id)); }
 
-Result<Entry> Directory::read_named(const std::string& name) const {
+Result<JobEntry> EntryDirectory::read_named(const std::string& name) const {
   std::string path = path_ + "/" + name;
   // Without waiting for who writes to a FIFO.
   UniqueFd file(::openat(fd_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -180,20 +181,20 @@ Result<Entry> Directory::read_named(const std::string& name) const {
   if (::fstat(file.get(), &status) < 0) return system_error(errno, path);
   if (!S_ISREG(status.st_mode)) return invalid(path + ": is no file");
   if (status.st_uid != ::geteuid()) return Error{EPERM, fmt::format("{}: belongs to user {}", path, status.st_uid)};
-  std::string text(Entry::kMaxText + 1, '\0');
+  std::string text(JobEntry::kMaxText + 1, '\0');
   std::size_t size = 0;
   for (ssize_t got = 1; got > 0 && size < text.size();) {
     got = ::read(file.get(), text.data() + size, text.size() - size);
     if (got < 0) return system_error(errno, path);
     size += static_cast<std::size_t>(got);
   }
-  auto entry = nacre::in(path, Entry::parse(std::string_view(text).substr(0, size)));
+  auto entry = nacre::in(path, JobEntry::parse(std::string_view(text).substr(0, size)));
   if (entry && file_name(entry->id) != name)
     return invalid(fmt::format("{}: is of job {}, which has another file", path, entry->id.f58_plain()));
   return entry;
 }
 
-std::vector<std::string> Directory::names() const {
+std::vector<std::string> EntryDirectory::names() const {
   std::vector<std::string> out;
   int fd = ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return out;

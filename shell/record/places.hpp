@@ -27,35 +27,36 @@ using Variables = std::function<std::optional<std::string>(const char* name)>;
 [[nodiscard]] std::vector<std::string> places(const Variables& variables);
 
 // This process's.
-[[nodiscard]] Place own_place();
+[[nodiscard]] ProcessPlace own_place();
 // When the process was started, in clock ticks since the boot; none: there is none, or it has ended.
 [[nodiscard]] std::optional<std::uint64_t> start_of(std::int64_t pid);
 
-class Directory {
+class EntryDirectory {
  public:
   static constexpr std::size_t kMaxEntries = std::size_t{1} << 16;  // names that are looked at
 
   // EPERM: it is another user's, or others may enter it; the message has the remedy. ENOENT: it is not there.
-  static Result<Directory> open(std::string path);
+  static Result<EntryDirectory> open(std::string path);
   // The same; what is missing of it is made, with mode 0700.
-  static Result<Directory> make(std::string path);
+  static Result<EntryDirectory> make(std::string path);
   // The first of `candidates` that can be made and written. `skipped` gets why those before it cannot, one line each.
-  static Result<Directory> choose(const std::vector<std::string>& candidates, std::vector<std::string>* skipped);
+  static Result<EntryDirectory> choose(const std::vector<std::string>& candidates,
+                                       std::vector<std::string>* skipped);
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string path_of(const value::JobId& id) const;
 
   // Replaces what is there of this id, as a whole: whoever reads gets either.
-  Result<void> write(const Entry& entry) const;
+  Result<void> write(const JobEntry& entry) const;
   Result<void> remove(const value::JobId& id) const;
   // ENOENT: there is none.
-  Result<Entry> read(const value::JobId& id) const;
+  Result<JobEntry> read(const value::JobId& id) const;
   // One that is named so: ID.json.
-  Result<Entry> read_named(const std::string& name) const;
+  Result<JobEntry> read_named(const std::string& name) const;
   [[nodiscard]] std::vector<std::string> names() const;
 
  private:
-  Directory(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  EntryDirectory(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   std::string path_;
   UniqueFd fd_;

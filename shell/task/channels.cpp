@@ -50,7 +50,7 @@ Result<std::size_t> bytes_of(std::string_view text) {
 }
 
 // Applies the options of this stream, by the part of their names after the stream's name.
-Result<bool> apply_options(const Command& command, const std::string& name, Stream::Options& options) {
+Result<bool> apply_options(const Command& command, const std::string& name, BufferedStream::Options& options) {
   auto find = [&](const char* what) -> const std::string* {
     auto it = command.stream_options.find(name + what);
     return it != command.stream_options.end() ? &it->second : nullptr;
@@ -69,16 +69,16 @@ Result<void> Channels::open(event::Loop& loop, Command& command, const std::stri
   if (find(name) != nullptr) return Error{EEXIST, fmt::format("there is a channel {} already", name)};
   CHECK_OK(job::Environment::check(name, ""));
   Ends ends = TRY(make_ends(command, name));
-  Stream::Options options;
+  BufferedStream::Options options;
   bool socket = ends.target > STDERR_FILENO;
   options.readable = name != "stdin";
   options.writable = socket || name == "stdin";
   bool stopped = TRY(apply_options(command, name, options));
-  Stream::Callbacks callbacks;
+  BufferedStream::Callbacks callbacks;
   if (callbacks_.on_ready) callbacks.on_ready = [this, name] { callbacks_.on_ready(name); };
   if (callbacks_.on_end) callbacks.on_end = [this, name] { callbacks_.on_end(name); };
   if (callbacks_.on_room) callbacks.on_room = [this, name](std::size_t bytes) { callbacks_.on_room(name, bytes); };
-  streams_[name] = TRY(Stream::create(loop, std::move(ends.ours), options, std::move(callbacks)));
+  streams_[name] = TRY(BufferedStream::create(loop, std::move(ends.ours), options, std::move(callbacks)));
   if (stopped) streams_[name]->pause();
   command.setup.fds.push_back({ends.target, ends.theirs.get()});
   others_.push_back(std::move(ends.theirs));
@@ -86,7 +86,7 @@ Result<void> Channels::open(event::Loop& loop, Command& command, const std::stri
   return {};
 }
 
-Stream* Channels::find(std::string_view name) const {
+BufferedStream* Channels::find(std::string_view name) const {
   auto it = streams_.find(name);
   return it != streams_.end() ? it->second.get() : nullptr;
 }

@@ -37,12 +37,12 @@ class Channels {
   Result<void> open(event::Loop& loop, Command& command, const std::string& name);
   void started() { others_.clear(); }  // the other process has its ends: closes our copies of them
 
-  [[nodiscard]] Stream* find(std::string_view name) const;  // nullptr: none
-  [[nodiscard]] bool reading() const;                       // some stream has not come to its end
+  [[nodiscard]] BufferedStream* find(std::string_view name) const;  // nullptr: none
+  [[nodiscard]] bool reading() const;                               // some stream has not come to its end
 
  private:
   Callbacks callbacks_;
-  std::map<std::string, std::unique_ptr<Stream>, std::less<>> streams_;
+  std::map<std::string, std::unique_ptr<BufferedStream>, std::less<>> streams_;
   std::vector<UniqueFd> others_;
 };
 

@@ -19,10 +19,10 @@ bool later(int code) { return code == EAGAIN || code == EINTR; }
 
 }  // namespace
 
-Result<std::unique_ptr<Stream>> Stream::create(event::Loop& loop, UniqueFd fd, Options options,
-                                               Callbacks callbacks) {
+Result<std::unique_ptr<BufferedStream>> BufferedStream::create(event::Loop& loop, UniqueFd fd, Options options,
+                                                               Callbacks callbacks) {
   int number = fd.get();
-  std::unique_ptr<Stream> stream(new Stream(std::move(fd), options, std::move(callbacks)));
+  std::unique_ptr<BufferedStream> stream(new BufferedStream(std::move(fd), options, std::move(callbacks)));
   stream->at_end_ = !options.readable;
   stream->closing_ = !options.writable;
   auto on_events = [raw = stream.get()](int events) { raw->on_events(events); };
@@ -33,46 +33,46 @@ Result<std::unique_ptr<Stream>> Stream::create(event::Loop& loop, UniqueFd fd, O
 
 // ---- reading -----------------------------------------------------------------
 
-std::string_view Stream::read(std::size_t most) { return take(std::min(most, unread())); }
+std::string_view BufferedStream::read(std::size_t most) { return take(std::min(most, unread())); }
 
-std::string_view Stream::read_line() {
+std::string_view BufferedStream::read_line() {
   std::size_t newline = in_.find('\n', taken_);
   return newline == std::string::npos ? std::string_view() : take(newline + 1 - taken_);
 }
 
-std::string_view Stream::get_line() {
+std::string_view BufferedStream::get_line() {
   std::string_view line = read_line();
   bool rest = line.empty() && (at_end_ || unread() >= options_.buffer_size);
   return rest ? read() : line;
 }
 
 // The view stays valid until more bytes arrive.
-std::string_view Stream::take(std::size_t size) {
+std::string_view BufferedStream::take(std::size_t size) {
   std::string_view taken = std::string_view(in_).substr(taken_, size);
   taken_ += size;
   if (!delivering_) static_cast<void>(watch());
   return taken;
 }
 
-Result<void> Stream::resume() {
+Result<void> BufferedStream::resume() {
   paused_ = false;
   return watch();
 }
 
-void Stream::pause() {
+void BufferedStream::pause() {
   paused_ = true;
   static_cast<void>(watch());  // watching less cannot fail
 }
 
-bool Stream::has_line() const { return in_.find('\n', taken_) != std::string::npos; }
+bool BufferedStream::has_line() const { return in_.find('\n', taken_) != std::string::npos; }
 
-bool Stream::ready() const {
+bool BufferedStream::ready() const {
   if (unread() == 0 || paused_) return false;
   return !options_.by_line || at_end_ || unread() >= options_.buffer_size || has_line();
 }
 
 // Calls on_ready while something is read, so that a reader may take one line at a time.
-void Stream::deliver() {
+void BufferedStream::deliver() {
   delivering_ = true;
   while (ready() && callbacks_.on_ready) {
     std::size_t before = unread();
@@ -82,7 +82,7 @@ void Stream::deliver() {
   delivering_ = false;
 }
 
-void Stream::fill() {
+void BufferedStream::fill() {
   in_.erase(0, taken_);
   taken_ = 0;
   std::size_t old = in_.size();
@@ -95,7 +95,7 @@ void Stream::fill() {
   deliver();
 }
 
-void Stream::end_reading() {
+void BufferedStream::end_reading() {
   if (at_end_) return;
   at_end_ = true;
   paused_ = false;
@@ -105,7 +105,7 @@ void Stream::end_reading() {
 
 // ---- writing -----------------------------------------------------------------
 
-Result<void> Stream::write(std::string_view bytes) {
+Result<void> BufferedStream::write(std::string_view bytes) {
   if (!options_.writable) return Error{EBADF, "this stream is not written to"};
   if (closing_) return Error{EPIPE, "this stream is closed"};
   if (bytes.size() > options_.buffer_size - out_.size()) return Error{ENOSPC, "the write buffer is full"};
@@ -114,23 +114,23 @@ Result<void> Stream::write(std::string_view bytes) {
   return watch();
 }
 
-void Stream::close() {
+void BufferedStream::close() {
   closing_ = true;
   if (out_.empty()) end_writing();
 }
 
-void Stream::abandon() {
+void BufferedStream::abandon() {
   out_.clear();
   close();
 }
 
-std::uint64_t Stream::taken() const {
+std::uint64_t BufferedStream::taken() const {
   int in_pipe = 0;
   if (!fd_ || ::ioctl(fd_.get(), FIONREAD, &in_pipe) < 0) in_pipe = 0;
   return written_ - out_.size() - static_cast<std::uint64_t>(in_pipe);
 }
 
-void Stream::flush() {
+void BufferedStream::flush() {
   ssize_t written = ::send(fd_.get(), out_.data(), out_.size(), MSG_NOSIGNAL);
   if (written < 0 && errno == ENOTSOCK) written = ::write(fd_.get(), out_.data(), out_.size());
   if (written < 0 && later(errno)) return;
@@ -144,7 +144,7 @@ void Stream::flush() {
   if (written > 0 && callbacks_.on_room) callbacks_.on_room(static_cast<std::size_t>(written));
 }
 
-void Stream::end_writing() {
+void BufferedStream::end_writing() {
   if (!options_.writable || !fd_) return;
   if (!at_end_) {
     ::shutdown(fd_.get(), SHUT_WR);  // of a socket that is still read from
@@ -156,7 +156,7 @@ void Stream::end_writing() {
 
 // ---- both ----------------------------------------------------------------------
 
-void Stream::on_events(int events) {
+void BufferedStream::on_events(int events) {
   const bool ended = at_end_;
   if (events == 0) {
     out_.clear();
@@ -176,7 +176,7 @@ void Stream::on_events(int events) {
   if (at_end_ && !ended && callbacks_.on_end) callbacks_.on_end();
 }
 
-Result<void> Stream::watch() {
+Result<void> BufferedStream::watch() {
   if (!poll_) return {};
   bool room = unread() < options_.buffer_size;
   int wanted =

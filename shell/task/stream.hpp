@@ -19,7 +19,7 @@
 
 namespace nacre::task {
 
-class Stream {
+class BufferedStream {
  public:
   static constexpr std::size_t kBufferSize = std::size_t{4} << 20;  // bytes, in each direction
 
@@ -38,10 +38,10 @@ class Stream {
   };
 
   // Sets O_NONBLOCK on `fd`. Starts reading at once.
-  static Result<std::unique_ptr<Stream>> create(event::Loop& loop, UniqueFd fd, Options options,
-                                                Callbacks callbacks);
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  static Result<std::unique_ptr<BufferedStream>> create(event::Loop& loop, UniqueFd fd, Options options,
+                                                        Callbacks callbacks);
+  BufferedStream(const BufferedStream&) = delete;
+  BufferedStream& operator=(const BufferedStream&) = delete;
 
   // Returns and removes bytes; they are valid until the next call of a member. Empty: there are none now.
   std::string_view read(std::size_t most = SIZE_MAX);
@@ -67,7 +67,7 @@ class Stream {
   [[nodiscard]] bool closed() const { return closing_; }
 
  private:
-  Stream(UniqueFd fd, Options options, Callbacks callbacks)
+  BufferedStream(UniqueFd fd, Options options, Callbacks callbacks)
       : fd_(std::move(fd)), options_(options), callbacks_(std::move(callbacks)) {}
 
   void on_events(int events);

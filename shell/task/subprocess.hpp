@@ -49,9 +49,11 @@ class Subprocess {
   [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] bool exited() const { return exited_; }
   [[nodiscard]] bool complete() const { return complete_; }
-  [[nodiscard]] const value::WaitStatus& status() const { return status_; }                   // once exited
-  [[nodiscard]] const rusage& usage() const { return usage_; }                                // once exited
-  [[nodiscard]] Stream* stream(std::string_view name) const { return channels_.find(name); }  // nullptr: none
+  [[nodiscard]] const value::WaitStatus& status() const { return status_; }  // once exited
+  [[nodiscard]] const rusage& usage() const { return usage_; }               // once exited
+  [[nodiscard]] BufferedStream* stream(std::string_view name) const {
+    return channels_.find(name);
+  }  // nullptr: none
   [[nodiscard]] Command& command() { return command_; }
 
   // Signals its process group, or only the process if it has no group. ESRCH if it has exited.

@@ -62,7 +62,7 @@ Result<void> Task::open_channels(event::Loop& loop, std::function<void()> on_end
   return {};
 }
 
-Stream* Task::channel(std::string_view name) const { return channels_ ? channels_->find(name) : nullptr; }
+BufferedStream* Task::channel(std::string_view name) const { return channels_ ? channels_->find(name) : nullptr; }
 
 void Task::exited(const value::WaitStatus& status, const rusage& usage) {
   assert(state_ != State::exited);

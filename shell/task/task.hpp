@@ -54,7 +54,7 @@ class Task {
   // Opens all channels. `on_end` is called once for each that has come to its end; what has no reader is dropped.
   // Does nothing if there are none.
   Result<void> open_channels(event::Loop& loop, std::function<void()> on_end);
-  [[nodiscard]] Stream* channel(std::string_view name) const;
+  [[nodiscard]] BufferedStream* channel(std::string_view name) const;
 
   // The terminal that is its stdin, stdout and stderr; none if it has none. Set it before the task runs. The task's
   // side is closed here once the task runs, or has failed to start.

@@ -114,7 +114,7 @@ bool LinkSession::fill(std::string& out, std::size_t target) {
 }
 
 void LinkSession::fill_notices(std::string& out) {
-  for (StreamId stream : ended_) append_stream_record(out, Kind::ended, stream);
+  for (StreamId stream : ended_) append_stream_record(out, LinkRecordKind::ended, stream);
   ended_.clear();
   for (StreamId stream : credited_) {
     auto found = in_.find(stream);
@@ -138,7 +138,7 @@ void LinkSession::fill_control(std::string& out, std::size_t target) {
 void LinkSession::fill_chunk(std::string& out) {
   const Chunk& chunk = bulk_.front();
   if (chunk.is_end) {
-    append_stream_record(out, Kind::end, chunk.stream);
+    append_stream_record(out, LinkRecordKind::end, chunk.stream);
   } else {
     append_bulk_head(out, chunk.stream, chunk.bytes.size());
     out += chunk.bytes;
@@ -169,36 +169,36 @@ std::optional<std::pair<StreamId, std::size_t>> LinkSession::next_ready() {
 
 Result<std::optional<Arrival>> LinkSession::next() {
   for (;;) {
-    std::optional<Record> record = TRY(reader_.next());
+    std::optional<LinkRecord> record = TRY(reader_.next());
     if (!record) return std::optional<Arrival>();
     std::optional<Arrival> arrival = TRY(arrive(*record));
     if (arrival) return arrival;
   }
 }
 
-Result<std::optional<Arrival>> LinkSession::arrive(const Record& record) {
-  bool is_notice = record.kind == Kind::credit || record.kind == Kind::ended;
+Result<std::optional<Arrival>> LinkSession::arrive(const LinkRecord& record) {
+  bool is_notice = record.kind == LinkRecordKind::credit || record.kind == LinkRecordKind::ended;
   if (peer_finished_ && !is_notice) {
     return Error{EPROTO, fmt::format("a record of kind {} after the last one", static_cast<unsigned>(record.kind))};
   }
   switch (record.kind) {
-    case Kind::frame: return std::optional(Arrival{Arrival::Kind::frame, 0, record.body});
-    case Kind::bulk:
+    case LinkRecordKind::frame: return std::optional(Arrival{Arrival::Kind::frame, 0, record.body});
+    case LinkRecordKind::bulk:
       CHECK_OK(take_bulk(record));
       return std::optional(Arrival{Arrival::Kind::bulk, record.stream, record.body});
-    case Kind::end:
+    case LinkRecordKind::end:
       CHECK_OK(take_end(record.stream));
       return std::optional(Arrival{Arrival::Kind::end, record.stream, {}});
-    case Kind::credit: CHECK_OK(take_credit(record)); break;
-    case Kind::ended:
+    case LinkRecordKind::credit: CHECK_OK(take_credit(record)); break;
+    case LinkRecordKind::ended:
       if (auto found = out_.find(record.stream); found != out_.end() && found->second.ended) out_.erase(found);
       break;
-    case Kind::finish: peer_finished_ = true; return std::optional(Arrival{Arrival::Kind::finish, 0, {}});
+    case LinkRecordKind::finish: peer_finished_ = true; return std::optional(Arrival{Arrival::Kind::finish, 0, {}});
   }
   return std::optional<Arrival>();
 }
 
-Result<void> LinkSession::take_credit(const Record& record) {
+Result<void> LinkSession::take_credit(const LinkRecord& record) {
   auto found = out_.find(record.stream);
   if (found == out_.end()) {
     if (out_.size() >= limits_.max_streams) {
@@ -216,7 +216,7 @@ Result<void> LinkSession::take_credit(const Record& record) {
   return {};
 }
 
-Result<void> LinkSession::take_bulk(const Record& record) {
+Result<void> LinkSession::take_bulk(const LinkRecord& record) {
   auto found = in_.find(record.stream);
   std::size_t granted = found == in_.end() ? 0 : found->second.granted;
   if (record.body.size() > granted) {

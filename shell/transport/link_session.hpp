@@ -96,13 +96,13 @@ class LinkSession {
   void fill_notices(std::string& out);
   void fill_control(std::string& out, std::size_t target);
   void fill_chunk(std::string& out);
-  Result<std::optional<Arrival>> arrive(const Record& record);
-  Result<void> take_credit(const Record& record);
-  Result<void> take_bulk(const Record& record);
+  Result<std::optional<Arrival>> arrive(const LinkRecord& record);
+  Result<void> take_credit(const LinkRecord& record);
+  Result<void> take_bulk(const LinkRecord& record);
   Result<void> take_end(StreamId stream);
 
   SessionLimits limits_;
-  RecordReader reader_;
+  LinkRecordReader reader_;
   std::deque<std::string> control_;  // whole records
   std::size_t control_sent_ = 0;     // bytes of the first record that were sent
   std::size_t control_bytes_ = 0;

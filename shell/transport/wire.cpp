@@ -19,7 +19,7 @@ std::uint32_t u32_at(std::string_view bytes, std::size_t at) {
   return take_number<std::uint32_t>(bytes);
 }
 
-void append_head(std::string& out, Kind kind, std::size_t body) {
+void append_head(std::string& out, LinkRecordKind kind, std::size_t body) {
   append_u32(out, body + 1);
   out += static_cast<char>(kind);
 }
@@ -30,54 +30,54 @@ struct Sizes {
   std::size_t most;
 };
 
-std::optional<Sizes> sizes_of(Kind kind, std::size_t max_frame) {
+std::optional<Sizes> sizes_of(LinkRecordKind kind, std::size_t max_frame) {
   switch (kind) {
-    case Kind::frame: return Sizes{0, max_frame};
-    case Kind::bulk: return Sizes{kStreamBytes + 1, kStreamBytes + kMaxChunk};
-    case Kind::credit: return Sizes{kStreamBytes + kCreditBytes, kStreamBytes + kCreditBytes};
-    case Kind::end: return Sizes{kStreamBytes, kStreamBytes};
-    case Kind::ended: return Sizes{kStreamBytes, kStreamBytes};
-    case Kind::finish: return Sizes{0, 0};
+    case LinkRecordKind::frame: return Sizes{0, max_frame};
+    case LinkRecordKind::bulk: return Sizes{kStreamBytes + 1, kStreamBytes + kMaxChunk};
+    case LinkRecordKind::credit: return Sizes{kStreamBytes + kCreditBytes, kStreamBytes + kCreditBytes};
+    case LinkRecordKind::end: return Sizes{kStreamBytes, kStreamBytes};
+    case LinkRecordKind::ended: return Sizes{kStreamBytes, kStreamBytes};
+    case LinkRecordKind::finish: return Sizes{0, 0};
   }
   return std::nullopt;
 }
 
-Record record_of(Kind kind, std::string_view body) {
-  Record record;
+LinkRecord record_of(LinkRecordKind kind, std::string_view body) {
+  LinkRecord record;
   record.kind = kind;
-  if (kind == Kind::frame || kind == Kind::finish) {
+  if (kind == LinkRecordKind::frame || kind == LinkRecordKind::finish) {
     record.body = body;
     return record;
   }
   record.stream = u32_at(body, 0);
-  if (kind == Kind::credit) record.credit = u32_at(body, kStreamBytes);
-  if (kind == Kind::bulk) record.body = body.substr(kStreamBytes);
+  if (kind == LinkRecordKind::credit) record.credit = u32_at(body, kStreamBytes);
+  if (kind == LinkRecordKind::bulk) record.body = body.substr(kStreamBytes);
   return record;
 }
 
 }  // namespace
 
-void append_frame_head(std::string& out, std::size_t size) { append_head(out, Kind::frame, size); }
+void append_frame_head(std::string& out, std::size_t size) { append_head(out, LinkRecordKind::frame, size); }
 
 void append_bulk_head(std::string& out, std::uint32_t stream, std::size_t size) {
-  append_head(out, Kind::bulk, kStreamBytes + size);
+  append_head(out, LinkRecordKind::bulk, kStreamBytes + size);
   append_u32(out, stream);
 }
 
 void append_credit(std::string& out, std::uint32_t stream, std::uint32_t credit) {
-  append_head(out, Kind::credit, kStreamBytes + kCreditBytes);
+  append_head(out, LinkRecordKind::credit, kStreamBytes + kCreditBytes);
   append_u32(out, stream);
   append_u32(out, credit);
 }
 
-void append_stream_record(std::string& out, Kind kind, std::uint32_t stream) {
+void append_stream_record(std::string& out, LinkRecordKind kind, std::uint32_t stream) {
   append_head(out, kind, kStreamBytes);
   append_u32(out, stream);
 }
 
-void append_finish(std::string& out) { append_head(out, Kind::finish, 0); }
+void append_finish(std::string& out) { append_head(out, LinkRecordKind::finish, 0); }
 
-void RecordReader::add(std::string_view bytes) {
+void LinkRecordReader::add(std::string_view bytes) {
   if (at_ > kMostTaken) {
     bytes_.erase(0, at_);
     at_ = 0;
@@ -86,21 +86,21 @@ void RecordReader::add(std::string_view bytes) {
 }
 
 // All has been read: an idle link keeps little memory.
-void RecordReader::forget() {
+void LinkRecordReader::forget() {
   bytes_.clear();
   at_ = 0;
   if (bytes_.capacity() > kKeptMemory) bytes_.shrink_to_fit();
 }
 
-Result<Kind> RecordReader::check_head(std::string_view bytes, std::uint32_t length) const {
-  auto kind = static_cast<Kind>(bytes[kLengthBytes]);
+Result<LinkRecordKind> LinkRecordReader::check_head(std::string_view bytes, std::uint32_t length) const {
+  auto kind = static_cast<LinkRecordKind>(bytes[kLengthBytes]);
   std::optional<Sizes> sizes = sizes_of(kind, max_frame_);
   if (!sizes) {
     return Error{EPROTO, fmt::format("a record of unknown kind {}: is it another version of nacre?",
                                      static_cast<unsigned>(kind))};
   }
   std::size_t body = std::size_t{length} - 1;
-  if (kind == Kind::frame && body > sizes->most) {
+  if (kind == LinkRecordKind::frame && body > sizes->most) {
     return Error{EMSGSIZE, fmt::format("a frame of {} bytes; at most {} are allowed", body, sizes->most)};
   }
   if (body < sizes->least || body > sizes->most) {
@@ -110,17 +110,17 @@ Result<Kind> RecordReader::check_head(std::string_view bytes, std::uint32_t leng
   return kind;
 }
 
-Result<std::optional<Record>> RecordReader::next() {
+Result<std::optional<LinkRecord>> LinkRecordReader::next() {
   if (at_ == bytes_.size()) forget();
   std::string_view rest = std::string_view(bytes_).substr(at_);
-  if (rest.size() < kRecordHead) return std::optional<Record>();
+  if (rest.size() < kRecordHead) return std::optional<LinkRecord>();
   std::uint32_t length = u32_at(rest, 0);
   if (length == 0) return Error{EPROTO, "a record of no bytes: is it another version of nacre?"};
-  Kind kind = TRY(check_head(rest, length));
-  if (rest.size() - kLengthBytes < length) return std::optional<Record>();
+  LinkRecordKind kind = TRY(check_head(rest, length));
+  if (rest.size() - kLengthBytes < length) return std::optional<LinkRecord>();
   at_ += kLengthBytes + length;
-  Record record = record_of(kind, rest.substr(kRecordHead, length - 1));
-  if (kind == Kind::credit && (record.credit == 0 || record.credit > kMaxCredit)) {
+  LinkRecord record = record_of(kind, rest.substr(kRecordHead, length - 1));
+  if (kind == LinkRecordKind::credit && (record.credit == 0 || record.credit > kMaxCredit)) {
     return Error{EPROTO, fmt::format("a credit of {} bytes; it is 1 to {}", record.credit, kMaxCredit)};
   }
   return std::optional(record);

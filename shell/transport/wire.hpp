@@ -30,10 +30,10 @@ inline constexpr std::size_t kMaxFrame = std::size_t{16} << 20;  // bytes of a c
 inline constexpr std::size_t kMaxChunk = (std::size_t{16} << 10) - kRecordHead - kStreamBytes;  // one record of TLS
 inline constexpr std::uint32_t kMaxCredit = std::uint32_t{1} << 30;  // bytes that a stream may be ahead
 
-enum class Kind : std::uint8_t { frame = 1, bulk = 2, credit = 3, end = 4, ended = 5, finish = 6 };
+enum class LinkRecordKind : std::uint8_t { frame = 1, bulk = 2, credit = 3, end = 4, ended = 5, finish = 6 };
 
-struct Record {
-  Kind kind = Kind::frame;
+struct LinkRecord {
+  LinkRecordKind kind = LinkRecordKind::frame;
   std::uint32_t stream = 0;  // of bulk, credit, end, ended
   std::uint32_t credit = 0;  // bytes
   std::string_view body;     // of frame and bulk
@@ -44,21 +44,21 @@ void append_frame_head(std::string& out, std::size_t size);
 void append_bulk_head(std::string& out, std::uint32_t stream, std::size_t size);
 // These append whole records.
 void append_credit(std::string& out, std::uint32_t stream, std::uint32_t credit);
-void append_stream_record(std::string& out, Kind kind, std::uint32_t stream);  // end, ended
+void append_stream_record(std::string& out, LinkRecordKind kind, std::uint32_t stream);  // end, ended
 void append_finish(std::string& out);
 
 // Cuts a stream of bytes into records. It keeps no more than what has come, whatever length a record announces.
-class RecordReader {
+class LinkRecordReader {
  public:
-  explicit RecordReader(std::size_t max_frame = kMaxFrame) : max_frame_(max_frame) {}
+  explicit LinkRecordReader(std::size_t max_frame = kMaxFrame) : max_frame_(max_frame) {}
 
   void add(std::string_view bytes);
   // None: more bytes have to come. A view is valid until the next call of a member. After an error the reader is of no use.
-  Result<std::optional<Record>> next();
+  Result<std::optional<LinkRecord>> next();
   [[nodiscard]] std::size_t unread() const { return bytes_.size() - at_; }
 
  private:
-  Result<Kind> check_head(std::string_view bytes, std::uint32_t length) const;
+  Result<LinkRecordKind> check_head(std::string_view bytes, std::uint32_t length) const;
   void forget();
 
   std::size_t max_frame_;

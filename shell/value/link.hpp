@@ -14,10 +14,10 @@ namespace nacre::value {
 // that was dialled and feeds the other. Two shells can have one link of each direction. A new link of the same side
 // and peer ends the one before.
 enum class Side : std::uint8_t { up, down };
-struct Link {
+struct LinkName {
   Idset::Id peer = 0;
   Side side = Side::up;
-  auto operator<=>(const Link&) const = default;
+  auto operator<=>(const LinkName&) const = default;
 };
 
 }  // namespace nacre::value

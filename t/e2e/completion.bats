@@ -79,3 +79,12 @@ nacre_completed() {
   [ "$(nacre_completed ps --via fl)" = flux ]
   [ "$(nacre_completed kill -s US)" = "USR1 USR2" ]
 }
+
+@test "nacre plugin: the verb's words, languages and files" {
+  touch one.so
+  [ "$(nacre_completed plugin "")" = "new list check" ]
+  [ "$(nacre_completed plugin new --lang l)" = lua ]
+  [ "$(nacre_completed plugin list --js)" = --json ]
+  [ "$(nacre_completed plugin list --initrc on)" = one.so ]
+  [ "$(nacre_completed plugin check on)" = one.so ]
+}

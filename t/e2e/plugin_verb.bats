@@ -371,23 +371,6 @@ timers, or completion references"
   done
 }
 
-@test "completion: the verb's words, languages and files" {
-  # shellcheck source=../../etc/completions/nacre.bash
-  source "$NACRE_SOURCE_DIR/etc/completions/nacre.bash"
-  completed() {
-    COMP_WORDS=("$NACRE_BUILD_DIR/nacre" plugin "$@")
-    COMP_CWORD=$(($# + 1))
-    _nacre
-    echo "${COMPREPLY[*]}"
-  }
-  touch one.so
-  [ "$(completed "")" = "new list check" ]
-  [ "$(completed new --lang l)" = lua ]
-  [ "$(completed list --js)" = --json ]
-  [ "$(completed list --initrc on)" = one.so ]
-  [ "$(completed check on)" = one.so ]
-}
-
 # Each command of the guide as "$ command", what it prints below it.
 guide_blocks() { awk '/^```console/ { on = 1; next } /^```/ { on = 0 } on' "$NACRE_SOURCE_DIR/doc/write-a-plugin.md"; }
 

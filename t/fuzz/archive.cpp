@@ -30,7 +30,7 @@ const Library& library() {
   return *loaded;
 }
 
-void require_safe(const Entry& entry) {
+void require_safe(const ArchiveEntry& entry) {
   auto clean = clean_path(entry.path);
   require(!entry.path.empty() && clean && *clean == entry.path, "a clean path: " + entry.path);
   require(entry.mode <= 0777, "no bits but permissions: " + entry.path);

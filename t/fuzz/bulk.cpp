@@ -28,11 +28,11 @@ Limits tiny() {
   return out;
 }
 
-Way way_of(Side side) { return side == Side::up ? Way::up : Way::down; }
+Direction way_of(Side side) { return side == Side::up ? Direction::up : Direction::down; }
 
 // One encoding, and pieces make no difference.
-void check_readers(Way way, std::string_view input) {
-  RecordReader records(way, 20);
+void check_readers(Direction way, std::string_view input) {
+  BulkRecordReader records(way, 20);
   records.add(input);
   for (auto next = records.next(); next && *next; next = records.next()) {
     std::string again;
@@ -57,7 +57,7 @@ class Listener {
 
   void receive(unsigned char where, std::string_view bytes) {
     Id id = where % 4;
-    Link from = id == 0 ? Link{kAbove, Side::up} : Link{id, Side::down};
+    LinkName from = id == 0 ? LinkName{kAbove, Side::up} : LinkName{id, Side::down};
     deeds(where);
     auto done = node_.received(from, (where & 64U) != 0 ? kNotes : kRecords, bytes);
     settle();
@@ -86,7 +86,7 @@ class Listener {
     for (bool more = true; more;) {
       auto effects = node_.take_effects();
       more = !effects.empty();
-      for (const Effect& each : effects) perform(each);
+      for (const BulkEffect& each : effects) perform(each);
     }
     Limits limits = tiny();
     require(node_.own_bytes() <= limits.window + 8 * kHead, "own records below their bound");
@@ -94,12 +94,12 @@ class Listener {
     for (Id id = 1; id <= kChildren; ++id) require(node_.child_bytes(id) <= limits.link, "a bounded child");
   }
 
-  void perform(const Effect& effect) {
+  void perform(const BulkEffect& effect) {
     if (const auto* write = std::get_if<Write>(&effect)) {
       require(!write->bytes.empty(), "a Write has bytes");
       check_readers(way_of(write->to.side), write->bytes);
       node_.written(write->to, write->stream);
-    } else if (const auto* deliver = std::get_if<Deliver>(&effect)) {
+    } else if (const auto* deliver = std::get_if<DeliverRecord>(&effect)) {
       require(node_.leads() && deliver->number == ++delivered_[deliver->origin], "each record once, in order");
     } else if (const auto* announce = std::get_if<Announce>(&effect)) {
       require(announce->number >= announced_, "the broadcast in order");
@@ -107,7 +107,7 @@ class Listener {
     }
   }
 
-  Node node_;
+  BulkNode node_;
   std::map<Id, Numbered> delivered_;
   Numbered announced_ = 0;
   ViewNumber view_ = 1;
@@ -118,7 +118,7 @@ class Listener {
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   if (size == 0) return 0;
   std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
-  for (Way way : {Way::up, Way::down}) check_readers(way, input);
+  for (Direction way : {Direction::up, Direction::down}) check_readers(way, input);
   Listener listener(data[0]);
   while (input.size() >= 2) {
     auto where = static_cast<unsigned char>(input[0]);

@@ -9,9 +9,9 @@
 #include "require.hpp"
 
 using nacre::Json;
+using nacre::control::ControlRequest;
 using nacre::control::FrameReader;
 using nacre::control::kMaxOpen;
-using nacre::control::Request;
 using nacre::control::Session;
 using nacre::fuzz::require;
 
@@ -26,7 +26,7 @@ struct Seen {
 Seen run(std::string_view bytes, std::size_t piece) {
   Seen out;
   std::vector<std::uint64_t> open;
-  Session session("1", [&](const Request& request) {
+  Session session("1", [&](const ControlRequest& request) {
     out.requests.push_back(line_of(request));
     open.push_back(request.id);
   });

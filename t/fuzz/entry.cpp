@@ -6,21 +6,21 @@
 #include "require.hpp"
 
 using nacre::fuzz::require;
-using nacre::record::Entry;
+using nacre::record::JobEntry;
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  auto entry = Entry::parse({reinterpret_cast<const char*>(data), size});
+  auto entry = JobEntry::parse({reinterpret_cast<const char*>(data), size});
   if (!entry) {
     require(!entry.error().message.empty(), "says why");
     return 0;
   }
   std::string text = entry->text();
-  require(text.size() <= Entry::kMaxText, "has a bounded size");
-  auto again = Entry::parse(text);
+  require(text.size() <= JobEntry::kMaxText, "has a bounded size");
+  auto again = JobEntry::parse(text);
   require(again.has_value(), "reads its own text: " + text);
-  auto third = Entry::parse(again->text());
+  auto third = JobEntry::parse(again->text());
   require(third && *third == *again, "is shortened once");
-  auto gone = Entry::parse(vanished(*again, 1).text());
+  auto gone = JobEntry::parse(vanished(*again, 1).text());
   require(gone && gone->ended() && gone->end->vanished, "can be marked as vanished");
   return 0;
 }

@@ -40,7 +40,7 @@ void require_distribution(const Jobspec& spec) {
   if (nodes > kMaxNodes || slots * spec.cores_per_slot > kMaxIds || slots * spec.gpus_per_slot > kMaxIds) return;
   Resources resources;
   for (std::uint32_t rank = 0; rank < nodes; ++rank) {
-    nacre::job::Node node;
+    nacre::job::NodeResources node;
     node.broker_rank = rank;
     node.cores = Idset::range(0, static_cast<Idset::Id>(slots * spec.cores_per_slot - 1));
     if (spec.gpus_per_slot > 0) node.gpus = Idset::range(0, static_cast<Idset::Id>(slots * spec.gpus_per_slot - 1));

@@ -32,7 +32,7 @@ class Listener {
     now_ += milliseconds(where);
     node_.tick(now_);
     settle();
-    Link link{where % kMembers, where & 128U ? Side::up : Side::down};
+    LinkName link{where % kMembers, where & 128U ? Side::up : Side::down};
     if ((where & 64U) != 0) node_.linked(link);
     Message ours = message;
     ours.job = job_;
@@ -45,8 +45,8 @@ class Listener {
   }
 
  private:
-  static Options options(unsigned char what) {
-    Options out;
+  static OverlayOptions options(unsigned char what) {
+    OverlayOptions out;
     out.job = 1;
     out.self = what % 3;
     out.members = kMembers;
@@ -63,7 +63,7 @@ class Listener {
       if (const auto* shrink = std::get_if<Shrink>(&request->body)) return many(shrink->leave);
       if (const auto* grow = std::get_if<Grow>(&request->body)) return many(grow->add);
       if (const auto* exec = std::get_if<Exec>(&request->body)) {
-        for (const Share& each : exec->map) {
+        for (const RankShare& each : exec->map) {
           if (many(each.ranks)) return true;
         }
       }

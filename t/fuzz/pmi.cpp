@@ -31,8 +31,8 @@ constexpr std::size_t kMostSplit = 4096;                          // bytes of an
 
 constexpr std::uint64_t kMostKeys = 2000;  // bytes
 
-Group group_of(unsigned char options, Quota& quota) {
-  Group group;
+ClientGroup group_of(unsigned char options, Quota& quota) {
+  ClientGroup group;
   group.kvsname = "k";
   group.size = kClients;
   for (std::uint32_t rank = 0; rank < kClients; ++rank) group.ranks.push_back(rank);
@@ -87,7 +87,7 @@ class Session {
     std::string told;
     bool over = false;
     bool spawns = false;
-    Stage stage = Stage::silent;
+    ClientStage stage = ClientStage::silent;
   };
 
   void say(std::uint32_t client, std::string_view bytes) {
@@ -178,13 +178,13 @@ class Session {
       size = bytes.find('\n') + 1;
       require(size > 0, "a whole line");
       text = bytes.substr(0, size - 1);
-      require(Message::parse_line(text).has_value(), "a line that can be read");
+      require(PmiMessage::parse_line(text).has_value(), "a line that can be read");
     } else {
       auto length = parse_u64(trim(bytes.substr(0, kLengthSize)));
       require(length && kLengthSize + *length <= bytes.size(), "an answer of PMI-2 after its length");
       text = bytes.substr(kLengthSize, *length);
       size = kLengthSize + *length;
-      auto answer = Message::parse_body(text);
+      auto answer = PmiMessage::parse_body(text);
       require(answer && answer->command().ends_with("-response") && answer->find("rc"), "an answer of PMI-2");
     }
     require(text.size() <= kMostAnswer, "an answer that is not long");
@@ -192,8 +192,8 @@ class Session {
   }
 
   [[nodiscard]] bool all_wait() const {
-    return std::all_of(server_.clients().begin(), server_.clients().end(), [](const Client& each) {
-      return each.waits || each.stage == Stage::finalized || each.stage == Stage::left;
+    return std::all_of(server_.clients().begin(), server_.clients().end(), [](const ClientProgress& each) {
+      return each.waits || each.stage == ClientStage::finalized || each.stage == ClientStage::left;
     });
   }
 
@@ -201,11 +201,12 @@ class Session {
     bool someone_waits = false;
     bool someone_joined = false;
     for (std::uint32_t client = 0; client < kClients; ++client) {
-      const Client& each = server_.clients()[client];
-      require(!each.waits || each.stage == Stage::joined, "only who has joined waits");
+      const ClientProgress& each = server_.clients()[client];
+      require(!each.waits || each.stage == ClientStage::joined, "only who has joined waits");
       require(each.stage >= seen_[client].stage, "no way back");
-      require(seen_[client].stage != Stage::finalized || each.stage == Stage::finalized, "finalized for ever");
-      require(each.has_joined || each.stage != Stage::finalized, "joined before finalized");
+      require(seen_[client].stage != ClientStage::finalized || each.stage == ClientStage::finalized,
+              "finalized for ever");
+      require(each.has_joined || each.stage != ClientStage::finalized, "joined before finalized");
       seen_[client].stage = each.stage;
       someone_waits = someone_waits || each.waits;
       someone_joined = someone_joined || each.has_joined;

@@ -21,7 +21,7 @@ constexpr std::size_t kMaxNodes = 1 << 12;
 void require_order(const Resources& resources) {
   require(!resources.nodes.empty() && resources.nodes.size() <= Resources::kMaxNodes, "nodes within the limits");
   for (std::size_t i = 0; i < resources.nodes.size(); ++i) {
-    const nacre::job::Node& node = resources.nodes[i];
+    const nacre::job::NodeResources& node = resources.nodes[i];
     require(i == 0 || resources.nodes[i - 1].broker_rank < node.broker_rank, "ranks ascend");
     require(!node.cores.empty() && *node.cores.last() <= Resources::kMaxCoreId, "cores within the limits");
     require(resources.shell_rank(node.broker_rank) == i, "shell_rank finds each node");
@@ -32,8 +32,8 @@ void require_same(const Resources& resources, const nacre::Result<Resources>& ag
   require(again.has_value(), again ? "" : "parses again: " + again.error().message);
   require(again->nodes.size() == resources.nodes.size(), "same nodes");
   for (std::size_t i = 0; i < resources.nodes.size(); ++i) {
-    const nacre::job::Node& a = resources.nodes[i];
-    const nacre::job::Node& b = again->nodes[i];
+    const nacre::job::NodeResources& a = resources.nodes[i];
+    const nacre::job::NodeResources& b = again->nodes[i];
     require(a.broker_rank == b.broker_rank && a.hostname == b.hostname, "same rank and name");
     require(a.cores == b.cores && a.gpus == b.gpus && a.properties == b.properties, "same ids and properties");
   }

@@ -60,14 +60,14 @@ class Heard {
     exchange_.finish();
     std::string said;
     exchange_.fill(said, SIZE_MAX);
-    RecordReader reader(kFrameLimit);
+    LinkRecordReader reader(kFrameLimit);
     reader.add(said);
     bool finished = false;
     for (;;) {
       auto record = reader.next();
       require(record.has_value(), "what is said keeps to the rules");
       if (!*record) break;
-      finished = (*record)->kind == Kind::finish;
+      finished = (*record)->kind == LinkRecordKind::finish;
     }
     require(reader.unread() == 0 && finished, "what is said is whole");
   }

@@ -22,7 +22,7 @@ namespace nacre::kit {
 
 class FakeGroup final : public group::Group {
  public:
-  using Exception = group::Exception;
+  using Exception = group::JobException;
 
   FakeGroup(event::Loop& loop, group::Rank rank)
       : rank_(rank), turn_(event::Timer::create(loop, [this] { deliver(); }).value()) {}

@@ -56,7 +56,7 @@ class FakeHost : public plugin::Host {
   const std::optional<std::string>& record_directory() const override { return records; }
   plugin::EventRecord& events() override { return events_; }
   const exits::Policy& exit_policy() const override { return policy; }
-  void raise(const plugin::Exception& exception) override { exceptions.push_back(exception); }
+  void raise(const plugin::RaisedException& exception) override { exceptions.push_back(exception); }
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override;
   std::optional<exits::TaskEnd> ended_by() const override { return cause; }
@@ -92,7 +92,7 @@ class FakeHost : public plugin::Host {
   std::vector<std::pair<int, std::string>> job_signals;  // of signal_tasks
   std::map<std::string, int> holds;
   std::map<std::string, int> start_holds;
-  std::vector<plugin::Exception> exceptions;
+  std::vector<plugin::RaisedException> exceptions;
   exits::Policy policy;
   std::optional<exits::TaskEnd> cause;
   std::vector<std::string> deaths;  // "CODE COMPONENT: MESSAGE"

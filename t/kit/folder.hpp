@@ -14,15 +14,15 @@
 
 namespace nacre::kit {
 
-class Folder {
+class TemporaryFolder {
  public:
-  Folder() : path_("/tmp/boot-XXXXXX") { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
-  ~Folder() {
+  TemporaryFolder() : path_("/tmp/boot-XXXXXX") { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
+  ~TemporaryFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   [[nodiscard]] std::string path(std::string_view name) const { return path_ + "/" + std::string(name); }
 

@@ -36,9 +36,9 @@ Membership World::prepare(Rank rank, Over over) {
           std::nullopt, std::move(sockets),     address, {}};
 }
 
-Group::Callbacks World::callbacks(Shell& shell) {
+Group::Callbacks World::callbacks(FakeShell& shell) {
   Group::Callbacks out;
-  out.on_exception = [&shell](const Exception& e) {
+  out.on_exception = [&shell](const JobException& e) {
     shell.exceptions.push_back(
         fmt::format("{} {} {} {}: {}", e.origin, e.type, e.severity, e.exit_code.value_or(-1), e.message));
   };
@@ -56,7 +56,7 @@ Group::Callbacks World::callbacks(Shell& shell) {
 
 std::string World::story() const {
   std::string out;
-  for (const Shell& shell : shells) {
+  for (const FakeShell& shell : shells) {
     out += fmt::format("\nshell {}{}, lost {}, cut off '{}':", &shell - shells.data(),
                        shell.member ? "" : " (gone)", fmt::join(shell.lost, ","), shell.cut_off);
     for (const std::string& line : shell.log) out += "\n  " + line;

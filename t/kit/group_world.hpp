@@ -18,7 +18,7 @@
 
 namespace nacre::group {
 
-using kit::Folder;
+using kit::TemporaryFolder;
 inline constexpr std::uint64_t kTestJob = 4711;
 inline constexpr event::Seconds kPatience{60};
 
@@ -29,7 +29,7 @@ inline transport::Secret secret_of(char letter) {
 // Ends the connections that this socket has accepted; how many there were.
 int break_links_to(const std::string& path);
 
-struct Shell {
+struct FakeShell {
   std::unique_ptr<OverlayDriver> member;
   std::vector<std::string> exceptions;  // "ORIGIN TYPE SEVERITY CODE: MESSAGE"
   std::vector<std::string> signals;     // "NUMBER TASKS"
@@ -50,7 +50,7 @@ struct Shell {
 enum class Over { tcp, local };
 
 struct World {
-  explicit World(std::uint32_t shell_count, Over over = Over::local, overlay::Options limits = {})
+  explicit World(std::uint32_t shell_count, Over over = Over::local, overlay::OverlayOptions limits = {})
       : size(shell_count), bounds(std::move(limits)), shells(shell_count) {
     for (Rank rank = 0; rank < size; ++rank) memberships.push_back(prepare(rank, over));
     for (Membership& each : memberships) {
@@ -60,7 +60,7 @@ struct World {
 
   Membership prepare(Rank rank, Over over);
   void start(Rank rank) {
-    Shell& shell = shells[rank];
+    FakeShell& shell = shells[rank];
     shell.lines.set_level(Level::trace);
     shell.lines.add_sink("test", [&shell](const LogEntry& entry) {
       shell.log.push_back(fmt::format("{}: {}", level_name(entry.level), entry.message));
@@ -72,7 +72,7 @@ struct World {
     for (Rank rank = 0; rank < size; ++rank) start(rank);
   }
 
-  static Group::Callbacks callbacks(Shell& shell);
+  static Group::Callbacks callbacks(FakeShell& shell);
   [[nodiscard]] std::string story() const;  // what each shell has logged
   // What does not come fails the test, with what each shell has logged.
   void run_until(const std::function<bool()>& done) const {
@@ -84,18 +84,18 @@ struct World {
   }
   template <typename Do>
   void each(Do what) {
-    for (Shell& shell : shells) {
+    for (FakeShell& shell : shells) {
       if (shell.member) what(shell);
     }
   }
-  bool all(const std::function<bool(const Shell&)>& is) const {
+  bool all(const std::function<bool(const FakeShell&)>& is) const {
     return std::all_of(shells.begin(), shells.end(),
-                       [&](const Shell& shell) { return !shell.member || is(shell); });
+                       [&](const FakeShell& shell) { return !shell.member || is(shell); });
   }
   void pass(const std::string& barrier) {
     std::size_t passed = 0;
     std::size_t here = 0;
-    each([&](Shell& shell) {
+    each([&](FakeShell& shell) {
       ++here;
       shell.member->enter(barrier, [&](Result<void> result) {
         CHECK(result);
@@ -105,22 +105,22 @@ struct World {
     run_until([&] { return passed == here; });
   }
   void leave(std::optional<int> expected = 7) {
-    each([=](Shell& shell) {
+    each([=](FakeShell& shell) {
       shell.member->leave(7, [&shell, expected](std::optional<int> code) {
         CHECK(code == expected);  // the leader's
         shell.gone = true;
       });
     });
-    run_until([this] { return all([](const Shell& shell) { return shell.gone; }); });
+    run_until([this] { return all([](const FakeShell& shell) { return shell.gone; }); });
   }
 
-  Folder folder;
+  TemporaryFolder folder;
   std::uint32_t size;
   std::uint32_t arity = 2;
-  overlay::Options bounds;
+  overlay::OverlayOptions bounds;
   std::unique_ptr<event::Loop> loop = event::Loop::create().value();
   std::vector<Membership> memberships;
-  std::vector<Shell> shells;
+  std::vector<FakeShell> shells;
 };
 
 }  // namespace nacre::group

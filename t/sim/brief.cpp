@@ -24,13 +24,13 @@ std::string words(const Promise& m) { return fmt::format("PROMISE {} of {} bytes
 std::string words(const Event& m) { return "EVENT " + m.name; }
 std::string words(const Exec& m) {
   std::string out = "EXEC";
-  for (const Share& each : m.map) out += fmt::format(" {}:{}", each.member, each.ranks.str());
+  for (const RankShare& each : m.map) out += fmt::format(" {}:{}", each.member, each.ranks.str());
   return out;
 }
 std::string words(const Signal& m) {
   return fmt::format("SIGNAL {} to {}", m.number, m.ranks ? m.ranks->str() : "all");
 }
-std::string words(const Exception& m) { return "EXCEPTION " + m.type; }
+std::string words(const ExceptionEntry& m) { return "EXCEPTION " + m.type; }
 std::string words(const End& m) { return fmt::format("END {}", m.code); }
 std::string words(const Campaign& m) {
   return fmt::format("CAMPAIGN of view {}", m.view) + ids("done", m.done) + ids("unconfirmed", m.unconfirmed);
@@ -54,7 +54,7 @@ std::string words(const Entry& m) {
 std::string words(const Up& m) {
   std::string out = fmt::format("UP view={} acked={}", m.view, m.acked) + ids("suspects", m.suspects) +
                     ids("gone", m.gone) + ids("started", m.started);
-  for (const Record& each : m.exited) out += ids("exited", each.tasks);
+  for (const TaskReport& each : m.exited) out += ids("exited", each.tasks);
   for (const Part& each : m.parts) out += " part=" + each.name;
   return out;
 }

@@ -93,7 +93,7 @@ void Check::lead(const Entry& entry, const View& change) {
 
 void Check::lead(const Entry& entry, const Exec& exec) {
   Idset ranks;
-  for (const Share& each : exec.map) {
+  for (const RankShare& each : exec.map) {
     bool is_member = std::find(members().begin(), members().end(), each.member) != members().end();
     require(is_member, fmt::format("EXEC {} names {}, which is no member", entry.seq, each.member));
     require((ranks & each.ranks).empty(), "EXEC gives a rank twice");
@@ -102,7 +102,7 @@ void Check::lead(const Entry& entry, const Exec& exec) {
   Idset asked;
   auto request = asked_.find({entry.request.origin, entry.request.number});
   require(request != asked_.end(), "EXEC of nobody");
-  for (const Share& each : std::get<Exec>(request->second).map) asked = asked | each.ranks;
+  for (const RankShare& each : std::get<Exec>(request->second).map) asked = asked | each.ranks;
   require(asked == ranks, "EXEC starts other ranks than were asked for");
 }
 
@@ -137,7 +137,7 @@ void Check::watch_tasks(Id id, Time bound) {
     const Host& host = world_.hosts[id];
     if (host.life == Life::frozen) return watch_tasks(id, bound_);
     // One that was frozen has a hello bound to hear a beat.
-    Time awake = host.thawed + Options().hello_bound + kSlack;
+    Time awake = host.thawed + OverlayOptions().hello_bound + kSlack;
     if (host.thawed > Time(0) && world_.now < awake) return watch_tasks(id, awake - world_.now);
     bool runs = of(id).tasks && host.life == Life::up;
     require(!runs, fmt::format("tasks run on {} after the bound, and it is no member", id));
@@ -216,7 +216,7 @@ void Check::died(Id id, const std::string& why) {
   require(excused, fmt::format("{} dies, and nothing was done to it: {}", id, why));
 }
 
-void Check::hung_up(Id id, Link link) {
+void Check::hung_up(Id id, LinkName link) {
   if (link.side == Side::up) of(id).let_go = true;
 }
 

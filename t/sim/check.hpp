@@ -37,7 +37,7 @@ class Check {
   void completed(Seq seq);
   void released(Id id, const Released& value);
   void died(Id id, const std::string& why);
-  void hung_up(Id id, Link link);
+  void hung_up(Id id, LinkName link);
   void stepped(Id id);
   // When all faults are long over.
   void at_rest();

@@ -62,7 +62,7 @@ class Ends : private Watcher {
 
   double run() {
     for (Id id = 0; id < shells_; ++id) {
-      Options options;
+      OverlayOptions options;
       options.self = id;
       options.members = shells_;
       world_.boot(id, options);
@@ -128,7 +128,7 @@ class Ends : private Watcher {
     if (std::holds_alternative<Released>(effect)) ++released_;
     const auto* reported = std::get_if<Reported>(&effect);
     if (reported == nullptr || host != 0) return;
-    for (const Record& each : reported->exited) {
+    for (const TaskReport& each : reported->exited) {
       auto ended = group::ended_of(each);
       require(ended.has_value(), "a record can be read");
       Idset fresh = records_.add(ended->tasks, ended->record);

@@ -63,8 +63,8 @@ class JobCheck {
   Idset dead_;         // by the leader's log
   Idset had_entries_;  // when the leader crashed
   std::optional<Time> leader_crashed_;
-  std::optional<group::Exception> cause_;  // the first of the log that ends the job
-  std::optional<int> code_;                // of the log's END
+  std::optional<group::JobException> cause_;  // the first of the log that ends the job
+  std::optional<int> code_;                   // of the log's END
   std::vector<exits::Cause> named_;
 };
 

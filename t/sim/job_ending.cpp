@@ -23,12 +23,13 @@ Idset JobShell::all_ranks() const {
 bool JobShell::end_job(const exits::Cause& cause, const std::string& type) {
   if (end_.raised(cause) != exits::Action::end) return false;
   bool of_shell = type.empty();
-  ask(group::statement_of(group::Exception{of_shell ? "exec" : type, 0, cause.message, cause.code, id_, of_shell}));
+  ask(group::statement_of(
+      group::JobException{of_shell ? "exec" : type, 0, cause.message, cause.code, id_, of_shell}));
   end_tasks();
   return true;
 }
 
-void JobShell::on_exception(const group::Exception& exception) {
+void JobShell::on_exception(const group::JobException& exception) {
   if (exception.severity != 0) return;
   bool is_cause = !end_.is_decided();
   exits::Action action = end_.ordered({exception.message, exception.exit_code, exception.origin});
@@ -49,7 +50,7 @@ void JobShell::on_lost(Id shell) {
   clients_.lost(world_.now, fresh, exits::Record::lost());
   exits::Cause cause{fmt::format("shell {} is lost", shell), std::nullopt, id_};
   if (plan_.tolerant)
-    return ask(group::statement_of(group::Exception{"node-failure", 2, cause.message, cause.code, id_}));
+    return ask(group::statement_of(group::JobException{"node-failure", 2, cause.message, cause.code, id_}));
   witness_.failed(id_, cause, true);
   end_job(cause, "node-failure");
 }
@@ -174,7 +175,7 @@ void JobShell::effect(const Effect& effect) {
     });
   } else if (const auto* reported = std::get_if<Reported>(&effect)) {
     std::vector<group::Ended> ended;
-    for (const Record& each : reported->exited) {
+    for (const TaskReport& each : reported->exited) {
       auto parsed = group::ended_of(each);
       require(parsed.has_value(), "a record can be read");
       ended.push_back(*std::move(parsed));
@@ -220,8 +221,8 @@ void JobShell::deliver(const Entry& entry) {
     code_ = static_cast<int>(job_end->code);
     if (!gives_up_absent_) return;
     tell([this] { world_.on(id_, [](Node& node) { node.suspect_absent(); }); });
-  } else if (const auto* statement = std::get_if<Exception>(&entry.body)) {
-    group::Exception raised = group::exception_of(*statement);
+  } else if (const auto* statement = std::get_if<ExceptionEntry>(&entry.body)) {
+    group::JobException raised = group::exception_of(*statement);
     if (raised.severity == 0 && phase_ == Phase::join) tell([this, raised] { on_exception(raised); });
     tell_job([this, raised] { on_exception(raised); });
   } else if (const auto* sent = std::get_if<Signal>(&entry.body)) {

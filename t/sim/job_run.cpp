@@ -44,7 +44,7 @@ class JobRun : private Watcher, private Witness {
     Time step = 500 * kMs;
     // The lost are found one after the other, as many at a time as a shell has children.
     Time patience =
-        6 * Time(kJobFence) + static_cast<int>(plan_.members / plan_.arity) * Time(Options().hello_bound);
+        6 * Time(kJobFence) + static_cast<int>(plan_.members / plan_.arity) * Time(OverlayOptions().hello_bound);
     do {
       world_.run_until(world_.now + step);
     } while (!is_over() && world_.now < healed_ + patience);
@@ -56,8 +56,8 @@ class JobRun : private Watcher, private Witness {
   }
 
  private:
-  [[nodiscard]] Options options(Id id) const {
-    Options out;
+  [[nodiscard]] OverlayOptions options(Id id) const {
+    OverlayOptions out;
     out.job = 1;
     out.self = id;
     out.members = plan_.members;

@@ -225,7 +225,7 @@ void JobShell::give_up(const exits::Cause& why, bool is_logged) {
   giving_up_ = true;
   bool is_first = end_.raised(why) == exits::Action::end;
   if (is_first && !is_logged)
-    ask(group::statement_of(group::Exception{"exec", 0, why.message, why.code, id_, true}));
+    ask(group::statement_of(group::JobException{"exec", 0, why.message, why.code, id_, true}));
   serve();
   if (joined_ || !leads()) {
     enter("exit");

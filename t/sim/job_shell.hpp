@@ -85,7 +85,7 @@ class JobShell {
 
   // How it ends (job_ending.cpp).
   bool end_job(const exits::Cause& cause, const std::string& type);
-  void on_exception(const group::Exception& exception);
+  void on_exception(const group::JobException& exception);
   void on_cut_off(const std::string& why);
   void on_lost(Id shell);
   bool end_tasks();

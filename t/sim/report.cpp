@@ -46,8 +46,8 @@ class Report : private Watcher {
   }
 
  private:
-  [[nodiscard]] Options options(Id id) const {
-    Options out;
+  [[nodiscard]] OverlayOptions options(Id id) const {
+    OverlayOptions out;
     out.self = id;
     out.members = members_;
     out.piece = kPieceOfIt;

@@ -34,8 +34,8 @@ Run::Run(const Plan& plan, bool trace) : plan_(plan), world_(plan.seed, *this), 
   world_.most_messages = kFewMessages + std::uint64_t{plan.members} * kMessagesPerMember;
 }
 
-Options Run::options(Id id) const {
-  Options out;
+OverlayOptions Run::options(Id id) const {
+  OverlayOptions out;
   out.job = kJob;
   out.term = kTerm;
   out.self = id;
@@ -90,7 +90,7 @@ void Run::go() {
 
 // Where many are lost at once, and the leader is left with a few, it finds out of as many as it has children in each hello bound.
 void Run::come_to_rest() {
-  const Options bounds;
+  const OverlayOptions bounds;
   auto waits = static_cast<int>(plan_.members / plan_.arity * Time(bounds.hello_bound) / (2 * kSlack));
   int most_rounds = 24 + waits;
   Time next = rest_ + Time(kFence) + kSlack;
@@ -292,7 +292,7 @@ void Run::effect(Id id, const Effect& effect) {
     check_.died(id, death->why);
   } else if (const auto* news = std::get_if<Reported>(&effect)) {
     started_ = started_ | news->started;
-    for (const Record& each : news->exited) {
+    for (const TaskReport& each : news->exited) {
       require((each.tasks - started_).empty(), "a task has ended and not started");
       require((reported_ & each.tasks).empty(), "a task's end is reported twice");
       reported_ = reported_ | each.tasks;

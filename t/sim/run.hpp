@@ -75,7 +75,7 @@ class Run : private Watcher {
   void effect(Id id, const Effect& effect) override;
   void stepped(Id id) override { check_.stepped(id); }
 
-  [[nodiscard]] Options options(Id id) const;
+  [[nodiscard]] OverlayOptions options(Id id) const;
   void act(const Action& action);
   void act_on_host(const Action& action);
   void act_on_links(const Action& action);

@@ -38,7 +38,7 @@ void World::reserve(Id id) {
   if (id >= hosts.size()) hosts.resize(id + 1);
 }
 
-void World::boot(Id id, Options options) {
+void World::boot(Id id, OverlayOptions options) {
   hosts[id].life = Life::up;
   hosts[id].node = std::make_unique<Node>(std::move(options));
   call(id, [this](Node& node) { node.tick(now); });
@@ -183,7 +183,7 @@ void World::happen(const Happening& each) {
 
 // ---- links -------------------------------------------------------------------------------
 
-std::uint32_t* World::find(Id id, Link link) {
+std::uint32_t* World::find(Id id, LinkName link) {
   for (auto& [each, conn] : hosts[id].links) {
     if (each == link) return &conn;
   }
@@ -246,7 +246,7 @@ void World::dial(Id id, Id peer) {
   transmit(index, 1, What::dial, 0);
 }
 
-void World::send(Id id, Link to, Message message) {
+void World::send(Id id, LinkName to, Message message) {
   std::uint32_t* conn = find(id, to);
   if (conn == nullptr) return;
   std::uint8_t side = to.side == Side::up ? 1 : 0;
@@ -269,7 +269,7 @@ void World::send(Id id, Link to, Message message) {
 void World::arrive(std::uint32_t index, std::uint8_t side, const Message& message) {
   if (conns_[index].gone[side]) return;
   Id id = side == 0 ? conns_[index].dialler : conns_[index].dialled;
-  Link link{side == 0 ? conns_[index].dialled : conns_[index].dialler, side == 0 ? Side::up : Side::down};
+  LinkName link{side == 0 ? conns_[index].dialled : conns_[index].dialler, side == 0 ? Side::up : Side::down};
   bool is_first = !std::exchange(conns_[index].greeted[side], true);
   if (side == 1 && is_first) {
     if (std::uint32_t* before = find(id, link)) {
@@ -291,7 +291,7 @@ void World::ended(std::uint32_t index, std::uint8_t side) {
   Conn& conn = conns_[index];
   conn.gone[side] = true;
   Id id = side == 0 ? conn.dialler : conn.dialled;
-  Link link{side == 0 ? conn.dialled : conn.dialler, side == 0 ? Side::up : Side::down};
+  LinkName link{side == 0 ? conn.dialled : conn.dialler, side == 0 ? Side::up : Side::down};
   auto& links = hosts[id].links;
   auto found = std::find_if(links.begin(), links.end(),
                             [&](const auto& each) { return each.first == link && each.second == index; });
@@ -305,7 +305,7 @@ void World::refused(std::uint32_t index) {
   on(conns_[index].dialler, [](Node& node) { node.leader_refuses(); });
 }
 
-void World::let_go(Id id, Link link, bool tell) {
+void World::let_go(Id id, LinkName link, bool tell) {
   std::uint32_t* found = find(id, link);
   if (found == nullptr) return;
   std::uint32_t index = *found;
@@ -337,7 +337,7 @@ void World::reset_link(Id a, Id b) {
 
 // ---- calls -------------------------------------------------------------------------------
 
-void World::inject(Id to, Link from, const Message& message) {
+void World::inject(Id to, LinkName from, const Message& message) {
   if (lives(to)) call(to, [&](Node& node) { node.step(from, message); });
 }
 

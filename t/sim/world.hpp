@@ -33,7 +33,7 @@ struct Host {
   Time delay{};  // more for all that it sends
   Time thawed{};
   Time busy{};  // with sending, until then
-  std::vector<std::pair<Link, std::uint32_t>> links;
+  std::vector<std::pair<LinkName, std::uint32_t>> links;
   std::vector<std::function<void()>> inbox;  // while it is frozen
 };
 
@@ -52,7 +52,7 @@ class World {
   World(std::uint64_t seed, Watcher& watcher) : random(seed), watcher_(watcher) {}
 
   void reserve(Id id);  // hosts up to this one exist, unborn
-  void boot(Id id, Options options);
+  void boot(Id id, OverlayOptions options);
   void crash(Id id);   // the process; its links end
   void darken(Id id);  // the host: its links go silent
   void freeze(Id id);
@@ -69,7 +69,7 @@ class World {
   void at_process(Id id, Time when, std::function<void()> what);
   // At once, if it lives; not from a Watcher.
   void on(Id id, const std::function<void(Node&)>& what);
-  void inject(Id to, Link from, const Message& message);  // as if it came over this link
+  void inject(Id to, LinkName from, const Message& message);  // as if it came over this link
 
   // Runs until the time; false: nothing is left to do.
   bool run_until(Time end);
@@ -124,19 +124,19 @@ class World {
   void call(Id id, const std::function<void(Node&)>& what);
   void perform(Id id);
   void perform(Id id, Effect& effect);
-  void send(Id id, Link to, Message message);
+  void send(Id id, LinkName to, Message message);
   void dial(Id id, Id peer);
   void arrive(std::uint32_t conn, std::uint8_t side, const Message& message);
   void ended(std::uint32_t conn, std::uint8_t side);
   void refused(std::uint32_t conn);
-  void let_go(Id id, Link link, bool tell);
+  void let_go(Id id, LinkName link, bool tell);
   void transmit(std::uint32_t conn, std::uint8_t to_side, What what, std::uint32_t load);
   void transmit_beat(std::uint32_t conn, std::uint8_t to_side, std::uint32_t load);
   [[nodiscard]] Time latency();
   std::size_t size_of(const Message& message);
   void silence(Id id);
   [[nodiscard]] Time blocked_until(Id a, Id b) const;
-  [[nodiscard]] std::uint32_t* find(Id id, Link link);
+  [[nodiscard]] std::uint32_t* find(Id id, LinkName link);
 
   Watcher& watcher_;
   std::vector<Conn> conns_;

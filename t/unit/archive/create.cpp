@@ -43,7 +43,7 @@ struct Creation {
   }
   [[nodiscard]] Names names() const {
     Names out;
-    for (const Entry& entry : contents().entries) out.push_back(entry.path);
+    for (const ArchiveEntry& entry : contents().entries) out.push_back(entry.path);
     return out;
   }
 
@@ -69,7 +69,7 @@ struct Creation {
   }
 
   Folder folder;
-  Store store{folder.path("store")};
+  ArchiveStore store{folder.path("store")};
   CreateOptions options;
   Progress done;
 };
@@ -274,7 +274,7 @@ TEST_CASE("appending to a damaged archive is an error, and it stays") {
 TEST_CASE("an archive that lies in the tree does not go into itself") {
   Creation creation;
   REQUIRE_FALSE(creation.folder.file("from/a", "a").empty());
-  creation.store = Store(creation.folder.path("from"));
+  creation.store = ArchiveStore(creation.folder.path("from"));
   REQUIRE(creation.run() == "");
   CHECK(creation.names() == Names{"a"});
 }
@@ -288,7 +288,7 @@ TEST_CASE("a creation that is told to stop leaves nothing") {
     REQUIRE_FALSE(creation.folder.file("from/b", std::string(10, 'b')).empty());
     Names seen;
     Watch watch;
-    watch.on_entry = [&](const Entry& entry) { seen.push_back(entry.path); };
+    watch.on_entry = [&](const ArchiveEntry& entry) { seen.push_back(entry.path); };
     watch.go_on = [](const Progress& progress) { return progress.entries < 2; };
     CHECK(creation.run(watch) == "interrupted");
     CHECK(seen == Names{"a", "b"});

@@ -280,7 +280,7 @@ TEST_CASE("an extraction stops when it is told to, and leaves no incomplete file
   Extraction extraction({{"a", '0', "a", "", 0644}, {"b", '0', "b", "", 0644}});
   std::vector<std::string> seen;
   Watch watch;
-  watch.on_entry = [&](const Entry& entry) { seen.push_back(entry.path); };
+  watch.on_entry = [&](const ArchiveEntry& entry) { seen.push_back(entry.path); };
   watch.go_on = [](const Progress& progress) { return progress.bytes < 2; };
   CHECK(extraction.run(watch) == "x.tar: interrupted");
   CHECK(seen == Names{"a", "b"});

@@ -16,7 +16,7 @@ namespace {
 using Variables = std::map<std::string, std::string>;
 
 std::string directory_of(const Variables& variables) {
-  auto store = Store::of_environment([&](const char* name) -> std::optional<std::string> {
+  auto store = ArchiveStore::of_environment([&](const char* name) -> std::optional<std::string> {
     auto it = variables.find(name);
     return it == variables.end() ? std::nullopt : std::optional(it->second);
   });
@@ -24,11 +24,11 @@ std::string directory_of(const Variables& variables) {
 }
 
 std::string name_error(const std::string& name) {
-  auto checked = Store::check_name(name);
+  auto checked = ArchiveStore::check_name(name);
   return checked ? "none" : checked.error().message;
 }
 
-std::string find_error(const Store& store, const std::string& name) {
+std::string find_error(const ArchiveStore& store, const std::string& name) {
   auto found = store.find(name);
   return found ? "none" : found.error().message;
 }
@@ -60,7 +60,7 @@ TEST_CASE("an archive's name is one part of a path, without its extension") {
 
 TEST_CASE("an archive of the longest name can be made") {
   Folder folder;
-  Store store(folder.path());
+  ArchiveStore store(folder.path());
   CreateOptions options;
   options.directory = folder.make("from");
   options.paths = {"."};
@@ -70,7 +70,7 @@ TEST_CASE("an archive of the longest name can be made") {
 
 TEST_CASE("archives are found by name, whatever their extension") {
   Folder folder;
-  Store store(folder.path());
+  ArchiveStore store(folder.path());
   for (const char* name : {"b.tar.zst", "a.tar", "c.tar.gz", "d.tar.xz", "e.txt", ".hidden.tar"}) {
     REQUIRE_FALSE(folder.file(name, "").empty());
   }
@@ -84,7 +84,7 @@ TEST_CASE("archives are found by name, whatever their extension") {
 
 TEST_CASE("the error of an archive that is not there says where it was looked for, and what is there") {
   Folder folder;
-  Store store(folder.path());
+  ArchiveStore store(folder.path());
   CHECK(find_error(store, "x") == "no archive 'x' in " + folder.path() + " (there: no archives)");
   REQUIRE_FALSE(folder.file("a.tar", "").empty());
   CHECK(find_error(store, "x") == "no archive 'x' in " + folder.path() + " (there: only 'a')");
@@ -92,7 +92,7 @@ TEST_CASE("the error of an archive that is not there says where it was looked fo
   CHECK(find_error(store, "x") == "no archive 'x' in " + folder.path() + " (there: 'a', 'b')");
   for (char c = 'c'; c <= 'l'; ++c) REQUIRE_FALSE(folder.file(std::string(1, c) + ".tar", "").empty());
   CHECK(find_error(store, "x").ends_with("'i', 'j' and 2 more)"));
-  CHECK(find_error(Store(folder.path("none")), "x") ==
+  CHECK(find_error(ArchiveStore(folder.path("none")), "x") ==
         "no archive 'x' in " + folder.path("none") + " (there: no archives)");
 }
 
@@ -100,8 +100,8 @@ TEST_CASE("two archives of one name are an error") {
   Folder folder;
   REQUIRE_FALSE(folder.file("a.tar", "").empty());
   REQUIRE_FALSE(folder.file("a.tar.gz", "").empty());
-  CHECK(find_error(Store(folder.path()), "a") == "two archives are called 'a': " + folder.path("a.tar") + " and " +
-                                                     folder.path("a.tar.gz") + "; remove one");
+  CHECK(find_error(ArchiveStore(folder.path()), "a") == "two archives are called 'a': " + folder.path("a.tar") +
+                                                            " and " + folder.path("a.tar.gz") + "; remove one");
 }
 
 TEST_CASE("a new file is not there before it is committed, and gone if it never is") {

@@ -114,7 +114,7 @@ inline const Library& library() {
 
 // All entries, and the error that ended them, if one did.
 struct Contents {
-  std::vector<Entry> entries;
+  std::vector<ArchiveEntry> entries;
   std::vector<std::string> texts;  // content of each, holes left out
   std::string error;
 };

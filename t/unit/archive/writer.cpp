@@ -17,8 +17,8 @@ UniqueFd new_file(const std::string& path) {
   return fd;
 }
 
-Entry file_of(std::uint64_t size) {
-  Entry entry;
+ArchiveEntry file_of(std::uint64_t size) {
+  ArchiveEntry entry;
   entry.path = "a";
   entry.size = size;
   return entry;

@@ -33,7 +33,7 @@ int status_of_child(const std::function<void()>& what) {
 
 TEST_CASE("a signal that ends a process early removes its file and directory first, and ends it as ever") {
   for (int signum : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-    kit::Folder folder;
+    kit::TemporaryFolder folder;
     std::string directory = folder.path("made");
     std::filesystem::create_directory(directory);
     std::ofstream(directory + "/s").put('\n');
@@ -49,7 +49,7 @@ TEST_CASE("a signal that ends a process early removes its file and directory fir
 }
 
 TEST_CASE("a signal that is ignored or watched by then stays so") {
-  kit::Folder folder;
+  kit::TemporaryFolder folder;
   std::string file = folder.file("s", "");
   int status = status_of_child([&] {
     std::signal(SIGHUP, SIG_IGN);

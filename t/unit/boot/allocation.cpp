@@ -77,7 +77,7 @@ TEST_CASE("what is wrong with Slurm's allocation is named") {
 }
 
 TEST_CASE("files with a line for each slot: PBS, LSF, OAR, Cobalt") {
-  Folder folder;
+  TemporaryFolder folder;
   std::string path = folder.file("nodes", "n1\nn0\nn1\r\n\n  n2.site\nn0\nn1\n");
   for (const char* name : {"PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "OAR_NODEFILE", "COBALT_NODEFILE"}) {
     CHECK(in_environment({{name, path}}) == fmt::format("{} ({}): n1:3 n0:2 n2.site:1", name, path));
@@ -101,7 +101,7 @@ TEST_CASE("LSF's hosts without a file") {
 }
 
 TEST_CASE("Grid Engine's file") {
-  Folder folder;
+  TemporaryFolder folder;
   std::string path = folder.file("pe", "n1.site 4 all.q@n1 UNDEFINED\nn2.site 2 all.q@n2 <NULL>\n");
   CHECK(in_environment({{"PE_HOSTFILE", path}}) == fmt::format("PE_HOSTFILE ({}): n1.site:4 n2.site:2", path));
   std::string bad = folder.file("bad", "n1\n");
@@ -110,7 +110,7 @@ TEST_CASE("Grid Engine's file") {
 }
 
 TEST_CASE("of several managers the innermost, Slurm, is asked first") {
-  Folder folder;
+  TemporaryFolder folder;
   Environment both{{"PBS_NODEFILE", folder.file("nodes", "p\n")}, {"SLURM_JOB_NODELIST", "s"}};
   CHECK(in_environment(both) == "SLURM_JOB_NODELIST: s");
 }
@@ -129,7 +129,7 @@ TEST_CASE("a list of the user's") {
 }
 
 TEST_CASE("a file of the user's") {
-  Folder folder;
+  TemporaryFolder folder;
   std::string path =
       folder.file("hosts", "# ours\nn0\nn1:4 # fast\n\nn2 slots=2 max_slots=8\nn3\tmax-slots=3\nn0 slots=1\n");
   CHECK(shown_hosts(hosts_of_file(path)) == "n0:1 n1:4 n2:2 n3");

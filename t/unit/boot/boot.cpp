@@ -38,7 +38,7 @@ Environment step_of_three(const std::string& rank) {
           {"SLURM_NODEID", rank}, {"SLURM_STEP_NUM_TASKS", "3"}, {"SLURM_STEP_NODELIST", "n[7-9]"}};
 }
 
-std::string secret_file(const Folder& folder) {
+std::string secret_file(const TemporaryFolder& folder) {
   std::string path = folder.path("secret");
   REQUIRE(transport::Secret::from_hex(kSecretText).value().write_file(path));
   return path;
@@ -122,7 +122,7 @@ TEST_CASE("a way that is asked for and not there is refused with what is seen") 
 // ---- slurm -----------------------------------------------------------------
 
 TEST_CASE("a step of Slurm with a secret file: ports by agreement") {
-  Folder folder;
+  TemporaryFolder folder;
   BootRequest request = request_of(Way::automatic, step_of_three("2"));
   request.secret_file = secret_file(folder);
   Boot out = boot::boot(request).value();
@@ -196,7 +196,7 @@ TEST_CASE("nacre launch --srun: each shell reads the same secret and record from
 // ---- hosts -----------------------------------------------------------------
 
 TEST_CASE("a shell that was launched knows those above it, and listens") {
-  Folder folder;
+  TemporaryFolder folder;
   LaunchRecord record = record_of(8, 6);
   record.agent = {"ssh"};
   std::string own = "unix:/tmp/nacre-" + transport::host_mark() + "-abcdef/s";
@@ -219,7 +219,7 @@ TEST_CASE("a shell that was launched knows those above it, and listens") {
 }
 
 TEST_CASE("where no agent starts shells elsewhere, a launched shell listens on its Unix socket alone") {
-  Folder folder;
+  TemporaryFolder folder;
   LaunchRecord record = record_of(2, 0);
   record.agent.clear();
   UniqueFd input = input_with(lines_of(record));

@@ -23,8 +23,8 @@ using namespace nacre::boot;  // NOLINT
 
 namespace {
 
-pmi::Group group_of(std::uint32_t size) {
-  pmi::Group group;
+pmi::ClientGroup group_of(std::uint32_t size) {
+  pmi::ClientGroup group;
   group.kvsname = "kvs";
   group.size = size;
   for (std::uint32_t rank = 0; rank < size; ++rank) group.ranks.push_back(rank);
@@ -111,7 +111,7 @@ class Shells {
 }  // namespace
 
 TEST_CASE("shells that a PMI server has started find each other") {
-  Folder folder;
+  TemporaryFolder folder;
   Shells shells(8);
   auto& boots = shells.run({{"TMPDIR", folder.path("")}},
                            [](std::uint32_t rank, BootRequest& request) { request.arity = rank == 0 ? 2 : 5; });

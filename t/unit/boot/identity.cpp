@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <set>
 
 #include <catch2/catch.hpp>
 
@@ -41,7 +42,7 @@ struct Files {
     return identity ? "accepted" : identity.error().message;
   }
 
-  Folder folder;
+  TemporaryFolder folder;
   Standalone request;
 };
 

@@ -32,7 +32,7 @@ std::string made_of(const std::vector<NodeOffer>& offers) {
   auto resources = job::Resources::from_json(*json);
   if (!resources) return resources.error().message;
   std::string out;
-  for (const job::Node& node : resources->nodes) {
+  for (const job::NodeResources& node : resources->nodes) {
     out += fmt::format("{}{}:{}", out.empty() ? "" : " ", node.hostname, node.cores.str());
     if (!node.gpus.empty()) out += "/" + node.gpus.str();
   }

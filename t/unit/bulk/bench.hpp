@@ -12,8 +12,8 @@
 
 namespace nacre::bulk {
 
-inline constexpr Link kUp{9, Side::up};
-inline Link below(Id id) { return {id, Side::down}; }
+inline constexpr LinkName kUp{9, Side::up};
+inline LinkName below(Id id) { return {id, Side::down}; }
 
 // Small enough to be full after two records of 10 bytes.
 inline Limits small() {
@@ -33,30 +33,32 @@ inline std::string note(const Note& each) {
 inline std::string up_record(Id origin, std::uint32_t attempt, Numbered number, std::string_view bytes,
                              Channel channel = 5) {
   std::string out;
-  append_record(out, {bytes.empty() ? Kind::end : Kind::data, channel, tag_of(origin, attempt), number, 0}, bytes);
+  append_record(out, {bytes.empty() ? BulkKind::end : BulkKind::data, channel, tag_of(origin, attempt), number, 0},
+                bytes);
   return out;
 }
 inline std::string down_record(Numbered stable, Numbered number, std::string_view bytes, Channel channel = 5) {
   std::string out;
-  append_record(out, {bytes.empty() ? Kind::end : Kind::data, channel, stable, number, 0}, bytes);
+  append_record(out, {bytes.empty() ? BulkKind::end : BulkKind::data, channel, stable, number, 0}, bytes);
   return out;
 }
 inline std::string start_record(Numbered kept, Numbered number, const std::vector<Channel>& ended) {
   std::string bytes;
   for (Channel each : ended) append_channel(bytes, each);
   std::string out;
-  append_record(out, {Kind::start, 0, number, kept, 0}, bytes);
+  append_record(out, {BulkKind::start, 0, number, kept, 0}, bytes);
   return out;
 }
 
 class Bench {
  public:
-  explicit Bench(Id self, Limits limits = small(), bool newcomer = false) : node(Options{self, newcomer, limits}) {}
+  explicit Bench(Id self, Limits limits = small(), bool newcomer = false)
+      : node(BulkOptions{self, newcomer, limits}) {}
 
   // What the node asks for is done, and of no interest.
   void set_up() { (void)asks(); }
   // What comes over a link, and what the node asks for since the last time. Credit is left out.
-  std::string hears(Link from, StreamId stream, std::string_view bytes) {
+  std::string hears(LinkName from, StreamId stream, std::string_view bytes) {
     auto done = node.received(from, stream, bytes);
     std::string asked = asks();
     return done ? asked : "ERROR " + done.error().message;
@@ -67,7 +69,7 @@ class Bench {
     granted = 0;
     for (bool more = true; more;) {
       more = false;
-      for (const Effect& each : node.take_effects()) {
+      for (const BulkEffect& each : node.take_effects()) {
         more = true;
         std::string text = std::visit([](const auto& effect) { return words(effect); }, each);
         if (!text.empty()) out += (out.empty() ? "" : "; ") + text;
@@ -80,32 +82,34 @@ class Bench {
     return out;
   }
 
-  Node node;
+  BulkNode node;
   bool take_writes = true;
   std::size_t granted = 0;  // bytes of records, by the last asks()
 
  private:
-  static std::string name(Link link) { return fmt::format("{}{}", link.side == Side::up ? '^' : 'v', link.peer); }
-  static std::string words(const Hello& m) {
+  static std::string name(LinkName link) {
+    return fmt::format("{}{}", link.side == Side::up ? '^' : 'v', link.peer);
+  }
+  static std::string words(const BulkHello& m) {
     return m.newcomer ? "hello newcomer" : fmt::format("hello {}", m.have);
   }
   static std::string words(const Heard& m) { return fmt::format("heard {} in {}", m.number, m.view); }
   static std::string words(const Taken& m) { return fmt::format("taken {}:{}", m.origin, m.number); }
   static std::string words(const Path& /*m*/) { return "path"; }
   static std::string words(const Stable& m) { return fmt::format("stable {}", m.number); }
-  static std::string words(const Record& m, Way way) {
-    if (m.head.kind == Kind::start)
+  static std::string words(const BulkRecord& m, Direction way) {
+    if (m.head.kind == BulkKind::start)
       return fmt::format("start {} {} +{}", m.head.number, m.head.tag, m.bytes.size() / 2);
-    std::string what = m.head.kind == Kind::end ? "end" : std::string(m.bytes);
-    if (way == Way::down) return fmt::format("{}({}) {}", m.head.number, m.head.tag, what);
+    std::string what = m.head.kind == BulkKind::end ? "end" : std::string(m.bytes);
+    if (way == Direction::down) return fmt::format("{}({}) {}", m.head.number, m.head.tag, what);
     return fmt::format("{}.{}:{} {}", origin_of(m.head), attempt_of(m.head), m.head.number, what);
   }
 
   static std::string words(const Write& m) {
     std::string out = name(m.to);
-    Way way = m.to.side == Side::up ? Way::up : Way::down;
+    Direction way = m.to.side == Side::up ? Direction::up : Direction::down;
     NoteReader notes(way);
-    RecordReader records(way, kMaxRecord);
+    BulkRecordReader records(way, kMaxRecord);
     m.stream == kNotes ? notes.add(m.bytes) : records.add(m.bytes);
     for (auto each = notes.next(); each && *each; each = notes.next()) {
       out += " " + std::visit([](const auto& body) { return words(body); }, **each);
@@ -115,7 +119,7 @@ class Bench {
     return out;
   }
   static std::string words(const Grant& /*m*/) { return ""; }
-  static std::string words(const Deliver& m) {
+  static std::string words(const DeliverRecord& m) {
     return fmt::format("deliver {}:{} {}", m.origin, m.number, m.bytes.empty() ? "end" : m.bytes);
   }
   static std::string words(const Announce& m) {

@@ -12,10 +12,10 @@ TEST_CASE("what is broadcast goes to all children, and to the leader itself") {
   bench.node.view(0, {1, 2});
   bench.node.child_up(1);
   bench.node.child_up(2);
-  CHECK(bench.hears(below(1), kNotes, note(Hello{false, 0})).empty());
+  CHECK(bench.hears(below(1), kNotes, note(BulkHello{false, 0})).empty());
   CHECK(bench.node.broadcast(5, "a").value());
   CHECK(bench.asks() == "announce 1 a; v1 1(0) a");
-  CHECK(bench.hears(below(2), kNotes, note(Hello{false, 0})) == "v2 1(0) a");
+  CHECK(bench.hears(below(2), kNotes, note(BulkHello{false, 0})) == "v2 1(0) a");
   CHECK(bench.node.end_broadcast(5));
   CHECK(bench.asks() == "announce 2 end; v1 2(0) end; v2 2(0) end");
   CHECK(bench.node.end_broadcast(5).error().code == EPIPE);
@@ -29,7 +29,7 @@ TEST_CASE("the leader keeps a record until all of the view have taken it, and th
   bench.node.view(3, {1, 2});
   for (Id id : {1, 2}) {
     bench.node.child_up(id);
-    (void)bench.hears(below(id), kNotes, note(Hello{false, 0}));
+    (void)bench.hears(below(id), kNotes, note(BulkHello{false, 0}));
   }
   CHECK(bench.node.broadcast(5, "0123456789").value());
   CHECK(bench.node.broadcast(5, "0123456789").value());
@@ -55,7 +55,7 @@ TEST_CASE("the leader waits for its own owner, and for a child that has not come
   bench.node.consumed(1);
   CHECK(bench.node.broadcast_bytes() > 0);
   bench.node.child_up(1);
-  (void)bench.hears(below(1), kNotes, note(Hello{false, 1}) + note(Heard{0, 1}));
+  (void)bench.hears(below(1), kNotes, note(BulkHello{false, 1}) + note(Heard{0, 1}));
   CHECK(bench.node.broadcast_bytes() == 0);
   CHECK(bench.node.broadcast(5, "b").value());
   (void)bench.hears(below(1), kNotes, note(Heard{0, 2}));
@@ -69,7 +69,7 @@ TEST_CASE("a hop passes on what comes, and says what all below have taken, in wh
   bench.node.up(9);
   CHECK(bench.asks() == "^9 hello 0");
   bench.node.child_up(7);
-  CHECK(bench.hears(below(7), kNotes, note(Hello{false, 0})).empty());
+  CHECK(bench.hears(below(7), kNotes, note(BulkHello{false, 0})).empty());
   CHECK(bench.hears(kUp, kRecords, down_record(0, 1, "a")) == "announce 1 a; v7 1(0) a");
   bench.node.consumed(1);
   CHECK(bench.asks().empty());  // it has not been told of a view
@@ -96,7 +96,7 @@ TEST_CASE("what not all have is kept for others, and dropped when all have it") 
   bench.set_up();
   CHECK(bench.node.broadcast_bytes() == 2 * (kHead + 1));
   bench.node.child_up(7);
-  CHECK(bench.hears(below(7), kNotes, note(Hello{false, 1})) == "v7 2(0) b");
+  CHECK(bench.hears(below(7), kNotes, note(BulkHello{false, 1})) == "v7 2(0) b");
   CHECK(bench.hears(kUp, kRecords, down_record(1, 3, "c")) == "announce 3 c; v7 3(1) c");
   CHECK(bench.node.broadcast_bytes() == 2 * (kHead + 1));
   bench.node.consumed(3);
@@ -137,7 +137,8 @@ TEST_CASE("hello is said once, and first") {
   bench.node.child_up(7);
   CHECK(bench.hears(below(7), kNotes, note(Heard{0, 0})) == "ERROR bulk: shell 7: hello comes first");
   bench.node.child_up(7);
-  CHECK(bench.hears(below(7), kNotes, note(Hello{}) + note(Hello{})) == "ERROR bulk: shell 7: a second hello");
+  CHECK(bench.hears(below(7), kNotes, note(BulkHello{}) + note(BulkHello{})) ==
+        "ERROR bulk: shell 7: a second hello");
 }
 
 TEST_CASE("a newcomer begins where its first parent is, and hears which channels have ended") {
@@ -148,14 +149,14 @@ TEST_CASE("a newcomer begins where its first parent is, and hears which channels
   CHECK(parent.node.broadcast(5, "a").value());
   parent.set_up();
   parent.node.child_up(7);
-  CHECK(parent.hears(below(7), kNotes, note(Hello{true, 0})) == "v7 start 1 2 +1; v7 stable 1; v7 2(1) a");
+  CHECK(parent.hears(below(7), kNotes, note(BulkHello{true, 0})) == "v7 start 1 2 +1; v7 stable 1; v7 2(1) a");
 
   Bench bench(7, small(), true);
   bench.node.view(3, {});
   bench.node.up(9);
   CHECK(bench.asks() == "^9 hello newcomer");
   bench.node.child_up(6);
-  CHECK(bench.hears(below(6), kNotes, note(Hello{false, 2})).empty());
+  CHECK(bench.hears(below(6), kNotes, note(BulkHello{false, 2})).empty());
   CHECK(bench.hears(kUp, kNotes, note(Stable{1})).empty());
   CHECK(bench.hears(kUp, kRecords, start_record(1, 2, {8})) == "announce 2 end; ^9 heard 1 in 3; v6 stable 1");
   CHECK(bench.hears(kUp, kRecords, down_record(1, 2, "a")) == "^9 heard 2 in 3");
@@ -216,7 +217,7 @@ TEST_CASE("a broadcast has a bounded number of channels") {
   CHECK(bench.node.end_broadcast(60'000).error().code == ENOSPC);
   bench.node.child_up(7);
   bench.set_up();
-  CHECK_THAT(bench.hears(below(7), kNotes, note(Hello{true, 0})), Catch::StartsWith("v7 start 0 1024 +1024"));
+  CHECK_THAT(bench.hears(below(7), kNotes, note(BulkHello{true, 0})), Catch::StartsWith("v7 start 0 1024 +1024"));
 }
 
 }  // namespace nacre::bulk

@@ -43,7 +43,7 @@ World::World(std::uint64_t seed) : random_(seed) {
 
 void World::boot(Id id, bool newcomer) {
   Member& member = members_[id];
-  member.node = std::make_unique<Node>(Options{id, newcomer, limits_});
+  member.node = std::make_unique<BulkNode>(BulkOptions{id, newcomer, limits_});
   member.newcomer = newcomer;
   member.planned = any(kChannels, 14);
   member.view = views_.size() - 1;
@@ -200,7 +200,7 @@ bool World::arrive(std::size_t index, int way, int stream) {
   std::string bytes = flow.wire.substr(0, size);
   flow.wire.erase(0, size);
   Id to = conn.ends[side];
-  Link from{conn.ends[way], side == 0 ? Side::up : Side::down};
+  LinkName from{conn.ends[way], side == 0 ? Side::up : Side::down};
   receiving_ = index;
   auto done = members_[to].node->received(from, stream == 0 ? kNotes : kRecords, bytes);
   if (!done) throw Broken{fmt::format("shell {}: {}", to, done.error().message)};
@@ -223,7 +223,7 @@ bool World::notice(std::size_t index, int side) {
 void World::shut(std::size_t index, int side) {
   Conn& conn = conns_[index];
   conn.open[side] = false;
-  Node& node = *members_[conn.ends[side]].node;
+  BulkNode& node = *members_[conn.ends[side]].node;
   side == 0 ? node.no_up() : node.child_gone(conn.ends[0]);
   perform(conn.ends[side]);
 }
@@ -293,7 +293,7 @@ bool World::put(Id id) {
 bool World::broadcast() {
   if (broadcast_full_ || broadcast_ == broadcasts_) return false;
   Numbered number = broadcast_ + 1;
-  Node& node = *members_[0].node;
+  BulkNode& node = *members_[0].node;
   if (is_end(number, broadcasts_)) {
     require(node.end_broadcast(channel_of(number)).has_value(), "an end is always taken");
   } else {
@@ -341,7 +341,7 @@ void World::fault() {
   if (what < 7 && !alive.empty()) return kill(alive[any(0, alive.size() - 1)]);
   if (what == 7 && members_.size() < kMostMembers) {
     Id id = members_.rbegin()->first + 1;
-    members_[id].node = std::make_unique<Node>(Options{id, true, limits_});  // so that the view has it
+    members_[id].node = std::make_unique<BulkNode>(BulkOptions{id, true, limits_});  // so that the view has it
     new_view();
     return boot(id, true);
   }

@@ -62,7 +62,7 @@ class World {
     std::size_t bytes;
   };
   struct Member {
-    std::unique_ptr<Node> node;  // none: it has died
+    std::unique_ptr<BulkNode> node;  // none: it has died
     std::size_t view = 0;
     bool newcomer = false;
     bool leaves = false;  // lives on, and is of no later view
@@ -105,11 +105,11 @@ class World {
   void perform(Id id);
   void perform(Id id, const Write& write);
   void perform(Id id, const Grant& grant);
-  void perform(Id id, const Deliver& deliver);
+  void perform(Id id, const DeliverRecord& deliver);
   void perform(Id id, const Announce& announce);
   void check_bounds(Id id);
   void check_end();
-  std::size_t find(Id id, Link link) const;  // kNone
+  std::size_t find(Id id, LinkName link) const;  // kNone
   static void require(bool holds, const std::string& what);
 
   static constexpr std::size_t kNone = SIZE_MAX;

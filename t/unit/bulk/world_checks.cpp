@@ -19,7 +19,7 @@ std::string content_of(Id origin, Numbered number, std::size_t most) {
 
 // ---- what the nodes ask for --------------------------------------------------------------
 
-std::size_t World::find(Id id, Link link) const {
+std::size_t World::find(Id id, LinkName link) const {
   int side = link.side == Side::up ? 0 : 1;
   for (const auto& [index, conn] : conns_) {
     if (conn.open[side] && conn.ends[side] == id && conn.ends[1 - side] == link.peer) return index;
@@ -28,11 +28,11 @@ std::size_t World::find(Id id, Link link) const {
 }
 
 void World::perform(Id id) {
-  for (const Effect& effect : members_[id].node->take_effects()) {
+  for (const BulkEffect& effect : members_[id].node->take_effects()) {
     Member& member = members_[id];
     if (const auto* write = std::get_if<Write>(&effect)) perform(id, *write);
     if (const auto* grant = std::get_if<Grant>(&effect)) perform(id, *grant);
-    if (const auto* deliver = std::get_if<Deliver>(&effect)) perform(id, *deliver);
+    if (const auto* deliver = std::get_if<DeliverRecord>(&effect)) perform(id, *deliver);
     if (const auto* announce = std::get_if<Announce>(&effect)) perform(id, *announce);
     if (std::holds_alternative<Room>(effect)) require(std::exchange(member.full, false), "room that was wanted");
     if (std::holds_alternative<BroadcastRoom>(effect)) {
@@ -65,7 +65,7 @@ void World::perform(Id id, const Grant& grant) {
   conns_[index].flows[way][grant.stream == kNotes ? 0 : 1].credit += grant.bytes;
 }
 
-void World::perform(Id id, const Deliver& deliver) {
+void World::perform(Id id, const DeliverRecord& deliver) {
   require(id == 0, "the leader delivers");
   Numbered next = ++delivered_[deliver.origin];
   auto where = fmt::format("record {} of {}", deliver.number, deliver.origin);
@@ -99,7 +99,7 @@ void World::perform(Id id, const Announce& announce) {
 
 // Called after each call of a node, so nothing is put into words before it has to be.
 void World::check_bounds(Id id) {
-  const Node& node = *members_[id].node;
+  const BulkNode& node = *members_[id].node;
   std::size_t ends = kChannels * kHead;
   bool bounded = node.own_bytes() <= limits_.window + ends && node.broadcast_bytes() <= limits_.broadcast + ends;
   if (!bounded) {

@@ -24,22 +24,22 @@ using nacre::Json;
 using nacre::Result;
 using nacre::UniqueFd;
 using nacre::event::Seconds;
-using nacre::kit::Folder;
+using nacre::kit::TemporaryFolder;
 
 namespace {
 
 // A server that answers `echo` with its arguments, `parts` in three parts, and `never` not at all.
 struct World {
   World() : loop(nacre::event::Loop::create().value()) {
-    Server::Callbacks callbacks;
-    callbacks.on_request = [this](Server::ClientId client, const Request& request) {
+    ControlServer::Callbacks callbacks;
+    callbacks.on_request = [this](ControlServer::ClientId client, const ControlRequest& request) {
       if (request.action == "echo") server->answer(client, request.id, request.arguments);
       if (request.action != "parts") return;
       for (int part : {1, 2}) server->answer_part(client, request.id, part);
       server->answer(client, request.id, Json(3));
     };
-    callbacks.on_gone = [this](Server::ClientId) { ++gone; };
-    server = Server::create(*loop, folder.path(""), "2.0", std::move(callbacks)).value();
+    callbacks.on_gone = [this](ControlServer::ClientId) { ++gone; };
+    server = ControlServer::create(*loop, folder.path(""), "2.0", std::move(callbacks)).value();
   }
 
   // Runs `client` in another process, and the loop until it ends; what it has returned.
@@ -65,9 +65,9 @@ struct World {
     return std::move(*fd);
   }
 
-  Folder folder;
+  TemporaryFolder folder;
   std::unique_ptr<nacre::event::Loop> loop;
-  std::unique_ptr<Server> server;
+  std::unique_ptr<ControlServer> server;
   int gone = 0;
 };
 

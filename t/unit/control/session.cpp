@@ -12,11 +12,11 @@ using nacre::Json;
 
 namespace {
 
-const std::string kHello = line_of(Hello{"1.0"});
+const std::string kHello = line_of(ControlHello{"1.0"});
 
 // A session, what it was asked, and what it has sent since its hello.
 struct Side {
-  Side() : session("2.0", [this](const Request& request) { asked.push_back(request); }) {
+  Side() : session("2.0", [this](const ControlRequest& request) { asked.push_back(request); }) {
     static_cast<void>(sent());
   }
 
@@ -29,10 +29,10 @@ struct Side {
     return out;
   }
   void ask(std::uint64_t id, const std::string& action = "status") {
-    REQUIRE(session.receive(line_of(Request{id, action})));
+    REQUIRE(session.receive(line_of(ControlRequest{id, action})));
   }
 
-  std::vector<Request> asked;
+  std::vector<ControlRequest> asked;
   Session session;
 };
 
@@ -53,7 +53,7 @@ TEST_CASE("a request comes in pieces, with members of its own, and is answered o
   std::string bytes = kHello + "{\"id\":7,\"do\":\"signal\",\"signal\":15,\"unknown\":{}}\n";
   for (char each : bytes) REQUIRE(side.session.receive({&each, 1}));
   REQUIRE(side.asked.size() == 1);
-  CHECK(side.asked[0] == Request{7, "signal", {{"signal", 15}, {"unknown", Json::object()}}});
+  CHECK(side.asked[0] == ControlRequest{7, "signal", {{"signal", 15}, {"unknown", Json::object()}}});
   CHECK(side.session.is_open(7));
   side.session.answer_part(7, 1);
   side.session.answer(7, Json(2));
@@ -81,7 +81,7 @@ TEST_CASE("a request that is open cannot be made again", "[control]") {
   Side side;
   REQUIRE(side.session.receive(kHello));
   side.ask(1);
-  CHECK_FALSE(side.session.receive(line_of(Request{1, "status"})));
+  CHECK_FALSE(side.session.receive(line_of(ControlRequest{1, "status"})));
 }
 
 TEST_CASE("sixteen requests may be open, one more is refused and the link goes on", "[control]") {
@@ -101,7 +101,7 @@ TEST_CASE("sixteen requests may be open, one more is refused and the link goes o
 
 TEST_CASE("a line of a megabyte is taken, one that is longer ends the link", "[control]") {
   auto line_of_size = [](std::size_t size) {
-    std::string line = line_of(Request{1, "status", {{"x", ""}}});
+    std::string line = line_of(ControlRequest{1, "status", {{"x", ""}}});
     return line.insert(line.find("\"\"") + 1, size - line.size(), 'x');
   };
   Side side;
@@ -131,7 +131,7 @@ TEST_CASE("events that a client does not take are dropped and counted", "[contro
   side.session.notify({1, "early", Json::object()});
   CHECK(side.sent().empty());  // before its hello
   REQUIRE(side.session.receive(kHello));
-  Event large{1, "large", {{"text", std::string(100000, 'x')}}};
+  ControlEvent large{1, "large", {{"text", std::string(100000, 'x')}}};
   for (int i = 0; i < 50; ++i) side.session.notify(large);
   CHECK(side.session.output().size() < kMaxEvents + 200000);
   CHECK_FALSE(side.session.is_full());
@@ -151,9 +151,9 @@ TEST_CASE("a client that takes no answers is let go", "[control]") {
 }
 
 TEST_CASE("what a leader sends reads back as it was", "[control]") {
-  auto event = from_leader(Json::parse(line_of(Event{1.5, "end", {{"code", 3}}})));
+  auto event = from_leader(Json::parse(line_of(ControlEvent{1.5, "end", {{"code", 3}}})));
   REQUIRE(event);
-  CHECK(std::get<Event>(*event) == Event{1.5, "end", {{"code", 3}}});
+  CHECK(std::get<ControlEvent>(*event) == ControlEvent{1.5, "end", {{"code", 3}}});
   auto answer = from_leader(Json::parse(line_of(Answer{3, {{"a", 1}}, {}, true})));
   REQUIRE(answer);
   CHECK(std::get<Answer>(*answer).value == Json{{"a", 1}});
@@ -163,7 +163,7 @@ TEST_CASE("what a leader sends reads back as it was", "[control]") {
   CHECK(std::get<Answer>(*error).error->code == EINVAL);
   CHECK_FALSE(from_leader(Json::parse("{\"id\":1}")));
   CHECK_FALSE(from_leader(Json::parse("{\"name\":1,\"timestamp\":1}")));
-  auto refused = hello_of(Json::parse(line_of(Hello{"1.0", "full"})));
+  auto refused = hello_of(Json::parse(line_of(ControlHello{"1.0", "full"})));
   REQUIRE(refused);
   CHECK(refused->error == "full");
 }

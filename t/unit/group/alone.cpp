@@ -23,7 +23,7 @@ TEST_CASE("a shell alone hears at once what it says itself") {
   Alone alone(3);
   std::string heard;
   Group::Callbacks callbacks;
-  callbacks.on_exception = [&](const Exception& e) { heard += e.message + std::to_string(e.origin); };
+  callbacks.on_exception = [&](const JobException& e) { heard += e.message + std::to_string(e.origin); };
   callbacks.on_signal = [&](int signum, const Targets& tasks) {
     heard += std::to_string(signum) + (tasks ? "(" + tasks->str() + ")" : "");
   };

@@ -170,7 +170,7 @@ TEST_CASE("what comes before somebody serves its channel waits for that, or is l
 }
 
 TEST_CASE("a shell that is cut off tells those who carry") {
-  overlay::Options bounds;
+  overlay::OverlayOptions bounds;
   bounds.fence = overlay::milliseconds(6000);
   World world(3, Over::local, bounds);
   world.start_all();

@@ -18,7 +18,7 @@
 
 using namespace nacre;         // NOLINT
 using namespace nacre::group;  // NOLINT
-using nacre::kit::Folder;
+using nacre::kit::TemporaryFolder;
 
 namespace {
 
@@ -59,7 +59,7 @@ class FileSizeLimit {
 }  // namespace
 
 TEST_CASE("an eventlog has a line for each event, in their order") {
-  Folder folder;
+  TemporaryFolder folder;
   auto log = EventLog::create(folder.path("log")).value();
   CHECK(entries(folder.path("log")).empty());
   REQUIRE(log.append(1552593348.073045, "submit", {{"urgency", 16}, {"flags", 0}}));
@@ -75,7 +75,7 @@ TEST_CASE("an eventlog has a line for each event, in their order") {
 }
 
 TEST_CASE("an event is one line, whatever its context has") {
-  Folder folder;
+  TemporaryFolder folder;
   auto log = EventLog::create(folder.path("log")).value();
   Json context{{"note", "two\nlines\r\n\"quoted\"\t\x01"}, {"deep", {{"list", {1, "\n", nullptr}}}}};
   REQUIRE(log.append(1, "exception", context));
@@ -87,7 +87,7 @@ TEST_CASE("an event is one line, whatever its context has") {
 }
 
 TEST_CASE("each event is in the file as soon as it is appended, and readers see whole ones") {
-  Folder folder;
+  TemporaryFolder folder;
   auto log = EventLog::create(folder.path("log")).value();
   Json context{{"filler", std::string(1 << 20, 'x')}};
   for (std::size_t count = 1; count <= 3; ++count) {
@@ -97,7 +97,7 @@ TEST_CASE("each event is in the file as soon as it is appended, and readers see 
 }
 
 TEST_CASE("an eventlog is made anew, for others to read") {
-  Folder folder;
+  TemporaryFolder folder;
   std::string path = folder.file("log", "what was there before\n");
   REQUIRE(EventLog::create(path));
   CHECK(read_file(path).value().empty());
@@ -111,7 +111,7 @@ TEST_CASE("an eventlog is made anew, for others to read") {
 }
 
 TEST_CASE("an eventlog is not inherited by what the shell starts") {
-  Folder folder;
+  TemporaryFolder folder;
   int lowest_free = ::dup(STDOUT_FILENO);
   ::close(lowest_free);
   auto log = EventLog::create(folder.path("log"));
@@ -120,7 +120,7 @@ TEST_CASE("an eventlog is not inherited by what the shell starts") {
 }
 
 TEST_CASE("an eventlog whose file cannot be made is an error with the option and the path") {
-  Folder folder;
+  TemporaryFolder folder;
   auto missing = EventLog::create(folder.path("none/log"));
   REQUIRE_FALSE(missing);
   CHECK(missing.error().code == ENOENT);
@@ -142,7 +142,7 @@ TEST_CASE("an event that cannot be written is an error with the option and the p
 }
 
 TEST_CASE("an event that does not fit leaves no part of its line") {
-  Folder folder;
+  TemporaryFolder folder;
   auto log = EventLog::create(folder.path("log")).value();
   REQUIRE(log.append(1, "first", Json::object()));
   {

@@ -10,8 +10,8 @@ TEST_CASE("what is for a link that has gone is dropped, and the link may be dial
   World world(2);
   bool linked = false;
   LinkTable::Callbacks callbacks;
-  callbacks.on_linked = [&](overlay::Link link) { linked = link == overlay::Link{0, overlay::Side::up}; };
-  callbacks.on_unlinked = [](overlay::Link, const Error& why) { FAIL(why.message); };
+  callbacks.on_linked = [&](overlay::LinkName link) { linked = link == overlay::LinkName{0, overlay::Side::up}; };
+  callbacks.on_unlinked = [](overlay::LinkName, const Error& why) { FAIL(why.message); };
   callbacks.on_closed = [] {};
   auto table = LinkTable::create(*world.loop, world.memberships[1], std::move(callbacks)).value();
   world.start(0);

@@ -17,7 +17,7 @@ TEST_CASE("shells find each other, pass barriers, and leave together") {
   world.start_all();
   for (const char* name : {"init", "start", "exit"}) world.pass(name);
   world.leave();
-  CHECK(world.all([](const group::Shell& shell) { return shell.lost.empty() && shell.cut_off.empty(); }));
+  CHECK(world.all([](const group::FakeShell& shell) { return shell.lost.empty() && shell.cut_off.empty(); }));
 }
 
 TEST_CASE("nobody passes a barrier before the last has come") {
@@ -72,12 +72,12 @@ TEST_CASE("what the shells give may be more than a link holds") {
     });
   }
   world.run_until([&] { return told == world.size; });
-  CHECK(world.all([](const group::Shell& shell) { return shell.lost.empty() && shell.cut_off.empty(); }));
+  CHECK(world.all([](const group::FakeShell& shell) { return shell.lost.empty() && shell.cut_off.empty(); }));
   CHECK_FALSE(world.shells[0].has_logged("control frames"));
 }
 
 TEST_CASE("what the shells give and is above the limit ends the job, in words") {
-  overlay::Options bounds;
+  overlay::OverlayOptions bounds;
   bounds.max_value = 1000;
   World world(3, Over::local, bounds);
   world.start_all();
@@ -85,7 +85,8 @@ TEST_CASE("what the shells give and is above the limit ends the job, in words") 
     world.shells[rank].member->gather("pmi.7", std::string(500, static_cast<char>('a' + rank)),
                                       [](const Result<Group::Gathered>&) {});
   }
-  world.run_until([&] { return world.all([](const group::Shell& shell) { return !shell.exceptions.empty(); }); });
+  world.run_until(
+      [&] { return world.all([](const group::FakeShell& shell) { return !shell.exceptions.empty(); }); });
   CHECK(world.shells[2].exceptions[0] ==
         "0 exec 0 1: pmi.7: what the shells give is 1519 bytes together; at most 1000");
 }
@@ -102,11 +103,11 @@ TEST_CASE("exceptions and signals reach every shell, in one order") {
   world.shells[0].member->signal(10, std::nullopt);
   world.shells[3].member->signal(12, value::Idset());
   world.run_until([&] {
-    return world.all([&](const group::Shell& shell) {
+    return world.all([&](const group::FakeShell& shell) {
       return shell.exceptions.size() == world.size && shell.signals.size() == 3;
     });
   });
-  for (const group::Shell& shell : world.shells) {
+  for (const group::FakeShell& shell : world.shells) {
     CHECK(shell.exceptions == world.shells[0].exceptions);
     CHECK(shell.signals == world.shells[0].signals);
   }
@@ -131,7 +132,7 @@ TEST_CASE("the leader hears of the tasks of all shells") {
         {value::Idset::range(2 * rank + 1, 2 * rank + 1),
          exits::Record::of(rank == 3 ? value::WaitStatus::killed(9) : value::WaitStatus::exited(1))});
   }
-  group::Shell& leader = world.shells[0];
+  group::FakeShell& leader = world.shells[0];
   world.run_until([&] { return leader.ended.ranks().size() == 10; });
   CHECK(leader.started.str() == "0-9");
   std::string ended;
@@ -143,36 +144,36 @@ TEST_CASE("the leader hears of the tasks of all shells") {
 TEST_CASE("a job that ends before all shells have joined does not wait for those that have not") {
   World world(4);
   world.start(0);
-  group::Shell& other = world.shells[2];
+  group::FakeShell& other = world.shells[2];
   other.member = OverlayDriver::create(*world.loop, std::move(world.memberships[2]), other.lines).value();
   std::string ended_by;
-  other.member->when_ended([&](const Exception& raised) { ended_by = raised.message; });
+  other.member->when_ended([&](const JobException& raised) { ended_by = raised.message; });
   world.shells[0].member->raise({"exec", 0, "ended by SIGTERM", 143, 0});
   world.run_until([&] { return !ended_by.empty(); });
   CHECK(ended_by == "ended by SIGTERM");
-  world.each([](group::Shell& shell) { shell.member->give_up_absent(); });
+  world.each([](group::FakeShell& shell) { shell.member->give_up_absent(); });
   auto begin = std::chrono::steady_clock::now();
   world.leave();
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));  // they would have a minute to come
 }
 
 TEST_CASE("a job that is to end at once waits less for shells that are silent, on all shells") {
-  overlay::Options bounds;
+  overlay::OverlayOptions bounds;
   bool is_patient = GENERATE(true, false);
   if (!is_patient) bounds.wait_for_silent(overlay::milliseconds(1500));
   World world(4, Over::local, bounds);
   world.start_all();
   world.pass("init");
-  auto lowered = [&](const group::Shell& shell) {
-    const overlay::Options& now = shell.member->node().options();
-    return now.silent_bound <= Group::kSilentAtEnd && now.hello_bound < overlay::Options().hello_bound;
+  auto lowered = [&](const group::FakeShell& shell) {
+    const overlay::OverlayOptions& now = shell.member->node().options();
+    return now.silent_bound <= Group::kSilentAtEnd && now.hello_bound < overlay::OverlayOptions().hello_bound;
   };
   CHECK(world.all(lowered) != is_patient);
   for (int each = 0; each < 2; ++each) world.shells[2].member->give_up_silent();
   world.pass("exit");
   CHECK(world.all(lowered));
   auto expected = is_patient ? Group::kSilentAtEnd : overlay::milliseconds(1500);
-  CHECK(world.all([&](const group::Shell& shell) {
+  CHECK(world.all([&](const group::FakeShell& shell) {
     return shell.member->node().options().silent_bound == expected && shell.lost.empty();
   }));
   world.leave();
@@ -180,7 +181,7 @@ TEST_CASE("a job that is to end at once waits less for shells that are silent, o
 
 TEST_CASE("what concerns the job is kept until the shell wants to hear it") {
   World world(2);
-  group::Shell& late = world.shells[1];
+  group::FakeShell& late = world.shells[1];
   world.start(0);
   late.member = OverlayDriver::create(*world.loop, std::move(world.memberships[1]), late.lines).value();
   world.shells[0].member->raise({"exec", 3, "early", std::nullopt, 0});
@@ -197,14 +198,14 @@ TEST_CASE("a shell that dies is lost for all others, and they go on without it")
   world.pass("init");
   Rank victim = GENERATE(1, 5);  // with children, and without
   world.shells[victim].member.reset();
-  world.run_until([&] { return world.all([](const group::Shell& shell) { return !shell.lost.empty(); }); });
-  world.each([&](group::Shell& shell) { CHECK(shell.lost == std::vector<Rank>{victim}); });
+  world.run_until([&] { return world.all([](const group::FakeShell& shell) { return !shell.lost.empty(); }); });
+  world.each([&](group::FakeShell& shell) { CHECK(shell.lost == std::vector<Rank>{victim}); });
   world.pass("start");
   world.leave();
 }
 
 TEST_CASE("a shell whose link breaks is not lost because its parent stood still meanwhile") {
-  overlay::Options bounds;
+  overlay::OverlayOptions bounds;
   bounds.relink_bound = std::chrono::milliseconds(700);
   World world(3, Over::local, bounds);
   world.start_all();
@@ -213,7 +214,7 @@ TEST_CASE("a shell whose link breaks is not lost because its parent stood still 
   world.loop->poll();
   std::this_thread::sleep_for(std::chrono::seconds(2));
   world.pass("all are there still");
-  CHECK(world.all([](const Shell& shell) { return shell.lost.empty(); }));
+  CHECK(world.all([](const FakeShell& shell) { return shell.lost.empty(); }));
   world.leave();
 }
 
@@ -226,7 +227,7 @@ TEST_CASE("a shell that cannot be started is lost as soon as its parent is told"
 }
 
 TEST_CASE("without its leader a shell is cut off, and all that it waits for ends") {
-  overlay::Options bounds;
+  overlay::OverlayOptions bounds;
   bounds.fence = overlay::milliseconds(6000);
   World world(3, Over::local, bounds);
   world.start_all();
@@ -252,7 +253,7 @@ TEST_CASE("without its leader a shell is cut off, and all that it waits for ends
 TEST_CASE("a shell of another protocol is refused, and both say why") {
   // What a shell of a later version says first.
   World world(2);
-  group::Shell& leader = world.shells[0];
+  group::FakeShell& leader = world.shells[0];
   world.start(0);
   auto credentials = transport::Credentials::create(value::JobId(kTestJob).f58_plain(), secret_of('a')).value();
   transport::OwnedLink link;
@@ -280,7 +281,7 @@ TEST_CASE("a shell of another protocol is refused, and both say why") {
 
 TEST_CASE("who speaks without being introduced, or for another shell, is refused") {
   World world(2);
-  group::Shell& leader = world.shells[0];
+  group::FakeShell& leader = world.shells[0];
   world.start(0);
   auto credentials = transport::Credentials::create(value::JobId(kTestJob).f58_plain(), secret_of('a')).value();
   auto [frame, why] = GENERATE(table<std::string, std::string>({

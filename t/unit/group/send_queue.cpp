@@ -11,24 +11,24 @@ using namespace nacre::group;  // NOLINT
 
 namespace {
 
-constexpr overlay::Link kAbove{1, overlay::Side::up};
-constexpr overlay::Link kBelow{1, overlay::Side::down};
+constexpr overlay::LinkName kAbove{1, overlay::Side::up};
+constexpr overlay::LinkName kBelow{1, overlay::Side::down};
 
 // Links that take `room` frames each, and entries 1 to 9.
 struct Bench {
-  static std::string name(overlay::Link link) {
+  static std::string name(overlay::LinkName link) {
     return fmt::format("{}{}", link.side == overlay::Side::up ? '^' : 'v', link.peer);
   }
   SendQueue::Links links() {
     SendQueue::Links out;
-    out.send = [this](overlay::Link to, std::string_view what) -> Result<void> {
+    out.send = [this](overlay::LinkName to, std::string_view what) -> Result<void> {
       if (is_broken) return Error{EPIPE, "gone"};
       --room;
       done.push_back(fmt::format("{} {}", name(to), what));
       return {};
     };
-    out.has_room = [this](overlay::Link) { return room > 0; };
-    out.half_close = [this](overlay::Link link) { done.push_back(name(link) + " closed"); };
+    out.has_room = [this](overlay::LinkName) { return room > 0; };
+    out.half_close = [this](overlay::LinkName link) { done.push_back(name(link) + " closed"); };
     out.frame_of = [this](overlay::Seq seq) -> const std::string* {
       frame = fmt::format("entry {}", seq);
       return seq < 10 ? &frame : nullptr;

@@ -10,12 +10,12 @@ using nacre::value::WaitStatus;
 
 namespace {
 
-Exception sent(const Exception& exception) { return exception_of(statement_of(exception)); }
+JobException sent(const JobException& exception) { return exception_of(statement_of(exception)); }
 
 }  // namespace
 
 TEST_CASE("an exception arrives as it was sent") {
-  Exception out = sent({"exec", 0, "it fails", 42, 7, true});
+  JobException out = sent({"exec", 0, "it fails", 42, 7, true});
   CHECK(out.type == "exec");
   CHECK(out.severity == 0);
   CHECK(out.message == "it fails");
@@ -33,7 +33,7 @@ TEST_CASE("a code that a process cannot exit with arrives as the one that it cou
 }
 
 TEST_CASE("of a note that no shell wrote, what can be understood is taken") {
-  Exception out = exception_of({"exec", 0, "no JSON"});
+  JobException out = exception_of({"exec", 0, "no JSON"});
   CHECK(out.message == "no JSON");
   CHECK_FALSE(out.exit_code);
   CHECK_FALSE(exception_of({"exec", 0, R"({"message": "m", "exit_code": 256})"}).exit_code);

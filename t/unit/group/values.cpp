@@ -16,7 +16,7 @@ std::string part(Rank rank) { return std::string(kEach, static_cast<char>('a' + 
 // What each shell gives to a collective, and how many have the whole of it.
 struct Gather {
   explicit Gather(World& of) : world(of) {
-    world.each([&](Shell& shell) {
+    world.each([&](FakeShell& shell) {
       auto rank = static_cast<Rank>(&shell - world.shells.data());
       shell.member->gather("g", part(rank), [this, rank](const Result<Group::Gathered>& all) {
         if (!all) return;
@@ -79,7 +79,7 @@ TEST_CASE("values come while the job's input stands still") {
 }
 
 TEST_CASE("a shell that gets another parent, or its link again, while a value is on its way gets the whole of it") {
-  overlay::Options bounds;
+  overlay::OverlayOptions bounds;
   bounds.wait_for_silent(std::chrono::minutes(1));  // seven shells share one thread
   World world(7, Over::local, bounds);
   world.start_all();
@@ -102,7 +102,7 @@ TEST_CASE("a shell that gets another parent, or its link again, while a value is
     CHECK(break_links_to(world.folder.path("s1")) == 2);  // of 3 and 4
     CHECK(break_links_to(world.folder.path("s0")) == 2);
     world.run_until([&] { return gather.whole.size() == world.size; });
-    CHECK(world.all([](const Shell& shell) { return shell.lost.empty(); }));
+    CHECK(world.all([](const FakeShell& shell) { return shell.lost.empty(); }));
   }
 }
 

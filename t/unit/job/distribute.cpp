@@ -10,9 +10,9 @@
 using nacre::Json;
 using nacre::job::distribute;
 using nacre::job::Jobspec;
+using nacre::job::NodeShare;
 using nacre::job::PerResource;
 using nacre::job::Resources;
-using nacre::job::Share;
 using nacre::value::Idset;
 
 namespace {
@@ -23,7 +23,7 @@ using Counts = std::vector<std::uint32_t>;
 Resources nodes_with(const Counts& cores, const Counts& gpus = {}) {
   Resources resources;
   for (std::uint32_t i = 0; i < cores.size(); ++i) {
-    nacre::job::Node node;
+    nacre::job::NodeResources node;
     node.broker_rank = i;
     if (cores[i] > 0) node.cores = Idset::range(0, cores[i] - 1);
     if (i < gpus.size() && gpus[i] > 0) node.gpus = Idset::range(0, gpus[i] - 1);
@@ -59,15 +59,15 @@ Jobspec per_slot(Jobspec spec, std::uint32_t tasks) {
   return spec;
 }
 
-Counts tasks_of(const nacre::Result<std::vector<Share>>& shares) {
+Counts tasks_of(const nacre::Result<std::vector<NodeShare>>& shares) {
   Counts out;
-  for (const Share& share : shares.value()) out.push_back(share.tasks);
+  for (const NodeShare& share : shares.value()) out.push_back(share.tasks);
   return out;
 }
 
-Counts slots_in(const nacre::Result<std::vector<Share>>& shares) {
+Counts slots_in(const nacre::Result<std::vector<NodeShare>>& shares) {
   Counts out;
-  for (const Share& share : shares.value()) out.push_back(share.slots);
+  for (const NodeShare& share : shares.value()) out.push_back(share.slots);
   return out;
 }
 

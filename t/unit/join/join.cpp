@@ -58,7 +58,7 @@ class Joining {
   }
   ~Joining() {
     timers.clear();
-    for (group::Shell& each : world.shells) each.member.reset();
+    for (group::FakeShell& each : world.shells) each.member.reset();
   }
 
   Result<Assembled> run() { return assemble(process, std::move(boot), std::move(leader), log); }
@@ -108,7 +108,7 @@ class Joining {
     world.start(other);
     group::OverlayDriver& member = *world.shells[other].member;
     group::Group::Callbacks callbacks;
-    callbacks.on_exception = [this, other, &member](const group::Exception& raised) {
+    callbacks.on_exception = [this, other, &member](const group::JobException& raised) {
       if (raised.severity != 0) return linked();
       world.shells[other].exceptions.push_back(raised.message);
       if (world.shells[other].exceptions.size() > 1) return;

@@ -72,7 +72,7 @@ TEST_CASE("what the launcher reads comes out of this shell's standard input, who
     it.records += chunk;
     expected += chunk;
   }
-  transport::append_stream_record(it.records, transport::Kind::end, launch::kInputStream);
+  transport::append_stream_record(it.records, transport::LinkRecordKind::end, launch::kInputStream);
   // Nobody reads: the stream has to wait.
   for (int i = 0; i < 20; ++i) it.turn();
   CHECK(it.taken < expected.size() / 2);
@@ -88,7 +88,7 @@ TEST_CASE("what the launcher reads comes out of this shell's standard input, who
 
 TEST_CASE("an end without any input is an end") {
   Launched it;
-  transport::append_stream_record(it.records, transport::Kind::end, launch::kInputStream);
+  transport::append_stream_record(it.records, transport::LinkRecordKind::end, launch::kInputStream);
   it.turn();
   bool ended = false;
   CHECK(read_input(ended).empty());

@@ -25,7 +25,7 @@ using Words = std::vector<std::string>;
 namespace {
 
 struct LauncherFixture {
-  Folder folder;
+  TemporaryFolder folder;
   std::unique_ptr<event::Loop> loop = event::Loop::create().value();
   std::unique_ptr<event::Children> children = event::Children::create(*loop, {}).value();
   std::vector<std::string> failed;  // "RANK HOST: why"

@@ -26,7 +26,7 @@ bool can_connect(const transport::SocketAddress& address) {
 }  // namespace
 
 TEST_CASE("own sockets can be dialled at every address that is told, before anybody accepts") {
-  Folder folder;
+  TemporaryFolder folder;
   OwnSockets own = bind_own_sockets(folder.path("")).value();
   REQUIRE(own.sockets.size() == 2);
   CHECK(own.address.size() <= OwnSockets::kMaxText);
@@ -61,7 +61,7 @@ TEST_CASE("without a place for it there is no Unix socket, and that is no error"
 }
 
 TEST_CASE("where all are on this host there is the Unix socket alone") {
-  Folder folder;
+  TemporaryFolder folder;
   OwnSockets own = bind_local_sockets(folder.path("")).value();
   REQUIRE(own.sockets.size() == 1);
   CHECK(own.address == "unix:" + own.sockets[0].path());

@@ -24,7 +24,7 @@ namespace {
 // A launcher's end and the leader's, with a pipe between them.
 struct StreamFixture {
   std::unique_ptr<event::Loop> loop = event::Loop::create().value();
-  std::unique_ptr<task::Stream> to;
+  std::unique_ptr<task::BufferedStream> to;
   std::unique_ptr<LaunchFeed> feed;
   std::unique_ptr<LaunchStream> stream;
   UniqueFd raw;  // the launcher's end, where a test writes to it itself
@@ -46,11 +46,12 @@ struct StreamFixture {
   }
   void connect(int from) {
     receive();
-    task::Stream::Callbacks to_callbacks;
+    task::BufferedStream::Callbacks to_callbacks;
     to_callbacks.on_room = [this](std::size_t) {
       if (feed) feed->on_room();
     };
-    to = task::Stream::create(*loop, std::move(raw), {.readable = false, .writable = true}, to_callbacks).value();
+    to = task::BufferedStream::create(*loop, std::move(raw), {.readable = false, .writable = true}, to_callbacks)
+             .value();
     feed = LaunchFeed::create(*loop, *to, from).value();
   }
   void until(const std::function<bool()>& done) {
@@ -76,7 +77,7 @@ std::string bulk_record(std::string_view bytes, std::uint32_t number = kInputStr
 
 std::string end_record() {
   std::string out;
-  transport::append_stream_record(out, transport::Kind::end, kInputStream);
+  transport::append_stream_record(out, transport::LinkRecordKind::end, kInputStream);
   return out;
 }
 
@@ -89,7 +90,7 @@ std::string varied(std::size_t size) {
 }  // namespace
 
 TEST_CASE_METHOD(StreamFixture, "the launcher's signals and input reach the leader, from a file") {
-  Folder folder;
+  TemporaryFolder folder;
   std::string bytes = varied(1 << 20);
   UniqueFd file(::open(folder.file("input", bytes).c_str(), O_RDONLY | O_CLOEXEC));
   connect(file.get());
@@ -235,7 +236,8 @@ TEST_CASE_METHOD(StreamFixture, "a terminal that others have is left alone") {
     auto own_loop = event::Loop::create().value();
     Pipe pipe = make_pipe(O_CLOEXEC).value();
     auto own_to =
-        task::Stream::create(*own_loop, std::move(pipe.write), {.readable = false, .writable = true}, {}).value();
+        task::BufferedStream::create(*own_loop, std::move(pipe.write), {.readable = false, .writable = true}, {})
+            .value();
     std::string outcome;
     {
       auto own_feed = LaunchFeed::create(*own_loop, *own_to, terminal).value();

@@ -18,8 +18,8 @@ class Bench {
     node.tick(now);
   }
 
-  static Options options(Id self, std::uint32_t members, bool newcomer) {
-    Options out;
+  static OverlayOptions options(Id self, std::uint32_t members, bool newcomer) {
+    OverlayOptions out;
     out.job = 77;
     out.term = 3;
     out.self = self;
@@ -38,7 +38,7 @@ class Bench {
     node.linked({id, Side::up});
     say({id, Side::up}, Welcome{0, 0, {}});
   }
-  void say(Link from, Body body) { node.step(from, {77, 3, std::move(body)}); }
+  void say(LinkName from, Body body) { node.step(from, {77, 3, std::move(body)}); }
   void entry(Id from, Seq seq, EntryBody body) { say({from, Side::up}, Entry{seq, {}, std::move(body)}); }
   void wait(milliseconds time) {
     constexpr milliseconds kStep{500};
@@ -61,7 +61,9 @@ class Bench {
   Node node;
 
  private:
-  static std::string name(Link link) { return fmt::format("{}{}", link.side == Side::up ? '^' : 'v', link.peer); }
+  static std::string name(LinkName link) {
+    return fmt::format("{}{}", link.side == Side::up ? '^' : 'v', link.peer);
+  }
   static std::string words(const Send& m) {
     static constexpr const char* kNames[] = {"HELLO", "WELCOME", "ENTRY", "UP", "BEAT", "REQ", "BYE"};
     std::string out = fmt::format("{} {}", name(m.to), kNames[m.message.body.index()]);
@@ -70,7 +72,7 @@ class Bench {
       out += fmt::format(" {}:{}", up->view, up->acked);
       if (!up->suspects.empty()) out += " suspects " + up->suspects.str();
       if (!up->gone.empty()) out += " gone " + up->gone.str();
-      for (const Record& each : up->exited) out += fmt::format(" exited {} {}", each.tasks.str(), each.what);
+      for (const TaskReport& each : up->exited) out += fmt::format(" exited {} {}", each.tasks.str(), each.what);
       for (const Part& each : up->parts) out += " part " + each.name;
     }
     if (const auto* hello = std::get_if<Hello>(&m.message.body)) {
@@ -84,7 +86,7 @@ class Bench {
   static std::string words(const HangUp& m) { return fmt::format("hang up {}", name(m.link)); }
   static std::string words(const HalfClose& m) { return fmt::format("close {}", name(m.link)); }
   static std::string words(const Deliver& m) { return fmt::format("deliver {}", m.seq); }
-  static std::string words(const Overflow& m) { return fmt::format("overflow {} {}", m.name, m.size); }
+  static std::string words(const TooLarge& m) { return fmt::format("overflow {} {}", m.name, m.size); }
   static std::string words(const Released& m) { return "released " + m.name; }
   static std::string words(const Publish& m) {
     return fmt::format("publish {}: {} bytes", m.entry, m.value.size());

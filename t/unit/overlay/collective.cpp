@@ -82,7 +82,7 @@ TEST_CASE("a piece from the beginning starts over") {
 }
 
 TEST_CASE("the log drops from its beginning, never beyond its end") {
-  Log log;
+  EntryLog log;
   for (Seq seq = 1; seq <= 5; ++seq) log.append({seq, {}, End{0}});
   log.drop(3);
   CHECK(log.first() == 4);
@@ -126,7 +126,7 @@ TEST_CASE("reports that are too many for one message go in several") {
   int messages = 0;
   for (Up up; reports.take_unsent(up); up = {}, ++messages) {
     CHECK(encode({1, 1, up}));
-    for (const Record& each : up.exited) told = told | each.tasks;
+    for (const TaskReport& each : up.exited) told = told | each.tasks;
   }
   CHECK(told.str() == "0-99");
   CHECK(messages > 1);

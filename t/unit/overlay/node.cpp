@@ -172,7 +172,7 @@ TEST_CASE("a collective whose value is above the limit is not sent on, and its o
   REQUIRE(node.enter("s", Merge::set, Bytes("mine")));
   auto effects = node.take_effects();
   REQUIRE(effects.size() == 1);
-  const auto* overflow = std::get_if<Overflow>(effects.data());
+  const auto* overflow = std::get_if<TooLarge>(effects.data());
   REQUIRE(overflow != nullptr);
   CHECK(overflow->name == "s");
   CHECK(overflow->size == 16);  // three of 5 bytes, and their number
@@ -184,7 +184,7 @@ TEST_CASE("a collective whose value is above the limit is not sent on, and its o
   REQUIRE(leader.enter("s", Merge::set, Bytes(9, 'x')));
   effects = leader.take_effects();
   CHECK(std::any_of(effects.begin(), effects.end(),
-                    [](const Effect& each) { return std::holds_alternative<Overflow>(each); }));
+                    [](const Effect& each) { return std::holds_alternative<TooLarge>(each); }));
   CHECK(leader.applied() == 0);
 }
 
@@ -224,9 +224,9 @@ TEST_CASE("rule 12: EXEC is mapped to members") {
   const auto& exec = std::get<Exec>(bench.node.entry(2)->body);
   CHECK(exec.view == 1);
   REQUIRE(exec.map.size() == 1);
-  CHECK(exec.map[0] == Share{1, *Idset::parse("0-2")});
+  CHECK(exec.map[0] == RankShare{1, *Idset::parse("0-2")});
   bench.node.request(Exec{0, {{3, *Idset::parse("0")}}, "c"}).value();
-  CHECK(std::get<Exec>(bench.node.entry(3)->body).map == std::vector<Share>{{0, *Idset::parse("0")}});
+  CHECK(std::get<Exec>(bench.node.entry(3)->body).map == std::vector<RankShare>{{0, *Idset::parse("0")}});
 }
 
 TEST_CASE("rule 14: another term or job is refused before anything else") {

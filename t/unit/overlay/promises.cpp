@@ -20,8 +20,8 @@ Result<Bytes> first_bytes(std::string_view bytes) {
   return out;
 }
 
-Options options(Id self, std::uint32_t members) {
-  Options out = Bench::options(self, members, false);
+OverlayOptions options(Id self, std::uint32_t members) {
+  OverlayOptions out = Bench::options(self, members, false);
   out.max_logged = kLogged;
   out.digest = first_bytes;
   return out;
@@ -147,7 +147,7 @@ TEST_CASE("a value that is not what was promised is an error that names the coll
 }
 
 TEST_CASE("a leader that can make no digest sends the value in the log") {
-  Options mine = options(0, 1);
+  OverlayOptions mine = options(0, 1);
   mine.digest = [](std::string_view) -> Result<Bytes> { return invalid("no libcrypto"); };
   Node node(mine);
   node.tick(seconds(1000));

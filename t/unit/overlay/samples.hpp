@@ -54,7 +54,7 @@ inline std::vector<Sample> samples() {
       {make(entry(Signal{15, std::nullopt})), seq + R"("signal","number":15})"},
       {make(entry(Signal{15, ids("")})), seq + R"("signal","number":15,"ranks":""})"},
       {make(Request{{3, 9}, Signal{2, ids("0-3")}}), req + R"("signal","number":2,"ranks":"0-3"})"},
-      {make(entry(Exception{"oom", 1, "n"})), seq + R"("exception","name":"oom","severity":1,"note":"6e"})"},
+      {make(entry(ExceptionEntry{"oom", 1, "n"})), seq + R"("exception","name":"oom","severity":1,"note":"6e"})"},
       {make(entry(End{137})), seq + R"("end","code":137})"},
       {make(entry(Campaign{false, 4, ids("3"), ids("5")})),
        seq + R"("campaign","grow":false,"view":4,"done":"3","unconfirmed":"5"})"},

@@ -133,7 +133,7 @@ TEST_CASE("rule 10: a shell that is cut off ends itself") {
 
 TEST_CASE("rule 10: a shell that stood still itself has a hello bound to hear a beat") {
   constexpr Time kLong = seconds(3600);
-  auto hello = Options().hello_bound;
+  auto hello = OverlayOptions().hello_bound;
   Bench bench(3);
   bench.above(1);
   bench.stand_still(seconds(3600));

@@ -19,7 +19,7 @@
 
 using namespace nacre;  // NOLINT
 using kit::FakeHost;
-using kit::Folder;
+using kit::TemporaryFolder;
 
 namespace {
 
@@ -36,12 +36,12 @@ struct World {
     host.events().add({{"name", "shell.start"}, {"timestamp", 1.0}, {"context", Json::object()}});
   }
   // Waits until it is listed.
-  record::Entry listed() {
-    std::optional<record::Entry> out;
+  record::JobEntry listed() {
+    std::optional<record::JobEntry> out;
     REQUIRE(host.serve([&] { return (out = entry()).has_value(); }));
     return *out;
   }
-  std::optional<record::Entry> entry() const {
+  std::optional<record::JobEntry> entry() const {
     auto list = record::JobList::read({folder.path("jobs")}, record::own_witness(), 1e9);
     return list.jobs.empty() ? std::nullopt : std::optional(list.jobs[0].entry);
   }
@@ -64,7 +64,7 @@ struct World {
   }
   void end(int code) { host.ended({{"exit", {{"code", code}, {"by", "x"}}}, {"tasks", {{"x0", "0-3"}}}}); }
 
-  Folder folder;
+  TemporaryFolder folder;
   kit::Variable jobs;
   FakeHost host{4};
 };
@@ -77,7 +77,7 @@ TEST_CASE("control: a job is listed a moment after its tasks have started, and i
   REQUIRE(world.init().value() == 0);
   CHECK_FALSE(world.entry());
   world.host.events().add({{"name", "shell.start"}, {"timestamp", 1.0}, {"context", Json::object()}});
-  record::Entry entry = world.listed();
+  record::JobEntry entry = world.listed();
   CHECK(entry.tasks == 4);
   CHECK(entry.shells == 1);
   CHECK(entry.pid == ::getpid());

@@ -19,7 +19,7 @@ void init(kit::FakeHost& host, const Json& option) {
 }
 
 // Four tasks that end in the order of `ends`.
-std::vector<plugin::Exception> raised(const Json& option, const std::vector<WaitStatus>& ends) {
+std::vector<plugin::RaisedException> raised(const Json& option, const std::vector<WaitStatus>& ends) {
   kit::FakeHost host;
   init(host, option);
   for (std::size_t task = 0; task < ends.size(); ++task) REQUIRE(host.end_task(task, ends[task]));

@@ -88,7 +88,7 @@ TEST_CASE("when the time is up the job is ended, and those that still run are na
   timeout.end(1, WaitStatus::exited(3));
   REQUIRE(timeout.host.run_loop());
   REQUIRE(timeout.host.exceptions.size() == 1);
-  const plugin::Exception& exception = timeout.host.exceptions[0];
+  const plugin::RaisedException& exception = timeout.host.exceptions[0];
   CHECK(exception.type == "exec");
   CHECK(exception.severity == 0);
   CHECK(exception.message == "exit-timeout: task 1 ended 1ms ago, and these still run: 0,2-3");

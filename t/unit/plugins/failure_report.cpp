@@ -54,7 +54,7 @@ struct Leader {
     return parse_json(read_file(folder.path("report.json")).value()).value();
   }
 
-  kit::Folder folder;
+  kit::TemporaryFolder folder;
   kit::FakeHost host;
   plugin::Registration heard;
   Lines asked;
@@ -191,7 +191,7 @@ TEST_CASE("a shell answers for its own tasks") {
     if (topic == "exit-report.facts") facts.emplace_back(bytes);
   });
   host.make_tasks();
-  kit::Folder folder;
+  kit::TemporaryFolder folder;
   host.environment().set("NACRE_JOB_TMPDIR", folder.path(""));
   host.options().set("torch", true);
   REQUIRE(host.call("shell.init"));

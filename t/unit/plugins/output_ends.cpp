@@ -92,7 +92,7 @@ TEST_CASE("the last bytes of what a task has written are kept") {
 }
 
 TEST_CASE("of a file that the task itself writes the last bytes are read") {
-  kit::Folder folder;
+  kit::TemporaryFolder folder;
   Tasks tasks(1);
   tasks.host.options().set("output.stderr.type", "file");
   tasks.host.options().set("output.stderr.path", folder.path("{{taskid}}.err"));

@@ -29,7 +29,7 @@ class PmiClients {
   explicit PmiClients(std::uint32_t clients, PmiOptions pmi_options = {}, std::uint32_t first_rank = 0,
                       std::uint32_t size = 0)
       : options(pmi_options), processes(clients), ends(clients) {
-    pmi::Group facts;
+    pmi::ClientGroup facts;
     facts.kvsname = "kvs";
     facts.size = size != 0 ? size : clients;
     facts.ranks.resize(clients);
@@ -109,7 +109,7 @@ class PmiClients {
   // "CODE: MESSAGE" of each exception, all of which end the job; without what is said about fault-tolerance.
   std::vector<std::string> raised() const {
     std::vector<std::string> out;
-    for (const plugin::Exception& each : host.exceptions) {
+    for (const plugin::RaisedException& each : host.exceptions) {
       REQUIRE(each.type == "exec");
       REQUIRE(each.severity == 0);
       REQUIRE(each.status);

@@ -18,8 +18,8 @@
 
 namespace nacre::plugins {
 
-inline pmi::Group group_of(kit::FakeHost& host) {
-  pmi::Group group;
+inline pmi::ClientGroup group_of(kit::FakeHost& host) {
+  pmi::ClientGroup group;
   group.kvsname = "kvs";
   group.size = static_cast<std::uint32_t>(host.job().tasks());
   for (const auto& task : host.tasks()) group.ranks.push_back(task->rank());

@@ -59,7 +59,7 @@ struct Staging {
     nacre::archive::CreateOptions options;
     options.directory = folder + "/from";
     options.paths = paths;
-    REQUIRE(nacre::archive::create(*library, nacre::archive::Store(folder + "/ar"), name, options, {}));
+    REQUIRE(nacre::archive::create(*library, nacre::archive::ArchiveStore(folder + "/ar"), name, options, {}));
   }
 
   void write(const std::string& name, const std::string& text) const {

@@ -150,7 +150,7 @@ TEST_CASE("who goes while it waits is neither counted nor told") {
     CHECK(world.say(0, "cmd=barrier_in").empty());
     CHECK(world.events() == "dropped 0: barrier_in: the one before is not over");
   }
-  CHECK(world.stage(0) == Stage::left);
+  CHECK(world.stage(0) == ClientStage::left);
   world.enter(1);
   CHECK(world.events().empty());
   world.enter(2);
@@ -241,7 +241,7 @@ TEST_CASE("a barrier of a client that has not called init or has finalized ends 
   CHECK(world.say(1, "cmd=finalize") == kOut + "\ncmd=finalize_ack rc=0");
   CHECK(world.say(1, "cmd=barrier_in").empty());
   CHECK(world.events() == "dropped 1: barrier_in after finalize");
-  CHECK(world.stage(1) == Stage::finalized);
+  CHECK(world.stage(1) == ClientStage::finalized);
 }
 
 TEST_CASE("each client is named once among those that something is to be sent to") {

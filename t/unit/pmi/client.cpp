@@ -109,7 +109,7 @@ TEST_CASE("client: a session with a server, from init to finalize") {
         "lookup_name: refused by the server: the_name_s_is_not_published");
   CHECK(loop.ask(0, sessions[0].finalize())->request == "finalize");
   CHECK(sessions[0].is_over());
-  CHECK(loop.world.stage(0) == Stage::finalized);
+  CHECK(loop.world.stage(0) == ClientStage::finalized);
   CHECK(error_of(sessions[0].barrier()) == "barrier_in: the session is over");
   CHECK(loop.events.empty());
 }

@@ -8,20 +8,22 @@ using namespace nacre::pmi;  // NOLINT
 
 namespace {
 
-Group offering(bool pmi1, bool pmi2) {
-  Group group = World::group_of(2);
+ClientGroup offering(bool pmi1, bool pmi2) {
+  ClientGroup group = World::group_of(2);
   group.pmi1 = pmi1;
   group.pmi2 = pmi2;
   return group;
 }
 
-std::string init_answer(Group group, int version, std::int64_t minor) {
+std::string init_answer(ClientGroup group, int version, std::int64_t minor) {
   World world(std::move(group));
   std::string answer = world.say(0, fmt::format("cmd=init pmi_version={} pmi_subversion={}", version, minor));
   bool offered = answer.ends_with("rc=0");
   CHECK(world.server.clients()[0].asked == fmt::format("{}.{}", version, minor));
   CHECK(world.server.clients()[0].version == (offered ? version : 0));
-  CHECK(world.stage(0) == (!offered ? Stage::silent : version == 1 ? Stage::joined : Stage::greeted));
+  CHECK(world.stage(0) == (!offered       ? ClientStage::silent
+                           : version == 1 ? ClientStage::joined
+                                          : ClientStage::greeted));
   CHECK(world.server.in_use() == (offered && version == 1));
   CHECK(world.server.clients()[0].has_joined == (offered && version == 1));
   return answer;
@@ -79,7 +81,7 @@ TEST_CASE("an init that is none, or a second one, ends the connection") {
     world.join(1);
     CHECK(world.say(0, each.line).empty());
     CHECK(world.events() == "dropped 0: " + each.why);
-    CHECK(world.stage(0) == Stage::left);
+    CHECK(world.stage(0) == ClientStage::left);
     check_unhurt(world, 1);
   }
   Joined world(1, 2);
@@ -109,7 +111,7 @@ TEST_CASE("what no answer fits ends the connection, and only that one") {
     world.join(1);
     CHECK(world.raw(0, each.bytes).empty());
     CHECK(world.events() == "dropped 0: " + each.why);
-    CHECK(world.stage(0) == Stage::left);
+    CHECK(world.stage(0) == ClientStage::left);
     CHECK(world.raw(0, "cmd=get_appnum\n" + each.bytes).empty());
     world.server.closed(0);
     world.server.ended(0);
@@ -156,7 +158,7 @@ TEST_CASE("a client that is dropped after finalize is heard no more, and has not
     CHECK(world.say(0, "garbage").empty());
     world.server.closed(0);
     CHECK(world.events().empty());
-    CHECK(world.stage(0) == Stage::finalized);
+    CHECK(world.stage(0) == ClientStage::finalized);
     world.enter(1);
     CHECK(world.events() == "fence");
   }
@@ -165,11 +167,11 @@ TEST_CASE("a client that is dropped after finalize is heard no more, and has not
 TEST_CASE("a connection that ends between messages has left, in the middle of one it is dropped") {
   World world(5);
   world.server.closed(0);
-  CHECK(world.stage(0) == Stage::left);
+  CHECK(world.stage(0) == ClientStage::left);
   CHECK_FALSE(world.server.clients()[0].has_joined);
   world.join(1);
   world.server.closed(1);
-  CHECK(world.stage(1) == Stage::left);
+  CHECK(world.stage(1) == ClientStage::left);
   CHECK(world.server.clients()[1].has_joined);
   CHECK(world.events().empty());
   world.join(2, 2);
@@ -184,7 +186,7 @@ TEST_CASE("a connection that ends between messages has left, in the middle of on
   CHECK(world.say(4, "cmd=finalize") == "cmd=finalize_ack rc=0");
   world.server.closed(4);
   world.server.ended(4);
-  CHECK(world.stage(4) == Stage::finalized);
+  CHECK(world.stage(4) == ClientStage::finalized);
   CHECK(world.events().empty());
 }
 

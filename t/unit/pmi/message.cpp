@@ -9,16 +9,16 @@ using namespace nacre::pmi;  // NOLINT
 namespace {
 
 // "COMMAND|KEY|VALUE|KEY|VALUE", or the error.
-std::string text_of(const Result<Message>& message) {
+std::string text_of(const Result<PmiMessage>& message) {
   if (!message) return "error: " + message.error().message;
   std::string out(message->command());
-  for (const Message::Field& each : message->fields()) out += fmt::format("|{}|{}", each.key, each.value);
+  for (const PmiMessage::Field& each : message->fields()) out += fmt::format("|{}|{}", each.key, each.value);
   return out;
 }
 
-std::string line_text(std::string_view text) { return text_of(Message::parse_line(text)); }
-std::string spawn_text(std::string_view text) { return text_of(Message::parse_spawn(text)); }
-std::string body_text(std::string_view text) { return text_of(Message::parse_body(text)); }
+std::string line_text(std::string_view text) { return text_of(PmiMessage::parse_line(text)); }
+std::string spawn_text(std::string_view text) { return text_of(PmiMessage::parse_spawn(text)); }
+std::string body_text(std::string_view text) { return text_of(PmiMessage::parse_body(text)); }
 
 }  // namespace
 
@@ -92,7 +92,7 @@ TEST_CASE("six stray bytes at the end of a message of PMI-2 do no harm") {
 }
 
 TEST_CASE("fields are asked for by name, the first of it counts") {
-  auto message = Message::parse_line("cmd=get key=a key=b empty= n=-7 m=1x");
+  auto message = PmiMessage::parse_line("cmd=get key=a key=b empty= n=-7 m=1x");
   REQUIRE(message);
   CHECK(message->find("key") == "a");
   CHECK_FALSE(message->find("none"));

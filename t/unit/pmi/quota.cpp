@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::uint64_t kEach = Kvs::kEntryCost;
 
-Group group_with(Quota& quota, std::uint32_t clients = 2) {
-  Group group = World::group_of(clients);
+ClientGroup group_with(Quota& quota, std::uint32_t clients = 2) {
+  ClientGroup group = World::group_of(clients);
   group.quota = &quota;
   return group;
 }

@@ -18,7 +18,7 @@ TEST_CASE("PMI-1: what the group is") {
   CHECK(world.say(0, "cmd=get_appnum") == "cmd=appnum rc=0 appnum=0");
   CHECK(world.say(0, "cmd=get_universe_size") == "cmd=universe_size rc=0 size=-1");
   CHECK(world.say(0, "cmd=get_my_kvsname") == "cmd=my_kvsname rc=0 kvsname=kvs_1");
-  Group group = World::group_of(1);
+  ClientGroup group = World::group_of(1);
   group.universe_size = 4000000000;
   group.appnums = {3};
   World other(group);
@@ -67,7 +67,7 @@ TEST_CASE("PMI-1: a key is put once, and another space does not exist") {
           "cmd=" + command + "_result rc=-1 msg=there_is_no_space_");
   }
   CHECK(world.events().empty());
-  CHECK(world.stage(0) == Stage::joined);
+  CHECK(world.stage(0) == ClientStage::joined);
 }
 
 TEST_CASE("PMI-1: keys have at most 63 bytes, values 1023") {
@@ -136,7 +136,7 @@ TEST_CASE("PMI-1: abort tells the code and the message, and is not answered") {
     CHECK(world.say(0, "cmd=abort" + each.fields).empty());
     CHECK(world.events() == "abort 0: " + each.event);
     CHECK(world.server.clients()[0].last_command == "abort");
-    CHECK(world.stage(0) == Stage::joined);
+    CHECK(world.stage(0) == ClientStage::joined);
   }
 }
 
@@ -187,7 +187,7 @@ TEST_CASE("PMI-1: commands before init and after finalize are refused") {
           fmt::format("cmd={} rc=-1 msg={}_after_finalize", each.answer, name(each.command)));
   }
   CHECK(world.events().empty());
-  CHECK(world.stage(0) == Stage::finalized);
+  CHECK(world.stage(0) == ClientStage::finalized);
   CHECK(world.say(1, "cmd=get key=a") == "cmd=get_result rc=-1 msg=there_is_no_key_a");
 }
 

@@ -15,7 +15,7 @@ std::string failed(const std::string& command, const std::string& why) {
 }  // namespace
 
 TEST_CASE("PMI-2: fullinit says who the client is") {
-  Group group = World::group_of(2);
+  ClientGroup group = World::group_of(2);
   group.ranks = {7, 9};
   group.size = 16;
   group.appnums.assign(group.ranks.size(), 2);
@@ -23,7 +23,7 @@ TEST_CASE("PMI-2: fullinit says who the client is") {
   const std::string init = "cmd=init pmi_version=2 pmi_subversion=0\n";
   CHECK(world.raw(1, init) == "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0");
   CHECK_FALSE(world.server.in_use());
-  CHECK(world.stage(1) == Stage::greeted);
+  CHECK(world.stage(1) == ClientStage::greeted);
   CHECK(world.say(1, "cmd=fullinit;pmijobid=x;pmirank=1;threaded=FALSE;") ==
         "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=9;size=16;appnum=2;debugged=FALSE;"
         "pmiverbose=FALSE;");
@@ -141,7 +141,7 @@ TEST_CASE("PMI-2: names") {
 }
 
 TEST_CASE("PMI-2: jobs that it can connect to are its own and its spawner") {
-  Group group = World::group_of(1);
+  ClientGroup group = World::group_of(1);
   group.spawner = "kvs_0";
   World world(group);
   world.join(0, 2);
@@ -217,5 +217,5 @@ TEST_CASE("PMI-2: commands before fullinit and after finalize are refused") {
   }
   CHECK(world.say(0, "cmd=fullinit;") == failed("fullinit", "fullinit after finalize"));
   CHECK(world.events().empty());
-  CHECK(world.stage(0) == Stage::finalized);
+  CHECK(world.stage(0) == ClientStage::finalized);
 }

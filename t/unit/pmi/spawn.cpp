@@ -14,7 +14,7 @@ std::string of_blocks(const std::vector<std::string>& blocks) {
   bool complete = false;
   for (const std::string& each : blocks) {
     std::string text = "mcmd=spawn\n" + each;
-    auto message = Message::parse_spawn(text);
+    auto message = PmiMessage::parse_spawn(text);
     REQUIRE(message);
     auto added = add_spawn_block(*message, spawn);
     if (!added) return added.error().message;
@@ -27,7 +27,7 @@ std::string of_block(const std::string& block) { return of_blocks({"totspawns=1\
 
 std::string of_body(const std::string& fields) {
   std::string text = "cmd=spawn;" + fields;
-  auto message = Message::parse_body(text);
+  auto message = PmiMessage::parse_body(text);
   REQUIRE(message);
   auto spawn = read_spawn(*message);
   return spawn ? text_of(*spawn) : spawn.error().message;

@@ -79,7 +79,7 @@ class Transcript {
     if (what == "only") {
       only_ = number;
     } else if (what == "clients") {
-      Group group = World::group_of(number);
+      ClientGroup group = World::group_of(number);
       group.kvsname = rest;
       group.pmi1 = only_ != 2;
       group.pmi2 = only_ != 1;

@@ -56,12 +56,12 @@ inline std::string framed(std::string_view text) { return fmt::format("{:<6}{}",
 class World {
  public:
   explicit World(std::uint32_t clients = 1) : World(group_of(clients)) {}
-  explicit World(Group group) : server(std::move(group), names) {}
+  explicit World(ClientGroup group) : server(std::move(group), names) {}
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  static Group group_of(std::uint32_t clients) {
-    Group group;
+  static ClientGroup group_of(std::uint32_t clients) {
+    ClientGroup group;
     group.kvsname = "kvs_1";
     group.size = clients;
     for (std::uint32_t rank = 0; rank < clients; ++rank) group.ranks.push_back(rank);
@@ -104,7 +104,7 @@ class World {
         raw(client, fmt::format("cmd=init pmi_version={} pmi_subversion={}\n", version, version == 1 ? 1 : 0)) ==
         fmt::format("cmd=response_to_init pmi_version={} pmi_subversion={} rc=0", version, version == 1 ? 1 : 0));
     if (version == 2) REQUIRE(say(client, "cmd=fullinit;").starts_with("cmd=fullinit-response;rc=0;"));
-    REQUIRE(stage(client) == Stage::joined);
+    REQUIRE(stage(client) == ClientStage::joined);
   }
   void join_all(int version = 1) {
     for (std::uint32_t client = 0; client < server.clients().size(); ++client) join(client, version);
@@ -113,7 +113,7 @@ class World {
   void enter(std::uint32_t client) {
     REQUIRE(say(client, server.clients()[client].version == 2 ? "cmd=kvs-fence;" : "cmd=barrier_in").empty());
   }
-  [[nodiscard]] Stage stage(std::uint32_t client) const { return server.clients()[client].stage; }
+  [[nodiscard]] ClientStage stage(std::uint32_t client) const { return server.clients()[client].stage; }
 
   Names names;
   Server server;

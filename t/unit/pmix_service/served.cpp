@@ -167,7 +167,7 @@ void Served::end(std::size_t local_id, const value::WaitStatus& status) {
 
 std::vector<std::string> Served::raised() const {
   std::vector<std::string> out;
-  for (const plugin::Exception& each : host.exceptions) {
+  for (const plugin::RaisedException& each : host.exceptions) {
     CHECK(each.severity == 0);
     REQUIRE(each.status);
     out.push_back(fmt::format("{}: {}", each.status->job_code(), without_pid(each.message)));

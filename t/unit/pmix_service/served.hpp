@@ -19,7 +19,7 @@
 
 namespace nacre::pmix {
 
-class FakeServer final : public Server {
+class FakeServer final : public ServerApi {
  public:
   struct Notice {
     pmix_status_t code;

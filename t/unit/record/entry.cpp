@@ -9,15 +9,15 @@ using namespace nacre::record;  // NOLINT
 using nacre::Json;
 
 TEST_CASE("an entry reads back as it was written", "[record]") {
-  Entry running = sample_entry(1);
-  auto again = Entry::parse(running.text());
+  JobEntry running = sample_entry(1);
+  auto again = JobEntry::parse(running.text());
   REQUIRE(again);
   CHECK(*again == running);
   CHECK_FALSE(again->ended());
 
-  Entry ended = running;
-  ended.end = End{12.5, 3, false, "task 1 failed", exits_of({{"x0", "0,2-3"}, {"x3", "1"}}), {{"version", 1}}};
-  again = Entry::parse(ended.text());
+  JobEntry ended = running;
+  ended.end = EntryEnd{12.5, 3, false, "task 1 failed", exits_of({{"x0", "0,2-3"}, {"x3", "1"}}), {{"version", 1}}};
+  again = JobEntry::parse(ended.text());
   REQUIRE(again);
   CHECK(*again == ended);
   CHECK(again->end->exits[1] == Json{{"record", "x3"}, {"count", 1}, {"ranks", "1"}});
@@ -26,11 +26,11 @@ TEST_CASE("an entry reads back as it was written", "[record]") {
 TEST_CASE("members that are unknown are passed over, others are checked with their place", "[record]") {
   Json json = Json::parse(sample_entry(1).text());
   json["later"] = {{"more", 1}};
-  CHECK(Entry::parse(json.dump()));
+  CHECK(JobEntry::parse(json.dump()));
   auto fails = [&](const char* pointer, const Json& value, const std::string& message) {
     Json bad = json;
     bad[Json::json_pointer(pointer)] = value;
-    auto parsed = Entry::parse(bad.dump());
+    auto parsed = JobEntry::parse(bad.dump());
     REQUIRE_FALSE(parsed);
     CHECK(parsed.error().message.find(message) != std::string::npos);
   };
@@ -52,19 +52,19 @@ TEST_CASE("members that are unknown are passed over, others are checked with the
 }
 
 TEST_CASE("what is too long in an entry is shortened, so that it can be read", "[record]") {
-  Entry entry = sample_entry(1);
+  JobEntry entry = sample_entry(1);
   entry.command.assign(3000, std::string(3, '\x01'));
   entry.cwd = std::string(100000, '\x02');
   entry.name = std::string(5000, '\x03');
   Json ranks = Json::object();
   for (int code = 0; code < 200; ++code) ranks["x" + std::to_string(code)] = std::to_string(code);
   Json report{{"version", 1}, {"timeline", std::string(40000, 'a')}, {"cause", {{"rank", 3}}}};
-  entry.end = End{1, 1, false, std::string(9000, 'c'), exits_of(ranks), report};
-  CHECK(entry.end->exits.size() == Entry::kMaxClasses + 1);
+  entry.end = EntryEnd{1, 1, false, std::string(9000, 'c'), exits_of(ranks), report};
+  CHECK(entry.end->exits.size() == JobEntry::kMaxClasses + 1);
   CHECK(entry.end->exits.back() == Json{{"record", "others"}, {"count", 136}});
   std::string text = entry.text();
-  CHECK(text.size() <= Entry::kMaxText);
-  auto again = Entry::parse(text);
+  CHECK(text.size() <= JobEntry::kMaxText);
+  auto again = JobEntry::parse(text);
   REQUIRE(again);
   CHECK(again->id == entry.id);
   CHECK(again->end->code == 1);

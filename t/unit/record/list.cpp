@@ -16,7 +16,7 @@
 #include "samples.hpp"
 
 using namespace nacre::record;  // NOLINT
-using nacre::kit::Folder;
+using nacre::kit::TemporaryFolder;
 using nacre::value::JobId;
 
 namespace {
@@ -29,20 +29,20 @@ Witness witness() {
   return out;
 }
 
-Directory directory_in(const Folder& folder, std::string_view name = "jobs") {
-  auto made = Directory::make(folder.path(name));
+EntryDirectory directory_in(const TemporaryFolder& folder, std::string_view name = "jobs") {
+  auto made = EntryDirectory::make(folder.path(name));
   REQUIRE(made);
   return *std::move(made);
 }
 
-JobList list_of(const Folder& folder, double now = 2000) {
+JobList list_of(const TemporaryFolder& folder, double now = 2000) {
   return JobList::read({folder.path("jobs"), folder.path("other")}, witness(), now);
 }
 
-Entry ended_entry(std::uint64_t id, double time, int code = 0) {
-  Entry out = sample_entry(id);
+JobEntry ended_entry(std::uint64_t id, double time, int code = 0) {
+  JobEntry out = sample_entry(id);
   out.started = time - 1;
-  out.end = End{};
+  out.end = EntryEnd{};
   out.end->time = time;
   out.end->code = code;
   return out;
@@ -79,8 +79,8 @@ TEST_CASE("places: the first is the one asked for, those not set are left out", 
 }
 
 TEST_CASE("an entry is for its owner only, and is replaced as a whole", "[record]") {
-  Folder folder;
-  Directory directory = directory_in(folder, "a/b/jobs");
+  TemporaryFolder folder;
+  EntryDirectory directory = directory_in(folder, "a/b/jobs");
   CHECK(mode_of(directory.path()) == 0700);
   REQUIRE(directory.write(sample_entry(7)));
   CHECK(mode_of(directory.path_of(JobId(7))) == 0600);
@@ -94,16 +94,16 @@ TEST_CASE("an entry is for its owner only, and is replaced as a whole", "[record
 }
 
 TEST_CASE("a place that lets others in, or is none, is passed over with its remedy", "[record]") {
-  Folder folder;
+  TemporaryFolder folder;
   REQUIRE(::mkdir(folder.path("open").c_str(), 0755) == 0);
   REQUIRE(::chmod(folder.path("open").c_str(), 0755) == 0);
-  auto opened = Directory::open(folder.path("open"));
+  auto opened = EntryDirectory::open(folder.path("open"));
   REQUIRE_FALSE(opened);
   CHECK(opened.error().message.find("chmod 700") != std::string::npos);
   static_cast<void>(folder.file("file", ""));
   REQUIRE(::symlink(folder.path("open").c_str(), folder.path("link").c_str()) == 0);
   std::vector<std::string> skipped;
-  auto chosen = Directory::choose(
+  auto chosen = EntryDirectory::choose(
       {folder.path("open"), folder.path("file"), folder.path("link"), folder.path("good")}, &skipped);
   REQUIRE(chosen);
   CHECK(chosen->path() == folder.path("good"));
@@ -111,8 +111,8 @@ TEST_CASE("a place that lets others in, or is none, is passed over with its reme
 }
 
 TEST_CASE("entries that are garbage are named, and hide no others", "[record]") {
-  Folder folder;
-  Directory directory = directory_in(folder);
+  TemporaryFolder folder;
+  EntryDirectory directory = directory_in(folder);
   REQUIRE(directory.write(sample_entry(7)));
   static_cast<void>(folder.file("jobs/f1.json", "{\"entry\": 1"));
   static_cast<void>(folder.file("jobs/f2.json", std::string(100000, ' ')));
@@ -127,22 +127,22 @@ TEST_CASE("entries that are garbage are named, and hide no others", "[record]") 
 }
 
 TEST_CASE("a job whose leader is gone has vanished; one of another host is not judged", "[record]") {
-  Folder folder;
-  Directory directory = directory_in(folder);
-  Entry gone = sample_entry(1);
+  TemporaryFolder folder;
+  EntryDirectory directory = directory_in(folder);
+  JobEntry gone = sample_entry(1);
   gone.pid = 101;
-  Entry reused = sample_entry(2);
+  JobEntry reused = sample_entry(2);
   reused.pid_start = 4999;
-  Entry booted = sample_entry(3);
+  JobEntry booted = sample_entry(3);
   booted.place.boot = "other";
-  Entry elsewhere = sample_entry(4);
+  JobEntry elsewhere = sample_entry(4);
   elsewhere.place.host = "there";
   elsewhere.pid = 101;
-  Entry contained = sample_entry(5);
+  JobEntry contained = sample_entry(5);
   contained.place.pids = 1;
   contained.pid = 101;
-  Entry runs = sample_entry(6);
-  for (const Entry& each : {gone, reused, booted, elsewhere, contained, runs}) REQUIRE(directory.write(each));
+  JobEntry runs = sample_entry(6);
+  for (const JobEntry& each : {gone, reused, booted, elsewhere, contained, runs}) REQUIRE(directory.write(each));
   JobList list = list_of(folder, 1234);
   std::map<std::uint64_t, std::string_view> states;
   for (const Listed& each : list.jobs) states[each.entry.id.value()] = each.status();
@@ -157,7 +157,7 @@ TEST_CASE("a job whose leader is gone has vanished; one of another host is not j
 
 TEST_CASE("this process is there, one that has ended is not", "[record]") {
   Witness own = own_witness();
-  Entry mine = sample_entry(1);
+  JobEntry mine = sample_entry(1);
   mine.place = own.here;
   mine.pid = ::getpid();
   auto start = start_of(::getpid());
@@ -175,8 +175,8 @@ TEST_CASE("this process is there, one that has ended is not", "[record]") {
 }
 
 TEST_CASE("jobs that ended long ago, and more than 200, are forgotten", "[record]") {
-  Folder folder;
-  Directory directory = directory_in(folder);
+  TemporaryFolder folder;
+  EntryDirectory directory = directory_in(folder);
   double now = 10 * JobList::kKeptFor;
   REQUIRE(directory.write(ended_entry(1, now - JobList::kKeptFor - 1)));
   REQUIRE(directory.write(ended_entry(2, now - JobList::kKeptFor + 1)));
@@ -193,20 +193,20 @@ TEST_CASE("jobs that ended long ago, and more than 200, are forgotten", "[record
 }
 
 TEST_CASE("a job is found by each of its names", "[record]") {
-  Folder folder;
-  Directory directory = directory_in(folder);
-  Entry first = sample_entry(0x1234567890abcdef);
+  TemporaryFolder folder;
+  EntryDirectory directory = directory_in(folder);
+  JobEntry first = sample_entry(0x1234567890abcdef);
   first.started = 1;
   first.name = "train";
-  Entry second = sample_entry(0x1234567890abcdee);
+  JobEntry second = sample_entry(0x1234567890abcdee);
   second.started = 2;
   second.name = "train";
   second.place.host = "there.cluster";
   second.manager = {"slurm", "12", "4"};
-  Entry third = ended_entry(0xff, 1999, 1);
+  JobEntry third = ended_entry(0xff, 1999, 1);
   third.name = "other";
   third.manager = {};
-  for (const Entry& each : {first, second, third}) REQUIRE(directory.write(each));
+  for (const JobEntry& each : {first, second, third}) REQUIRE(directory.write(each));
   JobList list = list_of(folder);
   std::string one = first.id.decimal();
   std::string two = second.id.decimal();
@@ -228,8 +228,8 @@ TEST_CASE("a job is found by each of its names", "[record]") {
 }
 
 TEST_CASE("without a name the only job that runs is meant", "[record]") {
-  Folder folder;
-  Directory directory = directory_in(folder);
+  TemporaryFolder folder;
+  EntryDirectory directory = directory_in(folder);
   CHECK(list_of(folder).only_one().error().message.starts_with("no job runs"));
   REQUIRE(directory.write(ended_entry(1, 1999)));
   REQUIRE(directory.write(sample_entry(2)));
@@ -240,9 +240,9 @@ TEST_CASE("without a name the only job that runs is meant", "[record]") {
 }
 
 TEST_CASE("an end that is written down counts, in whichever place", "[record]") {
-  Folder folder;
-  Directory directory = directory_in(folder);
-  Directory other = directory_in(folder, "other");
+  TemporaryFolder folder;
+  EntryDirectory directory = directory_in(folder);
+  EntryDirectory other = directory_in(folder, "other");
   REQUIRE(directory.write(sample_entry(2)));
   REQUIRE(other.write(ended_entry(2, 1999, 4)));
   JobList list = list_of(folder);

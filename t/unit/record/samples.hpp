@@ -6,8 +6,8 @@
 namespace nacre::record {
 
 // A job that runs on the host `here`.
-inline Entry sample_entry(std::uint64_t id) {
-  Entry out;
+inline JobEntry sample_entry(std::uint64_t id) {
+  JobEntry out;
   out.version = "1.0";
   out.id = value::JobId(id);
   out.name = "job";

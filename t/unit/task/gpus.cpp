@@ -49,7 +49,7 @@ TEST_CASE("names that a manager has given are kept") {
 }
 
 TEST_CASE("what the kernel has counts where nothing is said") {
-  kit::Folder folder;
+  kit::TemporaryFolder folder;
   std::string root = folder.path("host");
   CHECK(gpus_with({}, root).ids.empty());
   for (const char* card : {"renderD128", "renderD129", "card0"}) {

@@ -17,7 +17,7 @@ namespace {
 struct StreamFixture {
   std::unique_ptr<event::Loop> loop = event::Loop::create().value();
   UniqueFd other;
-  std::unique_ptr<Stream> stream;
+  std::unique_ptr<BufferedStream> stream;
   int ready = 0;
   int ends = 0;
   std::size_t room = 0;
@@ -25,18 +25,18 @@ struct StreamFixture {
 
   StreamFixture() { std::signal(SIGPIPE, SIG_IGN); }
 
-  void open(Stream::Options options = {}) {
+  void open(BufferedStream::Options options = {}) {
     int pair[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
     other = UniqueFd(pair[1]);
-    Stream::Callbacks callbacks;
+    BufferedStream::Callbacks callbacks;
     callbacks.on_ready = [this] {
       ++ready;
       if (on_ready) on_ready();
     };
     callbacks.on_end = [this] { ++ends; };
     callbacks.on_room = [this](std::size_t bytes) { room += bytes; };
-    stream = Stream::create(*loop, UniqueFd(pair[0]), options, callbacks).value();
+    stream = BufferedStream::create(*loop, UniqueFd(pair[0]), options, callbacks).value();
   }
   void say(std::string_view text) const {
     REQUIRE(::write(other.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
@@ -169,7 +169,8 @@ TEST_CASE("a pipe that is only written closes with the last byte") {
   std::signal(SIGPIPE, SIG_IGN);
   auto loop = event::Loop::create().value();
   Pipe pipe = make_pipe(O_CLOEXEC).value();
-  auto stream = Stream::create(*loop, std::move(pipe.write), {.readable = false, .writable = true}, {}).value();
+  auto stream =
+      BufferedStream::create(*loop, std::move(pipe.write), {.readable = false, .writable = true}, {}).value();
   std::string big(std::size_t{200} << 10, 'x');
   REQUIRE(stream->write(big));
   stream->close();
@@ -190,10 +191,10 @@ TEST_CASE("a pipe tells how much of it the other side has read, and can be given
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
   UniqueFd reader(ends[0]);
-  Stream::Options options;
+  BufferedStream::Options options;
   options.readable = false;
   options.writable = true;
-  auto stream = Stream::create(*loop, UniqueFd(ends[1]), options, {}).value();
+  auto stream = BufferedStream::create(*loop, UniqueFd(ends[1]), options, {}).value();
   REQUIRE(stream->write(std::string(300'000, 'x')));
   loop->poll();  // more than a pipe takes
   CHECK(stream->written() == 300'000);

@@ -153,7 +153,7 @@ TEST_CASE("bulk without credit, and too much credit, are errors") {
 
   LinkSession e(limits);
   bytes.clear();
-  for (StreamId stream = 0; stream < 4; ++stream) append_stream_record(bytes, Kind::end, stream);
+  for (StreamId stream = 0; stream < 4; ++stream) append_stream_record(bytes, LinkRecordKind::end, stream);
   e.receive(bytes);
   for (int i = 0; i < 3; ++i) REQUIRE(e.next());
   CHECK(contains(e.next().error().message, "3 streams ended"));
@@ -181,7 +181,7 @@ TEST_CASE("what was left of a stream's credit ends with it") {
   LinkSession b;
   REQUIRE(b.grant(4, 6));
   std::string bytes;
-  append_stream_record(bytes, Kind::end, 4);
+  append_stream_record(bytes, LinkRecordKind::end, 4);
   append_bulk_head(bytes, 4, 1);
   b.receive(bytes + "x");
   CHECK(b.next().value()->kind == Arrival::Kind::end);

@@ -16,7 +16,7 @@ std::string record_of_length(std::uint32_t length, int kind, const std::string& 
 }
 
 std::string said_of(const std::string& bytes) {
-  RecordReader reader;
+  LinkRecordReader reader;
   reader.add(bytes);
   auto record = reader.next();
   if (!record) return record.error().message;
@@ -37,8 +37,8 @@ TEST_CASE("records as they are on the wire") {
   append_credit(out, 1, 0x10203);
   CHECK(out == record_of_length(9, 3, std::string("\0\0\0\1\0\1\2\3", 8)));
   out.clear();
-  append_stream_record(out, Kind::end, 255);
-  append_stream_record(out, Kind::ended, 255);
+  append_stream_record(out, LinkRecordKind::end, 255);
+  append_stream_record(out, LinkRecordKind::ended, 255);
   append_finish(out);
   CHECK(out == record_of_length(5, 4, std::string("\0\0\0\xff", 4)) +
                    record_of_length(5, 5, std::string("\0\0\0\xff", 4)) + record_of_length(1, 6));
@@ -49,7 +49,7 @@ TEST_CASE("records come out of pieces of any size") {
                       record_of_length(7, 2, std::string("\0\0\0\7xy", 6)) +
                       record_of_length(9, 3, std::string("\0\0\0\7\0\0\0\1", 8)) + record_of_length(1, 6);
   auto piece = GENERATE(range<std::size_t>(1, 33));
-  RecordReader reader;
+  LinkRecordReader reader;
   std::string seen;
   for (std::size_t at = 0; at < bytes.size(); at += piece) {
     reader.add(std::string_view(bytes).substr(at, piece));
@@ -84,7 +84,7 @@ TEST_CASE("what is no record is refused by its head") {
 }
 
 TEST_CASE("a reader's own limit of a frame") {
-  RecordReader reader(10);
+  LinkRecordReader reader(10);
   reader.add(record_of_length(11, 1, std::string(10, 'x')) + record_of_length(12, 1));
   CHECK(reader.next().value()->body.size() == 10);
   CHECK(reader.next().error().code == EMSGSIZE);
