@@ -80,7 +80,17 @@ std::vector<std::uint32_t> offered_slots(const Jobspec& spec, const Resources& r
   return offers;
 }
 
-// "; n0 has 2 cores, n1 has 4 cores and 1 gpu: fewer tasks (-n), ...": of the first hosts, as far as they have names; else "".
+// Whether the slots would not fit either if the nodes had any number of cores.
+bool lacks_gpus(const Jobspec& spec, const Resources& resources) {
+  if (spec.gpus_per_slot == 0) return false;
+  std::vector<std::uint32_t> offers = offered_slots(spec, resources, true);
+  if (!spec.nodes) return sum_up_to(offers, Jobspec::kMaxCount) < spec.slots;
+  std::uint32_t each = spec.slots_per_node.value_or(1);
+  return std::count_if(offers.begin(), offers.end(), [each](std::uint32_t offer) { return offer >= each; }) <
+         *spec.nodes;
+}
+
+// "; n0 has 2 cores, n1 has 4 cores and 1 gpu: fewer tasks (-n), ...": of the first hosts, if they have names; else "".
 std::string remedy(const Jobspec& spec, const Resources& resources) {
   constexpr std::size_t kNamed = 3;
   if (resources.nodes[0].hostname.empty()) return "";
@@ -90,11 +100,9 @@ std::string remedy(const Jobspec& spec, const Resources& resources) {
     out += fmt::format("{} {} has {}", i == 0 ? ";" : ",", node.hostname, counted(node.cores.size(), "core"));
     if (spec.gpus_per_slot > 0) out += " and " + counted(node.gpus.size(), "gpu");
   }
-  if (resources.nodes.size() > kNamed) out += fmt::format(" and {} more", resources.nodes.size() - kNamed);
-  bool by_gpus = spec.gpus_per_slot > 0 && sum_up_to(offered_slots(spec, resources, true), Jobspec::kMaxCount) <
-                                               (spec.nodes ? 1 : spec.slots);
-  return out + (by_gpus ? ": fewer tasks (-n) or fewer gpus a task (-g)"
-                        : ": fewer tasks (-n), fewer cores a task (-c), or --oversubscribe");
+  if (resources.nodes.size() > kNamed) out += fmt::format(", and {} more", resources.nodes.size() - kNamed);
+  return out + (lacks_gpus(spec, resources) ? ": fewer tasks (-n) or fewer gpus a task (-g)"
+                                            : ": fewer tasks (-n), fewer cores a task (-c), or --oversubscribe");
 }
 
 Result<std::vector<std::uint32_t>> slots_by_node(const Jobspec& spec, const Resources& resources,

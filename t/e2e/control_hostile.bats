@@ -78,12 +78,16 @@ s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
 s.sendall(b"{\"nacre\":\"1\",\"control\":1}\n{\"id\":1,\"do\":\"signal\",\"signal\":15}\n")
 s.settimeout(10)
+received = b""
 try:
-    print(len(s.recv(1000)))
+    while (part := s.recv(1000)):
+        received += part
 except ConnectionResetError:
-    print(0)
+    pass
+print(received.decode())
 ' "${socket#unix:}"
-  [ "$output" = 0 ]
+  [[ -z $output || $output == *'"error":"'*'another user'* ]]
+  [[ $output != *'"id"'* ]]
   "$front" jobs -q | grep -x "$id"
   "$front" kill "$id"
   ends_with 143

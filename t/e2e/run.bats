@@ -309,7 +309,7 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
 @test "an option that nobody reads is named, with the one that may be meant" {
   run run_job -o exit-timout=3 true
   [ "$status" -eq 0 ]
-  [[ $output == *"warn: nobody has read the option exit-timout; did you mean exit-timeout?" ]]
+  [[ $output == *"warn: no plugin reads the option exit-timout; did you mean exit-timeout?" ]]
   run run_job -o exit-timout=3 -o strict touch started
   fails_with 1 "the option exit-timout; did you mean exit-timeout? (an error by -o strict)"
   [ ! -e started ]

@@ -74,19 +74,14 @@ class FakeGroup final : public group::Group {
   }
 
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override {
-    std::string name(barrier);
-    acts.push_back("enter " + name);
-    if (is_cut_off_) return done(Error{EPIPE, "cut off"});
-    CHECK(waiting_.emplace(name, std::move(done)).second);
-    later([this, name] {
-      if (auto found = at_barrier.find(name); found != at_barrier.end()) found->second();
-      if (name == "start" && others) end_elsewhere(*others);
-      if (!never_entered.contains(name)) enter_barrier(name);
-    });
+    acts.push_back(fmt::format("enter {}", barrier));
+    wait_at(std::string(barrier), std::move(done));
   }
+  // A barrier, too.
   void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override {
     acts.push_back(fmt::format("gather {}", name));
-    later([this, mine = std::move(mine), done = std::move(done)] {
+    wait_at(std::string(name), [this, mine = std::move(mine), done = std::move(done)](const Result<void>& passed) {
+      if (!passed) return done(passed.error());
       done(Gathered{{mine, value::Idset::range(rank_, rank_)}});
     });
   }
@@ -129,6 +124,15 @@ class FakeGroup final : public group::Group {
   }
 
  private:
+  void wait_at(const std::string& barrier, std::function<void(Result<void>)> done) {
+    if (is_cut_off_) return done(Error{EPIPE, "cut off"});
+    CHECK(waiting_.emplace(barrier, std::move(done)).second);
+    later([this, barrier] {
+      if (auto found = at_barrier.find(barrier); found != at_barrier.end()) found->second();
+      if (barrier == "start" && others) end_elsewhere(*others);
+      if (!never_entered.contains(barrier)) enter_barrier(barrier);
+    });
+  }
   void in_order(std::function<void()> what) { rank_ == 0 ? what() : later(std::move(what)); }
   void later(std::function<void()> what) {
     calls_.push_back(std::move(what));

@@ -77,7 +77,7 @@ TEST_CASE("one shell of three calls its topics in order, between the barriers") 
                   "shell.start", "task.exit",       "task.exit", "shell.finish", "shell.exit"};
   if (rank == 0) expected.insert(expected.end() - 1, "shell.tasks-complete");
   CHECK(it.topics == expected);
-  CHECK(it.group->acts == Topics{"enter init", "enter start", "close bulk", "enter exit", "enter end", "leave 0"});
+  CHECK(it.group->acts == Topics{"gather init", "enter start", "close bulk", "enter exit", "enter end", "leave 0"});
   CHECK(it.group->started == value::Idset::range(2 * rank, 2 * rank + 1));
   CHECK(it.group->ended.size() == 2);
   CHECK(it.logged.empty());

@@ -302,7 +302,7 @@ TEST_CASE("what hosts have, and the remedy, is told of the first ones") {
         "and 1 "
         "gpu: fewer tasks (-n) or fewer gpus a task (-g)");
   CHECK(refused(on_nodes(5, 2), nodes_with({1, 1, 1, 1, 1}))
-            .find("; n0 has 1 core, n1 has 1 core, n2 has 1 core and 2 more: fewer tasks") != std::string::npos);
+            .find("; n0 has 1 core, n1 has 1 core, n2 has 1 core, and 2 more: fewer tasks") != std::string::npos);
 }
 
 TEST_CASE("who shares cores is told of the first node where it is so") {

@@ -57,7 +57,8 @@ TEST_CASE("a job that cannot be") {
   Jobspec large = five_on_two_nodes();
   large.slots_per_node = 4;
   CHECK(Job::create(JobId(1), 0, large, two_nodes(), std::nullopt).error().message ==
-        "jobspec asks for 2 nodes with 4 slots of 2 cores and 1 gpu each; R has 0 such");
+        "jobspec asks for 2 nodes with 4 slots of 2 cores and 1 gpu each; R has 0 such; "
+        "n10 has 8 cores and 3 gpus, n11 has 8 cores and 3 gpus: fewer tasks (-n) or fewer gpus a task (-g)");
 }
 
 TEST_CASE("jobspec_info has the keys of flux_shell_get_jobspec_info") {

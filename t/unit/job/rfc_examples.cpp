@@ -144,5 +144,8 @@ TEST_CASE("the example of RFC 20 holds the slots that its text gives it") {
   }
   spec.slots = 33;
   CHECK(nacre::job::distribute(spec, resources).error().message ==
-        "jobspec asks for 33 slots of 6 cores and 1 gpu; R has room for 32");
+        "jobspec asks for 33 slots of 6 cores and 1 gpu; R has room for 32; "
+        "node186 has 48 cores and 8 gpus, node187 has 48 cores and 8 gpus, node188 has 48 cores and 8 gpus, and 1 "
+        "more: "
+        "fewer tasks (-n) or fewer gpus a task (-g)");
 }
