@@ -217,8 +217,10 @@ Result<void> Shell::initialize() {
   if (stops_here()) return {};
   CHECK_OK(report_unread_options());
   CHECK_OK(join::set_lost_after(*group_, options_));
+  // Before the working directory changes: the names of these files may be relative.
+  std::string initrcs = has_siblings() ? TRY(initrc_mark(options_, interpreter_.get())) : "";
   CHECK_OK(enter_working_directory());
-  CHECK_OK(pass_init_barrier());
+  CHECK_OK(pass_init_barrier(std::move(initrcs)));
   return post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});
 }
 
@@ -233,13 +235,13 @@ Result<void> Shell::report_unread_options() {
   return {};
 }
 
-// It takes what initrc each shell has read with it. All shells learn the same of it: the leader ends the job, if it has to be.
-Result<void> Shell::pass_init_barrier() {
+// Passes on with it which initrc files this shell has read. All shells compare them alike; if they differ, the leader ends the job.
+Result<void> Shell::pass_init_barrier(std::string initrcs) {
   if (!has_siblings()) {
     shells_.barrier(join::kInitBarrier);
     return {};
   }
-  auto marks = shells_.gathering_barrier(join::kInitBarrier, TRY(initrc_mark(options_, interpreter_.get())));
+  auto marks = shells_.gathering_barrier(join::kInitBarrier, std::move(initrcs));
   if (!marks) return {};
   Result<void> same = compare_initrcs(*marks, job_);
   if (!same && !shells_.leads()) shells_.wait([] { return false; });

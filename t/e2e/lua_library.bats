@@ -100,8 +100,8 @@ load lib
 
 @test "a misspelt member of an option of lua.d is refused with the nearest" {
   prepare 1 true
-  run nacre --initrc="$NACRE_SOURCE_DIR/etc/lua.d/torch.lua" -o torch.prot=1
-  fails_with 1 "torch.prot: there is no such member; did you mean torch.port?"
+  run nacre --initrc="$NACRE_SOURCE_DIR/etc/lua.d/scratch.lua" -o scratch.dri=/tmp
+  fails_with 1 "scratch.dri: there is no such member; did you mean scratch.dir?"
 }
 
 @test "a job that asks for nothing of lua.d does not read the library" {

@@ -56,10 +56,10 @@ setup() {
   echo "$output"
   [ "$status" -eq 0 ]
   [ "$(grep -cx ran <<<"$output")" -eq 2 ]
-  run "$root/bin/nacre" initrc check -o torch
+  run "$root/bin/nacre" initrc check -o scratch
   echo "$output"
   [ "$status" -eq 0 ]
-  [[ $output == *"reads $BATS_FILE_TMPDIR/root/"*"/lua.d/torch.lua"* ]]
+  [[ $output == *"reads $BATS_FILE_TMPDIR/root/"*"/lua.d/scratch.lua"* ]]
 }
 
 @test "its demo runs, leaves its files, and what it says to try next works" {

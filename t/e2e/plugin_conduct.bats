@@ -211,7 +211,7 @@ nacre-shell[0]: holder: kept, now 0 and none"
 @test "all options deleted at any time: the builtins that have read them go on" {
   for topic in shell.init shell.post-init task.init task.fork shell.start task.exit shell.finish; do
     prepare_marked 2 sh -c 'echo hello'
-    with_rc -o label-io -o rlimit.core=0 -o kill-timeout=5s -o exit-timeout=5s -o word=text <<END
+    with_rc -o label-io -o rlimit.core=0 -o kill-timeout=5s -o exit-timeout=5s -o nosetpgrp <<END
 plugin.register { name = "deletes", handlers = { { topic = "$topic", fn = function ()
   local names = {}
   for name in pairs (shell.options) do names[#names + 1] = name end

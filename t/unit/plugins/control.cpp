@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The plugin control on a FakeHost. What asks it is in a process of its own, as it waits.
+#include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -10,6 +10,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/unique_fd.hpp"
 #include "control/client.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"
@@ -45,17 +46,24 @@ struct World {
     auto list = record::JobList::read({folder.path("jobs")}, record::own_witness(), 1e9);
     return list.jobs.empty() ? std::nullopt : std::optional(list.jobs[0].entry);
   }
-  // Runs `act` in another process with a link to it, and serves it; what it has returned.
-  int asked(const std::function<int(control::Client&)>& act) {
-    std::string address = listed().address;
-    pid_t pid = ::fork();
-    if (pid == 0) {
+  // Runs `act` in another process, with a link to the leader. Its result comes through the pipe: the host reaps all children.
+  static UniqueFd start_client(const std::string& address, const std::function<int(control::Client&)>& act) {
+    Pipe result = make_pipe(O_CLOEXEC | O_NONBLOCK).value();
+    if (::fork() == 0) {
       auto client = control::Client::dial(address, "1");
-      ::_exit(client ? act(*client) : 99);
+      auto code = static_cast<char>(client ? act(*client) : 99);
+      ::_exit(::write(result.write.get(), &code, 1) == 1 ? 0 : 1);
     }
-    int status = 0;
-    REQUIRE(host.serve([&] { return ::waitpid(pid, &status, WNOHANG) == pid; }));
-    return WEXITSTATUS(status);
+    return std::move(result.read);
+  }
+  // Serves until the other process has ended. 98: it ended without a result.
+  int result_of(const UniqueFd& result) {
+    char code = 98;
+    REQUIRE(host.serve([&] { return ::read(result.get(), &code, 1) >= 0; }));
+    return code;
+  }
+  int asked(const std::function<int(control::Client&)>& act) {
+    return result_of(start_client(listed().address, act));
   }
   void tasks_exited(const char* ranks, const char* record) {
     plugin::Call call("job.tasks-exited");
@@ -169,7 +177,6 @@ TEST_CASE("control: ps has the processes of tasks that run", "[control]") {
     return 3;
   }) == 0);
   ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
 }
 
 TEST_CASE("control: the report is what exit-report has", "[control]") {
@@ -199,20 +206,15 @@ TEST_CASE("control: the report is what exit-report has", "[control]") {
 TEST_CASE("control: those who are connected are told the end", "[control]") {
   World world;
   world.start();
-  std::string address = world.listed().address;
   std::string ready = world.folder.path("ready");
-  pid_t pid = ::fork();
-  if (pid == 0) {
-    auto client = control::Client::dial(address, "1");
-    if (!client || !client->ask("status") || ::mkdir(ready.c_str(), 0700) < 0) ::_exit(1);
-    auto event = client->next_event();
-    ::_exit(event && *event && (*event)->name == "end" && (*event)->context["code"] == 5 ? 0 : 2);
-  }
+  UniqueFd result = World::start_client(world.listed().address, [&](control::Client& client) {
+    if (!client.ask("status") || ::mkdir(ready.c_str(), 0700) < 0) return 1;
+    auto event = client.next_event();
+    return event && *event && (*event)->name == "end" && (*event)->context["code"] == 5 ? 0 : 2;
+  });
   REQUIRE(world.host.serve([&] { return ::access(ready.c_str(), F_OK) == 0; }));
   world.end(5);
   CHECK(world.host.holds["control"] == 1);
   REQUIRE(world.host.serve([&] { return world.host.holds["control"] == 0; }));
-  int status = 0;
-  REQUIRE(::waitpid(pid, &status, 0) == pid);
-  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(world.result_of(result) == 0);
 }
