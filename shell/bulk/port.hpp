@@ -16,7 +16,7 @@ namespace nacre::bulk {
 namespace up {
 inline constexpr Channel kOutput = 1;
 inline constexpr Channel kControl = 2;
-}
+}  // namespace up
 namespace down {
 inline constexpr Channel kInput = 1;
 inline constexpr Channel kOutputClosed = 2;

@@ -16,9 +16,9 @@ namespace {
 
 constexpr const char* kSystem[] = {"cwd", "duration", "environment", "shell", "job"};  // what nacre reads
 // What managers of Flux read.
-constexpr const char* kManagers[] = {
-    "queue", "bank",   "project",    "urgency", "dependencies", "constraints", "files",        "alloc",
-    "exec",  "update", "begin-time", "batch",   "cores",        "pinned",      "alloc-bypass", "R"};
+constexpr const char* kManagers[] = {"queue", "bank",   "project",      "urgency", "dependencies", "constraints",
+                                     "files", "alloc",  "exec",         "update",  "begin-time",   "batch",
+                                     "cores", "pinned", "alloc-bypass", "R"};
 
 bool is_in(std::span<const char* const> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();

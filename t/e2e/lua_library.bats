@@ -124,7 +124,7 @@ write_examples() {
 
 @test "each example of nacre-lua(3) is fine" {
   write_examples
-  [ "$(ls example.*.lua | wc -l)" -ge 6 ]
+  [ "$(find . -name 'example.*.lua' | wc -l)" -ge 6 ]
   for example in example.*.lua; do
     run "$NACRE_BUILD_DIR/nacre" initrc check -o greeting "$example"
     echo "$example: $output"

@@ -56,9 +56,8 @@ class FakeGroup final : public group::Group {
     return std::count_if(acts.begin(), acts.end(), [&](const std::string& each) { return each.find(act) == 0; });
   }
   [[nodiscard]] std::vector<std::string> raised() const {
-    std::vector<std::string> out;
-    std::copy_if(acts.begin(), acts.end(), std::back_inserter(out),
-                 [](const std::string& act) { return act.starts_with("raise "); });
+    std::vector<std::string> out(acts);
+    std::erase_if(out, [](const std::string& act) { return !act.starts_with("raise "); });
     return out;
   }
 
@@ -69,21 +68,17 @@ class FakeGroup final : public group::Group {
   [[nodiscard]] bool serving() const { return serving_; }
 
   void enter_barrier(const std::string& name) {
-    auto done = waiting_.extract(name);
-    if (!done.empty()) done.mapped()({});
+    if (auto done = waiting_.extract(name)) done.mapped()({});
   }
 
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override {
-    acts.push_back(fmt::format("enter {}", barrier));
-    wait_at(std::string(barrier), std::move(done));
+    wait_at("enter", std::string(barrier), std::move(done));
   }
-  // A barrier, too.
   void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override {
-    acts.push_back(fmt::format("gather {}", name));
-    wait_at(std::string(name), [this, mine = std::move(mine), done = std::move(done)](const Result<void>& passed) {
-      if (!passed) return done(passed.error());
-      done(Gathered{{mine, value::Idset::range(rank_, rank_)}});
-    });
+    wait_at("gather", std::string(name),
+            [this, mine = std::move(mine), done = std::move(done)](const Result<void>& passed) {
+              done(passed ? Result<Gathered>(Gathered{{mine, value::Idset::range(rank_, rank_)}}) : passed.error());
+            });
   }
   void raise(const Exception& exception) override {
     acts.push_back(fmt::format("raise {} {} {}: {}", exception.of_shell ? "shell" : exception.type,
@@ -124,7 +119,8 @@ class FakeGroup final : public group::Group {
   }
 
  private:
-  void wait_at(const std::string& barrier, std::function<void(Result<void>)> done) {
+  void wait_at(std::string_view act, const std::string& barrier, std::function<void(Result<void>)> done) {
+    acts.push_back(fmt::format("{} {}", act, barrier));
     if (is_cut_off_) return done(Error{EPIPE, "cut off"});
     CHECK(waiting_.emplace(barrier, std::move(done)).second);
     later([this, barrier] {
