@@ -56,7 +56,7 @@ Result<Boot> take_own_record(int descriptor) {
     return invalid(fmt::format("the launch record: size: expected 1, got {}: others need a secret", record.size));
   Boot out;
   out.way = Way::hosts;
-  out.how = "hosts: --launch-record was given by who has become this shell: shell 0 of 1";
+  out.how = "hosts: nacre run has become this shell: shell 0 of 1";
   out.id = record.job;
   out.record = std::move(record);
   return out;

@@ -84,8 +84,9 @@ class Report final : public JobVerb {
   }
 
   static void print_head(const record::JobEntry& entry) {
-    print_out("job {} ({}): {} tasks, {} shells, leader on {}\n", entry.id.f58_plain(),
-              printable(entry.name, kLine), entry.tasks, entry.shells, printable(entry.place.host, kLine));
+    print_out("job {} ({}): {} task{}, {} shell{}, leader on {}\n", entry.id.f58_plain(),
+              printable(entry.name, kLine), entry.tasks, entry.tasks == 1 ? "" : "s", entry.shells,
+              entry.shells == 1 ? "" : "s", printable(entry.place.host, kLine));
     print_out("command: {}\n", printable(fmt::format("{}", fmt::join(entry.command, " ")), kLine));
     print_out("{} started\n", date_of(entry.started));
   }
