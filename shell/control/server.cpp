@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -36,13 +37,19 @@ Result<void> check_peer(int socket) {
   return Error{EPERM, fmt::format("process {} on the other side is user {}'s", peer.pid, peer.uid)};
 }
 
-ControlServer::ControlServer(event::Loop& loop, std::string parent, std::string version, Callbacks callbacks)
-    : loop_(loop), parent_(std::move(parent)), version_(std::move(version)), callbacks_(std::move(callbacks)) {}
+ControlServer::ControlServer(event::Loop& loop, std::string parent, std::string version, Callbacks callbacks,
+                             event::Seconds hello_time)
+    : loop_(loop),
+      parent_(std::move(parent)),
+      version_(std::move(version)),
+      callbacks_(std::move(callbacks)),
+      hello_time_(hello_time) {}
 
 Result<std::unique_ptr<ControlServer>> ControlServer::create(event::Loop& loop, std::string parent,
-                                                             std::string version, Callbacks callbacks) {
+                                                             std::string version, Callbacks callbacks,
+                                                             event::Seconds hello_time) {
   std::unique_ptr<ControlServer> out(
-      new ControlServer(loop, std::move(parent), std::move(version), std::move(callbacks)));
+      new ControlServer(loop, std::move(parent), std::move(version), std::move(callbacks), hello_time));
   out->hello_timer_ = TRY(event::Timer::create(loop, [server = out.get()] { server->drop_silent(); }));
   out->hello_timer_->unref();
   CHECK_OK(out->open());
@@ -79,7 +86,7 @@ void ControlServer::accept_some() {
     }
     if (errno == EMFILE || errno == ENFILE) {
       poll_->stop();  // it would be called again at once
-      hello_timer_->start(kRest);
+      look_again_in(kRest);
     }
     if (errno != ECONNABORTED && errno != EINTR) return;
   }
@@ -102,7 +109,7 @@ void ControlServer::add(UniqueFd fd) {
   client->poll->keeps_running(false);
   await(id, *client);
   clients_.emplace(id, std::move(client));
-  hello_timer_->start(kHelloTime);
+  look_again_in(hello_time_);
 }
 
 void ControlServer::await(ClientId, Client& client) {
@@ -174,19 +181,28 @@ void ControlServer::drop(ClientId id) {
   if (clients_.erase(id) > 0 && callbacks_.on_gone) callbacks_.on_gone(id);
 }
 
+// Others that connect meanwhile do not put it off.
+void ControlServer::look_again_in(event::Seconds delay) {
+  double at = loop_.now() + delay.count();
+  if (looks_at_ && *looks_at_ <= at) return;
+  looks_at_ = at;
+  hello_timer_->start(delay);
+}
+
 void ControlServer::drop_silent() {
+  looks_at_.reset();
   std::vector<ClientId> silent;
-  bool others = false;
+  std::optional<double> first;  // of the others
   for (const auto& [id, client] : clients_) {
     if (client->session.is_greeted()) continue;
-    if (loop_.now() - client->connected >= kHelloTime.count())
+    if (loop_.now() - client->connected >= hello_time_.count())
       silent.push_back(id);
     else
-      others = true;
+      first = std::min(first.value_or(client->connected), client->connected);
   }
   for (ClientId id : silent) drop(id);
   static_cast<void>(poll_->start(event::Poll::kReadable));
-  if (others) hello_timer_->start(kHelloTime);
+  if (first) look_again_in(event::Seconds(*first - loop_.now()) + hello_time_);
 }
 
 }  // namespace nacre::control

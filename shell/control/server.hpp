@@ -32,7 +32,7 @@ class ControlServer {
 
   // Its directory is made below `parent`, or below /tmp.
   static Result<std::unique_ptr<ControlServer>> create(event::Loop& loop, std::string parent, std::string version,
-                                                       Callbacks callbacks);
+                                                       Callbacks callbacks, event::Seconds hello_time = kHelloTime);
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
 
@@ -56,7 +56,8 @@ class ControlServer {
     std::optional<event::Poll> poll;
   };
 
-  ControlServer(event::Loop& loop, std::string parent, std::string version, Callbacks callbacks);
+  ControlServer(event::Loop& loop, std::string parent, std::string version, Callbacks callbacks,
+                event::Seconds hello_time);
   Result<void> open();
   Result<void> listen();
   void accept_some();
@@ -68,15 +69,18 @@ class ControlServer {
   void await(ClientId id, Client& client);
   void drop(ClientId id);
   void drop_silent();
+  void look_again_in(event::Seconds delay);  // at those that are silent; sooner, if that is set already
 
   event::Loop& loop_;
   std::string parent_;
   std::string version_;
   Callbacks callbacks_;
+  event::Seconds hello_time_;
   std::optional<transport::SocketDirectory> directory_;
   std::optional<transport::BoundSocket> socket_;
   std::optional<event::Poll> poll_;
   std::optional<event::Timer> hello_timer_;
+  std::optional<double> looks_at_;  // loop time; none: the timer is not set
   std::map<ClientId, std::unique_ptr<Client>> clients_;
   ClientId last_id_ = 0;
 };

@@ -30,7 +30,7 @@ namespace {
 
 // A server that answers `echo` with its arguments, `parts` in three parts, and `never` not at all.
 struct World {
-  World() : loop(nacre::event::Loop::create().value()) {
+  explicit World(Seconds hello_time = ControlServer::kHelloTime) : loop(nacre::event::Loop::create().value()) {
     ControlServer::Callbacks callbacks;
     callbacks.on_request = [this](ControlServer::ClientId client, const ControlRequest& request) {
       if (request.action == "echo") server->answer(client, request.id, request.arguments);
@@ -39,7 +39,7 @@ struct World {
       server->answer(client, request.id, Json(3));
     };
     callbacks.on_gone = [this](ControlServer::ClientId) { ++gone; };
-    server = ControlServer::create(*loop, folder.path(""), "2.0", std::move(callbacks)).value();
+    server = ControlServer::create(*loop, folder.path(""), "2.0", std::move(callbacks), hello_time).value();
   }
 
   // Runs `client` in another process, and the loop until it ends; what it has returned.
@@ -146,6 +146,24 @@ TEST_CASE("64 clients are served, one more is told why not", "[control]") {
   clients.pop_back();
   REQUIRE(world.serve_until([&] { return world.server->clients() == kMaxClients - 1; }));
   CHECK(world.run([](const std::string& address) { return Client::dial(address, "1.0") ? 0 : 11; }) == 0);
+}
+
+TEST_CASE("a client that says nothing is let go, though others connect all the time", "[control]") {
+  World world(Seconds(0.5));
+  UniqueFd silent = world.connected();
+  std::vector<UniqueFd> others;
+  double next = 0;
+  CHECK(world.serve_until([&] {
+    if (nacre::event::clock_now().count() >= next) {
+      others.clear();
+      others.push_back(world.connected());
+      next = nacre::event::clock_now().count() + 0.1;
+    }
+    char byte = 0;
+    while (::recv(silent.get(), &byte, 1, MSG_DONTWAIT) == 1) {
+    }
+    return ::recv(silent.get(), &byte, 1, MSG_DONTWAIT) == 0;
+  }));
 }
 
 TEST_CASE("a client that sends garbage loses its link, others do not", "[control]") {
