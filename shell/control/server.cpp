@@ -113,6 +113,8 @@ void ControlServer::add(UniqueFd fd) {
 }
 
 void ControlServer::await(ClientId, Client& client) {
+  // It is dropped from the loop: this may be called while it is read from.
+  if (client.session.is_full()) ::shutdown(client.fd.get(), SHUT_RDWR);
   int events = event::Poll::kReadable;
   if (!client.session.output().empty()) events |= event::Poll::kWritable;
   static_cast<void>(

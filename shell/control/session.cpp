@@ -17,6 +17,7 @@ Result<void> Session::receive(std::string_view bytes) {
     auto frame = TRY(reader_.next());
     if (!frame) return {};
     CHECK_OK(take(*frame));
+    if (is_full_) return Error{ENOBUFS, fmt::format("{} bytes wait to be taken", kMaxUnsent)};
   }
 }
 
@@ -52,12 +53,12 @@ void Session::answer(std::uint64_t id, const Result<Json>& value) {
     out.error = Error{EMSGSIZE, fmt::format("the answer is longer than {} bytes", kMaxFrame)};
     line = line_of(out);
   }
-  output_ += line;
+  put(line);
 }
 
 void Session::answer_part(std::uint64_t id, Json value) {
   if (!is_open(id)) return;
-  output_ += line_of(Answer{id, std::move(value), {}, true});
+  put(line_of(Answer{id, std::move(value), {}, true}));
 }
 
 void Session::notify(ControlEvent event) {
@@ -67,7 +68,17 @@ void Session::notify(ControlEvent event) {
     return;
   }
   if (dropped_ > 0) event.context["dropped"] = std::exchange(dropped_, 0);
-  output_ += line_of(event);
+  put(line_of(event));
+}
+
+// Its link is ended, so what waits for it is of no use.
+void Session::put(std::string_view line) {
+  if (is_full_) return;
+  output_ += line;
+  if (output_.size() - sent_ <= kMaxUnsent) return;
+  is_full_ = true;
+  output_ = {};
+  sent_ = 0;
 }
 
 void Session::sent(std::size_t bytes) {

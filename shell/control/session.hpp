@@ -35,15 +35,17 @@ class Session {
   [[nodiscard]] bool is_open(std::uint64_t id) const { return open_.contains(id); }
   [[nodiscard]] std::string_view output() const { return std::string_view(output_).substr(sent_); }
   void sent(std::size_t bytes);
-  // It takes too little of what is sent to it: the link is to be ended.
-  [[nodiscard]] bool is_full() const { return output_.size() - sent_ > kMaxUnsent; }
+  // It has taken too little of what was for it: the link is to be ended, and nothing is kept for it any more.
+  [[nodiscard]] bool is_full() const { return is_full_; }
 
  private:
   Result<void> take(const Json& frame);
+  void put(std::string_view line);
 
   OnRequest on_request_;
   FrameReader reader_;
   bool greeted_ = false;
+  bool is_full_ = false;
   std::set<std::uint64_t> open_;
   std::uint64_t dropped_ = 0;  // events
   std::string output_;

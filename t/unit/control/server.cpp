@@ -28,12 +28,16 @@ using nacre::kit::TemporaryFolder;
 
 namespace {
 
-// A server that answers `echo` with its arguments, `parts` in three parts, and `never` not at all.
+// A server that answers `echo` with its arguments, `parts` in three parts, `much` with a megabyte, and `never` not at all.
 struct World {
   explicit World(Seconds hello_time = ControlServer::kHelloTime) : loop(nacre::event::Loop::create().value()) {
     ControlServer::Callbacks callbacks;
     callbacks.on_request = [this](ControlServer::ClientId client, const ControlRequest& request) {
       if (request.action == "echo") server->answer(client, request.id, request.arguments);
+      if (request.action == "much") {
+        ++much_asked;
+        server->answer(client, request.id, Json(std::string(1000000, 'x')));
+      }
       if (request.action != "parts") return;
       for (int part : {1, 2}) server->answer_part(client, request.id, part);
       server->answer(client, request.id, Json(3));
@@ -69,6 +73,7 @@ struct World {
   std::unique_ptr<nacre::event::Loop> loop;
   std::unique_ptr<ControlServer> server;
   int gone = 0;
+  int much_asked = 0;  // of `much`
 };
 
 }  // namespace
@@ -164,6 +169,16 @@ TEST_CASE("a client that says nothing is let go, though others connect all the t
     }
     return ::recv(silent.get(), &byte, 1, MSG_DONTWAIT) == 0;
   }));
+}
+
+TEST_CASE("a client that asks on and takes nothing is let go, before it costs much", "[control]") {
+  World world;
+  UniqueFd greedy = world.connected();
+  std::string asked = line_of(ControlHello{"1"});
+  for (std::uint64_t id = 1; id <= 1000; ++id) asked += line_of(ControlRequest{id, "much"});
+  REQUIRE(::send(greedy.get(), asked.data(), asked.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(asked.size()));
+  CHECK(world.serve_until([&] { return world.gone == 1; }));
+  CHECK(world.much_asked < 40);
 }
 
 TEST_CASE("a client that sends garbage loses its link, others do not", "[control]") {
