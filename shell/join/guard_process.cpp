@@ -219,6 +219,7 @@ class GuardProcess {
     if (slash == std::string::npos) return;
     auto directory = record::EntryDirectory::open(entry_.substr(0, slash));
     if (!directory) return;
+    directory->remove_temporary(entry_.substr(slash + 1), duty_.shell);
     auto entry = directory->read_named(entry_.substr(slash + 1));
     if (!entry || entry->ended() || entry->pid != duty_.shell) return;
     static_cast<void>(directory->write(record::vanished(*std::move(entry), event::wall_clock())));

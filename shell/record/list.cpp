@@ -11,9 +11,10 @@
 namespace nacre::record {
 namespace {
 
-constexpr int kKilledCode = 137;          // 128 + SIGKILL
-constexpr std::size_t kMostShown = 8;     // jobs that an error lists
-constexpr std::size_t kMostWarnings = 8;  // the rest is counted
+constexpr int kKilledCode = 137;           // 128 + SIGKILL
+constexpr std::size_t kMostShown = 8;      // jobs that an error lists
+constexpr std::size_t kMostWarnings = 8;   // the rest is counted
+constexpr double kTemporaryFor = 60 * 60;  // seconds: nobody writes one entry so long
 constexpr std::string_view kSlurm = "slurm:";
 constexpr std::string_view kF58Mark = "\u0192";  // the first letter of an id in F58
 
@@ -176,6 +177,7 @@ void JobList::prune(double now) {
   std::size_t ended = static_cast<std::size_t>(
       std::count_if(jobs.begin(), jobs.end(), [](const Listed& job) { return job.state == JobState::ended; }));
   std::size_t too_many = ended > kKept ? ended - kKept : 0;
+  for (const EntryDirectory& each : directories) each.remove_temporaries(kTemporaryFor);
   std::erase_if(jobs, [&](const Listed& job) {
     if (job.state != JobState::ended) return false;
     bool goes = too_many > 0 || is_over_date(job.entry, now);
@@ -214,6 +216,7 @@ Result<const Listed*> JobList::only_one() const {
 }
 
 void prune(const EntryDirectory& directory, double now) {
+  directory.remove_temporaries(kTemporaryFor);
   std::vector<std::pair<double, value::JobId>> ended;
   for (const std::string& name : directory.names()) {
     auto entry = directory.read_named(name);

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cerrno>
+#include <ctime>
 #include <utility>
 
 #include <fmt/format.h>
@@ -66,6 +67,14 @@ std::string absolute_variable(const Variables& variables, const char* name) {
   std::string value = variables(name).value_or("");
   while (value.size() > 1 && value.ends_with('/')) value.pop_back();
   return value.starts_with('/') ? value : "";
+}
+
+std::string temporary_name(const std::string& name, std::int64_t pid) { return fmt::format(".{}.{}", name, pid); }
+
+bool is_temporary_name(std::string_view name) {
+  std::size_t dot = name.rfind('.');
+  return name.starts_with('.') && dot > 0 && name.substr(0, dot).ends_with(kSuffix) &&
+         parse_u64(name.substr(dot + 1));
 }
 
 std::string file_name(const value::JobId& id) { return id.f58_plain() + std::string(kSuffix); }
@@ -148,7 +157,7 @@ std::string EntryDirectory::path_of(const value::JobId& id) const { return path_
 
 Result<void> EntryDirectory::write(const JobEntry& entry) const {
   std::string name = file_name(entry.id);
-  std::string temporary = fmt::format(".{}.{}", name, ::getpid());
+  std::string temporary = temporary_name(name, ::getpid());
   auto fail = [&](int code) {
     ::unlinkat(fd_.get(), temporary.c_str(), 0);
     return system_error(code, path_ + "/" + name);
@@ -194,7 +203,25 @@ Result<JobEntry> EntryDirectory::read_named(const std::string& name) const {
   return entry;
 }
 
+void EntryDirectory::remove_temporary(const std::string& name, std::int64_t pid) const {
+  ::unlinkat(fd_.get(), temporary_name(name, pid).c_str(), 0);
+}
+
+void EntryDirectory::remove_temporaries(double age) const {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  for (const std::string& name : names_that(is_temporary_name)) {
+    struct stat status {};
+    if (::fstatat(fd_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) < 0) continue;
+    if (static_cast<double>(now.tv_sec - status.st_mtim.tv_sec) > age) ::unlinkat(fd_.get(), name.c_str(), 0);
+  }
+}
+
 std::vector<std::string> EntryDirectory::names() const {
+  return names_that([](std::string_view name) { return !name.starts_with('.') && name.ends_with(kSuffix); });
+}
+
+std::vector<std::string> EntryDirectory::names_that(const std::function<bool(std::string_view)>& is) const {
   std::vector<std::string> out;
   int fd = ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return out;
@@ -204,8 +231,7 @@ std::vector<std::string> EntryDirectory::names() const {
     return out;
   }
   while (const dirent* each = ::readdir(folder)) {
-    std::string_view name = each->d_name;
-    if (!name.starts_with('.') && name.ends_with(kSuffix) && out.size() < kMaxEntries) out.emplace_back(name);
+    if (is(each->d_name) && out.size() < kMaxEntries) out.emplace_back(each->d_name);
   }
   ::closedir(folder);
   return out;

@@ -10,9 +10,11 @@
 // Each belongs to this user and nobody else may enter it (0700); what others have made in its place is not used.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -49,6 +51,10 @@ class EntryDirectory {
   // Replaces what is there of this id, as a whole: whoever reads gets either.
   Result<void> write(const JobEntry& entry) const;
   Result<void> remove(const value::JobId& id) const;
+  // What process `pid` of this host has left if it was killed while it wrote the entry that is named so.
+  void remove_temporary(const std::string& name, std::int64_t pid) const;
+  // What any process has left so, longer ago than `age` seconds.
+  void remove_temporaries(double age) const;
   // ENOENT: there is none.
   Result<JobEntry> read(const value::JobId& id) const;
   // One that is named so: ID.json.
@@ -56,6 +62,7 @@ class EntryDirectory {
   [[nodiscard]] std::vector<std::string> names() const;
 
  private:
+  [[nodiscard]] std::vector<std::string> names_that(const std::function<bool(std::string_view)>& is) const;
   EntryDirectory(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   std::string path_;

@@ -192,6 +192,8 @@ got USR1 2" ]
   "$front" wait "$id" 2>waited &
   waiting=$!
   sleep 0.2
+  half=$NACRE_JOBS_DIR/.$id.json.$(<leader) # as if it was killed while it wrote
+  touch "$half"
   kill -KILL "$(<leader)"
   code=0
   wait "$waiting" || code=$?
@@ -199,6 +201,7 @@ got USR1 2" ]
   grep -F "its leader has gone" waited
   wait "$launcher" || :
   wait_until grep -q '"vanished":true' "$NACRE_JOBS_DIR/$id.json" # by its guard: nothing else has written there
+  [ ! -e "$half" ]
   wait_until test ! -e "$(dirname "${socket#unix:}")"
   [ "$("$front" jobs -a --json | jq -r .status)" = V ]
   run "$front" kill "$id"

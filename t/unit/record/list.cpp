@@ -12,6 +12,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <fmt/format.h>
+
 #include "folder.hpp"
 #include "samples.hpp"
 
@@ -172,6 +174,25 @@ TEST_CASE("this process is there, one that has ended is not", "[record]") {
   REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
   CHECK_FALSE(start_of(child));  // a zombie
   REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED) == 0);
+}
+
+TEST_CASE("what a leader that was killed has half written is removed after an hour", "[record]") {
+  TemporaryFolder folder;
+  EntryDirectory directory = directory_in(folder);
+  for (const char* each : {".f7.json.17", ".f8.json.18", ".f9.json.19", ".mine.json", "mine.17"})
+    static_cast<void>(folder.file(fmt::format("jobs/{}", each), ""));
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  for (const char* each : {".f8.json.18", ".mine.json", "mine.17"})
+    REQUIRE(::utimensat(AT_FDCWD, folder.path(fmt::format("jobs/{}", each)).c_str(), old, 0) == 0);
+  auto is_there = [&](const char* name) {
+    return std::filesystem::exists(folder.path(fmt::format("jobs/{}", name)));
+  };
+  directory.remove_temporary("f7.json", 17);
+  CHECK_FALSE(is_there(".f7.json.17"));
+  SECTION("by who lists them") { static_cast<void>(list_of(folder)); }
+  SECTION("by who writes") { prune(directory, 2000); }
+  CHECK_FALSE(is_there(".f8.json.18"));
+  for (const char* each : {".f9.json.19", ".mine.json", "mine.17"}) CHECK(is_there(each));
 }
 
 TEST_CASE("jobs that ended long ago, and more than 200, are forgotten", "[record]") {
