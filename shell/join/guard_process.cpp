@@ -119,7 +119,7 @@ class GuardProcess {
     if (duty_.calls->place().within_call() && !duty_.calls->reported() && !killed_) report_end();
     // A program that reads standard error to its end must not wait for the guard.
     ::close(STDERR_FILENO);
-    end_entry();
+    start_to_end_entry();
     Doomed doomed(duty_, groups_);
     for (int round = 0; round < kRounds && doomed.kill_all(); ++round) ::usleep(kBetween);
     for (const std::string& each : directories_) {
@@ -211,6 +211,16 @@ class GuardProcess {
     auto report = standstill_.update(process_state(duty_.shell), event::clock_now().count());
     if (!report) return;
     print_err("{} {}\n", duty_.watched, *report);
+  }
+
+  // In a process of its own: a file system that does not answer must not keep processes of the job running.
+  void start_to_end_entry() const {
+    if (entry_.empty()) return;
+    pid_t pid = ::fork();
+    if (pid > 0) return;
+    if (pid == 0) close_from(0);  // nor whoever waits for the end of a stream
+    end_entry();
+    if (pid == 0) ::_exit(0);
   }
 
   // The shell would have written how the job has ended, had it not been killed.
