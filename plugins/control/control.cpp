@@ -102,7 +102,6 @@ class Control final : public plugin::Plugin {
 
   Result<void> try_open() {
     complete_entry();
-    if (!directory_) directory_ = TRY(choose_directory());
     control::ControlServer::Callbacks callbacks;
     callbacks.on_request = [this](control::ControlServer::ClientId client, const control::ControlRequest& request) {
       serve(client, request);
@@ -115,16 +114,42 @@ class Control final : public plugin::Plugin {
     return {};
   }
 
-  Result<record::EntryDirectory> choose_directory() {
+  // To the first place that takes it: it may be full, or have gone since.
+  Result<void> put_entry() {
+    std::optional<Error> why;
+    if (directory_) {
+      Result<void> written = directory_->write(entry_);
+      if (written) return written;
+      why = written.error();
+    }
+    std::vector<std::string> left = record::places(own_variable);
+    if (directory_) std::erase(left, directory_->path());
+    while (!left.empty()) {
+      if (why) log(host_, *this, Level::debug, "{}: another place is taken", why->message);
+      auto next = choose_directory(left);
+      if (!next) return why ? *std::move(why) : next.error();
+      Result<void> written = next->write(entry_);
+      if (written) {
+        if (directory_) static_cast<void>(directory_->remove(entry_.id));
+        directory_ = *std::move(next);
+        return {};
+      }
+      why = written.error();
+      std::erase(left, next->path());
+    }
+    return *std::move(why);
+  }
+
+  Result<record::EntryDirectory> choose_directory(const std::vector<std::string>& places) {
     std::vector<std::string> skipped;
-    auto chosen = record::EntryDirectory::choose(record::places(own_variable), &skipped);
+    auto chosen = record::EntryDirectory::choose(places, &skipped);
     for (const std::string& each : skipped) log(host_, *this, Level::debug, "{}: another place is taken", each);
     return chosen;
   }
 
   Result<void> write_entry() {
     entry_.address = server_ ? server_->address() : "";
-    CHECK_OK(directory_->write(entry_));
+    CHECK_OK(put_entry());
     if (!entry_.ended()) host_.children().guard_entry(directory_->path_of(entry_.id), true);
     return {};
   }
@@ -201,7 +226,6 @@ class Control final : public plugin::Plugin {
 
   Result<void> write_end(const Json& summary) {
     complete_entry();
-    if (!directory_) directory_ = TRY(choose_directory());
     record::EntryEnd end;
     end.time = event::wall_clock();
     end.code = summary["exit"].value("code", 1);
@@ -209,7 +233,7 @@ class Control final : public plugin::Plugin {
     end.exits = record::exits_of(summary.value("tasks", Json::object()));
     end.report = answers_.report(summary);
     entry_.end = std::move(end);
-    CHECK_OK(directory_->write(entry_));
+    CHECK_OK(put_entry());
     if (static_cast<std::uint64_t>(entry_.pid) % kPruneOne == 0) record::prune(*directory_, event::wall_clock());
     return {};
   }

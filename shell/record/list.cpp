@@ -82,6 +82,11 @@ Matches of_text(const std::vector<Listed>& jobs, std::string_view text) {
   return those_that(jobs, [&](const Listed& job) { return begins_with(job.entry, text); });
 }
 
+// Of two entries of one job. One that has vanished may have been left behind as its place could not be written any more.
+bool knows_more(const JobEntry& entry, const JobEntry& than) {
+  return entry.ended() && (!than.ended() || (than.end->vanished && !entry.end->vanished));
+}
+
 bool is_over_date(const JobEntry& entry, double now) {
   return entry.ended() && entry.end->time < now - JobList::kKeptFor;
 }
@@ -168,7 +173,7 @@ void JobList::read_place(std::size_t place, const Witness& witness, double now) 
     auto [same, is_new] = by_id_.try_emplace(job.entry.id, jobs.size());
     if (is_new)
       jobs.push_back(std::move(job));
-    else if (job.entry.ended() && !jobs[same->second].entry.ended())
+    else if (knows_more(job.entry, jobs[same->second].entry))
       jobs[same->second] = std::move(job);
   }
 }

@@ -55,7 +55,7 @@ struct JobList {
   std::vector<std::string> warnings;  // about places and entries that could not be read, one line each
 
   // Reads all entries. One whose leader is gone is written down as ended, one that ended too long ago is removed, as far as
-  // they can be written. Of one id in two places, the one that has ended counts.
+  // they can be written. Of one id in two places, the one that tells how it has ended counts.
   static JobList read(const std::vector<std::string>& places, const Witness& witness, double now);
 
   // JOB: an id in any form of RFC 19, the beginning of one that is unique, the name that one running job has, `last`,

@@ -39,6 +39,27 @@ load control.bash
   [ "$output" = 0 ]
 }
 
+@test "a home that is full, or fills while the job runs: what it has no room for is elsewhere" {
+  needs_root "to mount a file system"
+  unset NACRE_JOBS_DIR XDG_STATE_HOME
+  mkdir home run
+  export HOME=$work/home XDG_RUNTIME_DIR=$work/run
+  for inodes in 5 6; do # the folders have 5 of them, an entry one
+    mount -t tmpfs -o size=64k,nr_inodes="$inodes" tmpfs home
+    start_job 1 1 'exec sleep 600'
+    expected=$([ "$inodes" -eq 5 ] && echo "$XDG_RUNTIME_DIR/nacre" || echo "$HOME/.local/state/nacre")
+    [ -e "$expected/jobs/$id.json" ]
+    "$front" kill
+    ends_with 143
+    [ "$("$front" jobs -a --json | jq -sc --arg id "$id" 'map(select(.id == $id) | .end.code)')" = '[143]' ]
+    [ -e "$XDG_RUNTIME_DIR/nacre/jobs/$id.json" ]
+    [ ! -e "$HOME/.local/state/nacre/jobs/$id.json" ]
+    run grep -c "control:" err
+    [ "$output" = 0 ]
+    umount "$HOME"
+  done
+}
+
 @test "no place at all: the job runs, and says so once" {
   needs_root "to mount a file system"
   export NACRE_JOBS_DIR=/proc/nowhere HOME=/proc/nowhere XDG_RUNTIME_DIR=/proc/nowhere

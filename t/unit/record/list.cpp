@@ -264,7 +264,10 @@ TEST_CASE("an end that is written down counts, in whichever place", "[record]") 
   TemporaryFolder folder;
   EntryDirectory directory = directory_in(folder);
   EntryDirectory other = directory_in(folder, "other");
-  REQUIRE(directory.write(sample_entry(2)));
+  JobEntry left_behind = sample_entry(2);
+  SECTION("its leader is still there") {}
+  SECTION("its leader has gone") { left_behind.pid = 101; }
+  REQUIRE(directory.write(left_behind));
   REQUIRE(other.write(ended_entry(2, 1999, 4)));
   JobList list = list_of(folder);
   REQUIRE(list.jobs.size() == 1);
