@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a job gets from who starts it: the working directory and the environment of this process.
+// What a job takes from the process that starts it: the working directory and the environment.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace nacre::front {
 
-// The working directory: $PWD where that names it, as a shell shows it, else as getcwd(3) does.
+// The working directory: $PWD if that names it, as a shell shows it; else what getcwd(3) returns.
 Result<std::string> own_directory();
 
 // The environment of this process.
 [[nodiscard]] Variables own_environment();
 
-// Says on standard error which variables are left out, as a jobspec cannot have them.
+// Prints to standard error which variables are left out because a jobspec cannot hold them.
 void leave_out_no_utf8(Variables& variables);
 
-// The text of a valid jobspec with attributes.system.cwd and attributes.system.environment where it has none.
+// Takes the text of a valid jobspec, and adds attributes.system.cwd and attributes.system.environment if they are missing.
 Result<std::string> with_callers(Json jobspec);
 
 }  // namespace nacre::front

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kCopied = std::size_t{64} << 10;  // bytes at once
 
-// Whether there may be more. Waits for who takes it.
+// Returns whether there may be more. Waits until the other side has taken what was read.
 bool copy_some(int from, int to) {
   std::array<char, kCopied> buffer;
   ssize_t got = ::read(from, buffer.data(), buffer.size());

@@ -17,7 +17,8 @@
 namespace nacre::front {
 namespace {
 
-// SLURM_JOB_* stays: it tells of the allocation, by which the job finds its hosts. So does what sbatch sets for options of srun.
+// SLURM_JOB_* stays: it describes the allocation, and the job finds its hosts by it. The variables that sbatch sets for
+// options of srun stay too.
 constexpr std::string_view kDropped[] = {
     "PMI_*",
     "PMIX_*",
@@ -92,7 +93,8 @@ bool is_name_byte(char c, bool first) {
   return letter || (!first && c >= '0' && c <= '9');
 }
 
-// What follows a dollar sign: the name, and how many bytes it takes with its braces. An empty name: it is no variable.
+// What follows a dollar sign: the name, and the number of bytes that it takes with its braces. An empty name: no variable
+// follows.
 struct Reference {
   std::string_view name;
   std::size_t size = 0;
@@ -197,7 +199,7 @@ Result<void> EnvironmentRules::remove(std::string_view pattern) {
   return {};
 }
 
-// A name that is not set is nothing to take, as for a pattern that nothing matches.
+// A name that is not set is no error, and neither is a pattern that matches nothing.
 Result<void> EnvironmentRules::take(std::string_view pattern) {
   Matcher matches = TRY(matcher_of(pattern));
   for (const auto& [name, value] : caller_) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of a verb that runs a job which choose its exit code, and what ends it; each stands for an option of the shell
-// (nacre-exits(7)).
+// The options of a verb that runs a job: those that choose the job's exit code, and what ends the job. Each stands for an
+// option of the shell (nacre-exits(7)).
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ namespace nacre::front {
 
 class ExitOptions {
  public:
-  // `setopt`: the words behind -o, which may choose the exit policy too; filled when the command line has been read. Parsing
-  // calls check(), unless the verb sets a parse_complete_callback of its own.
+  // `setopt`: the values of -o, which may choose the exit policy too; it is filled when the command line has been read.
+  // Parsing calls check(), unless the verb sets a parse_complete_callback of its own.
   void add_to(CLI::App& verb, const std::vector<std::string>& setopt);
-  // Throws CLI::ValidationError where two options choose different policies; it names both.
+  // Throws CLI::ValidationError, which names both options, if two of them choose different policies.
   void check(const std::vector<std::string>& setopt);
 
   [[nodiscard]] const std::string& report() const { return report_; }  // a path; empty: none
-  // "exit-policy=all", as -o takes them.
+  // Options in the form that -o takes: "exit-policy=all".
   [[nodiscard]] std::vector<std::string> shell_options() const;
 
-  // What holds unless the job or -o says otherwise: "exit-timeout.after=failure", unless `options` has exit-timeout.after.
+  // Defaults, which the jobspec or -o may replace: "exit-timeout.after=failure", unless `options` has exit-timeout.after.
   [[nodiscard]] static std::vector<std::string> defaults(const job::Options& options);
 
  private:

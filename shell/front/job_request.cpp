@@ -26,7 +26,7 @@ Result<std::uint32_t> nodes_for(const SizeRequest& request, std::optional<std::u
   if (request.tasks_per_node && !request.tasks) return static_cast<std::uint32_t>(most);
   std::uint64_t each = request.tasks_per_node.value_or(1);
   std::uint64_t wanted = (request.tasks.value_or(1) + each - 1) / each;
-  // What does not fit is told below.
+  // size_of() reports tasks that do not fit.
   return static_cast<std::uint32_t>(std::min(wanted, most));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `nacre run` is asked for, as a jobspec (Flux RFC 25). Pure.
+// Makes a jobspec (Flux RFC 25) of what the options of `nacre run` ask for. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace nacre::front {
 
-// How many tasks and nodes were asked for; none: nothing was said.
+// How many tasks and nodes the user asked for; none: the option was not given.
 struct SizeRequest {
   std::optional<std::uint32_t> tasks;
   std::optional<std::uint32_t> nodes;
@@ -26,13 +26,14 @@ struct SizeRequest {
 struct JobSize {
   std::uint32_t tasks = 1;
   std::uint32_t nodes = 1;  // shells
-  // Of each of so many nodes; none: they go where cores are, as evenly as it goes.
+  // Tasks on each node; none: the tasks go where cores are, as evenly as possible.
   std::optional<std::uint32_t> tasks_per_node;
   bool operator==(const JobSize&) const = default;
 };
 
-// `places`: how many nodes there are; none: as many as are asked for. Without a number of tasks it is 1, or one a node where nodes
-// were asked for. Without a number of nodes it is that of all places, but not more than tasks. Errors name the options.
+// `places`: how many nodes there are; none: as many as the request asks for. Without a number of tasks there is 1 task, or
+// one on each node if the request has a number of nodes. Without a number of nodes all places are used, but no more than
+// there are tasks. Errors name the options.
 Result<JobSize> size_of(const SizeRequest& request, std::optional<std::uint32_t> places);
 
 struct JobRequest {
@@ -47,10 +48,10 @@ struct JobRequest {
   Json options = Json::object();  // of the shell
 };
 
-// An error: an argument that is no UTF-8, or that no program can be given.
+// An error: an argument is not UTF-8, or has a NUL, which no argument of a program can have.
 Result<Json> jobspec_of(const JobRequest& request);
 
-// -t: a number of minutes, or text in Flux Standard Duration (RFC 23): "90s", "1.5h".
+// The value of -t: a number of minutes, or a Flux Standard Duration (RFC 23): "90s", "1.5h".
 Result<double> time_limit_of(const std::string& text);
 
 }  // namespace nacre::front

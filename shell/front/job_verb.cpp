@@ -27,13 +27,13 @@ CLI::App* JobVerb::add_verb(CLI::App& nacre, const char* name, const char* text,
 
 void JobVerb::add_reach() {
   verb_->add_option("--via", via_, "Reach the job's leader so: unix, srun, flux or ssh")->option_text("WAY");
-  verb_->add_flag("-v,--verbose", verbose_, "Tell how it is reached");
+  verb_->add_flag("-v,--verbose", verbose_, "Print how it is reached");
 }
 
 bool JobVerb::chosen() const { return verb_->parsed(); }
 
 Result<int> JobVerb::run() {
-  std::signal(SIGPIPE, SIG_IGN);  // a link that ends is an error of its own
+  std::signal(SIGPIPE, SIG_IGN);  // writing to a link that has ended returns an error instead
   return run_verb();
 }
 

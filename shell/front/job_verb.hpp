@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the verbs have in common that are about jobs that run, or have run: JOB, --json, -q, --via, -v.
+// What the verbs about jobs that run, or have run, have in common: JOB, --json, -q, --via, -v.
 #pragma once
 
 #include <string>
@@ -24,10 +24,10 @@ class JobVerb : public cli::Verb {
   void add_reach();
   virtual Result<int> run_verb() = 0;
 
-  // The list; what could not be read of it is printed.
+  // The list of jobs; prints a warning for what could not be read.
   const record::JobList& list();
   void read_again();
-  // The one that is meant.
+  // The job that the user means.
   Result<record::Listed> job();
   Result<record::Listed> job(const std::string& name);
   Result<control::Client> reach_job(const record::Listed& job);

@@ -26,7 +26,7 @@ void warn(const std::string& option, std::string_view why) {
   print_err("nacre launch: {}: {}: nothing more is written there\n", option, why);
 }
 
-// None: a FIFO that nobody has opened for reading.
+// No descriptor: it is a FIFO that nobody has opened for reading.
 Result<UniqueFd> opened(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
   if (!fd && errno != ENXIO) return system_error(errno, path);
@@ -35,7 +35,7 @@ Result<UniqueFd> opened(const std::string& path) {
 
 }  // namespace
 
-// What this process opens itself no other program gets, so it is not what the user means.
+// This process sets close-on-exec on each descriptor that it opens itself: such a one is not the one that the user means.
 std::string descriptor_error(const std::string& to) {
   auto fd = descriptor_in(to);
   if (!fd) return "";
@@ -122,7 +122,7 @@ void LaunchReports::on_ready(task::BufferedStream& from) {
   read();
 }
 
-// As long as what is passed on is taken.
+// Pauses while standard error does not take what is passed on.
 void LaunchReports::read() {
   if (from_ == nullptr) return;
   while (!stderr_->full()) {
@@ -136,7 +136,7 @@ void LaunchReports::read() {
     static_cast<void>(from_->resume());
 }
 
-// Where nobody reads it, it is let go, as if the agent had written it there.
+// If nobody reads standard error the bytes are dropped, as if the agent had written them there.
 void LaunchReports::pass_on(std::string_view bytes) {
   std::array pieces{bytes};
   static_cast<void>(stderr_->write(pieces));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the leader of a job reports to its launcher beside the job's output, as --notify asks for: to a file or descriptor of this
-// host. A leader that is this process's child gets a descriptor. Any other one sends its reports among what it writes to
-// standard error (launch/carriage.hpp): then this reads that, takes them out, and passes the rest on.
+// What the leader of a job reports beside the job's output, as with --notify, and what is written to a file or descriptor of
+// this host. A leader that is this process's child gets a descriptor. Any other leader sends its reports within its standard
+// error (launch/carriage.hpp): this class reads that, takes the reports out, and passes the rest on.
 #pragma once
 
 #include <functional>
@@ -23,31 +23,33 @@ struct LaunchReport {
   std::string option;    // as it was given: "--notify"
   std::string channel;   // the option of the shell
   std::string to;        // a file, or the number of a descriptor
-  bool is_path = false;  // it is a file, which a leader of this host writes itself
+  bool is_path = false;  // `to` is a file, and a leader on this host writes it itself
 };
 
-// Why `to` cannot be a descriptor of this process's that is open for writing; empty if it can, or is a file.
+// Why `to` is not a descriptor of this process that is open for writing; empty if it is one, or is a file.
 [[nodiscard]] std::string descriptor_error(const std::string& to);
 
 class LaunchReports {
  public:
   static constexpr event::Seconds kLastWords{
-      1};  // that other processes may keep the agent's standard error open for
-  static constexpr event::Seconds kWaitAtEnd{3};  // for readers of reports and of standard error
+      1};  // how long other processes may keep the agent's standard error open
+  static constexpr event::Seconds kWaitAtEnd{3};  // how long to wait for readers of reports and of standard error
 
-  // What cannot be written is a warning, and not asked for. `has_child`: the leader is this process's child.
+  // A report that cannot be written is a warning, and the leader does not send it. `has_child`: the leader is this process's
+  // child.
   static Result<std::unique_ptr<LaunchReports>> create(event::Loop& loop, const std::vector<LaunchReport>& wanted,
                                                        bool has_child);
   LaunchReports(const LaunchReports&) = delete;
   LaunchReports& operator=(const LaunchReports&) = delete;
 
-  // Before the start: descriptors of the command, options or carriage of the record.
+  // To be called before the start: adds descriptors to the command, and options or the carriage to the record.
   void add_to(task::Command& command, launch::LaunchRecord& record) const;
-  // Whether the leader's agent is to have a stream "stderr", without line buffer.
+  // Whether the leader's agent needs a stream "stderr" without a line buffer.
   [[nodiscard]] bool is_carried() const { return reader_.has_value(); }
-  // There is something to read in that stream.
+  // To be called when there is something to read in that stream.
   void on_ready(task::BufferedStream& from);
-  // Once the agent has exited: runs the loop until all is written, as far as somebody reads it.
+  // To be called when the agent has exited: runs the loop until all is written, but waits for readers no longer than
+  // kWaitAtEnd.
   void finish(const std::function<bool()>& is_complete);
 
  private:
@@ -55,9 +57,9 @@ class LaunchReports {
     std::string option;
     std::string channel;
     std::string name;
-    UniqueFd given;                         // for a child
-    std::string path;                       // for a child, of a FIFO that has no reader yet
-    std::unique_ptr<io::MessageFile> file;  // here
+    UniqueFd given;                         // the descriptor that a child gets
+    std::string path;                       // the path that a child gets: of a FIFO that has no reader yet
+    std::unique_ptr<io::MessageFile> file;  // the file that this process writes
   };
 
   explicit LaunchReports(event::Loop& loop) : loop_(loop) {}
@@ -73,7 +75,7 @@ class LaunchReports {
   std::optional<launch::CarriageReader> reader_;
   std::unique_ptr<io::FdSink> stderr_;
   task::BufferedStream* from_ = nullptr;
-  bool lost_ = false;  // that some were lost has been said
+  bool lost_ = false;  // a loss has been reported
 };
 
 }  // namespace nacre::front

@@ -24,18 +24,18 @@ namespace nacre::front {
 namespace {
 
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT};
-// For a job that was told to end, before its agent is killed: longer than it takes to miss a shell.
+// How long a job may take to end before its agent is killed: longer than it takes to notice that a shell is lost.
 constexpr event::Seconds kToEnd{10};
-constexpr event::Seconds kToCancel{2};  // for an agent that has not begun
-constexpr event::Seconds kToTake{10};   // a signal, for the leader's agent
-constexpr event::Seconds kToStop{0.5};  // the same, before this process stops
+constexpr event::Seconds kToCancel{2};  // likewise for an agent that has not begun to read
+constexpr event::Seconds kToTake{10};   // how long the leader's agent may take to read a signal
+constexpr event::Seconds kToStop{0.5};  // the same, before this process stops itself
 constexpr event::Seconds kMoment{0.01};
-constexpr event::Seconds kLook{2};  // at the state of the leader's process
-constexpr int kSrunWait = 4;        // seconds for the other shells once one has gone
+constexpr event::Seconds kLook{2};  // how often the state of the leader's process is checked
+constexpr int kSrunWait = 4;        // seconds that the other shells have once one has ended
 constexpr int kSignalBase = 128;
-constexpr int kAgentFailed = 255;  // what ssh exits with then
+constexpr int kAgentFailed = 255;  // what ssh exits with when it fails itself
 
-// The one process that `nacre launch` looks after.
+// The one process that `nacre launch` starts and waits for.
 class LaunchRun {
  public:
   static Result<std::unique_ptr<LaunchRun>> create(LaunchPlan plan) {
@@ -47,7 +47,7 @@ class LaunchRun {
 
   int wait() {
     loop_->run_until([this] { return process_->exited() && (!drops_output_ || process_->complete()); });
-    loop_->poll();  // for a signal that has come meanwhile
+    loop_->poll();  // a signal may have come meanwhile
     feed_.reset();
     reports_->finish([this] { return process_->complete(); });
     if (dropped_) print_err("nacre launch: standard output is closed: what the job has written to it is lost\n");
@@ -67,7 +67,8 @@ class LaunchRun {
       *timer = TRY(event::Timer::create(*loop_, [this, act = act] { (this->*act)(); }));
       (*timer)->unref();
     }
-    // nohup(1) means that; a shell without job control, which ignores SIGINT for what it starts in the background, may not.
+    // An ignored SIGHUP is left alone: nohup(1) means it. An ignored SIGINT is watched: a shell without job control ignores
+    // it for all that it starts in the background.
     for (int signum : kPassedOn) {
       if (signum != SIGHUP || !ignores_signal(SIGHUP)) CHECK_OK(watch(signum, &LaunchRun::on_signal));
     }
@@ -97,7 +98,7 @@ class LaunchRun {
     task::Subprocess::Options options;
     options.streams = {"stdin"};
     options.inherit_stdio = true;
-    // A shell reports that it cannot write; srun does not.
+    // A shell reports that it cannot write to standard output; srun does not.
     drops_output_ = plan_.srun && !is_writable(STDOUT_FILENO);
     if (drops_output_) options.streams.emplace_back("stdout");
     if (reports_->is_carried()) options.streams.emplace_back("stderr");
@@ -114,7 +115,7 @@ class LaunchRun {
     if (!process) return in(plan_.srun ? "--srun" : plan_.leader, Error(process.error().error));
     process_ = std::move(*process);
     to_ = process_->stream("stdin");
-    static_cast<void>(to_->write(lines));  // one that has gone already is told by its end
+    static_cast<void>(to_->write(lines));  // if the process has gone already, its end shows that
     transport::wipe(lines);
     feed_ = TRY(launch::LaunchFeed::create(*loop_, *to_, plan_.input));
     look_->start(kLook, kLook);
@@ -141,7 +142,7 @@ class LaunchRun {
     to_take_->start_grace(kToTake);
   }
 
-  // Whoever it was for may read no more: it stands still, or the job's input, which comes before, is not read.
+  // The leader may have stopped reading: it stands still, or nobody reads the job's input, which precedes the signal.
   void end_untaken() {
     int signum = std::exchange(untaken_, 0);
     if (to_->taken() >= to_be_taken_ || signals_.ended_by()) return;
@@ -155,7 +156,7 @@ class LaunchRun {
     to_end_->start_grace(kToCancel);
   }
 
-  // The leader ends its job when its launcher is gone. It is not told more where it reads no more.
+  // The leader ends its job when its launcher is gone. If it has stopped reading nothing more is sent.
   void end(int signum, std::string_view why) {
     print_err("nacre launch: {}: ending the job\n", why);
     bool reads = to_->taken() == to_->written();
@@ -168,8 +169,8 @@ class LaunchRun {
 
   // ---- stopping ----------------------------------------------------------------
 
-  // The terminal stops only this process: the leader and its tasks are in process groups of their own. SIGCONT is passed on by
-  // on_signal().
+  // The terminal stops only this process: the leader and its tasks are in process groups of their own. on_signal() passes
+  // SIGCONT on.
   void on_stop(int signum) {
     feed_->signal(signum);
     to_be_taken_ = to_->written();
@@ -184,7 +185,7 @@ class LaunchRun {
       to_stop_->start(kMoment);
   }
 
-  // ---- how it does, and how it ends ----------------------------------------------
+  // ---- the leader's state, and its end -------------------------------------------
 
   [[nodiscard]] std::string subject() const {
     if (plan_.srun) return "srun";
@@ -197,7 +198,7 @@ class LaunchRun {
     if (report) print_err("nacre launch: {} {}\n", subject(), *report);
   }
 
-  // The signal came to srun as well, from a terminal that was closed: srun has killed the shells.
+  // When a terminal is closed srun gets the signal too, and kills the shells: returns that signal.
   [[nodiscard]] std::optional<int> taken_by_srun() const {
     bool killed = plan_.srun && process_->status().job_code() == kSignalBase + SIGKILL;
     return killed ? signals_.terminated_since((event::clock_now() - kToEnd).count()) : std::nullopt;
@@ -224,19 +225,20 @@ class LaunchRun {
   task::BufferedStream* to_ = nullptr;  // its standard input
   std::unique_ptr<launch::LaunchFeed> feed_;
   std::unique_ptr<LaunchReports> reports_;
-  bool drops_output_ = false;  // of srun: there is no standard output
+  bool drops_output_ = false;  // srun writes output, but there is no standard output
   bool dropped_ = false;
   LaunchSignals signals_;
   Standstill standstill_;
-  int untaken_ = 0;                // a signal that was passed on and that the job may not have got; 0: none
-  std::uint64_t to_be_taken_ = 0;  // of what was written to it: up to the end of the last signal that is waited for
+  int untaken_ = 0;  // a signal that was passed on and that the job may not have got; 0: none
+  std::uint64_t to_be_taken_ =
+      0;  // bytes written to it, up to the end of the last signal that has to be read in time
   event::Seconds stops_at_{};
 };
 
 }  // namespace
 
 Result<int> launch(LaunchPlan plan) {
-  // A shell that has gone is told by its end; a terminal that others have is asked again later.
+  // A broken pipe is noticed by the process's end. A terminal that another process group has is read again later.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGTTIN, SIG_IGN);
   auto run = TRY(LaunchRun::create(std::move(plan)));
@@ -247,8 +249,8 @@ Result<task::Command> launch_command(const LaunchPlan& plan) {
   std::vector<std::string> words = plan.record.shell;
   words.emplace_back(plan.srun ? "--boot=slurm" : "--boot=hosts");
   if (!plan.srun) return launch::agent_command(plan.record.agent, plan.leader, words);
-  // The shells themselves say how the job ends, and all leave at once. One that has gone before, because it was not even
-  // started, is waited for by the others in vain.
+  // The shells themselves decide how the job ends, and all exit at once. If one has ended before, because it could not even
+  // be started, the others wait for it in vain: srun ends them.
   std::vector<std::string> argv{"srun",
                                 "--mpi=none",
                                 "--ntasks-per-node=1",

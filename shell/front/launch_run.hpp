@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `nacre launch` does once it knows what: starts shell 0, which starts the others, or srun, which starts all; passes on
-// signals and standard input; waits.
+// Carries out a plan of `nacre launch` or `nacre run`: starts shell 0, which starts the others, or srun, which starts all;
+// passes on signals and standard input; waits for the end.
 #pragma once
 
 #include <optional>
@@ -19,17 +19,17 @@ struct LaunchPlan {
   launch::LaunchRecord record;                   // shell 0's; for srun without rank, hosts and agent
   std::string leader;                            // shell 0's host; none for srun
   std::optional<std::vector<std::string>> srun;  // its arguments, if it starts the shells
-  std::vector<LaunchReport> reports;             // of the leader
-  int input = 0;                                 // a descriptor that tasks get the bytes of; < 0: none
-  bool tolerates_loss = false;                   // of shells, as far as is known here
+  std::vector<LaunchReport> reports;             // those that the leader sends
+  int input = 0;                                 // the descriptor that the job's input is read from; < 0: none
+  bool tolerates_loss = false;                   // the job tolerates lost shells, as far as its options show
   bool verbose = false;
 };
 
-// The exit code of shell 0 or of srun, 128 + N if a signal N ended it; 1 where the agent failed, which is said on standard
-// error. An error: it could not be started.
+// Returns the exit code of shell 0 or of srun, or 128 + N if a signal N ended it; 1 if the agent failed, which is reported
+// on standard error. An error: it could not be started.
 Result<int> launch(LaunchPlan plan);
 
-// The command line that starts it.
+// The command line that starts shell 0 or srun.
 Result<task::Command> launch_command(const LaunchPlan& plan);
 
 }  // namespace nacre::front

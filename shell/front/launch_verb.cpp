@@ -38,7 +38,7 @@ Result<std::string> read_resources(const std::string& path, std::size_t shells) 
   return invalid(fmt::format("{}: {} nodes, but there are {} shells: one is for each", shown(path), nodes, shells));
 }
 
-// Those that are known here: an initrc may set more.
+// The options that are known before the job starts; an initrc may set more.
 Result<job::Options> options_of(const job::Jobspec& spec, const std::vector<std::string>& arguments) {
   job::Options options(spec.options);
   for (const std::string& each : arguments) CHECK_OK(in("-o " + each, options.set_from_argument(each)));
@@ -61,7 +61,8 @@ class Launch final : public cli::Verb {
   [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
-    // A shell without job control ignores them for what it starts in the background; they are taken from now on.
+    // A shell without job control ignores SIGINT and SIGQUIT for what it starts in the background; this process handles
+    // them.
     for (int signum : {SIGINT, SIGQUIT}) std::signal(signum, SIG_DFL);
     LaunchPlan plan = TRY(make_plan());
     return launch(std::move(plan));
@@ -93,7 +94,7 @@ class Launch final : public cli::Verb {
     if (nodes_ > 0 && most && !places.by_srun && nodes_ > *most)
       return invalid(fmt::format("--nodes: {}, but there are {} hosts", nodes_, *most));
     if (nodes_ > 0) return nodes_;
-    // Outside of an allocation srun makes one.
+    // Outside of an allocation srun requests one.
     return most ? *most : spec.nodes.value_or(1);
   }
 

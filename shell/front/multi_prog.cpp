@@ -15,7 +15,7 @@ namespace {
 
 using value::Idset;
 
-// Splits one line.
+// Splits one line into words.
 class Words {
  public:
   explicit Words(std::string_view text) : text_(text) {}
@@ -46,7 +46,7 @@ class Words {
     return {};
   }
 
-  // Within "" a backslash stands for itself, but before another, a quote, a dollar sign or a backquote.
+  // Within "" a backslash stands for itself, except before another backslash, a quote, a dollar sign or a backquote.
   Result<void> quoted(char quote) {
     in_word_ = true;
     while (!text_.empty()) {
@@ -75,7 +75,7 @@ class Words {
   bool ended_ = false;
 };
 
-// Lines with their numbers; one that ends in a backslash has the next one with it.
+// The lines with their numbers; a line that ends in a backslash includes the next one.
 std::vector<std::pair<std::size_t, std::string>> logical_lines(std::string_view text) {
   std::vector<std::pair<std::size_t, std::string>> out;
   bool goes_on = false;

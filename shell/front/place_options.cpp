@@ -24,7 +24,7 @@ namespace {
 
 using launch::LaunchRecord;
 
-// The program that lies beside this one.
+// The nacre-shell in this program's directory.
 std::string own_shell() {
   std::array<char, 4096> path;
   ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
@@ -60,7 +60,7 @@ void PlaceOptions::add_to(CLI::App& verb, const char* elsewhere) {
   places->add_option("--local", local_, "N shells on this host")
       ->option_text("N")
       ->check(CLI::Range(1U, std::uint32_t{4096}));
-  places->add_flag("--srun", srun_, "Have Slurm's srun start them");
+  places->add_flag("--srun", srun_, "Start them with Slurm's srun");
   places->require_option(0, 1);
   verb.add_option("--agent", agent_, "What starts a shell on another host, called as ssh is (default: ssh)")
       ->option_text("CMD");
@@ -68,7 +68,7 @@ void PlaceOptions::add_to(CLI::App& verb, const char* elsewhere) {
   add_list(verb, "--srun-arg", srun_arguments_, "An argument for srun; may be repeated", "ARG");
   verb.add_option("--shell", shell_, "nacre-shell on all hosts (default: the one beside this program)")
       ->option_text("PATH");
-  verb.add_option("--arity", arity_, "Shells that each starts and serves (default: 16)")
+  verb.add_option("--arity", arity_, "How many shells each shell starts and serves (default: 16)")
       ->option_text("K")
       ->check(CLI::Range(2U, LaunchRecord::kMaxArity));
   verb.add_option("--timeout", timeout_, "Seconds that each shell may take to join (default: 30)")
@@ -80,7 +80,7 @@ void PlaceOptions::add_to(CLI::App& verb, const char* elsewhere) {
   verb.add_option("--record-dir", record_directory_,
                   "Keep the job's record, its events and output, in DIR, of the first shell's host")
       ->option_text("DIR");
-  verb.add_flag("-v,--verbose", verbose_, "Tell what is started where");
+  verb.add_flag("-v,--verbose", verbose_, "Print what is started where");
 }
 
 Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun) const {
@@ -127,7 +127,7 @@ Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& p
   record.arity = arity_;
   record.timeout = timeout_;
   record.shell.push_back(shell_.empty() ? own_shell() : shell_);
-  // A shell on another host starts in another directory.
+  // A shell on another host starts in another directory, so it needs an absolute path.
   for (auto [option, path] : {std::pair{"--initrc", &initrc_}, std::pair{"--eventlog", &eventlog_},
                               std::pair{"--record-dir", &record_directory_}}) {
     if (!path->empty())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of a verb that starts a job which say where its shells are, and how they are started.
+// The options of a verb that starts a job: those for where its shells are, and how they are started.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ namespace nacre::front {
 
 // Where shells may be.
 struct Places {
-  std::vector<std::string> hosts;          // a word for each; of srun: empty
+  std::vector<std::string> hosts;          // one name for each shell; empty with srun
   bool is_local = false;                   // --local: all on this host, without an agent
   bool by_srun = false;                    // Slurm's srun starts them
-  std::optional<std::uint32_t> srun_most;  // that there are nodes for; none: outside of an allocation
-  bool is_counted = false;                 // their number was asked for, by --local
+  std::optional<std::uint32_t> srun_most;  // how many nodes srun has; none: not known
+  bool is_counted = false;                 // --local has given their number
 
   [[nodiscard]] std::optional<std::uint32_t> most() const {
     return by_srun ? srun_most : std::optional(static_cast<std::uint32_t>(hosts.size()));
@@ -33,15 +33,15 @@ struct Places {
 
 class PlaceOptions {
  public:
-  // `elsewhere`: where they are if nothing is said, for the help.
+  // `elsewhere`: a text for the help: where the shells are without these options.
   void add_to(CLI::App& verb, const char* elsewhere);
-  // Of the options, else of the allocation that this process is in, whose shells Slurm's srun starts with `prefers_srun` if it is
-  // there; none: nothing has been said.
+  // The places that the options name, else those of the allocation that this process is in. With `prefers_srun` Slurm's srun
+  // starts the shells of an allocation of Slurm, if it is on the PATH. None: neither names any.
   Result<std::optional<Places>> find(bool prefers_srun) const;
-  // Puts `count` shells at the first of the places, and how they are started, into the plan.
+  // Puts the first `count` of the places, and how shells are started there, into the plan.
   Result<void> put(Places places, std::uint32_t count, LaunchPlan& plan) const;
 
-  // A word that is no option of the verb.
+  // Adds a word that is not an option of the verb, but of nacre-shell.
   void add_shell_option(std::string word) { shell_options_.push_back(std::move(word)); }
 
  private:
@@ -60,7 +60,7 @@ class PlaceOptions {
   bool verbose_ = false;
 };
 
-// An option that may be repeated, with a value each time.
+// Adds an option that may be repeated, with a value each time.
 void add_list(CLI::App& verb, const char* name, std::vector<std::string>& into, const char* text,
               const char* value);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of `nacre ps`: one a task, or, of many tasks, one for all that are alike.
+// The rows of `nacre ps`: one for each task or, if there are many tasks, one for all that are alike.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace nacre::front {
 
-// A task as a leader answers `ps`.
+// A task as in the leader's answer to `ps`.
 struct PsTask {
   std::uint32_t rank = 0;
   std::string host;
@@ -29,8 +29,8 @@ struct PsTask {
 
 inline constexpr std::size_t kPsFoldAbove = 64;  // tasks
 
-// Cells of RANK HOST PID ST TRY TIME CPU% RSS CMD. Folded: those of one host, state, attempt and command are one row, with the longest
-// time, the mean of CPU%, and the sum of RSS.
+// The cells RANK HOST PID ST TRY TIME CPU% RSS CMD of each row. Folded: tasks of one host, state, attempt and command are
+// one row, with the longest time, the mean of CPU%, and the sum of RSS.
 [[nodiscard]] std::vector<std::vector<std::string>> ps_rows(const std::vector<PsTask>& tasks, bool folded);
 
 }  // namespace nacre::front

@@ -17,7 +17,7 @@ class Ps final : public JobVerb {
  public:
   void add_to(CLI::App& nacre) override {
     add_verb(nacre, "ps", "Show the tasks of a job that runs", Jobs::one);
-    verb_->add_flag("--no-fold", no_fold_, "A row for each task, however many there are");
+    verb_->add_flag("--no-fold", no_fold_, "Print a row for each task, however many there are");
     add_reach();
   }
 
@@ -25,7 +25,7 @@ class Ps final : public JobVerb {
   Result<int> run_verb() override {
     record::Listed job = TRY(this->job());
     if (job.entry.ended())
-      return invalid(fmt::format("job {} has ended; `nacre report {}` tells how", job.entry.id.f58_plain(),
+      return invalid(fmt::format("job {} has ended; `nacre report {}` prints how", job.entry.id.f58_plain(),
                                  job.entry.id.f58_plain()));
     control::Client client = TRY(reach_job(job));
     std::vector<PsTask> tasks;
@@ -64,7 +64,7 @@ class Ps final : public JobVerb {
     print_out(table.text(!quiet_));
   }
 
-  // False: some of the shells have not answered.
+  // Returns false, after a warning, if some of the shells have not answered.
   static bool report_late(const Json& answer) {
     auto late = answer.find("late");
     if (late == answer.end() || !late->is_array() || late->empty()) return true;

@@ -21,7 +21,7 @@
 namespace nacre::front {
 namespace {
 
-constexpr event::Seconds kBridgeTime{30};  // to start the bridge, and for each answer
+constexpr event::Seconds kBridgeTime{30};  // how long the start of the bridge may take, and each answer
 constexpr std::array<std::pair<std::string_view, Via>, 4> kVias{
     {{"unix", Via::unix_socket}, {"srun", Via::srun}, {"flux", Via::flux}, {"ssh", Via::ssh}}};
 
@@ -42,7 +42,7 @@ bool is_installed(std::string_view program) {
   return false;
 }
 
-// A pair of streams to a program; its standard error is this process's.
+// Starts a program with a pair of streams to it; its standard error is this process's.
 Result<control::Client> start_bridge(const std::vector<std::string>& words) {
   Pipe to = TRY(make_pipe(O_CLOEXEC));
   Pipe from = TRY(make_pipe(O_CLOEXEC));
@@ -66,7 +66,7 @@ std::string leader_text(const record::JobEntry& entry) {
   return fmt::format("job {}: its leader, process {} on {}", entry.id.f58_plain(), entry.pid, entry.place.host);
 }
 
-// On this host more can be told.
+// Adds to the error what can be found out about a leader on this host.
 Error unreached(const record::JobEntry& entry, Error why) {
   bool is_refused = why.code == ECONNREFUSED || why.code == ENOENT || why.code == ECONNRESET;
   if (record::leader_of(entry, record::own_witness()) == record::Leader::gone)

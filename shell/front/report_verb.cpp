@@ -36,7 +36,7 @@ std::string ranks_text(const Json& each) {
 class Report final : public JobVerb {
  public:
   void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "report", "Tell how a job has ended, or how it does", Jobs::one);
+    add_verb(nacre, "report", "Print how a job has ended, or how far it is", Jobs::one);
     add_reach();
   }
 

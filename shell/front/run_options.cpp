@@ -80,7 +80,7 @@ void RunOptions::add_size(CLI::App& verb) {
 }
 
 void RunOptions::add_environment(CLI::App& verb) {
-  auto* group = verb.add_option_group("Environment", "That of this process, changed by these in their order");
+  auto* group = verb.add_option_group("Environment", "That of this process, changed by these options in order");
   auto add = [this, group](const char* name, Rule::Kind kind, const char* help, const char* value) {
     auto keep = [this, kind](const std::string& text) { rules_.push_back({kind, text}); };
     group->add_option_function<std::string>(name, keep, help)
@@ -148,7 +148,7 @@ Result<void> RunOptions::take_words(const std::vector<std::string>& words) {
   return {};
 }
 
-// The first program's -n is that of the whole command line.
+// The first program's -n is among the options in front of it; the others' are behind their `:`.
 Result<void> RunOptions::take_program(std::vector<std::string> words, bool is_only) {
   Part part;
   part.tasks = parts_.empty() ? tasks_.value_or(1) : 1;
@@ -157,7 +157,7 @@ Result<void> RunOptions::take_program(std::vector<std::string> words, bool is_on
     app.set_help_flag();
     app.prefix_command();
     app.add_option("-n,--ntasks", part.tasks)->check(count_range());
-    std::reverse(words.begin(), words.end());  // as CLI11 has them
+    std::reverse(words.begin(), words.end());  // CLI11 takes them in reverse order
     try {
       app.parse(words);
     } catch (const CLI::ParseError& error) {
@@ -236,7 +236,7 @@ Result<Json> RunOptions::shell_options(const JobSize& size, const std::vector<st
   };
   set_text("output.stdout.path", output_);
   set_text("output.stderr.path", error_);
-  // What was not said of it would be as for stdout.
+  // The options of stderr that are not set are copied from stdout: so stdout has to be set.
   if (!error_.empty() && output_.empty()) out.set("output.stdout.type", "term");
   set_text("input.stdin.path", input_);
   set_text("input.ranks", input_ranks_);

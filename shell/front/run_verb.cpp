@@ -43,7 +43,8 @@ class Run final : public cli::Verb {
   [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
-    // A shell without job control ignores them for what it starts in the background; they are taken from now on.
+    // A shell without job control ignores SIGINT and SIGQUIT for what it starts in the background; this process handles
+    // them.
     for (int signum : {SIGINT, SIGQUIT}) std::signal(signum, SIG_DFL);
     Places places = TRY(find_places());
     JobPlan job = TRY(options_.file().empty() ? job_of_command(places) : job_of_file(places));
@@ -67,7 +68,7 @@ class Run final : public cli::Verb {
     std::uint32_t shells = 1;
   };
 
-  // Options end at the first word that is none.
+  // The options end at the first word that is not an option.
   void take_words() {
     std::vector<std::string> words = verb_->remaining();
     if (!words.empty() && words[0] == cli::kEndOfOptions)
@@ -89,7 +90,7 @@ class Run final : public cli::Verb {
 
   [[nodiscard]] Result<JobPlan> job_of_command(const Places& places) const {
     SizeRequest wanted = TRY(options_.sizes());
-    // --local=N says a number of nodes, as -N does.
+    // --local=N is a number of nodes, as -N is.
     if (places.is_counted && !wanted.nodes && !wanted.tasks) wanted.nodes = places.most();
     JobSize size = TRY(size_of(wanted, places.most()));
     std::vector<std::string> setopt = options_.setopt();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables for people: columns as wide as what is in them, the last as long as it is.
+// Tables for people: each column is as wide as its widest cell; the last one is not padded.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// What a terminal would take for commands is shown as \xNN; cut to `most` bytes.
+// `text` with \xNN in the place of bytes that a terminal would take for commands, cut to `most` bytes.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t most);
 // "0.512s", "12.3s", "4.5m", "1.2h", "3.1d".
 [[nodiscard]] std::string time_text(double seconds);

@@ -16,18 +16,19 @@
 namespace nacre::front {
 namespace {
 
-constexpr event::Seconds kMostForEntry{5};    // from the end of the link on, for the end to be in the list
-constexpr useconds_t kLookAgain = 20 * 1000;  // microseconds
+constexpr event::Seconds kMostForEntry{
+    5};  // how long the list may lack the end of a job whose leader cannot be reached
+constexpr useconds_t kLookAgain = 20 * 1000;  // microseconds between two looks at the list
 
 class Wait final : public JobVerb {
  public:
   void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "wait", "Wait for jobs to end, and exit as they have", Jobs::several);
+    add_verb(nacre, "wait", "Wait for jobs to end, and exit with their exit code", Jobs::several);
     add_reach();
   }
 
  private:
-  // The largest code of several.
+  // Returns the largest of the jobs' codes.
   Result<int> run_verb() override {
     std::vector<record::Listed> jobs;
     if (names_.empty()) jobs.push_back(TRY(this->job()));
@@ -71,14 +72,14 @@ class Wait final : public JobVerb {
     return entry.end->code;
   }
 
-  // The link has ended, or could not be made: what the list has of it, once that is its end.
+  // The link has ended, or could not be made: returns the job's entry in the list, once that has the job's end.
   Result<record::Listed> end_in_list(const record::Listed& job, const std::optional<Error>& why) {
     event::Seconds until = event::clock_now() + kMostForEntry;
     for (;;) {
       read_again();
       auto now = this->job(job.entry.id.f58_plain());
       if (!now || now->entry.ended()) return now;
-      if (!why) return now;  // it can be tried again
+      if (!why) return now;  // the link has ended: the caller connects again
       if (event::clock_now() >= until) return *why;
       ::usleep(kLookAgain);
     }
