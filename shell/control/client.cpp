@@ -22,24 +22,24 @@ namespace {
 
 constexpr std::size_t kClientReadAtOnce = std::size_t{64} << 10;
 
-Error no_answer(event::Seconds patience) {
-  return Error{ETIMEDOUT, fmt::format("it does not answer within {:g} s", patience.count())};
+Error no_answer(event::Seconds answer_time) {
+  return Error{ETIMEDOUT, fmt::format("it does not answer within {:g} s", answer_time.count())};
 }
 
 }  // namespace
 
-Result<UniqueFd> Client::connect(const std::string& address, event::Seconds patience) {
+Result<UniqueFd> Client::connect(const std::string& address, event::Seconds answer_time) {
   auto parsed = TRY(transport::Address::parse(address));
   if (!parsed.is_unix()) return invalid(fmt::format("{}: expected unix:PATH", address));
   auto to = TRY(transport::SocketAddress::from_path(parsed.path));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return system_error(errno, "cannot make a Unix socket");
-  // One whose queue is full has the caller wait: as long as it may wait for an answer.
-  auto whole = static_cast<time_t>(patience.count());
-  timeval most{whole, static_cast<suseconds_t>((patience.count() - static_cast<double>(whole)) * 1e6)};
+  // If the leader's queue of connections is full connect(2) waits: as long as for an answer.
+  auto whole = static_cast<time_t>(answer_time.count());
+  timeval most{whole, static_cast<suseconds_t>((answer_time.count() - static_cast<double>(whole)) * 1e6)};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
   if (::connect(fd.get(), to.raw(), to.size()) < 0) {
-    if (errno == EAGAIN || errno == EINPROGRESS) return no_answer(patience);
+    if (errno == EAGAIN || errno == EINPROGRESS) return no_answer(answer_time);
     return system_error(errno, parsed.path);
   }
   CHECK_OK(check_peer(fd.get()));
@@ -47,39 +47,39 @@ Result<UniqueFd> Client::connect(const std::string& address, event::Seconds pati
   return fd;
 }
 
-Result<Client> Client::dial(const std::string& address, const std::string& version, event::Seconds patience) {
-  UniqueFd from = TRY(connect(address, patience));
+Result<Client> Client::dial(const std::string& address, const std::string& version, event::Seconds answer_time) {
+  UniqueFd from = TRY(connect(address, answer_time));
   UniqueFd to(::fcntl(from.get(), F_DUPFD_CLOEXEC, 0));
   if (!to) return system_error(errno, "cannot duplicate a descriptor");
-  return over(std::move(from), std::move(to), version, patience);
+  return over(std::move(from), std::move(to), version, answer_time);
 }
 
-Result<Client> Client::over(UniqueFd from, UniqueFd to, const std::string& version, event::Seconds patience) {
+Result<Client> Client::over(UniqueFd from, UniqueFd to, const std::string& version, event::Seconds answer_time) {
   ::fcntl(from.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(to.get(), F_SETFL, O_NONBLOCK);
-  Client out(std::move(from), std::move(to), patience);
+  Client out(std::move(from), std::move(to), answer_time);
   CHECK_OK(out.greet(version));
   return out;
 }
 
 Result<void> Client::greet(const std::string& version) {
-  // One that does not let this client in closes at once; why is what it has sent.
+  // A leader that refuses this client closes the link at once: the reason is in what it has sent before.
   Result<void> sent = send(line_of(ControlHello{version}));
   if (!sent && sent.error().code != ECONNRESET && sent.error().code != EPIPE) return sent;
-  Json frame = TRY(receive(event::clock_now() + patience_));
+  Json frame = TRY(receive(event::clock_now() + answer_time_));
   ControlHello hello = TRY(hello_of(frame));
   if (hello.error) return Error{ECONNREFUSED, *hello.error};
   return {};
 }
 
 Result<void> Client::send(std::string_view bytes) {
-  event::Seconds until = event::clock_now() + patience_;
+  event::Seconds until = event::clock_now() + answer_time_;
   while (!bytes.empty()) {
     ssize_t sent = ::write(to_.get(), bytes.data(), bytes.size());
     if (sent >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
-      if (!TRY(event::ready_by(to_.get(), POLLOUT, until))) return no_answer(patience_);
+      if (!TRY(event::ready_by(to_.get(), POLLOUT, until))) return no_answer(answer_time_);
     } else if (errno != EINTR) {
       return Error{ECONNRESET, "the link has ended"};
     }
@@ -93,7 +93,7 @@ Result<Json> Client::receive(std::optional<event::Seconds> until) {
     auto frame = TRY(reader_.next());
     if (frame) return *std::move(frame);
     if (!TRY(event::ready_by(from_.get(), POLLIN, until.value_or(event::clock_now() + kLong)))) {
-      if (until) return no_answer(patience_);
+      if (until) return no_answer(answer_time_);
       continue;
     }
     std::array<char, kClientReadAtOnce> buffer;
@@ -107,7 +107,7 @@ Result<Json> Client::ask(std::string_view action, Json arguments, const Take& ta
   ControlRequest request{++last_id_, std::string(action), std::move(arguments)};
   CHECK_OK(send(line_of(request)));
   for (;;) {
-    Json frame = TRY(receive(event::clock_now() + patience_));
+    Json frame = TRY(receive(event::clock_now() + answer_time_));
     auto got = TRY(from_leader(frame));
     if (auto* event = std::get_if<ControlEvent>(&got)) {
       events_.push_back(std::move(*event));

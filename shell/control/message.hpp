@@ -2,14 +2,14 @@
 //
 // What the front end and the leader of a job send each other: lines, each one JSON object. doc/control.md has all of them.
 //
-//   hello     {"nacre": VERSION, "control": 1}          the first line of each side; "error" with it: the link is refused
+//   hello     {"nacre": VERSION, "control": 1}          the first line of each side; with "error": the link is refused
 //   request   {"id": N, "do": NAME, ...}                from the front end
 //   answer    {"id": N, "ok": VALUE}                    one for each request; or
 //             {"id": N, "error": {"code": ERRNO, "message": TEXT}}
 //             {"id": N, "ok": VALUE, "more": true}      a part of an answer: others follow
 //   event     {"timestamp": T, "name": NAME, "context": {...}}   from the leader, RFC 18
 //
-// Members that are not known are passed over.
+// Members that are not known are ignored.
 #pragma once
 
 #include <cstddef>
@@ -26,12 +26,12 @@ namespace nacre::control {
 
 inline constexpr int kProtocol = 1;
 inline constexpr std::size_t kMaxFrame = std::size_t{1} << 20;  // bytes of a line, with its newline
-inline constexpr std::size_t kMaxClients = 64;                  // of a leader
-inline constexpr std::size_t kMaxOpen = 16;                     // requests of a client that have no answer yet
-inline constexpr std::size_t kMaxEvents = std::size_t{1}
-                                          << 20;  // bytes that a client has not taken: no event beyond
-inline constexpr std::size_t kMaxUnsent = std::size_t{16} << 20;  // likewise; with more it is let go
-inline constexpr std::uint64_t kMaxId = std::uint64_t{1} << 53;   // of a request
+inline constexpr std::size_t kMaxClients = 64;                  // links of a leader
+inline constexpr std::size_t kMaxOpen = 16;                     // requests of a link that have no answer yet
+// Bytes that a client has not taken yet: beyond kMaxEvents events are dropped, beyond kMaxUnsent the link is closed.
+inline constexpr std::size_t kMaxEvents = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxUnsent = std::size_t{16} << 20;
+inline constexpr std::uint64_t kMaxId = std::uint64_t{1} << 53;  // of a request
 
 struct ControlHello {
   std::string version;
@@ -63,22 +63,22 @@ struct ControlEvent {
 [[nodiscard]] std::string line_of(const Answer& answer);
 [[nodiscard]] std::string line_of(const ControlEvent& event);
 
-// EINVAL: what was expected.
+// EINVAL: the message names what was expected.
 Result<ControlHello> hello_of(const Json& frame);
 Result<ControlRequest> request_of(const Json& frame);
 Result<std::variant<Answer, ControlEvent>> from_leader(const Json& frame);
 
-// Cuts a stream into frames. An error is for ever: what comes after it has no meaning.
+// Cuts a stream into frames. After an error the reader cannot be used any more.
 class FrameReader {
  public:
   void append(std::string_view bytes) { unread_ += bytes; }
-  // None: it has not come whole. EMSGSIZE: it is longer than kMaxFrame; EINVAL: it is no JSON object.
+  // The next frame; none: it is not complete yet. EMSGSIZE: it is longer than kMaxFrame; EINVAL: it is not a JSON object.
   Result<std::optional<Json>> next();
 
  private:
   std::string unread_;
-  std::size_t begin_ = 0;   // of what has not been taken
-  std::size_t looked_ = 0;  // up to where there is no newline
+  std::size_t begin_ = 0;   // of what next() has not returned yet
+  std::size_t looked_ = 0;  // before this position there is no newline
 };
 
 }  // namespace nacre::control

@@ -18,9 +18,10 @@ namespace {
 
 constexpr std::size_t kReadAtOnce = std::size_t{64} << 10;
 constexpr int kAcceptAtOnce = 16;
-constexpr event::Seconds kRest{1};  // where there is no descriptor left
+constexpr event::Seconds kRest{1};  // before the next accept(2) when no descriptor is left
 
-// Whether the path still leads to this socket: the kernel's name of it is not the file's.
+// Whether there is a socket of this user at the path. It may be another one: fstat(2) of a socket does not show which file
+// it is.
 bool is_there(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) && status.st_uid == ::geteuid();
@@ -85,7 +86,7 @@ void ControlServer::accept_some() {
       continue;
     }
     if (errno == EMFILE || errno == ENFILE) {
-      poll_->stop();  // it would be called again at once
+      poll_->stop();  // else accept_some() would be called again at once
       look_again_in(kRest);
     }
     if (errno != ECONNABORTED && errno != EINTR) return;
@@ -118,7 +119,7 @@ void ControlServer::await(ClientId, Client& client) {
   int events = event::Poll::kReadable;
   if (!client.session.output().empty()) events |= event::Poll::kWritable;
   static_cast<void>(
-      client.poll->start(events));  // one that fails reports no events, and its link ends with the job
+      client.poll->start(events));  // if this fails there are no events, and the link ends with the job
 }
 
 void ControlServer::on_ready(ClientId id, int events) {

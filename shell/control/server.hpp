@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a job's leader is reached: a Unix socket in a directory of its user's (transport/socket_directory.hpp), and the links of those who
-// have connected. Only this user, and root, is served: the kernel says who it is. Nothing of it keeps the loop running.
+// The server by which a job's leader is reached: a Unix socket in a directory of its user (transport/socket_directory.hpp),
+// and the links of the clients. It serves only this user and root, as the kernel identifies them. Nothing of it keeps the
+// loop running.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +22,16 @@ namespace nacre::control {
 
 class ControlServer {
  public:
-  static constexpr event::Seconds kHelloTime{10};  // for the first line of a link
+  static constexpr event::Seconds kHelloTime{10};  // how long the first line of a link may take
 
   using ClientId = std::uint64_t;  // never used twice
   struct Callbacks {
-    // Called from the loop; it may call members, but not destroy the server. Each request has to be answered at some time.
+    // Called from the loop; it may call members, but not destroy the server. Each request has to be answered, now or later.
     std::function<void(ClientId, const ControlRequest&)> on_request;
-    std::function<void(ClientId)> on_gone;  // what it has asked need not be answered any more
+    std::function<void(ClientId)> on_gone;  // the client's requests need no answer any more
   };
 
-  // Its directory is made below `parent`, or below /tmp.
+  // Makes the socket's directory below `parent`, or else below /tmp.
   static Result<std::unique_ptr<ControlServer>> create(event::Loop& loop, std::string parent, std::string version,
                                                        Callbacks callbacks, event::Seconds hello_time = kHelloTime);
   ControlServer(const ControlServer&) = delete;
@@ -40,7 +41,7 @@ class ControlServer {
   [[nodiscard]] const transport::SocketDirectory& directory() const { return *directory_; }
   [[nodiscard]] std::size_t clients() const { return clients_.size(); }
 
-  // Makes the socket anew if somebody has removed it. True: address() is another one.
+  // Makes the socket anew if somebody has removed it, and returns true if so: address() has changed then.
   Result<bool> restore();
 
   void answer(ClientId client, std::uint64_t id, const Result<Json>& value);
@@ -63,7 +64,7 @@ class ControlServer {
   void accept_some();
   void add(UniqueFd fd);
   void on_ready(ClientId id, int events);
-  // False: its link is to be ended.
+  // They return false if the link has to be closed.
   static bool read_some(Client& client);
   static bool write_some(Client& client);
   void await(ClientId id, Client& client);
@@ -85,7 +86,7 @@ class ControlServer {
   ClientId last_id_ = 0;
 };
 
-// Whether the process on the other side of a Unix socket is of this user, or root's. EPERM: whose it is.
+// Checks that the process on the other side of a Unix socket is this user's or root's. EPERM: the message names its user.
 Result<void> check_peer(int socket);
 
 }  // namespace nacre::control

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One link of a front end, as the leader has it, without descriptors: bytes come in, requests come out; answers and events go
-// in, bytes to be sent come out. Each request is answered once. Without clock.
+// The leader's end of one link to a front end, without descriptors and clock: it takes bytes and returns requests; it takes
+// answers and events and returns bytes to be sent. Each request is answered once.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,21 @@ class Session {
 
   Session(std::string version, OnRequest on_request);
 
-  // An error: the other side does not keep to the protocol, so the link is to be ended.
+  // An error: the other side has broken the protocol, so the link has to be closed.
   Result<void> receive(std::string_view bytes);
 
-  // Nothing, if no such request is open.
+  // Does nothing if no such request is open.
   void answer(std::uint64_t id, const Result<Json>& value);
-  // A part of its answer: others follow.
+  // Sends a part of its answer: others follow.
   void answer_part(std::uint64_t id, Json value);
-  // Dropped, and counted in the next one, where more than kMaxEvents bytes wait.
+  // If more than kMaxEvents bytes wait to be sent the event is dropped; the next event that is sent has the number of those.
   void notify(ControlEvent event);
 
-  [[nodiscard]] bool is_greeted() const { return greeted_; }  // its hello has come
+  [[nodiscard]] bool is_greeted() const { return greeted_; }  // the client's hello has come
   [[nodiscard]] bool is_open(std::uint64_t id) const { return open_.contains(id); }
   [[nodiscard]] std::string_view output() const { return std::string_view(output_).substr(sent_); }
   void sent(std::size_t bytes);
-  // It has taken too little of what was for it: the link is to be ended, and nothing is kept for it any more.
+  // The client takes too little of what is sent to it: the link has to be closed, and nothing is kept for it any more.
   [[nodiscard]] bool is_full() const { return is_full_; }
 
  private:
@@ -47,9 +47,9 @@ class Session {
   bool greeted_ = false;
   bool is_full_ = false;
   std::set<std::uint64_t> open_;
-  std::uint64_t dropped_ = 0;  // events
+  std::uint64_t dropped_ = 0;  // events, since the last one that was sent
   std::string output_;
-  std::size_t sent_ = 0;  // of output_
+  std::size_t sent_ = 0;  // bytes of output_
 };
 
 }  // namespace nacre::control
