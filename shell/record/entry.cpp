@@ -16,7 +16,7 @@ constexpr int kEntryVersion = 1;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr int kMaxCode = 255;
 
-// At most so many bytes, and no part of a character of UTF-8.
+// The beginning of `text`: at most so many bytes, and whole characters of UTF-8.
 std::string shortened(const std::string& text, std::size_t most = JobEntry::kMaxLine) {
   if (text.size() <= most) return text;
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
@@ -45,7 +45,8 @@ Json json_of(const EntryEnd& end) {
   return out;
 }
 
-// Bytes that JSON escapes are as many as six there.
+// JSON may escape one byte by six, so a line can be too long though its texts are short enough: then whole members are
+// emptied.
 std::string fitting_line(Json out) {
   std::string line = dump_json(out);
   for (const char* part : {"/end/report", "/end/exits", "/command", "/cwd", "/end/cause", "/name"}) {
@@ -67,7 +68,7 @@ Result<std::string> optional_string(const JsonAt& object, std::string_view key) 
   return text;
 }
 
-// One that JSON can hold and that people can be shown: neither negative nor far beyond the end of calendars.
+// A time that can be shown as a date: neither negative nor far in the future.
 Result<double> time_at(const JsonAt& object, std::string_view key) {
   constexpr double kFarFuture = 1e11;
   JsonAt at = TRY(object.at(key));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is written down of a job, so that it can be found while it runs and its end be known afterwards: one JSON object a file,
-// nacre-jobs(7) has its members. It holds no secret: not the job's, and nothing of its environment.
+// The record of a job by which it can be found while it runs, and its end be read afterwards: one JSON object in a file of
+// its own. nacre-jobs(7) lists the members. It has no secrets: neither the job's secret nor its environment.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,19 @@
 
 namespace nacre::record {
 
-// Where a process runs. Only who is at the same place can tell whether it is still there.
+// Where a process runs. Only a process at the same place can find out whether that process still runs.
 struct ProcessPlace {
   std::string host;
-  std::string machine;     // digits of the host that no other host has
-  std::string boot;        // digits of this boot of it
+  std::string machine;     // digits that only this host has
+  std::string boot;        // digits that only this boot of the host has
   std::uint64_t pids = 0;  // the PID namespace, as the kernel numbers it
   bool operator==(const ProcessPlace&) const = default;
 };
 
-// What has started the shells.
+// The manager that has started the shells.
 struct Manager {
   std::string kind = "none";  // slurm, flux; none: nacre itself, or another
-  std::string job;            // its id there; "": it has none
+  std::string job;            // the job's id there; "": it has none
   std::string step;
   bool operator==(const Manager&) const = default;
 };
@@ -39,7 +39,7 @@ struct EntryEnd {
   double time = 0;             // seconds since the Epoch
   int code = 0;                // 0..255
   bool vanished = false;       // the leader was killed, or its host was: the code is not known
-  std::string cause;           // one line; "": it has ended by itself
+  std::string cause;           // one line; "": the job has ended by itself
   Json exits = Json::array();  // [{"record": text, "count": tasks, "ranks": idset}, ...]; a long idset is left out
   Json report;                 // as -o report=FILE has it, at most kMaxReport bytes of text; null: there is none
   bool operator==(const EntryEnd&) const = default;
@@ -53,7 +53,7 @@ struct JobEntry {
   static constexpr std::size_t kMaxClasses = 64;                    // ways to end
   static constexpr std::size_t kMaxLine = std::size_t{1} << 10;     // bytes of a cause, and of each name
 
-  std::string version;  // of the program
+  std::string version;  // of nacre-shell
   value::JobId id;
   std::string name;
   std::uint32_t user = 0;
@@ -67,21 +67,21 @@ struct JobEntry {
   std::vector<std::string> command;
   std::string cwd;
   double started = 0;           // seconds since the Epoch
-  std::optional<EntryEnd> end;  // none: it runs
+  std::optional<EntryEnd> end;  // none: the job runs
 
   [[nodiscard]] bool ended() const { return end.has_value(); }
-  // One line, with its newline, of at most kMaxText bytes: what is too long is shortened.
+  // One line, with its newline, of at most kMaxText bytes: members that are too long are shortened.
   [[nodiscard]] std::string text() const;
-  // EINVAL: what is wrong, and where. Members that are not known are passed over.
+  // EINVAL: the message names what is wrong, and where. Members that are not known are ignored.
   static Result<JobEntry> parse(std::string_view text);
 
   bool operator==(const JobEntry&) const = default;
 };
 
-// The tasks of Outcomes by how they have ended, {record: ranks}, as End::exits has them.
+// Makes EntryEnd::exits of {record: ranks}, the tasks of exits::Outcomes by how they have ended.
 [[nodiscard]] Json exits_of(const Json& ranks_by_record);
 
-// `report` itself if it is not too long, else without its longest parts, with "shortened": true.
+// Returns `report` itself if it is short enough; else without its longest parts, and with "shortened": true.
 [[nodiscard]] Json fitting_report(Json report);
 
 }  // namespace nacre::record

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kKilledCode = 137;           // 128 + SIGKILL
 constexpr std::size_t kMostShown = 8;      // jobs that an error lists
-constexpr std::size_t kMostWarnings = 8;   // the rest is counted
+constexpr std::size_t kMostWarnings = 8;   // one more has the number of the others
 constexpr double kTemporaryFor = 60 * 60;  // seconds: nobody writes one entry so long
 constexpr std::string_view kSlurm = "slurm:";
 constexpr std::string_view kF58Mark = "\u0192";  // the first letter of an id in F58
@@ -54,7 +54,7 @@ bool is_of_host(const JobEntry& entry, std::string_view host) {
   return entry.place.host == host || entry.place.host.substr(0, entry.place.host.find('.')) == host;
 }
 
-// ƒ or f, or neither.
+// Whether an id (RFC 19, F58) begins with `text`. The ƒ or f in front may be missing.
 bool begins_with(const JobEntry& entry, std::string_view text) {
   std::string id = entry.id.f58_plain();
   if (text.starts_with(kF58Mark))
@@ -154,7 +154,7 @@ void JobList::read_place(std::size_t place, const Witness& witness, double now) 
   for (const std::string& name : directory.names()) {
     auto entry = directory.read_named(name);
     if (entry && !entry->ended() && leader_of(*entry, witness) == Leader::gone) {
-      // Its leader may have written down its end since, as the last thing that it did.
+      // The leader may have written the job's end since, just before it exited.
       entry = directory.read_named(name);
       if (entry && !entry->ended()) {
         entry = vanished(*std::move(entry), now);

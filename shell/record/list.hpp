@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The list of jobs: the entries of all places, and which of them is meant.
+// The list of jobs: reads the entries of all places, and finds the job that a user means.
 #pragma once
 
 #include <cstddef>
@@ -25,25 +25,25 @@ enum class JobState : std::uint8_t {
 struct Listed {
   JobEntry entry;
   JobState state = JobState::running;
-  std::size_t place = 0;  // of JobList::directories
+  std::size_t place = 0;  // index of JobList::directories
 
   // R, U, CD (ended with 0), F (failed), V (vanished).
   [[nodiscard]] std::string_view status() const;
 };
 
-// What says whether a leader is still there; tests have others.
+// What is used to find out whether a leader still runs; tests use others than own_witness().
 struct Witness {
   ProcessPlace here;
-  // None: no such process, or it has ended.
+  // When a process was started, as places.hpp has it; none: there is no such process, or it has ended.
   std::function<std::optional<std::uint64_t>(std::int64_t pid)> start_of;
 };
 [[nodiscard]] Witness own_witness();
 
-// Whether the leader of a job that has not ended is gone (vanished), there, or out of sight.
+// Whether the leader of a job without an end runs, is gone (the job has vanished), or cannot be seen from here.
 enum class Leader : std::uint8_t { there, gone, out_of_sight };
 [[nodiscard]] Leader leader_of(const JobEntry& entry, const Witness& witness);
 
-// How it has ended, if nobody knows: now, with vanished set. 137: as if its leader was killed.
+// The entry of a job whose end nobody has recorded: with an end now, `vanished`, and code 137, as if its leader was killed.
 [[nodiscard]] JobEntry vanished(JobEntry entry, double now);
 
 struct JobList {
@@ -54,24 +54,24 @@ struct JobList {
   std::vector<Listed> jobs;           // the first started first
   std::vector<std::string> warnings;  // about places and entries that could not be read, one line each
 
-  // Reads all entries. One whose leader is gone is written down as ended, one that ended too long ago is removed, as far as
-  // they can be written. Of one id in two places, the one that tells how it has ended counts.
+  // Reads all entries. Where the directory can be written to, the end of a job whose leader is gone is recorded, and entries
+  // of jobs that ended too long ago are removed. If two places have one id the entry that has an end counts.
   static JobList read(const std::vector<std::string>& places, const Witness& witness, double now);
 
-  // JOB: an id in any form of RFC 19, the beginning of one that is unique, the name that one running job has, `last`,
-  // slurm:JOB or slurm:JOB.STEP, HOST/ID. EINVAL, ENOENT: it names several, which are listed, or none.
+  // `job`: an id in any form of RFC 19, a unique beginning of an id, a name that only one running job has, `last`,
+  // slurm:JOB or slurm:JOB.STEP, HOST/ID. EINVAL: several jobs match, and the message lists them. ENOENT: none does.
   [[nodiscard]] Result<const Listed*> find(std::string_view job) const;
-  // The only one that runs, or may. ENOENT: there is none, or several.
+  // The only job that runs; if none does, the only one that may run. ENOENT: there is none. EINVAL: there are several.
   [[nodiscard]] Result<const Listed*> only_one() const;
 
  private:
   void read_place(std::size_t place, const Witness& witness, double now);
   void prune(double now);
 
-  std::map<value::JobId, std::size_t> by_id_;  // of jobs, while they are read
+  std::map<value::JobId, std::size_t> by_id_;  // indices of jobs, while entries are read
 };
 
-// Removes from a directory what ended too long ago or is too much; for who writes an entry now and then.
+// Removes the entries that JobList::read() would: too old, or beyond kKept. For processes that write an entry now and then.
 void prune(const EntryDirectory& directory, double now);
 
 }  // namespace nacre::record

@@ -41,7 +41,7 @@ Result<void> check_owner(int fd, const std::string& path, mode_t forbidden) {
                                   status.st_mode & kAccessBits)};
 }
 
-// Its parents need be nobody's in particular but for /tmp/nacre-UID, in whose place others could put theirs.
+// Makes the parents. They may be anybody's, except for /tmp/nacre-UID: others could put a directory of theirs in its place.
 Result<void> make_parents(const std::string& path) {
   for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     std::string parent = path.substr(0, slash);
@@ -57,7 +57,7 @@ UniqueFd open_directory(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-// What is directly in a directory that anybody may write to.
+// The parent of `path` if it is directly below /tmp, a directory that anybody may write to.
 std::optional<std::string> shared_parent(const std::string& path) {
   std::string parent = path.substr(0, path.rfind('/'));
   return parent.starts_with("/tmp/") ? std::optional(parent) : std::nullopt;
@@ -102,7 +102,7 @@ ProcessPlace own_place() {
   std::array<char, HOST_NAME_MAX + 1> name{};
   ::gethostname(name.data(), name.size() - 1);
   out.host = name.data();
-  // The machine's id is not for other hosts to know.
+  // A digest, because the machine's id must not be published.
   out.machine = digits_of(out.host + std::string(trim(read_file("/etc/machine-id").value_or(""))));
   out.boot = digits_of(trim(read_file("/proc/sys/kernel/random/boot_id").value_or("")));
   struct stat status {};
@@ -121,7 +121,7 @@ std::optional<std::uint64_t> start_of(std::int64_t pid) {
 }
 
 Result<EntryDirectory> EntryDirectory::open(std::string path) {
-  // Whoever owns the parent can put another directory in its place.
+  // The owner of the parent can put another directory in this one's place.
   if (auto parent = shared_parent(path)) {
     UniqueFd fd = open_directory(*parent);
     if (!fd) return system_error(errno, *parent);
@@ -167,7 +167,7 @@ Result<void> EntryDirectory::write(const JobEntry& entry) const {
       ::openat(fd_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
   if (!file) return system_error(errno, path_ + "/" + temporary);
   if (int code = write_all(file.get(), entry.text()); code != 0) return fail(code);
-  // A file system that is full may report it only here.
+  // A file system that is full may report that only here.
   if (::close(file.release()) < 0) return fail(errno);
   if (::renameat(fd_.get(), temporary.c_str(), fd_.get(), name.c_str()) < 0) return fail(errno);
   return {};
@@ -183,7 +183,7 @@ Result<JobEntry> EntryDirectory::read(const value::JobId& id) const { return rea
 
 Result<JobEntry> EntryDirectory::read_named(const std::string& name) const {
   std::string path = path_ + "/" + name;
-  // Without waiting for who writes to a FIFO.
+  // Does not wait for the writer of a FIFO.
   UniqueFd file(::openat(fd_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file) return system_error(errno, path);
   struct stat status {};
