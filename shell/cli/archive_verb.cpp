@@ -28,7 +28,7 @@ using archive::Compression;
 using archive::CreateOptions;
 using archive::Progress;
 
-// Shows on standard error what a copy does, and lets a signal stop it.
+// Prints to standard error what a copy does, and stops the copy when a signal comes.
 class Copying {
  public:
   explicit Copying(bool verbose)
@@ -69,7 +69,7 @@ class Archive final : public Verb {
   [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
-    std::signal(SIGXFSZ, SIG_IGN);  // a file beyond RLIMIT_FSIZE is an error, and does not stay
+    std::signal(SIGXFSZ, SIG_IGN);  // a file beyond RLIMIT_FSIZE is an error then, and the file is removed
     ArchiveStore store = directory_ ? ArchiveStore(*directory_) : TRY(ArchiveStore::of_environment(own_variable));
     for (auto [action, run] : {std::pair{create_, &Archive::create}, std::pair{list_, &Archive::list},
                                std::pair{extract_, &Archive::extract}, std::pair{remove_, &Archive::remove}}) {

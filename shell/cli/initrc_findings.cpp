@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kNamed = R"(shell\.options(?:\.([A-Za-z_]\w*)|\s*\[\s*["']([^"']+)["']\s*\]))";
 constexpr const char* kDeclared = R"(nacre\.option\s*\{[^}]*?\bname\s*=\s*["']([^"']+)["'])";
 
-// Blanks instead of comments, so that places stay what they are.
+// Replaces comments by blanks, so that positions do not change.
 std::string without_comments(std::string_view text) {
   std::string out(text);
   for (std::size_t at = out.find("--"); at != std::string::npos; at = out.find("--", at)) {
@@ -56,7 +56,7 @@ std::vector<NamedOption> named_options(std::string_view text) {
 
 std::vector<UnknownOption> unknown_options(std::string_view text) {
   std::vector<NamedOption> named = named_options(text);
-  std::set<std::string> known{"standalone"};  // a member of shell.options that is no option
+  std::set<std::string> known{"standalone"};  // a member of shell.options, but not an option
   for (const NamedOption& each : named) {
     if (each.is_declared) known.insert(each.name);
   }

@@ -9,21 +9,23 @@
 
 namespace nacre::cli {
 
-// A shell option that a Lua file names: shell.options.NAME, shell.options["NAME"], or declares: nacre.option { name = "NAME" }.
+// A shell option that a Lua file names, by shell.options.NAME or shell.options["NAME"], or declares, by
+// nacre.option { name = "NAME" }.
 struct NamedOption {
   std::string name;
   int line = 0;
   bool is_declared = false;
 };
-// Those of a file, in order. Comments are passed over.
+// The options in a file, in order. Comments are ignored.
 [[nodiscard]] std::vector<NamedOption> named_options(std::string_view text);
 
 struct UnknownOption {
   std::string name;
   int line = 0;
-  std::string nearest;  // "" if none is near: then it is the file's own
+  std::string
+      nearest;  // the known name that is nearly the same; "": there is none, so the option is the file's own
 };
-// Those that neither nacre-shell knows nor the file declares, each name once.
+// The options that neither nacre-shell knows nor the file declares, each name once.
 [[nodiscard]] std::vector<UnknownOption> unknown_options(std::string_view text);
 
 }  // namespace nacre::cli

@@ -18,7 +18,7 @@
 namespace nacre::cli {
 namespace {
 
-constexpr double kInitrcTimeLimit = 60;  // seconds, as the shell gives an initrc
+constexpr double kInitrcTimeLimit = 60;  // seconds: as long as in a job
 
 struct CheckedInitrc {
   std::vector<std::string> problems;
@@ -84,7 +84,7 @@ class InitrcVerb final : public Verb {
   void add_to(CLI::App& nacre) override {
     verb_ = nacre.add_subcommand("initrc", "Check an initrc: what it reads, and what is wrong with it");
     verb_->require_subcommand(1);
-    check_ = verb_->add_subcommand("check", "Run an initrc as a job would, and say what is wrong with it");
+    check_ = verb_->add_subcommand("check", "Run an initrc as a job would, and print what is wrong with it");
     check_->add_option("FILE", file_, "The initrc (default: the installed one)")->option_text(" ");
     check_->add_option("-o,--setopt", options_, "Set a shell option of the job; may be repeated")
         ->option_text("OPT[=VAL]")

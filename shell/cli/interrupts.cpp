@@ -23,7 +23,7 @@ std::optional<int> Interrupts::pending() const {
   ::sigemptyset(&waiting);
   ::sigpending(&waiting);
   for (int signum : kEnding) {
-    // A blocked signal waits even where it is ignored.
+    // A blocked signal becomes pending even if it is ignored.
     if (::sigismember(&waiting, signum) == 1 && !is_ignored(signum)) return signum;
   }
   return std::nullopt;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Long work that a signal should end, but not in the middle: while one of these lives, the signals by which people
-// and managers end a program (SIGINT, SIGTERM, SIGHUP, SIGQUIT) are held back from this thread, and from those that
-// it starts; the work asks for them now and then, stops, and cleans up. Destroying it delivers them.
+// For long work that a signal should end, but only at certain points. While one of these objects exists the signals by which
+// people and managers end a program (SIGINT, SIGTERM, SIGHUP, SIGQUIT) are blocked in this thread, and in those that it
+// starts. The work asks for them now and then, and if one has come it cleans up and ends. The destructor delivers them.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ class Interrupts {
  public:
   Interrupts();
 
-  // One of the signals that came since, if any did. One that this process ignores does not count.
+  // One of the signals that have come since, if any has. Signals that this process ignores do not count.
   [[nodiscard]] std::optional<int> pending() const;
 
  private:

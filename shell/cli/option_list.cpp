@@ -14,14 +14,15 @@ using job::OptionEntry;
 
 bool is_switch(const OptionEntry& option) { return std::string_view(option.type) == "switch"; }
 
-// What is completed: "NAME=" where a value has to follow, "NAME" of a switch, and "rlimit." of "rlimit.<NAME>".
+// The text that completion inserts: "NAME=" if a value has to follow, "NAME" for a switch, and "rlimit." for
+// "rlimit.<NAME>".
 std::string word_of(const OptionEntry& option) {
   std::string name = option.name;
   if (std::size_t any = name.find('<'); any != std::string::npos) return name.substr(0, any);
   return is_switch(option) ? name : name + '=';
 }
 
-// In single quotes for a shell of Unix.
+// `text` in single quotes, as sh(1) reads it.
 std::string in_single_quotes(std::string_view text) {
   std::string out = "'";
   for (char each : text) {
@@ -53,7 +54,7 @@ bool takes_any_name(const OptionEntry& option) {
   return std::string_view(option.name).find('<') != std::string_view::npos;
 }
 
-// Each once, as options of any name have one word together.
+// The texts for completion, each once: all options like "rlimit.<NAME>" have one.
 std::vector<std::pair<std::string, std::string>> words() {
   std::vector<std::pair<std::string, std::string>> out;
   for (const OptionEntry& each : job::option_table()) {
@@ -75,7 +76,7 @@ std::string bash_part() {
   return out + "  esac\n}\n\n";
 }
 
-// As _describe takes it: WORD:HELP, with the colons of WORD quoted.
+// The format of zsh's _describe: WORD:HELP, with the colons of WORD quoted.
 std::string zsh_part() {
   std::string out = "#compdef nacre-shell\n\nlocal -a _nacre_shell_options\n_nacre_shell_options=(\n";
   for (const auto& [word, help] : words())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nacre-shell --list-options=FORMAT: the table of shell options, as JSON or as what a completion for bash, zsh or fish starts with.
+// nacre-shell --list-options=FORMAT: the table of shell options, as JSON or as the beginning of a completion for bash, zsh
+// or fish.
 #pragma once
 
 #include <optional>
@@ -11,7 +12,7 @@ namespace nacre::cli {
 
 inline constexpr const char* kListFormats[] = {"json", "bash", "zsh", "fish"};
 
-// None: no such format.
+// None: there is no such format.
 [[nodiscard]] std::optional<std::string> list_options(std::string_view format);
 
 }  // namespace nacre::cli

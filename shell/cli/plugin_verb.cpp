@@ -78,7 +78,8 @@ class PluginVerb final : public Verb {
   }
 
   void add_check() {
-    check_ = verb_->add_subcommand("check", "Load a plugin in a process of its own, and say what is wrong with it");
+    check_ =
+        verb_->add_subcommand("check", "Load a plugin in a process of its own, and print what is wrong with it");
     check_->add_option("FILE", files_, "Plugins: shared objects, or Lua files")->option_text("...")->required();
     check_->add_option("-t,--timeout", checking_.time_limit, "How long it may take (default: 10)")
         ->option_text("SECONDS")

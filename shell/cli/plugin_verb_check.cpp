@@ -28,14 +28,14 @@ std::string first_bytes(const std::string& path) {
   return bytes;
 }
 
-// `text` as a string of Lua.
+// `text` as a Lua string.
 std::string lua_string(std::string_view text) {
   std::string out = "\"";
   for (char each : text) out += fmt::format("\\{:03}", static_cast<unsigned char>(each));
   return out + '"';
 }
 
-// The name of a file as a glob that matches it alone.
+// The name of a file as a glob that matches only this file.
 std::string as_glob(const std::string& path) {
   if (!is_glob(path)) return path;
   std::string out;
@@ -50,7 +50,7 @@ void erase_all(std::string& text, std::string_view part) {
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part)) text.erase(at, part.size());
 }
 
-// "FILE:LINE: ", once.
+// Removes "FILE:LINE: ", once.
 void erase_place(std::string& text, const std::string& file) {
   std::size_t at = text.find(file + ":");
   if (at == std::string::npos) return;
@@ -58,7 +58,8 @@ void erase_place(std::string& text, const std::string& file) {
   if (end != std::string::npos) text.erase(at, end + 2 - at);
 }
 
-// Around the plugin two others, which write a line for each call of a topic, before its turn and after.
+// An initrc that loads the plugin between two others, which write a line for each call of a topic before the plugin is
+// called and after.
 constexpr std::string_view kInitrc = R"(local function write (sign, topic)
   local trace = io.open ({trace}, "a") -- anew: task.exec is called in a process that has no files open
   if trace then
@@ -97,13 +98,13 @@ class Check {
     result_.findings.push_back({is_problem, std::move(what), std::move(remedy)});
   }
 
-  // Without running any code of it.
+  // Checks a shared object without running any of its code.
   Result<void> look_at_object() {
     if (auto finding = judge_object(first_bytes(path_), first_bytes("/proc/self/exe"))) {
       result_.findings.push_back(*std::move(finding));
       return {};
     }
-    // The dynamic loader takes the object as part of the shell, says what it misses, and ends.
+    // The dynamic loader loads the object as a part of the shell, prints what is missing, and exits.
     ShellRun run;
     std::string name = "plugin.so";  // LD_PRELOAD is a list, with blanks and colons between
     std::error_code failed;
@@ -120,7 +121,7 @@ class Check {
     return {};
   }
 
-  // A run with the arguments of each, and the trace of it.
+  // Runs a shell with these arguments besides those of every run, and reads its trace.
   Result<ShellOutcome> run_traced(const std::string& phase, const std::vector<std::string>& more) {
     std::string trace = scratch_.path() + "/trace." + phase;
     std::string load = is_lua_ ? "source" : "plugin.load";
@@ -141,7 +142,7 @@ class Check {
     return outcome;
   }
 
-  // Whether it can be loaded.
+  // Checks whether the plugin can be loaded.
   Result<bool> load() {
     ShellOutcome outcome = TRY(run_traced("load", {"--explain=plugins"}));
     if (!ended_well(outcome)) return false;
@@ -178,7 +179,7 @@ class Check {
     return {};
   }
 
-  // Where it is now, for people.
+  // Which code is running, as a text for people.
   [[nodiscard]] std::string place(const std::string& topic) const {
     if (topic != kLoading && topic != "flux_plugin_init") return topic;
     return is_lua_ ? "the file itself" : "flux_plugin_init or a constructor";
@@ -235,7 +236,7 @@ class Check {
     }
     if (has("flux_plugin_init failed")) return "it returned a negative value: log why with shell_log_error";
     if (has("the plugin's handler failed")) return "it returned a negative value: log why with shell_log_error";
-    return "mend what it says";
+    return "correct what the error names";
   }
 
   std::string path_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nacre plugin check: one plugin in a shell of its own, a child process with a time limit in a directory of its
-// own; the plugin's crash is the child's.
+// nacre plugin check: loads one plugin in a shell of its own, a child process with a time limit and in a directory of its
+// own. If the plugin crashes only the child does.
 #pragma once
 
 #include <string>
@@ -22,10 +22,10 @@ struct CheckOptions {
 
 struct CheckResult {
   std::vector<Finding> findings;
-  std::string summary;  // "NAME: TOPIC TOPIC", of the plugins in the file, as far as it could be loaded
+  std::string summary;  // "NAME: TOPIC TOPIC" for the plugins in the file, as far as it could be loaded
 };
 
-// An error is one that kept the check from being made.
+// An error: the check could not be made.
 Result<CheckResult> check_plugin(const std::string& file, const CheckOptions& options);
 
 }  // namespace nacre::cli

@@ -25,7 +25,7 @@ constexpr std::array kCalled = {"shell.init",       "shell.post-init", "task.ini
                                 "pmi.connected",    "report.note",     "shell.processes-left"};
 constexpr std::array kNotCalled = {"shell.connect", "shell.resource-update", "shell.reconnect"};
 constexpr std::array kFamilies = {"taskmap.", "mustache.render."};
-constexpr std::array kRealms = {"shell.", "task."};  // all of their topics are known
+constexpr std::array kRealms = {"shell.", "task."};  // all topics that begin so are known
 constexpr std::size_t kMisspelt = 2;                 // edits, at most
 
 struct Nearest {
@@ -71,7 +71,7 @@ std::string machine_name(unsigned machine) {
   }
 }
 
-// The fields at the start of both classes' headers have one layout.
+// The headers of 32-bit and 64-bit objects begin with the same fields.
 struct Header {
   unsigned char ident[EI_NIDENT];
   std::uint16_t type;
@@ -98,7 +98,7 @@ std::vector<std::string> open_calls(std::string_view trace, std::string* last) {
   for (std::string_view line : split(trace, '\n')) {
     if (line.starts_with("> ")) open.emplace_back(line.substr(2));
     if (!line.starts_with("< ")) continue;
-    // Calls that were ended by a failure of the tracing itself are closed by what is around them.
+    // If the tracing itself has failed the end of a call may be missing: the end of the call around it closes it.
     auto begun = std::find(open.rbegin(), open.rend(), line.substr(2));
     if (begun == open.rend()) continue;
     open.erase(begun.base() - 1, open.end());
@@ -161,7 +161,7 @@ std::vector<Finding> missing_in(std::string_view trace) {
                          "neither nacre-shell nor a library that it is linked with has it"});
     }
   }
-  return libraries.empty() ? symbols : libraries;  // the symbols may be those of the libraries
+  return libraries.empty() ? symbols : libraries;  // the missing symbols may be in the missing libraries
 }
 
 std::optional<std::string> open_call(std::string_view trace) {
@@ -175,11 +175,11 @@ std::string last_call(std::string_view trace) {
   return last;
 }
 
-std::optional<Crash> crash_in(std::string_view said) {
+std::optional<Crash> crash_in(std::string_view output) {
   constexpr std::string_view kCrashed = " crashed in ";
-  for (std::string_view line : split(said, '\n')) {
+  for (std::string_view line : split(output, '\n')) {
     std::size_t at = line.rfind(kCrashed);
-    // A shell that knows its rank says it: nacre-shell[0].
+    // A shell that knows its rank prints it: nacre-shell[0].
     bool is_shells = line.starts_with("nacre-shell: plugin '") || line.starts_with("nacre-shell[0]: plugin '");
     if (!is_shells || at == std::string_view::npos) continue;
     std::string_view rest = line.substr(at + kCrashed.size());
@@ -190,11 +190,11 @@ std::optional<Crash> crash_in(std::string_view said) {
   return std::nullopt;
 }
 
-std::string reason_in(std::string_view said) {
+std::string reason_in(std::string_view output) {
   std::string_view first;
   std::string_view last;
   std::string_view final;
-  for (std::string_view line : split(said, '\n')) {
+  for (std::string_view line : split(output, '\n')) {
     if (line.starts_with("nacre-shell: ")) final = line.substr(line.find(' ') + 1);
     if (!line.starts_with("nacre-shell[")) continue;
     for (std::string_view level : {"]: error: ", "]: fatal: "}) {

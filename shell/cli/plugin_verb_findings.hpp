@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `nacre plugin check` makes of what it sees: pure functions.
+// What `nacre plugin check` concludes from files and from what a shell has printed: pure functions.
 #pragma once
 
 #include <optional>
@@ -16,31 +16,31 @@ struct Finding {
   std::string remedy;
 };
 
-// What is to be said of a subscription to `topic` (a glob): none if some shell calls it. Of a name that looks like
-// a misspelt one the nearest is named; others are only noted, as plugins may call topics of their own.
+// Judges a subscription to `topic` (a glob): none if some shell calls it. For a name that looks misspelt the finding names
+// the nearest one. Other unknown names are only notes, as plugins may call topics of their own.
 [[nodiscard]] std::optional<Finding> judge_topic(const std::string& topic);
 
-// A file's first bytes against those of a program of this machine.
+// Compares the first bytes of a file with those of a program of this machine.
 [[nodiscard]] std::optional<Finding> judge_object(std::string_view file, std::string_view program);
 
-// Symbols and libraries that the dynamic loader misses, by what glibc's prints when it traces with LD_WARN.
+// Symbols and libraries that the dynamic loader does not find, by what glibc's loader prints when it traces with LD_WARN.
 [[nodiscard]] std::vector<Finding> missing_in(std::string_view trace);
 
 // The sandbox writes a line for each call of a topic, "> TOPIC" before the plugin's turn and "< TOPIC" after it.
-// The innermost call that has not come back; none if all have.
+// The innermost call that has not returned; none if all have.
 [[nodiscard]] std::optional<std::string> open_call(std::string_view trace);
-// The call that came back last; "" if none did.
+// The call that has returned last; "" if none has.
 [[nodiscard]] std::string last_call(std::string_view trace);
 
-// "plugin 'NAME' crashed in TOPIC (SIGNAL)" in what a shell said: {TOPIC, SIGNAL}.
+// Finds "plugin 'NAME' crashed in TOPIC (SIGNAL)" in what a shell has printed: {TOPIC, SIGNAL}.
 struct Crash {
   std::string topic;
   std::string signal;
 };
-[[nodiscard]] std::optional<Crash> crash_in(std::string_view said);
+[[nodiscard]] std::optional<Crash> crash_in(std::string_view output);
 
-// Why a shell failed, by what it said: the first error that was logged (the plugin's own words, if it has any), the
-// last one, and the shell's last word; "" if it said none of them.
-[[nodiscard]] std::string reason_in(std::string_view said);
+// Why a shell has failed, by what it has printed: the first error in its log (the plugin's own text, if it has logged one),
+// the last one, and the last line that is not of the log; "" if there are none.
+[[nodiscard]] std::string reason_in(std::string_view output);
 
 }  // namespace nacre::cli

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kListBegins = R"({"plugins":)";
 
-// An initrc may print lines of its own before.
+// Finds the list: an initrc may print lines of its own before it.
 std::optional<std::string_view> list_line(std::string_view printed) {
   std::optional<std::string_view> found;
   for (std::string_view line : split(printed, '\n')) {
@@ -37,7 +37,7 @@ Result<ListedPlugin> listed_plugin(const JsonAt& entry) {
   return plugin;
 }
 
-// Whether the job itself says which initrc it wants.
+// Whether an option of the job names the initrc.
 Result<bool> names_initrc(const ListOptions& options) {
   auto is_initrc = [](const std::string& each) { return each == "initrc" || each.starts_with("initrc="); };
   if (std::any_of(options.options.begin(), options.options.end(), is_initrc)) return true;

@@ -13,7 +13,7 @@
 
 namespace nacre::cli {
 
-inline constexpr const char* kBuiltin = "builtin";  // the origin of those
+inline constexpr const char* kBuiltin = "builtin";  // the origin of builtin plugins
 
 struct ListedPlugin {
   std::string name;
@@ -22,7 +22,7 @@ struct ListedPlugin {
   bool replaces_builtin = false;
 };
 
-// Of what the shell printed, in the order of its stack. An error: it has printed no list.
+// Reads the plugins from what the shell has printed, in the order of its stack. An error: it has printed no list.
 Result<std::vector<ListedPlugin>> listed_plugins(std::string_view printed);
 
 // The Lua files that the shell has run, in order.
@@ -36,7 +36,7 @@ struct ListOptions {
   bool json = false;
 };
 
-// Prints the list, and what the shell has to say on standard error; the exit code.
+// Prints the list, and passes on what the shell has written to standard error; returns the exit code.
 Result<int> list_plugins(const ListOptions& options);
 
 }  // namespace nacre::cli

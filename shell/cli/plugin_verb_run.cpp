@@ -21,7 +21,8 @@ namespace nacre::cli {
 namespace {
 
 constexpr const char* kShell = "nacre-shell";
-constexpr int kKillRounds = 1000;  // of a millisecond: what survives SIGKILL for longer is left alone
+constexpr int kKillRounds =
+    1000;  // of a millisecond each: a process that survives SIGKILL for longer is left alone
 constexpr int kInterrupting[] = {SIGINT, SIGTERM, SIGHUP};
 
 constexpr std::string_view kJobspec = R"({"version": 1,
@@ -56,7 +57,7 @@ task::Command command_of(const ShellRun& run) {
   return command;
 }
 
-// The descendants may start others while they are ended; all of them are adopted by this process.
+// Kills all descendants. They may start others meanwhile; this process becomes the parent of those whose parents have ended.
 void end_descendants(event::Children& children) {
   for (int round = 0; round < kKillRounds; ++round) {
     std::vector<pid_t> left = event::Children::descendants();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nacre-shell as a child process: how the verb `nacre plugin` looks at plugins without loading any itself.
+// Runs nacre-shell as a child process: so the verb `nacre plugin` looks at plugins without loading any itself.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace nacre::cli {
 
 inline constexpr std::size_t kMaxShellOutput = std::size_t{1} << 20;  // bytes kept of each stream; the rest is lost
 
-// A directory of this process's own, removed with all that is in it.
+// A temporary directory. The destructor removes it with all that is in it.
 class ScratchDirectory {
  public:
   static Result<ScratchDirectory> create();  // in $TMPDIR, else /tmp
@@ -27,7 +27,7 @@ class ScratchDirectory {
   ~ScratchDirectory();
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  // Makes a file; its path.
+  // Makes a file, and returns its path.
   [[nodiscard]] Result<std::string> write(const std::string& name, std::string_view text) const;
 
  private:
@@ -35,13 +35,13 @@ class ScratchDirectory {
   std::string path_;
 };
 
-// "-j FILE -R FILE" of a job of one task, /bin/true, on one core.
+// Writes the files of a job of one task, /bin/true, on one core; returns "-j FILE -R FILE".
 Result<std::vector<std::string>> write_smallest_job(const ScratchDirectory& directory);
 
 struct ShellRun {
   std::vector<std::string> arguments;                            // of nacre-shell --standalone
-  std::vector<std::pair<std::string, std::string>> environment;  // besides this process's
-  std::optional<std::string> directory;                          // to run in
+  std::vector<std::pair<std::string, std::string>> environment;  // in addition to this process's
+  std::optional<std::string> directory;                          // the working directory
   std::optional<double> time_limit;                              // seconds
 };
 
@@ -52,9 +52,9 @@ struct ShellOutcome {
   std::string err;
 };
 
-// Runs the nacre-shell beside this program, else that of PATH, with /dev/null as its input. All its descendants are
-// ended when it has ended, or its time is up. A signal that ends this program (SIGINT, SIGTERM, SIGHUP) ends them
-// first: the error EINTR.
+// Runs the nacre-shell in this program's directory, else that in PATH, with /dev/null as its input. When it has ended, or
+// its time is over, all its descendants are killed; likewise when a signal comes that ends this program (SIGINT, SIGTERM,
+// SIGHUP): then the error is EINTR.
 Result<ShellOutcome> run_shell(const ShellRun& run);
 
 }  // namespace nacre::cli

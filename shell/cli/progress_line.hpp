@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A line on a terminal that says how far a copy is, once it has taken a while. What it wants written is returned as
-// text; it writes nothing itself.
+// A line on a terminal that shows how far a copy is, once it has taken a while. The functions return the text to be written;
+// they write nothing themselves.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@ namespace nacre::cli {
 
 class ProgressLine {
  public:
-  static constexpr double kBeforeFirst = 1.0;  // seconds before the first
-  static constexpr double kEvery = 0.2;        // seconds between two
+  static constexpr double kBeforeFirst = 1.0;  // seconds before the first line
+  static constexpr double kEvery = 0.2;        // seconds between two lines
 
   // `now`: monotonic seconds, here and below.
   explicit ProgressLine(double now) : due_(now + kBeforeFirst) {}
 
-  // Writes the line anew, or is empty if it is not time yet.
+  // The new line; empty if it is not time yet.
   [[nodiscard]] std::string update(const archive::Progress& progress, double now);
-  // Takes the line away, if there is one.
+  // What removes the line, if there is one.
   [[nodiscard]] std::string clear();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a command line that is not to be run gives instead: help, the version, or a usage error.
+// What a command line that runs nothing prints: help, the version, or a usage error.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ struct Reply {
   std::string text;
 };
 
-// `PROGRAM: message` and where help is to be found. `program` with its verbs: "nacre archive create".
+// `PROGRAM: message`, and a hint at --help. `program` includes the verbs: "nacre archive create".
 [[nodiscard]] Reply usage_error(const std::string& program, const std::string& message);
 
-// Prints it to where it belongs; its exit code.
+// Prints the reply to stdout or stderr; returns its exit code.
 int print(const Reply& reply);
 
 }  // namespace nacre::cli

@@ -16,7 +16,7 @@ namespace nacre::cli {
 
 struct ShellArguments {
   bool standalone = false;
-  boot::Standalone boot;  // not standalone: the files, where they are given, are the leader's
+  boot::Standalone boot;  // not standalone: the leader's files, if the command line has them
   boot::Way way = boot::Way::automatic;
   std::optional<std::string> secret_file;
   std::optional<int> launch_record;  // a descriptor
@@ -28,7 +28,7 @@ struct ShellArguments {
   std::optional<std::string> eventlog;
   int verbose = 0;
   bool explain = false;
-  bool explain_plugins = false;  // instead
+  bool explain_plugins = false;  // only the plugins, as JSON
 };
 
 std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv);

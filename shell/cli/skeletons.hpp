@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `nacre plugin new` writes: plugins that work and have a test, to be changed by their owners.
+// What `nacre plugin new` writes: plugins that work and have a test, for people to start from.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ enum class Language { c, cpp, lua };
 // "c", "c++", "lua".
 [[nodiscard]] std::optional<Language> language_named(std::string_view name);
 
-// Letters a to z, digits, '_' and '-', of which the first is a letter or a digit.
+// A name: letters a to z, digits, '_' and '-'; the first is a letter or a digit.
 Result<void> check_plugin_name(std::string_view name);
 
 struct SkeletonFile {

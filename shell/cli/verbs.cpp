@@ -26,7 +26,8 @@ std::string program_of(const CLI::App& app) {
   return name;
 }
 
-// A verb that runs a command leaves that over, and looks itself for what is unknown.
+// The words that no option and no verb has taken. A verb that runs a command leaves the command's words, and checks them
+// itself.
 std::vector<std::string> unknown_words(const CLI::App& app) {
   std::vector<std::string> out = app.remaining();
   for (const CLI::App* sub : app.get_subcommands()) {
@@ -47,7 +48,7 @@ std::string meant_verb(const CLI::App& app, const std::string& word) {
 Reply reply_to(const CLI::ParseError& error, const CLI::App& app) {
   if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) return {0, app.help()};
   if (dynamic_cast<const CLI::CallForVersion*>(&error) != nullptr) return {0, fmt::format("nacre {}\n", kVersion)};
-  // Of something missing and something unknown the latter is the reason.
+  // If a word is unknown and another one is missing, the unknown one is the reason.
   std::vector<std::string> unknown = unknown_words(app);
   if (!unknown.empty()) {
     return usage_error(program_of(app),
@@ -57,7 +58,8 @@ Reply reply_to(const CLI::ParseError& error, const CLI::App& app) {
   return usage_error(program_of(app), error.what());
 }
 
-// "--hosts=": CLI11 takes the next word as its value. `words`: in their order. What is left over is not looked at.
+// Finds options such as "--hosts=", of which CLI11 takes the next word as the value. `words`: in the order of the command
+// line; those that are left over are not checked.
 std::optional<Reply> value_missing(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* verb = &app;
   while (!verb->get_subcommands().empty()) verb = verb->get_subcommands()[0];
@@ -88,7 +90,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const std::vector<VerbPt
   };
   if (!app.get_subcommands(is_prefix_verb).empty())
     std::replace(words.begin(), words.end(), std::string("--"), std::string(kEndOfOptions));
-  std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 has them
+  std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11 takes them in reverse order
   std::optional<Reply> reply;
   try {
     app.parse(reversed);

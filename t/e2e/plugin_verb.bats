@@ -340,7 +340,7 @@ END
   echo 'plugin.register {' >bad.lua
   run plugin check bad.lua
   [ "$status" -eq 1 ]
-  [[ $output == "bad.lua: bad.lua:2: "*"near <eof>: mend what it says"* ]]
+  [[ $output == "bad.lua: bad.lua:2: "*"near <eof>: correct what the error names"* ]]
   echo 'error "on purpose"' >bad.lua
   run plugin check bad.lua
   [[ $output == "bad.lua: "*"on purpose"* ]]
