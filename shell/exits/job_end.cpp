@@ -46,7 +46,7 @@ Action JobEnd::signalled(int signum, double now, Work work) {
   return Action::end;
 }
 
-// Who interrupts a job that is being ended does not want to wait for it.
+// A user who interrupts a job that is being ended does not want to wait for it.
 Action JobEnd::interrupted(double now, Work work) {
   if (agreed_) return Action::nothing;
   if (is_ending()) {
@@ -83,7 +83,8 @@ int JobEnd::code(const Outcomes& outcomes, const Policy& policy) const {
   return std::max(policy.code(outcomes), kLeastFailure);
 }
 
-// With the end of the task that has ended the job. If that could not be started, neither could those that were not tried any more.
+// Adds the end of the task that has ended the job. If that task could not be started, the tasks that were not tried any more
+// count as not started, too.
 Outcomes JobEnd::known(const Outcomes& outcomes) const {
   const auto& why = cause();
   if (!why || !why->task) return outcomes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Notices as text. What is large is cut into parts by rank, so that each has few classes and short bitmaps.
+// Notices as text. A large notice is cut into parts by rank, so that each part has few classes and short bitmaps.
 #include "exits/notice.hpp"
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace {
 using value::Idset;
 using Id = Idset::Id;
 
-// As long as a class or x are no longer than this they are idsets, which people can read.
+// Up to this length the ranks of a class, and x, are written as idsets, which people can read.
 constexpr std::size_t kReadableRanks = 64;
 constexpr std::size_t kReadableX = 256;
-constexpr std::size_t kHead = 512;  // bytes, at most, of all that is neither x nor open nor cut
+constexpr std::size_t kHead = 512;  // the most bytes of all members other than x, open and cut
 
-// Neighbouring ranks of one class; the numbers behind the classes' are those of open and cut.
+// Neighbouring ranks of one class, by its number; the two numbers after the last class stand for open and cut.
 struct Run {
   Id first;
   Id last;
@@ -37,7 +37,7 @@ std::size_t digits(Id number) {
 
 std::size_t bytes_of_bits(std::uint64_t bits) { return static_cast<std::size_t>((bits + 7) / 8); }
 
-// How long the text of some ranks is, which come in ascending order.
+// The length of the text of ranks, which are added in ascending order.
 struct RanksSize {
   std::size_t idset = 0;
   Id first = 0, last = 0;
@@ -55,12 +55,12 @@ struct RanksSize {
   [[nodiscard]] std::size_t best() const { return is_bitmap() ? bitmap() : idset; }
 };
 
-// How long x, open and cut are of a part that grows.
+// The lengths of x, open and cut of a part, while ranks are added to it.
 class PartSize {
  public:
   explicit PartSize(const std::vector<std::string_view>& names) : names_(names), ranks_(names.size() + 2) {}
 
-  // False: with this run it would be longer than `most`; nothing has changed then.
+  // Returns false, and changes nothing, if the part would be longer than `most` with this run.
   bool add(const Run& run, std::size_t most) {
     Sums before = sums_;
     RanksSize& ranks = ranks_[run.of];
@@ -85,10 +85,10 @@ class PartSize {
 
  private:
   struct Sums {
-    std::size_t each = 0;   // of x, if each class is text of its own
-    std::size_t names = 0;  // of the classes in the array
+    std::size_t each = 0;   // the length of x, if each class has a text of its own
+    std::size_t names = 0;  // the length of the classes in the array
     std::size_t classes = 0;
-    std::size_t marks = 0;  // of open and cut
+    std::size_t marks = 0;  // the length of open and cut
     Id first = 0, last = 0;
   };
 
@@ -145,7 +145,7 @@ std::vector<Run> runs_of(const Notice& notice) {
   return out;
 }
 
-// A part: some of the runs.
+// Makes a part of some of the runs.
 class Part {
  public:
   Part(const std::vector<std::string_view>& names, std::span<const Run> runs)

@@ -26,7 +26,7 @@ Result<std::string> class_at(const JsonAt& at) {
   return at.expected("a record, as x0, s11+ or c/s15, or r");
 }
 
-// Bits of one rank after the other.
+// Reads the bits of one rank after the other.
 class Bits {
  public:
   Bits(std::string_view bytes, unsigned width) : bytes_(bytes), width_(width) {}

@@ -12,7 +12,7 @@ using value::Idset;
 
 constexpr std::string_view kWhere = "notice";
 
-// All at once, as each union costs what both sets have.
+// Unites all sets at once: the cost of each union is the size of both sets.
 Idset ranks_of(const Notice& notice) {
   std::vector<Idset::Range> all;
   for (const auto& [name, ranks] : notice.classes)

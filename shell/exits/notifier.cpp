@@ -15,7 +15,7 @@ using value::Idset;
 
 constexpr std::uint64_t kPercent = 100;
 
-// Whose task has written what may not have come out yet: it ran, and failed by itself.
+// Whether output of the task may not have come out yet: the task ran, and failed by itself.
 bool waits_for_output(const Record& record) {
   bool ran = record.kind() == Record::Kind::ended || record.kind() == Record::Kind::over_time;
   return ran && record.status() && record.status()->job_code() != 0;
@@ -80,7 +80,7 @@ void Notifier::add_waiting(double now, const Idset& ranks, const Record& record)
   waiting_.push_back({now, now + kDrainLimit, ranks, record});
 }
 
-// Those of them that wait do so no longer.
+// Releases those of `ranks` that wait; returns them.
 Idset Notifier::take_waiting(double now, const Idset& ranks) {
   Idset taken;
   for (Waiting& each : waiting_) {
@@ -98,7 +98,7 @@ void Notifier::drained(double now, const Idset& ranks) { take_waiting(now, ranks
 
 void Notifier::lost(double now, const Idset& ranks) { unite(fresh_cut_, take_waiting(now, ranks)); }
 
-// Is sent with the next message.
+// Has these records sent with the next message.
 void Notifier::release(double now, const Idset& ranks, const Record& record) {
   unite(fresh_[record.str()], ranks);
   if (options_.policy.is_failure(record)) failed_ += ranks.size();
@@ -184,7 +184,7 @@ NoticeSummary Notifier::summary(int code) const {
   Policy::Kind kind = options_.policy.kind();
   if (kind != Policy::Kind::max) out.policy = Policy::name_of(kind);
   if (kind == Policy::Kind::main || kind == Policy::Kind::main_and_all) out.main = options_.policy.main();
-  // What follows from the records has to do so for who does not know which codes count as success.
+  // The codes are left out only if they follow from the records alone: a client does not know which codes count as success.
   NoticeCodes codes = codes_of(sent_, options_.policy);
   if (codes.failed > 1 || codes != codes_of(sent_, Policy())) out.codes = codes;
   return out;
@@ -195,12 +195,12 @@ NoticeSummary Notifier::summary(int code) const {
 std::optional<Notifier::Message> Notifier::next(std::uint64_t after) const {
   if (seq_ == 0 || after == seq_) return {};
   bool is_kept = after < seq_ && after + 1 >= kept_.front().seq;
-  bool is_late = ended_ && after + 1 < seq_;  // one snapshot tells it all
+  bool is_late = ended_ && after + 1 < seq_;  // one snapshot has it all
   if (!is_kept || is_late) return snapshot();
   return kept_[static_cast<std::size_t>(after + 1 - kept_.front().seq)];
 }
 
-// All that messages have held up to seq_.
+// All that the messages up to seq_ have had.
 Notifier::Message Notifier::snapshot() const {
   Notice notice;
   notice.seq = seq_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the tasks of a job have ended so far: each rank has at most one record, the first that came. So the sets of ranks are
-// disjoint, and in whatever order the same records come, once each, the result is the same, but for in_order().
+// How the tasks of a job have ended so far. Each rank has at most one record, the first that came; so the sets of ranks are
+// disjoint. If each record comes once the result does not depend on their order, except for in_order().
 #pragma once
 
 #include <map>
@@ -19,12 +19,12 @@ class Outcomes {
   // Ranks that all ended in the same way.
   using Class = std::pair<Record, value::Idset>;
 
-  // Those of `ranks` that had no record before.
+  // Adds a record; returns those of `ranks` that had none before.
   value::Idset add(const value::Idset& ranks, const Record& record);
 
   [[nodiscard]] const value::Idset& ranks() const { return ranks_; }  // that have a record
   [[nodiscard]] std::vector<Class> classes() const;                   // in the order of their texts
-  // The same in the order in which the first rank of each came.
+  // The same, in the order in which the first rank of each class came.
   [[nodiscard]] std::vector<Class> in_order() const;
   // The record of one rank; none: it has none yet.
   [[nodiscard]] std::optional<Record> of(value::Idset::Id rank) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From how the tasks of a job ended to the job's exit code. The table of all policies: nacre-exits(7).
+// How a job's exit code follows from how its tasks have ended. nacre-exits(7) has the table of all policies.
 #pragma once
 
 #include <string_view>
@@ -34,12 +34,12 @@ class Policy {
   [[nodiscard]] value::Idset::Id main() const { return main_; }  // the main rank
   [[nodiscard]] const value::Idset& ok() const { return ok_; }
 
-  // 0..255: what one task counts as, were it alone. 0 for a victim, which counts as nothing of its own.
+  // 0..255: the code of a job that has only this task. 0 for a victim, which has no code of its own.
   [[nodiscard]] int code_of(const Record& record) const;
-  // Neither a success nor a victim.
+  // Whether it is neither a success nor a victim.
   [[nodiscard]] bool is_failure(const Record& record) const { return code_of(record) != 0; }
 
-  // 0..255: the job's. `outcomes` has a record of each task.
+  // 0..255: the job's code. `outcomes` has a record of each task.
   [[nodiscard]] int code(const Outcomes& outcomes) const;
 
  private:

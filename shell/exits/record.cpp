@@ -11,7 +11,7 @@ namespace nacre::exits {
 namespace {
 
 constexpr int kMaxCode = 255;
-constexpr int kMaxSignal = 127;  // that waitpid(2) can tell
+constexpr int kMaxSignal = 127;  // the largest that waitpid(2) can report
 constexpr int kOverTime = 124;   // as timeout(1)
 constexpr int kLost = 1;
 

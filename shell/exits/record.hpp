@@ -9,7 +9,7 @@
 //   l     lost with its shell or its node
 //   c     a victim: ended because the job was being ended, or never started
 //
-// t and c may have what the task's status was behind them: c/s15, t/x0.
+// t and c may have the task's status behind them: c/s15, t/x0.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@
 
 namespace nacre::exits {
 
-// What a failure counts as in an exit code, which has 8 bits: 1..255 as it is; 0 is 1; of any other number the low 8 bits
-// count, or 255 if these are 0. So a failure never becomes 0.
+// The exit code, of 8 bits, of a failure with this code: 1..255 stay; 0 becomes 1; of any other number the low 8 bits count,
+// or 255 if these are 0. So a failure never becomes 0.
 [[nodiscard]] int failure_code(std::int64_t code);
 
 class Record {
@@ -36,13 +36,13 @@ class Record {
   static Record over_time(value::WaitStatus status) { return {Kind::over_time, status}; }
   static Record lost() { return {Kind::lost, std::nullopt}; }
   static Record victim(std::optional<value::WaitStatus> status) { return {Kind::victim, status}; }
-  // EINVAL: not such a text.
+  // EINVAL: it is not such a text.
   static Result<Record> parse(std::string_view text);
 
   [[nodiscard]] Kind kind() const { return kind_; }
   // How the process ended; none: there was no process, or nobody saw its end.
   [[nodiscard]] const std::optional<value::WaitStatus>& status() const { return status_; }
-  // 0..255: what the record counts as. 0 for a victim, which counts as nothing of its own.
+  // 0..255: the exit code that stands for the record. 0 for a victim, which has no code of its own.
   [[nodiscard]] int code() const;
   [[nodiscard]] std::string str() const;
 

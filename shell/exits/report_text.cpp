@@ -15,13 +15,13 @@
 namespace nacre::exits {
 namespace {
 
-constexpr std::size_t kMostLines = 8;      // of what a task has written
-constexpr std::size_t kMostColumns = 160;  // of one of them
+constexpr std::size_t kMostLines = 8;      // lines of what a task has written
+constexpr std::size_t kMostColumns = 160;  // bytes of one line
 constexpr std::size_t kMostClasses = 8;
 constexpr std::size_t kMostRanks = 60;  // characters of an idset
 constexpr std::size_t kMostProcesses = 4;
 
-// A member as a type, or that of an empty one.
+// A member's value as this type, or an empty value if it is missing or of another type.
 template <typename T>
 T member(const Json& of, const char* name, T otherwise = {}) {
   auto found = of.is_object() ? of.find(name) : of.end();
@@ -33,7 +33,7 @@ T member(const Json& of, const char* name, T otherwise = {}) {
   return otherwise;
 }
 
-// What a terminal would take for commands is shown as \xNN.
+// Replaces bytes that a terminal would take for commands by \xNN.
 std::string plain(std::string_view line) {
   std::string out;
   for (char each : line.substr(0, kMostColumns)) {
@@ -114,7 +114,7 @@ std::string oom_line(const Json& oom) {
                      kills == 1 ? "" : "s", limit > 0 ? fmt::format(", limit {} MiB", limit >> 20) : "");
 }
 
-// What the program itself has written to its NACRE_ERROR_FILE; PyTorch nests the message once more.
+// The message that the program itself has written to its NACRE_ERROR_FILE; PyTorch nests it once more.
 std::string error_line(const Json& error) {
   Json message = member<Json>(error, "message");
   if (message.is_object()) message = member<Json>(message, "message");
@@ -123,7 +123,7 @@ std::string error_line(const Json& error) {
   return line.empty() ? "" : "its error: " + plain(line.substr(0, line.find('\n')));
 }
 
-// How far it was with PMI: "PMI-1: in barrier 3".
+// How far the task was with PMI: "PMI-1: in barrier 3".
 std::string pmi_line(const Json& pmi) {
   std::string by = plain(member<std::string>(pmi, "by"));
   std::string state = member<std::string>(pmi, "state");
@@ -192,7 +192,8 @@ std::string classes_line(const Json& classes) {
   return out;
 }
 
-// Of several classes of failures that have a last line or a module: "0-3: SIGSEGV in libm.so.6, after: it is broken".
+// A line for each of several classes of failures that have a last line or a module: "0-3: SIGSEGV in libm.so.6, after: it is
+// broken".
 std::vector<std::string> digest_lines(const Json& classes) {
   std::vector<std::string> out;
   for (const Json& each : classes) {

@@ -10,11 +10,11 @@
 
 namespace nacre::exits {
 
-// Lines that begin with "nacre: "; at most a screen. `report`: as the plugin exit-report writes it; what is missing or of another
-// type is left out.
+// Lines that begin with "nacre: ", at most a screen. `report`: as the plugin exit-report writes it; members that are missing
+// or of another type are left out.
 [[nodiscard]] std::string report_text(const Json& report);
 
-// The last line of `text` that is not empty, as a report has it: at most 160 bytes.
+// The last line of `text` that is not empty, as a report shows it: at most 160 bytes.
 [[nodiscard]] std::string last_line_of(std::string_view text);
 
 }  // namespace nacre::exits

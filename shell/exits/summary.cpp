@@ -10,7 +10,7 @@
 namespace nacre::exits {
 namespace {
 
-// The end of a task that went wrong first: the cause's, else the first that came.
+// The end of the task that failed first: the cause's task, else the first failure that came.
 std::optional<Record> first_failure(const JobEnd& end, const Outcomes& outcomes, const Policy& policy) {
   if (end.cause() && end.cause()->task) return end.cause()->task->record;
   auto classes = outcomes.in_order();

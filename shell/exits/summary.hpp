@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a job has ended, in words that programs read: what Host::on_ended() passes on, and a part of the failure report.
+// How a job has ended, as JSON: what Host::on_ended() passes on, and a part of the failure report.
 #pragma once
 
 #include "base/json_fwd.hpp"
