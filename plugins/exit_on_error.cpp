@@ -49,7 +49,8 @@ Result<FailureLimit> FailureLimit::read(const JsonAt& option, std::uint64_t job_
   }
   bool is_switch = option.json().is_boolean() || text == "on" || text == "off" || text == "true" || text == "false";
   if (!is_switch) return option.expected(kValues);
-  return FailureLimit{TRY(job::switch_of(option)) ? 1U : 0U, false};
+  bool is_on = TRY(job::switch_of(option));
+  return FailureLimit{is_on ? 1U : 0U, false};
 }
 
 class ExitOnError final : public plugin::Plugin {

@@ -116,7 +116,8 @@ class Run final : public cli::Verb {
     if (attributes.is_null()) attributes = Json::object();
     attributes["system"]["shell"]["options"] = known.json();
     std::uint32_t most = places.most().value_or(spec.nodes.value_or(1));
-    return JobPlan{TRY(with_callers(std::move(spec.document))), std::move(known), most};
+    std::string jobspec = TRY(with_callers(std::move(spec.document)));
+    return JobPlan{std::move(jobspec), std::move(known), most};
   }
 
   Result<LaunchPlan> plan_of(Places places, JobPlan job) {

@@ -86,7 +86,9 @@ Result<Json> exits_at(const JsonAt& at) {
   if (elements.size() > JobEntry::kMaxClasses + 1) return at.error("has too many elements");
   Json out = Json::array();
   for (const JsonAt& each : elements) {
-    Json one{{"record", TRY(TRY(each.at("record")).string())}, {"count", TRY(count_at(each, "count"))}};
+    std::string record = TRY(TRY(each.at("record")).string());
+    std::uint64_t count = TRY(count_at(each, "count"));
+    Json one{{"record", std::move(record)}, {"count", count}};
     if (auto ranks = TRY(each.find("ranks"))) {
       std::string text = TRY(ranks->string());
       if (auto parsed = value::Idset::parse(text); !parsed) return ranks->error(parsed.error().message);
