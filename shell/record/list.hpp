@@ -55,7 +55,7 @@ struct JobList {
   std::vector<std::string> warnings;  // about places and entries that could not be read, one line each
 
   // Reads all entries. Where the directory can be written to, the end of a job whose leader is gone is recorded, and entries
-  // of jobs that ended too long ago are removed. If two places have one id the entry that has an end counts.
+  // of jobs that ended too long ago are removed. If two places have one id the entry that knows how the job has ended counts.
   static JobList read(const std::vector<std::string>& places, const Witness& witness, double now);
 
   // `job`: an id in any form of RFC 19, a unique beginning of an id, a name that only one running job has, `last`,

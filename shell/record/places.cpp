@@ -87,6 +87,7 @@ std::vector<std::string> places(const Variables& variables) {
     if (!base.empty()) out.push_back(base + behind);
   };
   add(absolute_variable(variables, "NACRE_JOBS_DIR"), "");
+  if (!out.empty()) return out;
   std::string state = absolute_variable(variables, "XDG_STATE_HOME");
   if (!state.empty())
     add(state, "/nacre/jobs");

@@ -2,11 +2,11 @@
 //
 // Where entries are: ID.json in the first of these directories that can be written to. All of them are searched.
 //
-//   $NACRE_JOBS_DIR
 //   $XDG_STATE_HOME/nacre/jobs, or if that is not set ~/.local/state/nacre/jobs
 //   $XDG_RUNTIME_DIR/nacre/jobs
 //   /tmp/nacre-UID/jobs
 //
+// If $NACRE_JOBS_DIR is set it is the only one.
 // Each belongs to this user, and nobody else may enter it (0700). A directory that another user has made there is not used.
 #pragma once
 

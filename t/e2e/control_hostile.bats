@@ -62,8 +62,8 @@ load control.bash
 
 @test "no place at all: the job runs, and says so once" {
   needs_root "to mount a file system"
-  export NACRE_JOBS_DIR=/proc/nowhere HOME=/proc/nowhere XDG_RUNTIME_DIR=/proc/nowhere
-  unset XDG_STATE_HOME
+  export HOME=/proc/nowhere XDG_RUNTIME_DIR=/proc/nowhere
+  unset XDG_STATE_HOME NACRE_JOBS_DIR
   write_nodes 1 1
   write_jobspec 1 sleep 0.3
   # A squatter has the last place.
@@ -73,6 +73,17 @@ load control.bash
     "$(<jobspec.json)" "$(<R.json)"
   [ "$status" -eq 0 ]
   [ "$(grep -c "/tmp/nacre-0: belongs to user 65534" <<<"$output")" -eq 1 ]
+}
+
+@test "a place that is asked for and cannot be: no other is taken" {
+  mkdir home
+  export HOME=$work/home NACRE_JOBS_DIR=/proc/nowhere
+  unset XDG_STATE_HOME
+  write_nodes 1 1
+  write_jobspec 1 true
+  run -0 launch -R R.json -o cpu-affinity=off --local=1
+  [ "$(grep -c "control: /proc/nowhere: " <<<"$output")" -eq 1 ]
+  [ -z "$(ls -A home)" ]
 }
 
 @test "another user can neither list, nor read, nor signal" {

@@ -63,7 +63,7 @@ mode_t mode_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("places: the first is the one asked for, those not set are left out", "[record]") {
+TEST_CASE("places: the one that is asked for, or all that are set", "[record]") {
   std::map<std::string, std::string> set{{"HOME", "/home/u"}, {"XDG_RUNTIME_DIR", "/run/u/"}};
   auto variables = [&](const char* name) {
     auto it = set.find(name);
@@ -73,9 +73,10 @@ TEST_CASE("places: the first is the one asked for, those not set are left out", 
   CHECK(places(variables) ==
         std::vector<std::string>{"/home/u/.local/state/nacre/jobs", "/run/u/nacre/jobs", last});
   set["XDG_STATE_HOME"] = "/state";
-  set["NACRE_JOBS_DIR"] = "/mine";
   set.erase("XDG_RUNTIME_DIR");
-  CHECK(places(variables) == std::vector<std::string>{"/mine", "/state/nacre/jobs", last});
+  CHECK(places(variables) == std::vector<std::string>{"/state/nacre/jobs", last});
+  set["NACRE_JOBS_DIR"] = "/mine";
+  CHECK(places(variables) == std::vector<std::string>{"/mine"});
   set = {{"HOME", "relative"}};
   CHECK(places(variables) == std::vector<std::string>{last});
 }
