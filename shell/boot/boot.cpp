@@ -2,6 +2,7 @@
 #include "boot/boot.hpp"
 
 #include <array>
+#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
@@ -67,8 +68,9 @@ Result<Way> parse_way(std::string_view name) {
   return invalid(fmt::format("expected auto, standalone, pmi, pmix, slurm or hosts, got {}", in_quotes(name)));
 }
 
-Result<Boot> boot(const BootRequest& request) {
-  CHECK_OK(check_arity(request.arity));
+namespace {
+
+Result<Boot> boot_by_way(const BootRequest& request) {
   if (request.record) return boot_by_own_record(request);
   switch (request.way) {
     case Way::standalone: return boot_alone(request);
@@ -79,6 +81,17 @@ Result<Boot> boot(const BootRequest& request) {
     case Way::automatic: break;
   }
   return choose(request);
+}
+
+}  // namespace
+
+Result<Boot> boot(const BootRequest& request) {
+  CHECK_OK(check_arity(request.arity));
+  Boot out = TRY(boot_by_way(request));
+  if (!out.record) return out;
+  // Over ssh a shell has a login's environment. The user's files are where the launcher's environment has them.
+  for (const auto& [name, value] : out.record->environment) ::setenv(name.c_str(), value.c_str(), 1);
+  return out;
 }
 
 // ---- shared by the ways --------------------------------------------------------

@@ -13,7 +13,8 @@ Result<Boot> boot_by_pmi(const BootRequest& request);
 Result<Boot> boot_by_pmix(const BootRequest& request);
 Result<Boot> boot_by_slurm(const BootRequest& request);
 Result<Boot> boot_by_record(const BootRequest& request);
-Result<Boot> boot_by_own_record(const BootRequest& request);  // nacre run has become this shell, the only one of its job
+Result<Boot> boot_by_own_record(
+    const BootRequest& request);  // nacre run has become this shell, the only one of its job
 
 // ---- shared by the ways
 

@@ -15,6 +15,7 @@
 #include "base/variable.hpp"
 #include "boot/allocation.hpp"
 #include "boot/identity.hpp"
+#include "front/environment_rules.hpp"
 #include "group/first_words.hpp"
 #include "launch/launcher.hpp"
 #include "version.hpp"
@@ -134,6 +135,9 @@ Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& p
       record.shell.push_back(fmt::format("{}={}", option, std::filesystem::absolute(*path).native()));
   }
   record.shell.insert(record.shell.end(), shell_options_.begin(), shell_options_.end());
+  for (const char* name : LaunchRecord::kVariables) {
+    if (auto value = own_variable(name); value && is_utf8(*value)) record.environment[name] = *std::move(value);
+  }
   record.terminal = ::isatty(STDERR_FILENO) == 1;
   plan.verbose = verbose_;
   return {};

@@ -57,6 +57,22 @@ Result<std::map<Rank, std::string>> addresses_at(const JsonAt& root, std::uint32
   return out;
 }
 
+Result<std::map<std::string, std::string>> environment_at(const JsonAt& root) {
+  std::map<std::string, std::string> out;
+  auto all = TRY(root.find("environment"));
+  if (!all) return out;
+  constexpr const auto& kNames = LaunchRecord::kVariables;
+  for (const auto& [name, at] : TRY(all->members())) {
+    if (std::find(kNames.begin(), kNames.end(), name) == kNames.end())
+      return at.error(fmt::format("expected one of {}", fmt::join(kNames, ", ")));
+    std::string value = TRY(at.string());
+    if (value.size() > LaunchRecord::kMaxWord || value.find('\0') != std::string::npos)
+      return at.error(fmt::format("expected at most {} bytes without NUL", LaunchRecord::kMaxWord));
+    out[name] = std::move(value);
+  }
+  return out;
+}
+
 Result<std::optional<std::string>> text_at(const JsonAt& root, const char* key) {
   auto found = TRY(root.find(key));
   if (!found) return std::optional<std::string>();
@@ -98,9 +114,9 @@ Result<void> read_places(const JsonAt& root, LaunchRecord& out) {
 Result<LaunchRecord> read_record(const JsonAt& root) {
   LaunchRecord out;
   CHECK_OK(check_protocol(root, out));
-  CHECK_OK(
-      root.only_keys({"version", "protocol", "jobid", "rank", "size", "arity", "hosts", "agent", "shell", "timeout",
-                      "addresses", "jobspec", "R", "options", "input", "remote", "terminal", "carriage", "offer"}));
+  CHECK_OK(root.only_keys({"version", "protocol", "jobid",   "rank",      "size",        "arity",   "hosts",
+                           "agent",   "shell",    "timeout", "addresses", "environment", "jobspec", "R",
+                           "options", "input",    "remote",  "terminal",  "carriage",    "offer"}));
   JsonAt job = TRY(root.at("jobid"));
   out.job = TRY(in(job.path(), value::JobId::parse(TRY(job.string()))));
   CHECK_OK(read_places(root, out));
@@ -114,6 +130,7 @@ Result<LaunchRecord> read_record(const JsonAt& root) {
     return timeout.expected(fmt::format("seconds, more than 0 and at most {}", LaunchRecord::kMaxTimeout));
   }
   out.addresses = TRY(addresses_at(root, out.size));
+  out.environment = TRY(environment_at(root));
   out.jobspec = TRY(text_at(root, "jobspec"));
   out.resources = TRY(text_at(root, "R"));
   out.makes_resources = !out.resources;
@@ -141,6 +158,7 @@ std::string LaunchRecord::line() const {
   Json known = Json::object();
   for (const auto& [each, text] : addresses) known[std::to_string(each)] = text;
   json["addresses"] = std::move(known);
+  if (!environment.empty()) json["environment"] = environment;
   if (jobspec) json["jobspec"] = *jobspec;
   if (resources) json["R"] = *resources;
   if (!resources && !makes_resources) json["offer"] = false;

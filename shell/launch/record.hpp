@@ -4,6 +4,7 @@
 // standard input, after the line of the secret (transport/secret.hpp). nacre-boot(7) describes it for users.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -27,6 +28,8 @@ struct LaunchRecord {
   static constexpr std::size_t kMaxWords = 4096;                   // of a command line, and of the options
   static constexpr std::uint32_t kMaxArity = 1024;
   static constexpr double kMaxTimeout = 86400;  // seconds
+  // They say where a user's files are. `environment` takes no others.
+  static constexpr std::array kVariables{"NACRE_ARCHIVE_DIR", "NACRE_JOBS_DIR", "XDG_DATA_HOME", "XDG_STATE_HOME"};
 
   std::string version;  // of the program that wrote the record, for messages
   std::uint32_t protocol = 0;
@@ -37,10 +40,11 @@ struct LaunchRecord {
   value::Hostlist hosts;  // in the order of ranks; may be empty if there is no rank
   // Starts a shell on another host; empty: all shells are on this host
   std::vector<std::string> agent;
-  std::vector<std::string> shell;                // path and options of nacre-shell, without --boot
-  double timeout = 30;                           // seconds that a shell may take to join
-  std::map<group::Rank, std::string> addresses;  // of the ancestors, joined by blanks
-  bool makes_resources = true;                   // R is made of the shells' offers, as the leader is given none
+  std::vector<std::string> shell;                  // path and options of nacre-shell, without --boot
+  double timeout = 30;                             // seconds that a shell may take to join
+  std::map<group::Rank, std::string> addresses;    // of the ancestors, joined by blanks
+  std::map<std::string, std::string> environment;  // of kVariables those that the launcher has; set in the shell
+  bool makes_resources = true;                     // R is made of the shells' offers, as the leader is given none
   // Only for the leader:
   std::optional<std::string> jobspec;    // the text of the file
   std::optional<std::string> resources;  // the same

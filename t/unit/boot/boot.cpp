@@ -11,6 +11,7 @@
 #include "folder.hpp"
 #include "group/first_words.hpp"
 #include "transport/agreed_ports.hpp"
+#include "variable.hpp"
 #include "variables_of.hpp"
 
 using namespace nacre;          // NOLINT
@@ -177,7 +178,10 @@ TEST_CASE("a step of Slurm with one task is alone") {
 }
 
 TEST_CASE("nacre launch --srun: each shell reads the same secret and record from srun's standard input") {
-  UniqueFd input = input_with(lines_of(record_of(3, {})) + "rest");
+  Variable places("NACRE_JOBS_DIR", "/mine");
+  LaunchRecord record = record_of(3, {});
+  record.environment = {{"NACRE_JOBS_DIR", "/shared"}};
+  UniqueFd input = input_with(lines_of(record) + "rest");
   BootRequest request = request_of(Way::slurm, step_of_three("1"));
   request.input = input.get();
   Boot out = boot::boot(request).value();
@@ -188,6 +192,7 @@ TEST_CASE("nacre launch --srun: each shell reads the same secret and record from
   CHECK(out.record->rank == 1U);
   CHECK(out.launcher);
   CHECK(out.launcher_bytes == "rest");
+  CHECK(own_variable("NACRE_JOBS_DIR") == "/shared");
   UniqueFd other = input_with(lines_of(record_of(4, {})));
   request.input = other.get();
   CHECK_THAT(error_of(boot::boot(request)), Contains("the launch record is for 4 shells, the step has 3 tasks"));

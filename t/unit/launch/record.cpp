@@ -37,6 +37,7 @@ LaunchRecord sample() {
   record.jobspec = "version: 1\nresources: []\n";
   record.resources = "{}";
   record.options = {"verbose=2"};
+  record.environment = {{"NACRE_JOBS_DIR", "/shared/jobs"}, {"XDG_DATA_HOME", ""}};
   record.input = record.remote = record.terminal = true;
   record.carriage = Carriage{"0123456789abcdef0123456789abcdef", {"exit-notify"}};
   return record;
@@ -76,6 +77,7 @@ TEST_CASE("a launch record is one line, and reads back to the same") {
   CHECK(again.options == record.options);
   CHECK((again.input && again.remote && again.terminal));
   CHECK(again.carriage == record.carriage);
+  CHECK(again.environment == record.environment);
 }
 
 TEST_CASE("what a child is told: its rank, where those above it are, and nothing that is the leader's") {
@@ -88,6 +90,7 @@ TEST_CASE("what a child is told: its rank, where those above it are, and nothing
   CHECK(child.options.empty());
   CHECK_FALSE((child.input || child.remote || child.terminal));
   CHECK_FALSE(child.carriage);
+  CHECK(child.environment == record.environment);
   CHECK_FALSE(child.makes_resources);
   CHECK(child.children() == Ranks{5, 6});
   LaunchRecord leaf = child.of_child(5, "n3:71 10.0.0.3:71");
@@ -151,6 +154,14 @@ TEST_CASE("a launch record is read strictly, and what is wrong is named") {
   CHECK_THAT(refused("addresses", {{"0", "a"}}), Catch::Matchers::Contains("addresses.0: expected HOST:PORT"));
   CHECK_THAT(refused("addresses", {{"0", std::string(1025, ' ')}}),
              Catch::Matchers::Contains("more than 1024 bytes"));
+  CHECK(refused("environment", {{"PATH", "/"}}) ==
+        front +
+            "environment.PATH: expected one of NACRE_ARCHIVE_DIR, NACRE_JOBS_DIR, XDG_DATA_HOME, XDG_STATE_HOME");
+  CHECK_THAT(refused("environment", {{"NACRE_JOBS_DIR", std::string("/\0", 2)}}),
+             Catch::Matchers::Contains("without NUL"));
+  CHECK_THAT(refused("environment", {{"XDG_DATA_HOME", std::string(131073, '/')}}),
+             Catch::Matchers::Contains("131072"));
+  CHECK_THAT(refused("environment", Json::array()), Catch::Matchers::StartsWith(front + "environment: "));
   CHECK_THAT(refused("jobspec", Json::object()), Catch::Matchers::StartsWith(front + "jobspec: "));
 }
 
