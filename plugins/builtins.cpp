@@ -22,7 +22,7 @@ constexpr Make kBuiltins[] = {
     make_hwloc,
     make_cpu_affinity,
     make_gpu_affinity,
-    make_torch,  // after gpu-affinity, which says what a task sees
+    make_torch,  // after gpu-affinity, which decides what a task sees
     make_rlimit,
     make_oom,
     make_stop_tasks_in_exec,

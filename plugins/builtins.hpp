@@ -44,7 +44,7 @@ PluginPtr make_wrap(plugin::Host& host);
 // Pushes all of them, in the order of the table in builtins.cpp.
 void load_builtins(plugin::Host& host);
 
-// Loads what comes with nacre and is for those jobs only that ask for it, once all who may set options have: the plugin
+// Loads what comes with nacre for those jobs only that ask for it, once no option can change any more: the plugin
 // `pmix`, for -o pmi=pmix, from the searchpath. An error if it is not there.
 Result<void> load_chosen(plugin::Host& host);
 

@@ -52,7 +52,7 @@ bool needs_pmix(plugin::Host& host) {
 
 Result<void> load_chosen(plugin::Host& host) {
   auto options = PmiOptions::read(host.options());
-  // What is wrong with the option is for the plugin `pmi` to say.
+  // The plugin `pmi` reports what is wrong with the option.
   if (!options || host.stack().find("pmix") != nullptr) return {};
   if (!options->chosen && needs_pmix(host)) {
     bool has_more = host.options().find("pmi") != nullptr;

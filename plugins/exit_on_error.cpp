@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // exit-on-error: tasks that fail end the job. How many: the option's value, or its member `when` (FailureLimit). `ranks` and
-// `codes` say which failures count, `grace` how much later the job ends, `then` whether it does.
+// `codes` select the failures that count, `grace` is how much later the job ends, `then` whether it does.
 //
 // Shell 0 judges by the ends of all tasks. Where the first failure ends the job at once each shell judges its own tasks, too, before
 // the others have heard of them.

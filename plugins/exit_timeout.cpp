@@ -56,7 +56,7 @@ class ExitTimeout final : public plugin::Plugin {
     auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
     auto record = TRY(exits::Record::parse(TRY(TRY(in.at("record")).string())));
     over_ = over_ | ranks;
-    // Those of a lost shell have not ended by themselves; `tolerate-loss` says what becomes of the job.
+    // Those of a lost shell have not ended by themselves; `tolerate-loss` decides what becomes of the job.
     if (record.kind() == exits::Record::Kind::lost) return {};
     if (ranks.empty() || timeout_.is_infinite() || host_.job().tasks() == 1) return {};
     bool failed = host_.exit_policy().is_failure(record);

@@ -2,7 +2,7 @@
 //
 // signal: a warning before the job's time is up. {"signum": N, "timeleft": T} sends signal N to all tasks T before R expires, or
 // the time is over that the manager has given (job::end_time); a bare `signal` is SIGUSR1 60 s before it. Shell 0 measures the time,
-// and tells all shells.
+// and sends it to all shells.
 #include <csignal>
 
 #include <fmt/format.h>
@@ -80,7 +80,7 @@ class Signal final : public plugin::Plugin {
     if (!end) log(host_, *this, Level::warn, "{}; it is passed over", end.error().message);
     if (!end || !*end) {
       log(host_, *this, Level::debug,
-          "neither R nor the manager says when the job's time is over: no signal will be sent");
+          "neither R nor the manager gives the end of the job's time: no signal will be sent");
       return {};
     }
     timer_ =

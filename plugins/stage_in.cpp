@@ -13,7 +13,7 @@
 //   stage-in.dir          where the archives are; else as for nacre archive, by the variables of the job's
 //                         environment, and for those that it lacks of the shell's
 //
-// What is wrong with the options, or an archive that is not there, is told in shell.init. Extraction may take
+// What is wrong with the options, or an archive that is not there, is an error of shell.init. Extraction may take
 // minutes, so it runs in a thread, begun in shell.post-init: the loop goes on, signals are served, and the start of
 // the tasks waits for it. Whatever ends the job meanwhile (SIGINT by the shell, the others by this plugin) stops it
 // at the next block; shell.exit waits for that, and comes to this plugin before it comes to tmpdir.
@@ -88,7 +88,7 @@ Result<std::optional<Request>> read_request(const job::Options& options) {
   return std::optional<Request>(std::move(request));
 }
 
-// What the thread works on. The loop's thread reads `outcome` when the pipe tells that it is there.
+// What the thread works on. The loop's thread reads `outcome` when the pipe shows that it is there.
 struct Work {
   std::vector<std::string> archives;  // paths
   archive::ExtractOptions options;

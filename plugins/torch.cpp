@@ -21,7 +21,7 @@ constexpr std::uint64_t kFirstPort = 20000;
 constexpr std::uint64_t kPorts = 10000;
 constexpr std::int64_t kLastPort = 65535;
 
-// How many gpus the variables of a task show; none: they do not say.
+// How many gpus the variables of a task show; none: they do not limit them.
 std::optional<std::uint64_t> visible_gpus(const job::Environment& environment) {
   for (const char* name :
        {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// wrap: runs some tasks under another program, a profiler or debugger on a few ranks of a large job, say. The
+// wrap: runs some tasks under another program, such as a profiler or debugger on a few ranks of a large job. The
 // option is an entry or an array of them:
 //
 //   ranks    an idset of task ranks (RFC 22), or "all"; all by default

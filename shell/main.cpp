@@ -89,7 +89,7 @@ Result<ShellProcess> make_process(Log& log) {
   return process;
 }
 
-// So that ps(1) tells which shell of which job a process is.
+// So that ps(1) shows which shell of which job a process is.
 void set_title(ProcessTitle& title, const value::JobId& id, std::uint32_t rank, std::uint32_t size) {
   std::string name = id.f58_plain();
   title.set({fmt::format("nacre-shell: {} rank {}/{}", name, rank, size),
@@ -116,7 +116,7 @@ Result<int> run_alone(cli::ShellArguments&& arguments, Log& log, ProcessTitle& t
   return run_shell(process, std::move(identity), config_of(arguments), log);
 }
 
-// What shell 0 was given: by who has launched it, or by its own arguments.
+// What shell 0 was given: by its launcher, or by its own arguments.
 Result<LeaderGiven> given_to_leader(const boot::Boot& boot, const cli::ShellArguments& arguments) {
   LeaderGiven given;
   if (boot.membership && boot.membership->rank != 0) return given;

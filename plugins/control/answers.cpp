@@ -96,7 +96,7 @@ Result<Json> Answers::cancel() {
   return Json::object();
 }
 
-// The columns of `ps` that the shells know; hosts are the leader's to tell.
+// The shells give all columns of `ps` but the hosts, which the leader adds.
 void Answers::processes(Reply reply) {
   auto done = [this, reply](const std::vector<TaskProcess>& all, const std::set<std::uint32_t>& late) {
     const auto& nodes = host_.job().resources.nodes;

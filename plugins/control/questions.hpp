@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the leader asks the shells of all nodes, and what they answer: an announcement to all, and records of bulk data that come up to
-// the leader alone. Who has not answered in time is left out, and named.
+// the leader alone. A shell that has not answered in time is left out, and named.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 
 namespace nacre::plugins {
 
-// The file of the program or library that has the address at which the thread stood that got the signal. "" if it cannot be told.
+// The file of the program or library that has the address at which the thread stood that got the signal. "" if that cannot be found.
 [[nodiscard]] std::string core_module(const std::string& core);
 
 }  // namespace nacre::plugins

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which tasks have failed alike: in the same way, with the same last line on standard error, and, where a core dump tells it, in the
+// Which tasks have failed alike: in the same way, with the same last line on standard error, and, where a core dump shows it, in the
 // same module. The leader asks all shells once, when the tasks of the job have ended; each answers for its own.
 #pragma once
 
@@ -22,7 +22,7 @@ namespace nacre::plugins {
 
 class FailureDigests {
  public:
-  static constexpr std::size_t kMostHere = 16;  // that a shell tells of each way to fail
+  static constexpr std::size_t kMostHere = 16;  // that a shell sends of each way to fail
   static constexpr std::size_t kMostAll = 32;   // of all shells
 
   struct Class {

@@ -39,8 +39,8 @@ class FailureReport {
   Result<void> finish();
   // How the job has ended (exits::summary): the report.
   [[nodiscard]] Json make(const Json& end) const;
-  // Whether a task has failed that ran, and did more than write to a reader who has gone. Of commands that could not be started, and of
-  // lost shells, the error that ends the job says all there is.
+  // Whether a task has failed that ran, and did more than write to a reader that has gone. Of commands that could not be started, and of
+  // lost shells, the error that ends the job is complete.
   [[nodiscard]] bool has_news() const;
 
  private:
@@ -64,7 +64,7 @@ class FailureReport {
   plugin::Host& host_;
   TaskFacts& facts_;
   plugin::Registration heard_;
-  // Of this shell, that are to be told: until when what they have written is waited for.
+  // Of this shell, that are to be reported: until when what they have written is waited for.
   std::map<const task::Task*, event::Seconds> asked_here_;
   std::optional<event::Timer> answer_timer_;
   // The leader's.

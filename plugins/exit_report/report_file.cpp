@@ -43,7 +43,7 @@ Result<std::unique_ptr<ReportFile>> ReportFile::at(plugin::Host& host, const Jso
   if (path.empty()) return option.expected("a file, or the number of a descriptor");
   std::error_code failed;
   out->path_ = std::filesystem::absolute(path, failed).native();
-  if (failed) return option.error("cannot tell the working directory: " + failed.message());
+  if (failed) return option.error("cannot find the working directory: " + failed.message());
   return out;
 }
 

@@ -15,7 +15,7 @@ namespace nacre::plugins {
 
 class ReportFile {
  public:
-  static constexpr event::Seconds kMostWait{3};  // for who reads a FIFO or a pipe
+  static constexpr event::Seconds kMostWait{3};  // for the reader of a FIFO or a pipe
 
   // The option `report`: a path, relative to the working directory of this process as it is now, or the number of a descriptor that
   // was open when this process began, which is taken.

@@ -16,7 +16,7 @@ class InstalledTree {
   // Of the program that runs. `program_directory`: where the build has meant it to be; if it is there, nothing is looked for.
   explicit InstalledTree(const char* program_directory);
 
-  // The first of the `relative` paths, from the directory of the program, that exists and belongs to who owns the program, or
+  // The first of the `relative` paths, from the directory of the program, that exists and belongs to the program's owner, or
   // to root; else `absolute`, where the build has meant it to be.
   [[nodiscard]] std::string path(std::initializer_list<const char*> relative, const char* absolute) const;
 

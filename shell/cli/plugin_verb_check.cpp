@@ -202,7 +202,7 @@ class Check {
             "return -1 to fail, or call shell_die; exit(3) is not for plugins");
     } else if (!outcome.status.success()) {
       found(fmt::format("the job of /bin/true {} after {}", outcome.status.str(), last_call(trace_)),
-            "a plugin that changes how a job ends says why");
+            "a plugin that changes how a job ends logs why");
     } else {
       return true;
     }

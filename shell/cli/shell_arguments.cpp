@@ -28,7 +28,7 @@ std::optional<Reply> check(ShellArguments& out, const CLI::App& app, const std::
   if (out.launch_record && (out.standalone || out.way != boot::Way::automatic))
     return misused("--launch-record is a way of its own: it excludes --standalone and --boot");
   if (!rank.empty() && !out.standalone)
-    return misused("--rank is for --standalone: a manager says which shell this is");
+    return misused("--rank is for --standalone: elsewhere the manager gives the shell's rank");
   if (out.boot.jobspec_path == "-" && out.boot.resources_path == "-") {
     return misused("-j and -R cannot both be standard input");
   }

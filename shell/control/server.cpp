@@ -33,7 +33,7 @@ Result<void> check_peer(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
-    return system_error(errno, "cannot tell who is on the other side");
+    return system_error(errno, "cannot find the user of the process on the other side");
   if (peer.uid == ::geteuid() || peer.uid == 0) return {};
   return Error{EPERM, fmt::format("process {} on the other side is user {}'s", peer.pid, peer.uid)};
 }

@@ -25,7 +25,7 @@ Result<std::string> own_directory() {
   if (is_here && is_utf8(*shown)) return *shown;
   std::error_code failed;
   std::string path = std::filesystem::current_path(failed).native();
-  if (failed) return system_error(failed.value(), "cannot tell the working directory; give --cwd=DIR");
+  if (failed) return system_error(failed.value(), "cannot find the working directory; give --cwd=DIR");
   if (is_utf8(path)) return path;
   return Error{EILSEQ, "the working directory's name is no UTF-8, which a jobspec has to be: give --cwd=DIR"};
 }

@@ -35,7 +35,7 @@ struct NodeShare {
 };
 
 // The shell option `oversubscribe`: slots need no cores of their own. `share`, which stands for what nobody has asked for, is the
-// same, but people are told.
+// same, but a line reports it.
 enum class Oversubscribe { no, yes, share };
 Result<Oversubscribe> oversubscribe_of(const JsonAt& option);  // errors start with its path
 

@@ -218,7 +218,7 @@ class GuardProcess {
     if (entry_.empty()) return;
     pid_t pid = ::fork();
     if (pid > 0) return;
-    if (pid == 0) close_from(0);  // nor whoever waits for the end of a stream
+    if (pid == 0) close_from(0);  // nor a process that waits for the end of a stream
     end_entry();
     if (pid == 0) ::_exit(0);
   }

@@ -28,7 +28,7 @@ struct LaunchRecord {
   static constexpr std::size_t kMaxWords = 4096;                   // of a command line, and of the options
   static constexpr std::uint32_t kMaxArity = 1024;
   static constexpr double kMaxTimeout = 86400;  // seconds
-  // They say where a user's files are. `environment` takes no others.
+  // They name the directories of a user's files. `environment` takes no others.
   static constexpr std::array kVariables{"NACRE_ARCHIVE_DIR", "NACRE_JOBS_DIR", "XDG_DATA_HOME", "XDG_STATE_HOME"};
 
   std::string version;  // of the program that wrote the record, for messages

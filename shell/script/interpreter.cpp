@@ -24,7 +24,7 @@ constexpr int kMaxFrames = 32;  // in which the place of an error is sought
 // What ends the Lua code; Lua compares its address only, and has no other value equal to it.
 constexpr char kDeath = 0;
 
-// Whether `message` says where it comes from: has a ":LINE:" in it.
+// Whether `message` names the place it comes from: has a ":LINE:" in it.
 bool has_place(const char* message) {
   for (const char* colon = std::strchr(message, ':'); colon != nullptr; colon = std::strchr(colon + 1, ':')) {
     std::size_t digits = std::strspn(colon + 1, "0123456789");

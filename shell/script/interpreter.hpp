@@ -4,7 +4,7 @@
 // in which initrc files run and in which the plugins that they register live. See nacre-shell-initrc(5).
 //
 // Lifetime: refers to the Host. The plugins that Lua registers in host.stack() call back into this object, so no
-// topic may be called once it is gone: whoever owns both destroys the stack first. Like all of the shell, one
+// topic may be called once it is gone: the owner of both destroys the stack first. Like all of the shell, one
 // thread only.
 //
 // Errors: kLuaError for a mistake in a Lua file, and its message starts with FILE:LINE:; after shell.die(), or
@@ -37,7 +37,7 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  // Where a file belongs that was run: named by who runs initrc files, by shell.source_rcpath and the like, or by others.
+  // Where a file belongs that was run: named by the caller that runs initrc files, by shell.source_rcpath and the like, or by others.
   enum class FileOf : std::uint8_t { initrc, drop_ins, others };
   struct File {
     std::string path;
@@ -49,7 +49,7 @@ class Interpreter {
   Result<void> run_file(const std::string& path, FileOf of = FileOf::others);
 
   // Runs all files that match a glob(7), in the order of their names. A glob may match none; a name without
-  // metacharacters must exist, unless `missing` says otherwise.
+  // metacharacters must exist, unless `missing` allows that they do not.
   enum class Missing { error, ignore };
   Result<void> source(const std::string& pattern, Missing missing, FileOf of = FileOf::others);
 

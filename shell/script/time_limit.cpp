@@ -99,7 +99,7 @@ bool TimeLimit::passed(lua_State* lua, lua_Debug* frame) {
     lua_getinfo(lua, "Sl", frame);
     stopped_at_ = fmt::format("{}:{}", frame->short_src, frame->currentline);
   }
-  // So that whoever catches the error comes no further.
+  // So that a script that catches the error comes no further.
   lua_sethook(lua, on_count, LUA_MASKCOUNT, 1);
   return true;
 }

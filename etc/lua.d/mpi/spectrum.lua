@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- -o mpi=spectrum: IBM Spectrum MPI, a relative of Open MPI. Without its own mpirun it has to be told where it is
+-- -o mpi=spectrum: IBM Spectrum MPI, a relative of Open MPI. Without its own mpirun this variable has to name the place where it is
 -- (MPI_ROOT, if it is not in IBM's place) and not to use the transports that only that mpirun can set up.
 
 source (shell.rcpath .. "/openmpi.lua")

@@ -168,7 +168,7 @@ TEST_CASE("a job that never expires gets no signal, and the log says why") {
   CHECK_FALSE(warning.host.next_timer());
   CHECK(warning.host.logged ==
         std::vector<std::string>{
-            "debug signal: neither R nor the manager says when the job's time is over: no signal will be sent"});
+            "debug signal: neither R nor the manager gives the end of the job's time: no signal will be sent"});
 }
 
 TEST_CASE("a signum that is no signal is an error") {

@@ -114,7 +114,7 @@ bool flux_msg_cmp_matchtag(const flux_msg_t* msg, uint32_t matchtag) FLUX_NOTHRO
 int flux_msg_set_seq(flux_msg_t* msg, uint32_t seq) FLUX_NOTHROW; /* events */
 int flux_msg_get_seq(const flux_msg_t* msg, uint32_t* seq) FLUX_NOTHROW;
 
-/* The sender. Messages of this shell have its user, who is the owner. */
+/* The sender. Messages of this shell have its user, which is the owner. */
 struct flux_msg_cred {
   uint32_t userid;
   uint32_t rolemask;
