@@ -22,6 +22,13 @@ namespace {
 
 constexpr std::size_t kClientReadAtOnce = std::size_t{64} << 10;
 
+// A reader that has gone is an error, and no signal where a socket can be written to without one.
+ssize_t write_quietly(int fd, std::string_view bytes) {
+  ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (sent < 0 && errno == ENOTSOCK) return ::write(fd, bytes.data(), bytes.size());
+  return sent;
+}
+
 Error no_answer(event::Seconds answer_time) {
   return Error{ETIMEDOUT, fmt::format("it does not answer within {:g} s", answer_time.count())};
 }
@@ -75,7 +82,7 @@ Result<void> Client::greet(const std::string& version) {
 Result<void> Client::send(std::string_view bytes) {
   event::Seconds until = event::clock_now() + answer_time_;
   while (!bytes.empty()) {
-    ssize_t sent = ::write(to_.get(), bytes.data(), bytes.size());
+    ssize_t sent = write_quietly(to_.get(), bytes);
     if (sent >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {

@@ -26,7 +26,8 @@ class Client {
   // is another user's. ETIMEDOUT: it does not answer.
   static Result<Client> dial(const std::string& address, const std::string& version,
                              event::Seconds answer_time = kAnswerTime);
-  // `from` and `to` may be duplicates of one descriptor. Each answer may take `answer_time`.
+  // `from` and `to` may be duplicates of one descriptor. Each answer may take `answer_time`. If `to` is a pipe the caller has
+  // to ignore SIGPIPE.
   static Result<Client> over(UniqueFd from, UniqueFd to, const std::string& version, event::Seconds answer_time);
   // Returns a connected socket, for a caller that copies its bytes.
   static Result<UniqueFd> connect(const std::string& address, event::Seconds answer_time = kAnswerTime);

@@ -136,6 +136,20 @@ TEST_CASE("all clients get the events", "[control]") {
   CHECK(WEXITSTATUS(status) == 0);
 }
 
+TEST_CASE("a client that is refused before it has sent its hello gets the reason", "[control]") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+  UniqueFd from(ends[0]);
+  UniqueFd to(::dup(ends[0]));
+  std::string line = line_of(ControlHello{"2.0", "full"});
+  REQUIRE(::send(ends[1], line.data(), line.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(line.size()));
+  REQUIRE(::close(ends[1]) == 0);
+  auto client = Client::over(std::move(from), std::move(to), "1.0", Seconds(5));
+  REQUIRE_FALSE(client);
+  CHECK(client.error().code == ECONNREFUSED);
+  CHECK(client.error().message == "full");
+}
+
 TEST_CASE("64 clients are served, one more is told why not", "[control]") {
   World world;
   std::vector<UniqueFd> clients;
