@@ -85,8 +85,7 @@ class ExitNotify final : public plugin::Plugin {
     notifier_.emplace(Notifier::Options{host_.job().tasks(), host_.exit_policy(), threshold});
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { on_timer(); }));
     ended_ = host_.on_ended([this](const Json& end) {
-      if (Result<void> written = job_ended(end["exit"].value("code", 1)); !written)
-        give_up(written.error().message);
+      if (Result<void> written = job_ended(end); !written) give_up(written.error().message);
     });
     return {};
   }
@@ -210,12 +209,16 @@ class ExitNotify final : public plugin::Plugin {
 
   // ---- the end -----------------------------------------------------------------
 
-  Result<void> job_ended(int code) {
+  // The summary has a record of each task, also of those of which nothing has been reported.
+  Result<void> job_ended(const Json& end) {
     if (!works()) return {};
     CHECK_OK(open());
     if (gave_up_) return {};
+    const Json tasks = end.value("tasks", Json::object());
+    for (const auto& [record, ranks] : tasks.items())
+      notifier_->record(now(), TRY(Ranks::parse(ranks.get<std::string>())), TRY(exits::Record::parse(record)));
     look_at_output();
-    notifier_->end(now(), code);
+    notifier_->end(now(), end["exit"].value("code", 1));
     timer_->stop();
     end_timer_ = TRY(event::Timer::create(host_.loop(), [this] { lose_rest(); }));
     end_timer_->start(kWaitAtEnd);

@@ -88,6 +88,17 @@ r='case $FLUX_TASK_RANK in'
   [ "$(jq -sr 'last.d' notices)" = c/s15 ]
 }
 
+@test "tasks that were not tried any more are in the notices what they are in the report" {
+  for shells in 1 4; do
+    write_nodes $shells $((40 / shells))
+    write_jobspec 40 /no/such # a shell of ten or more does not try them all
+    run -127 launch -R R.json -o cpu-affinity=off --local=$shells --notify=notices --report=r.json
+    whole notices 1
+    [ "$(jq -c '[.classes[] | .record + ":" + .ranks]' r.json)" = '["f127:0-39"]' ]
+    jq -es 'all((.x + {(.d): ""}) | keys - ["r", "f127"] == [])' notices || { cat notices; return 1; }
+  done
+}
+
 @test "the notices go to a descriptor, which tasks do not get" {
   one 'test ! -e /proc/self/fd/7; exit $?' -o exit-notify=7 7>notices
   whole notices 1

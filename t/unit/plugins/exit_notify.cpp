@@ -159,6 +159,19 @@ TEST_CASE("a failure waits for its output") {
   CHECK(map_of(notify.lines()).ranks() == Idset::range(1, 2));
 }
 
+TEST_CASE("the last message has the records of the job's summary, where nothing else was reported") {
+  Notify notify;
+  notify.option("exit-notify=" + notify.path());
+  notify.start();
+  notify.ended("1", "f127");
+  notify.host.ended(
+      {{"exit", {{"code", 127}, {"policy", "max"}, {"main", 0}}}, {"tasks", {{"f127", "0-2"}, {"c/s15", "3"}}}});
+  exits::NoticeMap map = map_of(notify.lines());
+  CHECK(map.ended());
+  CHECK(map.records().at("f127").str() == "0-2");
+  CHECK(map.records().at("c/s15").str() == "3");
+}
+
 TEST_CASE("what comes out as the job ends is not open") {
   Notify notify;
   notify.option("exit-notify=" + notify.path());
