@@ -15,6 +15,10 @@ both_were() {
   [ -z "${2:-}" ] || [ "$(grep -cE "$2" err)" -eq 2 ] || { echo "not twice '$2': $(cat err)"; return 1; }
 }
 
+all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
+# In the background: $! is the launcher itself.
+start() { exec "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json -o cpu-affinity=off "$@"; }
+
 never_said() { [ "$(grep -c "$1" err)" -eq 0 ] || { echo "said '$1': $(cat err)"; return 1; }; }
 nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
 
@@ -77,10 +81,30 @@ nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
   [ "$(wc -l <err)" -eq 2 ]
 }
 
-@test "success by exit-ok, and signals to all tasks from outside, are not what ends a job" {
+@test "success by exit-ok is not what ends a job" {
   both 4 "$r 2) exit 77;; esac; sleep 0.3" --fail-fast --exit-ok=77
   both_were 0
   nothing_was_said
+}
+
+@test "a task that a signal to all tasks has ended does not end those that have taken it" {
+  for signal in TERM:143 INT:130 HUP:129; do
+    for shells in 1 4; do
+      rm -f started.* saved.*
+      write_nodes $shells $((4 / shells))
+      write_jobspec 4 sh -c "$r 0|2|3) trap 'sleep 0.5; touch saved.\$FLUX_TASK_RANK; exit 0' ${signal%:*};; esac
+        touch started.\$FLUX_TASK_RANK; i=0; while [ \$i -lt 1000 ]; do sleep 0.02; i=\$((i + 1)); done"
+      start --local=$shells --fail-fast --report=r.json 2>err &
+      wait_until all_started
+      kill -${signal%:*} $!
+      code=0
+      wait $! || code=$?
+      [ "$code" -eq "${signal#*:}" ] || { echo "$signal, $shells shells: $code: $(cat err)"; return 1; }
+      [ "$(echo saved.*)" = "saved.0 saved.2 saved.3" ]
+      never_said 'error:'
+      jq -e --arg killed "s$((${signal#*:} - 128))" '[.classes[] | .record + ":" + .ranks] | sort == [$killed + ":1", "x0:0,2-3"]' r.json || { cat r.json; return 1; }
+    done
+  done
 }
 
 # Ranks 1 and 2 cannot be started.

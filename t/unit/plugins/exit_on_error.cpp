@@ -81,6 +81,25 @@ TEST_CASE("a task killed by a signal has failed") {
   CHECK(exceptions[0].status == WaitStatus::killed(SIGSEGV));
 }
 
+TEST_CASE("tasks that a signal to all tasks has ended have not failed by themselves") {
+  for (const Json& option : {Json(1), Json(2), Json("first"), Json{{"grace", 5}}}) {
+    kit::FakeHost host;
+    init(host, option);
+    host.signals = {SIGTERM};  // from outside
+    REQUIRE(host.end_task(0, WaitStatus::killed(SIGTERM)));
+    end_elsewhere(host, "1-2", "s15");
+    CHECK(host.exceptions.empty());
+    CHECK_FALSE(host.next_timer());
+  }
+  kit::FakeHost host;
+  init(host, 1);
+  host.signals = {SIGTERM};
+  REQUIRE(host.end_task(0, WaitStatus::killed(SIGTERM)));
+  REQUIRE(host.end_task(1, WaitStatus::killed(SIGSEGV)));
+  REQUIRE(host.exceptions.size() == 1);
+  CHECK(host.exceptions[0].message == "task 1 on fake0 killed by SIGSEGV");
+}
+
 TEST_CASE("tasks that succeed end nothing") {
   CHECK(raised(1, {WaitStatus::exited(0), WaitStatus::exited(0)}).empty());
   CHECK(raised("first", {WaitStatus::exited(0), WaitStatus::exited(0)}).empty());
