@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "value/wait_status.hpp"
+
 namespace nacre::core {
 namespace {
 
@@ -28,11 +30,18 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
   process_.group->serve(std::move(callbacks));
   process_.launched_by.on_signal = [this](int signum) { launcher_signal(signum); };
   process_.launched_by.on_gone = [this] {
-    host_.raise({"exec", 0,
-                 fmt::format("{}: without its launcher the job ends", process_.launched_by.gone->message),
-                 std::nullopt});
+    host_.raise(launchers_end());
     if (leads()) process_.group->give_up_silent();
   };
+}
+
+plugin::RaisedException ShellGroup::launchers_end() const {
+  const join::LauncherEvents& launcher = process_.launched_by;
+  if (!launcher.ended_by)
+    return {"exec", 0, fmt::format("{}: without its launcher the job ends", launcher.gone->message), std::nullopt};
+  int signum = *launcher.ended_by;
+  std::string what = signum == SIGINT ? "interrupt" : value::signal_name(signum);
+  return {"exec", 0, fmt::format("second {}: ending the job", what), value::WaitStatus::killed(signum)};
 }
 
 // The signal is for the tasks of all shells. Before they all run, it would be lost, or would reach only some of them.

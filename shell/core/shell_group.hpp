@@ -50,6 +50,7 @@ class ShellGroup {
 
  private:
   void launcher_signal(int signum);
+  [[nodiscard]] plugin::RaisedException launchers_end() const;
   void enter(const std::string& name);
   void note_passed(const std::string& barrier, const std::optional<Error>& why);
   void on_lost(group::Rank rank);

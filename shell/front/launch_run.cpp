@@ -160,7 +160,7 @@ class LaunchRun {
   void end(int signum, std::string_view why) {
     print_err("nacre launch: {}: ending the job\n", why);
     bool reads = to_->taken() == to_->written();
-    feed_->signal(signum);
+    feed_->end(signum);
     reads ? to_->close() : to_->abandon();
     to_end_->start_grace(kToEnd);
   }

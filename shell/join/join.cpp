@@ -117,6 +117,7 @@ Result<void> follow_launcher(ShellProcess& process, boot::Boot& boot, group::Ran
     if (events.on_signal) return events.on_signal(signum);
     events.kept.keep(signum);
   };
+  callbacks.on_end = [&events](int signum) { events.ended_by = signum; };
   LauncherInput* input = nullptr;
   if (boot.record && boot.record->input) {
     process.launch_input = TRY(LauncherInput::create(*process.loop));
@@ -188,7 +189,7 @@ class Assembly {
       if (action == exits::Action::end) end_job(exits::ended_by_signal(signum, rank_));
     });
     process_.launched_by.on_gone = [this] {
-      if (rank_ == 0) end_job({process_.launched_by.gone->message, std::nullopt, rank_});
+      if (rank_ == 0) end_job(process_.launched_by.end_cause(rank_));
     };
     member_->when_ended([this](const group::JobException& raised) {
       if (process_.end.is_decided()) return;

@@ -26,7 +26,13 @@ struct LauncherEvents {
   std::function<void(int signum)> on_signal;
   std::function<void()> on_gone;  // the job ends without its launcher
   std::optional<Error> gone;
+  std::optional<int> ended_by;  // the launcher has ended the job because of this signal, before it went
   KeptSignals kept;
+
+  // Why the job ends once the launcher has gone; `shell`: this one.
+  [[nodiscard]] exits::Cause end_cause(std::uint32_t shell) const {
+    return ended_by ? exits::ended_by_signal(*ended_by, shell) : exits::Cause{gone->message, std::nullopt, shell};
+  }
 };
 
 struct ShellProcess {

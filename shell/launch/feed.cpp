@@ -59,8 +59,12 @@ LaunchFeed::~LaunchFeed() {
   if (flags_ >= 0) ::fcntl(input_, F_SETFL, flags_);
 }
 
-void LaunchFeed::signal(int signum) {
-  std::string body = fmt::format("{{\"signal\":{}}}", signum);
+void LaunchFeed::signal(int signum) { send("signal", signum); }
+
+void LaunchFeed::end(int signum) { send("end", signum); }
+
+void LaunchFeed::send(std::string_view what, int signum) {
+  std::string body = fmt::format("{{\"{}\":{}}}", what, signum);
   std::string record;
   transport::append_frame_head(record, body.size());
   // If it fails the shell has gone, and the end of its agent reports that.

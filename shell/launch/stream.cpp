@@ -19,11 +19,18 @@ namespace {
 constexpr event::Seconds kLook{0.25};  // between looks whether the launcher has gone, while nothing is read
 constexpr std::size_t kReadSize = std::size_t{64} << 10;
 
-Result<int> signal_in(std::string_view frame) {
+struct SignalFrame {
+  int signum;
+  bool ends;  // the job
+};
+
+Result<SignalFrame> signal_in(std::string_view frame) {
   Json json = TRY(parse_json(frame));
   JsonAt root = JsonAt::root(json);
-  CHECK_OK(root.only_keys({"signal"}));
-  return static_cast<int>(TRY(TRY(root.at("signal")).integer(1, SIGRTMAX)));
+  bool ends = TRY(root.find("end")).has_value();
+  const char* key = ends ? "end" : "signal";
+  CHECK_OK(root.only_keys({key}));
+  return SignalFrame{static_cast<int>(TRY(TRY(root.at(key)).integer(1, SIGRTMAX))), ends};
 }
 
 bool has_hung_up(int fd) {
@@ -105,8 +112,9 @@ void LaunchStream::take(std::string_view bytes) {
 
 Result<void> LaunchStream::take_record(const transport::LinkRecord& record) {
   if (record.kind == transport::LinkRecordKind::frame) {
-    int signum = TRY(signal_in(record.body));
-    if (callbacks_.on_signal) callbacks_.on_signal(signum);
+    SignalFrame frame = TRY(signal_in(record.body));
+    const auto& receive = frame.ends ? callbacks_.on_end : callbacks_.on_signal;
+    if (receive) receive(frame.signum);
     return {};
   }
   bool is_input = record.kind == transport::LinkRecordKind::bulk || record.kind == transport::LinkRecordKind::end;

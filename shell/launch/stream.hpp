@@ -4,6 +4,7 @@
 // transport/wire.hpp.
 //
 //   frame          {"signal": N}: for all tasks of the job
+//                  {"end": N}: the launcher ends the job, because of signal N; it is the last record
 //   bulk, stream 0 the launcher's own standard input
 //   end, stream 0  its end
 //
@@ -36,6 +37,7 @@ class LaunchStream {
   // Called from the loop; none may destroy the stream. Any may be unset.
   struct Callbacks {
     std::function<void(int signum)> on_signal;
+    std::function<void(int signum)> on_end;  // the launcher ends the job; on_gone follows
     std::function<void(std::string_view)> on_input;
     std::function<void()> on_input_end;  // once
     std::function<void(const Error&)>
@@ -92,10 +94,12 @@ class LaunchFeed {
   LaunchFeed& operator=(const LaunchFeed&) = delete;
 
   void signal(int signum);
+  void end(int signum);  // of the job, because of that signal; the stream has to be closed then
   void on_room();
 
  private:
   LaunchFeed(task::BufferedStream& to, int input) : to_(to), input_(input) {}
+  void send(std::string_view what, int signum);
   void pump();
   bool read_once();
   void end_input();

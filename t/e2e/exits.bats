@@ -115,6 +115,27 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   done
 }
 
+@test "a second SIGTERM, SIGHUP or SIGQUIT to the launcher is the job's code, too" {
+  for shells in 1 4; do
+    write_nodes $shells $((4 / shells))
+    write_jobspec 4 sh -c 'trap "" TERM HUP QUIT; touch started.$FLUX_TASK_RANK; sleep 30; sleep 30'
+    for signal in TERM:143 HUP:129 QUIT:131; do
+      rm -f started.* r.json
+      start --local=$shells --arity=2 -o exit-policy=main -o kill-timeout=0.2s --report=r.json 2>err &
+      wait_until all_started
+      for _ in 1 2; do
+        sleep 0.2
+        kill -"${signal%:*}" $!
+      done
+      code=0
+      wait $! || code=$?
+      [ "$code" -eq "${signal#*:}" ] || { echo "SIG$signal, $shells shells: $code: $(cat err)"; return 1; }
+      [ "$(jq .exit.code r.json)" -eq "$code" ] || { cat r.json; return 1; }
+      grep -q "error: exec: second SIG${signal%:*}: ending the job" err || { cat err; return 1; }
+    done
+  done
+}
+
 @test "a signal that is sent to some tasks is no such end" {
   row 4 "$r 1) kill -TERM \$\$;; esac" 143 0 1 1 143 -- -o exit-timeout=none
 }

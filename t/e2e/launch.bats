@@ -153,6 +153,7 @@ ends_with() {
   kill -0 "$pid"
   kill -TERM "$pid"
   ends_with 143 "nacre launch: terminated twice: ending the job"
+  line_comes out 'frame {"end":15}'
   line_comes out "the launcher is gone"
 }
 

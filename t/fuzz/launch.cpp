@@ -49,6 +49,7 @@ void read_stream(const std::string& bytes, std::size_t cut) {
   callbacks.on_signal = [&](int signum) {
     require(signum > 0 && signum <= SIGRTMAX && gone == 0, "a signal in time");
   };
+  callbacks.on_end = callbacks.on_signal;
   callbacks.on_input = [&](std::string_view more) {
     require(ends == 0 && gone == 0, "input before its end");
     input += more.size();

@@ -29,7 +29,8 @@ std::vector<Interruption> of_any_job() {
           signal_of("SIGHUP", SIGHUP),
           signal_of("SIGQUIT", SIGQUIT),
           {"the launcher's SIGTERM", [](ShellUnderTest& it) { it.receive(SIGTERM, Signals::From::launcher); }, 143},
-          {"its launcher's end", [](ShellUnderTest& it) { it.lose_launcher(); }, 1}};
+          {"its launcher's end", [](ShellUnderTest& it) { it.lose_launcher(); }, 1},
+          {"its launcher's end by a second SIGTERM", [](ShellUnderTest& it) { it.lose_launcher(SIGTERM); }, 143}};
 }
 
 std::vector<Interruption> of_several() {

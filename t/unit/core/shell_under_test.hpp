@@ -76,7 +76,8 @@ class ShellUnderTest {
   void raise_elsewhere(int code, group::Rank origin = 2) {
     group->raise_elsewhere({"exec", 0, fmt::format("shell {} failed", origin), code, origin, true});
   }
-  void lose_launcher() {
+  void lose_launcher(std::optional<int> because_of = {}) {
+    process.launched_by.ended_by = because_of;
     process.launched_by.gone = Error{EPIPE, "the launcher has gone"};
     process.launched_by.on_gone();
   }

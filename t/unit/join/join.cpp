@@ -285,6 +285,20 @@ TEST_CASE("the launcher's signals while the shells join end the job, those that 
   CHECK(it.fail() == 129);
 }
 
+TEST_CASE("a launcher that ends the job because of a signal gives it that code, though it is gone then") {
+  Joining it(0, {1}, as_follower);
+  UniqueFd launcher = it.launched();
+  it.when_linked = [&] {
+    const std::string frame = R"({"end":15})";
+    std::string record;
+    transport::append_frame_head(record, frame.size());
+    record += frame;
+    REQUIRE(::write(launcher.get(), record.data(), record.size()) == static_cast<ssize_t>(record.size()));
+    launcher.reset();
+  };
+  CHECK(it.fail() == 143);
+}
+
 TEST_CASE("a shell that cannot be started is named, and the job ends without it") {
   Joining it(0, {1}, as_follower);
   it.start_others_by(

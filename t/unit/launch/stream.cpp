@@ -28,7 +28,7 @@ struct StreamFixture {
   std::unique_ptr<LaunchFeed> feed;
   std::unique_ptr<LaunchStream> stream;
   UniqueFd raw;  // the launcher's end, where a test writes to it itself
-  std::vector<int> signals;
+  std::vector<int> signals, ended_by;
   std::string input;
   int ends = 0;
   std::vector<std::string> gone;
@@ -36,8 +36,9 @@ struct StreamFixture {
   StreamFixture() { std::signal(SIGPIPE, SIG_IGN); }
 
   LaunchStream::Callbacks callbacks() {
-    return {[this](int signum) { signals.push_back(signum); }, [this](std::string_view bytes) { input += bytes; },
-            [this] { ++ends; }, [this](const Error& why) { gone.push_back(why.message); }};
+    return {[this](int signum) { signals.push_back(signum); }, [this](int signum) { ended_by.push_back(signum); },
+            [this](std::string_view bytes) { input += bytes; }, [this] { ++ends; },
+            [this](const Error& why) { gone.push_back(why.message); }};
   }
   void receive(std::string behind = "") {
     Pipe pipe = make_pipe(O_CLOEXEC).value();
@@ -100,6 +101,11 @@ TEST_CASE_METHOD(StreamFixture, "the launcher's signals and input reach the lead
   feed->signal(SIGINT);
   until([&] { return signals.size() == 2; });
   CHECK(signals == std::vector<int>{SIGUSR1, SIGINT});
+  CHECK(ended_by.empty());
+  feed->end(SIGTERM);
+  until([&] { return !ended_by.empty(); });
+  CHECK(ended_by == std::vector<int>{SIGTERM});
+  CHECK(signals.size() == 2);
   CHECK(gone.empty());
   CHECK(ends == 1);
 }
@@ -191,6 +197,7 @@ TEST_CASE_METHOD(StreamFixture, "what a launcher cannot say ends its stream") {
   std::string bytes =
       GENERATE(signal_record("{}"), signal_record("{\"signal\":0}"), signal_record("{\"signal\":999}"),
                signal_record("{\"signal\":15,\"x\":1}"), signal_record("nonsense"),
+               signal_record("{\"end\":0}"), signal_record("{\"end\":15,\"signal\":15}"),
                signal_record(std::string(LaunchStream::kMaxFrame + 1, ' ')), bulk_record("x", 1),
                end_record() + bulk_record("x"), end_record() + end_record(), std::string("GET / HTTP/1.0\r\n"));
   receive();
@@ -198,6 +205,7 @@ TEST_CASE_METHOD(StreamFixture, "what a launcher cannot say ends its stream") {
   until([&] { return !gone.empty(); });
   CHECK_THAT(gone[0], Catch::Matchers::StartsWith("the launcher's stream: "));
   CHECK(signals.empty());
+  CHECK(ended_by.empty());
   CHECK(input.empty());
 }
 
