@@ -1,57 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exit-on-error: tasks that fail end the job. How many: the option's value, or its member `when` (FailureLimit). `ranks` and
+// exit-on-error: tasks that fail end the job. How many: the option's value, or its member `when` (job::FailureLimit). `ranks` and
 // `codes` select the failures that count, `grace` is how much later the job ends, `then` whether it does.
 //
 // Shell 0 judges by the ends of all tasks. Where the first failure ends the job at once each shell judges its own tasks, too, before
-// the others have heard of them.
-#include <charconv>
-#include <cmath>
-
+// the others know of them.
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "base/text.hpp"
 #include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
 namespace {
-
-constexpr double kAll = 100;  // percent
-constexpr const char* kValues =
-    "true or false, a number of tasks, a share of the job's such as \"25%\", or \"first\"";
-
-// How many failures are too many.
-struct FailureLimit {
-  std::uint64_t tasks = 0;  // 0: nothing is
-  bool first_only = false;  // the first task to end decides: if it has succeeded, later failures are not looked at
-
-  static Result<FailureLimit> read(const JsonAt& option, std::uint64_t job_tasks);
-};
-
-// "25%" of them, rounded up, at least one.
-std::optional<std::uint64_t> share_of(const std::string& text, std::uint64_t job_tasks) {
-  double percent = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
-  if (error != std::errc() || std::string_view(end) != "%" || !(percent > 0 && percent <= kAll)) return {};
-  // 7% of 100 is 7, though 7.0 / 100 * 100 is a little more.
-  double tasks = std::ceil(percent * static_cast<double>(job_tasks) / kAll - 1e-9);
-  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(tasks));
-}
-
-Result<FailureLimit> FailureLimit::read(const JsonAt& option, std::uint64_t job_tasks) {
-  if (option.json() == "first") return FailureLimit{1, true};
-  std::string text = option.json().is_string() ? option.json().get<std::string>() : dump_json(option.json());
-  if (auto number = parse_u64(text)) return FailureLimit{*number, false};
-  if (option.json().is_string()) {
-    if (auto share = share_of(text, job_tasks)) return FailureLimit{*share, false};
-  }
-  bool is_switch = option.json().is_boolean() || text == "on" || text == "off" || text == "true" || text == "false";
-  if (!is_switch) return option.expected(kValues);
-  bool is_on = TRY(job::switch_of(option));
-  return FailureLimit{is_on ? 1U : 0U, false};
-}
 
 class ExitOnError final : public plugin::Plugin {
  public:
@@ -73,13 +34,13 @@ class ExitOnError final : public plugin::Plugin {
     if (!option) return {};
     if (option->json().is_object()) CHECK_OK(read_members(*option));
     auto when = host_.options().value_at(name());
-    limit_ = when ? TRY(FailureLimit::read(*when, host_.job().tasks())) : FailureLimit{1, false};
+    limit_ = when ? TRY(job::failure_limit_option(*when, host_.job().tasks())) : job::FailureLimit{1, false};
     return {};
   }
 
   Result<void> read_members(const JsonAt& option) {
     CHECK_OK(option.only_keys({"when", "ranks", "codes", "grace", "then"}));
-    if (auto ranks = TRY(option.find("ranks"))) ranks_ = TRY(job::ranks_option(*ranks));
+    if (auto ranks = TRY(option.find("ranks"))) ranks_ = TRY(ranks_in(*ranks));
     if (auto codes = TRY(option.find("codes"))) codes_ = TRY(job::exit_codes_option(*codes));
     if (auto grace = TRY(option.find("grace"))) {
       grace_ = TRY(job::seconds_option(*grace));
@@ -89,6 +50,16 @@ class ExitOnError final : public plugin::Plugin {
     if (then && then->json() != "end" && then->json() != "note") return then->expected("end or note");
     notes_ = then && then->json() == "note";
     return {};
+  }
+
+  // Ranks that the job does not have would never fail.
+  Result<std::optional<value::Idset>> ranks_in(const JsonAt& option) {
+    auto ranks = TRY(job::ranks_option(option));
+    if (!ranks) return ranks;
+    if (ranks->empty()) return option.expected("at least one rank");
+    if (std::uint64_t tasks = host_.job().tasks(); *ranks->last() >= tasks)
+      return option.expected(fmt::format("ranks of the job, 0 to {}", tasks - 1));
+    return ranks;
   }
 
   // A failure of this shell's that ends the job at once.
@@ -152,7 +123,7 @@ class ExitOnError final : public plugin::Plugin {
   static constexpr int kNote = 2;  // severity of an exception that does not end the job
 
   plugin::Host& host_;
-  FailureLimit limit_;
+  job::FailureLimit limit_;
   std::optional<value::Idset> ranks_;  // whose failures count; none: all
   value::Idset codes_;                 // that count; none: all
   value::Duration grace_ = value::Duration::of_seconds(0);

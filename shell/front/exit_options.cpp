@@ -6,17 +6,37 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/json.hpp"
+#include "job/option_types.hpp"
 #include "job/options.hpp"
 
 namespace nacre::front {
 namespace {
 
-constexpr std::string_view kSetopt = "exit-policy=";
+constexpr std::uint64_t kManyTasks = 1U << 31;
 
 struct Choice {
   std::string word;  // as it was given
   std::string policy;
 };
+
+std::string contradiction(std::string_view one, std::string_view other) {
+  return fmt::format("{} and {} contradict each other: give one of them", one, other);
+}
+
+// Whether the arguments of -o set the option `name` to the same value, or one of them does not set it. One that is no argument
+// is named later.
+bool sets_the_same(const std::string& name, std::string_view one, std::string_view other) {
+  job::Options first, second;
+  if (!first.set_from_argument(one) || !second.set_from_argument(other)) return true;
+  auto mine = first.value_at(name);
+  auto theirs = second.value_at(name);
+  if (!mine || !theirs || mine->json() == theirs->json()) return true;
+  // "on" is 1, and 25% are not 50%.
+  auto limit = job::failure_limit_option(*mine, kManyTasks);
+  auto other_limit = job::failure_limit_option(*theirs, kManyTasks);
+  return limit && other_limit && *limit == *other_limit;
+}
 
 }  // namespace
 
@@ -43,28 +63,51 @@ void ExitOptions::add_to(CLI::App& verb, const std::vector<std::string>& setopt)
 }
 
 void ExitOptions::check(const std::vector<std::string>& setopt) {
+  choose_policy();
+  check_values();
+  for (const auto& [word, option] : given()) {
+    std::string name = option.substr(0, option.find('='));
+    for (const std::string& each : setopt) {
+      if (!each.starts_with(name) || sets_the_same(name, option, each)) continue;
+      throw CLI::ValidationError(contradiction(word, "-o " + each));
+    }
+  }
+}
+
+void ExitOptions::choose_policy() {
   std::vector<Choice> choices;
   if (!policy_.empty()) choices.push_back({"--exit-policy=" + policy_, policy_});
   if (all_) choices.push_back({"--require-all-success", "all"});
   if (all_nodes_) choices.push_back({"--check-all-nodes", "main+all"});
   if (any_) choices.push_back({"--any-failure", "max"});
-  for (const std::string& each : setopt) {
-    if (each.starts_with(kSetopt)) choices.push_back({"-o " + each, each.substr(kSetopt.size())});
-  }
+  if (choices.empty()) return;
   for (const Choice& each : choices) {
-    if (each.policy == choices[0].policy) continue;
-    throw CLI::ValidationError(
-        fmt::format("{} and {} contradict each other: give one of them", choices[0].word, each.word));
+    if (each.policy != choices[0].policy) throw CLI::ValidationError(contradiction(choices[0].word, each.word));
   }
-  if (!choices.empty()) policy_ = choices[0].policy;
+  policy_ = choices[0].policy;
+  policy_word_ = choices[0].word;
+}
+
+void ExitOptions::check_values() const {
+  auto refuse = [](const auto& read) {
+    if (!read) throw CLI::ValidationError(read.error().message);
+  };
+  if (!ok_.empty()) refuse(job::exit_codes_option(JsonAt::root(Json(ok_), "--exit-ok")));
+  if (!fail_fast_.empty()) refuse(job::failure_limit_option(JsonAt::root(Json(fail_fast_), "--fail-fast"), 1));
+}
+
+std::vector<std::pair<std::string, std::string>> ExitOptions::given() const {
+  std::vector<std::pair<std::string, std::string>> out;
+  if (!policy_.empty()) out.emplace_back(policy_word_, "exit-policy=" + policy_);
+  if (main_) out.emplace_back(fmt::format("--exit-main={}", *main_), fmt::format("exit-main={}", *main_));
+  if (!ok_.empty()) out.emplace_back("--exit-ok=" + ok_, "exit-ok=" + ok_);
+  if (!fail_fast_.empty()) out.emplace_back("--fail-fast=" + fail_fast_, "exit-on-error=" + fail_fast_);
+  return out;
 }
 
 std::vector<std::string> ExitOptions::shell_options() const {
   std::vector<std::string> out;
-  if (!policy_.empty()) out.push_back("exit-policy=" + policy_);
-  if (main_) out.push_back(fmt::format("exit-main={}", *main_));
-  if (!ok_.empty()) out.push_back("exit-ok=" + ok_);
-  if (!fail_fast_.empty()) out.push_back("exit-on-error=" + fail_fast_);
+  for (const auto& [word, option] : given()) out.push_back(option);
   return out;
 }
 

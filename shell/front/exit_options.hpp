@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -21,10 +22,10 @@ namespace nacre::front {
 
 class ExitOptions {
  public:
-  // `setopt`: the values of -o, which may choose the exit policy too; it is filled when the command line has been read.
-  // Parsing calls check(), unless the verb sets a parse_complete_callback of its own.
+  // `setopt`: the values of -o; it is filled when the command line has been read. Parsing calls check(), unless the verb sets
+  // a parse_complete_callback of its own.
   void add_to(CLI::App& verb, const std::vector<std::string>& setopt);
-  // Throws CLI::ValidationError, which names both options, if two of them choose different policies.
+  // Throws CLI::ValidationError: a value is wrong, or two options, of which -o may be one, set the same to different values.
   void check(const std::vector<std::string>& setopt);
 
   [[nodiscard]] const std::string& report() const { return report_; }  // a path; empty: none
@@ -35,7 +36,14 @@ class ExitOptions {
   [[nodiscard]] static std::vector<std::string> defaults(const job::Options& options);
 
  private:
+  // Sets the policy by the option that chooses it.
+  void choose_policy();
+  void check_values() const;
+  // Of each shell option of this verb's, what was given: "--any-failure", "--exit-ok=77".
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> given() const;
+
   std::string policy_;
+  std::string policy_word_;  // by which it was chosen
   std::optional<std::uint32_t> main_;
   std::string ok_;
   std::string report_;  // a path

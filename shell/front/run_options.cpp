@@ -111,7 +111,11 @@ void RunOptions::add_streams(CLI::App& verb) {
 
 void RunOptions::add_rest(CLI::App& verb) {
   verb.add_option("-t,--time-limit", time_limit_, "End the job after so many minutes, or a time: 90s, 1.5h")
-      ->option_text("TIME");
+      ->option_text("TIME")
+      ->check([](const std::string& text) {
+        auto limit = time_limit_of(text);
+        return limit ? "" : limit.error().message;
+      });
   verb.add_option("--name", name_, "The job's name (default: the program's)")->option_text("NAME");
   add_list(verb, "--wrap", wrap_, "Run tasks, or those of RANKS, under CMD; may be repeated", "[RANKS:]CMD");
   verb.add_flag("--torch", torch_, "Set what torch.distributed needs, for a task each process");
@@ -268,7 +272,7 @@ Result<JobRequest> RunOptions::request(const JobSize& size, const std::vector<st
   out.size = size;
   out.cores_per_task = cores_.value_or(1);
   out.gpus_per_task = gpus_.value_or(0);
-  if (!time_limit_.empty()) out.duration = TRY(in("-t", time_limit_of(time_limit_)));
+  if (!time_limit_.empty()) out.duration = TRY(in("--time-limit", time_limit_of(time_limit_)));
   out.name = name_;
   if (!is_utf8(cwd_)) return Error{EILSEQ, "--cwd: no UTF-8, which a jobspec has to be"};
   out.cwd = cwd_.starts_with('/') ? cwd_ : TRY(own_directory());

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/option_types.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -17,6 +19,17 @@ constexpr std::string_view kUnits = "KMGT";
 constexpr double kStep = 1024;
 constexpr double kMost = 1e18;  // bytes
 constexpr value::Idset::Id kMaxCode = 255;
+constexpr double kAll = 100;  // percent
+
+// "25%" of them.
+std::optional<std::uint64_t> share_of(const std::string& text, std::uint64_t job_tasks) {
+  double percent = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
+  if (error != std::errc() || std::string_view(end) != "%" || !(percent > 0 && percent <= kAll)) return {};
+  // 7% of 100 is 7, though 7.0 / 100 * 100 is a little more.
+  double tasks = std::ceil(percent * static_cast<double>(job_tasks) / kAll - 1e-9);
+  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(tasks));
+}
 
 }  // namespace
 
@@ -64,6 +77,21 @@ Result<value::Idset> exit_codes_option(const JsonAt& option) {
   if (!codes || !*codes || (*codes)->empty()) return wrong();
   if ((*codes)->contains(0) || *(*codes)->last() > kMaxCode) return wrong();
   return **codes;
+}
+
+Result<FailureLimit> failure_limit_option(const JsonAt& option, std::uint64_t job_tasks) {
+  if (option.json() == "first") return FailureLimit{1, true};
+  std::string text = option.json().is_string() ? option.json().get<std::string>() : dump_json(option.json());
+  if (auto number = parse_u64(text)) return FailureLimit{*number, false};
+  if (option.json().is_string()) {
+    if (auto share = share_of(text, job_tasks)) return FailureLimit{*share, false};
+  }
+  bool is_switch = option.json().is_boolean() || text == "on" || text == "off" || text == "true" || text == "false";
+  if (!is_switch)
+    return option.expected(
+        "true or false, a number of tasks, a share of the job's such as \"25%\", or \"first\"");
+  bool is_on = TRY(switch_of(option));
+  return FailureLimit{is_on ? 1U : 0U, false};
 }
 
 Result<std::vector<std::string>> list_option(const JsonAt& option) {

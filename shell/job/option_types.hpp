@@ -30,6 +30,17 @@ Result<std::optional<value::Idset>> ranks_option(const JsonAt& option);
 // The codes for failures, 1 to 255: a code, an idset of them, or an array.
 Result<value::Idset> exit_codes_option(const JsonAt& option);
 
+// How many failed tasks are too many.
+struct FailureLimit {
+  std::uint64_t tasks = 0;  // 0: any number is fine
+  bool first_only = false;  // the first task to end decides: if it has succeeded, later failures do not count
+
+  bool operator==(const FailureLimit&) const = default;
+};
+
+// A switch, a number of tasks, a share as "25%" of the `job_tasks` tasks of the job, rounded up and at least one, or "first".
+Result<FailureLimit> failure_limit_option(const JsonAt& option, std::uint64_t job_tasks);
+
 // A list of names: an array, or text with commas between them.
 Result<std::vector<std::string>> list_option(const JsonAt& option);
 

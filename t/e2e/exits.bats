@@ -190,8 +190,44 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   run_said 2 "require-all-success and --check-all-nodes contradict each other"
   code_of -S -o exit-policy=main
   run_said 2 "any-failure and -o exit-policy=main contradict each other"
-  code_of --exit-policy=least
-  run_said 2 "exit-policy" "least"
+  for words in "--exit-ok=3 -o exit-ok=4" "--exit-main=1 -o exit-main=2" "--fail-fast -o exit-on-error=2" "--fail-fast=25% -o exit-on-error.when=50%" \
+    "--fail-fast=25% -o exit-on-error=50%"; do
+    # shellcheck disable=SC2086
+    code_of $words
+    run_said 2 "contradict each other: give one of them" "${words%% *}" "${words#* }"
+  done
+  for words in "0:--exit-ok=7 -o exit-ok=7" "7:--fail-fast -o exit-on-error=on" "7:--fail-fast -o exit-on-error.codes=7"; do
+    # shellcheck disable=SC2086
+    code_of ${words#*:}
+    [ "$status" -eq "${words%%:*}" ] || { echo "$words: $status: $output"; return 1; }
+  done
+}
+
+@test "what is wrong on the command line of nacre run and nacre launch is a usage error, in one line" {
+  write_nodes 1 1
+  write_jobspec 1 touch ran
+  wrong() { # OPTION WHAT...
+    for verb in run launch; do
+      local words=(touch ran)
+      [ "$verb" = run ] || words=(-j jobspec.json -R R.json)
+      run "$NACRE_BUILD_DIR/nacre" $verb --shell="$NACRE_SHELL" --local=1 "$1" "${words[@]}"
+      run_said 2 "${@:2}"
+      [ "$(grep -cv "^Try 'nacre $verb --help'" <<<"$output")" -eq 1 ] || { echo "$output"; return 1; }
+      [ ! -e ran ]
+    done
+  }
+  wrong --exit-policy=least "exit-policy" "least"
+  wrong --exit-main=-1 "exit-main" "-1"
+  wrong --exit-ok=0 "exit-ok: expected exit codes, 1 to 255"
+  wrong --exit-ok=9-3 "exit-ok: expected exit codes, 1 to 255"
+  wrong --fail-fast=many "fail-fast: expected true or false, a number of tasks, a share of the job's"
+  wrong --fail-fast=101% "fail-fast: expected" '"101%"'
+  wrong --notify=77 "notify: descriptor 77 is not open"
+  for limit in soon -1 nan 1e400; do
+    run "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --local=1 --time-limit=$limit touch ran
+    run_said 2 "nacre run: --time-limit: expected minutes, or a time as 90s, 15m or 1.5h, got '$limit'"
+    [ ! -e ran ]
+  done
 }
 
 @test "a policy, a rank or a code that is wrong is named, with what was expected" {

@@ -182,6 +182,12 @@ TEST_CASE("only failures of `ranks`, and with `codes`, count") {
   CHECK(raised(segv, {WaitStatus::exited(1), WaitStatus::killed(SIGSEGV)}).size() == 1);
 }
 
+TEST_CASE("`ranks` are of the job: others would never fail") {
+  CHECK(option_error({{"ranks", 4}}) == ".ranks: expected ranks of the job, 0 to 3, got 4");
+  CHECK(option_error({{"ranks", "3-4"}}) == ".ranks: expected ranks of the job, 0 to 3, got \"3-4\"");
+  CHECK(option_error({{"ranks", ""}}) == ".ranks: expected at least one rank, got \"\"");
+}
+
 TEST_CASE("with `first` the first of `ranks` to end decides") {
   Json option{{"when", "first"}, {"ranks", "1-3"}};
   CHECK(raised(option, {WaitStatus::exited(0), WaitStatus::exited(3)}).size() == 1);
