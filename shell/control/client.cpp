@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -71,7 +72,8 @@ Result<Client> Client::over(UniqueFd from, UniqueFd to, const std::string& versi
 
 Result<void> Client::greet(const std::string& version) {
   // A leader that refuses this client closes the link at once: the reason is in what it has sent before.
-  Result<void> sent = send(line_of(ControlHello{version}));
+  unsent_ = line_of(ControlHello{version});
+  Result<void> sent = send_all();
   if (!sent && sent.error().code != ECONNRESET && sent.error().code != EPIPE) return sent;
   Json frame = TRY(receive(event::clock_now() + answer_time_));
   ControlHello hello = TRY(hello_of(frame));
@@ -79,18 +81,33 @@ Result<void> Client::greet(const std::string& version) {
   return {};
 }
 
-Result<void> Client::send(std::string_view bytes) {
-  event::Seconds until = event::clock_now() + answer_time_;
-  while (!bytes.empty()) {
-    ssize_t sent = write_quietly(to_.get(), bytes);
-    if (sent >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(sent));
-    } else if (errno == EAGAIN) {
-      if (!TRY(event::ready_by(to_.get(), POLLOUT, until))) return no_answer(answer_time_);
-    } else if (errno != EINTR) {
+Result<void> Client::send_some() {
+  while (!unsent_.empty()) {
+    ssize_t sent = write_quietly(to_.get(), unsent_);
+    if (sent >= 0)
+      unsent_.erase(0, static_cast<std::size_t>(sent));
+    else if (errno == EAGAIN)
+      return {};
+    else if (errno != EINTR)
       return Error{ECONNRESET, "the link has ended"};
-    }
   }
+  return {};
+}
+
+Result<void> Client::send_all() {
+  event::Seconds until = event::clock_now() + answer_time_;
+  for (;;) {
+    CHECK_OK(send_some());
+    if (unsent_.empty()) return {};
+    if (!TRY(event::ready_by(to_.get(), POLLOUT, until))) return no_answer(answer_time_);
+  }
+}
+
+Result<void> Client::receive_some() {
+  std::array<char, kClientReadAtOnce> buffer;
+  ssize_t got = ::read(from_.get(), buffer.data(), buffer.size());
+  if (got > 0) reader_.append({buffer.data(), static_cast<std::size_t>(got)});
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return Error{ECONNRESET, "the link has ended"};
   return {};
 }
 
@@ -99,40 +116,54 @@ Result<Json> Client::receive(std::optional<event::Seconds> until) {
   for (;;) {
     auto frame = TRY(reader_.next());
     if (frame) return *std::move(frame);
-    if (!TRY(event::ready_by(from_.get(), POLLIN, until.value_or(event::clock_now() + kLong)))) {
-      if (until) return no_answer(answer_time_);
-      continue;
-    }
-    std::array<char, kClientReadAtOnce> buffer;
-    ssize_t got = ::read(from_.get(), buffer.data(), buffer.size());
-    if (got > 0) reader_.append({buffer.data(), static_cast<std::size_t>(got)});
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return Error{ECONNRESET, "the link has ended"};
+    if (TRY(event::ready_by(from_.get(), POLLIN, until.value_or(event::clock_now() + kLong))))
+      CHECK_OK(receive_some());
+    else if (until)
+      return no_answer(answer_time_);
   }
+}
+
+Result<FromLeader> Client::checked(const Json& frame) {
+  FromLeader out = TRY(from_leader(frame));
+  auto streams_of = [this](std::uint64_t id) -> Result<RequestStreams*> {
+    auto found = open_.find(id);
+    if (found == open_.end()) return Error{EPROTO, fmt::format("a frame of request {}, which is not open", id)};
+    return &found->second;
+  };
+  if (auto* data = std::get_if<StreamData>(&out))
+    CHECK_OK(TRY(streams_of(data->id))->receive(*data));
+  else if (auto* end = std::get_if<StreamEnd>(&out))
+    CHECK_OK(TRY(streams_of(end->id))->receive(*end));
+  else if (auto* credit = std::get_if<StreamCredit>(&out))
+    TRY(streams_of(credit->id))->take_credit(credit->bytes);
+  else if (auto* answer = std::get_if<Answer>(&out); answer != nullptr && !answer->more)
+    open_.erase(answer->id);
+  return out;
 }
 
 Result<Json> Client::ask(std::string_view action, Json arguments, const Take& take) {
   ControlRequest request{++last_id_, std::string(action), std::move(arguments)};
-  CHECK_OK(send(line_of(request)));
+  unsent_ += line_of(request);
+  CHECK_OK(send_all());
   for (;;) {
-    Json frame = TRY(receive(event::clock_now() + answer_time_));
-    auto got = TRY(from_leader(frame));
-    if (auto* event = std::get_if<ControlEvent>(&got)) {
-      events_.push_back(std::move(*event));
+    FromLeader got = TRY(checked(TRY(receive(event::clock_now() + answer_time_))));
+    auto* answer = std::get_if<Answer>(&got);
+    if (answer == nullptr || answer->id != request.id) {
+      kept_.push_back(std::move(got));
       continue;
     }
-    auto& answer = std::get<Answer>(got);
-    if (answer.id != request.id) continue;
-    if (answer.error) return *std::move(answer.error);
-    if (take) take(answer.value);
-    if (!answer.more) return std::move(answer.value);
+    if (answer->error) return *std::move(answer->error);
+    if (take) take(answer->value);
+    if (!answer->more) return std::move(answer->value);
   }
 }
 
 Result<std::optional<ControlEvent>> Client::next_event(std::optional<event::Seconds> until) {
+  auto is_event = [](const FromLeader& frame) { return std::holds_alternative<ControlEvent>(frame); };
   for (;;) {
-    if (!events_.empty()) {
-      ControlEvent out = std::move(events_.front());
-      events_.pop_front();
+    if (auto first = std::find_if(kept_.begin(), kept_.end(), is_event); first != kept_.end()) {
+      ControlEvent out = std::get<ControlEvent>(std::move(*first));
+      kept_.erase(first);
       return std::optional<ControlEvent>(std::move(out));
     }
     auto frame = receive(until);
@@ -141,9 +172,52 @@ Result<std::optional<ControlEvent>> Client::next_event(std::optional<event::Seco
       if (is_over) return std::optional<ControlEvent>();
       return std::move(frame).error();
     }
-    auto got = TRY(from_leader(*frame));
-    if (auto* event = std::get_if<ControlEvent>(&got)) events_.push_back(std::move(*event));
+    kept_.push_back(TRY(checked(*frame)));
   }
+}
+
+std::uint64_t Client::begin(std::string_view action, Json arguments, std::uint64_t credit) {
+  ControlRequest request{++last_id_, std::string(action), std::move(arguments), credit};
+  open_[request.id].grant(credit);
+  unsent_ += line_of(request);
+  return request.id;
+}
+
+bool Client::put(const StreamData& data) {
+  auto found = open_.find(data.id);
+  if (found == open_.end()) return true;  // its answer has come: nobody takes this any more
+  if (!found->second.send(data.data.size())) return false;
+  unsent_ += line_of(data);
+  return true;
+}
+
+std::uint64_t Client::may_send(std::uint64_t id) const {
+  auto found = open_.find(id);
+  return found == open_.end() ? 0 : found->second.may_send();
+}
+
+void Client::grant(std::uint64_t id, std::uint64_t bytes) {
+  auto found = open_.find(id);
+  if (found == open_.end()) return;
+  found->second.grant(bytes);
+  unsent_ += line_of(StreamCredit{id, bytes});
+}
+
+Result<void> Client::exchange() {
+  Result<void> sent = send_some();
+  CHECK_OK(receive_some());
+  return sent;
+}
+
+Result<std::optional<FromLeader>> Client::take() {
+  if (!kept_.empty()) {
+    FromLeader out = std::move(kept_.front());
+    kept_.pop_front();
+    return std::optional<FromLeader>(std::move(out));
+  }
+  auto frame = TRY(reader_.next());
+  if (!frame) return std::optional<FromLeader>();
+  return std::optional<FromLeader>(TRY(checked(*frame)));
 }
 
 }  // namespace nacre::control

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/message.hpp"
 
+#include <utility>
+
 #include <fmt/format.h>
+
+#include "base/base64.hpp"
+#include "io/encode.hpp"
 
 namespace nacre::control {
 namespace {
@@ -37,6 +42,39 @@ Result<ControlEvent> event_of(const JsonAt& at) {
   return out;
 }
 
+Result<StreamData> data_of(const JsonAt& at, const Json& frame) {
+  StreamData out;
+  out.id = TRY(id_of(at));
+  out.stream = TRY(TRY(at.at("stream")).string());
+  if (out.stream.empty() || out.stream.size() > kMaxStreamName)
+    return TRY(at.at("stream")).expected(fmt::format("a name of 1 to {} bytes", kMaxStreamName));
+  if (auto base64 = TRY(at.find("base64"))) {
+    auto bytes = from_base64(TRY(base64->string()));
+    if (!bytes) return base64->expected("base64");
+    out.data = *std::move(bytes);
+  } else {
+    out.data = TRY(TRY(at.at("data")).string());
+  }
+  if (out.data.size() > kMaxStreamData)
+    return at.error(fmt::format("data of {} bytes: expected at most {}", out.data.size(), kMaxStreamData));
+  out.members = frame;
+  for (const char* own : {"id", "stream", "data", "base64"}) out.members.erase(own);
+  return out;
+}
+
+// Of a frame with the member "stream".
+template <typename Frame>
+Result<Frame> of_stream(const JsonAt& at, const Json& frame) {
+  auto eof = TRY(at.find("eof"));
+  if (!eof || !TRY(eof->boolean())) return Frame(TRY(data_of(at, frame)));
+  StreamEnd out{TRY(id_of(at)), TRY(TRY(at.at("stream")).string())};
+  return Frame(std::move(out));
+}
+
+Result<std::uint64_t> bytes_of(const JsonAt& credit) {
+  return static_cast<std::uint64_t>(TRY(credit.integer(0, static_cast<std::int64_t>(kMaxCredit))));
+}
+
 }  // namespace
 
 std::string line_of(const ControlHello& hello) {
@@ -49,6 +87,7 @@ std::string line_of(const ControlRequest& request) {
   Json out = request.arguments;
   out["id"] = request.id;
   out["do"] = request.action;
+  if (request.credit > 0) out["credit"] = request.credit;
   return line_of_json(out);
 }
 
@@ -65,6 +104,29 @@ std::string line_of(const Answer& answer) {
 
 std::string line_of(const ControlEvent& event) {
   return line_of_json({{"timestamp", event.timestamp}, {"name", event.name}, {"context", event.context}});
+}
+
+std::string line_of(const StreamData& data) {
+  std::string out = fmt::format("{{\"id\":{},\"stream\":", data.id);
+  io::append_json_string(out, data.stream);
+  if (io::is_utf8(data.data)) {
+    out += ",\"data\":";
+    io::append_json_string(out, data.data);
+  } else {
+    out += ",\"base64\":\"";
+    append_base64(out, data.data);
+    out += '"';
+  }
+  if (data.members.empty()) return out += "}\n";
+  return out.append(",").append(dump_json(data.members), 1).append("\n");  // without its brace
+}
+
+std::string line_of(const StreamEnd& end) {
+  return line_of_json({{"id", end.id}, {"stream", end.stream}, {"eof", true}});
+}
+
+std::string line_of(const StreamCredit& credit) {
+  return line_of_json({{"id", credit.id}, {"credit", credit.bytes}});
 }
 
 Result<ControlHello> hello_of(const Json& frame) {
@@ -87,13 +149,26 @@ Result<ControlRequest> request_of(const Json& frame) {
   out.arguments = frame;
   out.arguments.erase("id");
   out.arguments.erase("do");
+  if (auto credit = TRY(at.find("credit"))) out.credit = TRY(bytes_of(*credit));
+  out.arguments.erase("credit");
   return out;
 }
 
-Result<std::variant<Answer, ControlEvent>> from_leader(const Json& frame) {
+Result<FromLeader> from_leader(const Json& frame) {
   JsonAt at = JsonAt::root(frame);
-  if (frame.contains("id")) return std::variant<Answer, ControlEvent>(TRY(answer_of(at)));
-  return std::variant<Answer, ControlEvent>(TRY(event_of(at)));
+  if (!frame.contains("id")) return FromLeader(TRY(event_of(at)));
+  if (frame.contains("stream")) return of_stream<FromLeader>(at, frame);
+  if (auto credit = TRY(at.find("credit"))) return FromLeader(StreamCredit{TRY(id_of(at)), TRY(bytes_of(*credit))});
+  return FromLeader(TRY(answer_of(at)));
+}
+
+Result<FromFrontEnd> from_front_end(const Json& frame) {
+  JsonAt at = JsonAt::root(frame);
+  if (frame.contains("do")) return FromFrontEnd(TRY(request_of(frame)));
+  if (frame.contains("stream")) return of_stream<FromFrontEnd>(at, frame);
+  if (auto credit = TRY(at.find("credit")))
+    return FromFrontEnd(StreamCredit{TRY(id_of(at)), TRY(bytes_of(*credit))});
+  return FromFrontEnd(TRY(request_of(frame)));
 }
 
 Result<std::optional<Json>> FrameReader::next() {

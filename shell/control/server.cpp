@@ -101,9 +101,8 @@ void ControlServer::add(UniqueFd fd) {
     return;
   }
   ClientId id = ++last_id_;
-  auto on_request = [this, id](const ControlRequest& request) { callbacks_.on_request(id, request); };
   std::unique_ptr<Client> client(
-      new Client{std::move(fd), Session(version_, std::move(on_request)), loop_.now(), std::nullopt});
+      new Client{std::move(fd), Session(version_, callbacks_of(id)), loop_.now(), std::nullopt});
   auto poll = event::Poll::create(loop_, client->fd.get(), [this, id](int events) { on_ready(id, events); });
   if (!poll) return;
   client->poll = *std::move(poll);
@@ -111,6 +110,15 @@ void ControlServer::add(UniqueFd fd) {
   await(id, *client);
   clients_.emplace(id, std::move(client));
   look_again_in(hello_time_);
+}
+
+Session::Callbacks ControlServer::callbacks_of(ClientId id) {
+  Session::Callbacks out;
+  out.on_request = [this, id](const ControlRequest& request) { callbacks_.on_request(id, request); };
+  if (callbacks_.on_data) out.on_data = [this, id](StreamData data) { callbacks_.on_data(id, std::move(data)); };
+  if (callbacks_.on_end) out.on_end = [this, id](const StreamEnd& end) { callbacks_.on_end(id, end); };
+  if (callbacks_.on_room) out.on_room = [this, id](std::uint64_t request) { callbacks_.on_room(id, request); };
+  return out;
 }
 
 void ControlServer::await(ClientId, Client& client) {
@@ -163,6 +171,33 @@ void ControlServer::answer_part(ClientId client, std::uint64_t id, Json value) {
   auto found = clients_.find(client);
   if (found == clients_.end()) return;
   found->second->session.answer_part(id, std::move(value));
+  await(client, *found->second);
+}
+
+bool ControlServer::put(ClientId client, const StreamData& data) {
+  auto found = clients_.find(client);
+  if (found == clients_.end()) return true;
+  bool is_sent = found->second->session.put(data);
+  if (is_sent) await(client, *found->second);
+  return is_sent;
+}
+
+std::size_t ControlServer::room(ClientId client, std::uint64_t id) const {
+  auto found = clients_.find(client);
+  return found == clients_.end() ? 0 : found->second->session.room(id);
+}
+
+void ControlServer::put_end(ClientId client, const StreamEnd& end) {
+  auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  found->second->session.put_end(end);
+  await(client, *found->second);
+}
+
+void ControlServer::grant(ClientId client, std::uint64_t id, std::size_t bytes) {
+  auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  found->second->session.grant(id, bytes);
   await(client, *found->second);
 }
 

@@ -29,6 +29,10 @@ class ControlServer {
     // Called from the loop; it may call members, but not destroy the server. Each request has to be answered, now or later.
     std::function<void(ClientId, const ControlRequest&)> on_request;
     std::function<void(ClientId)> on_gone;  // the client's requests need no answer any more
+    // Of a client's request with streams, as Session::Callbacks has them. They may be unset.
+    std::function<void(ClientId, StreamData)> on_data = {};
+    std::function<void(ClientId, const StreamEnd&)> on_end = {};
+    std::function<void(ClientId, std::uint64_t id)> on_room = {};
   };
 
   // Makes the socket's directory below `parent`, or else below /tmp.
@@ -47,6 +51,11 @@ class ControlServer {
   void answer(ClientId client, std::uint64_t id, const Result<Json>& value);
   void answer_part(ClientId client, std::uint64_t id, Json value);
   void notify(const ControlEvent& event);  // to all
+  // The streams of a client's request: as the session's members of that name do. Of a client that has gone they take all.
+  bool put(ClientId client, const StreamData& data);
+  [[nodiscard]] std::size_t room(ClientId client, std::uint64_t id) const;
+  void put_end(ClientId client, const StreamEnd& end);
+  void grant(ClientId client, std::uint64_t id, std::size_t bytes);
   [[nodiscard]] bool flushed() const;
 
  private:
@@ -63,6 +72,7 @@ class ControlServer {
   Result<void> listen();
   void accept_some();
   void add(UniqueFd fd);
+  Session::Callbacks callbacks_of(ClientId id);
   void on_ready(ClientId id, int events);
   // They return false if the link has to be closed.
   static bool read_some(Client& client);

@@ -1,25 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The leader's end of one link to a front end, without descriptors and clock: it takes bytes and returns requests; it takes
-// answers and events and returns bytes to be sent. Each request is answered once.
+// answers and events and returns bytes to be sent. Each request is answered once; while it is open it may have streams.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <set>
+#include <map>
 #include <string>
 #include <string_view>
 
 #include "control/message.hpp"
+#include "control/streams.hpp"
 
 namespace nacre::control {
 
+// Bytes that wait to be sent, beyond which no data is taken: it waits with its producer, for which a slow client has no room.
+inline constexpr std::size_t kMaxUnsentData = std::size_t{128} << 10;
+
 class Session {
  public:
-  // Called by receive(). It may call members, but not destroy the session.
-  using OnRequest = std::function<void(const ControlRequest&)>;
+  // Called by receive(), the last one by sent() too. They may call members, but not destroy the session. Only the first one
+  // has to be set.
+  struct Callbacks {
+    std::function<void(const ControlRequest&)> on_request;
+    std::function<void(StreamData)> on_data;  // within what was granted
+    std::function<void(const StreamEnd&)> on_end;
+    std::function<void(std::uint64_t id)> on_room;  // put() has returned false: it can be called again
+  };
 
-  Session(std::string version, OnRequest on_request);
+  Session(std::string version, Callbacks callbacks);
 
   // An error: the other side has broken the protocol, so the link has to be closed.
   Result<void> receive(std::string_view bytes);
@@ -28,6 +38,16 @@ class Session {
   void answer(std::uint64_t id, const Result<Json>& value);
   // Sends a part of its answer: others follow.
   void answer_part(std::uint64_t id, Json value);
+
+  // ---- streams of a request that is open; else they do nothing. Its answer ends them.
+  // Sends at most kMaxStreamData bytes. False: there is no room, as the client has given no credit or does not take what it is
+  // sent; nothing is sent, and on_room follows.
+  bool put(const StreamData& data);
+  [[nodiscard]] std::size_t room(std::uint64_t id) const;  // the bytes that put() takes now
+  void put_end(const StreamEnd& end);
+  // Lets the client send so much more data; at most kMaxGranted bytes of it are not used yet: what is beyond is not granted.
+  void grant(std::uint64_t id, std::size_t bytes);
+
   // If more than kMaxEvents bytes wait to be sent the event is dropped; the next event that is sent has the number of those.
   void notify(ControlEvent event);
 
@@ -39,14 +59,23 @@ class Session {
   [[nodiscard]] bool is_full() const { return is_full_; }
 
  private:
-  Result<void> take(const Json& frame);
-  void put(std::string_view line);
+  struct Open {
+    RequestStreams streams;
+    bool wants_room = false;
+  };
 
-  OnRequest on_request_;
+  Result<void> take(const Json& frame);
+  Result<void> take_request(const ControlRequest& request);
+  void put_line(std::string_view line);
+  [[nodiscard]] std::size_t unsent() const { return output_.size() - sent_; }
+  [[nodiscard]] const RequestStreams* streams_of(std::uint64_t id) const;
+  void offer_room(std::uint64_t id);
+
+  Callbacks callbacks_;
   FrameReader reader_;
   bool greeted_ = false;
   bool is_full_ = false;
-  std::set<std::uint64_t> open_;
+  std::map<std::uint64_t, Open> open_;
   std::uint64_t dropped_ = 0;  // events, since the last one that was sent
   std::string output_;
   std::size_t sent_ = 0;  // bytes of output_

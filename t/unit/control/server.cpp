@@ -3,6 +3,7 @@
 // Server and Client over real sockets. The clients are in a process of their own, as they wait.
 #include "control/server.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -11,8 +12,13 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <array>
+#include <csignal>
 #include <functional>
 #include <memory>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "control/client.hpp"
@@ -28,7 +34,8 @@ using nacre::kit::TemporaryFolder;
 
 namespace {
 
-// A server that answers `echo` with its arguments, `parts` in three parts, `much` with a megabyte, and `never` not at all.
+// A server that answers `echo` with its arguments, `parts` in three parts, `much` with a megabyte, and `never` not at all;
+// `cat` sends back the data that it gets, until the end of it; `overrun` sends more than the client takes.
 struct World {
   explicit World(Seconds hello_time = ControlServer::kHelloTime) : loop(nacre::event::Loop::create().value()) {
     ControlServer::Callbacks callbacks;
@@ -38,18 +45,49 @@ struct World {
         ++much_asked;
         server->answer(client, request.id, Json(std::string(1000000, 'x')));
       }
+      if (request.action == "cat") server->grant(client, request.id, 1000);
+      if (request.action == "overrun") overrun(client, request);
       if (request.action != "parts") return;
       for (int part : {1, 2}) server->answer_part(client, request.id, part);
       server->answer(client, request.id, Json(3));
     };
     callbacks.on_gone = [this](ControlServer::ClientId) { ++gone; };
+    callbacks.on_data = [this](ControlServer::ClientId client, StreamData data) {
+      echoed += data.data;
+      echo(client, data.id);
+    };
+    callbacks.on_end = [this](ControlServer::ClientId client, const StreamEnd& end) {
+      is_last = true;
+      echo(client, end.id);
+    };
+    callbacks.on_room = [this](ControlServer::ClientId client, std::uint64_t id) { echo(client, id); };
     server = ControlServer::create(*loop, folder.path(""), "2.0", std::move(callbacks), hello_time).value();
+  }
+
+  // As far as there is room.
+  void echo(ControlServer::ClientId client, std::uint64_t id) {
+    while (!echoed.empty()) {
+      std::string piece = echoed.substr(0, std::max<std::size_t>(server->room(client, id), 1));
+      if (!server->put(client, {id, "out", piece, {{"n", ++pieces}}})) return;
+      server->grant(client, id, piece.size());
+      echoed.erase(0, piece.size());
+    }
+    if (!is_last) return;
+    server->put_end(client, {id, "out"});
+    server->answer(client, id, Json(7));
+  }
+  void overrun(ControlServer::ClientId client, const ControlRequest& request) {
+    REQUIRE(server->put(client, {request.id, "out", "12345"}));
+    server->answer_part(client, request.id, 1);
   }
 
   // Runs `client` in another process, and the loop until it ends; what it has returned.
   int run(const std::function<int(const std::string& address)>& client) {
     pid_t pid = ::fork();
-    if (pid == 0) ::_exit(client(server->address()));
+    if (pid == 0) {
+      std::signal(SIGPIPE, SIG_IGN);  // as the verbs do
+      ::_exit(client(server->address()));
+    }
     int status = 0;
     bool ended = serve_until([&] { return ::waitpid(pid, &status, WNOHANG) == pid; });
     return ended && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -74,6 +112,9 @@ struct World {
   std::unique_ptr<ControlServer> server;
   int gone = 0;
   int much_asked = 0;  // of `much`
+  std::string echoed;  // not yet
+  int pieces = 0;
+  bool is_last = false;
 };
 
 }  // namespace
@@ -148,6 +189,86 @@ TEST_CASE("a client that is refused before it has sent its hello gets the reason
   REQUIRE_FALSE(client);
   CHECK(client.error().code == ECONNREFUSED);
   CHECK(client.error().message == "full");
+}
+
+namespace {
+
+// Sends `text` to `cat`, and takes what comes, `step` bytes of credit at a time. What has come, or an error's text.
+std::string through_cat(Client& client, std::string_view text, std::uint64_t step) {
+  std::uint64_t id = client.begin("cat", Json::object(), step);
+  std::string out;
+  std::size_t sent = 0;
+  bool is_ended = false;
+  for (;;) {
+    while (sent < text.size() && client.may_send(id) > 0) {
+      std::string_view piece = text.substr(sent, client.may_send(id));
+      if (client.put({id, "in", std::string(text) + "too much"})) return "it takes too much";
+      if (!client.put({id, "in", std::string(piece)})) return "it does not take what it grants";
+      sent += piece.size();
+      if (sent == text.size()) client.put_end({id, "in"});
+    }
+    pollfd ready{client.receives_from(), static_cast<short>(client.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0};
+    if (::poll(&ready, 1, 30000) != 1) return "nothing comes";
+    if (Result<void> good = client.exchange(); !good) return good.error().message;
+    for (;;) {
+      auto frame = client.take();
+      if (!frame) return frame.error().message;
+      if (!*frame) break;
+      if (auto* data = std::get_if<StreamData>(&**frame)) {
+        out += data->data;
+        client.grant(id, data->data.size());
+      }
+      if (std::holds_alternative<StreamEnd>(**frame)) is_ended = true;
+      if (auto* answer = std::get_if<Answer>(&**frame))
+        return is_ended && answer->value == 7 ? out : "another answer";
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("data goes both ways within its credit, and an answer comes after it", "[control]") {
+  World world;
+  CHECK(world.run([](const std::string& address) {
+    auto client = Client::dial(address, "1.0");
+    if (!client) return 10;
+    std::string text;
+    for (int i = 0; i < 30000; ++i) text += std::to_string(i) + '\xff';
+    return through_cat(*client, text, 500) == text ? 0 : 11;
+  }) == 0);
+  CHECK(world.pieces > 300);
+}
+
+TEST_CASE("a client that waits for another answer keeps the frames of a stream", "[control]") {
+  World world;
+  CHECK(world.run([](const std::string& address) {
+    auto client = Client::dial(address, "1.0");
+    if (!client) return 10;
+    std::uint64_t id = client->begin("overrun", Json::object(), 5);
+    if (!client->ask("echo")) return 11;
+    auto data = client->take();
+    if (!data || !*data || std::get<StreamData>(**data) != StreamData{id, "out", "12345"}) return 12;
+    auto part = client->take();
+    return part && *part && std::get<Answer>(**part).more && !client->take().value() ? 0 : 13;
+  }) == 0);
+}
+
+TEST_CASE("a leader that sends more than its credit, or to no request, has broken the protocol", "[control]") {
+  for (const std::string& frames : {line_of(StreamData{1, "out", "12345"}), line_of(StreamData{2, "out", "1"}),
+                                    line_of(StreamEnd{2, "out"}), line_of(StreamCredit{2, 1})}) {
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) == 0);
+    UniqueFd leader(ends[0]);
+    std::string sent = line_of(ControlHello{"1"}) + frames;
+    REQUIRE(::write(leader.get(), sent.data(), sent.size()) == static_cast<ssize_t>(sent.size()));
+    UniqueFd from(ends[1]);
+    UniqueFd to(::dup(ends[1]));
+    auto client = Client::over(std::move(from), std::move(to), "1", Seconds(30));
+    REQUIRE(client);
+    CHECK(client->begin("attach", Json::object(), 4) == 1);
+    REQUIRE(client->exchange());
+    CHECK(client->take().error().code == EPROTO);
+  }
 }
 
 TEST_CASE("64 clients are served, one more is told why not", "[control]") {

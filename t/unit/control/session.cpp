@@ -16,8 +16,15 @@ const std::string kHello = line_of(ControlHello{"1.0"});
 
 // A session, what it was asked, and what it has sent since its hello.
 struct Side {
-  Side() : session("2.0", [this](const ControlRequest& request) { asked.push_back(request); }) {
-    static_cast<void>(sent());
+  Side() : session("2.0", callbacks()) { static_cast<void>(sent()); }
+
+  Session::Callbacks callbacks() {
+    Session::Callbacks out;
+    out.on_request = [this](const ControlRequest& request) { asked.push_back(request); };
+    out.on_data = [this](const StreamData& each) { data.push_back(each); };
+    out.on_end = [this](const StreamEnd& end) { ended.push_back(end.stream); };
+    out.on_room = [this](std::uint64_t id) { rooms.push_back(id); };
+    return out;
   }
 
   std::vector<Json> sent() {
@@ -32,9 +39,18 @@ struct Side {
     REQUIRE(session.receive(line_of(ControlRequest{id, action})));
   }
 
+  void ask_for_data(std::uint64_t id, std::uint64_t credit) {
+    REQUIRE(session.receive(line_of(ControlRequest{id, "attach", Json::object(), credit})));
+  }
+
   std::vector<ControlRequest> asked;
+  std::vector<StreamData> data;
+  std::vector<std::string> ended;
+  std::vector<std::uint64_t> rooms;
   Session session;
 };
+
+const std::string kBlock(kMaxStreamData, 'x');
 
 }  // namespace
 
@@ -153,6 +169,113 @@ TEST_CASE("a client that takes no answers is let go", "[control]") {
   CHECK_FALSE(side.session.receive(line_of(ControlRequest{2, "status"})));
 }
 
+TEST_CASE("data goes as far as the client's credit", "[control]") {
+  Side side;
+  REQUIRE(side.session.receive(kHello));
+  static_cast<void>(side.sent());
+  side.ask_for_data(1, 10);
+  CHECK(side.asked[0].arguments == Json::object());
+  CHECK(side.session.room(1) == 10);
+  CHECK(side.session.put({1, "output", "12345678"}));
+  CHECK_FALSE(side.session.put({1, "output", "123"}));
+  CHECK(side.sent() == std::vector<Json>{{{"id", 1}, {"stream", "output"}, {"data", "12345678"}}});
+  CHECK(side.rooms.empty() == false);  // of the two bytes that are left
+  side.rooms.clear();
+  CHECK_FALSE(side.session.put({1, "output", "123"}));
+  REQUIRE(side.session.receive(line_of(StreamCredit{1, 1})));
+  CHECK(side.rooms == std::vector<std::uint64_t>{1});
+  CHECK(side.session.put({1, "output", "123", {{"rank", 4}}}));
+  side.session.put_end({1, "output"});
+  CHECK(side.sent() == std::vector<Json>{{{"id", 1}, {"stream", "output"}, {"data", "123"}, {"rank", 4}},
+                                         {{"id", 1}, {"stream", "output"}, {"eof", true}}});
+  CHECK(side.session.room(1) == 0);
+  CHECK_FALSE(side.session.put({1, "output", ""}));  // costs a byte
+  side.session.answer(1, Json(0));
+  static_cast<void>(side.sent());
+  CHECK(side.session.put({1, "output", "late"}));  // goes nowhere
+  side.session.put_end({1, "output"});
+  CHECK(side.sent().empty());
+}
+
+TEST_CASE("a client that takes no data has no room, whatever its credit is", "[control]") {
+  Side side;
+  REQUIRE(side.session.receive(kHello));
+  side.ask_for_data(1, kMaxCredit);
+  REQUIRE(side.session.receive(line_of(StreamCredit{1, kMaxCredit})));
+  std::size_t taken = 0;
+  while (side.session.put({1, "output", kBlock})) ++taken;
+  CHECK(taken == 2);
+  CHECK(side.session.output().size() < kMaxUnsentData + kMaxStreamData + 1000);
+  CHECK(side.rooms.empty());
+  static_cast<void>(side.sent());
+  CHECK(side.rooms == std::vector<std::uint64_t>{1});
+  CHECK(side.session.put({1, "output", kBlock}));
+}
+
+TEST_CASE("a client sends data within what it was granted", "[control]") {
+  Side side;
+  REQUIRE(side.session.receive(kHello));
+  static_cast<void>(side.sent());
+  side.ask(1);
+  side.session.grant(1, 5);
+  CHECK(side.sent() == std::vector<Json>{{{"id", 1}, {"credit", 5}}});
+  REQUIRE(side.session.receive(line_of(StreamData{1, "input", "abc\xff", {{"rank", 2}}})));
+  CHECK(side.data == std::vector<StreamData>{{1, "input", "abc\xff", {{"rank", 2}}}});
+  REQUIRE(side.session.receive(line_of(StreamEnd{1, "input"})));
+  CHECK(side.ended == std::vector<std::string>{"input"});
+  // To a request that is not open, or is not any more: passed over.
+  REQUIRE(side.session.receive(line_of(StreamData{9, "input", kBlock})));
+  REQUIRE(side.session.receive(line_of(StreamEnd{9, "input"})));
+  REQUIRE(side.session.receive(line_of(StreamCredit{9, 1})));
+  CHECK(side.data.size() == 1);
+  SECTION("more ends the link") {
+    CHECK(side.session.receive(line_of(StreamData{1, "other", "de"})).error().code == EPROTO);
+  }
+  SECTION("data after the end ends the link") {
+    CHECK(side.session.receive(line_of(StreamData{1, "input", "d"})).error().code == EPROTO);
+  }
+  SECTION("a second end ends the link") {
+    CHECK(side.session.receive(line_of(StreamEnd{1, "input"})).error().code == EPROTO);
+  }
+  SECTION("a client cannot end any number of streams") {
+    for (std::size_t i = 1; i < kMaxStreams; ++i)
+      REQUIRE(side.session.receive(line_of(StreamEnd{1, std::to_string(i)})));
+    CHECK(side.session.receive(line_of(StreamEnd{1, "one more"})).error().code == EPROTO);
+  }
+  SECTION("a quarter of a megabyte may be underway") {
+    side.session.grant(1, kMaxGranted);
+    side.session.grant(1, 1);
+    CHECK(side.sent() == std::vector<Json>{{{"id", 1}, {"credit", kMaxGranted - 1}}});
+  }
+}
+
+TEST_CASE("what is no frame of a stream ends the link", "[control]") {
+  for (const char* line :
+       {R"({"id":1,"stream":1,"data":"x"})", R"({"id":1,"stream":"","data":"x"})", R"({"id":1,"stream":"x"})",
+        R"({"id":1,"stream":"x","data":1})", R"({"id":1,"stream":"x","base64":"x"})",
+        R"({"stream":"x","data":"x"})", R"({"id":1,"stream":"x","eof":1})", R"({"id":1,"credit":-1})",
+        R"({"id":1,"credit":1e30})", R"({"id":2,"do":"attach","credit":"x"})"}) {
+    CAPTURE(line);
+    Side side;
+    REQUIRE(side.session.receive(kHello));
+    side.ask(1);
+    side.session.grant(1, 1000);
+    CHECK_FALSE(side.session.receive(line + std::string("\n")));
+  }
+  Side side;
+  REQUIRE(side.session.receive(kHello));
+  side.ask(1);
+  side.session.grant(1, kMaxGranted);
+  CHECK(side.session.receive(line_of(StreamData{1, "x", kBlock})));
+  CHECK_FALSE(side.session.receive(line_of(StreamData{1, "x", kBlock + 'x'})));
+  Side named;
+  REQUIRE(named.session.receive(kHello));
+  named.ask(1);
+  named.session.grant(1, 10);
+  CHECK(named.session.receive(line_of(StreamData{1, std::string(kMaxStreamName, 'n'), "x"})));
+  CHECK_FALSE(named.session.receive(line_of(StreamData{1, std::string(kMaxStreamName + 1, 'n'), "x"})));
+}
+
 TEST_CASE("what a leader sends reads back as it was", "[control]") {
   auto event = from_leader(Json::parse(line_of(ControlEvent{1.5, "end", {{"code", 3}}})));
   REQUIRE(event);
@@ -164,6 +287,11 @@ TEST_CASE("what a leader sends reads back as it was", "[control]") {
   auto error = from_leader(Json::parse(line_of(Answer{3, {}, Error{-4, "x"}, false})));
   REQUIRE(error);
   CHECK(std::get<Answer>(*error).error->code == EINVAL);
+  StreamData data{3, "out\"put", std::string("\0\n\xff", 3), {{"rank", 1}, {"label", "1: "}}};
+  CHECK(std::get<StreamData>(from_leader(Json::parse(line_of(data))).value()) == data);
+  StreamEnd end{3, "output"};
+  CHECK(std::get<StreamEnd>(from_leader(Json::parse(line_of(end))).value()) == end);
+  CHECK(std::get<StreamCredit>(from_leader(Json::parse(line_of(StreamCredit{3, 5}))).value()).bytes == 5);
   CHECK_FALSE(from_leader(Json::parse("{\"id\":1}")));
   CHECK_FALSE(from_leader(Json::parse("{\"name\":1,\"timestamp\":1}")));
   auto refused = hello_of(Json::parse(line_of(ControlHello{"1.0", "full"})));
