@@ -51,6 +51,15 @@ Time Campaigns::due(Time now) const {
   return due;
 }
 
+Idset not_members(const std::vector<RankShare>& map, const Tree& tree) {
+  Idset out;
+  for (const RankShare& each : map) {
+    if (!tree.has(each.member)) out.insert(each.member);
+  }
+  if (auto beyond = out.nth(kMaxNamed)) out.remove(*beyond, Idset::kMaxId);
+  return out;
+}
+
 std::vector<RankShare> remap(const std::vector<RankShare>& map, const Tree& tree) {
   std::vector<RankShare> out;
   Idset homeless;

@@ -12,8 +12,7 @@
 
 namespace nacre::overlay {
 
-inline constexpr std::uint64_t kMaxNewcomers = 4096;                // of one grow
-inline constexpr std::uint64_t kMaxRanks = std::uint64_t{1} << 22;  // of one EXEC
+inline constexpr std::uint64_t kMaxNewcomers = 4096;  // of one grow
 
 struct OpenCampaign {
   RequestId request;
@@ -47,6 +46,9 @@ class Campaigns {
   std::vector<OpenCampaign> open_;
   LastRequests taken_;
 };
+
+// Those of the map that are no members, the first kMaxNamed of them.
+[[nodiscard]] Idset not_members(const std::vector<RankShare>& map, const Tree& tree);
 
 // Gives the shares of those that are no members to the members of the map, in turn; to the leader if there are none.
 [[nodiscard]] std::vector<RankShare> remap(const std::vector<RankShare>& map, const Tree& tree);

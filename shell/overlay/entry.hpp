@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "value/exec_order.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::overlay {
@@ -28,6 +29,8 @@ inline constexpr std::size_t kMaxValue = std::size_t{1} << 30;
 // reading so many bytes.
 inline constexpr std::size_t kMaxLogged = std::size_t{1} << 20;
 inline constexpr std::size_t kDigest = 32;  // bytes
+// Members that one answer names: as text they are far below the limit of an idset.
+inline constexpr std::uint64_t kMaxNamed = 4096;
 
 // The members whose parts a collective needs: those that joined at a view in from..to. The first members joined at 0.
 struct Scope {
@@ -77,15 +80,18 @@ struct Event {
   Bytes data;
   bool operator==(const Event&) const = default;
 };
+using ExecKind = value::ExecOrder::Kind;
 struct RankShare {
   Id member = 0;
-  Idset ranks;
+  Idset ranks;  // of a tool: of the tasks that it runs beside, or none
   bool operator==(const RankShare&) const = default;
 };
 struct Exec {
   Seq view = 0;  // the view that the map was made for; in the log: the view in which it holds
   std::vector<RankShare> map;
   Bytes command;
+  bool strict = false;  // refused if a member of the map is none of the view; else its ranks go to the others
+  ExecKind kind = ExecKind::tasks;
   bool operator==(const Exec&) const = default;
 };
 struct Signal {
@@ -121,6 +127,7 @@ struct Campaign {  // the one end of a shrink or grow
 };
 struct Refused {
   std::string why;
+  Idset members;  // of a strict EXEC: those of its map that are no members, the first kMaxNamed of them
   bool operator==(const Refused&) const = default;
 };
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "overlay/node.hpp"
+#include "overlay/wire.hpp"
 
 namespace nacre::overlay {
 
@@ -48,6 +49,7 @@ bool Node::bury() {
     if (id != options_.self) change.dead.insert(id);
   }
   if (change.dead.empty()) return false;
+  change.dead = change.dead.take_first(kSplitIds);  // the others are found again
   append({}, std::move(change));
   return true;
 }
@@ -151,13 +153,24 @@ void Node::accept_request(const Request& request) {
       request.body);
 }
 
-void Node::answer(RequestId id, const Exec& body) { append(id, Exec{view_, remap(body.map, tree_), body.command}); }
+void Node::answer(RequestId id, const Exec& body) {
+  if (body.strict) {
+    Idset lost = not_members(body.map, tree_);
+    if (!lost.empty()) return append(id, Refused{"exec: a shell that it names is not of the job any more", lost});
+  }
+  Exec mapped{view_, remap(body.map, tree_), body.command, body.strict, body.kind};
+  // Where ranks go to others, their text becomes longer.
+  auto frame = encode({out_.job, out_.term, Entry{applied() + 1, id, mapped}});
+  Result<Message> fits = frame ? decode(*frame) : Result<Message>(std::move(frame).error());
+  if (!fits) return append(id, Refused{"exec: " + fits.error().message.substr(0, kMaxText / 2), {}});
+  append(id, std::move(mapped));
+}
 
 void Node::answer(RequestId id, const Shrink& body) {
-  if (body.leave.contains(options_.self)) return append(id, Refused{"shrink: the leader cannot leave"});
+  if (body.leave.contains(options_.self)) return append(id, Refused{"shrink: the leader cannot leave", {}});
   View change;
   for (Id each : tree_.members_of(body.leave)) change.leave.insert(each);
-  if (change.leave.empty()) return append(id, Refused{"shrink: none of these is a member"});
+  if (change.leave.empty()) return append(id, Refused{"shrink: none of these is a member", {}});
   Idset targets = change.leave;
   Seq hold = complete_;
   append(id, std::move(change));
@@ -165,13 +178,13 @@ void Node::answer(RequestId id, const Shrink& body) {
 }
 
 void Node::answer(RequestId id, const Grow& body) {
-  if (body.add.empty()) return append(id, Refused{"grow: no members named"});
+  if (body.add.empty()) return append(id, Refused{"grow: no members named", {}});
   if (body.add.size() > kMaxNewcomers) {
-    return append(id, Refused{fmt::format("grow: {} at once; at most {}", body.add.size(), kMaxNewcomers)});
+    return append(id, Refused{fmt::format("grow: {} at once; at most {}", body.add.size(), kMaxNewcomers), {}});
   }
   for (Id each : body.add.ids()) {
     bool used = each < options_.members || tree_.joined(each) != 0 || campaigns_.awaits(each);
-    if (used) return append(id, Refused{fmt::format("grow: {} is in use, or was", each)});
+    if (used) return append(id, Refused{fmt::format("grow: {} is in use, or was", each), {}});
   }
   campaigns_.open({id, true, 0, 0, body.add, out_.now + milliseconds(body.wait)});
 }

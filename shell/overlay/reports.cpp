@@ -31,18 +31,23 @@ void Reports::forget_gone(const Idset& ids) {
 }
 
 bool Reports::take_unsent(Up& up) {
-  up.gone = gone_ - gone_taken_;
-  gone_taken_ = gone_;
-  up.started = std::exchange(started_unsent_, {});
+  up.gone = (gone_ - gone_taken_).take_first(kSplitIds);
+  gone_taken_ = gone_taken_ | up.gone;
+  up.started = started_unsent_.take_first(kSplitIds);
   bool found = !up.gone.empty() || !up.started.empty();
   std::size_t room = kMaxData;
   for (Outcome& each : outcomes_) {
-    if (each.unsent.empty()) continue;
-    std::size_t size = each.what.size() + each.unsent.ranges().size() * 22;  // two numbers as text
-    if (found && (size > room || up.exited.size() == kMaxList)) break;
-    room -= std::min(room, size);
-    up.exited.push_back({std::exchange(each.unsent, {}), each.what});
-    found = true;
+    while (!each.unsent.empty()) {
+      Idset part = each.unsent.take_first(kSplitIds);
+      std::size_t size = each.what.size() + part.ranges().size() * 22;  // two numbers as text
+      if (found && (size > room || up.exited.size() == kMaxList)) {
+        each.unsent.insert(part);
+        return true;
+      }
+      room -= std::min(room, size);
+      up.exited.push_back({std::move(part), each.what});
+      found = true;
+    }
   }
   return found;
 }

@@ -18,6 +18,7 @@ constexpr std::array<std::string_view, 10> kEntries = {"view",      "release", "
 constexpr std::array<std::string_view, 7> kRequests = {"event", "exec",   "signal", "exception",
                                                        "end",   "shrink", "grow"};
 constexpr std::array<std::string_view, 4> kMerges = {"gather", "max", "sum", "set"};
+constexpr std::array<std::string_view, 2> kExecKinds = {"tasks", "tool"};
 constexpr std::array<std::string_view, 3> kStandings = {"joining", "member", "leaving"};
 constexpr std::array<std::string_view, 5> kFarewells = {"moved", "removed", "gone", "finished", "refused"};
 
@@ -88,6 +89,8 @@ void fields(auto& io, Of<Exec> auto& m) {
   io.number("view", m.view);
   io.list("map", m.map);
   io.data("command", m.command);
+  io.flag("strict", m.strict);
+  io.word("starts", m.kind, kExecKinds);
 }
 void fields(auto& io, Of<Signal> auto& m) {
   io.number("number", m.number);
@@ -105,7 +108,10 @@ void fields(auto& io, Of<Campaign> auto& m) {
   io.ids("done", m.done);
   io.ids("unconfirmed", m.unconfirmed);
 }
-void fields(auto& io, Of<Refused> auto& m) { io.text("why", m.why); }
+void fields(auto& io, Of<Refused> auto& m) {
+  io.text("why", m.why);
+  io.ids("members", m.members);
+}
 void fields(auto& io, Of<Shrink> auto& m) { io.ids("leave", m.leave); }
 void fields(auto& io, Of<Grow> auto& m) {
   io.ids("add", m.add);

@@ -255,6 +255,23 @@ void Idset::remove(Id first, Id last) {
   }
 }
 
+Idset Idset::take_first(std::size_t text) {
+  auto size_of = [](const Range& range) {
+    if (range.first == range.last) return fmt::formatted_size(",{}", range.first);
+    return fmt::formatted_size(",{}-{}", range.first, range.last);
+  };
+  Idset out;
+  auto end = ranges_.begin();
+  for (std::size_t size = 0; end != ranges_.end(); ++end) {
+    size += size_of(*end);
+    if (size > text + 1 && end != ranges_.begin()) break;
+  }
+  if (end == ranges_.end()) return std::exchange(*this, {});
+  out.ranges_.assign(ranges_.begin(), end);
+  ranges_.erase(ranges_.begin(), end);
+  return out;
+}
+
 Idset Idset::operator|(const Idset& other) const {
   Idset out;
   out.ranges_.reserve(ranges_.size() + other.ranges_.size());

@@ -24,6 +24,8 @@ std::string words(const Promise& m) { return fmt::format("PROMISE {} of {} bytes
 std::string words(const Event& m) { return "EVENT " + m.name; }
 std::string words(const Exec& m) {
   std::string out = "EXEC";
+  if (m.strict) out += " strict";
+  if (m.kind == ExecKind::tool) out += " tool";
   for (const RankShare& each : m.map) out += fmt::format(" {}:{}", each.member, each.ranks.str());
   return out;
 }
@@ -35,7 +37,7 @@ std::string words(const End& m) { return fmt::format("END {}", m.code); }
 std::string words(const Campaign& m) {
   return fmt::format("CAMPAIGN of view {}", m.view) + ids("done", m.done) + ids("unconfirmed", m.unconfirmed);
 }
-std::string words(const Refused& m) { return "REFUSED " + m.why; }
+std::string words(const Refused& m) { return "REFUSED " + m.why + ids("members", m.members); }
 std::string words(const Shrink& m) { return "SHRINK" + ids("leave", m.leave); }
 std::string words(const Grow& m) { return "GROW" + ids("add", m.add); }
 

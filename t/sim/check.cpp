@@ -91,19 +91,37 @@ void Check::lead(const Entry& entry, const View& change) {
   if (!change.add.empty()) open_[key] = {true, entry.seq, added};
 }
 
+bool Check::is_member(Id id) const { return std::find(members().begin(), members().end(), id) != members().end(); }
+
 void Check::lead(const Entry& entry, const Exec& exec) {
   Idset ranks;
   for (const RankShare& each : exec.map) {
-    bool is_member = std::find(members().begin(), members().end(), each.member) != members().end();
-    require(is_member, fmt::format("EXEC {} names {}, which is no member", entry.seq, each.member));
+    require(is_member(each.member), fmt::format("EXEC {} names {}, which is no member", entry.seq, each.member));
     require((ranks & each.ranks).empty(), "EXEC gives a rank twice");
     ranks = ranks | each.ranks;
   }
   Idset asked;
   auto request = asked_.find({entry.request.origin, entry.request.number});
   require(request != asked_.end(), "EXEC of nobody");
-  for (const RankShare& each : std::get<Exec>(request->second).map) asked = asked | each.ranks;
+  const auto& wanted = std::get<Exec>(request->second);
+  for (const RankShare& each : wanted.map) asked = asked | each.ranks;
   require(asked == ranks, "EXEC starts other ranks than were asked for");
+  bool is_same = exec.command == wanted.command && exec.strict == wanted.strict && exec.kind == wanted.kind;
+  require(is_same, "EXEC is another than was asked for");
+  require(!exec.strict || exec.map == wanted.map, "a strict EXEC goes to others than were asked");
+}
+
+void Check::lead(const Entry& entry, const Refused& refused) {
+  auto request = asked_.find({entry.request.origin, entry.request.number});
+  require(request != asked_.end(), "REFUSED to nobody");
+  const auto* exec = std::get_if<Exec>(&request->second);
+  if (exec == nullptr) return;
+  Idset lost;
+  for (const RankShare& each : exec->map) {
+    if (!is_member(each.member)) lost.insert(each.member);
+  }
+  require(exec->strict && !lost.empty(), "an EXEC is refused, and all that it needs are there");
+  require(refused.members == lost, fmt::format("an EXEC is refused for {}, not {}", refused.members.str(), lost.str()));
 }
 
 void Check::lead(const Entry& entry, const Campaign& end) {

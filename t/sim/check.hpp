@@ -47,6 +47,7 @@ class Check {
   static Own part_of(const std::string& name, Merge merge, Id id);
 
   [[nodiscard]] const std::vector<Id>& members() const { return views_.rbegin()->second; }
+  [[nodiscard]] bool is_member(Id id) const;
   [[nodiscard]] bool ended() const { return ended_; }
   std::uint64_t campaigns = 0;
   std::uint64_t deaths = 0;
@@ -65,6 +66,7 @@ class Check {
   void lead(const Entry& entry, const Release& piece);
   void lead(const Entry& entry, const Promise& promise);
   void lead(const Entry& entry, const Exec& exec);
+  void lead(const Entry& entry, const Refused& refused);
   void lead(const Entry& entry, const Campaign& end);
   void watch_tasks(Id id, Time bound);
   [[nodiscard]] Value expected(const std::string& name, Merge merge, Scope scope,

@@ -220,6 +220,8 @@ void Run::ask(const Action& action) {
       rank += 2;
     }
     exec.command = "true";
+    exec.strict = action.b % 2 == 0;
+    exec.kind = action.b % 3 == 0 ? ExecKind::tool : ExecKind::tasks;
     return ask(action.a, exec);
   }
   world_.at_host(action.a, world_.now, [this, id = action.a](Node& node) {

@@ -26,6 +26,35 @@ Own b(const char* bytes) { return Bytes(bytes); }
 
 }  // namespace
 
+TEST_CASE("the ends of very many tasks go up in several messages, each with sets that the other end takes") {
+  constexpr Id kTasks = 200'000;
+  std::vector<Id> ids(kTasks);
+  for (Id i = 0; i < kTasks; ++i) ids[i] = 2 * i;
+  Idset even = Idset::of(ids);
+  REQUIRE(even.str().size() > kMaxIds);
+  Reports reports;
+  reports.add_exited({even, "x1"});
+  reports.add_gone(even);
+  Idset started;
+  Idset exited;
+  Idset gone;
+  for (Up up; reports.take_unsent(up); up = {}) {
+    Message message{1, 1, up};
+    auto frame = encode(message);
+    REQUIRE(frame);
+    REQUIRE(decode(*frame));
+    started.insert(up.started);
+    gone.insert(up.gone);
+    for (const TaskReport& each : up.exited) {
+      CHECK((exited & each.tasks).empty());
+      exited.insert(each.tasks);
+    }
+  }
+  CHECK(started == even);
+  CHECK(exited == even);
+  CHECK(gone == even);
+}
+
 TEST_CASE("parts merge as their kind says, and equal ones are stored once") {
   CHECK(all(Merge::sum, {n(1), n(-5), n(9)}) == Value(std::int64_t{5}));
   CHECK(all(Merge::max, {n(-7), n(-5), n(-9)}) == Value(std::int64_t{-5}));

@@ -83,7 +83,7 @@ def main():
             if found != json.loads(expected):
                 wrong += 1
                 print(f"expected {expected.strip()}\n     got {json.dumps(found)}")
-    if count < 22:
+    if count < 24:
         sys.exit(f"only {count} messages")
     return 1 if wrong else 0
 

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "bench.hpp"
+#include "overlay/wire.hpp"
 
 using namespace nacre;           // NOLINT
 using namespace nacre::overlay;  // NOLINT
@@ -227,6 +228,48 @@ TEST_CASE("rule 12: EXEC is mapped to members") {
   CHECK(exec.map[0] == RankShare{1, *Idset::parse("0-2")});
   bench.node.request(Exec{0, {{3, *Idset::parse("0")}}, "c"}).value();
   CHECK(std::get<Exec>(bench.node.entry(3)->body).map == std::vector<RankShare>{{0, *Idset::parse("0")}});
+}
+
+TEST_CASE("rule 12: a strict EXEC goes to those that it names, or to none") {
+  Bench bench(0, 4);
+  bench.node.request(Shrink{*Idset::parse("2-3")}).value();
+  bench.node.request(Exec{0, {{1, {}}, {2, {}}, {3, {}}}, "c", true, ExecKind::tool}).value();
+  CHECK(std::get<Refused>(bench.node.entry(2)->body).members.str() == "2-3");
+  bench.node.request(Exec{0, {{0, {}}, {1, *Idset::parse("4")}}, "c", true, ExecKind::tool}).value();
+  const auto& exec = std::get<Exec>(bench.node.entry(3)->body);
+  CHECK(exec == Exec{1, {{0, {}}, {1, *Idset::parse("4")}}, "c", true, ExecKind::tool});
+  bench.node.request(Exec{0, {{1, {}}, {2, {}}}, "c", false, ExecKind::tool}).value();
+  CHECK(std::get<Exec>(bench.node.entry(4)->body).map == std::vector<RankShare>{{1, {}}});
+}
+
+TEST_CASE("rule 12: an EXEC whose ranks go to others is refused if it becomes too long") {
+  Bench bench(0, 4);
+  bench.node.request(Shrink{*Idset::parse("3")}).value();
+  bench.node.request(Exec{0, {{0, {}}, {1, {}}, {3, Idset::range(0, 400'000)}}, "c"}).value();
+  CHECK(std::get<Refused>(bench.node.entry(2)->body).why.find("at most") != std::string::npos);
+}
+
+TEST_CASE("rule 9: very many members that are lost at once are removed by several views") {
+  Idset lost;
+  for (Id id = 4'000'000'001; id < 4'000'025'000; id += 2) lost.insert(id);
+  REQUIRE(lost.str().size() > kSplitIds);
+  Bench bench(0, 4'200'000'000);
+  bench.below(1);
+  for (int views = 0; views < 2; ++views) {  // who has a new view reports once more
+    Seq view = bench.node.view();
+    Idset left;
+    for (Id id : bench.node.tree().members_of(lost)) left.insert(id);
+    bench.say({1, Side::down}, Up{view, view, left, {}, {}, {}, {}});
+  }
+  CHECK(bench.node.tree().size() == 4'200'000'000 - lost.size());
+  REQUIRE(bench.node.applied() == 2);
+  Idset removed;
+  for (Seq seq = 1; seq <= bench.node.applied(); ++seq) {
+    const Idset& dead = std::get<View>(bench.node.entry(seq)->body).dead;
+    CHECK(dead.str().size() <= kSplitIds);
+    removed = removed | dead;
+  }
+  CHECK(removed == lost);
 }
 
 TEST_CASE("rule 14: another term or job is refused before anything else") {

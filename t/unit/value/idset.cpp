@@ -350,6 +350,17 @@ TEST_CASE("a few ranges are added to many, and cut by many, as the same in any o
   }
 }
 
+TEST_CASE("the first ids are taken off, by the length of their text") {
+  Idset left = set_of("0-3,7,10,100-200");
+  CHECK(left.take_first(5).str() == "0-3,7");
+  CHECK(left.take_first(9).str() == "10");  // with the next it would be 10 bytes
+  CHECK(left.take_first(0).str() == "100-200");
+  CHECK(left.take_first(100).empty());
+  left = set_of("1,3");
+  CHECK(left.take_first(3).str() == "1,3");
+  CHECK(left.empty());
+}
+
 TEST_CASE("a million ids, contiguous, alternating and shuffled") {
   constexpr Idset::Id kCount = 1'000'000;
   Ids ids(kCount);
