@@ -134,6 +134,7 @@ void Shell::serve_group() {
   callbacks.on_announcement = [this](std::string_view topic, std::string_view bytes) {
     announced_to_.call(topic, bytes);
   };
+  callbacks.on_exec = [this](const value::ExecShare& share) { ordered_to_.call(share); };
   callbacks.on_cut_off = [this](const Error& why) { on_cut_off(why); };
   shells_.serve(std::move(callbacks));
 }

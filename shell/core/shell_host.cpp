@@ -79,4 +79,14 @@ Result<void> ShellHost::announce(std::string_view topic, std::string_view bytes)
 
 plugin::Registration ShellHost::on_announcement(Receive receive) { return announced_to_.add(std::move(receive)); }
 
+plugin::Registration ShellHost::exec(value::ExecOrder order, WhenOrdered done) {
+  auto pending = orders_.add(std::move(done));
+  group_->exec(std::move(order), std::move(pending.receive));
+  return std::move(pending.registration);
+}
+
+plugin::Registration ShellHost::on_exec(std::function<void(const value::ExecShare&)> receive) {
+  return ordered_to_.add(std::move(receive));
+}
+
 }  // namespace nacre::core

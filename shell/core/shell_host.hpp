@@ -44,6 +44,8 @@ class ShellHost : public plugin::Host {
   plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   plugin::Registration on_announcement(Receive receive) override;
+  plugin::Registration exec(value::ExecOrder order, WhenOrdered done) override;
+  plugin::Registration on_exec(std::function<void(const value::ExecShare&)> receive) override;
   bulk::Port* bulk() override { return group_->bulk(); }
   Log& log() override { return log_; }
   event::Loop& loop() override { return *process_.loop; }
@@ -69,6 +71,8 @@ class ShellHost : public plugin::Host {
   plugin::TaskOutput* task_output_ = nullptr;
   plugin::CallbackList<std::string_view, std::string_view> announced_to_;  // topic and bytes
   plugin::PendingAnswers<Result<plugin::Gathered>> gathers_;
+  plugin::PendingAnswers<Result<value::ExecAnswer>> orders_;
+  plugin::CallbackList<const value::ExecShare&> ordered_to_;
   std::map<std::string, int, std::less<>> holds_, start_holds_;
   std::map<std::string, Json, std::less<>> event_context_;  // by event
   plugin::EventRecord events_;

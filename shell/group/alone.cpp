@@ -29,6 +29,23 @@ Result<void> Alone::announce(std::string_view topic, std::string_view bytes) {
   return {};
 }
 
+// Other shells of the job, if it has any, take no part.
+void Alone::exec(value::ExecOrder order, WhenOrdered done) {
+  value::ExecAnswer answer;
+  value::ExecShare mine{0, {}, std::move(order.command), order.kind};
+  bool is_named = false;
+  for (auto& [shell, ranks] : order.shares) {
+    is_named = is_named || shell == rank_;
+    if (shell == rank_ || !order.strict) mine.ranks.insert(ranks);
+    if (shell != rank_) answer.lost.insert(shell);
+  }
+  if (!order.strict) answer.lost = {};
+  if (!answer.lost.empty()) return done(std::move(answer));
+  answer.number = mine.number = ++orders_;
+  done(answer);
+  if ((is_named || !mine.ranks.empty()) && callbacks_.on_exec) callbacks_.on_exec(mine);
+}
+
 void Alone::tasks_started(const value::Idset& tasks) {
   if (callbacks_.on_tasks) callbacks_.on_tasks(tasks, {});
 }

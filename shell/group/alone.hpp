@@ -17,6 +17,7 @@ class Alone final : public Group {
   void raise(const JobException& exception) override;
   void signal(int signum, const Targets& tasks) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
+  void exec(value::ExecOrder order, WhenOrdered done) override;
   void tasks_started(const value::Idset& tasks) override;
   void tasks_ended(const Ended& ended) override;
   bulk::Port* bulk() override { return nullptr; }
@@ -30,6 +31,7 @@ class Alone final : public Group {
  private:
   Rank rank_;
   Callbacks callbacks_;
+  std::uint64_t orders_ = 0;
 };
 
 }  // namespace nacre::group

@@ -17,6 +17,7 @@
 #include "bulk/port.hpp"
 #include "exits/record.hpp"
 #include "group/directory.hpp"
+#include "value/exec_order.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::group {
@@ -49,6 +50,8 @@ class Group {
     std::function<void(int signum, const Targets& tasks)> on_signal;
     std::function<void(Rank)> on_lost;  // that shell is no longer of the job
     std::function<void(std::string_view topic, std::string_view bytes)> on_announcement;
+    // An order for this shell, in one order with all of the above. The shell that has asked gets its answer first.
+    std::function<void(const value::ExecShare&)> on_exec;
     // The leader only: which tasks, of all shells, have newly started or ended.
     std::function<void(const value::Idset& started, const std::vector<Ended>& ended)> on_tasks;
     // This shell is cut off from its job for good: it has to end its tasks and itself at once.
@@ -70,6 +73,11 @@ class Group {
   virtual void raise(const JobException& exception) = 0;
   virtual void signal(int signum, const Targets& tasks) = 0;
   virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;  // EMSGSIZE: kMaxAnnounced
+
+  // Orders shells to start something. `done` is called once: with an answer, or with an error: EMSGSIZE, EPIPE once the job has
+  // ended, or this shell has been cut off.
+  using WhenOrdered = std::function<void(Result<value::ExecAnswer>)>;
+  virtual void exec(value::ExecOrder order, WhenOrdered done) = 0;
 
   // These are tasks of this shell.
   virtual void tasks_started(const value::Idset& tasks) = 0;

@@ -186,6 +186,17 @@ void OverlayDriver::ask(overlay::RequestBody body) {
   pump();
 }
 
+void OverlayDriver::exec(value::ExecOrder order, WhenOrdered done) {
+  if (cut_off_) return done(*cut_off_);
+  auto statement = statement_of(std::move(order));
+  if (!statement) return done(std::move(statement).error());
+  tick();
+  auto asked = node_.request(*std::move(statement));
+  if (!asked) return done(std::move(asked).error());
+  orders_.emplace(*asked, std::move(done));
+  pump();
+}
+
 void OverlayDriver::raise(const JobException& exception) {
   JobException mine = exception;
   mine.origin = membership_.rank;
@@ -199,7 +210,9 @@ Result<void> OverlayDriver::announce(std::string_view topic, std::string_view by
 }
 
 void OverlayDriver::signal(int signum, const Targets& tasks) {
-  ask(overlay::Signal{static_cast<std::uint32_t>(signum), tasks});
+  auto number = static_cast<std::uint32_t>(signum);
+  if (!tasks || tasks->empty()) return ask(overlay::Signal{number, tasks});
+  for (value::Idset rest = *tasks; !rest.empty();) ask(overlay::Signal{number, rest.take_first(overlay::kSplitIds)});
 }
 
 void OverlayDriver::tasks_started(const value::Idset& tasks) {

@@ -39,6 +39,7 @@ class OverlayDriver final : public Group {
   void raise(const JobException& exception) override;
   void signal(int signum, const Targets& tasks) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
+  void exec(value::ExecOrder order, WhenOrdered done) override;
   void tasks_started(const value::Idset& tasks) override;
   void tasks_ended(const Ended& ended) override;
   bulk::Port* bulk() override { return bulk_driver_.get(); }
@@ -68,6 +69,8 @@ class OverlayDriver final : public Group {
   void tick();
   void open_collective(std::string_view name, overlay::Merge merge, const overlay::Own& mine, WhenReleased done);
   void ask(overlay::RequestBody body);
+  void answer_order(const overlay::Entry& entry);
+  void fail_orders(const Error& why);
 
   // Performs the node's effects, then calls the owner, until nothing is left.
   void pump();
@@ -118,6 +121,7 @@ class OverlayDriver final : public Group {
   std::function<void(const JobException&)> on_ended_;
   bool serving_ = false;
   std::map<std::string, WhenReleased, std::less<>> waiting_;  // by collective
+  std::map<std::uint64_t, WhenOrdered> orders_;               // by request
   DeferredCalls deferred_;                                    // for the owner
   DeferredCalls kept_;                                        // the same, until serve()
   // Links that have ended, which the node does not know yet

@@ -145,6 +145,7 @@ void OverlayDriver::do_effect(overlay::Die& die) {
 
 void OverlayDriver::do_effect(overlay::Finished& /*finished*/) {
   finished_ = true;
+  fail_orders({EPIPE, "the job has ended"});
   send_queue_.flush_all();
   link_table_->stop();
   call_later([this] { end_if_gone(); });
@@ -159,7 +160,20 @@ void OverlayDriver::do_effect(overlay::Note& note) { log_.log(Level::debug, "", 
 
 // ---- entries of the log ---------------------------------------------------------------------
 
+void OverlayDriver::answer_order(const overlay::Entry& entry) {
+  if (entry.request.origin != membership_.rank) return;
+  auto order = orders_.extract(entry.request.number);
+  if (!order) return;
+  Result<value::ExecAnswer> answer(value::ExecAnswer{entry.seq, {}});
+  if (const auto* refused = std::get_if<overlay::Refused>(&entry.body)) {
+    answer = value::ExecAnswer{0, refused->members};
+    if (refused->members.empty()) answer = Error{EMSGSIZE, refused->why};
+  }
+  call_later([done = std::move(order.mapped()), answer = std::move(answer)] { done(answer); });
+}
+
 void OverlayDriver::deliver(const overlay::Entry& entry) {
+  answer_order(entry);
   if (const auto* view = std::get_if<overlay::View>(&entry.body)) {
     for (Rank rank : view->dead.ids()) {
       call_when_served([this, rank] {
@@ -187,7 +201,18 @@ void OverlayDriver::deliver(const overlay::Entry& entry) {
     call_when_served([this, signal = *signal] {
       if (callbacks_.on_signal) callbacks_.on_signal(static_cast<int>(signal.number), signal.ranks);
     });
+  } else if (const auto* exec = std::get_if<overlay::Exec>(&entry.body)) {
+    auto share = share_of(*exec, entry.seq, membership_.rank);
+    if (!share) return;
+    call_when_served([this, share = *std::move(share)] {
+      if (callbacks_.on_exec) callbacks_.on_exec(share);
+    });
   }
+}
+
+void OverlayDriver::fail_orders(const Error& why) {
+  for (auto& [number, done] : std::exchange(orders_, {}))
+    call_later([why, done = std::move(done)] { done(why); });
 }
 
 void OverlayDriver::end(Error why) {
@@ -202,6 +227,7 @@ void OverlayDriver::end(Error why) {
   for (auto& [name, done] : std::exchange(waiting_, {})) {
     call_later([this, done = std::move(done)] { done(*cut_off_); });
   }
+  fail_orders(*cut_off_);
   pump();
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "overlay/wire.hpp"
 
 namespace nacre::group {
 
@@ -46,6 +47,31 @@ JobException exception_of(const overlay::ExceptionEntry& statement) {
   out.task = task_of(note);
   if (auto at = note.find("exit_code"); at && *at) {
     if (auto code = (*at)->integer(0, 255)) out.exit_code = static_cast<int>(*code);
+  }
+  return out;
+}
+
+Result<overlay::Exec> statement_of(value::ExecOrder order) {
+  if (order.command.size() > overlay::kMaxData)
+    return Error{EMSGSIZE, fmt::format("the command and its environment have {} bytes; at most {}",
+                                       order.command.size(), overlay::kMaxData)};
+  overlay::Exec out{0, {}, std::move(order.command), order.strict, order.kind};
+  for (auto& [shell, ranks] : order.shares) {
+    do {
+      out.map.push_back({shell, ranks.take_first(overlay::kSplitIds)});
+    } while (!ranks.empty());
+  }
+  if (out.map.size() > overlay::kMaxList)
+    return Error{EMSGSIZE, fmt::format("{} shells at once; at most {}", out.map.size(), overlay::kMaxList)};
+  return out;
+}
+
+std::optional<value::ExecShare> share_of(const overlay::Exec& exec, overlay::Seq number, Rank shell) {
+  std::optional<value::ExecShare> out;
+  for (const overlay::RankShare& each : exec.map) {
+    if (each.member != shell) continue;
+    if (!out) out = value::ExecShare{number, {}, exec.command, exec.kind};
+    out->ranks.insert(each.ranks);
   }
   return out;
 }

@@ -17,6 +17,11 @@ inline constexpr std::size_t kMaxNote = std::size_t{64}
 // Takes what it understands of a statement of another version.
 [[nodiscard]] JobException exception_of(const overlay::ExceptionEntry& statement);
 
+// EMSGSIZE: more than an entry can have. A set of ranks that is long is in several shares.
+Result<overlay::Exec> statement_of(value::ExecOrder order);
+// What of it is for this shell; none: nothing.
+[[nodiscard]] std::optional<value::ExecShare> share_of(const overlay::Exec& exec, overlay::Seq number, Rank shell);
+
 [[nodiscard]] overlay::Bytes statement_of(const Ended& ended);
 Result<Ended> ended_of(const overlay::TaskReport& statement);
 

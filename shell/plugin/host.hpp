@@ -26,6 +26,7 @@
 #include "plugin/stack.hpp"
 #include "plugin/task_output.hpp"
 #include "task/task.hpp"
+#include "value/exec_order.hpp"
 #include "value/idset.hpp"
 #include "value/wait_status.hpp"
 
@@ -128,6 +129,12 @@ class Host {
   // Calls `receive` with each announcement, as long as the Registration lives.
   using Receive = std::function<void(std::string_view topic, std::string_view bytes)>;
   [[nodiscard]] virtual Registration on_announcement(Receive receive) = 0;
+
+  // Orders shells to start something, and calls `done` once, perhaps before it returns; an error: the order is too long, or this
+  // shell is cut off. Each order comes to `receive` of the shells that it names, in one order with announcements.
+  using WhenOrdered = std::function<void(Result<value::ExecAnswer>)>;
+  [[nodiscard]] virtual Registration exec(value::ExecOrder order, WhenOrdered done) = 0;
+  [[nodiscard]] virtual Registration on_exec(std::function<void(const value::ExecShare&)> receive) = 0;
 
   // Bulk data between the shells of the job; null if this is the only one.
   virtual bulk::Port* bulk() = 0;

@@ -98,6 +98,15 @@ class FakeGroup final : public group::Group {
     });
     return {};
   }
+  void exec(value::ExecOrder order, WhenOrdered done) override {
+    acts.push_back(fmt::format("exec {}", order.command));
+    done(value::ExecAnswer{++orders_, {}});
+    auto mine = order.shares.find(rank_);
+    if (mine == order.shares.end()) return;
+    in_order([this, share = value::ExecShare{orders_, mine->second, order.command, order.kind}] {
+      if (callbacks_.on_exec) callbacks_.on_exec(share);
+    });
+  }
   void tasks_started(const value::Idset& tasks) override { started = started | tasks; }
   void tasks_ended(const group::Ended& tasks) override {
     ended.push_back(tasks);
@@ -140,6 +149,7 @@ class FakeGroup final : public group::Group {
 
   group::Rank rank_;
   Callbacks callbacks_;
+  std::uint64_t orders_ = 0;
   bool serving_ = false;
   bool is_cut_off_ = false;
   std::map<std::string, std::function<void(Result<void>)>> waiting_;  // in which barriers the shell is

@@ -64,6 +64,10 @@ class FakeHost : public plugin::Host {
   plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   plugin::Registration on_announcement(Receive receive) override { return announced_.add(std::move(receive)); }
+  plugin::Registration exec(value::ExecOrder order, WhenOrdered done) override;
+  plugin::Registration on_exec(std::function<void(const value::ExecShare&)> receive) override {
+    return ordered_to_.add(std::move(receive));
+  }
   bulk::Port* bulk() override { return port; }
   Log& log() override { return log_; }
   event::Loop& loop() override { return *loop_; }
@@ -74,6 +78,7 @@ class FakeHost : public plugin::Host {
   Result<int> call(std::string_view topic);  // on the whole stack
   Result<int> call_task(std::string_view topic, std::size_t local_id);  // with current_task() set
   void announced(std::string_view topic, std::string_view bytes);       // to those that listen here
+  void ordered(const value::ExecShare& share) { ordered_to_.call(share); }  // likewise
   void ended(const Json& summary) { ended_.call(summary); }             // likewise
   // Makes them, and has them run; there are no processes but those that are given, by local id.
   void start_tasks(const std::map<std::size_t, pid_t>& pids = {});
@@ -99,6 +104,7 @@ class FakeHost : public plugin::Host {
   std::map<std::string, Json> event_context;
   std::map<std::string, std::string> gathers;  // what it has given, by name
   plugin::Gathered gathers_elsewhere;          // what other shells give, whatever the name
+  std::vector<value::ExecOrder> orders;        // of exec
   std::vector<std::string> logged;             // "LEVEL COMPONENT: MESSAGE", down to trace
 
  private:
@@ -115,6 +121,7 @@ class FakeHost : public plugin::Host {
   plugin::CallbackList<const Json&> ended_;
   plugin::TaskOutput* task_output_ = nullptr;
   plugin::CallbackList<std::string_view, std::string_view> announced_;
+  plugin::CallbackList<const value::ExecShare&> ordered_to_;
   task::Task* current_ = nullptr;
   plugin::Stack stack_;  // last: its plugins may hold references to all above
 };

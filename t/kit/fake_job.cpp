@@ -44,8 +44,13 @@ class FakeJob::Shell final : public FakeHost {
   bool standalone() const override { return false; }
   bool has_input() const override { return rank_ == 0; }
   Result<void> announce(std::string_view topic, std::string_view bytes) override {
-    job_.announced_.push_back({std::string(topic), std::string(bytes)});
+    job_.announced_.push_back({std::string(topic), std::string(bytes), {}});
     return {};
+  }
+  plugin::Registration exec(value::ExecOrder order, WhenOrdered done) override {
+    auto pending = orders_.add(std::move(done));
+    job_.order(std::move(order), std::move(pending.receive));
+    return std::move(pending.registration);
   }
   plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override {
     auto pending = gathers_.add(std::move(done));
@@ -59,6 +64,7 @@ class FakeJob::Shell final : public FakeHost {
   FakeJob& job_;
   std::uint32_t rank_;
   plugin::PendingAnswers<Result<plugin::Gathered>> gathers_;
+  plugin::PendingAnswers<Result<value::ExecAnswer>> orders_;
   NoPort no_port_;
 };
 
@@ -76,10 +82,30 @@ void FakeJob::deliver() {
   while (!announced_.empty()) {
     Announcement next = std::move(announced_.front());
     announced_.pop_front();
+    if (next.order) {
+      next.order();
+      continue;
+    }
     for (std::uint32_t rank = 0; rank < shells_.size(); ++rank) {
       if (lost_.count(rank) + stopped_.count(rank) == 0) shells_[rank]->announced(next.topic, next.bytes);
     }
   }
+}
+
+void FakeJob::order(value::ExecOrder order, std::function<void(Result<value::ExecAnswer>)> done) {
+  announced_.push_back({"", "", [this, order = std::move(order), done = std::move(done)] {
+                          value::ExecAnswer answer;
+                          for (const auto& [shell, ranks] : order.shares) {
+                            if (order.strict && lost_.count(shell) > 0) answer.lost.insert(shell);
+                          }
+                          if (answer.lost.empty()) answer.number = ++orders_;
+                          done(answer);
+                          if (answer.number == 0) return;
+                          for (const auto& [shell, ranks] : order.shares) {
+                            if (lost_.count(shell) + stopped_.count(shell) == 0)
+                              shells_[shell]->ordered({answer.number, ranks, order.command, order.kind});
+                          }
+                        }});
 }
 
 void FakeJob::lose(std::uint32_t shell) {

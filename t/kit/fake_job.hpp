@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several FakeHosts as the shells of one job: what one announces reaches all in one order, and what they gather comes
+// Several FakeHosts as the shells of one job: what one announces or orders reaches all in one order, and what they gather comes
 // together. Nothing happens by itself: a test says when announcements arrive, and who is lost.
 #pragma once
 
@@ -48,16 +48,19 @@ class FakeJob {
   struct Announcement {
     std::string topic;
     std::string bytes;
+    std::function<void()> order;  // it is none of a plugin, but an order
   };
 
   void gather(std::uint32_t shell, const std::string& name, std::string mine,
               std::function<void(Result<plugin::Gathered>)> done);
+  void order(value::ExecOrder order, std::function<void(Result<value::ExecAnswer>)> done);
   void complete_what_can_be();
 
   std::deque<Announcement> announced_;
   std::map<std::string, Collective> collectives_;  // by name
   std::set<std::uint32_t> stopped_;
   std::set<std::uint32_t> lost_;
+  std::uint64_t orders_ = 0;
   std::vector<std::unique_ptr<Shell>> shells_;
 };
 

@@ -45,6 +45,9 @@ Group::Callbacks World::callbacks(FakeShell& shell) {
   out.on_signal = [&shell](int signum, const Targets& tasks) {
     shell.signals.push_back(fmt::format("{} {}", signum, tasks ? "for '" + tasks->str() + "'" : "for all"));
   };
+  out.on_exec = [&shell](const value::ExecShare& share) {
+    shell.orders.push_back(fmt::format("{} {} {}", share.number, share.ranks.str(), share.command));
+  };
   out.on_lost = [&shell](Rank rank) { shell.lost.push_back(rank); };
   out.on_tasks = [&shell](const value::Idset& started, const std::vector<Ended>& ended) {
     shell.started = shell.started | started;

@@ -33,6 +33,7 @@ struct FakeShell {
   std::unique_ptr<OverlayDriver> member;
   std::vector<std::string> exceptions;  // "ORIGIN TYPE SEVERITY CODE: MESSAGE"
   std::vector<std::string> signals;     // "NUMBER TASKS"
+  std::vector<std::string> orders;      // "NUMBER RANKS COMMAND"
   std::vector<Rank> lost;
   value::Idset started;
   exits::Outcomes ended;

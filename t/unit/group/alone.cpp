@@ -19,6 +19,28 @@ TEST_CASE("each collective of a shell alone is complete as soon as it is entered
   CHECK(order == "init;;g;left 5");
 }
 
+TEST_CASE("a shell alone starts what it is ordered, and refuses what another should") {
+  Alone alone(3);
+  std::string story;
+  Group::Callbacks callbacks;
+  callbacks.on_exec = [&](const value::ExecShare& share) {
+    story += "start " + std::to_string(share.number) + " " + share.ranks.str() + " " + share.command + ";";
+  };
+  alone.serve(std::move(callbacks));
+  auto answer = [&](Result<value::ExecAnswer> got) {
+    REQUIRE(got);
+    story += "answer " + std::to_string(got->number) + " " + got->lost.str() + ";";
+  };
+  value::ExecOrder order{{{3, value::Idset::range(0, 1)}}, "ls", true, value::ExecOrder::Kind::tool};
+  alone.exec(order, answer);
+  order.shares[5] = value::Idset::range(7, 7);
+  alone.exec(order, answer);
+  order.strict = false;
+  alone.exec(order, answer);
+  alone.exec({{{5, {}}}, "ls", false, value::ExecOrder::Kind::tool}, answer);
+  CHECK(story == "answer 1 ;start 1 0-1 ls;answer 0 5;answer 2 ;start 2 0-1,7 ls;answer 3 ;");
+}
+
 TEST_CASE("a shell alone hears at once what it says itself") {
   Alone alone(3);
   std::string heard;
