@@ -79,6 +79,10 @@ _nacre() {
         return
       fi
       ;;
+    exec)
+      mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" jobs -q 2>/dev/null)" -- "$word"; compgen -c -- "$word"; compgen -f -- "$word")
+      return
+      ;;
     ps | kill | cancel)
       mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" jobs -q 2>/dev/null)" -- "$word")
       return

@@ -18,6 +18,8 @@
 #include "event/clock.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/control/answers.hpp"
+#include "plugins/control/exec_runner.hpp"
+#include "plugins/control/execs.hpp"
 #include "record/list.hpp"
 #include "version.hpp"
 
@@ -28,6 +30,7 @@ constexpr event::Seconds kBeforeOpen{0.01};  // from the start of the tasks on
 constexpr event::Seconds kLookEach{30};      // whether somebody has removed the socket, or the entry
 constexpr event::Seconds kMostLastTime{1};   // for those who wait for the job's end to take it
 constexpr event::Seconds kLastLook{0.005};
+constexpr const char* kExecHold = "control.exec";
 constexpr std::uint64_t kPruneOne = 32;  // in as many jobs what is too old is removed
 
 record::Manager manager_of_shells() {
@@ -41,7 +44,7 @@ record::Manager manager_of_shells() {
 class Control final : public plugin::Plugin {
  public:
   explicit Control(plugin::Host& host)
-      : Plugin("control"), host_(host), questions_(host), answers_(host, questions_) {
+      : Plugin("control"), host_(host), questions_(host), answers_(host, questions_), runner_(host) {
     on("shell.init", [this](plugin::Call&) { return read(); });
   }
   ~Control() override { close(); }
@@ -56,7 +59,11 @@ class Control final : public plugin::Plugin {
     }
     if (!is_on) return {};
     questions_.serve();
-    if (host_.job().shell_rank != 0) return {};
+    bool leads = host_.job().shell_rank == 0;
+    if (leads) make_execs();
+    CHECK_OK(serve_execs(leads));
+    if (!leads) return {};
+    on("shell.tasks-complete", [this](plugin::Call&) { return end_execs(); });
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
     on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { server_ ? look() : open(); }));
@@ -93,6 +100,65 @@ class Control final : public plugin::Plugin {
     entry_.cwd = job.spec.cwd.value_or(std::filesystem::current_path(failed).native());
   }
 
+  // ---- commands beside the tasks --------------------------------------------------
+
+  void make_execs() {
+    using Key = Execs::Key;
+    Execs::Replies replies;
+    replies.part = [this](Key key, Json part) {
+      if (server_) server_->answer_part(key.client, key.id, std::move(part));
+    };
+    replies.answer = [this](Key key, const Result<Json>& value) {
+      if (server_) server_->answer(key.client, key.id, value);
+    };
+    replies.room = [this](Key key) { return server_ ? server_->room(key.client, key.id) : 0; };
+    replies.put = [this](Key key, const char* stream, std::string_view data, const Json& members) {
+      return !server_ || server_->put(key.client, {key.id, stream, std::string(data), members});
+    };
+    replies.grant = [this](Key key, std::size_t bytes) {
+      if (server_) server_->grant(key.client, key.id, bytes);
+    };
+    execs_.emplace(host_, std::move(replies), [this](std::string_view record) {
+      bulk::Port* port = host_.bulk();
+      if (port == nullptr) return runner_.feed(record), true;
+      return port->broadcast(bulk::down::kExecInput, record).value_or(true);  // an error: cut off, so all is over
+    });
+  }
+
+  Result<void> serve_execs(bool leads) {
+    bulk::Port* port = host_.bulk();
+    if (port != nullptr) {
+      bulk::Port::Upward upward;
+      upward.on_record = [this, port](bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
+        if (execs_) execs_->take(shell, bytes);
+        port->taken(shell, number);
+      };
+      upward.on_room = [this] { runner_.on_room(); };
+      port->serve(bulk::up::kExec, std::move(upward));
+      bulk::Port::Downward downward;
+      downward.on_record = [this, port](bulk::Numbered number, std::string_view bytes) {
+        runner_.feed(bytes);
+        port->consumed(number);
+      };
+      downward.on_room = [this] {
+        if (execs_) execs_->on_broadcast_room();
+      };
+      port->serve(bulk::down::kExecInput, std::move(downward));
+    }
+    return runner_.serve([this, leads, port](std::string_view record) -> Result<bool> {
+      if (!leads) return port != nullptr ? port->put(bulk::up::kExec, record) : Result<bool>(true);
+      execs_->take(host_.job().shell_rank, record);
+      return true;
+    });
+  }
+
+  // The job waits until they have ended, and have said how.
+  Result<void> end_execs() {
+    host_.hold(kExecHold);
+    execs_->end_all([this] { static_cast<void>(host_.release(kExecHold)); });
+    return {};
+  }
+
   // ---- while it runs -------------------------------------------------------------
 
   void open() {
@@ -105,6 +171,16 @@ class Control final : public plugin::Plugin {
     control::ControlServer::Callbacks callbacks;
     callbacks.on_request = [this](control::ControlServer::ClientId client, const control::ControlRequest& request) {
       serve(client, request);
+    };
+    callbacks.on_gone = [this](control::ControlServer::ClientId client) { execs_->gone(client); };
+    callbacks.on_data = [this](control::ControlServer::ClientId client, const control::StreamData& data) {
+      execs_->input({client, data.id}, data.data);
+    };
+    callbacks.on_end = [this](control::ControlServer::ClientId client, const control::StreamEnd& end) {
+      execs_->input({client, end.id}, {});
+    };
+    callbacks.on_room = [this](control::ControlServer::ClientId client, std::uint64_t id) {
+      execs_->on_room({client, id});
     };
     server_ = TRY(control::ControlServer::create(host_.loop(), own_variable("TMPDIR").value_or("/tmp"), kVersion,
                                                  std::move(callbacks)));
@@ -181,6 +257,9 @@ class Control final : public plugin::Plugin {
   }
 
   void serve(control::ControlServer::ClientId client, const control::ControlRequest& request) {
+    if (request.action == "exec") return execs_->begin({client, request.id}, request.arguments);
+    if (request.action == "exec-signal" || request.action == "exec-end")
+      return server_->answer(client, request.id, execs_->control(client, request.action, request.arguments));
     Answers::Reply reply;
     reply.part = [this, client, id = request.id](Json part) {
       if (server_) server_->answer_part(client, id, std::move(part));
@@ -201,6 +280,7 @@ class Control final : public plugin::Plugin {
   Result<void> shell_lost(const plugin::Call& call) {
     auto shell = TRY(TRY(JsonAt::root(call.in).at("shell_rank")).integer(0, UINT32_MAX));
     questions_.lost(static_cast<std::uint32_t>(shell));
+    execs_->lost(static_cast<std::uint32_t>(shell));
     return {};
   }
 
@@ -262,6 +342,8 @@ class Control final : public plugin::Plugin {
   plugin::Host& host_;
   Questions questions_;
   Answers answers_;
+  ExecRunner runner_;
+  std::optional<Execs> execs_;  // of the leader
   record::JobEntry entry_;
   std::optional<record::EntryDirectory> directory_;
   std::unique_ptr<control::ControlServer> server_;

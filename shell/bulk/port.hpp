@@ -16,10 +16,12 @@ namespace nacre::bulk {
 namespace up {
 inline constexpr Channel kOutput = 1;
 inline constexpr Channel kControl = 2;
+inline constexpr Channel kExec = 3;
 }  // namespace up
 namespace down {
 inline constexpr Channel kInput = 1;
 inline constexpr Channel kOutputClosed = 2;
+inline constexpr Channel kExecInput = 3;
 }  // namespace down
 namespace values {  // of the broadcast that carries values of collectives
 inline constexpr Channel kValue = 1;

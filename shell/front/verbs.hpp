@@ -14,6 +14,7 @@ VerbPtr make_launch();
 VerbPtr make_run();
 VerbPtr make_jobs();
 VerbPtr make_ps();
+VerbPtr make_exec();
 VerbPtr make_kill();
 VerbPtr make_cancel();
 VerbPtr make_wait();

@@ -2,7 +2,6 @@
 //
 // What the shell offers to plugins: builtins, loaded objects and Lua plugins all get this interface. The shell
 // implements it; tests have a FakeHost (t/kit).
-//
 // References stay valid until the plugin is destroyed. All calls are made on the loop's thread.
 #pragma once
 
@@ -93,7 +92,7 @@ class Host {
   virtual int hold_start(std::string_view name) = 0;
   virtual Result<void> release_start(std::string_view name) = 0;
 
-  // Adds members to the context of the event `shell.init` or `shell.start`, before it is posted.
+  // To the context of the event `shell.init` or `shell.start`, before it is posted.
   virtual void add_event_context(std::string_view event, const Json& members) = 0;
 
   // The directory of the job's record, an absolute path; none: there is no record.
@@ -122,11 +121,9 @@ class Host {
   using WhenGathered = std::function<void(Result<Gathered>)>;
   [[nodiscard]] virtual Registration gather(std::string_view name, std::string mine, WhenGathered done) = 0;
 
-  // Sends to all shells of the job, this one included. All receive the announcements of all in one order, from the
-  // loop or before this returns; a shell that has not run shell.init may miss them. An error: more than 64 MiB.
-  // Each costs a message to every shell, so it is for rare things.
+  // Sends to all shells, this one included. All get the announcements of all in one order, from the loop or before this returns; one
+  // that has not run shell.init may miss them. An error: more than 64 MiB. Each costs a message to every shell: for rare things.
   virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;
-  // Calls `receive` with each announcement, as long as the Registration lives.
   using Receive = std::function<void(std::string_view topic, std::string_view bytes)>;
   [[nodiscard]] virtual Registration on_announcement(Receive receive) = 0;
 

@@ -66,7 +66,6 @@ class FakeGroup final : public group::Group {
     serving_ = static_cast<bool>(callbacks_.on_exception);
   }
   [[nodiscard]] bool serving() const { return serving_; }
-
   void enter_barrier(const std::string& name) {
     if (auto done = waiting_.extract(name)) done.mapped()({});
   }
@@ -98,15 +97,7 @@ class FakeGroup final : public group::Group {
     });
     return {};
   }
-  void exec(value::ExecOrder order, WhenOrdered done) override {
-    acts.push_back(fmt::format("exec {}", order.command));
-    done(value::ExecAnswer{++orders_, {}});
-    auto mine = order.shares.find(rank_);
-    if (mine == order.shares.end()) return;
-    in_order([this, share = value::ExecShare{orders_, mine->second, order.command, order.kind}] {
-      if (callbacks_.on_exec) callbacks_.on_exec(share);
-    });
-  }
+  void exec(value::ExecOrder /*order*/, WhenOrdered done) override { done(Error{ENOTSUP, "no orders here"}); }
   void tasks_started(const value::Idset& tasks) override { started = started | tasks; }
   void tasks_ended(const group::Ended& tasks) override {
     ended.push_back(tasks);
@@ -149,7 +140,6 @@ class FakeGroup final : public group::Group {
 
   group::Rank rank_;
   Callbacks callbacks_;
-  std::uint64_t orders_ = 0;
   bool serving_ = false;
   bool is_cut_off_ = false;
   std::map<std::string, std::function<void(Result<void>)>> waiting_;  // in which barriers the shell is

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/control/exec_runner.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/big_endian.hpp"
+#include "base/file.hpp"
+#include "exits/record.hpp"
+#include "job/option_types.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+// All that a command has started has it in its environment, so that it is found when the command ends.
+constexpr const char* kMark = "NACRE_EXEC_ID";
+constexpr const char* kTaskPid = "NACRE_TASK_PID";  // of the task that the command runs beside
+constexpr event::Seconds kAfterKill{1};             // then what is left open is not waited for
+constexpr int kGivenUp = 3;                         // a stage
+constexpr std::uint64_t kInputStep = std::uint64_t{32} << 10;  // bytes, of which the leader is told
+
+std::string end_of(const exits::Record& record, std::string_view why = {}) {
+  return why.empty() ? record.str() : fmt::format("{}\n{}", record.str(), why);
+}
+
+}  // namespace
+
+Result<void> ExecRunner::serve(Put put) {
+  put_ = std::move(put);
+  auto grace = TRY(job::kill_timeout(host_.options()));
+  if (!grace.is_infinite()) grace_ = event::Seconds(grace.seconds());
+  ordered_ = host_.on_exec([this](const value::ExecShare& share) {
+    if (share.kind == value::ExecOrder::Kind::tool) receive(share);
+  });
+  noticed_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
+    if (topic != kExecTopic) return;
+    if (auto notice = ExecNotice::parse(bytes)) take(*notice);
+  });
+  return {};
+}
+
+// ---- what is started -----------------------------------------------------------------------
+
+task::Task* ExecRunner::task_of(std::uint32_t rank) {
+  for (const auto& task : host_.tasks()) {
+    if (task->rank() == rank) return task.get();
+  }
+  return nullptr;
+}
+
+void ExecRunner::receive(const value::ExecShare& share) {
+  Order& order = orders_[share.number];
+  auto command = ExecCommand::parse(share.command);
+  std::vector<std::uint32_t> targets = share.ranks.ids();
+  bool is_of_shell = targets.empty();
+  if (is_of_shell) targets.push_back(host_.job().shell_rank);
+  for (std::uint32_t target : targets) {
+    task::Task* task = is_of_shell ? nullptr : task_of(target);
+    if (command && (is_of_shell || task != nullptr)) {
+      start(share.number, order, *command, target, task);
+      continue;
+    }
+    Process& process = order.processes.emplace_back();
+    process.target = target;
+    std::string why = command ? fmt::format("task {} is not of this shell", target) : command.error().message;
+    process.failure = end_of(exits::Record::not_started(task::kExitNotExecutable), why);
+  }
+  pump();
+}
+
+// The task's working directory may have been removed since.
+task::Command ExecRunner::command_of(std::uint64_t number, const ExecCommand& wanted, task::Task* task) const {
+  task::Command out;
+  out.argv = wanted.argv;
+  out.env = job::Environment::over(task != nullptr ? task->command().env : host_.environment());
+  out.env.set(kMark, fmt::format("{}", number));
+  if (task != nullptr) {
+    out.env.unset("PMI_FD");  // a descriptor that only the task has
+    out.env.set(kTaskPid, fmt::format("{}", task->pid()));
+    out.setup.cpus = task->command().setup.cpus;
+    out.setup.cwd = task->command().setup.cwd;
+  }
+  for (const auto& [name, value] : wanted.env) out.env.set(name, value);
+  if (wanted.cwd) out.setup.cwd = wanted.cwd;
+  out.setup.ends_with_parent = true;
+  for (const char* stream : {"stdout", "stderr"}) {
+    out.stream_options[std::string(stream) + "_LINE_BUFFER"] = "false";
+    out.stream_options[std::string(stream) + "_BUFSIZE"] = "64K";
+  }
+  return out;
+}
+
+void ExecRunner::start(std::uint64_t number, Order& order, const ExecCommand& command, std::uint32_t target,
+                       task::Task* task) {
+  Process& process = order.processes.emplace_back();
+  process.target = target;
+  process.may_write = command.window;
+  task::Subprocess::Options options;
+  if (command.has_input) options.streams.emplace_back("stdin");
+  task::Subprocess::Callbacks callbacks;
+  callbacks.on_ready = [this](const std::string&) { pump_in_stream(); };
+  callbacks.on_room = [this](const std::string&, std::size_t) { pump_in_stream(); };
+  callbacks.on_complete = [this] { pump(); };
+  auto started = task::Subprocess::start(host_.loop(), host_.children(), command_of(number, command, task),
+                                         std::move(options), std::move(callbacks));
+  if (started) {
+    process.child = *std::move(started);
+    return send(number, target, ExecRecord::What::started);
+  }
+  process.failure = end_of(exits::Record::not_started(started.error().exit_code), started.error().error.message);
+}
+
+// ---- what is said about it later -----------------------------------------------------------
+
+void ExecRunner::take(const ExecNotice& notice) {
+  auto found = orders_.find(notice.number);
+  if (found == orders_.end()) return;
+  Order& order = found->second;
+  for (const auto& [target, bytes] : notice.may_write) {
+    for (Process& each : order.processes) {
+      if (each.target == target) each.may_write = std::max(each.may_write, bytes);
+    }
+  }
+  if (notice.signum != 0) kill(order, notice.signum);
+  order.drops = order.drops || notice.drops;
+  if (notice.ends && order.stage == 0) end(notice.number, order);
+  pump();
+}
+
+void ExecRunner::feed(std::string_view bytes) {
+  if (bytes.size() < sizeof(std::uint64_t)) return;
+  auto found = orders_.find(take_number<std::uint64_t>(bytes));
+  if (found == orders_.end()) return;
+  for (Process& each : found->second.processes) {
+    task::BufferedStream* input = each.child ? each.child->stream("stdin") : nullptr;
+    if (input == nullptr) continue;
+    if (bytes.empty())
+      input->close();
+    else
+      static_cast<void>(input->write(bytes));  // EPIPE: it reads no more; there is room for the whole window
+  }
+  pump();
+}
+
+void ExecRunner::kill(const Order& order, int signum) {
+  for (const Process& each : order.processes) {
+    if (each.child) static_cast<void>(each.child->kill(signum));  // it may have ended
+  }
+}
+
+// Those that have left the process group, or whose group's leader has ended.
+void ExecRunner::kill_marked(std::uint64_t number, const Order& order, int signum) {
+  std::set<pid_t> groups;
+  for (const Process& each : order.processes) {
+    if (each.child && !each.child->exited()) groups.insert(each.child->pid());
+  }
+  std::string mark = fmt::format("{}={}", kMark, number) + '\0';
+  for (pid_t pid : event::Children::descendants()) {
+    auto environment = read_file(fmt::format("/proc/{}/environ", pid));
+    if (!environment) continue;
+    std::size_t at = environment->find(mark);
+    bool is_marked = at != std::string::npos && (at == 0 || (*environment)[at - 1] == '\0');
+    if (is_marked && !groups.contains(::getpgid(pid))) ::kill(pid, signum);
+  }
+}
+
+void ExecRunner::end(std::uint64_t number, Order& order) {
+  auto timer = event::Timer::create(host_.loop(), [this, number] { go_on_ending(number); });
+  if (timer) {
+    order.timer = *std::move(timer);
+    if (grace_) order.timer->start_grace(*grace_);
+  }
+  order.stage = timer ? 1 : 2;
+  int signum = timer ? SIGTERM : SIGKILL;
+  kill(order, signum);
+  kill_marked(number, order, signum);
+  kill(order, SIGCONT);  // a stopped one takes the SIGTERM only once it runs
+}
+
+void ExecRunner::go_on_ending(std::uint64_t number) {
+  auto found = orders_.find(number);
+  if (found == orders_.end()) return;
+  Order& order = found->second;
+  if (++order.stage < kGivenUp) {
+    kill(order, SIGKILL);
+    kill_marked(number, order, SIGKILL);
+    order.timer->start(kAfterKill);
+    return;
+  }
+  for (Process& each : order.processes) each.given_up = true;
+  pump();
+}
+
+// ---- the way up ----------------------------------------------------------------------------
+
+void ExecRunner::send(std::uint64_t number, std::uint32_t target, ExecRecord::What what, std::string_view body) {
+  unsent_.push_back(ExecRecord{what, number, target, body}.str());
+}
+
+void ExecRunner::pump() {
+  if (put_) pump_.run([this] { return step(); });
+}
+
+void ExecRunner::pump_in_stream() {
+  in_stream_ = true;
+  pump();
+  in_stream_ = false;
+}
+
+bool ExecRunner::step() {
+  if (unsent_.empty()) return queue_some();
+  if (cut_off_) {
+    unsent_.clear();
+    return true;
+  }
+  std::string record = std::move(unsent_.front());
+  unsent_.pop_front();
+  Result<bool> sent = put_(record);
+  if (!sent) {  // the shell ends, and all that it has started with it
+    cut_off_ = true;
+    return true;
+  }
+  if (*sent) return true;
+  unsent_.push_front(std::move(record));
+  return false;
+}
+
+bool ExecRunner::queue_some() {
+  bool found = false;
+  for (auto order = orders_.begin(); order != orders_.end();) {
+    auto& processes = order->second.processes;
+    for (auto each = processes.begin(); each != processes.end();) {
+      if (queue_output(order->first, order->second, *each)) {
+        found = true;
+        ++each;
+      } else if (queue_end(order->first, *each)) {
+        found = true;
+        each = processes.erase(each);
+      } else {
+        ++each;
+      }
+    }
+    order = processes.empty() ? orders_.erase(order) : std::next(order);
+  }
+  return found;
+}
+
+bool ExecRunner::queue_output(std::uint64_t number, const Order& order, Process& process) {
+  using What = ExecRecord::What;
+  if (!process.child) return false;
+  if (task::BufferedStream* input = process.child->stream("stdin")) {
+    std::uint64_t taken = input->taken();
+    bool is_all = taken == input->written();
+    if (taken >= process.input_told + kInputStep || (is_all && taken > process.input_told)) {
+      process.input_told = taken;
+      send(number, process.target, What::input_taken, fmt::format("{}", taken));
+      return true;
+    }
+  }
+  for (auto [name, what] : {std::pair{"stdout", What::out}, std::pair{"stderr", What::err}}) {
+    task::BufferedStream* stream = process.child->stream(name);
+    if (stream == nullptr || stream->unread() == 0) continue;
+    if (order.drops || process.given_up) {
+      static_cast<void>(stream->read());
+      return true;
+    }
+    std::uint64_t most = std::min<std::uint64_t>(kExecChunk, process.may_write - process.written);
+    if (most == 0) continue;
+    std::string_view bytes = stream->read(most);
+    process.written += bytes.size();
+    send(number, process.target, what, bytes);
+    return true;
+  }
+  return false;
+}
+
+bool ExecRunner::queue_end(std::uint64_t number, const Process& process) {
+  using What = ExecRecord::What;
+  if (!process.child) {
+    send(number, process.target, What::exited, process.failure);
+    return true;
+  }
+  if (in_stream_) return false;  // its end calls by itself
+  const task::Subprocess& child = *process.child;
+  bool is_read = true;
+  for (const char* name : {"stdout", "stderr"}) {
+    task::BufferedStream* stream = child.stream(name);
+    if (stream != nullptr && stream->unread() > 0) is_read = false;
+  }
+  if (!(child.complete() && is_read) && !process.given_up) return false;
+  value::WaitStatus status = child.exited() ? child.status() : value::WaitStatus::killed(SIGKILL);
+  send(number, process.target, What::exited, end_of(exits::Record::of(status)));
+  return true;
+}
+
+}  // namespace nacre::plugins

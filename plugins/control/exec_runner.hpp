@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The commands beside the tasks that this shell runs (`nacre exec`): it starts what an order names, passes what it writes on to the
+// leader, and ends it when the leader says so.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugin/host.hpp"
+#include "plugins/control/exec_wire.hpp"
+#include "base/pump.hpp"
+#include "task/subprocess.hpp"
+
+namespace nacre::plugins {
+
+class ExecRunner {
+ public:
+  explicit ExecRunner(plugin::Host& host) : host_(host) {}
+  ExecRunner(const ExecRunner&) = delete;
+  ExecRunner& operator=(const ExecRunner&) = delete;
+
+  // Takes orders from here on. `put` sends a record to the leader: false if there is no room, on_room() is called then; an
+  // error: this shell is cut off.
+  using Put = std::function<Result<bool>(std::string_view record)>;
+  Result<void> serve(Put put);
+  void on_room() { pump(); }
+  // Input for the targets of an order: its number (8 bytes), then bytes; none: the end. Nothing happens if it is not here.
+  void feed(std::string_view bytes);
+  [[nodiscard]] std::size_t running() const { return orders_.size(); }  // orders
+
+ private:
+  struct Process {
+    std::uint32_t target = 0;
+    std::unique_ptr<task::Subprocess> child;  // null: it could not be started
+    std::uint64_t written = 0;                // bytes of output that were sent up
+    std::uint64_t may_write = 0;              // in all
+    std::uint64_t input_told = 0;             // bytes of input that the leader knows to be taken
+    std::string failure;                      // the body of the record of its end
+    bool given_up = false;                    // what it has left open is not waited for
+  };
+  struct Order {
+    std::list<Process> processes;
+    bool drops = false;
+    int stage = 0;  // of its end: 1 TERM, 2 KILL
+    std::optional<event::Timer> timer;
+  };
+
+  void receive(const value::ExecShare& share);
+  void start(std::uint64_t number, Order& order, const ExecCommand& command, std::uint32_t target,
+             task::Task* task);
+  [[nodiscard]] task::Command command_of(std::uint64_t number, const ExecCommand& wanted, task::Task* task) const;
+  void take(const ExecNotice& notice);
+  void end(std::uint64_t number, Order& order);
+  void go_on_ending(std::uint64_t number);
+  static void kill(const Order& order, int signum);
+  static void kill_marked(std::uint64_t number, const Order& order, int signum);
+  [[nodiscard]] task::Task* task_of(std::uint32_t rank);
+
+  void pump();
+  void pump_in_stream();
+  bool step();
+  // They queue at most one record of each process; false: there was none.
+  bool queue_some();
+  bool queue_output(std::uint64_t number, const Order& order, Process& process);
+  bool queue_end(std::uint64_t number, const Process& process);
+  void send(std::uint64_t number, std::uint32_t target, ExecRecord::What what, std::string_view body = {});
+
+  plugin::Host& host_;
+  Put put_;
+  std::optional<event::Seconds> grace_;  // none: for ever
+  plugin::Registration ordered_, noticed_;
+  std::map<std::uint64_t, Order> orders_;  // by number
+  std::deque<std::string> unsent_;
+  bool cut_off_ = false;
+  bool in_stream_ = false;  // a stream of some process calls: no process is destroyed meanwhile
+  Pump pump_;
+};
+
+}  // namespace nacre::plugins

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the leader and the shells send each other for commands beside the tasks (`nacre exec`): the command of an order, records of bulk
+// data, and announcements. doc/protocol.md, "Commands beside the tasks", defines them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json.hpp"
+#include "base/result.hpp"
+
+namespace nacre::plugins {
+
+inline constexpr const char* kExecTopic = "control.exec";
+inline constexpr std::size_t kExecChunk = std::size_t{32} << 10;         // bytes of output or input in one record
+inline constexpr std::size_t kExecInputWindow = std::size_t{256} << 10;  // bytes of input that not all targets have taken
+
+// What each target starts.
+struct ExecCommand {
+  std::vector<std::string> argv;             // not empty
+  std::map<std::string, std::string> env;    // set besides
+  std::optional<std::string> cwd;            // none: the task's, or the job's
+  bool has_input = false;                    // its stdin is the client's; else /dev/null
+  std::uint64_t window = 0;                  // bytes of output of each target that the client has not taken
+
+  [[nodiscard]] std::string text() const;
+  static Result<ExecCommand> parse(std::string_view text);
+};
+
+// Of one target: a shell, or a task if the order names ranks.
+struct ExecRecord {
+  enum class What : std::uint8_t {
+    started = 1,  // no body
+    out = 2,      // what it has written
+    err = 3,
+    exited = 4,       // how, as exits::Record has it; then a newline and why, if it could not be started. The last
+    input_taken = 5,  // in decimal: bytes of input so far
+  };
+
+  What what = What::started;
+  std::uint64_t number = 0;  // of the order
+  std::uint32_t target = 0;
+  std::string_view body = {};
+
+  [[nodiscard]] std::string str() const;
+  static std::optional<ExecRecord> parse(std::string_view bytes);  // refers to these bytes
+};
+
+// An announcement of the leader about an order.
+struct ExecNotice {
+  std::uint64_t number = 0;
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> may_write;  // by target: bytes of output in all
+  int signum = 0;                                              // 0: no signal
+  bool ends = false;                                           // TERM, a grace, KILL
+  bool drops = false;                                          // nobody takes the output any more
+
+  [[nodiscard]] std::string text() const;
+  static Result<ExecNotice> parse(std::string_view text);
+};
+
+}  // namespace nacre::plugins

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The leader's side of commands beside the tasks: each request `exec` of a front end is an order to shells (Host::exec). What
+// their processes write goes on to the front end as fast as that takes it; what it has not taken is bounded, for each target.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "base/pump.hpp"
+#include "plugin/host.hpp"
+#include "plugins/control/exec_targets.hpp"
+#include "plugins/control/exec_wire.hpp"
+
+namespace nacre::plugins {
+
+inline constexpr std::size_t kMaxExecs = 64;                                  // of a job at a time
+inline constexpr std::uint64_t kExecOutput = std::uint64_t{4} << 20;          // bytes that one holds at the leader, or ...
+inline constexpr std::uint64_t kLeastExecWindow = std::uint64_t{4} << 10;     // ... this much of each target, if that is more
+inline constexpr std::uint64_t kMostExecWindow = std::uint64_t{256} << 10;    // of one target
+
+class Execs {
+ public:
+  // Of whom a request is: a link, and the request's number on it.
+  struct Key {
+    std::uint64_t client = 0;
+    std::uint64_t id = 0;
+    auto operator<=>(const Key&) const = default;
+  };
+  // The streams of requests, as control::ControlServer has them.
+  struct Replies {
+    std::function<void(Key, Json)> part;
+    std::function<void(Key, const Result<Json>&)> answer;
+    std::function<std::size_t(Key)> room;
+    std::function<bool(Key, const char* stream, std::string_view data, const Json& members)> put;
+    std::function<void(Key, std::size_t bytes)> grant;
+  };
+  // Sends input to the shells: false if there is no room.
+  using Broadcast = std::function<bool(std::string_view record)>;
+
+  Execs(plugin::Host& host, Replies replies, Broadcast broadcast)
+      : host_(host), replies_(std::move(replies)), broadcast_(std::move(broadcast)) {}
+
+  void begin(Key key, const Json& arguments);
+  // The requests exec-signal and exec-end, about one of the same link.
+  Result<Json> control(std::uint64_t client, const std::string& action, const Json& arguments);
+  // Input of the front end; none: its end.
+  void input(Key key, std::string_view bytes);
+  void on_room(Key key) { pump(key); }
+  void on_broadcast_room();
+  void gone(std::uint64_t client);
+
+  void take(std::uint32_t shell, std::string_view record);
+  void lost(std::uint32_t shell);
+  // The job's tasks have ended: all are ended, and no other one begins. `done` is called once they are over.
+  void end_all(std::function<void()> done);
+
+ private:
+  struct Target {
+    std::uint32_t shell = 0;
+    bool is_rank = false;
+    bool is_started = false;
+    std::uint64_t taken = 0;      // bytes of output by the front end
+    std::uint64_t announced = 0;  // of these: what the shell knows
+    std::uint64_t input = 0;      // bytes of input that it has taken
+  };
+  struct Piece {
+    std::uint32_t target = 0;
+    const char* stream = nullptr;  // null: its end
+    std::string bytes;             // of its end: the record's body
+  };
+  struct Exec {
+    ExecCommand command;
+    ExecTargets wanted;
+    std::uint64_t number = 0;                 // of the order; 0: not given yet
+    std::map<std::uint32_t, Target> targets;  // those that have not ended, by shell or rank
+    std::deque<Piece> pieces;
+    std::set<std::uint32_t> lost;  // shells that take no part
+    std::uint64_t granted = 0;     // bytes of input
+    std::uint64_t received = 0;
+    std::deque<std::string> input;  // that was not broadcast; "": the end
+    bool ends = false;
+    bool detaches = false;  // its front end has its answer once all have started
+    bool is_gone = false;   // its front end
+    Pump pump;
+    plugin::Registration order;
+  };
+
+  void order(Key key);
+  void ordered(Key key, const Result<value::ExecAnswer>& answer);
+  void describe(Key key, const Exec& exec);
+  void end(Exec& exec, bool drops);
+  void notify(const ExecNotice& notice);
+  void pump(Key key);
+  bool step(Key key, Exec& exec);
+  bool put_piece(Key key, Exec& exec);
+  void put_end(Key key, Exec& exec, const Piece& piece);
+  void note_taken(Exec& exec, std::uint32_t target, std::size_t bytes);
+  void grant_input(Key key, Exec& exec);
+  void broadcast_input(Exec& exec);
+  void detach(Key key, Exec& exec);
+  void finish(Key key, const Result<Json>& answer);
+  [[nodiscard]] Json members_of(std::uint32_t target, const Target& of) const;
+
+  plugin::Host& host_;
+  Replies replies_;
+  Broadcast broadcast_;
+  std::map<Key, Exec> execs_;
+  std::map<std::uint64_t, Key> by_number_;
+  std::set<std::uint32_t> lost_;
+  std::function<void()> when_over_;
+  bool is_over_ = false;
+};
+
+}  // namespace nacre::plugins

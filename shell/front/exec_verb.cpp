@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nacre exec; see nacre-exec(1).
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/text.hpp"
+#include "front/exec_run.hpp"
+#include "front/job_verb.hpp"
+#include "front/verbs.hpp"
+#include "value/duration.hpp"
+
+namespace nacre::front {
+namespace {
+
+class Exec final : public JobVerb {
+ public:
+  void add_to(CLI::App& nacre) override {
+    add_verb(nacre, "exec", "Run a command beside a job, on its nodes: nacre exec [OPTION...] [JOB] [--] CMD...",
+             Jobs::none);
+    verb_->prefix_command();
+    verb_->add_option("-r,--ranks", ranks_, "Beside these tasks, in their environment: 0-3,7")->option_text("RANKS");
+    verb_->add_option("--shells", shells_, "On the nodes of these shells: 0-3,7")->option_text("IDS");
+    verb_->add_option("-w,--hosts", hosts_, "On these hosts: n[0-3]")->option_text("HOSTS");
+    verb_->add_option("-x,--exclude", exclude_, "Not on these hosts")->option_text("HOSTS");
+    auto* labels = verb_->add_flag("-l,--label", labels_, "Begin each line with the host, or with -r the rank");
+    auto* plain = verb_->add_flag("-N,--no-label", plain_, "Print what comes, as it comes");
+    auto* fold = verb_->add_flag("-b,--fold", folds_, "Print equal outputs once, at the end");
+    auto* live = verb_->add_flag("-L,--fold-live", folds_live_, "Print equal lines once, while they come");
+    for (auto* one : {labels, plain, fold, live}) {
+      for (auto* other : {labels, plain, fold, live}) {
+        if (one != other) one->excludes(other);
+      }
+    }
+    auto* largest = verb_->add_flag("-S", largest_, "Exit with the largest code (the default)");
+    verb_->add_option("--exit-policy", policy_, "Exit with: max, main, all, main+all or first")
+        ->option_text("POLICY")
+        ->excludes(largest);
+    verb_->add_flag("-k,--kill-on-failure", kills_, "End all when one fails");
+    verb_->add_option("-u,--time-limit", limit_, "End all after this time")->option_text("DURATION");
+    verb_->add_flag("-i,--input", input_, "Pass standard input on to all");
+    verb_->add_flag("-d,--detach", detaches_, "Leave when all have started; they end with the job")->excludes("-i");
+    verb_->add_option("--env", env_, "Set a variable, once or more often")->option_text("NAME=VALUE")->expected(1);
+    verb_->add_option("--cwd", cwd_, "Their working directory")->option_text("DIR");
+    verb_->get_option("--env")->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    add_reach();
+    verb_->parse_complete_callback([this] { take_words(); });
+  }
+
+ private:
+  // The options end at the first word that is not an option.
+  void take_words() {
+    words_ = verb_->remaining();
+    bool is_ended = !words_.empty() && words_[0] == cli::kEndOfOptions;
+    if (!is_ended && !words_.empty() && words_[0].size() > 1 && words_[0].starts_with('-'))
+      throw CLI::ValidationError(fmt::format("{} is not known here", in_quotes(words_[0])));
+    if (is_ended) {
+      words_.erase(words_.begin());
+    } else if (words_.size() > 1 && words_[1] == cli::kEndOfOptions) {
+      names_ = {words_[0]};
+      words_.erase(words_.begin(), words_.begin() + 2);
+    } else {
+      may_begin_with_job_ = words_.size() > 1;
+    }
+    if (words_.empty()) throw CLI::ValidationError("expected a command");
+    std::replace(words_.begin(), words_.end(), std::string(cli::kEndOfOptions), std::string("--"));
+    if (!policy_.empty()) {
+      if (auto kind = exits::Policy::kind_of(policy_); !kind)
+        throw CLI::ValidationError("--exit-policy: " + kind.error().message);
+    }
+    if (!limit_.empty()) {
+      if (auto limit = value::Duration::parse(limit_); !limit)
+        throw CLI::ValidationError("-u: " + limit.error().message);
+    }
+    for (const std::string& each : env_) {
+      if (each.find('=') == std::string::npos || each.starts_with('='))
+        throw CLI::ValidationError(fmt::format("--env: {}: expected NAME=VALUE", in_quotes(each)));
+    }
+  }
+
+  // A job's name may be that of its command, so a name needs "--" behind it; an id does not.
+  [[nodiscard]] bool begins_with_job() {
+    if (!may_begin_with_job_) return false;
+    auto found = list().find(words_[0]);
+    return found && (words_[0] != (*found)->entry.name);
+  }
+
+  [[nodiscard]] Json arguments() const {
+    Json out{{"command", words_}};
+    if (verb_->count("-r") > 0) out["ranks"] = ranks_;
+    if (verb_->count("--shells") > 0) out["shells"] = shells_;
+    if (verb_->count("-w") > 0) out["hosts"] = hosts_;
+    if (verb_->count("-x") > 0) out["exclude"] = exclude_;
+    for (const std::string& each : env_) {
+      std::size_t at = each.find('=');
+      out["env"][each.substr(0, at)] = each.substr(at + 1);
+    }
+    if (!cwd_.empty()) out["cwd"] = cwd_;
+    if (input_) out["stdin"] = true;
+    if (detaches_) out["detach"] = true;
+    return out;
+  }
+
+  Result<int> run_verb() override {
+    if (begins_with_job()) {
+      names_ = {words_[0]};
+      words_.erase(words_.begin());
+    }
+    record::Listed job = TRY(this->job());
+    if (job.entry.ended()) return Error{ESRCH, fmt::format("job {} has ended", job.entry.id.f58_plain())};
+    ExecRequest request;
+    request.arguments = arguments();
+    using Mode = ExecOutput::Mode;
+    if (plain_) request.mode = Mode::raw;
+    if (labels_) request.mode = Mode::lines;
+    if (folds_) request.mode = Mode::at_end;
+    if (folds_live_) request.mode = Mode::live;
+    request.json = json_;
+    request.quiet = quiet_;
+    request.input = input_;
+    request.kill_on_failure = kills_;
+    if (!limit_.empty()) {
+      auto limit = TRY(value::Duration::parse(limit_));
+      if (!limit.is_infinite()) request.limit = event::Seconds(limit.seconds());
+    }
+    if (!policy_.empty()) request.policy = TRY(exits::Policy::kind_of(policy_));
+    ExecRun run(TRY(reach_job(job)), std::move(request));
+    return run.run();
+  }
+
+  std::vector<std::string> words_, env_;
+  std::string ranks_, shells_, hosts_, exclude_, policy_, limit_, cwd_;
+  bool labels_ = false, plain_ = false, folds_ = false, folds_live_ = false, largest_ = false;
+  bool kills_ = false, input_ = false, detaches_ = false, may_begin_with_job_ = false;
+};
+
+}  // namespace
+
+VerbPtr make_exec() { return std::make_unique<Exec>(); }
+
+}  // namespace nacre::front

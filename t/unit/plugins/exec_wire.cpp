@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What goes between the shells for commands beside the tasks, and where these run.
+#include "plugins/control/exec_wire.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "fake_host.hpp"
+#include "plugins/control/exec_targets.hpp"
+
+using namespace nacre;           // NOLINT
+using namespace nacre::plugins;  // NOLINT
+
+namespace {
+
+std::string error_of(const auto& result) { return result ? "" : result.error().message; }
+
+}  // namespace
+
+TEST_CASE("an exec's command, records and notices are read as they were written") {
+  ExecCommand command{{"sh", "-c", "a b"}, {{"A", "b"}}, "/tmp", true, 4096};
+  ExecCommand read = ExecCommand::parse(command.text()).value();
+  CHECK(read.argv == command.argv);
+  CHECK(read.env == command.env);
+  CHECK(read.cwd == command.cwd);
+  CHECK(read.has_input);
+  CHECK(read.window == 4096);
+  ExecRecord record{ExecRecord::What::err, 7, 3, {"a\0b", 3}};
+  std::string bytes = record.str();
+  auto back = ExecRecord::parse(bytes);
+  REQUIRE(back);
+  CHECK(back->what == record.what);
+  CHECK(back->number == 7);
+  CHECK(back->target == 3);
+  CHECK(back->body == record.body);
+  ExecNotice notice;
+  notice.number = 7;
+  notice.may_write = {{3, 100}, {5, 200}};
+  notice.signum = 15;
+  notice.ends = notice.drops = true;
+  ExecNotice told = ExecNotice::parse(notice.text()).value();
+  CHECK(told.number == 7);
+  CHECK(told.may_write == notice.may_write);
+  CHECK(told.signum == 15);
+  CHECK(told.ends);
+  CHECK(told.drops);
+}
+
+TEST_CASE("an exec that is garbage is refused") {
+  CHECK(error_of(ExecCommand::parse(R"({"command": []})")).find("expected a command") != std::string::npos);
+  CHECK_FALSE(ExecCommand::parse(R"({"command": ["a", 1]})"));
+  CHECK_FALSE(ExecCommand::parse(R"({"command": ["a\u0000b"]})"));
+  CHECK_FALSE(ExecCommand::parse(R"({"command": ["a"], "env": {"A=B": "c"}})"));
+  CHECK_FALSE(ExecCommand::parse(R"({"command": ["a"], "window": 0})"));
+  CHECK_FALSE(ExecCommand::parse("no"));
+  CHECK_FALSE(ExecRecord::parse("short"));
+  CHECK_FALSE(ExecRecord::parse(std::string(13, '\0')));
+  CHECK_FALSE(ExecRecord::parse('\x06' + std::string(12, '\0')));
+  CHECK_FALSE(ExecNotice::parse(R"({"exec": 0})"));
+  CHECK_FALSE(ExecNotice::parse(R"({"exec": 1, "may-write": [[1]]})"));
+  CHECK_FALSE(ExecNotice::parse(R"({"exec": 1, "signal": 0})"));
+}
+
+TEST_CASE("where a command runs: shells, hosts and ranks") {
+  kit::FakeHost host(kit::jobspec_of(6),
+                     R"({"version":1,"execution":{"R_lite":[{"rank":"0-2","children":{"core":"0-1"}}],
+    "nodelist":["n[0-1]","m.site"],"starttime":0,"expiration":0}})");
+  host.make_tasks();
+  auto shares = [&](const Json& request) {
+    auto read = ExecTargets::read(JsonAt::root(request), host.job());
+    if (!read) return read.error().message;
+    std::string out = read->is_all ? "all:" : "";
+    for (const auto& [shell, ranks] : read->shares) out += fmt::format(" {}({})", shell, ranks.str());
+    return out;
+  };
+  CHECK(shares(Json::object()) == "all: 0() 1() 2()");
+  CHECK(shares({{"exclude", "n1"}}) == "all: 0() 2()");
+  CHECK(shares({{"shells", "1-2"}}) == " 1() 2()");
+  CHECK(shares({{"hosts", "n0,m"}}) == " 0() 2()");
+  CHECK(shares({{"hosts", "m.site"}}) == " 2()");
+  CHECK(shares({{"ranks", "1-2,5"}}) == " 0(1) 1(2) 2(5)");
+  CHECK(shares({{"ranks", "1-2,5"}, {"hosts", "n1"}}) == " 1(2)");
+  CHECK(shares({{"hosts", "n1"}, {"exclude", "n1"}}).find("nothing of the job") != std::string::npos);
+  CHECK(shares({{"hosts", "n7"}}).find("it has n[0-1],m.site") != std::string::npos);
+  CHECK(shares({{"ranks", "6"}}).find("no rank 6: the job has 0-5") != std::string::npos);
+  CHECK(shares({{"ranks", ""}}).find("names no rank") != std::string::npos);
+  CHECK(shares({{"shells", "3"}}).find("no shell 3") != std::string::npos);
+  CHECK(shares({{"shells", 3}}).find("expected") != std::string::npos);
+}

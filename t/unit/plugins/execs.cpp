@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Commands beside the tasks: the leader's side and a shell's together, on a FakeHost, with a front end that is the test.
+#include "plugins/control/execs.hpp"
+
+#include <csignal>
+
+#include <map>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "fake_host.hpp"
+#include "plugins/control/exec_runner.hpp"
+
+using namespace nacre;           // NOLINT
+using namespace nacre::plugins;  // NOLINT
+using kit::FakeHost;
+
+namespace {
+
+struct World {
+  World() {
+    REQUIRE(host.options().set_from_argument("kill-timeout=0.1s"));
+    host.environment().set("PATH", "/usr/bin:/bin");
+    host.make_tasks();
+    REQUIRE(runner.serve([this](std::string_view record) -> Result<bool> {
+      records += record.size();
+      execs.take(0, record);
+      return true;
+    }));
+  }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  Execs::Replies replies() {
+    Execs::Replies out;
+    out.part = [this](Execs::Key key, const Json& part) {
+      if (!part.contains("exits")) return;
+      for (const Json& each : part["exits"]) exits[key.id].push_back(each["record"].get<std::string>());
+    };
+    out.answer = [this](Execs::Key key, const Result<Json>& answer) {
+      CHECK(answers.emplace(key.id, answer ? "" : answer.error().message).second);
+    };
+    out.room = [this](Execs::Key) { return room; };
+    out.put = [this](Execs::Key key, const char* stream, std::string_view data, const Json&) {
+      if (room < std::max<std::size_t>(data.size(), 1)) return false;
+      room -= data.size();
+      output[key.id] += stream == std::string("stdout") ? std::string(data) : "!" + std::string(data);
+      return true;
+    };
+    out.grant = [this](Execs::Key, std::size_t bytes) { granted += bytes; };
+    return out;
+  }
+  void begin(std::uint64_t id, const char* script, Json more = Json::object()) {
+    more["command"] = {"sh", "-c", script};
+    execs.begin({1, id}, more);
+  }
+  bool answered(std::uint64_t id) {
+    return host.serve([&] { return answers.contains(id); });
+  }
+
+  std::size_t room = std::size_t{1} << 30;
+  std::size_t granted = 0;
+  std::size_t records = 0;  // bytes
+  std::map<std::uint64_t, std::string> output, answers;  // by request
+  std::map<std::uint64_t, std::vector<std::string>> exits;
+  FakeHost host{4};
+  ExecRunner runner{host};
+  Execs execs{host, replies(), [this](std::string_view record) { return runner.feed(record), true; }};
+};
+
+}  // namespace
+
+TEST_CASE("exec: what a command writes comes before how it ends, and then the answer", "[control]") {
+  World world;
+  world.begin(1, "echo a; echo b >&2; exit 3");
+  REQUIRE(world.answered(1));
+  CHECK((world.output[1] == "a\n!b\n" || world.output[1] == "!b\na\n"));
+  CHECK(world.exits[1] == std::vector<std::string>{"x3"});
+  CHECK(world.answers[1].empty());
+  CHECK(world.runner.running() == 0);
+}
+
+TEST_CASE("exec: beside tasks, once for each, with its variables", "[control]") {
+  World world;
+  for (const auto& task : world.host.tasks()) task->command().env.set("MINE", std::to_string(task->rank()));
+  world.begin(1, "echo $MINE ${PMI_FD-none}", {{"ranks", "1,3"}});
+  REQUIRE(world.answered(1));
+  CHECK((world.output[1] == "1 none\n3 none\n" || world.output[1] == "3 none\n1 none\n"));
+  CHECK(world.exits[1].size() == 2);
+}
+
+TEST_CASE("exec: a front end that takes nothing holds up the command, and little is kept", "[control]") {
+  World world;
+  constexpr std::size_t kSize = 3'000'000;
+  world.room = 1000;
+  world.begin(1, "head -c 3000000 /dev/zero");
+  REQUIRE(world.host.serve([&] { return world.records >= kMostExecWindow; }));
+  world.begin(2, "exit 0");
+  REQUIRE(world.answered(2));  // another one is not held up
+  CHECK(world.records < kMostExecWindow + 10'000);
+  CHECK(world.output[1].size() == 1000);
+  while (!world.answers.contains(1)) {
+    world.room = 100'000;
+    world.execs.on_room({1, 1});
+    world.host.loop().poll();
+  }
+  CHECK(world.output[1].size() == kSize);
+}
+
+TEST_CASE("exec: all ends when the front end has gone: what takes no SIGTERM, and what has left the group", "[control]") {
+  World world;
+  world.begin(1, "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$; sleep 600; sleep 600'; sleep 600");
+  REQUIRE(world.host.serve([&] { return !world.output[1].empty(); }));
+  auto left = static_cast<pid_t>(std::stol(world.output[1]));
+  world.execs.gone(1);
+  REQUIRE(world.host.serve([&] { return world.runner.running() == 0; }));
+  CHECK(world.host.serve([&] { return ::kill(left, 0) != 0; }));
+}
+
+TEST_CASE("exec: it is ended by the front end, and with the tasks of the job", "[control]") {
+  World world;
+  world.begin(1, "echo up; exec sleep 600");
+  world.begin(2, "echo up; exec sleep 600");
+  REQUIRE(world.host.serve([&] { return world.output.size() == 2; }));
+  CHECK(world.execs.control(1, "exec-signal", {{"exec", 1}, {"signal", SIGUSR1}}));
+  REQUIRE(world.answered(1));
+  CHECK(world.exits[1] == std::vector<std::string>{"s10"});
+  CHECK_FALSE(world.execs.control(1, "exec-end", {{"exec", 1}}));
+  CHECK_FALSE(world.execs.control(2, "exec-end", {{"exec", 2}}));  // of another link
+  bool over = false;
+  world.execs.end_all([&] { over = true; });
+  REQUIRE(world.host.serve([&] { return over; }));
+  CHECK(world.exits[2] == std::vector<std::string>{"s15"});
+  world.begin(3, "true");
+  CHECK(world.answers[3].find("the job is ending") != std::string::npos);
+}
+
+TEST_CASE("exec: no more than 64 at a time", "[control]") {
+  World world;
+  for (std::uint64_t id = 1; id <= kMaxExecs; ++id) world.begin(id, "exec sleep 600", {{"detach", true}});
+  CHECK(world.answers.size() == kMaxExecs);
+  world.begin(100, "true");
+  CHECK(world.answers[100].find("64 commands run beside this job") == 0);
+  world.execs.gone(1);  // detached: they go on
+  CHECK(world.runner.running() == kMaxExecs);
+  bool over = false;
+  world.execs.end_all([&] { over = true; });
+  CHECK(world.host.serve([&] { return over; }));
+}
+
+TEST_CASE("exec: input comes once it is granted, and its end", "[control]") {
+  World world;
+  world.begin(1, "wc -c", {{"stdin", true}});
+  CHECK(world.granted == kExecInputWindow);
+  std::string piece(100'000, 'x');
+  std::size_t sent = 0;
+  for (int i = 0; i < 10; ++i) {
+    REQUIRE(world.host.serve([&] { return world.granted >= sent + piece.size(); }));
+    world.execs.input({1, 1}, piece);
+    sent += piece.size();
+  }
+  world.execs.input({1, 1}, {});
+  REQUIRE(world.answered(1));
+  CHECK(world.output[1] == "1000000\n");
+}
+
+TEST_CASE("exec: what cannot be started, or is asked wrongly", "[control]") {
+  World world;
+  world.execs.begin({1, 1}, {{"command", {"no-such-command"}}});
+  REQUIRE(world.answered(1));
+  CHECK(world.exits[1] == std::vector<std::string>{"f127"});
+  world.execs.begin({1, 2}, {{"command", Json::array()}});
+  CHECK(world.answers[2].find("expected a command") != std::string::npos);
+  world.execs.begin({1, 3}, {{"command", {"true"}}, {"shells", "1"}});
+  CHECK(world.answers[3].find("no shell 1") != std::string::npos);
+}
+
+TEST_CASE("exec: a shell that is lost meanwhile is an end of its own", "[control]") {
+  World world;
+  world.begin(1, "exec sleep 600");
+  world.execs.lost(0);
+  REQUIRE(world.answers.contains(1));
+  CHECK(world.exits[1] == std::vector<std::string>{"l"});
+  ExecNotice end;
+  end.number = 1;
+  end.ends = true;
+  world.host.announced(kExecTopic, end.text());
+  CHECK(world.host.serve([&] { return world.runner.running() == 0; }));
+}
