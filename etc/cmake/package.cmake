@@ -12,7 +12,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # Those that are loaded when a job needs them, which dpkg-shlibdeps does not see.
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "libarchive13, libhwloc15, libssl3, libzstd1")
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libarchive13, libhwloc15, libncursesw6, libssl3, libzstd1")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "openssh-client")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})

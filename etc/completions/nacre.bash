@@ -44,7 +44,7 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -W "block cyclic cyclic: manual: hostfile:" -- "$word")
       return
       ;;
-    --exit-policy)
+    --exit-policy | --policy)
       mapfile -t COMPREPLY < <(compgen -W "max main all main+all first" -- "$word")
       return
       ;;
@@ -83,7 +83,7 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" jobs -q 2>/dev/null)" -- "$word"; compgen -c -- "$word"; compgen -f -- "$word")
       return
       ;;
-    ps | kill | cancel)
+    ps | top | kill | cancel)
       mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" jobs -q 2>/dev/null)" -- "$word")
       return
       ;;

@@ -10,12 +10,14 @@
 
 #include <fmt/format.h>
 
+#include "value/hostlist.hpp"
 #include "version.hpp"
 
 namespace nacre::plugins {
 namespace {
 
 constexpr std::size_t kRowsInPart = 2048;  // of an answer that comes in parts: far below a frame's limit
+constexpr std::size_t kMostHosts = std::size_t{64} << 10;  // bytes of the hosts' names
 
 }  // namespace
 
@@ -50,6 +52,9 @@ Json Answers::status(const record::JobEntry& entry) const {
            {"started", entry.started},   {"running", running().size()},
            {"ending", host_.ending()},   {"state", summary_.is_null() ? "running" : "ended"}};
   if (!summary_.is_null()) out["code"] = summary_["exit"]["code"];
+  value::Hostlist hosts;
+  for (const auto& node : host_.job().resources.nodes) hosts.append(node.hostname);
+  if (std::string text = hosts.str(); text.size() <= kMostHosts) out["hosts"] = std::move(text);
   return out;
 }
 

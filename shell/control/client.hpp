@@ -39,12 +39,15 @@ class Client {
   // included. ETIMEDOUT: no answer. ECONNRESET: the link has ended.
   using Take = std::function<void(const Json& part)>;
   Result<Json> ask(std::string_view action, Json arguments = Json::object(), const Take& take = {});
+
+  [[nodiscard]] event::Seconds answer_time() const { return answer_time_; }
+
   // Waits for an event, up to a time of event::clock_now(), or for ever. None: the link has ended, or the time is over.
   Result<std::optional<ControlEvent>> next_event(std::optional<event::Seconds> until = std::nullopt);
 
   // ---- requests with streams: none of these waits
   // Returns the request's number. `credit`: bytes of data that the leader may send at first.
-  std::uint64_t begin(std::string_view action, Json arguments, std::uint64_t credit);
+  std::uint64_t begin(std::string_view action, Json arguments = Json::object(), std::uint64_t credit = 0);
   // False: the leader has not given the credit for it yet; nothing is sent.
   bool put(const StreamData& data);
   [[nodiscard]] std::uint64_t may_send(std::uint64_t id) const;  // bytes

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/job_verb.hpp"
 
+#include <unistd.h>
+
 #include <csignal>
 
 #include <fmt/format.h>
@@ -11,6 +13,13 @@
 #include "event/clock.hpp"
 
 namespace nacre::front {
+namespace {
+
+constexpr event::Seconds kMostForEntry{
+    5};  // how long the list may lack the end of a job whose leader cannot be reached
+constexpr useconds_t kLookAgain = 20 * 1000;  // microseconds between two looks at the list
+
+}  // namespace
 
 CLI::App* JobVerb::add_verb(CLI::App& nacre, const char* name, const char* text, Jobs jobs) {
   verb_ = nacre.add_subcommand(name, text);
@@ -61,6 +70,22 @@ Result<control::Client> JobVerb::reach_job(const record::Listed& job) {
   if (!via_.empty()) how.only = TRY(parse_via(via_));
   how.verbose = verbose_;
   return reach(job.entry, list().directories[job.place].path(), how);
+}
+
+bool JobVerb::may_have_ended(const Error& why) {
+  return why.code == ESTALE || why.code == ENOENT || why.code == ECONNREFUSED || why.code == ECONNRESET;
+}
+
+Result<record::Listed> JobVerb::end_in_list(const record::Listed& job, const std::optional<Error>& why) {
+  event::Seconds until = event::clock_now() + kMostForEntry;
+  for (;;) {
+    read_again();
+    auto now = this->job(job.entry.id.f58_plain());
+    if (!now || now->entry.ended()) return now;
+    if (!why) return now;  // the link has ended: the caller connects again
+    if (event::clock_now() >= until) return *why;
+    ::usleep(kLookAgain);
+  }
 }
 
 }  // namespace nacre::front

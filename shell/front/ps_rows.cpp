@@ -32,6 +32,8 @@ Result<PsTask> PsTask::parse(const Json& json) {
   PsTask out;
   out.rank = static_cast<std::uint32_t>(TRY(TRY(at.at("rank")).integer(0, UINT32_MAX)));
   out.host = TRY(TRY(at.at("host")).string());
+  if (auto shell = TRY(at.find("shell")))
+    out.shell = static_cast<std::uint32_t>(TRY(shell->integer(0, UINT32_MAX)));
   out.pid = TRY(TRY(at.at("pid")).integer(0, INT32_MAX));
   out.state = TRY(TRY(at.at("state")).string());
   out.attempt = static_cast<std::uint32_t>(TRY(TRY(at.at("try")).integer(0, UINT32_MAX)));

@@ -16,6 +16,7 @@ namespace nacre::front {
 struct PsTask {
   std::uint32_t rank = 0;
   std::string host;
+  std::uint32_t shell = 0;
   std::int64_t pid = 0;
   std::string state;
   std::uint32_t attempt = 1;

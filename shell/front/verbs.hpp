@@ -15,6 +15,7 @@ VerbPtr make_run();
 VerbPtr make_jobs();
 VerbPtr make_ps();
 VerbPtr make_exec();
+VerbPtr make_top();
 VerbPtr make_kill();
 VerbPtr make_cancel();
 VerbPtr make_wait();

@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre wait; see nacre-wait(1).
-#include <unistd.h>
-
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
-#include "event/clock.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
 
 namespace nacre::front {
 namespace {
-
-constexpr event::Seconds kMostForEntry{
-    5};  // how long the list may lack the end of a job whose leader cannot be reached
-constexpr useconds_t kLookAgain = 20 * 1000;  // microseconds between two looks at the list
 
 class Wait final : public JobVerb {
  public:
@@ -62,27 +55,10 @@ class Wait final : public JobVerb {
     }
   }
 
-  static bool may_have_ended(const Error& why) {
-    return why.code == ESTALE || why.code == ENOENT || why.code == ECONNREFUSED || why.code == ECONNRESET;
-  }
-
   int report(const record::JobEntry& entry) const {
     if (entry.end->vanished && !quiet_)
       print_err("nacre wait: job {}: {}\n", entry.id.f58_plain(), entry.end->cause);
     return entry.end->code;
-  }
-
-  // The link has ended, or could not be made: returns the job's entry in the list, once that has the job's end.
-  Result<record::Listed> end_in_list(const record::Listed& job, const std::optional<Error>& why) {
-    event::Seconds until = event::clock_now() + kMostForEntry;
-    for (;;) {
-      read_again();
-      auto now = this->job(job.entry.id.f58_plain());
-      if (!now || now->entry.ended()) return now;
-      if (!why) return now;  // the link has ended: the caller connects again
-      if (event::clock_now() >= until) return *why;
-      ::usleep(kLookAgain);
-    }
   }
 };
 

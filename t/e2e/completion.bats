@@ -77,6 +77,7 @@ nacre_completed() {
   [ "$(nacre_completed report la)" = last ]
   [ -z "$(nacre_completed kill "")" ]
   [ "$(nacre_completed ps --via fl)" = flux ]
+  [ "$(nacre_completed top --on)" = --once ]
   [ "$(nacre_completed kill -s US)" = "USR1 USR2" ]
 }
 

@@ -24,7 +24,7 @@ setup() {
   [ "$(dpkg-deb -f "$package" Package)" = nacre ]
   [ "$(dpkg-deb -f "$package" Version)" = "$("$NACRE_SHELL" --version | cut -d' ' -f2)" ]
   [ "$(dpkg-deb -f "$package" Architecture)" = "$(dpkg --print-architecture)" ]
-  for library in libc6 libarchive13 libssl3 libhwloc15; do
+  for library in libc6 libarchive13 libssl3 libhwloc15 libncursesw6; do
     [[ $(dpkg-deb -f "$package" Depends) == *"$library"* ]] || { echo "no $library"; return 1; }
   done
 }

@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <functional>
 #include <memory>
 #include <string>
@@ -84,10 +83,7 @@ struct World {
   // Runs `client` in another process, and the loop until it ends; what it has returned.
   int run(const std::function<int(const std::string& address)>& client) {
     pid_t pid = ::fork();
-    if (pid == 0) {
-      std::signal(SIGPIPE, SIG_IGN);  // as the verbs do
-      ::_exit(client(server->address()));
-    }
+    if (pid == 0) ::_exit(client(server->address()));
     int status = 0;
     bool ended = serve_until([&] { return ::waitpid(pid, &status, WNOHANG) == pid; });
     return ended && WIFEXITED(status) ? WEXITSTATUS(status) : -1;

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "front/top_view.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace nacre;         // NOLINT
+using namespace nacre::front;  // NOLINT
+
+namespace {
+
+using Kind = TopKey::Kind;
+using Style = TopLine::Style;
+
+// `nodes` nodes with two tasks each; the node before the last uses most CPU time, the last most memory.
+TopSample many(std::uint32_t nodes) {
+  TopSample out;
+  out.status = {"fABC", "job", 2 * nodes, nodes, 2 * nodes, 1000, false, {}};
+  for (std::uint32_t rank = 0; rank < 2 * nodes; ++rank) {
+    std::uint32_t shell = rank / 2;
+    PsTask task;
+    task.rank = rank;
+    task.shell = shell;
+    task.host = "n" + std::to_string(shell);
+    task.pid = 100 + rank;
+    task.state = "R";
+    task.time = 10 + rank % 2;
+    task.cpu = shell + 2 == nodes ? 1 : 0.5;
+    task.rss = shell + 1 == nodes ? 4096 : 1024;
+    task.command = "app";
+    out.tasks.push_back(task);
+  }
+  return out;
+}
+
+struct World {
+  explicit World(std::uint32_t nodes, TopView::Rows rows = TopView::Rows::nodes) : view(rows, 2) {
+    model.take(many(nodes), 1010);
+  }
+  std::vector<TopLine> screen() { return view.screen(model, width, height); }
+  bool press(Kind kind) { return view.press({kind, 0}, model, height); }
+  bool press(char letter) { return view.press({Kind::text, letter}, model, height); }
+  void type(const std::string& text) {
+    for (char each : text) CHECK(press(each));
+  }
+  // The first word of the selected row.
+  std::string selected() {
+    for (const TopLine& each : screen()) {
+      if (each.style == Style::selected)
+        return each.text.substr(0, each.text.find(' ', each.text.find_first_not_of(' ')));
+    }
+    return "none";
+  }
+  std::string last() { return screen().back().text; }
+
+  TopModel model;
+  TopView view;
+  std::size_t width = 80, height = 24;
+};
+
+}  // namespace
+
+TEST_CASE("a header, headings, a row for each node, what keys do") {
+  World world(2);
+  auto lines = world.screen();
+  REQUIRE(lines.size() == 24);
+  CHECK(lines[0].text == "nacre top: fABC job  running  10.0s  2 nodes");
+  CHECK(lines[0].style == Style::title);
+  CHECK(lines[1].text == "tasks 4: 4 running, 0 failed, 0 ended  cpu 300.0%  rss 10.0K");
+  CHECK(lines[2].text == "HOST TASKS  CPU%  RSS LATE");
+  CHECK(lines[2].style == Style::heading);
+  CHECK(lines[3].text == "n0       2 200.0 2.0K    -");
+  CHECK(lines[3].style == Style::selected);
+  CHECK(lines[4].style == Style::plain);
+  CHECK(lines[5].text.empty());
+  CHECK(lines[23].text == "enter: tasks  s: by HOST  d: every 2 s  q: quit");
+}
+
+TEST_CASE("no line is longer than the screen, and there are not more of them, whatever its size") {
+  World world(100);
+  for (std::size_t height = 0; height < 30; ++height) {
+    for (std::size_t width : {0U, 1U, 10U, 79U, 200U}) {
+      world.width = width;
+      world.height = height;
+      auto lines = world.screen();
+      CHECK(lines.size() <= height);
+      for (const TopLine& each : lines) CHECK(each.text.size() <= width);
+    }
+    world.width = 80;
+    std::size_t shown = 0;
+    for (const TopLine& each : world.screen()) shown += each.style == Style::selected ? 1 : 0;
+    CHECK(shown == (height >= 4 ? 1 : 0));
+  }
+}
+
+TEST_CASE("the selected row is always shown, and follows its node") {
+  World world(100);
+  CHECK(world.selected() == "n0");
+  CHECK(world.press(Kind::up));
+  CHECK(world.selected() == "n0");
+  CHECK(world.press('j'));
+  CHECK(world.press(Kind::down));
+  CHECK(world.selected() == "n2");
+  CHECK(world.press('k'));
+  CHECK(world.selected() == "n1");
+  CHECK(world.press(Kind::page_down));
+  CHECK(world.selected() == "n21");
+  CHECK(world.press(Kind::end));
+  CHECK(world.selected() == "n99");
+  CHECK(world.screen()[22].text.starts_with("n99 "));
+  world.height = 10;
+  CHECK(world.selected() == "n99");
+  CHECK(world.press('s'));  // by CPU%
+  CHECK(world.selected() == "n99");
+  CHECK(world.press(Kind::home));
+  CHECK(world.selected() == "n98");
+  world.model.take(many(50), 1012);  // its node is still there: tasks have ended
+  CHECK(world.selected() == "n98");
+  CHECK(world.press(Kind::page_up));
+  CHECK(world.selected() != "none");
+}
+
+TEST_CASE("s sorts by one column after the other") {
+  World world(4);
+  auto first = [&] { return world.screen()[3].text.substr(0, 2); };
+  CHECK(first() == "n0");
+  CHECK(world.press('s'));
+  CHECK(first() == "n2");
+  CHECK(world.last().find("s: by CPU%") != std::string::npos);
+  CHECK(world.press('s'));
+  CHECK(first() == "n3");
+  CHECK(world.last().find("s: by RSS") != std::string::npos);
+  CHECK(world.press('s'));
+  CHECK(world.last().find("s: by TASKS") != std::string::npos);
+  CHECK(world.press('s'));
+  CHECK(world.last().find("s: by HOST") != std::string::npos);
+  CHECK(first() == "n0");
+}
+
+TEST_CASE("enter shows the tasks of the selected node, and q goes back to it, then out") {
+  World world(4);
+  CHECK(world.press('j'));
+  CHECK(world.press(Kind::enter));
+  auto lines = world.screen();
+  CHECK(lines[2].text == "RANK HOST PID ST  TIME CPU%  RSS CMD");
+  CHECK(lines[3].text == "   2 n1   102 R  10.0s 50.0 1.0K app");
+  CHECK(lines[4].text == "   3 n1   103 R  11.0s 50.0 1.0K app");
+  CHECK(lines[5].text.empty());
+  CHECK(world.last() == "tasks of n1, q: nodes  s: by RANK  d: every 2 s");
+  CHECK(world.press(Kind::enter));
+  for (int i = 0; i < 3; ++i) CHECK(world.press('s'));
+  CHECK(world.screen()[3].text.starts_with("   3 "));  // by TIME
+  CHECK(world.press('q'));
+  CHECK(world.selected() == "n1");
+  CHECK(world.press(Kind::enter));
+  CHECK(world.press(Kind::back));
+  CHECK(world.selected() == "n1");
+  CHECK(world.press(Kind::back));
+  CHECK(!world.press('q'));
+}
+
+TEST_CASE("all tasks: q leaves") {
+  World world(3, TopView::Rows::tasks);
+  CHECK(world.screen()[8].text.starts_with("   5 n2 "));
+  CHECK(world.press(Kind::enter));
+  CHECK(!world.press('q'));
+}
+
+TEST_CASE("d asks for the delay, and refuses what is none") {
+  World world(1);
+  CHECK(world.press('d'));
+  CHECK(world.last() == "seconds from one look to the next (0.1 to 3600): _");
+  world.type("0.x5j");
+  CHECK(world.last().ends_with(": 0.5_"));
+  CHECK(world.press(Kind::erase));
+  CHECK(world.press('4'));
+  CHECK(world.press(Kind::enter));
+  CHECK(world.view.delay() == 0.4);
+  CHECK(world.last().find("every 0.4 s") != std::string::npos);
+  for (const char* wrong : {"0", "0.01", "9999", ".", "1.2.3"}) {
+    CHECK(world.press('d'));
+    world.type(wrong);
+    CHECK(world.press(Kind::enter));
+    CHECK(world.last().find("expected 0.1 to 3600 seconds") != std::string::npos);
+    CHECK(world.view.delay() == 0.4);
+  }
+  CHECK(world.press('d'));
+  world.type("7777777777777");
+  CHECK(world.last().ends_with(": 77777777_"));
+  CHECK(world.press(Kind::back));
+  CHECK(world.press('d'));
+  CHECK(world.press(Kind::enter));
+  CHECK(world.view.delay() == 0.4);
+  CHECK(world.press('q') == false);
+}
+
+TEST_CASE("an unknown key tells which there are, until the next") {
+  World world(1);
+  CHECK(world.press('x'));
+  CHECK(world.last().starts_with("keys: "));
+  CHECK(world.press('j'));
+  CHECK(world.last().starts_with("enter: "));
+}
+
+TEST_CASE("what stands out: failures, shells that are late, a leader that does not answer") {
+  World world(3);
+  TopSample sample = many(3);
+  sample.failed = 1;
+  sample.late = {"n1", "n2"};
+  world.model.take(sample, 1014.5);
+  auto lines = world.screen();
+  CHECK(lines[1].text.ends_with(", 1 failed, 0 ended  cpu 400.0%  rss 12.0K  late: n1,n2"));
+  CHECK(lines[1].style == Style::alarm);
+  CHECK(lines[4].text.ends_with(" 4.500s"));
+  CHECK(lines[4].style == Style::alarm);
+  world.view.set_waiting(4);
+  CHECK(world.last() == "the leader has not answered for 4.000s");
+  TopView empty(TopView::Rows::nodes, 2);
+  CHECK(empty.screen(TopModel(), 80, 24).size() == 24);
+}
+
+TEST_CASE("names that a terminal would take for commands are shown") {
+  World world(1);
+  TopSample sample = many(1);
+  sample.status.name = "a\x1b[2Jb";
+  sample.tasks[0].host = sample.tasks[1].host = "n\x07";
+  world.model.take(sample, 1011);
+  CHECK(world.screen()[0].text.find("a\\x1b[2Jb") != std::string::npos);
+  CHECK(world.screen()[3].text.starts_with("n\\x07 "));
+  CHECK(world.view.text(world.model).find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("without a terminal: the header and a table") {
+  World world(2);
+  CHECK(world.view.text(world.model) ==
+        "nacre top: fABC job  running  10.0s  2 nodes\n"
+        "tasks 4: 4 running, 0 failed, 0 ended  cpu 300.0%  rss 10.0K\n"
+        "HOST TASKS  CPU%  RSS LATE\n"
+        "n0       2 200.0 2.0K    -\n"
+        "n1       2 100.0 8.0K    -\n");
+}
