@@ -3,6 +3,7 @@
 // stage-in: archives made by nacre-archive(1) are extracted on the nodes of the job before its tasks start.
 //
 //   stage-in              a switch: the archive `main` into FLUX_JOB_TMPDIR
+//   stage-in.tags         the same as names, as Flux had it first
 //   stage-in.names        the archives, parted by commas or as an array; extracted in this order
 //   stage-in.pattern      only what matches this glob(7)
 //   stage-in.destination  [local:|global:]PATH: another directory, made where it is missing. local, the default: on
@@ -78,8 +79,10 @@ Result<std::optional<Request>> read_request(const job::Options& options) {
   if (!option->json().is_object()) {
     return TRY(options.flag("stage-in")) ? std::optional(request) : std::nullopt;
   }
-  CHECK_OK(option->only_keys({"names", "pattern", "destination", "overwrite", "max-size", "dir"}));
-  if (auto names = TRY(option->find("names"))) request.names = TRY(job::list_option(*names));
+  CHECK_OK(option->only_keys({"names", "tags", "pattern", "destination", "overwrite", "max-size", "dir"}));
+  for (std::string_view key : {"tags", "names"}) {
+    if (auto names = TRY(option->find(key))) request.names = TRY(job::list_option(*names));
+  }
   if (auto pattern = TRY(option->find("pattern"))) request.pattern = TRY(pattern->string());
   if (auto destination = TRY(option->find("destination"))) CHECK_OK(read_destination(*destination, request));
   if (auto store = TRY(option->find("dir"))) request.store = TRY(store->string());

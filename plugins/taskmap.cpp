@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // taskmap: the schemes that are built in. Each is a topic `taskmap.SCHEME`: in {"taskmap": the block map, "value":
-// what the user gave, as text, if anything}, out {"taskmap": the map to use, as RFC 34 text}.
+// what the user gave, as text; "" or missing: nothing}, out {"taskmap": the map to use, as RFC 34 text}.
 //
 //   block           the map as it is; takes no value
 //   cyclic[:N]      N tasks (1 by default) to each node in turn that has room left, as long as tasks are left
@@ -154,6 +154,7 @@ class TaskmapPlugin final : public plugin::Plugin {
       Taskmap given = TRY(map_of(TRY(arguments.at("taskmap"))));
       Value value;
       if (auto at = TRY(arguments.find("value"))) value = TRY(at->string());
+      if (value && value->empty()) value.reset();
       Taskmap map = TRY((this->*scheme)(given, value));
       call.out["taskmap"] = map.str();
       return {};
@@ -184,7 +185,7 @@ class TaskmapPlugin final : public plugin::Plugin {
   }
 
   Result<Taskmap> by_hostfile(const Taskmap& map, const Value& value) const {
-    if (!value || value->empty()) return invalid("a path is missing; use hostfile:FILE");
+    if (!value) return invalid("a path is missing; use hostfile:FILE");
     const job::Job& job = host_.job();
     std::string path = *value;
     if (path.front() != '/' && job.spec.cwd) path = *job.spec.cwd + '/' + path;

@@ -59,7 +59,9 @@ Result<InputOptions> InputOptions::read(const job::Options& options) {
   InputOptions out;
   auto input = options.at("input");
   if (!input) return out;
-  CHECK_OK(input->only_keys({"stdin", "ranks", "limit"}));
+  // `batch-timeout` only affects how Flux's shells write input to the KVS.
+  CHECK_OK(input->only_keys({"stdin", "ranks", "limit", "batch-timeout"}));
+  if (auto timeout = TRY(input->find("batch-timeout"))) CHECK_OK(job::seconds_option(*timeout));
   if (auto standard = TRY(input->find("stdin"))) CHECK_OK(read_stdin(*standard, out));
   if (auto limit = TRY(input->find("limit"))) out.limit = TRY(job::size_option(*limit));
   if (auto ranks = TRY(input->find("ranks"))) out.ranks = TRY(job::ranks_option(*ranks));

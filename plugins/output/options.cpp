@@ -92,9 +92,10 @@ Result<void> read_stream(const JsonAt& option, StreamOptions& out) {
 
 Result<void> read_common(const JsonAt& option, OutputOptions& out) {
   using io::Overflow;
-  // `client` only affects how Flux's shells send output to their leader.
+  // `client` and `batch-timeout` only affect how Flux's shells send output to their leader.
   CHECK_OK(option.only_keys({"stdout", "stderr", "mode", "fold", "limit", "overflow", "spill-limit", "ranks",
-                             "drain-timeout", "client"}));
+                             "drain-timeout", "client", "batch-timeout"}));
+  if (auto timeout = TRY(option.find("batch-timeout"))) CHECK_OK(job::seconds_option(*timeout));
   if (auto mode = TRY(option.find("mode")))
     out.append = TRY(one_of<bool>(*mode, {{"truncate", false}, {"append", true}}));
   if (auto fold = TRY(option.find("fold"))) out.fold = TRY(job::switch_of(*fold));

@@ -10,7 +10,7 @@ namespace {
 
 struct MapRequest {
   std::string scheme;
-  std::optional<std::string> value;
+  std::string value;  // "": none
 };
 
 // {"scheme": S, "value": V}, as front ends write it, or "S", "S:V", as users type it.
@@ -50,7 +50,8 @@ Result<value::Taskmap> chosen_taskmap(plugin::Host& host) {
   MapRequest request = TRY(map_request(*option));
   plugin::Call call("taskmap." + request.scheme);
   call.in["taskmap"] = job.taskmap.str();
-  if (request.value) call.in["value"] = *request.value;
+  call.in["scheme"] = request.scheme;
+  call.in["value"] = request.value;
   if (TRY(host.stack().call(call)) == 0) {
     return Error{ENOENT,
                  fmt::format("taskmap: no plugin offers the scheme '{}'; nacre has block, cyclic, manual, hostfile",

@@ -83,6 +83,7 @@ constexpr OptionEntry kTable[] = {
 
     {"stage-in", "switch", "off", "stage-in", "", "extract the archive main before tasks start"},
     {"stage-in.names", "list", "main", "stage-in", "", "which archives"},
+    {"stage-in.tags", "list", "main", "stage-in", "", "the same, as older versions of Flux have it"},
     {"stage-in.pattern", "text", "", "stage-in", "", "only paths that match this glob"},
     {"stage-in.destination", "text", "", "stage-in", "local: global:", "where to"},
     {"stage-in.overwrite", "switch", "off", "stage-in", "", "replace files that are there already"},
@@ -155,12 +156,14 @@ constexpr OptionEntry kTable[] = {
     {"output.limit", "size", "", "output", "", "cut each stream after so many bytes"},
     {"output.overflow", "text", "block", "output", "block spill drop", "what happens when the reader is slow"},
     {"output.spill-limit", "size", "1G", "output", "", "how much is spilled"},
+    {"output.batch-timeout", "duration", "", "output", "", "taken for the sake of Flux's"},
     {"output.drain-timeout", "duration", "10s", "output", "", "how long processes that tasks left are waited for"},
 
     {"input.stdin.type", "text", "service", "input", "service file", "where standard input comes from"},
     {"input.stdin.path", "file", "", "input", "", "a template of the file that it comes from"},
     {"input.ranks", "idset", "all", "input", "all", "which tasks get it"},
     {"input.limit", "size", "", "input", "", "cut it after so many bytes"},
+    {"input.batch-timeout", "duration", "", "input", "", "taken for the sake of Flux's"},
 };
 
 // Whether `name` is `entry`, piece by piece, or the front of it.

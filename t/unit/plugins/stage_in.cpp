@@ -146,6 +146,20 @@ TEST_CASE("the start of tasks is held until all is there") {
   CHECK(staging.host->start_holds.empty());
 }
 
+TEST_CASE("stage-in.tags stands for stage-in.names") {
+  Staging staging;
+  staging.host->options().set("stage-in.tags", "more");
+  CHECK(staging.stage() == "");
+  CHECK(staging.files("tmp") == Names{"c.dat"});
+}
+
+TEST_CASE("stage-in.names wins over stage-in.tags") {
+  Staging staging;
+  staging.host->options().set("stage-in", {{"tags", "no-such"}, {"names", "more"}});
+  CHECK(staging.stage() == "");
+  CHECK(staging.files("tmp") == Names{"c.dat"});
+}
+
 TEST_CASE("the names are a list in text or an array; a number is the name of its digits") {
   for (const Json& names : {Json("main,more"), Json(" more , main"), Json({"more", "main"})}) {
     Staging staging;
@@ -242,7 +256,7 @@ TEST_CASE("an archive that is not there is told in shell.init, with those that a
 TEST_CASE("the options of stage-in that make no sense are errors") {
   CHECK(option_error("yes") == kInit + "stage-in: expected true or false, or a number, got \"yes\"");
   CHECK(option_error({{"name", "main"}}) ==
-        kInit + "stage-in.name: unknown key; known: names, pattern, destination, overwrite, max-size, dir");
+        kInit + "stage-in.name: unknown key; known: names, tags, pattern, destination, overwrite, max-size, dir");
   CHECK(option_error({{"names", 1.5}}) == kInit + "stage-in.names: expected a string, got 1.5");
   CHECK(option_error({{"names", "main,"}}) == kInit + "stage-in: archive name '': expected a name");
   CHECK(option_error({{"names", "../main"}}) ==
