@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // rlimit: soft resource limits of the tasks, {"core": 0, "nofile": 4096, "stack": -1}; -1 is unlimited. Names are
-// those of getrlimit(2) in lower case without RLIMIT_. The shell's own limits stay as they are.
+// those of getrlimit(2) in lower case without RLIMIT_, and ofile. The shell's own limits stay as they are.
+//
+// A jobspec may have all limits of the host where the job was submitted, so one above the hard limit here is lowered to that; one that was given on
+// the command line is an error.
 #include <sys/resource.h>
 
 #include <fmt/format.h>
@@ -12,6 +15,8 @@
 
 namespace nacre::plugins {
 namespace {
+
+std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "unlimited" : fmt::format("{}", limit); }
 
 Result<task::ChildSetup::Limit> limit_of(const std::string& name, const JsonAt& value) {
   auto resource = task::limit_resource(name);
@@ -27,11 +32,6 @@ Result<task::ChildSetup::Limit> limit_of(const std::string& name, const JsonAt& 
     return in(value.path(), system_error(errno, "getrlimit"));
   }
   limit.value.rlim_cur = asked < 0 ? RLIM_INFINITY : static_cast<rlim_t>(asked);
-  rlim_t hard = limit.value.rlim_max;
-  if (hard != RLIM_INFINITY && limit.value.rlim_cur > hard) {
-    return value.error(fmt::format("{} is above the hard limit of this node; ask for at most {}",
-                                   asked < 0 ? "unlimited" : fmt::format("{}", asked), hard));
-  }
   return limit;
 }
 
@@ -50,7 +50,22 @@ class Rlimit final : public plugin::Plugin {
   Result<void> read() {
     auto option = host_.options().at("rlimit");
     if (!option) return {};
-    for (const auto& [name, value] : TRY(option->members())) limits_.push_back(TRY(limit_of(name, value)));
+    for (const auto& [name, value] : TRY(option->members())) {
+      limits_.push_back(TRY(limit_of(name, value)));
+      CHECK_OK(keep_to_hard_limit(value, limits_.back().value));
+    }
+    return {};
+  }
+
+  Result<void> keep_to_hard_limit(const JsonAt& option, rlimit& limit) {
+    rlim_t hard = limit.rlim_max;  // RLIM_INFINITY is the largest number
+    if (limit.rlim_cur <= hard) return {};
+    std::string asked = limit_text(limit.rlim_cur);
+    if (host_.options().is_of_argument(option.path()))
+      return option.error(fmt::format("{} is above the hard limit of this node; ask for at most {}", asked, hard));
+    limit.rlim_cur = hard;
+    log(host_, *this, Level::warn, "{}: {} is above the hard limit of this node; tasks have {}", option.path(),
+        asked, hard);
     return {};
   }
 

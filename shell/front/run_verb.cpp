@@ -125,6 +125,10 @@ class Run final : public cli::Verb {
     if (options_.explains()) places_.add_shell_option("--explain");
     CHECK_OK(places_.put(std::move(places), job.shells, plan));
     plan.record.jobspec = std::move(job.jobspec);
+    // The jobspec has them too, where a limit above a hard one is no error.
+    for (const std::string& each : options_.setopt()) {
+      if (each.starts_with("rlimit")) plan.record.options.push_back(each);
+    }
     plan.tolerates_loss = TRY(job.options.flag("tolerate-loss"));
     if (!options_.notify().empty()) plan.reports.push_back({"--notify", "exit-notify", options_.notify()});
     if (!exits_.report().empty()) plan.reports.push_back({"--report", "report", exits_.report(), true});

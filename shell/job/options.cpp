@@ -121,6 +121,12 @@ void Options::unset(std::string_view path) {
   }
 }
 
+bool Options::is_of_argument(std::string_view path) const {
+  return std::any_of(arguments_.begin(), arguments_.end(), [path](const std::string& given) {
+    return path.starts_with(given) && (path.size() == given.size() || path[given.size()] == '.');
+  });
+}
+
 Result<void> Options::set_from_argument(std::string_view argument) {
   std::size_t equals = argument.find('=');
   std::string_view path = argument.substr(0, equals);
@@ -134,6 +140,7 @@ Result<void> Options::set_from_argument(std::string_view argument) {
   if (names.size() > static_cast<std::size_t>(kMaxJsonDepth)) {
     return invalid(fmt::format("nested deeper than {} levels: {}", kMaxJsonDepth, in_quotes(argument)));
   }
+  arguments_.emplace_back(path);
   if (equals == std::string_view::npos) {
     set(path, 1);
     return {};

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -48,10 +49,13 @@ class Options {
 
   // Sets "OPT" or "OPT=VAL" from the command line: the value is 1 without "=", else JSON if it is valid, else a string.
   Result<void> set_from_argument(std::string_view argument);
+  // Whether such an argument has set the option at this path, or an object that it is in.
+  [[nodiscard]] bool is_of_argument(std::string_view path) const;
 
  private:
   Json object_ = Json::object();
   mutable std::set<std::string, std::less<>> asked_;
+  std::vector<std::string> arguments_;  // their paths
 };
 
 }  // namespace nacre::job

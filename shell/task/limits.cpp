@@ -20,6 +20,7 @@ constexpr LimitName kNames[] = {
 std::span<const LimitName> limit_names() { return kNames; }
 
 std::optional<int> limit_resource(std::string_view name) {
+  if (name == "ofile") return RLIMIT_NOFILE;  // its older name, which getrlimit(2) has too
   for (const LimitName& each : kNames) {
     if (each.name == name) return each.resource;
   }

@@ -31,16 +31,25 @@ struct Limits {
     return host.tasks()[task]->command().setup.limits;
   }
 
+  // Of one that was given with -o.
+  static std::string error_of_argument(const std::string& argument) {
+    Limits limits;
+    REQUIRE(limits.host.options().set_from_argument(argument));
+    Result<int> called = limits.host.call("shell.init");
+    return called ? "" : after_prefix(called.error().message);
+  }
+
+  static std::string after_prefix(std::string_view error) {
+    constexpr std::string_view kStart = "plugin 'rlimit': shell.init: ";
+    REQUIRE(error.starts_with(kStart));
+    return std::string(error.substr(kStart.size()));
+  }
+
   kit::FakeHost host;
   std::string error;
 };
 
-std::string error_of(const Json& option) {
-  std::string error = Limits(option).error;
-  constexpr std::string_view kStart = "plugin 'rlimit': shell.init: ";
-  REQUIRE(error.starts_with(kStart));
-  return error.substr(kStart.size());
-}
+std::string error_of(const Json& option) { return Limits::after_prefix(Limits(option).error); }
 
 }  // namespace
 
@@ -97,16 +106,45 @@ TEST_CASE("-1 is unlimited") {
   CHECK(set[0].value.rlim_cur == RLIM_INFINITY);
 }
 
-TEST_CASE("a soft limit may be as high as the hard one, and no higher") {
-  // Linux has not enforced this one since 2.4, so that it may be lowered for good.
+namespace {
+
+// Linux has not enforced this one since 2.4, so that it may be lowered for good.
+rlim_t lowered_hard_limit() {
   rlim_t hard = std::min<rlim_t>(own(RLIMIT_LOCKS).rlim_max, 1000);
   rlimit low{hard, hard};
   REQUIRE(::setrlimit(RLIMIT_LOCKS, &low) == 0);
+  return hard;
+}
+
+}  // namespace
+
+TEST_CASE("a soft limit may be as high as the hard one; one of the command line no higher") {
+  rlim_t hard = lowered_hard_limit();
   CHECK(Limits(Json{{"locks", hard}}).of_task(0)[0].value.rlim_cur == hard);
-  CHECK(error_of(Json{{"locks", hard + 1}}) ==
+  CHECK(Limits::error_of_argument(fmt::format("rlimit.locks={}", hard)).empty());
+  CHECK(Limits::error_of_argument(fmt::format("rlimit.locks={}", hard + 1)) ==
         fmt::format("rlimit.locks: {} is above the hard limit of this node; ask for at most {}", hard + 1, hard));
-  CHECK(error_of(Json{{"locks", -1}}) ==
+  CHECK(Limits::error_of_argument(R"(rlimit={"locks": -1})") ==
         fmt::format("rlimit.locks: unlimited is above the hard limit of this node; ask for at most {}", hard));
+}
+
+TEST_CASE("a limit of a jobspec that is above the hard one is lowered to it, with a warning") {
+  rlim_t hard = lowered_hard_limit();
+  Limits limits(Json{{"locks", -1}, {"nofile", 7}});
+  auto set = limits.of_task(0);
+  REQUIRE(set.size() == 2);
+  CHECK(set[0].value.rlim_cur == hard);
+  CHECK(set[1].value.rlim_cur == 7);
+  CHECK(limits.host.logged ==
+        std::vector{fmt::format(
+            "warn rlimit: rlimit.locks: unlimited is above the hard limit of this node; tasks have {}", hard)});
+}
+
+TEST_CASE("ofile is nofile") {
+  auto set = Limits(Json{{"ofile", 9}}).of_task(1);
+  REQUIRE(set.size() == 1);
+  CHECK(set[0].resource == RLIMIT_NOFILE);
+  CHECK(set[0].value.rlim_cur == 9);
 }
 
 TEST_CASE("an unknown limit is an error that lists those there are") {
