@@ -16,6 +16,8 @@ constexpr Make kBuiltins[] = {
     make_output,
     make_stage_in,  // before tmpdir, which removes what this writes to
     make_tmpdir,
+    make_files,  // after tmpdir, whose directory it fills
+    make_batch,  // before mustache, which renders the words that it has made
     make_multi_prog,  // before wrap, which puts words before its own
     make_wrap,
     make_mustache,

@@ -12,6 +12,7 @@ namespace nacre::plugins {
 
 using PluginPtr = std::unique_ptr<plugin::Plugin>;
 
+PluginPtr make_batch(plugin::Host& host);
 PluginPtr make_control(plugin::Host& host);
 PluginPtr make_coprocess(plugin::Host& host);
 PluginPtr make_cpu_affinity(plugin::Host& host);
@@ -19,6 +20,7 @@ PluginPtr make_exit_notify(plugin::Host& host);
 PluginPtr make_exit_on_error(plugin::Host& host);
 PluginPtr make_exit_report(plugin::Host& host);
 PluginPtr make_exit_timeout(plugin::Host& host);
+PluginPtr make_files(plugin::Host& host);
 PluginPtr make_gpu_affinity(plugin::Host& host);
 PluginPtr make_hooks(plugin::Host& host);
 PluginPtr make_hwloc(plugin::Host& host);

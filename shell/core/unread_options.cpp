@@ -14,11 +14,12 @@
 namespace nacre::core {
 namespace {
 
-constexpr const char* kSystem[] = {"cwd", "duration", "environment", "shell", "job"};  // what nacre reads
+constexpr const char* kSystem[] = {"cwd", "duration", "environment", "shell",
+                                   "job", "files",    "batch"};  // what nacre reads
 // What managers of Flux read.
-constexpr const char* kManagers[] = {"queue", "bank",   "project",      "urgency", "dependencies", "constraints",
-                                     "files", "alloc",  "exec",         "update",  "begin-time",   "batch",
-                                     "cores", "pinned", "alloc-bypass", "R"};
+constexpr const char* kManagers[] = {"queue",       "bank",   "project", "urgency",      "dependencies",
+                                     "constraints", "alloc",  "exec",    "update",       "begin-time",
+                                     "cores",       "pinned", "R",       "alloc-bypass", "preemptible-after"};
 
 bool is_in(std::span<const char* const> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
