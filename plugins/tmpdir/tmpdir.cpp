@@ -3,6 +3,9 @@
 // tmpdir: a directory of the job's own on this node, FLUX_JOB_TMPDIR and {{tmpdir}}, which exists before any task
 // starts and is removed after all have ended. It is below the shell's $TMPDIR, or /tmp. What earlier shells have
 // left there is removed too.
+//
+// A $TMPDIR that is not there, of the shell or of the tasks, is made, as another host's may be in the jobspec; if it cannot be made
+// /tmp takes its place, with a warning.
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -22,11 +25,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kDefaultParent = "/tmp";
 constexpr int kRounds = 100;  // of removal: a library's thread, such as libpmix's, may still add files
 
 bool is_there(const std::string& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0 || errno != ENOENT;
+}
+
+// As mkdir(1) of the directory alone, not of those above it.
+bool is_or_becomes_directory(const std::string& path) {
+  constexpr mode_t kPrivate = 0700;
+  return is_there(path) || ::mkdir(path.c_str(), kPrivate) == 0 || errno == EEXIST;
 }
 
 bool wants_descriptors(const Result<void>& result) {
@@ -55,13 +65,30 @@ class Tmpdir final : public plugin::Plugin {
  private:
   [[nodiscard]] std::string name_front() const { return fmt::format("-{}-", host_.job().id.f58_plain()); }
 
+  // `path` or, if it cannot be had, /tmp; `whose`: for the warning.
+  [[nodiscard]] std::string usable(const std::string& path, std::string_view whose) {
+    if (is_or_becomes_directory(path)) return path;
+    log(host_, *this, Level::warn, "{}: {}; /tmp takes its place", whose,
+        system_error(errno, "cannot make " + path).message);
+    return kDefaultParent;
+  }
+
+  void set_tasks_tmpdir() {
+    auto given = host_.environment().get("TMPDIR");
+    if (!given || given->empty()) return;
+    std::string path(*given);
+    std::string found = usable(path, "the tasks' TMPDIR");
+    if (found != path) host_.environment().set("TMPDIR", found);
+  }
+
   Result<void> make() {
+    set_tasks_tmpdir();
     const char* base = std::getenv("TMPDIR");
     std::error_code error;
     // absolute, as the shell and the tasks change to other working directories
-    auto below = fs::absolute(base != nullptr && *base != '\0' ? base : "/tmp", error);
+    auto below = fs::absolute(base != nullptr && *base != '\0' ? base : kDefaultParent, error);
     if (error) return in("tmpdir", system_error(error.value(), "cannot find the working directory"));
-    parent_ = below.native();
+    parent_ = usable(below.native(), "TMPDIR");
     auto made = OwnedDirectory::create(parent_, fmt::format("{}{}", name_front(), host_.job().shell_rank));
     if (!made) {
       std::string what =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The shell as its plugins see it.
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -9,6 +10,12 @@
 
 namespace nacre::core {
 namespace {
+
+std::string own_host_name() {
+  utsname names{};
+  ::uname(&names);
+  return names.nodename;
+}
 
 template <typename Holds>
 int add_to(Holds& holds, std::string_view name) {
@@ -38,6 +45,8 @@ ShellHost::ShellHost(join::ShellProcess& process, bool standalone, job::Job&& jo
       options_(std::move(options)) {
   for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
   job::set_job_variables(environment_, job_, "");
+  // It came from the host where the job was submitted.
+  if (environment_.get("HOSTNAME")) environment_.set("HOSTNAME", own_host_name());
 }
 
 Json ShellHost::info() const {

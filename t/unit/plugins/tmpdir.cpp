@@ -138,13 +138,53 @@ TEST_CASE("a relative TMPDIR makes an absolute path: the working directory chang
   CHECK(tmpdir.empty());
 }
 
-TEST_CASE("a TMPDIR that is not there is an error, and sets no variable") {
+TEST_CASE("a TMPDIR that is not there is made") {
   Tmpdir tmpdir([](const fs::path& base) { return base.native() + "/none"; });
+  CHECK(tmpdir.path.parent_path() == tmpdir.base / "none");
+  struct stat info {};
+  REQUIRE(::stat((tmpdir.base / "none").c_str(), &info) == 0);
+  CHECK(info.st_mode == (S_IFDIR | 0700));
+  CHECK(tmpdir.host->logged.empty());
+}
+
+TEST_CASE("/tmp takes the place of a TMPDIR that cannot be made, with a line") {
+  Tmpdir tmpdir([](const fs::path& base) { return base.native() + "/no/such"; });
+  CHECK(tmpdir.error.empty());
+  CHECK(tmpdir.path.parent_path() == "/tmp");
+  CHECK(
+      tmpdir.host->logged ==
+      std::vector{fmt::format("warn tmpdir: TMPDIR: cannot make {}/no/such: No such file or directory; /tmp takes "
+                              "its place",
+                              tmpdir.base.native())});
+  REQUIRE(tmpdir.host->call("shell.exit"));
+}
+
+TEST_CASE("a TMPDIR that is no directory is an error, and sets no variable") {
+  Tmpdir tmpdir([](const fs::path& base) {
+    std::ofstream(base / "file") << "text";
+    return base.native() + "/file";
+  });
   CHECK(tmpdir.error ==
-        fmt::format("plugin 'tmpdir': shell.init: tmpdir: cannot make a directory in {}/none (set TMPDIR to a "
-                    "directory with room): No such file or directory",
+        fmt::format("plugin 'tmpdir': shell.init: tmpdir: cannot make a directory in {}/file (set TMPDIR to a "
+                    "directory with room): Not a directory",
                     tmpdir.base.native()));
   CHECK_FALSE(tmpdir.host->environment().get("FLUX_JOB_TMPDIR"));
+}
+
+TEST_CASE("the tasks' TMPDIR is made too, or else /tmp takes its place") {
+  Tmpdir tmpdir;
+  std::string own = tmpdir.base / "own";
+  for (const auto& [given, want] :
+       {std::pair(own, own), std::pair(tmpdir.base.native() + "/no/such", std::string("/tmp"))}) {
+    kit::FakeHost host(1);
+    host.environment().set("TMPDIR", given);
+    host.stack().push(plugins::make_tmpdir(host));
+    REQUIRE(host.call("shell.init"));
+    CHECK(host.environment().get("TMPDIR") == want);
+    CHECK(fs::is_directory(want));
+    CHECK(host.logged.size() == (given == want ? 0 : 1));
+    REQUIRE(host.call("shell.exit"));
+  }
 }
 
 TEST_CASE("a directory that cannot be removed is a warning") {
