@@ -5,24 +5,12 @@
 
 #include <fmt/format.h>
 
-#include "base/text.hpp"
 #include "plugin/tags.hpp"
 
 namespace nacre::plugins {
 
 Result<std::string> output_path(plugin::Host& host, const std::string& text, const task::Task* task) {
-  std::string path = TRY(plugin::render_tags(host, text, {std::nullopt, task}));
-  if (task != nullptr && has_tags(path)) {
-    std::size_t at = path.find("{{");
-    std::size_t end = path.find("}}", at) + 2;
-    return invalid(fmt::format("{}: there is no tag {}", in_quotes(text), path.substr(at, end - at)));
-  }
-  return path;
-}
-
-bool has_tags(std::string_view text) {
-  std::size_t at = text.find("{{");
-  return at != std::string_view::npos && text.find("}}", at) != std::string_view::npos;
+  return plugin::render_tags(host, text, {std::nullopt, task});
 }
 
 UniqueFd open_to_append(const std::string& path, bool empties) {

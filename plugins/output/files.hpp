@@ -13,10 +13,8 @@
 namespace nacre::plugins {
 
 // Expands a template; a relative name is below the working directory. Without `task`, the tags of tasks are left as
-// they are.
+// they are, and those that nobody knows always.
 Result<std::string> output_path(plugin::Host& host, const std::string& text, const task::Task* task);
-// Whether tags are left in the text.
-[[nodiscard]] bool has_tags(std::string_view text);
 
 // Opens or makes a file to append to; with `empties` it is emptied first. Never waits, so a FIFO without a reader
 // is ENXIO. None if it failed: see errno.

@@ -48,7 +48,7 @@ Result<void> OutputRouting::open(const value::Idset& ranks) {
   ranks_ = ranks;
   for (io::Stream stream : io::kStreams) {
     if (!of(stream).has(OutputType::file)) continue;
-    bool of_tasks = has_tags(TRY(in(path_option(stream), output_path(host_, of(stream).path, nullptr))));
+    bool of_tasks = TRY(in(path_option(stream), plugin::differs_by_task(host_, of(stream).path)));
     bool differs = TRY(in(path_option(stream), plugin::differs_by_rank(host_, of(stream).path)));
     shared(stream).file = !of_tasks && !differs;
   }
@@ -66,11 +66,9 @@ Result<void> OutputRouting::open(const value::Idset& ranks) {
 
 Result<void> OutputRouting::open_file(io::Stream stream) {
   std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, nullptr)));
-  if (has_tags(path) && !host_.tasks().empty()) {
-    CHECK_OK(in(path_option(stream), output_path(host_, of(stream).path, host_.tasks().front().get())));
-  }
+  bool of_tasks = TRY(in(path_option(stream), plugin::differs_by_task(host_, of(stream).path)));
   bool common = shared(stream).file;
-  if (direct(stream) || has_tags(path) || (common && is_remote())) return {};
+  if (direct(stream) || of_tasks || (common && is_remote())) return {};
   if (!common && !TRY(first_to_have(host_, of(stream).path))) files_.keep(path);
   OutputTarget* place = TRY(file(stream, path, common ? writers() : ranks_));
   if (common) shared(stream).places.push_back(place);

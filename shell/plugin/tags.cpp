@@ -46,6 +46,8 @@ Tag of_node(const job::Job& job, std::uint32_t shell_rank, std::string_view key)
   return std::nullopt;
 }
 
+bool is_of_task(std::string_view key) { return key == "id" || key == "rank" || key == "index" || key == "localid"; }
+
 std::optional<std::string> of_task(const task::Task* task, std::string_view key) {
   if (task == nullptr) return std::nullopt;
   if (key == "id" || key == "rank") return fmt::format("{}", task->rank());
@@ -87,6 +89,19 @@ Result<bool> differs_by_rank(Host& host, std::string_view text) {
     differs = differs || tag.starts_with(kNode) || tag.starts_with(kTask) || tag == "taskid" || tag == "tmpdir";
     if (differs || of_job(host.job(), tag)) return std::nullopt;
     differs = TRY(of_plugins(host, tag, 0, nullptr)) != TRY(of_plugins(host, tag, 1, nullptr));
+    return std::nullopt;
+  };
+  TRY(value::render(text, look));
+  return differs;
+}
+
+Result<bool> differs_by_task(Host& host, std::string_view text) {
+  bool differs = false;
+  auto look = [&](std::string_view tag) -> Tag {
+    bool of_tasks = tag.starts_with(kTask) && is_of_task(tag.substr(kTask.size()));
+    bool of_plugin = !of_job(host.job(), tag) && host.stack().listens(fmt::format("mustache.render.{}", tag)) &&
+                     !TRY(of_plugins(host, tag, host.job().shell_rank, nullptr));
+    differs = differs || of_tasks || tag == "taskid" || of_plugin;
     return std::nullopt;
   };
   TRY(value::render(text, look));

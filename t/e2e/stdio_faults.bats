@@ -88,12 +88,15 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   fails_with 1 "output.stdout.path: folder: Is a directory"
 }
 
-@test "a tag that nobody knows is named before any task starts" {
-  prepare 2 touch started
+@test "a tag that nobody knows stays in the path of an output file" {
+  prepare 2 echo hello
   run nacre -o output.stdout.path='out.{{task.rank}}.{{colour}}'
-  fails_with 1 "output.stdout.path: 'out.{{task.rank}}.{{colour}}': there is no tag {{colour}}"
-  [ ! -e started ]
-  [ -z "$(find . -name 'out*')" ]
+  [ "$status" -eq 0 ]
+  [ -z "$output" ]
+  [ "$(cat 'out.0.{{colour}}' 'out.1.{{colour}}')" = $'hello\nhello' ]
+  run nacre -o output.stdout.path='all.{{colour}}.{{task.shade}}'
+  [ "$status" -eq 0 ]
+  [ "$(cat 'all.{{colour}}.{{task.shade}}')" = $'hello\nhello' ]
 }
 
 @test "a FIFO without a reader is an error and not a wait" {
