@@ -307,7 +307,7 @@ Json FailureReport::make(const Json& end) const {
     if (cause.value("rank", Rank{0}) != known->second) others.push_back(facts_of(known->second, *record));
   }
   Json out{{"version", 1},
-           {"job", {{"id", job.id.f58()}, {"name", job.name()}, {"tasks", job.tasks()}, {"shells", job.shells()}}},
+           {"job", {{"id", job.f58()}, {"name", job.name()}, {"tasks", job.tasks()}, {"shells", job.shells()}}},
            {"exit", end.value("exit", Json::object())},
            {"cause", std::move(cause)},
            {"classes", std::move(classes)},

@@ -51,7 +51,7 @@ std::string limit_text(rlim_t value) { return value == RLIM_INFINITY ? "unlimite
 void add_job(std::string& out, const plugin::Host& host) {
   const job::Job& job = host.job();
   const job::NodeResources& node = job.node();
-  out += fmt::format("job       {} ({})\n", job.id.f58(), job.id.decimal());
+  out += fmt::format("job       {} ({})\n", job.f58(), job.id.decimal());
   out += fmt::format("command  ");
   for (const std::string& argument : job.spec.command) out += " " + in_quotes(argument);
   out += fmt::format("\ntasks     {} on {} node{}, taskmap {}\n", job.tasks(), job.shells(),

@@ -62,6 +62,7 @@ Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& confi
   job::Job job =
       TRY(job::Job::create(identity.id, identity.shell_rank, std::move(identity.spec),
                            std::move(identity.resources), spread, shares_cores != job::Oversubscribe::no));
+  if (::getenv("FLUX_F58_FORCE_ASCII") != nullptr) job.has_ascii_id = true;
   std::string sharing;
   if (shares_cores == job::Oversubscribe::share && config.at_terminal && identity.shell_rank == 0)
     sharing = job::sharing_text(job.spec, job.resources, job.shares);

@@ -55,7 +55,7 @@ Json ShellHost::info() const {
               {"rank", job_.shell_rank},
               {"size", job_.shells()},
               {"ntasks", job_.tasks()},
-              {"service", fmt::format("{}-shell-{}", ::getuid(), job_.id.f58())},
+              {"service", fmt::format("{}-shell-{}", ::getuid(), job_.f58())},
               {"options", {{"verbose", config_.verbose > 0}, {"standalone", standalone_}}},
               {"jobspec", job_.spec.document},
               {"R", job_.resources.document}};

@@ -67,7 +67,7 @@ const char* flux_attr_get(flux_t* h, const char* name) noexcept {
     value = text;
     std::free(text);
   } else if (wanted == "jobid") {
-    value = job.id.f58();
+    value = job.f58();
   } else {
     h->runtime.debug(fmt::format("flux_attr_get: {}: not known without a Flux broker", wanted));
     return none(ENOENT);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/job.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <map>
+
 #include <fmt/format.h>
 
 namespace nacre::job {
@@ -21,14 +25,46 @@ Json number_or_unset(const std::optional<std::uint32_t>& number) { return number
 
 namespace {
 
+// The first so many.
+value::Idset first_of(const value::Idset& ids, std::uint64_t count) {
+  if (count >= ids.size()) return ids;
+  return count == 0 ? value::Idset() : ids & value::Idset::range(0, *ids.nth(count - 1));
+}
+
 // What a node offers is all that it has; what it gives to the job is what the job has asked for.
 void keep_asked_gpus(const Jobspec& spec, const std::vector<NodeShare>& shares, Resources& resources) {
   for (std::size_t i = 0; i < shares.size(); ++i) {
     value::Idset& gpus = resources.nodes[i].gpus;
-    std::uint64_t wanted = std::uint64_t{shares[i].slots} * spec.gpus_per_slot;
-    if (wanted >= gpus.size()) continue;
-    gpus = wanted == 0 ? value::Idset() : gpus & value::Idset::range(0, *gpus.nth(wanted - 1));
+    gpus = first_of(gpus, std::uint64_t{shares[i].slots} * spec.gpus_per_slot);
   }
+}
+
+// Slots without a task are no part of what tasks get, as in flux-shell: where there are fewer tasks than slots on several nodes, the tasks of
+// a node have the cores and gpus of as many slots.
+void leave_out_empty_slots(const Jobspec& spec, const std::vector<NodeShare>& shares, Resources& resources) {
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    NodeResources& node = resources.nodes[i];
+    if (shares[i].tasks == 0) continue;
+    node.cores = first_of(node.cores, std::uint64_t{shares[i].tasks} * spec.cores_per_slot);
+    node.gpus = first_of(node.gpus, std::uint64_t{shares[i].tasks} * spec.gpus_per_slot);
+  }
+}
+
+bool is_utf8_locale(std::string_view locale) {
+  std::string small(locale);
+  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
+  return small.find("utf-8") != std::string::npos || small.find("utf8") != std::string::npos;
+}
+
+bool wants_ascii_id(const Jobspec& spec) {
+  std::map<std::string_view, std::string_view> given;
+  for (const auto& [name, value] : spec.environment) given.emplace(name, value);
+  if (given.contains("FLUX_F58_FORCE_ASCII")) return true;
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first that is not empty counts
+    if (auto found = given.find(name); found != given.end() && !found->second.empty())
+      return !is_utf8_locale(found->second);
+  }
+  return false;
 }
 
 }  // namespace
@@ -38,11 +74,20 @@ Result<Job> Job::create(value::JobId id, std::uint32_t shell_rank, Jobspec spec,
   if (shell_rank >= resources.nodes.size()) return no_shell(shell_rank, resources.nodes.size());
   std::vector<NodeShare> shares = TRY(distribute(spec, resources, per_resource, oversubscribe));
   if (resources.is_made && spec.gpus_per_slot > 0) keep_asked_gpus(spec, shares, resources);
+  bool has_empty_slots = spec.nodes.value_or(1) > 1 && spec.tasks() < spec.slots;
+  if (has_empty_slots && !resources.is_made && !spec.node_exclusive && !per_resource)
+    leave_out_empty_slots(spec, shares, resources);
   std::vector<std::uint32_t> tasks;
   tasks.reserve(shares.size());
   for (const NodeShare& share : shares) tasks.push_back(share.tasks);
-  return Job{
-      id, shell_rank, std::move(spec), std::move(resources), std::move(shares), value::Taskmap::block(tasks)};
+  bool has_ascii_id = wants_ascii_id(spec);
+  return Job{id,
+             shell_rank,
+             std::move(spec),
+             std::move(resources),
+             std::move(shares),
+             value::Taskmap::block(tasks),
+             has_ascii_id};
 }
 
 std::string Job::name() const {
@@ -82,8 +127,8 @@ std::string shell_mark(const value::JobId& id, std::uint32_t shell_rank) {
 }
 
 void set_job_variables(Environment& env, const Job& job, const std::string& tmpdir) {
-  set_both(env, "JOB_ID", job.id.f58());
-  set_both(env, "JOB_ID_PATH", "/" + job.id.f58());
+  set_both(env, "JOB_ID", job.f58());
+  set_both(env, "JOB_ID_PATH", "/" + job.f58());
   set_both(env, "JOB_SIZE", fmt::format("{}", job.tasks()));
   set_both(env, "JOB_NNODES", fmt::format("{}", job.shells()));
   env.set(kShellMark, shell_mark(job.id, job.shell_rank));

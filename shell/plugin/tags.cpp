@@ -15,8 +15,9 @@ std::optional<std::string> text_of(const Json& value) {
   return value.is_string() ? value.get<std::string>() : dump_json(value);
 }
 
-std::optional<std::string> of_id(const value::JobId& id, std::string_view form) {
-  if (form == "f58") return id.f58();
+std::optional<std::string> of_id(const job::Job& job, std::string_view form) {
+  const value::JobId& id = job.id;
+  if (form == "f58") return job.f58();
   if (form == "dec") return id.decimal();
   if (form == "hex") return id.hex();
   if (form == "dothex") return id.dothex();
@@ -32,8 +33,8 @@ std::optional<std::string> of_job(const job::Job& job, std::string_view tag) {
   if (tag == "taskmap") return job.taskmap.str();
   if (tag == "resources") return dump_json(job.resources.document);
   for (std::string_view name : {"jobid", "id"}) {
-    if (tag == name) return job.id.f58();
-    if (tag.starts_with(name) && tag[name.size()] == '.') return of_id(job.id, tag.substr(name.size() + 1));
+    if (tag == name) return job.f58();
+    if (tag.starts_with(name) && tag[name.size()] == '.') return of_id(job, tag.substr(name.size() + 1));
   }
   return std::nullopt;
 }

@@ -123,3 +123,35 @@ TEST_CASE("a task's variables are set under both names") {
   CHECK(env.get("NACRE_TASK_LOCAL_ID") == "3");
   CHECK(env.all().size() == 4);
 }
+
+// ---- as flux-shell does ----------------------------------------------------
+
+TEST_CASE("slots without tasks give no cores and gpus to the tasks of their node, unless it is exclusive") {
+  Jobspec spec = five_on_two_nodes();
+  CHECK(Job::create(JobId(1), 1, spec, two_nodes(), std::nullopt).value().node().cores.str() == "0-5,8-9");
+  spec.node_exclusive = false;
+  Job job = Job::create(JobId(1), 1, spec, two_nodes(), std::nullopt).value();
+  CHECK(job.node().cores.str() == "0-3");
+  CHECK(job.node().gpus.str() == "0-1");
+  CHECK(job.resources.nodes[0].cores.str() == "0-5");
+  CHECK(job.resources.nodes[0].gpus.str() == "1-3");
+  Resources made = two_nodes();
+  made.is_made = true;
+  CHECK(Job::create(JobId(1), 1, spec, made, std::nullopt).value().node().cores.str() == "0-5,8-9");
+}
+
+TEST_CASE("the job id begins with f where the job's locale is not of UTF-8, or where that is forced") {
+  auto id_with = [](std::vector<std::pair<std::string, std::string>> environment) {
+    Jobspec spec = five_on_two_nodes();
+    spec.environment = std::move(environment);
+    return Job::create(JobId(1234), 0, spec, two_nodes(), std::nullopt).value().f58();
+  };
+  for (const char* locale : {"C.UTF-8", "en_GB.utf8", "de_DE.UTF-8@euro"})
+    CHECK(id_with({{"LANG", locale}}) == "ƒNH");
+  for (const char* locale : {"C", "POSIX", "de_DE", "de_DE.ISO-8859-1"})
+    CHECK(id_with({{"LANG", locale}}) == "fNH");
+  CHECK(id_with({}) == "ƒNH");
+  CHECK(id_with({{"LANG", "C.UTF-8"}, {"LC_ALL", "C"}}) == "fNH");
+  CHECK(id_with({{"LANG", "C"}, {"LC_CTYPE", "C.UTF-8"}, {"LC_ALL", ""}}) == "ƒNH");
+  CHECK(id_with({{"LANG", "C.UTF-8"}, {"FLUX_F58_FORCE_ASCII", "1"}}) == "fNH");
+}
