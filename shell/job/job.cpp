@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "job/jobspec_resources.hpp"
+
 namespace nacre::job {
 namespace {
 
@@ -72,6 +74,7 @@ bool wants_ascii_id(const Jobspec& spec) {
 Result<Job> Job::create(value::JobId id, std::uint32_t shell_rank, Jobspec spec, Resources resources,
                         const std::optional<PerResource>& per_resource, bool oversubscribe) {
   if (shell_rank >= resources.nodes.size()) return no_shell(shell_rank, resources.nodes.size());
+  CHECK_OK(settle_counts(resources, spec));
   std::vector<NodeShare> shares = TRY(distribute(spec, resources, per_resource, oversubscribe));
   if (resources.is_made && spec.gpus_per_slot > 0) keep_asked_gpus(spec, shares, resources);
   bool has_empty_slots = spec.nodes.value_or(1) > 1 && spec.tasks() < spec.slots;

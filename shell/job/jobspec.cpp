@@ -9,113 +9,10 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "job/environment.hpp"
+#include "job/jobspec_resources.hpp"
 
 namespace nacre::job {
 namespace {
-
-// ---- resources -------------------------------------------------------------
-
-Result<std::uint32_t> positive(const JsonAt& at) {
-  const Json& json = at.json();
-  std::uint64_t value = json.is_number_unsigned() ? json.get<std::uint64_t>() : 0;
-  if (value == 0) value = static_cast<std::uint64_t>(TRY(at.integer(1)));
-  if (value > Jobspec::kMaxCount) return at.error(fmt::format("at most {}, got {}", Jobspec::kMaxCount, value));
-  return static_cast<std::uint32_t>(value);
-}
-
-Result<std::uint32_t> count_of(const JsonAt& vertex) {
-  JsonAt count = TRY(vertex.at("count"));
-  if (count.json().is_object() || count.json().is_string()) {
-    return count.expected("a positive integer (version 1 has no ranges)");
-  }
-  return positive(count);
-}
-
-Result<std::string> type_of(const JsonAt& vertex, std::string_view first, std::string_view second) {
-  JsonAt type = TRY(vertex.at("type"));
-  std::string text = TRY(type.string());
-  if (text != first && text != second) return type.expected(fmt::format("{} or {}", first, second));
-  return text;
-}
-
-Result<bool> exclusive(const JsonAt& vertex) {
-  auto found = TRY(vertex.find("exclusive"));
-  if (!found) return false;
-  return found->boolean();
-}
-
-// Checks the types of keys that have no effect here.
-Result<void> check_unit_and_label(const JsonAt& vertex) {
-  for (std::string_view key : {"unit", "label"}) {
-    if (auto found = TRY(vertex.find(key))) CHECK_OK(found->string());
-  }
-  return {};
-}
-
-// The content of a slot: cores, and possibly gpus.
-Result<void> read_slot_contents(const JsonAt& slot, Jobspec& spec) {
-  JsonAt with = TRY(slot.at("with"));
-  bool has_cores = false;
-  bool has_gpus = false;
-  for (const JsonAt& vertex : TRY(with.elements())) {
-    std::string type = TRY(type_of(vertex, "core", "gpu"));
-    CHECK_OK(vertex.only_keys({"type", "count", "unit", "label"}));
-    CHECK_OK(check_unit_and_label(vertex));
-    bool is_core = type == "core";
-    if (std::exchange(is_core ? has_cores : has_gpus, true)) return vertex.error(fmt::format("a second {}", type));
-    (is_core ? spec.cores_per_slot : spec.gpus_per_slot) = TRY(count_of(vertex));
-  }
-  if (!has_cores) return with.error("no core; a slot needs one");
-  return {};
-}
-
-struct Slot {
-  std::string label;
-  std::uint32_t count = 1;
-};
-
-Result<Slot> read_slot(const JsonAt& vertex, Jobspec& spec) {
-  CHECK_OK(vertex.only_keys({"type", "count", "unit", "with", "label", "exclusive"}));
-  CHECK_OK(check_unit_and_label(vertex));
-  CHECK_OK(exclusive(vertex));  // it has no effect: cores and gpus of a slot are the job's alone anyway
-  Slot slot;
-  slot.count = TRY(count_of(vertex));
-  slot.label = TRY(TRY(vertex.at("label")).string());
-  CHECK_OK(read_slot_contents(vertex, spec));
-  return slot;
-}
-
-// The only element of a list of `what`s.
-Result<JsonAt> only_element(const JsonAt& list, std::string_view what) {
-  auto elements = TRY(list.elements());
-  if (elements.size() != 1) return list.error(fmt::format("expected one {}, got {}", what, elements.size()));
-  return elements.front();
-}
-
-// Returns the label of the slot.
-Result<std::string> read_resources(const JsonAt& root, Jobspec& spec) {
-  JsonAt vertex = TRY(only_element(TRY(root.at("resources")), "vertex"));
-  if (TRY(type_of(vertex, "node", "slot")) == "slot") {
-    Slot slot = TRY(read_slot(vertex, spec));
-    spec.slots = slot.count;
-    return slot.label;
-  }
-  CHECK_OK(vertex.only_keys({"type", "count", "unit", "with", "label", "exclusive"}));
-  CHECK_OK(check_unit_and_label(vertex));
-  spec.node_exclusive = TRY(exclusive(vertex));
-  spec.nodes = TRY(count_of(vertex));
-  JsonAt inner = TRY(only_element(TRY(vertex.at("with")), "slot"));
-  JsonAt type = TRY(inner.at("type"));
-  if (TRY(type.string()) != "slot") return type.expected("slot");
-  Slot slot = TRY(read_slot(inner, spec));
-  spec.slots_per_node = slot.count;
-  std::uint64_t slots = std::uint64_t{*spec.nodes} * slot.count;
-  if (slots > Jobspec::kMaxCount) {
-    return inner.error(fmt::format("{} slots on all nodes; at most {}", slots, Jobspec::kMaxCount));
-  }
-  spec.slots = static_cast<std::uint32_t>(slots);
-  return slot.label;
-}
 
 // ---- the task --------------------------------------------------------------
 
@@ -135,15 +32,37 @@ Result<void> read_command(const JsonAt& command, Jobspec& spec) {
   return {};
 }
 
+Result<std::uint32_t> positive(const JsonAt& at) {
+  if (at.json().is_object() || at.json().is_string()) return at.expected("a positive integer");
+  return TRY(CountRange::read(at)).min();
+}
+
+// The tasks of a slot.
+Result<std::uint32_t> per_resource(const JsonAt& at, const Jobspec& spec) {
+  CHECK_OK(at.only_keys({"type", "count"}));
+  JsonAt type = TRY(at.at("type"));
+  std::string name = TRY(type.string());
+  std::uint32_t in_slot = name == "core" ? spec.cores_per_slot : name == "gpu" ? spec.gpus_per_slot : 0;
+  if (in_slot == 0) return type.expected("core or gpu, of which a slot has some");
+  std::uint64_t tasks = std::uint64_t{TRY(positive(TRY(at.at("count"))))} * in_slot;
+  if (tasks > Jobspec::kMaxCount)
+    return at.error(fmt::format("{} tasks a slot; at most {}", tasks, Jobspec::kMaxCount));
+  return static_cast<std::uint32_t>(tasks);
+}
+
 Result<void> read_count(const JsonAt& count, Jobspec& spec) {
-  CHECK_OK(count.only_keys({"per_slot", "total"}));
-  auto per_slot = TRY(count.find("per_slot"));
-  auto total = TRY(count.find("total"));
-  if (per_slot.has_value() == total.has_value()) {
-    return count.error(fmt::format("expected either per_slot or total, got {}", total ? "both" : "neither"));
+  CHECK_OK(count.only_keys({"per_slot", "total", "per_resource"}));
+  if (count.json().size() > 1) return count.error("expected one of per_slot, total and per_resource, got several");
+  if (auto total = TRY(count.find("total"))) {
+    spec.count = Jobspec::Count::total;
+    spec.count_value = TRY(positive(*total));
+  } else if (auto per_slot = TRY(count.find("per_slot"))) {
+    spec.count_value = TRY(positive(*per_slot));
+  } else if (auto resource = TRY(count.find("per_resource"))) {
+    spec.count_value = TRY(per_resource(*resource, spec));
+  } else {
+    return count.error("expected one of per_slot, total and per_resource, got none");
   }
-  spec.count = total ? Jobspec::Count::total : Jobspec::Count::per_slot;
-  spec.count_value = TRY(positive(total ? *total : *per_slot));
   if (spec.tasks() > Jobspec::kMaxCount) {
     return count.error(fmt::format("{} tasks in all; at most {}", spec.tasks(), Jobspec::kMaxCount));
   }
@@ -151,8 +70,14 @@ Result<void> read_count(const JsonAt& count, Jobspec& spec) {
 }
 
 Result<void> read_tasks(const JsonAt& root, const std::string& label, Jobspec& spec) {
-  JsonAt task = TRY(only_element(TRY(root.at("tasks")), "task"));
-  CHECK_OK(task.only_keys({"command", "slot", "count"}));
+  JsonAt tasks = TRY(root.at("tasks"));
+  auto elements = TRY(tasks.elements());
+  if (elements.size() != 1)
+    return tasks.error(fmt::format("expected one task, got {}{}", elements.size(),
+                                   elements.empty() ? "" : "; the option multi-prog runs several programs"));
+  const JsonAt& task = elements.front();
+  CHECK_OK(task.only_keys({"command", "slot", "count", "attributes", "distribution"}));
+  if (auto distribution = TRY(task.find("distribution"))) CHECK_OK(distribution->string());
   CHECK_OK(read_command(TRY(task.at("command")), spec));
   JsonAt slot = TRY(task.at("slot"));
   if (TRY(slot.string()) != label) {
@@ -217,9 +142,23 @@ Result<void> read_attributes(const JsonAt& root, Jobspec& spec) {
   return {};
 }
 
+// Variables of the task go over those of the job.
+Result<void> read_task_attributes(const JsonAt& root, Jobspec& spec) {
+  JsonAt task = TRY(TRY(root.at("tasks")).elements()).front();
+  auto attributes = TRY(task.find("attributes"));
+  if (!attributes) return {};
+  CHECK_OK(attributes->members());
+  auto environment = TRY(attributes->find("environment"));
+  if (!environment) return {};
+  for (const auto& [name, at] : TRY(environment->members()))
+    std::erase_if(spec.environment, [&name = name](const auto& each) { return each.first == name; });
+  return read_environment(*environment, spec);
+}
+
 Result<void> check_jobspec_version(const JsonAt& root) {
   JsonAt version = TRY(root.at("version"));
-  if (TRY(version.integer()) != 1) return version.expected("1");
+  std::int64_t number = TRY(version.integer());
+  if (number != 1 && number != Jobspec::kDraftVersion) return version.expected("1");
   return {};
 }
 
@@ -241,9 +180,10 @@ Result<Jobspec> Jobspec::from_json(Json document) {
   Jobspec spec;
   JsonAt root = JsonAt::root(document);
   CHECK_OK(check_jobspec_version(root));
-  std::string label = TRY(read_resources(root, spec));
+  std::string label = TRY(read_resources(TRY(root.at("resources")), spec));
   CHECK_OK(read_tasks(root, label, spec));
   CHECK_OK(read_attributes(root, spec));
+  CHECK_OK(read_task_attributes(root, spec));
   spec.document = std::move(document);
   return spec;
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the user has requested: a jobspec of version 1. Source of the format: Flux RFC 25, with RFC 14 for what RFC
-// 25 refers to. The text is JSON, or YAML (1.2 core schema) if it is no JSON.
+// What the user has requested: a jobspec. Source of the format: Flux RFC 25 (version 1), and RFC 14 for what that
+// refers to. The text is JSON, or YAML (1.2 core schema) if it is no JSON.
 //
-// This accepts more than the text of RFC 25 where its schema or common launchers do: `total` tasks may be more than
-// the slots or fewer than the nodes, `per_slot` may exceed one, a slot may be `exclusive`, and attributes.system
-// and its `duration` may be missing. It does not accept ranges of counts, other resources and other nestings, all
-// of RFC 14, nor unknown keys of a vertex, a task or `attributes`.
+// This accepts more than the text of RFC 25 where its schema, RFC 14 or common launchers do: `total` tasks may be more than
+// the slots or fewer than the nodes, `per_slot` may exceed one, and attributes.system and its `duration` may be missing. Levels
+// above nodes, and between nodes and slots, multiply what is in them; other resources of a slot, and vertices without a slot,
+// have no effect; a slot may be a whole node; a count may be a range; a task has attributes. Refused are several slots or tasks, and
+// unknown keys of a vertex, a task or `attributes`.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@
 
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
+#include "job/count_range.hpp"
 
 namespace nacre::job {
 
@@ -31,6 +33,8 @@ struct Jobspec {
 
   enum class Count { per_slot, total };
 
+  static constexpr int kDraftVersion = 999;  // of RFC 14's use cases
+
   int version = 1;
   // The requested resources, in sum.
   std::optional<std::uint32_t> nodes;           // none: no node vertex
@@ -39,6 +43,9 @@ struct Jobspec {
   std::uint32_t cores_per_slot = 1;
   std::uint32_t gpus_per_slot = 0;
   bool node_exclusive = false;
+  // Of counts that are ranges; then `nodes`, `slots_per_node` and `slots` are the least until R is known.
+  std::optional<CountRange> node_counts;
+  std::optional<CountRange> slot_counts;  // on each node, if there is a node vertex
   // The one program.
   std::vector<std::string> command;  // not empty, and neither is its first element
   Count count = Count::per_slot;

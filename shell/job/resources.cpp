@@ -8,6 +8,7 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "job/jobspec.hpp"
 #include "value/hostlist.hpp"
 
 namespace nacre::job {
@@ -204,7 +205,12 @@ Result<Resources> Resources::from_json(Json document) {
   if (auto found = TRY(execution.find("properties"))) {
     for (const Property& each : TRY(read_properties(*found, resources.nodes))) give_property(each, resources.nodes);
   }
-  if (auto found = TRY(execution.find("nslots"))) CHECK_OK(found->integer(1));
+  if (auto found = TRY(execution.find("nslots"))) {
+    std::int64_t slots = TRY(found->integer(1));
+    if (slots > Jobspec::kMaxCount)
+      return found->error(fmt::format("at most {}, got {}", Jobspec::kMaxCount, slots));
+    resources.slots = static_cast<std::uint32_t>(slots);
+  }
   CHECK_OK(read_times(execution, resources));
   resources.document = std::move(document);
   return resources;

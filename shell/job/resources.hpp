@@ -38,11 +38,12 @@ struct Resources {
   static constexpr std::uint64_t kMaxRanges = std::uint64_t{1} << 24;      // of core ids and gpu ids
   static constexpr std::uint64_t kMaxProperties = std::uint64_t{1} << 22;  // properties of nodes
 
-  std::vector<NodeResources> nodes;  // not empty; by ascending broker rank; the index is the shell rank
-  double starttime = 0;              // seconds since the epoch; 0: not given
-  double expiration = 0;             // the same; 0: never
-  bool is_made = false;              // of what the nodes offer, as nobody has given one
-  Json document;                     // all of it
+  std::vector<NodeResources> nodes;    // not empty; by ascending broker rank; the index is the shell rank
+  double starttime = 0;                // seconds since the epoch; 0: not given
+  double expiration = 0;               // the same; 0: never
+  std::optional<std::uint32_t> slots;  // execution.nslots
+  bool is_made = false;                // of what the nodes offer, as nobody has given one
+  Json document;                       // all of it
 
   // Errors have the path, such as `execution.R_lite[1].rank: ...`.
   static Result<Resources> parse(std::string_view text);

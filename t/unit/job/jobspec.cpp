@@ -197,13 +197,6 @@ TEST_CASE("counts") {
         "tasks[0].count.total: at most 16777216, got 16777217");
 }
 
-TEST_CASE("a count set by a range of RFC 14") {
-  CHECK(error_with("/resources/0/count", {{"min", 1}}) ==
-        "resources[0].count: expected a positive integer (version 1 has no ranges), got an object");
-  CHECK(error_with("/resources/0/with/0/count", "2-4") ==
-        "resources[0].with[0].count: expected a positive integer (version 1 has no ranges), got \"2-4\"");
-}
-
 TEST_CASE("counts that are too large only when multiplied") {
   Json document = node_document();
   document["resources"][0]["count"] = 1 << 12;
@@ -215,18 +208,21 @@ TEST_CASE("counts that are too large only when multiplied") {
         "tasks[0].count: 33554432 tasks in all; at most 16777216");
 }
 
-TEST_CASE("resource vertices of other types, or in other places") {
-  CHECK(error_with("/resources/0/type", "core") == "resources[0].type: expected node or slot, got \"core\"");
+TEST_CASE("resource vertices that have no meaning") {
+  CHECK(error_with("/resources/0/type", "core") == "resources: expected one slot, got 0");
   CHECK(error_with("/resources/0/type", 1) == "resources[0].type: expected a string, got 1");
-  CHECK(error_with("/resources/0/with/0/type", "slot") ==
-        "resources[0].with[0].type: expected core or gpu, got \"slot\"");
-  CHECK(error_with(node_document(), "/resources/0/with/0/type", "core") ==
-        "resources[0].with[0].type: expected slot, got \"core\"");
-  CHECK(error_with(node_document(), "/resources/0/with/0/type", "node") ==
-        "resources[0].with[0].type: expected slot, got \"node\"");
-  CHECK(error_with("/resources", Json::array()) == "resources: expected one vertex, got 0");
+  CHECK(error_with("/resources/0/with/0/type", "slot") == "resources[0].with[0]: a slot in a slot");
+  CHECK(error_with(node_document(), "/resources/0/with/0/type", "core") == "resources: expected one slot, got 0");
+  Json document = node_document();
+  document["resources"] = Json::array({{{"type", "node"}, {"count", 1}, {"with", document["resources"]}}});
+  CHECK(error_with(document, "/version", 1) == "resources[0].with[0]: a node in a node");
+  CHECK(error_with("/resources", Json::array()) == "resources: expected one slot, got 0");
   CHECK(error_with("/resources", Json::object()) == "resources: expected an array, got an object");
   CHECK(error_with("/resources/0", 5) == "resources[0]: expected an object, got 5");
+  document = slot_document();
+  document["resources"].push_back(document["resources"][0]);
+  CHECK(error_with(document, "/version", 1) ==
+        "resources: expected one slot, got 2; the option multi-prog runs several programs");
 }
 
 TEST_CASE("a slot has cores once, and gpus at most once") {
@@ -241,8 +237,8 @@ TEST_CASE("a slot has cores once, and gpus at most once") {
 }
 
 TEST_CASE("keys of a vertex") {
-  CHECK(error_with("/resources/0/id", "x").find("resources[0].id: unknown key; known: type, count,") == 0);
-  CHECK(error_with("/resources/0/with/0/with", Json::array()).find("resources[0].with[0].with: unknown key") == 0);
+  CHECK(error_with("/resources/0/id", "x") == "accepted");
+  CHECK(error_with("/resources/0/ids", "x").find("resources[0].ids: unknown key; known: type, count,") == 0);
   CHECK(error_with("/resources/0/unit", 5) == "resources[0].unit: expected a string, got 5");
   CHECK(error_with("/resources/0/label", 5) == "resources[0].label: expected a string, got 5");
   CHECK(error_with("/resources/0/exclusive", "yes") ==
@@ -256,11 +252,23 @@ TEST_CASE("keys of a vertex") {
 TEST_CASE("there is one task") {
   Json document = slot_document();
   document["tasks"].push_back(document["tasks"][0]);
-  CHECK(error_with(document, "/version", 1) == "tasks: expected one task, got 2");
+  CHECK(error_with(document, "/version", 1) ==
+        "tasks: expected one task, got 2; the option multi-prog runs several programs");
   CHECK(error_with("/tasks", Json::array()) == "tasks: expected one task, got 0");
   CHECK(error_with("/tasks", 1) == "tasks: expected an array, got 1");
-  CHECK(error_with("/tasks/0/attributes", Json::object()) ==
-        "tasks[0].attributes: unknown key; known: command, slot, count");
+  CHECK(error_with("/tasks/0/colour", "red").find("tasks[0].colour: unknown key; known: command, slot, count,") ==
+        0);
+  CHECK(error_with("/tasks/0/distribution", 1) == "tasks[0].distribution: expected a string, got 1");
+}
+
+TEST_CASE("variables of the task go over those of the job") {
+  Json document = slot_document();
+  document["attributes"]["system"]["environment"] = {{"A", "1"}, {"B", "2"}, {"C", "3"}};
+  document["tasks"][0]["attributes"] = {{"environment", {{"B", nullptr}, {"C", "4"}, {"D", "5"}}}, {"mine", 1}};
+  auto spec = Jobspec::from_json(document).value();
+  CHECK(spec.environment == std::vector<std::pair<std::string, std::string>>{{"A", "1"}, {"C", "4"}, {"D", "5"}});
+  CHECK(error_with("/tasks/0/attributes", {{"environment", {{"A", 1}}}}) ==
+        "tasks[0].attributes.environment.A: expected a string, got 1");
 }
 
 TEST_CASE("the task names the slot by its label") {
@@ -290,12 +298,13 @@ TEST_CASE("an argument is as long as the kernel takes it") {
 
 TEST_CASE("the count of tasks has one key") {
   const char* at = "/tasks/0/count";
-  CHECK(error_with(at, Json::object()) == "tasks[0].count: expected either per_slot or total, got neither");
+  CHECK(error_with(at, Json::object()) ==
+        "tasks[0].count: expected one of per_slot, total and per_resource, got none");
   CHECK(error_with(at, {{"per_slot", 1}, {"total", 1}}) ==
-        "tasks[0].count: expected either per_slot or total, got both");
+        "tasks[0].count: expected one of per_slot, total and per_resource, got several");
   CHECK(error_with(at, 4) == "tasks[0].count: expected an object, got 4");
-  CHECK(error_with(at, {{"per_resource", {{"type", "core"}, {"count", 1}}}}) ==
-        "tasks[0].count.per_resource: unknown key; known: per_slot, total");
+  CHECK(error_with(at, {{"per_slot", "1-2"}}) ==
+        "tasks[0].count.per_slot: expected a positive integer, got \"1-2\"");
 }
 
 // ---- attributes ------------------------------------------------------------

@@ -178,8 +178,9 @@ TEST_CASE("a scalar of a jobspec that needed its quotes is named, with what it w
   CHECK(error_of(with("1.2.3", "1.2")) == "attributes.system.environment.VERSION: expected a string, got 1.2");
   CHECK(error_of(with("- '1'", "- 1")) == "tasks[0].command[4]: expected a string, got 1");
   CHECK(error_of(with("- *nothing", "-")) == "tasks[0].command[12]: expected a string, got null");
-  CHECK(error_of(with("count: 4 ", "count: '4' ")) ==
-        "resources[0].with[0].count: expected a positive integer (version 1 has no ranges), got \"4\"");
+  CHECK(error_of(with("count: 4 ", "count: 'x' ")) ==
+        "resources[0].with[0].count: expected a positive integer, or a range as 2-8, 4+, 2-8:2 or 2-16:2:*, got "
+        "\"x\"");
   CHECK(error_of(with("duration: 1800.", "duration: 30m")) ==
         "attributes.system.duration: expected a number, got \"30m\"");
 }

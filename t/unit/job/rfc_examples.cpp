@@ -6,6 +6,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "job/distribute.hpp"
+#include "job/job.hpp"
 #include "job/jobspec.hpp"
 #include "job/resources.hpp"
 
@@ -34,7 +35,7 @@ struct Accepted {
 
 struct Refused {
   const char* name;
-  const char* error;  // with version 1
+  const char* error;
 };
 
 }  // namespace
@@ -64,41 +65,77 @@ TEST_CASE("the example and the use cases of RFC 25 are read") {
   CHECK(spec->environment == std::vector<std::pair<std::string, std::string>>{{"HOME", "/home/flux"}});
 }
 
-TEST_CASE("RFC 14's use cases say version 999, which is not known") {
-  auto number = GENERATE(as<std::string>(), "1.1", "1.2", "1.3", "1.4", "1.5", "1.6", "1.7", "1.8", "2.1", "2.2",
-                         "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "2.9");
-  auto spec = Jobspec::parse(text_of("rfc14/use_case_" + number));
-  REQUIRE_FALSE(spec.has_value());
-  CHECK(spec.error().message == "version: expected 1, got 999");
+TEST_CASE("the use cases of RFC 14 with one slot and one task are read") {
+  const auto none = std::nullopt;
+  const std::vector<std::string> start{"flux", "start"};
+  auto want = GENERATE_COPY(
+      Accepted{"example2", 4, 1, 4, 1, 0, 4, {"hostname"}},  //
+      Accepted{"use_case_1.1", 4, 1, 4, 1, 0, 4, start},     //
+      Accepted{"use_case_1.2", none, none, 3, 1, 0, 3, start}, Accepted{"use_case_1.3", 4, 1, 4, 8, 0, 4, start},
+      Accepted{"use_case_1.4", 4, 1, 4, 8, 0, 4, start}, Accepted{"use_case_1.8", none, none, 4, 1, 0, 4, start},
+      Accepted{"use_case_2.1", 4, 1, 4, 1, 0, 20, {"hostname"}},
+      Accepted{"use_case_2.2", 4, 1, 4, 1, 0, 5, {"hostname"}},
+      Accepted{"use_case_2.3", none, none, 10, 2, 0, 10, {"myapp"}},
+      Accepted{"use_case_2.5", none, none, 10, 1, 0, 10, {"app"}},
+      Accepted{"use_case_2.6", 2, 1, 2, 1, 0, 10, {"app"}}, Accepted{"use_case_2.8", 1, 1, 1, 1, 0, 1, start},
+      Accepted{"use_case_2.9", 1, 1, 1, 1, 0, 1, start});
+  INFO(want.name);
+  auto spec = Jobspec::parse(text_of(std::string("rfc14/") + want.name));
+  REQUIRE(spec.has_value());
+  CHECK(spec->nodes == want.nodes);
+  CHECK(spec->slots_per_node == want.slots_per_node);
+  CHECK(spec->slots == want.slots);
+  CHECK(spec->cores_per_slot == want.cores_per_slot);
+  CHECK(spec->gpus_per_slot == want.gpus_per_slot);
+  CHECK(spec->tasks() == want.tasks);
+  CHECK(spec->command == want.command);
 }
 
-TEST_CASE("what RFC 14 has and version 1 has not is refused by its path") {
-  auto want = GENERATE(
-      Refused{"example2", R"(resources[0].with[0].type: expected core or gpu, got "node")"},
-      Refused{"use_case_1.1", R"(resources[0].with[0].type: expected core or gpu, got "node")"},
-      Refused{"use_case_1.2",
-              "resources[0].count: expected a positive integer (version 1 has no ranges), got an object"},
-      Refused{"use_case_1.3", R"(resources[0].with[0].type: expected core or gpu, got "node")"},
-      Refused{"use_case_1.4", R"(resources[0].with[0].type: expected core or gpu, got "node")"},
-      Refused{"use_case_1.5", "resources: expected one vertex, got 2"},
-      Refused{"use_case_1.6", R"(resources[0].type: expected node or slot, got "cluster")"},
-      Refused{"use_case_1.7", R"(resources[0].type: expected node or slot, got "switch")"},
-      Refused{"use_case_1.8",
-              R"(resources[0].count: expected a positive integer (version 1 has no ranges), got "4,9,16,25")"},
-      Refused{"use_case_2.1", R"(resources[0].with[0].type: expected core or gpu, got "node")"},
-      Refused{"use_case_2.2", R"(resources[0].with[0].type: expected core or gpu, got "node")"},
-      Refused{"use_case_2.4", "resources[0].with: expected one slot, got 2"},
-      Refused{"use_case_2.5", R"(resources[0].with[0].type: expected core or gpu, got "memory")"},
-      Refused{"use_case_2.6", R"(resources[0].with[0].type: expected core or gpu, got "node")"},
-      Refused{"use_case_2.7", R"(resources[0].with[0].type: expected core or gpu, got "node")"},
-      Refused{"use_case_2.8", R"(resources[0].with[0].type: expected core or gpu, got "node")"},
-      Refused{"use_case_2.9", R"(resources[0].with[0].type: expected core or gpu, got "node")"});
+TEST_CASE("what a shell cannot do of RFC 14 is refused by its path") {
+  const char* per_node =
+      "tasks[0].count.per_resource.type: expected core or gpu, of which a slot has some, got \"node\"";
+  auto want = GENERATE_COPY(
+      Refused{"use_case_1.5", "resources: expected one slot, got 2; the option multi-prog runs several programs"},
+      Refused{"use_case_1.6", per_node}, Refused{"use_case_1.7", per_node},
+      Refused{"use_case_2.4", "resources: expected one slot, got 2; the option multi-prog runs several programs"},
+      Refused{"use_case_2.7", "tasks: expected one task, got 2; the option multi-prog runs several programs"});
   INFO(want.name);
-  auto document = nacre::job::yaml_to_json(text_of(std::string("rfc14/") + want.name)).value();
-  document["version"] = 1;
-  auto spec = Jobspec::from_json(document);
+  auto spec = Jobspec::parse(text_of(std::string("rfc14/") + want.name));
   REQUIRE_FALSE(spec.has_value());
   CHECK(spec.error().message == want.error);
+}
+
+TEST_CASE("a number of slots that the jobspec leaves open is R's") {
+  auto spec = Jobspec::parse(text_of("rfc14/use_case_1.8")).value();
+  auto resources = Resources::parse(R"({"version": 1, "execution": {"nodelist": ["n[0-8]"], "nslots": 9,
+    "R_lite": [{"rank": "0-8", "children": {"core": "0-1"}}]}})")
+                       .value();
+  auto job = nacre::job::Job::create(nacre::value::JobId(1), 0, spec, resources, std::nullopt).value();
+  CHECK(job.tasks() == 9);
+  resources.slots = 8;
+  CHECK(nacre::job::Job::create(nacre::value::JobId(1), 0, spec, resources, std::nullopt).error().message ==
+        "R has 8 slots, which is not a number of them that the jobspec asks for");
+  resources.slots.reset();
+  CHECK(nacre::job::Job::create(nacre::value::JobId(1), 0, spec, resources, std::nullopt).error().message ==
+        "the jobspec leaves the number of slots open; R has to have it as execution.nslots");
+}
+
+TEST_CASE("a number of nodes that the jobspec leaves open is R's") {
+  auto spec = Jobspec::parse(R"({"version": 1, "resources": [{"type": "node", "count": "2-4", "with": [
+    {"type": "slot", "count": 2, "label": "x", "with": [{"type": "core", "count": 1}]}]}],
+    "tasks": [{"command": ["app"], "slot": "x", "count": {"per_slot": 1}}], "attributes": {}})")
+                  .value();
+  auto tasks_on = [&spec](const std::string& ranks) {
+    auto resources = Resources::parse(R"({"version": 1, "execution": {"R_lite": [{"rank": ")" + ranks +
+                                      R"(", "children": {"core": "0-1"}}]}})")
+                         .value();
+    auto job = nacre::job::Job::create(nacre::value::JobId(1), 0, spec, resources, std::nullopt);
+    return job ? std::to_string(job->tasks()) : job.error().message;
+  };
+  CHECK(tasks_on("0-2") == "6");
+  CHECK(tasks_on("0-3") == "8");
+  CHECK(tasks_on("0-4") == "R has 5 nodes, which is not a number of them that the jobspec asks for");
+  CHECK(tasks_on("0") == "R has 1 nodes, which is not a number of them that the jobspec asks for");
 }
 
 TEST_CASE("what RFC 14 has and version 1 has too is read") {
@@ -106,12 +143,6 @@ TEST_CASE("what RFC 14 has and version 1 has too is read") {
   CHECK(example.nodes == 4U);
   CHECK(example.cores_per_slot == 2);
   CHECK(example.tasks() == 4);
-  auto document = nacre::job::yaml_to_json(text_of("rfc14/use_case_2.3")).value();
-  document["version"] = 1;
-  auto spec = Jobspec::from_json(document).value();
-  CHECK_FALSE(spec.nodes);
-  CHECK(spec.slots == 10);
-  CHECK(spec.cores_per_slot == 2);
 }
 
 TEST_CASE("the example of RFC 20 is read") {
