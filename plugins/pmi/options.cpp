@@ -18,6 +18,7 @@ Result<void> read_list(const JsonAt& option, PmiOptions& out) {
   out.simple = out.pmi2 = out.pmix = false;
   out.chosen = true;
   for (const std::string& name : names) {
+    if (name.empty()) return option.expected("a list of names, as simple, pmi2 and pmix, or off");
     if (name == "simple" || name == "pmi1") {
       out.simple = true;
     } else if (name == "pmi2") {
@@ -27,7 +28,7 @@ Result<void> read_list(const JsonAt& option, PmiOptions& out) {
     } else if (name == "pmix") {
       out.pmix = true;
     } else {
-      return option.expected("a list of simple, pmi2 and pmix, or off");
+      out.others.push_back(name);
     }
   }
   return {};

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "job/options.hpp"
@@ -12,12 +14,13 @@
 namespace nacre::plugins {
 
 struct PmiOptions {
-  // `pmi`: a list of these, `off`, or an object with the list in `use`. Other plugins use the other names.
+  // `pmi`: a list of these, `off`, or an object with the list in `use`.
   bool simple = true;  // PMI-1
   bool pmi2 = true;
-  bool pmix = false;                                                       // for the plugin of that name
-  bool chosen = false;                                                     // the list was given
-  bool explain = false;                                                    // pmi.explain
+  bool pmix = false;                // for the plugin of that name
+  std::vector<std::string> others;  // names of the list that are other plugins'
+  bool chosen = false;              // the list was given
+  bool explain = false;             // pmi.explain
   value::Duration hang_report = value::Duration::of_seconds(kHangReport);  // pmi.hang-report
   std::uint64_t max_size = kMaxSize;                                       // pmi.max-size: bytes
   bool nomap = false;                                                      // pmi-simple.nomap

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/pmi/departures.hpp"
@@ -52,6 +53,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       return Result<void>();
     });
     on("shell.post-init", [this](plugin::Call&) {
+      warn_of_unknown();
       if (doctor_) doctor_->all_listen();
       return Result<void>();
     });
@@ -69,6 +71,20 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     if (options_.on()) open_group();
     doctor_.emplace(host_, *this, options_, group_ ? &group_->server() : nullptr);
     return doctor_->watch();
+  }
+
+  // Names that no plugin has; "cray-pals" may be that of a file cray_pals.so.
+  void warn_of_unknown() {
+    const std::vector<std::string> kNames{"simple", "pmi1", "pmi2", "pmix", "off", "none"};
+    for (const std::string& each : options_.others) {
+      std::string file = each;
+      std::replace(file.begin(), file.end(), '-', '_');
+      const plugin::Stack& stack = host_.stack();
+      if (stack.find(each) != nullptr || stack.find(file) != nullptr || host_.job().shell_rank != 0) continue;
+      log(host_, *this, Level::warn,
+          "pmi: there is no plugin {}, and tasks do without it; nacre has simple, pmi2 and pmix{}", in_quotes(each),
+          did_you_mean(each, kNames));
+    }
   }
 
   void open_group() {
