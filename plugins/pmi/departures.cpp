@@ -13,6 +13,21 @@ namespace {
 
 constexpr event::Seconds kLeaveGrace{2};
 
+// What a client has sent, for a terminal: control bytes are as \xNN.
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    auto byte = static_cast<unsigned char>(c);
+    constexpr unsigned char kSpace = 0x20;
+    constexpr unsigned char kDelete = 0x7f;
+    if (byte < kSpace || byte == kDelete)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += c;
+  }
+  return out;
+}
+
 }  // namespace
 
 PmiGroup::Callbacks PmiDepartures::callbacks() {
@@ -20,12 +35,16 @@ PmiGroup::Callbacks PmiDepartures::callbacks() {
   out.on_abort = [this](const pmi::Abort& abort) { aborted(abort); };
   out.on_dropped = [this](const pmi::Dropped& dropped) {
     log(host_, plugin_, Level::error, "{}: {}: its connection is closed", processes_.name_of(dropped.client),
-        dropped.why);
+        one_line(dropped.why));
+    if (!options_.fault_tolerant) {
+      if (client_of(dropped.client).stage != pmi::ClientStage::finalized) dropped_or_left(dropped.client);
+      return;
+    }
     // No barrier waits to learn how it ends
     if (!client_of(dropped.client).has_joined) leaving_.erase(dropped.client);
     lost(dropped.client);
   };
-  out.on_left = [this](std::uint32_t client) { left(client); };
+  out.on_left = [this](std::uint32_t client) { dropped_or_left(client); };
   out.on_barrier = [this] { return nobody_is_missing(); };
   return out;
 }
@@ -33,8 +52,14 @@ PmiGroup::Callbacks PmiDepartures::callbacks() {
 void PmiDepartures::aborted(const pmi::Abort& abort) {
   std::string message =
       fmt::format("{} called PMI_Abort with code {}", processes_.name_of(abort.client), abort.exit_code);
-  if (!abort.message.empty()) message += ": " + abort.message;
+  if (!abort.message.empty()) message += ": " + one_line(abort.message);
   host_.raise({"exec", 0, message, value::WaitStatus::exited(exits::failure_code(abort.exit_code))});
+}
+
+void PmiDepartures::attach(PmiGroup& group) {
+  group_ = &group;
+  // MPICH asks for it whenever it shrinks a communicator or agrees, and does not expect that there is no such key.
+  group.server().set_attribute(PmiGroup::kDead, "");
 }
 
 void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status) {
@@ -66,7 +91,7 @@ void PmiDepartures::end_job(std::uint32_t client, const value::WaitStatus& statu
   ends_ = true;
 }
 
-void PmiDepartures::left(std::uint32_t client) {
+void PmiDepartures::dropped_or_left(std::uint32_t client) {
   bool joined = client_of(client).has_joined;
   if (joined && options_.fault_tolerant) return lost(client);
   leaving_.insert(client);
@@ -138,8 +163,9 @@ void PmiDepartures::note_dead(std::uint32_t rank) {
   if (list.size() < pmi::kMaxValue) {
     group_->server().set_attribute(PmiGroup::kDead, list);
   } else if (!std::exchange(list_is_full_, true)) {
-    log(host_, plugin_, Level::warn, "{} has no room for more than {} ranks: it stays as it is", PmiGroup::kDead,
-        dead_.size() - 1);
+    log(host_, plugin_, Level::warn,
+        "{} has no room for rank {} and those that are lost after it: it stays with the first {}", PmiGroup::kDead,
+        rank, dead_.size() - 1);
   }
   if (options_.fault_signal == 0) return;
   const auto& clients = group_->server().clients();

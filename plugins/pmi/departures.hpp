@@ -38,7 +38,8 @@ class PmiDepartures {
 
   // The callbacks that are about departures, for a group that is attached once it is made.
   PmiGroup::Callbacks callbacks();
-  void attach(PmiGroup& group) { group_ = &group; }
+  // Gives its clients the list of the lost, which is empty.
+  void attach(PmiGroup& group);
 
   // Called with the rank of each process that is lost here, if there are processes of the group on other nodes, to
   // notify those.
@@ -54,7 +55,7 @@ class PmiDepartures {
  private:
   void aborted(const pmi::Abort& abort);
   void end_job(std::uint32_t client, const value::WaitStatus& status, std::string_view when);
-  void left(std::uint32_t client);
+  void dropped_or_left(std::uint32_t client);
   void await_ends();
   void still_there();
   bool nobody_is_missing();
@@ -73,7 +74,7 @@ class PmiDepartures {
   std::function<void(std::uint32_t)> on_lost_;
   std::vector<std::uint32_t> dead_;  // ranks, in the order in which they were lost, as known here
   bool list_is_full_ = false;        // the list that clients see has no room for more
-  std::set<std::uint32_t> leaving_;  // clients that have closed their connection without finalize, and run
+  std::set<std::uint32_t> leaving_;  // clients whose connection is closed without finalize, and that run
   std::vector<std::pair<std::uint32_t, value::WaitStatus>> absent_;  // clients that ended without init
   std::optional<event::Timer> timer_;                                // for leaving_
   bool barrier_waits_ = false;                                       // until it is known how those end

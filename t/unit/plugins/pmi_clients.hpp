@@ -89,7 +89,7 @@ class PmiClients {
   std::string dead(std::uint32_t client) {
     std::string answer = ask(client, "cmd=get kvsname=kvs key=PMI_dead_processes");
     constexpr std::string_view kFound = "cmd=get_result rc=0 value=";
-    return answer.starts_with(kFound) ? answer.substr(kFound.size()) : "none";
+    return answer == kFound ? "none" : answer.starts_with(kFound) ? answer.substr(kFound.size()) : answer;
   }
 
   // Closes its connection; the process goes on.

@@ -192,17 +192,66 @@ TEST_CASE(
   CHECK_FALSE(job.passed(0));
 }
 
-TEST_CASE("a client that is wrong is named, and the others' barrier does without it") {
+TEST_CASE(
+    "a client that is wrong is named; the others' barrier is not let through, and the job ends with its code") {
   PmiClients job(3);
   job.join_all();
   job.enter(0);
   job.enter(1);
   job.say(2, "cmd=nonsense");
   CHECK(job.logged("error") == Texts{"client 2: unknown command 'nonsense': its connection is closed"});
-  CHECK(job.passed(0));
-  CHECK(job.passed(1));
+  CHECK_FALSE(job.passed(0));
+  CHECK_FALSE(job.passed(1));
   CHECK(job.raised().empty());
-  CHECK(job.dead(0) == "none");
+  job.exit(2, 6);
+  CHECK(job.raised() == Texts{"6: client 2 exited with code 6 without PMI finalize!"});
+  CHECK_FALSE(job.passed(0));
+}
+
+TEST_CASE("a second barrier before the first is over lets nobody through") {
+  PmiClients job(3);
+  job.join_all();
+  job.enter(1);
+  job.say(1, "cmd=barrier_in");
+  job.enter(0);
+  job.enter(2);
+  CHECK_FALSE(job.passed(0));
+  CHECK_FALSE(job.passed(2));
+  REQUIRE(job.host.serve([&] { return !job.host.exceptions.empty(); }));
+  CHECK(job.raised() == Texts{"1: client 1 has closed its connection without PMI finalize!"});
+  CHECK_FALSE(job.passed(0));
+}
+
+TEST_CASE("a client that is wrong before init holds up the barrier of the others until it is known how it ends") {
+  PmiClients job(2);
+  job.join(0);
+  job.say(1, "cmd=nonsense");
+  CHECK_FALSE(job.host.next_timer());
+  job.enter(0);
+  CHECK_FALSE(job.passed(0));
+  job.exit(1, 4);
+  CHECK(job.raised() ==
+        Texts{"4: client 1 exited with code 4 without PMI init, and the others wait for it in a barrier!"});
+  CHECK_FALSE(job.passed(0));
+}
+
+TEST_CASE("a client that is wrong after finalize is missed by nobody") {
+  PmiClients job(2);
+  job.join_all();
+  job.finalize(1);
+  job.say(1, "cmd=nonsense");
+  job.enter(0);
+  CHECK(job.passed(0));
+  CHECK(job.raised().empty());
+}
+
+TEST_CASE("the list of the lost is there from the start, empty, and no client can put it") {
+  for (const PmiOptions& options : {PmiOptions(), tolerant()}) {
+    PmiClients job(1, options);
+    job.join(0);
+    CHECK(job.ask(0, "cmd=get kvsname=kvs key=PMI_dead_processes") == "cmd=get_result rc=0 value=");
+    CHECK(job.ask(0, "cmd=put kvsname=kvs key=PMI_dead_processes value=0").starts_with("cmd=put_result rc=-1 "));
+  }
 }
 
 // ---- abort -----------------------------------------------------------------------------------
@@ -228,6 +277,13 @@ TEST_CASE("an abort ends the job with the program's code and words, with fault-t
       CHECK(job.raised() == Texts{each.raised});
     }
   }
+}
+
+TEST_CASE("control bytes of an abort's message do not reach the terminal") {
+  PmiClients job(1);
+  job.join(0);
+  job.say(0, "cmd=abort exitcode=3 message=\x1b[2Jred\x07");
+  CHECK(job.raised() == Texts{"3: client 0 called PMI_Abort with code 3: \\x1b[2Jred\\x07"});
 }
 
 TEST_CASE("an abort ends the job at any time: before init, in a barrier of the others, after finalize") {
