@@ -85,7 +85,9 @@ int flux_plugin_arg_set(flux_plugin_arg_t* args, int flags, const char* json_str
 int flux_plugin_arg_get(flux_plugin_arg_t* args, int flags, char** json_str) noexcept {
   if (check(args, flags) < 0) return -1;
   if (json_str == nullptr) return args->fail(EINVAL, "nowhere to put the string");
-  return give(json_str, from_jansson(args->side(flags)));
+  Json value = from_jansson(args->side(flags));
+  if (value.empty()) return args->fail(ENOENT, "no arguments have been set");
+  return give(json_str, std::move(value));
 }
 
 int flux_plugin_arg_vpack(flux_plugin_arg_t* args, int flags, const char* fmt, va_list ap) noexcept {

@@ -27,6 +27,7 @@ const char* current(struct hostlist* hl) {
 const char* move_to(struct hostlist* hl, std::uint64_t position) {
   if (position >= hl->names.size()) return none(ENOENT);
   hl->cursor = position;
+  hl->is_removed = false;
   return current(hl);
 }
 
@@ -73,7 +74,8 @@ char* hostlist_encode(struct hostlist* hl) noexcept {
 int hostlist_count(struct hostlist* hl) noexcept { return hl != nullptr ? as_int(hl->names.size()) : 0; }
 
 int hostlist_append(struct hostlist* hl, const char* hosts) noexcept {
-  if (hl == nullptr || hosts == nullptr) return fail(EINVAL);
+  if (hl == nullptr) return fail(EINVAL);
+  if (hosts == nullptr) return 0;
   Result<value::Hostlist> more = value::Hostlist::parse(hosts);
   return more ? append(hl, *more) : fail(documented(more.error().code));
 }
@@ -107,6 +109,7 @@ int hostlist_find(struct hostlist* hl, const char* hostname) noexcept {
   auto position = hl->names.find(hostname);
   if (!position) return fail(ENOENT);
   hl->cursor = *position;
+  hl->is_removed = false;
   return as_int(*position);
 }
 
@@ -129,12 +132,14 @@ void hostlist_sort(struct hostlist* hl) noexcept {
   if (hl == nullptr) return;
   hl->names.sort();
   hl->cursor = 0;
+  hl->is_removed = false;
 }
 
 void hostlist_uniq(struct hostlist* hl) noexcept {
   if (hl == nullptr) return;
   hl->names.uniq();
   hl->cursor = 0;
+  hl->is_removed = false;
 }
 
 const char* hostlist_first(struct hostlist* hl) noexcept { return hl != nullptr ? move_to(hl, 0) : none(EINVAL); }
@@ -146,7 +151,7 @@ const char* hostlist_last(struct hostlist* hl) noexcept {
 
 const char* hostlist_next(struct hostlist* hl) noexcept {
   if (hl == nullptr) return none(EINVAL);
-  if (hl->cursor < hl->names.size()) ++hl->cursor;
+  if (!std::exchange(hl->is_removed, false) && hl->cursor < hl->names.size()) ++hl->cursor;
   return current(hl);
 }
 
@@ -158,6 +163,7 @@ int hostlist_remove_current(struct hostlist* hl) noexcept {
   value::Hostlist left = hl->names.part(0, hl->cursor);
   left.append(hl->names.part(hl->cursor + 1, hl->names.size() - hl->cursor - 1));
   hl->names = std::move(left);
+  hl->is_removed = true;
   return 1;
 }
 

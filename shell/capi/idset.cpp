@@ -21,11 +21,16 @@ bool is_id(unsigned int id) { return id < IDSET_INVALID_ID; }
 
 unsigned int id_or_invalid(std::optional<value::Idset::Id> id) { return id.value_or(IDSET_INVALID_ID); }
 
-// A new set: `operation` applied to the ids of both.
+const value::Idset& ids_of(const idset* set) {
+  static const value::Idset kNone;
+  return set != nullptr ? set->ids : kNone;
+}
+
+// A new set: `operation` applied to the ids of both; `b` may be null, for no ids.
 template <typename Operation>
 idset* combined(const idset* a, const idset* b, Operation operation) {
-  if (a == nullptr || b == nullptr) return none(EINVAL);
-  return new idset(idset::of(operation(a->ids, b->ids), std::max(a->universe, b->universe)));
+  if (a == nullptr) return none(EINVAL);
+  return new idset(idset::of(operation(a->ids, ids_of(b)), std::max(a->universe, b != nullptr ? b->universe : 0)));
 }
 
 }  // namespace
@@ -171,15 +176,16 @@ struct idset* idset_difference(const struct idset* a, const struct idset* b) noe
 }
 
 struct idset* idset_intersect(const struct idset* a, const struct idset* b) noexcept {
+  if (b == nullptr) return none(EINVAL);
   return combined(a, b, [](const value::Idset& x, const value::Idset& y) { return x & y; });
 }
 
 int idset_add(struct idset* a, const struct idset* b) noexcept {
-  return a != nullptr && b != nullptr ? fail_with(a->add(b->ids)) : fail(EINVAL);
+  return a != nullptr ? fail_with(a->add(ids_of(b))) : fail(EINVAL);
 }
 
 int idset_subtract(struct idset* a, const struct idset* b) noexcept {
-  return a != nullptr && b != nullptr ? fail_with(a->subtract(b->ids)) : fail(EINVAL);
+  return a != nullptr ? fail_with(a->subtract(ids_of(b))) : fail(EINVAL);
 }
 
 // ---- a store of ids ----------------------------------------------------------

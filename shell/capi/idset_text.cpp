@@ -100,7 +100,7 @@ char* idset_encode(const struct idset* idset, int flags) noexcept {
   bool ranges = (flags & IDSET_FLAG_RANGE) != 0;
   if (!ranges && idset->ids.size() > kMaxListed) return none(ENOMEM);
   std::string text = ranges ? idset->ids.str() : fmt::format("{}", fmt::join(idset->ids.ids(), ","));
-  if ((flags & IDSET_FLAG_BRACKETS) != 0 && idset->ids.size() != 1) text = "[" + text + "]";
+  if ((flags & IDSET_FLAG_BRACKETS) != 0 && idset->ids.size() > 1) text = "[" + text + "]";
   char* copy = c_string(text);
   return copy != nullptr ? copy : none(ENOMEM);
 }

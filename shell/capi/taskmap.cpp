@@ -86,26 +86,26 @@ char* taskmap_encode(const struct taskmap* map, int flags) noexcept {
 bool taskmap_unknown(const struct taskmap* map) noexcept { return map == nullptr || map->map.unknown(); }
 
 int taskmap_nodeid(const struct taskmap* map, int taskid) noexcept {
-  if (map == nullptr || taskid < 0) return fail(EINVAL);
+  if (taskmap_unknown(map) || taskid < 0) return fail(EINVAL);
   Result<std::uint32_t> node = map->map.node_of(static_cast<std::uint64_t>(taskid));
   return node ? static_cast<int>(*node) : fail(ENOENT);
 }
 
 int taskmap_ntasks(const struct taskmap* map, int nodeid) noexcept {
-  if (map == nullptr || nodeid < 0) return fail(EINVAL);
+  if (taskmap_unknown(map) || nodeid < 0) return fail(EINVAL);
   return has_node(map, nodeid) ? small(map->map.tasks_on(static_cast<std::uint32_t>(nodeid))) : fail(ENOENT);
 }
 
 int taskmap_nnodes(const struct taskmap* map) noexcept {
-  return map != nullptr ? small(map->map.nodes()) : fail(EINVAL);
+  return !taskmap_unknown(map) ? small(map->map.nodes()) : fail(EINVAL);
 }
 
 int taskmap_total_ntasks(const struct taskmap* map) noexcept {
-  return map != nullptr ? small(map->map.tasks()) : fail(EINVAL);
+  return !taskmap_unknown(map) ? small(map->map.tasks()) : fail(EINVAL);
 }
 
 const struct idset* taskmap_taskids(const struct taskmap* map, int nodeid) noexcept {
-  if (map == nullptr || nodeid < 0) return none(EINVAL);
+  if (taskmap_unknown(map) || nodeid < 0) return none(EINVAL);
   if (!has_node(map, nodeid)) return none(ENOENT);
   map->taskids = idset::of(map->map.ranks_on(static_cast<std::uint32_t>(nodeid)));
   return &map->taskids;

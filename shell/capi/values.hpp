@@ -46,6 +46,7 @@ struct taskmap {
 struct hostlist {
   nacre::value::Hostlist names;
   std::uint64_t cursor = 0;  // names.size(): past the last
+  bool is_removed = false;   // the name at the cursor: the one there now is the next
   std::string name;          // the name that was returned last
 };
 

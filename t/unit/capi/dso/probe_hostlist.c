@@ -86,7 +86,7 @@ PROBE(appending) {
   EXPECT(same_text(hostlist_encode(list), "n[0-2,0-2]"));
   FAILS(hostlist_append(list, "n[") == -1, EINVAL);
   FAILS(hostlist_append(list, "n[0-99999999]") == -1, ERANGE);
-  FAILS(hostlist_append(list, NULL) == -1, EINVAL);
+  EXPECT(hostlist_append(list, NULL) == 0);
   FAILS(hostlist_append(NULL, "n0") == -1, EINVAL);
   FAILS(hostlist_append_list(list, NULL) == -1, EINVAL);
   FAILS(hostlist_append_list(NULL, list) == -1, EINVAL);
@@ -111,6 +111,12 @@ PROBE(removing) {
   FAILS(hostlist_current(list) == NULL, ENOENT);
   EXPECT(hostlist_remove_current(list) == 0); /* there is none */
   EXPECT(same_text(hostlist_encode(list), "n[2,4,7-9]"));
+  int visits = 0; /* each host, though it is removed on the way */
+  for (const char* host = hostlist_first(list); host != NULL; host = hostlist_next(list)) {
+    ++visits;
+    if (same(host, "n4") || same(host, "n7") || same(host, "n9")) EXPECT(hostlist_remove_current(list) == 1);
+  }
+  EXPECT(visits == 5 && same_text(hostlist_encode(list), "n[2,8]"));
   FAILS(hostlist_remove_current(NULL) == -1, EINVAL);
   FAILS(hostlist_delete(list, NULL) == -1, EINVAL);
   FAILS(hostlist_delete(list, "n[") == -1, EINVAL);

@@ -111,6 +111,9 @@ PROBE(arguments) {
   FAILS(flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{") == -1, EINVAL);
   FAILS(flux_plugin_arg_set(args, FLUX_PLUGIN_ARG_OUT, "{") == -1, EINVAL);
   FAILS(flux_plugin_arg_get(args, FLUX_PLUGIN_ARG_OUT, NULL) == -1, EINVAL);
+  flux_plugin_arg_t* empty = flux_plugin_arg_create();
+  FAILS(flux_plugin_arg_get(empty, FLUX_PLUGIN_ARG_OUT, &json) == -1, ENOENT);
+  flux_plugin_arg_destroy(empty);
   FAILS(flux_plugin_arg_get(NULL, FLUX_PLUGIN_ARG_OUT, &json) == -1, EINVAL);
   FAILS(flux_plugin_arg_pack(NULL, FLUX_PLUGIN_ARG_OUT, "{}") == -1, EINVAL);
 }

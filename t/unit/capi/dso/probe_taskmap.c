@@ -94,8 +94,11 @@ PROBE(vectors) {
   struct taskmap* unknown = taskmap_decode("[]", NULL);
   EXPECT(taskmap_unknown(unknown) && taskmap_unknown(NULL));
   EXPECT(same_text(taskmap_encode(unknown, 0), "[]") && same_text(taskmap_encode(unknown, TASKMAP_ENCODE_RAW), ""));
-  EXPECT(taskmap_nnodes(unknown) == 0 && taskmap_total_ntasks(unknown) == 0);
-  FAILS(taskmap_nodeid(unknown, 0) == -1, ENOENT);
+  FAILS(taskmap_nnodes(unknown) == -1, EINVAL);
+  FAILS(taskmap_total_ntasks(unknown) == -1, EINVAL);
+  FAILS(taskmap_nodeid(unknown, 0) == -1, EINVAL);
+  FAILS(taskmap_ntasks(unknown, 0) == -1, EINVAL);
+  FAILS(taskmap_taskids(unknown, 0) == NULL, EINVAL);
   taskmap_destroy(unknown);
 }
 
