@@ -54,6 +54,14 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
+    --tail)
+      mapfile -t COMPREPLY < <(compgen -W "all none 10 100" -- "$word")
+      return
+      ;;
+    --format)
+      mapfile -t COMPREPLY < <(compgen -W "text json" -- "$word")
+      return
+      ;;
     --via)
       mapfile -t COMPREPLY < <(compgen -W "unix srun flux ssh" -- "$word")
       return
@@ -83,7 +91,7 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" jobs -q 2>/dev/null)" -- "$word"; compgen -c -- "$word"; compgen -f -- "$word")
       return
       ;;
-    ps | top | kill | cancel)
+    attach | ps | top | kill | cancel)
       mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" jobs -q 2>/dev/null)" -- "$word")
       return
       ;;

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "exits/job_end.hpp"
 #include "value/hostlist.hpp"
 #include "version.hpp"
 
@@ -44,6 +45,16 @@ Json Answers::exits_by_record() const {
   Json out = Json::object();
   for (const auto& [record, ranks] : outcomes_.classes()) out[record.str()] = ranks.str();
   return out;
+}
+
+std::optional<int> Answers::code_of_tasks() const {
+  if (!summary_.is_null()) return summary_["exit"].value("code", 1);
+  if (host_.ending() || !running().empty()) return std::nullopt;
+  exits::JobEnd end;
+  for (int signum = 1; signum <= SIGRTMAX; ++signum) {
+    if (host_.sent_to_tasks(signum)) end.sent_to_tasks(signum);
+  }
+  return end.code(outcomes_, host_.exit_policy());
 }
 
 Json Answers::status(const record::JobEntry& entry) const {

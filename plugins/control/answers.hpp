@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "base/json.hpp"
 #include "control/message.hpp"
@@ -31,6 +32,9 @@ class Answers {
 
   // `entry`: what the list of jobs has of it.
   void serve(const control::ControlRequest& request, const record::JobEntry& entry, Reply reply);
+
+  // The job's exit code by its tasks alone, once all have ended; none: some run, or the job is ended for another reason.
+  [[nodiscard]] std::optional<int> code_of_tasks() const;
 
   // What the plugin exit-report knows so far, or null. `summary`: of the job's end, or {}.
   [[nodiscard]] Json report(const Json& summary) const;

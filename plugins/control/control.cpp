@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // control: a job that runs is in the list of jobs (record/places.hpp) and can be reached through its leader's socket
-// (control/server.hpp), for `nacre jobs`, `ps`, `kill`, `wait` and the like. Both are made once the tasks run, a moment later: a job that is
+// (control/server.hpp), for `nacre jobs`, `ps`, `kill`, `attach` and the like. Both are made once the tasks run, a moment later: a job that is
 // over by then only leaves how it has ended. -o control=off: none of it. A standalone shell has it only with -o control.
 #include <unistd.h>
 
@@ -16,10 +16,11 @@
 #include "base/variable.hpp"
 #include "control/server.hpp"
 #include "event/clock.hpp"
+#include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/control/answers.hpp"
-#include "plugins/control/exec_runner.hpp"
-#include "plugins/control/execs.hpp"
+#include "plugins/control/exec_service.hpp"
+#include "plugins/control/viewers.hpp"
 #include "record/list.hpp"
 #include "version.hpp"
 
@@ -30,7 +31,6 @@ constexpr event::Seconds kBeforeOpen{0.01};  // from the start of the tasks on
 constexpr event::Seconds kLookEach{30};      // whether somebody has removed the socket, or the entry
 constexpr event::Seconds kMostLastTime{1};   // for those who wait for the job's end to take it
 constexpr event::Seconds kLastLook{0.005};
-constexpr const char* kExecHold = "control.exec";
 constexpr std::uint64_t kPruneOne = 32;  // in as many jobs what is too old is removed
 
 record::Manager manager_of_shells() {
@@ -44,12 +44,19 @@ record::Manager manager_of_shells() {
 class Control final : public plugin::Plugin {
  public:
   explicit Control(plugin::Host& host)
-      : Plugin("control"), host_(host), questions_(host), answers_(host, questions_), runner_(host) {
+      : Plugin("control"), host_(host), questions_(host), answers_(host, questions_), execs_(host, [this] {
+          return server_.get();
+        }) {
     on("shell.init", [this](plugin::Call&) { return read(); });
   }
-  ~Control() override { close(); }
+  ~Control() override {
+    if (auto* output = viewers_ ? host_.task_output() : nullptr) output->follow(nullptr);
+    close();
+  }
 
  private:
+  using ClientId = control::ControlServer::ClientId;
+
   Result<void> read() {
     bool is_on = !host_.standalone();
     if (auto option = host_.options().at(name())) {
@@ -59,11 +66,17 @@ class Control final : public plugin::Plugin {
     }
     if (!is_on) return {};
     questions_.serve();
-    bool leads = host_.job().shell_rank == 0;
-    if (leads) make_execs();
-    CHECK_OK(serve_execs(leads));
-    if (!leads) return {};
-    on("shell.tasks-complete", [this](plugin::Call&) { return end_execs(); });
+    CHECK_OK(execs_.serve());
+    if (host_.job().shell_rank != 0) return {};
+    on("shell.tasks-complete", [this](plugin::Call&) {
+      execs_.end_all();
+      return Result<void>();
+    });
+    CHECK_OK(read_scrollback());
+    on("shell.post-init", [this](plugin::Call&) {
+      if (auto* output = host_.task_output()) output->follow(&viewers_.value());
+      return Result<void>();
+    });
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
     on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { server_ ? look() : open(); }));
@@ -73,6 +86,37 @@ class Control final : public plugin::Plugin {
     });
     ended_ = host_.on_ended([this](const Json& summary) { job_ended(summary); });
     fill_entry();
+    return {};
+  }
+
+  Result<void> read_scrollback() {
+    std::size_t keep = Scrollback::kUsual;
+    if (auto option = host_.options().at("attach")) {
+      CHECK_OK(option->only_keys({"scrollback"}));
+      auto size = TRY(option->find("scrollback"));
+      if (size && size->json() == "none")
+        keep = 0;
+      else if (size)
+        keep = TRY(job::size_option(*size));
+      if (keep > Scrollback::kMost)
+        return size->expected(fmt::format("none, or at most {} bytes", Scrollback::kMost));
+    }
+    Viewers::Link link;
+    link.room = [this](ClientId client, std::uint64_t id) { return server_ ? server_->room(client, id) : 0; };
+    link.put = [this](ClientId client, const control::StreamData& data) {
+      return !server_ || server_->put(client, data);
+    };
+    link.put_end = [this](ClientId client, const control::StreamEnd& end) {
+      if (server_) server_->put_end(client, end);
+    };
+    link.part = [this](ClientId client, std::uint64_t id, Json part) {
+      if (server_) server_->answer_part(client, id, std::move(part));
+    };
+    link.answer = [this](ClientId client, std::uint64_t id, const Result<Json>& value) {
+      if (server_) server_->answer(client, id, value);
+    };
+    link.code_of_tasks = [this] { return answers_.code_of_tasks(); };
+    viewers_.emplace(keep, std::move(link));
     return {};
   }
 
@@ -100,65 +144,6 @@ class Control final : public plugin::Plugin {
     entry_.cwd = job.spec.cwd.value_or(std::filesystem::current_path(failed).native());
   }
 
-  // ---- commands beside the tasks --------------------------------------------------
-
-  void make_execs() {
-    using Key = Execs::Key;
-    Execs::Replies replies;
-    replies.part = [this](Key key, Json part) {
-      if (server_) server_->answer_part(key.client, key.id, std::move(part));
-    };
-    replies.answer = [this](Key key, const Result<Json>& value) {
-      if (server_) server_->answer(key.client, key.id, value);
-    };
-    replies.room = [this](Key key) { return server_ ? server_->room(key.client, key.id) : 0; };
-    replies.put = [this](Key key, const char* stream, std::string_view data, const Json& members) {
-      return !server_ || server_->put(key.client, {key.id, stream, std::string(data), members});
-    };
-    replies.grant = [this](Key key, std::size_t bytes) {
-      if (server_) server_->grant(key.client, key.id, bytes);
-    };
-    execs_.emplace(host_, std::move(replies), [this](std::string_view record) {
-      bulk::Port* port = host_.bulk();
-      if (port == nullptr) return runner_.feed(record), true;
-      return port->broadcast(bulk::down::kExecInput, record).value_or(true);  // an error: cut off, so all is over
-    });
-  }
-
-  Result<void> serve_execs(bool leads) {
-    bulk::Port* port = host_.bulk();
-    if (port != nullptr) {
-      bulk::Port::Upward upward;
-      upward.on_record = [this, port](bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
-        if (execs_) execs_->take(shell, bytes);
-        port->taken(shell, number);
-      };
-      upward.on_room = [this] { runner_.on_room(); };
-      port->serve(bulk::up::kExec, std::move(upward));
-      bulk::Port::Downward downward;
-      downward.on_record = [this, port](bulk::Numbered number, std::string_view bytes) {
-        runner_.feed(bytes);
-        port->consumed(number);
-      };
-      downward.on_room = [this] {
-        if (execs_) execs_->on_broadcast_room();
-      };
-      port->serve(bulk::down::kExecInput, std::move(downward));
-    }
-    return runner_.serve([this, leads, port](std::string_view record) -> Result<bool> {
-      if (!leads) return port != nullptr ? port->put(bulk::up::kExec, record) : Result<bool>(true);
-      execs_->take(host_.job().shell_rank, record);
-      return true;
-    });
-  }
-
-  // The job waits until they have ended, and have said how.
-  Result<void> end_execs() {
-    host_.hold(kExecHold);
-    execs_->end_all([this] { static_cast<void>(host_.release(kExecHold)); });
-    return {};
-  }
-
   // ---- while it runs -------------------------------------------------------------
 
   void open() {
@@ -169,18 +154,18 @@ class Control final : public plugin::Plugin {
   Result<void> try_open() {
     complete_entry();
     control::ControlServer::Callbacks callbacks;
-    callbacks.on_request = [this](control::ControlServer::ClientId client, const control::ControlRequest& request) {
+    callbacks.on_request = [this](ClientId client, const control::ControlRequest& request) {
       serve(client, request);
     };
-    callbacks.on_gone = [this](control::ControlServer::ClientId client) { execs_->gone(client); };
-    callbacks.on_data = [this](control::ControlServer::ClientId client, const control::StreamData& data) {
-      execs_->input({client, data.id}, data.data);
+    callbacks.on_gone = [this](ClientId client) {
+      execs_.gone(client);
+      viewers_->gone(client);
     };
-    callbacks.on_end = [this](control::ControlServer::ClientId client, const control::StreamEnd& end) {
-      execs_->input({client, end.id}, {});
-    };
-    callbacks.on_room = [this](control::ControlServer::ClientId client, std::uint64_t id) {
-      execs_->on_room({client, id});
+    callbacks.on_data = [this](ClientId client, const control::StreamData& data) { execs_.data(client, data); };
+    callbacks.on_end = [this](ClientId client, const control::StreamEnd& end) { execs_.end(client, end); };
+    callbacks.on_room = [this](ClientId client, std::uint64_t id) {
+      execs_.room(client, id);
+      viewers_->has_room(client, id);
     };
     server_ = TRY(control::ControlServer::create(host_.loop(), own_variable("TMPDIR").value_or("/tmp"), kVersion,
                                                  std::move(callbacks)));
@@ -256,10 +241,9 @@ class Control final : public plugin::Plugin {
     if (!guarded_.empty()) host_.children().guard_directory(guarded_, true);
   }
 
-  void serve(control::ControlServer::ClientId client, const control::ControlRequest& request) {
-    if (request.action == "exec") return execs_->begin({client, request.id}, request.arguments);
-    if (request.action == "exec-signal" || request.action == "exec-end")
-      return server_->answer(client, request.id, execs_->control(client, request.action, request.arguments));
+  void serve(ClientId client, const control::ControlRequest& request) {
+    if (request.action == "attach") return attach(client, request);
+    if (execs_.take(client, request)) return;
     Answers::Reply reply;
     reply.part = [this, client, id = request.id](Json part) {
       if (server_) server_->answer_part(client, id, std::move(part));
@@ -270,17 +254,24 @@ class Control final : public plugin::Plugin {
     answers_.serve(request, entry_, std::move(reply));
   }
 
+  void attach(ClientId client, const control::ControlRequest& request) {
+    if (host_.task_output() != nullptr) return viewers_->attach(client, request, host_.job().tasks());
+    server_->answer(client, request.id,
+                    Error{ENOTSUP, "the job's output goes through no plugin that others can read from"});
+  }
+
   Result<void> tasks_exited(const plugin::Call& call) {
     JsonAt in = JsonAt::root(call.in);
     auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
     answers_.tasks_ended(ranks, TRY(exits::Record::parse(TRY(TRY(in.at("record")).string()))));
+    viewers_->look();
     return {};
   }
 
   Result<void> shell_lost(const plugin::Call& call) {
     auto shell = TRY(TRY(JsonAt::root(call.in).at("shell_rank")).integer(0, UINT32_MAX));
     questions_.lost(static_cast<std::uint32_t>(shell));
-    execs_->lost(static_cast<std::uint32_t>(shell));
+    execs_.lost(static_cast<std::uint32_t>(shell));
     return {};
   }
 
@@ -300,7 +291,8 @@ class Control final : public plugin::Plugin {
     event.name = "end";
     event.context = {{"code", summary["exit"]["code"]}, {"by", summary["exit"].value("by", Json())}};
     server_->notify(event);
-    if (server_->flushed()) return;
+    viewers_->ended(summary["exit"].value("code", 1));
+    if (is_taken()) return;
     wait_for_clients();
   }
 
@@ -321,7 +313,7 @@ class Control final : public plugin::Plugin {
   void wait_for_clients() {
     auto timer = event::Timer::create(host_.loop(), [this] {
       bool is_over = event::clock_now() >= last_;
-      if (!holds_ || !(is_over || server_->flushed())) return;
+      if (!holds_ || !(is_over || is_taken())) return;
       holds_ = false;
       timer_->stop();
       static_cast<void>(host_.release(name()));
@@ -334,6 +326,8 @@ class Control final : public plugin::Plugin {
     timer_->start(kLastLook, kLastLook);
   }
 
+  [[nodiscard]] bool is_taken() const { return server_->flushed() && !viewers_->any(); }
+
   void close() {
     server_.reset();
     guard("");
@@ -342,10 +336,10 @@ class Control final : public plugin::Plugin {
   plugin::Host& host_;
   Questions questions_;
   Answers answers_;
-  ExecRunner runner_;
-  std::optional<Execs> execs_;  // of the leader
+  ExecService execs_;
   record::JobEntry entry_;
   std::optional<record::EntryDirectory> directory_;
+  std::optional<Viewers> viewers_;  // on the leader
   std::unique_ptr<control::ControlServer> server_;
   std::string guarded_;  // a directory
   std::optional<event::Timer> timer_;

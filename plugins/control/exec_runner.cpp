@@ -21,9 +21,9 @@ namespace {
 
 // All that a command has started has it in its environment, so that it is found when the command ends.
 constexpr const char* kMark = "NACRE_EXEC_ID";
-constexpr const char* kTaskPid = "NACRE_TASK_PID";  // of the task that the command runs beside
-constexpr event::Seconds kAfterKill{1};             // then what is left open is not waited for
-constexpr int kGivenUp = 3;                         // a stage
+constexpr const char* kTaskPid = "NACRE_TASK_PID";             // of the task that the command runs beside
+constexpr event::Seconds kAfterKill{1};                        // then what is left open is not waited for
+constexpr int kGivenUp = 3;                                    // a stage
 constexpr std::uint64_t kInputStep = std::uint64_t{32} << 10;  // bytes, of which the leader is told
 
 std::string end_of(const exits::Record& record, std::string_view why = {}) {

@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/pump.hpp"
 #include "plugin/host.hpp"
 #include "plugins/control/exec_wire.hpp"
-#include "base/pump.hpp"
 #include "task/subprocess.hpp"
 
 namespace nacre::plugins {

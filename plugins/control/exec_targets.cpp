@@ -44,8 +44,8 @@ Result<value::Idset> shells_on(const JsonAt& at, const job::Job& job) {
       std::string hosts;
       for (const auto& node : nodes) hosts += (hosts.empty() ? "" : ",") + node.hostname;
       auto all = value::Hostlist::parse(hosts);
-      return at.error(fmt::format("the job does not run on {}: it has {:.300}", in_quotes(name),
-                                  all ? all->str() : hosts));
+      return at.error(
+          fmt::format("the job does not run on {}: it has {:.300}", in_quotes(name), all ? all->str() : hosts));
     }
   }
   return out;

@@ -81,7 +81,7 @@ Result<ExecNotice> ExecNotice::parse(std::string_view text) {
       auto pair = TRY(each.elements());
       if (pair.size() != 2) return each.expected("a target and a number");
       out.may_write.emplace_back(static_cast<std::uint32_t>(TRY(pair[0].integer(0, UINT32_MAX))),
-                             static_cast<std::uint64_t>(TRY(pair[1].integer(0, INT64_MAX))));
+                                 static_cast<std::uint64_t>(TRY(pair[1].integer(0, INT64_MAX))));
     }
   }
   if (auto signum = TRY(at.find("signal"))) out.signum = static_cast<int>(TRY(signum->integer(1, SIGRTMAX)));

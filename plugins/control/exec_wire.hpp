@@ -18,16 +18,17 @@
 namespace nacre::plugins {
 
 inline constexpr const char* kExecTopic = "control.exec";
-inline constexpr std::size_t kExecChunk = std::size_t{32} << 10;         // bytes of output or input in one record
-inline constexpr std::size_t kExecInputWindow = std::size_t{256} << 10;  // bytes of input that not all targets have taken
+inline constexpr std::size_t kExecChunk = std::size_t{32} << 10;  // bytes of output or input in one record
+inline constexpr std::size_t kExecInputWindow = std::size_t{256}
+                                                << 10;  // bytes of input that not all targets have taken
 
 // What each target starts.
 struct ExecCommand {
-  std::vector<std::string> argv;             // not empty
-  std::map<std::string, std::string> env;    // set besides
-  std::optional<std::string> cwd;            // none: the task's, or the job's
-  bool has_input = false;                    // its stdin is the client's; else /dev/null
-  std::uint64_t window = 0;                  // bytes of output of each target that the client has not taken
+  std::vector<std::string> argv;           // not empty
+  std::map<std::string, std::string> env;  // set besides
+  std::optional<std::string> cwd;          // none: the task's, or the job's
+  bool has_input = false;                  // its stdin is the client's; else /dev/null
+  std::uint64_t window = 0;                // bytes of output of each target that the client has not taken
 
   [[nodiscard]] std::string text() const;
   static Result<ExecCommand> parse(std::string_view text);
@@ -56,9 +57,9 @@ struct ExecRecord {
 struct ExecNotice {
   std::uint64_t number = 0;
   std::vector<std::pair<std::uint32_t, std::uint64_t>> may_write;  // by target: bytes of output in all
-  int signum = 0;                                              // 0: no signal
-  bool ends = false;                                           // TERM, a grace, KILL
-  bool drops = false;                                          // nobody takes the output any more
+  int signum = 0;                                                  // 0: no signal
+  bool ends = false;                                               // TERM, a grace, KILL
+  bool drops = false;                                              // nobody takes the output any more
 
   [[nodiscard]] std::string text() const;
   static Result<ExecNotice> parse(std::string_view text);

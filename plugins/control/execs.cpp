@@ -32,7 +32,10 @@ void Execs::begin(Key key, const Json& arguments) {
     return replies_.answer(key, Error{ESRCH, "the job is ending: nothing is started beside it any more"});
   if (execs_.size() >= kMaxExecs)
     return replies_.answer(
-        key, Error{EBUSY, fmt::format("{} commands run beside this job, which is the limit: wait for one of them, or end it", kMaxExecs)});
+        key,
+        Error{EBUSY,
+              fmt::format("{} commands run beside this job, which is the limit: wait for one of them, or end it",
+                          kMaxExecs)});
   auto command = ExecCommand::parse(dump_json(arguments));
   if (!command) return replies_.answer(key, command.error());
   auto wanted = ExecTargets::read(JsonAt::root(arguments), host_.job());

@@ -20,10 +20,11 @@
 
 namespace nacre::plugins {
 
-inline constexpr std::size_t kMaxExecs = 64;                                  // of a job at a time
-inline constexpr std::uint64_t kExecOutput = std::uint64_t{4} << 20;          // bytes that one holds at the leader, or ...
-inline constexpr std::uint64_t kLeastExecWindow = std::uint64_t{4} << 10;     // ... this much of each target, if that is more
-inline constexpr std::uint64_t kMostExecWindow = std::uint64_t{256} << 10;    // of one target
+inline constexpr std::size_t kMaxExecs = 64;                          // of a job at a time
+inline constexpr std::uint64_t kExecOutput = std::uint64_t{4} << 20;  // bytes that one holds at the leader, or ...
+inline constexpr std::uint64_t kLeastExecWindow = std::uint64_t{4}
+                                                  << 10;  // ... this much of each target, if that is more
+inline constexpr std::uint64_t kMostExecWindow = std::uint64_t{256} << 10;  // of one target
 
 class Execs {
  public:

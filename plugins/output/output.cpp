@@ -12,6 +12,7 @@
 #include <array>
 #include <list>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -74,6 +75,11 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     return Tail{last(io::Stream::out), last(io::Stream::err), output->second.is_complete()};
   }
 
+  void follow(plugin::OutputFollower* follower) override {
+    follower_ = follower;
+    if (places_) places_->follow(follower);
+  }
+
  private:
   Result<void> read_options() {
     options_ = TRY(OutputOptions::read(host_.options()));
@@ -129,7 +135,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     callbacks.on_error = [this](bulk::Id shell, const Error& error) {
       host_.raise({"exec", 0, fmt::format("shell {}: {}", shell, error.message), std::nullopt});
     };
-    for (std::uint32_t shell = 1; shell < host_.job().shells(); ++shell) host_.hold(kHold);
+    for (std::uint32_t shell = 1; shell < host_.job().shells(); ++shell) hold();
     collector_.emplace(*host_.bulk(), host_.job(), *places_, std::move(callbacks));
   }
 
@@ -159,8 +165,13 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     CHECK_OK(poll.start(event::Poll::kReadable));
     channel.poll = std::move(poll);
     channel.watched = fd;
-    host_.hold(kHold);
+    hold();
     return {};
+  }
+
+  void hold() {
+    host_.hold(kHold);
+    ++held_;
   }
 
   // ---- a process that writes as a task does --------------------------------------
@@ -295,14 +306,17 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   // Written output may still be on its way out.
   void release_flushed() {
     if (places_ && !places_->flushed()) return;
-    for (; closed_ > 0; --closed_) {
+    for (; closed_ > 0; --closed_, --held_) {
       Result<void> released = host_.release(kHold);
       if (!released) log(host_, *this, Level::error, "{}", released.error().message);
     }
+    if (finishes_ && held_ == 0 && follower_ != nullptr) std::exchange(follower_, nullptr)->all_out();
   }
 
   // Processes that tasks have left behind are ended now; those that cannot be ended are not waited for.
   Result<void> await_ends() {
+    finishes_ = true;
+    release_flushed();
     if (options_.drain_timeout >= kForever) return {};
     drain_timer_ = TRY(event::Timer::create(host_.loop(), [this] { give_up(); }));
     drain_timer_->unref();
@@ -349,7 +363,10 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   std::map<std::uint32_t, TaskStreams> outputs_;  // by rank
   std::list<OutputChannel> others_;               // of processes that write as a task does
   std::string buffer_;
-  int closed_ = 0;  // channels whose holds remain until all is flushed
+  int closed_ = 0;                              // channels whose holds remain until all is flushed
+  int held_ = 0;                                // holds
+  bool finishes_ = false;                       // the tasks of this shell have ended
+  plugin::OutputFollower* follower_ = nullptr;  // until all is out
   FoldTimer fold_timer_;
   std::optional<event::Timer> drain_timer_;
   plugin::Registration opened_;  // for the collective

@@ -132,6 +132,12 @@ Result<void> OutputRouting::open_terminal(io::Stream stream) {
   return {};
 }
 
+void OutputRouting::follow(plugin::OutputFollower* follower) {
+  for (const auto& each : terminals_) {
+    if (each) each->follow(follower);
+  }
+}
+
 Result<void> OutputRouting::open_eventlog() {
   std::string path = *host_.record_directory() + "/guest.output";
   UniqueFd fd = TRY(files_.open(path));

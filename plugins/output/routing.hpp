@@ -29,6 +29,9 @@ class OutputRouting {
   // output is wanted.
   Result<void> open(const value::Idset& ranks);
 
+  // After open(): this one receives what comes out at the terminals too; null: none does.
+  void follow(plugin::OutputFollower* follower);
+
   // After open(): whether shells on one host share a file, which the first of them has to empty before the others
   // open it. All shells of the job get the same result.
   [[nodiscard]] bool share_files() const;

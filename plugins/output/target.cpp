@@ -36,6 +36,7 @@ void OutputTarget::expect(std::size_t sources) {
 
 void OutputTarget::put(const io::Batch& batch) {
   if (failed_) return;
+  if (follower_ != nullptr) follower_->put(batch);
   if (!folder_) return note(destination_->put(batch));
   folder_->add(batch, [this](const io::Batch& line) { note(destination_->put(line)); });
 }

@@ -14,6 +14,7 @@
 #include "io/destination.hpp"
 #include "io/fd_sink.hpp"
 #include "io/folder.hpp"
+#include "plugin/task_output.hpp"
 #include "plugins/output/uplink.hpp"
 
 namespace nacre::plugins {
@@ -45,6 +46,8 @@ class OutputTarget {
   // Sets how many sources each stream will have. Has to come before the first put().
   void expect(std::size_t sources);
   void put(const io::Batch& batch);
+  // Receives what is put here from now on, before it is folded and cut; null: nobody does.
+  void follow(plugin::OutputFollower* follower) { follower_ = follower; }
   void end(const io::Source& source, double time);
   // Writes text in the place's own form.
   void write(std::string_view text);
@@ -70,6 +73,7 @@ class OutputTarget {
   Callbacks callbacks_;
   std::unique_ptr<io::Destination> destination_;
   std::optional<io::Folder> folder_;
+  plugin::OutputFollower* follower_ = nullptr;
   bool failed_ = false;
 };
 

@@ -15,8 +15,8 @@
 namespace nacre::front {
 namespace {
 
-constexpr event::Seconds kMostForEntry{
-    5};  // how long the list may lack the end of a job whose leader cannot be reached
+// How long the list may lack the end of a job whose leader cannot be reached
+constexpr event::Seconds kMostForEntry{5};
 constexpr useconds_t kLookAgain = 20 * 1000;  // microseconds between two looks at the list
 
 }  // namespace

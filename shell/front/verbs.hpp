@@ -19,6 +19,7 @@ VerbPtr make_top();
 VerbPtr make_kill();
 VerbPtr make_cancel();
 VerbPtr make_wait();
+VerbPtr make_attach();
 VerbPtr make_report();
 VerbPtr make_control();
 

@@ -1,15 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of the tasks' output, for plugins that report how tasks have ended: output comes first.
+// What is known of the tasks' output, for plugins that report how tasks have ended: output comes first. And the output itself,
+// for those that show it elsewhere too.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "io/batch.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugin {
+
+// Receives what comes out at the standard output and error of the leader.
+class OutputFollower {
+ public:
+  virtual ~OutputFollower() = default;
+
+  virtual void put(const io::Batch& batch) = 0;
+  // Called once: no task writes any more, and all that they have written has come out.
+  virtual void all_out() = 0;
+};
 
 class TaskOutput {
  public:
@@ -25,6 +37,9 @@ class TaskOutput {
   virtual value::Idset come_out() = 0;
   // For a task of this shell; none: unknown.
   virtual std::optional<Tail> tail(std::uint32_t rank) = 0;
+  // On the leader: from now on this one receives the output of all tasks; null: none does. It has to outlive this object, or
+  // to be withdrawn.
+  virtual void follow(OutputFollower* follower) = 0;
 };
 
 }  // namespace nacre::plugin

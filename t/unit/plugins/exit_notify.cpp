@@ -33,6 +33,7 @@ class FakeOutput final : public plugin::TaskOutput {
     ++calls;
     return Idset::parse(left).value();
   }
+  void follow(plugin::OutputFollower* /*follower*/) override {}
   std::optional<Tail> tail(std::uint32_t /*rank*/) override { return {}; }
 
   std::string left;
