@@ -54,11 +54,8 @@ class ExitOnError final : public plugin::Plugin {
 
   // Ranks that the job does not have would never fail.
   Result<std::optional<value::Idset>> ranks_in(const JsonAt& option) {
-    auto ranks = TRY(job::ranks_option(option));
-    if (!ranks) return ranks;
-    if (ranks->empty()) return option.expected("at least one rank");
-    if (std::uint64_t tasks = host_.job().tasks(); *ranks->last() >= tasks)
-      return option.expected(fmt::format("ranks of the job, 0 to {}", tasks - 1));
+    auto ranks = TRY(job::ranks_option(option, host_.job().tasks()));
+    if (ranks && ranks->empty()) return option.expected("at least one rank");
     return ranks;
   }
 

@@ -91,6 +91,7 @@ class Input final : public plugin::Plugin {
 
   Result<void> prepare() {
     options_ = TRY(InputOptions::read(host_.options()));
+    CHECK_OK(job::check_ranks("input.ranks", options_.ranks, host_.job().tasks()));
     for (const auto& task : host_.tasks()) readers_ += reads(*task) ? 1 : 0;
     if (!options_.path.empty()) return {};
     if (host_.bulk() == nullptr) {

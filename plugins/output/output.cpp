@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "event/clock.hpp"
+#include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/output/channel.hpp"
 #include "plugins/output/channel_maker.hpp"
@@ -83,6 +84,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
  private:
   Result<void> read_options() {
     options_ = TRY(OutputOptions::read(host_.options()));
+    CHECK_OK(job::check_ranks("output.ranks", options_.ranks, host_.job().tasks()));
     for (const StreamOptions& stream : options_.streams) {
       if (stream.has(OutputType::kvs) && !host_.record_directory() && host_.job().shell_rank == 0) {
         return invalid(

@@ -71,6 +71,18 @@ Result<std::optional<value::Idset>> ranks_option(const JsonAt& option) {
   return std::optional<value::Idset>(TRY(in(option.path(), value::Idset::parse(text))));
 }
 
+Result<std::optional<value::Idset>> ranks_option(const JsonAt& option, std::uint64_t tasks) {
+  auto ranks = TRY(ranks_option(option));
+  CHECK_OK(check_ranks(option.path(), ranks, tasks));
+  return ranks;
+}
+
+Result<void> check_ranks(const std::string& place, const std::optional<value::Idset>& ranks, std::uint64_t tasks) {
+  if (!ranks || ranks->empty() || *ranks->last() < tasks) return {};
+  std::string has = tasks == 1 ? "its only one is 0" : fmt::format("it has 0-{}", tasks - 1);
+  return invalid(fmt::format("{}: the job has no task {}; {}", place, *ranks->last(), has));
+}
+
 Result<value::Idset> exit_codes_option(const JsonAt& option) {
   auto wrong = [&] { return option.expected(fmt::format("exit codes, 1 to {}, as 77 or 64-78,99", kMaxCode)); };
   auto codes = ranks_option(option);

@@ -26,6 +26,10 @@ Result<std::uint64_t> size_option(const JsonAt& option);
 
 // Ranks of tasks: "all" (none), an idset (RFC 22), a rank, or an array of ranks.
 Result<std::optional<value::Idset>> ranks_option(const JsonAt& option);
+// The same, for a job that has so many tasks: others are an error.
+Result<std::optional<value::Idset>> ranks_option(const JsonAt& option, std::uint64_t tasks);
+// EINVAL: not all of these are ranks of a job that has so many tasks. `place`: of the option.
+Result<void> check_ranks(const std::string& place, const std::optional<value::Idset>& ranks, std::uint64_t tasks);
 
 // The codes for failures, 1 to 255: a code, an idset of them, or an array.
 Result<value::Idset> exit_codes_option(const JsonAt& option);

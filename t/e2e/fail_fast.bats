@@ -251,7 +251,7 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
     [ ! -e ran ]
   }
   wrong -oexit-on-error=many 'exit-on-error: expected true or false, a number of tasks, a share of the job'"'"'s such as "25%", or "first", got "many"'
-  wrong -oexit-on-error.ranks=1-2 'exit-on-error.ranks: expected ranks of the job, 0 to 1, got "1-2"'
+  wrong -oexit-on-error.ranks=1-2 'exit-on-error.ranks: the job has no task 2; it has 0-1'
   wrong -oexit-on-error=0% 'got "0%"'
   wrong -oexit-on-error.codes=0 'exit-on-error.codes: expected exit codes, 1 to 255'
   wrong -oexit-on-error.then=stop 'exit-on-error.then: expected end or note, got "stop"'

@@ -89,3 +89,15 @@ TEST_CASE("kill-timeout is 5 s if it is not set") {
   CHECK(job::kill_timeout(job::Options(Json{{"kill-timeout", -1}})).error().message ==
         "kill-timeout: expected a time that is not negative, got -1");
 }
+
+TEST_CASE("ranks that a job of so many tasks has not") {
+  auto check = [](const char* ranks, std::uint64_t tasks) {
+    auto result = job::check_ranks("x.ranks", *value::Idset::parse(ranks), tasks);
+    return result ? std::string() : result.error().message;
+  };
+  CHECK(job::check_ranks("x.ranks", std::nullopt, 1));
+  CHECK(check("", 1).empty());
+  CHECK(check("0-3", 4).empty());
+  CHECK(check("0-4", 4) == "x.ranks: the job has no task 4; it has 0-3");
+  CHECK(check("7", 1) == "x.ranks: the job has no task 7; its only one is 0");
+}

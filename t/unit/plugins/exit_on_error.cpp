@@ -183,8 +183,8 @@ TEST_CASE("only failures of `ranks`, and with `codes`, count") {
 }
 
 TEST_CASE("`ranks` are of the job: others would never fail") {
-  CHECK(option_error({{"ranks", 4}}) == ".ranks: expected ranks of the job, 0 to 3, got 4");
-  CHECK(option_error({{"ranks", "3-4"}}) == ".ranks: expected ranks of the job, 0 to 3, got \"3-4\"");
+  CHECK(option_error({{"ranks", 4}}) == ".ranks: the job has no task 4; it has 0-3");
+  CHECK(option_error({{"ranks", "3-4"}}) == ".ranks: the job has no task 4; it has 0-3");
   CHECK(option_error({{"ranks", ""}}) == ".ranks: expected at least one rank, got \"\"");
 }
 
