@@ -38,6 +38,13 @@ std::vector<std::string> unknown_words(const CLI::App& app) {
   return out;
 }
 
+// `nacre help VERB...` is `nacre VERB... --help`.
+void replace_help(std::vector<std::string>& words) {
+  if (words.empty() || words[0] != "help") return;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+}
+
 std::string meant_verb(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -46,7 +53,8 @@ std::string meant_verb(const CLI::App& app, const std::string& word) {
 }
 
 Reply reply_to(const CLI::ParseError& error, const CLI::App& app) {
-  if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) return {0, app.help()};
+  bool names_verb = app.remaining().empty() || !app.get_subcommands().empty();
+  if (names_verb && dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) return {0, app.help()};
   if (dynamic_cast<const CLI::CallForVersion*>(&error) != nullptr) return {0, fmt::format("nacre {}\n", kVersion)};
   // If a word is unknown and another one is missing, the unknown one is the reason.
   std::vector<std::string> unknown = unknown_words(app);
@@ -85,6 +93,7 @@ int run_verb(CLI::App& app, const std::vector<VerbPtr>& verbs) {
 int parse_and_run(CLI::App& app, int argc, char** argv, const std::vector<VerbPtr>& verbs) {
   for (const VerbPtr& verb : verbs) verb->add_to(app);
   std::vector<std::string> words(argv + 1, argv + std::max(argc, 1));
+  replace_help(words);
   auto is_prefix_verb = [&words](const CLI::App* verb) {
     return !words.empty() && verb->get_prefix_command() && verb->get_name() == words[0];
   };

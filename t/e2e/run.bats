@@ -327,6 +327,31 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   [ "$output" = red ]
 }
 
+@test "ranks that the job has not are an error, whichever option names them" {
+  for option in output.ranks=0,5 input.ranks=5 exit-on-error.ranks=2-5; do
+    run run_job -n 2 -o "$option" true
+    [ "$status" -eq 1 ]
+    [[ ${lines[0]} == *"${option%=*}: the job has no task 5; it has 0-1" ]] || { echo "$output"; return 1; }
+  done
+  run run_job --input-ranks=1 true
+  [ "$status" -eq 1 ]
+  [[ ${lines[0]} == *"input.ranks: the job has no task 1; its only one is 0" ]]
+}
+
+@test "nacre help VERB is the verb's --help" {
+  for verb in run "archive create" top; do
+    # shellcheck disable=SC2086 # words
+    diff <("$NACRE_BUILD_DIR/nacre" help $verb) <("$NACRE_BUILD_DIR/nacre" $verb --help)
+  done
+  diff <("$NACRE_BUILD_DIR/nacre" help) <("$NACRE_BUILD_DIR/nacre" --help)
+  for words in "help lanch" "lanch --help"; do
+    # shellcheck disable=SC2086 # words
+    run "$NACRE_BUILD_DIR/nacre" $words
+    [ "$status" -eq 2 ]
+    [[ ${lines[0]} == "nacre: 'lanch' is not known here; did you mean launch?" ]]
+  done
+}
+
 @test "misspelt verbs, and options without their value" {
   run "$NACRE_BUILD_DIR/nacre" lanch
   [ "$status" -eq 2 ]
