@@ -32,6 +32,8 @@ listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
     read -r -a cells <<<"${lines[rank + 1]}"
     [ "${cells[0]} ${cells[1]} ${cells[8]}" = "$rank node$rank sleep" ]
   done
+  [ "$(nacre "$other" top --json -n 2 -d 0.3 | jq -sc 'map([.nnodes, (.nodes | map(.host)), (.nodes | map(.tasks))])')" = \
+    '[[4,["node0","node1","node2","node3"],[1,1,1,1]],[4,["node0","node1","node2","node3"],[1,1,1,1]]]' ]
   nacre "$other" wait last &
   waiting=$!
   nacre "$other" kill --ranks=2
@@ -58,6 +60,7 @@ listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
   [ "$status" -eq 0 ]
   [[ ${lines[0]} == *"reached by srun"* ]]
   [ "${#lines[@]}" -eq 5 ]
+  [ "$(nacre "$other" top --once "slurm:$step" | wc -l)" -eq 7 ]
   nacre "$other" cancel "slurm:$step"
   ends_with 143
   [ "$(nacre "$other" jobs -a --json | jq -c '[.status, .end.code]')" = '["F",143]' ]
