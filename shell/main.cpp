@@ -14,6 +14,7 @@
 #include "base/print.hpp"
 #include "base/process_start.hpp"
 #include "base/process_title.hpp"
+#include "base/signals_blocked.hpp"
 #include "base/variable.hpp"
 #include "cli/shell_arguments.hpp"
 #include "core/shell.hpp"
@@ -107,13 +108,19 @@ Result<int> run_shell(ShellProcess& process, boot::Identity identity, ShellConfi
   return shell->run();
 }
 
+// Called before the watchers of signals go.
+Result<int> over(Result<int> code) {
+  block_ending_signals();
+  return code;
+}
+
 Result<int> run_alone(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title) {
   boot::Identity identity = TRY(boot::standalone(arguments.boot));
   set_title(title, identity.id, identity.shell_rank, static_cast<std::uint32_t>(identity.resources.nodes.size()));
   log_to_stderr(log, identity.shell_rank, std::make_shared<StartedOthers::element_type>(nullptr));
   ShellProcess process = TRY(make_process(log));
   process.group = std::make_unique<group::Alone>(identity.shell_rank);
-  return run_shell(process, std::move(identity), config_of(arguments), log);
+  return over(run_shell(process, std::move(identity), config_of(arguments), log));
 }
 
 // What shell 0 was given: by its launcher, or by its own arguments.
@@ -204,9 +211,9 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title) 
   process.guard = TRY(start_guard(process, boot, rank));
   set_title(title, boot.id, rank, boot.membership ? boot.membership->size : 1);  // the guard is no shell
   auto code = run_in_job(process, std::move(boot), std::move(arguments), log);
-  if (code || process.left) return code;
+  if (code || process.left) return over(std::move(code));
   if (!process.group) report(code.error());
-  return give_up(process, rank, code.error(), log);
+  return over(give_up(process, rank, code.error(), log));
 }
 
 Result<int> parse_and_run(int argc, char** argv) {

@@ -10,6 +10,7 @@
 
 #include "base/print.hpp"
 #include "base/process_start.hpp"
+#include "base/signals_blocked.hpp"
 #include "base/standstill.hpp"
 #include "base/text.hpp"
 #include "event/children.hpp"
@@ -242,7 +243,9 @@ Result<int> launch(LaunchPlan plan) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGTTIN, SIG_IGN);
   auto run = TRY(LaunchRun::create(std::move(plan)));
-  return run->wait();
+  int code = run->wait();
+  block_ending_signals();  // before the watchers go
+  return code;
 }
 
 Result<task::Command> launch_command(const LaunchPlan& plan) {
