@@ -71,7 +71,7 @@ no_job_left() {
       ends_with "$shell" $((128 + $(kill -l "$signal")))
       said "nacre-shell[0]: plugin 'stuck' does not return from $topic: ended by a second SIG$signal"
       [ "$(wc -l <out)" -eq 1 ] || { cat out; return 1; }
-      no_process_left
+      killed_processes_go
     done
   done
 }
@@ -100,7 +100,7 @@ END
   twice "$shell" TERM
   ends_with "$shell" 143
   said "nacre-shell[0]: plugin 'waits' does not return from shell.start: ended by a second SIGTERM"
-  no_process_left
+  killed_processes_go
 }
 
 @test "one signal waits for a handler that is only slow" {
@@ -121,7 +121,7 @@ END
     write_rc "$topic" 0 "os.exit (3)"
     run nacre --initrc=rc.lua
     fails_with 1 "nacre-shell[0]: plugin 'stuck' called exit(3) in $topic"
-    no_process_left
+    killed_processes_go
   done
   write_rc shell.init 0 "os.exit (0, true)"
   run nacre --initrc=rc.lua
@@ -155,7 +155,7 @@ END
   run nacre --initrc=rc.lua
   [ "$status" -eq 1 ]
   [[ $output == *"plugin 'leaves' crashed in shell.start (SIGABRT)"* ]]
-  no_process_left
+  killed_processes_go
 }
 
 @test "of four shells one that loops ends with the job: a second SIGTERM to the launcher" {
