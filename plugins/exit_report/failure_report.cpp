@@ -27,6 +27,20 @@ constexpr std::size_t kMostFailures = 256;  // whose times are kept
 constexpr std::size_t kMostLeft = 64;       // processes
 constexpr std::size_t kMostLeftHere = 16;   // of one shell
 
+bool is_victim(const exits::Record& record) { return record.kind() == exits::Record::Kind::victim; }
+
+// How `rank` has ended, by the summary of the job.
+std::optional<exits::Record> record_in(const Json& end, Rank rank) {
+  const Json tasks = end.value("tasks", Json::object());
+  for (const auto& [text, ranks] : tasks.items()) {
+    auto of = value::Idset::parse(ranks.get<std::string>());
+    if (!of || !of->contains(rank)) continue;
+    auto record = exits::Record::parse(text);
+    return record ? std::optional(*record) : std::nullopt;
+  }
+  return {};
+}
+
 Json letter_of(const exits::Record& record) { return record.str().substr(0, 1); }
 
 }  // namespace
@@ -63,6 +77,7 @@ void FailureReport::tasks_ended(const value::Idset& ranks, const exits::Record& 
 }
 
 bool FailureReport::has_news() const {
+  if (auto end = host_.ended_by(); end && is_victim(end->record)) return true;
   return std::any_of(representatives_.begin(), representatives_.end(), [](const auto& each) {
     auto record = exits::Record::parse(each.first);
     if (!record || record->status() == value::WaitStatus::killed(SIGPIPE)) return false;
@@ -129,7 +144,7 @@ void FailureReport::take(std::string_view text) {
 }
 
 Result<void> FailureReport::finish() {
-  if (auto end = host_.ended_by(); end && is_failure(end->record)) ask(end->rank);
+  if (auto end = host_.ended_by(); end && (is_failure(end->record) || is_victim(end->record))) ask(end->rank);
   if (failed_ > 1) ask_for_digests();
   if (!is_waiting()) return {};
   finish_timer_ = TRY(event::Timer::create(host_.loop(), [this] {
@@ -224,10 +239,12 @@ Json FailureReport::cause(const Json& end) const {
   Json out = Json::object();
   if (task && is_failure(task->record))
     out = facts_of(task->rank, task->record);
+  else if (task && is_victim(task->record))
+    out = facts_of(task->rank, record_in(end, task->rank).value_or(task->record));
   else if (first_)
     out = facts_of(first_->rank, first_->record);
   if (end.contains("cause")) out["message"] = end["cause"];
-  if (!first_) return out;
+  if (!out.contains("rank")) return out;
   value::Idset others = at_the_time_of(out.value("rank", Rank{0}));
   int value = out.value("value", 0);
   bool may_be_victim = out["kind"] == "s" && (value == SIGABRT || value == SIGPIPE);

@@ -53,7 +53,9 @@ void PmiDepartures::aborted(const pmi::Abort& abort) {
   std::string message =
       fmt::format("{} called PMI_Abort with code {}", processes_.name_of(abort.client), abort.exit_code);
   if (!abort.message.empty()) message += ": " + one_line(abort.message);
-  host_.raise({"exec", 0, message, value::WaitStatus::exited(exits::failure_code(abort.exit_code))});
+  auto rank = processes_.task_of(abort.client);
+  auto by = rank ? std::optional(exits::TaskEnd{*rank, exits::Record::victim({})}) : std::nullopt;
+  host_.raise({"exec", 0, message, value::WaitStatus::exited(exits::failure_code(abort.exit_code)), by});
 }
 
 void PmiDepartures::attach(PmiGroup& group) {

@@ -25,6 +25,8 @@ class PmiProcesses {
  public:
   virtual ~PmiProcesses() = default;
   [[nodiscard]] virtual std::string name_of(std::uint32_t client) const = 0;  // for messages
+  // The rank of the task that it is; none: it was spawned.
+  [[nodiscard]] virtual std::optional<std::uint32_t> task_of(std::uint32_t client) const = 0;
   [[nodiscard]] virtual bool runs(std::uint32_t client) const = 0;
   virtual void kill(std::uint32_t client, int signum) = 0;
 };

@@ -43,6 +43,7 @@ class SpawnedGroup final : public PmiProcesses {
   [[nodiscard]] bool over() const { return running_ == 0; }
 
   [[nodiscard]] std::string name_of(std::uint32_t client) const override;
+  [[nodiscard]] std::optional<std::uint32_t> task_of(std::uint32_t /*client*/) const override { return {}; }
   [[nodiscard]] bool runs(std::uint32_t client) const override;
   void kill(std::uint32_t client, int signum) override;
 

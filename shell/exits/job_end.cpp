@@ -73,12 +73,13 @@ void JobEnd::agreed(int code) {
 int JobEnd::code(const Outcomes& outcomes, const Policy& policy) const {
   if (agreed_) return *agreed_;
   const auto& why = cause();
-  bool by_task = why && why->task;
+  bool by_task = why && why->deciding() != nullptr;
   if (why && !by_task && why->code) return failure_code(*why->code);
   if (by_task || (why && why->over_time) || !is_ending()) {
     const Outcomes all = known(outcomes);
-    auto signal_code = cancelled(all, policy);
-    return signal_code ? *signal_code : policy.code(all);
+    if (auto signal_code = cancelled(all, policy)) return *signal_code;
+    // The first task that has failed by itself is the first, though others were ended before.
+    return policy.code(policy.kind() == Policy::Kind::first ? but_from_outside(all) : all);
   }
   return std::max(policy.code(outcomes), kLeastFailure);
 }
@@ -87,8 +88,8 @@ int JobEnd::code(const Outcomes& outcomes, const Policy& policy) const {
 // count as not started, too.
 Outcomes JobEnd::known(const Outcomes& outcomes) const {
   const auto& why = cause();
-  if (!why || !why->task) return outcomes;
-  const TaskEnd& end = *why->task;
+  if (!why || why->deciding() == nullptr) return outcomes;
+  const TaskEnd& end = *why->deciding();
   Outcomes out;
   for (const auto& [record, ranks] : outcomes.in_order()) {
     bool was_not_tried = record == Record::victim({}) && end.record.kind() == Record::Kind::not_started;
@@ -98,13 +99,24 @@ Outcomes JobEnd::known(const Outcomes& outcomes) const {
   return out;
 }
 
+bool JobEnd::ended_from_outside(const Record& record) const {
+  return record.kind() == Record::Kind::ended && record.status()->is_signal() &&
+         sent_.contains(record.status()->signal());
+}
+
+Outcomes JobEnd::but_from_outside(const Outcomes& outcomes) const {
+  Outcomes out;
+  for (const auto& [record, ranks] : outcomes.in_order()) {
+    if (!ended_from_outside(record)) out.add(ranks, record);
+  }
+  return out;
+}
+
 std::optional<int> JobEnd::cancelled(const Outcomes& outcomes, const Policy& policy) const {
   std::optional<int> code;
   for (const auto& [record, ranks] : outcomes.in_order()) {
     if (!policy.is_failure(record)) continue;
-    bool by_signal = record.kind() == Record::Kind::ended && record.status()->is_signal() &&
-                     sent_.contains(record.status()->signal());
-    if (!by_signal) return {};
+    if (!ended_from_outside(record)) return {};
     code = std::max(code.value_or(0), record.code());
   }
   return code;

@@ -25,9 +25,15 @@ struct Cause {
   std::string message;      // one line
   std::optional<int> code;  // the job's exit code; none: the policy's, and at least 1
   std::uint32_t shell = 0;  // the shell that it comes from
-  std::optional<TaskEnd> task =
-      {};  // a task's end is the cause: then the policy decides, and counts this end even if its record comes later
+  // A task's end is the cause: then the policy decides, and counts this end even if its record comes later. A victim's: that
+  // task, which still ran, has ended the job, with `code`.
+  std::optional<TaskEnd> task = {};
   bool over_time = false;  // a time limit is the cause: the tasks that it ends count as 124, and the policy decides
+
+  // The end by which the policy decides.
+  [[nodiscard]] const TaskEnd* deciding() const {
+    return task && task->record.kind() != Record::Kind::victim ? &*task : nullptr;
+  }
 
   bool operator==(const Cause&) const = default;
 };
@@ -87,6 +93,8 @@ class JobEnd {
 
   // `outcomes` with the end of the task that has ended the job, of which the record may come later.
   [[nodiscard]] Outcomes known(const Outcomes& outcomes) const;
+  // Whether a signal from outside to all tasks has ended such a task: it has not failed by itself.
+  [[nodiscard]] bool ended_from_outside(const Record& record) const;
   // The code of a signal from outside to all tasks, if it has ended all tasks that failed.
   [[nodiscard]] std::optional<int> cancelled(const Outcomes& outcomes, const Policy& policy) const;
   // 0..255: the exit code of a job whose tasks ended as `outcomes`. 128 + N if a signal N from outside has ended all tasks
@@ -95,6 +103,7 @@ class JobEnd {
 
  private:
   Action interrupted(double now, Work work);
+  [[nodiscard]] Outcomes but_from_outside(const Outcomes& outcomes) const;
 
   std::optional<Cause> local_;  // this shell's first failure
   std::optional<Cause> cause_;  // the first of the common order

@@ -64,10 +64,19 @@ std::string what_happened(const Json& cause, const Record& record) {
   return "ended with the job";
 }
 
+// What a task that still ran has done to end the job: "called PMI_Abort with code 7", of a message that names it first.
+std::string what_it_did(const Json& cause, std::string_view name) {
+  std::string message = plain(member<std::string>(cause, "message"));
+  std::string start = fmt::format("{} ", name);
+  return message.starts_with(start) ? message.substr(start.size()) : "has ended the job: " + message;
+}
+
 // "rank 1 on n3 (pid 4711) killed by SIGSEGV (core dumped) 12.40 s after its start".
 std::string cause_line(const Json& cause, const Record& record) {
-  std::string out = fmt::format("rank {}{}", member<std::uint64_t>(cause, "rank"), on_host(cause));
+  const std::string name = fmt::format("rank {}{}", member<std::uint64_t>(cause, "rank"), on_host(cause));
+  std::string out = name;
   if (auto pid = member<std::int64_t>(cause, "pid"); pid != 0) out += fmt::format(" (pid {})", pid);
+  if (record.kind() == Record::Kind::victim) return out + " " + what_it_did(cause, name);
   out += " " + what_happened(cause, record);
   auto started = member<double>(cause, "started");
   auto ended = member<double>(cause, "ended");

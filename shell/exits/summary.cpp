@@ -12,10 +12,12 @@ namespace {
 
 // The end of the task that failed first: the cause's task, else the first failure that came.
 std::optional<Record> first_failure(const JobEnd& end, const Outcomes& outcomes, const Policy& policy) {
-  if (end.cause() && end.cause()->task) return end.cause()->task->record;
+  if (end.cause() && end.cause()->deciding() != nullptr) return end.cause()->deciding()->record;
   auto classes = outcomes.in_order();
   auto first =
-      std::find_if(classes.begin(), classes.end(), [&](const auto& each) { return policy.is_failure(each.first); });
+      std::find_if(classes.begin(), classes.end(), [&](const auto& each) {
+        return policy.is_failure(each.first) && !end.ended_from_outside(each.first);
+      });
   return first != classes.end() ? std::optional(first->first) : std::nullopt;
 }
 
@@ -29,7 +31,7 @@ std::string largest(const Outcomes& outcomes, const Policy& policy, int code) {
 std::string reason(const JobEnd& end, const Outcomes& outcomes, const Policy& policy, int code) {
   if (code == 0) return "success";
   if (end.cancelled(outcomes, policy) == code) return "a signal to all tasks";
-  if (end.cause() && end.cause()->code && !end.cause()->task) return "the cause";
+  if (end.cause() && end.cause()->code && end.cause()->deciding() == nullptr) return "the cause";
   auto first = first_failure(end, outcomes, policy);
   bool is_first = first && policy.code_of(*first) == code;
   auto main = outcomes.of(policy.main());

@@ -37,7 +37,8 @@ struct RaisedException {
   int severity = 0;           // 0 ends the job; 1 to 7 are notes
   std::string message;
   std::optional<value::WaitStatus> status;  // gives the job's exit code, whatever the codes of the tasks
-  // The end of a task that is the reason: then the job's exit policy decides
+  // The end of a task that is the reason: then the job's exit policy decides. A victim's, of a task that still runs, only
+  // names the task that has ended the job.
   std::optional<exits::TaskEnd> task = {};
 };
 

@@ -3,6 +3,7 @@
 #
 # Programs of MPICH, as Debian builds it: PMI-1.
 load lib.bash
+load nodes.bash
 
 setup_file() {
   export programs=$BATS_FILE_TMPDIR
@@ -49,6 +50,18 @@ says() {
   mpi 4 abort 2 7
   [ "$status" -eq 7 ]
   [[ $output == *"error: exec: rank 2 on node0 called PMI_Abort with code 7"* ]]
+}
+
+@test "the report names the rank that has called MPI_Abort, on one shell and on four" {
+  for shells in 1 4; do
+    write_nodes $shells $((4 / shells))
+    write_jobspec 4 "$programs/abort" 2 7
+    run launch -R R.json -o cpu-affinity=off --local=$shells --report=r.json -o exit-policy=main
+    [ "$status" -eq 7 ] || { echo "$output"; return 1; }
+    [[ $output == *"nacre: "*" abort: rank 2 on node$((2 * (shells / 4))) (pid "*") called PMI_Abort with code 7"*"exit code 7 (policy main: the cause)"* ]] || { echo "$output"; return 1; }
+    jq -e --arg host node$((2 * (shells / 4))) '.cause | .rank == 2 and .host == $host and .pid > 0 and .kind == "c" and .certain and .pmi.last == "abort" and (.stderr | contains("called MPI_Abort"))' r.json || { cat r.json; return 1; }
+    jq -e '.exit.code == 7 and ([.classes[].record | startswith("c")] | all)' r.json
+  done
 }
 
 @test "a rank that dies ends the job, wherever it was" {

@@ -102,7 +102,8 @@ TEST_CASE(
     CHECK(end.code(all, Policy(Policy::Kind::all, 0)) == 1);
     end.sent_to_tasks(SIGTERM);
     CHECK(end.code(all, policy) == 143);
-    CHECK(end.code(crashed, policy) == policy.code(crashed));
+    int expected = kind == Policy::Kind::first ? 139 : policy.code(crashed);  // what has failed by itself comes first
+    CHECK(end.code(crashed, policy) == expected);
     CHECK(end.raised({"task 0 killed by SIGTERM", 143, 0, TaskEnd{0, ended}}) == Action::end);
     CHECK(end.code(all, policy) == 143);
   }
@@ -135,6 +136,26 @@ TEST_CASE("the cause's own code is the job's, whatever the tasks' are, and never
     INFO(code);
     CHECK(end.code(outcomes_of({Record::of(WaitStatus::exited(200))}), kMax) == counts_as);
   }
+}
+
+TEST_CASE("the first task that fails by itself is the first, though a signal from outside has ended others before") {
+  JobEnd end;
+  end.sent_to_tasks(SIGINT);
+  Outcomes outcomes = outcomes_of({Record::of(WaitStatus::killed(SIGINT)), Record::of(WaitStatus::exited(3))});
+  CHECK(end.code(outcomes, Policy(Policy::Kind::first, 0)) == 3);
+  CHECK(end.code(outcomes, kMax) == 130);
+  end.ordered({"task 1 exited with code 3", std::nullopt, 0, TaskEnd{1, Record::of(WaitStatus::exited(3))}});
+  CHECK(end.code(outcomes, Policy(Policy::Kind::first, 0)) == 3);
+}
+
+TEST_CASE("a task that still runs may be who has ended the job: the code is the cause's, under each policy") {
+  JobEnd end;
+  end.ordered({"rank 2 called abort", 7, 0, TaskEnd{2, Record::victim({})}});
+  Outcomes outcomes = outcomes_of({Record::of(WaitStatus::exited(0)), Record::victim(WaitStatus::killed(15))});
+  for (auto kind : {Policy::Kind::max, Policy::Kind::main, Policy::Kind::all, Policy::Kind::first})
+    CHECK(end.code(outcomes, Policy(kind, 0)) == 7);
+  CHECK(end.known(outcomes).of(1) == Record::victim(WaitStatus::killed(15)));
+  CHECK(end.known(outcomes).ranks() == outcomes.ranks());
 }
 
 TEST_CASE("SIGTERM, SIGHUP and SIGQUIT: to the tasks that run, else they end the job") {

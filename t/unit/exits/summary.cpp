@@ -53,6 +53,9 @@ TEST_CASE("a summary says why the code is this one") {
   CHECK(by({}, two, Policy(Kind::main_and_all, 1)) == "task 1, the main rank");
   CHECK(by({}, two, Policy(Kind::main_and_all, 0)) == "not all tasks succeeded");
   CHECK(by({}, outcomes_of({{"0", "c"}}), Policy(Kind::main, 0)) == "the main rank has no exit code of its own");
+  JobEnd aborted;
+  aborted.ordered({"rank 1 called abort", 7, 0, TaskEnd{1, Record::victim({})}});
+  CHECK(by(aborted, outcomes_of({{"0-1", "c/s15"}}), Policy(Kind::main, 0)) == "the cause");
   JobEnd sent;
   sent.sent_to_tasks(SIGINT);
   CHECK(by(sent, outcomes_of({{"0-3", "s2"}}), Policy(Kind::all, 0)) == "a signal to all tasks");

@@ -30,12 +30,16 @@ class FakeProcesses final : public PmiProcesses {
   [[nodiscard]] std::string name_of(std::uint32_t client) const override {
     return fmt::format("client {}", client);
   }
+  [[nodiscard]] std::optional<std::uint32_t> task_of(std::uint32_t client) const override {
+    return are_tasks ? std::optional(client) : std::nullopt;
+  }
   [[nodiscard]] bool runs(std::uint32_t client) const override { return running[client]; }
   void kill(std::uint32_t client, int signum) override {
     killed.push_back(fmt::format("{} by {}", client, signum));
     if (on_kill) on_kill(client);
   }
 
+  bool are_tasks = true;
   std::vector<bool> running;
   std::vector<std::string> killed;  // "CLIENT by SIGNUM"
   std::function<void(std::uint32_t client)> on_kill;
