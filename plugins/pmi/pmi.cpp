@@ -255,7 +255,9 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     return fmt::format("rank {}{}", rank_of(client), host_.job().node().on());
   }
 
-  [[nodiscard]] std::optional<std::uint32_t> task_of(std::uint32_t client) const override { return rank_of(client); }
+  [[nodiscard]] std::optional<std::uint32_t> task_of(std::uint32_t client) const override {
+    return rank_of(client);
+  }
 
   [[nodiscard]] bool runs(std::uint32_t client) const override {
     return host_.tasks()[client]->state() == task::State::running;

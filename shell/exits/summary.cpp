@@ -14,10 +14,9 @@ namespace {
 std::optional<Record> first_failure(const JobEnd& end, const Outcomes& outcomes, const Policy& policy) {
   if (end.cause() && end.cause()->deciding() != nullptr) return end.cause()->deciding()->record;
   auto classes = outcomes.in_order();
-  auto first =
-      std::find_if(classes.begin(), classes.end(), [&](const auto& each) {
-        return policy.is_failure(each.first) && !end.ended_from_outside(each.first);
-      });
+  auto first = std::find_if(classes.begin(), classes.end(), [&](const auto& each) {
+    return policy.is_failure(each.first) && !end.ended_from_outside(each.first);
+  });
   return first != classes.end() ? std::optional(first->first) : std::nullopt;
 }
 

@@ -102,7 +102,8 @@ TEST_CASE(
     CHECK(end.code(all, Policy(Policy::Kind::all, 0)) == 1);
     end.sent_to_tasks(SIGTERM);
     CHECK(end.code(all, policy) == 143);
-    int expected = kind == Policy::Kind::first ? 139 : policy.code(crashed);  // what has failed by itself comes first
+    int expected =
+        kind == Policy::Kind::first ? 139 : policy.code(crashed);  // what has failed by itself comes first
     CHECK(end.code(crashed, policy) == expected);
     CHECK(end.raised({"task 0 killed by SIGTERM", 143, 0, TaskEnd{0, ended}}) == Action::end);
     CHECK(end.code(all, policy) == 143);
@@ -138,7 +139,8 @@ TEST_CASE("the cause's own code is the job's, whatever the tasks' are, and never
   }
 }
 
-TEST_CASE("the first task that fails by itself is the first, though a signal from outside has ended others before") {
+TEST_CASE(
+    "the first task that fails by itself is the first, though a signal from outside has ended others before") {
   JobEnd end;
   end.sent_to_tasks(SIGINT);
   Outcomes outcomes = outcomes_of({Record::of(WaitStatus::killed(SIGINT)), Record::of(WaitStatus::exited(3))});

@@ -52,7 +52,8 @@ TEST_CASE("a report names the task that failed first, with its last words, and h
 TEST_CASE("a task that has ended the job itself is named with what it did") {
   CHECK(cause_with({{"record", "c/s15"}, {"message", "rank 1 on n3 called PMI_Abort with code 7"}})
             .starts_with("called PMI_Abort with code 7\n"));
-  CHECK(cause_with({{"record", "c"}, {"message", "it was enough"}}).starts_with("has ended the job: it was enough\n"));
+  CHECK(cause_with({{"record", "c"}, {"message", "it was enough"}})
+            .starts_with("has ended the job: it was enough\n"));
 }
 
 TEST_CASE("a report of one task has no list of tasks, and names its file") {

@@ -196,8 +196,8 @@ TEST_CASE_METHOD(StreamFixture, "the launcher's end is told once") {
 TEST_CASE_METHOD(StreamFixture, "what a launcher cannot say ends its stream") {
   std::string bytes =
       GENERATE(signal_record("{}"), signal_record("{\"signal\":0}"), signal_record("{\"signal\":999}"),
-               signal_record("{\"signal\":15,\"x\":1}"), signal_record("nonsense"),
-               signal_record("{\"end\":0}"), signal_record("{\"end\":15,\"signal\":15}"),
+               signal_record("{\"signal\":15,\"x\":1}"), signal_record("nonsense"), signal_record("{\"end\":0}"),
+               signal_record("{\"end\":15,\"signal\":15}"),
                signal_record(std::string(LaunchStream::kMaxFrame + 1, ' ')), bulk_record("x", 1),
                end_record() + bulk_record("x"), end_record() + end_record(), std::string("GET / HTTP/1.0\r\n"));
   receive();
