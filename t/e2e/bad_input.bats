@@ -85,9 +85,9 @@ usage_error() {
   spoiled_jobspec '.resources[0].count = 99999999999999999999'
   run nacre
   fails_with 1 "resources[0].count"
-  spoiled_jobspec '.resources[0].with[0].count = "4"'
+  spoiled_jobspec '.resources[0].with[0].count = "four"'
   run nacre
-  fails_with 1 'resources[0].with[0].count: expected' '"4"'
+  fails_with 1 'resources[0].with[0].count: expected' '"four"'
   spoiled_jobspec '.tasks[0].count = {total: 0}'
   run nacre
   fails_with 1 "tasks[0].count.total"
@@ -232,8 +232,9 @@ usage_error() {
 
 @test "no folder for the tmpdir" {
   prepare 1 true
-  TMPDIR=/no/such/folder run nacre
-  fails_with 1 "tmpdir: cannot make a directory in /no/such/folder " "No such file or directory"
+  touch file
+  TMPDIR=$work/file run nacre
+  fails_with 1 "tmpdir: cannot make a directory in $work/file " "Not a directory"
 }
 
 @test "no room for the tmpdir" {

@@ -171,8 +171,11 @@ END
   passes
   run nacre -o pmi.use=simple
   passes
-  run nacre -o pmi=simpel
-  fails_with 1 "plugin 'pmi': shell.init: pmi: expected a list of simple, pmi2 and pmix, or off, got \"simpel\""
+  run nacre -o pmi=simpel,simple
+  [ "$status" -eq 0 ]
+  [[ $output == *"warn: pmi: pmi: there is no plugin 'simpel', and tasks do without it; "*"; did you mean simple?" ]]
+  run nacre -o pmi=simple,
+  fails_with 1 "plugin 'pmi': shell.init: pmi: expected a list of names, as simple, pmi2 and pmix, or off, got \"simple,\""
   run nacre -o pmi.usr=simple
   fails_with 1 "pmi.usr: unknown key; known: use, explain, hang-report, max-size"
   run nacre -o fault-tolerance.signal=SIGNOT
@@ -237,7 +240,7 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
 }
 
 @test "nobody is lost before anybody is, and a signal that was not asked for is not sent" {
-  clients 2 init 'cmd=get kvsname=%k key=PMI_dead_processes' has:rc=0 barrier 0:kill 1:barrier 1:finalize
+  clients 2 init 'cmd=get kvsname=%k key=PMI_dead_processes' has:value= lacks:value=0 barrier 0:kill 1:barrier 1:finalize
   run nacre -o fault-tolerance
   [ "$status" -eq 137 ]
 }

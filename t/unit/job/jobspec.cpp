@@ -4,38 +4,13 @@
 #include <catch2/catch.hpp>
 
 #include "base/json.hpp"
+#include "jobspec_documents.hpp"
 
 using nacre::Json;
 using nacre::job::Jobspec;
+using namespace nacre::jobspecs;
 
 namespace {
-
-Json slot_document() {
-  return Json::parse(R"({
-    "version": 1,
-    "resources": [{"type": "slot", "count": 2, "label": "task", "with": [{"type": "core", "count": 3}]}],
-    "tasks": [{"command": ["app", "-x", ""], "slot": "task", "count": {"per_slot": 1}}],
-    "attributes": {"system": {"duration": 0}}
-  })");
-}
-
-Json node_document() {
-  Json document = slot_document();
-  Json slot = document["resources"][0];
-  document["resources"][0] = {{"type", "node"}, {"count", 2}, {"with", Json::array({slot})}};
-  return document;
-}
-
-// The error of a document, changed at one place.
-std::string error_with(Json document, const char* pointer, Json value) {
-  document[Json::json_pointer(pointer)] = std::move(value);
-  auto spec = Jobspec::from_json(std::move(document));
-  return spec ? "accepted" : spec.error().message;
-}
-
-std::string error_with(const char* pointer, Json value) {
-  return error_with(slot_document(), pointer, std::move(value));
-}
 
 std::string error_without(const char* parent, const char* key) {
   Json document = slot_document();

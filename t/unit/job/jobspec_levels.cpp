@@ -5,36 +5,11 @@
 
 #include "base/json.hpp"
 #include "job/jobspec.hpp"
+#include "jobspec_documents.hpp"
 
 using nacre::Json;
 using nacre::job::Jobspec;
-
-namespace {
-
-Json slot_document() {
-  return Json::parse(R"({
-    "version": 1,
-    "resources": [{"type": "slot", "count": 2, "label": "task", "with": [{"type": "core", "count": 3}]}],
-    "tasks": [{"command": ["app"], "slot": "task", "count": {"per_slot": 1}}],
-    "attributes": {}
-  })");
-}
-
-Json node_document() {
-  Json document = slot_document();
-  Json slots = document["resources"];
-  document["resources"] = Json::array({{{"type", "node"}, {"count", 2}, {"with", slots}}});
-  return document;
-}
-
-// The error of a document, changed at one place.
-std::string error_with(Json document, const char* pointer, Json value) {
-  document[Json::json_pointer(pointer)] = std::move(value);
-  auto spec = Jobspec::from_json(std::move(document));
-  return spec ? "accepted" : spec.error().message;
-}
-
-}  // namespace
+using namespace nacre::jobspecs;
 
 TEST_CASE("levels above nodes, and between nodes and slots, multiply what is in them") {
   Json document = node_document();

@@ -15,7 +15,7 @@ std::string json_of(std::string_view yaml) {
   return json ? json->dump() : json.error().message;
 }
 
-std::string error_of(std::string_view yaml) {
+std::string yaml_error(std::string_view yaml) {
   auto json = yaml_to_json(yaml);
   return json ? "accepted: " + json->dump().substr(0, 80) : json.error().message;
 }
@@ -49,33 +49,33 @@ TEST_CASE("integers at the borders of their types") {
         "[9223372036854775807,-9223372036854775808,18446744073709551615]");
   CHECK(yaml_to_json("18446744073709551616").value().is_number_float());
   CHECK(json_of("0xffffffffffffffff") == "18446744073709551615");
-  CHECK(error_of("a: 0x10000000000000000") == "YAML: line 1, column 4: a number of more than 64 bits");
+  CHECK(yaml_error("a: 0x10000000000000000") == "YAML: line 1, column 4: a number of more than 64 bits");
 }
 
 TEST_CASE("tags of the core schema") {
   CHECK(json_of("[!!str 5, !!str ~, ! 5, !!int '5', !!float 5, !!bool 'true', !!null '']") ==
         R"(["5","~","5",5,5.0,true,null])");
   CHECK(json_of("!!map {a: !!seq [1]}") == R"({"a":[1]})");
-  CHECK(error_of("a: !!int x") == "YAML: line 1, column 4: 'x' does not go with the tag 'tag:yaml.org,2002:int'");
-  CHECK(error_of("a: !mine x") == "YAML: line 1, column 4: 'x' does not go with the tag '!mine'");
-  CHECK(error_of("!!seq {a: 1}") ==
+  CHECK(yaml_error("a: !!int x") == "YAML: line 1, column 4: 'x' does not go with the tag 'tag:yaml.org,2002:int'");
+  CHECK(yaml_error("a: !mine x") == "YAML: line 1, column 4: 'x' does not go with the tag '!mine'");
+  CHECK(yaml_error("!!seq {a: 1}") ==
         "YAML: line 1, column 1: the tag 'tag:yaml.org,2002:seq' does not go with this value");
 }
 
 TEST_CASE("numbers that JSON does not have") {
-  CHECK(error_of("a: .inf") == "YAML: line 1, column 4: JSON has no number .inf");
-  CHECK(error_of("- 1\n- -.INF") == "YAML: line 2, column 3: JSON has no number -.INF");
-  CHECK(error_of(".nan") == "YAML: line 1, column 1: JSON has no number .nan");
-  CHECK(error_of("1e999") == "YAML: line 1, column 1: a number that a double cannot hold");
+  CHECK(yaml_error("a: .inf") == "YAML: line 1, column 4: JSON has no number .inf");
+  CHECK(yaml_error("- 1\n- -.INF") == "YAML: line 2, column 3: JSON has no number -.INF");
+  CHECK(yaml_error(".nan") == "YAML: line 1, column 1: JSON has no number .nan");
+  CHECK(yaml_error("1e999") == "YAML: line 1, column 1: a number that a double cannot hold");
 }
 
 TEST_CASE("keys") {
   CHECK(json_of("{1: a, true: b, x: c}") == R"({"1":"a","true":"b","x":"c"})");
   CHECK(json_of("{a, b}") == R"({"a":null,"b":null})");
   CHECK(json_of("'': 1") == R"({"":1})");
-  CHECK(error_of("a: 1\nb: 2\na: 3") == "YAML: line 3, column 1: the key 'a' is here twice");
-  CHECK(error_of("? [1]\n: 2") == "YAML: line 1, column 3: a key must be text, neither null nor a collection");
-  CHECK(error_of("~: 1") == "YAML: line 1, column 1: a key must be text, neither null nor a collection");
+  CHECK(yaml_error("a: 1\nb: 2\na: 3") == "YAML: line 3, column 1: the key 'a' is here twice");
+  CHECK(yaml_error("? [1]\n: 2") == "YAML: line 1, column 3: a key must be text, neither null nor a collection");
+  CHECK(yaml_error("~: 1") == "YAML: line 1, column 1: a key must be text, neither null nor a collection");
 }
 
 TEST_CASE("documents") {
@@ -83,25 +83,25 @@ TEST_CASE("documents") {
   CHECK(json_of("# nothing\n") == "null");
   CHECK(json_of("---\na: 1\n...\n") == R"({"a":1})");
   CHECK(json_of("%YAML 1.2\n---\na: 1\n") == R"({"a":1})");
-  CHECK(error_of("a: 1\n---\nb: 2\n") == "YAML: line 2, column 1: a second document; expected one");
+  CHECK(yaml_error("a: 1\n---\nb: 2\n") == "YAML: line 2, column 1: a second document; expected one");
 }
 
 TEST_CASE("syntax errors say where") {
-  CHECK(error_of("a: [1, 2").find("YAML: line 1, column ") == 0);
-  CHECK(error_of("a: 1\n b: 2").find("YAML: line 2, column 3: ") == 0);
-  CHECK(error_of("a: *b").find("YAML: line 1, column 4: ") == 0);
-  CHECK(error_of("\t- a").find("YAML: line 1, column ") == 0);
+  CHECK(yaml_error("a: [1, 2").find("YAML: line 1, column ") == 0);
+  CHECK(yaml_error("a: 1\n b: 2").find("YAML: line 2, column 3: ") == 0);
+  CHECK(yaml_error("a: *b").find("YAML: line 1, column 4: ") == 0);
+  CHECK(yaml_error("\t- a").find("YAML: line 1, column ") == 0);
 }
 
 TEST_CASE("bytes that YAML does not have") {
-  CHECK(error_of("a: b\nc: \x04 d") == "YAML: line 2, column 4: the control character 0x04");
-  CHECK(error_of(std::string("a: b\0", 5)) == "YAML: line 1, column 5: the control character 0x00");
-  CHECK(error_of("\xff\xfe"
-                 "a") == "YAML: line 1, column 1: not UTF-8");
-  CHECK(error_of("\xc3\xa4: \xc3") == "YAML: line 1, column 4: not UTF-8");
+  CHECK(yaml_error("a: b\nc: \x04 d") == "YAML: line 2, column 4: the control character 0x04");
+  CHECK(yaml_error(std::string("a: b\0", 5)) == "YAML: line 1, column 5: the control character 0x00");
+  CHECK(yaml_error("\xff\xfe"
+                   "a") == "YAML: line 1, column 1: not UTF-8");
+  CHECK(yaml_error("\xc3\xa4: \xc3") == "YAML: line 1, column 4: not UTF-8");
   for (const char* bad :
        {"\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\x80"}) {
-    CHECK(error_of(bad) == "YAML: line 1, column 1: not UTF-8");
+    CHECK(yaml_error(bad) == "YAML: line 1, column 1: not UTF-8");
   }
   CHECK(json_of("\xef\xbb\xbf"
                 "a: \xc6\x92") == "{\"a\":\"\xc6\x92\"}");
@@ -117,8 +117,8 @@ TEST_CASE("an alias stands for a copy of its anchor") {
 }
 
 TEST_CASE("an alias cannot stand in what it stands for") {
-  CHECK(error_of("&x [*x]") == "YAML: line 1, column 5: an alias to what it stands in");
-  CHECK(error_of("&x {a: {b: [1, *x]}}") == "YAML: line 1, column 16: an alias to what it stands in");
+  CHECK(yaml_error("&x [*x]") == "YAML: line 1, column 5: an alias to what it stands in");
+  CHECK(yaml_error("&x {a: {b: [1, *x]}}") == "YAML: line 1, column 16: an alias to what it stands in");
 }
 
 TEST_CASE("aliases cannot make a small text large") {
@@ -127,16 +127,16 @@ TEST_CASE("aliases cannot make a small text large") {
     std::string above = "*a" + std::to_string(i - 1);
     bomb += fmt::format("a{0}: &a{0} [{1},{1},{1},{1},{1},{1},{1},{1},{1},{1}]\n", i, above);
   }
-  CHECK(error_of(bomb).find("too many values, aliases counted as what they stand for") != std::string::npos);
+  CHECK(yaml_error(bomb).find("too many values, aliases counted as what they stand for") != std::string::npos);
   std::string long_text = "[&a " + std::string(1 << 20, 'x');
   for (int i = 0; i < 40; ++i) long_text += ", *a";
-  CHECK(error_of(long_text + "]").find("too many values") != std::string::npos);
+  CHECK(yaml_error(long_text + "]").find("too many values") != std::string::npos);
 }
 
 TEST_CASE("aliases cannot nest more deeply than the text may") {
   std::string chain = "a0: &a0 [x]\n";
   for (int i = 1; i < 200; ++i) chain += fmt::format("a{0}: &a{0} [*a{1}]\n", i, i - 1);
-  CHECK(error_of(chain).find("nested deeper than 128 levels") != std::string::npos);
+  CHECK(yaml_error(chain).find("nested deeper than 128 levels") != std::string::npos);
 }
 
 // ---- limits ----------------------------------------------------------------
@@ -145,7 +145,7 @@ TEST_CASE("depth is bounded in each style") {
   std::string open(128, '[');
   std::string close(128, ']');
   CHECK(yaml_to_json(open + close).has_value());
-  CHECK(error_of("[" + open + close + "]") == "YAML: line 1, column 129: nested deeper than 128 levels");
+  CHECK(yaml_error("[" + open + close + "]") == "YAML: line 1, column 129: nested deeper than 128 levels");
   for (const char* piece : {"[", "{a: ", "- ", "? ", "[? ", "!x [", "&x ["}) {
     std::string text;
     for (int i = 0; i < 100000; ++i) text += piece;
@@ -157,12 +157,12 @@ TEST_CASE("depth is bounded in each style") {
 TEST_CASE("size is bounded") {
   std::string text = "# " + std::string(nacre::job::kMaxYaml - 2, 'x');
   CHECK(yaml_to_json(text).has_value());
-  CHECK(error_of(text + "x") == "YAML of 8388609 bytes; at most 8388608");
+  CHECK(yaml_error(text + "x") == "YAML of 8388609 bytes; at most 8388608");
 }
 
 TEST_CASE("the number of values is bounded") {
   std::string text = "[";
   for (int i = 0; i < (1 << 19) - 1; ++i) text += "~,";
   CHECK(yaml_to_json(text + "]").has_value());
-  CHECK(error_of(text + "~,]").find("too many values") != std::string::npos);
+  CHECK(yaml_error(text + "~,]").find("too many values") != std::string::npos);
 }
