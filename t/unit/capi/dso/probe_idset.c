@@ -161,11 +161,11 @@ PROBE(combining) {
   EXPECT(!idset_has_intersection(a, NULL) && !idset_has_intersection(NULL, a));
   EXPECT(!idset_equal(a, b) && !idset_equal(a, NULL) && !idset_equal(NULL, a) && !idset_equal(NULL, NULL));
   EXPECT(idset_add(result, a) == 0 && idset_equal(a, result)); /* of another universe */
+  idset_destroy(result);
   EXPECT((result = idset_union(a, NULL)) != NULL && idset_equal(result, a));
   idset_destroy(result);
   FAILS(idset_union(NULL, a) == NULL, EINVAL);
   EXPECT((result = idset_difference(a, NULL)) != NULL && idset_equal(result, a));
-  idset_destroy(result);
   FAILS(idset_difference(NULL, a) == NULL, EINVAL);
   FAILS(idset_intersect(a, NULL) == NULL, EINVAL);
   FAILS(idset_intersect(NULL, a) == NULL, EINVAL);
