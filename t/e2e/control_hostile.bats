@@ -108,13 +108,13 @@ load control.bash
 import socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
-s.sendall(b"{\"nacre\":\"1\",\"control\":1}\n{\"id\":1,\"do\":\"signal\",\"signal\":15}\n")
 s.settimeout(10)
 received = b""
 try:
+    s.sendall(b"{\"nacre\":\"1\",\"control\":1}\n{\"id\":1,\"do\":\"signal\",\"signal\":15}\n")
     while (part := s.recv(1000)):
         received += part
-except ConnectionResetError:
+except (BrokenPipeError, ConnectionResetError):
     pass
 print(received.decode())
 ' "${socket#unix:}"
