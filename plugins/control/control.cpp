@@ -303,6 +303,7 @@ class Control final : public plugin::Plugin {
     end.code = summary["exit"].value("code", 1);
     end.cause = summary.value("cause", "");
     end.exits = record::exits_of(summary.value("tasks", Json::object()));
+    end.rule = summary.value("rule", Json());
     end.report = answers_.report(summary);
     entry_.end = std::move(end);
     CHECK_OK(put_entry());

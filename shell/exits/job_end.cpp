@@ -72,16 +72,23 @@ void JobEnd::agreed(int code) {
 
 int JobEnd::code(const Outcomes& outcomes, const Policy& policy) const {
   if (agreed_) return *agreed_;
+  if (auto code = fixed(outcomes, policy)) return *code;
+  const Outcomes all = known(outcomes);
+  // The first task that has failed by itself is the first, though others were ended before.
+  bool is_first = least() == 0 && policy.kind() == Policy::Kind::first;
+  return std::max(policy.code(is_first ? but_from_outside(all) : all), least());
+}
+
+std::optional<int> JobEnd::fixed(const Outcomes& outcomes, const Policy& policy) const {
   const auto& why = cause();
-  bool by_task = why && why->deciding() != nullptr;
-  if (why && !by_task && why->code) return failure_code(*why->code);
-  if (by_task || (why && why->over_time) || !is_ending()) {
-    const Outcomes all = known(outcomes);
-    if (auto signal_code = cancelled(all, policy)) return *signal_code;
-    // The first task that has failed by itself is the first, though others were ended before.
-    return policy.code(policy.kind() == Policy::Kind::first ? but_from_outside(all) : all);
-  }
-  return std::max(policy.code(outcomes), kLeastFailure);
+  if (why && why->deciding() == nullptr && why->code) return failure_code(*why->code);
+  return least() == 0 ? cancelled(known(outcomes), policy) : std::nullopt;
+}
+
+int JobEnd::least() const {
+  const auto& why = cause();
+  bool is_by_tasks = !is_ending() || (why && (why->deciding() != nullptr || why->over_time));
+  return is_by_tasks ? 0 : kLeastFailure;
 }
 
 // Adds the end of the task that has ended the job. If that task could not be started, the tasks that were not tried any more

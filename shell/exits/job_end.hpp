@@ -100,6 +100,10 @@ class JobEnd {
   // 0..255: the exit code of a job whose tasks ended as `outcomes`. 128 + N if a signal N from outside has ended all tasks
   // that failed. At least 1 if the job was ended before its time, unless by a task that the policy does not count.
   [[nodiscard]] int code(const Outcomes& outcomes, const Policy& policy) const;
+  // The code, where it would be the same by each policy with the same codes of success: an end that is no task's.
+  [[nodiscard]] std::optional<int> fixed(const Outcomes& outcomes, const Policy& policy) const;
+  // 0 or 1: what the code is at least, whatever the policy.
+  [[nodiscard]] int least() const;
 
  private:
   Action interrupted(double now, Work work);

@@ -47,6 +47,15 @@ std::string reason(const JobEnd& end, const Outcomes& outcomes, const Policy& po
                                              : "not all tasks succeeded";
 }
 
+Json rule(const JobEnd& end, const Outcomes& outcomes, const Policy& policy) {
+  Json out{{"main", policy.main()}};
+  if (!policy.ok().empty()) out["ok"] = policy.ok().str();
+  if (auto first = first_failure(end, outcomes, policy)) out["first"] = first->str();
+  if (end.least() > 0) out["least"] = end.least();
+  if (end.fixed(outcomes, policy)) out["fixed"] = true;
+  return out;
+}
+
 }  // namespace
 
 Json summary(const JobEnd& end, const Outcomes& reported, const Policy& policy, int code) {
@@ -58,7 +67,8 @@ Json summary(const JobEnd& end, const Outcomes& reported, const Policy& policy, 
              {"policy", Policy::name_of(policy.kind())},
              {"main", policy.main()},
              {"by", reason(end, outcomes, policy, code)}}},
-           {"tasks", std::move(tasks)}};
+           {"tasks", std::move(tasks)},
+           {"rule", rule(end, outcomes, policy)}};
   if (end.cause()) out["cause"] = end.cause()->message;
   return out;
 }

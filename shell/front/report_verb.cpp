@@ -12,6 +12,7 @@
 #include "front/job_verb.hpp"
 #include "front/table.hpp"
 #include "front/verbs.hpp"
+#include "record/other_policy.hpp"
 
 namespace nacre::front {
 namespace {
@@ -37,6 +38,14 @@ class Report final : public JobVerb {
  public:
   void add_to(CLI::App& nacre) override {
     add_verb(nacre, "report", "Print how a job has ended, or how far it is", Jobs::one);
+    verb_
+        ->add_option("--policy", policy_,
+                     "Also print the exit code that the job would have by this policy, see nacre-exits(7)")
+        ->option_text("max|main|all|main+all|first")
+        ->check([](const std::string& name) {
+          auto kind = exits::Policy::kind_of(name);
+          return kind ? std::string() : kind.error().message;
+        });
     add_reach();
   }
 
@@ -44,9 +53,17 @@ class Report final : public JobVerb {
   Result<int> run_verb() override {
     record::Listed job = TRY(this->job());
     if (job.entry.ended()) {
-      print(job.entry, *job.entry.end);
+      std::optional<int> code;
+      if (!policy_.empty()) {
+        auto kind = TRY(exits::Policy::kind_of(policy_));
+        code = TRY(in(fmt::format("job {}: --policy={}", job.entry.id.f58_plain(), policy_),
+                      record::code_by(kind, *job.entry.end)));
+      }
+      print(job.entry, *job.entry.end, code);
       return 0;
     }
+    if (!policy_.empty())
+      return invalid(fmt::format("job {} runs: --policy is for one that has ended", job.entry.id.f58_plain()));
     control::Client client = TRY(reach_job(job));
     Json exits = TRY(client.ask("exits"));
     Json report = TRY(client.ask("report"));
@@ -54,15 +71,18 @@ class Report final : public JobVerb {
     return 0;
   }
 
-  void print(const record::JobEntry& entry, const record::EntryEnd& end) const {
+  // `code`: by the policy that was asked for.
+  void print(const record::JobEntry& entry, const record::EntryEnd& end, std::optional<int> code) const {
     if (json_) {
       Json out = Json::parse(entry.text());
+      if (code) out["policy"] = {{"name", policy_}, {"code", *code}};
       print_out("{}\n", dump_json(out));
       return;
     }
     if (!quiet_) print_head(entry);
     std::string how = end.vanished ? "vanished" : fmt::format("ended with exit code {}", end.code);
     print_out("{} {}, {} after its start\n", date_of(end.time), how, time_text(end.time - entry.started));
+    if (code) print_out("policy {}: exit code {}\n", policy_, *code);
     if (!end.cause.empty()) print_out("because: {}\n", printable(end.cause, kLine));
     print_exits(end.exits);
     if (end.code != 0 && end.report.is_object()) print_out(exits::report_text(end.report));
@@ -101,6 +121,8 @@ class Report final : public JobVerb {
     }
     print_out(table.text(true));
   }
+
+  std::string policy_;
 };
 
 }  // namespace

@@ -41,6 +41,7 @@ Json json_of(const EntryEnd& end) {
            {"vanished", end.vanished},
            {"cause", shortened(end.cause)},
            {"exits", end.exits}};
+  if (!end.rule.is_null()) out["rule"] = end.rule;
   if (!end.report.is_null()) out["report"] = fitting_report(end.report);
   return out;
 }
@@ -106,6 +107,10 @@ Result<EntryEnd> end_at(const JsonAt& at) {
   out.vanished = TRY(TRY(at.at("vanished")).boolean());
   out.cause = TRY(optional_string(at, "cause"));
   out.exits = TRY(exits_at(TRY(at.at("exits"))));
+  if (auto rule = TRY(at.find("rule"))) {
+    if (!rule->json().is_object()) return rule->expected("an object");
+    out.rule = rule->json();
+  }
   if (auto report = TRY(at.find("report"))) {
     if (!report->json().is_object()) return report->expected("an object");
     out.report = report->json();

@@ -42,6 +42,8 @@ struct EntryEnd {
   std::string cause;           // one line; "": the job has ended by itself
   Json exits = Json::array();  // [{"record": text, "count": tasks, "ranks": idset}, ...]; a long idset is left out
   Json report;                 // as -o report=FILE has it, at most kMaxReport bytes of text; null: there is none
+  // What another policy has to know, as exits::summary() has it; null: it has not been recorded.
+  Json rule = nullptr;
   bool operator==(const EntryEnd&) const = default;
 };
 

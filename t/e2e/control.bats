@@ -155,6 +155,13 @@ got USR1 2" ]
   [[ $output == *"x7"*"1 3"* ]]
   [[ $output == *"out of luck"* ]]
   [ "$("$front" report "$id" --json | jq -c '[.end.code, .end.report.cause.rank]')" = '[7,3]' ]
+  for policy in max:7 main:0 all:1 main+all:1 first:7; do
+    "$front" report --policy="${policy%:*}" last | grep -x "policy ${policy%:*}: exit code ${policy#*:}"
+  done
+  [ "$("$front" report --policy=main --json last | jq -c .policy)" = '{"code":0,"name":"main"}' ]
+  run "$front" report --policy=mean last
+  [ "$status" -eq 2 ]
+  [[ ${lines[0]} == *"--policy: expected max, main, all, main+all or first, got 'mean'"* ]]
 }
 
 @test "a job that is over at once leaves only its end" {

@@ -33,7 +33,28 @@ TEST_CASE("a summary has the code, the policy, and all tasks by their records") 
   CHECK(summary(end, outcomes, Policy::max(), 139) ==
         Json{{"exit", {{"code", 139}, {"policy", "max"}, {"main", 0}, {"by", "the cause"}}},
              {"tasks", {{"s11+", "1"}, {"c/s15", "0,2-3"}}},
-             {"cause", "task 1 killed"}});
+             {"cause", "task 1 killed"},
+             {"rule", {{"main", 0}, {"first", "s11+"}}}});
+}
+
+TEST_CASE("a summary has what another policy would have to know") {
+  auto rule = [](const JobEnd& end, const Outcomes& outcomes, const Policy& policy) {
+    return summary(end, outcomes, policy, end.code(outcomes, policy))["rule"];
+  };
+  Outcomes outcomes = outcomes_of({{"2", "x77"}, {"1", "x3"}, {"0", "x0"}});
+  CHECK(rule({}, outcomes, Policy::max()) == Json{{"main", 0}, {"first", "x77"}});
+  CHECK(rule({}, outcomes, Policy(Policy::Kind::main, 2, *Idset::parse("77"))) ==
+        Json{{"main", 2}, {"ok", "77"}, {"first", "x3"}});
+  JobEnd lost;
+  lost.ordered({"a shell is lost", std::nullopt, 1});
+  CHECK(rule(lost, outcomes_of({{"0", "x0"}, {"1", "l"}}), Policy::max()) ==
+        Json{{"main", 0}, {"first", "l"}, {"least", 1}});
+  JobEnd interrupted;
+  interrupted.ordered(ended_by_signal(SIGINT, 0));
+  CHECK(rule(interrupted, outcomes_of({{"0-1", "c/s15"}}), Policy::max())["fixed"] == true);
+  JobEnd killed;
+  killed.sent_to_tasks(SIGKILL);
+  CHECK(rule(killed, outcomes_of({{"0-1", "s9"}}), Policy::max())["fixed"] == true);
 }
 
 TEST_CASE("a summary has the record of the task that has ended the job, though it has not been reported") {

@@ -20,6 +20,8 @@ TEST_CASE("an entry reads back as it was written", "[record]") {
   again = JobEntry::parse(ended.text());
   REQUIRE(again);
   CHECK(*again == ended);
+  ended.end->rule = {{"main", 0}, {"first", "x3"}};
+  CHECK(JobEntry::parse(ended.text()).value() == ended);
   CHECK(again->end->exits[1] == Json{{"record", "x3"}, {"count", 1}, {"ranks", "1"}});
 }
 
@@ -43,6 +45,8 @@ TEST_CASE("members that are unknown are passed over, others are checked with the
   fails("/place", 7, "place: expected");
   fails("/end", 7, "end: expected");
   fails("/end", {{"time", 1}, {"code", 256}, {"vanished", false}, {"exits", Json::array()}}, "end.code: expected");
+  fails("/end", {{"time", 1}, {"code", 1}, {"vanished", false}, {"exits", Json::array()}, {"rule", 3}},
+        "end.rule: expected");
   fails("/end",
         {{"time", 1},
          {"code", 1},
