@@ -80,6 +80,31 @@ void add_task(std::string& out, const task::Task& task, const Variables& job_env
   }
 }
 
+// The values that are no objects, by their dotted paths.
+void add_values(const Json& value, const std::string& path, std::map<std::string, Json>& out) {
+  if (!value.is_object() || value.empty()) {
+    if (!path.empty()) out[path] = value;
+    return;
+  }
+  for (const auto& [name, member] : value.items()) add_values(member, path.empty() ? name : path + '.' + name, out);
+}
+
+void add_options(std::string& out, const Json& options, const PlanSources& sources) {
+  std::map<std::string, Json> all, jobspec, given;
+  add_values(options, "", all);
+  add_values(sources.jobspec, "", jobspec);
+  add_values(sources.given, "", given);
+  out += "\noptions, and where they come from\n";
+  for (const auto& [path, value] : all) {
+    auto is_in = [&](const auto& values) {
+      auto found = values.find(path);
+      return found != values.end() && found->second == value;
+    };
+    const char* source = is_in(jobspec) ? "jobspec" : is_in(given) ? "-o" : "initrc or plugin";
+    out += fmt::format("  {:<16} {}={}\n", source, path, dump_json(value));
+  }
+}
+
 void add_plugins(std::string& out, plugin::Host& host) {
   out += "\nplugins, in order\n";
   for (const auto& plugin : host.stack().plugins()) {
@@ -93,7 +118,7 @@ void add_plugins(std::string& out, plugin::Host& host) {
 
 }  // namespace
 
-std::string explain(plugin::Host& host) {
+std::string explain(plugin::Host& host, const PlanSources& sources) {
   std::string out;
   add_job(out, host);
   Variables given;
@@ -102,7 +127,10 @@ std::string explain(plugin::Host& host) {
   out += "\nenvironment, against the jobspec's\n";
   for (const std::string& line : differences(given, all)) out += fmt::format("  {}\n", line);
   for (const auto& task : host.tasks()) add_task(out, *task, all);
+  add_options(out, host.options().json(), sources);
   add_plugins(out, host);
+  out += "\nfiles that were read\n";
+  for (const std::string& file : sources.files) out += fmt::format("  {}\n", file);
   return out;
 }
 

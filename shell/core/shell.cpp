@@ -317,7 +317,8 @@ bool Shell::stops_here() {
 
 Result<void> Shell::print_plan() {
   for (const auto& task : tasks_.all()) CHECK_OK(tasks_.call_for(*task, "task.init"));
-  std::string text = explain(*this);
+  auto given = TRY(merged_options(job_.spec, config_.options));
+  std::string text = explain(*this, {job_.spec.options, given.json(), lua_files()});
   std::fwrite(text.data(), 1, text.size(), stdout);
   return {};
 }
@@ -330,13 +331,16 @@ Result<int> Shell::print_plugins() {
   Result<void> loaded = run_initrc();
   if (!loaded && !loaded.error().is_logged) return std::move(loaded).error();
   if (!loaded || end_.is_ending()) return own_code();
-  std::vector<std::string> files;
-  if (interpreter_) {
-    for (const auto& each : interpreter_->files()) files.push_back(each.path);
-  }
-  std::string text = explain_plugins(stack_, builtins, files);
+  std::string text = explain_plugins(stack_, builtins, lua_files());
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
+}
+
+std::vector<std::string> Shell::lua_files() const {
+  std::vector<std::string> files;
+  if (!interpreter_) return files;
+  for (const auto& each : interpreter_->files()) files.push_back(each.path);
+  return files;
 }
 
 // ---- the parts of phases ---------------------------------------------------

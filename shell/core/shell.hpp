@@ -74,6 +74,7 @@ class Shell final : public ShellHost {
   void report_end(int code);  // on the leader, for the whole job
   Result<void> print_plan();
   Result<int> print_plugins();
+  [[nodiscard]] std::vector<std::string> lua_files() const;  // that were run
 
   [[nodiscard]] bool stops_here();  // whether the job is being ended, after a look for new events
   Result<void> call(std::string_view topic);

@@ -153,6 +153,21 @@ EOF
   [ -z "$(ls "$TMPDIR")" ]
 }
 
+@test "--explain tells which options there are, where each comes from, and which files were read" {
+  options='{"exit-timeout": "5s", "rlimit": {"core": 1, "stack": 2}}' prepare 1 true
+  echo 'shell.options["label-io"] = true; source "more.lua"' >rc.lua
+  echo 'shell.options.verbose = 1' >more.lua
+  run nacre --explain -o rlimit.core=0 --initrc=rc.lua
+  [ "$status" -eq 0 ]
+  plan=$(sed -n '/^options, and where they come from$/,/^$/p' <<<"$output")
+  [ "$(grep -E 'rlimit|exit-timeout|label-io|verbose' <<<"$plan" | tr -s ' ')" = " jobspec exit-timeout=\"5s\"
+ initrc or plugin label-io=true
+ -o rlimit.core=0
+ jobspec rlimit.stack=2
+ initrc or plugin verbose=1" ]
+  [ "$(sed -n '/^files that were read$/,$p' <<<"$output" | tail -n +2 | xargs -n 1 basename | tr '\n' ' ')" = "rc.lua more.lua " ]
+}
+
 @test "the eventlog has the job's events, in order" {
   prepare 2 sh -c 'exit 3'
   run nacre --eventlog=log
