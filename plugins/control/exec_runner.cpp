@@ -179,8 +179,8 @@ void ExecRunner::end(std::uint64_t number, Order& order) {
   }
   order.stage = timer ? 1 : 2;
   int signum = timer ? SIGTERM : SIGKILL;
+  kill_marked(number, order, signum);  // first, as it looks below those that are ended
   kill(order, signum);
-  kill_marked(number, order, signum);
   kill(order, SIGCONT);  // a stopped one takes the SIGTERM only once it runs
 }
 
@@ -189,8 +189,8 @@ void ExecRunner::go_on_ending(std::uint64_t number) {
   if (found == orders_.end()) return;
   Order& order = found->second;
   if (++order.stage < kGivenUp) {
-    kill(order, SIGKILL);
     kill_marked(number, order, SIGKILL);
+    kill(order, SIGKILL);
     order.timer->start(kAfterKill);
     return;
   }

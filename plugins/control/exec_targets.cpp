@@ -42,7 +42,10 @@ Result<value::Idset> shells_on(const JsonAt& at, const job::Job& job) {
     }
     if (!is_there) {
       std::string hosts;
-      for (const auto& node : nodes) hosts += (hosts.empty() ? "" : ",") + node.hostname;
+      for (const auto& node : nodes) {
+        if (&node == nodes.data() || node.hostname != (&node - 1)->hostname)
+          hosts += (hosts.empty() ? "" : ",") + node.hostname;
+      }
       auto all = value::Hostlist::parse(hosts);
       return at.error(
           fmt::format("the job does not run on {}: it has {:.300}", in_quotes(name), all ? all->str() : hosts));

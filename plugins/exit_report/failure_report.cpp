@@ -191,7 +191,8 @@ void FailureReport::answer_if_complete() {
       continue;
     }
     each = asked_here_.erase(each);
-    static_cast<void>(host_.announce(kFacts, dump_json(facts_.of(task))));  // a shell that is cut off need not report
+    static_cast<void>(
+        host_.announce(kFacts, dump_json(facts_.of(task))));  // a shell that is cut off need not report
   }
   answer_timer_.reset();
   if (asked_here_.empty()) return;

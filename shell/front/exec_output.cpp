@@ -134,7 +134,8 @@ void ExecOutput::print_kept(io::Stream stream) {
   }
   std::vector<std::pair<value::Idset, std::string_view>> all;
   for (const auto& [text, targets] : by_text) all.emplace_back(targets, text);
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return *a.first.first() < *b.first.first(); });
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return *a.first.first() < *b.first.first(); });
   for (const auto& [targets, text] : all) {
     std::string count = targets.size() > 1 ? fmt::format(" ({})", targets.size()) : "";
     print(stream, fmt::format("{}\n{}{}\n{}\n{}{}", kRule, names(targets), count, kRule, text,

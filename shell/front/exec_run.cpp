@@ -111,7 +111,8 @@ Result<void> ExecRun::take_part(const Json& part) {
       ExecTarget target;
       target.shell = static_cast<std::uint32_t>(TRY(TRY(each.at("shell")).integer(0, UINT32_MAX)));
       target.host = printable(TRY(TRY(each.at("host")).string()), 255);
-      if (auto rank = TRY(each.find("rank"))) target.rank = static_cast<std::uint32_t>(TRY(rank->integer(0, UINT32_MAX)));
+      if (auto rank = TRY(each.find("rank")))
+        target.rank = static_cast<std::uint32_t>(TRY(rank->integer(0, UINT32_MAX)));
       index_[{target.shell, target.rank}] = targets_.size();
       targets_.push_back(std::move(target));
     }

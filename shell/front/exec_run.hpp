@@ -19,7 +19,7 @@
 namespace nacre::front {
 
 struct ExecRequest {
-  Json arguments;  // of the request
+  Json arguments;                        // of the request
   std::optional<ExecOutput::Mode> mode;  // none: raw for one target, lines for several
   bool json = false;
   bool quiet = false;
@@ -55,10 +55,10 @@ class ExecRun {
   ExecRequest request_;
   std::uint64_t id_ = 0;
   UniqueFd signals_;
-  std::vector<ExecTarget> targets_;                                       // while they come
+  std::vector<ExecTarget> targets_;                                                      // while they come
   std::map<std::pair<std::uint32_t, std::optional<std::uint32_t>>, std::size_t> index_;  // by shell and rank
   std::optional<ExecOutput> output_;
-  exits::Outcomes outcomes_;  // by index
+  exits::Outcomes outcomes_;                                              // by index
   std::map<std::pair<std::string, std::string>, value::Idset> failures_;  // record and why: indices
   std::optional<exits::Record::Kind> ended_as_;  // they have been ended: how those count that run
   std::optional<event::Seconds> deadline_;

@@ -21,7 +21,8 @@ class Exec final : public JobVerb {
     add_verb(nacre, "exec", "Run a command beside a job, on its nodes: nacre exec [OPTION...] [JOB] [--] CMD...",
              Jobs::none);
     verb_->prefix_command();
-    verb_->add_option("-r,--ranks", ranks_, "Beside these tasks, in their environment: 0-3,7")->option_text("RANKS");
+    verb_->add_option("-r,--ranks", ranks_, "Beside these tasks, in their environment: 0-3,7")
+        ->option_text("RANKS");
     verb_->add_option("--shells", shells_, "On the nodes of these shells: 0-3,7")->option_text("IDS");
     verb_->add_option("-w,--hosts", hosts_, "On these hosts: n[0-3]")->option_text("HOSTS");
     verb_->add_option("-x,--exclude", exclude_, "Not on these hosts")->option_text("HOSTS");
@@ -42,9 +43,9 @@ class Exec final : public JobVerb {
     verb_->add_option("-u,--time-limit", limit_, "End all after this time")->option_text("DURATION");
     verb_->add_flag("-i,--input", input_, "Pass standard input on to all");
     verb_->add_flag("-d,--detach", detaches_, "Leave when all have started; they end with the job")->excludes("-i");
-    verb_->add_option("--env", env_, "Set a variable, once or more often")->option_text("NAME=VALUE")->expected(1);
+    verb_->add_option("--env", env_, "Set a variable, once or more often")->option_text("NAME=VALUE");
     verb_->add_option("--cwd", cwd_, "Their working directory")->option_text("DIR");
-    verb_->get_option("--env")->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    verb_->get_option("--env")->allow_extra_args(false);
     add_reach();
     verb_->parse_complete_callback([this] { take_words(); });
   }

@@ -212,7 +212,8 @@ Result<void> OverlayDriver::announce(std::string_view topic, std::string_view by
 void OverlayDriver::signal(int signum, const Targets& tasks) {
   auto number = static_cast<std::uint32_t>(signum);
   if (!tasks || tasks->empty()) return ask(overlay::Signal{number, tasks});
-  for (value::Idset rest = *tasks; !rest.empty();) ask(overlay::Signal{number, rest.take_first(overlay::kSplitIds)});
+  for (value::Idset rest = *tasks; !rest.empty();)
+    ask(overlay::Signal{number, rest.take_first(overlay::kSplitIds)});
 }
 
 void OverlayDriver::tasks_started(const value::Idset& tasks) {

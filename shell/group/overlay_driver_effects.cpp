@@ -211,8 +211,7 @@ void OverlayDriver::deliver(const overlay::Entry& entry) {
 }
 
 void OverlayDriver::fail_orders(const Error& why) {
-  for (auto& [number, done] : std::exchange(orders_, {}))
-    call_later([why, done = std::move(done)] { done(why); });
+  for (auto& [number, done] : std::exchange(orders_, {})) call_later([why, done = std::move(done)] { done(why); });
 }
 
 void OverlayDriver::end(Error why) {

@@ -28,7 +28,7 @@ everywhere=$'node0: node0\nnode1: node1\nnode2: node2\nnode3: node3'
   run nacre node3 exec -r 2,3 sh -c '[ $FLUX_TASK_RANK = 3 ] || exit 6'
   [ "$status" -eq 6 ]
   [ "$output" = "nacre exec: 2: exited with code 6" ]
-  run nacre node3 exec -x node0 no-such-command
+  run -127 nacre node3 exec -x node0 no-such-command
   [ "$status" -eq 127 ]
   [[ $output == *"nacre exec: node[1-3]: no-such-command: No such file or directory"* ]]
   [ "$(echo text | nacre node3 exec -i cat | sort | uniq -c | wc -l)" -eq 4 ]

@@ -76,10 +76,10 @@ class FakeHost : public plugin::Host {
   // What a test does with it.
   void make_tasks();                         // as the shell does before shell.init, from the taskmap of job()
   Result<int> call(std::string_view topic);  // on the whole stack
-  Result<int> call_task(std::string_view topic, std::size_t local_id);  // with current_task() set
-  void announced(std::string_view topic, std::string_view bytes);       // to those that listen here
+  Result<int> call_task(std::string_view topic, std::size_t local_id);      // with current_task() set
+  void announced(std::string_view topic, std::string_view bytes);           // to those that listen here
   void ordered(const value::ExecShare& share) { ordered_to_.call(share); }  // likewise
-  void ended(const Json& summary) { ended_.call(summary); }             // likewise
+  void ended(const Json& summary) { ended_.call(summary); }                 // likewise
   // Makes them, and has them run; there are no processes but those that are given, by local id.
   void start_tasks(const std::map<std::size_t, pid_t>& pids = {});
   Result<int> end_task(std::size_t local_id, const value::WaitStatus& status);  // and calls task.exit

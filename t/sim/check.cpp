@@ -121,7 +121,8 @@ void Check::lead(const Entry& entry, const Refused& refused) {
     if (!is_member(each.member)) lost.insert(each.member);
   }
   require(exec->strict && !lost.empty(), "an EXEC is refused, and all that it needs are there");
-  require(refused.members == lost, fmt::format("an EXEC is refused for {}, not {}", refused.members.str(), lost.str()));
+  require(refused.members == lost,
+          fmt::format("an EXEC is refused for {}, not {}", refused.members.str(), lost.str()));
 }
 
 void Check::lead(const Entry& entry, const Campaign& end) {

@@ -83,9 +83,8 @@ TEST_CASE("signals and orders for very many ranks go in several sets") {
   World world(3);
   world.start_all();
   world.shells[2].member->signal(10, many);
-  world.shells[2].member->exec({{{1, many}}, "ls", true, ExecOrder::Kind::tool}, [](const auto& answer) {
-    CHECK(answer);
-  });
+  world.shells[2].member->exec({{{1, many}}, "ls", true, ExecOrder::Kind::tool},
+                               [](const auto& answer) { CHECK(answer); });
   world.run_until([&] { return !world.shells[1].orders.empty(); });
   CHECK(world.shells[1].orders[0].find(" " + many.str() + " ls") != std::string::npos);
   CHECK(world.shells[1].signals.size() > 1);

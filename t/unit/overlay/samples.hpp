@@ -50,7 +50,8 @@ inline std::vector<Sample> samples() {
          "digest":"6464646464646464646464646464646464646464646464646464646464646464"})"},
       {make(entry(Event{"e", ""})), seq + R"("event","name":"e","data":""})"},
       {make(entry(Exec{6, {{2, ids("0-1")}}, "ls"})),
-       seq + R"("exec","view":6,"map":[{"member":2,"ranks":"0-1"}],"command":"6c73","strict":false,"starts":"tasks"})"},
+       seq +
+           R"("exec","view":6,"map":[{"member":2,"ranks":"0-1"}],"command":"6c73","strict":false,"starts":"tasks"})"},
       {make(Request{{3, 9}, Exec{6, {{2, {}}, {5, ids("7")}}, "ls", true, ExecKind::tool}}),
        req + R"("exec","view":6,"map":[{"member":2,"ranks":""},{"member":5,"ranks":"7"}],"command":"6c73",
          "strict":true,"starts":"tool"})"},

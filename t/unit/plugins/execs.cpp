@@ -19,8 +19,8 @@ using kit::FakeHost;
 
 namespace {
 
-struct World {
-  World() {
+struct ExecWorld {
+  ExecWorld() {
     REQUIRE(host.options().set_from_argument("kill-timeout=0.1s"));
     host.environment().set("PATH", "/usr/bin:/bin");
     host.make_tasks();
@@ -30,8 +30,8 @@ struct World {
       return true;
     }));
   }
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
+  ExecWorld(const ExecWorld&) = delete;
+  ExecWorld& operator=(const ExecWorld&) = delete;
 
   Execs::Replies replies() {
     Execs::Replies out;
@@ -62,7 +62,7 @@ struct World {
 
   std::size_t room = std::size_t{1} << 30;
   std::size_t granted = 0;
-  std::size_t records = 0;  // bytes
+  std::size_t records = 0;                               // bytes
   std::map<std::uint64_t, std::string> output, answers;  // by request
   std::map<std::uint64_t, std::vector<std::string>> exits;
   FakeHost host{4};
@@ -73,7 +73,7 @@ struct World {
 }  // namespace
 
 TEST_CASE("exec: what a command writes comes before how it ends, and then the answer", "[control]") {
-  World world;
+  ExecWorld world;
   world.begin(1, "echo a; echo b >&2; exit 3");
   REQUIRE(world.answered(1));
   CHECK((world.output[1] == "a\n!b\n" || world.output[1] == "!b\na\n"));
@@ -83,7 +83,7 @@ TEST_CASE("exec: what a command writes comes before how it ends, and then the an
 }
 
 TEST_CASE("exec: beside tasks, once for each, with its variables", "[control]") {
-  World world;
+  ExecWorld world;
   for (const auto& task : world.host.tasks()) task->command().env.set("MINE", std::to_string(task->rank()));
   world.begin(1, "echo $MINE ${PMI_FD-none}", {{"ranks", "1,3"}});
   REQUIRE(world.answered(1));
@@ -92,7 +92,7 @@ TEST_CASE("exec: beside tasks, once for each, with its variables", "[control]") 
 }
 
 TEST_CASE("exec: a front end that takes nothing holds up the command, and little is kept", "[control]") {
-  World world;
+  ExecWorld world;
   constexpr std::size_t kSize = 3'000'000;
   world.room = 1000;
   world.begin(1, "head -c 3000000 /dev/zero");
@@ -109,8 +109,9 @@ TEST_CASE("exec: a front end that takes nothing holds up the command, and little
   CHECK(world.output[1].size() == kSize);
 }
 
-TEST_CASE("exec: all ends when the front end has gone: what takes no SIGTERM, and what has left the group", "[control]") {
-  World world;
+TEST_CASE("exec: all ends when the front end has gone: what takes no SIGTERM, and what has left the group",
+          "[control]") {
+  ExecWorld world;
   world.begin(1, "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$; sleep 600; sleep 600'; sleep 600");
   REQUIRE(world.host.serve([&] { return !world.output[1].empty(); }));
   auto left = static_cast<pid_t>(std::stol(world.output[1]));
@@ -120,7 +121,7 @@ TEST_CASE("exec: all ends when the front end has gone: what takes no SIGTERM, an
 }
 
 TEST_CASE("exec: it is ended by the front end, and with the tasks of the job", "[control]") {
-  World world;
+  ExecWorld world;
   world.begin(1, "echo up; exec sleep 600");
   world.begin(2, "echo up; exec sleep 600");
   REQUIRE(world.host.serve([&] { return world.output.size() == 2; }));
@@ -138,7 +139,7 @@ TEST_CASE("exec: it is ended by the front end, and with the tasks of the job", "
 }
 
 TEST_CASE("exec: no more than 64 at a time", "[control]") {
-  World world;
+  ExecWorld world;
   for (std::uint64_t id = 1; id <= kMaxExecs; ++id) world.begin(id, "exec sleep 600", {{"detach", true}});
   CHECK(world.answers.size() == kMaxExecs);
   world.begin(100, "true");
@@ -151,7 +152,7 @@ TEST_CASE("exec: no more than 64 at a time", "[control]") {
 }
 
 TEST_CASE("exec: input comes once it is granted, and its end", "[control]") {
-  World world;
+  ExecWorld world;
   world.begin(1, "wc -c", {{"stdin", true}});
   CHECK(world.granted == kExecInputWindow);
   std::string piece(100'000, 'x');
@@ -167,7 +168,7 @@ TEST_CASE("exec: input comes once it is granted, and its end", "[control]") {
 }
 
 TEST_CASE("exec: what cannot be started, or is asked wrongly", "[control]") {
-  World world;
+  ExecWorld world;
   world.execs.begin({1, 1}, {{"command", {"no-such-command"}}});
   REQUIRE(world.answered(1));
   CHECK(world.exits[1] == std::vector<std::string>{"f127"});
@@ -178,7 +179,7 @@ TEST_CASE("exec: what cannot be started, or is asked wrongly", "[control]") {
 }
 
 TEST_CASE("exec: a shell that is lost meanwhile is an end of its own", "[control]") {
-  World world;
+  ExecWorld world;
   world.begin(1, "exec sleep 600");
   world.execs.lost(0);
   REQUIRE(world.answers.contains(1));
