@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// batch: a jobspec with attributes.system.batch, as older versions of flux-batch(1) write it, {"script": TEXT, "broker-opts":
-// [OPT, ...]}: each task is a broker of Flux, `flux broker OPT...`, and that of task 0 runs the script, which is the file
-// `script` in FLUX_JOB_TMPDIR, with the arguments of the jobspec's command behind its first word. Later ones have the script
-// in attributes.system.files, and the brokers as the command. A command that is `flux broker` or `flux start` already stays as it is.
+// batch: a jobspec with attributes.system.batch, as older versions of flux-batch(1) write it, {"script": TEXT,
+// "broker-opts": [OPT, ...]}: each task is a broker of Flux, `flux broker OPT...`, and that of task 0 runs the
+// script, which is the file `script` in FLUX_JOB_TMPDIR, with the arguments of the jobspec's command behind its
+// first word. Later ones have the script in attributes.system.files, and the brokers as the command. A command that
+// is `flux broker` or `flux start` already stays as it is.
 #include <fcntl.h>
 
 #include <fmt/format.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The builtin plugins, a file or a folder each; see nacre-shell-options(7) for what they do. Each gets the Host that every
-// plugin gets. None reads its options before shell.init, so that an initrc or a loaded plugin may set them.
+// The builtin plugins, a file or a folder each; see nacre-shell-options(7) for what they do. Each gets the Host
+// that every plugin gets. None reads its options before shell.init, so that an initrc or a loaded plugin may set
+// them.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exit-notify: the notices of how the job's tasks end (exits::Notifier), as lines of JSON to a file, a FIFO or a descriptor. Only shell
-// 0 writes them. A reader that is slow or has gone costs nothing: it is written the next message once it has taken
-// the one before, and what it lacks is made of the notifier's state then.
+// exit-notify: the notices of how the job's tasks end (exits::Notifier), as lines of JSON to a file, a FIFO or a
+// descriptor. Only shell 0 writes them. A reader that is slow or has gone costs nothing: it is written the next
+// message once it has taken the one before, and what it lacks is made of the notifier's state then.
 #include <fcntl.h>
 
 #include <filesystem>
@@ -34,7 +34,8 @@ struct NoticePlace {
   [[nodiscard]] bool is_none() const { return path.empty() && fd < 0; }
 };
 
-// The shell opens what it has for itself so that no other program gets it. What lacks this mark it was started with.
+// The shell opens what it has for itself so that no other program gets it. What lacks this mark it was started
+// with.
 Result<int> inherited(const JsonAt& option, int fd) {
   int flags = ::fcntl(fd, F_GETFD);
   if (flags < 0 || (fd > kLastStandard && (flags & FD_CLOEXEC) != 0))

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exit-on-error: tasks that fail end the job. How many: the option's value, or its member `when` (job::FailureLimit). `ranks` and
-// `codes` select the failures that count, `grace` is how much later the job ends, `then` whether it does.
+// exit-on-error: tasks that fail end the job. How many: the option's value, or its member `when`
+// (job::FailureLimit). `ranks` and `codes` select the failures that count, `grace` is how much later the job ends,
+// `then` whether it does.
 //
-// Shell 0 judges by the ends of all tasks. Where the first failure ends the job at once each shell judges its own tasks, too, before
-// the others know of them.
+// Shell 0 judges by the ends of all tasks. Where the first failure ends the job at once each shell judges its own
+// tasks, too, before the others know of them.
 #include <fmt/format.h>
 
 #include "base/json.hpp"

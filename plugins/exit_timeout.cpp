@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exit-timeout=T: once one task of the job has ended, the others have T (30 s by default; `none`: for ever) before the job is
-// ended. With exit-timeout.after=failure the time begins when a task fails. One that has ended well begins it, too, but then the job is
-// ended only if some that still run are connected to PMI, that is, have called init and not finalize: they may wait for it.
+// exit-timeout=T: once one task of the job has ended, the others have T (30 s by default; `none`: for ever) before
+// the job is ended. With exit-timeout.after=failure the time begins when a task fails. One that has ended well
+// begins it, too, but then the job is ended only if some that still run are connected to PMI, that is, have called
+// init and not finalize: they may wait for it.
 //
-// Only when that time is over does shell 0 ask for these: each shell gathers what its plugins answer to the topic `pmi.connected`.
+// Only when that time is over does shell 0 ask for these: each shell gathers what its plugins answer to the topic
+// `pmi.connected`.
 #include <fmt/format.h>
 
 #include "base/json.hpp"

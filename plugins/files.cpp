@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// files: what the jobspec has in attributes.system.files (Flux RFC 14) is in the job's directory, FLUX_JOB_TMPDIR, of each node
-// before any task starts. Source of the format: Flux RFC 37, an object by path or an array of file system objects.
+// files: what the jobspec has in attributes.system.files (Flux RFC 14) is in the job's directory, FLUX_JOB_TMPDIR,
+// of each node before any task starts. Source of the format: Flux RFC 37, an object by path or an array of file
+// system objects.
 //
-// Not taken are files whose content is in the content store of a Flux instance (encoding blobvec). Nothing outside of that
-// directory is made, through whatever symbolic links there are in it.
+// Not taken are files whose content is in the content store of a Flux instance (encoding blobvec). Nothing outside
+// of that directory is made, through whatever symbolic links there are in it.
 #include <sys/stat.h>
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// signal: a warning before the job's time is up. {"signum": N, "timeleft": T} sends signal N to all tasks T before R expires, or
-// the time is over that the manager has given (job::end_time); a bare `signal` is SIGUSR1 60 s before it. Shell 0 measures the time,
-// and sends it to all shells.
+// signal: a warning before the job's time is up. {"signum": N, "timeleft": T} sends signal N to all tasks T before
+// R expires, or the time is over that the manager has given (job::end_time); a bare `signal` is SIGUSR1 60 s before
+// it. Shell 0 measures the time, and sends it to all shells.
 #include <csignal>
 
 #include <fmt/format.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// time-limit: ends the job when its time is over. Its tasks then count as 124, whatever they make of SIGTERM (exits::Record,
-// `t`). The time is the option's, from the start of the tasks; or else R's expiration; or else what ends first: the time that the
-// manager has given (job::manager_end), or the jobspec's duration, from the start of the tasks. Shell 0 alone measures it.
+// time-limit: ends the job when its time is over. Its tasks then count as 124, whatever they make of SIGTERM
+// (exits::Record, `t`). The time is the option's, from the start of the tasks; or else R's expiration; or else what
+// ends first: the time that the manager has given (job::manager_end), or the jobspec's duration, from the start of
+// the tasks. Shell 0 alone measures it.
 #include <fmt/format.h>
 
 #include "base/json.hpp"

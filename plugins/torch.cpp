@@ -5,8 +5,8 @@
 //   torch              port by the job id
 //   torch.port=PORT    this port
 //
-// MASTER_ADDR, MASTER_PORT, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, NODE_RANK; of each task RANK and LOCAL_RANK. Programs choose their
-// gpu by LOCAL_RANK: it is below the number of those that the task sees, if it sees some.
+// MASTER_ADDR, MASTER_PORT, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, NODE_RANK; of each task RANK and LOCAL_RANK.
+// Programs choose their gpu by LOCAL_RANK: it is below the number of those that the task sees, if it sees some.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What cpu-affinity and gpu-affinity have in common: the form of their option, and how things are divided among tasks.
+// What cpu-affinity and gpu-affinity have in common: the form of their option, and how things are divided among
+// tasks.
 //
 // The option is one of
 //

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cpu-affinity: binds the tasks to cpus. affinity_option.hpp has the forms of the option; job_cpus.hpp finds the job's cpus.
-// `on` (the default): each task to all cores of the job on this node; `per-task`: each to its part of them; `map:LIST`: each
-// to a set of cpus of its own, which need not be the job's; `off`: tasks keep the shell's binding.
+// cpu-affinity: binds the tasks to cpus. affinity_option.hpp has the forms of the option; job_cpus.hpp finds the
+// job's cpus. `on` (the default): each task to all cores of the job on this node; `per-task`: each to its part of
+// them; `map:LIST`: each to a set of cpus of its own, which need not be the job's; `off`: tasks keep the shell's
+// binding.
 //
 // If the option is not set, and R names cores that this node does not have, as a hand-made R may, the tasks are not
 // bound and a notice gives the reason. With the option set, it is an error.

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gpu-affinity: restricts each task to its gpus, by the variables that the vendors' libraries read. affinity_option.hpp has
-// the forms of the option. `on` (the default): all gpus of the job on this node; `per-task`: each task its part of them;
-// `map:LIST`: each task a set of its own, which need not be the job's; `off`: the environment is not changed.
+// gpu-affinity: restricts each task to its gpus, by the variables that the vendors' libraries read.
+// affinity_option.hpp has the forms of the option. `on` (the default): all gpus of the job on this node;
+// `per-task`: each task its part of them; `map:LIST`: each task a set of its own, which need not be the job's;
+// `off`: the environment is not changed.
 //
-//   CUDA_VISIBLE_DEVICES  NVIDIA; "-1" for none. With CUDA_DEVICE_ORDER=PCI_BUS_ID, so that ids mean the same as in R.
+//   CUDA_VISIBLE_DEVICES  NVIDIA; "-1" for none. With CUDA_DEVICE_ORDER=PCI_BUS_ID, so that ids mean the same as in
+//                         R.
 //   HIP_VISIBLE_DEVICES   AMD; "-1" for none
 //   ZE_AFFINITY_MASK      Intel; cannot express none, and is unset then
 //
-// ROCR_VISIBLE_DEVICES is also AMD's, one layer below: HIP would number only the gpus that it leaves. So it is unset.
+// ROCR_VISIBLE_DEVICES is also AMD's, one layer below: HIP would number only the gpus that it leaves. So it is
+// unset.
 //
-// If nobody has given an R and no gpus were found, all of them are left alone. If nobody has given an R and a manager has
-// given names, as of MIG devices, the variable with the names shows each task its part of them; the others are left alone.
+// If nobody has given an R and no gpus were found, all of them are left alone. If nobody has given an R and a
+// manager has given names, as of MIG devices, the variable with the names shows each task its part of them; the
+// others are left alone.
 #include <fmt/format.h>
 
 #include "base/variable.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// This machine as hwloc sees it. libhwloc is loaded together with a topology, so that jobs that need none do not pay for it.
+// This machine as hwloc sees it. libhwloc is loaded together with a topology, so that jobs that need none do not
+// pay for it.
 //
 // Loading takes milliseconds, and much longer if hwloc has plugins that ask drivers for devices. hwloc's own
 // variables, such as HWLOC_XMLFILE and HWLOC_COMPONENTS, have effect as set in the shell's environment.
@@ -27,7 +28,8 @@ class HwlocTopology {
   HwlocTopology& operator=(HwlocTopology&&) noexcept;
   ~HwlocTopology();
 
-  // The cpus of each core, by logical index, without those that the cgroup excludes. An error if hwloc sees no cores.
+  // The cpus of each core, by logical index, without those that the cgroup excludes. An error if hwloc sees no
+  // cores.
   [[nodiscard]] Result<std::vector<value::Idset>> cores() const;
 
   // Drops all that has none of these cpus. Keeps devices.

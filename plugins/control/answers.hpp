@@ -33,7 +33,8 @@ class Answers {
   // `entry`: what the list of jobs has of it.
   void serve(const control::ControlRequest& request, const record::JobEntry& entry, Reply reply);
 
-  // The job's exit code by its tasks alone, once all have ended; none: some run, or the job is ended for another reason.
+  // The job's exit code by its tasks alone, once all have ended; none: some run, or the job is ended for another
+  // reason.
   [[nodiscard]] std::optional<int> code_of_tasks() const;
 
   // What the plugin exit-report knows so far, or null. `summary`: of the job's end, or {}.

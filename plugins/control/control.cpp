@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// control: a job that runs is in the list of jobs (record/places.hpp) and can be reached through its leader's socket
-// (control/server.hpp), for `nacre jobs`, `ps`, `kill`, `attach` and the like. Both are made once the tasks run, a moment later: a job that is
-// over by then only leaves how it has ended. -o control=off: none of it. A standalone shell has it only with -o control.
+// control: a job that runs is in the list of jobs (record/places.hpp) and can be reached through its leader's
+// socket (control/server.hpp), for `nacre jobs`, `ps`, `kill`, `attach` and the like. Both are made once the tasks
+// run, a moment later: a job that is over by then only leaves how it has ended. -o control=off: none of it. A
+// standalone shell has it only with -o control.
 #include <unistd.h>
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands beside the tasks that this shell runs (`nacre exec`): it starts what an order names, passes what it writes on to the
-// leader, and ends it when the leader says so.
+// The commands beside the tasks that this shell runs (`nacre exec`): it starts what an order names, passes what it
+// writes on to the leader, and ends it when the leader says so.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,13 @@ class ExecRunner {
   ExecRunner(const ExecRunner&) = delete;
   ExecRunner& operator=(const ExecRunner&) = delete;
 
-  // Takes orders from here on. `put` sends a record to the leader: false if there is no room, on_room() is called then; an
-  // error: this shell is cut off.
+  // Takes orders from here on. `put` sends a record to the leader: false if there is no room, on_room() is called
+  // then; an error: this shell is cut off.
   using Put = std::function<Result<bool>(std::string_view record)>;
   Result<void> serve(Put put);
   void on_room() { pump(); }
-  // Input for the targets of an order: its number (8 bytes), then bytes; none: the end. Nothing happens if it is not here.
+  // Input for the targets of an order: its number (8 bytes), then bytes; none: the end. Nothing happens if it is
+  // not here.
   void feed(std::string_view bytes);
   [[nodiscard]] std::size_t running() const { return orders_.size(); }  // orders
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commands beside the tasks (`nacre exec`), as one shell has them: it runs what it is ordered to (ExecRunner); on the leader front
-// ends ask for them (Execs). Both are connected here to the bulk data between shells and to the server of front ends.
+// Commands beside the tasks (`nacre exec`), as one shell has them: it runs what it is ordered to (ExecRunner); on
+// the leader front ends ask for them (Execs). Both are connected here to the bulk data between shells and to the
+// server of front ends.
 #pragma once
 
 #include <cstdint>

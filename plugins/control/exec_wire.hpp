@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the leader and the shells send each other for commands beside the tasks (`nacre exec`): the command of an order, records of bulk
-// data, and announcements. doc/protocol.md, "Commands beside the tasks", defines them.
+// What the leader and the shells send each other for commands beside the tasks (`nacre exec`): the command of an
+// order, records of bulk data, and announcements. doc/protocol.md, "Commands beside the tasks", defines them.
 #pragma once
 
 #include <cstdint>

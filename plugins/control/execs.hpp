@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The leader's side of commands beside the tasks: each request `exec` of a front end is an order to shells (Host::exec). What
-// their processes write goes on to the front end as fast as that takes it; what it has not taken is bounded, for each target.
+// The leader's side of commands beside the tasks: each request `exec` of a front end is an order to shells
+// (Host::exec). What their processes write goes on to the front end as fast as that takes it; what it has not taken
+// is bounded, for each target.
 #pragma once
 
 #include <cstdint>

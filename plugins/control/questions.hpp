@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the leader asks the shells of all nodes, and what they answer: an announcement to all, and records of bulk data that come up to
-// the leader alone. A shell that has not answered in time is left out, and named.
+// What the leader asks the shells of all nodes, and what they answer: an announcement to all, and records of bulk
+// data that come up to the leader alone. A shell that has not answered in time is left out, and named.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class Questions {
   // Every shell's, in shell.init: from here on it answers.
   void serve();
 
-  // The leader's. `done` is called once, perhaps before this returns: the processes of all tasks, and the shells that are late.
-  // EBUSY: too many are open.
+  // The leader's. `done` is called once, perhaps before this returns: the processes of all tasks, and the shells
+  // that are late. EBUSY: too many are open.
   using Done = std::function<void(std::vector<TaskProcess> processes, std::set<std::uint32_t> late)>;
   Result<void> ask(Done done);
   // That shell answers no more.

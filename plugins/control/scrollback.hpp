@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last output of a job, for viewers that come later, and for those that are slow: each reads at a position of its own.
-// What is too old goes, by whole lines; a reader that has not had it yet learns how much it has missed. Without clock and
-// descriptors.
+// The last output of a job, for viewers that come later, and for those that are slow: each reads at a position of
+// its own. What is too old goes, by whole lines; a reader that has not had it yet learns how much it has missed.
+// Without clock and descriptors.
 #pragma once
 
 #include <algorithm>
@@ -56,8 +56,8 @@ class Scrollback {
     Reader(const Reader&) = delete;
     Reader& operator=(const Reader&) = delete;
 
-    // The next part, of at most `most` bytes; it ends with a line if one ends in it. None: there is no more yet. It stays the
-    // next one until pass().
+    // The next part, of at most `most` bytes; it ends with a line if one ends in it. None: there is no more yet. It
+    // stays the next one until pass().
     std::optional<Piece> next(std::size_t most);
     void pass(const Piece& piece);
     // What went before it was read, since the last call.

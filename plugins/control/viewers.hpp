@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The requests `attach` of a job's leader: each viewer gets what is kept of the job's output, then what comes, as fast as it
-// takes it, and the job's exit code at last. A slow one misses lines; the job does not wait for it. Without clock and
-// descriptors.
+// The requests `attach` of a job's leader: each viewer gets what is kept of the job's output, then what comes, as
+// fast as it takes it, and the job's exit code at last. A slow one misses lines; the job does not wait for it.
+// Without clock and descriptors.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ class Viewers final : public plugin::OutputFollower {
     std::function<void(ClientId, const control::StreamEnd&)> put_end;
     std::function<void(ClientId, std::uint64_t id, Json)> part;
     std::function<void(ClientId, std::uint64_t id, const Result<Json>&)> answer;
-    // The job's exit code as far as it is certain: all tasks have ended, and nothing else has failed. None: it is not yet.
+    // The job's exit code as far as it is certain: all tasks have ended, and nothing else has failed. None: it is
+    // not yet.
     std::function<std::optional<int>()> code_of_tasks;
   };
 

@@ -18,8 +18,9 @@ struct Dumped {
   std::string directory;  // in which it ran when it started
 };
 
-// {"dumped": true}, and {"file": path} if it is there, or {"handler": program} where the kernel gives core dumps to one; {"pattern"} with
-// neither: what the kernel's pattern is, as there is no such file. `root` is put before the names of the kernel's files.
+// {"dumped": true}, and {"file": path} if it is there, or {"handler": program} where the kernel gives core dumps to
+// one; {"pattern"} with neither: what the kernel's pattern is, as there is no such file. `root` is put before the
+// names of the kernel's files.
 [[nodiscard]] Json core_file(const Dumped& process, const std::string& root = "");
 
 // The glob(7) of the file's name by core_pattern: what is not known of the process is `*`.

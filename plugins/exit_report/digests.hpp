@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which tasks have failed alike: in the same way, with the same last line on standard error, and, where a core dump shows it, in the
-// same module. The leader asks all shells once, when the tasks of the job have ended; each answers for its own.
+// Which tasks have failed alike: in the same way, with the same last line on standard error, and, where a core dump
+// shows it, in the same module. The leader asks all shells once, when the tasks of the job have ended; each answers
+// for its own.
 #pragma once
 
 #include <functional>
@@ -36,10 +37,11 @@ class FailureDigests {
 
   // From here on the leader is answered.
   void serve();
-  // The leader's: of tasks whose records have these texts. `done` is called once, perhaps before it returns, unless this is destroyed.
+  // The leader's: of tasks whose records have these texts. `done` is called once, perhaps before it returns, unless
+  // this is destroyed.
   void ask(const std::vector<std::string>& records, std::function<void()> done);
-  // By the record's text, the largest first. Tasks of which nothing is known, and of a shell's or the job's classes beyond the most, are in
-  // none.
+  // By the record's text, the largest first. Tasks of which nothing is known, and of a shell's or the job's classes
+  // beyond the most, are in none.
   [[nodiscard]] const std::map<std::string, std::vector<Class>>& classes() const { return classes_; }
 
  private:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exit-report=off|line|full: names the tasks that fail as they do (line), and when the job has failed reports what went wrong first, and
-// where (full, the default). Not named are those that the end of the job has ended (victims), or a signal to all tasks (Ctrl-C), and
-// what another message names: the task whose end ends the job, commands that could not be started and end it, lost shells.
-// report=FILE: the report as JSON, of each job, whatever its end.
+// exit-report=off|line|full: names the tasks that fail as they do (line), and when the job has failed reports what
+// went wrong first, and where (full, the default). Not named are those that the end of the job has ended (victims),
+// or a signal to all tasks (Ctrl-C), and what another message names: the task whose end ends the job, commands that
+// could not be started and end it, lost shells. report=FILE: the report as JSON, of each job, whatever its end.
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "event/clock.hpp"

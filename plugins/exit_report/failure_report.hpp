@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What went wrong first, and where: the leader's report of a job that has failed, as nacre-exits(7) describes it. It asks the shells of
-// a few tasks, while the job runs, for what they know of them: of the first that failed, and of one of each other way to fail.
+// What went wrong first, and where: the leader's report of a job that has failed, as nacre-exits(7) describes it.
+// It asks the shells of a few tasks, while the job runs, for what they know of them: of the first that failed, and
+// of one of each other way to fail.
 #pragma once
 
 #include <map>
@@ -31,7 +32,8 @@ class FailureReport {
   // The leader's, with the time of it, in seconds since the Epoch.
   void tasks_ended(const value::Idset& ranks, const exits::Record& record, double time);
   void note(std::string_view event, Json what, double time);  // for the timeline
-  // Of this shell: processes that have outlived their tasks and are being ended, as the topic shell.processes-left has them.
+  // Of this shell: processes that have outlived their tasks and are being ended, as the topic shell.processes-left
+  // has them.
   void left(const Json& processes);
   // The leader's: the shell is lost, it answers no more.
   void lost(std::uint32_t shell);
@@ -39,8 +41,8 @@ class FailureReport {
   Result<void> finish();
   // How the job has ended (exits::summary): the report.
   [[nodiscard]] Json make(const Json& end) const;
-  // Whether a task has failed that ran, and did more than write to a reader that has gone. Of commands that could not be started, and of
-  // lost shells, the error that ends the job is complete.
+  // Whether a task has failed that ran, and did more than write to a reader that has gone. Of commands that could
+  // not be started, and of lost shells, the error that ends the job is complete.
   [[nodiscard]] bool has_news() const;
 
  private:

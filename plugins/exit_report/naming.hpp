@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names the tasks that fail, in one line for all that fail alike within a moment, on all nodes: "task 3, 7-9 on n1: exit code 3". What
-// they have written comes out first.
+// Names the tasks that fail, in one line for all that fail alike within a moment, on all nodes: "task 3, 7-9 on n1:
+// exit code 3". What they have written comes out first.
 #pragma once
 
 #include <map>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the kernel has killed processes of this shell's cgroup because memory ran out. It counts them: memory.events of version 2,
-// memory.oom_control of version 1. A count is compared with the last one that was seen.
+// Whether the kernel has killed processes of this shell's cgroup because memory ran out. It counts them:
+// memory.events of version 2, memory.oom_control of version 1. A count is compared with the last one that was seen.
 #pragma once
 
 #include <sys/types.h>

@@ -17,12 +17,12 @@ class ReportFile {
  public:
   static constexpr event::Seconds kMostWait{3};  // for the reader of a FIFO or a pipe
 
-  // The option `report`: a path, relative to the working directory of this process as it is now, or the number of a descriptor that
-  // was open when this process began, which is taken.
+  // The option `report`: a path, relative to the working directory of this process as it is now, or the number of a
+  // descriptor that was open when this process began, which is taken.
   static Result<std::unique_ptr<ReportFile>> at(plugin::Host& host, const JsonAt& option);
 
-  // Adds the file's own name to the report, as "file", if it could be written; else warns. A file that was there before is replaced at
-  // once, or stays. A reader is waited for: the host is held meanwhile.
+  // Adds the file's own name to the report, as "file", if it could be written; else warns. A file that was there
+  // before is replaced at once, or stays. A reader is waited for: the host is held meanwhile.
   void write(Json& report);
 
  private:

@@ -17,7 +17,8 @@ class TaskFacts {
  public:
   explicit TaskFacts(plugin::Host& host) : host_(host) {}
 
-  // Before it starts: NACRE_ERROR_FILE, where a program may write why it fails; `torch`: by PyTorch's name for it, too.
+  // Before it starts: NACRE_ERROR_FILE, where a program may write why it fails; `torch`: by PyTorch's name for it,
+  // too.
   void prepare(task::Task& task, bool torch) const;
   void started(const task::Task& task);
   Result<void> watch_memory();  // once the tasks run
@@ -28,7 +29,8 @@ class TaskFacts {
   [[nodiscard]] Json of(const task::Task& task) const;
   // The last line that it has written to its standard error; "" if there is none.
   [[nodiscard]] std::string last_line(const task::Task& task) const;
-  // Where its core dump is, as core_file() has it, with the module that it crashed in, if that can be found; null: it has none.
+  // Where its core dump is, as core_file() has it, with the module that it crashed in, if that can be found; null:
+  // it has none.
   [[nodiscard]] Json core(const task::Task& task) const;
 
  private:

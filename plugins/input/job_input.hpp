@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The standard input of a job of several shells, for the plugin `input`: shell 0 reads it and broadcasts it, and each shell
-// has it as a pipe. What the tasks of one shell do not take is kept there in a file, so that the others can go on.
+// The standard input of a job of several shells, for the plugin `input`: shell 0 reads it and broadcasts it, and
+// each shell has it as a pipe. What the tasks of one shell do not take is kept there in a file, so that the others
+// can go on.
 #pragma once
 
 #include <functional>
@@ -36,7 +37,8 @@ class JobInput {
   JobInput(const JobInput&) = delete;
   JobInput& operator=(const JobInput&) = delete;
 
-  // The end of the pipe that tasks read; none if it is not wanted. The caller closes it here once the tasks have it.
+  // The end of the pipe that tasks read; none if it is not wanted. The caller closes it here once the tasks have
+  // it.
   [[nodiscard]] UniqueFd& pipe() { return pipe_; }
 
   // The tasks of this shell read no more input.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Output that is not taken any more. The leader sends all shells one byte for the stream, see doc/protocol.md, "Channels".
+// Output that is not taken any more. The leader sends all shells one byte for the stream, see doc/protocol.md,
+// "Channels".
 #pragma once
 
 #include <unistd.h>

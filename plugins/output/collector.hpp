@@ -36,7 +36,8 @@ class OutputCollector {
 
   void go_on();  // the places have room again
   void lost(bulk::Id shell);
-  // A place has failed. If it was the last one of a stream, all shells are notified that the stream is not taken any more.
+  // A place has failed. If it was the last one of a stream, all shells are notified that the stream is not taken
+  // any more.
   void look_for_closed();
 
  private:

@@ -94,7 +94,8 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     return {};
   }
 
-  // Not called for a plan that is only printed: files are emptied here, before any task of any shell writes to them.
+  // Not called for a plan that is only printed: files are emptied here, before any task of any shell writes to
+  // them.
   Result<void> open_places() {
     std::vector<value::Idset::Id> ranks;
     for (const auto& task : host_.tasks()) {

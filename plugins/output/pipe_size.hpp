@@ -10,8 +10,9 @@
 
 namespace nacre::plugins {
 
-// Makes a pipe, one of `pipes` of its kind, hold more, so that its writer waits later. The system limits all pipes of a user
-// together (pipe(7)), so the more there are the less each gets; if the system refuses the pipe stays as it is.
+// Makes a pipe, one of `pipes` of its kind, hold more, so that its writer waits later. The system limits all pipes
+// of a user together (pipe(7)), so the more there are the less each gets; if the system refuses the pipe stays as
+// it is.
 inline void widen_pipe(int fd, std::size_t pipes) {
   constexpr std::size_t kAll = std::size_t{16} << 20;     // bytes
   constexpr std::size_t kLargest = std::size_t{1} << 20;  // bytes

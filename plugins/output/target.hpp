@@ -38,7 +38,8 @@ class OutputTarget {
   // must not destroy it.
   static Result<std::unique_ptr<OutputTarget>> create(event::Loop& loop, int fd, UniqueFd own, Options options,
                                                       Callbacks callbacks);
-  // The way to the leader's shell. `uplink` has to outlive it; the uplink's owner reports room to it, and calls fail().
+  // The way to the leader's shell. `uplink` has to outlive it; the uplink's owner reports room to it, and calls
+  // fail().
   static std::unique_ptr<OutputTarget> create(OutputUplink& uplink, io::Stream stream, Callbacks callbacks);
   OutputTarget(const OutputTarget&) = delete;
   OutputTarget& operator=(const OutputTarget&) = delete;

@@ -33,7 +33,8 @@ class OutputUplink {
   OutputUplink(const OutputUplink&) = delete;
   OutputUplink& operator=(const OutputUplink&) = delete;
 
-  // Each write to one of these sinks has to be one record of io::WireFormat. The sinks must not outlive this object.
+  // Each write to one of these sinks has to be one record of io::WireFormat. The sinks must not outlive this
+  // object.
   std::unique_ptr<io::Sink> sink(io::Stream stream);
 
   void put(std::span<const std::string_view> record);

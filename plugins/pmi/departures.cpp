@@ -100,7 +100,8 @@ void PmiDepartures::dropped_or_left(std::uint32_t client) {
   if (joined) await_ends();
 }
 
-// A client that closes its connection usually ends soon, and it is better to know how it ended before the job is ended.
+// A client that closes its connection usually ends soon, and it is better to know how it ended before the job is
+// ended.
 void PmiDepartures::await_ends() {
   if (!timer_) {
     auto timer = event::Timer::create(host_.loop(), [this] { still_there(); });

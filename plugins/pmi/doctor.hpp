@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reports what is wrong if an MPI job does not come together: the state of each task (the roll call), and the library of a
-// task that has not found its peers. In a job of several shells a roll call has all tasks, and shell 0 logs it.
+// Reports what is wrong if an MPI job does not come together: the state of each task (the roll call), and the
+// library of a task that has not found its peers. In a job of several shells a roll call has all tasks, and shell 0
+// logs it.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,8 @@ void PmiExchange::abstain() {
   give_nothing();
 }
 
-// A node that abstains does not know when the others enter, so it is always one barrier ahead, until all nodes abstain.
+// A node that abstains does not know when the others enter, so it is always one barrier ahead, until all nodes
+// abstain.
 void PmiExchange::give_nothing() {
   give(kNothing, [](const Result<pmi::Entries>&) {});
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The connection to one PMI client: a socket pair, of which the client has one end. What the client does not read is kept,
-// and nothing more is read from it until it is sent: so a client takes a limited part of the shell's memory.
+// The connection to one PMI client: a socket pair, of which the client has one end. What the client does not read
+// is kept, and nothing more is read from it until it is sent: so a client takes a limited part of the shell's
+// memory.
 #pragma once
 
 #include <functional>

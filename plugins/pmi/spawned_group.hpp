@@ -34,7 +34,8 @@ class SpawnedGroup final : public PmiProcesses {
   SpawnedGroup(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, pmi::Names& names,
                const pmi::Spawn& spawn, Origin origin, Callbacks callbacks);
 
-  // Starts all processes or, with an error, none. Those that had started by then are ended, and then on_over is called.
+  // Starts all processes or, with an error, none. Those that had started by then are ended, and then on_over is
+  // called.
   Result<void> start(const pmi::Spawn& spawn);
   void signal(int signum);  // sends it to all that run
 

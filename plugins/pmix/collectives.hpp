@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations in which processes of several nodes take part together. A node gives its part when all its participants have
-// come; when each such node has given it, all nodes get all parts. A node whose processes have ended is not waited for.
+// Operations in which processes of several nodes take part together. A node gives its part when all its
+// participants have come; when each such node has given it, all nodes get all parts. A node whose processes have
+// ended is not waited for.
 //
 // All nodes pass in the same messages in the same order, so each comes to the same result.
 #pragma once
@@ -29,7 +30,8 @@ class Collectives {
   // Collectives of the same kind and the same participants come one after the other. `ranks` empty: all.
   static std::string name_of(char kind, const std::vector<Rank>& ranks);
 
-  // This node's processes have come, and its part is being sent to all: `done` is called when all parts have been received.
+  // This node's processes have come, and its part is being sent to all: `done` is called when all parts have been
+  // received.
   void enter(const std::string& name, Done done);
 
   // A part has been received. Nothing is kept for collectives in which this node has no part.

@@ -41,7 +41,8 @@ bool is_failure(const PmixClient& client) {
   return WIFSIGNALED(client.wait_status) || client.state == PmixClient::State::connected;
 }
 
-// The code of a process that left without PMIx_Finalize may be 0, which cannot be the code of a job that it has ended.
+// The code of a process that left without PMIx_Finalize may be 0, which cannot be the code of a job that it has
+// ended.
 int status_of_failure(const PmixClient& client) {
   return client.wait_status != 0 ? client.wait_status : W_EXITCODE(1, 0);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the shell does for its PMIx clients. All of it runs on the loop's thread: callbacks.cpp brings the requests there.
+// What the shell does for its PMIx clients. All of it runs on the loop's thread: callbacks.cpp brings the requests
+// there.
 #pragma once
 
 #include <map>

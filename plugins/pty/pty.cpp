@@ -6,7 +6,8 @@
 //   capture      what the task writes goes where its stdout goes; the default, unless `interactive`
 //   interactive  task 0's is connected to the terminal on which the shell was started
 //
-// What is neither captured nor goes to the terminal is read and dropped: a task must not block because nothing reads.
+// What is neither captured nor goes to the terminal is read and dropped: a task must not block because nothing
+// reads.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moves bytes between a task's pty and the shell's terminal, both ways, as long as both exist. What one side does not take
-// is not read from the other: a slow terminal stops the task, and a task that does not read stops the input.
+// Moves bytes between a task's pty and the shell's terminal, both ways, as long as both exist. What one side does
+// not take is not read from the other: a slow terminal stops the task, and a task that does not read stops the
+// input.
 #pragma once
 
 #include <array>

@@ -25,7 +25,8 @@ namespace nacre::plugins {
 
 class Terminal {
  public:
-  // Makes it raw. In the background this stops the process until it is in the foreground. There may be only one at a time.
+  // Makes it raw. In the background this stops the process until it is in the foreground. There may be only one at
+  // a time.
   static Result<std::unique_ptr<Terminal>> borrow(plugin::Host& host);
   ~Terminal();  // restores it
   Terminal(const Terminal&) = delete;

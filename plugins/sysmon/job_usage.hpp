@@ -27,7 +27,8 @@ class JobUsage {
     std::optional<std::uint64_t> peak;  // bytes, the most there ever were; none: the kernel does not report it
   };
 
-  // For the job of the shell `shell`, which has not started any process yet. `root` is put before the names of all files.
+  // For the job of the shell `shell`, which has not started any process yet. `root` is put before the names of all
+  // files.
   static JobUsage of_shell(pid_t shell, const std::string& root = "");
 
   // Whether memory, or cpu time, is that of a cgroup.

@@ -4,8 +4,8 @@
 // starts and is removed after all have ended. It is below the shell's $TMPDIR, or /tmp. What earlier shells have
 // left there is removed too.
 //
-// A $TMPDIR that is not there, of the shell or of the tasks, is made, as another host's may be in the jobspec; if it cannot be made
-// /tmp takes its place, with a warning.
+// A $TMPDIR that is not there, of the shell or of the tasks, is made, as another host's may be in the jobspec; if
+// it cannot be made /tmp takes its place, with a warning.
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -118,7 +118,8 @@ class Tmpdir final : public plugin::Plugin {
     path_.clear();
   }
 
-  // If several shells of a job are on one host, only the first looks, so that the cost does not grow with their square.
+  // If several shells of a job are on one host, only the first looks, so that the cost does not grow with their
+  // square.
   static bool is_of_earlier_shell(std::string_view name, std::string_view front, std::int64_t rank) {
     if (!name.starts_with(front)) return false;
     name.remove_prefix(front.size());

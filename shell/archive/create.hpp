@@ -26,9 +26,10 @@ struct CreateOptions {
   IfExists if_exists = IfExists::refuse;
 };
 
-// Errors name the path: something that is neither file, directory nor symbolic link; a link that check_symlink() refuses; a
-// file with a set-user-ID or set-group-ID bit, or one that changes while it is read; a path that is in the archive already
-// (directories may be); more than kMaxEntries. Returns what the archive holds, including what was in it before.
+// Errors name the path: something that is neither file, directory nor symbolic link; a link that check_symlink()
+// refuses; a file with a set-user-ID or set-group-ID bit, or one that changes while it is read; a path that is in
+// the archive already (directories may be); more than kMaxEntries. Returns what the archive holds, including what
+// was in it before.
 Result<Progress> create(const Library& library, const ArchiveStore& store, const std::string& name,
                         const CreateOptions& options, const Watch& watch);
 

@@ -22,8 +22,8 @@ class DynamicLibrary {
     return {};
   }
 
-  // It is loaded until the process ends, and no further function of it can be found: for libraries that leave something behind,
-  // such as signal handlers.
+  // It is loaded until the process ends, and no further function of it can be found: for libraries that leave
+  // something behind, such as signal handlers.
   void keep() { static_cast<void>(handle_.release()); }
 
  private:

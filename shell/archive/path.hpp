@@ -24,7 +24,8 @@ Result<std::string> clean_path(std::string_view path);
 // a link itself, they could lead anywhere.
 Result<void> check_symlink(std::string_view path, std::string_view target);
 
-// `text` for display: control bytes and backslashes are escaped, so that a name is one line and cannot control the terminal.
+// `text` for display: control bytes and backslashes are escaped, so that a name is one line and cannot control the
+// terminal.
 [[nodiscard]] std::string shown(std::string_view text);
 
 // The error of a system call on `path`; "" is the directory itself.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that a signal ends before it watches for signals runs no destructor. This removes what it has made by then.
+// A process that a signal ends before it watches for signals runs no destructor. This removes what it has made by
+// then.
 #pragma once
 
 #include <signal.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A short text that shows whether two hosts have the same bytes: FNV-1a of 64 bits. It is no protection against forgery.
+// A short text that shows whether two hosts have the same bytes: FNV-1a of 64 bits. It is no protection against
+// forgery.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,8 @@
 // The line that a process leaves on stderr before it ends at once. It is made without the heap: for signal
 // handlers, and in case the heap is broken.
 //
-//   nacre-shell[RANK]: TEXT (on HOST)    [RANK] only after set_rank_of_last_lines(), (on HOST) after CallPage::set_host()
+//   nacre-shell[RANK]: TEXT (on HOST)    [RANK] only after set_rank_of_last_lines(), (on HOST) after
+//                                        CallPage::set_host()
 #pragma once
 
 #include <cstdint>

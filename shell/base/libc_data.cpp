@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The programs' own in place of libc's variables. Debian's static libuv, Lua and yaml-cpp address these as data of the program that
-// they are linked into: the linker would move each variable of libc's into the program ("copy relocation"). What is opened with
-// RTLD_DEEPBIND, as plugins are, would then read the one that libc has left, in which `environ` is null. So the linker is asked for
-// --wrap (shell/CMakeLists.txt): whatever is linked in reads these here, and libc's stay where they are.
+// The programs' own in place of libc's variables. Debian's static libuv, Lua and yaml-cpp address these as data of
+// the program that they are linked into: the linker would move each variable of libc's into the program ("copy
+// relocation"). What is opened with RTLD_DEEPBIND, as plugins are, would then read the one that libc has left, in
+// which `environ` is null. So the linker is asked for --wrap (shell/CMakeLists.txt): whatever is linked in reads
+// these here, and libc's stay where they are.
 #include <netinet/in.h>
 
 #include <cstdio>

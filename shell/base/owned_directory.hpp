@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A directory in a shared place, such as /tmp, that belongs to this process while it runs. A lock on it (flock(2)) shows
-// that: the kernel releases it when the process ends, in whatever way. So directories of processes that are gone can be
-// recognised. The name has the host that made it, as several hosts may share the place, but not the locks:
+// A directory in a shared place, such as /tmp, that belongs to this process while it runs. A lock on it (flock(2))
+// shows that: the kernel releases it when the process ends, in whatever way. So directories of processes that are
+// gone can be recognised. The name has the host that made it, as several hosts may share the place, but not the
+// locks:
 //
 //   PARENT/nacre-HOST...-XXXXXX       HOST: host_digits()
 #pragma once
@@ -45,8 +46,9 @@ class OwnedDirectory {
   UniqueFd lock_;  // -1: there are no locks, so no other process takes it either
 };
 
-// Looks below a folder, a few names at a time, for directories that processes of this user and host have left and that are
-// gone, and takes them over. If `others_look` is true for one of the names it stops: another process looks.
+// Looks below a folder, a few names at a time, for directories that processes of this user and host have left and
+// that are gone, and takes them over. If `others_look` is true for one of the names it stops: another process
+// looks.
 class LeftDirectories {
  public:
   static constexpr std::size_t kNamesAtOnce = 512;

@@ -25,7 +25,8 @@ void print_out(fmt::format_string<Args...> format, Args&&... args) {
 // `standard output: No space left on device`. The bytes that are still buffered are then dropped.
 Result<void> flush_out();
 
-// To standard error, at once, and by one write if possible. Ignores errors, as there is no place left to report them.
+// To standard error, at once, and by one write if possible. Ignores errors, as there is no place left to report
+// them.
 void print_err(std::string_view text);
 
 template <typename... Args>

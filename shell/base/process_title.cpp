@@ -6,7 +6,8 @@
 
 namespace nacre {
 
-// Only as far as they lie behind each other. The environment behind them stays as it is: others read this process's.
+// Only as far as they lie behind each other. The environment behind them stays as it is: others read this
+// process's.
 ProcessTitle::ProcessTitle(int argc, char** argv) {
   if (argc < 1 || argv[0] == nullptr) return;
   begin_ = argv[0];

@@ -30,8 +30,8 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-// From now on the signals that end a process are not delivered to this thread: once its exit code is known, a late Ctrl-C must
-// not replace it.
+// From now on the signals that end a process are not delivered to this thread: once its exit code is known, a late
+// Ctrl-C must not replace it.
 inline void block_ending_signals() {
   sigset_t these;
   ::sigemptyset(&these);

@@ -25,7 +25,8 @@ namespace nacre {
 // The whole of `text` as a decimal number with an optional '-'.
 [[nodiscard]] std::optional<std::int64_t> parse_i64(std::string_view text);
 
-// `text` in single quotes for a message: control bytes are escaped as \xNN, and it is cut to 80 bytes with an ellipsis.
+// `text` in single quotes for a message: control bytes are escaped as \xNN, and it is cut to 80 bytes with an
+// ellipsis.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
 // Whether `text` matches the glob(7) `pattern` (fnmatch(3), no flags: '*' also matches '/' and '.').

@@ -2,7 +2,8 @@
 //
 // The hosts on which shells may be started, as this allocation's manager, or the user, has named them.
 //
-//   Slurm           SLURM_JOB_NODELIST, and the slots from SLURM_TASKS_PER_NODE or SLURM_JOB_CPUS_PER_NODE: "16(x3),8"
+//   Slurm           SLURM_JOB_NODELIST, and the slots from SLURM_TASKS_PER_NODE or SLURM_JOB_CPUS_PER_NODE:
+//                   "16(x3),8"
 //   PBS, Torque     PBS_NODEFILE: a file with a host's name on each line, once for each slot
 //   LSF             LSB_DJOB_HOSTFILE: the same; else LSB_MCPU_HOSTS: "a 4 b 2"; else LSB_HOSTS: "a a b"
 //   OAR             OAR_NODEFILE: as PBS_NODEFILE
@@ -43,7 +44,8 @@ using Variables = std::function<std::optional<std::string>(const char* name)>;
 // or the file and the line.
 Result<std::optional<Allocation>> allocation_of(const Variables& variables);
 
-// A list that the user has given: "node[0-3],login:4". If a host occurs again, with slots or without, its slots are added.
+// A list that the user has given: "node[0-3],login:4". If a host occurs again, with slots or without, its slots are
+// added.
 Result<Allocation> hosts_of_list(std::string_view list);
 
 // A file that the user has given, with a line for each host: "node0", "node0:4" (Hydra) or "node0 slots=4

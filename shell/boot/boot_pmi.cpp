@@ -33,7 +33,8 @@ class PmiKeys final : public Keys {
     std::optional<HydraProxies> proxies;
     std::optional<Error> known;
     return session_.barrier([&]() -> std::optional<Error> {
-      // Reports it only at the next look, as otherwise Hydra, which then kills this shell, may not have read the line below.
+      // Reports it only at the next look, as otherwise Hydra, which then kills this shell, may not have read the
+      // line below.
       if (known) return known;
       if (!proxies) proxies = HydraProxies::find(*server, *count);
       auto why = proxies ? proxies->look(event::clock_now().count()) : std::nullopt;

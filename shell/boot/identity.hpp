@@ -34,8 +34,8 @@ struct Standalone {
 // input: ...`.
 Result<Identity> standalone(const Standalone& request);
 
-// A job id that hardly any other shell makes: laid out as a FLUID (RFC 19), 40 bits of milliseconds since 2020, and 24 random
-// bits where a FLUID has generator and sequence.
+// A job id that hardly any other shell makes: laid out as a FLUID (RFC 19), 40 bits of milliseconds since 2020, and
+// 24 random bits where a FLUID has generator and sequence.
 value::JobId new_job_id();
 
 }  // namespace nacre::boot

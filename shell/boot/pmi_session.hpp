@@ -32,7 +32,8 @@ class PmiSession {
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
 
-  // The process that has made the connection, such as Hydra's proxy; none: it is on another host, or this is no socket.
+  // The process that has made the connection, such as Hydra's proxy; none: it is on another host, or this is no
+  // socket.
   [[nodiscard]] std::optional<pid_t> server() const;
 
   // Returns why the barrier can never end, if that is known: then the manager is asked to end all its processes,

@@ -3,10 +3,11 @@
 // One shell's part in bulk data: what any shell puts goes up to the leader, what the leader broadcasts goes down to
 // all. It has no sockets, clock or threads. doc/protocol.md, "Bulk", has the format and the rules.
 //
-// Up: the leader delivers each origin's records once and in order, as long as the origin lives and has a way to the leader;
-// of an origin that dies, the first ones. Down: a shell that is in every view gets all, once and in order. A newcomer gets
-// what is broadcast after it has come, and the end of each channel that ended before. A shell that leaves the view gets the
-// first records. If an owner does not take what it is given, the writers stop in the end; they stop for no other reason.
+// Up: the leader delivers each origin's records once and in order, as long as the origin lives and has a way to the
+// leader; of an origin that dies, the first ones. Down: a shell that is in every view gets all, once and in order.
+// A newcomer gets what is broadcast after it has come, and the end of each channel that ended before. A shell that
+// leaves the view gets the first records. If an owner does not take what it is given, the writers stop in the end;
+// they stop for no other reason.
 //
 // The driver reports what happens, and performs take_effects() in order. After up() or child_up() of a peer, calls
 // and effects that name its link mean the new one.
@@ -38,10 +39,12 @@ class BulkNode {
   // The overlay's tree, at the beginning and at each change. Its number grows. The leader is given it before all
   // others. A broadcast record is dropped only when all members of a view have taken it.
   void view(ViewNumber number, const std::vector<Id>& children);
-  // There is a link to the shell that feeds this one: its parent, or another in the meantime. It replaces the one before.
+  // There is a link to the shell that feeds this one: its parent, or another in the meantime. It replaces the one
+  // before.
   void up(Id peer);
   void no_up();
-  // There is a link to a shell that this one feeds, a child of the view or not. It replaces that shell's link before.
+  // There is a link to a shell that this one feeds, a child of the view or not. It replaces that shell's link
+  // before.
   void child_up(Id peer);
   void child_gone(Id peer);
   // Bytes of a stream, in any pieces. After an error (EPROTO, ENOSPC) the driver has to end the link, and the node

@@ -34,7 +34,8 @@ class OriginTable {
     Route to;
     std::size_t bytes;
   };
-  // The next of the delivered records up to this number: the credit to give its link for it. None: there are no more.
+  // The next of the delivered records up to this number: the credit to give its link for it. None: there are no
+  // more.
   std::optional<Credit> take(Id origin, Numbered number);
   [[nodiscard]] Numbered taken(Id origin) const;
 

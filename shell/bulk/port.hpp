@@ -38,7 +38,8 @@ class Port {
     std::function<void(const Error& why)> on_end;  // the shell is cut off: nothing more comes or goes
   };
   struct Downward {
-    // A record that the leader has broadcast, on the leader too; the bytes are valid until the user answers with consumed().
+    // A record that the leader has broadcast, on the leader too; the bytes are valid until the user answers with
+    // consumed().
     std::function<void(Numbered number, std::string_view bytes)> on_record;
     std::function<void()> on_room;  // leader: there is room for what broadcast() has refused
     std::function<void(const Error& why)> on_end;

@@ -51,7 +51,8 @@ flux_cmd_t* flux_cmd_create(int argc, char* argv[], char** env) noexcept {
 
 flux_cmd_t* flux_cmd_copy(const flux_cmd_t* cmd) noexcept {
   if (cmd == nullptr) return none(EINVAL);
-  // Copies each variable: the copy must not depend on the job's environment, over which the original may be a layer.
+  // Copies each variable: the copy must not depend on the job's environment, over which the original may be a
+  // layer.
   auto made = std::make_unique<task::Command>();
   made->argv = of(cmd)->argv;
   made->setup = of(cmd)->setup;

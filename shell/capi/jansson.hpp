@@ -47,7 +47,8 @@ class JsonRef {
 Result<JsonRef> pack(const char* format, va_list args);
 Result<void> unpack(json_t* root, const char* format, va_list args);
 
-// Values that C gets by reference, each under a name. As long as the value does not change, the same object is returned.
+// Values that C gets by reference, each under a name. As long as the value does not change, the same object is
+// returned.
 class KeptJson {
  public:
   enum class Older { keep, drop };  // what happens to the object of an older value

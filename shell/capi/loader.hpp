@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads plugins from shared objects. Each exports `int flux_plugin_init (flux_plugin_t *p)`, as in flux_plugin_init(3).
+// Loads plugins from shared objects. Each exports `int flux_plugin_init (flux_plugin_t *p)`, as in
+// flux_plugin_init(3).
 #pragma once
 
 #include <string>

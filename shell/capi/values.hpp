@@ -23,7 +23,8 @@ struct idset {
   // As idset_create(3).
   static nacre::Result<idset> create(std::size_t size, int flags);
 
-  // Sets or clears each id of `others`. The set grows if its flags allow that; an error (EINVAL, ERANGE) changes nothing.
+  // Sets or clears each id of `others`. The set grows if its flags allow that; an error (EINVAL, ERANGE) changes
+  // nothing.
   nacre::Result<void> add(const nacre::value::Idset& others);
   nacre::Result<void> subtract(const nacre::value::Idset& others);
   // The same for first..last.

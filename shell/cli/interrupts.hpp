@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For long work that a signal should end, but only at certain points. While one of these objects exists the signals by which
-// people and managers end a program (SIGINT, SIGTERM, SIGHUP, SIGQUIT) are blocked in this thread, and in those that it
-// starts. The work asks for them now and then, and if one has come it cleans up and ends. The destructor delivers them.
+// For long work that a signal should end, but only at certain points. While one of these objects exists the signals
+// by which people and managers end a program (SIGINT, SIGTERM, SIGHUP, SIGQUIT) are blocked in this thread, and in
+// those that it starts. The work asks for them now and then, and if one has come it cleans up and ends. The
+// destructor delivers them.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nacre-shell --list-options=FORMAT: the table of shell options, as JSON or as the beginning of a completion for bash, zsh
-// or fish.
+// nacre-shell --list-options=FORMAT: the table of shell options, as JSON or as the beginning of a completion for
+// bash, zsh or fish.
 #pragma once
 
 #include <optional>

@@ -58,8 +58,8 @@ void erase_place(std::string& text, const std::string& file) {
   if (end != std::string::npos) text.erase(at, end + 2 - at);
 }
 
-// An initrc that loads the plugin between two others, which write a line for each call of a topic before the plugin is
-// called and after.
+// An initrc that loads the plugin between two others, which write a line for each call of a topic before the plugin
+// is called and after.
 constexpr std::string_view kInitrc = R"(local function write (sign, topic)
   local trace = io.open ({trace}, "a") -- anew: task.exec is called in a process that has no files open
   if trace then

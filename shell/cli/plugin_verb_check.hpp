@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nacre plugin check: loads one plugin in a shell of its own, a child process with a time limit and in a directory of its
-// own. If the plugin crashes only the child does.
+// nacre plugin check: loads one plugin in a shell of its own, a child process with a time limit and in a directory
+// of its own. If the plugin crashes only the child does.
 #pragma once
 
 #include <string>

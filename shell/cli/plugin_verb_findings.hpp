@@ -16,14 +16,15 @@ struct Finding {
   std::string remedy;
 };
 
-// Judges a subscription to `topic` (a glob): none if some shell calls it. For a name that looks misspelt the finding names
-// the nearest one. Other unknown names are only notes, as plugins may call topics of their own.
+// Judges a subscription to `topic` (a glob): none if some shell calls it. For a name that looks misspelt the
+// finding names the nearest one. Other unknown names are only notes, as plugins may call topics of their own.
 [[nodiscard]] std::optional<Finding> judge_topic(const std::string& topic);
 
 // Compares the first bytes of a file with those of a program of this machine.
 [[nodiscard]] std::optional<Finding> judge_object(std::string_view file, std::string_view program);
 
-// Symbols and libraries that the dynamic loader does not find, by what glibc's loader prints when it traces with LD_WARN.
+// Symbols and libraries that the dynamic loader does not find, by what glibc's loader prints when it traces with
+// LD_WARN.
 [[nodiscard]] std::vector<Finding> missing_in(std::string_view trace);
 
 // The sandbox writes a line for each call of a topic, "> TOPIC" before the plugin's turn and "< TOPIC" after it.
@@ -39,8 +40,8 @@ struct Crash {
 };
 [[nodiscard]] std::optional<Crash> crash_in(std::string_view output);
 
-// Why a shell has failed, by what it has printed: the first error in its log (the plugin's own text, if it has logged one),
-// the last one, and the last line that is not of the log; "" if there are none.
+// Why a shell has failed, by what it has printed: the first error in its log (the plugin's own text, if it has
+// logged one), the last one, and the last line that is not of the log; "" if there are none.
 [[nodiscard]] std::string reason_in(std::string_view output);
 
 }  // namespace nacre::cli

@@ -57,7 +57,8 @@ task::Command command_of(const ShellRun& run) {
   return command;
 }
 
-// Kills all descendants. They may start others meanwhile; this process becomes the parent of those whose parents have ended.
+// Kills all descendants. They may start others meanwhile; this process becomes the parent of those whose parents
+// have ended.
 void end_descendants(event::Children& children) {
   for (int round = 0; round < kKillRounds; ++round) {
     std::vector<pid_t> left = event::Children::descendants();

@@ -52,9 +52,9 @@ struct ShellOutcome {
   std::string err;
 };
 
-// Runs the nacre-shell in this program's directory, else that in PATH, with /dev/null as its input. When it has ended, or
-// its time is over, all its descendants are killed; likewise when a signal comes that ends this program (SIGINT, SIGTERM,
-// SIGHUP): then the error is EINTR.
+// Runs the nacre-shell in this program's directory, else that in PATH, with /dev/null as its input. When it has
+// ended, or its time is over, all its descendants are killed; likewise when a signal comes that ends this program
+// (SIGINT, SIGTERM, SIGHUP): then the error is EINTR.
 Result<ShellOutcome> run_shell(const ShellRun& run);
 
 }  // namespace nacre::cli

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A line on a terminal that shows how far a copy is, once it has taken a while. The functions return the text to be written;
-// they write nothing themselves.
+// A line on a terminal that shows how far a copy is, once it has taken a while. The functions return the text to be
+// written; they write nothing themselves.
 #pragma once
 
 #include <string>

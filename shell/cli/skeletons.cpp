@@ -144,8 +144,8 @@ const flux_plugin_handler handlers[] = {
 
 }  // namespace
 
-// The one symbol that a plugin exports, outside of any namespace; <flux/shell.h> declares it extern "C". Called once,
-// when the plugin has been loaded. No exception may leave a handler.
+// The one symbol that a plugin exports, outside of any namespace; <flux/shell.h> declares it extern "C". Called
+// once, when the plugin has been loaded. No exception may leave a handler.
 int flux_plugin_init(flux_plugin_t* p) { return flux_plugin_register(p, FLUX_SHELL_PLUGIN_NAME, handlers); }
 )";
 

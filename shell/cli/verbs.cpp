@@ -26,8 +26,8 @@ std::string program_of(const CLI::App& app) {
   return name;
 }
 
-// The words that no option and no verb has taken. A verb that runs a command leaves the command's words, and checks them
-// itself.
+// The words that no option and no verb has taken. A verb that runs a command leaves the command's words, and checks
+// them itself.
 std::vector<std::string> unknown_words(const CLI::App& app) {
   std::vector<std::string> out = app.remaining();
   for (const CLI::App* sub : app.get_subcommands()) {
@@ -66,8 +66,8 @@ Reply reply_to(const CLI::ParseError& error, const CLI::App& app) {
   return usage_error(program_of(app), error.what());
 }
 
-// Finds options such as "--hosts=", of which CLI11 takes the next word as the value. `words`: in the order of the command
-// line; those that are left over are not checked.
+// Finds options such as "--hosts=", of which CLI11 takes the next word as the value. `words`: in the order of the
+// command line; those that are left over are not checked.
 std::optional<Reply> value_missing(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* verb = &app;
   while (!verb->get_subcommands().empty()) verb = verb->get_subcommands()[0];

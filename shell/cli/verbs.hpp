@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program `nacre`: `nacre VERB ...`. A verb has a file of its own, a line here or in front/verbs.hpp, and a line in
-// nacre.cpp.
+// The program `nacre`: `nacre VERB ...`. A verb has a file of its own, a line here or in front/verbs.hpp, and a
+// line in nacre.cpp.
 #pragma once
 
 #include <memory>
@@ -22,13 +22,13 @@ class Verb {
   Verb(const Verb&) = delete;
   Verb& operator=(const Verb&) = delete;
 
-  // Adds the verb as a subcommand, with options that are stored in this object. It is called for every verb at each start,
-  // so it must not load or look up anything.
+  // Adds the verb as a subcommand, with options that are stored in this object. It is called for every verb at each
+  // start, so it must not load or look up anything.
   virtual void add_to(CLI::App& nacre) = 0;
   // Whether the command line has this verb.
   [[nodiscard]] virtual bool chosen() const = 0;
-  // Runs the verb; returns the program's exit code. An error is printed as `nacre VERB: message`, and the exit code is 1
-  // then.
+  // Runs the verb; returns the program's exit code. An error is printed as `nacre VERB: message`, and the exit code
+  // is 1 then.
   virtual Result<int> run() = 0;
 };
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the front end and the leader of a job send each other: lines, each one JSON object. doc/control.md has all of them.
+// What the front end and the leader of a job send each other: lines, each one JSON object. doc/control.md has all
+// of them.
 //
-//   hello     {"nacre": VERSION, "control": 1}          the first line of each side; with "error": the link is refused
+//   hello     {"nacre": VERSION, "control": 1}          the first line of each side; with "error": the link is
+//                                                       refused
 //   request   {"id": N, "do": NAME, ...}                from the front end
 //   answer    {"id": N, "ok": VALUE}                    one for each request; or
 //             {"id": N, "error": {"code": ERRNO, "message": TEXT}}
@@ -34,7 +36,8 @@ inline constexpr int kProtocol = 1;
 inline constexpr std::size_t kMaxFrame = std::size_t{1} << 20;  // bytes of a line, with its newline
 inline constexpr std::size_t kMaxClients = 64;                  // links of a leader
 inline constexpr std::size_t kMaxOpen = 16;                     // requests of a link that have no answer yet
-// Bytes that a client has not taken yet: beyond kMaxEvents events are dropped, beyond kMaxUnsent the link is closed.
+// Bytes that a client has not taken yet: beyond kMaxEvents events are dropped, beyond kMaxUnsent the link is
+// closed.
 inline constexpr std::size_t kMaxEvents = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxUnsent = std::size_t{16} << 20;
 inline constexpr std::uint64_t kMaxId = std::uint64_t{1} << 53;       // of a request
@@ -106,7 +109,8 @@ Result<FromFrontEnd> from_front_end(const Json& frame);
 class FrameReader {
  public:
   void append(std::string_view bytes) { unread_ += bytes; }
-  // The next frame; none: it is not complete yet. EMSGSIZE: it is longer than kMaxFrame; EINVAL: it is not a JSON object.
+  // The next frame; none: it is not complete yet. EMSGSIZE: it is longer than kMaxFrame; EINVAL: it is not a JSON
+  // object.
   Result<std::optional<Json>> next();
 
  private:

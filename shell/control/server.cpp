@@ -20,8 +20,8 @@ constexpr std::size_t kReadAtOnce = std::size_t{64} << 10;
 constexpr int kAcceptAtOnce = 16;
 constexpr event::Seconds kRest{1};  // before the next accept(2) when no descriptor is left
 
-// Whether there is a socket of this user at the path. It may be another one: fstat(2) of a socket does not show which file
-// it is.
+// Whether there is a socket of this user at the path. It may be another one: fstat(2) of a socket does not show
+// which file it is.
 bool is_there(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) && status.st_uid == ::geteuid();

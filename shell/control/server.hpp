@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The server by which a job's leader is reached: a Unix socket in a directory of its user (transport/socket_directory.hpp),
-// and the links of the clients. It serves only this user and root, as the kernel identifies them. Nothing of it keeps the
-// loop running.
+// The server by which a job's leader is reached: a Unix socket in a directory of its user
+// (transport/socket_directory.hpp), and the links of the clients. It serves only this user and root, as the kernel
+// identifies them. Nothing of it keeps the loop running.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ class ControlServer {
 
   using ClientId = std::uint64_t;  // never used twice
   struct Callbacks {
-    // Called from the loop; it may call members, but not destroy the server. Each request has to be answered, now or later.
+    // Called from the loop; it may call members, but not destroy the server. Each request has to be answered, now
+    // or later.
     std::function<void(ClientId, const ControlRequest&)> on_request;
     std::function<void(ClientId)> on_gone;  // the client's requests need no answer any more
     // Of a client's request with streams, as Session::Callbacks has them. They may be unset.
@@ -51,7 +52,8 @@ class ControlServer {
   void answer(ClientId client, std::uint64_t id, const Result<Json>& value);
   void answer_part(ClientId client, std::uint64_t id, Json value);
   void notify(const ControlEvent& event);  // to all
-  // The streams of a client's request: as the session's members of that name do. Of a client that has gone they take all.
+  // The streams of a client's request: as the session's members of that name do. Of a client that has gone they
+  // take all.
   bool put(ClientId client, const StreamData& data);
   [[nodiscard]] std::size_t room(ClientId client, std::uint64_t id) const;
   void put_end(ClientId client, const StreamEnd& end);
@@ -96,7 +98,8 @@ class ControlServer {
   ClientId last_id_ = 0;
 };
 
-// Checks that the process on the other side of a Unix socket is this user's or root's. EPERM: the message names its user.
+// Checks that the process on the other side of a Unix socket is this user's or root's. EPERM: the message names its
+// user.
 Result<void> check_peer(int socket);
 
 }  // namespace nacre::control

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The leader's end of one link to a front end, without descriptors and clock: it takes bytes and returns requests; it takes
-// answers and events and returns bytes to be sent. Each request is answered once; while it is open it may have streams.
+// The leader's end of one link to a front end, without descriptors and clock: it takes bytes and returns requests;
+// it takes answers and events and returns bytes to be sent. Each request is answered once; while it is open it may
+// have streams.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,14 @@
 
 namespace nacre::control {
 
-// Bytes that wait to be sent, beyond which no data is taken: it waits with its producer, for which a slow client has no room.
+// Bytes that wait to be sent, beyond which no data is taken: it waits with its producer, for which a slow client
+// has no room.
 inline constexpr std::size_t kMaxUnsentData = std::size_t{128} << 10;
 
 class Session {
  public:
-  // Called by receive(), the last one by sent() too. They may call members, but not destroy the session. Only the first one
-  // has to be set.
+  // Called by receive(), the last one by sent() too. They may call members, but not destroy the session. Only the
+  // first one has to be set.
   struct Callbacks {
     std::function<void(const ControlRequest&)> on_request;
     std::function<void(StreamData)> on_data;  // within what was granted
@@ -40,22 +42,25 @@ class Session {
   void answer_part(std::uint64_t id, Json value);
 
   // ---- streams of a request that is open; else they do nothing. Its answer ends them.
-  // Sends at most kMaxStreamData bytes. False: there is no room, as the client has given no credit or does not take what it is
-  // sent; nothing is sent, and on_room follows.
+  // Sends at most kMaxStreamData bytes. False: there is no room, as the client has given no credit or does not take
+  // what it is sent; nothing is sent, and on_room follows.
   bool put(const StreamData& data);
   [[nodiscard]] std::size_t room(std::uint64_t id) const;  // the bytes that put() takes now
   void put_end(const StreamEnd& end);
-  // Lets the client send so much more data; at most kMaxGranted bytes of it are not used yet: what is beyond is not granted.
+  // Lets the client send so much more data; at most kMaxGranted bytes of it are not used yet: what is beyond is not
+  // granted.
   void grant(std::uint64_t id, std::size_t bytes);
 
-  // If more than kMaxEvents bytes wait to be sent the event is dropped; the next event that is sent has the number of those.
+  // If more than kMaxEvents bytes wait to be sent the event is dropped; the next event that is sent has the number
+  // of those.
   void notify(ControlEvent event);
 
   [[nodiscard]] bool is_greeted() const { return greeted_; }  // the client's hello has come
   [[nodiscard]] bool is_open(std::uint64_t id) const { return open_.contains(id); }
   [[nodiscard]] std::string_view output() const { return std::string_view(output_).substr(sent_); }
   void sent(std::size_t bytes);
-  // The client takes too little of what is sent to it: the link has to be closed, and nothing is kept for it any more.
+  // The client takes too little of what is sent to it: the link has to be closed, and nothing is kept for it any
+  // more.
   [[nodiscard]] bool is_full() const { return is_full_; }
 
  private:

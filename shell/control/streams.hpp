@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The streams of one open request as one side has them: how much data each side may still send, and which of the other
-// side's streams have ended. Each side gives the other credit for all its streams of the request together; a frame of data
-// costs as many bytes as it has, an empty one costs 1.
+// The streams of one open request as one side has them: how much data each side may still send, and which of the
+// other side's streams have ended. Each side gives the other credit for all its streams of the request together; a
+// frame of data costs as many bytes as it has, an empty one costs 1.
 #pragma once
 
 #include <cstddef>

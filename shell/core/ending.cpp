@@ -85,7 +85,8 @@ bool Shell::end_job(const exits::Cause& cause, std::string_view type) {
   return true;
 }
 
-// " (plugin 'x', shell.init, on node1)": where a plugin has failed. `named`: a text that may name the plugin already.
+// " (plugin 'x', shell.init, on node1)": where a plugin has failed. `named`: a text that may name the plugin
+// already.
 std::string Shell::place(std::string_view named) const {
   std::string out;
   const CallPage& page = CallPage::own();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plan of a job as text for users: what would run where, bound to what, which changes to the environment, which options
-// there are, and which plugins take part.
+// The plan of a job as text for users: what would run where, bound to what, which changes to the environment, which
+// options there are, and which plugins take part.
 #pragma once
 
 #include <set>

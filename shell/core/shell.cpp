@@ -237,7 +237,8 @@ Result<void> Shell::report_unread_options() {
   return {};
 }
 
-// Passes on with it which initrc files this shell has read. All shells compare them alike; if they differ, the leader ends the job.
+// Passes on with it which initrc files this shell has read. All shells compare them alike; if they differ, the
+// leader ends the job.
 Result<void> Shell::pass_init_barrier(std::string initrcs) {
   if (!has_siblings()) {
     shells_.barrier(join::kInitBarrier);

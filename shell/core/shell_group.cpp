@@ -44,7 +44,8 @@ plugin::RaisedException ShellGroup::launchers_end() const {
   return {"exec", 0, fmt::format("second {}: ending the job", what), value::WaitStatus::killed(signum)};
 }
 
-// The signal is for the tasks of all shells. Before they all run, it would be lost, or would reach only some of them.
+// The signal is for the tasks of all shells. Before they all run, it would be lost, or would reach only some of
+// them.
 void ShellGroup::launcher_signal(int signum) {
   if (signum == SIGUSR2) {  // it is for plugins, as one sent to this process is
     ::raise(signum);

@@ -39,7 +39,8 @@ class ShellGroup {
   // Sends the tasks of all shells, which run by now, the signals that the launcher sent before.
   void send_kept_signals();
 
-  // Reports to plugins the shells that were lost before plugins could handle that. From now on each is reported at once.
+  // Reports to plugins the shells that were lost before plugins could handle that. From now on each is reported at
+  // once.
   void report_losses();
   // The leader's own tasks may be the first to end.
   void wait_for_all_tasks();

@@ -34,7 +34,8 @@ Result<MapRequest> map_request(const JsonAt& option) {
   return request;
 }
 
-// Each task has to occur once, on the same nodes. A node may get more tasks than it has slots, as a map is meant to choose.
+// Each task has to occur once, on the same nodes. A node may get more tasks than it has slots, as a map is meant to
+// choose.
 Result<value::Taskmap> checked(const std::string& text, const value::Taskmap& block) {
   value::Taskmap map = TRY(value::Taskmap::parse(text));
   CHECK_OK(map.same_size(block));

@@ -56,7 +56,8 @@ class Stragglers {
   Result<void> end(Of whose, event::Loop& loop, event::Children& children, Log& log, event::Seconds grace,
                    const std::function<void(const std::vector<pid_t>&)>& found = {}) const;
 
-  // {"pid", "name", "rank"} of each, the rank if its environment has one. Those in the process groups `but` are left out.
+  // {"pid", "name", "rank"} of each, the rank if its environment has one. Those in the process groups `but` are
+  // left out.
   static Json facts_of(const std::vector<pid_t>& pids, const std::set<pid_t>& but);
 
  private:

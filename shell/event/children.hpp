@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ends of this process's children, by one SIGCHLD watcher and wait4(2) on any child. The cost depends on the children
-// that ended, not on those that run. Any child has to be waited for, as a subreaper adopts processes that it never started.
+// The ends of this process's children, by one SIGCHLD watcher and wait4(2) on any child. The cost depends on the
+// children that ended, not on those that run. Any child has to be waited for, as a subreaper adopts processes that
+// it never started.
 #pragma once
 
 #include <sys/resource.h>
@@ -51,7 +52,8 @@ class Children {
   void guard_directory(const std::string& path, bool there) {
     if (guarding_.directory) guarding_.directory(path, there);
   }
-  // The job's entry in the list of jobs, by an absolute path: if this process is killed, it is written there that the job has ended.
+  // The job's entry in the list of jobs, by an absolute path: if this process is killed, it is written there that
+  // the job has ended.
   void guard_entry(const std::string& path, bool there) {
     if (guarding_.entry) guarding_.entry(path, there);
   }

@@ -59,7 +59,8 @@ std::uint64_t milliseconds(Seconds time) {
 Loop::Loop() : loop_(std::make_unique<uv_loop_t>()), before_waiting_(std::make_unique<uv_prepare_t>()) {}
 
 Result<std::unique_ptr<Loop>> Loop::create() {
-  // libuv aborts if it cannot make the pipe for its signals. So this tries first, with two more descriptors than needed.
+  // libuv aborts if it cannot make the pipe for its signals. So this tries first, with two more descriptors than
+  // needed.
   {
     Pipe first = TRY(in("cannot make an event loop", make_pipe(O_CLOEXEC)));
     Pipe second = TRY(in("cannot make an event loop", make_pipe(O_CLOEXEC)));

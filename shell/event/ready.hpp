@@ -8,7 +8,8 @@
 
 namespace nacre::event {
 
-// Whether one of these events of poll(2), or a hang-up, has come by `until`, a time of clock_now(). Looks at least once.
+// Whether one of these events of poll(2), or a hang-up, has come by `until`, a time of clock_now(). Looks at least
+// once.
 Result<bool> ready_by(int fd, short events, Seconds until);
 
 }  // namespace nacre::event

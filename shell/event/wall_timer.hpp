@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A timer for a moment of the wall clock. It waits by a clock that cannot be set. If the wall clock was set back meanwhile,
-// it waits for the rest; if it was set forward, it is late. So it is never early by more than kTolerance.
+// A timer for a moment of the wall clock. It waits by a clock that cannot be set. If the wall clock was set back
+// meanwhile, it waits for the rest; if it was set forward, it is late. So it is never early by more than
+// kTolerance.
 #pragma once
 
 #include <functional>

@@ -91,8 +91,8 @@ int JobEnd::least() const {
   return is_by_tasks ? 0 : kLeastFailure;
 }
 
-// Adds the end of the task that has ended the job. If that task could not be started, the tasks that were not tried any more
-// count as not started, too.
+// Adds the end of the task that has ended the job. If that task could not be started, the tasks that were not tried
+// any more count as not started, too.
 Outcomes JobEnd::known(const Outcomes& outcomes) const {
   const auto& why = cause();
   if (!why || why->deciding() == nullptr) return outcomes;

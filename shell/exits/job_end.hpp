@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a job ends, as one of its shells sees it: a state machine without clocks or processes. The shell calls it when
-// something happens, and does what it returns.
+// How a job ends, as one of its shells sees it: a state machine without clocks or processes. The shell calls it
+// when something happens, and does what it returns.
 //
 //   running --raised, ordered, ended by a signal--> ending --agreed--> agreed
 //      |                                               |
 //      +-----------------cut_off-----------------------+---> cut off
 //
-// The first failure on this shell ends the job here at once (raised). All shells get every failure in one order (ordered),
-// so they agree on the first of these: the cause, whose exit code is the job's.
+// The first failure on this shell ends the job here at once (raised). All shells get every failure in one order
+// (ordered), so they agree on the first of these: the cause, whose exit code is the job's.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct Cause {
   std::string message;      // one line
   std::optional<int> code;  // the job's exit code; none: the policy's, and at least 1
   std::uint32_t shell = 0;  // the shell that it comes from
-  // A task's end is the cause: then the policy decides, and counts this end even if its record comes later. A victim's: that
-  // task, which still ran, has ended the job, with `code`.
+  // A task's end is the cause: then the policy decides, and counts this end even if its record comes later. A
+  // victim's: that task, which still ran, has ended the job, with `code`.
   std::optional<TaskEnd> task = {};
   bool over_time = false;  // a time limit is the cause: the tasks that it ends count as 124, and the policy decides
 
@@ -71,9 +71,11 @@ class JobEnd {
   Action raised(Cause cause);
   // A failure of any shell, this one included; all shells get the failures in one order.
   Action ordered(Cause cause);
-  // SIGINT, SIGTERM, SIGHUP or SIGQUIT; `now` in seconds. After `end`, ended_by_signal() is the cause to be sent to all.
+  // SIGINT, SIGTERM, SIGHUP or SIGQUIT; `now` in seconds. After `end`, ended_by_signal() is the cause to be sent to
+  // all.
   Action signalled(int signum, double now, Work work);
-  // All tasks of the job, or of this shell, get a signal from outside. The tasks that it ends have not failed by themselves.
+  // All tasks of the job, or of this shell, get a signal from outside. The tasks that it ends have not failed by
+  // themselves.
   void sent_to_tasks(int signum) { sent_.insert(signum); }
   [[nodiscard]] bool has_sent(int signum) const { return sent_.contains(signum); }
   // This shell does not belong to the job any more, or cannot reach it.
@@ -88,7 +90,8 @@ class JobEnd {
   [[nodiscard]] bool is_cut_off() const { return is_cut_off_; }
   [[nodiscard]] bool is_killed() const { return is_killed_; }  // the shell waits for nothing any more
   [[nodiscard]] bool is_agreed() const { return agreed_.has_value(); }
-  // The first failure of the job; before the shells have put it in order, this shell's. None: the job is not being ended.
+  // The first failure of the job; before the shells have put it in order, this shell's. None: the job is not being
+  // ended.
   [[nodiscard]] const std::optional<Cause>& cause() const { return cause_ ? cause_ : local_; }
 
   // `outcomes` with the end of the task that has ended the job, of which the record may come later.
@@ -97,8 +100,9 @@ class JobEnd {
   [[nodiscard]] bool ended_from_outside(const Record& record) const;
   // The code of a signal from outside to all tasks, if it has ended all tasks that failed.
   [[nodiscard]] std::optional<int> cancelled(const Outcomes& outcomes, const Policy& policy) const;
-  // 0..255: the exit code of a job whose tasks ended as `outcomes`. 128 + N if a signal N from outside has ended all tasks
-  // that failed. At least 1 if the job was ended before its time, unless by a task that the policy does not count.
+  // 0..255: the exit code of a job whose tasks ended as `outcomes`. 128 + N if a signal N from outside has ended
+  // all tasks that failed. At least 1 if the job was ended before its time, unless by a task that the policy does
+  // not count.
   [[nodiscard]] int code(const Outcomes& outcomes, const Policy& policy) const;
   // The code, where it would be the same by each policy with the same codes of success: an end that is no task's.
   [[nodiscard]] std::optional<int> fixed(const Outcomes& outcomes, const Policy& policy) const;

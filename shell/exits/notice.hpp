@@ -1,32 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A notice: one message to a client about how the tasks of a job have ended. Its text is one line of JSON, or several if it is
-// large (its parts). nacre-exits(7) has the format for people; this is all of it:
+// A notice: one message to a client about how the tasks of a job have ended. Its text is one line of JSON, or
+// several if it is large (its parts). nacre-exits(7) has the format for people; this is all of it:
 //
-//   seq    1, 2, ...: the number of the message among the job's. Message k holds what was recorded after message k-1
+//   seq    1, 2, ...: the number of the message among the job's. Message k holds what was recorded after message
+//          k-1
 //   n      the tasks of the job
-//   done   the number of those whose records have been sent, with this message; not in the last message: it is n then
+//   done   the number of those whose records have been sent, with this message; not in the last message: it is n
+//          then
 //   d      the largest class: it has all ranks that no message before has had, and that are not in x
 //   x      the other classes. {CLASS: RANKS, ...} or, where that is shorter, [FIRST, [CLASS, ...], BASE64]
 //   end    1: the job has ended, nothing follows; else 0
 // and where they are not empty or 0:
-//   more   1: another part of the same message follows. d is the same in all parts, and is applied after the last one
-//   base   1: this message has all records up to seq, and replaces what the client has. It is sent to a client that lacks
-//          messages which are not kept any more
+//   more   1: another part of the same message follows. d is the same in all parts, and is applied after the last
+//          one
+//   base   1: this message has all records up to seq, and replaces what the client has. It is sent to a client that
+//          lacks messages which are not kept any more
 //   open   RANKS that have failed, and whose output was not complete within the drain limit
 //   cut    RANKS that have failed, and whose output is not complete because their shell was lost
 //   first  the rank that failed first: in the message that has its record, and in the last one
 //   try    the number of the EXEC that has started the tasks, if not the first
-//   code, main, policy   of the last message: the job's exit code; the main rank, where the policy looks at it; its policy, unless
+//   code, main, policy   of the last message: the job's exit code; the main rank, where the policy looks at it; its
+//                        policy, unless
 //          that is max
-//   failed, min, max, mean   of the last message: how many tasks have failed; the least, largest and mean code of all tasks.
-//          If at most one task has a code that is not 0 these, and `first`, follow from the records and are left out
+//   failed, min, max, mean   of the last message: how many tasks have failed; the least, largest and mean code of
+//                            all tasks.
+//          If at most one task has a code that is not 0 these, and `first`, follow from the records and are left
+//          out
 //
-// A CLASS is a record's text, or "r": no record of these ranks has been sent. RANKS are an RFC 22 idset ("0-3,7"), or a bitmap
-// ("@FIRST:BASE64"): bit i, the least of each byte first, is the rank FIRST + i. The array has w bits for each rank from
-// FIRST on, the least first: 0 for a rank in none of its classes, i for a rank in the i-th. w is the number of bits that the
-// number of classes needs. The encoder takes the shorter form, but always an idset if that is short. Members that are not
-// known are ignored.
+// A CLASS is a record's text, or "r": no record of these ranks has been sent. RANKS are an RFC 22 idset ("0-3,7"),
+// or a bitmap ("@FIRST:BASE64"): bit i, the least of each byte first, is the rank FIRST + i. The array has w bits
+// for each rank from FIRST on, the least first: 0 for a rank in none of its classes, i for a rank in the i-th. w is
+// the number of bits that the number of classes needs. The encoder takes the shorter form, but always an idset if
+// that is short. Members that are not known are ignored.
 #pragma once
 
 #include <cstdint>

@@ -184,7 +184,8 @@ NoticeSummary Notifier::summary(int code) const {
   Policy::Kind kind = options_.policy.kind();
   if (kind != Policy::Kind::max) out.policy = Policy::name_of(kind);
   if (kind == Policy::Kind::main || kind == Policy::Kind::main_and_all) out.main = options_.policy.main();
-  // The codes are left out only if they follow from the records alone: a client does not know which codes count as success.
+  // The codes are left out only if they follow from the records alone: a client does not know which codes count as
+  // success.
   NoticeCodes codes = codes_of(sent_, options_.policy);
   if (codes.failed > 1 || codes != codes_of(sent_, Policy())) out.codes = codes;
   return out;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which notices (exits/notice.hpp) of how the tasks of a job end its clients get, and when; each client reads at its own
-// pace. Without clock and descriptor: times are seconds that the caller passes, of one clock that never goes back.
+// Which notices (exits/notice.hpp) of how the tasks of a job end its clients get, and when; each client reads at
+// its own pace. Without clock and descriptor: times are seconds that the caller passes, of one clock that never
+// goes back.
 //
 //   - If all tasks succeed only the last message is sent.
-//   - kGather after the first failure, or after as many as the threshold: a message with all that is recorded so far. Then messages
-//     with what is new, at most one each kInterval. Message k has what came after message k-1: the messages are disjoint, and the
-//     union of all is the map of the job.
+//   - kGather after the first failure, or after as many as the threshold: a message with all that is recorded so
+//     far. Then messages with what is new, at most one each kInterval. Message k has what came after message k-1:
+//     the messages are disjoint, and the union of all is the map of the job.
 //   - The end of the job is the last message, at once.
-//   - Output comes first: a failure is sent once the task's output has come out (drained), or its shell is lost, or kDrainLimit is
-//     over. Successes, and victims of the job's end, never wait.
+//   - Output comes first: a failure is sent once the task's output has come out (drained), or its shell is lost, or
+//     kDrainLimit is over. Successes, and victims of the job's end, never wait.
 //
-// A client is represented only by the number of the last message that it has. It gets the next message if that is kept, else
-// a snapshot of all. So a client that stops reading costs nothing.
+// A client is represented only by the number of the last message that it has. It gets the next message if that is
+// kept, else a snapshot of all. So a client that stops reading costs nothing.
 #pragma once
 
 #include <deque>
@@ -72,8 +73,8 @@ class Notifier {
   [[nodiscard]] std::optional<double> due() const;
   void tick(double now);
 
-  // The next message for a client that has all up to message `after` (0: it has none); none: there is nothing at the moment.
-  // Any number is allowed.
+  // The next message for a client that has all up to message `after` (0: it has none); none: there is nothing at
+  // the moment. Any number is allowed.
   [[nodiscard]] std::optional<Message> next(std::uint64_t after) const;
   [[nodiscard]] std::uint64_t seq() const { return seq_; }  // of the newest message; 0: none yet
   [[nodiscard]] bool ended() const { return ended_; }

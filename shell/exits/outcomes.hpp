@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the tasks of a job have ended so far. Each rank has at most one record, the first that came; so the sets of ranks are
-// disjoint. If each record comes once the result does not depend on their order, except for in_order().
+// How the tasks of a job have ended so far. Each rank has at most one record, the first that came; so the sets of
+// ranks are disjoint. If each record comes once the result does not depend on their order, except for in_order().
 #pragma once
 
 #include <map>

@@ -23,8 +23,8 @@
 
 namespace nacre::exits {
 
-// The exit code, of 8 bits, of a failure with this code: 1..255 stay; 0 becomes 1; of any other number the low 8 bits count,
-// or 255 if these are 0. So a failure never becomes 0.
+// The exit code, of 8 bits, of a failure with this code: 1..255 stay; 0 becomes 1; of any other number the low 8
+// bits count, or 255 if these are 0. So a failure never becomes 0.
 [[nodiscard]] int failure_code(std::int64_t code);
 
 class Record {

@@ -64,7 +64,8 @@ std::string what_happened(const Json& cause, const Record& record) {
   return "ended with the job";
 }
 
-// What a task that still ran has done to end the job: "called PMI_Abort with code 7", of a message that names it first.
+// What a task that still ran has done to end the job: "called PMI_Abort with code 7", of a message that names it
+// first.
 std::string what_it_did(const Json& cause, std::string_view name) {
   std::string message = plain(member<std::string>(cause, "message"));
   std::string start = fmt::format("{} ", name);
@@ -201,8 +202,8 @@ std::string classes_line(const Json& classes) {
   return out;
 }
 
-// A line for each of several classes of failures that have a last line or a module: "0-3: SIGSEGV in libm.so.6, after: it is
-// broken".
+// A line for each of several classes of failures that have a last line or a module: "0-3: SIGSEGV in libm.so.6,
+// after: it is broken".
 std::vector<std::string> digest_lines(const Json& classes) {
   std::vector<std::string> out;
   for (const Json& each : classes) {

@@ -10,8 +10,8 @@
 
 namespace nacre::exits {
 
-// Lines that begin with "nacre: ", at most a screen. `report`: as the plugin exit-report writes it; members that are missing
-// or of another type are left out.
+// Lines that begin with "nacre: ", at most a screen. `report`: as the plugin exit-report writes it; members that
+// are missing or of another type are left out.
 [[nodiscard]] std::string report_text(const Json& report);
 
 // The last line of `text` that is not empty, as a report shows it: at most 160 bytes.

@@ -40,7 +40,8 @@ flux_future_t* composite(Wanted wanted) {
 
 enum class After { result, error };
 
-// `prev` is ready: calls the continuation if it is for this result; a result that it does not continue is passed on.
+// `prev` is ready: calls the continuation if it is for this result; a result that it does not continue is passed
+// on.
 void go_on(flux_future& self, After after, flux_continuation_f cb, void* arg, const Callback& owner) {
   flux_future* prev = self.previous;
   if (prev == nullptr || self.ready()) return;

@@ -17,8 +17,9 @@ struct flux_reactor {
   flux_reactor(const flux_reactor&) = delete;
   flux_reactor& operator=(const flux_reactor&) = delete;
 
-  // Takes from the loop what is left on it: watchers lose the reactor and never run again, and futures are not continued any
-  // more. Frees the shell's watchers: this runs after all code of plugins, so nothing else frees them.
+  // Takes from the loop what is left on it: watchers lose the reactor and never run again, and futures are not
+  // continued any more. Frees the shell's watchers: this runs after all code of plugins, so nothing else frees
+  // them.
   void retire();
 
   std::unique_ptr<nacre::event::Loop> own;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `nacre attach` does once it has a link to the leader: output comes out here, until the job's exit code has come, the
-// link ends, or the user leaves. The leader gets credit only for what this process's own readers have taken.
+// What `nacre attach` does once it has a link to the leader: output comes out here, until the job's exit code has
+// come, the link ends, or the user leaves. The leader gets credit only for what this process's own readers have
+// taken.
 #pragma once
 
 #include <cstdint>

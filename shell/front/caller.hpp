@@ -20,7 +20,8 @@ Result<std::string> own_directory();
 // Prints to standard error which variables are left out because a jobspec cannot hold them.
 void leave_out_no_utf8(Variables& variables);
 
-// Takes the text of a valid jobspec, and adds attributes.system.cwd and attributes.system.environment if they are missing.
+// Takes the text of a valid jobspec, and adds attributes.system.cwd and attributes.system.environment if they are
+// missing.
 Result<std::string> with_callers(Json jobspec);
 
 }  // namespace nacre::front

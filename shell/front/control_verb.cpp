@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nacre control --bridge ID: copies bytes between the control socket of a job of this host and its own standard input and output. Other
-// verbs start it where the job's leader is; see nacre-control(1).
+// nacre control --bridge ID: copies bytes between the control socket of a job of this host and its own standard
+// input and output. Other verbs start it where the job's leader is; see nacre-control(1).
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>

@@ -17,8 +17,8 @@
 namespace nacre::front {
 namespace {
 
-// SLURM_JOB_* stays: it describes the allocation, and the job finds its hosts by it. The variables that sbatch sets for
-// options of srun stay too.
+// SLURM_JOB_* stays: it describes the allocation, and the job finds its hosts by it. The variables that sbatch sets
+// for options of srun stay too.
 constexpr std::string_view kDropped[] = {
     "PMI_*",
     "PMIX_*",
@@ -93,8 +93,8 @@ bool is_name_byte(char c, bool first) {
   return letter || (!first && c >= '0' && c <= '9');
 }
 
-// What follows a dollar sign: the name, and the number of bytes that it takes with its braces. An empty name: no variable
-// follows.
+// What follows a dollar sign: the name, and the number of bytes that it takes with its braces. An empty name: no
+// variable follows.
 struct Reference {
   std::string_view name;
   std::size_t size = 0;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment that a job gets: the caller's, without the variables that an outer launcher has set for its own tasks, and
-// changed by rules. The rules are applied in order, and are those of `flux run --env`:
+// The environment that a job gets: the caller's, without the variables that an outer launcher has set for its own
+// tasks, and changed by rules. The rules are applied in order, and are those of `flux run --env`:
 //
 //   -PATTERN   remove the variables whose names match
 //   PATTERN    take those of the caller again (a name, or a pattern)
-//   NAME=TEXT  set one; $VAR and ${VAR} in TEXT are variables of the job so far, else of the caller, and $$ is a dollar sign
+//   NAME=TEXT  set one; $VAR and ${VAR} in TEXT are variables of the job so far, else of the caller, and $$ is a
+//              dollar sign
 //   ^FILE      the rules in FILE, one a line; empty lines and those that start with # are ignored
 //
-// A PATTERN is a glob(7) pattern, or /REGEX/, an extended regular expression (regex(7)) that the whole name has to match.
+// A PATTERN is a glob(7) pattern, or /REGEX/, an extended regular expression (regex(7)) that the whole name has to
+// match.
 #pragma once
 
 #include <map>
@@ -25,13 +27,14 @@ using Variables = std::map<std::string, std::string, std::less<>>;
 // The variables of a block like environ(7). Entries that are not NAME=value are left out.
 [[nodiscard]] Variables variables_of(const char* const* block);
 
-// Removes the variables that launchers set for the processes that they start; they would mislead the processes of another
-// job: PMI_*, PMIX_*, those of a Slurm step, those of Flux and nacre about a task and its job, and those of Hydra, Open MPI,
-// PRRTE and PALS.
+// Removes the variables that launchers set for the processes that they start; they would mislead the processes of
+// another job: PMI_*, PMIX_*, those of a Slurm step, those of Flux and nacre about a task and its job, and those of
+// Hydra, Open MPI, PRRTE and PALS.
 [[nodiscard]] bool is_of_outer_launcher(std::string_view name);
 void drop_outer_launcher(Variables& variables);
 
-// A jobspec is JSON, and all text in JSON is UTF-8: removes the variables that are not UTF-8, and returns their names.
+// A jobspec is JSON, and all text in JSON is UTF-8: removes the variables that are not UTF-8, and returns their
+// names.
 std::vector<std::string> drop_no_utf8(Variables& variables);
 [[nodiscard]] bool is_utf8(std::string_view text);
 

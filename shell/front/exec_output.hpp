@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `nacre exec` prints of what its commands write: as it comes, in lines with the name of who wrote it, folded while it comes,
-// folded at the end, or as JSON.
+// What `nacre exec` prints of what its commands write: as it comes, in lines with the name of who wrote it, folded
+// while it comes, folded at the end, or as JSON.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One `nacre exec`, from its request to its exit code: it passes output and input on, and ends the commands on Ctrl-C, when the time
-// is over, or when one of them fails.
+// One `nacre exec`, from its request to its exit code: it passes output and input on, and ends the commands on
+// Ctrl-C, when the time is over, or when one of them fails.
 #pragma once
 
 #include <csignal>

@@ -24,8 +24,8 @@ std::string contradiction(std::string_view one, std::string_view other) {
   return fmt::format("{} and {} contradict each other: give one of them", one, other);
 }
 
-// Whether the arguments of -o set the option `name` to the same value, or one of them does not set it. One that is no argument
-// is named later.
+// Whether the arguments of -o set the option `name` to the same value, or one of them does not set it. One that is
+// no argument is named later.
 bool sets_the_same(const std::string& name, std::string_view one, std::string_view other) {
   job::Options first, second;
   if (!first.set_from_argument(one) || !second.set_from_argument(other)) return true;

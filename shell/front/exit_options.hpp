@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of a verb that runs a job: those that choose the job's exit code, and what ends the job. Each stands for an
-// option of the shell (nacre-exits(7)).
+// The options of a verb that runs a job: those that choose the job's exit code, and what ends the job. Each stands
+// for an option of the shell (nacre-exits(7)).
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,19 @@ namespace nacre::front {
 
 class ExitOptions {
  public:
-  // `setopt`: the values of -o; it is filled when the command line has been read. Parsing calls check(), unless the verb sets
-  // a parse_complete_callback of its own.
+  // `setopt`: the values of -o; it is filled when the command line has been read. Parsing calls check(), unless the
+  // verb sets a parse_complete_callback of its own.
   void add_to(CLI::App& verb, const std::vector<std::string>& setopt);
-  // Throws CLI::ValidationError: a value is wrong, or two options, of which -o may be one, set the same to different values.
+  // Throws CLI::ValidationError: a value is wrong, or two options, of which -o may be one, set the same to
+  // different values.
   void check(const std::vector<std::string>& setopt);
 
   [[nodiscard]] const std::string& report() const { return report_; }  // a path; empty: none
   // Options in the form that -o takes: "exit-policy=all".
   [[nodiscard]] std::vector<std::string> shell_options() const;
 
-  // Defaults, which the jobspec or -o may replace: "exit-timeout.after=failure", unless `options` has exit-timeout.after.
+  // Defaults, which the jobspec or -o may replace: "exit-timeout.after=failure", unless `options` has
+  // exit-timeout.after.
   [[nodiscard]] static std::vector<std::string> defaults(const job::Options& options);
 
  private:

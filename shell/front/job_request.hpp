@@ -31,9 +31,9 @@ struct JobSize {
   bool operator==(const JobSize&) const = default;
 };
 
-// `places`: how many nodes there are; none: as many as the request asks for. Without a number of tasks there is 1 task, or
-// one on each node if the request has a number of nodes. Without a number of nodes all places are used, but no more than
-// there are tasks. Errors name the options.
+// `places`: how many nodes there are; none: as many as the request asks for. Without a number of tasks there is 1
+// task, or one on each node if the request has a number of nodes. Without a number of nodes all places are used,
+// but no more than there are tasks. Errors name the options.
 Result<JobSize> size_of(const SizeRequest& request, std::optional<std::uint32_t> places);
 
 struct JobRequest {

@@ -35,7 +35,8 @@ Result<UniqueFd> opened(const std::string& path) {
 
 }  // namespace
 
-// This process sets close-on-exec on each descriptor that it opens itself: such a one is not the one that the user means.
+// This process sets close-on-exec on each descriptor that it opens itself: such a one is not the one that the user
+// means.
 std::string descriptor_error(const std::string& to) {
   auto fd = descriptor_in(to);
   if (!fd) return "";

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the leader of a job reports beside the job's output, as with --notify, and what is written to a file or descriptor of
-// this host. A leader that is this process's child gets a descriptor. Any other leader sends its reports within its standard
-// error (launch/carriage.hpp): this class reads that, takes the reports out, and passes the rest on.
+// What the leader of a job reports beside the job's output, as with --notify, and what is written to a file or
+// descriptor of this host. A leader that is this process's child gets a descriptor. Any other leader sends its
+// reports within its standard error (launch/carriage.hpp): this class reads that, takes the reports out, and passes
+// the rest on.
 #pragma once
 
 #include <functional>
@@ -35,8 +36,8 @@ class LaunchReports {
       1};  // how long other processes may keep the agent's standard error open
   static constexpr event::Seconds kWaitAtEnd{3};  // how long to wait for readers of reports and of standard error
 
-  // A report that cannot be written is a warning, and the leader does not send it. `has_child`: the leader is this process's
-  // child.
+  // A report that cannot be written is a warning, and the leader does not send it. `has_child`: the leader is this
+  // process's child.
   static Result<std::unique_ptr<LaunchReports>> create(event::Loop& loop, const std::vector<LaunchReport>& wanted,
                                                        bool has_child);
   LaunchReports(const LaunchReports&) = delete;
@@ -48,8 +49,8 @@ class LaunchReports {
   [[nodiscard]] bool is_carried() const { return reader_.has_value(); }
   // To be called when there is something to read in that stream.
   void on_ready(task::BufferedStream& from);
-  // To be called when the agent has exited: runs the loop until all is written, but waits for readers no longer than
-  // kWaitAtEnd.
+  // To be called when the agent has exited: runs the loop until all is written, but waits for readers no longer
+  // than kWaitAtEnd.
   void finish(const std::function<bool()>& is_complete);
 
  private:

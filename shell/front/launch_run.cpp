@@ -68,8 +68,8 @@ class LaunchRun {
       *timer = TRY(event::Timer::create(*loop_, [this, act = act] { (this->*act)(); }));
       (*timer)->unref();
     }
-    // An ignored SIGHUP is left alone: nohup(1) means it. An ignored SIGINT is watched: a shell without job control ignores
-    // it for all that it starts in the background.
+    // An ignored SIGHUP is left alone: nohup(1) means it. An ignored SIGINT is watched: a shell without job control
+    // ignores it for all that it starts in the background.
     for (int signum : kPassedOn) {
       if (signum != SIGHUP || !ignores_signal(SIGHUP)) CHECK_OK(watch(signum, &LaunchRun::on_signal));
     }
@@ -143,7 +143,8 @@ class LaunchRun {
     to_take_->start_grace(kToTake);
   }
 
-  // The leader may have stopped reading: it stands still, or nobody reads the job's input, which precedes the signal.
+  // The leader may have stopped reading: it stands still, or nobody reads the job's input, which precedes the
+  // signal.
   void end_untaken() {
     int signum = std::exchange(untaken_, 0);
     if (to_->taken() >= to_be_taken_ || signals_.ended_by()) return;
@@ -170,8 +171,8 @@ class LaunchRun {
 
   // ---- stopping ----------------------------------------------------------------
 
-  // The terminal stops only this process: the leader and its tasks are in process groups of their own. on_signal() passes
-  // SIGCONT on.
+  // The terminal stops only this process: the leader and its tasks are in process groups of their own. on_signal()
+  // passes SIGCONT on.
   void on_stop(int signum) {
     feed_->signal(signum);
     to_be_taken_ = to_->written();
@@ -252,8 +253,8 @@ Result<task::Command> launch_command(const LaunchPlan& plan) {
   std::vector<std::string> words = plan.record.shell;
   words.emplace_back(plan.srun ? "--boot=slurm" : "--boot=hosts");
   if (!plan.srun) return launch::agent_command(plan.record.agent, plan.leader, words);
-  // The shells themselves decide how the job ends, and all exit at once. If one has ended before, because it could not even
-  // be started, the others wait for it in vain: srun ends them.
+  // The shells themselves decide how the job ends, and all exit at once. If one has ended before, because it could
+  // not even be started, the others wait for it in vain: srun ends them.
   std::vector<std::string> argv{"srun",
                                 "--mpi=none",
                                 "--ntasks-per-node=1",

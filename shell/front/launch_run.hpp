@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Carries out a plan of `nacre launch` or `nacre run`: starts shell 0, which starts the others, or srun, which starts all;
-// passes on signals and standard input; waits for the end.
+// Carries out a plan of `nacre launch` or `nacre run`: starts shell 0, which starts the others, or srun, which
+// starts all; passes on signals and standard input; waits for the end.
 #pragma once
 
 #include <optional>
@@ -25,8 +25,8 @@ struct LaunchPlan {
   bool verbose = false;
 };
 
-// Returns the exit code of shell 0 or of srun, or 128 + N if a signal N ended it; 1 if the agent failed, which is reported
-// on standard error. An error: it could not be started.
+// Returns the exit code of shell 0 or of srun, or 128 + N if a signal N ended it; 1 if the agent failed, which is
+// reported on standard error. An error: it could not be started.
 Result<int> launch(LaunchPlan plan);
 
 // The command line that starts shell 0 or srun.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `nacre launch` does with a signal. Until the leader has begun to read the jobspec, the first signal that ends
-// programs ends the launch. After that signals are passed on to the job, which may handle them as it likes. A repeated one
-// ends the job: SIGINT twice within two seconds; SIGTERM, SIGHUP or SIGQUIT twice. Pure.
+// What `nacre launch` does with a signal. Until the leader has begun to read the jobspec, the first signal that
+// ends programs ends the launch. After that signals are passed on to the job, which may handle them as it likes. A
+// repeated one ends the job: SIGINT twice within two seconds; SIGTERM, SIGHUP or SIGQUIT twice. Pure.
 #pragma once
 
 #include <map>

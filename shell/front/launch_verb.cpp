@@ -61,8 +61,8 @@ class Launch final : public cli::Verb {
   [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
-    // A shell without job control ignores SIGINT and SIGQUIT for what it starts in the background; this process handles
-    // them.
+    // A shell without job control ignores SIGINT and SIGQUIT for what it starts in the background; this process
+    // handles them.
     for (int signum : {SIGINT, SIGQUIT}) std::signal(signum, SIG_DFL);
     LaunchPlan plan = TRY(make_plan());
     return launch(std::move(plan));

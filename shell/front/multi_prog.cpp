@@ -46,7 +46,8 @@ class Words {
     return {};
   }
 
-  // Within "" a backslash stands for itself, except before another backslash, a quote, a dollar sign or a backquote.
+  // Within "" a backslash stands for itself, except before another backslash, a quote, a dollar sign or a
+  // backquote.
   Result<void> quoted(char quote) {
     in_word_ = true;
     while (!text_.empty()) {

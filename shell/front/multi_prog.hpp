@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several programs in one job: reads a file as srun's --multi-prog takes it, and makes the shell's option multi-prog of it.
+// Several programs in one job: reads a file as srun's --multi-prog takes it, and makes the shell's option
+// multi-prog of it.
 //
 //   # ranks  program  arguments
 //   0        ./server --port 7000
 //   1-3,5    ./worker "a b" %t
 //   *        ./idle
 //
-// RANKS are an idset (RFC 22) without brackets or with them; * stands for all ranks that no other line names. Words are
-// split as a shell does, with '', "" and \; a line that ends in \ goes on in the next. The shell replaces %t by the task's
-// rank, and %o by the task's number within its line (nacre-shell-options(7)).
+// RANKS are an idset (RFC 22) without brackets or with them; * stands for all ranks that no other line names. Words
+// are split as a shell does, with '', "" and \; a line that ends in \ goes on in the next. The shell replaces %t by
+// the task's rank, and %o by the task's number within its line (nacre-shell-options(7)).
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,8 @@ struct MultiProg {
 
   // The least number of tasks that the file needs: one more than its largest rank; none, if it has only *.
   [[nodiscard]] std::optional<std::uint64_t> least_tasks() const;
-  // Checks that each of so many tasks has a program, and that no program has a rank beyond them; the error names the ranks.
+  // Checks that each of so many tasks has a program, and that no program has a rank beyond them; the error names
+  // the ranks.
   [[nodiscard]] Result<void> check(std::uint64_t tasks) const;
   [[nodiscard]] Json option() const;  // [{"ranks": "0-3", "command": [...]}, {"command": [...]}]
 };

@@ -35,8 +35,8 @@ class PlaceOptions {
  public:
   // `elsewhere`: a text for the help: where the shells are without these options.
   void add_to(CLI::App& verb, const char* elsewhere);
-  // The places that the options name, else those of the allocation that this process is in. With `prefers_srun` Slurm's srun
-  // starts the shells of an allocation of Slurm, if it is on the PATH. None: neither names any.
+  // The places that the options name, else those of the allocation that this process is in. With `prefers_srun`
+  // Slurm's srun starts the shells of an allocation of Slurm, if it is on the PATH. None: neither names any.
   Result<std::optional<Places>> find(bool prefers_srun) const;
   // Puts the first `count` of the places, and how shells are started there, into the plan.
   Result<void> put(Places places, std::uint32_t count, LaunchPlan& plan) const;

@@ -30,8 +30,8 @@ struct PsTask {
 
 inline constexpr std::size_t kPsFoldAbove = 64;  // tasks
 
-// The cells RANK HOST PID ST TRY TIME CPU% RSS CMD of each row. Folded: tasks of one host, state, attempt and command are
-// one row, with the longest time, the mean of CPU%, and the sum of RSS.
+// The cells RANK HOST PID ST TRY TIME CPU% RSS CMD of each row. Folded: tasks of one host, state, attempt and
+// command are one row, with the longest time, the mean of CPU%, and the sum of RSS.
 [[nodiscard]] std::vector<std::vector<std::string>> ps_rows(const std::vector<PsTask>& tasks, bool folded);
 
 }  // namespace nacre::front

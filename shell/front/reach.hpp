@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a job's leader is reached: through its socket if it is on this host; else through a program on its host that copies
-// the bytes (`nacre control --bridge ID`). The first of these ways that can be used is taken:
+// How a job's leader is reached: through its socket if it is on this host; else through a program on its host that
+// copies the bytes (`nacre control --bridge ID`). The first of these ways that can be used is taken:
 //
 //   unix   the leader is on this host
 //   srun   a step of Slurm
@@ -34,8 +34,8 @@ struct Reach {
 Result<std::vector<std::string>> bridge_command(Via via, const record::JobEntry& entry,
                                                 const std::string& directory);
 
-// `directory`: where the entry was found. Errors name the job, and its leader's process and host. ESTALE: the leader has
-// gone.
+// `directory`: where the entry was found. Errors name the job, and its leader's process and host. ESTALE: the
+// leader has gone.
 Result<control::Client> reach(const record::JobEntry& entry, const std::string& directory, const Reach& how);
 
 }  // namespace nacre::front

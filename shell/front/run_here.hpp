@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The simplest job: one shell, on this host. This process becomes that shell by exec, so the shell has its terminal, its
-// signals and its standard streams, and needs neither network nor secret.
+// The simplest job: one shell, on this host. This process becomes that shell by exec, so the shell has its
+// terminal, its signals and its standard streams, and needs neither network nor secret.
 #pragma once
 
 #include "base/result.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of `nacre run` that describe the job; see nacre-run(1). They are read as text, and become a JobRequest.
+// The options of `nacre run` that describe the job; see nacre-run(1). They are read as text, and become a
+// JobRequest.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,13 @@ class RunOptions {
  public:
   void add_to(CLI::App& verb);
 
-  // Takes the words behind the options: COMMAND [ARG...], or several with a `:` between them, each with an -n of its own. An
-  // error is a usage error.
+  // Takes the words behind the options: COMMAND [ARG...], or several with a `:` between them, each with an -n of
+  // its own. An error is a usage error.
   Result<void> take_words(const std::vector<std::string>& words);
 
   [[nodiscard]] Result<SizeRequest> sizes() const;
-  // The request that the options describe; the files that they name are read now. `setopt`: more options of the shell, as of
-  // -o, which replace those that other options stand for.
+  // The request that the options describe; the files that they name are read now. `setopt`: more options of the
+  // shell, as of -o, which replace those that other options stand for.
   [[nodiscard]] Result<JobRequest> request(const JobSize& size, const std::vector<std::string>& setopt) const;
 
   [[nodiscard]] const std::vector<std::string>& setopt() const { return setopt_; }

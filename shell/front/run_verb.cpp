@@ -43,8 +43,8 @@ class Run final : public cli::Verb {
   [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
-    // A shell without job control ignores SIGINT and SIGQUIT for what it starts in the background; this process handles
-    // them.
+    // A shell without job control ignores SIGINT and SIGQUIT for what it starts in the background; this process
+    // handles them.
     for (int signum : {SIGINT, SIGQUIT}) std::signal(signum, SIG_DFL);
     Places places = TRY(find_places());
     JobPlan job = TRY(options_.file().empty() ? job_of_command(places) : job_of_file(places));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asks the leader of a job for what `nacre top` shows. It never waits: the caller does, for Client::receives_from().
+// Asks the leader of a job for what `nacre top` shows. It never waits: the caller does, for
+// Client::receives_from().
 #pragma once
 
 #include <array>
@@ -19,8 +20,8 @@ class TopFeed {
 
   // Sends the requests, if those before have been answered. ECONNRESET: the link has ended.
   Result<void> ask();
-  // Takes what has come; returns a sample once all requests have been answered. A leader that is busy gives none. ECONNRESET: the
-  // link has ended. Another error: what the leader answers is wrong.
+  // Takes what has come; returns a sample once all requests have been answered. A leader that is busy gives none.
+  // ECONNRESET: the link has ended. Another error: what the leader answers is wrong.
   Result<std::optional<TopSample>> take();
 
   // When the requests that are open were sent, clock_now(); none: none is.

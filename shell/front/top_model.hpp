@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `nacre top` knows of a job: the leader's answers to `status`, `exits` and `ps`, taken each period. It has no clock.
+// What `nacre top` knows of a job: the leader's answers to `status`, `exits` and `ps`, taken each period. It has no
+// clock.
 #pragma once
 
 #include <cstdint>
@@ -51,8 +52,8 @@ struct TopNode {
 
 class TopModel {
  public:
-  // `now`: seconds since the Epoch. CPU use is that since the sample before, for a task that has not been seen before that since
-  // its start. A shell that is late keeps the tasks that it had.
+  // `now`: seconds since the Epoch. CPU use is that since the sample before, for a task that has not been seen
+  // before that since its start. A shell that is late keeps the tasks that it had.
   void take(TopSample sample, double now);
 
   [[nodiscard]] bool empty() const { return status_.id.empty(); }  // nothing has been taken yet

@@ -19,8 +19,9 @@ class TopScreen {
     std::size_t width = 0, height = 0;
   };
 
-  // ENOENT: ncurses cannot be loaded, and the message names the package. EINVAL: it does not know this kind of terminal.
-  // Only one at a time. Ctrl-Z stops the program, with the terminal as it was before; SIGWINCH is the caller's.
+  // ENOENT: ncurses cannot be loaded, and the message names the package. EINVAL: it does not know this kind of
+  // terminal. Only one at a time. Ctrl-Z stops the program, with the terminal as it was before; SIGWINCH is the
+  // caller's.
   static Result<TopScreen> open();
   TopScreen(TopScreen&&) noexcept;
   TopScreen& operator=(TopScreen&&) noexcept;

@@ -59,7 +59,8 @@ class SignalDescriptor {
   UniqueFd descriptor_;
 };
 
-// How looking at the job has come to its end: the job has ended, or a signal has come, or (neither) it has been enough.
+// How looking at the job has come to its end: the job has ended, or a signal has come, or (neither) it has been
+// enough.
 struct Over {
   std::optional<int> code;
   std::optional<int> signal;

@@ -54,7 +54,8 @@ class TopView {
   // How long the leader has not answered for, in seconds, if that is worth to be shown.
   void set_waiting(std::optional<double> seconds) { waiting_ = seconds; }
 
-  // At most `height` lines of at most `width` bytes. Moves the rows that are shown, so that the selected one is among them.
+  // At most `height` lines of at most `width` bytes. Moves the rows that are shown, so that the selected one is
+  // among them.
   std::vector<TopLine> screen(const TopModel& model, std::size_t width, std::size_t height);
   // All of it, for where there is no terminal.
   [[nodiscard]] std::string text(const TopModel& model) const;

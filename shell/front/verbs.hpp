@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verbs of `nacre` by which people start jobs, look at them and end them. Each has a file of its own, and a line here
-// and in nacre.cpp.
+// The verbs of `nacre` by which people start jobs, look at them and end them. Each has a file of its own, and a
+// line here and in nacre.cpp.
 #pragma once
 
 #include "cli/verbs.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drives a shell's bulk::BulkNode: the bulk streams of its links, and the users of its channels. OverlayDriver owns it,
-// and reports links and views to it.
+// Drives a shell's bulk::BulkNode: the bulk streams of its links, and the users of its channels. OverlayDriver owns
+// it, and reports links and views to it.
 #pragma once
 
 #include <functional>

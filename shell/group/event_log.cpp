@@ -23,7 +23,8 @@ Result<void> EventLog::append(double timestamp, std::string_view name, const Jso
   off_t end = ::lseek(fd_.get(), 0, SEEK_END);
   int code = write_all(fd_.get(), dump_json(entry) + '\n');
   if (code == 0) return {};
-  // The next event must not continue a part of this one. Only a file can be cut; another target has lost its reader.
+  // The next event must not continue a part of this one. Only a file can be cut; another target has lost its
+  // reader.
   std::ignore = ::ftruncate(fd_.get(), end);
   return system_error(code, "--eventlog: " + path_);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shells of one job, as one of them sees the others: barriers and other collectives, and what concerns the whole job,
-// which every shell receives in the same order. Alone (one shell) and OverlayDriver (one of several) are Groups.
+// The shells of one job, as one of them sees the others: barriers and other collectives, and what concerns the
+// whole job, which every shell receives in the same order. Alone (one shell) and OverlayDriver (one of several) are
+// Groups.
 #pragma once
 
 #include <chrono>
@@ -74,8 +75,8 @@ class Group {
   virtual void signal(int signum, const Targets& tasks) = 0;
   virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;  // EMSGSIZE: kMaxAnnounced
 
-  // Orders shells to start something. `done` is called once: with an answer, or with an error: EMSGSIZE, EPIPE once the job has
-  // ended, or this shell has been cut off.
+  // Orders shells to start something. `done` is called once: with an answer, or with an error: EMSGSIZE, EPIPE once
+  // the job has ended, or this shell has been cut off.
   using WhenOrdered = std::function<void(Result<value::ExecAnswer>)>;
   virtual void exec(value::ExecOrder order, WhenOrdered done) = 0;
 
@@ -96,7 +97,8 @@ class Group {
 
   // For a job that ends before all shells have joined: its end does not wait for the absent ones.
   virtual void give_up_absent() = 0;
-  // For a job that has to end at once: from now on, on all shells, a shell that is silent for kSilentAtEnd counts as lost.
+  // For a job that has to end at once: from now on, on all shells, a shell that is silent for kSilentAtEnd counts
+  // as lost.
   static constexpr std::chrono::milliseconds kSilentAtEnd{2000};
   virtual void give_up_silent() = 0;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The links of one shell to others, by rank and side: the effects of overlay::Node are performed on them. An incoming link
-// is identified by its first words (doc/protocol.md, "First words") and its HELLO; only then is it reported to the owner.
+// The links of one shell to others, by rank and side: the effects of overlay::Node are performed on them. An
+// incoming link is identified by its first words (doc/protocol.md, "First words") and its HELLO; only then is it
+// reported to the owner.
 #pragma once
 
 #include <functional>

@@ -128,7 +128,8 @@ SendQueue::Links OverlayDriver::links() {
   return out;
 }
 
-// The loop's clock is that of the round's beginning, so the timer may fire a little early; the node would not ask again.
+// The loop's clock is that of the round's beginning, so the timer may fire a little early; the node would not ask
+// again.
 void OverlayDriver::on_timer() {
   if (present() < due_) return start_timer();
   tick();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages that wait until their link has room. The log can be far ahead of a link, so its entries wait here as their
-// numbers, not as a copy for each link. Beats do not wait, so that a busy link is not mistaken for a lost leader.
+// Messages that wait until their link has room. The log can be far ahead of a link, so its entries wait here as
+// their numbers, not as a copy for each link. Beats do not wait, so that a busy link is not mistaken for a lost
+// leader.
 #pragma once
 
 #include <deque>

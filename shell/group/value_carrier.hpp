@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The values of collectives that go beside the log, from the leader to all. They have a broadcast of their own, as the one
-// of the job's input stops while tasks do not read. doc/protocol.md, "Values beside the log", has the records.
+// The values of collectives that go beside the log, from the leader to all. They have a broadcast of their own, as
+// the one of the job's input stops while tasks do not read. doc/protocol.md, "Values beside the log", has the
+// records.
 #pragma once
 
 #include <deque>

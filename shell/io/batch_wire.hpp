@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tasks write, on its way to another shell: doc/protocol.md, "Output". WireFormat writes it, BatchReader reads it.
+// What tasks write, on its way to another shell: doc/protocol.md, "Output". WireFormat writes it, BatchReader reads
+// it.
 #pragma once
 
 #include <cstddef>

@@ -27,7 +27,8 @@ std::size_t ascii_words(std::string_view bytes) {
   return at;
 }
 
-// Whether one of eight bytes needs an escape: '"', '\\', or below 0x20. It may also be true for a byte beyond ASCII.
+// Whether one of eight bytes needs an escape: '"', '\\', or below 0x20. It may also be true for a byte beyond
+// ASCII.
 bool has_special(std::uint64_t word) {
   auto zero_in = [](std::uint64_t value) { return (value - kOnes) & ~value & kHighs; };
   std::uint64_t low = (word - kOnes * 0x20) & ~word & kHighs;

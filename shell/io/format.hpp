@@ -4,8 +4,8 @@
 //
 //   text      the bytes as they are; each line may begin with the time and the source's label. If a line of
 //             another source comes before the end of one, a newline is put between.
-//   json      one object a line: {"time", "rank", "stream", "data"}. `data` is the line without its newline, in base64
-//             if there is "encoding" (it is not UTF-8). "eol": false if the line did not end there.
+//   json      one object a line: {"time", "rank", "stream", "data"}. `data` is the line without its newline, in
+//             base64 if there is "encoding" (it is not UTF-8). "eol": false if the line did not end there.
 //   eventlog  RFC 24: events "data" of any number of lines, one with "eof" for each source, after a header.
 #pragma once
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A private copy of a descriptor that is shared with other processes: it can be non-blocking without giving those EAGAIN.
+// A private copy of a descriptor that is shared with other processes: it can be non-blocking without giving those
+// EAGAIN.
 #pragma once
 
 #include <optional>

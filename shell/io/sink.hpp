@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where formatted output goes: a descriptor of this process (fd_sink.hpp), or another shell that collects the output of all.
+// Where formatted output goes: a descriptor of this process (fd_sink.hpp), or another shell that collects the
+// output of all.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many of a resource a jobspec asks for: a number, or those that Flux RFC 14 describes by an object {min, max, operator,
-// operand}, an idset (RFC 22), or text as "2-8:2:*" (RFC 45).
+// How many of a resource a jobspec asks for: a number, or those that Flux RFC 14 describes by an object {min, max,
+// operator, operand}, an idset (RFC 22), or text as "2-8:2:*" (RFC 45).
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,8 @@
 //    are more tasks than slots or fewer. T is the jobspec's `total`, or `per_slot` times S.
 // 5. The option per-resource sets the tasks of each node of R to its count, or to its count times the node's
 //    cores. The slots do not change.
-// 6. The option oversubscribe: a node may have more slots than its cores hold, but not than its gpus do. What the cores hold is
+// 6. The option oversubscribe: a node may have more slots than its cores hold, but not than its gpus do. What the
+// cores hold is
 //    dealt first, as by 3; what is left is dealt to all nodes alike.
 //
 // To deal means to go round the nodes by rank, and to give each that has room one more, until all are dealt. The
@@ -90,7 +91,8 @@ bool lacks_gpus(const Jobspec& spec, const Resources& resources) {
          *spec.nodes;
 }
 
-// "; n0 has 2 cores, n1 has 4 cores and 1 gpu: fewer tasks (-n), ...": of the first hosts, if they have names; else "".
+// "; n0 has 2 cores, n1 has 4 cores and 1 gpu: fewer tasks (-n), ...": of the first hosts, if they have names; else
+// "".
 std::string remedy(const Jobspec& spec, const Resources& resources) {
   constexpr std::size_t kNamed = 3;
   if (resources.nodes[0].hostname.empty()) return "";

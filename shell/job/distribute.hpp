@@ -34,19 +34,20 @@ struct NodeShare {
   std::uint32_t tasks = 0;
 };
 
-// The shell option `oversubscribe`: slots need no cores of their own. `share`, which stands for what nobody has asked for, is the
-// same, but a line reports it.
+// The shell option `oversubscribe`: slots need no cores of their own. `share`, which stands for what nobody has
+// asked for, is the same, but a line reports it.
 enum class Oversubscribe { no, yes, share };
 Result<Oversubscribe> oversubscribe_of(const JsonAt& option);  // errors start with its path
 
 // One Share for each of resources.nodes; a node may have no slots, or slots but no tasks. An error if R cannot hold
-// the request (too few nodes, or too few slots on them), with what each host has and the remedy; or if a per-resource option
-// makes more than Jobspec::kMaxCount tasks.
+// the request (too few nodes, or too few slots on them), with what each host has and the remedy; or if a
+// per-resource option makes more than Jobspec::kMaxCount tasks.
 Result<std::vector<NodeShare>> distribute(const Jobspec& spec, const Resources& resources,
                                           const std::optional<PerResource>& per_resource = std::nullopt,
                                           bool oversubscribe = false);
 
-// "8 tasks share 2 cores on n0" where that is so, of the first node that has more slots than cores for them; else "".
+// "8 tasks share 2 cores on n0" where that is so, of the first node that has more slots than cores for them; else
+// "".
 [[nodiscard]] std::string sharing_text(const Jobspec& spec, const Resources& resources,
                                        const std::vector<NodeShare>& shares);
 

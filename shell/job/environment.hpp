@@ -21,7 +21,8 @@ class Environment {
   Environment() = default;
   Environment(Environment&&) = default;
   Environment& operator=(Environment&&) = default;
-  // A layer over `base`, which must outlive it, must not move, and must not change while blocks of the layer are in use.
+  // A layer over `base`, which must outlive it, must not move, and must not change while blocks of the layer are in
+  // use.
   static Environment over(const Environment& base);
 
   // A name is not empty and has neither '=' nor NUL; a value has no NUL.

@@ -41,8 +41,8 @@ void keep_asked_gpus(const Jobspec& spec, const std::vector<NodeShare>& shares, 
   }
 }
 
-// Slots without a task are no part of what tasks get, as in flux-shell: where there are fewer tasks than slots on several nodes, the tasks of
-// a node have the cores and gpus of as many slots.
+// Slots without a task are no part of what tasks get, as in flux-shell: where there are fewer tasks than slots on
+// several nodes, the tasks of a node have the cores and gpus of as many slots.
 void leave_out_empty_slots(const Jobspec& spec, const std::vector<NodeShare>& shares, Resources& resources) {
   for (std::size_t i = 0; i < shares.size(); ++i) {
     NodeResources& node = resources.nodes[i];

@@ -34,14 +34,16 @@ struct Job {
 
   [[nodiscard]] std::uint32_t shells() const { return static_cast<std::uint32_t>(resources.nodes.size()); }
   [[nodiscard]] std::uint64_t tasks() const { return taskmap.tasks(); }
-  // The id in F58, as people and tasks see it. It begins with f, and not with ƒ, if FLUX_F58_FORCE_ASCII is set, in the job's environment or the
-  // shell's, or if the job's environment has a locale (LC_ALL, LC_CTYPE or LANG) that is not of UTF-8.
+  // The id in F58, as people and tasks see it. It begins with f, and not with ƒ, if FLUX_F58_FORCE_ASCII is set, in
+  // the job's environment or the shell's, or if the job's environment has a locale (LC_ALL, LC_CTYPE or LANG) that
+  // is not of UTF-8.
   [[nodiscard]] std::string f58() const { return has_ascii_id ? id.f58_plain() : id.f58(); }
   // attributes.system.job.name, else the name of the program without directories.
   [[nodiscard]] std::string name() const;
   [[nodiscard]] const NodeResources& node() const { return resources.nodes[shell_rank]; }
 
-  // As described in flux_shell_get_jobspec_info(3) and flux_shell_get_rank_info(3). An error if there is no such shell.
+  // As described in flux_shell_get_jobspec_info(3) and flux_shell_get_rank_info(3). An error if there is no such
+  // shell.
   [[nodiscard]] Json jobspec_info() const;
   [[nodiscard]] Result<Json> rank_info(std::uint32_t shell_rank) const;
 };

@@ -3,11 +3,11 @@
 // What the user has requested: a jobspec. Source of the format: Flux RFC 25 (version 1), and RFC 14 for what that
 // refers to. The text is JSON, or YAML (1.2 core schema) if it is no JSON.
 //
-// This accepts more than the text of RFC 25 where its schema, RFC 14 or common launchers do: `total` tasks may be more than
-// the slots or fewer than the nodes, `per_slot` may exceed one, and attributes.system and its `duration` may be missing. Levels
-// above nodes, and between nodes and slots, multiply what is in them; other resources of a slot, and vertices without a slot,
-// have no effect; a slot may be a whole node; a count may be a range; a task has attributes. Refused are several slots or tasks, and
-// unknown keys of a vertex, a task or `attributes`.
+// This accepts more than the text of RFC 25 where its schema, RFC 14 or common launchers do: `total` tasks may be
+// more than the slots or fewer than the nodes, `per_slot` may exceed one, and attributes.system and its `duration`
+// may be missing. Levels above nodes, and between nodes and slots, multiply what is in them; other resources of a
+// slot, and vertices without a slot, have no effect; a slot may be a whole node; a count may be a range; a task has
+// attributes. Refused are several slots or tasks, and unknown keys of a vertex, a task or `attributes`.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +58,9 @@ struct Jobspec {
   Json options = Json::object();  // shell.options
   Json document;                  // all of it, as JSON
 
-  // Reads `text` as JSON, else as YAML. Errors have the path: `resources[0].count: expected a positive integer, got -1`. If
-  // the text starts with '{' but is no JSON, they give the reason for that first, and then the error as YAML.
+  // Reads `text` as JSON, else as YAML. Errors have the path: `resources[0].count: expected a positive integer, got
+  // -1`. If the text starts with '{' but is no JSON, they give the reason for that first, and then the error as
+  // YAML.
   static Result<Jobspec> parse(std::string_view text);
   static Result<Jobspec> from_json(Json document);
 
@@ -71,9 +72,10 @@ inline constexpr std::size_t kMaxYaml = std::size_t{8} << 20;  // bytes of text
 // Limits the bytes of a document's scalars, plus 64 for each value; an alias counts as much as what it refers to.
 inline constexpr std::size_t kMaxYamlWeight = std::size_t{32} << 20;
 
-// Converts YAML to JSON: one document; plain scalars have the types of the YAML 1.2 core schema; an empty text is null. The
-// depth is limited as in JSON (kMaxJsonDepth). Refused are values that JSON does not have (infinity, NaN, keys that are no
-// scalars), tags other than those of the core schema, and a key twice in a map. Errors start with `YAML: line L, column C`.
+// Converts YAML to JSON: one document; plain scalars have the types of the YAML 1.2 core schema; an empty text is
+// null. The depth is limited as in JSON (kMaxJsonDepth). Refused are values that JSON does not have (infinity, NaN,
+// keys that are no scalars), tags other than those of the core schema, and a key twice in a map. Errors start with
+// `YAML: line L, column C`.
 Result<Json> yaml_to_json(std::string_view text);
 
 }  // namespace nacre::job

@@ -12,11 +12,12 @@
 
 namespace nacre::job {
 
-// Reads them into the requested resources of `spec`; returns the label of the slot. A count that is a range is its least until
-// settle_counts().
+// Reads them into the requested resources of `spec`; returns the label of the slot. A count that is a range is its
+// least until settle_counts().
 Result<std::string> read_resources(const JsonAt& resources, Jobspec& spec);
 
-// Chooses the counts that the jobspec leaves open: as many nodes, and slots, as R has. An error if it does not ask for that many.
+// Chooses the counts that the jobspec leaves open: as many nodes, and slots, as R has. An error if it does not ask
+// for that many.
 Result<void> settle_counts(const Resources& resources, Jobspec& spec);
 
 }  // namespace nacre::job

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shell options that nacre-shell, its builtin plugins and the installed initrc know: for --list-options, completion, and to name
-// the one that a misspelt one is near to. nacre-shell-options(7) is checked against it.
+// The shell options that nacre-shell, its builtin plugins and the installed initrc know: for --list-options,
+// completion, and to name the one that a misspelt one is near to. nacre-shell-options(7) is checked against it.
 #pragma once
 
 #include <span>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Types that several options of the shell share (nacre-shell-options(7), "Values"). Each function reads one option; an error
-// names the option and what was expected. Arrays and numbers are accepted where the command line makes one of the text.
+// Types that several options of the shell share (nacre-shell-options(7), "Values"). Each function reads one option;
+// an error names the option and what was expected. Arrays and numbers are accepted where the command line makes one
+// of the text.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,8 @@ struct FailureLimit {
   bool operator==(const FailureLimit&) const = default;
 };
 
-// A switch, a number of tasks, a share as "25%" of the `job_tasks` tasks of the job, rounded up and at least one, or "first".
+// A switch, a number of tasks, a share as "25%" of the `job_tasks` tasks of the job, rounded up and at least one,
+// or "first".
 Result<FailureLimit> failure_limit_option(const JsonAt& option, std::uint64_t job_tasks);
 
 // A list of names: an array, or text with commas between them.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shell options of a job: attributes.system.shell.options of the jobspec, then -o on the command line, then what an
-// initrc or a plugin sets. They are a JSON object; "a.b.c" names a member of a member. See nacre-shell-options(7).
+// The shell options of a job: attributes.system.shell.options of the jobspec, then -o on the command line, then
+// what an initrc or a plugin sets. They are a JSON object; "a.b.c" names a member of a member. See
+// nacre-shell-options(7).
 #pragma once
 
 #include <functional>
@@ -18,7 +19,8 @@
 
 namespace nacre::job {
 
-// A switch: false for false, 0, and text of one of these. An error if it is neither boolean nor number nor text of one.
+// A switch: false for false, 0, and text of one of these. An error if it is neither boolean nor number nor text of
+// one.
 Result<bool> switch_of(const JsonAt& option);
 
 class Options {
@@ -32,14 +34,15 @@ class Options {
   [[nodiscard]] const Json* find(std::string_view path) const;
   // The same, for reading with checks; its path() starts with the option's name.
   [[nodiscard]] std::optional<JsonAt> at(std::string_view path) const;
-  // exit-on-error, exit-timeout and others: the option, or where it is an object the member that its value alone would be.
+  // exit-on-error, exit-timeout and others: the option, or where it is an object the member that its value alone
+  // would be.
   [[nodiscard]] std::optional<JsonAt> value_at(std::string_view name) const;
   // Whether it is set, and switch_of() is true.
   [[nodiscard]] Result<bool> flag(std::string_view path) const;
 
-  // Sets the option at a dotted path, making the objects on the way. A scalar on the way is replaced, but for options whose value is
-  // a member too (exit-timeout is exit-timeout.timeout): set in any order, both are there. A switch that is an object is on, and stays
-  // that object when it is turned on once more.
+  // Sets the option at a dotted path, making the objects on the way. A scalar on the way is replaced, but for
+  // options whose value is a member too (exit-timeout is exit-timeout.timeout): set in any order, both are there. A
+  // switch that is an object is on, and stays that object when it is turned on once more.
   void set(std::string_view path, Json value);
   void unset(std::string_view path);
 
@@ -47,7 +50,8 @@ class Options {
   [[nodiscard]] const std::set<std::string, std::less<>>& asked() const { return asked_; }
   void ask(std::string_view name) const;  // for callers that read json()
 
-  // Sets "OPT" or "OPT=VAL" from the command line: the value is 1 without "=", else JSON if it is valid, else a string.
+  // Sets "OPT" or "OPT=VAL" from the command line: the value is 1 without "=", else JSON if it is valid, else a
+  // string.
   Result<void> set_from_argument(std::string_view argument);
   // Whether such an argument has set the option at this path, or an object that it is in.
   [[nodiscard]] bool is_of_argument(std::string_view path) const;

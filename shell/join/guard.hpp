@@ -2,12 +2,13 @@
 //
 // A process beside the shell, which
 //
-//   - ends what the shell's children have started if the shell is killed: by their process groups and, for processes that
-//     have left their group, by the mark in their environment (job::kShellMark). Tasks, coprocesses and the like need no
-//     guard: the kernel ends them with the shell (ChildSetup::ends_with_parent);
-//   - then removes the job's directory and the shell's socket, and writes into the list of jobs that the job has ended;
-//   - kills the shell if the process that started it has gone, and a handler does not return, or a signal has stopped the
-//     shell for good. One line reports that, and names the plugin;
+//   - ends what the shell's children have started if the shell is killed: by their process groups and, for
+//     processes that have left their group, by the mark in their environment (job::kShellMark). Tasks, coprocesses
+//     and the like need no guard: the kernel ends them with the shell (ChildSetup::ends_with_parent);
+//   - then removes the job's directory and the shell's socket, and writes into the list of jobs that the job has
+//     ended;
+//   - kills the shell if the process that started it has gone, and a handler does not return, or a signal has
+//     stopped the shell for good. One line reports that, and names the plugin;
 //   - reports that a leader stands still if its launcher, on another host, cannot see that;
 //   - names the plugin in whose handler the shell has ended, if the shell itself did not.
 #pragma once

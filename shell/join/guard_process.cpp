@@ -48,8 +48,8 @@ class Doomed {
   Doomed(const GuardDuty& duty, const std::set<pid_t>& groups)
       : groups_(groups), session_(duty.session), mark_(duty.mark) {}
 
-  // False: none was left. Stops all of them first, so that none goes on because another has ended: otherwise a task might start
-  // when a handler returns because its child was killed.
+  // False: none was left. Stops all of them first, so that none goes on because another has ended: otherwise a task
+  // might start when a handler returns because its child was killed.
   [[nodiscard]] bool kill_all() const {
     std::vector<pid_t> pids = left();
     for (int signum : {SIGSTOP, SIGKILL}) {
@@ -73,7 +73,8 @@ class Doomed {
     return out;
   }
 
-  // From /proc/PID/stat, proc(5): the state, the group and the session follow the name, which ends with the last ')'.
+  // From /proc/PID/stat, proc(5): the state, the group and the session follow the name, which ends with the last
+  // ')'.
   [[nodiscard]] bool of_groups(const std::string& folder) const {
     if (groups_.empty()) return false;
     char text[512];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the process beside a shell does (guard.hpp), and what the shell sends it: records on a pipe, each written as a whole.
+// What the process beside a shell does (guard.hpp), and what the shell sends it: records on a pipe, each written as
+// a whole.
 //
 //   1 byte   Kind
 //   2 bytes  how many bytes follow

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes the launcher's standard input this shell's: what its stream brings comes out of a pipe that replaces /dev/null.
+// Makes the launcher's standard input this shell's: what its stream brings comes out of a pipe that replaces
+// /dev/null.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Joins equal warnings and errors of several shells: "nacre-shell[1]: warn: X" and, a moment later, "nacre-shell[3]: warn:
-// X" become "nacre-shell[1,3]: warn: X". All else passes at once, and the lines of one shell stay in their order.
+// Joins equal warnings and errors of several shells: "nacre-shell[1]: warn: X" and, a moment later,
+// "nacre-shell[3]: warn: X" become "nacre-shell[1,3]: warn: X". All else passes at once, and the lines of one shell
+// stay in their order.
 #pragma once
 
 #include <cstddef>

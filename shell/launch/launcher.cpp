@@ -56,7 +56,8 @@ Launcher::Launcher(event::Loop& loop, event::Children& children, Options options
       callbacks_(std::move(callbacks)),
       lines_([this](const std::string& line) { put(line); }) {}
 
-// A shell that an agent has just started in its process group has no guard yet, but SIGTERM lets it remove its socket.
+// A shell that an agent has just started in its process group has no guard yet, but SIGTERM lets it remove its
+// socket.
 Launcher::~Launcher() {
   std::vector<const task::Subprocess*> left;
   for (const auto& [rank, agent] : agents_) {
@@ -193,7 +194,8 @@ void Launcher::fail(Agent& agent, const std::string& why) {
   if (callbacks_.on_failed && !done_) callbacks_.on_failed(agent.rank, host, why);
 }
 
-// The time is over in which the shell had to join, or the agent had to end, or others had to close its standard error.
+// The time is over in which the shell had to join, or the agent had to end, or others had to close its standard
+// error.
 void Launcher::overdue(Rank rank) {
   Agent& agent = *agents_.at(rank);
   if (agent.ended) return end_agent(rank);

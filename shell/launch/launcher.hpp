@@ -68,7 +68,8 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  // Starts an agent and writes `lines` (launch_lines) to its standard input, which stays open. Each rank at most once.
+  // Starts an agent and writes `lines` (launch_lines) to its standard input, which stays open. Each rank at most
+  // once.
   void start(group::Rank rank, std::string host, std::string lines);
   void joined(group::Rank rank);
   // The job goes on without this shell. Its agent is ended (SIGTERM, then SIGKILL), as its host may never answer.

@@ -40,7 +40,8 @@ Result<OwnSockets> bind_local_sockets(const std::string& parent);
 // This host's name by gethostname(2); "" if it is of no use to others.
 [[nodiscard]] std::string own_host_name();
 
-// At most `most` addresses of interfaces that are up, without loopback and link-local ones; if there are none, loopback.
+// At most `most` addresses of interfaces that are up, without loopback and link-local ones; if there are none,
+// loopback.
 [[nodiscard]] std::vector<std::string> numeric_addresses(std::size_t most = OwnSockets::kMaxNumeric);
 
 }  // namespace nacre::launch

@@ -50,7 +50,8 @@ class Campaigns {
 // Those of the map that are no members, the first kMaxNamed of them.
 [[nodiscard]] Idset not_members(const std::vector<RankShare>& map, const Tree& tree);
 
-// Gives the shares of those that are no members to the members of the map, in turn; to the leader if there are none.
+// Gives the shares of those that are no members to the members of the map, in turn; to the leader if there are
+// none.
 [[nodiscard]] std::vector<RankShare> remap(const std::vector<RankShare>& map, const Tree& tree);
 
 }  // namespace nacre::overlay

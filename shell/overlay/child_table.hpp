@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The links that other members have dialled, which entries each was sent, and the children that the view gives this node.
+// The links that other members have dialled, which entries each was sent, and the children that the view gives this
+// node.
 #pragma once
 
 #include <optional>

@@ -32,7 +32,7 @@ inline constexpr std::size_t kDigest = 32;  // bytes
 // Members that one answer names: as text they are far below the limit of an idset.
 inline constexpr std::uint64_t kMaxNamed = 4096;
 
-// The members whose parts a collective needs: those that joined at a view in from..to. The first members joined at 0.
+// The members whose parts a collective needs: those that joined at a view in from..to; the first ones at 0.
 struct Scope {
   Seq from = 0;
   Seq to = kNoEnd;

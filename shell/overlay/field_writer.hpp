@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The fields of a message, listed once for writing and reading: fields(io, struct) names each field, and `io` is a
-// FieldWriter, which makes a map of them, or a FieldReader, which takes them out of a map and checks them. Internal to wire.
+// FieldWriter, which makes a map of them, or a FieldReader, which takes them out of a map and checks them. Internal
+// to wire.
 #pragma once
 
 #include <array>

@@ -113,7 +113,8 @@ bool Node::release_collectives() {
   return true;
 }
 
-// None: the value goes in the log. A newcomer needs it there, as it does not get what was published before it is fed.
+// None: the value goes in the log. A newcomer needs it there, as it does not get what was published before it is
+// fed.
 std::optional<Bytes> Node::digest_of(const Bytes& encoded, Scope scope) {
   if (encoded.size() <= options_.max_logged || !options_.digest) return std::nullopt;
   if (tree_.any_in(0, {std::max(scope.from, Seq{1}), scope.to})) return std::nullopt;

@@ -53,7 +53,8 @@ struct OverlayOptions {
   milliseconds welcome_bound{2000};
   milliseconds redial_first{10};
   milliseconds redial_interval{500};
-  // In this time a leaving node has to end its tasks, and its leaving children have to report; then it goes without them.
+  // In this time a leaving node has to end its tasks, and its leaving children have to report; then it goes without
+  // them.
   milliseconds leave_bound{15'000};
   // A shrink ends after this time, and names those whose leaving was not confirmed. More than leave_bound.
   milliseconds campaign_bound{20'000};

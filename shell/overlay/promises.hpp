@@ -13,7 +13,8 @@ class Promises {
  public:
   void promised(Seq entry, Promise promise) { promises_.emplace(entry, std::move(promise)); }
   void arrived(Seq entry, Bytes value) { values_[entry] = std::move(value); }
-  // Releases the values of which both are here. Drops values that no entry up to `applied` has promised to this member.
+  // Releases the values of which both are here. Drops values that no entry up to `applied` has promised to this
+  // member.
   void settle(Seq applied, const OverlayOptions& options, Outbox& out);
   [[nodiscard]] bool empty() const { return promises_.empty() && values_.empty(); }
 

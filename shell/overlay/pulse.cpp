@@ -20,7 +20,8 @@ std::uint64_t Pulse::make(Time now) {
 bool Pulse::receive(std::uint64_t number, Time now) {
   if (number <= number_) return false;
   number_ = number;
-  // The beat was made at its number plus the least delay of all beats: one that was held up on its way proves little.
+  // The beat was made at its number plus the least delay of all beats: one that was held up on its way proves
+  // little.
   Time made = milliseconds(std::min(number, kLatest));
   least_delay_ = std::min(least_delay_, now - made);
   made_ = std::max(made_, made + least_delay_);

@@ -22,7 +22,8 @@ class Reports {
 
   [[nodiscard]] const Idset& gone() const { return gone_; }
 
-  // Takes what was not taken since the last offer_again(), as much as fits into one message; false: there is nothing.
+  // Takes what was not taken since the last offer_again(), as much as fits into one message; false: there is
+  // nothing.
   bool take_unsent(Up& up);
   void offer_again();
 

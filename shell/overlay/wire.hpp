@@ -2,7 +2,8 @@
 //
 // Messages as bytes: a CBOR map in a frame, after its length. doc/protocol.md defines it byte by byte.
 //
-// Each message has one encoding, and decode() refuses any other: encode() of a decoded message gives the same bytes.
+// Each message has one encoding, and decode() refuses any other: encode() of a decoded message gives the same
+// bytes.
 #pragma once
 
 #include <cstddef>

@@ -15,16 +15,18 @@
 
 namespace nacre::plugin {
 
-// In a forked child that runs task.exec: leaves a crash to the parent, which reports the signal that has ended the child.
+// In a forked child that runs task.exec: leaves a crash to the parent, which reports the signal that has ended the
+// child.
 void leave_crashes_to_parent();
-// Sets what is called before a plugin's failure ends the process (end_at_once): act(of), possibly from a signal handler, and
-// only in the process that has set it; nullptr: nothing. It ends the tasks, as nothing else does then.
+// Sets what is called before a plugin's failure ends the process (end_at_once): act(of), possibly from a signal
+// handler, and only in the process that has set it; nullptr: nothing. It ends the tasks, as nothing else does then.
 void set_last_act(void (*act)(void* of), void* of);
 
 // Performs the last act and ends the process. Safe in a signal handler.
 [[noreturn]] void end_at_once(int code);
 
-// While one lives, SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT are caught, on a stack of their own. There is one at a time.
+// While one lives, SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT are caught, on a stack of their own. There is one at
+// a time.
 class CrashGuard {
  public:
   CrashGuard();

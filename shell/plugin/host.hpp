@@ -37,8 +37,8 @@ struct RaisedException {
   int severity = 0;           // 0 ends the job; 1 to 7 are notes
   std::string message;
   std::optional<value::WaitStatus> status;  // gives the job's exit code, whatever the codes of the tasks
-  // The end of a task that is the reason: then the job's exit policy decides. A victim's, of a task that still runs, only
-  // names the task that has ended the job.
+  // The end of a task that is the reason: then the job's exit policy decides. A victim's, of a task that still
+  // runs, only names the task that has ended the job.
   std::optional<exits::TaskEnd> task = {};
 };
 
@@ -71,8 +71,7 @@ class Host {
   virtual void kill_tasks(int signum) = 0;  // to all that run
   // To the tasks of all shells: to all tasks of the job, or to those of `ranks`.
   virtual void signal_tasks(int signum, const std::optional<value::Idset>& ranks) = 0;
-  // Calls `processes` with each signal that is sent to all tasks, as long as the Registration lives: for processes
-  // of the job that a plugin has started.
+  // Calls `processes` with each signal that is sent to all tasks: for those that a plugin has started itself.
   [[nodiscard]] virtual Registration signal_also(std::function<void(int signum)> processes) = 0;
 
   // What the plugin `output` knows of the tasks' output; null: nothing is known, so nothing waits for it. The
@@ -102,8 +101,8 @@ class Host {
   // The events that this shell has posted so far.
   virtual EventRecord& events() = 0;
 
-  // Ends the job if the severity is 0: that is logged and written to the eventlog, and the tasks are ended (TERM, grace,
-  // KILL). Before tasks run, the shell exits. The exit code is that of `status`, else the tasks' maximum, but at least 1.
+  // Ends the job if the severity is 0: that is logged and written to the eventlog; tasks are ended (TERM, grace,
+  // KILL), if they run already. The exit code is that of `status`, else the tasks' maximum, but at least 1.
   virtual void raise(const RaisedException& exception) = 0;
   // The same for an error of the shell itself, with the job's exit code.
   virtual void die(int exit_code, std::string_view component, std::string_view message) = 0;
@@ -122,14 +121,14 @@ class Host {
   using WhenGathered = std::function<void(Result<Gathered>)>;
   [[nodiscard]] virtual Registration gather(std::string_view name, std::string mine, WhenGathered done) = 0;
 
-  // Sends to all shells, this one included. All get the announcements of all in one order, from the loop or before this returns; one
-  // that has not run shell.init may miss them. An error: more than 64 MiB. Each costs a message to every shell: for rare things.
+  // Sends to all shells, this one too, in one order, from the loop or before this returns; one that has not run
+  // shell.init may miss it. Costs a message to every shell: for rare things. An error: more than 64 MiB.
   virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;
   using Receive = std::function<void(std::string_view topic, std::string_view bytes)>;
   [[nodiscard]] virtual Registration on_announcement(Receive receive) = 0;
 
-  // Orders shells to start something, and calls `done` once, perhaps before it returns; an error: the order is too long, or this
-  // shell is cut off. Each order comes to `receive` of the shells that it names, in one order with announcements.
+  // Orders shells to start something; the order comes to `receive` of those that it names, in one order with
+  // announcements. `done` is called once, perhaps before this returns; an error: it is too long, or cut off.
   using WhenOrdered = std::function<void(Result<value::ExecAnswer>)>;
   [[nodiscard]] virtual Registration exec(value::ExecOrder order, WhenOrdered done) = 0;
   [[nodiscard]] virtual Registration on_exec(std::function<void(const value::ExecShare&)> receive) = 0;

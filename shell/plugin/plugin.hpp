@@ -49,7 +49,8 @@ class Plugin {
   // Subscribes; a second handler for the same glob replaces the first.
   void on(std::string topic, Handler handler);
   void off(std::string_view topic);
-  // The handler that a call of `topic` runs, at most one: the one with the same text, else the first glob that matches.
+  // The handler that a call of `topic` runs, at most one: the one with the same text, else the first glob that
+  // matches.
   [[nodiscard]] const Handler* match(const std::string& topic) const;
   [[nodiscard]] const std::deque<Subscription>& subscriptions() const { return subscriptions_; }
   // Grows with each on() and off(): results of match() may be outdated then.

@@ -24,8 +24,9 @@ class Stack {
   [[nodiscard]] const Plugin* find(std::string_view name) const;
   [[nodiscard]] const std::vector<std::unique_ptr<Plugin>>& plugins() const { return plugins_; }
 
-  // Calls `call.topic` on each plugin that has a handler for it, in order; all of them, even if one fails. Returns how many
-  // were called, or the first error: `plugin 'NAME': TOPIC: why`. Handlers may load plugins, and make calls themselves.
+  // Calls `call.topic` on each plugin that has a handler for it, in order; all of them, even if one fails. Returns
+  // how many were called, or the first error: `plugin 'NAME': TOPIC: why`. Handlers may load plugins, and make
+  // calls themselves.
   Result<int> call(Call& call);
   [[nodiscard]] bool listens(const std::string& topic);
 

@@ -3,7 +3,8 @@
 // For a plugin's handler, or an initrc, that blocks the shell or ends its process. While it runs the loop does not,
 // so signals are handled only when it returns. One line names it, then the tasks are killed and the process ends:
 //
-//   nacre-shell[R]: plugin 'NAME' does not return from TOPIC: ended by a second SIGTERM          with 128 + the signal
+//   nacre-shell[R]: plugin 'NAME' does not return from TOPIC: ended by a second SIGTERM          with 128 + the
+//                                                                                                signal
 //   nacre-shell[R]: plugin 'NAME' called exit(3) in TOPIC                                        with 1
 //
 // The previous handlers of the signals still get each of them.
@@ -33,7 +34,8 @@ class SecondSignal {
   event::Phase turns_;
 };
 
-// From now on an exit(3) within a call counts as a failure, in this process only: its forked children may exit as they like.
+// From now on an exit(3) within a call counts as a failure, in this process only: its forked children may exit as
+// they like.
 void watch_for_exit();
 
 }  // namespace nacre::plugin

@@ -35,7 +35,8 @@ Result<std::string> render_tags(Host& host, std::string_view text, const TagScop
 // tags that plugins render differently for the first shell and the second.
 Result<bool> differs_by_rank(Host& host, std::string_view text);
 
-// Whether `text` has a tag that only a task gives a value to: those of tasks, and those to which a plugin gives none without a task.
+// Whether `text` has a tag that only a task gives a value to: those of tasks, and those to which a plugin gives
+// none without a task.
 Result<bool> differs_by_task(Host& host, std::string_view text);
 
 }  // namespace nacre::plugin

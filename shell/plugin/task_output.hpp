@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of the tasks' output, for plugins that report how tasks have ended: output comes first. And the output itself,
-// for those that show it elsewhere too.
+// What is known of the tasks' output, for plugins that report how tasks have ended: output comes first. And the
+// output itself, for those that show it elsewhere too.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +32,13 @@ class TaskOutput {
 
   virtual ~TaskOutput() = default;
 
-  // On the leader: the tasks that have failed and whose output has come out. Their streams have ended, and none of it
-  // waits in the shells. The tasks of a shell that is lost, or that has put out all, count too.
+  // On the leader: the tasks that have failed and whose output has come out. Their streams have ended, and none of
+  // it waits in the shells. The tasks of a shell that is lost, or that has put out all, count too.
   virtual value::Idset come_out() = 0;
   // For a task of this shell; none: unknown.
   virtual std::optional<Tail> tail(std::uint32_t rank) = 0;
-  // On the leader: from now on this one receives the output of all tasks; null: none does. It has to outlive this object, or
-  // to be withdrawn.
+  // On the leader: from now on this one receives the output of all tasks; null: none does. It has to outlive this
+  // object, or to be withdrawn.
   virtual void follow(OutputFollower* follower) = 0;
 };
 

@@ -5,7 +5,8 @@
 // PMI-1 (Flux RFC 13, MPICH's pmi-1.1.txt): a line "cmd=NAME KEY=VALUE ...", in any order. Words are separated by
 // blanks; the value of `value` and of `message` extends to the end of the line and is passed on unchanged. A spawn
 // has several lines, from "mcmd=spawn" to "endcmd", each of them one field.
-// PMI-2 (MPICH's pmi-2.0.txt): six characters of length, then "cmd=NAME;KEY=VALUE;...". A ';' within a value is doubled.
+// PMI-2 (MPICH's pmi-2.0.txt): six characters of length, then "cmd=NAME;KEY=VALUE;...". A ';' within a value is
+// doubled.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,8 @@ class PmiMessage {
     std::string_view value;
   };
 
-  // For all three: the message has views into `text`, which has to outlive it. An error is one line, with the faulty text.
+  // For all three: the message has views into `text`, which has to outlive it. An error is one line, with the
+  // faulty text.
   static Result<PmiMessage> parse_line(std::string_view text);   // PMI-1, without its newline
   static Result<PmiMessage> parse_spawn(std::string_view text);  // lines from "mcmd=spawn", without "endcmd"
   static Result<PmiMessage> parse_body(std::string_view text);   // PMI-2, without its length

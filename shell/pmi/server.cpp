@@ -118,7 +118,8 @@ Result<void> Server::finalize(std::uint32_t client) {
   return {};
 }
 
-// Obeyed at any time, whatever the message has besides: MPICH does this when init is refused, and then waits to be ended.
+// Obeyed at any time, whatever the message has besides: MPICH does this when init is refused, and then waits to be
+// ended.
 void Server::abort(std::uint32_t client, const PmiMessage& message) {
   auto code = message.integer("exitcode");
   bool fits = code && *code >= INT_MIN && *code <= INT_MAX;

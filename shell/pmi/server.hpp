@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The server of one process group on one node, sans-I/O: the bytes of clients go in; bytes to clients, and events, come out.
-// Clients are numbered from 0, as the tasks of this node; each uses PMI-1.1 or PMI-2, as its first message demands.
+// The server of one process group on one node, sans-I/O: the bytes of clients go in; bytes to clients, and events,
+// come out. Clients are numbered from 0, as the tasks of this node; each uses PMI-1.1 or PMI-2, as its first
+// message demands.
 //
-// A client's fault harms no other. If the protocol can refuse a request, the answer refuses it; otherwise (a line without
-// end, a second barrier before the first is over) the client is dropped, and the barriers of the others go on without it.
-// Barriers wait for the clients that may still come: not for one that has finalized, has left, or was dropped.
+// A client's fault harms no other. If the protocol can refuse a request, the answer refuses it; otherwise (a line
+// without end, a second barrier before the first is over) the client is dropped, and the barriers of the others go
+// on without it. Barriers wait for the clients that may still come: not for one that has finalized, has left, or
+// was dropped.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,8 @@ void write_error(std::string& out, std::string_view answer, std::string message)
   out += fmt::format("cmd={} rc=-1 msg={}\n", answer, message);
 }
 
-// A client of PMI-2 may have put a value of several lines; a client of PMI-1 would take the second line for another answer.
+// A client of PMI-2 may have put a value of several lines; a client of PMI-1 would take the second line for another
+// answer.
 Result<std::string_view> one_line(std::string_view value) {
   if (value.find('\n') != std::string_view::npos) return invalid("its value has several lines");
   return value;

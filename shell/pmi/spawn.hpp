@@ -37,8 +37,8 @@ std::string code_list(const std::vector<int>& codes);
 // ("spawnssofar" is "totspawns"). Arguments count from 1, as MPICH sends them, or from 0, as RFC 13 defines.
 Result<bool> add_spawn_block(const PmiMessage& message, Spawn& spawn);
 
-// PMI-2's spawn, all programs in one message: ncmds, preputcount, ppkey0, ppval0, ..., then for each program subcmd,
-// maxprocs, argc, argv0, ..., infokeycount, infokey0, infoval0, ...
+// PMI-2's spawn, all programs in one message: ncmds, preputcount, ppkey0, ppval0, ..., then for each program
+// subcmd, maxprocs, argc, argv0, ..., infokeycount, infokey0, infoval0, ...
 Result<Spawn> read_spawn(const PmiMessage& message);
 
 }  // namespace nacre::pmi

@@ -46,8 +46,8 @@ Json json_of(const EntryEnd& end) {
   return out;
 }
 
-// JSON may escape one byte by six, so a line can be too long though its texts are short enough: then whole members are
-// emptied.
+// JSON may escape one byte by six, so a line can be too long though its texts are short enough: then whole members
+// are emptied.
 std::string fitting_line(Json out) {
   std::string line = dump_json(out);
   for (const char* part : {"/end/report", "/end/exits", "/command", "/cwd", "/end/cause", "/name"}) {

@@ -82,7 +82,8 @@ Matches of_text(const std::vector<Listed>& jobs, std::string_view text) {
   return those_that(jobs, [&](const Listed& job) { return begins_with(job.entry, text); });
 }
 
-// Of two entries of one job. One that has vanished may have been left behind as its place could not be written any more.
+// Of two entries of one job. One that has vanished may have been left behind as its place could not be written any
+// more.
 bool knows_more(const JobEntry& entry, const JobEntry& than) {
   return entry.ended() && (!than.ended() || (than.end->vanished && !entry.end->vanished));
 }

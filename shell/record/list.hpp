@@ -43,7 +43,8 @@ struct Witness {
 enum class Leader : std::uint8_t { there, gone, out_of_sight };
 [[nodiscard]] Leader leader_of(const JobEntry& entry, const Witness& witness);
 
-// The entry of a job whose end nobody has recorded: with an end now, `vanished`, and code 137, as if its leader was killed.
+// The entry of a job whose end nobody has recorded: with an end now, `vanished`, and code 137, as if its leader was
+// killed.
 [[nodiscard]] JobEntry vanished(JobEntry entry, double now);
 
 struct JobList {
@@ -54,14 +55,17 @@ struct JobList {
   std::vector<Listed> jobs;           // the first started first
   std::vector<std::string> warnings;  // about places and entries that could not be read, one line each
 
-  // Reads all entries. Where the directory can be written to, the end of a job whose leader is gone is recorded, and entries
-  // of jobs that ended too long ago are removed. If two places have one id the entry that knows how the job has ended counts.
+  // Reads all entries. Where the directory can be written to, the end of a job whose leader is gone is recorded,
+  // and entries of jobs that ended too long ago are removed. If two places have one id the entry that knows how the
+  // job has ended counts.
   static JobList read(const std::vector<std::string>& places, const Witness& witness, double now);
 
   // `job`: an id in any form of RFC 19, a unique beginning of an id, a name that only one running job has, `last`,
-  // slurm:JOB or slurm:JOB.STEP, HOST/ID. EINVAL: several jobs match, and the message lists them. ENOENT: none does.
+  // slurm:JOB or slurm:JOB.STEP, HOST/ID. EINVAL: several jobs match, and the message lists them. ENOENT: none
+  // does.
   [[nodiscard]] Result<const Listed*> find(std::string_view job) const;
-  // The only job that runs; if none does, the only one that may run. ENOENT: there is none. EINVAL: there are several.
+  // The only job that runs; if none does, the only one that may run. ENOENT: there is none. EINVAL: there are
+  // several.
   [[nodiscard]] Result<const Listed*> only_one() const;
 
  private:
@@ -71,7 +75,8 @@ struct JobList {
   std::map<value::JobId, std::size_t> by_id_;  // indices of jobs, while entries are read
 };
 
-// Removes the entries that JobList::read() would: too old, or beyond kKept. For processes that write an entry now and then.
+// Removes the entries that JobList::read() would: too old, or beyond kKept. For processes that write an entry now
+// and then.
 void prune(const EntryDirectory& directory, double now);
 
 }  // namespace nacre::record

@@ -12,7 +12,8 @@ Result<exits::Record> record_at(const JsonAt& at) {
   return record;
 }
 
-// The records of all tasks. Only which rank is `main` matters: ranks that were left out, as they are many, may be any others.
+// The records of all tasks. Only which rank is `main` matters: ranks that were left out, as they are many, may be
+// any others.
 Result<exits::Outcomes> outcomes_of(const EntryEnd& end, bool needs_ranks) {
   exits::Outcomes out;
   value::Idset::Id unknown = value::Idset::kMaxId;

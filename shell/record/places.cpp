@@ -41,7 +41,8 @@ Result<void> check_owner(int fd, const std::string& path, mode_t forbidden) {
                                   status.st_mode & kAccessBits)};
 }
 
-// Makes the parents. They may be anybody's, except for /tmp/nacre-UID: others could put a directory of theirs in its place.
+// Makes the parents. They may be anybody's, except for /tmp/nacre-UID: others could put a directory of theirs in
+// its place.
 Result<void> make_parents(const std::string& path) {
   for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     std::string parent = path.substr(0, slash);

@@ -7,7 +7,8 @@
 //   /tmp/nacre-UID/jobs
 //
 // If $NACRE_JOBS_DIR is set it is the only one.
-// Each belongs to this user, and nobody else may enter it (0700). A directory that another user has made there is not used.
+// Each belongs to this user, and nobody else may enter it (0700). A directory that another user has made there is
+// not used.
 #pragma once
 
 #include <cstdint>
@@ -37,11 +38,13 @@ class EntryDirectory {
  public:
   static constexpr std::size_t kMaxEntries = std::size_t{1} << 16;  // how many names are read
 
-  // EPERM: the directory is another user's, or others may enter it; the message has the remedy. ENOENT: it does not exist.
+  // EPERM: the directory is another user's, or others may enter it; the message has the remedy. ENOENT: it does not
+  // exist.
   static Result<EntryDirectory> open(std::string path);
   // The same, but makes the missing directories of the path, with mode 0700.
   static Result<EntryDirectory> make(std::string path);
-  // The first of `candidates` that can be made and written to. `skipped` gets a line for each one before it: why it cannot.
+  // The first of `candidates` that can be made and written to. `skipped` gets a line for each one before it: why it
+  // cannot.
   static Result<EntryDirectory> choose(const std::vector<std::string>& candidates,
                                        std::vector<std::string>* skipped);
 

@@ -3,10 +3,11 @@
 // How C++ functions become Lua functions. Lua is compiled as C, so an error that it raises is a longjmp, which must
 // not cross a C++ object. Hence:
 //
-//   - A binding takes its arguments from the Lua stack, pushes its results and returns how many, or an Error. It never calls lua_error,
-//     luaL_error or luaL_check*, nor anything that may run a metamethod (tables are read raw).
-//   - trampoline<binding> is what Lua sees. It raises the Error, prefixed with the caller's FILE:LINE:, when all objects of the binding
-//     are gone. (Lua running out of memory inside a binding is not provided for.)
+//   - A binding takes its arguments from the Lua stack, pushes its results and returns how many, or an Error. It
+//     never calls lua_error, luaL_error or luaL_check*, nor anything that may run a metamethod (tables are read
+//     raw).
+//   - trampoline<binding> is what Lua sees. It raises the Error, prefixed with the caller's FILE:LINE:, when all
+//     objects of the binding are gone. (Lua running out of memory inside a binding is not provided for.)
 #pragma once
 
 #include <lua.hpp>

@@ -15,7 +15,8 @@ namespace nacre::script {
 
 // (VAR): its value or nil; (): all as a table.
 Result<int> get_variable(lua_State* lua, const job::Environment& env, std::string_view name);
-// (VAR, VALUE, [OVERWRITE]): a number is a value too. OVERWRITE false or 0 keeps a variable that is set. Gives true.
+// (VAR, VALUE, [OVERWRITE]): a number is a value too. OVERWRITE false or 0 keeps a variable that is set. Gives
+// true.
 Result<int> set_variable(lua_State* lua, job::Environment& env, std::string_view name);
 // (VAR). Gives true.
 Result<int> unset_variable(lua_State* lua, job::Environment& env, std::string_view name);

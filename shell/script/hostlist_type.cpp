@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hostlists (RFC 29) of Lua: value::Hostlist, with the operators + - == # .. and tostring. Positions count from 0, as ranks do.
+// Hostlists (RFC 29) of Lua: value::Hostlist, with the operators + - == # .. and tostring. Positions count from 0,
+// as ranks do.
 #include <fmt/format.h>
 
 #include "script/binding.hpp"

@@ -8,8 +8,8 @@
 // thread only.
 //
 // Errors: kLuaError for a mistake in a Lua file, and its message starts with FILE:LINE:; after shell.die(), or
-// where Lua took longer than its time limit, one that host.die() has logged (Error::is_logged), and that no Lua code can catch;
-// else an errno of the file that cannot be read.
+// where Lua took longer than its time limit, one that host.die() has logged (Error::is_logged), and that no Lua
+// code can catch; else an errno of the file that cannot be read.
 #pragma once
 
 #include <deque>
@@ -37,7 +37,8 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  // Where a file belongs that was run: named by the caller that runs initrc files, by shell.source_rcpath and the like, or by others.
+  // Where a file belongs that was run: named by the caller that runs initrc files, by shell.source_rcpath and the
+  // like, or by others.
   enum class FileOf : std::uint8_t { initrc, drop_ins, others };
   struct File {
     std::string path;

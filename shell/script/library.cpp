@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// require "nacre": the library of nacre-lua(3). Its Lua files are in one directory, which needs no LUA_PATH; what they take of
-// C++ is the module nacre.native. Nothing of it is looked for, or made, before it is required.
+// require "nacre": the library of nacre-lua(3). Its Lua files are in one directory, which needs no LUA_PATH; what
+// they take of C++ is the module nacre.native. Nothing of it is looked for, or made, before it is required.
 #include <glob.h>
 #include <unistd.h>
 
@@ -160,7 +160,8 @@ int open_native(lua_State* lua) {
 
 // ---- where require finds it ------------------------------------------------------
 
-// "nacre", "nacre.options": the file of it, below the directory of the library; none for a name that is no such module's.
+// "nacre", "nacre.options": the file of it, below the directory of the library; none for a name that is no such
+// module's.
 std::optional<std::string> file_of(std::string_view name) {
   if (name == kLibrary) return "nacre.lua";
   if (!name.starts_with(kLibrary) || name.size() < kLibrary.size() + 2 || name[kLibrary.size()] != '.') return {};

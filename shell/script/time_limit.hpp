@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shell option `lua-timeout`: how long Lua may take for one call from the shell, a handler or an initrc with all
-// that it sources. Unless set, an initrc has kOfFiles, and a handler all the time: it runs as fast as without a limit.
+// that it sources. Unless set, an initrc has kOfFiles, and a handler all the time: it runs as fast as without a
+// limit.
 //
 // The clock is looked at every kInstructions of Lua. What runs too long is stopped by an error that Lua code cannot
 // keep: pcall and the like see it, but the next instruction raises it again. A C function (os.execute, io.read) is

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the module nacre.native has of types and of the node: idsets, hostlists, scratch directories; see nacre-lua(3).
+// What the module nacre.native has of types and of the node: idsets, hostlists, scratch directories; see
+// nacre-lua(3).
 #pragma once
 
 #include "base/result.hpp"

@@ -19,7 +19,8 @@ class Cgroups {
   // `root` is put before the names of all files. An error: /proc/PID/cgroup or mountinfo cannot be read.
   static Result<Cgroups> of_process(pid_t pid, const std::string& root = "");
 
-  // Whether version 1 has the controller. Then it is not in the hierarchy of version 2, although the process is in both.
+  // Whether version 1 has the controller. Then it is not in the hierarchy of version 2, although the process is in
+  // both.
   [[nodiscard]] bool has(const std::string& controller) const;
   // The directory of the process's cgroup in the controller's hierarchy, with `root`; if version 1 does not have
   // the controller, in that of version 2. None: it is outside of what is mounted.

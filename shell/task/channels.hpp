@@ -31,9 +31,10 @@ class Channels {
   Channels(const Channels&) = delete;
   Channels& operator=(const Channels&) = delete;
 
-  // Opens a channel before `command` starts, and adds the other side's end to it, as the command's stream_options demand:
-  // NAME_LINE_BUFFER "false", NAME_BUFSIZE in bytes, with K, M or G, NAME_STREAM_STOP "true" (paused until it is resumed).
-  // EEXIST: there is one of this name; EINVAL: the name cannot be that of a variable, or an option is malformed.
+  // Opens a channel before `command` starts, and adds the other side's end to it, as the command's stream_options
+  // demand: NAME_LINE_BUFFER "false", NAME_BUFSIZE in bytes, with K, M or G, NAME_STREAM_STOP "true" (paused until
+  // it is resumed). EEXIST: there is one of this name; EINVAL: the name cannot be that of a variable, or an option
+  // is malformed.
   Result<void> open(event::Loop& loop, Command& command, const std::string& name);
   void started() { others_.clear(); }  // the other process has its ends: closes our copies of them
 

@@ -63,7 +63,8 @@ std::vector<int> changed_signals() {
 
 Failure failed(Step step, int detail = 0) { return {step, errno, detail}; }
 
-// The leader of a group cannot make a session, and the leader of a session has a group already: so one or the other.
+// The leader of a group cannot make a session, and the leader of a session has a group already: so one or the
+// other.
 Failure lead(const ChildSetup& setup) {
   if (setup.controlling_terminal) {
     if (::setsid() < 0) return failed(Step::session);
@@ -73,8 +74,9 @@ Failure lead(const ChildSetup& setup) {
   return {};
 }
 
-// A process that leaves no core file (transport/secret.hpp) does not own its files in /proc: root does. This child is such a
-// process until it execs; others that share its memory may do the same at the same time, so it may need several tries.
+// A process that leaves no core file (transport/secret.hpp) does not own its files in /proc: root does. This child
+// is such a process until it execs; others that share its memory may do the same at the same time, so it may need
+// several tries.
 int open_own(const char* path) {
   constexpr int kTurns = 1000;
   int fd = ::open(path, O_WRONLY | O_CLOEXEC);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The child's side of a start: the parent prepares it, and the child executes it by system calls alone. Between vfork and
-// exec the child runs on its parent's memory, so nothing here that takes a Plan or an Image allocates, locks or throws.
+// The child's side of a start: the parent prepares it, and the child executes it by system calls alone. Between
+// vfork and exec the child runs on its parent's memory, so nothing here that takes a Plan or an Image allocates,
+// locks or throws.
 #pragma once
 
 #include <string>

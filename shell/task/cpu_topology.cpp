@@ -108,7 +108,8 @@ class Reader {
   Result<bool> read_level(const Names& names) {
     auto first = TRY(find_list(cpu_directory(*cores_.front().first()), names));
     if (!first) return false;
-    // If neither the first core nor the last shares something, no core does. This saves reading a file for each core.
+    // If neither the first core nor the last shares something, no core does. This saves reading a file for each
+    // core.
     if ((*first - cores_.front()).empty()) {
       auto last = TRY(find_list(cpu_directory(*cores_.back().first()), names));
       if (last && (*last - cores_.back()).empty()) return true;

@@ -35,7 +35,8 @@ struct Failure {
 };
 
 // "cannot set RLIMIT_NOFILE: Operation not permitted"; for exec itself "NAME: No such file or directory", with the
-// folders of PATH in which it was looked for, and with the sizes if arguments and environment are too long. The code is the failure's.
+// folders of PATH in which it was looked for, and with the sizes if arguments and environment are too long. The
+// code is the failure's.
 [[nodiscard]] Error describe(const Command& command, const Failure& failure);
 
 // There is no child, as fork failed with `code`. For EAGAIN the text names the limits that may be the reason.

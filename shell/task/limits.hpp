@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names of resource limits: those of getrlimit(2) in lower case without RLIMIT_, "nofile"; "ofile" is taken for that.
+// The names of resource limits: those of getrlimit(2) in lower case without RLIMIT_, "nofile"; "ofile" is taken for
+// that.
 #pragma once
 
 #include <optional>

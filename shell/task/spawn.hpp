@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fork and exec. Usually the child shares the parent's memory until it execs (vfork(2)), so that the cost does not grow with
-// the parent. Only if a hook has to run in the child (`task.exec` plugins), or the child is traced, is it a plain fork.
+// fork and exec. Usually the child shares the parent's memory until it execs (vfork(2)), so that the cost does not
+// grow with the parent. Only if a hook has to run in the child (`task.exec` plugins), or the child is traced, is it
+// a plain fork.
 //
 // The child performs the ChildSetup, closes all other descriptors (close_range(2)), sets all signal dispositions to
 // their default, empties the signal mask, and execs. If a step fails the parent gets an Error, not an exit code.
@@ -45,9 +46,10 @@ class Spawner {
   // SIGILL, SIGFPE and SIGABRT stay set for it. stdout is flushed after it.
   using ChildHook = std::function<bool()>;
 
-  // Starts `command`; without `hook`, by vfork. Several threads may start commands at once, but meanwhile no thread may wait
-  // for any child (Children::reap): it would get those that failed to start, and the stops of traced ones. With trace_me the
-  // task has executed and is stopped (SIGSTOP), not traced any more, so that a debugger can attach.
+  // Starts `command`; without `hook`, by vfork. Several threads may start commands at once, but meanwhile no thread
+  // may wait for any child (Children::reap): it would get those that failed to start, and the stops of traced ones.
+  // With trace_me the task has executed and is stopped (SIGSTOP), not traced any more, so that a debugger can
+  // attach.
   tl::expected<Spawned, SpawnError> spawn(const Command& command, const ChildHook& hook = {}) const;
 };
 

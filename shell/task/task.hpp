@@ -48,8 +48,9 @@ class Task {
   void started(pid_t pid);                                            // init -> running
   void exited(const value::WaitStatus& status, const rusage& usage);  // running or init -> exited
 
-  // Streams between the task and the shell, before the task runs: those that its command names; "stdout" and "stderr" too,
-  // unless they go elsewhere. subscribe: `on_ready` is called as by Stream; EEXIST if there is a subscriber.
+  // Streams between the task and the shell, before the task runs: those that its command names; "stdout" and
+  // "stderr" too, unless they go elsewhere. subscribe: `on_ready` is called as by Stream; EEXIST if there is a
+  // subscriber.
   Result<void> subscribe(const std::string& channel, std::function<void()> on_ready);
   // Opens all channels. `on_end` is called once for each that has come to its end; what has no reader is dropped.
   // Does nothing if there are none.

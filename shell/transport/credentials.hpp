@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What proves that this shell belongs to its job: the job's id and the secret. Outlives the links that are made with it.
+// What proves that this shell belongs to its job: the job's id and the secret. Outlives the links that are made
+// with it.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection to another shell that has proved to be of this job. It carries control frames, which never wait for bulk, and
-// bulk in streams, each of which may send as much as its reader has granted credit for. A Listener or a Dialer makes it.
+// A connection to another shell that has proved to be of this job. It carries control frames, which never wait for
+// bulk, and bulk in streams, each of which may send as much as its reader has granted credit for. A Listener or a
+// Dialer makes it.
 //
 // Control frames arrive whole, in order, and never behind bulk that was written after them; of the bulk that was
 // written before, only what the sockets already hold (some 200 KB) goes first.
@@ -38,9 +39,11 @@ class Link {
     std::function<void(StreamId, std::size_t room)> on_credit;
     // has_room() was false, and is true now.
     std::function<void()> on_room;
-    // The other end will send nothing more; what this end sends still reaches it. If this is unset, this end finishes too.
+    // The other end will send nothing more; what this end sends still reaches it. If this is unset, this end
+    // finishes too.
     std::function<void()> on_finished;
-    // The last callback, called once. None: both ends have finished. Else one line that starts with the peer's address.
+    // The last callback, called once. None: both ends have finished. Else one line that starts with the peer's
+    // address.
     std::function<void(const std::optional<Error>& why)> on_closed;
   };
 
@@ -66,7 +69,8 @@ class Link {
   Result<void> send(std::string_view frame);  // EMSGSIZE, ENOBUFS, EPIPE: see LinkSession
   // True while few frames wait here, so that one more does not delay others.
   [[nodiscard]] bool has_room() const { return session_.has_room(); }
-  // Returns how many bytes were taken: as many as credit and room allow. If not all, on_credit is called when there is more.
+  // Returns how many bytes were taken: as many as credit and room allow. If not all, on_credit is called when there
+  // is more.
   std::size_t write(StreamId stream, std::string_view bytes);
   Result<void> end(StreamId stream);
   Result<void> grant(StreamId stream, std::size_t bytes);  // how many more bytes of a stream the other end may send

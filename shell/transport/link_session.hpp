@@ -48,11 +48,13 @@ class LinkSession {
   // Returns how many bytes were taken. If not all, next_ready() names the stream when there is room again.
   std::size_t write(StreamId stream, std::string_view bytes);
   Result<void> end(StreamId stream);  // after all that was written to it
-  // Lets the other end send this many more bytes of a stream. ERANGE: more than kMaxCredit; EMFILE: too many streams.
+  // Lets the other end send this many more bytes of a stream. ERANGE: more than kMaxCredit; EMFILE: too many
+  // streams.
   Result<void> grant(StreamId stream, std::size_t bytes);
   void finish();
 
-  // Appends what goes next until `out` has about `target` bytes (at most a chunk more). False: there is nothing to send.
+  // Appends what goes next until `out` has about `target` bytes (at most a chunk more). False: there is nothing to
+  // send.
   bool fill(std::string& out, std::size_t target);
   // has_room(): false while so many frames wait that others had better be kept back. take_room(): true once, when
   // there is room again.

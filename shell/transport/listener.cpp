@@ -48,7 +48,8 @@ void Listener::accept_some() {
     }
     if (errno == EAGAIN) return;
     bool is_full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    // The kernel reports this before it looks for a connection, and only the first accept of an event is known to have one.
+    // The kernel reports this before it looks for a connection, and only the first accept of an event is known to
+    // have one.
     if (is_full && i > 0) return;
     if (is_full && pending_.empty()) return rest(errno);
     if (is_full) drop_oldest("dropped before it proved to be of this job: no descriptors are left");

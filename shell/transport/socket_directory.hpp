@@ -3,7 +3,8 @@
 // The directory of a shell's Unix socket, which no other user may enter. Its name has the host that made it, as a
 // Unix socket is of use only on its own host:
 //
-//   TMPDIR/nacre-HOST-XXXXXX/s      HOST: 16 hexadecimal digits: host_digits(), and eight digits of the id of its boot
+//   TMPDIR/nacre-HOST-XXXXXX/s      HOST: 16 hexadecimal digits: host_digits(), and eight digits of the id of its
+//                                   boot
 #pragma once
 
 #include <string>

@@ -13,7 +13,8 @@
 namespace nacre::transport {
 namespace {
 
-// The protocol's name in the handshake (ALPN): its length, then the name. Another version of records has another name.
+// The protocol's name in the handshake (ALPN): its length, then the name. Another version of records has another
+// name.
 constexpr std::string_view kProtocol = "\x07nacre/1";
 constexpr unsigned char kCipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256, as on the wire
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TLS 1.3 between two ends that know the same secret (RFC 8446, external pre-shared key; the key exchange is fresh for each
-// connection). There are no certificates, tickets or early data. It works on bytes: the caller owns the socket.
+// TLS 1.3 between two ends that know the same secret (RFC 8446, external pre-shared key; the key exchange is fresh
+// for each connection). There are no certificates, tickets or early data. It works on bytes: the caller owns the
+// socket.
 #pragma once
 
 #include <cstddef>

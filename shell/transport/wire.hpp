@@ -53,7 +53,8 @@ class LinkRecordReader {
   explicit LinkRecordReader(std::size_t max_frame = kMaxFrame) : max_frame_(max_frame) {}
 
   void add(std::string_view bytes);
-  // None: more bytes have to come. A view is valid until the next call of a member. After an error the reader is of no use.
+  // None: more bytes have to come. A view is valid until the next call of a member. After an error the reader is of
+  // no use.
   Result<std::optional<LinkRecord>> next();
   [[nodiscard]] std::size_t unread() const { return bytes_.size() - at_; }
 

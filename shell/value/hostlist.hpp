@@ -54,7 +54,8 @@ class Hostlist {
   bool operator==(const Hostlist& other) const;  // the same names in the same order
 
  private:
-  // Prefix, a number from first to last, suffix. A name without a number is a run of one, and all of it is the prefix.
+  // Prefix, a number from first to last, suffix. A name without a number is a run of one, and all of it is the
+  // prefix.
   struct Run {
     std::string prefix;
     std::string suffix;

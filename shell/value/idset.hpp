@@ -61,7 +61,8 @@ class Idset {
   void insert(const Idset& other);  // fast if that is small and this is large
   void remove(Id id) { remove(id, id); }
   void remove(Id first, Id last);
-  // Takes off the first ids and returns them: as many ranges as have at most `text` bytes as text, but at least one.
+  // Takes off the first ids and returns them: as many ranges as have at most `text` bytes as text, but at least
+  // one.
   Idset take_first(std::size_t text);
 
   [[nodiscard]] Idset operator|(const Idset& other) const;

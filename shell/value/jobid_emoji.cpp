@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The 576 emoji of Flux RFC 19 (data/spec_19/basemoji.h there): the digit that each represents is its place in the list.
+// The 576 emoji of Flux RFC 19 (data/spec_19/basemoji.h there): the digit that each represents is its place in the
+// list.
 #include "value/jobid_alphabets.hpp"
 
 namespace nacre::value {

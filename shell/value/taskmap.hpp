@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which node runs which task. Text form: Flux RFC 34 (a JSON array of [nodeid, nnodes, ppn, repeat] blocks, bare or as the
-// "map" of {"version":1,"map":[...]}). Also PMI-1's PMI_process_mapping "(vector,(nodeid,nnodes,ppn),...)" of RFC 13, and
-// the raw form of RFC 34 (a semicolon-separated list of idsets, one for each node; empty: no task there).
+// Which node runs which task. Text form: Flux RFC 34 (a JSON array of [nodeid, nnodes, ppn, repeat] blocks, bare or
+// as the "map" of {"version":1,"map":[...]}). Also PMI-1's PMI_process_mapping "(vector,(nodeid,nnodes,ppn),...)"
+// of RFC 13, and the raw form of RFC 34 (a semicolon-separated list of idsets, one for each node; empty: no task
+// there).
 //
 // Tasks are counted in the order of the blocks: a block gives ppn tasks to each of its nodes in turn, repeat times.
 // Blocks are merged with their neighbours if possible, so a regular map costs little for any number of tasks.
@@ -61,7 +62,8 @@ class Taskmap {
   [[nodiscard]] std::string raw() const;  // 0-3;4-7
   // (vector,(0,2,4)); "" if unknown; a block is written once for each repeat
   [[nodiscard]] std::string pmi() const;
-  // An error unless it has as many tasks and nodes as `other`; it names the difference, with `other` as the expected side.
+  // An error unless it has as many tasks and nodes as `other`; it names the difference, with `other` as the
+  // expected side.
   [[nodiscard]] Result<void> same_size(const Taskmap& other) const;
 
   bool operator==(const Taskmap& other) const;  // the same node for each task

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a barrier of N shells costs without anybody who asks for it: as many processes, each a member of the group and nothing else,
-// over Unix sockets.
+// What a barrier of N shells costs without anybody who asks for it: as many processes, each a member of the group
+// and nothing else, over Unix sockets.
 //   bench_barrier SHELLS ROUNDS FILE: microseconds of a barrier go to FILE
 #include <sys/wait.h>
 #include <unistd.h>

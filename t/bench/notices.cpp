@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What notices of how tasks end cost the leader: their size, and the time to make them. Build it with the release preset.
+// What notices of how tasks end cost the leader: their size, and the time to make them. Build it with the release
+// preset.
 #include <algorithm>
 #include <chrono>
 #include <random>
@@ -70,7 +71,8 @@ void last_message(const char* what, std::uint32_t tasks, const Ended& ended) {
   fmt::print("{}: last message {} bytes, made in {:.3f} ms\n", what, bytes, median(times));
 }
 
-// Blocks of ranks come one after the other over ten seconds, in any order, and a client reads all. The leader's cpu.
+// Blocks of ranks come one after the other over ten seconds, in any order, and a client reads all. The leader's
+// cpu.
 void million(const char* what, std::uint32_t blocks, Ended (*make)(std::uint32_t, std::uint32_t, std::mt19937&)) {
   constexpr std::uint32_t kTasks = 1'000'000;
   std::mt19937 random(1);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A task that speaks PMI-1 itself over PMI_FD, for t/bench/pmi: one write and one read for each request, no library, so
-// that its side costs the same whoever serves it.
+// A task that speaks PMI-1 itself over PMI_FD, for t/bench/pmi: one write and one read for each request, no
+// library, so that its side costs the same whoever serves it.
 //   pmi_client RESULTS barrier ROUNDS         the time of each of ROUNDS barriers
 //   pmi_client RESULTS exchange BYTES         a put, a barrier, and a get of every rank's value
-//   pmi_client RESULTS load BYTES KEYS TOP    KEYS puts, a barrier, KEYS gets of the next rank's values; the peak memory
-//                                             of all processes above this one, below the process TOP
-// RESULTS: a file. A barrier's rank 0 writes a line to it, "median mean" in us. Otherwise each rank writes at its rank a
-// struct of five 64-bit numbers: start and end of the puts, start and end of the gets (CLOCK_MONOTONIC, ns), peak KiB.
-// With PMI_BENCH_UNCHECKED in its environment it takes any value for the right one.
+//   pmi_client RESULTS load BYTES KEYS TOP    KEYS puts, a barrier, KEYS gets of the next rank's values; the peak
+//                                             memory of all processes above this one, below the process TOP
+// RESULTS: a file. A barrier's rank 0 writes a line to it, "median mean" in us. Otherwise each rank writes at its
+// rank a struct of five 64-bit numbers: start and end of the puts, start and end of the gets (CLOCK_MONOTONIC, ns),
+// peak KiB. With PMI_BENCH_UNCHECKED in its environment it takes any value for the right one.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>

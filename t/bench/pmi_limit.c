@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The limit: copies of a program, each with a socket pair to this process, which answers PMI-1 with as many wake-ups and
-// bytes as a server has to, but parses, stores and checks nothing: it looks at one or two bytes of a request, and every
-// get has the same answer.
+// The limit: copies of a program, each with a socket pair to this process, which answers PMI-1 with as many
+// wake-ups and bytes as a server has to, but parses, stores and checks nothing: it looks at one or two bytes of a
+// request, and every get has the same answer.
 //   pmi_limit N VALUE-BYTES PROGRAM [ARG...]
-// With --tree=ARITY before N it is N such processes with a copy each, in a tree: for a barrier each passes on to its parent
-// that all below have come, and what the parent answers to all below, in as many bytes as nacre's shells need.
+// With --tree=ARITY before N it is N such processes with a copy each, in a tree: for a barrier each passes on to
+// its parent that all below have come, and what the parent answers to all below, in as many bytes as nacre's shells
+// need.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +77,8 @@ static void make_value(size_t bytes) {
   value = (struct Answer){text, head + bytes + 1};
 }
 
-// By the first letter that differs: "cmd=init", "cmd=put", "cmd=finalize"; "cmd=get", "cmd=get_maxes", "cmd=get_my...".
+// By the first letter that differs: "cmd=init", "cmd=put", "cmd=finalize"; "cmd=get", "cmd=get_maxes",
+// "cmd=get_my...".
 static struct Answer answer(const char* request) {
 #define TEXT(text) ((struct Answer){text, sizeof text - 1})
   switch (request[4]) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For LD_PRELOAD: the wall clock of a process is CLOCK_AHEAD seconds ahead of the machine's, which may be negative. A namespace
-// can move the other clocks (time_namespaces(7)), but not this one.
+// For LD_PRELOAD: the wall clock of a process is CLOCK_AHEAD seconds ahead of the machine's, which may be negative.
+// A namespace can move the other clocks (time_namespaces(7)), but not this one.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

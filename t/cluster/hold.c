@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plugin that keeps one shell of a job at a topic for as long as a test wants, while all else of that shell goes on. Options:
+// A plugin that keeps one shell of a job at a topic for as long as a test wants, while all else of that shell goes
+// on. Options:
 //   hold.at     the topic; in task.exec it is the new process that stays
 //   hold.rank   of the shell
-//   hold.marks  a folder: each shell that comes to the topic makes TOPIC.RANK there; the one that is held stays until `go` is there
+//   hold.marks  a folder: each shell that comes to the topic makes TOPIC.RANK there; the one that is held stays
+//               until `go` is there
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

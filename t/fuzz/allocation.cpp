@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first byte says which form the rest is read in. What is read has each host once, as a name that can be written down
-// and read again; an error names where it is.
+// The first byte says which form the rest is read in. What is read has each host once, as a name that can be
+// written down and read again; an error names where it is.
 #include "boot/allocation.hpp"
 
 #include <cstdio>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever another shell says of its tasks' output: it is refused, or it reads the same in any pieces, and so does what a
-// WireFormat makes of it.
+// Whatever another shell says of its tasks' output: it is refused, or it reads the same in any pieces, and so does
+// what a WireFormat makes of it.
 #include <map>
 #include <string>
 #include <vector>

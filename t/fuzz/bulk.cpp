@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever comes over the bulk streams of a link: it is refused, or it is the one encoding of a record or note; a node that
-// hears it goes on, holds no more than its bounds, and what it writes can be read.
+// Whatever comes over the bulk streams of a link: it is refused, or it is the one encoding of a record or note; a
+// node that hears it goes on, holds no more than its bounds, and what it writes can be read.
 //
-// The input is a byte that says who listens, then bytes as they come: each piece after a byte that says over which link and
-// stream, and one that says how long it is.
+// The input is a byte that says who listens, then bytes as they come: each piece after a byte that says over which
+// link and stream, and one that says how long it is.
 #include <map>
 
 #include "bulk/node.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes of a standard error that may have lines of a carriage in them: what is no such line is passed on as it came, whatever the
-// pieces that it comes in. The first byte says how long these are.
+// Bytes of a standard error that may have lines of a carriage in them: what is no such line is passed on as it
+// came, whatever the pieces that it comes in. The first byte says how long these are.
 #include "launch/carriage.hpp"
 
 #include "require.hpp"

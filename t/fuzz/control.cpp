@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A front end that sends anything: each request that is taken is answered once, the data that is taken stays within its
-// credit, and what the session sends are frames. However the bytes are cut, the same requests and data come out of them.
+// A front end that sends anything: each request that is taken is answered once, the data that is taken stays within
+// its credit, and what the session sends are frames. However the bytes are cut, the same requests and data come out
+// of them.
 #include "control/session.hpp"
 
 #include <vector>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An entry of the list of jobs that is taken is written as a text that reads back to the same, or to what is shortened once and for all.
+// An entry of the list of jobs that is taken is written as a text that reads back to the same, or to what is
+// shortened once and for all.
 #include "record/list.hpp"
 
 #include "require.hpp"

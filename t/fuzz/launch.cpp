@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first byte says what the rest is: a launch record, which if it is taken writes itself down to a line that reads back to
-// the same, and so do its children's; or a launcher's stream.
+// The first byte says what the rest is: a launch record, which if it is taken writes itself down to a line that
+// reads back to the same, and so do its children's; or a launcher's stream.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first byte says what the rest is: a file of programs, a line of words, or rules for the environment. Whatever is read is sound, and
-// can be written down and read again; errors say the line.
+// The first byte says what the rest is: a file of programs, a line of words, or rules for the environment. Whatever
+// is read is sound, and can be written down and read again; errors say the line.
 #include "front/multi_prog.hpp"
 
 #include <algorithm>

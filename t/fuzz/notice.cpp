@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A notice that is taken is written as lines that read back to the same, and a client that takes it as a snapshot has as many records
-// as it says.
+// A notice that is taken is written as lines that read back to the same, and a client that takes it as a snapshot
+// has as many records as it says.
 #include "exits/notice.hpp"
 
 #include "require.hpp"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever comes over a link: it is refused, or it is the one encoding of a message; and a node that hears it goes on.
+// Whatever comes over a link: it is refused, or it is the one encoding of a message; and a node that hears it goes
+// on.
 //
-// The input is a byte of options, then frames as they come over links of one node. The first byte of each frame that is not
-// a message says which link it came on next; the node's time goes on with each.
+// The input is a byte of options, then frames as they come over links of one node. The first byte of each frame
+// that is not a message says which link it came on next; the node's time goes on with each.
 #include "overlay/node.hpp"
 
 #include "overlay/wire.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the clients of a PMI server say, in whatever pieces, and however they go: no barrier ends while one that is
-// expected does not wait, who is dropped is told nothing more, what is told is whole messages, no more than were asked
-// for, and pieces make no difference.
+// Whatever the clients of a PMI server say, in whatever pieces, and however they go: no barrier ends while one that
+// is expected does not wait, who is dropped is told nothing more, what is told is whole messages, no more than were
+// asked for, and pieces make no difference.
 //
 // The input is a byte of options, then records with '~' between them. The first byte of each says what happens:
 // 0-3 a client says the rest, p-s as a line, w-z as a message of PMI-2; A-D it closes; E-H its process ends; ! the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever comes as messages of the plugin pmix: bytes are no message, or the one encoding of it; and nodes that hear the same messages answer
-// collectives alike: who gets a part gets all that others have got with it.
+// Whatever comes as messages of the plugin pmix: bytes are no message, or the one encoding of it; and nodes that
+// hear the same messages answer collectives alike: who gets a part gets all that others have got with it.
 //
 // The input is messages, each after a byte that says how long it is.
 #include <map>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The group of a shell under test, without other shells: the test acts for them, and reads what the shell has done. As with
-// group::OverlayDriver, the leader gets its own exceptions and signals before the call returns, others get them from the loop.
+// The group of a shell under test, without other shells: the test acts for them, and reads what the shell has done.
+// As with group::OverlayDriver, the leader gets its own exceptions and signals at once, others from the loop.
 #pragma once
 
 #include <algorithm>
@@ -46,8 +46,8 @@ class FakeGroup final : public group::Group {
     for (auto& [name, done] : std::exchange(waiting_, {})) done(Error{EPIPE, why});
   }
 
-  // What the shell has done, in order: "enter init", "raise TYPE SEVERITY CODE: MESSAGE", "signal 15", "announce TOPIC", "close
-  // bulk", "give up absent", "silent 3000", "suspect 2", "leave 1".
+  // What the shell has done, in order: "enter init", "raise TYPE SEVERITY CODE: MESSAGE", "signal 15", "announce
+  // TOPIC", "close bulk", "give up absent", "silent 3000", "suspect 2", "leave 1".
   std::vector<std::string> acts;
   value::Idset started;
   std::vector<group::Ended> ended;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several FakeHosts as the shells of one job: what one announces or orders reaches all in one order, and what they gather comes
-// together. Nothing happens by itself: a test says when announcements arrive, and who is lost.
+// Several FakeHosts as the shells of one job: what one announces or orders reaches all in one order, and what they
+// gather comes together. Nothing happens by itself: a test says when announcements arrive, and who is lost.
 #pragma once
 
 #include <deque>

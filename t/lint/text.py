@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Licence lines, names of files, paths of one machine, how programs print, and what the pages for people say."""
+"""Licence lines, names of files, paths of one machine, how programs print, the pages for people, comments and commits."""
 
 import re
+import subprocess
 
 from tree import CXX_SUFFIXES, Offence
 
@@ -15,6 +16,10 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 
 PACKAGE_TABLE = "doc/building.md"
 README_LINES = 120  # at most
+SUBJECT = re.compile(r"[\w./, +*-]+: \S.*")
+SUBJECT_LENGTH = 120  # at most
+SUBJECTS = 20  # the newest
+COLUMNS = re.compile(r"^ColumnLimit: (\d+)$", re.MULTILINE)
 
 
 def check_licence(tree):
@@ -87,6 +92,29 @@ def check_readme(tree):
         yield Offence("README.md", lines, f"{lines} lines, at most {README_LINES}: figures go to doc/speed.md, the rest to other pages")
 
 
+def check_comments(tree):
+    """clang-format leaves comments as they are: so that their width is that of the code."""
+    columns = int(COLUMNS.search(tree.text(".clang-format")).group(1))
+    for path in tree.files:
+        if not path.endswith(CXX_SUFFIXES):
+            continue
+        for number, line in enumerate(tree.lines(path), 1):
+            if len(line) > columns and line.lstrip().startswith("//") and "://" not in line:
+                yield Offence(path, number, f"a comment of {len(line)} columns; at most {columns}")
+
+
+def check_subjects(tree):
+    """Of the newest commits, where the tree is a checkout."""
+    log = subprocess.run(["git", "-C", tree.root, "log", "--no-merges", f"-{SUBJECTS}", "--format=%h %s"],
+                         capture_output=True, text=True)
+    for each in log.stdout.splitlines() if (tree.root / ".git").exists() else ():
+        commit, _, subject = each.partition(" ")
+        if not SUBJECT.fullmatch(subject) or len(subject) > SUBJECT_LENGTH:
+            yield Offence("doc/contributing.md", 0,
+                          f"commit {commit}: expected `folder: what` in at most {SUBJECT_LENGTH} characters, got `{subject}`")
+
+
 def check(tree):
-    checks = (check_readme, check_licence, check_names, check_paths, check_printing, check_links, check_packages)
+    checks = (check_readme, check_licence, check_names, check_paths, check_printing, check_links, check_packages,
+              check_comments, check_subjects)
     return [offence for each in checks for offence in each(tree)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The invariants of doc/protocol.md, checked against a model that is made from the page and not from the code: the log as the
-// leader delivers it, and a plain list of members.
+// The invariants of doc/protocol.md, checked against a model that is made from the page and not from the code: the
+// log as the leader delivers it, and a plain list of members.
 #pragma once
 
 #include <map>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What has to hold of a whole job: every live shell ends, with one code; the cause that is named has happened; each rank has one
-// record. Checked against what was done to the job and against the leader's log, not against what the shells make of them.
+// What has to hold of a whole job: every live shell ends, with one code; the cause that is named has happened; each
+// rank has one record. Checked against what was done to the job and against the leader's log, not against what the
+// shells make of them.
 #pragma once
 
 #include <map>

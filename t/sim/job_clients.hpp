@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Those who are told how the tasks of a simulated job end, by the leader's exits::Notifier: they stop reading, vanish, and come back
-// with what they had, or with nothing. Output comes out late, or never.
+// Those who are told how the tasks of a simulated job end, by the leader's exits::Notifier: they stop reading,
+// vanish, and come back with what they had, or with nothing. Output comes out late, or never.
 #pragma once
 
 #include <vector>

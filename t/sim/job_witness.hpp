@@ -12,8 +12,8 @@ namespace nacre::sim {
 class Witness {
  public:
   virtual ~Witness() = default;
-  // What can be named as the cause of the job's end has happened there. `must`: nothing may keep the job from ending by it, unless the
-  // shell is lost.
+  // What can be named as the cause of the job's end has happened there. `must`: nothing may keep the job from
+  // ending by it, unless the shell is lost.
   virtual void failed(Id shell, const exits::Cause& cause, bool must) = 0;
   virtual void decided(Id shell, const exits::Cause& cause) = 0;  // which failure was the first
   virtual void named(Id shell, const exits::Cause& cause) = 0;    // as the cause, in the leader's log

@@ -4,11 +4,12 @@
 // sim --report=MOST
 // sim --ends=TASKS [--shells=N] [--most-ms=N]
 //
-// With --jobs each seed is a whole job, with the shells' phases and tasks (job_plan.hpp); else the overlay alone, with all that can be
-// done to it (run.hpp).
-// Runs a job for each seed and checks every invariant after every step. A seed that breaks one is made smaller and printed as
-// a transcript; --seed=N runs it again. --report prints what the protocol costs, for jobs of up to so many members.
-// --ends prints what the ends of so many tasks cost the leader (ends.hpp); exit code 1: more than --most-ms.
+// With --jobs each seed is a whole job, with the shells' phases and tasks (job_plan.hpp); else the overlay alone,
+// with all that can be done to it (run.hpp).
+// Runs a job for each seed and checks every invariant after every step. A seed that breaks one is made smaller and
+// printed as a transcript; --seed=N runs it again. --report prints what the protocol costs, for jobs of up to so
+// many members. --ends prints what the ends of so many tasks cost the leader (ends.hpp); exit code 1: more than
+// --most-ms.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kBroadcast = std::size_t{1} << 20;
 constexpr std::size_t kExchanged = std::size_t{64} << 10;
-// Each member keeps what it has received until all have. So that this can be simulated, each byte of data stands for so many,
-// and values are cut into pieces so much smaller: there are as many messages.
+// Each member keeps what it has received until all have. So that this can be simulated, each byte of data stands
+// for so many, and values are cut into pieces so much smaller: there are as many messages.
 constexpr std::uint64_t kScale = 4096;
 constexpr std::size_t kPieceOfIt = kPiece / kScale;
 constexpr std::uint64_t kBytesPerMs = 1'250'000;  // 10 Gbit/s

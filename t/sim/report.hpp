@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the protocol costs, by the number of members: messages, bytes and virtual time of a few things that every job does.
+// What the protocol costs, by the number of members: messages, bytes and virtual time of a few things that every
+// job does.
 #pragma once
 
 #include <cstdint>

@@ -88,7 +88,8 @@ void Run::go() {
   }
 }
 
-// Where many are lost at once, and the leader is left with a few, it finds out of as many as it has children in each hello bound.
+// Where many are lost at once, and the leader is left with a few, it finds out of as many as it has children in
+// each hello bound.
 void Run::come_to_rest() {
   const OverlayOptions bounds;
   auto waits = static_cast<int>(plan_.members / plan_.arity * Time(bounds.hello_bound) / (2 * kSlack));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes on virtual time: each host runs one overlay::Node, links between them are streams that keep their order, and the
-// order between links is up to the seed. Processes crash, hosts lose power, freeze and thaw, links break or carry nothing for
-// a while. Messages are never made up, doubled or changed.
+// Nodes on virtual time: each host runs one overlay::Node, links between them are streams that keep their order,
+// and the order between links is up to the seed. Processes crash, hosts lose power, freeze and thaw, links break or
+// carry nothing for a while. Messages are never made up, doubled or changed.
 #pragma once
 
 #include <functional>
@@ -37,8 +37,8 @@ struct Host {
   std::vector<std::function<void()>> inbox;  // while it is frozen
 };
 
-// What a simulation is about: told of each effect that is not about links, and after each call of a node. It must not call a
-// node from there: it schedules that.
+// What a simulation is about: told of each effect that is not about links, and after each call of a node. It must
+// not call a node from there: it schedules that.
 class Watcher {
  public:
   virtual ~Watcher() = default;

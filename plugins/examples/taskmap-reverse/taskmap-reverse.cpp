@@ -31,7 +31,8 @@ Map reversed(const taskmap* block) {
   return map;
 }
 
-// What goes in is {"taskmap": S, "scheme": S, "value": S}, the value "" if the user gave none; what comes out is {"taskmap": S}.
+// What goes in is {"taskmap": S, "scheme": S, "value": S}, the value "" if the user gave none; what comes out is
+// {"taskmap": S}.
 int answer(flux_plugin_t*, const char*, flux_plugin_arg_t* args, void*) {
   const char* text = nullptr;
   if (flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:s}", "taskmap", &text) < 0) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// allreduce: MPI_Allreduce of several types and lengths, every value checked; rank 0 prints "allreduce ok, 16 ranks".
+// allreduce: MPI_Allreduce of several types and lengths, every value checked; rank 0 prints "allreduce ok, 16
+// ranks".
 #include <mpi.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For the MPI programs beside this file: a check that fails prints one line that names the rank, and aborts the job with
-// exit code 3. To be included after <mpi.h>.
+// For the MPI programs beside this file: a check that fails prints one line that names the rank, and aborts the job
+// with exit code 3. To be included after <mpi.h>.
 #ifndef NACRE_T_E2E_MPI_CHECK_H
 #define NACRE_T_E2E_MPI_CHECK_H
 

@@ -4,7 +4,8 @@
 //   before-init            kills itself with SIGKILL before MPI_Init
 //   in-barrier             the same in a barrier it has entered; the others cannot leave it, as another one follows
 //   before-finalize        the same after the last barrier
-//   in-finalize            the same in MPI_Finalize: when the attributes of MPI_COMM_SELF are deleted, its first step
+//   in-finalize            the same in MPI_Finalize: when the attributes of MPI_COMM_SELF are deleted, its first
+//                          step
 //   exit-without-finalize  leaves by _exit(CODE), 0 if none is given, after MPI_Init and a barrier
 // Rank 0 prints "die: all have started" where the others can tell, which is everywhere but before-init.
 #include <mpi.h>

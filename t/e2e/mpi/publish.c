@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// publish [connect]: rank 0 publishes a name, the last rank looks it up; unpublished, it is gone. With `connect` it is the
-// name of a port that rank 0 opens, and the last rank connects to it. Rank 0 prints "publish ok, 2 ranks".
+// publish [connect]: rank 0 publishes a name, the last rank looks it up; unpublished, it is gone. With `connect` it
+// is the name of a port that rank 0 opens, and the last rank connects to it. Rank 0 prints "publish ok, 2 ranks".
 #include <mpi.h>
 #include <string.h>
 

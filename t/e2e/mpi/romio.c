@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// romio FILE: all ranks write one file together, interleaved, through a strided view; then each reads what its neighbour
-// wrote, and rank 0 the whole file without MPI. The file is deleted; rank 0 prints "file ok, 4 ranks".
+// romio FILE: all ranks write one file together, interleaved, through a strided view; then each reads what its
+// neighbour wrote, and rank 0 the whole file without MPI. The file is deleted; rank 0 prints "file ok, 4 ranks".
 #include <mpi.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// spawn PROGRAM COUNT [COUNT2]: all ranks together spawn COUNT copies of PROGRAM (the program `spawned`), with COUNT2 as a
-// second command of MPI_Comm_spawn_multiple, and reduce over parents and children. Rank 0 prints
+// spawn PROGRAM COUNT [COUNT2]: all ranks together spawn COUNT copies of PROGRAM (the program `spawned`), with
+// COUNT2 as a second command of MPI_Comm_spawn_multiple, and reduce over parents and children. Rank 0 prints
 // "spawn ok, 2 ranks spawned 3".
 #include <mpi.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// spawned: what the program `spawn` starts. Checks its arguments, and adds 1000 (rank + 1) to the sum over parents and
-// children.
+// spawned: what the program `spawn` starts. Checks its arguments, and adds 1000 (rank + 1) to the sum over parents
+// and children.
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>

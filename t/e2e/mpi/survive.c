@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// survive RANK: that rank kills itself. The others see a receive from it fail, acknowledge that, and pass a message round
-// among themselves. The first of them prints
+// survive RANK: that rank kills itself. The others see a receive from it fail, acknowledge that, and pass a message
+// round among themselves. The first of them prints
 // "survive ok, 3 of 4 ranks". Needs what MPICH has of it in mpix.
 #include <mpi.h>
 #include <signal.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shells of a job with bulk data, all from one seed: trees that change, links that break and come back, shells that die with
-// all they hold, newcomers, slow owners, tiny windows. Bytes travel in pieces, and what happens next is up to the seed.
-// After each call bounds and credit are checked, and what an owner is told; at the end, that all has come.
+// Shells of a job with bulk data, all from one seed: trees that change, links that break and come back, shells that
+// die with all they hold, newcomers, slow owners, tiny windows. Bytes travel in pieces, and what happens next is up
+// to the seed. After each call bounds and credit are checked, and what an owner is told; at the end, that all has
+// come.
 #pragma once
 
 #include <cstdint>

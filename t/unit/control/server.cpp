@@ -33,8 +33,8 @@ using nacre::kit::TemporaryFolder;
 
 namespace {
 
-// A server that answers `echo` with its arguments, `parts` in three parts, `much` with a megabyte, and `never` not at all;
-// `cat` sends back the data that it gets, until the end of it; `overrun` sends more than the client takes.
+// A server that answers `echo` with its arguments, `parts` in three parts, `much` with a megabyte, and `never` not
+// at all; `cat` sends back the data that it gets, until the end of it; `overrun` sends more than the client takes.
 struct World {
   explicit World(Seconds hello_time = ControlServer::kHelloTime) : loop(nacre::event::Loop::create().value()) {
     ControlServer::Callbacks callbacks;

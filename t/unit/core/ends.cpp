@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a job ends as its Shell acts: the exit code, who decides it, which failure is the cause, and what the tasks get.
+// How a job ends as its Shell acts: the exit code, who decides it, which failure is the cause, and what the tasks
+// get.
 #include <csignal>
 
 #include "shell_under_test.hpp"

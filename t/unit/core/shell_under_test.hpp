@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole Shell in this process, on a loop of its own: real tasks, no builtin plugins, one plugin of the test's own that does in each
-// topic what the test says, and a group whose other shells the test acts for.
+// A whole Shell in this process, on a loop of its own: real tasks, no builtin plugins, one plugin of the test's own
+// that does in each topic what the test says, and a group whose other shells the test acts for.
 #pragma once
 
 #include <sys/wait.h>

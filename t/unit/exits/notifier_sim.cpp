@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Jobs of random tasks and clients on virtual time. Tasks end in any way and order, their output comes out late or never, shells are
-// lost; clients stop reading, lose their link within a message, and come back with any sequence number. At each moment what has
-// been sent is what the rules of exits/notifier.hpp say; in the end each client that reads on has the map of the job.
+// Jobs of random tasks and clients on virtual time. Tasks end in any way and order, their output comes out late or
+// never, shells are lost; clients stop reading, lose their link within a message, and come back with any sequence
+// number. At each moment what has been sent is what the rules of exits/notifier.hpp say; in the end each client
+// that reads on has the map of the job.
 #include <catch2/catch.hpp>
 
 #include <random>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How one shell joins its job, or does not: assemble() on a real loop and over real links, to members that the test acts for.
+// How one shell joins its job, or does not: assemble() on a real loop and over real links, to members that the test
+// acts for.
 #include "join/join.hpp"
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules of doc/protocol.md, one node at a time; t/sim has them all at once. The tree is binary, of seven members: 1 has
-// the parent 0 and the children 3 and 4.
+// The rules of doc/protocol.md, one node at a time; t/sim has them all at once. The tree is binary, of seven
+// members: 1 has the parent 0 and the children 3 and 4.
 #include "overlay/node.hpp"
 
 #include <catch2/catch.hpp>

@@ -52,7 +52,8 @@ struct World {
     auto list = record::JobList::read({folder.path("jobs")}, record::own_witness(), 1e9);
     return list.jobs.empty() ? std::nullopt : std::optional(list.jobs[0].entry);
   }
-  // Runs `act` in another process, with a link to the leader. Its result comes through the pipe: the host reaps all children.
+  // Runs `act` in another process, with a link to the leader. Its result comes through the pipe: the host reaps all
+  // children.
   static UniqueFd start_client(const std::string& address, const std::function<int(control::Client&)>& act) {
     Pipe result = make_pipe(O_CLOEXEC | O_NONBLOCK).value();
     if (::fork() == 0) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commands beside the tasks: the leader's side and a shell's together, on a FakeHost, with a front end that is the test.
+// Commands beside the tasks: the leader's side and a shell's together, on a FakeHost, with a front end that is the
+// test.
 #include "plugins/control/execs.hpp"
 
 #include <csignal>

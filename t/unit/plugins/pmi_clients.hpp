@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process group over real socket pairs, with processes that are only said to run: what its clients say, how they go,
-// and what the host is asked for because of it.
+// A process group over real socket pairs, with processes that are only said to run: what its clients say, how they
+// go, and what the host is asked for because of it.
 #pragma once
 
 #include <sys/socket.h>
@@ -25,7 +25,8 @@ namespace nacre::plugins {
 
 class PmiClients {
  public:
-  // The client with number N has the rank `first_rank` + N, of a job of `size` ranks; 0: of as many as there are clients.
+  // The client with number N has the rank `first_rank` + N, of a job of `size` ranks; 0: of as many as there are
+  // clients.
   explicit PmiClients(std::uint32_t clients, PmiOptions pmi_options = {}, std::uint32_t first_rank = 0,
                       std::uint32_t size = 0)
       : options(pmi_options), processes(clients), ends(clients) {

@@ -32,7 +32,8 @@ inline PmiOptions reporting_after(double seconds) {
   return options;
 }
 
-// The doctor of one shell, whose tasks run and are clients of a server. They have no processes: what they do is "gone".
+// The doctor of one shell, whose tasks run and are clients of a server. They have no processes: what they do is
+// "gone".
 struct Practice {
   explicit Practice(kit::FakeHost& of_host, PmiOptions pmi_options = {}, bool with_pmi = true,
                     const std::map<std::size_t, pid_t>& pids = {})

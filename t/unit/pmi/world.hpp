@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server with its owner: what clients say goes in, what they are answered and what the server asks for comes back as
-// text, to be compared.
+// A server with its owner: what clients say goes in, what they are answered and what the server asks for comes back
+// as text, to be compared.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugin pmix's service in a FakeHost, over a Server that only writes down what it is asked for. What libpmix would
-// call comes by the same functions as from its thread.
+// The plugin pmix's service in a FakeHost, over a Server that only writes down what it is asked for. What libpmix
+// would call comes by the same functions as from its thread.
 #pragma once
 
 #include <map>

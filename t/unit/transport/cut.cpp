@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection that is cut after any number of bytes: whoever has a link is told of its end once, and of nothing after
-// that; what it was told before is what the other end has said, from the first on.
+// A connection that is cut after any number of bytes: whoever has a link is told of its end once, and of nothing
+// after that; what it was told before is what the other end has said, from the first on.
 #include <sys/socket.h>
 
 #include "world.hpp"
