@@ -46,6 +46,8 @@ class EnvironmentRules {
   explicit EnvironmentRules(Variables caller) : caller_(std::move(caller)), job_(caller_) {
     drop_outer_launcher(job_);
   }
+  // The same, but the job's environment is `job` before the rules.
+  EnvironmentRules(Variables caller, Variables job) : caller_(std::move(caller)), job_(std::move(job)) {}
 
   // Errors name the rule; errors in a file of rules name the file and the line.
   Result<void> apply(std::string_view rule);

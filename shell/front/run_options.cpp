@@ -233,15 +233,14 @@ Result<Json> RunOptions::wrappers() const {
   return out;
 }
 
-Result<Json> RunOptions::shell_options(const JobSize& size, const std::vector<std::string>& setopt) const {
-  job::Options out;
+Result<void> RunOptions::set_options(job::Options& out) const {
   auto set_text = [&out](const char* name, const std::string& text) {
     if (!text.empty()) out.set(name, text);
   };
   set_text("output.stdout.path", output_);
   set_text("output.stderr.path", error_);
   // The options of stderr that are not set are copied from stdout: so stdout has to be set.
-  if (!error_.empty() && output_.empty()) out.set("output.stdout.type", "term");
+  if (!error_.empty() && !out.at("output.stdout")) out.set("output.stdout.type", "term");
   set_text("input.stdin.path", input_);
   set_text("input.ranks", input_ranks_);
   set_text("taskmap", taskmap_);
@@ -253,18 +252,45 @@ Result<Json> RunOptions::shell_options(const JobSize& size, const std::vector<st
     set_text("pty.ranks", pty_);
   if (!wrap_.empty()) out.set("wrap", TRY(wrappers()));
   if (torch_) out.set("torch", true);
+  if (oversubscribe_) out.set("oversubscribe", true);
+  return {};
+}
+
+Result<Json> RunOptions::shell_options(const JobSize& size, const std::vector<std::string>& setopt) const {
+  job::Options out;
+  CHECK_OK(set_options(out));
   if (cores_) out.set("cpu-affinity", "per-task");
   if (gpus_) out.set("gpu-affinity", "per-task");
-  if (oversubscribe_)
-    out.set("oversubscribe", true);
-  else if (!cores_)
-    out.set("oversubscribe", "share");
+  if (!oversubscribe_ && !cores_) out.set("oversubscribe", "share");
   if (auto programs = TRY(this->programs())) {
     CHECK_OK(in(multi_prog_.empty() ? "-n" : multi_prog_, programs->check(size.tasks)));
     out.set("multi-prog", programs->option());
   }
   for (const std::string& each : setopt) CHECK_OK(in("-o " + each, out.set_from_argument(each)));
   return out.json();
+}
+
+Result<std::string> RunOptions::directory() const {
+  if (!is_utf8(cwd_)) return Error{EILSEQ, "--cwd: no UTF-8, which a jobspec has to be"};
+  if (cwd_.starts_with('/')) return cwd_;
+  std::string own = TRY(own_directory());
+  return cwd_.empty() ? own : own + '/' + cwd_;
+}
+
+Result<void> RunOptions::change(Json& jobspec) const {
+  Json& system = jobspec["attributes"]["system"];
+  if (!time_limit_.empty()) system["duration"] = TRY(in("--time-limit", time_limit_of(time_limit_)));
+  if (!name_.empty()) system["job"]["name"] = name_;
+  if (!cwd_.empty()) system["cwd"] = TRY(directory());
+  if (rules_.empty()) return {};
+  const Json environment = system.value("environment", Json());
+  EnvironmentRules rules = environment.is_object() ? EnvironmentRules(own_environment(), environment.get<Variables>())
+                                                   : EnvironmentRules(own_environment());
+  CHECK_OK(set_rules(rules));
+  Variables changed = rules.job();
+  leave_out_no_utf8(changed);
+  system["environment"] = std::move(changed);
+  return {};
 }
 
 Result<JobRequest> RunOptions::request(const JobSize& size, const std::vector<std::string>& setopt) const {
@@ -274,9 +300,7 @@ Result<JobRequest> RunOptions::request(const JobSize& size, const std::vector<st
   out.gpus_per_task = gpus_.value_or(0);
   if (!time_limit_.empty()) out.duration = TRY(in("--time-limit", time_limit_of(time_limit_)));
   out.name = name_;
-  if (!is_utf8(cwd_)) return Error{EILSEQ, "--cwd: no UTF-8, which a jobspec has to be"};
-  out.cwd = cwd_.starts_with('/') ? cwd_ : TRY(own_directory());
-  if (!cwd_.empty() && !cwd_.starts_with('/')) out.cwd += '/' + cwd_;
+  out.cwd = TRY(directory());
   EnvironmentRules rules(own_environment());
   CHECK_OK(set_rules(rules));
   out.environment = rules.job();

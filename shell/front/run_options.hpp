@@ -32,6 +32,11 @@ class RunOptions {
   // shell, as of -o, which replace those that other options stand for.
   [[nodiscard]] Result<JobRequest> request(const JobSize& size, const std::vector<std::string>& setopt) const;
 
+  // For a jobspec from a file: the options of the shell, and the members of attributes.system, that are given here
+  // replace those that it has. The rules of --env change its environment, or the caller's if it has none.
+  Result<void> set_options(job::Options& out) const;
+  Result<void> change(Json& jobspec) const;
+
   [[nodiscard]] const std::vector<std::string>& setopt() const { return setopt_; }
   [[nodiscard]] const std::string& file() const { return file_; }  // a jobspec instead; empty: none
   [[nodiscard]] bool lends_terminal() const { return pty_ == kInteractive; }
@@ -51,6 +56,7 @@ class RunOptions {
   [[nodiscard]] Result<Json> shell_options(const JobSize& size, const std::vector<std::string>& setopt) const;
   [[nodiscard]] Result<std::optional<MultiProg>> programs() const;
   [[nodiscard]] Result<Json> wrappers() const;
+  [[nodiscard]] Result<std::string> directory() const;
 
   std::optional<std::uint32_t> tasks_, nodes_, per_node_, cores_, gpus_;
   std::string time_limit_, name_, cwd_;

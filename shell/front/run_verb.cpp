@@ -108,6 +108,7 @@ class Run final : public cli::Verb {
     std::string text = TRY(read_file(path));
     job::Jobspec spec = TRY(in(path == "-" ? "standard input" : path, job::Jobspec::parse(text)));
     job::Options known(spec.options);
+    CHECK_OK(options_.set_options(known));
     std::vector<std::string> setopt = options_.setopt();
     for (std::string& each : exits_.shell_options()) setopt.push_back(std::move(each));
     for (const std::string& each : setopt) CHECK_OK(in("-o " + each, known.set_from_argument(each)));
@@ -115,6 +116,7 @@ class Run final : public cli::Verb {
     Json& attributes = spec.document["attributes"];
     if (attributes.is_null()) attributes = Json::object();
     attributes["system"]["shell"]["options"] = known.json();
+    CHECK_OK(options_.change(spec.document));
     std::uint32_t most = places.most().value_or(spec.nodes.value_or(1));
     std::string jobspec = TRY(with_callers(std::move(spec.document)));
     return JobPlan{std::move(jobspec), std::move(known), most};
