@@ -57,15 +57,23 @@ std::optional<int> Answers::code_of_tasks() const {
   return end.code(outcomes_, host_.exit_policy());
 }
 
+std::optional<std::string> Answers::hosts() const {
+  value::Hostlist hosts;
+  for (const auto& node : host_.job().resources.nodes) {
+    if (node.hostname.empty()) return std::nullopt;  // R need not name them
+    hosts.append(node.hostname);
+  }
+  std::string text = hosts.str();
+  return text.size() <= kMostHosts ? std::optional(std::move(text)) : std::nullopt;
+}
+
 Json Answers::status(const record::JobEntry& entry) const {
   Json out{{"id", entry.id.f58_plain()}, {"name", entry.name},
            {"tasks", entry.tasks},       {"shells", entry.shells},
            {"started", entry.started},   {"running", running().size()},
            {"ending", host_.ending()},   {"state", summary_.is_null() ? "running" : "ended"}};
   if (!summary_.is_null()) out["code"] = summary_["exit"]["code"];
-  value::Hostlist hosts;
-  for (const auto& node : host_.job().resources.nodes) hosts.append(node.hostname);
-  if (std::string text = hosts.str(); text.size() <= kMostHosts) out["hosts"] = std::move(text);
+  if (auto hosts = this->hosts()) out["hosts"] = *std::move(hosts);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "base/json.hpp"
 #include "control/message.hpp"
@@ -42,6 +43,7 @@ class Answers {
 
  private:
   [[nodiscard]] Json status(const record::JobEntry& entry) const;
+  [[nodiscard]] std::optional<std::string> hosts() const;  // none: they have no names, or too many
   [[nodiscard]] Json exits() const;
   [[nodiscard]] Json report_so_far() const;
   Result<Json> send_signal(const Json& arguments);

@@ -19,8 +19,8 @@
 namespace nacre::front {
 namespace {
 
-constexpr std::uint64_t kCredit = std::uint64_t{1} << 20;  // bytes of output that are on their way
-constexpr int kSignalCode = 128;                           // and the signal's number
+constexpr std::uint64_t kExecCredit = std::uint64_t{1} << 20;  // bytes of output that are on their way
+constexpr int kSignalCode = 128;                               // and the signal's number
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
 
 }  // namespace
@@ -28,7 +28,7 @@ constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
 Result<int> ExecRun::run() {
   CHECK_OK(watch_signals());
   reads_input_ = request_.input;
-  id_ = client_.begin("exec", request_.arguments, kCredit);
+  id_ = client_.begin("exec", request_.arguments, kExecCredit);
   while (!is_over_) CHECK_OK(wait());
   if (refused_) return *refused_;
   if (output_) output_->finish();

@@ -284,8 +284,9 @@ Result<void> RunOptions::change(Json& jobspec) const {
   if (!cwd_.empty()) system["cwd"] = TRY(directory());
   if (rules_.empty()) return {};
   const Json environment = system.value("environment", Json());
-  EnvironmentRules rules = environment.is_object() ? EnvironmentRules(own_environment(), environment.get<Variables>())
-                                                   : EnvironmentRules(own_environment());
+  EnvironmentRules rules = environment.is_object()
+                               ? EnvironmentRules(own_environment(), environment.get<Variables>())
+                               : EnvironmentRules(own_environment());
   CHECK_OK(set_rules(rules));
   Variables changed = rules.job();
   leave_out_no_utf8(changed);

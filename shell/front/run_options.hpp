@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "front/job_request.hpp"
 #include "front/multi_prog.hpp"
+#include "job/options.hpp"
 
 namespace CLI {
 class App;

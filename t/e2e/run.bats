@@ -246,22 +246,18 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
 }
 
 @test "a jobspec from a file: the other options change it" {
-  run_job --dry-run -n 2 --env=MINE=file --cwd=/usr sh -c 'echo "$MINE $OTHER $PWD"; cat' >job.json
+  dry -n 2 --env=MINE=file --cwd=/usr sh -c 'echo "$MINE $OTHER $PWD"; cat' >job.json
   jq '.attributes.system.environment = {"PATH": .attributes.system.environment.PATH, "MINE": "file"}' job.json >own.json
   run run_job --file=own.json
   [ "$output" = $'file  /usr\nfile  /usr' ]
   echo given >input
   OTHER=caller run run_job --file=own.json --env=MINE=option --env=OTHER --cwd=/ --input="$PWD/input" -l
-  [ "$status" -eq 0 ]
   [ "$(sort <<<"$output")" = $'0: given\n0: option caller /\n1: given\n1: option caller /' ]
   run of_jobspec '.attributes.system | [.duration == 120, .job.name, .cwd, .environment.MINE, .shell.options.wrap != null, .shell.options.output.stdout.path]' \
     --file=own.json -t 2 --name=other --wrap="env A=1" --output=out --taskmap=cyclic
   [ "$output" = '[true,"other","/usr","file",true,"out"]' ]
-  run run_job --dry-run -n 1 sleep 60
-  [ "$status" -eq 0 ]
-  echo "$output" >sleep.json
-  run run_job --file=sleep.json --time-limit=0.2s -o exit-report=off
-  [ "$status" -eq 124 ]
+  dry sleep 60 >sleep.json
+  run -124 run_job --file=sleep.json --time-limit=0.2s -o exit-report=off
 }
 
 @test "the plan is printed, and no task started" {

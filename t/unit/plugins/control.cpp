@@ -135,7 +135,7 @@ TEST_CASE("control: status, exits and signals", "[control]") {
   CHECK(world.asked([](control::Client& client) {
     auto status = client.ask("status");
     if (!status || (*status)["running"] != 3 || (*status)["state"] != "running") return 1;
-    if ((*status)["hosts"] != "node0") return 8;
+    if ((*status)["hosts"] != "fake0") return 9;
     auto exits = client.ask("exits");
     if (!exits || (*exits)["running"] != "0,2-3" || (*exits)["exits"][0]["record"] != "x7") return 2;
     auto all = client.ask("signal", {{"signal", SIGUSR1}});
