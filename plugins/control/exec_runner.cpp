@@ -24,7 +24,7 @@ constexpr const char* kMark = "NACRE_EXEC_ID";
 constexpr const char* kTaskPid = "NACRE_TASK_PID";             // of the task that the command runs beside
 constexpr event::Seconds kAfterKill{1};                        // then what is left open is not waited for
 constexpr int kGivenUp = 3;                                    // a stage
-constexpr std::uint64_t kInputStep = std::uint64_t{32} << 10;  // bytes, of which the leader is told
+constexpr std::uint64_t kInputStep = std::uint64_t{32} << 10;  // bytes, after which the leader gets a report
 
 std::string end_of(const exits::Record& record, std::string_view why = {}) {
   return why.empty() ? record.str() : fmt::format("{}\n{}", record.str(), why);
@@ -117,7 +117,7 @@ void ExecRunner::start(std::uint64_t number, Order& order, const ExecCommand& co
   process.failure = end_of(exits::Record::not_started(started.error().exit_code), started.error().error.message);
 }
 
-// ---- what is said about it later -----------------------------------------------------------
+// ---- what the leader sends about it later -----------------------------------------------------------
 
 void ExecRunner::take(const ExecNotice& notice) {
   auto found = orders_.find(notice.number);
@@ -258,8 +258,8 @@ bool ExecRunner::queue_output(std::uint64_t number, const Order& order, Process&
   if (task::BufferedStream* input = process.child->stream("stdin")) {
     std::uint64_t taken = input->taken();
     bool is_all = taken == input->written();
-    if (taken >= process.input_told + kInputStep || (is_all && taken > process.input_told)) {
-      process.input_told = taken;
+    if (taken >= process.input_reported + kInputStep || (is_all && taken > process.input_reported)) {
+      process.input_reported = taken;
       send(number, process.target, What::input_taken, fmt::format("{}", taken));
       return true;
     }

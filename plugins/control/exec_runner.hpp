@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The commands beside the tasks that this shell runs (`nacre exec`): it starts what an order names, passes what it
-// writes on to the leader, and ends it when the leader says so.
+// writes on to the leader, and ends it when the leader orders that.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class ExecRunner {
     std::unique_ptr<task::Subprocess> child;  // null: it could not be started
     std::uint64_t written = 0;                // bytes of output that were sent up
     std::uint64_t may_write = 0;              // in all
-    std::uint64_t input_told = 0;             // bytes of input that the leader knows to be taken
+    std::uint64_t input_reported = 0;         // bytes of input that the leader knows to be taken
     std::string failure;                      // the body of the record of its end
     bool given_up = false;                    // what it has left open is not waited for
   };

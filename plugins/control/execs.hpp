@@ -29,7 +29,7 @@ inline constexpr std::uint64_t kMostExecWindow = std::uint64_t{256} << 10;  // o
 
 class Execs {
  public:
-  // Of whom a request is: a link, and the request's number on it.
+  // A link, and the number of a request on it.
   struct Key {
     std::uint64_t client = 0;
     std::uint64_t id = 0;

@@ -26,7 +26,7 @@ class TopFeed {
 
   // When the requests that are open were sent, clock_now(); none: none is.
   [[nodiscard]] std::optional<event::Seconds> waiting_since() const { return waiting_since_; }
-  // The job's exit code, once the leader has told that the job has ended.
+  // The job's exit code, once the leader has reported the job's end.
   [[nodiscard]] const std::optional<int>& code() const { return code_; }
   [[nodiscard]] const control::Client& client() const { return client_; }
 

@@ -32,7 +32,7 @@ Result<std::uint64_t> TopSample::failed_of(const Json& exits) {
   for (const JsonAt& each : TRY(TRY(JsonAt::root(exits).at("exits")).elements())) {
     auto count = static_cast<std::uint64_t>(TRY(TRY(each.at("count")).integer(0)));
     JsonAt text = TRY(each.at("record"));
-    if (text.json() == "others") {  // of more ways to end than are told one by one
+    if (text.json() == "others") {  // of more ways to end than are listed one by one
       out += count;
       continue;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The resources of a jobspec: those of version 1, and what else of Flux RFC 14 has a clear meaning for a shell,
-// whose R says already what the job has got.
+// whose R already has what the job has got.
 #include "job/jobspec_resources.hpp"
 
 #include <utility>
