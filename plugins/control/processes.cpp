@@ -24,6 +24,8 @@ enum StatField : std::size_t {
   kParent = 1,
   kUserTime = 11,
   kSystemTime = 12,
+  kChildrenUserTime = 13,  // of children that have ended
+  kChildrenSystemTime = 14,
   kStartTime = 19,
   kPages = 21
 };
@@ -50,7 +52,7 @@ std::optional<ProcessStat> stat_of(std::string_view text) {
   out.state = fields[kState];
   out.parent = static_cast<std::int64_t>(number(kParent));
   out.start = number(kStartTime);
-  out.ticks = number(kUserTime) + number(kSystemTime);
+  out.ticks = number(kUserTime) + number(kSystemTime) + number(kChildrenUserTime) + number(kChildrenSystemTime);
   out.pages = number(kPages);
   return out;
 }

@@ -64,6 +64,14 @@ load control.bash
   ends_with 143
 }
 
+@test "ps counts the cpu time of what a task has started, also once that has ended" {
+  start_job 1 1 'sh -c "i=0; while [ \$i -lt 300000 ]; do i=\$((i+1)); done"; touch done; exec sleep 600'
+  wait_until test -e done
+  "$front" ps --json | jq -e '.cpu * .time > 0.03'
+  "$front" kill
+  ends_with 143
+}
+
 @test "ps counts what a task has started, and folds many tasks" {
   start_job 2 33 'sleep 600 & exec sleep 601'
   run "$front" ps
