@@ -95,7 +95,9 @@ start_job() {
   program=$(copy_for_all "$NACRE_BUILD_DIR/nacre")
   shell=$(copy_for_all "$NACRE_SHELL")
   chmod -R a+rwX "$work"
-  run setpriv --reuid=65534 --regid=65534 --clear-groups "$program" launch --shell="$shell" -j jobspec.json \
+  mkdir "$work/own"
+  chown 65534:65534 "$work/own"
+  run setpriv --reuid=65534 --regid=65534 --clear-groups env NACRE_JOBS_DIR="$work/own/jobs" "$program" launch --shell="$shell" -j jobspec.json \
     --local=2 -R R.json -o cpu-affinity=off -o oom.adjust=321
   [ "$status" -eq 0 ] || { echo "$output"; return 1; }
   [ "$(sort -u <<<"$output")" = 321 ]

@@ -326,7 +326,7 @@ OPTIONS = {
                        rc='shell.options["stage-in"] = { names = "none", dir = "ar" }'),
     "stage-in-bad": Option("fails", ("stage-in", "no tar archive"), files={"ar/main.tar": "hello\n"}, no_task="own",
                            rc='shell.options["stage-in"] = { dir = "ar" }'),
-    "rlimit": Option("fails", ("rlimit", "nofile"), 'shell.options.rlimit = { nofile = 4611686018427387904 }', no_task="own"),
+    "rlimit": Option("fails", ("rlimit", "nofile"), 'shell.options.rlimit = { nofile = "many" }', no_task="own"),
     "no-such-command": Option("fails", ("/no/such", NO_FILE), options=('wrap=[{"ranks": "RANK", "command": ["/no/such"]}]',),
                               code=127, no_task="own"),
     "no-processes": Option("fails", ("Resource temporarily unavailable",), plugin=("shell.post-init", "no-processes"),
