@@ -74,10 +74,7 @@ class Control final : public plugin::Plugin {
       return Result<void>();
     });
     CHECK_OK(read_scrollback());
-    on("shell.post-init", [this](plugin::Call&) {
-      if (auto* output = host_.task_output()) output->follow(&viewers_.value());
-      return Result<void>();
-    });
+    if (auto* output = host_.task_output()) output->follow(&viewers_.value());
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
     on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { server_ ? look() : open(); }));

@@ -61,7 +61,11 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     if (opened_.active()) static_cast<void>(host_.release_start(kHold));
   }
 
-  value::Idset come_out() override { return come_out_ ? come_out_->ranks() : value::Idset(); }
+  // Before any place is open nothing is on its way.
+  value::Idset come_out() override {
+    if (!places_) return value::Idset::range(0, static_cast<value::Idset::Id>(host_.job().tasks() - 1));
+    return come_out_ ? come_out_->ranks() : value::Idset();
+  }
 
   std::optional<Tail> tail(std::uint32_t rank) override {
     auto task = std::find_if(host_.tasks().begin(), host_.tasks().end(),
@@ -91,6 +95,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
             "output: type kvs needs a directory for the job's record: give nacre-shell --record-dir=DIR");
       }
     }
+    host_.offer_output(this);
     return {};
   }
 
@@ -113,7 +118,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       CHECK_OK(fold_timer_.start(host_.loop(), [this](double time) { return places_->expire(time); }));
     CHECK_OK(places_->open(value::Idset::of(ranks)));
     if (host_.job().shell_rank == 0) come_out_.emplace(*places_);
-    host_.offer_output(this);
+    places_->follow(follower_);  // before the others join: what they have sent already comes at once
     if (host_.bulk() != nullptr) join_others();
     return {};
   }

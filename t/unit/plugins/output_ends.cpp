@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "base/big_endian.hpp"
 #include "folder.hpp"
 #include "output_tasks.hpp"
 
@@ -100,4 +101,71 @@ TEST_CASE("of a file that the task itself writes the last bytes are read") {
   REQUIRE(tasks.write(0, kErr, std::string(5000, 'x') + "why\n"));
   CHECK(tasks.host.task_output()->tail(0)->err == std::string(4092, 'x') + "why\n");
   tasks.run_to_end();
+}
+
+namespace {
+
+// What shell 1 has sent before the leader serves the channel, which comes at once.
+class EarlyPort final : public bulk::Port {
+ public:
+  void serve(bulk::Channel channel, Upward owner) override {
+    if (channel == bulk::up::kOutput) owner.on_record(1, 1, records());
+  }
+  void serve(bulk::Channel, Downward) override {}
+  void serve_no_more() override {}
+  Result<bool> put(bulk::Channel, std::string_view) override { return true; }
+  Result<bool> broadcast(bulk::Channel, std::string_view) override { return true; }
+  Result<void> end_broadcast(bulk::Channel) override { return {}; }
+  void taken(bulk::Id, bulk::Numbered) override {}
+  void consumed(bulk::Numbered) override {}
+
+ private:
+  // doc/protocol.md, "Output": a source of task 1, then a batch.
+  static std::string records() {
+    std::string out;
+    auto head = [&out](char kind, std::uint32_t size) {
+      out += kind;
+      append_number<std::uint32_t>(out, 0);
+      append_number<std::uint32_t>(out, size);
+    };
+    head(1, 5);
+    append_number<std::uint32_t>(out, 1);
+    out += '\0';
+    head(2, 15);
+    append_number<std::uint64_t>(out, 0);
+    out += '\0';
+    return out + "early\n";
+  }
+};
+
+struct Follower final : plugin::OutputFollower {
+  void put(const io::Batch& batch) override { text += std::string(batch.head) + std::string(batch.body); }
+  void all_out() override {}
+  std::string text;
+};
+
+}  // namespace
+
+TEST_CASE("who follows the output from shell.init on gets what other shells have sent before the places are open") {
+  EarlyPort port;
+  Follower follower;
+  kit::FakeHost host(
+      R"({"version": 1, "resources": [{"type": "slot", "label": "task", "count": 2, "with": [{"type": "core", "count": 1}]}],
+          "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}], "attributes": {"system": {"duration": 0}}})",
+      R"({"version": 1, "execution": {"R_lite": [{"rank": "0-1", "children": {"core": "0"}}], "nodelist": ["n[0-1]"],
+          "starttime": 0, "expiration": 0}})");
+  host.port = &port;
+  host.stack().push(plugins::make_output(host));
+  host.make_tasks();
+  REQUIRE(host.call("shell.init"));
+  REQUIRE(host.task_output() != nullptr);
+  CHECK(host.task_output()->come_out().str() == "0-1");
+  host.task_output()->follow(&follower);
+  UniqueFd out(::memfd_create("out", MFD_CLOEXEC));
+  {
+    kit::Redirection redirect(kOut, out.get());
+    REQUIRE(host.call("shell.post-init"));
+  }
+  CHECK(follower.text == "early\n");
+  host.task_output()->follow(nullptr);
 }
