@@ -65,8 +65,8 @@ load control.bash
 }
 
 @test "ps counts the cpu time of what a task has started, also once that has ended" {
-  start_job 1 1 'sh -c "i=0; while [ \$i -lt 300000 ]; do i=\$((i+1)); done"; touch done; exec sleep 600'
-  wait_until test -e done
+  start_job 1 1 'sh -c "i=0; while [ \$i -lt 300000 ]; do i=\$((i+1)); done"; touch ready; exec sleep 600'
+  wait_until test -e ready
   "$front" ps --json | jq -e '.cpu * .time > 0.03'
   "$front" kill
   ends_with 143

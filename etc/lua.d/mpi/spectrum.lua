@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- -o mpi=spectrum: IBM Spectrum MPI, a relative of Open MPI. Without its own mpirun this variable has to name the place where it is
--- (MPI_ROOT, if it is not in IBM's place) and not to use the transports that only that mpirun can set up.
+-- -o mpi=spectrum: IBM Spectrum MPI, a relative of Open MPI. Without its own mpirun its libraries need the place
+-- where it is (MPI_ROOT, if it is not IBM's), and not to use the transports that only that mpirun can set up.
 
 source (shell.rcpath .. "/openmpi.lua")
 
