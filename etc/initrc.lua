@@ -1,8 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The system's initrc: what every job's shell does before the topic shell.init reaches any plugin. A job may name
--- another with the shell option `initrc`, which then replaces all of this; to add to it, use `userrc`. See
--- nacre-shell-initrc(5).
+-- The system's initrc: what every job's shell does before any plugin gets shell.init. A job may name another with
+-- the shell option `initrc`, which then replaces all of this; to add to it, use `userrc`. See nacre-shell-initrc(5).
 
 -- The site's compiled plugins. The builtin ones are there already; one of the same name takes the builtin's place.
 plugin.load { file = "*.so" }
