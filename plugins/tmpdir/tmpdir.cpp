@@ -89,7 +89,8 @@ class Tmpdir final : public plugin::Plugin {
     auto below = fs::absolute(base != nullptr && *base != '\0' ? base : kDefaultParent, error);
     if (error) return in("tmpdir", system_error(error.value(), "cannot find the working directory"));
     parent_ = usable(below.native(), "TMPDIR");
-    auto made = OwnedDirectory::create(parent_, fmt::format("{}{}", name_front(), host_.job().shell_rank));
+    auto guard = [this](const std::string& path, bool there) { host_.children().guard_directory(path, there); };
+    auto made = OwnedDirectory::create(parent_, fmt::format("{}{}", name_front(), host_.job().shell_rank), guard);
     if (!made) {
       std::string what =
           fmt::format("cannot make a directory in {} (set TMPDIR to a directory with room)", parent_);
@@ -97,7 +98,6 @@ class Tmpdir final : public plugin::Plugin {
     }
     directory_ = *std::move(made);
     path_ = directory_.path();
-    host_.children().guard_directory(path_, true);
     host_.environment().set("FLUX_JOB_TMPDIR", path_);
     host_.environment().set("NACRE_JOB_TMPDIR", path_);
     return {};

@@ -6,9 +6,11 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdint>
 
@@ -26,6 +28,17 @@ bool is_own(int fd, const std::string& path) {
   struct stat named {};
   return ::fstat(fd, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
          opened.st_ino == named.st_ino && opened.st_uid == ::geteuid() && (opened.st_mode & ~S_IFMT) == S_IRWXU;
+}
+
+// Six letters and digits, as those of mkdtemp(3). If the kernel has no random bytes yet the names are alike, and
+// the next one is tried.
+std::string random_end() {
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+  std::array<unsigned char, 6> bytes{};
+  [[maybe_unused]] ssize_t got = ::getrandom(bytes.data(), bytes.size(), 0);
+  std::string out;
+  for (unsigned char byte : bytes) out += kLetters[byte % kLetters.size()];
+  return out;
 }
 
 }  // namespace
@@ -56,16 +69,20 @@ Result<OwnedDirectory> OwnedDirectory::take(std::string path) {
   return OwnedDirectory(std::move(path), std::move(lock));
 }
 
-Result<OwnedDirectory> OwnedDirectory::create(const std::string& parent, const std::string& more) {
+Result<OwnedDirectory> OwnedDirectory::create(const std::string& parent, const std::string& more,
+                                              const Announce& announce) {
+  std::string front = fmt::format("{}/{}{}{}-", parent, kFront, host_digits(), more);
   for (int tries = 1;; ++tries) {
-    std::string path = fmt::format("{}/{}{}{}-XXXXXX", parent, kFront, host_digits(), more);
-    // mkdtemp(3) may clear the name when it fails
-    std::string made = path;
-    if (::mkdtemp(made.data()) == nullptr) return system_error(errno, "cannot make " + path);
-    auto taken = take(made);
-    bool lost = !taken && (taken.error().code == EWOULDBLOCK || taken.error().code == ENOENT);
-    if (!taken && !lost) ::rmdir(made.c_str());  // as if no descriptor is free
-    if (!lost || tries == kTries) return taken;
+    std::string path = front + random_end();
+    if (announce) announce(path, true);
+    bool is_made = ::mkdir(path.c_str(), S_IRWXU) == 0;
+    int error = errno;
+    auto taken = is_made ? take(path) : system_error(error, fmt::format("cannot make {}XXXXXX", front));
+    bool lost = is_made && !taken && (taken.error().code == EWOULDBLOCK || taken.error().code == ENOENT);
+    if (is_made && !taken && !lost) ::rmdir(path.c_str());  // as if no descriptor is free
+    if (!taken && announce) announce(path, false);
+    bool again = lost || (!is_made && error == EEXIST);
+    if (!again || tries == kTries) return taken;
   }
 }
 

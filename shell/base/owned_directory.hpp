@@ -30,7 +30,11 @@ class OwnedDirectory {
  public:
   OwnedDirectory() = default;  // no directory
   // Makes PARENT/nacre-HOST and `more`, with mode 0700. An error has the errno and the reason, but no path.
-  static Result<OwnedDirectory> create(const std::string& parent, const std::string& more);
+  // `announce` is called with each path before it is made, for a process that removes it if this one is killed
+  // meanwhile, and again, with false, if it was not made.
+  using Announce = std::function<void(const std::string& path, bool there)>;
+  static Result<OwnedDirectory> create(const std::string& parent, const std::string& more,
+                                       const Announce& announce = {});
 
   OwnedDirectory(OwnedDirectory&&) noexcept = default;
   OwnedDirectory& operator=(OwnedDirectory&&) noexcept = default;

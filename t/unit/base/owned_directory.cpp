@@ -8,6 +8,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -43,6 +45,29 @@ TEST_CASE("an owned directory bears the host, and only its user may enter") {
   struct stat info {};
   REQUIRE(::stat(owned->path().c_str(), &info) == 0);
   CHECK(info.st_mode == (S_IFDIR | 0700));
+}
+
+TEST_CASE("its name is announced before it is made, and withdrawn if it is not") {
+  Parent parent;
+  std::vector<std::string> seen;
+  bool was_there = false;
+  auto announce = [&](const std::string& path, bool there) {
+    seen.push_back((there ? "+" : "-") + path);
+    was_there = was_there || fs::exists(path);
+  };
+  {
+    auto owned = OwnedDirectory::create(parent.path, "-x", announce);
+    REQUIRE(owned);
+    CHECK(seen == std::vector<std::string>{"+" + owned->path()});
+    CHECK_FALSE(was_there);
+    auto other = OwnedDirectory::create(parent.path, "-x");
+    REQUIRE(other);
+    CHECK(other->path() != owned->path());
+  }
+  seen.clear();
+  REQUIRE_FALSE(OwnedDirectory::create(parent.path / "none", "-x", announce));
+  REQUIRE(seen.size() == 2);
+  CHECK(seen[1] == "-" + seen[0].substr(1));
 }
 
 TEST_CASE("it is left once its owner has gone, however that was, and only one finds it") {
