@@ -81,8 +81,9 @@ each_once() {
     each_once
     # Whichever was first: who is lost later has been ended.
     jq -e 'if .cause.record == "l" then .cause.rank == 2 else .cause.record == "x3" end' r.json || { cat r.json; return 1; }
-    case $(jq -r .cause.record r.json):$code in
-      x3:3 | l:1 | x3:1) ;;
+    # A task that has failed by itself counts, also if the loss was first.
+    case $(jq -r '.cause.record + ":" + (any(.classes[]; .record == "x3") | tostring)' r.json):$code in
+      x3:*:3 | l:false:1 | l:true:3 | x3:*:1) ;;
       *) echo "$rank: exit code $code: $(cat err r.json)"; return 1 ;;
     esac
     [ "$(tail -n 1 notices | jq -c '[.end, .code]')" = "[1,$code]" ] || { cat notices; return 1; }
