@@ -191,8 +191,8 @@ void FailureReport::answer_if_complete() {
       continue;
     }
     each = asked_here_.erase(each);
-    static_cast<void>(
-        host_.announce(kFacts, dump_json(facts_.of(task))));  // a shell that is cut off need not report
+    // A shell that is cut off need not report.
+    static_cast<void>(host_.announce(kFacts, dump_json(facts_.of(task))));
   }
   answer_timer_.reset();
   if (asked_here_.empty()) return;
@@ -213,7 +213,7 @@ void FailureReport::left(const Json& processes) {
     told["processes"].back()["host"] = job.resources.nodes[job.shell_rank].hostname;
   }
   if (processes.size() > kMostLeftHere) told["more"] = processes.size() - kMostLeftHere;
-  static_cast<void>(host_.announce(kLeft, dump_json(told)));  // a shell that is cut off need not report
+  static_cast<void>(host_.announce(kLeft, dump_json(told)));  // likewise
 }
 
 // ---- the report ---------------------------------------------------------------------------------
