@@ -113,9 +113,11 @@ line_comes() {
   line_comes out "the launcher is gone"
 }
 
-# Starts it with a stand-in that reads what comes; it is $pid. What it says goes to out and err.
+# Starts it with a stand-in that reads what comes; it is $pid. What it says goes to out and err. Those of the one before are
+# removed first: it could be taken for this one's until the process in the background has opened its own.
 begin() {
   write_jobspec 1 true
+  rm -f gate out err
   mkfifo gate
   exec 7<>gate
   "${launcher[@]}" --shell="$stand_in" -j jobspec.json --local=1 <gate >out 2>err 7>&- 3>&- &
@@ -128,7 +130,7 @@ begin_through_agent() {
   write_jobspec 1 true
   printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' >agent
   chmod +x agent
-  rm -f gate
+  rm -f gate out err
   mkfifo gate
   exec 7<>gate
   "${launcher[@]}" --shell="$stand_in" -j jobspec.json --hosts=no-such-host --agent="$PWD/agent" <gate >out 2>err 7>&- 3>&- &
@@ -209,7 +211,6 @@ gone() { ! kill -0 "$1" 2>/dev/null; }
 
 @test "a shell 0 that is killed is named, and gives 128 + N" {
   for name in KILL TERM SEGV; do
-    rm -f gate
     begin
     kill -"$name" "$(pgrep -P "$pid")"
     ends_with $((128 + $(kill -l "$name"))) "nacre launch: shell 0 on localhost was killed by SIG$name"
