@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pmi/kvs.hpp"
 
+#include <fmt/format.h>
+
 namespace nacre::pmi {
+namespace {
+
+Error not_published(std::string_view name) { return {ENOENT, fmt::format("the name {} is not published", name)}; }
+
+}  // namespace
 
 EntryRefs::value_type Kvs::add(std::string key, std::string value) {
   auto [it, added] = values_.try_emplace(std::move(key), std::move(value));
@@ -28,16 +35,24 @@ const std::string* Kvs::find(std::string_view key) const {
   return it != values_.end() ? &it->second : nullptr;
 }
 
-bool Names::publish(std::string_view name, std::string_view port) {
-  if (here_.add(std::string(name), std::string(port)) == nullptr) return false;
+Result<void> Names::publish(std::string_view name, std::string_view port) {
+  if (here_.add(std::string(name), std::string(port)) == nullptr) {
+    return invalid(fmt::format("the name {} is published already", name));
+  }
   if (on_change_) on_change_(name, port);
-  return true;
+  return {};
 }
 
-bool Names::unpublish(std::string_view name) {
-  if (!here_.remove(name)) return false;
+Result<void> Names::unpublish(std::string_view name) {
+  if (!here_.remove(name)) return not_published(name);
   if (on_change_) on_change_(name, std::nullopt);
-  return true;
+  return {};
+}
+
+Result<std::string_view> Names::look_up(std::string_view name) const {
+  const std::string* port = here_.find(name);
+  if (port == nullptr) return not_published(name);
+  return std::string_view(*port);
 }
 
 // If two nodes publish a name at once, the first change in the common order counts.

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
+
 namespace nacre::pmi {
 
 using Entries = std::vector<std::pair<std::string, std::string>>;  // keys and values
@@ -53,10 +55,10 @@ class Kvs {
 // a copy. A change counts at once on its own node; all nodes receive the changes in one order, and agree by it.
 class Names {
  public:
-  // False, and no change, if the name exists.
-  bool publish(std::string_view name, std::string_view port);
-  bool unpublish(std::string_view name);  // false: it was not there
-  [[nodiscard]] const std::string* find(std::string_view name) const { return here_.find(name); }
+  Result<void> publish(std::string_view name, std::string_view port);  // EINVAL: the name is published already
+  Result<void> unpublish(std::string_view name);                       // ENOENT
+  [[nodiscard]] Result<std::string_view> look_up(
+      std::string_view name) const;  // ENOENT; valid until the next change
   [[nodiscard]] std::uint64_t bytes() const { return here_.bytes() + agreed_.bytes(); }
 
   // Called for each change that is made here; without a port if a name was unpublished.

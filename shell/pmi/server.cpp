@@ -230,19 +230,7 @@ void Server::set_attribute(std::string_view key, std::string_view value) {
 Result<void> Server::publish(std::uint32_t client, std::string_view name, std::string_view port) {
   if (port.size() >= kMaxValue) return invalid(fmt::format("a port has at most {} bytes", kMaxValue - 1));
   CHECK_OK(look_for_room(client, name, port));
-  if (!names_.publish(name, port)) return invalid(fmt::format("the name {} is published already", name));
-  return {};
-}
-
-Result<void> Server::unpublish(std::string_view name) {
-  if (!names_.unpublish(name)) return Error{ENOENT, fmt::format("the name {} is not published", name)};
-  return {};
-}
-
-Result<std::string_view> Server::look_up(std::string_view name) const {
-  const std::string* port = names_.find(name);
-  if (port == nullptr) return Error{ENOENT, fmt::format("the name {} is not published", name)};
-  return std::string_view(*port);
+  return names_.publish(name, port);
 }
 
 Result<void> Server::put_node_attribute(std::uint32_t client, std::string_view key, std::string_view value) {

@@ -99,8 +99,6 @@ class Server {
   [[nodiscard]] const std::string* get(std::string_view key) const;  // a key that was put, or an attribute
   Result<void> put_node_attribute(std::uint32_t client, std::string_view key, std::string_view value);
   Result<void> publish(std::uint32_t client, std::string_view name, std::string_view port);
-  Result<void> unpublish(std::string_view name);
-  [[nodiscard]] Result<std::string_view> look_up(std::string_view name) const;
   Result<void> look_for_room(std::uint32_t client, std::string_view key, std::string_view value);
   Error refuse(std::optional<std::uint32_t> client, std::uint64_t bytes);
   void charge();  // updates the quota by what is stored now

@@ -102,10 +102,10 @@ Result<void> Server::answer_v1(std::uint32_t client, const PmiMessage& message) 
     CHECK_OK(publish(client, TRY(message.word("service")), TRY(message.word("port"))));
     reply(client) += "cmd=publish_result rc=0 msg=success\n";
   } else if (command == "unpublish_name") {
-    CHECK_OK(unpublish(TRY(message.word("service"))));
+    CHECK_OK(names_.unpublish(TRY(message.word("service"))));
     reply(client) += "cmd=unpublish_result rc=0 msg=success\n";
   } else if (command == "lookup_name") {
-    std::string_view port = TRY(one_line(TRY(look_up(TRY(message.word("service"))))));
+    std::string_view port = TRY(one_line(TRY(names_.look_up(TRY(message.word("service"))))));
     reply(client) += fmt::format("cmd=lookup_result rc=0 port={} msg=success\n", port);
   } else {
     return answer_v1_process(client, message);

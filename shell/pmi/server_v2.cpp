@@ -123,10 +123,10 @@ Result<void> Server::answer_v2(std::uint32_t client, const PmiMessage& message, 
     CHECK_OK(publish(client, TRY(message.word("name")), TRY(message.word("port"))));
     answer.add("rc", 0);
   } else if (command == "name-unpublish") {
-    CHECK_OK(unpublish(TRY(message.word("name"))));
+    CHECK_OK(names_.unpublish(TRY(message.word("name"))));
     answer.add("rc", 0);
   } else if (command == "name-lookup") {
-    std::string_view port = TRY(look_up(TRY(message.word("name"))));
+    std::string_view port = TRY(names_.look_up(TRY(message.word("name"))));
     answer.add("rc", 0).add("port", port).add("value", port);  // MPICH's clients read `port`, Slurm's `value`
   } else {
     return answer_v2_session(client, message, answer);

@@ -29,7 +29,7 @@ struct Nodes {
     }
   }
   std::string ports_of(std::string_view name) const {
-    auto port = [&](const pmi::Names& names) { return names.find(name) == nullptr ? "none" : *names.find(name); };
+    auto port = [&](const pmi::Names& names) { return std::string(names.look_up(name).value_or("none")); };
     return port(a) + " " + port(b);
   }
 
