@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a node keeps of each link: of the links over which it feeds other shells, and of its own way up.
+// What a node keeps of each link: of the links over which it feeds other shells, its children, and of its own way up.
 #pragma once
 
 #include <deque>
@@ -44,6 +44,33 @@ struct BulkChild {
   bool unstarted = false;      // a newcomer that is still to be sent where the broadcast begins for it
   Numbered fed = 0;            // the last broadcast record that it has, or was sent
   std::optional<Heard> heard;  // the last one that it has sent
+
+  // Moves the first record of the queue to `out`; its size.
+  std::size_t take_first(std::string& out);
+};
+
+// The children over whose links records come, and those whose links have ended but whose records still go up.
+class BulkChildren {
+ public:
+  using Map = std::map<Id, BulkChild>;
+
+  explicit BulkChildren(const Limits& limits) : limits_(limits) {}
+
+  BulkChild& add(Id peer);                              // a new link, in place of the peer's one before
+  BulkChild* linked(Id peer);                           // null: there is no link
+  BulkChild* linked(Id peer, std::uint64_t serial);     // null: there is not this link
+  void unlink(Id peer);                                 // what has come only in part is dropped
+  void forget_done();                                   // those without a link whose records have gone up
+  [[nodiscard]] std::size_t held_bytes(Id peer) const;  // of records that have not gone up
+
+  Map::iterator begin() { return children_.begin(); }
+  Map::iterator end() { return children_.end(); }
+  Map::iterator after(Id peer) { return children_.upper_bound(peer); }
+
+ private:
+  Limits limits_;
+  Map children_;
+  std::uint64_t serial_ = 0;  // of the last link
 };
 
 struct BulkUplink {

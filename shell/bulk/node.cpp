@@ -13,17 +13,25 @@ constexpr std::size_t kMostStart = kHead + 2 * kMaxBroadcastChannels;  // bytes
 // A record from above is taken at once, so the credit only has to be enough for one record.
 std::size_t credit_down(const Limits& limits) { return std::max(kHead + limits.record, kMostStart); }
 
+// EPROTO: there is less credit.
+Result<void> spend(std::size_t& credit, std::size_t bytes, const char* stream) {
+  if (bytes > credit) {
+    return Error{EPROTO, fmt::format("{} bytes of {}, with credit for {}", bytes, stream, credit)};
+  }
+  credit -= bytes;
+  return {};
+}
+
 }  // namespace
 
 BulkNode::BulkNode(const BulkOptions& options)
-    : options_(options), unacked_(options.self), origins_(options.limits.origins), started_(!options.newcomer) {}
+    : options_(options),
+      unacked_(options.self),
+      origins_(options.limits.origins),
+      children_(options.limits),
+      started_(!options.newcomer) {}
 
 std::vector<BulkEffect> BulkNode::take_effects() { return std::exchange(out_.effects, {}); }
-
-std::size_t BulkNode::child_bytes(Id peer) const {
-  auto found = children_.find(peer);
-  return found == children_.end() ? 0 : found->second.queued + found->second.traffic.records.unread();
-}
 
 void BulkNode::settle() {
   drop(stable_);  // also what came after it was known to be stable
@@ -35,7 +43,7 @@ void BulkNode::settle() {
     feed(peer, child);
     notify_down(peer, child);
   }
-  std::erase_if(children_, [](const auto& each) { return each.second.gone && each.second.queue.empty(); });
+  children_.forget_done();
 }
 
 // ---- links -------------------------------------------------------------------------------
@@ -62,8 +70,7 @@ void BulkNode::no_up() {
 }
 
 void BulkNode::child_up(Id peer) {
-  children_.erase(peer);
-  BulkChild& child = children_.emplace(peer, BulkChild(++serial_, options_.limits)).first->second;
+  BulkChild& child = children_.add(peer);
   out_.grant({peer, Side::down}, kNotes, child.traffic.note_credit);
   out_.grant({peer, Side::down}, kRecords, child.traffic.record_credit);
   settle();
@@ -77,30 +84,15 @@ void BulkNode::child_gone(Id peer) {
 void BulkNode::lose(LinkName link) {
   if (link.side == Side::up) {
     up_.reset();
-  } else if (auto found = children_.find(link.peer); found != children_.end()) {
-    found->second.gone = true;
-    found->second.traffic.records = BulkRecordReader(Direction::up, options_.limits.record);
+  } else {
+    children_.unlink(link.peer);
   }
 }
 
 Traffic* BulkNode::traffic(LinkName link) {
   if (link.side == Side::up) return up_ && up_->peer == link.peer ? &up_->traffic : nullptr;
-  auto found = children_.find(link.peer);
-  return found == children_.end() || found->second.gone ? nullptr : &found->second.traffic;
-}
-
-BulkChild* BulkNode::child_of(const OriginTable::Route& route) {
-  auto found = children_.find(route.peer);
-  bool there = found != children_.end() && found->second.serial == route.link && !found->second.gone;
-  return there ? &found->second : nullptr;
-}
-
-Result<void> BulkNode::count(std::size_t& credit, std::size_t bytes, const char* stream) const {
-  if (bytes > credit) {
-    return Error{EPROTO, fmt::format("{} bytes of {}, with credit for {}", bytes, stream, credit)};
-  }
-  credit -= bytes;
-  return {};
+  BulkChild* child = children_.linked(link.peer);
+  return child == nullptr ? nullptr : &child->traffic;
 }
 
 void BulkNode::write(LinkName to, StreamId stream, std::string bytes) {
@@ -120,7 +112,7 @@ void BulkNode::written(LinkName to, StreamId stream) {
 Result<void> BulkNode::received(LinkName from, StreamId stream, std::string_view bytes) {
   Traffic* at = traffic(from);
   if (at == nullptr) return {};
-  BulkChild* child = from.side == Side::down ? &children_.at(from.peer) : nullptr;
+  BulkChild* child = from.side == Side::down ? children_.linked(from.peer) : nullptr;
   Result<void> done;
   if (stream == kNotes) {
     done = read_notes(from, *at, child, bytes);
@@ -136,7 +128,7 @@ Result<void> BulkNode::received(LinkName from, StreamId stream, std::string_view
 }
 
 Result<void> BulkNode::read_notes(LinkName from, Traffic& at, BulkChild* child, std::string_view bytes) {
-  CHECK_OK(count(at.note_credit, bytes.size(), "notes"));
+  CHECK_OK(spend(at.note_credit, bytes.size(), "notes"));
   at.notes.add(bytes);
   for (;;) {
     std::optional<Note> note = TRY(at.notes.next());
@@ -149,7 +141,7 @@ Result<void> BulkNode::read_notes(LinkName from, Traffic& at, BulkChild* child, 
 }
 
 Result<void> BulkNode::read_records(LinkName from, Traffic& at, BulkChild* child, std::string_view bytes) {
-  CHECK_OK(count(at.record_credit, bytes.size(), "records"));
+  CHECK_OK(spend(at.record_credit, bytes.size(), "records"));
   at.records.add(bytes);
   for (;;) {
     std::optional<BulkRecord> record = TRY(at.records.next());
@@ -159,18 +151,6 @@ Result<void> BulkNode::read_records(LinkName from, Traffic& at, BulkChild* child
   if (child != nullptr) return {};
   at.record_credit += bytes.size();
   out_.grant(from, kRecords, bytes.size());
-  return {};
-}
-
-// ---- what the owner wants ----------------------------------------------------------------
-
-Result<void> BulkNode::check_put(const std::set<Channel>& ended, Channel channel, std::string_view bytes) const {
-  if (bytes.empty()) return invalid(fmt::format("channel {}: a record without bytes", channel));
-  if (bytes.size() > options_.limits.record) {
-    return Error{EMSGSIZE, fmt::format("channel {}: a record of {} bytes; at most {} are allowed", channel,
-                                       bytes.size(), options_.limits.record)};
-  }
-  if (ended.contains(channel)) return Error{EPIPE, fmt::format("channel {}: it has ended", channel)};
   return {};
 }
 

@@ -13,9 +13,7 @@
 // and effects that name its link mean the new one.
 #pragma once
 
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,21 +67,17 @@ class BulkNode {
   // At most Limits::window and the ends; at most Limits::broadcast and the ends; at most Limits::link.
   [[nodiscard]] std::size_t own_bytes() const { return unacked_.bytes(); }
   [[nodiscard]] std::size_t broadcast_bytes() const { return store_.bytes(); }
-  [[nodiscard]] std::size_t child_bytes(Id peer) const;
+  [[nodiscard]] std::size_t child_bytes(Id peer) const { return children_.held_bytes(peer); }
   [[nodiscard]] bool leads() const { return options_.self == 0; }
 
  private:
-  using Children = std::map<Id, BulkChild>;
   // node.cpp
   void settle();
   [[nodiscard]] Traffic* traffic(LinkName link);
   void lose(LinkName link);
-  [[nodiscard]] BulkChild* child_of(const OriginTable::Route& route);
   Result<void> read_notes(LinkName from, Traffic& at, BulkChild* child, std::string_view bytes);
   Result<void> read_records(LinkName from, Traffic& at, BulkChild* child, std::string_view bytes);
-  Result<void> count(std::size_t& credit, std::size_t bytes, const char* stream) const;
   void write(LinkName to, StreamId stream, std::string bytes);
-  Result<void> check_put(const std::set<Channel>& ended, Channel channel, std::string_view bytes) const;
   // node_up.cpp
   void new_path();
   Result<void> take_record_up(Id peer, BulkChild& child, const BulkRecord& record);
@@ -92,16 +86,14 @@ class BulkNode {
   Result<void> own_taken(Numbered number);
   void send_up();
   bool send_next_up(std::string& out);
-  void pass_on(Id peer, BulkChild& child, std::string& out);
   void note_taken(Id origin, Numbered number);
-  Result<void> take_note_taken(const Taken& note);
   // node_down.cpp
   Result<void> take_record_down(const BulkRecord& record);
   Result<void> start(const BulkRecord& record);
   void broadcast_record(BulkKind kind, Channel channel, std::string_view bytes);
   void cut_off();
   void drop(Numbered stable);
-  [[nodiscard]] std::optional<Numbered> consumed_by_all() const;
+  std::optional<Numbered> consumed_by_all();
   void settle_consumed();
   void feed(Id peer, BulkChild& child);
   Result<void> take_note_up(BulkChild& child, const Note& note);
@@ -115,12 +107,11 @@ class BulkNode {
   OriginTable origins_;
   BroadcastStore store_;
   std::optional<BulkUplink> up_;
-  Children children_;
+  BulkChildren children_;
   std::optional<ViewNumber> view_;
-  std::vector<Id> members_;   // the view's children
-  std::optional<Id> last_;    // the origin whose record went up last; none: this shell's
-  std::uint64_t serial_ = 0;  // of links
-  std::size_t wants_ = 0;     // bytes that put() has refused
+  std::vector<Id> members_;  // the view's children
+  std::optional<Id> last_;   // the origin whose record went up last; none: this shell's
+  std::size_t wants_ = 0;    // bytes that put() has refused
   std::size_t wants_broadcast_ = 0;
   bool dirty_ = false;     // a record from below was sent up since the way was new
   bool started_;           // knows where the broadcast begins

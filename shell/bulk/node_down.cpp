@@ -19,7 +19,7 @@ constexpr std::size_t kEnds = kMaxBroadcastChannels * kHead;
 
 Result<bool> BulkNode::broadcast(Channel channel, std::string_view bytes) {
   if (!leads()) return Error{EPERM, "only the leader broadcasts"};
-  CHECK_OK(check_put(store_.ended(), channel, bytes));
+  CHECK_OK(check_record(options_.limits, store_.ended(), channel, bytes));
   std::size_t size = kHead + bytes.size();
   if (store_.bytes() + size > options_.limits.broadcast) {
     wants_broadcast_ = size;
@@ -92,8 +92,10 @@ Result<void> BulkNode::start(const BulkRecord& record) {
 }
 
 Result<void> BulkNode::take_note_down(const Note& note) {
-  if (const auto* taken = std::get_if<Taken>(&note)) return take_note_taken(*taken);
-  if (std::holds_alternative<Path>(note)) {
+  if (const auto* taken = std::get_if<Taken>(&note)) {
+    if (taken->origin == options_.self) return own_taken(taken->number);
+    note_taken(taken->origin, taken->number);
+  } else if (std::holds_alternative<Path>(note)) {
     new_path();
   } else if (const auto* stable = std::get_if<Stable>(&note)) {
     drop(stable->number);
@@ -120,15 +122,13 @@ void BulkNode::consumed(Numbered number) {
 }
 
 // None: some child of the view has not reported in this view.
-std::optional<Numbered> BulkNode::consumed_by_all() const {
+std::optional<Numbered> BulkNode::consumed_by_all() {
   if (!view_ || !started_) return std::nullopt;
   Numbered all = std::min(consumed_, store_.have());
   for (Id id : members_) {
-    auto found = children_.find(id);
-    if (found == children_.end() || found->second.gone) return std::nullopt;
-    const auto& latest = found->second.heard;
-    if (!latest || latest->view != *view_) return std::nullopt;
-    all = std::min(all, latest->number);
+    const BulkChild* child = children_.linked(id);
+    if (child == nullptr || !child->heard || child->heard->view != *view_) return std::nullopt;
+    all = std::min(all, child->heard->number);
   }
   return all;
 }

@@ -12,7 +12,7 @@ namespace nacre::bulk {
 // ---- own records -------------------------------------------------------------------------
 
 Result<bool> BulkNode::put(Channel channel, std::string_view bytes) {
-  CHECK_OK(check_put(unacked_.ended(), channel, bytes));
+  CHECK_OK(check_record(options_.limits, unacked_.ended(), channel, bytes));
   std::size_t size = kHead + bytes.size();
   if (unacked_.bytes() + size > options_.limits.window) {
     wants_ = size;
@@ -105,7 +105,7 @@ void BulkNode::send_up() {
 // Sends one record of the origin whose turn it is: this shell's, then each child's.
 bool BulkNode::send_next_up(std::string& out) {
   auto waits = [](const auto& each) { return !each.second.queue.empty(); };
-  auto begin = last_ ? children_.upper_bound(*last_) : children_.begin();
+  auto begin = last_ ? children_.after(*last_) : children_.begin();
   auto next = std::find_if(begin, children_.end(), waits);
   if (next == children_.end()) {
     if (unacked_.send_next(out)) {
@@ -115,20 +115,14 @@ bool BulkNode::send_next_up(std::string& out) {
     next = std::find_if(children_.begin(), begin, waits);
     if (next == begin) return false;
   }
-  pass_on(next->first, next->second, out);
-  return true;
-}
-
-void BulkNode::pass_on(Id peer, BulkChild& child, std::string& out) {
-  std::size_t size = child.queue.front().size();
-  out += child.queue.front();
-  child.queue.pop_front();
-  child.queued -= size;
+  auto& [peer, child] = *next;
+  std::size_t size = child.take_first(out);
   last_ = peer;
-  if (child.gone) return;
+  if (child.gone) return true;
   dirty_ = true;
   child.traffic.record_credit += size;
   out_.grant({peer, Side::down}, kRecords, size);
+  return true;
 }
 
 // ---- acknowledgements of records -----------------------------------------------------------------
@@ -141,7 +135,7 @@ void BulkNode::taken(Id origin, Numbered number) {
     bool any = false;
     while (auto credit = origins_.take(origin, number)) {
       any = true;
-      BulkChild* child = child_of(credit->to);
+      BulkChild* child = children_.linked(credit->to.peer, credit->to.link);
       if (child == nullptr) continue;
       child->traffic.record_credit += credit->bytes;
       out_.grant({credit->to.peer, Side::down}, kRecords, credit->bytes);
@@ -153,16 +147,10 @@ void BulkNode::taken(Id origin, Numbered number) {
 
 void BulkNode::note_taken(Id origin, Numbered number) {
   auto route = origins_.route(origin);
-  BulkChild* child = route ? child_of(*route) : nullptr;
+  BulkChild* child = route ? children_.linked(route->peer, route->link) : nullptr;
   if (child == nullptr || number == 0) return;  // its records will come another way, and the note again
   Numbered& last = child->taken[origin];
   last = std::max(last, number);
-}
-
-Result<void> BulkNode::take_note_taken(const Taken& note) {
-  if (note.origin == options_.self) return own_taken(note.number);
-  note_taken(note.origin, note.number);
-  return {};
 }
 
 }  // namespace nacre::bulk

@@ -134,6 +134,17 @@ Result<std::vector<Channel>> ended_channels(std::string_view bytes) {
   return out;
 }
 
+Result<void> check_record(const Limits& limits, const std::set<Channel>& ended, Channel channel,
+                          std::string_view bytes) {
+  if (bytes.empty()) return invalid(fmt::format("channel {}: a record without bytes", channel));
+  if (bytes.size() > limits.record) {
+    return Error{EMSGSIZE, fmt::format("channel {}: a record of {} bytes; at most {} are allowed", channel,
+                                       bytes.size(), limits.record)};
+  }
+  if (ended.contains(channel)) return Error{EPIPE, fmt::format("channel {}: it has ended", channel)};
+  return {};
+}
+
 // ---- notes -------------------------------------------------------------------------------
 
 void append_note(std::string& out, const Note& note) {

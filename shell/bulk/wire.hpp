@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -43,6 +44,9 @@ struct Head {
 [[nodiscard]] inline std::uint32_t attempt_of(const Head& head) { return static_cast<std::uint32_t>(head.tag); }
 
 void append_record(std::string& out, Head head, std::string_view bytes);  // head.size is taken from the bytes
+// Whether the owner may put this on a channel. EINVAL: no bytes; EMSGSIZE: too many; EPIPE: the channel has ended.
+Result<void> check_record(const Limits& limits, const std::set<Channel>& ended, Channel channel,
+                          std::string_view bytes);
 
 struct BulkRecord {  // the views are valid until the next call of the reader
   Head head;
