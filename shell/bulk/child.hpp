@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a node keeps of each link: of the links over which it feeds other shells, its children, and of its own way up.
+// What a node keeps of each link: of those over which it feeds other shells, its children, and of its own way up.
 #pragma once
 
 #include <deque>

@@ -21,6 +21,25 @@ constexpr std::string_view kType = "exec";        // type of an exception, as fl
 constexpr std::string_view kTimeout = "timeout";  // type of one that a time limit raises, as Flux's managers use it
 constexpr std::string_view kBuiltin = "builtin";
 
+// " (plugin 'x', shell.init, on node1)": where a plugin has failed. `named`: a text that may name the plugin
+// already.
+std::string place(const job::Job& job, std::string_view named) {
+  std::string out;
+  const CallPage& page = CallPage::own();
+  if (page.place().within_call()) {
+    if (page.plugin() != named) out += fmt::format("plugin '{}', ", page.plugin());
+    out += fmt::format("{}, ", page.topic());
+  }
+  std::string on = job.resources.nodes[job.shell_rank].on();
+  return fmt::format(" ({}{})", out, on.empty() ? "here" : on.substr(1));
+}
+
+// In task.exec: the parent then reports that the task could not be started.
+void fail_in_child(ChildsLine& line, std::string_view message) {
+  const CallPage& page = CallPage::own();
+  line.write(fmt::format("plugin '{}': {}: {}", page.plugin(), page.topic(), message));
+}
+
 }  // namespace
 
 // ---- failures ------------------------------------------------------------------------------
@@ -33,7 +52,7 @@ void Shell::attempt(Result<void> phase) {
 void Shell::fail(const Error& why) {
   if (why.is_logged) return;
   exits::Cause cause{why.message, 1, job_.shell_rank};
-  if (has_siblings()) cause.message += place("");
+  if (has_siblings()) cause.message += place(job_, "");
   if (end_job(cause, {}) && !has_siblings()) failure_ = why;
 }
 
@@ -43,9 +62,10 @@ void Shell::raise(const plugin::RaisedException& exception) {
   exits::Cause cause{exception.message, code, job_.shell_rank, exception.task, exception.type == kTimeout};
   // Builtin plugins name the place themselves.
   const plugin::Stack::Running* running = stack_.running();
-  if (has_siblings() && running != nullptr && running->plugin->origin() != kBuiltin) cause.message += place("");
+  if (has_siblings() && running != nullptr && running->plugin->origin() != kBuiltin)
+    cause.message += place(job_, "");
   bool fatal = exception.severity == 0;
-  if (tasks_.childs_line() != nullptr) return fatal ? fail_in_child(exception.message) : void();
+  if (ChildsLine* line = tasks_.childs_line()) return fatal ? fail_in_child(*line, exception.message) : void();
   if (fatal && !end_job(cause, exception.type)) return;
   if (!fatal)
     group_->raise(
@@ -55,20 +75,14 @@ void Shell::raise(const plugin::RaisedException& exception) {
 }
 
 void Shell::die(int exit_code, std::string_view component, std::string_view message) {
-  if (tasks_.childs_line() != nullptr) return fail_in_child(message);
+  if (ChildsLine* line = tasks_.childs_line()) return fail_in_child(*line, message);
   if (!has_siblings()) {
     bool is_first = end_job({std::string(message), exit_code, job_.shell_rank}, {});
     if (is_first) log_.log(Level::fatal, component, "{}", message);
     return;
   }
   std::string prefix = component.empty() ? "" : fmt::format("{}: ", component);
-  end_job({fmt::format("{}{}{}", prefix, message, place(component)), exit_code, job_.shell_rank}, {});
-}
-
-// In task.exec: the parent then reports that the task could not be started.
-void Shell::fail_in_child(std::string_view message) {
-  const CallPage& page = CallPage::own();
-  tasks_.childs_line()->write(fmt::format("plugin '{}': {}: {}", page.plugin(), page.topic(), message));
+  end_job({fmt::format("{}{}{}", prefix, message, place(job_, component)), exit_code, job_.shell_rank}, {});
 }
 
 // `type`: of an exception; empty: the shell itself has failed. False: the job is being ended already, so this is a
@@ -83,19 +97,6 @@ bool Shell::end_job(const exits::Cause& cause, std::string_view type) {
       {std::string(of_shell ? kType : type), 0, cause.message, cause.code, cause.shell, of_shell, cause.task});
   end_tasks();
   return true;
-}
-
-// " (plugin 'x', shell.init, on node1)": where a plugin has failed. `named`: a text that may name the plugin
-// already.
-std::string Shell::place(std::string_view named) const {
-  std::string out;
-  const CallPage& page = CallPage::own();
-  if (page.place().within_call()) {
-    if (page.plugin() != named) out += fmt::format("plugin '{}', ", page.plugin());
-    out += fmt::format("{}, ", page.topic());
-  }
-  std::string on = job_.resources.nodes[job_.shell_rank].on();
-  return fmt::format(" ({}{})", out, on.empty() ? "here" : on.substr(1));
 }
 
 // All shells get these in the same order, so they agree on the one that ended the job, and on the code.
@@ -128,16 +129,9 @@ void Shell::on_cut_off(const Error& why) {
 exits::Work Shell::work_for(join::Signals::From from) const {
   exits::TaskProgress tasks;
   tasks.started = shells_.has_passed(join::kStartBarrier);
-  tasks.over =
-      has_siblings() ? shells_.leads() && shells_.outcomes().ranks().size() >= job_.tasks() : tasks_.running() == 0;
+  tasks.over = has_siblings() ? shells_.leads() && shells_.tasks_left() == 0 : tasks_.running() == 0;
   tasks.running = tasks_.running() > 0;
   return exits::work_for(tasks, from == join::Signals::From::launcher);
-}
-
-// Of the job, as far as this shell knows: the leader gets the ends of all.
-std::size_t Shell::tasks_that_run() const {
-  if (!has_siblings() || !shells_.leads()) return tasks_.running();
-  return job_.tasks() - std::min<std::uint64_t>(job_.tasks(), shells_.outcomes().ranks().size());
 }
 
 void Shell::on_signal(int signum, join::Signals::From from) {
@@ -155,7 +149,7 @@ void Shell::on_signal(int signum, join::Signals::From from) {
       return;
     case Action::pass_on:
       if (is_interrupt) {
-        std::size_t count = tasks_that_run();
+        std::size_t count = has_siblings() && shells_.leads() ? shells_.tasks_left() : tasks_.running();
         log_.log(Level::notice, "",
                  "interrupt: passed on to the {} that run{}; a second one within {:g} s ends the job",
                  count == 1 ? "task" : fmt::format("{} tasks", count), count == 1 ? "s" : "",
@@ -195,8 +189,6 @@ int Shell::own_code() const {
   return end_.code(tasks_.outcomes(), exits::Policy(exits::Policy::Kind::max, 0, exit_policy_.ok()));
 }
 
-int Shell::job_code(const exits::Outcomes& all) const { return end_.code(all, exit_policy_); }
-
 // The leader passes its barrier only when it has all that the others have put out.
 void Shell::close_job() {
   group_->close_bulk();
@@ -209,7 +201,7 @@ int Shell::leave_job() {
   if (!has_run) close_job();
   shells_.last_barrier(join::kEndBarrier);
   int local = own_code();
-  int code = shells_.leads() ? job_code(shells_.final_outcomes()) : local;
+  int code = shells_.leads() ? end_.code(shells_.final_outcomes(), exit_policy_) : local;
   auto post_exit = [&] { return has_run ? post("shell.exit", {{"exitcode", code}}) : Result<void>(); };
   if (shells_.leads()) {
     if (Result<void> posted = post_exit(); !posted) {
@@ -220,7 +212,7 @@ int Shell::leave_job() {
   auto agreed = join::leave(process_, code);
   if (agreed) end_.agreed(*agreed);
   // This shell may have been cut off while leaving
-  code = shells_.leads() ? job_code(shells_.outcomes()) : own_code();
+  code = shells_.leads() ? end_.code(shells_.outcomes(), exit_policy_) : own_code();
   if (!agreed) local = code;
   if (shells_.leads())
     report_end(code);

@@ -17,6 +17,7 @@
 #include "core/initrc_check.hpp"
 #include "core/shell_taskmap.hpp"
 #include "core/unread_options.hpp"
+#include "core/working_directory.hpp"
 #include "event/clock.hpp"
 #include "job/option_types.hpp"
 #include "join/leaving.hpp"
@@ -28,7 +29,6 @@ namespace nacre::core {
 namespace {
 
 constexpr int kMaxVerbosity = 2;  // more has no effect, as in flux-shell(1)
-constexpr const char* kFallbackDirectory = "/tmp";
 
 Result<job::Options> merged_options(const job::Jobspec& spec, const std::vector<std::string>& arguments) {
   job::Options options(spec.options);
@@ -217,24 +217,14 @@ Result<void> Shell::make_tasks() {
 Result<void> Shell::initialize() {
   CHECK_OK(call("shell.init"));
   if (stops_here()) return {};
-  CHECK_OK(report_unread_options());
+  // The leader does so for all shells: they have the same options.
+  if (shells_.leads()) CHECK_OK(report_unread_options(options_, job_.spec, log_));
   CHECK_OK(join::set_lost_after(*group_, options_));
   // Before the working directory changes: the names of these files may be relative.
   std::string initrcs = has_siblings() ? TRY(initrc_mark(options_, interpreter_.get())) : "";
-  CHECK_OK(enter_working_directory());
+  CHECK_OK(enter_working_directory(job_.spec, options_, log_));
   CHECK_OK(pass_init_barrier(std::move(initrcs)));
   return post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});
-}
-
-// The leader does so for all shells: they have the same options.
-Result<void> Shell::report_unread_options() {
-  if (job_.shell_rank != 0 && has_siblings()) return {};
-  bool is_strict = TRY(options_.flag("strict"));
-  for (const std::string& each : unread_options(options_, job_.spec)) {
-    if (is_strict) return invalid(each + " (an error by -o strict)");
-    log_.log(Level::warn, "", "{}", each);
-  }
-  return {};
 }
 
 // Passes on with it which initrc files this shell has read. All shells compare them alike; if they differ, the
@@ -254,7 +244,11 @@ Result<void> Shell::pass_init_barrier(std::string initrcs) {
 // If the job is being ended no task is started any more, but the leader still puts out what the tasks of other
 // shells have written.
 void Shell::execute() {
-  auto is_over = [this] { return end_.is_ending() && !others_may_run(); };
+  // Shells that this one leads may have started tasks.
+  auto others_may_run = [this] {
+    return has_siblings() && shells_.leads() && shells_.has_passed(join::kInitBarrier);
+  };
+  auto is_over = [&] { return end_.is_ending() && !others_may_run(); };
   if (is_over()) return;
   attempt(post_init());
   loop().poll();
@@ -262,10 +256,6 @@ void Shell::execute() {
   if (!end_.is_ending()) attempt(tasks_.start());
   if (!end_.is_ending()) attempt(announce_start());
   finish();
-}
-
-bool Shell::others_may_run() const {
-  return has_siblings() && shells_.leads() && shells_.has_passed(join::kInitBarrier);
 }
 
 Result<void> Shell::post_init() {
@@ -364,19 +354,6 @@ Result<void> Shell::post(std::string_view event, Json context) {
   }
   events_.add({{"timestamp", now}, {"name", event}, {"context", std::move(context)}});
   return {};
-}
-
-Result<void> Shell::enter_working_directory() {
-  if (!job_.spec.cwd || ::chdir(job_.spec.cwd->c_str()) == 0) return {};
-  Error why = system_error(errno, fmt::format("cannot change to directory {}", *job_.spec.cwd));
-  if (!TRY(options_.flag("cwd-fallback"))) {
-    why.message += fmt::format(" (attributes.system.cwd of the jobspec; with -o cwd-fallback the tasks run in {})",
-                               kFallbackDirectory);
-    return why;
-  }
-  log_.log(Level::warn, "", "{}; using {} instead", why.message, kFallbackDirectory);
-  if (::chdir(kFallbackDirectory) == 0) return {};
-  return system_error(errno, fmt::format("cannot change to directory {}", kFallbackDirectory));
 }
 
 }  // namespace nacre::core

@@ -61,10 +61,7 @@ class Shell final : public ShellHost {
   Result<void> pass_init_barrier(std::string initrcs);
   Result<void> make_tasks();
   Result<void> initialize();
-  Result<void> report_unread_options();
   void execute();
-  // Whether this shell leads others that may have started tasks.
-  [[nodiscard]] bool others_may_run() const;
   Result<void> post_init();
   Result<void> announce_start();
   void finish();
@@ -79,22 +76,17 @@ class Shell final : public ShellHost {
   [[nodiscard]] bool stops_here();  // whether the job is being ended, after a look for new events
   Result<void> call(std::string_view topic);
   Result<void> post(std::string_view event, Json context);
-  Result<void> enter_working_directory();
 
   // How the job ends (ending.cpp).
   void attempt(Result<void> phase);
   void fail(const Error& why);
-  void fail_in_child(std::string_view message);
   bool end_job(const exits::Cause& cause, std::string_view type);
   void on_exception(const group::JobException& exception);
   void on_cut_off(const Error& why);
   void on_signal(int signum, join::Signals::From from);
   [[nodiscard]] exits::Work work_for(join::Signals::From from) const;
-  [[nodiscard]] std::size_t tasks_that_run() const;
   void end_tasks();
   [[nodiscard]] int own_code() const;  // by the tasks of this shell
-  [[nodiscard]] int job_code(const exits::Outcomes& all) const;
-  [[nodiscard]] std::string place(std::string_view named) const;
 
   exits::JobEnd& end_;
   std::optional<Error> failure_;             // of a job's only shell, for the caller

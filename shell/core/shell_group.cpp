@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/shell_group.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <memory>
 
@@ -152,7 +153,11 @@ void ShellGroup::notify_plugins(const std::string& topic, const Json& what) {
 
 void ShellGroup::wait_for_all_tasks() {
   if (host_.job().shell_rank != 0 || !has_others()) return;
-  wait([this] { return outcomes_.ranks().size() >= host_.job().tasks(); });
+  wait([this] { return tasks_left() == 0; });
+}
+
+std::size_t ShellGroup::tasks_left() const {
+  return host_.job().tasks() - std::min<std::uint64_t>(host_.job().tasks(), outcomes_.ranks().size());
 }
 
 const exits::Outcomes& ShellGroup::final_outcomes() {

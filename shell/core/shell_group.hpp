@@ -48,6 +48,8 @@ class ShellGroup {
   [[nodiscard]] const exits::Outcomes& outcomes() const { return outcomes_; }
   // The same at the end of the job: a task without a record was never started.
   const exits::Outcomes& final_outcomes();
+  // Leader: the number of the job's tasks that have not ended so far.
+  [[nodiscard]] std::size_t tasks_left() const;
 
  private:
   void launcher_signal(int signum);

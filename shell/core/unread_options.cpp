@@ -55,4 +55,13 @@ std::vector<std::string> unread_options(const job::Options& options, const job::
   return out;
 }
 
+Result<void> report_unread_options(const job::Options& options, const job::Jobspec& spec, Log& log) {
+  bool is_strict = TRY(options.flag("strict"));
+  for (const std::string& each : unread_options(options, spec)) {
+    if (is_strict) return invalid(each + " (an error by -o strict)");
+    log.log(Level::warn, "", "{}", each);
+  }
+  return {};
+}
+
 }  // namespace nacre::core

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/log.hpp"
+#include "base/result.hpp"
 #include "job/jobspec.hpp"
 #include "job/options.hpp"
 
@@ -15,5 +17,8 @@ namespace nacre::core {
 // for and that is not in job::option_table(), with the name that may be meant; and one for each member of the
 // jobspec's attributes.system that is near to one that is read. Others may be members that a manager reads.
 [[nodiscard]] std::vector<std::string> unread_options(const job::Options& options, const job::Jobspec& spec);
+
+// Logs these lines as warnings. With the option `strict` the first is the error.
+Result<void> report_unread_options(const job::Options& options, const job::Jobspec& spec, Log& log);
 
 }  // namespace nacre::core
