@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "cli/option_list.hpp"
+#include "job/options.hpp"
 #include "version.hpp"
 
 namespace nacre::cli {
@@ -29,6 +30,11 @@ std::optional<Reply> check(ShellArguments& out, const CLI::App& app, const std::
     return misused("--launch-record is a way of its own: it excludes --standalone and --boot");
   if (!rank.empty() && !out.standalone)
     return misused("--rank is for --standalone: elsewhere the manager gives the shell's rank");
+  job::Options options;
+  for (const std::string& each : out.options) {
+    auto taken = options.set_from_argument(each);
+    if (!taken) return misused(fmt::format("-o {}: {}", each, taken.error().message));
+  }
   if (out.boot.jobspec_path == "-" && out.boot.resources_path == "-") {
     return misused("-j and -R cannot both be standard input");
   }
@@ -98,7 +104,8 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
       ->check(CLI::IsMember({"true", "plugins"}));
   app.add_option("--list-options", list, "Print all shell options: json; or bash, zsh, fish: what completes them")
       ->option_text("FORMAT");
-  app.add_flag("-v,--verbose", out.verbose, "Log more: once for debug messages, twice for a trace");
+  auto* verbose = app.add_flag("-v,--verbose", out.verbose, "Log more: once for debug messages, twice for a trace");
+  app.add_flag("-q,--quiet", out.quiet, "Log only warnings and errors, and print no report")->excludes(verbose);
   app.add_flag("-V,--version", version, "Print the version");
   try {
     app.parse(argc, argv);

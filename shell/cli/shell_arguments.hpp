@@ -27,6 +27,7 @@ struct ShellArguments {
   std::optional<std::string> record_directory;
   std::optional<std::string> eventlog;
   int verbose = 0;
+  bool quiet = false;
   bool explain = false;
   bool explain_plugins = false;  // only the plugins, as JSON
 };

@@ -2,6 +2,9 @@
 #include "job/option_table.hpp"
 
 #include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
 
 #include "base/text.hpp"
 
@@ -154,6 +157,7 @@ constexpr OptionEntry kTable[] = {
     {"output.mode", "text", "truncate", "output", "truncate append", "what becomes of a file that is there"},
     {"label-io", "switch", "off", "output", "", "put the task's rank before each line"},
     {"output.fold", "switch", "off", "output", "", "print equal lines of several tasks once"},
+    {"output.events", "switch", "off", "output", "", "all that comes out is lines of JSON, the job's events too"},
     {"output.ranks", "idset", "all", "output", "all", "print only these tasks"},
     {"output.limit", "size", "", "output", "", "cut each stream after so many bytes"},
     {"output.overflow", "text", "block", "output", "block spill drop", "what happens when the reader is slow"},
@@ -166,6 +170,32 @@ constexpr OptionEntry kTable[] = {
     {"input.ranks", "idset", "all", "input", "all", "which tasks get it"},
     {"input.limit", "size", "", "input", "", "cut it after so many bytes"},
     {"input.batch-timeout", "duration", "", "input", "", "taken for the sake of Flux's"},
+};
+
+// Of what is no switch, these take 1: the first failure, "on", a level.
+constexpr std::array<std::string_view, 16> kTakeOne{
+    "verbose", "oversubscribe", "cpu-affinity", "gpu-affinity", "exit-report", "exit-on-error",
+    "exit-on-error.when", "exit-notify.threshold", "per-resource.count", "output.stdout.label",
+    "output.stderr.label", "output.stdout.timestamps", "output.stderr.timestamps",
+    // Any text, 1 among it.
+    "taskmap.value", "stage-in.pattern", "env-expand.<NAME>"};
+
+struct Expected {
+  std::string_view type;
+  std::string_view what;
+  std::string_view value;
+};
+constexpr Expected kExpected[] = {
+    {"duration", "a time, such as 30s or 1.5h", "TIME"},
+    {"size", "a number of bytes, such as 4096 or 10M", "SIZE"},
+    {"integer", "a number", "N"},
+    {"idset", "ranks, such as 0-3,7", "RANKS"},
+    {"codes", "exit codes, such as 77 or 64-78,99", "CODES"},
+    {"list", "a list, with commas between", "LIST"},
+    {"file", "the name of a file", "FILE"},
+    {"directory", "the name of a directory", "DIR"},
+    {"command", "a command", "COMMAND"},
+    {"text", "a value", "TEXT"},
 };
 
 // Whether `name` is `entry`, piece by piece, or the front of it.
@@ -195,6 +225,22 @@ std::vector<std::string> known_options() {
 bool is_known_option(std::string_view name) {
   return std::any_of(std::begin(kTable), std::end(kTable),
                      [&](const OptionEntry& each) { return stands_for(each.name, name); });
+}
+
+std::string missing_value(std::string_view name) {
+  for (const OptionEntry& each : kTable) {
+    std::string_view type = each.type;
+    if (split(each.name, '.').size() != split(name, '.').size() || !stands_for(each.name, name)) continue;
+    if (std::find(kTakeOne.begin(), kTakeOne.end(), each.name) != kTakeOne.end()) return "";
+    for (const auto& [of_type, what, value] : kExpected) {
+      if (of_type != type) continue;
+      std::string_view words = each.values;
+      std::string known = words.empty() ? "" : fmt::format(" ({})", fmt::join(split(words, ' '), ", "));
+      return fmt::format("expected {}{}: -o {}={}", what, known, name, value);
+    }
+    return "";
+  }
+  return "";
 }
 
 }  // namespace nacre::job

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "job/option_table.hpp"
 
 namespace nacre::job {
 namespace {
@@ -121,6 +122,10 @@ void Options::unset(std::string_view path) {
   }
 }
 
+void Options::note_setter(std::string_view path, std::string setter) {
+  setters_.insert_or_assign(std::string(path), std::move(setter));
+}
+
 bool Options::is_of_argument(std::string_view path) const {
   return std::any_of(arguments_.begin(), arguments_.end(), [path](const std::string& given) {
     return path.starts_with(given) && (path.size() == given.size() || path[given.size()] == '.');
@@ -140,6 +145,8 @@ Result<void> Options::set_from_argument(std::string_view argument) {
   if (names.size() > static_cast<std::size_t>(kMaxJsonDepth)) {
     return invalid(fmt::format("nested deeper than {} levels: {}", kMaxJsonDepth, in_quotes(argument)));
   }
+  if (std::string missing = equals == std::string_view::npos ? missing_value(path) : ""; !missing.empty())
+    return invalid(missing);
   arguments_.emplace_back(path);
   if (equals == std::string_view::npos) {
     set(path, 1);

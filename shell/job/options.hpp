@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -45,13 +46,17 @@ class Options {
   // switch that is an object is on, and stays that object when it is turned on once more.
   void set(std::string_view path, Json value);
   void unset(std::string_view path);
+  // Notes who has set the option at this path, for people: "site.lua:7". The command line and the jobspec need no
+  // note.
+  void note_setter(std::string_view path, std::string setter);
+  [[nodiscard]] const std::map<std::string, std::string>& setters() const { return setters_; }
 
   // The first names of the paths that were asked for, set or not.
   [[nodiscard]] const std::set<std::string, std::less<>>& asked() const { return asked_; }
   void ask(std::string_view name) const;  // for callers that read json()
 
   // Sets "OPT" or "OPT=VAL" from the command line: the value is 1 without "=", else JSON if it is valid, else a
-  // string.
+  // string. EINVAL: it is neither, or is an option without "=" for which 1 would be no sensible value.
   Result<void> set_from_argument(std::string_view argument);
   // Whether such an argument has set the option at this path, or an object that it is in.
   [[nodiscard]] bool is_of_argument(std::string_view path) const;
@@ -60,6 +65,7 @@ class Options {
   Json object_ = Json::object();
   mutable std::set<std::string, std::less<>> asked_;
   std::vector<std::string> arguments_;  // their paths
+  std::map<std::string, std::string> setters_;
 };
 
 }  // namespace nacre::job

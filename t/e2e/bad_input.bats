@@ -153,7 +153,8 @@ usage_error() {
   run nacre -o kill-timeout=[]
   fails_with 1 "kill-timeout"
   run nacre -o =1
-  fails_with 1 "expected OPT or OPT=VAL"
+  [ "$status" -eq 2 ]
+  [[ ${lines[0]} == "nacre-shell: -o =1: expected OPT or OPT=VAL"* ]]
 }
 
 @test "a limit above the hard limit" {

@@ -5,7 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
+
+#include "job/option_table.hpp"
 
 using nacre::Json;
 using nacre::job::Options;
@@ -194,4 +197,35 @@ TEST_CASE("a switch that is an object is turned on without losing its members") 
   CHECK(options.json().dump() == R"({"fault-tolerance":"maybe"})");
   options.set("fault-tolerance", Json{{"signal", 10}});
   CHECK(options.json().dump() == R"({"fault-tolerance":{"signal":10}})");
+}
+
+TEST_CASE("arguments: an option for which 1 is no sensible value needs one, and names what is expected") {
+  CHECK(after_arguments({"time-limit"}) ==
+        "expected a time, such as 30s or 1.5h (none, 10m, 1h): -o time-limit=TIME");
+  CHECK(after_arguments({"output.limit"}) ==
+        "expected a number of bytes, such as 4096 or 10M: -o output.limit=SIZE");
+  CHECK(after_arguments({"rlimit.core"}) == "expected a number: -o rlimit.core=N");
+  CHECK(after_arguments({"input.ranks"}) == "expected ranks, such as 0-3,7 (all): -o input.ranks=RANKS");
+  // Those that 1 would turn on in another sense: a descriptor, a signal, a rank.
+  for (const char* name : {"report", "exit-notify", "exit-notify.fd", "signal.signum", "exit-main", "exit-ok",
+                           "exit-timeout", "exit-timeout.timeout", "kill-timeout", "attach.scrollback"})
+    CHECK(after_arguments({name}).find(fmt::format("-o {}=", name)) != std::string::npos);
+}
+
+TEST_CASE("arguments: each option of the table takes 1, or says what it needs") {
+  std::vector<std::string> take_one;
+  for (const nacre::job::OptionEntry& each : nacre::job::option_table()) {
+    bool needs_value = !nacre::job::missing_value(each.name).empty();
+    bool is_switch = std::string_view(each.type) == "switch" || std::string_view(each.type) == "object";
+    if (is_switch) CHECK_FALSE(needs_value);
+    if (!is_switch && !needs_value) take_one.emplace_back(each.name);
+  }
+  CHECK(take_one == std::vector<std::string>{"verbose", "taskmap.value", "per-resource.count", "oversubscribe",
+                                             "cpu-affinity", "gpu-affinity", "exit-report", "exit-notify.threshold",
+                                             "exit-on-error", "exit-on-error.when", "stage-in.pattern",
+                                             "env-expand.<NAME>", "output.stdout.label", "output.stdout.timestamps",
+                                             "output.stderr.label", "output.stderr.timestamps"});
+  // What is not in the table, or is a member of one that is there, is the site's.
+  CHECK(nacre::job::missing_value("greeting").empty());
+  CHECK(nacre::job::missing_value("exit-timeout.greeting").empty());
 }
