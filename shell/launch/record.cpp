@@ -116,7 +116,7 @@ Result<LaunchRecord> read_record(const JsonAt& root) {
   CHECK_OK(check_protocol(root, out));
   CHECK_OK(root.only_keys({"version", "protocol", "jobid",   "rank",      "size",        "arity",   "hosts",
                            "agent",   "shell",    "timeout", "addresses", "environment", "jobspec", "R",
-                           "options", "input",    "remote",  "terminal",  "carriage",    "offer"}));
+                           "options", "input",    "remote",  "terminal",  "carriage",    "offer",   "sources"}));
   JsonAt job = TRY(root.at("jobid"));
   out.job = TRY(in(job.path(), value::JobId::parse(TRY(job.string()))));
   CHECK_OK(read_places(root, out));
@@ -136,6 +136,9 @@ Result<LaunchRecord> read_record(const JsonAt& root) {
   out.makes_resources = !out.resources;
   if (auto offer = TRY(root.find("offer"))) out.makes_resources = TRY(offer->boolean());
   if (auto options = TRY(root.find("options"))) out.options = TRY(words_at(*options));
+  if (auto sources = TRY(root.find("sources"))) {
+    for (const auto& [path, source] : TRY(sources->members())) out.sources[path] = TRY(source.string());
+  }
   if (auto input = TRY(root.find("input"))) out.input = TRY(input->boolean());
   if (auto remote = TRY(root.find("remote"))) out.remote = TRY(remote->boolean());
   if (auto terminal = TRY(root.find("terminal"))) out.terminal = TRY(terminal->boolean());
@@ -163,6 +166,7 @@ std::string LaunchRecord::line() const {
   if (resources) json["R"] = *resources;
   if (!resources && !makes_resources) json["offer"] = false;
   if (!options.empty()) json["options"] = options;
+  if (!sources.empty()) json["sources"] = sources;
   if (input) json["input"] = true;
   if (remote) json["remote"] = true;
   if (terminal) json["terminal"] = true;
@@ -186,6 +190,7 @@ LaunchRecord LaunchRecord::of_child(Rank child, const std::string& address) cons
   out.jobspec.reset();
   if (std::exchange(out.resources, std::nullopt)) out.makes_resources = false;
   out.options.clear();
+  out.sources.clear();
   out.carriage.reset();
   out.input = out.remote = out.terminal = false;
   return out;

@@ -28,8 +28,12 @@ struct LaunchRecord {
   static constexpr std::size_t kMaxWords = 4096;                   // of a command line, and of the options
   static constexpr std::uint32_t kMaxArity = 1024;
   static constexpr double kMaxTimeout = 86400;  // seconds
-  // They name the directories of a user's files. `environment` takes no others.
-  static constexpr std::array kVariables{"NACRE_ARCHIVE_DIR", "NACRE_JOBS_DIR", "XDG_DATA_HOME", "XDG_STATE_HOME"};
+  // What the shells themselves, and an initrc, read of the launcher's environment: where a user's files are, and how
+  // a job's id is written. Not what differs from host to host (HOME, TMPDIR, XDG_RUNTIME_DIR). `environment` takes
+  // no others.
+  static constexpr std::array kVariables{"NACRE_ARCHIVE_DIR",  "NACRE_JOBS_DIR",       "XDG_CACHE_HOME",
+                                         "XDG_CONFIG_HOME",    "XDG_DATA_HOME",        "XDG_STATE_HOME",
+                                         "FLUX_SHELL_RC_PATH", "FLUX_F58_FORCE_ASCII", "FLUX_LOAD_WITH_DEEPBIND"};
 
   std::string version;  // of the program that wrote the record, for messages
   std::uint32_t protocol = 0;
@@ -46,13 +50,14 @@ struct LaunchRecord {
   std::map<std::string, std::string> environment;  // of kVariables those that the launcher has; set in the shell
   bool makes_resources = true;                     // R is made of the shells' offers, as the leader is given none
   // Only for the leader:
-  std::optional<std::string> jobspec;    // the text of the file
-  std::optional<std::string> resources;  // the same
-  std::vector<std::string> options;      // as those of -o
-  bool input = false;                    // the launcher's stream has standard input
-  bool remote = false;                   // an agent has started it: its process is not the launcher's child
-  std::optional<Carriage> carriage;      // what the launcher wants to receive beside the output
-  bool terminal = false;                 // this shell's standard error ends at the launcher's, which is a terminal
+  std::optional<std::string> jobspec;          // the text of the file
+  std::optional<std::string> resources;        // the same
+  std::vector<std::string> options;            // as those of -o
+  std::map<std::string, std::string> sources;  // of options, who has set them, for --explain
+  bool input = false;                          // the launcher's stream has standard input
+  bool remote = false;                         // an agent has started it: its process is not the launcher's child
+  std::optional<Carriage> carriage;            // what the launcher wants to receive beside the output
+  bool terminal = false;  // this shell's standard error ends at the launcher's, which is a terminal
 
   // The line, with its newline. Errors name the place: `the launch record: rank: expected ...`. If a record has
   // another protocol the error names both versions, and the rest is not read.

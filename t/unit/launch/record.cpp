@@ -37,6 +37,7 @@ LaunchRecord sample() {
   record.jobspec = "version: 1\nresources: []\n";
   record.resources = "{}";
   record.options = {"verbose=2"};
+  record.sources = {{"", "nacre run"}, {"output.events", "command line"}};
   record.environment = {{"NACRE_JOBS_DIR", "/shared/jobs"}, {"XDG_DATA_HOME", ""}};
   record.input = record.remote = record.terminal = true;
   record.carriage = Carriage{"0123456789abcdef0123456789abcdef", {"exit-notify"}};
@@ -156,7 +157,8 @@ TEST_CASE("a launch record is read strictly, and what is wrong is named") {
              Catch::Matchers::Contains("more than 1024 bytes"));
   CHECK(refused("environment", {{"PATH", "/"}}) ==
         front +
-            "environment.PATH: expected one of NACRE_ARCHIVE_DIR, NACRE_JOBS_DIR, XDG_DATA_HOME, XDG_STATE_HOME");
+            "environment.PATH: expected one of NACRE_ARCHIVE_DIR, NACRE_JOBS_DIR, XDG_CACHE_HOME, XDG_CONFIG_HOME, "
+            "XDG_DATA_HOME, XDG_STATE_HOME, FLUX_SHELL_RC_PATH, FLUX_F58_FORCE_ASCII, FLUX_LOAD_WITH_DEEPBIND");
   CHECK_THAT(refused("environment", {{"NACRE_JOBS_DIR", std::string("/\0", 2)}}),
              Catch::Matchers::Contains("without NUL"));
   CHECK_THAT(refused("environment", {{"XDG_DATA_HOME", std::string(131073, '/')}}),
