@@ -122,8 +122,10 @@ void Service::aborted(const pmix_proc_t& id, int status, const std::string& mess
     return reply(PMIX_SUCCESS);
   }
   end_spawned();
-  flux_shell_raise_exit_status(W_EXITCODE(failure_code(status), 0), "%s called PMIx_Abort with code %d%s",
-                               name.c_str(), status, note.c_str());
+  // Of a process that a task has spawned no task is the cause.
+  int rank = client->task != nullptr ? static_cast<int>(id.rank) : -1;
+  nacre_shell_raise_task_status(rank, W_EXITCODE(failure_code(status), 0), "%s called PMIx_Abort with code %d%s",
+                                name.c_str(), status, note.c_str());
   reply(PMIX_SUCCESS);
 }
 

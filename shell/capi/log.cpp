@@ -93,6 +93,20 @@ void flux_shell_raise_exit_status(int wait_status, const char* fmt, ...) noexcep
   shell->host.raise(exception);
 }
 
+void nacre_shell_raise_task_status(int rank, int wait_status, const char* fmt, ...) noexcept {
+  flux_shell* shell = current_shell();
+  if (shell == nullptr) return;
+  RaisedException exception;
+  if (wait_status >= 0) exception.status = value::WaitStatus::of_raw(wait_status);
+  if (rank >= 0 && static_cast<std::uint64_t>(rank) < shell->host.job().tasks())
+    exception.task = exits::TaskEnd{static_cast<std::uint32_t>(rank), exits::Record::victim({})};
+  va_list args;
+  va_start(args, fmt);
+  exception.message = text_of(fmt, args);
+  va_end(args);
+  shell->host.raise(exception);
+}
+
 int flux_shell_log_setlevel(int level, const char* dest) noexcept {
   flux_shell* shell = current_shell();
   if (shell == nullptr || level < FLUX_SHELL_QUIET || level > FLUX_SHELL_TRACE) return fail(EINVAL);

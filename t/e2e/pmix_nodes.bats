@@ -65,6 +65,17 @@ ranks() {
   ended_saying 7 "rank 3 (process " " on node1 called PMIx_Abort with code 7: cannot go on"
 }
 
+@test "abort: the report and the notices name the rank as the cause, on any node" {
+  local rank
+  for rank in 0 3; do
+    more=(--report=r.json --notify=notices)
+    run_nodes 2 ends abort $rank 7
+    [ "$status" -eq 7 ]
+    jq -e --argjson rank $rank --arg host node$((rank / 2)) '.cause | .rank == $rank and .host == $host and .pid > 0 and .certain' r.json || { cat r.json; return 1; }
+    tail -n 1 notices | jq -e '.code == 7 and .end == 1' || { cat notices; return 1; }
+  done
+}
+
 @test "abort on any node: a failure never becomes 0" {
   local case rank
   for case in "0 1" "256 255" "300 44" "-1 255"; do

@@ -125,7 +125,7 @@ TEST_CASE("C: giving up, and raising exceptions") {
   probed.passes("probe.fatal");
   CHECK(probed.host.deaths == Lines{"3 probe-log: no way", "4 probe-log: write: No space left on device"});
   probed.passes("probe.exceptions");
-  REQUIRE(probed.host.exceptions.size() == 3);
+  REQUIRE(probed.host.exceptions.size() == 6);
   CHECK(probed.host.exceptions[0].type == "probe");
   CHECK(probed.host.exceptions[0].severity == 2);
   CHECK(probed.host.exceptions[0].message == "note 5");
@@ -135,6 +135,16 @@ TEST_CASE("C: giving up, and raising exceptions") {
   CHECK(probed.host.exceptions[1].status == value::WaitStatus::killed(SIGKILL));
   CHECK(probed.host.exceptions[1].message == "task 1");
   CHECK_FALSE(probed.host.exceptions[2].status);
+  const auto& of_task = probed.host.exceptions[3];
+  CHECK(of_task.status == value::WaitStatus::killed(SIGKILL));
+  CHECK(of_task.message == "because of 2");
+  REQUIRE(of_task.task);
+  CHECK(of_task.task->rank == 2);
+  CHECK_FALSE(of_task.task->record.kind() == exits::Record::Kind::ended);
+  for (std::size_t i : {4U, 5U}) {  // of a job of four tasks
+    CHECK_FALSE(probed.host.exceptions[i].status);
+    CHECK_FALSE(probed.host.exceptions[i].task);
+  }
 }
 
 TEST_CASE("C: log levels, of all and of one destination") {

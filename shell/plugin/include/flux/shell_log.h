@@ -36,6 +36,10 @@ void flux_shell_fatal(const char* component, const char* file, int line, int err
 void flux_shell_raise(const char* type, int severity, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(3, 4);
 /* Ends the job by an exception of type exec; wait_status >= 0 (as of waitpid(2)) becomes the job's status. */
 void flux_shell_raise_exit_status(int wait_status, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(2, 3);
+/* Only here, not in Flux. The same, because of the task of this rank, on any shell: the reports and notices name it as
+ * the cause. A task that still runs becomes a victim of the job's end. A rank that the job has not is left out. */
+#define NACRE_SHELL_HAVE_RAISE_TASK_STATUS 1
+void nacre_shell_raise_task_status(int rank, int wait_status, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(3, 4);
 
 /* Drops messages above `level`: all (dest NULL), or those to one destination ("stderr", ...). */
 int flux_shell_log_setlevel(int level, const char* dest) FLUX_NOTHROW;

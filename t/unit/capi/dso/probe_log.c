@@ -36,6 +36,9 @@ PROBE(exceptions) {
   flux_shell_raise_exit_status(SIGKILL, "task %d", 1);
   flux_shell_raise_exit_status(-1, "no status");
   flux_shell_raise(NULL, 0, "no type");
+  nacre_shell_raise_task_status(2, SIGKILL, "because of %d", 2);
+  nacre_shell_raise_task_status(4, -1, "no such rank");
+  nacre_shell_raise_task_status(-1, -1, "no rank");
 }
 
 PROBE(set_level) {
