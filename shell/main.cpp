@@ -69,6 +69,7 @@ ShellConfig config_of(cli::ShellArguments& arguments) {
   config.eventlog = std::move(arguments.eventlog);
   config.record_directory = std::move(arguments.record_directory);
   config.verbose = arguments.verbose;
+  config.quiet = arguments.quiet;
   config.exit_local = arguments.exit_local;
   config.explain = arguments.explain;
   config.explain_plugins = arguments.explain_plugins;
@@ -150,6 +151,8 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   LeaderGiven given = TRY(given_to_leader(boot, arguments));
   std::optional<launch::Carriage> carriage;
   if (boot.record) carriage = boot.record->carriage;
+  std::map<std::string, std::string> sources;
+  if (boot.record) sources = boot.record->sources;
   bool at_terminal = boot.record ? boot.record->terminal : ::isatty(STDERR_FILENO) == 1;
   auto assembled = TRY(assemble(process, std::move(boot), std::move(given), log));
   // For what plugins start besides tasks, too; the shells that this one has started have theirs.
@@ -159,6 +162,7 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   config.options = std::move(assembled.options);
   config.has_input = assembled.has_input;
   config.at_terminal = at_terminal;
+  config.option_sources = std::move(sources);
   std::unique_ptr<CarriedChannels> carried;
   if (carriage && me.shell_rank == 0) {
     carried = TRY(CarriedChannels::create(*process.loop, *carriage, STDERR_FILENO));
@@ -203,6 +207,7 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title) 
   group::Rank rank = boot.membership ? boot.membership->rank : 0;
   auto started = std::make_shared<StartedOthers::element_type>(nullptr);
   log_to_stderr(log, rank, started);
+  if (arguments.quiet) log.set_level(Level::warn);
   if (arguments.verbose > 0) log.set_level(arguments.verbose > 1 ? Level::trace : Level::debug);
   ShellProcess process = TRY(make_process(log));
   *started = &process.launcher;

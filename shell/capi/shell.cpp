@@ -26,6 +26,12 @@ Result<std::string> hwloc_xml(Host& host) {
   return TRY(JsonAt::root(call.out, call.topic).at("xml")).string();
 }
 
+// Notes that the plugin whose handler runs has set the option.
+void note_setter(plugin::Host& host, const char* option) {
+  const auto* running = host.stack().running();
+  host.options().note_setter(option, running != nullptr ? "plugin " + running->plugin->name() : "a plugin");
+}
+
 }  // namespace
 
 flux_shell_t* flux_plugin_get_shell(flux_plugin_t* p) noexcept {
@@ -73,6 +79,7 @@ int flux_shell_setopt(flux_shell_t* shell, const char* name, const char* json_st
   Result<Json> value = parse_json(json_str);
   if (!value) return fail(EINVAL);
   shell->host.options().set(name, *std::move(value));
+  note_setter(shell->host, name);
   return 0;
 }
 
@@ -84,6 +91,7 @@ int flux_shell_setopt_pack(flux_shell_t* shell, const char* name, const char* fm
   va_end(args);
   if (!value) return fail(EINVAL);
   shell->host.options().set(name, from_jansson(value->get()));
+  note_setter(shell->host, name);
   return 0;
 }
 

@@ -189,6 +189,11 @@ int Shell::own_code() const {
   return end_.code(tasks_.outcomes(), exits::Policy(exits::Policy::Kind::max, 0, exit_policy_.ok()));
 }
 
+// No policy applies to a plan, of which no task was meant to run.
+int Shell::job_code(const exits::Outcomes& all) const {
+  return config_.explain ? own_code() : end_.code(all, exit_policy_);
+}
+
 // The leader passes its barrier only when it has all that the others have put out.
 void Shell::close_job() {
   group_->close_bulk();
@@ -201,7 +206,7 @@ int Shell::leave_job() {
   if (!has_run) close_job();
   shells_.last_barrier(join::kEndBarrier);
   int local = own_code();
-  int code = shells_.leads() ? end_.code(shells_.final_outcomes(), exit_policy_) : local;
+  int code = shells_.leads() ? job_code(shells_.final_outcomes()) : local;
   auto post_exit = [&] { return has_run ? post("shell.exit", {{"exitcode", code}}) : Result<void>(); };
   if (shells_.leads()) {
     if (Result<void> posted = post_exit(); !posted) {
@@ -212,7 +217,7 @@ int Shell::leave_job() {
   auto agreed = join::leave(process_, code);
   if (agreed) end_.agreed(*agreed);
   // This shell may have been cut off while leaving
-  code = shells_.leads() ? end_.code(shells_.outcomes(), exit_policy_) : own_code();
+  code = shells_.leads() ? job_code(shells_.outcomes()) : own_code();
   if (!agreed) local = code;
   if (shells_.leads())
     report_end(code);

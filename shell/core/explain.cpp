@@ -48,106 +48,69 @@ std::string cpus_of(const task::CpuMask& mask) {
 
 std::string limit_text(rlim_t value) { return value == RLIM_INFINITY ? "unlimited" : fmt::format("{}", value); }
 
-void add_job(std::string& out, const plugin::Host& host) {
-  const job::Job& job = host.job();
-  const job::NodeResources& node = job.node();
-  out += fmt::format("job       {} ({})\n", job.f58(), job.id.decimal());
-  out += fmt::format("command  ");
-  for (const std::string& argument : job.spec.command) out += " " + in_quotes(argument);
-  out += fmt::format("\ntasks     {} on {} node{}, taskmap {}\n", job.tasks(), job.shells(),
-                     job.shells() == 1 ? "" : "s", job.taskmap.str());
-  out += fmt::format("shell     {} of {}, broker rank {}{}{}\n", job.shell_rank, job.shells(), node.broker_rank,
-                     node.hostname.empty() ? "" : ", host ", node.hostname);
-  out += fmt::format("cores     {}\ngpus      {}\n", node.cores.empty() ? "none" : node.cores.str(),
-                     node.gpus.empty() ? "none" : node.gpus.str());
-  out += fmt::format("cwd       {}\n", job.spec.cwd.value_or("inherited"));
+Json node_of(const plugin::Host& host) {
+  const job::NodeResources& node = host.job().node();
+  return {{"broker", node.broker_rank},
+          {"cores", node.cores.empty() ? "none" : node.cores.str()},
+          {"gpus", node.gpus.empty() ? "none" : node.gpus.str()},
+          {"cwd", host.job().spec.cwd.value_or("inherited")}};
 }
 
-void add_task(std::string& out, const task::Task& task, const Variables& job_environment) {
+// What would be set for the task, a line each.
+Json lines_of(const task::Task& task, const Variables& job_environment) {
   const task::ChildSetup& setup = task.command().setup;
-  out += fmt::format("\ntask {} (local {})\n  cpus    {}\n", task.rank(), task.local_id(), cpus_of(setup.cpus));
+  Json out = Json::array();
+  out.push_back(fmt::format("cpus    {}", cpus_of(setup.cpus)));
   for (const auto& limit : setup.limits) {
     auto name = task::limit_name(limit.resource);
-    out += fmt::format("  limit   {} {} (hard {})\n",
-                       name ? std::string(*name) : fmt::format("limit {}", limit.resource),
-                       limit_text(limit.value.rlim_cur), limit_text(limit.value.rlim_max));
+    out.push_back(fmt::format("limit   {} {} (hard {})",
+                              name ? std::string(*name) : fmt::format("limit {}", limit.resource),
+                              limit_text(limit.value.rlim_cur), limit_text(limit.value.rlim_max)));
   }
-  if (setup.oom_score_adj) out += fmt::format("  oom     {}\n", *setup.oom_score_adj);
-  if (!setup.new_process_group) out += "  group   of the shell\n";
-  if (setup.trace_me) out += "  stopped in exec\n";
-  for (const std::string& line : differences(job_environment, variables(task.command().env))) {
-    out += fmt::format("  env     {}\n", line);
-  }
-}
-
-// The values that are no objects, by their dotted paths.
-void add_values(const Json& value, const std::string& path, std::map<std::string, Json>& out) {
-  if (!value.is_object() || value.empty()) {
-    if (!path.empty()) out[path] = value;
-    return;
-  }
-  for (const auto& [name, member] : value.items()) add_values(member, path.empty() ? name : path + '.' + name, out);
-}
-
-void add_options(std::string& out, const Json& options, const PlanSources& sources) {
-  std::map<std::string, Json> all, jobspec, given;
-  add_values(options, "", all);
-  add_values(sources.jobspec, "", jobspec);
-  add_values(sources.given, "", given);
-  out += "\noptions, and where they come from\n";
-  for (const auto& [path, value] : all) {
-    auto is_in = [&](const auto& values) {
-      auto found = values.find(path);
-      return found != values.end() && found->second == value;
-    };
-    const char* source = is_in(jobspec) ? "jobspec" : is_in(given) ? "-o" : "initrc or plugin";
-    out += fmt::format("  {:<16} {}={}\n", source, path, dump_json(value));
-  }
-}
-
-void add_plugins(std::string& out, plugin::Host& host) {
-  out += "\nplugins, in order\n";
-  for (const auto& plugin : host.stack().plugins()) {
-    std::string topics;
-    for (const auto& each : plugin->subscriptions()) {
-      if (each.handler) topics += (topics.empty() ? "" : " ") + each.topic;
-    }
-    out += fmt::format("  {:<20} {:<8} {}\n", plugin->name(), plugin->origin(), topics);
-  }
-}
-
-}  // namespace
-
-std::string explain(plugin::Host& host, const PlanSources& sources) {
-  std::string out;
-  add_job(out, host);
-  Variables given;
-  for (const auto& [name, value] : host.job().spec.environment) given.insert_or_assign(name, value);
-  Variables all = variables(host.environment());
-  out += "\nenvironment, against the jobspec's\n";
-  for (const std::string& line : differences(given, all)) out += fmt::format("  {}\n", line);
-  for (const auto& task : host.tasks()) add_task(out, *task, all);
-  add_options(out, host.options().json(), sources);
-  add_plugins(out, host);
-  out += "\nfiles that were read\n";
-  for (const std::string& file : sources.files) out += fmt::format("  {}\n", file);
+  if (setup.oom_score_adj) out.push_back(fmt::format("oom     {}", *setup.oom_score_adj));
+  if (!setup.new_process_group) out.push_back("group   of the shell");
+  if (setup.trace_me) out.push_back("stopped in exec");
+  for (const std::string& line : differences(job_environment, variables(task.command().env)))
+    out.push_back("env     " + line);
   return out;
 }
 
-std::string explain_plugins(const plugin::Stack& stack, const std::set<std::string>& builtins,
-                            const std::vector<std::string>& files) {
-  Json list = Json::array();
+Json plugins_of(const plugin::Stack& stack) {
+  Json out = Json::array();
   for (const auto& plugin : stack.plugins()) {
     Json topics = Json::array();
     for (const auto& each : plugin->subscriptions()) {
       if (each.handler) topics.push_back(each.topic);
     }
-    bool replaces = plugin->origin() != "builtin" && builtins.contains(plugin->name());
-    list.push_back({{"name", plugin->name()},
-                    {"origin", plugin->origin()},
-                    {"topics", std::move(topics)},
-                    {"replaces_builtin", replaces}});
+    out.push_back({{"name", plugin->name()}, {"origin", plugin->origin()}, {"topics", std::move(topics)}});
   }
+  return out;
+}
+
+}  // namespace
+
+Json plan_part(plugin::Host& host, const std::vector<std::string>& files) {
+  Variables given;
+  for (const auto& [name, value] : host.job().spec.environment) given.insert_or_assign(name, value);
+  Variables all = variables(host.environment());
+  Json tasks = Json::array();
+  for (const auto& task : host.tasks())
+    tasks.push_back({{"rank", task->rank()}, {"local", task->local_id()}, {"lines", lines_of(*task, all)}});
+  return {{"node", node_of(host)},
+          {"environment", differences(given, all)},
+          {"tasks", std::move(tasks)},
+          {"options", host.options().json()},
+          {"setters", host.options().setters()},
+          {"plugins", plugins_of(host.stack())},
+          {"files", files}};
+}
+
+std::string explain_plugins(const plugin::Stack& stack, const std::set<std::string>& builtins,
+                            const std::vector<std::string>& files) {
+  Json list = plugins_of(stack);
+  for (Json& each : list)
+    each["replaces_builtin"] =
+        each["origin"] != "builtin" && builtins.contains(each["name"].get_ref<const std::string&>());
   return dump_json({{"plugins", std::move(list)}, {"read", files}}) + '\n';
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The plan of a job as text for users: what would run where, bound to what, which changes to the environment, which
-// options there are, and which plugins take part.
+// options there are and who has set them, and which plugins take part. Each shell makes its part; the parts of all
+// become one plan, in which what differs is marked with the hosts that it is of.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,15 +15,22 @@
 
 namespace nacre::core {
 
-// Where a plan comes from.
+// What all shells have alike: where options come from.
 struct PlanSources {
-  Json jobspec;                    // its shell options, an object
-  Json given;                      // the same with those of the command line
-  std::vector<std::string> files;  // the Lua files that were run
+  Json jobspec;  // its shell options, an object
+  Json given;    // the same with those of the command line
+  // What the front end knows of the options that it has given, by their dotted paths; "": of all others.
+  std::map<std::string, std::string> front;
 };
 
-// To be called after `task.init` was called for each task.
-[[nodiscard]] std::string explain(plugin::Host& host, const PlanSources& sources);
+// This shell's part: an object. To be called after `task.init` was called for each task. `files`: the Lua files that
+// were run.
+[[nodiscard]] Json plan_part(plugin::Host& host, const std::vector<std::string>& files);
+
+// `parts`: of each shell, by its rank, not none; shells that are missing have been lost. `is_alone`: there is no
+// other shell, whatever R has.
+[[nodiscard]] std::string merged_plan(const job::Job& job, const PlanSources& sources,
+                                      const std::map<std::uint32_t, Json>& parts, bool is_alone);
 
 // One line of JSON, {"plugins": [{"name", "origin", "topics": [...], "replaces_builtin"}, ...]}, in the order of
 // the stack, and "read": [FILE, ...], the Lua files that were run. `builtins`: the names of all builtin plugins.

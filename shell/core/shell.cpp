@@ -110,7 +110,8 @@ Result<std::unique_ptr<Shell>> Shell::create(join::ShellProcess& process, boot::
 
 Result<void> Shell::prepare_process() {
   config_.verbose = std::max(config_.verbose, TRY(verbosity(options_)));
-  log_.set_level(static_cast<Level>(static_cast<int>(Level::notice) + std::min(config_.verbose, kMaxVerbosity)));
+  auto usual = static_cast<int>(Level::notice) + std::min(config_.verbose, kMaxVerbosity);
+  log_.set_level(config_.quiet ? Level::warn : static_cast<Level>(usual));
   CHECK_OK(open_record());
   grace_ = event::Seconds(TRY(job::kill_timeout(options_)).seconds());
   CHECK_OK(tasks_.watch_signals(grace_));
@@ -309,7 +310,20 @@ bool Shell::stops_here() {
 Result<void> Shell::print_plan() {
   for (const auto& task : tasks_.all()) CHECK_OK(tasks_.call_for(*task, "task.init"));
   auto given = TRY(merged_options(job_.spec, config_.options));
-  std::string text = explain(*this, {job_.spec.options, given.json(), lua_files()});
+  Json mine = plan_part(*this, lua_files());
+  std::map<std::uint32_t, Json> parts;
+  if (has_siblings()) {
+    auto all = shells_.gathering_barrier("explain", dump_json(mine));
+    if (!all || !shells_.leads()) return {};
+    for (const auto& [part, shells] : *all) {
+      Json parsed = TRY(parse_json(part));
+      for (std::uint32_t each : shells.ids()) parts[each] = parsed;
+    }
+  } else {
+    parts[job_.shell_rank] = std::move(mine);
+  }
+  std::string text =
+      merged_plan(job_, {job_.spec.options, given.json(), config_.option_sources}, parts, !has_siblings());
   std::fwrite(text.data(), 1, text.size(), stdout);
   return {};
 }

@@ -87,6 +87,7 @@ class Shell final : public ShellHost {
   [[nodiscard]] exits::Work work_for(join::Signals::From from) const;
   void end_tasks();
   [[nodiscard]] int own_code() const;  // by the tasks of this shell
+  [[nodiscard]] int job_code(const exits::Outcomes& all) const;
 
   exits::JobEnd& end_;
   std::optional<Error> failure_;             // of a job's only shell, for the caller

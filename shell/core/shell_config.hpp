@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,11 +14,13 @@
 namespace nacre::core {
 
 struct ShellConfig {
-  std::vector<std::string> options;     // OPT[=VAL], in order
+  std::vector<std::string> options;                   // OPT[=VAL], in order
+  std::map<std::string, std::string> option_sources;  // of some options, who has set them, for `explain`
   std::optional<std::string> initrc;    // none: the option `initrc`, else the installed one (not when standalone)
   std::optional<std::string> eventlog;  // none: guest.exec.eventlog of the job's record, if there is one
   std::optional<std::string> record_directory;  // made if it is missing
   int verbose = 0;                              // 1: debug, 2: trace
+  bool quiet = false;                           // nothing but warnings and errors
   bool exit_local = false;                      // exit with this shell's code, not the job's
   bool has_input = true;                        // the job's stdin, which is shell 0's, is not /dev/null
   bool at_terminal = false;                     // the job's messages come out on one

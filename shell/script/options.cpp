@@ -141,6 +141,14 @@ Result<int> text(Interpreter&, lua_State* lua) {
   return 1;
 }
 
+// Notes that the Lua code that runs has set the option: "site.lua:7".
+void note(Interpreter& self, lua_State* lua, const std::string& path) {
+  lua_Debug at{};
+  bool is_known = lua_getstack(lua, 1, &at) != 0 && lua_getinfo(lua, "Sl", &at) != 0 && at.source[0] == '@';
+  self.host().options().note_setter(
+      path, is_known ? fmt::format("{}:{}", at.source + 1, at.currentline) : self.context().component);
+}
+
 // ---- writing -----------------------------------------------------------------
 
 Result<int> write_top(Interpreter& self, lua_State* lua) {
@@ -157,6 +165,7 @@ Result<int> write_top(Interpreter& self, lua_State* lua) {
   } else {
     self.host().options().set(name, std::move(value));
   }
+  note(self, lua, name);
   CHECK_OK(self.read_time_limit());
   return 0;
 }
@@ -200,8 +209,10 @@ Result<int> write(Interpreter& self, lua_State* lua) {
     return invalid(
         fmt::format("{} is {}: {} cannot be a key in it", spell(parent), node.type_name(), describe(lua, 2)));
   }
+  std::string path = spell(parent).substr(spell(Pointer()).size() + 1);
   while (!parent.parent_pointer().empty()) parent.pop_back();
   options.set(parent.back(), document.at(parent));
+  note(self, lua, lua_type(lua, 2) == LUA_TSTRING ? fmt::format("{}.{}", path, text_at(lua, 2)) : path);
   return 0;
 }
 

@@ -161,10 +161,10 @@ EOF
   [ "$status" -eq 0 ]
   plan=$(sed -n '/^options, and where they come from$/,/^$/p' <<<"$output")
   [ "$(grep -E 'rlimit|exit-timeout|label-io|verbose' <<<"$plan" | tr -s ' ')" = " jobspec exit-timeout=\"5s\"
- initrc or plugin label-io=true
- -o rlimit.core=0
+ rc.lua:1 label-io=true
+ command line rlimit.core=0
  jobspec rlimit.stack=2
- initrc or plugin verbose=1" ]
+ more.lua:1 verbose=1" ]
   [ "$(sed -n '/^files that were read$/,$p' <<<"$output" | tail -n +2 | xargs -n 1 basename | tr '\n' ' ')" = "rc.lua more.lua " ]
 }
 
