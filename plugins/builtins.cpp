@@ -35,6 +35,7 @@ constexpr Make kBuiltins[] = {
     make_exit_on_error,
     make_exit_report,
     make_exit_notify,
+    make_events,  // after exit-report and exit-notify: the end of the job is the last event
     make_control,  // after exit-report, whose report it keeps
     make_coprocess,
     make_sysmon,

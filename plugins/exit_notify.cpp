@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // exit-notify: the notices of how the job's tasks end (exits::Notifier), as lines of JSON to a file, a FIFO or a
-// descriptor. Only shell 0 writes them. A reader that is slow or has gone costs nothing: it is written the next
+// descriptor, and with output.events among the events of the job. Only shell 0 writes them. A reader that is slow or has gone costs nothing: it is written the next
 // message once it has taken the one before, and what it lacks is made of the notifier's state then.
 #include <fcntl.h>
 
@@ -69,16 +69,17 @@ class ExitNotify final : public plugin::Plugin {
 
   Result<void> read() {
     auto option = host_.options().at(name());
-    if (!option || host_.job().shell_rank != 0) return {};
+    if (host_.job().shell_rank != 0) return {};
+    has_events_ = host_.task_output() != nullptr && host_.task_output()->takes_events();
     std::uint64_t threshold = 1;
-    if (option->json().is_object()) {
+    if (option && option->json().is_object()) {
       CHECK_OK(option->only_keys({"to", "path", "fd", "threshold"}));
       place_ = TRY(place_in(*option));
       if (auto at = TRY(option->find("threshold"))) threshold = TRY(threshold_in(*at));
-    } else {
+    } else if (option) {
       place_ = TRY(notice_place_of(*option));
     }
-    if (place_.is_none()) return {};
+    if (place_.is_none() && !has_events_) return {};
     if (place_.fd >= 0) {
       CHECK_OK(inherited(*option, place_.fd));
       if (place_.fd > kLastStandard) ::fcntl(place_.fd, F_SETFD, FD_CLOEXEC);
@@ -114,7 +115,7 @@ class ExitNotify final : public plugin::Plugin {
   // ---- the place ---------------------------------------------------------------
 
   Result<void> open() {
-    if (!notifier_ || file_) return {};
+    if (!notifier_ || file_ || place_.is_none()) return {};
     io::MessageFile::Callbacks callbacks;
     callbacks.on_idle = [this] { write(); };
     callbacks.on_error = [this](const Error& error) { give_up(error.message); };
@@ -145,11 +146,11 @@ class ExitNotify final : public plugin::Plugin {
   void give_up(std::string_view why) {
     if (std::exchange(gave_up_, true)) return;
     log(host_, *this, Level::warn, "{}: no more notices are written there", why);
-    timer_->stop();
+    if (!has_events_) timer_->stop();
     let_go();
   }
 
-  [[nodiscard]] bool works() const { return notifier_ && !gave_up_; }
+  [[nodiscard]] bool works() const { return notifier_ && (has_events_ || !gave_up_); }
 
   // ---- what happens ------------------------------------------------------------
 
@@ -188,7 +189,7 @@ class ExitNotify final : public plugin::Plugin {
   }
 
   void arm() {
-    if (gave_up_) return;
+    if (!works()) return;
     double time = now();
     std::optional<double> next = notifier_->due();
     if (notifier_->is_waiting()) next = std::min(*next, time + kOutputLook.count());
@@ -198,6 +199,7 @@ class ExitNotify final : public plugin::Plugin {
   }
 
   void write() {
+    if (has_events_) put_events();
     while (file_ && !gave_up_ && file_->idle()) {
       auto message = notifier_->next(written_);
       if (!message) return let_go();
@@ -208,19 +210,35 @@ class ExitNotify final : public plugin::Plugin {
     }
   }
 
+  // The same notices, each as the context of an event `exits`.
+  void put_events() {
+    plugin::TaskOutput* output = host_.task_output();
+    while (auto message = notifier_->next(shown_)) {
+      shown_ = message->seq;
+      for (const std::string& each : message->lines) {
+        auto notice = parse_json(each);
+        if (notice && output != nullptr) output->put_event("exits", *notice);
+      }
+    }
+  }
+
   // ---- the end -----------------------------------------------------------------
 
   // The summary has a record of each task, also of those of which nothing has been reported.
   Result<void> job_ended(const Json& end) {
     if (!works()) return {};
     CHECK_OK(open());
-    if (gave_up_) return {};
+    if (!works()) return {};
     const Json tasks = end.value("tasks", Json::object());
     for (const auto& [record, ranks] : tasks.items())
       notifier_->record(now(), TRY(Ranks::parse(ranks.get<std::string>())), TRY(exits::Record::parse(record)));
     look_at_output();
     notifier_->end(now(), end["exit"].value("code", 1));
     timer_->stop();
+    if (!file_ || gave_up_) {
+      write();
+      return {};
+    }
     end_timer_ = TRY(event::Timer::create(host_.loop(), [this] { lose_rest(); }));
     end_timer_->start(kWaitAtEnd);
     holds_ = true;
@@ -246,6 +264,8 @@ class ExitNotify final : public plugin::Plugin {
   NoticePlace place_;
   std::optional<Notifier> notifier_;  // of shell 0, where the option is set
   std::unique_ptr<io::MessageFile> file_;
+  bool has_events_ = false;    // the job's events come out at standard output: notices too
+  std::uint64_t shown_ = 0;    // the last message among these events
   std::uint64_t written_ = 0;  // the message that the reader has, or is being written
   std::optional<event::Timer> timer_, end_timer_;
   std::optional<double> armed_;  // when timer_ expires

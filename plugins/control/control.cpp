@@ -75,6 +75,7 @@ class Control final : public plugin::Plugin {
     });
     CHECK_OK(read_scrollback());
     if (auto* output = host_.task_output()) output->follow(&viewers_.value());
+    on("job.listed", [this](plugin::Call& call) { return listed(call); });
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
     on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { server_ ? look() : open(); }));
@@ -213,6 +214,14 @@ class Control final : public plugin::Plugin {
     return {};
   }
 
+  // A job that ends at once is not in the list yet, but will be if there is a place for it.
+  Result<void> listed(plugin::Call& call) {
+    if (gave_up_) return {};
+    if (!directory_) directory_ = TRY(choose_directory(record::places(own_variable)));
+    call.out["id"] = entry_.id.f58_plain();
+    return {};
+  }
+
   // The job goes on without.
   void without(const Error& why) {
     log(host_, *this, Level::warn, "{}: `nacre jobs` does not list this job, or it cannot be reached", why.message);
@@ -253,7 +262,10 @@ class Control final : public plugin::Plugin {
   }
 
   void attach(ClientId client, const control::ControlRequest& request) {
-    if (host_.task_output() != nullptr) return viewers_->attach(client, request, host_.job().tasks());
+    if (auto* output = host_.task_output()) {
+      output->put_event("attach", {{"client", client}});
+      return viewers_->attach(client, request, host_.job().tasks());
+    }
     server_->answer(client, request.id,
                     Error{ENOTSUP, "the job's output goes through no plugin that others can read from"});
   }

@@ -99,7 +99,17 @@ class ExitReport final : public plugin::Plugin {
     report_.note("end", {{"code", end["exit"]["code"]}}, event::wall_clock());
     Json report = report_.make(end);
     if (file_) file_->write(report);
-    if (failed && report_.has_news() && extent_ == Extent::full) print_err(exits::report_text(report));
+    if (failed && extent_ == Extent::full) show(report);
+  }
+
+  // Somebody who wants no more than errors has had the lines that name the tasks.
+  void show(const Json& report) {
+    plugin::TaskOutput* output = host_.task_output();
+    if (output != nullptr && output->takes_events()) return output->put_event("failure", report);
+    if (!report_.has_news() || !host_.log().wants(Level::notice)) return;
+    plugin::Call listed("job.listed");
+    bool is_listed = host_.stack().call(listed).has_value() && listed.out.contains("id");
+    print_err(exits::report_text(report, is_listed ? listed.out["id"].get<std::string>() : ""));
   }
 
   plugin::Host& host_;

@@ -94,11 +94,12 @@ Result<void> read_common(const JsonAt& option, OutputOptions& out) {
   using io::Overflow;
   // `client` and `batch-timeout` only affect how Flux's shells send output to their leader.
   CHECK_OK(option.only_keys({"stdout", "stderr", "mode", "fold", "limit", "overflow", "spill-limit", "ranks",
-                             "drain-timeout", "client", "batch-timeout"}));
+                             "drain-timeout", "events", "client", "batch-timeout"}));
   if (auto timeout = TRY(option.find("batch-timeout"))) CHECK_OK(job::seconds_option(*timeout));
   if (auto mode = TRY(option.find("mode")))
     out.append = TRY(one_of<bool>(*mode, {{"truncate", false}, {"append", true}}));
   if (auto fold = TRY(option.find("fold"))) out.fold = TRY(job::switch_of(*fold));
+  if (auto events = TRY(option.find("events"))) out.events = TRY(job::switch_of(*events));
   if (auto limit = TRY(option.find("limit"))) out.limit = TRY(job::size_option(*limit));
   if (auto overflow = TRY(option.find("overflow")))
     out.overflow = TRY(one_of<Overflow>(
@@ -107,6 +108,19 @@ Result<void> read_common(const JsonAt& option, OutputOptions& out) {
   if (auto timeout = TRY(option.find("drain-timeout")))
     out.drain_timeout = TRY(job::seconds_option(*timeout)).seconds();
   if (auto ranks = TRY(option.find("ranks"))) out.ranks = TRY(job::ranks_option(*ranks));
+  return {};
+}
+
+// What comes out at standard output besides events is JSON as well.
+Result<void> make_json(const JsonAt& option, OutputOptions& out) {
+  for (io::Stream each : io::kStreams) {
+    StreamOptions& stream = out.streams.at(static_cast<std::size_t>(each));
+    if (!stream.has(OutputType::term)) continue;
+    auto given = TRY(option.find(io::name_of(each)));
+    auto format = given ? TRY(given->find("format")) : std::nullopt;
+    if (format && !stream.json) return format->error("output.events makes it json: leave one of the two out");
+    stream.json = true;
+  }
   return {};
 }
 
@@ -141,6 +155,7 @@ Result<OutputOptions> OutputOptions::read(const job::Options& options) {
   if (auto stream = TRY(output->find("stdout"))) CHECK_OK(read_stream(*stream, standard));
   errors = standard;
   if (auto stream = TRY(output->find("stderr"))) CHECK_OK(read_stream(*stream, errors));
+  if (out.events) CHECK_OK(make_json(*output, out));
   CHECK_OK(check(out, *output));
   if (out.fold) standard.label = errors.label = kRankTag;
   return out;

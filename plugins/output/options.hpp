@@ -38,6 +38,7 @@ struct OutputOptions {
   std::array<StreamOptions, io::kStreams.size()> streams;
   bool append = false;
   bool fold = false;
+  bool events = false;                 // all that comes out at standard output is JSON, events among it
   std::optional<std::uint64_t> limit;  // bytes of each stream; does not apply to files
   io::Overflow overflow = io::Overflow::block;
   std::uint64_t spill_limit = io::FdSink::kSpillLimit;  // bytes

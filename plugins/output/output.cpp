@@ -24,6 +24,7 @@
 #include "plugins/output/closed.hpp"
 #include "plugins/output/collector.hpp"
 #include "plugins/output/come_out.hpp"
+#include "plugins/output/early_events.hpp"
 #include "plugins/output/fold_timer.hpp"
 #include "plugins/output/routing.hpp"
 
@@ -52,7 +53,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     on("shell.finish", [this](plugin::Call&) { return await_ends(); });
     on("shell.lost", [this](plugin::Call& call) { return on_lost(call); });
     on("shell.exit", [this](plugin::Call&) {
-      if (places_) places_->log_losses();
+      places_ ? places_->log_losses() : early_events_.end();
       return Result<void>();
     });
   }
@@ -83,6 +84,17 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   void follow(plugin::OutputFollower* follower) override {
     follower_ = follower;
     if (places_) places_->follow(follower);
+  }
+
+  [[nodiscard]] bool takes_events() const override { return options_.events && host_.job().shell_rank == 0; }
+  void put_event(std::string_view name, const Json& context) override {
+    if (!takes_events()) return;
+    Json event{{"timestamp", event::wall_clock()}, {"name", name}, {"context", context}};
+    if (!places_) return early_events_.add(dump_json(event) + '\n');
+    places_->put_event(dump_json(event) + '\n');
+    if (places_->flushed()) return;
+    hold();
+    ++closed_;
   }
 
  private:
@@ -118,6 +130,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       CHECK_OK(fold_timer_.start(host_.loop(), [this](double time) { return places_->expire(time); }));
     CHECK_OK(places_->open(value::Idset::of(ranks)));
     if (host_.job().shell_rank == 0) come_out_.emplace(*places_);
+    places_->put_event(early_events_.take());
     places_->follow(follower_);  // before the others join: what they have sent already comes at once
     if (host_.bulk() != nullptr) join_others();
     return {};
@@ -376,6 +389,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   bool finishes_ = false;                       // the tasks of this shell have ended
   plugin::OutputFollower* follower_ = nullptr;  // until all is out
   FoldTimer fold_timer_;
+  EarlyEvents early_events_;
   std::optional<event::Timer> drain_timer_;
   plugin::Registration opened_;  // for the collective
 };

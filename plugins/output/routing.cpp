@@ -56,7 +56,9 @@ Result<void> OutputRouting::open(const value::Idset& ranks) {
   if (host_.record_directory() && !is_remote()) CHECK_OK(open_eventlog());
   for (io::Stream stream : io::kStreams) {
     bool merged = stream == io::Stream::err && one_terminal();
-    if (of(stream).has(OutputType::term) && !merged && !is_remote()) CHECK_OK(open_terminal(stream));
+    bool is_terminal = of(stream).has(OutputType::term) && !merged;
+    bool has_events = options_.events && stream == io::Stream::out;
+    if ((is_terminal || has_events) && !is_remote()) CHECK_OK(open_terminal(stream));
     if (of(stream).has(OutputType::term) && !is_remote()) shared(stream).places.push_back(terminal(stream));
     if (of(stream).has(OutputType::kvs) && !is_remote()) shared(stream).places.push_back(eventlog_.get());
     if (of(stream).has(OutputType::file)) CHECK_OK(open_file(stream));
@@ -109,6 +111,7 @@ bool OutputRouting::one_terminal() const {
   const StreamOptions& err = of(io::Stream::err);
   struct stat first {};
   struct stat second {};
+  if (options_.events) return true;
   return host_.job().tasks() > 1 && out.has(OutputType::term) && err.has(OutputType::term) &&
          out.label == err.label && out.timestamps == err.timestamps && out.json == err.json &&
          ::fstat(STDOUT_FILENO, &first) == 0 && ::fstat(STDERR_FILENO, &second) == 0 &&
@@ -124,6 +127,7 @@ Result<void> OutputRouting::open_terminal(io::Stream stream) {
   int fd = stream == io::Stream::out ? STDOUT_FILENO : STDERR_FILENO;
   OutputTarget::Options options = place_options(stream, std::string(io::name_of(stream)));
   options.limit = options_.limit;
+  if (options_.events) options.format = {io::Form::json, false, io::Timestamps::none};
   // The terminal is lent to task 0, whose own terminal ends lines already.
   options.format.carriage_return = ::isatty(fd) == 1 && TRY(host_.options().flag("pty.interactive"));
   auto& place = terminals_.at(static_cast<std::size_t>(stream));
@@ -234,6 +238,10 @@ void OutputRouting::post_line(std::string_view line) {
   if (!uplink_) return;
   std::string record = io::WireFormat::event(line);
   uplink_->put(std::array{std::string_view(record)});
+}
+
+void OutputRouting::put_event(std::string_view line) {
+  if (OutputTarget* place = terminal(io::Stream::out); options_.events && place != nullptr) place->write(line);
 }
 
 void OutputRouting::post_complete(std::uint32_t rank) {

@@ -251,7 +251,7 @@ std::string last_line_of(std::string_view text) {
   return std::string(lines.substr(lines.rfind('\n') + 1).substr(0, kMostColumns));
 }
 
-std::string report_text(const Json& report) {
+std::string report_text(const Json& report, std::string_view listed) {
   Json job = member<Json>(report, "job");
   Json cause = member<Json>(report, "cause");
   Json exit = member<Json>(report, "exit");
@@ -269,9 +269,11 @@ std::string report_text(const Json& report) {
   if (std::string line = left_line(member<Json>(report, "left")); !line.empty())
     out += fmt::format("nacre: {}\n", line);
   std::string file = member<std::string>(report, "file");
-  return out + fmt::format("nacre: exit code {} (policy {}: {}){}\n", member<std::int64_t>(exit, "code"),
-                           member<std::string>(exit, "policy"), member<std::string>(exit, "by"),
-                           file.empty() ? "" : "; the report: " + file);
+  out += fmt::format("nacre: exit code {} (policy {}: {})", member<std::int64_t>(exit, "code"),
+                     member<std::string>(exit, "policy"), member<std::string>(exit, "by"));
+  if (!file.empty()) out += "; the report: " + file;
+  if (!listed.empty()) out += fmt::format("; see it again: nacre report {}", listed);
+  return out + '\n';
 }
 
 }  // namespace nacre::exits

@@ -11,8 +11,9 @@
 namespace nacre::exits {
 
 // Lines that begin with "nacre: ", at most a screen. `report`: as the plugin exit-report writes it; members that
-// are missing or of another type are left out.
-[[nodiscard]] std::string report_text(const Json& report);
+// are missing or of another type are left out. `listed`: the job's id in the list of jobs, by which `nacre report`
+// finds it; empty: it is not there, or that is what prints this.
+[[nodiscard]] std::string report_text(const Json& report, std::string_view listed = {});
 
 // The last line of `text` that is not empty, as a report shows it: at most 160 bytes.
 [[nodiscard]] std::string last_line_of(std::string_view text);

@@ -7,36 +7,17 @@
 #include <CLI/CLI.hpp>
 
 #include "base/json.hpp"
+#include "front/given_options.hpp"
 #include "job/option_types.hpp"
 #include "job/options.hpp"
 
 namespace nacre::front {
 namespace {
 
-constexpr std::uint64_t kManyTasks = 1U << 31;
-
 struct Choice {
   std::string word;  // as it was given
   std::string policy;
 };
-
-std::string contradiction(std::string_view one, std::string_view other) {
-  return fmt::format("{} and {} contradict each other: give one of them", one, other);
-}
-
-// Whether the arguments of -o set the option `name` to the same value, or one of them does not set it. One that is
-// no argument is named later.
-bool sets_the_same(const std::string& name, std::string_view one, std::string_view other) {
-  job::Options first, second;
-  if (!first.set_from_argument(one) || !second.set_from_argument(other)) return true;
-  auto mine = first.value_at(name);
-  auto theirs = second.value_at(name);
-  if (!mine || !theirs || mine->json() == theirs->json()) return true;
-  // "on" is 1, and 25% are not 50%.
-  auto limit = job::failure_limit_option(*mine, kManyTasks);
-  auto other_limit = job::failure_limit_option(*theirs, kManyTasks);
-  return limit && other_limit && *limit == *other_limit;
-}
 
 }  // namespace
 
@@ -65,13 +46,13 @@ void ExitOptions::add_to(CLI::App& verb, const std::vector<std::string>& setopt)
 void ExitOptions::check(const std::vector<std::string>& setopt) {
   choose_policy();
   check_values();
+  std::vector<GivenOption> all;
   for (const auto& [word, option] : given()) {
+    job::Options set;
     std::string name = option.substr(0, option.find('='));
-    for (const std::string& each : setopt) {
-      if (!each.starts_with(name) || sets_the_same(name, option, each)) continue;
-      throw CLI::ValidationError(contradiction(word, "-o " + each));
-    }
+    if (set.set_from_argument(option)) all.push_back({word, name, set.value_at(name)->json()});
   }
+  refuse_contradictions(all, setopt);
 }
 
 void ExitOptions::choose_policy() {

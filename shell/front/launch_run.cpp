@@ -160,7 +160,7 @@ class LaunchRun {
 
   // The leader ends its job when its launcher is gone. If it has stopped reading nothing more is sent.
   void end(int signum, std::string_view why) {
-    print_err("nacre launch: {}: ending the job\n", why);
+    if (!plan_.quiet) print_err("nacre launch: {}: ending the job\n", why);
     bool reads = to_->taken() == to_->written();
     feed_->end(signum);
     reads ? to_->close() : to_->abandon();

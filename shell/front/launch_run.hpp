@@ -23,6 +23,7 @@ struct LaunchPlan {
   int input = 0;                                 // the descriptor that the job's input is read from; < 0: none
   bool tolerates_loss = false;                   // the job tolerates lost shells, as far as its options show
   bool verbose = false;
+  bool quiet = false;  // nothing but warnings and errors is printed
 };
 
 // Returns the exit code of shell 0 or of srun, or 128 + N if a signal N ended it; 1 if the agent failed, which is

@@ -14,6 +14,7 @@
 #include "front/exit_options.hpp"
 #include "front/launch_run.hpp"
 #include "front/place_options.hpp"
+#include "front/show_options.hpp"
 #include "front/verbs.hpp"
 #include "job/jobspec.hpp"
 #include "job/options.hpp"
@@ -54,7 +55,12 @@ class Launch final : public cli::Verb {
         ->option_text("N")
         ->check(CLI::Range(1U, group::Membership::kMaxShells));
     add_job();
+    show_.add_to(*verb_);
     exits_.add_to(*verb_, options_);
+    verb_->parse_complete_callback([this] {
+      exits_.check(options_);
+      refuse_contradictions(given(), options_);
+    });
     verb_->add_option("OPTION", shell_options_, "Behind --: options of nacre-shell")->option_text("...");
   }
 
@@ -89,6 +95,16 @@ class Launch final : public cli::Verb {
              "OPT[=VAL]");
   }
 
+  // What -o may set too.
+  [[nodiscard]] std::vector<GivenOption> given() const {
+    std::vector<GivenOption> out = show_.given();
+    if (!notify_.empty()) out.push_back({"--notify=" + notify_, "exit-notify", notify_});
+    if (!exits_.report().empty()) out.push_back({"--report=" + exits_.report(), "report", exits_.report()});
+    if (oversubscribe_) out.push_back({"--oversubscribe", "oversubscribe", true});
+    if (!places_.initrc().empty()) out.push_back({"--initrc=" + places_.initrc(), "initrc", places_.initrc()});
+    return out;
+  }
+
   [[nodiscard]] Result<std::uint32_t> count_of(const Places& places, const job::Jobspec& spec) const {
     auto most = places.most();
     if (nodes_ > 0 && most && !places.by_srun && nodes_ > *most)
@@ -107,6 +123,7 @@ class Launch final : public cli::Verb {
     auto places = TRY(places_.find(false));
     if (!places)
       return invalid("no allocation is known here: give --hosts=LIST, --hostfile=FILE, --local=N or --srun");
+    for (std::string& each : show_.shell_words()) places_.add_shell_option(std::move(each));
     for (std::string& each : shell_options_) places_.add_shell_option(std::move(each));
     job::Jobspec spec = TRY(read_jobspec(jobspec_));
     std::uint32_t count = TRY(count_of(*places, spec));
@@ -117,9 +134,14 @@ class Launch final : public cli::Verb {
     record.options = options_;
     if (oversubscribe_) record.options.emplace_back("oversubscribe");
     for (std::string& each : exits_.shell_options()) record.options.push_back(std::move(each));
+    for (std::string& each : show_.shell_options()) record.options.push_back(std::move(each));
+    plan.quiet = show_.is_quiet();
     job::Options known = TRY(options_of(spec, options_));
     plan.tolerates_loss = TRY(known.flag("tolerate-loss"));
-    for (std::string& each : ExitOptions::defaults(known)) record.options.push_back(std::move(each));
+    for (std::string& each : ExitOptions::defaults(known)) {
+      if (show_.explains()) record.sources[each.substr(0, each.find('='))] = "nacre launch";
+      record.options.push_back(std::move(each));
+    }
     record.jobspec = TRY(with_callers(std::move(spec.document)));
     if (!notify_.empty()) plan.reports.push_back({"--notify", "exit-notify", notify_});
     if (!exits_.report().empty()) plan.reports.push_back({"--report", "report", exits_.report(), true});
@@ -137,6 +159,7 @@ class Launch final : public cli::Verb {
   bool oversubscribe_ = false;
   std::vector<std::string> options_;
   ExitOptions exits_;
+  ShowOptions show_;
   std::vector<std::string> shell_options_;
 };
 

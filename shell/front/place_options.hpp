@@ -41,6 +41,8 @@ class PlaceOptions {
   // Puts the first `count` of the places, and how shells are started there, into the plan.
   Result<void> put(Places places, std::uint32_t count, LaunchPlan& plan) const;
 
+  [[nodiscard]] const std::string& initrc() const { return initrc_; }  // a path; empty: none
+
   // Adds a word that is not an option of the verb, but of nacre-shell.
   void add_shell_option(std::string word) { shell_options_.push_back(std::move(word)); }
 

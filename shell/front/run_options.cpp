@@ -127,7 +127,6 @@ void RunOptions::add_rest(CLI::App& verb) {
   add_list(verb, "-o,--setopt", setopt_, "Set a shell option, see nacre-shell-options(7); may be repeated",
            "OPT[=VAL]");
   verb.add_flag("--dry-run", dry_run_, "Print the jobspec, and start nothing");
-  verb.add_flag("--explain", explain_, "Print the plan, and start no task");
 }
 
 // ---- the command -----------------------------------------------------------------
@@ -230,6 +229,33 @@ Result<void> RunOptions::set_rules(EnvironmentRules& rules) const {
 Result<Json> RunOptions::wrappers() const {
   Json out = Json::array();
   for (const std::string& each : wrap_) out.push_back(TRY(in("--wrap=" + each, wrapper_of(each))));
+  return out;
+}
+
+std::vector<GivenOption> RunOptions::given() const {
+  std::vector<GivenOption> out;
+  auto add = [&out](const char* option, const char* name, const std::string& text) {
+    if (!text.empty()) out.push_back({fmt::format("{}={}", option, text), name, text});
+  };
+  auto add_switch = [&out](bool is_on, const char* option, const char* name) {
+    if (is_on) out.push_back({option, name, true});
+  };
+  add("--output", "output.stdout.path", output_);
+  add("--error", "output.stderr.path", error_);
+  add("--input", "input.stdin.path", input_);
+  add("--input-ranks", "input.ranks", input_ranks_);
+  add("--taskmap", "taskmap", taskmap_);
+  add("--notify", "exit-notify", notify_);
+  if (!lends_terminal()) add("--pty", "pty.ranks", pty_);
+  add_switch(lends_terminal(), "--pty", "pty.interactive");
+  add_switch(label_, "--label-io", "label-io");
+  add_switch(torch_, "--torch", "torch");
+  add_switch(oversubscribe_, "--oversubscribe", "oversubscribe");
+  if (unbuffered_) out.push_back({"--unbuffered", "output.stdout.buffer.type", "none"});
+  if (auto wrap = wrappers(); wrap && !wrap_.empty()) out.push_back({"--wrap", "wrap", *std::move(wrap)});
+  if (auto limit = time_limit_of(time_limit_)) out.push_back({"--time-limit=" + time_limit_, "time-limit", *limit});
+  if (!multi_prog_.empty()) out.push_back({"--multi-prog=" + multi_prog_, "multi-prog", Json()});
+  if (parts_.size() > 1) out.push_back({"':'", "multi-prog", Json()});
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "front/given_options.hpp"
 #include "front/job_request.hpp"
 #include "front/multi_prog.hpp"
 #include "job/options.hpp"
@@ -40,9 +41,11 @@ class RunOptions {
 
   [[nodiscard]] const std::vector<std::string>& setopt() const { return setopt_; }
   [[nodiscard]] const std::string& file() const { return file_; }  // a jobspec instead; empty: none
+  [[nodiscard]] bool labels() const { return label_; }
+  // What -o may set too.
+  [[nodiscard]] std::vector<GivenOption> given() const;
   [[nodiscard]] bool lends_terminal() const { return pty_ == kInteractive; }
   [[nodiscard]] bool prints_jobspec() const { return dry_run_; }
-  [[nodiscard]] bool explains() const { return explain_; }
   [[nodiscard]] const std::string& notify() const { return notify_; }
 
  private:
@@ -70,7 +73,7 @@ class RunOptions {
   bool label_ = false, unbuffered_ = false;
   std::string taskmap_, multi_prog_, pty_, file_, notify_;
   std::vector<std::string> wrap_, setopt_;
-  bool dry_run_ = false, explain_ = false, oversubscribe_ = false, torch_ = false;
+  bool dry_run_ = false, oversubscribe_ = false, torch_ = false;
   struct Part {
     std::vector<std::string> command;
     std::uint32_t tasks = 1;

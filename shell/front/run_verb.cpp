@@ -18,12 +18,15 @@
 #include "front/place_options.hpp"
 #include "front/run_here.hpp"
 #include "front/run_options.hpp"
+#include "front/show_options.hpp"
 #include "front/verbs.hpp"
 #include "job/jobspec.hpp"
 #include "job/options.hpp"
 
 namespace nacre::front {
 namespace {
+
+constexpr const char* kFrontEnd = "nacre run";  // has chosen an option by itself
 
 class Run final : public cli::Verb {
  public:
@@ -33,10 +36,12 @@ class Run final : public cli::Verb {
     verb_->prefix_command();
     options_.add_to(*verb_);
     places_.add_to(*verb_, "By default those of the allocation that this is run in, else this host");
+    show_.add_to(*verb_);
     exits_.add_to(*verb_, options_.setopt());
     verb_->parse_complete_callback([this] {
       exits_.check(options_.setopt());
       take_words();
+      check_show();
     });
   }
 
@@ -66,7 +71,36 @@ class Run final : public cli::Verb {
     std::string jobspec;  // text
     job::Options options;
     std::uint32_t shells = 1;
+    std::map<std::string, std::string> sources = {};  // of options, who has set them
   };
+
+  // What -o may set too.
+  [[nodiscard]] std::vector<GivenOption> given() const {
+    std::vector<GivenOption> out = options_.given();
+    for (GivenOption& each : show_.given()) out.push_back(std::move(each));
+    if (!exits_.report().empty()) out.push_back({"--report=" + exits_.report(), "report", exits_.report()});
+    if (!places_.initrc().empty()) out.push_back({"--initrc=" + places_.initrc(), "initrc", places_.initrc()});
+    return out;
+  }
+
+  void check_show() const {
+    refuse_contradictions(given(), options_.setopt());
+    if (!show_.is_json()) return;
+    if (options_.labels())
+      throw CLI::ValidationError("--format=json has the rank of each line: leave out --label-io");
+    if (options_.lends_terminal())
+      throw CLI::ValidationError(
+          "--format=json and --pty exclude each other: --pty=RANKS captures what tasks write");
+    if (show_.explains())
+      throw CLI::ValidationError("--format=json and --explain exclude each other: the plan is text");
+  }
+
+  [[nodiscard]] std::vector<std::string> setopt() const {
+    std::vector<std::string> out = options_.setopt();
+    for (std::string& each : exits_.shell_options()) out.push_back(std::move(each));
+    for (std::string& each : show_.shell_options()) out.push_back(std::move(each));
+    return out;
+  }
 
   // The options end at the first word that is not an option.
   void take_words() {
@@ -93,14 +127,14 @@ class Run final : public cli::Verb {
     // --local=N is a number of nodes, as -N is.
     if (places.is_counted && !wanted.nodes && !wanted.tasks) wanted.nodes = places.most();
     JobSize size = TRY(size_of(wanted, places.most()));
-    std::vector<std::string> setopt = options_.setopt();
-    for (std::string& each : exits_.shell_options()) setopt.push_back(std::move(each));
-    JobRequest request = TRY(options_.request(size, setopt));
+    JobRequest request = TRY(options_.request(size, setopt()));
     job::Options known(request.options);
     for (const std::string& each : ExitOptions::defaults(known)) CHECK_OK(known.set_from_argument(each));
     request.options = known.json();
     Json jobspec = TRY(jobspec_of(request));
-    return JobPlan{dump_json(jobspec), std::move(known), size.nodes};
+    auto sources = sources_of(given(), setopt());
+    sources[""] = kFrontEnd;
+    return JobPlan{dump_json(jobspec), std::move(known), size.nodes, std::move(sources)};
   }
 
   [[nodiscard]] Result<JobPlan> job_of_file(const Places& places) const {
@@ -109,22 +143,26 @@ class Run final : public cli::Verb {
     job::Jobspec spec = TRY(in(path == "-" ? "standard input" : path, job::Jobspec::parse(text)));
     job::Options known(spec.options);
     CHECK_OK(options_.set_options(known));
-    std::vector<std::string> setopt = options_.setopt();
-    for (std::string& each : exits_.shell_options()) setopt.push_back(std::move(each));
-    for (const std::string& each : setopt) CHECK_OK(in("-o " + each, known.set_from_argument(each)));
-    for (const std::string& each : ExitOptions::defaults(known)) CHECK_OK(known.set_from_argument(each));
+    for (const std::string& each : setopt()) CHECK_OK(in("-o " + each, known.set_from_argument(each)));
+    auto sources = sources_of(given(), setopt());
+    for (const std::string& each : ExitOptions::defaults(known)) {
+      sources[each.substr(0, each.find('='))] = kFrontEnd;
+      CHECK_OK(known.set_from_argument(each));
+    }
     Json& attributes = spec.document["attributes"];
     if (attributes.is_null()) attributes = Json::object();
     attributes["system"]["shell"]["options"] = known.json();
     CHECK_OK(options_.change(spec.document));
     std::uint32_t most = places.most().value_or(spec.nodes.value_or(1));
     std::string jobspec = TRY(with_callers(std::move(spec.document)));
-    return JobPlan{std::move(jobspec), std::move(known), most};
+    return JobPlan{std::move(jobspec), std::move(known), most, std::move(sources)};
   }
 
   Result<LaunchPlan> plan_of(Places places, JobPlan job) {
     LaunchPlan plan;
-    if (options_.explains()) places_.add_shell_option("--explain");
+    for (std::string& each : show_.shell_words()) places_.add_shell_option(std::move(each));
+    if (show_.explains()) plan.record.sources = std::move(job.sources);
+    plan.quiet = show_.is_quiet();
     CHECK_OK(places_.put(std::move(places), job.shells, plan));
     plan.record.jobspec = std::move(job.jobspec);
     // The jobspec has them too, where a limit above a hard one is no error.
@@ -143,6 +181,7 @@ class Run final : public cli::Verb {
   RunOptions options_;
   PlaceOptions places_;
   ExitOptions exits_;
+  ShowOptions show_;
 };
 
 }  // namespace

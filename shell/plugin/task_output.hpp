@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "base/json_fwd.hpp"
 #include "io/batch.hpp"
 #include "value/idset.hpp"
 
@@ -40,6 +42,12 @@ class TaskOutput {
   // On the leader: from now on this one receives the output of all tasks; null: none does. It has to outlive this
   // object, or to be withdrawn.
   virtual void follow(OutputFollower* follower) = 0;
+
+  // On the leader, where `output.events` is set: what happens to the job comes out as lines of JSON, behind the
+  // output that came before it.
+  [[nodiscard]] virtual bool takes_events() const { return false; }
+  // One event, as in Flux RFC 18; `context`: an object. Does nothing unless takes_events().
+  virtual void put_event(std::string_view /*name*/, const Json& /*context*/) {}
 };
 
 }  // namespace nacre::plugin

@@ -176,6 +176,21 @@ TEST_CASE("what a program writes cannot command the terminal, or fill the screen
   CHECK(text.size() < 4000);
 }
 
+TEST_CASE("a report of a job that is listed ends with how to see it again") {
+  auto last_line = [](const Json& report, std::string_view listed) {
+    std::string text = report_text(report, listed);
+    return text.substr(text.rfind('\n', text.size() - 2) + 1);
+  };
+  Json report = crash();
+  CHECK(last_line(report, "f2VxQ9") ==
+        "nacre: exit code 139 (policy max: the cause); see it again: nacre report f2VxQ9\n");
+  CHECK(last_line(report, "") == "nacre: exit code 139 (policy max: the cause)\n");
+  report["file"] = "/tmp/r.json";
+  CHECK(
+      last_line(report, "f2VxQ9") ==
+      "nacre: exit code 139 (policy max: the cause); the report: /tmp/r.json; see it again: nacre report f2VxQ9\n");
+}
+
 TEST_CASE("a report that is none gives a text all the same") {
   CHECK(report_text(nullptr) == "nacre: exit code 0 (policy : )\n");
   CHECK(report_text({{"cause", {{"record", 7}, {"stderr", 1}}}, {"job", 3}, {"classes", "x"}, {"exit", {1}}}) ==

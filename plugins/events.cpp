@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where `output.events` is set: exceptions, lost shells and the end of the job as lines of JSON at the leader's
+// standard output, behind the tasks' output. How tasks end comes from exit-notify, the report from exit-report, and
+// who attaches from control.
+#include "base/json.hpp"
+#include "plugins/builtins.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+class Events final : public plugin::Plugin {
+ public:
+  explicit Events(plugin::Host& host) : Plugin("events"), host_(host) {
+    on("shell.init", [this](plugin::Call&) {
+      begin();
+      return Result<void>();
+    });
+    on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
+  }
+
+ private:
+  void begin() {
+    if (host_.task_output() == nullptr || !host_.task_output()->takes_events()) return;
+    is_on_ = true;
+    posted_ = host_.events().follow([this](const Json& event) {
+      if (event["name"] == "exception") put("exception", event["context"]);
+    });
+    ended_ = host_.on_ended([this](const Json& end) {
+      const Json& exit = end["exit"];
+      put("end", {{"code", exit["code"]}, {"by", exit.value("by", Json())}});
+    });
+  }
+
+  Result<void> shell_lost(const plugin::Call& call) {
+    if (!is_on_) return {};
+    auto shell = static_cast<std::uint32_t>(
+        TRY(TRY(JsonAt::root(call.in).at("shell_rank")).integer(0, std::int64_t{host_.job().shells()} - 1)));
+    put("lost", {{"shell", shell},
+                 {"host", host_.job().resources.nodes[shell].hostname},
+                 {"ranks", host_.job().taskmap.ranks_on(shell).str()}});
+    return {};
+  }
+
+  // The output's plugin may have gone.
+  void put(std::string_view name, const Json& context) {
+    if (auto* output = host_.task_output()) output->put_event(name, context);
+  }
+
+  plugin::Host& host_;
+  bool is_on_ = false;
+  std::unique_ptr<plugin::EventRecord::Follower> posted_;
+  plugin::Registration ended_;
+};
+
+}  // namespace
+
+PluginPtr make_events(plugin::Host& host) { return std::make_unique<Events>(host); }
+
+}  // namespace nacre::plugins

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "front/show_options.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace nacre::front {
+namespace {
+
+constexpr const char* kEvents = "output.events";
+
+}  // namespace
+
+void ShowOptions::add_to(CLI::App& verb) {
+  verb.add_option("--format", format_, "json: output and events as lines of JSON, all to stdout (default: text)")
+      ->option_text("text|json")
+      ->check(CLI::IsMember({"text", "json"}));
+  verb.add_flag("-q,--quiet", quiet_, "Print only warnings and errors beside the tasks' output")
+      ->excludes(verb.get_option("--verbose"));
+  verb.add_flag("--explain", explain_, "Print the plan, of all shells in one, and start no task");
+}
+
+std::vector<GivenOption> ShowOptions::given() const {
+  if (format_.empty()) return {};
+  return {{"--format=" + format_, kEvents, is_json()}};
+}
+
+std::vector<std::string> ShowOptions::shell_options() const {
+  if (!is_json()) return {};
+  return {kEvents};
+}
+
+std::vector<std::string> ShowOptions::shell_words() const {
+  std::vector<std::string> out;
+  if (explain_) out.emplace_back("--explain");
+  if (quiet_) out.emplace_back("--quiet");
+  return out;
+}
+
+}  // namespace nacre::front
