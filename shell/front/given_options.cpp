@@ -18,19 +18,19 @@ constexpr const char* kCommandLine = "command line";
 bool is_same(const GivenOption& mine, const JsonAt& theirs) {
   if (mine.value == theirs.json()) return true;
   JsonAt own = JsonAt::root(mine.value, mine.name);
-  if (mine.value.is_boolean()) {
-    auto on = theirs.json().is_object() ? Result<bool>(true) : job::switch_of(theirs);
-    return on && *on == mine.value.get<bool>();
+  if (mine.name == "exit-on-error") {
+    auto limit = job::failure_limit_option(own, kManyTasks);
+    auto other = job::failure_limit_option(theirs, kManyTasks);
+    return limit && other && *limit == *other;
   }
   if (mine.name == "time-limit") {
     auto first = job::seconds_option(own);
     auto second = job::seconds_option(theirs);
     return first && second && first->seconds() == second->seconds();
   }
-  if (mine.name != "exit-on-error") return false;
-  auto limit = job::failure_limit_option(own, kManyTasks);
-  auto other = job::failure_limit_option(theirs, kManyTasks);
-  return limit && other && *limit == *other;
+  if (!mine.value.is_boolean()) return false;
+  auto on = theirs.json().is_object() ? Result<bool>(true) : job::switch_of(theirs);
+  return on && *on == mine.value.get<bool>();
 }
 
 }  // namespace

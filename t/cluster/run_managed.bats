@@ -13,10 +13,11 @@ run_job() { nacre "$1" run --shell="$NACRE_SHELL" --timeout=100 "${@:2}"; }
 is_listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
 is_over() { [ -z "$("$vcluster" exec node0 squeue -h -j "$1" 2>/dev/null)" ]; }
 
-# A batch script of Slurm with these options of nacre run, on 3 nodes, whose output goes to said. Its id is $id.
+# A batch script of Slurm with these options of nacre run, on 3 nodes, whose output goes to said, and its standard error to $errors or
+# said too. Its id is $id.
 submit() {
   printf '#!/bin/sh\n%s\necho "code $?"\n' "'$NACRE_BUILD_DIR/nacre' run --shell='$NACRE_SHELL' --timeout=100 $*" >script
-  "$vcluster" exec node0 sbatch --parsable --chdir="$PWD" -N3 --time=5 -o "$PWD/said" script >id
+  "$vcluster" exec node0 sbatch --parsable --chdir="$PWD" -N3 --time=5 -o "$PWD/said" -e "$PWD/${errors:-said}" script >id
   id=$(<id)
 }
 
@@ -55,10 +56,10 @@ submit() {
 
 @test "a batch job of Slurm as lines of JSON" {
   # shellcheck disable=SC2016
-  submit --format=json -N 3 sh -c '"echo \$NACRE_TASK_RANK; test \$NACRE_TASK_RANK != 2 || exit 7"'
+  errors=err submit --format=json -N 3 sh -c '"echo \$NACRE_TASK_RANK; test \$NACRE_TASK_RANK != 2 || exit 7"'
   wait_until 100 is_over "$id"
   wait_until grep -qx "code 7" said
-  sed -i '/^code 7$/d; /^nacre-shell/d' said
+  sed -i '/^code 7$/d' said
   [ "$(jq -r 'select(.stream) | .data' said | sort | tr -d '\n')" = 012 ] || { cat said; return 1; }
   [ "$(jq -c 'select(.name == "end").context' said)" = '{"by":"the cause","code":7}' ]
   jq -e 'select(.name == "failure").context.cause | .rank == 2 and (.host | startswith("node"))' said
