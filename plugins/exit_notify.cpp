@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // exit-notify: the notices of how the job's tasks end (exits::Notifier), as lines of JSON to a file, a FIFO or a
-// descriptor, and with output.events among the events of the job. Only shell 0 writes them. A reader that is slow or has gone costs nothing: it is written the next
-// message once it has taken the one before, and what it lacks is made of the notifier's state then.
+// descriptor, and with output.events among the events of the job. Only shell 0 writes them. A reader that is slow
+// or has gone costs nothing: it is written the next message once it has taken the one before, and what it lacks is
+// made of the notifier's state then.
 #include <fcntl.h>
 
 #include <filesystem>

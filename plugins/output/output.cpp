@@ -89,10 +89,9 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   [[nodiscard]] bool takes_events() const override { return options_.events && host_.job().shell_rank == 0; }
   void put_event(std::string_view name, const Json& context) override {
     if (!takes_events()) return;
-    Json event{{"timestamp", event::wall_clock()}, {"name", name}, {"context", context}};
-    if (!places_) return early_events_.add(dump_json(event) + '\n');
-    places_->put_event(dump_json(event) + '\n');
-    if (places_->flushed()) return;
+    std::string line = dump_json({{"timestamp", event::wall_clock()}, {"name", name}, {"context", context}}) + '\n';
+    if (!places_) return early_events_.add(line);
+    if (places_->put_event(line)) return;
     hold();
     ++closed_;
   }
@@ -130,7 +129,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       CHECK_OK(fold_timer_.start(host_.loop(), [this](double time) { return places_->expire(time); }));
     CHECK_OK(places_->open(value::Idset::of(ranks)));
     if (host_.job().shell_rank == 0) come_out_.emplace(*places_);
-    places_->put_event(early_events_.take());
+    static_cast<void>(places_->put_event(early_events_.take()));  // the end of the job is behind them
     places_->follow(follower_);  // before the others join: what they have sent already comes at once
     if (host_.bulk() != nullptr) join_others();
     return {};

@@ -240,8 +240,9 @@ void OutputRouting::post_line(std::string_view line) {
   uplink_->put(std::array{std::string_view(record)});
 }
 
-void OutputRouting::put_event(std::string_view line) {
+bool OutputRouting::put_event(std::string_view line) {
   if (OutputTarget* place = terminal(io::Stream::out); options_.events && place != nullptr) place->write(line);
+  return flushed();
 }
 
 void OutputRouting::post_complete(std::uint32_t rank) {

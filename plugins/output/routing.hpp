@@ -52,8 +52,9 @@ class OutputRouting {
   // The places to which a task's stream goes. They live as long as this object.
   Result<std::vector<OutputTarget*>> of(const task::Task& task, io::Stream stream);
 
-  // On the leader: a line of JSON behind what has been put at standard output so far, with `output.events`.
-  void put_event(std::string_view line);
+  // On the leader: a line of JSON behind what has been put at standard output so far, with `output.events`. Whether
+  // all has come out.
+  [[nodiscard]] bool put_event(std::string_view line);
   // Called for another shell's task: the task has failed, and its streams have ended.
   void post_complete(std::uint32_t rank);
   [[nodiscard]] bool flushed() const;

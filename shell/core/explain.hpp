@@ -23,8 +23,8 @@ struct PlanSources {
   std::map<std::string, std::string> front;
 };
 
-// This shell's part: an object. To be called after `task.init` was called for each task. `files`: the Lua files that
-// were run.
+// This shell's part: an object. To be called after `task.init` was called for each task. `files`: the Lua files
+// that were run.
 [[nodiscard]] Json plan_part(plugin::Host& host, const std::vector<std::string>& files);
 
 // `parts`: of each shell, by its rank, not none; shells that are missing have been lost. `is_alone`: there is no

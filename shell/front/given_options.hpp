@@ -23,8 +23,8 @@ struct GivenOption {
 // "A and B contradict each other: give one of them".
 [[nodiscard]] std::string contradiction(std::string_view one, std::string_view other);
 
-// `setopt`: the arguments of -o. Throws CLI::ValidationError: one of them is none, or sets one of `given` to another
-// value.
+// `setopt`: the arguments of -o. Throws CLI::ValidationError: one of them is none, or sets one of `given` to
+// another value.
 void refuse_contradictions(const std::vector<GivenOption>& given, const std::vector<std::string>& setopt);
 
 // For --explain: that the options of both, by their paths, are of the command line.

@@ -28,9 +28,9 @@ struct LaunchRecord {
   static constexpr std::size_t kMaxWords = 4096;                   // of a command line, and of the options
   static constexpr std::uint32_t kMaxArity = 1024;
   static constexpr double kMaxTimeout = 86400;  // seconds
-  // What the shells themselves, and an initrc, read of the launcher's environment: where a user's files are, and how
-  // a job's id is written. Not what differs from host to host (HOME, TMPDIR, XDG_RUNTIME_DIR). `environment` takes
-  // no others.
+  // What the shells themselves, and an initrc, read of the launcher's environment: where a user's files are, and
+  // how a job's id is written. Not what differs from host to host (HOME, TMPDIR, XDG_RUNTIME_DIR). `environment`
+  // takes no others.
   static constexpr std::array kVariables{"NACRE_ARCHIVE_DIR",  "NACRE_JOBS_DIR",       "XDG_CACHE_HOME",
                                          "XDG_CONFIG_HOME",    "XDG_DATA_HOME",        "XDG_STATE_HOME",
                                          "FLUX_SHELL_RC_PATH", "FLUX_F58_FORCE_ASCII", "FLUX_LOAD_WITH_DEEPBIND"};

@@ -62,7 +62,7 @@ submit() {
   sed -i '/^code 7$/d' said
   [ "$(jq -r 'select(.stream) | .data' said | sort | tr -d '\n')" = 012 ] || { cat said; return 1; }
   [ "$(jq -c 'select(.name == "end").context' said)" = '{"by":"the cause","code":7}' ]
-  jq -e 'select(.name == "failure").context.cause | .rank == 2 and (.host | startswith("node"))' said
+  jq -se 'any(.[]; .name == "failure" and .context.cause.rank == 2 and (.context.cause.host | startswith("node")))' said
   nothing_left
 }
 

@@ -35,7 +35,7 @@ names() { jq -r '.name // "output"' out | uniq; }
     [ "$(events exits | jq -r 'select(.x.x3) | .x.x3')" = 2 ]
     # Output comes before what happens because of it; nothing of nacre's is on standard error but the line that names the task.
     [ "$(names | tail -n 1)" = end ]
-    ! grep -q '^nacre: ' err
+    [ "$(grep -c '^nacre: ' err)" = 0 ]
     grep -q 'task 2 on .*: exit code 3' err
     [ "$(jq -s 'all(.[]; has("timestamp") and has("name") and has("context") or has("rank"))' out)" = true ]
   done
@@ -108,6 +108,7 @@ names() { jq -r '.name // "output"' out | uniq; }
 
 @test "json: what it cannot be had with is wrong usage, and says so" {
   for options in "-l" "--pty" "--explain" "-o output.events=off"; do
+    # shellcheck disable=SC2086 # several words
     run run_job --format=json $options true
     [ "$status" -eq 2 ] || { echo "$options: $status $output"; return 1; }
     [[ ${lines[0]} == "nacre run: --format=json "* ]]
@@ -155,7 +156,7 @@ names() { jq -r '.name // "output"' out | uniq; }
   code=0
   wait "$launcher" || code=$?
   [ "$code" -eq 5 ]
-  ! grep -q interrupt err
+  [ "$(grep -c interrupt err)" = 0 ]
 }
 
 @test "the report ends with how to see it again, where the list of jobs has the job" {

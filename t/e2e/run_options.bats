@@ -58,7 +58,7 @@ contradicts() { # program word option
   for name in time-limit exit-timeout kill-timeout lost-after pmi.hang-report prolog.timeout output.limit output.drain-timeout report exit-notify exit-main \
     exit-ok input.ranks signal.signum rlimit.core attach.scrollback sysmon.period; do
     for program in "run_job true" "launch --local=1 -R R.json" "nacre"; do
-      # shellcheck disable=SC2086 # several words
+      # shellcheck disable=SC2046,SC2086 # several words
       run ${program%% *} -o $name $([[ $program != *\ * ]] || echo "${program#* }")
       [ "$status" -eq 2 ] || { echo "$program $name: $status $output"; return 1; }
       [[ ${lines[0]} == *": -o $name: expected "*": -o $name="* ]] || { echo "$program: $output"; return 1; }
