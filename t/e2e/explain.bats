@@ -5,19 +5,6 @@
 load lib.bash
 load nodes.bash
 
-# A job of a shell on each of the hosts node0 to node3, which are folders here: each shell starts in its own.
-on_hosts() {
-  cat >agent <<'END'
-#!/bin/sh
-host=$1
-shift
-cd "$WORK/$host" && exec sh -c "$*"
-END
-  chmod +x agent
-  export WORK=$work
-  run --separate-stderr launch --hosts="node[0-3]" --agent="$work/agent" -R "$work/R.json" -o cpu-affinity=off --arity=2 "$@"
-}
-
 # The lines of the section $1.
 section() { sed -n "/^$1\$/,/^\$/p" <<<"$output" | sed '1d; /^$/d'; }
 
@@ -29,7 +16,7 @@ prepare_hosts() {
 
 @test "one plan of all shells; equal parts come once" {
   prepare_hosts
-  on_hosts --explain -o rlimit.core=0
+  on_hosts --arity=2 --explain -o rlimit.core=0
   [ "$status" -eq 0 ]
   [ -z "$stderr" ]
   [ "$(grep -c '^job ' <<<"$output")" -eq 1 ]
@@ -53,7 +40,7 @@ prepare_hosts() {
   for host in node0 node1 node2 node3; do echo 'shell.options["label-io"] = true' >$host/rc.lua; done
   printf '\nshell.options["exit-timeout"] = "7s"\nsource "more.lua"\n' >>node3/rc.lua
   echo 'plugin.register { name = "extra", handlers = { { topic = "shell.init", fn = function () end } } }' >node3/more.lua
-  on_hosts --explain -o initrc=rc.lua -o initrc-check=off
+  on_hosts --arity=2 --explain -o initrc=rc.lua -o initrc-check=off
   [ "$status" -eq 0 ]
   [ "$(grep '^cores' <<<"$output")" = $'cores     node[0-1]: 0-1\ncores     node[2-3]: 2-3' ]
   [ "$(section 'options, and where they come from' | grep label-io | tr -s ' ')" = " rc.lua:1 label-io=true" ]
@@ -94,7 +81,7 @@ prepare_hosts() {
   prepare_hosts
   for host in node0 node1 node2; do echo >$host/rc.lua; done
   echo 'plugin.register { name = "t", handlers = { { topic = "task.init", fn = function () shell.die ("no task here") end } } }' >node3/rc.lua
-  on_hosts --explain -o initrc=rc.lua -o initrc-check=off
+  on_hosts --arity=2 --explain -o initrc=rc.lua -o initrc-check=off
   [ "$status" -eq 1 ]
   [[ $output != *tasks* ]]
   [[ $stderr == *"no task here"* ]]

@@ -5,20 +5,6 @@
 load lib.bash
 load nodes.bash
 
-# A job of a shell on each of the hosts node0 to node3, which are folders here: each shell starts in its own, so that initrc=rc.lua is its.
-on_hosts() {
-  cat >agent <<'END'
-#!/bin/sh
-host=$1
-shift
-cd "$WORK/$host" && exec sh -c "$*"
-END
-  chmod +x agent
-  export WORK=$work
-  run --separate-stderr launch --hosts="node[0-3]" --agent="$work/agent" -R "$work/R.json" -o cpu-affinity=off "$@"
-  echo "$output$stderr"
-}
-
 prepare_hosts() {
   write_nodes 4 1
   for host in node0 node1 node2 node3; do

@@ -33,3 +33,17 @@ nothing_left() {
   ps -fp "$(paste -sd, left)"
   return 1
 }
+
+# A job of a shell on each of the hosts node0 to node3, which are folders here: each shell starts in its own, so that initrc=rc.lua is its.
+on_hosts() {
+  cat >agent <<'END'
+#!/bin/sh
+host=$1
+shift
+cd "$WORK/$host" && exec sh -c "$*"
+END
+  chmod +x agent
+  export WORK=$work
+  run --separate-stderr launch --hosts="node[0-3]" --agent="$work/agent" -R "$work/R.json" -o cpu-affinity=off "$@"
+  echo "$output$stderr"
+}
