@@ -114,6 +114,7 @@ void Shell::on_exception(const group::JobException& exception) {
 }
 
 void Shell::on_cut_off(const Error& why) {
+  shell_messages_.cut_off();
   Action action = end_.cut_off(why.message);
   if (action != Action::kill) return;
   log_.log(Level::fatal, "", "cut off from the job's other shells: {}", why.message);

@@ -134,8 +134,9 @@ void Shell::serve_group() {
     kill_tasks(signum);
   };
   callbacks.on_announcement = [this](std::string_view topic, std::string_view bytes) {
-    announced_to_.call(topic, bytes);
+    if (!shell_messages_.take(topic, bytes)) announced_to_.call(topic, bytes);
   };
+  callbacks.on_lost = [this](group::Rank rank) { shell_messages_.lost(rank); };
   callbacks.on_exec = [this](const value::ExecShare& share) { ordered_to_.call(share); };
   callbacks.on_cut_off = [this](const Error& why) { on_cut_off(why); };
   shells_.serve(std::move(callbacks));
@@ -217,6 +218,7 @@ Result<void> Shell::make_tasks() {
 
 Result<void> Shell::initialize() {
   CHECK_OK(call("shell.init"));
+  shell_messages_.initialized();
   if (stops_here()) return {};
   // The leader does so for all shells: they have the same options.
   if (shells_.leads()) CHECK_OK(report_unread_options(options_, job_.spec, log_));

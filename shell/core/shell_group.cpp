@@ -24,7 +24,10 @@ Json loss_of(group::Rank rank, const job::Options& options) {
 }  // namespace
 
 void ShellGroup::serve(group::Group::Callbacks callbacks) {
-  callbacks.on_lost = [this](group::Rank rank) { on_lost(rank); };
+  callbacks.on_lost = [this, first = std::move(callbacks.on_lost)](group::Rank rank) {
+    if (first) first(rank);
+    on_lost(rank);
+  };
   callbacks.on_tasks = [this](const value::Idset& /*started*/, const std::vector<group::Ended>& ended) {
     for (const group::Ended& each : ended) note_ended(each.tasks, each.record);
   };

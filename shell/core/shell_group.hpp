@@ -19,7 +19,8 @@ class ShellGroup {
   // Both must outlive it. `process` has a group when serve() is called.
   ShellGroup(plugin::Host& host, join::ShellProcess& process) : host_(host), process_(process) {}
 
-  // Starts to handle what comes from the group and from the launcher. It sets on_lost and on_tasks itself.
+  // Starts to handle what comes from the group and from the launcher. on_lost of `callbacks` is called before
+  // what is done here; on_tasks is set here.
   void serve(group::Group::Callbacks callbacks);
 
   [[nodiscard]] bool has_others() const { return host_.job().shells() > 1 && !host_.standalone(); }

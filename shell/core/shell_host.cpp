@@ -42,7 +42,10 @@ ShellHost::ShellHost(join::ShellProcess& process, bool standalone, job::Job&& jo
       config_(std::move(config)),
       standalone_(standalone),
       job_(std::move(job)),
-      options_(std::move(options)) {
+      options_(std::move(options)),
+      shell_messages_(job_.shell_rank, job_.shells(),
+                      [this](std::string_view topic, std::string_view bytes) { return announce(topic, bytes); }) {
+  if (!has_siblings()) shell_messages_.cut_off();
   for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
   job::set_job_variables(environment_, job_, "");
   // It came from the host where the job was submitted.

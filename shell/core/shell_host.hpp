@@ -44,6 +44,7 @@ class ShellHost : public plugin::Host {
   plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   plugin::Registration on_announcement(Receive receive) override;
+  plugin::ShellMessages& messages() override { return shell_messages_; }
   plugin::Registration exec(value::ExecOrder order, WhenOrdered done) override;
   plugin::Registration on_exec(std::function<void(const value::ExecShare&)> receive) override;
   bulk::Port* bulk() override { return group_->bulk(); }
@@ -70,6 +71,7 @@ class ShellHost : public plugin::Host {
   plugin::CallbackList<const Json&> ended_;
   plugin::TaskOutput* task_output_ = nullptr;
   plugin::CallbackList<std::string_view, std::string_view> announced_to_;  // topic and bytes
+  plugin::ShellMessages shell_messages_;
   plugin::PendingAnswers<Result<plugin::Gathered>> gathers_;
   plugin::PendingAnswers<Result<value::ExecAnswer>> orders_;
   plugin::CallbackList<const value::ExecShare&> ordered_to_;

@@ -115,6 +115,19 @@ Result<void> flux_future::arm(When when, flux_reactor* reactor, std::function<vo
   return {};
 }
 
+Result<void> flux_future::start_timeout() {
+  if (then.timeout) then.timeout->stop();
+  if (then.seconds < 0 || ready()) return {};
+  if (!then.timeout) {
+    auto late = [this] {
+      if (!ready()) flux_future_fulfill_error(this, ETIMEDOUT, nullptr);
+    };
+    then.timeout.emplace(TRY(event::Timer::create(*then.reactor->loop, late)));
+  }
+  then.timeout->start(event::Seconds(nacre::flux::never_early(then.seconds)));
+  return {};
+}
+
 // ---- creation and end ----------------------------------------------------------
 
 flux_future_t* flux_future_create(flux_future_init_f cb, void* arg) noexcept { return new flux_future(cb, arg); }
@@ -200,6 +213,7 @@ void flux_future_reset(flux_future_t* f) noexcept {
   if (!f->outcomes.empty()) f->outcomes.pop_front();
   if (!f->then.continuation) return;
   Result<void> armed = f->arm(flux_future::When::then, f->then.reactor, f->then.continuation);
+  if (armed) armed = f->start_timeout();
   if (!armed) f->fatal.emplace(armed.error().code, armed.error().message.c_str());
 }
 
@@ -207,7 +221,7 @@ void flux_future_reset(flux_future_t* f) noexcept {
 
 int flux_future_then(flux_future_t* f, double timeout, flux_continuation_f cb, void* arg) noexcept {
   if (f == nullptr || cb == nullptr) return fail(EINVAL);
-  if (f->then.continuation) return fail(EEXIST);
+  if (f->handle != nullptr) flux_get_reactor(f->handle);  // makes that of an interthread handle
   flux_reactor* reactor = f->then.reactor != nullptr ? f->then.reactor : f->current_reactor();
   if (reactor == nullptr) return fail(EINVAL);
   Callback owner("future continuation");
@@ -215,62 +229,8 @@ int flux_future_then(flux_future_t* f, double timeout, flux_continuation_f cb, v
   if (Result<void> armed = f->arm(flux_future::When::then, reactor, call); !armed) {
     return fail(armed.error().code);
   }
-  if (timeout < 0 || f->ready()) return 0;
-  auto late = [f] {
-    if (!f->ready()) flux_future_fulfill_error(f, ETIMEDOUT, nullptr);
-  };
-  auto timer = event::Timer::create(*reactor->loop, late);
-  if (!timer) return fail(timer.error().code);
-  f->then.timeout.emplace(*std::move(timer));
-  f->then.timeout->start(event::Seconds(timeout));
-  return 0;
-}
-
-namespace {
-
-// Runs `loop`, and dispatches the messages of the shell's handle, until the future is ready or nothing is left that
-// could make it so.
-int run_until_ready(flux_future_t* f, event::Loop& loop, const bool& late) {
-  flux_shell* shell = current_shell();
-  flux_t* handle = shell != nullptr ? nacre::flux::handle_of(*shell) : nullptr;
-  while (!f->ready()) {
-    if (handle != nullptr && handle->dispatch()) continue;
-    if (late) return fail(ETIMEDOUT);
-    if (!loop.alive()) return fail(EDEADLOCK);
-    loop.run_once();
-  }
-  return 0;
-}
-
-}  // namespace
-
-int flux_future_wait_for(flux_future_t* f, double timeout) {
-  if (f == nullptr || f->waiting) return fail(EINVAL);
-  if (f->ready()) return 0;
-  if (timeout == 0) return fail(ETIMEDOUT);
-  flux_reactor* reactor = f->now.reactor;
-  if (reactor == nullptr && (reactor = flux_reactor_create(0)) == nullptr) return -1;
-  flux_reactor_incref(reactor);
-  if (f->now.reactor == nullptr) flux_reactor_decref(reactor);  // arm() takes a reference of its own
-  flux_future_incref(f);
-  f->waiting = true;
-  bool late = false;
-  Result<void> armed = f->arm(flux_future::When::now, reactor, {});
-  Result<event::Timer> timer = event::Timer::create(*reactor->loop, [&late] { late = true; });
-  int done = -1;
-  if (armed && timer) {
-    if (timeout > 0) timer->start(event::Seconds(timeout));
-    done = run_until_ready(f, *reactor->loop, late);
-  } else {
-    errno = armed ? timer.error().code : armed.error().code;
-  }
-  int saved = errno;
-  f->waiting = false;
-  timer = Error{0, ""};
-  flux_reactor_decref(reactor);
-  flux_future_decref(f);
-  errno = saved;
-  return done;
+  f->then.seconds = timeout;
+  return fail_with(f->start_timeout());
 }
 
 // ---- aux items -----------------------------------------------------------------

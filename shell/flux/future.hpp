@@ -43,6 +43,7 @@ struct flux_future {
     bool armed = false;
     std::function<void()> continuation;
     std::optional<nacre::event::Timer> soon;
+    double seconds = -1;  // of `timeout`; negative: none
     std::optional<nacre::event::Timer> timeout;
   };
   enum class When { then, now };
@@ -56,6 +57,7 @@ struct flux_future {
   [[nodiscard]] const nacre::flux::Outcome& front() const { return fatal ? *fatal : outcomes.front(); }
   void fulfil(nacre::flux::Outcome outcome);
   nacre::Result<void> arm(When when, flux_reactor* reactor, std::function<void()> continuation);
+  nacre::Result<void> start_timeout();                // of `then`, for its next fulfilment
   void use(Context& context, flux_reactor* reactor);  // from now on; nullptr: none
   void disarm(flux_reactor* reactor);                 // takes its timers off that reactor's loop
   [[nodiscard]] Context& context(When when) { return when == When::then ? then : now; }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -42,6 +43,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(flux_shell& shell) {
       shell.host.on_announcement([runtime = self.get()](std::string_view topic, std::string_view bytes) {
         if (topic == kEvents) runtime->receive(bytes);
       });
+  self->remote_.begin();
   return self;
 }
 
@@ -52,9 +54,9 @@ Runtime::~Runtime() {
   delete handle_;
 }
 
-// The number and the topic, each with a NUL after it, and the payload.
+// The rank of this shell, a dot, its number of this event, and the topic, with a NUL after it, and the payload.
 int Runtime::announce(const flux_msg& event) {
-  std::string bytes = fmt::format("{}{}{}{}", event.seq, '\0', event.topic, '\0');
+  std::string bytes = fmt::format("{}.{}{}{}{}", shell_.host.job().shell_rank, event.seq, '\0', event.topic, '\0');
   if (event.payload) bytes += *event.payload;
   Result<void> sent = shell_.host.announce(kEvents, bytes);
   return sent ? 0 : fail(sent.error().code);
@@ -69,9 +71,22 @@ void Runtime::receive(std::string_view event) {
   flux_msg_t* msg =
       flux_event_encode_raw(topic.c_str(), payload.empty() ? nullptr : payload.data(), payload.size());
   MsgRef own(msg);
-  flux_msg_set_seq(msg, static_cast<uint32_t>(parse_u64(event.substr(0, seq_end)).value_or(0)));
+  auto seq = static_cast<uint32_t>(shell_.host.messages().announcements());
+  flux_msg_set_seq(msg, seq);
+  published(event.substr(0, seq_end), seq);
   if (msg != nullptr && flux_send(handle_, msg, 0) == 0) return;
   shell_.host.log().log(Level::error, "", "the event {} is lost: too many wait to be handled", topic);
+}
+
+// `id`: as announce() has it. If it is one of this shell's, its future gets the sequence number.
+void Runtime::published(std::string_view id, uint32_t seq) {
+  std::size_t dot = id.find('.');
+  if (dot == id.npos || parse_u64(id.substr(0, dot)) != std::uint64_t{shell_.host.job().shell_rank}) return;
+  auto number = parse_u64(id.substr(dot + 1));
+  if (!number) return;
+  auto found = handle_->publications.extract(static_cast<uint32_t>(*number));
+  if (!found) return;
+  flux_future_fulfill(found.mapped(), new uint32_t(seq), [](void* kept) { delete static_cast<uint32_t*>(kept); });
 }
 
 flux_subprocess* Runtime::process_of(task::Task& task) {
@@ -149,23 +164,70 @@ flux_handle::~flux_handle() {
 }
 
 Result<void> flux_handle::send(MsgRef msg) {
+  if (link != nullptr) return outgoing.put(std::move(msg));
+  if (msg->type == FLUX_MSGTYPE_REQUEST) {
+    std::optional<uint32_t> shell = runtime.remote().target_of(*msg.get());
+    if (shell) return runtime.remote().send(*shell, *msg.get());
+  }
+  if (msg->type == FLUX_MSGTYPE_RESPONSE && msg->from) return runtime.remote().send(*msg->from, *msg.get());
+  return receive(std::move(msg));
+}
+
+Result<void> flux_handle::receive(MsgRef msg) {
   if (link == nullptr) poll_->keeps_running(true);  // the loop runs on until the message has been handled
-  return outgoing.put(std::move(msg));
+  return incoming.put(std::move(msg));
 }
 
 Result<void> flux_handle::watch() {
   if (poll_ || reactor == nullptr) return {};
   poll_ = TRY(event::Poll::create(*reactor->loop, incoming.fd(), [this](int) { dispatch(); }));
-  poll_->keeps_running(link != nullptr);
+  poll_->keeps_running(false);
+  keep_running();
   return poll_->start(event::Poll::kReadable);
 }
 
-uint32_t flux_handle::expect(flux_future* call) {
+// The shell's own has another rule: see receive().
+void flux_handle::keep_running() {
+  if (!poll_ || link == nullptr) return;
+  auto started = [](const flux_msg_handler* each) { return each->started; };
+  poll_->keeps_running(!calls.empty() || std::any_of(handlers.begin(), handlers.end(), started));
+}
+
+void flux_handle::forget(uint32_t matchtag) {
+  calls.erase(matchtag);
+  keep_running();
+}
+
+uint32_t flux_handle::expect(flux_future* call, std::optional<uint32_t> shell) {
   for (std::size_t tried = 0; tried <= calls.size(); ++tried) {
     if (++last_tag == FLUX_MATCHTAG_NONE) ++last_tag;
-    if (calls.try_emplace(last_tag, call).second) return last_tag;
+    if (calls.try_emplace(last_tag, OpenCall{call, shell}).second) {
+      keep_running();
+      return last_tag;
+    }
   }
   return FLUX_MATCHTAG_NONE;
+}
+
+void flux_handle::fail_call(uint32_t matchtag, const Error& why) {
+  auto call = calls.extract(matchtag);
+  if (call && call.mapped().future != nullptr)
+    flux_future_fulfill_error(call.mapped().future, why.code, why.message.c_str());
+}
+
+void flux_handle::fail_calls(uint32_t shell, int code) {
+  std::vector<uint32_t> tags;
+  for (const auto& [tag, call] : calls) {
+    if (call.shell == shell) tags.push_back(tag);
+  }
+  Error why{code, code == EHOSTUNREACH ? fmt::format("shell {} is lost, or cannot be reached", shell)
+                                       : fmt::format("shell {} refuses requests: {}", shell, std::strerror(code))};
+  for (uint32_t tag : tags) fail_call(tag, why);
+}
+
+bool flux_handle::waits_for_others() const {
+  return !publications.empty() ||
+         std::any_of(calls.begin(), calls.end(), [](const auto& each) { return each.second.shell.has_value(); });
 }
 
 bool flux_handle::dispatch() {
@@ -216,8 +278,8 @@ void flux_handle::deliver_response(const flux_msg& msg) {
     if (handler != nullptr) call(*handler, msg);
     return;
   }
-  flux_future* future = it->second;
-  if ((msg.flags & FLUX_MSGFLAG_STREAMING) == 0 || msg.errnum != 0) calls.erase(it);
+  flux_future* future = it->second.future;
+  if ((msg.flags & FLUX_MSGFLAG_STREAMING) == 0 || msg.errnum != 0) forget(it->first);
   if (msg.errnum != 0) {
     const char* text = nullptr;
     if (flux_response_decode_error(&msg, &text) < 0) text = nullptr;

@@ -14,6 +14,7 @@
 
 #include "flux/inbox.hpp"
 #include "flux/reactor.hpp"
+#include "flux/remote_calls.hpp"
 
 namespace nacre::flux {
 class Runtime;
@@ -47,13 +48,22 @@ struct flux_handle {
   flux_handle(const flux_handle&) = delete;
   flux_handle& operator=(const flux_handle&) = delete;
 
+  // To the handler, future or shell that it is for.
   nacre::Result<void> send(nacre::flux::MsgRef msg);
+  nacre::Result<void> receive(nacre::flux::MsgRef msg);  // to be handled from the loop. ENOBUFS: too many are
   // Passes the first message that waits to its handler; false if there is none.
   bool dispatch();
   nacre::Result<void> watch();  // the loop dispatches from now on
-  // The response will fulfil `call`. FLUX_MATCHTAG_NONE: there are too many calls.
-  uint32_t expect(flux_future* call);
-  void forget(uint32_t matchtag) { calls.erase(matchtag); }
+  // The response, which comes from here or from that other shell, will fulfil `call`. FLUX_MATCHTAG_NONE: there are
+  // too many calls.
+  uint32_t expect(flux_future* call, std::optional<uint32_t> shell = std::nullopt);
+  void forget(uint32_t matchtag);
+  void keep_running();  // for an interthread handle: while it has handlers, or calls are open
+  // A handler takes such a request.
+  [[nodiscard]] bool handles(const flux_msg& msg) { return handler_for(msg) != nullptr; }
+  void fail_call(uint32_t matchtag, const nacre::Error& why);
+  void fail_calls(uint32_t shell, int code);    // all that are open
+  [[nodiscard]] bool waits_for_others() const;  // a call to another shell is open, or an event is under way
 
   int references = 1;
   nacre::flux::Runtime& runtime;
@@ -64,8 +74,15 @@ struct flux_handle {
   nacre::capi::AuxItems aux;
   int flags = 0;
   std::string appname;
+  // The sender of its messages: by default this user, the owner.
+  flux_msg_cred testing{FLUX_USERID_UNKNOWN, FLUX_ROLE_NONE};
   std::vector<flux_msg_handler*> handlers;  // in the order in which they were made
-  std::unordered_map<uint32_t, flux_future*> calls;
+  struct OpenCall {
+    flux_future* future;
+    std::optional<uint32_t> shell;
+  };
+  std::unordered_map<uint32_t, OpenCall> calls;             // by matchtag
+  std::unordered_map<uint32_t, flux_future*> publications;  // by last_event: until the event comes back
   uint32_t last_tag = FLUX_MATCHTAG_NONE;
   uint32_t last_event = 0;
   std::multiset<std::string> subscriptions;
@@ -94,12 +111,14 @@ class Runtime final : public capi::Extension {
   Result<flux_handle*> open_link(const std::string& name);
   void close_link(flux_handle& handle);
   int announce(const flux_msg& event);  // to all shells of the job; -1 with errno
+  [[nodiscard]] RemoteCalls& remote() { return remote_; }
   void debug(const std::string& message) const;
   flux_subprocess* process_of(task::Task& task);  // the task as a subprocess; one object for each task
 
  private:
-  explicit Runtime(flux_shell& shell) : shell_(shell) {}
+  explicit Runtime(flux_shell& shell) : shell_(shell), remote_(*this) {}
   void receive(std::string_view event);
+  void published(std::string_view id, uint32_t seq);
 
   flux_shell& shell_;
   std::unique_ptr<Inbox> inbox_;
@@ -108,6 +127,7 @@ class Runtime final : public capi::Extension {
   std::mutex mutex_;  // for links_: threads open them
   std::vector<std::unique_ptr<InboxLink>> links_;
   plugin::Registration events_;
+  RemoteCalls remote_;
 };
 
 // nullptr, with errno, if there is none and it cannot be made.

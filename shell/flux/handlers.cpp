@@ -18,11 +18,14 @@ using nacre::flux::MsgRef;
 
 namespace {
 
-// Sets the sender's user: the one that runs this shell.
-MsgRef signed_copy(const flux_msg_t* msg) {
+// Sets the sender: the user that runs this shell, unless the handle has another one.
+MsgRef signed_copy(const flux_t* h, const flux_msg_t* msg) {
   if (msg->rolemask != FLUX_ROLE_NONE) return MsgRef::to(msg);
   flux_msg_t* copy = flux_msg_copy(msg, true);
-  flux_msg_set_cred(copy, {::getuid(), FLUX_ROLE_OWNER | FLUX_ROLE_LOCAL});
+  flux_msg_cred sender{::getuid(), FLUX_ROLE_OWNER | FLUX_ROLE_LOCAL};
+  if (h->testing.userid != FLUX_USERID_UNKNOWN) sender.userid = h->testing.userid;
+  if (h->testing.rolemask != FLUX_ROLE_NONE) sender.rolemask = h->testing.rolemask;
+  flux_msg_set_cred(copy, sender);
   return MsgRef(copy);
 }
 
@@ -35,7 +38,7 @@ int send(flux_t* h, MsgRef msg) {
 
 int flux_send(flux_t* h, const flux_msg_t* msg, int /*flags*/) noexcept {
   if (h == nullptr || msg == nullptr) return fail(EINVAL);
-  return send(h, signed_copy(msg));
+  return send(h, signed_copy(h, msg));
 }
 
 int flux_send_new(flux_t* h, flux_msg_t** msg, int flags) noexcept {
@@ -93,7 +96,9 @@ flux_msg_handler::flux_msg_handler(flux_handle* of_handle, const struct flux_mat
 }
 
 flux_msg_handler::~flux_msg_handler() {
-  if (handle != nullptr) std::erase(handle->handlers, this);
+  if (handle == nullptr) return;
+  std::erase(handle->handlers, this);
+  handle->keep_running();
 }
 
 bool flux_msg_handler::takes(const flux_msg& msg) const {
@@ -121,10 +126,13 @@ void flux_msg_handler_start(flux_msg_handler_t* mh) noexcept {
   mh->started = true;
   flux_get_reactor(mh->handle);
   if (Result<void> watched = mh->handle->watch(); !watched) mh->handle->runtime.debug(watched.error().message);
+  mh->handle->keep_running();
 }
 
 void flux_msg_handler_stop(flux_msg_handler_t* mh) noexcept {
-  if (mh != nullptr) mh->started = false;
+  if (mh == nullptr) return;
+  mh->started = false;
+  if (mh->handle != nullptr) mh->handle->keep_running();
 }
 
 void flux_msg_handler_allow_rolemask(flux_msg_handler_t* mh, uint32_t rolemask) noexcept {
@@ -204,7 +212,7 @@ class HandleWatcher final : public flux_watcher {
 
 flux_watcher_t* flux_handle_watcher_create(flux_reactor_t* r, flux_t* h, int events, flux_watcher_f cb,
                                            void* arg) noexcept {
-  if (r == nullptr || h == nullptr || cb == nullptr) return none(EINVAL);
+  if (r == nullptr || h == nullptr) return none(EINVAL);
   return new HandleWatcher(r, h, events, cb, arg);
 }
 

@@ -37,9 +37,9 @@ MsgRef Inbox::take(const struct flux_match& match) {
   return {};
 }
 
-bool Inbox::empty() const {
+std::size_t Inbox::size() const {
   std::lock_guard lock(mutex_);
-  return messages_.empty();
+  return messages_.size();
 }
 
 }  // namespace nacre::flux

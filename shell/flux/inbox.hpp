@@ -21,7 +21,8 @@ class Inbox {
   Result<void> put(MsgRef message, End end = End::tail);  // ENOBUFS when it is full
   // The first message that matches; an empty reference: none.
   MsgRef take(const struct flux_match& match);
-  [[nodiscard]] bool empty() const;
+  [[nodiscard]] bool empty() const { return size() == 0; }
+  [[nodiscard]] std::size_t size() const;
   [[nodiscard]] int fd() const { return signal_.get(); }  // readable while there is a message
 
  private:

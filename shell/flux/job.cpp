@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "event/clock.hpp"
 #include "flux/future.hpp"
 #include "flux/handle.hpp"
 
@@ -28,6 +32,8 @@ struct Form {
   std::string (value::JobId::*text)() const;
 };
 
+std::string directory_of(flux_jobid_t id) { return "job." + value::JobId(id).dothex(); }
+
 std::optional<std::string> text_of(flux_jobid_t id, std::string_view type) {
   static constexpr std::array<Form, 6> kForms{{{"dec", &value::JobId::decimal},
                                                {"hex", &value::JobId::hex},
@@ -36,7 +42,7 @@ std::optional<std::string> text_of(flux_jobid_t id, std::string_view type) {
                                                {"f58", &value::JobId::f58},
                                                {"f58plain", &value::JobId::f58_plain}}};
   value::JobId job(id);
-  if (type == "kvs") return "job." + job.dothex();
+  if (type == "kvs") return directory_of(id);
   auto it = std::find_if(kForms.begin(), kForms.end(), [&](const Form& each) { return each.name == type; });
   if (it == kForms.end()) return std::nullopt;
   return (job.*it->text)();
@@ -58,6 +64,15 @@ void report(flux_future_t* f, Watch& watch, const Json& event) {
   flux_future_fulfill(f, c_string(line), std::free);
   if (event["name"] == kLastEvent) end_watch(f, watch);
 }
+
+int write_name(char* buf, int bufsz, const std::string& name) {
+  if (buf == nullptr || bufsz <= 0) return fail(EINVAL);
+  if (name.size() >= static_cast<std::size_t>(bufsz)) return fail(EOVERFLOW);
+  std::memcpy(buf, name.c_str(), name.size() + 1);
+  return static_cast<int>(name.size());
+}
+
+bool is_word(std::string_view text) { return !text.empty() && text.find_first_of(" \t\n") == text.npos; }
 
 }  // namespace
 
@@ -109,4 +124,46 @@ int flux_job_event_watch_cancel(flux_future_t* f) noexcept {
   if (watch == nullptr) return fail(EINVAL);
   end_watch(f, *watch);
   return 0;
+}
+
+flux_future_t* flux_job_raise(flux_t* h, flux_jobid_t id, const char* type, int severity,
+                              const char* note) noexcept {
+  constexpr int kMaxSeverity = 7;
+  if (h == nullptr || type == nullptr || !is_word(type) || severity < 0 || severity > kMaxSeverity)
+    return none(EINVAL);
+  Host& host = h->runtime.shell().host;
+  flux_future_t* f = flux_future_create(nullptr, nullptr);
+  flux_future_set_flux(f, h);
+  if (id != host.job().id.value()) {
+    h->runtime.debug(fmt::format("flux_job_raise: job {}: there is no Flux broker", id));
+    flux_future_fulfill_error(f, ENOSYS, "not offered by this shell: there is no Flux broker");
+    return f;
+  }
+  host.raise({type, severity, note != nullptr ? note : "", std::nullopt});
+  flux_future_fulfill(f, nullptr, nullptr);
+  return f;
+}
+
+int flux_job_timeleft(flux_t* h, flux_error_t* errp, double* timeleft) noexcept {
+  if (h == nullptr || timeleft == nullptr) {
+    if (errp != nullptr) std::snprintf(errp->text, sizeof errp->text, "expected a handle and a place for the time");
+    return fail(EINVAL);
+  }
+  double expiration = h->runtime.shell().host.job().resources.expiration;
+  *timeleft =
+      expiration > 0 ? std::max(0.0, expiration - event::wall_clock()) : std::numeric_limits<double>::infinity();
+  return 0;
+}
+
+int flux_job_kvs_key(char* buf, int bufsz, flux_jobid_t id, const char* key) noexcept {
+  return write_name(buf, bufsz, directory_of(id) + (key != nullptr ? fmt::format(".{}", key) : ""));
+}
+
+int flux_job_kvs_guest_key(char* buf, int bufsz, flux_jobid_t id, const char* key) noexcept {
+  if (::getenv("FLUX_KVS_NAMESPACE") != nullptr) return write_name(buf, bufsz, key != nullptr ? key : ".");
+  return write_name(buf, bufsz, directory_of(id) + ".guest" + (key != nullptr ? fmt::format(".{}", key) : ""));
+}
+
+int flux_job_kvs_namespace(char* buf, int bufsz, flux_jobid_t id) noexcept {
+  return write_name(buf, bufsz, fmt::format("job-{}", id));
 }

@@ -31,9 +31,9 @@ int set(flux_msg_t* msg, int types, T flux_msg::*field, T value) {
 
 template <typename T>
 int get(const flux_msg_t* msg, int types, T flux_msg::*field, T* value) {
-  if (msg == nullptr || value == nullptr) return fail(EINVAL);
+  if (msg == nullptr) return fail(EINVAL);
   if ((msg->type & types) == 0) return fail(EPROTO);
-  *value = msg->*field;
+  if (value != nullptr) *value = msg->*field;
   return 0;
 }
 
@@ -85,12 +85,14 @@ flux_msg_t* flux_msg_copy(const flux_msg_t* msg, bool payload) noexcept {
   auto* copy = new flux_msg(msg->type);
   copy->flags = msg->flags;
   copy->topic = msg->topic;
+  copy->routes = msg->routes;
   copy->nodeid = msg->nodeid;
   copy->errnum = msg->errnum;
   copy->matchtag = msg->matchtag;
   copy->seq = msg->seq;
   copy->userid = msg->userid;
   copy->rolemask = msg->rolemask;
+  copy->from = msg->from;
   if (payload) {
     copy->payload = msg->payload;
   } else {
@@ -129,8 +131,8 @@ void* flux_msg_aux_get(const flux_msg_t* msg, const char* name) noexcept {
 // ---- type, flags, topic --------------------------------------------------------
 
 int flux_msg_get_type(const flux_msg_t* msg, int* type) noexcept {
-  if (msg == nullptr || type == nullptr) return fail(EINVAL);
-  *type = msg->type;
+  if (msg == nullptr) return fail(EINVAL);
+  if (type != nullptr) *type = msg->type;
   return 0;
 }
 
@@ -209,7 +211,7 @@ int flux_msg_set_payload(flux_msg_t* msg, const void* buf, size_t size) noexcept
 }
 
 int flux_msg_get_payload(const flux_msg_t* msg, const void** buf, size_t* size) noexcept {
-  if (msg == nullptr || (buf == nullptr && size == nullptr)) return fail(EINVAL);
+  if (msg == nullptr) return fail(EINVAL);
   if (!msg->payload) return fail(EPROTO);
   if (buf != nullptr) *buf = msg->payload->data();
   if (size != nullptr) *size = msg->payload->size();
@@ -223,9 +225,9 @@ int flux_msg_set_string(flux_msg_t* msg, const char* s) noexcept {
 }
 
 int flux_msg_get_string(const flux_msg_t* msg, const char** s) noexcept {
-  if (msg == nullptr || s == nullptr) return fail(EINVAL);
+  if (msg == nullptr) return fail(EINVAL);
   if (msg->payload && (msg->payload->empty() || msg->payload->back() != '\0')) return fail(EPROTO);
-  *s = msg->payload ? msg->payload->c_str() : nullptr;
+  if (s != nullptr) *s = msg->payload ? msg->payload->c_str() : nullptr;
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "capi/capi.hpp"
 
@@ -16,6 +17,7 @@ struct flux_msg {
   int type;
   int flags = 0;
   std::string topic;
+  std::vector<std::string> routes;     // ids, the first that was pushed first
   std::optional<std::string> payload;  // text ends with its NUL
   uint32_t nodeid = FLUX_NODEID_ANY;
   int errnum = 0;
@@ -23,6 +25,7 @@ struct flux_msg {
   uint32_t seq = 0;
   uint32_t userid = FLUX_USERID_UNKNOWN;
   uint32_t rolemask = FLUX_ROLE_NONE;
+  std::optional<uint32_t> from;  // a request from that other shell of the job, or a response to one
   mutable nacre::capi::AuxItems aux;
   mutable nacre::capi::JsonRef json;  // the payload's, once it was asked for
   mutable std::string last_error;

@@ -4,6 +4,7 @@
 #include "flux/reactor.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "event/clock.hpp"
 #include "flux/future.hpp"
@@ -11,6 +12,12 @@
 using namespace nacre;          // NOLINT
 using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT
+
+namespace {
+
+constexpr double kClockWasSet = 0.01;  // seconds that the wall clock is off
+
+}  // namespace
 
 // ---- reactor -----------------------------------------------------------------
 
@@ -79,7 +86,10 @@ double flux_reactor_now(flux_reactor_t* r) noexcept {
 void flux_reactor_now_update(flux_reactor_t* r) noexcept {
   if (r == nullptr) return;
   r->loop->update_now();
-  r->epoch = event::wall_clock() - r->loop->now();
+  // The loop's time is in whole milliseconds: so only a clock that was set changes what it is added to, and a time
+  // between two calls is never shorter than it was.
+  double epoch = event::wall_clock() - r->loop->now();
+  if (!r->epoch || std::abs(epoch - *r->epoch) > kClockWasSet) r->epoch = epoch;
 }
 
 // ---- watchers ----------------------------------------------------------------
@@ -115,6 +125,7 @@ void flux_watcher::keep_running(bool keeps) {
 }
 
 void flux_watcher::fire(int revents) {
+  if (callback == nullptr) return;
   owner.run([this, revents] { callback(reactor, this, revents, arg); });
 }
 

@@ -32,6 +32,14 @@ struct flux_reactor {
   std::set<flux_future*> futures;  // those that wait on it, or have done so
 };
 
+namespace nacre::flux {
+
+// The loop counts whole milliseconds, from the last one that is over: a timer that is started for this time is not
+// early by any clock.
+inline double never_early(double seconds) { return seconds > 0 ? seconds + 0.001 : seconds; }
+
+}  // namespace nacre::flux
+
 // The part of a watcher that does not depend on what it watches.
 struct flux_watcher {
   flux_watcher(flux_reactor* of_reactor, flux_watcher_f function, void* argument, std::string_view what);

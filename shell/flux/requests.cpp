@@ -112,6 +112,9 @@ flux_msg_t* flux_response_derive(const flux_msg_t* request, int errnum) noexcept
   msg->matchtag = request->matchtag;
   msg->flags |= request->flags & FLUX_MSGFLAG_STREAMING;
   msg->errnum = errnum;
+  msg->from = request->from;
+  msg->routes = request->routes;
+  msg->flags |= request->flags & FLUX_MSGFLAG_ROUTE;
   return msg;
 }
 
@@ -120,7 +123,11 @@ int flux_response_decode(const flux_msg_t* msg, const char** topic, const char**
 }
 
 int flux_response_decode_raw(const flux_msg_t* msg, const char** topic, const void** data, size_t* len) noexcept {
-  return check_response(msg, topic) < 0 ? -1 : data_of(msg, data, len);
+  if (check_response(msg, topic) < 0) return -1;
+  const void* own = nullptr;
+  size_t size = 0;
+  data_of(msg, data != nullptr ? data : &own, len != nullptr ? len : &size);
+  return 0;
 }
 
 int flux_response_decode_error(const flux_msg_t* msg, const char** errstr) noexcept {

@@ -14,6 +14,7 @@ using nacre::flux::MsgRef;
 namespace {
 
 constexpr const char* kCallKey = "nacre::call";
+constexpr const char* kPublicationKey = "nacre::publication";
 
 // The call to which a future belongs.
 struct OneCall {
@@ -31,6 +32,31 @@ void end_call(void* arg) {
 
 const OneCall* call_of(flux_future_t* f) { return static_cast<const OneCall*>(flux_future_aux_get(f, kCallKey)); }
 
+// The event to which a future belongs.
+struct Publication {
+  flux_t* handle;
+  uint32_t number;
+};
+
+void end_publication(void* arg) {
+  auto* publication = static_cast<Publication*>(arg);
+  publication->handle->publications.erase(publication->number);
+  flux_close(publication->handle);
+  delete publication;
+}
+
+// 0, or -1 with errno.
+int send_call(flux_t* h, flux_msg_t* request, OneCall& call, flux_future_t* f) {
+  if (!flux_msg_is_noresponse(request)) {
+    std::optional<uint32_t> shell;
+    if (h->link == nullptr) shell = h->runtime.remote().target_of(*request);
+    call.matchtag = h->expect(f, shell);
+    if (call.matchtag == FLUX_MATCHTAG_NONE) return fail(EBUSY);
+  }
+  flux_msg_set_matchtag(request, call.matchtag);
+  return flux_send(h, request, 0);
+}
+
 // Takes over `request`.
 flux_future_t* call(flux_t* h, flux_msg_t* request, uint32_t nodeid, int flags) {
   constexpr int kKnown = FLUX_RPC_NORESPONSE | FLUX_RPC_STREAMING;
@@ -44,17 +70,21 @@ flux_future_t* call(flux_t* h, flux_msg_t* request, uint32_t nodeid, int flags) 
   flux_future_set_flux(f, h);
   auto* context = new OneCall{flux_incref(h), FLUX_MATCHTAG_NONE, nodeid};
   flux_future_aux_set(f, kCallKey, context, end_call);
-  bool answered = (flags & FLUX_RPC_NORESPONSE) == 0;
-  if (answered) context->matchtag = h->expect(f);
-  flux_msg_set_matchtag(request, context->matchtag);
-  bool possible = !answered || context->matchtag != FLUX_MATCHTAG_NONE;
-  if (!possible) errno = EBUSY;
-  if (!possible || flux_send(h, request, 0) < 0) {
-    flux_future_destroy(f);
-    return nullptr;
+  if (h->link != nullptr) {
+    flux_get_reactor(h);
+    if (Result<void> watched = h->watch(); !watched) h->runtime.debug(watched.error().message);
   }
-  if (!answered) flux_future_fulfill(f, nullptr, nullptr);
-  return f;
+  if (send_call(h, request, *context, f) == 0) {
+    if (flux_msg_is_noresponse(request)) flux_future_fulfill(f, nullptr, nullptr);
+    return f;
+  }
+  if (errno == EHOSTUNREACH) {
+    h->forget(context->matchtag);
+    flux_future_fulfill_error(f, EHOSTUNREACH, fmt::format("there is no shell {}, or it is lost", nodeid).c_str());
+    return f;
+  }
+  flux_future_destroy(f);
+  return nullptr;
 }
 
 int answer(flux_t* h, const flux_msg_t* request, flux_msg_t* response) {
@@ -76,13 +106,27 @@ flux_future_t* publish(flux_t* h, flux_msg_t* event, int flags) {
   if (event == nullptr) return nullptr;
   MsgRef own(event);
   if (h == nullptr || (flags & ~FLUX_EVENT_PRIVATE) != 0) return none(EINVAL);
-  flux_msg_set_seq(event, ++h->last_event);
-  // Events between two threads of this process stay there.
-  int sent = h->link == nullptr ? h->runtime.announce(*event) : flux_send(h, event, 0);
-  if (sent < 0) return nullptr;
+  uint32_t number = ++h->last_event;
+  flux_msg_set_seq(event, number);
   flux_future_t* f = flux_future_create(nullptr, nullptr);
   flux_future_set_flux(f, h);
-  flux_future_fulfill(f, new uint32_t(h->last_event), [](void* seq) { delete static_cast<uint32_t*>(seq); });
+  // It has its number in the sequence when it comes back, which cannot be waited for in a callback.
+  bool comes_back = h->link == nullptr && !h->runtime.shell().host.loop().running();
+  if (comes_back) {
+    h->publications.emplace(number, f);
+    flux_future_aux_set(f, kPublicationKey, new Publication{flux_incref(h), number}, end_publication);
+  }
+  // Events between two threads of this process stay there.
+  int sent = h->link == nullptr ? h->runtime.announce(*event) : flux_send(h, event, 0);
+  if (sent < 0) {
+    flux_future_destroy(f);
+    return nullptr;
+  }
+  if (h->link != nullptr) {
+    flux_future_fulfill(f, new uint32_t(number), [](void* seq) { delete static_cast<uint32_t*>(seq); });
+  } else if (!comes_back) {
+    flux_future_fulfill(f, nullptr, nullptr);
+  }
   return f;
 }
 

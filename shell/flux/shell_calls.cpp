@@ -20,6 +20,7 @@ int handle(flux_shell& shell, int type, const std::string& topic, flux_msg_handl
   flux_t* h = nacre::flux::handle_of(shell);
   if (h == nullptr) return -1;
   flux_msg_handler_start(flux_msg_handler_create(h, {type, FLUX_MATCHTAG_NONE, topic.c_str()}, cb, arg));
+  shell.host.messages().offer();  // requests of other shells may have come before
   return 0;
 }
 
@@ -45,19 +46,13 @@ int flux_shell_add_event_handler(flux_shell_t* shell, const char* subtopic, flux
 flux_future_t* flux_shell_rpc_pack(flux_shell_t* shell, const char* method, int shell_rank, int flags,
                                    const char* fmt, ...) noexcept {
   if (shell == nullptr || method == nullptr || shell_rank < 0 || fmt == nullptr) return none(EINVAL);
-  const job::Job& job = shell->host.job();
   auto rank = static_cast<uint32_t>(shell_rank);
-  if (rank >= job.shells()) return none(EINVAL);
-  nacre::flux::Runtime* runtime = nacre::flux::runtime_of(*shell);
-  if (runtime == nullptr) return nullptr;
-  if (rank != job.shell_rank) {
-    runtime->debug(fmt::format("flux_shell_rpc_pack: {}: shell {} cannot be reached from here", method, rank));
-    return none(ENOSYS);
-  }
+  if (rank >= shell->host.job().shells()) return none(EINVAL);
+  flux_t* h = nacre::flux::handle_of(*shell);
+  if (h == nullptr) return nullptr;
   va_list args;
   va_start(args, fmt);
-  flux_future_t* f =
-      flux_rpc_vpack(runtime->handle(), service_topic(*shell, method).c_str(), rank, flags, fmt, args);
+  flux_future_t* f = flux_rpc_vpack(h, service_topic(*shell, method).c_str(), rank, flags, fmt, args);
   va_end(args);
   return f;
 }

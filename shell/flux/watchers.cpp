@@ -78,7 +78,7 @@ class TimerWatcher final : public Around<event::Timer> {
  private:
   Result<void> begin() override {
     CHECK_OK(hold(event::Timer::create(*reactor->loop, [this] { on_time(); })));
-    inner->start(event::Seconds(after), event::Seconds(repeat));
+    inner->start(event::Seconds(nacre::flux::never_early(after)), event::Seconds(repeat));
     due = reactor->loop->now() + after;
     return {};
   }
@@ -224,7 +224,7 @@ bool is_time(double seconds) { return seconds >= 0 && seconds <= std::numeric_li
 
 flux_watcher_t* phase_watcher(flux_reactor_t* r, event::Phase::When when, flux_watcher_f cb, void* arg,
                               std::string_view what) {
-  if (r == nullptr || cb == nullptr) return none(EINVAL);
+  if (r == nullptr) return none(EINVAL);
   return new PhaseWatcher(r, when, cb, arg, what);
 }
 
@@ -232,7 +232,7 @@ flux_watcher_t* phase_watcher(flux_reactor_t* r, event::Phase::When when, flux_w
 
 flux_watcher_t* flux_fd_watcher_create(flux_reactor_t* r, int fd, int events, flux_watcher_f cb,
                                        void* arg) noexcept {
-  if (r == nullptr || cb == nullptr || fd < 0) return none(EINVAL);
+  if (r == nullptr || fd < 0) return none(EINVAL);
   return new FdWatcher(r, fd, events, cb, arg);
 }
 
@@ -243,7 +243,7 @@ int flux_fd_watcher_get_fd(flux_watcher_t* w) noexcept {
 
 flux_watcher_t* flux_timer_watcher_create(flux_reactor_t* r, double after, double repeat, flux_watcher_f cb,
                                           void* arg) noexcept {
-  if (r == nullptr || cb == nullptr || !is_time(after) || !is_time(repeat)) return none(EINVAL);
+  if (r == nullptr || !is_time(after) || !is_time(repeat)) return none(EINVAL);
   return new TimerWatcher(r, after, repeat, cb, arg);
 }
 
@@ -261,7 +261,7 @@ void flux_timer_watcher_again(flux_watcher_t* w) noexcept {
 flux_watcher_t* flux_periodic_watcher_create(flux_reactor_t* r, double offset, double interval,
                                              flux_reschedule_f reschedule_cb, flux_watcher_f cb,
                                              void* arg) noexcept {
-  if (r == nullptr || cb == nullptr || !is_time(offset) || !is_time(interval)) return none(EINVAL);
+  if (r == nullptr || !is_time(offset) || !is_time(interval)) return none(EINVAL);
   return new PeriodicWatcher(r, offset, interval, reschedule_cb, cb, arg);
 }
 
@@ -294,7 +294,7 @@ flux_watcher_t* flux_idle_watcher_create(flux_reactor_t* r, flux_watcher_f cb, v
 }
 
 flux_watcher_t* flux_signal_watcher_create(flux_reactor_t* r, int signum, flux_watcher_f cb, void* arg) noexcept {
-  if (r == nullptr || cb == nullptr || signum < 1 || signum >= NSIG) return none(EINVAL);
+  if (r == nullptr || signum < 1 || signum >= NSIG) return none(EINVAL);
   return new SignalWatcher(r, signum, cb, arg);
 }
 
@@ -305,7 +305,7 @@ int flux_signal_watcher_get_signum(flux_watcher_t* w) noexcept {
 
 flux_watcher_t* flux_stat_watcher_create(flux_reactor_t* r, const char* path, double interval, flux_watcher_f cb,
                                          void* arg) noexcept {
-  if (r == nullptr || path == nullptr || cb == nullptr || !is_time(interval)) return none(EINVAL);
+  if (r == nullptr || path == nullptr || !is_time(interval)) return none(EINVAL);
   return new StatWatcher(r, path, interval, cb, arg);
 }
 

@@ -31,6 +31,8 @@ constexpr OptionEntry kTable[] = {
 
     {"multi-prog", "object", "", "multi-prog", "", "commands of several programs, each with its tasks"},
     {"oversubscribe", "text", "off", "shell", "on off share", "tasks may share cores"},
+    {"rpc-timeout", "duration", "60s", "shell", "none 60s 5m",
+     "how long a handler of a plugin waits for another shell"},
     {"strict", "switch", "off", "shell", "on off", "an option that no plugin reads is an error"},
     {"wrap", "object", "", "wrap", "", "run tasks under another program"},
 

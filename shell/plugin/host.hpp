@@ -21,7 +21,9 @@
 #include "exits/policy.hpp"
 #include "job/job.hpp"
 #include "plugin/event_record.hpp"
+#include "plugin/raised_exception.hpp"
 #include "plugin/registration.hpp"
+#include "plugin/shell_messages.hpp"
 #include "plugin/stack.hpp"
 #include "plugin/task_output.hpp"
 #include "task/task.hpp"
@@ -30,17 +32,6 @@
 #include "value/wait_status.hpp"
 
 namespace nacre::plugin {
-
-// An exception of the job, as in flux_shell_raise(3).
-struct RaisedException {
-  std::string type = "exec";  // one word
-  int severity = 0;           // 0 ends the job; 1 to 7 are notes
-  std::string message;
-  std::optional<value::WaitStatus> status;  // gives the job's exit code, whatever the codes of the tasks
-  // The end of a task that is the reason: then the job's exit policy decides. A victim's, of a task that still
-  // runs, only names the task that has ended the job.
-  std::optional<exits::TaskEnd> task = {};
-};
 
 // For each text that shells have given, the ranks of these shells.
 using Gathered = std::map<std::string, value::Idset>;
@@ -126,6 +117,9 @@ class Host {
   virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;
   using Receive = std::function<void(std::string_view topic, std::string_view bytes)>;
   [[nodiscard]] virtual Registration on_announcement(Receive receive) = 0;
+
+  // Messages to and from each single other shell; a job's only shell has no other.
+  virtual ShellMessages& messages() = 0;
 
   // Orders shells to start something; the order comes to `receive` of those that it names, in one order with
   // announcements. `done` is called once, perhaps before this returns; an error: it is too long, or cut off.

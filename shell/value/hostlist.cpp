@@ -76,7 +76,7 @@ std::size_t digits_at(std::string_view text, std::size_t start) {
 }
 
 // Text whose order by bytes is the order of sort(). A number becomes a '0', so that it sorts like a digit among
-// other bytes, then its number of digits without leading zeros, these digits, and its number of digits with them.
+// other bytes, then its number of digits, with leading zeros, and these digits: so 9, 10, 010.
 std::string sort_key(std::string_view name) {
   std::string key;
   for (std::size_t at = 0; at < name.size();) {
@@ -85,12 +85,9 @@ std::string sort_key(std::string_view name) {
       key += name[at++];
       continue;
     }
-    std::string_view digits = name.substr(at, count);
-    std::string_view significant = digits.substr(std::min(digits.find_first_not_of('0'), count));
     key += '0';
-    key += static_cast<char>(significant.size());
-    key += significant;
     key += static_cast<char>(count);
+    key += name.substr(at, count);
     at += count;
   }
   return key;

@@ -198,3 +198,10 @@ END
 to stderr
 changed" ]
 }
+
+@test "nacre-shell-plugins(7) lists the functions that the headers declare and the program exports" {
+  run "$NACRE_SOURCE_DIR/t/e2e/capi_table.py" "$NACRE_SOURCE_DIR/doc/man/nacre-shell-plugins.7.scd" \
+    "$NACRE_SOURCE_DIR/shell/plugin/include/flux" "$NACRE_SHELL"
+  [ "$status" -eq 0 ]
+  [[ $output =~ ^[0-9]+' functions'$ ]]
+}

@@ -45,7 +45,9 @@ FakeHost::FakeHost(std::string_view jobspec, std::string_view resources, std::ui
       children_(must(event::Children::create(*loop_, {}))),
       job_(must(job::Job::create(value::JobId(1), shell_rank, must(job::Jobspec::parse(jobspec)),
                                  must(job::Resources::parse(resources)), std::nullopt))),
-      options_(job_.spec.options) {
+      options_(job_.spec.options),
+      shell_messages_(shell_rank, job_.shells(),
+                      [this](std::string_view topic, std::string_view bytes) { return announce(topic, bytes); }) {
   loop_->look_for_standstills(event::Seconds(1e9));  // so that next_timer() tells a grace whole
   log_.set_level(Level::trace);
   log_.add_sink("record", [this](const LogEntry& entry) {
@@ -84,7 +86,9 @@ plugin::Registration FakeHost::exec(value::ExecOrder order, WhenOrdered done) {
   return {};
 }
 
-void FakeHost::announced(std::string_view topic, std::string_view bytes) { announced_.call(topic, bytes); }
+void FakeHost::announced(std::string_view topic, std::string_view bytes) {
+  if (!shell_messages_.take(topic, bytes)) announced_.call(topic, bytes);
+}
 
 bool FakeHost::ending() const {
   bool fatal =

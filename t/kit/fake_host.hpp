@@ -64,6 +64,7 @@ class FakeHost : public plugin::Host {
   plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   plugin::Registration on_announcement(Receive receive) override { return announced_.add(std::move(receive)); }
+  plugin::ShellMessages& messages() override { return shell_messages_; }
   plugin::Registration exec(value::ExecOrder order, WhenOrdered done) override;
   plugin::Registration on_exec(std::function<void(const value::ExecShare&)> receive) override {
     return ordered_to_.add(std::move(receive));
@@ -121,6 +122,7 @@ class FakeHost : public plugin::Host {
   plugin::CallbackList<const Json&> ended_;
   plugin::TaskOutput* task_output_ = nullptr;
   plugin::CallbackList<std::string_view, std::string_view> announced_;
+  plugin::ShellMessages shell_messages_;
   plugin::CallbackList<const value::ExecShare&> ordered_to_;
   task::Task* current_ = nullptr;
   plugin::Stack stack_;  // last: its plugins may hold references to all above

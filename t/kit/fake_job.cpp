@@ -110,6 +110,9 @@ void FakeJob::order(value::ExecOrder order, std::function<void(Result<value::Exe
 
 void FakeJob::lose(std::uint32_t shell) {
   lost_.insert(shell);
+  for (std::uint32_t rank = 0; rank < shells_.size(); ++rank) {
+    if (rank != shell) shells_[rank]->messages().lost(shell);
+  }
   for (auto& [name, collective] : collectives_) collective.waiting.erase(shell);
   complete_what_can_be();
 }
@@ -121,6 +124,7 @@ void FakeJob::cut_off(std::uint32_t shell) {
     if (auto mine = collective.waiting.extract(shell)) waiting.push_back(std::move(mine.mapped()));
   }
   for (const auto& done : waiting) done(Error{ECONNRESET, "cut off from the job"});
+  shells_[shell]->messages().cut_off();
   lose(shell);
 }
 

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "capi/loader.hpp"
+#include "fake_job.hpp"
 #include "probed.hpp"
 
 using namespace nacre;          // NOLINT
@@ -15,8 +16,8 @@ using namespace nacre::plugin;  // NOLINT
 
 TEST_CASE("C: reactors and watchers") {
   Probed probed("reactor");
-  for (const char* topic : {"probe.refused", "probe.own-reactor", "probe.clocks", "probe.periodic", "probe.phases",
-                            "probe.descriptors", "probe.files"}) {
+  for (const char* topic : {"probe.refused", "probe.silent", "probe.never-early", "probe.own-reactor",
+                            "probe.clocks", "probe.periodic", "probe.phases", "probe.descriptors", "probe.files"}) {
     probed.passes(topic);
   }
 }
@@ -47,6 +48,9 @@ TEST_CASE("C: futures") {
   probed.passes("probe.begin");
   REQUIRE(probed.host.run_loop());
   probed.passes("probe.end");
+  probed.passes("probe.begin-again");
+  REQUIRE(probed.host.run_loop());
+  probed.passes("probe.end-again");
 }
 
 TEST_CASE("C: messages") {
@@ -75,10 +79,9 @@ TEST_CASE("C: events, and which handler a message goes to") {
   probed.passes("probe.published");
 }
 
-TEST_CASE("C: the handle, and messages between threads") {
+TEST_CASE("C: the handle") {
   Probed probed("rpc");
   probed.passes("probe.handle");
-  probed.passes("probe.threads");
 }
 
 TEST_CASE("C: flux_log") {
@@ -88,6 +91,32 @@ TEST_CASE("C: flux_log") {
                                                        "notice probe-rpc: info", "debug probe-rpc: debug",
                                                        "error probe-rpc: file x: No such file or directory",
                                                        "notice app: part: n is 5"});
+}
+
+TEST_CASE("C: messages and calls between threads") {
+  Probed probed("threads");
+  probed.passes("probe.threads");
+  probed.passes("probe.calls-of-threads");
+}
+
+TEST_CASE("C: the version, options of the handle, routes, and facts of the job") {
+  Probed probed("facts");
+  for (const char* topic : {"probe.version", "probe.options", "probe.routes", "probe.job", "probe.raise"}) {
+    probed.passes(topic);
+  }
+  REQUIRE(probed.host.exceptions.size() == 2);
+  CHECK(probed.host.exceptions[0].type == "test");
+  CHECK(probed.host.exceptions[0].severity == 3);
+  CHECK(probed.host.exceptions[0].message == "a note");
+  CHECK(probed.host.exceptions[1].message.empty());
+}
+
+TEST_CASE("C: the hosts of the job") {
+  kit::FakeJob job(3, 1);
+  REQUIRE(load(job[1], DSO_DIRECTORY "/probe_facts.so", nullptr));
+  auto called = job[1].call("probe.hosts");
+  INFO((job[1].logged.empty() ? "" : job[1].logged.back()));
+  CHECK(called == 1);
 }
 
 TEST_CASE("C: processes") {

@@ -9,6 +9,7 @@
 #include <flux/command.h>
 #include <flux/future.h>
 #include <flux/handle.h>
+#include <flux/hosts.h>
 #include <flux/job.h>
 #include <flux/message.h>
 #include <flux/msglist.h>
@@ -17,5 +18,6 @@
 #include <flux/rpc.h>
 #include <flux/subprocess.h>
 #include <flux/types.h>
+#include <flux/version.h>
 
 #endif /* FLUX_CORE_H */

@@ -21,9 +21,12 @@ extern "C" {
 typedef void (*flux_continuation_f)(flux_future_t* f, void* arg);
 
 /* Calls `cb` from the loop once the future is fulfilled; for each further fulfilment if the continuation resets the future.
- * After `timeout` (negative: never) it is fulfilled with ETIMEDOUT. EEXIST: there is a continuation already. */
+ * After `timeout` (negative: never) it is fulfilled with ETIMEDOUT. A reset starts that time again. A further call replaces the
+ * continuation and its time. */
 int flux_future_then(flux_future_t* f, double timeout, flux_continuation_f cb, void* arg) FLUX_NOTHROW;
-/* Waits on a loop of its own. ETIMEDOUT; EDEADLOCK if nothing could fulfil it. */
+/* Waits on a loop of its own; while a call to another shell is open, on the shell's too. ETIMEDOUT, for such a call also
+ * after the option rpc-timeout; EDEADLOCK if nothing could fulfil it, as in a callback where that would need the shell's
+ * loop; ECANCELED: the job is being ended. */
 int flux_future_wait_for(flux_future_t* f, double timeout);
 /* Waits if needed. errno is the error with which it was fulfilled. `result` may be NULL. */
 int flux_future_get(flux_future_t* f, const void** result);

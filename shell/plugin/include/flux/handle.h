@@ -2,8 +2,8 @@
  *
  * The handle with which a plugin sends and receives messages. In Flux it is a connection to a broker. Here it ends in this
  * shell: a request goes to the handler that was registered for its topic, an event to all handlers, a response to the future
- * that waits for it, each from the loop, never from within the call that sends. Only published events also go to the job's
- * other shells. Requests that a broker would answer, such as those of the KVS, get ENOSYS and a line in the debug log.
+ * that waits for it, each from the loop, never from within the call that sends. To the job's other shells go published events,
+ * and requests for their services: see flux_shell_rpc_pack(). Requests that a broker would answer, such as those of the KVS, get ENOSYS and a line in the debug log.
  *
  * Functions that return int fail with -1 and errno, those that return a pointer with NULL: EINVAL if the handle or
  * a needed argument is NULL.
@@ -49,6 +49,16 @@ void flux_flags_set(flux_t* h, int flags) FLUX_NOTHROW; /* remembered, without e
 void flux_flags_unset(flux_t* h, int flags) FLUX_NOTHROW;
 int flux_flags_get(flux_t* h) FLUX_NOTHROW;
 
+/* EINVAL: another option, or `len` is not the size of its type. The testing ones (uint32_t, get and set) are the sender of
+ * messages that are sent from then on; the counts (size_t, get) the messages that wait to be handled here, or at the other
+ * end of an interthread handle. */
+#define FLUX_OPT_TESTING_USERID "flux::testing_userid"
+#define FLUX_OPT_TESTING_ROLEMASK "flux::testing_rolemask"
+#define FLUX_OPT_SEND_QUEUE_COUNT "flux::send_queue_count"
+#define FLUX_OPT_RECV_QUEUE_COUNT "flux::recv_queue_count"
+int flux_opt_set(flux_t* h, const char* option, const void* val, size_t len) FLUX_NOTHROW;
+int flux_opt_get(flux_t* h, const char* option, void* val, size_t len) FLUX_NOTHROW;
+
 /* The rank of this shell's node in the enclosing instance, by R; and how many shells the job has. */
 int flux_get_rank(flux_t* h, uint32_t* rank) FLUX_NOTHROW;
 int flux_get_size(flux_t* h, uint32_t* size) FLUX_NOTHROW;
@@ -83,6 +93,7 @@ enum {
 };
 int flux_requeue(flux_t* h, const flux_msg_t* msg, int flags) FLUX_NOTHROW;
 int flux_pollevents(flux_t* h) FLUX_NOTHROW;
+int flux_pollfd(flux_t* h) FLUX_NOTHROW; /* readable while a message waits; it belongs to the handle */
 
 uint32_t flux_matchtag_alloc(flux_t* h) FLUX_NOTHROW; /* FLUX_MATCHTAG_NONE and errno if there is none */
 void flux_matchtag_free(flux_t* h, uint32_t matchtag) FLUX_NOTHROW;

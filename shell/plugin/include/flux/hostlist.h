@@ -46,7 +46,7 @@ struct hostlist_hostname* hostlist_hostname_create(const char* hostname) FLUX_NO
 void hostlist_hostname_destroy(struct hostlist_hostname* hn) FLUX_NOTHROW;
 int hostlist_find_hostname(struct hostlist* hl, struct hostlist_hostname* hn) FLUX_NOTHROW;
 
-/* uniq sorts, then removes repeats. Both set the cursor to the first name. */
+/* By the text before a number, its width, and the number: n9, n10, n010. uniq sorts, then removes repeats. Both set the cursor to the first name. */
 void hostlist_sort(struct hostlist* hl) FLUX_NOTHROW;
 void hostlist_uniq(struct hostlist* hl) FLUX_NOTHROW;
 

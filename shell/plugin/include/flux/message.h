@@ -101,8 +101,7 @@ int flux_msg_pack(flux_msg_t* msg, const char* fmt, ...) FLUX_NOTHROW; /* an obj
 int flux_msg_vpack(flux_msg_t* msg, const char* fmt, va_list ap) FLUX_NOTHROW;
 int flux_msg_unpack(const flux_msg_t* msg, const char* fmt, ...) FLUX_NOTHROW;
 int flux_msg_vunpack(const flux_msg_t* msg, const char* fmt, va_list ap) FLUX_NOTHROW;
-const char* flux_msg_last_error(const flux_msg_t* msg)
-    FLUX_NOTHROW; /* of the last pack or unpack; "" if it worked */
+const char* flux_msg_last_error(const flux_msg_t* msg) FLUX_NOTHROW; /* of the last pack or unpack, or "" */
 
 int flux_msg_set_nodeid(flux_msg_t* msg, uint32_t nodeid) FLUX_NOTHROW; /* requests */
 int flux_msg_get_nodeid(const flux_msg_t* msg, uint32_t* nodeid) FLUX_NOTHROW;
@@ -129,6 +128,19 @@ int flux_msg_get_cred(const flux_msg_t* msg, struct flux_msg_cred* cred) FLUX_NO
 int flux_msg_authorize(const flux_msg_t* msg, uint32_t userid) FLUX_NOTHROW;
 int flux_msg_cred_authorize(struct flux_msg_cred cred, uint32_t userid) FLUX_NOTHROW;
 bool flux_msg_is_local(const flux_msg_t* msg) FLUX_NOTHROW;
+/* A stack of ids, which only plugins push; a response has its request's. EPROTO until they are enabled. */
+void flux_msg_route_enable(flux_msg_t* msg) FLUX_NOTHROW;
+void flux_msg_route_disable(flux_msg_t* msg) FLUX_NOTHROW;
+void flux_msg_route_clear(flux_msg_t* msg) FLUX_NOTHROW;
+int flux_msg_route_push(flux_msg_t* msg, const char* id) FLUX_NOTHROW;
+int flux_msg_route_delete_last(flux_msg_t* msg) FLUX_NOTHROW;
+const char* flux_msg_route_first(const flux_msg_t* msg) FLUX_NOTHROW; /* NULL: there is none */
+const char* flux_msg_route_last(const flux_msg_t* msg) FLUX_NOTHROW;
+int flux_msg_route_count(const flux_msg_t* msg) FLUX_NOTHROW;
+char* flux_msg_route_string(const flux_msg_t* msg)
+    FLUX_NOTHROW; /* "first!second", 8 characters of each; free(3) it */
+bool flux_msg_route_match_first(const flux_msg_t* msg1,
+                                const flux_msg_t* msg2) FLUX_NOTHROW; /* also both without */
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

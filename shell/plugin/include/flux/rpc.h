@@ -49,7 +49,8 @@ int flux_event_unpack(const flux_msg_t* msg, const char** topic, const char* fmt
 
 /* To all handlers that match, on all shells of the job: each shell receives all events, its own too, in one order.
  * A shell that has not run shell.init yet may miss them. EMSGSIZE beyond 64 MiB. Each costs a message to every
- * shell. FLUX_EVENT_PRIVATE has no effect. get_seq: the number of the event among those of this shell. */
+ * shell. FLUX_EVENT_PRIVATE has no effect. The future is fulfilled when the event has come back to this shell, and get_seq is
+ * then its number, by which events ascend on all shells; in a callback it is fulfilled at once, without one: EPROTO. */
 enum {
   FLUX_EVENT_PRIVATE = 1,
 };
@@ -77,7 +78,8 @@ enum {
   FLUX_RPC_STREAMING = 2,  /* several responses; the last is ENODATA */
 };
 
-/* `nodeid` is a shell's rank, FLUX_NODEID_ANY or FLUX_NODEID_UPSTREAM. If there is no handler, the response is ENOSYS. */
+/* `nodeid` is a shell's rank, FLUX_NODEID_ANY or FLUX_NODEID_UPSTREAM. If there is no handler, the response is ENOSYS. Only
+ * topics of the job's service, as the info's "service" names it, go to other shells. */
 flux_future_t* flux_rpc(flux_t* h, const char* topic, const char* s, uint32_t nodeid, int flags) FLUX_NOTHROW;
 flux_future_t* flux_rpc_pack(flux_t* h, const char* topic, uint32_t nodeid, int flags, const char* fmt,
                              ...) FLUX_NOTHROW;

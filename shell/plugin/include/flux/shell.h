@@ -133,8 +133,9 @@ int flux_shell_service_register(flux_shell_t* shell, const char* method, flux_ms
                                 void* arg) FLUX_NOTHROW;
 int flux_shell_add_event_handler(flux_shell_t* shell, const char* subtopic, flux_msg_handler_f cb,
                                  void* arg) FLUX_NOTHROW;
-/* Sends a request to that service of another shell of the job. So far only this shell can be reached: ENOSYS for
- * others, EINVAL for an invalid rank. */
+/* Sends a request to that service of a shell of the job. EINVAL: no such shell; EMSGSIZE: more than 16 MiB, to another
+ * shell. The future fails with ENOSYS (no such service) and EHOSTUNREACH (the shell is lost). A shell that has not run
+ * shell.init keeps requests that it has no service for. Each message to another shell costs one to every shell. */
 flux_future_t* flux_shell_rpc_pack(flux_shell_t* shell, const char* method, int shell_rank, int flags,
                                    const char* fmt, ...) FLUX_NOTHROW;
 

@@ -182,13 +182,37 @@ PROBE(begin) {
   seen[0] = '\0';
   many = flux_future_create(NULL, NULL);
   EXPECT(flux_future_then(many, -1., note, "many") == 0);
-  FAILS(flux_future_then(many, -1., note, "again") == -1, EEXIST);
   flux_future_fulfill(many, &one, NULL);
   flux_future_fulfill(many, &two, NULL);
   EXPECT(same(seen, "")); /* never from within */
   timed = flux_future_create(set_up, &late);
   EXPECT(flux_future_then(timed, 0.001, note_and_destroy, "timed") == 0);
 }
+
+/* Another continuation takes the place of the first; a reset starts the time again. */
+static int timeouts;
+
+static void on_timeout(flux_future_t* f, void* arg) {
+  EXPECT(arg == &timeouts);
+  FAILS(flux_future_get(f, NULL) == -1, ETIMEDOUT);
+  if (++timeouts < 3) {
+    flux_future_reset(f);
+  } else if (timeouts == 3) {
+    flux_future_reset(f);
+    EXPECT(flux_future_then(f, 0., on_timeout, arg) == 0);
+  } else {
+    flux_future_destroy(f);
+  }
+}
+
+PROBE(begin_again) {
+  timeouts = 0;
+  flux_future_t* f = flux_future_create(NULL, NULL);
+  EXPECT(flux_future_then(f, 600., note, "never") == 0);
+  EXPECT(flux_future_then(f, 0.001, on_timeout, &timeouts) == 0);
+}
+
+PROBE(end_again) { EXPECT(timeouts == 4); }
 
 PROBE(end) {
   EXPECT(same(seen, "many1;many2;timed!Connection timed out;"));
@@ -271,6 +295,8 @@ static const struct flux_plugin_handler table[] = {
     {"probe.waiting", waiting, NULL},
     {"probe.begin", begin, NULL},
     {"probe.end", end, NULL},
+    {"probe.begin-again", begin_again, NULL},
+    {"probe.end-again", end_again, NULL},
     {"probe.several", several, NULL},
     {"probe.one-after-another", one_after_another, NULL},
     {NULL, NULL, NULL},

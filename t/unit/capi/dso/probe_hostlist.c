@@ -133,6 +133,10 @@ PROBE(sorting) {
   EXPECT(same_text(hostlist_encode(list), "m1,n[9,9-10]"));
   hostlist_uniq(list);
   EXPECT(same_text(hostlist_encode(list), "m1,n[9-10]"));
+  hostlist_destroy(list);
+  list = hostlist_decode("n100,n[0-20],n45,n12,n015"); /* by width, then by number */
+  hostlist_uniq(list);
+  EXPECT(same_text(hostlist_encode(list), "n[0-20,45],n[015,100]"));
   hostlist_sort(NULL);
   hostlist_uniq(NULL);
   hostlist_destroy(list);

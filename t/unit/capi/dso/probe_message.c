@@ -72,6 +72,9 @@ PROBE(fields) {
   EXPECT(flux_msg_get_matchtag(bare, &id) == 0 && id == 9);
   EXPECT(flux_msg_set_type(bare, FLUX_MSGTYPE_EVENT) == 0 && flux_msg_set_seq(bare, 5) == 0);
   EXPECT(flux_msg_get_seq(bare, &id) == 0 && id == 5);
+  EXPECT(flux_msg_get_type(copy, NULL) == 0 &&
+         flux_msg_get_matchtag(copy, NULL) == 0); /* only whether there is one */
+  EXPECT(flux_msg_get_payload(copy, NULL, NULL) == 0 && flux_msg_get_string(copy, NULL) == 0);
   flux_msg_destroy(copy);
   flux_msg_destroy(bare);
   flux_msg_destroy(NULL);

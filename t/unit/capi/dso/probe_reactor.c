@@ -31,14 +31,11 @@ PROBE(refused) {
   FAILS(flux_reactor_now(NULL) < 0, EINVAL);
   FAILS(flux_fd_watcher_create(NULL, 0, FLUX_POLLIN, on_event, NULL) == NULL, EINVAL);
   FAILS(flux_fd_watcher_create(r, -1, FLUX_POLLIN, on_event, NULL) == NULL, EINVAL);
-  FAILS(flux_fd_watcher_create(r, 0, FLUX_POLLIN, NULL, NULL) == NULL, EINVAL);
   FAILS(flux_timer_watcher_create(NULL, 0, 0, on_event, NULL) == NULL, EINVAL);
   FAILS(flux_timer_watcher_create(r, -1, 0, on_event, NULL) == NULL, EINVAL);
   FAILS(flux_timer_watcher_create(r, 0, -1, on_event, NULL) == NULL, EINVAL);
   FAILS(flux_periodic_watcher_create(r, -1, 0, NULL, on_event, NULL) == NULL, EINVAL);
-  FAILS(flux_periodic_watcher_create(r, 0, 0, NULL, NULL, NULL) == NULL, EINVAL);
   FAILS(flux_prepare_watcher_create(NULL, on_event, NULL) == NULL, EINVAL);
-  FAILS(flux_check_watcher_create(r, NULL, NULL) == NULL, EINVAL);
   FAILS(flux_idle_watcher_create(NULL, on_event, NULL) == NULL, EINVAL);
   FAILS(flux_signal_watcher_create(r, 0, on_event, NULL) == NULL, EINVAL);
   FAILS(flux_signal_watcher_create(r, 1000, on_event, NULL) == NULL, EINVAL);
@@ -77,6 +74,44 @@ static void stop_it(flux_reactor_t* r, flux_watcher_t* w, int revents, void* arg
   } else {
     flux_reactor_stop(r);
   }
+}
+
+/* Watchers without a callback. */
+PROBE(silent) {
+  flux_reactor_t* r = flux_reactor_create(0);
+  flux_watcher_t* all[] = {flux_timer_watcher_create(r, 0., 0., NULL, NULL),
+                           flux_periodic_watcher_create(r, 0., 0., NULL, NULL, NULL),
+                           flux_prepare_watcher_create(r, NULL, NULL),
+                           flux_check_watcher_create(r, NULL, NULL),
+                           flux_idle_watcher_create(r, NULL, NULL),
+                           flux_signal_watcher_create(r, SIGUSR2, NULL, NULL),
+                           flux_fd_watcher_create(r, 0, FLUX_POLLIN, NULL, NULL),
+                           flux_stat_watcher_create(r, "/", 0, NULL, NULL),
+                           flux_handle_watcher_create(r, flux_shell_get_flux(shell), FLUX_POLLOUT, NULL, NULL)};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
+    EXPECT(all[i] != NULL);
+    if (i < 5) flux_watcher_start(all[i]);
+  }
+  for (int i = 0; i < 5; ++i) EXPECT(flux_reactor_run(r, FLUX_REACTOR_NOWAIT) >= 0);
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) flux_watcher_destroy(all[i]);
+  flux_reactor_destroy(r);
+}
+
+/* By each clock that there is no timer is early. */
+PROBE(never_early) {
+  flux_reactor_t* r = flux_reactor_create(0);
+  for (int i = 0; i < 30; ++i) {
+    double wait = 0.002 + i * 0.0001;
+    flux_watcher_t* w = flux_timer_watcher_create(r, wait, 0., NULL, NULL);
+    flux_reactor_now_update(r);
+    double now = flux_reactor_now(r), time = flux_reactor_time();
+    flux_watcher_start(w);
+    EXPECT(flux_reactor_run(r, 0) == 0);
+    flux_reactor_now_update(r);
+    EXPECT(flux_reactor_now(r) - now >= wait && flux_reactor_time() - time >= wait);
+    flux_watcher_destroy(w);
+  }
+  flux_reactor_destroy(r);
 }
 
 static void count_down(flux_reactor_t* r, flux_watcher_t* w, int revents, void* arg) {
@@ -277,6 +312,8 @@ static void crash(flux_reactor_t* r, flux_watcher_t* w, int revents, void* arg) 
 PROBE(crash_later) { flux_watcher_start(flux_timer_watcher_create(reactor_of(shell), 0., 0., crash, NULL)); }
 
 static const struct flux_plugin_handler table[] = {
+    {"probe.silent", silent, NULL},
+    {"probe.never-early", never_early, NULL},
     {"probe.refused", refused, NULL},
     {"probe.own-reactor", own_reactor, NULL},
     {"probe.clocks", clocks, NULL},

@@ -2,7 +2,6 @@
 #define FLUX_SHELL_PLUGIN_NAME "probe-rpc"
 #include "probe.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 static char seen[512];
@@ -260,57 +259,6 @@ PROBE(by_hand) {
   FAILS(flux_matchtag_alloc(NULL) == FLUX_MATCHTAG_NONE, EINVAL);
 }
 
-/* --- two threads --- */
-
-static void* speak(void* arg) {
-  for (int i = 1; i <= 3; ++i) {
-    flux_msg_t* msg = flux_request_encode("count", NULL);
-    flux_msg_pack(msg, "{s:i}", "n", i);
-    flux_send_new(arg, &msg, 0);
-  }
-  return NULL;
-}
-
-static void listen_to(flux_reactor_t* r, flux_watcher_t* w, int revents, void* arg) {
-  int n = 0;
-  (void)arg;
-  EXPECT(revents == FLUX_POLLIN);
-  flux_msg_t* msg = flux_recv(flux_handle_watcher_get_flux(w), FLUX_MATCH_ANY, 0);
-  EXPECT(flux_request_unpack(msg, NULL, "{s:i}", "n", &n) == 0);
-  note("%d", n);
-  flux_msg_destroy(msg);
-  if (n == 3) flux_reactor_stop(r);
-}
-
-PROBE(threads) {
-  seen[0] = '\0';
-  flux_error_t error;
-  flux_t* here = flux_open("interthread://probe", 0);
-  flux_t* there = flux_open("interthread://probe", 0);
-  EXPECT(here != NULL && there != NULL);
-  FAILS(flux_open_ex("interthread://probe", 0, &error) == NULL, EADDRINUSE);
-  FAILS(flux_open(NULL, 0) == NULL, ENOSYS);
-  FAILS(flux_open_ex("local:///run/flux/local", 0, &error) == NULL, ENOSYS);
-  EXPECT(same(error.text, "there is no Flux broker to connect to"));
-  flux_reactor_t* r = flux_reactor_create(0);
-  EXPECT(flux_set_reactor(here, r) == 0 && flux_get_reactor(here) == r);
-  FAILS(flux_set_reactor(here, r) == -1, EEXIST);
-  flux_watcher_t* w = flux_handle_watcher_create(r, here, FLUX_POLLIN, listen_to, NULL);
-  flux_watcher_start(w);
-  pthread_t thread;
-  EXPECT(pthread_create(&thread, NULL, speak, there) == 0);
-  flux_reactor_run(r, 0);
-  pthread_join(thread, NULL);
-  EXPECT(same(seen, "123"));
-  flux_watcher_destroy(w);
-  flux_close(here);
-  flux_close(there);
-  flux_reactor_destroy(r);
-  here = flux_open("interthread://probe", 0); /* the name is free again */
-  EXPECT(here != NULL);
-  flux_close(here);
-}
-
 /* --- the handle --- */
 
 static int freed;
@@ -378,10 +326,17 @@ PROBE(logging) {
 }
 
 static const struct flux_plugin_handler table[] = {
-    {"probe.calls", calls, NULL},       {"probe.begin", begin, NULL},     {"probe.middle", middle, NULL},
-    {"probe.end", end, NULL},           {"probe.publish", publish, NULL}, {"probe.published", published, NULL},
-    {"probe.handlers", handlers, NULL}, {"probe.by-hand", by_hand, NULL}, {"probe.threads", threads, NULL},
-    {"probe.handle", handle, NULL},     {"probe.log", logging, NULL},     {NULL, NULL, NULL},
+    {"probe.calls", calls, NULL},
+    {"probe.begin", begin, NULL},
+    {"probe.middle", middle, NULL},
+    {"probe.end", end, NULL},
+    {"probe.publish", publish, NULL},
+    {"probe.published", published, NULL},
+    {"probe.handlers", handlers, NULL},
+    {"probe.by-hand", by_hand, NULL},
+    {"probe.handle", handle, NULL},
+    {"probe.log", logging, NULL},
+    {NULL, NULL, NULL},
 };
 
 int flux_plugin_init(flux_plugin_t* p) { return flux_plugin_register(p, FLUX_SHELL_PLUGIN_NAME, table); }

@@ -1,0 +1,297 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# Calls of C plugins from one shell of a job to another: flux_shell_rpc_pack(3).
+load lib.bash
+load nodes.bash
+load plugins.bash
+
+# A job of four shells of one task each, with caller.so: its code is on standard input, behind `service` below.
+call_among_four() {
+  {
+    cat <<'END'
+#include <signal.h>
+#include <unistd.h>
+static flux_shell_t* shell;
+static int rank;
+static const flux_msg_t* never;
+static char large[8 << 20];
+static void on_add(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) {
+  int a, b;
+  if (flux_request_unpack(msg, NULL, "{s:i s:i}", "a", &a, "b", &b) < 0) flux_respond_error(h, msg, errno, "a and b");
+  else flux_respond_pack(h, msg, "{s:i s:i}", "sum", a + b, "rank", rank);
+}
+static void on_never(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) { never = flux_msg_incref(msg); }
+static void on_die(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) { kill(getpid(), SIGKILL); }
+static void on_large(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) {
+  int times;
+  if (flux_request_unpack(msg, NULL, "{s:i}", "times", &times) < 0) return;
+  if (times == 1) flux_respond_pack(h, msg, "{s:s}", "text", large);
+  else if (flux_respond_pack(h, msg, "{s:s s:s s:s}", "text", large, "2", large, "3", large) < 0) shell_log("large: %s", strerror(errno));
+}
+static int serve(flux_plugin_t* p) {
+  shell = flux_plugin_get_shell(p);
+  flux_shell_info_unpack(shell, "{s:i}", "rank", &rank);
+  memset(large, 'x', sizeof large - 1);
+  return flux_shell_service_register(shell, "add", on_add, NULL) + flux_shell_service_register(shell, "never", on_never, NULL) +
+         flux_shell_service_register(shell, "die", on_die, NULL) + flux_shell_service_register(shell, "large", on_large, NULL);
+}
+static int add(int to, int a, int b) {
+  int sum = -1, by = -1;
+  flux_future_t* f = flux_shell_rpc_pack(shell, "add", to, 0, "{s:i s:i}", "a", a, "b", b);
+  if (f == NULL || flux_rpc_get_unpack(f, "{s:i s:i}", "sum", &sum, "rank", &by) < 0) return shell_log_errno("add %d", to);
+  flux_future_destroy(f);
+  if (by != to) return shell_log_errno("%d answers for %d", by, to);
+  return sum;
+}
+static const char* fails(int to, const char* method) {
+  flux_future_t* f = flux_shell_rpc_pack(shell, method, to, 0, "{}");
+  const char* why = f != NULL && flux_future_get(f, NULL) == 0 ? "answered" : strerror(errno);
+  flux_future_destroy(f);
+  return why;
+}
+static int all(void) {
+  for (int to = 0; to < 4; ++to)
+    if (add(to, 100 * rank, to) != 100 * rank + to) return -1;
+  return 0;
+}
+END
+    cat
+  } | build caller
+  prepare 4 true
+  write_nodes 4 1
+  echo "plugin.load { file = '$work/caller.so' }" >rc.lua
+  run launch "${start[@]}" --arity=2 -R R.json --initrc=rc.lua -o cpu-affinity=off "$@"
+}
+
+start=(--local=4)
+
+# The same, with the code $2 in the topic $1, and options.
+call_in() {
+  local topic=$1 code=$2
+  shift 2
+  call_among_four "$@" <<END
+static int go(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) { $code return 0; }
+int flux_plugin_init(flux_plugin_t* p) { return serve(p) + flux_plugin_add_handler(p, "$topic", go, NULL); }
+END
+}
+
+@test "each shell calls each, itself too, in every topic that is called outside of the loop" {
+  local topic
+  for topic in shell.init shell.post-init task.init shell.start shell.finish shell.exit; do
+    call_in "$topic" 'if (all() < 0) return -1; shell_log("all");'
+    [ "$status" -eq 0 ] || { echo "$topic: $output"; return 1; }
+    [ "$(sort <<<"$output")" = "nacre-shell[0]: caller: all
+nacre-shell[1]: caller: all
+nacre-shell[2]: caller: all
+nacre-shell[3]: caller: all" ] || { echo "$topic: $output"; return 1; }
+  done
+}
+
+@test "of a shell whose plugin is not there, or has no such service: ENOSYS; of no shell: EINVAL" {
+  call_in shell.start 'if (rank != 1) return 0;
+    shell_log("2: %s", fails(2, "unknown")); shell_log("0: %s", fails(0, "unknown")); shell_log("1: %s", fails(1, "unknown"));
+    shell_log("4: %s", fails(4, "add"));'
+  [ "$status" -eq 0 ]
+  [ "$output" = "nacre-shell[1]: caller: 2: Function not implemented
+nacre-shell[1]: caller: 0: Function not implemented
+nacre-shell[1]: caller: 1: Function not implemented
+nacre-shell[1]: caller: 4: Invalid argument" ]
+  echo "if shell.info.rank == 1 then plugin.load { file = '$work/caller.so' } end" >rc.lua
+  run launch --local=4 --arity=2 -R R.json --initrc=rc.lua -o cpu-affinity=off
+  [ "$status" -eq 0 ]
+  [ "$(head -2 <<<"$output")" = "nacre-shell[1]: caller: 2: Function not implemented
+nacre-shell[1]: caller: 0: Function not implemented" ]
+}
+
+@test "a service that never answers: time-outs of the caller, and of the option rpc-timeout" {
+  call_in shell.start 'if (rank != 3) return 0;
+    flux_future_t* f = flux_shell_rpc_pack(shell, "never", 2, 0, "{}");
+    if (flux_future_wait_for(f, 0.1) == 0) return -1;
+    shell_log("first: %s", strerror(errno));
+    shell_log("then: %s", fails(2, "never"));
+    if (add(2, 3, 4) == 7) shell_log("and goes on");' -o rpc-timeout=0.3s
+  [ "$status" -eq 0 ]
+  [ "$output" = "nacre-shell[3]: caller: first: Connection timed out
+nacre-shell[3]: warn: caller: another shell's answer has not come in time (rpc-timeout)
+nacre-shell[3]: caller: then: Connection timed out
+nacre-shell[3]: caller: and goes on" ]
+}
+
+@test "what waits for ever ends with the job" {
+  call_in shell.start 'if (rank == 1) { flux_shell_raise("test", 0, "enough"); return 0; }
+    if (rank == 3) shell_log("%s", fails(2, "never"));' -o rpc-timeout=none
+  [ "$status" -ne 0 ]
+  [[ $output = *"nacre-shell[3]: caller: Operation canceled"* ]]
+}
+
+@test "a shell that is lost ends the calls that wait for it, and others go on" {
+  call_in shell.finish 'if (rank != 3) return 0;
+    shell_log("at once: %s", fails(2, "die"));
+    shell_log("afterwards: %s", fails(2, "add"));
+    if (add(1, 1, 1) == 2 && add(0, 1, 1) == 2) shell_log("others answer");' -o tolerate-loss
+  grep -Fx "nacre-shell[3]: caller: at once: No route to host" <<<"$output"
+  grep -Fx "nacre-shell[3]: caller: afterwards: No route to host" <<<"$output"
+  grep -Fx "nacre-shell[3]: caller: others answer" <<<"$output"
+}
+
+@test "an inner shell that is lost in between loses no message of others" {
+  mkdir bin
+  ln -s "$NACRE_SOURCE_DIR/t/e2e/srun.py" bin/srun
+  PATH=$PWD/bin:$PATH
+  start=(--srun -n 4) # so that shell 3, which is below 1, does not end with it as what it has started does
+  call_in shell.finish 'if (rank != 3) return 0;
+    flux_future_t* open[100];
+    for (int i = 0; i < 100; ++i) {
+      if (i == 50) flux_future_destroy(flux_shell_rpc_pack(shell, "die", 1, FLUX_RPC_NORESPONSE, "{}"));
+      open[i] = flux_shell_rpc_pack(shell, "add", 2, 0, "{s:i s:i}", "a", i, "b", i);
+    }
+    for (int i = 0; i < 100; ++i) {
+      int sum = -1;
+      if (flux_rpc_get_unpack(open[i], "{s:i}", "sum", &sum) < 0 || sum != 2 * i) return shell_log_errno("%d: %d", i, sum);
+      flux_future_destroy(open[i]);
+    }
+    shell_log("all answered");' -o tolerate-loss
+  grep -Fx "nacre-shell[3]: caller: all answered" <<<"$output"
+}
+
+@test "a thousand open calls are answered in their order" {
+  call_among_four <<'END'
+static int answered;
+static void on_answer(flux_future_t* f, void* arg) {
+  int sum;
+  if (flux_rpc_get_unpack(f, "{s:i}", "sum", &sum) < 0) shell_log_errno("%d", answered);
+  else if (sum != answered) shell_log("%d instead of %d", sum, answered);
+  flux_future_destroy(f);
+  if (++answered < 1000) return;
+  shell_log("%d answers", answered);
+  flux_shell_remove_completion_ref(shell, "calls");
+}
+static int go(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  flux_shell_add_completion_ref(shell, "calls");
+  for (int i = 0; i < 1000; ++i)
+    flux_future_then(flux_shell_rpc_pack(shell, "add", (rank + 2) % 4, 0, "{s:i s:i}", "a", i, "b", 0), -1., on_answer, NULL);
+  return 0;
+}
+int flux_plugin_init(flux_plugin_t* p) { return serve(p) + flux_plugin_add_handler(p, "shell.start", go, NULL); }
+END
+  [ "$status" -eq 0 ]
+  [ "$(sort <<<"$output")" = "nacre-shell[0]: caller: 1000 answers
+nacre-shell[1]: caller: 1000 answers
+nacre-shell[2]: caller: 1000 answers
+nacre-shell[3]: caller: 1000 answers" ]
+}
+
+@test "a message has at most 16 MiB, a request as a response" {
+  call_in shell.start 'if (rank != 3) return 0;
+    flux_future_t* f = flux_shell_rpc_pack(shell, "large", 2, 0, "{s:i}", "times", 1);
+    const char* text;
+    if (flux_rpc_get_unpack(f, "{s:s}", "text", &text) == 0 && strcmp(text, large) == 0) shell_log("8 MiB came");
+    f = flux_shell_rpc_pack(shell, "large", 2, 0, "{s:i}", "times", 3);
+    if (flux_future_get(f, NULL) < 0) shell_log("response: %s", flux_future_error_string(f));
+    if (flux_shell_rpc_pack(shell, "add", 2, 0, "{s:s s:s s:s}", "a", large, "b", large, "c", large) == NULL)
+      shell_log("request: %s", strerror(errno));'
+  [ "$status" -eq 0 ]
+  grep -x 'nacre-shell\[3\]: caller: 8 MiB came' <<<"$output"
+  grep -x 'nacre-shell\[2\]: caller: large: Message too long' <<<"$output"
+  grep -x 'nacre-shell\[3\]: caller: response: a message of [0-9]* bytes to shell 3; at most 16777216' <<<"$output"
+  grep -x 'nacre-shell\[3\]: caller: request: Message too long' <<<"$output"
+}
+
+@test "in a callback nothing can be waited for, which is an error at once" {
+  call_among_four <<'END'
+static int go(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  if (rank == 3) shell_log("%s", fails(2, "add"));
+  return 0;
+}
+int flux_plugin_init(flux_plugin_t* p) { return serve(p) + flux_plugin_add_handler(p, "task.exit", go, NULL); }
+END
+  [ "$status" -eq 0 ]
+  [ "$output" = "nacre-shell[3]: warn: caller: in a callback no answer of another shell can be waited for: use flux_future_then
+nacre-shell[3]: caller: $(python3 -c 'import errno, os; print(os.strerror(errno.EDEADLOCK))')" ]
+}
+
+# As plugins for PMIx do: a thread of each shell enters an exchange over an interthread handle; the parts are joined up a tree
+# of the shells, and the whole comes down as responses.
+@test "an exchange that threads enter, up and down a tree of shells, of four and of one" {
+  build exchange <<'END'
+#include <pthread.h>
+static flux_shell_t* shell;
+static int rank, size, sum, parts, waiting;
+static const flux_msg_t* open_requests[8];
+static pthread_t thread;
+static int children(void) { return (2 * rank + 1 < size) + (2 * rank + 2 < size); }
+static void* enter(void* h) {
+  static char text[64];
+  int whole = -1;
+  flux_future_t* f = flux_rpc_pack(h, "fence", FLUX_NODEID_ANY, 0, "{s:i}", "part", 1 << rank);
+  if (flux_rpc_get_unpack(f, "{s:i}", "whole", &whole) < 0) whole = -errno;
+  flux_future_destroy(f);
+  snprintf(text, sizeof text, "%d", whole);
+  flux_msg_t* msg = flux_request_encode("done", text);
+  flux_send_new(h, &msg, 0);
+  flux_close(h);
+  return NULL;
+}
+static void answer(int whole) {
+  for (int i = 0; i < waiting; ++i) {
+    flux_t* h = flux_msg_aux_get(open_requests[i], "handle");
+    if (flux_respond_pack(h, open_requests[i], "{s:i}", "whole", whole) < 0) shell_log_errno("respond");
+    flux_msg_decref(open_requests[i]);
+  }
+}
+static void on_whole(flux_future_t* f, void* arg) {
+  int whole = -1;
+  if (flux_rpc_get_unpack(f, "{s:i}", "whole", &whole) < 0) shell_log_errno("parent");
+  flux_future_destroy(f);
+  answer(whole);
+}
+static void on_part(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) {
+  int part = 0;
+  if (flux_request_unpack(msg, NULL, "{s:i}", "part", &part) < 0) shell_log_errno("part");
+  flux_msg_aux_set(msg, "handle", h, NULL);
+  open_requests[waiting++] = flux_msg_incref(msg);
+  sum += part;
+  if (++parts <= children()) return;
+  if (rank == 0) answer(sum);
+  else flux_future_then(flux_shell_rpc_pack(shell, "part", (rank - 1) / 2, 0, "{s:i}", "part", sum), 60., on_whole, NULL);
+}
+static void on_done(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) {
+  const char* text = "";
+  flux_request_decode(msg, NULL, &text);
+  shell_log("whole %s", text);
+  pthread_join(thread, NULL);
+  flux_msg_handler_stop(mh);
+  flux_shell_remove_completion_ref(shell, "exchange");
+}
+static int init(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  static const struct flux_msg_handler_spec table[] = {
+    {FLUX_MSGTYPE_REQUEST, "fence", on_part, 0}, {FLUX_MSGTYPE_REQUEST, "done", on_done, 0}, FLUX_MSGHANDLER_TABLE_END};
+  flux_msg_handler_t** handlers;
+  flux_t *here = flux_open("interthread://exchange", 0), *there = flux_open("interthread://exchange", 0);
+  flux_shell_info_unpack(shell, "{s:i s:i}", "rank", &rank, "size", &size);
+  flux_set_reactor(here, flux_get_reactor(flux_shell_get_flux(shell)));
+  flux_shell_add_completion_ref(shell, "exchange");
+  if (flux_msg_handler_addvec(here, table, NULL, &handlers) < 0 || pthread_create(&thread, NULL, enter, there) != 0) return -1;
+  flux_plugin_aux_set(p, NULL, here, (flux_free_f)flux_close);
+  return flux_plugin_aux_set(p, NULL, handlers, (flux_free_f)flux_msg_handler_delvec);
+}
+int flux_plugin_init(flux_plugin_t* p) {
+  shell = flux_plugin_get_shell(p);
+  return flux_shell_service_register(shell, "part", on_part, NULL) + flux_plugin_add_handler(p, "shell.init", init, NULL);
+}
+END
+  prepare 4 true
+  write_nodes 4 1
+  echo "plugin.load { file = '$work/exchange.so' }" >rc.lua
+  run launch --local=4 --arity=2 -R R.json --initrc=rc.lua -o cpu-affinity=off
+  [ "$status" -eq 0 ]
+  [ "$(sort <<<"$output")" = "nacre-shell[0]: exchange: whole 15
+nacre-shell[1]: exchange: whole 15
+nacre-shell[2]: exchange: whole 15
+nacre-shell[3]: exchange: whole 15" ]
+  prepare 1 true
+  with_rc <<<"plugin.load { file = '$work/exchange.so' }"
+  [ "$status" -eq 0 ]
+  [ "$output" = "nacre-shell[0]: exchange: whole 1" ]
+}
