@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/plugin_verb_check.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -89,7 +90,9 @@ class Check {
 
   Result<CheckResult> run() {
     if (!is_lua_) CHECK_OK(look_at_object());
-    if (result_.findings.empty() && TRY(load())) CHECK_OK(run_job());
+    bool can_load = std::none_of(result_.findings.begin(), result_.findings.end(),
+                                 [](const Finding& each) { return each.is_problem; });
+    if (can_load && TRY(load())) CHECK_OK(run_job());
     return std::move(result_);
   }
 
@@ -113,11 +116,16 @@ class Check {
     run.environment = {{"LD_PRELOAD", listable ? path_ : "./" + name},
                        {"LD_TRACE_LOADED_OBJECTS", "1"},
                        {"LD_WARN", "1"},
-                       {"LD_BIND_NOW", "1"}};
+                       {"LD_BIND_NOW", "1"},
+                       {"LD_DEBUG", "bindings"}};
     run.directory = scratch_.path();
     run.time_limit = options_.time_limit;
     ShellOutcome outcome = TRY(run_shell(run));
     result_.findings = missing_in(outcome.err + "\n" + outcome.out);
+    if (uses_environ(outcome.err, listable ? path_ : "./" + name)) {
+      found("uses environ: the shell's own environment, which no task gets",
+            "flux_shell_getenv and flux_shell_setenvf are for that of the tasks", false);
+    }
     return {};
   }
 
@@ -153,14 +161,21 @@ class Check {
     if (own.empty() && is_lua_) {
       found("registers no plugin", "right for an initrc; a plugin is made with plugin.register", false);
     }
-    for (const ListedPlugin& each : own) look_at(each);
+    std::vector<std::string> asked = TRY(asked_options(outcome.out));
+    for (const ListedPlugin& each : own) look_at(each, asked);
     return true;
   }
 
-  void look_at(const ListedPlugin& plugin) {
+  void look_at(const ListedPlugin& plugin, const std::vector<std::string>& asked) {
     result_.summary +=
         fmt::format("{}{}: {}", result_.summary.empty() ? "" : "; ", plugin.name, fmt::join(plugin.topics, " "));
-    if (plugin.topics.empty()) {
+    if (plugin.topics.empty() && !asked.empty()) {
+      found(fmt::format("plugin {} listens to no topic; it has asked for the option {}", in_quotes(plugin.name),
+                        fmt::join(asked, ", ")),
+            fmt::format("give what it waits for: nacre plugin check -o {}=... {}", asked.front(),
+                        fs::path(path_).filename().string()),
+            false);
+    } else if (plugin.topics.empty()) {
       found(fmt::format("plugin {} listens to no topic", in_quotes(plugin.name)),
             "subscribe in flux_plugin_init with flux_plugin_register or flux_plugin_add_handler");
     }
@@ -226,6 +241,7 @@ class Check {
     if (directory.size() > 1) erase_all(reason, directory + "/");
     erase_all(reason, "plugin.load: ");
     erase_all(reason, fs::path(path_).filename().string() + ": ");
+    if (reason.find("no symbol flux_plugin_init") != std::string::npos) reason = "is no plugin: " + reason;
     found(reason, remedy_for(reason));
   }
 

@@ -4,60 +4,15 @@
 #include <elf.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include <fmt/format.h>
 
-#include "base/nearest.hpp"
 #include "base/text.hpp"
+#include "job/topics.hpp"
 
 namespace nacre::cli {
 namespace {
-
-// As nacre-shell-plugins(7) lists them.
-constexpr std::array kCalled = {"shell.init",          "shell.post-init", "task.init",
-                                "task.exec",           "task.fork",       "shell.start",
-                                "task.exit",           "shell.finish",    "shell.tasks-complete",
-                                "shell.exit",          "shell.log",       "shell.log-setlevel",
-                                "hwloc.xml",           "hwloc.cores",     "shell.lost",
-                                "job.tasks-exited",    "job.report",      "job.listed",
-                                "output.open",         "pmi.connected",   "report.note",
-                                "shell.processes-left"};
-constexpr std::array kNotCalled = {"shell.connect", "shell.resource-update", "shell.reconnect"};
-constexpr std::array kFamilies = {"taskmap.", "mustache.render."};
-constexpr std::array kRealms = {"shell.", "task."};  // all topics that begin so are known
-constexpr std::size_t kMisspelt = 2;                 // edits, at most
-
-struct Nearest {
-  std::string topic;
-  std::size_t edits = SIZE_MAX;
-};
-
-Nearest nearest(const std::string& topic) {
-  Nearest best;
-  auto consider = [&](std::string name, std::size_t edits) {
-    if (edits < best.edits) best = {std::move(name), edits};
-  };
-  for (const char* each : kCalled) consider(each, edit_distance(topic, each));
-  for (std::string_view family : kFamilies) {
-    std::string front = topic.substr(0, topic.rfind('.') + 1);
-    if (!front.empty()) consider(std::string(family) + topic.substr(front.size()), edit_distance(front, family));
-  }
-  return best;
-}
-
-template <typename List>
-bool any_matches(const List& list, const std::string& topic) {
-  return std::any_of(list.begin(), list.end(), [&](const char* each) {
-    return topic == each || (is_glob(topic) && glob_match(topic, each));
-  });
-}
-
-template <typename List>
-bool any_begins(const List& list, const std::string& topic) {
-  return std::any_of(list.begin(), list.end(), [&](const char* each) { return topic.starts_with(each); });
-}
 
 std::string machine_name(unsigned machine) {
   switch (machine) {
@@ -111,27 +66,26 @@ std::vector<std::string> open_calls(std::string_view trace, std::string* last) {
 }  // namespace
 
 std::optional<Finding> judge_topic(const std::string& topic) {
-  if (any_matches(kCalled, topic) || any_begins(kFamilies, topic)) return std::nullopt;
-  if (any_matches(kNotCalled, topic)) {
-    return Finding{false, fmt::format("listens to {}, which this version never calls", in_quotes(topic)),
-                   "no harm is done"};
+  job::TopicJudgement judged = job::judge_topic(topic);
+  std::string listens = fmt::format("listens to {}, which ", in_quotes(topic));
+  switch (judged.kind) {
+    case job::TopicJudgement::Kind::called: return std::nullopt;
+    case job::TopicJudgement::Kind::never_called:
+      return Finding{false, listens + "this version never calls", "no harm is done"};
+    case job::TopicJudgement::Kind::misspelt:
+      return Finding{true, listens + "no shell ever calls",
+                     fmt::format("did you mean {}?", in_quotes(judged.nearest))};
+    case job::TopicJudgement::Kind::matches_none:
+      return Finding{false, listens + "matches no topic of the shell", "right only if a plugin calls such topics"};
+    case job::TopicJudgement::Kind::unknown: break;
   }
-  if (is_glob(topic) && !any_begins(kRealms, topic)) {
-    return Finding{false, fmt::format("listens to {}, which matches no topic of the shell", in_quotes(topic)),
-                   "right only if a plugin calls such topics"};
-  }
-  Nearest best = nearest(topic);
-  if (best.edits <= kMisspelt || any_begins(kRealms, topic)) {
-    return Finding{true, fmt::format("listens to {}, which no shell ever calls", in_quotes(topic)),
-                   fmt::format("did you mean {}?", in_quotes(best.topic))};
-  }
-  return Finding{false, fmt::format("listens to {}, which is no topic of the shell", in_quotes(topic)),
-                 "right only if a plugin calls it"};
+  return Finding{false, listens + "is no topic of the shell", "right only if a plugin calls it"};
 }
 
 std::optional<Finding> judge_object(std::string_view file, std::string_view program) {
   auto header = header_of(file);
-  if (!header) return Finding{true, "is neither an ELF object nor named *.lua", "build it with cc -shared -fPIC"};
+  if (!header)
+    return Finding{true, "is no plugin: neither an ELF object nor named *.lua", "build it with cc -shared -fPIC"};
   auto own = header_of(program);
   if (own && kind_of(*header) != kind_of(*own)) {
     return Finding{true, fmt::format("is built for {}, this shell for {}", kind_of(*header), kind_of(*own)),
@@ -139,7 +93,8 @@ std::optional<Finding> judge_object(std::string_view file, std::string_view prog
   }
   if (header->type != ET_DYN) {
     return Finding{true,
-                   header->type == ET_REL ? "is an object file, not a shared object" : "is not a shared object",
+                   header->type == ET_REL ? "is no plugin: an object file, not a shared object"
+                                          : "is no plugin: not a shared object",
                    "link it with cc -shared"};
   }
   return std::nullopt;
@@ -163,6 +118,15 @@ std::vector<Finding> missing_in(std::string_view trace) {
     }
   }
   return libraries.empty() ? symbols : libraries;  // the missing symbols may be in the missing libraries
+}
+
+bool uses_environ(std::string_view trace, const std::string& object) {
+  std::string from = fmt::format("binding file {} [", object);
+  for (std::string_view line : split(trace, '\n')) {
+    if (line.find(from) == line.npos) continue;
+    if (line.find("symbol `environ'") != line.npos || line.find("symbol `__environ'") != line.npos) return true;
+  }
+  return false;
 }
 
 std::optional<std::string> open_call(std::string_view trace) {

@@ -27,6 +27,9 @@ struct Finding {
 // LD_WARN.
 [[nodiscard]] std::vector<Finding> missing_in(std::string_view trace);
 
+// Whether `object` takes the variable environ from libc, by what the loader prints with LD_DEBUG=bindings.
+[[nodiscard]] bool uses_environ(std::string_view trace, const std::string& object);
+
 // The sandbox writes a line for each call of a topic, "> TOPIC" before the plugin's turn and "< TOPIC" after it.
 // The innermost call that has not returned; none if all have.
 [[nodiscard]] std::optional<std::string> open_call(std::string_view trace);

@@ -17,7 +17,7 @@
 namespace nacre::cli {
 namespace {
 
-constexpr std::string_view kListBegins = R"({"plugins":)";
+constexpr std::string_view kListBegins = R"({"asked":)";
 
 // Finds the list: an initrc may print lines of its own before it.
 std::optional<std::string_view> list_line(std::string_view printed) {
@@ -79,12 +79,20 @@ Result<std::vector<ListedPlugin>> listed_plugins(std::string_view printed) {
   return plugins;
 }
 
-Result<std::vector<std::string>> read_files(std::string_view printed) {
+namespace {
+
+Result<std::vector<std::string>> texts_of(std::string_view printed, std::string_view member) {
   auto line = list_line(printed);
-  if (!line) return invalid("nacre-shell has printed no list of files; is it of another version?");
+  if (!line) return invalid("nacre-shell has printed no list of plugins; is it of another version?");
   Json document = TRY(parse_json(*line));
-  return TRY(JsonAt::root(document).at("read")).strings();
+  return TRY(JsonAt::root(document).at(member)).strings();
 }
+
+}  // namespace
+
+Result<std::vector<std::string>> read_files(std::string_view printed) { return texts_of(printed, "read"); }
+
+Result<std::vector<std::string>> asked_options(std::string_view printed) { return texts_of(printed, "asked"); }
 
 Result<int> list_plugins(const ListOptions& options) {
   ScratchDirectory scratch = TRY(ScratchDirectory::create());

@@ -25,6 +25,9 @@ struct ListedPlugin {
 // Reads the plugins from what the shell has printed, in the order of its stack. An error: it has printed no list.
 Result<std::vector<ListedPlugin>> listed_plugins(std::string_view printed);
 
+// The options that plugins have asked for as they were loaded.
+Result<std::vector<std::string>> asked_options(std::string_view printed);
+
 // The Lua files that the shell has run, in order.
 Result<std::vector<std::string>> read_files(std::string_view printed);
 

@@ -105,13 +105,15 @@ Json plan_part(plugin::Host& host, const std::vector<std::string>& files) {
           {"files", files}};
 }
 
-std::string explain_plugins(const plugin::Stack& stack, const std::set<std::string>& builtins,
+std::string explain_plugins(plugin::Host& host, const std::set<std::string>& builtins,
                             const std::vector<std::string>& files) {
-  Json list = plugins_of(stack);
+  Json list = plugins_of(host.stack());
   for (Json& each : list)
     each["replaces_builtin"] =
         each["origin"] != "builtin" && builtins.contains(each["name"].get_ref<const std::string&>());
-  return dump_json({{"plugins", std::move(list)}, {"read", files}}) + '\n';
+  std::set<std::string, std::less<>> asked = host.options().asked();
+  for (const char* own : {"initrc", "userrc", "lua-timeout"}) asked.erase(own);  // of the shell itself
+  return dump_json({{"plugins", std::move(list)}, {"read", files}, {"asked", asked}}) + '\n';
 }
 
 }  // namespace nacre::core

@@ -32,9 +32,10 @@ struct PlanSources {
 [[nodiscard]] std::string merged_plan(const job::Job& job, const PlanSources& sources,
                                       const std::map<std::uint32_t, Json>& parts, bool is_alone);
 
-// One line of JSON, {"plugins": [{"name", "origin", "topics": [...], "replaces_builtin"}, ...]}, in the order of
-// the stack, and "read": [FILE, ...], the Lua files that were run. `builtins`: the names of all builtin plugins.
-[[nodiscard]] std::string explain_plugins(const plugin::Stack& stack, const std::set<std::string>& builtins,
+// One line of JSON: "asked": [OPTION, ...], the options that were asked for as the initrc was run; "plugins":
+// [{"name", "origin", "topics": [...], "replaces_builtin"}, ...], in the order of the stack; and "read":
+// [FILE, ...], the Lua files that were run. `builtins`: the names of all builtin plugins.
+[[nodiscard]] std::string explain_plugins(plugin::Host& host, const std::set<std::string>& builtins,
                                           const std::vector<std::string>& files);
 
 }  // namespace nacre::core

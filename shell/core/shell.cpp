@@ -15,6 +15,7 @@
 #include "core/exit_policy.hpp"
 #include "core/explain.hpp"
 #include "core/initrc_check.hpp"
+#include "core/misspelt_topics.hpp"
 #include "core/shell_taskmap.hpp"
 #include "core/unread_options.hpp"
 #include "core/working_directory.hpp"
@@ -187,7 +188,17 @@ void Shell::prepare() {
 Result<void> Shell::load_plugins() {
   config_.load_builtins(*this);
   CHECK_OK(run_initrc());
-  return plugins::load_chosen(*this);
+  CHECK_OK(plugins::load_chosen(*this));
+  return guard_objects();
+}
+
+// A standalone shell has no guard unless code is loaded that can end it without a word.
+Result<void> Shell::guard_objects() {
+  auto is_object = [](const auto& plugin) { return plugin->origin().ends_with(".so"); };
+  bool has_objects = std::any_of(stack_.plugins().begin(), stack_.plugins().end(), is_object);
+  if (standalone_ && !process_.guard && has_objects)
+    process_.guard = TRY(join::Guard::start(children(), join::Guard::Options{}));
+  return {};
 }
 
 Result<void> Shell::run_initrc() {
@@ -220,8 +231,10 @@ Result<void> Shell::initialize() {
   CHECK_OK(call("shell.init"));
   shell_messages_.initialized();
   if (stops_here()) return {};
-  // The leader does so for all shells: they have the same options.
-  if (shells_.leads()) CHECK_OK(report_unread_options(options_, job_.spec, log_));
+  if (shells_.leads()) {  // for all shells: they have the same options and plugins
+    for (const std::string& each : misspelt_topics(stack_)) log_.log(Level::warn, "", "{}", each);
+    CHECK_OK(report_unread_options(options_, job_.spec, log_));
+  }
   CHECK_OK(join::set_lost_after(*group_, options_));
   // Before the working directory changes: the names of these files may be relative.
   std::string initrcs = has_siblings() ? TRY(initrc_mark(options_, interpreter_.get())) : "";
@@ -335,10 +348,11 @@ Result<int> Shell::print_plugins() {
   config_.load_builtins(*this);
   std::set<std::string> builtins;
   for (const auto& plugin : stack_.plugins()) builtins.insert(plugin->name());
+  options_ = job::Options(options_.json());  // nobody has asked for any of them yet
   Result<void> loaded = run_initrc();
   if (!loaded && !loaded.error().is_logged) return std::move(loaded).error();
   if (!loaded || end_.is_ending()) return own_code();
-  std::string text = explain_plugins(stack_, builtins, lua_files());
+  std::string text = explain_plugins(*this, builtins, lua_files());
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
 }

@@ -58,6 +58,7 @@ class Shell final : public ShellHost {
   void prepare();
   Result<void> load_plugins();
   Result<void> run_initrc();
+  Result<void> guard_objects();
   Result<void> pass_init_barrier(std::string initrcs);
   Result<void> make_tasks();
   Result<void> initialize();

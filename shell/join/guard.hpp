@@ -37,8 +37,8 @@ class Guard {
     std::string watched;                                 // as in GuardDuty
   };
 
-  // Has to be called before there are threads. `children`, which the guard watches over (Children::guard), has to
-  // outlive it.
+  // Has to be called before there are threads, other than those of plugins. `children`, which the guard watches
+  // over (Children::guard), has to outlive it.
   static Result<std::unique_ptr<Guard>> start(event::Children& children, const Options& options);
   ~Guard();  // ends the guard, which then only removes directories that are still there
   Guard(const Guard&) = delete;

@@ -199,6 +199,21 @@ to stderr
 changed" ]
 }
 
+@test "a misspelt topic is a warning, with the nearest one, of a plugin in C and in Lua" {
+  build typo <<'END'
+static int go(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) { return 0; }
+int flux_plugin_init(flux_plugin_t* p) {
+  return flux_plugin_add_handler(p, "task.ext", go, NULL) + flux_plugin_add_handler(p, "mine.reload", go, NULL);
+}
+END
+  prepare 1 true
+  with_rc <<<"plugin.load { file = '$work/typo.so' }
+plugin.register { name = 'lua', handlers = { { topic = 'shel.*', fn = function () end } } }"
+  [ "$status" -eq 0 ]
+  [ "$output" = "nacre-shell[0]: warn: plugin 'typo' ($work/typo.so) listens to 'task.ext', which no shell ever calls; did you mean 'task.exit'?
+nacre-shell[0]: warn: plugin 'lua' (rc.lua) listens to 'shel.*', which no shell ever calls; did you mean 'shell.*'?" ]
+}
+
 @test "nacre-shell-plugins(7) lists the functions that the headers declare and the program exports" {
   run "$NACRE_SOURCE_DIR/t/e2e/capi_table.py" "$NACRE_SOURCE_DIR/doc/man/nacre-shell-plugins.7.scd" \
     "$NACRE_SOURCE_DIR/shell/plugin/include/flux" "$NACRE_SHELL"

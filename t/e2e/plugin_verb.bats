@@ -2,23 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre plugin, with nacre as it is installed.
-# shellcheck disable=SC2154 # bats sets status, output, lines; lib.bash work
+# shellcheck disable=SC2154,SC2153 # bats sets status, output, lines; lib.bash work; plugins.bash RCPATH
 load lib.bash
 load plugins.bash
 
-setup_file() {
-  export STAGE=$BATS_FILE_TMPDIR/stage
-  DESTDIR=$STAGE cmake --install "$NACRE_BUILD_DIR" >/dev/null
-  local prefix pc
-  prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$NACRE_BUILD_DIR/CMakeCache.txt")
-  pc=$(find "$STAGE" -name nacre-shell.pc)
-  export NACRE_BIN=$STAGE$prefix/bin
-  export PATH=$NACRE_BIN:$PATH PKG_CONFIG_PATH=${pc%/*}
-  PLUGINPATH=$STAGE$(pkg-config --variable=pluginpath nacre-shell)
-  RCPATH=$STAGE$(pkg-config --variable=rcpath nacre-shell)
-  export PLUGINPATH RCPATH
-  export PKG_CONFIG_SYSROOT_DIR=$STAGE
-}
+setup_file() { stage_nacre; }
 
 plugin() { command nacre plugin "$@"; }
 
@@ -211,11 +199,11 @@ END
   check_says none.so 1 "there is no such file: name a .so or a .lua file"
   check_says . 1 "is not a regular file: name a .so or a .lua file"
   echo text >text.so
-  check_says text.so 1 "is neither an ELF object nor named *.lua: build it with cc -shared -fPIC"
+  check_says text.so 1 "is no plugin: neither an ELF object nor named *.lua: build it with cc -shared -fPIC"
   : >empty.so
-  check_says empty.so 1 "is neither an ELF object nor named *.lua: build it with cc -shared -fPIC"
+  check_says empty.so 1 "is no plugin: neither an ELF object nor named *.lua: build it with cc -shared -fPIC"
   cc -c -xc - -o object.so <<<'int x;'
-  check_says object.so 1 "is an object file, not a shared object: link it with cc -shared"
+  check_says object.so 1 "is no plugin: an object file, not a shared object: link it with cc -shared"
 }
 
 @test "check: an object for another machine, and one that is cut" {
@@ -250,7 +238,7 @@ unresolved.so: undefined symbol two: $remedy" ]
 
 @test "check: no flux_plugin_init, or one that fails, crashes, ends the process or hangs" {
   cc -shared -fPIC -xc - -o no_init.so <<<'int x;'
-  check_says no_init.so 1 "no symbol flux_plugin_init: is this a shell plugin?: define int flux_plugin_init \
+  check_says no_init.so 1 "is no plugin: no symbol flux_plugin_init: is this a shell plugin?: define int flux_plugin_init \
 (flux_plugin_t *p), in C++ outside of any namespace"
   build fails <<<'int flux_plugin_init(flux_plugin_t* p) { errno = EPERM; return -1; }'
   check_says fails.so 1 "flux_plugin_init failed (Operation not permitted): it returned a negative value: log why with \
@@ -356,6 +344,22 @@ timers, or completion references"
   [[ $output == "bad.lua: "*"task.init: "*"late"* ]]
 }
 
+@test "check: a plugin that waits for an option, and one that uses environ" {
+  build waits <<'END'
+static int go(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) { return 0; }
+int flux_plugin_init(flux_plugin_t* p) {
+  const char* kind = "";
+  flux_shell_getopt_unpack(flux_plugin_get_shell(p), "pmi", "s", &kind);
+  return strcmp(kind, "mine") == 0 ? flux_plugin_add_handler(p, "shell.init", go, NULL) : 0;
+}
+END
+  check_says waits.so 0 "note: plugin 'waits' listens to no topic; it has asked for the option pmi: give what it waits \
+for: nacre plugin check -o pmi=... waits.so" "fine: waits: "
+  build_handler around shell.init <<<'extern char** environ; return environ == NULL;'
+  check_says around.so 0 "note: uses environ: the shell's own environment, which no task gets: flux_shell_getenv and \
+flux_shell_setenvf are for that of the tasks" "fine: around: shell.init"
+}
+
 @test "check: several files, options, and wrong usage" {
   build_handler good task.exit <<<''
   build_handler picky shell.init <<<'return flux_shell_getopt(flux_plugin_get_shell(p), "picky", NULL) == 1 ? 0 : -1;'
@@ -369,22 +373,4 @@ timers, or completion references"
     run plugin check $wrong
     [ "$status" -eq 2 ]
   done
-}
-
-# Each command of the guide as "$ command", what it prints below it.
-guide_blocks() { awk '/^```console/ { on = 1; next } /^```/ { on = 0 } on' "$NACRE_SOURCE_DIR/doc/write-a-plugin.md"; }
-
-@test "the guide's commands work as printed, and print what it says" {
-  export DESTDIR=$work/dest
-  guide_blocks | sed -n 's/^\$ //p' >commands.sh
-  [ "$(wc -l <commands.sh)" -gt 15 ]
-  # pkg-config tells where things are in the installed system, whose root is the stage.
-  sed -i 's/^make .*install$/PKG_CONFIG_SYSROOT_DIR= CPATH=\$STAGE_INCLUDE &/' commands.sh
-  STAGE_INCLUDE=$NACRE_SOURCE_DIR/shell/plugin/include run bash -ex commands.sh
-  echo "$output"
-  [ "$status" -eq 0 ]
-  while read -r line; do
-    [[ $output == *"$line"* ]] || { echo "not printed: $line"; return 1; }
-  done < <(guide_blocks | grep -v '^\$ ')
-  [ "$(find dest -name 'hello.so' -o -name greet.lua -o -name welcome.so | wc -l)" -eq 3 ]
 }

@@ -56,3 +56,18 @@ succeeds_saying() {
   [ "$output" = "$1" ] || { echo "not '$1': $output"; return 1; }
   nothing_left
 }
+
+# Installs the build below STAGE, and finds it there: for setup_file.
+stage_nacre() {
+  export STAGE=$BATS_FILE_TMPDIR/stage
+  DESTDIR=$STAGE cmake --install "$NACRE_BUILD_DIR" >/dev/null
+  local prefix pc
+  prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$NACRE_BUILD_DIR/CMakeCache.txt")
+  pc=$(find "$STAGE" -name nacre-shell.pc)
+  export NACRE_BIN=$STAGE$prefix/bin
+  export PATH=$NACRE_BIN:$PATH PKG_CONFIG_PATH=${pc%/*}
+  PLUGINPATH=$STAGE$(pkg-config --variable=pluginpath nacre-shell)
+  RCPATH=$STAGE$(pkg-config --variable=rcpath nacre-shell)
+  export PLUGINPATH RCPATH
+  export PKG_CONFIG_SYSROOT_DIR=$STAGE
+}

@@ -218,6 +218,10 @@ END
   start_launch --local=1 -- --initrc="$work/rc.lua"
   ends_with "$launcher" 3
   wait_until said "nacre-shell[0]: this shell has ended while plugin 'quits' ran shell.start: it called _exit(2), or was killed"
+  write_R 1
+  run timeout 60 "$NACRE_SHELL" --standalone -j jobspec.json -R R.json -o cpu-affinity=off --initrc=rc.lua
+  [ "$status" -eq 3 ]
+  [ "$output" = "nacre-shell[0]: this shell has ended while plugin 'quits' ran shell.start: it called _exit(2), or was killed" ]
 }
 
 @test "of a shell that is killed nothing is left: neither what has made itself a session, nor the job's directory" {

@@ -64,6 +64,8 @@ TEST_CASE("a misspelt topic is a problem, with the nearest one") {
   CHECK(judge_topic("shell.int")->remedy == "did you mean 'shell.init'?");
   CHECK(judge_topic("taks.exit")->remedy == "did you mean 'task.exit'?");
   CHECK(judge_topic("taskmp.cyclic")->remedy == "did you mean 'taskmap.cyclic'?");
+  CHECK(judge_topic("tsk.*")->remedy == "did you mean 'task.*'?");
+  CHECK(judge_topic("shel.*")->remedy == "did you mean 'shell.*'?");
   CHECK(is_problem("shell.whatever"));
   CHECK(is_problem("task.[x]*"));
 }
@@ -78,11 +80,12 @@ TEST_CASE("a topic that only plugins can call is noted") {
 
 TEST_CASE("objects are judged by their headers") {
   CHECK_FALSE(judge_object(kX86, kX86));
-  CHECK(judge_object("", kX86)->what == "is neither an ELF object nor named *.lua");
-  CHECK(judge_object(kX86.substr(0, 19), kX86)->what == "is neither an ELF object nor named *.lua");
+  CHECK(judge_object("", kX86)->what == "is no plugin: neither an ELF object nor named *.lua");
+  CHECK(judge_object(kX86.substr(0, 19), kX86)->what == "is no plugin: neither an ELF object nor named *.lua");
   CHECK(judge_object(elf(2, 1, std::string_view("\1\0\76\0", 4)), kX86)->what ==
-        "is an object file, not a shared object");
-  CHECK(judge_object(elf(2, 1, std::string_view("\2\0\76\0", 4)), kX86)->what == "is not a shared object");
+        "is no plugin: an object file, not a shared object");
+  CHECK(judge_object(elf(2, 1, std::string_view("\2\0\76\0", 4)), kX86)->what ==
+        "is no plugin: not a shared object");
   CHECK(judge_object(elf(2, 1, std::string_view("\3\0\267\0", 4)), kX86)->what ==
         "is built for AArch64, 64 bits, this shell for x86-64, 64 bits");
   CHECK(judge_object(elf(1, 1, std::string_view("\3\0\3\0", 4)), kX86)->what ==
