@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "version.hpp"
 
 namespace nacre::cli {
 namespace {
@@ -197,7 +198,8 @@ constexpr std::string_view kMakefile = R"(# make            builds @FILE@
 # make clean
 PLUGIN = @FILE@
 
-PKG_CONFIG = pkg-config
+# It looks where the nacre is installed that is found first, after PKG_CONFIG_PATH.
+PKG_CONFIG = PKG_CONFIG_PATH="$$PKG_CONFIG_PATH:$(dir $(realpath $(shell command -v nacre)))@PKGCONFIG@" pkg-config
 @FLAGS@ = -O2 -g -Wall -Wextra
 CPPFLAGS = $(shell $(PKG_CONFIG) --cflags nacre-shell)
 PREFIX = $(shell $(PKG_CONFIG) --variable=prefix nacre-shell)
@@ -225,7 +227,8 @@ constexpr std::string_view kLuaMakefile = R"(# make check      runs a job with i
 # make install    puts it where every job of this machine sources it; RCPATH and DESTDIR for another place
 PLUGIN = @FILE@
 
-PKG_CONFIG = pkg-config
+# It looks where the nacre is installed that is found first, after PKG_CONFIG_PATH.
+PKG_CONFIG = PKG_CONFIG_PATH="$$PKG_CONFIG_PATH:$(dir $(realpath $(shell command -v nacre)))@PKGCONFIG@" pkg-config
 RCPATH = $(shell $(PKG_CONFIG) --variable=rcpath nacre-shell)
 
 # There is nothing to build, and nothing to clean.
@@ -309,8 +312,8 @@ Options of a job:
 |---|---|
 | `@NAME@.greeting=TEXT` | what each task finds in the variable `GREETING`; `hello` by default |
 
-`make` asks `pkg-config` where nacre-shell's headers are, and where plugins go; if nacre is installed in a place of its own, set
-`PKG_CONFIG_PATH`. The topics and functions that a plugin can use are in **nacre-shell-plugins**(7).
+`make` asks `pkg-config` where nacre-shell's headers are, and where plugins go: those of the `nacre` that is found first in `PATH`, unless
+`PKG_CONFIG_PATH` has others. The topics and functions that a plugin can use are in **nacre-shell-plugins**(7).
 )";
 
 struct Kind {
@@ -374,6 +377,7 @@ std::vector<SkeletonFile> skeleton(Language language, const std::string& name) {
                                      {"test/expected", std::string(kExpected)}};
   for (SkeletonFile& each : files) {
     replace_all(each.text, "@API@", "#include <flux/shell.h>");  // no include of this file
+    replace_all(each.text, "@PKGCONFIG@", kPkgConfigFromHere);
     replace_all(each.text, "@NAME@", name);
     replace_all(each.text, "@SOURCE@", source);
     replace_all(each.text, "@FILE@", file);
