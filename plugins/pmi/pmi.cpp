@@ -73,14 +73,16 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     return doctor_->watch();
   }
 
-  // Names that no plugin has; "cray-pals" may be that of a file cray_pals.so.
+  // Names that no plugin has; "cray-pals" may be that of a file cray_pals.so, whose plugin may be pmi-cray-pals.
   void warn_of_unknown() {
     const std::vector<std::string> kNames{"simple", "pmi1", "pmi2", "pmix", "off", "none"};
     for (const std::string& each : options_.others) {
       std::string file = each;
       std::replace(file.begin(), file.end(), '-', '_');
       const plugin::Stack& stack = host_.stack();
-      if (stack.find(each) != nullptr || stack.find(file) != nullptr || host_.job().shell_rank != 0) continue;
+      bool is_there =
+          stack.find(each) != nullptr || stack.find(file) != nullptr || stack.find("pmi-" + each) != nullptr;
+      if (is_there || host_.job().shell_rank != 0) continue;
       log(host_, *this, Level::warn,
           "pmi: there is no plugin {}, and tasks do without it; nacre has simple, pmi2 and pmix{}", in_quotes(each),
           did_you_mean(each, kNames));

@@ -25,6 +25,7 @@ namespace {
 
 constexpr const char* kWatchKey = "nacre::watch";
 constexpr std::string_view kOwnLog = "guest.exec.eventlog";
+constexpr std::string_view kMainLog = "eventlog";
 constexpr std::string_view kLastEvent = "shell.exit";
 
 struct Form {
@@ -65,6 +66,12 @@ void report(flux_future_t* f, Watch& watch, const Json& event) {
   if (event["name"] == kLastEvent) end_watch(f, watch);
 }
 
+// Of the log that Flux's job manager writes: what this shell knows.
+void report_of_main(flux_future_t* f, Watch& watch, const Json& event) {
+  if (event["name"] == "exception") report(f, watch, event);
+  if (event["name"] == kLastEvent) end_watch(f, watch);
+}
+
 int write_name(char* buf, int bufsz, const std::string& name) {
   if (buf == nullptr || bufsz <= 0) return fail(EINVAL);
   if (name.size() >= static_cast<std::size_t>(bufsz)) return fail(EOVERFLOW);
@@ -98,15 +105,18 @@ flux_future_t* flux_job_event_watch(flux_t* h, flux_jobid_t id, const char* path
   Host& host = h->runtime.shell().host;
   flux_future_t* f = flux_future_create(nullptr, nullptr);
   flux_future_set_flux(f, h);
-  if (id != host.job().id.value() || path != kOwnLog) {
+  bool is_main = path == kMainLog;
+  if (id != host.job().id.value() || (path != kOwnLog && !is_main)) {
     h->runtime.debug(fmt::format("flux_job_event_watch: {} of job {}: there is no Flux broker", path, id));
     flux_future_fulfill_error(f, ENOSYS, "not offered by this shell: there is no Flux broker");
     return f;
   }
   auto* watch = new Watch;
   flux_future_aux_set(f, kWatchKey, watch, [](void* arg) { delete static_cast<Watch*>(arg); });
-  watch->follower = host.events().follow([f, watch](const Json& event) { report(f, *watch, event); });
-  for (const Json& each : host.events().events()) report(f, *watch, each);
+  auto pass_on = is_main ? report_of_main : report;
+  watch->follower = host.events().follow([=](const Json& event) { pass_on(f, *watch, event); });
+  if (is_main) report(f, *watch, {{"timestamp", event::wall_clock()}, {"name", "start"}});
+  for (const Json& each : host.events().events()) pass_on(f, *watch, each);
   return f;
 }
 

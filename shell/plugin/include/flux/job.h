@@ -18,9 +18,10 @@ int flux_job_id_encode(flux_jobid_t id, const char* type, char* buf, size_t bufs
 /* Reads any of these forms. -1 and EINVAL. */
 int flux_job_id_parse(const char* s, flux_jobid_t* id) FLUX_NOTHROW;
 
-/* The events that this shell posts, from the first on: `path` is "guest.exec.eventlog", `id` this job's. Each event
- * is one fulfilment; flux_future_reset() goes on to the next; after the last one comes ENODATA. The job's main log
- * and those of other jobs belong to a Flux broker: fulfilled with ENOSYS. `flags` is 0. */
+/* Events of this job, `id`: with the `path` "guest.exec.eventlog" those that this shell posts, from the first on; with
+ * "eventlog", which in Flux the job manager writes, "start", as the shells run, and exceptions. Each event is one fulfilment;
+ * flux_future_reset() goes on to the next; after the last one comes ENODATA. Other logs, and those of other jobs, belong to a
+ * Flux broker: fulfilled with ENOSYS. `flags` is 0. */
 flux_future_t* flux_job_event_watch(flux_t* h, flux_jobid_t id, const char* path, int flags) FLUX_NOTHROW;
 int flux_job_event_watch_get(flux_future_t* f, const char** event); /* JSON on one line, with its newline */
 int flux_job_event_watch_cancel(flux_future_t* f) FLUX_NOTHROW;     /* the next is ENODATA */

@@ -50,8 +50,17 @@ PROBE(watch) {
   seen[0] = '\0';
   watching = flux_job_event_watch(h, 1, "guest.exec.eventlog", 0);
   EXPECT(flux_future_then(watching, -1., on_event, NULL) == 0);
-  flux_future_t* f = flux_job_event_watch(h, 1, "eventlog", 0);
+  flux_future_t* f = flux_job_event_watch(h, 1, "guest.input", 0);
   FAILS(flux_job_event_watch_get(f, NULL) == -1, ENOSYS);
+  flux_future_destroy(f);
+  /* The manager's log: the job runs. */
+  const char* event = NULL;
+  f = flux_job_event_watch(h, 1, "eventlog", 0);
+  EXPECT(flux_job_event_watch_get(f, &event) == 0 && strstr(event, "\"name\":\"start\"") != NULL);
+  flux_future_reset(f);
+  FAILS(flux_future_wait_for(f, 0.001) == -1, ETIMEDOUT);
+  EXPECT(flux_job_event_watch_cancel(f) == 0);
+  FAILS(flux_job_event_watch_get(f, &event) == -1, ENODATA);
   flux_future_destroy(f);
   f = flux_job_event_watch(h, 2, "guest.exec.eventlog", 0);
   FAILS(flux_future_get(f, NULL) == -1, ENOSYS);
