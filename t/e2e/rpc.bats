@@ -14,14 +14,13 @@ call_among_four() {
 #include <unistd.h>
 static flux_shell_t* shell;
 static int rank;
-static const flux_msg_t* never;
 static char large[8 << 20];
 static void on_add(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) {
   int a, b;
   if (flux_request_unpack(msg, NULL, "{s:i s:i}", "a", &a, "b", &b) < 0) flux_respond_error(h, msg, errno, "a and b");
   else flux_respond_pack(h, msg, "{s:i s:i}", "sum", a + b, "rank", rank);
 }
-static void on_never(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) { never = flux_msg_incref(msg); }
+static void on_never(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) {}
 static void on_die(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) { kill(getpid(), SIGKILL); }
 static void on_large(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) {
   int times;
@@ -109,6 +108,7 @@ nacre-shell[1]: caller: 0: Function not implemented" ]
     flux_future_t* f = flux_shell_rpc_pack(shell, "never", 2, 0, "{}");
     if (flux_future_wait_for(f, 0.1) == 0) return -1;
     shell_log("first: %s", strerror(errno));
+    flux_future_destroy(f);
     shell_log("then: %s", fails(2, "never"));
     if (add(2, 3, 4) == 7) shell_log("and goes on");' -o rpc-timeout=0.3s
   [ "$status" -eq 0 ]
@@ -187,8 +187,10 @@ nacre-shell[3]: caller: 1000 answers" ]
     flux_future_t* f = flux_shell_rpc_pack(shell, "large", 2, 0, "{s:i}", "times", 1);
     const char* text;
     if (flux_rpc_get_unpack(f, "{s:s}", "text", &text) == 0 && strcmp(text, large) == 0) shell_log("8 MiB came");
+    flux_future_destroy(f);
     f = flux_shell_rpc_pack(shell, "large", 2, 0, "{s:i}", "times", 3);
     if (flux_future_get(f, NULL) < 0) shell_log("response: %s", flux_future_error_string(f));
+    flux_future_destroy(f);
     if (flux_shell_rpc_pack(shell, "add", 2, 0, "{s:s s:s s:s}", "a", large, "b", large, "c", large) == NULL)
       shell_log("request: %s", strerror(errno));'
   [ "$status" -eq 0 ]
