@@ -225,7 +225,7 @@ fails_before_tasks() {
 @test "a topic that nobody calls may fail" {
   for language in c lua; do
     prepare_marked 1 true
-    fail_at shell.no-such-topic
+    fail_at mine.no-such-topic
     succeeds_saying ""
   done
 }
