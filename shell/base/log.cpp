@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.hpp"
 
+#include "base/escape.hpp"
+
 namespace nacre {
 
 std::string_view level_name(Level level) {
@@ -37,6 +39,7 @@ bool Log::set_sink_level(std::string_view name, Level level) {
 
 void Log::post(LogEntry entry) {
   if (!wants(entry.level)) return;
+  entry.message = escape_controls(entry.message);
   ++depth_;
   for (Named& each : sinks_) {
     if (each.busy || each.removed || static_cast<int>(entry.level) > static_cast<int>(each.level)) continue;

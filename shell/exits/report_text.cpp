@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/escape.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "exits/record.hpp"
@@ -33,16 +34,8 @@ T member(const Json& of, const char* name, T otherwise = {}) {
   return otherwise;
 }
 
-// Replaces bytes that a terminal would take for commands by \xNN.
 std::string plain(std::string_view line) {
-  std::string out;
-  for (char each : line.substr(0, kMostColumns)) {
-    bool is_control = (each >= 0 && each < ' ' && each != '\t') || each == '\x7f';
-    if (is_control)
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(each));
-    else
-      out += each;
-  }
+  std::string out = escape_controls(line.substr(0, kMostColumns));
   return line.size() > kMostColumns ? out + "..." : out;
 }
 

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/escape.hpp"
+
 namespace nacre::front {
 
 std::string Table::text(bool header) const {
@@ -34,15 +36,9 @@ std::string Table::text(bool header) const {
 }
 
 std::string printable(std::string_view text, std::size_t most) {
-  std::string out;
-  for (char each : text) {
-    bool is_control = (each >= 0 && each < ' ') || each == '\x7f';
-    std::string shown =
-        is_control ? fmt::format("\\x{:02x}", static_cast<unsigned char>(each)) : std::string(1, each);
-    if (out.size() + shown.size() > most) return out.substr(0, most > 3 ? most - 3 : 0) + "...";
-    out += shown;
-  }
-  return out;
+  std::string out = escape_controls(text.substr(0, most + 1));
+  std::replace(out.begin(), out.end(), '\t', ' ');
+  return out.size() <= most ? out : out.substr(0, most > 3 ? most - 3 : 0) + "...";
 }
 
 std::string time_text(double seconds) {
