@@ -66,18 +66,34 @@ Error Arguments::expected(int index, std::string_view what, std::string_view wan
 
 void push_virtual_table(lua_State* lua, const luaL_Reg* functions, lua_CFunction index, lua_CFunction assign) {
   lua_newtable(lua);
+  lua_newtable(lua);
+  // What the table does not have is looked for among the functions, and then computed.
+  lua_newtable(lua);
   luaL_setfuncs(lua, functions, 0);
   lua_newtable(lua);
   lua_pushcfunction(lua, index);
   lua_setfield(lua, -2, "__index");
-  lua_pushcfunction(lua, assign);
+  lua_setmetatable(lua, -2);
+  lua_pushvalue(lua, -1);
+  lua_setfield(lua, -3, "__index");
+  lua_pushcclosure(lua, assign, 1);
   lua_setfield(lua, -2, "__newindex");
   lua_setmetatable(lua, -2);
 }
 
-Result<int> assign_member(lua_State* lua) {
+void add_functions(lua_State* lua, const luaL_Reg* functions) {
+  luaL_getmetafield(lua, -1, "__index");
+  luaL_setfuncs(lua, functions, 0);
+  lua_pop(lua, 1);
+}
+
+Result<int> assign_member(lua_State* lua, std::string_view table) {
   if (lua_type(lua, 2) != LUA_TSTRING)
     return invalid(fmt::format("a name must be a string, got {}", describe(lua, 2)));
+  lua_pushvalue(lua, 2);
+  if (lua_rawget(lua, lua_upvalueindex(1)) != LUA_TNIL)
+    return Error{EPERM, fmt::format("{}.{} is read-only", table, text_at(lua, 2))};
+  lua_pop(lua, 1);
   lua_rawset(lua, 1);
   return 0;
 }

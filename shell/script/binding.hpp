@@ -79,12 +79,14 @@ class Arguments {
   int count_;
 };
 
-// A table of functions with members that are computed: `index` gets (table, key), `assign` (table, key, value).
-// Left on the stack.
+// A table of functions with members that are computed: `index` gets (_, key), `assign` (table, key, value). Left on
+// the stack.
 void push_virtual_table(lua_State* lua, const luaL_Reg* functions, lua_CFunction index, lua_CFunction assign);
+// More functions for the one on top of the stack.
+void add_functions(lua_State* lua, const luaL_Reg* functions);
 
-// The rest of `assign`: makes a plain member.
-Result<int> assign_member(lua_State* lua);
+// The rest of `assign`: makes a plain member of the table of this name. An error (EPERM) for one of its functions.
+Result<int> assign_member(lua_State* lua, std::string_view table);
 
 // Each sets one global table.
 void add_plugin_table(lua_State* lua);

@@ -158,7 +158,7 @@ Result<int> plugin_index(Interpreter& self, lua_State* lua) {
 }
 
 Result<int> plugin_assign(Interpreter& self, lua_State* lua) {
-  if (!is_searchpath(lua)) return assign_member(lua);
+  if (!is_searchpath(lua)) return assign_member(lua, "plugin");
   if (lua_type(lua, 3) != LUA_TSTRING) {
     return invalid(fmt::format("plugin.searchpath: expected a string, got {}", describe(lua, 3)));
   }

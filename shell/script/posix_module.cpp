@@ -35,7 +35,7 @@ Result<int> absent(Interpreter&, lua_State* lua) {
                   key));
 }
 
-Result<int> add_member(Interpreter&, lua_State* lua) { return assign_member(lua); }
+Result<int> add_member(Interpreter&, lua_State* lua) { return assign_member(lua, "posix"); }
 
 int open_module(lua_State* lua) {
   static constexpr luaL_Reg kFunctions[] = {

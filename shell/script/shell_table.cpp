@@ -138,7 +138,7 @@ Result<int> shell_assign(Interpreter& self, lua_State* lua) {
   for (std::string_view fixed : {"info", "rankinfo", "options", "rcpath", "null"}) {
     if (key == fixed) return Error{EPERM, fmt::format("shell.{} is read-only", key)};
   }
-  return assign_member(lua);
+  return assign_member(lua, "shell");
 }
 
 }  // namespace

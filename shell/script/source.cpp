@@ -160,7 +160,7 @@ void add_source_functions(lua_State* lua) {
                                         {"source_rcpath_option", trampoline<source_rcpath_option>},
                                         {"getopt_with_version", trampoline<getopt_with_version>},
                                         {nullptr, nullptr}};
-  luaL_setfuncs(lua, kShell, 0);
+  add_functions(lua, kShell);
   lua_pushglobaltable(lua);
   luaL_setfuncs(lua, kGlobals, 0);
   lua_pop(lua, 1);

@@ -59,7 +59,7 @@ Result<int> task_index(Interpreter& self, lua_State* lua) {
 
 Result<int> task_assign(Interpreter&, lua_State* lua) {
   if (lua_type(lua, 2) == LUA_TSTRING && text_at(lua, 2) == "info") return Error{EPERM, "task.info is read-only"};
-  return assign_member(lua);
+  return assign_member(lua, "task");
 }
 
 }  // namespace

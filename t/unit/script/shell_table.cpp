@@ -153,6 +153,10 @@ TEST_CASE("members may be added to the tables, but computed ones not replaced") 
     CHECK(lua.run(std::string("shell.") + name + " = 1") ==
           std::string("rc.lua:1: shell.") + name + " is read-only");
   }
+  for (const char* name : {"shell.log", "shell.source_rcpath", "task.getenv", "plugin.register"}) {
+    CHECK(lua.run(std::string(name) + " = print") == std::string("rc.lua:1: ") + name + " is read-only");
+    CHECK(lua.eval(std::string("type (") + name + ")") == "function");
+  }
   CHECK(lua.eval("shell.nothing") == "nil");
   CHECK(lua.run("shell[nil] = 1") == "rc.lua:1: a name must be a string, got nil");
   CHECK(lua.run("plugin[0 / 0] = 1") == "rc.lua:1: a name must be a string, got a number");
