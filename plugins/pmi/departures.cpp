@@ -6,27 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "base/escape.hpp"
 #include "exits/record.hpp"
 
 namespace nacre::plugins {
 namespace {
 
 constexpr event::Seconds kLeaveGrace{2};
-
-// What a client has sent, for a terminal: control bytes are as \xNN.
-std::string one_line(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    auto byte = static_cast<unsigned char>(c);
-    constexpr unsigned char kSpace = 0x20;
-    constexpr unsigned char kDelete = 0x7f;
-    if (byte < kSpace || byte == kDelete)
-      out += fmt::format("\\x{:02x}", byte);
-    else
-      out += c;
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -35,7 +21,7 @@ PmiGroup::Callbacks PmiDepartures::callbacks() {
   out.on_abort = [this](const pmi::Abort& abort) { aborted(abort); };
   out.on_dropped = [this](const pmi::Dropped& dropped) {
     log(host_, plugin_, Level::error, "{}: {}: its connection is closed", processes_.name_of(dropped.client),
-        one_line(dropped.why));
+        escape_controls(dropped.why));
     if (!options_.fault_tolerant) {
       if (client_of(dropped.client).stage != pmi::ClientStage::finalized) dropped_or_left(dropped.client);
       return;
@@ -52,7 +38,7 @@ PmiGroup::Callbacks PmiDepartures::callbacks() {
 void PmiDepartures::aborted(const pmi::Abort& abort) {
   std::string message =
       fmt::format("{} called PMI_Abort with code {}", processes_.name_of(abort.client), abort.exit_code);
-  if (!abort.message.empty()) message += ": " + one_line(abort.message);
+  if (!abort.message.empty()) message += ": " + escape_controls(abort.message);
   auto rank = processes_.task_of(abort.client);
   auto by = rank ? std::optional(exits::TaskEnd{*rank, exits::Record::victim({})}) : std::nullopt;
   host_.raise({"exec", 0, message, value::WaitStatus::exited(exits::failure_code(abort.exit_code)), by});
@@ -155,9 +141,17 @@ void PmiDepartures::lost_elsewhere(std::uint32_t rank) {
   if (goes_on_without(rank)) note_dead(rank);
 }
 
+void PmiDepartures::lost_with_shell(std::uint32_t rank) {
+  if (!host_.ending() && !is_dead(rank)) note_dead(rank);
+}
+
+bool PmiDepartures::is_dead(std::uint32_t rank) const {
+  return std::find(dead_.begin(), dead_.end(), rank) != dead_.end();
+}
+
 // True once for each rank, and only if the others are to go on.
 bool PmiDepartures::goes_on_without(std::uint32_t rank) const {
-  return options_.fault_tolerant && !host_.ending() && std::find(dead_.begin(), dead_.end(), rank) == dead_.end();
+  return options_.fault_tolerant && !host_.ending() && !is_dead(rank);
 }
 
 void PmiDepartures::note_dead(std::uint32_t rank) {

@@ -48,6 +48,8 @@ class PmiDepartures {
   void when_lost(std::function<void(std::uint32_t rank)> on_lost) { on_lost_ = std::move(on_lost); }
   // A process on another node is lost.
   void lost_elsewhere(std::uint32_t rank);
+  // It is lost with its shell, and the job goes on: also where a process that is lost alone would end it.
+  void lost_with_shell(std::uint32_t rank);
   // Processes of other nodes have been in a barrier, and none of this node will enter it.
   void missed_barrier() { nobody_is_missing(); }
 
@@ -65,6 +67,7 @@ class PmiDepartures {
   [[nodiscard]] const pmi::ClientProgress& client_of(std::uint32_t client) const {
     return group_->server().clients()[client];
   }
+  [[nodiscard]] bool is_dead(std::uint32_t rank) const;
   [[nodiscard]] bool goes_on_without(std::uint32_t rank) const;
   void note_dead(std::uint32_t rank);
 

@@ -245,8 +245,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   void lose_shell(const plugin::Call& call) {
     const job::Job& job = host_.job();
     std::uint32_t shell = call.in.value("shell_rank", job.shells());
-    if (shell >= job.shells()) return;
-    for (std::uint32_t rank : job.taskmap.ranks_on(shell).ids()) departures_.lost_elsewhere(rank);
+    if (shell >= job.shells() || call.in.value("severity", 0) == 0) return;
+    for (std::uint32_t rank : job.taskmap.ranks_on(shell).ids()) departures_.lost_with_shell(rank);
   }
 
   // ---- the tasks as processes of the group ----------------------------------------------------

@@ -34,9 +34,14 @@ constexpr Command kCommands[] = {
     {"abort", ""},
 };
 
-void write_error(std::string& out, std::string_view answer, std::string message) {
+// Codes of <pmi.h>. Flux's libpmi2 asks again after kNoKey, where it is to wait for a key; others only look whether a
+// code is 0.
+constexpr int kFail = -1;
+constexpr int kNoKey = 4;  // PMI_ERR_INVALID_KEY
+
+void write_error(std::string& out, std::string_view answer, std::string message, int code = kFail) {
   std::replace(message.begin(), message.end(), ' ', '_');
-  out += fmt::format("cmd={} rc=-1 msg={}\n", answer, message);
+  out += fmt::format("cmd={} rc={} msg={}\n", answer, code, message);
 }
 
 // A client of PMI-2 may have put a value of several lines; a client of PMI-1 would take the second line for another
@@ -75,7 +80,9 @@ Result<void> Server::answer_v1(std::uint32_t client, const PmiMessage& message) 
   if (command == "get") {
     std::string_view key = TRY(message.word("key"));
     const std::string* value = get(key);
-    if (value == nullptr) return invalid(fmt::format("there is no key {}", key));
+    if (value == nullptr)
+      return write_error(reply(client), "get_result", fmt::format("there is no key {}", key), kNoKey),
+             Result<void>();
     std::string_view line = TRY(one_line(*value));
     reply(client).append("cmd=get_result rc=0 value=").append(line).append("\n");
   } else if (command == "put") {

@@ -170,7 +170,7 @@ END
   long=$(printf %01000d 1)
   clients 2 1 init "cmd=put kvsname=%k key=a%r value=$long" has:rc=0 barrier 'has:cmd=barrier_out rc=0' \
     "cmd=put kvsname=%k key=b%r value=$long" has:rc=0 barrier 'has:cmd=barrier_out rc=-1' \
-    'cmd=get kvsname=%k key=a0' "has:value=$long" 'cmd=get kvsname=%k key=b%r' has:rc=0 0:'cmd=get kvsname=%k key=b1' 0:has:rc=-1 finalize
+    'cmd=get kvsname=%k key=a0' "has:value=$long" 'cmd=get kvsname=%k key=b%r' has:rc=0 0:'cmd=get kvsname=%k key=b1' 0:has:rc=4 finalize
   run_nodes 2 -o pmi.max-size=4000
   [ "$status" -eq 0 ] || { echo "$output"; return 1; }
   [ "$(sed -E 's/[0-9]+ bytes/N bytes/' <<<"$output")" = \

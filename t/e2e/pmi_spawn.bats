@@ -45,7 +45,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   clients 2 init "1:spawn:[$(children 3 init 'cmd=get kvsname=%k key=from' 'has:value=rank 1' \
     'cmd=get kvsname=%k key=PMI_process_mapping' 'has:value=(vector,(0,1,3))' \
     'cmd=put kvsname=%k key=c%r value=of %r' barrier 'cmd=get kvsname=%k key=c2' 'has:value=of 2' finalize)]" \
-    1:has:rc=0 '1:has:errcodes=0,0,0' barrier 'cmd=get kvsname=%k key=c2' has:rc=-1 finalize
+    1:has:rc=0 '1:has:errcodes=0,0,0' barrier 'cmd=get kvsname=%k key=c2' has:rc=4 finalize
   run nacre
   passes
 }

@@ -118,6 +118,21 @@ TEST_CASE("fault-tolerance: the others of another node have been in a barrier th
   CHECK(told == std::vector<std::uint32_t>{5});
 }
 
+TEST_CASE("who is lost with its shell is listed also without fault-tolerance, once; not if the job ends") {
+  PmiClients job(2, PmiOptions(), 0, 6);
+  job.join_all();
+  job.departures.lost_elsewhere(3);
+  CHECK(job.dead(0) == "none");
+  job.departures.lost_with_shell(5);
+  job.departures.lost_with_shell(4);
+  job.departures.lost_with_shell(5);
+  CHECK(job.dead(0) == "5,4");
+  CHECK(job.raised().empty());
+  job.die(1, SIGKILL);
+  job.departures.lost_with_shell(2);
+  CHECK(job.dead(0) == "5,4");
+}
+
 TEST_CASE("fault-tolerance: who is lost elsewhere is listed once, and not told again") {
   PmiClients job(2, tolerant(), 0, 6);
   std::vector<std::uint32_t> told;

@@ -41,7 +41,7 @@ TEST_CASE("PMI-1: what is put can be got, as it is") {
   CHECK(world.say(0, kPut + "empty value=") == "cmd=put_result rc=0");
   CHECK(world.say(0, "cmd=get key=empty kvsname=kvs_1") == "cmd=get_result rc=0 value=");
   CHECK(world.say(0, "cmd=get key=a") == "cmd=get_result rc=0 value= x  y=z\t");
-  CHECK(world.say(0, "cmd=get kvsname=kvs_1 key=b") == "cmd=get_result rc=-1 msg=there_is_no_key_b");
+  CHECK(world.say(0, "cmd=get kvsname=kvs_1 key=b") == "cmd=get_result rc=4 msg=there_is_no_key_b");
   CHECK(world.say(0, "cmd=get kvsname=kvs_1") == "cmd=get_result rc=-1 msg=get:_no_field_'key'");
   CHECK(world.say(0, kPut + "b") == "cmd=put_result rc=-1 msg=put:_no_field_'value'");
   CHECK(world.say(0, kPut + " value=x") == "cmd=put_result rc=-1 msg=put:_the_field_'key'_is_empty");
@@ -81,7 +81,7 @@ TEST_CASE("PMI-1: keys have at most 63 bytes, values 1023") {
   CHECK(world.say(0, "cmd=publish_name service=s port=" + value) == "cmd=publish_result rc=0 msg=success");
   CHECK(world.say(0, "cmd=publish_name service=t port=" + value + "v") ==
         "cmd=publish_result rc=-1 msg=a_port_has_at_most_1023_bytes");
-  CHECK(world.say(0, "cmd=get key=b") == "cmd=get_result rc=-1 msg=there_is_no_key_b");
+  CHECK(world.say(0, "cmd=get key=b") == "cmd=get_result rc=4 msg=there_is_no_key_b");
 }
 
 TEST_CASE("PMI-1: mput puts several, all but kvsname") {
@@ -90,8 +90,8 @@ TEST_CASE("PMI-1: mput puts several, all but kvsname") {
   CHECK(world.say(0, "cmd=mput d=4") == "cmd=mput_result rc=0");
   CHECK(world.say(0, "cmd=mput e=5 a=6 f=7") == "cmd=mput_result rc=-1 msg=the_key_a_is_there_already");
   CHECK(world.say(0, "cmd=get key=a") == "cmd=get_result rc=0 value=1");
-  CHECK(world.say(0, "cmd=get key=kvsname") == "cmd=get_result rc=-1 msg=there_is_no_key_kvsname");
-  CHECK(world.say(0, "cmd=get key=f") == "cmd=get_result rc=-1 msg=there_is_no_key_f");
+  CHECK(world.say(0, "cmd=get key=kvsname") == "cmd=get_result rc=4 msg=there_is_no_key_kvsname");
+  CHECK(world.say(0, "cmd=get key=f") == "cmd=get_result rc=4 msg=there_is_no_key_f");
   world.enter(0);
   CHECK(world.events() == "fence a=1 b=2 c= d=4 e=5");
 }
@@ -188,7 +188,7 @@ TEST_CASE("PMI-1: commands before init and after finalize are refused") {
   }
   CHECK(world.events().empty());
   CHECK(world.stage(0) == ClientStage::finalized);
-  CHECK(world.say(1, "cmd=get key=a") == "cmd=get_result rc=-1 msg=there_is_no_key_a");
+  CHECK(world.say(1, "cmd=get key=a") == "cmd=get_result rc=4 msg=there_is_no_key_a");
 }
 
 TEST_CASE("PMI-1: a spawn is asked of the owner when its last block has come") {
