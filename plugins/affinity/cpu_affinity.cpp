@@ -44,7 +44,9 @@ class CpuAffinity final : public plugin::Plugin {
   }
 
   Result<void> find_cpus() {
-    rights_ = TRY(read_cpu_rights());
+    // What a dry run prints may be about another machine.
+    auto in_file = option_.dry_run ? TRY(rights_in_file(host_)) : std::nullopt;
+    rights_ = in_file ? *in_file : TRY(read_cpu_rights());
     if (option_.mode == Mode::per_task) {
       cores_ = TRY(job_cores(host_, rights_));
       for (const Idset& core : cores_) all_ = all_ | core;

@@ -8,6 +8,9 @@
 //   hwloc.restrict  a switch, with hwloc.xmlfile: only what belongs to the job's cores. Logical indexes then
 //                     count only these.
 //
+// FLUX_HWLOC_XMLFILE in the job's environment, else HWLOC_XMLFILE there, names a topology of the node that is there
+// already: nothing is discovered then. By the former cores are bound too, where sysfs would be enough otherwise.
+//
 // To get the logical order of all cores, call the topic `hwloc.cores`, which returns {"cores": [idset of cpus,
 // ...]}. The topic `hwloc.xml` returns {"xml": the whole topology}. Nothing is discovered before one of these.
 #include <fmt/format.h>
@@ -27,14 +30,14 @@ class Hwloc final : public plugin::Plugin {
   explicit Hwloc(plugin::Host& host) : Plugin("hwloc"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return initialize(); });
     on("hwloc.cores", [this](plugin::Call& call) -> Result<void> {
-      if (cores_.empty()) cores_ = TRY(TRY(HwlocTopology::load(HwlocTopology::Devices::none)).cores());
+      if (cores_.empty()) cores_ = TRY(TRY(load(HwlocTopology::Devices::none)).cores());
       Json cores = Json::array();
       for (const Idset& cpus : cores_) cores.push_back(cpus.str());
       call.out["cores"] = std::move(cores);
       return {};
     });
-    on("hwloc.xml", [](plugin::Call& call) -> Result<void> {
-      call.out["xml"] = TRY(TRY(HwlocTopology::load(HwlocTopology::Devices::important)).xml());
+    on("hwloc.xml", [this](plugin::Call& call) -> Result<void> {
+      call.out["xml"] = TRY(TRY(load(HwlocTopology::Devices::important)).xml());
       return {};
     });
   }
@@ -58,8 +61,14 @@ class Hwloc final : public plugin::Plugin {
     return {};
   }
 
+  Result<HwlocTopology> load(HwlocTopology::Devices devices) {
+    auto file = topology_file(host_);
+    if (!file) return HwlocTopology::load(devices);
+    return in(file->variable, HwlocTopology::load(devices, file->path));
+  }
+
   Result<void> write(const std::string& path, bool restricted) {
-    HwlocTopology topology = TRY(HwlocTopology::load(HwlocTopology::Devices::important));
+    HwlocTopology topology = TRY(load(HwlocTopology::Devices::important));
     cores_ = TRY(topology.cores());
     if (restricted) CHECK_OK(restrict_to_job(topology));
     return topology.write_xml(path);

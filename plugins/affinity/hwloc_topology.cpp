@@ -31,6 +31,7 @@ struct Functions {
   decltype(&hwloc_topology_init) topology_init;
   decltype(&hwloc_topology_destroy) topology_destroy;
   decltype(&hwloc_topology_load) topology_load;
+  decltype(&hwloc_topology_set_xml) topology_set_xml;
   decltype(&hwloc_topology_set_io_types_filter) set_io_types_filter;
   decltype(&hwloc_topology_restrict) topology_restrict;
   decltype(&hwloc_topology_export_xmlbuffer) export_xmlbuffer;
@@ -60,6 +61,7 @@ Result<Functions> find_all(void* library) {
   CHECK_OK(find(library, "hwloc_topology_init", f.topology_init));
   CHECK_OK(find(library, "hwloc_topology_destroy", f.topology_destroy));
   CHECK_OK(find(library, "hwloc_topology_load", f.topology_load));
+  CHECK_OK(find(library, "hwloc_topology_set_xml", f.topology_set_xml));
   CHECK_OK(find(library, "hwloc_topology_set_io_types_filter", f.set_io_types_filter));
   CHECK_OK(find(library, "hwloc_topology_restrict", f.topology_restrict));
   CHECK_OK(find(library, "hwloc_topology_export_xmlbuffer", f.export_xmlbuffer));
@@ -100,7 +102,7 @@ HwlocTopology::HwlocTopology(HwlocTopology&&) noexcept = default;
 HwlocTopology& HwlocTopology::operator=(HwlocTopology&&) noexcept = default;
 HwlocTopology::~HwlocTopology() = default;
 
-Result<HwlocTopology> HwlocTopology::load(Devices devices) {
+Result<HwlocTopology> HwlocTopology::load(Devices devices, const std::optional<std::string>& file) {
   auto loaded = std::make_unique<Loaded>();
   loaded->library.reset(::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL));
   if (!loaded->library) {
@@ -111,7 +113,10 @@ Result<HwlocTopology> HwlocTopology::load(Devices devices) {
   const Functions& hwloc = loaded->hwloc;
   if (hwloc.topology_init(&loaded->topology) < 0) return system_error(errno, "hwloc_topology_init");
   if (devices == Devices::important) hwloc.set_io_types_filter(loaded->topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-  if (hwloc.topology_load(loaded->topology) < 0) return system_error(errno, "hwloc_topology_load");
+  if (file && hwloc.topology_set_xml(loaded->topology, file->c_str()) < 0)
+    return system_error(errno, "cannot read the topology " + *file);
+  if (file && hwloc.topology_load(loaded->topology) < 0) return invalid(*file + ": no topology of hwloc");
+  if (!file && hwloc.topology_load(loaded->topology) < 0) return system_error(errno, "hwloc_topology_load");
   return HwlocTopology(std::move(loaded));
 }
 

@@ -4,10 +4,11 @@
 // pay for it.
 //
 // Loading takes milliseconds, and much longer if hwloc has plugins that ask drivers for devices. hwloc's own
-// variables, such as HWLOC_XMLFILE and HWLOC_COMPONENTS, have effect as set in the shell's environment.
+// variables, such as HWLOC_COMPONENTS, have effect as set in the shell's environment.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,9 @@ class HwlocTopology {
     important,  // PCI devices such as network cards and gpus, as lstopo shows them
   };
 
-  static Result<HwlocTopology> load(Devices devices);
+  // `file`: XML of hwloc, instead of this machine; none: what HWLOC_XMLFILE of the shell's environment names, or this
+  // machine.
+  static Result<HwlocTopology> load(Devices devices, const std::optional<std::string>& file = std::nullopt);
   HwlocTopology(HwlocTopology&&) noexcept;
   HwlocTopology& operator=(HwlocTopology&&) noexcept;
   ~HwlocTopology();

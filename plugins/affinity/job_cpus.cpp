@@ -10,6 +10,8 @@ namespace {
 
 using value::Idset;
 
+constexpr const char* kTopology = "FLUX_HWLOC_XMLFILE";
+
 Error no_such_core(Idset::Id id, std::size_t count) {
   return invalid(fmt::format("R gives core {} of this node, which has {}", id,
                              count == 1 ? "1 core (0)" : fmt::format("{} cores (0-{})", count, count - 1)));
@@ -26,6 +28,12 @@ Result<std::vector<Idset>> ask_hwloc(plugin::Host& host) {
     cores.push_back(TRY(in(each.path(), Idset::parse(TRY(each.string())))));
   }
   return cores;
+}
+
+// Whether the order of the cores is given by a file, whatever the kernel's files have.
+bool is_given(plugin::Host& host) {
+  auto path = host.environment().get(kTopology);
+  return path && !path->empty();
 }
 
 // The ids are 0, 1, ... without gaps: if there are as many as cores, they are all of the cores.
@@ -50,8 +58,24 @@ Result<std::vector<Idset>> pick_cores(const Idset& ids, const std::vector<Idset>
       ids.size() == 1 ? "" : "s", ids.str(), rights.allowed.size() == 1 ? "" : "s", rights.allowed.str()));
 }
 
+std::optional<TopologyFile> topology_file(plugin::Host& host) {
+  for (const char* variable : {kTopology, "HWLOC_XMLFILE"}) {
+    auto path = host.environment().get(variable);
+    if (path && !path->empty()) return TopologyFile{variable, std::string(*path)};
+  }
+  return std::nullopt;
+}
+
+Result<std::optional<CpuRights>> rights_in_file(plugin::Host& host) {
+  if (!is_given(host)) return std::optional<CpuRights>();
+  Idset all;
+  for (const Idset& core : TRY(ask_hwloc(host))) all = all | core;
+  return std::optional(CpuRights{all, all, all});
+}
+
 Result<std::vector<Idset>> job_cores(plugin::Host& host, const CpuRights& rights) {
-  auto cores = TRY(read_cores(rights.online));
+  std::optional<std::vector<Idset>> cores;
+  if (!is_given(host)) cores = TRY(read_cores(rights.online));
   if (!cores) cores = TRY(ask_hwloc(host));
   return pick_cores(host.job().node().cores, *cores, rights);
 }
@@ -59,7 +83,8 @@ Result<std::vector<Idset>> job_cores(plugin::Host& host, const CpuRights& rights
 Result<Idset> job_cpus(plugin::Host& host, const CpuRights& rights) {
   const Idset& ids = host.job().node().cores;
   bool confined = rights.allowed != rights.online;
-  if (ids.size() == rights.allowed.size() && (confined || from_zero(ids)) && one_cpu_a_core(rights.online)) {
+  if (!is_given(host) && ids.size() == rights.allowed.size() && (confined || from_zero(ids)) &&
+      one_cpu_a_core(rights.online)) {
     return rights.allowed;
   }
   Idset cpus;

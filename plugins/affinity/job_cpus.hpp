@@ -8,6 +8,8 @@
 // without the cpus that the shell may not use.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.hpp"
@@ -29,7 +31,17 @@ using task::read_cpu_rights;
                                                            const std::vector<value::Idset>& cores,
                                                            const CpuRights& rights);
 
-// The same for the host's job on this machine. If the kernel's files leave the order of the cores open, this calls
+// The file that the job's environment names as the node's topology.
+struct TopologyFile {
+  std::string variable;  // FLUX_HWLOC_XMLFILE, else HWLOC_XMLFILE
+  std::string path;
+};
+[[nodiscard]] std::optional<TopologyFile> topology_file(plugin::Host& host);
+
+// The cpus that a shell could use on the machine of FLUX_HWLOC_XMLFILE; none: that is not set.
+[[nodiscard]] Result<std::optional<CpuRights>> rights_in_file(plugin::Host& host);
+
+// The same for the host's job on this machine. If FLUX_HWLOC_XMLFILE is set, or the kernel's files leave the order of the cores open, this calls
 // the topic `hwloc.cores`, to which a plugin answers {"cores": [idset of cpus, ...]}.
 [[nodiscard]] Result<std::vector<value::Idset>> job_cores(plugin::Host& host, const CpuRights& rights);
 

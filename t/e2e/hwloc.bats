@@ -177,3 +177,39 @@ END
   umount full
   fails_with 1 "hwloc.xmlfile: cannot write $work/full/" "/hwloc.xml: No space left on device"
 }
+
+# A machine of two packages with four cores each, as XML.
+foreign_topology() {
+  cc -xc - -o foreign -lhwloc <<'END'
+#include <hwloc.h>
+int main(void) {
+  hwloc_topology_t t;
+  if (hwloc_topology_init(&t) < 0 || hwloc_topology_set_synthetic(t, "package:2 core:4 pu:1") < 0) return 1;
+  return hwloc_topology_load(t) < 0 || hwloc_topology_export_xml(t, "foreign.xml", 0) < 0;
+}
+END
+  ./foreign
+}
+
+@test "FLUX_HWLOC_XMLFILE in the job's environment is the topology: for the tasks' file, and for a dry run" {
+  build_cores
+  foreign_topology
+  environment="{\"PATH\": \"/usr/bin:/bin\", \"FLUX_HWLOC_XMLFILE\": \"$work/foreign.xml\"}" prepare 2 ./cores
+  run nacre -o hwloc.xmlfile
+  [ "$status" -eq 0 ]
+  [ "$(head -n 9 <<<"$output")" = "$(echo "this system: 1"; seq 0 7)" ]
+  R_with_core 4-7
+  run nacre -o cpu-affinity=dry-run,per-task
+  [ "$status" -eq 0 ]
+  [[ $output == *"cpu-affinity: task 0: cpus: 4-5"*"cpu-affinity: task 1: cpus: 6-7"* ]]
+  jq '.attributes.system.environment |= with_entries(if .key == "PATH" then . else .key = "HWLOC_XMLFILE" end)' jobspec.json >h.json
+  mv h.json jobspec.json
+  run nacre -o hwloc.xmlfile
+  [ "$(head -n 9 <<<"$output")" = "$(echo "this system: 1"; seq 0 7)" ]
+}
+
+@test "a topology that cannot be read is named, with its variable" {
+  environment='{"PATH": "/usr/bin:/bin", "FLUX_HWLOC_XMLFILE": "/no/such"}' prepare 1 true
+  run nacre -o hwloc.xmlfile
+  fails_with 1 "hwloc.xmlfile: FLUX_HWLOC_XMLFILE: cannot read the topology /no/such: No such file or directory"
+}

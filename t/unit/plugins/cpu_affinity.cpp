@@ -181,3 +181,39 @@ TEST_CASE("an option that cpu-affinity does not know is an error") {
   CHECK(Binding(1, "0", Json::array())
             .error.starts_with(std::string(kCpuAffinityError) + "cpu-affinity: expected on, off, per-task"));
 }
+
+namespace {
+
+class OtherMachine final : public plugin::Plugin {
+ public:
+  OtherMachine() : Plugin("other-machine") {
+    on("hwloc.cores", [](plugin::Call& call) {
+      call.out["cores"] = Json{"1000", "1001", "1002-1003", "1004"};
+      return Result<void>();
+    });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("FLUX_HWLOC_XMLFILE gives the cores by hwloc; a dry run prints them, whatever this machine has") {
+  auto log_of = [](const char* option) {
+    kit::FakeHost host(jobspec(2), resources("2-3"));
+    host.environment().set("FLUX_HWLOC_XMLFILE", "other.xml");
+    host.options().set("cpu-affinity", option);
+    host.stack().push(plugins::make_cpu_affinity(host));
+    host.stack().push(std::make_unique<OtherMachine>());
+    host.make_tasks();
+    Result<int> called = host.call("shell.init");
+    if (!called) return std::vector{called.error().message};
+    for (std::size_t task : {0, 1}) {
+      CHECK(host.call_task("task.init", task));
+      CHECK(host.tasks()[task]->command().setup.cpus.empty());
+    }
+    return host.logged;
+  };
+  CHECK(log_of("dry-run,per-task") == std::vector<std::string>{"notice cpu-affinity: cpus: 1002-1004",
+                                                               "notice cpu-affinity: task 0: cpus: 1002-1003",
+                                                               "notice cpu-affinity: task 1: cpus: 1004"});
+  CHECK(log_of("per-task").front().find("R gives core 2 of this node, which has 0 cores") != std::string::npos);
+}
