@@ -65,8 +65,9 @@ Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& confi
                            std::move(identity.resources), spread, shares_cores != job::Oversubscribe::no));
   if (::getenv("FLUX_F58_FORCE_ASCII") != nullptr) job.has_ascii_id = true;
   std::string sharing;
-  if (shares_cores == job::Oversubscribe::share && config.at_terminal && identity.shell_rank == 0)
-    sharing = job::sharing_text(job.spec, job.resources, job.shares);
+  bool reports =
+      shares_cores == job::Oversubscribe::yes || (shares_cores == job::Oversubscribe::share && config.at_terminal);
+  if (reports && identity.shell_rank == 0) sharing = job::sharing_text(job.spec, job.resources, job.shares);
   return WhatToRun{std::move(options), std::move(job), std::move(sharing)};
 }
 
@@ -140,6 +141,10 @@ void Shell::serve_group() {
   callbacks.on_lost = [this](group::Rank rank) { shell_messages_.lost(rank); };
   callbacks.on_exec = [this](const value::ExecShare& share) { ordered_to_.call(share); };
   callbacks.on_cut_off = [this](const Error& why) { on_cut_off(why); };
+  shells_.when_first_ended([this](const exits::TaskEnd& end) {
+    first_end_ = end;
+    attempt(post_first_end());
+  });
   shells_.serve(std::move(callbacks));
 }
 
@@ -287,7 +292,28 @@ Result<void> Shell::announce_start() {
   CHECK_OK(call("shell.start"));
   shells_.barrier(join::kStartBarrier);
   shells_.send_kept_signals();
-  return post("shell.start", {{"taskmap", job_.taskmap.json()}});
+  CHECK_OK(post("shell.start", {{"taskmap", job_.taskmap.json()}}));
+  has_started_ = true;
+  return post_first_end();
+}
+
+// What shell.task-exit has of a task of another shell: all but its process id.
+Result<void> Shell::post_first_end() {
+  if (!has_started_ || !first_end_) return {};
+  for (const auto& task : tasks_.all()) {
+    if (task->rank() == first_end_->rank && task->state() == task::State::exited)
+      return post("shell.task-exit", task->info());
+  }
+  std::uint32_t shell = TRY(job_.taskmap.node_of(first_end_->rank));
+  std::vector<std::uint32_t> ranks = job_.taskmap.ranks_on(shell).ids();
+  value::WaitStatus status = *first_end_->record.status();
+  Json context{{"localid", std::find(ranks.begin(), ranks.end(), first_end_->rank) - ranks.begin()},
+               {"rank", first_end_->rank},
+               {"state", "Exited"},
+               {"wait_status", status.raw()},
+               {"signaled", status.signal()}};
+  if (status.is_exit()) context["exitcode"] = status.exit_code();
+  return post("shell.task-exit", std::move(context));
 }
 
 // Also runs if the job is being ended: its tasks have been signalled by then.

@@ -65,6 +65,7 @@ class Shell final : public ShellHost {
   void execute();
   Result<void> post_init();
   Result<void> announce_start();
+  Result<void> post_first_end();
   void finish();
   void report_left(const std::vector<pid_t>& pids);
   void close_job();
@@ -94,6 +95,8 @@ class Shell final : public ShellHost {
   std::optional<Error> failure_;             // of a job's only shell, for the caller
   std::optional<group::EventLog> eventlog_;  // the leader's
   event::Seconds grace_{};                   // between SIGTERM and SIGKILL
+  bool has_started_ = false;                 // the event shell.start has been posted
+  std::optional<exits::TaskEnd> first_end_;  // leader: of all tasks
   Stragglers stragglers_;
   ShellTasks tasks_;
   ShellGroup shells_;

@@ -140,6 +140,7 @@ void ShellGroup::report_losses() {
 void ShellGroup::note_ended(const value::Idset& tasks, const exits::Record& record) {
   value::Idset fresh = outcomes_.add(tasks, record);
   if (fresh.empty()) return;
+  if (record.status() && on_first_ended_) std::exchange(on_first_ended_, nullptr)({*fresh.first(), record});
   Json what{{"ranks", fresh.str()}, {"record", record.str()}};
   if (record.status()) what["status"] = record.status()->raw();
   if (record.kind() == exits::Record::Kind::lost) what["lost"] = true;

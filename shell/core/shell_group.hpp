@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "exits/outcomes.hpp"
 #include "join/shell_process.hpp"
@@ -45,6 +46,10 @@ class ShellGroup {
   void report_losses();
   // The leader's own tasks may be the first to end.
   void wait_for_all_tasks();
+  // Leader: calls `receive` once, with the task that is the first of all shells known to have ended by itself.
+  void when_first_ended(std::function<void(const exits::TaskEnd&)> receive) {
+    on_first_ended_ = std::move(receive);
+  }
   // Leader: how the tasks of all shells have ended so far.
   [[nodiscard]] const exits::Outcomes& outcomes() const { return outcomes_; }
   // The same at the end of the job: a task without a record was never started.
@@ -67,6 +72,7 @@ class ShellGroup {
   value::Idset lost_;                     // shells
   bool reports_losses_ = false;           // true once plugins have run shell.post-init
   exits::Outcomes outcomes_;
+  std::function<void(const exits::TaskEnd&)> on_first_ended_;  // until it is called
 };
 
 }  // namespace nacre::core

@@ -34,8 +34,8 @@ struct NodeShare {
   std::uint32_t tasks = 0;
 };
 
-// The shell option `oversubscribe`: slots need no cores of their own. `share`, which stands for what nobody has
-// asked for, is the same, but a line reports it.
+// The shell option `oversubscribe`: slots need no cores of their own, and where they have none a line reports it.
+// `share`, which stands for what nobody has asked for, is the same, but the line is only for terminals.
 enum class Oversubscribe { no, yes, share };
 Result<Oversubscribe> oversubscribe_of(const JsonAt& option);  // errors start with its path
 

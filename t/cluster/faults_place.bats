@@ -98,7 +98,7 @@ hours_of() { jq -r --arg now "$(date +%s)" --arg name "$1" 'select(.name == $nam
   touch go
   job_ends_with 0
   [ ! -s said ]
-  [ "$(jq -r .name events | paste -sd' ')" = "shell.init shell.start shell.exit" ]
+  [ "$(jq -r .name events | paste -sd' ')" = "shell.init shell.start shell.task-exit shell.exit" ]
   [ "$(hours_of shell.exit)" = 7 ] # it is what the leader's host says
   recover
   nothing_left

@@ -160,7 +160,8 @@ plugin.load { file = '$work/client.so' }"
   [ "$status" -eq 0 ]
   [ "$output" = "nacre-shell[0]: client: event shell.init
 nacre-shell[0]: client: event shell.start
-nacre-shell[0]: client: 42" ]
+nacre-shell[0]: client: 42
+nacre-shell[0]: client: event shell.task-exit" ]
 }
 
 @test "libc's variables are a plugin's as they are the program's: environ, stdin, stdout, stderr" {

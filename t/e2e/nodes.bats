@@ -41,9 +41,18 @@ load nodes.bash
   write_jobspec 3 true
   run launch --local=3 -R R.json -o cpu-affinity=off -- --eventlog="$work/events"
   [ "$status" -eq 0 ]
-  [ "$(jq -r .name events | paste -sd' ')" = "shell.init shell.start shell.exit" ]
+  [ "$(jq -r .name events | paste -sd' ')" = "shell.init shell.start shell.task-exit shell.exit" ]
   [ "$(jq -c 'select(.name == "shell.init").context.size' events)" = 3 ]
   [ "$(jq -c 'select(.name == "shell.start").context.taskmap.map' events)" = '[[0,3,1,1]]' ]
+}
+
+@test "the first task to end is in the eventlog, whichever shell it is of, and only it" {
+  write_nodes 2 2
+  write_jobspec 4 sh -c '[ "$FLUX_TASK_RANK" -ne 3 ] && exec sleep 1; exit 7'
+  run launch --local=2 -R R.json -o cpu-affinity=off -- --eventlog="$work/events"
+  [ "$status" -eq 7 ]
+  [ "$(jq -c 'select(.name == "shell.task-exit").context' events)" = \
+    '{"exitcode":7,"localid":1,"rank":3,"signaled":0,"state":"Exited","wait_status":1792}' ]
 }
 
 @test "a file that all tasks write to has the lines of all, and nothing else" {

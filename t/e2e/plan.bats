@@ -172,7 +172,9 @@ EOF
   prepare 2 sh -c 'exit 3'
   run nacre --eventlog=log
   [ "$status" -eq 3 ]
-  [ "$(jq -r .name log | tr '\n' ' ')" = "shell.init shell.start shell.exit " ]
+  [ "$(jq -r .name log | tr '\n' ' ')" = "shell.init shell.start shell.task-exit shell.exit " ]
+  [ "$(jq -c 'select(.name == "shell.task-exit").context | .rank -= .localid | del(.pid, .localid)' log)" = \
+    '{"exitcode":3,"rank":0,"signaled":0,"state":"Exited","wait_status":768}' ]
   [ "$(jq -c 'select(.name == "shell.exit").context' log)" = '{"exitcode":3}' ]
   [ "$(jq -s 'map(.timestamp) == (map(.timestamp) | sort)' log)" = true ]
   [ "$(jq -c 'select(.name == "shell.start").context.taskmap.map' log)" = '[[0,1,2,1]]' ]

@@ -74,7 +74,7 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   [ "$(grep -c "$many tasks share .* on $host" <<<"$output")" -eq 1 ]
   run script -qec "$NACRE_BUILD_DIR/nacre run --shell=$NACRE_SHELL -n $many --oversubscribe true" /dev/null
   [ "$status" -eq 0 ]
-  [ "$(grep -c share <<<"$output")" -eq 0 ]
+  [ "$(grep -c "$many tasks share .* on $host" <<<"$output")" -eq 1 ]
 }
 
 @test "cores that are not there are refused with host, what it has and the remedy" {
@@ -82,7 +82,8 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   fails_with 1 "2 slots of 5000 cores" "; $host has $(nproc) core" "fewer tasks (-n), fewer cores a task (-c), or --oversubscribe"
   run run_job -n 2 -c 5000 --oversubscribe echo ran
   [ "$status" -eq 0 ]
-  [ "$output" = $'ran\nran' ]
+  [[ ${lines[0]} == "nacre-shell[0]: 2 tasks share $(nproc) core"*" on $host" ]]
+  [ "${lines[1]} ${lines[2]}" = "ran ran" ]
 }
 
 @test "gpus that are not there are refused with the host" {
