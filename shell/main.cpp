@@ -11,6 +11,7 @@
 #include "base/file.hpp"
 #include "base/installed.hpp"
 #include "base/last_line.hpp"
+#include "base/log_line.hpp"
 #include "base/print.hpp"
 #include "base/process_start.hpp"
 #include "base/process_title.hpp"
@@ -55,10 +56,7 @@ void print_message(const StartedOthers& started, Level level, const std::string&
 void log_to_stderr(Log& log, std::uint32_t shell_rank, const StartedOthers& started) {
   set_rank_of_last_lines(shell_rank);
   log.add_sink("stderr", [shell_rank, started](const LogEntry& entry) {
-    std::string line = fmt::format("nacre-shell[{}]: ", entry.shell.value_or(shell_rank));
-    if (entry.level != Level::notice) line += fmt::format("{}: ", level_name(entry.level));
-    if (!entry.component.empty()) line += entry.component + ": ";
-    print_message(started, entry.level, line + entry.message + line_end());
+    print_message(started, entry.level, log_line(entry, shell_rank) + line_end());
   });
 }
 

@@ -13,6 +13,7 @@
 #include <list>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -36,11 +37,13 @@ constexpr const char* kOpened = "output.opened";            // the collective: t
 constexpr std::size_t kReadSize = std::size_t{256} << 10;   // bytes
 constexpr std::size_t kReadToSend = std::size_t{60} << 10;  // bytes, of output that goes to the leader's shell
 constexpr std::size_t kUsualPipe = std::size_t{64} << 10;   // bytes that a pipe holds by default
+constexpr std::size_t kMostEarly = 1000;                    // messages
 constexpr double kForever = 1e9;                            // seconds
 
 class Output final : public plugin::Plugin, public plugin::TaskOutput {
  public:
   explicit Output(plugin::Host& host) : Plugin("output"), host_(host) {
+    host_.log().add_sink(name(), [this](const LogEntry& entry) { keep(entry); });
     on("shell.init", [this](plugin::Call&) { return read_options(); });
     on("shell.post-init", [this](plugin::Call&) { return open_places(); });
     on("task.init", [this](plugin::Call&) {
@@ -58,6 +61,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     });
   }
   ~Output() override {
+    host_.log().remove_sink(name());
     host_.offer_output(nullptr);
     if (opened_.active()) static_cast<void>(host_.release_start(kHold));
   }
@@ -97,6 +101,13 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   }
 
  private:
+  // The shells' messages are part of what the job has written.
+  void keep(const LogEntry& entry) {
+    if (entry.level > Level::notice) return;
+    if (places_) return places_->post_message(entry);
+    if (early_.size() < kMostEarly) early_.push_back(entry);
+  }
+
   Result<void> read_options() {
     options_ = TRY(OutputOptions::read(host_.options()));
     CHECK_OK(job::check_ranks("output.ranks", options_.ranks, host_.job().tasks()));
@@ -129,6 +140,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       CHECK_OK(fold_timer_.start(host_.loop(), [this](double time) { return places_->expire(time); }));
     CHECK_OK(places_->open(value::Idset::of(ranks)));
     if (host_.job().shell_rank == 0) come_out_.emplace(*places_);
+    for (const LogEntry& entry : std::exchange(early_, {})) places_->post_message(entry);
     static_cast<void>(places_->put_event(early_events_.take()));  // the end of the job is behind them
     places_->follow(follower_);  // before the others join: what they have sent already comes at once
     if (host_.bulk() != nullptr) join_others();
@@ -383,6 +395,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   std::map<std::uint32_t, TaskStreams> outputs_;  // by rank
   std::list<OutputChannel> others_;               // of processes that write as a task does
   std::string buffer_;
+  std::vector<LogEntry> early_;                 // until places are open
   int closed_ = 0;                              // channels whose holds remain until all is flushed
   int held_ = 0;                                // holds
   bool finishes_ = false;                       // the tasks of this shell have ended

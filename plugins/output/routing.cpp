@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "base/escape.hpp"
+#include "base/log_line.hpp"
 #include "event/clock.hpp"
 #include "io/batch_wire.hpp"
 #include "plugin/tags.hpp"
@@ -18,6 +20,8 @@
 
 namespace nacre::plugins {
 namespace {
+
+constexpr const char* kLogEvent = "log";
 
 // Whether several shells of the job are on one host, by the names that R has.
 bool hosts_have_several(const job::Job& job) {
@@ -74,6 +78,7 @@ Result<void> OutputRouting::open_file(io::Stream stream) {
   if (!common && !TRY(first_to_have(host_, of(stream).path))) files_.keep(path);
   OutputTarget* place = TRY(file(stream, path, common ? writers() : ranks_));
   if (common) shared(stream).places.push_back(place);
+  if (common && stream == io::Stream::err) messages_ = place;
   return {};
 }
 
@@ -202,15 +207,14 @@ Result<std::vector<OutputTarget*>> OutputRouting::of(const task::Task& task, io:
 
 Result<OutputTarget*> OutputRouting::file(io::Stream stream, const std::string& path, const value::Idset& writers) {
   auto& place = file_places_[path];
-  bool is_new = place == nullptr;
-  if (is_new) {
+  if (place == nullptr) {
     UniqueFd fd = TRY(in(path_option(stream), files_.open(path)));
     int borrowed = fd.get();
     place =
         TRY(OutputTarget::create(host_.loop(), borrowed, std::move(fd), place_options(stream, path), callbacks_));
     place->expect(static_cast<std::size_t>(writers.size()));
   }
-  if (is_new || writers.size() > 1) redirect(stream, writers, path);
+  if (redirected_.emplace(path, stream).second) redirect(stream, writers, path);
   return place.get();
 }
 
@@ -233,7 +237,37 @@ void OutputRouting::post(std::string_view name, const Json& context) {
   post_line(dump_json({{"timestamp", event::wall_clock()}, {"name", name}, {"context", context}}));
 }
 
+void OutputRouting::post_message(const LogEntry& entry) {
+  if (!eventlog_ && !uplink_ && messages_ == nullptr) return;
+  Json context{{"level", static_cast<int>(entry.level)},
+               {"message", entry.message},
+               {"rank", entry.shell.value_or(host_.job().shell_rank)},
+               {"program", "nacre-shell"}};
+  if (!entry.component.empty()) context["component"] = entry.component;
+  if (entry.line > 0) context.update({{"file", entry.file}, {"line", entry.line}});
+  post_line(dump_json({{"timestamp", event::wall_clock()}, {"name", kLogEvent}, {"context", std::move(context)}}));
+}
+
+// Of any shell, as its event.
+void OutputRouting::write_message(std::string_view line) {
+  Json event = Json::parse(line, nullptr, false);
+  if (!event.is_object() || !event.contains("context") || event["name"] != kLogEvent) return;
+  if (of(io::Stream::err).json) return messages_->write(std::string(line) + '\n');
+  const Json& context = event["context"];
+  auto text = [&](const char* name) {
+    bool is_there = context.is_object() && context.contains(name) && context[name].is_string();
+    return is_there ? escape_controls(context[name].get<std::string>()) : "";
+  };
+  auto number = [&](const char* name) {
+    bool is_there = context.is_object() && context.contains(name) && context[name].is_number_unsigned();
+    return is_there ? context[name].get<std::uint32_t>() : 0U;
+  };
+  LogEntry entry{static_cast<Level>(number("level")), text("component"), "", 0, text("message"), number("rank")};
+  messages_->write(log_line(entry, 0) + '\n');
+}
+
 void OutputRouting::post_line(std::string_view line) {
+  if (messages_ != nullptr) write_message(line);
   if (eventlog_) return eventlog_->write(std::string(line) + '\n');
   if (!uplink_) return;
   std::string record = io::WireFormat::event(line);

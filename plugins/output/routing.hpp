@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,8 +48,11 @@ class OutputRouting {
   [[nodiscard]] const std::vector<OutputTarget*>& collected(io::Stream stream) const {
     return shared(stream).places;
   }
-  // Writes a line to the job's eventlog, if there is one; on any shell.
+  // Writes a line to the job's eventlog, if there is one; on any shell. A message of a shell goes to the file of the
+  // tasks' standard error too, if they share one.
   void post_line(std::string_view line);
+  // Likewise a message of this shell.
+  void post_message(const LogEntry& entry);
   // The places to which a task's stream goes. They live as long as this object.
   Result<std::vector<OutputTarget*>> of(const task::Task& task, io::Stream stream);
 
@@ -93,6 +97,7 @@ class OutputRouting {
   [[nodiscard]] OutputTarget::Options place_options(io::Stream stream, std::string name) const;
   [[nodiscard]] io::FdSink::Options sink_options() const;
   void post(std::string_view event, const Json& context);
+  void write_message(std::string_view line);
   void redirect(io::Stream stream, const value::Idset& ranks, const std::string& path);
   [[nodiscard]] std::vector<OutputTarget*> all() const;
 
@@ -103,9 +108,11 @@ class OutputRouting {
   value::Idset ranks_;
   std::optional<OutputUplink> uplink_;  // on a shell that is not the leader
   std::array<Shared, io::kStreams.size()> shared_;
+  OutputTarget* messages_ = nullptr;  // leader: the file of the tasks' standard error, if they share one
   // stderr's may be the same as stdout's
   std::array<std::unique_ptr<OutputTarget>, io::kStreams.size()> terminals_;
   std::map<std::string, std::unique_ptr<OutputTarget>> file_places_;  // by path
+  std::set<std::pair<std::string, io::Stream>> redirected_;           // by path: what the eventlog knows of
   std::unique_ptr<OutputTarget> eventlog_;
 };
 

@@ -112,6 +112,20 @@ job() { launch -R R.json -o cpu-affinity=off "$@"; }
     "$(for rank in 0 1 2; do echo "$rank out.$rank"; done)" ]
 }
 
+@test "the messages of all shells are in the job's file of standard error" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'echo "from $FLUX_TASK_RANK" >&2'
+  echo 'if shell.info.rank > 0 then shell.log ("here is " .. shell.info.rank) end' >rc.lua
+  job --local=3 -o output.stderr.path=err -- --record-dir="$work/record" --initrc="$work/rc.lua"
+  [ "$(sort err)" = "from 0
+from 1
+from 2
+nacre-shell[1]: initrc: here is 1
+nacre-shell[2]: initrc: here is 2" ]
+  [ "$(jq -c 'select (.name == "log") | .context | [.rank, .message]' record/guest.output | sort)" = '[1,"here is 1"]
+[2,"here is 2"]' ]
+}
+
 @test "shells of one host share its file, which is emptied once" {
   write_nodes 4 1
   jq '.execution.nodelist = ["a,a,b,a"]' R.json >R2.json && mv R2.json R.json

@@ -77,7 +77,31 @@ END
 {"stream":"stdout","rank":"0","eof":true}
 {"stream":"stdout","rank":"1","data":"out 1\n"}
 {"stream":"stdout","rank":"1","eof":true}' ]
-  [ "$(jq -r .name record/guest.exec.eventlog | tr '\n' ' ')" = "shell.init shell.start shell.exit " ]
+  [ "$(jq -r .name record/guest.exec.eventlog | tr '\n' ' ')" = "shell.init shell.start shell.task-exit shell.exit " ]
+}
+
+@test "the shell's own messages are in the file of standard error, and in the record" {
+  echo 'shell.log ("from the initrc") shell.log_error ("a\27[2Jb")' >rc.lua
+  prepare 2 sh -c 'echo told >&2; exit "$FLUX_TASK_RANK"'
+  run nacre --record-dir=record --initrc=rc.lua -o output.stderr.path=err
+  [ "$status" -eq 1 ]
+  local -a said=("nacre-shell[0]: initrc: from the initrc" 'nacre-shell[0]: error: initrc: a\x1b[2Jb'
+    "nacre-shell[0]: error: task 1 on node0: exit code 1")
+  for line in "${said[@]}"; do
+    [[ $output == *"$line"* ]]
+    [ "$(grep -cFx -e "$line" err)" -eq 1 ]
+  done
+  [ "$(grep -cx told err)" -eq 2 ]
+  [ "$(wc -l <err)" -eq 5 ]
+  [ "$(jq -c 'select (.name == "log") | .context | [.rank, .level, .program, .component, .message, .line]' record/guest.output)" = \
+    '[0,5,"nacre-shell","initrc","from the initrc",1]
+[0,3,"nacre-shell","initrc","a\\x1b[2Jb",1]
+[0,3,"nacre-shell",null,"task 1 on node0: exit code 1",null]' ]
+  run nacre -o output.stderr.path=err.json -o output.stderr.format=json
+  [ "$(jq -r 'select (.name == "log").context.message' err.json)" = "task 1 on node0: exit code 1" ]
+  # Not to files of single tasks, nor to a file of standard output only.
+  run nacre -o output.stdout.path=out -o output.stderr.path='err.{{task.rank}}'
+  [ "$(cat out err.0 err.1)" = $'told\ntold' ]
 }
 
 @test "the record can be read while the job runs" {
@@ -96,6 +120,17 @@ END
   [ "$(sort <<<"$output")" = '["stderr","0","e.0"]
 ["stderr","1","e.1"]
 ["stdout","0-1","file"]' ]
+  prepare 1 true
+  rm -r record
+  nacre --record-dir=record -o output.stdout.path=both
+  run jq -c 'select (.name == "redirect") | .context | [.stream, .rank, .path]' record/guest.output
+  [ "$output" = '["stdout","0","both"]
+["stderr","0","both"]' ]
+  rm -r record
+  nacre --record-dir=record -o output.stdout.path='{{task.rank}}' -o output.stdout.label
+  run jq -c 'select (.name == "redirect") | .context | [.stream, .rank, .path]' record/guest.output
+  [ "$output" = '["stdout","0","0"]
+["stderr","0","0"]' ]
 }
 
 @test "kvs without a record is an error that says what to do" {

@@ -203,7 +203,7 @@ def eventlog(text):
         raise Wrong(f"the header is {header}")
     for event in events:
         context = event["context"]
-        if event["name"] == "redirect":
+        if event["name"] in ("redirect", "log"):
             continue
         if event["name"] != "data":
             raise Wrong(f"an event {event}")
