@@ -27,6 +27,7 @@ constexpr Make kBuiltins[] = {
     make_torch,  // after gpu-affinity, which decides what a task sees
     make_rlimit,
     make_oom,
+    make_scheduling,
     make_stop_tasks_in_exec,
     make_signal,
     make_time_limit,

@@ -34,6 +34,7 @@ PluginPtr make_output(plugin::Host& host);
 PluginPtr make_pmi(plugin::Host& host);
 PluginPtr make_pty(plugin::Host& host);
 PluginPtr make_rlimit(plugin::Host& host);
+PluginPtr make_scheduling(plugin::Host& host);
 PluginPtr make_signal(plugin::Host& host);
 PluginPtr make_stage_in(plugin::Host& host);
 PluginPtr make_stop_tasks_in_exec(plugin::Host& host);

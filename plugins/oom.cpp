@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // oom.adjust=N: how ready the kernel is to kill each task when memory runs out, -1000 (never; needs privilege) to
-// 1000. See oom_score_adj in proc(5).
+// 1000. See oom_score_adj in proc(5). Where this shell may not go below its own score, a warning reports it, and the
+// tasks have that score.
 #include <fmt/format.h>
 
+#include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "plugins/builtins.hpp"
+#include "task/child.hpp"
 
 namespace nacre::plugins {
 namespace {
+
+constexpr const char* kOwnScore = "/proc/self/oom_score_adj";
+constexpr std::size_t kMostScore = 16;  // bytes
 
 class Oom final : public plugin::Plugin {
  public:
@@ -23,9 +30,25 @@ class Oom final : public plugin::Plugin {
  private:
   Result<void> read() {
     if (auto whole = host_.options().at("oom")) CHECK_OK(whole->only_keys({"adjust"}));
-    if (auto option = host_.options().at("oom.adjust"))
-      adjust_ = fmt::format("{}", TRY(option->integer(-1000, 1000)));
+    auto option = host_.options().at("oom.adjust");
+    if (!option) return {};
+    std::int64_t wanted = TRY(option->integer(-1000, 1000));
+    std::string before = TRY(in("oom.adjust", read_file(kOwnScore, kMostScore)));
+    auto own = parse_i64(trim(before));
+    if (own && wanted < *own && !may_lower_to(wanted, before)) {
+      log(host_, *this, Level::warn,
+          "oom.adjust: {} is below this shell's own, {}, and needs privilege; tasks have {}", wanted, *own, *own);
+      return {};
+    }
+    adjust_ = fmt::format("{}", wanted);
     return {};
+  }
+
+  // The kernel does not tell how low a process may go, but a score that was lowered may be raised again.
+  static bool may_lower_to(std::int64_t wanted, const std::string& before) {
+    int code = task::set_oom_score(fmt::format("{}", wanted));
+    if (code == 0) code = task::set_oom_score(before);
+    return code != EACCES && code != EPERM;
   }
 
   plugin::Host& host_;

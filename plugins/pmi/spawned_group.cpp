@@ -133,6 +133,8 @@ Result<void> SpawnedGroup::start_one(const pmi::SpawnProgram& program, const std
   command.setup.ends_with_parent = model.ends_with_parent;
   command.setup.limits = model.limits;
   command.setup.oom_score_adj = model.oom_score_adj;
+  command.setup.scheduler = model.scheduler;
+  command.setup.new_session = model.new_session;
   command.setup.fds = {{STDOUT_FILENO, out.get()}, {STDERR_FILENO, err.get()}};
   int target = command.setup.unused_target();
   command.setup.fds.push_back({target, end.get()});

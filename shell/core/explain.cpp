@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/explain.hpp"
 
+#include <sched.h>
 #include <sys/resource.h>
 
 #include <map>
@@ -48,6 +49,10 @@ std::string cpus_of(const task::CpuMask& mask) {
 
 std::string limit_text(rlim_t value) { return value == RLIM_INFINITY ? "unlimited" : fmt::format("{}", value); }
 
+std::string_view policy_text(int policy) {
+  return policy == SCHED_BATCH ? "batch" : policy == SCHED_IDLE ? "idle" : "other";
+}
+
 Json node_of(const plugin::Host& host) {
   const job::NodeResources& node = host.job().node();
   return {{"broker", node.broker_rank},
@@ -68,7 +73,9 @@ Json lines_of(const task::Task& task, const Variables& job_environment) {
                               limit_text(limit.value.rlim_cur), limit_text(limit.value.rlim_max)));
   }
   if (setup.oom_score_adj) out.push_back(fmt::format("oom     {}", *setup.oom_score_adj));
-  if (!setup.new_process_group) out.push_back("group   of the shell");
+  if (setup.scheduler) out.push_back(fmt::format("sched   {}", policy_text(*setup.scheduler)));
+  if (setup.new_session) out.push_back("session of its own");
+  if (!setup.new_process_group && !setup.new_session) out.push_back("group   of the shell");
   if (setup.trace_me) out.push_back("stopped in exec");
   for (const std::string& line : differences(job_environment, variables(task.command().env)))
     out.push_back("env     " + line);

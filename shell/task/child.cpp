@@ -66,7 +66,7 @@ Failure failed(Step step, int detail = 0) { return {step, errno, detail}; }
 // The leader of a group cannot make a session, and the leader of a session has a group already: so one or the
 // other.
 Failure lead(const ChildSetup& setup) {
-  if (setup.controlling_terminal) {
+  if (setup.controlling_terminal || setup.new_session) {
     if (::setsid() < 0) return failed(Step::session);
   } else if (setup.new_process_group && ::setpgid(0, 0) < 0) {
     return failed(Step::process_group);
@@ -90,14 +90,9 @@ int open_own(const char* path) {
   return fd;
 }
 
-bool write_oom(const std::string& text) {
-  int fd = open_own("/proc/self/oom_score_adj");
-  if (fd < 0) return false;
-  bool ok = ::write(fd, text.data(), text.size()) >= 0;
-  int code = errno;
-  ::close(fd);
-  errno = code;
-  return ok;
+bool set_scheduler(int policy) {
+  sched_param none{};
+  return ::sched_setscheduler(0, policy, &none) == 0;
 }
 
 bool place_null(int target) {
@@ -232,7 +227,9 @@ Failure set_up(Plan& plan) {
     if (::getppid() != plan.parent) ::_exit(EXIT_FAILURE);  // the parent has ended before
   }
   if (Failure failure = lead(setup); failure.step != Step::none) return failure;
-  if (setup.oom_score_adj && !write_oom(*setup.oom_score_adj)) return failed(Step::oom);
+  if (int code = setup.oom_score_adj ? set_oom_score(*setup.oom_score_adj) : 0; code != 0)
+    return {Step::oom, code, 0};
+  if (setup.scheduler && !set_scheduler(*setup.scheduler)) return failed(Step::scheduler);
   if (!setup.cpus.empty()) {
     std::size_t bytes = setup.cpus.size() * sizeof(setup.cpus[0]);
     if (::syscall(SYS_sched_setaffinity, 0, bytes, setup.cpus.data()) < 0) return failed(Step::affinity);
@@ -243,6 +240,14 @@ Failure set_up(Plan& plan) {
   if (setup.controlling_terminal && ::ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0) return failed(Step::terminal);
   close_others(plan);
   return set_limits(setup.limits);
+}
+
+int set_oom_score(const std::string& text) {
+  int fd = open_own("/proc/self/oom_score_adj");
+  if (fd < 0) return errno;
+  int code = ::write(fd, text.data(), text.size()) < 0 ? errno : 0;
+  ::close(fd);
+  return code;
 }
 
 void reset_signals(const Plan& plan) {

@@ -47,4 +47,7 @@ void reset_signals(const Plan& plan);  // dispositions to their default, then an
 Failure trace_me();
 Failure execute(Image& image);  // returns only if it failed
 
+// Sets this process's own OOM score, as text for /proc/self/oom_score_adj. Returns 0 or an errno.
+int set_oom_score(const std::string& text);
+
 }  // namespace nacre::task

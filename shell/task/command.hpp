@@ -31,12 +31,14 @@ struct ChildSetup {
 
   std::vector<Fd> fds;  // all others are closed; 0, 1 and 2 are inherited unless they are targets
   bool new_process_group = true;
-  // Leads a session, and so a process group, of its own, and is controlled by the terminal that is its stdin.
+  bool new_session = false;  // leads a session, and so a process group, of its own
+  // The same, and is controlled by the terminal that is its stdin.
   bool controlling_terminal = false;
   std::optional<std::string> cwd;  // none: as inherited
   std::vector<Limit> limits;
   CpuMask cpus;
   std::optional<std::string> oom_score_adj;  // text for /proc/self/oom_score_adj
+  std::optional<int> scheduler;  // SCHED_OTHER, SCHED_BATCH or SCHED_IDLE, see sched(7); none: as inherited
   // By SIGKILL, when the thread that started it ends. Not for one with a terminal, which the kernel hangs up.
   bool ends_with_parent = false;
   bool trace_me = false;  // PTRACE_TRACEME: stops in exec

@@ -99,6 +99,7 @@ Error describe(const Command& command, const Failure& failure) {
     case Step::session: return cannot("lead a session");
     case Step::process_group: return cannot("make a process group");
     case Step::oom: return cannot("set the OOM score to " + setup.oom_score_adj.value_or(""));
+    case Step::scheduler: return cannot("set the scheduling policy");
     case Step::affinity: return cannot("bind to cpus");
     case Step::directory: return cannot("change to directory " + setup.cwd.value_or(""));
     case Step::descriptors:

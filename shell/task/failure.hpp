@@ -17,6 +17,7 @@ enum class Step {
   session,
   process_group,
   oom,
+  scheduler,
   affinity,
   directory,
   descriptors,

@@ -75,7 +75,8 @@ void Task::exited(const value::WaitStatus& status, const rusage& usage) {
 
 bool Task::kill(int signum) const {
   if (state_ != State::running) return false;
-  bool leads = command_.setup.new_process_group || command_.setup.controlling_terminal;
+  bool leads =
+      command_.setup.new_process_group || command_.setup.new_session || command_.setup.controlling_terminal;
   return ::kill(leads ? -pid_ : pid_, signum) == 0;
 }
 

@@ -258,6 +258,44 @@ nacre-shell[0]: error: task 3 on node0: exit code 3" ]
   [ "$output" = 321 ]
 }
 
+@test "oom.adjust below the shell's own score needs privilege; without it a warning, and the job runs" {
+  prepare 2 cat /proc/self/oom_score_adj
+  lower=$(($(cat /proc/self/oom_score_adj) - 7))
+  local -a confined=()
+  [ "$(id -u)" -ne 0 ] || confined=(setpriv --bounding-set=-sys_resource)
+  run "${confined[@]}" "${nacre[@]}" -o oom.adjust="$lower"
+  [ "$status" -eq 0 ]
+  [ "$output" = "nacre-shell[0]: warn: oom: oom.adjust: $lower is below this shell's own, $((lower + 7)), and needs privilege; tasks have $((lower + 7))
+$((lower + 7))
+$((lower + 7))" ]
+}
+
+@test "sched and session: each task has its policy, and a session of its own" {
+  prepare 2 sh -c 'read -r _ _ _ _ _ session _ <"/proc/$$/stat"; [ "$session" = $$ ] && own=own; echo "$(chrt -p $$ | sed -n "s/.*policy: //p") ${own-shared}"'
+  run nacre
+  [ "$output" = $'SCHED_OTHER shared\nSCHED_OTHER shared' ]
+  for policy in batch idle other; do
+    run nacre -o sched=$policy -o session=task
+    [ "$output" = "SCHED_${policy^^} own"$'\n'"SCHED_${policy^^} own" ]
+  done
+  run nacre --explain -o sched=idle -o session=task
+  [[ $output == *$'\n  sched   idle\n  session of its own\n'* ]]
+  run nacre -o sched=fifo
+  fails_with 1 "sched: expected batch, other or idle"
+  run nacre -o session=job
+  fails_with 1 "session: expected task or shell"
+}
+
+@test "a task in a session of its own gets the signals of the job, and none outlives it" {
+  prepare 2 sh -c 'trap "echo got; exit 3" TERM; echo $$; sleep 1000 & wait'
+  "${nacre[@]}" -o session=task >out &
+  until [ "$(wc -l <out)" -eq 2 ]; do sleep 0.05; done
+  kill -TERM $!
+  wait $! || true
+  [ "$(grep -c got out)" -eq 2 ]
+  ! kill -0 $(grep -v got out)
+}
+
 @test "stop-tasks-in-exec leaves tasks standing before their first instruction" {
   prepare 1 sh -c 'echo ran'
   "${nacre[@]}" -o stop-tasks-in-exec >out &

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 
+#include "base/file.hpp"
+#include "base/text.hpp"
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
+#include "task/child.hpp"
 
 using namespace nacre;
 
@@ -45,12 +48,27 @@ TEST_CASE("oom.adjust is the score of every task") {
 }
 
 TEST_CASE("oom.adjust is -1000 to 1000") {
-  CHECK(Oom(Json{{"adjust", -1000}}).of_task(0) == Adjust("-1000"));
   CHECK(Oom(Json{{"adjust", 1000}}).of_task(0) == Adjust("1000"));
   for (const char* value : {"-1001", "1001", "1.5", "\"high\"", "true"}) {
     CHECK(Oom(Json{{"adjust", Json::parse(value)}}).error ==
           std::string(kOomError) + "oom.adjust: expected an integer from -1000 to 1000, got " + value);
   }
+}
+
+// Whether this test may lower its score depends on who runs it.
+TEST_CASE(
+    "a score below the shell's own is the tasks', or a warning names what they have; the shell keeps its own") {
+  std::string own(trim(read_file("/proc/self/oom_score_adj", 16).value()));
+  std::string lower = std::to_string(parse_i64(own).value() - 1);
+  if (lower == "-1001") return;
+  bool may = task::set_oom_score(lower) == 0;
+  REQUIRE(task::set_oom_score(own) == 0);
+  Oom oom(Json{{"adjust", parse_i64(lower).value()}});
+  CHECK(oom.of_task(0) == (may ? Adjust(lower) : Adjust()));
+  CHECK(trim(read_file("/proc/self/oom_score_adj", 16).value()) == own);
+  std::string warning = "warn oom: oom.adjust: " + lower + " is below this shell's own, " + own +
+                        ", and needs privilege; tasks have " + own;
+  CHECK(oom.host.logged == (may ? std::vector<std::string>() : std::vector{warning}));
 }
 
 TEST_CASE("oom has no other members, and is an object") {

@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "run.hpp"
 
 using namespace nacre;        // NOLINT
@@ -263,6 +265,22 @@ TEST_CASE("a task has its OOM score") {
   CHECK(run(what).out == "777\n");
   what.setup.oom_score_adj = "much";
   CHECK(run(what).error == "cannot set the OOM score to much: Invalid argument");
+}
+
+TEST_CASE("a task has its scheduling policy, and one that is none is named") {
+  Command what = command({"/usr/bin/chrt", "-p", "0"});
+  what.setup.scheduler = SCHED_BATCH;
+  CHECK(run(what).out.find("SCHED_BATCH") != std::string::npos);
+  what.setup.scheduler = 77;
+  CHECK(run(what).error == "cannot set the scheduling policy: Invalid argument");
+}
+
+TEST_CASE("a task may lead a session, whatever its process group was to be") {
+  Command what = sh("read -r pid name state parent group session rest </proc/$$/stat; echo $pid $group $session");
+  what.setup.new_session = true;
+  what.setup.new_process_group = GENERATE(true, false);
+  Outcome outcome = run(what);
+  CHECK(outcome.out == fmt::format("{0} {0} {0}\n", outcome.pid));
 }
 
 TEST_CASE("a task starts in its directory") {

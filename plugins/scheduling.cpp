@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// sched=batch|other|idle: the policy by which the kernel schedules each task, see sched(7). None: the shell's own.
+// session=task: each task leads a session of its own, which on kernels with autogroups is a group of its own for
+// their scheduler. `shell`, the default: tasks are in the shell's session.
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "base/json.hpp"
+#include "plugins/builtins.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr std::array<std::pair<const char*, int>, 3> kPolicies{
+    {{"batch", SCHED_BATCH}, {"other", SCHED_OTHER}, {"idle", SCHED_IDLE}}};
+
+class Scheduling final : public plugin::Plugin {
+ public:
+  explicit Scheduling(plugin::Host& host) : Plugin("scheduling"), host_(host) {
+    on("shell.init", [this](plugin::Call&) { return read(); });
+    on("task.init", [this](plugin::Call&) {
+      task::ChildSetup& setup = host_.current_task()->command().setup;
+      setup.scheduler = policy_;
+      setup.new_session = own_session_;
+      return Result<void>();
+    });
+  }
+
+ private:
+  Result<void> read() {
+    if (auto option = host_.options().at("sched")) {
+      const auto* policy = std::find_if(kPolicies.begin(), kPolicies.end(),
+                                        [&](const auto& each) { return option->json() == each.first; });
+      if (policy == kPolicies.end()) return option->expected("batch, other or idle");
+      policy_ = policy->second;
+    }
+    if (auto option = host_.options().at("session")) {
+      own_session_ = option->json() == "task";
+      if (!own_session_ && option->json() != "shell") return option->expected("task or shell");
+    }
+    return {};
+  }
+
+  plugin::Host& host_;
+  std::optional<int> policy_;
+  bool own_session_ = false;
+};
+
+}  // namespace
+
+PluginPtr make_scheduling(plugin::Host& host) { return std::make_unique<Scheduling>(host); }
+
+}  // namespace nacre::plugins
