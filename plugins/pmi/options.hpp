@@ -23,6 +23,7 @@ struct PmiOptions {
   bool explain = false;             // pmi.explain
   value::Duration hang_report = value::Duration::of_seconds(kHangReport);  // pmi.hang-report
   std::uint64_t max_size = kMaxSize;                                       // pmi.max-size: bytes
+  bool library = false;                                                    // pmi.library
   bool nomap = false;                                                      // pmi-simple.nomap
   bool fault_tolerant = false;                                             // fault-tolerance
   int fault_signal = 0;                                                    // fault-tolerance.signal; 0: none

@@ -6,12 +6,15 @@
 // A task that ends after init without finalize, or by a signal in a job that uses PMI, ends the job: the others
 // would wait for it for ever. With the option `fault-tolerance` they go on, barriers go on without it, and the key
 // PMI_dead_processes lists the lost in their order.
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "base/installed.hpp"
 #include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "plugins/builtins.hpp"
@@ -21,6 +24,7 @@
 #include "plugins/pmi/group.hpp"
 #include "plugins/pmi/options.hpp"
 #include "plugins/pmi/spawns.hpp"
+#include "version.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -117,6 +121,20 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     group_.emplace(host_.loop(), std::move(group), names_, *exchange_, callbacks());
     departures_.attach(*group_);
     set_attributes();
+    name_library();
+  }
+
+  // For programs that load a library of PMI which the environment names.
+  void name_library() {
+    const InstalledTree installed(kProgramDirectory);
+    std::string path = installed.path({kPmiLibraryOfBuild, kPmiLibraryFromHere}, kPmiLibrary);
+    if (::access(path.c_str(), R_OK) != 0) return;
+    job::Environment& environment = host_.environment();
+    environment.set("FLUX_PMI_LIBRARY_PATH", path);
+    if (!options_.library) return;
+    std::string_view before = environment.get("LD_LIBRARY_PATH").value_or("");
+    environment.set("LD_LIBRARY_PATH",
+                    fmt::format("{}{}{}", path.substr(0, path.rfind('/')), before.empty() ? "" : ":", before));
   }
 
   void announce_changes() {

@@ -177,7 +177,7 @@ END
   run nacre -o pmi=simple,
   fails_with 1 "plugin 'pmi': shell.init: pmi: expected a list of names, as simple, pmi2 and pmix, or off, got \"simple,\""
   run nacre -o pmi.usr=simple
-  fails_with 1 "pmi.usr: unknown key; known: use, explain, hang-report, max-size"
+  fails_with 1 "pmi.usr: unknown key; known: use, explain, hang-report, max-size, library"
   run nacre -o fault-tolerance.signal=SIGNOT
   fails_with 1 "fault-tolerance.signal: expected a signal such as SIGUSR1, got \"SIGNOT\""
 }
