@@ -122,3 +122,23 @@ END
   [ "$status" -eq 0 ]
   [ "$output" = $'task\ntask\ntask\ntask' ]
 }
+
+@test "the script of doc/clusters.md starts nacre-shell as the job shell of an instance, for jobs of one node" {
+  mkdir bin
+  sed -n '/^`nacre-job-shell`:$/,/^```$/p' "$NACRE_SOURCE_DIR/doc/clusters.md" | sed '1,2d;$d' >bin/nacre-job-shell
+  cat >bin/flux <<'END'
+#!/bin/sh
+[ "$1 $2 $3" = "job info 1234" ] && exec cat "$FOLDER/$4.json"
+exit 1
+END
+  chmod +x bin/*
+  ln -s "$NACRE_SHELL" bin/nacre-shell
+  options='{"cpu-affinity": "off"}' prepare 2 sh -c 'echo "$FLUX_JOB_ID $FLUX_TASK_RANK"; exit "$FLUX_TASK_RANK"'
+  FOLDER=$work PATH=$work/bin:$PATH run nacre-job-shell --reconnect 1234
+  [ "$status" -eq 1 ]
+  [ "$(grep -c " [01]$" <<<"$output")" -ge 2 ]
+  [ -z "$(ls "$TMPDIR")" ]
+  jq '.execution.R_lite[0].rank = "0-1" | .execution.nodelist = ["a,b"]' R.json >two.json && mv two.json R.json
+  FOLDER=$work PATH=$work/bin:$PATH run nacre-job-shell 1234
+  fails_with 1 "nacre-job-shell: only jobs of one node"
+}

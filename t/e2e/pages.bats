@@ -14,6 +14,8 @@ page() { # LEAST PAGE: runs it, which has so many commands at least
 @test "nacre-jobspec(5)" { page 11 doc/man/nacre-jobspec.5.scd; }
 @test "nacre-resources(5)" { page 10 doc/man/nacre-resources.5.scd; }
 
+@test "nacre-flux(7)" { page 3 doc/man/nacre-flux.7.scd; }
+
 @test "an example that prints something else is found" {
   printf '# Page\n\n```console\n$ echo one; echo three\none\ntwo\n```\n' >page.md
   run python3 "$NACRE_SOURCE_DIR/t/e2e/page_examples.py" page.md
