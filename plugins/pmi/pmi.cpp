@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -166,12 +167,13 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     }
   }
 
-  // How many tasks of this kind the job's resources could hold.
-  [[nodiscard]] std::uint32_t universe_size() const {
+  // How many tasks of this kind the job's resources could hold; none: no more than it has, so that a program finds
+  // no number, as under Hydra.
+  [[nodiscard]] std::optional<std::uint32_t> universe_size() const {
     const job::Job& job = host_.job();
     std::uint64_t room = 0;
     for (const job::NodeResources& node : job.resources.nodes) room += node.cores.size() / job.spec.cores_per_slot;
-    return static_cast<std::uint32_t>(std::max<std::uint64_t>(room, job.tasks()));
+    return room > job.tasks() ? std::optional(static_cast<std::uint32_t>(room)) : std::nullopt;
   }
 
   // MPICH 4.0 aborts if the map exists and is empty, and fails an assertion if a line is too long for it.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ class SpawnedGroup final : public PmiProcesses {
     std::string spawner;   // of the requesting client's group
     std::uint64_t number;  // counted from 1
     std::uint32_t task;    // the rank of the task as whose output theirs comes out
-    std::uint32_t universe_size;
+    std::optional<std::uint32_t> universe_size;
     pmi::Quota* quota;  // the job's
   };
   struct Callbacks {

@@ -13,7 +13,7 @@ constexpr const char* kSpawnHold = "pmi-spawn";
 }  // namespace
 
 PmiSpawns::PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, pmi::Names& names,
-                     std::uint32_t universe_size)
+                     std::optional<std::uint32_t> universe_size)
     : host_(host), plugin_(plugin), options_(options), names_(names), universe_size_(universe_size) {}
 
 // Processes that still run are not waited for.

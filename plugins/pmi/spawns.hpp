@@ -11,6 +11,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 
 #include "plugin/host.hpp"
 #include "plugins/pmi/group.hpp"
@@ -24,7 +25,7 @@ class PmiSpawns {
  public:
   // All of them have to outlive this object. `universe_size` is passed on to the groups.
   PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, pmi::Names& names,
-            std::uint32_t universe_size);
+            std::optional<std::uint32_t> universe_size);
   ~PmiSpawns();
   PmiSpawns(const PmiSpawns&) = delete;
   PmiSpawns& operator=(const PmiSpawns&) = delete;
@@ -45,7 +46,7 @@ class PmiSpawns {
   const plugin::Plugin& plugin_;
   const PmiOptions& options_;
   pmi::Names& names_;
-  std::uint32_t universe_size_;
+  std::optional<std::uint32_t> universe_size_;
   Groups groups_;  // those with a process that runs
   std::uint64_t count_ = 0;
   plugin::Registration signals_;

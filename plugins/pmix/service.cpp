@@ -20,7 +20,7 @@ std::string this_host() {
   return name;
 }
 
-// The job's hosts by node, "" if R has no names.
+// The job's hosts by node, this one where R has no names. Two nodes may be on one host.
 std::vector<std::string> hosts_of(flux_shell_t* shell, int nodes) {
   const hostlist* list = flux_shell_get_hostlist(shell);
   std::vector<std::string> hosts;
@@ -28,7 +28,7 @@ std::vector<std::string> hosts_of(flux_shell_t* shell, int nodes) {
     const char* host = list != nullptr ? hostlist_nth(const_cast<hostlist*>(list), node) : nullptr;
     hosts.emplace_back(host != nullptr && *host != '\0' ? host : this_host());
   }
-  return distinct(std::move(hosts));
+  return hosts;
 }
 
 std::vector<pmix_rank_t> ranks_of(const taskmap* map, int node) {
@@ -72,6 +72,8 @@ int Service::read_layout() {
   home_ = facts.nspace = "nacre-" + facts.job_id;
   facts.directory = directory_;
   std::vector<std::string> hosts = hosts_of(shell_, taskmap_nnodes(map));
+  shells_here_ = std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(rank)]);
+  hosts = distinct(std::move(hosts));
   for (int node = 0; node < taskmap_nnodes(map); ++node) {
     facts.nodes.push_back({hosts[static_cast<std::size_t>(node)], ranks_of(map, node)});
   }
@@ -96,9 +98,19 @@ int Service::make_directory() {
   return 0;
 }
 
+// Open MPI names its segments of shared memory by host, job and local rank: those of two shells of a host would meet.
+int Service::separate_segments() {
+  if (shells_here_ < 2) return 0;
+  for (const char* name : {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"}) {
+    if (flux_shell_setenvf(shell_, 0, name, "%s", directory_.c_str()) < 0 && errno != EEXIST)
+      return shell_log_errno("%s", name);
+  }
+  return 0;
+}
+
 int Service::start() {
   fault_tolerant_ = is_fault_tolerant(shell_);
-  if (make_directory() < 0 || read_layout() < 0) return -1;
+  if (make_directory() < 0 || read_layout() < 0 || separate_segments() < 0) return -1;
   Peers::Duties duties;
   duties.signal = [this](const std::vector<Rank>& ranks, int signum) {
     std::vector<pmix_proc_t> ids;

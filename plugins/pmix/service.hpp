@@ -78,6 +78,7 @@ class Service {
 
  private:
   int read_layout();
+  int separate_segments();
   int make_directory();
   PmixClient* find(const pmix_proc_t& id);
   std::string name_of(const pmix_proc_t& id, const PmixClient& client) const;
@@ -128,7 +129,8 @@ class Service {
   std::vector<flux_subprocess_t*> stand_ins_;
   std::vector<flux_watcher_t*> signals_;
   std::vector<std::unique_ptr<Alarm>> alarms_;
-  std::uint32_t processes_ = 0;  // in all namespaces so far
+  std::uint32_t processes_ = 0;     // in all namespaces so far
+  std::ptrdiff_t shells_here_ = 1;  // of the job, on this host
   std::size_t spawns_ = 0;
   std::size_t contexts_ = 0;
   std::unique_ptr<Peers> peers_;

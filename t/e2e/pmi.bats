@@ -32,9 +32,16 @@ load pmi.bash
 
 @test "the group's facts: maxes, name, application number, universe size, maps" {
   clients 2 init cmd=get_maxes 'has:kvsname_max=64 keylen_max=64 vallen_max=1024' cmd=get_appnum has:appnum=0 \
-    cmd=get_universe_size has:size=2 'cmd=get kvsname=%k key=PMI_process_mapping' 'has:value=(vector,(0,1,2))' \
+    cmd=get_universe_size has:size=-1 'cmd=get kvsname=%k key=PMI_process_mapping' 'has:value=(vector,(0,1,2))' \
     'cmd=get kvsname=%k key=flux.taskmap' 'has:value=[[0,1,2,1]]' \
     'cmd=get kvsname=%k key=flux.instance-level' has:value=0 finalize
+  run nacre
+  passes
+}
+
+@test "where R has room for more tasks the universe has it" {
+  clients 2 init cmd=get_universe_size has:size=5 finalize
+  write_R 5
   run nacre
   passes
 }
