@@ -24,8 +24,8 @@ class HwlocTopology {
     important,  // PCI devices such as network cards and gpus, as lstopo shows them
   };
 
-  // `file`: XML of hwloc, instead of this machine; none: what HWLOC_XMLFILE of the shell's environment names, or this
-  // machine.
+  // `file`: XML of hwloc, instead of this machine; none: what HWLOC_XMLFILE of the shell's environment names, or
+  // this machine.
   static Result<HwlocTopology> load(Devices devices, const std::optional<std::string>& file = std::nullopt);
   HwlocTopology(HwlocTopology&&) noexcept;
   HwlocTopology& operator=(HwlocTopology&&) noexcept;

@@ -48,8 +48,8 @@ class OutputRouting {
   [[nodiscard]] const std::vector<OutputTarget*>& collected(io::Stream stream) const {
     return shared(stream).places;
   }
-  // Writes a line to the job's eventlog, if there is one; on any shell. A message of a shell goes to the file of the
-  // tasks' standard error too, if they share one.
+  // Writes a line to the job's eventlog, if there is one; on any shell. A message of a shell goes to the file of
+  // the tasks' standard error too, if they share one.
   void post_line(std::string_view line);
   // Likewise a message of this shell.
   void post_message(const LogEntry& entry);

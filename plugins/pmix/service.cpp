@@ -98,7 +98,8 @@ int Service::make_directory() {
   return 0;
 }
 
-// Open MPI names its segments of shared memory by host, job and local rank: those of two shells of a host would meet.
+// Open MPI names its segments of shared memory by host, job and local rank: those of two shells of a host would
+// meet.
 int Service::separate_segments() {
   if (shells_here_ < 2) return 0;
   for (const char* name : {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"}) {

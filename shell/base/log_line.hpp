@@ -10,8 +10,8 @@
 
 namespace nacre {
 
-// "nacre-shell[3]: error: output: MESSAGE", without an end of line. `shell` is this shell's rank, for entries that name
-// none; the level notice is left out.
+// "nacre-shell[3]: error: output: MESSAGE", without an end of line. `shell` is this shell's rank, for entries that
+// name none; the level notice is left out.
 [[nodiscard]] std::string log_line(const LogEntry& entry, std::uint32_t shell);
 
 }  // namespace nacre

@@ -44,6 +44,25 @@ void fail_in_child(ChildsLine& line, std::string_view message) {
 
 // ---- failures ------------------------------------------------------------------------------
 
+// What shell.task-exit has of a task of another shell: all but its process id.
+Result<void> Shell::post_first_end() {
+  if (!has_started_ || !first_end_) return {};
+  for (const auto& task : tasks_.all()) {
+    if (task->rank() == first_end_->rank && task->state() == task::State::exited)
+      return post("shell.task-exit", task->info());
+  }
+  std::uint32_t shell = TRY(job_.taskmap.node_of(first_end_->rank));
+  std::vector<std::uint32_t> ranks = job_.taskmap.ranks_on(shell).ids();
+  value::WaitStatus status = *first_end_->record.status();
+  Json context{{"localid", std::find(ranks.begin(), ranks.end(), first_end_->rank) - ranks.begin()},
+               {"rank", first_end_->rank},
+               {"state", "Exited"},
+               {"wait_status", status.raw()},
+               {"signaled", status.signal()}};
+  if (status.is_exit()) context["exitcode"] = status.exit_code();
+  return post("shell.task-exit", std::move(context));
+}
+
 void Shell::attempt(Result<void> phase) {
   if (!phase) fail(phase.error());
 }

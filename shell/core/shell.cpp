@@ -297,25 +297,6 @@ Result<void> Shell::announce_start() {
   return post_first_end();
 }
 
-// What shell.task-exit has of a task of another shell: all but its process id.
-Result<void> Shell::post_first_end() {
-  if (!has_started_ || !first_end_) return {};
-  for (const auto& task : tasks_.all()) {
-    if (task->rank() == first_end_->rank && task->state() == task::State::exited)
-      return post("shell.task-exit", task->info());
-  }
-  std::uint32_t shell = TRY(job_.taskmap.node_of(first_end_->rank));
-  std::vector<std::uint32_t> ranks = job_.taskmap.ranks_on(shell).ids();
-  value::WaitStatus status = *first_end_->record.status();
-  Json context{{"localid", std::find(ranks.begin(), ranks.end(), first_end_->rank) - ranks.begin()},
-               {"rank", first_end_->rank},
-               {"state", "Exited"},
-               {"wait_status", status.raw()},
-               {"signaled", status.signal()}};
-  if (status.is_exit()) context["exitcode"] = status.exit_code();
-  return post("shell.task-exit", std::move(context));
-}
-
 // Also runs if the job is being ended: its tasks have been signalled by then.
 void Shell::finish() {
   loop().run_until([this] { return tasks_.running() == 0; });

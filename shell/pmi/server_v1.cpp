@@ -34,8 +34,8 @@ constexpr Command kCommands[] = {
     {"abort", ""},
 };
 
-// Codes of <pmi.h>. Flux's libpmi2 asks again after kNoKey, where it is to wait for a key; others only look whether a
-// code is 0.
+// Codes of <pmi.h>. Flux's libpmi2 asks again after kNoKey, where it is to wait for a key; others only look whether
+// a code is 0.
 constexpr int kFail = -1;
 constexpr int kNoKey = 4;  // PMI_ERR_INVALID_KEY
 

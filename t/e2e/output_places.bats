@@ -81,7 +81,9 @@ END
 }
 
 @test "the shell's own messages are in the file of standard error, and in the record" {
-  echo 'shell.log ("from the initrc") shell.log_error ("a\27[2Jb")' >rc.lua
+  cat >rc.lua <<'END'
+shell.log ("from the initrc") shell.log_error ("a\27[2Jb")
+END
   prepare 2 sh -c 'echo told >&2; exit "$FLUX_TASK_RANK"'
   run nacre --record-dir=record --initrc=rc.lua -o output.stderr.path=err
   [ "$status" -eq 1 ]

@@ -293,7 +293,9 @@ $((lower + 7))" ]
   kill -TERM $!
   wait $! || true
   [ "$(grep -c got out)" -eq 2 ]
-  ! kill -0 $(grep -v got out)
+  mapfile -t pids < <(grep -v got out)
+  run kill -0 "${pids[@]}"
+  [ "$status" -ne 0 ]
 }
 
 @test "stop-tasks-in-exec leaves tasks standing before their first instruction" {

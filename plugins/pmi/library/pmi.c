@@ -39,8 +39,8 @@ static char* space;                       // the name of the group's keys
 
 // ---- messages --------------------------------------------------------------------------------
 
-// A copy of a field of a line: `value`, which is the last one, goes to the line's end, others to the next blank. NULL:
-// there is none.
+// A copy of a field of a line: `value`, which is the last one, goes to the line's end, others to the next blank.
+// NULL: there is none.
 static char* field(const char* line, const char* key) {
   size_t length = strlen(key);
   for (const char* at = line; (at = strstr(at, key)) != NULL; at += length) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libpmi2.so: the interface PMI-2, as <slurm/pmi2.h> and MPICH's have it, over the socket in PMI_FD. It has a state, as
-// the interface has no handle. Calls of several threads come one after the other.
+// libpmi2.so: the interface PMI-2, as <slurm/pmi2.h> has it, over the socket in PMI_FD. It has a state, as the
+// interface has no handle. Calls of several threads come one after the other.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +94,8 @@ static int send_body(struct text* body) {
   return sent;
 }
 
-// Sends a request and waits for its answer, which is valid until the next. Returns its code; the caller has the lock.
+// Sends a request and waits for its answer, which is valid until the next. Returns its code; the caller has the
+// lock.
 static int ask(struct text* body, char** answer) {
   if (send_body(body) < 0) return PMI2_FAIL;
   char* read = wire_body(&wire);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client's side of the socket in PMI_FD, for libpmi.so and libpmi2.so: text that grows, and messages in both forms.
-// Plain C, without a shell: programs load it.
+// The client's side of the socket in PMI_FD, for libpmi.so and libpmi2.so: text that grows, and messages in both
+// forms. Plain C, without a shell: programs load it.
 #ifndef NACRE_PMI_WIRE_H
 #define NACRE_PMI_WIRE_H
 
