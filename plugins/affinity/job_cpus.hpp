@@ -41,8 +41,8 @@ struct TopologyFile {
 // The cpus that a shell could use on the machine of FLUX_HWLOC_XMLFILE; none: that is not set.
 [[nodiscard]] Result<std::optional<CpuRights>> rights_in_file(plugin::Host& host);
 
-// The same for the host's job on this machine. If FLUX_HWLOC_XMLFILE is set, or the kernel's files leave the order of
-// the cores open, this calls the topic `hwloc.cores`, to which a plugin answers {"cores": [idset of cpus, ...]}.
+// The same for the host's job on this machine. If FLUX_HWLOC_XMLFILE is set, or the kernel's files leave the order
+// of the cores open, this calls the topic `hwloc.cores`, to which a plugin answers {"cores": [idset of cpus, ...]}.
 [[nodiscard]] Result<std::vector<value::Idset>> job_cores(plugin::Host& host, const CpuRights& rights);
 
 // All cpus of the job's cores. Costs less if these are all cores of the node.

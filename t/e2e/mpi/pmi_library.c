@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pmi_library: loads the library of PMI-1 that FLUX_PMI_LIBRARY_PATH names, or that argv[1] names, and uses all that
-// it has. Rank 0 prints "library ok, N ranks, M here". With argv[2]: `abort` aborts rank 1 with 7; `spawn` spawns two
-// more.
+// pmi_library: loads the library of PMI-1 that FLUX_PMI_LIBRARY_PATH names, or that argv[1] names, and uses all
+// that it has. Rank 0 prints "library ok, N ranks, M here". With argv[2]: `abort` aborts rank 1 with 7; `spawn`
+// spawns two more.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
