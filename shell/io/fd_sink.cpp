@@ -42,6 +42,18 @@ Result<void> FdSink::attach(int fd) {
   return {};
 }
 
+void FdSink::redirect(int fd) {
+  bool waited = poll_.has_value();
+  poll_.reset();
+  own_.reset();
+  fd_ = fd;
+  waits_ = false;
+  if (!waited || failure_ || writing_) return;
+  Result<void> written = write_kept();
+  if (!written && callbacks_.on_error) callbacks_.on_error(written.error());
+  if (callbacks_.on_room) callbacks_.on_room();
+}
+
 Result<void> FdSink::write(std::span<const std::string_view> pieces) {
   if (failure_) return *failure_;
   if (kept() > 0) {
@@ -88,7 +100,18 @@ Result<bool> FdSink::write_some(std::span<std::string_view> pieces) {
     ssize_t written = ::writev(fd_, vectors.data(), static_cast<int>(pieces.size()));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EAGAIN) return false;
-    if (written < 0) return fail(system_error(errno, "cannot write " + name_));
+    if (written < 0) {
+      Error why = system_error(errno, "cannot write " + name_);
+      std::size_t size = size_of(pieces);
+      writing_ = true;
+      AfterError what = callbacks_.after_error ? callbacks_.after_error(why, size) : AfterError::fail;
+      writing_ = false;
+      if (what == AfterError::fail) return fail(std::move(why));
+      if (what == AfterError::again) continue;
+      written_ += size;
+      std::fill(pieces.begin(), pieces.end(), std::string_view());
+      return true;
+    }
     auto taken = static_cast<std::size_t>(written);
     written_ += taken;
     for (std::string_view& piece : pieces) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A sink that is a descriptor. A file takes all at once. A sink never waits for a pipe, terminal or socket: what it
-// does not take is kept, or handled as the policy for overflow demands.
+// does not take is kept, or handled as the policy for overflow demands. It can be redirected to a file.
 #pragma once
 
 #include <functional>
@@ -26,11 +26,19 @@ class FdSink final : public Sink {
     std::string spill_directory = "/tmp";
     std::uint64_t spill_limit = kSpillLimit;
   };
+  // What becomes of bytes that could not be written.
+  enum class AfterError {
+    fail,   // the sink has failed
+    again,  // they are written again: it has been redirected meanwhile
+    drop    // they are lost, and the sink goes on
+  };
   // None may destroy the sink.
   struct Callbacks {
     std::function<void()> on_room;               // it is no longer full, or has failed, or all has come out
     std::function<void(const Error&)> on_error;  // it has failed, but not within a write
     std::function<void(const Error&)> on_spill;  // it cannot spill, and blocks instead
+    // A write has failed, and `bytes` are at stake; it may call redirect(). Unset: the sink fails.
+    std::function<AfterError(const Error&, std::size_t bytes)> after_error = {};
   };
 
   // The caller keeps `fd`, and keeps it open; messages use `name`. If O_NONBLOCK can only be set for all that share
@@ -38,11 +46,14 @@ class FdSink final : public Sink {
   static Result<std::unique_ptr<FdSink>> create(event::Loop& loop, int fd, std::string name, Options options,
                                                 Callbacks callbacks);
 
+  // From now on it writes to `fd`, a file that the caller keeps open: first what it has kept.
+  void redirect(int fd);
+
   Result<void> write(std::span<const std::string_view> pieces) override;
   [[nodiscard]] bool takes() override;
   [[nodiscard]] bool full() const override;
   [[nodiscard]] bool flushed() const override { return failure_ || kept() == 0; }
-  [[nodiscard]] std::uint64_t written() const override { return written_; }
+  [[nodiscard]] std::uint64_t written() const override { return written_; }  // with what was lost
   [[nodiscard]] std::uint64_t taken() const override { return written_ + kept(); }
 
  private:
@@ -67,6 +78,7 @@ class FdSink final : public Sink {
   int fd_ = -1;                        // the descriptor that is written to
   std::optional<OwnDescription> own_;  // the same, if it is not the owner's
   bool waits_ = false;                 // a write to it can block
+  bool writing_ = false;               // within after_error
   std::string queue_;                  // kept bytes: first those here from queue_begin_ on, ...
   std::size_t queue_begin_ = 0;
   std::optional<SpillFile> spill_;  // ... then those here, ...

@@ -2,6 +2,7 @@
 #include "io/fd_sink.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <termios.h>
 
 #include <cstdlib>
@@ -164,4 +165,79 @@ TEST_CASE_METHOD(SinkFixture, "room that a callback uses for more is told again"
   read_all();
   CHECK(left == -1);
   CHECK(given.size() == 11 * kPipe);
+}
+
+namespace {
+
+// The file to which a sink is redirected.
+struct RefugeFixture : SinkFixture {
+  UniqueFd file{::memfd_create("refuge", MFD_CLOEXEC)};
+  FdSink::AfterError after = FdSink::AfterError::again;
+  std::size_t at_stake = 0;
+
+  void use_pipe_and_file() {
+    use_pipe({});
+    FdSink::Callbacks callbacks;
+    callbacks.on_room = [this] { ++rooms; };
+    callbacks.on_error = [this](const Error& error) { errors.push_back(error); };
+    callbacks.after_error = [this](const Error& error, std::size_t bytes) {
+      CHECK(error.message.starts_with("cannot write the reader: "));
+      at_stake += bytes;
+      if (after == FdSink::AfterError::again) sink->redirect(file.get());
+      return after;
+    };
+    sink = FdSink::create(*loop, write_end.get(), "the reader", {}, std::move(callbacks)).value();
+  }
+  [[nodiscard]] std::string in_file() const {
+    std::string out(8 * FdSink::kQueue, '\0');
+    ssize_t size = ::pread(file.get(), out.data(), out.size(), 0);
+    out.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(RefugeFixture,
+                 "what a sink has kept goes to the file to which it is redirected, then what comes") {
+  use_pipe_and_file();
+  write(3 * kPipe);
+  REQUIRE_FALSE(sink->flushed());
+  sink->redirect(file.get());
+  CHECK(sink->flushed());
+  CHECK(rooms == 1);
+  write("more");
+  CHECK(in_file() == given.substr(kPipe));
+  loop->poll();
+  CHECK_FALSE(loop->alive());
+}
+
+TEST_CASE_METHOD(RefugeFixture, "a reader that goes away: all that it has not read goes to the file, once") {
+  use_pipe_and_file();
+  bool kept = GENERATE(false, true);
+  if (kept) write(3 * kPipe);
+  std::size_t before = sink->written();
+  read_end.reset();
+  if (kept) loop->run();
+  write("more");
+  CHECK(errors.empty());
+  CHECK(sink->flushed());
+  CHECK((in_file() == given.substr(before)));
+  loop->poll();
+  CHECK_FALSE(loop->alive());
+}
+
+TEST_CASE_METHOD(RefugeFixture, "bytes that are dropped count as written, and later ones are tried again") {
+  use_pipe_and_file();
+  UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  sink->redirect(full.get());
+  after = FdSink::AfterError::drop;
+  write(kPipe);
+  CHECK(at_stake == kPipe);
+  CHECK(sink->flushed());
+  CHECK(sink->written() == kPipe);
+  sink->redirect(file.get());
+  write("more");
+  CHECK(in_file() == "more");
+  CHECK(errors.empty());
 }
