@@ -42,6 +42,7 @@ Json json_of(const EntryEnd& end) {
            {"cause", shortened(end.cause)},
            {"exits", end.exits}};
   if (!end.rule.is_null()) out["rule"] = end.rule;
+  if (end.lost_output > 0) out["lost_output"] = end.lost_output;
   if (!end.report.is_null()) out["report"] = fitting_report(end.report);
   return out;
 }
@@ -111,6 +112,7 @@ Result<EntryEnd> end_at(const JsonAt& at) {
     if (!rule->json().is_object()) return rule->expected("an object");
     out.rule = rule->json();
   }
+  if (TRY(at.find("lost_output"))) out.lost_output = TRY(count_at(at, "lost_output"));
   if (auto report = TRY(at.find("report"))) {
     if (!report->json().is_object()) return report->expected("an object");
     out.report = report->json();

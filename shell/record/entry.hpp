@@ -45,6 +45,7 @@ struct EntryEnd {
   Json report;                 // as -o report=FILE has it, at most kMaxReport bytes of text; null: there is none
   // What another policy has to know, as exits::summary() has it; null: it has not been recorded.
   Json rule = nullptr;
+  std::uint64_t lost_output = 0;  // bytes that could not be written to the job's file of output
   bool operator==(const EntryEnd&) const = default;
 };
 

@@ -183,7 +183,10 @@ void JobList::prune(double now) {
   std::size_t ended = static_cast<std::size_t>(
       std::count_if(jobs.begin(), jobs.end(), [](const Listed& job) { return job.state == JobState::ended; }));
   std::size_t too_many = ended > kKept ? ended - kKept : 0;
-  for (const EntryDirectory& each : directories) each.remove_temporaries(kTemporaryFor);
+  for (const EntryDirectory& each : directories) {
+    each.remove_temporaries(kTemporaryFor);
+    each.remove_outputs(kKeptFor);
+  }
   std::erase_if(jobs, [&](const Listed& job) {
     if (job.state != JobState::ended) return false;
     bool goes = too_many > 0 || is_over_date(job.entry, now);
@@ -223,6 +226,7 @@ Result<const Listed*> JobList::only_one() const {
 
 void prune(const EntryDirectory& directory, double now) {
   directory.remove_temporaries(kTemporaryFor);
+  directory.remove_outputs(JobList::kKeptFor);
   std::vector<std::pair<double, value::JobId>> ended;
   for (const std::string& name : directory.names()) {
     auto entry = directory.read_named(name);

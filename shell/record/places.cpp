@@ -23,6 +23,7 @@ namespace nacre::record {
 namespace {
 
 constexpr std::string_view kSuffix = ".json";
+constexpr std::string_view kOutputSuffix = ".out";
 constexpr mode_t kDirectoryMode = 0700;
 constexpr mode_t kFileMode = 0600;
 constexpr mode_t kAccessBits = 07777;
@@ -77,6 +78,8 @@ bool is_temporary_name(std::string_view name) {
   return name.starts_with('.') && dot > 0 && name.substr(0, dot).ends_with(kSuffix) &&
          parse_u64(name.substr(dot + 1));
 }
+
+std::string output_name(const value::JobId& id) { return id.f58_plain() + std::string(kOutputSuffix); }
 
 std::string file_name(const value::JobId& id) { return id.f58_plain() + std::string(kSuffix); }
 
@@ -176,9 +179,42 @@ Result<void> EntryDirectory::write(const JobEntry& entry) const {
 }
 
 Result<void> EntryDirectory::remove(const value::JobId& id) const {
+  static_cast<void>(remove_output(id));
   if (::unlinkat(fd_.get(), file_name(id).c_str(), 0) < 0 && errno != ENOENT)
     return system_error(errno, path_of(id));
   return {};
+}
+
+Result<UniqueFd> EntryDirectory::open_output(const value::JobId& id) const {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  UniqueFd file(::openat(fd_.get(), output_name(id).c_str(), kFlags, kFileMode));
+  if (!file) return system_error(errno, path_ + "/" + output_name(id));
+  return file;
+}
+
+Result<UniqueFd> EntryDirectory::read_output(const value::JobId& id) const {
+  UniqueFd file(::openat(fd_.get(), output_name(id).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file) return system_error(errno, path_ + "/" + output_name(id));
+  return file;
+}
+
+Result<void> EntryDirectory::remove_output(const value::JobId& id) const {
+  if (::unlinkat(fd_.get(), output_name(id).c_str(), 0) < 0 && errno != ENOENT)
+    return system_error(errno, path_ + "/" + output_name(id));
+  return {};
+}
+
+void EntryDirectory::remove_outputs(double age) const {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  auto is_output = [](std::string_view name) { return !name.starts_with('.') && name.ends_with(kOutputSuffix); };
+  for (const std::string& name : names_that(is_output)) {
+    std::string entry = name.substr(0, name.size() - kOutputSuffix.size()) + std::string(kSuffix);
+    struct stat status {};
+    if (::fstatat(fd_.get(), entry.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) continue;
+    if (::fstatat(fd_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) < 0) continue;
+    if (static_cast<double>(now.tv_sec - status.st_mtim.tv_sec) > age) ::unlinkat(fd_.get(), name.c_str(), 0);
+  }
 }
 
 Result<JobEntry> EntryDirectory::read(const value::JobId& id) const { return read_named(file_name(id)); }

@@ -53,7 +53,15 @@ class EntryDirectory {
 
   // Replaces the entry of this id at once: a reader gets the old one or the new one.
   Result<void> write(const JobEntry& entry) const;
+  // And the file of its output.
   Result<void> remove(const value::JobId& id) const;
+  // ID.out, beside the entry: what a detached job writes to its terminal. Makes it, or adds to it.
+  Result<UniqueFd> open_output(const value::JobId& id) const;
+  // ENOENT: there is none.
+  Result<UniqueFd> read_output(const value::JobId& id) const;
+  Result<void> remove_output(const value::JobId& id) const;
+  // Removes those that have no entry, and were written to more than `age` seconds ago.
+  void remove_outputs(double age) const;
   // Removes what process `pid` of this host has left if it was killed while it wrote the entry with this file name.
   void remove_temporary(const std::string& name, std::int64_t pid) const;
   // Removes what any process has left in this way more than `age` seconds ago.

@@ -21,6 +21,7 @@ TEST_CASE("an entry reads back as it was written", "[record]") {
   REQUIRE(again);
   CHECK(*again == ended);
   ended.end->rule = {{"main", 0}, {"first", "x3"}};
+  ended.end->lost_output = 17;
   CHECK(JobEntry::parse(ended.text()).value() == ended);
   CHECK(again->end->exits[1] == Json{{"record", "x3"}, {"count", 1}, {"ranks", "1"}});
 }

@@ -274,3 +274,47 @@ TEST_CASE("an end that is written down counts, in whichever place", "[record]") 
   REQUIRE(list.jobs.size() == 1);
   CHECK(list.jobs[0].status() == "F");
 }
+
+TEST_CASE("a job's file of output goes with its entry; one without an entry goes when it is old", "[record]") {
+  TemporaryFolder folder;
+  EntryDirectory directory = directory_in(folder);
+  double now = 1e9;
+  auto add = [&](const JobId& id) {
+    auto file = directory.open_output(id);
+    REQUIRE(file);
+    REQUIRE(::write(file->get(), "some", 4) == 4);
+  };
+  JobEntry old = ended_entry(1, now - JobList::kKeptFor - 1);
+  JobEntry kept = ended_entry(2, now - JobList::kKeptFor + 1);
+  for (const JobEntry& each : {old, kept}) {
+    REQUIRE(directory.write(each));
+    add(each.id);
+  }
+  JobId lone(3);
+  add(lone);
+  add(lone);  // to what is there
+  CHECK(mode_of(folder.path("jobs/" + lone.f58_plain() + ".out")) == 0600);
+  CHECK(list_of(folder, now).jobs.size() == 1);
+  CHECK(directory.read_output(old.id).error().code == ENOENT);
+  CHECK(directory.read_output(kept.id));
+  auto file = directory.read_output(lone);
+  REQUIRE(file);
+  CHECK(::lseek(file->get(), 0, SEEK_END) == 8);
+  directory.remove_outputs(3600);
+  CHECK(directory.read_output(lone));
+  directory.remove_outputs(-1);
+  CHECK(directory.read_output(lone).error().code == ENOENT);
+  CHECK(directory.read_output(kept.id));
+  REQUIRE(directory.remove(kept.id));
+  CHECK(directory.read_output(kept.id).error().code == ENOENT);
+}
+
+TEST_CASE("what is in the place of a file of output is not followed", "[record]") {
+  TemporaryFolder folder;
+  EntryDirectory directory = directory_in(folder);
+  JobId id(7);
+  std::string path = folder.path("jobs/" + id.f58_plain() + ".out");
+  REQUIRE(::symlink(folder.file("others", "precious").c_str(), path.c_str()) == 0);
+  CHECK_FALSE(directory.open_output(id));
+  CHECK_FALSE(directory.read_output(id));
+}
