@@ -63,8 +63,11 @@ void LaunchFeed::signal(int signum) { send("signal", signum); }
 
 void LaunchFeed::end(int signum) { send("end", signum); }
 
-void LaunchFeed::send(std::string_view what, int signum) {
-  std::string body = fmt::format("{{\"{}\":{}}}", what, signum);
+void LaunchFeed::detach() { send_frame(R"({"detach":true})"); }
+
+void LaunchFeed::send(std::string_view what, int signum) { send_frame(fmt::format("{{\"{}\":{}}}", what, signum)); }
+
+void LaunchFeed::send_frame(const std::string& body) {
   std::string record;
   transport::append_frame_head(record, body.size());
   // If it fails the shell has gone, and the end of its agent reports that.

@@ -108,6 +108,7 @@ Result<void> Launcher::start_agent(Agent& agent, std::string lines) {
   task::Command command = TRY(agent_command(options_.agent, agent.host, options_.shell));
   agent.is_shell = options_.agent.empty() || is_this_host(agent.host);
   agent.program = command.argv[0].substr(command.argv[0].rfind('/') + 1);
+  if (options_.drops_output) command.setup.fds.push_back({STDOUT_FILENO, -1});
   command.stream_options["stdin_BUFSIZE"] =
       std::to_string(std::max(task::BufferedStream::kBufferSize, lines.size()));
   task::Subprocess::Callbacks callbacks;

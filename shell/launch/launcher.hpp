@@ -46,7 +46,10 @@ class Launcher {
     std::vector<std::string> shell = {};  // path and options
     std::size_t at_once = 32;             // agents whose shells have not joined yet
     event::Seconds timeout{30};           // for a shell to join, counted from its agent's start
-    bool joins_alike = false;             // joins equal messages of several shells: AlikeLines
+    // What agents write to standard output is dropped, as they must not hold this process's: its own agent waits
+    // until nobody does.
+    bool drops_output = false;
+    bool joins_alike = false;  // joins equal messages of several shells: AlikeLines
   };
   // Called from the loop or from start(). They may call members, but not destroy the launcher.
   struct Callbacks {

@@ -18,6 +18,8 @@ namespace {
 using group::Rank;
 
 constexpr const char* kWhere = "the launch record";
+constexpr const char* kOnRequest = "request";  // of `detach`
+constexpr const char* kAtStart = "start";
 constexpr std::size_t kMaxAddresses = 1024;  // bytes, of one shell
 
 Result<std::uint32_t> number_at(const JsonAt& root, const char* key, std::uint32_t least, std::uint32_t most) {
@@ -90,6 +92,14 @@ Result<std::optional<Carriage>> carriage_at(const JsonAt& root) {
   return std::optional(std::move(out));
 }
 
+Result<Detaching> detaching_at(const JsonAt& root) {
+  auto found = TRY(root.find("detach"));
+  if (!found) return Detaching::never;
+  if (found->json() == kOnRequest) return Detaching::on_request;
+  if (found->json() == kAtStart) return Detaching::at_start;
+  return found->expected(fmt::format("{} or {}", kOnRequest, kAtStart));
+}
+
 Result<void> check_protocol(const JsonAt& root, LaunchRecord& out) {
   out.version = TRY(TRY(root.at("version")).string());
   out.protocol = TRY(number_at(root, "protocol", 0, UINT32_MAX));
@@ -116,7 +126,8 @@ Result<LaunchRecord> read_record(const JsonAt& root) {
   CHECK_OK(check_protocol(root, out));
   CHECK_OK(root.only_keys({"version", "protocol", "jobid",   "rank",      "size",        "arity",   "hosts",
                            "agent",   "shell",    "timeout", "addresses", "environment", "jobspec", "R",
-                           "options", "input",    "remote",  "terminal",  "carriage",    "offer",   "sources"}));
+                           "options", "input",    "remote",  "terminal",  "carriage",    "offer",   "sources",
+                           "detach"}));
   JsonAt job = TRY(root.at("jobid"));
   out.job = TRY(in(job.path(), value::JobId::parse(TRY(job.string()))));
   CHECK_OK(read_places(root, out));
@@ -142,6 +153,7 @@ Result<LaunchRecord> read_record(const JsonAt& root) {
   if (auto input = TRY(root.find("input"))) out.input = TRY(input->boolean());
   if (auto remote = TRY(root.find("remote"))) out.remote = TRY(remote->boolean());
   if (auto terminal = TRY(root.find("terminal"))) out.terminal = TRY(terminal->boolean());
+  out.detaching = TRY(detaching_at(root));
   out.carriage = TRY(carriage_at(root));
   return out;
 }
@@ -170,6 +182,7 @@ std::string LaunchRecord::line() const {
   if (input) json["input"] = true;
   if (remote) json["remote"] = true;
   if (terminal) json["terminal"] = true;
+  if (detaching != Detaching::never) json["detach"] = detaching == Detaching::at_start ? kAtStart : kOnRequest;
   if (carriage) json["carriage"] = {{"token", carriage->token}, {"channels", carriage->channels}};
   return dump_json(json) + '\n';
 }
@@ -193,6 +206,7 @@ LaunchRecord LaunchRecord::of_child(Rank child, const std::string& address) cons
   out.sources.clear();
   out.carriage.reset();
   out.input = out.remote = out.terminal = false;
+  out.detaching = Detaching::never;
   return out;
 }
 

@@ -22,6 +22,13 @@
 
 namespace nacre::launch {
 
+// Whether a job goes on without its launcher.
+enum class Detaching : std::uint8_t {
+  never,       // or only because the job's option on-launcher-lost says so
+  on_request,  // if the launcher asks for it: a leader that an agent has started lets that end
+  at_start     // as soon as it runs
+};
+
 struct LaunchRecord {
   static constexpr std::size_t kMaxLine = std::size_t{256} << 20;  // bytes, with its newline
   static constexpr std::size_t kMaxWord = std::size_t{128} << 10;  // bytes of an argument; the kernel's limit
@@ -57,6 +64,7 @@ struct LaunchRecord {
   bool input = false;                          // the launcher's stream has standard input
   bool remote = false;                         // an agent has started it: its process is not the launcher's child
   std::optional<Carriage> carriage;            // what the launcher wants to receive beside the output
+  Detaching detaching = Detaching::never;
   bool terminal = false;  // this shell's standard error ends at the launcher's, which is a terminal
 
   // The line, with its newline. Errors name the place: `the launch record: rank: expected ...`. If a record has

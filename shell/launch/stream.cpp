@@ -20,20 +20,25 @@ constexpr event::Seconds kLook{0.25};  // between looks whether the launcher has
 constexpr std::size_t kReadSize = std::size_t{64} << 10;
 
 struct SignalFrame {
-  int signum;
-  bool ends;  // the job
+  int signum;  // 0: the launcher wants to leave
+  bool ends;   // the job
 };
 
 Result<SignalFrame> signal_in(std::string_view frame) {
   Json json = TRY(parse_json(frame));
   JsonAt root = JsonAt::root(json);
+  if (auto leaves = TRY(root.find("detach"))) {
+    CHECK_OK(root.only_keys({"detach"}));
+    if (!TRY(leaves->boolean())) return leaves->expected("true");
+    return SignalFrame{0, false};
+  }
   bool ends = TRY(root.find("end")).has_value();
   const char* key = ends ? "end" : "signal";
   CHECK_OK(root.only_keys({key}));
   return SignalFrame{static_cast<int>(TRY(TRY(root.at(key)).integer(1, SIGRTMAX))), ends};
 }
 
-bool has_hung_up(int fd) {
+bool is_hung_up(int fd) {
   pollfd state{fd, 0, 0};
   return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
@@ -62,7 +67,7 @@ Result<std::unique_ptr<LaunchStream>> LaunchStream::watch(event::Loop& loop, Uni
 }
 
 void LaunchStream::keeps_running(bool keeps) {
-  poll_->keeps_running(keeps);
+  if (poll_) poll_->keeps_running(keeps);
   timer_->keeps_running(keeps);
 }
 
@@ -83,7 +88,7 @@ void LaunchStream::watch_again() {
     return;
   }
   poll_->stop();
-  if (has_hung_up(fd_.get())) return gone(Error{EPIPE, "the launcher has gone"});
+  if (has_hung_up()) return gone(Error{EPIPE, "the launcher has gone"});
   timer_->start(kLook);
 }
 
@@ -113,6 +118,10 @@ void LaunchStream::take(std::string_view bytes) {
 Result<void> LaunchStream::take_record(const transport::LinkRecord& record) {
   if (record.kind == transport::LinkRecordKind::frame) {
     SignalFrame frame = TRY(signal_in(record.body));
+    if (frame.signum == 0) {
+      if (callbacks_.on_detach) callbacks_.on_detach();
+      return {};
+    }
     const auto& receive = frame.ends ? callbacks_.on_end : callbacks_.on_signal;
     if (receive) receive(frame.signum);
     return {};
@@ -139,6 +148,15 @@ void LaunchStream::give() {
   if (given_ > held_.size() / 2) held_.erase(0, std::exchange(given_, 0));
   if (gone_ || !input_ended_ || held() > 0 || !wanted_ || std::exchange(end_given_, true)) return;
   if (callbacks_.on_input_end) callbacks_.on_input_end();
+}
+
+bool LaunchStream::has_hung_up() const { return gone_ || is_hung_up(fd_.get()); }
+
+void LaunchStream::let_go() {
+  if (std::exchange(gone_, true)) return;
+  timer_->stop();
+  poll_.reset();
+  fd_.reset();
 }
 
 void LaunchStream::gone(const Error& why) {

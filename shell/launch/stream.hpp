@@ -4,6 +4,7 @@
 // transport/wire.hpp.
 //
 //   frame          {"signal": N}: for all tasks of the job
+//                  {"detach": true}: the launcher wants to leave, and the job goes on without it
 //                  {"end": N}: the launcher ends the job, because of signal N; it is the last record
 //   bulk, stream 0 the launcher's own standard input
 //   end, stream 0  its end
@@ -41,7 +42,8 @@ class LaunchStream {
     std::function<void(std::string_view)> on_input;
     std::function<void()> on_input_end;  // once
     std::function<void(const Error&)>
-        on_gone;  // the last callback: the launcher has gone, or has broken the protocol
+        on_gone;                           // the last callback: the launcher has gone, or has broken the protocol
+    std::function<void()> on_detach = {};  // the launcher wants to leave; let_go() may be called
   };
 
   // `behind`: bytes that were read already.
@@ -55,6 +57,9 @@ class LaunchStream {
   // While input is not wanted up to kMaxHeld of it is held. If more comes, signals behind it wait too, but the end
   // of the launcher is still noticed.
   void want_input(bool wanted);
+  [[nodiscard]] bool has_hung_up() const;  // the launcher has gone, whether on_gone was called or not
+  // The job goes on without its launcher, which sees that its stream is closed. No callback follows.
+  void let_go();
   void keeps_running(bool keeps);  // whether it keeps the loop running; true by default
 
  private:
@@ -94,12 +99,14 @@ class LaunchFeed {
   LaunchFeed& operator=(const LaunchFeed&) = delete;
 
   void signal(int signum);
+  void detach();
   void end(int signum);  // of the job, because of that signal; the stream has to be closed then
   void on_room();
 
  private:
   LaunchFeed(task::BufferedStream& to, int input) : to_(to), input_(input) {}
   void send(std::string_view what, int signum);
+  void send_frame(const std::string& body);
   void pump();
   bool read_once();
   void end_input();

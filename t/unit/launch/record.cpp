@@ -40,6 +40,7 @@ LaunchRecord sample() {
   record.sources = {{"", "nacre run"}, {"output.events", "command line"}};
   record.environment = {{"NACRE_JOBS_DIR", "/shared/jobs"}, {"XDG_DATA_HOME", ""}};
   record.input = record.remote = record.terminal = true;
+  record.detaching = Detaching::on_request;
   record.carriage = Carriage{"0123456789abcdef0123456789abcdef", {"exit-notify"}};
   return record;
 }
@@ -77,6 +78,7 @@ TEST_CASE("a launch record is one line, and reads back to the same") {
   CHECK(again.jobspec == record.jobspec);
   CHECK(again.options == record.options);
   CHECK((again.input && again.remote && again.terminal));
+  CHECK(again.detaching == Detaching::on_request);
   CHECK(again.carriage == record.carriage);
   CHECK(again.environment == record.environment);
 }
@@ -90,6 +92,7 @@ TEST_CASE("what a child is told: its rank, where those above it are, and nothing
   CHECK_FALSE(child.resources);
   CHECK(child.options.empty());
   CHECK_FALSE((child.input || child.remote || child.terminal));
+  CHECK(child.detaching == Detaching::never);
   CHECK_FALSE(child.carriage);
   CHECK(child.environment == record.environment);
   CHECK_FALSE(child.makes_resources);
@@ -127,6 +130,7 @@ TEST_CASE("a launch record is read strictly, and what is wrong is named") {
     CHECK(refused(key, nullptr) == fmt::format("{}missing key '{}'", front, key));
   }
   CHECK_THAT(refused("extra", 1), Catch::Matchers::Contains("extra"));
+  CHECK(refused("detach", "later") == front + R"(detach: expected request or start, got "later")");
   CHECK_THAT(refused("rank", 7), Catch::Matchers::StartsWith(front + "rank: "));
   CHECK_THAT(refused("rank", "0"), Catch::Matchers::StartsWith(front + "rank: "));
   CHECK_THAT(refused("size", 0), Catch::Matchers::StartsWith(front + "size: "));

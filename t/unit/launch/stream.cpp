@@ -31,14 +31,18 @@ struct StreamFixture {
   std::vector<int> signals, ended_by;
   std::string input;
   int ends = 0;
+  int wishes = 0;  // to leave
   std::vector<std::string> gone;
 
   StreamFixture() { std::signal(SIGPIPE, SIG_IGN); }
 
   LaunchStream::Callbacks callbacks() {
-    return {[this](int signum) { signals.push_back(signum); }, [this](int signum) { ended_by.push_back(signum); },
-            [this](std::string_view bytes) { input += bytes; }, [this] { ++ends; },
-            [this](const Error& why) { gone.push_back(why.message); }};
+    return {[this](int signum) { signals.push_back(signum); },
+            [this](int signum) { ended_by.push_back(signum); },
+            [this](std::string_view bytes) { input += bytes; },
+            [this] { ++ends; },
+            [this](const Error& why) { gone.push_back(why.message); },
+            [this] { ++wishes; }};
   }
   void receive(std::string behind = "") {
     Pipe pipe = make_pipe(O_CLOEXEC).value();
@@ -197,6 +201,7 @@ TEST_CASE_METHOD(StreamFixture, "what a launcher cannot say ends its stream") {
   std::string bytes =
       GENERATE(signal_record("{}"), signal_record("{\"signal\":0}"), signal_record("{\"signal\":999}"),
                signal_record("{\"signal\":15,\"x\":1}"), signal_record("nonsense"), signal_record("{\"end\":0}"),
+               signal_record("{\"detach\":false}"), signal_record("{\"detach\":true,\"end\":15}"),
                signal_record("{\"end\":15,\"signal\":15}"),
                signal_record(std::string(LaunchStream::kMaxFrame + 1, ' ')), bulk_record("x", 1),
                end_record() + bulk_record("x"), end_record() + end_record(), std::string("GET / HTTP/1.0\r\n"));
@@ -275,4 +280,48 @@ TEST_CASE_METHOD(StreamFixture, "a terminal that others have is left alone") {
   int status = 0;
   ::waitpid(child, &status, 0);
   CHECK(std::string(bytes, size > 0 ? static_cast<std::size_t>(size) : 0) == "left alone, then read");
+}
+
+TEST_CASE_METHOD(StreamFixture, "a launcher that wants to leave asks until the leader lets it go, and sees that") {
+  connect(-1);
+  feed->detach();
+  until([&] { return wishes == 1; });
+  feed->detach();
+  until([&] { return wishes == 2; });
+  CHECK_FALSE(stream->has_hung_up());
+  CHECK_FALSE(to->closed());
+  stream->let_go();
+  CHECK(stream->has_hung_up());
+  until([&] {
+    feed->detach();
+    return to->closed();
+  });
+  CHECK(gone.empty());
+  CHECK(wishes == 2);
+}
+
+TEST_CASE_METHOD(StreamFixture, "a leader may let its launcher go within the callback") {
+  receive();
+  LaunchStream::Callbacks own = callbacks();
+  own.on_detach = [this] {
+    ++wishes;
+    stream->let_go();
+  };
+  Pipe pipe = make_pipe(O_CLOEXEC).value();
+  stream = LaunchStream::create(*loop, std::move(pipe.read), "", std::move(own)).value();
+  std::string wish = signal_record(R"({"detach":true})");
+  REQUIRE(write_all(pipe.write.get(), wish + wish + bulk_record("late")) == 0);
+  until([&] { return wishes == 1; });
+  turn(3);
+  CHECK(wishes == 1);
+  CHECK(input.empty());
+  CHECK(gone.empty());
+}
+
+TEST_CASE_METHOD(StreamFixture, "a launcher that has gone is seen before its end is read") {
+  receive();
+  CHECK_FALSE(stream->has_hung_up());
+  REQUIRE(write_all(raw.get(), bulk_record("unread")) == 0);
+  raw.reset();
+  CHECK(stream->has_hung_up());
 }
