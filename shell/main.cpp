@@ -151,6 +151,7 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   if (boot.record) carriage = boot.record->carriage;
   std::map<std::string, std::string> sources;
   if (boot.record) sources = boot.record->sources;
+  launch::Detaching detaching = boot.record ? boot.record->detaching : launch::Detaching::never;
   bool at_terminal = boot.record ? boot.record->terminal : ::isatty(STDERR_FILENO) == 1;
   auto assembled = TRY(assemble(process, std::move(boot), std::move(given), log));
   // For what plugins start besides tasks, too; the shells that this one has started have theirs.
@@ -161,6 +162,8 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   config.has_input = assembled.has_input;
   config.at_terminal = at_terminal;
   config.option_sources = std::move(sources);
+  config.detaches = detaching == launch::Detaching::at_start;
+  config.may_be_left = detaching == launch::Detaching::on_request && at_terminal;
   std::unique_ptr<CarriedChannels> carried;
   if (carriage && me.shell_rank == 0) {
     carried = TRY(CarriedChannels::create(*process.loop, *carriage, STDERR_FILENO));
@@ -169,6 +172,20 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   auto code = run_shell(process, std::move(assembled.identity), std::move(config), log);
   if (carried) carried->finish();
   return code;
+}
+
+// Called before there are a loop and threads. Of a leader that is to part from an agent the new process is the
+// leader.
+Result<std::unique_ptr<Detachment>> prepare_detachment(const boot::Boot& boot, group::Rank rank) {
+  std::unique_ptr<Detachment> out;
+  if (boot.way != boot::Way::hosts || rank != 0) return out;
+  const launch::LaunchRecord& record = *boot.record;
+  out = std::make_unique<Detachment>(boot.id);
+  bool at_start = record.detaching == launch::Detaching::at_start;
+  bool on_request = record.detaching == launch::Detaching::on_request && record.remote;
+  if (at_start || on_request) CHECK_OK(out->fork_leader());
+  if (at_start) CHECK_OK(in("the file of a detached job's output", out->take_streams()));
+  return out;
 }
 
 Result<std::unique_ptr<Guard>> start_guard(ShellProcess& process, const boot::Boot& boot, group::Rank rank) {
@@ -207,7 +224,9 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title) 
   log_to_stderr(log, rank, started);
   if (arguments.quiet) log.set_level(Level::warn);
   if (arguments.verbose > 0) log.set_level(arguments.verbose > 1 ? Level::trace : Level::debug);
+  std::unique_ptr<Detachment> detachment = TRY(prepare_detachment(boot, rank));
   ShellProcess process = TRY(make_process(log));
+  process.detachment = std::move(detachment);
   *started = &process.launcher;
   auto forget = [started](void*) { *started = nullptr; };
   std::unique_ptr<void, decltype(forget)> before_process(&process, forget);

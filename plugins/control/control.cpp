@@ -6,6 +6,7 @@
 // standalone shell has it only with -o control.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -65,7 +66,16 @@ class Control final : public plugin::Plugin {
       if (!given) return option->expected("on or off");
       is_on = *given;
     }
+    outlives_launcher_ = TRY(read_on_launcher_lost());
+    auto* launched = host_.launched();
+    if (!is_on && (outlives_launcher_ || (launched != nullptr && launched->starts_detached())))
+      return invalid(fmt::format("{}: such a job has to be in the list of jobs: leave out control=off",
+                                 outlives_launcher_ ? "on-launcher-lost=go-on" : "--detach"));
     if (!is_on) return {};
+    if (outlives_launcher_ && launched == nullptr && host_.job().shell_rank == 0)
+      return invalid(
+          "on-launcher-lost=go-on: a manager has started the shells, and ends them as it likes: leave it out");
+    if (launched != nullptr && outlives_launcher_) launched->outlive_launcher();
     questions_.serve();
     CHECK_OK(execs_.serve());
     if (host_.job().shell_rank != 0) return {};
@@ -81,11 +91,24 @@ class Control final : public plugin::Plugin {
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { server_ ? look() : open(); }));
     timer_->unref();
     started_ = host_.events().follow([this](const Json& event) {
-      if (event["name"] == "shell.start") timer_->start(kBeforeOpen);
+      if (event["name"] != "shell.start") return;
+      has_run_ = true;
+      timer_->start(starts_detached() ? event::Seconds::zero() : kBeforeOpen);
     });
     ended_ = host_.on_ended([this](const Json& summary) { job_ended(summary); });
     fill_entry();
     return {};
+  }
+
+  Result<bool> read_on_launcher_lost() {
+    auto option = host_.options().at("on-launcher-lost");
+    if (!option || option->json() == "end") return false;
+    if (option->json() == "go-on") return true;
+    return option->expected("end or go-on");
+  }
+
+  [[nodiscard]] bool starts_detached() const {
+    return host_.launched() != nullptr && host_.launched()->starts_detached();
   }
 
   Result<void> read_scrollback() {
@@ -147,7 +170,12 @@ class Control final : public plugin::Plugin {
 
   void open() {
     if (host_.ending()) return;
-    if (Result<void> opened = try_open(); !opened) without(opened.error());
+    Result<void> opened = try_open();
+    if (opened && host_.launched() != nullptr) host_.launched()->can_be_found();
+    if (opened && starts_detached()) opened = host_.launched()->detach();
+    if (opened) return;
+    if (!starts_detached()) return without(opened.error());
+    host_.die(1, name(), fmt::format("{}: nobody would find the job", opened.error().message));
   }
 
   Result<void> try_open() {
@@ -183,6 +211,8 @@ class Control final : public plugin::Plugin {
       why = written.error();
     }
     std::vector<std::string> left = record::places(own_variable);
+    std::string first = host_.launched() != nullptr ? host_.launched()->directory() : "";
+    std::stable_partition(left.begin(), left.end(), [&](const std::string& each) { return each == first; });
     if (directory_) std::erase(left, directory_->path());
     while (!left.empty()) {
       if (why) log(host_, *this, Level::debug, "{}: another place is taken", why->message);
@@ -295,6 +325,7 @@ class Control final : public plugin::Plugin {
       log(host_, *this, Level::warn, "{}: `nacre jobs` does not tell how this job has ended",
           written.error().message);
     host_.children().guard_entry(directory_ ? directory_->path_of(entry_.id) : "", false);
+    if (written && has_run_ && starts_detached()) static_cast<void>(host_.launched()->detach());
     if (!server_) return;
     control::ControlEvent event;
     event.timestamp = event::wall_clock();
@@ -315,6 +346,7 @@ class Control final : public plugin::Plugin {
     end.exits = record::exits_of(summary.value("tasks", Json::object()));
     end.rule = summary.value("rule", Json());
     end.report = answers_.report(summary);
+    if (host_.launched() != nullptr) end.lost_output = host_.launched()->lost_output();
     entry_.end = std::move(end);
     CHECK_OK(put_entry());
     if (static_cast<std::uint64_t>(entry_.pid) % kPruneOne == 0) record::prune(*directory_, event::wall_clock());
@@ -359,6 +391,8 @@ class Control final : public plugin::Plugin {
   event::Seconds last_{};  // when those who wait for the end are waited for no more
   bool holds_ = false;
   bool gave_up_ = false;
+  bool has_run_ = false;  // all tasks of the job have started
+  bool outlives_launcher_ = false;
 };
 
 }  // namespace

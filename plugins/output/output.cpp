@@ -99,6 +99,10 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     hold();
     ++closed_;
   }
+  void redirect(plugin::OutputFile* to) override {
+    file_ = to;
+    if (places_) places_->redirect_terminals(to);
+  }
 
  private:
   // The shells' messages are part of what the job has written.
@@ -140,6 +144,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       CHECK_OK(fold_timer_.start(host_.loop(), [this](double time) { return places_->expire(time); }));
     CHECK_OK(places_->open(value::Idset::of(ranks)));
     if (host_.job().shell_rank == 0) come_out_.emplace(*places_);
+    if (file_ != nullptr) places_->redirect_terminals(file_);
     for (const LogEntry& entry : std::exchange(early_, {})) places_->post_message(entry);
     static_cast<void>(places_->put_event(early_events_.take()));  // the end of the job is behind them
     places_->follow(follower_);  // before the others join: what they have sent already comes at once
@@ -400,6 +405,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   int held_ = 0;                                // holds
   bool finishes_ = false;                       // the tasks of this shell have ended
   plugin::OutputFollower* follower_ = nullptr;  // until all is out
+  plugin::OutputFile* file_ = nullptr;
   FoldTimer fold_timer_;
   EarlyEvents early_events_;
   std::optional<event::Timer> drain_timer_;

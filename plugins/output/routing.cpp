@@ -147,6 +147,12 @@ void OutputRouting::follow(plugin::OutputFollower* follower) {
   }
 }
 
+void OutputRouting::redirect_terminals(plugin::OutputFile* to) {
+  for (const auto& each : terminals_) {
+    if (each) each->redirect(to);
+  }
+}
+
 Result<void> OutputRouting::open_eventlog() {
   std::string path = *host_.record_directory() + "/guest.output";
   UniqueFd fd = TRY(files_.open(path));

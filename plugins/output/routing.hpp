@@ -32,6 +32,8 @@ class OutputRouting {
 
   // After open(): this one receives what comes out at the terminals too; null: none does.
   void follow(plugin::OutputFollower* follower);
+  // Likewise: as plugin::TaskOutput::redirect().
+  void redirect_terminals(plugin::OutputFile* to);
 
   // After open(): whether shells on one host share a file, which the first of them has to empty before the others
   // open it. All shells of the job get the same result.

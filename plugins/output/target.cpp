@@ -14,8 +14,12 @@ Result<std::unique_ptr<OutputTarget>> OutputTarget::create(event::Loop& loop, in
   sink_callbacks.on_room = [self = place.get()] { self->callbacks_.on_room(); };
   sink_callbacks.on_error = [self = place.get()](const Error& error) { self->note(error); };
   sink_callbacks.on_spill = place->callbacks_.on_spill;
+  sink_callbacks.after_error = [self = place.get()](const Error& error, std::size_t bytes) {
+    return self->after_error(error, bytes);
+  };
   const Options& wanted = place->options_;
   auto sink = TRY(io::FdSink::create(loop, fd, wanted.name, wanted.sink, std::move(sink_callbacks)));
+  place->sink_ = sink.get();
   place->destination_ =
       std::make_unique<io::Destination>(io::Format::create(wanted.format), std::move(sink), wanted.limit);
   return place;
@@ -32,6 +36,27 @@ std::unique_ptr<OutputTarget> OutputTarget::create(OutputUplink& uplink, io::Str
 
 void OutputTarget::expect(std::size_t sources) {
   if (options_.fold) folder_.emplace(sources);
+}
+
+void OutputTarget::redirect(plugin::OutputFile* to) {
+  file_ = to;
+  auto fd = to != nullptr ? to->file() : std::nullopt;
+  if (!fd || is_redirected_ || sink_ == nullptr) return;
+  is_redirected_ = true;
+  sink_->redirect(*fd);
+}
+
+// Within redirect() of another place the file may have come to be there.
+io::FdSink::AfterError OutputTarget::after_error(const Error& why, std::size_t bytes) {
+  using AfterError = io::FdSink::AfterError;
+  if (file_ == nullptr) return AfterError::fail;
+  if (is_redirected_) {
+    file_->lost(why, bytes);
+    return AfterError::drop;
+  }
+  if (!file_->closed()) return AfterError::fail;
+  redirect(file_);
+  return is_redirected_ ? AfterError::again : AfterError::fail;
 }
 
 void OutputTarget::put(const io::Batch& batch) {

@@ -49,6 +49,8 @@ class OutputTarget {
   void put(const io::Batch& batch);
   // Receives what is put here from now on, before it is folded and cut; null: nobody does.
   void follow(plugin::OutputFollower* follower) { follower_ = follower; }
+  // As plugin::TaskOutput::redirect(): of a terminal or pipe of the shell.
+  void redirect(plugin::OutputFile* to);
   void end(const io::Source& source, double time);
   // Writes text in the place's own form.
   void write(std::string_view text);
@@ -68,12 +70,16 @@ class OutputTarget {
       : own_(std::move(own)), options_(std::move(options)), callbacks_(std::move(callbacks)) {}
 
   void note(Result<void> result);
+  io::FdSink::AfterError after_error(const Error& why, std::size_t bytes);
 
   UniqueFd own_;
   Options options_;
   Callbacks callbacks_;
   std::unique_ptr<io::Destination> destination_;
   std::optional<io::Folder> folder_;
+  io::FdSink* sink_ = nullptr;  // the destination's, if it is one
+  plugin::OutputFile* file_ = nullptr;
+  bool is_redirected_ = false;
   plugin::OutputFollower* follower_ = nullptr;
   bool failed_ = false;
 };

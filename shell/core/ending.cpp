@@ -154,7 +154,9 @@ exits::Work Shell::work_for(join::Signals::From from) const {
   return exits::work_for(tasks, from == join::Signals::From::launcher);
 }
 
+// The terminal of a job that goes on without it hangs up.
 void Shell::on_signal(int signum, join::Signals::From from) {
+  if (signum == SIGHUP && launched_ && launched_->gone()) return;
   exits::Work work = work_for(from);
   Action action = end_.signalled(signum, event::clock_now().count(), work);
   auto send = [&](int number) {
@@ -170,10 +172,11 @@ void Shell::on_signal(int signum, join::Signals::From from) {
     case Action::pass_on:
       if (is_interrupt) {
         std::size_t count = has_siblings() && shells_.leads() ? shells_.tasks_left() : tasks_.running();
+        bool may_leave = config_.may_be_left && from == join::Signals::From::launcher && launched_->can_leave();
         log_.log(Level::notice, "",
-                 "interrupt: passed on to the {} that run{}; a second one within {:g} s ends the job",
+                 "interrupt: passed on to the {} that run{}; a second one within {:g} s ends the job{}",
                  count == 1 ? "task" : fmt::format("{} tasks", count), count == 1 ? "s" : "",
-                 exits::JobEnd::kInterruptWindow);
+                 exits::JobEnd::kInterruptWindow, may_leave ? ", and Ctrl-Z leaves it, which then goes on" : "");
       }
       return send(signum);
     case Action::end: {

@@ -146,6 +146,12 @@ void Shell::serve_group() {
     attempt(post_first_end());
   });
   shells_.serve(std::move(callbacks));
+  if (!launched_) return;
+  auto end = std::exchange(process_.launched_by.on_gone, nullptr);
+  process_.launched_by.on_gone = [this, end = std::move(end)] {
+    if (!launched_->gone()) end();
+  };
+  process_.launched_by.on_detach = [this] { launched_->leave(); };
 }
 
 // A plan that is only printed leaves no record.
@@ -292,6 +298,7 @@ Result<void> Shell::announce_start() {
   CHECK_OK(call("shell.start"));
   shells_.barrier(join::kStartBarrier);
   shells_.send_kept_signals();
+  if (launched_ && shells_.has_passed(join::kStartBarrier)) launched_->tasks_run();
   CHECK_OK(post("shell.start", {{"taskmap", job_.taskmap.json()}}));
   has_started_ = true;
   return post_first_end();

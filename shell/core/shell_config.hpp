@@ -23,6 +23,8 @@ struct ShellConfig {
   bool quiet = false;                           // nothing but warnings and errors
   bool exit_local = false;                      // exit with this shell's code, not the job's
   bool has_input = true;                        // the job's stdin, which is shell 0's, is not /dev/null
+  bool detaches = false;                        // once it runs: nacre run -d
+  bool may_be_left = false;                     // its launcher is on a terminal, by which it can be left
   bool at_terminal = false;                     // the job's messages come out on one
   bool explain = false;
   bool explain_plugins = false;   // only load the plugins, and print what was loaded

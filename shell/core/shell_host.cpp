@@ -46,10 +46,16 @@ ShellHost::ShellHost(join::ShellProcess& process, bool standalone, job::Job&& jo
       shell_messages_(job_.shell_rank, job_.shells(),
                       [this](std::string_view topic, std::string_view bytes) { return announce(topic, bytes); }) {
   if (!has_siblings()) shell_messages_.cut_off();
+  if (process.detachment) launched_.emplace(*this, process, config_.detaches);
   for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
   job::set_job_variables(environment_, job_, "");
   // It came from the host where the job was submitted.
   if (environment_.get("HOSTNAME")) environment_.set("HOSTNAME", own_host_name());
+}
+
+void ShellHost::offer_output(plugin::TaskOutput* output) {
+  task_output_ = output;
+  if (output != nullptr && launched_) launched_->offer_output(*output);
 }
 
 Json ShellHost::info() const {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/shell_config.hpp"
+#include "core/shell_launched.hpp"
 #include "join/shell_process.hpp"
 #include "plugin/host.hpp"
 
@@ -28,8 +29,9 @@ class ShellHost : public plugin::Host {
     group_->signal(signum, ranks);
   }
   plugin::Registration signal_also(std::function<void(int signum)> processes) override;
-  void offer_output(plugin::TaskOutput* output) override { task_output_ = output; }
+  void offer_output(plugin::TaskOutput* output) override;
   plugin::TaskOutput* task_output() override { return task_output_; }
+  plugin::Launched* launched() override { return launched_ ? &*launched_ : nullptr; }
   plugin::Registration on_ended(std::function<void(const Json& summary)> receive) override {
     return ended_.add(std::move(receive));
   }
@@ -70,6 +72,7 @@ class ShellHost : public plugin::Host {
   plugin::CallbackList<int> signalled_also_;
   plugin::CallbackList<const Json&> ended_;
   plugin::TaskOutput* task_output_ = nullptr;
+  std::optional<ShellLaunched> launched_;
   plugin::CallbackList<std::string_view, std::string_view> announced_to_;  // topic and bytes
   plugin::ShellMessages shell_messages_;
   plugin::PendingAnswers<Result<plugin::Gathered>> gathers_;

@@ -7,6 +7,7 @@
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "event/clock.hpp"
+#include "front/attach_file.hpp"
 #include "front/attach_view.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
@@ -47,10 +48,12 @@ class Attach final : public JobVerb {
     options.quiet = quiet_;
     options.tells_before = tail_.empty() && since_.empty();
     record::Listed job = TRY(this->job());
+    bool is_shown = false;  // a part of its output at least
     while (!job.entry.ended()) {
       auto client = reach_job(job);
       if (!client && !may_have_ended(client.error())) return std::move(client).error();
       if (client) {
+        is_shown = true;
         AttachView::End end = TRY(view(*std::move(client), options));
         if (end.how == AttachView::How::left) return left(job, options.json);
         if (end.how == AttachView::How::ended) return ended(job, end.code, options.json);
@@ -63,6 +66,7 @@ class Attach final : public JobVerb {
       Error why = client.error();
       job = TRY(end_in_list(job, why));
     }
+    if (!is_shown) CHECK_OK(show_kept(job, options.json));
     if (!job.entry.end->cause.empty() && !quiet_) print_err("nacre attach: {}\n", job.entry.end->cause);
     return ended(job, job.entry.end->code, options.json);
   }
@@ -70,6 +74,22 @@ class Attach final : public JobVerb {
   static Result<AttachView::End> view(control::Client client, const AttachView::Options& options) {
     auto view = TRY(AttachView::create(std::move(client), options));
     return view->run();
+  }
+
+  Result<void> show_kept(const record::Listed& job, bool json) {
+    KeptOutput how;
+    how.json = json;
+    how.lines = tail_ == "none" ? std::optional<std::uint64_t>(0) : parse_u64(tail_);
+    bool is_there = TRY(show_kept_output(list(), job, how));
+    if (quiet_ || !is_there) return {};
+    if (!ranks_.empty() || !since_.empty() || label_)
+      print_err(
+          "nacre attach: of a job that has ended the output is kept as it came out: --ranks, --since and -l change "
+          "nothing of it\n");
+    if (job.entry.end->lost_output > 0)
+      print_err("nacre attach: {} bytes are missing: they could not be written to the file of the job's output\n",
+                job.entry.end->lost_output);
+    return {};
   }
 
   [[nodiscard]] Result<Json> request() const {

@@ -31,8 +31,11 @@ constexpr event::Seconds kToCancel{2};  // likewise for an agent that has not be
 constexpr event::Seconds kToTake{10};   // how long the leader's agent may take to read a signal
 constexpr event::Seconds kToStop{0.5};  // the same, before this process stops itself
 constexpr event::Seconds kMoment{0.01};
-constexpr event::Seconds kLook{2};  // how often the state of the leader's process is checked
-constexpr int kSrunWait = 4;        // seconds that the other shells have once one has ended
+constexpr event::Seconds kToLeave{10};  // how long the leader may take to let this process leave
+constexpr event::Seconds kAskAgain{0.02};
+constexpr event::Seconds kAgentToEnd{2};  // how long the leader's agent has, once the leader goes on alone
+constexpr event::Seconds kLook{2};        // how often the state of the leader's process is checked
+constexpr int kSrunWait = 4;              // seconds that the other shells have once one has ended
 constexpr int kSignalBase = 128;
 constexpr int kAgentFailed = 255;  // what ssh exits with when it fails itself
 
@@ -47,24 +50,32 @@ class LaunchRun {
   }
 
   int wait() {
-    loop_->run_until([this] { return process_->exited() && (!drops_output_ || process_->complete()); });
+    loop_->run_until([this] { return left_ || (process_->exited() && (!drops_output_ || process_->complete())); });
+    if (left_) return end_left();
     loop_->poll();  // a signal may have come meanwhile
     feed_.reset();
     reports_->finish([this] { return process_->complete(); });
     if (dropped_) print_err("nacre launch: standard output is closed: what the job has written to it is lost\n");
     if (auto signum = signals_.ended_by()) return kSignalBase + *signum;
     if (auto signum = taken_by_srun()) return kSignalBase + *signum;
-    return std::max(code_of(process_->status()), dropped_ ? 1 : 0);
+    bool runs = is_detached_at_start() && process_->status().job_code() == 0;
+    if (runs) print_out("{}\n", plan_.record.job.f58_plain());
+    if (runs) return flush_out() ? 0 : 1;
+    int code = std::max(code_of(process_->status()), dropped_ ? 1 : 0);
+    return hung_up_ && code == 0 ? kSignalBase + SIGHUP : code;
   }
 
  private:
   explicit LaunchRun(LaunchPlan plan) : plan_(std::move(plan)) {}
 
+  [[nodiscard]] bool is_detached_at_start() const { return plan_.record.detaching == launch::Detaching::at_start; }
+
   Result<void> watch() {
     loop_ = TRY(event::Loop::create());
     children_ = TRY(event::Children::create(*loop_, {}));
     for (auto [timer, act] : {std::pair{&to_end_, &LaunchRun::kill}, std::pair{&to_take_, &LaunchRun::end_untaken},
-                              std::pair{&to_stop_, &LaunchRun::stop}, std::pair{&look_, &LaunchRun::look}}) {
+                              std::pair{&to_stop_, &LaunchRun::stop}, std::pair{&look_, &LaunchRun::look},
+                              std::pair{&to_ask_, &LaunchRun::ask_to_leave}}) {
       *timer = TRY(event::Timer::create(*loop_, [this, act = act] { (this->*act)(); }));
       (*timer)->unref();
     }
@@ -126,6 +137,10 @@ class LaunchRun {
   // ---- signals -----------------------------------------------------------------
 
   void on_signal(int signum) {
+    if (signum == SIGHUP && plan_.outlived && to_->taken() > 0 && !signals_.ended_by()) {
+      hung_up_ = true;
+      return leave();
+    }
     bool begun = to_->taken() > 0;  // an agent that cannot reach its host reads nothing
     switch (signals_.on_signal(signum, event::clock_now().count(), begun)) {
       case LaunchSignals::Act::pass: return pass(signum);
@@ -174,6 +189,8 @@ class LaunchRun {
   // The terminal stops only this process: the leader and its tasks are in process groups of their own. on_signal()
   // passes SIGCONT on.
   void on_stop(int signum) {
+    bool may_leave = plan_.record.detaching == launch::Detaching::on_request;
+    if (may_leave && signals_.leaves(event::clock_now().count())) return leave();
     feed_->signal(signum);
     to_be_taken_ = to_->written();
     stops_at_ = event::clock_now() + kToStop;
@@ -185,6 +202,38 @@ class LaunchRun {
       std::raise(SIGSTOP);
     else
       to_stop_->start(kMoment);
+  }
+
+  // ---- leaving -------------------------------------------------------------------
+
+  void leave() {
+    if (std::exchange(asks_, true)) return;
+    asks_until_ = event::clock_now() + kToLeave;
+    ask_to_leave();
+  }
+
+  // The leader closes its stream once it can go on alone.
+  void ask_to_leave() {
+    feed_->detach();
+    left_ = to_->closed() && !process_->exited();
+    asks_ = !left_ && !to_->closed() && event::clock_now() < asks_until_;
+    if (left_ || to_->closed()) return;
+    if (asks_) return to_ask_->start(kAskAgain);
+    print_err("nacre launch: {} does not let this process leave: the job is as before\n", subject());
+  }
+
+  // The leader has reported that the job goes on.
+  int end_left() {
+    feed_.reset();
+    bool late = false;
+    auto timer = event::Timer::create(*loop_, [&late] { late = true; });
+    if (timer && through_agent_) {
+      timer->start(kAgentToEnd);
+      loop_->run_until([&] { return late || process_->exited(); });
+      if (late) static_cast<void>(process_->kill(SIGTERM));
+      if (process_->exited() && process_->status().job_code() != 0) return code_of(process_->status());
+    }
+    return hung_up_ ? kSignalBase + SIGHUP : 0;
   }
 
   // ---- the leader's state, and its end -------------------------------------------
@@ -222,7 +271,7 @@ class LaunchRun {
   std::unique_ptr<event::Loop> loop_;
   std::unique_ptr<event::Children> children_;
   std::vector<event::SignalWatcher> watchers_;
-  std::optional<event::Timer> to_end_, to_take_, to_stop_, look_;
+  std::optional<event::Timer> to_end_, to_take_, to_stop_, look_, to_ask_;
   std::unique_ptr<task::Subprocess> process_;
   task::BufferedStream* to_ = nullptr;  // its standard input
   std::unique_ptr<launch::LaunchFeed> feed_;
@@ -235,6 +284,10 @@ class LaunchRun {
   std::uint64_t to_be_taken_ =
       0;  // bytes written to it, up to the end of the last signal that has to be read in time
   event::Seconds stops_at_{};
+  event::Seconds asks_until_{};
+  bool asks_ = false;     // the leader, to let this process leave
+  bool left_ = false;     // the job goes on without this process
+  bool hung_up_ = false;  // the terminal has gone
 };
 
 }  // namespace
@@ -247,6 +300,48 @@ Result<int> launch(LaunchPlan plan) {
   int code = run->wait();
   block_ending_signals();  // before the watchers go
   return code;
+}
+
+Result<void> detach_at_start(LaunchPlan& plan) {
+  if (plan.srun)
+    return invalid(
+        "--detach: srun carries the job's output, and ends the job when it goes itself: submit a script with "
+        "sbatch, "
+        "or have ssh start the shells, with --hosts");
+  bool is_remote = !plan.record.agent.empty() && !launch::is_this_host(plan.leader);
+  if (is_remote && !plan.reports.empty())
+    return invalid(
+        fmt::format("--detach: {} cannot come here from {} once this process has gone: give -o {}=FILE, of "
+                    "that host",
+                    plan.reports[0].option, plan.leader, plan.reports[0].channel));
+  plan.record.detaching = launch::Detaching::at_start;
+  plan.input = -1;
+  plan.record.input = false;
+  plan.record.terminal = false;
+  return {};
+}
+
+Result<void> read_on_launcher_lost(const job::Options& options, LaunchPlan& plan) {
+  const Json* option = options.find("on-launcher-lost");
+  if (option == nullptr || *option != "go-on") return {};  // the shell names other values
+  if (plan.srun)
+    return invalid(
+        "on-launcher-lost=go-on: srun carries the job's output, and ends the job when it goes itself: submit a "
+        "script "
+        "with sbatch, or have ssh start the shells, with --hosts");
+  plan.outlived = true;
+  plan.record.detaching = launch::Detaching::on_request;
+  return {};
+}
+
+void let_leave(const job::Options& options, LaunchPlan& plan) {
+  const auto& words = plan.record.shell;
+  bool explains = std::find(words.begin(), words.end(), "--explain") != words.end();
+  // What is no value of theirs is named by the shell.
+  bool lends = options.find("pty") != nullptr && options.flag("pty.interactive").value_or(false);
+  bool is_found = options.find("control") == nullptr || options.flag("control").value_or(true);
+  if (!plan.srun && plan.record.terminal && !explains && !lends && is_found)
+    plan.record.detaching = launch::Detaching::on_request;
 }
 
 Result<task::Command> launch_command(const LaunchPlan& plan) {

@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "front/launch_reports.hpp"
+#include "job/options.hpp"
 #include "launch/record.hpp"
 #include "task/command.hpp"
 
@@ -23,8 +24,18 @@ struct LaunchPlan {
   int input = 0;                                 // the descriptor that the job's input is read from; < 0: none
   bool tolerates_loss = false;                   // the job tolerates lost shells, as far as its options show
   bool verbose = false;
-  bool quiet = false;  // nothing but warnings and errors is printed
+  bool quiet = false;     // nothing but warnings and errors is printed
+  bool outlived = false;  // the job goes on if this process goes: on-launcher-lost=go-on
 };
+
+// The job detaches as soon as it runs, see nacre-run(1). An error: it cannot.
+Result<void> detach_at_start(LaunchPlan& plan);
+// The job's own option on-launcher-lost, in the plan's `outlived`. An error: there is no launcher that counts.
+Result<void> read_on_launcher_lost(const job::Options& options, LaunchPlan& plan);
+
+// On a terminal, Ctrl-C and then Ctrl-Z leave the job, which goes on; but not one whose task has the terminal, or
+// that cannot be reached then. To be called before the two above.
+void let_leave(const job::Options& options, LaunchPlan& plan);
 
 // Returns the exit code of shell 0 or of srun, or 128 + N if a signal N ended it; 1 if the agent failed, which is
 // reported on standard error. An error: it could not be started.

@@ -2,7 +2,8 @@
 //
 // What `nacre launch` does with a signal. Until the leader has begun to read the jobspec, the first signal that
 // ends programs ends the launch. After that signals are passed on to the job, which may handle them as it likes. A
-// repeated one ends the job: SIGINT twice within two seconds; SIGTERM, SIGHUP or SIGQUIT twice. Pure.
+// repeated one ends the job: SIGINT twice within two seconds; SIGTERM, SIGHUP or SIGQUIT twice. SIGINT and then
+// SIGTSTP, within the same time, are the wish to leave the job. Pure.
 #pragma once
 
 #include <map>
@@ -25,6 +26,8 @@ class LaunchSignals {
 
   // `now`: seconds of any clock that does not jump. `begun`: the leader has begun to read the jobspec.
   Act on_signal(int signum, double now, bool begun);
+  // A stop (Ctrl-Z) at `now` soon after a SIGINT that was passed on: this process leaves the job, which goes on.
+  [[nodiscard]] bool leaves(double now) const;
   // A signal was passed on and the leader has not read it: so it ends the job.
   void end_by(int signum);
 

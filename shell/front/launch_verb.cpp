@@ -3,6 +3,7 @@
 // nacre launch; see nacre-launch(1).
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include <fmt/format.h>
@@ -90,6 +91,7 @@ class Launch final : public cli::Verb {
         ->check([](const std::string& to) {
           return to.empty() ? "expected a file or a descriptor" : descriptor_error(to);
         });
+    verb_->add_flag("-d,--detach", detach_, "Print the job's id once it runs, and leave it");
     verb_->add_flag("--oversubscribe", oversubscribe_, "Let tasks share cores where there are not enough");
     add_list(*verb_, "-o,--setopt", options_, "Set a shell option, see nacre-shell-options(7); may be repeated",
              "OPT[=VAL]");
@@ -147,6 +149,11 @@ class Launch final : public cli::Verb {
     if (!exits_.report().empty()) plan.reports.push_back({"--report", "report", exits_.report(), true});
     plan.input = jobspec_ == "-" || resources_ == "-" || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
     record.input = plan.input >= 0;
+    let_leave(known, plan);
+    CHECK_OK(read_on_launcher_lost(known, plan));
+    bool explains = std::find(record.shell.begin(), record.shell.end(), "--explain") != record.shell.end();
+    if (detach_ && explains) return invalid("--detach: no job runs with --explain");
+    if (detach_) CHECK_OK(detach_at_start(plan));
     return plan;
   }
 
@@ -157,6 +164,7 @@ class Launch final : public cli::Verb {
   std::string resources_;
   std::string notify_;
   bool oversubscribe_ = false;
+  bool detach_ = false;
   std::vector<std::string> options_;
   ExitOptions exits_;
   ShowOptions show_;

@@ -126,6 +126,7 @@ void RunOptions::add_rest(CLI::App& verb) {
       });
   add_list(verb, "-o,--setopt", setopt_, "Set a shell option, see nacre-shell-options(7); may be repeated",
            "OPT[=VAL]");
+  verb.add_flag("-d,--detach", detach_, "Print the job's id once it runs, and leave it");
   verb.add_flag("--dry-run", dry_run_, "Print the jobspec, and start nothing");
 }
 

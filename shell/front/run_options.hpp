@@ -46,6 +46,7 @@ class RunOptions {
   [[nodiscard]] std::vector<GivenOption> given() const;
   [[nodiscard]] bool lends_terminal() const { return pty_ == kInteractive; }
   [[nodiscard]] bool prints_jobspec() const { return dry_run_; }
+  [[nodiscard]] bool detaches() const { return detach_; }
   [[nodiscard]] const std::string& notify() const { return notify_; }
 
  private:
@@ -73,7 +74,7 @@ class RunOptions {
   bool label_ = false, unbuffered_ = false;
   std::string taskmap_, multi_prog_, pty_, file_, notify_;
   std::vector<std::string> wrap_, setopt_;
-  bool dry_run_ = false, oversubscribe_ = false, torch_ = false;
+  bool dry_run_ = false, detach_ = false, oversubscribe_ = false, torch_ = false;
   struct Part {
     std::vector<std::string> command;
     std::uint32_t tasks = 1;

@@ -58,7 +58,12 @@ class Run final : public cli::Verb {
       return 0;
     }
     LaunchPlan plan = TRY(plan_of(std::move(places), std::move(job)));
-    if (is_here(plan)) return run_here(std::move(plan));
+    // Then another process than the shell has to be the launcher, which can go.
+    bool parts = options_.detaches() || plan.outlived;
+    bool may_part = plan.record.detaching == launch::Detaching::on_request && ::isatty(STDIN_FILENO) == 1;
+    if (parts && options_.lends_terminal())
+      return invalid("--pty: a job that goes on without this process cannot have its terminal; --pty=RANKS can be");
+    if (is_here(plan) && !parts && !may_part) return run_here(std::move(plan));
     if (options_.lends_terminal() && ::isatty(STDIN_FILENO) == 1)
       return invalid(
           "--pty: a task can have this terminal only where the job is one shell on this host; "
@@ -85,6 +90,8 @@ class Run final : public cli::Verb {
 
   void check_show() const {
     refuse_contradictions(given(), options_.setopt());
+    if (options_.detaches() && show_.explains())
+      throw CLI::ValidationError("--detach and --explain exclude each other: no job runs");
     if (!show_.is_json()) return;
     if (options_.labels())
       throw CLI::ValidationError("--format=json has the rank of each line: leave out --label-io");
@@ -174,6 +181,9 @@ class Run final : public cli::Verb {
     if (!exits_.report().empty()) plan.reports.push_back({"--report", "report", exits_.report(), true});
     plan.input = options_.file() == "-" || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
     plan.record.input = plan.input >= 0;
+    let_leave(job.options, plan);
+    if (!show_.explains()) CHECK_OK(read_on_launcher_lost(job.options, plan));
+    if (options_.detaches()) CHECK_OK(detach_at_start(plan));
     return plan;
   }
 

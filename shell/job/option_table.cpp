@@ -61,6 +61,7 @@ constexpr OptionEntry kTable[] = {
     {"exit-report", "text", "full", "exit-report", "off line full", "what is said of tasks that fail"},
     {"report", "file", "", "exit-report", "", "write the report as JSON"},
     {"control", "switch", "on", "control", "on off", "whether the job is in the list of jobs, and can be reached"},
+    {"on-launcher-lost", "text", "end", "control", "end go-on", "what becomes of the job if its launcher goes"},
     {"attach.scrollback", "text", "1M", "control", "none 1M", "how much output is kept for nacre attach"},
     {"exit-notify", "file", "off", "exit-notify", "off", "write how tasks end as lines of JSON"},
     {"exit-notify.to", "file", "", "exit-notify", "", "the same, beside other members"},

@@ -41,6 +41,8 @@ class Guard {
   // over (Children::guard), has to outlive it.
   static Result<std::unique_ptr<Guard>> start(event::Children& children, const Options& options);
   ~Guard();  // ends the guard, which then only removes directories that are still there
+  // The job goes on without the process that has started this shell; the guard's messages go to `file`.
+  void detached(const std::string& file) { send(GuardKind::detached, file); }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 

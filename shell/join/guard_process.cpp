@@ -112,7 +112,7 @@ class Doomed {
 
 class GuardProcess {
  public:
-  explicit GuardProcess(const GuardDuty& duty) : duty_(duty) {}
+  explicit GuardProcess(const GuardDuty& duty) : duty_(duty), starter_(duty.starter) {}
 
   [[noreturn]] void run() {
     while (wait_for_records()) {
@@ -135,7 +135,7 @@ class GuardProcess {
  private:
   // False: the shell has gone.
   bool wait_for_records() {
-    std::array<pollfd, 2> wanted{{{duty_.records, POLLIN, 0}, {orphaned_ ? -1 : duty_.starter, POLLRDHUP, 0}}};
+    std::array<pollfd, 2> wanted{{{duty_.records, POLLIN, 0}, {orphaned_ ? -1 : starter_, POLLRDHUP, 0}}};
     int ready = ::poll(wanted.data(), wanted.size(), orphaned_ ? kLook : duty_.watched.empty() ? -1 : kWatch);
     if (ready < 0) return errno == EINTR;
     if (ready == 0 && orphaned_) look_at_shell();
@@ -170,7 +170,18 @@ class GuardProcess {
       case GuardKind::directory: directories_.emplace(body); return;
       case GuardKind::no_directory: directories_.erase(std::string(body)); return;
       case GuardKind::entry: entry_ = body; return;
+      case GuardKind::detached: return detach(std::string(body));
     }
+  }
+
+  // What it holds would keep the agent that has started the shell.
+  void detach(const std::string& file) {
+    UniqueFd to(::open(file.c_str(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC));
+    if (!to) to = UniqueFd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    if (to) ::dup2(to.get(), STDERR_FILENO);
+    if (starter_ >= 0) ::close(starter_);
+    starter_ = -1;
+    orphaned_ = false;
   }
 
   // A shell may outlive the process that started it, so it is killed only if it is stuck or stopped.
@@ -244,6 +255,7 @@ class GuardProcess {
   }
 
   const GuardDuty& duty_;
+  int starter_;
   std::string unread_;
   std::set<pid_t> groups_;
   std::set<std::string> directories_;

@@ -23,6 +23,7 @@ enum class GuardKind : std::uint8_t {
   group = 1,         // a process group that ends with the shell
   directory = 2,     // has to be removed with all that is in it
   no_directory = 3,  // was removed
+  detached = 5,      // nobody has started the shell any more; messages go to this file
   entry = 4,         // of the job in the list of jobs; "": it needs nothing any more
 };
 

@@ -117,6 +117,9 @@ Result<void> follow_launcher(ShellProcess& process, boot::Boot& boot, group::Ran
     if (events.on_signal) return events.on_signal(signum);
     events.kept.keep(signum);
   };
+  callbacks.on_detach = [&events] {
+    if (events.on_detach) events.on_detach();
+  };
   callbacks.on_end = [&events](int signum) { events.ended_by = signum; };
   LauncherInput* input = nullptr;
   if (boot.record && boot.record->input) {
@@ -211,6 +214,7 @@ class Assembly {
     options.shell.emplace_back("--boot=hosts");
     options.timeout = event::Seconds(boot_.record->timeout);
     options.joins_alike = boot_.record->rank == 0;
+    options.drops_output = boot_.record->detaching != launch::Detaching::never;
     launch::Launcher::Callbacks callbacks;
     callbacks.on_failed = [member = member_, &log = log_](group::Rank rank, const std::string& host,
                                                           const std::string& why) {

@@ -28,7 +28,7 @@ Result<std::unique_ptr<LauncherInput>> LauncherInput::create(event::Loop& loop) 
 // After an error the input has no reader any more, and it is dropped.
 void LauncherInput::take(std::string_view bytes) {
   std::array pieces{bytes};
-  if (sink_->write(pieces) && sink_->full()) stream_->want_input(false);
+  if (sink_->write(pieces) && sink_->full() && stream_ != nullptr) stream_->want_input(false);
 }
 
 void LauncherInput::end() {
@@ -36,11 +36,16 @@ void LauncherInput::end() {
   go_on();
 }
 
+void LauncherInput::let_go() {
+  stream_ = nullptr;
+  if (!ended_) end();
+}
+
 // The pipe must not be closed within a call of its sink.
 void LauncherInput::go_on() {
   if (ended_) {
-    if (sink_->flushed()) end_timer_->start(event::Seconds::zero());
-  } else if (!sink_->full()) {
+    if (sink_ && sink_->flushed()) end_timer_->start(event::Seconds::zero());
+  } else if (!sink_->full() && stream_ != nullptr) {
     stream_->want_input(true);
   }
 }

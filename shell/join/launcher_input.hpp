@@ -25,6 +25,8 @@ class LauncherInput {
   void hold_back(launch::LaunchStream& stream) { stream_ = &stream; }
   void take(std::string_view bytes);
   void end();
+  // The stream is not used any more: what has come of the input is its end.
+  void let_go();
 
  private:
   LauncherInput() = default;

@@ -12,6 +12,7 @@
 #include "event/loop.hpp"
 #include "exits/job_end.hpp"
 #include "group/group.hpp"
+#include "join/detachment.hpp"
 #include "join/guard.hpp"
 #include "join/kept_signals.hpp"
 #include "join/launcher_input.hpp"
@@ -24,7 +25,8 @@ namespace nacre::join {
 // What comes from the job's launcher, besides the signals that end the job (Signals).
 struct LauncherEvents {
   std::function<void(int signum)> on_signal;
-  std::function<void()> on_gone;  // the job ends without its launcher
+  std::function<void()> on_detach;  // it wants to leave; before the tasks run it cannot
+  std::function<void()> on_gone;    // the job ends without its launcher
   std::optional<Error> gone;
   std::optional<int> ended_by;  // the launcher has ended the job because of this signal, before it went
   KeptSignals kept;
@@ -39,7 +41,8 @@ struct ShellProcess {
   std::unique_ptr<event::Loop> loop;
   std::unique_ptr<event::Children> children;
   std::unique_ptr<Signals> signals;
-  std::unique_ptr<Guard> guard;  // none if a manager ends what a killed shell leaves
+  std::unique_ptr<Guard> guard;            // none if a manager ends what a killed shell leaves
+  std::unique_ptr<Detachment> detachment;  // of a leader that a launcher has started
   LauncherEvents launched_by;
   std::unique_ptr<LauncherInput> launch_input;          // takes the launcher's input
   std::unique_ptr<launch::LaunchStream> launch_stream;  // set if a launcher has started this shell

@@ -21,6 +21,7 @@
 #include "exits/policy.hpp"
 #include "job/job.hpp"
 #include "plugin/event_record.hpp"
+#include "plugin/launched.hpp"
 #include "plugin/raised_exception.hpp"
 #include "plugin/registration.hpp"
 #include "plugin/shell_messages.hpp"
@@ -40,7 +41,6 @@ class Host {
  public:
   virtual ~Host() = default;
 
-  // Facts.
   virtual const job::Job& job() const = 0;
   virtual bool standalone() const = 0;
   virtual bool has_input() const = 0;  // whether the job's stdin, which is shell 0's, is not /dev/null
@@ -65,10 +65,10 @@ class Host {
   // Calls `processes` with each signal that is sent to all tasks: for those that a plugin has started itself.
   [[nodiscard]] virtual Registration signal_also(std::function<void(int signum)> processes) = 0;
 
-  // What the plugin `output` knows of the tasks' output; null: nothing is known, so nothing waits for it. The
-  // plugin has to withdraw it (null) before it is destroyed.
+  // What the plugin `output` knows of the output; null: nothing, so nothing waits. It withdraws it before it goes.
   virtual void offer_output(TaskOutput* output) = 0;
   virtual TaskOutput* task_output() = 0;
+  virtual Launched* launched() = 0;  // on a leader that `nacre run` or `launch` has started; else null
 
   // The plugin stack, and the directories (separated by colons) in which plugin.load looks for relative names.
   virtual Stack& stack() = 0;

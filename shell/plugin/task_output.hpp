@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/json_fwd.hpp"
+#include "base/result.hpp"
 #include "io/batch.hpp"
 #include "value/idset.hpp"
 
@@ -23,6 +24,20 @@ class OutputFollower {
   virtual void put(const io::Batch& batch) = 0;
   // Called once: no task writes any more, and all that they have written has come out.
   virtual void all_out() = 0;
+};
+
+// Where the tasks' output goes that would come out at the standard output and error of the leader, once nobody is
+// there any more: to a file.
+class OutputFile {
+ public:
+  virtual ~OutputFile() = default;
+
+  // Open until the end of the process. None: nothing is written there (yet, or at all).
+  virtual std::optional<int> file() = 0;
+  // Nobody reads the leader's standard output or error any more: whether there is a file from now on.
+  virtual bool closed() = 0;
+  // So many bytes could not be written to the file: the job goes on without.
+  virtual void lost(const Error& why, std::uint64_t bytes) = 0;
 };
 
 class TaskOutput {
@@ -48,6 +63,9 @@ class TaskOutput {
   [[nodiscard]] virtual bool takes_events() const { return false; }
   // One event, as in Flux RFC 18; `context`: an object. Does nothing unless takes_events().
   virtual void put_event(std::string_view /*name*/, const Json& /*context*/) {}
+  // On the leader: what comes out at the shell's standard output and error goes to this file, from when there is
+  // one: to be called again then. `to` has to outlive this object, or to be withdrawn (null).
+  virtual void redirect(OutputFile* to) = 0;
 };
 
 }  // namespace nacre::plugin

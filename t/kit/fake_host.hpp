@@ -43,6 +43,7 @@ class FakeHost : public plugin::Host {
   }
   void offer_output(plugin::TaskOutput* output) override { task_output_ = output; }
   plugin::TaskOutput* task_output() override { return task_output_; }
+  plugin::Launched* launched() override { return tie; }
   plugin::Registration on_ended(std::function<void(const Json& summary)> receive) override {
     return ended_.add(std::move(receive));
   }
@@ -92,6 +93,7 @@ class FakeHost : public plugin::Host {
   job::Job& mutable_job() { return job_; }
   std::optional<std::string> records;  // the record directory
   bulk::Port* port = nullptr;
+  plugin::Launched* tie = nullptr;
 
   // What the plugin did.
   std::vector<int> signals;

@@ -71,3 +71,13 @@ TEST_CASE("a signal that ends programs, but for SIGINT, is known by when it came
   CHECK(signals.terminated_since(5) == SIGHUP);
   CHECK_FALSE(signals.terminated_since(5.01));
 }
+
+TEST_CASE("Ctrl-Z soon after Ctrl-C is the wish to leave, but not of a job that is being ended") {
+  LaunchSignals signals;
+  CHECK(!signals.leaves(99));
+  CHECK(signals.on_signal(SIGINT, 100, true) == Act::pass);
+  CHECK(signals.leaves(101.9));
+  CHECK(!signals.leaves(102));
+  CHECK(signals.on_signal(SIGINT, 101, true) == Act::end);
+  CHECK(!signals.leaves(101.1));
+}

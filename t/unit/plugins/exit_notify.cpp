@@ -34,6 +34,7 @@ class FakeOutput final : public plugin::TaskOutput {
     return Idset::parse(left).value();
   }
   void follow(plugin::OutputFollower* /*follower*/) override {}
+  void redirect(plugin::OutputFile* /*to*/) override {}
   std::optional<Tail> tail(std::uint32_t /*rank*/) override { return {}; }
 
   std::string left;

@@ -221,6 +221,7 @@ namespace {
 struct Written final : plugin::TaskOutput {
   value::Idset come_out() override { return {}; }
   void follow(plugin::OutputFollower* /*follower*/) override {}
+  void redirect(plugin::OutputFile* /*to*/) override {}
   std::optional<Tail> tail(std::uint32_t rank) override {
     if (!tails.contains(rank)) return std::nullopt;
     return Tail{"", tails[rank], complete.contains(rank)};

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a leader is tied to its launcher (plugin/launched.hpp), and parts from it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "join/shell_process.hpp"
+#include "plugin/host.hpp"
+
+namespace nacre::core {
+
+class ShellLaunched final : public plugin::Launched, public plugin::OutputFile {
+ public:
+  // All must outlive it; `process` has a detachment.
+  ShellLaunched(plugin::Host& host, join::ShellProcess& process, bool at_start)
+      : host_(host), process_(process), at_start_(at_start) {}
+  ~ShellLaunched() override;
+
+  // All tasks of the job have started: from now on it can detach.
+  void tasks_run() { running_ = true; }
+  // `output` may have to go to a file.
+  void offer_output(plugin::TaskOutput& output);
+  // Whether the job goes on without it: it has gone, or the terminal has.
+  bool gone();
+  // The launcher wants to leave: it asks again if it cannot yet.
+  void leave();
+  [[nodiscard]] bool can_leave() const { return running_ && is_found_ && !host_.ending(); }
+
+  [[nodiscard]] bool starts_detached() const override { return at_start_; }
+  void outlive_launcher() override;
+  void can_be_found() override { is_found_ = true; }
+  Result<void> detach() override;
+  [[nodiscard]] bool is_detached() const override { return process_.detachment->is_detached(); }
+  [[nodiscard]] std::string directory() const override { return process_.detachment->directory(); }
+  [[nodiscard]] std::uint64_t lost_output() const override { return lost_; }
+
+  // As the place of the tasks' output.
+  std::optional<int> file() override { return process_.detachment->file(); }
+  bool closed() override;
+  void lost(const Error& why, std::uint64_t bytes) override;
+
+ private:
+  void report(const Error& why);
+
+  plugin::Host& host_;
+  join::ShellProcess& process_;
+  bool at_start_;
+  bool outlives_ = false;
+  bool running_ = false;
+  bool is_found_ = false;
+  std::uint64_t lost_ = 0;  // bytes
+};
+
+}  // namespace nacre::core

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2034,SC2154 # bats sets status, output, lines
+#
+# Jobs that go on without the process that has started them: after control.bash.
+
+eval "control_$(declare -f teardown)"
+teardown() {
+  for each in $("$front" jobs -q 2>/dev/null); do "$front" kill -s KILL "$each" 2>/dev/null || :; done
+  tmux -S "$work/tmux" kill-server 2>/dev/null || :
+  control_teardown
+}
+
+# Sets `places`, options of nacre run: one shell here, several, or several that an agent starts, which gives a command
+# line to a shell, as ssh does.
+places_of() { # here, local or agent
+  printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' >agent
+  chmod +x agent
+  case $1 in
+    here) places=() ;;
+    local) places=(--local=2) ;;
+    agent) places=("--hosts=nowhere1,nowhere2" --agent="$PWD/agent") ;;
+  esac
+  places+=(--shell="$NACRE_SHELL" -o cpu-affinity=off)
+}
+
+is_over() { [ -z "$("$front" jobs -q)" ]; }
