@@ -259,6 +259,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       return false;
     }
     std::string_view bytes(buffer_.data(), static_cast<std::size_t>(got));
+    if (channel.pty != nullptr) channel.pty->note(bytes);
     OutputTail& tail = channel.main != nullptr ? channel.main->tail : channel.tail;
     tail.add(bytes, tail_size(channel.source.stream, host_.tasks().size()));
     channel.assembler->add(bytes, event::wall_clock(), [&](const io::Batch& batch) { put(channel, batch); });

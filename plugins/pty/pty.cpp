@@ -15,33 +15,18 @@
 #include <cstdlib>
 #include <unordered_map>
 
-#include <fmt/format.h>
-
+#include "io/terminal.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/output/options.hpp"
+#include "plugins/pty/options.hpp"
 #include "plugins/pty/relay.hpp"
-#include "plugins/pty/terminal.hpp"
 #include "task/pty.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 namespace {
 
 constexpr winsize kDefaultSize{24, 80, 0, 0};  // used if the shell is on no terminal
 constexpr std::size_t kPtyRead = 4096;         // bytes: as many as a pty gives at once
-
-Result<value::Idset> read_ranks(const JsonAt& option, std::uint64_t tasks) {
-  constexpr const char* kWanted = R"(an idset of task ranks, a rank, or "all")";
-  const Json& json = option.json();
-  // The brackets of an idset look like an array to the command line.
-  std::string text = json.is_string() ? json.get<std::string>() : dump_json(json);
-  if (text == "all") return value::Idset::range(0, static_cast<value::Idset::Id>(tasks - 1));
-  bool number = json.is_number_unsigned() || json.is_array();
-  auto set = number || json.is_string() ? value::Idset::parse(text) : Result<value::Idset>(value::Idset());
-  if (!set || set->empty()) return option.expected(kWanted);
-  if (*set->last() >= tasks) return option.error(fmt::format("the job has no task {}", *set->last()));
-  return set;
-}
 
 class PtyPlugin final : public plugin::Plugin {
  public:
@@ -54,46 +39,25 @@ class PtyPlugin final : public plugin::Plugin {
 
  private:
   Result<void> read() {
-    auto option = host_.options().at(name());
-    if (!option) return {};
-    std::uint64_t tasks = host_.job().tasks();
-    auto all = value::Idset::range(0, static_cast<value::Idset::Id>(tasks - 1));
-    if (!option->json().is_object()) {
-      Result<bool> on = host_.options().flag(name());
-      if (!on)
-        return option->expected(R"(true or false, or {"ranks": IDSET, "capture": BOOL, "interactive": BOOL})");
-      if (*on) ranks_ = all;
-      capture_ = *on;
-      return {};
-    }
-    CHECK_OK(option->only_keys({"ranks", "capture", "interactive"}));
-    interactive_ = TRY(host_.options().flag("pty.interactive"));
-    capture_ =
-        host_.options().find("pty.capture") == nullptr ? !interactive_ : TRY(host_.options().flag("pty.capture"));
-    if (auto ranks = host_.options().at("pty.ranks")) {
-      ranks_ = TRY(read_ranks(*ranks, tasks));
-    } else if (!interactive_) {
-      ranks_ = all;
-    }
-    if (interactive_) ranks_.insert(0);
+    options_ = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
     return {};
   }
 
-  [[nodiscard]] bool on_terminal(const task::Task& task) const { return interactive_ && task.rank() == 0; }
+  [[nodiscard]] bool on_terminal(const task::Task& task) const { return options_.interactive && task.rank() == 0; }
 
   Result<void> check_terminal() {
     bool here = !host_.tasks().empty() && on_terminal(*host_.tasks()[0]);
-    if (!here || at_terminal()) return {};
+    if (!here || io::at_terminal()) return {};
     return invalid(
         "pty.interactive: standard input or output is not a terminal (start it on one, or leave it out)");
   }
 
   Result<void> prepare(task::Task& task) {
-    if (!ranks_.contains(task.rank())) return {};
-    auto pty = TRY(task::Pty::open(terminal_size().value_or(kDefaultSize)));
+    if (!options_.ranks.contains(task.rank())) return {};
+    auto pty = TRY(task::Pty::open(io::terminal_size().value_or(kDefaultSize)));
     if (!output_) output_ = TRY(OutputOptions::read(host_.options()));
     bool printed = !output_->ranks || output_->ranks->contains(task.rank());
-    pty->set_captured(capture_ && printed);
+    pty->set_captured(options_.captures && printed);
     if (on_terminal(task)) {
       // Its stdout is the terminal as well, unless that goes to a file: only then is there something to capture.
       pty->set_captured(pty->captured() && output_->streams[0].has(OutputType::file));
@@ -110,7 +74,7 @@ class PtyPlugin final : public plugin::Plugin {
     const char* terminal = std::getenv("TERM");
     if (terminal != nullptr && !env.get("TERM")) env.set("TERM", terminal);
     // It also gets the terminal's keys, such as erase and interrupt.
-    if (auto modes = terminal_modes()) CHECK_OK(pty.set_modes(*modes));
+    if (auto modes = io::terminal_modes()) CHECK_OK(pty.set_modes(*modes));
     if (!pty.captured()) return {};
     Pipe pipe = TRY(make_pipe(O_CLOEXEC));
     copy_ = std::move(pipe.write);
@@ -131,11 +95,14 @@ class PtyPlugin final : public plugin::Plugin {
   static void drop(const task::Task& task, std::optional<event::Poll>& poll) {
     std::array<char, kPtyRead> bytes;
     ssize_t got = ::read(task.pty()->master(), bytes.data(), bytes.size());
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) poll.reset();
+    if (got > 0) return task.pty()->note({bytes.data(), static_cast<std::size_t>(got)});
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    poll.reset();
+    task.pty()->note_end();
   }
 
   Result<void> join(task::Pty& pty) {
-    terminal_ = TRY(Terminal::borrow(host_));
+    terminal_ = TRY(in("pty.interactive", io::Terminal::borrow(&host_.children())));
     auto on_end = [this](PtyRelay::End end) { leave(end); };
     relay_ = TRY(PtyRelay::start(host_.loop(), split_ ? *split_ : pty, *terminal_, on_end));
     if (copy_) CHECK_OK(relay_->copy_to(host_.loop(), std::move(copy_)));
@@ -152,14 +119,12 @@ class PtyPlugin final : public plugin::Plugin {
   }
 
   plugin::Host& host_;
-  value::Idset ranks_;
-  bool capture_ = false;
-  bool interactive_ = false;
+  PtyOptions options_;
   std::optional<OutputOptions> output_;                                    // read for the first task with a pty
   std::unordered_map<std::uint32_t, std::optional<event::Poll>> dropped_;  // by local id; read, and dropped
   UniqueFd copy_;                                                          // until the relay has it
   std::unique_ptr<task::Pty> split_;
-  std::unique_ptr<Terminal> terminal_;
+  std::unique_ptr<io::Terminal> terminal_;
   std::unique_ptr<PtyRelay> relay_;
 };
 

@@ -11,7 +11,7 @@ namespace nacre::plugins {
 
 using event::Poll;
 
-Result<std::unique_ptr<PtyRelay>> PtyRelay::start(event::Loop& loop, task::Pty& pty, Terminal& terminal,
+Result<std::unique_ptr<PtyRelay>> PtyRelay::start(event::Loop& loop, task::Pty& pty, io::Terminal& terminal,
                                                   std::function<void(End)> on_end) {
   std::unique_ptr<PtyRelay> relay(new PtyRelay(pty, terminal, std::move(on_end)));
   CHECK_OK(relay->watch(loop));
@@ -44,7 +44,7 @@ Result<void> PtyRelay::watch_signals(event::Loop& loop) {
   CHECK_OK(watch(SIGTSTP, [this](int) { terminal_.suspend(); }));
   CHECK_OK(watch(SIGHUP, [this](int) { look_for_terminal(); }));
   return watch(SIGCONT, [this](int) {
-    terminal_.resume();
+    static_cast<void>(terminal_.resume());  // the terminal may have gone: its input ends then
     resize();
   });
 }
@@ -52,7 +52,7 @@ Result<void> PtyRelay::watch_signals(event::Loop& loop) {
 void PtyRelay::resize() {
   winsize size{};
   if (pty_.master() < 0 || ::ioctl(terminal_.output(), TIOCGWINSZ, &size) < 0) return;
-  static_cast<void>(pty_.set_size(size));
+  static_cast<void>(pty_.set_size(size, true));
 }
 
 // While the task takes no input the terminal is not read, so its end has to be looked for.
@@ -90,7 +90,9 @@ void PtyRelay::task_ready(int events) {
 void PtyRelay::read_task() {
   Moved moved = fill(pty_.master(), out_);
   task_ended_ = moved == Moved::ended;
-  if (moved == Moved::some && copy_fd_) copy_ = out_;
+  if (moved != Moved::some) return;
+  if (copy_fd_) copy_ = out_;
+  pty_.note({out_.bytes.data(), out_.end});
 }
 
 void PtyRelay::input_ready(int events) {
@@ -141,6 +143,7 @@ void PtyRelay::finish(End end) {
   for (Watched* each : {&task_, &input_, &output_}) each->poll.reset();
   end_copy();
   signals_.clear();
+  pty_.note_end();
   if (end == End::terminal) pty_.hang_up();
   on_end_(end);
 }

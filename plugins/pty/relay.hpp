@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
+#include "io/terminal.hpp"
 #include "plugin/host.hpp"
-#include "plugins/pty/terminal.hpp"
 #include "task/pty.hpp"
 
 namespace nacre::plugins {
@@ -25,7 +25,7 @@ class PtyRelay {
   };
 
   // Both have to live until `on_end`, which is called once, and may destroy them but not the relay.
-  static Result<std::unique_ptr<PtyRelay>> start(event::Loop& loop, task::Pty& pty, Terminal& terminal,
+  static Result<std::unique_ptr<PtyRelay>> start(event::Loop& loop, task::Pty& pty, io::Terminal& terminal,
                                                  std::function<void(End)> on_end);
   // Copies all that the task writes to `fd`, a pipe: its reader too stops the task if it is slow.
   Result<void> copy_to(event::Loop& loop, UniqueFd fd);
@@ -47,7 +47,7 @@ class PtyRelay {
   };
   enum class Moved { some, later, ended };
 
-  PtyRelay(task::Pty& pty, Terminal& terminal, std::function<void(End)> on_end)
+  PtyRelay(task::Pty& pty, io::Terminal& terminal, std::function<void(End)> on_end)
       : pty_(pty), terminal_(terminal), on_end_(std::move(on_end)) {}
   Result<void> watch(event::Loop& loop);
   Result<void> watch_signals(event::Loop& loop);
@@ -66,7 +66,7 @@ class PtyRelay {
   Result<void> await(Watched& watched, int events);
 
   task::Pty& pty_;
-  Terminal& terminal_;
+  io::Terminal& terminal_;
   std::function<void(End)> on_end_;
   Buffer out_;   // to the terminal
   Buffer copy_;  // the same, to copy_fd_

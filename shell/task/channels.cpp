@@ -74,16 +74,30 @@ Result<void> Channels::open(event::Loop& loop, Command& command, const std::stri
   options.readable = name != "stdin";
   options.writable = socket || name == "stdin";
   bool stopped = TRY(apply_options(command, name, options));
-  BufferedStream::Callbacks callbacks;
-  if (callbacks_.on_ready) callbacks.on_ready = [this, name] { callbacks_.on_ready(name); };
-  if (callbacks_.on_end) callbacks.on_end = [this, name] { callbacks_.on_end(name); };
-  if (callbacks_.on_room) callbacks.on_room = [this, name](std::size_t bytes) { callbacks_.on_room(name, bytes); };
-  streams_[name] = TRY(BufferedStream::create(loop, std::move(ends.ours), options, std::move(callbacks)));
+  streams_[name] = TRY(BufferedStream::create(loop, std::move(ends.ours), options, callbacks_of(name)));
   if (stopped) streams_[name]->pause();
   command.setup.fds.push_back({ends.target, ends.theirs.get()});
   others_.push_back(std::move(ends.theirs));
   if (socket) command.env.set(name, std::to_string(ends.target));
   return {};
+}
+
+Result<void> Channels::add(event::Loop& loop, const Command& command, const std::string& name, UniqueFd ours) {
+  if (find(name) != nullptr) return Error{EEXIST, fmt::format("there is a channel {} already", name)};
+  BufferedStream::Options options;
+  options.writable = true;
+  bool stopped = TRY(apply_options(command, name, options));
+  streams_[name] = TRY(BufferedStream::create(loop, std::move(ours), options, callbacks_of(name)));
+  if (stopped) streams_[name]->pause();
+  return {};
+}
+
+BufferedStream::Callbacks Channels::callbacks_of(const std::string& name) {
+  BufferedStream::Callbacks out;
+  if (callbacks_.on_ready) out.on_ready = [this, name] { callbacks_.on_ready(name); };
+  if (callbacks_.on_end) out.on_end = [this, name] { callbacks_.on_end(name); };
+  if (callbacks_.on_room) out.on_room = [this, name](std::size_t bytes) { callbacks_.on_room(name, bytes); };
+  return out;
 }
 
 BufferedStream* Channels::find(std::string_view name) const {

@@ -36,12 +36,16 @@ class Channels {
   // it is resumed). EEXIST: there is one of this name; EINVAL: the name cannot be that of a variable, or an option
   // is malformed.
   Result<void> open(event::Loop& loop, Command& command, const std::string& name);
+  // The same with a descriptor of the caller's, for both directions; the other side's end is the caller's too.
+  Result<void> add(event::Loop& loop, const Command& command, const std::string& name, UniqueFd ours);
   void started() { others_.clear(); }  // the other process has its ends: closes our copies of them
 
   [[nodiscard]] BufferedStream* find(std::string_view name) const;  // nullptr: none
   [[nodiscard]] bool reading() const;                               // some stream has not come to its end
 
  private:
+  BufferedStream::Callbacks callbacks_of(const std::string& name);
+
   Callbacks callbacks_;
   std::map<std::string, std::unique_ptr<BufferedStream>, std::less<>> streams_;
   std::vector<UniqueFd> others_;

@@ -10,8 +10,14 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -27,27 +33,61 @@ class Pty {
   [[nodiscard]] int master() const { return master_.get(); }  // -1 after hang_up
   [[nodiscard]] int slave() const { return slave_.get(); }    // -1 once closed
   void close_slave() { slave_.reset(); }                      // once the task has it
-  void hang_up() { master_.reset(); }                         // the master must not be watched any more
+  void hang_up();                                             // the master must not be watched any more
 
-  // The foreground processes get SIGWINCH if the size changes.
-  Result<void> set_size(const winsize& size);
+  // The foreground processes get SIGWINCH if the size changes. With viewers it is the smallest of theirs and, if it
+  // `is_shown` at one of this size, of this one.
+  Result<void> set_size(const winsize& size, bool is_shown = false);
   // Sets the terminal's modes on the slave, which has to be open.
   Result<void> set_modes(const termios& modes);
 
   // Takes the master out, as a Pty without a slave, for an owner that passes on what the task writes. That owner
-  // writes to the pipe of which `reader`, which replaces the master here, is the other end.
+  // writes to the pipe of which `reader`, which replaces the master here, is the other end. Before there are
+  // viewers; it has to live as long as this.
   [[nodiscard]] std::unique_ptr<Pty> split(UniqueFd reader);
+
+  // ---- viewers, beside the one that reads the master
+  static constexpr std::size_t kKept = std::size_t{64} << 10;  // bytes that those who come later can read
+  // From now on what note() gets is kept.
+  void keep() { keeps_ = true; }
+  // The one that reads the master reports what it has read, and the end of it.
+  void note(std::string_view bytes);
+  void note_end();
+  [[nodiscard]] bool ended() const { return ended_; }
+  [[nodiscard]] std::uint64_t written() const { return written_; }  // bytes that were noted
+  // What is kept from this position on. What is older than `kKept` has gone: then it begins later.
+  [[nodiscard]] std::string_view kept_from(std::uint64_t position) const;
+  // `on_change`: something was noted, or the terminal is hung up. It may remove viewers. Returns its number.
+  std::uint64_t add_viewer(const winsize& size, std::function<void()> on_change);
+  void resize_viewer(std::uint64_t viewer, const winsize& size);
+  void remove_viewer(std::uint64_t viewer);
+  // The one to which viewers belong: this, or what split() has made of it.
+  [[nodiscard]] Pty& viewed() { return split_ != nullptr ? *split_ : *this; }
 
   // Whether what the task writes goes where its stdout goes; if not, another owner reads the master.
   [[nodiscard]] bool captured() const { return captured_; }
   void set_captured(bool captured) { captured_ = captured; }
 
  private:
+  struct Viewer {
+    winsize size{};
+    std::function<void()> on_change;
+  };
   Pty(UniqueFd master, UniqueFd slave) : master_(std::move(master)), slave_(std::move(slave)) {}
+  Result<void> apply_size();
+  void call_viewers();
 
   UniqueFd master_;
   UniqueFd slave_;
   bool captured_ = false;
+  Pty* split_ = nullptr;
+  winsize size_{};  // without viewers
+  bool is_shown_ = false;
+  bool keeps_ = false, ended_ = false;
+  std::string kept_;  // the last up to 2 * kKept bytes
+  std::uint64_t written_ = 0;
+  std::map<std::uint64_t, Viewer> viewers_;
+  std::uint64_t last_viewer_ = 0;
 };
 
 }  // namespace nacre::task

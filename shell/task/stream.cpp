@@ -124,9 +124,18 @@ void BufferedStream::abandon() {
   close();
 }
 
+void BufferedStream::hang_up() {
+  out_.clear();
+  closing_ = true;
+  at_end_ = true;
+  poll_.reset();
+  fd_.reset();
+}
+
 std::uint64_t BufferedStream::taken() const {
   int in_pipe = 0;
-  if (!fd_ || ::ioctl(fd_.get(), FIONREAD, &in_pipe) < 0) in_pipe = 0;
+  bool is_pipe = fd_ && ::fcntl(fd_.get(), F_GETPIPE_SZ) > 0;
+  if (!is_pipe || ::ioctl(fd_.get(), FIONREAD, &in_pipe) < 0) in_pipe = 0;
   return written_ - out_.size() - static_cast<std::uint64_t>(in_pipe);
 }
 

@@ -61,7 +61,8 @@ class BufferedStream {
   [[nodiscard]] std::size_t room() const { return options_.buffer_size - out_.size(); }
   void close();    // ends writing once what is kept is written
   void abandon();  // ends writing at once, and drops what is kept
-  // Bytes that write() has taken; of a pipe, those of them that the other side has read.
+  void hang_up();  // closes both directions at once; what has come can still be read, and there is no on_end
+  // Bytes that write() has taken; of these, those that the other side of a pipe has read, or the kernel has taken.
   [[nodiscard]] std::uint64_t written() const { return written_; }
   [[nodiscard]] std::uint64_t taken() const;
   [[nodiscard]] bool closed() const { return closing_; }

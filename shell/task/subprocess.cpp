@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task/subprocess.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 
 #include <fmt/format.h>
@@ -36,17 +38,12 @@ tl::expected<std::unique_ptr<Subprocess>, SpawnError> Subprocess::start(event::L
                                                                         Options options, Callbacks callbacks) {
   if (command.argv.empty()) return not_begun(invalid("no command"));
   std::unique_ptr<Subprocess> self(new Subprocess(children, std::move(command), std::move(callbacks)));
-  std::vector<std::string> names = std::move(options.streams);
-  names.insert(names.end(), self->command_.channels.begin(), self->command_.channels.end());
-  for (const std::string& name : names) {
-    if (Result<void> opened = self->channels_.open(loop, self->command_, name); !opened) {
-      return not_begun(std::move(opened).error());
-    }
-  }
+  if (Result<void> opened = self->open_streams(loop, options); !opened) return not_begun(std::move(opened).error());
   if (!options.inherit_stdio) discard_missing_stdio(self->command_);
   auto spawned = Spawner().spawn(self->command_, options.hook);
   if (!spawned) return tl::unexpected(std::move(spawned).error());
   self->channels_.started();
+  if (self->pty_) self->pty_->close_slave();
   self->pid_ = spawned->pid;
   if (self->command_.setup.ends_with_parent) children.guard(self->pid_);
   children.watch(self->pid_, [raw = self.get()](const event::ChildExit& end) { raw->on_exit(end); });
@@ -59,9 +56,39 @@ Subprocess::~Subprocess() {
 
 Result<void> Subprocess::kill(int signum) const {
   if (exited_) return system_error(ESRCH, fmt::format("process {}", pid_));
-  pid_t target = command_.setup.new_process_group ? -pid_ : pid_;
+  bool leads = command_.setup.new_process_group || command_.setup.controlling_terminal;
+  pid_t target = leads ? -pid_ : pid_;
   if (::kill(target, signum) < 0) return system_error(errno, fmt::format("process {}", pid_));
   return {};
+}
+
+Result<void> Subprocess::open_streams(event::Loop& loop, const Options& options) {
+  std::vector<std::string> names = command_.channels;
+  if (options.pty)
+    CHECK_OK(open_pty(loop, *options.pty));
+  else
+    names.insert(names.begin(), options.streams.begin(), options.streams.end());
+  for (const std::string& name : names) CHECK_OK(channels_.open(loop, command_, name));
+  return {};
+}
+
+// The stream has a descriptor of its own, as it closes it by itself.
+Result<void> Subprocess::open_pty(event::Loop& loop, const winsize& size) {
+  pty_ = TRY(Pty::open(size));
+  UniqueFd ours(::fcntl(pty_->master(), F_DUPFD_CLOEXEC, 3));
+  if (!ours) return system_error(errno, "cannot share a terminal");
+  CHECK_OK(channels_.add(loop, command_, "pty", std::move(ours)));
+  command_.setup.controlling_terminal = true;
+  for (int target : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    command_.setup.fds.push_back({target, pty_->slave()});
+  return {};
+}
+
+void Subprocess::hang_up() {
+  if (!pty_) return;
+  pty_->hang_up();
+  if (BufferedStream* stream = channels_.find("pty")) stream->hang_up();
+  complete_if_done();
 }
 
 void Subprocess::on_exit(const event::ChildExit& end) {

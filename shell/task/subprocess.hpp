@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "event/children.hpp"
 #include "task/channels.hpp"
 #include "task/command.hpp"
+#include "task/pty.hpp"
 #include "task/spawn.hpp"
 #include "value/wait_status.hpp"
 
@@ -27,7 +29,10 @@ class Subprocess {
  public:
   struct Options {
     std::vector<std::string> streams = {"stdout", "stderr"};  // and "stdin"; the command's channels are added
-    bool inherit_stdio = false;    // descriptors without a stream: the shell's own; else /dev/null
+    bool inherit_stdio = false;  // descriptors without a stream: the shell's own; else /dev/null
+    // A terminal of this size as its stdin, stdout and stderr, which it leads a session on: the stream "pty", in
+    // place of `streams`. It is hung up with this object.
+    std::optional<winsize> pty = {};
     Spawner::ChildHook hook = {};  // runs in the child; it makes the start slower
   };
   // on_complete may destroy the subprocess; the others must not.
@@ -56,11 +61,18 @@ class Subprocess {
   }  // nullptr: none
   [[nodiscard]] Command& command() { return command_; }
 
+  // Of its terminal; null: it has none.
+  [[nodiscard]] Pty* pty() const { return pty_.get(); }
+  // Takes its terminal away: what is in the foreground there gets SIGHUP. It may be complete then, see on_complete.
+  void hang_up();
+
   // Signals its process group, or only the process if it has no group. ESRCH if it has exited.
   [[nodiscard]] Result<void> kill(int signum) const;
 
  private:
   Subprocess(event::Children& children, Command command, Callbacks callbacks);
+  Result<void> open_streams(event::Loop& loop, const Options& options);
+  Result<void> open_pty(event::Loop& loop, const winsize& size);
   void on_exit(const event::ChildExit& end);
   void complete_if_done();
 
@@ -68,6 +80,7 @@ class Subprocess {
   Command command_;
   Callbacks callbacks_;
   Channels channels_;
+  std::unique_ptr<Pty> pty_;
   pid_t pid_ = 0;
   bool exited_ = false;
   bool complete_ = false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task/pty.hpp"
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 
 #include <csignal>
@@ -159,4 +161,64 @@ TEST_CASE("the slave of a task that fails to start is closed: the master is at i
   OnPty on("true");
   on.task.exited(value::WaitStatus::exited(127), {});
   CHECK(on.rest().empty());
+}
+
+TEST_CASE("what was written last is kept for viewers, once that is wanted") {
+  auto pty = Pty::open(winsize{24, 80, 0, 0}).value();
+  pty->note("before");
+  CHECK(pty->written() == 0);
+  pty->keep();
+  std::string all;
+  for (int i = 0; i < 300; ++i) {
+    std::string piece(1000, static_cast<char>('a' + i % 26));
+    pty->note(piece);
+    all += piece;
+  }
+  CHECK(pty->written() == all.size());
+  CHECK(pty->kept_from(0) == std::string_view(all).substr(all.size() - Pty::kKept));
+  CHECK(pty->kept_from(all.size() - 5) == std::string_view(all).substr(all.size() - 5));
+  CHECK(pty->kept_from(all.size()).empty());
+  CHECK(pty->kept_from(all.size() + 1).empty());
+}
+
+TEST_CASE("viewers are called, and may go meanwhile; the size is the smallest of theirs") {
+  auto pty = Pty::open(winsize{24, 80, 0, 0}).value();
+  auto size = [&] {
+    winsize now{};
+    REQUIRE(::ioctl(pty->slave(), TIOCGWINSZ, &now) == 0);
+    return std::pair<int, int>(now.ws_row, now.ws_col);
+  };
+  using Size = std::pair<int, int>;
+  pty->keep();
+  int calls = 0;
+  std::uint64_t first = 0, second = 0;
+  first = pty->add_viewer({50, 60, 0, 0}, [&] {
+    ++calls;
+    pty->remove_viewer(first);
+    pty->remove_viewer(second);
+  });
+  CHECK(size() == Size{50, 60});
+  second = pty->add_viewer({40, 0, 0, 0}, [&] { ++calls; });
+  CHECK(size() == Size{40, 60});
+  pty->resize_viewer(first, {30, 200, 0, 0});
+  CHECK(size() == Size{30, 200});
+  REQUIRE(pty->set_size({35, 100, 0, 0}, true));  // it is shown elsewhere, too
+  CHECK(size() == Size{30, 100});
+  pty->note("x");
+  CHECK(calls == 1);
+  CHECK(size() == Size{35, 100});
+  std::uint64_t third = pty->add_viewer({1, 1, 0, 0}, [&] { ++calls; });
+  pty->hang_up();
+  pty->note_end();
+  CHECK(calls == 2);
+  CHECK(pty->ended());
+  pty->remove_viewer(third);
+}
+
+TEST_CASE("viewers of a pty that was split belong to the side with the master") {
+  auto pty = Pty::open(winsize{24, 80, 0, 0}).value();
+  CHECK(&pty->viewed() == pty.get());
+  auto pipe = make_pipe(O_CLOEXEC).value();
+  auto split = pty->split(std::move(pipe.read));
+  CHECK(&pty->viewed() == split.get());
 }

@@ -126,3 +126,33 @@ TEST_CASE_METHOD(SubprocessFixture, "a subprocess may be destroyed when it is co
   CHECK(children->watched() == 0);
   CHECK(exits == 0);
 }
+
+TEST_CASE_METHOD(SubprocessFixture,
+                 "a subprocess on a terminal: it is its input and output, and its size can change") {
+  Subprocess::Options options;
+  options.pty = winsize{33, 99, 0, 0};
+  start("trap 'stty size' WINCH; [ -t 0 ] && [ -t 2 ] && stty size >&2; until read -r line; do :; done; exit 7",
+        std::move(options));
+  auto has = [this](std::string_view text) { return said["pty"].find(text) != std::string::npos; };
+  loop->run_until([&] { return has("33 99\r\n"); });
+  REQUIRE(process->pty()->set_size(winsize{11, 22, 0, 0}));
+  loop->run_until([&] { return has("11 22\r\n"); });
+  REQUIRE(process->stream("pty")->write("key\r"));
+  loop->run();
+  CHECK(process->status().exit_code() == 7);
+  CHECK(completes == 1);
+  CHECK(process->stream("pty")->taken() == 4);
+}
+
+TEST_CASE_METHOD(SubprocessFixture, "a subprocess whose terminal is taken away gets SIGHUP") {
+  Subprocess::Options options;
+  options.pty = winsize{24, 80, 0, 0};
+  start("trap 'exit 4' HUP; echo up; while :; do sleep 0.01; done", std::move(options));
+  loop->run_until([this] { return said["pty"] == "up\r\n"; });
+  process->hang_up();
+  CHECK(process->pty()->master() == -1);
+  CHECK(process->stream("pty")->write("x").error().code == EPIPE);
+  loop->run();
+  CHECK(process->status().exit_code() == 4);
+  CHECK(completes == 1);
+}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/pty/terminal.hpp"
+#include "io/terminal.hpp"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -16,7 +16,7 @@
 #include "base/signals_blocked.hpp"
 #include "io/own_description.hpp"
 
-namespace nacre::plugins {
+namespace nacre::io {
 namespace {
 
 constexpr const char* kGuardName = "nacre-terminal";  // as ps shows it: at most 15 bytes
@@ -41,13 +41,13 @@ bool in_background(int fd) {
 
 // The same terminal by a separate description, so that O_NONBLOCK is set for no other process. By /dev/tty if its
 // node belongs to another user.
-Result<UniqueFd> reopen(int fd, int access) {
+Result<UniqueFd> open_again(int fd, int access) {
   int flags = access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-  UniqueFd own = io::reopen(fd, flags);
+  UniqueFd own = reopen(fd, flags);
   int code = errno;
   if (!own && ::tcgetpgrp(fd) >= 0) own = UniqueFd(::open("/dev/tty", flags));
   if (!own) {
-    return system_error(code, "pty.interactive: cannot open the terminal again (does it belong to another user?)");
+    return system_error(code, "cannot open the terminal again (does it belong to another user?)");
   }
   return own;
 }
@@ -93,12 +93,12 @@ std::optional<termios> terminal_modes() {
   return std::nullopt;
 }
 
-Result<std::unique_ptr<Terminal>> Terminal::borrow(plugin::Host& host) {
+Result<std::unique_ptr<Terminal>> Terminal::borrow(event::Children* children) {
   termios before{};
-  if (::tcgetattr(STDIN_FILENO, &before) < 0) return system_error(errno, "pty.interactive: standard input");
-  std::unique_ptr<Terminal> terminal(new Terminal(host, before));
-  terminal->input_ = TRY(reopen(STDIN_FILENO, O_RDONLY));
-  terminal->output_ = TRY(reopen(STDOUT_FILENO, O_WRONLY));
+  if (::tcgetattr(STDIN_FILENO, &before) < 0) return system_error(errno, "standard input");
+  std::unique_ptr<Terminal> terminal(new Terminal(children, before));
+  terminal->input_ = TRY(open_again(STDIN_FILENO, O_RDONLY));
+  terminal->output_ = TRY(open_again(STDOUT_FILENO, O_WRONLY));
   CHECK_OK(terminal->set_raw());
   CHECK_OK(terminal->start_guard());
   return terminal;
@@ -114,7 +114,7 @@ Result<void> Terminal::set_raw() {
   termios raw = before_;
   ::cfmakeraw(&raw);
   if (int code = set_modes(STDIN_FILENO, raw); code != 0) {
-    return system_error(code, "pty.interactive: cannot set up the terminal");
+    return system_error(code, "cannot set up the terminal");
   }
   is_raw_ = true;
   raw_ = raw;
@@ -131,9 +131,9 @@ void Terminal::suspend() {
   set_modes(STDIN_FILENO, before_);
 }
 
-void Terminal::resume() {
-  if (in_background(STDIN_FILENO)) return;
-  if (Result<void> set = set_raw(); !set) host_.log().log(Level::debug, "pty", "{}", set.error().message);
+Result<void> Terminal::resume() {
+  if (in_background(STDIN_FILENO)) return {};
+  return set_raw();
 }
 
 Result<void> Terminal::start_guard() {
@@ -148,21 +148,21 @@ Result<void> Terminal::start_guard() {
       guard(STDIN_FILENO, pipe.read.get(), before_, raw_);
     }
   }
-  if (pid < 0) return system_error(errno, "pty.interactive: cannot start a process");
+  if (pid < 0) return system_error(errno, "cannot start a process");
   alive_ = std::move(pipe.write);
   guard_ = pid;
   // It is watched, so that it does not count as a process that has outlived a task.
-  host_.children().watch(pid, [this](const event::ChildExit&) { guard_ = 0; });
+  if (children_ != nullptr) children_->watch(pid, [this](const event::ChildExit&) { guard_ = 0; });
   return {};
 }
 
 void Terminal::end_guard() {
   if (guard_ == 0) return;
-  host_.children().forget(guard_);
+  if (children_ != nullptr) children_->forget(guard_);
   ::kill(guard_, SIGKILL);
   while (::waitpid(guard_, nullptr, 0) < 0 && errno == EINTR) {
   }
   guard_ = 0;
 }
 
-}  // namespace nacre::plugins
+}  // namespace nacre::io

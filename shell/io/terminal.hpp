@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The terminal on which the shell was started, lent to a task. It is raw, so that each key goes to the task's own
-// terminal, which handles it as the task demands. However this ends, the terminal gets its settings back: if the
-// shell is killed, a small process that waits for that restores them.
+// The terminal on which this process was started, lent to a program elsewhere. It is raw, so that each key goes to
+// that program's own terminal, which handles it as the program demands. However this ends, the terminal gets its
+// settings back: if this process is killed, a small process that waits for that restores them.
 #pragma once
 
 #include <sys/ioctl.h>
@@ -11,10 +11,11 @@
 #include <memory>
 #include <optional>
 
+#include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "plugin/host.hpp"
+#include "event/children.hpp"
 
-namespace nacre::plugins {
+namespace nacre::io {
 
 // Whether standard input and output are terminals.
 [[nodiscard]] bool at_terminal();
@@ -26,8 +27,8 @@ namespace nacre::plugins {
 class Terminal {
  public:
   // Makes it raw. In the background this stops the process until it is in the foreground. There may be only one at
-  // a time.
-  static Result<std::unique_ptr<Terminal>> borrow(plugin::Host& host);
+  // a time. `children`: of a process that watches its own; null: it does not.
+  static Result<std::unique_ptr<Terminal>> borrow(event::Children* children);
   ~Terminal();  // restores it
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
@@ -36,19 +37,19 @@ class Terminal {
   [[nodiscard]] int input() const { return input_.get(); }
   [[nodiscard]] int output() const { return output_.get(); }
 
-  // Before the shell stops: the next user of the terminal finds it as it was.
+  // Before this process stops: the next user of the terminal finds it as it was.
   void suspend();
-  // After the shell continues, unless it is in the background. Also after a stop that was not announced, in which
-  // others may have changed it.
-  void resume();
+  // After it continues, unless it is in the background. Also after a stop that was not announced, in which others
+  // may have changed it.
+  Result<void> resume();
 
  private:
-  Terminal(plugin::Host& host, const termios& before) : host_(host), before_(before) {}
+  Terminal(event::Children* children, const termios& before) : children_(children), before_(before) {}
   Result<void> set_raw();
   Result<void> start_guard();
   void end_guard();
 
-  plugin::Host& host_;
+  event::Children* children_;
   termios before_;
   termios raw_{};  // the settings that the terminal has now
   bool is_raw_ = false;
@@ -58,4 +59,4 @@ class Terminal {
   pid_t guard_ = 0;  // 0: there is none
 };
 
-}  // namespace nacre::plugins
+}  // namespace nacre::io

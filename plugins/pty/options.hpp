@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The option `pty`, see nacre-shell-options(7), read and checked.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "job/options.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::plugins {
+
+struct PtyOptions {
+  value::Idset ranks;        // of the tasks that have a terminal
+  bool captures = false;     // what they write goes where their stdout goes
+  bool interactive = false;  // task 0's is joined to the shell's own
+
+  // `tasks`: how many the job has.
+  static Result<PtyOptions> read(const job::Options& options, std::uint64_t tasks);
+};
+
+}  // namespace nacre::plugins
