@@ -73,6 +73,7 @@ Json Answers::status(const record::JobEntry& entry) const {
            {"started", entry.started},   {"running", running().size()},
            {"ending", host_.ending()},   {"state", summary_.is_null() ? "running" : "ended"}};
   if (!summary_.is_null()) out["code"] = summary_["exit"]["code"];
+  if (!terminals_.empty()) out["terminals"] = terminals_.str();
   if (auto hosts = this->hosts()) out["hosts"] = *std::move(hosts);
   return out;
 }

@@ -27,6 +27,9 @@ class Answers {
 
   Answers(plugin::Host& host, Questions& questions) : host_(host), questions_(questions) {}
 
+  // The tasks that have terminals.
+  void set_terminals(value::Idset ranks) { terminals_ = std::move(ranks); }
+
   void tasks_ended(const value::Idset& ranks, const exits::Record& record) { outcomes_.add(ranks, record); }
   // The job has ended: nothing can be done to it any more. `summary`: exits::summary().
   void job_ended(const Json& summary) { summary_ = summary; }
@@ -55,6 +58,7 @@ class Answers {
   plugin::Host& host_;
   Questions& questions_;
   exits::Outcomes outcomes_;
+  value::Idset terminals_;
   Json summary_;  // null: the job runs
 };
 

@@ -23,6 +23,7 @@
 #include "plugins/control/answers.hpp"
 #include "plugins/control/exec_service.hpp"
 #include "plugins/control/viewers.hpp"
+#include "plugins/pty/options.hpp"
 #include "record/list.hpp"
 #include "version.hpp"
 
@@ -78,6 +79,7 @@ class Control final : public plugin::Plugin {
     if (launched != nullptr && outlives_launcher_) launched->outlive_launcher();
     questions_.serve();
     CHECK_OK(execs_.serve());
+    CHECK_OK(serve_terminals());
     if (host_.job().shell_rank != 0) return {};
     on("shell.tasks-complete", [this](plugin::Call&) {
       execs_.end_all();
@@ -109,6 +111,22 @@ class Control final : public plugin::Plugin {
 
   [[nodiscard]] bool starts_detached() const {
     return host_.launched() != nullptr && host_.launched()->starts_detached();
+  }
+
+  // What tasks write to their terminals is kept for those who join these.
+  Result<void> serve_terminals() {
+    PtyOptions options = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
+    if (options.ranks.empty()) return {};
+    answers_.set_terminals(std::move(options.ranks));
+    on("task.fork", [this](plugin::Call&) {
+      if (task::Pty* pty = host_.current_task()->pty()) pty->viewed().keep();
+      return Result<void>();
+    });
+    on("task.exit", [this](plugin::Call&) {
+      execs_.task_ended();
+      return Result<void>();
+    });
+    return {};
   }
 
   Result<void> read_scrollback() {
@@ -292,6 +310,7 @@ class Control final : public plugin::Plugin {
   }
 
   void attach(ClientId client, const control::ControlRequest& request) {
+    if (request.arguments.contains("pty")) return execs_.join(client, request);
     if (auto* output = host_.task_output()) {
       output->put_event("attach", {{"client", client}});
       return viewers_->attach(client, request, host_.job().tasks());

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <set>
 #include <utility>
@@ -21,8 +22,9 @@ namespace {
 
 // All that a command has started has it in its environment, so that it is found when the command ends.
 constexpr const char* kMark = "NACRE_EXEC_ID";
-constexpr const char* kTaskPid = "NACRE_TASK_PID";             // of the task that the command runs beside
-constexpr event::Seconds kAfterKill{1};                        // then what is left open is not waited for
+constexpr const char* kTaskPid = "NACRE_TASK_PID";  // of the task that the command runs beside
+constexpr event::Seconds kAfterKill{1};             // then what is left open is not waited for
+constexpr std::array kOutputs{"stdout", "stderr", "pty"};
 constexpr int kGivenUp = 3;                                    // a stage
 constexpr std::uint64_t kInputStep = std::uint64_t{32} << 10;  // bytes, after which the leader gets a report
 
@@ -90,10 +92,11 @@ task::Command ExecRunner::command_of(std::uint64_t number, const ExecCommand& wa
   for (const auto& [name, value] : wanted.env) out.env.set(name, value);
   if (wanted.cwd) out.setup.cwd = wanted.cwd;
   out.setup.ends_with_parent = true;
-  for (const char* stream : {"stdout", "stderr"}) {
+  for (const char* stream : kOutputs) {
     out.stream_options[std::string(stream) + "_LINE_BUFFER"] = "false";
     out.stream_options[std::string(stream) + "_BUFSIZE"] = "64K";
   }
+  out.stream_options["pty_BUFSIZE"] = fmt::format("{}", kExecInputWindow);  // it has the input, too
   return out;
 }
 
@@ -102,7 +105,9 @@ void ExecRunner::start(std::uint64_t number, Order& order, const ExecCommand& co
   Process& process = order.processes.emplace_back();
   process.target = target;
   process.may_write = command.window;
+  if (command.joins && task != nullptr) return join(number, command, *task, process);
   task::Subprocess::Options options;
+  options.pty = command.pty;
   if (command.has_input) options.streams.emplace_back("stdin");
   task::Subprocess::Callbacks callbacks;
   callbacks.on_ready = [this](const std::string&) { pump_in_stream(); };
@@ -117,6 +122,21 @@ void ExecRunner::start(std::uint64_t number, Order& order, const ExecCommand& co
   process.failure = end_of(exits::Record::not_started(started.error().exit_code), started.error().error.message);
 }
 
+void ExecRunner::join(std::uint64_t number, const ExecCommand& command, const task::Task& task, Process& process) {
+  JoinedTerminal::Callbacks callbacks;
+  callbacks.on_change = [this] { pump_in_stream(); };
+  callbacks.on_taken = [this] { pump_in_stream(); };
+  auto joined = JoinedTerminal::join(host_.loop(), task, command.pty.value_or(winsize{}), kExecInputWindow,
+                                     std::move(callbacks));
+  if (joined) {
+    process.joined = *std::move(joined);
+    return send(number, process.target, ExecRecord::What::started);
+  }
+  process.failure = joined.error().code == ESRCH
+                        ? end_of(exits::Record::of(task.status()))
+                        : end_of(exits::Record::not_started(task::kExitNotExecutable), joined.error().message);
+}
+
 // ---- what the leader sends about it later -----------------------------------------------------------
 
 void ExecRunner::take(const ExecNotice& notice) {
@@ -129,6 +149,7 @@ void ExecRunner::take(const ExecNotice& notice) {
     }
   }
   if (notice.signum != 0) kill(order, notice.signum);
+  if (notice.size) resize(order, *notice.size);
   order.drops = order.drops || notice.drops;
   if (notice.ends && order.stage == 0) end(notice.number, order);
   pump();
@@ -139,8 +160,9 @@ void ExecRunner::feed(std::string_view bytes) {
   auto found = orders_.find(take_number<std::uint64_t>(bytes));
   if (found == orders_.end()) return;
   for (Process& each : found->second.processes) {
-    task::BufferedStream* input = each.child ? each.child->stream("stdin") : nullptr;
+    task::BufferedStream* input = each.input();
     if (input == nullptr) continue;
+    if (bytes.empty() && hang_up(found->second)) break;
     if (bytes.empty())
       input->close();
     else
@@ -149,25 +171,57 @@ void ExecRunner::feed(std::string_view bytes) {
   pump();
 }
 
+task::BufferedStream* ExecRunner::Process::input() const {
+  if (joined) return &joined->keys();
+  if (!child) return nullptr;
+  return child->stream(child->pty() != nullptr ? "pty" : "stdin");
+}
+
 void ExecRunner::kill(const Order& order, int signum) {
   for (const Process& each : order.processes) {
     if (each.child) static_cast<void>(each.child->kill(signum));  // it may have ended
   }
 }
 
-// Those that have left the process group, or whose group's leader has ended.
-void ExecRunner::kill_marked(std::uint64_t number, const Order& order, int signum) {
-  std::set<pid_t> groups;
+// The last that is done with the order: it may be over then.
+bool ExecRunner::hang_up(const Order& order) {
   for (const Process& each : order.processes) {
-    if (each.child && !each.child->exited()) groups.insert(each.child->pid());
+    if (!each.child || each.child->pty() == nullptr) continue;
+    each.child->hang_up();  // there is only one
+    return true;
+  }
+  return false;
+}
+
+void ExecRunner::resize(const Order& order, const winsize& size) {
+  for (const Process& each : order.processes) {
+    if (each.joined) each.joined->resize(size);
+    task::Pty* pty = each.child ? each.child->pty() : nullptr;
+    if (pty != nullptr && pty->master() >= 0) static_cast<void>(pty->set_size(size));
+  }
+}
+
+// Those that have left the process group, or whose group's leader has ended. On a terminal that is about to be hung
+// up the kernel only signals the session's leader: what else is in the foreground gets SIGHUP here.
+void ExecRunner::kill_marked(std::uint64_t number, const Order& order, int signum) {
+  std::set<pid_t> leaders, groups, foreground;
+  for (const Process& each : order.processes) {
+    if (!each.child || each.child->exited()) continue;
+    leaders.insert(each.child->pid());
+    task::Pty* pty = each.child->pty();
+    if (pty == nullptr || pty->master() < 0)
+      groups.insert(each.child->pid());
+    else
+      foreground.insert({each.child->pid(), ::tcgetpgrp(pty->master())});
   }
   std::string mark = fmt::format("{}={}", kMark, number) + '\0';
   for (pid_t pid : event::Children::descendants()) {
     auto environment = read_file(fmt::format("/proc/{}/environ", pid));
-    if (!environment) continue;
+    if (!environment || leaders.contains(pid)) continue;
     std::size_t at = environment->find(mark);
     bool is_marked = at != std::string::npos && (at == 0 || (*environment)[at - 1] == '\0');
-    if (is_marked && !groups.contains(::getpgid(pid))) ::kill(pid, signum);
+    pid_t group = ::getpgid(pid);
+    if (is_marked && !groups.contains(group)) ::kill(pid, foreground.contains(group) ? SIGHUP : signum);
   }
 }
 
@@ -180,6 +234,7 @@ void ExecRunner::end(std::uint64_t number, Order& order) {
   order.stage = timer ? 1 : 2;
   int signum = timer ? SIGTERM : SIGKILL;
   kill_marked(number, order, signum);  // first, as it looks below those that are ended
+  if (timer && hang_up(order)) return;
   kill(order, signum);
   kill(order, SIGCONT);  // a stopped one takes the SIGTERM only once it runs
 }
@@ -240,7 +295,7 @@ bool ExecRunner::queue_some() {
       if (queue_output(order->first, order->second, *each)) {
         found = true;
         ++each;
-      } else if (queue_end(order->first, *each)) {
+      } else if (queue_end(order->first, order->second, *each)) {
         found = true;
         each = processes.erase(each);
       } else {
@@ -254,17 +309,11 @@ bool ExecRunner::queue_some() {
 
 bool ExecRunner::queue_output(std::uint64_t number, const Order& order, Process& process) {
   using What = ExecRecord::What;
+  if (queue_input(number, process)) return true;
+  if (process.joined) return queue_joined(number, order, process);
   if (!process.child) return false;
-  if (task::BufferedStream* input = process.child->stream("stdin")) {
-    std::uint64_t taken = input->taken();
-    bool is_all = taken == input->written();
-    if (taken >= process.input_reported + kInputStep || (is_all && taken > process.input_reported)) {
-      process.input_reported = taken;
-      send(number, process.target, What::input_taken, fmt::format("{}", taken));
-      return true;
-    }
-  }
-  for (auto [name, what] : {std::pair{"stdout", What::out}, std::pair{"stderr", What::err}}) {
+  for (const char* name : kOutputs) {
+    What what = std::string_view(name) == "stderr" ? What::err : What::out;
     task::BufferedStream* stream = process.child->stream(name);
     if (stream == nullptr || stream->unread() == 0) continue;
     if (order.drops || process.given_up) {
@@ -281,8 +330,37 @@ bool ExecRunner::queue_output(std::uint64_t number, const Order& order, Process&
   return false;
 }
 
-bool ExecRunner::queue_end(std::uint64_t number, const Process& process) {
+bool ExecRunner::queue_input(std::uint64_t number, Process& process) {
+  task::BufferedStream* input = process.input();
+  if (input == nullptr) return false;
+  std::uint64_t taken = input->taken();
+  bool is_all = taken == input->written();
+  if (taken <= process.input_reported || !(is_all || taken >= process.input_reported + kInputStep)) return false;
+  process.input_reported = taken;
+  send(number, process.target, ExecRecord::What::input_taken, fmt::format("{}", taken));
+  return true;
+}
+
+bool ExecRunner::queue_joined(std::uint64_t number, const Order& order, Process& process) {
   using What = ExecRecord::What;
+  std::uint64_t most = std::min<std::uint64_t>(kExecChunk, process.may_write - process.written);
+  if (order.drops || most == 0) return false;
+  if (std::uint64_t missed = process.joined->missed(); missed > 0)
+    send(number, process.target, What::missed, fmt::format("{}", missed));
+  std::string_view bytes = process.joined->read(most);
+  if (bytes.empty()) return false;
+  process.written += bytes.size();
+  send(number, process.target, What::out, bytes);
+  return true;
+}
+
+bool ExecRunner::queue_end(std::uint64_t number, const Order& order, const Process& process) {
+  using What = ExecRecord::What;
+  if (process.joined) {
+    if (in_stream_ || !(process.joined->ended() || order.drops)) return false;
+    send(number, process.target, What::exited, end_of(exits::Record::of(process.joined->status())));
+    return true;
+  }
   if (!process.child) {
     send(number, process.target, What::exited, process.failure);
     return true;
@@ -290,7 +368,7 @@ bool ExecRunner::queue_end(std::uint64_t number, const Process& process) {
   if (in_stream_) return false;  // its end calls by itself
   const task::Subprocess& child = *process.child;
   bool is_read = true;
-  for (const char* name : {"stdout", "stderr"}) {
+  for (const char* name : kOutputs) {
     task::BufferedStream* stream = child.stream(name);
     if (stream != nullptr && stream->unread() > 0) is_read = false;
   }

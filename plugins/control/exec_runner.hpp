@@ -18,6 +18,7 @@
 #include "base/pump.hpp"
 #include "plugin/host.hpp"
 #include "plugins/control/exec_wire.hpp"
+#include "plugins/control/joined_terminal.hpp"
 #include "task/subprocess.hpp"
 
 namespace nacre::plugins {
@@ -33,6 +34,7 @@ class ExecRunner {
   using Put = std::function<Result<bool>(std::string_view record)>;
   Result<void> serve(Put put);
   void on_room() { pump(); }
+  void task_ended() { pump(); }  // viewers of its terminal may be over
   // Input for the targets of an order: its number (8 bytes), then bytes; none: the end. Nothing happens if it is
   // not here.
   void feed(std::string_view bytes);
@@ -41,12 +43,16 @@ class ExecRunner {
  private:
   struct Process {
     std::uint32_t target = 0;
-    std::unique_ptr<task::Subprocess> child;  // null: it could not be started
+    std::unique_ptr<task::Subprocess> child;  // null: it could not be started, or ...
+    std::unique_ptr<JoinedTerminal> joined;   // ... it is a viewer
     std::uint64_t written = 0;                // bytes of output that were sent up
     std::uint64_t may_write = 0;              // in all
     std::uint64_t input_reported = 0;         // bytes of input that the leader knows to be taken
     std::string failure;                      // the body of the record of its end
     bool given_up = false;                    // what it has left open is not waited for
+
+    // Of its input, whatever that is; null: it has none.
+    [[nodiscard]] task::BufferedStream* input() const;
   };
   struct Order {
     std::list<Process> processes;
@@ -59,10 +65,14 @@ class ExecRunner {
   void start(std::uint64_t number, Order& order, const ExecCommand& command, std::uint32_t target,
              task::Task* task);
   [[nodiscard]] task::Command command_of(std::uint64_t number, const ExecCommand& wanted, task::Task* task) const;
+  void join(std::uint64_t number, const ExecCommand& command, const task::Task& task, Process& process);
   void take(const ExecNotice& notice);
   void end(std::uint64_t number, Order& order);
   void go_on_ending(std::uint64_t number);
   static void kill(const Order& order, int signum);
+  static void resize(const Order& order, const winsize& size);
+  // True: some of it has a terminal, which is taken away.
+  static bool hang_up(const Order& order);
   static void kill_marked(std::uint64_t number, const Order& order, int signum);
   [[nodiscard]] task::Task* task_of(std::uint32_t rank);
 
@@ -72,7 +82,9 @@ class ExecRunner {
   // They queue at most one record of each process; false: there was none.
   bool queue_some();
   bool queue_output(std::uint64_t number, const Order& order, Process& process);
-  bool queue_end(std::uint64_t number, const Process& process);
+  bool queue_joined(std::uint64_t number, const Order& order, Process& process);
+  bool queue_input(std::uint64_t number, Process& process);
+  bool queue_end(std::uint64_t number, const Order& order, const Process& process);
   void send(std::uint64_t number, std::uint32_t target, ExecRecord::What what, std::string_view body = {});
 
   plugin::Host& host_;

@@ -77,7 +77,8 @@ void ExecService::serve_bulk(bulk::Port& port) {
 
 bool ExecService::take(ClientId client, const control::ControlRequest& request) {
   bool begins = request.action == "exec";
-  if (!begins && request.action != "exec-signal" && request.action != "exec-end") return false;
+  if (!begins && request.action != "exec-signal" && request.action != "exec-end" && request.action != "size")
+    return false;
   if (begins)
     execs_->begin({client, request.id}, request.arguments);
   else if (auto* server = server_())

@@ -27,12 +27,20 @@ class ExecService {
   // In shell.init: from here on this shell runs what it is ordered to.
   Result<void> serve();
 
+  void task_ended() { runner_.task_ended(); }  // of this shell
+
   // ---- on the leader, after serve()
   // False: the request is about something else, and is not answered.
   bool take(ClientId client, const control::ControlRequest& request);
-  void data(ClientId client, const control::StreamData& data) { execs_->input({client, data.id}, data.data); }
-  void end(ClientId client, const control::StreamEnd& end) { execs_->input({client, end.id}, {}); }
+  void data(ClientId client, const control::StreamData& data) {
+    execs_->input({client, data.id}, data.stream, data.data);
+  }
+  void end(ClientId client, const control::StreamEnd& end) { execs_->input({client, end.id}, end.stream, {}); }
   void room(ClientId client, std::uint64_t id) { execs_->on_room({client, id}); }
+  // A viewer of a task's terminal: `attach` with `pty`.
+  void join(ClientId client, const control::ControlRequest& request) {
+    execs_->join({client, request.id}, request.arguments);
+  }
   void gone(ClientId client) { execs_->gone(client); }
   void lost(std::uint32_t shell) { execs_->lost(shell); }
   // The tasks have ended. The job waits until the commands have ended, too, and have reported how.

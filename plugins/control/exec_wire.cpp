@@ -5,14 +5,18 @@
 
 #include "base/big_endian.hpp"
 #include "job/environment.hpp"
+#include "plugins/control/terminal_size.hpp"
 
 namespace nacre::plugins {
 
 std::string ExecCommand::text() const {
-  Json out{{"command", argv}, {"window", window}};
+  Json out{{"command", argv}};
+  if (window != 0) out["window"] = window;
   if (!env.empty()) out["env"] = env;
   if (cwd) out["cwd"] = *cwd;
   if (has_input) out["stdin"] = true;
+  if (joins) out["join"] = true;
+  if (pty) out["pty"] = json_of(*pty);
   return dump_json(out);
 }
 
@@ -25,7 +29,8 @@ Result<ExecCommand> ExecCommand::parse(std::string_view text) {
     out.argv.push_back(TRY(each.string()));
     if (out.argv.back().find('\0') != std::string::npos) return each.error("a NUL in an argument");
   }
-  if (out.argv.empty()) return command.expected("a command");
+  if (auto joins = TRY(at.find("join"))) out.joins = TRY(joins->boolean());
+  if (out.argv.empty() && !out.joins) return command.expected("a command");
   if (auto env = TRY(at.find("env"))) {
     for (const auto& [name, value] : TRY(env->members())) {
       out.env[name] = TRY(value.string());
@@ -34,6 +39,7 @@ Result<ExecCommand> ExecCommand::parse(std::string_view text) {
   }
   if (auto cwd = TRY(at.find("cwd"))) out.cwd = TRY(cwd->string());
   if (auto input = TRY(at.find("stdin"))) out.has_input = TRY(input->boolean());
+  if (auto pty = TRY(at.find("pty"))) out.pty = TRY(terminal_size_of(*pty));
   if (auto window = TRY(at.find("window")))
     out.window = static_cast<std::uint64_t>(TRY(window->integer(1, std::int64_t{1} << 40)));
   return out;
@@ -52,7 +58,7 @@ std::string ExecRecord::str() const {
 std::optional<ExecRecord> ExecRecord::parse(std::string_view bytes) {
   if (bytes.size() < 1 + 8 + 4) return std::nullopt;
   auto what = take_number<std::uint8_t>(bytes);
-  if (what < static_cast<std::uint8_t>(What::started) || what > static_cast<std::uint8_t>(What::input_taken))
+  if (what < static_cast<std::uint8_t>(What::started) || what > static_cast<std::uint8_t>(What::missed))
     return std::nullopt;
   ExecRecord out;
   out.what = static_cast<What>(what);
@@ -66,6 +72,7 @@ std::string ExecNotice::text() const {
   Json out{{"exec", number}};
   if (!may_write.empty()) out["may-write"] = may_write;
   if (signum != 0) out["signal"] = signum;
+  if (size) out["size"] = json_of(*size);
   if (ends) out["end"] = true;
   if (drops) out["drop"] = true;
   return dump_json(out);
@@ -85,6 +92,7 @@ Result<ExecNotice> ExecNotice::parse(std::string_view text) {
     }
   }
   if (auto signum = TRY(at.find("signal"))) out.signum = static_cast<int>(TRY(signum->integer(1, SIGRTMAX)));
+  if (auto size = TRY(at.find("size"))) out.size = TRY(terminal_size_of(*size));
   if (auto ends = TRY(at.find("end"))) out.ends = TRY(ends->boolean());
   if (auto drops = TRY(at.find("drop"))) out.drops = TRY(drops->boolean());
   return out;

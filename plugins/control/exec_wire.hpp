@@ -4,6 +4,8 @@
 // order, records of bulk data, and announcements. doc/protocol.md, "Commands beside the tasks", defines them.
 #pragma once
 
+#include <sys/ioctl.h>
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -22,13 +24,18 @@ inline constexpr std::size_t kExecChunk = std::size_t{32} << 10;  // bytes of ou
 inline constexpr std::size_t kExecInputWindow = std::size_t{256}
                                                 << 10;  // bytes of input that not all targets have taken
 
+// Of a command on a terminal: as much as a user wants to see after Ctrl-C.
+inline constexpr std::uint64_t kTerminalWindow = std::uint64_t{64} << 10;
+
 // What each target starts.
 struct ExecCommand {
-  std::vector<std::string> argv;           // not empty
+  std::vector<std::string> argv;           // not empty, unless it joins
   std::map<std::string, std::string> env;  // set besides
   std::optional<std::string> cwd;          // none: the task's, or the job's
   bool has_input = false;                  // its stdin is the client's; else /dev/null
   std::uint64_t window = 0;                // bytes of output of each target that the client has not taken
+  bool joins = false;                      // it is a viewer of the target's terminal: nothing is started
+  std::optional<winsize> pty = {};         // it has a terminal of this size, for its input and its output
 
   [[nodiscard]] std::string text() const;
   static Result<ExecCommand> parse(std::string_view text);
@@ -42,6 +49,7 @@ struct ExecRecord {
     err = 3,
     exited = 4,       // how, as exits::Record has it; then a newline and why, if it could not be started. The last
     input_taken = 5,  // in decimal: bytes of input so far
+    missed = 6,       // likewise: bytes of output that a viewer has not got here
   };
 
   What what = What::started;
@@ -56,10 +64,11 @@ struct ExecRecord {
 // An announcement of the leader about an order.
 struct ExecNotice {
   std::uint64_t number = 0;
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> may_write;  // by target: bytes of output in all
-  int signum = 0;                                                  // 0: no signal
-  bool ends = false;                                               // TERM, a grace, KILL
-  bool drops = false;                                              // nobody takes the output any more
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> may_write = {};  // by target: bytes of output in all
+  int signum = 0;                                                       // 0: no signal
+  std::optional<winsize> size = {};                                     // of the terminal
+  bool ends = false;                                                    // TERM, a grace, KILL
+  bool drops = false;                                                   // nobody takes the output any more
 
   [[nodiscard]] std::string text() const;
   static Result<ExecNotice> parse(std::string_view text);

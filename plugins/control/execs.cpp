@@ -3,19 +3,19 @@
 
 #include <algorithm>
 #include <csignal>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "base/big_endian.hpp"
 #include "base/text.hpp"
 
 namespace nacre::plugins {
 namespace {
 
 constexpr std::size_t kTargetsInPart = 2048;  // far below a frame's limit
+
+constexpr event::Seconds kSlow{1};  // a front end that takes nothing does not hold up the job's end for longer
 
 std::string hosts_of(const job::Job& job, const value::Idset& shells) {
   std::string out;
@@ -28,27 +28,35 @@ std::string hosts_of(const job::Job& job, const value::Idset& shells) {
 // ---- requests ------------------------------------------------------------------------------
 
 void Execs::begin(Key key, const Json& arguments) {
-  if (is_over_ || host_.ending())
-    return replies_.answer(key, Error{ESRCH, "the job is ending: nothing is started beside it any more"});
-  if (execs_.size() >= kMaxExecs)
-    return replies_.answer(
-        key,
-        Error{EBUSY,
-              fmt::format("{} commands run beside this job, which is the limit: wait for one of them, or end it",
-                          kMaxExecs)});
+  if (Result<void> can = check_room(); !can) return replies_.answer(key, can.error());
   auto command = ExecCommand::parse(dump_json(arguments));
+  if (command && command->argv.empty()) command = invalid("command: expected a command");
   if (!command) return replies_.answer(key, command.error());
+  command->joins = false;  // that is another request
   auto wanted = ExecTargets::read(JsonAt::root(arguments), host_.job());
   if (!wanted) return replies_.answer(key, wanted.error());
-  bool detaches = arguments.value("detach", Json()) == true;
-  Exec& exec = execs_[key];
-  exec.detaches = detaches;
+  Exec exec;
+  exec.detaches = arguments.value("detach", Json()) == true;
   exec.command = *std::move(command);
   exec.wanted = *std::move(wanted);
   std::uint64_t count = 0;
   for (const auto& [shell, ranks] : exec.wanted.shares) count += std::max<std::uint64_t>(ranks.size(), 1);
   exec.command.window = std::clamp(kExecOutput / count, kLeastExecWindow, kMostExecWindow);
+  if (exec.command.pty) {
+    if (Result<void> can = check_pty(exec, count); !can) return replies_.answer(key, can.error());
+    exec.command.has_input = true;
+    exec.command.window = kTerminalWindow;
+  }
+  execs_[key] = std::move(exec);
   order(key);
+}
+
+Result<void> Execs::check_room() const {
+  if (is_over_ || host_.ending()) return Error{ESRCH, "the job is ending: nothing is started beside it any more"};
+  if (execs_.size() < kMaxExecs) return {};
+  return Error{EBUSY,
+               fmt::format("{} commands run beside this job, which is the limit: wait for one of them, or end it",
+                           kMaxExecs)};
 }
 
 // What is lost is left out where nothing in particular was asked for.
@@ -90,6 +98,7 @@ void Execs::ordered(Key key, const Result<value::ExecAnswer>& answer) {
   }
   describe(key, exec);
   if (exec.ends) end(exec, exec.is_gone);
+  if (auto size = std::exchange(exec.size, std::nullopt)) notify({.number = exec.number, .size = size});
   pump(key);
 }
 
@@ -112,10 +121,9 @@ void Execs::describe(Key key, const Exec& exec) {
 
 Result<Json> Execs::control(std::uint64_t client, const std::string& action, const Json& arguments) {
   JsonAt at = JsonAt::root(arguments);
-  auto id = static_cast<std::uint64_t>(TRY(TRY(at.at("exec")).integer(1, INT64_MAX)));
-  auto found = execs_.find({client, id});
-  if (found == execs_.end()) return Error{ESRCH, fmt::format("no command runs of request {} of this link", id)};
-  Exec& exec = found->second;
+  if (action == "size") return resize(client, at);
+  Exec& exec = *TRY(find(client, TRY(at.at("exec"))));
+  if (exec.command.joins) return Error{EINVAL, "this request has started nothing"};
   if (action == "exec-end") {
     end(exec, false);
     return Json::object();
@@ -126,6 +134,13 @@ Result<Json> Execs::control(std::uint64_t client, const std::string& action, con
   if (exec.number == 0) return Error{EAGAIN, "the command is not started yet"};
   notify(notice);
   return Json::object();
+}
+
+Result<Execs::Exec*> Execs::find(std::uint64_t client, const JsonAt& id) {
+  auto number = static_cast<std::uint64_t>(TRY(id.integer(1, INT64_MAX)));
+  auto found = execs_.find({client, number});
+  if (found == execs_.end()) return Error{ESRCH, fmt::format("no command runs of request {} of this link", number)};
+  return &found->second;
 }
 
 void Execs::end(Exec& exec, bool drops) {
@@ -149,7 +164,11 @@ void Execs::gone(std::uint64_t client) {
     bool goes_on = exec.detaches && exec.is_gone;
     if (key.client == client && !goes_on) theirs.push_back(key);
   }
-  for (Key key : theirs) {
+  leave(theirs);
+}
+
+void Execs::leave(const std::vector<Key>& keys) {
+  for (Key key : keys) {
     auto found = execs_.find(key);
     if (found == execs_.end()) continue;
     found->second.is_gone = true;
@@ -162,6 +181,10 @@ void Execs::end_all(std::function<void()> done) {
   is_over_ = true;
   if (execs_.empty()) return done();
   when_over_ = std::move(done);
+  if (auto looks = event::Timer::create(host_.loop(), [this] { leave_slow(); })) {
+    looks_ = *std::move(looks);
+    looks_->start(kSlow, kSlow);
+  }
   std::vector<Key> all;
   for (const auto& [key, exec] : execs_) all.push_back(key);
   for (Key key : all) {
@@ -184,9 +207,13 @@ void Execs::take(std::uint32_t shell, std::string_view bytes) {
     case What::started: target->second.is_started = true; break;
     case What::out:
     case What::err:
-      exec.pieces.push_back(
-          {record->target, record->what == What::out ? "stdout" : "stderr", std::string(record->body)});
+      exec.pieces.push_back({record->target,
+                             exec.command.pty            ? kTerminalStream
+                             : record->what == What::out ? "stdout"
+                                                         : "stderr",
+                             std::string(record->body)});
       break;
+    case What::missed: exec.pieces.push_back({record->target, nullptr, std::string(record->body), true}); break;
     case What::exited: exec.pieces.push_back({record->target, nullptr, std::string(record->body)}); break;
     case What::input_taken: target->second.input = parse_u64(record->body).value_or(0); break;
   }
@@ -223,7 +250,10 @@ bool Execs::step(Key key, Exec& exec) {
   if (exec.pieces.front().stream != nullptr) return put_piece(key, exec);
   Piece piece = std::move(exec.pieces.front());
   exec.pieces.pop_front();
-  put_end(key, exec, piece);
+  if (!piece.is_missed)
+    put_end(key, exec, piece);
+  else if (!exec.is_gone)
+    replies_.part(key, {{"missed", {{"bytes", parse_u64(piece.bytes).value_or(0)}}}});
   return true;
 }
 
@@ -237,6 +267,7 @@ bool Execs::put_piece(Key key, Exec& exec) {
                       members_of(piece.target, of->second)))
       return false;
   }
+  exec.is_slow = false;
   std::uint32_t target = piece.target;
   piece.bytes.erase(0, size);
   if (piece.bytes.empty()) exec.pieces.pop_front();
@@ -285,48 +316,18 @@ void Execs::finish(Key key, const Result<Json>& answer) {
   if (!taken) return;
   by_number_.erase(taken.mapped().number);
   if (!taken.mapped().is_gone) replies_.answer(key, answer);
-  if (execs_.empty() && when_over_) std::exchange(when_over_, nullptr)();
+  if (!execs_.empty() || !when_over_) return;
+  looks_.reset();
+  std::exchange(when_over_, nullptr)();
 }
 
-// ---- input ---------------------------------------------------------------------------------
-
-// Once all have started: before, a shell would not know whose input it is. The slowest decides.
-void Execs::grant_input(Key key, Exec& exec) {
-  if (!exec.command.has_input || exec.is_gone) return;
-  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  for (const auto& [target, of] : exec.targets) {
-    if (!of.is_started) return;
-    least = std::min(least, of.input);
+void Execs::leave_slow() {
+  std::vector<Key> slow;
+  for (auto& [key, exec] : execs_) {
+    if (exec.pieces.empty() || exec.is_gone) continue;
+    if (std::exchange(exec.is_slow, true)) slow.push_back(key);
   }
-  if (exec.targets.empty()) return;
-  std::uint64_t may = least + kExecInputWindow;
-  if (may <= exec.granted) return;
-  replies_.grant(key, may - exec.granted);
-  exec.granted = may;
-}
-
-void Execs::input(Key key, std::string_view bytes) {
-  auto found = execs_.find(key);
-  if (found == execs_.end() || !found->second.command.has_input) return;
-  Exec& exec = found->second;
-  if (bytes.empty()) exec.input.emplace_back();
-  for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), kExecChunk)))
-    exec.input.emplace_back(bytes.substr(0, kExecChunk));
-  broadcast_input(exec);
-}
-
-void Execs::broadcast_input(Exec& exec) {
-  if (exec.number == 0) return;
-  while (!exec.input.empty()) {
-    std::string record;
-    append_number(record, exec.number);
-    if (!broadcast_(record + exec.input.front())) return;
-    exec.input.pop_front();
-  }
-}
-
-void Execs::on_broadcast_room() {
-  for (auto& [key, exec] : execs_) broadcast_input(exec);
+  leave(slow);
 }
 
 }  // namespace nacre::plugins

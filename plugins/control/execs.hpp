@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/pump.hpp"
 #include "plugin/host.hpp"
@@ -26,6 +27,8 @@ inline constexpr std::uint64_t kExecOutput = std::uint64_t{4} << 20;  // bytes t
 inline constexpr std::uint64_t kLeastExecWindow = std::uint64_t{4}
                                                   << 10;  // ... this much of each target, if that is more
 inline constexpr std::uint64_t kMostExecWindow = std::uint64_t{256} << 10;  // of one target
+
+inline constexpr const char* kTerminalStream = "pty";  // both ways
 
 class Execs {
  public:
@@ -50,10 +53,12 @@ class Execs {
       : host_(host), replies_(std::move(replies)), broadcast_(std::move(broadcast)) {}
 
   void begin(Key key, const Json& arguments);
+  // A viewer of a task's terminal: its request is answered once the task has ended.
+  void join(Key key, const Json& arguments);
   // The requests exec-signal and exec-end, about one of the same link.
   Result<Json> control(std::uint64_t client, const std::string& action, const Json& arguments);
-  // Input of the front end; none: its end.
-  void input(Key key, std::string_view bytes);
+  // Input of the front end; none: its end. What comes on another stream than that of the input is dropped.
+  void input(Key key, std::string_view stream, std::string_view bytes);
   void on_room(Key key) { pump(key); }
   void on_broadcast_room();
   void gone(std::uint64_t client);
@@ -76,6 +81,7 @@ class Execs {
     std::uint32_t target = 0;
     const char* stream = nullptr;  // null: its end
     std::string bytes;             // of its end: the record's body
+    bool is_missed = false;        // bytes of output are missing here; how many, in decimal
   };
   struct Exec {
     ExecCommand command;
@@ -87,13 +93,21 @@ class Execs {
     std::uint64_t granted = 0;     // bytes of input
     std::uint64_t received = 0;
     std::deque<std::string> input;  // that was not broadcast; "": the end
+    std::optional<winsize> size;    // of its terminal, that the shell does not know yet
     bool ends = false;
     bool detaches = false;  // its front end has its answer once all have started
     bool is_gone = false;   // its front end
+    bool is_slow = false;   // it has taken nothing since the last look
     Pump pump;
     plugin::Registration order;
   };
 
+  // What a terminal cannot be had with.
+  static Result<void> check_pty(const Exec& exec, std::uint64_t targets);
+  Result<Json> resize(std::uint64_t client, const JsonAt& arguments);
+  Result<Exec*> find(std::uint64_t client, const JsonAt& id);
+  Result<void> check_room() const;
+  static Result<Exec> joining(const JsonAt& arguments, const job::Job& job);
   void order(Key key);
   void ordered(Key key, const Result<value::ExecAnswer>& answer);
   void describe(Key key, const Exec& exec);
@@ -108,6 +122,9 @@ class Execs {
   void broadcast_input(Exec& exec);
   void detach(Key key, Exec& exec);
   void finish(Key key, const Result<Json>& answer);
+  void leave_slow();
+  // Their front ends take nothing any more.
+  void leave(const std::vector<Key>& keys);
   [[nodiscard]] Json members_of(std::uint32_t target, const Target& of) const;
 
   plugin::Host& host_;
@@ -118,6 +135,7 @@ class Execs {
   std::set<std::uint32_t> lost_;
   std::function<void()> when_over_;
   bool is_over_ = false;
+  std::optional<event::Timer> looks_;  // once it is over
 };
 
 }  // namespace nacre::plugins

@@ -18,13 +18,16 @@ std::string error_of(const auto& result) { return result ? "" : result.error().m
 }  // namespace
 
 TEST_CASE("an exec's command, records and notices are read as they were written") {
-  ExecCommand command{{"sh", "-c", "a b"}, {{"A", "b"}}, "/tmp", true, 4096};
+  ExecCommand command{{"sh", "-c", "a b"}, {{"A", "b"}}, "/tmp", true, 4096, true, winsize{24, 80, 0, 0}};
   ExecCommand read = ExecCommand::parse(command.text()).value();
   CHECK(read.argv == command.argv);
   CHECK(read.env == command.env);
   CHECK(read.cwd == command.cwd);
   CHECK(read.has_input);
   CHECK(read.window == 4096);
+  CHECK(read.joins);
+  CHECK(read.pty.value().ws_row == 24);
+  CHECK(read.pty.value().ws_col == 80);
   ExecRecord record{ExecRecord::What::err, 7, 3, {"a\0b", 3}};
   std::string bytes = record.str();
   auto back = ExecRecord::parse(bytes);
@@ -37,11 +40,14 @@ TEST_CASE("an exec's command, records and notices are read as they were written"
   notice.number = 7;
   notice.may_write = {{3, 100}, {5, 200}};
   notice.signum = 15;
+  notice.size = winsize{10, 65535, 0, 0};
   notice.ends = notice.drops = true;
   ExecNotice told = ExecNotice::parse(notice.text()).value();
   CHECK(told.number == 7);
   CHECK(told.may_write == notice.may_write);
   CHECK(told.signum == 15);
+  CHECK(told.size.value().ws_row == 10);
+  CHECK(told.size.value().ws_col == 65535);
   CHECK(told.ends);
   CHECK(told.drops);
 }
@@ -55,10 +61,15 @@ TEST_CASE("an exec that is garbage is refused") {
   CHECK_FALSE(ExecCommand::parse("no"));
   CHECK_FALSE(ExecRecord::parse("short"));
   CHECK_FALSE(ExecRecord::parse(std::string(13, '\0')));
-  CHECK_FALSE(ExecRecord::parse('\x06' + std::string(12, '\0')));
+  CHECK_FALSE(ExecRecord::parse('\x07' + std::string(12, '\0')));
   CHECK_FALSE(ExecNotice::parse(R"({"exec": 0})"));
   CHECK_FALSE(ExecNotice::parse(R"({"exec": 1, "may-write": [[1]]})"));
   CHECK_FALSE(ExecNotice::parse(R"({"exec": 1, "signal": 0})"));
+  for (const char* size : {"0", "-1", "65536", "1.5", "1e99", "[]"}) {
+    std::string text = fmt::format(R"({{"rows": {}, "columns": 80}})", size);
+    CHECK_FALSE(ExecCommand::parse(fmt::format(R"({{"command": ["a"], "pty": {}}})", text)));
+    CHECK_FALSE(ExecNotice::parse(fmt::format(R"({{"exec": 1, "size": {}}})", text)));
+  }
 }
 
 TEST_CASE("where a command runs: shells, hosts and ranks") {

@@ -2,76 +2,17 @@
 //
 // Commands beside the tasks: the leader's side and a shell's together, on a FakeHost, with a front end that is the
 // test.
-#include "plugins/control/execs.hpp"
-
 #include <csignal>
 
-#include <map>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "fake_host.hpp"
-#include "plugins/control/exec_runner.hpp"
+#include "exec_world.hpp"
 
 using namespace nacre;           // NOLINT
 using namespace nacre::plugins;  // NOLINT
-using kit::FakeHost;
-
-namespace {
-
-struct ExecWorld {
-  ExecWorld() {
-    REQUIRE(host.options().set_from_argument("kill-timeout=0.1s"));
-    host.environment().set("PATH", "/usr/bin:/bin");
-    host.make_tasks();
-    REQUIRE(runner.serve([this](std::string_view record) -> Result<bool> {
-      records += record.size();
-      execs.take(0, record);
-      return true;
-    }));
-  }
-  ExecWorld(const ExecWorld&) = delete;
-  ExecWorld& operator=(const ExecWorld&) = delete;
-
-  Execs::Replies replies() {
-    Execs::Replies out;
-    out.part = [this](Execs::Key key, const Json& part) {
-      if (!part.contains("exits")) return;
-      for (const Json& each : part["exits"]) exits[key.id].push_back(each["record"].get<std::string>());
-    };
-    out.answer = [this](Execs::Key key, const Result<Json>& answer) {
-      CHECK(answers.emplace(key.id, answer ? "" : answer.error().message).second);
-    };
-    out.room = [this](Execs::Key) { return room; };
-    out.put = [this](Execs::Key key, const char* stream, std::string_view data, const Json&) {
-      if (room < std::max<std::size_t>(data.size(), 1)) return false;
-      room -= data.size();
-      output[key.id] += stream == std::string("stdout") ? std::string(data) : "!" + std::string(data);
-      return true;
-    };
-    out.grant = [this](Execs::Key, std::size_t bytes) { granted += bytes; };
-    return out;
-  }
-  void begin(std::uint64_t id, const char* script, Json more = Json::object()) {
-    more["command"] = {"sh", "-c", script};
-    execs.begin({1, id}, more);
-  }
-  bool answered(std::uint64_t id) {
-    return host.serve([&] { return answers.contains(id); });
-  }
-
-  std::size_t room = std::size_t{1} << 30;
-  std::size_t granted = 0;
-  std::size_t records = 0;                               // bytes
-  std::map<std::uint64_t, std::string> output, answers;  // by request
-  std::map<std::uint64_t, std::vector<std::string>> exits;
-  FakeHost host{4};
-  ExecRunner runner{host};
-  Execs execs{host, replies(), [this](std::string_view record) { return runner.feed(record), true; }};
-};
-
-}  // namespace
+using kit::ExecWorld;
 
 TEST_CASE("exec: what a command writes comes before how it ends, and then the answer", "[control]") {
   ExecWorld world;
@@ -160,10 +101,10 @@ TEST_CASE("exec: input comes once it is granted, and its end", "[control]") {
   std::size_t sent = 0;
   for (int i = 0; i < 10; ++i) {
     REQUIRE(world.host.serve([&] { return world.granted >= sent + piece.size(); }));
-    world.execs.input({1, 1}, piece);
+    world.execs.input({1, 1}, "stdin", piece);
     sent += piece.size();
   }
-  world.execs.input({1, 1}, {});
+  world.execs.input({1, 1}, "stdin", {});
   REQUIRE(world.answered(1));
   CHECK(world.output[1] == "1000000\n");
 }
