@@ -6,14 +6,24 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/print.hpp"
 #include "base/text.hpp"
+#include "base/variable.hpp"
 #include "front/exec_run.hpp"
+#include "front/exec_terminal.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
+#include "io/terminal.hpp"
 #include "value/duration.hpp"
+#include "value/hostlist.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::front {
 namespace {
+
+constexpr const char* kOneTarget =
+    "--pty: a terminal is that of one command: name one rank (-r), host (-w) or shell (--shells)";
+constexpr int kUsage = 2;  // exit code
 
 class Exec final : public JobVerb {
  public:
@@ -43,6 +53,10 @@ class Exec final : public JobVerb {
     verb_->add_option("-u,--time-limit", limit_, "End all after this time")->option_text("DURATION");
     verb_->add_flag("-i,--input", input_, "Pass standard input on to all");
     verb_->add_flag("-d,--detach", detaches_, "Leave when all have started; they end with the job")->excludes("-i");
+    auto* pty =
+        verb_->add_flag("--pty", pty_, "On a terminal of its node, joined to this one: one command; ~. leaves");
+    for (const char* other : {"-l", "-N", "-b", "-L", "-S", "--exit-policy", "-k", "-u", "-i", "-d", "--json"})
+      pty->excludes(verb_->get_option(other));
     verb_->add_option("--env", env_, "Set a variable, once or more often")->option_text("NAME=VALUE");
     verb_->add_option("--cwd", cwd_, "Their working directory")->option_text("DIR");
     verb_->get_option("--env")->allow_extra_args(false);
@@ -71,6 +85,7 @@ class Exec final : public JobVerb {
       if (auto kind = exits::Policy::kind_of(policy_); !kind)
         throw CLI::ValidationError("--exit-policy: " + kind.error().message);
     }
+    if (pty_) check_one_target();
     if (!limit_.empty()) {
       if (auto limit = value::Duration::parse(limit_); !limit)
         throw CLI::ValidationError("-u: " + limit.error().message);
@@ -79,6 +94,15 @@ class Exec final : public JobVerb {
       if (each.find('=') == std::string::npos || each.starts_with('='))
         throw CLI::ValidationError(fmt::format("--env: {}: expected NAME=VALUE", in_quotes(each)));
     }
+  }
+
+  // The leader looks at what is left: which shells are on a host.
+  void check_one_target() const {
+    auto ranks = value::Idset::parse(ranks_);
+    auto shells = value::Idset::parse(shells_);
+    auto hosts = value::Hostlist::parse(hosts_);
+    if ((ranks && ranks->size() > 1) || (shells && shells->size() > 1) || (hosts && hosts->names().size() > 1))
+      throw CLI::ValidationError(kOneTarget);
   }
 
   // A job's name may be that of its command, so a name needs "--" behind it; an id does not.
@@ -111,6 +135,7 @@ class Exec final : public JobVerb {
     }
     record::Listed job = TRY(this->job());
     if (job.entry.ended()) return Error{ESRCH, fmt::format("job {} has ended", job.entry.id.f58_plain())};
+    if (pty_) return run_on_terminal(job);
     ExecRequest request;
     request.arguments = arguments();
     using Mode = ExecOutput::Mode;
@@ -131,10 +156,23 @@ class Exec final : public JobVerb {
     return run.run();
   }
 
+  Result<int> run_on_terminal(const record::Listed& job) {
+    if (!io::at_terminal()) return Error{ENOTTY, "--pty: standard input or output is not a terminal"};
+    bool names_target = verb_->count("-r") + verb_->count("-w") + verb_->count("--shells") > 0;
+    if (!names_target && job.entry.shells > 1 && verb_->count("-x") == 0) {
+      print_err("nacre exec: {}\n", kOneTarget);
+      return kUsage;
+    }
+    Json arguments = this->arguments();
+    if (auto terminal = own_variable("TERM"); terminal && !arguments["env"].contains("TERM"))
+      arguments["env"]["TERM"] = *terminal;
+    return exec_on_terminal(TRY(reach_job(job)), std::move(arguments), quiet_);
+  }
+
   std::vector<std::string> words_, env_;
   std::string ranks_, shells_, hosts_, exclude_, policy_, limit_, cwd_;
   bool labels_ = false, plain_ = false, folds_ = false, folds_live_ = false, largest_ = false;
-  bool kills_ = false, input_ = false, detaches_ = false, may_begin_with_job_ = false;
+  bool kills_ = false, input_ = false, detaches_ = false, pty_ = false, may_begin_with_job_ = false;
 };
 
 }  // namespace

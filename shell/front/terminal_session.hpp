@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// This process's terminal, joined to one elsewhere by a request to the leader of a job: keys go there, and so does
+// the size of the window; what is written there comes out here, unchanged. The terminal is raw from the leader's
+// first answer on, and has its settings back when run() returns, or this process ends in any other way.
+#pragma once
+
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/unique_fd.hpp"
+#include "control/client.hpp"
+#include "front/escape_keys.hpp"
+#include "io/terminal.hpp"
+
+namespace nacre::front {
+
+class TerminalSession {
+ public:
+  static constexpr std::uint64_t kCredit = std::uint64_t{64} << 10;  // bytes that are on their way
+  static constexpr std::size_t kTypedAhead = std::size_t{64} << 10;  // bytes that the leader does not take yet
+  static constexpr const char* kStream = "pty";
+
+  struct Request {
+    std::string action;
+    Json arguments;                                    // the member "pty" gets the size
+    std::function<Result<void>(const Json&)> on_part;  // of the answer
+  };
+  enum class How {
+    answered,  // by the leader, and all output has come out
+    left,      // by "~."
+    hung_up,   // this terminal has gone
+    signalled,
+    link_lost,
+  };
+  struct End {
+    How how = How::answered;
+    Json answer = {};
+    int signum = 0;
+    std::string why = {};  // of a link that is lost
+  };
+
+  // `client` has to outlive this object, and has no other request with streams meanwhile.
+  TerminalSession(control::Client& client, Request request) : client_(client), request_(std::move(request)) {}
+  ~TerminalSession();
+  TerminalSession(const TerminalSession&) = delete;
+  TerminalSession& operator=(const TerminalSession&) = delete;
+
+  // Once. An error: the leader has refused, has broken the protocol, or this terminal cannot be used.
+  Result<End> run();
+
+ private:
+  Result<void> watch_signals();
+  Result<void> wait();
+  Result<void> take_signals();
+  Result<void> stop_and_continue();
+  Result<void> take_frames();
+  Result<void> take(const control::Answer& answer);
+  void read_keys();
+  void send_keys();
+  void write_output();
+  void send_size();
+  void end(How how, int signum = 0);
+
+  control::Client& client_;
+  Request request_;
+  std::uint64_t id_ = 0;
+  std::optional<std::uint64_t> resizes_;  // a request that has no answer yet
+  bool is_resized_ = false;               // since that was sent
+  std::unique_ptr<io::Terminal> terminal_;
+  sigset_t before_{};  // signals that were blocked
+  UniqueFd signals_;
+  EscapeKeys escape_;
+  std::string keys_;    // that were not sent
+  std::string output_;  // that was not written
+  std::optional<Json> answer_;
+  std::optional<End> end_;
+};
+
+}  // namespace nacre::front
