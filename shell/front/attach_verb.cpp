@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre attach; see nacre-attach(1).
+#include <cstdint>
+#include <optional>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -8,14 +11,18 @@
 #include "base/text.hpp"
 #include "event/clock.hpp"
 #include "front/attach_file.hpp"
+#include "front/attach_terminal.hpp"
 #include "front/attach_view.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
+#include "io/terminal.hpp"
 #include "value/duration.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::front {
 namespace {
+
+constexpr const char* kFirst = "first";  // of --pty
 
 class Attach final : public JobVerb {
  public:
@@ -36,6 +43,15 @@ class Attach final : public JobVerb {
     verb->add_option("--format", format_, "How the output is printed: text (the default) or json")
         ->option_text("FORM")
         ->check(CLI::IsMember({"text", "json"}));
+    auto* pty = verb->add_flag("--pty{first}", pty_,
+                               "Join the terminal of task RANK, or of the first one that has one; ~. leaves")
+                    ->option_text("[=RANK]")
+                    ->check([](const std::string& text) {
+                      bool good = text == kFirst || parse_u64(text).value_or(UINT64_MAX) <= UINT32_MAX;
+                      return good ? "" : fmt::format("{}: expected a rank", in_quotes(text));
+                    });
+    for (const char* other : {"--tail", "--since", "--ranks", "-l", "--format", "--json"})
+      pty->excludes(verb->get_option(other));
     add_reach();
   }
 
@@ -49,12 +65,14 @@ class Attach final : public JobVerb {
     options.tells_before = tail_.empty() && since_.empty();
     record::Listed job = TRY(this->job());
     bool is_shown = false;  // a part of its output at least
+    if (verb_->count("--pty") > 0 && !io::at_terminal())
+      return Error{ENOTTY, "--pty: standard input or output is not a terminal"};
     while (!job.entry.ended()) {
       auto client = reach_job(job);
       if (!client && !may_have_ended(client.error())) return std::move(client).error();
       if (client) {
         is_shown = true;
-        AttachView::End end = TRY(view(*std::move(client), options));
+        AttachView::End end = TRY(join_or_view(*std::move(client), options));
         if (end.how == AttachView::How::left) return left(job, options.json);
         if (end.how == AttachView::How::ended) return ended(job, end.code, options.json);
         if (!end.has_all) lost(job);
@@ -69,6 +87,33 @@ class Attach final : public JobVerb {
     if (!is_shown) CHECK_OK(show_kept(job, options.json));
     if (!job.entry.end->cause.empty() && !quiet_) print_err("nacre attach: {}\n", job.entry.end->cause);
     return ended(job, job.entry.end->code, options.json);
+  }
+
+  // Once a task has ended whose terminal was joined, its job is waited for.
+  Result<AttachView::End> join_or_view(control::Client client, AttachView::Options options) {
+    auto rank = TRY(terminal(client));
+    if (!rank) return view(std::move(client), options);
+    TerminalView joined = TRY(attach_terminal(client, *rank));
+    if (joined.missed > 0 && !quiet_)
+      print_err("nacre attach: {} bytes were missed, as they were taken too slowly\n", joined.missed);
+    if (joined.how == TerminalView::How::link_lost) return AttachView::End{};
+    if (joined.how == TerminalView::How::left) return AttachView::End{AttachView::How::left};
+    has_joined_ = true;
+    if (!quiet_) print_err("nacre attach: task {} has ended: {}\n", *rank, joined.task_end);
+    options.request = {{"ranks", fmt::format("{}", *rank)}, {"tail", "none"}};
+    options.tells_before = false;
+    return view(std::move(client), options);
+  }
+
+  // Without --pty a terminal is joined where it is the only one, and nothing else is asked for.
+  Result<std::optional<std::uint32_t>> terminal(control::Client& client) const {
+    if (has_joined_) return std::nullopt;
+    if (verb_->count("--pty") > 0)
+      return pty_ == kFirst ? TRY(first_terminal(client)) : static_cast<std::uint32_t>(parse_u64(pty_).value_or(0));
+    for (const char* option : {"--tail", "--since", "--ranks", "-l", "--format", "--json"}) {
+      if (verb_->count(option) > 0) return std::nullopt;
+    }
+    return io::at_terminal() ? only_terminal(client) : std::nullopt;
   }
 
   static Result<AttachView::End> view(control::Client client, const AttachView::Options& options) {
@@ -125,7 +170,8 @@ class Attach final : public JobVerb {
     return code;
   }
 
-  std::string tail_, since_, ranks_, format_;
+  std::string tail_, since_, ranks_, format_, pty_;
+  bool has_joined_ = false;
   bool label_ = false;
 };
 

@@ -1,0 +1,241 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# nacre attach to the terminals of tasks.
+load pty.bash
+load nodes.bash
+load control.bash
+
+eval "control_$(declare -f teardown)"
+teardown() {
+  for each in tmux ./*.tmux; do tmux -S "$work/$each" kill-server 2>/dev/null || :; done
+  if [[ -f leader ]]; then kill "$(<leader)" 2>/dev/null || :; fi # which ends the job of a test that has failed
+  control_teardown
+}
+
+# Starts `nacre attach` with these arguments on a terminal of 80 columns and 24 rows; its process is in shell.pid.
+attach_there() {
+  printf '#!/bin/sh\necho $$ >shell.pid\nexport NACRE_JOBS_DIR=%q\nexec' "$NACRE_JOBS_DIR" >client
+  printf ' %q' "$front" attach "$@" >>client
+  chmod +x client
+  open_terminal
+  keys ./client Enter
+}
+
+# The commands that follow are about another terminal, of this name.
+on() { screen() { tmux -S "$work/$name.tmux" "$@"; }; name=$1; }
+
+as_before_but_size() { diff <(tail -n +2 modes) <(stty -a -F "$tty" | tail -n +2); }
+
+# Continues the program of the terminal, which was stopped from outside.
+into_front() {
+  sees 'Stopped'
+  stty -F "$tty" sane
+  keys fg Enter
+}
+
+exits_with() { # code: at the prompt of the terminal
+  await as_before_but_size
+  keys 'echo code=$((1000 + $?))' Enter
+  sees "^code=$((1000 + $1))\$"
+}
+
+# Each task answers lines, tells a new size, and exits with 5 at "finish".
+answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r line || continue; [ "$line" = finish ] && exit 5
+  echo "got $line"; stty size; done'
+
+@test "what was written before, keys, sizes, and the end: on the leader, an inner shell and a leaf" {
+  start_job 4 1 "$answers" --arity=2 -o pty
+  for rank in 0 1 3; do
+    wait_until grep -q "^up $rank" out
+    attach_there "--pty=$rank"
+    sees "^up $rank"
+    await raw
+    keys text Enter
+    sees '^got text'
+    sees '^24 80'
+    screen resize-window -x 100 -y 30
+    sees '^30 100'
+    keys finish Enter
+    sees "^nacre attach: task $rank has ended: exited with code 5"
+    keys C-c # which leaves the job
+    exits_with 0
+    screen kill-server
+  done
+  grep -q '^got text' out # it goes on to the job's own output, too
+  attach_there --pty=2
+  sees '^up 2'
+  keys finish Enter
+  sees '^nacre attach: task 2 has ended: exited with code 5'
+  exits_with 5
+  ends_with 5
+}
+
+@test "the only terminal is joined by itself; ~. leaves, and the job goes on" {
+  start_job 2 1 "$answers" -o pty.ranks=1
+  wait_until grep -q '^up 1' out
+  attach_there
+  sees '^up 1'
+  hides '^up 0'
+  await raw
+  keys 'a~.' Enter
+  sees '^got a~\.'
+  keys '~.'
+  sees "^nacre attach: left job $id, which goes on"
+  exits_with 0
+  [ "$("$front" ps -q | wc -l)" -eq 2 ]
+  screen kill-server
+  attach_there --ranks=0
+  sees '^up 0'
+  run ! raw
+  keys C-c
+  exits_with 0
+  "$front" kill
+  ends_with 143
+}
+
+@test "several viewers type and see alike; the size is the smallest of theirs" {
+  start_job 2 1 "$answers" -o pty.ranks=1
+  wait_until grep -q '^up 1' out
+  on first
+  attach_there --pty
+  sees '^up 1'
+  on second
+  attach_there --pty=1
+  sees '^up 1'
+  screen resize-window -x 60 -y 40
+  for each in first second; do
+    on "$each"
+    sees '^24 60'
+    keys "from $each" Enter
+  done
+  for each in first second; do
+    on "$each"
+    sees '^got from first'
+    sees '^got from second'
+  done
+  keys '~.' # the second leaves
+  exits_with 0
+  on first
+  sees '^24 80'
+  keys finish Enter
+  sees '^nacre attach: task 1 has ended: exited with code 5'
+  keys C-c
+  "$front" kill
+  ends_with 143
+}
+
+@test "the last 64 KiB are kept; a viewer that takes nothing does not hold up the job, and misses some" {
+  start_job 2 1 'until [ -e go ]; do sleep 0.05; done; seq 300000; echo all; until [ -e more ]; do sleep 0.05; done; seq 300000; touch done.$FLUX_TASK_RANK
+    until [ -e end ]; do sleep 0.05; done' -o pty.ranks=1 -o pty.capture=false
+  touch go
+  wait_until grep -qx all out # of task 0, which has no terminal
+  attach_there --pty
+  sees '^all$'
+  run ! shows '^285000$' # 16 lines of 8 bytes are 128 bytes
+  [ "$(shown | grep -cE '^29[0-9]{4}$')" -gt 7000 ]
+  kill -STOP "$(<shell.pid)"
+  touch more
+  wait_until test -e done.1
+  into_front
+  await bash -c "tmux -S $work/tmux capture-pane -p | grep -qx 300000"
+  touch end
+  sees '^nacre attach: [0-9]+ bytes were missed, as they were taken too slowly'
+  sees '^nacre attach: task 1 has ended: exited with code 0'
+  exits_with 0
+  ends_with 0
+}
+
+@test "a viewer that is stopped does not hold up the job's end" {
+  start_job 2 1 'until [ -e go ]; do sleep 0.05; done; seq 100000' -o pty
+  attach_there --pty=1
+  await raw
+  kill -STOP "$(<shell.pid)"
+  touch go
+  ends_with 0
+  into_front
+  exits_with 0
+}
+
+@test "a viewer that is killed leaves its terminal as it was, and the task alone" {
+  start_job 2 1 "$answers" -o pty.ranks=1
+  attach_there --pty
+  await raw
+  kill -KILL "$(<shell.pid)"
+  await as_before
+  screen kill-server
+  attach_there --pty
+  await raw
+  keys text Enter
+  sees '^got text'
+  keys finish Enter
+  sees '^nacre attach: task 1 has ended'
+  keys C-c
+  "$front" kill
+  ends_with 143
+}
+
+@test "the terminal that the job itself was started on, and one more" {
+  environment='{"PATH": "/usr/bin:/bin", "PS1": "inner> ", "LANG": "C.UTF-8"}' prepare 1 bash --norc --noprofile -i
+  on first
+  write_job -o pty.interactive -o control
+  sed -i "2i export NACRE_JOBS_DIR=$NACRE_JOBS_DIR" job
+  open_terminal
+  keys ./job Enter
+  sees '^inner>'
+  keys 'echo be''fore' Enter
+  wait_until listed
+  on second
+  attach_there
+  sees '^before'
+  keys 'stty size; echo $((6 * 7))' Enter
+  sees '^42$'
+  screen resize-window -x 70 -y 20
+  keys 'sleep 0.2; stty size' Enter
+  await shows '^20 70'
+  on first
+  sees '^42$'
+  on second
+  keys '~.'
+  exits_with 0
+  on first
+  keys 'stty size' Enter
+  await bash -c "[ \$(tmux -S $work/first.tmux capture-pane -p -S - | grep -c '^24 80') -ge 2 ]"
+  on second
+  keys ./client Enter
+  await raw
+  on first
+  keys 'exit 3' Enter
+  sees '^outer>$'
+  on second
+  sees '^nacre attach: task 0 has ended: exited with code 3'
+  exits_with 3
+}
+
+@test "what is wrong is refused" {
+  start_job 1 2 'exec sleep 600' -o pty.ranks=1
+  run --separate-stderr "$front" attach --pty </dev/null
+  [ "$status" -eq 1 ]
+  [ "$stderr" = "nacre attach: --pty: standard input or output is not a terminal" ]
+  for wrong in --pty=x --pty=-1 "--pty -l" "--pty --json" "--pty --tail=3"; do
+    # shellcheck disable=SC2086
+    run "$front" attach $wrong </dev/null
+    [ "$status" -eq 2 ]
+  done
+  attach_there --pty=0
+  sees '^nacre attach: task 0 has no terminal: run the job with --pty'
+  exits_with 1
+  screen kill-server
+  attach_there --pty=7
+  sees 'no rank 7'
+  exits_with 1
+  "$front" kill
+  ends_with 143
+  start_job 1 1 'exec sleep 600'
+  screen kill-server
+  attach_there --pty
+  sees '^nacre attach: --pty: no task of the job has a terminal'
+  exits_with 1
+  "$front" kill
+  ends_with 143
+}
