@@ -10,13 +10,14 @@ cluster=(4 --slurm)
 
 eval "host_$(declare -f teardown)"
 teardown() {
-  screen kill-server 2>/dev/null || :
+  for each in ./tmux.*; do tmux -S "$each" kill-server 2>/dev/null || :; done
   host_teardown
 }
 
 nacre() { on "$1" "$NACRE_BUILD_DIR/nacre" "${@:2}"; }
 listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
-screen() { tmux -S "$work/tmux" "$@"; }
+terminal=1
+screen() { tmux -S "$work/tmux.$terminal" "$@"; }
 keys() { screen send-keys "$@"; }
 shows() { screen capture-pane -p -S - | grep -qE -- "$1"; }
 sees() { wait_until shows "$1" || { screen capture-pane -p | tail -n 20; return 1; }; }
@@ -27,13 +28,17 @@ terminal_on() {
   printf ' %q' "$vcluster" exec "$1" "$NACRE_BUILD_DIR/nacre" "${@:2}" >>client
   chmod +x client
   screen kill-server 2>/dev/null || :
+  terminal=$((terminal + 1)) # with a server of its own, as one that ends still has its socket
   printf 'set -g status off\nset -g default-terminal screen\n' >tmux.conf
   PS1='outer> ' screen -f tmux.conf new-session -d -x 80 -y 24 sh -i
   sees 'outer>'
   keys ./client Enter
 }
 
+at_prompt() { screen capture-pane -p | grep -v '^$' | tail -n 1 | grep -q 'outer>$'; }
+
 exits_with() { # code
+  wait_until at_prompt
   keys 'echo code=$((1000 + $?))' Enter
   sees "^code=$((1000 + $1))\$"
 }
@@ -62,7 +67,7 @@ commands_from_node3() { # job
   done
   terminal_on node3 exec --pty -w node1 "$1" -- sh -c 'echo up; sleep 76544 & sleep 76544'
   sees '^up'
-  kill -KILL "$(pgrep -f "^$NACRE_BUILD_DIR/nacre exec --pty -w node1 .*sleep 76544")"
+  kill -KILL "$(pgrep -o -f "^$NACRE_BUILD_DIR/nacre exec --pty -w node1 .*sleep 76544")"
   wait_until left_nothing '^sleep 76544'
 }
 

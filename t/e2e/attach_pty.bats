@@ -8,9 +8,18 @@ load control.bash
 
 eval "control_$(declare -f teardown)"
 teardown() {
-  for each in tmux ./*.tmux; do tmux -S "$work/$each" kill-server 2>/dev/null || :; done
+  for each in ./tmux.*; do tmux -S "$each" kill-server 2>/dev/null || :; done
   if [[ -f leader ]]; then kill "$(<leader)" 2>/dev/null || :; fi # which ends the job of a test that has failed
   control_teardown
+}
+
+# Each terminal has a server of its own, as one that ends still has its socket. `on`: what follows is about this one.
+terminal=1
+screen() { tmux -S "$work/tmux.$terminal" "$@"; }
+on() { terminal=$1; }
+close_terminal() {
+  screen kill-server
+  terminal=$((terminal + 1))
 }
 
 # Starts `nacre attach` with these arguments on a terminal of 80 columns and 24 rows; its process is in shell.pid.
@@ -21,9 +30,6 @@ attach_there() {
   open_terminal
   keys ./client Enter
 }
-
-# The commands that follow are about another terminal, of this name.
-on() { screen() { tmux -S "$work/$name.tmux" "$@"; }; name=$1; }
 
 as_before_but_size() { diff <(tail -n +2 modes) <(stty -a -F "$tty" | tail -n +2); }
 
@@ -60,7 +66,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
     sees "^nacre attach: task $rank has ended: exited with code 5"
     keys C-c # which leaves the job
     exits_with 0
-    screen kill-server
+    close_terminal
   done
   grep -q '^got text' out # it goes on to the job's own output, too
   attach_there --pty=2
@@ -84,7 +90,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   sees "^nacre attach: left job $id, which goes on"
   exits_with 0
   [ "$("$front" ps -q | wc -l)" -eq 2 ]
-  screen kill-server
+  close_terminal
   attach_there --ranks=0
   sees '^up 0'
   run ! raw
@@ -126,19 +132,19 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
 }
 
 @test "the last 64 KiB are kept; a viewer that takes nothing does not hold up the job, and misses some" {
-  start_job 2 1 'until [ -e go ]; do sleep 0.05; done; seq 300000; echo all; until [ -e more ]; do sleep 0.05; done; seq 300000; touch done.$FLUX_TASK_RANK
+  start_job 2 1 'until [ -e go ]; do sleep 0.05; done; seq 300000; echo all; touch all.$FLUX_TASK_RANK; until [ -e more ]; do sleep 0.05; done; seq 300000; touch done.$FLUX_TASK_RANK
     until [ -e end ]; do sleep 0.05; done' -o pty.ranks=1 -o pty.capture=false
   touch go
-  wait_until grep -qx all out # of task 0, which has no terminal
+  wait_until test -e all.1
   attach_there --pty
   sees '^all$'
-  run ! shows '^285000$' # 16 lines of 8 bytes are 128 bytes
-  [ "$(shown | grep -cE '^29[0-9]{4}$')" -gt 7000 ]
+  run ! shows '^29[01]000$' # each line has 8 bytes
+  [ "$(shown | grep -cE '^29[0-9]{4}$')" -gt 8000 ]
   kill -STOP "$(<shell.pid)"
   touch more
   wait_until test -e done.1
   into_front
-  await bash -c "tmux -S $work/tmux capture-pane -p | grep -qx 300000"
+  await bash -c "tmux -S $work/tmux.$terminal capture-pane -p | grep -qx 300000"
   touch end
   sees '^nacre attach: [0-9]+ bytes were missed, as they were taken too slowly'
   sees '^nacre attach: task 1 has ended: exited with code 0'
@@ -163,7 +169,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   await raw
   kill -KILL "$(<shell.pid)"
   await as_before
-  screen kill-server
+  close_terminal
   attach_there --pty
   await raw
   keys text Enter
@@ -200,7 +206,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   exits_with 0
   on first
   keys 'stty size' Enter
-  await bash -c "[ \$(tmux -S $work/first.tmux capture-pane -p -S - | grep -c '^24 80') -ge 2 ]"
+  await bash -c "[ \$(tmux -S $work/tmux.first capture-pane -p -S - | grep -c '^24 80') -ge 2 ]"
   on second
   keys ./client Enter
   await raw
@@ -225,17 +231,76 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   attach_there --pty=0
   sees '^nacre attach: task 0 has no terminal: run the job with --pty'
   exits_with 1
-  screen kill-server
+  close_terminal
   attach_there --pty=7
   sees 'no rank 7'
   exits_with 1
   "$front" kill
   ends_with 143
   start_job 1 1 'exec sleep 600'
-  screen kill-server
+  close_terminal
   attach_there --pty
   sees '^nacre attach: --pty: no task of the job has a terminal'
   exits_with 1
+  "$front" kill
+  ends_with 143
+}
+
+@test "a client that sends sizes that are none, and streams that are not there, gets errors, and the job goes on" {
+  start_job 2 1 "$answers" -o pty.ranks=1
+  wait_until grep -q '^up 1' out
+  socket=$("$front" jobs --json | jq -r .address)
+  python3 - "${socket#unix:}" >answered <<'END'
+import json, socket, sys
+def link():
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1])
+    s.settimeout(30)
+    f = s.makefile("rwb", buffering=0)
+    def send(**frame): f.write(json.dumps(frame).encode() + b"\n")
+    send(nacre="1", control=1)
+    json.loads(f.readline())
+    return f, send
+def code_of(f, id):
+    while True:
+        line = f.readline()
+        if not line: return "ended"
+        frame = json.loads(line)
+        if frame.get("id") == id and ("error" in frame or "ok" in frame and not frame.get("more")):
+            return frame.get("error", {}).get("code", 0)
+f, send = link()
+id = 0
+for rows, columns in ((0, 80), (-1, 80), (80, 65536), (1 << 62, 1), ("24", 80), (None, 80)):
+    id += 1
+    send(id=id, do="attach", pty={"rank": 1, "rows": rows, "columns": columns}, credit=1000)
+    assert code_of(f, id) == 22, (rows, columns)
+    id += 1
+    send(id=id, do="exec", command=["true"], shells="0", pty={"rows": rows, "columns": columns}, credit=1000)
+    assert code_of(f, id) == 22, (rows, columns)
+send(id=100, do="exec", command=["sleep", "600"], shells="1", stdin=True, credit=1000)
+send(id=101, do="attach", pty={"rank": 1, "rows": 24, "columns": 80}, credit=1000)
+send(id=102, do="size", request=100, rows=24, columns=80)
+assert code_of(f, 102) == 25  # ENOTTY
+send(id=103, do="size", request=7, rows=24, columns=80)
+assert code_of(f, 103) == 3  # ESRCH
+send(id=104, do="size", request=101, rows=65535, columns=65535)
+assert code_of(f, 104) == 0
+send(id=105, do="exec-end", exec=101)
+assert code_of(f, 105) == 22
+send(id=106, do="exec-end", exec=100)
+assert code_of(f, 100) == 0
+for stream in ("pty", "stdin"):  # of a request that takes no data: the link ends
+    g, ask = link()
+    ask(id=1, do="exec", command=["sleep", "600"], shells="1", credit=1000)
+    ask(id=2, do="size", request=1, rows=24, columns=80)
+    assert code_of(g, 2) == 25
+    ask(id=1, stream=stream, data="x")
+    assert code_of(g, 3) == "ended"
+print("good")
+END
+  [ "$(<answered)" = good ]
+  [ "$("$front" ps -q | wc -l)" -eq 2 ]
+  nothing_left 'sleep 60[0]'
   "$front" kill
   ends_with 143
 }

@@ -8,9 +8,17 @@ load control.bash
 
 eval "control_$(declare -f teardown)"
 teardown() {
-  tmux -S "$work/tmux" kill-server 2>/dev/null || true
+  for each in ./tmux.*; do tmux -S "$each" kill-server 2>/dev/null || :; done
   if [[ -f leader ]]; then kill "$(<leader)" 2>/dev/null || :; fi # which ends the job of a test that has failed
   control_teardown
+}
+
+# Each terminal has a server of its own, as one that ends still has its socket.
+terminal=1
+screen() { tmux -S "$work/tmux.$terminal" "$@"; }
+close_terminal() {
+  screen kill-server
+  terminal=$((terminal + 1))
 }
 
 # Starts `nacre exec --pty` with these arguments on a terminal; its process is in shell.pid.
@@ -87,7 +95,7 @@ end_job() {
   sees '^outer>$'
   exits_with 0
   [ "$(<text)" = $'one\ntwo' ]
-  screen kill-server
+  close_terminal
   on_terminal top -d 0.2
   sees 'load average'
   sees 'PID +USER'
@@ -109,7 +117,7 @@ end_job() {
     sees '^got text'
     sees '^outer>$'
     exits_with 5
-    screen kill-server
+    close_terminal
   done
   on_terminal -w node2 sh -c 'echo on $FLUX_TASK_RANK.; exit 3'
   sees '^on \.'
@@ -153,7 +161,7 @@ end_job() {
   keys Enter '~.'
   exits_with 129
   nothing_left 'sleep 7654[4]'
-  screen kill-server
+  close_terminal
   on_terminal -r 1 sh -c 'echo up; sleep 76544'
   sees '^up'
   kill -STOP "$(<leader)"
@@ -284,11 +292,11 @@ end_job() {
   on_terminal true
   sees '^nacre exec: --pty: a terminal is that of one command: name one rank'
   exits_with 2
-  screen kill-server
+  close_terminal
   on_terminal -w node7 true
   sees "the job does not run on 'node7'"
   exits_with 1
-  screen kill-server
+  close_terminal
   on_terminal -r 2 no-such-command
   sees '^nacre exec: node1: no-such-command: No such file or directory'
   exits_with 127
