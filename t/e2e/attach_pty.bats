@@ -5,46 +5,9 @@
 load pty.bash
 load nodes.bash
 load control.bash
+load terminals.bash
 
-eval "control_$(declare -f teardown)"
-teardown() {
-  for each in ./tmux.*; do tmux -S "$each" kill-server 2>/dev/null || :; done
-  if [[ -f leader ]]; then kill "$(<leader)" 2>/dev/null || :; fi # which ends the job of a test that has failed
-  control_teardown
-}
-
-# Each terminal has a server of its own, as one that ends still has its socket. `on`: what follows is about this one.
-terminal=1
-screen() { tmux -S "$work/tmux.$terminal" "$@"; }
-on() { terminal=$1; }
-close_terminal() {
-  screen kill-server
-  terminal=$((terminal + 1))
-}
-
-# Starts `nacre attach` with these arguments on a terminal of 80 columns and 24 rows; its process is in shell.pid.
-attach_there() {
-  printf '#!/bin/sh\necho $$ >shell.pid\nexport NACRE_JOBS_DIR=%q\nexec' "$NACRE_JOBS_DIR" >client
-  printf ' %q' "$front" attach "$@" >>client
-  chmod +x client
-  open_terminal
-  keys ./client Enter
-}
-
-as_before_but_size() { diff <(tail -n +2 modes) <(stty -a -F "$tty" | tail -n +2); }
-
-# Continues the program of the terminal, which was stopped from outside.
-into_front() {
-  sees 'Stopped'
-  stty -F "$tty" sane
-  keys fg Enter
-}
-
-exits_with() { # code: at the prompt of the terminal
-  await as_before_but_size
-  keys 'echo code=$((1000 + $?))' Enter
-  sees "^code=$((1000 + $1))\$"
-}
+attach_there() { verb_there attach "$@"; }
 
 # Each task answers lines, tells a new size, and exits with 5 at "finish".
 answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r line || continue; [ "$line" = finish ] && exit 5

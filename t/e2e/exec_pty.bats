@@ -5,38 +5,9 @@
 load pty.bash
 load nodes.bash
 load control.bash
+load terminals.bash
 
-eval "control_$(declare -f teardown)"
-teardown() {
-  for each in ./tmux.*; do tmux -S "$each" kill-server 2>/dev/null || :; done
-  if [[ -f leader ]]; then kill "$(<leader)" 2>/dev/null || :; fi # which ends the job of a test that has failed
-  control_teardown
-}
-
-# Each terminal has a server of its own, as one that ends still has its socket.
-terminal=1
-screen() { tmux -S "$work/tmux.$terminal" "$@"; }
-close_terminal() {
-  screen kill-server
-  terminal=$((terminal + 1))
-}
-
-# Starts `nacre exec --pty` with these arguments on a terminal; its process is in shell.pid.
-on_terminal() {
-  printf '#!/bin/sh\necho $$ >shell.pid\nexport NACRE_JOBS_DIR=%q\nexec' "$NACRE_JOBS_DIR" >client
-  printf ' %q' "$front" exec --pty "$@" >>client
-  chmod +x client
-  open_terminal
-  keys ./client Enter
-}
-
-as_before_but_size() { diff <(tail -n +2 modes) <(stty -a -F "$tty" | tail -n +2); }
-
-exits_with() { # code: at the prompt of the terminal
-  await as_before_but_size
-  keys 'echo code=$((1000 + $?))' Enter
-  sees "^code=$((1000 + $1))\$"
-}
+on_terminal() { verb_there exec --pty "$@"; }
 
 end_job() {
   "$front" kill
@@ -54,18 +25,7 @@ end_job() {
   sees '^screen 2$'
   [ "$(<sid)" = "$(<bash.pid)" ]
   bash=$(<bash.pid)
-  keys 'sleep 76544' Enter
-  await pgrep -P "$bash" -x sleep
-  sleep=$(pgrep -P "$bash" -x sleep)
-  await in_front "$sleep"
-  keys C-z
-  sees 'Stopped +sleep 76544'
-  keys fg Enter
-  await in_front "$sleep"
-  keys C-c
-  await gone "$sleep"
-  keys 'echo code=$((1000 + $?))' Enter
-  sees '^code=1130'
+  controls_jobs "$bash"
   keys cat Enter
   await pgrep -P "$bash" -x cat
   keys C-\\
@@ -143,6 +103,7 @@ end_job() {
   sees '^got ~x'
   keys 'y~.' Enter
   sees '^got y~\.'
+  await pgrep -x -f 'sleep 76544'
   keys '~.'
   sees '^nacre exec: left; the command is being ended'
   exits_with 129
@@ -270,9 +231,7 @@ end_job() {
   echo "leader: $before kB, then $after kB"
   [ $((after - before)) -lt 8000 ]
   [ "$("$front" exec -r 1 echo a)" = a ]
-  await shows 'Stopped'
-  stty -F "$tty" sane
-  keys fg Enter
+  into_front
   await raw
   keys C-c
   exits_with 130

@@ -81,3 +81,20 @@ in_front() {
 
 # The process that the guard of the terminal is.
 guard() { pgrep -P "$(cat shell.pid)" -x nacre-terminal; }
+
+# The bash of this process, on the terminal, stops a command, continues and interrupts it.
+controls_jobs() {
+  local sleep
+  keys 'sleep 1000' Enter
+  await pgrep -P "$1" -x sleep
+  sleep=$(pgrep -P "$1" -x sleep)
+  await in_front "$sleep"
+  keys C-z
+  sees 'Stopped +sleep 1000'
+  keys fg Enter
+  await in_front "$sleep"
+  keys C-c
+  await gone "$sleep"
+  keys 'echo code=$((1000 + $?))' Enter
+  sees '^code=1130'
+}

@@ -52,19 +52,7 @@ load pty.bash
   sees '^inner>'
   keys 'echo $$ >bash.pid' Enter
   await test -s bash.pid
-  bash=$(cat bash.pid)
-  keys 'sleep 1000' Enter
-  await pgrep -P "$bash" -x sleep
-  sleep=$(pgrep -P "$bash" -x sleep)
-  await in_front "$sleep"
-  keys C-z
-  sees 'Stopped +sleep 1000'
-  keys fg Enter
-  await in_front "$sleep"
-  keys C-c
-  await gone "$sleep"
-  keys 'echo code=$((1000 + $?))' Enter
-  sees '^code=1130'
+  controls_jobs "$(cat bash.pid)"
   keys 'exit 7' Enter
   sees '^outer>$'
   as_before
