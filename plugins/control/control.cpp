@@ -22,6 +22,7 @@
 #include "plugins/builtins.hpp"
 #include "plugins/control/answers.hpp"
 #include "plugins/control/exec_service.hpp"
+#include "plugins/control/own_entry.hpp"
 #include "plugins/control/viewers.hpp"
 #include "plugins/pty/options.hpp"
 #include "record/list.hpp"
@@ -35,14 +36,6 @@ constexpr event::Seconds kLookEach{30};      // whether somebody has removed the
 constexpr event::Seconds kMostLastTime{1};   // for those who wait for the job's end to take it
 constexpr event::Seconds kLastLook{0.005};
 constexpr std::uint64_t kPruneOne = 32;  // in as many jobs what is too old is removed
-
-record::Manager manager_of_shells() {
-  auto variable = [](const char* name) { return own_variable(name).value_or(""); };
-  if (own_variable("SLURM_JOB_ID") && own_variable("SLURM_STEP_ID"))
-    return {"slurm", variable("SLURM_JOB_ID"), variable("SLURM_STEP_ID")};
-  if (own_variable("FLUX_JOB_ID")) return {"flux", variable("FLUX_JOB_ID"), ""};
-  return {};
-}
 
 class Control final : public plugin::Plugin {
  public:
@@ -98,7 +91,7 @@ class Control final : public plugin::Plugin {
       timer_->start(starts_detached() ? event::Seconds::zero() : kBeforeOpen);
     });
     ended_ = host_.on_ended([this](const Json& summary) { job_ended(summary); });
-    fill_entry();
+    entry_ = own_entry(host_.job());
     return {};
   }
 
@@ -130,17 +123,6 @@ class Control final : public plugin::Plugin {
   }
 
   Result<void> read_scrollback() {
-    std::size_t keep = Scrollback::kUsual;
-    if (auto option = host_.options().at("attach")) {
-      CHECK_OK(option->only_keys({"scrollback"}));
-      auto size = TRY(option->find("scrollback"));
-      if (size && size->json() == "none")
-        keep = 0;
-      else if (size)
-        keep = TRY(job::size_option(*size));
-      if (keep > Scrollback::kMost)
-        return size->expected(fmt::format("none, or at most {} bytes", Scrollback::kMost));
-    }
     Viewers::Link link;
     link.room = [this](ClientId client, std::uint64_t id) { return server_ ? server_->room(client, id) : 0; };
     link.put = [this](ClientId client, const control::StreamData& data) {
@@ -156,32 +138,8 @@ class Control final : public plugin::Plugin {
       if (server_) server_->answer(client, id, value);
     };
     link.code_of_tasks = [this] { return answers_.code_of_tasks(); };
-    viewers_.emplace(keep, std::move(link));
+    viewers_.emplace(TRY(Scrollback::size_of(host_.options())), std::move(link));
     return {};
-  }
-
-  void fill_entry() {
-    const job::Job& job = host_.job();
-    entry_.version = kVersion;
-    entry_.id = job.id;
-    entry_.name = job.name();
-    entry_.user = ::geteuid();
-    entry_.pid = ::getpid();
-    entry_.shells = job.shells();
-    entry_.started = event::wall_clock();
-  }
-
-  // What takes system calls, once the tasks run.
-  void complete_entry() {
-    if (entry_.pid_start != 0) return;
-    const job::Job& job = host_.job();
-    entry_.place = record::own_place();
-    entry_.pid_start = record::start_of(entry_.pid).value_or(0);
-    entry_.manager = manager_of_shells();
-    entry_.tasks = job.tasks();
-    entry_.command = job.spec.command;
-    std::error_code failed;
-    entry_.cwd = job.spec.cwd.value_or(std::filesystem::current_path(failed).native());
   }
 
   // ---- while it runs -------------------------------------------------------------
@@ -197,7 +155,7 @@ class Control final : public plugin::Plugin {
   }
 
   Result<void> try_open() {
-    complete_entry();
+    complete_entry(entry_, host_.job());
     control::ControlServer::Callbacks callbacks;
     callbacks.on_request = [this](ClientId client, const control::ControlRequest& request) {
       serve(client, request);
@@ -357,7 +315,7 @@ class Control final : public plugin::Plugin {
   }
 
   Result<void> write_end(const Json& summary) {
-    complete_entry();
+    complete_entry(entry_, host_.job());
     record::EntryEnd end;
     end.time = event::wall_clock();
     end.code = summary["exit"].value("code", 1);

@@ -6,6 +6,10 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "job/option_types.hpp"
+
 namespace nacre::plugins {
 namespace {
 
@@ -29,6 +33,18 @@ std::uint64_t lines_in(std::string_view text) {
 }
 
 }  // namespace
+
+Result<std::size_t> Scrollback::size_of(const job::Options& options) {
+  std::size_t keep = kUsual;
+  auto option = options.at("attach");
+  if (!option) return keep;
+  CHECK_OK(option->only_keys({"scrollback"}));
+  auto size = TRY(option->find("scrollback"));
+  if (!size) return keep;
+  keep = size->json() == "none" ? 0 : TRY(job::size_option(*size));
+  if (keep > kMost) return size->expected(fmt::format("none, or at most {} bytes", kMost));
+  return keep;
+}
 
 void Scrollback::put(const io::Batch& batch) {
   if (batch.empty()) return;

@@ -16,7 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
 #include "io/batch.hpp"
+#include "job/options.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {
@@ -82,6 +84,9 @@ class Scrollback {
   };
 
   // `keep`: bytes that are kept while nobody reads; 0: none.
+  // The option attach.scrollback: bytes to keep.
+  static Result<std::size_t> size_of(const job::Options& options);
+
   explicit Scrollback(std::size_t keep) : keep_(keep) {}
 
   void put(const io::Batch& batch);

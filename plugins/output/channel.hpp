@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <list>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -45,6 +47,24 @@ struct TaskStreams {
   [[nodiscard]] bool is_complete() const {
     return failed && std::none_of(channels.begin(), channels.end(),
                                   [](const OutputChannel& each) { return each.open() || each.others > 0; });
+  }
+};
+
+// All that this shell reads.
+struct OutputChannels {
+  std::map<std::uint32_t, TaskStreams> tasks;  // by rank
+  std::list<OutputChannel> others;             // of processes that write as a task does
+
+  template <typename Do>
+  void for_each_open(Do what) {
+    for (auto& [rank, output] : tasks) {
+      for (OutputChannel& channel : output.channels) {
+        if (channel.open()) what(channel);
+      }
+    }
+    for (OutputChannel& channel : others) {
+      if (channel.open()) what(channel);
+    }
   }
 };
 

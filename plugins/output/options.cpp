@@ -161,4 +161,11 @@ Result<OutputOptions> OutputOptions::read(const job::Options& options) {
   return out;
 }
 
+Result<void> OutputOptions::check_record(bool is_there) const {
+  bool needs = std::any_of(streams.begin(), streams.end(),
+                           [](const StreamOptions& each) { return each.has(OutputType::kvs); });
+  if (is_there || !needs) return {};
+  return invalid("output: type kvs needs a directory for the job's record: give nacre-shell --record-dir=DIR");
+}
+
 }  // namespace nacre::plugins

@@ -48,6 +48,8 @@ struct OutputOptions {
   [[nodiscard]] bool prints(value::Idset::Id rank) const { return !ranks || ranks->contains(rank); }
   // Settings that are missing for stderr are taken from stdout.
   static Result<OutputOptions> read(const job::Options& options);
+  // EINVAL: a stream goes to the job's record, and there is none.
+  [[nodiscard]] Result<void> check_record(bool is_there) const;
 };
 
 }  // namespace nacre::plugins

@@ -48,13 +48,16 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     on("shell.post-init", [this](plugin::Call&) { return open_places(); });
     on("task.init", [this](plugin::Call&) {
       task::Task& task = *host_.current_task();
-      return channels_.prepare(task, outputs_[task.rank()]);
+      return channels_.prepare(task, outputs_.tasks[task.rank()]);
     });
     on("task.fork", [this](plugin::Call&) { return watch(*host_.current_task()); });
     on("output.open", [this](plugin::Call& call) { return open_for_another(call); });
     on("task.exit", [this](plugin::Call&) { return task_exited(*host_.current_task()); });
     on("shell.finish", [this](plugin::Call&) { return await_ends(); });
-    on("shell.lost", [this](plugin::Call& call) { return on_lost(call); });
+    on("shell.lost", [this](plugin::Call& call) {
+      if (collector_) collector_->lost(call.in.value("shell_rank", bulk::Id{0}));
+      return Result<void>();
+    });
     on("shell.exit", [this](plugin::Call&) {
       places_ ? places_->log_losses() : early_events_.end();
       return Result<void>();
@@ -75,8 +78,8 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   std::optional<Tail> tail(std::uint32_t rank) override {
     auto task = std::find_if(host_.tasks().begin(), host_.tasks().end(),
                              [&](const auto& each) { return each->rank() == rank; });
-    auto output = outputs_.find(rank);
-    if (task == host_.tasks().end() || output == outputs_.end()) return std::nullopt;
+    auto output = outputs_.tasks.find(rank);
+    if (task == host_.tasks().end() || output == outputs_.tasks.end()) return std::nullopt;
     auto last = [&](io::Stream stream) {
       std::size_t most = tail_size(stream, host_.tasks().size());
       std::string own = places_->direct(stream) ? places_->tail_of_file(**task, stream, most) : "";
@@ -115,12 +118,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   Result<void> read_options() {
     options_ = TRY(OutputOptions::read(host_.options()));
     CHECK_OK(job::check_ranks("output.ranks", options_.ranks, host_.job().tasks()));
-    for (const StreamOptions& stream : options_.streams) {
-      if (stream.has(OutputType::kvs) && !host_.record_directory() && host_.job().shell_rank == 0) {
-        return invalid(
-            "output: type kvs needs a directory for the job's record: give nacre-shell --record-dir=DIR");
-      }
-    }
+    if (host_.job().shell_rank == 0) CHECK_OK(options_.check_record(host_.record_directory().has_value()));
     host_.offer_output(this);
     return {};
   }
@@ -176,16 +174,11 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     collector_.emplace(*host_.bulk(), host_.job(), *places_, std::move(callbacks));
   }
 
-  Result<void> on_lost(const plugin::Call& call) {
-    if (collector_) collector_->lost(call.in.value("shell_rank", bulk::Id{0}));
-    return {};
-  }
-
   // ---- a task ----------------------------------------------------------------
 
   Result<void> watch(const task::Task& task) {
-    auto found = outputs_.find(task.rank());
-    if (found == outputs_.end()) return {};
+    auto found = outputs_.tasks.find(task.rank());
+    if (found == outputs_.tasks.end()) return {};
     for (OutputChannel& channel : found->second.channels) {
       channel.task_end.reset();
       if (!channel.assembler) continue;
@@ -214,7 +207,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   // ---- a process that writes as a task does --------------------------------------
 
   Result<void> open_for_another(plugin::Call& call) {
-    others_.remove_if([](const OutputChannel& each) { return !each.open(); });
+    outputs_.others.remove_if([](const OutputChannel& each) { return !each.open(); });
     auto rank = call.in.value("rank", std::int64_t{-1});
     for (const auto& task : host_.tasks()) {
       if (task->rank() != rank) continue;
@@ -229,10 +222,10 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     if (!options_.prints(task.rank()) || !places_) return UniqueFd();
     if (task.pty() != nullptr) stream = io::Stream::out;  // a terminal shows both as one
     if (places_->direct(stream)) return places_->open_for(task, stream);
-    OutputChannel& main = outputs_[task.rank()].of(stream);
-    OutputChannel& other = others_.emplace_back();
+    OutputChannel& main = outputs_.tasks[task.rank()].of(stream);
+    OutputChannel& other = outputs_.others.emplace_back();
     auto opened = open_other(task, stream, other, main);
-    if (!opened) others_.pop_back();
+    if (!opened) outputs_.others.pop_back();
     return opened;
   }
 
@@ -283,7 +276,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
 
   // A place has room again, or has failed.
   void go_on() {
-    for_each_open([this](OutputChannel& channel) {
+    outputs_.for_each_open([this](OutputChannel& channel) {
       if (!std::exchange(channel.paused, false)) return;
       Result<void> started = channel.poll->start(event::Poll::kReadable);
       if (!started) log(host_, *this, Level::error, "{}", started.error().message);
@@ -295,7 +288,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
 
   // A task has ended: all that it wrote is in its pipes now. Its children may hold the pipes open, and write on.
   Result<void> task_exited(const task::Task& task) {
-    TaskStreams& output = outputs_[task.rank()];
+    TaskStreams& output = outputs_.tasks[task.rank()];
     for (OutputChannel& channel : output.channels) {
       if (!channel.open()) continue;
       auto left = std::max<std::int64_t>(::fcntl(channel.watched, F_GETPIPE_SZ), kUsualPipe);
@@ -323,7 +316,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     double now = event::wall_clock();
     channel.assembler->end(now, [&](const io::Batch& batch) { put(channel, batch); });
     end_source(channel, now);
-    if (outputs_.at(channel.source.rank).is_complete()) complete(channel.source.rank);
+    if (outputs_.tasks.at(channel.source.rank).is_complete()) complete(channel.source.rank);
     ++closed_;
     release_flushed();
   }
@@ -363,24 +356,12 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   }
 
   void give_up() {
-    for_each_open([this](OutputChannel& channel) {
+    outputs_.for_each_open([this](OutputChannel& channel) {
       if (channel.main != nullptr) return;  // the plugin that made it waits for its process
       log(host_, *this, Level::warn, "task {}: its {} is held open by a process that it left; it is not waited for",
           channel.source.rank, io::name_of(channel.source.stream));
       close(channel);
     });
-  }
-
-  template <typename Do>
-  void for_each_open(Do what) {
-    for (auto& [rank, output] : outputs_) {
-      for (OutputChannel& channel : output.channels) {
-        if (channel.open()) what(channel);
-      }
-    }
-    for (OutputChannel& channel : others_) {
-      if (channel.open()) what(channel);
-    }
   }
 
   void report(const OutputTarget& place, const Error& error) {
@@ -395,11 +376,10 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   OutputOptions options_;
   std::optional<OutputRouting> places_;
   ChannelMaker channels_{host_, options_, places_};
-  std::optional<OutputCollector> collector_;      // on the leader of several shells
-  std::optional<OutputComeOut> come_out_;         // on the leader
-  std::size_t read_size_ = kReadSize;             // bytes
-  std::map<std::uint32_t, TaskStreams> outputs_;  // by rank
-  std::list<OutputChannel> others_;               // of processes that write as a task does
+  std::optional<OutputCollector> collector_;  // on the leader of several shells
+  std::optional<OutputComeOut> come_out_;     // on the leader
+  std::size_t read_size_ = kReadSize;         // bytes
+  OutputChannels outputs_;
   std::string buffer_;
   std::vector<LogEntry> early_;                 // until places are open
   int closed_ = 0;                              // channels whose holds remain until all is flushed

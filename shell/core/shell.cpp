@@ -18,6 +18,7 @@
 #include "core/misspelt_topics.hpp"
 #include "core/shell_taskmap.hpp"
 #include "core/unread_options.hpp"
+#include "core/what_to_run.hpp"
 #include "core/working_directory.hpp"
 #include "event/clock.hpp"
 #include "job/option_types.hpp"
@@ -30,46 +31,6 @@ namespace nacre::core {
 namespace {
 
 constexpr int kMaxVerbosity = 2;  // more has no effect, as in flux-shell(1)
-
-Result<job::Options> merged_options(const job::Jobspec& spec, const std::vector<std::string>& arguments) {
-  job::Options options(spec.options);
-  for (const std::string& each : arguments) CHECK_OK(in("-o " + each, options.set_from_argument(each)));
-  return options;
-}
-
-Result<std::optional<job::PerResource>> per_resource(const job::Options& options) {
-  const Json* option = options.find("per-resource");
-  if (option == nullptr) return std::optional<job::PerResource>();
-  return std::optional<job::PerResource>(TRY(job::PerResource::from_json(*option)));
-}
-
-Result<job::Oversubscribe> oversubscription(const job::Options& options) {
-  auto option = options.at("oversubscribe");
-  if (!option) return job::Oversubscribe::no;
-  return job::oversubscribe_of(*option);
-}
-
-struct WhatToRun {
-  job::Options options;
-  job::Job job;
-  std::string sharing;  // for people
-};
-
-// Made from what all shells of the job have in common.
-Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& config) {
-  job::Options options = TRY(merged_options(identity.spec, config.options));
-  auto spread = TRY(per_resource(options));
-  auto shares_cores = TRY(oversubscription(options));
-  job::Job job =
-      TRY(job::Job::create(identity.id, identity.shell_rank, std::move(identity.spec),
-                           std::move(identity.resources), spread, shares_cores != job::Oversubscribe::no));
-  if (::getenv("FLUX_F58_FORCE_ASCII") != nullptr) job.has_ascii_id = true;
-  std::string sharing;
-  bool reports =
-      shares_cores == job::Oversubscribe::yes || (shares_cores == job::Oversubscribe::share && config.at_terminal);
-  if (reports && identity.shell_rank == 0) sharing = job::sharing_text(job.spec, job.resources, job.shares);
-  return WhatToRun{std::move(options), std::move(job), std::move(sharing)};
-}
 
 Result<int> verbosity(const job::Options& options) {
   auto option = options.at("verbose");

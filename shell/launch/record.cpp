@@ -124,10 +124,10 @@ Result<void> read_places(const JsonAt& root, LaunchRecord& out) {
 Result<LaunchRecord> read_record(const JsonAt& root) {
   LaunchRecord out;
   CHECK_OK(check_protocol(root, out));
-  CHECK_OK(root.only_keys({"version", "protocol", "jobid",   "rank",      "size",        "arity",   "hosts",
-                           "agent",   "shell",    "timeout", "addresses", "environment", "jobspec", "R",
-                           "options", "input",    "remote",  "terminal",  "carriage",    "offer",   "sources",
-                           "detach"}));
+  CHECK_OK(
+      root.only_keys({"version", "protocol", "jobid",     "rank",        "size",    "arity", "hosts",   "agent",
+                      "shell",   "timeout",  "addresses", "environment", "jobspec", "R",     "options", "input",
+                      "remote",  "terminal", "carriage",  "offer",       "sources", "detach"}));
   JsonAt job = TRY(root.at("jobid"));
   out.job = TRY(in(job.path(), value::JobId::parse(TRY(job.string()))));
   CHECK_OK(read_places(root, out));
