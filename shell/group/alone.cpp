@@ -46,6 +46,10 @@ void Alone::exec(value::ExecOrder order, WhenOrdered done) {
   if ((is_named || !mine.ranks.empty()) && callbacks_.on_exec) callbacks_.on_exec(mine);
 }
 
+void Alone::shrink(const value::Idset& /*shells*/, WhenShrunk done) {
+  done(Error{EINVAL, "shrink: this is the job's only shell"});
+}
+
 void Alone::tasks_started(const value::Idset& tasks) {
   if (callbacks_.on_tasks) callbacks_.on_tasks(tasks, {});
 }

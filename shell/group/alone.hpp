@@ -18,6 +18,7 @@ class Alone final : public Group {
   void signal(int signum, const Targets& tasks) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   void exec(value::ExecOrder order, WhenOrdered done) override;
+  void shrink(const value::Idset& shells, WhenShrunk done) override;
   void tasks_started(const value::Idset& tasks) override;
   void tasks_ended(const Ended& ended) override;
   bulk::Port* bulk() override { return nullptr; }

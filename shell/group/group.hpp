@@ -20,6 +20,7 @@
 #include "group/directory.hpp"
 #include "value/exec_order.hpp"
 #include "value/idset.hpp"
+#include "value/shrunk.hpp"
 
 namespace nacre::group {
 
@@ -53,6 +54,13 @@ class Group {
     std::function<void(std::string_view topic, std::string_view bytes)> on_announcement;
     // An order for this shell, in one order with all of the above. The shell that has asked gets its answer first.
     std::function<void(const value::ExecShare&)> on_exec;
+    // A shrink: these shells are no longer of the job, as was asked for; those that stay get it, in one order with
+    // all of the above. Once they have gone, or their time is over, it has ended.
+    std::function<void(const value::Idset& shells)> on_left;
+    std::function<void(const value::Shrunk&)> on_shrunk;
+    // A shrink takes this shell out of the job: it has to call leave() at once. What it does reaches the others no
+    // more, but for ends of tasks, so its output should have gone up before. Its collectives end with ECANCELED.
+    std::function<void()> on_leave;
     // The leader only: which tasks, of all shells, have newly started or ended.
     std::function<void(const value::Idset& started, const std::vector<Ended>& ended)> on_tasks;
     // This shell is cut off from its job for good: it has to end its tasks and itself at once.
@@ -79,6 +87,11 @@ class Group {
   // the job has ended, or this shell has been cut off.
   using WhenOrdered = std::function<void(Result<value::ExecAnswer>)>;
   virtual void exec(value::ExecOrder order, WhenOrdered done) = 0;
+
+  // Takes shells out of the job. `done` is called once: when they have gone, or their time is over, or with an
+  // error. EINVAL: the leader is one of them, or none of them is of the job. EMSGSIZE, EPIPE, cut off: as above.
+  using WhenShrunk = std::function<void(Result<value::Shrunk>)>;
+  virtual void shrink(const value::Idset& shells, WhenShrunk done) = 0;
 
   // These are tasks of this shell.
   virtual void tasks_started(const value::Idset& tasks) = 0;

@@ -198,6 +198,15 @@ void OverlayDriver::exec(value::ExecOrder order, WhenOrdered done) {
   pump();
 }
 
+void OverlayDriver::shrink(const value::Idset& shells, WhenShrunk done) {
+  if (cut_off_) return done(*cut_off_);
+  tick();
+  auto asked = node_.request(overlay::Shrink{shells});
+  if (!asked) return done(std::move(asked).error());
+  shrinks_.emplace(*asked, std::move(done));
+  pump();
+}
+
 void OverlayDriver::raise(const JobException& exception) {
   JobException mine = exception;
   mine.origin = membership_.rank;
@@ -257,7 +266,7 @@ void OverlayDriver::leave(int code, std::function<void(std::optional<int>)> done
 
 // The last messages to others have to be out.
 void OverlayDriver::end_if_gone() {
-  auto gone = [this](Rank rank) { return !node_.tree().has(rank); };
+  auto gone = [this](Rank rank) { return removed_ || !node_.tree().has(rank); };
   bool is_over = finished_ ? link_table_->idle(gone) : cut_off_ && !removed_;
   if (!leaving_ || !when_gone_ || !is_over) return;
   std::exchange(when_gone_, nullptr)(code_);

@@ -40,6 +40,7 @@ class OverlayDriver final : public Group {
   void signal(int signum, const Targets& tasks) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   void exec(value::ExecOrder order, WhenOrdered done) override;
+  void shrink(const value::Idset& shells, WhenShrunk done) override;
   void tasks_started(const value::Idset& tasks) override;
   void tasks_ended(const Ended& ended) override;
   bulk::Port* bulk() override { return bulk_driver_.get(); }
@@ -70,6 +71,8 @@ class OverlayDriver final : public Group {
   void open_collective(std::string_view name, overlay::Merge merge, const overlay::Own& mine, WhenReleased done);
   void ask(overlay::RequestBody body);
   void answer_order(const overlay::Entry& entry);
+  void answer_shrink(const overlay::Entry& entry);
+  void fail_collectives(const Error& why);
   void fail_orders(const Error& why);
 
   // Performs the node's effects, then calls the owner, until nothing is left.
@@ -122,6 +125,7 @@ class OverlayDriver final : public Group {
   bool serving_ = false;
   std::map<std::string, WhenReleased, std::less<>> waiting_;  // by collective
   std::map<std::uint64_t, WhenOrdered> orders_;               // by request
+  std::map<std::uint64_t, WhenShrunk> shrinks_;               // likewise
   DeferredCalls deferred_;                                    // for the owner
   DeferredCalls kept_;                                        // the same, until serve()
   // Links that have ended, which the node does not know yet
@@ -130,7 +134,7 @@ class OverlayDriver final : public Group {
   Pump pump_;
   std::pair<overlay::Seq, std::string> encoded_{0, {}};  // the entry that was sent last, as a frame
   std::optional<Error> cut_off_;
-  bool removed_ = false;  // taken out of the job, and not finished yet
+  bool removed_ = false;  // by a shrink, and not finished yet
   bool finished_ = false;
   bool leaving_ = false;
   bool gives_up_absent_ = false;

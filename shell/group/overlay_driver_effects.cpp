@@ -172,9 +172,33 @@ void OverlayDriver::answer_order(const overlay::Entry& entry) {
   call_later([done = std::move(order.mapped()), answer = std::move(answer)] { done(answer); });
 }
 
+void OverlayDriver::answer_shrink(const overlay::Entry& entry) {
+  const auto* campaign = std::get_if<overlay::Campaign>(&entry.body);
+  const auto* refused = std::get_if<overlay::Refused>(&entry.body);
+  if (campaign == nullptr && refused == nullptr) return;
+  std::optional<value::Shrunk> shrunk;
+  if (campaign != nullptr && !campaign->grow) shrunk = {campaign->done, campaign->unconfirmed};
+  if (shrunk) {
+    call_when_served([this, shrunk = *shrunk] {
+      if (callbacks_.on_shrunk) callbacks_.on_shrunk(shrunk);
+    });
+  }
+  if (entry.request.origin != membership_.rank) return;
+  auto asked = shrinks_.extract(entry.request.number);
+  if (!asked) return;
+  Result<value::Shrunk> answer = shrunk ? Result<value::Shrunk>(*std::move(shrunk)) : Error{EINVAL, refused->why};
+  call_later([done = std::move(asked.mapped()), answer = std::move(answer)] { done(answer); });
+}
+
 void OverlayDriver::deliver(const overlay::Entry& entry) {
   answer_order(entry);
+  answer_shrink(entry);
   if (const auto* view = std::get_if<overlay::View>(&entry.body)) {
+    if (!view->leave.empty() && !view->leave.contains(membership_.rank)) {
+      call_when_served([this, left = view->leave] {
+        if (callbacks_.on_left) callbacks_.on_left(left);
+      });
+    }
     for (Rank rank : view->dead.ids()) {
       call_when_served([this, rank] {
         if (callbacks_.on_lost) callbacks_.on_lost(rank);
@@ -210,8 +234,13 @@ void OverlayDriver::deliver(const overlay::Entry& entry) {
   }
 }
 
+void OverlayDriver::fail_collectives(const Error& why) {
+  for (auto& [name, done] : std::exchange(waiting_, {})) call_later([why, done = std::move(done)] { done(why); });
+}
+
 void OverlayDriver::fail_orders(const Error& why) {
   for (auto& [number, done] : std::exchange(orders_, {})) call_later([why, done = std::move(done)] { done(why); });
+  for (auto& [number, done] : std::exchange(shrinks_, {})) call_later([why, done = std::move(done)] { done(why); });
 }
 
 void OverlayDriver::end(Error why) {
@@ -220,12 +249,11 @@ void OverlayDriver::end(Error why) {
   bulk_driver_->cut_off(*cut_off_);
   value_driver_->cut_off(*cut_off_);
   if (!removed_) link_table_->stop();
-  call_when_served([this] {
-    if (callbacks_.on_cut_off) callbacks_.on_cut_off(*cut_off_);
+  call_when_served([this, is_planned = removed_] {
+    if (is_planned && callbacks_.on_leave) callbacks_.on_leave();
+    if (!is_planned && callbacks_.on_cut_off) callbacks_.on_cut_off(*cut_off_);
   });
-  for (auto& [name, done] : std::exchange(waiting_, {})) {
-    call_later([this, done = std::move(done)] { done(*cut_off_); });
-  }
+  fail_collectives(*cut_off_);
   fail_orders(*cut_off_);
   pump();
 }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -97,7 +96,8 @@ class FakeGroup final : public group::Group {
     });
     return {};
   }
-  void exec(value::ExecOrder /*order*/, WhenOrdered done) override { done(Error{ENOTSUP, "no orders here"}); }
+  void exec(value::ExecOrder, WhenOrdered done) override { done(Error{ENOTSUP, "no orders here"}); }
+  void shrink(const value::Idset&, WhenShrunk done) override { done(Error{ENOTSUP, "no shrinks here"}); }
   void tasks_started(const value::Idset& tasks) override { started = started | tasks; }
   void tasks_ended(const group::Ended& tasks) override {
     ended.push_back(tasks);
@@ -108,7 +108,7 @@ class FakeGroup final : public group::Group {
   void wait_for_silent(std::chrono::milliseconds bound) override {
     acts.push_back(fmt::format("silent {}", bound.count()));
   }
-  void suspect(group::Rank rank) override { acts.push_back(fmt::format("suspect {}", rank)); }
+  void suspect(group::Rank of) override { acts.push_back(fmt::format("suspect {}", of)); }
   void give_up_absent() override { acts.emplace_back("give up absent"); }
   void give_up_silent() override { acts.emplace_back("give up silent"); }
   void leave(int code, std::function<void(std::optional<int>)> done) override {

@@ -49,6 +49,11 @@ Group::Callbacks World::callbacks(FakeShell& shell) {
     shell.orders.push_back(fmt::format("{} {} {}", share.number, share.ranks.str(), share.command));
   };
   out.on_lost = [&shell](Rank rank) { shell.lost.push_back(rank); };
+  out.on_left = [&shell](const value::Idset& shells) { shell.shrinks.push_back("left " + shells.str()); };
+  out.on_shrunk = [&shell](const value::Shrunk& shrunk) {
+    shell.shrinks.push_back(fmt::format("gone {} unconfirmed {}", shrunk.gone.str(), shrunk.unconfirmed.str()));
+  };
+  out.on_leave = [&shell] { shell.shrinks.emplace_back("leave"); };
   out.on_tasks = [&shell](const value::Idset& started, const std::vector<Ended>& ended) {
     shell.started = shell.started | started;
     for (const Ended& each : ended) shell.ended.add(each.tasks, each.record);

@@ -35,6 +35,7 @@ struct FakeShell {
   std::vector<std::string> signals;     // "NUMBER TASKS"
   std::vector<std::string> orders;      // "NUMBER RANKS COMMAND"
   std::vector<Rank> lost;
+  std::vector<std::string> shrinks;  // "left SHELLS", "gone SHELLS unconfirmed SHELLS", "leave"
   value::Idset started;
   exits::Outcomes ended;
   std::string cut_off;
