@@ -91,7 +91,7 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" jobs -q 2>/dev/null)" -- "$word"; compgen -c -- "$word"; compgen -f -- "$word")
       return
       ;;
-    attach | ps | top | kill | cancel)
+    attach | ps | top | kill | cancel | shrink)
       mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" jobs -q 2>/dev/null)" -- "$word")
       return
       ;;

@@ -23,6 +23,7 @@
 #include "plugins/control/answers.hpp"
 #include "plugins/control/exec_service.hpp"
 #include "plugins/control/own_entry.hpp"
+#include "plugins/control/shrink_service.hpp"
 #include "plugins/control/viewers.hpp"
 #include "plugins/pty/options.hpp"
 #include "record/list.hpp"
@@ -40,9 +41,12 @@ constexpr std::uint64_t kPruneOne = 32;  // in as many jobs what is too old is r
 class Control final : public plugin::Plugin {
  public:
   explicit Control(plugin::Host& host)
-      : Plugin("control"), host_(host), questions_(host), answers_(host, questions_), execs_(host, [this] {
-          return server_.get();
-        }) {
+      : Plugin("control"),
+        host_(host),
+        questions_(host),
+        answers_(host, questions_),
+        execs_(host, [this] { return server_.get(); }),
+        shrinks_(host) {
     on("shell.init", [this](plugin::Call&) { return read(); });
   }
   ~Control() override {
@@ -82,7 +86,9 @@ class Control final : public plugin::Plugin {
     if (auto* output = host_.task_output()) output->follow(&viewers_.value());
     on("job.listed", [this](plugin::Call& call) { return listed(call); });
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
-    on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
+    for (const char* topic : {"shell.lost", "shell.left"})
+      on(topic, [this](plugin::Call& call) { return shell_gone(call); });
+    on("job.shrinking", [this](plugin::Call& call) { return shells_leave(call); });
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { server_ ? look() : open(); }));
     timer_->unref();
     started_ = host_.events().follow([this](const Json& event) {
@@ -264,6 +270,7 @@ class Control final : public plugin::Plugin {
     reply.answer = [this, client, id = request.id](const Result<Json>& value) {
       if (server_) server_->answer(client, id, value);
     };
+    if (request.action == "shrink") return shrinks_.serve(request.arguments, std::move(reply));
     answers_.serve(request, entry_, std::move(reply));
   }
 
@@ -285,10 +292,17 @@ class Control final : public plugin::Plugin {
     return {};
   }
 
-  Result<void> shell_lost(const plugin::Call& call) {
-    auto shell = TRY(TRY(JsonAt::root(call.in).at("shell_rank")).integer(0, UINT32_MAX));
-    questions_.lost(static_cast<std::uint32_t>(shell));
-    execs_.lost(static_cast<std::uint32_t>(shell));
+  Result<void> shell_gone(const plugin::Call& call) {
+    auto shell =
+        static_cast<std::uint32_t>(TRY(TRY(JsonAt::root(call.in).at("shell_rank")).integer(0, UINT32_MAX)));
+    questions_.lost(shell);
+    execs_.lost(shell);
+    shrinks_.note_gone(value::Idset::range(shell, shell));
+    return {};
+  }
+
+  Result<void> shells_leave(const plugin::Call& call) {
+    shrinks_.note_gone(TRY(value::Idset::parse(TRY(TRY(JsonAt::root(call.in).at("shells")).string()))));
     return {};
   }
 
@@ -357,6 +371,7 @@ class Control final : public plugin::Plugin {
   Questions questions_;
   Answers answers_;
   ExecService execs_;
+  ShrinkService shrinks_;
   record::JobEntry entry_;
   std::optional<record::EntryDirectory> directory_;
   std::optional<Viewers> viewers_;  // on the leader

@@ -54,10 +54,11 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     on("output.open", [this](plugin::Call& call) { return open_for_another(call); });
     on("task.exit", [this](plugin::Call&) { return task_exited(*host_.current_task()); });
     on("shell.finish", [this](plugin::Call&) { return await_ends(); });
-    on("shell.lost", [this](plugin::Call& call) {
+    auto gone = [this](plugin::Call& call) {
       if (collector_) collector_->lost(call.in.value("shell_rank", bulk::Id{0}));
       return Result<void>();
-    });
+    };
+    for (const char* topic : {"shell.lost", "shell.left"}) on(topic, gone);
     on("shell.exit", [this](plugin::Call&) {
       places_ ? places_->log_losses() : early_events_.end();
       return Result<void>();
@@ -274,8 +275,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     if (channel.paused) channel.poll->stop();
   }
 
-  // A place has room again, or has failed.
-  void go_on() {
+  void go_on() {  // a place has room again, or has failed
     outputs_.for_each_open([this](OutputChannel& channel) {
       if (!std::exchange(channel.paused, false)) return;
       Result<void> started = channel.poll->start(event::Poll::kReadable);
@@ -344,7 +344,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     if (finishes_ && held_ == 0 && follower_ != nullptr) std::exchange(follower_, nullptr)->all_out();
   }
 
-  // Processes that tasks have left behind are ended now; those that cannot be ended are not waited for.
+  // Processes that tasks have left behind are ended now.
   Result<void> await_ends() {
     finishes_ = true;
     release_flushed();

@@ -207,6 +207,12 @@ void Shell::kill_tasks(int signum) {
   signalled_also_.call(signum);
 }
 
+plugin::Registration Shell::shrink(const value::ShrinkOrder& order, WhenShrunk done) {
+  auto pending = shrinks_.add(std::move(done));
+  shrink_.order(order, std::move(pending.receive));
+  return std::move(pending.registration);
+}
+
 // The tasks are not all known here, so it is the largest code of this shell's.
 int Shell::own_code() const {
   return end_.code(tasks_.outcomes(), exits::Policy(exits::Policy::Kind::max, 0, exit_policy_.ok()));
@@ -220,7 +226,9 @@ int Shell::job_code(const exits::Outcomes& all) const {
 // The leader passes its barrier only when it has all that the others have put out.
 void Shell::close_job() {
   group_->close_bulk();
+  shrink_.put_all();
   shells_.last_barrier(join::kExitBarrier);
+  shrink_.job_over();
 }
 
 // The end of run(): no shell leaves before all know how the job has ended, which the leader decides.

@@ -46,7 +46,8 @@ Shell::Shell(join::ShellProcess& process, boot::Identity&& identity, job::Job&& 
     : ShellHost(process, identity.standalone, std::move(job), std::move(options), std::move(config), log),
       end_(process.end),
       tasks_(*this, process.group.get()),
-      shells_(*this, process) {}
+      shells_(*this, process),
+      shrink_(*this, process.group.get(), shells_, tasks_, process.end) {}
 
 Shell::~Shell() {
   plugin::set_last_act(nullptr, nullptr);
@@ -102,6 +103,12 @@ void Shell::serve_group() {
   callbacks.on_lost = [this](group::Rank rank) { shell_messages_.lost(rank); };
   callbacks.on_exec = [this](const value::ExecShare& share) { ordered_to_.call(share); };
   callbacks.on_cut_off = [this](const Error& why) { on_cut_off(why); };
+  shrink_.serve(callbacks, grace_);
+  auto shrunk = std::move(callbacks.on_shrunk);
+  callbacks.on_shrunk = [this, shrunk = std::move(shrunk)](const value::Shrunk& end) {
+    for (group::Rank rank : (end.gone | end.unconfirmed).ids()) shell_messages_.lost(rank);
+    shrunk(end);
+  };
   shells_.when_first_ended([this](const exits::TaskEnd& end) {
     first_end_ = end;
     attempt(post_first_end());

@@ -6,6 +6,7 @@
 //   ending.cpp       how the job ends: failures, signals, the exit code (exits/job_end.hpp decides, the shell acts)
 //   shell_tasks.hpp  its tasks: their start and their end
 //   shell_group.hpp  the other shells: barriers, losses, the ends of all tasks
+//   shell_shrink.hpp shells that leave before the job's end
 //   shell_host.hpp   what plugins see of it
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "boot/identity.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_host.hpp"
+#include "core/shell_shrink.hpp"
 #include "core/shell_tasks.hpp"
 #include "core/shutdown.hpp"
 #include "group/event_log.hpp"
@@ -38,6 +40,7 @@ class Shell final : public ShellHost {
   std::span<const std::unique_ptr<task::Task>> tasks() override { return tasks_.all(); }
   task::Task* current_task() override { return tasks_.current(); }
   void kill_tasks(int signum) override;
+  plugin::Registration shrink(const value::ShrinkOrder& order, WhenShrunk done) override;
   plugin::Stack& stack() override { return stack_; }
   void raise(const plugin::RaisedException& exception) override;
   void die(int exit_code, std::string_view component, std::string_view message) override;
@@ -100,6 +103,7 @@ class Shell final : public ShellHost {
   Stragglers stragglers_;
   ShellTasks tasks_;
   ShellGroup shells_;
+  ShellShrink shrink_;
   std::unique_ptr<script::Interpreter> interpreter_;
   plugin::Stack stack_;  // last: plugins may hold references to all above
 };

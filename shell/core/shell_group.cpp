@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "job/resources.hpp"
+#include "value/hostlist.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::core {
@@ -116,8 +118,13 @@ void ShellGroup::note_passed(const std::string& barrier, const std::optional<Err
 // ---- losses, and the ends of tasks -----------------------------------------------------------
 
 void ShellGroup::on_lost(group::Rank rank) {
-  lost_.insert(rank);
   if (process_.launcher) process_.launcher->lost(rank);
+  if (leaving_.contains(rank)) {
+    note_left(value::Idset::range(rank, rank));
+    if (is_planned_) is_planned_(rank);
+    return;
+  }
+  lost_.insert(rank);
   if (rank >= host_.job().shells()) return;
   if (reports_losses_) notify_plugins("shell.lost", loss_of(rank, host_.options()));
   if (host_.job().shell_rank != 0) return;
@@ -130,6 +137,34 @@ void ShellGroup::on_lost(group::Rank rank) {
                fmt::format("shell {}{} is lost: it has ended, or cannot be reached{}", rank,
                            host_.job().resources.nodes[rank].on(), with),
                std::nullopt});
+}
+
+void ShellGroup::leaving(const value::Idset& shells, double grace) {
+  leaving_ = leaving_ | shells;
+  value::Hostlist hosts;
+  for (group::Rank rank : shells.ids()) hosts.append(host_.job().resources.nodes[rank].hostname);
+  notify_plugins("job.shrinking", {{"shells", shells.str()}, {"hosts", hosts.str()}, {"grace", grace}});
+}
+
+void ShellGroup::left(const value::Shrunk& shrunk) {
+  if (process_.launcher) {
+    for (group::Rank rank : shrunk.unconfirmed.ids()) process_.launcher->lost(rank);
+  }
+  note_left((shrunk.gone | shrunk.unconfirmed) - left_);
+}
+
+void ShellGroup::note_left(const value::Idset& shells) {
+  if (shells.empty()) return;
+  left_ = left_ | shells;
+  for (group::Rank rank : shells.ids()) {
+    if (host_.job().shell_rank == 0)
+      note_ended(host_.job().taskmap.ranks_on(rank) - outcomes_.ranks(), exits::Record::victim({}));
+    notify_plugins("shell.left", {{"shell_rank", rank}});
+  }
+  notify_plugins("shell.resource-update", {{"R", job::without_nodes(host_.job().resources, left_)},
+                                           {"taskmap", host_.job().taskmap.json()},
+                                           {"added", ""},
+                                           {"left", shells.str()}});
 }
 
 void ShellGroup::report_losses() {

@@ -41,6 +41,15 @@ class ShellGroup {
   // Sends the tasks of all shells, which run by now, the signals that the launcher sent before.
   void send_kept_signals();
 
+  // ---- shrinks
+  // These shells are about to leave; their tasks have `grace` seconds from the first signal on.
+  void leaving(const value::Idset& shells, double grace);
+  // They have left. Their tasks that have no record yet count as ended by the shrink.
+  void left(const value::Shrunk& shrunk);
+  [[nodiscard]] value::Idset gone() const { return lost_ | left_; }
+  // Leader: `is_planned` is asked whether the loss of a shell is the end of its leaving.
+  void when_lost(std::function<bool(group::Rank)> is_planned) { is_planned_ = std::move(is_planned); }
+
   // Reports to plugins the shells that were lost before plugins could handle that. From now on each is reported at
   // once.
   void report_losses();
@@ -64,13 +73,17 @@ class ShellGroup {
   void note_passed(const std::string& barrier, const std::optional<Error>& why);
   void on_lost(group::Rank rank);
   void note_ended(const value::Idset& tasks, const exits::Record& record);
+  void note_left(const value::Idset& shells);
   void notify_plugins(const std::string& topic, const Json& what);
 
   plugin::Host& host_;
   join::ShellProcess& process_;
   std::map<std::string, bool> barriers_;  // those that were entered: whether they are over
   value::Idset lost_;                     // shells
-  bool reports_losses_ = false;           // true once plugins have run shell.post-init
+  value::Idset leaving_;                  // those that have been told to leave, whatever has become of them
+  value::Idset left_;                     // as planned
+  std::function<bool(group::Rank)> is_planned_;
+  bool reports_losses_ = false;  // true once plugins have run shell.post-init
   exits::Outcomes outcomes_;
   std::function<void(const exits::TaskEnd&)> on_first_ended_;  // until it is called
 };

@@ -99,7 +99,7 @@ bool ShellTasks::end(Ending what) {
     victims_.insert(task->rank());
     if (what.over_time) over_time_.insert(task->rank());
   }
-  return (running_ > 0 || what.others) && shutdown_->begin();
+  return (running_ > 0 || what.others) && shutdown_->begin(what.signum, what.grace);
 }
 
 // ---- the start -------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include <csignal>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -52,11 +53,14 @@ class ShellTasks {
   void kill(int signum, const group::Targets& which = std::nullopt);  // none: all
   // What end() ends, and why.
   struct Ending {
-    bool others = false;     // processes of plugins are ended too
-    bool over_time = false;  // because a time limit is over
+    bool others = false;                       // processes of plugins are ended too
+    bool over_time = false;                    // because a time limit is over
+    int signum = SIGTERM;                      // the first signal
+    std::optional<event::Seconds> grace = {};  // until SIGKILL; none: as watch_signals() was given
   };
-  // The tasks that run now end as victims, or as over their time limit. Host::kill_tasks() is called with SIGTERM,
-  // and after the grace with SIGKILL; only once, and only if there is something to end. False: there was not.
+  // The tasks that run now end as victims, or as over their time limit. Host::kill_tasks() is called with the
+  // signal, and after the grace with SIGKILL; only once, and only if there is something to end. False: there was
+  // not.
   bool end(Ending what);
 
   [[nodiscard]] Batch all() const { return tasks_; }

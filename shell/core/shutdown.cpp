@@ -34,11 +34,11 @@ Result<Shutdown> Shutdown::create(event::Loop& loop, event::Seconds grace, std::
   return Shutdown(TRY(event::Timer::create(loop, kill)), grace, kill_tasks);
 }
 
-bool Shutdown::begin() {
+bool Shutdown::begin(int signum, std::optional<event::Seconds> grace) {
   if (std::exchange(begun_, true)) return false;
-  kill_tasks_(SIGTERM);
-  kill_tasks_(SIGCONT);  // a stopped task receives the SIGTERM only when it runs
-  timer_.start_grace(grace_, event::Seconds(1));
+  kill_tasks_(signum);
+  kill_tasks_(SIGCONT);  // a stopped task receives the signal only when it runs
+  timer_.start_grace(grace.value_or(grace_), event::Seconds(1));
   return true;
 }
 

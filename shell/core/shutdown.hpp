@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,7 +26,8 @@ class Shutdown {
  public:
   static Result<Shutdown> create(event::Loop& loop, event::Seconds grace,
                                  std::function<void(int signum)> kill_tasks);
-  bool begin();  // only once; later calls do nothing, and return false
+  // Only once; later calls do nothing, and return false. `signum` comes first; `grace`: another one than usual.
+  bool begin(int signum, std::optional<event::Seconds> grace);
 
  private:
   Shutdown(event::Timer timer, event::Seconds grace, std::function<void(int)> kill_tasks)

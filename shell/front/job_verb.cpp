@@ -9,8 +9,10 @@
 #include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
+#include "base/text.hpp"
 #include "base/variable.hpp"
 #include "event/clock.hpp"
+#include "value/wait_status.hpp"
 
 namespace nacre::front {
 namespace {
@@ -86,6 +88,16 @@ Result<record::Listed> JobVerb::end_in_list(const record::Listed& job, const std
     if (event::clock_now() >= until) return *why;
     ::usleep(kLookAgain);
   }
+}
+
+Result<int> JobVerb::signal_of(const std::string& text) {
+  int signum = 0;
+  if (auto number = parse_u64(text))
+    signum = *number <= static_cast<std::uint64_t>(SIGRTMAX) ? static_cast<int>(*number) : 0;
+  else
+    signum = value::signal_number(text);
+  if (signum > 0) return signum;
+  return invalid(fmt::format("--signal: {}: expected the name or the number of a signal", in_quotes(text)));
 }
 
 }  // namespace nacre::front

@@ -33,6 +33,8 @@ class JobVerb : public cli::Verb {
   Result<control::Client> reach_job(const record::Listed& job);
   // The job has ended perhaps, if this is why its leader cannot be reached.
   [[nodiscard]] static bool may_have_ended(const Error& why);
+  // The value of --signal, a name or a number.
+  static Result<int> signal_of(const std::string& text);
   // The link has ended, or could not be made, which is `why`: returns the job's entry in the list, once that has
   // the job's end.
   Result<record::Listed> end_in_list(const record::Listed& job, const std::optional<Error>& why);

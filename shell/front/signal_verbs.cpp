@@ -17,16 +17,6 @@
 namespace nacre::front {
 namespace {
 
-Result<int> signal_of(const std::string& text) {
-  int signum = 0;
-  if (auto number = parse_u64(text))
-    signum = *number <= static_cast<std::uint64_t>(SIGRTMAX) ? static_cast<int>(*number) : 0;
-  else
-    signum = value::signal_number(text);
-  if (signum > 0) return signum;
-  return invalid(fmt::format("--signal: {}: expected the name or the number of a signal", in_quotes(text)));
-}
-
 Error has_ended(const record::JobEntry& entry) {
   return Error{ESRCH, fmt::format("job {} has ended", entry.id.f58_plain())};
 }

@@ -17,6 +17,7 @@ VerbPtr make_ps();
 VerbPtr make_exec();
 VerbPtr make_top();
 VerbPtr make_kill();
+VerbPtr make_shrink();
 VerbPtr make_cancel();
 VerbPtr make_wait();
 VerbPtr make_attach();

@@ -53,4 +53,7 @@ struct Resources {
   [[nodiscard]] std::optional<std::uint32_t> shell_rank(std::uint32_t broker_rank) const;
 };
 
+// The document of R, of version 1, without the nodes of these shell ranks.
+[[nodiscard]] Json without_nodes(const Resources& resources, const value::Idset& shells);
+
 }  // namespace nacre::job

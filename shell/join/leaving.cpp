@@ -16,6 +16,16 @@ void end_agents(ShellProcess& process) {
   process.loop->run_until([&ended] { return ended; });
 }
 
+// A shell that has left its job before the others goes on to hold the agents of those that it has started, until
+// they end, or its own launcher does.
+void keep_agents(ShellProcess& process) {
+  if (!process.launcher) return;
+  bool over = process.launched_by.gone.has_value();
+  process.launched_by.on_gone = [&over] { over = true; };
+  process.loop->run_until([&] { return over || process.launcher->running() == 0; });
+  process.launched_by.on_gone = nullptr;
+}
+
 }  // namespace
 
 void log_cause(Log& log, const group::JobException& cause, bool leads) {
@@ -41,6 +51,8 @@ std::optional<int> leave(ShellProcess& process, int code) {
     left.done = true;
   });
   process.loop->run_until([&left] { return left.done || left.late; });
+  bool is_early = process.joined && left.done && !left.code && !process.end.is_cut_off();
+  if (is_early) keep_agents(process);
   end_agents(process);
   if (!left.done) process.group.reset();  // the group holds the callback
   return left.code;

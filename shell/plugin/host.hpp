@@ -30,6 +30,7 @@
 #include "task/task.hpp"
 #include "value/exec_order.hpp"
 #include "value/idset.hpp"
+#include "value/shrunk.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::plugin {
@@ -126,6 +127,11 @@ class Host {
   using WhenOrdered = std::function<void(Result<value::ExecAnswer>)>;
   [[nodiscard]] virtual Registration exec(value::ExecOrder order, WhenOrdered done) = 0;
   [[nodiscard]] virtual Registration on_exec(std::function<void(const value::ExecShare&)> receive) = 0;
+
+  // On the leader, while tasks run: takes other shells out of the job. Their tasks are ended, and are no failures.
+  // `done` is called once, perhaps at once. EINVAL, EPERM; EAGAIN: not yet; ECANCELED: the job has ended.
+  using WhenShrunk = std::function<void(Result<value::Shrunk>)>;
+  [[nodiscard]] virtual Registration shrink(const value::ShrinkOrder& order, WhenShrunk done) = 0;
 
   // Bulk data between the shells of the job; null if this is the only one.
   virtual bulk::Port* bulk() = 0;

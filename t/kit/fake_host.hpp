@@ -70,6 +70,11 @@ class FakeHost : public plugin::Host {
   plugin::Registration on_exec(std::function<void(const value::ExecShare&)> receive) override {
     return ordered_to_.add(std::move(receive));
   }
+  plugin::Registration shrink(const value::ShrinkOrder& order, WhenShrunk done) override {
+    shrink_orders.push_back(order);
+    when_shrunk = std::move(done);
+    return {};
+  }
   bulk::Port* bulk() override { return port; }
   Log& log() override { return log_; }
   event::Loop& loop() override { return *loop_; }
@@ -108,7 +113,9 @@ class FakeHost : public plugin::Host {
   std::map<std::string, std::string> gathers;  // what it has given, by name
   plugin::Gathered gathers_elsewhere;          // what other shells give, whatever the name
   std::vector<value::ExecOrder> orders;        // of exec
-  std::vector<std::string> logged;             // "LEVEL COMPONENT: MESSAGE", down to trace
+  std::vector<value::ShrinkOrder> shrink_orders;
+  WhenShrunk when_shrunk;           // of the last one
+  std::vector<std::string> logged;  // "LEVEL COMPONENT: MESSAGE", down to trace
 
  private:
   std::unique_ptr<event::Loop> loop_;

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nacre shrink; see nacre-shrink(1).
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/print.hpp"
+#include "base/text.hpp"
+#include "cli/reply.hpp"
+#include "front/job_verb.hpp"
+#include "front/verbs.hpp"
+#include "value/duration.hpp"
+#include "value/hostlist.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::front {
+namespace {
+
+constexpr event::Seconds kMostAnswerTime{2.0 * 24 * 60 * 60};  // the leader has a bound of its own
+
+class ShrinkVerb final : public JobVerb {
+ public:
+  void add_to(CLI::App& nacre) override {
+    add_verb(nacre, "shrink", "Take hosts out of a job that runs: their tasks are ended, the others go on",
+             Jobs::one);
+    verb_->add_option("--hosts", hosts_, "These hosts, a hostlist: n[2-3]")->option_text("HOSTS");
+    verb_->add_option("--shells", shells_, "These shells: 2-3")->option_text("SHELLS");
+    verb_->add_option("--count", count_, "So many: those without tasks first, then the last ones")
+        ->option_text("N");
+    verb_->add_option("-s,--signal", signal_, "What their tasks get first (default: TERM)")->option_text("SIG");
+    verb_->add_option("--grace", grace_, "How long they have until SIGKILL (default: the job's kill-timeout)")
+        ->option_text("DURATION");
+    verb_->add_option("--tasks", tasks_, "end: tasks there are ended (default); refuse: only shells without tasks")
+        ->option_text("end|refuse");
+    add_reach();
+  }
+
+ private:
+  // What the leader is asked.
+  Result<Json> arguments() const {
+    if (verb_->count("--hosts") + verb_->count("--shells") + verb_->count("--count") != 1)
+      return invalid("expected one of --hosts, --shells and --count");
+    Json out = Json::object();
+    if (verb_->count("--hosts") > 0) {
+      auto hosts = TRY(in("--hosts", value::Hostlist::parse(hosts_)));
+      if (hosts.empty()) return invalid("--hosts: names no host");
+      out["hosts"] = hosts.str();
+    } else if (verb_->count("--shells") > 0) {
+      auto shells = TRY(in("--shells", value::Idset::parse(shells_)));
+      if (shells.empty()) return invalid("--shells: names no shell");
+      out["shells"] = shells.str();
+    } else {
+      if (count_ == 0) return invalid("--count: expected at least 1");
+      out["count"] = count_;
+    }
+    if (verb_->count("--signal") > 0) out["signal"] = TRY(signal_of(signal_));
+    if (verb_->count("--grace") > 0) {
+      auto grace = TRY(in("--grace", value::Duration::parse(grace_)));
+      if (grace.is_infinite()) return invalid("--grace: expected a time that ends");
+      out["grace"] = grace.seconds();
+    }
+    if (tasks_ != "end" && tasks_ != "refuse")
+      return invalid(fmt::format("--tasks: {}: expected end or refuse", in_quotes(tasks_)));
+    out["tasks"] = tasks_;
+    return out;
+  }
+
+  Result<int> run_verb() override {
+    auto asked = arguments();
+    if (!asked) return cli::print(cli::usage_error("nacre shrink", asked.error().message));
+    record::Listed job = TRY(this->job());
+    if (job.entry.ended()) return Error{ESRCH, fmt::format("job {} has ended", job.entry.id.f58_plain())};
+    control::Client client = TRY(reach_job(job));
+    client.allow(kMostAnswerTime);
+    Json answer = TRY(client.ask("shrink", *std::move(asked), [this](const Json& part) { report_begin(part); }));
+    if (json_) {
+      answer["id"] = job.entry.id.f58_plain();
+      print_out("{}\n", dump_json(answer));
+    } else if (!quiet_ && answer.value("gone", "") != "") {
+      print_out("{}\n",
+                answer.value("hosts", "") != "" ? answer.value("hosts", "") : "shell " + answer.value("gone", ""));
+    }
+    std::string unknown = answer.value("unconfirmed", "");
+    if (unknown.empty()) return 0;
+    std::string on = answer.value("unconfirmed_hosts", "");
+    return Error{ETIMEDOUT,
+                 fmt::format("shell {}{} is out of the job, but has not confirmed it: look whether processes "
+                             "are left there",
+                             unknown, on.empty() ? "" : " on " + on)};
+  }
+
+  // It may take as long as the tasks do.
+  void report_begin(const Json& part) const {
+    if (quiet_ || json_ || ::isatty(STDERR_FILENO) == 0 || !part.contains("shells")) return;
+    print_err("nacre shrink: shell {} leaves{}\n", part.value("shells", ""),
+              part.value("hosts", "") != "" ? ": " + part.value("hosts", "") : "");
+  }
+
+  std::string hosts_, shells_, grace_;
+  std::string signal_ = "TERM";
+  std::string tasks_ = "end";
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace
+
+VerbPtr make_shrink() { return std::make_unique<ShrinkVerb>(); }
+
+}  // namespace nacre::front

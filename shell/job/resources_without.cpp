@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json.hpp"
+#include "job/resources.hpp"
+#include "value/hostlist.hpp"
+
+namespace nacre::job {
+namespace {
+
+using value::Idset;
+
+// The ranks of an idset's text that stay.
+Idset stay(const Json& ranks, const Idset& gone) {
+  auto parsed = ranks.is_string() ? Idset::parse(ranks.get<std::string>()) : Result<Idset>(Idset());
+  return parsed ? *parsed - gone : Idset();
+}
+
+}  // namespace
+
+Json without_nodes(const Resources& resources, const Idset& shells) {
+  Idset gone;  // broker ranks
+  value::Hostlist hosts;
+  for (std::uint32_t shell = 0; shell < resources.nodes.size(); ++shell) {
+    const NodeResources& node = resources.nodes[shell];
+    if (shells.contains(shell)) {
+      gone.insert(node.broker_rank);
+    } else if (!node.hostname.empty()) {
+      hosts.append(node.hostname);
+    }
+  }
+  Json out = resources.document;
+  Json& execution = out["execution"];
+  Json lite = Json::array();
+  for (Json& entry : execution["R_lite"]) {
+    Idset ranks = stay(entry["rank"], gone);
+    if (ranks.empty()) continue;
+    entry["rank"] = ranks.str();
+    lite.push_back(std::move(entry));
+  }
+  execution["R_lite"] = std::move(lite);
+  if (execution.contains("nodelist")) execution["nodelist"] = Json::array({hosts.str()});
+  if (auto properties = execution.find("properties"); properties != execution.end()) {
+    Json kept = Json::object();
+    for (const auto& [name, ranks] : properties->items()) {
+      Idset left = stay(ranks, gone);
+      if (!left.empty()) kept[name] = left.str();
+    }
+    *properties = std::move(kept);
+  }
+  return out;
+}
+
+}  // namespace nacre::job

@@ -1,0 +1,139 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# nacre shrink: shells that leave a job that runs.
+load lib.bash
+load nodes.bash
+load control.bash
+
+# Each task writes a line when it gets SIGTERM, and ends with 3; when there is the file `go` it ends with 0.
+obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.05; done; echo done $FLUX_TASK_RANK'
+
+# The processes of the shell $1 are gone.
+shell_is_gone() { ! pgrep -f "nacre-shell .*shell $1" >/dev/null; }
+
+has() { grep -qxF -- "$2" "$1"; }
+
+@test "a leaf, an inner shell, several: their tasks end and are no failures, the others go on" {
+  for set in 4 1 1,3-4 2-6; do
+    rm -f go out
+    start_job 7 2 "$obey" --arity=2
+    lines_come out 14
+    run --separate-stderr "$front" shrink --shells="$set"
+    [ "$status" -eq 0 ] || { echo "$stderr"; cat err; return 1; }
+    [ "$output" = "$(python3 -c "
+import sys
+ids = [i for part in '$set'.split(',') for i in range(int(part.split('-')[0]), int(part.split('-')[-1]) + 1)]
+spans, out = [], []
+for i in ids:
+  if spans and spans[-1][1] == i - 1: spans[-1][1] = i
+  else: spans.append([i, i])
+print('node[' + ','.join(str(a) if a == b else f'{a}-{b}' for a, b in spans) + ']' if len(ids) > 1 else f'node{ids[0]}')")" ] ||
+      { echo "answer: $output"; return 1; }
+    gone=$(grep -c '^bye' out)
+    [ "$gone" -eq $((2 * $(python3 -c "print(sum(int(p.split('-')[-1]) - int(p.split('-')[0]) + 1 for p in '$set'.split(',')))"))) ] ||
+      { cat out err; return 1; }
+    [ "$("$front" ps -q | wc -l)" -eq $((14 - gone)) ]
+    touch go
+    ends_with 0
+    [ "$(grep -c '^done' out)" -eq $((14 - gone)) ]
+    ! grep -F nacre err || return 1
+  done
+}
+
+@test "hosts by name and by number; what cannot leave is refused, and nothing happens" {
+  start_job 4 1 "$obey"
+  lines_come out 4
+  for each in "--shells=0|shrink: shell 0 on node0 leads the job, and cannot leave it" "--shells=0-2|shrink: shell 0 on node0 leads the job, and cannot leave it" \
+    "--shells=7|shrink: shell 7: the job has shells 0 to 3" "--hosts=nowhere|nowhere is no host of this job" \
+    "--count=4|3 shells can leave this job, not 4; shell 0, which leads it, stays" \
+    "--hosts=node2 --tasks=refuse|shell 2 on node2 has tasks 2; --tasks=end ends them"; do
+    # shellcheck disable=SC2086
+    run "$front" shrink ${each%%|*}
+    fails_with 1 "nacre shrink: ${each#*|}"
+  done
+  for each in "" "--shells=1 --count=1" "--shells=" "--count=0" "--shells=1 --grace=x" "--shells=1 --signal=FOO" "--shells=1 --tasks=x"; do
+    # shellcheck disable=SC2086
+    run "$front" shrink $each
+    [ "$status" -eq 2 ] || { echo "$each: $status $output"; return 1; }
+  done
+  [ "$("$front" ps -q | wc -l)" -eq 4 ]
+  [ "$("$front" shrink --hosts=node1)" = node1 ]
+  [ "$("$front" shrink --count=1)" = node3 ]
+  run "$front" shrink --hosts=node1
+  fails_with 1 "nacre shrink: node1 is not of the job any more"
+  run "$front" shrink --shells=3
+  fails_with 1 "nacre shrink: shrink: shell 3 is not of the job any more"
+  [ "$("$front" shrink --count=1 --json | jq -c '[.gone, .unconfirmed, .hosts]')" = '["2","","node2"]' ]
+  run "$front" shrink --count=1
+  fails_with 1 "nacre shrink: 0 shells can leave this job, not 1; shell 0, which leads it, stays"
+  touch go
+  ends_with 0
+}
+
+@test "tasks that ignore the signal are killed after the grace; all that was written comes" {
+  start_job 3 1 'trap "" TERM; [ $FLUX_TASK_RANK = 0 ] || { seq -f "line $FLUX_TASK_RANK %.0f" 100000; echo up >>ready; exec sleep 600; }
+    echo up >>ready; while [ ! -e go ]; do sleep 0.05; done'
+  lines_come ready 3
+  began=$(date +%s%N)
+  [ "$("$front" shrink --shells=1-2 --grace=0.5s)" = "node[1-2]" ]
+  [ $((($(date +%s%N) - began) / 1000000)) -ge 450 ]
+  for rank in 1 2; do [ "$(grep -c "^line $rank " out)" -eq 100000 ]; done
+  touch go
+  ends_with 0
+}
+
+@test "a shell that is killed while it leaves is named; the job goes on" {
+  start_job 4 1 'trap "" TERM; echo $PPID >"shell.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.05; done'
+  for rank in 0 1 2 3; do wait_until test -s "shell.$rank"; done
+  "$front" shrink --shells=2-3 --grace=30s --json >answer 2>said &
+  clients=$!
+  sleep 0.5
+  kill -KILL "$(<shell.2)"
+  sleep 0.5
+  kill -KILL "$(pgrep -P "$(<shell.3)" | head -1)" || :
+  code=0
+  wait "$clients" || code=$?
+  [ "$code" -eq 1 ] || { cat answer said err; return 1; }
+  [ "$(jq -c '[.gone, .unconfirmed]' answer)" = '["3","2"]' ]
+  grep -F "shell 2 on node2 is out of the job, but has not confirmed it" said
+  touch go
+  ends_with 0
+}
+
+@test "two shrinks at once, and one while the job ends" {
+  start_job 5 1 'trap "sleep 0.5; exit 1" TERM; while [ ! -e go ]; do sleep 0.05; done'
+  "$front" shrink --shells=1-2 --json >one &
+  clients=$!
+  "$front" shrink --shells=2-3 --json >two
+  wait "$clients"
+  [ "$(jq -r .gone one)" = "1-2" ]
+  [ "$(jq -r .gone two)" = "2-3" ]
+  touch go
+  "$front" shrink --shells=4 || :
+  ends_with 0
+}
+
+@test "plugins on the shells that stay and that leave are told, with R as it is then" {
+  cat >rc.lua <<'LUA'
+for _, topic in ipairs { "job.shrinking", "shell.left", "shell.resource-update", "shell.lost", "shell.finish" } do
+  plugin.register { name = "see-" .. topic, handlers = { { topic = topic, fn = function(name)
+    local file = io.open("seen." .. shell.info.rank, "a")
+    file:write(name, "\n")
+    file:close()
+  end } } }
+end
+LUA
+  start_job 4 1 'while [ ! -e go ]; do sleep 0.05; done' -- --initrc="$PWD/rc.lua"
+  "$front" shrink --shells=2-3
+  touch go
+  ends_with 0
+  for rank in 0 1; do
+    [ "$(sort "seen.$rank" | uniq -c | awk '{ print $1, $2 }')" = "1 job.shrinking
+1 shell.finish
+2 shell.left
+1 shell.resource-update" ] || { cat "seen.$rank"; return 1; }
+  done
+  for rank in 2 3; do [ "$(cat "seen.$rank")" = "job.shrinking
+shell.finish" ]; done
+}
