@@ -175,8 +175,9 @@ Result<void> Shell::load_plugins() {
 Result<void> Shell::guard_objects() {
   auto is_object = [](const auto& plugin) { return plugin->origin().ends_with(".so"); };
   bool has_objects = std::any_of(stack_.plugins().begin(), stack_.plugins().end(), is_object);
-  if (standalone_ && !process_.guard && has_objects)
-    process_.guard = TRY(join::Guard::start(children(), join::Guard::Options{}));
+  if (!standalone_ || process_.guard || !has_objects) return {};
+  process_.guard = TRY(join::Guard::start(children(), join::Guard::Options{}));
+  stragglers_.spare(process_.guard->pid());
   return {};
 }
 

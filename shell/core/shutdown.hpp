@@ -51,6 +51,8 @@ class Stragglers {
   // that this shell has started.
   void spare_shells(std::string mark) { mark_ = std::move(mark); }
 
+  void spare(pid_t child) { before_.insert(child); }  // this process is none of the job's either
+
   enum class Of { tasks, all };  // `all`: also those that are watched, which plugins have started
 
   // Runs `loop` until they are gone: SIGTERM, `grace`, SIGKILL. Warns of each one that survives. Costs one system

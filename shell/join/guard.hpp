@@ -43,6 +43,7 @@ class Guard {
   ~Guard();  // ends the guard, which then only removes directories that are still there
   // The job goes on without the process that has started this shell; the guard's messages go to `file`.
   void detached(const std::string& file) { send(GuardKind::detached, file); }
+  [[nodiscard]] pid_t pid() const { return pid_; }  // 0: it has ended
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
