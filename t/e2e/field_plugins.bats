@@ -136,6 +136,8 @@ static int init(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, vo
   flux_msg_handler_t** handlers;
   flux_t *here = flux_open("interthread://exchange", 0), *there = flux_open("interthread://exchange", 0);
   flux_shell_info_unpack(shell, "{s:i s:i}", "rank", &rank, "size", &size);
+  // Requests may come from now on, and need the two above.
+  if (flux_shell_service_register(shell, "part", on_part, NULL) < 0) return -1;
   flux_set_reactor(here, flux_get_reactor(flux_shell_get_flux(shell)));
   flux_shell_add_completion_ref(shell, "exchange");
   if (flux_msg_handler_addvec(here, table, NULL, &handlers) < 0 || pthread_create(&thread, NULL, enter, there) != 0) return -1;
@@ -144,7 +146,7 @@ static int init(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, vo
 }
 int flux_plugin_init(flux_plugin_t* p) {
   shell = flux_plugin_get_shell(p);
-  return flux_shell_service_register(shell, "part", on_part, NULL) + flux_plugin_add_handler(p, "shell.init", init, NULL);
+  return flux_plugin_add_handler(p, "shell.init", init, NULL);
 }
 END
   prepare 4 true

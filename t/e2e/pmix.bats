@@ -256,10 +256,9 @@ run_at_site() {
   environment='{"PATH": "/nowhere::/usr/bin"}' cwd=$work prepare 2 here hello
   run_at_site
   says 0 $'rank 0 of 2\nrank 1 of 2'
-  prepare 2 "$BATS_FILE_TMPDIR/mpi" hello
-  run_at_site -o pmi=simple,pmi2
-  [[ $output != *" of 2"* ]] || { echo "said: $output"; return 1; }
   prepare 1 env
+  run_at_site -o pmi=simple,pmi2
+  [[ $output != *PMIX_* ]] || { echo "said: $output"; return 1; }
   run_at_site
   [[ $output != *PMIX_* ]] || { echo "said: $output"; return 1; }
 }
