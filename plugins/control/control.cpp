@@ -35,6 +35,7 @@ namespace {
 constexpr event::Seconds kBeforeOpen{0.01};  // from the start of the tasks on
 constexpr event::Seconds kLookEach{30};      // whether somebody has removed the socket, or the entry
 constexpr event::Seconds kMostLastTime{1};   // for those who wait for the job's end to take it
+constexpr event::Seconds kMostStill{0.2};    // of it, in which none of them takes anything
 constexpr event::Seconds kLastLook{0.005};
 constexpr std::uint64_t kPruneOne = 32;  // in as many jobs what is too old is removed
 
@@ -346,7 +347,10 @@ class Control final : public plugin::Plugin {
 
   void wait_for_clients() {
     auto timer = event::Timer::create(host_.loop(), [this] {
-      bool is_over = event::clock_now() >= last_;
+      event::Seconds now = event::clock_now();
+      if (std::exchange(last_sent_, server_->sent_bytes()) != server_->sent_bytes())
+        still_until_ = now + kMostStill;
+      bool is_over = now >= last_ || now >= still_until_;
       if (!holds_ || !(is_over || is_taken())) return;
       holds_ = false;
       timer_->stop();
@@ -355,6 +359,7 @@ class Control final : public plugin::Plugin {
     if (!timer) return;
     timer_ = *std::move(timer);
     last_ = event::clock_now() + kMostLastTime;
+    still_until_ = event::clock_now() + kMostStill;
     holds_ = true;
     host_.hold(name());
     timer_->start(kLastLook, kLastLook);
@@ -380,9 +385,10 @@ class Control final : public plugin::Plugin {
   std::optional<event::Timer> timer_;
   std::unique_ptr<plugin::EventRecord::Follower> started_;
   plugin::Registration ended_;
-  event::Seconds last_{};  // when those who wait for the end are waited for no more
-  bool holds_ = false;
-  bool gave_up_ = false;
+  event::Seconds last_{};         // when those who wait for the end are waited for no more
+  event::Seconds still_until_{};  // the same, unless one of them takes something before
+  std::uint64_t last_sent_ = 0;   // bytes, at the last look
+  bool holds_ = false, gave_up_ = false;
   bool has_run_ = false;  // all tasks of the job have started
   bool outlives_launcher_ = false;
 };

@@ -156,6 +156,7 @@ bool ControlServer::write_some(Client& client) {
   if (output.empty()) return true;
   ssize_t sent = ::send(client.fd.get(), output.data(), output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent < 0) return errno == EAGAIN || errno == EINTR;
+  sent_bytes_ += static_cast<std::uint64_t>(sent);
   client.session.sent(static_cast<std::size_t>(sent));
   return true;
 }

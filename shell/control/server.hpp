@@ -59,6 +59,7 @@ class ControlServer {
   void put_end(ClientId client, const StreamEnd& end);
   void grant(ClientId client, std::uint64_t id, std::size_t bytes);
   [[nodiscard]] bool flushed() const;
+  [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }  // to all clients, so far
 
  private:
   struct Client {
@@ -78,7 +79,7 @@ class ControlServer {
   void on_ready(ClientId id, int events);
   // They return false if the link has to be closed.
   static bool read_some(Client& client);
-  static bool write_some(Client& client);
+  bool write_some(Client& client);
   void await(ClientId id, Client& client);
   void drop(ClientId id);
   void drop_silent();
@@ -95,6 +96,7 @@ class ControlServer {
   std::optional<event::Timer> hello_timer_;
   std::optional<double> looks_at_;  // loop time; none: the timer is not set
   std::map<ClientId, std::unique_ptr<Client>> clients_;
+  std::uint64_t sent_bytes_ = 0;
   ClientId last_id_ = 0;
 };
 
