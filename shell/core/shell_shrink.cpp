@@ -22,8 +22,11 @@ constexpr event::Seconds kMostAfterKill{10};
 void ShellShrink::serve(group::Group::Callbacks& callbacks, event::Seconds grace) {
   grace_ = grace;
   callbacks.on_shrunk = [this](const value::Shrunk& shrunk) { shells_.left(shrunk); };
-  // The exit code of a shell that has left as planned.
-  callbacks.on_leave = [this] { end_.agreed(0); };
+  // What has not ended in time, or is held up by a plugin, is given up.
+  callbacks.on_leave = [this] {
+    end_.left();
+    host_.kill_tasks(SIGKILL);
+  };
   bulk::Port* port = group_->bulk();
   if (!shells_.has_others() || port == nullptr) return;
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
@@ -132,6 +135,7 @@ void ShellShrink::announced(std::string_view bytes) {
   host_.log().log(Level::debug, "", "this shell leaves the job: {} to its tasks, then {:g} s",
                   value::signal_name(signum), grace);
   ShellTasks::Ending ending;
+  ending.others = true;  // processes that plugins have started for tasks
   ending.signum = signum;
   ending.grace = event::Seconds(grace);
   tasks_.end(ending);

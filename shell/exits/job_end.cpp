@@ -70,6 +70,11 @@ void JobEnd::agreed(int code) {
   if (!agreed_) agreed_ = code;
 }
 
+void JobEnd::left() {
+  agreed(0);
+  is_killed_ = true;
+}
+
 int JobEnd::code(const Outcomes& outcomes, const Policy& policy) const {
   if (agreed_) return *agreed_;
   if (auto code = fixed(outcomes, policy)) return *code;

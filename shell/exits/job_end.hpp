@@ -82,6 +82,8 @@ class JobEnd {
   Action cut_off(std::string why);
   // The leader has decided: the exit code of the job. Nothing that comes later changes it.
   void agreed(int code);
+  // This shell has left the job as planned: its own exit code is 0. It waits for nothing any more.
+  void left();
 
   [[nodiscard]] bool is_ending() const { return local_ || cause_ || is_cut_off_; }  // the job ends before its time
   [[nodiscard]] bool is_decided() const {

@@ -219,6 +219,17 @@ TEST_CASE("cut off: the tasks are killed at once, and the code is no success") {
   CHECK(ending.code(kGood, kMax) == 7);
 }
 
+TEST_CASE("a shell that has left as planned exits with 0, and waits for nothing") {
+  JobEnd end;
+  end.left();
+  CHECK(end.is_killed());
+  CHECK_FALSE(end.is_ending());
+  const Outcomes failed = outcomes_of({Record::of(WaitStatus::exited(3))});
+  CHECK(end.code(failed, kMax) == 0);
+  CHECK(end.cut_off("gone") == Action::nothing);
+  CHECK(end.code(failed, kMax) == 0);
+}
+
 TEST_CASE("once the leader has decided, nothing changes the code, and nothing more is to be done") {
   JobEnd end;
   end.agreed(5);
