@@ -99,7 +99,7 @@ load control.bash
 }
 
 @test "kill sends a signal to some tasks, on whichever shell, and says what is wrong" {
-  start_job 2 2 'trap "echo got USR1 \$FLUX_TASK_RANK" USR1; echo ready; while :; do sleep 0.1; done'
+  start_job 2 2 'trap "echo got USR1 \$FLUX_TASK_RANK" USR1; echo ready; while :; do sleep 0.1; done' -o exit-timeout=0.5s
   lines_come out 4
   [ "$("$front" kill -s USR1 --ranks=1-2 --json "$id" | jq -c '[.sent, .signal]')" = '["1-2",10]' ]
   lines_come out 6
