@@ -14,7 +14,7 @@ end_job() {
 }
 
 @test "a job of one shell: output, exit code, environment, and it is no task" {
-  start_job 1 2 'exec sleep 76543'
+  start_job 1 2 'exec sleep 76581'
   run --separate-stderr exec_ sh -c 'echo out; echo err >&2; exit 7'
   [ "$status" -eq 7 ]
   [ "$output" = out ]
@@ -28,7 +28,7 @@ end_job() {
 }
 
 @test "three shells: once on each, labelled by host, and by all options of where" {
-  start_job 3 2 'exec sleep 76543'
+  start_job 3 2 'exec sleep 76581'
   [ "$(exec_ sh -c 'echo $FLUX_JOB_SIZE' | sort)" = $'node0: 6\nnode1: 6\nnode2: 6' ]
   [ "$(exec_ -N echo a | sort | uniq -c | tr -s ' ')" = " 3 a" ]
   [ "$(exec_ -w 'node[1-2]' echo a | sort)" = $'node1: a\nnode2: a' ]
@@ -54,7 +54,7 @@ end_job() {
 
 @test "beside tasks: their environment, directory and cpus" {
   write_nodes 2 2
-  write_jobspec 4 sh -c 'exec sleep 76543'
+  write_jobspec 4 sh -c 'exec sleep 76581'
   cpus=$(taskset -cp $$ | sed 's/.*: //; s/[,-].*//')
   launch -R R.json -o cpu-affinity="map:$cpus" --local=2 >out 2>err &
   launcher=$!
@@ -71,7 +71,7 @@ end_job() {
 }
 
 @test "equal outputs are folded at the end, and equal lines while they come" {
-  start_job 4 1 'exec sleep 76543'
+  start_job 4 1 'exec sleep 76581'
   rule=---------------
   run exec_ -b sh -c 'case $NACRE_TEST in *) [ $FLUX_JOB_SIZE = 4 ] && echo a; echo b;; esac'
   [ "$output" = "$rule"$'\nnode[0-3] (4)\n'"$rule"$'\na\nb' ]
@@ -87,7 +87,7 @@ end_job() {
 }
 
 @test "a command that fails: on the leader, an inner shell and a leaf; the code by the policy" {
-  start_job 4 1 'exec sleep 76543' --arity=2
+  start_job 4 1 'exec sleep 76581' --arity=2
   for shell in 0 1 3; do
     run --separate-stderr exec_ -r 0-3 sh -c "[ \$FLUX_TASK_RANK != $shell ] || exit 5"
     [ "$status" -eq 5 ]
@@ -110,40 +110,40 @@ end_job() {
 }
 
 @test "all end at the first failure, when the time is over, and on Ctrl-C" {
-  start_job 3 1 'exec sleep 76543'
-  run --separate-stderr exec_ -k -r 0-2 sh -c '[ $FLUX_TASK_RANK != 1 ] || exit 4; exec sleep 76544'
+  start_job 3 1 'exec sleep 76581'
+  run --separate-stderr exec_ -k -r 0-2 sh -c '[ $FLUX_TASK_RANK != 1 ] || exit 4; exec sleep 76582'
   [ "$status" -eq 4 ]
   grep -x "nacre exec: 1: exited with code 4" <<<"$stderr"
   grep -x "nacre exec: \[0,2]: ended: killed by SIGTERM" <<<"$stderr"
-  run --separate-stderr exec_ -u 0.1s sleep 76544
+  run --separate-stderr exec_ -u 0.1s sleep 76582
   [ "$status" -eq 124 ]
   [ "$stderr" = "nacre exec: node[0-2]: over the time limit: killed by SIGTERM" ]
-  env --default-signal=INT "$front" exec sh -c 'echo up; exec sleep 76544' >up 2>said &
+  env --default-signal=INT "$front" exec sh -c 'echo up; exec sleep 76582' >up 2>said &
   clients=$!
   lines_come up 3
   kill -INT "$clients"
   code=0
   wait "$clients" || code=$?
   [ "$code" -eq 130 ]
-  nothing_left "sleep 7654[4]"
+  nothing_left "sleep 7658[2]"
   end_job
 }
 
 @test "a client that is killed leaves nothing, not even what has left its process group" {
-  start_job 3 1 'exec sleep 76543'
-  env --default-signal=INT "$front" exec sh -c 'trap "" TERM; setsid sleep 76544 & echo up; sleep 76544; sleep 76544' >up 2>said &
+  start_job 3 1 'exec sleep 76581'
+  env --default-signal=INT "$front" exec sh -c 'trap "" TERM; setsid sleep 76582 & echo up; sleep 76582; sleep 76582' >up 2>said &
   clients=$!
   lines_come up 3
   kill -KILL "$clients"
   wait "$clients" || :
-  nothing_left "sleep 7654[4]"
+  nothing_left "sleep 7658[2]"
   [ "$(exec_ echo a | wc -l)" -eq 3 ]
   end_job
 }
 
 @test "a job that ends takes what runs beside it with it, and its exit code is its own" {
-  start_job 3 1 'exec sleep 76543'
-  env --default-signal=INT "$front" exec sh -c 'echo up; exec sleep 76544' >up 2>said &
+  start_job 3 1 'exec sleep 76581'
+  env --default-signal=INT "$front" exec sh -c 'echo up; exec sleep 76582' >up 2>said &
   clients=$!
   lines_come up 3
   "$front" kill
@@ -152,11 +152,11 @@ end_job() {
   [ "$code" -eq 143 ]
   [ "$(<said)" = "nacre exec: node[0-2]: killed by SIGTERM" ]
   ends_with 143
-  nothing_left "sleep 7654[4]"
+  nothing_left "sleep 7658[2]"
 }
 
 @test "tasks of one node have ended, others run: a command still runs there" {
-  start_job 2 1 '[ $FLUX_TASK_RANK = 0 ] && exec sleep 76543'
+  start_job 2 1 '[ $FLUX_TASK_RANK = 0 ] && exec sleep 76581'
   sleep_until() { [ "$("$front" ps -q | wc -l)" -eq 1 ]; }
   wait_until sleep_until
   [ "$(exec_ -w node1 echo a)" = a ]
@@ -164,7 +164,7 @@ end_job() {
 }
 
 @test "40 at once" {
-  start_job 3 1 'exec sleep 76543'
+  start_job 3 1 'exec sleep 76581'
   for ((i = 0; i < 40; ++i)); do
     "$front" exec sh -c "echo $i; exit $((i % 3))" >"out.$i" 2>/dev/null &
     pids[i]=$!
@@ -179,23 +179,23 @@ end_job() {
 }
 
 @test "64 run beside a job, and one more is refused" {
-  start_job 1 1 'exec sleep 76543'
+  start_job 1 1 'exec sleep 76581'
   for ((i = 0; i < 64; ++i)); do
     if ((i > 0 && i % 8 == 0)); then wait "${pids[@]}"; fi
-    "$front" exec -d sleep 76544 &
+    "$front" exec -d sleep 76582 &
     pids[i % 8]=$!
   done
   wait "${pids[@]}"
   run --separate-stderr exec_ true
   [ "$status" -eq 1 ]
   [[ $stderr == "nacre exec: 64 commands run beside this job, which is the limit: "* ]]
-  [ "$(pgrep -fc 'sleep 7654[4]')" -eq 64 ]
+  [ "$(pgrep -fc 'sleep 7658[2]')" -eq 64 ]
   end_job
-  nothing_left "sleep 7654[4]"
+  nothing_left "sleep 7658[2]"
 }
 
 @test "input goes to all" {
-  start_job 3 1 'exec sleep 76543'
+  start_job 3 1 'exec sleep 76581'
   head -c 3000000 /dev/urandom >data
   sum=$(sha256sum <data)
   [ "$(exec_ -i sha256sum <data | sort)" = "node0: $sum"$'\n'"node1: $sum"$'\n'"node2: $sum" ]
@@ -205,7 +205,7 @@ end_job() {
 }
 
 @test "50 MB for a slow reader: the job's own output goes on, all comes, and the leader holds little" {
-  start_job 3 1 'while [ ! -e go ]; do sleep 0.05; done; seq 200000; exec sleep 76543'
+  start_job 3 1 'while [ ! -e go ]; do sleep 0.05; done; seq 200000; exec sleep 76581'
   mkfifo slow
   env --default-signal=INT "$front" exec -N -w node2 head -c 50000000 /dev/zero >slow 2>said &
   clients=$!
@@ -225,8 +225,8 @@ end_job() {
 }
 
 @test "a shell is lost meanwhile: it is named, and nothing runs elsewhere" {
-  start_job 3 1 'exec sleep 76543' -o tolerate-loss
-  env --default-signal=INT "$front" exec sh -c 'echo up; [ $NACRE_X ] || exec sleep 76544' >up 2>said &
+  start_job 3 1 'exec sleep 76581' -o tolerate-loss
+  env --default-signal=INT "$front" exec sh -c 'echo up; [ $NACRE_X ] || exec sleep 76582' >up 2>said &
   clients=$!
   lines_come up 3
   kill -KILL "$(pgrep -f "nacre-shell: $id (rank )?2/3")"

@@ -12,11 +12,11 @@ on_terminal() { verb_there exec --pty "$@"; }
 end_job() {
   "$front" kill
   ends_with 143
-  nothing_left 'sleep 7654[34]'
+  nothing_left 'sleep 7658[34]'
 }
 
 @test "bash has job control, its terminal is the controlling one, and its exit code is that of nacre exec" {
-  start_job 1 2 'exec sleep 76543'
+  start_job 1 2 'exec sleep 76583'
   on_terminal --env=PS1='inner> ' bash --norc --noprofile -i
   sees '^inner>'
   await raw
@@ -37,7 +37,7 @@ end_job() {
 }
 
 @test "vi and top: keys, screens, and the size of the window" {
-  start_job 1 1 'exec sleep 76543'
+  start_job 1 1 'exec sleep 76583'
   on_terminal vi -u NONE -N -n -i NONE text
   sees '^~'
   keys 'ione' Enter 'two'
@@ -66,7 +66,7 @@ end_job() {
 }
 
 @test "one shell of several: by rank, host and shell; on the leader, an inner shell and a leaf" {
-  start_job 4 1 'exec sleep 76543' --arity=2
+  start_job 4 1 'exec sleep 76583' --arity=2
   for shell in 0 1 3; do
     on_terminal -r "$shell" sh -c 'stty size; trap "stty size" WINCH; echo up $FLUX_TASK_RANK; until read -r line; do :; done; echo "got $line"; exit 5'
     sees "^up $shell"
@@ -87,7 +87,7 @@ end_job() {
 }
 
 @test "much output comes out whole, and all before the end" {
-  start_job 2 1 'exec sleep 76543'
+  start_job 2 1 'exec sleep 76583'
   on_terminal -r 1 seq 15000
   sees '^15000$'
   sees '^outer>$'
@@ -96,56 +96,55 @@ end_job() {
 }
 
 @test "~. at the beginning of a line leaves, and the command is hung up; ~~ is a ~" {
-  start_job 2 1 'exec sleep 76543'
-  on_terminal -r 1 sh -c 'trap "echo hup >hup; exit" HUP; read -r a; echo "got $a"; read -r b; echo "got $b"; sleep 76544'
+  start_job 2 1 'exec sleep 76583'
+  on_terminal -r 1 sh -c 'trap "echo hup >hup; exit" HUP; read -r a; echo "got $a"; read -r b; echo "got $b"; sleep 76584'
   await raw
   keys '~~x' Enter
   sees '^got ~x'
   keys 'y~.' Enter
   sees '^got y~\.'
-  await pgrep -x -f 'sleep 76544'
+  await pgrep -x -f 'sleep 76584'
   keys '~.'
   sees '^nacre exec: left; the command is being ended'
   exits_with 129
   await test -s hup
-  nothing_left 'sleep 7654[4]'
+  nothing_left 'sleep 7658[4]'
   end_job
 }
 
 @test "~. leaves also where the command takes no keys, and where the leader is stopped" {
-  start_job 2 1 'exec sleep 76543'
-  on_terminal -r 1 sh -c 'stty raw -echo; echo up; sleep 76544'
+  start_job 2 1 'exec sleep 76583'
+  on_terminal -r 1 sh -c 'stty raw -echo; echo up; sleep 76584'
   sees '^up'
   head -c 30000 /dev/zero | tr '\0' x >text
   screen load-buffer text
   screen paste-buffer -r
   keys Enter '~.'
   exits_with 129
-  nothing_left 'sleep 7654[4]'
+  nothing_left 'sleep 7658[4]'
   close_terminal
-  on_terminal -r 1 sh -c 'echo up; sleep 76544'
+  on_terminal -r 1 sh -c 'echo up; sleep 76584'
   sees '^up'
   kill -STOP "$(<leader)"
   keys Enter '~.'
   exits_with 129
   kill -CONT "$(<leader)"
-  nothing_left 'sleep 7654[4]'
+  nothing_left 'sleep 7658[4]'
   end_job
 }
 
 @test "signals to nacre exec: the terminal is as before, and nothing is left" {
-  start_job 2 1 'exec sleep 76543'
-  on_terminal -r 1 sh -c 'sleep 76544 & echo up; sleep 76544'
+  start_job 2 1 'exec sleep 76583'
+  on_terminal -r 1 sh -c 'sleep 76584 & echo up; sleep 76584'
   for signal in TERM HUP QUIT INT; do
     await raw
     sees '^up'
     kill "-$signal" "$(<shell.pid)"
     await gone "$(<shell.pid)"
     exits_with $((128 + $(kill -l "$signal")))
-    nothing_left 'sleep 7654[4]'
+    nothing_left 'sleep 7658[4]'
     keys clear Enter
-    screen clear-history
-    await hides '^up'
+    await cleared
     keys ./client Enter
   done
   sees '^up'
@@ -154,22 +153,22 @@ end_job() {
   kill -KILL "$(<shell.pid)"
   await as_before
   await gone "$guard"
-  nothing_left 'sleep 7654[4]'
+  nothing_left 'sleep 7658[4]'
   end_job
 }
 
 @test "what takes no SIGHUP is killed, after kill-timeout" {
-  start_job 2 1 'exec sleep 76543' -o kill-timeout=0.3s
-  on_terminal -r 1 sh -c 'trap "" HUP TERM; echo up; sleep 76544; sleep 76544'
+  start_job 2 1 'exec sleep 76583' -o kill-timeout=0.3s
+  on_terminal -r 1 sh -c 'trap "" HUP TERM; echo up; sleep 76584; sleep 76584'
   sees '^up'
   kill -KILL "$(<shell.pid)"
   await as_before
-  nothing_left 'sleep 7654[4]'
+  nothing_left 'sleep 7658[4]'
   end_job
 }
 
 @test "the terminal goes away: the command is hung up" {
-  start_job 2 1 'exec sleep 76543'
+  start_job 2 1 'exec sleep 76583'
   on_terminal -r 1 sh -c 'trap "echo hup >hup; exit" HUP; echo $$ >task.pid; while :; do sleep 0.1; done'
   await raw
   await test -s task.pid
@@ -181,7 +180,7 @@ end_job() {
 }
 
 @test "nacre exec stopped from outside gives the terminal back, and takes it again" {
-  start_job 1 1 'exec sleep 76543'
+  start_job 1 1 'exec sleep 76583'
   on_terminal sh -c 'while read -r line; do echo "got $line"; done'
   await raw
   kill -TSTP "$(<shell.pid)"
@@ -197,29 +196,29 @@ end_job() {
 }
 
 @test "the job ends: the command is hung up with it, and the terminal is as before" {
-  start_job 2 1 'exec sleep 76543'
-  on_terminal -r 1 sleep 76544
+  start_job 2 1 'exec sleep 76583'
+  on_terminal -r 1 sleep 76584
   await raw
   "$front" kill
   ends_with 143
   sees '^nacre exec: node1: killed by SIGHUP'
   exits_with 129
-  nothing_left 'sleep 7654[34]'
+  nothing_left 'sleep 7658[34]'
 }
 
 @test "the leader is killed: one line, and the terminal is as before" {
-  start_job 2 1 'exec sleep 76543'
-  on_terminal -r 1 sleep 76544
+  start_job 2 1 'exec sleep 76583'
+  on_terminal -r 1 sleep 76584
   await raw
   kill -KILL "$(<leader)"
   sees '^nacre exec: the leader has gone, and what was started with it'
   exits_with 1
   wait "$launcher" || :
-  nothing_left 'sleep 7654[34]'
+  nothing_left 'sleep 7658[34]'
 }
 
 @test "a viewer that takes nothing: the command waits, the job goes on, and little is held" {
-  start_job 2 1 'exec sleep 76543'
+  start_job 2 1 'exec sleep 76583'
   on_terminal -r 1 sh -c 'echo up; i=0; while :; do echo line $i; i=$((i + 1)); echo $i >count; done'
   sees '^up'
   await raw
@@ -239,7 +238,7 @@ end_job() {
 }
 
 @test "what is wrong is refused" {
-  start_job 2 2 'exec sleep 76543'
+  start_job 2 2 'exec sleep 76583'
   run --separate-stderr "$front" exec --pty -r 0 true </dev/null
   [ "$status" -eq 1 ]
   [ "$stderr" = "nacre exec: --pty: standard input or output is not a terminal" ]

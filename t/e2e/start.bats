@@ -144,14 +144,14 @@ time.sleep(1000)'
 
 tasks_are() { # all three in the state that ps calls $1; a task that is stopped at once has not run a line
   local pids
-  pids=$(pgrep -xf "sleep 76544")
+  pids=$(pgrep -xf "sleep 76558")
   [ "$(ps -o state= -p "${pids//$'\n'/,}" | tr -d '\n')" = "$1$1$1" ]
 }
 
 # A job of three shells by nacre launch, the rest its options, is told to stop while something is held until there is `go`: its tasks are
 # stopped once they run, and SIGCONT has them go on.
 stops_once_started() {
-  write_jobspec 3 sleep 76544
+  write_jobspec 3 sleep 76558
   rm -f go
   "$NACRE_BUILD_DIR/nacre" launch --local=3 -j jobspec.json -o cpu-affinity=off "$@" >out 2>&1 3>&- &
   pid=$!

@@ -28,6 +28,12 @@ verb_there() { # VERB ARGUMENT...
   keys ./client Enter
 }
 
+# What `clear` takes off the screen may go to the history, whenever the shell comes to it.
+cleared() {
+  screen clear-history
+  hides '^up'
+}
+
 as_before_but_size() { diff <(tail -n +2 modes) <(stty -a -F "$tty" | tail -n +2); }
 
 # Continues the program of the terminal, which was stopped from outside.
