@@ -74,7 +74,7 @@ detached() { # way, then options and a command
     second=$!
     wait_until test -e started
     kill -KILL "$second"
-    nothing_left '^nacre-shell: .* rank 0/'
+    wait_until no_leader
     nothing_left '^sleep 76551'
     [ ! -s out ]
     is_over

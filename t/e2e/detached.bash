@@ -23,4 +23,12 @@ places_of() { # here, local or agent
   places+=(--shell="$NACRE_SHELL" -o cpu-affinity=off)
 }
 
+# The leaders of this test's jobs, by the directory that they run in: others run beside it.
+no_leader() {
+  local pid
+  for pid in $(pgrep -f '^nacre-shell: .* rank 0/'); do
+    [ "$(readlink "/proc/$pid/cwd")" != "$PWD" ] || return 1
+  done
+}
+
 is_over() { [ -z "$("$front" jobs -q)" ]; }

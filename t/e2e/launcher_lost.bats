@@ -57,7 +57,7 @@ slow='echo "early $FLUX_TASK_RANK"; until test -e go; do sleep 0.05; done; echo 
     second=$!
     wait_until test -e started
     kill -KILL "$second"
-    nothing_left '^nacre-shell: .* rank 0/'
+    wait_until no_leader
     nothing_left '^sleep 76562'
   done
 }
