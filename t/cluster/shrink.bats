@@ -1,0 +1,71 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# nacre shrink over hosts: of jobs over ssh and of those that srun has started, from another host than the leader's.
+load lib.bash
+load jobs.bash
+
+cluster=(4 --slurm)
+
+nacre() { on "$1" "$NACRE_BUILD_DIR/nacre" "${@:2}"; }
+
+ends_with() { # code
+  local code=0
+  wait "$job" || code=$?
+  [ "$code" -eq "$1" ] || { echo "exit code $code, not $1: $(<said)"; return 1; }
+}
+
+listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
+
+# Its tasks end with 0 once there is the file go.
+write_waiters() { write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK' "$work"; }
+have_started() { test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3; }
+
+no_shell_on() { none_on "$1" '^nacre-shell: ' && none_on "$1" '^sh -c touch'; }
+
+@test "over ssh: hosts leave, nothing is left on them when the answer comes, and the others end well" {
+  write_waiters
+  limit=150 launch node1 >said 2>&1 &
+  job=$!
+  wait_until have_started
+  wait_until listed node1
+  [ "$(nacre node3 shrink --hosts=node2)" = node2 ]
+  no_shell_on node2
+  [ "$(nacre node1 shrink --count=1 --json | jq -r .hosts)" = node3 ]
+  no_shell_on node3
+  [ "$(nacre node1 ps -q | wc -l)" -eq 2 ]
+  touch go
+  ends_with 0
+  [ "$(grep -c '^done' said)" -eq 2 ]
+  nothing_left
+}
+
+@test "a deep tree: an inner shell leaves, those below it go on" {
+  write_waiters
+  limit=150 launch node1 --arity=2 >said 2>&1 &
+  job=$!
+  wait_until have_started
+  wait_until listed node1
+  [ "$(nacre node3 shrink --shells=1)" = node1 ]
+  none_on node1 '^sh -c touch'
+  [ "$(nacre node3 exec uname -n | sort | tr '\n' ' ')" = "node0: node0 node2: node2 node3: node3 " ]
+  touch go
+  ends_with 0
+  [ "$(grep -c '^done' said)" -eq 3 ]
+  nothing_left
+}
+
+@test "a job that srun has started" {
+  write_waiters
+  limit=150 slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" >said 2>&1 &
+  job=$!
+  wait_until have_started
+  wait_until listed node0
+  [ "$(nacre node3 shrink --hosts='node[1-2]')" = "node[1-2]" ]
+  no_shell_on node1
+  no_shell_on node2
+  touch go
+  ends_with 0
+  [ "$(grep -c '^done' said)" -eq 2 ]
+  nothing_left
+}
