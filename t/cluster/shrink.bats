@@ -21,18 +21,19 @@ listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
 write_waiters() { write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK' "$work"; }
 have_started() { test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3; }
 
+# A shell's process ends a moment after the shell has reported that it leaves.
 no_shell_on() { none_on "$1" '^nacre-shell: ' && none_on "$1" '^sh -c touch'; }
 
-@test "over ssh: hosts leave, nothing is left on them when the answer comes, and the others end well" {
+@test "over ssh: hosts leave, nothing is left on them, and the others end well" {
   write_waiters
   limit=150 launch node1 >said 2>&1 &
   job=$!
   wait_until have_started
   wait_until listed node1
   [ "$(nacre node3 shrink --hosts=node2)" = node2 ]
-  no_shell_on node2
+  wait_until no_shell_on node2
   [ "$(nacre node1 shrink --count=1 --json | jq -r .hosts)" = node3 ]
-  no_shell_on node3
+  wait_until no_shell_on node3
   [ "$(nacre node1 ps -q | wc -l)" -eq 2 ]
   touch go
   ends_with 0
@@ -47,7 +48,7 @@ no_shell_on() { none_on "$1" '^nacre-shell: ' && none_on "$1" '^sh -c touch'; }
   wait_until have_started
   wait_until listed node1
   [ "$(nacre node3 shrink --shells=1)" = node1 ]
-  none_on node1 '^sh -c touch'
+  wait_until none_on node1 '^sh -c touch'
   [ "$(nacre node3 exec uname -n | sort | tr '\n' ' ')" = "node0: node0 node2: node2 node3: node3 " ]
   touch go
   ends_with 0
@@ -62,8 +63,8 @@ no_shell_on() { none_on "$1" '^nacre-shell: ' && none_on "$1" '^sh -c touch'; }
   wait_until have_started
   wait_until listed node0
   [ "$(nacre node3 shrink --hosts='node[1-2]')" = "node[1-2]" ]
-  no_shell_on node1
-  no_shell_on node2
+  wait_until no_shell_on node1
+  wait_until no_shell_on node2
   touch go
   ends_with 0
   [ "$(grep -c '^done' said)" -eq 2 ]
