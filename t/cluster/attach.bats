@@ -7,8 +7,6 @@ load jobs.bash
 
 cluster=(4 --slurm)
 
-nacre() { on "$1" "$NACRE_BUILD_DIR/nacre" "${@:2}"; }
-listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
 has() { grep -qxF -- "$2" "$1"; }
 
 ends_with() { # process code

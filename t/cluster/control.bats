@@ -8,16 +8,6 @@ load jobs.bash
 
 cluster=(4 --slurm)
 
-nacre() { on "$1" "$NACRE_BUILD_DIR/nacre" "${@:2}"; }
-
-ends_with() { # code
-  local code=0
-  wait "$job" || code=$?
-  [ "$code" -eq "$1" ] || { echo "exit code $code, not $1: $(<said)"; return 1; }
-}
-
-listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
-
 @test "a job is seen, signalled and waited for from another host, over ssh" {
   start_sleepers node1
   wait_until listed node1

@@ -18,7 +18,6 @@ teardown() {
   cluster_teardown
 }
 
-nacre() { on "$1" "$NACRE_BUILD_DIR/nacre" "${@:2}"; }
 listed() { [ "$(nacre node0 jobs -q | wc -l)" -eq "${1:-1}" ]; }
 hosts="node[1-3],node0" # the leader is not where it is started
 run_options=("--hosts=$hosts" --shell="$NACRE_SHELL" --timeout=100 -o cpu-affinity=off --tasks-per-node=1)

@@ -7,16 +7,6 @@ load jobs.bash
 
 cluster=(4 --slurm)
 
-nacre() { on "$1" "$NACRE_BUILD_DIR/nacre" "${@:2}"; }
-
-ends_with() { # code
-  local code=0
-  wait "$job" || code=$?
-  [ "$code" -eq "$1" ] || { echo "exit code $code, not $1: $(<said)"; return 1; }
-}
-
-listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
-
 everywhere=$'node0: node0\nnode1: node1\nnode2: node2\nnode3: node3'
 
 @test "over ssh: once on each host, from another one; what fails is named" {

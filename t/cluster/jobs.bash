@@ -18,6 +18,15 @@ write_job() {
 
 job_options=(-j jobspec.json -R R.json -o cpu-affinity=off)
 
+# HOST VERB...: nacre there. Whether it lists one job. The job $job ends with this code.
+nacre() { on "$1" "$NACRE_BUILD_DIR/nacre" "${@:2}"; }
+listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
+ends_with() { # code
+  local code=0
+  wait "$job" || code=$?
+  [ "$code" -eq "$1" ] || { echo "exit code $code, not $1: $(<said)"; return 1; }
+}
+
 # HOST OPTION...: nacre launch there. Its shells have $join_timeout seconds to join (100), as the machine may be busy.
 launch() {
   on "$1" "$NACRE_BUILD_DIR/nacre" launch --hosts="node[0-3]" --shell="$NACRE_SHELL" --timeout="${join_timeout:-100}" \

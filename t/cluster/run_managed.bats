@@ -8,9 +8,7 @@ load jobs.bash
 
 cluster=(4 --slurm)
 
-nacre() { on "$1" "$NACRE_BUILD_DIR/nacre" "${@:2}"; }
 run_job() { nacre "$1" run --shell="$NACRE_SHELL" --timeout=100 "${@:2}"; }
-is_listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
 is_over() { [ -z "$("$vcluster" exec node0 squeue -h -j "$1" 2>/dev/null)" ]; }
 
 # A batch script of Slurm with these options of nacre run, on 3 nodes, whose output goes to said, and its standard error to $errors or
@@ -27,7 +25,7 @@ submit() {
     # shellcheck disable=SC2016 # for the tasks
     submit "$way" -N 3 --name=batch sh -c '"echo out \$NACRE_TASK_RANK; touch ready.\$NACRE_TASK_RANK; until test -e go; do sleep 0.1; done; echo why >&2; test \$NACRE_TASK_RANK != 1 || exit 3"'
     wait_until 100 test -e ready.0 -a -e ready.1 -a -e ready.2
-    wait_until is_listed node0
+    wait_until listed node0
     job=$(nacre node0 jobs -q)
     [ "$(nacre node0 jobs --json | jq -c '[.name, .tasks, .shells]')" = '["batch",3,3]' ]
     # shellcheck disable=SC2016

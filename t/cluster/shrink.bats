@@ -7,16 +7,6 @@ load jobs.bash
 
 cluster=(4 --slurm)
 
-nacre() { on "$1" "$NACRE_BUILD_DIR/nacre" "${@:2}"; }
-
-ends_with() { # code
-  local code=0
-  wait "$job" || code=$?
-  [ "$code" -eq "$1" ] || { echo "exit code $code, not $1: $(<said)"; return 1; }
-}
-
-listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
-
 # Its tasks end with 0 once there is the file go.
 write_waiters() { write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK' "$work"; }
 have_started() { test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3; }

@@ -14,8 +14,6 @@ teardown() {
   host_teardown
 }
 
-nacre() { on "$1" "$NACRE_BUILD_DIR/nacre" "${@:2}"; }
-listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
 terminal=1
 screen() { tmux -S "$work/tmux.$terminal" "$@"; }
 keys() { screen send-keys "$@"; }
@@ -41,12 +39,6 @@ exits_with() { # code
   wait_until at_prompt
   keys 'echo code=$((1000 + $?))' Enter
   sees "^code=$((1000 + $1))\$"
-}
-
-ends_with() { # code
-  local code=0
-  wait "$job" || code=$?
-  [ "$code" -eq "$1" ] || { echo "exit code $code, not $1: $(<said)"; return 1; }
 }
 
 left_nothing() { none_on node0 "$1" && none_on node1 "$1" && none_on node2 "$1" && none_on node3 "$1"; }
