@@ -44,7 +44,7 @@ class Oom final : public plugin::Plugin {
     return {};
   }
 
-  // The kernel does not tell how low a process may go, but a score that was lowered may be raised again.
+  // The kernel does not report how low a process may go, but a score that was lowered may be raised again.
   static bool may_lower_to(std::int64_t wanted, const std::string& before) {
     int code = task::set_oom_score(fmt::format("{}", wanted));
     if (code == 0) code = task::set_oom_score(before);

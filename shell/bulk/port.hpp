@@ -17,7 +17,7 @@ namespace up {
 inline constexpr Channel kOutput = 1;
 inline constexpr Channel kControl = 2;
 inline constexpr Channel kExec = 3;
-inline constexpr Channel kReadyToLeave = 5;
+inline constexpr Channel kReadyToLeave = 4;
 }  // namespace up
 namespace down {
 inline constexpr Channel kInput = 1;

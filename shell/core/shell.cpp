@@ -104,10 +104,8 @@ void Shell::serve_group() {
   callbacks.on_exec = [this](const value::ExecShare& share) { ordered_to_.call(share); };
   callbacks.on_cut_off = [this](const Error& why) { on_cut_off(why); };
   shrink_.serve(callbacks, grace_);
-  auto shrunk = std::move(callbacks.on_shrunk);
-  callbacks.on_shrunk = [this, shrunk = std::move(shrunk)](const value::Shrunk& end) {
-    for (group::Rank rank : (end.gone | end.unconfirmed).ids()) shell_messages_.lost(rank);
-    shrunk(end);
+  callbacks.on_left = [this](const value::Idset& shells) {
+    for (group::Rank rank : shells.ids()) shell_messages_.lost(rank);
   };
   shells_.when_first_ended([this](const exits::TaskEnd& end) {
     first_end_ = end;

@@ -121,7 +121,7 @@ void ShellGroup::on_lost(group::Rank rank) {
   if (process_.launcher) process_.launcher->lost(rank);
   if (leaving_.contains(rank)) {
     note_left(value::Idset::range(rank, rank));
-    if (is_planned_) is_planned_(rank);
+    if (on_lost_leaving_) on_lost_leaving_(rank);
     return;
   }
   lost_.insert(rank);

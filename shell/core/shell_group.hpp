@@ -47,8 +47,8 @@ class ShellGroup {
   // They have left. Their tasks that have no record yet count as ended by the shrink.
   void left(const value::Shrunk& shrunk);
   [[nodiscard]] value::Idset gone() const { return lost_ | left_; }
-  // Leader: `is_planned` is asked whether the loss of a shell is the end of its leaving.
-  void when_lost(std::function<bool(group::Rank)> is_planned) { is_planned_ = std::move(is_planned); }
+  // Leader: `receive` is called for a shell that is lost while it leaves, which is no loss.
+  void when_lost_leaving(std::function<void(group::Rank)> receive) { on_lost_leaving_ = std::move(receive); }
 
   // Reports to plugins the shells that were lost before plugins could handle that. From now on each is reported at
   // once.
@@ -80,9 +80,9 @@ class ShellGroup {
   join::ShellProcess& process_;
   std::map<std::string, bool> barriers_;  // those that were entered: whether they are over
   value::Idset lost_;                     // shells
-  value::Idset leaving_;                  // those that have been told to leave, whatever has become of them
+  value::Idset leaving_;                  // those that have been asked to leave, whatever has become of them
   value::Idset left_;                     // as planned
-  std::function<bool(group::Rank)> is_planned_;
+  std::function<void(group::Rank)> on_lost_leaving_;
   bool reports_losses_ = false;  // true once plugins have run shell.post-init
   exits::Outcomes outcomes_;
   std::function<void(const exits::TaskEnd&)> on_first_ended_;  // until it is called

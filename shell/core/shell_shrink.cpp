@@ -41,10 +41,9 @@ void ShellShrink::serve(group::Group::Callbacks& callbacks, event::Seconds grace
   upward.on_room = [this] { send_ready(); };
   port->serve(bulk::up::kReadyToLeave, std::move(upward));
   if (!shells_.leads()) return;
-  shells_.when_lost([this](group::Rank rank) {
-    bool is_planned = shrinks_.lost(rank);
-    if (is_planned) settle();
-    return is_planned;
+  shells_.when_lost_leaving([this](group::Rank rank) {
+    shrinks_.lost(rank);
+    settle();
   });
 }
 
