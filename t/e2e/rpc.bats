@@ -21,6 +21,7 @@ static void on_add(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, voi
   else flux_respond_pack(h, msg, "{s:i s:i}", "sum", a + b, "rank", rank);
 }
 static void on_never(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) {}
+static void on_raise(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) { flux_shell_raise("test", 0, "enough"); }
 static void on_die(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) { kill(getpid(), SIGKILL); }
 static void on_large(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) {
   int times;
@@ -33,7 +34,8 @@ static int serve(flux_plugin_t* p) {
   flux_shell_info_unpack(shell, "{s:i}", "rank", &rank);
   memset(large, 'x', sizeof large - 1);
   return flux_shell_service_register(shell, "add", on_add, NULL) + flux_shell_service_register(shell, "never", on_never, NULL) +
-         flux_shell_service_register(shell, "die", on_die, NULL) + flux_shell_service_register(shell, "large", on_large, NULL);
+         flux_shell_service_register(shell, "raise", on_raise, NULL) + flux_shell_service_register(shell, "die", on_die, NULL) +
+         flux_shell_service_register(shell, "large", on_large, NULL);
 }
 static int add(int to, int a, int b) {
   int sum = -1, by = -1;
@@ -119,8 +121,7 @@ nacre-shell[3]: caller: and goes on" ]
 }
 
 @test "what waits for ever ends with the job" {
-  call_in shell.start 'if (rank == 1) { flux_shell_raise("test", 0, "enough"); return 0; }
-    if (rank == 3) shell_log("%s", fails(2, "never"));' -o rpc-timeout=none
+  call_in shell.start 'if (rank == 3) shell_log("%s", fails(1, "raise"));' -o rpc-timeout=none # 3 waits already once the job fails
   [ "$status" -ne 0 ]
   [[ $output = *"nacre-shell[3]: caller: Operation canceled"* ]]
 }
