@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "flux.hpp"
 #include "server.hpp"
@@ -30,6 +31,8 @@ struct PmixClient {
   bool lost = false;  // its connection is lost, under fault tolerance
   int wait_status = 0;
 };
+
+void signal_all(const std::vector<PmixClient*>& clients, int signum);  // those that run
 
 struct Namespace {
   JobFacts facts;

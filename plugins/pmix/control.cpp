@@ -65,7 +65,7 @@ std::vector<Rank> Service::elsewhere(const pmix_proc_t& id, const std::vector<pm
   return ranks;
 }
 
-void Service::signal(const std::vector<PmixClient*>& clients, int signum) {
+void signal_all(const std::vector<PmixClient*>& clients, int signum) {
   for (PmixClient* client : clients) {
     flux_subprocess_t* process =
         client->task != nullptr ? flux_shell_task_subprocess(client->task) : client->process;
@@ -91,7 +91,7 @@ void Service::control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& tar
   answer(reply, PMIX_SUCCESS, {});
   for (int signum : signals) {
     if (!others.empty()) peers_->signal(others, signum);
-    signal(clients, signum);
+    signal_all(clients, signum);
   }
 }
 

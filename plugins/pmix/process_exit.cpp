@@ -117,7 +117,7 @@ void Service::aborted(const pmix_proc_t& id, int status, const std::string& mess
   std::size_t named = victims.size() + far_victims.size();
   if (fault_tolerant_ && named < others) {
     shell_log("%s called PMIx_Abort for %zu others with code %d%s", name.c_str(), named, status, note.c_str());
-    signal(victims, SIGKILL);
+    signal_all(victims, SIGKILL);
     if (!far_victims.empty()) peers_->signal(far_victims, SIGKILL);
     return reply(PMIX_SUCCESS);
   }
@@ -162,7 +162,7 @@ void Service::shell_lost(std::uint32_t shell) {
 // another process stands in for it.
 void Service::stand_in_later(const pmix_proc_t& id) {
   missing_.push_back(id);
-  after(times_.late_connection, [this, id] {
+  alarms_.after(times_.late_connection, [this, id] {
     if (take_from(missing_, id)) forget(id);
   });
 }
@@ -173,7 +173,7 @@ void Service::connected_late(const pmix_proc_t& id) { take_from(missing_, id); }
 void Service::forget(const pmix_proc_t& id) {
   forgetting_.push_back(id);
   server_->forget(id);
-  after(times_.answer, [this, id] {
+  alarms_.after(times_.answer, [this, id] {
     if (!take_from(forgetting_, id)) return;
     spoilt_ = true;
     end_spawned();

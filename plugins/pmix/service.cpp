@@ -49,14 +49,8 @@ bool is_fault_tolerant(flux_shell_t* shell) {
   return !json_is_false(option) && !json_is_null(option) && !zero && !off;
 }
 
-struct Service::Alarm {
-  ~Alarm() { flux_watcher_destroy(watcher); }
-  std::function<void()> function;
-  flux_watcher_t* watcher = nullptr;
-};
-
 Service::Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<ServerApi> server, Times times)
-    : plugin_(plugin), shell_(shell), server_(std::move(server)), times_(times) {}
+    : plugin_(plugin), shell_(shell), server_(std::move(server)), times_(times), alarms_(shell) {}
 Service::~Service() { stop(); }
 
 int Service::read_layout() {
@@ -116,9 +110,11 @@ int Service::start() {
   duties.signal = [this](const std::vector<Rank>& ranks, int signum) {
     std::vector<pmix_proc_t> ids;
     for (Rank rank : ranks) ids.push_back(proc_of(home_, rank));
-    if (!ids.empty()) signal(targets_of(proc_of(home_, 0), ids), signum);
+    if (!ids.empty()) signal_all(targets_of(proc_of(home_, 0), ids), signum);
   };
-  duties.after = [this](double seconds, std::function<void()> function) { after(seconds, std::move(function)); };
+  duties.after = [this](double seconds, std::function<void()> function) {
+    alarms_.after(seconds, std::move(function));
+  };
   peers_ = std::make_unique<Peers>(shell_, *server_, namespaces_[home_].facts, std::move(duties));
   if (peers_->listen() < 0) return shell_log_errno("cannot receive from the other shells");
   inbox_ = ReactorInbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
@@ -243,23 +239,6 @@ std::string Service::connected_tasks() const {
     out += (out.empty() ? "" : ",") + std::to_string(rank);
   }
   return out;
-}
-
-void Service::after(double seconds, std::function<void()> function) {
-  auto alarm = std::make_unique<Alarm>();
-  alarm->function = std::move(function);
-  auto ring = [](flux_reactor_t*, flux_watcher_t*, int, void* arg) {
-    // The function may set another alarm, which destroys this one.
-    auto rung = std::move(static_cast<Alarm*>(arg)->function);
-    rung();
-  };
-  flux_reactor_t* reactor = flux_get_reactor(flux_shell_get_flux(shell_));
-  alarm->watcher = flux_timer_watcher_create(reactor, seconds, 0, ring, alarm.get());
-  if (alarm->watcher == nullptr) return;
-  flux_watcher_start(alarm->watcher);
-  flux_watcher_unref(alarm->watcher);
-  std::erase_if(alarms_, [](const auto& each) { return !flux_watcher_is_active(each->watcher); });
-  alarms_.push_back(std::move(alarm));
 }
 
 }  // namespace nacre::pmix

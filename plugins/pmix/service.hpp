@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "alarms.hpp"
 #include "client.hpp"
 #include "flux.hpp"
 #include "inbox.hpp"
@@ -95,7 +96,6 @@ class Service {
   // control.cpp
   std::vector<PmixClient*> targets_of(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets);
   std::vector<Rank> elsewhere(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) const;
-  static void signal(const std::vector<PmixClient*>& clients, int signum);
 
   // queries.cpp
   bool query_key(const std::string& key, const InfoList& qualifiers, InfoList& results);
@@ -107,10 +107,6 @@ class Service {
   // Spawned processes belong to the job, but the shell itself sends signals only to its tasks.
   void watch_signals();
   void end_spawned();
-
-  // Calls `function` after this many seconds, unless the service has gone.
-  void after(double seconds, std::function<void()> function);
-  struct Alarm;
 
   flux_plugin_t* plugin_;
   flux_shell_t* shell_;
@@ -128,7 +124,7 @@ class Service {
   std::vector<pmix_proc_t> forgetting_;  // libpmix is working on them
   std::vector<flux_subprocess_t*> stand_ins_;
   std::vector<flux_watcher_t*> signals_;
-  std::vector<std::unique_ptr<Alarm>> alarms_;
+  Alarms alarms_;
   std::uint32_t processes_ = 0;     // in all namespaces so far
   std::ptrdiff_t shells_here_ = 1;  // of the job, on this host
   std::size_t spawns_ = 0;

@@ -83,7 +83,7 @@ void Service::spawn(const pmix_proc_t& id, const InfoList& job, const std::vecto
       int error = errno;
       kept.cancelled = true;
       shell_log_error("rank %u: PMIx_Spawn: %s: %s", id.rank, app.argv[0].c_str(), std::strerror(error));
-      signal(targets_of(proc_of(name, 0), {}), SIGKILL);
+      signal_all(targets_of(proc_of(name, 0), {}), SIGKILL);
       return function(error == ENOENT ? PMIX_ERR_JOB_EXE_NOT_FOUND : PMIX_ERR_JOB_FAILED_TO_LAUNCH, nullptr, data);
     }
     first += static_cast<pmix_rank_t>(app.count);
@@ -171,7 +171,7 @@ void Service::end_spawned() {
     for (auto& [process, id] : spawned_) flux_future_destroy(flux_subprocess_kill(process, signum));
   };
   all(SIGTERM);
-  if (!spawned_.empty()) after(kGrace, [all] { all(SIGKILL); });
+  if (!spawned_.empty()) alarms_.after(kGrace, [all] { all(SIGKILL); });
 }
 
 }  // namespace nacre::pmix
