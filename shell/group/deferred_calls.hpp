@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls to the owner that wait until the caller has nothing else to do: the owner may call back at once.
+// Calls to the owner that wait until the caller has nothing else to do: the owner may call back at once. Some of
+// them wait until it serves, too.
 #pragma once
 
 #include <deque>
@@ -14,10 +15,13 @@ class DeferredCalls {
   using Call = std::function<void()>;
 
   void add(Call call) { waiting_.push_back(std::move(call)); }
-  // Moves the calls of `later` behind those that are here.
-  void take(DeferredCalls& later) {
-    for (Call& each : std::exchange(later.waiting_, {})) add(std::move(each));
+  void add_for_served(Call call) { (serving_ ? waiting_ : kept_).push_back(std::move(call)); }
+  // From now on the owner serves: what has been kept for that comes behind what waits already.
+  void serve() {
+    serving_ = true;
+    for (Call& each : std::exchange(kept_, {})) add(std::move(each));
   }
+  [[nodiscard]] bool serving() const { return serving_; }
   // Makes the first call; false: there is none.
   bool call_next() {
     if (waiting_.empty()) return false;
@@ -29,6 +33,8 @@ class DeferredCalls {
 
  private:
   std::deque<Call> waiting_;
+  std::deque<Call> kept_;
+  bool serving_ = false;
 };
 
 }  // namespace nacre::group

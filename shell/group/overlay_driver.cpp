@@ -70,7 +70,8 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     node_.linked(link);
     bulk_driver_->linked(link);
     value_driver_->linked(link);
-    if (link.side == overlay::Side::down && on_child_) call_later([this, child = link.peer] { on_child_(child); });
+    if (link.side == overlay::Side::down && on_child_)
+      deferred_.add([this, child = link.peer] { on_child_(child); });
     pump();
   };
   out.on_message = [this](overlay::LinkName from, const overlay::Message& message) {
@@ -116,7 +117,7 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
 
 // After joining, descriptors or memory may become free again. Before, they do not.
 void OverlayDriver::end_if_short(const Error& why) {
-  if ((why.code == EMFILE || why.code == ENOMEM) && !serving_) end(why);
+  if ((why.code == EMFILE || why.code == ENOMEM) && !deferred_.serving()) end(why);
 }
 
 SendQueue::Links OverlayDriver::links() {
@@ -144,8 +145,7 @@ void OverlayDriver::tick() { node_.tick(present()); }
 
 void OverlayDriver::serve(Callbacks callbacks) {
   callbacks_ = std::move(callbacks);
-  serving_ = true;
-  deferred_.take(kept_);
+  deferred_.serve();
   pump();
 }
 
@@ -167,12 +167,12 @@ void OverlayDriver::gather(std::string_view name, std::string mine, std::functio
 }
 
 void OverlayDriver::open_collective(std::string_view name, overlay::Merge merge, const overlay::Own& mine,
-                                    WhenReleased done) {
+                                    OpenCalls::WhenReleased done) {
   if (cut_off_) return done(*cut_off_);
   tick();
   Result<void> entered = node_.enter(std::string(name), merge, mine);
   if (!entered) return done(in(name, entered.error()));
-  waiting_.emplace(name, std::move(done));
+  open_calls_.add(std::string(name), std::move(done));
   pump();
 }
 
@@ -194,7 +194,7 @@ void OverlayDriver::exec(value::ExecOrder order, WhenOrdered done) {
   tick();
   auto asked = node_.request(*std::move(statement));
   if (!asked) return done(std::move(asked).error());
-  orders_.emplace(*asked, std::move(done));
+  open_calls_.add(*asked, std::move(done));
   pump();
 }
 
@@ -203,7 +203,7 @@ void OverlayDriver::shrink(const value::Idset& shells, WhenShrunk done) {
   tick();
   auto asked = node_.request(overlay::Shrink{shells});
   if (!asked) return done(std::move(asked).error());
-  shrinks_.emplace(*asked, std::move(done));
+  open_calls_.add(*asked, std::move(done));
   pump();
 }
 

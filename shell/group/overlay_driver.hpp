@@ -7,7 +7,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <variant>
 #include <vector>
@@ -21,6 +20,7 @@
 #include "group/group.hpp"
 #include "group/link_table.hpp"
 #include "group/membership.hpp"
+#include "group/open_calls.hpp"
 #include "group/send_queue.hpp"
 #include "group/value_carrier.hpp"
 #include "overlay/node.hpp"
@@ -59,8 +59,6 @@ class OverlayDriver final : public Group {
   [[nodiscard]] const overlay::Node& node() const { return node_; }
 
  private:
-  using WhenReleased = std::function<void(Result<overlay::Value>)>;
-
   OverlayDriver(event::Loop& loop, Membership&& membership, Log& log, const overlay::OverlayOptions& options);
   [[nodiscard]] LinkTable::Callbacks callbacks();
   void on_timer();
@@ -68,17 +66,13 @@ class OverlayDriver final : public Group {
   void start_bulk();
   void bulk_gone(overlay::LinkName link);
   void tick();
-  void open_collective(std::string_view name, overlay::Merge merge, const overlay::Own& mine, WhenReleased done);
+  void open_collective(std::string_view name, overlay::Merge merge, const overlay::Own& mine,
+                       OpenCalls::WhenReleased done);
   void ask(overlay::RequestBody body);
-  void answer_order(const overlay::Entry& entry);
-  void answer_shrink(const overlay::Entry& entry);
-  void fail_collectives(const Error& why);
-  void fail_orders(const Error& why);
 
   // Performs the node's effects, then calls the owner, until nothing is left.
   void pump();
   bool step();  // false: there was nothing to do
-  void act(overlay::Effect effect);
   void do_effect(overlay::Send& send);
   void do_effect(overlay::SendEntry& send);
   void do_effect(overlay::Dial& dial);
@@ -104,8 +98,6 @@ class OverlayDriver final : public Group {
   void deliver(const overlay::Entry& entry);
   void end(Error why);
   void end_if_short(const Error& why);  // of descriptors or memory
-  void call_later(std::function<void()> what) { deferred_.add(std::move(what)); }
-  void call_when_served(std::function<void()> what) { (serving_ ? deferred_ : kept_).add(std::move(what)); }
   void end_if_gone();
 
   event::Loop& loop_;
@@ -122,12 +114,8 @@ class OverlayDriver final : public Group {
   Callbacks callbacks_;
   std::function<void(Rank)> on_child_;
   std::function<void(const JobException&)> on_ended_;
-  bool serving_ = false;
-  std::map<std::string, WhenReleased, std::less<>> waiting_;  // by collective
-  std::map<std::uint64_t, WhenOrdered> orders_;               // by request
-  std::map<std::uint64_t, WhenShrunk> shrinks_;               // likewise
-  DeferredCalls deferred_;                                    // for the owner
-  DeferredCalls kept_;                                        // the same, until serve()
+  DeferredCalls deferred_;  // for the owner
+  OpenCalls open_calls_{deferred_};
   // Links that have ended, which the node does not know yet
   std::vector<overlay::LinkName> failed_;
   Announcements announcements_;

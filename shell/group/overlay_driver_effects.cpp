@@ -26,14 +26,10 @@ void OverlayDriver::pump() {
 
 bool OverlayDriver::step() {
   std::vector<overlay::Effect> effects = node_.take_effects();
-  for (overlay::Effect& effect : effects) act(std::move(effect));
+  for (overlay::Effect& effect : effects) std::visit([this](auto& each) { do_effect(each); }, effect);
   std::vector<overlay::LinkName> failed = std::exchange(failed_, {});
   for (overlay::LinkName link : failed) node_.unlinked(link);
   return !failed.empty() || !effects.empty() || deferred_.call_next();
-}
-
-void OverlayDriver::act(overlay::Effect effect) {
-  std::visit([this](auto& each) { do_effect(each); }, effect);
 }
 
 void OverlayDriver::do_effect(overlay::Send& message) {
@@ -96,13 +92,7 @@ void OverlayDriver::do_effect(overlay::Deliver& deliver_it) {
   if (const overlay::Entry* entry = node_.entry(deliver_it.seq)) deliver(*entry);
 }
 
-void OverlayDriver::do_effect(overlay::Released& released) {
-  auto found = waiting_.find(released.name);
-  if (found == waiting_.end()) return;
-  call_later(
-      [done = std::move(found->second), value = std::move(released.value)]() mutable { done(std::move(value)); });
-  waiting_.erase(found);
-}
+void OverlayDriver::do_effect(overlay::Released& released) { open_calls_.answer(released); }
 
 void OverlayDriver::do_effect(overlay::Publish& publish) {
   value_carrier_->publish(publish.entry, std::move(publish.value));
@@ -126,7 +116,7 @@ void OverlayDriver::do_effect(overlay::Reported& reported) {
     if (each) ended.push_back(*std::move(each));
     if (!each) log_.log(Level::warn, "", "{}", each.error().message);
   }
-  call_when_served([this, started = std::move(reported.started), ended = std::move(ended)] {
+  deferred_.add_for_served([this, started = std::move(reported.started), ended = std::move(ended)] {
     if (callbacks_.on_tasks) callbacks_.on_tasks(started, ended);
   });
 }
@@ -140,15 +130,15 @@ void OverlayDriver::do_effect(overlay::Leave& /*leave*/) {
 void OverlayDriver::do_effect(overlay::Die& die) {
   removed_ = false;
   end(Error{ENOTCONN, std::move(die.why)});
-  call_later([this] { end_if_gone(); });
+  deferred_.add([this] { end_if_gone(); });
 }
 
 void OverlayDriver::do_effect(overlay::Finished& /*finished*/) {
   finished_ = true;
-  fail_orders({EPIPE, "the job has ended"});
+  open_calls_.fail_requests({EPIPE, "the job has ended"});
   send_queue_.flush_all();
   link_table_->stop();
-  call_later([this] { end_if_gone(); });
+  deferred_.add([this] { end_if_gone(); });
 }
 
 void OverlayDriver::do_effect(overlay::Arm& arm) {
@@ -160,47 +150,21 @@ void OverlayDriver::do_effect(overlay::Note& note) { log_.log(Level::debug, "", 
 
 // ---- entries of the log ---------------------------------------------------------------------
 
-void OverlayDriver::answer_order(const overlay::Entry& entry) {
-  if (entry.request.origin != membership_.rank) return;
-  auto order = orders_.extract(entry.request.number);
-  if (!order) return;
-  Result<value::ExecAnswer> answer(value::ExecAnswer{entry.seq, {}});
-  if (const auto* refused = std::get_if<overlay::Refused>(&entry.body)) {
-    answer = value::ExecAnswer{0, refused->members};
-    if (refused->members.empty()) answer = Error{EMSGSIZE, refused->why};
-  }
-  call_later([done = std::move(order.mapped()), answer = std::move(answer)] { done(answer); });
-}
-
-void OverlayDriver::answer_shrink(const overlay::Entry& entry) {
-  const auto* campaign = std::get_if<overlay::Campaign>(&entry.body);
-  const auto* refused = std::get_if<overlay::Refused>(&entry.body);
-  if (campaign == nullptr && refused == nullptr) return;
-  std::optional<value::Shrunk> shrunk;
-  if (campaign != nullptr && !campaign->grow) shrunk = {campaign->done, campaign->unconfirmed};
-  if (shrunk) {
-    call_when_served([this, shrunk = *shrunk] {
+void OverlayDriver::deliver(const overlay::Entry& entry) {
+  if (const auto* campaign = std::get_if<overlay::Campaign>(&entry.body); campaign != nullptr && !campaign->grow) {
+    deferred_.add_for_served([this, shrunk = value::Shrunk{campaign->done, campaign->unconfirmed}] {
       if (callbacks_.on_shrunk) callbacks_.on_shrunk(shrunk);
     });
   }
-  if (entry.request.origin != membership_.rank) return;
-  auto asked = shrinks_.extract(entry.request.number);
-  if (!asked) return;
-  Result<value::Shrunk> answer = shrunk ? Result<value::Shrunk>(*std::move(shrunk)) : Error{EINVAL, refused->why};
-  call_later([done = std::move(asked.mapped()), answer = std::move(answer)] { done(answer); });
-}
-
-void OverlayDriver::deliver(const overlay::Entry& entry) {
-  answer_order(entry);
-  answer_shrink(entry);
+  if (entry.request.origin == membership_.rank) open_calls_.answer(entry);
   if (const auto* view = std::get_if<overlay::View>(&entry.body)) {
     if (!view->leave.empty() && !view->leave.contains(membership_.rank)) {
-      call_when_served([this, left = view->leave] {
+      deferred_.add_for_served([this, left = view->leave] {
         if (callbacks_.on_left) callbacks_.on_left(left);
       });
     }
     for (Rank rank : view->dead.ids()) {
-      call_when_served([this, rank] {
+      deferred_.add_for_served([this, rank] {
         if (callbacks_.on_lost) callbacks_.on_lost(rank);
       });
     }
@@ -209,8 +173,9 @@ void OverlayDriver::deliver(const overlay::Entry& entry) {
     if (gives_up_absent_) node_.suspect_absent();
   } else if (const auto* exception = std::get_if<overlay::ExceptionEntry>(&entry.body)) {
     JobException raised = exception_of(*exception);
-    if (raised.severity == 0 && !serving_ && on_ended_) call_later([this, raised] { on_ended_(raised); });
-    call_when_served([this, raised = std::move(raised)] {
+    if (raised.severity == 0 && !deferred_.serving() && on_ended_)
+      deferred_.add([this, raised] { on_ended_(raised); });
+    deferred_.add_for_served([this, raised = std::move(raised)] {
       if (callbacks_.on_exception) callbacks_.on_exception(raised);
     });
   } else if (const auto* event = std::get_if<overlay::Event>(&entry.body)) {
@@ -218,29 +183,20 @@ void OverlayDriver::deliver(const overlay::Entry& entry) {
     if (!whole) return;
     if (whole->topic == kGiveUpSilent)
       return node_.wait_for_silent(std::min(kSilentAtEnd, node_.options().silent_bound));
-    call_when_served([this, whole = *std::move(whole)] {
+    deferred_.add_for_served([this, whole = *std::move(whole)] {
       if (callbacks_.on_announcement) callbacks_.on_announcement(whole.topic, whole.bytes);
     });
   } else if (const auto* signal = std::get_if<overlay::Signal>(&entry.body)) {
-    call_when_served([this, signal = *signal] {
+    deferred_.add_for_served([this, signal = *signal] {
       if (callbacks_.on_signal) callbacks_.on_signal(static_cast<int>(signal.number), signal.ranks);
     });
   } else if (const auto* exec = std::get_if<overlay::Exec>(&entry.body)) {
     auto share = share_of(*exec, entry.seq, membership_.rank);
     if (!share) return;
-    call_when_served([this, share = *std::move(share)] {
+    deferred_.add_for_served([this, share = *std::move(share)] {
       if (callbacks_.on_exec) callbacks_.on_exec(share);
     });
   }
-}
-
-void OverlayDriver::fail_collectives(const Error& why) {
-  for (auto& [name, done] : std::exchange(waiting_, {})) call_later([why, done = std::move(done)] { done(why); });
-}
-
-void OverlayDriver::fail_orders(const Error& why) {
-  for (auto& [number, done] : std::exchange(orders_, {})) call_later([why, done = std::move(done)] { done(why); });
-  for (auto& [number, done] : std::exchange(shrinks_, {})) call_later([why, done = std::move(done)] { done(why); });
 }
 
 void OverlayDriver::end(Error why) {
@@ -249,12 +205,12 @@ void OverlayDriver::end(Error why) {
   bulk_driver_->cut_off(*cut_off_);
   value_driver_->cut_off(*cut_off_);
   if (!removed_) link_table_->stop();
-  call_when_served([this, is_planned = removed_] {
+  deferred_.add_for_served([this, is_planned = removed_] {
     if (is_planned && callbacks_.on_leave) callbacks_.on_leave();
     if (!is_planned && callbacks_.on_cut_off) callbacks_.on_cut_off(*cut_off_);
   });
-  fail_collectives(*cut_off_);
-  fail_orders(*cut_off_);
+  open_calls_.fail_collectives(*cut_off_);
+  open_calls_.fail_requests(*cut_off_);
   pump();
 }
 
