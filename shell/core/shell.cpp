@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/shell.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
@@ -20,7 +18,6 @@
 #include "core/unread_options.hpp"
 #include "core/what_to_run.hpp"
 #include "core/working_directory.hpp"
-#include "event/clock.hpp"
 #include "job/option_types.hpp"
 #include "join/leaving.hpp"
 #include "join/lost_after.hpp"
@@ -37,6 +34,25 @@ Result<int> verbosity(const job::Options& options) {
   if (!option) return 0;
   if (option->json().is_boolean()) return option->json().get<bool>() ? 1 : 0;
   return static_cast<int>(TRY(option->integer(0, INT32_MAX)));
+}
+
+// A standalone shell has no guard unless code is loaded that can end it without a word.
+Result<void> guard_objects(bool is_standalone, const plugin::Stack& stack, join::ShellProcess& process,
+                           Stragglers& stragglers) {
+  auto is_object = [](const auto& plugin) { return plugin->origin().ends_with(".so"); };
+  bool has_objects = std::any_of(stack.plugins().begin(), stack.plugins().end(), is_object);
+  if (!is_standalone || process.guard || !has_objects) return {};
+  process.guard = TRY(join::Guard::start(*process.children, join::Guard::Options{}));
+  stragglers.spare(process.guard->pid());
+  return {};
+}
+
+// The Lua files that were run.
+std::vector<std::string> files_of(const script::Interpreter* interpreter) {
+  std::vector<std::string> files;
+  if (interpreter == nullptr) return files;
+  for (const auto& each : interpreter->files()) files.push_back(each.path);
+  return files;
 }
 
 }  // namespace
@@ -120,23 +136,6 @@ void Shell::serve_group() {
   process_.launched_by.on_detach = [this] { launched_->leave(); };
 }
 
-// A plan that is only printed leaves no record.
-Result<void> Shell::open_record() {
-  bool runs = !config_.explain && !config_.explain_plugins;
-  if (auto& directory = config_.record_directory; directory && runs) {
-    if (::mkdir(directory->c_str(), 0777) < 0 && errno != EEXIST) {
-      return system_error(errno, "--record-dir: " + *directory);
-    }
-    std::error_code failed;
-    *directory = std::filesystem::absolute(*directory, failed).native();
-    if (failed) return system_error(failed.value(), "cannot find the working directory");
-    if (!config_.eventlog) config_.eventlog = *directory + "/guest.exec.eventlog";
-  }
-  bool records = job_.shell_rank == 0 || !has_siblings();
-  if (config_.eventlog && records) eventlog_ = TRY(group::EventLog::create(*config_.eventlog));
-  return {};
-}
-
 // ---- the phases ------------------------------------------------------------
 
 Result<int> Shell::run() {
@@ -166,17 +165,7 @@ Result<void> Shell::load_plugins() {
   config_.load_builtins(*this);
   CHECK_OK(run_initrc());
   CHECK_OK(plugins::load_chosen(*this));
-  return guard_objects();
-}
-
-// A standalone shell has no guard unless code is loaded that can end it without a word.
-Result<void> Shell::guard_objects() {
-  auto is_object = [](const auto& plugin) { return plugin->origin().ends_with(".so"); };
-  bool has_objects = std::any_of(stack_.plugins().begin(), stack_.plugins().end(), is_object);
-  if (!standalone_ || process_.guard || !has_objects) return {};
-  process_.guard = TRY(join::Guard::start(children(), join::Guard::Options{}));
-  stragglers_.spare(process_.guard->pid());
-  return {};
+  return guard_objects(standalone_, stack_, process_, stragglers_);
 }
 
 Result<void> Shell::run_initrc() {
@@ -306,7 +295,7 @@ bool Shell::stops_here() {
 Result<void> Shell::print_plan() {
   for (const auto& task : tasks_.all()) CHECK_OK(tasks_.call_for(*task, "task.init"));
   auto given = TRY(merged_options(job_.spec, config_.options));
-  Json mine = plan_part(*this, lua_files());
+  Json mine = plan_part(*this, files_of(interpreter_.get()));
   std::map<std::uint32_t, Json> parts;
   if (has_siblings()) {
     auto all = shells_.gathering_barrier("explain", dump_json(mine));
@@ -333,16 +322,9 @@ Result<int> Shell::print_plugins() {
   Result<void> loaded = run_initrc();
   if (!loaded && !loaded.error().is_logged) return std::move(loaded).error();
   if (!loaded || end_.is_ending()) return own_code();
-  std::string text = explain_plugins(*this, builtins, lua_files());
+  std::string text = explain_plugins(*this, builtins, files_of(interpreter_.get()));
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
-}
-
-std::vector<std::string> Shell::lua_files() const {
-  std::vector<std::string> files;
-  if (!interpreter_) return files;
-  for (const auto& each : interpreter_->files()) files.push_back(each.path);
-  return files;
 }
 
 // ---- the parts of phases ---------------------------------------------------
@@ -351,19 +333,6 @@ Result<void> Shell::call(std::string_view topic) {
   plugin::Call call(topic);
   Result<int> called = stack_.call(call);
   if (!called) return std::move(called).error();
-  return {};
-}
-
-Result<void> Shell::post(std::string_view event, Json context) {
-  auto added = event_context_.find(event);
-  if (added != event_context_.end()) context.update(added->second);
-  double now = event::wall_clock();
-  if (eventlog_) {
-    Result<void> written = eventlog_->append(now, event, context);
-    if (!written) eventlog_.reset();  // the error is logged once
-    CHECK_OK(std::move(written));
-  }
-  events_.add({{"timestamp", now}, {"name", event}, {"context", std::move(context)}});
   return {};
 }
 

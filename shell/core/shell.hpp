@@ -21,7 +21,6 @@
 #include "core/shell_shrink.hpp"
 #include "core/shell_tasks.hpp"
 #include "core/shutdown.hpp"
-#include "group/event_log.hpp"
 #include "script/interpreter.hpp"
 
 namespace nacre::core {
@@ -54,14 +53,12 @@ class Shell final : public ShellHost {
   Shell(join::ShellProcess& process, boot::Identity&& identity, job::Job&& job, job::Options&& options,
         ShellConfig&& config, Log& log);
   Result<void> prepare_process();  // signals, children, the group
-  Result<void> open_record();
   void serve_group();
 
   // The phases, in order (shell.cpp). If one fails, or calls raise() or die(), the job ends.
   void prepare();
   Result<void> load_plugins();
   Result<void> run_initrc();
-  Result<void> guard_objects();
   Result<void> pass_init_barrier(std::string initrcs);
   Result<void> make_tasks();
   Result<void> initialize();
@@ -76,11 +73,9 @@ class Shell final : public ShellHost {
   void report_end(int code);  // on the leader, for the whole job
   Result<void> print_plan();
   Result<int> print_plugins();
-  [[nodiscard]] std::vector<std::string> lua_files() const;  // that were run
 
   [[nodiscard]] bool stops_here();  // whether the job is being ended, after a look for new events
   Result<void> call(std::string_view topic);
-  Result<void> post(std::string_view event, Json context);
 
   // How the job ends (ending.cpp).
   void attempt(Result<void> phase);
@@ -96,7 +91,6 @@ class Shell final : public ShellHost {
 
   exits::JobEnd& end_;
   std::optional<Error> failure_;             // of a job's only shell, for the caller
-  std::optional<group::EventLog> eventlog_;  // the leader's
   event::Seconds grace_{};                   // between SIGTERM and SIGKILL
   bool has_started_ = false;                 // the event shell.start has been posted
   std::optional<exits::TaskEnd> first_end_;  // leader: of all tasks

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The shell as its plugins see it.
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "core/shell_host.hpp"
+#include "event/clock.hpp"
 
 namespace nacre::core {
 namespace {
@@ -105,6 +109,36 @@ plugin::Registration ShellHost::exec(value::ExecOrder order, WhenOrdered done) {
 
 plugin::Registration ShellHost::on_exec(std::function<void(const value::ExecShare&)> receive) {
   return ordered_to_.add(std::move(receive));
+}
+
+// A plan that is only printed leaves no record.
+Result<void> ShellHost::open_record() {
+  bool runs = !config_.explain && !config_.explain_plugins;
+  if (auto& directory = config_.record_directory; directory && runs) {
+    if (::mkdir(directory->c_str(), 0777) < 0 && errno != EEXIST) {
+      return system_error(errno, "--record-dir: " + *directory);
+    }
+    std::error_code failed;
+    *directory = std::filesystem::absolute(*directory, failed).native();
+    if (failed) return system_error(failed.value(), "cannot find the working directory");
+    if (!config_.eventlog) config_.eventlog = *directory + "/guest.exec.eventlog";
+  }
+  bool records = job_.shell_rank == 0 || !has_siblings();
+  if (config_.eventlog && records) eventlog_ = TRY(group::EventLog::create(*config_.eventlog));
+  return {};
+}
+
+Result<void> ShellHost::post(std::string_view event, Json context) {
+  auto added = event_context_.find(event);
+  if (added != event_context_.end()) context.update(added->second);
+  double now = event::wall_clock();
+  if (eventlog_) {
+    Result<void> written = eventlog_->append(now, event, context);
+    if (!written) eventlog_.reset();  // the error is logged once
+    CHECK_OK(std::move(written));
+  }
+  events_.add({{"timestamp", now}, {"name", event}, {"context", std::move(context)}});
+  return {};
 }
 
 }  // namespace nacre::core

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of a Shell that its plugins see and that decides nothing: what the job is, what holds it, and
+// The part of a Shell that its plugins see and that decides nothing: what the job is, what holds it, its record, and
 // announcements to all shells.
 #pragma once
 
@@ -11,6 +11,7 @@
 
 #include "core/shell_config.hpp"
 #include "core/shell_launched.hpp"
+#include "group/event_log.hpp"
 #include "join/shell_process.hpp"
 #include "plugin/host.hpp"
 
@@ -59,6 +60,9 @@ class ShellHost : public plugin::Host {
             ShellConfig&& config, Log& log);
 
   [[nodiscard]] bool has_siblings() const { return job_.shells() > 1 && !standalone_; }
+  Result<void> open_record();
+  // Records an event of the job, for plugins and in the leader's eventlog. The eventlog ends with the first error.
+  Result<void> post(std::string_view event, Json context);
 
   join::ShellProcess& process_;
   group::Group* group_;
@@ -82,6 +86,7 @@ class ShellHost : public plugin::Host {
   std::map<std::string, int, std::less<>> holds_, start_holds_;
   std::map<std::string, Json, std::less<>> event_context_;  // by event
   plugin::EventRecord events_;
+  std::optional<group::EventLog> eventlog_;  // the leader's
 };
 
 }  // namespace nacre::core
