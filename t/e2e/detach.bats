@@ -15,7 +15,7 @@ detached() { # way, then options and a command
 
 @test "the id comes once the job runs, which goes on alone, and its output and code can be had after its end" {
   for way in here local agent; do
-    rm -f go
+    rm -f go seen # the last one's could be taken for this one's
     detached "$way" -n 2 sh -c 'echo "early $FLUX_TASK_RANK"; echo "bad $FLUX_TASK_RANK" >&2; until test -e go; do sleep 0.05; done; echo "late $FLUX_TASK_RANK"; exit 5'
     [ ! -s err ] || { cat err; return 1; }
     [ "$("$front" jobs -q)" = "$id" ]
@@ -98,6 +98,7 @@ detached() { # way, then options and a command
     kill -0 "$pid"
     kill -CONT "$pid"
     [ "$("$front" jobs -q)" = "$id" ]
+    lines_come "$NACRE_JOBS_DIR/$id.out" 2
     kill -KILL "$pid"
     run -137 "$front" wait "$id"
     nothing_left '[s]leep 76553'

@@ -6,7 +6,7 @@
 eval "control_$(declare -f teardown)"
 teardown() {
   for each in $("$front" jobs -q 2>/dev/null); do "$front" kill -s KILL "$each" 2>/dev/null || :; done
-  tmux -S "$work/tmux" kill-server 2>/dev/null || :
+  for each in "$work"/tmux.*; do tmux -S "$each" kill-server 2>/dev/null || :; done
   control_teardown
 }
 
@@ -26,7 +26,7 @@ places_of() { # here, local or agent
 # The leaders of this test's jobs, by the directory that they run in: others run beside it.
 no_leader() {
   local pid
-  for pid in $(pgrep -f '^nacre-shell: .* rank 0/'); do
+  for pid in $(pgrep -f '^nacre-shell: [^ ]+ (rank )?0/'); do
     [ "$(readlink "/proc/$pid/cwd")" != "$PWD" ] || return 1
   done
 }

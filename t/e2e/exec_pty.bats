@@ -38,14 +38,14 @@ end_job() {
 
 @test "vi and top: keys, screens, and the size of the window" {
   start_job 1 1 'exec sleep 76583'
-  on_terminal vi -u NONE -N -n -i NONE text
+  on_terminal vi -u NONE -N -n -i NONE edited # a name of its own, as e2e.pty runs beside
   sees '^~'
   keys 'ione' Enter 'two'
   sees 'INSERT'
   keys Escape
   await hides INSERT
   screen resize-window -x 60 -y 12
-  there=/proc/$(pgrep -x -f 'vi -u NONE -N -n -i NONE text')/fd/0
+  there=/proc/$(pgrep -x -f 'vi -u NONE -N -n -i NONE edited')/fd/0
   has_size() { [ "$(stty size <"$there")" = "12 60" ]; }
   await has_size
   sees '^ *$' # it has been redrawn
@@ -54,7 +54,7 @@ end_job() {
   keys Enter ':wq' Enter
   sees '^outer>$'
   exits_with 0
-  [ "$(<text)" = $'one\ntwo' ]
+  [ "$(<edited)" = $'one\ntwo' ]
   close_terminal
   on_terminal top -d 0.2
   sees 'load average'
@@ -197,8 +197,8 @@ end_job() {
 
 @test "the job ends: the command is hung up with it, and the terminal is as before" {
   start_job 2 1 'exec sleep 76583'
-  on_terminal -r 1 sleep 76584
-  await raw
+  on_terminal -r 1 sh -c 'echo up; exec sleep 76584'
+  sees '^up'
   "$front" kill
   ends_with 143
   sees '^nacre exec: node1: killed by SIGHUP'

@@ -15,7 +15,7 @@ slow='echo "early $FLUX_TASK_RANK"; until test -e go; do sleep 0.05; done; echo 
 
 @test "the launcher is killed: the job goes on, and the rest of its output is in its file" {
   for way in here local agent; do
-    rm -f go
+    rm -f go out # the last one's could be taken for this one's
     go "$way"
     "$front" run "${places[@]}" sh -c "$slow" >out 2>err </dev/null &
     second=$!

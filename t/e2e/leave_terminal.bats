@@ -7,6 +7,9 @@ load nodes.bash
 load control.bash
 load detached.bash
 
+# Each terminal has a server of its own, as one that ends still has its socket.
+screen() { tmux -S "$work/tmux.$way" "$@"; }
+
 # On a terminal: a job of two tasks that note each SIGINT and go on.
 start_job_at_terminal() { # way, options
   places_of "$1"
@@ -27,16 +30,15 @@ start_job_at_terminal() { # way, options
   for way in here local agent; do
     rm -f go
     start_job_at_terminal "$way"
-    keys C-c
+    keys C-c C-z # at once: Ctrl-Z leaves the job for 2 s only
     sees 'ends the job, and Ctrl-Z leaves it'
-    keys C-z
     sees "left job $id, which goes on"
     await gone "$(<shell.pid)"
     keys 'echo code $?' Enter
     sees 'code 0'
     as_before
     [ "$("$front" jobs -q)" = "$id" ]
-    tmux -S "$work/tmux" kill-server
+    screen kill-server
     touch go
     run -5 "$front" wait "$id"
     run -5 --separate-stderr "$front" attach "$id"
@@ -57,6 +59,6 @@ state_is_stopped() { [ "$(ps -o state= -p "$1")" = T ]; }
     await in_front "$(<shell.pid)"
     touch go
     await gone "$(<shell.pid)"
-    tmux -S "$work/tmux" kill-server
+    screen kill-server
   done
 }
