@@ -21,7 +21,7 @@ submit() {
 
 @test "a batch job of Slurm is listed, watched, signalled, and its report is there after it" {
   for way in "" "--hosts=\$(scontrol show hostnames | paste -sd,)"; do
-    rm -rf jobs said ready.* go
+    rm -rf jobs said viewed ready.* go
     # shellcheck disable=SC2016 # for the tasks
     submit "$way" -N 3 --name=batch sh -c '"echo out \$NACRE_TASK_RANK; touch ready.\$NACRE_TASK_RANK; until test -e go; do sleep 0.1; done; echo why >&2; test \$NACRE_TASK_RANK != 1 || exit 3"'
     wait_until 100 test -e ready.0 -a -e ready.1 -a -e ready.2

@@ -47,7 +47,7 @@ left_nothing() { none_on node0 "$1" && none_on node1 "$1" && none_on node2 "$1" 
 commands_from_node3() { # job
   for rank in 0 2; do
     terminal_on node3 exec --pty -r "$rank" "$1" -- \
-      sh -c 'uname -n; stty size; trap "stty size" WINCH; until read -r line; do :; done; echo "got $line"; sleep 76544'
+      sh -c 'trap "stty size" WINCH; uname -n; stty size; until read -r line; do :; done; echo "got $line"; sleep 76544'
     sees "^node$rank\$"
     sees '^24 80'
     screen resize-window -x 90 -y 30
@@ -69,7 +69,7 @@ commands_from_node3() { # job
   commands_from_node3 last
   nacre node3 kill
   ends_with 143
-  left_nothing 'sleep 7654[34]'
+  wait_until left_nothing 'sleep 7654[34]'
 }
 
 @test "a job that srun has started: a command on a terminal, through a step of Slurm" {
@@ -81,12 +81,12 @@ commands_from_node3() { # job
   commands_from_node3 "$(nacre node0 jobs -q)"
   nacre node3 kill
   ends_with 143
-  left_nothing 'sleep 7654[34]'
+  wait_until left_nothing 'sleep 7654[34]'
 }
 
 @test "the terminals of tasks, from another host; the bridge ends, and the task goes on" {
   write_job 1 sh -c 'trap "stty size" WINCH; echo "up $FLUX_TASK_RANK"; while :; do read -r line || continue; [ "$line" = finish ] && exit 5; echo "got $line"; done'
-  limit=150 launch node1 -o pty >said 2>&1 &
+  limit=150 launch node1 -o pty -o exit-timeout=none >said 2>&1 &
   job=$!
   wait_until listed node1
   for rank in 0 3; do

@@ -14,7 +14,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   echo "got $line"; stty size; done'
 
 @test "what was written before, keys, sizes, and the end: on the leader, an inner shell and a leaf" {
-  start_job 4 1 "$answers" --arity=2 -o pty
+  start_job 4 1 "$answers" --arity=2 -o pty -o exit-timeout=none
   for rank in 0 1 3; do
     wait_until grep -q "^up $rank" out
     attach_there "--pty=$rank"

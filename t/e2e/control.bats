@@ -45,8 +45,12 @@ load control.bash
   ends_with 143
 }
 
+# A task is listed once it has been started, before it has become what it runs.
+all_sleep() { [ "$("$front" ps -q | grep -c ' S .* sleep *$')" -eq "$1" ]; }
+
 @test "ps shows each task with its process, of all shells" {
   start_job 3 2 'exec sleep 600'
+  wait_until all_sleep 6
   run --separate-stderr "$front" ps
   [ "$status" -eq 0 ]
   [ "${#lines[@]}" -eq 7 ]

@@ -71,14 +71,15 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
 }
 
 @test "a shell that is killed while it leaves is named; the job goes on" {
-  start_job 4 1 'trap "" TERM; echo $PPID >"shell.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.05; done'
+  start_job 4 1 'trap "touch leaves.$FLUX_TASK_RANK" TERM; echo $PPID $$ >"shell.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.05; done'
   for rank in 0 1 2 3; do wait_until test -s "shell.$rank"; done
-  "$front" shrink --shells=2-3 --grace=3s --json >answer 2>said &
+  "$front" shrink --shells=2-3 --grace=100s --json >answer 2>said &
   clients=$!
-  sleep 0.5
-  kill -KILL "$(<shell.2)"
-  sleep 0.5
-  kill -KILL "$(pgrep -P "$(<shell.3)" | head -1)" || :
+  wait_until test -e leaves.2 -a -e leaves.3
+  read -r shell task <shell.2
+  kill -KILL "$shell"
+  read -r shell task <shell.3
+  kill -KILL "$task"
   code=0
   wait "$clients" || code=$?
   [ "$code" -eq 1 ] || { cat answer said err; return 1; }
@@ -89,11 +90,18 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
 }
 
 @test "two shrinks at once, and one while the job ends" {
-  start_job 5 1 'trap "sleep 0.5; exit 1" TERM; while [ ! -e go ]; do sleep 0.05; done'
+  start_job 5 1 'trap "touch leaves.\$FLUX_TASK_RANK; until [ -e leave ]; do sleep 0.05; done; exit 1" TERM
+    touch "up.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.05; done' -o kill-timeout=100s
+  for rank in 1 2 3 4; do wait_until test -e "up.$rank"; done
   "$front" shrink --shells=1-2 --json >one &
   clients=$!
-  "$front" shrink --shells=2-3 --json >two
+  wait_until test -e leaves.1 -a -e leaves.2
+  "$front" shrink --shells=2-3 --json >two &
+  second=$!
+  wait_until test -e leaves.3
+  touch leave
   wait "$clients"
+  wait "$second"
   [ "$(jq -r .gone one)" = "1-2" ]
   [ "$(jq -r .gone two)" = "2-3" ]
   touch go
