@@ -203,7 +203,8 @@ void ExecRunner::resize(const Order& order, const winsize& size) {
 
 // Those that have left the process group, or whose group's leader has ended. On a terminal that is about to be hung
 // up the kernel only signals the session's leader: what else is in the foreground gets SIGHUP here.
-void ExecRunner::kill_marked(std::uint64_t number, const Order& order, int signum) {
+ExecRunner::Signals ExecRunner::signals_of_marked(std::uint64_t number, const Order& order, int signum) {
+  Signals out;
   std::set<pid_t> leaders, groups, foreground;
   for (const Process& each : order.processes) {
     if (!each.child || each.child->exited()) continue;
@@ -221,10 +222,16 @@ void ExecRunner::kill_marked(std::uint64_t number, const Order& order, int signu
     std::size_t at = environment->find(mark);
     bool is_marked = at != std::string::npos && (at == 0 || (*environment)[at - 1] == '\0');
     pid_t group = ::getpgid(pid);
-    if (is_marked && !groups.contains(group)) ::kill(pid, foreground.contains(group) ? SIGHUP : signum);
+    if (is_marked && !groups.contains(group)) out.emplace_back(pid, foreground.contains(group) ? SIGHUP : signum);
   }
+  return out;
 }
 
+void ExecRunner::send_all(const Signals& signals) {
+  for (auto [pid, signum] : signals) ::kill(pid, signum);
+}
+
+// The command itself gets its signal first: once what it waits for has ended it may exit before it gets one.
 void ExecRunner::end(std::uint64_t number, Order& order) {
   auto timer = event::Timer::create(host_.loop(), [this, number] { go_on_ending(number); });
   if (timer) {
@@ -233,10 +240,11 @@ void ExecRunner::end(std::uint64_t number, Order& order) {
   }
   order.stage = timer ? 1 : 2;
   int signum = timer ? SIGTERM : SIGKILL;
-  kill_marked(number, order, signum);  // first, as it looks below those that are ended
-  if (timer && hang_up(order)) return;
+  Signals others = signals_of_marked(number, order, signum);  // first, as it looks below those that are ended
+  if (timer && hang_up(order)) return send_all(others);
   kill(order, signum);
   kill(order, SIGCONT);  // a stopped one takes the SIGTERM only once it runs
+  send_all(others);
 }
 
 void ExecRunner::go_on_ending(std::uint64_t number) {
@@ -244,7 +252,7 @@ void ExecRunner::go_on_ending(std::uint64_t number) {
   if (found == orders_.end()) return;
   Order& order = found->second;
   if (++order.stage < kGivenUp) {
-    kill_marked(number, order, SIGKILL);
+    send_all(signals_of_marked(number, order, SIGKILL));
     kill(order, SIGKILL);
     order.timer->start(kAfterKill);
     return;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/pump.hpp"
@@ -73,7 +74,9 @@ class ExecRunner {
   static void resize(const Order& order, const winsize& size);
   // True: some of it has a terminal, which is taken away.
   static bool hang_up(const Order& order);
-  static void kill_marked(std::uint64_t number, const Order& order, int signum);
+  using Signals = std::vector<std::pair<pid_t, int>>;  // to which process which
+  static Signals signals_of_marked(std::uint64_t number, const Order& order, int signum);
+  static void send_all(const Signals& signals);
   [[nodiscard]] task::Task* task_of(std::uint32_t rank);
 
   void pump();

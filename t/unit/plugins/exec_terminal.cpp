@@ -87,7 +87,7 @@ TEST_CASE("exec on a terminal: one command, that is not detached", "[control]") 
 TEST_CASE("exec on a terminal: it is hung up at the end of its input, or when the front end has gone",
           "[control]") {
   for (bool goes : {false, true}) {
-    ExecWorld world(1);
+    ExecWorld world(1, "100s");
     world.begin(1, "trap 'exit 4' HUP; sleep 700 & echo up; while :; do sleep 0.01; done", kSize);
     REQUIRE(world.host.serve([&] { return has(world.output[1], "up"); }));
     if (goes)
@@ -97,6 +97,16 @@ TEST_CASE("exec on a terminal: it is hung up at the end of its input, or when th
     REQUIRE(world.host.serve([&] { return world.runner.running() == 0; }));
     if (!goes) CHECK(world.exits[1] == std::vector<std::string>{"x4"});
   }
+}
+
+TEST_CASE("exec on a terminal: the command is hung up before what it waits for ends", "[control]") {
+  ExecWorld world(1, "100s");
+  const char* script = "trap 'exit 4' HUP; i=0; while [ $i -lt 200 ]; do sleep 600 & i=$((i + 1)); done; sleep 700";
+  world.begin(1, script, kSize);
+  REQUIRE(world.host.serve([&] { return event::Children::descendants().size() == 202; }));
+  CHECK(world.execs.control(1, "exec-end", {{"exec", 1}}));
+  REQUIRE(world.answered(1));
+  CHECK(world.exits[1] == std::vector<std::string>{"x4"});
 }
 
 TEST_CASE("exec on a terminal: what takes no SIGHUP is killed after kill-timeout", "[control]") {

@@ -20,8 +20,8 @@
 namespace nacre::kit {
 
 struct ExecWorld {
-  explicit ExecWorld(std::uint32_t tasks = 4) : host(tasks) {
-    REQUIRE(host.options().set_from_argument("kill-timeout=0.1s"));
+  explicit ExecWorld(std::uint32_t tasks = 4, const char* kill_timeout = "0.1s") : host(tasks) {
+    REQUIRE(host.options().set_from_argument(std::string("kill-timeout=") + kill_timeout));
     host.environment().set("PATH", "/usr/bin:/bin");
     host.make_tasks();
     REQUIRE(runner.serve([this](std::string_view record) -> Result<bool> {
