@@ -78,6 +78,7 @@ all_sleep() { [ "$("$front" ps -q | grep -c ' S .* sleep *$')" -eq "$1" ]; }
 
 @test "ps counts what a task has started, and folds many tasks" {
   start_job 2 33 'sleep 600 & exec sleep 601'
+  wait_until eval '[ "$("$front" ps -q | wc -l)" -eq 2 ]' # all of a node are alike once each has become what it runs
   run "$front" ps
   [ "$status" -eq 0 ]
   [ "${#lines[@]}" -eq 3 ]
