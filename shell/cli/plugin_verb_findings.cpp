@@ -74,7 +74,8 @@ std::optional<Finding> judge_topic(const std::string& topic) {
       return Finding{false, listens + "this version never calls", "no harm is done"};
     case job::TopicJudgement::Kind::misspelt:
       return Finding{true, listens + "no shell ever calls",
-                     fmt::format("did you mean {}?", in_quotes(judged.nearest))};
+                     judged.nearest.empty() ? "nacre-shell-plugins(7) has all topics"
+                                            : fmt::format("did you mean {}?", in_quotes(judged.nearest))};
     case job::TopicJudgement::Kind::matches_none:
       return Finding{false, listens + "matches no topic of the shell", "right only if a plugin calls such topics"};
     case job::TopicJudgement::Kind::unknown: break;

@@ -14,8 +14,10 @@ std::vector<std::string> misspelt_topics(const plugin::Stack& stack) {
     for (const plugin::Plugin::Subscription& each : plugin->subscriptions()) {
       job::TopicJudgement judged = job::judge_topic(each.topic);
       if (judged.kind != job::TopicJudgement::Kind::misspelt) continue;
-      out.push_back(fmt::format("plugin '{}' ({}) listens to '{}', which no shell ever calls; did you mean '{}'?",
-                                plugin->name(), plugin->origin(), each.topic, judged.nearest));
+      std::string meant = judged.nearest.empty() ? "nacre-shell-plugins(7) has all topics"
+                                                 : fmt::format("did you mean '{}'?", judged.nearest);
+      out.push_back(fmt::format("plugin '{}' ({}) listens to '{}', which no shell ever calls; {}", plugin->name(),
+                                plugin->origin(), each.topic, meant));
     }
   }
   return out;

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "base/nearest.hpp"
 #include "base/text.hpp"
@@ -44,27 +45,16 @@ constexpr std::array kNotCalled = {"shell.connect", "shell.reconnect"};
 constexpr std::array kFamilies = {"taskmap.", "mustache.render."};
 constexpr std::array kRealms = {"shell.", "task."};  // all topics that begin so are known
 constexpr std::array kGlobs = {"shell.*", "task.*", "shell.log*", "taskmap.*", "mustache.render.*"};
-constexpr std::size_t kMisspelt = 2;  // edits, at most
 
-struct Nearest {
-  std::string topic;
-  std::size_t edits = SIZE_MAX;
-};
-
-Nearest nearest_topic(const std::string& topic) {
-  Nearest best;
-  auto consider = [&](std::string name, std::size_t edits) {
-    if (edits < best.edits) best = {std::move(name), edits};
-  };
-  if (is_glob(topic)) {
-    for (const char* each : kGlobs) consider(each, edit_distance(topic, each));
-  }
-  for (const char* each : kCalled) consider(each, edit_distance(topic, each));
-  for (std::string_view family : kFamilies) {
-    std::string front = topic.substr(0, topic.rfind('.') + 1);
-    if (!front.empty()) consider(std::string(family) + topic.substr(front.size()), edit_distance(front, family));
-  }
-  return best;
+// Those that may be meant by `topic`: of a glob other globs first.
+std::vector<std::string> topics_like(const std::string& topic) {
+  std::vector<std::string> out;
+  if (is_glob(topic)) out.assign(kGlobs.begin(), kGlobs.end());
+  out.insert(out.end(), kCalled.begin(), kCalled.end());
+  std::string front = topic.substr(0, topic.rfind('.') + 1);
+  const std::vector<std::string> families(kFamilies.begin(), kFamilies.end());
+  if (auto family = nearest(front, families)) out.push_back(*family + topic.substr(front.size()));
+  return out;
 }
 
 template <typename List>
@@ -84,8 +74,8 @@ bool any_begins(const List& list, const std::string& topic) {
 TopicJudgement judge_topic(const std::string& topic) {
   if (any_matches(kCalled, topic) || any_begins(kFamilies, topic)) return {Kind::called};
   if (any_matches(kNotCalled, topic)) return {Kind::never_called};
-  Nearest best = nearest_topic(topic);
-  if (best.edits <= kMisspelt || any_begins(kRealms, topic)) return {Kind::misspelt, best.topic};
+  std::optional<std::string> near = nearest(topic, topics_like(topic));
+  if (near || any_begins(kRealms, topic)) return {Kind::misspelt, near.value_or("")};
   return {is_glob(topic) ? Kind::matches_none : Kind::unknown};
 }
 

@@ -12,12 +12,12 @@ struct TopicJudgement {
   enum class Kind {
     called,
     never_called,  // one of Flux's that this version does not call
-    misspelt,      // no shell calls it, and `nearest` may be meant, or it begins as only topics of the shell do
+    misspelt,      // no shell calls it, and it is near one that is called, or begins as only topics of the shell do
     matches_none,  // another glob that matches no topic of the shell
     unknown,       // another name, which a plugin may call
   };
   Kind kind = Kind::called;
-  std::string nearest = {};  // of a misspelt one; a glob for a glob
+  std::string nearest = {};  // of a misspelt one, what may be meant; empty: none is near
 };
 
 // Judges a topic, or a glob of topics, that a plugin subscribes to.

@@ -66,8 +66,15 @@ TEST_CASE("a misspelt topic is a problem, with the nearest one") {
   CHECK(judge_topic("taskmp.cyclic")->remedy == "did you mean 'taskmap.cyclic'?");
   CHECK(judge_topic("tsk.*")->remedy == "did you mean 'task.*'?");
   CHECK(judge_topic("shel.*")->remedy == "did you mean 'shell.*'?");
-  CHECK(is_problem("shell.whatever"));
-  CHECK(is_problem("task.[x]*"));
+  CHECK(judge_topic("shell.task-complete")->remedy == "did you mean 'shell.tasks-complete'?");
+}
+
+TEST_CASE("a topic of the shell that is near none is a problem, without a guess") {
+  for (const char* topic : {"shell.whatever", "task.[x]*", "task.", "shell.completed", "task.finished"}) {
+    INFO(topic);
+    CHECK(is_problem(topic));
+    CHECK(judge_topic(topic)->remedy == "nacre-shell-plugins(7) has all topics");
+  }
 }
 
 TEST_CASE("a topic that only plugins can call is noted") {

@@ -20,9 +20,12 @@ Lines of_plugin(std::initializer_list<const char*> topics, std::string origin = 
 
 }  // namespace
 
-TEST_CASE("a plugin that listens to a misspelt topic is named, with the nearest topic") {
+TEST_CASE("a plugin that listens to a misspelt topic is named, with the nearest topic if it is near") {
   CHECK(of_plugin({"shell.inti"}) == Lines{"plugin 'mine' (my.lua:1) listens to 'shell.inti', which no shell ever "
                                            "calls; did you mean 'shell.init'?"});
+  CHECK(of_plugin({"shell.whatever"}) ==
+        Lines{"plugin 'mine' (my.lua:1) listens to 'shell.whatever', which no shell "
+              "ever calls; nacre-shell-plugins(7) has all topics"});
   CHECK(of_plugin({"tsk.*", "task.*", "task.ext"}).size() == 2);
 }
 
