@@ -202,7 +202,7 @@ PLUGIN = @FILE@
 PKG_CONFIG = PKG_CONFIG_PATH="$$PKG_CONFIG_PATH:$(dir $(realpath $(shell command -v nacre)))@PKGCONFIG@" pkg-config
 @FLAGS@ = -O2 -g -Wall -Wextra
 CPPFLAGS = $(shell $(PKG_CONFIG) --cflags nacre-shell)
-PREFIX = $(shell $(PKG_CONFIG) --variable=prefix nacre-shell)
+PREFIX = $(abspath $(shell $(PKG_CONFIG) --variable=prefix nacre-shell))
 PLUGINPATH = $(shell $(PKG_CONFIG) --define-variable=prefix=$(PREFIX) --variable=pluginpath nacre-shell)
 
 all: $(PLUGIN)
@@ -229,7 +229,7 @@ PLUGIN = @FILE@
 
 # It looks where the nacre is installed that is found first, after PKG_CONFIG_PATH.
 PKG_CONFIG = PKG_CONFIG_PATH="$$PKG_CONFIG_PATH:$(dir $(realpath $(shell command -v nacre)))@PKGCONFIG@" pkg-config
-RCPATH = $(shell $(PKG_CONFIG) --variable=rcpath nacre-shell)
+RCPATH = $(abspath $(shell $(PKG_CONFIG) --variable=rcpath nacre-shell))
 
 # There is nothing to build, and nothing to clean.
 all:

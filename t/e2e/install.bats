@@ -12,7 +12,7 @@ install_all() {
   DESTDIR=$stage cmake --install "$NACRE_BUILD_DIR" >/dev/null
 }
 
-# pkg-config as if the stage were the root of the system.
+# pkg-config of what is installed below the stage.
 staged_pkg_config() {
   local pc
   pc=$(find "$stage" -name nacre-shell.pc)
@@ -51,8 +51,7 @@ staged_pkg_config() {
 @test "pkg-config tells where plugins go, and that folder is there" {
   install_all
   run staged_pkg_config --variable=pluginpath
-  [[ $output == "$prefix"/lib*/nacre/shell/plugins ]]
-  [ -d "$stage$output" ]
+  [[ $(realpath "$output") == "$stage$prefix"/lib*/nacre/shell/plugins ]]
   [ "$(staged_pkg_config --modversion)" = "$("$NACRE_SHELL" --version | cut -d' ' -f2)" ]
   [[ " $(staged_pkg_config --print-requires) " == *" jansson "* ]]
 }
@@ -64,7 +63,7 @@ staged_pkg_config() {
 #include <flux/shell.h>
 int flux_plugin_init(flux_plugin_t *p) { return flux_plugin_set_name(p, "mine"); }
 END
-  read -ra flags < <(PKG_CONFIG_SYSROOT_DIR=$stage staged_pkg_config --cflags)
+  read -ra flags < <(staged_pkg_config --cflags)
   for language in c c++; do
     run cc -x "$language" -shared -fPIC -Wall -Werror "${flags[@]}" -o "$BATS_TEST_TMPDIR/mine.so" "$BATS_TEST_TMPDIR/mine.c"
     echo "$language: $output"
@@ -79,7 +78,16 @@ END
   [ -s "$stage/etc/nacre/shell/initrc.lua" ]
   [ -d "$stage/etc/nacre/shell/lua.d" ]
   [ ! -e "$stage/usr/etc" ]
-  [ "$(staged_pkg_config --variable=prefix)" = /usr ]
+  [ "$(realpath "$(staged_pkg_config --variable=prefix)")" = "$stage/usr" ]
+  [ "$(staged_pkg_config --variable=rcpath)" = /etc/nacre/shell ]
+}
+
+@test "where the libraries are outside of the prefix, pkg-config has the prefix as configured" {
+  cmake -S "$NACRE_SOURCE_DIR" -B "$BATS_TEST_TMPDIR/apart" -G Ninja -DCMAKE_INSTALL_PREFIX=/opt/n -DCMAKE_INSTALL_LIBDIR=/var/lib/n \
+    -DNACRE_TESTS=OFF >/dev/null
+  DESTDIR=$stage cmake --install "$BATS_TEST_TMPDIR/apart" --component development >/dev/null
+  [ "$(staged_pkg_config --variable=prefix)" = /opt/n ]
+  [ "$(staged_pkg_config --variable=pluginpath)" = /var/lib/n/nacre/shell/plugins ]
 }
 
 @test "cmake --install --prefix moves the configuration too" {

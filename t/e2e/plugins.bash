@@ -66,8 +66,7 @@ stage_nacre() {
   pc=$(find "$STAGE" -name nacre-shell.pc)
   export NACRE_BIN=$STAGE$prefix/bin
   export PATH=$NACRE_BIN:$PATH PKG_CONFIG_PATH=${pc%/*}
-  PLUGINPATH=$STAGE$(pkg-config --variable=pluginpath nacre-shell)
-  RCPATH=$STAGE$(pkg-config --variable=rcpath nacre-shell)
+  PLUGINPATH=$(realpath "$(pkg-config --variable=pluginpath nacre-shell)")
+  RCPATH=$(realpath "$(pkg-config --variable=rcpath nacre-shell)")
   export PLUGINPATH RCPATH
-  export PKG_CONFIG_SYSROOT_DIR=$STAGE
 }
