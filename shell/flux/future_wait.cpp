@@ -58,7 +58,7 @@ Result<void> Wait::prepare(double timeout) {
   }
   bool is_link = future_.handle != nullptr && future_.handle->link != nullptr;
   if (is_link) {
-    handle_ = future_.handle;
+    handle_ = &future_.handle->root();
   } else if (shell_ != nullptr) {
     handle_ = nacre::flux::handle_of(*shell_);
   }

@@ -154,10 +154,16 @@ flux_handle::flux_handle(Runtime& of_runtime, Inbox& in, Inbox& out, flux_reacto
 
 flux_handle::~flux_handle() {
   aux.clear();
+  for (flux_handle* each : std::exchange(clones, {})) {  // that plugins have not closed
+    each->original = nullptr;
+    delete each;
+  }
+  if (original != nullptr) std::erase(original->clones, this);
+  give_back();
   for (flux_msg_handler* each : std::exchange(handlers, {})) {
     each->handle = nullptr;
     // handlers of the shell's own handle go with it, after all code of plugins
-    if (link == nullptr) delete each;
+    if (is_shells_own()) delete each;
   }
   poll_.reset();
   flux_reactor_decref(reactor);
@@ -174,13 +180,16 @@ Result<void> flux_handle::send(MsgRef msg) {
 }
 
 Result<void> flux_handle::receive(MsgRef msg) {
-  if (link == nullptr) poll_->keeps_running(true);  // the loop runs on until the message has been handled
+  if (link == nullptr) root().poll_->keeps_running(true);  // the loop runs on until the message has been handled
   return incoming.put(std::move(msg));
 }
 
 Result<void> flux_handle::watch() {
-  if (poll_ || reactor == nullptr) return {};
-  poll_ = TRY(event::Poll::create(*reactor->loop, incoming.fd(), [this](int) { dispatch(); }));
+  bool is_served = original != nullptr && original->is_shells_own() && reactor == original->reactor;
+  if (poll_ || reactor == nullptr || is_served) return {};
+  if (original != nullptr && !(copy_ = UniqueFd(::dup(incoming.fd())))) return system_error(errno, "dup");
+  int fd = copy_ ? copy_.get() : incoming.fd();
+  poll_ = TRY(event::Poll::create(*reactor->loop, fd, [this](int) { dispatch(); }));
   poll_->keeps_running(false);
   keep_running();
   return poll_->start(event::Poll::kReadable);
@@ -188,22 +197,24 @@ Result<void> flux_handle::watch() {
 
 // The shell's own has another rule: see receive().
 void flux_handle::keep_running() {
-  if (!poll_ || link == nullptr) return;
-  auto started = [](const flux_msg_handler* each) { return each->started; };
-  poll_->keeps_running(!calls.empty() || std::any_of(handlers.begin(), handlers.end(), started));
+  if (!poll_ || is_shells_own()) return;
+  bool busy = is_busy();
+  poll_->keeps_running(busy);
+  if (!busy) give_back();
 }
 
 void flux_handle::forget(uint32_t matchtag) {
-  calls.erase(matchtag);
+  root().calls.erase(matchtag);
   keep_running();
 }
 
 uint32_t flux_handle::expect(flux_future* call, std::optional<uint32_t> shell) {
-  for (std::size_t tried = 0; tried <= calls.size(); ++tried) {
-    if (++last_tag == FLUX_MATCHTAG_NONE) ++last_tag;
-    if (calls.try_emplace(last_tag, OpenCall{call, shell}).second) {
+  flux_handle& all = root();
+  for (std::size_t tried = 0; tried <= all.calls.size(); ++tried) {
+    if (++all.last_tag == FLUX_MATCHTAG_NONE) ++all.last_tag;
+    if (all.calls.try_emplace(all.last_tag, OpenCall{this, call, shell}).second) {
       keep_running();
-      return last_tag;
+      return all.last_tag;
     }
   }
   return FLUX_MATCHTAG_NONE;
@@ -211,7 +222,9 @@ uint32_t flux_handle::expect(flux_future* call, std::optional<uint32_t> shell) {
 
 void flux_handle::fail_call(uint32_t matchtag, const Error& why) {
   auto call = calls.extract(matchtag);
-  if (call && call.mapped().future != nullptr)
+  if (!call) return;
+  call.mapped().handle->keep_running();
+  if (call.mapped().future != nullptr)
     flux_future_fulfill_error(call.mapped().future, why.code, why.message.c_str());
 }
 
@@ -231,8 +244,8 @@ bool flux_handle::waits_for_others() const {
 }
 
 bool flux_handle::dispatch() {
-  MsgRef msg = incoming.take(FLUX_MATCH_ANY);
-  if (link == nullptr && incoming.empty()) poll_->keeps_running(false);
+  MsgRef msg = next();
+  if (link == nullptr && incoming.empty()) root().poll_->keeps_running(false);
   if (msg.get() == nullptr) return false;
   ++references;  // a handler may close the handle
   switch (msg->type) {
@@ -250,15 +263,6 @@ void flux_handle::call(flux_msg_handler& handler, const flux_msg& msg) {
   handler.owner.run([&, mh = &handler] { callback(this, mh, &msg, arg); });
 }
 
-// The handler made last that has this very topic, else the last one that matches.
-flux_msg_handler* flux_handle::handler_for(const flux_msg& msg) {
-  auto exact = [&](const flux_msg_handler* each) { return each->takes(msg) && each->topic == msg.topic; };
-  auto any = [&](const flux_msg_handler* each) { return each->takes(msg); };
-  auto it = std::find_if(handlers.rbegin(), handlers.rend(), exact);
-  if (it == handlers.rend()) it = std::find_if(handlers.rbegin(), handlers.rend(), any);
-  return it != handlers.rend() ? *it : nullptr;
-}
-
 void flux_handle::deliver_request(const flux_msg& msg) {
   flux_msg_handler* handler = handler_for(msg);
   if (handler == nullptr) {
@@ -272,14 +276,14 @@ void flux_handle::deliver_request(const flux_msg& msg) {
 }
 
 void flux_handle::deliver_response(const flux_msg& msg) {
-  auto it = calls.find(msg.matchtag);
-  if (it == calls.end()) {
+  auto it = root().calls.find(msg.matchtag);
+  if (it == root().calls.end()) {
     flux_msg_handler* handler = handler_for(msg);
     if (handler != nullptr) call(*handler, msg);
     return;
   }
   flux_future* future = it->second.future;
-  if ((msg.flags & FLUX_MSGFLAG_STREAMING) == 0 || msg.errnum != 0) forget(it->first);
+  if ((msg.flags & FLUX_MSGFLAG_STREAMING) == 0 || msg.errnum != 0) it->second.handle->forget(it->first);
   if (msg.errnum != 0) {
     const char* text = nullptr;
     if (flux_response_decode_error(&msg, &text) < 0) text = nullptr;
@@ -287,15 +291,6 @@ void flux_handle::deliver_response(const flux_msg& msg) {
   } else {
     auto drop = [](void* kept) { flux_msg_decref(static_cast<const flux_msg*>(kept)); };
     flux_future_fulfill(future, const_cast<flux_msg*>(flux_msg_incref(&msg)), drop);
-  }
-}
-
-void flux_handle::deliver_event(const flux_msg& msg) {
-  // a handler may destroy others
-  std::vector<flux_msg_handler*> targets = handlers;
-  for (flux_msg_handler* each : targets) {
-    bool there = std::find(handlers.begin(), handlers.end(), each) != handlers.end();
-    if (there && each->takes(msg) && each->allows(msg)) call(*each, msg);
   }
 }
 
@@ -328,14 +323,15 @@ flux_t* flux_incref(flux_t* h) noexcept {
 // The shell's own handle goes with the runtime, which has the first reference.
 void flux_decref(flux_t* h) noexcept {
   if (h == nullptr || --h->references > 0) return;
-  if (h->link == nullptr) {
+  if (h->is_shells_own()) {
     h->references = 1;
     return;
   }
   int saved = errno;
-  Runtime& runtime = h->runtime;
-  runtime.close_link(*h);
+  flux_handle* original = h->original;
+  if (original == nullptr) h->runtime.close_link(*h);
   delete h;
+  flux_decref(original);
   errno = saved;
 }
 

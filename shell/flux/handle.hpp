@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The implementation of flux_t and flux_msg_handler_t: see <flux/handle.h>. The shell has one handle, whose
-// messages come back to itself; others are the two ends of a Link.
+// messages come back to itself; others are the two ends of a Link. A clone has its original's messages.
 #pragma once
 
 #include <map>
@@ -58,7 +58,9 @@ struct flux_handle {
   // too many calls.
   uint32_t expect(flux_future* call, std::optional<uint32_t> shell = std::nullopt);
   void forget(uint32_t matchtag);
-  void keep_running();  // for an interthread handle: while it has handlers, or calls are open
+  void keep_running();  // if not the shell's own: while it has handlers, or calls are open
+  [[nodiscard]] flux_handle& root() { return original != nullptr ? *original : *this; }
+  [[nodiscard]] bool is_shells_own() const { return link == nullptr && original == nullptr; }
   // A handler takes such a request.
   [[nodiscard]] bool handles(const flux_msg& msg) { return handler_for(msg) != nullptr; }
   void fail_call(uint32_t matchtag, const nacre::Error& why);
@@ -66,6 +68,8 @@ struct flux_handle {
   [[nodiscard]] bool waits_for_others() const;  // a call to another shell is open, or an event is under way
 
   int references = 1;
+  flux_handle* original = nullptr;     // of a clone: a reference
+  std::vector<flux_handle*> clones{};  // of an original
   nacre::flux::Runtime& runtime;
   nacre::flux::Inbox& incoming;
   nacre::flux::Inbox& outgoing;
@@ -78,9 +82,11 @@ struct flux_handle {
   flux_msg_cred testing{FLUX_USERID_UNKNOWN, FLUX_ROLE_NONE};
   std::vector<flux_msg_handler*> handlers;  // in the order in which they were made
   struct OpenCall {
+    flux_handle* handle;  // that has made it
     flux_future* future;
     std::optional<uint32_t> shell;
   };
+  // Of an original, for its clones too.
   std::unordered_map<uint32_t, OpenCall> calls;             // by matchtag
   std::unordered_map<uint32_t, flux_future*> publications;  // by last_event: until the event comes back
   uint32_t last_tag = FLUX_MATCHTAG_NONE;
@@ -89,13 +95,20 @@ struct flux_handle {
   std::map<std::string, std::string, std::less<>> attributes;  // those that were asked for
 
  private:
+  [[nodiscard]] bool is_busy();
+  [[nodiscard]] std::vector<flux_handle*> on_this_loop();  // of the original and its clones
+  [[nodiscard]] bool accepts(const flux_msg& msg);
+  nacre::flux::MsgRef next();
+  void give_back();
   void deliver_request(const flux_msg& msg);
   void deliver_response(const flux_msg& msg);
   void deliver_event(const flux_msg& msg);
   flux_msg_handler* handler_for(const flux_msg& msg);
   void call(flux_msg_handler& handler, const flux_msg& msg);
 
+  nacre::UniqueFd copy_;  // of the inbox's descriptor, of a clone: each is polled once
   std::optional<nacre::event::Poll> poll_;
+  std::vector<nacre::flux::MsgRef> held_;  // by a clone that is busy: messages of others
 };
 
 namespace nacre::flux {

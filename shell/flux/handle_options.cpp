@@ -30,16 +30,16 @@ int give_number(T number, void* val, size_t len) {
 int flux_opt_set(flux_t* h, const char* option, const void* val, size_t len) noexcept {
   if (h == nullptr || option == nullptr) return fail(EINVAL);
   std::string_view name = option;
-  if (name == FLUX_OPT_TESTING_USERID) return take(h->testing.userid, val, len);
-  if (name == FLUX_OPT_TESTING_ROLEMASK) return take(h->testing.rolemask, val, len);
+  if (name == FLUX_OPT_TESTING_USERID) return take(h->root().testing.userid, val, len);
+  if (name == FLUX_OPT_TESTING_ROLEMASK) return take(h->root().testing.rolemask, val, len);
   return fail(EINVAL);
 }
 
 int flux_opt_get(flux_t* h, const char* option, void* val, size_t len) noexcept {
   if (h == nullptr || option == nullptr) return fail(EINVAL);
   std::string_view name = option;
-  if (name == FLUX_OPT_TESTING_USERID) return give_number(h->testing.userid, val, len);
-  if (name == FLUX_OPT_TESTING_ROLEMASK) return give_number(h->testing.rolemask, val, len);
+  if (name == FLUX_OPT_TESTING_USERID) return give_number(h->root().testing.userid, val, len);
+  if (name == FLUX_OPT_TESTING_ROLEMASK) return give_number(h->root().testing.rolemask, val, len);
   if (name == FLUX_OPT_RECV_QUEUE_COUNT) return give_number(h->incoming.size(), val, len);
   if (name == FLUX_OPT_SEND_QUEUE_COUNT) return give_number(h->link != nullptr ? h->outgoing.size() : 0, val, len);
   return fail(EINVAL);

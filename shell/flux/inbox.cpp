@@ -4,6 +4,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <iterator>
+
 namespace nacre::flux {
 
 Result<std::unique_ptr<Inbox>> Inbox::create() {
@@ -35,6 +37,12 @@ MsgRef Inbox::take(const struct flux_match& match) {
     return found;
   }
   return {};
+}
+
+void Inbox::give_back(std::vector<MsgRef> taken) {
+  std::lock_guard lock(mutex_);
+  if (messages_.empty() && !taken.empty()) ::eventfd_write(signal_.get(), 1);
+  messages_.insert(messages_.begin(), std::make_move_iterator(taken.begin()), std::make_move_iterator(taken.end()));
 }
 
 std::size_t Inbox::size() const {

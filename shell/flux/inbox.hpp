@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <mutex>
+#include <vector>
 
 #include "base/unique_fd.hpp"
 #include "flux/message.hpp"
@@ -19,6 +20,7 @@ class Inbox {
 
   enum class End { head, tail };
   Result<void> put(MsgRef message, End end = End::tail);  // ENOBUFS when it is full
+  void give_back(std::vector<MsgRef> taken);              // to its head, in their order, whatever its limit
   // The first message that matches; an empty reference: none.
   MsgRef take(const struct flux_match& match);
   [[nodiscard]] bool empty() const { return size() == 0; }

@@ -40,7 +40,7 @@ struct Publication {
 
 void end_publication(void* arg) {
   auto* publication = static_cast<Publication*>(arg);
-  publication->handle->publications.erase(publication->number);
+  publication->handle->root().publications.erase(publication->number);
   flux_close(publication->handle);
   delete publication;
 }
@@ -70,7 +70,7 @@ flux_future_t* call(flux_t* h, flux_msg_t* request, uint32_t nodeid, int flags) 
   flux_future_set_flux(f, h);
   auto* context = new OneCall{flux_incref(h), FLUX_MATCHTAG_NONE, nodeid};
   flux_future_aux_set(f, kCallKey, context, end_call);
-  if (h->link != nullptr) {
+  if (!h->is_shells_own()) {
     flux_get_reactor(h);
     if (Result<void> watched = h->watch(); !watched) h->runtime.debug(watched.error().message);
   }
@@ -106,14 +106,14 @@ flux_future_t* publish(flux_t* h, flux_msg_t* event, int flags) {
   if (event == nullptr) return nullptr;
   MsgRef own(event);
   if (h == nullptr || (flags & ~FLUX_EVENT_PRIVATE) != 0) return none(EINVAL);
-  uint32_t number = ++h->last_event;
+  uint32_t number = ++h->root().last_event;
   flux_msg_set_seq(event, number);
   flux_future_t* f = flux_future_create(nullptr, nullptr);
   flux_future_set_flux(f, h);
   // It has its number in the sequence when it comes back, which cannot be waited for in a callback.
   bool comes_back = h->link == nullptr && !h->runtime.shell().host.loop().running();
   if (comes_back) {
-    h->publications.emplace(number, f);
+    h->root().publications.emplace(number, f);
     flux_future_aux_set(f, kPublicationKey, new Publication{flux_incref(h), number}, end_publication);
   }
   // Events between two threads of this process stay there.
@@ -268,14 +268,15 @@ int flux_event_publish_get_seq(flux_future_t* f, int* seq) noexcept {
 
 int flux_event_subscribe(flux_t* h, const char* topic) noexcept {
   if (h == nullptr || topic == nullptr) return fail(EINVAL);
-  h->subscriptions.insert(topic);
+  h->root().subscriptions.insert(topic);
   return 0;
 }
 
 int flux_event_unsubscribe(flux_t* h, const char* topic) noexcept {
   if (h == nullptr || topic == nullptr) return fail(EINVAL);
-  auto it = h->subscriptions.find(topic);
-  if (it == h->subscriptions.end()) return fail(ENOENT);
-  h->subscriptions.erase(it);
+  auto& subscriptions = h->root().subscriptions;
+  auto it = subscriptions.find(topic);
+  if (it == subscriptions.end()) return fail(ENOENT);
+  subscriptions.erase(it);
   return 0;
 }

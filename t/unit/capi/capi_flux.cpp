@@ -99,6 +99,19 @@ TEST_CASE("C: messages and calls between threads") {
   probed.passes("probe.calls-of-threads");
 }
 
+TEST_CASE("C: clones of handles") {
+  Probed probed("clone");
+  probed.passes("probe.identity");
+  probed.passes("probe.own-loop");
+  REQUIRE(probed.host.run_loop());
+  probed.passes("probe.after-own-loop");
+  probed.passes("probe.waiting");
+  probed.passes("probe.shared-loop");
+  REQUIRE(probed.host.run_loop());
+  probed.passes("probe.after-shared-loop");
+  probed.passes("probe.of-a-link");
+}
+
 TEST_CASE("C: the version, options of the handle, routes, and facts of the job") {
   Probed probed("facts");
   for (const char* topic : {"probe.version", "probe.options", "probe.routes", "probe.job", "probe.raise"}) {

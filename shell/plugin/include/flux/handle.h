@@ -35,6 +35,10 @@ enum {
 flux_t* flux_open(const char* uri, int flags) FLUX_NOTHROW;
 flux_t* flux_open_ex(const char* uri, int flags, flux_error_t* error) FLUX_NOTHROW;
 void flux_close(flux_t* h) FLUX_NOTHROW; /* drops a reference, as decref */
+/* A handle that gets the same messages, for the same thread: its calls and options are those of `orig`, with a reactor, handlers
+ * and attached data of its own. A message goes to the loop that runs and has a handler, or the open call, for it. A clone on
+ * a loop of its own keeps others for the time that it has started handlers or open calls, and `orig` runs no loop. */
+flux_t* flux_clone(flux_t* orig) FLUX_NOTHROW;
 flux_t* flux_incref(flux_t* h) FLUX_NOTHROW;
 void flux_decref(flux_t* h) FLUX_NOTHROW;
 
