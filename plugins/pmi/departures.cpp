@@ -141,6 +141,20 @@ void PmiDepartures::lost_elsewhere(std::uint32_t rank) {
   if (goes_on_without(rank)) note_dead(rank);
 }
 
+bool PmiDepartures::missing_elsewhere(const value::Idset& ranks) {
+  for (std::uint32_t rank : ranks.ids()) lost_elsewhere(rank);
+  return options_.fault_tolerant;
+}
+
+value::Idset PmiDepartures::not_finalized() const {
+  value::Idset out;
+  const auto& clients = group_->server().clients();
+  for (std::uint32_t client = 0; client < clients.size(); ++client) {
+    if (clients[client].stage != pmi::ClientStage::finalized) out.insert(group_->server().group().ranks[client]);
+  }
+  return out;
+}
+
 void PmiDepartures::lost_with_shell(std::uint32_t rank) {
   if (!host_.ending() && !is_dead(rank)) note_dead(rank);
 }

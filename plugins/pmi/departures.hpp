@@ -50,9 +50,14 @@ class PmiDepartures {
   void lost_elsewhere(std::uint32_t rank);
   // It is lost with its shell, and the job goes on: also where a process that is lost alone would end it.
   void lost_with_shell(std::uint32_t rank);
+  // They have gone from other nodes, and others are in a barrier. Returns whether that may go on without them; if
+  // so, they are in the list of the lost.
+  bool missing_elsewhere(const value::Idset& ranks);
   // Processes of other nodes have been in a barrier, and none of this node will enter it.
   void missed_barrier() { nobody_is_missing(); }
 
+  // The ranks of those that have not finalized.
+  [[nodiscard]] value::Idset not_finalized() const;
   // The process has ended.
   void exited(std::uint32_t client, const value::WaitStatus& status);
 

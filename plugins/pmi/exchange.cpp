@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pmi/exchange.hpp"
 
+#include <algorithm>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -8,14 +9,26 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr const char* kNothing = "-";  // no keys are as short as this
+// Of a node that abstains: this, and the ranks that are missing. Keys begin with a length, whose first byte is 0.
+constexpr char kNothing = '-';
+
+bool is_nothing(std::string_view given) { return !given.empty() && given.front() == kNothing; }
 
 }  // namespace
+
+Result<value::Idset> PmiExchange::missing_in(const plugin::Gathered& gathered) {
+  value::Idset out;
+  for (const auto& [bytes, shells] : gathered) {
+    if (!is_nothing(bytes)) continue;
+    out.insert(TRY(in(fmt::format("shells {}", shells.str()), value::Idset::parse(bytes.substr(1)))));
+  }
+  return out;
+}
 
 Result<pmi::Entries> PmiExchange::others_in(const plugin::Gathered& gathered) const {
   pmi::Entries out;
   for (const auto& [bytes, shells] : gathered) {
-    if (shells.contains(host_.job().shell_rank) || bytes == kNothing) continue;
+    if (shells.contains(host_.job().shell_rank) || is_nothing(bytes)) continue;
     auto entries = TRY(in(fmt::format("shells {}", shells.str()), pmi::decode_entries(bytes, most_)));
     out.insert(out.end(), std::make_move_iterator(entries.begin()), std::make_move_iterator(entries.end()));
   }
@@ -24,27 +37,31 @@ Result<pmi::Entries> PmiExchange::others_in(const plugin::Gathered& gathered) co
 
 void PmiExchange::fence(const pmi::EntryRefs& mine, Done done) { give(pmi::encode_refs(mine), std::move(done)); }
 
-void PmiExchange::abstain() {
-  if (std::exchange(abstains_, true) || waiting_) return;
-  give_nothing();
+void PmiExchange::abstain(const value::Idset& missing) {
+  if (std::exchange(abstains_, true)) return;
+  nothing_ = kNothing + missing.str();
+  if (!waiting_) give_nothing();
 }
 
 // A node that abstains does not know when the others enter, so it is always one barrier ahead, until all nodes
 // abstain.
 void PmiExchange::give_nothing() {
-  give(kNothing, [](const Result<pmi::Entries>&) {});
+  give(nothing_, [](const Result<pmi::Entries>&) {});
 }
 
 void PmiExchange::give(std::string mine, Done done) {
   waiting_ = true;
-  bool is_nothing = mine == kNothing;
-  auto all = [this, is_nothing, done = std::move(done)](Result<plugin::Gathered> gathered) {
+  bool abstained = is_nothing(mine);
+  auto all = [this, abstained, done = std::move(done)](Result<plugin::Gathered> gathered) {
     waiting_ = false;
     if (!gathered) return done(std::move(gathered).error());
-    done(others_in(*gathered));
-    bool goes_on = gathered->size() > 1 || gathered->count(kNothing) == 0;
+    Result<value::Idset> missing = missing_in(*gathered);
+    if (!missing) return done(std::move(missing).error());
+    if (abstained || missing->empty() || may_open_(*missing)) done(others_in(*gathered));
+    bool goes_on =
+        std::any_of(gathered->begin(), gathered->end(), [](const auto& each) { return !is_nothing(each.first); });
     if (!abstains_ || !goes_on) return;
-    if (is_nothing) missed_();  // what it sends the others comes before their next barrier
+    if (abstained) missed_();  // what it sends the others comes before their next barrier
     if (!waiting_) give_nothing();
   };
   std::uint64_t number = ++count_;

@@ -11,30 +11,39 @@
 
 #include "plugin/host.hpp"
 #include "pmi/key_exchange.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::plugins {
 
 class PmiExchange final : public pmi::KeyExchange {
  public:
+  // Called before a barrier opens, with the ranks that have gone, without finalize, from nodes that abstain: whether
+  // it may open without them. If not, the job is being ended.
+  using MayOpen = std::function<bool(const value::Idset& missing)>;
+
   // `most`: the limit for the keys of one node, in bytes. `missed` is called when the others have been in a barrier
   // from which this node abstained.
-  PmiExchange(plugin::Host& host, std::uint64_t most, std::function<void()> missed)
-      : host_(host), most_(most), missed_(std::move(missed)) {}
+  PmiExchange(plugin::Host& host, std::uint64_t most, std::function<void()> missed, MayOpen may_open)
+      : host_(host), most_(most), missed_(std::move(missed)), may_open_(std::move(may_open)) {}
 
   void fence(const pmi::EntryRefs& mine, Done done) override;
-  // No task of this node will enter a barrier again; those of other nodes do not wait for it.
-  void abstain();
+  // No task of this node will enter a barrier again; those of other nodes do not wait for it. `missing`: the ranks
+  // of those that have not finalized.
+  void abstain(const value::Idset& missing);
   // The number of barriers that this node entered, or from which it abstained.
   [[nodiscard]] std::uint64_t fences() const { return count_; }
 
  private:
   void give(std::string mine, Done done);
   void give_nothing();
+  [[nodiscard]] static Result<value::Idset> missing_in(const plugin::Gathered& gathered);
   [[nodiscard]] Result<pmi::Entries> others_in(const plugin::Gathered& gathered) const;
 
   plugin::Host& host_;
   std::uint64_t most_;
   std::function<void()> missed_;
+  MayOpen may_open_;
+  std::string nothing_;  // what this node gives once it abstains
   std::uint64_t count_ = 0;
   bool waiting_ = false;
   bool abstains_ = false;

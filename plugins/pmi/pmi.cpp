@@ -98,11 +98,12 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     for (const char* name : kInherited) host_.environment().unset(name);
     const job::Job& job = host_.job();
     if (host_.bulk() != nullptr) {
-      auto exchange =
-          std::make_unique<PmiExchange>(host_, options_.max_size, [this] { departures_.missed_barrier(); });
+      auto exchange = std::make_unique<PmiExchange>(
+          host_, options_.max_size, [this] { departures_.missed_barrier(); },
+          [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); });
       between_nodes_ = exchange.get();
       exchange_ = std::move(exchange);
-      if (host_.tasks().empty()) between_nodes_->abstain();
+      if (host_.tasks().empty()) between_nodes_->abstain({});
       announce_changes();
     } else if (job.shells() > 1) {
       exchange_ = std::make_unique<pmi::BrokenExchange>(
@@ -234,7 +235,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     auto tasks = host_.tasks();
     bool all = std::all_of(tasks.begin(), tasks.end(),
                            [](const auto& each) { return each->state() == task::State::exited; });
-    if (all) between_nodes_->abstain();
+    if (all) between_nodes_->abstain(departures_.not_finalized());
   }
 
   // The tasks that are between init and finalize.

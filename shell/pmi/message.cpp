@@ -22,7 +22,7 @@ std::string_view without_blanks(std::string_view text) {
   return start == std::string_view::npos ? std::string_view() : text.substr(start);
 }
 
-bool goes_to_the_end(std::string_view key) { return key == "value" || key == "message"; }
+bool goes_to_the_end(std::string_view key) { return key == "value" || key == "message" || key == "error_msg"; }
 
 Error no_command(std::string_view text) {
   return invalid(fmt::format("expected cmd=NAME, got {}", text.empty() ? "an empty message" : shown(text)));

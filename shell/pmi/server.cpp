@@ -124,6 +124,7 @@ void Server::abort(std::uint32_t client, const PmiMessage& message) {
   auto code = message.integer("exitcode");
   bool fits = code && *code >= INT_MIN && *code <= INT_MAX;
   auto text = message.find("message");
+  if (!text) text = message.find("error_msg");  // of Flux's clients
   if (!text) text = message.find("msg");
   std::string reason(text.value_or(""));
   clients_[client].last_command = message.command();

@@ -62,14 +62,34 @@ nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
 }
 
 @test "one that never comes, on a node of its own, is missed in a barrier of the others" {
-  clients 2 1 1:exit:0 init barrier barrier wait:never
+  local shells
+  for shells in 2 4; do
+    clients "$shells" 1 1:exit:0 init barrier touch:through.%r wait:never
+    run_nodes "$shells"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"rank 1 on node1 exited with code 0 without PMI init, and the others wait for it in a barrier; the job ends"* ]]
+    run ls through.*
+    [ "$status" -eq 2 ]
+  done
+}
+
+@test "fault-tolerance: one that never comes, on a node of its own, is in the list before the first barrier of the others opens" {
+  local shells
+  for shells in 2 4; do
+    clients "$shells" 1 1:exit:3 init barrier "$get_dead" has:value=1 barrier finalize
+    run_nodes "$shells" -o fault-tolerance -o exit-report=off
+    [ "$status" -eq 3 ]
+    [ "$output" = "nacre-shell[1]: warn: pmi: rank 1 on node1 is lost; the others go on" ]
+  done
+}
+
+@test "one that is killed before init, on a node of its own, lets no barrier of the others through" {
+  clients 2 1 1:wait:go 1:kill init touch:go barrier touch:through.%r wait:never
   run_nodes 2
-  [ "$status" -eq 1 ]
-  [[ $output == *"rank 1 on node1 exited with code 0 without PMI init, and the others wait for it in a barrier; the job ends"* ]]
-  clients 2 1 1:exit:3 init barrier barrier "$get_dead" has:value=1 finalize
-  run_nodes 2 -o fault-tolerance -o exit-report=off
-  [ "$status" -eq 3 ]
-  [ "$output" = "nacre-shell[1]: warn: pmi: rank 1 on node1 is lost; the others go on" ]
+  [ "$status" -eq 137 ]
+  run ls through.*
+  [ "$status" -eq 2 ]
 }
 
 @test "tasks that have finalized are not missed by those of other nodes that go on" {

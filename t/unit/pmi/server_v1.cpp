@@ -126,12 +126,13 @@ TEST_CASE("PMI-1: abort tells the code and the message, and is not answered") {
     std::string fields;
     std::string event;
   };
-  for (const Case& each : {Case{"", "1 ''"}, Case{" exitcode=3", "3 ''"}, Case{" exitcode=-1", "-1 ''"},
-                           Case{" exitcode=7 message=out\\ of luck: a=b", "7 'out of luck: a=b'"},
-                           Case{" message=no code", "1 'no code'"}, Case{" exitcode=x message=m", "1 'm'"},
-                           Case{" exitcode=2147483647", "2147483647 ''"},
-                           Case{" exitcode=-2147483648", "-2147483648 ''"}, Case{" exitcode=2147483648", "1 ''"},
-                           Case{" exitcode=-2147483649", "1 ''"}, Case{" exitcode=4294967296", "1 ''"}}) {
+  for (const Case& each :
+       {Case{"", "1 ''"}, Case{" exitcode=3", "3 ''"}, Case{" exitcode=-1", "-1 ''"},
+        Case{" exitcode=7 message=out\\ of luck: a=b", "7 'out of luck: a=b'"},
+        Case{" exitcode=7 error_msg=of\\ Flux", "7 'of Flux'"}, Case{" message=no code", "1 'no code'"},
+        Case{" exitcode=x message=m", "1 'm'"}, Case{" exitcode=2147483647", "2147483647 ''"},
+        Case{" exitcode=-2147483648", "-2147483648 ''"}, Case{" exitcode=2147483648", "1 ''"},
+        Case{" exitcode=-2147483649", "1 ''"}, Case{" exitcode=4294967296", "1 ''"}}) {
     Joined world;
     CHECK(world.say(0, "cmd=abort" + each.fields).empty());
     CHECK(world.events() == "abort 0: " + each.event);
