@@ -107,6 +107,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/pmi --shell $(RELEASE)/nacre-shell --client $(RELEASE)/t/bench/pmi_client \
 	  --limit $(RELEASE)/t/bench/pmi_limit --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
+	t/bench/scheduling --shell $(RELEASE)/nacre-shell --client $(RELEASE)/t/bench/pmi_client --out $(BENCH_OUT)
 	t/bench/nodes --shell $(RELEASE)/nacre-shell --nacre $(RELEASE)/nacre --bare $(RELEASE)/t/bench/bare \
 	  --client $(RELEASE)/t/bench/pmi_client --limit $(RELEASE)/t/bench/pmi_limit \
 	  --barrier $(RELEASE)/t/bench/bench_barrier --out $(BENCH_OUT)
