@@ -17,7 +17,7 @@ namespace nacre::plugins {
 
 class PmiExchange final : public pmi::KeyExchange {
  public:
-  // Called before a barrier opens, with the ranks that have gone, without finalize, from nodes that abstain: whether
+  // Called before a barrier opens, with the ranks that have gone without finalize from nodes that abstain: whether
   // it may open without them. If not, the job is being ended.
   using MayOpen = std::function<bool(const value::Idset& missing)>;
 

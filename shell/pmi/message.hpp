@@ -3,7 +3,7 @@
 // One message of the process management interface, in either wire protocol: a command and fields.
 //
 // PMI-1 (Flux RFC 13, MPICH's pmi-1.1.txt): a line "cmd=NAME KEY=VALUE ...", in any order. Words are separated by
-// blanks; the value of `value`, `message` and `error_msg` is the rest of the line and is passed on unchanged. A spawn
+// blanks; the value of `value`, `message` and `error_msg` is the rest of the line, passed on unchanged. A spawn
 // has several lines, from "mcmd=spawn" to "endcmd", each of them one field.
 // PMI-2 (MPICH's pmi-2.0.txt): six characters of length, then "cmd=NAME;KEY=VALUE;...". A ';' within a value is
 // doubled.
