@@ -22,8 +22,10 @@
 #include "plugins/builtins.hpp"
 #include "plugins/control/answers.hpp"
 #include "plugins/control/exec_service.hpp"
+#include "plugins/control/input_service.hpp"
 #include "plugins/control/own_entry.hpp"
 #include "plugins/control/shrink_service.hpp"
+#include "plugins/control/viewer_link.hpp"
 #include "plugins/control/viewers.hpp"
 #include "plugins/pty/options.hpp"
 #include "record/list.hpp"
@@ -47,6 +49,7 @@ class Control final : public plugin::Plugin {
         questions_(host),
         answers_(host, questions_),
         execs_(host, [this] { return server_.get(); }),
+        input_(host, [this] { return server_.get(); }),
         shrinks_(host) {
     on("shell.init", [this](plugin::Call&) { return read(); });
   }
@@ -130,22 +133,8 @@ class Control final : public plugin::Plugin {
   }
 
   Result<void> read_scrollback() {
-    Viewers::Link link;
-    link.room = [this](ClientId client, std::uint64_t id) { return server_ ? server_->room(client, id) : 0; };
-    link.put = [this](ClientId client, const control::StreamData& data) {
-      return !server_ || server_->put(client, data);
-    };
-    link.put_end = [this](ClientId client, const control::StreamEnd& end) {
-      if (server_) server_->put_end(client, end);
-    };
-    link.part = [this](ClientId client, std::uint64_t id, Json part) {
-      if (server_) server_->answer_part(client, id, std::move(part));
-    };
-    link.answer = [this](ClientId client, std::uint64_t id, const Result<Json>& value) {
-      if (server_) server_->answer(client, id, value);
-    };
-    link.code_of_tasks = [this] { return answers_.code_of_tasks(); };
-    viewers_.emplace(TRY(Scrollback::size_of(host_.options())), std::move(link));
+    viewers_.emplace(TRY(Scrollback::size_of(host_.options())),
+                     viewer_link([this] { return server_.get(); }, [this] { return answers_.code_of_tasks(); }));
     return {};
   }
 
@@ -169,10 +158,17 @@ class Control final : public plugin::Plugin {
     };
     callbacks.on_gone = [this](ClientId client) {
       execs_.gone(client);
+      input_.gone(client);
       viewers_->gone(client);
     };
-    callbacks.on_data = [this](ClientId client, const control::StreamData& data) { execs_.data(client, data); };
-    callbacks.on_end = [this](ClientId client, const control::StreamEnd& end) { execs_.end(client, end); };
+    callbacks.on_data = [this](ClientId client, const control::StreamData& data) {
+      execs_.data(client, data);
+      input_.data(client, data);
+    };
+    callbacks.on_end = [this](ClientId client, const control::StreamEnd& end) {
+      execs_.end(client, end);
+      input_.end(client, end);
+    };
     callbacks.on_room = [this](ClientId client, std::uint64_t id) {
       execs_.room(client, id);
       viewers_->has_room(client, id);
@@ -263,6 +259,7 @@ class Control final : public plugin::Plugin {
 
   void serve(ClientId client, const control::ControlRequest& request) {
     if (request.action == "attach") return attach(client, request);
+    if (request.action == "input") return input_.serve(client, request);
     if (execs_.take(client, request)) return;
     Answers::Reply reply;
     reply.part = [this, client, id = request.id](Json part) {
@@ -376,6 +373,7 @@ class Control final : public plugin::Plugin {
   Questions questions_;
   Answers answers_;
   ExecService execs_;
+  InputService input_;
   ShrinkService shrinks_;
   record::JobEntry entry_;
   std::optional<record::EntryDirectory> directory_;

@@ -37,6 +37,7 @@ struct InputOptions {
   std::string path;                    // a template; "": the shell's own stdin
   std::optional<value::Idset> ranks;   // of the tasks that read it; none: all
   std::optional<std::uint64_t> limit;  // bytes of the shell's stdin
+  bool ends_when_left = false;
 
   static Result<InputOptions> read(const job::Options& options);
 };
@@ -60,9 +61,13 @@ Result<InputOptions> InputOptions::read(const job::Options& options) {
   auto input = options.at("input");
   if (!input) return out;
   // `batch-timeout` only affects how Flux's shells write input to the KVS.
-  CHECK_OK(input->only_keys({"stdin", "ranks", "limit", "batch-timeout"}));
+  CHECK_OK(input->only_keys({"stdin", "ranks", "limit", "batch-timeout", "when-left"}));
   if (auto timeout = TRY(input->find("batch-timeout"))) CHECK_OK(job::seconds_option(*timeout));
   if (auto standard = TRY(input->find("stdin"))) CHECK_OK(read_stdin(*standard, out));
+  if (auto left = TRY(input->find("when-left"))) {
+    if (left->json() != "open" && left->json() != "end") return left->expected("open or end");
+    out.ends_when_left = left->json() == "end";
+  }
   if (auto limit = TRY(input->find("limit"))) out.limit = TRY(job::size_option(*limit));
   if (auto ranks = TRY(input->find("ranks"))) out.ranks = TRY(job::ranks_option(*ranks));
   return out;
@@ -92,6 +97,8 @@ class Input final : public plugin::Plugin {
   Result<void> prepare() {
     options_ = TRY(InputOptions::read(host_.options()));
     CHECK_OK(job::check_ranks("input.ranks", options_.ranks, host_.job().tasks()));
+    if (auto* launched = host_.launched(); launched != nullptr && launched->input() != nullptr)
+      launched->input()->ends_with_owner(options_.ends_when_left);
     for (const auto& task : host_.tasks()) readers_ += reads(*task) ? 1 : 0;
     if (!options_.path.empty()) return {};
     if (host_.bulk() == nullptr) {

@@ -4,18 +4,39 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "join/shell_process.hpp"
 #include "plugin/host.hpp"
 
 namespace nacre::core {
 
+// The launcher's standard input, for plugins.
+class ShellLaunchedInput final : public plugin::LaunchedInput {
+ public:
+  explicit ShellLaunchedInput(join::LauncherInput& input) : input_(input) {}
+  void ends_with_owner(bool ends) override { input_.ends_with_owner(ends); }
+  [[nodiscard]] bool has_ended() const override { return input_.has_ended(); }
+  [[nodiscard]] bool is_launchers() const override { return input_.is_launchers(); }
+  void own(std::function<void()> on_room) override { input_.give(std::move(on_room)); }
+  bool write(std::string_view bytes) override { return input_.put(bytes); }
+  void end() override { input_.end_given(); }
+  void leave() override { input_.leave(); }
+
+ private:
+  join::LauncherInput& input_;
+};
+
 class ShellLaunched final : public plugin::Launched, public plugin::OutputFile {
  public:
   // All must outlive it; `process` has a detachment.
   ShellLaunched(plugin::Host& host, join::ShellProcess& process, bool at_start)
-      : host_(host), process_(process), at_start_(at_start) {}
+      : host_(host), process_(process), at_start_(at_start) {
+    if (process.launch_input) input_.emplace(*process.launch_input);
+  }
   ~ShellLaunched() override;
 
   // All tasks of the job have started: from now on it can detach.
@@ -36,6 +57,8 @@ class ShellLaunched final : public plugin::Launched, public plugin::OutputFile {
   [[nodiscard]] std::string directory() const override { return process_.detachment->directory(); }
   [[nodiscard]] std::uint64_t lost_output() const override { return lost_; }
 
+  plugin::LaunchedInput* input() override { return input_ ? &*input_ : nullptr; }
+
   // As the place of the tasks' output.
   std::optional<int> file() override { return process_.detachment->file(); }
   bool closed() override;
@@ -46,6 +69,7 @@ class ShellLaunched final : public plugin::Launched, public plugin::OutputFile {
 
   plugin::Host& host_;
   join::ShellProcess& process_;
+  std::optional<ShellLaunchedInput> input_;
   bool at_start_;
   bool outlives_ = false;
   bool running_ = false;

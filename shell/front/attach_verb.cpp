@@ -23,6 +23,7 @@ namespace nacre::front {
 namespace {
 
 constexpr const char* kFirst = "first";  // of --pty
+constexpr const char* kOwn = "own";      // of --input
 
 class Attach final : public JobVerb {
  public:
@@ -50,7 +51,14 @@ class Attach final : public JobVerb {
                       bool good = text == kFirst || parse_u64(text).value_or(UINT64_MAX) <= UINT32_MAX;
                       return good ? "" : fmt::format("{}: expected a rank", in_quotes(text));
                     });
-    for (const char* other : {"--tail", "--since", "--ranks", "-l", "--format", "--json"})
+    verb->add_flag("--input{own}", input_,
+                   "Own the job's standard input: what comes here goes there; take: from who has it")
+        ->option_text("[=take]")
+        ->check([](const std::string& text) {
+          return text == kOwn || text == "take" ? ""
+                                                : fmt::format("{}: expected take, or nothing", in_quotes(text));
+        });
+    for (const char* other : {"--tail", "--since", "--ranks", "-l", "--format", "--json", "--input"})
       pty->excludes(verb->get_option(other));
     add_reach();
   }
@@ -62,6 +70,8 @@ class Attach final : public JobVerb {
     options.json = json_ || format_ == "json";
     options.label = label_;
     options.quiet = quiet_;
+    if (!input_.empty())
+      options.input = input_ == "take" ? AttachView::Options::Input::take : AttachView::Options::Input::own;
     options.tells_before = tail_.empty() && since_.empty();
     record::Listed job = TRY(this->job());
     bool is_shown = false;  // a part of its output at least
@@ -110,7 +120,7 @@ class Attach final : public JobVerb {
     if (has_joined_) return std::nullopt;
     if (verb_->count("--pty") > 0)
       return pty_ == kFirst ? TRY(first_terminal(client)) : static_cast<std::uint32_t>(parse_u64(pty_).value_or(0));
-    for (const char* option : {"--tail", "--since", "--ranks", "-l", "--format", "--json"}) {
+    for (const char* option : {"--tail", "--since", "--ranks", "-l", "--format", "--json", "--input"}) {
       if (verb_->count(option) > 0) return std::nullopt;
     }
     return io::at_terminal() ? only_terminal(client) : std::nullopt;
@@ -170,7 +180,7 @@ class Attach final : public JobVerb {
     return code;
   }
 
-  std::string tail_, since_, ranks_, format_, pty_;
+  std::string tail_, since_, ranks_, format_, pty_, input_;
   bool has_joined_ = false;
   bool label_ = false;
 };

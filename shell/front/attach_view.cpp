@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <functional>
 #include <variant>
 
 #include <fmt/format.h>
 
+#include "base/process_start.hpp"
 #include "event/clock.hpp"
 
 namespace nacre::front {
@@ -35,18 +37,51 @@ Result<std::unique_ptr<AttachView>> AttachView::create(control::Client client, O
 
 Result<void> AttachView::open() {
   loop_ = TRY(event::Loop::create());
-  for (int signum : kLeave) {
-    signals_.push_back(TRY(event::SignalWatcher::create(*loop_, signum, [this](int) { end_ = End{How::left}; })));
-  }
+  CHECK_OK(watch_signals());
   CHECK_OK(open_sink(STDOUT_FILENO, "stdout", out_));
   if (!options_.json && !is_one_file(STDOUT_FILENO, STDERR_FILENO))
     CHECK_OK(open_sink(STDERR_FILENO, "stderr", err_));
   receives_ = TRY(event::Poll::create(*loop_, client_.receives_from(), [this](int) { exchange(); }));
   sends_ = TRY(event::Poll::create(*loop_, client_.sends_to(), [this](int) { exchange(); }));
-  id_ = client_.begin("attach", options_.request, kCredit);
+  if (options_.input != Options::Input::none)
+    open_input();
+  else
+    begin_view();
   await();
   return {};
 }
+
+Result<void> AttachView::watch_signals() {
+  auto watch = [this](int signum, const std::function<void()>& act) -> Result<void> {
+    signals_.push_back(TRY(event::SignalWatcher::create(*loop_, signum, [act](int) { act(); })));
+    return {};
+  };
+  for (int signum : kLeave) {
+    CHECK_OK(watch(signum, [this, signum] {
+      if (signum == SIGINT && input_ && id_ != 0 && !input_->is_taken()) return input_->interrupt();
+      end_ = End{How::left};
+    }));
+  }
+  if (options_.input == Options::Input::none || ignores_signal(SIGTSTP)) return {};
+  return watch(SIGTSTP, [this] {
+    if (!input_ || !input_->stop()) return;
+    static_cast<void>(client_.exchange());  // the SIGINT that was passed on just before
+    end_ = End{How::left};
+  });
+}
+
+// Output is shown once the input is this process's.
+void AttachView::open_input() {
+  AttachInput::Callbacks callbacks;
+  callbacks.on_own = [this] { begin_view(); };
+  callbacks.on_sent = [this] { await(); };
+  callbacks.on_error = [this](const Error& why) { fail(why); };
+  callbacks.on_notice = [this](const std::string& text, const Json& context) { notice(text, "input", context); };
+  input_ =
+      std::make_unique<AttachInput>(*loop_, client_, options_.input == Options::Input::take, std::move(callbacks));
+}
+
+void AttachView::begin_view() { id_ = client_.begin("attach", options_.request, kCredit); }
 
 Result<void> AttachView::open_sink(int fd, const std::string& name, std::unique_ptr<io::Destination>& destination) {
   io::FdSink::Callbacks callbacks;
@@ -94,6 +129,7 @@ void AttachView::exchange() {
     if (!*frame) break;
     take(**std::move(frame));
   }
+  if (input_) input_->go_on();
   if (!exchanged && !end_) end_ = End{How::link_lost, 0, ended_streams_ == io::kStreams.size()};
   await();
 }
@@ -103,8 +139,9 @@ void AttachView::take(control::FromLeader frame) {
     show(*data);
   } else if (std::holds_alternative<control::StreamEnd>(frame)) {
     ++ended_streams_;
-  } else if (auto* answer = std::get_if<control::Answer>(&frame); answer != nullptr && answer->id == id_) {
-    take_answer(*answer);
+  } else if (auto* answer = std::get_if<control::Answer>(&frame)) {
+    if (input_) input_->take(*answer);
+    if (answer->id == id_) take_answer(*answer);
   }
 }
 

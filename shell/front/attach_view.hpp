@@ -15,6 +15,7 @@
 
 #include "control/client.hpp"
 #include "event/loop.hpp"
+#include "front/attach_input.hpp"
 #include "io/destination.hpp"
 #include "io/fd_sink.hpp"
 
@@ -28,6 +29,7 @@ class AttachView {
     bool label = false;         // the rank before each line
     bool tells_before = false;  // a line for what is not shown of the output before
     bool quiet = false;
+    enum class Input { none, own, take } input = Input::none;  // of the job
   };
   enum class How { ended, left, link_lost };
   struct End {
@@ -49,6 +51,9 @@ class AttachView {
   AttachView(control::Client client, Options options) : client_(std::move(client)), options_(std::move(options)) {}
 
   Result<void> open();
+  Result<void> watch_signals();
+  void open_input();
+  void begin_view();
   Result<void> open_sink(int fd, const std::string& name, std::unique_ptr<io::Destination>& destination);
   void exchange();
   void await();
@@ -67,7 +72,8 @@ class AttachView {
   std::optional<event::Poll> receives_, sends_;
   std::unique_ptr<io::Destination> out_, err_;  // no err_: both streams go to out_
   std::map<std::pair<std::uint32_t, io::Stream>, io::Source> sources_;
-  std::uint64_t id_ = 0;          // of the request
+  std::unique_ptr<AttachInput> input_;
+  std::uint64_t id_ = 0;          // of the request; 0: it has not been sent
   std::uint64_t uncredited_ = 0;  // bytes
   std::size_t ended_streams_ = 0;
   std::optional<End> end_;

@@ -45,7 +45,16 @@ bool JobVerb::chosen() const { return verb_->parsed(); }
 
 Result<int> JobVerb::run() {
   std::signal(SIGPIPE, SIG_IGN);  // writing to a link that has ended returns an error instead
-  return run_verb();
+  auto code = run_verb();
+  if (!code) return without_verb(std::move(code).error());
+  return code;
+}
+
+// A refusal of the leader may name what was asked, as the beginning of the line that is printed does.
+Error JobVerb::without_verb(Error why) const {
+  std::string name = verb_->get_name() + ": ";
+  if (why.message.starts_with(name)) why.message.erase(0, name.size());
+  return why;
 }
 
 const record::JobList& JobVerb::list() {

@@ -45,6 +45,8 @@ class JobVerb : public cli::Verb {
   bool quiet_ = false;
 
  private:
+  [[nodiscard]] Error without_verb(Error why) const;
+
   std::optional<record::JobList> list_;
   std::string via_;
   bool verbose_ = false;

@@ -302,7 +302,7 @@ Result<int> launch(LaunchPlan plan) {
   return code;
 }
 
-Result<void> detach_at_start(LaunchPlan& plan) {
+Result<void> detach_at_start(const job::Options& options, LaunchPlan& plan) {
   if (plan.srun)
     return invalid(
         "--detach: srun carries the job's output, and ends the job when it goes itself: submit a script with "
@@ -315,8 +315,9 @@ Result<void> detach_at_start(LaunchPlan& plan) {
                     "that host",
                     plan.reports[0].option, plan.leader, plan.reports[0].channel));
   plan.record.detaching = launch::Detaching::at_start;
-  plan.input = -1;
-  plan.record.input = false;
+  const Json* when_left = options.find("input.when-left");
+  plan.record.input = when_left != nullptr && *when_left == "open";  // the shell names other values
+  plan.input = plan.record.input ? launch::LaunchFeed::kOpenInput : launch::LaunchFeed::kNoInput;
   plan.record.terminal = false;
   return {};
 }

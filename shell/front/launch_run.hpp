@@ -21,15 +21,15 @@ struct LaunchPlan {
   std::string leader;                            // shell 0's host; none for srun
   std::optional<std::vector<std::string>> srun;  // its arguments, if it starts the shells
   std::vector<LaunchReport> reports;             // those that the leader sends
-  int input = 0;                                 // the descriptor that the job's input is read from; < 0: none
-  bool tolerates_loss = false;                   // the job tolerates lost shells, as far as its options show
+  int input = 0;                // the descriptor that the job's input is read from; < 0: see LaunchFeed
+  bool tolerates_loss = false;  // the job tolerates lost shells, as far as its options show
   bool verbose = false;
   bool quiet = false;     // nothing but warnings and errors is printed
   bool outlived = false;  // the job goes on if this process goes: on-launcher-lost=go-on
 };
 
-// The job detaches as soon as it runs, see nacre-run(1). An error: it cannot.
-Result<void> detach_at_start(LaunchPlan& plan);
+// The job detaches as soon as it runs, see nacre-run(1); `options` are its own. An error: it cannot.
+Result<void> detach_at_start(const job::Options& options, LaunchPlan& plan);
 // The job's own option on-launcher-lost, in the plan's `outlived`. An error: there is no launcher that counts.
 Result<void> read_on_launcher_lost(const job::Options& options, LaunchPlan& plan);
 

@@ -153,7 +153,7 @@ class Launch final : public cli::Verb {
     CHECK_OK(read_on_launcher_lost(known, plan));
     bool explains = std::find(record.shell.begin(), record.shell.end(), "--explain") != record.shell.end();
     if (detach_ && explains) return invalid("--detach: no job runs with --explain");
-    if (detach_) CHECK_OK(detach_at_start(plan));
+    if (detach_) CHECK_OK(detach_at_start(known, plan));
     return plan;
   }
 

@@ -183,7 +183,7 @@ class Run final : public cli::Verb {
     plan.record.input = plan.input >= 0;
     let_leave(job.options, plan);
     if (!show_.explains()) CHECK_OK(read_on_launcher_lost(job.options, plan));
-    if (options_.detaches()) CHECK_OK(detach_at_start(plan));
+    if (options_.detaches()) CHECK_OK(detach_at_start(job.options, plan));
     return plan;
   }
 

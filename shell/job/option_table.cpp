@@ -175,6 +175,7 @@ constexpr OptionEntry kTable[] = {
     {"input.stdin.path", "file", "", "input", "", "a template of the file that it comes from"},
     {"input.ranks", "idset", "all", "input", "all", "which tasks get it"},
     {"input.limit", "size", "", "input", "", "cut it after so many bytes"},
+    {"input.when-left", "text", "open", "input", "open end", "what becomes of it when its owner goes"},
     {"input.batch-timeout", "duration", "", "input", "", "taken for the sake of Flux's"},
 };
 

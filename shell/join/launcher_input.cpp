@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <utility>
 
 namespace nacre::join {
 
@@ -25,28 +26,64 @@ Result<std::unique_ptr<LauncherInput>> LauncherInput::create(event::Loop& loop) 
   return out;
 }
 
-// After an error the input has no reader any more, and it is dropped.
 void LauncherInput::take(std::string_view bytes) {
-  std::array pieces{bytes};
-  if (sink_->write(pieces) && sink_->full() && stream_ != nullptr) stream_->want_input(false);
+  if (!is_given_ && !put(bytes) && stream_ != nullptr) stream_->want_input(false);
 }
 
 void LauncherInput::end() {
-  ended_ = true;
-  go_on();
+  if (!is_given_) finish();
 }
 
 void LauncherInput::let_go() {
+  take_held();
   stream_ = nullptr;
-  if (!ended_) end();
+  if (!is_given_) leave();
+}
+
+// What the stream holds is the launcher's: it was sent before.
+void LauncherInput::take_held() {
+  if (is_given_ || stream_ == nullptr) return;
+  launch::LaunchStream::Held held = stream_->take_held();
+  if (!held.bytes.empty()) put(held.bytes);
+  if (held.ended) finish();
+}
+
+void LauncherInput::give(std::function<void()> on_room) {
+  take_held();
+  is_given_ = true;
+  on_room_ = std::move(on_room);
+  if (stream_ != nullptr) stream_->want_input(true);
+}
+
+// After an error the input has no reader any more, and it is dropped.
+bool LauncherInput::put(std::string_view bytes) {
+  if (ended_) return true;
+  std::array pieces{bytes};
+  return !sink_->write(pieces) || !sink_->full();
+}
+
+void LauncherInput::end_given() {
+  on_room_ = nullptr;
+  finish();
+}
+
+void LauncherInput::leave() {
+  on_room_ = nullptr;
+  if (ends_with_owner_) finish();
+}
+
+void LauncherInput::finish() {
+  if (std::exchange(ended_, true)) return;
+  go_on();
 }
 
 // The pipe must not be closed within a call of its sink.
 void LauncherInput::go_on() {
   if (ended_) {
     if (sink_ && sink_->flushed()) end_timer_->start(event::Seconds::zero());
-  } else if (!sink_->full() && stream_ != nullptr) {
-    stream_->want_input(true);
+  } else if (!sink_->full()) {
+    if (on_room_) on_room_();
+    if (stream_ != nullptr && !is_given_) stream_->want_input(true);
   }
 }
 

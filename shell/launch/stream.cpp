@@ -150,6 +150,14 @@ void LaunchStream::give() {
   if (callbacks_.on_input_end) callbacks_.on_input_end();
 }
 
+LaunchStream::Held LaunchStream::take_held() {
+  Held out{held_.substr(given_), input_ended_ && !end_given_};
+  held_.clear();
+  given_ = 0;
+  end_given_ = end_given_ || out.ended;
+  return out;
+}
+
 bool LaunchStream::has_hung_up() const { return gone_ || is_hung_up(fd_.get()); }
 
 void LaunchStream::let_go() {

@@ -22,6 +22,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
+#include "launch/input_reader.hpp"
 #include "task/stream.hpp"
 #include "transport/wire.hpp"
 
@@ -57,6 +58,12 @@ class LaunchStream {
   // While input is not wanted up to kMaxHeld of it is held. If more comes, signals behind it wait too, but the end
   // of the launcher is still noticed.
   void want_input(bool wanted);
+  // Input that has come and was not given to on_input yet.
+  struct Held {
+    std::string bytes;
+    bool ended = false;  // its end has come; on_input_end is not called
+  };
+  Held take_held();
   [[nodiscard]] bool has_hung_up() const;  // the launcher has gone, whether on_gone was called or not
   // The job goes on without its launcher, which sees that its stream is closed. No callback follows.
   void let_go();
@@ -92,9 +99,10 @@ class LaunchStream {
 class LaunchFeed {
  public:
   // `to`: the standard input of the leader's agent. It has to outlive this object; its owner calls on_room().
-  // `input` < 0: there is no input, as if it had ended.
+  // `input`: a descriptor; kNoInput: there is none, as if it had ended; kOpenInput: nothing comes, and no end.
+  static constexpr int kNoInput = -1;
+  static constexpr int kOpenInput = -2;
   static Result<std::unique_ptr<LaunchFeed>> create(event::Loop& loop, task::BufferedStream& to, int input);
-  ~LaunchFeed();
   LaunchFeed(const LaunchFeed&) = delete;
   LaunchFeed& operator=(const LaunchFeed&) = delete;
 
@@ -104,21 +112,15 @@ class LaunchFeed {
   void on_room();
 
  private:
-  LaunchFeed(task::BufferedStream& to, int input) : to_(to), input_(input) {}
+  explicit LaunchFeed(task::BufferedStream& to) : to_(to) {}
   void send(std::string_view what, int signum);
   void send_frame(const std::string& body);
-  void pump();
-  bool read_once();
+  void send_input(std::string_view bytes);
   void end_input();
-  void wait_for_input();
+  [[nodiscard]] std::size_t unsent() const;  // bytes
 
   task::BufferedStream& to_;
-  int input_;             // < 0: it has ended
-  UniqueFd own_;          // a separate description of the input, if there can be one
-  int flags_ = -1;        // of the shared description otherwise; restored at the end
-  bool is_file_ = false;  // always readable
-  std::optional<event::Poll> poll_;
-  std::optional<event::Timer> timer_;  // for a terminal that is another process group's
+  std::unique_ptr<InputReader> input_;
 };
 
 }  // namespace nacre::launch

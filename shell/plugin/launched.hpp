@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "plugin/launched_input.hpp"
 
 namespace nacre::plugin {
 
@@ -24,6 +25,9 @@ class Launched {
   virtual void can_be_found() = 0;
   // Does nothing if it is detached. An error: there is no file; the job is as it was.
   virtual Result<void> detach() = 0;
+
+  // The job's standard input, if the launcher sends it; else null. For as long as this object is there.
+  virtual LaunchedInput* input() { return nullptr; }
 
   [[nodiscard]] virtual bool is_detached() const = 0;
   // Where the file is, or "": the entry should be there too.

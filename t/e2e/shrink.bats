@@ -31,8 +31,8 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
 @test "hosts by name and by number; what cannot leave is refused, and nothing happens" {
   start_job 4 1 "$obey"
   lines_come out 4
-  for each in "--shells=0|shrink: shell 0 on node0 leads the job, and cannot leave it" "--shells=0-2|shrink: shell 0 on node0 leads the job, and cannot leave it" \
-    "--shells=7|shrink: shell 7: the job has shells 0 to 3" "--hosts=nowhere|nowhere is no host of this job" \
+  for each in "--shells=0|shell 0 on node0 leads the job, and cannot leave it" "--shells=0-2|shell 0 on node0 leads the job, and cannot leave it" \
+    "--shells=7|shell 7: the job has shells 0 to 3" "--hosts=nowhere|nowhere is no host of this job" \
     "--count=4|3 shells can leave this job, not 4; shell 0, which leads it, stays" \
     "--hosts=node2 --tasks=refuse|shell 2 on node2 has tasks 2; --tasks=end ends them"; do
     # shellcheck disable=SC2086
@@ -50,7 +50,7 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
   run "$front" shrink --hosts=node1
   fails_with 1 "nacre shrink: node1 is not of the job any more"
   run "$front" shrink --shells=3
-  fails_with 1 "nacre shrink: shrink: shell 3 is not of the job any more"
+  fails_with 1 "nacre shrink: shell 3 is not of the job any more"
   [ "$("$front" shrink --count=1 --json | jq -c '[.gone, .unconfirmed, .hosts]')" = '["2","","node2"]' ]
   run "$front" shrink --count=1
   fails_with 1 "nacre shrink: 0 shells can leave this job, not 1; shell 0, which leads it, stays"

@@ -45,6 +45,10 @@ struct Launched {
     ssize_t count = ::write(launcher.get(), records.data(), records.size());
     if (count > 0) records.erase(0, count);
   }
+  void type(std::string_view text) {
+    transport::append_bulk_head(records, launch::kInputStream, text.size());
+    records += text;
+  }
   void turn() {
     for (int i = 0; i < 50; ++i) {
       send();
@@ -93,4 +97,70 @@ TEST_CASE("an end without any input is an end") {
   bool ended = false;
   CHECK(read_input(ended).empty());
   CHECK(ended);
+}
+
+namespace {
+
+// What is there to read after some turns, with a $ behind it if that is the end.
+std::string next_of(Launched& it) {
+  bool ended = false;
+  it.turn();
+  std::string out = read_input(ended);
+  return ended ? out + "$" : out;
+}
+
+}  // namespace
+
+TEST_CASE("a launcher that goes leaves the input open, or ends it if that is wanted") {
+  for (bool ends : {false, true}) {
+    Launched it;
+    it.input->ends_with_owner(ends);
+    it.type("typed");
+    it.turn();
+    it.input->let_go();
+    it.stream->let_go();
+    CHECK(next_of(it) == (ends ? "typed$" : "typed"));
+    CHECK(it.input->has_ended() == ends);
+    CHECK_FALSE(it.input->is_launchers());
+  }
+}
+
+TEST_CASE("another owner follows the launcher, whose input is dropped from then on") {
+  Launched it;
+  it.type("first ");
+  it.turn();
+  CHECK(it.input->is_launchers());
+  it.input->give([] {});
+  CHECK_FALSE(it.input->is_launchers());
+  it.type("dropped");
+  transport::append_stream_record(it.records, transport::LinkRecordKind::end, launch::kInputStream);
+  it.turn();
+  CHECK(it.input->put("second"));
+  CHECK(next_of(it) == "first second");
+  it.input->leave();
+  CHECK(next_of(it).empty());
+  it.input->give([] {});
+  it.input->put(" third");
+  it.input->end_given();
+  CHECK(next_of(it) == " third$");
+  CHECK(it.input->has_ended());
+}
+
+TEST_CASE("what the launcher's stream held comes before what the next owner puts") {
+  Launched it;
+  std::string large(std::size_t{2} << 20, 'a');
+  for (std::size_t at = 0; at < large.size(); at += 10000) it.type(std::string_view(large).substr(at, 10000));
+  for (int i = 0; i < 20; ++i) it.turn();
+  CHECK(it.taken < large.size());
+  int rooms = 0;
+  it.input->give([&rooms] { ++rooms; });
+  CHECK_FALSE(it.input->put("b"));
+  std::string read;
+  bool ended = false;
+  while (read.empty() || read.back() != 'b') {
+    it.turn();
+    read += read_input(ended);
+  }
+  CHECK(read == large + "b");
+  CHECK(rooms > 0);
 }
