@@ -11,6 +11,7 @@
 
 #include "base/json.hpp"
 #include "job/option_types.hpp"
+#include "plugin/pmi_connected.hpp"
 #include "plugins/builtins.hpp"
 #include "value/idset.hpp"
 
@@ -97,23 +98,11 @@ class ExitTimeout final : public plugin::Plugin {
 
   // By each shell, once.
   void answer() {
-    answer_ = host_.gather(kQuestion, connected_here().str(), [this](Result<plugin::Gathered> all) {
-      if (!all) return log(host_, *this, Level::debug, "{}", all.error().message);
-      if (host_.job().shell_rank == 0) answered(*all);
-    });
-  }
-
-  value::Idset connected_here() {
-    plugin::Call call("pmi.connected");
-    value::Idset all;
-    if (Result<int> called = host_.stack().call(call); !called)
-      log(host_, *this, Level::warn, "{}", called.error().message);
-    for (const auto& [plugin, ranks] : call.out.items()) {
-      auto some = job::ranks_option(JsonAt::root(ranks, "pmi.connected: " + plugin));
-      if (!some) log(host_, *this, Level::warn, "{}", some.error().message);
-      if (some && *some) all = all | **some;
-    }
-    return all;
+    answer_ =
+        host_.gather(kQuestion, plugin::pmi_connected(host_, name()).str(), [this](Result<plugin::Gathered> all) {
+          if (!all) return log(host_, *this, Level::debug, "{}", all.error().message);
+          if (host_.job().shell_rank == 0) answered(*all);
+        });
   }
 
   void answered(const plugin::Gathered& all) {

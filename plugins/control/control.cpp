@@ -92,7 +92,6 @@ class Control final : public plugin::Plugin {
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
     for (const char* topic : {"shell.lost", "shell.left"})
       on(topic, [this](plugin::Call& call) { return shell_gone(call); });
-    on("job.shrinking", [this](plugin::Call& call) { return shells_leave(call); });
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { server_ ? look() : open(); }));
     timer_->unref();
     started_ = host_.events().follow([this](const Json& event) {
@@ -295,12 +294,6 @@ class Control final : public plugin::Plugin {
         static_cast<std::uint32_t>(TRY(TRY(JsonAt::root(call.in).at("shell_rank")).integer(0, UINT32_MAX)));
     questions_.lost(shell);
     execs_.lost(shell);
-    shrinks_.note_gone(value::Idset::range(shell, shell));
-    return {};
-  }
-
-  Result<void> shells_leave(const plugin::Call& call) {
-    shrinks_.note_gone(TRY(value::Idset::parse(TRY(TRY(JsonAt::root(call.in).at("shells")).string()))));
     return {};
   }
 

@@ -58,6 +58,9 @@ class PmiDepartures {
 
   // The ranks of those that have not finalized.
   [[nodiscard]] value::Idset not_finalized() const;
+  // This shell is about to leave the job: nothing follows for the others from how its processes end now.
+  void shell_leaves() { shell_leaves_ = true; }
+
   // The process has ended.
   void exited(std::uint32_t client, const value::WaitStatus& status);
 
@@ -88,7 +91,8 @@ class PmiDepartures {
   std::vector<std::pair<std::uint32_t, value::WaitStatus>> absent_;  // clients that ended without init
   std::optional<event::Timer> timer_;                                // for leaving_
   bool barrier_waits_ = false;                                       // until it is known how those end
-  bool ends_ = false;                                                // the job is being ended because of a client
+  bool shell_leaves_ = false;
+  bool ends_ = false;  // the job is being ended because of a client
 };
 
 }  // namespace nacre::plugins

@@ -57,6 +57,15 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (group_) lose_shell(call);
       return Result<void>();
     });
+    on("shell.left", [this](plugin::Call& call) {
+      if (group_) take_ranks_of(call.in.value("shell_rank", host_.job().shells()));
+      return Result<void>();
+    });
+    on("job.shrinking", [this](plugin::Call& call) -> Result<void> {
+      auto shells = TRY(value::Idset::parse(TRY(TRY(JsonAt::root(call.in).at("shells")).string())));
+      if (shells.contains(host_.job().shell_rank)) departures_.shell_leaves();
+      return Result<void>();
+    });
     on("shell.post-init", [this](plugin::Call&) {
       warn_of_unknown();
       if (doctor_) doctor_->all_listen();
@@ -264,9 +273,12 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   }
 
   void lose_shell(const plugin::Call& call) {
+    if (call.in.value("severity", 0) != 0) take_ranks_of(call.in.value("shell_rank", host_.job().shells()));
+  }
+
+  void take_ranks_of(std::uint32_t shell) {
     const job::Job& job = host_.job();
-    std::uint32_t shell = call.in.value("shell_rank", job.shells());
-    if (shell >= job.shells() || call.in.value("severity", 0) == 0) return;
+    if (shell >= job.shells()) return;
     for (std::uint32_t rank : job.taskmap.ranks_on(shell).ids()) departures_.lost_with_shell(rank);
   }
 

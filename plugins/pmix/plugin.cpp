@@ -97,6 +97,20 @@ int on_lost(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) 
   return 0;
 }
 
+// In a job that shrinks: this shell may be one of those that leave.
+int on_shrinking(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
+  Service* service = service_of(plugin);
+  const char* text = nullptr;
+  int own = -1;
+  if (service == nullptr || flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:s}", "shells", &text) < 0)
+    return 0;
+  if (flux_shell_info_unpack(flux_plugin_get_shell(plugin), "{s:i}", "rank", &own) < 0) return -1;
+  struct idset* shells = idset_decode(text);
+  if (shells != nullptr && own >= 0 && idset_test(shells, static_cast<unsigned>(own))) service->shell_leaves();
+  idset_destroy(shells);
+  return 0;
+}
+
 int on_finish(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
   if (Service* service = service_of(plugin)) service->tasks_are_over();
   return 0;
@@ -108,11 +122,12 @@ int on_exit(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
 }
 
 constexpr flux_plugin_handler kHandlers[] = {
-    {"shell.init", on_init, nullptr},     {"task.init", on_task_init, nullptr},
-    {"task.fork", on_task_fork, nullptr}, {"task.exit", on_task_exit, nullptr},
-    {"shell.lost", on_lost, nullptr},     {"shell.finish", on_finish, nullptr},
-    {"shell.exit", on_exit, nullptr},     {"pmi.connected", on_connected, nullptr},
-    {"report.note", on_note, nullptr},    {nullptr, nullptr, nullptr},
+    {"shell.init", on_init, nullptr},         {"task.init", on_task_init, nullptr},
+    {"task.fork", on_task_fork, nullptr},     {"task.exit", on_task_exit, nullptr},
+    {"shell.lost", on_lost, nullptr},         {"shell.finish", on_finish, nullptr},
+    {"shell.exit", on_exit, nullptr},         {"pmi.connected", on_connected, nullptr},
+    {"report.note", on_note, nullptr},        {"shell.left", on_lost, nullptr},
+    {"job.shrinking", on_shrinking, nullptr}, {nullptr, nullptr, nullptr},
 };
 
 }  // namespace

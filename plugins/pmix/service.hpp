@@ -42,6 +42,8 @@ class Service {
   void tasks_are_over();
   void stop();
   void shell_lost(std::uint32_t shell);
+  // This shell is about to leave the job, which goes on: how its processes end has no consequence.
+  void shell_leaves() { end_spawned(); }
 
   // Requests of clients.
   void connected(const pmix_proc_t& id, OperationReply reply);
@@ -113,7 +115,7 @@ class Service {
   std::unique_ptr<ServerApi> server_;
   Times times_;
   bool fault_tolerant_ = false;
-  bool ending_ = false;    // the job is being ended
+  bool ending_ = false;    // the job is being ended, or this shell leaves it
   bool over_ = false;      // the tasks have ended
   bool spoilt_ = false;    // see ended()
   std::string directory_;  // absolute

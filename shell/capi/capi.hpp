@@ -45,6 +45,7 @@ struct flux_shell {
   std::size_t next_task = 0;                     // of flux_shell_task_next()
   std::unique_ptr<nacre::capi::Extension> flux;  // destroyed after `aux`, whose items may hold parts of it
   nacre::capi::AuxItems aux;
+  std::vector<nacre::plugin::Registration> waits;  // for answers that plugins have asked for
 };
 
 namespace nacre::capi {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "capi/callback.hpp"
 #include "capi/capi.hpp"
 
 using namespace nacre;          // NOLINT
@@ -202,6 +203,30 @@ int flux_shell_remove_completion_ref(flux_shell_t* shell, const char* fmt, ...) 
 
 void flux_shell_killall(flux_shell_t* shell, int sig) noexcept {
   if (shell != nullptr && sig > 0) shell->host.kill_tasks(sig);
+}
+
+int nacre_shell_shrink(flux_shell_t* shell, nacre_shell_shrink_f fn, void* arg, const char* fmt, ...) noexcept {
+  if (shell == nullptr || fmt == nullptr) return fail(EINVAL);
+  va_list args;
+  va_start(args, fmt);
+  auto packed = pack(fmt, args);
+  va_end(args);
+  if (!packed) return fail(EINVAL);
+  Json what = from_jansson(packed->get());
+  auto order = value::ShrinkOrder::parse(JsonAt::root(what), value::ShrinkOrder::Unknown::refuse);
+  if (!order) {
+    shell->host.log().log(Level::error, "", "nacre_shell_shrink: {}", order.error().message);
+    return fail(EINVAL);
+  }
+  auto receive = [shell, fn, arg, callback = Callback("shrink callback")](const Result<Json>& news, bool is_last) {
+    if (!is_last || fn == nullptr) return;
+    int errnum = news ? 0 : news.error().code;
+    std::string text = news ? dump_json(*news) : news.error().message;
+    callback.run([&] { fn(shell, errnum, text.c_str(), arg); });
+  };
+  std::erase_if(shell->waits, [](const Registration& each) { return !each.active(); });
+  shell->waits.push_back(shell->host.shrink(*order, receive));
+  return 0;
 }
 
 int flux_shell_plugstack_call(flux_shell_t* shell, const char* topic, flux_plugin_arg_t* args) noexcept {

@@ -85,6 +85,7 @@ void Shell::raise(const plugin::RaisedException& exception) {
     cause.message += place(job_, "");
   bool fatal = exception.severity == 0;
   if (ChildsLine* line = tasks_.childs_line()) return fatal ? fail_in_child(*line, exception.message) : void();
+  if (fatal && shrink_.leaves()) return log_leaving("", cause.message);
   if (fatal && !end_job(cause, exception.type)) return;
   if (!fatal)
     group_->raise(
@@ -95,6 +96,7 @@ void Shell::raise(const plugin::RaisedException& exception) {
 
 void Shell::die(int exit_code, std::string_view component, std::string_view message) {
   if (ChildsLine* line = tasks_.childs_line()) return fail_in_child(*line, message);
+  if (shrink_.leaves()) return log_leaving(component, message);
   if (!has_siblings()) {
     bool is_first = end_job({std::string(message), exit_code, job_.shell_rank}, {});
     if (is_first) log_.log(Level::fatal, component, "{}", message);
@@ -102,6 +104,10 @@ void Shell::die(int exit_code, std::string_view component, std::string_view mess
   }
   std::string prefix = component.empty() ? "" : fmt::format("{}: ", component);
   end_job({fmt::format("{}{}{}", prefix, message, place(job_, component)), exit_code, job_.shell_rank}, {});
+}
+
+void Shell::log_leaving(std::string_view component, std::string_view message) {
+  log_.log(Level::warn, component, "{}; this shell leaves the job, which goes on", message);
 }
 
 // `type`: of an exception; empty: the shell itself has failed. False: the job is being ended already, so this is a
@@ -205,12 +211,6 @@ void Shell::end_tasks() {
 void Shell::kill_tasks(int signum) {
   tasks_.kill(signum);
   signalled_also_.call(signum);
-}
-
-plugin::Registration Shell::shrink(const value::ShrinkOrder& order, WhenShrunk done) {
-  auto pending = shrinks_.add(std::move(done));
-  shrink_.order(order, std::move(pending.receive));
-  return std::move(pending.registration);
 }
 
 // The tasks are not all known here, so it is the largest code of this shell's.

@@ -39,7 +39,10 @@ class Shell final : public ShellHost {
   std::span<const std::unique_ptr<task::Task>> tasks() override { return tasks_.all(); }
   task::Task* current_task() override { return tasks_.current(); }
   void kill_tasks(int signum) override;
-  plugin::Registration shrink(const value::ShrinkOrder& order, WhenShrunk done) override;
+  plugin::Registration shrink(const value::ShrinkOrder& order, WhenShrunk news) override {
+    return shrink_.ask(order, std::move(news));
+  }
+  void offer_release(plugin::NodeRelease* release) override { shrink_.offer_release(release); }
   plugin::Stack& stack() override { return stack_; }
   void raise(const plugin::RaisedException& exception) override;
   void die(int exit_code, std::string_view component, std::string_view message) override;
@@ -81,6 +84,7 @@ class Shell final : public ShellHost {
   void attempt(Result<void> phase);
   void fail(const Error& why);
   bool end_job(const exits::Cause& cause, std::string_view type);
+  void log_leaving(std::string_view component, std::string_view message);
   void on_exception(const group::JobException& exception);
   void on_cut_off(const Error& why);
   void on_signal(int signum, join::Signals::From from);

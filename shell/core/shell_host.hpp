@@ -82,7 +82,6 @@ class ShellHost : public plugin::Host {
   plugin::PendingAnswers<Result<plugin::Gathered>> gathers_;
   plugin::PendingAnswers<Result<value::ExecAnswer>> orders_;
   plugin::CallbackList<const value::ExecShare&> ordered_to_;
-  plugin::PendingAnswers<Result<value::Shrunk>> shrinks_;
   std::map<std::string, int, std::less<>> holds_, start_holds_;
   std::map<std::string, Json, std::less<>> event_context_;  // by event
   plugin::EventRecord events_;

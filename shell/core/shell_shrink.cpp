@@ -8,6 +8,7 @@
 
 #include "base/json.hpp"
 #include "core/shutdown.hpp"
+#include "job/leavers.hpp"
 #include "join/leaving.hpp"
 #include "value/wait_status.hpp"
 
@@ -21,58 +22,96 @@ constexpr event::Seconds kMostAfterKill{10};
 
 void ShellShrink::serve(group::Group::Callbacks& callbacks, event::Seconds grace) {
   grace_ = grace;
+  asks_.serve([this](const value::ShrinkOrder& what, const WhenShrunk& news) { order(what, news); });
   callbacks.on_shrunk = [this](const value::Shrunk& shrunk) { shells_.left(shrunk); };
   // What has not ended in time, or is held up by a plugin, is given up.
   callbacks.on_leave = [this] {
     end_.left();
     host_.kill_tasks(SIGKILL);
+    asks_.end(Error{ECANCELED, "this shell has left the job itself"});
   };
   bulk::Port* port = group_->bulk();
   if (!shells_.has_others() || port == nullptr) return;
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == kTopic) announced(bytes);
+    if (topic == kShrinkQuestionTopic) put(question_.answer(bytes));
   });
   bulk::Port::Upward upward;
-  upward.on_record = [this](bulk::Id origin, bulk::Numbered number, std::string_view /*bytes*/) {
+  upward.on_record = [this](bulk::Id origin, bulk::Numbered number, std::string_view bytes) {
+    bool is_ready = bytes == kReady;
+    if (is_ready) shrinks_.ready(origin);
+    if (!is_ready) question_.take(origin, bytes);
     group_->bulk()->taken(origin, number);
-    shrinks_.ready(origin);
     settle();
   };
-  upward.on_room = [this] { send_ready(); };
+  upward.on_room = [this] { send(); };
   port->serve(bulk::up::kReadyToLeave, std::move(upward));
   if (!shells_.leads()) return;
-  shells_.when_lost_leaving([this](group::Rank rank) {
-    shrinks_.lost(rank);
-    settle();
-  });
+  callbacks.on_lost = [this, before = std::move(callbacks.on_lost)](group::Rank rank) {
+    if (before) before(rank);
+    question_.gone(rank);
+  };
+  shells_.when_lost_leaving([this](group::Rank rank) { lost_leaving(rank); });
 }
 
 // ---- the leader's ------------------------------------------------------------------------------
 
-Result<void> ShellShrink::check(const value::ShrinkOrder& order) const {
-  const job::Job& job = host_.job();
-  if (!shells_.has_others()) return invalid("shrink: this job has one shell only, which leads it");
-  if (!shells_.leads()) return Error{EPERM, "shrink: only the job's leader, shell 0, can do that"};
-  if (job_over_ || host_.ending()) return Error{ECANCELED, "shrink: the job is ending"};
-  if (!shells_.has_passed(join::kStartBarrier)) return Error{EAGAIN, "shrink: the job is still being started"};
-  if (order.shells.empty()) return invalid("shrink: no shell is named");
-  if (order.shells.contains(0)) {
-    return invalid(
-        fmt::format("shrink: shell 0{} leads the job, and cannot leave it", job.resources.nodes[0].on()));
-  }
-  value::Idset unknown = order.shells - value::Idset::range(0, job.shells() - 1);
-  if (!unknown.empty())
-    return invalid(fmt::format("shrink: shell {}: the job has shells 0 to {}", unknown.str(), job.shells() - 1));
-  value::Idset gone = order.shells & shells_.gone();
-  if (!gone.empty()) return invalid(fmt::format("shrink: shell {} is not of the job any more", gone.str()));
-  return {};
+Result<value::Idset> ShellShrink::shells_of(const value::ShrinkOrder& order) const {
+  if (!shells_.has_others()) return invalid("this job has one shell only, which leads it");
+  if (job_over_ || host_.ending()) return Error{ECANCELED, "the job is ending"};
+  if (!shells_.has_passed(join::kStartBarrier)) return Error{EAGAIN, "the job is still being started"};
+  return job::leavers(order, host_.job(), shells_.gone(), shrinks_.left() | question_.asked());
 }
 
-void ShellShrink::order(const value::ShrinkOrder& order, WhenShrunk done) {
-  if (Result<void> fits = check(order); !fits) return done(fits.error());
+// Those whose tasks may be connected to PMI, where that counts.
+value::Idset ShellShrink::maybe_connected(const value::Idset& shells) const {
+  value::Idset out;
+  auto tolerant = host_.options().at("fault-tolerance");
+  if (tolerant && (tolerant->json().is_object() || host_.options().flag("fault-tolerance").value_or(false)))
+    return out;
+  for (group::Rank shell : (shells - shrinks_.left()).ids()) {
+    if (!(host_.job().taskmap.ranks_on(shell) - shells_.outcomes().ranks()).empty()) out.insert(shell);
+  }
+  return out;
+}
+
+void ShellShrink::order(const value::ShrinkOrder& order, const WhenShrunk& news) {
+  auto shells = shells_of(order);
+  if (!shells) return news(shells.error(), true);
+  question_.ask(order.force ? value::Idset() : maybe_connected(*shells),
+                [this, order, shells = *shells, news](const value::Idset& connected) {
+                  confirm(order, shells, connected, news);
+                });
+}
+
+// Much may have happened since it was asked for.
+void ShellShrink::confirm(const value::ShrinkOrder& order, const value::Idset& shells,
+                          const value::Idset& connected, const WhenShrunk& news) {
+  value::ShrinkOrder same = order;
+  same.shells = shells - shells_.gone();
+  same.hosts = {};
+  same.count = 0;
+  if (same.shells.empty()) same.shells = shells;
+  if (auto still = shells_of(same); !still) return news(still.error(), true);
+  if (connected.empty()) return open(order, same.shells, news);
+  value::Idset where;
+  for (group::Rank shell : shells.ids()) {
+    if (!(host_.job().taskmap.ranks_on(shell) & connected).empty()) where.insert(shell);
+  }
+  std::string hosts = job::hosts_of(where, host_.job()).str();
+  news(Error{EBUSY,
+             fmt::format("rank {} on {} {} called PMI init and not finalize, and the other ranks would wait for "
+                         "{}: give --force, or start the job with -o fault-tolerance",
+                         connected.str(), hosts.empty() ? "shell " + where.str() : hosts,
+                         connected.size() == 1 ? "has" : "have", connected.size() == 1 ? "it" : "them")},
+       true);
+}
+
+void ShellShrink::open(const value::ShrinkOrder& order, const value::Idset& shells, const WhenShrunk& news) {
   value::Idset fresh;
-  auto number = shrinks_.open(order.shells, fresh);
-  open_.emplace(number, Open{std::move(done), std::nullopt});
+  auto number = shrinks_.open(shells, fresh);
+  open_.emplace(number, Open{news, std::nullopt});
+  news(Json{{"shells", shells.str()}, {"hosts", job::hosts_of(shells, host_.job()).str()}}, false);
   if (fresh.empty()) return;
   Result<void> begun = begin(number, fresh, order);
   if (begun) return;
@@ -98,7 +137,7 @@ void ShellShrink::settle() {
   while (auto shells = shrinks_.take_ready()) take_out(*shells);
   while (auto ended = shrinks_.take_ended()) {
     auto order = open_.extract(ended->first);
-    if (order) order.mapped().done(std::move(ended->second));
+    if (order) order.mapped().news(answer_of(ended->second), true);
   }
 }
 
@@ -107,15 +146,51 @@ void ShellShrink::take_out(const value::Idset& shells) {
     // Else none of them is of the job any more.
     value::Shrunk end = shrunk ? *shrunk : value::Shrunk{{}, shells};
     if (!shrunk) shells_.left(end);
-    shrinks_.ended(end);
+    released(end.gone | end.unconfirmed, [this, end] {
+      shrinks_.ended(end);
+      settle();
+    });
+  });
+}
+
+void ShellShrink::lost_leaving(group::Rank rank) {
+  question_.gone(rank);
+  if (!shrinks_.is_leaving(rank)) return;
+  released(value::Idset::range(rank, rank), [this, rank] {
+    shrinks_.lost(rank);
     settle();
   });
 }
 
+// Each shell's node is given back once.
+void ShellShrink::released(const value::Idset& shells, const std::function<void()>& done) {
+  value::Idset fresh = shells - given_back_;
+  given_back_ = given_back_ | shells;
+  if (fresh.empty() || release_ == nullptr || job_over_) return done();
+  release_->release(fresh, [this, fresh, done](const Json& told) {
+    if (told.is_object() && !told.empty()) told_.emplace_back(fresh, told);
+    done();
+  });
+}
+
+Json ShellShrink::answer_of(const value::Shrunk& shrunk) const {
+  value::Idset all = shrunk.gone | shrunk.unconfirmed;
+  Json out{{"gone", shrunk.gone.str()},
+           {"unconfirmed", shrunk.unconfirmed.str()},
+           {"hosts", job::hosts_of(all, host_.job()).str()},
+           {"unconfirmed_hosts", job::hosts_of(shrunk.unconfirmed, host_.job()).str()}};
+  for (const auto& [shells, told] : told_) {
+    if (!(shells & all).empty()) out["manager"].push_back(told);
+  }
+  return out;
+}
+
 void ShellShrink::job_over() {
   job_over_ = true;
+  question_.end();
   for (auto& [number, order] : std::exchange(open_, {}))
-    order.done(Error{ECANCELED, "shrink: the job has ended meanwhile"});
+    order.news(Error{ECANCELED, "the job has ended meanwhile"}, true);
+  asks_.end(Error{ECANCELED, "the job has ended"});
 }
 
 // ---- every shell's -----------------------------------------------------------------------------
@@ -146,11 +221,26 @@ void ShellShrink::put_all() {
   send_ready();
 }
 
-// Without room it is tried again.
 void ShellShrink::send_ready() {
-  if (!leaves_ || !all_put_ || is_sent_) return;
-  Result<bool> sent = group_->bulk()->put(bulk::up::kReadyToLeave, "1");
-  is_sent_ = !sent || *sent;
+  if (!leaves_ || !all_put_ || is_ready_) return;
+  is_ready_ = true;
+  put(std::string(kReady));
+}
+
+void ShellShrink::put(std::string record) {
+  if (record.empty()) return;
+  unsent_.push_back(std::move(record));
+  send();
+}
+
+// Without room it is tried again.
+void ShellShrink::send() {
+  while (!unsent_.empty()) {
+    Result<bool> sent = group_->bulk()->put(bulk::up::kReadyToLeave, unsent_.front());
+    if (!sent) return unsent_.clear();  // the job is over, or this shell is cut off
+    if (!*sent) return;
+    unsent_.pop_front();
+  }
 }
 
 }  // namespace nacre::core

@@ -5,14 +5,20 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/result.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_tasks.hpp"
+#include "core/shrink_asks.hpp"
+#include "core/shrink_question.hpp"
 #include "elastic/shrinks.hpp"
 #include "event/loop.hpp"
 #include "exits/job_end.hpp"
@@ -24,36 +30,59 @@ namespace nacre::core {
 
 class ShellShrink {
  public:
-  using WhenShrunk = std::function<void(Result<value::Shrunk>)>;
+  using WhenShrunk = plugin::Host::WhenShrunk;
 
   ShellShrink(plugin::Host& host, group::Group* group, ShellGroup& shells, ShellTasks& tasks, exits::JobEnd& end)
-      : host_(host), group_(group), shells_(shells), tasks_(tasks), end_(end) {}
+      : host_(host),
+        group_(group),
+        shells_(shells),
+        tasks_(tasks),
+        end_(end),
+        asks_(host, shells),
+        question_(host) {}
 
   // Before others can take part: sets what the group calls. `grace`: between the first signal and SIGKILL.
   void serve(group::Group::Callbacks& callbacks, event::Seconds grace);
 
-  // The leader's: see plugin::Host::shrink().
-  void order(const value::ShrinkOrder& order, WhenShrunk done);
+  // See plugin::Host.
+  plugin::Registration ask(const value::ShrinkOrder& order, WhenShrunk news) {
+    return asks_.ask(order, std::move(news));
+  }
+  void offer_release(plugin::NodeRelease* release) { release_ = release; }
 
+  // This shell is about to leave: what fails here is no matter of the others.
+  [[nodiscard]] bool leaves() const { return leaves_; }
   // This shell's tasks have ended, and what it puts has been put.
   void put_all();
-  // The leader's: the job ends, so orders that are open end with an error.
+  // The job ends, so orders that are open end with an error.
   void job_over();
 
  private:
   static constexpr std::string_view kTopic = "shell.shrink";
+  static constexpr std::string_view kReady = "1";  // record: the shell can be taken out
 
   struct Open {
-    WhenShrunk done;
+    WhenShrunk news;
     std::optional<event::Timer> timer;  // of its batch
   };
 
-  [[nodiscard]] Result<void> check(const value::ShrinkOrder& order) const;
+  void serve_leader();
+  [[nodiscard]] Result<value::Idset> shells_of(const value::ShrinkOrder& order) const;
+  [[nodiscard]] value::Idset maybe_connected(const value::Idset& shells) const;
+  void order(const value::ShrinkOrder& order, const WhenShrunk& news);
+  void confirm(const value::ShrinkOrder& order, const value::Idset& shells, const value::Idset& connected,
+               const WhenShrunk& news);
+  void open(const value::ShrinkOrder& order, const value::Idset& shells, const WhenShrunk& news);
   Result<void> begin(elastic::Shrinks::Order number, const value::Idset& fresh, const value::ShrinkOrder& order);
   void settle();
   void take_out(const value::Idset& shells);
+  void lost_leaving(group::Rank rank);
+  void released(const value::Idset& shells, const std::function<void()>& done);
+  [[nodiscard]] Json answer_of(const value::Shrunk& shrunk) const;
   void announced(std::string_view bytes);
   void send_ready();
+  void put(std::string record);
+  void send();
 
   plugin::Host& host_;
   group::Group* group_;
@@ -64,10 +93,16 @@ class ShellShrink {
   elastic::Shrinks shrinks_;  // the leader's, as the next two
   std::map<elastic::Shrinks::Order, Open> open_;
   bool job_over_ = false;
+  plugin::NodeRelease* release_ = nullptr;
+  value::Idset given_back_;                          // shells
+  std::vector<std::pair<value::Idset, Json>> told_;  // what the manager has said about them
+  ShrinkAsks asks_;
+  ShrinkQuestion question_;
   plugin::Registration announced_;
-  bool leaves_ = false;   // this shell is about to leave
-  bool all_put_ = false;  // put_all() was called
-  bool is_sent_ = false;  // that it is ready
+  bool leaves_ = false;             // this shell is about to leave
+  bool all_put_ = false;            // put_all() was called
+  bool is_ready_ = false;           // and kReady is sent, or waits for room
+  std::deque<std::string> unsent_;  // records
 };
 
 }  // namespace nacre::core

@@ -34,6 +34,8 @@ class ShrinkVerb final : public JobVerb {
         ->option_text("DURATION");
     verb_->add_option("--tasks", tasks_, "end: tasks there are ended (default); refuse: only shells without tasks")
         ->option_text("end|refuse");
+    verb_->add_flag("--force", force_,
+                    "Also if tasks there are connected to PMI, which the others may not survive");
     add_reach();
   }
 
@@ -64,6 +66,7 @@ class ShrinkVerb final : public JobVerb {
     if (tasks_ != "end" && tasks_ != "refuse")
       return invalid(fmt::format("--tasks: {}: expected end or refuse", in_quotes(tasks_)));
     out["tasks"] = tasks_;
+    if (force_) out["force"] = true;
     return out;
   }
 
@@ -82,6 +85,7 @@ class ShrinkVerb final : public JobVerb {
       print_out("{}\n",
                 answer.value("hosts", "") != "" ? answer.value("hosts", "") : "shell " + answer.value("gone", ""));
     }
+    report_nodes(answer);
     std::string unknown = answer.value("unconfirmed", "");
     if (unknown.empty()) return 0;
     std::string on = answer.value("unconfirmed_hosts", "");
@@ -89,6 +93,15 @@ class ShrinkVerb final : public JobVerb {
                  fmt::format("shell {}{} is out of the job, but has not confirmed it: look whether processes "
                              "are left there",
                              unknown, on.empty() ? "" : " on " + on)};
+  }
+
+  // Nodes that the manager has not taken back are no failure of the shrink.
+  void report_nodes(const Json& answer) const {
+    for (const Json& each : answer.value("manager", Json::array())) {
+      if (!each.is_object() || each.value("released", true)) continue;
+      print_err("nacre shrink: {} not given back to {}: {}\n", each.value("hosts", ""), each.value("name", ""),
+                each.value("error", ""));
+    }
   }
 
   // It may take as long as the tasks do.
@@ -102,6 +115,7 @@ class ShrinkVerb final : public JobVerb {
   std::string signal_ = "TERM";
   std::string tasks_ = "end";
   std::uint64_t count_ = 0;
+  bool force_ = false;
 };
 
 }  // namespace

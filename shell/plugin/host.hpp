@@ -22,6 +22,7 @@
 #include "job/job.hpp"
 #include "plugin/event_record.hpp"
 #include "plugin/launched.hpp"
+#include "plugin/node_release.hpp"
 #include "plugin/raised_exception.hpp"
 #include "plugin/registration.hpp"
 #include "plugin/shell_messages.hpp"
@@ -128,14 +129,13 @@ class Host {
   [[nodiscard]] virtual Registration exec(value::ExecOrder order, WhenOrdered done) = 0;
   [[nodiscard]] virtual Registration on_exec(std::function<void(const value::ExecShare&)> receive) = 0;
 
-  // On the leader, while tasks run: takes other shells out of the job. Their tasks are ended, and are no failures.
-  // `done` is called once, perhaps at once. EINVAL, EPERM; EAGAIN: not yet; ECANCELED: the job has ended.
-  using WhenShrunk = std::function<void(Result<value::Shrunk>)>;
-  [[nodiscard]] virtual Registration shrink(const value::ShrinkOrder& order, WhenShrunk done) = 0;
+  // Takes shells out of a job whose tasks run; at last, perhaps at once, comes the answer of doc/control.md.
+  using WhenShrunk = std::function<void(const Result<Json>& news, bool is_last)>;
+  [[nodiscard]] virtual Registration shrink(const value::ShrinkOrder& order, WhenShrunk news) = 0;
+  virtual void offer_release(NodeRelease* release) = 0;  // the leader's; null: none
 
   // Bulk data between the shells of the job; null if this is the only one.
   virtual bulk::Port* bulk() = 0;
-
   virtual Log& log() = 0;
   virtual event::Loop& loop() = 0;
   virtual event::Children& children() = 0;

@@ -93,6 +93,8 @@ void add_plugin_table(lua_State* lua);
 void add_shell_table(lua_State* lua);
 void add_task_table(lua_State* lua);
 void add_coprocess_table(lua_State* lua);
+// shell.shrink.
+Result<int> shrink(Interpreter& self, lua_State* lua);
 // Sets the global functions source and source_if_exists, and those that go with them in the table `shell` on top.
 void add_source_functions(lua_State* lua);
 // Makes require "nacre" work, without LUA_PATH.

@@ -67,4 +67,26 @@ Result<void> Interpreter::handle(const LuaHandler& handler, plugin::Call& call) 
   return judge(lua, handler.function, call);
 }
 
+void Interpreter::wait_for(plugin::Registration registration) {
+  std::erase_if(waits_, [](const plugin::Registration& each) { return !each.active(); });
+  if (registration.active()) waits_.push_back(std::move(registration));
+}
+
+void Interpreter::answer(const LuaHandler& handler, const Result<Json>& news) {
+  lua_State* lua = running_;
+  StackMark mark(lua);
+  if (lua_checkstack(lua, LUA_MINSTACK) == 0) return host_.die(1, "", "the Lua stack is full");
+  lua_rawgeti(lua, LUA_REGISTRYINDEX, handler.function);
+  Result<void> called;
+  if (news) {
+    called = push_json(lua, *news);
+    lua_pushnil(lua);
+  } else {
+    lua_pushnil(lua);
+    push_text(lua, news.error().message);
+  }
+  if (called) called = call(2, 0, handler.context);
+  if (!called && !called.error().is_logged) host_.die(1, handler.context.component, called.error().message);
+}
+
 }  // namespace nacre::script

@@ -82,6 +82,12 @@ class Interpreter {
   // Calls it with the topic and the in arguments; a table that it returns is merged into the out arguments.
   Result<void> handle(const LuaHandler& handler, plugin::Call& call);
 
+  // Keeps what a function waits for, until it has come or the interpreter ends.
+  void wait_for(plugin::Registration registration);
+  // Calls a function with what it has waited for: with the value, or with nil and why there is none. If it fails
+  // the job ends.
+  void answer(const LuaHandler& handler, const Result<Json>& news);
+
   // Ends the job; the error to stop the Lua code with.
   Error die(const std::string& message);
 
@@ -110,7 +116,8 @@ class Interpreter {
   std::vector<File> files_;
   Context context_{"initrc", ""};
   std::deque<LuaHandler> handlers_;  // stable addresses: the plugins refer to them
-  std::string last_words_;           // of shell.die()
+  std::vector<plugin::Registration> waits_;
+  std::string last_words_;  // of shell.die()
   TimeLimit time_limit_;
   int depth_ = 0;  // of files that run
   bool closing_ = false;

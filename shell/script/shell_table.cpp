@@ -154,6 +154,7 @@ void add_shell_table(lua_State* lua) {
                                             {"debug", trampoline<shell_debug>},
                                             {"log_error", trampoline<shell_log_error>},
                                             {"die", trampoline<shell_die>},
+                                            {"shrink", trampoline<shrink>},
                                             {nullptr, nullptr}};
   push_virtual_table(lua, kFunctions, trampoline<shell_index>, trampoline<shell_assign>);
   add_source_functions(lua);

@@ -34,7 +34,7 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
   for each in "--shells=0|shell 0 on node0 leads the job, and cannot leave it" "--shells=0-2|shell 0 on node0 leads the job, and cannot leave it" \
     "--shells=7|shell 7: the job has shells 0 to 3" "--hosts=nowhere|nowhere is no host of this job" \
     "--count=4|3 shells can leave this job, not 4; shell 0, which leads it, stays" \
-    "--hosts=node2 --tasks=refuse|shell 2 on node2 has tasks 2; --tasks=end ends them"; do
+    "--hosts=node2 --tasks=refuse|shell 2 on node2 has tasks 2; tasks=end ends them"; do
     # shellcheck disable=SC2086
     run "$front" shrink ${each%%|*}
     fails_with 1 "nacre shrink: ${each#*|}"

@@ -70,11 +70,11 @@ class FakeHost : public plugin::Host {
   plugin::Registration on_exec(std::function<void(const value::ExecShare&)> receive) override {
     return ordered_to_.add(std::move(receive));
   }
-  plugin::Registration shrink(const value::ShrinkOrder& order, WhenShrunk done) override {
+  plugin::Registration shrink(const value::ShrinkOrder& order, WhenShrunk news) override {
     shrink_orders.push_back(order);
-    when_shrunk = std::move(done);
-    return {};
+    return shrunk_.add(std::move(news));
   }
+  void offer_release(plugin::NodeRelease* given) override { node_release = given; }
   bulk::Port* bulk() override { return port; }
   Log& log() override { return log_; }
   event::Loop& loop() override { return *loop_; }
@@ -86,7 +86,8 @@ class FakeHost : public plugin::Host {
   Result<int> call_task(std::string_view topic, std::size_t local_id);      // with current_task() set
   void announced(std::string_view topic, std::string_view bytes);           // to those that listen here
   void ordered(const value::ExecShare& share) { ordered_to_.call(share); }  // likewise
-  void ended(const Json& summary) { ended_.call(summary); }                 // likewise
+  void shrunk(const Result<Json>& news, bool is_last) { shrunk_.call(news, is_last); }
+  void ended(const Json& summary) { ended_.call(summary); }  // likewise
   // Makes them, and has them run; there are no processes but those that are given, by local id.
   void start_tasks(const std::map<std::size_t, pid_t>& pids = {});
   Result<int> end_task(std::size_t local_id, const value::WaitStatus& status);  // and calls task.exit
@@ -114,7 +115,7 @@ class FakeHost : public plugin::Host {
   plugin::Gathered gathers_elsewhere;          // what other shells give, whatever the name
   std::vector<value::ExecOrder> orders;        // of exec
   std::vector<value::ShrinkOrder> shrink_orders;
-  WhenShrunk when_shrunk;           // of the last one
+  plugin::NodeRelease* node_release = nullptr;
   std::vector<std::string> logged;  // "LEVEL COMPONENT: MESSAGE", down to trace
 
  private:
@@ -133,6 +134,7 @@ class FakeHost : public plugin::Host {
   plugin::CallbackList<std::string_view, std::string_view> announced_;
   plugin::ShellMessages shell_messages_;
   plugin::CallbackList<const value::ExecShare&> ordered_to_;
+  plugin::CallbackList<const Result<Json>&, bool> shrunk_;
   task::Task* current_ = nullptr;
   plugin::Stack stack_;  // last: its plugins may hold references to all above
 };

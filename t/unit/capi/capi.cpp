@@ -147,6 +147,23 @@ TEST_CASE("C: giving up, and raising exceptions") {
   }
 }
 
+TEST_CASE("C: asking for a shrink, and its answers") {
+  Probed probed("shrink");
+  probed.passes("probe.ask");
+  REQUIRE(probed.host.shrink_orders.size() == 2);
+  CHECK(probed.host.shrink_orders[0].json() ==
+        Json::parse(R"({"hosts": "n[1-2]", "signal": 10, "grace": 1.5, "tasks": "end", "force": false})"));
+  CHECK(probed.host.shrink_orders[1].json() ==
+        Json::parse(R"({"count": 2, "signal": 15, "tasks": "end", "force": true})"));
+  probed.host.logged.clear();
+  probed.host.shrunk(Json{{"shells", "1"}}, false);
+  CHECK(probed.host.logged.empty());
+  probed.host.shrunk(Json{{"gone", "1"}}, true);
+  probed.host.shrunk(Error{EBUSY, "there are tasks"}, true);
+  CHECK(probed.host.logged ==
+        Lines{R"(notice probe-shrink: one: 0 {"gone":"1"})", "notice probe-shrink: one: 16 there are tasks"});
+}
+
 TEST_CASE("C: log levels, of all and of one destination") {
   Probed probed("log");
   probed.passes("probe.set-level");

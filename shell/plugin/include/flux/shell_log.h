@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Logging and ending the job, part of <flux/shell.h>. These functions have no handle: messages go to the shell that
- * has loaded the plugin; without a shell they are dropped.
+ * Logging, ending the job, and what Flux has not; part of <flux/shell.h>. Functions without a handle are of the shell
+ * that has loaded the plugin; without a shell messages are dropped.
  */
 #ifndef FLUX_SHELL_LOG_H
 #define FLUX_SHELL_LOG_H
@@ -40,6 +40,18 @@ void flux_shell_raise_exit_status(int wait_status, const char* fmt, ...) FLUX_NO
  * the cause. A task that still runs becomes a victim of the job's end. A rank that the job has not is left out. */
 #define NACRE_SHELL_HAVE_RAISE_TASK_STATUS 1
 void nacre_shell_raise_task_status(int rank, int wait_status, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(3, 4);
+
+/* Only here, not in Flux. While tasks run, asks the job's leader, from any shell, to take shells out of the job, as
+ * nacre-shrink(1) does. `fmt` packs one of "shells":s, "hosts":s and "count":i, and perhaps "signal":i (or s),
+ * "grace":f (seconds), "tasks":s ("end" or "refuse") and "force":b. `fn` (may be NULL) is called once, perhaps before this
+ * returns: with errnum 0 and the answer as JSON, "gone":s "unconfirmed":s "hosts":s "unconfirmed_hosts":s; or with an
+ * errno and its reason: EINVAL, EBUSY, EAGAIN (the job is being started), ECANCELED (the job has ended, or this shell
+ * has left). EINVAL: fmt packs no such order; `fn` is not called. */
+#define NACRE_SHELL_HAVE_SHRINK 1
+struct flux_shell; /* flux_shell_t */
+typedef void (*nacre_shell_shrink_f)(struct flux_shell* shell, int errnum, const char* text, void* arg);
+int nacre_shell_shrink(struct flux_shell* shell, nacre_shell_shrink_f fn, void* arg, const char* fmt,
+                       ...) FLUX_NOTHROW;
 
 /* Drops messages above `level`: all (dest NULL), or those to one destination ("stderr", ...). */
 int flux_shell_log_setlevel(int level, const char* dest) FLUX_NOTHROW;

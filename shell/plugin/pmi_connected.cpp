@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/pmi_connected.hpp"
+
+#include "job/option_types.hpp"
+
+namespace nacre::plugin {
+
+value::Idset pmi_connected(Host& host, std::string_view component) {
+  Call call("pmi.connected");
+  value::Idset all;
+  if (Result<int> called = host.stack().call(call); !called)
+    host.log().log(Level::warn, component, "{}", called.error().message);
+  for (const auto& [plugin, ranks] : call.out.items()) {
+    auto some = job::ranks_option(JsonAt::root(ranks, "pmi.connected: " + plugin));
+    if (!some) host.log().log(Level::warn, component, "{}", some.error().message);
+    if (some && *some) all = all | **some;
+  }
+  return all;
+}
+
+}  // namespace nacre::plugin

@@ -1,0 +1,84 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# Shells whose tasks are connected to PMI do not leave, unless that is forced, or the others are to go on without them.
+load lib.bash
+load nodes.bash
+load control.bash
+load pmix.bash
+
+client=$BATS_TEST_DIRNAME/pmi_client
+
+setup_file() {
+  build_clients stay
+  cc -Wall -Wextra -o "$BATS_FILE_TMPDIR/pmi2_stay" "$BATS_TEST_DIRNAME/mpi/pmi2_stay.c" -lpmi2
+}
+
+is_in() { for ((rank = 0; rank < $1; ++rank)); do test -e "in.$rank" || return 1; done; }
+
+refused() { # shells, the ranks there, what they are waited for as
+  run "$front" shrink --shells="$1"
+  fails_with 1 "nacre shrink: rank $2 called PMI init and not finalize, and the other ranks would wait for $3: give --force, or start the job with -o fault-tolerance"
+}
+
+@test "PMI-1: refused while connected, on a leaf and on an inner shell; after finalize, and forced, they leave, and the others go on" {
+  steps="'$client' init touch:in.%r wait:fin.%r finalize touch:out.%r wait:go"
+  start_job 4 2 "exec $steps" --arity=2
+  wait_until is_in 8
+  refused 2 "4-5 on node2 have" them
+  refused 1-3 "2-7 on node[1-3] have" them
+  touch fin.4
+  wait_until test -e out.4
+  refused 2 "5 on node2 has" it
+  touch fin.5
+  wait_until test -e out.5
+  [ "$("$front" shrink --shells=2)" = node2 ]
+  [ "$("$front" shrink --shells=1 --force)" = node1 ]
+  touch fin.0 fin.1 fin.6 fin.7 go
+  ends_with 0
+  [ -e out.0 ] && [ -e out.7 ]
+  ! grep -F nacre err || return 1
+}
+
+@test "PMI-1: barriers of those that stay go on without those that have been taken out by force, which are in the list of the dead" {
+  steps="'$client' init touch:in.%r wait:go barrier 'cmd=get kvsname=%k key=PMI_dead_processes' has:value=4,5 barrier finalize touch:out.%r"
+  start_job 3 2 "exec $steps"
+  wait_until is_in 6
+  [ "$("$front" shrink --shells=2 --force)" = node2 ]
+  touch go
+  ends_with 0
+  for rank in 0 1 2 3; do [ -e out.$rank ]; done
+}
+
+@test "PMI-1: with fault-tolerance nothing is refused" {
+  steps="'$client' init touch:in.%r wait:go barrier 'cmd=get kvsname=%k key=PMI_dead_processes' has:value=4,5 barrier finalize touch:out.%r"
+  start_job 3 2 "exec $steps" -o fault-tolerance
+  wait_until is_in 6
+  [ "$("$front" shrink --shells=2)" = node2 ]
+  touch go
+  ends_with 0
+  for rank in 0 1 2 3; do [ -e out.$rank ]; done
+}
+
+@test "PMI-2: refused while connected; forced, the others go on" {
+  start_job 3 1 "exec '$BATS_FILE_TMPDIR/pmi2_stay'"
+  wait_until is_in 3
+  refused 1-2 "1-2 on node[1-2] have" them
+  [ "$("$front" shrink --shells=2 --force)" = node2 ]
+  touch go
+  ends_with 0
+  [ -e out.0 ] && [ -e out.1 ] && [ ! -e out.2 ]
+}
+
+@test "PMIx: refused while connected; forced, the others go on" {
+  cat >rc.lua <<'END'
+plugin.load { file = os.getenv ("NACRE_BUILD_DIR") .. "/plugins/pmix/pmix.so" }
+END
+  start_job 3 1 "exec '$BATS_FILE_TMPDIR/stay' 2" -o pmi=pmix -- --initrc="$PWD/rc.lua"
+  wait_until is_in 3
+  refused 2 "2 on node2 has" it
+  [ "$("$front" shrink --shells=2 --force)" = node2 ]
+  touch go
+  ends_with 0
+  [ -e out.0 ] && [ -e out.1 ] && [ ! -e out.2 ]
+}

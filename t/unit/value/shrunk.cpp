@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "value/shrunk.hpp"
+
+#include <csignal>
+
+#include <catch2/catch.hpp>
+
+using namespace nacre;  // NOLINT
+using value::ShrinkOrder;
+
+namespace {
+
+Result<ShrinkOrder> read(const char* text, ShrinkOrder::Unknown members = ShrinkOrder::Unknown::refuse) {
+  Json json = Json::parse(text);
+  return ShrinkOrder::parse(JsonAt::root(json), members);
+}
+
+std::string why(const char* text) {
+  auto order = read(text);
+  return order ? "fine" : order.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("an order to shrink: its members, and back") {
+  auto order = read(R"({"shells": "2-3", "signal": "USR1", "grace": "1.5s", "tasks": "refuse", "force": true})");
+  REQUIRE(order);
+  CHECK(order->shells.str() == "2-3");
+  CHECK(order->signum == SIGUSR1);
+  CHECK(order->grace == 1.5);
+  CHECK(order->refuse_tasks);
+  CHECK(order->force);
+  Json json = order->json();
+  CHECK(ShrinkOrder::parse(JsonAt::root(json), ShrinkOrder::Unknown::refuse)->json() == json);
+  auto plain = read(R"({"hosts": "n[1-2]", "signal": 9, "grace": 0})");
+  REQUIRE(plain);
+  CHECK(plain->hosts.str() == "n[1-2]");
+  CHECK(plain->signum == SIGKILL);
+  CHECK(plain->grace == 0.0);
+  CHECK_FALSE(plain->refuse_tasks);
+  CHECK_FALSE(plain->force);
+  CHECK(read(R"({"count": 3})")->count == 3);
+  CHECK(read(R"({"count": 3})")->signum == SIGTERM);
+  CHECK_FALSE(read(R"({"count": 3})")->grace);
+}
+
+TEST_CASE("what is no order to shrink is refused with the place") {
+  const char* one_of = "expected one of shells, hosts and count";
+  CHECK(why("{}") == one_of);
+  CHECK(why(R"({"shells": "1", "hosts": "n1"})") == one_of);
+  CHECK(why(R"({"shells": ""})") == "shells: names no shell");
+  CHECK(why(R"({"hosts": ""})") == "hosts: names no host");
+  CHECK(why(R"({"count": 0})").starts_with("count: expected "));
+  CHECK(why(R"({"shells": 1})").starts_with("shells: expected "));
+  CHECK(why(R"({"count": 1, "signal": "FOO"})") == R"(signal: expected a signal such as TERM, got "FOO")");
+  CHECK(why(R"({"count": 1, "signal": 0})").starts_with("signal: expected "));
+  CHECK(why(R"({"count": 1, "grace": -1})") == "grace: expected 0 to 86400 seconds, got -1");
+  CHECK(why(R"({"count": 1, "grace": 86401})").starts_with("grace: expected 0 to 86400 seconds"));
+  CHECK(why(R"({"count": 1, "grace": "infinity"})").starts_with("grace: expected a time that ends"));
+  CHECK(why(R"({"count": 1, "tasks": "move"})") == R"(tasks: expected end or refuse, got "move")");
+  CHECK(why(R"({"count": 1, "force": "x"})").starts_with("force: expected "));
+  CHECK(why(R"({"count": 1, "host": "x"})").find("host") != std::string::npos);
+  CHECK(read(R"({"count": 1, "more": "x"})", ShrinkOrder::Unknown::ignore));
+}
