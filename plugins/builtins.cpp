@@ -39,6 +39,7 @@ constexpr Make kBuiltins[] = {
     make_events,  // after exit-report and exit-notify: the end of the job is the last event
     make_control,  // after exit-report, whose report it keeps
     make_coprocess,
+    make_elastic,
     make_sysmon,
     make_hooks,  // after those that set variables of tasks
 };

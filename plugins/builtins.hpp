@@ -17,6 +17,7 @@ PluginPtr make_batch(plugin::Host& host);
 PluginPtr make_control(plugin::Host& host);
 PluginPtr make_coprocess(plugin::Host& host);
 PluginPtr make_cpu_affinity(plugin::Host& host);
+PluginPtr make_elastic(plugin::Host& host);
 PluginPtr make_events(plugin::Host& host);
 PluginPtr make_exit_notify(plugin::Host& host);
 PluginPtr make_exit_on_error(plugin::Host& host);

@@ -101,6 +101,7 @@ constexpr OptionEntry kTable[] = {
     {"stage-in.max-size", "size", "100G", "stage-in", "", "the most content that is extracted"},
     {"stage-in.dir", "directory", "", "stage-in", "", "where the archives are"},
 
+    {"elastic.manager", "text", "auto", "elastic", "auto off", "gives the nodes of shells that have left back"},
     {"prolog", "command", "", "hooks", "", "run before the first task of each node"},
     {"epilog", "command", "", "hooks", "", "run after the last task of each node"},
     {"task-prolog", "command", "", "hooks", "", "run before each task"},

@@ -146,3 +146,23 @@ shell.finish" ]; done
   touch go
   ends_with 0
 }
+
+@test "elastic.manager: a command gets the hosts once; what it fails with is said; off; what it cannot be" {
+  start_job 4 1 'while [ ! -e go ]; do sleep 0.05; done' -o 'elastic.manager=echo "$@ $NACRE_RELEASED_HOSTS" >>called; [ $1 != node1 ] || { echo no way >&2; exit 3; }'
+  [ "$("$front" shrink --shells=2-3 --json | jq -c '.manager[0] | [.hosts, .released]')" = '["node[2-3]",true]' ]
+  [ "$(<called)" = "node2 node3 node[2-3]" ]
+  run --separate-stderr "$front" shrink --shells=1
+  [ "$status" -eq 0 ]
+  [ "$output" = node1 ]
+  [[ $stderr == "nacre shrink: node1 not given back to "*": exited with code 3: no way" ]] || { echo "$stderr"; return 1; }
+  touch go
+  ends_with 0
+  rm go
+  start_job 2 1 'while [ ! -e go ]; do sleep 0.05; done' -o elastic.manager=off
+  [ "$("$front" shrink --shells=1 --json | jq -c .manager)" = null ]
+  touch go
+  ends_with 0
+  run launch -R R.json -o cpu-affinity=off --local=2 -o elastic.manager=true
+  [ "$status" -eq 1 ]
+  [[ $output == *"elastic.manager: expected auto, off or a command, got true"* ]] || { echo "$output"; return 1; }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/elastic/command_run.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/escape.hpp"
+#include "base/text.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+std::string last_line(std::string_view text) {
+  std::string_view all = trim(text);
+  return escape_controls(all.substr(all.rfind('\n') + 1));
+}
+
+job::Environment own_environment() {
+  job::Environment out;
+  for (char** each = ::environ; *each != nullptr; ++each) {
+    std::string_view text = *each;
+    std::size_t equals = text.find('=');
+    if (equals != std::string_view::npos && equals > 0) out.set(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return out;
+}
+
+}  // namespace
+
+CommandRun::~CommandRun() {
+  if (process_ && !process_->exited()) static_cast<void>(process_->kill(SIGKILL));
+}
+
+Result<void> CommandRun::start(What what, std::function<void(Result<std::string>)> done) {
+  command_ = fmt::format("{}", fmt::join(what.argv, " "));
+  out_.clear();
+  err_.clear();
+  is_late_ = false;
+  task::Command command{std::move(what.argv), own_environment(), {}};
+  for (const auto& [name, value] : what.variables) command.env.set(name, value);
+  limit_ = TRY(event::Timer::create(host_.loop(), [this] {
+    is_late_ = true;
+    static_cast<void>(process_->kill(SIGKILL));  // it may have ended without having been reaped
+  }));
+  task::Subprocess::Callbacks callbacks;
+  callbacks.on_ready = [this](const std::string&) { read(); };
+  callbacks.on_complete = [this] { complete(); };
+  auto started =
+      task::Subprocess::start(host_.loop(), host_.children(), std::move(command), {}, std::move(callbacks));
+  if (!started) return in(command_, Error(started.error().error));
+  process_ = *std::move(started);
+  done_ = std::move(done);
+  limit_->start_grace(kMostTime);
+  return {};
+}
+
+void CommandRun::read() {
+  for (auto [name, text] : {std::pair("stdout", &out_), std::pair("stderr", &err_)}) {
+    task::BufferedStream* stream = process_->stream(name);
+    for (std::string_view some = stream->read(); !some.empty(); some = stream->read()) {
+      text->append(some.substr(0, kMostOutput - text->size()));
+    }
+  }
+}
+
+void CommandRun::complete() {
+  read();
+  limit_.reset();
+  auto process = std::exchange(process_, nullptr);  // it lives to the end of this call
+  auto done = std::exchange(done_, nullptr);
+  const value::WaitStatus& status = process->status();
+  if (is_late_)
+    return done(Error{ETIMEDOUT, fmt::format("{}: took longer than {:g} s", command_, kMostTime.count())});
+  if (status.success()) return done(std::move(out_));
+  std::string why = last_line(err_);
+  done(Error{ECANCELED, fmt::format("{}: {}{}", command_, status.str(), why.empty() ? "" : ": " + why)});
+}
+
+}  // namespace nacre::plugins

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugin/host.hpp"
+#include "task/subprocess.hpp"
+
+namespace nacre::plugins {
+
+// One command at a time, with the shell's own environment, and what it prints. It is killed when it takes too long,
+// and with this object.
+class CommandRun {
+ public:
+  static constexpr event::Seconds kMostTime{20};
+  static constexpr std::size_t kMostOutput = 1 << 20;  // bytes that are kept
+
+  explicit CommandRun(plugin::Host& host) : host_(host) {}
+  ~CommandRun();
+
+  struct What {
+    std::vector<std::string> argv;
+    std::vector<std::pair<std::string, std::string>> variables;
+  };
+  // `done` is called once, from the loop: with its standard output, or with an error that has the command, and the
+  // last line of its standard error. An error: it has not been started.
+  Result<void> start(What what, std::function<void(Result<std::string>)> done);
+
+ private:
+  void read();
+  void complete();
+
+  plugin::Host& host_;
+  std::unique_ptr<task::Subprocess> process_;
+  std::optional<event::Timer> limit_;
+  std::function<void(Result<std::string>)> done_;
+  std::string command_;
+  std::string out_, err_;
+  bool is_late_ = false;
+};
+
+}  // namespace nacre::plugins

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// elastic.manager=auto|off|COMMAND: the nodes of shells that have left the job by a shrink go back to the manager
+// of its allocation, before who has asked for it gets its answer. On the leader; nothing happens in a job that does
+// not shrink.
+#include <deque>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "base/variable.hpp"
+#include "job/leavers.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/elastic/batch_system.hpp"
+#include "plugins/elastic/command_run.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
+ public:
+  explicit Elastic(plugin::Host& host) : Plugin("elastic"), host_(host), run_(host) {
+    on("shell.init", [this](plugin::Call&) { return read(); });
+  }
+  ~Elastic() override {
+    if (offers_) host_.offer_release(nullptr);
+  }
+
+ private:
+  struct Request {
+    value::Hostlist hosts;
+    std::function<void(const Json& told)> done;
+  };
+
+  Result<void> read() {
+    std::string manager = "auto";
+    if (auto whole = host_.options().at(name())) CHECK_OK(whole->only_keys({"manager"}));
+    if (auto option = host_.options().at("elastic.manager")) {
+      if (!option->json().is_boolean()) manager = TRY(option->string());
+      if (option->json() == false) manager = "off";
+      if (option->json() == true || manager.empty()) return option->expected("auto, off or a command");
+    }
+    if (manager == "off" || host_.job().shell_rank != 0 || host_.job().shells() == 1) return {};
+    manager_ = manager == "auto" ? BatchSystem::of_environment(own_variable) : BatchSystem::of_command(manager);
+    if (manager_.kind == BatchSystem::Kind::none) return {};
+    for (const char* topic : {"shell.lost", "shell.left"}) {
+      on(topic, [this](plugin::Call& call) {
+        gone_.insert(call.in.value("shell_rank", 0U));
+        return Result<void>();
+      });
+    }
+    offers_ = true;
+    host_.offer_release(this);
+    return {};
+  }
+
+  // One after another, as each may change what the next one has to know. A host on which a shell stays is kept.
+  void release(const value::Idset& shells, std::function<void(const Json& told)> done) override {
+    gone_ = gone_ | shells;
+    value::Hostlist hosts = job::hosts_of(shells, host_.job());
+    hosts.uniq();
+    value::Idset stay = value::Idset::range(0, host_.job().shells() - 1) - gone_;
+    hosts.remove(job::hosts_of(stay, host_.job()));
+    if (hosts.empty()) return done(Json::object());
+    waiting_.push_back({std::move(hosts), std::move(done)});
+    if (waiting_.size() == 1) begin();
+  }
+
+  void begin() {
+    if (auto why = manager_.obstacle()) return end(invalid(*why));
+    const value::Hostlist& hosts = waiting_.front().hosts;
+    CommandRun::What what;
+    what.argv = manager_.release(hosts);
+    what.variables = {{"NACRE_RELEASED_HOSTS", hosts.str()}, {"NACRE_JOB_ID", host_.job().id.f58_plain()}};
+    Result<void> started = run_.start(std::move(what), [this](const Result<std::string>& out) {
+      end(out ? Result<void>() : Result<void>(out.error()));
+    });
+    if (!started) end(started.error());
+  }
+
+  void end(const Result<void>& released) {
+    Request request = std::move(waiting_.front());
+    waiting_.pop_front();
+    Json told{{"name", manager_.name}, {"hosts", request.hosts.str()}, {"released", released.has_value()}};
+    if (!released) told["error"] = released.error().message;
+    if (!waiting_.empty()) begin();
+    request.done(told);
+  }
+
+  plugin::Host& host_;
+  CommandRun run_;
+  BatchSystem manager_;
+  bool offers_ = false;
+  value::Idset gone_;            // shells
+  std::deque<Request> waiting_;  // the first one is served
+};
+
+}  // namespace
+
+PluginPtr make_elastic(plugin::Host& host) { return std::make_unique<Elastic>(host); }
+
+}  // namespace nacre::plugins
