@@ -50,7 +50,7 @@ Result<void> InputService::begin(ClientId client, const control::ControlRequest&
   if (auto name = TRY(at.find("name"))) next.name = escape_controls(TRY(name->string()).substr(0, kMostOwnerName));
   plugin::LaunchedInput* input = TRY(find(takes));
   bool was_launchers = input->is_launchers();
-  if (owner_) tell_former(next.name);
+  if (owner_) notify_former(next.name);
   if (was_launchers)
     host_.log().log(Level::warn, "control",
                     "the job's standard input is that of {} from now on: what is typed here goes nowhere",
@@ -63,7 +63,7 @@ Result<void> InputService::begin(ClientId client, const control::ControlRequest&
   return {};
 }
 
-void InputService::tell_former(const std::string& by) {
+void InputService::notify_former(const std::string& by) {
   if (auto* server = server_()) server->answer(owner_->client, owner_->id, Json{{"taken", by}});
 }
 

@@ -43,7 +43,7 @@ class InputService {
   // The launcher's input, if a front end can have it now.
   Result<plugin::LaunchedInput*> find(bool takes) const;
   Result<void> begin(ClientId client, const control::ControlRequest& request);
-  void tell_former(const std::string& by);
+  void notify_former(const std::string& by);
   void grant();
   [[nodiscard]] bool is_owner(ClientId client, std::uint64_t id) const {
     return owner_ && owner_->client == client && owner_->id == id;

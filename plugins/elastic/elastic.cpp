@@ -30,7 +30,7 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
  private:
   struct Request {
     value::Hostlist hosts;
-    std::function<void(const Json& told)> done;
+    std::function<void(const Json& outcome)> done;
   };
 
   Result<void> read() {
@@ -56,7 +56,7 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
   }
 
   // One after another, as each may change what the next one has to know. A host on which a shell stays is kept.
-  void release(const value::Idset& shells, std::function<void(const Json& told)> done) override {
+  void release(const value::Idset& shells, std::function<void(const Json& outcome)> done) override {
     gone_ = gone_ | shells;
     value::Hostlist hosts = job::hosts_of(shells, host_.job());
     hosts.uniq();
@@ -82,10 +82,10 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
   void end(const Result<void>& released) {
     Request request = std::move(waiting_.front());
     waiting_.pop_front();
-    Json told{{"name", manager_.name}, {"hosts", request.hosts.str()}, {"released", released.has_value()}};
-    if (!released) told["error"] = released.error().message;
+    Json outcome{{"name", manager_.name}, {"hosts", request.hosts.str()}, {"released", released.has_value()}};
+    if (!released) outcome["error"] = released.error().message;
     if (!waiting_.empty()) begin();
-    request.done(told);
+    request.done(outcome);
   }
 
   plugin::Host& host_;

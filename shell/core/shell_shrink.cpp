@@ -167,8 +167,8 @@ void ShellShrink::released(const value::Idset& shells, const std::function<void(
   value::Idset fresh = shells - given_back_;
   given_back_ = given_back_ | shells;
   if (fresh.empty() || release_ == nullptr || job_over_) return done();
-  release_->release(fresh, [this, fresh, done](const Json& told) {
-    if (told.is_object() && !told.empty()) told_.emplace_back(fresh, told);
+  release_->release(fresh, [this, fresh, done](const Json& outcome) {
+    if (outcome.is_object() && !outcome.empty()) releases_.emplace_back(fresh, outcome);
     done();
   });
 }
@@ -179,8 +179,8 @@ Json ShellShrink::answer_of(const value::Shrunk& shrunk) const {
            {"unconfirmed", shrunk.unconfirmed.str()},
            {"hosts", job::hosts_of(all, host_.job()).str()},
            {"unconfirmed_hosts", job::hosts_of(shrunk.unconfirmed, host_.job()).str()}};
-  for (const auto& [shells, told] : told_) {
-    if (!(shells & all).empty()) out["manager"].push_back(told);
+  for (const auto& [shells, outcome] : releases_) {
+    if (!(shells & all).empty()) out["manager"].push_back(outcome);
   }
   return out;
 }

@@ -94,8 +94,8 @@ class ShellShrink {
   std::map<elastic::Shrinks::Order, Open> open_;
   bool job_over_ = false;
   plugin::NodeRelease* release_ = nullptr;
-  value::Idset given_back_;                          // shells
-  std::vector<std::pair<value::Idset, Json>> told_;  // what the manager has said about them
+  value::Idset given_back_;                              // shells
+  std::vector<std::pair<value::Idset, Json>> releases_;  // what the manager has answered
   ShrinkAsks asks_;
   ShrinkQuestion question_;
   plugin::Registration announced_;

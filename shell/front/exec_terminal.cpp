@@ -64,7 +64,7 @@ Result<int> exec_on_terminal(control::Client client, Json arguments, bool quiet)
     case How::signalled: return kBySignal + end.signum;
     case How::link_lost: return Error{ECONNRESET, "the leader has gone, and what was started with it: " + end.why};
   }
-  if (!ended) return Error{EPROTO, "the leader does not tell how the command has ended"};
+  if (!ended) return Error{EPROTO, "the leader does not report how the command has ended"};
   return report(*ended, quiet);
 }
 

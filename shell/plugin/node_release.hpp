@@ -13,8 +13,8 @@ class NodeRelease {
  public:
   virtual ~NodeRelease() = default;
   // `done` is called once, perhaps before this returns, with members for the answer of who has asked for the
-  // shrink; an empty object: there is nothing to tell. What fails is told there, as the shells have left.
-  virtual void release(const value::Idset& shells, std::function<void(const Json& told)> done) = 0;
+  // shrink; an empty object: there is nothing to report. What fails is reported there, as the shells have left.
+  virtual void release(const value::Idset& shells, std::function<void(const Json& outcome)> done) = 0;
 };
 
 }  // namespace nacre::plugin
