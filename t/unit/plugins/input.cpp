@@ -247,7 +247,8 @@ TEST_CASE("options that make no sense are errors") {
   UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   using Options = std::vector<std::pair<std::string, Json>>;
   for (const auto& [options, error] : {
-           std::pair(Options{{"input.x", 1}}, "input.x: unknown key; known: stdin, ranks, limit, batch-timeout"),
+           std::pair(Options{{"input.x", 1}},
+                     "input.x: unknown key; known: stdin, ranks, limit, batch-timeout, when-left"),
            std::pair(Options{{"input.stdin.type", "x"}}, "input.stdin.type: expected service or file, got \"x\""),
            std::pair(Options{{"input.stdin.type", "file"}},
                      "input.stdin: the type is file, so `path` has to be given"),
