@@ -183,14 +183,15 @@ is_at() { [ "$(position)" -ge "$1" ]; }
 }
 
 @test "the input is taken from a launcher that runs, which gets a line, and goes on" {
-  mkfifo feed
   for way in local agent; do
     places_of "$way"
-    "$front" run "${places[@]}" -n 2 sh -c "$reading" <feed >out 2>err &
+    mkfifo "feed.$way"
+    "$front" run "${places[@]}" -n 2 sh -c "$reading" <"feed.$way" >out 2>err &
     launcher=$!
-    exec {feed}>feed
+    exec {feed}>"feed.$way"
     echo one >&"$feed" || { cat out err; return 1; }
     wait_until has out '1 got one'
+    wait_until listed
     id=$("$front" jobs -q)
     owner a --input=take
     exec {to}>a.in
@@ -207,13 +208,13 @@ is_at() { [ "$(position)" -ge "$1" ]; }
 }
 
 @test "input.when-left=end: the input ends with its owner; by default a job that is left waits for the next one" {
-  mkfifo feed
   for way in here local agent; do
     for left in end open; do
       places_of "$way"
-      "$front" run "${places[@]}" -o on-launcher-lost=go-on -o input.when-left="$left" -n 2 sh -c "$reading" <feed >out 2>err &
+      mkfifo "feed.$way.$left"
+      "$front" run "${places[@]}" -o on-launcher-lost=go-on -o input.when-left="$left" -n 2 sh -c "$reading" <"feed.$way.$left" >out 2>err &
       launcher=$!
-      exec {feed}>feed
+      exec {feed}>"feed.$way.$left"
       echo one >&"$feed"
       wait_until has out '1 got one'
       wait_until listed
