@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `nacre attach --input` does besides showing output: it owns the job's standard input and sends its own there,
-// and its keys do what those of `nacre run` do.
+// What `nacre attach --input` does besides showing output: it owns the job's standard input and sends its own
+// there, and its keys do what those of `nacre run` do.
 #pragma once
 
 #include <cstdint>

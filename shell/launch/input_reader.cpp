@@ -53,8 +53,8 @@ Result<void> InputReader::open(event::Loop& loop, int input) {
       ::open(fmt::format("/proc/self/fd/{}", input).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (own_) input_ = own_.get();
   if (!own_) flags_ = ::fcntl(input, F_GETFL);
-  // A FIFO that is opened when its writers have gone is never reported as ready; reading it returns its rest and its
-  // end.
+  // A FIFO that is opened when its writers have gone is never reported as ready; reading it returns its rest and
+  // its end.
   is_file_ = S_ISFIFO(status.st_mode) && has_no_writer(input);
   if (is_file_) return {};
   auto poll = event::Poll::create(loop, input_, [this](int) { pump(); });

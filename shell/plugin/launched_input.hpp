@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The standard input of a job that `nacre run` or `nacre launch` has started, as the tasks get it. It has one owner:
-// the launcher at first; when that has gone or lost it, a front end, or nobody.
+// The standard input of a job that `nacre run` or `nacre launch` has started, as the tasks get it. It has one
+// owner: the launcher at first; when that has gone or lost it, a front end, or nobody.
 //
 //   launcher --own()--> other --leave()--> nobody --own()--> other
 //   launcher --goes---> nobody             all of them --end()--> ended
