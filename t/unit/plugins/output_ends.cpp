@@ -45,15 +45,17 @@ TEST_CASE("what a failed task has written has not come out while its reader does
   tasks.out = std::move(pipe.write);
   auto left = [&] { return tasks.host.task_output()->come_out().str(); };
   tasks.start();
+  std::string line(60001, 'x');
+  line.back() = '\n';
   for (int i = 0; i < 3; ++i) {
-    REQUIRE(tasks.write(0, kOut, std::string(60000, 'x') + '\n'));
+    REQUIRE(tasks.write(0, kOut, line));
     tasks.poll();
   }
   tasks.exit(0);
   tasks.poll();
   REQUIRE(tasks.host.end_task(0, value::WaitStatus::exited(3)));
   CHECK(left().empty());
-  REQUIRE(tasks.write(1, kOut, std::string(60000, 'y') + '\n'));  // waits behind it
+  REQUIRE(tasks.write(1, kOut, line));  // waits behind it
   tasks.poll();
   std::string text;
   while (text.size() < 3 * 60001) {
