@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of a Shell that its plugins see and that decides nothing: what the job is, what holds it, its record, and
-// announcements to all shells.
+// The part of a Shell that its plugins see and that decides nothing: what the job is, what holds it, its record,
+// and announcements to all shells.
 #pragma once
 
 #include <functional>

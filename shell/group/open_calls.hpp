@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this shell has asked of the others and has no answer to yet: collectives by their names, orders and shrinks by
-// the numbers of their requests. Each is answered once, by a deferred call.
+// What this shell has asked of the others and has no answer to yet: collectives by their names, orders and shrinks
+// by the numbers of their requests. Each is answered once, by a deferred call.
 #pragma once
 
 #include <functional>

@@ -6,7 +6,7 @@
 eval "control_$(declare -f teardown)"
 teardown() {
   for each in $("$front" jobs -q 2>/dev/null); do "$front" kill -s KILL "$each" 2>/dev/null || :; done
-  for each in "$work"/tmux.*; do tmux -S "$each" kill-server 2>/dev/null || :; done
+  for each in "$work"/tmux "$work"/tmux.*; do tmux -S "$each" kill-server 2>/dev/null || :; done
   control_teardown
 }
 
