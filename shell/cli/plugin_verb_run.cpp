@@ -45,12 +45,7 @@ task::Command command_of(const ShellRun& run) {
   task::Command command;
   command.argv = {shell_program(), "--standalone"};
   command.argv.insert(command.argv.end(), run.arguments.begin(), run.arguments.end());
-  for (char** each = ::environ; *each != nullptr; ++each) {
-    std::string_view text = *each;
-    std::size_t equals = text.find('=');
-    if (equals == 0 || equals == std::string_view::npos) continue;
-    command.env.set(text.substr(0, equals), text.substr(equals + 1));
-  }
+  command.env = job::Environment::own();
   for (const auto& [name, value] : run.environment) command.env.set(name, value);
   command.setup.cwd = run.directory;
   command.setup.limits.push_back({RLIMIT_CORE, {0, 0}});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/environment.hpp"
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "base/text.hpp"
@@ -11,6 +13,17 @@ Environment Environment::over(const Environment& base) {
   Environment layer;
   layer.base_ = &base;
   return layer;
+}
+
+Environment Environment::own() {
+  Environment out;
+  for (char** each = ::environ; *each != nullptr; ++each) {
+    std::string_view text = *each;
+    std::size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string_view::npos) continue;
+    out.set(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return out;
 }
 
 Result<void> Environment::check(std::string_view name, std::string_view value) {

@@ -13,17 +13,6 @@
 namespace nacre::launch {
 namespace {
 
-job::Environment own_environment() {
-  job::Environment out;
-  for (char** each = environ; *each != nullptr; ++each) {
-    std::string_view text = *each;
-    std::size_t equals = text.find('=');
-    if (equals == 0 || equals == std::string_view::npos) continue;
-    out.set(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return out;
-}
-
 // Quotes it for any shell of the Bourne family.
 std::string quoted_for_shell(const std::string& word) {
   bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
@@ -60,7 +49,7 @@ bool is_this_host(const std::string& host) {
 Result<task::Command> agent_command(const std::vector<std::string>& agent, const std::string& host,
                                     const std::vector<std::string>& words) {
   task::Command command;
-  command.env = own_environment();
+  command.env = job::Environment::own();
   if (agent.empty() || is_this_host(host)) {
     command.argv = words;
     return command;
