@@ -30,8 +30,7 @@ bool of_this_node(const Error& error) {
 // exit-on-error=off, if it is set.
 bool goes_on_without(const job::Options& options) {
   auto failures = options.value_at("exit-on-error");
-  auto losses = options.at("fault-tolerance");
-  if (!failures) return losses && (losses->json().is_object() || job::switch_of(*losses).value_or(false));
+  if (!failures) return options.is_switched_on("fault-tolerance");
   Result<bool> on = job::switch_of(*failures);
   return on && !*on;
 }

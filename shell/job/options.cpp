@@ -83,6 +83,11 @@ Result<bool> Options::flag(std::string_view path) const {
   return switch_of(*option);
 }
 
+bool Options::is_switched_on(std::string_view name) const {
+  auto option = at(name);
+  return option && (option->json().is_object() || switch_of(*option).value_or(false));
+}
+
 void Options::set(std::string_view path, Json value) {
   Json* at = &object_;
   auto names = split(path, '.');

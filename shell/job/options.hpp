@@ -40,6 +40,9 @@ class Options {
   [[nodiscard]] std::optional<JsonAt> value_at(std::string_view name) const;
   // Whether it is set, and switch_of() is true.
   [[nodiscard]] Result<bool> flag(std::string_view path) const;
+  // Of a switch that an object turns on, too (fault-tolerance, pty, signal, ...): whether it is on. What is no
+  // value of its own is off here.
+  [[nodiscard]] bool is_switched_on(std::string_view name) const;
 
   // Sets the option at a dotted path, making the objects on the way. A scalar on the way is replaced, but for
   // options whose value is a member too (exit-timeout is exit-timeout.timeout): set in any order, both are there. A
