@@ -73,9 +73,7 @@ std::optional<Finding> judge_topic(const std::string& topic) {
     case job::TopicJudgement::Kind::never_called:
       return Finding{false, listens + "this version never calls", "no harm is done"};
     case job::TopicJudgement::Kind::misspelt:
-      return Finding{true, listens + "no shell ever calls",
-                     judged.nearest.empty() ? "nacre-shell-plugins(7) has all topics"
-                                            : fmt::format("did you mean {}?", in_quotes(judged.nearest))};
+      return Finding{true, listens + "no shell ever calls", judged.advice()};
     case job::TopicJudgement::Kind::matches_none:
       return Finding{false, listens + "matches no topic of the shell", "right only if a plugin calls such topics"};
     case job::TopicJudgement::Kind::unknown: break;

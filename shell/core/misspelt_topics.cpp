@@ -14,10 +14,8 @@ std::vector<std::string> misspelt_topics(const plugin::Stack& stack) {
     for (const plugin::Plugin::Subscription& each : plugin->subscriptions()) {
       job::TopicJudgement judged = job::judge_topic(each.topic);
       if (judged.kind != job::TopicJudgement::Kind::misspelt) continue;
-      std::string meant = judged.nearest.empty() ? "nacre-shell-plugins(7) has all topics"
-                                                 : fmt::format("did you mean '{}'?", judged.nearest);
       out.push_back(fmt::format("plugin '{}' ({}) listens to '{}', which no shell ever calls; {}", plugin->name(),
-                                plugin->origin(), each.topic, meant));
+                                plugin->origin(), each.topic, judged.advice()));
     }
   }
   return out;

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/nearest.hpp"
 #include "base/text.hpp"
 
@@ -77,6 +79,11 @@ TopicJudgement judge_topic(const std::string& topic) {
   std::optional<std::string> near = nearest(topic, topics_like(topic));
   if (near || any_begins(kRealms, topic)) return {Kind::misspelt, near.value_or("")};
   return {is_glob(topic) ? Kind::matches_none : Kind::unknown};
+}
+
+std::string TopicJudgement::advice() const {
+  if (nearest.empty()) return "nacre-shell-plugins(7) has all topics";
+  return fmt::format("did you mean {}?", in_quotes(nearest));
 }
 
 }  // namespace nacre::job

@@ -17,7 +17,8 @@ struct TopicJudgement {
     unknown,       // another name, which a plugin may call
   };
   Kind kind = Kind::called;
-  std::string nearest = {};  // of a misspelt one, what may be meant; empty: none is near
+  std::string nearest = {};                  // of a misspelt one, what may be meant; empty: none is near
+  [[nodiscard]] std::string advice() const;  // of a misspelt one: what to do, for a message
 };
 
 // Judges a topic, or a glob of topics, that a plugin subscribes to.
