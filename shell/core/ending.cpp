@@ -179,10 +179,7 @@ void Shell::on_signal(int signum, join::Signals::From from) {
       if (is_interrupt) {
         std::size_t count = has_siblings() && shells_.leads() ? shells_.tasks_left() : tasks_.running();
         bool may_leave = config_.may_be_left && from == join::Signals::From::launcher && launched_->can_leave();
-        log_.log(Level::notice, "",
-                 "interrupt: passed on to the {} that run{}; a second one within {:g} s ends the job{}",
-                 count == 1 ? "task" : fmt::format("{} tasks", count), count == 1 ? "s" : "",
-                 exits::JobEnd::kInterruptWindow, may_leave ? ", and Ctrl-Z leaves it, which then goes on" : "");
+        log_.log(Level::notice, "", "{}", exits::JobEnd::interrupt_text(count, may_leave));
       }
       return send(signum);
     case Action::end: {

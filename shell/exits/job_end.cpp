@@ -46,6 +46,12 @@ Action JobEnd::signalled(int signum, double now, Work work) {
   return Action::end;
 }
 
+std::string JobEnd::interrupt_text(std::uint64_t tasks, bool may_leave) {
+  return fmt::format("interrupt: passed on to the {} that run{}; a second one within {:g} s ends the job{}",
+                     tasks == 1 ? "task" : fmt::format("{} tasks", tasks), tasks == 1 ? "s" : "", kInterruptWindow,
+                     may_leave ? ", and Ctrl-Z leaves it, which then goes on" : "");
+}
+
 // A user who interrupts a job that is being ended does not want to wait for it.
 Action JobEnd::interrupted(double now, Work work) {
   if (agreed_) return Action::nothing;

@@ -66,6 +66,8 @@ struct TaskProgress {
 class JobEnd {
  public:
   static constexpr double kInterruptWindow = 2.0;  // seconds in which a second SIGINT ends the job
+  // What a user reads whose SIGINT was passed on to so many tasks. `may_leave`: Ctrl-Z leaves the job.
+  static std::string interrupt_text(std::uint64_t tasks, bool may_leave);
 
   // A failure on this shell. Returns `end` for the first one, which has to be sent to all shells.
   Action raised(Cause cause);

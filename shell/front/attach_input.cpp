@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "event/clock.hpp"
+#include "exits/job_end.hpp"
 #include "front/table.hpp"
 #include "launch/own_sockets.hpp"
 
@@ -88,12 +89,7 @@ void AttachInput::interrupt() {
 
 void AttachInput::report_interrupt(const Json& status) {
   auto running = status.value("running", std::uint64_t{0});
-  callbacks_.on_notice(
-      fmt::format("interrupt: passed on to the {} that run{}; a second one within {:g} s ends the job, and Ctrl-Z "
-                  "leaves it, which then goes on",
-                  running == 1 ? "task" : fmt::format("{} tasks", running), running == 1 ? "s" : "",
-                  LaunchSignals::kTwice),
-      {{"signal", SIGINT}, {"running", running}});
+  callbacks_.on_notice(exits::JobEnd::interrupt_text(running, true), {{"signal", SIGINT}, {"running", running}});
 }
 
 bool AttachInput::stop() {

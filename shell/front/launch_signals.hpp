@@ -9,11 +9,13 @@
 #include <map>
 #include <optional>
 
+#include "exits/job_end.hpp"
+
 namespace nacre::front {
 
 class LaunchSignals {
  public:
-  static constexpr double kTwice = 2;  // seconds between two SIGINT that end the job, at most
+  static constexpr double kTwice = exits::JobEnd::kInterruptWindow;  // between two SIGINT that end the job, at most
   // Seconds between two of another signal, at least: timeout(1) sends SIGTERM both to a process and to its group.
   static constexpr double kApart = 0.1;
 
