@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/elastic/command_run.hpp"
 
-#include <unistd.h>
-
 #include <csignal>
 #include <utility>
 
@@ -19,28 +17,17 @@ std::string last_line(std::string_view text) {
   return escape_controls(all.substr(all.rfind('\n') + 1));
 }
 
-job::Environment own_environment() {
-  job::Environment out;
-  for (char** each = ::environ; *each != nullptr; ++each) {
-    std::string_view text = *each;
-    std::size_t equals = text.find('=');
-    if (equals != std::string_view::npos && equals > 0) out.set(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return out;
-}
-
 }  // namespace
 
 CommandRun::~CommandRun() {
   if (process_ && !process_->exited()) static_cast<void>(process_->kill(SIGKILL));
 }
 
-Result<void> CommandRun::start(What what, std::function<void(Result<std::string>)> done) {
+Result<void> CommandRun::start(What what, std::function<void(Result<void>)> done) {
   command_ = fmt::format("{}", fmt::join(what.argv, " "));
-  out_.clear();
   err_.clear();
   is_late_ = false;
-  task::Command command{std::move(what.argv), own_environment(), {}};
+  task::Command command{std::move(what.argv), job::Environment::own(), {}};
   for (const auto& [name, value] : what.variables) command.env.set(name, value);
   limit_ = TRY(event::Timer::create(host_.loop(), [this] {
     is_late_ = true;
@@ -59,11 +46,10 @@ Result<void> CommandRun::start(What what, std::function<void(Result<std::string>
 }
 
 void CommandRun::read() {
-  for (auto [name, text] : {std::pair("stdout", &out_), std::pair("stderr", &err_)}) {
-    task::BufferedStream* stream = process_->stream(name);
-    for (std::string_view some = stream->read(); !some.empty(); some = stream->read()) {
-      text->append(some.substr(0, kMostOutput - text->size()));
-    }
+  while (!process_->stream("stdout")->read().empty()) continue;
+  task::BufferedStream* stream = process_->stream("stderr");
+  for (std::string_view some = stream->read(); !some.empty(); some = stream->read()) {
+    err_.append(some.substr(0, kMostErrors - err_.size()));
   }
 }
 
@@ -75,7 +61,7 @@ void CommandRun::complete() {
   const value::WaitStatus& status = process->status();
   if (is_late_)
     return done(Error{ETIMEDOUT, fmt::format("{}: took longer than {:g} s", command_, kMostTime.count())});
-  if (status.success()) return done(std::move(out_));
+  if (status.success()) return done({});
   std::string why = last_line(err_);
   done(Error{ECANCELED, fmt::format("{}: {}{}", command_, status.str(), why.empty() ? "" : ": " + why)});
 }

@@ -13,12 +13,12 @@
 
 namespace nacre::plugins {
 
-// One command at a time, with the shell's own environment, and what it prints. It is killed when it takes too long,
-// and with this object.
+// One command at a time, with the shell's own environment. It is killed when it takes too long, and with this
+// object.
 class CommandRun {
  public:
   static constexpr event::Seconds kMostTime{20};
-  static constexpr std::size_t kMostOutput = 1 << 20;  // bytes that are kept
+  static constexpr std::size_t kMostErrors = 1 << 20;  // bytes of standard error that are kept
 
   explicit CommandRun(plugin::Host& host) : host_(host) {}
   ~CommandRun();
@@ -27,9 +27,9 @@ class CommandRun {
     std::vector<std::string> argv;
     std::vector<std::pair<std::string, std::string>> variables;
   };
-  // `done` is called once, from the loop: with its standard output, or with an error that has the command, and the
-  // last line of its standard error. An error: it has not been started.
-  Result<void> start(What what, std::function<void(Result<std::string>)> done);
+  // `done` is called once, from the loop. Its error has the command, and the last line of its standard error. An
+  // error that is returned: it has not been started.
+  Result<void> start(What what, std::function<void(Result<void>)> done);
 
  private:
   void read();
@@ -38,9 +38,9 @@ class CommandRun {
   plugin::Host& host_;
   std::unique_ptr<task::Subprocess> process_;
   std::optional<event::Timer> limit_;
-  std::function<void(Result<std::string>)> done_;
+  std::function<void(Result<void>)> done_;
   std::string command_;
-  std::string out_, err_;
+  std::string err_;
   bool is_late_ = false;
 };
 

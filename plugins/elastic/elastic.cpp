@@ -10,7 +10,6 @@
 
 #include "base/json.hpp"
 #include "base/variable.hpp"
-#include "job/leavers.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/elastic/batch_system.hpp"
 #include "plugins/elastic/command_run.hpp"
@@ -44,26 +43,14 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
     if (manager == "off" || host_.job().shell_rank != 0 || host_.job().shells() == 1) return {};
     manager_ = manager == "auto" ? BatchSystem::of_environment(own_variable) : BatchSystem::of_command(manager);
     if (manager_.kind == BatchSystem::Kind::none) return {};
-    for (const char* topic : {"shell.lost", "shell.left"}) {
-      on(topic, [this](plugin::Call& call) {
-        gone_.insert(call.in.value("shell_rank", 0U));
-        return Result<void>();
-      });
-    }
     offers_ = true;
     host_.offer_release(this);
     return {};
   }
 
-  // One after another, as each may change what the next one has to know. A host on which a shell stays is kept.
-  void release(const value::Idset& shells, std::function<void(const Json& outcome)> done) override {
-    gone_ = gone_ | shells;
-    value::Hostlist hosts = job::hosts_of(shells, host_.job());
-    hosts.uniq();
-    value::Idset stay = value::Idset::range(0, host_.job().shells() - 1) - gone_;
-    hosts.remove(job::hosts_of(stay, host_.job()));
-    if (hosts.empty()) return done(Json::object());
-    waiting_.push_back({std::move(hosts), std::move(done)});
+  // One after another, as each may change what the next one has to know.
+  void release(const value::Hostlist& hosts, std::function<void(const Json& outcome)> done) override {
+    waiting_.push_back({hosts, std::move(done)});
     if (waiting_.size() == 1) begin();
   }
 
@@ -73,9 +60,7 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
     CommandRun::What what;
     what.argv = manager_.release(hosts);
     what.variables = {{"NACRE_RELEASED_HOSTS", hosts.str()}, {"NACRE_JOB_ID", host_.job().id.f58_plain()}};
-    Result<void> started = run_.start(std::move(what), [this](const Result<std::string>& out) {
-      end(out ? Result<void>() : Result<void>(out.error()));
-    });
+    Result<void> started = run_.start(std::move(what), [this](const Result<void>& released) { end(released); });
     if (!started) end(started.error());
   }
 
@@ -92,7 +77,6 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
   CommandRun run_;
   BatchSystem manager_;
   bool offers_ = false;
-  value::Idset gone_;            // shells
   std::deque<Request> waiting_;  // the first one is served
 };
 

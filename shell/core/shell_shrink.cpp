@@ -66,9 +66,7 @@ Result<value::Idset> ShellShrink::shells_of(const value::ShrinkOrder& order) con
 // Those whose tasks may be connected to PMI, where that counts.
 value::Idset ShellShrink::maybe_connected(const value::Idset& shells) const {
   value::Idset out;
-  auto tolerant = host_.options().at("fault-tolerance");
-  if (tolerant && (tolerant->json().is_object() || host_.options().flag("fault-tolerance").value_or(false)))
-    return out;
+  if (host_.options().is_switched_on("fault-tolerance")) return out;
   for (group::Rank shell : (shells - shrinks_.left()).ids()) {
     if (!(host_.job().taskmap.ranks_on(shell) - shells_.outcomes().ranks()).empty()) out.insert(shell);
   }
@@ -162,12 +160,17 @@ void ShellShrink::lost_leaving(group::Rank rank) {
   });
 }
 
-// Each shell's node is given back once.
+// Each shell's node is given back once, and no host on which another shell stays.
 void ShellShrink::released(const value::Idset& shells, const std::function<void()>& done) {
   value::Idset fresh = shells - given_back_;
   given_back_ = given_back_ | shells;
   if (fresh.empty() || release_ == nullptr || job_over_) return done();
-  release_->release(fresh, [this, fresh, done](const Json& outcome) {
+  const job::Job& job = host_.job();
+  value::Hostlist hosts = job::hosts_of(fresh, job);
+  hosts.uniq();
+  hosts.remove(job::hosts_of(value::Idset::range(0, job.shells() - 1) - shells_.gone() - given_back_, job));
+  if (hosts.empty()) return done();
+  release_->release(hosts, [this, fresh, done](const Json& outcome) {
     if (outcome.is_object() && !outcome.empty()) releases_.emplace_back(fresh, outcome);
     done();
   });
