@@ -19,11 +19,11 @@ using nacre::flux::MsgRef;
 namespace {
 
 // Sets the sender: the user that runs this shell, unless the handle has another one.
-MsgRef signed_copy(const flux_t* h, const flux_msg_t* msg) {
+MsgRef signed_copy(flux_t* h, const flux_msg_t* msg) {
   if (msg->rolemask != FLUX_ROLE_NONE) return MsgRef::to(msg);
   flux_msg_t* copy = flux_msg_copy(msg, true);
   flux_msg_cred sender{::getuid(), FLUX_ROLE_OWNER | FLUX_ROLE_LOCAL};
-  const flux_msg_cred& testing = h->original != nullptr ? h->original->testing : h->testing;
+  const flux_msg_cred& testing = h->root().testing;
   if (testing.userid != FLUX_USERID_UNKNOWN) sender.userid = testing.userid;
   if (testing.rolemask != FLUX_ROLE_NONE) sender.rolemask = testing.rolemask;
   flux_msg_set_cred(copy, sender);
