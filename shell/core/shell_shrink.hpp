@@ -50,7 +50,7 @@ class ShellShrink {
   }
   void offer_release(plugin::NodeRelease* release) { release_ = release; }
 
-  // This shell is about to leave: what fails here is no matter of the others.
+  // This shell is about to leave: what fails here does not end the job any more.
   [[nodiscard]] bool leaves() const { return leaves_; }
   // This shell's tasks have ended, and what it puts has been put.
   void put_all();

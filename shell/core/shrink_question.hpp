@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Before shells leave, the leader asks them which of their tasks are connected to PMI (topic pmi.connected): by an
-// announcement. They answer with a record of bulk data. One that does not answer in time has no tasks that count,
-// as it can be removed only so.
+// announcement. They answer with a record of bulk data. A shell that does not answer in time counts as one without
+// such tasks: it may be frozen, and a shrink is the way to remove it.
 #pragma once
 
 #include <cstdint>

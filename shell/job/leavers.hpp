@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which shells of a job an order to shrink it is for.
+// Which shells are to leave when a job is ordered to shrink.
 #pragma once
 
 #include "job/job.hpp"
