@@ -38,10 +38,7 @@ cluster=(4 --slurm)
 
 @test "a job that srun has started is reached by srun, and known by its step" {
   write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; exec sleep 76543' "$work"
-  limit=150 slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" >said 2>&1 &
-  job=$!
-  wait_until test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3
-  wait_until listed node0
+  start_by_srun
   step=$(nacre node0 jobs --json | jq -r '"\(.manager.job).\(.manager.step)"')
   leader=$(nacre node0 jobs --json | jq -r .place.host)
   other=node3

@@ -52,10 +52,7 @@ everywhere=$'node0: node0\nnode1: node1\nnode2: node2\nnode3: node3'
 
 @test "a job that srun has started" {
   write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; exec sleep 76543' "$work"
-  limit=150 slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" >said 2>&1 &
-  job=$!
-  wait_until test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3
-  wait_until listed node0
+  start_by_srun
   step=$(nacre node0 jobs --json | jq -r '"\(.manager.job).\(.manager.step)"')
   [ "$(nacre node3 exec "slurm:$step" uname -n | sort)" = "$everywhere" ]
   run nacre node3 exec "slurm:$step" sh -c 'exit 9'

@@ -33,13 +33,27 @@ launch() {
     "${job_options[@]}" "${@:2}"
 }
 
+# A job over all hosts whose tasks end with 0 once there is the file go. All tasks have started.
+write_waiters() {
+  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK' "$work"
+}
+have_started() { test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3; }
+
+# Starts the job that has been written by srun, on all hosts, and waits until its tasks run and it is listed.
+start_by_srun() {
+  limit=150 slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" >said 2>&1 &
+  job=$!
+  wait_until have_started
+  wait_until listed node0
+}
+
 # Starts a job over all hosts whose tasks sleep, on the launcher's host $1, and waits until all of them do. It is $job;
 # what it says goes to the file said.
 start_sleepers() {
   write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; exec sleep 76543' "$work"
   limit=150 launch "$@" >said 2>&1 &
   job=$!
-  wait_until test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3
+  wait_until have_started
 }
 
 no_tasks() { # on the hosts named

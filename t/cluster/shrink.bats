@@ -7,10 +7,6 @@ load jobs.bash
 
 cluster=(4 --slurm)
 
-# Its tasks end with 0 once there is the file go.
-write_waiters() { write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK' "$work"; }
-have_started() { test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3; }
-
 # A shell's process ends a moment after the shell has reported that it leaves.
 no_shell_on() { none_on "$1" '^nacre-shell: ' && none_on "$1" '^sh -c touch'; }
 
@@ -48,10 +44,7 @@ no_shell_on() { none_on "$1" '^nacre-shell: ' && none_on "$1" '^sh -c touch'; }
 
 @test "a job that srun has started" {
   write_waiters
-  limit=150 slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" >said 2>&1 &
-  job=$!
-  wait_until have_started
-  wait_until listed node0
+  start_by_srun
   [ "$(nacre node3 shrink --hosts='node[1-2]')" = "node[1-2]" ]
   wait_until no_shell_on node1
   wait_until no_shell_on node2

@@ -8,18 +8,9 @@ load jobs.bash
 
 cluster=(4 --slurm)
 
-# Its tasks end with 0 once there is the file go.
-# shellcheck disable=SC2016
-wait_for_go='touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK'
-write_waiters() { write_job 1 sh -c "$wait_for_go" "$work"; }
-have_started() { for ((rank = 0; rank < 4; ++rank)); do test -e "started.$rank" || return 1; done; }
-
-@test "Slurm: the host stays, and it is said" {
+@test "Slurm: the host stays, which a line reports" {
   write_waiters
-  limit=150 slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" >said 2>&1 &
-  job=$!
-  wait_until have_started
-  wait_until listed node0
+  start_by_srun
   nacre node3 shrink --hosts=node2 >answer 2>error
   [ "$(<answer)" = node2 ]
   [ "$(<error)" = "nacre shrink: node2 not given back to Slurm: nacre does not give single hosts back to Slurm: it stays idle until the job ends" ] || { cat error; return 1; }
@@ -41,7 +32,7 @@ END
   chmod +x "bin/$1"
 }
 
-@test "PBS and LSF: their commands are called once with the hosts, after departure; one that fails is said, and the shrink stands" {
+@test "PBS and LSF: their commands are called once with the hosts, after departure; a failure is reported, and the shrink stands" {
   local row name variable expected
   for row in "pbs_release_nodes|PBS_JOBID=12.server|-j 12.server node2|PBS" "bresize|LSB_JOBID=34|release node2 34|LSF"; do
     IFS='|' read -r name variable expected manager <<<"$row"

@@ -74,10 +74,7 @@ commands_from_node3() { # job
 
 @test "a job that srun has started: a command on a terminal, through a step of Slurm" {
   write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; exec sleep 76543' "$work"
-  limit=150 slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" >said 2>&1 &
-  job=$!
-  wait_until test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3
-  wait_until listed node0
+  start_by_srun
   commands_from_node3 "$(nacre node0 jobs -q)"
   nacre node3 kill
   ends_with 143

@@ -36,3 +36,30 @@ ends_with() { # code
   wait "$launcher" || code=$?
   [ "$code" -eq "$1" ] || { echo "exit code $code, not $1; it said:"; cat err; return 1; }
 }
+
+# A command as another user, who has this user's list of jobs in the environment.
+as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups env NACRE_JOBS_DIR="$NACRE_JOBS_DIR" HOME=/ "$@"; }
+
+# Another user sends the request $2 to the socket $1, whose folders are opened to all: it is refused, as the leader asks the
+# kernel who it is.
+nobody_is_refused() {
+  local socket=${1#unix:}
+  chmod 755 "$TMPDIR" "$(dirname "$socket")"
+  chmod 777 "$socket"
+  run as_nobody python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.settimeout(10)
+received = b""
+try:
+    s.sendall(b"{\"nacre\":\"1\",\"control\":1}\n" + sys.argv[2].encode() + b"\n")
+    while (part := s.recv(1000)):
+        received += part
+except (BrokenPipeError, ConnectionResetError):
+    pass
+print(received.decode())
+' "$socket" "$2"
+  [[ -z $output || $output == *'"error":"'*'another user'* ]] || return 1
+  [[ $output != *'"id"'* ]] || return 1
+}
