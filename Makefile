@@ -22,7 +22,7 @@ DEB := build/deb
 step := @etc/step.sh
 build := cmake --build
 # More than there are processors: tests often wait.
-ctest := ctest --output-on-failure --no-tests=error --parallel $(shell expr $(JOBS) + 2)
+ctest := ctest --output-on-failure --no-tests=error --parallel $(shell expr $(JOBS) + 4)
 sources := git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h'
 # The optimised builds are tested end to end only.
 release_options = -DCMAKE_INSTALL_PREFIX='$(PREFIX)' -DNACRE_UNIT_TESTS=OFF -DNACRE_TESTS=ON
@@ -98,7 +98,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	@etc/deps.sh check bench
 	@cmake --preset release $(release_options)
 	@$(build) $(RELEASE)
-	@$(build) $(RELEASE) --target bare measure stream pmi_client pmi_limit bench_values bench_stack bench_barrier bench_notices sim
+	@$(build) $(RELEASE) --target bare measure stream pmi_client pmi_limit bench_values bench_stack bench_barrier bench_notices bench_placement sim
 	t/bench/launch --shell $(RELEASE)/nacre-shell --bare $(RELEASE)/t/bench/bare \
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/plugins --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure \
@@ -115,6 +115,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	$(RELEASE)/t/bench/bench_stack
 	$(RELEASE)/t/bench/bench_values
 	$(RELEASE)/t/bench/bench_notices
+	$(RELEASE)/t/bench/bench_placement
 	$(RELEASE)/t/sim/sim --ends=1000000 --shells=8000
 	t/bench/front --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/front_live --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)

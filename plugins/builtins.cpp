@@ -23,7 +23,9 @@ constexpr Make kBuiltins[] = {
     make_mustache,
     make_hwloc,
     make_cpu_affinity,
+    make_mem_affinity,  // after cpu-affinity, which makes the plan, as are the next two
     make_gpu_affinity,
+    make_nic_affinity,
     make_torch,  // after gpu-affinity, which decides what a task sees
     make_rlimit,
     make_oom,
@@ -36,11 +38,15 @@ constexpr Make kBuiltins[] = {
     make_exit_on_error,
     make_exit_report,
     make_exit_notify,
+    make_usage,  // after output, which knows what a task has written
+    make_timeline,
     make_events,  // after exit-report and exit-notify: the end of the job is the last event
-    make_control,  // after exit-report, whose report it keeps
+    make_control,  // after exit-report, usage and timeline, of which it keeps what they have found
+    make_doctor,
     make_coprocess,
     make_elastic,
     make_sysmon,
+    make_rehearse,
     make_hooks,  // after those that set variables of tasks
 };
 // clang-format on

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where `output.events` is set: exceptions, lost shells and the end of the job as lines of JSON at the leader's
-// standard output, behind the tasks' output. How tasks end comes from exit-notify, the report from exit-report, and
-// who attaches from control.
+// Where `output.events` is set: exceptions, lost shells, tasks that start again, and the end of the job
+// as lines of JSON at the leader's standard output, behind the tasks' output. How tasks end comes from exit-notify,
+// the report from exit-report, and who attaches from control.
 #include "base/json.hpp"
 #include "plugins/builtins.hpp"
 
@@ -17,6 +17,14 @@ class Events final : public plugin::Plugin {
       return Result<void>();
     });
     on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
+    on("job.tasks-moved", [this](plugin::Call& call) {
+      if (is_on_) put("moved", call.in);
+      return Result<void>();
+    });
+    on("job.tasks-restart", [this](plugin::Call& call) {
+      if (is_on_) put("restart", call.in);
+      return Result<void>();
+    });
   }
 
  private:

@@ -19,7 +19,10 @@ class ExitOnError final : public plugin::Plugin {
  public:
   explicit ExitOnError(plugin::Host& host) : Plugin("exit-on-error"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return read(); });
-    on("task.exit", [this](plugin::Call&) { return task_exited(*host_.current_task()); });
+    on("task.exit", [this](plugin::Call&) {
+      const task::Task& task = *host_.current_task();
+      return task.starts_again() ? Result<void>() : task_exited(task);
+    });
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
     on("shell.tasks-complete", [this](plugin::Call&) {
       timer_.reset();

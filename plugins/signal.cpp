@@ -18,9 +18,9 @@ namespace nacre::plugins {
 namespace {
 
 constexpr int kDefaultSignal = SIGUSR1;
-constexpr double kDefaultTimeleft = 60;        // seconds
-constexpr int kMaxSignal = 64;                 // SIGRTMAX of Linux
-constexpr std::string_view kTopic = "signal";  // an announcement: the signal's number
+constexpr double kDefaultTimeleft = 60;              // seconds
+constexpr int kMaxSignal = 64;                       // SIGRTMAX of Linux
+constexpr std::string_view kSignalTopic = "signal";  // an announcement: the signal's number
 
 Result<int> number_of(const JsonAt& signum) {
   if (!signum.json().is_string()) return static_cast<int>(TRY(signum.integer(1, kMaxSignal)));
@@ -49,7 +49,7 @@ class Signal final : public plugin::Plugin {
 
   Result<void> read() {
     announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
-      auto number = topic == kTopic ? parse_u64(bytes) : std::nullopt;
+      auto number = topic == kSignalTopic ? parse_u64(bytes) : std::nullopt;
       if (number && *number >= 1 && *number <= kMaxSignal) host_.kill_tasks(static_cast<int>(*number));
     });
     auto option = host_.options().at("signal");
@@ -92,7 +92,7 @@ class Signal final : public plugin::Plugin {
     double left = std::max(0.0, end - event::wall_clock());
     log(host_, *this, Level::notice, "the job expires in {:.0f} s: sending {} to the tasks", left,
         value::signal_name(signum_));
-    if (Result<void> sent = host_.announce(kTopic, fmt::format_int(signum_).str()); !sent)
+    if (Result<void> sent = host_.announce(kSignalTopic, fmt::format_int(signum_).str()); !sent)
       log(host_, *this, Level::error, "{}: {}", value::signal_name(signum_), sent.error().message);
   }
 

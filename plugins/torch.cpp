@@ -6,12 +6,14 @@
 //   torch.port=PORT    this port
 //
 // MASTER_ADDR, MASTER_PORT, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, NODE_RANK; of each task RANK and LOCAL_RANK.
+// With the option restart also TORCHELASTIC_RESTART_COUNT and TORCHELASTIC_MAX_RESTARTS.
 // Programs choose their gpu by LOCAL_RANK: it is below the number of those that the task sees, if it sees some.
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "job/restart_option.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
@@ -37,6 +39,8 @@ class Torch final : public plugin::Plugin {
   explicit Torch(plugin::Host& host) : Plugin("torch"), host_(host) {
     // Not before: only now is the taskmap final.
     on("shell.init", [this](plugin::Call&) { return initialize(); });
+    // The tasks that have come, and perhaps where rank 0 is.
+    on("shell.take-over", [this](plugin::Call&) { return initialize(); });
     on("task.init", [this](plugin::Call&) {
       if (is_on_) number(*host_.current_task());
       return Result<void>();
@@ -55,14 +59,18 @@ class Torch final : public plugin::Plugin {
     if (auto given = host_.options().at("torch.port"))
       port = static_cast<std::uint64_t>(TRY(given->integer(1, kLastPort)));
     const std::string& host = job.resources.nodes[TRY(job.taskmap.node_of(0))].hostname;
-    std::string node = fmt::format("{}", job.shell_rank);
+    std::string node = fmt::format("{}", job.stands_for(job.shell_rank));
     job::Environment& environment = host_.environment();
-    environment.set("MASTER_ADDR", host.empty() ? "localhost" : host);
+    // the nodes of a made-up machine are all here
+    bool is_here = host.empty() || host_.options().find("pretend") != nullptr;
+    environment.set("MASTER_ADDR", is_here ? "localhost" : host);
     environment.set("MASTER_PORT", fmt::format("{}", port));
     environment.set("WORLD_SIZE", fmt::format("{}", job.tasks()));
     environment.set("LOCAL_WORLD_SIZE", fmt::format("{}", job.taskmap.tasks_on(job.shell_rank)));
     environment.set("GROUP_RANK", node);
     environment.set("NODE_RANK", node);
+    job::RestartOption restart = TRY(job::RestartOption::read(host_.options()));
+    if (restart.is_on()) most_restarts_ = restart.max;
     return {};
   }
 
@@ -72,10 +80,14 @@ class Torch final : public plugin::Plugin {
     if (auto gpus = visible_gpus(environment)) local %= *gpus;
     environment.set("RANK", fmt::format("{}", task.rank()));
     environment.set("LOCAL_RANK", fmt::format("{}", local));
+    if (most_restarts_ == 0) return;
+    environment.set("TORCHELASTIC_RESTART_COUNT", std::string(environment.get("NACRE_JOB_RESTARTS").value_or("0")));
+    environment.set("TORCHELASTIC_MAX_RESTARTS", fmt::format("{}", most_restarts_));
   }
 
   plugin::Host& host_;
   bool is_on_ = false;
+  std::uint64_t most_restarts_ = 0;  // by the option restart; 0: none
 };
 
 }  // namespace

@@ -72,15 +72,17 @@ ShellConfig config_of(cli::ShellArguments& arguments) {
   config.explain = arguments.explain;
   config.explain_plugins = arguments.explain_plugins;
   const InstalledTree installed(kProgramDirectory);
-  config.plugin_searchpath = installed.path({kPluginPathFromHere}, kPluginPath);
+  config.plugin_searchpath = installed.path({kPluginPathOfBuild, kPluginPathFromHere}, kPluginPath);
   config.system_initrc = installed.path({kSystemInitrcFromHere}, kSystemInitrc);
   config.mandatory_initrc = installed.path({kMandatoryInitrcFromHere}, kMandatoryInitrc);
   config.library = installed.path({kLibraryOfBuild, kLibraryFromHere}, kLibrary);
   return config;
 }
 
-Result<ShellProcess> make_process(Log& log) {
+// `begun`: this program.
+Result<ShellProcess> make_process(Log& log, timeline::Time begun) {
   ShellProcess process;
+  process.timeline.early.booted = begun;
   process.loop = TRY(event::Loop::create());
   process.children = TRY(event::Children::create(*process.loop, [&log](const event::ChildExit& end) {
     log.log(Level::debug, "", "process {} ended, which outlived its task", end.pid);
@@ -113,11 +115,12 @@ Result<int> over(Result<int> code) {
   return code;
 }
 
-Result<int> run_alone(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title) {
+Result<int> run_alone(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title, timeline::Time begun) {
   boot::Identity identity = TRY(boot::standalone(arguments.boot));
   set_title(title, identity.id, identity.shell_rank, static_cast<std::uint32_t>(identity.resources.nodes.size()));
   log_to_stderr(log, identity.shell_rank, std::make_shared<StartedOthers::element_type>(nullptr));
-  ShellProcess process = TRY(make_process(log));
+  ShellProcess process = TRY(make_process(log, begun));
+  process.timeline.early.joined = timeline::now();
   process.group = std::make_unique<group::Alone>(identity.shell_rank);
   return over(run_shell(process, std::move(identity), config_of(arguments), log));
 }
@@ -168,6 +171,7 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   if (carriage && me.shell_rank == 0) {
     carried = TRY(CarriedChannels::create(*process.loop, *carriage, STDERR_FILENO));
     for (std::string& each : carried->options()) config.options.push_back(std::move(each));
+    carried->send(launch::Carriage::kJoined, "");
   }
   auto code = run_shell(process, std::move(assembled.identity), std::move(config), log);
   if (carried) carried->finish();
@@ -201,8 +205,8 @@ Result<std::unique_ptr<Guard>> start_guard(ShellProcess& process, const boot::Bo
   return Guard::start(*process.children, options);
 }
 
-Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title) {
-  if (arguments.standalone) return run_alone(std::move(arguments), log, title);
+Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title, timeline::Time begun) {
+  if (arguments.standalone) return run_alone(std::move(arguments), log, title, begun);
   boot::BootRequest request;
   request.way = arguments.way;
   request.variables = own_variable;
@@ -225,7 +229,7 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title) 
   if (arguments.quiet) log.set_level(Level::warn);
   if (arguments.verbose > 0) log.set_level(arguments.verbose > 1 ? Level::trace : Level::debug);
   std::unique_ptr<Detachment> detachment = TRY(prepare_detachment(boot, rank));
-  ShellProcess process = TRY(make_process(log));
+  ShellProcess process = TRY(make_process(log, begun));
   process.detachment = std::move(detachment);
   *started = &process.launcher;
   auto forget = [started](void*) { *started = nullptr; };
@@ -239,13 +243,14 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title) 
 }
 
 Result<int> parse_and_run(int argc, char** argv) {
+  const timeline::Time begun = timeline::now();
   CHECK_OK(open_closed_streams());
   reset_signals();
   auto parsed = cli::parse_shell_arguments(argc, argv);
   if (auto* reply = std::get_if<cli::Reply>(&parsed)) return cli::print(*reply);
   Log log;
   ProcessTitle title(argc, argv);
-  return run(std::get<cli::ShellArguments>(std::move(parsed)), log, title);
+  return run(std::get<cli::ShellArguments>(std::move(parsed)), log, title, begun);
 }
 
 }  // namespace

@@ -6,9 +6,11 @@
 # that before this.
 
 _nacre_shell_setopt() { # WORD: completes NAME or NAME=VALUE
-  local name=${1%%=*}
+  local name=${1%%=*} value=${1#*=}
   if [[ $1 == *=* ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$(_nacre_shell_values "$name")" -- "${1#*=}")
+    mapfile -t COMPREPLY < <(compgen -W "$(_nacre_shell_values "$name")" -- "$value")
+    # Where bash makes words of colons, too, it replaces what is behind the last one.
+    [[ $COMP_WORDBREAKS != *:* ]] || COMPREPLY=("${COMPREPLY[@]#"${value%"${value##*:}"}"}")
   else
     mapfile -t COMPREPLY < <(compgen -W "${_nacre_shell_options[*]}" -- "$1")
     if [[ ${COMPREPLY[*]} == *[=.] ]]; then compopt -o nospace; fi
@@ -17,8 +19,8 @@ _nacre_shell_setopt() { # WORD: completes NAME or NAME=VALUE
 
 _nacre_shell() {
   local word previous start=$COMP_CWORD
-  # Bash makes words of their own of the = in NAME=VALUE: put together what was one word.
-  while ((start > 1)) && [[ ${COMP_WORDS[start]} == = || ${COMP_WORDS[start - 1]} == = ]]; do
+  # Bash makes words of their own of = and : in NAME=VALUE: put together what was one word.
+  while ((start > 1)) && [[ ${COMP_WORDS[start]} == [=:] || ${COMP_WORDS[start - 1]} == [=:] ]]; do
     start=$((start - 1))
   done
   printf -v word %s "${COMP_WORDS[@]:start:COMP_CWORD-start+1}"

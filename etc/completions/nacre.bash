@@ -44,15 +44,38 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -W "block cyclic cyclic: manual: hostfile:" -- "$word")
       return
       ;;
+    --cpu-bind)
+      mapfile -t COMPREPLY < <(compgen -W "thread core l3 numa package none" -- "$word")
+      return
+      ;;
+    --on-lost)
+      mapfile -t COMPREPLY < <(compgen -W "end go-on replace replace,else=end replace,else=go-on" -- "$word")
+      return
+      ;;
+    --restart)
+      mapfile -t COMPREPLY < <(compgen -W "never on-failure always on-failure,max= on-failure,scope=job" -- "$word")
+      return
+      ;;
+    --mem-bind)
+      mapfile -t COMPREPLY < <(compgen -W "bind prefer interleave" -- "$word")
+      return
+      ;;
     --exit-policy | --policy)
       mapfile -t COMPREPLY < <(compgen -W "max main all main+all first" -- "$word")
       return
       ;;
-    --initrc | -j | --jobspec | -R | --resources | --hostfile | --shell | --agent | --notify | --report | --file | --multi-prog | \
+    --initrc | -j | --jobspec | -R | --resources | --hostfile | --shell | --agent | --notify | --report | --joblog | --file | --multi-prog | \
       --env-file | --input | --output | --error)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
+      ;;
+    -o)
+      if [[ ${command[1]-} == timeline ]]; then
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
+      fi
       ;;
     --tail)
       mapfile -t COMPREPLY < <(compgen -W "all none 10 100" -- "$word")
@@ -91,11 +114,11 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" jobs -q 2>/dev/null)" -- "$word"; compgen -c -- "$word"; compgen -f -- "$word")
       return
       ;;
-    attach | ps | top | kill | cancel | shrink)
+    attach | ps | top | doctor | kill | cancel | shrink)
       mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" jobs -q 2>/dev/null)" -- "$word")
       return
       ;;
-    wait | report)
+    wait | report | timeline)
       mapfile -t COMPREPLY < <(compgen -W "last $("${command[0]}" jobs -a -q 2>/dev/null)" -- "$word")
       return
       ;;

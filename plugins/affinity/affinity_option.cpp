@@ -2,6 +2,7 @@
 #include "plugins/affinity/affinity_option.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include <fmt/format.h>
 
@@ -12,7 +13,15 @@ namespace {
 
 using value::Idset;
 
-constexpr std::string_view kModes = "on, off, per-task or map:LIST, after verbose, or dry-run,";
+using Of = AffinityOption::Of;
+
+// What the option may be.
+std::string modes(Of of) {
+  return fmt::format("on, off, {} or map:LIST, after verbose, or dry-run,",
+                     of == Of::cpus ? fmt::format("per-task, per-task:LEVEL ({})", fmt::join(kCpuLevels, ", "))
+                                    : "per-task, closest");
+}
+
 constexpr Idset::Id kMaskWordBits = 32;  // in a mask with commas
 
 Error above_limit() { return Error{ERANGE, fmt::format("an id is above the limit of {}", kMaxAffinityId)}; }
@@ -64,16 +73,28 @@ Result<Idset> parse_list(std::string_view text) {
   return set;
 }
 
-Result<void> read_mode(const JsonAt& option, std::string_view mode, AffinityOption& out) {
+// "per-task:l3"
+bool read_level(std::string_view mode, AffinityOption& out) {
+  constexpr std::string_view kPrefix = "per-task:";
+  if (!mode.starts_with(kPrefix)) return false;
+  const auto* level = std::find(std::begin(kCpuLevels), std::end(kCpuLevels), mode.substr(kPrefix.size()));
+  if (level == std::end(kCpuLevels)) return false;
+  out.mode = AffinityOption::Mode::per_task;
+  out.level = static_cast<CpuLevel>(level - std::begin(kCpuLevels));
+  return true;
+}
+
+Result<void> read_mode(const JsonAt& option, std::string_view mode, Of of, AffinityOption& out) {
   using Mode = AffinityOption::Mode;
   static constexpr std::pair<std::string_view, Mode> kWords[] = {
-      {"on", Mode::on}, {"off", Mode::off}, {"per-task", Mode::per_task}};
+      {"on", Mode::on}, {"off", Mode::off}, {"per-task", Mode::per_task}, {"closest", Mode::closest}};
   for (const auto& [word, value] : kWords) {
-    if (mode != word) continue;
+    if (mode != word || (value == Mode::closest && of == Of::cpus)) continue;
     out.mode = value;
     return {};
   }
-  if (!mode.starts_with("map:")) return option.expected(kModes);
+  if (of == Of::cpus && read_level(mode, out)) return {};
+  if (!mode.starts_with("map:")) return option.expected(modes(of));
   out.mode = Mode::map;
   for (std::string_view entry : split(mode.substr(4), ';')) {
     out.map.push_back(TRY(in(option.path() + ": map", parse_affinity_set(entry))));
@@ -81,7 +102,7 @@ Result<void> read_mode(const JsonAt& option, std::string_view mode, AffinityOpti
   return {};
 }
 
-Result<void> read_text(const JsonAt& option, std::string_view text, AffinityOption& out) {
+Result<void> read_text(const JsonAt& option, std::string_view text, Of of, AffinityOption& out) {
   for (;;) {
     std::string_view word = text.substr(0, text.find(','));
     if (word == "verbose") {
@@ -89,7 +110,7 @@ Result<void> read_text(const JsonAt& option, std::string_view text, AffinityOpti
     } else if (word == "dry-run") {
       out.dry_run = true;
     } else {
-      return read_mode(option, text, out);
+      return read_mode(option, text, of, out);
     }
     if (word.size() == text.size()) return {};
     text.remove_prefix(word.size() + 1);
@@ -104,28 +125,46 @@ Result<bool> read_switch(const JsonAt& value, std::string_view wanted) {
   return value.expected(wanted);
 }
 
-Result<void> read_value(const JsonAt& option, AffinityOption& out) {
-  if (option.json().is_string()) return read_text(option, TRY(option.string()), out);
-  bool on = TRY(read_switch(option, kModes));
+Result<void> read_value(const JsonAt& option, Of of, AffinityOption& out) {
+  if (option.json().is_string()) return read_text(option, TRY(option.string()), of, out);
+  bool on = TRY(read_switch(option, modes(of)));
   out.mode = on ? AffinityOption::Mode::on : AffinityOption::Mode::off;
   return {};
 }
 
-Result<void> read_object(const JsonAt& option, AffinityOption& out) {
+Result<void> read_object(const JsonAt& option, Of of, AffinityOption& out) {
   CHECK_OK(option.only_keys({"mode", "verbose", "dry-run"}));
-  if (auto mode = TRY(option.find("mode"))) CHECK_OK(read_value(*mode, out));
+  if (auto mode = TRY(option.find("mode"))) CHECK_OK(read_value(*mode, of, out));
   if (auto verbose = TRY(option.find("verbose"))) out.verbose = TRY(read_switch(*verbose, "true or false"));
   if (auto dry_run = TRY(option.find("dry-run"))) out.dry_run = TRY(read_switch(*dry_run, "true or false"));
   return {};
 }
 
+// A word that has to be one of these; `off`, false and 0 are the same.
+Result<std::string> read_word(const std::optional<JsonAt>& option, std::initializer_list<std::string_view> words) {
+  if (!option || option->json() == false || option->json() == 0) return std::string("off");
+  if (option->json().is_string()) {
+    std::string word = TRY(option->string());
+    if (word == "off" || std::find(words.begin(), words.end(), word) != words.end()) return word;
+  }
+  return option->expected(fmt::format("{} or off", fmt::join(words, ", ")));
+}
+
 }  // namespace
 
-Result<AffinityOption> AffinityOption::read(const std::optional<JsonAt>& option) {
+Result<std::string> read_mem_affinity(const std::optional<JsonAt>& option) {
+  return read_word(option, {"bind", "prefer", "interleave"});
+}
+
+Result<std::string> read_nic_affinity(const std::optional<JsonAt>& option) {
+  return read_word(option, {"closest"});
+}
+
+Result<AffinityOption> AffinityOption::read(const std::optional<JsonAt>& option, Of of) {
   AffinityOption out;
   if (!option) return out;
   out.given = true;
-  CHECK_OK(option->json().is_object() ? read_object(*option, out) : read_value(*option, out));
+  CHECK_OK(option->json().is_object() ? read_object(*option, of, out) : read_value(*option, of, out));
   out.verbose = out.verbose || out.dry_run;
   return out;
 }

@@ -6,6 +6,8 @@
 // The option is one of
 //
 //   on, off, per-task, map:LIST    each may follow `verbose,` and `dry-run,`; one of these alone means `on` with it
+//   per-task:LEVEL                 the same, of cpus: LEVEL is a word of kCpuLevels
+//   closest                        the same, of gpus
 //   true, false, 1, 0              on, off
 //   {"mode": one of the first line without prefixes, "verbose": BOOL, "dry-run": BOOL}    each is optional
 //
@@ -23,23 +25,33 @@
 
 namespace nacre::plugins {
 
+// What is divided among the tasks: each gets whole units of this.
+enum class CpuLevel { thread, core, l3, numa, package };
+inline constexpr std::string_view kCpuLevels[] = {"thread", "core", "l3", "numa", "package"};
+
 struct AffinityOption {
-  enum class Mode { off, on, per_task, map };
+  enum class Mode { off, on, per_task, map, closest };
+  enum class Of { cpus, gpus };
 
   Mode mode = Mode::on;
-  std::vector<value::Idset> map;  // for Mode::map: not empty, and no set is empty
-  bool verbose = false;           // log what each task gets
-  bool dry_run = false;           // log it, and do nothing; implies verbose
-  bool given = false;             // the option is set
+  std::vector<value::Idset> map;    // for Mode::map: not empty, and no set is empty
+  CpuLevel level = CpuLevel::core;  // for Mode::per_task
+  bool verbose = false;             // log what each task gets
+  bool dry_run = false;             // log it, and do nothing; implies verbose
+  bool given = false;               // the option is set
 
   // `option`: none if it is not set. Errors start with its name.
-  static Result<AffinityOption> read(const std::optional<JsonAt>& option);
+  static Result<AffinityOption> read(const std::optional<JsonAt>& option, Of of);
 
   [[nodiscard]] const value::Idset& set_of(std::size_t task) const { return map[task % map.size()]; }
 };
 
 // The largest id in a set; above every kernel's number of cpus.
 inline constexpr value::Idset::Id kMaxAffinityId = (1U << 16) - 1;
+
+// The option mem-affinity, or nic-affinity: one of its words, `off` if it is not set.
+Result<std::string> read_mem_affinity(const std::optional<JsonAt>& option);
+Result<std::string> read_nic_affinity(const std::optional<JsonAt>& option);
 
 // A set in a form of hwloc_bitmap(3): a list ("0-3,7", items in any order, "4-" for 4 and all above), a mask in
 // words of 32 bits ("0x00000001,,0xff": an empty word is 0), or a mask of any length in one word, as in taskset(1)

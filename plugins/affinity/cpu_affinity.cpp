@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cpu-affinity: binds the tasks to cpus. affinity_option.hpp has the forms of the option; job_cpus.hpp finds the
-// job's cpus. `on` (the default): each task to all cores of the job on this node; `per-task`: each to its part of
-// them; `map:LIST`: each to a set of cpus of its own, which need not be the job's; `off`: tasks keep the shell's
-// binding.
+// job's cpus. `on` (the default): each task to all cores of the job on this node; `per-task`, `per-task:LEVEL`:
+// each to its part of them, as placement.hpp has it; `map:LIST`: each to a set of cpus of its own, which need not
+// be the job's; `off`: tasks keep the shell's binding.
 //
-// If the option is not set, and R names cores that this node does not have, as a hand-made R may, the tasks are not
-// bound and a notice gives the reason. With the option set, it is an error.
+// The plan of all tasks, with the memory, gpus and network cards that other options ask for, is made here, and
+// other plugins get it by the topic `affinity.plan` (affinity_plan.hpp).
+//
+// On a made-up machine (pretended.hpp) the tasks are planned, and not bound.
+//
+// If the option is not set, and R names cores that this node does not have, as a hand-made R may, the tasks are
+// not bound and a notice gives the reason. With the option set, it is an error.
 #include <fmt/format.h>
 
 #include "plugins/affinity/affinity_option.hpp"
+#include "plugins/affinity/affinity_plan.hpp"
 #include "plugins/affinity/job_cpus.hpp"
+#include "plugins/affinity/pretended.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
@@ -27,15 +34,30 @@ class CpuAffinity final : public plugin::Plugin {
       bind(*host_.current_task());
       return Result<void>();
     });
+    on("shell.take-over", [this](plugin::Call&) {
+      plan_.reset();
+      request_.cpus.clear();
+      return option_.mode == Mode::per_task ? make_plan() : Result<void>();
+    });
+    on("affinity.plan", [this](plugin::Call& call) -> Result<void> {
+      if (!plan_) CHECK_OK(make_plan());
+      call.out = to_json(*plan_);
+      return {};
+    });
   }
 
  private:
   Result<void> initialize() {
-    option_ = TRY(AffinityOption::read(host_.options().at(name())));
+    option_ = TRY(AffinityOption::read(host_.options().at(name()), AffinityOption::Of::cpus));
+    is_pretended_ = TRY(pretended_machine(host_.options())).has_value();
     if (option_.mode == Mode::off) return {};
     if (option_.mode == Mode::map) return check_map();
+    if (option_.mode == Mode::per_task) {
+      CHECK_OK(find_rights());
+      CHECK_OK(find_node());
+    }
     Result<void> found = find_cpus();
-    if (found) return {};
+    if (found) return option_.mode == Mode::per_task ? make_plan() : Result<void>();
     const Error& error = found.error();
     if (option_.given) return Error{error.code, error.message + "; correct R, or use -o cpu-affinity=off"};
     log(host_, *this, Level::notice, "tasks are not bound: {}", error.message);
@@ -44,22 +66,61 @@ class CpuAffinity final : public plugin::Plugin {
   }
 
   Result<void> find_cpus() {
-    // What a dry run prints may be about another machine.
-    auto in_file = option_.dry_run ? TRY(rights_in_file(host_)) : std::nullopt;
-    rights_ = in_file ? *in_file : TRY(read_cpu_rights());
     if (option_.mode == Mode::per_task) {
-      cores_ = TRY(job_cores(host_, rights_));
+      cores_ = TRY(pick_cores(host_.job().node().cores, node_->cpus.cores, rights_));
       for (const Idset& core : cores_) all_ = all_ | core;
     } else {
+      CHECK_OK(find_rights());
       all_ = TRY(job_cpus(host_, rights_));
     }
     if (option_.verbose) log(host_, *this, Level::notice, "cpus: {}", all_.str());
     return {};
   }
 
+  // What a dry run prints may be about another machine.
+  Result<void> find_rights() {
+    auto in_file = option_.dry_run ? TRY(rights_in_file(host_)) : std::nullopt;
+    rights_ = in_file ? *in_file : TRY(node_rights(host_));
+    return {};
+  }
+
+  Result<void> find_node() {
+    request_.memory = TRY(read_mem_affinity(host_.options().at("mem-affinity"))) != "off";
+    request_.nics = TRY(read_nic_affinity(host_.options().at("nic-affinity"))) == "closest";
+    auto gpus = TRY(AffinityOption::read(host_.options().at("gpu-affinity"), AffinityOption::Of::gpus));
+    request_.gpu_ids = host_.job().node().gpus.ids();
+    bool closest = gpus.mode == Mode::closest && !request_.gpu_ids.empty();
+    // A card is to be near to a task's own gpus, too.
+    if (closest) request_.gpus = PlacementRequest::Gpus::closest;
+    if (gpus.mode == Mode::per_task && request_.nics) request_.gpus = PlacementRequest::Gpus::evenly;
+    node_ = TRY(read_node(host_, rights_, closest || request_.nics));
+    return {};
+  }
+
+  // Once it is known which cpus the tasks have, unless the plan is to decide that.
+  Result<void> make_plan() {
+    if (option_.mode == Mode::off) CHECK_OK(find_rights());
+    if (!node_) CHECK_OK(find_node());
+    request_.tasks = host_.tasks().size();
+    request_.level = option_.level;
+    if (option_.mode == Mode::per_task) {
+      request_.cores = cores_;
+    } else {
+      for (const auto& task : host_.tasks()) request_.cpus.push_back(cpus_of(*task));
+      request_.cpus_why = option_.mode == Mode::map  ? "as the map has it"
+                          : option_.mode == Mode::on ? "all that the job has"
+                                                     : "all that the shell may use";
+    }
+    plan_ = AffinityPlan{TRY(place(*node_, request_)), option_.dry_run};
+    if (const Idset& unused = plan_->placement.unused; !unused.empty() && option_.verbose)
+      log(host_, *this, Level::notice, "cpus of no task: {}, as the shares of others would span several sets",
+          unused.str());
+    return {};
+  }
+
   // Reduces each set to the cpus that this shell may use.
   Result<void> check_map() {
-    rights_ = TRY(read_cpu_rights());
+    rights_ = TRY(node_rights(host_));
     for (Idset& cpus : option_.map) {
       Idset wanted = cpus;
       // "4-" means 4 and all above
@@ -82,13 +143,13 @@ class CpuAffinity final : public plugin::Plugin {
   [[nodiscard]] Idset cpus_of(const task::Task& task) {
     if (option_.mode == Mode::map) return option_.set_of(task.local_id());
     if (option_.mode == Mode::on) return all_;
-    Idset cpus;
-    auto [first, last] = share_of(task.local_id(), host_.tasks().size(), cores_.size());
-    for (std::size_t core = first; core < last; ++core) cpus = cpus | cores_[core];
-    return cpus;
+    if (option_.mode == Mode::off) return rights_.allowed;
+    return plan_->placement.tasks[task.local_id()].cpus;
   }
 
   void bind(task::Task& task) {
+    if (plan_) note(task);
+    task.command().setup.is_pretended = is_pretended_;
     if (option_.mode == Mode::off) return;
     Idset cpus = cpus_of(task);
     if (option_.verbose && option_.mode != Mode::on) {
@@ -98,11 +159,23 @@ class CpuAffinity final : public plugin::Plugin {
     if (!option_.dry_run && cpus != rights_.allowed) task.command().setup.cpus = mask_of(cpus);
   }
 
+  void note(task::Task& task) {
+    std::vector<std::string>& notes = task.command().notes;
+    notes.push_back(fmt::format("cpus    {}", plan_->placement.tasks[task.local_id()].cpus_why));
+    if (const Idset& unused = plan_->placement.unused; !unused.empty())
+      notes.push_back(
+          fmt::format("cpus    {} of the job have no task, as its share would span several sets", unused.str()));
+  }
+
   plugin::Host& host_;
   AffinityOption option_;
+  bool is_pretended_ = false;
   CpuRights rights_;
   std::vector<Idset> cores_;  // per-task: the job's cores, each as its cpus
   Idset all_;                 // on, per-task: the cpus of all of them
+  std::optional<NodeTopology> node_;
+  PlacementRequest request_;
+  std::optional<AffinityPlan> plan_;
 };
 
 }  // namespace

@@ -2,8 +2,9 @@
 //
 // gpu-affinity: restricts each task to its gpus, by the variables that the vendors' libraries read.
 // affinity_option.hpp has the forms of the option. `on` (the default): all gpus of the job on this node;
-// `per-task`: each task its part of them; `map:LIST`: each task a set of its own, which need not be the job's;
-// `off`: the environment is not changed.
+// `per-task`: each task its part of them; `closest`: the same, but the ones that are near its cpus, by the plan of
+// cpu-affinity (affinity_plan.hpp); `map:LIST`: each task a set of its own, which need not be the job's; `off`:
+// the environment is not changed.
 //
 //   CUDA_VISIBLE_DEVICES  NVIDIA; "-1" for none. With CUDA_DEVICE_ORDER=PCI_BUS_ID, so that ids mean the same as in
 //                         R.
@@ -20,6 +21,7 @@
 
 #include "base/variable.hpp"
 #include "plugins/affinity/affinity_option.hpp"
+#include "plugins/affinity/affinity_plan.hpp"
 #include "plugins/builtins.hpp"
 #include "task/gpus.hpp"
 
@@ -46,15 +48,18 @@ class GpuAffinity final : public plugin::Plugin {
  public:
   explicit GpuAffinity(plugin::Host& host) : Plugin("gpu-affinity"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return initialize(); });
+    on("shell.take-over", [this](plugin::Call&) {
+      return option_.mode == Mode::closest && !gpus_.empty() ? find_closest() : Result<void>();
+    });
     on("task.init", [this](plugin::Call&) {
-      if (option_.mode == Mode::map || option_.mode == Mode::per_task) show_share(*host_.current_task());
+      if (option_.mode != Mode::on && option_.mode != Mode::off) show_share(*host_.current_task());
       return Result<void>();
     });
   }
 
  private:
   Result<void> initialize() {
-    option_ = TRY(AffinityOption::read(host_.options().at(name())));
+    option_ = TRY(AffinityOption::read(host_.options().at(name()), AffinityOption::Of::gpus));
     if (option_.mode == Mode::off) return {};
     gpus_ = host_.job().node().gpus.ids();
     for (const Idset& set : option_.map) {
@@ -64,6 +69,7 @@ class GpuAffinity final : public plugin::Plugin {
     if (option_.verbose && option_.mode != Mode::map)
       log(host_, *this, Level::notice, "gpus: {}", gpus_.empty() ? "none" : all);
     if (gpus_.empty() && host_.job().resources.is_made && !option_.given) option_.mode = Mode::off;
+    if (option_.mode == Mode::closest && !gpus_.empty()) CHECK_OK(find_closest());
     if (option_.dry_run || option_.mode == Mode::off) return {};
     if (host_.job().resources.is_made && option_.mode != Mode::map) named_ = task::find_gpus(own_variable);
     if (!named_.names.empty()) {
@@ -76,7 +82,15 @@ class GpuAffinity final : public plugin::Plugin {
     return {};
   }
 
+  Result<void> find_closest() {
+    if (host_.job().resources.is_made && !task::find_gpus(own_variable).names.empty())
+      return invalid(name() + ": closest: it is not known where gpus are that have only names; use per-task");
+    plan_ = TRY(ask_for_plan(host_, name()));
+    return {};
+  }
+
   [[nodiscard]] Gpus gpus_of(const task::Task& task) {
+    if (option_.mode == Mode::closest && !gpus_.empty()) return plan_.placement.tasks[task.local_id()].gpus;
     if (option_.mode == Mode::map) return option_.set_of(task.local_id()).ids();
     auto [first, last] = share_of(task.local_id(), host_.tasks().size(), gpus_.size());
     return {gpus_.begin() + static_cast<std::ptrdiff_t>(first), gpus_.begin() + static_cast<std::ptrdiff_t>(last)};
@@ -96,6 +110,8 @@ class GpuAffinity final : public plugin::Plugin {
       if (!option_.dry_run) task.command().env.set(named_.variable, names_of(gpus_of(task)));
       return;
     }
+    if (option_.mode == Mode::closest && !gpus_.empty())
+      task.command().notes.push_back(fmt::format("gpus    {}", plan_.placement.tasks[task.local_id()].gpus_why));
     std::string gpus = fmt::format("{}", fmt::join(gpus_of(task), ","));
     if (option_.verbose)
       log(host_, *this, Level::notice, "task {}: gpus: {}", task.rank(), gpus.empty() ? "none" : gpus);
@@ -104,8 +120,9 @@ class GpuAffinity final : public plugin::Plugin {
 
   plugin::Host& host_;
   AffinityOption option_;
-  Gpus gpus_;         // the job's on this node
-  task::Gpus named_;  // by names, where a manager has given those
+  Gpus gpus_;          // the job's on this node
+  task::Gpus named_;   // by names, where a manager has given those
+  AffinityPlan plan_;  // for Mode::closest
 };
 
 }  // namespace

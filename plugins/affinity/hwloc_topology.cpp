@@ -4,13 +4,16 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <hwloc.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/text.hpp"
 #include "base/unique_fd.hpp"
 
 namespace nacre::plugins {
@@ -32,10 +35,12 @@ struct Functions {
   decltype(&hwloc_topology_destroy) topology_destroy;
   decltype(&hwloc_topology_load) topology_load;
   decltype(&hwloc_topology_set_xml) topology_set_xml;
+  decltype(&hwloc_topology_set_synthetic) topology_set_synthetic;
   decltype(&hwloc_topology_set_io_types_filter) set_io_types_filter;
   decltype(&hwloc_topology_restrict) topology_restrict;
   decltype(&hwloc_topology_export_xmlbuffer) export_xmlbuffer;
   decltype(&hwloc_free_xmlbuffer) free_xmlbuffer;
+  decltype(&hwloc_topology_is_thissystem) is_thissystem;
   decltype(&hwloc_get_type_depth) get_type_depth;
   decltype(&hwloc_get_nbobjs_by_depth) get_nbobjs_by_depth;
   decltype(&hwloc_get_obj_by_depth) get_obj_by_depth;
@@ -62,10 +67,12 @@ Result<Functions> find_all(void* library) {
   CHECK_OK(find(library, "hwloc_topology_destroy", f.topology_destroy));
   CHECK_OK(find(library, "hwloc_topology_load", f.topology_load));
   CHECK_OK(find(library, "hwloc_topology_set_xml", f.topology_set_xml));
+  CHECK_OK(find(library, "hwloc_topology_set_synthetic", f.topology_set_synthetic));
   CHECK_OK(find(library, "hwloc_topology_set_io_types_filter", f.set_io_types_filter));
   CHECK_OK(find(library, "hwloc_topology_restrict", f.topology_restrict));
   CHECK_OK(find(library, "hwloc_topology_export_xmlbuffer", f.export_xmlbuffer));
   CHECK_OK(find(library, "hwloc_free_xmlbuffer", f.free_xmlbuffer));
+  CHECK_OK(find(library, "hwloc_topology_is_thissystem", f.is_thissystem));
   CHECK_OK(find(library, "hwloc_get_type_depth", f.get_type_depth));
   CHECK_OK(find(library, "hwloc_get_nbobjs_by_depth", f.get_nbobjs_by_depth));
   CHECK_OK(find(library, "hwloc_get_obj_by_depth", f.get_obj_by_depth));
@@ -74,6 +81,58 @@ Result<Functions> find_all(void* library) {
   CHECK_OK(find(library, "hwloc_bitmap_list_sscanf", f.bitmap_list_sscanf));
   CHECK_OK(find(library, "hwloc_bitmap_list_asprintf", f.bitmap_list_asprintf));
   return f;
+}
+
+using PciAttributes = hwloc_obj_attr_u::hwloc_pcidev_attr_s;
+using IsGpu = bool (*)(const PciAttributes&);
+
+// By the classes of PCI: 0x03 is display, 0x1200 a processing accelerator. A server's own graphics have other
+// vendors.
+bool is_nvidia(const PciAttributes& device) { return device.vendor_id == 0x10de && device.class_id >> 8 == 0x03; }
+
+bool is_amd(const PciAttributes& device) {
+  return device.vendor_id == 0x1002 && (device.class_id >> 8 == 0x03 || device.class_id == 0x1200);
+}
+
+bool is_intel(const PciAttributes& device) { return device.vendor_id == 0x8086 && device.class_id == 0x0380; }
+
+std::string bus_of(hwloc_obj_t device) {
+  const PciAttributes& pci = device->attr->pcidev;
+  return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", static_cast<unsigned>(pci.domain), pci.bus, pci.dev, pci.func);
+}
+
+// The driver of NVIDIA numbers only those that a process may open, as a manager grants them: see task/gpus.hpp. Of
+// the other vendors', and without the driver's files, nothing is known.
+bool may_be_opened(const std::string& bus) {
+  auto text = read_file("/proc/driver/nvidia/gpus/" + bus + "/information");
+  if (!text) return true;
+  constexpr std::string_view kMinor = "Device Minor:";
+  for (std::string_view line : split(*text, '\n')) {
+    if (!line.starts_with(kMinor)) continue;
+    return ::access(fmt::format("/dev/nvidia{}", trim(line.substr(kMinor.size()))).c_str(), R_OK | W_OK) == 0;
+  }
+  return true;
+}
+
+bool is_down(const char* interface) {
+  auto state = read_file(fmt::format("/sys/class/net/{}/operstate", interface));
+  return state && trim(*state) == "down";
+}
+
+// "mlx5_0:1" with the first port that is active; the name alone of a device without ports; none: no port is
+// active.
+std::optional<std::string> name_with_port(hwloc_obj_t device) {
+  std::string name = device->name;
+  bool has_ports = false;
+  for (unsigned i = 0; i < device->infos_count; ++i) {
+    std::string_view key = device->infos[i].name;
+    if (!key.starts_with("Port") || !key.ends_with("State")) continue;
+    has_ports = true;
+    // the number of IB_PORT_ACTIVE, with or without its name
+    if (std::string_view(device->infos[i].value).starts_with('4'))
+      return fmt::format("{}:{}", name, key.substr(4, key.size() - 9));
+  }
+  return has_ports ? std::nullopt : std::optional(name);
 }
 
 // Returns 0 or an errno.
@@ -95,6 +154,76 @@ struct HwlocTopology::Loaded {
   ~Loaded() {
     if (topology != nullptr) hwloc.topology_destroy(topology);
   }
+
+  // All objects of this type, by logical index.
+  [[nodiscard]] std::vector<hwloc_obj_t> all(hwloc_obj_type_t type) const {
+    std::vector<hwloc_obj_t> out;
+    int depth = hwloc.get_type_depth(topology, type);
+    if (depth == HWLOC_TYPE_DEPTH_UNKNOWN || depth == HWLOC_TYPE_DEPTH_MULTIPLE) return out;
+    unsigned count = hwloc.get_nbobjs_by_depth(topology, depth);
+    for (unsigned i = 0; i < count; ++i) out.push_back(hwloc.get_obj_by_depth(topology, depth, i));
+    return out;
+  }
+
+  // Of the object, or the nearest one around it that has cpus.
+  [[nodiscard]] Result<Idset> cpus_of(hwloc_obj_t object) const {
+    while (object->cpuset == nullptr && object->parent != nullptr) object = object->parent;
+    char* text = nullptr;
+    if (hwloc.bitmap_list_asprintf(&text, object->cpuset) < 0)
+      return system_error(errno, "hwloc_bitmap_list_asprintf");
+    Result<Idset> cpus = Idset::parse(text);
+    std::free(text);  // NOLINT: hwloc's, by malloc
+    return cpus;
+  }
+
+  [[nodiscard]] Result<std::vector<Idset>> sets(hwloc_obj_type_t type) const {
+    std::vector<Idset> out;
+    for (hwloc_obj_t each : all(type)) out.push_back(TRY(cpus_of(each)));
+    return out;
+  }
+
+  [[nodiscard]] Result<Device> device(hwloc_obj_t object) const {
+    Device out;
+    out.cpus = TRY(cpus_of(object));
+    if (object->type == HWLOC_OBJ_PCI_DEVICE) out.bus = bus_of(object);
+    for (hwloc_obj_t up = object->parent; up != nullptr && up->cpuset == nullptr; up = up->parent) {
+      if (up->type == HWLOC_OBJ_BRIDGE) out.bridges.push_back(up->gp_index);
+    }
+    std::reverse(out.bridges.begin(), out.bridges.end());
+    return out;
+  }
+
+  [[nodiscard]] Result<std::vector<Device>> gpus() const {
+    bool is_here = hwloc.is_thissystem(topology) != 0;
+    for (IsGpu is_gpu : {is_nvidia, is_amd, is_intel}) {
+      std::vector<Device> out;
+      for (hwloc_obj_t each : all(HWLOC_OBJ_PCI_DEVICE)) {
+        if (!is_gpu(each->attr->pcidev) || (is_here && !may_be_opened(bus_of(each)))) continue;
+        out.push_back(TRY(device(each)));
+      }
+      std::sort(out.begin(), out.end(), [](const Device& a, const Device& b) { return a.bus < b.bus; });
+      if (!out.empty()) return out;
+    }
+    return std::vector<Device>();
+  }
+
+  // RDMA devices are a cluster's network: beside them its other cards are for something else.
+  [[nodiscard]] Result<std::vector<Device>> nics() const {
+    bool is_here = hwloc.is_thissystem(topology) != 0;
+    for (hwloc_obj_osdev_type_t type : {HWLOC_OBJ_OSDEV_OPENFABRICS, HWLOC_OBJ_OSDEV_NETWORK}) {
+      std::vector<Device> out;
+      for (hwloc_obj_t each : all(HWLOC_OBJ_OS_DEVICE)) {
+        if (each->attr->osdev.type != type || (is_here && is_down(each->name))) continue;
+        auto name = name_with_port(each);
+        if (!name) continue;
+        bool on_pci = each->parent != nullptr && each->parent->type == HWLOC_OBJ_PCI_DEVICE;
+        out.push_back(TRY(device(on_pci ? each->parent : each)));
+        out.back().name = *std::move(name);
+      }
+      if (!out.empty()) return out;
+    }
+    return std::vector<Device>();
+  }
 };
 
 HwlocTopology::HwlocTopology(std::unique_ptr<Loaded> loaded) : loaded_(std::move(loaded)) {}
@@ -102,7 +231,7 @@ HwlocTopology::HwlocTopology(HwlocTopology&&) noexcept = default;
 HwlocTopology& HwlocTopology::operator=(HwlocTopology&&) noexcept = default;
 HwlocTopology::~HwlocTopology() = default;
 
-Result<HwlocTopology> HwlocTopology::load(Devices devices, const std::optional<std::string>& file) {
+Result<std::unique_ptr<HwlocTopology::Loaded>> HwlocTopology::create() {
   auto loaded = std::make_unique<Loaded>();
   loaded->library.reset(::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL));
   if (!loaded->library) {
@@ -110,8 +239,21 @@ Result<HwlocTopology> HwlocTopology::load(Devices devices, const std::optional<s
     return not_loaded(why != nullptr ? why : "unknown");
   }
   loaded->hwloc = TRY(find_all(loaded->library.get()));
+  if (loaded->hwloc.topology_init(&loaded->topology) < 0) return system_error(errno, "hwloc_topology_init");
+  return loaded;
+}
+
+Result<HwlocTopology> HwlocTopology::synthetic(const std::string& description) {
+  auto loaded = TRY(create());
+  if (loaded->hwloc.topology_set_synthetic(loaded->topology, description.c_str()) < 0)
+    return invalid(description + ": no description of a topology for hwloc");
+  if (loaded->hwloc.topology_load(loaded->topology) < 0) return system_error(errno, "hwloc_topology_load");
+  return HwlocTopology(std::move(loaded));
+}
+
+Result<HwlocTopology> HwlocTopology::load(Devices devices, const std::optional<std::string>& file) {
+  auto loaded = TRY(create());
   const Functions& hwloc = loaded->hwloc;
-  if (hwloc.topology_init(&loaded->topology) < 0) return system_error(errno, "hwloc_topology_init");
   if (devices == Devices::important) hwloc.set_io_types_filter(loaded->topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   if (file && hwloc.topology_set_xml(loaded->topology, file->c_str()) < 0)
     return system_error(errno, "cannot read the topology " + *file);
@@ -121,21 +263,26 @@ Result<HwlocTopology> HwlocTopology::load(Devices devices, const std::optional<s
 }
 
 Result<std::vector<Idset>> HwlocTopology::cores() const {
-  const Functions& hwloc = loaded_->hwloc;
-  int depth = hwloc.get_type_depth(loaded_->topology, HWLOC_OBJ_CORE);
-  unsigned count = depth < 0 ? 0 : hwloc.get_nbobjs_by_depth(loaded_->topology, depth);
-  if (count == 0) return Error{ENOENT, "hwloc sees no cores"};
-  std::vector<Idset> cores;
-  for (unsigned i = 0; i < count; ++i) {
-    char* text = nullptr;
-    hwloc_obj_t core = hwloc.get_obj_by_depth(loaded_->topology, depth, i);
-    if (hwloc.bitmap_list_asprintf(&text, core->cpuset) < 0)
-      return system_error(errno, "hwloc_bitmap_list_asprintf");
-    Result<Idset> cpus = Idset::parse(text);
-    std::free(text);  // NOLINT: hwloc's, by malloc
-    cores.push_back(TRY(std::move(cpus)));
-  }
+  std::vector<Idset> cores = TRY(loaded_->sets(HWLOC_OBJ_CORE));
+  if (cores.empty()) return Error{ENOENT, "hwloc sees no cores"};
   return cores;
+}
+
+Result<NodeTopology> HwlocTopology::node() const {
+  NodeTopology out;
+  out.cpus.cores = TRY(cores());
+  out.cpus.l3s = TRY(loaded_->sets(HWLOC_OBJ_L3CACHE));
+  out.cpus.packages = TRY(loaded_->sets(HWLOC_OBJ_PACKAGE));
+  for (hwloc_obj_t numa : loaded_->all(HWLOC_OBJ_NUMANODE))
+    out.cpus.numas.push_back({numa->os_index, TRY(loaded_->cpus_of(numa)), numa->attr->numanode.local_memory > 0});
+  std::sort(out.cpus.numas.begin(), out.cpus.numas.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  // A synthetic topology may name no memory at all.
+  bool names_memory =
+      std::any_of(out.cpus.numas.begin(), out.cpus.numas.end(), [](const auto& each) { return each.has_memory; });
+  for (auto& each : out.cpus.numas) each.has_memory = each.has_memory || !names_memory;
+  out.gpus = TRY(loaded_->gpus());
+  out.nics = TRY(loaded_->nics());
+  return out;
 }
 
 Result<void> HwlocTopology::restrict_to(const Idset& cpus) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "plugins/affinity/node_topology.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {
@@ -27,6 +28,8 @@ class HwlocTopology {
   // `file`: XML of hwloc, instead of this machine; none: what HWLOC_XMLFILE of the shell's environment names, or
   // this machine.
   static Result<HwlocTopology> load(Devices devices, const std::optional<std::string>& file = std::nullopt);
+  // A made-up one without devices; `description`: of hwloc_topology_set_synthetic().
+  static Result<HwlocTopology> synthetic(const std::string& description);
   HwlocTopology(HwlocTopology&&) noexcept;
   HwlocTopology& operator=(HwlocTopology&&) noexcept;
   ~HwlocTopology();
@@ -34,6 +37,11 @@ class HwlocTopology {
   // The cpus of each core, by logical index, without those that the cgroup excludes. An error if hwloc sees no
   // cores.
   [[nodiscard]] Result<std::vector<value::Idset>> cores() const;
+
+  // All that placements go by; an error as of cores(). With Devices::none it has no gpus and no cards. Gpus are
+  // those of NVIDIA, or else AMD's, or else Intel's that are no part of a processor. On this machine cards that
+  // are down, and NVIDIA's gpus that this process may not open, are left out.
+  [[nodiscard]] Result<NodeTopology> node() const;
 
   // Drops all that has none of these cpus. Keeps devices.
   Result<void> restrict_to(const value::Idset& cpus);
@@ -45,6 +53,7 @@ class HwlocTopology {
  private:
   struct Loaded;
   explicit HwlocTopology(std::unique_ptr<Loaded> loaded);
+  static Result<std::unique_ptr<Loaded>> create();
 
   std::unique_ptr<Loaded> loaded_;
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "plugins/affinity/pretended.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -30,8 +31,9 @@ Result<std::vector<Idset>> ask_hwloc(plugin::Host& host) {
   return cores;
 }
 
-// Whether the order of the cores is given by a file, whatever the kernel's files have.
+// Whether the order of the cores is given by a file, or made up, whatever the kernel's files have.
 bool is_given(plugin::Host& host) {
+  if (host.options().find("pretend") != nullptr) return true;
   auto path = host.environment().get(kTopology);
   return path && !path->empty();
 }
@@ -66,6 +68,11 @@ std::optional<TopologyFile> topology_file(plugin::Host& host) {
   return std::nullopt;
 }
 
+Result<CpuRights> node_rights(plugin::Host& host) {
+  if (!TRY(pretended_machine(host.options()))) return read_cpu_rights();
+  return *TRY(rights_in_file(host));
+}
+
 Result<std::optional<CpuRights>> rights_in_file(plugin::Host& host) {
   if (!is_given(host)) return std::optional<CpuRights>();
   Idset all;
@@ -78,6 +85,18 @@ Result<std::vector<Idset>> job_cores(plugin::Host& host, const CpuRights& rights
   if (!is_given(host)) cores = TRY(read_cores(rights.online));
   if (!cores) cores = TRY(ask_hwloc(host));
   return pick_cores(host.job().node().cores, *cores, rights);
+}
+
+Result<NodeTopology> read_node(plugin::Host& host, const CpuRights& rights, bool with_devices) {
+  std::optional<task::CpuTopology> cpus;
+  if (!is_given(host)) cpus = TRY(task::read_cpu_topology(rights.online));
+  if (cpus && !with_devices) return NodeTopology{*std::move(cpus), {}, {}};
+  plugin::Call call("hwloc.topology");
+  if (TRY(host.stack().call(call)) == 0)
+    return Error{ENOENT, "this node's topology is known to hwloc only, and no plugin answers to hwloc.topology"};
+  NodeTopology out = TRY(node_topology_of(JsonAt::root(call.out, "hwloc.topology")));
+  if (cpus) out.cpus = *std::move(cpus);
+  return out;
 }
 
 Result<Idset> job_cpus(plugin::Host& host, const CpuRights& rights) {

@@ -3,9 +3,9 @@
 // The job's cpus on this node. R has cores by hwloc's logical index; the kernel has cpus by its own numbers.
 //
 // The indexes of R count the cores of the node that this process's cgroup does not exclude, in hwloc's order. If a
-// shell is confined, by its cgroup or by sched_setaffinity(2), to exactly as many cores as R gives the job, then it
-// was confined to the job's cores: it uses these, whatever R calls them. Otherwise the job's cores are those of R,
-// without the cpus that the shell may not use.
+// shell is confined, by its cgroup or by sched_setaffinity(2), to exactly as many cores as R gives the job, then
+// it was confined to the job's cores: it uses these, whatever R calls them. Otherwise the job's cores are those of
+// R, without the cpus that the shell may not use.
 #pragma once
 
 #include <optional>
@@ -14,6 +14,7 @@
 
 #include "base/result.hpp"
 #include "plugin/host.hpp"
+#include "plugins/affinity/node_topology.hpp"
 #include "task/cpu_rights.hpp"
 #include "task/cpu_topology.hpp"
 
@@ -38,12 +39,20 @@ struct TopologyFile {
 };
 [[nodiscard]] std::optional<TopologyFile> topology_file(plugin::Host& host);
 
-// The cpus that a shell could use on the machine of FLUX_HWLOC_XMLFILE; none: that is not set.
+// The cpus that a shell could use on the machine of FLUX_HWLOC_XMLFILE, or a made-up one; none: it is neither.
 [[nodiscard]] Result<std::optional<CpuRights>> rights_in_file(plugin::Host& host);
 
+// What this shell may use of its node; all of a made-up one.
+[[nodiscard]] Result<CpuRights> node_rights(plugin::Host& host);
+
 // The same for the host's job on this machine. If FLUX_HWLOC_XMLFILE is set, or the kernel's files leave the order
-// of the cores open, this calls the topic `hwloc.cores`, to which a plugin answers {"cores": [idset of cpus, ...]}.
+// of the cores open, this calls the topic `hwloc.cores`, to which a plugin answers {"cores": [idset of cpus,
+// ...]}.
 [[nodiscard]] Result<std::vector<value::Idset>> job_cores(plugin::Host& host, const CpuRights& rights);
+
+// This machine, or that of FLUX_HWLOC_XMLFILE. By the kernel's files if `with_devices` is false and they are
+// enough; else by the topic `hwloc.topology`.
+[[nodiscard]] Result<NodeTopology> read_node(plugin::Host& host, const CpuRights& rights, bool with_devices);
 
 // All cpus of the job's cores. Costs less if these are all cores of the node.
 [[nodiscard]] Result<value::Idset> job_cpus(plugin::Host& host, const CpuRights& rights);

@@ -10,15 +10,24 @@
 
 #include <fmt/format.h>
 
+#include "doctor/words.hpp"
 #include "exits/job_end.hpp"
+#include "plugins/doctor/examiner.hpp"
+#include "plugins/timeline/source.hpp"
+#include "timeline/summary.hpp"
+#include "timeline/trace.hpp"
+#include "usage/table.hpp"
 #include "value/hostlist.hpp"
 #include "version.hpp"
 
 namespace nacre::plugins {
 namespace {
 
-constexpr std::size_t kRowsInPart = 2048;  // of an answer that comes in parts: far below a frame's limit
-constexpr std::size_t kMostHosts = std::size_t{64} << 10;  // bytes of the hosts' names
+constexpr std::size_t kRowsInPart = 2048;    // of an answer that comes in parts: far below a frame's limit
+constexpr std::size_t kEventsInPart = 1024;  // likewise
+constexpr std::size_t kMostGroups = std::size_t{256} << 10;  // bytes of groups in a part, likewise
+constexpr std::size_t kMostUsage = std::size_t{512} << 10;   // bytes of the answer: below a frame's limit
+constexpr std::size_t kMostHosts = std::size_t{64} << 10;    // bytes of the hosts' names
 
 }  // namespace
 
@@ -29,7 +38,10 @@ void Answers::serve(const control::ControlRequest& request, const record::JobEnt
   if (action == "report") return reply.answer(report_so_far());
   if (action == "signal") return reply.answer(send_signal(request.arguments));
   if (action == "cancel") return reply.answer(cancel());
+  if (action == "usage") return usage(request.arguments, reply);
   if (action == "ps") return processes(std::move(reply));
+  if (action == "timeline") return timeline(request.arguments, reply);
+  if (action == "doctor") return examine(request.arguments, std::move(reply));
   reply.answer(
       Error{ENOSYS, fmt::format("{:.64}: not known to the job's shells, which are of nacre {}", action, kVersion)});
 }
@@ -89,6 +101,55 @@ Json Answers::report(const Json& summary) const {
   return call.out.empty() ? Json() : std::move(call.out);
 }
 
+Json Answers::usage(std::size_t most) const {
+  plugin::Call call("job.usage");
+  if (!host_.stack().call(call) || !call.out.is_object() || call.out.empty()) return {};
+  return usage::fitting_summary(std::move(call.out), most);
+}
+
+// The rows come first, in parts.
+void Answers::usage(const Json& arguments, const Reply& reply) const {
+  Json summary = usage(kMostUsage);
+  Json next = arguments.value("rows", Json()) == true && !summary.is_null() ? Json(0) : Json();
+  while (!next.is_null()) {
+    plugin::Call call("job.usage");
+    call.in["from"] = next;
+    if (Result<int> called = host_.stack().call(call); !called) return reply.answer(called.error());
+    reply.part({{"rows", call.out.value("rows", Json::array())}});
+    next = call.out.value("next", Json());
+  }
+  reply.answer(Json{{"usage", std::move(summary)}});
+}
+
+Json Answers::timeline() const {
+  TimelineSource* source = timeline_of(host_);
+  return source == nullptr ? Json() : source->kept();
+}
+
+// With `trace`, the trace's events come first, in parts of a bounded size.
+void Answers::timeline(const Json& arguments, const Reply& reply) {
+  TimelineSource* source = timeline_of(host_);
+  if (source == nullptr || !source->is_on())
+    return reply.answer(Error{ENODATA, "the job keeps no timeline: start it with --timeline, or -o timeline"});
+  bool has_trace = arguments.value("trace", Json()) == true;
+  auto done = [reply, has_trace](const timeline::JobTimeline& job) {
+    timeline::Facts facts = timeline::facts_of(job);
+    Json answer{{"summary", timeline::summary_of(job, facts).json()}};
+    if (has_trace) {
+      timeline::Trace trace = timeline::trace_of(job, facts);
+      Json some = Json::array();
+      for (Json& each : trace.events) {
+        some.push_back(std::move(each));
+        if (some.size() == kEventsInPart) reply.part({{"events", std::exchange(some, Json::array())}});
+      }
+      if (!some.empty()) reply.part({{"events", std::move(some)}});
+      answer["about"] = std::move(trace.about);
+    }
+    reply.answer(std::move(answer));
+  };
+  if (Result<void> begun = source->collect(done); !begun) reply.answer(begun.error());
+}
+
 Json Answers::report_so_far() const {
   Json summary = summary_;
   if (summary.is_null()) summary = {{"tasks", exits_by_record()}};
@@ -123,7 +184,7 @@ Result<Json> Answers::cancel() {
 
 // The shells give all columns of `ps` but the hosts, which the leader adds.
 void Answers::processes(Reply reply) {
-  auto done = [this, reply](const std::vector<TaskProcess>& all, const std::set<std::uint32_t>& late) {
+  auto done = [this, reply](const std::vector<TaskProcess>& all, const value::Idset& late) {
     const auto& nodes = host_.job().resources.nodes;
     auto host_of = [&](std::uint32_t shell) { return shell < nodes.size() ? nodes[shell].hostname : ""; };
     Json rows = Json::array();
@@ -135,17 +196,46 @@ void Answers::processes(Reply reply) {
                       {"shell", shell ? Json(*shell) : Json()},
                       {"pid", each.pid},
                       {"state", each.state},
-                      {"try", 1},
+                      {"try", host_.job().attempt_of(each.rank)},
                       {"time", each.elapsed},
                       {"cpu", each.elapsed > 0 ? each.cpu / each.elapsed : 0},
                       {"rss", each.memory},
                       {"command", each.program}});
     }
     Json late_hosts = Json::array();
-    for (std::uint32_t shell : late) late_hosts.push_back(host_of(shell));
-    reply.answer(Json{{"tasks", std::move(rows)}, {"late", std::move(late_hosts)}});
+    for (std::uint32_t shell : late.ids()) late_hosts.push_back(host_of(shell));
+    Json spares = Json::array();
+    for (std::uint32_t shell : host_.job().spare_shells().ids()) {
+      if (!questions_.has_lost(shell))
+        spares.push_back({{"spare", true}, {"host", host_of(shell)}, {"shell", shell}});
+    }
+    reply.answer(Json{{"tasks", std::move(rows)}, {"late", std::move(late_hosts)}, {"spares", std::move(spares)}});
   };
   if (Result<void> asked = questions_.ask(done); !asked) reply.answer(asked.error());
+}
+
+// Groups come in parts of a bounded size, then the rest.
+void Answers::examine(const Json& arguments, Reply reply) {
+  Examiner* examiner = examiner_of(host_);
+  if (examiner == nullptr) return reply.answer(Error{ENOTSUP, "the job's shells have another plugin doctor"});
+  auto order = ExaminationOrder::parse(arguments);
+  if (!order) return reply.answer(order.error());
+  auto done = [reply, by_rank = order->by_rank](const Examined& examined) {
+    Json groups = Json::array();
+    std::size_t bytes = 0;
+    for (const doctor::TaskGroup& each : by_rank ? examined.rows : examined.examination.groups) {
+      if (bytes > kMostGroups) reply.part({{"groups", std::exchange(groups, Json::array())}});
+      if (groups.empty()) bytes = 0;
+      groups.push_back(each.json());
+      groups.back()["hosts"] = doctor::hosts_of(each.ranks, examined.examination);
+      bytes += dump_json(groups.back()).size();
+    }
+    Json answer = examined.examination.json();
+    answer["groups"] = std::move(groups);
+    for (const doctor::Verdict& each : examined.verdicts) answer["verdicts"].push_back(each.json());
+    reply.answer(std::move(answer));
+  };
+  if (Result<void> begun = examiner->examine(*order, done); !begun) reply.answer(begun.error());
 }
 
 }  // namespace nacre::plugins

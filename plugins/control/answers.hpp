@@ -43,6 +43,10 @@ class Answers {
 
   // What the plugin exit-report knows so far, or null. `summary`: of the job's end, or {}.
   [[nodiscard]] Json report(const Json& summary) const;
+  // What the plugin usage knows so far, of at most so many bytes; null: it measures nothing.
+  [[nodiscard]] Json usage(std::size_t most) const;
+  // What the entry of a job that has ended keeps of its timeline; null: it has none.
+  [[nodiscard]] Json timeline() const;
 
  private:
   [[nodiscard]] Json status(const record::JobEntry& entry) const;
@@ -52,6 +56,9 @@ class Answers {
   Result<Json> send_signal(const Json& arguments);
   Result<Json> cancel();
   void processes(Reply reply);
+  void examine(const Json& arguments, Reply reply);
+  void usage(const Json& arguments, const Reply& reply) const;
+  void timeline(const Json& arguments, const Reply& reply);
   [[nodiscard]] value::Idset running() const;
   [[nodiscard]] Json exits_by_record() const;
 

@@ -21,14 +21,17 @@
 #include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/control/answers.hpp"
+#include "plugins/control/details.hpp"
 #include "plugins/control/exec_service.hpp"
 #include "plugins/control/input_service.hpp"
 #include "plugins/control/own_entry.hpp"
 #include "plugins/control/shrink_service.hpp"
 #include "plugins/control/viewer_link.hpp"
 #include "plugins/control/viewers.hpp"
+#include "plugins/doctor/examiner.hpp"
 #include "plugins/pty/options.hpp"
 #include "record/list.hpp"
+#include "usage/table.hpp"
 #include "version.hpp"
 
 namespace nacre::plugins {
@@ -39,7 +42,8 @@ constexpr event::Seconds kLookEach{30};      // whether somebody has removed the
 constexpr event::Seconds kMostLastTime{1};   // for those who wait for the job's end to take it
 constexpr event::Seconds kMostStill{0.2};    // of it, in which none of them takes anything
 constexpr event::Seconds kLastLook{0.005};
-constexpr std::uint64_t kPruneOne = 32;  // in as many jobs what is too old is removed
+constexpr std::size_t kMostDetails = std::size_t{768} << 10;  // bytes of an answer: below a frame's limit
+constexpr std::uint64_t kPruneOne = 32;                       // in as many jobs what is too old is removed
 
 class Control final : public plugin::Plugin {
  public:
@@ -50,7 +54,8 @@ class Control final : public plugin::Plugin {
         answers_(host, questions_),
         execs_(host, [this] { return server_.get(); }),
         input_(host, [this] { return server_.get(); }),
-        shrinks_(host) {
+        shrinks_(host),
+        details_(host) {
     on("shell.init", [this](plugin::Call&) { return read(); });
   }
   ~Control() override {
@@ -87,11 +92,20 @@ class Control final : public plugin::Plugin {
       return Result<void>();
     });
     CHECK_OK(read_scrollback());
+    details_.keep_messages();
     if (auto* output = host_.task_output()) output->follow(&viewers_.value());
     on("job.listed", [this](plugin::Call& call) { return listed(call); });
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
     for (const char* topic : {"shell.lost", "shell.left"})
       on(topic, [this](plugin::Call& call) { return shell_gone(call); });
+    for (const char* topic : {"job.tasks-moved", "job.tasks-restart"})
+      on(topic, [this](plugin::Call&) {
+        entry_.spares = static_cast<std::uint32_t>(host_.job().spare_shells().size());
+        entry_.restarts = host_.job().restarts;
+        Result<void> written = server_ ? write_entry() : Result<void>();
+        if (!written) without(written.error());
+        return Result<void>();
+      });
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { server_ ? look() : open(); }));
     timer_->unref();
     started_ = host_.events().follow([this](const Json& event) {
@@ -100,7 +114,7 @@ class Control final : public plugin::Plugin {
       timer_->start(starts_detached() ? event::Seconds::zero() : kBeforeOpen);
     });
     ended_ = host_.on_ended([this](const Json& summary) { job_ended(summary); });
-    entry_ = own_entry(host_.job());
+    entry_ = own_entry(host_.job(), host_.options());
     return {};
   }
 
@@ -176,44 +190,29 @@ class Control final : public plugin::Plugin {
                                                  std::move(callbacks)));
     guard(server_->directory().path());
     CHECK_OK(write_entry());
+    write_details("");
     timer_->start(kLookEach, kLookEach);
     return {};
   }
 
-  // To the first place that takes it: it may be full, or have gone since.
-  Result<void> put_entry() {
-    std::optional<Error> why;
-    if (directory_) {
-      Result<void> written = directory_->write(entry_);
-      if (written) return written;
-      why = written.error();
-    }
-    std::vector<std::string> left = record::places(own_variable);
-    std::string first = host_.launched() != nullptr ? host_.launched()->directory() : "";
-    std::stable_partition(left.begin(), left.end(), [&](const std::string& each) { return each == first; });
-    if (directory_) std::erase(left, directory_->path());
-    while (!left.empty()) {
-      if (why) log(host_, *this, Level::debug, "{}: another place is taken", why->message);
-      auto next = choose_directory(left);
-      if (!next) return why ? *std::move(why) : next.error();
-      Result<void> written = next->write(entry_);
-      if (written) {
-        if (directory_) static_cast<void>(directory_->remove(entry_.id));
-        directory_ = *std::move(next);
-        return {};
-      }
-      why = written.error();
-      std::erase(left, next->path());
-    }
-    return *std::move(why);
+  // What a bundle lacks if this fails is not worth more than a message for who looks for it.
+  void write_details(std::string output) {
+    Json details = details_.make(record::EntryDirectory::kMaxDetails, Details::kTasksKept, std::move(output));
+    Result<void> written = directory_->write_details(entry_.id, dump_json(details) + '\n');
+    if (!written)
+      log(host_, *this, Level::debug, "{}: the details of the job are not kept", written.error().message);
   }
 
-  Result<record::EntryDirectory> choose_directory(const std::vector<std::string>& places) {
-    std::vector<std::string> skipped;
-    auto chosen = record::EntryDirectory::choose(places, &skipped);
-    for (const std::string& each : skipped) log(host_, *this, Level::debug, "{}: another place is taken", each);
-    return chosen;
+  [[nodiscard]] std::string last_output() const {
+    return viewers_->text(Details::kMostTail, host_.job().tasks() > 1);
   }
+
+  Result<void> put_entry() {
+    std::string first = host_.launched() != nullptr ? host_.launched()->directory() : "";
+    return plugins::put_entry(entry_, directory_, first, [this](const std::string& why) { other_place(why); });
+  }
+
+  void other_place(const std::string& why) { log(host_, *this, Level::debug, "{}: another place is taken", why); }
 
   Result<void> write_entry() {
     entry_.address = server_ ? server_->address() : "";
@@ -225,7 +224,9 @@ class Control final : public plugin::Plugin {
   // A job that ends at once is not in the list yet, but will be if there is a place for it.
   Result<void> listed(plugin::Call& call) {
     if (gave_up_) return {};
-    if (!directory_) directory_ = TRY(choose_directory(record::places(own_variable)));
+    if (!directory_)
+      directory_ =
+          TRY(choose_directory(record::places(own_variable), [this](const auto& why) { other_place(why); }));
     call.out["id"] = entry_.id.f58_plain();
     return {};
   }
@@ -260,6 +261,8 @@ class Control final : public plugin::Plugin {
     if (request.action == "attach") return attach(client, request);
     if (request.action == "input") return input_.serve(client, request);
     if (execs_.take(client, request)) return;
+    if (request.action == "details")
+      return server_->answer(client, request.id, details_.make(kMostDetails, Details::kTasksAsked, last_output()));
     Answers::Reply reply;
     reply.part = [this, client, id = request.id](Json part) {
       if (server_) server_->answer_part(client, id, std::move(part));
@@ -293,7 +296,7 @@ class Control final : public plugin::Plugin {
     auto shell =
         static_cast<std::uint32_t>(TRY(TRY(JsonAt::root(call.in).at("shell_rank")).integer(0, UINT32_MAX)));
     questions_.lost(shell);
-    execs_.lost(shell);
+    execs_.shell_gone(shell, call.topic == "shell.left");
     return {};
   }
 
@@ -328,9 +331,14 @@ class Control final : public plugin::Plugin {
     end.exits = record::exits_of(summary.value("tasks", Json::object()));
     end.rule = summary.value("rule", Json());
     end.report = answers_.report(summary);
+    end.usage = answers_.usage(usage::kMostKept);
+    end.timeline = answers_.timeline();
     if (host_.launched() != nullptr) end.lost_output = host_.launched()->lost_output();
     entry_.end = std::move(end);
     CHECK_OK(put_entry());
+    auto* examiner = examiner_of(host_);
+    bool has_news = entry_.end->code != 0 || (examiner != nullptr && !examiner->last_look().is_null());
+    if (has_news) write_details(entry_.end->code != 0 ? last_output() : "");
     if (static_cast<std::uint64_t>(entry_.pid) % kPruneOne == 0) record::prune(*directory_, event::wall_clock());
     return {};
   }
@@ -368,6 +376,7 @@ class Control final : public plugin::Plugin {
   ExecService execs_;
   InputService input_;
   ShrinkService shrinks_;
+  Details details_;
   record::JobEntry entry_;
   std::optional<record::EntryDirectory> directory_;
   std::optional<Viewers> viewers_;  // on the leader

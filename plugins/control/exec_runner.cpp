@@ -87,6 +87,7 @@ task::Command ExecRunner::command_of(std::uint64_t number, const ExecCommand& wa
     out.env.unset("PMI_FD");  // a descriptor that only the task has
     out.env.set(kTaskPid, fmt::format("{}", task->pid()));
     out.setup.cpus = task->command().setup.cpus;
+    out.setup.is_pretended = task->command().setup.is_pretended;
     out.setup.cwd = task->command().setup.cwd;
   }
   for (const auto& [name, value] : wanted.env) out.env.set(name, value);

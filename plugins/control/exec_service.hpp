@@ -42,7 +42,7 @@ class ExecService {
     execs_->join({client, request.id}, request.arguments);
   }
   void gone(ClientId client) { execs_->gone(client); }
-  void lost(std::uint32_t shell) { execs_->lost(shell); }
+  void shell_gone(std::uint32_t shell, bool as_planned) { execs_->shell_gone(shell, as_planned); }
   // The tasks have ended. The job waits until the commands have ended, too, and have reported how.
   void end_all();
 

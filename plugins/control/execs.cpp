@@ -59,10 +59,11 @@ Result<void> Execs::check_room() const {
                            kMaxExecs)};
 }
 
-// What is lost is left out where nothing in particular was asked for.
+// What is lost, or has left, is left out where nothing in particular was asked for.
 void Execs::order(Key key) {
   Exec& exec = execs_.at(key);
   if (exec.wanted.is_all) {
+    for (std::uint32_t shell : left_) exec.wanted.shares.erase(shell);
     for (std::uint32_t shell : lost_) {
       if (exec.wanted.shares.erase(shell) > 0) exec.lost.insert(shell);
     }
@@ -83,12 +84,11 @@ void Execs::ordered(Key key, const Result<value::ExecAnswer>& answer) {
   Exec& exec = found->second;
   if (!answer) return finish(key, answer.error());
   if (!answer->lost.empty()) {
-    for (std::uint32_t shell : answer->lost.ids()) lost_.insert(shell);
+    for (std::uint32_t shell : answer->lost.ids()) {
+      if (!left_.contains(shell)) lost_.insert(shell);
+    }
     if (exec.wanted.is_all && answer->lost.size() < exec.wanted.shares.size()) return order(key);
-    return finish(key, Error{EHOSTUNREACH, fmt::format("nothing is started, as {} lost: leave {} out with -x",
-                                                       hosts_of(host_.job(), answer->lost) +
-                                                           (answer->lost.size() == 1 ? " is" : " are"),
-                                                       answer->lost.size() == 1 ? "it" : "them")});
+    return finish(key, Error{EHOSTUNREACH, why_not_started(answer->lost)});
   }
   exec.number = answer->number;
   by_number_[exec.number] = key;
@@ -100,6 +100,17 @@ void Execs::ordered(Key key, const Result<value::ExecAnswer>& answer) {
   if (exec.ends) end(exec, exec.is_gone);
   if (auto size = std::exchange(exec.size, std::nullopt)) notify({.number = exec.number, .size = size});
   pump(key);
+}
+
+std::string Execs::why_not_started(const value::Idset& shells) const {
+  bool one = shells.size() == 1;
+  auto left = static_cast<std::uint64_t>(
+      std::count_if(left_.begin(), left_.end(), [&](std::uint32_t each) { return shells.contains(each); }));
+  std::string_view how = left == 0               ? (one ? "is lost" : "are lost")
+                         : left == shells.size() ? (one ? "has left the job" : "have left the job")
+                                                 : "are lost, or have left the job";
+  return fmt::format("nothing is started, as {} {}: leave {} out with -x", hosts_of(host_.job(), shells), how,
+                     one ? "it" : "them");
 }
 
 Json Execs::members_of(std::uint32_t target, const Target& of) const {
@@ -220,8 +231,8 @@ void Execs::take(std::uint32_t shell, std::string_view bytes) {
   pump(key->second);
 }
 
-void Execs::lost(std::uint32_t shell) {
-  lost_.insert(shell);
+void Execs::shell_gone(std::uint32_t shell, bool as_planned) {
+  (as_planned ? left_ : lost_).insert(shell);
   std::vector<Key> concerned;
   for (auto& [key, exec] : execs_) {
     for (const auto& [target, of] : exec.targets) {

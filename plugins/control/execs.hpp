@@ -64,7 +64,7 @@ class Execs {
   void gone(std::uint64_t client);
 
   void take(std::uint32_t shell, std::string_view record);
-  void lost(std::uint32_t shell);
+  void shell_gone(std::uint32_t shell, bool as_planned);  // a shell that was lost, or has left the job
   // The job's tasks have ended: all are ended, and no other one begins. `done` is called once they are over.
   void end_all(std::function<void()> done);
 
@@ -125,6 +125,7 @@ class Execs {
   void leave_slow();
   // Their front ends take nothing any more.
   void leave(const std::vector<Key>& keys);
+  [[nodiscard]] std::string why_not_started(const value::Idset& shells) const;
   [[nodiscard]] Json members_of(std::uint32_t target, const Target& of) const;
 
   plugin::Host& host_;
@@ -132,7 +133,7 @@ class Execs {
   Broadcast broadcast_;
   std::map<Key, Exec> execs_;
   std::map<std::uint64_t, Key> by_number_;
-  std::set<std::uint32_t> lost_;
+  std::set<std::uint32_t> lost_, left_;  // shells that are not of the job any more
   std::function<void()> when_over_;
   bool is_over_ = false;
   std::optional<event::Timer> looks_;  // once it is over

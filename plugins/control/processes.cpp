@@ -12,50 +12,11 @@
 
 #include <fmt/format.h>
 
-#include "base/file.hpp"
+#include "base/process_stat.hpp"
 #include "base/text.hpp"
 
 namespace nacre::plugins {
 namespace {
-
-// Fields of /proc/PID/stat, counted from behind the name.
-enum StatField : std::size_t {
-  kState = 0,
-  kParent = 1,
-  kUserTime = 11,
-  kSystemTime = 12,
-  kChildrenUserTime = 13,  // of children that have ended
-  kChildrenSystemTime = 14,
-  kStartTime = 19,
-  kPages = 21
-};
-
-struct ProcessStat {
-  std::string name;
-  std::string state;
-  std::int64_t parent = 0;
-  std::uint64_t start = 0;  // ticks since the boot
-  std::uint64_t ticks = 0;  // of CPU time
-  std::uint64_t pages = 0;
-};
-
-std::optional<ProcessStat> stat_of(std::string_view text) {
-  std::size_t open = text.find('(');
-  std::size_t close = text.rfind(')');
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open || close + 2 > text.size())
-    return std::nullopt;
-  std::vector<std::string_view> fields = split(trim(text.substr(close + 2)), ' ');
-  if (fields.size() <= kPages) return std::nullopt;
-  auto number = [&](StatField field) { return parse_u64(fields[field]).value_or(0); };
-  ProcessStat out;
-  out.name = text.substr(open + 1, close - open - 1);
-  out.state = fields[kState];
-  out.parent = static_cast<std::int64_t>(number(kParent));
-  out.start = number(kStartTime);
-  out.ticks = number(kUserTime) + number(kSystemTime) + number(kChildrenUserTime) + number(kChildrenSystemTime);
-  out.pages = number(kPages);
-  return out;
-}
 
 std::map<std::int64_t, ProcessStat> all_processes() {
   std::map<std::int64_t, ProcessStat> out;
@@ -64,17 +25,11 @@ std::map<std::int64_t, ProcessStat> all_processes() {
   while (const dirent* each = ::readdir(folder)) {
     auto pid = parse_u64(each->d_name);
     if (!pid) continue;
-    auto text = read_file(fmt::format("/proc/{}/stat", *pid));
-    auto stat = text ? stat_of(*text) : std::nullopt;
-    if (stat) out.emplace(static_cast<std::int64_t>(*pid), *std::move(stat));
+    if (auto stat = ProcessStat::of(static_cast<pid_t>(*pid)))
+      out.emplace(static_cast<std::int64_t>(*pid), *std::move(stat));
   }
   ::closedir(folder);
   return out;
-}
-
-double uptime() {
-  auto text = read_file("/proc/uptime");
-  return text ? std::strtod(text->c_str(), nullptr) : 0;
 }
 
 // The one of `tasks` that a process is, or is below of; 0: none. Numbers are used again, so the way up is bounded.
@@ -119,7 +74,7 @@ std::vector<TaskProcess> task_processes(plugin::Host& host) {
   auto all = all_processes();
   auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  double now = uptime();
+  double now = seconds_since_boot();
   std::map<std::int64_t, std::size_t> index;
   for (const auto& task : host.tasks()) {
     auto found = all.find(task->pid());
@@ -127,12 +82,12 @@ std::vector<TaskProcess> task_processes(plugin::Host& host) {
     index.emplace(task->pid(), out.size());
     const ProcessStat& stat = found->second;
     double elapsed = std::max(0.0, now - static_cast<double>(stat.start) / ticks);
-    out.push_back({task->rank(), task->pid(), stat.state, elapsed, 0, 0, stat.name});
+    out.push_back({task->rank(), task->pid(), std::string(1, stat.state), elapsed, 0, 0, stat.name});
   }
   for (const auto& [pid, stat] : all) {
     auto of = index.find(task_above(all, pids, pid));
     if (of == index.end()) continue;
-    out[of->second].cpu += static_cast<double>(stat.ticks) / ticks;
+    out[of->second].cpu += static_cast<double>(stat.own_ticks() + stat.children_ticks()) / ticks;
     out[of->second].memory += stat.pages * page;
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });

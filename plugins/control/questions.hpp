@@ -5,16 +5,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "bulk/record_queue.hpp"
 #include "plugin/host.hpp"
+#include "plugin/open_questions.hpp"
 #include "plugins/control/processes.hpp"
 
 namespace nacre::plugins {
@@ -31,30 +28,22 @@ class Questions {
 
   // The leader's. `done` is called once, perhaps before this returns: the processes of all tasks, and the shells
   // that are late. EBUSY: too many are open.
-  using Done = std::function<void(std::vector<TaskProcess> processes, std::set<std::uint32_t> late)>;
+  using Done = std::function<void(std::vector<TaskProcess> processes, const value::Idset& late)>;
   Result<void> ask(Done done);
   // That shell answers no more.
-  void lost(std::uint32_t shell);
+  void lost(std::uint32_t shell) { open_.gone(shell); }
+  [[nodiscard]] bool has_lost(std::uint32_t shell) const { return open_.gone().contains(shell); }
 
  private:
-  struct Question {
-    std::set<std::uint32_t> waiting;  // shells
-    std::vector<TaskProcess> processes;
-    Done done;
-    std::optional<event::Timer> timer;
-  };
+  static constexpr const char* kTopic = "control.ask";  // announcement: the question's number
 
   void answer(std::string_view number);
-  void send();
   void take(std::uint32_t shell, std::string_view bytes);
-  void finish(std::uint64_t number);
 
   plugin::Host& host_;
   plugin::Registration asked_;
-  std::deque<std::string> unsent_;  // records
-  std::map<std::uint64_t, Question> open_;
-  std::set<std::uint32_t> lost_;
-  std::uint64_t last_ = 0;
+  bulk::RecordQueue records_{bulk::up::kControl};
+  plugin::OpenQuestions<std::vector<TaskProcess>> open_{host_, kTopic, kMostOpen};
 };
 
 }  // namespace nacre::plugins

@@ -64,6 +64,24 @@ void Scrollback::put(const io::Batch& batch) {
   shorten();
 }
 
+std::string Scrollback::text(std::size_t most, bool labels) const {
+  std::size_t first = pieces_.size();
+  for (std::size_t bytes = 0; first > 0 && bytes < most; --first) bytes += pieces_[first - 1].text.size();
+  std::string out;
+  for (; first < pieces_.size(); ++first) {
+    const Piece& piece = pieces_[first];
+    std::string_view left = std::string_view(piece.text).substr(first == 0 ? first_offset_ : 0);
+    while (!left.empty()) {
+      std::size_t size = std::min(left.find('\n'), left.size() - 1) + 1;
+      if (labels) out += fmt::format("{}: ", piece.rank);
+      out.append(left.substr(0, size));
+      left.remove_prefix(size);
+    }
+    if (labels && out.back() != '\n') out += '\n';
+  }
+  return out;
+}
+
 void Scrollback::shorten() {
   while (size_ > most() && !pieces_.empty()) {
     const Piece& first = pieces_.front();

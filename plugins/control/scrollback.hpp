@@ -91,6 +91,8 @@ class Scrollback {
 
   void put(const io::Batch& batch);
   [[nodiscard]] std::size_t size() const { return size_; }  // bytes, with what each piece costs
+  // The last lines as text, about so many bytes; `labels`: with the rank before each.
+  [[nodiscard]] std::string text(std::size_t most, bool labels) const;
 
  private:
   [[nodiscard]] std::size_t most() const { return readers_.empty() ? keep_ : std::max(keep_, kQueue); }

@@ -48,6 +48,8 @@ class Viewers final : public plugin::OutputFollower {
   void look() { serve_all(); }
   // The job's exit code is known: each viewer that has all output gets it.
   void ended(int code);
+  // The last of what is kept; see Scrollback::text().
+  [[nodiscard]] std::string text(std::size_t most, bool labels) const { return kept_.text(most, labels); }
   // Whether one still has to get something.
   [[nodiscard]] bool any() const { return !viewers_.empty(); }
 

@@ -40,7 +40,9 @@ class ExitReport final : public plugin::Plugin {
       if (!on) return option->expected("off, line or full");
       extent_ = *on ? Extent::full : Extent::off;
     }
-    if (auto file = host_.options().at("report")) file_ = TRY(ReportFile::at(host_, *file));
+    if (auto file = host_.options().at("report")) {
+      file_ = TRY(ReportFile::at(host_, *file, {name(), "report", "the report"}));
+    }
     if (extent_ == Extent::full || file_) return serve();
     return {};
   }
@@ -65,6 +67,22 @@ class ExitReport final : public plugin::Plugin {
     });
     if (host_.job().shell_rank != 0) return {};
     on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
+    on("job.tasks-moved", [this](plugin::Call& call) {
+      report_.note("moved", call.in, event::wall_clock());
+      return Result<void>();
+    });
+    on("job.tasks-restart", [this](plugin::Call& call) {
+      report_.note("restart", call.in, event::wall_clock());
+      return Result<void>();
+    });
+    on("doctor.hang", [this](plugin::Call& call) {
+      report_.note("hang", call.in, event::wall_clock());
+      return Result<void>();
+    });
+    on("rehearse.event", [this](plugin::Call& call) {
+      report_.note("rehearsal", {{"done", call.in.value("event", "")}}, event::wall_clock());
+      return Result<void>();
+    });
     on("shell.tasks-complete", [this](plugin::Call&) { return report_.finish(); });
     on("job.report", [this](plugin::Call& call) {
       call.out = report_.make(call.in);

@@ -226,7 +226,7 @@ Json FailureReport::facts_of(Rank rank, const exits::Record& record) const {
   out["kind"] = letter_of(record);
   if (record.status())
     out["value"] = record.status()->is_signal() ? record.status()->signal() : record.status()->exit_code();
-  out["try"] = 1;
+  out["try"] = host_.job().attempt_of(rank);
   auto node = host_.job().taskmap.node_of(rank);
   if (node && *node < host_.job().shells()) {
     out["shell"] = *node;

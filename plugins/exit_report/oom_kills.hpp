@@ -17,6 +17,7 @@ class OomKills {
   // Of the cgroup of `shell`. `root` is put before all names of files.
   static OomKills of_shell(pid_t shell, const std::string& root = "");
 
+  [[nodiscard]] bool are_counted() const { return !events_file_.empty(); }
   // How many more since the last call, or since of_shell(); 0 where the kernel does not count them.
   std::uint64_t fresh();
   // Bytes; none: there is no limit, or it is not known.

@@ -17,8 +17,6 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr const char* kReportFileHold = "report";
-
 Result<void> put(UniqueFd file, const std::string& path, std::string_view text) {
   if (!file) return system_error(errno, path);
   int failed = write_all(file.get(), text);
@@ -28,8 +26,8 @@ Result<void> put(UniqueFd file, const std::string& path, std::string_view text) 
 
 }  // namespace
 
-Result<std::unique_ptr<ReportFile>> ReportFile::at(plugin::Host& host, const JsonAt& option) {
-  std::unique_ptr<ReportFile> out(new ReportFile(host));
+Result<std::unique_ptr<ReportFile>> ReportFile::at(plugin::Host& host, const JsonAt& option, Names names) {
+  std::unique_ptr<ReportFile> out(new ReportFile(host, std::move(names)));
   if (option.json().is_number_integer()) {
     auto fd = static_cast<int>(TRY(option.integer(0, INT32_MAX)));
     if (!is_writable(fd)) return option.error(fmt::format("descriptor {} is not open for writing", fd));
@@ -37,6 +35,7 @@ Result<std::unique_ptr<ReportFile>> ReportFile::at(plugin::Host& host, const Jso
     out->fd_ = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
     if (!out->fd_) return system_error(errno, out->path_);
     if (fd > STDERR_FILENO) ::close(fd);
+    out->is_taken_ = true;
     return out;
   }
   std::string path = option.json().is_string() ? option.json().get<std::string>() : "";
@@ -47,15 +46,26 @@ Result<std::unique_ptr<ReportFile>> ReportFile::at(plugin::Host& host, const Jso
   return out;
 }
 
+bool ReportFile::is_switch(const Json& option) {
+  return option.is_boolean() || option == 0 || option == 1 || option == "on" || option == "off";
+}
+
+Result<void> ReportFile::check() const {
+  return is_taken_ ? Result<void>() : in(names_.option, check_replaceable(path_));
+}
+
 void ReportFile::write(Json& report) {
   if (!fd_) report["file"] = path_;
-  std::string text = report.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  if (!write_text(report.dump(2, ' ', false, Json::error_handler_t::replace) + '\n')) report.erase("file");
+}
+
+bool ReportFile::write_text(std::string_view text) {
   struct stat info {};
-  bool is_sent = fd_ || (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode));
+  // A link stays: /dev/stdout is one, of a file that others write.
+  bool is_sent = fd_ || (::lstat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode));
   Result<void> written = is_sent ? send(text) : replace(text);
-  if (written) return;
-  report.erase("file");
-  warn(written.error().message);
+  if (!written) warn(written.error().message);
+  return written.has_value();
 }
 
 Result<void> ReportFile::replace(std::string_view text) const {
@@ -82,7 +92,7 @@ Result<void> ReportFile::send(std::string_view text) {
   to_ = fd_ ? TRY(io::MessageFile::of(host_.loop(), std::move(fd_), path_, std::move(callbacks)))
             : TRY(io::MessageFile::open(host_.loop(), path_, std::move(callbacks)));
   holds_ = true;
-  host_.hold(kReportFileHold);
+  host_.hold(names_.option);
   timer_->start(kMostWait);
   to_->write(text);
   if (to_->idle()) let_go();
@@ -92,11 +102,11 @@ Result<void> ReportFile::send(std::string_view text) {
 void ReportFile::let_go() {
   if (!std::exchange(holds_, false)) return;
   timer_->stop();
-  static_cast<void>(host_.release(kReportFileHold));
+  static_cast<void>(host_.release(names_.option));
 }
 
 void ReportFile::warn(std::string_view why) {
-  host_.log().log(Level::warn, "exit-report", "report: {}: the report is not written", why);
+  host_.log().log(Level::warn, names_.plugin, "{}: {}: {} is not written", names_.option, why, names_.what);
 }
 
 }  // namespace nacre::plugins

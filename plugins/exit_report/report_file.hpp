@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file or descriptor that a report goes to as JSON.
+// The file or descriptor that a report goes to at the job's end.
 #pragma once
 
 #include <memory>
@@ -17,24 +17,41 @@ class ReportFile {
  public:
   static constexpr event::Seconds kMostWait{3};  // for the reader of a FIFO or a pipe
 
-  // The option `report`: a path, relative to the working directory of this process as it is now, or the number of a
+  // For messages.
+  struct Names {
+    std::string plugin, option;
+    std::string what;  // "the report"
+  };
+
+  // The option: a path, relative to the working directory of this process as it is now, or the number of a
   // descriptor that was open when this process began, which is taken.
-  static Result<std::unique_ptr<ReportFile>> at(plugin::Host& host, const JsonAt& option);
+  static Result<std::unique_ptr<ReportFile>> at(plugin::Host& host, const JsonAt& option, Names names);
+
+  // Whether an option is on or off, and no file; a number above 1 is a descriptor, as `nacre launch` gives one.
+  [[nodiscard]] static bool is_switch(const Json& option);
+  // An error: it could not be written now.
+  [[nodiscard]] Result<void> check() const;
+  [[nodiscard]] std::string file() const { return fd_ || is_taken_ ? "" : path_; }  // "": it is a descriptor
 
   // Adds the file's own name to the report, as "file", if it could be written; else warns. A file that was there
-  // before is replaced at once, or stays. A reader is waited for: the host is held meanwhile.
+  // before is replaced at once, or stays; what a link names is written. A reader is waited for: the host is held
+  // meanwhile.
   void write(Json& report);
+  // Likewise. False: it has warned.
+  bool write_text(std::string_view text);
 
  private:
-  explicit ReportFile(plugin::Host& host) : host_(host) {}
+  ReportFile(plugin::Host& host, Names names) : host_(host), names_(std::move(names)) {}
   [[nodiscard]] Result<void> replace(std::string_view text) const;
   Result<void> send(std::string_view text);
   void let_go();
   void warn(std::string_view why);
 
   plugin::Host& host_;
+  Names names_;
   std::string path_;  // absolute; or of a descriptor
   UniqueFd fd_;
+  bool is_taken_ = false;  // `fd_` was set
   std::unique_ptr<io::MessageFile> to_;
   std::optional<event::Timer> timer_;
   bool holds_ = false;

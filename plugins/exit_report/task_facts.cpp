@@ -61,6 +61,7 @@ void TaskFacts::prepare(task::Task& task, bool torch) const {
   auto directory = host_.environment().get("NACRE_JOB_TMPDIR");
   if (!directory || directory->empty()) return;
   std::string path = fmt::format("{}/error.{}", *directory, task.rank());
+  if (task.attempt() > 1) ::unlink(path.c_str());
   if (torch) task.command().env.set(kTorchFile, path);
   task.command().env.set(kErrorFile, std::move(path));
 }

@@ -4,6 +4,7 @@
 // task-prolog and task-epilog (for each task); see command.hpp for their form.
 //
 //   shell.post-init   the prolog, then the task-prologs; no task starts before all have ended
+//   shell.restart     the task-prologs of tasks that start again
 //   task.init         applies the changes of the environment that the task's prolog has printed
 //   task.exit         the task-epilog
 //   shell.finish      the epilog, once the task-epilogs have ended
@@ -26,6 +27,7 @@
 namespace nacre::plugins {
 namespace {
 
+constexpr const char* kEpilogHold = "hooks: task-epilog";
 constexpr const char* kExitStatus = "NACRE_EXIT_STATUS";
 constexpr std::size_t kMaxSettings = 10'000;  // that one task's prolog may make
 constexpr int kForwarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -35,6 +37,16 @@ class Hooks final : public plugin::Plugin {
   explicit Hooks(plugin::Host& host) : Plugin("hooks"), host_(host), runner_(host) {
     on("shell.init", [this](plugin::Call&) { return read(); });
     on("shell.post-init", [this](plugin::Call&) { return begin(); });
+    on("shell.take-over", [this](plugin::Call&) {
+      if (!task_prolog_) return Result<void>();
+      host_.hold_start(name());
+      return run_task_prologs();
+    });
+    on("shell.restart", [this](plugin::Call& call) -> Result<void> {
+      if (!task_prolog_) return {};
+      host_.hold_start(name());
+      return run_task_prologs(TRY(value::Idset::parse(call.in.value("ranks", ""))));
+    });
     on("task.init", [this](plugin::Call&) {
       if (!settings_.empty()) apply(*host_.current_task());
       return Result<void>();
@@ -88,12 +100,15 @@ class Hooks final : public plugin::Plugin {
     return {};
   }
 
-  Result<void> run_task_prologs() {
+  // `ranks`: of these tasks; none: of all.
+  Result<void> run_task_prologs(const std::optional<value::Idset>& ranks = std::nullopt) {
     if (!task_prolog_ || host_.tasks().empty()) return host_.release_start(name());
-    prologs_left_ = host_.tasks().size();
-    settings_.resize(prologs_left_);
+    prologs_left_ = ranks ? ranks->size() : host_.tasks().size();
+    settings_.resize(host_.tasks().size());
     for (const auto& task : host_.tasks()) {
+      if (ranks && !ranks->contains(task->rank())) continue;
       std::uint32_t id = task->local_id();
+      settings_[id].clear();
       runner_.add({.name = fmt::format("task {}: {}", task->rank(), task_prolog_->name),
                    .command = command_of(*task_prolog_, task->command().env),
                    .timeout = task_prolog_->timeout,
@@ -151,10 +166,15 @@ class Hooks final : public plugin::Plugin {
     task::Command command = command_of(*task_epilog_, task.command().env);
     command.env.set(kExitStatus, fmt::format("{}", task.status().job_code()));
     ++epilogs_left_;
+    bool starts_again = task.starts_again();  // once this has ended
+    if (starts_again) host_.hold_start(kEpilogHold);
     runner_.add({.name = fmt::format("task {}: {}", task.rank(), task_epilog_->name),
                  .command = std::move(command),
                  .timeout = task_epilog_->timeout,
-                 .on_end = [this](Result<void> ended) { epilog_ended(std::move(ended)); }});
+                 .on_end = [this, starts_again](Result<void> ended) {
+                   if (starts_again) static_cast<void>(host_.release_start(kEpilogHold));
+                   epilog_ended(std::move(ended));
+                 }});
   }
 
   void epilog_ended(Result<void> ended) {

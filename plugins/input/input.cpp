@@ -199,7 +199,9 @@ class Input final : public plugin::Plugin {
   Result<void> give(task::Task& task) {
     if (task.pty() != nullptr) return {};
     UniqueFd& end = task_ends_[task.local_id()];
-    if (!reads(task) || (options_.path.empty() && way_ == Way::none)) {
+    // What comes through a pipe of the task's own ends with its first start: it is not sent once more.
+    bool has_had = task.attempt() > 1 && options_.path.empty() && (way_ == Way::carried || way_ == Way::relay);
+    if (!reads(task) || (options_.path.empty() && way_ == Way::none) || has_had) {
       // Nothing: /dev/null.
     } else if (!options_.path.empty()) {
       end = TRY(in(kPath, open_file(task)));

@@ -29,7 +29,8 @@ Result<void> ChannelMaker::prepare(task::Task& task, TaskStreams& output) {
 Result<void> ChannelMaker::add_pipe(const task::Task& task, io::Stream stream, OutputChannel& channel) const {
   CHECK_OK(make(task, stream, channel));
   Pipe pipe = TRY(make_pipe(O_CLOEXEC));
-  widen_pipe(pipe.write.get(), io::kStreams.size() * printed_);
+  // A spare that takes tasks over has expected none.
+  widen_pipe(pipe.write.get(), io::kStreams.size() * (printed_ > 0 ? printed_ : host_.tasks().size()));
   channel.pipe = std::move(pipe.read);
   channel.task_end = std::move(pipe.write);
   return {};

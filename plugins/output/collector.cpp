@@ -50,7 +50,7 @@ OutputCollector::Origin& OutputCollector::origin(bulk::Id shell) {
 }
 
 Result<void> OutputCollector::check(bulk::Id shell, const io::Source& source) const {
-  if (shell < job_.shells() && job_.taskmap.ranks_on(shell).contains(source.rank)) return {};
+  if (shell < job_.shells() && job_.has_had(shell, source.rank)) return {};
   return Error{EPROTO, fmt::format("output: task {} is none of its own", source.rank)};
 }
 

@@ -10,6 +10,13 @@ void OutputComeOut::complete(const value::Idset& ranks) {
     waiting_.push_back({ranks, places_.marks()});
 }
 
+Result<void> OutputComeOut::reopen(std::string_view ranks) {
+  value::Idset again = TRY(value::Idset::parse(ranks));
+  ranks_ = ranks_ - again;
+  for (Waiting& each : waiting_) each.ranks = each.ranks - again;
+  return {};
+}
+
 const value::Idset& OutputComeOut::ranks() {
   std::erase_if(waiting_, [this](const Waiting& each) {
     bool has_passed = OutputRouting::has_passed(each.marks);

@@ -20,6 +20,8 @@ class OutputComeOut {
 
   // Their streams have ended; all that they have written was put into its places.
   void complete(const value::Idset& ranks);
+  // These tasks, an idset, start again, so more comes.
+  Result<void> reopen(std::string_view ranks);
   // Tasks of which all output has left its places, or never will.
   [[nodiscard]] const value::Idset& ranks();
 

@@ -19,6 +19,7 @@
 
 #include "event/clock.hpp"
 #include "job/option_types.hpp"
+#include "job/restart_option.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/output/channel.hpp"
 #include "plugins/output/channel_maker.hpp"
@@ -48,7 +49,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     on("shell.post-init", [this](plugin::Call&) { return open_places(); });
     on("task.init", [this](plugin::Call&) {
       task::Task& task = *host_.current_task();
-      return channels_.prepare(task, outputs_.tasks[task.rank()]);
+      return channels_.prepare(task, outputs_.begin(task, may_start_again_));
     });
     on("task.fork", [this](plugin::Call&) { return watch(*host_.current_task()); });
     on("output.open", [this](plugin::Call& call) { return open_for_another(call); });
@@ -59,6 +60,9 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       return Result<void>();
     };
     for (const char* topic : {"shell.lost", "shell.left"}) on(topic, gone);
+    on("job.tasks-moved", [this](plugin::Call& call) {
+      return come_out_ ? come_out_->reopen(call.in.value("ranks", "")) : Result<void>();
+    });
     on("shell.exit", [this](plugin::Call&) {
       places_ ? places_->log_losses() : early_events_.end();
       return Result<void>();
@@ -81,13 +85,11 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
                              [&](const auto& each) { return each->rank() == rank; });
     auto output = outputs_.tasks.find(rank);
     if (task == host_.tasks().end() || output == outputs_.tasks.end()) return std::nullopt;
-    auto last = [&](io::Stream stream) {
-      std::size_t most = tail_size(stream, host_.tasks().size());
-      std::string own = places_->direct(stream) ? places_->tail_of_file(**task, stream, most) : "";
-      return own + std::string(output->second.of(stream).tail.last(most));
-    };
-    return Tail{last(io::Stream::out), last(io::Stream::err), output->second.is_complete()};
+    return Tail{places_->last_of(**task, io::Stream::out, output->second),
+                places_->last_of(**task, io::Stream::err, output->second), output->second.is_complete()};
   }
+
+  Written written(std::uint32_t rank) override { return outputs_.written(rank); }
 
   void follow(plugin::OutputFollower* follower) override {
     follower_ = follower;
@@ -118,6 +120,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
 
   Result<void> read_options() {
     options_ = TRY(OutputOptions::read(host_.options()));
+    may_start_again_ = TRY(job::RestartOption::read(host_.options())).is_on();
     CHECK_OK(job::check_ranks("output.ranks", options_.ranks, host_.job().tasks()));
     if (host_.job().shell_rank == 0) CHECK_OK(options_.check_record(host_.record_directory().has_value()));
     host_.offer_output(this);
@@ -253,10 +256,10 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       return false;
     }
     std::string_view bytes(buffer_.data(), static_cast<std::size_t>(got));
-    if (channel.pty != nullptr) channel.pty->note(bytes);
-    OutputTail& tail = channel.main != nullptr ? channel.main->tail : channel.tail;
-    tail.add(bytes, tail_size(channel.source.stream, host_.tasks().size()));
-    channel.assembler->add(bytes, event::wall_clock(), [&](const io::Batch& batch) { put(channel, batch); });
+    outputs_.note_first(channel, host_.timeline());
+    double now = event::wall_clock();
+    channel.note(bytes, host_.tasks().size(), now);
+    channel.assembler->add(bytes, now, [&](const io::Batch& batch) { put(channel, batch); });
     return true;
   }
 
@@ -295,8 +298,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       for (; left >= 0 && channel.open() && read_some(channel);) left -= static_cast<std::int64_t>(read_size_);
       look_at_places(channel);
     }
-    output.failed = task.status().job_code() != 0;
-    if (output.is_complete()) complete(task.rank());
+    if (!task.starts_again() && outputs_.end_for_good(task, event::wall_clock())) complete(task.rank());
     return {};
   }
 
@@ -315,23 +317,10 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     if (channel.pty != nullptr) channel.pty->hang_up();
     double now = event::wall_clock();
     channel.assembler->end(now, [&](const io::Batch& batch) { put(channel, batch); });
-    end_source(channel, now);
+    outputs_.end_source(channel, now);
     if (outputs_.tasks.at(channel.source.rank).is_complete()) complete(channel.source.rank);
     ++closed_;
     release_flushed();
-  }
-
-  // A task's stream is over when no process writes as the task any more.
-  void end_source(OutputChannel& channel, double now) {
-    OutputChannel& main = channel.main != nullptr ? *channel.main : channel;
-    if (channel.main == nullptr) {
-      main.ended = true;
-    } else {
-      for (OutputTarget* place : channel.places) place->end(channel.source, now);
-      --main.others;
-    }
-    if (!main.ended || main.others > 0) return;
-    for (OutputTarget* place : main.places) place->end(main.source, now);
   }
 
   // Written output may still be on its way out.
@@ -347,6 +336,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   // Processes that tasks have left behind are ended now.
   Result<void> await_ends() {
     finishes_ = true;
+    for (std::uint32_t rank : outputs_.end_all_for_good(host_.tasks(), event::wall_clock())) complete(rank);
     release_flushed();
     if (options_.drain_timeout >= kForever) return {};
     drain_timer_ = TRY(event::Timer::create(host_.loop(), [this] { give_up(); }));
@@ -384,6 +374,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   std::vector<LogEntry> early_;                 // until places are open
   int closed_ = 0;                              // channels whose holds remain until all is flushed
   int held_ = 0;                                // holds
+  bool may_start_again_ = false;                // tasks; until then their streams are not over
   bool finishes_ = false;                       // the tasks of this shell have ended
   plugin::OutputFollower* follower_ = nullptr;  // until all is out
   plugin::OutputFile* file_ = nullptr;

@@ -178,10 +178,22 @@ bool OutputRouting::direct(io::Stream stream) const {
 
 Result<UniqueFd> OutputRouting::open_for(const task::Task& task, io::Stream stream) {
   std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, &task)));
+  keep_earlier(task, path);
   UniqueFd fd = TRY(in(path_option(stream), files_.open(path)));
   CHECK_OK(make_blocking(fd.get(), path));
   redirect(stream, value::Idset::range(task.rank(), task.rank()), path);
   return fd;
+}
+
+// A task that starts again writes behind what it has written before.
+void OutputRouting::keep_earlier(const task::Task& task, const std::string& path) {
+  if (task.attempt() > 1) files_.keep(path);
+}
+
+std::string OutputRouting::last_of(const task::Task& task, io::Stream stream, TaskStreams& read) const {
+  std::size_t most = tail_size(stream, host_.tasks().size());
+  std::string own = direct(stream) ? tail_of_file(task, stream, most) : "";
+  return own + std::string(read.of(stream).tail.last(most));
 }
 
 std::string OutputRouting::tail_of_file(const task::Task& task, io::Stream stream, std::size_t most) const {
@@ -206,6 +218,7 @@ Result<std::vector<OutputTarget*>> OutputRouting::of(const task::Task& task, io:
   }
   if (options.has(OutputType::file) && !shared(stream).file) {
     std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, &task)));
+    keep_earlier(task, path);
     places.push_back(TRY(file(stream, path, value::Idset::range(task.rank(), task.rank()))));
   }
   return places;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "plugin/host.hpp"
+#include "plugins/output/channel.hpp"
 #include "plugins/output/files.hpp"
 #include "plugins/output/options.hpp"
 #include "plugins/output/target.hpp"
@@ -44,8 +45,8 @@ class OutputRouting {
   [[nodiscard]] bool direct(io::Stream stream) const;
   // Opens that file, for the task.
   Result<UniqueFd> open_for(const task::Task& task, io::Stream stream);
-  // The last bytes of that file.
-  [[nodiscard]] std::string tail_of_file(const task::Task& task, io::Stream stream, std::size_t most) const;
+  // The last bytes that a task has written: of that file, or as they were read.
+  [[nodiscard]] std::string last_of(const task::Task& task, io::Stream stream, TaskStreams& read) const;
   // Leader: the places to which this stream of the tasks of all shells goes.
   [[nodiscard]] const std::vector<OutputTarget*>& collected(io::Stream stream) const {
     return shared(stream).places;
@@ -74,6 +75,8 @@ class OutputRouting {
   void log_losses() const;
 
  private:
+  void keep_earlier(const task::Task& task, const std::string& path);
+  [[nodiscard]] std::string tail_of_file(const task::Task& task, io::Stream stream, std::size_t most) const;
   struct Shared {  // of a stream: the places that all shells share, at the leader
     bool file = false;
     std::vector<OutputTarget*> places;     // on the leader: these places

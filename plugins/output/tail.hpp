@@ -15,8 +15,10 @@ namespace nacre::plugins {
 
 class OutputTail {
  public:
-  void add(std::string_view bytes, std::size_t most) {
+  // `time`: when they were read, seconds since the Epoch.
+  void add(std::string_view bytes, std::size_t most, double time) {
     all_ += bytes.size();
+    last_time_ = time;
     if (bytes.size() >= most) return void(kept_ = bytes.substr(bytes.size() - most));
     kept_ += bytes;
     if (kept_.size() > 2 * most) kept_.erase(0, kept_.size() - most);
@@ -26,11 +28,13 @@ class OutputTail {
     std::string_view kept = kept_;
     return kept.substr(kept.size() - std::min(kept.size(), most));
   }
-  [[nodiscard]] std::uint64_t size() const { return all_; }  // all bytes that the task has written
+  [[nodiscard]] std::uint64_t size() const { return all_; }      // all bytes that the task has written
+  [[nodiscard]] double last_time() const { return last_time_; }  // of the last of them; 0: there are none
 
  private:
   std::string kept_;
   std::uint64_t all_ = 0;
+  double last_time_ = 0;
 };
 
 // How many bytes are kept of a stream, if the shell has `tasks` tasks.

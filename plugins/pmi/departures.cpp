@@ -55,7 +55,7 @@ void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status
   const pmi::ClientProgress& last = client_of(client);
   group_->drain(client);
   leaving_.erase(client);
-  if (shell_leaves_) return group_->end(client);
+  if (is_quiet()) return group_->end(client);
   bool finalized = last.stage == pmi::ClientStage::finalized;
   bool in_use = group_->server().in_use();
   if (!last.has_joined) absent_.emplace_back(client, status);
@@ -72,6 +72,14 @@ void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status
   group_->end(client);
 }
 
+void PmiDepartures::forget() {
+  dead_.clear();
+  leaving_.clear();
+  absent_.clear();
+  list_is_full_ = barrier_waits_ = all_start_again_ = false;
+  timer_.reset();
+}
+
 void PmiDepartures::end_job(std::uint32_t client, const value::WaitStatus& status, std::string_view when) {
   host_.raise({"exec", 0,
                fmt::format("{} {} {}; the job ends (-o fault-tolerance lets the others go on)",
@@ -81,7 +89,7 @@ void PmiDepartures::end_job(std::uint32_t client, const value::WaitStatus& statu
 }
 
 void PmiDepartures::dropped_or_left(std::uint32_t client) {
-  if (shell_leaves_) return;
+  if (is_quiet()) return;
   bool joined = client_of(client).has_joined;
   if (joined && options_.fault_tolerant) return lost(client);
   leaving_.insert(client);
@@ -101,7 +109,7 @@ void PmiDepartures::await_ends() {
 }
 
 void PmiDepartures::still_there() {
-  if (shell_leaves_) return;
+  if (is_quiet()) return;
   for (std::uint32_t client : leaving_) {
     bool joined = client_of(client).has_joined;
     if (!processes_.runs(client) || !(joined || barrier_waits_)) continue;
@@ -118,7 +126,7 @@ void PmiDepartures::still_there() {
 
 // Returns whether a barrier may go on without those that have gone.
 bool PmiDepartures::nobody_is_missing() {
-  if (shell_leaves_) return false;
+  if (is_quiet()) return false;
   if (options_.fault_tolerant) {
     for (const auto& [client, status] : absent_) lost(client);
     for (std::uint32_t client : leaving_) lost(client);
@@ -169,7 +177,7 @@ bool PmiDepartures::is_dead(std::uint32_t rank) const {
 
 // True once for each rank, and only if the others are to go on.
 bool PmiDepartures::goes_on_without(std::uint32_t rank) const {
-  return options_.fault_tolerant && !shell_leaves_ && !host_.ending() && !is_dead(rank);
+  return options_.fault_tolerant && !is_quiet() && !host_.ending() && !is_dead(rank);
 }
 
 void PmiDepartures::note_dead(std::uint32_t rank) {

@@ -60,6 +60,13 @@ class PmiDepartures {
   [[nodiscard]] value::Idset not_finalized() const;
   // This shell is about to leave the job: nothing follows for the others from how its processes end now.
   void shell_leaves() { shell_leaves_ = true; }
+  // A process has ended that starts again, and has not called init.
+  void starts_again(std::uint32_t client) { leaving_.erase(client); }
+
+  // All processes are about to end, to start again: the same.
+  void all_start_again() { all_start_again_ = true; }
+  // A new group is about to be attached, of processes that start.
+  void forget();
 
   // The process has ended.
   void exited(std::uint32_t client, const value::WaitStatus& status);
@@ -78,6 +85,7 @@ class PmiDepartures {
   [[nodiscard]] bool is_dead(std::uint32_t rank) const;
   [[nodiscard]] bool goes_on_without(std::uint32_t rank) const;
   void note_dead(std::uint32_t rank);
+  [[nodiscard]] bool is_quiet() const { return shell_leaves_ || all_start_again_; }
 
   plugin::Host& host_;
   const plugin::Plugin& plugin_;
@@ -92,6 +100,7 @@ class PmiDepartures {
   std::optional<event::Timer> timer_;                                // for leaving_
   bool barrier_waits_ = false;                                       // until it is known how those end
   bool shell_leaves_ = false;
+  bool all_start_again_ = false;
   bool ends_ = false;  // the job is being ended because of a client
 };
 

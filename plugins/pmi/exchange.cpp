@@ -65,7 +65,8 @@ void PmiExchange::give(std::string mine, Done done) {
     if (!waiting_) give_nothing();
   };
   std::uint64_t number = ++count_;
-  auto answer = host_.gather(fmt::format("pmi.{}", number), std::move(mine), std::move(all));
+  std::string name = start_ == 1 ? fmt::format("pmi.{}", number) : fmt::format("pmi.{}.{}", start_, number);
+  auto answer = host_.gather(name, std::move(mine), std::move(all));
   // Otherwise it has come already, and the next barrier has begun
   if (number == count_) answer_ = std::move(answer);
 }

@@ -23,8 +23,10 @@ class PmiExchange final : public pmi::KeyExchange {
 
   // `most`: the limit for the keys of one node, in bytes. `missed` is called when the others have been in a barrier
   // from which this node abstained.
-  PmiExchange(plugin::Host& host, std::uint64_t most, std::function<void()> missed, MayOpen may_open)
-      : host_(host), most_(most), missed_(std::move(missed)), may_open_(std::move(may_open)) {}
+  // `start`: the job starts its tasks together for so many-th time.
+  PmiExchange(plugin::Host& host, std::uint64_t most, std::function<void()> missed, MayOpen may_open,
+              std::uint64_t start)
+      : host_(host), most_(most), missed_(std::move(missed)), may_open_(std::move(may_open)), start_(start) {}
 
   void fence(const pmi::EntryRefs& mine, Done done) override;
   // No task of this node will enter a barrier again; those of other nodes do not wait for it. `missing`: the ranks
@@ -43,6 +45,7 @@ class PmiExchange final : public pmi::KeyExchange {
   std::uint64_t most_;
   std::function<void()> missed_;
   MayOpen may_open_;
+  std::uint64_t start_;
   std::string nothing_;  // what this node gives once it abstains
   std::uint64_t count_ = 0;
   bool waiting_ = false;

@@ -30,7 +30,10 @@ void PmiGroup::received(std::uint32_t client, std::string_view bytes) {
     if (bytes.find(kDead) != std::string_view::npos) {
       for (PmiLink& link : links_) link.drain_if_ended();
     }
+    pmi::ClientStage before = server_.clients()[client].stage;
     server_.receive(client, bytes);
+    pmi::ClientStage stage = server_.clients()[client].stage;
+    if (callbacks_.on_stage && stage != before) callbacks_.on_stage(client, stage);
     return pump();
   }
   if (server_.clients()[client].stage != pmi::ClientStage::finalized) callbacks_.on_left(client);
@@ -42,6 +45,11 @@ void PmiGroup::end(std::uint32_t client) {
   links_[client].close();
   server_.ended(client);
   pump();
+}
+
+void PmiGroup::reopen(std::uint32_t client) {
+  links_[client].close();
+  server_.reopened(client);
 }
 
 void PmiGroup::spawned(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes) {

@@ -38,6 +38,8 @@ class PmiGroup {
     std::function<bool()> on_barrier;
     // The first client has entered a barrier, or the last one has left it
     std::function<void(bool begins)> on_wait;
+    // If it is set: a client has come to another stage.
+    std::function<void(std::uint32_t client, pmi::ClientStage stage)> on_stage;
     // If it is set: all bytes in both directions, for a log.
     std::function<void(std::uint32_t client, bool to_client, std::string_view bytes)> on_bytes;
   };
@@ -53,6 +55,7 @@ class PmiGroup {
   Result<void> start(std::uint32_t client);
   void drain(std::uint32_t client) { links_[client].drain(); }  // reads what it has sent so far
   void end(std::uint32_t client);                               // its process has ended
+  void reopen(std::uint32_t client);  // it has, before init, and open() comes for another in its place
   void spawned(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes);
   void close();  // all connections
 

@@ -6,8 +6,6 @@
 // A task that ends after init without finalize, or by a signal in a job that uses PMI, ends the job: the others
 // would wait for it for ever. With the option `fault-tolerance` they go on, barriers go on without it, and the key
 // PMI_dead_processes lists the lost in their order.
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -15,17 +13,15 @@
 
 #include <fmt/format.h>
 
-#include "base/installed.hpp"
-#include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/pmi/departures.hpp"
 #include "plugins/pmi/doctor.hpp"
+#include "plugins/pmi/environment.hpp"
 #include "plugins/pmi/exchange.hpp"
 #include "plugins/pmi/group.hpp"
 #include "plugins/pmi/options.hpp"
 #include "plugins/pmi/spawns.hpp"
-#include "version.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -39,6 +35,22 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
  public:
   explicit Pmi(plugin::Host& host) : Plugin("pmi"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return prepare(); });
+    on("shell.take-over", [this](plugin::Call&) {
+      if (group_) take_over();
+      return Result<void>();
+    });
+    on("pmi.restart", [this](plugin::Call& call) {
+      if (group_) call.out[name()] = how_to_restart(call.in.value("rank", UINT32_MAX));
+      return Result<void>();
+    });
+    on("job.tasks-restart", [this](plugin::Call& call) {
+      if (group_ && !call.in.contains("try")) departures_.all_start_again();
+      return Result<void>();
+    });
+    on("shell.restart", [this](plugin::Call& call) {
+      if (group_ && call.in.value("all", false)) start_together();
+      return Result<void>();
+    });
     on("task.init", [this](plugin::Call&) { return group_ ? give(*host_.current_task()) : Result<void>(); });
     on("task.fork", [this](plugin::Call&) { return group_ ? connect(*host_.current_task()) : Result<void>(); });
     on("task.exit", [this](plugin::Call&) {
@@ -49,10 +61,12 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (group_) call.out[name()] = connected().str();
       return Result<void>();
     });
-    on("report.note", [this](plugin::Call& call) {
-      if (group_ && group_->server().in_use()) note(call);
-      return Result<void>();
-    });
+    for (const char* topic : {"report.note", "doctor.note"}) {
+      on(topic, [this](plugin::Call& call) {
+        if (group_ && group_->server().in_use()) note(call);
+        return Result<void>();
+      });
+    }
     on("shell.lost", [this](plugin::Call& call) {
       if (group_) lose_shell(call);
       return Result<void>();
@@ -67,7 +81,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       return Result<void>();
     });
     on("shell.post-init", [this](plugin::Call&) {
-      warn_of_unknown();
+      warn_of_unknown(host_, *this, options_.others);
       if (doctor_) doctor_->all_listen();
       return Result<void>();
     });
@@ -87,65 +101,87 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     return doctor_->watch();
   }
 
-  // Names that no plugin has; "cray-pals" may be that of a file cray_pals.so, whose plugin may be pmi-cray-pals.
-  void warn_of_unknown() {
-    const std::vector<std::string> kNames{"simple", "pmi1", "pmi2", "pmix", "off", "none"};
-    for (const std::string& each : options_.others) {
-      std::string file = each;
-      std::replace(file.begin(), file.end(), '-', '_');
-      const plugin::Stack& stack = host_.stack();
-      bool is_there =
-          stack.find(each) != nullptr || stack.find(file) != nullptr || stack.find("pmi-" + each) != nullptr;
-      if (is_there || host_.job().shell_rank != 0) continue;
-      log(host_, *this, Level::warn,
-          "pmi: there is no plugin {}, and tasks do without it; nacre has simple, pmi2 and pmix{}", in_quotes(each),
-          did_you_mean(each, kNames));
-    }
-  }
-
   void open_group() {
     for (const char* name : kInherited) host_.environment().unset(name);
+    make_exchange();
+    if (host_.bulk() != nullptr) announce_changes();
+    quota_.limit = options_.max_size;
+    make_group(callbacks());
+    name_library(host_.environment(), options_.library);
+  }
+
+  void make_exchange() {
     const job::Job& job = host_.job();
     if (host_.bulk() != nullptr) {
       auto exchange = std::make_unique<PmiExchange>(
           host_, options_.max_size, [this] { departures_.missed_barrier(); },
-          [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); });
+          [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); }, starts_);
       between_nodes_ = exchange.get();
       exchange_ = std::move(exchange);
       if (host_.tasks().empty()) between_nodes_->abstain({});
-      announce_changes();
     } else if (job.shells() > 1) {
       exchange_ = std::make_unique<pmi::BrokenExchange>(
           Error{ENOTSUP, fmt::format("PMI: this shell is one of {}, which do not know each other", job.shells())});
     } else {
       exchange_ = std::make_unique<pmi::NoExchange>();
     }
+  }
+
+  // What a task whose process has ended needs to start again: that the others do, too, or not.
+  std::string how_to_restart(std::uint32_t rank) {
+    if (spawns_) return "processes that tasks have spawned by PMI do not start again";
+    const auto& ranks = group_->server().group().ranks;
+    auto place = std::find(ranks.begin(), ranks.end(), rank);
+    if (place == ranks.end()) return "alone";
+    auto client = static_cast<std::uint32_t>(place - ranks.begin());
+    group_->drain(client);  // the last message that it sent may be that it joined
+    bool needs_others = group_->server().in_use();
+    if (needs_others && options_.fault_tolerant)
+      return "tasks have called PMI init, and go on without it (fault-tolerance)";
+    return needs_others ? "together" : "alone";
+  }
+
+  // All tasks start again, and know nothing of what was before.
+  void start_together() {
+    if (group_->server().barrier_begun()) doctor_->barrier(false, 0);
+    departures_.forget();
+    group_->close();
+    refuses_ = false;
+    ++starts_;
+    group_.reset();  // it uses the exchange
+    make_exchange();
+    make_group(callbacks());
+  }
+
+  void make_group(PmiGroup::Callbacks callbacks) {
+    const job::Job& job = host_.job();
     pmi::ClientGroup group;
     group.kvsname = fmt::format("nacre_{}", job.id.value());
+    if (starts_ > 1) group.kvsname += fmt::format("_{}", starts_);
     group.size = static_cast<std::uint32_t>(job.tasks());
     for (const auto& task : host_.tasks()) group.ranks.push_back(task->rank());
     group.universe_size = universe_size();
     group.pmi1 = options_.simple;
     group.pmi2 = options_.pmi2;
-    quota_.limit = options_.max_size;
     group.quota = &quota_;
-    group_.emplace(host_.loop(), std::move(group), names_, *exchange_, callbacks());
+    group_.emplace(host_.loop(), std::move(group), names_, *exchange_, std::move(callbacks));
     departures_.attach(*group_);
     set_attributes();
-    name_library();
   }
 
-  // For programs that load a library of PMI which the environment names.
-  void name_library() {
-    const InstalledTree installed(kProgramDirectory);
-    std::string path = installed.path({kPmiLibraryOfBuild, kPmiLibraryFromHere}, kPmiLibrary);
-    if (::access(path.c_str(), R_OK) != 0) return;
-    job::Environment& environment = host_.environment();
-    environment.set("FLUX_PMI_LIBRARY_PATH", path);
-    if (!options_.library) return;
-    std::string_view before = environment.get("LD_LIBRARY_PATH").value_or("");
-    environment.set("LD_LIBRARY_PATH",
-                    fmt::format("{}{}{}", path.substr(0, path.rfind('/')), before.empty() ? "" : ":", before));
+  // The tasks here have been on a shell that is lost. The others do not know them as the processes that they were.
+  void take_over() {
+    between_nodes_ = nullptr;  // what it has given is all
+    PmiGroup::Callbacks refuse = callbacks();
+    refuse.on_bytes = [this](std::uint32_t client, bool to_client, std::string_view) {
+      if (to_client || std::exchange(refuses_, true)) return;
+      host_.raise({"exec", 0,
+                   fmt::format("{} calls PMI, and has been started again after its shell was lost: the other tasks "
+                               "cannot know it again by PMI (-o pmi=off, if the program does not need it)",
+                               name_of(client)),
+                   value::WaitStatus::exited(1)});
+    };
+    make_group(std::move(refuse));
   }
 
   void announce_changes() {
@@ -182,7 +218,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   [[nodiscard]] std::optional<std::uint32_t> universe_size() const {
     const job::Job& job = host_.job();
     std::uint64_t room = 0;
-    for (const job::NodeResources& node : job.resources.nodes) room += node.cores.size() / job.spec.cores_per_slot;
+    for (std::uint32_t node = 0; node < job.nodes(); ++node)
+      room += job.resources.nodes[node].cores.size() / job.spec.cores_per_slot;
     return room > job.tasks() ? std::optional(static_cast<std::uint32_t>(room)) : std::nullopt;
   }
 
@@ -208,6 +245,13 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     out.on_wait = [this](bool begins) {
       doctor_->barrier(begins, between_nodes_ == nullptr ? 0 : between_nodes_->fences());
     };
+    if (host_.timeline().is_on()) {
+      out.on_stage = [this](std::uint32_t client, pmi::ClientStage stage) {
+        if (stage == pmi::ClientStage::joined) host_.timeline().add(timeline::Kind::pmi_init, rank_of(client));
+        if (stage == pmi::ClientStage::finalized)
+          host_.timeline().add(timeline::Kind::pmi_finalize, rank_of(client));
+      };
+    }
     if (host_.log().wants(Level::trace)) {
       out.on_bytes = [this](std::uint32_t client, bool to_client, std::string_view bytes) {
         while (!bytes.empty() && bytes.back() == '\n') bytes.remove_suffix(1);
@@ -239,12 +283,20 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   void exited(const task::Task& task) {
     task_ends_.erase(task.local_id());
+    if (task.starts_again()) return starts_again(task);
     departures_.exited(task.local_id(), task.status());
     if (between_nodes_ == nullptr) return;
     auto tasks = host_.tasks();
-    bool all = std::all_of(tasks.begin(), tasks.end(),
-                           [](const auto& each) { return each->state() == task::State::exited; });
+    bool all = std::all_of(tasks.begin(), tasks.end(), [](const auto& each) {
+      return each->state() == task::State::exited && !each->starts_again();
+    });
     if (all) between_nodes_->abstain(departures_.not_finalized());
+  }
+
+  void starts_again(const task::Task& task) {
+    if (group_->server().in_use()) return;  // all do
+    departures_.starts_again(task.local_id());
+    group_->reopen(task.local_id());
   }
 
   // The tasks that are between init and finalize.
@@ -257,7 +309,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     return out;
   }
 
-  // How far a task was when it ended.
+  // How far a task is, or was when it ended.
   void note(plugin::Call& call) const {
     const auto& ranks = group_->server().group().ranks;
     auto rank = std::find(ranks.begin(), ranks.end(), call.in.value("rank", UINT32_MAX));
@@ -319,6 +371,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   PmiDepartures departures_{host_, *this, options_, *this};
   std::optional<PmiSpawns> spawns_;
   std::map<std::uint32_t, UniqueFd> task_ends_;  // by client, until it runs
+  bool refuses_ = false;                         // a task that was started again has called PMI
+  std::uint64_t starts_ = 1;                     // of all tasks together
   plugin::Registration announcements_;
 };
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/process_stat.hpp"
 #include "base/text.hpp"
 #include "event/process_tree.hpp"
 #include "value/idset.hpp"
@@ -20,20 +21,6 @@ std::string first_line(pid_t pid, const char* file) {
   std::ifstream in(fmt::format("/proc/{}/{}", pid, file));
   std::getline(in, line);
   return line;
-}
-
-struct ProcessState {
-  std::string name;
-  char state = '?';  // as in proc(5)
-};
-
-// "PID (NAME) S ...", where NAME may have any bytes.
-ProcessState state_of(pid_t pid) {
-  std::string stat = first_line(pid, "stat");
-  auto open = stat.find('(');
-  auto close = stat.rfind(')');
-  if (open == std::string::npos || close == std::string::npos || close + 2 >= stat.size()) return {};
-  return {stat.substr(open + 1, close - open - 1), stat[close + 2]};
 }
 
 // The function of the kernel in which it waits; "" if unknown.
@@ -75,10 +62,10 @@ std::string activity_of(pid_t pid) {
       place = place_of(pid);
     }
   }
-  ProcessState process = state_of(pid);
-  if (process.name.empty()) return "gone";
-  std::string out = fmt::format("{} {}", process.name, verb_of(process.state));
-  if (!place.empty() && process.state != 'R') out += " in " + place;
+  auto process = ProcessStat::of(pid);
+  if (!process || process->name.empty()) return "gone";
+  std::string out = fmt::format("{} {}", process->name, verb_of(process->state));
+  if (!place.empty() && process->state != 'R') out += " in " + place;
   return out;
 }
 

@@ -205,15 +205,30 @@ int Service::task_started(flux_shell_task_t* task) {
 void Service::connected(const pmix_proc_t& id, OperationReply reply) {
   PmixClient* client = find(id);
   if (client != nullptr && client->ended) connected_late(id);
-  if (client != nullptr && !client->ended) client->state = PmixClient::State::connected;
+  if (client != nullptr && !client->ended) {
+    client->state = PmixClient::State::connected;
+    mark("pmi.init", id);
+  }
   reply(client != nullptr ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND);
 }
 
 void Service::finalized(const pmix_proc_t& id, OperationReply reply) {
   if (PmixClient* client = find(id); client != nullptr && client->state == PmixClient::State::connected) {
     client->state = PmixClient::State::finalized;
+    mark("pmi.finalize", id);
   }
   reply(PMIX_SUCCESS);
+}
+
+// In the job's timeline, if it keeps one.
+void Service::mark(const char* what, const pmix_proc_t& id) {
+  json_t* option = nullptr;
+  if (flux_shell_getopt_unpack(shell_, "timeline", "o", &option) <= 0 || home_ != id.nspace) return;
+  flux_plugin_arg_t* args = flux_plugin_arg_create();
+  if (flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_IN, "{s:s s:i}", "name", what, "rank",
+                           static_cast<int>(id.rank)) == 0)
+    flux_shell_plugstack_call(shell_, "timeline.mark", args);
+  flux_plugin_arg_destroy(args);
 }
 
 const char* Service::state_of_task(std::uint32_t rank) const {

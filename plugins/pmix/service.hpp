@@ -80,6 +80,7 @@ class Service {
   [[nodiscard]] bool fault_tolerant() const { return fault_tolerant_; }
 
  private:
+  void mark(const char* what, const pmix_proc_t& id);
   int read_layout();
   int separate_segments();
   int make_directory();

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/process_stat.hpp"
 #include "base/text.hpp"
 
 namespace nacre::plugins {
@@ -24,28 +25,6 @@ Result<double> read_cpu(const std::string& path) {
 }
 
 bool readable(const std::string& path) { return task::read_number(path).has_value(); }
-
-// ---- proc(5) -------------------------------------------------------------------
-
-struct ProcessUsage {
-  std::uint64_t own_ticks = 0;
-  std::uint64_t children_ticks = 0;  // of children that it has waited for
-  std::uint64_t pages = 0;
-};
-
-// From /proc/PID/stat; none if there is no such process. The name, in parentheses, may have any bytes.
-std::optional<ProcessUsage> read_process(const std::string& root, pid_t pid) {
-  constexpr std::size_t kUserTime = 11;  // after the name
-  constexpr std::size_t kResident = 21;
-  Result<std::string> text = read_file(fmt::format("{}/proc/{}/stat", root, pid));
-  std::size_t name_end = text ? text->rfind(") ") : std::string::npos;
-  if (name_end == std::string::npos) return std::nullopt;
-  std::vector<std::string_view> fields = split(std::string_view(*text).substr(name_end + 2), ' ');
-  if (fields.size() <= kResident) return std::nullopt;
-  auto number = [&](std::size_t i) { return parse_u64(fields[i]).value_or(0); };
-  return ProcessUsage{number(kUserTime) + number(kUserTime + 1), number(kUserTime + 2) + number(kUserTime + 3),
-                      number(kResident)};
-}
 
 }  // namespace
 
@@ -94,22 +73,22 @@ bool JobUsage::only_shell_in(const std::string& directory) const {
 }
 
 Result<JobUsage::Sample> JobUsage::sample(const std::vector<pid_t>& processes) const {
-  ProcessUsage sum;
+  std::uint64_t ticks = 0;
+  std::uint64_t pages = 0;
   if (needs_processes()) {
-    if (auto shell = read_process(root_, shell_)) sum.children_ticks += shell->children_ticks;
+    if (auto shell = ProcessStat::of(shell_, root_)) ticks += shell->children_ticks();
     for (pid_t pid : processes) {
-      auto process = read_process(root_, pid);
+      auto process = ProcessStat::of(pid, root_);
       if (!process) continue;
-      sum.own_ticks += process->own_ticks;
-      sum.children_ticks += process->children_ticks;
-      sum.pages += process->pages;
+      ticks += process->own_ticks() + process->children_ticks();
+      pages += process->pages;
     }
   }
   Sample out;
   auto ticks_a_second = static_cast<double>(::sysconf(_SC_CLK_TCK));
   auto page_size = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  out.cpu = static_cast<double>(sum.own_ticks + sum.children_ticks) / ticks_a_second;
-  out.memory = sum.pages * page_size;
+  out.cpu = static_cast<double>(ticks) / ticks_a_second;
+  out.memory = pages * page_size;
   if (cpu_by_cgroup()) out.cpu = TRY(read_cpu(cpu_file_));
   if (memory_by_cgroup()) out.memory = TRY(task::read_number(memory_file_));
   if (!peak_file_.empty()) out.peak = TRY(task::read_number(peak_file_));

@@ -7,11 +7,13 @@
 #include <chrono>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace nacre {
 namespace {
 
 const CurrentCall* innermost = nullptr;
+std::function<void()> on_begin;
 
 CallPage* make_page() {
   static CallPage not_shared;  // used if there is no memory to share: then no other process can name what runs
@@ -58,7 +60,10 @@ CurrentCall::CurrentCall(const std::string& plugin, const std::string& topic)
   if (outer_ != nullptr) return;
   page.moved_at_.store(CallPage::clock(), std::memory_order_relaxed);
   page.calls_.store(calls + 1 + calls % 2, std::memory_order_release);
+  if (on_begin) on_begin();
 }
+
+void CurrentCall::when_begun(std::function<void()> begun) { on_begin = std::move(begun); }
 
 CurrentCall::~CurrentCall() {
   innermost = outer_;

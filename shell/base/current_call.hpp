@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -72,6 +73,8 @@ class CurrentCall {
  public:
   CurrentCall(const std::string& plugin, const std::string& topic);
   ~CurrentCall();
+  // Called whenever a call begins that is not within another one; null: nothing is. It is the process's own.
+  static void when_begun(std::function<void()> begun);
   CurrentCall(const CurrentCall&) = delete;
   CurrentCall& operator=(const CurrentCall&) = delete;
 

@@ -64,6 +64,22 @@ int write_all_at(int fd, std::string_view text, std::uint64_t offset) {
   return 0;
 }
 
+Result<void> check_replaceable(const std::string& path) {
+  struct stat info {};
+  bool is_there = ::lstat(path.c_str(), &info) == 0;
+  if (is_there && S_ISDIR(info.st_mode)) return system_error(EISDIR, path);
+  if (is_there && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode))
+    return ::access(path.c_str(), W_OK) == 0 ? Result<void>() : system_error(errno, path);
+  std::size_t slash = path.rfind('/');
+  std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  return ::access(directory.c_str(), W_OK | X_OK) == 0 ? Result<void>() : system_error(errno, path);
+}
+
+bool has_no_writer(int fd) {
+  pollfd state{fd, 0, 0};
+  return ::poll(&state, 1, 0) > 0 && (state.revents & POLLHUP) != 0;
+}
+
 bool is_null(int fd) {
   constexpr unsigned kMemory = 1;  // null(4)
   constexpr unsigned kNull = 3;

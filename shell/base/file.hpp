@@ -24,6 +24,14 @@ Result<std::string> read_file(const std::string& path, std::size_t limit = kMaxI
 // The same at an offset of a file, by pwrite(2).
 [[nodiscard]] int write_all_at(int fd, std::string_view text, std::uint64_t offset);
 
+// Whether a file of this name can be made, or replaced by another one; a device, FIFO or link: written. An error
+// names it.
+Result<void> check_replaceable(const std::string& path);
+
+// Whether this is the reading end of a pipe or FIFO that no process has open for writing any more. A FIFO that is
+// opened anew then, as /proc/self/fd/N, is never reported as readable: reading it returns its rest, and its end.
+[[nodiscard]] bool has_no_writer(int fd);
+
 // Whether the descriptor is closed, or /dev/null.
 [[nodiscard]] bool is_null(int fd);
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/file.hpp"
+#include "base/process_stat.hpp"
 
 namespace nacre {
 namespace {
@@ -16,11 +16,8 @@ bool stands_still(std::optional<char> state) { return state == 'T' || state == '
 }  // namespace
 
 std::optional<char> process_state(pid_t pid) {
-  Result<std::string> stat = read_file(fmt::format("/proc/{}/stat", pid));
-  if (!stat) return std::nullopt;
-  std::size_t name_end = stat->rfind(") ");
-  if (name_end == std::string::npos || name_end + 2 >= stat->size()) return std::nullopt;
-  return (*stat)[name_end + 2];
+  auto stat = ProcessStat::of(pid);
+  return stat ? std::optional(stat->state) : std::nullopt;
 }
 
 std::optional<std::string> Standstill::update(std::optional<char> state, double now) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/process_stat.hpp"
 #include "base/text.hpp"
 #include "value/idset.hpp"
 
@@ -29,11 +30,8 @@ Words words_of(pid_t pid) {
 
 // 0: it has none that this process can see.
 pid_t parent_of(pid_t pid) {
-  Result<std::string> stat = read_file(fmt::format("/proc/{}/stat", pid));
-  std::size_t name_end = stat ? stat->rfind(") ") : std::string::npos;
-  if (name_end == std::string::npos || stat->size() < name_end + 5) return 0;
-  std::string_view rest = std::string_view(*stat).substr(name_end + 4);  // after the state
-  return static_cast<pid_t>(parse_u64(rest.substr(0, rest.find(' '))).value_or(0));
+  auto stat = ProcessStat::of(pid);
+  return stat ? stat->parent : 0;
 }
 
 std::vector<Words> children_of(pid_t pid) {

@@ -18,6 +18,9 @@ inline constexpr Channel kOutput = 1;
 inline constexpr Channel kControl = 2;
 inline constexpr Channel kExec = 3;
 inline constexpr Channel kReadyToLeave = 4;
+inline constexpr Channel kDoctor = 5;
+inline constexpr Channel kUsage = 6;
+inline constexpr Channel kTimeline = 7;
 }  // namespace up
 namespace down {
 inline constexpr Channel kInput = 1;

@@ -155,8 +155,9 @@ void Shell::on_cut_off(const Error& why) {
 exits::Work Shell::work_for(join::Signals::From from) const {
   exits::TaskProgress tasks;
   tasks.started = shells_.has_passed(join::kStartBarrier);
-  tasks.over = has_siblings() ? shells_.leads() && shells_.tasks_left() == 0 : tasks_.running() == 0;
-  tasks.running = tasks_.running() > 0;
+  bool has_own = tasks_.running() > 0 || !restart_.is_idle();
+  tasks.over = has_siblings() ? shells_.leads() && shells_.tasks_left() == 0 : !has_own;
+  tasks.running = has_own;
   return exits::work_for(tasks, from == join::Signals::From::launcher);
 }
 
@@ -222,6 +223,8 @@ int Shell::job_code(const exits::Outcomes& all) const {
 
 // The leader passes its barrier only when it has all that the others have put out.
 void Shell::close_job() {
+  process_.timeline.add(timeline::Kind::enters, join::kExitBarrier);
+  process_.timeline.closing();
   group_->close_bulk();
   shrink_.put_all();
   shells_.last_barrier(join::kExitBarrier);

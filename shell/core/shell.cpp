@@ -11,7 +11,6 @@
 
 #include "base/current_call.hpp"
 #include "core/exit_policy.hpp"
-#include "core/explain.hpp"
 #include "core/initrc_check.hpp"
 #include "core/misspelt_topics.hpp"
 #include "core/shell_taskmap.hpp"
@@ -22,6 +21,7 @@
 #include "join/leaving.hpp"
 #include "join/lost_after.hpp"
 #include "plugin/crash.hpp"
+#include "plugin/plan.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::core {
@@ -36,6 +36,21 @@ Result<int> verbosity(const job::Options& options) {
   return static_cast<int>(TRY(option->integer(0, INT32_MAX)));
 }
 
+// What the shell does meanwhile, in its timeline.
+class InPhase {
+ public:
+  InPhase(timeline::Recorder& recorder, std::string_view name) : recorder_(recorder), name_(name) {
+    recorder_.add(timeline::Kind::phase_begins, name_);
+  }
+  ~InPhase() { recorder_.add(timeline::Kind::phase_ends, name_); }
+  InPhase(const InPhase&) = delete;
+  InPhase& operator=(const InPhase&) = delete;
+
+ private:
+  timeline::Recorder& recorder_;
+  std::string_view name_;
+};
+
 // A standalone shell has no guard unless code is loaded that can end it without a word.
 Result<void> guard_objects(bool is_standalone, const plugin::Stack& stack, join::ShellProcess& process,
                            Stragglers& stragglers) {
@@ -45,6 +60,10 @@ Result<void> guard_objects(bool is_standalone, const plugin::Stack& stack, join:
   process.guard = TRY(join::Guard::start(*process.children, join::Guard::Options{}));
   stragglers.spare(process.guard->pid());
   return {};
+}
+
+timeline::Time nanoseconds(event::Seconds time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
 }
 
 // The Lua files that were run.
@@ -63,7 +82,9 @@ Shell::Shell(join::ShellProcess& process, boot::Identity&& identity, job::Job&& 
       end_(process.end),
       tasks_(*this, process.group.get()),
       shells_(*this, process),
-      shrink_(*this, process.group.get(), shells_, tasks_, process.end) {}
+      shrink_(*this, process.group.get(), shells_, tasks_, process.end),
+      replace_(*this, job_, shells_, shrink_, tasks_),
+      restart_(*this, job_, shells_, shrink_, tasks_, process.end) {}
 
 Shell::~Shell() {
   plugin::set_last_act(nullptr, nullptr);
@@ -95,6 +116,7 @@ Result<void> Shell::prepare_process() {
   CHECK_OK(open_record());
   grace_ = event::Seconds(TRY(job::kill_timeout(options_)).seconds());
   CHECK_OK(tasks_.watch_signals(grace_));
+  begin_timeline();
   CHECK_OK(event::Children::become_subreaper());
   plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->kill_tasks(SIGKILL); }, this);
   if (process_.launcher)
@@ -103,6 +125,18 @@ Result<void> Shell::prepare_process() {
   serve_group();
   process_.signals->serve([this](int signum, join::Signals::From from) { on_signal(signum, from); });
   return {};
+}
+
+// Whether it is wanted, the plugin timeline reads; until then what happens is kept if the option is there at all.
+void Shell::begin_timeline() {
+  timeline::Recorder& recorder = process_.timeline;
+  if (options_.find("timeline") == nullptr) return;
+  recorder.turn_on();
+  if (!process_.launcher) return;
+  for (const launch::Launcher::Start& each : process_.launcher->starts()) {
+    recorder.add_at(nanoseconds(each.started), timeline::Kind::agent_starts, each.rank, each.program);
+    recorder.add_at(nanoseconds(each.joined), timeline::Kind::agent_joined, each.rank);
+  }
 }
 
 void Shell::serve_group() {
@@ -169,6 +203,7 @@ Result<void> Shell::load_plugins() {
 }
 
 Result<void> Shell::run_initrc() {
+  InPhase phase(process_.timeline, "initrc");
   std::optional<std::string> initrc = config_.initrc;
   if (auto option = options_.at("initrc"); option && !initrc) initrc = TRY(option->string());
   if (!initrc && !standalone_) {
@@ -195,7 +230,7 @@ Result<void> Shell::make_tasks() {
 }
 
 Result<void> Shell::initialize() {
-  CHECK_OK(call("shell.init"));
+  CHECK_OK(call_in_phase("shell.init"));
   shell_messages_.initialized();
   if (stops_here()) return {};
   if (shells_.leads()) {  // for all shells: they have the same options and plugins
@@ -203,6 +238,8 @@ Result<void> Shell::initialize() {
     CHECK_OK(report_unread_options(options_, job_.spec, log_));
   }
   CHECK_OK(join::set_lost_after(*group_, options_));
+  CHECK_OK(replace_.serve());
+  CHECK_OK(restart_.serve());
   // Before the working directory changes: the names of these files may be relative.
   std::string initrcs = has_siblings() ? TRY(initrc_mark(options_, interpreter_.get())) : "";
   CHECK_OK(enter_working_directory(job_.spec, options_, log_));
@@ -236,13 +273,16 @@ void Shell::execute() {
   attempt(post_init());
   loop().poll();
   if (is_over()) return;
-  if (!end_.is_ending()) attempt(tasks_.start());
+  if (!end_.is_ending()) {
+    InPhase phase(process_.timeline, timeline::kSpawnPhase);
+    attempt(tasks_.start());
+  }
   if (!end_.is_ending()) attempt(announce_start());
   finish();
 }
 
 Result<void> Shell::post_init() {
-  Result<void> called = call("shell.post-init");
+  Result<void> called = call_in_phase("shell.post-init");
   shells_.report_losses();
   if (bulk::Port* port = group_->bulk()) port->serve_no_more();
   CHECK_OK(std::move(called));
@@ -251,19 +291,22 @@ Result<void> Shell::post_init() {
 }
 
 Result<void> Shell::announce_start() {
-  CHECK_OK(call("shell.start"));
+  CHECK_OK(call_in_phase("shell.start"));
   shells_.barrier(join::kStartBarrier);
   shells_.send_kept_signals();
   if (launched_ && shells_.has_passed(join::kStartBarrier)) launched_->tasks_run();
   CHECK_OK(post("shell.start", {{"taskmap", job_.taskmap.json()}}));
+  if (shells_.has_passed(join::kStartBarrier)) restart_.all_started();
   has_started_ = true;
   return post_first_end();
 }
 
 // Also runs if the job is being ended: its tasks have been signalled by then.
 void Shell::finish() {
-  loop().run_until([this] { return tasks_.running() == 0; });
-  attempt(call("shell.finish"));
+  run_tasks();
+  stand_by();
+  restart_.finished();
+  attempt(call_in_phase("shell.finish"));
   shells_.wait_for_all_tasks();
   if (job_.shell_rank == 0) attempt(call("shell.tasks-complete"));
   attempt(stragglers_.end(Stragglers::Of::tasks, loop(), children(), log_, grace_,
@@ -295,7 +338,7 @@ bool Shell::stops_here() {
 Result<void> Shell::print_plan() {
   for (const auto& task : tasks_.all()) CHECK_OK(tasks_.call_for(*task, "task.init"));
   auto given = TRY(merged_options(job_.spec, config_.options));
-  Json mine = plan_part(*this, files_of(interpreter_.get()));
+  Json mine = plugin::plan_part(*this, files_of(interpreter_.get()));
   std::map<std::uint32_t, Json> parts;
   if (has_siblings()) {
     auto all = shells_.gathering_barrier("explain", dump_json(mine));
@@ -308,7 +351,7 @@ Result<void> Shell::print_plan() {
     parts[job_.shell_rank] = std::move(mine);
   }
   std::string text =
-      merged_plan(job_, {job_.spec.options, given.json(), config_.option_sources}, parts, !has_siblings());
+      plugin::merged_plan(job_, {job_.spec.options, given.json(), config_.option_sources}, parts, !has_siblings());
   std::fwrite(text.data(), 1, text.size(), stdout);
   return {};
 }
@@ -322,12 +365,17 @@ Result<int> Shell::print_plugins() {
   Result<void> loaded = run_initrc();
   if (!loaded && !loaded.error().is_logged) return std::move(loaded).error();
   if (!loaded || end_.is_ending()) return own_code();
-  std::string text = explain_plugins(*this, builtins, files_of(interpreter_.get()));
+  std::string text = plugin::explain_plugins(*this, builtins, files_of(interpreter_.get()));
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
 }
 
 // ---- the parts of phases ---------------------------------------------------
+
+Result<void> Shell::call_in_phase(std::string_view topic) {
+  InPhase phase(process_.timeline, topic);
+  return call(topic);
+}
 
 Result<void> Shell::call(std::string_view topic) {
   plugin::Call call(topic);

@@ -3,10 +3,13 @@
 // The shell: makes everything, runs the phases of a job in order, and is the Host of its plugins.
 //
 //   shell.cpp        the phases
+//   running.cpp      while tasks run, and start again
 //   ending.cpp       how the job ends: failures, signals, the exit code (exits/job_end.hpp decides, the shell acts)
 //   shell_tasks.hpp  its tasks: their start and their end
 //   shell_group.hpp  the other shells: barriers, losses, the ends of all tasks
 //   shell_shrink.hpp shells that leave before the job's end
+//   shell_replace.hpp spares that start tasks of lost shells again
+//   shell_restart.hpp tasks that have ended, and are started again where they are
 //   shell_host.hpp   what plugins see of it
 #pragma once
 
@@ -18,6 +21,8 @@
 #include "boot/identity.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_host.hpp"
+#include "core/shell_replace.hpp"
+#include "core/shell_restart.hpp"
 #include "core/shell_shrink.hpp"
 #include "core/shell_tasks.hpp"
 #include "core/shutdown.hpp"
@@ -56,6 +61,7 @@ class Shell final : public ShellHost {
   Shell(join::ShellProcess& process, boot::Identity&& identity, job::Job&& job, job::Options&& options,
         ShellConfig&& config, Log& log);
   Result<void> prepare_process();  // signals, children, the group
+  void begin_timeline();
   void serve_group();
 
   // The phases, in order (shell.cpp). If one fails, or calls raise() or die(), the job ends.
@@ -69,6 +75,10 @@ class Shell final : public ShellHost {
   Result<void> post_init();
   Result<void> announce_start();
   Result<void> post_first_end();
+  void run_tasks();
+  void start_due();
+  void stand_by();
+  Result<void> take_over();
   void finish();
   void report_left(const std::vector<pid_t>& pids);
   void close_job();
@@ -79,6 +89,7 @@ class Shell final : public ShellHost {
 
   [[nodiscard]] bool stops_here();  // whether the job is being ended, after a look for new events
   Result<void> call(std::string_view topic);
+  Result<void> call_in_phase(std::string_view topic);
 
   // How the job ends (ending.cpp).
   void attempt(Result<void> phase);
@@ -102,6 +113,8 @@ class Shell final : public ShellHost {
   ShellTasks tasks_;
   ShellGroup shells_;
   ShellShrink shrink_;
+  ShellReplace replace_;
+  ShellRestart restart_;
   std::unique_ptr<script::Interpreter> interpreter_;
   plugin::Stack stack_;  // last: plugins may hold references to all above
 };

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "job/on_lost.hpp"
 #include "job/resources.hpp"
 #include "value/hostlist.hpp"
 #include "value/wait_status.hpp"
@@ -14,14 +15,20 @@
 namespace nacre::core {
 namespace {
 
-bool tolerates_loss(const job::Options& options) {
-  Result<bool> tolerated = options.flag("tolerate-loss");
-  return tolerated && *tolerated;
+job::OnLost on_lost_of(plugin::Host& host) { return job::OnLost::read(host.options()).value_or(job::OnLost{}); }
+
+// A spare runs nothing that could be lost with it.
+bool is_fatal(group::Rank rank, plugin::Host& host) {
+  return !on_lost_of(host).goes_on && !host.job().is_spare(rank);
 }
 
-Json loss_of(group::Rank rank, const job::Options& options) {
-  return {{"shell_rank", rank}, {"severity", tolerates_loss(options) ? 2 : 0}};
+// Where its tasks may be started again the leader decides later whether the job ends.
+Json loss_of(group::Rank rank, plugin::Host& host) {
+  bool ends = is_fatal(rank, host) && !on_lost_of(host).replaces;
+  return {{"shell_rank", rank}, {"severity", ends ? 0 : 2}};
 }
+
+constexpr std::string_view kTasksOverTopic = "shell.tasks-over";
 
 }  // namespace
 
@@ -31,9 +38,14 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
     on_lost(rank);
   };
   callbacks.on_tasks = [this](const value::Idset& /*started*/, const std::vector<group::Ended>& ended) {
-    for (const group::Ended& each : ended) note_ended(each.tasks, each.record);
+    for (const group::Ended& each : ended) note_reported(each);
   };
   process_.group->serve(std::move(callbacks));
+  if (has_others() && host_.job().is_spare(host_.job().shell_rank)) {
+    tasks_over_ = host_.on_announcement([this](std::string_view topic, std::string_view /*bytes*/) {
+      if (topic == kTasksOverTopic) tasks_are_over_ = true;
+    });
+  }
   process_.launched_by.on_signal = [this](int signum) { launcher_signal(signum); };
   process_.launched_by.on_gone = [this] {
     host_.raise(launchers_end());
@@ -90,6 +102,7 @@ bool ShellGroup::has_passed(const std::string& barrier) const {
 
 void ShellGroup::enter(const std::string& name) {
   barriers_[name] = false;
+  process_.timeline.add(timeline::Kind::enters, name);
   process_.group->enter(name, [this, name](const Result<void>& passed) {
     note_passed(name, passed ? std::nullopt : std::optional(passed.error()));
   });
@@ -97,6 +110,7 @@ void ShellGroup::enter(const std::string& name) {
 
 std::optional<plugin::Gathered> ShellGroup::gathering_barrier(const std::string& name, std::string mine) {
   barriers_[name] = false;
+  process_.timeline.add(timeline::Kind::enters, name);
   // Kept by both: it may be released when nobody waits here any more.
   auto given = std::make_shared<std::optional<plugin::Gathered>>();
   process_.group->gather(name, std::move(mine), [this, name, given](Result<plugin::Gathered> all) {
@@ -109,6 +123,7 @@ std::optional<plugin::Gathered> ShellGroup::gathering_barrier(const std::string&
 
 void ShellGroup::note_passed(const std::string& barrier, const std::optional<Error>& why) {
   barriers_[barrier] = true;
+  if (!why) process_.timeline.add(timeline::Kind::passes, barrier);
   // That this shell is cut off comes by itself, too.
   if (why && !process_.end.is_cut_off()) {
     host_.log().log(Level::debug, "", "{} barrier: {}", barrier, why->message);
@@ -126,17 +141,49 @@ void ShellGroup::on_lost(group::Rank rank) {
   }
   lost_.insert(rank);
   if (rank >= host_.job().shells()) return;
-  if (reports_losses_) notify_plugins("shell.lost", loss_of(rank, host_.options()));
+  if (reports_losses_) notify_plugins("shell.lost", loss_of(rank, host_));
   if (host_.job().shell_rank != 0) return;
-  value::Idset tasks = host_.job().taskmap.ranks_on(rank) - outcomes_.ranks();
+  if (!unfinished_on(rank).empty() && on_lost_with_tasks_ && on_lost_with_tasks_(rank)) return;
+  give_up(rank, "");
+}
+
+// Where tasks may be started again, a shell whose tasks have all ended is no loss.
+void ShellGroup::give_up(group::Rank rank, const std::string& why) {
+  value::Idset tasks = unfinished_on(rank);
+  bool ends = is_fatal(rank, host_) && !(tasks.empty() && on_lost_of(host_).replaces);
   note_ended(tasks, exits::Record::lost());
-  bool fatal = !tolerates_loss(host_.options());
   std::string with =
       has_passed(join::kStartBarrier) && !tasks.empty() ? fmt::format("; with it task {}", tasks.str()) : "";
-  host_.raise({"node-failure", fatal ? 0 : 2,
-               fmt::format("shell {}{} is lost: it has ended, or cannot be reached{}", rank,
-                           host_.job().resources.nodes[rank].on(), with),
-               std::nullopt});
+  if (!why.empty()) with += fmt::format(", which {} not started again: {}", tasks.size() == 1 ? "is" : "are", why);
+  host_.raise(
+      {"node-failure", ends ? 0 : 2,
+       fmt::format("shell {}{}{} is lost: it has ended, or cannot be reached{}", rank,
+                   host_.job().resources.nodes[rank].on(), host_.job().is_spare(rank) ? ", a spare," : "", with),
+       std::nullopt});
+}
+
+value::Idset ShellGroup::unfinished_on(group::Rank shell) const {
+  return host_.job().taskmap.ranks_on(shell) - outcomes_.ranks();
+}
+
+void ShellGroup::moved(const job::Move& move) {
+  const auto& nodes = host_.job().resources.nodes;
+  notify_plugins("job.tasks-moved", {{"ranks", move.ranks.str()},
+                                     {"from", move.from},
+                                     {"to", move.to},
+                                     {"host", nodes[move.to].hostname},
+                                     {"try", move.attempt}});
+  notify_plugins("shell.resource-update", {{"R", job::without_nodes(host_.job().resources, gone())},
+                                           {"taskmap", host_.job().taskmap.json()},
+                                           {"added", ""},
+                                           {"left", std::to_string(move.from)}});
+  if (host_.job().shell_rank != 0) return;
+  host_.raise(
+      {"node-failure", 2,
+       fmt::format("shell {}{} is lost: it has ended, or cannot be reached; its task {} starts again on the "
+                   "spare shell {}{}",
+                   move.from, nodes[move.from].on(), move.ranks.str(), move.to, nodes[move.to].on()),
+       std::nullopt});
 }
 
 void ShellGroup::leaving(const value::Idset& shells, double grace) {
@@ -157,8 +204,7 @@ void ShellGroup::note_left(const value::Idset& shells) {
   if (shells.empty()) return;
   left_ = left_ | shells;
   for (group::Rank rank : shells.ids()) {
-    if (host_.job().shell_rank == 0)
-      note_ended(host_.job().taskmap.ranks_on(rank) - outcomes_.ranks(), exits::Record::victim({}));
+    if (host_.job().shell_rank == 0) note_ended(unfinished_on(rank), exits::Record::victim({}));
     notify_plugins("shell.left", {{"shell_rank", rank}});
   }
   notify_plugins("shell.resource-update", {{"R", job::without_nodes(host_.job().resources, left_)},
@@ -169,7 +215,13 @@ void ShellGroup::note_left(const value::Idset& shells) {
 
 void ShellGroup::report_losses() {
   reports_losses_ = true;
-  for (group::Rank rank : lost_.ids()) notify_plugins("shell.lost", loss_of(rank, host_.options()));
+  for (group::Rank rank : lost_.ids()) notify_plugins("shell.lost", loss_of(rank, host_));
+}
+
+// Drops what is of an earlier start of a task.
+void ShellGroup::note_reported(const group::Ended& ended) {
+  for (const auto& [attempt, ranks] : elastic::Starts(host_.job().tasks()).ranks(ended.tasks))
+    note_ended(expected_.current(ranks, attempt), ended.record);
 }
 
 void ShellGroup::note_ended(const value::Idset& tasks, const exits::Record& record) {
@@ -193,6 +245,14 @@ void ShellGroup::notify_plugins(const std::string& topic, const Json& what) {
 void ShellGroup::wait_for_all_tasks() {
   if (host_.job().shell_rank != 0 || !has_others()) return;
   wait([this] { return tasks_left() == 0; });
+  if (host_.job().spares == 0 || host_.ending()) return;
+  if (Result<void> sent = host_.announce(kTasksOverTopic, ""); !sent)
+    host_.log().log(Level::debug, "", "the spares get no notice of the tasks' end: {}", sent.error().message);
+}
+
+void ShellGroup::stand_by(const std::function<bool()>& leaves) {
+  if (!has_others() || !host_.job().is_spare(host_.job().shell_rank)) return;
+  wait([&] { return tasks_are_over_ || leaves(); });
 }
 
 std::size_t ShellGroup::tasks_left() const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "elastic/starts.hpp"
 #include "exits/outcomes.hpp"
 #include "join/shell_process.hpp"
 #include "plugin/host.hpp"
@@ -50,11 +51,30 @@ class ShellGroup {
   // Leader: `receive` is called for a shell that is lost while it leaves, which is no loss.
   void when_lost_leaving(std::function<void(group::Rank)> receive) { on_lost_leaving_ = std::move(receive); }
 
+  // ---- lost shells whose tasks are started again
+  // Leader: `receive` is called for a lost shell that had tasks; false: nothing is done about it, and this goes on
+  // as with give_up().
+  void when_lost_with_tasks(std::function<bool(group::Rank)> receive) { on_lost_with_tasks_ = std::move(receive); }
+  // Leader: the tasks of this lost shell that have no record are lost, and what that means for the job follows.
+  // `why`: they could not be started again; "": nobody wanted that.
+  void give_up(group::Rank rank, const std::string& why);
+  // Leader: from now on only this start of these tasks counts.
+  void expect(const value::Idset& ranks, elastic::Starts::Attempt attempt) { expected_.expect(ranks, attempt); }
+  [[nodiscard]] value::Idset unfinished_on(group::Rank shell) const;
+  // Those that may get tasks: they are of the job, and stay.
+  [[nodiscard]] bool stays(group::Rank shell) const { return !(lost_ | left_ | leaving_).contains(shell); }
+  // The tasks are on another shell now; `host`'s job has that already.
+  void moved(const job::Move& move);
+  // What plugins get to know of tasks that are started again where they are.
+  void restarted(const Json& what) { notify_plugins("job.tasks-restart", what); }
+
   // Reports to plugins the shells that were lost before plugins could handle that. From now on each is reported at
   // once.
   void report_losses();
   // The leader's own tasks may be the first to end.
   void wait_for_all_tasks();
+  // A spare's, which has no tasks: waits for those of the others, unless it leaves before.
+  void stand_by(const std::function<bool()>& leaves);
   // Leader: calls `receive` once, with the task that is the first of all shells known to have ended by itself.
   void when_first_ended(std::function<void(const exits::TaskEnd&)> receive) {
     on_first_ended_ = std::move(receive);
@@ -72,6 +92,7 @@ class ShellGroup {
   void enter(const std::string& name);
   void note_passed(const std::string& barrier, const std::optional<Error>& why);
   void on_lost(group::Rank rank);
+  void note_reported(const group::Ended& ended);
   void note_ended(const value::Idset& tasks, const exits::Record& record);
   void note_left(const value::Idset& shells);
   void notify_plugins(const std::string& topic, const Json& what);
@@ -83,7 +104,11 @@ class ShellGroup {
   value::Idset leaving_;                  // those that have been asked to leave, whatever has become of them
   value::Idset left_;                     // as planned
   std::function<void(group::Rank)> on_lost_leaving_;
+  plugin::Registration tasks_over_;
+  bool tasks_are_over_ = false;  // the leader has announced it: a spare's
   bool reports_losses_ = false;  // true once plugins have run shell.post-init
+  std::function<bool(group::Rank)> on_lost_with_tasks_;
+  elastic::ExpectedStarts expected_;  // the leader's
   exits::Outcomes outcomes_;
   std::function<void(const exits::TaskEnd&)> on_first_ended_;  // until it is called
 };

@@ -78,10 +78,31 @@ plugin::Registration ShellHost::signal_also(std::function<void(int)> processes) 
   return signalled_also_.add(std::move(processes));
 }
 
-int ShellHost::hold(std::string_view name) { return add_to(holds_, name); }
-int ShellHost::hold_start(std::string_view name) { return add_to(start_holds_, name); }
-Result<void> ShellHost::release(std::string_view name) { return take_from(holds_, name); }
-Result<void> ShellHost::release_start(std::string_view name) { return take_from(start_holds_, name); }
+int ShellHost::hold(std::string_view name) {
+  int count = add_to(holds_, name);
+  if (count == 1) process_.timeline.add(timeline::Kind::end_hold_begins, name);
+  return count;
+}
+
+int ShellHost::hold_start(std::string_view name) {
+  int count = add_to(start_holds_, name);
+  if (count == 1) process_.timeline.add(timeline::Kind::hold_begins, name);
+  return count;
+}
+
+Result<void> ShellHost::release(std::string_view name) {
+  CHECK_OK(take_from(holds_, name));
+  if (process_.timeline.is_on() && holds_.find(name) == holds_.end())
+    process_.timeline.add(timeline::Kind::end_hold_ends, name);
+  return {};
+}
+
+Result<void> ShellHost::release_start(std::string_view name) {
+  CHECK_OK(take_from(start_holds_, name));
+  if (process_.timeline.is_on() && start_holds_.find(name) == start_holds_.end())
+    process_.timeline.add(timeline::Kind::hold_ends, name);
+  return {};
+}
 
 void ShellHost::add_event_context(std::string_view event, const Json& members) {
   auto it = event_context_.find(event);

@@ -47,10 +47,12 @@ class ShellHost : public plugin::Host {
   plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   plugin::Registration on_announcement(Receive receive) override;
+  void hold_links(const value::Idset& shells) override { group_->hold_links(shells); }
   plugin::ShellMessages& messages() override { return shell_messages_; }
   plugin::Registration exec(value::ExecOrder order, WhenOrdered done) override;
   plugin::Registration on_exec(std::function<void(const value::ExecShare&)> receive) override;
   bulk::Port* bulk() override { return group_->bulk(); }
+  timeline::Recorder& timeline() override { return process_.timeline; }
   Log& log() override { return log_; }
   event::Loop& loop() override { return *process_.loop; }
   event::Children& children() override { return *process_.children; }

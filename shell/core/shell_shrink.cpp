@@ -34,18 +34,15 @@ void ShellShrink::serve(group::Group::Callbacks& callbacks, event::Seconds grace
   if (!shells_.has_others() || port == nullptr) return;
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == kTopic) announced(bytes);
-    if (topic == kShrinkQuestionTopic) put(question_.answer(bytes));
+    if (topic != kShrinkQuestionTopic) return;
+    if (std::string answer = question_.answer(bytes); !answer.empty()) records_.put(std::move(answer));
   });
-  bulk::Port::Upward upward;
-  upward.on_record = [this](bulk::Id origin, bulk::Numbered number, std::string_view bytes) {
+  records_.serve(*port, [this](bulk::Id origin, std::string_view bytes) {
     bool is_ready = bytes == kReady;
     if (is_ready) shrinks_.ready(origin);
     if (!is_ready) question_.take(origin, bytes);
-    group_->bulk()->taken(origin, number);
     settle();
-  };
-  upward.on_room = [this] { send(); };
-  port->serve(bulk::up::kReadyToLeave, std::move(upward));
+  });
   if (!shells_.leads()) return;
   callbacks.on_lost = [this, before = std::move(callbacks.on_lost)](group::Rank rank) {
     if (before) before(rank);
@@ -60,7 +57,7 @@ Result<value::Idset> ShellShrink::shells_of(const value::ShrinkOrder& order) con
   if (!shells_.has_others()) return invalid("this job has one shell only, which leads it");
   if (job_over_ || host_.ending()) return Error{ECANCELED, "the job is ending"};
   if (!shells_.has_passed(join::kStartBarrier)) return Error{EAGAIN, "the job is still being started"};
-  return job::leavers(order, host_.job(), shells_.gone(), shrinks_.left() | question_.asked());
+  return job::leavers(order, host_.job(), shells_.gone(), shrinks_.left() | question_.asked_to_leave());
 }
 
 // Those whose tasks may be connected to PMI, where that counts.
@@ -76,7 +73,7 @@ value::Idset ShellShrink::maybe_connected(const value::Idset& shells) const {
 void ShellShrink::order(const value::ShrinkOrder& order, const WhenShrunk& news) {
   auto shells = shells_of(order);
   if (!shells) return news(shells.error(), true);
-  question_.ask(order.force ? value::Idset() : maybe_connected(*shells),
+  question_.ask(order.force ? value::Idset() : maybe_connected(*shells), ShrinkQuestion::About::leaving,
                 [this, order, shells = *shells, news](const value::Idset& connected) {
                   confirm(order, shells, connected, news);
                 });
@@ -227,23 +224,7 @@ void ShellShrink::put_all() {
 void ShellShrink::send_ready() {
   if (!leaves_ || !all_put_ || is_ready_) return;
   is_ready_ = true;
-  put(std::string(kReady));
-}
-
-void ShellShrink::put(std::string record) {
-  if (record.empty()) return;
-  unsent_.push_back(std::move(record));
-  send();
-}
-
-// Without room it is tried again.
-void ShellShrink::send() {
-  while (!unsent_.empty()) {
-    Result<bool> sent = group_->bulk()->put(bulk::up::kReadyToLeave, unsent_.front());
-    if (!sent) return unsent_.clear();  // the job is over, or this shell is cut off
-    if (!*sent) return;
-    unsent_.pop_front();
-  }
+  records_.put(std::string(kReady));
 }
 
 }  // namespace nacre::core

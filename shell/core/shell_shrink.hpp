@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "bulk/record_queue.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_tasks.hpp"
 #include "core/shrink_asks.hpp"
@@ -50,6 +50,11 @@ class ShellShrink {
   }
   void offer_release(plugin::NodeRelease* release) { release_ = release; }
 
+  // Leader: asks these shells, which stay, which of their tasks are connected to PMI.
+  void ask_connected(const value::Idset& shells, ShrinkQuestion::Done done) {
+    question_.ask(shells, ShrinkQuestion::About::staying, std::move(done));
+  }
+
   // This shell is about to leave: what fails here does not end the job any more.
   [[nodiscard]] bool leaves() const { return leaves_; }
   // This shell's tasks have ended, and what it puts has been put.
@@ -81,8 +86,6 @@ class ShellShrink {
   [[nodiscard]] Json answer_of(const value::Shrunk& shrunk) const;
   void announced(std::string_view bytes);
   void send_ready();
-  void put(std::string record);
-  void send();
 
   plugin::Host& host_;
   group::Group* group_;
@@ -99,10 +102,10 @@ class ShellShrink {
   ShrinkAsks asks_;
   ShrinkQuestion question_;
   plugin::Registration announced_;
-  bool leaves_ = false;             // this shell is about to leave
-  bool all_put_ = false;            // put_all() was called
-  bool is_ready_ = false;           // and kReady is sent, or waits for room
-  std::deque<std::string> unsent_;  // records
+  bool leaves_ = false;    // this shell is about to leave
+  bool all_put_ = false;   // put_all() was called
+  bool is_ready_ = false;  // and kReady is sent, or waits for room
+  bulk::RecordQueue records_{bulk::up::kReadyToLeave};
 };
 
 }  // namespace nacre::core

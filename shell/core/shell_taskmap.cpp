@@ -36,9 +36,11 @@ Result<MapRequest> map_request(const JsonAt& option) {
 
 // Each task has to occur once, on the same nodes. A node may get more tasks than it has slots, as a map is meant to
 // choose.
-Result<value::Taskmap> checked(const std::string& text, const value::Taskmap& block) {
+Result<value::Taskmap> checked(const std::string& text, const job::Job& job) {
   value::Taskmap map = TRY(value::Taskmap::parse(text));
-  CHECK_OK(map.same_size(block));
+  if (map.nodes() > job.nodes() && map.nodes() <= job.shells())
+    return invalid(fmt::format("the map has tasks on node {}, which is a spare", map.nodes() - 1));
+  CHECK_OK(map.same_size(job.taskmap));
   return map;
 }
 
@@ -59,7 +61,7 @@ Result<value::Taskmap> chosen_taskmap(plugin::Host& host) {
                              request.scheme)};
   }
   auto text = TRY(TRY(JsonAt::root(call.out, call.topic).at("taskmap")).string());
-  value::Taskmap map = TRY(in(call.topic, checked(text, job.taskmap)));
+  value::Taskmap map = TRY(in(call.topic, checked(text, job)));
   std::uint32_t before = job.taskmap.tasks_on(job.shell_rank);
   std::uint32_t now = map.tasks_on(job.shell_rank);
   if (now > before) {

@@ -9,6 +9,10 @@
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
+#include "elastic/starts.hpp"
+#include "event/clock.hpp"
+#include "job/on_lost.hpp"
+#include "job/restart_option.hpp"
 #include "plugin/crash.hpp"
 
 namespace nacre::core {
@@ -63,16 +67,31 @@ Result<void> ShellTasks::watch_signals(event::Seconds grace) {
 
 Result<void> ShellTasks::make() {
   const job::Job& job = host_.job();
-  bool own_group = !TRY(host_.options().flag("nosetpgrp"));
-  std::uint32_t local_id = 0;
-  for (value::Idset::Id rank : job.taskmap.ranks_on(job.shell_rank).ids()) {
-    task::Command command{job.spec.command, job::Environment::over(host_.environment()), {}};
-    job::set_task_variables(command.env, rank, local_id);
-    command.setup.new_process_group = own_group;
-    command.setup.ends_with_parent = true;
-    tasks_.push_back(std::make_unique<task::Task>(rank, local_id++, std::move(command)));
-  }
+  return make(job.taskmap.ranks_on(job.shell_rank), 1, 0);
+}
+
+Result<void> ShellTasks::make(const value::Idset& ranks, std::uint32_t attempt, std::uint64_t restarts) {
+  own_group_ = !TRY(host_.options().flag("nosetpgrp"));
+  may_start_again_ =
+      TRY(job::OnLost::read(host_.options())).replaces || TRY(job::RestartOption::read(host_.options())).is_on();
+  for (value::Idset::Id rank : ranks.ids())
+    tasks_.push_back(new_task(rank, static_cast<std::uint32_t>(tasks_.size()), attempt, restarts));
   return {};
+}
+
+std::unique_ptr<task::Task> ShellTasks::new_task(std::uint32_t rank, std::uint32_t local_id, std::uint32_t attempt,
+                                                 std::uint64_t restarts) const {
+  task::Command command{host_.job().spec.command, job::Environment::over(host_.environment()), {}};
+  job::set_task_variables(command.env, rank, local_id);
+  if (may_start_again_) job::set_attempt_variables(command.env, attempt, restarts);
+  command.setup.new_process_group = own_group_;
+  command.setup.ends_with_parent = true;
+  return std::make_unique<task::Task>(rank, local_id, std::move(command), attempt);
+}
+
+void ShellTasks::renew(const task::Task& old, std::uint32_t attempt, std::uint64_t restarts) {
+  std::unique_ptr<task::Task>& place = tasks_[old.local_id()];
+  earlier_.push_back(std::exchange(place, new_task(old.rank(), old.local_id(), attempt, restarts)));
 }
 
 Result<void> ShellTasks::call_for(task::Task& task, std::string_view topic) {
@@ -88,11 +107,13 @@ void ShellTasks::kill(int signum, const group::Targets& which) {
   for (const auto& task : tasks_) {
     if (!which || which->contains(task->rank())) task->kill(signum);
   }
+  if (restarting_.signalled) restarting_.signalled(signum, which);
 }
 
 // Tasks that have ended by themselves until now are no victims.
 bool ShellTasks::end(Ending what) {
   host_.children().reap();
+  if (restarting_.end) restarting_.end();
   for (const auto& task : tasks_) {
     if (task->state() != task::State::running || victims_.contains(task->rank())) continue;
     victims_.insert(task->rank());
@@ -116,10 +137,15 @@ Result<void> ShellTasks::raise_descriptor_limit() {
 
 Result<void> ShellTasks::start() {
   CHECK_OK(raise_descriptor_limit());
-  for (Batch rest = tasks_; !rest.empty() && !host_.ending();) {
-    Batch batch = rest.first(std::min(rest.size(), kStartsPerRound));
-    rest = rest.subspan(batch.size());
-    CHECK_OK(start(batch));
+  auto is_new = [](const auto& task) { return task->state() == task::State::init; };
+  for (Batch rest(tasks_); !host_.ending();) {
+    auto first = std::find_if(rest.begin(), rest.end(), is_new);
+    rest = rest.subspan(static_cast<std::size_t>(first - rest.begin()));
+    if (rest.empty()) return {};
+    auto last = std::find_if_not(rest.begin(), rest.end(), is_new);
+    auto size = std::min(static_cast<std::size_t>(last - rest.begin()), kStartsPerRound);
+    CHECK_OK(start(rest.first(size)));
+    rest = rest.subspan(size);
     // Serves signals, and tasks that have ended: their descriptors make each further fork slower.
     if (!rest.empty()) host_.loop().poll();
   }
@@ -165,14 +191,34 @@ Result<void> ShellTasks::open_channels(task::Task& task) {
 }
 
 std::vector<task::SpawnPool::Outcome> ShellTasks::spawn(Batch batch) {
+  timeline::Recorder& recorder = host_.timeline();
+  if (!recorder.is_on()) return spawn(batch, {});
+  std::vector<task::SpawnPool::Times> times(batch.size());
+  std::vector<task::SpawnPool::Outcome> out = spawn(batch, times);
+  auto nanoseconds = [](event::Seconds time) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  };
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    auto kind = out[i] ? timeline::Kind::exec : timeline::Kind::not_started;
+    recorder.add_at(nanoseconds(times[i].begun), timeline::Kind::spawn, batch[i]->rank());
+    recorder.add_at(nanoseconds(times[i].over), kind, batch[i]->rank());
+  }
+  return out;
+}
+
+std::vector<task::SpawnPool::Outcome> ShellTasks::spawn(Batch batch, std::span<task::SpawnPool::Times> times) {
   std::vector<task::SpawnPool::Outcome> out;
   if (host_.stack().listens("task.exec")) {
-    for (const auto& task : batch) out.push_back(spawn_hooked(*task));
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (!times.empty()) times[i].begun = event::clock_now();
+      out.push_back(spawn_hooked(*batch[i]));
+      if (!times.empty()) times[i].over = event::clock_now();
+    }
     return out;
   }
   std::vector<const task::Command*> commands;
   for (const auto& task : batch) commands.push_back(&task->command());
-  return spawn_pool_.spawn(commands);
+  return spawn_pool_.spawn(commands, times);
 }
 
 task::SpawnPool::Outcome ShellTasks::spawn_hooked(task::Task& task) {
@@ -214,7 +260,8 @@ Result<void> ShellTasks::take_up(task::Task& task, const task::SpawnPool::Outcom
   task.started(spawned->pid);
   ++running_;
   host_.children().guard(spawned->pid);
-  group_->tasks_started(value::Idset::range(task.rank(), task.rank()));
+  group_->tasks_started(number_of(task.rank(), task.attempt()));
+  if (restarting_.started) restarting_.started(task);
   host_.children().watch(spawned->pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
   // It was being started when another one of its batch ended the job.
   if (host_.ending() && !end({})) task.kill(SIGTERM);
@@ -226,7 +273,7 @@ void ShellTasks::fail_to_start(task::Task& task, const task::SpawnError& failure
   auto record = exits::Record::not_started(failure.exit_code);
   task.exited(status, {});
   if (goes_on_without(host_.options())) return go_on_without(task, record, failure.error.message);
-  record_end(task, record);
+  record_end(task.rank(), record);
   exits::TaskEnd end{static_cast<value::Idset::Id>(task.rank()), record};
   host_.raise(
       {"exec", 0, fmt::format("task {}{}: {}", task.rank(), on_host(), failure.error.message), status, end});
@@ -236,9 +283,8 @@ void ShellTasks::fail_to_start(task::Task& task, const task::SpawnError& failure
 void ShellTasks::go_on_without(task::Task& task, const exits::Record& record, const std::string& why) {
   Level level = start_failures_.insert(why).second ? Level::error : Level::debug;
   host_.log().log(level, "", "task {}{}: {}", task.rank(), on_host(), why);
-  if (Result<void> result = call_for(task, "task.exit"); !result)
-    host_.raise({"exec", 0, result.error().message + on_host(), std::nullopt});
-  record_end(task, record);
+  call_exit(task);
+  record_end(task.rank(), record);
 }
 
 // ---- the end ---------------------------------------------------------------
@@ -246,11 +292,20 @@ void ShellTasks::go_on_without(task::Task& task, const exits::Record& record, co
 void ShellTasks::on_exit(task::Task& task, const event::ChildExit& end) {
   --running_;
   task.exited(value::WaitStatus::of_raw(end.status), end.usage);
+  host_.timeline().add(timeline::Kind::exit, task.rank(), end.status);
   host_.log().log(Level::debug, "", "task {} {}", task.rank(), task.status().str());
-  if (Result<void> result = call_for(task, "task.exit"); !result) {
+  if (restarting_.keeps && restarting_.keeps(task)) return;
+  end_for_good(task);
+}
+
+void ShellTasks::call_exit(task::Task& task) {
+  if (Result<void> result = call_for(task, "task.exit"); !result)
     host_.raise({"exec", 0, result.error().message + on_host(), std::nullopt});
-  }
-  record_end(task, record_of(task));
+}
+
+void ShellTasks::end_for_good(task::Task& task) {
+  call_exit(task);
+  record_end(task.rank(), record_of(task));
 }
 
 exits::Record ShellTasks::record_of(const task::Task& task) const {
@@ -258,10 +313,14 @@ exits::Record ShellTasks::record_of(const task::Task& task) const {
   return victims_.contains(task.rank()) ? exits::Record::victim(task.status()) : exits::Record::of(task.status());
 }
 
-void ShellTasks::record_end(const task::Task& task, const exits::Record& record) {
-  value::Idset rank = value::Idset::range(task.rank(), task.rank());
-  outcomes_.add(rank, record);
-  group_->tasks_ended({std::move(rank), record});
+void ShellTasks::record_end(value::Idset::Id rank, const exits::Record& record) {
+  outcomes_.add(value::Idset::range(rank, rank), record);
+  group_->tasks_ended({number_of(rank, host_.job().attempt_of(rank)), record});
+}
+
+value::Idset ShellTasks::number_of(value::Idset::Id rank, std::uint32_t attempt) const {
+  auto number = elastic::Starts(host_.job().tasks()).number(rank, attempt);
+  return value::Idset::range(number, number);
 }
 
 // Empty if there are no other shells.

@@ -11,6 +11,7 @@
 
 #include <csignal>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -45,8 +46,31 @@ class ShellTasks {
   Result<void> watch_signals(event::Seconds grace);
   // Makes those that the job's taskmap has on this shell.
   Result<void> make();
-  // Starts them, unless the job is being ended meanwhile. After an error those that were started run on.
+  // Makes these, which have been on another shell, behind those that there are. `restarts`: NACRE_JOB_RESTARTS.
+  Result<void> make(const value::Idset& ranks, std::uint32_t attempt, std::uint64_t restarts);
+  // Starts those that were not started, unless the job is being ended meanwhile. After an error those that were
+  // started run on.
   Result<void> start();
+
+  // Where tasks may be started again (ShellRestart). What is called when, ...
+  struct Restarting {
+    std::function<void(const task::Task&)> started;
+    std::function<bool(task::Task&)> keeps;  // it has ended, and nobody knows it yet: whether that stays so
+    std::function<void(int signum, const group::Targets& which)> signalled;
+    std::function<void()> end;  // by end(): nothing starts again here
+  };
+  void set_restarting(Restarting restarting) { restarting_ = std::move(restarting); }
+  // ... and what is done with an end that was kept: it is one as any other, ...
+  void end_for_good(task::Task& task);
+  // ... or only plugins get to know it.
+  void call_exit(task::Task& task);
+  // Puts one that is to be started in its place. `old` stays valid.
+  void renew(const task::Task& old, std::uint32_t attempt, std::uint64_t restarts);
+  // The end of a task that does not start again. It counts as that of the start that the job waits for.
+  void record_end(value::Idset::Id rank, const exits::Record& record);
+  // It starts again, though its end has counted already.
+  void forget_end(value::Idset::Id rank) { outcomes_.forget(value::Idset::range(rank, rank)); }
+  [[nodiscard]] exits::Record record_of(const task::Task& task) const;
   // Calls a topic with the task as the current one.
   Result<void> call_for(task::Task& task, std::string_view topic);
 
@@ -76,14 +100,16 @@ class ShellTasks {
   Result<void> prepare_command(task::Task& task);
   Result<void> open_channels(task::Task& task);
   std::vector<task::SpawnPool::Outcome> spawn(Batch batch);
+  std::vector<task::SpawnPool::Outcome> spawn(Batch batch, std::span<task::SpawnPool::Times> times);
   task::SpawnPool::Outcome spawn_hooked(task::Task& task);
   task::SpawnPool::Outcome ended_in_hook(pid_t pid);
   Result<void> take_up(task::Task& task, const task::SpawnPool::Outcome& spawned);
   void fail_to_start(task::Task& task, const task::SpawnError& failure);
   void go_on_without(task::Task& task, const exits::Record& record, const std::string& why);
   void on_exit(task::Task& task, const event::ChildExit& end);
-  void record_end(const task::Task& task, const exits::Record& record);
-  [[nodiscard]] exits::Record record_of(const task::Task& task) const;
+  [[nodiscard]] std::unique_ptr<task::Task> new_task(std::uint32_t rank, std::uint32_t local_id,
+                                                     std::uint32_t attempt, std::uint64_t restarts) const;
+  [[nodiscard]] value::Idset number_of(value::Idset::Id rank, std::uint32_t attempt) const;
   [[nodiscard]] std::string on_host() const;
 
   plugin::Host& host_;
@@ -93,6 +119,9 @@ class ShellTasks {
   std::optional<Shutdown> shutdown_;
   task::SpawnPool spawn_pool_;
   std::vector<std::unique_ptr<task::Task>> tasks_;
+  std::vector<std::unique_ptr<task::Task>> earlier_;  // others have taken their places
+  Restarting restarting_;
+  bool own_group_ = true, may_start_again_ = false;  // by the options
   task::Task* current_ = nullptr;
   ChildsLine* childs_line_ = nullptr;
   std::size_t running_ = 0;

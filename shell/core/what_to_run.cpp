@@ -31,9 +31,10 @@ Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& confi
   job::Options options = TRY(merged_options(identity.spec, config.options));
   auto spread = TRY(per_resource(options));
   auto shares_cores = TRY(oversubscription(options));
+  auto spares = TRY(job::spares_of(options));
   job::Job job =
       TRY(job::Job::create(identity.id, identity.shell_rank, std::move(identity.spec),
-                           std::move(identity.resources), spread, shares_cores != job::Oversubscribe::no));
+                           std::move(identity.resources), spread, shares_cores != job::Oversubscribe::no, spares));
   if (::getenv("FLUX_F58_FORCE_ASCII") != nullptr) job.has_ascii_id = true;
   std::string sharing;
   bool reports =

@@ -32,8 +32,10 @@ void Children::forget(pid_t pid) {
 
 void Children::reap() {
   for (;;) {
+    pid_t which = -1;
+    if (look_ && !looked_at_next(which)) return;
     ChildExit end;
-    end.pid = ::wait4(-1, &end.status, WNOHANG, &end.usage);
+    end.pid = ::wait4(which, &end.status, WNOHANG, &end.usage);
     if (end.pid <= 0) return;
     if (!WIFEXITED(end.status) && !WIFSIGNALED(end.status)) continue;  // a traced child has stopped
     auto it = watched_.find(end.pid);
@@ -45,6 +47,14 @@ void Children::reap() {
     forget(end.pid);
     on_exit(end);
   }
+}
+
+bool Children::looked_at_next(pid_t& pid) const {
+  siginfo_t info{};
+  if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0) return false;
+  pid = info.si_pid;
+  look_(pid);
+  return true;
 }
 
 Result<void> Children::become_subreaper() {

@@ -43,6 +43,10 @@ class Children {
   void forget(pid_t pid);
   [[nodiscard]] std::size_t watched() const { return watched_.size(); }
 
+  // Calls `look` with each child that has ended, before it is reaped: its files in /proc are still there then.
+  // Costs a system call a child; null: none.
+  void look_before_reap(std::function<void(pid_t pid)> look) { look_ = std::move(look); }
+
   // Reports what must not outlive this process, even if that is killed, to the callback that takes care of it, if
   // one is set. `leader` leads a process group: what it starts is in the group, unless it leaves it.
   void guard(pid_t leader) {
@@ -80,7 +84,11 @@ class Children {
  private:
   explicit Children(OnExit on_orphan) : on_orphan_(std::move(on_orphan)) {}
 
+  // Whether there is a child to reap now, which has been looked at.
+  [[nodiscard]] bool looked_at_next(pid_t& pid) const;
+
   OnExit on_orphan_;
+  std::function<void(pid_t pid)> look_;
   Guarding guarding_;
   std::unordered_map<pid_t, OnExit> watched_;
   std::unique_ptr<SignalWatcher> sigchld_;

@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "base/file.hpp"
+#include "base/process_stat.hpp"
 #include "base/text.hpp"
 
 namespace nacre::event {
@@ -34,33 +35,15 @@ std::vector<pid_t> numbered(const std::string& path) {
   return out;
 }
 
-struct Stat {
-  pid_t parent = 0;
-  bool ended = false;  // a zombie: has to be reaped, cannot be signalled
-};
-
-// From /proc/PID/stat, proc(5); none if the process is gone. The name, in parentheses, may hold any byte.
-std::optional<Stat> read_stat(pid_t pid) {
-  constexpr std::size_t kState = 0;
-  constexpr std::size_t kParent = 1;
-  constexpr std::size_t kThreads = 17;
-  Result<std::string> text = read_file(proc(pid) + "/stat");
-  if (!text) return std::nullopt;
-  std::size_t name_end = text->rfind(") ");
-  if (name_end == std::string::npos) return std::nullopt;
-  std::vector<std::string_view> fields = split(std::string_view(*text).substr(name_end + 2), ' ');
-  if (fields.size() <= kThreads) return std::nullopt;
-  auto parent = static_cast<pid_t>(parse_u64(fields[kParent]).value_or(0));
-  // If its first thread has ended, a process still runs in its other threads.
-  bool ended = fields[kState] == "Z" && parse_u64(fields[kThreads]).value_or(0) <= 1;
-  return Stat{parent, ended};
-}
+// A zombie: has to be reaped, cannot be signalled. If its first thread has ended, a process still runs in its other
+// threads.
+bool is_ended(const ProcessStat& stat) { return stat.state == 'Z' && stat.threads <= 1; }
 
 // Reads all of /proc, for a kernel that does not list the children of a thread.
 ByParent scan() {
   ByParent out;
   for (pid_t pid : numbered("/proc")) {
-    if (auto stat = read_stat(pid); stat && stat->parent > 0) out[stat->parent].push_back(pid);
+    if (auto stat = ProcessStat::of(pid); stat && stat->parent > 0) out[stat->parent].push_back(pid);
   }
   return out;
 }
@@ -95,8 +78,8 @@ std::vector<pid_t> descendants_of(pid_t ancestor, Lookup lookup, const std::set<
   }
   found.erase(found.begin());
   std::erase_if(found, [](pid_t pid) {
-    auto stat = read_stat(pid);
-    return !stat || stat->ended;
+    auto stat = ProcessStat::of(pid);
+    return !stat || is_ended(*stat);
   });
   return {found.rbegin(), found.rend()};
 }

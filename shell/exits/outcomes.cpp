@@ -15,6 +15,13 @@ value::Idset Outcomes::add(const value::Idset& ranks, const Record& record) {
   return fresh;
 }
 
+void Outcomes::forget(const value::Idset& ranks) {
+  ranks_ = ranks_ - ranks;
+  for (auto& [text, each] : classes_) each.second = each.second - ranks;
+  std::erase_if(arrivals_, [this](const std::string& text) { return classes_.at(text).second.empty(); });
+  std::erase_if(classes_, [](const auto& each) { return each.second.second.empty(); });
+}
+
 std::vector<Outcomes::Class> Outcomes::classes() const {
   std::vector<Class> out;
   out.reserve(classes_.size());

@@ -21,6 +21,8 @@ class Outcomes {
 
   // Adds a record; returns those of `ranks` that had none before.
   value::Idset add(const value::Idset& ranks, const Record& record);
+  // These have no record any more.
+  void forget(const value::Idset& ranks);
 
   [[nodiscard]] const value::Idset& ranks() const { return ranks_; }  // that have a record
   [[nodiscard]] std::vector<Class> classes() const;                   // in the order of their texts

@@ -21,6 +21,7 @@ constexpr std::size_t kMostColumns = 160;  // bytes of one line
 constexpr std::size_t kMostClasses = 8;
 constexpr std::size_t kMostRanks = 60;  // characters of an idset
 constexpr std::size_t kMostProcesses = 4;
+constexpr std::size_t kMostRehearsed = 4;  // events
 
 // A member's value as this type, or an empty value if it is missing or of another type.
 template <typename T>
@@ -237,6 +238,21 @@ std::string left_line(const Json& left) {
   return "outlived their tasks, and were ended: " + out;
 }
 
+// "rehearsed: kill rank 3 with SIGSEGV at 4s".
+std::string rehearsal_line(const Json& timeline) {
+  std::vector<std::string> events;
+  if (!timeline.is_array()) return "";
+  for (const Json& each : timeline) {
+    if (member<std::string>(each, "event") == "rehearsal")
+      events.push_back(plain(member<std::string>(each, "done")));
+  }
+  if (events.empty()) return "";
+  std::size_t more = events.size() - std::min(events.size(), kMostRehearsed);
+  events.resize(events.size() - more);
+  return fmt::format("rehearsed: {}{}", fmt::join(events, "; "),
+                     more > 0 ? fmt::format("; and {} more", more) : "");
+}
+
 }  // namespace
 
 std::string last_line_of(std::string_view text) {
@@ -260,6 +276,8 @@ std::string report_text(const Json& report, std::string_view listed) {
     for (const std::string& each : digest_lines(classes)) out += fmt::format("nacre:   {}\n", each);
   }
   if (std::string line = left_line(member<Json>(report, "left")); !line.empty())
+    out += fmt::format("nacre: {}\n", line);
+  if (std::string line = rehearsal_line(member<Json>(report, "timeline")); !line.empty())
     out += fmt::format("nacre: {}\n", line);
   std::string file = member<std::string>(report, "file");
   out += fmt::format("nacre: exit code {} (policy {}: {})", member<std::int64_t>(exit, "code"),

@@ -10,6 +10,7 @@
 #include "front/given_options.hpp"
 #include "job/option_types.hpp"
 #include "job/options.hpp"
+#include "job/restart_option.hpp"
 
 namespace nacre::front {
 namespace {
@@ -40,6 +41,14 @@ void ExitOptions::add_to(CLI::App& verb, const std::vector<std::string>& setopt)
       ->add_flag("-K,--fail-fast", fail_fast_,
                  "Tasks that fail end the job: the first one, N, or P% of all; see exit-on-error")
       ->option_text("[=N|P%|first]");
+  group->add_option("--restart", restart_, "Start tasks again that end, up to 3 times in all: see restart")
+      ->option_text(
+          "never|on-failure|always[,max=N][,per-task=N][,backoff=TIME[:TIME]][,codes=SET][,scope=task|job]");
+  group
+      ->add_option(
+          "--hang-watch", hang_watch_,
+          "Print who hangs if no task does anything for this long, and perhaps end the job: nacre-doctor(1)")
+      ->option_text("DURATION[,kill]");
   verb.parse_complete_callback([this, &setopt] { check(setopt); });
 }
 
@@ -74,6 +83,9 @@ void ExitOptions::check_values() const {
     if (!read) throw CLI::ValidationError(read.error().message);
   };
   if (!ok_.empty()) refuse(job::exit_codes_option(JsonAt::root(Json(ok_), "--exit-ok")));
+  auto restart =
+      job::RestartOption::read(job::Options(restart_.empty() ? Json::object() : Json{{"restart", restart_}}));
+  if (!restart) throw CLI::ValidationError("--" + restart.error().message);
   if (!fail_fast_.empty()) refuse(job::failure_limit_option(JsonAt::root(Json(fail_fast_), "--fail-fast"), 1));
 }
 
@@ -83,6 +95,8 @@ std::vector<std::pair<std::string, std::string>> ExitOptions::given() const {
   if (main_) out.emplace_back(fmt::format("--exit-main={}", *main_), fmt::format("exit-main={}", *main_));
   if (!ok_.empty()) out.emplace_back("--exit-ok=" + ok_, "exit-ok=" + ok_);
   if (!fail_fast_.empty()) out.emplace_back("--fail-fast=" + fail_fast_, "exit-on-error=" + fail_fast_);
+  if (!restart_.empty()) out.emplace_back("--restart=" + restart_, "restart=" + restart_);
+  if (!hang_watch_.empty()) out.emplace_back("--hang-watch=" + hang_watch_, "hang-watch=" + hang_watch_);
   return out;
 }
 

@@ -50,6 +50,8 @@ class ExitOptions {
   std::string ok_;
   std::string report_;  // a path
   std::string fail_fast_;
+  std::string restart_;
+  std::string hang_watch_;
   bool all_ = false, all_nodes_ = false, any_ = false;
 };
 

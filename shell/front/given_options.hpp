@@ -14,6 +14,9 @@
 
 namespace nacre::front {
 
+// What CLI11 gives an option that may have a value, and has none.
+inline constexpr const char* kWithoutValue = "true";
+
 struct GivenOption {
   std::string word;  // as it was given: "--report=end.json"
   std::string name;  // of the shell's option, a dotted path: "report"

@@ -7,6 +7,7 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "group/membership.hpp"
 #include "job/jobspec.hpp"
 #include "value/duration.hpp"
 
@@ -18,11 +19,16 @@ constexpr double kMinute = 60;
 std::string counted_nodes(std::uint64_t nodes) { return fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s"); }
 
 Result<std::uint32_t> nodes_for(const SizeRequest& request, std::optional<std::uint32_t> places) {
-  if (request.nodes && places && *request.nodes > *places)
-    return invalid(
-        fmt::format("-N {}, but there {} {}", *request.nodes, *places == 1 ? "is" : "are", counted_nodes(*places)));
+  std::string there = places ? fmt::format("there {} {}", *places == 1 ? "is" : "are", counted_nodes(*places)) : "";
+  if (request.nodes && places && std::uint64_t{*request.nodes} + request.spares > *places) {
+    std::string spares = request.spares > 0 ? fmt::format("+{}", request.spares) : "";
+    return invalid(fmt::format("-N {}{}, but {}", *request.nodes, spares, there));
+  }
   if (request.nodes) return *request.nodes;
-  std::uint64_t most = places.value_or(1);
+  if (places && request.spares >= *places)
+    return invalid(
+        fmt::format("--spares={}, but {}: at least one has to be left for tasks", request.spares, there));
+  std::uint64_t most = places ? *places - request.spares : 1;
   if (request.tasks_per_node && !request.tasks) return static_cast<std::uint32_t>(most);
   std::uint64_t each = request.tasks_per_node.value_or(1);
   std::uint64_t wanted = (request.tasks.value_or(1) + each - 1) / each;
@@ -32,9 +38,29 @@ Result<std::uint32_t> nodes_for(const SizeRequest& request, std::optional<std::u
 
 }  // namespace
 
+Result<NodeCounts> NodeCounts::parse(std::string_view text) {
+  std::size_t plus = text.find('+');
+  auto nodes = parse_u64(text.substr(0, plus));
+  std::optional<std::uint64_t> spares;
+  if (plus != std::string_view::npos) spares = parse_u64(text.substr(plus + 1));
+  if (!nodes || (plus != std::string_view::npos && !spares))
+    return invalid(fmt::format("expected a number of nodes, or NODES+SPARES as in 4+1, got {}", in_quotes(text)));
+  if (*nodes < 1) return invalid("at least 1 node");
+  // Each is compared first, so that the sum cannot overflow.
+  constexpr std::uint32_t kMost = group::Membership::kMaxShells;
+  std::uint64_t more = spares.value_or(0);
+  if (*nodes > kMost || more > kMost || *nodes + more > kMost)
+    return invalid(fmt::format("at most {} nodes in all, got {}", kMost, text));
+  NodeCounts out;
+  out.nodes = static_cast<std::uint32_t>(*nodes);
+  if (spares) out.spares = static_cast<std::uint32_t>(*spares);
+  return out;
+}
+
 Result<JobSize> size_of(const SizeRequest& request, std::optional<std::uint32_t> places) {
   JobSize out;
   out.nodes = TRY(nodes_for(request, places));
+  out.spares = request.spares;
   std::uint64_t each = request.tasks_per_node.value_or(1);
   std::uint64_t full = each * out.nodes;
   std::uint64_t tasks = request.tasks ? *request.tasks : request.nodes || request.tasks_per_node ? full : 1;
@@ -70,7 +96,7 @@ Result<Json> jobspec_of(const JobRequest& request) {
     slot["count"] = *size.tasks_per_node;
     bool is_full = std::uint64_t{size.nodes} * *size.tasks_per_node == size.tasks;
     if (!is_full) count = Json{{"total", size.tasks}};
-    vertex = Json{{"type", "node"}, {"count", size.nodes}, {"with", Json::array({std::move(slot)})}};
+    vertex = Json{{"type", "node"}, {"count", size.shells()}, {"with", Json::array({std::move(slot)})}};
   } else {
     slot["count"] = size.tasks;
     vertex = std::move(slot);

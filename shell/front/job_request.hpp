@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -19,21 +20,32 @@ namespace nacre::front {
 // How many tasks and nodes the user asked for; none: the option was not given.
 struct SizeRequest {
   std::optional<std::uint32_t> tasks;
-  std::optional<std::uint32_t> nodes;
+  std::optional<std::uint32_t> nodes;  // with tasks
   std::optional<std::uint32_t> tasks_per_node;
+  std::uint32_t spares = 0;
 };
 
 struct JobSize {
   std::uint32_t tasks = 1;
-  std::uint32_t nodes = 1;  // shells
+  std::uint32_t nodes = 1;  // with tasks
   // Tasks on each node; none: the tasks go where cores are, as evenly as possible.
   std::optional<std::uint32_t> tasks_per_node;
+  std::uint32_t spares = 0;  // nodes without tasks, behind the others
+  [[nodiscard]] std::uint32_t shells() const { return nodes + spares; }
   bool operator==(const JobSize&) const = default;
+};
+
+// The value of -N: "4", or "4+1" with a spare.
+struct NodeCounts {
+  std::uint32_t nodes = 1;
+  std::optional<std::uint32_t> spares;  // none: only a number of nodes is given
+
+  static Result<NodeCounts> parse(std::string_view text);
 };
 
 // `places`: how many nodes there are; none: as many as the request asks for. Without a number of tasks there is 1
 // task, or one on each node if the request has a number of nodes. Without a number of nodes all places are used,
-// but no more than there are tasks. Errors name the options.
+// but those for spares, and no more than there are tasks. Errors name the options.
 Result<JobSize> size_of(const SizeRequest& request, std::optional<std::uint32_t> places);
 
 struct JobRequest {

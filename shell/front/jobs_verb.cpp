@@ -31,6 +31,12 @@ std::string info_of(const record::JobEntry& entry) {
   return printable(fmt::format("exit {}: {}", end.code, end.cause), kInfoWidth);
 }
 
+// As for -N of nacre run: "4+1".
+std::string nodes_of(const record::JobEntry& entry) {
+  if (entry.spares == 0 || entry.spares >= entry.shells) return std::to_string(entry.shells);
+  return fmt::format("{}+{}", entry.shells - entry.spares, entry.spares);
+}
+
 Json json_of(const record::Listed& job, double now) {
   const record::JobEntry& entry = job.entry;
   Json out = Json::parse(entry.text());
@@ -70,8 +76,7 @@ class Jobs final : public JobVerb {
       } else {
         double time = (entry.ended() ? entry.end->time : now) - entry.started;
         table.add({id, printable(entry.name, kNameWidth), std::string(job.status()), std::to_string(entry.tasks),
-                   std::to_string(entry.shells), time_text(time), printable(entry.place.host, kHostWidth),
-                   info_of(entry)});
+                   nodes_of(entry), time_text(time), printable(entry.place.host, kHostWidth), info_of(entry)});
       }
     }
     if (!json_ && !quiet_) print_out(table.text(true));

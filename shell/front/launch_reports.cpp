@@ -49,12 +49,13 @@ std::string descriptor_error(const std::string& to) {
 
 Result<std::unique_ptr<LaunchReports>> LaunchReports::create(event::Loop& loop,
                                                              const std::vector<LaunchReport>& wanted,
-                                                             bool has_child) {
+                                                             bool has_child, Watch watch) {
   std::unique_ptr<LaunchReports> out(new LaunchReports(loop));
+  out->watch_ = std::move(watch);
   for (const LaunchReport& each : wanted) {
     if (Result<void> open = out->open(each, has_child); !open) warn(each.option, open.error().message);
   }
-  if (!has_child && !out->files_.empty()) CHECK_OK(out->carry());
+  if (!has_child && (out->watch_.on_other || !out->files_.empty())) CHECK_OK(out->carry());
   return out;
 }
 
@@ -141,9 +142,11 @@ void LaunchReports::read() {
 void LaunchReports::pass_on(std::string_view bytes) {
   std::array pieces{bytes};
   static_cast<void>(stderr_->write(pieces));
+  if (watch_.on_other) watch_.on_other(bytes);
 }
 
 void LaunchReports::deliver(std::string_view channel, std::string_view message) {
+  if (channel == launch::Carriage::kJoined && watch_.on_joined) watch_.on_joined();
   for (const auto& each : files_) {
     if (each->channel == channel) each->file->write(message);
   }

@@ -36,10 +36,16 @@ class LaunchReports {
       1};  // how long other processes may keep the agent's standard error open
   static constexpr event::Seconds kWaitAtEnd{3};  // how long to wait for readers of reports and of standard error
 
+  // For whom a leader's standard error is read even if no report is wanted; of a leader that is no child.
+  struct Watch {
+    std::function<void(std::string_view)> on_other;  // what is passed on to standard error
+    std::function<void()> on_joined;                 // the job's shells have come together
+  };
+
   // A report that cannot be written is a warning, and the leader does not send it. `has_child`: the leader is this
   // process's child.
   static Result<std::unique_ptr<LaunchReports>> create(event::Loop& loop, const std::vector<LaunchReport>& wanted,
-                                                       bool has_child);
+                                                       bool has_child, Watch watch = {});
   LaunchReports(const LaunchReports&) = delete;
   LaunchReports& operator=(const LaunchReports&) = delete;
 
@@ -71,6 +77,7 @@ class LaunchReports {
   void read();
 
   event::Loop& loop_;
+  Watch watch_;
   std::vector<std::unique_ptr<File>> files_;
   launch::Carriage carriage_;
   std::optional<launch::CarriageReader> reader_;

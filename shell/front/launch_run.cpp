@@ -16,6 +16,7 @@
 #include "event/children.hpp"
 #include "event/clock.hpp"
 #include "front/launch_signals.hpp"
+#include "front/srun_errors.hpp"
 #include "launch/launcher.hpp"
 #include "launch/stream.hpp"
 #include "task/subprocess.hpp"
@@ -35,7 +36,7 @@ constexpr event::Seconds kToLeave{10};  // how long the leader may take to let t
 constexpr event::Seconds kAskAgain{0.02};
 constexpr event::Seconds kAgentToEnd{2};  // how long the leader's agent has, once the leader goes on alone
 constexpr event::Seconds kLook{2};        // how often the state of the leader's process is checked
-constexpr int kSrunWait = 4;              // seconds that the other shells have once one has ended
+constexpr event::Seconds kToJoin{4};  // how long the other shells have once one has ended before all have joined
 constexpr int kSignalBase = 128;
 constexpr int kAgentFailed = 255;  // what ssh exits with when it fails itself
 
@@ -61,6 +62,7 @@ class LaunchRun {
     bool runs = is_detached_at_start() && process_->status().job_code() == 0;
     if (runs) print_out("{}\n", plan_.record.job.f58_plain());
     if (runs) return flush_out() ? 0 : 1;
+    if (unjoined_) return 1;
     int code = std::max(code_of(process_->status()), dropped_ ? 1 : 0);
     return hung_up_ && code == 0 ? kSignalBase + SIGHUP : code;
   }
@@ -73,9 +75,10 @@ class LaunchRun {
   Result<void> watch() {
     loop_ = TRY(event::Loop::create());
     children_ = TRY(event::Children::create(*loop_, {}));
-    for (auto [timer, act] : {std::pair{&to_end_, &LaunchRun::kill}, std::pair{&to_take_, &LaunchRun::end_untaken},
-                              std::pair{&to_stop_, &LaunchRun::stop}, std::pair{&look_, &LaunchRun::look},
-                              std::pair{&to_ask_, &LaunchRun::ask_to_leave}}) {
+    for (auto [timer, act] :
+         {std::pair{&to_end_, &LaunchRun::kill}, std::pair{&to_take_, &LaunchRun::end_untaken},
+          std::pair{&to_stop_, &LaunchRun::stop}, std::pair{&look_, &LaunchRun::look},
+          std::pair{&to_ask_, &LaunchRun::ask_to_leave}, std::pair{&to_join_, &LaunchRun::end_unjoined}}) {
       *timer = TRY(event::Timer::create(*loop_, [this, act = act] { (this->*act)(); }));
       (*timer)->unref();
     }
@@ -102,7 +105,12 @@ class LaunchRun {
     plan_.record.remote = through_agent_;
     if (plan_.verbose)
       print_err("nacre launch: {} shells; starting {}\n", plan_.record.size, fmt::join(command.argv, " "));
-    reports_ = TRY(LaunchReports::create(*loop_, plan_.reports, !plan_.srun && !through_agent_));
+    LaunchReports::Watch srun;
+    if (plan_.srun && !labels_lines(*plan_.srun)) {
+      srun.on_other = [this](std::string_view bytes) { on_srun_error(bytes); };
+      srun.on_joined = [this] { joined_ = true; };
+    }
+    reports_ = TRY(LaunchReports::create(*loop_, plan_.reports, !plan_.srun && !through_agent_, std::move(srun)));
     reports_->add_to(command, plan_.record);
     auto secret = TRY(transport::Secret::generate());
     std::string lines = launch::launch_lines(secret, plan_.record);
@@ -183,6 +191,21 @@ class LaunchRun {
   }
 
   void kill() { static_cast<void>(process_->kill(SIGKILL)); }
+
+  // ---- srun --------------------------------------------------------------------
+
+  // srun goes on if a shell has ended, as one that leaves the job does; but if one could not even be run, the
+  // others would wait for it. What the shells write before all have joined has nothing from tasks in it.
+  void on_srun_error(std::string_view bytes) {
+    if (!joined_ && srun_errors_.take(bytes)) to_join_->start_grace(kToJoin);
+  }
+
+  void end_unjoined() {
+    if (joined_ || signals_.ended_by()) return;
+    print_err("nacre launch: a shell has ended before all had joined: ending the job\n");
+    unjoined_ = true;
+    cancel();
+  }
 
   // ---- stopping ----------------------------------------------------------------
 
@@ -271,7 +294,7 @@ class LaunchRun {
   std::unique_ptr<event::Loop> loop_;
   std::unique_ptr<event::Children> children_;
   std::vector<event::SignalWatcher> watchers_;
-  std::optional<event::Timer> to_end_, to_take_, to_stop_, look_, to_ask_;
+  std::optional<event::Timer> to_end_, to_take_, to_stop_, look_, to_ask_, to_join_;
   std::unique_ptr<task::Subprocess> process_;
   task::BufferedStream* to_ = nullptr;  // its standard input
   std::unique_ptr<launch::LaunchFeed> feed_;
@@ -280,7 +303,10 @@ class LaunchRun {
   bool dropped_ = false;
   LaunchSignals signals_;
   Standstill standstill_;
-  int untaken_ = 0;  // a signal that was passed on and that the job may not have got; 0: none
+  SrunErrors srun_errors_;
+  bool joined_ = false;    // all shells have; reported if srun has started them
+  bool unjoined_ = false;  // the job was ended, as they never would
+  int untaken_ = 0;        // a signal that was passed on and that the job may not have got; 0: none
   std::uint64_t to_be_taken_ =
       0;  // bytes written to it, up to the end of the last signal that has to be read in time
   event::Seconds stops_at_{};
@@ -349,15 +375,15 @@ Result<task::Command> launch_command(const LaunchPlan& plan) {
   std::vector<std::string> words = plan.record.shell;
   words.emplace_back(plan.srun ? "--boot=slurm" : "--boot=hosts");
   if (!plan.srun) return launch::agent_command(plan.record.agent, plan.leader, words);
-  // The shells themselves decide how the job ends, and all exit at once. If one has ended before, because it could
-  // not even be started, the others wait for it in vain: srun ends them.
+  // The shells themselves decide how the job ends, and which of them leaves it before: srun is to end none.
   std::vector<std::string> argv{"srun",
                                 "--mpi=none",
                                 "--ntasks-per-node=1",
                                 fmt::format("--nodes={}", plan.record.size),
                                 fmt::format("--ntasks={}", plan.record.size),
                                 "--kill-on-bad-exit=0",
-                                fmt::format("--wait={}", plan.tolerates_loss ? 0 : kSrunWait)};
+                                "--wait=0"};
+  if (plan.tolerates_loss) argv.emplace_back("--no-kill");  // Slurm would end all, were one of the nodes to fail
   argv.insert(argv.end(), plan.srun->begin(), plan.srun->end());
   argv.insert(argv.end(), words.begin(), words.end());
   task::Command command = TRY(launch::agent_command({}, "localhost", argv));

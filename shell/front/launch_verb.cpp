@@ -16,8 +16,12 @@
 #include "front/launch_run.hpp"
 #include "front/place_options.hpp"
 #include "front/show_options.hpp"
+#include "front/timeline_option.hpp"
+#include "front/usage_options.hpp"
 #include "front/verbs.hpp"
+#include "job/distribute.hpp"
 #include "job/jobspec.hpp"
+#include "job/on_lost.hpp"
 #include "job/options.hpp"
 #include "job/resources.hpp"
 
@@ -57,6 +61,8 @@ class Launch final : public cli::Verb {
         ->check(CLI::Range(1U, group::Membership::kMaxShells));
     add_job();
     show_.add_to(*verb_);
+    usage_.add_to(*verb_);
+    timeline_.add_to(*verb_);
     exits_.add_to(*verb_, options_);
     verb_->parse_complete_callback([this] {
       exits_.check(options_);
@@ -91,6 +97,8 @@ class Launch final : public cli::Verb {
         ->check([](const std::string& to) {
           return to.empty() ? "expected a file or a descriptor" : descriptor_error(to);
         });
+    add_spares(*verb_, spares_);
+    add_on_lost(*verb_, on_lost_);
     verb_->add_flag("-d,--detach", detach_, "Print the job's id once it runs, and leave it");
     verb_->add_flag("--oversubscribe", oversubscribe_, "Let tasks share cores where there are not enough");
     add_list(*verb_, "-o,--setopt", options_, "Set a shell option, see nacre-shell-options(7); may be repeated",
@@ -100,20 +108,25 @@ class Launch final : public cli::Verb {
   // What -o may set too.
   [[nodiscard]] std::vector<GivenOption> given() const {
     std::vector<GivenOption> out = show_.given();
+    for (GivenOption& each : usage_.given()) out.push_back(std::move(each));
+    for (GivenOption& each : timeline_.given()) out.push_back(std::move(each));
     if (!notify_.empty()) out.push_back({"--notify=" + notify_, "exit-notify", notify_});
     if (!exits_.report().empty()) out.push_back({"--report=" + exits_.report(), "report", exits_.report()});
     if (oversubscribe_) out.push_back({"--oversubscribe", "oversubscribe", true});
+    if (spares_) out.push_back({fmt::format("--spares={}", *spares_), "spares", *spares_});
+    if (!on_lost_.empty()) out.push_back({"--on-lost=" + on_lost_, "on-lost", on_lost_});
     if (!places_.initrc().empty()) out.push_back({"--initrc=" + places_.initrc(), "initrc", places_.initrc()});
     return out;
   }
 
-  [[nodiscard]] Result<std::uint32_t> count_of(const Places& places, const job::Jobspec& spec) const {
+  [[nodiscard]] Result<std::uint32_t> count_of(const Places& places, const job::Jobspec& spec,
+                                               std::uint32_t spares) const {
     auto most = places.most();
     if (nodes_ > 0 && most && !places.by_srun && nodes_ > *most)
       return invalid(fmt::format("--nodes: {}, but there are {} hosts", nodes_, *most));
     if (nodes_ > 0) return nodes_;
     // Outside of an allocation srun requests one.
-    return most ? *most : spec.nodes.value_or(1);
+    return most ? *most : spec.nodes.value_or(1 + spares);
   }
 
   Result<LaunchPlan> make_plan() {
@@ -128,18 +141,25 @@ class Launch final : public cli::Verb {
     for (std::string& each : show_.shell_words()) places_.add_shell_option(std::move(each));
     for (std::string& each : shell_options_) places_.add_shell_option(std::move(each));
     job::Jobspec spec = TRY(read_jobspec(jobspec_));
-    std::uint32_t count = TRY(count_of(*places, spec));
+    job::Options known = TRY(options_of(spec, options_));
+    if (spares_) known.set("spares", *spares_);
+    if (!on_lost_.empty()) known.set("on-lost", on_lost_);
+    std::uint32_t spares = TRY(job::spares_of(known));
+    std::uint32_t count = TRY(count_of(*places, spec, spares));
     LaunchPlan plan;
     LaunchRecord& record = plan.record;
     CHECK_OK(places_.put(*std::move(places), count, plan));
     if (!resources_.empty()) record.resources = TRY(read_resources(resources_, record.size));
     record.options = options_;
     if (oversubscribe_) record.options.emplace_back("oversubscribe");
+    if (spares_) record.options.push_back(fmt::format("spares={}", *spares_));
+    if (!on_lost_.empty()) record.options.push_back("on-lost=" + on_lost_);
     for (std::string& each : exits_.shell_options()) record.options.push_back(std::move(each));
     for (std::string& each : show_.shell_options()) record.options.push_back(std::move(each));
+    for (std::string& each : usage_.shell_options()) record.options.push_back(std::move(each));
+    for (std::string& each : timeline_.shell_options()) record.options.push_back(std::move(each));
     plan.quiet = show_.is_quiet();
-    job::Options known = TRY(options_of(spec, options_));
-    plan.tolerates_loss = TRY(known.flag("tolerate-loss"));
+    plan.tolerates_loss = TRY(job::OnLost::read(known)).goes_on || spares > 0;
     for (std::string& each : ExitOptions::defaults(known)) {
       if (show_.explains()) record.sources[each.substr(0, each.find('='))] = "nacre launch";
       record.options.push_back(std::move(each));
@@ -147,6 +167,8 @@ class Launch final : public cli::Verb {
     record.jobspec = TRY(with_callers(std::move(spec.document)));
     if (!notify_.empty()) plan.reports.push_back({"--notify", "exit-notify", notify_});
     if (!exits_.report().empty()) plan.reports.push_back({"--report", "report", exits_.report(), true});
+    for (LaunchReport& each : usage_.reports()) plan.reports.push_back(std::move(each));
+    for (LaunchReport& each : TRY(timeline_.reports())) plan.reports.push_back(std::move(each));
     plan.input = jobspec_ == "-" || resources_ == "-" || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
     record.input = plan.input >= 0;
     let_leave(known, plan);
@@ -164,10 +186,14 @@ class Launch final : public cli::Verb {
   std::string resources_;
   std::string notify_;
   bool oversubscribe_ = false;
+  std::optional<std::uint32_t> spares_;
+  std::string on_lost_;
   bool detach_ = false;
   std::vector<std::string> options_;
   ExitOptions exits_;
   ShowOptions show_;
+  UsageOptions usage_;
+  TimelineOption timeline_;
   std::vector<std::string> shell_options_;
 };
 

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/variable.hpp"
 #include "boot/allocation.hpp"
@@ -44,6 +45,19 @@ bool is_on_path(const char* program) {
 }
 
 }  // namespace
+
+void add_spares(CLI::App& verb, std::optional<std::uint32_t>& into) {
+  verb.add_option("--spares", into, "The last N nodes are spares: they are prepared, and get no tasks")
+      ->option_text("N")
+      ->check(CLI::Range(0U, group::Membership::kMaxShells - 1));
+}
+
+void add_on_lost(CLI::App& verb, std::string& into) {
+  verb.add_option("--on-lost", into,
+                  "If a node with tasks is lost: end the job, go on without, or let a spare start the tasks again")
+      ->option_text("end|go-on|replace[,else=end|go-on]")
+      ->check(CLI::IsMember({"end", "go-on", "replace", "replace,else=end", "replace,else=go-on"}));
+}
 
 void add_list(CLI::App& verb, const char* name, std::vector<std::string>& into, const char* text,
               const char* value) {
@@ -84,8 +98,39 @@ void PlaceOptions::add_to(CLI::App& verb, const char* elsewhere) {
   verb.add_flag("-v,--verbose", verbose_, "Print what is started where");
 }
 
+void PlaceOptions::add_pretend(CLI::App& verb) {
+  verb.add_option("--pretend", pretend_, "On a made-up machine, all on this host: 64x4c2g, nodes, cores and gpus")
+      ->option_text("SHAPE")
+      ->check([](const std::string& text) {
+        auto shape = job::MachineShape::parse(text);
+        return shape ? std::string() : shape.error().message;
+      });
+}
+
+void PlaceOptions::check() const {
+  if (pretend_.empty()) return;
+  auto refuse = [](bool is_given, const char* option) {
+    if (is_given)
+      throw CLI::ValidationError(fmt::format(
+          "--pretend and {} exclude each other: a made-up machine is on this host, and nowhere else", option));
+  };
+  refuse(!hosts_.empty(), "--hosts");
+  refuse(!hostfile_.empty(), "--hostfile");
+  refuse(local_ > 0, "--local");
+  refuse(srun_, "--srun");
+  refuse(!srun_arguments_.empty(), "--srun-arg");
+  refuse(!agent_.empty(), "--agent");
+  refuse(!agent_arguments_.empty(), "--agent-arg");
+}
+
 Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun) const {
   Places out;
+  if (!pretend_.empty()) {
+    out.pretended = TRY(in("--pretend", job::MachineShape::parse(pretend_)));
+    out.hosts.assign(out.pretended->nodes, "localhost");
+    out.is_local = true;
+    return std::optional(std::move(out));
+  }
   if (local_ > 0) {
     out.hosts.assign(local_, "localhost");
     out.is_local = out.is_counted = true;
@@ -110,6 +155,10 @@ Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun) const {
 Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& plan) const {
   LaunchRecord& record = plan.record;
   record.size = count;
+  if (places.pretended) {
+    record.resources = dump_json(places.pretended->resources(count));
+    record.makes_resources = false;
+  }
   if (places.by_srun) {
     plan.srun = srun_arguments_;
   } else {

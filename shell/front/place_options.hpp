@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "front/launch_run.hpp"
 #include "group/membership.hpp"
+#include "job/machine_shape.hpp"
 
 namespace CLI {
 class App;
@@ -20,11 +21,12 @@ namespace nacre::front {
 
 // Where shells may be.
 struct Places {
-  std::vector<std::string> hosts;          // one name for each shell; empty with srun
-  bool is_local = false;                   // --local: all on this host, without an agent
-  bool by_srun = false;                    // Slurm's srun starts them
-  std::optional<std::uint32_t> srun_most;  // how many nodes srun has; none: not known
-  bool is_counted = false;                 // --local has given their number
+  std::vector<std::string> hosts;                   // one name for each shell; empty with srun
+  bool is_local = false;                            // --local: all on this host, without an agent
+  bool by_srun = false;                             // Slurm's srun starts them
+  std::optional<std::uint32_t> srun_most;           // how many nodes srun has; none: not known
+  bool is_counted = false;                          // --local has given their number
+  std::optional<job::MachineShape> pretended = {};  // --pretend: the nodes are made up
 
   [[nodiscard]] std::optional<std::uint32_t> most() const {
     return by_srun ? srun_most : std::optional(static_cast<std::uint32_t>(hosts.size()));
@@ -35,13 +37,17 @@ class PlaceOptions {
  public:
   // `elsewhere`: a text for the help: where the shells are without these options.
   void add_to(CLI::App& verb, const char* elsewhere);
+  void add_pretend(CLI::App& verb);
+  // Of options that exclude each other; an exception of CLI11.
+  void check() const;
   // The places that the options name, else those of the allocation that this process is in. With `prefers_srun`
   // Slurm's srun starts the shells of an allocation of Slurm, if it is on the PATH. None: neither names any.
   Result<std::optional<Places>> find(bool prefers_srun) const;
   // Puts the first `count` of the places, and how shells are started there, into the plan.
   Result<void> put(Places places, std::uint32_t count, LaunchPlan& plan) const;
 
-  [[nodiscard]] const std::string& initrc() const { return initrc_; }  // a path; empty: none
+  [[nodiscard]] const std::string& pretend() const { return pretend_; }  // empty: not given
+  [[nodiscard]] const std::string& initrc() const { return initrc_; }    // a path; empty: none
 
   // Adds a word that is not an option of the verb, but of nacre-shell.
   void add_shell_option(std::string word) { shell_options_.push_back(std::move(word)); }
@@ -51,6 +57,7 @@ class PlaceOptions {
   std::string hostfile_;
   std::uint32_t local_ = 0;
   bool srun_ = false;
+  std::string pretend_;
   std::string agent_;
   std::vector<std::string> agent_arguments_;
   std::vector<std::string> srun_arguments_;
@@ -61,6 +68,12 @@ class PlaceOptions {
   double timeout_ = 30;
   bool verbose_ = false;
 };
+
+// Adds --on-lost, which stands for the shell's option.
+void add_on_lost(CLI::App& verb, std::string& into);
+
+// Adds --spares, which stands for the shell's option.
+void add_spares(CLI::App& verb, std::optional<std::uint32_t>& into);
 
 // Adds an option that may be repeated, with a value each time.
 void add_list(CLI::App& verb, const char* name, std::vector<std::string>& into, const char* text,

@@ -44,6 +44,18 @@ Result<PsTask> PsTask::parse(const Json& json) {
   return out;
 }
 
+Result<PsSpare> PsSpare::parse(const Json& json) {
+  JsonAt at = JsonAt::root(json);
+  PsSpare out;
+  out.host = TRY(TRY(at.at("host")).string());
+  out.shell = static_cast<std::uint32_t>(TRY(TRY(at.at("shell")).integer(0, UINT32_MAX)));
+  return out;
+}
+
+std::vector<std::string> ps_row(const PsSpare& spare) {
+  return {"-", printable(spare.host, kPsHostWidth), "-", "-", "-", "-", "-", "-", "(spare)"};
+}
+
 std::vector<std::vector<std::string>> ps_rows(const std::vector<PsTask>& tasks, bool folded) {
   std::vector<std::vector<std::string>> out;
   if (!folded) {

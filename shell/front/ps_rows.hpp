@@ -28,10 +28,20 @@ struct PsTask {
   static Result<PsTask> parse(const Json& json);
 };
 
+// A node without tasks, in the same answer.
+struct PsSpare {
+  std::string host;
+  std::uint32_t shell = 0;
+
+  static Result<PsSpare> parse(const Json& json);
+};
+
 inline constexpr std::size_t kPsFoldAbove = 64;  // tasks
 
 // The cells RANK HOST PID ST TRY TIME CPU% RSS CMD of each row. Folded: tasks of one host, state, attempt and
 // command are one row, with the longest time, the mean of CPU%, and the sum of RSS.
 [[nodiscard]] std::vector<std::vector<std::string>> ps_rows(const std::vector<PsTask>& tasks, bool folded);
+// The same cells.
+[[nodiscard]] std::vector<std::string> ps_row(const PsSpare& spare);
 
 }  // namespace nacre::front

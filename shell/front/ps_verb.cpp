@@ -29,27 +29,34 @@ class Ps final : public JobVerb {
                                  job.entry.id.f58_plain()));
     control::Client client = TRY(reach_job(job));
     std::vector<PsTask> tasks;
+    std::vector<PsSpare> spares;
     Result<void> taken;
     auto take = [&](const Json& part) {
       if (!taken) return;
-      taken = add(part, tasks);
+      taken = add(part, tasks, spares);
     };
     Json last = TRY(client.ask("ps", Json::object(), take));
     CHECK_OK(in("what the leader answers", std::move(taken)));
-    if (!json_) print_table(tasks);
+    if (!json_) print_table(tasks, spares);
     return report_late(last) ? 0 : 1;
   }
 
-  Result<void> add(const Json& part, std::vector<PsTask>& tasks) {
+  Result<void> add(const Json& part, std::vector<PsTask>& tasks, std::vector<PsSpare>& spares) {
     JsonAt at = JsonAt::root(part);
     for (const JsonAt& each : TRY(TRY(at.at("tasks")).elements())) {
       tasks.push_back(TRY(PsTask::parse(each.json())));
       if (json_) print_out("{}\n", dump_json(each.json()));
     }
+    auto nodes = TRY(at.find("spares"));
+    if (!nodes) return {};
+    for (const JsonAt& each : TRY(nodes->elements())) {
+      spares.push_back(TRY(PsSpare::parse(each.json())));
+      if (json_) print_out("{}\n", dump_json(each.json()));
+    }
     return {};
   }
 
-  void print_table(const std::vector<PsTask>& tasks) {
+  void print_table(const std::vector<PsTask>& tasks, const std::vector<PsSpare>& spares) {
     using Side = Table::Side;
     Table table({{"RANK"},
                  {"HOST"},
@@ -61,6 +68,7 @@ class Ps final : public JobVerb {
                  {"RSS", Side::right},
                  {"CMD"}});
     for (auto& row : ps_rows(tasks, !no_fold_ && tasks.size() > kPsFoldAbove)) table.add(std::move(row));
+    for (const PsSpare& each : spares) table.add(ps_row(each));
     print_out(table.text(!quiet_));
   }
 

@@ -1,38 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre report; see nacre-report(1).
-#include <ctime>
-
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
 #include "event/clock.hpp"
-#include "exits/report_text.hpp"
+#include "front/bundle.hpp"
+#include "front/given_options.hpp"
+#include "front/job_report.hpp"
 #include "front/job_verb.hpp"
-#include "front/table.hpp"
 #include "front/verbs.hpp"
 #include "record/other_policy.hpp"
+#include "record/shareable.hpp"
+#include "usage/text.hpp"
+#include "version.hpp"
 
 namespace nacre::front {
 namespace {
-
-constexpr std::size_t kLine = 160;
-constexpr std::size_t kRanks = 60;
-
-std::string date_of(double time) {
-  auto seconds = static_cast<std::time_t>(time);
-  std::tm parts{};
-  std::array<char, 64> text{};
-  ::localtime_r(&seconds, &parts);
-  std::strftime(text.data(), text.size(), "%F %T", &parts);
-  return text.data();
-}
-
-std::string ranks_text(const Json& each) {
-  auto ranks = each.find("ranks");
-  return ranks == each.end() || !ranks->is_string() ? "" : printable(ranks->get<std::string>(), kRanks);
-}
 
 class Report final : public JobVerb {
  public:
@@ -46,12 +31,21 @@ class Report final : public JobVerb {
           auto kind = exits::Policy::kind_of(name);
           return kind ? std::string() : kind.error().message;
         });
+    auto* usage = verb_->add_flag("--usage", usage_, "Print what the tasks have used instead");
+    verb_->add_flag("--all", all_, "A row for each task that has ended; only while the job runs")->needs(usage);
+    usage->excludes(verb_->get_option("--policy"));
+    auto* bundle = verb_->add_flag("--bundle", bundle_,
+                                   "Write all that is known of the job to FILE instead, one archive for a ticket");
+    bundle->option_text("[=FILE]")->excludes(usage)->excludes(verb_->get_option("--policy"));
+    verb_->add_flag("--force", force_, "Replace FILE if it is there")->needs(bundle);
     add_reach();
   }
 
  private:
   Result<int> run_verb() override {
     record::Listed job = TRY(this->job());
+    if (usage_) return report_usage(job);
+    if (!bundle_.empty()) return write_bundle(job);
     if (job.entry.ended()) {
       std::optional<int> code;
       if (!policy_.empty()) {
@@ -59,7 +53,7 @@ class Report final : public JobVerb {
         code = TRY(in(fmt::format("job {}: --policy={}", job.entry.id.f58_plain(), policy_),
                       record::code_by(kind, *job.entry.end)));
       }
-      print(job.entry, *job.entry.end, code);
+      print(job.entry, code);
       return 0;
     }
     if (!policy_.empty())
@@ -71,21 +65,133 @@ class Report final : public JobVerb {
     return 0;
   }
 
+  // ---- usage -----------------------------------------------------------------------
+
+  Result<int> report_usage(const record::Listed& job) {
+    Json rows = Json::array();
+    Json usage = job.entry.ended() ? TRY(kept_usage(job.entry)) : TRY(usage_so_far(job, rows));
+    if (!usage.is_object())
+      return invalid(fmt::format("job {}: what its tasks use is not measured: start it with --usage, or -o usage",
+                                 job.entry.id.f58_plain()));
+    if (json_) {
+      print_usage_lines(usage, rows);
+      return 0;
+    }
+    if (!quiet_) print_out(head_of(job.entry));
+    if (all_) print_out("{}", usage::rows_text(rows));
+    print_out("{}", usage::summary_text(usage, ""));
+    return 0;
+  }
+
+  Result<Json> kept_usage(const record::JobEntry& entry) const {
+    if (all_)
+      return invalid(
+          fmt::format("job {} has ended: --all is for one that runs; of others --usage=FILE of nacre run "
+                      "has a row for each task",
+                      entry.id.f58_plain()));
+    return entry.end->usage;
+  }
+
+  Result<Json> usage_so_far(const record::Listed& job, Json& rows) {
+    control::Client client = TRY(reach_job(job));
+    Json answer = TRY(client.ask("usage", {{"rows", all_}}, [&](const Json& part) {
+      auto some = part.find("rows");
+      if (some == part.end() || !some->is_array()) return;
+      for (const Json& each : *some) rows.push_back(each);
+    }));
+    return answer.value("usage", Json());
+  }
+
+  static void print_usage_lines(const Json& usage, const Json& rows) {
+    auto print = [](Json line, const char* type) {
+      line["type"] = type;
+      print_out("{}\n", dump_json(line));
+    };
+    for (const Json& each : rows) print(each, "task");
+    print(usage, "summary");
+  }
+
+  // ---- a bundle ----------------------------------------------------------------------
+
+  Result<int> write_bundle(const record::Listed& job) {
+    std::string path =
+        bundle_ == kWithoutValue ? fmt::format("nacre-{}.tar.zst", job.entry.id.f58_plain()) : bundle_;
+    record::JobEntry entry = shown(job.entry);
+    BundleSources from{entry, head_of(entry), {}, {}, {}, {}, {}, "", ""};
+    const record::EntryDirectory& directory = list().directories[job.place];
+    Json about{{"format", 1}, {"nacre", kVersion}, {"job", entry.id.f58_plain()}, {"time", event::wall_clock()}};
+    if (job.entry.ended()) {
+      from.text += end_of(entry, {});
+      read_details(directory, job.entry, from);
+    } else {
+      CHECK_OK(ask_leader(job, from));
+      from.text += progress_of(entry, from.exits);
+    }
+    about["state"] = job.entry.ended() ? "ended" : "running";
+    if (directory.read_output(job.entry.id))
+      from.own_output = fmt::format("{}/{}.out", directory.path(), job.entry.id.f58_plain());
+    auto written = TRY(bundle_of(from).write(path, force_, about));
+    if (json_)
+      print_out("{}\n", dump_json({{"bundle", path}, {"files", written.files}, {"bytes", written.bytes}}));
+    else if (!quiet_)
+      print_out("{}: {} files of job {}, {} bytes; look through it before you send it to anybody\n", path,
+                written.files, job.entry.id.f58_plain(), written.bytes);
+    return 0;
+  }
+
+  static record::JobEntry shown(record::JobEntry entry) {
+    entry.command = record::words_without_secrets(entry.command);
+    if (!entry.end) return entry;
+    entry.end->cause = record::text_without_secrets(entry.end->cause);
+    entry.end->report = record::json_without_secrets(entry.end->report);
+    return entry;
+  }
+
+  static void read_details(const record::EntryDirectory& directory, const record::JobEntry& entry,
+                           BundleSources& from) {
+    auto text = directory.read_details(entry.id);
+    auto details = text ? parse_json(*text) : Result<Json>(text.error());
+    if (details && details->is_object()) {
+      from.details = *std::move(details);
+      return;
+    }
+    bool is_missing = !text && text.error().code == ENOENT;
+    from.why_no_details = is_missing ? "they are kept of a job that has run for 10 ms, or has failed"
+                          : details  ? directory.path() + ": the details are no JSON object"
+                                     : details.error().message;
+  }
+
+  Result<void> ask_leader(const record::Listed& job, BundleSources& from) {
+    control::Client client = TRY(reach_job(job));
+    from.exits = TRY(client.ask("exits"));
+    from.report = TRY(client.ask("report"));
+    from.usage = TRY(client.ask("usage", {{"rows", false}})).value("usage", Json());
+    if (auto timeline = client.ask("timeline", {{"trace", false}}))
+      from.timeline = timeline->value("summary", Json());
+    auto details = client.ask("details");
+    if (details)
+      from.details = *std::move(details);
+    else if (details.error().code == ENOSYS)
+      from.why_no_details = details.error().message;
+    else
+      return std::move(details).error();
+    return {};
+  }
+
+  // ---- how it has ended --------------------------------------------------------------
+
   // `code`: by the policy that was asked for.
-  void print(const record::JobEntry& entry, const record::EntryEnd& end, std::optional<int> code) const {
+  void print(const record::JobEntry& entry, std::optional<int> code) const {
     if (json_) {
       Json out = Json::parse(entry.text());
       if (code) out["policy"] = {{"name", policy_}, {"code", *code}};
       print_out("{}\n", dump_json(out));
       return;
     }
-    if (!quiet_) print_head(entry);
-    std::string how = end.vanished ? "vanished" : fmt::format("ended with exit code {}", end.code);
-    print_out("{} {}, {} after its start\n", date_of(end.time), how, time_text(end.time - entry.started));
-    if (code) print_out("policy {}: exit code {}\n", policy_, *code);
-    if (!end.cause.empty()) print_out("because: {}\n", printable(end.cause, kLine));
-    print_exits(end.exits);
-    if (end.code != 0 && end.report.is_object()) print_out(exits::report_text(end.report));
+    if (!quiet_) print_out(head_of(entry));
+    std::optional<OtherCode> other;
+    if (code) other = {policy_, *code};
+    print_out(end_of(entry, other));
   }
 
   void print_running(const record::JobEntry& entry, const Json& exits, const Json& report) const {
@@ -97,32 +203,13 @@ class Report final : public JobVerb {
       print_out("{}\n", dump_json(out));
       return;
     }
-    if (!quiet_) print_head(entry);
-    print_out("runs since {}: ranks {}\n", time_text(event::wall_clock() - entry.started),
-              printable(exits.value("running", ""), kRanks));
-    print_exits(exits.value("exits", Json::array()));
-  }
-
-  static void print_head(const record::JobEntry& entry) {
-    print_out("job {} ({}): {} task{}, {} shell{}, leader on {}\n", entry.id.f58_plain(),
-              printable(entry.name, kLine), entry.tasks, entry.tasks == 1 ? "" : "s", entry.shells,
-              entry.shells == 1 ? "" : "s", printable(entry.place.host, kLine));
-    print_out("command: {}\n", printable(fmt::format("{}", fmt::join(entry.command, " ")), kLine));
-    print_out("{} started\n", date_of(entry.started));
-  }
-
-  static void print_exits(const Json& exits) {
-    if (exits.empty() || !exits.is_array()) return;
-    Table table({{"RECORD"}, {"TASKS", Table::Side::right}, {"RANKS"}});
-    for (const Json& each : exits) {
-      if (!each.is_object()) continue;
-      table.add({printable(each.value("record", ""), kRanks), std::to_string(each.value("count", std::uint64_t{0})),
-                 ranks_text(each)});
-    }
-    print_out(table.text(true));
+    if (!quiet_) print_out(head_of(entry));
+    print_out(progress_of(entry, exits));
   }
 
   std::string policy_;
+  std::string bundle_;  // a file, or kWithoutValue; "": none
+  bool usage_ = false, all_ = false, force_ = false;
 };
 
 }  // namespace

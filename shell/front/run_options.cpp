@@ -54,9 +54,14 @@ void RunOptions::add_size(CLI::App& verb) {
       ->check(count_range());
   group
       ->add_option("-N,--nodes", nodes_,
-                   "Nodes (default: all of the hosts or the allocation, if there are tasks for them)")
-      ->option_text("N")
-      ->check(CLI::Range(1U, group::Membership::kMaxShells));
+                   "Nodes (default: all of the hosts or the allocation, if there are tasks for them), and spares")
+      ->option_text("N[+SPARES]")
+      ->check([](const std::string& text) {
+        auto counts = NodeCounts::parse(text);
+        return counts ? "" : counts.error().message;
+      });
+  add_spares(*group, spares_);
+  add_on_lost(*group, on_lost_);
   group->add_option("--tasks-per-node,--ntasks-per-node", per_node_, "Tasks on each node")
       ->option_text("N")
       ->check(count_range());
@@ -67,6 +72,14 @@ void RunOptions::add_size(CLI::App& verb) {
       ->check(count_range());
   group->add_option("-g,--gpus-per-task", gpus_, "Gpus for each task")->option_text("N")->check(count_range());
   group->add_flag("--oversubscribe", oversubscribe_, "Let tasks share cores where there are not enough");
+  group
+      ->add_option("--cpu-bind", cpu_bind_,
+                   "Bind each task to its part of the node: whole threads, cores, caches, ...; or none")
+      ->option_text("thread|core|l3|numa|package|none")
+      ->check(CLI::IsMember({"thread", "core", "l3", "numa", "package", "none"}));
+  group->add_option("--mem-bind", mem_bind_, "Memory of the NUMA nodes where a task's cpus are")
+      ->option_text("bind|prefer|interleave")
+      ->check(CLI::IsMember({"bind", "prefer", "interleave"}));
   group
       ->add_option("--taskmap", taskmap_,
                    "Which task is on which node: block, cyclic[:N], manual:MAP, hostfile:FILE")
@@ -144,10 +157,12 @@ Result<void> RunOptions::take_words(const std::vector<std::string>& words) {
   }
   bool is_file = !file_.empty();
   bool has_command = !parts_.empty() || !multi_prog_.empty();
-  if (is_file && (has_command || tasks_ || nodes_ || per_node_ || cores_ || gpus_))
+  if (is_file && (has_command || tasks_ || !nodes_.empty() || per_node_ || cores_ || gpus_))
     return invalid("--file has the command and the numbers of tasks and nodes: give it alone");
   if (!parts_.empty() && !multi_prog_.empty()) return invalid("--multi-prog has the programs: give no command");
   if (!is_file && !has_command) return invalid("expected a program to run: nacre run -n 4 hostname");
+  if (auto with = spares_of_nodes(); with && spares_ && *with != *spares_)
+    return invalid(contradiction("-N " + nodes_, fmt::format("--spares={}", *spares_)));
   if (cores_ && oversubscribe_ && *cores_ == 0) return invalid("-c: at least 1");
   return {};
 }
@@ -181,8 +196,9 @@ Result<void> RunOptions::take_program(std::vector<std::string> words, bool is_on
   return {};
 }
 
-Result<SizeRequest> RunOptions::sizes() const {
-  SizeRequest out{tasks_, nodes_, per_node_};
+Result<SizeRequest> RunOptions::sizes(std::uint32_t spares) const {
+  SizeRequest out{tasks_, {}, per_node_, spares};
+  if (!nodes_.empty()) out.nodes = TRY(in("-N", NodeCounts::parse(nodes_))).nodes;
   if (parts_.size() > 1) {
     std::uint64_t all = 0;
     for (const Part& each : parts_) all += each.tasks;
@@ -196,6 +212,11 @@ Result<SizeRequest> RunOptions::sizes() const {
       out.tasks = static_cast<std::uint32_t>(*least);
   }
   return out;
+}
+
+std::optional<std::uint32_t> RunOptions::spares_of_nodes() const {
+  auto counts = NodeCounts::parse(nodes_);
+  return counts ? counts->spares : std::nullopt;
 }
 
 Result<std::optional<MultiProg>> RunOptions::programs() const {
@@ -233,6 +254,11 @@ Result<Json> RunOptions::wrappers() const {
   return out;
 }
 
+std::string RunOptions::cpu_affinity() const {
+  if (cpu_bind_.empty()) return "";
+  return cpu_bind_ == "none" ? "off" : "per-task:" + cpu_bind_;
+}
+
 std::vector<GivenOption> RunOptions::given() const {
   std::vector<GivenOption> out;
   auto add = [&out](const char* option, const char* name, const std::string& text) {
@@ -247,6 +273,11 @@ std::vector<GivenOption> RunOptions::given() const {
   add("--input-ranks", "input.ranks", input_ranks_);
   add("--taskmap", "taskmap", taskmap_);
   add("--notify", "exit-notify", notify_);
+  if (auto with = spares_of_nodes()) out.push_back({"-N " + nodes_, "spares", *with});
+  if (spares_) out.push_back({fmt::format("--spares={}", *spares_), "spares", *spares_});
+  add("--on-lost", "on-lost", on_lost_);
+  add("--mem-bind", "mem-affinity", mem_bind_);
+  if (!cpu_bind_.empty()) out.push_back({"--cpu-bind=" + cpu_bind_, "cpu-affinity", cpu_affinity()});
   if (!lends_terminal()) add("--pty", "pty.ranks", pty_);
   add_switch(lends_terminal(), "--pty", "pty.interactive");
   add_switch(label_, "--label-io", "label-io");
@@ -271,6 +302,9 @@ Result<void> RunOptions::set_options(job::Options& out) const {
   set_text("input.stdin.path", input_);
   set_text("input.ranks", input_ranks_);
   set_text("taskmap", taskmap_);
+  set_text("cpu-affinity", cpu_affinity());
+  set_text("mem-affinity", mem_bind_);
+  set_text("on-lost", on_lost_);
   if (label_) out.set("label-io", true);
   if (unbuffered_) out.set("output.stdout.buffer.type", "none");
   if (pty_ == kInteractive)
@@ -280,13 +314,14 @@ Result<void> RunOptions::set_options(job::Options& out) const {
   if (!wrap_.empty()) out.set("wrap", TRY(wrappers()));
   if (torch_) out.set("torch", true);
   if (oversubscribe_) out.set("oversubscribe", true);
+  if (auto spares = spares_ ? spares_ : spares_of_nodes()) out.set("spares", *spares);
   return {};
 }
 
 Result<Json> RunOptions::shell_options(const JobSize& size, const std::vector<std::string>& setopt) const {
   job::Options out;
   CHECK_OK(set_options(out));
-  if (cores_) out.set("cpu-affinity", "per-task");
+  if (cores_ && cpu_bind_.empty()) out.set("cpu-affinity", "per-task");
   if (gpus_) out.set("gpu-affinity", "per-task");
   if (!oversubscribe_ && !cores_) out.set("oversubscribe", "share");
   if (auto programs = TRY(this->programs())) {

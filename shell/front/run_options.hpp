@@ -29,7 +29,8 @@ class RunOptions {
   // its own. An error is a usage error.
   Result<void> take_words(const std::vector<std::string>& words);
 
-  [[nodiscard]] Result<SizeRequest> sizes() const;
+  // `spares`: as the shell's options have them.
+  [[nodiscard]] Result<SizeRequest> sizes(std::uint32_t spares) const;
   // The request that the options describe; the files that they name are read now. `setopt`: more options of the
   // shell, as of -o, which replace those that other options stand for.
   [[nodiscard]] Result<JobRequest> request(const JobSize& size, const std::vector<std::string>& setopt) const;
@@ -57,13 +58,17 @@ class RunOptions {
   void add_streams(CLI::App& verb);
   void add_rest(CLI::App& verb);
   Result<void> take_program(std::vector<std::string> words, bool is_only);
+  [[nodiscard]] std::optional<std::uint32_t> spares_of_nodes() const;  // those that -N has
   [[nodiscard]] Result<void> set_rules(EnvironmentRules& rules) const;
   [[nodiscard]] Result<Json> shell_options(const JobSize& size, const std::vector<std::string>& setopt) const;
   [[nodiscard]] Result<std::optional<MultiProg>> programs() const;
   [[nodiscard]] Result<Json> wrappers() const;
   [[nodiscard]] Result<std::string> directory() const;
+  [[nodiscard]] std::string cpu_affinity() const;  // of --cpu-bind; empty: it is not given
 
-  std::optional<std::uint32_t> tasks_, nodes_, per_node_, cores_, gpus_;
+  std::optional<std::uint32_t> tasks_, spares_, per_node_, cores_, gpus_;
+  std::string nodes_;  // "4", "4+1"
+  std::string on_lost_;
   std::string time_limit_, name_, cwd_;
   struct Rule {
     enum class Kind { rule, remove, file } kind;
@@ -72,7 +77,7 @@ class RunOptions {
   std::vector<Rule> rules_;  // in the order in which they were given
   std::string output_, error_, input_, input_ranks_;
   bool label_ = false, unbuffered_ = false;
-  std::string taskmap_, multi_prog_, pty_, file_, notify_;
+  std::string taskmap_, multi_prog_, pty_, file_, notify_, cpu_bind_, mem_bind_;
   std::vector<std::string> wrap_, setopt_;
   bool dry_run_ = false, detach_ = false, oversubscribe_ = false, torch_ = false;
   struct Part {

@@ -16,11 +16,16 @@
 #include "front/caller.hpp"
 #include "front/exit_options.hpp"
 #include "front/place_options.hpp"
+#include "front/rehearse_options.hpp"
 #include "front/run_here.hpp"
 #include "front/run_options.hpp"
 #include "front/show_options.hpp"
+#include "front/timeline_option.hpp"
+#include "front/usage_options.hpp"
 #include "front/verbs.hpp"
+#include "job/distribute.hpp"
 #include "job/jobspec.hpp"
+#include "job/on_lost.hpp"
 #include "job/options.hpp"
 
 namespace nacre::front {
@@ -36,10 +41,15 @@ class Run final : public cli::Verb {
     verb_->prefix_command();
     options_.add_to(*verb_);
     places_.add_to(*verb_, "By default those of the allocation that this is run in, else this host");
+    places_.add_pretend(*verb_);
+    rehearse_.add_to(*verb_);
     show_.add_to(*verb_);
+    usage_.add_to(*verb_);
+    timeline_.add_to(*verb_);
     exits_.add_to(*verb_, options_.setopt());
     verb_->parse_complete_callback([this] {
       exits_.check(options_.setopt());
+      places_.check();
       take_words();
       check_show();
     });
@@ -52,11 +62,15 @@ class Run final : public cli::Verb {
     // handles them.
     for (int signum : {SIGINT, SIGQUIT}) std::signal(signum, SIG_DFL);
     Places places = TRY(find_places());
+    CHECK_OK(rehearse_.allow(places.by_srun));
     JobPlan job = TRY(options_.file().empty() ? job_of_command(places) : job_of_file(places));
     if (options_.prints_jobspec()) {
       print_out("{}\n", job.jobspec);
       return 0;
     }
+    if (places.pretended && !show_.is_quiet() && !show_.explains())
+      print_err("nacre run: made-up nodes on this host: {} of {}, each of {}; tasks are not bound\n", job.shells,
+                places.pretended->nodes, places.pretended->node_words());
     LaunchPlan plan = TRY(plan_of(std::move(places), std::move(job)));
     // Then another process than the shell has to be the launcher, which can go.
     bool parts = options_.detaches() || plan.outlived;
@@ -83,7 +97,11 @@ class Run final : public cli::Verb {
   [[nodiscard]] std::vector<GivenOption> given() const {
     std::vector<GivenOption> out = options_.given();
     for (GivenOption& each : show_.given()) out.push_back(std::move(each));
+    for (GivenOption& each : usage_.given()) out.push_back(std::move(each));
+    for (GivenOption& each : timeline_.given()) out.push_back(std::move(each));
+    for (GivenOption& each : rehearse_.given()) out.push_back(std::move(each));
     if (!exits_.report().empty()) out.push_back({"--report=" + exits_.report(), "report", exits_.report()});
+    if (!places_.pretend().empty()) out.push_back({"--pretend=" + places_.pretend(), "pretend", places_.pretend()});
     if (!places_.initrc().empty()) out.push_back({"--initrc=" + places_.initrc(), "initrc", places_.initrc()});
     return out;
   }
@@ -106,6 +124,10 @@ class Run final : public cli::Verb {
     std::vector<std::string> out = options_.setopt();
     for (std::string& each : exits_.shell_options()) out.push_back(std::move(each));
     for (std::string& each : show_.shell_options()) out.push_back(std::move(each));
+    for (std::string& each : usage_.shell_options()) out.push_back(std::move(each));
+    for (std::string& each : timeline_.shell_options()) out.push_back(std::move(each));
+    for (std::string& each : rehearse_.shell_options()) out.push_back(std::move(each));
+    if (!places_.pretend().empty()) out.push_back("pretend=" + places_.pretend());
     return out;
   }
 
@@ -129,10 +151,19 @@ class Run final : public cli::Verb {
     return here;
   }
 
+  // The spares that the options of this command ask for; a jobspec of a file may ask for some as well.
+  [[nodiscard]] Result<std::uint32_t> spares() const {
+    job::Options given;
+    CHECK_OK(options_.set_options(given));
+    for (const std::string& each : setopt()) CHECK_OK(in("-o " + each, given.set_from_argument(each)));
+    return job::spares_of(given);
+  }
+
   [[nodiscard]] Result<JobPlan> job_of_command(const Places& places) const {
-    SizeRequest wanted = TRY(options_.sizes());
-    // --local=N is a number of nodes, as -N is.
-    if (places.is_counted && !wanted.nodes && !wanted.tasks) wanted.nodes = places.most();
+    SizeRequest wanted = TRY(options_.sizes(TRY(spares())));
+    // --local=N is a number of nodes, as -N is, with the spares.
+    if (places.is_counted && !wanted.nodes && !wanted.tasks && *places.most() > wanted.spares)
+      wanted.nodes = *places.most() - wanted.spares;
     JobSize size = TRY(size_of(wanted, places.most()));
     JobRequest request = TRY(options_.request(size, setopt()));
     job::Options known(request.options);
@@ -141,7 +172,7 @@ class Run final : public cli::Verb {
     Json jobspec = TRY(jobspec_of(request));
     auto sources = sources_of(given(), setopt());
     sources[""] = kFrontEnd;
-    return JobPlan{dump_json(jobspec), std::move(known), size.nodes, std::move(sources)};
+    return JobPlan{dump_json(jobspec), std::move(known), size.shells(), std::move(sources)};
   }
 
   [[nodiscard]] Result<JobPlan> job_of_file(const Places& places) const {
@@ -160,7 +191,7 @@ class Run final : public cli::Verb {
     if (attributes.is_null()) attributes = Json::object();
     attributes["system"]["shell"]["options"] = known.json();
     CHECK_OK(options_.change(spec.document));
-    std::uint32_t most = places.most().value_or(spec.nodes.value_or(1));
+    std::uint32_t most = places.most().value_or(spec.nodes.value_or(1 + TRY(job::spares_of(known))));
     std::string jobspec = TRY(with_callers(std::move(spec.document)));
     return JobPlan{std::move(jobspec), std::move(known), most, std::move(sources)};
   }
@@ -176,9 +207,11 @@ class Run final : public cli::Verb {
     for (const std::string& each : options_.setopt()) {
       if (each.starts_with("rlimit")) plan.record.options.push_back(each);
     }
-    plan.tolerates_loss = TRY(job.options.flag("tolerate-loss"));
+    plan.tolerates_loss = TRY(job::OnLost::read(job.options)).goes_on || TRY(job::spares_of(job.options)) > 0;
     if (!options_.notify().empty()) plan.reports.push_back({"--notify", "exit-notify", options_.notify()});
     if (!exits_.report().empty()) plan.reports.push_back({"--report", "report", exits_.report(), true});
+    for (LaunchReport& each : usage_.reports()) plan.reports.push_back(std::move(each));
+    for (LaunchReport& each : TRY(timeline_.reports())) plan.reports.push_back(std::move(each));
     plan.input = options_.file() == "-" || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
     plan.record.input = plan.input >= 0;
     let_leave(job.options, plan);
@@ -192,6 +225,9 @@ class Run final : public cli::Verb {
   PlaceOptions places_;
   ExitOptions exits_;
   ShowOptions show_;
+  UsageOptions usage_;
+  TimelineOption timeline_;
+  RehearseOptions rehearse_;
 };
 
 }  // namespace

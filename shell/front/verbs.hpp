@@ -16,6 +16,8 @@ VerbPtr make_jobs();
 VerbPtr make_ps();
 VerbPtr make_exec();
 VerbPtr make_top();
+VerbPtr make_doctor();
+VerbPtr make_timeline();
 VerbPtr make_kill();
 VerbPtr make_shrink();
 VerbPtr make_cancel();

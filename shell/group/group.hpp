@@ -108,6 +108,10 @@ class Group {
   // This child of this shell is known to be lost: its agent has failed.
   virtual void suspect(Rank rank) = 0;
 
+  // From now on nothing passes directly between this shell and these, as if the network between them was cut; what
+  // is sent waits. Between it and all others it does. For rehearsals.
+  virtual void hold_links(const value::Idset& /*shells*/) {}
+
   // For a job that ends before all shells have joined: its end does not wait for the absent ones.
   virtual void give_up_absent() = 0;
   // For a job that has to end at once: from now on, on all shells, a shell that is silent for kSilentAtEnd counts

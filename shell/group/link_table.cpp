@@ -111,6 +111,26 @@ void LinkTable::give_up(overlay::LinkName link) {
   if (wire != link_table_.end()) link_table_.erase(wire);
 }
 
+void LinkTable::hold(value::Idset peers) {
+  held_ = std::move(peers);
+  for (Wire& wire : link_table_) hold_if_asked(wire);
+}
+
+void LinkTable::hold_if_asked(Wire& wire) const {
+  if (wire.name) wire.link->hold(held_.contains(wire.name->peer));
+}
+
+void LinkTable::keep_alive(KeepAlive& sender) {
+  keep_alive_ = &sender;
+  for (Wire& wire : link_table_) share(wire);
+}
+
+// Beats go out only while a handler runs, and none does before HELLO has been sent.
+void LinkTable::share(Wire& wire) {
+  if (keep_alive_ != nullptr && wire.name && !wire.closing)
+    wire.share = KeepAlive::Share(*keep_alive_, *wire.link, wire.name->side);
+}
+
 void LinkTable::stop() {
   listeners_.clear();
   dialers_.clear();
@@ -161,6 +181,8 @@ void LinkTable::add(transport::OwnedLink link, std::optional<overlay::LinkName> 
   if (!name) return timer_->start(kExpiry, kExpiry);
   FirstWords words{membership_.version, kProtocol, membership_.rank, name->peer};
   if (Result<void> sent = wire->link->send(words.text()); !sent) return closed(wire, sent.error());
+  if (!held_.empty()) hold_if_asked(*wire);
+  share(*wire);
   callbacks_.on_linked(*name);
 }
 
@@ -219,6 +241,8 @@ Result<void> LinkTable::name_it(Place wire, const overlay::Message& message) {
     callbacks_.on_unlinked(name, Error{ECONNRESET, "the shell has made another link"});
   }
   wire->name = name;
+  if (!held_.empty()) hold_if_asked(*wire);
+  share(*wire);
   callbacks_.on_linked(name);
   return {};
 }

@@ -15,11 +15,13 @@
 
 #include "base/result.hpp"
 #include "event/loop.hpp"
+#include "group/keep_alive.hpp"
 #include "group/membership.hpp"
 #include "overlay/effect.hpp"
 #include "transport/dialer.hpp"
 #include "transport/link.hpp"
 #include "transport/listener.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::group {
 
@@ -57,6 +59,11 @@ class LinkTable {
   void give_up(overlay::LinkName link);     // at once; on_unlinked is not called
   // While set, a link whose peer has finished is kept, so that this shell can still send.
   void keep_half_closed(bool keep) { keep_half_closed_ = keep; }
+  // From now on the links to these shells are held (transport::Link::hold), also those that are made later; all
+  // others are not.
+  void hold(value::Idset peers);
+  // Beats of `sender`, which has to outlive this object, go out on all links.
+  void keep_alive(KeepAlive& sender);
   // Hangs up all links; none is accepted or dialled any more.
   void stop();
   // Whether no link is open or closing, except to shells that have `gone`.
@@ -65,6 +72,7 @@ class LinkTable {
  private:
   struct Wire {
     transport::OwnedLink link;
+    KeepAlive::Share share;
     std::optional<overlay::LinkName> name;  // none: accepted, and HELLO has not come
     bool introduced = false;                // its first words have come
     bool closing = false;                   // hung up
@@ -75,6 +83,8 @@ class LinkTable {
   LinkTable(event::Loop& loop, Membership& membership, std::unique_ptr<transport::Credentials> credentials,
             Callbacks callbacks);
   Result<void> listen(std::vector<transport::BoundSocket> sockets);
+  void hold_if_asked(Wire& wire) const;
+  void share(Wire& wire);
   void add(transport::OwnedLink link, std::optional<overlay::LinkName> name);
   void dialled(Rank peer, Result<transport::OwnedLink> link);
   void receive(Place wire, std::string_view frame);
@@ -97,6 +107,8 @@ class LinkTable {
   std::list<Wire> link_table_;
   std::optional<event::Timer> timer_;
   bool keep_half_closed_ = false;
+  value::Idset held_;  // peers
+  KeepAlive* keep_alive_ = nullptr;
 };
 
 }  // namespace nacre::group

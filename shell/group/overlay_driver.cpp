@@ -57,6 +57,22 @@ void OverlayDriver::start_bulk() {
   value_carrier_.emplace(*value_driver_, node_.leads() ? ValueCarrier::Arrived() : arrived);
 }
 
+// The leader's beats have its clock as their number, as Pulse::make() gives it.
+Result<void> OverlayDriver::keep_alive() {
+  auto beat = [job = membership_.job.value(), term = node_.options().term, self = membership_.rank,
+               leads = node_.leads()](overlay::Side side) -> std::string {
+    overlay::Beat body;
+    body.busy.insert(self);
+    if (leads && side == overlay::Side::down)
+      body.number =
+          static_cast<std::uint64_t>(std::chrono::duration_cast<overlay::milliseconds>(present()).count());
+    return overlay::encode({job, term, body}).value_or("");
+  };
+  keep_alive_ = TRY(KeepAlive::create(node_.options().beat_interval, beat));
+  link_table_->keep_alive(*keep_alive_);
+  return {};
+}
+
 void OverlayDriver::bulk_gone(overlay::LinkName link) {
   bulk_driver_->gone(link);
   value_driver_->gone(link);

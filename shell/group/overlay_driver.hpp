@@ -18,6 +18,7 @@
 #include "group/bulk_driver.hpp"
 #include "group/deferred_calls.hpp"
 #include "group/group.hpp"
+#include "group/keep_alive.hpp"
 #include "group/link_table.hpp"
 #include "group/membership.hpp"
 #include "group/open_calls.hpp"
@@ -47,10 +48,13 @@ class OverlayDriver final : public Group {
   void close_bulk() override { bulk_driver_->close(); }
   void wait_for_silent(std::chrono::milliseconds bound) override { node_.wait_for_silent(bound); }
   void suspect(Rank rank) override;
+  void hold_links(const value::Idset& shells) override { link_table_->hold(shells); }
   void give_up_absent() override;
   void give_up_silent() override { static_cast<void>(announce(kGiveUpSilent, "")); }
   void leave(int code, std::function<void(std::optional<int>)> done) override;
 
+  // While a handler runs a thread sends beats, so that the others do not count this shell as lost (KeepAlive).
+  Result<void> keep_alive();
   // Called with each exception of severity 0 that comes before serve(), which reports them again.
   void when_ended(std::function<void(const JobException&)> on_ended) { on_ended_ = std::move(on_ended); }
   void when_child_joins(std::function<void(Rank)> on_child) { on_child_ = std::move(on_child); }
@@ -104,6 +108,7 @@ class OverlayDriver final : public Group {
   Log& log_;
   Membership membership_;
   overlay::Node node_;
+  std::unique_ptr<KeepAlive> keep_alive_;
   std::unique_ptr<LinkTable> link_table_;
   SendQueue send_queue_;
   std::unique_ptr<BulkDriver> bulk_driver_;

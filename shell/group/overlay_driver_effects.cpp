@@ -173,6 +173,7 @@ void OverlayDriver::deliver(const overlay::Entry& entry) {
     if (gives_up_absent_) node_.suspect_absent();
   } else if (const auto* exception = std::get_if<overlay::ExceptionEntry>(&entry.body)) {
     JobException raised = exception_of(*exception);
+    if (raised.severity == 0) node_.wait_for_busy(node_.options().fence);
     if (raised.severity == 0 && !deferred_.serving() && on_ended_)
       deferred_.add([this, raised] { on_ended_(raised); });
     deferred_.add_for_served([this, raised = std::move(raised)] {
@@ -181,8 +182,10 @@ void OverlayDriver::deliver(const overlay::Entry& entry) {
   } else if (const auto* event = std::get_if<overlay::Event>(&entry.body)) {
     auto whole = announcements_.take(*event);
     if (!whole) return;
-    if (whole->topic == kGiveUpSilent)
-      return node_.wait_for_silent(std::min(kSilentAtEnd, node_.options().silent_bound));
+    if (whole->topic == kGiveUpSilent) {
+      node_.wait_for_silent(std::min(kSilentAtEnd, node_.options().silent_bound));
+      return node_.wait_for_busy(node_.options().silent_bound);
+    }
     deferred_.add_for_served([this, whole = *std::move(whole)] {
       if (callbacks_.on_announcement) callbacks_.on_announcement(whole.topic, whole.bytes);
     });

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "base/file.hpp"
+
 namespace nacre::io {
 namespace {
 
@@ -35,6 +37,7 @@ Result<void> Fanout::attach(int source) {
   if (S_ISREG(info.st_mode)) return {};
   own_source_ = TRY(OwnDescription::of(source, O_RDONLY, "stdin"));
   source_ = own_source_->get();
+  reads_on_ = S_ISFIFO(info.st_mode) && has_no_writer(source);
   source_poll_ = TRY(event::Poll::create(loop_, source_, [this](int) { go_on(); }));
   return {};
 }
@@ -55,7 +58,8 @@ Result<void> Fanout::add(UniqueFd pipe) {
 Result<void> Fanout::start() {
   if (source_poll_) {
     polling_ = true;
-    return source_poll_->start(event::Poll::kReadable);
+    CHECK_OK(source_poll_->start(event::Poll::kReadable));
+    if (!reads_on_) return {};
   }
   go_on();
   return {};
@@ -77,7 +81,7 @@ void Fanout::go_on() {
   if (std::exchange(busy_, true)) return;
   if (full()) make_room();
   for (bool more = true; more && !ended_ && !full() && !done();) {
-    more = read_some() && !source_poll_;
+    more = read_some() && (!source_poll_ || reads_on_);
     if (full()) make_room();
   }
   if (done()) ended_ = true;

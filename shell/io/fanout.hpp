@@ -91,6 +91,7 @@ class Fanout {
   std::optional<event::Poll> source_poll_;  // none: a file
   std::optional<event::Timer> timer_;       // stall_time
   bool polling_ = false;
+  bool reads_on_ = false;  // until there is nothing: the source may never be reported as readable
   bool timing_ = false;
   bool ended_ = false;  // the source has ended
   bool complained_ = false;

@@ -9,7 +9,7 @@
 namespace nacre::job {
 namespace {
 
-constexpr const char* kExpected = "a positive integer, or a range as 2-8, 4+, 2-8:2 or 2-16:2:*";
+constexpr const char* kACount = "a positive integer, or a range as 2-8, 4+, 2-8:2 or 2-16:2:*";
 
 Result<std::uint32_t> positive_number(const JsonAt& at) {
   const Json& json = at.json();
@@ -77,7 +77,7 @@ Result<CountRange> CountRange::of_object(const JsonAt& count) {
 Result<CountRange> CountRange::of_text(const JsonAt& count) {
   std::string text = TRY(count.string());
   if (auto ids = value::Idset::parse(text)) {
-    if (ids->empty() || ids->contains(0) || *ids->last() > Jobspec::kMaxCount) return count.expected(kExpected);
+    if (ids->empty() || ids->contains(0) || *ids->last() > Jobspec::kMaxCount) return count.expected(kACount);
     CountRange range(*ids->first(), *ids->last());
     if (ids->ranges().size() > 1) range.ids_ = *std::move(ids);
     return range;
@@ -91,7 +91,7 @@ Result<CountRange> CountRange::of_text(const JsonAt& count) {
   auto operand = parts.size() > 1 ? number_of(parts[1]) : std::optional<std::uint32_t>(1);
   bool is_good =
       min && (is_open || max) && operand && parts.size() <= 3 && (parts.size() < 3 || is_operator(parts[2]));
-  if (!is_good) return count.expected(kExpected);
+  if (!is_good) return count.expected(kACount);
   CountRange range(*min, max);
   range.operand_ = *operand;
   if (parts.size() == 3) range.operator_ = parts[2][0];

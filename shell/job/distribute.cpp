@@ -188,6 +188,12 @@ Result<Oversubscribe> oversubscribe_of(const JsonAt& option) {
   return *is_on ? Oversubscribe::yes : Oversubscribe::no;
 }
 
+Result<std::uint32_t> spares_of(const Options& options) {
+  auto option = options.at("spares");
+  if (!option) return std::uint32_t{0};
+  return static_cast<std::uint32_t>(TRY(option->integer(0, Resources::kMaxNodes - 1)));
+}
+
 Result<std::vector<NodeShare>> distribute(const Jobspec& spec, const Resources& resources,
                                           const std::optional<PerResource>& per_resource, bool oversubscribe) {
   std::vector<std::uint32_t> slots = TRY(place_slots(spec, resources, oversubscribe));

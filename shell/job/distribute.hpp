@@ -20,6 +20,8 @@
 
 namespace nacre::job {
 
+class Options;
+
 // The shell option `per-resource`: {"type": "core" | "node", "count": N}: N tasks (default 1) on each core or node
 // of R, whatever the jobspec's count.
 struct PerResource {
@@ -38,6 +40,9 @@ struct NodeShare {
 // `share`, which stands for what nobody has asked for, is the same, but the line is only for terminals.
 enum class Oversubscribe { no, yes, share };
 Result<Oversubscribe> oversubscribe_of(const JsonAt& option);  // errors start with its path
+
+// The shell option `spares`: so many of the last nodes of R get no task. 0 without it.
+Result<std::uint32_t> spares_of(const Options& options);
 
 // One Share for each of resources.nodes; a node may have no slots, or slots but no tasks. An error if R cannot hold
 // the request (too few nodes, or too few slots on them), with what each host has and the remedy; or if a

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <map>
 
 #include <fmt/format.h>
@@ -33,9 +34,10 @@ value::Idset first_of(const value::Idset& ids, std::uint64_t count) {
   return count == 0 ? value::Idset() : ids & value::Idset::range(0, *ids.nth(count - 1));
 }
 
-// What a node offers is all that it has; what it gives to the job is what the job has asked for.
-void keep_asked_gpus(const Jobspec& spec, const std::vector<NodeShare>& shares, Resources& resources) {
-  for (std::size_t i = 0; i < shares.size(); ++i) {
+// What a node offers is all that it has; what it gives to the job is what the job has asked for. Spares keep all.
+void keep_asked_gpus(const Jobspec& spec, const std::vector<NodeShare>& shares, std::uint32_t spares,
+                     Resources& resources) {
+  for (std::size_t i = 0; i < shares.size() - spares; ++i) {
     value::Idset& gpus = resources.nodes[i].gpus;
     gpus = first_of(gpus, std::uint64_t{shares[i].slots} * spec.gpus_per_slot);
   }
@@ -50,6 +52,40 @@ void leave_out_empty_slots(const Jobspec& spec, const std::vector<NodeShare>& sh
     node.cores = first_of(node.cores, std::uint64_t{shares[i].tasks} * spec.cores_per_slot);
     node.gpus = first_of(node.gpus, std::uint64_t{shares[i].tasks} * spec.gpus_per_slot);
   }
+}
+
+Result<void> check_spares(std::size_t nodes, std::uint32_t spares) {
+  if (spares < nodes) return {};
+  return invalid(fmt::format("spares: {}, but R has {} node{}: at least one has to be left for tasks", spares,
+                             nodes, nodes == 1 ? "" : "s"));
+}
+
+// `most`: nodes beside the spares.
+void ask_for_fewer_nodes(Jobspec& spec, std::size_t most) {
+  spec.nodes = static_cast<std::uint32_t>(most);
+  spec.slots = *spec.nodes * spec.slots_per_node.value_or(1);
+}
+
+// As distribute(), over the nodes of R that are no spares.
+Result<std::vector<NodeShare>> distribute_beside(std::uint32_t spares, Jobspec& spec, Resources& resources,
+                                                 const std::optional<PerResource>& per_resource,
+                                                 bool oversubscribe) {
+  std::vector<NodeResources>& nodes = resources.nodes;
+  std::size_t all = nodes.size();
+  std::size_t most = all - spares;
+  if (spec.nodes && *spec.nodes > most && *spec.nodes <= all) ask_for_fewer_nodes(spec, most);
+  std::vector<NodeResources> left_out(std::make_move_iterator(nodes.begin() + static_cast<std::ptrdiff_t>(most)),
+                                      std::make_move_iterator(nodes.end()));
+  nodes.resize(most);
+  auto shares = distribute(spec, resources, per_resource, oversubscribe);
+  std::move(left_out.begin(), left_out.end(), std::back_inserter(nodes));
+  if (!shares) {
+    Error why = shares.error();
+    why.message += fmt::format(" (and {} spare{})", spares, spares == 1 ? "" : "s");
+    return why;
+  }
+  shares->resize(all);
+  return shares;
 }
 
 bool is_utf8_locale(std::string_view locale) {
@@ -72,11 +108,14 @@ bool wants_ascii_id(const Jobspec& spec) {
 }  // namespace
 
 Result<Job> Job::create(value::JobId id, std::uint32_t shell_rank, Jobspec spec, Resources resources,
-                        const std::optional<PerResource>& per_resource, bool oversubscribe) {
+                        const std::optional<PerResource>& per_resource, bool oversubscribe, std::uint32_t spares) {
   if (shell_rank >= resources.nodes.size()) return no_shell(shell_rank, resources.nodes.size());
+  CHECK_OK(check_spares(resources.nodes.size(), spares));
   CHECK_OK(settle_counts(resources, spec));
-  std::vector<NodeShare> shares = TRY(distribute(spec, resources, per_resource, oversubscribe));
-  if (resources.is_made && spec.gpus_per_slot > 0) keep_asked_gpus(spec, shares, resources);
+  std::vector<NodeShare> shares =
+      spares == 0 ? TRY(distribute(spec, resources, per_resource, oversubscribe))
+                  : TRY(distribute_beside(spares, spec, resources, per_resource, oversubscribe));
+  if (resources.is_made && spec.gpus_per_slot > 0) keep_asked_gpus(spec, shares, spares, resources);
   bool has_empty_slots = spec.nodes.value_or(1) > 1 && spec.tasks() < spec.slots;
   if (has_empty_slots && !resources.is_made && !spec.node_exclusive && !per_resource)
     leave_out_empty_slots(spec, shares, resources);
@@ -90,7 +129,8 @@ Result<Job> Job::create(value::JobId id, std::uint32_t shell_rank, Jobspec spec,
              std::move(resources),
              std::move(shares),
              value::Taskmap::block(tasks),
-             has_ascii_id};
+             has_ascii_id,
+             spares};
 }
 
 std::string Job::name() const {
@@ -133,7 +173,7 @@ void set_job_variables(Environment& env, const Job& job, const std::string& tmpd
   set_both(env, "JOB_ID", job.f58());
   set_both(env, "JOB_ID_PATH", "/" + job.f58());
   set_both(env, "JOB_SIZE", fmt::format("{}", job.tasks()));
-  set_both(env, "JOB_NNODES", fmt::format("{}", job.shells()));
+  set_both(env, "JOB_NNODES", fmt::format("{}", job.nodes()));
   env.set(kShellMark, shell_mark(job.id, job.shell_rank));
   if (!tmpdir.empty()) set_both(env, "JOB_TMPDIR", tmpdir);
 }
@@ -141,6 +181,11 @@ void set_job_variables(Environment& env, const Job& job, const std::string& tmpd
 void set_task_variables(Environment& env, std::uint64_t rank, std::uint32_t local_id) {
   set_both(env, "TASK_RANK", fmt::format("{}", rank));
   set_both(env, "TASK_LOCAL_ID", fmt::format("{}", local_id));
+}
+
+void set_attempt_variables(Environment& env, std::uint32_t attempt, std::uint64_t restarts) {
+  env.set("NACRE_TASK_TRY", fmt::format("{}", attempt));
+  env.set("NACRE_JOB_RESTARTS", fmt::format("{}", restarts));
 }
 
 }  // namespace nacre::job

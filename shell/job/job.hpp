@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One job as one shell sees it: the facts that do not change while it runs.
+// One job as one shell sees it: the facts that do not change while it runs, but for the shells that the tasks are
+// on (Move), and how often they were started.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,13 @@
 
 namespace nacre::job {
 
+// Tasks of a lost shell that a spare has taken over.
+struct Move {
+  value::Idset ranks;
+  std::uint32_t from = 0, to = 0;  // shells
+  std::uint32_t attempt = 1;       // the tasks start there for so many-th time
+};
+
 struct Job {
   value::JobId id;
   std::uint32_t shell_rank = 0;
@@ -26,14 +35,33 @@ struct Job {
   std::vector<NodeShare> shares;  // by shell rank
   value::Taskmap taskmap;         // block, until a taskmap.* plugin returns another
   bool has_ascii_id = false;      // see f58()
+  std::uint32_t spares = 0;       // so many of the last shells are spares: they have no tasks at first
+  std::vector<Move> moves = {};   // in their order
+  std::uint64_t restarts = 0;     // so often has it started tasks again, here or elsewhere
+  // Of tasks that were started again where they were: the start that counts, unless they have moved since.
+  std::map<value::Idset::Id, std::uint32_t> starts = {};
 
-  // Distributes the tasks and makes the block taskmap; it parses nothing. An error if `shell_rank` is not in R, or
-  // if R cannot hold the job.
+  // Distributes the tasks and makes the block taskmap; it parses nothing. If the jobspec asks for more nodes than R
+  // has beside the spares, it means these too, and fewer get tasks. An error if `shell_rank` is not in R, if R
+  // cannot hold the job, or if it has no node beside the spares.
   static Result<Job> create(value::JobId id, std::uint32_t shell_rank, Jobspec spec, Resources resources,
-                            const std::optional<PerResource>& per_resource, bool oversubscribe = false);
+                            const std::optional<PerResource>& per_resource, bool oversubscribe = false,
+                            std::uint32_t spares = 0);
 
   [[nodiscard]] std::uint32_t shells() const { return static_cast<std::uint32_t>(resources.nodes.size()); }
+  [[nodiscard]] std::uint32_t nodes() const { return shells() - spares; }  // those that may have tasks
+  [[nodiscard]] bool is_spare(std::uint32_t shell) const;                  // it has no tasks, and may get some
+  [[nodiscard]] value::Idset spare_shells() const;
   [[nodiscard]] std::uint64_t tasks() const { return taskmap.tasks(); }
+  // From now on the tasks are there, which is a restart.
+  void move(Move tasks);
+  // These start once more where they are, which is one restart.
+  void start_again(const value::Idset& ranks);
+  [[nodiscard]] std::uint32_t attempt_of(value::Idset::Id rank) const;  // its start that counts, from 1
+  // Whether the task is on this shell, or was.
+  [[nodiscard]] bool has_had(std::uint32_t shell, value::Idset::Id rank) const;
+  // The shell that had tasks from the start and whose place it has taken, perhaps by way of others; else itself.
+  [[nodiscard]] std::uint32_t stands_for(std::uint32_t shell) const;
   // The id in F58, as people and tasks see it. It begins with f, and not with ƒ, if FLUX_F58_FORCE_ASCII is set, in
   // the job's environment or the shell's, or if the job's environment has a locale (LC_ALL, LC_CTYPE or LANG) that
   // is not of UTF-8.
@@ -55,5 +83,7 @@ inline constexpr const char* kShellMark = "NACRE_SHELL_ID";
 [[nodiscard]] std::string shell_mark(const value::JobId& id, std::uint32_t shell_rank);
 // A task's own: FLUX_TASK_RANK, FLUX_TASK_LOCAL_ID and the same under NACRE_.
 void set_task_variables(Environment& env, std::uint64_t rank, std::uint32_t local_id);
+// Where tasks may be started again: NACRE_TASK_TRY, from 1, and NACRE_JOB_RESTARTS, how often that has been done.
+void set_attempt_variables(Environment& env, std::uint32_t attempt, std::uint64_t restarts);
 
 }  // namespace nacre::job

@@ -36,6 +36,7 @@ Result<Idset> on_hosts(const value::Hostlist& hosts, const Job& job, const Idset
 
 Result<Idset> last_ones(std::uint64_t wanted, const Job& job, const Idset& gone) {
   Idset out;
+  // Spares have no tasks, and are the last.
   for (bool with_tasks : {false, true}) {
     for (std::uint32_t shell = job.shells() - 1; shell > 0 && out.size() < wanted; --shell) {
       if (!gone.contains(shell) && job.taskmap.ranks_on(shell).empty() != with_tasks) out.insert(shell);

@@ -29,6 +29,8 @@ constexpr OptionEntry kTable[] = {
     {"per-resource.type", "text", "", "shell", "core node", "run tasks on each core or node of R"},
     {"per-resource.count", "integer", "1", "shell", "", "how many tasks on each of them"},
 
+    {"spares", "integer", "0", "shell", "0 1 2", "so many of the last nodes of R are spares, without tasks"},
+
     {"multi-prog", "object", "", "multi-prog", "", "commands of several programs, each with its tasks"},
     {"oversubscribe", "text", "off", "shell", "on off share", "tasks may share cores"},
     {"rpc-timeout", "duration", "60s", "shell", "none 60s 5m",
@@ -36,9 +38,15 @@ constexpr OptionEntry kTable[] = {
     {"strict", "switch", "off", "shell", "on off", "an option that no plugin reads is an error"},
     {"wrap", "object", "", "wrap", "", "run tasks under another program"},
 
-    {"cpu-affinity", "text", "on", "cpu-affinity", "on off per-task map: verbose dry-run",
+    {"cpu-affinity", "text", "on", "cpu-affinity",
+     "on off per-task per-task:thread per-task:core per-task:l3 per-task:numa per-task:package map: verbose "
+     "dry-run",
      "which cores tasks are bound to"},
-    {"gpu-affinity", "text", "on", "gpu-affinity", "on off per-task map:", "which gpus tasks see"},
+    {"gpu-affinity", "text", "on", "gpu-affinity", "on off per-task closest map:", "which gpus tasks see"},
+    {"mem-affinity", "text", "off", "mem-affinity", "bind prefer interleave off",
+     "which NUMA nodes tasks have their memory from"},
+    {"nic-affinity", "text", "off", "nic-affinity", "closest off", "name near network cards in the environment"},
+    {"pretend", "text", "", "cpu-affinity", "", "the shape of the made-up machine that the nodes are taken for"},
     {"hwloc.xmlfile", "switch", "off", "hwloc", "", "write the node's topology to a file for the tasks"},
     {"hwloc.restrict", "switch", "off", "hwloc", "", "leave only the job's cores in that file"},
 
@@ -49,6 +57,9 @@ constexpr OptionEntry kTable[] = {
 
     {"stop-tasks-in-exec", "switch", "off", "stop-tasks-in-exec", "",
      "tasks stand still before their first instruction"},
+    {"rehearse", "text", "", "rehearse", "", "what is done to the job, to see what becomes of it"},
+    {"rehearse-force", "switch", "off", "rehearse", "on off",
+     "a rehearsal also where a manager has started the shells"},
     {"exit-policy", "text", "max", "shell", "max main all main+all first",
      "how the exit code follows from the tasks'"},
     {"exit-main", "integer", "0", "shell", "", "the main rank"},
@@ -60,7 +71,13 @@ constexpr OptionEntry kTable[] = {
      "the job is ended when its tasks have run for this long"},
     {"exit-report", "text", "full", "exit-report", "off line full", "what is said of tasks that fail"},
     {"report", "file", "", "exit-report", "", "write the report as JSON"},
+    {"usage", "file", "off", "usage", "on off", "measure tasks: print a summary, or write lines of JSON"},
+    {"joblog", "file", "off", "usage", "on off", "write a line for each task, in the columns of GNU parallel"},
+    {"timeline", "file", "off", "timeline", "on off", "what happens when: print a summary, or write a trace"},
     {"control", "switch", "on", "control", "on off", "whether the job is in the list of jobs, and can be reached"},
+    {"doctor.trace", "switch", "off", "doctor", "", "what the shell starts may trace the tasks"},
+    {"hang-watch", "duration", "off", "doctor", "off 10m 10m,kill",
+     "the job is examined if no task does anything for this long"},
     {"on-launcher-lost", "text", "end", "control", "end go-on", "what becomes of the job if its launcher goes"},
     {"attach.scrollback", "text", "1M", "control", "none 1M", "how much output is kept for nacre attach"},
     {"exit-notify", "file", "off", "exit-notify", "off", "write how tasks end as lines of JSON"},
@@ -74,7 +91,11 @@ constexpr OptionEntry kTable[] = {
     {"exit-on-error.codes", "codes", "", "exit-on-error", "", "only these exit codes count"},
     {"exit-on-error.grace", "duration", "0s", "exit-on-error", "", "the job ends so much later"},
     {"exit-on-error.then", "text", "end", "exit-on-error", "end note", "end the job, or only log it"},
-    {"tolerate-loss", "switch", "off", "shell", "", "the job goes on if a shell is lost"},
+    {"on-lost", "text", "end", "shell", "end go-on replace replace,else=end replace,else=go-on",
+     "what becomes of the job if a shell with tasks is lost; replace: a spare starts them again"},
+    {"restart", "text", "never", "shell", "never on-failure always on-failure,max=10 on-failure,scope=job",
+     "which tasks that have ended are started again"},
+    {"tolerate-loss", "switch", "off", "shell", "", "the job goes on if a shell is lost: on-lost=go-on"},
     {"lost-after", "duration", "5s", "shell", "5s 30s 2m", "how long a shell may be silent"},
     {"signal", "object", "off", "signal", "", "signal the tasks before the job's time is over"},
     {"signal.signum", "text", "SIGUSR1", "signal", "SIGUSR1 SIGUSR2 SIGTERM", "which signal"},
@@ -181,9 +202,9 @@ constexpr OptionEntry kTable[] = {
 };
 
 // Of what is no switch, these take 1: the first failure, "on", a level.
-constexpr std::array<std::string_view, 16> kTakeOne{
+constexpr std::array<std::string_view, 18> kTakeOne{
     "verbose", "oversubscribe", "cpu-affinity", "gpu-affinity", "exit-report", "exit-on-error",
-    "exit-on-error.when", "exit-notify.threshold", "per-resource.count", "output.stdout.label",
+    "exit-on-error.when", "exit-notify.threshold", "usage", "timeline", "per-resource.count", "output.stdout.label",
     "output.stderr.label", "output.stdout.timestamps", "output.stderr.timestamps",
     // Any text, 1 among it.
     "taskmap.value", "stage-in.pattern", "env-expand.<NAME>"};

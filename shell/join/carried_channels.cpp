@@ -56,8 +56,11 @@ void CarriedChannels::read(Channel& channel) {
     channel.ended = true;
     return channel.poll->stop();
   }
-  std::string_view bytes(buffer.data(), static_cast<std::size_t>(got));
-  for (std::string& each : writer_.lines(channel.name, bytes)) lines_.push_back(std::move(each));
+  send(channel.name, {buffer.data(), static_cast<std::size_t>(got)});
+}
+
+void CarriedChannels::send(std::string_view channel, std::string_view message) {
+  for (std::string& each : writer_.lines(channel, message)) lines_.push_back(std::move(each));
   write();
 }
 

@@ -28,6 +28,8 @@ class CarriedChannels {
 
   // "CHANNEL=FD" for each. The plugins that read these options own the descriptors.
   [[nodiscard]] std::vector<std::string> options() const;
+  // Sends a message on a channel that no option has.
+  void send(std::string_view channel, std::string_view message);
   // Runs the loop until all that the pipes hold has come out, but at most for kFinish.
   void finish();
 

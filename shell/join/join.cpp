@@ -137,6 +137,7 @@ Result<void> follow_launcher(ShellProcess& process, boot::Boot& boot, group::Ran
 
 Result<Assembled> alone(ShellProcess& process, boot::Boot boot, LeaderGiven given) {
   CHECK_OK(follow_launcher(process, boot, 0));
+  process.timeline.early.joining = process.timeline.early.joined = timeline::now();
   process.group = std::make_unique<group::Alone>(0);
   Offers offers(1);
   if (!given.resources) offers[0] = TRY(boot::own_offer(own_variable));
@@ -178,6 +179,7 @@ class Assembly {
     secret_.emplace(boot_.membership->secret.copy());
     auto member = TRY(group::OverlayDriver::create(*process_.loop, *std::move(boot_.membership), log_));
     member_ = member.get();
+    CHECK_OK(member_->keep_alive());
     member_->when_child_joins([&launcher = process_.launcher](group::Rank child) {
       if (launcher) launcher->joined(child);
     });
@@ -240,8 +242,10 @@ class Assembly {
     if (!boot_.record || boot_.record->makes_resources) mine.offer = TRY(boot::own_offer(own_variable));
     if (rank_ == 0) mine.job = std::move(given_);
     std::optional<Result<group::Group::Gathered>>& all = process_.introductions;
+    process_.timeline.early.joining = timeline::now();
     member_->gather(kJoin, mine.text(), [&process = process_](Result<group::Group::Gathered> result) {
       process.joined = result.has_value();
+      process.timeline.early.joined = timeline::now();
       process.introductions = std::move(result);
     });
     auto to_end = TRY(event::Timer::create(*process_.loop, [this] { end_incomplete(); }));

@@ -19,6 +19,7 @@
 #include "join/signals.hpp"
 #include "launch/launcher.hpp"
 #include "launch/stream.hpp"
+#include "timeline/recorder.hpp"
 
 namespace nacre::join {
 
@@ -49,6 +50,7 @@ struct ShellProcess {
   std::unique_ptr<launch::Launcher> launcher;           // set if this shell starts others
   std::unique_ptr<group::Group> group;
   exits::JobEnd end;
+  timeline::Recorder timeline;
   std::optional<Result<group::Group::Gathered>> introductions;  // from all shells, until they are read
   bool joined = false;                                          // all shells of the job have joined
   bool left = false;                                            // this shell has left the others in order

@@ -89,8 +89,7 @@ Result<Carriage> Carriage::with_new_token() {
 Result<void> Carriage::check() const {
   if (token.size() != kToken || !is_hex(token))
     return invalid(fmt::format("token: expected {} hexadecimal digits", kToken));
-  if (channels.empty() || channels.size() > kMaxChannels)
-    return invalid(fmt::format("channels: expected 1 to {} of them", kMaxChannels));
+  if (channels.size() > kMaxChannels) return invalid(fmt::format("channels: expected at most {}", kMaxChannels));
   for (const std::string& each : channels) {
     if (!is_channel(each))
       return invalid(fmt::format("channels: expected names of options, got {}", in_quotes(each)));

@@ -29,6 +29,8 @@ struct Carriage {
   static constexpr std::size_t kToken = 32;       // hexadecimal digits
   static constexpr std::size_t kMaxChannel = 32;  // bytes: lower-case letters, digits, dots and dashes
   static constexpr std::size_t kMaxChannels = 8;
+  static constexpr std::string_view kJoined =
+      "joined";  // the channel of one message: the shells have come together
 
   std::string token;
   std::vector<std::string>

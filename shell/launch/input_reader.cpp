@@ -2,7 +2,6 @@
 #include "launch/input_reader.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file.hpp"
 #include "transport/wire.hpp"
 
 namespace nacre::launch {
@@ -23,12 +23,6 @@ constexpr event::Seconds kOthersTerminal{0.5};
 bool is_in_background(int fd) {
   pid_t foreground = ::tcgetpgrp(fd);
   return foreground >= 0 && foreground != ::getpgrp();
-}
-
-// Nobody writes to it any more.
-bool has_no_writer(int fd) {
-  pollfd state{fd, 0, 0};
-  return ::poll(&state, 1, 0) > 0 && (state.revents & POLLHUP) != 0;
 }
 
 }  // namespace
@@ -53,10 +47,7 @@ Result<void> InputReader::open(event::Loop& loop, int input) {
       ::open(fmt::format("/proc/self/fd/{}", input).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (own_) input_ = own_.get();
   if (!own_) flags_ = ::fcntl(input, F_GETFL);
-  // A FIFO that is opened when its writers have gone is never reported as ready; reading it returns its rest and
-  // its end.
   is_file_ = S_ISFIFO(status.st_mode) && has_no_writer(input);
-  if (is_file_) return {};
   auto poll = event::Poll::create(loop, input_, [this](int) { pump(); });
   if (poll) {
     poll->keeps_running(false);
@@ -99,6 +90,7 @@ void InputReader::pump() {
 bool InputReader::read_once(std::size_t room) {
   std::array<char, transport::kMaxChunk> buffer;
   ssize_t got = ::read(input_, buffer.data(), std::min(buffer.size(), room));
+  if (got < 0 && errno == EAGAIN && poll_) is_file_ = false;  // a FIFO that has a writer again
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return true;
   if (got < 0 && errno == EIO && ::isatty(input_) == 1) {
     pause();

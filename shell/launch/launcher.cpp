@@ -12,6 +12,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "event/clock.hpp"
 #include "task/subprocess.hpp"
 #include "transport/secret.hpp"
 
@@ -47,6 +48,7 @@ struct Launcher::Agent {
   bool failed = false;
   bool terminated = false;  // SIGTERM has been sent
   bool ended = false;
+  event::Seconds started_at{}, joined_at{};
 };
 
 Launcher::Launcher(event::Loop& loop, event::Children& children, Options options, Callbacks callbacks)
@@ -95,6 +97,7 @@ void Launcher::start_one(Queued shell) {
   agent = std::make_unique<Agent>();
   agent->rank = shell.rank;
   agent->host = std::move(shell.host);
+  agent->started_at = event::clock_now();
   ++waiting_;
   Result<void> started = start_agent(*agent, std::move(shell.lines));
   if (started) return;
@@ -168,6 +171,7 @@ void Launcher::joined(Rank rank) {
   if (found == agents_.end() || found->second->joined || found->second->failed) return;
   Agent& agent = *found->second;
   agent.joined = true;
+  agent.joined_at = event::clock_now();
   if (!agent.ended && !done_) agent.timer->stop();
   --waiting_;
   if (!agent.held.empty()) print(std::exchange(agent.held, {}));
@@ -247,6 +251,14 @@ void Launcher::finish(event::Seconds grace, std::function<void()> done) {
     agent->timer->start_grace(grace);
   }
   finish_if_done();
+}
+
+std::vector<Launcher::Start> Launcher::starts() const {
+  std::vector<Start> out;
+  for (const auto& [rank, agent] : agents_) {
+    if (agent->joined) out.push_back({rank, agent->program, agent->started_at, agent->joined_at});
+  }
+  return out;
 }
 
 void Launcher::finish_if_done() {

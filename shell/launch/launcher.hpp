@@ -90,6 +90,14 @@ class Launcher {
 
   [[nodiscard]] std::size_t running() const { return agents_.size(); }
 
+  // Of the agents that have not ended and whose shells have joined: when, by event::clock_now().
+  struct Start {
+    group::Rank rank = 0;
+    std::string program;
+    event::Seconds started{}, joined{};
+  };
+  [[nodiscard]] std::vector<Start> starts() const;
+
  private:
   struct Agent;
   struct Queued {

@@ -71,6 +71,20 @@ void ChildTable::received(Id peer) {
   found->suspected = false;
 }
 
+bool ChildTable::busy(Id id) {
+  Child* found = child(id);
+  if (out_.now >= busy_until_) return found != nullptr;
+  Time bound = out_.now + options_.silent_bound;
+  if (found == nullptr) {
+    busy_elsewhere_[id] = bound;
+    out_.wake(bound);
+    return false;
+  }
+  found->deadline = std::max(found->deadline, bound);
+  found->suspected = false;
+  return true;
+}
+
 void ChildTable::shift_silence(milliseconds by) {
   for (Child& each : children_) {
     if (!each.linked) continue;  // its bound is for coming, or for coming back
@@ -111,6 +125,9 @@ Idset ChildTable::suspects() const {
     if (each.suspected && !each.finished) out.insert(each.id);
     if (!each.suspects.empty()) out = out | each.suspects;
   }
+  for (const auto& [id, until] : busy_elsewhere_) {
+    if (until > out_.now && !out.empty()) out = out - Idset::range(id, id);
+  }
   return out;
 }
 
@@ -122,6 +139,7 @@ void ChildTable::tick() {
   for (Child& each : children_) {
     if (!each.finished && each.deadline <= out_.now) each.suspected = true;
   }
+  std::erase_if(busy_elsewhere_, [&](const auto& each) { return each.second <= out_.now; });
 }
 
 Time ChildTable::due() const {
@@ -129,6 +147,7 @@ Time ChildTable::due() const {
   for (const Child& each : children_) {
     if (!each.finished && !each.suspected) due = std::min(due, each.deadline);
   }
+  for (const auto& [id, until] : busy_elsewhere_) due = std::min(due, until);
   return due;
 }
 

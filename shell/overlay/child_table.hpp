@@ -4,6 +4,8 @@
 // node.
 #pragma once
 
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -50,6 +52,11 @@ class ChildTable {
   void linked(Id peer);
   void unlinked(Id peer);
   void received(Id peer);
+  // A member runs a handler: it lives, but may not be busy for longer than until the time that was set for that.
+  // False: it is no child, and its parent may suspect it, as it does not come. For the silent bound that does not
+  // count.
+  bool busy(Id id);
+  void bear_busy_until(Time at) { busy_until_ = std::min(busy_until_, at); }
   void shift_silence(milliseconds by);  // moves the bound of each linked child by this
   void welcome(DownLink& down);
   // Another member has lost its links to these ids, which need not be children.
@@ -71,6 +78,8 @@ class ChildTable {
   Outbox& out_;
   std::vector<DownLink> down_links_;  // by peer
   std::vector<Child> children_;
+  Time busy_until_ = Outbox::kNever;
+  std::map<Id, Time> busy_elsewhere_;  // no children: until when none is suspected
 };
 
 }  // namespace nacre::overlay

@@ -80,6 +80,7 @@ struct Up {
 struct Beat {
   std::uint64_t number = 0;  // down: the leader's; up: the last one received
   Seq stable = 0;            // no member needs this entry or an earlier one; 0 on the way up
+  Idset busy;                // the sender, or members below it, that run a handler of a plugin and do nothing else
   bool operator==(const Beat&) const = default;
 };
 

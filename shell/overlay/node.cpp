@@ -79,7 +79,7 @@ void Node::send_up_beat() {
   flush_up();
   if (sent_up_at_ == out_.now) return;
   sent_up_at_ = out_.now;
-  if (auto up = uplink_.current()) out_.send({*up, Side::up}, Beat{pulse_.number(), 0});
+  if (auto up = uplink_.current()) out_.send({*up, Side::up}, Beat{pulse_.number(), 0, {}});
 }
 
 void Node::fence() {
@@ -120,7 +120,9 @@ void Node::step(LinkName from, const Message& message) {
     if (!down->knocks) refuse(from, Farewell::refused, "HELLO comes first");
     return settle();
   }
-  child_table_.received(from.side == Side::down ? from.peer : options_.self);
+  const Beat* beat = std::get_if<Beat>(&message.body);
+  bool is_busy = beat != nullptr && beat->busy.contains(from.peer);
+  if (down != nullptr && !is_busy) child_table_.received(from.peer);
   std::visit([&](const auto& body) { take(from, body); }, message.body);
   settle();
 }
@@ -200,6 +202,8 @@ void Node::wait_for_silent(milliseconds bound) {
   options_.wait_for_silent(bound);
   child_table_.shift_silence(options_.silent_bound - before);
 }
+
+void Node::wait_for_busy(milliseconds bound) { child_table_.bear_busy_until(out_.now + bound); }
 
 void Node::suspect_absent() {
   for (Child& each : child_table_.children()) {

@@ -32,6 +32,7 @@ class Node {
   void unlinked(LinkName link);
   void step(LinkName from, const Message& message);
   void wait_for_silent(milliseconds bound);  // counted from when each node was last received from
+  void wait_for_busy(milliseconds bound);    // counted from now, until children count as silent that run a handler
   // Enters a collective, once: the name is used once in a job. The part: a number for max and sum, else bytes.
   Result<void> enter(std::string name, Merge merge, const Own& part, Scope scope = {});
   void arrived(Seq entry, Bytes value);  // the value that an entry promises; it may come before the entry
@@ -55,7 +56,7 @@ class Node {
   [[nodiscard]] const EntryLog& log() const { return log_; }
   [[nodiscard]] const std::vector<Collective>& collectives() const { return collectives_; }
   [[nodiscard]] const std::vector<OpenCampaign>& campaigns() const { return campaigns_.open(); }
-  [[nodiscard]] const std::vector<Request>& pending() const { return requests_.pending(); }
+  [[nodiscard]] std::vector<Request> pending() const { return requests_.pending(); }
   [[nodiscard]] std::optional<Id> feeder() const { return uplink_.current(); }
   [[nodiscard]] bool settled() const { return leads() || uplink_.at_parent(); }
   [[nodiscard]] const OverlayOptions& options() const { return options_; }
@@ -72,6 +73,7 @@ class Node {
   void take(LinkName from, const Hello& hello);  // node_links.cpp
   void take(LinkName from, const Welcome& welcome);
   void take(LinkName from, const Beat& beat);
+  void take_busy(const Idset& busy);
   void take(LinkName from, const Bye& bye);
   void admit(DownLink& down, const Hello& hello);
   void feed(DownLink& down);
@@ -132,16 +134,14 @@ class Node {
   Pieces incoming_;                      // the value that is being released
   Promises promises_;
   Stage stage_ = Stage::member;
-  Seq view_ = 0;
-  Seq complete_ = 0;
+  Seq view_ = 0, complete_ = 0;
   Seq wants_ack_ = 0;  // an acknowledgement of this entry does not wait for the next message
   Seq end_ = 0;        // the entry that ends the job
   Idset leaving_;      // of open campaigns
   Idset doomed_;       // children that leave with this node
   Idset exited_;       // leader: tasks whose end is known
   std::uint64_t next_request_ = 1;
-  Time fed_at_{};  // leader: when a beat was last sent to any member
-  Time sent_up_at_{};
+  Time sent_up_at_{}, fed_at_{};  // fed_at_: leader: when a beat was last sent to any member
   Time leave_deadline_ = Outbox::kNever;
   bool begun_ = false, tasks_done_ = false;          // begun: by the first tick
   Up sent_standing_{kNoEnd, 0, {}, {}, {}, {}, {}};  // the last standing that the parent was sent

@@ -70,7 +70,7 @@ void Node::admit(DownLink& down, const Hello& hello) {
   out_.send(link, Welcome{applied(), view_, std::nullopt});
   // A node that waited for a beat in vain gets one now. Only from the leader: another node's last beat can be old.
   if (leads() && pulse_.number() > 0) {
-    out_.send(link, Beat{pulse_.number(), campaigns_.stable(complete_)});
+    out_.send(link, Beat{pulse_.number(), campaigns_.stable(complete_), {}});
     fed_at_ = std::max(fed_at_, out_.now);
   }
   feed(down);
@@ -129,7 +129,7 @@ void Node::offer_again() {
 }
 
 void Node::beat() {
-  Beat beat{pulse_.make(out_.now), campaigns_.stable(complete_)};
+  Beat beat{pulse_.make(out_.now), campaigns_.stable(complete_), {}};
   forget(beat.stable);
   if (pass_on(beat)) fed_at_ = std::max(fed_at_, out_.now);
 }
@@ -153,11 +153,29 @@ void Node::forget(Seq stable) {
 }
 
 void Node::take(LinkName from, const Beat& beat) {
-  if (from.side == Side::down || leads() || !pulse_.receive(beat.number, out_.now)) return;
+  if (from.side == Side::down) return take_busy(beat.busy);
+  if (leads()) return;
+  if (!beat.busy.empty() && beat.number == 0) {
+    if (uplink_.current() != from.peer || stage_ != Stage::member) return;
+    pulse_.feeder_lives(out_.now);
+    return pass_on(beat), void();
+  }
+  if (!pulse_.receive(beat.number, out_.now)) return;
   uplink_.starve(out_.now >= starving_at());
   if (stage_ != Stage::member) return;
   forget(beat.stable);
-  pass_on(beat);
+  pass_on({beat.number, beat.stable, {}});
+}
+
+// One that has become busy cannot dial a new parent: who still feeds it reports it up to that parent, or to the
+// leader. Who leaves is no parent any more.
+void Node::take_busy(const Idset& busy) {
+  Idset elsewhere;
+  for (Id id : busy.ids()) {
+    if (!child_table_.busy(id) || stage_ == Stage::leaving) elsewhere.insert(id);
+  }
+  if (elsewhere.empty() || leads()) return;
+  if (auto up = uplink_.current()) out_.send({*up, Side::up}, Beat{pulse_.number(), 0, elsewhere});
 }
 
 void Node::take(LinkName from, const Bye& bye) {

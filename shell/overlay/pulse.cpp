@@ -36,6 +36,8 @@ Time Pulse::starving_at(std::uint32_t depth) const {
   return std::max(made_, woke_) + options_.beat_bound + depth * options_.beat_bound_per_level;
 }
 
-Time Pulse::fence_at() const { return std::max(made_ + options_.fence, woke_ + options_.hello_bound); }
+Time Pulse::fence_at() const {
+  return std::max(made_ + options_.fence, std::max(woke_, lives_) + options_.hello_bound);
+}
 
 }  // namespace nacre::overlay

@@ -18,6 +18,8 @@ class Pulse {
   std::uint64_t make(Time now);
   // False: an old beat.
   bool receive(std::uint64_t number, Time now);
+  // The feeder lives, but passes no beats on.
+  void feeder_lives(Time now) { lives_ = now; }
   // The node was stopped until now. If no beat has come since the last such time, it gets no more time.
   void wake(Time now);
 
@@ -36,6 +38,7 @@ class Pulse {
   Time made_{};
   Time least_delay_ = Time::max();  // the least time between a beat's number (the leader's clock) and its arrival
   Time woke_{};
+  Time lives_{};
 };
 
 }  // namespace nacre::overlay

@@ -60,16 +60,27 @@ void Reports::offer_again() {
 
 bool Requests::add(const Request& request) {
   if (request.id.number <= answered_.of(request.id.origin)) return false;
-  auto same = [&](const Request& each) { return each.id == request.id; };
-  if (std::any_of(pending_.begin(), pending_.end(), same)) return false;
-  pending_.push_back(request);
+  std::deque<Request>& of_origin = pending_[request.id.origin];
+  auto place = std::lower_bound(of_origin.begin(), of_origin.end(), request.id.number,
+                                [](const Request& each, std::uint64_t number) { return each.id.number < number; });
+  if (place != of_origin.end() && place->id.number == request.id.number) return false;
+  of_origin.insert(place, request);
   return true;
 }
 
 void Requests::answered(RequestId id) {
   if (!answered_.advance(id)) return;
-  std::erase_if(pending_,
-                [&](const Request& each) { return each.id.origin == id.origin && each.id.number <= id.number; });
+  auto of_origin = pending_.find(id.origin);
+  if (of_origin == pending_.end()) return;
+  while (!of_origin->second.empty() && of_origin->second.front().id.number <= id.number)
+    of_origin->second.pop_front();
+  if (of_origin->second.empty()) pending_.erase(of_origin);
+}
+
+std::vector<Request> Requests::pending() const {
+  std::vector<Request> all;
+  for (const auto& [origin, requests] : pending_) all.insert(all.end(), requests.begin(), requests.end());
+  return all;
 }
 
 }  // namespace nacre::overlay

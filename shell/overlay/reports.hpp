@@ -4,6 +4,8 @@
 // requests. A member keeps all of it, so that it can offer it to another parent; receiving it twice does no harm.
 #pragma once
 
+#include <deque>
+#include <map>
 #include <vector>
 
 #include "overlay/last_requests.hpp"
@@ -41,18 +43,18 @@ class Reports {
   std::vector<Outcome> outcomes_;  // by `what`
 };
 
-// Requests that the log has not answered. Those of one origin stay in their order.
+// Requests that the log has not answered: the log answers those of one origin in their order.
 class Requests {
  public:
   // False: it was here before, or is answered.
   bool add(const Request& request);
   void answered(RequestId id);
 
-  [[nodiscard]] const std::vector<Request>& pending() const { return pending_; }
+  [[nodiscard]] std::vector<Request> pending() const;  // by origin, each one's in their order
   [[nodiscard]] const std::vector<RequestId>& all_answered() const { return answered_.all(); }
 
  private:
-  std::vector<Request> pending_;
+  std::map<Id, std::deque<Request>> pending_;  // by number
   LastRequests answered_;
 };
 

@@ -173,6 +173,7 @@ void fields(auto& io, Of<Up> auto& m) {
 void fields(auto& io, Of<Beat> auto& m) {
   io.number("number", m.number);
   io.number("stable", m.stable);
+  io.ids("busy", m.busy);
 }
 void fields(auto& io, Of<Request> auto& m) {
   io.object("request", m.id);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the shell offers to plugins: builtins, loaded objects and Lua plugins all get this interface. The shell
-// implements it; tests have a FakeHost (t/kit).
-// References stay valid until the plugin is destroyed. All calls are made on the loop's thread.
+// implements it; tests have a FakeHost (t/kit). References stay valid until the plugin is destroyed.
 #pragma once
 
 #include <functional>
@@ -29,6 +28,7 @@
 #include "plugin/stack.hpp"
 #include "plugin/task_output.hpp"
 #include "task/task.hpp"
+#include "timeline/recorder.hpp"
 #include "value/exec_order.hpp"
 #include "value/idset.hpp"
 #include "value/shrunk.hpp"
@@ -39,7 +39,7 @@ namespace nacre::plugin {
 // For each text that shells have given, the ranks of these shells.
 using Gathered = std::map<std::string, value::Idset>;
 
-class Host {
+class Host {  // All calls are made on the loop's thread
  public:
   virtual ~Host() = default;
 
@@ -103,8 +103,7 @@ class Host {
   // On the leader: calls `receive` with exits::summary() once the job has ended on all shells, after shell.exit.
   // Holds that are taken then are waited for.
   [[nodiscard]] virtual Registration on_ended(std::function<void(const Json& summary)> receive) = 0;
-  // The task whose end is why the job is being ended; none: the job is not being ended, or for another reason.
-  virtual std::optional<exits::TaskEnd> ended_by() const = 0;
+  virtual std::optional<exits::TaskEnd> ended_by() const = 0;  // the task whose end is why the job is being ended
   // Whether this signal was sent to all tasks from outside.
   virtual bool sent_to_tasks(int signum) const = 0;
 
@@ -122,6 +121,7 @@ class Host {
 
   // Messages to and from each single other shell; a job's only shell has no other.
   virtual ShellMessages& messages() = 0;
+  virtual void hold_links(const value::Idset& shells) = 0;  // as group::Group, for rehearsals
 
   // Orders shells to start something; the order comes to `receive` of those that it names, in one order with
   // announcements. `done` is called once, perhaps before this returns; an error: it is too long, or cut off.
@@ -134,8 +134,8 @@ class Host {
   [[nodiscard]] virtual Registration shrink(const value::ShrinkOrder& order, WhenShrunk news) = 0;
   virtual void offer_release(NodeRelease* release) = 0;  // the leader's; null: none
 
-  // Bulk data between the shells of the job; null if this is the only one.
-  virtual bulk::Port* bulk() = 0;
+  virtual bulk::Port* bulk() = 0;              // data between the shells of the job; null if this is the only one
+  virtual timeline::Recorder& timeline() = 0;  // what has happened when; off unless the job has the option
   virtual Log& log() = 0;
   virtual event::Loop& loop() = 0;
   virtual event::Children& children() = 0;

@@ -47,6 +47,13 @@ class TaskOutput {
     bool is_complete = false;  // the task has failed, and its streams have ended
   };
 
+  // What a task has written to its standard output and error so far.
+  struct Written {
+    std::optional<std::uint64_t> out,
+        err;          // bytes; none: it does not go through the shell, as to a file of the task's
+    double last = 0;  // when any of it was last read, seconds since the Epoch; 0: never
+  };
+
   virtual ~TaskOutput() = default;
 
   // On the leader: the tasks that have failed and whose output has come out. Their streams have ended, and none of
@@ -54,6 +61,8 @@ class TaskOutput {
   virtual value::Idset come_out() = 0;
   // For a task of this shell; none: unknown.
   virtual std::optional<Tail> tail(std::uint32_t rank) = 0;
+  // Of a task of this shell; complete once task.exit is called for the plugins after `output`.
+  virtual Written written(std::uint32_t /*rank*/) { return {}; }
   // On the leader: from now on this one receives the output of all tasks; null: none does. It has to outlive this
   // object, or to be withdrawn.
   virtual void follow(OutputFollower* follower) = 0;

@@ -92,6 +92,14 @@ void Server::closed(std::uint32_t client) {
 
 void Server::ended(std::uint32_t client) { leave(client); }
 
+void Server::reopened(std::uint32_t client) {
+  if (clients_[client].stage == ClientStage::left) ++expected_;
+  clients_[client] = {};
+  bool is_pending = connections_[client].pending;
+  connections_[client] = {};
+  connections_[client].pending = is_pending;
+}
+
 void Server::drop(std::uint32_t client, std::string why) {
   events_.emplace_back(Dropped{client, std::move(why)});  // before the barrier that goes on without it
   leave(client);

@@ -33,8 +33,9 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   void receive(std::uint32_t client, std::string_view bytes);
-  void closed(std::uint32_t client);  // its stream has ended
-  void ended(std::uint32_t client);   // its process has gone
+  void closed(std::uint32_t client);    // its stream has ended
+  void ended(std::uint32_t client);     // its process has gone
+  void reopened(std::uint32_t client);  // it has gone before init, and another comes in its place
   // With an error, or with more keys than the quota allows, the barrier fails and no key is stored.
   void fenced(Result<Entries> others);
   // The kvsname of the new group, and an error code for each requested process, 0 if it runs.

@@ -44,6 +44,8 @@ Json json_of(const EntryEnd& end) {
   if (!end.rule.is_null()) out["rule"] = end.rule;
   if (end.lost_output > 0) out["lost_output"] = end.lost_output;
   if (!end.report.is_null()) out["report"] = fitting_report(end.report);
+  if (!end.usage.is_null()) out["usage"] = end.usage;
+  if (!end.timeline.is_null()) out["timeline"] = end.timeline;
   return out;
 }
 
@@ -51,7 +53,8 @@ Json json_of(const EntryEnd& end) {
 // are emptied.
 std::string fitting_line(Json out) {
   std::string line = dump_json(out);
-  for (const char* part : {"/end/report", "/end/exits", "/command", "/cwd", "/end/cause", "/name"}) {
+  for (const char* part :
+       {"/end/report", "/end/timeline", "/end/usage", "/end/exits", "/command", "/cwd", "/end/cause", "/name"}) {
     if (line.size() < JobEntry::kMaxText) break;
     Json::json_pointer at(part);
     if (!out.contains(at)) continue;
@@ -117,6 +120,14 @@ Result<EntryEnd> end_at(const JsonAt& at) {
     if (!report->json().is_object()) return report->expected("an object");
     out.report = report->json();
   }
+  if (auto usage = TRY(at.find("usage"))) {
+    if (!usage->json().is_object()) return usage->expected("an object");
+    out.usage = usage->json();
+  }
+  if (auto timeline = TRY(at.find("timeline"))) {
+    if (!timeline->json().is_object()) return timeline->expected("an object");
+    out.timeline = timeline->json();
+  }
   return out;
 }
 
@@ -153,10 +164,14 @@ Result<JobEntry> entry_of(const JsonAt& at) {
   out.address = TRY(optional_string(at, "address"));
   out.manager = TRY(manager_at(TRY(at.at("manager"))));
   out.shells = TRY(count_at(at, "shells"));
+  if (TRY(at.find("spares"))) out.spares = TRY(count_at(at, "spares"));
+  if (TRY(at.find("restarts"))) out.restarts = TRY(count_at(at, "restarts"));
   out.tasks = TRY(count_at(at, "tasks"));
   out.command = TRY(TRY(at.at("command")).strings());
   out.cwd = TRY(optional_string(at, "cwd"));
   out.started = TRY(time_at(at, "started"));
+  if (auto notes = TRY(at.find("notes"))) out.notes = TRY(notes->strings());
+  if (out.notes.size() > JobEntry::kMaxNotes) return TRY(at.at("notes")).error("has too many elements");
   if (auto end = TRY(at.find("end"))) out.end = TRY(end_at(*end));
   return out;
 }
@@ -185,6 +200,9 @@ std::string JobEntry::text() const {
       {"command", shortened_command(command)},
       {"cwd", shortened(cwd, kMaxCommand)},
       {"started", started}};
+  if (spares > 0) out["spares"] = spares;
+  if (restarts > 0) out["restarts"] = restarts;
+  for (std::size_t i = 0; i < std::min(notes.size(), kMaxNotes); ++i) out["notes"].push_back(shortened(notes[i]));
   if (end) out["end"] = json_of(*end);
   return fitting_line(std::move(out)) + '\n';
 }

@@ -43,6 +43,10 @@ struct EntryEnd {
   std::string cause;           // one line; "": the job has ended by itself
   Json exits = Json::array();  // [{"record": text, "count": tasks, "ranks": idset}, ...]; a long idset is left out
   Json report;                 // as -o report=FILE has it, at most kMaxReport bytes of text; null: there is none
+  // What the tasks have used, as nacre-report(1) has it, shortened by who makes it; null: it was not measured.
+  Json usage = nullptr;
+  // The timeline's summary, as nacre-timeline(1) has it, with the trace's file; null: it was not kept.
+  Json timeline = nullptr;
   // What another policy has to know, as exits::summary() has it; null: it has not been recorded.
   Json rule = nullptr;
   std::uint64_t lost_output = 0;  // bytes that could not be written to the job's file of output
@@ -54,6 +58,7 @@ struct JobEntry {
   static constexpr std::size_t kMaxReport = std::size_t{32} << 10;  // bytes of a report
   static constexpr std::size_t kMaxCommand = std::size_t{4} << 10;  // bytes of the command's words
   static constexpr std::size_t kMaxRanks = std::size_t{8} << 10;    // bytes of all idsets
+  static constexpr std::size_t kMaxNotes = 8;                       // lines, each as a cause
   static constexpr std::size_t kMaxClasses = 64;                    // ways to end
   static constexpr std::size_t kMaxLine = std::size_t{1} << 10;     // bytes of a cause, and of each name
 
@@ -67,10 +72,14 @@ struct JobEntry {
   std::string address;          // unix:PATH of its control socket
   Manager manager;
   std::uint64_t shells = 0;
+  std::uint64_t spares = 0;    // of them
+  std::uint64_t restarts = 0;  // so often were tasks started again
   std::uint64_t tasks = 0;
   std::vector<std::string> command;
   std::string cwd;
-  double started = 0;           // seconds since the Epoch
+  double started = 0;  // seconds since the Epoch
+  // What who reads about the job has to know: that its machine is made up, that it was a rehearsal; a line each.
+  std::vector<std::string> notes;
   std::optional<EntryEnd> end;  // none: the job runs
 
   [[nodiscard]] bool ended() const { return end.has_value(); }

@@ -17,6 +17,7 @@
 
 #include "base/file.hpp"
 #include "base/owned_directory.hpp"
+#include "base/process_stat.hpp"
 #include "base/text.hpp"
 
 namespace nacre::record {
@@ -24,12 +25,12 @@ namespace {
 
 constexpr std::string_view kSuffix = ".json";
 constexpr std::string_view kOutputSuffix = ".out";
+constexpr std::string_view kDetailsSuffix = ".details";
 constexpr mode_t kDirectoryMode = 0700;
 constexpr mode_t kFileMode = 0600;
 constexpr mode_t kAccessBits = 07777;
 constexpr mode_t kOthers = 077;
 constexpr mode_t kOthersWrite = 022;
-constexpr int kStartField = 19;  // of /proc/PID/stat, counted from behind the state
 
 Result<void> check_owner(int fd, const std::string& path, mode_t forbidden) {
   struct stat status {};
@@ -75,11 +76,14 @@ std::string temporary_name(const std::string& name, std::int64_t pid) { return f
 
 bool is_temporary_name(std::string_view name) {
   std::size_t dot = name.rfind('.');
-  return name.starts_with('.') && dot > 0 && name.substr(0, dot).ends_with(kSuffix) &&
+  std::string_view of = name.substr(0, dot);
+  return name.starts_with('.') && dot > 0 && (of.ends_with(kSuffix) || of.ends_with(kDetailsSuffix)) &&
          parse_u64(name.substr(dot + 1));
 }
 
 std::string output_name(const value::JobId& id) { return id.f58_plain() + std::string(kOutputSuffix); }
+
+std::string details_name(const value::JobId& id) { return id.f58_plain() + std::string(kDetailsSuffix); }
 
 std::string file_name(const value::JobId& id) { return id.f58_plain() + std::string(kSuffix); }
 
@@ -116,13 +120,9 @@ ProcessPlace own_place() {
 }
 
 std::optional<std::uint64_t> start_of(std::int64_t pid) {
-  auto text = read_file(fmt::format("/proc/{}/stat", pid));
-  if (!text) return std::nullopt;
-  std::size_t behind_name = text->rfind(')');
-  if (behind_name == std::string::npos || behind_name + 2 >= text->size()) return std::nullopt;
-  std::vector<std::string_view> fields = split(std::string_view(*text).substr(behind_name + 2), ' ');
-  if (fields.size() <= kStartField || fields[0] == "Z" || fields[0] == "X") return std::nullopt;
-  return parse_u64(fields[kStartField]);
+  auto stat = ProcessStat::of(static_cast<pid_t>(pid));
+  if (!stat || stat->state == 'Z' || stat->state == 'X') return std::nullopt;
+  return stat->start;
 }
 
 Result<EntryDirectory> EntryDirectory::open(std::string path) {
@@ -161,7 +161,18 @@ Result<EntryDirectory> EntryDirectory::choose(const std::vector<std::string>& ca
 std::string EntryDirectory::path_of(const value::JobId& id) const { return path_ + "/" + file_name(id); }
 
 Result<void> EntryDirectory::write(const JobEntry& entry) const {
-  std::string name = file_name(entry.id);
+  return replace(file_name(entry.id), entry.text());
+}
+
+Result<void> EntryDirectory::write_details(const value::JobId& id, std::string_view text) const {
+  return replace(details_name(id), text);
+}
+
+Result<std::string> EntryDirectory::read_details(const value::JobId& id) const {
+  return read_text(details_name(id), kMaxDetails);
+}
+
+Result<void> EntryDirectory::replace(const std::string& name, std::string_view text) const {
   std::string temporary = temporary_name(name, ::getpid());
   auto fail = [&](int code) {
     ::unlinkat(fd_.get(), temporary.c_str(), 0);
@@ -171,7 +182,7 @@ Result<void> EntryDirectory::write(const JobEntry& entry) const {
   UniqueFd file(
       ::openat(fd_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
   if (!file) return system_error(errno, path_ + "/" + temporary);
-  if (int code = write_all(file.get(), entry.text()); code != 0) return fail(code);
+  if (int code = write_all(file.get(), text); code != 0) return fail(code);
   // A file system that is full may report that only here.
   if (::close(file.release()) < 0) return fail(errno);
   if (::renameat(fd_.get(), temporary.c_str(), fd_.get(), name.c_str()) < 0) return fail(errno);
@@ -180,6 +191,7 @@ Result<void> EntryDirectory::write(const JobEntry& entry) const {
 
 Result<void> EntryDirectory::remove(const value::JobId& id) const {
   static_cast<void>(remove_output(id));
+  ::unlinkat(fd_.get(), details_name(id).c_str(), 0);
   if (::unlinkat(fd_.get(), file_name(id).c_str(), 0) < 0 && errno != ENOENT)
     return system_error(errno, path_of(id));
   return {};
@@ -207,9 +219,11 @@ Result<void> EntryDirectory::remove_output(const value::JobId& id) const {
 void EntryDirectory::remove_outputs(double age) const {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
-  auto is_output = [](std::string_view name) { return !name.starts_with('.') && name.ends_with(kOutputSuffix); };
-  for (const std::string& name : names_that(is_output)) {
-    std::string entry = name.substr(0, name.size() - kOutputSuffix.size()) + std::string(kSuffix);
+  auto is_beside = [](std::string_view name) {
+    return !name.starts_with('.') && (name.ends_with(kOutputSuffix) || name.ends_with(kDetailsSuffix));
+  };
+  for (const std::string& name : names_that(is_beside)) {
+    std::string entry = name.substr(0, name.rfind('.')) + std::string(kSuffix);
     struct stat status {};
     if (::fstatat(fd_.get(), entry.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) continue;
     if (::fstatat(fd_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) < 0) continue;
@@ -221,6 +235,16 @@ Result<JobEntry> EntryDirectory::read(const value::JobId& id) const { return rea
 
 Result<JobEntry> EntryDirectory::read_named(const std::string& name) const {
   std::string path = path_ + "/" + name;
+  std::string text = TRY(read_text(name, JobEntry::kMaxText + 1));
+  auto entry = nacre::in(path, JobEntry::parse(text));
+  if (entry && file_name(entry->id) != name)
+    return invalid(fmt::format("{}: is of job {}, which has another file", path, entry->id.f58_plain()));
+  return entry;
+}
+
+// At most so many bytes.
+Result<std::string> EntryDirectory::read_text(const std::string& name, std::size_t most) const {
+  std::string path = path_ + "/" + name;
   // Does not wait for the writer of a FIFO.
   UniqueFd file(::openat(fd_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file) return system_error(errno, path);
@@ -228,17 +252,15 @@ Result<JobEntry> EntryDirectory::read_named(const std::string& name) const {
   if (::fstat(file.get(), &status) < 0) return system_error(errno, path);
   if (!S_ISREG(status.st_mode)) return invalid(path + ": is no file");
   if (status.st_uid != ::geteuid()) return Error{EPERM, fmt::format("{}: belongs to user {}", path, status.st_uid)};
-  std::string text(JobEntry::kMaxText + 1, '\0');
+  std::string text(most, '\0');
   std::size_t size = 0;
   for (ssize_t got = 1; got > 0 && size < text.size();) {
     got = ::read(file.get(), text.data() + size, text.size() - size);
     if (got < 0) return system_error(errno, path);
     size += static_cast<std::size_t>(got);
   }
-  auto entry = nacre::in(path, JobEntry::parse(std::string_view(text).substr(0, size)));
-  if (entry && file_name(entry->id) != name)
-    return invalid(fmt::format("{}: is of job {}, which has another file", path, entry->id.f58_plain()));
-  return entry;
+  text.resize(size);
+  return text;
 }
 
 void EntryDirectory::remove_temporary(const std::string& name, std::int64_t pid) const {

@@ -36,7 +36,8 @@ using Variables = std::function<std::optional<std::string>(const char* name)>;
 
 class EntryDirectory {
  public:
-  static constexpr std::size_t kMaxEntries = std::size_t{1} << 16;  // how many names are read
+  static constexpr std::size_t kMaxEntries = std::size_t{1} << 16;    // how many names are read
+  static constexpr std::size_t kMaxDetails = std::size_t{512} << 10;  // bytes of a job's details
 
   // EPERM: the directory is another user's, or others may enter it; the message has the remedy. ENOENT: it does not
   // exist.
@@ -53,14 +54,19 @@ class EntryDirectory {
 
   // Replaces the entry of this id at once: a reader gets the old one or the new one.
   Result<void> write(const JobEntry& entry) const;
-  // And the file of its output.
+  // And the files of its output and its details.
   Result<void> remove(const value::JobId& id) const;
   // ID.out, beside the entry: what a detached job writes to its terminal. Makes it, or adds to it.
   Result<UniqueFd> open_output(const value::JobId& id) const;
   // ENOENT: there is none.
   Result<UniqueFd> read_output(const value::JobId& id) const;
   Result<void> remove_output(const value::JobId& id) const;
-  // Removes those that have no entry, and were written to more than `age` seconds ago.
+  // ID.details, beside the entry: what else a bundle needs to know of the job (nacre-report(1)), at most
+  // kMaxDetails bytes of JSON. It replaces what is there at once.
+  Result<void> write_details(const value::JobId& id, std::string_view text) const;
+  // ENOENT: there are none.
+  Result<std::string> read_details(const value::JobId& id) const;
+  // Removes outputs and details that have no entry, and were written to more than `age` seconds ago.
   void remove_outputs(double age) const;
   // Removes what process `pid` of this host has left if it was killed while it wrote the entry with this file name.
   void remove_temporary(const std::string& name, std::int64_t pid) const;
@@ -73,6 +79,8 @@ class EntryDirectory {
   [[nodiscard]] std::vector<std::string> names() const;
 
  private:
+  Result<void> replace(const std::string& name, std::string_view text) const;
+  Result<std::string> read_text(const std::string& name, std::size_t most) const;
   [[nodiscard]] std::vector<std::string> names_that(const std::function<bool(std::string_view)>& is) const;
   EntryDirectory(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 

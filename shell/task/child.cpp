@@ -95,6 +95,12 @@ bool set_scheduler(int policy) {
   return ::sched_setscheduler(0, policy, &none) == 0;
 }
 
+bool set_memory_policy(const MemoryPolicy& policy) {
+  // The kernel reads one bit less than the number that it is given.
+  std::size_t bits = policy.nodes.size() * sizeof(policy.nodes[0]) * CHAR_BIT + 1;
+  return ::syscall(SYS_set_mempolicy, policy.mode, policy.nodes.data(), bits) == 0;
+}
+
 bool place_null(int target) {
   int null = ::open("/dev/null", O_RDWR);
   if (null < 0 || null == target) return null == target;
@@ -226,14 +232,16 @@ Failure set_up(Plan& plan) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != plan.parent) ::_exit(EXIT_FAILURE);  // the parent has ended before
   }
+  if (setup.traced_by_siblings) ::prctl(PR_SET_PTRACER, plan.parent, 0, 0, 0);  // EINVAL: there is no Yama
   if (Failure failure = lead(setup); failure.step != Step::none) return failure;
   if (int code = setup.oom_score_adj ? set_oom_score(*setup.oom_score_adj) : 0; code != 0)
     return {Step::oom, code, 0};
   if (setup.scheduler && !set_scheduler(*setup.scheduler)) return failed(Step::scheduler);
-  if (!setup.cpus.empty()) {
+  if (!setup.cpus.empty() && !setup.is_pretended) {
     std::size_t bytes = setup.cpus.size() * sizeof(setup.cpus[0]);
     if (::syscall(SYS_sched_setaffinity, 0, bytes, setup.cpus.data()) < 0) return failed(Step::affinity);
   }
+  if (setup.memory && !setup.is_pretended && !set_memory_policy(*setup.memory)) return failed(Step::memory);
   if (setup.cwd && ::chdir(setup.cwd->c_str()) < 0) return failed(Step::directory);
   if (Failure failure = place_all(plan); failure.step != Step::none) return failure;
   // This also makes its process group the terminal's foreground group.

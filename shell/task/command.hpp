@@ -19,6 +19,12 @@ namespace nacre::task {
 // Cpus to run on, in the form of sched_setaffinity(2): bit n of word n/64. Empty: as inherited.
 using CpuMask = std::vector<unsigned long>;
 
+// A memory policy in the form of set_mempolicy(2): MPOL_BIND or the like, and bit n of word n/64 for NUMA node n.
+struct MemoryPolicy {
+  int mode = 0;
+  CpuMask nodes;
+};
+
 struct ChildSetup {
   struct Fd {
     int target = 0;  // its number in the child
@@ -37,11 +43,16 @@ struct ChildSetup {
   std::optional<std::string> cwd;  // none: as inherited
   std::vector<Limit> limits;
   CpuMask cpus;
+  std::optional<MemoryPolicy> memory;        // none: as inherited
+  bool is_pretended = false;                 // `cpus` and `memory` are of a made-up machine: they are not set
   std::optional<std::string> oom_score_adj;  // text for /proc/self/oom_score_adj
   std::optional<int> scheduler;  // SCHED_OTHER, SCHED_BATCH or SCHED_IDLE, see sched(7); none: as inherited
   // By SIGKILL, when the thread that started it ends. Not for one with a terminal, which the kernel hangs up.
   bool ends_with_parent = false;
   bool trace_me = false;  // PTRACE_TRACEME: stops in exec
+  // PR_SET_PTRACER: what the starting process starts may trace it, where Yama lets only ancestors do that. Nothing
+  // where there is no Yama.
+  bool traced_by_siblings = false;
 
   [[nodiscard]] int unused_target() const;  // a number above stderr's that is no target in `fds`
 };
@@ -52,7 +63,8 @@ struct Command {
   ChildSetup setup;
   std::vector<std::string> channels = {};  // streams besides stdin, stdout, stderr: see channels.hpp
   std::map<std::string, std::string> stream_options = {};  // likewise
-  std::string label = {};                                  // for the code that made it; it has no meaning here
+  std::vector<std::string> notes = {};  // why it is set up like this, for people: lines of the plan (--explain)
+  std::string label = {};               // for the code that made it; it has no meaning here
 };
 
 }  // namespace nacre::task

@@ -14,15 +14,9 @@ constexpr std::size_t kMaskWords = 65536 / kWordBits;  // more cpus than any ker
 
 Idset affinity_of_thread() {
   CpuMask mask(kMaskWords);
-  Idset cpus;
   auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
-  if (::sched_getaffinity(0, kMaskWords * sizeof(unsigned long), set) < 0) return cpus;
-  for (std::size_t word = 0; word < mask.size(); ++word) {
-    for (std::size_t bit = 0; mask[word] != 0 && bit < kWordBits; ++bit) {
-      if (mask[word] >> bit & 1UL) cpus.insert(static_cast<Idset::Id>(word * kWordBits + bit));
-    }
-  }
-  return cpus;
+  if (::sched_getaffinity(0, kMaskWords * sizeof(unsigned long), set) < 0) return {};
+  return set_of(mask);
 }
 
 void* ask_for_all_cpus(void* result) {
@@ -65,6 +59,16 @@ CpuMask mask_of(const Idset& cpus) {
   CpuMask mask(cpus.empty() ? 0 : *cpus.last() / kWordBits + 1);
   for (Idset::Id cpu : cpus.ids()) mask[cpu / kWordBits] |= 1UL << (cpu % kWordBits);
   return mask;
+}
+
+Idset set_of(const CpuMask& mask) {
+  Idset set;
+  for (std::size_t word = 0; word < mask.size(); ++word) {
+    for (std::size_t bit = 0; mask[word] != 0 && bit < kWordBits; ++bit) {
+      if (mask[word] >> bit & 1UL) set.insert(static_cast<Idset::Id>(word * kWordBits + bit));
+    }
+  }
+  return set;
 }
 
 }  // namespace nacre::task

@@ -27,5 +27,6 @@ struct CpuRights {
                                                      const value::Idset& cpus);
 
 [[nodiscard]] CpuMask mask_of(const value::Idset& cpus);
+[[nodiscard]] value::Idset set_of(const CpuMask& mask);
 
 }  // namespace nacre::task

@@ -73,15 +73,28 @@ class Reader {
  public:
   Reader(const Idset& online, const std::string& system) : online_(online), system_(system) {}
 
-  Result<std::optional<std::vector<Idset>>> cores() {
+  // False if the order of the cores is not certain.
+  Result<bool> read() {
     CHECK_OK(read_cpus_of_cores());
-    for (const Names& names : kShared) TRY(read_level(names));
+    for (const Names& names : kShared) TRY(read_level(names, &names == kShared ? &packages_ : nullptr));
     for (int cache = 0; cache < kMaxCaches; ++cache) {
       std::string name = fmt::format("cache/index{}/shared_cpu_list", cache);
-      if (!TRY(read_level({name.c_str()}))) break;
+      if (!TRY(read_level({name.c_str()}, &caches_.emplace_back()))) break;
     }
-    if (!TRY(read_nodes()) || !sort()) return std::optional<std::vector<Idset>>();
-    return std::optional(std::move(cores_));
+    return TRY(read_nodes()) && sort();
+  }
+
+  std::vector<Idset> take_cores() { return std::move(cores_); }
+
+  Result<CpuTopology> topology() {
+    CpuTopology out;
+    out.packages = in_order(std::move(packages_));
+    for (std::size_t i = 0; i < caches_.size(); ++i) {
+      if (TRY(is_third_level(i))) out.l3s = in_order(std::move(caches_[i]));
+    }
+    out.numas = TRY(numas());
+    out.cores = std::move(cores_);
+    return out;
   }
 
  private:
@@ -104,15 +117,18 @@ class Reader {
     return {};
   }
 
-  // False if the first cpu has no such file.
-  Result<bool> read_level(const Names& names) {
+  // False if the first cpu has no such file. `sets`: what is found, also if it is the cores themselves.
+  Result<bool> read_level(const Names& names, std::vector<Idset>* sets) {
     auto first = TRY(find_list(cpu_directory(*cores_.front().first()), names));
     if (!first) return false;
     // If neither the first core nor the last shares something, no core does. This saves reading a file for each
     // core.
     if ((*first - cores_.front()).empty()) {
       auto last = TRY(find_list(cpu_directory(*cores_.back().first()), names));
-      if (last && (*last - cores_.back()).empty()) return true;
+      if (last && (*last - cores_.back()).empty()) {
+        if (sets != nullptr) *sets = cores_;
+        return true;
+      }
     }
     SharingLevel level;
     level.add(*first & online_);
@@ -121,8 +137,43 @@ class Reader {
       auto cpus = TRY(find_list(cpu_directory(*core.first()), names));
       if (cpus && cpus->contains(*core.first())) level.add(*cpus & online_);
     }
+    if (sets != nullptr) *sets = level.groups();
     levels_.push_back(std::move(level));
     return true;
+  }
+
+  [[nodiscard]] Result<bool> is_third_level(std::size_t cache) const {
+    if (caches_[cache].empty()) return false;
+    auto level = read_file(fmt::format("{}cache/index{}/level", cpu_directory(*cores_.front().first()), cache));
+    if (!level && level.error().code != ENOENT) return std::move(level).error();
+    return level && trim(*level) == "3";
+  }
+
+  // Sets in the order of their first cores.
+  [[nodiscard]] std::vector<Idset> in_order(std::vector<Idset> sets) const {
+    SharingLevel level;
+    for (Idset& each : sets) level.add(std::move(each));
+    std::vector<Idset> out;
+    std::vector<const Idset*> seen;
+    for (const Idset& core : cores_) {
+      const Idset* set = level.find(*core.first());
+      if (set == nullptr || std::find(seen.begin(), seen.end(), set) != seen.end()) continue;
+      seen.push_back(set);
+      out.push_back(*set);
+    }
+    return out;
+  }
+
+  // By their ids.
+  [[nodiscard]] Result<std::vector<CpuTopology::Numa>> numas() const {
+    std::vector<CpuTopology::Numa> out;
+    auto nodes = TRY(find_list(system_, {"/node/online"}));
+    auto with_memory = TRY(find_list(system_, {"/node/has_memory"}));
+    for (Idset::Id node : nodes.value_or(Idset()).ids()) {
+      Idset cpus = TRY(read_list(fmt::format("{}/node/node{}/cpulist", system_, node))) & online_;
+      out.push_back({node, std::move(cpus), !with_memory || with_memory->contains(node)});
+    }
+    return out;
   }
 
   // False if hwloc may group NUMA nodes by their distances into groups that are not neighbours.
@@ -198,6 +249,8 @@ class Reader {
   const std::string& system_;
   std::vector<Idset> cores_;
   std::vector<SharingLevel> levels_;
+  std::vector<Idset> packages_;
+  std::vector<std::vector<Idset>> caches_;  // by the index of the kernel's files
 };
 
 }  // namespace
@@ -217,7 +270,15 @@ bool one_cpu_a_core(const Idset& online, const std::string& system) {
 }
 
 Result<std::optional<std::vector<Idset>>> read_cores(const Idset& online, const std::string& system) {
-  return Reader(online, system).cores();
+  Reader reader(online, system);
+  if (!TRY(reader.read())) return std::optional<std::vector<Idset>>();
+  return std::optional(reader.take_cores());
+}
+
+Result<std::optional<CpuTopology>> read_cpu_topology(const Idset& online, const std::string& system) {
+  Reader reader(online, system);
+  if (!TRY(reader.read())) return std::optional<CpuTopology>();
+  return std::optional(TRY(reader.topology()));
 }
 
 }  // namespace nacre::task

@@ -11,6 +11,7 @@
 
 #include "base/text.hpp"
 #include "task/limits.hpp"
+#include "task/memory_policy.hpp"
 
 namespace nacre::task {
 namespace {
@@ -90,6 +91,14 @@ Error exec_error(const Command& command, int code) {
   return error;
 }
 
+Error memory_error(const MemoryPolicy& policy, int code) {
+  Error error = system_error(code, "cannot set the memory policy to " + memory_policy_text(policy));
+  if (code == EINVAL) error.message += " (is it one of Mems_allowed_list in /proc/self/status?)";
+  if (code == ENOSYS) error.message += " (this kernel has no NUMA)";
+  if (code == EPERM) error.message += " (a container may forbid it)";
+  return error;
+}
+
 }  // namespace
 
 Error describe(const Command& command, const Failure& failure) {
@@ -101,6 +110,7 @@ Error describe(const Command& command, const Failure& failure) {
     case Step::oom: return cannot("set the OOM score to " + setup.oom_score_adj.value_or(""));
     case Step::scheduler: return cannot("set the scheduling policy");
     case Step::affinity: return cannot("bind to cpus");
+    case Step::memory: return memory_error(*setup.memory, failure.code);
     case Step::directory: return cannot("change to directory " + setup.cwd.value_or(""));
     case Step::descriptors:
       return cannot(fmt::format("set up descriptor {}{}", failure.detail,

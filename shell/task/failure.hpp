@@ -19,6 +19,7 @@ enum class Step {
   oom,
   scheduler,
   affinity,
+  memory,
   directory,
   descriptors,
   terminal,

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/signals_blocked.hpp"
+#include "event/clock.hpp"
 
 namespace nacre::task {
 
@@ -24,8 +25,8 @@ SpawnPool::~SpawnPool() {
   for (pthread_t thread : threads_) ::pthread_join(thread, nullptr);
 }
 
-std::vector<SpawnPool::Outcome> SpawnPool::spawn(std::span<const Command* const> commands) {
-  Batch batch{commands, std::vector<Outcome>(commands.size())};
+std::vector<SpawnPool::Outcome> SpawnPool::spawn(std::span<const Command* const> commands, std::span<Times> times) {
+  Batch batch{commands, std::vector<Outcome>(commands.size()), times};
   if (commands.size() > 1) make_threads();
   {
     std::lock_guard lock(mutex_);
@@ -43,7 +44,9 @@ std::vector<SpawnPool::Outcome> SpawnPool::spawn(std::span<const Command* const>
 
 void SpawnPool::work(Batch& batch) {
   for (std::size_t i; (i = batch.next++) < batch.commands.size();) {
+    if (!batch.times.empty()) batch.times[i].begun = event::clock_now();
     batch.outcomes[i] = Spawner().spawn(*batch.commands[i]);
+    if (!batch.times.empty()) batch.times[i].over = event::clock_now();
   }
 }
 

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "event/loop.hpp"
 #include "task/spawn.hpp"
 
 namespace nacre::task {
@@ -35,14 +36,21 @@ class SpawnPool {
   SpawnPool(const SpawnPool&) = delete;
   SpawnPool& operator=(const SpawnPool&) = delete;
 
+  // When a start began, and when it was over: its program had begun, or it had failed.
+  struct Times {
+    event::Seconds begun{}, over{};
+  };
+
   // Starts each command as Spawner::spawn does without a hook; the outcomes have the order of the commands. Returns
   // when all have executed or failed. Here too no thread may wait for any child meanwhile.
-  [[nodiscard]] std::vector<Outcome> spawn(std::span<const Command* const> commands);
+  // `times`: of each, or empty: they are not wanted.
+  [[nodiscard]] std::vector<Outcome> spawn(std::span<const Command* const> commands, std::span<Times> times = {});
 
  private:
   struct Batch {
     std::span<const Command* const> commands;
     std::vector<Outcome> outcomes;
+    std::span<Times> times;
     std::atomic<std::size_t> next{0};  // the first command that no thread has taken
   };
 

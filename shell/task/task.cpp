@@ -80,6 +80,11 @@ bool Task::kill(int signum) const {
   return ::kill(leads ? -pid_ : pid_, signum) == 0;
 }
 
+void Task::kill_left() const {
+  bool leads = command_.setup.new_process_group || command_.setup.new_session;
+  if (state_ == State::exited && leads && pid_ > 0) ::kill(-pid_, SIGKILL);
+}
+
 Json Task::info() const {
   Json out{{"localid", local_id_}, {"rank", rank_}, {"state", state_name(state_)}};
   if (pid_ > 0) out["pid"] = pid_;
@@ -87,6 +92,7 @@ Json Task::info() const {
     out["wait_status"] = status_.raw();
     if (status_.is_exit()) out["exitcode"] = status_.exit_code();
     out["signaled"] = status_.signal();
+    if (starts_again_) out["starts_again"] = true;
   }
   return out;
 }

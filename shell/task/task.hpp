@@ -32,11 +32,13 @@ enum class State { init, running, exited };
 
 class Task {
  public:
-  Task(std::uint32_t rank, std::uint32_t local_id, Command command)
-      : rank_(rank), local_id_(local_id), command_(std::move(command)) {}
+  Task(std::uint32_t rank, std::uint32_t local_id, Command command, std::uint32_t attempt = 1)
+      : rank_(rank), local_id_(local_id), attempt_(attempt), command_(std::move(command)) {}
 
   [[nodiscard]] std::uint32_t rank() const { return rank_; }          // in the job
   [[nodiscard]] std::uint32_t local_id() const { return local_id_; }  // in this shell, from 0
+  // The job starts this rank for so many-th time, here or elsewhere.
+  [[nodiscard]] std::uint32_t attempt() const { return attempt_; }
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] pid_t pid() const { return pid_; }                           // 0 before it runs; kept after its end
   [[nodiscard]] const value::WaitStatus& status() const { return status_; }  // once exited
@@ -47,6 +49,10 @@ class Task {
 
   void started(pid_t pid);                                            // init -> running
   void exited(const value::WaitStatus& status, const rusage& usage);  // running or init -> exited
+
+  // It has ended, and the job starts its rank once more: this end is no record. Policies pass over it.
+  [[nodiscard]] bool starts_again() const { return starts_again_; }
+  void set_starts_again(bool again) { starts_again_ = again; }
 
   // Streams between the task and the shell, before the task runs: those that its command names; "stdout" and
   // "stderr" too, unless they go elsewhere. subscribe: `on_ready` is called as by Stream; EEXIST if there is a
@@ -65,13 +71,18 @@ class Task {
   // Signals the task's process group, or only the process if it has no group. False if it does not run.
   bool kill(int signum) const;
 
-  // flux_shell_task_get_info(3).
+  // Kills what has stayed of the process group of a task that has just ended.
+  void kill_left() const;
+
+  // flux_shell_task_get_info(3); "starts_again": true, if it does.
   [[nodiscard]] Json info() const;
 
  private:
   std::uint32_t rank_;
   std::uint32_t local_id_;
+  std::uint32_t attempt_;
   State state_ = State::init;
+  bool starts_again_ = false;
   pid_t pid_ = 0;
   value::WaitStatus status_;
   rusage usage_{};

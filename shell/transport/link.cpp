@@ -23,6 +23,8 @@ constexpr std::size_t kBatch = std::size_t{64} << 10;  // bytes that are made re
 constexpr int kUnsentInSocket = 128 << 10;
 constexpr std::size_t kKeptBuffer = std::size_t{16} << 10;  // bytes that an empty buffer keeps
 
+using Sending = std::lock_guard<std::recursive_mutex>;
+
 void empty_buffer(std::string& buffer) {
   buffer.clear();
   if (buffer.capacity() > kKeptBuffer) buffer.shrink_to_fit();
@@ -79,6 +81,7 @@ void Link::Leave::operator()(Link* link) const {
 }
 
 void Link::abort() {
+  Sending sending(sending_);
   closed_ = true;
   poll_.reset();
   timer_.reset();
@@ -110,7 +113,16 @@ void Link::on_events(int events) {
   turn(events != event::Poll::kWritable);
 }
 
+void Link::hold(bool is_held) {
+  Sending sending(sending_);
+  held_ = is_held;
+  if (closed_) return;
+  watch(0);
+  if (!held_) soon();
+}
+
 void Link::turn(bool may_read) {
+  if (held_) return;
   if (serving_ && may_read) read_some();
   if (!closed_) pump();
   if (!closed_ && serving_) report_room();
@@ -148,7 +160,7 @@ void Link::receive(std::string_view bytes) {
   if (start_.tls) {
     do {
       std::string_view piece = bytes.substr(0, Tls::kRecord);
-      if (!piece.empty()) start_.tls->receive(piece);
+      if (Sending sending(sending_); !piece.empty()) start_.tls->receive(piece);
       bytes.remove_prefix(piece.size());
       decrypt();
     } while (!closed_ && !bytes.empty());
@@ -161,7 +173,10 @@ void Link::receive(std::string_view bytes) {
 void Link::decrypt() {
   std::array<char, Tls::kRecord> buffer;
   while (!closed_) {
-    auto size = start_.tls->read(buffer.data(), buffer.size());
+    auto size = [&] {
+      Sending sending(sending_);
+      return start_.tls->read(buffer.data(), buffer.size());
+    }();
     if (!size) return fail(Error(size.error()));
     if (*size == 0) break;
     session_.receive({buffer.data(), *size});
@@ -172,7 +187,10 @@ void Link::decrypt() {
 
 void Link::dispatch() {
   while (!closed_) {
-    auto arrival = session_.next();
+    auto arrival = [this] {
+      Sending sending(sending_);
+      return session_.next();
+    }();
     if (!arrival) return fail(Error(arrival.error()));
     if (!*arrival) return;
     deliver(**arrival);
@@ -190,7 +208,7 @@ void Link::deliver(const Arrival& arrival) {
       return;
     case Arrival::Kind::finish:
       if (callbacks_.on_finished) return callbacks_.on_finished();
-      session_.finish();
+      finish();
   }
 }
 
@@ -214,7 +232,7 @@ void Link::call_in_turns(F call_one) {
 
 void Link::report_room() {
   call_in_turns([this] {
-    if (!session_.take_room()) return false;
+    if (Sending sending(sending_); !session_.take_room()) return false;
     if (callbacks_.on_room) callbacks_.on_room();
     return true;
   });
@@ -222,7 +240,10 @@ void Link::report_room() {
 
 void Link::report_credit() {
   call_in_turns([this] {
-    auto ready = session_.next_ready();
+    auto ready = [this] {
+      Sending sending(sending_);
+      return session_.next_ready();
+    }();
     if (!ready) return false;
     if (callbacks_.on_credit) callbacks_.on_credit(ready->first, ready->second);
     return true;
@@ -233,6 +254,7 @@ void Link::report_credit() {
 
 template <typename F>
 Result<void> Link::pass_to_session(F call) {
+  Sending sending(sending_);
   if (closed_) return Error{EPIPE, start_.peer + ": the link is closed"};
   CHECK_OK(in(start_.peer, call()));
   changed();
@@ -252,6 +274,7 @@ Result<void> Link::grant(StreamId stream, std::size_t bytes) {
 }
 
 void Link::finish() {
+  Sending sending(sending_);
   session_.finish();
   changed();
 }
@@ -268,6 +291,7 @@ void Link::changed() {
 }
 
 std::size_t Link::write(StreamId stream, std::string_view bytes) {
+  Sending sending(sending_);
   if (closed_) return 0;
   std::size_t taken = 0;
   do {
@@ -280,6 +304,21 @@ std::size_t Link::write(StreamId stream, std::string_view bytes) {
 }
 
 void Link::pump() {
+  Sending sending(sending_);
+  if (held_) return;
+  bool went_well = broken_ == 0 && !failure_;
+  if (!flush()) return watch(watched_ | event::Poll::kWritable);
+  if (went_well && (broken_ != 0 || failure_)) soon();
+  if (broken_ != 0 || sent_ == out_.size()) {
+    empty_buffer(out_);
+    empty_buffer(plain_);
+    sent_ = 0;
+  }
+  watch(watched_ & ~event::Poll::kWritable);
+}
+
+// False: the socket takes no more for now.
+bool Link::flush() {
   while (broken_ == 0 && !failure_) {
     if (sent_ == out_.size() && !refill()) break;
     ssize_t size =
@@ -289,16 +328,18 @@ void Link::pump() {
       continue;
     }
     if (errno == EINTR) continue;
-    if (errno == EAGAIN) return watch(watched_ | event::Poll::kWritable);
+    if (errno == EAGAIN) return false;
     broken_ = errno;  // reported once all that has come is read
-    soon();
   }
-  if (broken_ != 0 || sent_ == out_.size()) {
-    empty_buffer(out_);
-    empty_buffer(plain_);
-    sent_ = 0;
-  }
-  watch(watched_ & ~event::Poll::kWritable);
+  return true;
+}
+
+// Leaves the watchers alone, which are the loop's: it finds later what this has left or has found broken.
+void Link::send_beside(std::string_view frame) {
+  Sending sending(sending_);
+  if (closed_ || held_ || broken_ != 0 || failure_) return;
+  bool waits = sent_ < out_.size() || session_.queued_control() > 0;
+  if (waits || session_.send(frame)) flush();
 }
 
 bool Link::refill() {
@@ -309,7 +350,6 @@ bool Link::refill() {
   session_.fill(plain_, kBatch);
   if (auto done = start_.tls->write(plain_, out_); !done) {
     failure_ = done.error();
-    soon();
     return false;
   }
   start_.tls->take_output(out_);  // TLS may have bytes of its own to send
@@ -317,7 +357,10 @@ bool Link::refill() {
 }
 
 void Link::watch(int events) {
-  if (serving_) events |= event::Poll::kReadable;
+  if (held_)
+    events = 0;
+  else if (serving_)
+    events |= event::Poll::kReadable;
   if (events == watched_) return;
   watched_ = events;
   if (events == 0) return poll_->stop();
@@ -330,7 +373,8 @@ void Link::watch(int events) {
 // Once both ends have finished, each shuts its side down and waits for the other to do so: closing while bytes are
 // on their way here would discard the last ones that were sent.
 void Link::settle() {
-  if (shut_ || !is_over()) return;
+  Sending sending(sending_);
+  if (held_ || shut_ || !is_over()) return;
   shut_ = true;
   ::shutdown(start_.socket.get(), SHUT_WR);
   timer_->start_grace(limits_.linger);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -77,6 +78,12 @@ class Link {
   // Closes after all that was taken, when the other end has finished too
   void finish();
   void abort();  // closes at once; on_closed is not called
+  // Sends a frame from another thread, while the loop's stands still in a callback. If bytes of before still wait,
+  // it sends these instead. The caller sees to it that the link lives meanwhile.
+  void send_beside(std::string_view frame);
+  // While held nothing is sent and nothing is read, as if the network between the ends was cut; what is sent
+  // meanwhile waits. For rehearsals.
+  void hold(bool is_held);
 
   [[nodiscard]] const std::string& peer() const { return start_.peer; }
   [[nodiscard]] bool is_closed() const { return closed_; }
@@ -106,6 +113,7 @@ class Link {
   Result<void> pass_to_session(F call);
   void changed();  // the session has more to send
   void pump();
+  bool flush();
   bool refill();
   void watch(int events);
   [[nodiscard]] bool is_over() const;  // both ends have finished, and all is in the socket
@@ -114,6 +122,8 @@ class Link {
   void fail(Error error);
   void end_with(const std::optional<Error>& why);
 
+  // Of all that is sent: held by who uses the session, TLS or the socket, but never while a callback runs.
+  std::recursive_mutex sending_;
   LinkSession session_;
   Start start_;
   LinkLimits limits_;
@@ -128,6 +138,7 @@ class Link {
   int broken_ = 0;                // the errno with which writing ended
   std::optional<Error> failure_;  // to be reported from the loop
   bool serving_ = false;
+  bool held_ = false;
   bool served_start_ = false;  // the bytes that came with the handshake have been read
   bool closed_ = false;
   bool left_ = false;

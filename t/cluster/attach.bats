@@ -71,3 +71,55 @@ view_from_others() {
   ends_with "$viewer" 3
   ends_with "$job" 3
 }
+
+reading='while read -r line; do echo "$NACRE_TASK_RANK got $line"; done; echo "$NACRE_TASK_RANK over"; touch "$0/over.$NACRE_TASK_RANK"'
+
+# An owner of the input of the job $id on the host $2, whose input is the FIFO $1.in.
+owner() { # name host options...
+  mkfifo "$1.in"
+  nacre "$2" attach -v "${@:3}" "$id" <"$1.in" >"$1.out" 2>"$1.err" &
+  owners+=("$!")
+}
+
+@test "the input of a job over ssh is given to its tasks on all hosts by an owner on another, and taken by a third" {
+  owners=()
+  id=$(limit=150 nacre node0 run --hosts=node[1-3],node0 -N 3 --tasks-per-node=1 --shell="$NACRE_SHELL" --timeout=100 -o cpu-affinity=off \
+    -d -o input.when-left=open sh -c "$reading" "$work" 2>said)
+  owner a node2 --input
+  exec {first}>a.in
+  echo one >&"$first"
+  for rank in 0 1 2; do wait_until has a.out "$rank got one"; done
+  grep -q "reached by ssh" a.err
+  owner b node3 --input=take
+  exec {second}>b.in
+  wait_until grep -qF "from now on; this only watches" a.err
+  printf 'two\nthree' >&"$second"
+  for rank in 0 1 2; do wait_until has b.out "$rank got two"; done
+  for rank in 0 1 2; do wait_until has a.out "$rank got two"; done
+  # Its bridge goes, in the middle of a line: the job has the line's start, and waits for the next owner.
+  pkill -KILL -f "control --bridge $id" || :
+  ends_with "${owners[1]}" 1
+  ends_with "${owners[0]}" 1
+  exec {first}>&- {second}>&-
+  [ ! -e over.0 ]
+  owner c node2 --input
+  exec {third}>c.in
+  echo ' and more' >&"$third"
+  exec {third}>&-
+  ends_with "${owners[2]}" 0
+  grep -xE "[0-2] (got three and more|over)" c.out | sort >ends
+  [ "$(<ends)" = "$(printf '%s\n' {0..2}' got three and more' {0..2}' over' | sort)" ] || { cat c.out; return 1; }
+}
+
+@test "the input of a job that srun has started is its own: another is refused, through a bridge by srun too" {
+  write_job 1 sh -c 'cat; until test -e $0/go; do sleep 0.1; done' "$work"
+  limit=150 slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" </dev/null >said 2>&1 &
+  job=$!
+  wait_until listed node0
+  id=$(nacre node0 jobs -q)
+  run nacre node2 attach --input "$id"
+  [ "$status" -eq 1 ]
+  [[ $output == *"input"* ]] || { echo "$output"; return 1; }
+  touch go
+  ends_with "$job" 0
+}

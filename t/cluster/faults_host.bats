@@ -26,6 +26,26 @@ cluster=(4)
   nothing_left_after_fence
 }
 
+@test "a handler that takes longer than lost-after is waited for, but not on a host that loses its power" {
+  write_job 1 sh -c 'touch started.$FLUX_TASK_RANK'
+  cat >slow.lua <<'END'
+plugin.register { name = "slow", handlers = { { topic = "shell.start", fn = function ()
+  if shell.info.rank == 2 then os.execute ("touch begun; sleep 8; touch over") end
+end } } }
+END
+  begin node3 -- --initrc="$PWD/slow.lua"
+  job_ends_with 0
+  [ -e over ]
+  rm begun over
+  begin node3 -- --initrc="$PWD/slow.lua"
+  files_come begun
+  "$vcluster" kill node2 --power
+  job_ends_with 1 "node-failure: shell 2 on node2 is lost"
+  [ ! -e over ]
+  "$vcluster" boot node2
+  nothing_left_after_fence
+}
+
 @test "a shell that is stopped is lost, and named" {
   start_sleepers node0
   "$vcluster" exec node1 pkill -STOP -x nacre-shell

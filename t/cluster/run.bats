@@ -85,7 +85,7 @@ run_job() { on "$1" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --timeou
     sh -c 'trap "touch got.$NACRE_TASK_RANK" INT; touch ready.$NACRE_TASK_RANK; while :; do sleep 0.1; done' >said 2>&1 &
   job=$!
   wait_until test -e ready.0 -a -e ready.1 -a -e ready.2 -a -e ready.3
-  pid=$(pgrep -n -f "^$NACRE_BUILD_DIR/nacre run --shell")
+  pid=$(pgrep -n -f "^$NACRE_BUILD_DIR/nacre run --shell.*touch got[.][$]NACRE_TASK_RANK") # not another suite's
   kill -INT "$pid"
   wait_until test -e got.0 -a -e got.1 -a -e got.2 -a -e got.3
   kill -INT "$pid"

@@ -53,3 +53,20 @@ no_shell_on() { none_on "$1" '^nacre-shell: ' && none_on "$1" '^sh -c touch'; }
   [ "$(grep -c '^done' said)" -eq 2 ]
   nothing_left
 }
+
+@test "a job that nacre has started by srun goes on however long a shell has been gone" {
+  write_waiters
+  limit=150 on node3 "$NACRE_BUILD_DIR/nacre" launch --srun -n 4 --shell="$NACRE_SHELL" "${job_options[@]}" >said 2>&1 &
+  job=$!
+  wait_until have_started
+  wait_until listed node0
+  [ "$(nacre node3 shrink --hosts=node2)" = node2 ]
+  wait_until no_shell_on node2
+  # Longer than the 4 s that srun once gave the others: that an end does not come has no other sign than time.
+  sleep 6
+  [ "$(nacre node3 ps -q | wc -l)" -eq 3 ]
+  touch go
+  ends_with 0
+  [ "$(grep -c '^done' said)" -eq 3 ]
+  nothing_left
+}

@@ -172,7 +172,8 @@ is_at() { [ "$(position)" -ge "$1" ]; }
   left_open here sh -c 'cat; exec sleep 76574'
   "$front" attach --input "$id" </dev/null >out 2>err &
   owners+=("$!")
-  wait_until [ -n "$(refused 'the job'"'"'s standard input has ended' --input && echo yes)" ]
+  wait_until pgrep -xf 'sleep 76574' >/dev/null # cat has come to the input's end
+  refused 'the job'"'"'s standard input has ended' --input
   "$front" kill "$id"
   ends "${owners[-1]}" 143
   run -2 "$front" attach --input=mine "$id"

@@ -29,7 +29,10 @@ completed() {
 }
 
 @test "the values of a shell option are completed" {
-  [ "$(completed -o cpu-affinity = per)" = per-task ]
+  [ "$(completed -o cpu-affinity = per)" = "per-task per-task:thread per-task:core per-task:l3 per-task:numa per-task:package" ]
+  COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
+  [ "$(completed -o cpu-affinity = per-task : l)" = l3 ]
+  [ "$(completed -o mem-affinity = int)" = interleave ]
   [ "$(completed --setopt = taskmap.scheme = cy)" = cyclic ]
   [ "$(completed -o exit-timeout.after = f)" = failure ]
 }
@@ -57,6 +60,10 @@ nacre_completed() {
   [ "$(nacre_completed archive create --app)" = --append ]
   [ "$(nacre_completed archive list --arch)" = --archives ]
   [ -z "$(nacre_completed archive list --app)" ]
+  [ "$(nacre_completed run --cpu-bind p)" = package ]
+  [ "$(nacre_completed run --mem-bind "")" = "bind prefer interleave" ]
+  [ "$(nacre_completed launch --on-lost replace,)" = "replace,else=end replace,else=go-on" ]
+  [ "$(nacre_completed run --restart al)" = "always" ]
   [ "$(nacre_completed launch --fail)" = --fail-fast ]
   [[ $(nacre_completed archive extract -) == *"-C --directory"* ]]
 }
@@ -78,6 +85,11 @@ nacre_completed() {
   [ -z "$(nacre_completed kill "")" ]
   [ "$(nacre_completed ps --via fl)" = flux ]
   [ "$(nacre_completed top --on)" = --once ]
+  [ "$(nacre_completed doctor --st)" = --stacks ]
+  [ "$(nacre_completed timeline la)" = last ]
+  [ "$(nacre_completed timeline --js)" = --json ]
+  touch trace.json
+  [ "$(nacre_completed timeline -o tra)" = trace.json ]
   [ "$(nacre_completed kill -s US)" = "USR1 USR2" ]
 }
 

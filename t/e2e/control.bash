@@ -6,10 +6,7 @@
 front=$NACRE_BUILD_DIR/nacre
 
 teardown() {
-  if [[ -f leader ]]; then kill -CONT "$(<leader)" 2>/dev/null || :; fi
-  for each in "${launcher-}" "${second-}" "${waiting-}" "${clients-}"; do # what a test that has failed has left
-    [[ -z $each ]] || kill -KILL "$each" 2>/dev/null || :
-  done
+  end_what_is_left
   cd /
   umount "$work/home" 2>/dev/null || :
   rm -rf --one-file-system "$work"
@@ -29,6 +26,19 @@ start_job() {
   wait_until listed
   id=$("$front" jobs -q)
   "$front" jobs --json | jq .pid >leader
+}
+
+# All tasks have become the sleep that they run: one is listed once it has been started, before that.
+all_sleep() { [ "$("$front" ps --json --no-fold "$id" | jq -s 'length > 0 and all(.state == "S" and .command == "sleep")')" = true ]; }
+
+run_job() { "$front" run --shell="$NACRE_SHELL" "$@"; }
+
+# A job of $1 shells with $2 tasks each of the sh script $3, with the options behind. Its exit code is in code, its output in out and err.
+job() {
+  write_nodes "$1" "$2"
+  write_jobspec $(($1 * $2)) sh -c "$3"
+  code=0
+  launch -R R.json -o cpu-affinity=off --local="$1" "${@:4}" >out 2>err || code=$?
 }
 
 ends_with() { # code

@@ -27,11 +27,12 @@ load control.bash
   start_job 1 1 'exec sleep 600'
   [ "$(stat -c '%a %n' "$NACRE_JOBS_DIR")" = "700 $NACRE_JOBS_DIR" ]
   [ "$(stat -c %a "$NACRE_JOBS_DIR/$id.json")" = 600 ]
-  [ "$(find "$NACRE_JOBS_DIR" -mindepth 1 | wc -l)" -eq 1 ]
+  wait_until test -e "$NACRE_JOBS_DIR/$id.details"
+  [ "$(stat -c %a "$NACRE_JOBS_DIR/$id.details")" = 600 ]
+  [ "$(find "$NACRE_JOBS_DIR" -mindepth 1 | wc -l)" -eq 2 ]
   socket=$("$front" jobs --json | jq -r .address)
   [ "$(stat -c %a "$(dirname "${socket#unix:}")")" = 700 ]
-  run grep -ciE 'secret|[0-9a-f]{64}' "$NACRE_JOBS_DIR/$id.json"
-  [ "$output" = 0 ]
+  run ! grep -iE 'secret|[0-9a-f]{64}' "$NACRE_JOBS_DIR/$id.json" "$NACRE_JOBS_DIR/$id.details"
   "$front" kill
   ends_with 143
   [ ! -e "${socket#unix:}" ]
@@ -45,12 +46,9 @@ load control.bash
   ends_with 143
 }
 
-# A task is listed once it has been started, before it has become what it runs.
-all_sleep() { [ "$("$front" ps -q | grep -c ' S .* sleep *$')" -eq "$1" ]; }
-
 @test "ps shows each task with its process, of all shells" {
   start_job 3 2 'exec sleep 600'
-  wait_until all_sleep 6
+  wait_until all_sleep
   run --separate-stderr "$front" ps
   [ "$status" -eq 0 ]
   [ "${#lines[@]}" -eq 7 ]

@@ -127,9 +127,9 @@ END
 }
 
 @test "the installed initrc, with all that it reads, is fine" {
-  check "$NACRE_SOURCE_DIR/etc/initrc.lua" -o omp-threads=per-task -o failure-summary -o scratch -o node-health -o vmstat -o mpi=openmpi@5
+  check "$NACRE_SOURCE_DIR/etc/initrc.lua" -o omp-threads=per-task -o failure-summary -o scratch -o node-health -o vmstat -o nic-affinity=closest -o mpi=openmpi@5
   echo "$output"
   [ "$status" -eq 0 ]
-  [ "$(grep -c '^reads .*/lua.d/' <<<"$output")" -eq 7 ]
+  [ "$(grep -c '^reads .*/lua.d/' <<<"$output")" -eq 8 ]
   [ "$(grep -c note: <<<"$output")" -eq 0 ]
 }

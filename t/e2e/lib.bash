@@ -18,6 +18,7 @@ setup() {
 }
 
 teardown() {
+  end_what_is_left
   cd /
   rm -rf "$work"
 }
@@ -72,4 +73,12 @@ fails_with() {
   for text in "$@"; do
     [[ $output == *"$text"* ]] || { echo "no '$text' in: $output"; return 1; }
   done
+}
+
+# Of shell $1 of the only job, which is listed once its tasks run.
+pid_of_shell() {
+  # shellcheck disable=SC2016 # for the command
+  at_last() { "$NACRE_BUILD_DIR/nacre" exec --shells="$1" sh -c 'echo $PPID' >"$work/pid-of-shell" 2>/dev/null; }
+  wait_until at_last "$1"
+  cat "$work/pid-of-shell"
 }

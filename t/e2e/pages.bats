@@ -14,6 +14,8 @@ page() { # LEAST PAGE: runs it, which has so many commands at least
 @test "nacre-jobspec(5)" { page 11 doc/man/nacre-jobspec.5.scd; }
 @test "nacre-resources(5)" { page 10 doc/man/nacre-resources.5.scd; }
 
+@test "nacre-affinity(7)" { page 5 doc/man/nacre-affinity.7.scd; }
+
 @test "nacre-flux(7)" { page 3 doc/man/nacre-flux.7.scd; }
 
 @test "an example that prints something else is found" {

@@ -157,7 +157,7 @@ nacre-shell[3]: caller: and goes on" ]
 }
 
 @test "a thousand open calls are answered in their order" {
-  call_among_four <<'END'
+  call_among_four -o lost-after=1m <<'END' # one handler makes all of them, under sanitizers too
 static int answered;
 static void on_answer(flux_future_t* f, void* arg) {
   int sum;

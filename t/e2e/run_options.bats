@@ -19,7 +19,7 @@ contradicts() { # program word option
   local pair front
   for pair in "--report=a|report=b" "--notify=a|exit-notify=b" "--notify=a|exit-notify.to=b" "--initrc=a|initrc=b" "--output=a|output.stdout.path=b" \
     "--error=a|output.stderr.path=b" "--input=a|input.stdin.path=b" "--input-ranks=0|input.ranks=1" "--taskmap=block|taskmap=cyclic" \
-    "--pty=0|pty.ranks=all" "--pty|pty.interactive=off" "--label-io|label-io=off" "--unbuffered|output.stdout.buffer.type=line" "--torch|torch=off" \
+    "--cpu-bind=l3|cpu-affinity=on" "--mem-bind=bind|mem-affinity=off" "--pty=0|pty.ranks=all" "--pty|pty.interactive=off" "--label-io|label-io=off" "--unbuffered|output.stdout.buffer.type=line" "--torch|torch=off" \
     "--oversubscribe|oversubscribe=off" "--time-limit=2|time-limit=3m" "--wrap=time|wrap={\"command\": [\"nice\"]}" "--format=json|output.events=off" \
     "--exit-policy=all|exit-policy=max" "--exit-main=1|exit-main=0" "--exit-ok=7|exit-ok=8" "--fail-fast=2|exit-on-error=3"; do
     front=${pair%%|*}

@@ -258,6 +258,31 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   [ "$output" = "$(for i in 1 2; do seq 1000000 | md5sum; done)" ]
 }
 
+@test "a FIFO whose writer has gone before the shell opens it anew: its rest and its end, or a writer that comes later" {
+  prepare 3 sh -c 'md5sum'
+  mkfifo fifo
+  for count in 0 5 10000; do
+    exec 6<>fifo
+    exec 7<fifo
+    seq "$count" >&6
+    exec 6>&-
+    run nacre <&7 7<&-
+    [ "$status" -eq 0 ]
+    [ "$output" = "$(for i in 1 2 3; do seq "$count" | md5sum; done)" ]
+    exec 7<&-
+  done
+  # The next writer may come before the end is read.
+  exec 6<>fifo
+  exec 7<fifo
+  echo one >&6
+  exec 6>&-
+  nacre <&7 7<&- >out &
+  exec 7<&-
+  timeout 30 sh -c 'exec 8>fifo; echo two >&8' || :
+  wait $!
+  grep -qxF "$(md5sum <<<one)" out || grep -qxF "$(printf 'one\ntwo\n' | md5sum)" out
+}
+
 @test "a task that never reads 50 MB of stdin does not hold up those that do" {
   prepare 3 sh -c 'if [ "$FLUX_TASK_RANK" = 1 ]; then until [ -e read.0 ] && [ -e read.2 ]; do sleep 0.02; done; exit 0; fi
     md5sum; touch "read.$FLUX_TASK_RANK"'

@@ -41,12 +41,13 @@ stop_job() {
 
 @test "a row for each node; keys move, show the tasks of a node, go back and leave" {
   start_job 3 2 'exec sleep 600'
+  wait_until all_sleep
   start_top
   await now_shows '^node2 +2 '
   [[ $(row 1) =~ ^"nacre top: $id sh  running  ".*"  3 nodes" ]]
   [[ $(row 2) == "tasks 6: 6 running, 0 failed, 0 ended  cpu "* ]]
   [[ $(row 3) =~ ^HOST\ +TASKS\ +CPU%\ +RSS\ +LATE ]]
-  [[ $(row 24) == "enter: tasks  s: by HOST  d: every 2 s  q: quit"* ]]
+  await row_begins 24 "enter: tasks  s: by HOST  d: every 2 s  q: quit"
   await is_selected node0
   keys j
   await is_selected node1
@@ -60,7 +61,7 @@ stop_job() {
   await now_shows '^ *RANK +HOST +PID +ST +TIME +CPU% +RSS +CMD'
   [[ $(row 4) =~ ^\ +2\ node1\ +[0-9]+\ S\ .*\ sleep ]]
   [[ $(row 5) =~ ^\ +3\ node1\  ]]
-  [[ $(row 24) == "tasks of node1, q: nodes"* ]]
+  await row_begins 24 "tasks of node1, q: nodes"
   keys q
   await is_selected node1
   keys q
@@ -114,7 +115,7 @@ stop_job() {
   screen resize-window -x 120 -y 40
   await is_selected node8
   await now_shows '^node0 '
-  [[ $(row 40) == "enter: tasks"* ]]
+  await row_begins 40 "enter: tasks"
   keys q
   await gone "$(<shell.pid)"
   stop_job
@@ -212,6 +213,7 @@ stop_job() {
 
 @test "without a terminal: one table, or as many as are asked for" {
   start_job 2 2 'exec sleep 600'
+  wait_until all_sleep
   run --separate-stderr "$front" top
   [ "$status" -eq 0 ]
   [ -z "$stderr" ]

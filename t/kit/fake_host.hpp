@@ -65,6 +65,8 @@ class FakeHost : public plugin::Host {
   plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   plugin::Registration on_announcement(Receive receive) override { return announced_.add(std::move(receive)); }
+  void hold_links(const value::Idset& shells) override { held_links.push_back(shells); }
+  std::vector<value::Idset> held_links;  // of each call
   plugin::ShellMessages& messages() override { return shell_messages_; }
   plugin::Registration exec(value::ExecOrder order, WhenOrdered done) override;
   plugin::Registration on_exec(std::function<void(const value::ExecShare&)> receive) override {
@@ -76,6 +78,7 @@ class FakeHost : public plugin::Host {
   }
   void offer_release(plugin::NodeRelease* given) override { node_release = given; }
   bulk::Port* bulk() override { return port; }
+  timeline::Recorder& timeline() override { return recorder; }
   Log& log() override { return log_; }
   event::Loop& loop() override { return *loop_; }
   event::Children& children() override { return *children_; }
@@ -100,6 +103,7 @@ class FakeHost : public plugin::Host {
   std::optional<std::string> records;  // the record directory
   bulk::Port* port = nullptr;
   plugin::Launched* tie = nullptr;
+  timeline::Recorder recorder;
 
   // What the plugin did.
   std::vector<int> signals;

@@ -6,22 +6,19 @@
 
 #include <fmt/format.h>
 
+#include "quiet_port.hpp"
+
 namespace nacre::kit {
 namespace {
 
 // Whoever asks for it knows that there are other shells; nothing goes through it.
-class NoPort final : public bulk::Port {
+class NoPort final : public QuietPort {
  public:
-  void serve(bulk::Channel, Upward) override {}
-  void serve(bulk::Channel, Downward) override {}
-  void serve_no_more() override {}
   Result<bool> put(bulk::Channel, std::string_view) override { return Error{ENOTSUP, "no bulk data in a FakeJob"}; }
   Result<bool> broadcast(bulk::Channel, std::string_view) override {
     return Error{ENOTSUP, "no bulk data in a FakeJob"};
   }
   Result<void> end_broadcast(bulk::Channel) override { return Error{ENOTSUP, "no bulk data in a FakeJob"}; }
-  void taken(bulk::Id, bulk::Numbered) override {}
-  void consumed(bulk::Numbered) override {}
 };
 
 std::string resources_of_nodes(std::uint32_t nodes, std::uint32_t cores) {

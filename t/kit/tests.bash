@@ -27,6 +27,17 @@ wait_until() {
   done
 }
 
+# For teardown: ends what a test that has failed has left running in its folder $work, which would keep the pipe that bats reads.
+end_what_is_left() {
+  [[ -z ${BATS_TEST_COMPLETED-} ]] || return 0
+  cd /
+  local pid
+  for pid in $({ grep -lsz "^NACRE_JOBS_DIR=$work/" /proc/[0-9]*/environ; find /proc/[0-9]* -maxdepth 1 -name cwd -lname "$work*" 2>/dev/null; } |
+    cut -d/ -f3 | sort -u); do
+    [[ $pid == "$$" || $pid == "$BASHPID" ]] || kill -KILL "$pid" 2>/dev/null || :
+  done
+}
+
 # needs_root WHY: leaves the test out where a user without root runs it; t/kit/left_out names it at the end of `make check`.
 needs_root() { ((EUID == 0)) || skip "needs root $1"; }
 

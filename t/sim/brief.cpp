@@ -60,7 +60,9 @@ std::string words(const Up& m) {
   for (const Part& each : m.parts) out += " part=" + each.name;
   return out;
 }
-std::string words(const Beat& m) { return fmt::format("BEAT {} stable={}", m.number, m.stable); }
+std::string words(const Beat& m) {
+  return fmt::format("BEAT {} stable={} busy={}", m.number, m.stable, m.busy.str());
+}
 std::string words(const Request& m) {
   return fmt::format("REQ {}#{} ", m.id.origin, m.id.number) +
          std::visit([](const auto& body) { return words(body); }, m.body);

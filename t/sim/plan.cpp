@@ -91,19 +91,24 @@ Plan make_plan(std::uint64_t seed, const Limits& limits) {
   Random still(seed ^ 0x57111ULL);
   if (still.one_in(6))
     plan.actions.push_back({moment(still), Deed::still, 0, 0, Time(still.in(1'000'000, 60'000'000)), {}});
+  Random busy(seed ^ 0xb0517ULL);
+  for (std::uint64_t more = busy.one_in(3) ? busy.in(1, 4) : 0; more > 0; --more) {
+    auto host = static_cast<Id>(busy.in(0, plan.members - 1));
+    plan.actions.push_back({moment(busy), Deed::busy, host, 0, Time(busy.in(500'000, 60'000'000)), {}});
+  }
   std::stable_sort(plan.actions.begin(), plan.actions.end(),
                    [](const auto& a, const auto& b) { return a.at < b.at; });
   return plan;
 }
 
 std::string brief(const Action& action) {
-  static constexpr const char* kNames[] = {"crash",     "darken", "freeze", "reset",  "cut",  "isolate",
-                                           "partition", "slow",   "still",  "shrink", "grow", "exec",
-                                           "event",     "exit",   "stale",  "alien"};
+  static constexpr const char* kNames[] = {"crash",     "darken", "freeze", "reset", "cut",    "isolate",
+                                           "partition", "slow",   "still",  "busy",  "shrink", "grow",
+                                           "exec",      "event",  "exit",   "stale", "alien"};
   std::string out = fmt::format("{} {}", kNames[static_cast<int>(action.deed)], action.a);
   if (action.deed == Deed::reset || action.deed == Deed::cut) out += fmt::format(" and {}", action.b);
   if (!action.ids.empty()) out += fmt::format(": {}", Idset::of(action.ids).str());
-  bool lasts = action.deed == Deed::freeze || (action.deed >= Deed::cut && action.deed <= Deed::still);
+  bool lasts = action.deed == Deed::freeze || (action.deed >= Deed::cut && action.deed <= Deed::busy);
   if (lasts) out += fmt::format(" for {:.3f} s", static_cast<double>(action.span.count()) / 1e6);
   return out;
 }

@@ -126,6 +126,9 @@ void Run::act(const Action& action) {
     case Deed::isolate:
     case Deed::partition: return act_on_links(action);
     case Deed::still: return stand_still(action.span);
+    case Deed::busy:
+      if (world_.hosts[action.a].life == Life::up) run_handler(action.a, world_.now + action.span);
+      return;
     case Deed::stale:
     case Deed::alien: return forge(action);
     default: return ask(action);
@@ -157,6 +160,21 @@ void Run::stand_still(Time span) {
     world_.freeze(id);
     world_.at(still_until_ + Time(world_.random.in(0, 50'000)), [this, id] { world_.thaw(id); });
   }
+}
+
+// Nothing was done to it: the others wait for it.
+void Run::run_handler(Id id, Time until) {
+  if (!world_.hosts[id].in_handler) world_.set_in_handler(id, true);
+  if (world_.now >= until) return awake([this, id] { world_.set_in_handler(id, false); });
+  if (world_.now >= still_until_) world_.send_busy_beats(id);
+  // Without a feeder that passes it on nothing shows to a new parent that it lives.
+  auto feeder = world_.hosts[id].node->feeder();
+  bool is_fed = feeder && !check_.of(*feeder).faulty && world_.lives(*feeder);
+  if (!is_fed) check_.of(id).faulty = true;
+  Time next = std::min(until, world_.now + Time(OverlayOptions().beat_interval) / 2);
+  world_.at(next, [this, id, until] {
+    if (world_.hosts[id].in_handler) run_handler(id, until);
+  });
 }
 
 // Not while all stand still.

@@ -17,6 +17,7 @@ enum class Deed : std::uint8_t {
   partition,  // nor between two halves
   slow,       // all that one sends takes longer
   still,      // nothing runs anywhere, as on a machine that is suspended
+  busy,       // a handler of a plugin runs
   shrink,
   grow,
   exec,
@@ -80,6 +81,7 @@ class Run : private Watcher {
   void act_on_host(const Action& action);
   void act_on_links(const Action& action);
   void stand_still(Time span);
+  void run_handler(Id id, Time until);
   void awake(std::function<void()> what);
   void ask(const Action& action);
   void grow(const Action& action);

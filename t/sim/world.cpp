@@ -78,6 +78,7 @@ void World::darken(Id id) {
 
 void World::freeze(Id id) {
   if (hosts[id].life == Life::up) hosts[id].life = Life::frozen;
+  hosts[id].in_handler = false;
 }
 
 void World::thaw(Id id) {

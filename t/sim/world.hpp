@@ -28,11 +28,11 @@ enum class Life : std::uint8_t { unborn, up, frozen, crashed, dark };  // dark: 
 struct Host {
   std::unique_ptr<Node> node;
   Life life = Life::unborn;
-  bool over = false;  // its node has died or finished, and its process with it
+  bool in_handler = false;  // frozen in a handler of a plugin: a thread beside it sends busy beats
+  bool over = false;        // its node has died or finished, and its process with it
   Time armed = Outbox::kNever;
-  Time delay{};  // more for all that it sends
-  Time thawed{};
-  Time busy{};  // with sending, until then
+  Time thawed{}, delay{};  // delay: more for all that it sends
+  Time busy{};             // with sending, until then
   std::vector<std::pair<LinkName, std::uint32_t>> links;
   std::vector<std::function<void()>> inbox;  // while it is frozen
 };
@@ -57,6 +57,8 @@ class World {
   void darken(Id id);  // the host: its links go silent
   void freeze(Id id);
   void thaw(Id id);
+  void set_in_handler(Id id, bool runs);
+  void send_busy_beats(Id id);
   void reset_link(Id a, Id b);
   // Nothing passes between the two groups until then. Streams go on afterwards.
   void cut(std::vector<bool> one_side, Time until);
@@ -79,9 +81,8 @@ class World {
   Time now{};
   Random random;
   std::vector<Host> hosts;
-  bool trace = false;
-  bool over_the_wire = false;  // every message is encoded and decoded
-  bool count_bytes = false;
+  bool trace = false, count_bytes = false;
+  bool over_the_wire = false;      // every message is encoded and decoded
   bool tells_refusals = false;     // a node learns that the leader's host takes no connections
   std::uint64_t bytes_per_ms = 0;  // that a host can send; 0: any. Beats pass what waits
   std::uint64_t scale = 1;         // each byte of data in a message stands for so many
@@ -93,8 +94,7 @@ class World {
 
  private:
   struct Conn {
-    Id dialler = 0;
-    Id dialled = 0;
+    Id dialler = 0, dialled = 0;
     bool gone[2] = {false, false};         // 0: the dialler has let go of it, 1: the dialled
     bool half_closed[2] = {false, false};  // nothing more is sent to this side
     bool greeted[2] = {false, false};      // HELLO, or its answer, has come to this side

@@ -1,17 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A test that hangs is named: Catch2 tells which one was running when the program aborts.
+// A test that hangs is named: Catch2 tells which one was running when the program aborts. Processes that a test has
+// left are ended with it, so that the next one, in whatever order they run, finds none.
 #define CATCH_CONFIG_RUNNER
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
 
 #include <catch2/catch.hpp>
 
 namespace {
 
 constexpr unsigned kTimeout = 240;  // seconds; less than what CTest has
+
+// Each of this process, whichever of its threads has started it.
+template <typename Visit>
+void for_each_child(Visit visit) {
+  std::error_code error;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::ifstream children(thread.path() / "children");
+    for (pid_t pid = 0; children >> pid;) visit(pid);
+  }
+}
+
+struct NothingIsLeft : Catch::TestEventListenerBase {
+  using TestEventListenerBase::TestEventListenerBase;
+  void testCaseEnded(const Catch::TestCaseStats& /*stats*/) override {
+    // What they have started may become this process's (PR_SET_CHILD_SUBREAPER).
+    for (bool found = true; found;) {
+      found = false;
+      for_each_child([&found](pid_t pid) {
+        ::kill(pid, SIGKILL);
+        found = ::waitpid(pid, nullptr, 0) == pid || found;
+      });
+    }
+  }
+};
+CATCH_REGISTER_LISTENER(NothingIsLeft)  // NOLINT
 
 }  // namespace
 

@@ -46,6 +46,16 @@ TEST_CASE("what is written to a file is read from it, byte by byte") {
   CHECK((read_file(file.path()).value() == text));
 }
 
+TEST_CASE("a file that could not be made or replaced is refused, with its name") {
+  Scratch file;
+  CHECK(check_replaceable(file.path()));
+  CHECK(check_replaceable(std::string(file.path()) + ".other"));
+  CHECK(check_replaceable("in-this-directory"));
+  CHECK(check_replaceable("/dev/null"));
+  CHECK(check_replaceable("/no/such/file").error().message == "/no/such/file: No such file or directory");
+  CHECK(check_replaceable("/tmp").error().message == "/tmp: Is a directory");
+}
+
 TEST_CASE("files without a size are read to their end") {
   CHECK(read_file("/proc/self/comm").value() == "unit_base\n");
   CHECK(read_file("/dev/null").value().empty());

@@ -225,7 +225,7 @@ TEST_CASE("a task that does not end at SIGTERM is killed after the grace") {
   it.options = {{"kill-timeout", 0.2}};
   it.command = {"sh", "-c", "trap '' TERM; while :; do sleep 0.01; done"};
   it.at["shell.start"] = [](ShellUnderTest& self) -> Result<void> {
-    self.later(event::Seconds(0.3), [&self] { CHECK(raise(self, 3, "enough")); });
+    self.once_task_expects(SIGTERM, [&self] { CHECK(raise(self, 3, "enough")); });
     return {};
   };
   CHECK(it.run() == 3);
@@ -242,7 +242,7 @@ TEST_CASE("a shell that is cut off kills its tasks and waits for nobody") {
   ShellUnderTest it(1, 3);
   it.command = {"sh", "-c", "trap '' TERM; while :; do sleep 0.01; done"};
   it.at["shell.start"] = [](ShellUnderTest& self) -> Result<void> {
-    self.later(event::Seconds(0.1), [&self] { self.group->cut_off("the leader has gone"); });
+    self.once_task_expects(SIGTERM, [&self] { self.group->cut_off("the leader has gone"); });
     return {};
   };
   SECTION("while its tasks run") {}

@@ -167,7 +167,7 @@ TEST_CASE("a signal to a shell whose tasks run is theirs, but for the second int
   it.command = {"sh", "-c", "exec 2>/dev/null; trap 'exit 3' TERM HUP QUIT INT; while :; do sleep 0.01; done"};
   SECTION("SIGTERM") {
     it.at["shell.start"] = [](ShellUnderTest& self) -> Result<void> {
-      self.later(event::Seconds(0.2), [&self] { self.receive(SIGTERM); });
+      self.once_task_expects(SIGTERM, [&self] { self.receive(SIGTERM); });
       return {};
     };
     CHECK(it.run() == 3);
@@ -175,7 +175,7 @@ TEST_CASE("a signal to a shell whose tasks run is theirs, but for the second int
   }
   SECTION("one interrupt") {
     it.at["shell.start"] = [](ShellUnderTest& self) -> Result<void> {
-      self.later(event::Seconds(0.2), [&self] { self.receive(SIGINT); });
+      self.once_task_expects(SIGINT, [&self] { self.receive(SIGINT); });
       return {};
     };
     CHECK(it.run() == 3);
@@ -184,7 +184,7 @@ TEST_CASE("a signal to a shell whose tasks run is theirs, but for the second int
   SECTION("two interrupts") {
     it.command = {"sh", "-c", "trap '' INT; while :; do sleep 0.01; done"};
     it.at["shell.start"] = [](ShellUnderTest& self) -> Result<void> {
-      self.later(event::Seconds(0.2), [&self] {
+      self.once_task_expects(SIGINT, [&self] {
         self.receive(SIGINT);
         self.receive(SIGINT);
       });
@@ -195,7 +195,7 @@ TEST_CASE("a signal to a shell whose tasks run is theirs, but for the second int
   }
   SECTION("of the launcher: for the tasks of all shells") {
     it.at["shell.start"] = [](ShellUnderTest& self) -> Result<void> {
-      self.later(event::Seconds(0.2), [&self] { self.receive(SIGHUP, Signals::From::launcher); });
+      self.once_task_expects(SIGHUP, [&self] { self.receive(SIGHUP, Signals::From::launcher); });
       return {};
     };
     if (it.group != nullptr) it.group->others = {value::Idset{}, exits::Record::of(value::WaitStatus::exited(0))};

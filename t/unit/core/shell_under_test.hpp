@@ -15,6 +15,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/shell.hpp"
+#include "expects_signal.hpp"
 #include "fake_group.hpp"
 #include "group/alone.hpp"
 #include "job_of_nodes.hpp"
@@ -82,9 +83,18 @@ class ShellUnderTest {
     process.launched_by.on_gone();
   }
   // Calls `what` from the loop, after so much time.
-  void later(event::Seconds delay, std::function<void()> what) {
+  void later(event::Seconds delay, std::function<void()> what, event::Seconds again = {}) {
     timers.push_back(event::Timer::create(*process.loop, std::move(what)).value());
-    timers.back().start(delay);
+    timers.back().start(delay, again);
+  }
+  // Calls `what` from the loop once the first task has set up what it does with the signal.
+  void once_task_expects(int signum, std::function<void()> what) {
+    auto look = [this, signum, what = std::move(what), timer = timers.size()] {
+      if (!expects_signal(shell->tasks()[0]->pid(), signum)) return;
+      timers[timer].stop();
+      what();
+    };
+    later(event::Seconds(0.005), std::move(look), event::Seconds(0.005));
   }
 
   [[nodiscard]] std::size_t called(const std::string& topic) const {
@@ -134,7 +144,6 @@ class ShellUnderTest {
     auto found = at.find(topic);
     return found != at.end() ? found->second(*this) : Result<void>();
   }
-
   std::vector<event::Timer> timers;  // last: before the loop
 };
 

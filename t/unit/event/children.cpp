@@ -251,3 +251,32 @@ TEST_CASE("a child that a thread started is a descendant, and so is one whose fi
   thread.join();
   end(child);
 }
+
+TEST_CASE("a child that has ended is looked at before it is reaped, and each once") {
+  auto loop = Loop::create().value();
+  std::vector<std::string> seen;
+  auto children = Children::create(*loop, [&](const ChildExit& end) {
+                    seen.push_back("orphan " + std::to_string(end.pid));
+                  }).value();
+  children->look_before_reap([&](pid_t pid) {
+    std::string path = "/proc/" + std::to_string(pid) + "/io";
+    seen.push_back((::access(path.c_str(), F_OK) == 0 ? "there " : "gone ") + std::to_string(pid));
+  });
+  pid_t first = start([] { return 3; });
+  pid_t second = start([] { return 4; });
+  std::vector<int> codes;
+  for (pid_t pid : {first, second})
+    children->watch(pid, [&](const ChildExit& end) { codes.push_back(WEXITSTATUS(end.status)); });
+  loop->run();
+  std::sort(codes.begin(), codes.end());
+  CHECK(codes == std::vector<int>{3, 4});
+  std::sort(seen.begin(), seen.end());
+  std::vector<std::string> expected{"there " + std::to_string(first), "there " + std::to_string(second)};
+  std::sort(expected.begin(), expected.end());
+  CHECK(seen == expected);
+  children->look_before_reap(nullptr);
+  pid_t third = start([] { return 0; });
+  children->watch(third, [](const ChildExit&) {});
+  loop->run();
+  CHECK(seen == expected);
+}

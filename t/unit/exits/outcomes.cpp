@@ -36,6 +36,19 @@ TEST_CASE("the first record of a rank stands, and add() returns those that had n
   CHECK(outcomes.in_order() == std::vector{classes[1], classes[0]});
 }
 
+TEST_CASE("a rank that starts again has no record, until it has another one") {
+  Outcomes out;
+  out.add(Idset::parse("0-3").value(), Record::of(WaitStatus::exited(0)));
+  out.add(Idset::parse("4").value(), Record::of(WaitStatus::exited(3)));
+  out.forget(Idset::parse("1,4").value());
+  CHECK(out.ranks().str() == "0,2-3");
+  CHECK_FALSE(out.of(4));
+  CHECK(out.classes().size() == 1);
+  CHECK(out.in_order().size() == 1);
+  CHECK(out.add(Idset::parse("0-4").value(), Record::of(WaitStatus::exited(7))).str() == "1,4");
+  CHECK(out.in_order().back().second.str() == "1,4");
+}
+
 TEST_CASE("the policy max: the largest code of all tasks; victims count as nothing") {
   Policy policy = Policy::max();
   Outcomes outcomes;

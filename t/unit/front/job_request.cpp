@@ -53,6 +53,41 @@ TEST_CASE("numbers that do not go together are refused with the remedy") {
   CHECK(size_error({kNone, 1024, 1U << 20}, 1024).ends_with("tasks; at most 16777216"));
 }
 
+TEST_CASE("spares are nodes beside those with tasks") {
+  CHECK(sized({kNone, 4, kNone, 1}, 5) == JobSize{4, 4, 1, 1});
+  CHECK(sized({kNone, 4, kNone, 1}, kNone) == JobSize{4, 4, 1, 1});
+  CHECK(sized({8, kNone, kNone, 2}, 5) == JobSize{8, 3, kNone, 2});
+  CHECK(sized({2, kNone, kNone, 1}, 5) == JobSize{2, 2, kNone, 1});
+  CHECK(sized({kNone, kNone, 2, 1}, 3) == JobSize{4, 2, 2, 1});
+  CHECK(JobSize{4, 4, 1, 1}.shells() == 5);
+  CHECK(size_error({kNone, 4, kNone, 1}, 4) == "-N 4+1, but there are 4 nodes");
+  CHECK(size_error({4, kNone, kNone, 3}, 3) ==
+        "--spares=3, but there are 3 nodes: at least one has to be left for tasks");
+  CHECK(size_error({kNone, kNone, kNone, 1}, 1) ==
+        "--spares=1, but there is 1 node: at least one has to be left for tasks");
+  JobRequest request;
+  request.command = {"a"};
+  request.cwd = "/";
+  request.size = {4, 4, 1, 1};
+  CHECK(job::Jobspec::from_json(jobspec_of(request).value()).value().nodes == 5);
+}
+
+TEST_CASE("-N is a number of nodes, or one with spares") {
+  CHECK(NodeCounts::parse("4").value().nodes == 4);
+  CHECK_FALSE(NodeCounts::parse("4").value().spares);
+  CHECK(NodeCounts::parse("4+1").value().nodes == 4);
+  CHECK(NodeCounts::parse("4+1").value().spares == 1);
+  CHECK(NodeCounts::parse("4+0").value().spares == 0);
+  for (const char* text : {"", "+", "+1", "4+", "4+x", "x", "4+1+1", "-4", "4+-1", "4 + 1"}) {
+    INFO(text);
+    CHECK(NodeCounts::parse(text).error().message.starts_with(
+        "expected a number of nodes, or NODES+SPARES as in 4+1, got "));
+  }
+  CHECK(NodeCounts::parse("0").error().message == "at least 1 node");
+  CHECK(NodeCounts::parse("1+18446744073709551615").error().message.ends_with("got 1+18446744073709551615"));
+  CHECK(NodeCounts::parse("18446744073709551615+1").error().message.ends_with("got 18446744073709551615+1"));
+}
+
 TEST_CASE("a jobspec of what was asked for is one that the shell reads") {
   JobRequest request;
   request.command = {"a", "b c"};

@@ -5,6 +5,7 @@
 
 #include "group/value_carrier.hpp"
 #include "group_world.hpp"
+#include "quiet_port.hpp"
 
 namespace nacre::group {
 namespace {
@@ -34,18 +35,15 @@ struct Gather {
 overlay::Seq entries(const World& world) { return world.shells[0].member->node().applied(); }
 
 // Keeps what is broadcast, and says when there is room.
-struct Port final : bulk::Port {
-  void serve(bulk::Channel /*channel*/, Upward /*owner*/) override {}
+struct Port final : kit::QuietPort {
+  using QuietPort::serve;
   void serve(bulk::Channel /*channel*/, Downward owner) override { downward = std::move(owner); }
-  void serve_no_more() override {}
   Result<bool> put(bulk::Channel /*channel*/, std::string_view /*bytes*/) override { return false; }
   Result<bool> broadcast(bulk::Channel /*channel*/, std::string_view bytes) override {
     if (records.size() == room) return false;
     records.emplace_back(bytes);
     return true;
   }
-  Result<void> end_broadcast(bulk::Channel /*channel*/) override { return {}; }
-  void taken(bulk::Id /*origin*/, bulk::Numbered /*number*/) override {}
   void consumed(bulk::Numbered number) override { last_heard = number; }
 
   Downward downward;

@@ -11,6 +11,7 @@ using nacre::job::Job;
 using nacre::job::Jobspec;
 using nacre::job::PerResource;
 using nacre::job::Resources;
+using nacre::value::Idset;
 using nacre::value::JobId;
 
 namespace {
@@ -43,6 +44,51 @@ TEST_CASE("a job has its tasks in blocks over the nodes") {
   REQUIRE(job.shares.size() == 2);
   CHECK(job.shares[0].slots == 3);
   CHECK(job.shares[1].slots == 3);
+}
+
+TEST_CASE("tasks that a spare takes over are there, and the spare is none any more") {
+  Resources four = Resources::parse(R"({"version": 1, "execution": {"nodelist": ["n[0-3]"], "R_lite": [
+    {"rank": "0-3", "children": {"core": "0-5", "gpu": "0-2"}}]}})")
+                       .value();
+  Job job = Job::create(JobId(1), 0, five_on_two_nodes(), four, std::nullopt, false, 2).value();
+  CHECK(job.spare_shells().str() == "2-3");
+  CHECK(job.attempt_of(3) == 1);
+  job.move({Idset::parse("3-4").value(), 1, 2, 2});
+  CHECK(job.taskmap.raw() == "0-2;;3-4");
+  CHECK(job.spare_shells().str() == "3");
+  CHECK(job.nodes() == 2);
+  job.move({Idset::parse("4").value(), 2, 3, 3});
+  CHECK(job.taskmap.raw() == "0-2;;3;4");
+  CHECK(job.spare_shells().empty());
+  CHECK(job.attempt_of(0) == 1);
+  CHECK(job.attempt_of(3) == 2);
+  CHECK(job.attempt_of(4) == 3);
+  CHECK(job.stands_for(3) == 1);
+  CHECK(job.stands_for(0) == 0);
+  CHECK(job.has_had(1, 4));
+  CHECK(job.has_had(2, 4));
+  CHECK(job.has_had(3, 4));
+  CHECK_FALSE(job.has_had(3, 3));
+  CHECK_FALSE(job.has_had(0, 4));
+  CHECK(job.restarts == 2);
+}
+
+TEST_CASE("tasks that start again where they are count their starts on, wherever they were before") {
+  Resources three = Resources::parse(R"({"version": 1, "execution": {"nodelist": ["n[0-2]"], "R_lite": [
+    {"rank": "0-2", "children": {"core": "0-5", "gpu": "0-2"}}]}})")
+                        .value();
+  Job job = Job::create(JobId(1), 0, five_on_two_nodes(), three, std::nullopt, false, 1).value();
+  job.start_again(Idset::parse("1,4").value());
+  CHECK(job.attempt_of(0) == 1);
+  CHECK(job.attempt_of(1) == 2);
+  CHECK(job.restarts == 1);
+  job.move({Idset::parse("3-4").value(), 1, 2, 3});
+  CHECK(job.attempt_of(3) == 3);
+  job.start_again(Idset::parse("0-4").value());
+  CHECK(job.attempt_of(0) == 2);
+  CHECK(job.attempt_of(1) == 3);
+  CHECK(job.attempt_of(4) == 4);
+  CHECK(job.restarts == 3);
 }
 
 TEST_CASE("per-resource makes the tasks of a job") {
@@ -154,4 +200,85 @@ TEST_CASE("the job id begins with f where the job's locale is not of UTF-8, or w
   CHECK(id_with({{"LANG", "C.UTF-8"}, {"LC_ALL", "C"}}) == "fNH");
   CHECK(id_with({{"LANG", "C"}, {"LC_CTYPE", "C.UTF-8"}, {"LC_ALL", ""}}) == "ƒNH");
   CHECK(id_with({{"LANG", "C.UTF-8"}, {"FLUX_F58_FORCE_ASCII", "1"}}) == "fNH");
+}
+
+// ---- spares --------------------------------------------------------------------
+
+namespace {
+
+// Five nodes of four cores, and a job whose jobspec is `resources` with `count` as the tasks' count.
+nacre::Result<Job> with_spares(std::uint32_t spares, const char* resources,
+                               const char* count = R"({"per_slot": 1})",
+                               std::optional<PerResource> per_resource = std::nullopt) {
+  Json spec{{"version", 1},
+            {"resources", Json::parse(resources)},
+            {"tasks", Json::array({{{"command", {"app"}}, {"slot", "x"}, {"count", Json::parse(count)}}})},
+            {"attributes", Json::object()}};
+  auto five = Resources::parse(R"({"version": 1, "execution": {"nodelist": ["n[0-4]"], "R_lite": [
+    {"rank": "0-4", "children": {"core": "0-3", "gpu": "0-1"}}]}})");
+  return Job::create(JobId(1), 0, Jobspec::from_json(spec).value(), five.value(), per_resource, false, spares);
+}
+
+constexpr const char* kSlots =
+    R"([{"type": "slot", "count": 5, "label": "x", "with": [{"type": "core", "count": 1}]}])";
+
+std::string on_nodes(int nodes, int slots = 2) {
+  return R"([{"type": "node", "count": )" + std::to_string(nodes) + R"(, "with": [{"type": "slot", "count": )" +
+         std::to_string(slots) + R"(, "label": "x", "with": [{"type": "core", "count": 1}]}]}])";
+}
+
+}  // namespace
+
+TEST_CASE("the last nodes of R are spares, and get no slots and no tasks") {
+  Job job = with_spares(2, kSlots).value();
+  CHECK(job.taskmap.raw() == "0-1;2-3;4");
+  CHECK(job.shells() == 5);
+  CHECK(job.nodes() == 3);
+  CHECK(job.spare_shells().str() == "3-4");
+  CHECK_FALSE(job.is_spare(2));
+  CHECK(job.is_spare(3));
+  CHECK_FALSE(job.is_spare(5));
+  REQUIRE(job.shares.size() == 5);
+  CHECK(job.shares[4].slots == 0);
+  CHECK(job.shares[4].tasks == 0);
+  CHECK(job.resources.nodes.size() == 5);
+  CHECK(job.resources.nodes[4].hostname == "n4");
+  CHECK(job.resources.nodes[4].cores.str() == "0-3");
+  Job none = with_spares(0, kSlots).value();
+  CHECK(none.nodes() == 5);
+  CHECK(none.spare_shells().empty());
+  CHECK_FALSE(none.is_spare(4));
+  nacre::job::Environment env;
+  nacre::job::set_job_variables(env, job, "");
+  CHECK(env.get("FLUX_JOB_NNODES") == "3");
+}
+
+TEST_CASE("a jobspec's nodes are beside the spares where R has so many, else the spares are among them") {
+  CHECK(with_spares(1, on_nodes(3).c_str()).value().taskmap.raw() == "0-1;2-3;4-5");
+  CHECK(with_spares(1, on_nodes(4).c_str()).value().taskmap.raw() == "0-1;2-3;4-5;6-7");
+  Job all = with_spares(1, on_nodes(5).c_str()).value();
+  CHECK(all.taskmap.raw() == "0-1;2-3;4-5;6-7");
+  CHECK(all.jobspec_info()["nnodes"] == 4);
+  CHECK(all.jobspec_info()["nslots"] == 8);
+  CHECK(with_spares(4, on_nodes(5).c_str()).value().taskmap.raw() == "0-1");
+  CHECK(with_spares(1, on_nodes(5).c_str(), R"({"total": 9})").value().taskmap.raw() == "0-2;3-4;5-6;7-8");
+  CHECK(with_spares(2, kSlots, R"({"per_slot": 1})", PerResource{PerResource::Type::node, 1}).value().tasks() == 3);
+}
+
+TEST_CASE("spares for which there is no room are refused") {
+  CHECK(with_spares(5, kSlots).error().message ==
+        "spares: 5, but R has 5 nodes: at least one has to be left for tasks");
+  CHECK(with_spares(1, on_nodes(6).c_str()).error().message == "jobspec asks for 6 nodes; R has 4 (and 1 spare)");
+  CHECK(with_spares(4, kSlots).error().message ==
+        "jobspec asks for 5 slots of 1 core; R has room for 4; n0 has 4 cores: "
+        "fewer tasks (-n), fewer cores a task (-c), or --oversubscribe (and 4 spares)");
+}
+
+TEST_CASE("the option spares is a number") {
+  auto of = [](const char* options) { return nacre::job::spares_of(nacre::job::Options(Json::parse(options))); };
+  CHECK(of("{}").value() == 0);
+  CHECK(of(R"({"spares": 3})").value() == 3);
+  CHECK(of(R"({"spares": -1})").error().message.starts_with("spares: "));
+  CHECK(of(R"({"spares": "x"})").error().message.starts_with("spares: "));
+  CHECK(of(R"({"spares": 1048576})").error().message.starts_with("spares: "));
 }

@@ -71,6 +71,20 @@ TEST_CASE_METHOD(Fixture,
   CHECK(by_count(2, "2", "3-4") == "1 shells can leave this job, not 2; shell 0, which leads it, stays");
 }
 
+TEST_CASE_METHOD(Fixture, "by count spares come first") {
+  auto document = job.spec.document;
+  document["resources"][0]["count"] = 2;
+  job = job::Job::create(value::JobId(1), 0, job::Jobspec::from_json(document).value(), job.resources, std::nullopt,
+                         false, 1)
+            .value();
+  REQUIRE(job.taskmap.raw() == "0;1");
+  REQUIRE(job.spare_shells().str() == "4");
+  CHECK(by_count(1) == "4");
+  CHECK(by_count(2) == "3-4");
+  CHECK(by_count(2, "4") == "2-3");
+  CHECK(by_count(4) == "1-4");
+}
+
 TEST_CASE_METHOD(Fixture, "what cannot leave is refused in words") {
   CHECK(by_shells("0-1") == "shell 0 on n0 leads the job, and cannot leave it");
   CHECK(by_hosts("n0") == "shell 0 on n0 leads the job, and cannot leave it");

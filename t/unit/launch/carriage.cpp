@@ -151,9 +151,12 @@ TEST_CASE("a line that is missing or broken is noticed, and the next message com
 TEST_CASE("a carriage in the launch record is checked") {
   Carriage carriage = Carriage::with_new_token().value();
   CHECK(carriage.token != Carriage::with_new_token()->token);
+  CHECK(carriage.check());
+  carriage.channels.assign(Carriage::kMaxChannels, "exit-notify");
+  CHECK(carriage.check());
+  carriage.channels.emplace_back("one-more");
   CHECK_FALSE(carriage.check());
   carriage.channels = {"exit-notify"};
-  CHECK(carriage.check());
   for (const char* bad : {"", "a b", "A", "x\n", "a-name-that-is-longer-than-32-bytes"}) {
     Carriage wrong = carriage;
     wrong.channels.push_back(bad);

@@ -57,6 +57,19 @@ class Bench {
     return out;
   }
 
+  // The beats that the node has sent to this side since the last time; other effects are dropped.
+  std::string beats(Side side) {
+    std::string out;
+    for (const Effect& each : node.take_effects()) {
+      const auto* send = std::get_if<Send>(&each);
+      const auto* beat = send != nullptr ? std::get_if<Beat>(&send->message.body) : nullptr;
+      if (beat == nullptr || send->to.side != side) continue;
+      out += fmt::format("{}{} {}", out.empty() ? "" : "; ", name(send->to), beat->number);
+      if (!beat->busy.empty()) out += " busy " + beat->busy.str();
+    }
+    return out;
+  }
+
   Time now = seconds(1000);
   Node node;
 
@@ -102,6 +115,7 @@ class Bench {
   static std::string words(const Note& /*m*/) { return "note"; }
 };
 
+inline Idset members(const char* text) { return *Idset::parse(text); }
 inline View left(const char* ids) { return {{}, *Idset::parse(ids), {}}; }
 inline View died(const char* ids) { return {{}, {}, *Idset::parse(ids)}; }
 

@@ -170,5 +170,14 @@ TEST_CASE("requests are kept until their origin has an answer to them or to a la
   requests.answered({3, 2});
   CHECK(requests.pending().size() == 1);
   CHECK_FALSE(requests.add({{3, 1}, End{0}}));
-  CHECK(requests.add({{3, 3}, End{0}}));
+  CHECK(requests.add({{3, 5}, End{0}}));
+  CHECK(requests.add({{3, 3}, End{0}}));  // by another way
+  CHECK_FALSE(requests.add({{3, 5}, End{0}}));
+  std::vector<RequestId> pending;
+  for (const Request& each : requests.pending()) pending.push_back(each.id);
+  CHECK(pending == std::vector<RequestId>{{3, 3}, {3, 5}, {4, 1}});
+  requests.answered({3, 3});
+  requests.answered({4, 2});
+  CHECK(requests.pending().size() == 1);
+  CHECK(requests.pending().front().id == RequestId{3, 5});
 }

@@ -52,7 +52,7 @@ TEST_CASE("rule 3: who comes gets what it lacks, and no more") {
 TEST_CASE("rule 4: an entry is dropped when the leader says that all have it") {
   Middle bench;
   for (Seq seq = 1; seq <= 3; ++seq) bench.entry(0, seq, Event{"e", ""});
-  bench.say({0, Side::up}, Beat{1, 2});
+  bench.say({0, Side::up}, Beat{1, 2, {}});
   CHECK(bench.node.entry(2) == nullptr);
   CHECK(bench.node.entry(3) != nullptr);
   bench.asks();

@@ -16,7 +16,7 @@ TEST_CASE("rule 9: a child that does not say HELLO in time is suspected; one tha
   bench.asks();
   auto passes = [&](milliseconds time) {
     for (milliseconds each{0}; each < time; each += milliseconds(1000)) {
-      bench.say({1, Side::down}, Beat{1, 0});
+      bench.say({1, Side::down}, Beat{1, 0, {}});
       bench.wait(milliseconds(1000));
     }
   };
@@ -52,7 +52,7 @@ TEST_CASE("rule 9: a leader that somebody comes back to in that time has not") {
   bench.node.unlinked({1, Side::down});
   for (int each = 0; each < 60; ++each) {
     if (each == 20) bench.below(50);
-    if (each > 20) bench.say({50, Side::down}, Beat{1, 0});
+    if (each > 20) bench.say({50, Side::down}, Beat{1, 0, {}});
     bench.wait(milliseconds(1000));
   }
   CHECK(bench.node.tree().size() > 90);
@@ -63,7 +63,7 @@ TEST_CASE("rules 9 and 10: the bounds of silence grow together") {
   Bench above(0, 2);
   above.below(1);
   above.node.wait_for_silent(seconds(20));
-  above.say({1, Side::down}, Beat{1, 0});
+  above.say({1, Side::down}, Beat{1, 0, {}});
   for (int each = 0; each < 19; ++each) above.wait(milliseconds(1000));
   CHECK(above.node.tree().has(1));
   above.wait(milliseconds(1000));
@@ -81,9 +81,9 @@ TEST_CASE("rules 9 and 10: the bounds of silence grow together") {
 TEST_CASE("rule 9: a silent bound that is lowered or raised holds for a silence that has begun") {
   Bench bench(0, 3);
   for (Id id : {1, 2}) bench.below(id);
-  for (Id id : {1, 2}) bench.say({id, Side::down}, Beat{1, 0});
+  for (Id id : {1, 2}) bench.say({id, Side::down}, Beat{1, 0, {}});
   bench.wait(milliseconds(1000));
-  bench.say({2, Side::down}, Beat{2, 0});
+  bench.say({2, Side::down}, Beat{2, 0, {}});
   bench.node.wait_for_silent(seconds(2));
   bench.wait(milliseconds(900));
   CHECK(bench.node.tree().has(1));
@@ -100,7 +100,7 @@ TEST_CASE("a node that was stopped itself blames nobody for it") {
   Bench bench(0, 2);
   bench.below(1);
   bench.stand_still(seconds(25));
-  bench.say({1, Side::down}, Beat{1, 0});
+  bench.say({1, Side::down}, Beat{1, 0, {}});
   bench.wait(seconds(1));
   CHECK(bench.node.tree().has(1));
 }
@@ -117,7 +117,7 @@ TEST_CASE("rule 10: without beats the leader is dialled, and the parent left whe
   bench.asks();
   bench.say({0, Side::up}, Welcome{0, 0, {}});
   CHECK(bench.asks() == "^1 BYE 0; hang up ^1");
-  bench.say({0, Side::up}, Beat{1, 0});
+  bench.say({0, Side::up}, Beat{1, 0, {}});
   CHECK(bench.asks() == "dial 1");
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("rule 10: a shell that stood still itself has a hello bound to hear a 
   bench.wait(milliseconds(4400));
   CHECK(bench.asks().empty());  // nor is anybody dialled before the time
   auto number = static_cast<std::uint64_t>((kLong + seconds(1100)).count() / 1000);
-  bench.say({1, Side::up}, Beat{number, 0});
+  bench.say({1, Side::up}, Beat{number, 0, {}});
   bench.wait(hello);
   CHECK(bench.node.stage() == Stage::member);
 
@@ -180,4 +180,102 @@ TEST_CASE("a shrink, and a leader without anybody, wait on after a standstill") 
   bench.node.unlinked({2, Side::down});
   bench.stand_still(seconds(60));
   CHECK(bench.node.tree().has(1));
+}
+
+TEST_CASE("rule 16: a child that is busy is not silent, until the job has waited enough for it") {
+  Bench bench(0, 2);
+  bench.below(1);
+  auto passes = [&](milliseconds time) {
+    for (milliseconds each{0}; each < time; each += milliseconds(500)) {
+      bench.say({1, Side::down}, Beat{0, 0, members("1")});
+      bench.wait(milliseconds(500));
+    }
+  };
+  passes(seconds(100));
+  CHECK(bench.node.tree().has(1));
+  bench.node.wait_for_busy(seconds(30));
+  passes(seconds(30));
+  CHECK(bench.node.tree().has(1));
+  bench.node.wait_for_busy(seconds(60));  // no more time
+  passes(bench.node.options().silent_bound);
+  CHECK_FALSE(bench.node.tree().has(1));
+}
+
+TEST_CASE("rule 16: a feeder that is busy keeps a node from its end, and is passed on; the leader is dialled") {
+  Middle middle;
+  middle.say({0, Side::up}, Beat{1'000'000, 0, {}});
+  middle.beats(Side::down);
+  auto fence = middle.node.options().fence;
+  for (milliseconds each{0}; each < 3 * fence; each += milliseconds(500)) {
+    middle.say({0, Side::up}, Beat{0, 0, members("0")});
+    CHECK(middle.beats(Side::down) == "v3 0 busy 0; v4 0 busy 0");
+    middle.wait(milliseconds(500));
+  }
+  CHECK(middle.node.stage() == Stage::member);
+
+  Bench leaf(3);
+  leaf.above(1);
+  leaf.asks();
+  for (int each = 0; each < 10; ++each) {
+    leaf.say({1, Side::up}, Beat{0, 0, members("1")});
+    leaf.wait(milliseconds(500));
+  }
+  CHECK(leaf.asks() == "dial 0");
+  for (milliseconds each{0}; each < 3 * fence; each += milliseconds(500)) {
+    leaf.say({1, Side::up}, Beat{0, 0, members("1")});
+    leaf.wait(milliseconds(500));
+  }
+  CHECK(leaf.node.stage() == Stage::member);
+  leaf.wait(leaf.node.options().hello_bound);
+  CHECK(leaf.node.stage() == Stage::over);
+}
+
+TEST_CASE("rule 16: a busy node that feeds another one proves nothing") {
+  Bench leaf(3);
+  leaf.above(1);
+  leaf.node.linked({0, Side::up});
+  for (milliseconds each{0}; each < leaf.node.options().fence; each += milliseconds(500)) {
+    leaf.say({0, Side::up}, Beat{0, 0, members("0")});
+    leaf.wait(milliseconds(500));
+  }
+  CHECK(leaf.node.stage() == Stage::over);
+}
+
+TEST_CASE("rule 16: the busy beats of a leader are beats") {
+  Middle middle;
+  middle.beats(Side::down);
+  auto number = std::uint64_t{1'000'000};
+  for (milliseconds each{0}; each < 2 * middle.node.options().fence; each += milliseconds(500)) {
+    middle.say({0, Side::up}, Beat{number += 500, 0, members("0")});
+    CHECK(middle.beats(Side::down) == fmt::format("v3 {0}; v4 {0}", number));
+    middle.wait(milliseconds(500));
+  }
+  CHECK(middle.asks().find("dial") == std::string::npos);
+  CHECK(middle.node.stage() == Stage::member);
+}
+
+TEST_CASE("rule 16: one that is busy and cannot come to a new parent is reported by who still feeds it") {
+  Middle middle;  // 1, above 3 and 4
+  middle.below(5);
+  middle.asks();
+  middle.say({5, Side::down}, Beat{0, 0, members("5")});
+  CHECK(middle.beats(Side::up) == "^0 0 busy 5");
+  middle.say({4, Side::down}, Beat{0, 0, members("4")});  // its own child
+  CHECK(middle.beats(Side::up).empty());
+
+  Bench leader(0, 4);  // 1, above 3, and 2
+  for (Id id : {1, 2}) leader.below(id);
+  auto passes = [&](milliseconds time, const char* busy) {
+    for (milliseconds each{0}; each < time; each += milliseconds(500)) {
+      Up suspects;
+      suspects.suspects = members("3");
+      leader.say({2, Side::down}, Beat{0, 0, members(busy)});
+      leader.say({1, Side::down}, suspects);
+      leader.wait(milliseconds(500));
+    }
+  };
+  passes(seconds(60), "3");
+  CHECK(leader.node.tree().has(3));
+  passes(leader.node.options().silent_bound, "");
+  CHECK_FALSE(leader.node.tree().has(3));
 }

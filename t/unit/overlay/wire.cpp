@@ -38,9 +38,10 @@ TEST_CASE("what is encoded is decoded, of every kind of message") {
 
 TEST_CASE("the example of doc/protocol.md") {
   const char bytes[] =
-      "\x00\x00\x00\x27\xa5\x63\x6a\x6f\x62\x18\x4d\x66\x6e\x75\x6d\x62\x65\x72\x01\x66\x73\x74\x61\x62\x6c\x65\x00"
+      "\x00\x00\x00\x2d\xa6\x64\x62\x75\x73\x79\x60\x63\x6a\x6f\x62\x18\x4d\x66\x6e\x75\x6d\x62\x65\x72\x01\x66\x73"
+      "\x74\x61\x62\x6c\x65\x00"
       "\x64\x74\x65\x72\x6d\x03\x64\x74\x79\x70\x65\x64\x62\x65\x61\x74";
-  CHECK(framed(encode({77, 3, Beat{1, 0}}).value()) == Bytes(bytes, sizeof bytes - 1));
+  CHECK(framed(encode({77, 3, Beat{1, 0, {}}}).value()) == Bytes(bytes, sizeof bytes - 1));
 }
 
 TEST_CASE("a message that ends too early or goes on is refused, wherever that is") {
@@ -52,10 +53,10 @@ TEST_CASE("a message that ends too early or goes on is refused, wherever that is
 }
 
 TEST_CASE("an error names the message, the field and why") {
-  CHECK(why(cbor(R"({"job":1,"term":1,"type":"beat","number":1})")) == "beat: stable: is not there");
-  CHECK(why(cbor(R"({"job":1,"term":1,"type":"beat","number":-1,"stable":0})")) ==
+  CHECK(why(cbor(R"({"job":1,"term":1,"type":"beat","number":1,"busy":""})")) == "beat: stable: is not there");
+  CHECK(why(cbor(R"({"job":1,"term":1,"type":"beat","number":-1,"stable":0,"busy":""})")) ==
         "beat: number: expected a number from 0, got number");
-  CHECK(why(cbor(R"({"job":1,"term":1,"type":"beat","number":1,"stable":0,"x":1})")) ==
+  CHECK(why(cbor(R"({"job":1,"term":1,"type":"beat","number":1,"stable":0,"busy":"","x":1})")) ==
         "beat: 1 fields that are not known");
   CHECK(why(cbor(R"({"job":1,"term":1,"type":"shout"})")) == "shout: type: 'shout' is not known");
   CHECK(why(cbor(R"({"term":1,"type":"beat"})")) == "beat: job: is not there");

@@ -12,14 +12,14 @@ using Mode = AffinityOption::Mode;
 namespace {
 
 AffinityOption read(const Json& value) {
-  auto option = AffinityOption::read(JsonAt::root(value, "cpu-affinity"));
+  auto option = AffinityOption::read(JsonAt::root(value, "cpu-affinity"), AffinityOption::Of::cpus);
   INFO(dump_json(value) << (option ? "" : ": " + option.error().message));
   REQUIRE(option);
   return *option;
 }
 
 std::string error(const Json& value) {
-  auto option = AffinityOption::read(JsonAt::root(value, "cpu-affinity"));
+  auto option = AffinityOption::read(JsonAt::root(value, "cpu-affinity"), AffinityOption::Of::cpus);
   INFO(dump_json(value));
   REQUIRE_FALSE(option);
   return option.error().message;
@@ -33,7 +33,7 @@ std::string normal(std::string_view text) {
 }  // namespace
 
 TEST_CASE("an affinity option that is not set is on") {
-  auto option = AffinityOption::read(std::nullopt);
+  auto option = AffinityOption::read(std::nullopt, AffinityOption::Of::cpus);
   REQUIRE(option);
   CHECK(option->mode == Mode::on);
   CHECK_FALSE(option->given);
@@ -62,7 +62,7 @@ TEST_CASE("verbose and dry-run come before the mode, in any order, or alone") {
   CHECK(read("dry-run,verbose").dry_run);
   CHECK(read("verbose,dry-run,per-task").mode == Mode::per_task);
   CHECK(read("verbose,map:0,1;2").map[0].str() == "0-1");
-  CHECK(error("per-task,verbose").starts_with("cpu-affinity: expected on, off, per-task or map:LIST"));
+  CHECK(error("per-task,verbose").starts_with("cpu-affinity: expected on, off, per-task, per-task:LEVEL ("));
 }
 
 TEST_CASE("an affinity option as an object") {
@@ -82,7 +82,7 @@ TEST_CASE("an affinity option as an object") {
 TEST_CASE("what is no affinity option is named") {
   for (const Json& value :
        {Json("sideways"), Json(""), Json("verbose,"), Json(2), Json(-1), Json(0.5), Json::array({1}), Json("ON")}) {
-    CHECK(error(value).starts_with("cpu-affinity: expected on, off, per-task or map:LIST"));
+    CHECK(error(value).starts_with("cpu-affinity: expected on, off, per-task, per-task:LEVEL ("));
   }
 }
 
@@ -160,4 +160,38 @@ TEST_CASE("more tasks than things share them evenly") {
     firsts.push_back(first);
   }
   CHECK(firsts == std::vector<std::size_t>{0, 0, 0, 1, 1});
+}
+
+TEST_CASE("per-task may have a level, of cpus only; closest is for gpus only") {
+  using plugins::CpuLevel;
+  CHECK(read("per-task").level == CpuLevel::core);
+  CHECK(read("per-task:l3").level == CpuLevel::l3);
+  CHECK(read("per-task:l3").mode == Mode::per_task);
+  CHECK(read(Json{{"mode", "verbose,per-task:package"}}).level == CpuLevel::package);
+  CHECK(error("closest").starts_with(
+      "cpu-affinity: expected on, off, per-task, per-task:LEVEL (thread, core, l3, numa, "
+      "package) or map:LIST"));
+  CHECK(error("per-task:socket").ends_with(R"(got "per-task:socket")"));
+  Json closest = "verbose,closest";
+  Json level = "per-task:numa";
+  auto gpus = [](const Json& value) {
+    return AffinityOption::read(JsonAt::root(value, "gpu-affinity"), AffinityOption::Of::gpus);
+  };
+  REQUIRE(gpus(closest));
+  CHECK(gpus(closest)->mode == Mode::closest);
+  CHECK_FALSE(gpus(level));
+}
+
+TEST_CASE("mem-affinity and nic-affinity are words, off by default") {
+  CHECK(plugins::read_mem_affinity(std::nullopt) == "off");
+  for (const Json& value : {Json("off"), Json(0), Json(false)})
+    CHECK(plugins::read_mem_affinity(JsonAt::root(value, "mem-affinity")) == "off");
+  Json interleave = "interleave";
+  CHECK(plugins::read_mem_affinity(JsonAt::root(interleave, "mem-affinity")) == "interleave");
+  Json one = 1;
+  auto wrong = plugins::read_mem_affinity(JsonAt::root(one, "mem-affinity"));
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().message == "mem-affinity: expected bind, prefer, interleave or off, got 1");
+  Json closest = "closest";
+  CHECK(plugins::read_nic_affinity(JsonAt::root(closest, "nic-affinity")) == "closest");
 }

@@ -191,6 +191,10 @@ class OtherMachine final : public plugin::Plugin {
       call.out["cores"] = Json{"1000", "1001", "1002-1003", "1004"};
       return Result<void>();
     });
+    on("hwloc.topology", [](plugin::Call& call) {
+      call.out["cores"] = Json{"1000", "1001", "1002-1003", "1004"};
+      return Result<void>();
+    });
   }
 };
 

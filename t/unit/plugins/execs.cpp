@@ -123,7 +123,7 @@ TEST_CASE("exec: what cannot be started, or is asked wrongly", "[control]") {
 TEST_CASE("exec: a shell that is lost meanwhile is an end of its own", "[control]") {
   ExecWorld world;
   world.begin(1, "exec sleep 600");
-  world.execs.lost(0);
+  world.execs.shell_gone(0, false);
   REQUIRE(world.answers.contains(1));
   CHECK(world.exits[1] == std::vector<std::string>{"l"});
   ExecNotice end;

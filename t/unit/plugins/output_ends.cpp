@@ -9,6 +9,7 @@
 #include "base/big_endian.hpp"
 #include "folder.hpp"
 #include "output_tasks.hpp"
+#include "quiet_port.hpp"
 
 using namespace nacre;
 using kit::kErr;
@@ -108,18 +109,12 @@ TEST_CASE("of a file that the task itself writes the last bytes are read") {
 namespace {
 
 // What shell 1 has sent before the leader serves the channel, which comes at once.
-class EarlyPort final : public bulk::Port {
+class EarlyPort final : public kit::QuietPort {
  public:
   void serve(bulk::Channel channel, Upward owner) override {
     if (channel == bulk::up::kOutput) owner.on_record(1, 1, records());
   }
-  void serve(bulk::Channel, Downward) override {}
-  void serve_no_more() override {}
-  Result<bool> put(bulk::Channel, std::string_view) override { return true; }
-  Result<bool> broadcast(bulk::Channel, std::string_view) override { return true; }
-  Result<void> end_broadcast(bulk::Channel) override { return {}; }
-  void taken(bulk::Id, bulk::Numbered) override {}
-  void consumed(bulk::Numbered) override {}
+  using QuietPort::serve;
 
  private:
   // doc/protocol.md, "Output": a source of task 1, then a batch.

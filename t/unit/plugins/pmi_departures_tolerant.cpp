@@ -8,6 +8,7 @@
 
 using namespace nacre;
 using plugins::PmiClients;
+using plugins::PmiOptions;
 using plugins::tolerant;
 using value::WaitStatus;
 
@@ -119,7 +120,7 @@ TEST_CASE("fault-tolerance: the others of another node have been in a barrier th
 }
 
 TEST_CASE("who is lost with its shell is listed also without fault-tolerance, once; not if the job ends") {
-  PmiClients job(2, PmiOptions(), 0, 6);
+  PmiClients job(2, plugins::PmiOptions(), 0, 6);
   job.join_all();
   job.departures.lost_elsewhere(3);
   CHECK(job.dead(0) == "none");

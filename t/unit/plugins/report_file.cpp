@@ -6,10 +6,12 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/unique_fd.hpp"
 #include "exits/summary.hpp"
 #include "fake_host.hpp"
+#include "folder.hpp"
 #include "plugins/builtins.hpp"
 
 using namespace nacre;
@@ -24,6 +26,18 @@ TEST_CASE("a report that cannot be written is a warning, and what was there stay
   CHECK(host.logged ==
         Lines{"warn exit-report: report: /no/such/directory/report.json: No such file or directory: the "
               "report is not written"});
+}
+
+TEST_CASE("a report to a link is written to what it names, and the link stays") {
+  kit::TemporaryFolder folder;
+  std::filesystem::create_symlink("there", folder.path("link"));
+  kit::FakeHost host(1);
+  host.stack().push(plugins::make_exit_report(host));
+  host.options().set("report", folder.path("link"));
+  REQUIRE(host.call("shell.init"));
+  host.ended(exits::summary({}, {}, exits::Policy::max(), 0));
+  CHECK(std::filesystem::is_symlink(folder.path("link")));
+  CHECK(parse_json(*read_file(folder.path("there"))).value()["exit"]["code"] == 0);
 }
 
 TEST_CASE("a report to a descriptor is read by who is slow, and held for that") {

@@ -14,6 +14,15 @@ TEST_CASE("an entry reads back as it was written", "[record]") {
   REQUIRE(again);
   CHECK(*again == running);
   CHECK_FALSE(again->ended());
+  CHECK(running.text().find("spares") == std::string::npos);
+  JobEntry spared = running;
+  spared.spares = 1;
+  CHECK(JobEntry::parse(spared.text()).value() == spared);
+  JobEntry noted = running;
+  noted.notes = {"on a made-up machine: 2x2c", "a rehearsal: kill n1"};
+  CHECK(JobEntry::parse(noted.text()).value() == noted);
+  noted.notes.assign(JobEntry::kMaxNotes + 1, "x");
+  CHECK(JobEntry::parse(noted.text()).value().notes.size() == JobEntry::kMaxNotes);
 
   JobEntry ended = running;
   ended.end = EntryEnd{12.5, 3, false, "task 1 failed", exits_of({{"x0", "0,2-3"}, {"x3", "1"}}), {{"version", 1}}};
@@ -22,6 +31,7 @@ TEST_CASE("an entry reads back as it was written", "[record]") {
   CHECK(*again == ended);
   ended.end->rule = {{"main", 0}, {"first", "x3"}};
   ended.end->lost_output = 17;
+  ended.end->timeline = {{"launch", 0.2}};
   CHECK(JobEntry::parse(ended.text()).value() == ended);
   CHECK(again->end->exits[1] == Json{{"record", "x3"}, {"count", 1}, {"ranks", "1"}});
 }
@@ -48,6 +58,8 @@ TEST_CASE("members that are unknown are passed over, others are checked with the
   fails("/end", {{"time", 1}, {"code", 256}, {"vanished", false}, {"exits", Json::array()}}, "end.code: expected");
   fails("/end", {{"time", 1}, {"code", 1}, {"vanished", false}, {"exits", Json::array()}, {"rule", 3}},
         "end.rule: expected");
+  fails("/end", {{"time", 1}, {"code", 1}, {"vanished", false}, {"exits", Json::array()}, {"timeline", 3}},
+        "end.timeline: expected");
   fails("/end",
         {{"time", 1},
          {"code", 1},

@@ -15,6 +15,8 @@
 #include <fmt/format.h>
 
 #include "run.hpp"
+#include "task/memory_policy.hpp"
+#include "value/idset.hpp"
 
 using namespace nacre;        // NOLINT
 using namespace nacre::task;  // NOLINT
@@ -257,6 +259,29 @@ TEST_CASE("a task runs on its cpus") {
   what.setup.cpus.assign(1024, 0);
   what.setup.cpus.back() = 1;
   CHECK(run(what).error == "cannot bind to cpus: Invalid argument");
+}
+
+TEST_CASE("a task has its memory policy, and one that the kernel refuses is named") {
+  using value::Idset;
+  Command what = command({"/bin/cat", "/proc/self/numa_maps"});
+  what.setup.memory = memory_policy("interleave", Idset::range(999, 999));
+  CHECK(run(what).error ==
+        "cannot set the memory policy to interleave 999: Invalid argument (is it one of Mems_allowed_list in "
+        "/proc/self/status?)");
+  if (::access("/proc/self/numa_maps", R_OK) != 0) return;  // a kernel without NUMA
+  for (const auto& [name, shown] : {std::pair("bind", " bind:0 "), std::pair("prefer", " prefer:0 "),
+                                    std::pair("interleave", " interleave:0 ")}) {
+    what.setup.memory = memory_policy(name, Idset::range(0, 0));
+    CHECK(run(what).out.find(shown) != std::string::npos);
+  }
+}
+
+TEST_CASE("memory policies by their names; to prefer several nodes is another one") {
+  using value::Idset;
+  CHECK_FALSE(memory_policy("closest", Idset::range(0, 0)));
+  CHECK(memory_policy_text(*memory_policy("bind", Idset::range(0, 70))) == "bind 0-70");
+  CHECK(memory_policy("prefer", Idset::range(1, 1))->mode != memory_policy("prefer", Idset::range(0, 1))->mode);
+  CHECK(memory_policy_text(*memory_policy("prefer", Idset::range(0, 1))) == "prefer 0-1");
 }
 
 TEST_CASE("a task has its OOM score") {

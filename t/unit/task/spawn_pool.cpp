@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "event/clock.hpp"
 #include "run.hpp"
 
 using namespace nacre;        // NOLINT
@@ -84,6 +85,22 @@ TEST_CASE("commands are started from one thread, or from several, and each outco
       CHECK(WEXITSTATUS(wait_for(outcome->pid)) == i);
     }
     CHECK(pids.size() == 34);
+  }
+}
+
+TEST_CASE("if it is wanted, each start has its times") {
+  SpawnPool pool(3);
+  std::vector<Command> commands;
+  for (int i = 0; i < 10; ++i) commands.push_back(i == 4 ? command({"no-such-command"}) : sh("exit 0"));
+  event::Seconds before = event::clock_now();
+  std::vector<SpawnPool::Times> times(commands.size());
+  for (const auto& outcome : pool.spawn(pointers(commands), times)) {
+    if (outcome) wait_for(outcome->pid);
+  }
+  for (const SpawnPool::Times& each : times) {
+    CHECK(before <= each.begun);
+    CHECK(each.begun <= each.over);
+    CHECK(each.over <= event::clock_now());
   }
 }
 

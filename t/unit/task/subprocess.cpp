@@ -131,8 +131,12 @@ TEST_CASE_METHOD(SubprocessFixture,
                  "a subprocess on a terminal: it is its input and output, and its size can change") {
   Subprocess::Options options;
   options.pty = winsize{33, 99, 0, 0};
-  start("trap 'stty size' WINCH; [ -t 0 ] && [ -t 2 ] && stty size >&2; until read -r line; do :; done; exit 7",
-        std::move(options));
+  // Not in read yet: a signal that comes just before that blocks is taken up only once it has read something.
+  start(
+      "trap 'stty size; seen=1' WINCH; [ -t 0 ] && [ -t 2 ] && stty size >&2; until [ $seen ]; do sleep 0.01; "
+      "done; "
+      "read -r line; exit 7",
+      std::move(options));
   auto has = [this](std::string_view text) { return said["pty"].find(text) != std::string::npos; };
   loop->run_until([&] { return has("33 99\r\n"); });
   REQUIRE(process->pty()->set_size(winsize{11, 22, 0, 0}));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/link.hpp"
 
+#include <thread>
+
 #include "world.hpp"
 
 using namespace nacre;             // NOLINT
@@ -29,6 +31,25 @@ TEST_CASE("frames go both ways, whole and in order") {
     CHECK(world.b.frames[i] == fmt::format("a {}", i));
   }
   CHECK(world.refused.empty());
+}
+
+TEST_CASE("another thread sends frames while a callback does not return, and first what the callback has sent") {
+  World world(GENERATE(Over::tcp, Over::local));
+  world.connect();
+  bool done = false;
+  world.a.on_frame = [&](std::string_view) {
+    REQUIRE(world.a.link->send("of the callback"));  // it goes out once this has returned
+    for (int i = 0; i < 3; ++i) std::thread([&] { world.a.link->send_beside("beside"); }).join();
+    done = true;
+  };
+  REQUIRE(world.b.link->send("go"));
+  world.run_until([&] { return done && world.b.frames.size() == 3; });
+  CHECK(world.b.frames == std::vector<std::string>{"of the callback", "beside", "beside"});
+  REQUIRE(world.a.link->send("later"));
+  world.run_until([&] { return world.b.frames.size() == 4; });
+  world.a.link->finish();
+  world.a.link->send_beside("too late");
+  CHECK(world.b.frames.back() == "later");
 }
 
 TEST_CASE("frames of all sizes arrive") {
@@ -78,6 +99,33 @@ TEST_CASE("who sends no frame without room, and goes on when there is some, send
   world.run_until([&] { return world.b.frame_count == kCount; });
   CHECK(paused > 0);
   CHECK(most_queued < std::size_t{1} << 20);
+}
+
+TEST_CASE("while one end is held nothing passes, and all that waited does then, in its order") {
+  World world(GENERATE(Over::tcp, Over::local));
+  world.connect();
+  REQUIRE(world.a.link->send("before"));
+  world.run_until([&] { return world.b.frames.size() == 1; });
+  world.a.link->hold(true);
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(world.a.link->send(fmt::format("a {}", i)));
+    REQUIRE(world.b.link->send(fmt::format("b {}", i)));
+  }
+  // More than sockets take, so both ends have to wait.
+  REQUIRE(world.b.link->send(pattern_of(std::size_t{8} << 20, 1)));
+  int rounds = 0;
+  auto timer = event::Timer::create(*world.loop, [&] { ++rounds; }).value();
+  timer.start(event::Seconds(0.001), event::Seconds(0.001));
+  world.run_until([&] { return rounds >= 50; });
+  timer.stop();
+  CHECK(world.b.frames.size() == 1);
+  CHECK(world.a.frames.empty());
+  CHECK(world.a.link->queued() > 0);
+  world.a.link->hold(false);
+  world.run_until([&] { return world.a.frames.size() == 21 && world.b.frames.size() == 21; });
+  CHECK(world.a.frames[19] == "b 19");
+  CHECK(world.b.frames[20] == "a 19");
+  CHECK(world.a.closed + world.b.closed == 0);
 }
 
 TEST_CASE("a frame above the reader's limit ends the link before it has come whole") {

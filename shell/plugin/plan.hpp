@@ -5,15 +5,19 @@
 // become one plan, in which what differs is marked with the hosts that it is of.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.hpp"
 #include "plugin/host.hpp"
 
-namespace nacre::core {
+namespace nacre::plugin {
 
 // What all shells have alike: where options come from.
 struct PlanSources {
@@ -23,9 +27,16 @@ struct PlanSources {
   std::map<std::string, std::string> front;
 };
 
+struct PlanPartOptions {
+  std::size_t most_tasks = std::numeric_limits<std::size_t>::max();  // the first ones of this shell
+  // Whether the value of a variable may be in it; unset: each may.
+  std::function<bool(std::string_view name, std::string_view value)> shows;
+};
+
 // This shell's part: an object. To be called after `task.init` was called for each task. `files`: the Lua files
 // that were run.
-[[nodiscard]] Json plan_part(plugin::Host& host, const std::vector<std::string>& files);
+[[nodiscard]] Json plan_part(Host& host, const std::vector<std::string>& files,
+                             const PlanPartOptions& options = {});
 
 // `parts`: of each shell, by its rank, not none; shells that are missing have been lost. `is_alone`: there is no
 // other shell, whatever R has.
@@ -35,7 +46,7 @@ struct PlanSources {
 // One line of JSON: "asked": [OPTION, ...], the options that were asked for as the initrc was run; "plugins":
 // [{"name", "origin", "topics": [...], "replaces_builtin"}, ...], in the order of the stack; and "read":
 // [FILE, ...], the Lua files that were run. `builtins`: the names of all builtin plugins.
-[[nodiscard]] std::string explain_plugins(plugin::Host& host, const std::set<std::string>& builtins,
+[[nodiscard]] std::string explain_plugins(Host& host, const std::set<std::string>& builtins,
                                           const std::vector<std::string>& files);
 
-}  // namespace nacre::core
+}  // namespace nacre::plugin

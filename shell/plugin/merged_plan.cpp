@@ -7,11 +7,11 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "core/explain.hpp"
+#include "plugin/plan.hpp"
 #include "value/hostlist.hpp"
 #include "value/idset.hpp"
 
-namespace nacre::core {
+namespace nacre::plugin {
 namespace {
 
 using Ranks = value::Idset;
@@ -157,8 +157,8 @@ class MergedPlan {
   void add_job() {
     out_ += fmt::format("job       {} ({})\ncommand  ", job_.f58(), job_.id.decimal());
     for (const std::string& argument : job_.spec.command) out_ += " " + in_quotes(argument);
-    out_ += fmt::format("\ntasks     {} on {} node{}, taskmap {}\n", job_.tasks(), job_.shells(),
-                        job_.shells() == 1 ? "" : "s", job_.taskmap.str());
+    out_ += fmt::format("\ntasks     {} on {} node{}, taskmap {}\n", job_.tasks(), job_.nodes(),
+                        job_.nodes() == 1 ? "" : "s", job_.taskmap.str());
     if (is_alone_) return add_own_node();
     auto node = [](const Json& part, const char* member) {
       return std::vector{part["node"][member].get<std::string>()};
@@ -168,6 +168,9 @@ class MergedPlan {
         out_ += fmt::format("{:<9} {}{}\n", title, mark_of(each.of), each.text);
     };
     out_ += fmt::format("shells    {} of {}: {}\n", all_.size(), job_.shells(), hosts_of(all_));
+    if (job_.spares > 0)
+      out_ += fmt::format("{:<9} {} of them: {}\n", job_.spares == 1 ? "spare" : "spares", job_.spares,
+                          hosts_of(job_.spare_shells()));
     for (auto [title, member] : {std::pair{"cores", "cores"}, {"gpus", "gpus"}, {"cwd", "cwd"}}) add(title, member);
   }
 
@@ -230,4 +233,4 @@ std::string merged_plan(const job::Job& job, const PlanSources& sources, const s
   return MergedPlan(job, sources, parts, is_alone).text();
 }
 
-}  // namespace nacre::core
+}  // namespace nacre::plugin

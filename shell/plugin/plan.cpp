@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/explain.hpp"
+#include "plugin/plan.hpp"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -10,10 +10,12 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "task/cpu_rights.hpp"
 #include "task/limits.hpp"
+#include "task/memory_policy.hpp"
 #include "value/idset.hpp"
 
-namespace nacre::core {
+namespace nacre::plugin {
 namespace {
 
 using Variables = std::map<std::string, std::string, std::less<>>;
@@ -24,12 +26,17 @@ Variables variables(const job::Environment& environment) {
   return out;
 }
 
-// "+NAME='value'" for each variable that `after` adds or changes, "-NAME" for each that it lacks.
-std::vector<std::string> differences(const Variables& before, const Variables& after) {
+// "+NAME='value'" for each variable that `after` adds or changes, "-NAME" for each that it lacks. What `shows`
+// keeps back is "+NAME, its value is left out".
+std::vector<std::string> differences(const Variables& before, const Variables& after,
+                                     const decltype(PlanPartOptions::shows)& shows) {
   std::vector<std::string> lines;
   for (const auto& [name, value] : after) {
     auto old = before.find(name);
-    if (old == before.end() || old->second != value) lines.push_back(fmt::format("+{}={}", name, in_quotes(value)));
+    if (old != before.end() && old->second == value) continue;
+    bool is_shown = !shows || shows(name, value);
+    lines.push_back(is_shown ? fmt::format("+{}={}", name, in_quotes(value))
+                             : fmt::format("+{}, its value is left out", name));
   }
   for (const auto& [name, value] : before) {
     if (!after.contains(name)) lines.push_back("-" + name);
@@ -37,15 +44,7 @@ std::vector<std::string> differences(const Variables& before, const Variables& a
   return lines;
 }
 
-std::string cpus_of(const task::CpuMask& mask) {
-  if (mask.empty()) return "inherited";
-  constexpr std::size_t kBits = 8 * sizeof(unsigned long);
-  value::Idset cpus;
-  for (std::size_t bit = 0; bit < mask.size() * kBits; ++bit) {
-    if (mask[bit / kBits] >> (bit % kBits) & 1U) cpus.insert(static_cast<value::Idset::Id>(bit));
-  }
-  return cpus.str();
-}
+std::string cpus_of(const task::CpuMask& mask) { return mask.empty() ? "inherited" : task::set_of(mask).str(); }
 
 std::string limit_text(rlim_t value) { return value == RLIM_INFINITY ? "unlimited" : fmt::format("{}", value); }
 
@@ -53,7 +52,7 @@ std::string_view policy_text(int policy) {
   return policy == SCHED_BATCH ? "batch" : policy == SCHED_IDLE ? "idle" : "other";
 }
 
-Json node_of(const plugin::Host& host) {
+Json node_of(const Host& host) {
   const job::NodeResources& node = host.job().node();
   return {{"broker", node.broker_rank},
           {"cores", node.cores.empty() ? "none" : node.cores.str()},
@@ -62,10 +61,12 @@ Json node_of(const plugin::Host& host) {
 }
 
 // What would be set for the task, a line each.
-Json lines_of(const task::Task& task, const Variables& job_environment) {
+Json lines_of(const task::Task& task, const Variables& job_environment, const PlanPartOptions& options) {
   const task::ChildSetup& setup = task.command().setup;
   Json out = Json::array();
   out.push_back(fmt::format("cpus    {}", cpus_of(setup.cpus)));
+  if (setup.memory) out.push_back(fmt::format("memory  {}", task::memory_policy_text(*setup.memory)));
+  for (const std::string& note : task.command().notes) out.push_back("plan    " + note);
   for (const auto& limit : setup.limits) {
     auto name = task::limit_name(limit.resource);
     out.push_back(fmt::format("limit   {} {} (hard {})",
@@ -77,12 +78,12 @@ Json lines_of(const task::Task& task, const Variables& job_environment) {
   if (setup.new_session) out.push_back("session of its own");
   if (!setup.new_process_group && !setup.new_session) out.push_back("group   of the shell");
   if (setup.trace_me) out.push_back("stopped in exec");
-  for (const std::string& line : differences(job_environment, variables(task.command().env)))
+  for (const std::string& line : differences(job_environment, variables(task.command().env), options.shows))
     out.push_back("env     " + line);
   return out;
 }
 
-Json plugins_of(const plugin::Stack& stack) {
+Json plugins_of(const Stack& stack) {
   Json out = Json::array();
   for (const auto& plugin : stack.plugins()) {
     Json topics = Json::array();
@@ -96,15 +97,18 @@ Json plugins_of(const plugin::Stack& stack) {
 
 }  // namespace
 
-Json plan_part(plugin::Host& host, const std::vector<std::string>& files) {
+Json plan_part(Host& host, const std::vector<std::string>& files, const PlanPartOptions& options) {
   Variables given;
   for (const auto& [name, value] : host.job().spec.environment) given.insert_or_assign(name, value);
   Variables all = variables(host.environment());
   Json tasks = Json::array();
-  for (const auto& task : host.tasks())
-    tasks.push_back({{"rank", task->rank()}, {"local", task->local_id()}, {"lines", lines_of(*task, all)}});
+  for (const auto& task : host.tasks()) {
+    if (tasks.size() == options.most_tasks) break;
+    tasks.push_back(
+        {{"rank", task->rank()}, {"local", task->local_id()}, {"lines", lines_of(*task, all, options)}});
+  }
   return {{"node", node_of(host)},
-          {"environment", differences(given, all)},
+          {"environment", differences(given, all, options.shows)},
           {"tasks", std::move(tasks)},
           {"options", host.options().json()},
           {"setters", host.options().setters()},
@@ -112,7 +116,7 @@ Json plan_part(plugin::Host& host, const std::vector<std::string>& files) {
           {"files", files}};
 }
 
-std::string explain_plugins(plugin::Host& host, const std::set<std::string>& builtins,
+std::string explain_plugins(Host& host, const std::set<std::string>& builtins,
                             const std::vector<std::string>& files) {
   Json list = plugins_of(host.stack());
   for (Json& each : list)
@@ -123,4 +127,4 @@ std::string explain_plugins(plugin::Host& host, const std::set<std::string>& bui
   return dump_json({{"plugins", std::move(list)}, {"read", files}, {"asked", asked}}) + '\n';
 }
 
-}  // namespace nacre::core
+}  // namespace nacre::plugin

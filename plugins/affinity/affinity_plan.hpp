@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plan of all tasks of this node, as the plugin cpu-affinity gives it to other plugins: the topic
+// `affinity.plan` returns
+//
+//   {"tasks": [{"cpus": IDSET, "memory": IDSET, "gpus": [N, ...], "nics": [NAME, ...],
+//               "why": {"cpus": TEXT, "memory": TEXT, "gpus": TEXT, "nics": TEXT}}, ...],
+//    "unused": IDSET, "dry-run": BOOL}
+//
+// by local id. What no option asks for is empty. It is made once, at the first call from shell.init on. With
+// dry-run cpus and memory may be another machine's.
+#pragma once
+
+#include "base/json.hpp"
+#include "base/result.hpp"
+#include "plugin/host.hpp"
+#include "plugins/affinity/placement.hpp"
+
+namespace nacre::plugins {
+
+struct AffinityPlan {
+  Placement placement;
+  bool is_dry_run = false;
+};
+
+[[nodiscard]] Json to_json(const AffinityPlan& plan);
+
+// Asks for the plan; it has each task of this shell. An error names `option`, which needs it.
+Result<AffinityPlan> ask_for_plan(plugin::Host& host, std::string_view option);
+
+}  // namespace nacre::plugins

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where each task of a job runs on this node: its cpus, and the memory, gpus and network cards that are near them,
+// each with a reason in words. Pure: what is decided follows from the two arguments of place() alone.
+//
+// Cpus: cpu_division.hpp has the rules. Memory: the NUMA nodes of the task's cpus; of several with the same cpus,
+// as with HBM, the first that has memory. Gpus: each task gets as many as the others, one more at most; the
+// nearest pairs of a task and a gpu are made first. Network cards: all those that are nearest to the task's cpus;
+// among these, those behind the same PCI switch as a gpu of the task.
+//
+// Words call sets by their kind and number: `core`, `l3` and `package` by their order in the topology, which is
+// hwloc's logical index, `numa` by the kernel's number.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "plugins/affinity/affinity_option.hpp"
+#include "plugins/affinity/node_topology.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::plugins {
+
+struct PlacementRequest {
+  enum class Gpus { none, evenly, closest };
+
+  std::size_t tasks = 0;
+  // The cpus of each task where something else has decided them; else `cores` are divided: those of the job, each
+  // by the cpus of it that may be used, in logical order.
+  std::vector<value::Idset> cpus;
+  std::string cpus_why;  // with `cpus`
+  std::vector<value::Idset> cores;
+  CpuLevel level = CpuLevel::core;
+  bool memory = false;
+  Gpus gpus = Gpus::none;                 // evenly: in the order of their ids, wherever they are
+  std::vector<value::Idset::Id> gpu_ids;  // the job's
+  bool nics = false;
+};
+
+// An empty reason: it was not asked for.
+struct PlacedTask {
+  value::Idset cpus;
+  std::string cpus_why;
+  value::Idset memory;
+  std::string memory_why;
+  std::vector<value::Idset::Id> gpus;
+  std::string gpus_why;
+  std::vector<std::string> nics;
+  std::string nics_why;
+};
+
+struct Placement {
+  std::vector<PlacedTask> tasks;
+  value::Idset unused;  // cpus of the job that no task has
+};
+
+// An error says which option asks for what, what the node has, and the remedy.
+[[nodiscard]] Result<Placement> place(const NodeTopology& topology, const PlacementRequest& request);
+
+}  // namespace nacre::plugins

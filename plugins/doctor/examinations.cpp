@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/doctor/examinations.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "event/clock.hpp"
+#include "plugin/shell_questions.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr std::size_t kRecordSize = std::size_t{32} << 10;  // bytes of groups in a record, well below its limit
+constexpr std::size_t kMostUnsent = 4096;                   // records
+constexpr std::size_t kMostKept = std::size_t{64} << 10;    // bytes of groups in what was found last
+
+}  // namespace
+
+void Examinations::serve() {
+  asked_ = plugin::serve_questions(
+      host_, records_, kTopic, [this](bulk::Id origin, std::string_view bytes) { take(origin, bytes); },
+      [this](std::string_view question) { asked(question); });
+}
+
+// ---- in each shell -----------------------------------------------------------
+
+// What is not sent counts as not answered: the leader asks more than it takes.
+void Examinations::asked(std::string_view bytes) {
+  auto json = parse_json(bytes);
+  if (!json || !json->is_object() || !json->contains("number") || !(*json)["number"].is_number_unsigned()) return;
+  auto order = ExaminationOrder::parse(json->value("order", Json::object()));
+  if (!order || records_.waiting() > kMostUnsent || own_.size() >= kMostOpen) return;
+  auto number = (*json)["number"].get<std::uint64_t>();
+  if (order->only_silence) {
+    Json record{{"number", number}, {"last", true}, {"groups", Json::array()}};
+    if (silence_) record["silent"] = silence_();
+    return records_.put(dump_json(record));
+  }
+  Result<void> begun =
+      look(number, *order, [this, number](const auto& groups, const auto& notes) { send(number, groups, notes); });
+  if (!begun) host_.log().log(Level::warn, "doctor", "{}", begun.error().message);
+}
+
+Result<void> Examinations::look(std::uint64_t number, const ExaminationOrder& order, decltype(Own::done) done) {
+  auto timer = TRY(event::Timer::create(host_.loop(), [this, number] { look_again(number); }));
+  Own& own = own_[number];
+  own.order = order;
+  own.done = std::move(done);
+  own.looks.emplace(host_);
+  own.timer = std::move(timer);
+  own.timer->unref();
+  own.timer->start(event::Seconds(order.interval));
+  return {};
+}
+
+void Examinations::look_again(std::uint64_t number) {
+  Own& own = own_.at(number);
+  own.examined = own.looks->look_again(own.order.interval);
+  if (own.order.stacks == StackWay::none) return complete(number, {}, {});
+  take_stacks(number, own);
+}
+
+// A process that is stuck cannot be traced, and one that is traced has its tracer already.
+void Examinations::take_stacks(std::uint64_t number, Own& own) {
+  std::vector<StackTaker::Target> targets;
+  for (const TaskLooks::Examined& each : own.examined) {
+    doctor::Doing doing = each.group.fact.doing;
+    bool is_free =
+        doing == doctor::Doing::busy || doing == doctor::Doing::sleeps || doing == doctor::Doing::stopped;
+    if (each.pid != 0 && is_free) targets.push_back({each.rank, each.pid, each.was_stopped});
+  }
+  own.stacks.emplace(host_, own.order.stacks);
+  own.stacks->start(std::move(targets),
+                    [this, number](const auto& stacks, const auto& notes) { complete(number, stacks, notes); });
+}
+
+void Examinations::complete(std::uint64_t number, const StackTaker::Stacks& stacks,
+                            const std::set<std::string>& notes) {
+  auto taken = own_.extract(number);
+  if (!taken) return;
+  Own& own = taken.mapped();
+  std::vector<doctor::TaskGroup> groups;
+  for (TaskLooks::Examined& each : own.examined) {
+    if (auto stack = stacks.find(each.rank); stack != stacks.end()) each.group.fact.stack = stack->second;
+    groups.push_back(std::move(each.group));
+  }
+  if (!own.order.by_rank) groups = doctor::folded(std::move(groups));
+  std::set<std::string> all = own.looks->notes();
+  all.insert(notes.begin(), notes.end());
+  own.done(std::move(groups), all);
+}
+
+void Examinations::send(std::uint64_t number, const std::vector<doctor::TaskGroup>& groups,
+                        const std::set<std::string>& notes) {
+  std::size_t next = 0;
+  do {
+    Json some = Json::array();
+    for (std::size_t bytes = 0; next < groups.size() && bytes < kRecordSize; ++next) {
+      some.push_back(groups[next].json());
+      bytes += dump_json(some.back()).size();
+    }
+    bool is_last = next == groups.size();
+    Json record{{"number", number}, {"last", is_last}, {"groups", std::move(some)}};
+    if (is_last && !notes.empty()) record["notes"] = notes;
+    records_.put(dump_json(record));
+  } while (next < groups.size());
+}
+
+// ---- the leader --------------------------------------------------------------
+
+Result<void> Examinations::examine(const ExaminationOrder& order, std::function<void(Examined)> done) {
+  value::Idset shells = open_.others();
+  shells.insert(0);
+  auto text = [&order](std::uint64_t number) { return dump_json({{"number", number}, {"order", order.json()}}); };
+  auto finish = [this, done = std::move(done)](plugin::OpenQuestions<Found>::Answered all) {
+    own_.erase(all.number);
+    done(examined(std::move(all.answer), all.late));
+  };
+  Found begun;
+  begun.order = order;
+  std::uint64_t number = TRY(
+      open_.ask({std::move(shells), event::Seconds(order.most_time()), std::move(begun), text, std::move(finish)}));
+  Result<void> looks = begin(number, order);
+  if (!looks) open_.drop(number);
+  return looks;
+}
+
+// The leader's own part.
+Result<void> Examinations::begin(std::uint64_t number, const ExaminationOrder& order) {
+  if (order.only_silence) {
+    if (silence_) open_.find(number, 0)->silent = silence_();
+    open_.complete(number, 0);
+    return {};
+  }
+  return look(number, order, [this, number](std::vector<doctor::TaskGroup> groups, const auto& notes) {
+    Found* found = open_.find(number, 0);
+    if (found == nullptr) return;
+    for (doctor::TaskGroup& each : groups) found->groups.push_back(std::move(each));
+    for (const std::string& each : notes) found->notes[each].insert(0);
+    open_.complete(number, 0);
+  });
+}
+
+void Examinations::take(std::uint32_t shell, std::string_view bytes) {
+  auto json = parse_json(bytes);
+  if (!json || !json->is_object()) return;
+  JsonAt at = JsonAt::root(*json);
+  auto number = at.at("number");
+  auto groups = at.at("groups");
+  if (!number || !groups || !number->json().is_number_unsigned() || !groups->json().is_array()) return;
+  auto question = number->json().get<std::uint64_t>();
+  Found* found = open_.find(question, shell);
+  if (found == nullptr) return;
+  for (const Json& each : groups->json()) {
+    if (auto group = doctor::TaskGroup::parse(each)) found->groups.push_back(*std::move(group));
+  }
+  if (auto notes = at.find("notes"); notes && *notes) {
+    for (const std::string& each : (*notes)->strings().value_or(std::vector<std::string>()))
+      found->notes[each].insert(shell);
+  }
+  if (auto silent = at.find("silent"); silent && *silent && (*silent)->json().is_number())
+    found->silent = std::min(found->silent, (*silent)->json().get<double>());
+  if (auto last = at.at("last"); last && last->json() == true) open_.complete(question, shell);
+}
+
+Examined Examinations::examined(Found found, const value::Idset& late) {
+  Examined out;
+  out.silent = found.silent;
+  doctor::Examination& examination = out.examination;
+  examination.tasks = host_.job().tasks();
+  examination.interval = found.order.interval;
+  if (found.order.by_rank) {
+    out.rows = found.groups;
+    std::sort(out.rows.begin(), out.rows.end(),
+              [](const auto& a, const auto& b) { return *a.ranks.first() < *b.ranks.first(); });
+  }
+  examination.groups = doctor::folded(std::move(found.groups));
+  examination.absent = absent(late);
+  for (const auto& [record, ranks] : outcomes_.classes()) {
+    bool well = record.kind() == exits::Record::Kind::ended && !host_.exit_policy().is_failure(record);
+    (well ? examination.ended_well : examination.ended_badly).insert(ranks);
+  }
+  for (const auto& [note, shells] : found.notes) {
+    std::string hosts = hosts_text(shells);
+    examination.notes.push_back(hosts.empty() ? note : fmt::format("{}: {}", hosts, note));
+  }
+  examination.host_of = [this](std::uint32_t rank) {
+    auto shell = host_.job().taskmap.node_of(rank);
+    return shell ? host_of_shell(*shell) : std::string();
+  };
+  out.verdicts = doctor::verdicts(examination);
+  if (!found.order.only_silence) {
+    last_look_ = json_of(out, kMostKept);
+    last_look_["time"] = event::wall_clock();
+  }
+  return out;
+}
+
+std::string Examinations::host_of_shell(std::uint32_t shell) const {
+  const auto& nodes = host_.job().resources.nodes;
+  return shell < nodes.size() ? nodes[shell].hostname : "";
+}
+
+std::string Examinations::hosts_text(const value::Idset& shells) const {
+  constexpr std::size_t kMostHosts = 4;
+  std::vector<std::string> hosts;
+  for (std::uint32_t shell : shells.ids()) {
+    std::string host = host_of_shell(shell);
+    if (host.empty() || std::find(hosts.begin(), hosts.end(), host) != hosts.end()) continue;
+    if (hosts.size() == kMostHosts) return fmt::format("{} and others", fmt::join(hosts, ", "));
+    hosts.push_back(std::move(host));
+  }
+  return fmt::format("{}", fmt::join(hosts, ", "));
+}
+
+std::vector<doctor::Absent> Examinations::absent(const value::Idset& late) const {
+  std::vector<doctor::Absent> out;
+  auto add = [&](std::uint32_t shell, bool is_lost) {
+    value::Idset ranks = host_.job().taskmap.ranks_on(shell) - outcomes_.ranks();
+    if (is_lost && ranks.empty()) return;
+    out.push_back({shell, host_of_shell(shell), std::move(ranks), is_lost});
+  };
+  for (std::uint32_t shell : late.ids()) add(shell, false);
+  for (std::uint32_t shell : open_.gone().ids()) add(shell, true);
+  return out;
+}
+
+}  // namespace nacre::plugins

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Examinations of all tasks of a job: the leader asks the shells by an announcement, each looks twice at its tasks
+// and sends their facts, folded, up to the leader alone. A shell that has not answered in time is absent.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bulk/record_queue.hpp"
+#include "exits/outcomes.hpp"
+#include "plugin/host.hpp"
+#include "plugin/open_questions.hpp"
+#include "plugins/doctor/examiner.hpp"
+#include "plugins/doctor/task_looks.hpp"
+
+namespace nacre::plugins {
+
+class Examinations {
+ public:
+  static constexpr std::size_t kMostOpen = 4;  // examinations
+
+  explicit Examinations(plugin::Host& host) : host_(host) {}
+
+  // Every shell's, in shell.init: from here on it answers.
+  void serve();
+
+  // The leader's; as Examiner::examine().
+  Result<void> examine(const ExaminationOrder& order, std::function<void(Examined)> done);
+  void tasks_ended(const value::Idset& ranks, const exits::Record& record) { outcomes_.add(ranks, record); }
+  void lost(std::uint32_t shell) { open_.gone(shell); }               // it answers no more
+  [[nodiscard]] const Json& last_look() const { return last_look_; }  // as Examiner::last_look()
+  // Who knows for how long the tasks of this shell have done nothing that can be seen, in seconds.
+  void when_silent(std::function<double()> silence) { silence_ = std::move(silence); }
+
+ private:
+  // What this shell finds out for one examination.
+  struct Own {
+    ExaminationOrder order;
+    std::optional<TaskLooks> looks;
+    std::optional<StackTaker> stacks;
+    std::vector<TaskLooks::Examined> examined;
+    std::optional<event::Timer> timer;
+    std::function<void(std::vector<doctor::TaskGroup>, const std::set<std::string>& notes)> done;
+  };
+  // What has come from all.
+  struct Found {
+    ExaminationOrder order;
+    std::vector<doctor::TaskGroup> groups;
+    double silent = std::numeric_limits<double>::infinity();  // seconds
+    std::map<std::string, value::Idset> notes;                // with the shells
+  };
+
+  static constexpr const char* kTopic = "doctor.ask";  // announcement: {"number", "order"}
+
+  void asked(std::string_view bytes);
+  Result<void> begin(std::uint64_t number, const ExaminationOrder& order);
+  Result<void> look(std::uint64_t number, const ExaminationOrder& order, decltype(Own::done) done);
+  void look_again(std::uint64_t number);
+  void take_stacks(std::uint64_t number, Own& own);
+  void complete(std::uint64_t number, const StackTaker::Stacks& stacks, const std::set<std::string>& notes);
+  void send(std::uint64_t number, const std::vector<doctor::TaskGroup>& groups, const std::set<std::string>& notes);
+  void take(std::uint32_t shell, std::string_view bytes);
+  [[nodiscard]] Examined examined(Found found, const value::Idset& late);
+  [[nodiscard]] std::string host_of_shell(std::uint32_t shell) const;
+  [[nodiscard]] std::string hosts_text(const value::Idset& shells) const;  // at most a few
+  [[nodiscard]] std::vector<doctor::Absent> absent(const value::Idset& late) const;
+
+  plugin::Host& host_;
+  plugin::Registration asked_;
+  std::map<std::uint64_t, Own> own_;
+  bulk::RecordQueue records_{bulk::up::kDoctor};
+  plugin::OpenQuestions<Found> open_{host_, kTopic, kMostOpen, "the job is examined for"};
+  exits::Outcomes outcomes_;
+  std::function<double()> silence_;
+  Json last_look_ = nullptr;
+};
+
+}  // namespace nacre::plugins

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/doctor/stack_taker.hpp"
+
+#include <unistd.h>
+
+#include <climits>
+#include <csignal>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/escape.hpp"
+#include "base/text.hpp"
+#include "base/variable.hpp"
+#include "event/clock.hpp"
+#include "plugins/doctor/process_look.hpp"
+#include "plugins/doctor/trace_rights.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+using doctor::StackTool;
+
+constexpr event::Seconds kLastLook{0.1};  // after the last tracer: its SIGSTOP may still be on its way
+
+std::string program_of(pid_t pid) {
+  char path[PATH_MAX];
+  ssize_t size = ::readlink(fmt::format("/proc/{}/exe", pid).c_str(), path, sizeof path);
+  return size <= 0 ? "" : std::string(path, static_cast<std::size_t>(size));
+}
+
+bool is_python(std::string_view program) { return program.substr(program.rfind('/') + 1).starts_with("python"); }
+
+std::string error_shown(std::string_view text) {
+  std::string_view all = trim(text);
+  constexpr std::size_t kMost = 160;  // bytes
+  return escape_controls(all.substr(all.rfind('\n') + 1).substr(0, kMost));
+}
+
+}  // namespace
+
+StackTaker::~StackTaker() {
+  for (auto& [rank, run] : running_) {
+    if (run->process && !run->process->exited()) static_cast<void>(run->process->kill(SIGKILL));
+    suspects_.push_back(run->target);
+  }
+  let_go_on();
+}
+
+void StackTaker::start(std::vector<Target> targets, Done done) {
+  waiting_.assign(targets.begin(), targets.end());
+  done_ = std::move(done);
+  until_ = event::clock_now() + kMostInAll;
+  auto timer = event::Timer::create(host_.loop(), [this] { finish(); });
+  if (!timer) {
+    notes_.insert(timer.error().message);
+    waiting_.clear();
+    return done_(stacks_, notes_);
+  }
+  timer_ = *std::move(timer);
+  timer_->unref();
+  begin_more();
+}
+
+bool StackTaker::is_there(StackTool tool) {
+  const std::string path = own_variable("PATH").value_or("/usr/bin:/bin");
+  for (std::string_view folder : split(path, ':')) {
+    if (::access(fmt::format("{}/{}", folder.empty() ? "." : folder, name_of(tool)).c_str(), X_OK) == 0)
+      return true;
+  }
+  return false;
+}
+
+std::optional<StackTool> StackTaker::tool_for(const std::string& program) const {
+  std::optional<StackTool> only;
+  if (way_ == StackWay::eu_stack) only = StackTool::eu_stack;
+  if (way_ == StackWay::gdb) only = StackTool::gdb;
+  if (way_ == StackWay::py_spy) only = StackTool::py_spy;
+  if (only) return is_there(*only) ? only : std::nullopt;
+  if (is_python(program) && is_there(StackTool::py_spy)) return StackTool::py_spy;
+  for (StackTool tool : {StackTool::eu_stack, StackTool::gdb}) {
+    if (is_there(tool)) return tool;
+  }
+  return std::nullopt;
+}
+
+std::string StackTaker::why_no_tool() const {
+  switch (way_) {
+    case StackWay::eu_stack: return "no stacks: eu-stack is not in the shell's PATH; elfutils has it";
+    case StackWay::gdb: return "no stacks: gdb is not in the shell's PATH";
+    case StackWay::py_spy: return "no stacks: py-spy is not in the shell's PATH";
+    default: break;
+  }
+  return "no stacks: neither eu-stack, which elfutils has, nor gdb is in the shell's PATH";
+}
+
+void StackTaker::begin_more() {
+  if (event::clock_now() >= until_ && !waiting_.empty()) {
+    notes_.insert(fmt::format("the stacks of {} tasks have not been taken, as those of the others took {:g} s",
+                              waiting_.size(), kMostInAll.count()));
+    waiting_.clear();
+  }
+  while (running_.size() < kMostAtOnce && !waiting_.empty()) {
+    Target target = waiting_.front();
+    waiting_.pop_front();
+    auto tool = tool_for(program_of(target.pid));
+    if (!tool) {
+      notes_.insert(why_no_tool());
+      waiting_.clear();
+      break;
+    }
+    begin(target, *tool);
+  }
+  if (running_.empty() && waiting_.empty()) {
+    let_go_on();
+    timer_->start(suspects_.empty() ? event::Seconds::zero() : kLastLook);
+  }
+}
+
+void StackTaker::begin(const Target& target, StackTool tool) {
+  auto run = std::make_unique<Run>();
+  run->target = target;
+  run->tool = tool;
+  run->program = program_of(target.pid);
+  task::Command command{doctor::command_of(tool, target.pid), job::Environment::own(), {}};
+  command.env.unset("DEBUGINFOD_URLS");  // nothing is fetched for it
+  command.setup.ends_with_parent = true;
+  std::uint32_t rank = target.rank;
+  task::Subprocess::Callbacks callbacks;
+  callbacks.on_ready = [run = run.get()](const std::string&) { read(*run); };
+  callbacks.on_complete = [this, rank] { complete(rank); };
+  auto limit = event::Timer::create(host_.loop(), [run = run.get()] {
+    run->is_late = true;
+    static_cast<void>(run->process->kill(SIGKILL));  // it may have ended without having been reaped
+  });
+  auto started =
+      task::Subprocess::start(host_.loop(), host_.children(), std::move(command), {}, std::move(callbacks));
+  if (!started || !limit) {
+    notes_.insert(fmt::format("no stacks by {}: {}", name_of(tool),
+                              !started ? started.error().error.message : limit.error().message));
+    return;
+  }
+  run->process = *std::move(started);
+  run->limit = *std::move(limit);
+  run->limit->start_grace(kMostTime);
+  running_[rank] = std::move(run);
+}
+
+void StackTaker::read(Run& run) {
+  for (auto [name, kept] : {std::pair("stdout", &run.out), {"stderr", &run.err}}) {
+    task::BufferedStream* stream = run.process->stream(name);
+    for (std::string_view some = stream->read(); !some.empty(); some = stream->read())
+      kept->append(some.substr(0, kMostText - kept->size()));
+  }
+}
+
+void StackTaker::complete(std::uint32_t rank) {
+  auto taken = running_.extract(rank);
+  if (!taken) return;
+  std::unique_ptr<Run> run = std::move(taken.mapped());  // it lives to the end of this call
+  read(*run);
+  run->limit.reset();
+  auto frames = doctor::frames_in(run->tool, run->out);
+  if (run->is_late || !run->process->status().success()) suspects_.push_back(run->target);
+  if (!frames.empty()) {
+    // What py-spy prints is of the script alone.
+    std::string program = run->tool == StackTool::py_spy ? "" : run->program;
+    stacks_[rank] = doctor::comparable(frames, program);
+  } else {
+    note_failure(*run);
+    bool may_retry = run->tool == StackTool::py_spy && way_ == StackWay::automatic;
+    if (may_retry && is_there(StackTool::eu_stack)) begin(run->target, StackTool::eu_stack);
+  }
+  begin_more();
+}
+
+void StackTaker::note_failure(const Run& run) {
+  if (run.is_late) {
+    notes_.insert(fmt::format("{} took longer than {:g} s", name_of(run.tool), kMostTime.count()));
+    return;
+  }
+  std::string why = error_shown(run.err);
+  std::size_t number = why.find(std::to_string(run.target.pid));  // so that the notes of all tasks are one
+  if (number != std::string::npos) why.replace(number, std::to_string(run.target.pid).size(), "PID");
+  std::string setting = trace_setting();
+  notes_.insert(fmt::format("no stack by {}: {}{}", name_of(run.tool),
+                            why.empty() ? run.process->status().str() : why,
+                            setting.empty() ? "" : " (" + setting + ")"));
+}
+
+void StackTaker::let_go_on() {
+  for (const Target& each : suspects_) {
+    auto look = look_at(each.pid);
+    if (!each.was_stopped && look && look->state == 'T') ::kill(each.pid, SIGCONT);
+  }
+}
+
+void StackTaker::finish() {
+  let_go_on();
+  auto done = std::exchange(done_, nullptr);
+  if (done) done(stacks_, notes_);
+}
+
+}  // namespace nacre::plugins

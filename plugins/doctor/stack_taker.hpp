@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Takes the stacks of processes by programs that trace them: at most 4 at a time, 10 s each. No process is left
+// stopped: the kernel lets a traced process go when its tracer ends; a SIGSTOP of the tracer's that was on its way
+// then is undone here.
+#pragma once
+
+#include <sys/types.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "doctor/stacks.hpp"
+#include "plugin/host.hpp"
+#include "task/subprocess.hpp"
+
+namespace nacre::plugins {
+
+// How they are to be taken; `automatic`: by what is there.
+enum class StackWay : std::uint8_t { none, automatic, eu_stack, gdb, py_spy };
+
+class StackTaker {
+ public:
+  static constexpr std::size_t kMostAtOnce = 4;
+  static constexpr event::Seconds kMostTime{10};                  // of one
+  static constexpr event::Seconds kMostInAll{30};                 // what has not begun by then is left out
+  static constexpr std::size_t kMostText = std::size_t{1} << 20;  // bytes that a program may print
+
+  StackTaker(plugin::Host& host, StackWay way) : host_(host), way_(way) {}
+  ~StackTaker();  // ends what runs
+
+  struct Target {
+    std::uint32_t rank = 0;
+    pid_t pid = 0;
+    bool was_stopped = false;
+  };
+  // By rank; and what went wrong, for people.
+  using Stacks = std::map<std::uint32_t, std::vector<std::string>>;
+  using Done = std::function<void(const Stacks& stacks, const std::set<std::string>& notes)>;
+  // `done` is called once, from the loop; it may destroy this object.
+  void start(std::vector<Target> targets, Done done);
+
+ private:
+  struct Run {
+    Target target;
+    doctor::StackTool tool{};
+    std::string program;  // that the target executes
+    std::unique_ptr<task::Subprocess> process;
+    std::optional<event::Timer> limit;
+    std::string out, err;
+    bool is_late = false;
+  };
+
+  void begin_more();
+  void begin(const Target& target, doctor::StackTool tool);
+  [[nodiscard]] std::optional<doctor::StackTool> tool_for(const std::string& program) const;
+  [[nodiscard]] static bool is_there(doctor::StackTool tool);
+  [[nodiscard]] std::string why_no_tool() const;
+  static void read(Run& run);
+  void complete(std::uint32_t rank);
+  void note_failure(const Run& run);
+  void let_go_on();
+  void finish();
+
+  plugin::Host& host_;
+  StackWay way_;
+  std::deque<Target> waiting_;
+  std::map<std::uint32_t, std::unique_ptr<Run>> running_;  // by rank
+  std::vector<Target> suspects_;                           // whose tracer has failed
+  Stacks stacks_;
+  std::set<std::string> notes_;
+  event::Seconds until_{};
+  std::optional<event::Timer> timer_;  // the last look at the suspects
+  Done done_;
+};
+
+}  // namespace nacre::plugins

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the plugin `timeline` offers to those that have somebody who asks for it.
+#pragma once
+
+#include <functional>
+
+#include "base/json.hpp"
+#include "base/result.hpp"
+#include "plugin/host.hpp"
+#include "timeline/job_timeline.hpp"
+
+namespace nacre::plugins {
+
+class TimelineSource {
+ public:
+  virtual ~TimelineSource() = default;
+  [[nodiscard]] virtual bool is_on() const = 0;
+  // On the leader: `done` is called once, from here or from the loop, with what all shells have kept so far. EBUSY:
+  // too many ask at the moment.
+  virtual Result<void> collect(std::function<void(const timeline::JobTimeline&)> done) = 0;
+  // On the leader, once the job has ended: the members of EntryEnd::timeline; null: it is off.
+  [[nodiscard]] virtual Json kept() const = 0;
+};
+
+// The one that the plugin `timeline` is; null: another plugin has taken its place.
+[[nodiscard]] TimelineSource* timeline_of(plugin::Host& host);
+
+}  // namespace nacre::plugins

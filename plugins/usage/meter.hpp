@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The usage of this shell's tasks: from task.fork and task.exit it makes a row of each.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "event/loop.hpp"
+#include "plugin/host.hpp"
+#include "plugins/exit_report/oom_kills.hpp"
+#include "plugins/sysmon/job_usage.hpp"
+#include "usage/row.hpp"
+
+namespace nacre::plugins {
+
+class TaskMeter {
+ public:
+  // To be made before a task is started. `keeps_commands`: rows have the commands that are not the job's.
+  TaskMeter(plugin::Host& host, bool keeps_commands);
+  ~TaskMeter();
+  TaskMeter(const TaskMeter&) = delete;
+  TaskMeter& operator=(const TaskMeter&) = delete;
+
+  void started(const task::Task& task);
+  [[nodiscard]] usage::TaskRow exited(const task::Task& task);  // once for each
+  // Of this node, once its tasks have ended.
+  [[nodiscard]] usage::NodeRow node();
+
+ private:
+  struct Start {
+    double time = 0;             // since the Epoch
+    event::Seconds moment{};     // monotonic
+    std::uint64_t own_peak = 0;  // bytes: the most memory of this process then
+    std::optional<usage::TaskIo> io;
+  };
+
+  void look(pid_t pid);
+  std::uint64_t own_peak();
+
+  plugin::Host& host_;
+  bool keeps_commands_;
+  std::map<pid_t, Start> running_;
+  std::uint64_t peak_ = 0;  // of this process, as it was last read
+  JobUsage memory_;
+  OomKills oom_;
+  usage::NodeRow node_;
+};
+
+// The words as a command line for a shell.
+[[nodiscard]] std::string command_line(const std::vector<std::string>& words);
+
+}  // namespace nacre::plugins

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// usage: what each task has used, and each node: a summary on the leader's standard error when the job has ended
+// (usage=on), or lines of JSON in a file (usage=FILE). joblog=FILE: a line for each task, as of GNU parallel.
+// Without these options nothing is measured. The other shells send their rows to the leader as tasks end.
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "base/print.hpp"
+#include "job/options.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/exit_report/report_file.hpp"
+#include "plugins/usage/meter.hpp"
+#include "plugins/usage/uplink.hpp"
+#include "plugins/usage/usage.hpp"
+#include "usage/joblog.hpp"
+#include "usage/table.hpp"
+#include "usage/text.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr event::Seconds kMostWait{3};       // for other shells, once all tasks have ended
+constexpr std::uint64_t kRowsAtOnce = 1024;  // of an answer
+constexpr const char* kPrefix = "nacre: ";
+
+class UsagePlugin final : public plugin::Plugin {
+ public:
+  UsagePlugin(plugin::Host& host, std::uint64_t most_tasks)
+      : Plugin("usage"), host_(host), most_tasks_(most_tasks) {
+    on("shell.init", [this](plugin::Call&) { return read(); });
+  }
+
+ private:
+  // ---- the options -----------------------------------------------------------------
+
+  Result<void> read() {
+    auto usage = host_.options().at("usage");
+    auto joblog = host_.options().at("joblog");
+    bool has_file = usage && !ReportFile::is_switch(usage->json());
+    bool has_joblog = joblog && !ReportFile::is_switch(joblog->json());
+    bool is_on = usage && (has_file || TRY(job::switch_of(*usage)));
+    bool logs = joblog && (has_joblog || TRY(job::switch_of(*joblog)));
+    if (is_leader()) {
+      if (has_file) rows_file_ = TRY(ReportFile::at(host_, *usage, {name(), "usage", "the usage of tasks"}));
+      if (has_joblog) joblog_file_ = TRY(ReportFile::at(host_, *joblog, {name(), "joblog", "the log of tasks"}));
+    }
+    if (!is_on && !logs) return {};
+    bool has_rows = host_.job().tasks() <= most_tasks_;
+    if (logs && !has_rows)
+      return joblog->error(
+          fmt::format("a log has a line for each task, of at most {} tasks; the job has {}: leave "
+                      "it out, or take usage, whose summary has no limit",
+                      most_tasks_, host_.job().tasks()));
+    prints_ = is_on && !has_file;
+    has_rows_ = has_rows;
+    serve(logs);
+    return {};
+  }
+
+  [[nodiscard]] bool is_leader() const { return host_.job().shell_rank == 0; }
+
+  void serve(bool has_joblog) {
+    meter_.emplace(host_, has_joblog);
+    std::function<void(const usage::UsageBatch&)> own;
+    if (is_leader()) own = [this](const usage::UsageBatch& batch) { table_.add(batch); };
+    uplink_.emplace(host_, std::move(own), !has_rows_);
+    on("task.fork", [this](plugin::Call&) {
+      meter_->started(*host_.current_task());
+      return Result<void>();
+    });
+    on("task.exit", [this](plugin::Call&) {
+      const task::Task& task = *host_.current_task();
+      usage::TaskRow row = meter_->exited(task);
+      before_restart_.erase(task.rank());
+      if (task.starts_again()) {
+        before_restart_.emplace(task.rank(), std::move(row));
+        return Result<void>();
+      }
+      measured_.insert(task.rank());
+      uplink_->add(std::move(row));
+      return Result<void>();
+    });
+    // A shell that ends before its tasks would have started does not come to shell.finish.
+    for (const char* topic : {"shell.finish", "shell.exit"}) {
+      on(topic, [this](plugin::Call&) {
+        finish();
+        return Result<void>();
+      });
+    }
+    uplink_->serve([this](bulk::Id shell, std::string_view bytes) { take(shell, bytes); });
+    if (is_leader()) serve_as_leader();
+  }
+
+  void serve_as_leader() {
+    for (std::uint32_t shell = 1; host_.bulk() != nullptr && shell < host_.job().shells(); ++shell)
+      waits_for_.insert(shell);
+    on("shell.tasks-complete", [this](plugin::Call&) { return wait(); });
+    for (const char* topic : {"shell.lost", "shell.left"}) {
+      on(topic, [this](plugin::Call& call) {
+        gone(call.in.value("shell_rank", std::uint32_t{0}));
+        return Result<void>();
+      });
+    }
+    on("job.usage", [this](plugin::Call& call) {
+      call.out = call.in.contains("from") ? rows_from(call.in.value("from", std::uint64_t{0})) : summary();
+      return Result<void>();
+    });
+    ended_ = host_.on_ended([this](const Json&) { job_ended(); });
+  }
+
+  // ---- each shell --------------------------------------------------------------------
+
+  // Adds the tasks for which no task.exit comes: they could not be started, which ends the job.
+  void finish() {
+    if (std::exchange(finished_, true)) return;
+    for (auto& [rank, row] : before_restart_) {
+      if (measured_.insert(rank).second) uplink_->add(std::move(row));
+    }
+    for (const auto& task : host_.tasks()) {
+      if (task->state() != task::State::exited || measured_.contains(task->rank())) continue;
+      uplink_->add(meter_->exited(*task));
+    }
+    uplink_->finish(meter_->node());
+    if (uplink_->dropped() > 0)
+      log(host_, *this, Level::warn, "the usage of {} tasks was left out: the leader took none for long",
+          uplink_->dropped());
+  }
+
+  // ---- the leader --------------------------------------------------------------------
+
+  void take(std::uint32_t shell, std::string_view bytes) {
+    if (bytes.empty()) return gone(shell);
+    auto batch = usage::UsageBatch::parse(bytes);
+    if (batch) leave_out_moved(shell, *batch);
+    if (!batch || !is_of(shell, *batch))
+      return log(host_, *this, Level::warn, "shell {}: {}: a part of its tasks' usage is left out", shell,
+                 batch ? "it has sent what is not of its tasks" : batch.error().message);
+    table_.add(*batch);
+    if (batch->node) gone(shell);
+  }
+
+  [[nodiscard]] bool is_of(std::uint32_t shell, const usage::UsageBatch& batch) const {
+    if (batch.node && batch.node->shell != shell) return false;
+    return std::all_of(batch.rows.begin(), batch.rows.end(),
+                       [&](const usage::TaskRow& row) { return host_.job().taskmap.node_of(row.rank) == shell; });
+  }
+
+  // A task that has been started elsewhere since has its row from there.
+  void leave_out_moved(std::uint32_t shell, usage::UsageBatch& batch) const {
+    const job::Job& job = host_.job();
+    std::erase_if(batch.rows, [&](const usage::TaskRow& row) {
+      return job.has_had(shell, row.rank) && job.taskmap.node_of(row.rank) != shell;
+    });
+  }
+
+  // Nothing more comes from it.
+  void gone(std::uint32_t shell) {
+    waits_for_.erase(shell);
+    if (waits_for_.empty()) let_go();
+  }
+
+  Result<void> wait() {
+    if (waits_for_.empty()) return {};
+    timer_ = TRY(event::Timer::create(host_.loop(), [this] { let_go(); }));
+    timer_->start_grace(kMostWait);
+    holds_ = true;
+    host_.hold(name());
+    return {};
+  }
+
+  void let_go() {
+    if (!std::exchange(holds_, false)) return;
+    timer_->stop();
+    static_cast<void>(host_.release(name()));
+  }
+
+  [[nodiscard]] usage::Hosts hosts() const {
+    auto of_shell = [this](std::uint32_t shell) {
+      const auto& nodes = host_.job().resources.nodes;
+      return shell < nodes.size() ? nodes[shell].hostname : std::string();
+    };
+    auto of_task = [this, of_shell](std::uint32_t rank) {
+      auto shell = host_.job().taskmap.node_of(rank);
+      return shell ? of_shell(*shell) : std::string();
+    };
+    return {of_task, of_shell};
+  }
+
+  // While tasks run it is not known which rows are missing.
+  [[nodiscard]] Json summary() const {
+    value::Idset missing;
+    for (std::uint32_t shell = 0; has_ended_ && shell < host_.job().shells(); ++shell) {
+      if (has_rows_ || !table_.nodes().contains(shell)) missing = missing | host_.job().taskmap.ranks_on(shell);
+    }
+    return table_.summary(host_.job().tasks(), missing - table_.ranks(), hosts());
+  }
+
+  // {"rows": [...], "next": the first rank of which more are}
+  [[nodiscard]] Json rows_from(std::uint64_t rank) const {
+    Json out{{"rows", Json::array()}};
+    auto names = hosts();
+    for (auto row =
+             table_.rows().lower_bound(static_cast<std::uint32_t>(std::min<std::uint64_t>(rank, UINT32_MAX)));
+         row != table_.rows().end(); ++row) {
+      if (out["rows"].size() == kRowsAtOnce) {
+        out["next"] = row->first;
+        break;
+      }
+      out["rows"].push_back(row->second.json(names.of_task(row->first)));
+    }
+    return out;
+  }
+
+  void job_ended() {
+    has_ended_ = true;
+    Json all = summary();
+    if (rows_file_) rows_file_->write_text(lines(all));
+    if (joblog_file_) joblog_file_->write_text(joblog());
+    if (!prints_) return;
+    plugin::TaskOutput* output = host_.task_output();
+    if (output != nullptr && output->takes_events()) return output->put_event("usage", all);
+    print_err(usage::summary_text(all, kPrefix));
+  }
+
+  [[nodiscard]] std::string lines(const Json& summary) const {
+    std::string out;
+    auto add = [&](Json line, const char* type) {
+      line["type"] = type;
+      out += dump_json(line) + '\n';
+    };
+    auto names = hosts();
+    for (const auto& [rank, row] : table_.rows()) add(row.json(names.of_task(rank)), "task");
+    for (const auto& [shell, node] : table_.nodes()) add(node.json(names.of_shell(shell)), "node");
+    add(summary, "summary");
+    return out;
+  }
+
+  // In the order in which the tasks have ended.
+  [[nodiscard]] std::string joblog() const {
+    std::vector<const usage::TaskRow*> rows;
+    for (const auto& [rank, row] : table_.rows()) rows.push_back(&row);
+    auto end = [](const usage::TaskRow* row) { return row->started.value_or(0) + row->wall; };
+    std::stable_sort(rows.begin(), rows.end(), [&](auto* one, auto* other) { return end(one) < end(other); });
+    std::string usual = command_line(host_.job().spec.command);
+    std::string out = usage::joblog_head();
+    auto names = hosts();
+    for (const usage::TaskRow* row : rows)
+      out += usage::joblog_line(*row, names.of_task(row->rank), row->command.empty() ? usual : row->command);
+    return out;
+  }
+
+  plugin::Host& host_;
+  std::uint64_t most_tasks_;
+  std::unique_ptr<ReportFile> rows_file_, joblog_file_;
+  bool prints_ = false;
+  bool has_rows_ = false;  // a row for each task, not only totals
+  std::optional<TaskMeter> meter_;
+  std::optional<UsageUplink> uplink_;
+  std::set<std::uint32_t> measured_;                        // tasks of this shell
+  std::map<std::uint32_t, usage::TaskRow> before_restart_;  // by rank: of tasks that were to start again
+  bool finished_ = false;
+  // The leader's.
+  usage::UsageTable table_;
+  std::set<std::uint32_t> waits_for_;  // shells
+  std::optional<event::Timer> timer_;
+  bool holds_ = false, has_ended_ = false;
+  plugin::Registration ended_;
+};
+
+}  // namespace
+
+PluginPtr make_usage(plugin::Host& host) { return make_usage_of(host, usage::kMostTasks); }
+
+PluginPtr make_usage_of(plugin::Host& host, std::uint64_t most_tasks) {
+  return std::make_unique<UsagePlugin>(host, most_tasks);
+}
+
+}  // namespace nacre::plugins

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What /proc/PID/stat has about a process, proc(5).
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace nacre {
+
+struct ProcessStat {
+  std::string name;  // of its program, at most 15 bytes, which may be any
+  char state = '?';  // a letter: R runs, S sleeps, D waits in the kernel, T is stopped, Z has ended, ...
+  pid_t parent = 0;
+  std::uint64_t user = 0, system = 0;                    // ticks of CPU time, of all threads
+  std::uint64_t children_user = 0, children_system = 0;  // of children that it has waited for
+  std::uint64_t threads = 0;                             // the first one is counted even if it has ended
+  std::uint64_t start = 0;                               // ticks since the boot
+  std::uint64_t pages = 0;                               // resident
+
+  [[nodiscard]] std::uint64_t own_ticks() const { return user + system; }
+  [[nodiscard]] std::uint64_t children_ticks() const { return children_user + children_system; }
+
+  // None: it is no such text.
+  static std::optional<ProcessStat> parse(std::string_view text);
+  // None: there is no such process. `root`: the folder that proc is in.
+  static std::optional<ProcessStat> of(pid_t pid, const std::string& root = "");
+};
+
+// As ProcessStat::start is counted from; 0 if it is not known.
+[[nodiscard]] double seconds_since_boot();
+
+}  // namespace nacre

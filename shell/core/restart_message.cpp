@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/restart_message.hpp"
+
+#include "base/json.hpp"
+
+namespace nacre::core {
+
+Result<RestartMessage> RestartMessage::parse(std::string_view bytes, std::uint32_t shells) {
+  Json json = TRY(parse_json(bytes));
+  JsonAt message = JsonAt::root(json);
+  RestartMessage out;
+  out.shell = static_cast<std::uint32_t>(TRY(TRY(message.at("shell")).integer(0, std::int64_t{shells} - 1)));
+  out.whole = TRY(TRY(message.at("whole")).boolean());
+  if (auto why = TRY(message.find("why"))) out.why_not = TRY(why->string());
+  for (const JsonAt& each : TRY(TRY(message.at("ends")).elements())) {
+    auto parts = TRY(each.elements());
+    if (parts.size() != 4) return each.expected("four elements");
+    out.ends.push_back({static_cast<value::Idset::Id>(TRY(parts[0].integer(0, value::Idset::kMaxId))),
+                        static_cast<std::uint32_t>(TRY(parts[1].integer(1, UINT32_MAX - 1))),
+                        TRY(exits::Record::parse(TRY(parts[2].string()))), TRY(parts[3].number())});
+    if (!out.ends.back().record.status()) return each.expected("a task that has ended");
+  }
+  if (out.ends.empty()) return message.expected("an end of a task");
+  return out;
+}
+
+}  // namespace nacre::core

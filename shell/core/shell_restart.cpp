@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/shell_restart.hpp"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "elastic/starts.hpp"
+#include "event/clock.hpp"
+#include "job/option_types.hpp"
+#include "value/duration.hpp"
+
+namespace nacre::core {
+namespace {
+
+// Who sends one of these wants the task to end, however it does.
+constexpr std::array kToEnd{SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM};
+
+bool is_to_end(int signum) { return std::find(kToEnd.begin(), kToEnd.end(), signum) != kToEnd.end(); }
+
+}  // namespace
+
+Result<void> ShellRestart::serve() {
+  option_ = TRY(job::RestartOption::read(host_.options()));
+  if (!option_.is_on()) return {};
+  if (host_.options().is_switched_on("pty"))
+    return host_.options().at("restart")->error(
+        "a task with a terminal (pty) cannot be started again: leave out one of them");
+  grace_ = event::Seconds(TRY(job::kill_timeout(host_.options())).seconds());
+  elastic::Restarts::Limits limits;
+  limits.job = option_.max;
+  limits.per_task = option_.per_task.value_or(limits.per_task);
+  limits.first = option_.first.seconds();
+  limits.longest = option_.longest.seconds();
+  restarts_.emplace(limits);
+  turn_ = TRY(event::Timer::create(host_.loop(), [this] { send(); }));
+  announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
+    if (topic != kAsked && topic != kAnswered) return;
+    auto message = Message::parse(bytes, job_.shells());
+    if (!message)
+      return host_.log().log(Level::warn, "", "restart: an announcement that this version does not understand");
+    topic == kAsked ? announced(*message) : answered(*message);
+  });
+  ShellTasks::Restarting restarting;
+  restarting.started = [this](const task::Task& task) {
+    started_[task.rank()] = event::clock_now();
+    signals_.erase(task.rank());
+    kept_.erase(task.rank());
+  };
+  restarting.keeps = [this](task::Task& task) { return keep(task); };
+  restarting.signalled = [this](int signum, const group::Targets& which) { signalled(signum, which); };
+  restarting.end = [this] { drop_all(); };
+  tasks_.set_restarting(std::move(restarting));
+  return {};
+}
+
+// ---- an end of a task of this shell ------------------------------------------------------------
+
+bool ShellRestart::wants(const task::Task& task) const {
+  exits::Record record = tasks_.record_of(task);
+  if (host_.ending() || shrink_.leaves() || record.kind() != exits::Record::Kind::ended) return false;
+  bool is_failure = host_.exit_policy().is_failure(record);
+  if (option_.when == job::RestartOption::When::on_failure && !is_failure) return false;
+  if (!option_.codes.empty() && !option_.codes.contains(static_cast<Rank>(record.code()))) return false;
+  auto sent = signals_.find(task.rank());
+  if (sent != signals_.end() && std::any_of(sent->second.begin(), sent->second.end(), [&](int signum) {
+        return is_to_end(signum) || task.status().signal() == signum;
+      }))
+    return false;
+  return task.attempt() < elastic::Starts(job_.tasks()).most();
+}
+
+// Whether all tasks have to start with this one; none: it cannot start again.
+std::optional<bool> ShellRestart::takes_all(const task::Task& task) {
+  std::string why;
+  bool takes_all = option_.scope == job::RestartOption::Scope::job;
+  if (host_.stack().find("pmix") != nullptr)
+    why = "the job has a PMIx server (pmi=pmix), which does not take a rank that starts again";
+  plugin::Call call("pmi.restart");
+  call.in["rank"] = task.rank();
+  if (Result<int> called = host_.stack().call(call); !called) why = called.error().message;
+  for (const auto& [plugin, answer] : call.out.items()) {
+    if (answer == "together")
+      takes_all = true;
+    else if (answer != "alone")
+      why = answer.is_string() ? answer.get<std::string>() : dump_json(answer);
+  }
+  if (why.empty()) return takes_all;
+  log_not_started(value::Idset::range(task.rank(), task.rank()), job_.shell_rank, tasks_.record_of(task), why);
+  return std::nullopt;
+}
+
+bool ShellRestart::keep(task::Task& task) {
+  if (whole_ && !host_.ending()) {
+    keep_for_whole(task);
+    return true;
+  }
+  if (!wants(task)) return false;
+  auto takes_all = this->takes_all(task);
+  if (!takes_all || host_.ending()) return false;
+  kept_.emplace(task.rank(), Kept{&task, tasks_.record_of(task), *takes_all});
+  task.set_starts_again(true);
+  unsent_.push_back(task.rank());
+  turn_->start(event::Seconds::zero());  // those that end at once are announced at once
+  return true;
+}
+
+void ShellRestart::send() {
+  std::array<std::vector<Rank>, 2> ranks;
+  for (Rank rank : std::exchange(unsent_, {})) {
+    auto kept = kept_.find(rank);
+    if (kept != kept_.end() && kept->second.state == State::asked)
+      ranks.at(kept->second.whole ? 1 : 0).push_back(rank);
+  }
+  for (bool whole : {false, true}) {
+    if (!ranks.at(whole ? 1 : 0).empty()) send(whole, ranks.at(whole ? 1 : 0));
+  }
+}
+
+void ShellRestart::send(bool whole, const std::vector<Rank>& ranks) {
+  Json ends = Json::array();
+  for (Rank rank : ranks) {
+    const Kept& kept = kept_.at(rank);
+    ends.push_back({rank, kept.task->attempt(), kept.record.str(), (event::clock_now() - started_[rank]).count()});
+  }
+  Json what{{"shell", job_.shell_rank}, {"whole", whole}, {"ends", std::move(ends)}};
+  Result<void> sent = host_.announce(kAsked, dump_json(what));
+  if (sent) return;
+  host_.log().log(Level::error, "", "restart: {}", sent.error().message);
+  for (Rank rank : ranks) refused(rank);
+}
+
+// The end of a task by a signal that a user has sent is no failure; nor is anything once all are to end.
+void ShellRestart::signalled(int signum, const group::Targets& which) {
+  if (signals_itself_) return;
+  if (whole_ && !which && is_to_end(signum) && !host_.ending()) {
+    auto status = value::WaitStatus::killed(signum);
+    return host_.raise({"exec", 0, fmt::format("{}, while the job was to start again", status.str()), status});
+  }
+  for (const auto& task : tasks_.all()) {
+    Rank rank = task->rank();
+    if (which && !which->contains(rank)) continue;
+    if (task->state() == task::State::running) signals_[rank].insert(signum);
+    auto kept = kept_.find(rank);
+    bool waits = kept != kept_.end() && kept->second.state < State::starting;
+    if (waits && is_to_end(signum)) drop(rank);
+  }
+}
+
+// ---- in the order of the log -------------------------------------------------------------------
+
+// Something else may have come before it: the end of the job, or of the shell, or a restart of all tasks.
+bool ShellRestart::stands(group::Rank shell, const End& end) const {
+  return !end_.is_decided() && shells_.stays(shell) && end.rank < job_.tasks() &&
+         job_.taskmap.node_of(end.rank) == shell && job_.attempt_of(end.rank) == end.attempt;
+}
+
+bool ShellRestart::Decision::takes_in(const Decision& next) const {
+  return next.record == record && next.attempt == attempt && next.delay == delay && next.why_not == why_not;
+}
+
+ShellRestart::Decision ShellRestart::decide(const End& end) {
+  Decision out{value::Idset::range(end.rank, end.rank), end.record, end.attempt + 1, 0, 0, 0, {}};
+  auto granted = restarts_->take(end.rank, end.ran);
+  if (!granted) {
+    out.why_not = granted.error().message;
+    return out;
+  }
+  out.delay = granted->delay;
+  out.first = out.last = granted->number;
+  job_.start_again(out.ranks);
+  shells_.expect(out.ranks, out.attempt);
+  return out;
+}
+
+void ShellRestart::announced(const Message& message) {
+  bool is_mine = message.shell == job_.shell_rank;
+  std::vector<Decision> decisions;
+  std::vector<Rank> fallen;
+  for (const End& each : message.ends) {
+    if (!stands(message.shell, each)) {
+      fallen.push_back(each.rank);
+    } else if (!message.whole) {
+      Decision decision = decide(each);
+      if (!decisions.empty() && decisions.back().takes_in(decision)) {
+        decisions.back().ranks.insert(decision.ranks);
+        decisions.back().last = decision.last;
+      } else {
+        decisions.push_back(decision);
+      }
+    }
+  }
+  for (Rank rank : fallen) {
+    if (is_mine) refused(rank);
+  }
+  if (message.whole && fallen.empty() && shells_.leads()) answer(message);
+  for (const Decision& each : decisions) {
+    report(message.shell, each);
+    for (Rank rank : each.ranks.ids()) {
+      if (is_mine) each.why_not.empty() ? granted(rank, each) : refused(rank);
+    }
+  }
+}
+
+void ShellRestart::report(group::Rank shell, const Decision& decision) const {
+  if (!decision.why_not.empty())
+    return shells_.leads() ? log_not_started(decision.ranks, shell, decision.record, decision.why_not) : void();
+  const job::NodeResources& node = job_.resources.nodes[shell];
+  value::Idset all = value::Idset::range(0, static_cast<Rank>(job_.tasks() - 1));
+  Json what{{"ranks", decision.whole ? all.str() : decision.ranks.str()},
+            {"ended", decision.ranks.str()},
+            {"shell", shell},
+            {"host", node.hostname},
+            {"record", decision.record.str()},
+            {"delay", decision.delay},
+            {"restart", decision.last},
+            {"max", option_.max}};
+  if (!decision.whole) what["try"] = decision.attempt;
+  shells_.restarted(what);
+  if (!shells_.leads()) return;
+  bool is_one = decision.ranks.size() == 1;
+  std::string when =
+      decision.delay > 0 ? "in " + value::Duration::of_seconds(decision.delay).str() : std::string("now");
+  std::string numbers = decision.first == decision.last ? fmt::format(" {}", decision.last)
+                                                        : fmt::format("s {}-{}", decision.first, decision.last);
+  std::string what_starts =
+      decision.whole ? fmt::format("all tasks of the job start again {}", when)
+                     : fmt::format("try {} of {} starts {}", decision.attempt, is_one ? "it" : "each", when);
+  host_.raise({"restart", 2,
+               fmt::format("rank {}{} {}: {} (restart{} of {})", decision.ranks.str(),
+                           shells_.has_others() ? node.on() : "", decision.record.status()->str(), what_starts,
+                           numbers, option_.max),
+               std::nullopt});
+}
+
+void ShellRestart::log_not_started(const value::Idset& ranks, group::Rank shell, const exits::Record& record,
+                                   std::string_view why) const {
+  host_.raise({"restart", 2,
+               fmt::format("rank {}{} {}, and {} not started again: {}", ranks.str(),
+                           shells_.has_others() ? job_.resources.nodes[shell].on() : "", record.status()->str(),
+                           ranks.size() == 1 ? "is" : "are", why),
+               std::nullopt});
+}
+
+void ShellRestart::refused(Rank rank) {
+  auto kept = kept_.find(rank);
+  if (kept == kept_.end() || kept->second.state != State::asked) return;
+  task::Task* task = kept->second.task;
+  kept_.erase(kept);
+  task->set_starts_again(false);
+  tasks_.end_for_good(*task);
+}
+
+void ShellRestart::granted(Rank rank, const Decision& decision) {
+  auto kept = kept_.find(rank);
+  if (kept == kept_.end()) {  // this shell has given it up meanwhile
+    if (auto before = before_answer_.extract(rank)) tasks_.record_end(rank, before.mapped());
+    return;
+  }
+  Kept& of = kept->second;
+  of.attempt = decision.attempt;
+  of.restarts = job_.restarts;
+  of.state = State::waiting;
+  auto timer = event::Timer::create(host_.loop(), [this, rank] { kept_.at(rank).state = State::due; });
+  if (!timer) return host_.raise({"exec", 0, timer.error().message, std::nullopt});
+  of.timer = *std::move(timer);
+  of.timer->start(event::Seconds(decision.delay));
+  of.task->kill_left();
+  tasks_.call_exit(*of.task);
+}
+
+// ---- the start, or none --------------------------------------------------------------------------
+
+bool ShellRestart::is_due() const {
+  if (whole_) return whole_->is_due;
+  return std::any_of(kept_.begin(), kept_.end(), [](const auto& each) { return each.second.state == State::due; });
+}
+
+Result<void> ShellRestart::start_due(const std::function<void()>& wait_for_holds) {
+  wait_for_holds();  // for what plugins do after the end of a task, such as its epilog
+  if (host_.ending()) return {};
+  if (whole_) return start_whole(wait_for_holds);
+  value::Idset ranks;
+  for (auto& [rank, each] : kept_) {
+    if (each.state != State::due) continue;
+    ranks.insert(rank);
+    each.state = State::starting;
+    tasks_.renew(*each.task, each.attempt, each.restarts);
+  }
+  if (ranks.empty()) return {};
+  plugin::Call call("shell.restart");
+  call.in = {{"ranks", ranks.str()}, {"all", false}};
+  TRY(host_.stack().call(call));
+  wait_for_holds();
+  if (host_.ending() || whole_) return {};
+  return start_tasks();
+}
+
+Result<void> ShellRestart::start_tasks() {
+  is_starting_ = true;
+  Result<void> started = tasks_.start();
+  is_starting_ = false;
+  std::erase_if(kept_, [](const auto& each) { return each.second.state == State::starting; });  // could not start
+  end_for_whole();
+  return started;
+}
+
+// It is not started again, and what it ended with counts.
+void ShellRestart::drop(Rank rank) {
+  auto node = kept_.extract(rank);
+  Kept& kept = node.mapped();
+  kept.task->set_starts_again(false);
+  if (kept.state == State::asked) {
+    before_answer_.emplace(rank, kept.record);
+    return tasks_.end_for_good(*kept.task);
+  }
+  tasks_.record_end(rank, kept.record);
+}
+
+void ShellRestart::drop_all() {
+  while (!kept_.empty()) drop(kept_.begin()->first);
+  whole_.reset();
+}
+
+}  // namespace nacre::core

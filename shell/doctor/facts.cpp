@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doctor/facts.hpp"
+
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/json.hpp"
+
+namespace nacre::doctor {
+namespace {
+
+constexpr std::array<std::string_view, 7> kDoings = {"busy",   "sleeps", "stuck",      "stopped",
+                                                     "traced", "over",   "not-started"};
+constexpr std::array<std::string_view, 5> kWriters = {"unknown", "nobody", "itself", "shell", "others"};
+
+template <typename Enum, std::size_t N>
+Result<Enum> parse_name(const JsonAt& at, const std::array<std::string_view, N>& names) {
+  std::string text = TRY(at.string());
+  auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) return at.error("no such name");
+  return static_cast<Enum>(found - names.begin());
+}
+
+Result<std::string> text_of(const JsonAt& at, const char* name) {
+  auto found = TRY(at.find(name));
+  return found ? found->string() : std::string();
+}
+
+Result<bool> flag_of(const JsonAt& at, const char* name) {
+  auto found = TRY(at.find(name));
+  return found ? found->boolean() : false;
+}
+
+Result<Range> range_of(const JsonAt& at, const char* name) {
+  auto found = TRY(at.find(name));
+  return found ? in(name, Range::parse(found->json())) : Range();
+}
+
+}  // namespace
+
+std::string_view name_of(Doing doing) { return kDoings.at(static_cast<std::size_t>(doing)); }
+
+std::string_view name_of(PipeWriter writer) { return kWriters.at(static_cast<std::size_t>(writer)); }
+
+Json Fact::json() const {
+  Json out{{"doing", name_of(doing)}, {"program", program}};
+  for (const auto& [name, text] :
+       {std::pair("where", &where), {"call", &call}, {"object", &object}, {"pmi", &pmi}}) {
+    if (!text->empty()) out[name] = *text;
+  }
+  if (writer != PipeWriter::unknown) out["writer"] = name_of(writer);
+  if (is_input) out["stdin"] = true;
+  if (moves) out["moves"] = true;
+  if (barrier != 0) out["barrier"] = barrier;
+  if (!stack.empty()) out["stack"] = stack;
+  return out;
+}
+
+Result<Fact> Fact::parse(const Json& json) {
+  JsonAt at = JsonAt::root(json);
+  Fact out;
+  out.doing = TRY(parse_name<Doing>(TRY(at.at("doing")), kDoings));
+  out.program = TRY(text_of(at, "program"));
+  out.where = TRY(text_of(at, "where"));
+  out.call = TRY(text_of(at, "call"));
+  out.object = TRY(text_of(at, "object"));
+  if (auto writer = TRY(at.find("writer"))) out.writer = TRY(parse_name<PipeWriter>(*writer, kWriters));
+  out.is_input = TRY(flag_of(at, "stdin"));
+  out.moves = TRY(flag_of(at, "moves"));
+  out.pmi = TRY(text_of(at, "pmi"));
+  if (auto barrier = TRY(at.find("barrier"))) out.barrier = static_cast<std::uint64_t>(TRY(barrier->integer(0)));
+  if (auto stack = TRY(at.find("stack"))) out.stack = TRY(stack->strings());
+  return out;
+}
+
+Range& Range::operator+=(const Range& other) {
+  if (other.count == 0) return *this;
+  least = count == 0 ? other.least : std::min(least, other.least);
+  most = count == 0 ? other.most : std::max(most, other.most);
+  sum += other.sum;
+  count += other.count;
+  return *this;
+}
+
+Json Range::json() const { return {{"min", least}, {"max", most}, {"mean", mean()}, {"tasks", count}}; }
+
+Result<Range> Range::parse(const Json& json) {
+  JsonAt at = JsonAt::root(json);
+  Range out;
+  out.least = TRY(TRY(at.at("min")).number());
+  out.most = TRY(TRY(at.at("max")).number());
+  out.count = static_cast<std::uint64_t>(TRY(TRY(at.at("tasks")).integer(0)));
+  out.sum = TRY(TRY(at.at("mean")).number()) * static_cast<double>(out.count);
+  return out;
+}
+
+Json TaskGroup::json() const {
+  Json out = fact.json();
+  out["ranks"] = ranks.str();
+  out["count"] = ranks.size();
+  for (const auto& [name, range] : {std::pair("cpu", &cpu), {"silent", &silent}, {"bytes", &bytes}}) {
+    if (range->count > 0) out[name] = range->json();
+  }
+  if (!path.empty()) out["path"] = path;
+  return out;
+}
+
+Result<TaskGroup> TaskGroup::parse(const Json& json) {
+  JsonAt at = JsonAt::root(json);
+  TaskGroup out;
+  out.fact = TRY(Fact::parse(json));
+  out.ranks = TRY(value::Idset::parse(TRY(TRY(at.at("ranks")).string())));
+  if (out.ranks.empty()) return invalid("ranks: a group has at least one");
+  out.cpu = TRY(range_of(at, "cpu"));
+  out.silent = TRY(range_of(at, "silent"));
+  out.bytes = TRY(range_of(at, "bytes"));
+  out.path = TRY(text_of(at, "path"));
+  return out;
+}
+
+std::vector<TaskGroup> folded(std::vector<TaskGroup> groups) {
+  std::map<std::string, TaskGroup> by_text;
+  for (TaskGroup& each : groups) {
+    auto [found, is_new] = by_text.try_emplace(dump_json(each.fact.json()), each);
+    if (is_new) continue;
+    TaskGroup& group = found->second;
+    if (*each.ranks.first() < *group.ranks.first()) group.path = each.path;
+    group.ranks.insert(each.ranks);
+    group.cpu += each.cpu;
+    group.silent += each.silent;
+    group.bytes += each.bytes;
+  }
+  std::vector<TaskGroup> out;
+  out.reserve(by_text.size());
+  for (auto& [text, group] : by_text) out.push_back(std::move(group));
+  std::sort(out.begin(), out.end(), [](const TaskGroup& a, const TaskGroup& b) {
+    return a.ranks.size() != b.ranks.size() ? a.ranks.size() > b.ranks.size() : *a.ranks.first() < *b.ranks.first();
+  });
+  return out;
+}
+
+}  // namespace nacre::doctor

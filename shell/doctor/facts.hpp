@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What tasks do at the moment, as `nacre doctor` has it: free of process ids and addresses, so that tasks that do
+// the same have equal facts, and are one group with a set of ranks.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_fwd.hpp"
+#include "base/result.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::doctor {
+
+// Of the process that stands for the task.
+enum class Doing : std::uint8_t {
+  busy,         // it ran, or was ready to run, for at least half of the interval
+  sleeps,       // it waits, and signals reach it
+  stuck,        // it waits in the kernel, and no signal ends that (state D), at both looks
+  stopped,      // SIGSTOP, SIGTSTP (state T)
+  traced,       // stopped by a debugger (state t)
+  over,         // its process has ended, and has not been reported
+  not_started,  // the task has no process yet
+};
+[[nodiscard]] std::string_view name_of(Doing doing);  // "busy", "not-started"
+
+// Who has the other end of a pipe open that a task reads from.
+enum class PipeWriter : std::uint8_t { unknown, nobody, itself, shell, others };
+[[nodiscard]] std::string_view name_of(PipeWriter writer);
+
+// Tasks with equal facts are one group.
+struct Fact {
+  Doing doing = Doing::sleeps;
+  std::string program;  // that stands for the task
+  std::string where;    // the function of the kernel in which it waits; "": it does not, or that is unknown
+  std::string call;     // the system call: "read"; "": none, or unknown
+  std::string object;   // what the call is about: "pipe", "socket", "terminal", "file", ...; "": unknown
+  PipeWriter writer = PipeWriter::unknown;  // of a pipe that it reads
+  bool is_input = false;                    // the call is about its standard input
+  bool moves = false;                       // it has read or written in the interval
+  std::string pmi;                          // "connected", "finalized"; "": it does not use PMI, or that is unknown
+  std::uint64_t barrier = 0;                // number of the PMI barrier that it is in; 0: in none
+  std::vector<std::string> stack;           // from the outermost function on; empty: not taken
+
+  [[nodiscard]] Json json() const;
+  static Result<Fact> parse(const Json& json);
+  bool operator==(const Fact&) const = default;
+};
+
+// What differs from task to task of a group.
+struct Range {
+  double least = 0, most = 0, sum = 0;
+  std::uint64_t count = 0;
+
+  void add(double value) { *this += Range{value, value, value, 1}; }
+  Range& operator+=(const Range& other);
+  [[nodiscard]] double mean() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
+  [[nodiscard]] Json json() const;  // {"min", "max", "mean", "tasks"}
+  static Result<Range> parse(const Json& json);
+};
+
+struct TaskGroup {
+  value::Idset ranks;
+  Fact fact;
+  Range cpu;         // of one CPU, over the interval: 1 is 100 %
+  Range silent;      // seconds since it has last written, or since its start; of those of which this is known
+  Range bytes;       // of output so far; likewise
+  std::string path;  // the file that the call is about, of the first rank; "": none
+
+  [[nodiscard]] Json json() const;
+  static Result<TaskGroup> parse(const Json& json);
+};
+
+// Groups with equal facts become one; the largest come first, then those with the least ranks.
+[[nodiscard]] std::vector<TaskGroup> folded(std::vector<TaskGroup> groups);
+
+}  // namespace nacre::doctor

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What `nacre doctor` concludes from the facts about all tasks of a job, by rule, each with its evidence. Pure.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/json_fwd.hpp"
+#include "base/result.hpp"
+#include "doctor/facts.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::doctor {
+
+// A shell that has not given the facts of its tasks.
+struct Absent {
+  std::uint32_t shell = 0;
+  std::string host;
+  value::Idset ranks;
+  bool is_lost = false;  // it is not of the job any more; else it has not answered in time
+
+  [[nodiscard]] Json json() const;
+  static Result<Absent> parse(const Json& json);
+};
+
+// All that was found in one look at a job.
+struct Examination {
+  std::uint64_t tasks = 0;        // of the job
+  double interval = 0;            // seconds between the two looks at each process
+  std::vector<TaskGroup> groups;  // folded()
+  std::vector<Absent> absent;
+  value::Idset ended_well, ended_badly;
+  std::vector<std::string> notes;  // what could not be found out, and why: for people
+  std::function<std::string(std::uint32_t rank)> host_of = [](std::uint32_t) { return std::string(); };
+
+  [[nodiscard]] Json json() const;                     // without groups and hosts
+  static Result<Examination> parse(const Json& json);  // likewise
+};
+
+struct Verdict {
+  enum class Kind : std::uint8_t {
+    no_answer,  // a shell has not answered: it is frozen, or its host is
+    missing,    // the others wait, and this one is elsewhere
+    stuck,      // in the kernel
+    stopped,    // by a signal, or by a debugger
+    pipe,       // it reads a pipe that nobody will write to
+    input,      // it reads the job's standard input
+    spins,      // busy, and does nothing that can be seen
+    ended,      // has ended well while the others wait
+    several,    // groups, none of which can be blamed
+    alike,      // all are in the same place
+    fine,       // no sign that anything hangs
+  };
+  Kind kind = Kind::fine;
+  value::Idset ranks;
+  std::string text;      // one line, without the evidence
+  std::string evidence;  // what it is concluded from; "" if the text has it
+
+  [[nodiscard]] Json json() const;
+  static Result<Verdict> parse(const Json& json);
+  [[nodiscard]] std::string line() const;  // "=> TEXT: EVIDENCE"
+};
+[[nodiscard]] std::string_view name_of(Verdict::Kind kind);  // "no-answer"
+
+// At least one, the most certain first.
+[[nodiscard]] std::vector<Verdict> verdicts(const Examination& examination);
+
+}  // namespace nacre::doctor

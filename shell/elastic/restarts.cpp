@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "elastic/restarts.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace nacre::elastic {
+namespace {
+
+Error none_left(std::string_view whose, std::uint64_t limit) {
+  return Error{ENOSPC, fmt::format("the {} has used {} of {} restarts", whose, limit, limit)};
+}
+
+}  // namespace
+
+double Restarts::next_delay(std::uint32_t& in_a_row, double ran) const {
+  if (ran >= kSteady) in_a_row = 0;
+  constexpr std::uint32_t kMostDoublings = 60;  // more exceed every limit
+  double delay = std::ldexp(limits_.first, static_cast<int>(std::min(in_a_row++, kMostDoublings)));
+  return std::min(delay, limits_.longest);
+}
+
+Result<Restarts::Granted> Restarts::take(Rank rank, double ran) {
+  if (used_ >= limits_.job) return none_left("job", limits_.job);
+  Task& task = tasks_[rank];
+  if (task.used >= limits_.per_task) return none_left("task", limits_.per_task);
+  ++task.used;
+  return Granted{++used_, next_delay(task.in_a_row, ran)};
+}
+
+Result<Restarts::Granted> Restarts::take_job(double ran) {
+  if (used_ >= limits_.job) return none_left("job", limits_.job);
+  return Granted{++used_, next_delay(jobs_in_a_row_, ran)};
+}
+
+}  // namespace nacre::elastic

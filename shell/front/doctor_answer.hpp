@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the plugin `doctor` has found, as its leader answers `doctor` (doc/control.md), read and put into words.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.hpp"
+#include "base/result.hpp"
+#include "doctor/findings.hpp"
+#include "doctor/words.hpp"
+
+namespace nacre::front {
+
+struct DoctorAnswer {
+  doctor::Examination examination;  // its hosts are those of the groups that are on one host
+  std::vector<doctor::Verdict> verdicts;
+
+  static Result<DoctorAnswer> parse(const Json& answer);
+  [[nodiscard]] std::string text(const doctor::TextOptions& options) const {
+    return doctor::text_of(examination, verdicts, options);
+  }
+};
+
+}  // namespace nacre::front

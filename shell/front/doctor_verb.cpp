@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nacre doctor; see nacre-doctor(1).
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/nearest.hpp"
+#include "base/print.hpp"
+#include "base/text.hpp"
+#include "cli/reply.hpp"
+#include "front/doctor_answer.hpp"
+#include "front/job_verb.hpp"
+#include "front/verbs.hpp"
+#include "value/duration.hpp"
+
+namespace nacre::front {
+namespace {
+
+constexpr double kLeastInterval = 0.05;  // seconds, as the leader takes it
+constexpr double kMostInterval = 60;
+constexpr double kForAnswers = 10;  // seconds that the leader may take beyond the interval
+constexpr double kForStacks = 60;   // likewise
+
+class DoctorVerb final : public JobVerb {
+ public:
+  void add_to(CLI::App& nacre) override {
+    add_verb(nacre, "doctor", "Show what the tasks of a job do, and who hangs", Jobs::one);
+    verb_->add_option("--twice", twice_, "Time between the two looks at each process (default: 1s)")
+        ->option_text("DURATION");
+    verb_->add_flag("--ranks", by_rank_, "Print a line for each rank");
+    verb_
+        ->add_flag("--stacks{auto}", stacks_,
+                   "Take the stacks of the tasks too: by eu-stack, gdb, or py-spy for Python")
+        ->option_text("[=auto|eu-stack|gdb|py-spy]");
+    add_reach();
+  }
+
+ private:
+  Result<double> interval() const {
+    auto duration = value::Duration::parse(twice_);
+    if (duration && duration->seconds() >= kLeastInterval && duration->seconds() <= kMostInterval)
+      return duration->seconds();
+    return invalid(
+        fmt::format("--twice: {}: expected {} to {} seconds", in_quotes(twice_), kLeastInterval, kMostInterval));
+  }
+
+  Result<int> run_verb() override {
+    auto seconds = interval();
+    if (!seconds) return cli::print(cli::usage_error("nacre doctor", seconds.error().message));
+    const std::vector<std::string> ways{"auto", "eu-stack", "gdb", "py-spy"};
+    if (verb_->count("--stacks") > 0 && std::find(ways.begin(), ways.end(), stacks_) == ways.end())
+      return cli::print(
+          cli::usage_error("nacre doctor", fmt::format("--stacks: {}: expected {}{}", in_quotes(stacks_),
+                                                       fmt::join(ways, ", "), did_you_mean(stacks_, ways))));
+    record::Listed job = TRY(this->job());
+    if (job.entry.ended())
+      return invalid(fmt::format("job {} has ended; `nacre report {}` prints how", job.entry.id.f58_plain(),
+                                 job.entry.id.f58_plain()));
+    control::Client client = TRY(reach_job(job));
+    client.allow(client.answer_time() + event::Seconds(*seconds + (stacks_.empty() ? kForAnswers : kForStacks)));
+    Json groups = Json::array();
+    auto take = [&](const Json& part) {
+      for (const Json& each : part.value("groups", Json::array())) groups.push_back(each);
+    };
+    Json asked{{"interval", *seconds}, {"by-rank", by_rank_}};
+    if (!stacks_.empty()) asked["stacks"] = stacks_;
+    Json answer = TRY(client.ask("doctor", std::move(asked), take));
+    answer["groups"] = std::move(groups);
+    if (json_) {
+      answer["id"] = job.entry.id.f58_plain();
+      print_out("{}\n", dump_json(answer));
+    }
+    auto all_answered = in("what the leader answers", print_text(answer));
+    if (!all_answered) return all_answered.error();
+    return *all_answered ? 0 : 1;
+  }
+
+  // Returns false if some of the shells have not answered.
+  Result<bool> print_text(const Json& answer) const {
+    DoctorAnswer found = TRY(DoctorAnswer::parse(answer));
+    bool is_complete = found.examination.absent.empty();
+    if (quiet_) found.examination.groups.clear();
+    if (!json_) print_out(found.text({by_rank_}));
+    return is_complete;
+  }
+
+  std::string twice_ = "1s";
+  std::string stacks_;  // "": none
+  bool by_rank_ = false;
+};
+
+}  // namespace
+
+VerbPtr make_doctor() { return std::make_unique<DoctorVerb>(); }
+
+}  // namespace nacre::front

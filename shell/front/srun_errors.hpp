@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What srun(1) writes to its standard error about the shells of a job that it has started.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nacre::front {
+
+class SrunErrors {
+ public:
+  static constexpr std::size_t kMaxLine = 256;  // bytes of a line that are looked at
+
+  // Bytes of srun's standard error, cut anywhere. Returns whether a line that ends in them reports that tasks of
+  // the step, which are shells, have ended with an error: "srun: error: n2: task 2: Exited with exit code 13".
+  bool take(std::string_view bytes);
+
+ private:
+  std::string line_;  // that has not ended, up to kMaxLine
+};
+
+// Whether srun with these arguments puts the number of a task before each line, or $SLURM_LABELIO asks it to.
+[[nodiscard]] bool labels_lines(const std::vector<std::string>& arguments);
+
+}  // namespace nacre::front

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "front/usage_options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+namespace nacre::front {
+namespace {
+
+constexpr const char* kUsage = "usage";
+constexpr const char* kJoblog = "joblog";
+
+}  // namespace
+
+void UsageOptions::add_to(CLI::App& verb) {
+  verb.add_flag("--usage", usage_,
+                "Print what tasks have used when the job has ended; or write it to FILE as lines of JSON")
+      ->option_text("[=FILE]");
+  verb.add_option("--joblog", joblog_, "Write a line for each task to FILE of this host, as GNU parallel does")
+      ->option_text("FILE")
+      ->check([](const std::string& file) { return file.empty() ? "expected a file" : ""; });
+}
+
+bool UsageOptions::prints() const { return usage_ == kWithoutValue; }
+
+std::vector<GivenOption> UsageOptions::given() const {
+  std::vector<GivenOption> out;
+  if (prints())
+    out.push_back({"--usage", kUsage, true});
+  else if (!usage_.empty())
+    out.push_back({"--usage=" + usage_, kUsage, usage_});
+  if (!joblog_.empty()) out.push_back({"--joblog=" + joblog_, kJoblog, joblog_});
+  return out;
+}
+
+// A leader on another host gets its files beside these, and the other shells only these.
+std::vector<std::string> UsageOptions::shell_options() const {
+  std::vector<std::string> out;
+  if (!usage_.empty()) out.emplace_back("usage=on");
+  if (!joblog_.empty()) out.emplace_back("joblog=on");
+  return out;
+}
+
+std::vector<LaunchReport> UsageOptions::reports() const {
+  std::vector<LaunchReport> out;
+  if (!usage_.empty() && !prints()) out.push_back({"--usage", kUsage, usage_, true});
+  if (!joblog_.empty()) out.push_back({"--joblog", kJoblog, joblog_, true});
+  return out;
+}
+
+}  // namespace nacre::front

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The leader's side of what it asks other shells (shell_questions.hpp has theirs): questions that not all have
+// answered yet. Each has a number, which the announcement and the answers have to carry, and an Answer, which is
+// put together from what the shells send. A question is done when each shell that was asked has sent its last, or
+// has gone, or when its time is over: then those that have not answered are late.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "event/loop.hpp"
+#include "plugin/host.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::plugin {
+
+template <typename Answer>
+class OpenQuestions {
+ public:
+  using Number = std::uint64_t;  // from 1
+
+  struct Answered {
+    Number number = 0;
+    Answer answer;
+    value::Idset late;  // shells
+  };
+  struct Question {
+    // Who is waited for. The leader may be among them: it is not asked, but gives its own part.
+    value::Idset shells;
+    event::Seconds time;  // until they are late: a grace
+    Answer begun;
+    std::function<std::string(Number)> text;  // that is announced
+    std::function<void(Answered)> done;
+  };
+
+  static constexpr std::size_t kMostOpen = 1024;
+
+  // Announces as `topic`; at most `most` questions are open at a time. `busy`: begins the error of one more, and is
+  // followed by their number. The host has to outlive this object.
+  OpenQuestions(Host& host, std::string topic, std::size_t most = kMostOpen,
+                std::string busy = "the shells are asked by")
+      : host_(host), topic_(std::move(topic)), most_(most), busy_(std::move(busy)) {}
+
+  // All other shells but those that have gone; none if this one is alone.
+  [[nodiscard]] value::Idset others() const {
+    if (host_.bulk() == nullptr) return {};
+    return value::Idset::range(1, host_.job().shells() - 1) - gone_;
+  }
+
+  // `done` is called once, perhaps before this returns, unless this is an error or the question is dropped. EBUSY:
+  // too many are open.
+  Result<Number> ask(Question question) {
+    if (open_.size() >= most_)
+      return Error{EBUSY, fmt::format("{} {} others at the moment: try again", busy_, most_)};
+    Number number = ++last_;
+    auto timer = TRY(event::Timer::create(host_.loop(), [this, number] { finish(number); }));
+    timer.unref();
+    timer.start_grace(question.time);
+    value::Idset asked = question.shells - value::Idset::range(0, 0);
+    std::string text = asked.empty() ? std::string() : question.text(number);
+    open_.emplace(number, Open{std::move(question), std::move(timer)});
+    if (!asked.empty()) {
+      Result<void> sent = host_.announce(topic_, text);
+      if (!sent) {
+        drop(number);
+        return sent.error();
+      }
+    }
+    finish_if_complete(number);
+    return number;
+  }
+
+  // To put in what the shell has sent; null if it came too late, or the shell is not waited for (any more).
+  [[nodiscard]] Answer* find(Number number, std::uint32_t shell) {
+    auto found = open_.find(number);
+    bool waits = found != open_.end() && found->second.question.shells.contains(shell);
+    return waits ? &found->second.question.begun : nullptr;
+  }
+
+  // The shell has sent its last for this question, which may be done now.
+  void complete(Number number, std::uint32_t shell) {
+    auto found = open_.find(number);
+    if (found == open_.end()) return;
+    found->second.question.shells.remove(shell);
+    finish_if_complete(number);
+  }
+
+  // The shell answers no more: no question waits for it from now on.
+  void gone(std::uint32_t shell) {
+    gone_.insert(shell);
+    std::vector<Number> numbers;
+    for (const auto& [number, open] : open_) numbers.push_back(number);
+    for (Number each : numbers) complete(each, shell);
+  }
+  [[nodiscard]] const value::Idset& gone() const { return gone_; }
+
+  // What there is of the answers of those that are open.
+  template <typename Act>
+  void each(const Act& act) const {
+    for (const auto& [number, open] : open_) act(open.question.begun);
+  }
+
+  // Without calling what waits for the answer.
+  void drop(Number number) { open_.erase(number); }
+  void drop_all() { open_.clear(); }
+
+ private:
+  struct Open {
+    Question question;  // `shells`: those that are still waited for; `begun`: what there is of the answer
+    event::Timer timer;
+  };
+
+  void finish_if_complete(Number number) {
+    auto found = open_.find(number);
+    if (found != open_.end() && found->second.question.shells.empty()) finish(number);
+  }
+
+  void finish(Number number) {
+    auto taken = open_.extract(number);
+    if (!taken) return;
+    Question& question = taken.mapped().question;
+    question.done({number, std::move(question.begun), std::move(question.shells)});
+  }
+
+  Host& host_;
+  std::string topic_;
+  std::size_t most_;
+  std::string busy_;
+  std::map<Number, Open> open_;
+  value::Idset gone_;
+  Number last_ = 0;
+};
+
+}  // namespace nacre::plugin

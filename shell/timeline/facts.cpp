@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "timeline/facts.hpp"
+
+#include <algorithm>
+
+namespace nacre::timeline {
+namespace {
+
+// An interval of this name that has begun ends.
+void close(std::vector<Interval>& all, const std::string& name, Time time) {
+  auto open =
+      std::find_if(all.rbegin(), all.rend(), [&](const Interval& each) { return each.name == name && !each.end; });
+  if (open != all.rend()) open->end = std::max(open->begin, time);
+}
+
+void take_of_rank(const ShellTimeline& shell, const TimelineEvent& event, Time time, ShellFacts& out) {
+  if (event.kind == Kind::mark && event.subject == kNoRank) {
+    out.marks.push_back({time, shell.name_of(event)});
+    return;
+  }
+  RankFacts& rank = out.ranks[event.subject];
+  switch (event.kind) {
+    case Kind::spawn: rank.spawn = time; break;
+    case Kind::exec: rank.exec = time; break;
+    case Kind::not_started: rank.not_started = time; break;
+    case Kind::first_output: rank.first_output = time; break;
+    case Kind::pmi_init: rank.pmi_init = time; break;
+    case Kind::pmi_finalize: rank.pmi_finalize = time; break;
+    case Kind::exit:
+      rank.exit = time;
+      rank.status = static_cast<int>(event.value);
+      break;
+    default: rank.marks.push_back({time, shell.name_of(event)});
+  }
+}
+
+void agent_joined(ShellFacts& out, std::uint32_t shell, Time time) {
+  for (AgentFacts& each : out.agents) {
+    if (each.shell == shell) each.joined = std::max(each.begin, time);
+  }
+}
+
+void take(const ShellTimeline& shell, const TimelineEvent& event, Time time, ShellFacts& out) {
+  if (is_of_rank(event.kind)) return take_of_rank(shell, event, time, out);
+  const std::string& name = shell.name_of(event);
+  switch (event.kind) {
+    case Kind::booted: out.booted = time; break;
+    case Kind::joining: out.joining = time; break;
+    case Kind::joined: out.joined = time; break;
+    case Kind::phase_begins: out.phases.push_back({name, time, {}}); break;
+    case Kind::phase_ends: close(out.phases, name, time); break;
+    case Kind::enters:
+      // Of the exit barrier a shell notes it before it sends all, and once more when it enters.
+      if (When& in = out.barriers[name].in; !in) in = time;
+      break;
+    case Kind::passes: out.barriers[name].out = time; break;
+    case Kind::hold_begins: out.holds.push_back({name, time, {}}); break;
+    case Kind::hold_ends: close(out.holds, name, time); break;
+    case Kind::end_hold_begins: out.end_holds.push_back({name, time, {}}); break;
+    case Kind::end_hold_ends: close(out.end_holds, name, time); break;
+    case Kind::agent_starts: out.agents.push_back({event.subject, name, time, {}}); break;
+    case Kind::agent_joined: agent_joined(out, event.subject, time); break;
+    case Kind::memory: out.memory.push_back({time, event.value}); break;
+    case Kind::cpu: out.cpu.push_back({time, event.value}); break;
+    default: break;
+  }
+}
+
+void find_spawn_phase(ShellFacts& out) {
+  for (const Interval& each : out.phases) {
+    if (each.name != kSpawnPhase) continue;
+    out.spawning = each.begin;
+    out.spawned = each.end;
+  }
+}
+
+}  // namespace
+
+Time RankFacts::start_time() const {
+  When ready = pmi_init ? pmi_init : exec;
+  return spawn && ready ? *ready - *spawn : 0;
+}
+
+Passage ShellFacts::barrier(const std::string& name) const {
+  auto found = barriers.find(name);
+  return found == barriers.end() ? Passage() : found->second;
+}
+
+void add_barriers_to_clocks(JobTimeline& job) {
+  auto passages = [](const ShellTimeline& shell) {
+    std::map<std::string, Passage> out;
+    for (const TimelineEvent& each : shell.events) {
+      if (each.kind == Kind::enters) out[shell.name_of(each)].in = each.time;
+      if (each.kind == Kind::passes) out[shell.name_of(each)].out = each.time;
+      if (each.kind == Kind::joining) out["join"].in = each.time;
+      if (each.kind == Kind::joined) out["join"].out = each.time;
+    }
+    return out;
+  };
+  if (job.shells.empty()) return;
+  auto leader = passages(job.shells[0]);
+  for (std::size_t i = 1; i < job.shells.size(); ++i) {
+    for (const auto& [name, mine] : passages(job.shells[i])) {
+      auto its = leader.find(name);
+      if (its == leader.end() || !its->second.in || !its->second.out || !mine.in || !mine.out) continue;
+      job.shells[i].clock.add_barrier(*its->second.in, *its->second.out, *mine.in, *mine.out);
+    }
+  }
+}
+
+Facts facts_of(const JobTimeline& job) {
+  Facts out;
+  When first, last;
+  for (const ShellTimeline& shell : job.shells) {
+    ShellFacts& facts = out.shells.emplace_back();
+    std::vector<const TimelineEvent*> events;
+    for (const TimelineEvent& each : shell.events) events.push_back(&each);
+    std::stable_sort(events.begin(), events.end(), [](auto* one, auto* other) { return one->time < other->time; });
+    for (const TimelineEvent* each : events) {
+      Time time = shell.clock.to_leader(each->time);
+      first = std::min(first.value_or(time), time);
+      last = std::max(last.value_or(time), time);
+      take(shell, *each, time, facts);
+    }
+    find_spawn_phase(facts);
+  }
+  out.begin = first.value_or(job.until);
+  out.until = std::max(job.until, last.value_or(job.until));
+  return out;
+}
+
+std::string hold_name(const std::string& hold, bool at_end) {
+  if (hold == "hooks") return at_end ? "epilog" : "prolog";
+  if (hold == "channels" || hold == "output") return "output";
+  return hold;
+}
+
+}  // namespace nacre::timeline

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What follows from the events of all shells, by the leader's clock.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "timeline/job_timeline.hpp"
+
+namespace nacre::timeline {
+
+using When = std::optional<Time>;  // none: it has not happened, or is not known
+
+struct Interval {
+  std::string name;
+  Time begin = 0;
+  When end;
+  [[nodiscard]] Time length(Time until) const { return end.value_or(until) - begin; }
+};
+
+// One shell's way through a barrier.
+struct Passage {
+  When in, out;
+};
+
+struct RankFacts {
+  When spawn, exec, not_started, first_output, pmi_init, pmi_finalize, exit;
+  int status = 0;  // as wait(2) has it
+  struct Mark {
+    Time time = 0;
+    std::string name;
+  };
+  std::vector<Mark> marks;
+
+  // From its start until it could work: PMI's init, or its execution.
+  [[nodiscard]] Time start_time() const;
+};
+
+// The start of a shell by another one.
+struct AgentFacts {
+  std::uint32_t shell = 0;
+  std::string program;
+  Time begin = 0;
+  When joined;
+};
+
+struct ShellFacts {
+  When booted, joining, joined;
+  std::vector<Interval> phases, holds, end_holds;
+  std::map<std::string, Passage> barriers;
+  When spawning, spawned;  // the first and the last task, as the phase of that name
+  std::map<std::uint32_t, RankFacts> ranks;
+  std::vector<AgentFacts> agents;
+  std::vector<RankFacts::Mark> marks;
+  struct Count {
+    Time time = 0;
+    std::int64_t value = 0;
+  };
+  std::vector<Count> memory, cpu;
+
+  [[nodiscard]] Passage barrier(const std::string& name) const;
+};
+
+struct Facts {
+  std::vector<ShellFacts> shells;  // by rank
+  Time begin = 0;                  // the first moment of all
+  Time until = 0;                  // not before the last one
+};
+
+inline constexpr const char* kInitBarrier = "init";
+inline constexpr const char* kStartBarrier = "start";
+inline constexpr const char* kExitBarrier = "exit";
+inline constexpr const char* kEndBarrier = "end";
+
+// Bounds the clocks of shells by the barriers that they have passed with the leader. To be called once.
+void add_barriers_to_clocks(JobTimeline& job);
+
+[[nodiscard]] Facts facts_of(const JobTimeline& job);
+
+// "prolog" for the plugin hooks, before the start.
+[[nodiscard]] std::string hold_name(const std::string& hold, bool at_end);
+
+}  // namespace nacre::timeline

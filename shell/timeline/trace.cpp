@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "timeline/trace.hpp"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "timeline/sample.hpp"
+#include "value/wait_status.hpp"
+
+namespace nacre::timeline {
+namespace {
+
+constexpr double kMicrosecond = 1e3;  // nanoseconds
+constexpr std::size_t kOfRank = 7;    // events at most, without its marks
+constexpr std::size_t kOfShell = 6;   // names, and the shell's start
+
+double microseconds(Time time) { return static_cast<double>(time) / kMicrosecond; }
+
+class Writer {
+ public:
+  Writer(const JobTimeline& job, const Facts& facts, std::size_t most) : job_(job), facts_(facts), most_(most) {}
+
+  [[nodiscard]] Trace write() {
+    choose();
+    for (std::uint32_t i = 0; i < facts_.shells.size(); ++i) {
+      if (shows_shell_[i]) shell(i);
+      for (const auto& [rank, facts] : facts_.shells[i].ranks) {
+        if (shown_ranks_[shown_at_++]) this->rank(i, rank, facts);
+      }
+    }
+    for (const char* name : {kInitBarrier, kStartBarrier, kExitBarrier}) arrows(name);
+    sort();
+    about();
+    return std::move(out_);
+  }
+
+ private:
+  // ---- what is shown -----------------------------------------------------------------
+
+  // Half of the room is for shells, which have arrows and counters too, and what they leave is for ranks.
+  void choose() {
+    std::vector<Sampled> shells, ranks;
+    for (const ShellFacts& each : facts_.shells) {
+      std::size_t events = kOfShell + each.phases.size() + 3 * each.barriers.size() + 2 * each.agents.size() +
+                           2 * each.holds.size() + each.marks.size() + each.memory.size() + each.cpu.size();
+      When came = each.barrier(kStartBarrier).in;
+      shells.push_back({came.value_or(facts_.until) - facts_.begin, events});
+      for (const auto& [rank, facts] : each.ranks)
+        ranks.push_back({facts.start_time(), kOfRank + facts.marks.size()});
+    }
+    std::size_t of_ranks = events_of(ranks, std::vector<bool>(ranks.size(), true));
+    shows_shell_ = sample_of(shells, std::max(most_ / 2, most_ - std::min(most_, of_ranks)));
+    std::size_t used = events_of(shells, shows_shell_);
+    shown_ranks_ = sample_of(ranks, most_ - std::min(most_, used));
+  }
+
+  static std::size_t events_of(const std::vector<Sampled>& all, const std::vector<bool>& shown) {
+    std::size_t out = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) out += shown[i] ? all[i].events : 0;
+    return out;
+  }
+
+  // ---- events ------------------------------------------------------------------------
+
+  [[nodiscard]] double ts(Time time) const { return microseconds(std::max<Time>(0, time - facts_.begin)); }
+
+  [[nodiscard]] static std::uint64_t pid(std::uint32_t shell) { return std::uint64_t{shell} + 1; }
+  [[nodiscard]] static std::uint64_t tid_of_rank(std::uint32_t rank) { return std::uint64_t{rank} + 1; }
+  // No two threads of the job have the same number.
+  [[nodiscard]] std::uint64_t tid_of_shell(std::uint32_t shell) const { return job_.tasks + 1 + shell; }
+
+  // Names first; of those that begin at the same time the longest, which has the others in it.
+  void sort() {
+    std::vector<std::pair<std::array<double, 3>, Json>> all;
+    all.reserve(out_.events.size());
+    for (Json& each : out_.events) {
+      std::array order{each["ph"] == "M" ? 0.0 : 1.0, each.value("ts", 0.0), -each.value("dur", 0.0)};
+      all.emplace_back(order, std::move(each));
+    }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const auto& one, const auto& other) { return one.first < other.first; });
+    for (std::size_t i = 0; i < all.size(); ++i) out_.events[i] = std::move(all[i].second);
+  }
+
+  struct Track {
+    std::uint64_t pid = 0, tid = 0;
+  };
+
+  Json& add(const char* phase, const std::string& name, const Track& track) {
+    return out_.events.emplace_back(Json{{"ph", phase}, {"name", name}, {"pid", track.pid}, {"tid", track.tid}});
+  }
+
+  void named(const char* what, const Track& track, Json args) { add("M", what, track)["args"] = std::move(args); }
+
+  // What has not ended goes on until the end of the trace, and is marked.
+  Json& slice(const std::string& name, const char* category, const Track& track, Time begin, When end) {
+    Time last = std::max(begin, end.value_or(facts_.until));
+    Json& out = add("X", name, track);
+    out["cat"] = category;
+    out["ts"] = ts(begin);
+    out["dur"] = microseconds(last - begin);
+    if (!end) out["args"]["unfinished"] = true;
+    return out;
+  }
+
+  void instant(const std::string& name, const char* category, const Track& track, Time time) {
+    Json& out = add("i", name, track);
+    out["cat"] = category;
+    out["ts"] = ts(time);
+    out["s"] = "t";
+  }
+
+  // What may overlap with others of its kind.
+  void span(const std::string& name, const char* category, const Track& track, const std::string& id, Time begin,
+            When end) {
+    Time last = std::max(begin, end.value_or(facts_.until));
+    for (auto [phase, time] : {std::pair{"b", begin}, std::pair{"e", last}}) {
+      Json& out = add(phase, name, track);
+      out["cat"] = category;
+      out["id"] = id;
+      out["ts"] = ts(time);
+      if (!end) out["args"]["unfinished"] = true;
+    }
+  }
+
+  // ---- a shell -------------------------------------------------------------------------
+
+  void shell(std::uint32_t index) {
+    const ShellTimeline& shell = job_.shells[index];
+    const ShellFacts& facts = facts_.shells[index];
+    Track track{pid(index), tid_of_shell(index)};
+    named("process_name", track,
+          {{"name", shell.host.empty() ? shell.place() : fmt::format("{} (shell {})", shell.host, index)}});
+    named("process_sort_index", track, {{"sort_index", index}});
+    if (std::string label = label_of(shell); !label.empty()) named("process_labels", track, {{"labels", label}});
+    named("thread_name", track, {{"name", "shell"}});
+    named("thread_sort_index", track, {{"sort_index", -1}});
+    if (facts.booted && facts.joining) slice("boot", "shell", track, *facts.booted, facts.joining);
+    if (facts.joining) slice("join", "shell", track, *facts.joining, facts.joined);
+    for (const Interval& each : facts.phases) slice(each.name, "shell", track, each.begin, each.end);
+    for (const auto& [name, passage] : facts.barriers) {
+      if (!passage.in) continue;
+      slice(fmt::format("{} barrier", name), "barrier", track, *passage.in, release(name, passage));
+    }
+    for (std::size_t i = 0; i < facts.holds.size(); ++i) {
+      const Interval& each = facts.holds[i];
+      span(hold_name(each.name, false), "hold", track, fmt::format("hold-{}-{}", index, i), each.begin, each.end);
+    }
+    for (const AgentFacts& each : facts.agents) {
+      const std::string place = each.shell < job_.shells.size() ? job_.shells[each.shell].place() : "?";
+      span(fmt::format("{} {}", each.program, place), "start", track, fmt::format("agent-{}", each.shell),
+           each.begin, each.joined);
+    }
+    for (const auto& each : facts.marks) instant(each.name, "mark", track, each.time);
+    counters(facts, track);
+  }
+
+  // The leader has passed the exit barrier once all have entered it; it gets no more from them then.
+  [[nodiscard]] When release(const std::string& barrier, const Passage& passage) const {
+    if (passage.out || barrier != kExitBarrier) return passage.out;
+    When leaders = facts_.shells[0].barrier(barrier).out;
+    return leaders ? When(std::max(*leaders, *passage.in)) : When();
+  }
+
+  [[nodiscard]] std::string label_of(const ShellTimeline& shell) const {
+    std::string missing = shell.presence == Presence::lost   ? "lost: its events are missing"
+                          : shell.presence == Presence::late ? "has not answered: events are missing"
+                                                             : "";
+    if (shell.shell == 0 || shell.clock.is_same() || shell.events.empty()) return missing;
+    Time error = shell.clock.uncertainty(shell.events.back().time);
+    std::string clock =
+        error == Clock::kUnknown ? "clock not known" : fmt::format("clock ±{:.0f} µs", microseconds(error));
+    return missing.empty() ? clock : fmt::format("{}; {}", clock, missing);
+  }
+
+  void counters(const ShellFacts& facts, const Track& track) {
+    for (const auto& each : facts.memory) {
+      Json& out = add("C", "memory", track);
+      out["ts"] = ts(each.time);
+      out["args"]["bytes"] = each.value;
+    }
+    for (std::size_t i = 1; i < facts.cpu.size(); ++i) {
+      const auto& [before, used_before] = facts.cpu[i - 1];
+      const auto& [time, used] = facts.cpu[i];
+      if (time <= before) continue;
+      Json& out = add("C", "cpu", track);
+      out["ts"] = ts(before);
+      out["args"]["cores"] =
+          static_cast<double>(std::max<std::int64_t>(0, used - used_before)) / microseconds(time - before);
+    }
+  }
+
+  // ---- a rank ----------------------------------------------------------------------------
+
+  void rank(std::uint32_t shell, std::uint32_t rank, const RankFacts& facts) {
+    Track track{pid(shell), tid_of_rank(rank)};
+    named("thread_name", track, {{"name", fmt::format("rank {}", rank)}});
+    named("thread_sort_index", track, {{"sort_index", rank}});
+    if (facts.spawn) slice("spawn", "task", track, *facts.spawn, facts.exec ? facts.exec : facts.not_started);
+    if (facts.not_started) instant("not started", "task", track, *facts.not_started);
+    if (facts.exec) {
+      Json& run = slice("run", "task", track, *facts.exec, facts.exit);
+      if (facts.exit) run["args"]["end"] = value::WaitStatus::of_raw(facts.status).str();
+    }
+    if (facts.pmi_init && facts.exec) {
+      // Within the slice above it, even if its end came together with the task's.
+      Time last = facts.exit.value_or(facts_.until);
+      Time begin = std::clamp(*facts.pmi_init, *facts.exec, std::max(*facts.exec, last));
+      When end = facts.pmi_finalize ? facts.pmi_finalize : facts.exit;
+      if (end) end = std::min(*end, last);
+      slice("PMI", "task", track, begin, end);
+    }
+    if (facts.first_output) instant("first output", "task", track, *facts.first_output);
+    for (const auto& each : facts.marks) instant(each.name, "mark", track, each.time);
+  }
+
+  // ---- arrows ------------------------------------------------------------------------------
+
+  // From the shell that came last at a barrier to the release of each other one. An arrow that would go back in
+  // time, as the clocks are not exact enough, is left out and counted.
+  void arrows(const char* name) {
+    std::uint32_t last = 0;
+    When came;
+    for (std::uint32_t i = 0; i < facts_.shells.size(); ++i) {
+      When in = facts_.shells[i].barrier(name).in;
+      if (in && (!came || *in > *came)) std::tie(last, came) = std::pair{i, in};
+    }
+    if (!came || !shows_shell_[last] || facts_.shells.size() < 2) return;
+    for (std::uint32_t i = 0; i < facts_.shells.size(); ++i) {
+      Passage passage = facts_.shells[i].barrier(name);
+      if (i == last || !shows_shell_[i] || !passage.in) continue;
+      When out = release(name, passage);
+      if (!out) continue;
+      // One nanosecond before its end, where the slice still is.
+      Time end = std::max(*passage.in, *out - 1);
+      if (end < *came) {
+        ++backwards_;
+        continue;
+      }
+      arrow(name, Track{pid(last), tid_of_shell(last)}, *came, Track{pid(i), tid_of_shell(i)}, end);
+    }
+  }
+
+  void arrow(const char* name, const Track& from, Time begin, const Track& to, Time end) {
+    ++arrows_;
+    for (auto [phase, track, time] : {std::tuple{"s", from, begin}, std::tuple{"f", to, end}}) {
+      Json& out = add(phase, fmt::format("{} barrier", name), track);
+      out["cat"] = "barrier";
+      out["id"] = arrows_;
+      out["ts"] = ts(time);
+      if (phase[0] == 'f') out["bp"] = "e";
+    }
+  }
+
+  // ---- about the trace -----------------------------------------------------------------------
+
+  void about() {
+    Json& about = out_.about;
+    about = {{"job", job_.job},
+             {"version", "nacre " + job_.version},
+             {"shells", job_.shells.size()},
+             {"tasks", job_.tasks},
+             {"start", job_.wall + microseconds(facts_.begin - job_.anchor) / 1e6},
+             {"over", job_.is_over}};
+    Json clocks = Json::array(), lost = Json::array(), late = Json::array(), dropped = Json::array();
+    for (const ShellTimeline& each : job_.shells) {
+      if (each.shell != 0 && !each.events.empty()) clocks.push_back(clock_of(each));
+      if (each.presence == Presence::lost) lost.push_back(place_of(each));
+      if (each.presence == Presence::late) late.push_back(place_of(each));
+      if (each.missing_events() == 0) continue;
+      dropped.push_back(place_of(each));
+      dropped.back()["events"] = each.missing_events();
+    }
+    about["clocks"] = std::move(clocks);
+    if (!lost.empty()) about["lost"] = std::move(lost);
+    if (!late.empty()) about["late"] = std::move(late);
+    if (!dropped.empty()) about["dropped"] = {{"shells", std::move(dropped)}, {"which", "the newest"}};
+    if (backwards_ > 0) about["arrows_left_out"] = backwards_;
+    auto sampled = [&](const char* what, const std::vector<bool>& shown) {
+      auto count = std::count(shown.begin(), shown.end(), true);
+      if (static_cast<std::size_t>(count) == shown.size()) return;
+      about["sampled"][what] = {{"shown", count}, {"of", shown.size()}, {"which", "the slowest 1 % and a sample"}};
+    };
+    sampled("ranks", shown_ranks_);
+    sampled("shells", shows_shell_);
+  }
+
+  static Json place_of(const ShellTimeline& shell) { return {{"shell", shell.shell}, {"host", shell.host}}; }
+
+  [[nodiscard]] static Json clock_of(const ShellTimeline& shell) {
+    Json out = place_of(shell);
+    Time first = shell.events.front().time, last = shell.events.back().time;
+    auto put = [&](const char* name, Time value) {
+      out[name] = value == Clock::kUnknown ? Json() : Json(microseconds(value));
+    };
+    out["same"] = shell.clock.is_same();
+    put("uncertainty_us", std::max(shell.clock.uncertainty(first), shell.clock.uncertainty(last)));
+    Clock::Offset measured = shell.clock.measured(first);
+    put("measured_offset_us", measured.value);
+    put("measured_uncertainty_us", measured.uncertainty);
+    return out;
+  }
+
+  const JobTimeline& job_;
+  const Facts& facts_;
+  std::size_t most_;
+  Trace out_;
+  std::vector<bool> shows_shell_;
+  std::vector<bool> shown_ranks_;  // of all shells one after the other
+  std::size_t shown_at_ = 0;
+  std::uint64_t arrows_ = 0, backwards_ = 0;
+};
+
+}  // namespace
+
+Trace trace_of(const JobTimeline& job, const Facts& facts, std::size_t most) {
+  return Writer(job, facts, most).write();
+}
+
+std::string trace_head() { return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"; }
+
+std::string trace_tail(const Json& about) { return "\n],\"otherData\":" + dump_json(about) + "}\n"; }
+
+std::string Trace::text() const {
+  std::string out = trace_head();
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (i > 0) out += ",\n";
+    out += dump_json(events[i]);
+  }
+  return out + trace_tail(about);
+}
+
+}  // namespace nacre::timeline

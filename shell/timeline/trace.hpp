@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The timeline as Chrome trace events, which ui.perfetto.dev and chrome://tracing open: a process for each shell,
+// a thread for each rank and one for the shell itself; times in microseconds from the first event on. The format is
+// the public document "Trace Event Format".
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/json.hpp"
+#include "timeline/facts.hpp"
+
+namespace nacre::timeline {
+
+inline constexpr std::size_t kMostTraceEvents = 200'000;
+
+struct Trace {
+  std::vector<Json> events;  // names first, then in the order of time
+  Json about;                // "otherData": what is sampled, dropped and missing, and how exact the clocks are
+
+  // The whole document.
+  [[nodiscard]] std::string text() const;
+};
+
+// `most`: events; with more, the slowest ranks and a sample are shown, which `about` names.
+[[nodiscard]] Trace trace_of(const JobTimeline& job, const Facts& facts, std::size_t most = kMostTraceEvents);
+
+// The same document in parts: what comes before the events, between two of them, and after them.
+[[nodiscard]] std::string trace_head();
+[[nodiscard]] std::string trace_tail(const Json& about);
+
+}  // namespace nacre::timeline

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The usage of a job's tasks as its leader has it: rows, or in a large job only their totals; and what follows from
+// them, as the JSON object that nacre-report(1) describes under USAGE.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "base/json_fwd.hpp"
+#include "usage/batch.hpp"
+#include "usage/measure.hpp"
+#include "usage/row.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::usage {
+
+inline constexpr std::uint64_t kMostTasks = 100'000;            // of a job whose tasks have rows
+inline constexpr std::size_t kMostOutliers = 16;                // that a summary names
+inline constexpr double kFarDeviations = 3;                     // median absolute deviations that make an outlier
+inline constexpr std::size_t kMostKept = std::size_t{8} << 10;  // bytes of a summary in the list of jobs
+
+// The names of hosts, by rank and by shell.
+struct Hosts {
+  std::function<std::string(std::uint32_t rank)> of_task;
+  std::function<std::string(std::uint32_t shell)> of_shell;
+};
+
+class UsageTable {
+ public:
+  // The first row of a rank counts, as does the first node of a shell.
+  void add(const UsageBatch& batch);
+
+  [[nodiscard]] const std::map<std::uint32_t, TaskRow>& rows() const { return rows_; }    // by rank
+  [[nodiscard]] const std::map<std::uint32_t, NodeRow>& nodes() const { return nodes_; }  // by shell
+  [[nodiscard]] Totals totals() const;
+  // Tasks that have a row.
+  [[nodiscard]] value::Idset ranks() const;
+
+  // `tasks`: of the job. `missing`: of them, those of which nothing has come, as their shell is lost or late.
+  [[nodiscard]] Json summary(std::uint64_t tasks, const value::Idset& missing, const Hosts& hosts) const;
+
+ private:
+  [[nodiscard]] Json measure(std::size_t number, const Spread& spread, const Hosts& hosts, Json& outliers) const;
+
+  std::map<std::uint32_t, TaskRow> rows_;
+  std::map<std::uint32_t, NodeRow> nodes_;
+  Totals totals_;  // of the rows that shells have not sent
+};
+
+// `summary` itself if it has at most `most` bytes as text; else without its largest parts, and with
+// "shortened": true.
+[[nodiscard]] Json fitting_summary(Json summary, std::size_t most = kMostKept);
+
+}  // namespace nacre::usage

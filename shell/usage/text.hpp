@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A job's usage for people: nacre-report(1), "USAGE".
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/json_fwd.hpp"
+
+namespace nacre::usage {
+
+// Lines that begin with `prefix`. `summary`: as UsageTable makes it; members that are missing or of another type
+// are left out.
+[[nodiscard]] std::string summary_text(const Json& summary, std::string_view prefix);
+
+// A table of tasks, of TaskRow::json(), with a line of titles.
+[[nodiscard]] std::string rows_text(const Json& rows);
+
+}  // namespace nacre::usage

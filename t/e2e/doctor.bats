@@ -1,0 +1,254 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# nacre doctor: who hangs, and where.
+load lib.bash
+load nodes.bash
+load control.bash
+
+setup_file() {
+  export programs=$BATS_FILE_TMPDIR
+  mpicc.mpich -Wall -Wextra -g -O0 -o "$programs/barrier" "$BATS_TEST_DIRNAME/mpi/barrier.c"
+  mkdir "$programs/killed"
+  cc -Wall -Wextra -o "$programs/killed/eu-stack" "$BATS_TEST_DIRNAME/doctor_tracer.c"
+}
+
+# So many tasks are where they will stay: each makes a file there.RANK just before.
+are_there() { [ "$(find . -maxdepth 1 -name 'there.*' | wc -l)" -ge "$1" ]; }
+
+# The process of rank $1.
+pid_of() { "$front" ps --json "$id" | jq "select(.rank == $1) | .pid"; }
+
+# What the doctor concludes, as KIND RANKS.
+kinds() { "$front" doctor --json --twice=0.3 "$id" | jq -r '.verdicts[] | "\(.kind) \(.ranks)"'; }
+concludes() { kinds | grep -qx -- "$1"; }
+
+# The output of the doctor has a line that matches.
+shows() { grep -qE -- "$1" <<<"$output" || { echo "no line: $1"; echo "$output"; return 1; }; }
+
+state_is() { [ "$(ps -o state= -p "$1")" = "$2" ]; }
+sleeps() { state_is "$1" S; }
+
+stop_job() {
+  "$front" kill -s KILL "$id"
+  ends_with 137
+}
+
+# A directory with the programs $@ of this machine, for a PATH without others.
+path_of() {
+  mkdir -p path
+  for each; do ln -sf "$(type -P "$each")" path/; done
+  echo "$work/path"
+}
+
+@test "one rank of an MPI program reads a pipe that nobody writes, and the others wait for it" {
+  start_job 4 2 "exec $programs/barrier 3"
+  wait_until are_there 8
+  wait_until concludes "missing 3"
+  run --separate-stderr "$front" doctor --twice=0.3 "$id"
+  [ "$status" -eq 0 ]
+  [ -z "$stderr" ]
+  shows '^7 of 8  0-2,4-7 +barrier is busy, and neither reads nor writes +\('
+  shows '^1 of 8  3 \(node1\) +barrier reads a pipe that nobody else has open for writing +\(in [a-z_]*pipe_read, 0 % cpu'
+  shows '^=> rank 3 \(node1\) reads a pipe that nobody else has open for writing: so nothing will ever come$'
+  shows '^=> rank 3 \(node1\) is not where the others are: 7 of 8 are busy'
+  run "$front" doctor --ranks --twice=0.3
+  [ "$(grep -c '^[0-7] (node[0-3]) ' <<<"$output")" -eq 8 ]
+  run "$front" doctor -q --twice=0.3
+  [ "$(grep -vc '^=> ' <<<"$output")" -eq 0 ]
+  [ "$("$front" doctor --json --twice=0.3 | jq -c '[.tasks, (.groups | map(.ranks)), .absent]')" = '[8,["0-2,4-7","3"],[]]' ]
+  stop_job
+}
+
+@test "stacks show where: by eu-stack, and by gdb" {
+  start_job 4 2 "exec $programs/barrier 3"
+  wait_until are_there 8
+  wait_until concludes "missing 3"
+  for tool in auto eu-stack gdb; do
+    run --separate-stderr "$front" doctor --stacks=$tool --twice=0.3 "$id"
+    [ "$status" -eq 0 ]
+    shows '^7 of 8  0-2,4-7 +main > exchange > P?MPI_Barrier( \(libmpi.*\))? +\(is busy'
+    shows '^1 of 8  3 \(node1\) +main > read_mesh > .*read.* \(reads a pipe that nobody else has open for writing'
+    shows '^=> rank 3 \(node1\) is not where the others are: 7 of 8 are in P?MPI_Barrier'
+    [[ $output != *note:* ]]
+  done
+  for rank in {0..7}; do [[ $(ps -o state= -p "$(pid_of "$rank")") == [RS] ]]; done
+  run "$front" doctor --stacks=strace
+  [ "$status" -eq 2 ]
+  [[ ${lines[0]} == "nacre doctor: --stacks: 'strace': expected auto, eu-stack, gdb, py-spy" ]]
+  stop_job
+}
+
+@test "a tracer that is killed in the middle leaves no task stopped" {
+  PATH=$programs/killed:$PATH start_job 2 2 'echo $$ >pid.$FLUX_TASK_RANK; touch there.$FLUX_TASK_RANK; exec sleep 600'
+  wait_until are_there 4
+  for rank in 0 1 2 3; do wait_until sleeps "$(<pid.$rank)"; done
+  kill -STOP "$(<pid.2)"
+  wait_until state_is "$(<pid.2)" T
+  for round in 1 2 3; do
+    run "$front" doctor --stacks=eu-stack --twice=0.1 "$id"
+    [ "$status" -eq 0 ]
+    shows '^note: node0, node1: no stack by eu-stack: killed by SIGKILL'
+  done
+  for rank in 0 1 3; do wait_until sleeps "$(<pid.$rank)"; done
+  wait_until state_is "$(<pid.2)" T
+  stop_job
+}
+
+@test "a task that is stopped stays so while its stack is taken" {
+  start_job 1 2 'echo $$ >pid.$FLUX_TASK_RANK; touch there.$FLUX_TASK_RANK; exec sleep 600'
+  wait_until are_there 2
+  for rank in 0 1; do wait_until sleeps "$(<pid.$rank)"; done
+  kill -STOP "$(<pid.1)"
+  wait_until state_is "$(<pid.1)" T
+  run "$front" doctor --stacks=eu-stack --twice=0.1 "$id"
+  shows '^1 of 2  1 \(node0\) .*nanosleep.*\(is stopped'
+  shows '^=> rank 1 \(node0\) is stopped: nacre kill -s CONT lets them go on$'
+  wait_until state_is "$(<pid.1)" T
+  wait_until sleeps "$(<pid.0)"
+  stop_job
+}
+
+@test "no program that takes stacks is there, or it has no right to: the rest is shown, and a note" {
+  path=$(path_of sh sleep touch cat)
+  launch() { PATH=$path "$front" launch --shell="$NACRE_SHELL" -j jobspec.json "$@"; }
+  start_job 1 1 'touch there.0; exec sleep 600'
+  wait_until all_sleep
+  run "$front" doctor --stacks --twice=0.1
+  shows '^1 of 1  0 \(node0\) +sleep sleeps \(clock_nanosleep\)'
+  shows '^note: node0: no stacks: neither eu-stack, which elfutils has, nor gdb is in the shell.s PATH$'
+  run "$front" doctor --stacks=py-spy --twice=0.1
+  shows '^note: node0: no stacks: py-spy is not in the shell.s PATH$'
+  printf '#!/bin/sh\necho "eu-stack: dwfl_linux_proc_attach pid $6: Operation not permitted" >&2\nexit 2\n' >path/eu-stack
+  chmod +x path/eu-stack
+  run "$front" doctor --stacks --twice=0.1
+  shows '^note: node0: no stack by eu-stack: .*Operation not permitted'
+  stop_job
+}
+
+@test "a Python program: by py-spy where it is, else by its interpreter" {
+  printf 'import time\nopen("there.0", "w").close()\ntime.sleep(600)\n' >train.py
+  mkdir spy
+  python=$(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))')
+  PATH=$work/spy:$PATH start_job 1 1 "exec $python train.py"
+  wait_until are_there 1
+  run "$front" doctor --stacks --twice=0.1
+  shows '^1 of 1  0 \(node0\) .*Py_?[A-Za-z_]* .*> .*sleep.*\(sleeps \(clock_nanosleep\)'
+  printf '#!/bin/sh\ncat <<END\nProcess $3: python train.py\nPython v3.11.2 (x)\n\nThread $3 (idle): "MainThread"\n    step (train.py:3)\n    <module> (train.py:3)\nEND\n' >spy/py-spy
+  chmod +x spy/py-spy
+  run "$front" doctor --stacks --twice=0.1
+  shows '^1 of 1  0 \(node0\) +<module> > step \(train.py\) +\('
+  printf '#!/bin/sh\nexit 1\n' >spy/py-spy
+  run "$front" doctor --stacks --twice=0.1
+  shows '^note: node0: no stack by py-spy: exited with code 1'
+  shows '> .*sleep.*\(sleeps'
+  stop_job
+}
+
+@test "one is stopped, one spins, one has ended, one waits for input, and one for a FIFO" {
+  mkfifo keyboard
+  exec {keyboard}<>keyboard
+  launch() { "$front" launch --shell="$NACRE_SHELL" -j jobspec.json "$@" <keyboard {keyboard}>&-; }
+  start_job 2 3 'case $FLUX_TASK_RANK in
+    0) touch there.0; exec cat ;;
+    1) while :; do :; done ;;
+    2) mkfifo fifo; touch there.2; exec cat fifo ;;
+    3) touch there.3; kill -STOP $$ ;;
+    4) exit 0 ;;
+    5) touch there.5; sleep 600; : ;;
+  esac' -o input.ranks=0
+  exec {keyboard}>&-
+  wait_until are_there 4
+  wait_until concludes "stopped 3"
+  wait_until concludes "pipe 2"
+  wait_until concludes "input 0"
+  run "$front" doctor --ranks --twice=0.3
+  [ "$status" -eq 0 ]
+  shows '^0 \(node0\)  cat reads its standard input, a pipe'
+  shows '^1 \(node0\)  sh is busy, and neither reads nor writes +\([0-9]* % cpu'
+  shows '^2 \(node0\)  cat opens a FIFO that nobody has open at its other end'
+  shows '^3 \(node1\)  sh is stopped'
+  shows '^5 \(node1\)  sleep sleeps \(clock_nanosleep\)'
+  [[ $output != *$'\n4 ('* ]]
+  shows '^=> rank 4 \(node1\) has ended well, and the others go on'
+  stop_job
+}
+
+@test "a shell that stands still is named, and the others answer" {
+  start_job 3 1 'touch there.$FLUX_TASK_RANK; exec sleep 600' -o lost-after=60s
+  wait_until are_there 3
+  wait_until all_sleep # not the sh that becomes it
+  wait_until pgrep -fx "nacre-shell: $id (rank )?1/3 *"
+  frozen=$(pgrep -fx "nacre-shell: $id (rank )?1/3 *")
+  kill -STOP "$frozen"
+  run "$front" doctor --twice=0.1
+  kill -CONT "$frozen"
+  [ "$status" -eq 1 ]
+  shows '^2 of 3  0,2 +sleep sleeps \(clock_nanosleep\)'
+  shows '^=> shell 1 on node1 has not answered in time: it is stopped, its host is, or is slow; it has 1 task, 1$'
+  shows '^=> all 2 tasks that are known are in the same place'
+  wait_until concludes "alike 0-2"
+  stop_job
+}
+
+@test "a barrier of PMI names who has not entered it" {
+  start_job 2 2 "[ \$FLUX_TASK_RANK != 2 ] || { touch there.2; exec sleep 600; }; exec $programs/barrier"
+  wait_until are_there 1
+  wait_until concludes "missing 2"
+  run "$front" doctor --twice=0.1
+  shows '^3 of 4  0-1,3 +barrier is in PMI barrier [0-9]+ +\('
+  shows '^=> rank 2 \(node1\) is not where the others are: 3 of 4 are in PMI barrier [0-9]+, which waits for all; rank 2 sleeps'
+  stop_job
+}
+
+@test "doctor.trace: tasks start as without, and other members are refused" {
+  prepare 2 true
+  run nacre -o doctor.trace
+  [ "$status" -eq 0 ]
+  run nacre -o doctor.trace=maybe
+  fails_with 1 'doctor.trace: expected'
+  run nacre -o doctor.track=on
+  fails_with 1 'doctor.track'
+}
+
+@test "what cannot be asked" {
+  start_job 1 1 'exec sleep 600'
+  run "$front" doctor --twice=0
+  [ "$status" -eq 2 ]
+  [[ ${lines[0]} == "nacre doctor: --twice: '0': expected 0.05 to 60 seconds" ]]
+  stop_job
+  run "$front" doctor "$id"
+  fails_with 1 "nacre doctor: job $id has ended; \`nacre report $id\` prints how"
+}
+
+@test "hang-watch: who hangs is printed and kept in the report, and the job is ended" {
+  start_job 2 2 'touch there.$FLUX_TASK_RANK; exec sleep 600' --hang-watch=1s,kill --report=report.json
+  ends_with 124
+  grep -qx 'nacre: no task of the job has done anything that can be seen for 1s' err
+  grep -qE '^4 of 4  0-3 +.*nanosleep' err
+  grep -q '^=> all 4 tasks that run are in the same place' err
+  grep -q 'hang-watch: no task has done anything that can be seen for 1s' err
+  [ "$(jq -c '[.timeline[] | select(.event == "hang") | [.time > 0, .found.groups[0].ranks]]' report.json)" = '[[true,"0-3"]]' ]
+}
+
+@test "hang-watch: three times at most, and the job goes on" {
+  start_job 1 1 'touch there.0; exec sleep 600' --hang-watch=1s
+  lines_come_of() { [ "$(grep -c '^nacre: no task of the job' err)" -eq "$1" ]; }
+  wait_until lines_come_of 3
+  [ "$(grep '^nacre: no task' err | sed 's/.* //' | xargs)" = '1s 2s 4s' ]
+  stop_job
+  lines_come_of 3
+}
+
+@test "hang-watch: a task that does anything, on any shell, keeps it quiet" {
+  mkfifo over
+  start_job 2 1 'if [ $FLUX_TASK_RANK = 0 ]; then read -r line <over; exit 0; fi
+    for i in $(seq 60); do echo $i >file; sleep 0.1; done; echo >over' --hang-watch=4s,kill
+  ends_with 0
+  [ ! -s err ] || { cat err; return 1; }
+  prepare 1 true
+  for value in never 0.5s 10m,end "10m,"; do
+    run nacre -o hang-watch="$value"
+    fails_with 1 "hang-watch: expected DURATION or DURATION,kill, of at least 1 s, got \"$value\""
+  done
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The option restart: what a shell keeps back, asks for, and does once the log has decided.
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "shell_under_test.hpp"
+
+using namespace nacre;        // NOLINT
+using namespace nacre::core;  // NOLINT
+using exits::Record;
+using value::Idset;
+using value::WaitStatus;
+
+namespace {
+
+const char* const kFailsOnce = "[ $NACRE_TASK_TRY -gt 1 ] || exit 3";
+
+void prepare(ShellUnderTest& it, const char* restart, const char* script) {
+  it.options = {{"restart", restart}, {"kill-timeout", "0.1s"}};
+  it.command = {"sh", "-c", script};
+  for (const char* topic : {"job.tasks-exited", "job.tasks-restart", "shell.restart"})
+    it.at[topic] = [](ShellUnderTest&) { return Result<void>(); };
+}
+
+// Of a task of shell 1 that has failed.
+std::string asked(const char* ends, bool whole = false) {
+  return fmt::format(R"({{"shell": 1, "whole": {}, "ends": {}}})", whole, ends);
+}
+
+}  // namespace
+
+TEST_CASE("a task that fails is started again, and only its last end is one") {
+  ShellUnderTest it;
+  prepare(it, "on-failure,backoff=0", kFailsOnce);
+  CHECK(it.run() == 0);
+  CHECK(it.called("task.fork") == 2);
+  CHECK(it.called("task.exit") == 2);
+  CHECK(it.called("job.tasks-exited") == 1);
+  CHECK(it.called("job.tasks-restart") == 1);
+  CHECK(it.has_logged("warn: restart: rank 0 exited with code 3: try 2 of it starts now (restart 1 of 3)") == 1);
+  auto again = std::find(it.topics.begin(), it.topics.end(), "shell.restart");
+  CHECK(std::vector(again, it.topics.end()) ==
+        std::vector<std::string>{"shell.restart", "task.init", "task.fork", "task.exit", "job.tasks-exited",
+                                 "shell.finish", "shell.tasks-complete", "shell.exit"});
+}
+
+TEST_CASE("without the option, and once there is no restart left, an end is an end") {
+  ShellUnderTest it;
+  prepare(it, "never", "exit 3");
+  CHECK(it.run() == 3);
+  CHECK(it.called("task.exit") == 1);
+  ShellUnderTest used;
+  prepare(used, "on-failure,backoff=0,max=2", "exit 3");
+  CHECK(used.run() == 3);
+  CHECK(used.called("task.fork") == 3);
+  CHECK(used.called("job.tasks-exited") == 1);
+  CHECK(used.has_logged("rank 0 exited with code 3, and is not started again: the job has used 2 of 2 restarts") ==
+        1);
+}
+
+TEST_CASE("a job that ends while a task waits for its restart has the task's last end") {
+  ShellUnderTest it;
+  prepare(it, "on-failure,backoff=1h:1h", "exit 3");
+  it.at["job.tasks-restart"] = [](ShellUnderTest& self) {
+    self.later(event::Seconds(0.01), [&self] { self.shell->raise({"exec", 0, "enough", WaitStatus::exited(9)}); });
+    return Result<void>();
+  };
+  CHECK(it.run() == 9);
+  CHECK(it.called("task.fork") == 1);
+  CHECK(it.called("job.tasks-exited") == 1);
+}
+
+TEST_CASE("a signal that asks the tasks to end cancels a restart that waits, and prevents others") {
+  ShellUnderTest waits;
+  prepare(waits, "on-failure,backoff=1h:1h", "exit 3");
+  waits.at["job.tasks-restart"] = [](ShellUnderTest& self) {
+    self.later(event::Seconds(0.01), [&self] { self.shell->kill_tasks(SIGTERM); });
+    return Result<void>();
+  };
+  CHECK(waits.run() == 3);
+  ShellUnderTest runs;
+  prepare(runs, "always,backoff=0", "trap 'exit 5' TERM; while :; do sleep 0.01; done");
+  runs.at["shell.start"] = [](ShellUnderTest& self) {
+    self.later(event::Seconds(0.2), [&self] { self.shell->kill_tasks(SIGTERM); });
+    return Result<void>();
+  };
+  CHECK(runs.run() == 5);
+  CHECK(runs.called("task.fork") == 1);
+}
+
+TEST_CASE(
+    "the leader counts the restart of another shell's task, and drops what its earlier start has ended with") {
+  ShellUnderTest it(0, 2);
+  prepare(it, "on-failure,max=1", "sleep 0.2");
+  it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
+  it.at["shell.start"] = [](ShellUnderTest& self) {
+    self.later(event::Seconds(0.01), [&self] {
+      auto announce = [&](const char* ends) { REQUIRE(self.group->announce("shell.restart-asked", asked(ends))); };
+      announce(R"([[1, 1, "x3", 0.5]])");
+      CHECK(self.shell->job().attempt_of(1) == 2);
+      announce(R"([[1, 1, "x3", 0.5]])");  // of that start no more
+      announce(R"([[0, 1, "x3", 0.5]])");  // none of its own
+      announce(R"([[9, 1, "x3", 0.5]])");
+      announce("[]");
+      announce(R"([[1, 1, "l", 0.5]])");
+      CHECK(self.shell->job().restarts == 1);
+      self.group->end_elsewhere({Idset::range(1, 1), Record::of(WaitStatus::exited(3))});
+      announce(R"([[1, 2, "x4", 0.5]])");
+      CHECK(self.shell->job().attempt_of(1) == 2);
+      self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(4))});
+    });
+    return Result<void>();
+  };
+  CHECK(it.run() == 4);
+  CHECK(
+      it.group->raised() ==
+      std::vector<std::string>{
+          "raise restart 2 -1: rank 1 on node1 exited with code 3: try 2 of it starts in 1s (restart 1 of 1)",
+          "raise restart 2 -1: rank 1 on node1 exited with code 4, and is not started again: the job has used 1 of "
+          "1 restarts"});
+  CHECK(it.has_logged("restart: an announcement that this version does not understand") == 2);
+}
+
+TEST_CASE("all tasks start again together: this shell ends its own, and waits for the others") {
+  ShellUnderTest it(0, 2);
+  prepare(it, "on-failure,scope=job,backoff=0", "[ $NACRE_TASK_TRY -gt 1 ] || exec sleep 100");
+  it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
+  it.at["shell.start"] = [](ShellUnderTest& self) {
+    self.later(event::Seconds(0.05), [&self] {
+      REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[1, 1, "x3", 0.5]])", true)));
+      CHECK(self.shell->job().attempt_of(0) == 2);
+      CHECK(self.shell->job().attempt_of(1) == 2);
+      CHECK(self.shell->job().restarts == 1);
+    });
+    self.later(event::Seconds(0.2), [&self] {
+      self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(0))});
+    });
+    return Result<void>();
+  };
+  CHECK(it.run() == 0);
+  CHECK(it.group->count("gather restart.1") == 1);
+  CHECK(it.called("task.fork") == 2);
+  CHECK(it.called("job.tasks-exited") == 2);
+  CHECK(it.group->raised() ==
+        std::vector<std::string>{"raise restart 2 -1: rank 1 on node1 exited with code 3: all "
+                                 "tasks of the job start again now (restart 1 of 3)"});
+}
+
+TEST_CASE("not all tasks start again once one has ended for good") {
+  ShellUnderTest it(0, 2);
+  prepare(it, "on-failure,scope=job", "sleep 0.2");
+  it.tasks = 1;
+  it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
+  it.at["task.exit"] = [](ShellUnderTest& self) {
+    self.later(event::Seconds(0.05), [&self] {
+      REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[1, 1, "x3", 0.5]])", true)));
+      self.group->end_elsewhere({Idset::range(1, 1), Record::of(WaitStatus::exited(3))});
+    });
+    return Result<void>();
+  };
+  CHECK(it.run() == 3);
+  CHECK(it.group->count("gather restart") == 0);
+  REQUIRE(it.group->raised().size() == 1);
+  CHECK(it.group->raised()[0].find(
+            "is not started again: all tasks would have to start again, and task 0 has ended for "
+            "good") != std::string::npos);
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doctor/findings.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "base/json.hpp"
+#include "doctor/words.hpp"
+
+using namespace nacre;
+using doctor::Doing;
+using doctor::Examination;
+using doctor::Fact;
+using doctor::PipeWriter;
+using doctor::TaskGroup;
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+Fact busy() {
+  Fact out;
+  out.doing = Doing::busy;
+  out.program = "solver";
+  return out;
+}
+
+Fact waits(std::string call, std::string object = "", PipeWriter writer = PipeWriter::unknown) {
+  Fact out;
+  out.program = "solver";
+  out.call = std::move(call);
+  out.object = std::move(object);
+  out.writer = writer;
+  return out;
+}
+
+Fact with(Doing doing) {
+  Fact out;
+  out.doing = doing;
+  return out;
+}
+
+Fact in_barrier(std::uint64_t number) {
+  Fact out = waits("read", "socket");
+  out.barrier = number;
+  return out;
+}
+
+// Two ranks on each of n0, n1, ...
+struct Patient : Examination {
+  explicit Patient(std::uint64_t all) {
+    tasks = all;
+    interval = 1;
+    host_of = [](std::uint32_t rank) { return "n" + std::to_string(rank / 2); };
+  }
+  Patient& put(const char* ranks, Fact fact) {
+    TaskGroup group;
+    group.ranks = value::Idset::parse(ranks).value();
+    group.fact = std::move(fact);
+    groups.push_back(std::move(group));
+    groups = doctor::folded(std::move(groups));
+    return *this;
+  }
+  [[nodiscard]] Texts lines() const {
+    Texts out;
+    for (const auto& each : doctor::verdicts(*this)) out.push_back(each.line());
+    return out;
+  }
+  // "KIND RANKS"
+  [[nodiscard]] Texts kinds() const {
+    Texts out;
+    for (const auto& each : doctor::verdicts(*this))
+      out.push_back(std::string(name_of(each.kind)) + " " + each.ranks.str());
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("one is elsewhere, and the others wait") {
+  Patient job(8);
+  job.put("0-2,4-7", busy()).put("3", waits("read", "pipe", PipeWriter::itself));
+  CHECK(job.lines() ==
+        Texts{"=> rank 3 (n1) reads a pipe that nobody else has open for writing: so nothing will ever come",
+              "=> rank 3 (n1) is not where the others are: 7 of 8 are busy, and neither reads nor writes; rank 3 "
+              "reads a pipe that nobody else has open for writing"});
+}
+
+TEST_CASE("those that wait are told apart by their stacks") {
+  Fact exchange = busy();
+  exchange.stack = {"main", "exchange", "MPI_Barrier (libmpich.so.12)"};
+  Fact solve = busy();
+  solve.stack = {"main", "solve"};
+  Patient job(4);
+  job.put("0-2", exchange).put("3", solve);
+  CHECK(job.lines() == Texts{"=> rank 3 (n1) is not where the others are: 3 of 4 are in MPI_Barrier "
+                             "(libmpich.so.12); rank 3 is in solve"});
+}
+
+TEST_CASE("whoever has not entered a PMI barrier is missing there, however many they are") {
+  Patient job(8);
+  job.put("0-4", in_barrier(2)).put("5", busy()).put("6", waits("futex")).put("7", waits("poll"));
+  CHECK(
+      job.lines() ==
+      Texts{"=> ranks 5-7 (n2, n3) are not where the others are: 5 of 8 are in PMI barrier 2, which waits for "
+            "all; rank 5 is busy, and neither reads nor writes; rank 6 waits for a lock or a thread (futex); rank "
+            "7 waits for descriptors (poll)"});
+}
+
+TEST_CASE("several small groups: none is blamed") {
+  Patient job(8);
+  job.put("0-3", busy()).put("4-5", waits("futex")).put("6-7", waits("poll"));
+  CHECK(job.kinds() == Texts{"several ", "spins 0-3"});
+  Patient most(8);
+  most.put("0-5", waits("epoll_wait")).put("6", waits("futex")).put("7", waits("poll"));
+  CHECK(most.lines() ==
+        Texts{"=> the tasks are in 3 different places, and none of them can be blamed: 6 of 8 at most "
+              "are in the same"});
+  Patient half(2);
+  half.put("0", waits("futex")).put("1", waits("poll"));
+  CHECK(half.kinds() == Texts{"several "});
+}
+
+TEST_CASE("a group that is too large is not blamed") {
+  Patient job(5);
+  job.put("0-2", waits("futex")).put("3-4", waits("poll"));
+  CHECK(job.kinds() == Texts{"several "});
+}
+
+TEST_CASE("stuck in the kernel, stopped, and held by a debugger") {
+  Fact stuck = with(Doing::stuck);
+  stuck.where = "nfs_wait_bit_killable";
+  Patient job(8);
+  job.put("0-4", busy()).put("5", stuck).put("6", with(Doing::stopped)).put("7", with(Doing::traced));
+  Texts lines = job.lines();
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0] ==
+        "=> rank 5 (n2) is stuck in the kernel, in nfs_wait_bit_killable (state D): at both looks; no "
+        "signal ends that, so look at the host and its file systems");
+  CHECK(lines[1] == "=> rank 6 (n3) is stopped: nacre kill -s CONT lets them go on");
+  CHECK(lines[2] == "=> rank 7 (n3) is held by a debugger: state t");
+}
+
+TEST_CASE("what a rule of its own names is named beside the others, which wait for it") {
+  Patient job(8);
+  job.put("0-5", busy()).put("6", with(Doing::stopped)).put("7", waits("openat", "FIFO"));
+  CHECK(job.kinds() == Texts{"stopped 6", "pipe 7", "missing 6-7"});
+}
+
+TEST_CASE("all are in the same place") {
+  Patient sleeping(4);
+  sleeping.put("0-3", waits("futex"));
+  CHECK(sleeping.lines() ==
+        Texts{"=> all 4 tasks that run are in the same place, so none is missing: they wait for "
+              "a lock or a thread (futex)"});
+  Patient spinning(4);
+  spinning.put("0-3", busy());
+  CHECK(spinning.kinds() == Texts{"alike 0-3", "spins 0-3"});
+}
+
+TEST_CASE("tasks that read or write are fine") {
+  Fact moves = busy();
+  moves.moves = true;
+  Patient job(4);
+  job.put("0-3", moves);
+  CHECK(job.lines() == Texts{"=> nothing was found that hangs"});
+  Patient mixed(4);
+  Fact sleeps = waits("poll");
+  sleeps.moves = true;
+  mixed.put("0-1", moves).put("2-3", sleeps);
+  CHECK(mixed.kinds() == Texts{"fine "});
+}
+
+TEST_CASE("a task that waits for the job's input") {
+  Fact reads = waits("read", "pipe", PipeWriter::shell);
+  reads.is_input = true;
+  Patient job(1);
+  job.put("0", reads);
+  CHECK(job.lines() == Texts{"=> rank 0 (n0) reads its standard input, a pipe that its shell feeds: it waits for "
+                             "whoever gives the job its input"});
+}
+
+TEST_CASE("one has ended well, and the others wait") {
+  Patient job(4);
+  job.put("0-2", in_barrier(3));
+  job.ended_well.insert(3);
+  CHECK(job.lines() ==
+        Texts{"=> all 3 tasks that run are in the same place, so none is missing: they are in PMI "
+              "barrier 3",
+              "=> rank 3 (n1) has ended well, and the others go on: if they wait for it, they wait for "
+              "ever"});
+  Patient most(8);  // the last of many that are worked off
+  most.put("7", waits("futex"));
+  most.ended_well.insert(0, 6);
+  CHECK(most.kinds() == Texts{"fine "});
+}
+
+TEST_CASE("a shell that has not answered, and one that is lost") {
+  Patient job(6);
+  job.put("0-1", waits("futex"));
+  job.absent = {{1, "n1", value::Idset::range(2, 3), false}, {2, "n2", value::Idset::range(4, 5), true}};
+  CHECK(job.lines() ==
+        Texts{"=> shell 1 on n1 has not answered in time: it is stopped, its host is, or is slow; it "
+              "has 2 tasks, 2-3",
+              "=> shell 2 on n2 is lost: it had 2 tasks, 4-5",
+              "=> all 2 tasks that are known are in the same place, so none is missing: they wait for a "
+              "lock or a thread (futex)"});
+}
+
+TEST_CASE("tasks without a process are in no place") {
+  Patient job(4);
+  job.put("0-2", with(Doing::not_started)).put("3", with(Doing::over));
+  CHECK(job.kinds() == Texts{"fine "});
+}
+
+TEST_CASE("a verdict and an examination come back from their JSON") {
+  Patient job(6);
+  job.put("0-4", busy()).put("5", with(Doing::stopped));
+  job.absent = {{1, "n1", value::Idset::range(2, 3), true}};
+  job.ended_well.insert(1);
+  job.ended_badly.insert(2);
+  job.notes = {"a note"};
+  for (const auto& each : doctor::verdicts(job)) {
+    auto back = doctor::Verdict::parse(each.json());
+    REQUIRE(back);
+    CHECK(back->kind == each.kind);
+    CHECK(back->ranks == each.ranks);
+    CHECK(back->line() == each.line());
+  }
+  auto back = Examination::parse(job.json());
+  REQUIRE(back);
+  CHECK(back->json() == job.json());
+  CHECK_FALSE(Examination::parse(Json::object()));
+  CHECK_FALSE(doctor::Verdict::parse({{"kind", "guilty"}}));
+}

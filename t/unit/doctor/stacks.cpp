@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doctor/stacks.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "base/json.hpp"
+
+using namespace nacre;
+using doctor::comparable;
+using doctor::frames_in;
+using doctor::StackFrame;
+using doctor::StackTool;
+using doctor::TaskGroup;
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+TaskGroup group(const char* ranks, Texts stack) {
+  TaskGroup out;
+  out.ranks = value::Idset::parse(ranks).value();
+  out.fact.stack = std::move(stack);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("what eu-stack prints") {
+  auto frames = frames_in(StackTool::eu_stack,
+                          "PID 5 - process\n"
+                          "TID 5:\n"
+                          "#0  0x00007fe1eb88b2ad read@@GLIBC_2.2.5 - /usr/lib/x86_64-linux-gnu/libc.so.6\n"
+                          "#1  0x000055e3555a3173 app::Mesh::read(int, char const*) - /home/a b/app\n"
+                          "#2  0x000055747a8ee173 - /tmp/rs\n"
+                          "#3  0x00007ffd12345678 __vdso_gettimeofday - [vdso: 5]\n"
+                          "#4  0x000055747a8ee081 _start\n"
+                          "eu-stack: tid 5: shown max number of frames (5, use -n 0 for unlimited)\n");
+  CHECK(frames == std::vector<StackFrame>{{"read", "/usr/lib/x86_64-linux-gnu/libc.so.6"},
+                                          {"app::Mesh::read(int, char const*)", "/home/a b/app"},
+                                          {"", "/tmp/rs"},
+                                          {"__vdso_gettimeofday", "[vdso: 5]"},
+                                          {"_start", ""}});
+  CHECK(frames_in(StackTool::eu_stack, "eu-stack: dwfl_linux_proc_report pid 5: Permission denied\n").empty());
+  CHECK(frames_in(StackTool::eu_stack, "").empty());
+}
+
+TEST_CASE("what gdb prints") {
+  auto frames = frames_in(StackTool::gdb,
+                          "[Thread debugging using libthread_db enabled]\n"
+                          "#0  0x00007fe1eb88b2ad in read () from /lib/x86_64-linux-gnu/libc.so.6\n"
+                          "#1  app::read (this=0x1, at=2) at /src/app.cpp:7\n"
+                          "#2  0x000055747a8ee173 in ?? ()\n"
+                          "#3  0x000055e3555a3173 in main (argc=1) at r.c:2\n"
+                          "[Inferior 1 (process 5) detached]\n");
+  CHECK(frames == std::vector<StackFrame>{
+                      {"read", "/lib/x86_64-linux-gnu/libc.so.6"}, {"app::read", ""}, {"", ""}, {"main", ""}});
+  CHECK(frames_in(StackTool::gdb, "ptrace: Operation not permitted.\nNo stack.\n").empty());
+}
+
+TEST_CASE("what py-spy prints: the main thread") {
+  auto frames = frames_in(StackTool::py_spy,
+                          "Process 5: python3 train.py\nPython v3.11.2 (/usr/bin/python3.11)\n\n"
+                          "Thread 6 (idle): \"Worker\"\n    run (threading.py:975)\n\n"
+                          "Thread 5 (active): \"MainThread\"\n    step (train (1).py:12)\n        Arguments:\n"
+                          "            x: 1\n    <module> (train (1).py:40)\n");
+  CHECK(frames == std::vector<StackFrame>{{"step", "train (1).py"}, {"<module>", "train (1).py"}});
+  CHECK(frames_in(StackTool::py_spy, "Error: Permission denied\n").empty());
+}
+
+TEST_CASE("stacks begin with main, and end with the first function of the system") {
+  std::vector<StackFrame> frames{{"__read_nocancel", "/lib/x86_64-linux-gnu/libc.so.6"},
+                                 {"fgets", "/lib/x86_64-linux-gnu/libc.so.6"},
+                                 {"read_mesh", "/home/me/solver"},
+                                 {"main", "/home/me/solver"},
+                                 {"__libc_start_main", "/lib/x86_64-linux-gnu/libc.so.6"},
+                                 {"_start", "/home/me/solver"}};
+  CHECK(comparable(frames, "/home/me/solver") == Texts{"main", "read_mesh", "fgets (libc.so.6)"});
+  frames[3].function = "";  // no symbols
+  frames[5].function = "";
+  CHECK(comparable(frames, "/home/me/solver") == Texts{"?", "read_mesh", "fgets (libc.so.6)"});
+  frames.resize(4);
+  CHECK(comparable(frames, "/home/me/solver") == Texts{"?", "read_mesh", "fgets (libc.so.6)"});
+  CHECK(comparable({}, "/home/me/solver").empty());
+}
+
+TEST_CASE("what a function of MPI does inside is cut, wherever MPI is") {
+  std::vector<StackFrame> frames{{"ucp_worker_progress", "/opt/ucx/libucp.so.0"},
+                                 {"MPIDI_Progress", "/opt/mpi/libmpi.so.12"},
+                                 {"MPI_Allreduce", "/opt/mpi/libmpi.so.12"},
+                                 {"", "/opt/app/libapp.so"},
+                                 {"main", "/opt/app/solver"}};
+  CHECK(comparable(frames, "/opt/app/solver") == Texts{"main", "? (libapp.so)", "MPI_Allreduce (libmpi.so.12)"});
+}
+
+TEST_CASE("an interpreter of the system is not cut") {
+  std::vector<StackFrame> frames{{"time_sleep", "/usr/bin/python3.11"},
+                                 {"_PyEval_EvalFrameDefault", "/usr/lib/x86_64-linux-gnu/libpython3.11.so.1.0"},
+                                 {"main", "/usr/bin/python3.11"}};
+  CHECK(comparable(frames, "/usr/bin/python3.11") ==
+        Texts{"main", "_PyEval_EvalFrameDefault (libpython3.11.so.1.0)", "time_sleep"});
+}
+
+TEST_CASE("a stack has at most 64 functions") {
+  std::vector<StackFrame> frames(200, StackFrame{"again", "/a"});
+  CHECK(comparable(frames, "/a").size() == 64);
+}
+
+TEST_CASE("a library is named once for functions that follow each other") {
+  CHECK(doctor::path_text({"main", "a (libx.so)", "b (libx.so)", "c (liby.so)", "d (libx.so)"}) ==
+        "main > a > b (libx.so) > c (liby.so) > d (libx.so)");
+  CHECK(doctor::path_text({}).empty());
+  CHECK(doctor::path_text({"read(int)", "read(int)"}) == "read(int) > read(int)");
+}
+
+TEST_CASE("stacks are one tree") {
+  auto tree = doctor::tree_of({group("0-2,4-7", {"main", "solve", "exchange", "MPI_Barrier (libmpich.so.12)"}),
+                               group("3", {"main", "solve", "read_mesh", "fgets (libc.so.6)"}), group("8", {}),
+                               group("9", {"run (a.py)"})});
+  CHECK(tree.ranks.str() == "0-7,9");
+  CHECK(tree.text() ==
+        "main > solve  [8: 0-7]\n"
+        "  exchange > MPI_Barrier (libmpich.so.12)  [7: 0-2,4-7]\n"
+        "  read_mesh > fgets (libc.so.6)  [1: 3]\n"
+        "run (a.py)  [1: 9]\n");
+  Json json = tree.json();
+  CHECK(json["below"][0]["frame"] == "main");
+  CHECK(json["below"][0]["below"][0]["below"][1]["ranks"] == "3");
+  CHECK(doctor::tree_of({}).text().empty());
+}
+
+TEST_CASE("a stack that ends where others go on has a line of its own") {
+  auto tree = doctor::tree_of({group("0", {"main"}), group("1", {"main", "work"})});
+  CHECK(tree.text() == "main  [2: 0-1]\n  work  [1: 1]\n");
+}

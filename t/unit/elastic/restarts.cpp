@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "elastic/restarts.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace nacre;  // NOLINT
+using elastic::Restarts;
+
+TEST_CASE("restarts of all tasks share one limit, and each has its number") {
+  Restarts restarts({3});
+  CHECK(restarts.take(7, 1)->number == 1);
+  CHECK(restarts.take(2, 1)->number == 2);
+  CHECK(restarts.take(7, 1)->number == 3);
+  CHECK(restarts.take(5, 1).error().message == "the job has used 3 of 3 restarts");
+  CHECK(restarts.take_job(1).error().message == "the job has used 3 of 3 restarts");
+  CHECK(restarts.used() == 3);
+}
+
+TEST_CASE("a task may have a limit of its own, and what is refused by it uses nothing") {
+  Restarts restarts({4, 2});
+  CHECK(restarts.take(0, 1));
+  CHECK(restarts.take(0, 1));
+  CHECK(restarts.take(0, 1).error().message == "the task has used 2 of 2 restarts");
+  CHECK(restarts.take(1, 1)->number == 3);
+  CHECK(restarts.take_job(1)->number == 4);  // no single task's
+  CHECK_FALSE(restarts.take(1, 1));
+}
+
+TEST_CASE("the wait doubles for each task up to the longest, and begins anew after a long run") {
+  Restarts restarts({1000, 1000, 0.5, 5});
+  for (double expected : {0.5, 1.0, 2.0, 4.0, 5.0, 5.0}) CHECK(restarts.take(3, 1)->delay == expected);
+  CHECK(restarts.take(4, 1)->delay == 0.5);
+  CHECK(restarts.take(3, Restarts::kSteady - 1)->delay == 5);
+  CHECK(restarts.take(3, Restarts::kSteady)->delay == 0.5);
+  CHECK(restarts.take(3, 1)->delay == 1);
+  for (double expected : {0.5, 1.0, 2.0}) CHECK(restarts.take_job(1)->delay == expected);
+  Restarts at_once({1000, 1000, 0, 0});
+  for (int i = 0; i < 100; ++i) CHECK(at_once.take(0, 0)->delay == 0);
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/restart_option.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace nacre;  // NOLINT
+using job::RestartOption;
+
+namespace {
+
+Result<RestartOption> read(Json value) {
+  return RestartOption::read(job::Options(Json{{"restart", std::move(value)}}));
+}
+std::string why(Json value) { return read(std::move(value)).error().message; }
+
+}  // namespace
+
+TEST_CASE("restart: without it nothing starts again; a word alone has the defaults") {
+  CHECK_FALSE(RestartOption::read(job::Options())->is_on());
+  CHECK_FALSE(read("never")->is_on());
+  auto out = read("on-failure").value();
+  CHECK(out.when == RestartOption::When::on_failure);
+  CHECK(out.max == 3);
+  CHECK_FALSE(out.per_task);
+  CHECK(out.first.seconds() == 1);
+  CHECK(out.longest.seconds() == 60);
+  CHECK(out.codes.empty());
+  CHECK(out.scope == RestartOption::Scope::task);
+  CHECK(read("always")->when == RestartOption::When::always);
+}
+
+TEST_CASE("restart: members in any order, and codes with commas") {
+  auto out = read("on-failure,codes=3,64-66,139,max=7,backoff=100ms:2m,scope=job,per-task=2").value();
+  CHECK(out.codes.str() == "3,64-66,139");
+  CHECK(out.max == 7);
+  CHECK(out.per_task == 2);
+  CHECK(out.first.seconds() == 0.1);
+  CHECK(out.longest.seconds() == 120);
+  CHECK(out.scope == RestartOption::Scope::job);
+  CHECK(read("on-failure,max=1,codes=7,9")->codes.str() == "7,9");
+  CHECK(read("always,backoff=5m")->longest.seconds() == 300);  // a first time beyond the usual longest
+  CHECK(read("always,backoff=0")->longest.seconds() == 60);
+}
+
+TEST_CASE("restart: what it cannot be is named, with what it can be") {
+  constexpr const char* kWords =
+      "restart: expected never, on-failure or always, and perhaps more, as "
+      "on-failure,max=5,backoff=1s:60s, got ";
+  CHECK(why("often") == kWords + std::string("\"often\""));
+  CHECK(why(true) == kWords + std::string("true"));
+  CHECK(why("on-failure,max=0") ==
+        "restart: max: expected a number of restarts, 1 to 1000000 (restart=never is none), got '0'");
+  CHECK(why("on-failure,per-task=x").starts_with("restart: per-task: expected a number of restarts"));
+  CHECK(why("on-failure,backoff=3s:2s") ==
+        "restart: backoff: expected a time, or two as 1s:60s, the first and the longest, got '3s:2s'");
+  for (const char* time : {"", "x", "1s:", ":1s", "infinity", "1s:infinity", "1:2:3"})
+    CHECK(why(std::string("always,backoff=") + time).starts_with("restart: backoff: expected a time"));
+  for (const char* codes : {"0", "256", "", "x"})
+    CHECK(why(std::string("on-failure,codes=") + codes).starts_with("restart: codes: expected exit codes"));
+  CHECK(why("on-failure,scope=node") == "restart: scope: expected task or job, got 'node'");
+  CHECK(why("on-failure,backof=1") ==
+        "restart: there is no 'backof'; did you mean backoff?; restart has max, per-task, backoff, codes, scope");
+  CHECK(why("on-failure,3") == "restart: expected NAME=VALUE behind a comma, got '3'");
+  CHECK(why("on-failure,") == "restart: expected NAME=VALUE behind a comma, got ''");
+  CHECK(why("never,max=3") == "restart: never has no members: leave them out");
+  CHECK(why("always,codes=3") ==
+        "restart: codes chooses among failures, and always means each end: use on-failure with codes");
+}

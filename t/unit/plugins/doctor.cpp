@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of the plugin doctor: looks at processes, orders, and examinations of several shells.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "base/json.hpp"
+#include "fake_host.hpp"
+#include "plugins/doctor/examiner.hpp"
+#include "plugins/doctor/hang_watch.hpp"
+#include "plugins/doctor/pipe_writers.hpp"
+#include "plugins/doctor/process_look.hpp"
+#include "plugins/doctor/task_looks.hpp"
+#include "plugins/doctor/trace_rights.hpp"
+
+using namespace nacre;
+using plugins::ExaminationOrder;
+using plugins::HangWatchOption;
+
+namespace {
+
+// A child that does something for ever.
+class Child {
+ public:
+  template <typename Do>
+  explicit Child(Do what) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    what();
+    ::_exit(0);
+  }
+  ~Child() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  // Waits until it is in this system call.
+  [[nodiscard]] bool is_in(std::string_view call) const {
+    for (int i = 0; i < 3000; ++i) {
+      if (plugins::current_call(pid_).call.name == call) return true;
+      ::usleep(10 * 1000);
+    }
+    return false;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+// Options of a host, by one that is set.
+Result<std::optional<HangWatchOption>> watch_by(const Json& value) {
+  kit::FakeHost host;
+  host.options().set("hang-watch", value);
+  return HangWatchOption::read(host.options());
+}
+
+std::string refused(const Json& order) {
+  auto parsed = ExaminationOrder::parse(order);
+  return parsed ? "taken" : parsed.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("an order comes back from its JSON, and what is none is refused") {
+  ExaminationOrder order;
+  order.interval = 2.5;
+  order.by_rank = true;
+  order.stacks = plugins::StackWay::gdb;
+  order.only_silence = true;
+  auto back = ExaminationOrder::parse(order.json());
+  REQUIRE(back);
+  CHECK(back->json() == order.json());
+  CHECK(ExaminationOrder::parse(Json::object())->json() == ExaminationOrder().json());
+  CHECK(refused({{"interval", 0}}) == "interval: expected 0.05 to 60 seconds, got 0");
+  CHECK(refused({{"interval", 61}}).starts_with("interval: expected"));
+  CHECK(refused({{"interval", "1s"}}).starts_with("interval: expected"));
+  CHECK(refused({{"stacks", "strace"}}) ==
+        "stacks: expected one of none, auto, eu-stack, gdb, py-spy, got \"strace\"");
+  CHECK(refused({{"by-rank", 1}}).starts_with("by-rank: expected"));
+}
+
+TEST_CASE("hang-watch is a time, perhaps with kill") {
+  CHECK_FALSE(watch_by("off")->has_value());
+  CHECK((*watch_by("10m"))->time.seconds() == 600);
+  CHECK_FALSE((*watch_by("10m"))->kills);
+  CHECK((*watch_by("90,kill"))->time.seconds() == 90);
+  CHECK((*watch_by("90,kill"))->kills);
+  CHECK((*watch_by(5))->time.seconds() == 5);
+  for (const Json& wrong :
+       {Json("infinity"), Json("0.5"), Json("10m,end"), Json("10m,"), Json(",kill"), Json(true)}) {
+    auto read = watch_by(wrong);
+    REQUIRE_FALSE(read);
+    CHECK(read.error().message.starts_with("hang-watch: expected DURATION or DURATION,kill, of at least 1 s"));
+  }
+}
+
+TEST_CASE("the setting of Yama is named where it forbids to trace") {
+  std::string path = "/tmp/nacre-unit-scope." + std::to_string(::getpid());
+  auto with = [&](const char* text) {
+    FILE* file = std::fopen(path.c_str(), "w");
+    REQUIRE(file != nullptr);
+    std::fputs(text, file);
+    std::fclose(file);
+    return plugins::trace_setting(path);
+  };
+  CHECK(with("0\n").empty());
+  CHECK(with("1\n") == "kernel.yama.ptrace_scope is 1 there; -o doctor.trace=on allows it for a job");
+  CHECK(with("2\n") == "kernel.yama.ptrace_scope is 2 there");
+  ::unlink(path.c_str());
+  CHECK(plugins::trace_setting(path).empty());
+}
+
+TEST_CASE("what a process waits for is guessed by its place in the kernel") {
+  auto guess = [](const char* where) {
+    auto out = plugins::call_by_place(where);
+    return out.name + " " + out.object;
+  };
+  CHECK(guess("anon_pipe_read") == "read pipe");
+  CHECK(guess("pipe_write") == "write pipe");
+  CHECK(guess("wait_for_partner") == "openat FIFO");
+  CHECK(guess("n_tty_read") == "read terminal");
+  CHECK(guess("futex_wait_queue_me") == "futex ");
+  CHECK(guess("do_wait") == "wait4 ");
+  CHECK(guess("hrtimer_nanosleep") == "nanosleep ");
+  CHECK(guess("folio_wait_bit") == " ");
+}
+
+TEST_CASE("a process that reads a pipe which only it has open") {
+  Child child([] {
+    int ends[2];
+    char byte = 0;
+    if (::pipe(ends) == 0) static_cast<void>(::read(ends[0], &byte, 1));
+  });
+  REQUIRE(child.is_in("read"));
+  auto look = plugins::look_at(child.pid());
+  REQUIRE(look);
+  CHECK(look->pid == child.pid());
+  CHECK(look->parent == ::getpid());
+  CHECK(look->state == 'S');
+  auto call = plugins::current_call(child.pid()).call;
+  auto kind = plugins::kind_of_descriptor(child.pid(), call.fd);
+  CHECK(kind.object == "pipe");
+  CHECK(kind.path.empty());
+  auto writers = plugins::pipe_writers({kind.link});
+  CHECK(writers[kind.link] == std::set<pid_t>{child.pid()});
+  CHECK(plugins::pipe_writers({}).empty());
+}
+
+TEST_CASE("a process that is gone") {
+  CHECK_FALSE(plugins::look_at(INT32_MAX));
+  CHECK(plugins::current_call(INT32_MAX).code != 0);
+  CHECK(plugins::kind_of_descriptor(INT32_MAX, 0).object.empty());
+  CHECK(plugins::bytes_moved_by(INT32_MAX) == 0);
+}
+
+TEST_CASE("tasks by two looks at their processes") {
+  Child sleeps([] { ::pause(); });
+  Child stopped([] { ::raise(SIGSTOP); });
+  REQUIRE(::waitpid(stopped.pid(), nullptr, WUNTRACED) == stopped.pid());
+  kit::FakeHost host(3);
+  host.start_tasks({{0, sleeps.pid()}, {1, stopped.pid()}});
+  plugins::TaskLooks looks(host);
+  auto all = looks.look_again(0.05);
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].pid == sleeps.pid());
+  CHECK(all[0].group.fact.doing == doctor::Doing::sleeps);
+  CHECK(all[0].group.ranks.str() == "0");
+  CHECK_FALSE(all[0].was_stopped);
+  CHECK(all[1].group.fact.doing == doctor::Doing::stopped);
+  CHECK(all[1].was_stopped);
+  CHECK(all[2].pid == 0);
+  CHECK(all[2].group.fact.doing == doctor::Doing::over);
+}
