@@ -41,8 +41,9 @@ std::string names_of(const std::vector<OwnedDirectory>& directories) {
 
 }  // namespace
 
-Result<void> Sweep::start(const std::string& parent, LeftDirectories::OthersLook others_look) {
-  left_.emplace(TRY(LeftDirectories::in(parent, std::move(others_look))));
+Result<void> Sweep::start(const std::string& parent, LeftDirectories::OthersLook others_look,
+                          const OwnedDirectory& own) {
+  left_.emplace(TRY(LeftDirectories::in(parent, std::move(others_look), &own)));
   timer_ = TRY(event::Timer::create(host_.loop(), [this] { look(); }));
   timer_->unref();
   timer_->start(event::Seconds::zero());

@@ -18,7 +18,8 @@ class Sweep {
  public:
   // Both have to outlive it.
   Sweep(plugin::Host& host, const plugin::Plugin& plugin) : host_(host), plugin_(plugin) {}
-  Result<void> start(const std::string& parent, LeftDirectories::OthersLook others_look);
+  // `own`: this shell's directory in `parent`; those that are newer belong to shells that begin.
+  Result<void> start(const std::string& parent, LeftDirectories::OthersLook others_look, const OwnedDirectory& own);
 
  private:
   void look();

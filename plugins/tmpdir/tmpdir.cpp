@@ -105,8 +105,8 @@ class Tmpdir final : public plugin::Plugin {
 
   void remove() {
     if (path_.empty()) return;
-    directory_ = {};  // if no descriptor is free, this one is needed to read the directory
     Result<void> removed = remove_tree(path_);
+    directory_ = {};  // only now, as other shells would take it for left; its descriptor may be needed for the rest
     for (int round = 1; !removed && is_there(path_) && round < kRounds; ++round) removed = remove_tree(path_);
     // The guard has descriptors of its own
     bool left_to_guard = host_.children().is_guarded() && wants_descriptors(removed);
@@ -131,7 +131,7 @@ class Tmpdir final : public plugin::Plugin {
     auto others_look = [front = name_front(), rank = host_.job().shell_rank](std::string_view name) {
       return is_of_earlier_shell(name, front, rank);
     };
-    if (Result<void> started = sweep_.start(parent_, others_look); !started)
+    if (Result<void> started = sweep_.start(parent_, others_look, directory_); !started)
       log(host_, *this, Level::debug, "{}", started.error().message);
   }
 

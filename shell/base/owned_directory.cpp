@@ -22,12 +22,23 @@ namespace {
 constexpr std::string_view kFront = "nacre-";
 constexpr int kTries = 8;  // to make a directory, as another process may take it for one that was left
 
-// Whether `fd` is still what `path` names, and is a directory that only this user may enter.
-bool is_own(int fd, const std::string& path) {
+// When `fd` last changed, if it is still what `path` names, and is a directory that only this user may enter.
+std::optional<timespec> own_change(int fd, const std::string& path) {
   struct stat opened {};
   struct stat named {};
-  return ::fstat(fd, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
-         opened.st_ino == named.st_ino && opened.st_uid == ::geteuid() && (opened.st_mode & ~S_IFMT) == S_IRWXU;
+  bool is_own = ::fstat(fd, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+                opened.st_ino == named.st_ino && opened.st_uid == ::geteuid() &&
+                (opened.st_mode & ~S_IFMT) == S_IRWXU;
+  return is_own ? std::optional(opened.st_mtim) : std::nullopt;
+}
+
+bool is_before(const timespec& one, const timespec& other) {
+  return std::pair(one.tv_sec, one.tv_nsec) < std::pair(other.tv_sec, other.tv_nsec);
+}
+
+bool changed_before(const std::string& path, const timespec& time) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && is_before(info.st_mtim, time);
 }
 
 // Six letters and digits, as those of mkdtemp(3). If the kernel has no random bytes yet the names are alike, and
@@ -65,8 +76,11 @@ Result<OwnedDirectory> OwnedDirectory::take(std::string path) {
     lock.reset();
     return OwnedDirectory(std::move(path), std::move(lock));
   }
-  if (!is_own(lock.get(), path)) return system_error(ENOENT, path);
-  return OwnedDirectory(std::move(path), std::move(lock));
+  auto change = own_change(lock.get(), path);
+  if (!change) return system_error(ENOENT, path);
+  OwnedDirectory taken(std::move(path), std::move(lock));
+  taken.changed_at_ = *change;
+  return taken;
 }
 
 Result<OwnedDirectory> OwnedDirectory::create(const std::string& parent, const std::string& more,
@@ -86,10 +100,13 @@ Result<OwnedDirectory> OwnedDirectory::create(const std::string& parent, const s
   }
 }
 
-Result<LeftDirectories> LeftDirectories::in(const std::string& parent, OthersLook others_look) {
+Result<LeftDirectories> LeftDirectories::in(const std::string& parent, OthersLook others_look,
+                                            const OwnedDirectory* own) {
   DIR* folder = ::opendir(parent.c_str());
   if (folder == nullptr) return system_error(errno, parent);
-  return LeftDirectories(parent, folder, std::move(others_look));
+  LeftDirectories out(parent, folder, std::move(others_look));
+  if (own != nullptr) out.before_ = own->changed_at();
+  return out;
 }
 
 LeftDirectories::LeftDirectories(std::string parent, __dirstream* folder, OthersLook others_look)
@@ -103,6 +120,7 @@ LeftDirectories::LeftDirectories(LeftDirectories&& other) noexcept
       front_(std::move(other.front_)),
       folder_(std::exchange(other.folder_, nullptr)),
       others_look_(std::move(other.others_look_)),
+      before_(other.before_),
       names_(std::move(other.names_)),
       found_(std::move(other.found_)) {}
 
@@ -129,9 +147,11 @@ bool LeftDirectories::read_names() {
 
 bool LeftDirectories::lock_some() {
   for (std::size_t i = 0; i < kLocksAtOnce && !names_.empty(); ++i) {
-    auto taken = OwnedDirectory::take(fmt::format("{}/{}", parent_, names_.back()));
-    if (taken && taken->lock_) found_.push_back(*std::move(taken));
+    std::string path = fmt::format("{}/{}", parent_, names_.back());
     names_.pop_back();
+    if (before_ && !changed_before(path, *before_)) continue;
+    auto taken = OwnedDirectory::take(std::move(path));
+    if (taken && taken->lock_) found_.push_back(*std::move(taken));
   }
   return !names_.empty();
 }

@@ -8,8 +8,11 @@
 //   PARENT/nacre-HOST...-XXXXXX       HOST: host_digits()
 #pragma once
 
+#include <time.h>
+
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,6 +43,9 @@ class OwnedDirectory {
   OwnedDirectory& operator=(OwnedDirectory&&) noexcept = default;
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] timespec changed_at() const {
+    return changed_at_;
+  }  // by the file system's clock, when it was taken
 
  private:
   friend class LeftDirectories;
@@ -48,11 +54,13 @@ class OwnedDirectory {
 
   std::string path_;
   UniqueFd lock_;  // -1: there are no locks, so no other process takes it either
+  timespec changed_at_{};
 };
 
 // Looks below a folder, a few names at a time, for directories that processes of this user and host have left and
 // that are gone, and takes them over. If `others_look` is true for one of the names it stops: another process
-// looks.
+// looks. Directories that have changed since `own` was made are left alone: their process is only beginning, and
+// may not have its lock yet.
 class LeftDirectories {
  public:
   static constexpr std::size_t kNamesAtOnce = 512;
@@ -61,7 +69,8 @@ class LeftDirectories {
       // The argument: `more` of OwnedDirectory::create, and -XXXXXX
       std::function<bool(std::string_view more_of_name)>;
 
-  static Result<LeftDirectories> in(const std::string& parent, OthersLook others_look = {});
+  static Result<LeftDirectories> in(const std::string& parent, OthersLook others_look = {},
+                                    const OwnedDirectory* own = nullptr);
   LeftDirectories(LeftDirectories&& other) noexcept;
   LeftDirectories& operator=(LeftDirectories&&) = delete;
   ~LeftDirectories();
@@ -78,6 +87,7 @@ class LeftDirectories {
   std::string front_;
   __dirstream* folder_;  // null: all names have been read
   OthersLook others_look_;
+  std::optional<timespec> before_;
   std::vector<std::string> names_;  // still to be looked at
   std::vector<OwnedDirectory> found_;
 };

@@ -52,7 +52,7 @@ Result<int> make_scratch(Interpreter& self, lua_State* lua) {
   std::string parent = TRY(Arguments(lua, "nacre.scratch").path(1, "parent"));
   auto made = OwnedDirectory::create(parent, fmt::format("-scratch-{}", self.host().job().shell_rank));
   if (!made) return Error{made.error().code, fmt::format("nacre.scratch: {}", made.error().message)};
-  LeftDirectories left = TRY(in("nacre.scratch", LeftDirectories::in(parent)));
+  LeftDirectories left = TRY(in("nacre.scratch", LeftDirectories::in(parent, {}, &*made)));
   while (left.look()) {
   }
   for (const OwnedDirectory& each : left.found()) {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -98,6 +99,21 @@ TEST_CASE("it is left once its owner has gone, however that was, and only one fi
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
   CHECK(other.left() == 1);
+}
+
+TEST_CASE("one that is newer than one's own belongs to a process that begins, and is not taken") {
+  Parent parent;
+  { auto older = OwnedDirectory::create(parent.path, "-x"); }
+  for (const auto& each : fs::directory_iterator(parent.path))
+    fs::last_write_time(each, fs::last_write_time(each) - std::chrono::seconds(1));
+  auto own = OwnedDirectory::create(parent.path, "-x");
+  REQUIRE(own);
+  { auto newer = OwnedDirectory::create(parent.path, "-x"); }
+  auto directories = LeftDirectories::in(parent.path, {}, &*own).value();
+  while (directories.look()) {
+  }
+  CHECK(directories.found().size() == 1);
+  CHECK(parent.left() == 1);
 }
 
 TEST_CASE("a folder of many names is looked through in pieces") {

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -204,6 +205,7 @@ TEST_CASE("what a shell that is gone has left is removed once the tasks run, wit
     fs::create_directories(tmpdir.base / name / "a");
     std::ofstream(tmpdir.base / name / "a/file") << "text";
     fs::permissions(tmpdir.base / name, mode);
+    fs::last_write_time(tmpdir.base / name, fs::last_write_time(tmpdir.path) - std::chrono::seconds(1));
     return tmpdir.base / name;
   };
   fs::path job = add(front + "-f4-0-abcdef");
