@@ -137,11 +137,13 @@ got USR1 2" ]
   [ "$status" -eq 143 ]
 }
 
+is_connected() { [[ $(ls -l "/proc/$1/fd") == *socket:* && $(cut -d' ' -f3 "/proc/$1/stat") == S ]]; }
+
 @test "wait gives the code of a job that ends by itself, or has ended" {
   start_job 2 1 'while [ ! -e go ]; do sleep 0.05; done; exit $FLUX_TASK_RANK'
   "$front" wait --json >waited &
   waiting=$!
-  sleep 0.3
+  wait_until is_connected "$waiting"
   touch go
   code=0
   wait "$waiting" || code=$?
@@ -209,7 +211,7 @@ got USR1 2" ]
   socket=$("$front" jobs --json | jq -r .address)
   "$front" wait "$id" 2>waited &
   waiting=$!
-  sleep 0.2
+  wait_until is_connected "$waiting"
   half=$NACRE_JOBS_DIR/.$id.json.$(<leader) # as if it was killed while it wrote
   touch "$half"
   kill -KILL "$(<leader)"

@@ -37,7 +37,7 @@ gone() { ! pgrep -fx "$1" >/dev/null; } # COMMAND
 
 @test "tasks stand still for a time, and go on" {
   # Rank 1 counts; while it stands still rank 0 sees that the count does not change.
-  run_job -n2 --oversubscribe --rehearse='freeze rank 1 at 300ms for 2s' sh -c '
+  run_job -n2 --oversubscribe --rehearse='freeze rank 1 at 2s for 3s' sh -c '
     if [ $FLUX_TASK_RANK = 1 ]; then echo $$ >pid; until [ -e seen ]; do sleep 0.05; done; exit 0; fi
     until [ -s pid ]; do sleep 0.05; done
     until [ "$(cut -d" " -f3 /proc/$(cat pid)/stat)" = T ]; do sleep 0.01; done
@@ -49,7 +49,7 @@ gone() { ! pgrep -fx "$1" >/dev/null; } # COMMAND
 }
 
 @test "a node stands still for a time, with its shell, and goes on" {
-  run_job --local=2 -N2 --rehearse='freeze n1 at 300ms for 2s' sh -c '
+  run_job --local=2 -N2 --rehearse='freeze n1 at 2s for 3s' sh -c '
     if [ $FLUX_TASK_RANK = 1 ]; then echo $$ $PPID >pids.tmp; mv pids.tmp pids; until [ -e seen ]; do sleep 0.05; done; exit 0; fi
     until [ -s pids ]; do sleep 0.05; done
     read -r task shell <pids
@@ -63,14 +63,14 @@ gone() { ! pgrep -fx "$1" >/dev/null; } # COMMAND
 
 @test "the network between two nodes is cut for a time: what waits comes out then" {
   # The line of rank 1 is written while the cut lasts, and the leader's standard output has it no earlier than its end.
-  run_job --local=2 -N2 -o lost-after=1h --rehearse='cut n0-n1 at 300ms for 3s' sh -c '
+  run_job --local=2 -N2 -o lost-after=1h --rehearse='cut n0-n1 at 300ms for 8s' sh -c '
     if [ $FLUX_TASK_RANK = 0 ]; then until [ -e written ]; do sleep 0.01; done; sleep 1; cp out early; exit 0; fi
     until grep -q "rehearse: cut n0-n1" err; do sleep 0.01; done
     sleep 0.2; echo late; touch written'
   [ "$code" -eq 0 ] || { cat err; return 1; }
   [ "$(<out)" = late ]
   [ ! -s early ]
-  "$front" report last | grep -q '^a rehearsal: cut n0-n1 at 300ms for 3s$'
+  "$front" report last | grep -q '^a rehearsal: cut n0-n1 at 300ms for 8s$'
 }
 
 @test "a cut that lasts for longer than lost-after: the node is lost, and its shell ends its tasks" {

@@ -94,7 +94,7 @@ LUA
   export HOW
   for HOW in at stopped together; do
     rm -f shell.* go
-    start_run -N 2+2 --local=4 --initrc="$PWD/rc.lua" -o lost-after=2s sh -c "$until_go"
+    start_run -N 2+2 --local=4 --initrc="$PWD/rc.lua" -o lost-after=5s sh -c "$until_go"
     for rank in 0 1; do wait_until test -e "shell.$rank.1"; done
     spare=$(pid_of_shell 2)
     [ "$HOW" != stopped ] || kill -STOP "$spare"

@@ -85,7 +85,7 @@ END
   write_jobspec 4 true
   mkdir node{0..3}
   for each in node{0..3}; do echo 'shell.options.prolog = "true"' >"$each/rc.lua"; done
-  echo 'shell.options.prolog = "sleep 0.8"' >node2/rc.lua
+  echo 'shell.options.prolog = "sleep 3"' >node2/rc.lua
   on_hosts --timeline -o initrc=rc.lua -o initrc-check=off >said
   grep -qE 'prolog [0-9]+ \(slowest node2 [0-9]+\), spawn .*, start barrier [0-9.]+ \(last: node2, its prolog took [0-9]+\)' said
   on_hosts -o timeline="$work/t.json" -o initrc=rc.lua -o initrc-check=off
@@ -100,7 +100,7 @@ END
   write_jobspec 4 true
   mkdir node{0..3}
   for each in node{0..3}; do touch "$each/rc.lua"; done
-  echo 'os.execute("sleep 0.8")' >node1/rc.lua
+  echo 'os.execute("sleep 3")' >node1/rc.lua
   on_hosts --timeline -o initrc=rc.lua -o initrc-check=off >said
   grep -qE 'init barrier [0-9]+ \(last: node1, its initrc took [0-9]+\)' said
 }
@@ -112,7 +112,7 @@ END
   is_trace
   is 'named("X"; "PMI") | length == 2'
   is 'named("C"; "memory") | length == 0'
-  job 2 1 'sleep 1.2' --timeline=t.json --usage
+  job 2 1 'sleep 4' --timeline=t.json --usage
   is_trace
   is 'named("C"; "memory") | map(select(.args.bytes > 0).pid) | unique == [1, 2]'
   is 'named("C"; "cpu") | length >= 2 and all(.args.cores >= 0)'

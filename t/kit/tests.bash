@@ -11,7 +11,7 @@ uptime_ms() { # does not jump with the wall clock
 
 # wait_until [SECONDS] CMD...: until that is true, at most for so long (60 s). A machine that stands still has more time, once.
 wait_until() {
-  local seconds=60 now last deadline stood_still=0
+  local seconds=120 now last deadline stood_still=0
   if [[ $1 =~ ^[0-9]+$ ]]; then
     seconds=$1
     shift

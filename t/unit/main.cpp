@@ -17,7 +17,7 @@
 
 namespace {
 
-constexpr unsigned kTimeout = 240;  // seconds; less than what CTest has
+constexpr unsigned kTimeout = 720;  // seconds; less than what CTest has
 
 // Each of this process, whichever of its threads has started it.
 template <typename Visit>
