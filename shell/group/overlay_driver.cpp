@@ -25,14 +25,13 @@ overlay::OverlayOptions node_options(const Membership& membership, overlay::Over
 
 }  // namespace
 
-OverlayDriver::OverlayDriver(event::Loop& loop, Membership&& membership, Log& log,
-                             const overlay::OverlayOptions& options)
-    : loop_(loop), log_(log), membership_(std::move(membership)), node_(options), send_queue_(links()) {}
+OverlayDriver::OverlayDriver(Membership&& membership, Log& log, const overlay::OverlayOptions& options)
+    : log_(log), membership_(std::move(membership)), node_(options), send_queue_(links()) {}
 
 Result<std::unique_ptr<OverlayDriver>> OverlayDriver::create(event::Loop& loop, Membership membership, Log& log,
                                                              overlay::OverlayOptions bounds) {
   overlay::OverlayOptions options = node_options(membership, std::move(bounds));
-  std::unique_ptr<OverlayDriver> out(new OverlayDriver(loop, std::move(membership), log, options));
+  std::unique_ptr<OverlayDriver> out(new OverlayDriver(std::move(membership), log, options));
   OverlayDriver& self = *out;
   self.link_table_ = TRY(LinkTable::create(loop, self.membership_, self.callbacks()));
   self.start_bulk();

@@ -63,7 +63,7 @@ class OverlayDriver final : public Group {
   [[nodiscard]] const overlay::Node& node() const { return node_; }
 
  private:
-  OverlayDriver(event::Loop& loop, Membership&& membership, Log& log, const overlay::OverlayOptions& options);
+  OverlayDriver(Membership&& membership, Log& log, const overlay::OverlayOptions& options);
   [[nodiscard]] LinkTable::Callbacks callbacks();
   void on_timer();
   void start_timer();
@@ -104,7 +104,6 @@ class OverlayDriver final : public Group {
   void end_if_short(const Error& why);  // of descriptors or memory
   void end_if_gone();
 
-  event::Loop& loop_;
   Log& log_;
   Membership membership_;
   overlay::Node node_;

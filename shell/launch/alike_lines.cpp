@@ -34,7 +34,8 @@ void AlikeLines::add(const std::string& line) {
     flush();
     return put_(line);
   }
-  auto& [shells, rest] = *found;
+  value::Idset& shells = found->first;
+  const std::string_view rest = found->second;
   auto alike = std::find_if(held_.begin(), held_.end(), [&](const Held& each) { return each.rest == rest; });
   bool again = alike != held_.end() && !(alike->shells & shells).empty();
   if (again || held_.size() == kMostHeld) {

@@ -31,7 +31,7 @@ void JobShell::say(const std::string& line) const {
 void JobShell::born() {
   enter_phase(Phase::join);
   waiting_.insert("join");
-  world_.on(id_, [this](Node& node) {
+  world_.on(id_, [](Node& node) {
     Result<void> entered = node.enter("join", Merge::gather, Bytes("offer"));
     require(entered.has_value(), "the shells can join");
   });

@@ -4,9 +4,9 @@
 #include <catch2/catch.hpp>
 
 using namespace nacre;
-using archive::check_symlink;
-using archive::clean_path;
-using archive::kMaxPath;
+using nacre::archive::check_symlink;
+using nacre::archive::clean_path;
+using nacre::archive::kMaxPath;
 
 namespace {
 
@@ -79,6 +79,6 @@ TEST_CASE("a link's target has a limit too") {
 }
 
 TEST_CASE("control bytes and backslashes of names are shown, not sent") {
-  CHECK(archive::shown("a b\xc3\xa4") == "a b\xc3\xa4");
-  CHECK(archive::shown("a\nb\x1b[0m\x7f\\") == "a\\x0ab\\x1b[0m\\x7f\\\\");
+  CHECK(nacre::archive::shown("a b\xc3\xa4") == "a b\xc3\xa4");
+  CHECK(nacre::archive::shown("a\nb\x1b[0m\x7f\\") == "a\\x0ab\\x1b[0m\\x7f\\\\");
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
-#include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,15 +9,12 @@
 
 #include <catch2/catch.hpp>
 
+#include "allocated_bytes.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "exits/notice.hpp"
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
-
-#ifdef __SANITIZE_ADDRESS__
-extern "C" std::size_t __sanitizer_get_current_allocated_bytes();  // the compiler may lack the header
-#endif
 
 using namespace nacre;
 using value::Idset;
@@ -97,15 +93,6 @@ exits::NoticeMap map_of(const std::vector<std::string>& lines) {
   exits::NoticeMap map;
   for (const std::string& each : lines) REQUIRE(map.take(exits::Notice::decode(each).value()));
   return map;
-}
-
-// Bytes.
-std::size_t allocated() {
-#ifdef __SANITIZE_ADDRESS__
-  return __sanitizer_get_current_allocated_bytes();
-#else
-  return ::mallinfo2().uordblks;
-#endif
 }
 
 std::string read_now(int fd) {
@@ -303,7 +290,7 @@ TEST_CASE("a reader that stops while 10,000 tasks end loses nothing, and costs l
   ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
   notify.option("exit-notify=" + std::to_string(pipe.write.release()));
   notify.start();
-  std::size_t before = allocated();
+  std::size_t before = kit::allocated_bytes();
   for (std::uint32_t rank = 0; rank < kTasks; ++rank) {
     std::string record = "x" + std::to_string(rank * 7919 % 256);
     plugin::Call call("job.tasks-exited");
@@ -311,11 +298,11 @@ TEST_CASE("a reader that stops while 10,000 tasks end loses nothing, and costs l
     REQUIRE(notify.host.stack().call(call));
     if (rank % 2000 == 0) notify.serve([wait = 40]() mutable { return --wait < 0; });
   }
-  CHECK(allocated() > before);
-  CHECK(allocated() < before + kMost);
+  CHECK(kit::allocated_bytes() > before);
+  CHECK(kit::allocated_bytes() < before + kMost);
   notify.output.left = "0-9999";
   notify.end_job(255);
-  CHECK(allocated() < before + kMost);
+  CHECK(kit::allocated_bytes() < before + kMost);
   CHECK(notify.host.holds["exit-notify"] == 1);
   std::string text;
   REQUIRE(notify.serve([&] {

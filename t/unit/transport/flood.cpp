@@ -1,27 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ten thousand that are no shells of this job, while two that are go on talking.
-#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <deque>
 
+#include "allocated_bytes.hpp"
 #include "world.hpp"
 #include "wrong_clients.hpp"
-
-// Of the sanitizers' own heap, where there is one: what was freed is kept in it for a while.
-extern "C" __attribute__((weak)) std::size_t __sanitizer_get_current_allocated_bytes();
 
 using namespace nacre;             // NOLINT
 using namespace nacre::transport;  // NOLINT
 
 namespace {
-
-std::size_t allocated_bytes() {
-  if (__sanitizer_get_current_allocated_bytes != nullptr) return __sanitizer_get_current_allocated_bytes();
-  return ::mallinfo2().uordblks;
-}
 
 // Comes, says something wrong or nothing, and goes in one of several ways.
 class Flood {
@@ -86,7 +78,7 @@ TEST_CASE("ten thousand wrong clients neither reach a link nor disturb one, and 
     if (i == kFirst) {
       settle();
       descriptors = open_descriptors();
-      memory = allocated_bytes();
+      memory = kit::allocated_bytes();
     }
     std::size_t before = world.a.frame_count;
     flood.add(i);
@@ -104,7 +96,7 @@ TEST_CASE("ten thousand wrong clients neither reach a link nor disturb one, and 
   CHECK(world.arrived.empty());
   CHECK(most_pending <= world.options.max_pending);
   CHECK(open_descriptors() == descriptors);
-  CHECK(allocated_bytes() < memory + 300000);
+  CHECK(kit::allocated_bytes() < memory + 300000);
   CHECK(last >= kClients);
   CHECK(last == 2 * world.a.frame_count - 1);  // every one arrived, and nothing else
   CHECK(world.a.closed + world.b.closed == 0);
