@@ -98,8 +98,8 @@ class ExitReport final : public plugin::Plugin {
     auto record = TRY(exits::Record::parse(TRY(TRY(in.at("record")).string())));
     auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
     if (extent_ == Extent::full || file_) report_.tasks_ended(ranks, record, event::wall_clock());
-    using Kind = exits::Record::Kind;
-    bool is_own_end = record.kind() == Kind::ended || record.kind() == Kind::not_started;
+    bool is_own_end =
+        record.kind() == exits::Record::Kind::ended || record.kind() == exits::Record::Kind::not_started;
     if (extent_ == Extent::off || !is_own_end || !host_.exit_policy().is_failure(record)) return {};
     if (host_.sent_to_tasks(record.status()->signal())) return {};
     return naming_.add(ranks, record);

@@ -12,7 +12,6 @@ namespace nacre::plugins {
 namespace {
 
 using Ranks = value::Idset;
-using Kind = exits::Record::Kind;
 
 constexpr event::Seconds kMoment{0.15};  // with what a message takes, a line comes within 0.2 s
 // For what the tasks have written to come out: how often it is looked at, and how long it is waited for.
@@ -59,7 +58,7 @@ constexpr int kNoSuchCommand = 127;
 
 std::string text_of(const exits::Record& record) {
   const value::WaitStatus& status = *record.status();
-  if (record.kind() != Kind::not_started)
+  if (record.kind() != exits::Record::Kind::not_started)
     return status.is_exit() ? fmt::format("exit code {}", status.exit_code()) : status.str();
   return status.exit_code() == kNoSuchCommand ? "not started: no such command" : "not started: not executable";
 }
@@ -110,7 +109,8 @@ void FailureNaming::report(Failed failed) {
   for (auto& [text, ranks] : failed) {
     auto record = exits::Record::parse(text);
     if (cause) ranks.remove(cause->rank);
-    bool is_named = cause && cause->record.kind() == Kind::not_started && record->kind() == Kind::not_started;
+    bool is_named = cause && cause->record.kind() == exits::Record::Kind::not_started &&
+                    record->kind() == exits::Record::Kind::not_started;
     if (ranks.empty() || is_named) continue;
     if (lines++ < kMostLines) {
       host_.log().log(Level::error, "", "task {}: {}", place_of(host_.job(), ranks), text_of(*record));
