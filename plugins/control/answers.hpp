@@ -37,6 +37,8 @@ class Answers {
   // `entry`: what the list of jobs has of it.
   void serve(const control::ControlRequest& request, const record::JobEntry& entry, Reply reply);
 
+  // The tasks that have not ended for good.
+  [[nodiscard]] value::Idset running() const;
   // The job's exit code by its tasks alone, once all have ended; none: some run, or the job is ended for another
   // reason.
   [[nodiscard]] std::optional<int> code_of_tasks() const;
@@ -59,7 +61,6 @@ class Answers {
   void examine(const Json& arguments, Reply reply);
   void usage(const Json& arguments, const Reply& reply) const;
   void timeline(const Json& arguments, const Reply& reply);
-  [[nodiscard]] value::Idset running() const;
   [[nodiscard]] Json exits_by_record() const;
 
   plugin::Host& host_;

@@ -21,11 +21,11 @@
 #include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/control/answers.hpp"
+#include "plugins/control/changes.hpp"
 #include "plugins/control/details.hpp"
 #include "plugins/control/exec_service.hpp"
 #include "plugins/control/input_service.hpp"
 #include "plugins/control/own_entry.hpp"
-#include "plugins/control/shrink_service.hpp"
 #include "plugins/control/viewer_link.hpp"
 #include "plugins/control/viewers.hpp"
 #include "plugins/doctor/examiner.hpp"
@@ -54,7 +54,7 @@ class Control final : public plugin::Plugin {
         answers_(host, questions_),
         execs_(host, [this] { return server_.get(); }),
         input_(host, [this] { return server_.get(); }),
-        shrinks_(host),
+        changes_(host),
         details_(host) {
     on("shell.init", [this](plugin::Call&) { return read(); });
   }
@@ -99,9 +99,9 @@ class Control final : public plugin::Plugin {
     for (const char* topic : {"shell.lost", "shell.left"})
       on(topic, [this](plugin::Call& call) { return shell_gone(call); });
     for (const char* topic : {"job.tasks-moved", "job.tasks-restart"})
-      on(topic, [this](plugin::Call&) {
-        entry_.spares = static_cast<std::uint32_t>(host_.job().spare_shells().size());
-        entry_.restarts = host_.job().restarts;
+      on(topic, [this](plugin::Call& call) {
+        changes_.restarts.started(call.in);
+        set_changes(entry_, host_.job());
         Result<void> written = server_ ? write_entry() : Result<void>();
         if (!written) without(written.error());
         return Result<void>();
@@ -270,7 +270,7 @@ class Control final : public plugin::Plugin {
     reply.answer = [this, client, id = request.id](const Result<Json>& value) {
       if (server_) server_->answer(client, id, value);
     };
-    if (request.action == "shrink") return shrinks_.serve(request.arguments, std::move(reply));
+    if (changes_.take(request, reply, answers_)) return;
     answers_.serve(request, entry_, std::move(reply));
   }
 
@@ -287,6 +287,7 @@ class Control final : public plugin::Plugin {
   Result<void> tasks_exited(const plugin::Call& call) {
     JsonAt in = JsonAt::root(call.in);
     auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
+    changes_.restarts.ended(ranks);
     answers_.tasks_ended(ranks, TRY(exits::Record::parse(TRY(TRY(in.at("record")).string()))));
     viewers_->look();
     return {};
@@ -304,6 +305,7 @@ class Control final : public plugin::Plugin {
 
   void job_ended(const Json& summary) {
     timer_->stop();
+    changes_.restarts.job_ended();
     answers_.job_ended(summary);
     Result<void> written = gave_up_ && !directory_ ? Result<void>() : write_end(summary);
     if (!written)
@@ -318,8 +320,7 @@ class Control final : public plugin::Plugin {
     event.context = {{"code", summary["exit"]["code"]}, {"by", summary["exit"].value("by", Json())}};
     server_->notify(event);
     viewers_->ended(summary["exit"].value("code", 1));
-    if (is_taken()) return;
-    wait_for_clients();
+    if (!is_taken()) wait_for_clients();
   }
 
   Result<void> write_end(const Json& summary) {
@@ -375,7 +376,7 @@ class Control final : public plugin::Plugin {
   Answers answers_;
   ExecService execs_;
   InputService input_;
-  ShrinkService shrinks_;
+  Changes changes_;
   Details details_;
   record::JobEntry entry_;
   std::optional<record::EntryDirectory> directory_;
@@ -388,9 +389,8 @@ class Control final : public plugin::Plugin {
   event::Seconds last_{};         // when those who wait for the end are waited for no more
   event::Seconds still_until_{};  // the same, unless one of them takes something before
   std::uint64_t last_sent_ = 0;   // bytes, at the last look
-  bool holds_ = false, gave_up_ = false;
+  bool holds_ = false, gave_up_ = false, outlives_launcher_ = false;
   bool has_run_ = false;  // all tasks of the job have started
-  bool outlives_launcher_ = false;
 };
 
 }  // namespace

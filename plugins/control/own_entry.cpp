@@ -49,6 +49,11 @@ record::JobEntry own_entry(const job::Job& job, const job::Options& options) {
   return entry;
 }
 
+void set_changes(record::JobEntry& entry, const job::Job& job) {
+  entry.spares = static_cast<std::uint32_t>(job.spare_shells().size());
+  entry.restarts = job.restarts;
+}
+
 void complete_entry(record::JobEntry& entry, const job::Job& job) {
   if (entry.pid_start != 0) return;
   entry.place = record::own_place();

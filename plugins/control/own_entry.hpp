@@ -19,6 +19,9 @@ namespace nacre::plugins {
 // Adds what takes system calls; to be called once the tasks run. The second time it does nothing.
 void complete_entry(record::JobEntry& entry, const job::Job& job);
 
+// What has changed since shells were replaced, or tasks started again.
+void set_changes(record::JobEntry& entry, const job::Job& job);
+
 // Why a place is not taken.
 using OnOtherPlace = std::function<void(const std::string& why)>;
 

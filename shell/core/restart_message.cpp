@@ -20,8 +20,15 @@ Result<RestartMessage> RestartMessage::parse(std::string_view bytes, std::uint32
                         TRY(exits::Record::parse(TRY(parts[2].string()))), TRY(parts[3].number())});
     if (!out.ends.back().record.status()) return each.expected("a task that has ended");
   }
-  if (out.ends.empty()) return message.expected("an end of a task");
+  if (auto ordered = TRY(message.find("ordered"))) out.ordered = TRY(ordered->boolean());
+  if (auto restarts = TRY(message.find("restarts")))
+    out.restarts = static_cast<std::uint64_t>(TRY(restarts->integer(0, INT64_MAX)));
+  if (out.ends.empty() && !(out.whole && out.ordered)) return message.expected("an end of a task");
   return out;
+}
+
+bool RestartDecision::takes_in(const RestartDecision& next) const {
+  return next.record == record && next.attempt == attempt && next.delay == delay && next.why_not == why_not;
 }
 
 }  // namespace nacre::core

@@ -24,11 +24,27 @@ struct RestartEnd {
 struct RestartMessage {
   std::uint32_t shell = 0;
   bool whole = false;            // all tasks of the job have to start again
-  std::vector<RestartEnd> ends;  // at least one
+  bool ordered = false;          // by `nacre restart`
+  std::vector<RestartEnd> ends;  // none only if all have been ordered to start again
+  std::uint64_t restarts = 0;    // of the job, when the leader answers such an order
   std::string why_not;           // of the leader's answer
 
   // In a job of so many shells. EINVAL: it is none.
   static Result<RestartMessage> parse(std::string_view bytes, std::uint32_t shells);
+};
+
+// Of ends that are alike: what has been decided.
+struct RestartDecision {
+  value::Idset ranks;
+  exits::Record record;
+  std::uint32_t attempt = 0;  // that begins
+  double delay = 0;
+  std::uint64_t first = 0, last = 0;  // restarts of the job, of those that the option has
+  std::string why_not = {};           // empty: it is granted
+  bool whole = false;
+  bool ordered = false;
+
+  [[nodiscard]] bool takes_in(const RestartDecision& next) const;
 };
 
 }  // namespace nacre::core

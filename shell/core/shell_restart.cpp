@@ -39,6 +39,7 @@ Result<void> ShellRestart::serve() {
   restarts_.emplace(limits);
   turn_ = TRY(event::Timer::create(host_.loop(), [this] { send(); }));
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
+    if (topic == RestartOrders::kOrdered) return ordered(bytes);
     if (topic != kAsked && topic != kAnswered) return;
     auto message = Message::parse(bytes, job_.shells());
     if (!message)
@@ -55,17 +56,23 @@ Result<void> ShellRestart::serve() {
   restarting.signalled = [this](int signum, const group::Targets& which) { signalled(signum, which); };
   restarting.end = [this] { drop_all(); };
   tasks_.set_restarting(std::move(restarting));
+  serve_orders();
   return {};
 }
 
 // ---- an end of a task of this shell ------------------------------------------------------------
 
+bool ShellRestart::is_chosen(const exits::Record& record) const {
+  using When = job::RestartOption::When;
+  if (option_.when == When::on_request) return false;
+  if (option_.when == When::on_failure && !host_.exit_policy().is_failure(record)) return false;
+  return option_.codes.empty() || option_.codes.contains(static_cast<Rank>(record.code()));
+}
+
 bool ShellRestart::wants(const task::Task& task) const {
   exits::Record record = tasks_.record_of(task);
   if (host_.ending() || shrink_.leaves() || record.kind() != exits::Record::Kind::ended) return false;
-  bool is_failure = host_.exit_policy().is_failure(record);
-  if (option_.when == job::RestartOption::When::on_failure && !is_failure) return false;
-  if (!option_.codes.empty() && !option_.codes.contains(static_cast<Rank>(record.code()))) return false;
+  if (!orders_.has(task.rank()) && !is_chosen(record)) return false;
   auto sent = signals_.find(task.rank());
   if (sent != signals_.end() && std::any_of(sent->second.begin(), sent->second.end(), [&](int signum) {
         return is_to_end(signum) || task.status().signal() == signum;
@@ -74,8 +81,8 @@ bool ShellRestart::wants(const task::Task& task) const {
   return task.attempt() < elastic::Starts(job_.tasks()).most();
 }
 
-// Whether all tasks have to start with this one; none: it cannot start again.
-std::optional<bool> ShellRestart::takes_all(const task::Task& task) {
+// Whether all tasks have to start with this one; an error: it cannot start again.
+Result<bool> ShellRestart::takes_all(const task::Task& task) const {
   std::string why;
   bool takes_all = option_.scope == job::RestartOption::Scope::job;
   if (host_.stack().find("pmix") != nullptr)
@@ -89,9 +96,8 @@ std::optional<bool> ShellRestart::takes_all(const task::Task& task) {
     else if (answer != "alone")
       why = answer.is_string() ? answer.get<std::string>() : dump_json(answer);
   }
-  if (why.empty()) return takes_all;
-  log_not_started(value::Idset::range(task.rank(), task.rank()), job_.shell_rank, tasks_.record_of(task), why);
-  return std::nullopt;
+  if (!why.empty()) return Error{ENOTSUP, why};
+  return takes_all;
 }
 
 bool ShellRestart::keep(task::Task& task) {
@@ -99,35 +105,42 @@ bool ShellRestart::keep(task::Task& task) {
     keep_for_whole(task);
     return true;
   }
-  if (!wants(task)) return false;
+  const Rank rank = task.rank();
+  bool is_wanted = wants(task);
+  bool is_ordered = orders_.has(rank);
+  orders_.drop(rank);
+  if (!is_wanted) return false;
   auto takes_all = this->takes_all(task);
+  if (!takes_all)
+    log_not_started(value::Idset::range(rank, rank), job_.shell_rank, tasks_.record_of(task),
+                    takes_all.error().message);
   if (!takes_all || host_.ending()) return false;
-  kept_.emplace(task.rank(), Kept{&task, tasks_.record_of(task), *takes_all});
+  exits::Record record = is_ordered ? exits::Record::victim(task.status()) : tasks_.record_of(task);
+  kept_.emplace(rank, Kept{&task, record, *takes_all, is_ordered});
   task.set_starts_again(true);
-  unsent_.push_back(task.rank());
+  unsent_.push_back(rank);
   turn_->start(event::Seconds::zero());  // those that end at once are announced at once
   return true;
 }
 
 void ShellRestart::send() {
-  std::array<std::vector<Rank>, 2> ranks;
+  std::map<std::pair<bool, bool>, std::vector<Rank>> ranks;  // by whether they are whole, and ordered
   for (Rank rank : std::exchange(unsent_, {})) {
     auto kept = kept_.find(rank);
     if (kept != kept_.end() && kept->second.state == State::asked)
-      ranks.at(kept->second.whole ? 1 : 0).push_back(rank);
+      ranks[{kept->second.whole, kept->second.ordered}].push_back(rank);
   }
-  for (bool whole : {false, true}) {
-    if (!ranks.at(whole ? 1 : 0).empty()) send(whole, ranks.at(whole ? 1 : 0));
-  }
+  for (const auto& [how, which] : ranks) send(how.first, how.second, which);
 }
 
-void ShellRestart::send(bool whole, const std::vector<Rank>& ranks) {
+void ShellRestart::send(bool whole, bool ordered, const std::vector<Rank>& ranks) {
   Json ends = Json::array();
   for (Rank rank : ranks) {
     const Kept& kept = kept_.at(rank);
     ends.push_back({rank, kept.task->attempt(), kept.record.str(), (event::clock_now() - started_[rank]).count()});
   }
   Json what{{"shell", job_.shell_rank}, {"whole", whole}, {"ends", std::move(ends)}};
+  if (ordered) what["ordered"] = true;
   Result<void> sent = host_.announce(kAsked, dump_json(what));
   if (sent) return;
   host_.log().log(Level::error, "", "restart: {}", sent.error().message);
@@ -159,25 +172,25 @@ bool ShellRestart::stands(group::Rank shell, const End& end) const {
          job_.taskmap.node_of(end.rank) == shell && job_.attempt_of(end.rank) == end.attempt;
 }
 
-bool ShellRestart::Decision::takes_in(const Decision& next) const {
-  return next.record == record && next.attempt == attempt && next.delay == delay && next.why_not == why_not;
-}
-
-ShellRestart::Decision ShellRestart::decide(const End& end) {
-  Decision out{value::Idset::range(end.rank, end.rank), end.record, end.attempt + 1, 0, 0, 0, {}};
-  auto granted = restarts_->take(end.rank, end.ran);
-  if (!granted) {
-    out.why_not = granted.error().message;
-    return out;
+RestartDecision ShellRestart::decide(const End& end, bool ordered) {
+  Decision out{value::Idset::range(end.rank, end.rank), end.record, end.attempt + 1};
+  out.ordered = ordered;
+  if (!ordered) {
+    auto granted = restarts_->take(end.rank, end.ran);
+    if (!granted) {
+      out.why_not = granted.error().message;
+      return out;
+    }
+    out.delay = granted->delay;
+    out.first = out.last = granted->number;
   }
-  out.delay = granted->delay;
-  out.first = out.last = granted->number;
   job_.start_again(out.ranks);
   shells_.expect(out.ranks, out.attempt);
   return out;
 }
 
 void ShellRestart::announced(const Message& message) {
+  if (message.ends.empty()) return shells_.leads() ? answer_order() : void();
   bool is_mine = message.shell == job_.shell_rank;
   std::vector<Decision> decisions;
   std::vector<Rank> fallen;
@@ -185,7 +198,7 @@ void ShellRestart::announced(const Message& message) {
     if (!stands(message.shell, each)) {
       fallen.push_back(each.rank);
     } else if (!message.whole) {
-      Decision decision = decide(each);
+      Decision decision = decide(each, message.ordered);
       if (!decisions.empty() && decisions.back().takes_in(decision)) {
         decisions.back().ranks.insert(decision.ranks);
         decisions.back().last = decision.last;
@@ -216,12 +229,17 @@ void ShellRestart::report(group::Rank shell, const Decision& decision) const {
             {"shell", shell},
             {"host", node.hostname},
             {"record", decision.record.str()},
-            {"delay", decision.delay},
-            {"restart", decision.last},
-            {"max", option_.max}};
+            {"delay", decision.delay}};
+  if (decision.ordered) {
+    what["ordered"] = true;
+  } else {
+    what["restart"] = decision.last;
+    what["max"] = option_.max;
+  }
   if (!decision.whole) what["try"] = decision.attempt;
   shells_.restarted(what);
   if (!shells_.leads()) return;
+  if (decision.ordered) return report_ordered(shell, decision);
   bool is_one = decision.ranks.size() == 1;
   std::string when =
       decision.delay > 0 ? "in " + value::Duration::of_seconds(decision.delay).str() : std::string("now");
@@ -235,6 +253,14 @@ void ShellRestart::report(group::Rank shell, const Decision& decision) const {
                            shells_.has_others() ? node.on() : "", decision.record.status()->str(), what_starts,
                            numbers, option_.max),
                std::nullopt});
+}
+
+void ShellRestart::report_ordered(group::Rank shell, const Decision& decision) const {
+  std::string what =
+      decision.whole ? "all tasks of the job start again"
+                     : fmt::format("rank {}{} is started again: try {} starts now", decision.ranks.str(),
+                                   shells_.has_others() ? job_.resources.nodes[shell].on() : "", decision.attempt);
+  host_.raise({"restart", 2, what + ", as nacre restart has asked", std::nullopt});
 }
 
 void ShellRestart::log_not_started(const value::Idset& ranks, group::Rank shell, const exits::Record& record,
@@ -322,6 +348,7 @@ void ShellRestart::drop(Rank rank) {
 }
 
 void ShellRestart::drop_all() {
+  orders_.drop_all();
   while (!kept_.empty()) drop(kept_.begin()->first);
   whole_.reset();
 }

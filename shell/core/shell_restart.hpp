@@ -24,9 +24,9 @@
 
 #include "base/result.hpp"
 #include "core/restart_message.hpp"
+#include "core/restart_orders.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_shrink.hpp"
-#include "core/shell_tasks.hpp"
 #include "elastic/restarts.hpp"
 #include "event/loop.hpp"
 #include "exits/job_end.hpp"
@@ -43,7 +43,7 @@ class ShellRestart {
                const exits::JobEnd& end)
       : host_(host), job_(job), shells_(shells), shrink_(shrink), tasks_(tasks), end_(end) {}
 
-  // Once the options are final. An error: restart is wrong, or is not possible with another option.
+  // Once the options are final. An error: restart is wrong, or not possible.
   Result<void> serve();
   // Leader: all tasks of the job have been started.
   void all_started();
@@ -54,8 +54,7 @@ class ShellRestart {
   [[nodiscard]] bool is_idle() const { return kept_.empty() && !whole_; }
   // There are tasks to be started now.
   [[nodiscard]] bool is_due() const;
-  // Starts them, unless the job ends meanwhile. Only in a phase: `wait_for_holds` runs the loop until plugins are
-  // ready for that.
+  // Starts them, unless the job ends. Only in a phase: `wait_for_holds` runs the loop until plugins are ready.
   Result<void> start_due(const std::function<void()>& wait_for_holds);
 
  private:
@@ -68,7 +67,8 @@ class ShellRestart {
   struct Kept {
     task::Task* task;  // that has ended
     exits::Record record;
-    bool whole = false;  // only all tasks can start again
+    bool whole = false;    // only all tasks can start again
+    bool ordered = false;  // by nacre restart
     State state = State::asked;
     std::uint32_t attempt = 0;   // once it is granted: the next start
     std::uint64_t restarts = 0;  // of the job by then
@@ -76,17 +76,7 @@ class ShellRestart {
   };
   using End = RestartEnd;
   using Message = RestartMessage;
-  // Of ends that are alike: what has been decided.
-  struct Decision {
-    value::Idset ranks;
-    exits::Record record;
-    std::uint32_t attempt;  // that begins
-    double delay;
-    std::uint64_t first, last;  // restarts of the job
-    std::string why_not;        // empty: it is granted
-    bool whole = false;
-    [[nodiscard]] bool takes_in(const Decision& next) const;
-  };
+  using Decision = RestartDecision;
   // A restart of all tasks that is under way.
   struct Whole {
     std::uint64_t restarts;  // of the job, with this one
@@ -96,15 +86,17 @@ class ShellRestart {
     std::optional<event::Timer> timer = {};  // SIGKILL; then the delay
   };
 
+  [[nodiscard]] bool is_chosen(const exits::Record& record) const;  // by the option
   [[nodiscard]] bool wants(const task::Task& task) const;
-  [[nodiscard]] std::optional<bool> takes_all(const task::Task& task);
+  [[nodiscard]] Result<bool> takes_all(const task::Task& task) const;
   bool keep(task::Task& task);
   void send();
-  void send(bool whole, const std::vector<Rank>& ranks);
+  void send(bool whole, bool ordered, const std::vector<Rank>& ranks);
   void announced(const Message& message);
   [[nodiscard]] bool stands(group::Rank shell, const End& end) const;
-  Decision decide(const End& end);
+  Decision decide(const End& end, bool ordered);
   void report(group::Rank shell, const Decision& decision) const;
+  void report_ordered(group::Rank shell, const Decision& decision) const;
   void log_not_started(const value::Idset& ranks, group::Rank shell, const exits::Record& record,
                        std::string_view why) const;
   void granted(Rank rank, const Decision& decision);
@@ -113,6 +105,13 @@ class ShellRestart {
   Result<void> start_tasks();
   void drop(Rank rank);
   void drop_all();
+
+  // By nacre restart.
+  void serve_orders();
+  void ordered(std::string_view bytes);
+  void order_all();
+  void answer_order();
+  void answered_order(const Message& message);
 
   // All tasks together (whole_restart.cpp).
   void answer(const Message& message);
@@ -130,6 +129,7 @@ class ShellRestart {
   ShellShrink& shrink_;
   ShellTasks& tasks_;
   const exits::JobEnd& end_;
+  RestartOrders orders_{host_, tasks_};
   job::RestartOption option_;
   std::optional<elastic::Restarts> restarts_;  // none: the option is off
   event::Seconds grace_{};                     // between SIGTERM and SIGKILL
@@ -140,8 +140,8 @@ class ShellRestart {
   std::vector<Rank> unsent_;                     // ends that are to be announced
   std::map<Rank, exits::Record> before_answer_;  // reported as the job ended, before what was asked was answered
   std::optional<Whole> whole_;
-  bool finished_ = false;
-  bool all_started_ = false;
+  bool finished_ = false, all_started_ = false;
+  bool order_is_answered_ = false;   // leader: its answer has not come back yet
   std::vector<Message> unanswered_;  // leader: until all tasks have been started
   std::optional<event::Timer> turn_;
   plugin::Registration announced_, others_ended_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ShellRestart where all tasks of the job start again together: the leader grants it; each shell ends its tasks,
-// waits for the others, and starts them anew.
+// ShellRestart where all tasks of the job start again together, because one of them does or by `nacre restart`: the
+// leader grants it; each shell ends its tasks, waits for the others, and starts them anew.
 #include <csignal>
 #include <utility>
 
@@ -25,6 +25,7 @@ void ShellRestart::answer(const Message& message) {
   Json ends = Json::array();
   for (const End& each : message.ends) ends.push_back({each.rank, each.attempt, each.record.str(), each.ran});
   Json what{{"shell", message.shell}, {"whole", true}, {"ends", std::move(ends)}, {"why", why_not_whole()}};
+  if (message.ordered) what["ordered"] = true;
   Result<void> sent = host_.announce(kAnswered, dump_json(what));
   if (!sent) host_.raise({"exec", 0, "restart: " + sent.error().message, std::nullopt});
 }
@@ -39,15 +40,19 @@ std::string ShellRestart::why_not_whole() const {
 // ---- every shell's -----------------------------------------------------------------------------
 
 void ShellRestart::answered(const Message& message) {
+  if (message.ends.empty()) return answered_order(message);
   bool is_mine = message.shell == job_.shell_rank;
   const End& first = message.ends.front();
-  Decision decision{{}, first.record, 0, 0, 0, 0, message.why_not, true};
+  Decision decision{{}, first.record};
+  decision.why_not = message.why_not;
+  decision.whole = true;
+  decision.ordered = message.ordered;
   bool stand = true;
   for (const End& each : message.ends) {
     decision.ranks.insert(each.rank);
     stand = stand && stands(message.shell, each);
   }
-  if (stand && decision.why_not.empty()) {
+  if (stand && decision.why_not.empty() && !message.ordered) {
     auto granted = restarts_->take_job(first.ran);
     decision.why_not = granted ? "" : granted.error().message;
     decision.delay = granted ? granted->delay : 0;
@@ -61,6 +66,65 @@ void ShellRestart::answered(const Message& message) {
     if (is_mine) refused(rank);
   }
 }
+
+// ---- by nacre restart --------------------------------------------------------------------------
+
+void ShellRestart::serve_orders() {
+  orders_.serve({[this](const task::Task& task) { return takes_all(task); }, [this] { order_all(); },
+                 [this](int signum, const value::Idset& ranks) {
+                   // Only what users send from now on prevents the next start.
+                   if (signum == SIGTERM)
+                     std::erase_if(signals_, [&](const auto& each) { return ranks.contains(each.first); });
+                   signals_itself_ = true;
+                   tasks_.kill(signum, ranks);
+                   signals_itself_ = false;
+                 }},
+                grace_);
+}
+
+void ShellRestart::ordered(std::string_view bytes) {
+  auto ranks = RestartOrders::parse(bytes);
+  if (!ranks) return host_.log().log(Level::warn, "", "restart: an order that this version does not understand");
+  if (end_.is_decided()) return;
+  if (*ranks && option_.scope != job::RestartOption::Scope::job) return orders_.end(**ranks);
+  if (shells_.leads()) answer_order();
+}
+
+void ShellRestart::order_all() {
+  Json what{{"shell", job_.shell_rank}, {"whole", true}, {"ordered", true}, {"ends", Json::array()}};
+  Result<void> sent = host_.announce(kAsked, dump_json(what));
+  if (!sent) host_.log().log(Level::error, "", "restart: {}", sent.error().message);
+}
+
+// The leader's. A restart of all that is under way does for the order, too.
+void ShellRestart::answer_order() {
+  if (whole_ || order_is_answered_ || end_.is_decided()) return;
+  std::string why = all_started_ ? why_not_whole() : "the job is still being started";
+  if (why.empty() && !tasks_.all().empty()) {
+    if (auto takes = takes_all(*tasks_.all().front()); !takes) why = takes.error().message;
+  }
+  if (!why.empty()) return orders_.refuse(value::Idset::range(0, static_cast<Rank>(job_.tasks() - 1)), why);
+  Json what{{"shell", job_.shell_rank}, {"whole", true}, {"ordered", true}, {"ends", Json::array()}};
+  what["restarts"] = job_.restarts;
+  order_is_answered_ = true;
+  Result<void> sent = host_.announce(kAnswered, dump_json(what));
+  if (!sent) host_.raise({"exec", 0, "restart: " + sent.error().message, std::nullopt});
+}
+
+void ShellRestart::answered_order(const Message& message) {
+  order_is_answered_ = false;
+  if (end_.is_decided()) return;
+  // Some have started again since it was sent: what the leader knew then may not be so any more.
+  if (message.restarts != job_.restarts) return shells_.leads() ? answer_order() : void();
+  value::Idset all = value::Idset::range(0, static_cast<Rank>(job_.tasks() - 1));
+  Decision decision{all, exits::Record::victim(std::nullopt)};
+  decision.whole = decision.ordered = true;
+  job_.start_again(all);
+  report(message.shell, decision);
+  begin_whole(decision);
+}
+
+// ---- all tasks start again ---------------------------------------------------------------------
 
 void ShellRestart::begin_whole(const Decision& decision) {
   value::Idset all = value::Idset::range(0, static_cast<Rank>(job_.tasks() - 1));
@@ -104,7 +168,7 @@ void ShellRestart::keep_for_whole(task::Task& task) {
     auto known = tasks_.outcomes().of(rank);  // it had ended for good
     tasks_.forget_end(rank);
     exits::Record record = known ? *known : exits::Record::victim(task.status());
-    kept = kept_.emplace(rank, Kept{&task, record, true, known ? State::waiting : State::asked}).first;
+    kept = kept_.emplace(rank, Kept{&task, record, true, false, known ? State::waiting : State::asked}).first;
   }
   bool is_new = std::exchange(kept->second.state, State::together) == State::asked;
   kept->second.timer.reset();

@@ -19,6 +19,7 @@ VerbPtr make_top();
 VerbPtr make_doctor();
 VerbPtr make_timeline();
 VerbPtr make_kill();
+VerbPtr make_restart();
 VerbPtr make_shrink();
 VerbPtr make_cancel();
 VerbPtr make_wait();

@@ -21,8 +21,10 @@ namespace {
 using When = RestartOption::When;
 using Scope = RestartOption::Scope;
 
-constexpr std::array<std::pair<std::string_view, When>, 3> kWhens{
-    {{"never", When::never}, {"on-failure", When::on_failure}, {"always", When::always}}};
+constexpr std::array<std::pair<std::string_view, When>, 4> kWhens{{{"never", When::never},
+                                                                   {"on-request", When::on_request},
+                                                                   {"on-failure", When::on_failure},
+                                                                   {"always", When::always}}};
 
 Error wrong(const JsonAt& option, std::string_view name, std::string_view value, std::string_view want) {
   return option.error(fmt::format("{}: expected {}, got {}", name, want, in_quotes(value)));
@@ -47,6 +49,10 @@ Result<void> read_backoff(const JsonAt& option, std::string_view value, RestartO
 }
 
 Result<void> read_member(const JsonAt& option, std::string_view name, std::string_view value, RestartOption& out) {
+  static const std::vector<std::string> kNames{"max", "per-task", "backoff", "codes", "scope"};
+  bool is_limit = name != "scope" && std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+  if (is_limit && out.when == When::on_request)
+    return option.error("on-request has no limits, as only nacre restart starts tasks again: it has scope only");
   if (name == "max") {
     out.max = TRY(count_of(option, name, value));
   } else if (name == "per-task") {
@@ -62,7 +68,6 @@ Result<void> read_member(const JsonAt& option, std::string_view name, std::strin
     if (value != "task" && value != "job") return wrong(option, name, value, "task or job");
     out.scope = value == "job" ? Scope::job : Scope::task;
   } else {
-    static const std::vector<std::string> kNames{"max", "per-task", "backoff", "codes", "scope"};
     return option.error(fmt::format("there is no {}{}; restart has {}", in_quotes(name), did_you_mean(name, kNames),
                                     fmt::join(kNames, ", ")));
   }
@@ -98,7 +103,8 @@ Result<RestartOption> RestartOption::read(const Options& options) {
   std::string_view word = std::string_view(text).substr(0, comma);
   auto when = std::find_if(kWhens.begin(), kWhens.end(), [&](const auto& each) { return each.first == word; });
   if (when == kWhens.end())
-    return option->expected("never, on-failure or always, and perhaps more, as on-failure,max=5,backoff=1s:60s");
+    return option->expected(
+        "never, on-request, on-failure or always, and perhaps more, as on-failure,max=5,backoff=1s:60s");
   out.when = when->second;
   if (comma == std::string::npos) return out;
   CHECK_OK(read_members(*option, std::string_view(text).substr(comma + 1), out));

@@ -14,7 +14,7 @@
 namespace nacre::job {
 
 struct RestartOption {
-  enum class When : std::uint8_t { never, on_failure, always };
+  enum class When : std::uint8_t { never, on_request, on_failure, always };
   enum class Scope : std::uint8_t {
     task,  // the task alone, unless PMI does not allow that
     job,   // all tasks of the job
@@ -29,7 +29,8 @@ struct RestartOption {
   value::Idset codes;                                         // that count as failures here; empty: all
   Scope scope = Scope::task;
 
-  // restart=never|on-failure|always[,max=N][,per-task=N][,backoff=FIRST[:LONGEST]][,codes=SET][,scope=task|job]
+  // restart=never|on-request|on-failure|always
+  //     [,max=N][,per-task=N][,backoff=FIRST[:LONGEST]][,codes=SET][,scope=task|job]
   static Result<RestartOption> read(const Options& options);
 
   [[nodiscard]] bool is_on() const { return when != When::never; }

@@ -278,7 +278,7 @@ LUA
 @test "what restart cannot be is refused in words" {
   run_ --restart=often true
   [ "$code" -eq 2 ]
-  grep -q -- '--restart: expected never, on-failure or always' err || { cat err; return 1; }
+  grep -q -- '--restart: expected never, on-request, on-failure or always' err || { cat err; return 1; }
   run_ --restart=on-failure,max=0 true
   grep -q -- "--restart: max: expected a number of restarts" err
   run_ --restart=always -o restart=never true

@@ -167,3 +167,55 @@ TEST_CASE("not all tasks start again once one has ended for good") {
             "is not started again: all tasks would have to start again, and task 0 has ended for "
             "good") != std::string::npos);
 }
+
+TEST_CASE("nacre restart: a task that is ordered to starts again, whatever it ends with, and uses no restart") {
+  ShellUnderTest it(0, 2);
+  prepare(it, "on-request", "[ $NACRE_TASK_TRY -gt 1 ] || { trap 'exit 7' TERM; sleep 100 & wait; }");
+  it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
+  it.at["shell.start"] = [](ShellUnderTest& self) {
+    self.later(event::Seconds(0.1), [&self] {
+      REQUIRE(self.group->announce("shell.restart-order", R"({"ranks": "0"})"));
+      REQUIRE(self.group->announce("shell.restart-order", R"({"ranks": "0-1"})"));  // it is being ended
+      REQUIRE(self.group->announce("shell.restart-order", R"({"ranks": 0})"));
+      REQUIRE(self.group->announce(
+          "shell.restart-asked", R"({"shell": 1, "whole": false, "ordered": true, "ends": [[1, 1, "c/s15", 5]]})"));
+      CHECK(self.shell->job().attempt_of(1) == 2);
+      self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(0))});
+    });
+    return Result<void>();
+  };
+  CHECK(it.run() == 0);
+  CHECK(it.called("task.fork") == 2);
+  CHECK(it.has_logged("restart: an order that this version does not understand") == 1);
+  auto raised = it.group->raised();
+  CHECK(raised ==
+        std::vector<std::string>{
+            "raise restart 2 -1: rank 1 on node1 is started again: try 2 starts now, as nacre restart has asked",
+            "raise restart 2 -1: rank 0 on node0 is started again: try 2 starts now, as nacre restart has asked"});
+}
+
+TEST_CASE("nacre restart: all tasks, and an answer that has become old is given anew") {
+  ShellUnderTest it(0, 2);
+  prepare(it, "on-request", "[ $NACRE_TASK_TRY -gt 1 ] || exec sleep 100");
+  it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
+  it.at["shell.start"] = [](ShellUnderTest& self) {
+    self.later(event::Seconds(0.1), [&self] {
+      REQUIRE(self.group->announce("shell.restart-answered",
+                                   R"({"shell": 0, "whole": true, "ordered": true, "restarts": 5, "ends": []})"));
+      CHECK(self.shell->job().attempt_of(0) == 2);
+      CHECK(self.shell->job().attempt_of(1) == 2);
+      REQUIRE(self.group->announce("shell.restart-order", "{}"));  // the one that is under way does
+      CHECK(self.shell->job().restarts == 1);
+    });
+    self.later(event::Seconds(0.3), [&self] {
+      self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(0))});
+    });
+    return Result<void>();
+  };
+  CHECK(it.run() == 0);
+  CHECK(it.group->count("gather restart.1") == 1);
+  CHECK(it.called("task.fork") == 2);
+  CHECK(it.group->raised() ==
+        std::vector<std::string>{"raise restart 2 -1: all tasks of the job start again, as nacre "
+                                 "restart has asked"});
+}

@@ -27,6 +27,10 @@ TEST_CASE("restart: without it nothing starts again; a word alone has the defaul
   CHECK(out.codes.empty());
   CHECK(out.scope == RestartOption::Scope::task);
   CHECK(read("always")->when == RestartOption::When::always);
+  out = read("on-request,scope=job").value();
+  CHECK(out.when == RestartOption::When::on_request);
+  CHECK(out.scope == RestartOption::Scope::job);
+  CHECK(out.is_on());
 }
 
 TEST_CASE("restart: members in any order, and codes with commas") {
@@ -44,7 +48,7 @@ TEST_CASE("restart: members in any order, and codes with commas") {
 
 TEST_CASE("restart: what it cannot be is named, with what it can be") {
   constexpr const char* kWords =
-      "restart: expected never, on-failure or always, and perhaps more, as "
+      "restart: expected never, on-request, on-failure or always, and perhaps more, as "
       "on-failure,max=5,backoff=1s:60s, got ";
   CHECK(why("often") == kWords + std::string("\"often\""));
   CHECK(why(true) == kWords + std::string("true"));
@@ -55,6 +59,9 @@ TEST_CASE("restart: what it cannot be is named, with what it can be") {
         "restart: backoff: expected a time, or two as 1s:60s, the first and the longest, got '3s:2s'");
   for (const char* time : {"", "x", "1s:", ":1s", "infinity", "1s:infinity", "1:2:3"})
     CHECK(why(std::string("always,backoff=") + time).starts_with("restart: backoff: expected a time"));
+  for (const char* member : {"max=3", "per-task=1", "backoff=0", "codes=3", "scope=job,max=1"})
+    CHECK(why(std::string("on-request,") + member) ==
+          "restart: on-request has no limits, as only nacre restart starts tasks again: it has scope only");
   for (const char* codes : {"0", "256", "", "x"})
     CHECK(why(std::string("on-failure,codes=") + codes).starts_with("restart: codes: expected exit codes"));
   CHECK(why("on-failure,scope=node") == "restart: scope: expected task or job, got 'node'");
