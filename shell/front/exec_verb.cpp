@@ -133,8 +133,7 @@ class Exec final : public JobVerb {
       names_ = {words_[0]};
       words_.erase(words_.begin());
     }
-    record::Listed job = TRY(this->job());
-    if (job.entry.ended()) return Error{ESRCH, fmt::format("job {} has ended", job.entry.id.f58_plain())};
+    record::Listed job = TRY(running_job());
     if (pty_) return run_on_terminal(job);
     ExecRequest request;
     request.arguments = arguments();

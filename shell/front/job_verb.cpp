@@ -76,6 +76,12 @@ Result<record::Listed> JobVerb::job() {
 
 Result<record::Listed> JobVerb::job(const std::string& name) { return *TRY(list().find(name)); }
 
+Result<record::Listed> JobVerb::running_job() {
+  record::Listed out = TRY(job());
+  if (out.entry.ended()) return Error{ESRCH, fmt::format("job {} has ended", out.entry.id.f58_plain())};
+  return out;
+}
+
 Result<control::Client> JobVerb::reach_job(const record::Listed& job) {
   Reach how;
   if (!via_.empty()) how.only = TRY(parse_via(via_));
@@ -107,6 +113,12 @@ Result<int> JobVerb::signal_of(const std::string& text) {
     signum = value::signal_number(text);
   if (signum > 0) return signum;
   return invalid(fmt::format("--signal: {}: expected the name or the number of a signal", in_quotes(text)));
+}
+
+Result<value::Idset> JobVerb::idset_of(const char* option, const std::string& text, const char* what) {
+  auto out = TRY(in(option, value::Idset::parse(text)));
+  if (out.empty()) return invalid(fmt::format("{}: names no {}", option, what));
+  return out;
 }
 
 }  // namespace nacre::front

@@ -9,6 +9,7 @@
 #include "cli/verbs.hpp"
 #include "front/reach.hpp"
 #include "record/list.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::front {
 
@@ -30,11 +31,14 @@ class JobVerb : public cli::Verb {
   // The job that the user means.
   Result<record::Listed> job();
   Result<record::Listed> job(const std::string& name);
+  Result<record::Listed> running_job();  // ESRCH: it has ended
   Result<control::Client> reach_job(const record::Listed& job);
   // The job has ended perhaps, if this is why its leader cannot be reached.
   [[nodiscard]] static bool may_have_ended(const Error& why);
   // The value of --signal, a name or a number.
   static Result<int> signal_of(const std::string& text);
+  // The value of `option`, an idset of at least one `what`.
+  static Result<value::Idset> idset_of(const char* option, const std::string& text, const char* what);
   // The link has ended, or could not be made, which is `why`: returns the job's entry in the list, once that has
   // the job's end.
   Result<record::Listed> end_in_list(const record::Listed& job, const std::optional<Error>& why);

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre restart; see nacre-restart(1).
-#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
 #include "cli/reply.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::front {
 namespace {
@@ -27,13 +25,11 @@ class RestartVerb final : public JobVerb {
   Result<int> run_verb() override {
     Json arguments = Json::object();
     if (verb_->count("--ranks") > 0) {
-      auto ranks = value::Idset::parse(ranks_);
-      std::string why = !ranks ? ranks.error().message : ranks->empty() ? "names no rank" : "";
-      if (!why.empty()) return cli::print(cli::usage_error("nacre restart", fmt::format("--ranks: {}", why)));
+      auto ranks = idset_of("--ranks", ranks_, "rank");
+      if (!ranks) return cli::print(cli::usage_error("nacre restart", ranks.error().message));
       arguments["ranks"] = ranks->str();
     }
-    record::Listed job = TRY(this->job());
-    if (job.entry.ended()) return Error{ESRCH, fmt::format("job {} has ended", job.entry.id.f58_plain())};
+    record::Listed job = TRY(running_job());
     control::Client client = TRY(reach_job(job));
     client.allow(kMostRestartTime);
     Json answer = TRY(client.ask("restart", std::move(arguments)));

@@ -13,7 +13,6 @@
 #include "front/verbs.hpp"
 #include "value/duration.hpp"
 #include "value/hostlist.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::front {
 namespace {
@@ -50,9 +49,7 @@ class ShrinkVerb final : public JobVerb {
       if (hosts.empty()) return invalid("--hosts: names no host");
       out["hosts"] = hosts.str();
     } else if (verb_->count("--shells") > 0) {
-      auto shells = TRY(in("--shells", value::Idset::parse(shells_)));
-      if (shells.empty()) return invalid("--shells: names no shell");
-      out["shells"] = shells.str();
+      out["shells"] = TRY(idset_of("--shells", shells_, "shell")).str();
     } else {
       if (count_ == 0) return invalid("--count: expected at least 1");
       out["count"] = count_;
@@ -73,8 +70,7 @@ class ShrinkVerb final : public JobVerb {
   Result<int> run_verb() override {
     auto asked = arguments();
     if (!asked) return cli::print(cli::usage_error("nacre shrink", asked.error().message));
-    record::Listed job = TRY(this->job());
-    if (job.entry.ended()) return Error{ESRCH, fmt::format("job {} has ended", job.entry.id.f58_plain())};
+    record::Listed job = TRY(running_job());
     control::Client client = TRY(reach_job(job));
     client.allow(kMostAnswerTime);
     Json answer = TRY(client.ask("shrink", *std::move(asked), [this](const Json& part) { report_begin(part); }));

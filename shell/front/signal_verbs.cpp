@@ -3,7 +3,6 @@
 // nacre kill, nacre cancel; see nacre-kill(1), nacre-cancel(1).
 #include <csignal>
 
-#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
@@ -11,15 +10,10 @@
 #include "cli/reply.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
-#include "value/idset.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::front {
 namespace {
-
-Error has_ended(const record::JobEntry& entry) {
-  return Error{ESRCH, fmt::format("job {} has ended", entry.id.f58_plain())};
-}
 
 class Kill final : public JobVerb {
  public:
@@ -36,13 +30,11 @@ class Kill final : public JobVerb {
     if (!signum) return cli::print(cli::usage_error("nacre kill", signum.error().message));
     Json arguments{{"signal", *signum}};
     if (verb_->count("--ranks") > 0) {
-      auto ranks = value::Idset::parse(ranks_);
-      std::string why = !ranks ? ranks.error().message : ranks->empty() ? "names no rank" : "";
-      if (!why.empty()) return cli::print(cli::usage_error("nacre kill", fmt::format("--ranks: {}", why)));
+      auto ranks = idset_of("--ranks", ranks_, "rank");
+      if (!ranks) return cli::print(cli::usage_error("nacre kill", ranks.error().message));
       arguments["ranks"] = ranks->str();
     }
-    record::Listed job = TRY(this->job());
-    if (job.entry.ended()) return has_ended(job.entry);
+    record::Listed job = TRY(running_job());
     control::Client client = TRY(reach_job(job));
     Json answer = TRY(client.ask("signal", std::move(arguments)));
     if (json_) {
@@ -66,8 +58,7 @@ class Cancel final : public JobVerb {
 
  private:
   Result<int> run_verb() override {
-    record::Listed job = TRY(this->job());
-    if (job.entry.ended()) return has_ended(job.entry);
+    record::Listed job = TRY(running_job());
     control::Client client = TRY(reach_job(job));
     static_cast<void>(TRY(client.ask("cancel")));
     if (json_) print_out("{}\n", dump_json({{"id", job.entry.id.f58_plain()}}));
