@@ -43,9 +43,8 @@ class OwnedDirectory {
   OwnedDirectory& operator=(OwnedDirectory&&) noexcept = default;
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] timespec changed_at() const {
-    return changed_at_;
-  }  // by the file system's clock, when it was taken
+  // When it had last changed as it was taken, by the file system's clock.
+  [[nodiscard]] timespec changed_at() const { return changed_at_; }
 
  private:
   friend class LeftDirectories;
