@@ -50,6 +50,10 @@ void Alone::shrink(const value::Idset& /*shells*/, WhenShrunk done) {
   done(Error{EINVAL, "shrink: this is the job's only shell"});
 }
 
+void Alone::grow(const value::Idset& /*shells*/, std::chrono::milliseconds /*wait*/, WhenGrown done) {
+  done(invalid("grow: this job has one shell only"));
+}
+
 void Alone::tasks_started(const value::Idset& tasks) {
   if (callbacks_.on_tasks) callbacks_.on_tasks(tasks, {});
 }

@@ -13,12 +13,16 @@ class Alone final : public Group {
 
   void serve(Callbacks callbacks) override { callbacks_ = std::move(callbacks); }
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
+  void enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) override {
+    enter(barrier, std::move(done));
+  }
   void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override;
   void raise(const JobException& exception) override;
   void signal(int signum, const Targets& tasks) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   void exec(value::ExecOrder order, WhenOrdered done) override;
   void shrink(const value::Idset& shells, WhenShrunk done) override;
+  void grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) override;
   void tasks_started(const value::Idset& tasks) override;
   void tasks_ended(const Ended& ended) override;
   bulk::Port* bulk() override { return nullptr; }

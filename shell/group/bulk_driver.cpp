@@ -9,19 +9,13 @@
 namespace nacre::group {
 namespace {
 
-bulk::BulkOptions bulk_options(Rank self) {
-  bulk::BulkOptions out;
-  out.self = self;
-  return out;
-}
-
 constexpr std::array kUpChannels{bulk::up::kOutput};
 
 }  // namespace
 
-BulkDriver::BulkDriver(Rank self, LinkTable& wires, bulk::StreamId before,
+BulkDriver::BulkDriver(const bulk::BulkOptions& options, LinkTable& wires, bulk::StreamId before,
                        std::function<void(overlay::LinkName, const Error&)> broken)
-    : link_table_(wires), before_(before), broken_(std::move(broken)), node_(bulk_options(self)) {}
+    : link_table_(wires), before_(before), broken_(std::move(broken)), node_(options) {}
 
 // ---- called by OverlayDriver --------------------------------------------------------------------------
 

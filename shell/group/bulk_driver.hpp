@@ -26,7 +26,7 @@ class BulkDriver final : public bulk::Port {
  public:
   // `before`: the link's streams up to this one belong to others. `broken` is called for a link that bulk has to
   // end; its owner then calls gone().
-  BulkDriver(Rank self, LinkTable& wires, bulk::StreamId before,
+  BulkDriver(const bulk::BulkOptions& options, LinkTable& wires, bulk::StreamId before,
              std::function<void(overlay::LinkName, const Error&)> broken);
 
   // ---- called by OverlayDriver; the next pump() performs what follows from it

@@ -21,6 +21,8 @@ class DeferredCalls {
     serving_ = true;
     for (Call& each : std::exchange(kept_, {})) add(std::move(each));
   }
+  // Drops what waits for the owner to serve.
+  void drop_kept() { kept_.clear(); }
   [[nodiscard]] bool serving() const { return serving_; }
   // Makes the first call; false: there is none.
   bool call_next() {

@@ -19,6 +19,7 @@
 #include "exits/record.hpp"
 #include "group/directory.hpp"
 #include "value/exec_order.hpp"
+#include "value/grown.hpp"
 #include "value/idset.hpp"
 #include "value/shrunk.hpp"
 
@@ -74,8 +75,10 @@ class Group {
   virtual void serve(Callbacks callbacks) = 0;
 
   // Collectives. Each shell enters each name once. `done` is called once: when every shell has entered, or with an
-  // error when this shell has been cut off. It may be called before enter() returns.
+  // error when this shell has been cut off. It may be called before enter() returns. The shells of the job's start
+  // are among themselves, and those that one grow has brought as well; only enter_with_all() is for all together.
   virtual void enter(std::string_view barrier, std::function<void(Result<void>)> done) = 0;
+  virtual void enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) = 0;
   virtual void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) = 0;
 
   // Sends it to every shell.
@@ -93,6 +96,12 @@ class Group {
   using WhenShrunk = std::function<void(Result<value::Shrunk>)>;
   virtual void shrink(const value::Idset& shells, WhenShrunk done) = 0;
 
+  // Waits at most `wait` for shells of these ranks, which no shell has had and which somebody starts, to join the
+  // job; suspect() is for those that will not. `done` is called once: with those that have come, perhaps none, or
+  // with an error. EINVAL: a rank is in use, or was. EPIPE, cut off: as above.
+  using WhenGrown = std::function<void(Result<value::Grown>)>;
+  virtual void grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) = 0;
+
   // These are tasks of this shell.
   virtual void tasks_started(const value::Idset& tasks) = 0;
   virtual void tasks_ended(const Ended& ended) = 0;
@@ -105,7 +114,7 @@ class Group {
 
   // How long a shell may be silent before it counts as lost: 2 seconds or more. The same for all shells.
   virtual void wait_for_silent(std::chrono::milliseconds bound) = 0;
-  // This child of this shell is known to be lost: its agent has failed.
+  // This child of this shell, or a shell that a grow waits for, is known to be lost: its agent has failed.
   virtual void suspect(Rank rank) = 0;
 
   // From now on nothing passes directly between this shell and these, as if the network between them was cut; what

@@ -23,14 +23,16 @@ struct Membership {
   std::string version;  // of this program, for messages
   value::JobId job;     // the same for all shells
   Rank rank = 0;
-  std::uint32_t size = 1;
+  std::uint32_t size = 1;               // shells of the job's start
   std::uint32_t arity = kDefaultArity;  // children of a shell, at least 2; the same for all
   transport::Secret secret;
   // Has to outlive `sockets` and the listeners made of them
   std::optional<transport::SocketDirectory> socket_directory;
   std::vector<transport::BoundSocket> sockets;  // on which others dial this shell
   std::string address;  // where others dial it: addresses joined by blanks, at most 1,024 bytes
-  Directory directory;  // has at least the addresses of this shell's ancestors
+  Directory
+      directory;  // has at least the addresses of this shell's ancestors; a newcomer's all of the first shells
+  bool is_newcomer = false;  // joins a job that runs; `rank` is `size` or more
 };
 
 }  // namespace nacre::group

@@ -33,12 +33,18 @@ void OpenCalls::answer(overlay::Released& released) {
 
 void OpenCalls::answer(const overlay::Entry& entry) {
   finish(deferred_, orders_, entry.request.number, answer_to_order(entry));
-  if (const auto* refused = std::get_if<overlay::Refused>(&entry.body))
+  if (const auto* refused = std::get_if<overlay::Refused>(&entry.body)) {
     finish(deferred_, shrinks_, entry.request.number, Result<value::Shrunk>(Error{EINVAL, refused->why}));
-  if (const auto* campaign = std::get_if<overlay::Campaign>(&entry.body); campaign != nullptr && !campaign->grow) {
-    finish(deferred_, shrinks_, entry.request.number,
-           Result<value::Shrunk>(value::Shrunk{campaign->done, campaign->unconfirmed}));
+    finish(deferred_, grows_, entry.request.number, Result<value::Grown>(Error{EINVAL, refused->why}));
   }
+  const auto* end = std::get_if<overlay::Campaign>(&entry.body);
+  if (end == nullptr) return;
+  if (end->grow)
+    finish(deferred_, grows_, entry.request.number,
+           Result<value::Grown>(value::Grown{end->done, end->unconfirmed}));
+  else
+    finish(deferred_, shrinks_, entry.request.number,
+           Result<value::Shrunk>(value::Shrunk{end->done, end->unconfirmed}));
 }
 
 void OpenCalls::fail_collectives(const Error& why) { fail(deferred_, collectives_, why); }
@@ -46,6 +52,7 @@ void OpenCalls::fail_collectives(const Error& why) { fail(deferred_, collectives
 void OpenCalls::fail_requests(const Error& why) {
   fail(deferred_, orders_, why);
   fail(deferred_, shrinks_, why);
+  fail(deferred_, grows_, why);
 }
 
 }  // namespace nacre::group

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this shell has asked of the others and has no answer to yet: collectives by their names, orders and shrinks
-// by the numbers of their requests. Each is answered once, by a deferred call.
+// What this shell has asked of the others and has no answer to yet: collectives by their names, orders, shrinks
+// and grows by the numbers of their requests. Each is answered once, by a deferred call.
 #pragma once
 
 #include <functional>
@@ -26,6 +26,7 @@ class OpenCalls {
   }
   void add(std::uint64_t request, Group::WhenOrdered done) { orders_.emplace(request, std::move(done)); }
   void add(std::uint64_t request, Group::WhenShrunk done) { shrinks_.emplace(request, std::move(done)); }
+  void add(std::uint64_t request, Group::WhenGrown done) { grows_.emplace(request, std::move(done)); }
 
   void answer(overlay::Released& released);
   void answer(const overlay::Entry& entry);  // of a request of this shell
@@ -37,6 +38,7 @@ class OpenCalls {
   std::map<std::string, WhenReleased, std::less<>> collectives_;
   std::map<std::uint64_t, Group::WhenOrdered> orders_;
   std::map<std::uint64_t, Group::WhenShrunk> shrinks_;
+  std::map<std::uint64_t, Group::WhenGrown> grows_;
 };
 
 }  // namespace nacre::group

@@ -19,8 +19,16 @@ overlay::OverlayOptions node_options(const Membership& membership, overlay::Over
   bounds.self = membership.rank;
   bounds.members = membership.size;
   bounds.arity = membership.arity;
+  bounds.newcomer = membership.is_newcomer;
+  bounds.address = membership.is_newcomer ? membership.address : "";
   if (!bounds.digest) bounds.digest = transport::sha256;
   return bounds;
+}
+
+OpenCalls::WhenReleased when_passed(std::function<void(Result<void>)> done) {
+  return [done = std::move(done)](Result<overlay::Value> value) {
+    done(value ? Result<void>() : Result<void>(std::move(value).error()));
+  };
 }
 
 }  // namespace
@@ -46,8 +54,11 @@ void OverlayDriver::start_bulk() {
     give_up(link, why);
     pump();
   };
-  bulk_driver_ = std::make_unique<BulkDriver>(membership_.rank, *link_table_, 0, broken);
-  value_driver_ = std::make_unique<BulkDriver>(membership_.rank, *link_table_, bulk::kRecords, broken);
+  bulk::BulkOptions options;
+  options.self = membership_.rank;
+  options.newcomer = membership_.is_newcomer;
+  bulk_driver_ = std::make_unique<BulkDriver>(options, *link_table_, 0, broken);
+  value_driver_ = std::make_unique<BulkDriver>(options, *link_table_, bulk::kRecords, broken);
   auto arrived = [this](overlay::Seq entry, std::string value) {
     tick();
     node_.arrived(entry, std::move(value));
@@ -166,28 +177,37 @@ void OverlayDriver::serve(Callbacks callbacks) {
 
 // ---- collectives ---------------------------------------------------------------------------
 
+// A name counts in the whole job.
+std::string OverlayDriver::own_name(std::string_view collective) const {
+  if (own_scope_.from == 0) return std::string(collective);
+  return fmt::format("{}@{}", collective, own_scope_.from);
+}
+
 void OverlayDriver::enter(std::string_view barrier, std::function<void(Result<void>)> done) {
-  open_collective(barrier, overlay::Merge::max, std::int64_t{0},
-                  [done = std::move(done)](Result<overlay::Value> value) {
-                    done(value ? Result<void>() : Result<void>(std::move(value).error()));
-                  });
+  open_collective(own_name(barrier), overlay::Merge::max, std::int64_t{0}, own_scope_,
+                  when_passed(std::move(done)));
+}
+
+void OverlayDriver::enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) {
+  open_collective(std::string(barrier), overlay::Merge::max, std::int64_t{0}, overlay::Scope{},
+                  when_passed(std::move(done)));
 }
 
 void OverlayDriver::gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) {
-  open_collective(name, overlay::Merge::gather, std::move(mine),
+  open_collective(own_name(name), overlay::Merge::gather, std::move(mine), own_scope_,
                   [done = std::move(done)](Result<overlay::Value> value) {
                     if (!value) return done(std::move(value).error());
                     done(std::get<overlay::Gathered>(*std::move(value)));
                   });
 }
 
-void OverlayDriver::open_collective(std::string_view name, overlay::Merge merge, const overlay::Own& mine,
-                                    OpenCalls::WhenReleased done) {
+void OverlayDriver::open_collective(std::string name, overlay::Merge merge, const overlay::Own& mine,
+                                    overlay::Scope scope, OpenCalls::WhenReleased done) {
   if (cut_off_) return done(*cut_off_);
   tick();
-  Result<void> entered = node_.enter(std::string(name), merge, mine);
+  Result<void> entered = node_.enter(name, merge, mine, scope);
   if (!entered) return done(in(name, entered.error()));
-  open_calls_.add(std::string(name), std::move(done));
+  open_calls_.add(std::move(name), std::move(done));
   pump();
 }
 
@@ -217,6 +237,15 @@ void OverlayDriver::shrink(const value::Idset& shells, WhenShrunk done) {
   if (cut_off_) return done(*cut_off_);
   tick();
   auto asked = node_.request(overlay::Shrink{shells});
+  if (!asked) return done(std::move(asked).error());
+  open_calls_.add(*asked, std::move(done));
+  pump();
+}
+
+void OverlayDriver::grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) {
+  if (cut_off_) return done(*cut_off_);
+  tick();
+  auto asked = node_.request(overlay::Grow{shells, static_cast<std::uint64_t>(wait.count())});
   if (!asked) return done(std::move(asked).error());
   open_calls_.add(*asked, std::move(done));
   pump();

@@ -36,12 +36,14 @@ class OverlayDriver final : public Group {
 
   void serve(Callbacks callbacks) override;
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
+  void enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) override;
   void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override;
   void raise(const JobException& exception) override;
   void signal(int signum, const Targets& tasks) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   void exec(value::ExecOrder order, WhenOrdered done) override;
   void shrink(const value::Idset& shells, WhenShrunk done) override;
+  void grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) override;
   void tasks_started(const value::Idset& tasks) override;
   void tasks_ended(const Ended& ended) override;
   bulk::Port* bulk() override { return bulk_driver_.get(); }
@@ -55,8 +57,12 @@ class OverlayDriver final : public Group {
 
   // While a handler runs a thread sends beats, so that the others do not count this shell as lost (KeepAlive).
   Result<void> keep_alive();
-  // Called with each exception of severity 0 that comes before serve(), which reports them again.
+  // Called with each exception of severity 0 before serve(), which reports them again.
   void when_ended(std::function<void(const JobException&)> on_ended) { on_ended_ = std::move(on_ended); }
+  void when_member(std::function<void()> on_member) { on_member_ = std::move(on_member); }  // of a newcomer
+  // Called with each announcement before serve(); true: serve() only reports what comes behind this one.
+  using Early = std::function<bool(std::string_view topic, std::string_view bytes)>;
+  void when_announced(Early on_early) { on_early_ = std::move(on_early); }
   void when_child_joins(std::function<void(Rank)> on_child) { on_child_ = std::move(on_child); }
   [[nodiscard]] const Membership& membership() const { return membership_; }
   [[nodiscard]] Directory& directory() { return membership_.directory; }
@@ -70,8 +76,9 @@ class OverlayDriver final : public Group {
   void start_bulk();
   void bulk_gone(overlay::LinkName link);
   void tick();
-  void open_collective(std::string_view name, overlay::Merge merge, const overlay::Own& mine,
+  void open_collective(std::string name, overlay::Merge merge, const overlay::Own& mine, overlay::Scope scope,
                        OpenCalls::WhenReleased done);
+  [[nodiscard]] std::string own_name(std::string_view collective) const;
   void ask(overlay::RequestBody body);
 
   // Performs the node's effects, then calls the owner, until nothing is left.
@@ -89,7 +96,7 @@ class OverlayDriver final : public Group {
   void do_effect(overlay::TooLarge& overflow);
   void do_effect(overlay::Completed& /*completed*/) {}
   void do_effect(overlay::Reported& reported);
-  void do_effect(overlay::Joined& /*joined*/) {}
+  void do_effect(overlay::Joined& joined);
   void do_effect(overlay::Leave& leave);
   void do_effect(overlay::Die& die);
   void do_effect(overlay::Finished& finished);
@@ -100,6 +107,9 @@ class OverlayDriver final : public Group {
   void sent(overlay::LinkName to, const Result<void>& how);
   void give_up(overlay::LinkName link, const Error& why);
   void deliver(const overlay::Entry& entry);
+  void deliver(const overlay::View& view);
+  void deliver(const overlay::Event& event);
+  void note_address(Rank rank, const std::string& address);
   void end(Error why);
   void end_if_short(const Error& why);  // of descriptors or memory
   void end_if_gone();
@@ -117,6 +127,9 @@ class OverlayDriver final : public Group {
   overlay::Time due_{};  // when the node wants its next tick
   Callbacks callbacks_;
   std::function<void(Rank)> on_child_;
+  std::function<void()> on_member_;
+  Early on_early_;
+  overlay::Scope own_scope_{0, 0};  // of the collectives of the shells that have joined with this one
   std::function<void(const JobException&)> on_ended_;
   DeferredCalls deferred_;  // for the owner
   OpenCalls open_calls_{deferred_};

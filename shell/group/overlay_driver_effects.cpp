@@ -121,6 +121,17 @@ void OverlayDriver::do_effect(overlay::Reported& reported) {
   });
 }
 
+// From now on this shell may be fed by others that have joined later.
+void OverlayDriver::do_effect(overlay::Joined& joined) {
+  own_scope_ = {joined.view, joined.view};
+  const overlay::Tree& tree = node_.tree();
+  for (overlay::Slot slot = 0; slot < tree.size(); ++slot) {
+    Rank rank = tree.at(slot);
+    if (rank != membership_.rank && tree.joined(rank) != 0) note_address(rank, tree.address(rank));
+  }
+  if (on_member_) deferred_.add([this] { on_member_(); });
+}
+
 void OverlayDriver::do_effect(overlay::Leave& /*leave*/) {
   link_table_->keep_half_closed(true);
   removed_ = true;
@@ -158,16 +169,7 @@ void OverlayDriver::deliver(const overlay::Entry& entry) {
   }
   if (entry.request.origin == membership_.rank) open_calls_.answer(entry);
   if (const auto* view = std::get_if<overlay::View>(&entry.body)) {
-    if (!view->leave.empty() && !view->leave.contains(membership_.rank)) {
-      deferred_.add_for_served([this, left = view->leave] {
-        if (callbacks_.on_left) callbacks_.on_left(left);
-      });
-    }
-    for (Rank rank : view->dead.ids()) {
-      deferred_.add_for_served([this, rank] {
-        if (callbacks_.on_lost) callbacks_.on_lost(rank);
-      });
-    }
+    deliver(*view);
   } else if (const auto* end = std::get_if<overlay::End>(&entry.body)) {
     code_ = static_cast<int>(std::min<std::uint32_t>(end->code, kMaxCode));
     if (gives_up_absent_) node_.suspect_absent();
@@ -180,15 +182,7 @@ void OverlayDriver::deliver(const overlay::Entry& entry) {
       if (callbacks_.on_exception) callbacks_.on_exception(raised);
     });
   } else if (const auto* event = std::get_if<overlay::Event>(&entry.body)) {
-    auto whole = announcements_.take(*event);
-    if (!whole) return;
-    if (whole->topic == kGiveUpSilent) {
-      node_.wait_for_silent(std::min(kSilentAtEnd, node_.options().silent_bound));
-      return node_.wait_for_busy(node_.options().silent_bound);
-    }
-    deferred_.add_for_served([this, whole = *std::move(whole)] {
-      if (callbacks_.on_announcement) callbacks_.on_announcement(whole.topic, whole.bytes);
-    });
+    deliver(*event);
   } else if (const auto* signal = std::get_if<overlay::Signal>(&entry.body)) {
     deferred_.add_for_served([this, signal = *signal] {
       if (callbacks_.on_signal) callbacks_.on_signal(static_cast<int>(signal.number), signal.ranks);
@@ -200,6 +194,39 @@ void OverlayDriver::deliver(const overlay::Entry& entry) {
       if (callbacks_.on_exec) callbacks_.on_exec(share);
     });
   }
+}
+
+void OverlayDriver::deliver(const overlay::View& view) {
+  for (const overlay::Newcomer& each : view.add) note_address(each.id, each.address);
+  if (!view.leave.empty() && !view.leave.contains(membership_.rank)) {
+    deferred_.add_for_served([this, left = view.leave] {
+      if (callbacks_.on_left) callbacks_.on_left(left);
+    });
+  }
+  for (Rank rank : view.dead.ids()) {
+    deferred_.add_for_served([this, rank] {
+      if (callbacks_.on_lost) callbacks_.on_lost(rank);
+    });
+  }
+}
+
+void OverlayDriver::deliver(const overlay::Event& event) {
+  auto whole = announcements_.take(event);
+  if (!whole) return;
+  if (whole->topic == kGiveUpSilent) {
+    node_.wait_for_silent(std::min(kSilentAtEnd, node_.options().silent_bound));
+    return node_.wait_for_busy(node_.options().silent_bound);
+  }
+  if (on_early_ && !deferred_.serving() && on_early_(whole->topic, whole->bytes)) return deferred_.drop_kept();
+  deferred_.add_for_served([this, whole = *std::move(whole)] {
+    if (callbacks_.on_announcement) callbacks_.on_announcement(whole.topic, whole.bytes);
+  });
+}
+
+// What cannot be read is found when the shell is dialled, and has no address.
+void OverlayDriver::note_address(Rank rank, const std::string& address) {
+  Result<void> known = membership_.directory.set(rank, transport::usable_on(transport::host_mark(), address));
+  if (!known) log_.log(Level::warn, "", "the address of shell {}: {}", rank, known.error().message);
 }
 
 void OverlayDriver::end(Error why) {

@@ -10,6 +10,12 @@ bool Campaigns::awaits(Id id) const {
                      [&](const auto& each) { return each.grow && each.view == 0 && each.targets.contains(id); });
 }
 
+void Campaigns::give_up(Id id) {
+  for (OpenCampaign& each : open_) {
+    if (each.grow && each.targets.contains(id)) each.missing.insert(id);
+  }
+}
+
 std::optional<std::pair<RequestId, Campaign>> Campaigns::over(Time now, Seq complete, const Idset& gone,
                                                               const Tree& tree) {
   for (auto each = open_.begin(); each != open_.end(); ++each) {

@@ -21,6 +21,7 @@ struct OpenCampaign {
   Seq hold = 0;  // the leaving members may still need the entries after this one
   Idset targets;
   Time deadline{};
+  Idset missing = {};  // of a grow: these will not come
 };
 
 class Campaigns {
@@ -33,6 +34,7 @@ class Campaigns {
   [[nodiscard]] const std::vector<OpenCampaign>& open() const { return open_; }
   // Whether a grow waits for this newcomer.
   [[nodiscard]] bool awaits(Id id) const;
+  void give_up(Id id);  // no grow waits for it any more
 
   // Closes a campaign that is over, if there is one, and returns its end. `complete`: all members have applied the
   // entries up to it.

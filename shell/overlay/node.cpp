@@ -186,6 +186,7 @@ void Node::tasks_ended() {
 
 void Node::suspect(Id child) {
   if (Child* found = child_table_.child(child)) found->suspected = true;
+  if (leads()) campaigns_.give_up(child);
   settle();
 }
 

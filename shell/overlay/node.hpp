@@ -41,7 +41,7 @@ class Node {
   void started(const Idset& tasks);
   void exited(const Idset& tasks, Bytes record);
   void tasks_ended();      // after Leave
-  void suspect(Id child);  // a child of this node: there is other evidence than silence
+  void suspect(Id child);  // of this node, or a newcomer that will not come: by other evidence than silence
   void leader_refuses();   // the leader's address refuses connections: the leader has ended
   void suspect_absent();   // all children that have never had a link to this node
   [[nodiscard]] std::vector<Effect> take_effects();

@@ -59,10 +59,13 @@ bool Node::seat_newcomers() {
   for (OpenCampaign& each : campaigns_.open()) {
     if (!each.grow || each.view != 0) continue;
     View change;
+    Idset waits_for = each.targets - each.missing;
     for (const DownLink& down : child_table_.down_links()) {
-      if (down.knocks && each.targets.contains(down.peer)) change.add.push_back({down.peer, down.address});
+      if (!down.knocks || !each.targets.contains(down.peer)) continue;
+      change.add.push_back({down.peer, down.address});
+      waits_for.remove(down.peer);
     }
-    if (change.add.size() < each.targets.size() && out_.now < each.deadline) continue;
+    if (!waits_for.empty() && out_.now < each.deadline) continue;
     changed = true;
     if (change.add.empty()) {
       append(each.request, Campaign{true, 0, {}, each.targets});
@@ -175,7 +178,7 @@ void Node::answer(RequestId id, const Shrink& body) {
   Idset targets = change.leave;
   Seq hold = complete_;
   append(id, std::move(change));
-  campaigns_.open({id, false, applied(), hold, std::move(targets), out_.now + options_.campaign_bound});
+  campaigns_.open({id, false, applied(), hold, std::move(targets), out_.now + options_.campaign_bound, {}});
 }
 
 void Node::answer(RequestId id, const Grow& body) {
@@ -187,7 +190,7 @@ void Node::answer(RequestId id, const Grow& body) {
     bool used = each < options_.members || tree_.joined(each) != 0 || campaigns_.awaits(each);
     if (used) return append(id, Refused{fmt::format("grow: {} is in use, or was", each), {}});
   }
-  campaigns_.open({id, true, 0, 0, body.add, out_.now + milliseconds(body.wait)});
+  campaigns_.open({id, true, 0, 0, body.add, out_.now + milliseconds(body.wait), {}});
 }
 
 }  // namespace nacre::overlay

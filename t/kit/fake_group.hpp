@@ -22,7 +22,6 @@ namespace nacre::kit {
 class FakeGroup final : public group::Group {
  public:
   using Exception = group::JobException;
-
   FakeGroup(event::Loop& loop, group::Rank rank)
       : rank_(rank), turn_(event::Timer::create(loop, [this] { deliver(); }).value()) {}
 
@@ -68,10 +67,10 @@ class FakeGroup final : public group::Group {
   void enter_barrier(const std::string& name) {
     if (auto done = waiting_.extract(name)) done.mapped()({});
   }
-
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override {
     wait_at("enter", std::string(barrier), std::move(done));
   }
+  void enter_with_all(std::string_view name, std::function<void(Result<void>)> done) override { enter(name, done); }
   void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override {
     wait_at("gather", std::string(name),
             [this, mine = std::move(mine), done = std::move(done)](const Result<void>& passed) {
@@ -98,6 +97,7 @@ class FakeGroup final : public group::Group {
   }
   void exec(value::ExecOrder, WhenOrdered done) override { done(Error{ENOTSUP, "no orders here"}); }
   void shrink(const value::Idset&, WhenShrunk done) override { done(Error{ENOTSUP, "no shrinks here"}); }
+  void grow(const value::Idset&, std::chrono::milliseconds, WhenGrown done) override { done(Error{ENOTSUP, ""}); }
   void tasks_started(const value::Idset& tasks) override { started = started | tasks; }
   void tasks_ended(const group::Ended& tasks) override {
     ended.push_back(tasks);
@@ -105,8 +105,8 @@ class FakeGroup final : public group::Group {
   }
   bulk::Port* bulk() override { return nullptr; }
   void close_bulk() override { acts.emplace_back("close bulk"); }
-  void wait_for_silent(std::chrono::milliseconds bound) override {
-    acts.push_back(fmt::format("silent {}", bound.count()));
+  void wait_for_silent(std::chrono::milliseconds ms) override {
+    acts.push_back(fmt::format("silent {}", ms.count()));
   }
   void suspect(group::Rank of) override { acts.push_back(fmt::format("suspect {}", of)); }
   void give_up_absent() override { acts.emplace_back("give up absent"); }

@@ -33,7 +33,7 @@ Membership World::prepare(Rank rank, Over over) {
     address = "unix:" + sockets.back().path();
   }
   return {"1.2.3",      value::JobId(kTestJob), rank,    size, arity, secret_of('a'),
-          std::nullopt, std::move(sockets),     address, {}};
+          std::nullopt, std::move(sockets),     address, {},   false};
 }
 
 Group::Callbacks World::callbacks(FakeShell& shell) {
@@ -64,9 +64,10 @@ Group::Callbacks World::callbacks(FakeShell& shell) {
 
 std::string World::story() const {
   std::string out;
+  std::size_t rank = 0;
   for (const FakeShell& shell : shells) {
-    out += fmt::format("\nshell {}{}, lost {}, cut off '{}':", &shell - shells.data(),
-                       shell.member ? "" : " (gone)", fmt::join(shell.lost, ","), shell.cut_off);
+    out += fmt::format("\nshell {}{}, lost {}, cut off '{}':", rank++, shell.member ? "" : " (gone)",
+                       fmt::join(shell.lost, ","), shell.cut_off);
     for (const std::string& line : shell.log) out += "\n  " + line;
   }
   return out;

@@ -3,6 +3,7 @@
 // Several shells of a job in one process, on one loop: real links, and what each shell is told.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,12 +56,23 @@ struct World {
   explicit World(std::uint32_t shell_count, Over over = Over::local, overlay::OverlayOptions limits = {})
       : size(shell_count), bounds(std::move(limits)), shells(shell_count) {
     for (Rank rank = 0; rank < size; ++rank) memberships.push_back(prepare(rank, over));
+    for (const Membership& each : memberships) addresses.push_back(each.address);
     for (Membership& each : memberships) {
-      for (Rank rank = 0; rank < size; ++rank) REQUIRE(each.directory.set(rank, memberships[rank].address));
+      for (Rank rank = 0; rank < size; ++rank) REQUIRE(each.directory.set(rank, addresses[rank]));
     }
   }
 
   Membership prepare(Rank rank, Over over);
+  // A shell that is to join once a grow waits for it.
+  FakeShell& start_newcomer(Over over = Over::local) {
+    auto rank = static_cast<Rank>(shells.size());
+    memberships.push_back(prepare(rank, over));
+    memberships.back().is_newcomer = true;
+    for (Rank each = 0; each < size; ++each) REQUIRE(memberships.back().directory.set(each, addresses[each]));
+    shells.emplace_back();
+    start(rank);
+    return shells.back();
+  }
   void start(Rank rank) {
     FakeShell& shell = shells[rank];
     shell.lines.set_level(Level::trace);
@@ -122,7 +134,8 @@ struct World {
   overlay::OverlayOptions bounds;
   std::unique_ptr<event::Loop> loop = event::Loop::create().value();
   std::vector<Membership> memberships;
-  std::vector<FakeShell> shells;
+  std::vector<std::string> addresses;  // of those of the start
+  std::deque<FakeShell> shells;
 };
 
 }  // namespace nacre::group

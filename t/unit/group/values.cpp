@@ -17,8 +17,9 @@ std::string part(Rank rank) { return std::string(kEach, static_cast<char>('a' + 
 // What each shell gives to a collective, and how many have the whole of it.
 struct Gather {
   explicit Gather(World& of) : world(of) {
+    Rank next = 0;
     world.each([&](FakeShell& shell) {
-      auto rank = static_cast<Rank>(&shell - world.shells.data());
+      Rank rank = next++;
       shell.member->gather("g", part(rank), [this, rank](const Result<Group::Gathered>& all) {
         if (!all) return;
         bool fits = all->size() == world.size;

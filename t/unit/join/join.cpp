@@ -113,8 +113,8 @@ class Joining {
       if (raised.severity != 0) return linked();
       world.shells[other].exceptions.push_back(raised.message);
       if (world.shells[other].exceptions.size() > 1) return;
-      member.enter(kExitBarrier, [](const Result<void>&) {});
-      member.enter(kEndBarrier, [](const Result<void>&) {});
+      member.enter_with_all(kExitBarrier, [](const Result<void>&) {});
+      member.enter_with_all(kEndBarrier, [](const Result<void>&) {});
       member.leave(raised.exit_code.value_or(1), [this, other](std::optional<int> code) {
         codes[other] = code;
         static_cast<void>(world.folder.file("left", ""));

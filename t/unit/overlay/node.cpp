@@ -315,6 +315,21 @@ TEST_CASE("a newcomer waits at the leader, and is a member with its snapshot") {
   CHECK(bench.node.tree().slot_of(5) == 2U);
 }
 
+TEST_CASE("a grow does not wait for a newcomer that will not come") {
+  Bench leader(0, 2);
+  leader.below(1);
+  leader.node.request(Grow{*Idset::parse("5-6"), 1000}).value();
+  leader.node.linked({5, Side::down});
+  leader.say({5, Side::down}, Hello{5, Standing::joining, 0, 0, "h:5", {}});
+  CHECK(leader.node.applied() == 0);
+  leader.node.suspect(6);
+  CHECK(leader.node.applied() == 1);
+  CHECK(leader.node.tree().has(5));
+  leader.node.request(Grow{*Idset::parse("7"), 1000}).value();
+  leader.node.suspect(7);
+  CHECK(std::get<Campaign>(leader.node.entry(2)->body) == Campaign{true, 0, {}, *Idset::parse("7")});
+}
+
 TEST_CASE("the end: who has it and all below have it says so and finishes") {
   Middle bench;
   bench.entry(0, 1, End{3});

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shells that join a job that runs (Group::grow) over real links.
+#include <chrono>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "group_world.hpp"
+
+using namespace nacre;         // NOLINT
+using namespace nacre::group;  // NOLINT
+using value::Grown;
+
+namespace {
+
+constexpr std::chrono::milliseconds kLong{60'000};
+
+struct Asked {
+  std::optional<Result<Grown>> end;
+  Group::WhenGrown take() {
+    return [this](Result<Grown> grown) { end = std::move(grown); };
+  }
+};
+
+std::string text_of(const Grown& grown) {
+  return fmt::format("joined {} missing {}", grown.joined.str(), grown.missing.str());
+}
+
+// Passes a barrier that all shells are to enter.
+void pass_with_all(World& world, const std::string& barrier) {
+  std::size_t passed = 0;
+  std::size_t here = 0;
+  world.each([&](FakeShell& shell) {
+    ++here;
+    shell.member->enter_with_all(barrier, [&](const Result<void>& result) { passed += result ? 1 : 0; });
+  });
+  world.run_until([&] { return passed == here; });
+}
+
+}  // namespace
+
+TEST_CASE("shells join a job: collectives among themselves, and with all") {
+  World world(4, GENERATE(Over::local, Over::tcp));
+  world.start_all();
+  world.pass("b");
+  Asked asked;
+  Rank asker = GENERATE(0U, 3U);
+  world.shells[asker].member->grow(value::Idset::range(4, 6), kLong, asked.take());
+  for (int i = 0; i < 3; ++i) world.start_newcomer();
+  world.run_until([&] { return asked.end.has_value(); });
+  CHECK(text_of(**asked.end) == "joined 4-6 missing ");
+  // Those of the start do not wait for the newcomers, nor these for them, even at the same name.
+  std::size_t passed = 0;
+  for (Rank rank = 0; rank < 4; ++rank)
+    world.shells[rank].member->enter("c", [&](const Result<void>& result) { passed += result ? 1 : 0; });
+  world.run_until([&] { return passed == 4; });
+  std::optional<Group::Gathered> given;
+  for (Rank rank = 4; rank < 7; ++rank) {
+    world.shells[rank].member->gather("c", "x", [&](Result<Group::Gathered> all) {
+      if (all) given = *std::move(all);
+    });
+  }
+  world.run_until([&] { return given.has_value(); });
+  CHECK(*given == Group::Gathered{{"x", value::Idset::range(4, 6)}});
+  pass_with_all(world, "d");
+  // A second grow, and a shell above the newcomers that is lost: they go on without it.
+  Asked again;
+  world.shells[0].member->grow(value::Idset::range(7, 7), kLong, again.take());
+  world.start_newcomer();
+  world.run_until([&] { return again.end.has_value(); });
+  CHECK(text_of(**again.end) == "joined 7 missing ");
+  world.shells[1].member.reset();
+  world.run_until(
+      [&] { return world.all([](const FakeShell& shell) { return shell.lost == std::vector<Rank>{1}; }); });
+  pass_with_all(world, "e");
+  std::size_t reached = 0;
+  world.shells[6].member->signal(10, std::nullopt);
+  world.run_until([&] {
+    reached = 0;
+    world.each([&](const FakeShell& shell) { reached += shell.signals.empty() ? 0 : 1; });
+    return reached == 7;
+  });
+  world.leave();
+}
+
+TEST_CASE("a grow ends without those that will not come, or have not come in time") {
+  World world(2);
+  world.start_all();
+  Asked asked;
+  world.shells[0].member->grow(value::Idset::range(2, 4), kLong, asked.take());
+  world.start_newcomer();
+  world.shells[0].member->suspect(3);
+  world.shells[0].member->suspect(4);
+  world.run_until([&] { return asked.end.has_value(); });
+  CHECK(text_of(**asked.end) == "joined 2 missing 3-4");
+  Asked none;
+  world.shells[0].member->grow(value::Idset::range(5, 5), std::chrono::milliseconds(50), none.take());
+  world.run_until([&] { return none.end.has_value(); });
+  CHECK(text_of(**none.end) == "joined  missing 5");
+  Asked used;
+  world.shells[1].member->grow(value::Idset::range(1, 1), kLong, used.take());
+  world.run_until([&] { return used.end.has_value(); });
+  CHECK(used.end->error().code == EINVAL);
+  pass_with_all(world, "b");
+  world.leave();
+  Asked late;
+  world.shells[0].member->grow(value::Idset::range(9, 9), kLong, late.take());
+  CHECK(late.end->error().code == EPIPE);
+}
+
+TEST_CASE("a newcomer gets the announcements from the one on at which it begins") {
+  World world(2);
+  world.start_all();
+  std::vector<std::string> got;
+  Group::Callbacks callbacks;
+  callbacks.on_announcement = [&](std::string_view topic, std::string_view) { got.emplace_back(topic); };
+  Asked asked;
+  world.shells[0].member->grow(value::Idset::range(2, 2), kLong, asked.take());
+  Membership mine = world.prepare(2, Over::local);
+  mine.is_newcomer = true;
+  for (Rank each = 0; each < 2; ++each) {
+    FakeShell& shell = world.shells[each];
+    REQUIRE(mine.directory.set(each, shell.member->membership().address));
+  }
+  Log log;
+  auto member = OverlayDriver::create(*world.loop, std::move(mine), log, world.bounds).value();
+  std::vector<std::string> early;
+  member->when_announced([&](std::string_view topic, std::string_view) {
+    early.emplace_back(topic);
+    return topic == "begin";
+  });
+  bool is_member = false;
+  member->when_member([&] { is_member = true; });
+  world.run_until([&] { return asked.end.has_value() && is_member; });
+  for (const char* topic : {"before", "begin", "behind"}) CHECK(world.shells[0].member->announce(topic, ""));
+  world.run_until([&] { return early.size() == 3; });
+  member->serve(std::move(callbacks));
+  CHECK(world.shells[0].member->announce("later", ""));
+  world.run_until([&] { return got.size() == 2; });
+  CHECK(got == std::vector<std::string>{"behind", "later"});
+  bool gone = false;
+  member->leave(0, [&](std::optional<int>) { gone = true; });
+  world.leave();
+  world.run_until([&] { return gone; });
+}
