@@ -128,8 +128,9 @@ Result<int> run_alone(cli::ShellArguments&& arguments, Log& log, ProcessTitle& t
 // What shell 0 was given: by its launcher, or by its own arguments.
 Result<LeaderGiven> given_to_leader(const boot::Boot& boot, const cli::ShellArguments& arguments) {
   LeaderGiven given;
-  if (boot.membership && boot.membership->rank != 0) return given;
-  given.options = arguments.options;
+  bool is_newcomer = boot.membership && boot.membership->is_newcomer;
+  if (boot.membership && boot.membership->rank != 0 && !is_newcomer) return given;
+  if (!is_newcomer) given.options = arguments.options;
   given.has_input = boot.record ? boot.record->input : !is_null(STDIN_FILENO);
   if (boot.record) {
     if (boot.record->jobspec) given.jobspec = {"jobspec", *boot.record->jobspec};
@@ -140,6 +141,7 @@ Result<LeaderGiven> given_to_leader(const boot::Boot& boot, const cli::ShellArgu
     std::string text = TRY(read_file(path));  // before the braces: see group/statements.cpp
     return LeaderGiven::Text{path == "-" ? "standard input" : path, std::move(text)};
   };
+  if (is_newcomer) return given;
   if (!arguments.boot.jobspec_path.empty()) given.jobspec = TRY(read(arguments.boot.jobspec_path));
   if (!arguments.boot.resources_path.empty()) given.resources = TRY(read(arguments.boot.resources_path));
   return given;
@@ -238,7 +240,8 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title, 
   set_title(title, boot.id, rank, boot.membership ? boot.membership->size : 1);  // the guard is no shell
   auto code = run_in_job(process, std::move(boot), std::move(arguments), log);
   if (code || process.left) return over(std::move(code));
-  if (!process.group) report(code.error());
+  if (!process.group || process.joins_late) report(code.error());
+  if (process.joins_late) return 1;  // the job goes on
   return over(give_up(process, rank, code.error(), log));
 }
 

@@ -114,7 +114,7 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" jobs -q 2>/dev/null)" -- "$word"; compgen -c -- "$word"; compgen -f -- "$word")
       return
       ;;
-    attach | ps | top | doctor | kill | cancel | restart | shrink)
+    attach | ps | top | doctor | kill | cancel | restart | shrink | grow)
       mapfile -t COMPREPLY < <(compgen -W "$("${command[0]}" jobs -q 2>/dev/null)" -- "$word")
       return
       ;;

@@ -98,7 +98,7 @@ class Control final : public plugin::Plugin {
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
     for (const char* topic : {"shell.lost", "shell.left"})
       on(topic, [this](plugin::Call& call) { return shell_gone(call); });
-    for (const char* topic : {"job.tasks-moved", "job.tasks-restart"})
+    for (const char* topic : {"job.tasks-moved", "job.tasks-restart", "shell.joined"})
       on(topic, [this](plugin::Call& call) {
         changes_.restarts.started(call.in);
         set_changes(entry_, host_.job());

@@ -64,7 +64,7 @@ std::string host_of(const job::Job& job, std::uint32_t shell) {
 
 Result<ExecTargets> ExecTargets::read(const JsonAt& request, const job::Job& job) {
   ExecTargets out;
-  value::Idset shells = value::Idset::range(0, job.shells() - 1);
+  value::Idset shells = job.shells_that_came();
   auto ranks = TRY(request.find("ranks"));
   auto named = TRY(request.find("shells"));
   auto hosts = TRY(request.find("hosts"));

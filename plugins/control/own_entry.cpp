@@ -50,6 +50,7 @@ record::JobEntry own_entry(const job::Job& job, const job::Options& options) {
 }
 
 void set_changes(record::JobEntry& entry, const job::Job& job) {
+  entry.shells = static_cast<std::uint32_t>(job.shells_that_came().size());
   entry.spares = static_cast<std::uint32_t>(job.spare_shells().size());
   entry.restarts = job.restarts;
 }

@@ -34,7 +34,8 @@ class OutputCollector {
   OutputCollector(const OutputCollector&) = delete;
   OutputCollector& operator=(const OutputCollector&) = delete;
 
-  void go_on();  // the places have room again
+  void go_on();                             // the places have room again
+  void expect_one_more() { ++waits_for_; }  // a shell has joined the job
   void lost(bulk::Id shell);
   // A place has failed. If it was the last one of a stream, all shells are notified that the stream is not taken
   // any more.

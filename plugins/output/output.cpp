@@ -60,6 +60,11 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       return Result<void>();
     };
     for (const char* topic : {"shell.lost", "shell.left"}) on(topic, gone);
+    on("shell.joined", [this](plugin::Call&) {
+      if (collector_) collector_->expect_one_more();
+      if (collector_) hold();
+      return Result<void>();
+    });
     on("job.tasks-moved", [this](plugin::Call& call) {
       return come_out_ ? come_out_->reopen(call.in.value("ranks", "")) : Result<void>();
     });

@@ -112,7 +112,12 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   void make_exchange() {
     const job::Job& job = host_.job();
-    if (host_.bulk() != nullptr) {
+    if (host_.joined_late()) {
+      exchange_ = std::make_unique<pmi::BrokenExchange>(Error{
+          ENOTSUP, fmt::format("PMI: shell {} has joined the job while it ran, and its tasks cannot be reached by "
+                               "those of the others",
+                               job.shell_rank)});
+    } else if (host_.bulk() != nullptr) {
       auto exchange = std::make_unique<PmiExchange>(
           host_, options_.max_size, [this] { departures_.missed_barrier(); },
           [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); }, starts_);

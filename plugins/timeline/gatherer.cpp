@@ -39,18 +39,24 @@ std::string clock_of_host() {
 
 void TimelineGatherer::serve() {
   clock_ = clock_of_host();
-  for (std::uint32_t shell = 0; shell < host_.job().shells(); ++shell) {
-    if (host_.job().shell_rank != 0 || (shell > 0 && host_.bulk() == nullptr)) break;
+  if (host_.job().shell_rank == 0) note_shells();
+  asked_ = plugin::serve_questions(
+      host_, records_, kTopic, [this](bulk::Id origin, std::string_view bytes) { take(origin, bytes); },
+      [this](std::string_view question) { asked(question); });
+}
+
+void TimelineGatherer::note_shells() {
+  const auto& nodes = host_.job().resources.nodes;
+  std::size_t known = host_.bulk() == nullptr ? 1 : nodes.size();
+  for (std::size_t shell = shells_.size(); shell < known; ++shell) {
     timeline::ShellTimeline& out = shells_.emplace_back();
-    out.shell = shell;
-    if (shell < host_.job().resources.nodes.size()) out.host = host_.job().resources.nodes[shell].hostname;
+    out.shell = static_cast<std::uint32_t>(shell);
+    out.host = nodes[shell].hostname;
+    if (!host_.job().has_come(out.shell)) over_.insert(out.shell);
   }
   std::map<std::string, int> shells_on;
   for (const timeline::ShellTimeline& each : shells_) ++shells_on[each.host];
   for (timeline::ShellTimeline& each : shells_) each.shares_host = shells_on[each.host] > 1;
-  asked_ = plugin::serve_questions(
-      host_, records_, kTopic, [this](bulk::Id origin, std::string_view bytes) { take(origin, bytes); },
-      [this](std::string_view question) { asked(question); });
 }
 
 // ---- in each shell -----------------------------------------------------------

@@ -43,6 +43,7 @@ class TimelineGatherer {
   // ---- the leader
   // `done` is called once, when all shells have answered, or are lost or late.
   Result<void> ask(Wanted wanted, std::function<void(const value::Idset& late)> done);
+  void note_shells();                               // also later, when shells have joined the job
   void gone(std::uint32_t shell, bool as_planned);  // it is lost, or has left: nothing more comes from it
   // All that is here by now. `late`: shells that have not answered the last question for events.
   [[nodiscard]] timeline::JobTimeline timelines(bool is_over, const value::Idset& late) const;

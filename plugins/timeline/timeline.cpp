@@ -95,6 +95,10 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
           return Result<void>();
         });
       }
+      on("shell.joined", [this](plugin::Call&) {
+        gatherer_.note_shells();
+        return Result<void>();
+      });
       ended_ = host_.on_ended([this](const Json&) { job_ended(); });
       return {};
     }

@@ -105,6 +105,10 @@ class UsagePlugin final : public plugin::Plugin {
         return Result<void>();
       });
     }
+    on("shell.joined", [this](plugin::Call& call) {
+      waits_for_.insert(call.in.value("shell_rank", std::uint32_t{0}));
+      return Result<void>();
+    });
     on("job.usage", [this](plugin::Call& call) {
       call.out = call.in.contains("from") ? rows_from(call.in.value("from", std::uint64_t{0})) : summary();
       return Result<void>();

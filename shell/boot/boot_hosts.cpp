@@ -20,7 +20,11 @@ Result<Membership> join_launched(const BootRequest& request, const launch::Launc
   Membership out{request.version,   record.job, *record.rank, record.size, record.arity,
                  std::move(secret), {},         {},           {},          {}};
   std::string mark = transport::host_mark();
-  for (Rank each : ancestors_of(out.rank, out.arity)) {
+  out.is_newcomer = record.growth.has_value();
+  for (const auto& [rank, addresses] : record.addresses) {
+    if (out.is_newcomer) CHECK_OK(out.directory.set(rank, transport::usable_on(mark, addresses)));
+  }
+  for (Rank each : out.is_newcomer ? std::vector<Rank>{0} : ancestors_of(out.rank, out.arity)) {
     auto known = record.addresses.find(each);
     if (known == record.addresses.end()) {
       return invalid(
@@ -42,7 +46,8 @@ Result<Boot> read_and_join(const BootRequest& request) {
   out.id = input.record->job;
   out.launcher = TRY(launch::take_input(request.input));
   out.launcher_bytes = std::move(input.behind);
-  if (input.record->size > 1) out.membership = TRY(join_launched(request, *input.record, std::move(input.secret)));
+  if (input.record->size > 1 || input.record->growth)
+    out.membership = TRY(join_launched(request, *input.record, std::move(input.secret)));
   out.record = std::move(input.record);
   return out;
 }

@@ -84,7 +84,8 @@ Shell::Shell(join::ShellProcess& process, boot::Identity&& identity, job::Job&& 
       shells_(*this, process),
       shrink_(*this, process.group.get(), shells_, tasks_, process.end),
       replace_(*this, job_, shells_, shrink_, tasks_),
-      restart_(*this, job_, shells_, shrink_, tasks_, process.end) {}
+      restart_(*this, job_, shells_, shrink_, tasks_, process.end),
+      grow_(*this, job_, process, shells_, shrink_, restart_) {}
 
 Shell::~Shell() {
   plugin::set_last_act(nullptr, nullptr);
@@ -97,7 +98,7 @@ Shell::~Shell() {
 Result<std::unique_ptr<Shell>> Shell::create(join::ShellProcess& process, boot::Identity identity,
                                              ShellConfig config, Log& log) {
   bool is_alike = !identity.standalone && identity.shell_rank != 0;
-  auto what = what_to_run(identity, config);
+  auto what = what_to_run(identity, config, process.late ? &process.late->growth : nullptr);
   if (!what) {
     what.error().is_logged = is_alike;  // the leader logs it
     return std::move(what).error();
@@ -150,7 +151,11 @@ void Shell::serve_group() {
   callbacks.on_announcement = [this](std::string_view topic, std::string_view bytes) {
     if (!shell_messages_.take(topic, bytes)) announced_to_.call(topic, bytes);
   };
-  callbacks.on_lost = [this](group::Rank rank) { shell_messages_.lost(rank); };
+  callbacks.on_lost = [this](group::Rank rank) {
+    shell_messages_.lost(rank);
+    grow_.lost(rank);
+  };
+  grow_.serve();
   callbacks.on_exec = [this](const value::ExecShare& share) { ordered_to_.call(share); };
   callbacks.on_cut_off = [this](const Error& why) { on_cut_off(why); };
   shrink_.serve(callbacks, grace_);
@@ -226,7 +231,8 @@ Result<void> Shell::run_initrc() {
 Result<void> Shell::make_tasks() {
   job_.taskmap = TRY(chosen_taskmap(*this));
   exit_policy_ = TRY(chosen_exit_policy(options_, job_, environment_, log_));
-  return tasks_.make();
+  CHECK_OK(grow_.take_state());
+  return process_.joins_late ? Result<void>() : tasks_.make();
 }
 
 Result<void> Shell::initialize() {
@@ -240,6 +246,8 @@ Result<void> Shell::initialize() {
   CHECK_OK(join::set_lost_after(*group_, options_));
   CHECK_OK(replace_.serve());
   CHECK_OK(restart_.serve());
+  CHECK_OK(grow_.take_restarts());
+  shells_.begin();
   // Before the working directory changes: the names of these files may be relative.
   std::string initrcs = has_siblings() ? TRY(initrc_mark(options_, interpreter_.get())) : "";
   CHECK_OK(enter_working_directory(job_.spec, options_, log_));
@@ -250,6 +258,8 @@ Result<void> Shell::initialize() {
 // Passes on with it which initrc files this shell has read. All shells compare them alike; if they differ, the
 // leader ends the job.
 Result<void> Shell::pass_init_barrier(std::string initrcs) {
+  CHECK_OK(grow_.check_initrcs(initrcs));
+  if (shells_.leads()) grow_.set_initrcs(initrcs);
   if (!has_siblings()) {
     shells_.barrier(join::kInitBarrier);
     return {};
@@ -257,7 +267,7 @@ Result<void> Shell::pass_init_barrier(std::string initrcs) {
   auto marks = shells_.gathering_barrier(join::kInitBarrier, std::move(initrcs));
   if (!marks) return {};
   Result<void> same = compare_initrcs(*marks, job_);
-  if (!same && !shells_.leads()) shells_.wait([] { return false; });
+  if (!same && !shells_.leads() && !grow_.is_joining()) shells_.wait([] { return false; });
   return same;
 }
 
@@ -297,6 +307,7 @@ Result<void> Shell::announce_start() {
   if (launched_ && shells_.has_passed(join::kStartBarrier)) launched_->tasks_run();
   CHECK_OK(post("shell.start", {{"taskmap", job_.taskmap.json()}}));
   if (shells_.has_passed(join::kStartBarrier)) restart_.all_started();
+  grow_.ready();
   has_started_ = true;
   return post_first_end();
 }
@@ -308,6 +319,7 @@ void Shell::finish() {
   restart_.finished();
   attempt(call_in_phase("shell.finish"));
   shells_.wait_for_all_tasks();
+  grow_.stop();
   if (job_.shell_rank == 0) attempt(call("shell.tasks-complete"));
   attempt(stragglers_.end(Stragglers::Of::tasks, loop(), children(), log_, grace_,
                           [this](const std::vector<pid_t>& pids) { report_left(pids); }));

@@ -8,6 +8,7 @@
 //   shell_tasks.hpp  its tasks: their start and their end
 //   shell_group.hpp  the other shells: barriers, losses, the ends of all tasks
 //   shell_shrink.hpp shells that leave before the job's end
+//   shell_grow.hpp   shells that join while it runs
 //   shell_replace.hpp spares that start tasks of lost shells again
 //   shell_restart.hpp tasks that have ended, and are started again where they are
 //   shell_host.hpp   what plugins see of it
@@ -20,6 +21,7 @@
 
 #include "boot/identity.hpp"
 #include "core/shell_group.hpp"
+#include "core/shell_grow.hpp"
 #include "core/shell_host.hpp"
 #include "core/shell_replace.hpp"
 #include "core/shell_restart.hpp"
@@ -47,6 +49,8 @@ class Shell final : public ShellHost {
   plugin::Registration shrink(const value::ShrinkOrder& order, WhenShrunk news) override {
     return shrink_.ask(order, std::move(news));
   }
+  void grow(const value::GrowOrder& order, const WhenGrown& news) override { grow_.grow(order, news); }
+  bool joined_late() const override { return process_.joins_late; }
   void offer_release(plugin::NodeRelease* release) override { shrink_.offer_release(release); }
   plugin::Stack& stack() override { return stack_; }
   void raise(const plugin::RaisedException& exception) override;
@@ -94,6 +98,7 @@ class Shell final : public ShellHost {
   // How the job ends (ending.cpp).
   void attempt(Result<void> phase);
   void fail(const Error& why);
+  void fail_to_join(const exits::Cause& cause);
   bool end_job(const exits::Cause& cause, std::string_view type);
   void log_leaving(std::string_view component, std::string_view message);
   void on_exception(const group::JobException& exception);
@@ -115,6 +120,7 @@ class Shell final : public ShellHost {
   ShellShrink shrink_;
   ShellReplace replace_;
   ShellRestart restart_;
+  ShellGrow grow_;
   std::unique_ptr<script::Interpreter> interpreter_;
   plugin::Stack stack_;  // last: plugins may hold references to all above
 };

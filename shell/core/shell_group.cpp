@@ -40,7 +40,8 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
   callbacks.on_tasks = [this](const value::Idset& /*started*/, const std::vector<group::Ended>& ended) {
     for (const group::Ended& each : ended) note_reported(each);
   };
-  process_.group->serve(std::move(callbacks));
+  callbacks_ = std::move(callbacks);
+  if (!process_.joins_late) begin();
   if (has_others() && host_.job().is_spare(host_.job().shell_rank)) {
     tasks_over_ = host_.on_announcement([this](std::string_view topic, std::string_view /*bytes*/) {
       if (topic == kTasksOverTopic) tasks_are_over_ = true;
@@ -51,6 +52,10 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
     host_.raise(launchers_end());
     if (leads()) process_.group->give_up_silent();
   };
+}
+
+void ShellGroup::begin() {
+  if (auto callbacks = std::exchange(callbacks_, std::nullopt)) process_.group->serve(*std::move(callbacks));
 }
 
 plugin::RaisedException ShellGroup::launchers_end() const {
@@ -217,6 +222,38 @@ void ShellGroup::note_left(const value::Idset& shells) {
                                            {"left", shells.str()}});
 }
 
+void ShellGroup::grown(const value::Idset& come, const value::Idset& missing) {
+  lost_ = lost_ | missing;
+  value::Idset here = come - gone();
+  joining_ = joining_ | here;
+  if (here.empty()) return;
+  const auto& nodes = host_.job().resources.nodes;
+  for (group::Rank rank : here.ids())
+    notify_plugins("shell.joined", {{"shell_rank", rank}, {"host", nodes[rank].hostname}});
+  notify_plugins("shell.resource-update", {{"R", job::without_nodes(host_.job().resources, gone())},
+                                           {"taskmap", host_.job().taskmap.json()},
+                                           {"added", here.str()},
+                                           {"left", ""}});
+}
+
+Json ShellGroup::state() const {
+  return {{"lost", lost_.str()},
+          {"left", left_.str()},
+          {"leaving", leaving_.str()},
+          {"joining", joining_.str()},
+          {"tasks_over", tasks_are_over_}};
+}
+
+Result<void> ShellGroup::take_state(const JsonAt& at) {
+  for (auto [name, into] : {std::pair("lost", &lost_), std::pair("left", &left_), std::pair("leaving", &leaving_),
+                            std::pair("joining", &joining_)}) {
+    JsonAt ids = TRY(at.at(name));
+    *into = *into | TRY(in(ids.path(), value::Idset::parse(TRY(ids.string()))));
+  }
+  tasks_are_over_ = TRY(TRY(at.at("tasks_over")).boolean());
+  return {};
+}
+
 void ShellGroup::report_losses() {
   reports_losses_ = true;
   for (group::Rank rank : lost_.ids()) notify_plugins("shell.lost", loss_of(rank, host_));
@@ -249,6 +286,7 @@ void ShellGroup::notify_plugins(const std::string& topic, const Json& what) {
 void ShellGroup::wait_for_all_tasks() {
   if (host_.job().shell_rank != 0 || !has_others()) return;
   wait([this] { return tasks_left() == 0; });
+  tasks_are_over_ = true;
   if (host_.job().spares == 0 || host_.ending()) return;
   if (Result<void> sent = host_.announce(kTasksOverTopic, ""); !sent)
     host_.log().log(Level::debug, "", "the spares get no notice of the tasks' end: {}", sent.error().message);

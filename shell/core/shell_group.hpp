@@ -24,6 +24,8 @@ class ShellGroup {
   // Starts to handle what comes from the group and from the launcher. on_lost of `callbacks` is called before
   // what is done here; on_tasks is set here.
   void serve(group::Group::Callbacks callbacks);
+  // Of a shell that joins a job that runs: it handles nothing before this, as its plugins are not ready.
+  void begin();
 
   [[nodiscard]] bool has_others() const { return host_.job().shells() > 1 && !host_.standalone(); }
   [[nodiscard]] bool leads() const { return host_.job().shell_rank == 0 || !has_others(); }
@@ -51,6 +53,14 @@ class ShellGroup {
   // Leader: `receive` is called for a shell that is lost while it leaves, which is no loss.
   void when_lost_leaving(std::function<void(group::Rank)> receive) { on_lost_leaving_ = std::move(receive); }
 
+  // ---- grows
+  // These shells have joined the job, and get ready; those of `missing` have not come.
+  void grown(const value::Idset& come, const value::Idset& missing);
+  void ready(group::Rank rank) { joining_.remove(rank); }
+  // What a shell that joins has to know of this.
+  [[nodiscard]] Json state() const;
+  Result<void> take_state(const JsonAt& at);
+
   // ---- lost shells whose tasks are started again
   // Leader: `receive` is called for a lost shell that had tasks; false: nothing is done about it, and this goes on
   // as with give_up().
@@ -62,7 +72,9 @@ class ShellGroup {
   void expect(const value::Idset& ranks, elastic::Starts::Attempt attempt) { expected_.expect(ranks, attempt); }
   [[nodiscard]] value::Idset unfinished_on(group::Rank shell) const;
   // Those that may get tasks: they are of the job, and stay.
-  [[nodiscard]] bool stays(group::Rank shell) const { return !(lost_ | left_ | leaving_).contains(shell); }
+  [[nodiscard]] bool stays(group::Rank shell) const {
+    return !(lost_ | left_ | leaving_ | joining_).contains(shell);
+  }
   // The tasks are on another shell now; `host`'s job has that already.
   void moved(const job::Move& move);
   // What plugins get to know of tasks that are started again where they are.
@@ -103,6 +115,8 @@ class ShellGroup {
   value::Idset lost_;                     // shells
   value::Idset leaving_;                  // those that have been asked to leave, whatever has become of them
   value::Idset left_;                     // as planned
+  value::Idset joining_;                  // those of a grow that are not ready, or have failed
+  std::optional<group::Group::Callbacks> callbacks_;  // until begin()
   std::function<void(group::Rank)> on_lost_leaving_;
   plugin::Registration tasks_over_;
   bool tasks_are_over_ = false;  // the leader has announced it: a spare's

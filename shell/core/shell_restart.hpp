@@ -47,8 +47,8 @@ class ShellRestart {
   Result<void> serve();
   // Leader: all tasks of the job have been started.
   void all_started();
-  // The tasks of this shell have ended for good.
-  void finished() { finished_ = true; }
+  void finished() { finished_ = true; }  // the tasks of this shell have ended for good
+  [[nodiscard]] std::optional<elastic::Restarts>& granted_so_far() { return restarts_; }  // none: the option is off
 
   // No end of a task is kept back.
   [[nodiscard]] bool is_idle() const { return kept_.empty() && !whole_; }

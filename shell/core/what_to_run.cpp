@@ -27,14 +27,21 @@ Result<job::Options> merged_options(const job::Jobspec& spec, const std::vector<
   return options;
 }
 
-Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& config) {
+Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& config, const elastic::Growth* growth) {
   job::Options options = TRY(merged_options(identity.spec, config.options));
   auto spread = TRY(per_resource(options));
   auto shares_cores = TRY(oversubscription(options));
   auto spares = TRY(job::spares_of(options));
   job::Job job =
-      TRY(job::Job::create(identity.id, identity.shell_rank, std::move(identity.spec),
+      TRY(job::Job::create(identity.id, growth == nullptr ? identity.shell_rank : 0, std::move(identity.spec),
                            std::move(identity.resources), spread, shares_cores != job::Oversubscribe::no, spares));
+  if (growth != nullptr) {
+    std::vector<job::NodeResources> nodes;
+    for (const elastic::Growth::Shell& each : growth->shells)
+      nodes.push_back({0, each.hostname, each.cores, each.gpus, {}});
+    job.grow(std::move(nodes));
+    job.shell_rank = identity.shell_rank;
+  }
   if (::getenv("FLUX_F58_FORCE_ASCII") != nullptr) job.has_ascii_id = true;
   std::string sharing;
   bool reports =

@@ -9,6 +9,7 @@
 #include "base/result.hpp"
 #include "boot/identity.hpp"
 #include "core/shell_config.hpp"
+#include "elastic/growth.hpp"
 #include "job/job.hpp"
 #include "job/options.hpp"
 
@@ -20,8 +21,9 @@ struct WhatToRun {
   std::string sharing;  // how many tasks share how many cores, for people; "": nothing has to be reported
 };
 
-// Takes the jobspec and the resources out of `identity`.
-Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& config);
+// Takes the jobspec and the resources out of `identity`. `growth`: of a shell that joins a job that runs, all that
+// have done so; else null.
+Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& config, const elastic::Growth* growth);
 
 // The options of the jobspec, with those of the command line, OPT[=VAL].
 Result<job::Options> merged_options(const job::Jobspec& spec, const std::vector<std::string>& arguments);

@@ -35,4 +35,24 @@ Result<Restarts::Granted> Restarts::take_job(double ran) {
   return Granted{++used_, next_delay(jobs_in_a_row_, ran)};
 }
 
+Json Restarts::json() const {
+  Json tasks = Json::array();
+  for (const auto& [rank, task] : tasks_) tasks.push_back(Json::array({rank, task.used, task.in_a_row}));
+  return {{"used", used_}, {"jobs_in_a_row", jobs_in_a_row_}, {"tasks", std::move(tasks)}};
+}
+
+Result<void> Restarts::take(const JsonAt& at) {
+  auto number = [](const JsonAt& each) { return each.integer(0, INT64_MAX); };
+  used_ = static_cast<std::uint64_t>(TRY(number(TRY(at.at("used")))));
+  jobs_in_a_row_ = static_cast<std::uint32_t>(TRY(number(TRY(at.at("jobs_in_a_row")))));
+  for (const JsonAt& each : TRY(TRY(at.at("tasks")).elements())) {
+    constexpr std::size_t kMembers = 3;
+    std::vector<JsonAt> task = TRY(each.elements());
+    if (task.size() != kMembers) return each.expected("[RANK, RESTARTS, RESTARTS IN A ROW]");
+    tasks_[static_cast<Rank>(TRY(number(task[0])))] = {static_cast<std::uint64_t>(TRY(number(task[1]))),
+                                                       static_cast<std::uint32_t>(TRY(number(task[2])))};
+  }
+  return {};
+}
+
 }  // namespace nacre::elastic

@@ -8,7 +8,7 @@
 #include <limits>
 #include <map>
 
-#include "base/result.hpp"
+#include "base/json.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::elastic {
@@ -35,6 +35,10 @@ class Restarts {
   Result<Granted> take(Rank rank, double ran);
   // Of all tasks of the job together.
   Result<Granted> take_job(double ran);
+
+  // What has been granted so far, for a shell that joins the job, and begins with it.
+  [[nodiscard]] Json json() const;
+  Result<void> take(const JsonAt& at);
 
   [[nodiscard]] std::uint64_t used() const { return used_; }
   [[nodiscard]] const Limits& limits() const { return limits_; }

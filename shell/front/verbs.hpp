@@ -21,6 +21,7 @@ VerbPtr make_timeline();
 VerbPtr make_kill();
 VerbPtr make_restart();
 VerbPtr make_shrink();
+VerbPtr make_grow();
 VerbPtr make_cancel();
 VerbPtr make_wait();
 VerbPtr make_attach();

@@ -44,6 +44,7 @@ struct Job {
   // Distributes the tasks and makes the block taskmap; it parses nothing. If the jobspec asks for more nodes than R
   // has beside the spares, it means these too, and fewer get tasks. An error if `shell_rank` is not in R, if R
   // cannot hold the job, or if it has no node beside the spares.
+  // One that joins a job that runs begins as `shell_rank` 0, and has its own once the job has grown.
   static Result<Job> create(value::JobId id, std::uint32_t shell_rank, Jobspec spec, Resources resources,
                             const std::optional<PerResource>& per_resource, bool oversubscribe = false,
                             std::uint32_t spares = 0);
@@ -51,8 +52,13 @@ struct Job {
   [[nodiscard]] std::uint32_t shells() const { return static_cast<std::uint32_t>(resources.nodes.size()); }
   [[nodiscard]] std::uint32_t nodes() const { return shells() - spares; }  // those that may have tasks
   [[nodiscard]] bool is_spare(std::uint32_t shell) const;                  // it has no tasks, and may get some
+  // False: it was to join later (grow), and has not come.
+  [[nodiscard]] bool has_come(std::uint32_t shell) const { return !resources.nodes[shell].cores.empty(); }
+  [[nodiscard]] value::Idset shells_that_came() const;
   [[nodiscard]] value::Idset spare_shells() const;
   [[nodiscard]] std::uint64_t tasks() const { return taskmap.tasks(); }
+  // These nodes, of shells that have joined since, are the last ones, and spares. One without cores has not come.
+  void grow(std::vector<NodeResources> more);
   // From now on the tasks are there, which is a restart.
   void move(Move tasks);
   // These start once more where they are, which is one restart.

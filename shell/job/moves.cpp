@@ -6,7 +6,7 @@
 namespace nacre::job {
 
 bool Job::is_spare(std::uint32_t shell) const {
-  return shell >= nodes() && shell < shells() &&
+  return shell >= nodes() && shell < shells() && has_come(shell) &&
          std::none_of(moves.begin(), moves.end(), [&](const Move& each) { return each.to == shell; });
 }
 
@@ -16,6 +16,20 @@ value::Idset Job::spare_shells() const {
     if (is_spare(shell)) out.insert(shell);
   }
   return out;
+}
+
+value::Idset Job::shells_that_came() const {
+  value::Idset out;
+  for (std::uint32_t shell = 0; shell < shells(); ++shell) {
+    if (has_come(shell)) out.insert(shell);
+  }
+  return out;
+}
+
+void Job::grow(std::vector<NodeResources> more) {
+  for (NodeResources& each : more) add_node(resources, std::move(each));
+  shares.resize(shells());
+  spares += static_cast<std::uint32_t>(more.size());
 }
 
 void Job::move(Move tasks) {

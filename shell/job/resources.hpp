@@ -53,6 +53,8 @@ struct Resources {
   [[nodiscard]] std::optional<std::uint32_t> shell_rank(std::uint32_t broker_rank) const;
 };
 
+// Adds a node, with a broker rank above all others, to R and to its document, unless it has no cores.
+void add_node(Resources& resources, NodeResources node);
 // The document of R, of version 1, without the nodes of these shell ranks.
 [[nodiscard]] Json without_nodes(const Resources& resources, const value::Idset& shells);
 

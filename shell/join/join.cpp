@@ -10,7 +10,9 @@
 #include "event/clock.hpp"
 #include "group/alone.hpp"
 #include "group/overlay_driver.hpp"
+#include "join/follow_launcher.hpp"
 #include "join/leaving.hpp"
+#include "join/newcomer.hpp"
 #include "join/progress.hpp"
 #include "transport/socket_directory.hpp"
 
@@ -98,43 +100,6 @@ Result<boot::Identity> identity_of(const LeaderGiven& given, const Offers& offer
                              offers.size()));
 }
 
-// Until it has joined, a shell does not outlive the process that started it; the leader never does.
-Result<void> follow_launcher(ShellProcess& process, boot::Boot& boot, group::Rank rank) {
-  if (!boot.launcher) return {};
-  LauncherEvents& events = process.launched_by;
-  auto on_gone = [&events](const Error& why) {
-    events.gone = why;
-    if (events.on_gone) events.on_gone();
-  };
-  if (rank != 0) {
-    auto gone = [on_gone] { on_gone({EPIPE, "the process that started this shell has gone"}); };
-    process.launch_stream = TRY(launch::LaunchStream::watch(*process.loop, std::move(boot.launcher), gone));
-    return {};
-  }
-  launch::LaunchStream::Callbacks callbacks;
-  callbacks.on_signal = [&events, signals = process.signals.get()](int signum) {
-    if (Signals::is_ending(signum)) return signals->received(signum, Signals::From::launcher);
-    if (events.on_signal) return events.on_signal(signum);
-    events.kept.keep(signum);
-  };
-  callbacks.on_detach = [&events] {
-    if (events.on_detach) events.on_detach();
-  };
-  callbacks.on_end = [&events](int signum) { events.ended_by = signum; };
-  LauncherInput* input = nullptr;
-  if (boot.record && boot.record->input) {
-    process.launch_input = TRY(LauncherInput::create(*process.loop));
-    input = process.launch_input.get();
-    callbacks.on_input = [input](std::string_view bytes) { input->take(bytes); };
-    callbacks.on_input_end = [input] { input->end(); };
-  }
-  callbacks.on_gone = on_gone;
-  process.launch_stream = TRY(launch::LaunchStream::create(*process.loop, std::move(boot.launcher),
-                                                           std::move(boot.launcher_bytes), std::move(callbacks)));
-  if (input != nullptr) input->hold_back(*process.launch_stream);
-  return {};
-}
-
 Result<Assembled> alone(ShellProcess& process, boot::Boot boot, LeaderGiven given) {
   CHECK_OK(follow_launcher(process, boot, 0));
   process.timeline.early.joining = process.timeline.early.joined = timeline::now();
@@ -218,14 +183,17 @@ class Assembly {
     options.joins_alike = boot_.record->rank == 0;
     options.drops_output = boot_.record->detaching != launch::Detaching::never;
     launch::Launcher::Callbacks callbacks;
-    callbacks.on_failed = [member = member_, &log = log_](group::Rank rank, const std::string& host,
-                                                          const std::string& why) {
-      log.log(Level::error, "", "shell {} on {} was not started: {}", rank, host, why);
+    callbacks.on_failed = [member = member_, &log = log_, &process = process_, size = size_](
+                              group::Rank rank, const std::string& host, const std::string& why) {
+      if (rank >= size && process.later && process.later->on_failed)
+        process.later->on_failed(rank, why);
+      else
+        log.log(Level::error, "", "shell {} on {} was not started: {}", rank, host, why);
       member->suspect(rank);
     };
-    // The signal came before that shell had a loop to receive it.
-    callbacks.on_killed = [this](group::Rank rank, int signum) {
-      if (!process_.joined && Signals::is_ending(signum)) end_job(exits::ended_by_signal(signum, rank));
+    // The signal came before that shell had a loop to receive it. This object is there until all have joined.
+    callbacks.on_killed = [this, &process = process_](group::Rank rank, int signum) {
+      if (!process.joined && Signals::is_ending(signum)) end_job(exits::ended_by_signal(signum, rank));
     };
     // The shell's links may not have reported its end yet.
     callbacks.on_ended = [member = member_](group::Rank rank, const value::WaitStatus&) { member->suspect(rank); };
@@ -292,18 +260,29 @@ class Assembly {
     }
     CHECK_OK(check_complete(shells));
     Offers offers;
+    std::vector<std::string> addresses;
     std::string mark = transport::host_mark();
     for (group::Rank rank = 0; rank < size_; ++rank) {
       CHECK_OK(member_->directory().set(rank, transport::usable_on(mark, shells[rank]->address)));
+      if (rank_ == 0) addresses.push_back(std::move(shells[rank]->address));
       offers.push_back(std::move(shells[rank]->offer));
     }
     if (!shells[0]->job) return invalid("the leader has sent no job");
-    Assembled out{TRY(identity_of(*shells[0]->job, offers)), std::move(shells[0]->job->options),
-                  shells[0]->job->has_input};
+    Assembled out{TRY(identity_of(*shells[0]->job, offers)), shells[0]->job->options, shells[0]->job->has_input};
     out.identity.id = member_->membership().job;
     out.identity.shell_rank = rank_;
     if (rank_ != 0) process_.launch_stream.reset();
+    if (rank_ == 0 && process_.launcher) keep_for_later(std::move(addresses), *std::move(shells[0]->job));
     return out;
+  }
+
+  void keep_for_later(std::vector<std::string> addresses, LeaderGiven given) {
+    given.resources.reset();
+    launch::LaunchRecord record = *std::exchange(boot_.record, std::nullopt);
+    record.jobspec.reset();
+    record.resources.reset();
+    process_.later = std::make_unique<LaterShells>(
+        LaterShells{std::move(record), std::move(*secret_), std::move(addresses), std::move(given)});
   }
 
   // "": unknown.
@@ -352,6 +331,7 @@ class Assembly {
 
 Result<Assembled> assemble(ShellProcess& process, boot::Boot boot, LeaderGiven given, Log& log) {
   if (!boot.membership) return alone(process, std::move(boot), std::move(given));
+  if (boot.membership->is_newcomer) return join_running(process, std::move(boot), std::move(given), log);
   return Assembly(process, std::move(boot), std::move(given), log).run();
 }
 

@@ -4,7 +4,6 @@
 // sends its address and the offer of its node; the leader also sends the job. Then every shell knows all of it.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,21 +11,10 @@
 #include "base/result.hpp"
 #include "boot/boot.hpp"
 #include "boot/identity.hpp"
+#include "join/leader_given.hpp"
 #include "join/shell_process.hpp"
 
 namespace nacre::join {
-
-// What only the leader is given. The texts have the names of their files, for errors.
-struct LeaderGiven {
-  struct Text {
-    std::string name;
-    std::string text;
-  };
-  std::optional<Text> jobspec;
-  std::optional<Text> resources;  // none: R is made of the shells' offers
-  std::vector<std::string> options;
-  bool has_input = false;  // standard input is not /dev/null
-};
 
 struct Assembled {
   boot::Identity identity;

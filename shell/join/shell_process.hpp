@@ -7,7 +7,9 @@
 #include <memory>
 #include <optional>
 
+#include "base/json.hpp"
 #include "base/result.hpp"
+#include "elastic/growth.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "exits/job_end.hpp"
@@ -15,6 +17,7 @@
 #include "join/detachment.hpp"
 #include "join/guard.hpp"
 #include "join/kept_signals.hpp"
+#include "join/later_shells.hpp"
 #include "join/launcher_input.hpp"
 #include "join/signals.hpp"
 #include "launch/launcher.hpp"
@@ -38,6 +41,12 @@ struct LauncherEvents {
   }
 };
 
+// What a shell that joins a job that runs has to know besides.
+struct LateShell {
+  elastic::Growth growth;  // all shells that have joined later, this one too
+  Json state;              // what the job has come to (core/shell_grow.hpp)
+};
+
 struct ShellProcess {
   std::unique_ptr<event::Loop> loop;
   std::unique_ptr<event::Children> children;
@@ -48,11 +57,14 @@ struct ShellProcess {
   std::unique_ptr<LauncherInput> launch_input;          // takes the launcher's input
   std::unique_ptr<launch::LaunchStream> launch_stream;  // set if a launcher has started this shell
   std::unique_ptr<launch::Launcher> launcher;           // set if this shell starts others
+  std::unique_ptr<LaterShells> later;                   // of a leader that starts others
   std::unique_ptr<group::Group> group;
   exits::JobEnd end;
   timeline::Recorder timeline;
   std::optional<Result<group::Group::Gathered>> introductions;  // from all shells, until they are read
   bool joined = false;                                          // all shells of the job have joined
+  bool joins_late = false;                                      // this one joins a job that runs
+  std::optional<LateShell> late;                                // once it has joined, until it is read
   bool left = false;                                            // this shell has left the others in order
 };
 

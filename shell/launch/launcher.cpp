@@ -191,6 +191,19 @@ void Launcher::lost(Rank rank) {
   agent.timer->start_grace(kHangUpToKill);
 }
 
+void Launcher::dismiss(Rank rank) {
+  std::erase_if(queue_, [rank](const Queued& each) { return each.rank == rank; });
+  auto found = agents_.find(rank);
+  if (found == agents_.end() || found->second->joined || found->second->ended) return;
+  Agent& agent = *found->second;
+  if (!std::exchange(agent.failed, true)) --waiting_;
+  if (!agent.process) return;
+  agent.process->stream("stdin")->close();
+  static_cast<void>(agent.process->kill(std::exchange(agent.terminated, true) ? SIGKILL : SIGTERM));
+  agent.timer->start_grace(kTermToKill);
+  start_some();
+}
+
 void Launcher::fail(Agent& agent, const std::string& why) {
   if (agent.joined || std::exchange(agent.failed, true)) return;
   --waiting_;

@@ -79,6 +79,8 @@ class Launcher {
   // For a shell of this host, its standard input is closed first, so that its guard can report what holds it up;
   // then it is killed.
   void lost(group::Rank rank);
+  // This shell, which has not joined, is not waited for any more: its agent is ended, and on_failed not called.
+  void dismiss(group::Rank rank);
   // Starts no more. After `grace` the agents that are left get SIGTERM, then SIGKILL. `done` is called once when
   // none is left; from here, if none is now.
   void finish(event::Seconds grace, std::function<void()> done);

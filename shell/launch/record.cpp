@@ -113,7 +113,10 @@ Result<void> check_protocol(const JsonAt& root, LaunchRecord& out) {
 Result<void> read_places(const JsonAt& root, LaunchRecord& out) {
   out.size = TRY(number_at(root, "size", 1, group::Membership::kMaxShells));
   out.arity = TRY(number_at(root, "arity", 2, LaunchRecord::kMaxArity));
-  if (auto rank = TRY(root.find("rank"))) out.rank = static_cast<Rank>(TRY(rank->integer(0, out.size - 1)));
+  out.growth = TRY(text_at(root, "growth"));
+  std::uint32_t least = out.growth ? out.size : 0;
+  std::uint32_t most = out.growth ? group::Membership::kMaxShells : out.size - 1;
+  if (auto rank = TRY(root.find("rank"))) out.rank = static_cast<Rank>(TRY(rank->integer(least, most)));
   JsonAt hosts = TRY(root.at("hosts"));
   out.hosts = TRY(in(hosts.path(), value::Hostlist::parse(TRY(hosts.string()))));
   bool managers = !out.rank && out.hosts.empty();  // a manager that gives the ranks also gives the hosts
@@ -125,9 +128,9 @@ Result<LaunchRecord> read_record(const JsonAt& root) {
   LaunchRecord out;
   CHECK_OK(check_protocol(root, out));
   CHECK_OK(
-      root.only_keys({"version", "protocol", "jobid",     "rank",        "size",    "arity", "hosts",   "agent",
-                      "shell",   "timeout",  "addresses", "environment", "jobspec", "R",     "options", "input",
-                      "remote",  "terminal", "carriage",  "offer",       "sources", "detach"}));
+      root.only_keys({"version", "protocol", "jobid",     "rank",        "size",    "arity",  "hosts",   "agent",
+                      "shell",   "timeout",  "addresses", "environment", "jobspec", "R",      "options", "input",
+                      "remote",  "terminal", "carriage",  "offer",       "sources", "detach", "growth"}));
   JsonAt job = TRY(root.at("jobid"));
   out.job = TRY(in(job.path(), value::JobId::parse(TRY(job.string()))));
   CHECK_OK(read_places(root, out));
@@ -177,6 +180,8 @@ std::string LaunchRecord::line() const {
   if (jobspec) json["jobspec"] = *jobspec;
   if (resources) json["R"] = *resources;
   if (!resources && !makes_resources) json["offer"] = false;
+  if (growth) json["growth"] = *growth;
+  if (growth && resources) json["offer"] = makes_resources;
   if (!options.empty()) json["options"] = options;
   if (!sources.empty()) json["sources"] = sources;
   if (input) json["input"] = true;

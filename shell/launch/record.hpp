@@ -56,7 +56,10 @@ struct LaunchRecord {
   std::map<group::Rank, std::string> addresses;    // of the ancestors, joined by blanks
   std::map<std::string, std::string> environment;  // of kVariables those that the launcher has; set in the shell
   bool makes_resources = true;                     // R is made of the shells' offers, as the leader is given none
-  // Only for the leader:
+  // The shell joins a job that runs (elastic::Growth, as JSON: the shells that have done so before); `rank` is
+  // `size` or more.
+  std::optional<std::string> growth;
+  // Only for the leader, and the first three for a shell that joins later:
   std::optional<std::string> jobspec;          // the text of the file
   std::optional<std::string> resources;        // the same
   std::vector<std::string> options;            // as those of -o

@@ -21,9 +21,9 @@
 #include "job/job.hpp"
 #include "plugin/event_record.hpp"
 #include "plugin/launched.hpp"
-#include "plugin/node_release.hpp"
 #include "plugin/raised_exception.hpp"
 #include "plugin/registration.hpp"
+#include "plugin/resizing.hpp"
 #include "plugin/shell_messages.hpp"
 #include "plugin/stack.hpp"
 #include "plugin/task_output.hpp"
@@ -31,7 +31,6 @@
 #include "timeline/recorder.hpp"
 #include "value/exec_order.hpp"
 #include "value/idset.hpp"
-#include "value/shrunk.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::plugin {
@@ -39,9 +38,9 @@ namespace nacre::plugin {
 // For each text that shells have given, the ranks of these shells.
 using Gathered = std::map<std::string, value::Idset>;
 
-class Host {  // All calls are made on the loop's thread
+class Host : public Resizing {  // All calls are made on the loop's thread
  public:
-  virtual ~Host() = default;
+  ~Host() override = default;
 
   virtual const job::Job& job() const = 0;
   virtual bool standalone() const = 0;
@@ -128,11 +127,6 @@ class Host {  // All calls are made on the loop's thread
   using WhenOrdered = std::function<void(Result<value::ExecAnswer>)>;
   [[nodiscard]] virtual Registration exec(value::ExecOrder order, WhenOrdered done) = 0;
   [[nodiscard]] virtual Registration on_exec(std::function<void(const value::ExecShare&)> receive) = 0;
-
-  // Takes shells out of a job whose tasks run; at last, perhaps at once, comes the answer of doc/control.md.
-  using WhenShrunk = std::function<void(const Result<Json>& news, bool is_last)>;
-  [[nodiscard]] virtual Registration shrink(const value::ShrinkOrder& order, WhenShrunk news) = 0;
-  virtual void offer_release(NodeRelease* release) = 0;  // the leader's; null: none
 
   virtual bulk::Port* bulk() = 0;              // data between the shells of the job; null if this is the only one
   virtual timeline::Recorder& timeline() = 0;  // what has happened when; off unless the job has the option

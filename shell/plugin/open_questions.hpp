@@ -53,7 +53,7 @@ class OpenQuestions {
   // All other shells but those that have gone; none if this one is alone.
   [[nodiscard]] value::Idset others() const {
     if (host_.bulk() == nullptr) return {};
-    return value::Idset::range(1, host_.job().shells() - 1) - gone_;
+    return host_.job().shells_that_came() - value::Idset::range(0, 0) - gone_;
   }
 
   // `done` is called once, perhaps before this returns, unless this is an error or the question is dropped. EBUSY:

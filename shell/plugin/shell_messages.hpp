@@ -52,6 +52,9 @@ class ShellMessages {
   // How many announcements this shell has received, of whatever kind: of each the same number on all shells.
   [[nodiscard]] std::uint64_t announcements() const { return announcements_; }
 
+  // The job has so many shells now.
+  void grow(std::uint32_t size) { size_ = size; }
+
   // For the shell: each announcement; true: it was one of these messages.
   bool take(std::string_view topic, std::string_view bytes);
   void initialized();  // shell.init has been run

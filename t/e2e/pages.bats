@@ -16,6 +16,10 @@ page() { # LEAST PAGE: runs it, which has so many commands at least
 
 @test "nacre-affinity(7)" { page 5 doc/man/nacre-affinity.7.scd; }
 
+@test "nacre-elastic(7)" { page 18 doc/man/nacre-elastic.7.scd; }
+
+@test "nacre-grow(1)" { page 4 doc/man/nacre-grow.1.scd; }
+
 @test "nacre-flux(7)" { page 3 doc/man/nacre-flux.7.scd; }
 
 @test "an example that prints something else is found" {

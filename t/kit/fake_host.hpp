@@ -76,6 +76,10 @@ class FakeHost : public plugin::Host {
     shrink_orders.push_back(order);
     return shrunk_.add(std::move(news));
   }
+  void grow(const value::GrowOrder&, const WhenGrown& news) override {
+    news(Error{ENOTSUP, "no grows here"}, true);
+  }
+  bool joined_late() const override { return false; }
   void offer_release(plugin::NodeRelease* given) override { node_release = given; }
   bulk::Port* bulk() override { return port; }
   timeline::Recorder& timeline() override { return recorder; }

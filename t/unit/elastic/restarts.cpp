@@ -37,3 +37,23 @@ TEST_CASE("the wait doubles for each task up to the longest, and begins anew aft
   Restarts at_once({1000, 1000, 0, 0});
   for (int i = 0; i < 100; ++i) CHECK(at_once.take(0, 0)->delay == 0);
 }
+
+TEST_CASE("who takes what others have been granted goes on as they do") {
+  Restarts first({10, 3, 1, 60});
+  for (int i = 0; i < 2; ++i) REQUIRE(first.take(4, 1));
+  REQUIRE(first.take_job(1));
+  Restarts second({10, 3, 1, 60});
+  REQUIRE(second.take(JsonAt::root(first.json())));
+  for (Restarts* each : {&first, &second}) {
+    CHECK(each->take(4, 1)->number == 4);
+    CHECK(each->take(4, 1).error().message == "the task has used 3 of 3 restarts");
+    CHECK(each->take_job(1)->delay == 2);
+  }
+  for (const char* text :
+       {"[]", R"({"used": 1, "jobs_in_a_row": 0})", R"({"used": -1, "jobs_in_a_row": 0, "tasks": []})",
+        R"({"used": 1, "jobs_in_a_row": 0, "tasks": [[1, 2]]})"}) {
+    CAPTURE(text);
+    Json json = Json::parse(text);
+    CHECK_FALSE(second.take(JsonAt::root(json)));
+  }
+}

@@ -229,6 +229,24 @@ std::string on_nodes(int nodes, int slots = 2) {
 
 }  // namespace
 
+TEST_CASE("nodes that join later are spares, behind the others, and in R") {
+  Job job = with_spares(1, kSlots).value();
+  std::uint32_t before = job.shells();
+  std::uint32_t with_tasks = job.nodes();
+  job.grow({{0, "late0", Idset::range(0, 1), {}, {}}, {0, "late1", {}, {}, {}}});
+  CHECK(job.shells() == before + 2);
+  CHECK(job.nodes() == with_tasks);
+  CHECK(job.spare_shells().contains(before));
+  CHECK(job.taskmap.ranks_on(before).empty());
+  CHECK(job.resources.nodes[before].broker_rank > job.resources.nodes[before - 1].broker_rank);
+  CHECK(job.rank_info(before)->at("name") == "late0");
+  // One that has not come is not in R.
+  nacre::Json lite = job.resources.document["execution"]["R_lite"];
+  CHECK(lite.back()["rank"] == std::to_string(job.resources.nodes[before].broker_rank));
+  nacre::Json less = nacre::job::without_nodes(job.resources, Idset::range(before, before + 1));
+  CHECK(less["execution"]["R_lite"].size() == lite.size() - 1);
+}
+
 TEST_CASE("the last nodes of R are spares, and get no slots and no tasks") {
   Job job = with_spares(2, kSlots).value();
   CHECK(job.taskmap.raw() == "0-1;2-3;4");

@@ -105,6 +105,25 @@ TEST_CASE("what a child is told: its rank, where those above it are, and nothing
   CHECK(record.children() == Ranks{1, 2, 3, 4, 5, 6});
 }
 
+TEST_CASE("the record of a shell that joins later has its rank beyond the first shells, and the job") {
+  LaunchRecord record = sample().of_child(1, "h:1");
+  record.rank = 12;
+  record.jobspec = "version: 1\n";
+  record.resources = "{}";
+  record.growth = "[]";
+  for (bool is_made : {true, false}) {
+    record.makes_resources = is_made;
+    LaunchRecord read = LaunchRecord::parse(record.line()).value();
+    CHECK(read.rank == 12U);
+    CHECK(read.growth == "[]");
+    CHECK(read.jobspec == record.jobspec);
+    CHECK(read.resources == "{}");
+    CHECK(read.makes_resources == is_made);
+  }
+  record.rank = 6;
+  CHECK(error_of(LaunchRecord::parse(record.line())).find("rank: expected") != std::string::npos);
+}
+
 TEST_CASE("shells offer what their nodes have only where the leader is given no R") {
   LaunchRecord record = sample();
   CHECK_FALSE(LaunchRecord::parse(record.line()).value().makes_resources);

@@ -16,6 +16,18 @@ Idset stay(const Json& ranks, const Idset& gone) {
 
 }  // namespace
 
+void add_node(Resources& resources, NodeResources node) {
+  node.broker_rank = resources.nodes.back().broker_rank + 1;
+  if (!node.cores.empty()) {
+    Json children{{"core", node.cores.str()}};
+    if (!node.gpus.empty()) children["gpu"] = node.gpus.str();
+    Json& execution = resources.document["execution"];
+    execution["R_lite"].push_back({{"rank", std::to_string(node.broker_rank)}, {"children", std::move(children)}});
+    if (execution.contains("nodelist")) execution["nodelist"].push_back(node.hostname);
+  }
+  resources.nodes.push_back(std::move(node));
+}
+
 Json without_nodes(const Resources& resources, const Idset& shells) {
   Idset gone;  // broker ranks
   value::Hostlist hosts;

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/shell_grow.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "group/membership.hpp"
+#include "job/leavers.hpp"
+#include "join/leaving.hpp"
+
+namespace nacre::core {
+namespace {
+
+constexpr event::Seconds kMostOfferTime{10};  // for newcomers to send what their nodes have, once they are members
+constexpr std::uint32_t kStartsAtOnce = 32;   // of a launcher (launch/launcher.hpp)
+
+}  // namespace
+
+void ShellGrow::serve() {
+  if (process_.late) {
+    joining_ = true;
+    growth_ = std::move(process_.late->growth);
+    state_ = std::move(process_.late->state);
+    process_.late.reset();
+  }
+  if (!shells_.has_others()) return;
+  announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
+    if (!topic.starts_with(elastic::kGrownTopic)) return;
+    Json what = Json::parse(bytes, nullptr, false);
+    if (!what.is_discarded()) announced(topic, what);
+  });
+}
+
+// ---- the leader's: an order --------------------------------------------------------------------
+
+Result<std::vector<std::string>> ShellGrow::hosts_of(const value::GrowOrder& order) const {
+  if (!shells_.has_others())
+    return invalid("this job has one shell only, and more cannot join it: start it with --spares, or on two hosts");
+  if (stopped_ || host_.ending()) return Error{ECANCELED, "the job is ending"};
+  if (!shells_.has_passed(join::kStartBarrier)) return Error{EAGAIN, "the job is still being started"};
+  if (!process_.later)
+    return Error{ENOTSUP,
+                 "nacre has not started the shells of this job, so it cannot start more: only jobs of nacre run or "
+                 "nacre launch with --hosts, --hostfile or --local can grow"};
+  bool is_local = process_.later->record.agent.empty();
+  if (order.count == 0) {
+    std::vector<std::string> names = order.hosts.names();
+    auto other =
+        std::find_if(names.begin(), names.end(), [](const auto& each) { return !launch::is_this_host(each); });
+    if (!is_local || other == names.end()) return names;
+    return invalid(
+        fmt::format("{} is another host, and all shells of this job are on one (--local): give --count", *other));
+  }
+  if (is_local) return std::vector<std::string>(order.count, job_.resources.nodes[0].hostname);
+  return invalid("--count names no hosts, and nobody else does: give --hosts");
+}
+
+void ShellGrow::grow(const value::GrowOrder& order, const WhenGrown& news) {
+  auto hosts = hosts_of(order);
+  if (!hosts) return news(hosts.error(), true);
+  if (job_.shells() + hosts->size() > group::Membership::kMaxShells)
+    return news(invalid(fmt::format("a job has at most {} shells", group::Membership::kMaxShells)), true);
+  queue_.push_back({order, news, *std::move(hosts)});
+  begin_next();
+}
+
+void ShellGrow::begin_next() {
+  while (!open_ && !queue_.empty()) {
+    open_ = std::move(queue_.front());
+    queue_.pop_front();
+    if (Result<void> begun = begin(); !begun) end(begun.error());
+  }
+}
+
+// A shell that cannot be started is known at once: the order may have ended before this returns.
+Result<void> ShellGrow::begin() {
+  const Rank first = open_->first = job_.shells();
+  const std::vector<std::string> hosts = open_->hosts;
+  const value::Idset ranks = asked();
+  join::LaterShells& later = *process_.later;
+  if (!resources_) resources_ = dump_json(job_.resources.document);
+  later.on_failed = [this](Rank rank, const std::string& why) {
+    if (open_ && asked().contains(rank)) open_->failures.emplace(rank, why);
+  };
+  double all_starts = later.record.timeout * static_cast<double>(1 + hosts.size() / kStartsAtOnce);
+  event::Seconds wait(open_->order.wait.value_or(all_starts));
+  value::Hostlist names;
+  for (const std::string& host : hosts) names.append(host);
+  if (open_->news) open_->news(Json{{"shells", ranks.str()}, {"hosts", names.str()}}, false);
+  process_.group->grow(ranks, std::chrono::duration_cast<std::chrono::milliseconds>(wait),
+                       [this, first](const Result<value::Grown>& grown) {
+                         if (is_open(first)) joined(grown);
+                       });
+  std::string growth = dump_json(growth_.json());
+  for (std::size_t i = 0; i < hosts.size() && is_open(first); ++i) {
+    Rank rank = first + static_cast<Rank>(i);
+    process_.launcher->start(rank, hosts[i], later.lines_of(rank, *resources_, job_.resources.is_made, growth));
+  }
+  return {};
+}
+
+value::Idset ShellGrow::asked() const {
+  return value::Idset::range(open_->first, open_->first + static_cast<Rank>(open_->hosts.size()) - 1);
+}
+
+value::Idset ShellGrow::failed() const {
+  value::Idset out;
+  for (const auto& [rank, why] : open_->failures) out.insert(rank);
+  return out;
+}
+
+// ---- the leader's: those that come -------------------------------------------------------------
+
+void ShellGrow::joined(const Result<value::Grown>& grown) {
+  value::Idset missing = grown ? grown->missing : asked();
+  give_up(missing, "it has not joined the job in time");
+  open_->come = grown ? grown->joined : value::Idset();
+  auto timer = event::Timer::create(host_.loop(), [this] {
+    value::Idset silent;
+    for (Rank rank : open_->come->ids()) {
+      if (!open_->offers.contains(rank)) silent.insert(rank);
+    }
+    give_up(silent, "it has not sent what its node has");
+    send_growth();
+  });
+  if (!timer) return send_growth();
+  open_->timer = *std::move(timer);
+  open_->timer->start_grace(kMostOfferTime);
+  look_for_offers();
+}
+
+void ShellGrow::give_up(const value::Idset& ranks, const std::string& why) {
+  for (Rank rank : ranks.ids()) {
+    open_->failures.emplace(rank, why);
+    process_.launcher->dismiss(rank);
+  }
+}
+
+void ShellGrow::look_for_offers() {
+  if (!open_ || !open_->come || open_->is_sent) return;
+  const std::vector<Rank> come = (*open_->come - failed()).ids();
+  bool are_there =
+      std::all_of(come.begin(), come.end(), [this](Rank rank) { return open_->offers.contains(rank); });
+  if (are_there) send_growth();
+}
+
+// Those that have not come are named, too: ranks have no gaps.
+void ShellGrow::send_growth() {
+  open_->is_sent = true;
+  open_->timer.reset();
+  Result<void> sent = host_.announce(elastic::kGrownTopic, dump_json(growth().json()));
+  if (!sent) end(sent.error());
+}
+
+// On a host that has shells of this job already, those that have none of its cores, if there are any.
+elastic::Growth ShellGrow::growth() const {
+  elastic::Growth out;
+  std::map<std::string, value::Idset> cores, gpus;  // in use, by host
+  for (std::uint32_t shell = 0; shell < job_.shells(); ++shell) {
+    const job::NodeResources& node = job_.resources.nodes[shell];
+    if (shells_.gone().contains(shell)) continue;
+    cores[node.hostname] = cores[node.hostname] | node.cores;
+    gpus[node.hostname] = gpus[node.hostname] | node.gpus;
+  }
+  for (Rank rank : asked().ids()) {
+    elastic::Growth::Shell shell{rank, open_->hosts[rank - open_->first], {}, {}, false};
+    auto offer = open_->offers.find(rank);
+    shell.has_come = open_->come->contains(rank) && !open_->failures.contains(rank) && offer != open_->offers.end();
+    if (shell.has_come) {
+      const std::string& host = shell.hostname = offer->second.hostname;
+      value::Idset free = offer->second.cores - cores[host];
+      shell.cores = free.empty() ? offer->second.cores : free;
+      shell.gpus = offer->second.gpus - gpus[host];
+      cores[host] = cores[host] | shell.cores;
+      gpus[host] = gpus[host] | shell.gpus;
+    }
+    out.shells.push_back(std::move(shell));
+  }
+  return out;
+}
+
+void ShellGrow::lost(Rank rank) {
+  if (!open_ || !asked().contains(rank) || open_->ready.contains(rank)) return;
+  open_->failures.emplace(rank, "it was lost while it joined the job");
+  look_for_offers();
+  settle();
+}
+
+// ---- the leader's: the end of an order ---------------------------------------------------------
+
+void ShellGrow::settle() {
+  bool waits = !open_ || !open_->is_announced || !(*open_->come - open_->ready - failed()).empty();
+  if (waits || open_->is_undone) return;
+  value::Idset back = open_->order.all && !open_->failures.empty() ? open_->ready : value::Idset();
+  if (back.empty()) return answer();
+  open_->is_undone = true;
+  for (Rank rank : back.ids()) open_->failures.emplace(rank, "");
+  take_out(back, [this, first = open_->first] {
+    if (is_open(first)) answer();
+  });
+}
+
+void ShellGrow::answer() {
+  value::Idset here = open_->ready - failed();
+  if (here.empty()) return end(error_of_all());
+  Json out{{"joined", here.str()}, {"hosts", job::hosts_of(here, job_).str()}, {"missing", Json::array()}};
+  for (const auto& [rank, why] : open_->failures)
+    out["missing"].push_back({{"shell", rank}, {"host", open_->hosts[rank - open_->first]}, {"error", why}});
+  end(std::move(out));
+}
+
+Error ShellGrow::error_of_all() const {
+  std::string text;
+  for (const auto& [rank, why] : open_->failures) {
+    if (why.empty()) continue;
+    text +=
+        fmt::format("{}shell {} on {}: {}", text.empty() ? "" : "; ", rank, open_->hosts[rank - open_->first], why);
+  }
+  std::string_view left = open_->ready.empty() ? "" : ", and those that had joined have left again (--all)";
+  return {ENODEV, fmt::format("{}{}", text, left)};
+}
+
+void ShellGrow::end(const Result<Json>& answer) {
+  Open over = *std::exchange(open_, std::nullopt);
+  if (over.news) over.news(answer, true);
+  begin_next();
+}
+
+void ShellGrow::take_out(const value::Idset& shells, std::function<void()> done) {
+  std::erase_if(leaving_, [](const plugin::Registration& each) { return !each.active(); });
+  value::ShrinkOrder order;
+  order.shells = shells;
+  leaving_.push_back(host_.shrink(order, [done = std::move(done)](const Result<Json>&, bool is_last) {
+    if (is_last && done) done();
+  }));
+}
+
+void ShellGrow::stop() {
+  if (std::exchange(stopped_, true)) return;
+  const Error why{ECANCELED, "the job is ending"};
+  for (Open& each : std::exchange(queue_, {})) each.news(why, true);
+  if (!open_) return;
+  if (auto news = std::exchange(open_->news, nullptr)) news(why, true);
+  if (!open_->come) {
+    for (Rank rank : asked().ids()) {
+      process_.launcher->dismiss(rank);
+      process_.group->suspect(rank);
+    }
+  } else if (open_->is_announced) {
+    take_out(*open_->come - open_->ready - failed(), nullptr);
+  }
+}
+
+// ---- every shell's -----------------------------------------------------------------------------
+
+void ShellGrow::announced(std::string_view topic, const Json& what) {
+  if (topic == elastic::kGrownTopic) return grown(what);
+  if (topic != elastic::kOfferTopic && topic != elastic::kReadyTopic) return;
+  if (!what.is_object() || !what.contains("shell") || !what["shell"].is_number_unsigned()) return;
+  if (topic == elastic::kReadyTopic) return reported(what);
+  auto rank = what["shell"].get<Rank>();
+  auto offer = boot::NodeOffer::parse(what.value("offer", ""));
+  if (!shells_.leads() || !open_ || !asked().contains(rank)) return;
+  if (offer) open_->offers.emplace(rank, *std::move(offer));
+  look_for_offers();
+}
+
+void ShellGrow::grown(const Json& what) {
+  auto growth = elastic::Growth::parse(JsonAt::root(what));
+  if (!growth || growth->shells.empty() || growth->shells[0].rank != job_.shells())
+    return host_.log().log(Level::warn, "", "grow: an announcement that this version does not understand");
+  value::Idset come, missing;
+  std::vector<job::NodeResources> nodes;
+  for (elastic::Growth::Shell& each : growth->shells) {
+    (each.has_come ? come : missing).insert(each.rank);
+    nodes.push_back({0, each.hostname, each.cores, each.gpus, {}});
+    growth_.shells.push_back(std::move(each));
+  }
+  job_.grow(std::move(nodes));
+  host_.messages().grow(job_.shells());
+  shells_.grown(come, missing);
+  if (!shells_.leads() || !open_) return;
+  open_->is_announced = true;
+  if (Result<void> sent = host_.announce(elastic::kStateTopic, dump_json(state())); !sent)
+    host_.log().log(Level::error, "", "grow: {}", sent.error().message);
+  // They are of the job, and nobody knows what they have.
+  value::Idset unknown = *open_->come - come - shells_.gone();
+  if (!unknown.empty()) take_out(unknown, nullptr);
+  if (stopped_) take_out(come - shells_.gone(), nullptr);
+  settle();
+}
+
+// Whether it is ready. It is known on all shells alike, as all decide alike where tasks may go.
+void ShellGrow::reported(const Json& what) {
+  auto rank = what["shell"].get<Rank>();
+  std::string why = what.value("error", "");
+  if (why.empty()) shells_.ready(rank);
+  if (!shells_.leads()) return;
+  bool is_open = open_ && asked().contains(rank);
+  if (is_open && why.empty()) open_->ready.insert(rank);
+  if (is_open && !why.empty()) open_->failures.emplace(rank, why);
+  if (!why.empty()) take_out(value::Idset::range(rank, rank), nullptr);
+  settle();
+}
+
+Json ShellGrow::state() const {
+  Json moves = Json::array();
+  for (const job::Move& each : job_.moves)
+    moves.push_back(Json::array({each.ranks.str(), each.from, each.to, each.attempt}));
+  const auto& restarts = restart_.granted_so_far();
+  Json starts = Json::array();
+  for (const auto& [rank, attempt] : job_.starts) starts.push_back(Json::array({rank, attempt}));
+  return {{"moves", std::move(moves)}, {"starts", std::move(starts)},
+          {"restarts", job_.restarts}, {"initrcs", initrcs_},
+          {"shells", shells_.state()}, {"restart", restarts ? restarts->json() : Json()}};
+}
+
+// ---- a newcomer's ------------------------------------------------------------------------------
+
+Result<void> ShellGrow::take_state() {
+  if (!joining_) return {};
+  JsonAt at = JsonAt::root(state_);
+  for (const JsonAt& each : TRY(TRY(at.at("moves")).elements())) {
+    std::vector<JsonAt> move = TRY(each.elements());
+    constexpr std::size_t kMembers = 4;
+    if (move.size() != kMembers) return each.expected("a move of tasks");
+    job::Move tasks;
+    tasks.ranks = TRY(value::Idset::parse(TRY(move[0].string())));
+    tasks.from = static_cast<Rank>(TRY(move[1].integer(0, UINT32_MAX)));
+    tasks.to = static_cast<Rank>(TRY(move[2].integer(0, UINT32_MAX)));
+    tasks.attempt = static_cast<std::uint32_t>(TRY(move[3].integer(1, UINT32_MAX)));
+    job_.move(std::move(tasks));
+  }
+  for (const JsonAt& each : TRY(TRY(at.at("starts")).elements())) {
+    std::vector<JsonAt> start = TRY(each.elements());
+    if (start.size() != 2) return each.expected("[RANK, START]");
+    auto rank = static_cast<Rank>(TRY(start[0].integer(0, UINT32_MAX)));
+    job_.starts[rank] = static_cast<std::uint32_t>(TRY(start[1].integer(1, UINT32_MAX)));
+  }
+  job_.restarts = static_cast<std::uint64_t>(TRY(TRY(at.at("restarts")).integer(0, INT64_MAX)));
+  initrcs_ = TRY(TRY(at.at("initrcs")).string());
+  for (const elastic::Growth::Shell& each : growth_.shells) {
+    if (!each.has_come) shells_.grown({}, value::Idset::range(each.rank, each.rank));
+  }
+  return shells_.take_state(TRY(at.at("shells")));
+}
+
+Result<void> ShellGrow::take_restarts() {
+  if (!joining_) return {};
+  auto restarts = TRY(JsonAt::root(state_).find("restart"));  // null: the option is off
+  auto& own = restart_.granted_so_far();
+  return restarts && own ? own->take(*restarts) : Result<void>();
+}
+
+Result<void> ShellGrow::check_initrcs(const std::string& mark) const {
+  if (!joining_ || mark == initrcs_) return {};
+  return invalid(
+      fmt::format("the initrc files of {} are not those of shell 0: install the same ones, or give "
+                  "-o initrc-check=off",
+                  job_.resources.nodes[job_.shell_rank].hostname));
+}
+
+void ShellGrow::ready() {
+  if (!joining_ || has_failed_) return;
+  joining_ = false;
+  Result<void> sent = host_.announce(elastic::kReadyTopic, dump_json({{"shell", job_.shell_rank}}));
+  if (!sent) host_.log().log(Level::error, "", "grow: {}", sent.error().message);
+}
+
+void ShellGrow::failed(const std::string& why) {
+  if (std::exchange(has_failed_, true)) return;
+  Result<void> sent = host_.announce(elastic::kReadyTopic, dump_json({{"shell", job_.shell_rank}, {"error", why}}));
+  if (!sent) host_.log().log(Level::error, "", "grow: {}", why);
+}
+
+}  // namespace nacre::core

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Grows, as one shell has them. The leader starts shells on more hosts, one order after another, and waits until
+// they are of the job; then it announces them with what their nodes have (elastic/growth.hpp), so all shells count
+// them from the same place in the log on. At that place the leader notes what the job has come to, and sends that
+// to the newcomers. They load their plugins, run shell.init and shell.start among themselves, and report that they
+// are ready; from then on they are spares.
+//
+//   queued -> started -> of the job -> announced -> ready | failed, lost: taken out again
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "boot/node_offer.hpp"
+#include "core/shell_group.hpp"
+#include "core/shell_restart.hpp"
+#include "core/shell_shrink.hpp"
+#include "elastic/growth.hpp"
+#include "event/loop.hpp"
+#include "job/job.hpp"
+#include "join/shell_process.hpp"
+#include "plugin/host.hpp"
+#include "value/grown.hpp"
+
+namespace nacre::core {
+
+class ShellGrow {
+ public:
+  using WhenGrown = plugin::Host::WhenGrown;
+  using Rank = group::Rank;
+
+  // All have to outlive it. `job`: that of `host`.
+  ShellGrow(plugin::Host& host, job::Job& job, join::ShellProcess& process, ShellGroup& shells, ShellShrink& shrink,
+            ShellRestart& restart)
+      : host_(host), job_(job), process_(process), shells_(shells), shrink_(shrink), restart_(restart) {}
+
+  ~ShellGrow() {
+    if (process_.later) process_.later->on_failed = nullptr;
+  }
+  ShellGrow(const ShellGrow&) = delete;
+  ShellGrow& operator=(const ShellGrow&) = delete;
+
+  // Before others can take part.
+  void serve();
+  // Leader: which initrc files it has read, with which newcomers compare their own.
+  void set_initrcs(std::string mark) { initrcs_ = std::move(mark); }
+
+  // See plugin::Host; on the leader.
+  void grow(const value::GrowOrder& order, const WhenGrown& news);
+  // Leader: the tasks have ended, or the job is to end. What is open ends, and who is not ready leaves again.
+  void stop();
+  // Leader: this shell is lost.
+  void lost(Rank rank);
+
+  // ---- a newcomer's
+  // This shell joins, and is not ready yet: what fails here does not end the job.
+  [[nodiscard]] bool is_joining() const { return joining_; }
+  // Takes what the job has come to: once the taskmap is final; how often tasks have started again, once the
+  // options are.
+  Result<void> take_state();
+  Result<void> take_restarts();
+  // Its initrc files have to be those of the leader.
+  [[nodiscard]] Result<void> check_initrcs(const std::string& mark) const;
+  void ready();
+  void failed(const std::string& why);
+
+ private:
+  struct Open {
+    value::GrowOrder order;
+    WhenGrown news;  // null once the answer has been given
+    std::vector<std::string> hosts;
+    Rank first = 0;                         // ranks follow in the order of `hosts`
+    std::optional<value::Idset> come = {};  // those that are of the job; none: the group still waits for some
+    std::map<Rank, boot::NodeOffer> offers = {};
+    bool is_sent = false, is_announced = false;  // which of them have come, to all shells
+    value::Idset ready = {};
+    std::map<Rank, std::string> failures = {};
+    bool is_undone = false;  // one has not come, and with --all the others leave again
+    std::optional<event::Timer> timer = {};
+  };
+
+  [[nodiscard]] Result<std::vector<std::string>> hosts_of(const value::GrowOrder& order) const;
+  void begin_next();
+  Result<void> begin();
+  [[nodiscard]] bool is_open(Rank first) const { return open_ && open_->first == first; }
+  void joined(const Result<value::Grown>& grown);
+  void look_for_offers();
+  void send_growth();
+  void settle();
+  void answer();
+  void end(const Result<Json>& answer);
+  void give_up(const value::Idset& ranks, const std::string& why);
+  void take_out(const value::Idset& shells, std::function<void()> done);
+  [[nodiscard]] value::Idset asked() const;
+  [[nodiscard]] value::Idset failed() const;
+  [[nodiscard]] elastic::Growth growth() const;
+  [[nodiscard]] Error error_of_all() const;
+  void announced(std::string_view topic, const Json& what);
+  void grown(const Json& what);
+  void reported(const Json& what);
+  [[nodiscard]] Json state() const;
+
+  plugin::Host& host_;
+  job::Job& job_;
+  join::ShellProcess& process_;
+  ShellGroup& shells_;
+  ShellShrink& shrink_;
+  ShellRestart& restart_;
+  elastic::Growth growth_;  // so far
+  std::string initrcs_;
+  std::optional<std::string> resources_;  // leader: R of the job's start, once the job grows
+  std::optional<Open> open_;
+  std::deque<Open> queue_;
+  bool stopped_ = false;
+  bool joining_ = false;
+  bool has_failed_ = false;
+  Json state_;                                 // a newcomer's
+  std::vector<plugin::Registration> leaving_;  // newcomers that are taken out again
+  plugin::Registration announced_;
+};
+
+}  // namespace nacre::core

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "join/later_shells.hpp"
+
+#include <utility>
+
+namespace nacre::join {
+
+std::string LaterShells::lines_of(group::Rank rank, std::string resources, bool is_made, std::string growth) const {
+  launch::LaunchRecord out = record.of_child(rank, addresses[0]);
+  for (group::Rank each = 1; each < addresses.size(); ++each) out.addresses[each] = addresses[each];
+  if (given.jobspec) out.jobspec = given.jobspec->text;
+  out.resources = std::move(resources);
+  out.makes_resources = is_made;
+  out.options = given.options;
+  out.growth = std::move(growth);
+  return launch::launch_lines(secret, out);
+}
+
+}  // namespace nacre::join
