@@ -44,7 +44,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       return Result<void>();
     });
     on("job.tasks-restart", [this](plugin::Call& call) {
-      if (group_ && !call.in.contains("try")) departures_.all_start_again();
+      if (group_ && call.in.value("scope", "") == "job") departures_.all_start_again();
       return Result<void>();
     });
     on("shell.restart", [this](plugin::Call& call) {

@@ -41,7 +41,8 @@ struct RestartDecision {
   double delay = 0;
   std::uint64_t first = 0, last = 0;  // restarts of the job, of those that the option has
   std::string why_not = {};           // empty: it is granted
-  bool whole = false;
+  bool whole = false;                 // all tasks of the job start again
+  value::Idset together = {};         // those that start, if not only `ranks` do
   bool ordered = false;
 
   [[nodiscard]] bool takes_in(const RestartDecision& next) const;

@@ -34,7 +34,7 @@ void Shell::stand_by() {
 Result<void> Shell::take_over() {
   CHECK_OK(replace_.take_over());
   shells_.wait([this] { return start_holds_.empty(); });
-  return end_.is_ending() ? Result<void>() : tasks_.start();
+  return end_.is_ending() ? Result<void>() : restart_.start_tasks();
 }
 
 }  // namespace nacre::core

@@ -285,7 +285,7 @@ void Shell::execute() {
   if (is_over()) return;
   if (!end_.is_ending()) {
     InPhase phase(process_.timeline, timeline::kSpawnPhase);
-    attempt(tasks_.start());
+    attempt(restart_.start_tasks());
   }
   if (!end_.is_ending()) attempt(announce_start());
   finish();

@@ -75,6 +75,8 @@ class ShellGroup {
   [[nodiscard]] bool stays(group::Rank shell) const {
     return !(lost_ | left_ | leaving_ | joining_).contains(shell);
   }
+  // It is asked to leave, and is not gone.
+  [[nodiscard]] bool leaves(group::Rank shell) const { return (leaving_ - gone()).contains(shell); }
   // The tasks are on another shell now; `host`'s job has that already.
   void moved(const job::Move& move);
   // What plugins get to know of tasks that are started again where they are.

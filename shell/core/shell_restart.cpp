@@ -17,6 +17,12 @@
 namespace nacre::core {
 namespace {
 
+// That start again together.
+std::string all_of(group::Rank shell, const RestartDecision& decision) {
+  return decision.whole ? "all tasks of the job"
+                        : fmt::format("all tasks of shell {} (rank {})", shell, decision.together.str());
+}
+
 // Who sends one of these wants the task to end, however it does.
 constexpr std::array kToEnd{SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM};
 
@@ -69,10 +75,10 @@ bool ShellRestart::is_chosen(const exits::Record& record) const {
   return option_.codes.empty() || option_.codes.contains(static_cast<Rank>(record.code()));
 }
 
-bool ShellRestart::wants(const task::Task& task) const {
+bool ShellRestart::wants(const task::Task& task, bool is_ordered) const {
   exits::Record record = tasks_.record_of(task);
   if (host_.ending() || shrink_.leaves() || record.kind() != exits::Record::Kind::ended) return false;
-  if (!orders_.has(task.rank()) && !is_chosen(record)) return false;
+  if (!is_ordered && !is_chosen(record)) return false;
   auto sent = signals_.find(task.rank());
   if (sent != signals_.end() && std::any_of(sent->second.begin(), sent->second.end(), [&](int signum) {
         return is_to_end(signum) || task.status().signal() == signum;
@@ -81,10 +87,10 @@ bool ShellRestart::wants(const task::Task& task) const {
   return task.attempt() < elastic::Starts(job_.tasks()).most();
 }
 
-// Whether all tasks have to start with this one; an error: it cannot start again.
-Result<bool> ShellRestart::takes_all(const task::Task& task) const {
+// Whether PMI demands that all tasks start with this one; an error: it cannot start again.
+Result<bool> ShellRestart::pmi_takes_all(const task::Task& task) const {
   std::string why;
-  bool takes_all = option_.scope == job::RestartOption::Scope::job;
+  bool takes_all = false;
   if (host_.stack().find("pmix") != nullptr)
     why = "the job has a PMIx server (pmi=pmix), which does not take a rank that starts again";
   plugin::Call call("pmi.restart");
@@ -100,16 +106,29 @@ Result<bool> ShellRestart::takes_all(const task::Task& task) const {
   return takes_all;
 }
 
+// Whether all tasks of the job have to start with this one; an error: it cannot start again.
+Result<bool> ShellRestart::takes_all(const task::Task& task) const {
+  using Scope = job::RestartOption::Scope;
+  bool takes_all = TRY(pmi_takes_all(task)) || option_.scope == Scope::job;
+  std::string why = !takes_all && option_.scope == Scope::node ? why_not_node() : "";
+  if (!why.empty()) return Error{ENOTSUP, why};
+  return takes_all;
+}
+
 bool ShellRestart::keep(task::Task& task) {
-  if (whole_ && !host_.ending()) {
-    keep_for_whole(task);
-    return true;
-  }
   const Rank rank = task.rank();
-  bool is_wanted = wants(task);
   bool is_ordered = orders_.has(rank);
   orders_.drop(rank);
-  if (!is_wanted) return false;
+  if (together_ && !host_.ending()) {
+    keep_together(task);
+    return true;
+  }
+  if (asks_for_node() && !host_.ending()) {  // what is decided is for this one, too
+    kept_.emplace(rank, Kept{&task, tasks_.record_of(task), false, is_ordered});
+    task.set_starts_again(true);
+    return true;
+  }
+  if (!wants(task, is_ordered)) return false;
   auto takes_all = this->takes_all(task);
   if (!takes_all)
     log_not_started(value::Idset::range(rank, rank), job_.shell_rank, tasks_.record_of(task),
@@ -150,18 +169,26 @@ void ShellRestart::send(bool whole, bool ordered, const std::vector<Rank>& ranks
 // The end of a task by a signal that a user has sent is no failure; nor is anything once all are to end.
 void ShellRestart::signalled(int signum, const group::Targets& which) {
   if (signals_itself_) return;
-  if (whole_ && !which && is_to_end(signum) && !host_.ending()) {
+  const bool ends = is_to_end(signum);
+  const bool is_node = together_ && together_->is_node;
+  if (together_ && !is_node && !which && ends && !host_.ending()) {
     auto status = value::WaitStatus::killed(signum);
     return host_.raise({"exec", 0, fmt::format("{}, while the job was to start again", status.str()), status});
   }
+  bool ends_node = false;
   for (const auto& task : tasks_.all()) {
     Rank rank = task->rank();
     if (which && !which->contains(rank)) continue;
     if (task->state() == task::State::running) signals_[rank].insert(signum);
     auto kept = kept_.find(rank);
-    bool waits = kept != kept_.end() && kept->second.state < State::starting;
-    if (waits && is_to_end(signum)) drop(rank);
+    bool is_kept = kept != kept_.end();
+    bool waits = is_kept && kept->second.state < State::starting;
+    ends_node =
+        ends_node ||
+        (ends && ((is_node && !(is_kept && kept->second.state == State::starting)) || (waits && asks_for_node())));
+    if (waits && ends && !ends_node) drop(rank);
   }
+  if (ends_node) drop_node();
 }
 
 // ---- in the order of the log -------------------------------------------------------------------
@@ -191,6 +218,7 @@ RestartDecision ShellRestart::decide(const End& end, bool ordered) {
 
 void ShellRestart::announced(const Message& message) {
   if (message.ends.empty()) return shells_.leads() ? answer_order() : void();
+  if (!message.whole && option_.scope == job::RestartOption::Scope::node) return decide_together(message);
   bool is_mine = message.shell == job_.shell_rank;
   std::vector<Decision> decisions;
   std::vector<Rank> fallen;
@@ -223,9 +251,12 @@ void ShellRestart::report(group::Rank shell, const Decision& decision) const {
   if (!decision.why_not.empty())
     return shells_.leads() ? log_not_started(decision.ranks, shell, decision.record, decision.why_not) : void();
   const job::NodeResources& node = job_.resources.nodes[shell];
-  value::Idset all = value::Idset::range(0, static_cast<Rank>(job_.tasks() - 1));
-  Json what{{"ranks", decision.whole ? all.str() : decision.ranks.str()},
+  const bool is_alone = decision.together.empty();
+  Json what{{"ranks", (is_alone ? decision.ranks : decision.together).str()},
             {"ended", decision.ranks.str()},
+            {"scope", decision.whole ? "job"
+                      : is_alone     ? "task"
+                                     : "node"},
             {"shell", shell},
             {"host", node.hostname},
             {"record", decision.record.str()},
@@ -236,7 +267,7 @@ void ShellRestart::report(group::Rank shell, const Decision& decision) const {
     what["restart"] = decision.last;
     what["max"] = option_.max;
   }
-  if (!decision.whole) what["try"] = decision.attempt;
+  if (is_alone) what["try"] = decision.attempt;
   shells_.restarted(what);
   if (!shells_.leads()) return;
   if (decision.ordered) return report_ordered(shell, decision);
@@ -246,8 +277,8 @@ void ShellRestart::report(group::Rank shell, const Decision& decision) const {
   std::string numbers = decision.first == decision.last ? fmt::format(" {}", decision.last)
                                                         : fmt::format("s {}-{}", decision.first, decision.last);
   std::string what_starts =
-      decision.whole ? fmt::format("all tasks of the job start again {}", when)
-                     : fmt::format("try {} of {} starts {}", decision.attempt, is_one ? "it" : "each", when);
+      is_alone ? fmt::format("try {} of {} starts {}", decision.attempt, is_one ? "it" : "each", when)
+               : fmt::format("{} start again {}", all_of(shell, decision), when);
   host_.raise({"restart", 2,
                fmt::format("rank {}{} {}: {} (restart{} of {})", decision.ranks.str(),
                            shells_.has_others() ? node.on() : "", decision.record.status()->str(), what_starts,
@@ -256,10 +287,10 @@ void ShellRestart::report(group::Rank shell, const Decision& decision) const {
 }
 
 void ShellRestart::report_ordered(group::Rank shell, const Decision& decision) const {
-  std::string what =
-      decision.whole ? "all tasks of the job start again"
-                     : fmt::format("rank {}{} is started again: try {} starts now", decision.ranks.str(),
-                                   shells_.has_others() ? job_.resources.nodes[shell].on() : "", decision.attempt);
+  std::string on = shells_.has_others() && !decision.whole ? job_.resources.nodes[shell].on() : "";
+  std::string what = decision.together.empty() ? fmt::format("rank {}{} is started again: try {} starts now",
+                                                             decision.ranks.str(), on, decision.attempt)
+                                               : fmt::format("{}{} start again", all_of(shell, decision), on);
   host_.raise({"restart", 2, what + ", as nacre restart has asked", std::nullopt});
 }
 
@@ -302,14 +333,14 @@ void ShellRestart::granted(Rank rank, const Decision& decision) {
 // ---- the start, or none --------------------------------------------------------------------------
 
 bool ShellRestart::is_due() const {
-  if (whole_) return whole_->is_due;
+  if (together_) return together_->is_due;
   return std::any_of(kept_.begin(), kept_.end(), [](const auto& each) { return each.second.state == State::due; });
 }
 
 Result<void> ShellRestart::start_due(const std::function<void()>& wait_for_holds) {
   wait_for_holds();  // for what plugins do after the end of a task, such as its epilog
   if (host_.ending()) return {};
-  if (whole_) return start_whole(wait_for_holds);
+  if (together_) return start_together(wait_for_holds);
   value::Idset ranks;
   for (auto& [rank, each] : kept_) {
     if (each.state != State::due) continue;
@@ -322,7 +353,7 @@ Result<void> ShellRestart::start_due(const std::function<void()>& wait_for_holds
   call.in = {{"ranks", ranks.str()}, {"all", false}};
   TRY(host_.stack().call(call));
   wait_for_holds();
-  if (host_.ending() || whole_) return {};
+  if (host_.ending() || together_ || shrink_.leaves()) return {};
   return start_tasks();
 }
 
@@ -331,7 +362,7 @@ Result<void> ShellRestart::start_tasks() {
   Result<void> started = tasks_.start();
   is_starting_ = false;
   std::erase_if(kept_, [](const auto& each) { return each.second.state == State::starting; });  // could not start
-  end_for_whole();
+  end_together();
   return started;
 }
 
@@ -350,7 +381,7 @@ void ShellRestart::drop(Rank rank) {
 void ShellRestart::drop_all() {
   orders_.drop_all();
   while (!kept_.empty()) drop(kept_.begin()->first);
-  whole_.reset();
+  together_.reset();
 }
 
 }  // namespace nacre::core

@@ -8,7 +8,8 @@
 //                   `-> refused: its end is one as any other
 //
 // Where all tasks have to start again together (scope=job, or PMI), the leader answers by an announcement: it alone
-// knows which have ended for good. All shells end their tasks, wait for each other, and start them.
+// knows which have ended for good. All shells end their tasks, wait for each other, and start them. With scope=node
+// the shell itself knows that of its tasks; once one has asked, the ends of the others are kept back with it.
 //
 // Once the job ends, or this shell leaves it, nothing starts again; the last end of a task is its record.
 #pragma once
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "core/kept_end.hpp"
 #include "core/restart_message.hpp"
 #include "core/restart_orders.hpp"
 #include "core/shell_group.hpp"
@@ -51,43 +53,28 @@ class ShellRestart {
   [[nodiscard]] std::optional<elastic::Restarts>& granted_so_far() { return restarts_; }  // none: the option is off
 
   // No end of a task is kept back.
-  [[nodiscard]] bool is_idle() const { return kept_.empty() && !whole_; }
+  [[nodiscard]] bool is_idle() const { return kept_.empty() && !together_; }
   // There are tasks to be started now.
   [[nodiscard]] bool is_due() const;
   // Starts them, unless the job ends. Only in a phase: `wait_for_holds` runs the loop until plugins are ready.
   Result<void> start_due(const std::function<void()>& wait_for_holds);
+  // Starts the tasks that were not started. If all are to start again by then, they end at once.
+  Result<void> start_tasks();
 
  private:
   using Rank = value::Idset::Id;
   static constexpr std::string_view kAsked = "shell.restart-asked";
   static constexpr std::string_view kAnswered = "shell.restart-answered";  // for the whole job, by the leader
 
-  enum class State : std::uint8_t { asked, waiting, due, starting, together };
-  // An end that is kept back.
-  struct Kept {
-    task::Task* task;  // that has ended
-    exits::Record record;
-    bool whole = false;    // only all tasks can start again
-    bool ordered = false;  // by nacre restart
-    State state = State::asked;
-    std::uint32_t attempt = 0;   // once it is granted: the next start
-    std::uint64_t restarts = 0;  // of the job by then
-    std::optional<event::Timer> timer = {};
-  };
+  using Kept = KeptEnd;
+  using State = KeptEnd::State;
   using End = RestartEnd;
   using Message = RestartMessage;
   using Decision = RestartDecision;
-  // A restart of all tasks that is under way.
-  struct Whole {
-    std::uint64_t restarts;  // of the job, with this one
-    double delay;
-    bool waits = false;  // for the other shells
-    bool is_due = false;
-    std::optional<event::Timer> timer = {};  // SIGKILL; then the delay
-  };
 
   [[nodiscard]] bool is_chosen(const exits::Record& record) const;  // by the option
-  [[nodiscard]] bool wants(const task::Task& task) const;
+  [[nodiscard]] bool wants(const task::Task& task, bool is_ordered) const;
+  [[nodiscard]] Result<bool> pmi_takes_all(const task::Task& task) const;
   [[nodiscard]] Result<bool> takes_all(const task::Task& task) const;
   bool keep(task::Task& task);
   void send();
@@ -102,7 +89,6 @@ class ShellRestart {
   void granted(Rank rank, const Decision& decision);
   void refused(Rank rank);
   void signalled(int signum, const group::Targets& which);
-  Result<void> start_tasks();
   void drop(Rank rank);
   void drop_all();
 
@@ -113,15 +99,23 @@ class ShellRestart {
   void answer_order();
   void answered_order(const Message& message);
 
-  // All tasks together (whole_restart.cpp).
+  // All tasks of the job, or of this shell, together (whole_restart.cpp).
   void answer(const Message& message);
+  [[nodiscard]] value::Idset all_ranks() const;
   [[nodiscard]] std::string why_not_whole() const;
+  [[nodiscard]] std::string why_not_node() const;
+  [[nodiscard]] bool asks_for_node() const;
   void answered(const Message& message);
-  void begin_whole(const Decision& decision);
-  void end_for_whole();
-  void keep_for_whole(task::Task& task);
+  void decide_together(const Message& message);
+  void refused_together(const Message& message);
+  void begin_together(const Decision& decision);
+  [[nodiscard]] bool is_given_up(const Decision& decision) const;
+  void end_together();
+  void keep_together(task::Task& task);
   void wait_for_others();
-  Result<void> start_whole(const std::function<void()>& wait_for_holds);
+  void wait_for_delay();
+  void drop_node();
+  Result<void> start_together(const std::function<void()>& wait_for_holds);
 
   plugin::Host& host_;
   job::Job& job_;
@@ -139,7 +133,8 @@ class ShellRestart {
   std::map<Rank, Kept> kept_;
   std::vector<Rank> unsent_;                     // ends that are to be announced
   std::map<Rank, exits::Record> before_answer_;  // reported as the job ended, before what was asked was answered
-  std::optional<Whole> whole_;
+  std::optional<RestartTogether> together_;
+  std::optional<event::Timer> last_kill_;  // of tasks that were being ended when their restart was cancelled
   bool finished_ = false, all_started_ = false;
   bool order_is_answered_ = false;   // leader: its answer has not come back yet
   std::vector<Message> unanswered_;  // leader: until all tasks have been started

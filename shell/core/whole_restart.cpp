@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ShellRestart where all tasks of the job start again together, because one of them does or by `nacre restart`: the
-// leader grants it; each shell ends its tasks, waits for the others, and starts them anew.
+// ShellRestart where tasks start again together, because one of them does or by `nacre restart`. All of the job:
+// the leader grants it; each shell ends its tasks, waits for the others, and starts them anew. All of a shell
+// (scope=node): that shell does so, and waits for no other.
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -31,21 +33,44 @@ void ShellRestart::answer(const Message& message) {
 }
 
 std::string ShellRestart::why_not_whole() const {
+  constexpr std::string_view kAll = "all tasks would have to start again";
   value::Idset over = shells_.outcomes().ranks();
-  if (over.empty()) return "";
-  return fmt::format("all tasks would have to start again, and task {} {} ended for good", over.str(),
-                     over.size() == 1 ? "has" : "have");
+  if (!over.empty())
+    return fmt::format("{}, and task {} {} ended for good", kAll, over.str(), over.size() == 1 ? "has" : "have");
+  for (group::Rank shell = 1; shell < job_.shells(); ++shell) {
+    if (!shells_.leaves(shell) || shells_.unfinished_on(shell).empty()) continue;
+    return fmt::format("{}, and shell {}{} is about to leave the job with task {}", kAll, shell,
+                       job_.resources.nodes[shell].on(), shells_.unfinished_on(shell).str());
+  }
+  return "";
 }
 
 // ---- every shell's -----------------------------------------------------------------------------
 
+// With scope=node: why the tasks of this shell cannot start again.
+std::string ShellRestart::why_not_node() const {
+  const value::Idset& over = tasks_.outcomes().ranks();
+  if (over.empty()) return "";
+  return fmt::format("all tasks of its shell would have to start again, and task {} {} ended for good", over.str(),
+                     over.size() == 1 ? "has" : "have");
+}
+
+// With scope=node: an end has been kept back, and the decision is still to come.
+bool ShellRestart::asks_for_node() const {
+  return option_.scope == job::RestartOption::Scope::node &&
+         std::any_of(kept_.begin(), kept_.end(),
+                     [](const auto& each) { return each.second.state == State::asked && !each.second.whole; });
+}
+
 void ShellRestart::answered(const Message& message) {
-  if (message.ends.empty()) return answered_order(message);
-  bool is_mine = message.shell == job_.shell_rank;
+  message.ends.empty() ? answered_order(message) : decide_together(message);
+}
+
+void ShellRestart::decide_together(const Message& message) {
   const End& first = message.ends.front();
   Decision decision{{}, first.record};
   decision.why_not = message.why_not;
-  decision.whole = true;
+  decision.whole = message.whole;
   decision.ordered = message.ordered;
   bool stand = true;
   for (const End& each : message.ends) {
@@ -53,24 +78,44 @@ void ShellRestart::answered(const Message& message) {
     stand = stand && stands(message.shell, each);
   }
   if (stand && decision.why_not.empty() && !message.ordered) {
-    auto granted = restarts_->take_job(first.ran);
+    auto granted = message.whole ? restarts_->take_job(first.ran) : restarts_->take_node(message.shell, first.ran);
     decision.why_not = granted ? "" : granted.error().message;
     decision.delay = granted ? granted->delay : 0;
     decision.first = decision.last = granted ? granted->number : 0;
   }
-  bool begins = stand && decision.why_not.empty();
-  if (begins) job_.start_again(value::Idset::range(0, static_cast<Rank>(job_.tasks() - 1)));
+  const bool begins = stand && decision.why_not.empty();
+  const bool is_mine = message.shell == job_.shell_rank;
+  decision.together = message.whole ? all_ranks() : job_.taskmap.ranks_on(message.shell);
+  if (begins) job_.start_again(decision.together);
   if (stand) report(message.shell, decision);
-  if (begins) return begin_whole(decision);
-  for (Rank rank : decision.ranks.ids()) {
-    if (is_mine) refused(rank);
+  if (begins) {
+    for (Rank rank : decision.together.ids())
+      shells_.expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
+    if (message.whole || is_mine) begin_together(decision);
+  } else if (is_mine) {
+    refused_together(message);
   }
+}
+
+// With scope=node the ends of this shell that were kept back with it are no others, either.
+void ShellRestart::refused_together(const Message& message) {
+  value::Idset ranks;
+  for (const End& each : message.ends) ranks.insert(each.rank);
+  for (const auto& [rank, kept] : kept_) {
+    if (!message.whole && kept.state == State::asked && !kept.whole) ranks.insert(rank);
+  }
+  for (Rank rank : ranks.ids()) refused(rank);
 }
 
 // ---- by nacre restart --------------------------------------------------------------------------
 
 void ShellRestart::serve_orders() {
-  orders_.serve({[this](const task::Task& task) { return takes_all(task); }, [this] { order_all(); },
+  auto takes_all = [this](const task::Task& task) -> Result<bool> {
+    if (shrink_.leaves()) return Error{ECANCELED, "its shell is about to leave the job"};
+    if (together_) return Error{EALREADY, "it waits for its next start"};
+    return this->takes_all(task);
+  };
+  orders_.serve({std::move(takes_all), [this] { order_all(); },
                  [this](int signum, const value::Idset& ranks) {
                    // Only what users send from now on prevents the next start.
                    if (signum == SIGTERM)
@@ -98,12 +143,12 @@ void ShellRestart::order_all() {
 
 // The leader's. A restart of all that is under way does for the order, too.
 void ShellRestart::answer_order() {
-  if (whole_ || order_is_answered_ || end_.is_decided()) return;
+  if (together_ || order_is_answered_ || end_.is_decided()) return;
   std::string why = all_started_ ? why_not_whole() : "the job is still being started";
   if (why.empty() && !tasks_.all().empty()) {
-    if (auto takes = takes_all(*tasks_.all().front()); !takes) why = takes.error().message;
+    if (auto takes = pmi_takes_all(*tasks_.all().front()); !takes) why = takes.error().message;
   }
-  if (!why.empty()) return orders_.refuse(value::Idset::range(0, static_cast<Rank>(job_.tasks() - 1)), why);
+  if (!why.empty()) return orders_.refuse(all_ranks(), why);
   Json what{{"shell", job_.shell_rank}, {"whole", true}, {"ordered", true}, {"ends", Json::array()}};
   what["restarts"] = job_.restarts;
   order_is_answered_ = true;
@@ -116,36 +161,48 @@ void ShellRestart::answered_order(const Message& message) {
   if (end_.is_decided()) return;
   // Some have started again since it was sent: what the leader knew then may not be so any more.
   if (message.restarts != job_.restarts) return shells_.leads() ? answer_order() : void();
-  value::Idset all = value::Idset::range(0, static_cast<Rank>(job_.tasks() - 1));
-  Decision decision{all, exits::Record::victim(std::nullopt)};
+  Decision decision{all_ranks(), exits::Record::victim(std::nullopt)};
   decision.whole = decision.ordered = true;
-  job_.start_again(all);
+  decision.together = decision.ranks;
+  job_.start_again(decision.together);
   report(message.shell, decision);
-  begin_whole(decision);
+  for (Rank rank : decision.together.ids()) shells_.expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
+  begin_together(decision);
 }
 
 // ---- all tasks start again ---------------------------------------------------------------------
 
-void ShellRestart::begin_whole(const Decision& decision) {
-  value::Idset all = value::Idset::range(0, static_cast<Rank>(job_.tasks() - 1));
-  for (Rank rank : all.ids()) shells_.expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
+value::Idset ShellRestart::all_ranks() const { return value::Idset::range(0, static_cast<Rank>(job_.tasks() - 1)); }
+
+// With scope=node: a signal has ended it before the decision came.
+bool ShellRestart::is_given_up(const Decision& decision) const {
+  auto ranks = decision.ranks.ids();
+  return !decision.whole &&
+         std::any_of(ranks.begin(), ranks.end(), [this](Rank rank) { return !kept_.contains(rank); });
+}
+
+void ShellRestart::begin_together(const Decision& decision) {
   // Those that it has given up meanwhile end the job.
   for (auto& [rank, record] : std::exchange(before_answer_, {})) tasks_.record_end(rank, record);
-  if (host_.ending()) return;
+  if (is_given_up(decision)) {  // the tasks go on; the ends that there are count under the new starts, too
+    for (Rank rank : tasks_.outcomes().ranks().ids()) tasks_.record_end(rank, *tasks_.outcomes().of(rank));
+    return;
+  }
+  if (host_.ending() || shrink_.leaves()) return;
   if (finished_)
     return host_.raise({"exec", 0,
                         fmt::format("shell {}{}: its tasks had ended when all were to start again", job_.shell_rank,
                                     job_.node().on()),
                         value::WaitStatus::exited(1)});
-  whole_.emplace(Whole{job_.restarts, decision.delay});
+  together_.emplace(RestartTogether{job_.restarts, decision.delay, !decision.whole});
   for (const auto& task : tasks_.all()) {
-    if (task->state() == task::State::exited && !host_.ending()) keep_for_whole(*task);
+    if (task->state() == task::State::exited && !host_.ending()) keep_together(*task);
   }
-  if (!is_starting_) end_for_whole();  // else once those that are being started run
+  if (!is_starting_) end_together();  // else once those that are being started run
 }
 
-void ShellRestart::end_for_whole() {
-  if (!whole_ || host_.ending()) return;
+void ShellRestart::end_together() {
+  if (!together_ || host_.ending()) return;
   auto kill = [this](int signum) {
     signals_itself_ = true;
     host_.kill_tasks(signum);
@@ -154,14 +211,14 @@ void ShellRestart::end_for_whole() {
   kill(SIGTERM);
   auto timer = event::Timer::create(host_.loop(), [kill] { kill(SIGKILL); });
   if (!timer) return host_.raise({"exec", 0, timer.error().message, std::nullopt});
-  whole_->timer = *std::move(timer);
-  if (tasks_.running() > 0) whole_->timer->start_grace(grace_);
+  together_->timer = *std::move(timer);
+  if (tasks_.running() > 0) together_->timer->start_grace(grace_);
   wait_for_others();
 }
 
 // Its end counts only if nothing starts again, and then as one that this restart has brought about, unless it came
 // before.
-void ShellRestart::keep_for_whole(task::Task& task) {
+void ShellRestart::keep_together(task::Task& task) {
   Rank rank = task.rank();
   auto kept = kept_.find(rank);
   if (kept == kept_.end()) {
@@ -174,40 +231,71 @@ void ShellRestart::keep_for_whole(task::Task& task) {
   kept->second.timer.reset();
   task.set_starts_again(true);
   if (is_new) {
+    auto takes_all = together_->is_node ? pmi_takes_all(task) : Result<bool>(false);
     task.kill_left();
     tasks_.call_exit(task);
+    if (!takes_all || *takes_all)  // it has not been so when the tasks were to start again without the others
+      return host_.raise({"exec", 0,
+                          fmt::format("rank {}{} cannot start again with the tasks of its shell only: {}", rank,
+                                      shells_.has_others() ? job_.node().on() : "",
+                                      takes_all ? "tasks have called PMI init" : takes_all.error().message),
+                          value::WaitStatus::exited(1)});
   }
-  if (whole_ && whole_->timer) wait_for_others();
+  if (together_ && together_->timer) wait_for_others();
 }
 
 void ShellRestart::wait_for_others() {
-  if (tasks_.running() > 0 || std::exchange(whole_->waits, true)) return;
-  whole_->timer->stop();
-  auto begin = [this](const Result<plugin::Gathered>& gathered) {
-    if (!gathered || !whole_) return;  // cut off, or the job ends
-    auto timer = event::Timer::create(host_.loop(), [this] { whole_->is_due = true; });
-    if (!timer) return host_.raise({"exec", 0, timer.error().message, std::nullopt});
-    whole_->timer = *std::move(timer);
-    whole_->timer->start(event::Seconds(whole_->delay));
-  };
-  others_ended_ = host_.gather(fmt::format("restart.{}", whole_->restarts), "", begin);
+  if (tasks_.running() > 0 || std::exchange(together_->waits, true)) return;
+  together_->timer->stop();
+  if (together_->is_node) return wait_for_delay();
+  others_ended_ = host_.gather(fmt::format("restart.{}", together_->restarts), "",
+                               [this](const Result<plugin::Gathered>& gathered) {
+                                 if (gathered && together_) wait_for_delay();  // else cut off, or the job ends
+                               });
 }
 
-Result<void> ShellRestart::start_whole(const std::function<void()>& wait_for_holds) {
+void ShellRestart::wait_for_delay() {
+  auto timer = event::Timer::create(host_.loop(), [this] { together_->is_due = true; });
+  if (!timer) return host_.raise({"exec", 0, timer.error().message, std::nullopt});
+  together_->timer = *std::move(timer);
+  together_->timer->start(event::Seconds(together_->delay));
+}
+
+// A signal for tasks of this shell cancels it: those that have ended have their records, those that are being ended
+// get them.
+void ShellRestart::drop_node() {
+  value::Idset ending;
+  for (const auto& task : tasks_.all()) {
+    if (!together_ || !together_->timer || task->state() != task::State::running) continue;
+    ending.insert(task->rank());
+    signals_[task->rank()].insert(SIGTERM);
+  }
+  together_.reset();
+  while (!kept_.empty()) drop(kept_.begin()->first);
+  if (ending.empty()) return;
+  auto timer = event::Timer::create(host_.loop(), [this, ending] { tasks_.kill(SIGKILL, ending); });
+  if (!timer) return host_.raise({"exec", 0, timer.error().message, std::nullopt});
+  last_kill_ = *std::move(timer);
+  last_kill_->start_grace(grace_);
+}
+
+Result<void> ShellRestart::start_together(const std::function<void()>& wait_for_holds) {
   value::Idset ranks;
   for (std::size_t id = 0; id < tasks_.all().size(); ++id) {
     const task::Task& task = *tasks_.all()[id];
-    if (task.state() == task::State::running) continue;  // a spare's, which has taken it over meanwhile
+    if (!kept_.contains(task.rank())) continue;  // it runs: this shell has taken it over meanwhile
     ranks.insert(task.rank());
-    tasks_.renew(task, job_.attempt_of(task.rank()), whole_->restarts);
+    tasks_.renew(task, job_.attempt_of(task.rank()), together_->restarts);
   }
   for (auto& [rank, each] : kept_) each.state = State::starting;
   plugin::Call call("shell.restart");
-  call.in = {{"ranks", ranks.str()}, {"all", true}};
+  call.in = {{"ranks", ranks.str()}, {"all", !together_->is_node}};
+  const std::uint64_t restarts = together_->restarts;
   TRY(host_.stack().call(call));
   wait_for_holds();
-  if (host_.ending()) return {};
-  whole_.reset();
+  bool stands = together_ && together_->restarts == restarts;  // all tasks of the job may start again by now
+  if (host_.ending() || !stands) return {};
+  together_.reset();
   return start_tasks();
 }
 

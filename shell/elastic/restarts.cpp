@@ -30,9 +30,9 @@ Result<Restarts::Granted> Restarts::take(Rank rank, double ran) {
   return Granted{++used_, next_delay(task.in_a_row, ran)};
 }
 
-Result<Restarts::Granted> Restarts::take_job(double ran) {
+Result<Restarts::Granted> Restarts::take_together(std::uint32_t& in_a_row, double ran) {
   if (used_ >= limits_.job) return none_left("job", limits_.job);
-  return Granted{++used_, next_delay(jobs_in_a_row_, ran)};
+  return Granted{++used_, next_delay(in_a_row, ran)};
 }
 
 Json Restarts::json() const {

@@ -34,7 +34,9 @@ class Restarts {
   // Of a task that has run for so many seconds. An error: there is none left; the message says of what.
   Result<Granted> take(Rank rank, double ran);
   // Of all tasks of the job together.
-  Result<Granted> take_job(double ran);
+  Result<Granted> take_job(double ran) { return take_together(jobs_in_a_row_, ran); }
+  // Of all tasks of a node.
+  Result<Granted> take_node(std::uint32_t node, double ran) { return take_together(nodes_in_a_row_[node], ran); }
 
   // What has been granted so far, for a shell that joins the job, and begins with it.
   [[nodiscard]] Json json() const;
@@ -49,12 +51,14 @@ class Restarts {
     std::uint32_t in_a_row = 0;  // without a long run between them
   };
 
+  Result<Granted> take_together(std::uint32_t& in_a_row, double ran);
   [[nodiscard]] double next_delay(std::uint32_t& in_a_row, double ran) const;
 
   Limits limits_;
   std::uint64_t used_ = 0;
   std::map<Rank, Task> tasks_;
   std::uint32_t jobs_in_a_row_ = 0;
+  std::map<std::uint32_t, std::uint32_t> nodes_in_a_row_;
 };
 
 }  // namespace nacre::elastic

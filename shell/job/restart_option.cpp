@@ -25,6 +25,8 @@ constexpr std::array<std::pair<std::string_view, When>, 4> kWhens{{{"never", Whe
                                                                    {"on-request", When::on_request},
                                                                    {"on-failure", When::on_failure},
                                                                    {"always", When::always}}};
+constexpr std::array<std::pair<std::string_view, Scope>, 3> kScopes{
+    {{"task", Scope::task}, {"node", Scope::node}, {"job", Scope::job}}};
 
 Error wrong(const JsonAt& option, std::string_view name, std::string_view value, std::string_view want) {
   return option.error(fmt::format("{}: expected {}, got {}", name, want, in_quotes(value)));
@@ -65,8 +67,10 @@ Result<void> read_member(const JsonAt& option, std::string_view name, std::strin
     if (!set) return wrong(option, name, value, "exit codes, 1 to 255, as 77 or 64-78,99 (128+N: signal N)");
     out.codes = *std::move(set);
   } else if (name == "scope") {
-    if (value != "task" && value != "job") return wrong(option, name, value, "task or job");
-    out.scope = value == "job" ? Scope::job : Scope::task;
+    auto scope =
+        std::find_if(kScopes.begin(), kScopes.end(), [&](const auto& each) { return each.first == value; });
+    if (scope == kScopes.end()) return wrong(option, name, value, "task, node or job");
+    out.scope = scope->second;
   } else {
     return option.error(fmt::format("there is no {}{}; restart has {}", in_quotes(name), did_you_mean(name, kNames),
                                     fmt::join(kNames, ", ")));

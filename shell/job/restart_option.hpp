@@ -17,6 +17,7 @@ struct RestartOption {
   enum class When : std::uint8_t { never, on_request, on_failure, always };
   enum class Scope : std::uint8_t {
     task,  // the task alone, unless PMI does not allow that
+    node,  // all tasks of its shell, likewise
     job,   // all tasks of the job
   };
   static constexpr std::uint64_t kMost = 1'000'000;
@@ -30,7 +31,7 @@ struct RestartOption {
   Scope scope = Scope::task;
 
   // restart=never|on-request|on-failure|always
-  //     [,max=N][,per-task=N][,backoff=FIRST[:LONGEST]][,codes=SET][,scope=task|job]
+  //     [,max=N][,per-task=N][,backoff=FIRST[:LONGEST]][,codes=SET][,scope=task|node|job]
   static Result<RestartOption> read(const Options& options);
 
   [[nodiscard]] bool is_on() const { return when != When::never; }

@@ -238,6 +238,65 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   done
 }
 
+# The tries of these ranks, as 0:1,0:2,1:1.
+tried() {
+  for rank; do sed "s/^/$rank:/" "tries.$rank"; done | paste -sd,
+}
+
+@test "scope=node: all tasks of the shell start again together, with one restart, and those of others go on" {
+  for rank in 0 3 5; do
+    who=$rank all=6 run_ --local=3 -N 3 -n 6 --oversubscribe --report=report --restart=$now,scope=node,max=1 sh -c "echo \$PPID >>shell.\$FLUX_TASK_RANK; $fails
+      case \$FLUX_TASK_RANK in $((rank / 2 * 2)) | $((rank / 2 * 2 + 1))) [ \$NACRE_TASK_TRY -gt 1 ] || sleep 100; : >again.\$FLUX_TASK_RANK ;; esac
+      until [ -e again.$((rank / 2 * 2)) ] && [ -e again.$((rank / 2 * 2 + 1)) ]; do sleep 0.02; done"
+    [ "$code" -eq 0 ] || { cat err out; return 1; }
+    first=$((rank / 2 * 2))
+    [ "$(tried $first $((first + 1)))" = "$first:1,$first:2,$((first + 1)):1,$((first + 1)):2" ] || { cat out err; return 1; }
+    [ "$(grep -c "try 1 restarts 0" out)" -eq 6 ] && [ "$(grep -c "try 2 restarts 1" out)" -eq 2 ] || { cat out; return 1; }
+    grep -qF "restart: rank $rank on $(uname -n) exited with code 3: all tasks of shell $((rank / 2)) (rank $first-$((first + 1))) start again now (restart 1 of 1)" err || { cat err; return 1; }
+    [ "$(restarts)" -eq 1 ]
+    [ "$(classes)" = '[["x0","0-5"]]' ] || { jq . report; return 1; }
+    [ "$(jq -c '[.timeline[] | select(.event == "restart") | [.ranks, .ended, .scope, .try]]' report)" = "[[\"$first-$((first + 1))\",\"$rank\",\"node\",null]]" ] || { jq . report; return 1; }
+    rm -f again.* shell.*
+  done
+}
+
+@test "scope=node: both tasks of a node that fail at one instant, tasks that ignore SIGTERM, one that has ended for good" {
+  local round
+  for round in 1 2 3 4 5; do
+    who="2 3" all=4 run_ --local=2 -N 2 -n 4 --oversubscribe --restart=$now,scope=node,max=1 sh -c "$fails"
+    [ "$code" -eq 0 ] || { cat err; return 1; }
+    [ "$(tried 0 1 2 3)" = 0:1,1:1,2:1,2:2,3:1,3:2 ] || { tried 0 1 2 3; cat err; return 1; }
+  done
+  who=1 all=2 run_ -n 2 --oversubscribe -o kill-timeout=0.3s --restart=$now,scope=node sh -c "trap '' TERM; $fails; [ \$NACRE_TASK_TRY -gt 1 ] || while :; do sleep 0.1; done"
+  [ "$code" -eq 0 ] || { cat err; return 1; }
+  [ "$(tried 0 1)" = 0:1,0:2,1:1,1:2 ]
+  who=3 run_ --local=2 -N 2 -n 4 --oversubscribe --restart=$now,scope=node sh -c "[ \$FLUX_TASK_RANK -lt 3 ] || sleep 0.5; $fails"
+  [ "$code" -eq 3 ]
+  grep -q "is not started again: all tasks of its shell would have to start again, and task 2 has ended for good" err || { cat err; return 1; }
+}
+
+@test "scope=node: the wait doubles for each node; a signal for one of its tasks, and the end of the job, cancel it" {
+  who="0 3" all=4 upto=2 run_ --local=2 -N 2 -n 4 --oversubscribe --restart=on-failure,backoff=100ms:10s,max=4,scope=node sh -c "$fails; until [ \"\$(cat tries.0 tries.3 | wc -l)\" -ge 6 ]; do sleep 0.05; done"
+  [ "$code" -eq 0 ] || { cat err; return 1; }
+  [ "$(tried 0 1 2 3)" = 0:1,0:2,0:3,1:1,1:2,1:3,2:1,2:2,2:3,3:1,3:2,3:3 ] || { tried 0 1 2 3; cat err; return 1; }
+  [ "$(grep -c "start again in 100ms" err)" -eq 2 ] && [ "$(grep -c "start again in 200ms" err)" -eq 2 ] || { cat err; return 1; }
+  for end in cancel "kill --ranks=2" "kill --ranks=3"; do
+    who=3 upto=9 all=4 start_run --local=2 -N 2 -n 4 --oversubscribe --report=report -o exit-on-error=off --restart=on-failure,backoff=1h:2h,scope=node sh -c "$fails; until [ -e go ]; do sleep 0.05; done"
+    wait_until grep -q "start again in 1h" err
+    wait_until sh -c "[ \"\$('$front' ps -q | wc -l)\" -eq 2 ]"
+    # shellcheck disable=SC2086 # words
+    "$front" $end "$id"
+    [ "$end" = cancel ] || touch go
+    code=0
+    wait "$launcher" || code=$?
+    [ "$code" -ne 0 ]
+    case $end in cancel) ends='["c/s15","0-2"]' ;; *) ends='["c/s15","2"],["x0","0-1"]' ;; esac
+    [ "$(classes)" = "[$ends,[\"x3\",\"3\"]]" ] || { jq . report; cat err; return 1; }
+    nothing_left "^nacre-shell: $id"
+    rm -f go
+  done
+}
+
 # A program of PMI that dies between init and finalize in its first start.
 pmi_job() {
   rm -f out err tries.*
@@ -258,6 +317,18 @@ pmi_job() {
     exec "$0" init barrier barrier finalize' "$client"
   [ "$code" -eq 0 ] || { cat err out; return 1; }
   [ "$(cat tries.* | wc -l)" -eq 5 ]
+  pmi_job --local=2 -N 2 -n 4 --oversubscribe --restart=$now,max=1,scope=node sh -c 'echo $NACRE_TASK_TRY >>tries.$FLUX_TASK_RANK
+    if [ $NACRE_TASK_TRY = 1 ] && [ $FLUX_TASK_RANK = 2 ]; then exec "$0" init barrier exit:3; fi
+    exec "$0" init barrier barrier finalize' "$client"
+  [ "$code" -eq 0 ] || { cat err out; return 1; }
+  [ "$(cat tries.* | wc -l)" -eq 8 ]
+  grep -q "restart: rank 2 on .* all tasks of the job start again now (restart 1 of 1)" err
+  pmi_job --local=2 -N 2 -n 4 --oversubscribe --restart=$now,max=1,scope=node sh -c 'echo $NACRE_TASK_TRY >>tries.$FLUX_TASK_RANK
+    [ $NACRE_TASK_TRY$FLUX_TASK_RANK != 12 ] || exit 3
+    [ $NACRE_TASK_TRY$FLUX_TASK_RANK != 13 ] || sleep 100
+    exec "$0" init barrier barrier finalize' "$client"
+  [ "$code" -eq 0 ] || { cat err out; return 1; }
+  [ "$(cat tries.* | wc -l)" -eq 6 ]
 }
 
 @test "as lines of JSON; and a plugin gets the topics" {

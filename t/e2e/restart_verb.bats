@@ -132,6 +132,33 @@ prints() { # text
   [ ! -e try.1.3 ]
 }
 
+@test "scope=node: an order for a task is one for all of its shell, which uses no restart" {
+  start_run --local=2 -N 2 -n 4 --oversubscribe --restart=on-request,scope=node -- "$stays"
+  wait_until are_in 1 0 1 2 3
+  run --separate-stderr "$front" restart --ranks=2 "$id"
+  [ "$status" -eq 0 ] || { echo "$stderr"; return 1; }
+  prints 2
+  wait_until are_in 2 2 3
+  run --separate-stderr "$front" restart --ranks=0-3 "$id"
+  [ "$status" -eq 0 ] || { echo "$stderr"; return 1; }
+  prints 0-3
+  wait_until are_in 2 0 1
+  wait_until are_in 3 2 3
+  grep -qF "restart: all tasks of shell 1 (rank 2-3) on $(uname -n) start again, as nacre restart has asked" err || { cat err; return 1; }
+  touch go
+  ends_with 0
+  [ ! -e try.0.3 ] && [ ! -e try.3.4 ]
+  start_run --local=2 -N 2 -n 4 --oversubscribe --restart=on-request,scope=node -- '[ $FLUX_TASK_RANK != 1 ] || { : >ended; exit 0; }; '"$stays"
+  wait_until are_in 1 0 2 3
+  wait_until has_ended 1
+  run --separate-stderr "$front" restart --ranks=0 "$id"
+  [ "$status" -eq 1 ]
+  [ "$stderr" = "nacre restart: rank 0 is not started again: all tasks of its shell would have to start again, and task 1 has ended for good" ] || { echo "$stderr"; return 1; }
+  kill -0 "$(<pid.0.1)"
+  touch go
+  ends_with 0
+}
+
 @test "tasks connected to PMI all start again with one of them; PMI begins anew" {
   export client=$BATS_TEST_DIRNAME/pmi_client
   start_run --local=2 -n 4 --oversubscribe --restart=on-request -- 'exec "$client" init barrier touch:in.%r.$NACRE_TASK_TRY wait:go barrier finalize'

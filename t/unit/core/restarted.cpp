@@ -168,6 +168,89 @@ TEST_CASE("not all tasks start again once one has ended for good") {
             "good") != std::string::npos);
 }
 
+TEST_CASE("scope=node: the other tasks of the shell end, and all start again together, with one restart") {
+  ShellUnderTest it;
+  prepare(
+      it, "on-failure,scope=node,backoff=0,max=1",
+      "[ $NACRE_TASK_TRY.$NACRE_JOB_RESTARTS = 2.1 ] || { [ $FLUX_TASK_RANK = 1 ] && exit 3; exec sleep 100; }");
+  it.tasks = 3;
+  CHECK(it.run() == 0);
+  CHECK(it.called("task.fork") == 6);
+  CHECK(it.called("task.exit") == 6);
+  CHECK(it.called("job.tasks-restart") == 1);
+  CHECK(it.called("shell.restart") == 1);
+  CHECK(it.called("job.tasks-exited") == 3);
+  CHECK(it.has_logged("warn: restart: rank 1 exited with code 3: all tasks of shell 0 (rank 0-2) start again now "
+                      "(restart 1 of 1)") == 1);
+}
+
+TEST_CASE(
+    "scope=node: it is another shell's, and the tasks of this one go on; the next starts of all of it count") {
+  ShellUnderTest it(0, 2);
+  prepare(it, "on-failure,scope=node,max=1", "sleep 0.2");
+  it.tasks = 2;
+  it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
+  it.at["shell.start"] = [](ShellUnderTest& self) {
+    self.later(event::Seconds(0.01), [&self] {
+      REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[2, 1, "x3", 0.5]])")));
+      for (Idset::Id rank : {0, 1, 2, 3}) CHECK(self.shell->job().attempt_of(rank) == (rank < 2 ? 1 : 2));
+      REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[3, 1, "x3", 0.5]])")));  // it starts again
+      CHECK(self.shell->job().restarts == 1);
+      self.group->end_elsewhere({Idset::range(2, 3), Record::of(WaitStatus::exited(3))});
+      self.group->end_elsewhere({Idset::range(6, 7), Record::of(WaitStatus::exited(0))});
+    });
+    return Result<void>();
+  };
+  CHECK(it.run() == 0);
+  CHECK(it.called("task.fork") == 2);
+  CHECK(it.called("shell.restart") == 0);
+  CHECK(it.group->raised() ==
+        std::vector<std::string>{"raise restart 2 -1: rank 2 on node1 exited with code 3: all tasks of shell 1 "
+                                 "(rank 2-3) start again in 1s (restart 1 of 1)"});
+}
+
+TEST_CASE("scope=node: ends that were kept back with one that is refused are ends") {
+  ShellUnderTest it;
+  prepare(it, "on-failure,scope=node,backoff=0,max=1", "exit 3");
+  it.tasks = 3;
+  it.options["exit-on-error"] = "off";
+  CHECK(it.run() == 3);
+  CHECK(it.called("task.fork") == 6);
+  CHECK(it.has_logged("is not started again: the job has used 1 of 1 restarts") == 1);
+}
+
+TEST_CASE("scope=node: a task of the shell has ended for good") {
+  ShellUnderTest it;
+  prepare(it, "on-failure,scope=node", "[ $FLUX_TASK_RANK = 0 ] || { sleep 0.3; exit 4; }");
+  it.tasks = 2;
+  CHECK(it.run() == 4);
+  CHECK(it.called("task.fork") == 2);
+  CHECK(it.has_logged("rank 1 exited with code 4, and is not started again: all tasks of its shell would have to "
+                      "start again, and task 0 has ended for good") == 1);
+}
+
+TEST_CASE("scope=node: a signal for a task of the shell cancels it, while it waits and while the others end") {
+  ShellUnderTest waits;
+  prepare(waits, "on-failure,scope=node,backoff=1h:1h", "[ $FLUX_TASK_RANK = 0 ] || exit 3; sleep 100");
+  waits.tasks = 2;
+  waits.at["job.tasks-restart"] = [](ShellUnderTest& self) {
+    self.later(event::Seconds(0.2), [&self] { self.shell->signal_tasks(SIGTERM, Idset::range(0, 0)); });
+    return Result<void>();
+  };
+  CHECK(waits.run() == 3);
+  CHECK(waits.called("task.fork") == 2);
+  ShellUnderTest ends;
+  prepare(ends, "on-failure,scope=node,backoff=0", "[ $FLUX_TASK_RANK = 0 ] || exit 3; trap '' TERM; sleep 100");
+  ends.options["kill-timeout"] = "0.5s";
+  ends.tasks = 2;
+  ends.at["job.tasks-restart"] = [](ShellUnderTest& self) {
+    self.later(event::Seconds(0.1), [&self] { self.shell->signal_tasks(SIGTERM, Idset::range(0, 0)); });
+    return Result<void>();
+  };
+  CHECK(ends.run() == 137);
+  CHECK(ends.called("task.fork") == 2);
+}
+
 TEST_CASE("nacre restart: a task that is ordered to starts again, whatever it ends with, and uses no restart") {
   ShellUnderTest it(0, 2);
   prepare(it, "on-request", "[ $NACRE_TASK_TRY -gt 1 ] || { trap 'exit 7' TERM; sleep 100 & wait; }");

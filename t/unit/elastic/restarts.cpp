@@ -13,6 +13,7 @@ TEST_CASE("restarts of all tasks share one limit, and each has its number") {
   CHECK(restarts.take(7, 1)->number == 3);
   CHECK(restarts.take(5, 1).error().message == "the job has used 3 of 3 restarts");
   CHECK(restarts.take_job(1).error().message == "the job has used 3 of 3 restarts");
+  CHECK(restarts.take_node(2, 1).error().message == "the job has used 3 of 3 restarts");
   CHECK(restarts.used() == 3);
 }
 
@@ -34,6 +35,9 @@ TEST_CASE("the wait doubles for each task up to the longest, and begins anew aft
   CHECK(restarts.take(3, Restarts::kSteady)->delay == 0.5);
   CHECK(restarts.take(3, 1)->delay == 1);
   for (double expected : {0.5, 1.0, 2.0}) CHECK(restarts.take_job(1)->delay == expected);
+  for (double expected : {0.5, 1.0, 2.0}) CHECK(restarts.take_node(7, 1)->delay == expected);
+  CHECK(restarts.take_node(8, 1)->delay == 0.5);
+  CHECK(restarts.take_node(7, Restarts::kSteady)->delay == 0.5);
   Restarts at_once({1000, 1000, 0, 0});
   for (int i = 0; i < 100; ++i) CHECK(at_once.take(0, 0)->delay == 0);
 }

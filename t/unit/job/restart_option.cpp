@@ -31,6 +31,8 @@ TEST_CASE("restart: without it nothing starts again; a word alone has the defaul
   CHECK(out.when == RestartOption::When::on_request);
   CHECK(out.scope == RestartOption::Scope::job);
   CHECK(out.is_on());
+  CHECK(read("always,scope=node")->scope == RestartOption::Scope::node);
+  CHECK(read("always,scope=task")->scope == RestartOption::Scope::task);
 }
 
 TEST_CASE("restart: members in any order, and codes with commas") {
@@ -64,7 +66,7 @@ TEST_CASE("restart: what it cannot be is named, with what it can be") {
           "restart: on-request has no limits, as only nacre restart starts tasks again: it has scope only");
   for (const char* codes : {"0", "256", "", "x"})
     CHECK(why(std::string("on-failure,codes=") + codes).starts_with("restart: codes: expected exit codes"));
-  CHECK(why("on-failure,scope=node") == "restart: scope: expected task or job, got 'node'");
+  CHECK(why("on-failure,scope=shell") == "restart: scope: expected task, node or job, got 'shell'");
   CHECK(why("on-failure,backof=1") ==
         "restart: there is no 'backof'; did you mean backoff?; restart has max, per-task, backoff, codes, scope");
   CHECK(why("on-failure,3") == "restart: expected NAME=VALUE behind a comma, got '3'");

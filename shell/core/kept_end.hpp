@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ShellRestart has of tasks that have ended, and are to be started again.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "event/loop.hpp"
+#include "exits/record.hpp"
+#include "task/task.hpp"
+
+namespace nacre::core {
+
+// An end that is kept back.
+struct KeptEnd {
+  enum class State : std::uint8_t { asked, waiting, due, starting, together };
+
+  task::Task* task;  // that has ended
+  exits::Record record;
+  bool whole = false;    // only all tasks of the job can start again
+  bool ordered = false;  // by nacre restart
+  State state = State::asked;
+  std::uint32_t attempt = 0;   // once it is granted: the next start
+  std::uint64_t restarts = 0;  // of the job by then
+  std::optional<event::Timer> timer = {};
+};
+
+// A restart of all tasks of the job, or of this shell, that is under way.
+struct RestartTogether {
+  std::uint64_t restarts;  // of the job, with this one
+  double delay;
+  bool is_node = false;  // of this shell only: no others are waited for
+  bool waits = false;    // for the other shells, then for the delay
+  bool is_due = false;
+  std::optional<event::Timer> timer = {};  // SIGKILL; then the delay
+};
+
+}  // namespace nacre::core
