@@ -4,7 +4,7 @@
 // task-prolog and task-epilog (for each task); see command.hpp for their form.
 //
 //   shell.post-init   the prolog, then the task-prologs; no task starts before all have ended
-//   shell.restart     the task-prologs of tasks that start again
+//   shell.restart, shell.take-over  the task-prologs of tasks that start again
 //   task.init         applies the changes of the environment that the task's prolog has printed
 //   task.exit         the task-epilog
 //   shell.finish      the epilog, once the task-epilogs have ended
@@ -37,16 +37,12 @@ class Hooks final : public plugin::Plugin {
   explicit Hooks(plugin::Host& host) : Plugin("hooks"), host_(host), runner_(host) {
     on("shell.init", [this](plugin::Call&) { return read(); });
     on("shell.post-init", [this](plugin::Call&) { return begin(); });
-    on("shell.take-over", [this](plugin::Call&) {
-      if (!task_prolog_) return Result<void>();
-      host_.hold_start(name());
-      return run_task_prologs();
-    });
-    on("shell.restart", [this](plugin::Call& call) -> Result<void> {
-      if (!task_prolog_) return {};
-      host_.hold_start(name());
-      return run_task_prologs(TRY(value::Idset::parse(call.in.value("ranks", ""))));
-    });
+    for (const char* topic : {"shell.take-over", "shell.restart"})
+      on(topic, [this](plugin::Call& call) -> Result<void> {
+        if (!task_prolog_) return {};
+        host_.hold_start(name());
+        return run_task_prologs(TRY(value::Idset::parse(call.in.value("ranks", ""))));
+      });
     on("task.init", [this](plugin::Call&) {
       if (!settings_.empty()) apply(*host_.current_task());
       return Result<void>();

@@ -117,7 +117,7 @@ void PmiDoctor::look_for_libraries() {
 std::string PmiDoctor::doing(const task::Task& task) const {
   if (task.state() == task::State::init) return "not started";
   if (task.state() == task::State::exited) return "ended: " + task.status().str();
-  if (server_ == nullptr) return activity_of(task.pid());
+  if (!knows(task)) return activity_of(task.pid());
   const pmi::ClientProgress& client = server_->clients()[task.local_id()];
   if (client.waits) return fmt::format("in PMI barrier {}", client.barriers + 1);
   std::string activity = activity_of(task.pid());
@@ -127,6 +127,11 @@ std::string PmiDoctor::doing(const task::Task& task) const {
     case pmi::ClientStage::left: return "without its PMI connection: " + activity;
     default: return (server_->in_use() ? "before PMI init: " : "") + activity;
   }
+}
+
+// Tasks that have come from a shell that is lost are no clients.
+bool PmiDoctor::knows(const task::Task& task) const {
+  return server_ != nullptr && task.local_id() < server_->clients().size();
 }
 
 std::vector<Said> PmiDoctor::roll() const {
@@ -177,7 +182,8 @@ void PmiDoctor::explain() {
   std::vector<Said> all;
   for (const auto& task : host_.tasks()) {
     const auto& libraries = libraries_[task->rank()];
-    all.emplace_back(task->rank(), fmt::format("{}; {}", version_of(server_->clients()[task->local_id()]),
+    std::string version = knows(*task) ? version_of(server_->clients()[task->local_id()]) : "no PMI";
+    all.emplace_back(task->rank(), fmt::format("{}; {}", version,
                                                libraries.empty() ? "no MPI library seen"
                                                                  : fmt::format("{}", fmt::join(libraries, ", "))));
   }

@@ -44,6 +44,7 @@ class PmiDoctor {
   [[nodiscard]] bool is_alone() const { return host_.bulk() == nullptr; }
   [[nodiscard]] std::vector<Said> roll() const;
   void explain();
+  [[nodiscard]] bool knows(const task::Task& task) const;
   [[nodiscard]] std::string doing(const task::Task& task) const;
   void log_line(Level level, std::string_view text);
 

@@ -35,10 +35,6 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
  public:
   explicit Pmi(plugin::Host& host) : Plugin("pmi"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return prepare(); });
-    on("shell.take-over", [this](plugin::Call&) {
-      if (group_) take_over();
-      return Result<void>();
-    });
     on("pmi.restart", [this](plugin::Call& call) {
       if (group_) call.out[name()] = how_to_restart(call.in.value("rank", UINT32_MAX));
       return Result<void>();
@@ -137,9 +133,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     if (spawns_) return "processes that tasks have spawned by PMI do not start again";
     const auto& ranks = group_->server().group().ranks;
     auto place = std::find(ranks.begin(), ranks.end(), rank);
-    if (place == ranks.end()) return "alone";
-    auto client = static_cast<std::uint32_t>(place - ranks.begin());
-    group_->drain(client);  // the last message that it sent may be that it joined
+    // The last message that it sent may be that it joined.
+    if (place != ranks.end()) group_->drain(static_cast<std::uint32_t>(place - ranks.begin()));
     bool needs_others = group_->server().in_use();
     if (needs_others && options_.fault_tolerant)
       return "tasks have called PMI init, and go on without it (fault-tolerance)";
@@ -152,6 +147,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     departures_.forget();
     group_->close();
     refuses_ = false;
+    strangers_.clear();
     ++starts_;
     group_.reset();  // it uses the exchange
     make_exchange();
@@ -174,19 +170,17 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     set_attributes();
   }
 
-  // The tasks here have been on a shell that is lost. The others do not know them as the processes that they were.
-  void take_over() {
-    between_nodes_ = nullptr;  // what it has given is all
-    PmiGroup::Callbacks refuse = callbacks();
-    refuse.on_bytes = [this](std::uint32_t client, bool to_client, std::string_view) {
-      if (to_client || std::exchange(refuses_, true)) return;
-      host_.raise({"exec", 0,
-                   fmt::format("{} calls PMI, and has been started again after its shell was lost: the other tasks "
-                               "cannot know it again by PMI (-o pmi=off, if the program does not need it)",
-                               name_of(client)),
-                   value::WaitStatus::exited(1)});
-    };
-    make_group(std::move(refuse));
+  // A task that has come from a shell that is lost. The others do not know it as the process that it was: it is no
+  // process of the group, and has a connection that it must not use.
+  [[nodiscard]] bool is_stranger(const task::Task& task) const { return task.local_id() >= group_size(); }
+
+  void watch_stranger(std::uint32_t rank, std::string_view bytes) {
+    if (bytes.empty() || std::exchange(refuses_, true)) return;
+    host_.raise({"exec", 0,
+                 fmt::format("rank {}{} calls PMI, and has been started again after its shell was lost: the other "
+                             "tasks cannot know it again by PMI (-o pmi=off, if the program does not need it)",
+                             rank, host_.job().node().on()),
+                 value::WaitStatus::exited(1)});
   }
 
   void announce_changes() {
@@ -268,7 +262,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   Result<void> give(task::Task& task) {
     std::uint32_t client = task.local_id();
-    UniqueFd& end = task_ends_[client] = TRY(group_->open(client));
+    if (is_stranger(task)) strangers_.erase(client);
+    UniqueFd& end = task_ends_[client] = TRY(is_stranger(task) ? strangers_[client].open() : group_->open(client));
     task::Command& command = task.command();
     int target = command.setup.unused_target();
     command.setup.fds.push_back({target, end.get()});
@@ -283,15 +278,19 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   Result<void> connect(const task::Task& task) {
     task_ends_.erase(task.local_id());
-    return group_->start(task.local_id());
+    if (!is_stranger(task)) return group_->start(task.local_id());
+    return strangers_.at(task.local_id()).watch(host_.loop(), [this, rank = task.rank()](std::string_view bytes) {
+      watch_stranger(rank, bytes);
+    });
   }
 
   void exited(const task::Task& task) {
     task_ends_.erase(task.local_id());
+    if (is_stranger(task)) return strangers_[task.local_id()].drain();
     if (task.starts_again()) return starts_again(task);
     departures_.exited(task.local_id(), task.status());
     if (between_nodes_ == nullptr) return;
-    auto tasks = host_.tasks();
+    auto tasks = host_.tasks().first(group_size());
     bool all = std::all_of(tasks.begin(), tasks.end(), [](const auto& each) {
       return each->state() == task::State::exited && !each->starts_again();
     });
@@ -341,6 +340,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   // ---- the tasks as processes of the group ----------------------------------------------------
 
+  [[nodiscard]] std::size_t group_size() const { return group_->server().group().ranks.size(); }
+
   [[nodiscard]] std::uint32_t rank_of(std::uint32_t client) const { return group_->server().group().ranks[client]; }
 
   [[nodiscard]] std::string name_of(std::uint32_t client) const override {
@@ -376,7 +377,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   PmiDepartures departures_{host_, *this, options_, *this};
   std::optional<PmiSpawns> spawns_;
   std::map<std::uint32_t, UniqueFd> task_ends_;  // by client, until it runs
-  bool refuses_ = false;                         // a task that was started again has called PMI
+  std::map<std::uint32_t, PmiLink> strangers_;   // by what would be the client
+  bool refuses_ = false;                         // one of them has called PMI
   std::uint64_t starts_ = 1;                     // of all tasks together
   plugin::Registration announcements_;
 };

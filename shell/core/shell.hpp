@@ -9,7 +9,7 @@
 //   shell_group.hpp  the other shells: barriers, losses, the ends of all tasks
 //   shell_shrink.hpp shells that leave before the job's end
 //   shell_grow.hpp   shells that join while it runs
-//   shell_replace.hpp spares that start tasks of lost shells again
+//   shell_replace.hpp shells that start tasks of lost shells again
 //   shell_restart.hpp tasks that have ended, and are started again where they are
 //   shell_host.hpp   what plugins see of it
 #pragma once
@@ -80,6 +80,7 @@ class Shell final : public ShellHost {
   Result<void> announce_start();
   Result<void> post_first_end();
   void run_tasks();
+  [[nodiscard]] bool is_due() const;
   void start_due();
   void stand_by();
   Result<void> take_over();

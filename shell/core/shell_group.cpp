@@ -9,6 +9,7 @@
 
 #include "job/on_lost.hpp"
 #include "job/resources.hpp"
+#include "job/restart_option.hpp"
 #include "value/hostlist.hpp"
 #include "value/wait_status.hpp"
 
@@ -28,6 +29,12 @@ Json loss_of(group::Rank rank, plugin::Host& host) {
   return {{"shell_rank", rank}, {"severity", ends ? 0 : 2}};
 }
 
+// Tasks may come to any shell until all have ended.
+bool any_may_get_tasks(plugin::Host& host) {
+  auto restart = job::RestartOption::read(host.options());
+  return on_lost_of(host).replaces && restart && restart->where == job::RestartOption::Where::any;
+}
+
 constexpr std::string_view kTasksOverTopic = "shell.tasks-over";
 
 }  // namespace
@@ -42,7 +49,7 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
   };
   callbacks_ = std::move(callbacks);
   if (!process_.joins_late) begin();
-  if (has_others() && host_.job().is_spare(host_.job().shell_rank)) {
+  if (has_others()) {
     tasks_over_ = host_.on_announcement([this](std::string_view topic, std::string_view /*bytes*/) {
       if (topic == kTasksOverTopic) tasks_are_over_ = true;
     });
@@ -175,23 +182,30 @@ value::Idset ShellGroup::unfinished_on(group::Rank shell) const {
   return host_.job().taskmap.ranks_on(shell) - outcomes_.ranks();
 }
 
-void ShellGroup::moved(const job::Move& move) {
+void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spares) {
   const auto& nodes = host_.job().resources.nodes;
-  notify_plugins("job.tasks-moved", {{"ranks", move.ranks.str()},
-                                     {"from", move.from},
-                                     {"to", move.to},
-                                     {"host", nodes[move.to].hostname},
-                                     {"try", move.attempt}});
+  std::map<group::Rank, value::Idset> to;
+  for (const job::Move& each : moves) {
+    to[each.to].insert(each.ranks);
+    notify_plugins("job.tasks-moved", {{"ranks", each.ranks.str()},
+                                       {"from", each.from},
+                                       {"to", each.to},
+                                       {"host", nodes[each.to].hostname},
+                                       {"try", each.attempt}});
+  }
+  const group::Rank from = moves.front().from;
   notify_plugins("shell.resource-update", {{"R", job::without_nodes(host_.job().resources, gone())},
                                            {"taskmap", host_.job().taskmap.json()},
                                            {"added", ""},
-                                           {"left", std::to_string(move.from)}});
+                                           {"left", std::to_string(from)}});
   if (host_.job().shell_rank != 0) return;
+  std::string where;
+  for (const auto& [shell, ranks] : to)
+    where += fmt::format("{}task {} starts again on {} {}{}", where.empty() ? "its " : ", ", ranks.str(),
+                         spares.contains(shell) ? "the spare shell" : "shell", shell, nodes[shell].on());
   host_.raise(
       {"node-failure", 2,
-       fmt::format("shell {}{} is lost: it has ended, or cannot be reached; its task {} starts again on the "
-                   "spare shell {}{}",
-                   move.from, nodes[move.from].on(), move.ranks.str(), move.to, nodes[move.to].on()),
+       fmt::format("shell {}{} is lost: it has ended, or cannot be reached; {}", from, nodes[from].on(), where),
        std::nullopt});
 }
 
@@ -287,14 +301,15 @@ void ShellGroup::wait_for_all_tasks() {
   if (host_.job().shell_rank != 0 || !has_others()) return;
   wait([this] { return tasks_left() == 0; });
   tasks_are_over_ = true;
-  if (host_.job().spares == 0 || host_.ending()) return;
+  if ((host_.job().spares == 0 && !any_may_get_tasks(host_)) || host_.ending()) return;
   if (Result<void> sent = host_.announce(kTasksOverTopic, ""); !sent)
     host_.log().log(Level::debug, "", "the spares get no notice of the tasks' end: {}", sent.error().message);
 }
 
 void ShellGroup::stand_by(const std::function<bool()>& leaves) {
-  if (!has_others() || !host_.job().is_spare(host_.job().shell_rank)) return;
-  wait([&] { return tasks_are_over_ || leaves(); });
+  const job::Job& job = host_.job();
+  if (!has_others() || !(job.is_spare(job.shell_rank) || any_may_get_tasks(host_))) return;
+  wait([&] { return tasks_are_over_ || (leads() && tasks_left() == 0) || leaves(); });
 }
 
 std::size_t ShellGroup::tasks_left() const {

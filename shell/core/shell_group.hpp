@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -77,8 +78,8 @@ class ShellGroup {
   }
   // It is asked to leave, and is not gone.
   [[nodiscard]] bool leaves(group::Rank shell) const { return (leaving_ - gone()).contains(shell); }
-  // The tasks are on another shell now; `host`'s job has that already.
-  void moved(const job::Move& move);
+  // The tasks of a lost shell are on others now; `host`'s job has that already. `spares`: those before it.
+  void moved(std::span<const job::Move> moves, const value::Idset& spares);
   // What plugins get to know of tasks that are started again where they are.
   void restarted(const Json& what) { notify_plugins("job.tasks-restart", what); }
 
@@ -87,7 +88,7 @@ class ShellGroup {
   void report_losses();
   // The leader's own tasks may be the first to end.
   void wait_for_all_tasks();
-  // A spare's, which has no tasks: waits for those of the others, unless it leaves before.
+  // Of a shell whose tasks have ended, and that may get others: waits for those of all shells, unless `leaves`.
   void stand_by(const std::function<bool()>& leaves);
   // Leader: calls `receive` once, with the task that is the first of all shells known to have ended by itself.
   void when_first_ended(std::function<void(const exits::TaskEnd&)> receive) {
@@ -121,7 +122,7 @@ class ShellGroup {
   std::optional<group::Group::Callbacks> callbacks_;  // until begin()
   std::function<void(group::Rank)> on_lost_leaving_;
   plugin::Registration tasks_over_;
-  bool tasks_are_over_ = false;  // the leader has announced it: a spare's
+  bool tasks_are_over_ = false;  // the leader has announced it
   bool reports_losses_ = false;  // true once plugins have run shell.post-init
   std::function<bool(group::Rank)> on_lost_with_tasks_;
   elastic::ExpectedStarts expected_;  // the leader's

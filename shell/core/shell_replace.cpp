@@ -2,12 +2,15 @@
 #include "core/shell_replace.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "elastic/starts.hpp"
 #include "job/on_lost.hpp"
+#include "job/restart_option.hpp"
 #include "join/leaving.hpp"
 #include "plugin/pmi_connected.hpp"
 
@@ -15,6 +18,10 @@ namespace nacre::core {
 
 Result<void> ShellReplace::serve() {
   auto chosen = TRY(job::OnLost::read(host_.options()));
+  takes_any_ = TRY(job::RestartOption::read(host_.options())).where == job::RestartOption::Where::any;
+  if (takes_any_ && !chosen.replaces)
+    return host_.options().at("restart")->error(
+        "where=any is for the tasks of a lost shell, which start again with on-lost=replace only: give that, too");
   if (!chosen.replaces || !shells_.has_others()) return {};
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == kTopic) announced(bytes);
@@ -59,16 +66,51 @@ void ShellReplace::decide(group::Rank shell, const value::Idset& connected) {
 }
 
 Result<void> ShellReplace::replace(group::Rank shell, const value::Idset& ranks) {
-  // All of them have come to that shell together.
-  std::uint32_t attempt = job_.attempt_of(*ranks.first()) + 1;
-  if (attempt > elastic::Starts(job_.tasks()).most())
-    return Error{ERANGE, fmt::format("they have started {} times, and no more is possible", attempt - 1)};
-  std::uint32_t spare = TRY(replacements_.choose(spares(), needed(shell, ranks)));
-  shells_.expect(ranks, attempt);
-  Json what{{"from", shell}, {"to", spare}, {"ranks", ranks.str()}, {"try", attempt}};
-  Result<void> sent = host_.announce(kTopic, dump_json(what));
-  if (!sent) replacements_.ordered(spare);
+  std::vector<std::uint32_t> shells = TRY(choose(shell, ranks));
+  // By shell and start: they may have started again there, each so often.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, value::Idset> moves;
+  std::vector<Rank> each = ranks.ids();
+  for (std::size_t i = 0; i < each.size(); ++i) moves[{shells[i], job_.attempt_of(each[i]) + 1}].insert(each[i]);
+  Json list = Json::array();
+  for (const auto& [where, moved] : moves) {
+    auto [to, attempt] = where;
+    shells_.expect(moved, attempt);
+    list.push_back({{"to", to}, {"ranks", moved.str()}, {"try", attempt}});
+  }
+  Result<void> sent = host_.announce(kTopic, dump_json({{"from", shell}, {"moves", std::move(list)}}));
+  if (sent) return {};
+  for (const auto& [where, moved] : moves) replacements_.ordered(where.first, moved.size());
   return sent;
+}
+
+// One for each of the ranks.
+Result<std::vector<std::uint32_t>> ShellReplace::choose(group::Rank shell, const value::Idset& ranks) {
+  auto most = elastic::Starts(job_.tasks()).most();
+  for (Rank rank : ranks.ids()) {
+    if (job_.attempt_of(rank) >= most)
+      return Error{ERANGE, fmt::format("rank {} has started {} times, and no more is possible", rank, most)};
+  }
+  auto spare = replacements_.choose(spares(), needed(shell, ranks));
+  if (spare) return std::vector<std::uint32_t>(ranks.size(), *spare);
+  if (!takes_any_) return spare.error();
+  if (job_.spec.gpus_per_slot > 0)
+    return Error{ENOENT, spare.error().message + ", and tasks with gpus of their own go to spares only"};
+  auto spread = replacements_.spread(others(), ranks.size());
+  if (!spread) return Error{ENOENT, fmt::format("{}, and {}", spare.error().message, spread.error().message)};
+  return spread;
+}
+
+// Shell 0 is the last of those that have as many tasks: without it the job ends.
+std::vector<elastic::Replacements::Other> ShellReplace::others() const {
+  std::vector<elastic::Replacements::Other> out;
+  for (std::uint32_t i = 1; i <= job_.shells(); ++i) {
+    std::uint32_t shell = i % job_.shells();
+    if (!shells_.stays(shell)) continue;
+    std::uint64_t tasks = shells_.unfinished_on(shell).size();
+    std::uint64_t room = job_.resources.nodes[shell].cores.size() / job_.spec.cores_per_slot;
+    out.push_back({shell, tasks, shares_cores() ? job_.tasks() : room - std::min(room, tasks)});
+  }
+  return out;
 }
 
 std::vector<elastic::Replacements::Spare> ShellReplace::spares() const {
@@ -84,41 +126,66 @@ std::vector<elastic::Replacements::Spare> ShellReplace::spares() const {
 elastic::Replacements::Room ShellReplace::needed(group::Rank shell, const value::Idset& ranks) const {
   const job::NodeResources& node = job_.resources.nodes[shell];
   const job::Jobspec& spec = job_.spec;
+  return {shares_cores() ? 1 : std::min<std::uint64_t>(ranks.size() * spec.cores_per_slot, node.cores.size()),
+          std::min<std::uint64_t>(ranks.size() * spec.gpus_per_slot, node.gpus.size())};
+}
+
+bool ShellReplace::shares_cores() const {
   auto option = host_.options().at("oversubscribe");
   auto shares = option ? job::oversubscribe_of(*option) : job::Oversubscribe::no;
-  bool may_share = shares && *shares != job::Oversubscribe::no;
-  return {may_share ? 1 : std::min<std::uint64_t>(ranks.size() * spec.cores_per_slot, node.cores.size()),
-          std::min<std::uint64_t>(ranks.size() * spec.gpus_per_slot, node.gpus.size())};
+  return shares && *shares != job::Oversubscribe::no;
 }
 
 // ---- every shell's -----------------------------------------------------------------------------
 
+Result<std::vector<job::Move>> ShellReplace::parse(std::string_view bytes) const {
+  Json json = TRY(parse_json(bytes));
+  JsonAt what = JsonAt::root(json);
+  const std::int64_t last = std::int64_t{job_.shells()} - 1;
+  auto from = static_cast<std::uint32_t>(TRY(TRY(what.at("from")).integer(0, last)));
+  std::vector<job::Move> out;
+  for (const JsonAt& each : TRY(TRY(what.at("moves")).elements())) {
+    auto ranks = TRY(value::Idset::parse(TRY(TRY(each.at("ranks")).string())));
+    if (ranks.empty() || *ranks.last() >= job_.tasks()) return each.expected("ranks of the job");
+    auto to = static_cast<std::uint32_t>(TRY(TRY(each.at("to")).integer(0, last)));  // see group/statements.cpp
+    auto attempt = static_cast<std::uint32_t>(TRY(TRY(each.at("try")).integer(1, UINT32_MAX - 1)));
+    out.push_back({ranks, from, to, attempt});
+  }
+  if (out.empty()) return what.expected("at least one move");
+  return out;
+}
+
 void ShellReplace::announced(std::string_view bytes) {
-  Json what = Json::parse(bytes, nullptr, false);
-  auto ranks = value::Idset::parse(what.is_object() ? what.value("ranks", "") : "");
-  job::Move move;
-  if (ranks && !ranks->empty()) {
-    move = {*ranks, what.value("from", job_.shells()), what.value("to", job_.shells()),
-            what.value("try", std::uint32_t{0})};
-  }
-  bool is_known = !move.ranks.empty() && *move.ranks.last() < job_.tasks();
-  if (!is_known || move.from >= job_.shells() || move.to >= job_.shells() || move.attempt == 0) {
+  auto moves = parse(bytes);
+  if (!moves)
     return host_.log().log(Level::warn, "", "on-lost: an announcement that this version does not understand");
+  const group::Rank from = moves->front().from;
+  const value::Idset spares = job_.spare_shells();
+  const std::size_t all = moves->size();
+  for (const job::Move& each : *moves) {
+    if (shells_.leads()) replacements_.ordered(each.to, each.ranks.size());
   }
-  bool stands = shells_.stays(move.to);
-  if (shells_.leads()) replacements_.ordered(move.to);
-  if (!stands && shells_.leads()) decide(move.from, {});
-  if (!stands) return;
-  job_.move(move);
-  shells_.moved(move);
-  if (move.to == job_.shell_rank) due_ = std::move(move);
+  std::erase_if(*moves, [this](const job::Move& each) { return !shells_.stays(each.to); });
+  if (!moves->empty()) {
+    const std::uint64_t restarts = job_.restarts + 1;  // together
+    for (const job::Move& each : *moves) {
+      job_.move(each);
+      if (each.to == job_.shell_rank) due_.push_back(each);
+    }
+    job_.restarts = restarts;
+    shells_.moved(*moves, spares);
+  }
+  if (moves->size() < all && shells_.leads()) decide(from, {});
 }
 
 Result<void> ShellReplace::take_over() {
-  auto move = std::exchange(due_, std::nullopt);
-  CHECK_OK(tasks_.make(move->ranks, move->attempt, job_.restarts));
+  job::Move move = std::move(due_.front());
+  due_.pop_front();
+  // All may have been told to start again meanwhile.
+  std::uint32_t attempt = job_.attempt_of(*move.ranks.first());
+  CHECK_OK(tasks_.make(move.ranks, attempt, job_.restarts));
   plugin::Call call("shell.take-over");
-  call.in = {{"ranks", move->ranks.str()}, {"from", move->from}, {"try", move->attempt}};
+  call.in = {{"ranks", move.ranks.str()}, {"from", move.from}, {"try", attempt}};
   TRY(host_.stack().call(call));
   return {};
 }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// on-lost=replace, as one shell has it. When a shell with tasks is lost the leader chooses a spare, and announces
-// that the tasks are there now (kTopic): so all shells know it in one order with losses. It does not stand if the
-// spare was lost, or asked to leave, before it: then the leader chooses again. elastic/replacements.hpp decides.
+// on-lost=replace, as one shell has it. When a shell with tasks is lost the leader chooses a spare, or other shells
+// (restart=...,where=any), and announces that the tasks are there now (kTopic): so all shells know it in one order
+// with losses. It does not stand for a shell that was lost, or asked to leave, before it: then the leader chooses
+// again. elastic/replacements.hpp decides.
 //
 // Tasks that are connected to PMI cannot start again alone, as PMI cannot tell the others of it. So the leader asks
 // the shells that stay whether they have such tasks.
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <deque>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 #include "core/shell_group.hpp"
@@ -33,17 +35,22 @@ class ShellReplace {
   // Once the options are final. An error: on-lost is wrong.
   Result<void> serve();
 
-  // Of a spare: tasks of a lost shell are to be started here.
-  [[nodiscard]] bool is_due() const { return due_.has_value(); }
-  // Makes these tasks, and calls shell.take-over. They still have to be started.
+  // Tasks of a lost shell are to be started here.
+  [[nodiscard]] bool is_due() const { return !due_.empty() && !shrink_.leaves(); }
+  // Makes those that have been announced first, and calls shell.take-over. They still have to be started.
   Result<void> take_over();
 
  private:
+  using Rank = value::Idset::Id;
   static constexpr std::string_view kTopic = "shell.replace";
 
   bool lost(group::Rank shell);
   void decide(group::Rank shell, const value::Idset& connected);
   Result<void> replace(group::Rank shell, const value::Idset& ranks);
+  Result<std::vector<std::uint32_t>> choose(group::Rank shell, const value::Idset& ranks);
+  [[nodiscard]] Result<std::vector<job::Move>> parse(std::string_view bytes) const;
+  [[nodiscard]] bool shares_cores() const;
+  [[nodiscard]] std::vector<elastic::Replacements::Other> others() const;
   [[nodiscard]] std::vector<elastic::Replacements::Spare> spares() const;
   [[nodiscard]] elastic::Replacements::Room needed(group::Rank shell, const value::Idset& ranks) const;
   void announced(std::string_view bytes);
@@ -54,7 +61,8 @@ class ShellReplace {
   ShellShrink& shrink_;
   ShellTasks& tasks_;
   elastic::Replacements replacements_;  // the leader's
-  std::optional<job::Move> due_;        // to this shell
+  std::deque<job::Move> due_;           // to this shell
+  bool takes_any_ = false;              // where=any
   plugin::Registration announced_;
 };
 

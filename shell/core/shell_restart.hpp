@@ -56,6 +56,8 @@ class ShellRestart {
   [[nodiscard]] bool is_idle() const { return kept_.empty() && !together_; }
   // There are tasks to be started now.
   [[nodiscard]] bool is_due() const;
+  // All tasks of the job, or of this shell, are about to start again.
+  [[nodiscard]] bool is_together() const { return together_.has_value(); }
   // Starts them, unless the job ends. Only in a phase: `wait_for_holds` runs the loop until plugins are ready.
   Result<void> start_due(const std::function<void()>& wait_for_holds);
   // Starts the tasks that were not started. If all are to start again by then, they end at once.

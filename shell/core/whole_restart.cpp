@@ -283,7 +283,8 @@ Result<void> ShellRestart::start_together(const std::function<void()>& wait_for_
   value::Idset ranks;
   for (std::size_t id = 0; id < tasks_.all().size(); ++id) {
     const task::Task& task = *tasks_.all()[id];
-    if (!kept_.contains(task.rank())) continue;  // it runs: this shell has taken it over meanwhile
+    // Those that have come here meanwhile have not been started, or run.
+    if (!kept_.contains(task.rank()) && task.state() != task::State::init) continue;
     ranks.insert(task.rank());
     tasks_.renew(task, job_.attempt_of(task.rank()), together_->restarts);
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elastic/replacements.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace nacre::elastic {
@@ -30,6 +32,38 @@ Result<std::uint32_t> Replacements::choose(std::span<const Spare> spares, Room n
                               text_of(each.room, needed.gpus > 0), text_of(needed, needed.gpus > 0));
   }
   return Error{ENOENT, too_small.empty() ? "there is no spare left" : too_small};
+}
+
+Result<std::vector<std::uint32_t>> Replacements::spread(std::span<const Other> others, std::uint64_t tasks) {
+  std::vector<Other> left(others.begin(), others.end());
+  for (Other& each : left) {
+    auto coming = coming_.find(each.shell);
+    if (coming == coming_.end()) continue;
+    each.tasks += coming->second;
+    each.room -= std::min(each.room, coming->second);
+  }
+  std::vector<std::uint32_t> out;
+  while (out.size() < tasks) {
+    std::erase_if(left, [this](const Other& each) { return each.room == 0 || promised_.contains(each.shell); });
+    auto next = std::min_element(left.begin(), left.end(),
+                                 [](const Other& a, const Other& b) { return a.tasks < b.tasks; });
+    if (next == left.end())
+      return Error{ENOSPC,
+                   fmt::format("the other shells have room for {} of {}", out.size(), count_of(tasks, "task"))};
+    ++next->tasks;
+    --next->room;
+    out.push_back(next->shell);
+  }
+  for (std::uint32_t shell : out) ++coming_[shell];
+  return out;
+}
+
+void Replacements::ordered(std::uint32_t shell, std::uint64_t tasks) {
+  promised_.remove(shell);
+  auto coming = coming_.find(shell);
+  if (coming == coming_.end()) return;
+  coming->second -= std::min(coming->second, tasks);
+  if (coming->second == 0) coming_.erase(coming);
 }
 
 }  // namespace nacre::elastic

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which spare takes over the tasks of a lost shell, as the leader decides it. A spare is promised to one lost shell
-// until the log has the decision, and is free again if that does not stand, as something else came before it.
+// Where the tasks of a lost shell start again, as the leader decides it: on a spare, or spread over other shells.
+// A spare is promised to one lost shell until the log has the decision, and is free again if that does not stand,
+// as something else came before it; so is the room that other shells have.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "value/idset.hpp"
@@ -24,15 +27,25 @@ class Replacements {
     std::uint32_t shell = 0;
     Room room;
   };
+  struct Other {
+    std::uint32_t shell = 0;
+    std::uint64_t tasks = 0;  // that have not ended
+    std::uint64_t room = 0;   // for so many more
+  };
 
   // The first of `spares`, which are alive and have no tasks, that is not promised and has what is needed. ENOENT:
   // there is none; the message says why: "there is no spare left".
   Result<std::uint32_t> choose(std::span<const Spare> spares, Room needed);
-  // The log has the decision for this spare, whether it stands or not.
-  void ordered(std::uint32_t spare) { promised_.remove(spare); }
+  // A shell for each of so many tasks: one by one that with the fewest, of those that have room; of equal ones the
+  // first. ENOSPC: not all of them find room; the message says how many: "the other shells have room for 1 of 2
+  // tasks".
+  Result<std::vector<std::uint32_t>> spread(std::span<const Other> others, std::uint64_t tasks);
+  // The log has the decision that so many tasks go to this shell, whether it stands or not.
+  void ordered(std::uint32_t shell, std::uint64_t tasks);
 
  private:
   value::Idset promised_;
+  std::map<std::uint32_t, std::uint64_t> coming_;  // tasks, by shell
 };
 
 }  // namespace nacre::elastic

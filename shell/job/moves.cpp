@@ -62,8 +62,9 @@ bool Job::has_had(std::uint32_t shell, value::Idset::Id rank) const {
 }
 
 std::uint32_t Job::stands_for(std::uint32_t shell) const {
-  for (auto each = moves.rbegin(); each != moves.rend(); ++each) {
-    if (each->to == shell) shell = each->from;
+  for (auto each = moves.begin(); shell >= nodes() && each != moves.end();) {
+    each = std::find_if(moves.begin(), moves.end(), [&](const Move& move) { return move.to == shell; });
+    if (each != moves.end()) shell = each->from;
   }
   return shell;
 }

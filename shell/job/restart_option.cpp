@@ -28,6 +28,8 @@ constexpr std::array<std::pair<std::string_view, When>, 4> kWhens{{{"never", Whe
 constexpr std::array<std::pair<std::string_view, Scope>, 3> kScopes{
     {{"task", Scope::task}, {"node", Scope::node}, {"job", Scope::job}}};
 
+constexpr int kLimits = 4;  // so many of the members are
+
 Error wrong(const JsonAt& option, std::string_view name, std::string_view value, std::string_view want) {
   return option.error(fmt::format("{}: expected {}, got {}", name, want, in_quotes(value)));
 }
@@ -51,10 +53,11 @@ Result<void> read_backoff(const JsonAt& option, std::string_view value, RestartO
 }
 
 Result<void> read_member(const JsonAt& option, std::string_view name, std::string_view value, RestartOption& out) {
-  static const std::vector<std::string> kNames{"max", "per-task", "backoff", "codes", "scope"};
-  bool is_limit = name != "scope" && std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+  static const std::vector<std::string> kNames{"max", "per-task", "backoff", "codes", "scope", "where"};
+  bool is_limit = std::find(kNames.begin(), kNames.begin() + kLimits, name) != kNames.begin() + kLimits;
   if (is_limit && out.when == When::on_request)
-    return option.error("on-request has no limits, as only nacre restart starts tasks again: it has scope only");
+    return option.error(
+        "on-request has no limits, as only nacre restart starts tasks again: it has scope and where only");
   if (name == "max") {
     out.max = TRY(count_of(option, name, value));
   } else if (name == "per-task") {
@@ -71,6 +74,13 @@ Result<void> read_member(const JsonAt& option, std::string_view name, std::strin
         std::find_if(kScopes.begin(), kScopes.end(), [&](const auto& each) { return each.first == value; });
     if (scope == kScopes.end()) return wrong(option, name, value, "task, node or job");
     out.scope = scope->second;
+  } else if (name == "where") {
+    if (value == "spare")
+      return option.error(
+          "where=spare is no choice: a task whose shell lives starts there again, and with "
+          "on-lost=replace a spare starts those of a lost shell with where=same, too");
+    if (value != "same" && value != "any") return wrong(option, name, value, "same or any");
+    out.where = value == "any" ? RestartOption::Where::any : RestartOption::Where::same;
   } else {
     return option.error(fmt::format("there is no {}{}; restart has {}", in_quotes(name), did_you_mean(name, kNames),
                                     fmt::join(kNames, ", ")));

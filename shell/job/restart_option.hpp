@@ -20,6 +20,11 @@ struct RestartOption {
     node,  // all tasks of its shell, likewise
     job,   // all tasks of the job
   };
+  // Tasks whose shell lives start there; those of a lost shell, with on-lost=replace, ...
+  enum class Where : std::uint8_t {
+    same,  // on a spare only
+    any,   // on another shell too, if no spare can take them
+  };
   static constexpr std::uint64_t kMost = 1'000'000;
 
   When when = When::never;
@@ -29,9 +34,10 @@ struct RestartOption {
   value::Duration longest = value::Duration::of_seconds(60);  // the wait doubles up to it
   value::Idset codes;                                         // that count as failures here; empty: all
   Scope scope = Scope::task;
+  Where where = Where::same;
 
   // restart=never|on-request|on-failure|always
-  //     [,max=N][,per-task=N][,backoff=FIRST[:LONGEST]][,codes=SET][,scope=task|node|job]
+  //     [,max=N][,per-task=N][,backoff=FIRST[:LONGEST]][,codes=SET][,scope=task|node|job][,where=same|any]
   static Result<RestartOption> read(const Options& options);
 
   [[nodiscard]] bool is_on() const { return when != When::never; }

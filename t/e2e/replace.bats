@@ -5,31 +5,7 @@
 load lib.bash
 load nodes.bash
 load control.bash
-
-run_() { "$front" run --shell="$NACRE_SHELL" "$@"; }
-
-# A job by nacre run, whose options and command are the arguments. A task writes its shell's pid to shell.RANK.TRY first.
-start_run() {
-  rm -f out err
-  run_ -l --on-lost="${on_lost:-replace}" "$@" >out 2>err &
-  launcher=$!
-  wait_until listed
-  id=$("$front" jobs -q)
-  "$front" jobs --json | jq .pid >leader
-}
-
-# Says where it is and for which time it runs, and runs until there is the file `go`.
-until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"
-  echo "try $NACRE_TASK_TRY, restarts $NACRE_JOB_RESTARTS, local $FLUX_TASK_LOCAL_ID of $FLUX_JOB_SIZE on $FLUX_JOB_NNODES"
-  until [ -e go ]; do sleep 0.05; done; echo "done in try $NACRE_TASK_TRY"'
-
-lose() { # RANK TRY: kills the shell that the rank is on in this try
-  wait_until test -e "shell.$1.$2"
-  kill -KILL "$(<"shell.$1.$2")"
-}
-
-# hosts by rank, and the tries, as nacre ps has them
-places() { "$front" ps --json | jq -r 'select(.rank != null) | "\(.rank) \(.host) \(.try)"'; }
+load replace.bash
 
 @test "a lost shell's tasks start again on the spare, with their ranks, and the job ends well" {
   start_run -N 3+1 -n 6 --local=4 --report=report sh -c "$until_go"
@@ -281,12 +257,6 @@ fails_without_rank_1() {
   grep -q "^0: done in try 1" out || { cat out err; return 1; }
 }
 
-# No shell runs in this folder.
-none_here() {
-  local pid
-  for pid in $(pgrep -f '^nacre-shell: '); do [ "$(readlink "/proc/$pid/cwd")" != "$PWD" ] || return 1; done
-}
-
 @test "spares and shells that die at any moment of jobs leave no rank without an end, and no shell" {
   local round
   write_nodes 6 1
@@ -341,19 +311,7 @@ LUA
 }
 
 @test "a torch-like program of eight ranks on four hosts loses a host twice, and goes on from its checkpoint" {
-  cat >train <<'END'
-#!/bin/sh
-# Steps 1 to 40, each a line; it goes on behind the last step that its rank has done.
-echo $PPID >"pid.$$" && mv "pid.$$" "shell.$RANK.$NACRE_TASK_TRY"
-step=$(cat "checkpoint.$RANK" 2>/dev/null || echo 0)
-while [ "$step" -lt 40 ]; do
-  step=$((step + 1))
-  echo "step $step of $WORLD_SIZE"
-  echo "$step" >"checkpoint.$RANK.new" && mv "checkpoint.$RANK.new" "checkpoint.$RANK"
-  if [ "$step" -eq 5 ] || [ "$step" -eq 10 ]; then until [ -e "go.$step" ]; do sleep 0.02; done; fi
-done
-END
-  chmod +x train
+  write_train
   start_run -N 4+2 --tasks-per-node=2 --local=6 --torch --report=report ./train
   for rank in 2 3; do wait_until grep -qsx 5 "checkpoint.$rank"; done
   lose 2 1

@@ -115,7 +115,7 @@ prints() { # text
   ends_with 0
   run "$front" run -n 1 --restart=on-request,max=3 true
   [ "$status" -eq 2 ]
-  [[ $output == *"on-request has no limits, as only nacre restart starts tasks again: it has scope only"* ]]
+  [[ $output == *"on-request has no limits, as only nacre restart starts tasks again: it has scope and where only"* ]]
 }
 
 @test "on-request starts nothing by itself, and scope=job makes any restart one of all" {

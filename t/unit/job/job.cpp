@@ -71,6 +71,11 @@ TEST_CASE("tasks that a spare takes over are there, and the spare is none any mo
   CHECK_FALSE(job.has_had(3, 3));
   CHECK_FALSE(job.has_had(0, 4));
   CHECK(job.restarts == 2);
+  job.move({Idset::parse("3").value(), 2, 0, 4});  // to a shell that has tasks of its own
+  job.move({Idset::parse("4").value(), 3, 0, 4});
+  CHECK(job.taskmap.raw() == "0-4");
+  CHECK(job.stands_for(0) == 0);
+  CHECK(job.stands_for(3) == 1);
 }
 
 TEST_CASE("tasks that start again where they are count their starts on, wherever they were before") {

@@ -33,6 +33,9 @@ TEST_CASE("restart: without it nothing starts again; a word alone has the defaul
   CHECK(out.is_on());
   CHECK(read("always,scope=node")->scope == RestartOption::Scope::node);
   CHECK(read("always,scope=task")->scope == RestartOption::Scope::task);
+  CHECK(out.where == RestartOption::Where::same);
+  CHECK(read("on-request,scope=job,where=any")->where == RestartOption::Where::any);
+  CHECK(read("always,where=same")->where == RestartOption::Where::same);
 }
 
 TEST_CASE("restart: members in any order, and codes with commas") {
@@ -62,13 +65,20 @@ TEST_CASE("restart: what it cannot be is named, with what it can be") {
   for (const char* time : {"", "x", "1s:", ":1s", "infinity", "1s:infinity", "1:2:3"})
     CHECK(why(std::string("always,backoff=") + time).starts_with("restart: backoff: expected a time"));
   for (const char* member : {"max=3", "per-task=1", "backoff=0", "codes=3", "scope=job,max=1"})
-    CHECK(why(std::string("on-request,") + member) ==
-          "restart: on-request has no limits, as only nacre restart starts tasks again: it has scope only");
+    CHECK(
+        why(std::string("on-request,") + member) ==
+        "restart: on-request has no limits, as only nacre restart starts tasks again: it has scope and where only");
   for (const char* codes : {"0", "256", "", "x"})
     CHECK(why(std::string("on-failure,codes=") + codes).starts_with("restart: codes: expected exit codes"));
   CHECK(why("on-failure,scope=shell") == "restart: scope: expected task, node or job, got 'shell'");
+  CHECK(why("on-failure,where=here") == "restart: where: expected same or any, got 'here'");
+  CHECK(
+      why("on-failure,where=spare") ==
+      "restart: where=spare is no choice: a task whose shell lives starts there again, and with on-lost=replace a "
+      "spare starts those of a lost shell with where=same, too");
   CHECK(why("on-failure,backof=1") ==
-        "restart: there is no 'backof'; did you mean backoff?; restart has max, per-task, backoff, codes, scope");
+        "restart: there is no 'backof'; did you mean backoff?; restart has max, per-task, backoff, codes, scope, "
+        "where");
   CHECK(why("on-failure,3") == "restart: expected NAME=VALUE behind a comma, got '3'");
   CHECK(why("on-failure,") == "restart: expected NAME=VALUE behind a comma, got ''");
   CHECK(why("never,max=3") == "restart: never has no members: leave them out");

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2034
+#
+# Jobs that lose shells, whose tasks start again elsewhere: loaded after control.bash.
+
+run_() { "$front" run --shell="$NACRE_SHELL" "$@"; }
+
+# A job by nacre run, whose options and command are the arguments. A task writes its shell's pid to shell.RANK.TRY first.
+start_run() {
+  rm -f out err
+  run_ -l --on-lost="${on_lost:-replace}" "$@" >out 2>err &
+  launcher=$!
+  wait_until listed
+  id=$("$front" jobs -q)
+  "$front" jobs --json | jq .pid >leader
+}
+
+# Says where it is and for which time it runs, and runs until there is the file `go`.
+until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"
+  echo "try $NACRE_TASK_TRY, restarts $NACRE_JOB_RESTARTS, local $FLUX_TASK_LOCAL_ID of $FLUX_JOB_SIZE on $FLUX_JOB_NNODES"
+  until [ -e go ]; do sleep 0.05; done; echo "done in try $NACRE_TASK_TRY"'
+
+lose() { # RANK TRY: kills the shell that the rank is on in this try
+  wait_until test -e "shell.$1.$2"
+  kill -KILL "$(<"shell.$1.$2")"
+}
+
+# hosts by rank, and the tries, as nacre ps has them
+places() { "$front" ps --json | jq -r 'select(.rank != null) | "\(.rank) \(.host) \(.try)"'; }
+
+# No shell runs in this folder.
+none_here() {
+  local pid
+  for pid in $(pgrep -f '^nacre-shell: '); do [ "$(readlink "/proc/$pid/cwd")" != "$PWD" ] || return 1; done
+}
+
+# A program that goes on from its checkpoint; it waits for files at the steps 5 and 10.
+write_train() {
+  cat >train <<'END'
+#!/bin/sh
+# Steps 1 to 40, each a line; it goes on behind the last step that its rank has done.
+echo $PPID >"pid.$$" && mv "pid.$$" "shell.$RANK.$NACRE_TASK_TRY"
+step=$(cat "checkpoint.$RANK" 2>/dev/null || echo 0)
+while [ "$step" -lt 40 ]; do
+  step=$((step + 1))
+  echo "step $step of $WORLD_SIZE"
+  echo "$step" >"checkpoint.$RANK.new" && mv "checkpoint.$RANK.new" "checkpoint.$RANK"
+  if [ "$step" -eq 5 ] || [ "$step" -eq 10 ]; then until [ -e "go.$step" ]; do sleep 0.02; done; fi
+done
+END
+  chmod +x train
+}
+
+# The shell, and the try, of each of these ranks, as nacre ps has them.
+shells_of() {
+  for rank; do "$front" ps --json | jq -r "select(.rank == $rank) | \"$rank:\(.shell):\(.try)\""; done | paste -sd' '
+}
