@@ -174,6 +174,24 @@ prints() { # text
   ends_with 0
 }
 
+@test "a task whose shell is about to leave by a shrink is not started again, nor are all tasks together" {
+  start_run --local=3 -n 3 -o kill-timeout=60s --restart=on-request -- "trap ': >term.\$FLUX_TASK_RANK' TERM; $stays"
+  wait_until are_in 1 0 1 2
+  "$front" shrink --shells=2 "$id" >shrunk &
+  shrunk=$!
+  wait_until test -e term.2
+  run --separate-stderr "$front" restart --ranks=2 "$id"
+  [ "$status" -eq 1 ]
+  [ "$stderr" = "nacre restart: rank 2 is not started again: its shell is about to leave the job" ] || { echo "$stderr"; return 1; }
+  run --separate-stderr "$front" restart "$id"
+  [ "$status" -eq 1 ]
+  [ "$stderr" = "nacre restart: rank 0-2 is not started again: all tasks would have to start again, and shell 2 on $(uname -n) is about to leave the job with task 2" ] || { echo "$stderr"; return 1; }
+  for rank in 0 1 2; do [ ! -e try.$rank.2 ]; done
+  touch go
+  wait $shrunk
+  ends_with 0
+}
+
 @test "the job's end meanwhile: whoever waits gets a line, and nothing starts" {
   start_run --local=2 -n 2 -o kill-timeout=60s --restart=on-request -- "trap ': >term.\$FLUX_TASK_RANK' TERM; $stays"
   wait_until are_in 1 0 1
