@@ -16,12 +16,15 @@
 namespace nacre::plugins {
 
 struct BatchSystem {
-  enum class Kind : std::uint8_t { none, pbs, lsf, other, command };
+  enum class Kind : std::uint8_t { none, slurm, pbs, lsf, other, command };
+  // Of the environment of shells that nacre has started by srun with --no-kill.
+  static constexpr const char* kStepSurvives = "NACRE_SRUN_NO_KILL";
   using Variable = std::function<std::optional<std::string>(const char* name)>;
 
   Kind kind = Kind::none;
-  std::string name;  // for messages: Slurm, PBS, ...; of a command, the command
-  std::string job;   // its id there
+  std::string name;               // for messages: Slurm, PBS, ...; of a command, the command
+  std::string job;                // its id there
+  bool ends_with_a_node = false;  // Slurm: the shells are a step that is ended if it loses a node
 
   // By the environment of the leader.
   static BatchSystem of_environment(const Variable& variable);
@@ -30,8 +33,12 @@ struct BatchSystem {
 
   // Why nothing can be given back, whatever the hosts are: one line. None: it can.
   [[nodiscard]] std::optional<std::string> obstacle() const;
-  // What gives these hosts back; there is no obstacle.
-  [[nodiscard]] std::vector<std::string> release(const value::Hostlist& hosts) const;
+  // What gives these hosts back; there is no obstacle. Its name is for messages.
+  struct Command {
+    std::vector<std::string> argv;
+    std::string name;
+  };
+  [[nodiscard]] Command release(const value::Hostlist& hosts) const;
 };
 
 }  // namespace nacre::plugins

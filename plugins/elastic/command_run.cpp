@@ -24,7 +24,7 @@ CommandRun::~CommandRun() {
 }
 
 Result<void> CommandRun::start(What what, std::function<void(Result<void>)> done) {
-  command_ = fmt::format("{}", fmt::join(what.argv, " "));
+  command_ = std::move(what.name);
   err_.clear();
   is_late_ = false;
   task::Command command{std::move(what.argv), job::Environment::own(), {}};

@@ -24,6 +24,7 @@ class CommandRun {
   ~CommandRun();
 
   struct What {
+    std::string name;  // for messages
     std::vector<std::string> argv;
     std::vector<std::pair<std::string, std::string>> variables;
   };

@@ -58,7 +58,9 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
     if (auto why = manager_.obstacle()) return end(invalid(*why));
     const value::Hostlist& hosts = waiting_.front().hosts;
     CommandRun::What what;
-    what.argv = manager_.release(hosts);
+    BatchSystem::Command command = manager_.release(hosts);
+    what.argv = std::move(command.argv);
+    what.name = std::move(command.name);
     what.variables = {{"NACRE_RELEASED_HOSTS", hosts.str()}, {"NACRE_JOB_ID", host_.job().id.f58_plain()}};
     Result<void> started = run_.start(std::move(what), [this](const Result<void>& released) { end(released); });
     if (!started) end(started.error());

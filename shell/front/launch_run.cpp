@@ -387,6 +387,7 @@ Result<task::Command> launch_command(const LaunchPlan& plan) {
   argv.insert(argv.end(), plan.srun->begin(), plan.srun->end());
   argv.insert(argv.end(), words.begin(), words.end());
   task::Command command = TRY(launch::agent_command({}, "localhost", argv));
+  if (plan.tolerates_loss) command.env.set("NACRE_SRUN_NO_KILL", "1");  // plugins/elastic/batch_system.hpp
   return command;
 }
 
