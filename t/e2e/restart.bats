@@ -21,7 +21,7 @@ start_run() {
 }
 # Fails with 3 in the first $upto tries of the ranks in $who, once $all tasks have begun; says which try it is, and notes it.
 fails='echo "$NACRE_TASK_TRY" >>"tries.$FLUX_TASK_RANK"; echo "try $NACRE_TASK_TRY restarts $NACRE_JOB_RESTARTS"
-  case " $who " in *" $FLUX_TASK_RANK "*) [ "$NACRE_TASK_TRY" -gt "${upto:-1}" ] || { until [ "$(ls tries.* | wc -l)" -ge "${all:-1}" ]; do sleep 0.02; done; exit "${with:-3}"; } ;; esac'
+  case " $who " in *" $FLUX_TASK_RANK "*) [ "$NACRE_TASK_TRY" -gt "${upto:-1}" ] || { until [ "$(cat tries.* | wc -l)" -ge "${all:-1}" ]; do sleep 0.02; done; exit "${with:-3}"; } ;; esac'
 export who upto with all
 now=on-failure,backoff=0
 restarts() { grep -c "warn: restart: rank .* starts\|warn: restart: rank .* start again" err || :; }
