@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kRowsInPart = 2048;    // of an answer that comes in parts: far below a frame's limit
 constexpr std::size_t kEventsInPart = 1024;  // likewise
-constexpr std::size_t kMostGroups = std::size_t{256} << 10;  // bytes of groups in a part, likewise
+constexpr std::size_t kMostInPart = std::size_t{256} << 10;  // bytes of rows in a part, likewise
 constexpr std::size_t kMostUsage = std::size_t{512} << 10;   // bytes of the answer: below a frame's limit
 constexpr std::size_t kMostHosts = std::size_t{64} << 10;    // bytes of the hosts' names
 
@@ -40,6 +40,7 @@ void Answers::serve(const control::ControlRequest& request, const record::JobEnt
   if (action == "cancel") return reply.answer(cancel());
   if (action == "usage") return usage(request.arguments, reply);
   if (action == "ps") return processes(std::move(reply));
+  if (action == "plan") return places(reply);
   if (action == "timeline") return timeline(request.arguments, reply);
   if (action == "doctor") return examine(request.arguments, std::move(reply));
   reply.answer(
@@ -182,11 +183,20 @@ Result<Json> Answers::cancel() {
   return Json::object();
 }
 
+std::string Answers::host_of(std::uint32_t shell) const {
+  const auto& nodes = host_.job().resources.nodes;
+  return shell < nodes.size() ? nodes[shell].hostname : "";
+}
+
+Json Answers::hosts_of(const value::Idset& shells) const {
+  Json out = Json::array();
+  for (std::uint32_t shell : shells.ids()) out.push_back(host_of(shell));
+  return out;
+}
+
 // The shells give all columns of `ps` but the hosts, which the leader adds.
 void Answers::processes(Reply reply) {
   auto done = [this, reply](const std::vector<TaskProcess>& all, const value::Idset& late) {
-    const auto& nodes = host_.job().resources.nodes;
-    auto host_of = [&](std::uint32_t shell) { return shell < nodes.size() ? nodes[shell].hostname : ""; };
     Json rows = Json::array();
     for (const TaskProcess& each : all) {
       if (rows.size() == kRowsInPart) reply.part({{"tasks", std::exchange(rows, Json::array())}});
@@ -202,16 +212,43 @@ void Answers::processes(Reply reply) {
                       {"rss", each.memory},
                       {"command", each.program}});
     }
-    Json late_hosts = Json::array();
-    for (std::uint32_t shell : late.ids()) late_hosts.push_back(host_of(shell));
     Json spares = Json::array();
     for (std::uint32_t shell : host_.job().spare_shells().ids()) {
       if (!questions_.has_lost(shell))
         spares.push_back({{"spare", true}, {"host", host_of(shell)}, {"shell", shell}});
     }
-    reply.answer(Json{{"tasks", std::move(rows)}, {"late", std::move(late_hosts)}, {"spares", std::move(spares)}});
+    reply.answer(Json{{"tasks", std::move(rows)}, {"late", hosts_of(late)}, {"spares", std::move(spares)}});
   };
-  if (Result<void> asked = questions_.ask(done); !asked) reply.answer(asked.error());
+  if (Result<void> asked = questions_.ask_processes(done); !asked) reply.answer(asked.error());
+}
+
+// In parts of a bounded size, as reasons are long.
+void Answers::places(const Reply& reply) {
+  auto done = [this, reply](const std::vector<TaskPlace>& all, const value::Idset& late) {
+    Json rows = Json::array();
+    std::size_t bytes = 0;
+    for (const TaskPlace& each : all) {
+      if (bytes > kMostInPart) reply.part({{"tasks", std::exchange(rows, Json::array())}});
+      if (rows.empty()) bytes = 0;
+      auto shell = host_.job().taskmap.node_of(each.rank);
+      Json why{
+          {"cpus", each.cpus.why}, {"memory", each.memory.why}, {"gpus", each.gpus.why}, {"nics", each.nics.why}};
+      rows.push_back({{"rank", each.rank},
+                      {"host", shell ? host_of(*shell) : ""},
+                      {"shell", shell ? Json(*shell) : Json()},
+                      {"pid", each.pid},
+                      {"cpus", each.cpus.where},
+                      {"memory", each.memory.where},
+                      {"gpus", each.gpus.where},
+                      {"nics", each.nics.where},
+                      {"why", std::move(why)},
+                      {"cpus_now", each.cpus_now},
+                      {"unset", each.unset}});
+      bytes += dump_json(rows.back()).size();
+    }
+    reply.answer(Json{{"tasks", std::move(rows)}, {"late", hosts_of(late)}});
+  };
+  if (Result<void> asked = questions_.ask_places(done); !asked) reply.answer(asked.error());
 }
 
 // Groups come in parts of a bounded size, then the rest.
@@ -224,7 +261,7 @@ void Answers::examine(const Json& arguments, Reply reply) {
     Json groups = Json::array();
     std::size_t bytes = 0;
     for (const doctor::TaskGroup& each : by_rank ? examined.rows : examined.examination.groups) {
-      if (bytes > kMostGroups) reply.part({{"groups", std::exchange(groups, Json::array())}});
+      if (bytes > kMostInPart) reply.part({{"groups", std::exchange(groups, Json::array())}});
       if (groups.empty()) bytes = 0;
       groups.push_back(each.json());
       groups.back()["hosts"] = doctor::hosts_of(each.ranks, examined.examination);

@@ -58,6 +58,9 @@ class Answers {
   Result<Json> send_signal(const Json& arguments);
   Result<Json> cancel();
   void processes(Reply reply);
+  void places(const Reply& reply);
+  [[nodiscard]] std::string host_of(std::uint32_t shell) const;
+  [[nodiscard]] Json hosts_of(const value::Idset& shells) const;
   void examine(const Json& arguments, Reply reply);
   void usage(const Json& arguments, const Reply& reply) const;
   void timeline(const Json& arguments, const Reply& reply);

@@ -12,8 +12,18 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr std::size_t kTasksInRecord = 256;  // well below a record's limit
-constexpr std::size_t kMostUnsent = 4096;    // records
+constexpr std::size_t kMostInRecord = std::size_t{32} << 10;  // bytes of rows, but for the last: below its limit
+constexpr std::size_t kMostUnsent = 4096;                     // records
+constexpr std::string_view kProcesses = "processes";
+constexpr std::string_view kPlaces = "places";
+
+template <typename Row>
+std::vector<Json> rows_of(const std::vector<Row>& from) {
+  std::vector<Json> out;
+  out.reserve(from.size());
+  for (const Row& each : from) out.push_back(each.json());
+  return out;
+}
 
 }  // namespace
 
@@ -26,31 +36,53 @@ void Questions::serve() {
 // ---- a shell that is asked -----------------------------------------------------------------
 
 // What is not sent, as the leader asks more than it takes, counts as late there.
-void Questions::answer(std::string_view number) {
-  auto question = parse_u64(number);
-  if (!question || records_.waiting() > kMostUnsent) return;
-  std::vector<TaskProcess> processes = task_processes(host_);
+void Questions::answer(std::string_view question) {
+  auto words = split(question, ' ');
+  auto number = words.size() == 2 ? parse_u64(words[1]) : std::nullopt;
+  if (!number || records_.waiting() > kMostUnsent) return;
+  std::vector<Json> rows;
+  if (words[0] == kProcesses)
+    rows = rows_of(task_processes(host_));
+  else if (words[0] == kPlaces)
+    rows = rows_of(task_places(host_));
+  else
+    return;
   std::size_t next = 0;
   do {
-    Json tasks = Json::array();
-    for (; next < processes.size() && tasks.size() < kTasksInRecord; ++next)
-      tasks.push_back(processes[next].json());
-    bool is_last = next == processes.size();
-    records_.put(dump_json({{"question", *question}, {"last", is_last}, {"tasks", std::move(tasks)}}));
-  } while (next < processes.size());
+    Json some = Json::array();
+    for (std::size_t bytes = 0; next < rows.size() && bytes < kMostInRecord; ++next) {
+      bytes += dump_json(rows[next]).size();
+      some.push_back(std::move(rows[next]));
+    }
+    bool is_last = next == rows.size();
+    records_.put(dump_json({{"question", *number}, {"last", is_last}, {"tasks", std::move(some)}}));
+  } while (next < rows.size());
 }
 
 // ---- the leader ----------------------------------------------------------------------------
 
-Result<void> Questions::ask(Done done) {
-  using Asked = plugin::OpenQuestions<std::vector<TaskProcess>>;
-  auto finish = [done = std::move(done)](Asked::Answered all) {
-    std::sort(all.answer.begin(), all.answer.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
-    done(std::move(all.answer), all.late);
+template <typename Row>
+Result<void> Questions::ask(std::string_view word, const std::vector<Row>& own, Done<Row> done) {
+  using Asked = plugin::OpenQuestions<std::vector<Json>>;
+  auto finish = [done = std::move(done)](const Asked::Answered& all) {
+    std::vector<Row> rows;
+    for (const Json& each : all.answer) {
+      if (auto row = Row::parse(each)) rows.push_back(*std::move(row));
+    }
+    std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.rank < b.rank; });
+    done(std::move(rows), all.late);
   };
-  auto text = [](std::uint64_t number) { return fmt::format("{}", number); };
-  CHECK_OK(open_.ask({open_.others(), kMostAnswerTime, task_processes(host_), text, std::move(finish)}));
+  auto text = [word](std::uint64_t number) { return fmt::format("{} {}", word, number); };
+  CHECK_OK(open_.ask({open_.others(), kMostAnswerTime, rows_of(own), text, std::move(finish)}));
   return {};
+}
+
+Result<void> Questions::ask_processes(Done<TaskProcess> done) {
+  return ask<TaskProcess>(kProcesses, task_processes(host_), std::move(done));
+}
+
+Result<void> Questions::ask_places(Done<TaskPlace> done) {
+  return ask<TaskPlace>(kPlaces, task_places(host_), std::move(done));
 }
 
 void Questions::take(std::uint32_t shell, std::string_view bytes) {
@@ -61,11 +93,9 @@ void Questions::take(std::uint32_t shell, std::string_view bytes) {
   auto tasks = at.at("tasks");
   if (!number || !tasks || !number->json().is_number_unsigned() || !tasks->json().is_array()) return;
   auto question = number->json().get<std::uint64_t>();
-  std::vector<TaskProcess>* processes = open_.find(question, shell);
-  if (processes == nullptr) return;
-  for (const Json& each : tasks->json()) {
-    if (auto process = TaskProcess::parse(each)) processes->push_back(*std::move(process));
-  }
+  std::vector<Json>* rows = open_.find(question, shell);
+  if (rows == nullptr) return;
+  for (const Json& each : tasks->json()) rows->push_back(each);
   if (auto last = at.at("last"); last && last->json() == true) open_.complete(question, shell);
 }
 

@@ -13,6 +13,7 @@
 #include "plugin/host.hpp"
 #include "plugin/open_questions.hpp"
 #include "plugins/control/processes.hpp"
+#include "plugins/control/task_places.hpp"
 
 namespace nacre::plugins {
 
@@ -26,24 +27,29 @@ class Questions {
   // Every shell's, in shell.init: from here on it answers.
   void serve();
 
-  // The leader's. `done` is called once, perhaps before this returns: the processes of all tasks, and the shells
-  // that are late. EBUSY: too many are open.
-  using Done = std::function<void(std::vector<TaskProcess> processes, const value::Idset& late)>;
-  Result<void> ask(Done done);
+  // The leader's. `done` is called once, perhaps before this returns: a row for each task that runs, in the order
+  // of ranks, and the shells that are late. EBUSY: too many are open.
+  template <typename Row>
+  using Done = std::function<void(std::vector<Row> rows, const value::Idset& late)>;
+  Result<void> ask_processes(Done<TaskProcess> done);
+  Result<void> ask_places(Done<TaskPlace> done);
   // That shell answers no more.
   void lost(std::uint32_t shell) { open_.gone(shell); }
   [[nodiscard]] bool has_lost(std::uint32_t shell) const { return open_.gone().contains(shell); }
 
  private:
-  static constexpr const char* kTopic = "control.ask";  // announcement: the question's number
+  // Announcement: what is asked for, a word, and the question's number.
+  static constexpr const char* kTopic = "control.ask";
 
-  void answer(std::string_view number);
+  void answer(std::string_view question);
+  template <typename Row>
+  Result<void> ask(std::string_view word, const std::vector<Row>& own, Done<Row> done);
   void take(std::uint32_t shell, std::string_view bytes);
 
   plugin::Host& host_;
   plugin::Registration asked_;
   bulk::RecordQueue records_{bulk::up::kControl};
-  plugin::OpenQuestions<std::vector<TaskProcess>> open_{host_, kTopic, kMostOpen};
+  plugin::OpenQuestions<std::vector<Json>> open_{host_, kTopic, kMostOpen};
 };
 
 }  // namespace nacre::plugins

@@ -6,6 +6,7 @@
 
 #include "base/print.hpp"
 #include "front/job_verb.hpp"
+#include "front/place_rows.hpp"
 #include "front/ps_rows.hpp"
 #include "front/table.hpp"
 #include "front/verbs.hpp"
@@ -18,6 +19,7 @@ class Ps final : public JobVerb {
   void add_to(CLI::App& nacre) override {
     add_verb(nacre, "ps", "Show the tasks of a job that runs", Jobs::one);
     verb_->add_flag("--no-fold", no_fold_, "Print a row for each task, however many there are");
+    verb_->add_flag("--plan", plan_, "Print where each task is, and why: cpus, memory, gpus, network cards");
     add_reach();
   }
 
@@ -28,6 +30,7 @@ class Ps final : public JobVerb {
       return invalid(fmt::format("job {} has ended; `nacre report {}` prints how", job.entry.id.f58_plain(),
                                  job.entry.id.f58_plain()));
     control::Client client = TRY(reach_job(job));
+    if (plan_) return print_plan(client);
     std::vector<PsTask> tasks;
     std::vector<PsSpare> spares;
     Result<void> taken;
@@ -39,6 +42,29 @@ class Ps final : public JobVerb {
     CHECK_OK(in("what the leader answers", std::move(taken)));
     if (!json_) print_table(tasks, spares);
     return report_late(last) ? 0 : 1;
+  }
+
+  Result<int> print_plan(control::Client& client) {
+    std::vector<PlaceOfTask> tasks;
+    Result<void> taken;
+    Json last = TRY(client.ask("plan", Json::object(), [&](const Json& part) {
+      if (taken) taken = add(part, tasks);
+    }));
+    CHECK_OK(in("what the leader answers", std::move(taken)));
+    if (!json_) {
+      Table table({{"RANK"}, {"HOST"}, {"WHAT"}, {"WHERE"}, {"WHY"}});
+      for (auto& row : place_rows(tasks, !no_fold_)) table.add(std::move(row));
+      print_out(table.text(!quiet_));
+    }
+    return report_late(last) ? 0 : 1;
+  }
+
+  Result<void> add(const Json& part, std::vector<PlaceOfTask>& tasks) {
+    for (const JsonAt& each : TRY(TRY(JsonAt::root(part).at("tasks")).elements())) {
+      tasks.push_back(TRY(PlaceOfTask::parse(each.json())));
+      if (json_) print_out("{}\n", dump_json(each.json()));
+    }
+    return {};
   }
 
   Result<void> add(const Json& part, std::vector<PsTask>& tasks, std::vector<PsSpare>& spares) {
@@ -83,7 +109,7 @@ class Ps final : public JobVerb {
     return false;
   }
 
-  bool no_fold_ = false;
+  bool no_fold_ = false, plan_ = false;
 };
 
 }  // namespace

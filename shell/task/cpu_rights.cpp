@@ -12,17 +12,10 @@ using value::Idset;
 constexpr std::size_t kWordBits = 8 * sizeof(unsigned long);
 constexpr std::size_t kMaskWords = 65536 / kWordBits;  // more cpus than any kernel is built for
 
-Idset affinity_of_thread() {
-  CpuMask mask(kMaskWords);
-  auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
-  if (::sched_getaffinity(0, kMaskWords * sizeof(unsigned long), set) < 0) return {};
-  return set_of(mask);
-}
-
 void* ask_for_all_cpus(void* result) {
   CpuMask mask(kMaskWords, ~0UL);
   ::sched_setaffinity(0, kMaskWords * sizeof(unsigned long), reinterpret_cast<cpu_set_t*>(mask.data()));
-  *static_cast<Idset*>(result) = affinity_of_thread();
+  *static_cast<Idset*>(result) = cpus_allowed_to(0);
   return nullptr;
 }
 
@@ -31,7 +24,7 @@ void* ask_for_all_cpus(void* result) {
 Idset cpus_of_cgroup() {
   Idset cpus;
   pthread_t thread{};
-  if (::pthread_create(&thread, nullptr, ask_for_all_cpus, &cpus) != 0) return affinity_of_thread();
+  if (::pthread_create(&thread, nullptr, ask_for_all_cpus, &cpus) != 0) return cpus_allowed_to(0);
   ::pthread_join(thread, nullptr);
   return cpus;
 }
@@ -41,7 +34,7 @@ Idset cpus_of_cgroup() {
 Result<CpuRights> read_cpu_rights(const std::string& system) {
   CpuRights rights;
   rights.online = TRY(read_online_cpus(system));
-  rights.allowed = affinity_of_thread() & rights.online;
+  rights.allowed = cpus_allowed_to(0) & rights.online;
   // If a thread may use all cpus, its cgroup forbids none.
   rights.cgroup = rights.allowed == rights.online ? rights.online : cpus_of_cgroup() & rights.online;
   return rights;
@@ -59,6 +52,13 @@ CpuMask mask_of(const Idset& cpus) {
   CpuMask mask(cpus.empty() ? 0 : *cpus.last() / kWordBits + 1);
   for (Idset::Id cpu : cpus.ids()) mask[cpu / kWordBits] |= 1UL << (cpu % kWordBits);
   return mask;
+}
+
+Idset cpus_allowed_to(pid_t process) {
+  CpuMask mask(kMaskWords);
+  auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
+  if (::sched_getaffinity(process, kMaskWords * sizeof(unsigned long), set) < 0) return {};
+  return set_of(mask);
 }
 
 Idset set_of(const CpuMask& mask) {

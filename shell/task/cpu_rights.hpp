@@ -3,6 +3,8 @@
 // The cpus of this node that this process may use, by the kernel's numbers.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -25,6 +27,9 @@ struct CpuRights {
 // For each core the cpus that are in `cpus`, without the cores that have none there.
 [[nodiscard]] std::vector<value::Idset> cores_within(const std::vector<value::Idset>& cores,
                                                      const value::Idset& cpus);
+
+// Those that the first thread of another process may use now; 0: this thread. Empty: there is no such process.
+[[nodiscard]] value::Idset cpus_allowed_to(pid_t process);
 
 [[nodiscard]] CpuMask mask_of(const value::Idset& cpus);
 [[nodiscard]] value::Idset set_of(const CpuMask& mask);

@@ -187,6 +187,57 @@ TEST_CASE("control: ps has the processes of tasks that run", "[control]") {
   ::kill(child, SIGKILL);
 }
 
+TEST_CASE("control: plan has where the tasks that run are, and why", "[control]") {
+  World world;
+  REQUIRE(world.init().value() == 1);
+  pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  world.host.start_tasks({{2, child}});
+  world.host.events().add({{"name", "shell.start"}, {"timestamp", 1.0}, {"context", Json::object()}});
+  auto plan = [&](const std::function<bool(const Json&)>& is_right) {
+    return world.asked([&](control::Client& client) {
+      auto answer = client.ask("plan");
+      if (!answer || !(*answer)["late"].empty()) return 1;
+      for (const Json& each : (*answer)["tasks"]) {
+        if (each["pid"] == child)
+          return each["rank"] == 2 && each["host"] == "fake0" && !each["cpus_now"].get<std::string>().empty() &&
+                         is_right(each)
+                     ? 0
+                     : 2;
+      }
+      return 3;
+    });
+  };
+  CHECK(plan([](const Json& task) {
+          return task["cpus"] == task["cpus_now"] &&
+                 task["why"]["cpus"] ==
+                     "ps --plan: no plugin answers to affinity.plan, as the builtin plugin cpu-affinity does";
+        }) == 0);
+  struct Planner final : plugin::Plugin {
+    explicit Planner(std::size_t tasks) : Plugin("planner") {
+      on("affinity.plan", [tasks](plugin::Call& call) {
+        Json task{{"cpus", "4-5"},
+                  {"memory", "1"},
+                  {"gpus", Json::array()},
+                  {"nics", Json::array({"eth0"})},
+                  {"why", {{"cpus", "because"}, {"memory", "near"}, {"gpus", ""}, {"nics", "there"}}}};
+        call.out = {{"tasks", std::vector<Json>(tasks, task)}, {"unused", "7"}, {"dry-run", true}};
+        return Result<void>();
+      });
+    }
+  };
+  world.host.stack().push(std::make_unique<Planner>(world.host.tasks().size()));
+  CHECK(plan([](const Json& task) {
+          return task["cpus"] == "4-5" && task["memory"] == "1" && task["gpus"] == "" && task["nics"] == "eth0" &&
+                 task["unset"] == "dry-run" && task["why"]["cpus"] == "because; cpus 7 of the job have no task" &&
+                 task["why"]["nics"] == "there";
+        }) == 0);
+  ::kill(child, SIGKILL);
+}
+
 TEST_CASE("control: the report is what exit-report has", "[control]") {
   World world;
   world.start();
