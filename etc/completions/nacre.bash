@@ -64,7 +64,7 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -W "max main all main+all first" -- "$word")
       return
       ;;
-    --initrc | -j | --jobspec | -R | --resources | --hostfile | --shell | --agent | --notify | --report | --joblog | --file | --multi-prog | \
+    --initrc | -j | --jobspec | -R | --resources | --hostfile | --shell | --agent | --notify | --report | --joblog | --usage-plot | --plot | --file | --multi-prog | \
       --env-file | --input | --output | --error)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "$word")

@@ -102,15 +102,23 @@ Json Answers::report(const Json& summary) const {
   return call.out.empty() ? Json() : std::move(call.out);
 }
 
-Json Answers::usage(std::size_t most) const {
+Json Answers::usage(std::size_t most, std::size_t cells) const {
   plugin::Call call("job.usage");
+  call.in["cells"] = cells;
   if (!host_.stack().call(call) || !call.out.is_object() || call.out.empty()) return {};
   return usage::fitting_summary(std::move(call.out), most);
 }
 
 // The rows come first, in parts.
 void Answers::usage(const Json& arguments, const Reply& reply) const {
-  Json summary = usage(kMostUsage);
+  JsonAt at = JsonAt::root(arguments);
+  std::size_t cells = usage::kFewCells;
+  if (auto given = at.find("cells"); given && *given) {
+    auto number = (*given)->integer(1, usage::kMostCells);
+    if (!number) return reply.answer(number.error());
+    cells = static_cast<std::size_t>(*number);
+  }
+  Json summary = usage(kMostUsage, cells);
   Json next = arguments.value("rows", Json()) == true && !summary.is_null() ? Json(0) : Json();
   while (!next.is_null()) {
     plugin::Call call("job.usage");

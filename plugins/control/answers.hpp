@@ -46,7 +46,8 @@ class Answers {
   // What the plugin exit-report knows so far, or null. `summary`: of the job's end, or {}.
   [[nodiscard]] Json report(const Json& summary) const;
   // What the plugin usage knows so far, of at most so many bytes; null: it measures nothing.
-  [[nodiscard]] Json usage(std::size_t most) const;
+  // `cells`: of measures by rank, at most so many.
+  [[nodiscard]] Json usage(std::size_t most, std::size_t cells) const;
   // What the entry of a job that has ended keeps of its timeline; null: it has none.
   [[nodiscard]] Json timeline() const;
 

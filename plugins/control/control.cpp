@@ -332,7 +332,7 @@ class Control final : public plugin::Plugin {
     end.exits = record::exits_of(summary.value("tasks", Json::object()));
     end.rule = summary.value("rule", Json());
     end.report = answers_.report(summary);
-    end.usage = answers_.usage(usage::kMostKept);
+    end.usage = answers_.usage(usage::kMostKept, usage::kFewCells);
     end.timeline = answers_.timeline();
     if (host_.launched() != nullptr) end.lost_output = host_.launched()->lost_output();
     entry_.end = std::move(end);

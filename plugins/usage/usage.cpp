@@ -2,7 +2,10 @@
 //
 // usage: what each task has used, and each node: a summary on the leader's standard error when the job has ended
 // (usage=on), or lines of JSON in a file (usage=FILE). joblog=FILE: a line for each task, as of GNU parallel.
-// Without these options nothing is measured. The other shells send their rows to the leader as tasks end.
+// usage-plot=FILE: a picture. Without these options nothing is measured. The other shells send their rows to the
+// leader as tasks end.
+#include <unistd.h>
+
 #include <algorithm>
 #include <set>
 
@@ -10,6 +13,7 @@
 
 #include "base/json.hpp"
 #include "base/print.hpp"
+#include "base/utf8_terminal.hpp"
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/exit_report/report_file.hpp"
@@ -17,6 +21,7 @@
 #include "plugins/usage/uplink.hpp"
 #include "plugins/usage/usage.hpp"
 #include "usage/joblog.hpp"
+#include "usage/picture.hpp"
 #include "usage/table.hpp"
 #include "usage/text.hpp"
 
@@ -42,13 +47,18 @@ class UsagePlugin final : public plugin::Plugin {
     auto joblog = host_.options().at("joblog");
     bool has_file = usage && !ReportFile::is_switch(usage->json());
     bool has_joblog = joblog && !ReportFile::is_switch(joblog->json());
+    auto plot = host_.options().at("usage-plot");
+    bool has_plot = plot && !ReportFile::is_switch(plot->json());
     bool is_on = usage && (has_file || TRY(job::switch_of(*usage)));
     bool logs = joblog && (has_joblog || TRY(job::switch_of(*joblog)));
+    bool plots = plot && (has_plot || TRY(job::switch_of(*plot)));
     if (is_leader()) {
       if (has_file) rows_file_ = TRY(ReportFile::at(host_, *usage, {name(), "usage", "the usage of tasks"}));
       if (has_joblog) joblog_file_ = TRY(ReportFile::at(host_, *joblog, {name(), "joblog", "the log of tasks"}));
+      if (has_plot)
+        plot_file_ = TRY(ReportFile::at(host_, *plot, {name(), "usage-plot", "the picture of what tasks use"}));
     }
-    if (!is_on && !logs) return {};
+    if (!is_on && !logs && !plots) return {};
     bool has_rows = host_.job().tasks() <= most_tasks_;
     if (logs && !has_rows)
       return joblog->error(
@@ -110,7 +120,8 @@ class UsagePlugin final : public plugin::Plugin {
       return Result<void>();
     });
     on("job.usage", [this](plugin::Call& call) {
-      call.out = call.in.contains("from") ? rows_from(call.in.value("from", std::uint64_t{0})) : summary();
+      call.out = call.in.contains("from") ? rows_from(call.in.value("from", std::uint64_t{0}))
+                                          : summary(call.in.value("cells", usage::kFewCells));
       return Result<void>();
     });
     ended_ = host_.on_ended([this](const Json&) { job_ended(); });
@@ -195,12 +206,12 @@ class UsagePlugin final : public plugin::Plugin {
   }
 
   // While tasks run it is not known which rows are missing.
-  [[nodiscard]] Json summary() const {
+  [[nodiscard]] Json summary(std::size_t cells = usage::kFewCells) const {
     value::Idset missing;
     for (std::uint32_t shell = 0; has_ended_ && shell < host_.job().shells(); ++shell) {
       if (has_rows_ || !table_.nodes().contains(shell)) missing = missing | host_.job().taskmap.ranks_on(shell);
     }
-    return table_.summary(host_.job().tasks(), missing - table_.ranks(), hosts());
+    return table_.summary(host_.job().tasks(), missing - table_.ranks(), hosts(), cells);
   }
 
   // {"rows": [...], "next": the first rank of which more are}
@@ -224,10 +235,16 @@ class UsagePlugin final : public plugin::Plugin {
     Json all = summary();
     if (rows_file_) rows_file_->write_text(lines(all));
     if (joblog_file_) joblog_file_->write_text(joblog());
+    if (plot_file_) plot_file_->write_text(usage::svg_of(summary(usage::kMostCells), title()));
     if (!prints_) return;
     plugin::TaskOutput* output = host_.task_output();
     if (output != nullptr && output->takes_events()) return output->put_event("usage", all);
-    print_err(usage::summary_text(all, kPrefix));
+    print_err(usage::summary_text(all, kPrefix, is_utf8_terminal(STDERR_FILENO)));
+  }
+
+  [[nodiscard]] std::string title() const {
+    return fmt::format("job {}: {}", host_.job().id.f58_plain(),
+                       command_line(host_.job().spec.command).substr(0, usage::kMostTitle));
   }
 
   [[nodiscard]] std::string lines(const Json& summary) const {
@@ -259,7 +276,7 @@ class UsagePlugin final : public plugin::Plugin {
 
   plugin::Host& host_;
   std::uint64_t most_tasks_;
-  std::unique_ptr<ReportFile> rows_file_, joblog_file_;
+  std::unique_ptr<ReportFile> rows_file_, joblog_file_, plot_file_;
   bool prints_ = false;
   bool has_rows_ = false;  // a row for each task, not only totals
   std::optional<TaskMeter> meter_;

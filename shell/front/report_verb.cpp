@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre report; see nacre-report(1).
+#include <unistd.h>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
+#include "base/utf8_terminal.hpp"
 #include "event/clock.hpp"
 #include "front/bundle.hpp"
 #include "front/given_options.hpp"
 #include "front/job_report.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
+#include "front/whole_file.hpp"
 #include "record/other_policy.hpp"
 #include "record/shareable.hpp"
+#include "usage/picture.hpp"
+#include "usage/table.hpp"
 #include "usage/text.hpp"
 #include "version.hpp"
 
@@ -33,6 +39,10 @@ class Report final : public JobVerb {
         });
     auto* usage = verb_->add_flag("--usage", usage_, "Print what the tasks have used instead");
     verb_->add_flag("--all", all_, "A row for each task that has ended; only while the job runs")->needs(usage);
+    verb_->add_option("--plot", plot_, "Also draw what the tasks have used: SVG, to FILE")
+        ->option_text("FILE")
+        ->needs(usage)
+        ->check([](const std::string& file) { return file.empty() ? "expected a file" : ""; });
     usage->excludes(verb_->get_option("--policy"));
     auto* bundle = verb_->add_flag("--bundle", bundle_,
                                    "Write all that is known of the job to FILE instead, one archive for a ticket");
@@ -73,14 +83,22 @@ class Report final : public JobVerb {
     if (!usage.is_object())
       return invalid(fmt::format("job {}: what its tasks use is not measured: start it with --usage, or -o usage",
                                  job.entry.id.f58_plain()));
+    if (!plot_.empty())
+      CHECK_OK(write_whole_file(
+          plot_, usage::svg_of(usage, fmt::format("job {}: {}", job.entry.id.f58_plain(), title_of(job.entry)))));
     if (json_) {
       print_usage_lines(usage, rows);
       return 0;
     }
     if (!quiet_) print_out(head_of(job.entry));
     if (all_) print_out("{}", usage::rows_text(rows));
-    print_out("{}", usage::summary_text(usage, ""));
+    print_out("{}", usage::summary_text(usage, "", is_utf8_terminal(STDOUT_FILENO)));
     return 0;
+  }
+
+  static std::string title_of(const record::JobEntry& entry) {
+    std::vector<std::string> words = record::words_without_secrets(entry.command);
+    return fmt::format("{}", fmt::join(words, " ")).substr(0, usage::kMostTitle);
   }
 
   Result<Json> kept_usage(const record::JobEntry& entry) const {
@@ -94,7 +112,9 @@ class Report final : public JobVerb {
 
   Result<Json> usage_so_far(const record::Listed& job, Json& rows) {
     control::Client client = TRY(reach_job(job));
-    Json answer = TRY(client.ask("usage", {{"rows", all_}}, [&](const Json& part) {
+    Json arguments{{"rows", all_}};
+    if (!plot_.empty()) arguments["cells"] = usage::kMostCells;
+    Json answer = TRY(client.ask("usage", arguments, [&](const Json& part) {
       auto some = part.find("rows");
       if (some == part.end() || !some->is_array()) return;
       for (const Json& each : *some) rows.push_back(each);
@@ -208,6 +228,7 @@ class Report final : public JobVerb {
   }
 
   std::string policy_;
+  std::string plot_;    // a file; "": none
   std::string bundle_;  // a file, or kWithoutValue; "": none
   bool usage_ = false, all_ = false, force_ = false;
 };

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre timeline; see nacre-timeline(1).
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "base/file.hpp"
 #include "base/print.hpp"
-#include "base/unique_fd.hpp"
 #include "cli/reply.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
+#include "front/whole_file.hpp"
 #include "launch/launcher.hpp"
 #include "timeline/summary.hpp"
 #include "timeline/trace.hpp"
@@ -82,10 +79,7 @@ class TimelineVerb final : public JobVerb {
       print_out("{}", text);
       return 0;
     }
-    constexpr mode_t kMode = 0666;  // less the umask
-    UniqueFd fd(::open(file_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
-    if (!fd) return system_error(errno, file_);
-    if (int failed = write_all(fd.get(), text); failed != 0) return system_error(failed, file_);
+    CHECK_OK(write_whole_file(file_, text));
     return 0;
   }
 

@@ -9,6 +9,9 @@ namespace {
 
 constexpr const char* kUsage = "usage";
 constexpr const char* kJoblog = "joblog";
+constexpr const char* kUsagePlot = "usage-plot";
+
+std::string file_error(const std::string& file) { return file.empty() ? "expected a file" : ""; }
 
 }  // namespace
 
@@ -18,7 +21,11 @@ void UsageOptions::add_to(CLI::App& verb) {
       ->option_text("[=FILE]");
   verb.add_option("--joblog", joblog_, "Write a line for each task to FILE of this host, as GNU parallel does")
       ->option_text("FILE")
-      ->check([](const std::string& file) { return file.empty() ? "expected a file" : ""; });
+      ->check(file_error);
+  verb.add_option("--usage-plot", plot_,
+                  "Draw what tasks have used when the job has ended: SVG, to FILE of this host")
+      ->option_text("FILE")
+      ->check(file_error);
 }
 
 bool UsageOptions::prints() const { return usage_ == kWithoutValue; }
@@ -30,6 +37,7 @@ std::vector<GivenOption> UsageOptions::given() const {
   else if (!usage_.empty())
     out.push_back({"--usage=" + usage_, kUsage, usage_});
   if (!joblog_.empty()) out.push_back({"--joblog=" + joblog_, kJoblog, joblog_});
+  if (!plot_.empty()) out.push_back({"--usage-plot=" + plot_, kUsagePlot, plot_});
   return out;
 }
 
@@ -38,6 +46,7 @@ std::vector<std::string> UsageOptions::shell_options() const {
   std::vector<std::string> out;
   if (!usage_.empty()) out.emplace_back("usage=on");
   if (!joblog_.empty()) out.emplace_back("joblog=on");
+  if (!plot_.empty()) out.emplace_back("usage-plot=on");
   return out;
 }
 
@@ -45,6 +54,7 @@ std::vector<LaunchReport> UsageOptions::reports() const {
   std::vector<LaunchReport> out;
   if (!usage_.empty() && !prints()) out.push_back({"--usage", kUsage, usage_, true});
   if (!joblog_.empty()) out.push_back({"--joblog", kJoblog, joblog_, true});
+  if (!plot_.empty()) out.push_back({"--usage-plot", kUsagePlot, plot_, true});
   return out;
 }
 

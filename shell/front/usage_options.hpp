@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The options of a verb that runs a job: what is kept of what its tasks use. --usage is the shell's `usage`,
-// --joblog its `joblog`; files are of this host.
+// --joblog its `joblog`, --usage-plot its `usage-plot`; files are of this host.
 #pragma once
 
 #include <string>
@@ -31,6 +31,7 @@ class UsageOptions {
 
   std::string usage_;  // "": not given; "true": without a value
   std::string joblog_;
+  std::string plot_;
 };
 
 }  // namespace nacre::front

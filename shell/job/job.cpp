@@ -2,12 +2,12 @@
 #include "job/job.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 #include <map>
 
 #include <fmt/format.h>
 
+#include "base/utf8_terminal.hpp"
 #include "job/jobspec_resources.hpp"
 
 namespace nacre::job {
@@ -86,12 +86,6 @@ Result<std::vector<NodeShare>> distribute_beside(std::uint32_t spares, Jobspec& 
   }
   shares->resize(all);
   return shares;
-}
-
-bool is_utf8_locale(std::string_view locale) {
-  std::string small(locale);
-  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
-  return small.find("utf-8") != std::string::npos || small.find("utf8") != std::string::npos;
 }
 
 bool wants_ascii_id(const Jobspec& spec) {

@@ -73,6 +73,7 @@ constexpr OptionEntry kTable[] = {
     {"report", "file", "", "exit-report", "", "write the report as JSON"},
     {"usage", "file", "off", "usage", "on off", "measure tasks: print a summary, or write lines of JSON"},
     {"joblog", "file", "off", "usage", "on off", "write a line for each task, in the columns of GNU parallel"},
+    {"usage-plot", "file", "off", "usage", "on off", "draw what tasks have used, as SVG"},
     {"timeline", "file", "off", "timeline", "on off", "what happens when: print a summary, or write a trace"},
     {"control", "switch", "on", "control", "on off", "whether the job is in the list of jobs, and can be reached"},
     {"doctor.trace", "switch", "off", "doctor", "", "what the shell starts may trace the tasks"},

@@ -62,6 +62,16 @@ Json histogram_of(const Spread& spread, const Measure& measure) {
   return out;
 }
 
+// Of four digits, which is enough for a picture, and short.
+Json short_number(double value) {
+  constexpr double kDigits = 1000;
+  if (value <= 0) return 0;
+  double step = std::pow(10, std::floor(std::log10(value))) / kDigits;
+  double rounded = std::round(value / step) * step;
+  if (step >= 1) return static_cast<std::uint64_t>(rounded);
+  return std::round(rounded / step) / std::round(1 / step);
+}
+
 // The farthest first.
 void sort_outliers(Json& outliers) {
   auto distance = [](const Json& each) {
@@ -129,7 +139,27 @@ Json UsageTable::measure(std::size_t number, const Spread& spread, const Hosts& 
   return out;
 }
 
-Json UsageTable::summary(std::uint64_t tasks, const value::Idset& missing, const Hosts& hosts) const {
+// {"ranks": N, "max": [...]}: the most of N ranks each, null where none is known; with "min" if N is above 1.
+Json UsageTable::by_rank(const Measure& measure, std::uint64_t tasks, std::size_t cells) const {
+  std::uint64_t width = std::max<std::uint64_t>(1, (tasks + cells - 1) / cells);
+  std::vector<std::optional<std::pair<double, double>>> found((tasks + width - 1) / width);
+  for (const auto& [rank, row] : rows_) {
+    auto value = row.started ? measure.of(row) : std::nullopt;
+    std::uint64_t cell = rank / width;
+    if (!value || cell >= found.size()) continue;
+    auto& of = found[cell];
+    of = of ? std::pair(std::min(of->first, *value), std::max(of->second, *value)) : std::pair(*value, *value);
+  }
+  Json out{{"ranks", width}, {"max", Json::array()}};
+  for (const auto& each : found) {
+    out["max"].push_back(each ? short_number(each->second) : Json());
+    if (width > 1) out["min"].push_back(each ? short_number(each->first) : Json());
+  }
+  return out;
+}
+
+Json UsageTable::summary(std::uint64_t tasks, const value::Idset& missing, const Hosts& hosts,
+                         std::size_t cells) const {
   Totals all = totals();
   Json out{{"tasks", tasks}, {"ended", all.ended}, {"unstarted", all.unstarted}};
   if (!missing.empty()) out["missing"] = missing.str();
@@ -137,7 +167,11 @@ Json UsageTable::summary(std::uint64_t tasks, const value::Idset& missing, const
   Json by_name = Json::object();
   for (std::size_t i = 0; i < kMeasures; ++i) {
     const Spread& spread = all.spreads.at(i);
-    if (spread.count() > 0) by_name[std::string(measures()[i].name)] = measure(i, spread, hosts, outliers);
+    if (spread.count() == 0) continue;
+    const Measure& of = measures()[i];
+    Json& json = by_name[std::string(of.name)] = measure(i, spread, hosts, outliers);
+    bool has_rows = json.contains("median");
+    if (has_rows && of.least_gap > 0 && spread.max().value > 0) json["by_rank"] = by_rank(of, tasks, cells);
   }
   sort_outliers(outliers);
   if (outliers.size() > kMostOutliers) {
@@ -153,6 +187,8 @@ Json UsageTable::summary(std::uint64_t tasks, const value::Idset& missing, const
 
 Json fitting_summary(Json summary, std::size_t most) {
   auto fits = [&] { return dump_json(summary).size() <= most; };
+  if (fits()) return summary;
+  for (Json& each : summary["measures"]) each.erase("by_rank");
   if (fits()) return summary;
   summary["shortened"] = true;
   for (Json& each : summary["measures"]) each.erase("histogram");

@@ -19,6 +19,8 @@ namespace nacre::usage {
 
 inline constexpr std::uint64_t kMostTasks = 100'000;            // of a job whose tasks have rows
 inline constexpr std::size_t kMostOutliers = 16;                // that a summary names
+inline constexpr std::size_t kFewCells = 32;                    // of a measure by rank, as it is kept
+inline constexpr std::size_t kMostCells = 512;                  // the same, for a picture
 inline constexpr double kFarDeviations = 3;                     // median absolute deviations that make an outlier
 inline constexpr std::size_t kMostKept = std::size_t{8} << 10;  // bytes of a summary in the list of jobs
 
@@ -40,10 +42,13 @@ class UsageTable {
   [[nodiscard]] value::Idset ranks() const;
 
   // `tasks`: of the job. `missing`: of them, those of which nothing has come, as their shell is lost or late.
-  [[nodiscard]] Json summary(std::uint64_t tasks, const value::Idset& missing, const Hosts& hosts) const;
+  // `cells`: at most so many values of a measure by rank, from 1 on.
+  [[nodiscard]] Json summary(std::uint64_t tasks, const value::Idset& missing, const Hosts& hosts,
+                             std::size_t cells = kFewCells) const;
 
  private:
   [[nodiscard]] Json measure(std::size_t number, const Spread& spread, const Hosts& hosts, Json& outliers) const;
+  [[nodiscard]] Json by_rank(const Measure& measure, std::uint64_t tasks, std::size_t cells) const;
 
   std::map<std::uint32_t, TaskRow> rows_;
   std::map<std::uint32_t, NodeRow> nodes_;
@@ -51,7 +56,7 @@ class UsageTable {
 };
 
 // `summary` itself if it has at most `most` bytes as text; else without its largest parts, and with
-// "shortened": true.
+// "shortened": true; before anything else go the measures by rank, which is not said.
 [[nodiscard]] Json fitting_summary(Json summary, std::size_t most = kMostKept);
 
 }  // namespace nacre::usage

@@ -10,57 +10,15 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "usage/measure.hpp"
+#include "usage/members.hpp"
 
 namespace nacre::usage {
 namespace {
 
-constexpr std::size_t kMostNodes = 32;  // that are shown
-constexpr std::size_t kMostText = 200;  // bytes of a host's name, and of a set of ranks
-
-std::optional<double> number(const Json& object, std::string_view name) {
-  if (!object.is_object()) return std::nullopt;
-  auto found = object.find(name);
-  return found != object.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
-}
-
-// Without bytes that a terminal would take for commands.
-std::string text(const Json& object, std::string_view name) {
-  if (!object.is_object()) return "";
-  auto found = object.find(name);
-  if (found == object.end() || !found->is_string()) return "";
-  std::string out = found->get<std::string>().substr(0, kMostText);
-  std::replace_if(
-      out.begin(), out.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return out;
-}
-
-const Json& member(const Json& object, std::string_view name) {
-  static const Json kNone;
-  if (!object.is_object()) return kNone;
-  auto found = object.find(name);
-  return found == object.end() ? kNone : *found;
-}
-
-std::string with_units(double value, double step, std::string_view units) {
-  if (value < step) return fmt::format("{:.0f}", value);
-  std::size_t unit = 0;
-  for (value /= step; value >= step && unit + 1 < units.size(); ++unit) value /= step;
-  return fmt::format("{:.1f}{}", value, units[unit]);
-}
-
-std::string value_text(double value, Unit unit) {
-  constexpr double kBinary = 1024;
-  constexpr double kDecimal = 1000;
-  constexpr double kMinute = 60;
-  constexpr double kHour = 3600;
-  if (unit == Unit::bytes) return with_units(value, kBinary, "KMGTPE");
-  if (unit == Unit::count)
-    return value < 10 * kDecimal ? fmt::format("{:.0f}", value) : with_units(value, kDecimal, "kMGTPE");
-  if (value < kMinute) return fmt::format("{:.{}f}s", value, value < 10 ? 3 : 1);
-  if (value < 10 * kMinute) return fmt::format("{:.1f}m", value / kMinute);
-  return fmt::format("{:.1f}h", value / kHour);
-}
+constexpr std::size_t kMostNodes = 32;   // that are shown
+constexpr std::size_t kMostBlocks = 64;  // block characters of a line
 
 using Cells = std::vector<std::string>;
 
@@ -82,71 +40,102 @@ std::string aligned(const std::vector<Cells>& rows, std::string_view prefix) {
   return out;
 }
 
-std::string who(const Json& extreme) {
-  auto rank = number(extreme, "rank");
-  std::string host = text(extreme, "host");
-  if (!rank) return "";
-  return fmt::format("{:.0f}{}", *rank, host.empty() ? "" : " on " + host);
-}
-
 std::string extreme_text(const Json& extreme, Unit unit) {
-  auto value = number(extreme, "value");
+  auto value = number_in(extreme, "value");
   if (!value) return "";
-  return (member(extreme, "is_bound") == true ? "<=" : "") + value_text(*value, unit);
+  return (member_in(extreme, "is_bound") == true ? "<=" : "") + value_text(*value, unit);
 }
 
 std::string median_text(const Json& measure, Unit unit) {
-  if (auto median = number(measure, "median"))
-    return (member(measure, "median_is_bound") == true ? "<=" : "") + value_text(*median, unit);
-  auto bound = number(measure, "median_at_most");
+  if (auto median = number_in(measure, "median"))
+    return (member_in(measure, "median_is_bound") == true ? "<=" : "") + value_text(*median, unit);
+  auto bound = number_in(measure, "median_at_most");
   return bound ? "<=" + value_text(*bound, unit) : "";
 }
 
 std::string head_of(const Json& summary) {
-  auto count = [&](std::string_view name) { return number(summary, name).value_or(0); };
+  auto count = [&](std::string_view name) { return number_in(summary, name).value_or(0); };
   std::string out = fmt::format("usage: {:.0f} of {:.0f} task{} ended", count("ended"), count("tasks"),
                                 count("tasks") == 1 ? "" : "s");
-  if (auto cpu = number(member(member(summary, "measures"), "cpu"), "sum"))
+  if (auto cpu = number_in(member_in(member_in(summary, "measures"), "cpu"), "sum"))
     out += fmt::format(", {} of cpu time", value_text(*cpu, Unit::seconds));
   if (double unstarted = count("unstarted"); unstarted > 0)
     out += fmt::format("; {:.0f} could not be started", unstarted);
-  if (std::string missing = text(summary, "missing"); !missing.empty())
+  if (std::string missing = text_in(summary, "missing"); !missing.empty())
     out += fmt::format("; not known, as their shell is lost or late: {}", missing);
   return out + '\n';
 }
 
-std::string measures_text(const Json& summary, std::string_view prefix) {
-  const Json& all = member(summary, "measures");
+// A character for each cell, as high as the value to the largest one; a blank where none is known.
+std::string blocks_of(const Json& measure) {
+  constexpr std::array<const char*, 8> kBlocks = {"\u2581", "\u2582", "\u2583", "\u2584",
+                                                  "\u2585", "\u2586", "\u2587", "\u2588"};
+  const Json& cells = member_in(member_in(measure, "by_rank"), "max");
+  double most = number_in(member_in(measure, "max"), "value").value_or(0);
+  if (!cells.is_array() || cells.size() > kMostBlocks || most <= 0) return "";
+  std::string out;
+  for (const Json& each : cells) {
+    double height = each.is_number() ? std::clamp(each.get<double>() / most, 0.0, 1.0) : 0;
+    auto eighths = static_cast<std::size_t>(std::ceil(height * kBlocks.size()));
+    out += !each.is_number() ? " " : kBlocks.at(std::max<std::size_t>(eighths, 1) - 1);
+  }
+  return out;
+}
+
+std::string blocks_title(const Json& summary) {
+  auto tasks = number_in(summary, "tasks").value_or(0);
+  return tasks > 1 ? fmt::format("RANKS 0-{:.0f}", tasks - 1) : "RANK 0";
+}
+
+// Each line of `text` with a cell behind it. Cells have several bytes a character, and nothing comes behind them.
+std::string with_last_column(std::string_view text, const std::vector<std::string>& cells) {
+  std::vector<std::string_view> lines = split(text.substr(0, text.size() - 1), '\n');
+  std::size_t width = 0;
+  for (std::string_view line : lines) width = std::max(width, line.size());
+  std::string out;
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    out +=
+        cells[i].empty() ? fmt::format("{}\n", lines[i]) : fmt::format("{:<{}}  {}\n", lines[i], width, cells[i]);
+  return out;
+}
+
+std::string measures_text(const Json& summary, std::string_view prefix, bool has_blocks) {
+  const Json& all = member_in(summary, "measures");
   std::vector<Cells> rows;
+  std::vector<std::string> blocks;  // of the rows
   for (const Measure& each : measures()) {
-    const Json& of = member(all, each.name);
-    auto most = number(member(of, "max"), "value");
+    const Json& of = member_in(all, each.name);
+    auto most = number_in(member_in(of, "max"), "value");
     if (each.title.empty() || !most) continue;
     // Nothing read, nothing written: a row of zeros informs nobody.
     bool is_core = each.name == "wall" || each.name == "cpu" || each.is_peak;
     if (*most == 0 && !is_core) continue;
-    rows.push_back({std::string(each.title), extreme_text(member(of, "min"), each.unit), who(member(of, "min")),
-                    median_text(of, each.unit), extreme_text(member(of, "max"), each.unit),
-                    who(member(of, "max"))});
+    rows.push_back({std::string(each.title), extreme_text(member_in(of, "min"), each.unit),
+                    who_in(member_in(of, "min")), median_text(of, each.unit),
+                    extreme_text(member_in(of, "max"), each.unit), who_in(member_in(of, "max"))});
+    blocks.push_back(has_blocks ? blocks_of(of) : "");
   }
   if (rows.empty()) return "";
   rows.insert(rows.begin(), {"", "MIN", "RANK", "MEDIAN", "MAX", "RANK"});
-  return aligned(rows, prefix);
+  std::string out = aligned(rows, prefix);
+  if (std::all_of(blocks.begin(), blocks.end(), [](const std::string& each) { return each.empty(); })) return out;
+  blocks.insert(blocks.begin(), blocks_title(summary));
+  return with_last_column(out, blocks);
 }
 
 // A line for each task, of all that it is far off in.
 std::string outliers_text(const Json& summary, std::string_view prefix) {
-  const Json& outliers = member(summary, "outliers");
+  const Json& outliers = member_in(summary, "outliers");
   if (!outliers.is_array()) return "";
   std::vector<std::pair<std::string, std::string>> lines;  // the task, and its values
   for (const Json& each : outliers) {
-    std::string name = text(each, "measure");
+    std::string name = text_in(each, "measure");
     auto found =
         std::find_if(measures().begin(), measures().end(), [&](const Measure& of) { return of.name == name; });
-    auto value = number(each, "value");
-    auto median = number(each, "median");
+    auto value = number_in(each, "value");
+    auto median = number_in(each, "median");
     if (found == measures().end() || !value || !median) continue;
-    std::string task = who(each);
+    std::string task = who_in(each);
     auto line = std::find_if(lines.begin(), lines.end(), [&](const auto& of) { return of.first == task; });
     if (line == lines.end()) line = lines.insert(lines.end(), {task, ""});
     line->second += fmt::format("{}{} {} (median {})", line->second.empty() ? "" : ", ", found->title,
@@ -155,23 +144,23 @@ std::string outliers_text(const Json& summary, std::string_view prefix) {
   std::string out;
   for (const auto& [task, values] : lines)
     out += fmt::format("{}far from the others: task {}: {}\n", prefix, task, values);
-  if (auto more = number(summary, "outliers_left_out"))
+  if (auto more = number_in(summary, "outliers_left_out"))
     out += fmt::format("{}and {:.0f} more values far from the others\n", prefix, *more);
   return out;
 }
 
 std::string nodes_text(const Json& summary, std::string_view prefix) {
-  const Json& nodes = member(summary, "nodes");
+  const Json& nodes = member_in(summary, "nodes");
   if (!nodes.is_array() || nodes.empty()) return "";
   std::vector<Cells> rows{{"NODE", "TASKS", "CPU", "MEMORY PEAK", "OOM KILLS"}};
   for (const Json& each : nodes) {
     if (rows.size() > kMostNodes) break;
-    auto peak = number(each, "memory_peak");
-    auto kills = number(each, "oom_kills");
-    std::string host = text(each, "host");
-    rows.push_back({host.empty() ? fmt::format("shell {:.0f}", number(each, "shell").value_or(0)) : host,
-                    fmt::format("{:.0f}", number(each, "tasks").value_or(0)),
-                    value_text(number(each, "cpu").value_or(0), Unit::seconds),
+    auto peak = number_in(each, "memory_peak");
+    auto kills = number_in(each, "oom_kills");
+    std::string host = text_in(each, "host");
+    rows.push_back({host.empty() ? fmt::format("shell {:.0f}", number_in(each, "shell").value_or(0)) : host,
+                    fmt::format("{:.0f}", number_in(each, "tasks").value_or(0)),
+                    value_text(number_in(each, "cpu").value_or(0), Unit::seconds),
                     peak ? value_text(*peak, Unit::bytes) : "-", kills ? fmt::format("{:.0f}", *kills) : "-"});
   }
   std::string out = aligned(rows, prefix);
@@ -180,17 +169,18 @@ std::string nodes_text(const Json& summary, std::string_view prefix) {
 }
 
 std::string end_text(const Json& row) {
-  if (auto signum = number(row, "signal")) return fmt::format("s{:.0f}", *signum);
-  return fmt::format("{}{:.0f}", member(row, "started").is_null() ? "f" : "x", number(row, "code").value_or(0));
+  if (auto signum = number_in(row, "signal")) return fmt::format("s{:.0f}", *signum);
+  return fmt::format("{}{:.0f}", member_in(row, "started").is_null() ? "f" : "x",
+                     number_in(row, "code").value_or(0));
 }
 
 }  // namespace
 
-std::string summary_text(const Json& summary, std::string_view prefix) {
+std::string summary_text(const Json& summary, std::string_view prefix, bool has_blocks) {
   std::string out(prefix);
-  out += head_of(summary) + measures_text(summary, prefix) + outliers_text(summary, prefix) +
+  out += head_of(summary) + measures_text(summary, prefix, has_blocks) + outliers_text(summary, prefix) +
          nodes_text(summary, prefix);
-  if (member(summary, "shortened") == true)
+  if (member_in(summary, "shortened") == true)
     out += fmt::format("{}(shortened: it was too long to be kept)\n", prefix);
   return out;
 }
@@ -201,15 +191,15 @@ std::string rows_text(const Json& rows) {
   if (!rows.is_array()) return "";
   for (const Json& each : rows) {
     auto cell = [&](std::string_view name, Unit unit) {
-      auto value = number(each, name);
+      auto value = number_in(each, name);
       return value ? value_text(*value, unit) : "-";
     };
-    std::string bound = member(each, "maxrss_is_bound") == true ? "<=" : "";
-    table.push_back({fmt::format("{:.0f}", number(each, "rank").value_or(0)), text(each, "host"), end_text(each),
-                     cell("wall", Unit::seconds), cell("user", Unit::seconds), cell("system", Unit::seconds),
-                     bound + cell("maxrss", Unit::bytes), cell("major_faults", Unit::count),
-                     cell("read_chars", Unit::bytes), cell("written_chars", Unit::bytes),
-                     cell("stdout", Unit::bytes), cell("stderr", Unit::bytes)});
+    std::string bound = member_in(each, "maxrss_is_bound") == true ? "<=" : "";
+    table.push_back({fmt::format("{:.0f}", number_in(each, "rank").value_or(0)), text_in(each, "host"),
+                     end_text(each), cell("wall", Unit::seconds), cell("user", Unit::seconds),
+                     cell("system", Unit::seconds), bound + cell("maxrss", Unit::bytes),
+                     cell("major_faults", Unit::count), cell("read_chars", Unit::bytes),
+                     cell("written_chars", Unit::bytes), cell("stdout", Unit::bytes), cell("stderr", Unit::bytes)});
   }
   return aligned(table, "");
 }

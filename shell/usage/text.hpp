@@ -12,8 +12,8 @@
 namespace nacre::usage {
 
 // Lines that begin with `prefix`. `summary`: as UsageTable makes it; members that are missing or of another type
-// are left out.
-[[nodiscard]] std::string summary_text(const Json& summary, std::string_view prefix);
+// are left out. `has_blocks`: with a column of block characters, UTF-8, that has each measure by rank.
+[[nodiscard]] std::string summary_text(const Json& summary, std::string_view prefix, bool has_blocks = false);
 
 // A table of tasks, of TaskRow::json(), with a line of titles.
 [[nodiscard]] std::string rows_text(const Json& rows);

@@ -179,3 +179,61 @@ END
     launcher=
   done
 }
+
+# SVG that a parser takes, with so many bars of time.
+is_picture() { # FILE BARS
+  python3 - "$1" "$2" <<'END'
+import sys
+import xml.etree.ElementTree as tree
+
+root = tree.parse(sys.argv[1]).getroot()
+svg = "{http://www.w3.org/2000/svg}"
+assert root.tag == svg + "svg", root.tag
+panels = {}
+for group in root.findall(svg + "g"):
+    panels[group.find(svg + "text").text.split(":")[0]] = group.findall(svg + "g")
+assert len(panels["time"]) == int(sys.argv[2]), {name: len(bars) for name, bars in panels.items()}
+width, height = float(root.get("width")), float(root.get("height"))
+for rect in root.iter(svg + "rect"):
+    x, y = float(rect.get("x", 0)), float(rect.get("y", 0))
+    assert 0 <= x <= width and 0 <= y <= height, rect.attrib
+    assert x + float(rect.get("width")) <= width + 1 and y + float(rect.get("height")) <= height + 1, rect.attrib
+END
+}
+
+@test "a picture at the end of the job, of a job that has ended, and of one that runs" {
+  job 2 2 'echo out' --usage-plot=u.svg
+  [ "$code" -eq 0 ]
+  [ ! -s err ]
+  is_picture u.svg 4
+  grep -qF "<title>job $("$front" jobs -aq | awk '{print $1}'): sh -c 'echo out'</title>" u.svg || { head -5 u.svg; return 1; }
+  "$front" report last --usage --plot=later.svg >out
+  is_picture later.svg 4
+  grep -q '^time ' out
+  run ! grep -q $'\u2588' out
+  run "$front" report last --plot=x.svg
+  [ "$status" -eq 2 ]
+  run "$front" report last --usage --plot=/no/such/dir/x.svg
+  [ "$status" -eq 1 ]
+  [[ $output == *"/no/such/dir/x.svg: No such file or directory"* ]]
+  start_job 1 3 '[ $FLUX_TASK_RANK = 2 ] || exit 0; exec sleep 600' -o usage -o exit-timeout=none
+  wait_until eval '[ "$("$front" report --usage --json "$id" | jq .ended)" = 2 ]'
+  "$front" report --usage --plot=runs.svg "$id" >out
+  is_picture runs.svg 2
+  "$front" kill "$id"
+  ends_with 143
+}
+
+@test "block characters only on a terminal that shows UTF-8" {
+  job 1 3 true --usage
+  on_terminal() { script -qec "env -u LC_ALL -u LC_CTYPE LANG=$1 TERM=$2 '$front' report last --usage" /dev/null </dev/null; }
+  on_terminal C.UTF-8 xterm >with
+  grep -q 'MAX  *RANK  RANKS 0-2' with || { cat with; return 1; }
+  grep -q $'^time .*  .*\u2588' with || { cat with; return 1; }
+  for each in "C xterm" "C.UTF-8 dumb"; do
+    # shellcheck disable=SC2086 # two words
+    on_terminal $each >without
+    grep -q '^time ' without
+    run ! grep -q RANKS without
+  done
+}
