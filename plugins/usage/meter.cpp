@@ -108,6 +108,7 @@ usage::TaskRow TaskMeter::exited(const task::Task& task) {
   out.wall = std::max(0.0, (event::clock_now() - start.moment).count());
   out.take(task.usage(), start.own_peak);
   out.io = start.io;
+  if (cgroups_ != nullptr) add_cgroup(task, out);
   if (plugin::TaskOutput* output = host_.task_output()) {
     auto written = output->written(task.rank());
     out.out = written.out;
@@ -116,6 +117,18 @@ usage::TaskRow TaskMeter::exited(const task::Task& task) {
   ++node_.tasks;
   node_.cpu += out.cpu();
   return out;
+}
+
+void TaskMeter::add_cgroup(const task::Task& task, usage::TaskRow& row) const {
+  auto used = cgroups_->take(task.rank(), task.attempt());
+  if (!used) return;
+  row.has_cgroup = true;
+  row.user = used->user;
+  row.system = used->system;
+  row.oom_kills = used->oom_kills;
+  if (!used->memory_peak) return;
+  row.max_rss = *used->memory_peak;
+  row.is_bound = false;
 }
 
 usage::NodeRow TaskMeter::node() {

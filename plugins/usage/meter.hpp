@@ -13,6 +13,7 @@
 #include "plugin/host.hpp"
 #include "plugins/exit_report/oom_kills.hpp"
 #include "plugins/sysmon/job_usage.hpp"
+#include "plugins/usage/task_cgroups.hpp"
 #include "usage/row.hpp"
 
 namespace nacre::plugins {
@@ -25,6 +26,8 @@ class TaskMeter {
   TaskMeter(const TaskMeter&) = delete;
   TaskMeter& operator=(const TaskMeter&) = delete;
 
+  // Tasks have cgroups of their own, which have to outlive this object.
+  void read_cgroups(TaskCgroups& cgroups) { cgroups_ = &cgroups; }
   void started(const task::Task& task);
   [[nodiscard]] usage::TaskRow exited(const task::Task& task);  // once for each
   // Of this node, once its tasks have ended.
@@ -39,6 +42,7 @@ class TaskMeter {
   };
 
   void look(pid_t pid);
+  void add_cgroup(const task::Task& task, usage::TaskRow& row) const;
   std::uint64_t own_peak();
 
   plugin::Host& host_;
@@ -48,6 +52,7 @@ class TaskMeter {
   JobUsage memory_;
   OomKills oom_;
   usage::NodeRow node_;
+  TaskCgroups* cgroups_ = nullptr;
 };
 
 // The words as a command line for a shell.

@@ -2,8 +2,8 @@
 //
 // usage: what each task has used, and each node: a summary on the leader's standard error when the job has ended
 // (usage=on), or lines of JSON in a file (usage=FILE). joblog=FILE: a line for each task, as of GNU parallel.
-// usage-plot=FILE: a picture. Without these options nothing is measured. The other shells send their rows to the
-// leader as tasks end.
+// usage-plot=FILE: a picture. cgroup=task: exact values, by a cgroup for each task. Without these options nothing
+// is measured. The other shells send their rows to the leader as tasks end.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +18,7 @@
 #include "plugins/builtins.hpp"
 #include "plugins/exit_report/report_file.hpp"
 #include "plugins/usage/meter.hpp"
+#include "plugins/usage/task_cgroups.hpp"
 #include "plugins/usage/uplink.hpp"
 #include "plugins/usage/usage.hpp"
 #include "usage/joblog.hpp"
@@ -58,7 +59,8 @@ class UsagePlugin final : public plugin::Plugin {
       if (has_plot)
         plot_file_ = TRY(ReportFile::at(host_, *plot, {name(), "usage-plot", "the picture of what tasks use"}));
     }
-    if (!is_on && !logs && !plots) return {};
+    bool has_cgroups = TRY(read_cgroup());
+    if (!is_on && !logs && !plots && !has_cgroups) return {};
     bool has_rows = host_.job().tasks() <= most_tasks_;
     if (logs && !has_rows)
       return joblog->error(
@@ -68,7 +70,31 @@ class UsagePlugin final : public plugin::Plugin {
     prints_ = is_on && !has_file;
     has_rows_ = has_rows;
     serve(logs);
+    if (has_cgroups) use_cgroups();
     return {};
+  }
+
+  Result<bool> read_cgroup() {
+    auto option = host_.options().at("cgroup");
+    if (!option || option->json() == "off" || option->json() == false) return false;
+    if (option->json() == "task") return true;
+    return option->expected("task or off");
+  }
+
+  // Once all plugins have looked where the shell's cgroup is, as it may be moved.
+  void use_cgroups() {
+    on("shell.post-init", [this](plugin::Call&) -> Result<void> {
+      std::string name = fmt::format("{}-{}", host_.job().id.f58_plain(), host_.job().shell_rank);
+      cgroups_ = TRY(TaskCgroups::make(::getpid(), name));
+      if (!cgroups_->without().empty())
+        log(host_, *this, Level::notice, "cgroup=task: without the memory of tasks: {}", cgroups_->without());
+      meter_->read_cgroups(*cgroups_);
+      return {};
+    });
+    on("task.exec", [this](plugin::Call&) {
+      const task::Task& task = *host_.current_task();
+      return cgroups_->enter(task.rank(), task.attempt());
+    });
   }
 
   [[nodiscard]] bool is_leader() const { return host_.job().shell_rank == 0; }
@@ -279,6 +305,7 @@ class UsagePlugin final : public plugin::Plugin {
   std::unique_ptr<ReportFile> rows_file_, joblog_file_, plot_file_;
   bool prints_ = false;
   bool has_rows_ = false;  // a row for each task, not only totals
+  std::unique_ptr<TaskCgroups> cgroups_;
   std::optional<TaskMeter> meter_;
   std::optional<UsageUplink> uplink_;
   std::set<std::uint32_t> measured_;                        // tasks of this shell

@@ -25,6 +25,8 @@ class Cgroups {
   // The directory of the process's cgroup in the controller's hierarchy, with `root`; if version 1 does not have
   // the controller, in that of version 2. None: it is outside of what is mounted.
   [[nodiscard]] std::optional<std::string> directory(const std::string& controller) const;
+  // That of the process's cgroup of version 2, whatever controllers are there.
+  [[nodiscard]] std::optional<std::string> unified_directory() const { return directory(""); }
 
  private:
   std::string root_;

@@ -51,7 +51,7 @@ class Elements {
   std::size_t at_ = 0;
 };
 
-constexpr std::size_t kElements = 20;  // of a task's row, without its command
+constexpr std::size_t kElements = 22;  // of a task's row, without its command
 constexpr std::size_t kNodeElements = 5;
 
 }  // namespace
@@ -97,6 +97,8 @@ Json TaskRow::wire() const {
                           major_faults, blocks_in, blocks_out, voluntary, involuntary, or_null(out), or_null(err)});
   for (auto member : {&TaskIo::read_chars, &TaskIo::written_chars, &TaskIo::read_bytes, &TaskIo::written_bytes})
     row.push_back(io ? Json((*io).*member) : Json());
+  row.push_back(has_cgroup ? 1 : 0);
+  row.push_back(or_null(oom_kills));
   if (!command.empty()) row.push_back(command);
   return row;
 }
@@ -125,6 +127,8 @@ Result<TaskRow> TaskRow::parse(const Json& wire) {
     io.*member = value.value_or(0);
   }
   if (has_io) out.io = io;
+  out.has_cgroup = TRY(from.number()) != 0;
+  out.oom_kills = TRY(from.optional());
   if (!from.at_end()) out.command = TRY(from.next().string());
   return out;
 }
@@ -145,6 +149,8 @@ Json TaskRow::json(std::string_view host) const {
   row["system"] = system;
   row["maxrss"] = max_rss;
   if (is_bound) row["maxrss_is_bound"] = true;
+  if (has_cgroup) row["cgroup"] = true;
+  if (oom_kills) row["oom_kills"] = *oom_kills;
   row["minor_faults"] = minor_faults;
   row["major_faults"] = major_faults;
   row["blocks_in"] = blocks_in;

@@ -46,6 +46,10 @@ struct TaskRow {
   std::uint64_t blocks_in = 0, blocks_out = 0;   // of 512 bytes, as the kernel counts them
   std::uint64_t voluntary = 0, involuntary = 0;  // context switches
   std::optional<TaskIo> io;                      // none: it could not be read
+  // Of its own cgroup (cgroup=task) are: user, system; if its memory was counted max_rss, of all of its processes
+  // together, and how many of these were killed as memory ran out.
+  bool has_cgroup = false;
+  std::optional<std::uint64_t> oom_kills;
   std::optional<std::uint64_t> out, err;  // bytes on its standard output and error; none: not through the shell
   std::string command;                    // "": the job's, or it was not asked for
 

@@ -67,10 +67,10 @@ TEST_CASE("a row takes about 100 bytes on its way") {
 TEST_CASE("a batch that is none is refused") {
   for (const char* text : {"", "[]", "{}", R"({"rows":1})", R"({"rows":[[1,2]]})", R"({"rows":[],"node":[1]})",
                            R"({"rows":[],"totals":{"ended":1,"unstarted":0,"spreads":[]}})",
-                           R"({"rows":[[-1,null,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]]})",
-                           R"({"rows":[[1,null,0,65536,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]]})"})
+                           R"({"rows":[[-1,null,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,null]]})",
+                           R"({"rows":[[1,null,0,65536,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,null]]})"})
     CHECK_FALSE(UsageBatch::parse(text));
-  CHECK(UsageBatch::parse(R"({"rows":[[1,null,0,65535,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]]})"));
+  CHECK(UsageBatch::parse(R"({"rows":[[1,null,0,65535,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,null]]})"));
 }
 
 TEST_CASE("memory is a bound where it is not more than the shell's was") {
