@@ -111,6 +111,11 @@ void Examinations::send(std::uint64_t number, const std::vector<doctor::TaskGrou
 
 // ---- the leader --------------------------------------------------------------
 
+void Examinations::Found::add(std::uint32_t shell, doctor::TaskGroup group) {
+  nodes[shell].add(group);
+  groups.push_back(std::move(group));
+}
+
 Result<void> Examinations::examine(const ExaminationOrder& order, std::function<void(Examined)> done) {
   value::Idset shells = open_.others();
   shells.insert(0);
@@ -138,7 +143,7 @@ Result<void> Examinations::begin(std::uint64_t number, const ExaminationOrder& o
   return look(number, order, [this, number](std::vector<doctor::TaskGroup> groups, const auto& notes) {
     Found* found = open_.find(number, 0);
     if (found == nullptr) return;
-    for (doctor::TaskGroup& each : groups) found->groups.push_back(std::move(each));
+    for (doctor::TaskGroup& each : groups) found->add(0, std::move(each));
     for (const std::string& each : notes) found->notes[each].insert(0);
     open_.complete(number, 0);
   });
@@ -155,7 +160,7 @@ void Examinations::take(std::uint32_t shell, std::string_view bytes) {
   Found* found = open_.find(question, shell);
   if (found == nullptr) return;
   for (const Json& each : groups->json()) {
-    if (auto group = doctor::TaskGroup::parse(each)) found->groups.push_back(*std::move(group));
+    if (auto group = doctor::TaskGroup::parse(each)) found->add(shell, *std::move(group));
   }
   if (auto notes = at.find("notes"); notes && *notes) {
     for (const std::string& each : (*notes)->strings().value_or(std::vector<std::string>()))
@@ -179,6 +184,11 @@ Examined Examinations::examined(Found found, const value::Idset& late) {
   }
   examination.groups = doctor::folded(std::move(found.groups));
   examination.absent = absent(late);
+  for (auto& [shell, node] : found.nodes) {
+    node.shell = shell;
+    node.host = host_of_shell(shell);
+    examination.nodes.push_back(std::move(node));
+  }
   for (const auto& [record, ranks] : outcomes_.classes()) {
     bool well = record.kind() == exits::Record::Kind::ended && !host_.exit_policy().is_failure(record);
     (well ? examination.ended_well : examination.ended_badly).insert(ranks);

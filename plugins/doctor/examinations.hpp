@@ -57,6 +57,9 @@ class Examinations {
     std::vector<doctor::TaskGroup> groups;
     double silent = std::numeric_limits<double>::infinity();  // seconds
     std::map<std::string, value::Idset> notes;                // with the shells
+    std::map<std::uint32_t, doctor::NodePace> nodes;          // by shell
+
+    void add(std::uint32_t shell, doctor::TaskGroup group);
   };
 
   static constexpr const char* kTopic = "doctor.ask";  // announcement: {"number", "order"}

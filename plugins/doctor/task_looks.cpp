@@ -122,13 +122,15 @@ TaskLooks::Examined TaskLooks::examine(const task::Task& task, double interval) 
   fact.program = look.name;
   fact.doing = doing_of(first == before.end() ? nullptr : &first->second, look, interval);
   out.was_stopped = fact.doing == Doing::stopped;
-  double cpu = 0;
+  double cpu = 0, ready = 0;
   for (const auto& [pid, each] : now) {
     auto earlier = before.find(pid);
+    ready += each.ready - (earlier == before.end() ? 0 : earlier->second.ready);
     cpu += each.cpu - (earlier == before.end() ? 0 : earlier->second.cpu);
     fact.moves = fact.moves || (earlier != before.end() && earlier->second.moved != each.moved);
   }
   out.group.cpu.add(std::max(0.0, cpu / interval));
+  out.group.ready.add(std::max(0.0, ready / interval));
   if (fact.doing == Doing::sleeps || fact.doing == Doing::stuck) {
     fact.where = look.where;
     add_call(out);

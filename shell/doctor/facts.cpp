@@ -100,7 +100,8 @@ Json TaskGroup::json() const {
   Json out = fact.json();
   out["ranks"] = ranks.str();
   out["count"] = ranks.size();
-  for (const auto& [name, range] : {std::pair("cpu", &cpu), {"silent", &silent}, {"bytes", &bytes}}) {
+  for (const auto& [name, range] :
+       {std::pair("cpu", &cpu), {"ready", &ready}, {"silent", &silent}, {"bytes", &bytes}}) {
     if (range->count > 0) out[name] = range->json();
   }
   if (!path.empty()) out["path"] = path;
@@ -114,6 +115,7 @@ Result<TaskGroup> TaskGroup::parse(const Json& json) {
   out.ranks = TRY(value::Idset::parse(TRY(TRY(at.at("ranks")).string())));
   if (out.ranks.empty()) return invalid("ranks: a group has at least one");
   out.cpu = TRY(range_of(at, "cpu"));
+  out.ready = TRY(range_of(at, "ready"));
   out.silent = TRY(range_of(at, "silent"));
   out.bytes = TRY(range_of(at, "bytes"));
   out.path = TRY(text_of(at, "path"));
@@ -129,6 +131,7 @@ std::vector<TaskGroup> folded(std::vector<TaskGroup> groups) {
     if (*each.ranks.first() < *group.ranks.first()) group.path = each.path;
     group.ranks.insert(each.ranks);
     group.cpu += each.cpu;
+    group.ready += each.ready;
     group.silent += each.silent;
     group.bytes += each.bytes;
   }

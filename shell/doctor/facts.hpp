@@ -67,6 +67,7 @@ struct TaskGroup {
   value::Idset ranks;
   Fact fact;
   Range cpu;         // of one CPU, over the interval: 1 is 100 %
+  Range ready;       // the same: it was ready to run, and other processes ran
   Range silent;      // seconds since it has last written, or since its start; of those of which this is known
   Range bytes;       // of output so far; likewise
   std::string path;  // the file that the call is about, of the first rank; "": none

@@ -18,8 +18,8 @@ namespace {
 
 using Kind = Verdict::Kind;
 
-constexpr std::array<std::string_view, 11> kKinds = {"no-answer", "missing", "stuck",   "stopped", "pipe", "input",
-                                                     "spins",     "ended",   "several", "alike",   "fine"};
+constexpr std::array<std::string_view, 12> kKinds = {"no-answer", "missing",   "stuck", "stopped", "pipe",  "input",
+                                                     "spins",     "slow-node", "ended", "several", "alike", "fine"};
 
 bool has_a_process(const Fact& fact) { return fact.doing != Doing::over && fact.doing != Doing::not_started; }
 
@@ -95,6 +95,7 @@ class Judge {
     for (const Absent& each : examination_.absent) absent(each);
     for (const Place& each : places_) named(each);
     compare();
+    slow();
     ended();
     if (out_.empty()) out_.push_back({Kind::fine, {}, "nothing was found that hangs", ""});
     return std::move(out_);
@@ -207,6 +208,18 @@ class Judge {
         fmt::format("the tasks are in {} different places, and none of them can be blamed", places_.size()),
         fmt::format("{} of {} at most are in the same", places_.front().ranks.size(), running_));
     for (const Place& each : places_) spins(each);
+  }
+
+  void slow() {
+    for (const SlowNode& each : slow_nodes(examination_.nodes)) {
+      const NodePace& node = *each.node;
+      std::string name =
+          node.host.empty() ? fmt::format("the node of shell {}", node.shell) : escape_controls(node.host);
+      add(Kind::slow_node, node.ranks,
+          fmt::format("{} is slow: its {} get on more slowly than others", name,
+                      counted(node.ranks.size(), "task")),
+          each.evidence);
+    }
   }
 
   void ended() {

@@ -11,6 +11,7 @@
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "doctor/facts.hpp"
+#include "doctor/pace.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::doctor {
@@ -32,11 +33,12 @@ struct Examination {
   double interval = 0;            // seconds between the two looks at each process
   std::vector<TaskGroup> groups;  // folded()
   std::vector<Absent> absent;
+  std::vector<NodePace> nodes;  // those that have answered
   value::Idset ended_well, ended_badly;
   std::vector<std::string> notes;  // what could not be found out, and why: for people
   std::function<std::string(std::uint32_t rank)> host_of = [](std::uint32_t) { return std::string(); };
 
-  [[nodiscard]] Json json() const;                     // without groups and hosts
+  [[nodiscard]] Json json() const;                     // without groups, nodes and hosts
   static Result<Examination> parse(const Json& json);  // likewise
 };
 
@@ -49,6 +51,7 @@ struct Verdict {
     pipe,       // it reads a pipe that nobody will write to
     input,      // it reads the job's standard input
     spins,      // busy, and does nothing that can be seen
+    slow_node,  // its tasks get on far more slowly than those of other nodes
     ended,      // has ended well while the others wait
     several,    // groups, none of which can be blamed
     alike,      // all are in the same place

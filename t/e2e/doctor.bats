@@ -263,3 +263,13 @@ takes_stacks() {
     fails_with 1 "hang-watch: expected DURATION or DURATION,kill, of at least 1 s, got \"$value\""
   done
 }
+
+@test "a node whose tasks have written far less than all others is slow" {
+  start_job 3 2 'case $FLUX_TASK_RANK in 2 | 3) count=2000;; *) count=9000;; esac
+    head -c $count /dev/zero | tr "\\0" x; echo; touch there.$FLUX_TASK_RANK; exec sleep 600'
+  wait_until are_there 6
+  wait_until concludes "slow-node 2-3"
+  run "$front" doctor -q --twice=0.3 "$id"
+  shows '^=> node1 is slow: its 2 tasks get on more slowly than others: they have written 2 KiB each so far, those of the other nodes 9 KiB$'
+  stop_job
+}

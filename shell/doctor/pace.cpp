@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doctor/pace.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace nacre::doctor {
+namespace {
+
+constexpr double kLeastWanted = 0.5;       // of a cpu, for each task: less is no hurry
+constexpr double kStarved = 0.6;           // of the cpu time that tasks could use
+constexpr double kServed = 0.9;            // the same, of a node that is well
+constexpr double kFarBehind = 0.7;         // of the output of others
+constexpr double kLeastOutput = 4096;      // bytes for each task, to compare output
+constexpr std::size_t kMostSlowOf = 3;     // one node of so many may be slow
+constexpr std::size_t kLeastByOutput = 3;  // nodes
+
+// Of the cpu time that its tasks could use, the share that they get; none: they want little.
+std::optional<double> served(const NodePace& node) {
+  double wanted = node.cpu.sum + node.ready.sum;
+  bool is_measured = node.cpu.count > 0 && node.ready.count == node.cpu.count;
+  if (!is_measured || wanted < kLeastWanted * static_cast<double>(node.cpu.count)) return std::nullopt;
+  return node.cpu.sum / wanted;
+}
+
+std::string percent(double share) { return fmt::format("{:.0f} %", share * 100); }
+
+std::string bytes_text(double least, double most) {
+  auto number = [](double value) { return fmt::format("{:.0f}", value / 1024); };
+  return number(least) == number(most) ? number(least) + " KiB"
+                                       : fmt::format("{} to {} KiB", number(least), number(most));
+}
+
+// Few enough that it is they who are slow.
+bool is_few(std::size_t slow, std::size_t nodes) {
+  return slow > 0 && slow < nodes && (slow == 1 || slow * kMostSlowOf <= nodes);
+}
+
+std::vector<SlowNode> starved(const std::vector<NodePace>& nodes) {
+  std::vector<SlowNode> out;
+  double least = 1;
+  std::size_t measured = 0;
+  for (const NodePace& node : nodes) {
+    auto share = served(node);
+    if (!share) continue;
+    ++measured;
+    if (*share < kStarved)
+      out.push_back({&node, percent(*share)});
+    else
+      least = std::min(least, *share);
+  }
+  if (!is_few(out.size(), measured) || least < kServed) return {};
+  for (SlowNode& each : out)
+    each.evidence = fmt::format(
+        "they get {} of the cpu time that they could use, those of the other nodes at least {}, so others use its "
+        "cpus too",
+        each.evidence, percent(least));
+  return out;
+}
+
+// All tasks of the node have written far less than any other task.
+std::vector<SlowNode> behind(const std::vector<NodePace>& nodes) {
+  if (nodes.size() < kLeastByOutput) return {};
+  for (const NodePace& node : nodes) {
+    if (node.bytes.count == 0 || node.bytes.count != node.ranks.size()) return {};
+  }
+  std::vector<const NodePace*> by_least;
+  for (const NodePace& node : nodes) by_least.push_back(&node);
+  std::sort(by_least.begin(), by_least.end(), [](auto* a, auto* b) { return a->bytes.most < b->bytes.most; });
+  std::vector<SlowNode> out;
+  for (std::size_t slow = 1; is_few(slow, by_least.size()); ++slow) {
+    double least = by_least[slow]->bytes.least;
+    double most = 0;
+    for (std::size_t i = slow; i < by_least.size(); ++i) {
+      least = std::min(least, by_least[i]->bytes.least);
+      most = std::max(most, by_least[i]->bytes.most);
+    }
+    bool is_clear = least >= kLeastOutput && by_least[slow - 1]->bytes.most <= kFarBehind * least;
+    if (!is_clear) continue;
+    for (std::size_t i = 0; i < slow; ++i) {
+      const Range& own = by_least[i]->bytes;
+      out.push_back({by_least[i], fmt::format("they have written {} each so far, those of the other nodes {}",
+                                              bytes_text(own.least, own.most), bytes_text(least, most))});
+    }
+    return out;
+  }
+  return out;
+}
+
+}  // namespace
+
+void NodePace::add(const TaskGroup& group) {
+  ranks.insert(group.ranks);
+  cpu += group.cpu;
+  ready += group.ready;
+  bytes += group.bytes;
+}
+
+std::vector<SlowNode> slow_nodes(const std::vector<NodePace>& nodes) {
+  std::vector<SlowNode> out = starved(nodes);
+  return out.empty() ? behind(nodes) : out;
+}
+
+}  // namespace nacre::doctor
