@@ -30,7 +30,7 @@ constexpr double kLabelRoom = 56;  // the width of a label below the bars
 constexpr std::size_t kMostBars = kMostCells;
 
 constexpr std::string_view kStyle =
-    "text{font:12px sans-serif;fill:#222}.h{font-weight:bold}.s{font-size:11px;fill:#555}.t{font-size:16px}"
+    "text{font:12px sans-serif;fill:#222}.h{font-weight:bold}.s{font-size:11px;fill:#555}.t{font-size:14px}"
     ".g{stroke:#ccc;stroke-width:1}.m{stroke:#222;stroke-width:1;stroke-dasharray:4 3}"
     ".b{fill:#4477aa}.r{fill:#99bbdd}.f{fill:#cc3311}";
 
