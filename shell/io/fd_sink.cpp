@@ -10,6 +10,7 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -86,9 +87,7 @@ bool FdSink::full() const {
   return !tail_.empty() || (spill_failed_ && kept() >= kQueue);
 }
 
-std::uint64_t FdSink::kept() const {
-  return queue_.size() - queue_begin_ + tail_.size() + (spill_ ? spill_->size() : 0);
-}
+std::uint64_t FdSink::kept() const { return queue_.size() + tail_.size() + (spill_ ? spill_->size() : 0); }
 
 // Writes until all is written (true) or nothing more is taken.
 Result<bool> FdSink::write_some(std::span<std::string_view> pieces) {
@@ -127,8 +126,8 @@ void FdSink::keep(std::span<const std::string_view> pieces) {
   bool in_memory = options_.overflow != Overflow::spill || (!spilled() && tail_.empty() && kept() < kQueue);
   if (!in_memory && keep_on_disk(pieces)) return;
   bool over_limit = !in_memory && !spill_failed_;
-  std::string& end = over_limit || spilled() || !tail_.empty() ? tail_ : queue_;
-  for (std::string_view piece : pieces) end += piece;
+  ByteQueue& end = over_limit || spilled() || !tail_.empty() ? tail_ : queue_;
+  for (std::string_view piece : pieces) end.add(piece);
 }
 
 bool FdSink::keep_on_disk(std::span<const std::string_view> pieces) {
@@ -158,22 +157,20 @@ Result<void> FdSink::await_room() {
 // Writes what is kept, as far as it is taken.
 Result<void> FdSink::write_kept() {
   while (kept() > 0) {
-    if (queue_begin_ == queue_.size()) {
-      queue_.clear();
-      queue_begin_ = 0;
-      if (spilled()) {
-        if (Result<void> taken = spill_->take(queue_, kQueue); !taken) return fail(taken.error());
-      } else {
-        queue_.swap(tail_);
-      }
+    if (queue_.empty() && spilled()) {
+      std::string taken;
+      if (Result<void> done = spill_->take(taken, kQueue); !done) return fail(done.error());
+      queue_.add(taken);
+    } else if (queue_.empty()) {
+      std::swap(queue_, tail_);
     }
-    std::array<std::string_view, 1> rest{std::string_view(queue_).substr(queue_begin_)};
+    std::array<std::string_view, kMostPieces> blocks{};
+    std::span<std::string_view> rest = queue_.first(blocks);
+    std::size_t before = size_of(rest);
     bool all = TRY(write_some(rest));
-    queue_begin_ = queue_.size() - rest[0].size();
+    queue_.drop(before - size_of(rest));
     if (!all) break;
   }
-  // Drops what was written once it is most of the queue.
-  if (queue_begin_ > queue_.size() / 2) queue_.erase(0, std::exchange(queue_begin_, 0));
   return {};
 }
 
@@ -189,7 +186,6 @@ void FdSink::go_on() {
 Error FdSink::fail(Error error) {
   failure_ = error;
   queue_.clear();
-  queue_begin_ = 0;
   tail_.clear();
   spill_.reset();
   return error;

@@ -10,6 +10,7 @@
 
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
+#include "io/byte_queue.hpp"
 #include "io/own_description.hpp"
 #include "io/sink.hpp"
 #include "io/spill_file.hpp"
@@ -79,10 +80,9 @@ class FdSink final : public Sink {
   std::optional<OwnDescription> own_;  // the same, if it is not the owner's
   bool waits_ = false;                 // a write to it can block
   bool writing_ = false;               // within after_error
-  std::string queue_;                  // kept bytes: first those here from queue_begin_ on, ...
-  std::size_t queue_begin_ = 0;
-  std::optional<SpillFile> spill_;  // ... then those here, ...
-  std::string tail_;                // ... then those here
+  ByteQueue queue_;                    // kept bytes: first those here, ...
+  std::optional<SpillFile> spill_;     // ... then those here, ...
+  ByteQueue tail_;                     // ... then those here
   bool spill_failed_ = false;
   bool dropping_ = false;
   std::uint64_t written_ = 0;

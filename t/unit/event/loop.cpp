@@ -236,6 +236,30 @@ TEST_CASE("a pipe without a reader is an error to its writer, told once") {
   CHECK(seen == std::vector<int>{0});
 }
 
+TEST_CASE("a watcher that is started again for the same events goes on, also after an error") {
+  auto loop = make_loop();
+  auto pipe = make_pipe(O_CLOEXEC).value();
+  std::vector<int> seen;
+  auto poll = Poll::create(*loop, pipe.write.get(), [&](int events) { seen.push_back(events); }).value();
+  REQUIRE(poll.start(Poll::kWritable));
+  REQUIRE(poll.start(Poll::kWritable));
+  loop->run_until([&] { return !seen.empty(); });
+  poll.stop();
+  loop->poll();
+  CHECK(seen == std::vector<int>{Poll::kWritable});
+  REQUIRE(poll.start(Poll::kWritable));
+  loop->run_until([&] { return seen.size() == 2; });
+  CHECK(seen.back() == Poll::kWritable);
+  pipe.read.reset();
+  loop->run();
+  CHECK(seen.back() == 0);
+  std::size_t told = seen.size();
+  REQUIRE(poll.start(Poll::kWritable));
+  loop->run();
+  CHECK(seen.size() > told);
+  CHECK(seen.back() == 0);
+}
+
 TEST_CASE("a descriptor has one watcher, and a regular file none") {
   auto loop = make_loop();
   auto pipe = make_pipe(O_CLOEXEC).value();
