@@ -71,7 +71,10 @@ std::string type_of(const Json& value) {
 std::string element(const std::string& path, std::size_t index) { return fmt::format("{}[{}]", path, index); }
 
 std::string member(const std::string& path, std::string_view key) {
-  return path.empty() ? std::string(key) : fmt::format("{}.{}", path, key);
+  std::string out;
+  out.reserve(path.size() + 1 + key.size());
+  if (!path.empty()) out.append(path) += '.';
+  return out.append(key);
 }
 
 }  // namespace
@@ -96,7 +99,7 @@ Result<JsonAt> JsonAt::at(std::string_view key) const {
 
 Result<std::optional<JsonAt>> JsonAt::find(std::string_view key) const {
   if (!value_->is_object()) return expected("an object");
-  auto it = value_->find(std::string(key));
+  auto it = value_->find(key);
   if (it == value_->end() || it->is_null()) return std::optional<JsonAt>();
   return std::optional<JsonAt>(JsonAt(*it, member(path_, key)));
 }

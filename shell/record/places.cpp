@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>
@@ -252,7 +253,8 @@ Result<std::string> EntryDirectory::read_text(const std::string& name, std::size
   if (::fstat(file.get(), &status) < 0) return system_error(errno, path);
   if (!S_ISREG(status.st_mode)) return invalid(path + ": is no file");
   if (status.st_uid != ::geteuid()) return Error{EPERM, fmt::format("{}: belongs to user {}", path, status.st_uid)};
-  std::string text(most, '\0');
+  // A file is replaced, not written to: so it has as many bytes as it says.
+  std::string text(std::min(most, static_cast<std::size_t>(status.st_size)), '\0');
   std::size_t size = 0;
   for (ssize_t got = 1; got > 0 && size < text.size();) {
     got = ::read(file.get(), text.data() + size, text.size() - size);
