@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/foreground.hpp"
 
 namespace nacre::io {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 constexpr std::size_t kReadSize = std::size_t{256} << 10;  // bytes of one read, of the source or of the spill file
 // The window is full if less than this part of it is free
 constexpr std::size_t kFullness = 16;
+constexpr event::Seconds kOthersTerminal{0.5};
 constexpr std::uint64_t kEvicted = std::uint64_t{1} << 20;  // bytes of one write to the file
 
 }  // namespace
@@ -35,6 +37,7 @@ Result<void> Fanout::attach(int source) {
   source_ = source;
   timer_ = TRY(event::Timer::create(loop_, [this] { on_stall(); }));
   if (S_ISREG(info.st_mode)) return {};
+  if (::isatty(source) == 1) look_timer_ = TRY(event::Timer::create(loop_, [this] { go_on(); }));
   own_source_ = TRY(OwnDescription::of(source, O_RDONLY, "stdin"));
   source_ = own_source_->get();
   reads_on_ = S_ISFIFO(info.st_mode) && has_no_writer(source);
@@ -70,6 +73,7 @@ void Fanout::stop() {
   for (auto& reader : readers_) drop(*reader);
   await_source(false);
   timer_->stop();
+  if (look_timer_) look_timer_->stop();
 }
 
 bool Fanout::done() const {
@@ -80,12 +84,13 @@ bool Fanout::done() const {
 void Fanout::go_on() {
   if (std::exchange(busy_, true)) return;
   if (full()) make_room();
-  for (bool more = true; more && !ended_ && !full() && !done();) {
+  bool waits = waits_for_terminal();
+  for (bool more = !waits; more && !ended_ && !full() && !done();) {
     more = read_some() && (!source_poll_ || reads_on_);
     if (full()) make_room();
   }
   if (done()) ended_ = true;
-  await_source(!ended_ && !full());
+  await_source(!ended_ && !full() && !waits);
   bool impatient = !ended_ && full();
   if (impatient != timing_) {
     timing_ = impatient;
@@ -165,6 +170,12 @@ void Fanout::await_source(bool wanted) {
     if (callbacks_.on_error) callbacks_.on_error(started.error());
     stop();
   }
+}
+
+bool Fanout::waits_for_terminal() {
+  if (!look_timer_ || ended_ || done() || !is_in_background(source_)) return false;
+  look_timer_->start(kOthersTerminal);
+  return true;
 }
 
 std::uint64_t Fanout::slowest(bool of_all) const {

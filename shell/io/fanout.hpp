@@ -2,7 +2,8 @@
 //
 // One stream to many readers: each gets all of its bytes, in order, at its own pace and in constant memory. What
 // has been read is kept in a window. A reader that does not move while others wait for it falls behind: what it
-// lacks goes to a file, up to a limit. Only when the file is full do all wait for it.
+// lacks goes to a file, up to a limit. Only when the file is full do all wait for it. A terminal is read only while
+// no other process group has it: it would stop this process.
 #pragma once
 
 #include <functional>
@@ -74,6 +75,7 @@ class Fanout {
   ssize_t give(Reader& reader);
   void drop(Reader& reader);
   void await_source(bool wanted);
+  bool waits_for_terminal();
   [[nodiscard]] bool full() const;
   [[nodiscard]] bool any(const std::function<bool(const Reader&)>& is) const;
   void make_room();
@@ -90,6 +92,7 @@ class Fanout {
   std::optional<OwnDescription> own_source_;
   std::optional<event::Poll> source_poll_;  // none: a file
   std::optional<event::Timer> timer_;       // stall_time
+  std::optional<event::Timer> look_timer_;  // of a terminal: whether it is still another's
   bool polling_ = false;
   bool reads_on_ = false;  // until there is nothing: the source may never be reported as readable
   bool timing_ = false;

@@ -13,6 +13,7 @@
 #include <climits>
 #include <csignal>
 
+#include "base/foreground.hpp"
 #include "base/signals_blocked.hpp"
 #include "io/own_description.hpp"
 
@@ -31,12 +32,6 @@ int set_modes(int fd, const termios& modes) {
     if (errno != EINTR) return errno;
   }
   return 0;
-}
-
-// Whether another process group has the terminal.
-bool in_background(int fd) {
-  pid_t foreground = ::tcgetpgrp(fd);
-  return foreground >= 0 && foreground != ::getpgrp();
 }
 
 // The same terminal by a separate description, so that O_NONBLOCK is set for no other process. By /dev/tty if its
@@ -126,13 +121,13 @@ void Terminal::suspend() {
   if (!std::exchange(is_raw_, false)) return;
   termios now{};
   bool ours = ::tcgetattr(STDIN_FILENO, &now) == 0 && same(now, raw_);
-  if (!ours && in_background(STDIN_FILENO)) return;
+  if (!ours && is_in_background(STDIN_FILENO)) return;
   SignalsBlocked blocked{SIGTTOU};  // it would stop this process in the background
   set_modes(STDIN_FILENO, before_);
 }
 
 Result<void> Terminal::resume() {
-  if (in_background(STDIN_FILENO)) return {};
+  if (is_in_background(STDIN_FILENO)) return {};
   return set_raw();
 }
 

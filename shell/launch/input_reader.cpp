@@ -12,18 +12,13 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/foreground.hpp"
 #include "transport/wire.hpp"
 
 namespace nacre::launch {
 namespace {
 
 constexpr event::Seconds kOthersTerminal{0.5};
-
-// A terminal stops background processes that read it.
-bool is_in_background(int fd) {
-  pid_t foreground = ::tcgetpgrp(fd);
-  return foreground >= 0 && foreground != ::getpgrp();
-}
 
 }  // namespace
 
