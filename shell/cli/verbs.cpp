@@ -10,9 +10,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "base/nearest.hpp"
 #include "base/print.hpp"
-#include "base/text.hpp"
 #include "cli/reply.hpp"
 #include "version.hpp"
 
@@ -45,11 +43,32 @@ void replace_help(std::vector<std::string>& words) {
   words.emplace_back("--help");
 }
 
-std::string meant_verb(const CLI::App& app, const std::string& word) {
-  std::vector<std::string> names;
-  for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(each->get_name());
-  return did_you_mean(word, names);
+// The verb of a verb that was given, as far as it is known.
+const CLI::App& last_verb(const CLI::App& app) {
+  const CLI::App* verb = &app;
+  while (!verb->get_subcommands().empty()) verb = verb->get_subcommands()[0];
+  return *verb;
+}
+
+// What CLI11 says, in words that tell what to do.
+std::string text_of(const CLI::ParseError& error, const CLI::App& app) {
+  std::string text = error.what();
+  if (text == "A subcommand is required") {
+    const CLI::App& verb = last_verb(app);
+    if (&verb == &app) return "expected a verb, as in: nacre run -n 4 hostname";
+    std::vector<std::string> names;
+    for (const CLI::App* each : verb.get_subcommands([](const CLI::App*) { return true; }))
+      names.push_back(each->get_name());
+    return fmt::format("expected {}", fmt::join(names, " or "));
+  }
+  // "--ntasks: 1 required UINT:UINT in [1 - 16777216] missing"
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && text.ends_with(" missing"))
+    return text.substr(0, text.find(':')) + ": expected a value";
+  // "Requires at most 1 options be given from [--hosts,--hostfile]"
+  std::size_t list = text.find('[');
+  if (text.starts_with("Requires at most 1 options") && text.ends_with(']') && list < text.size())
+    return "give only one of " + text.substr(list + 1, text.size() - list - 2);
+  return text;
 }
 
 Reply reply_to(const CLI::ParseError& error, const CLI::App& app) {
@@ -58,23 +77,18 @@ Reply reply_to(const CLI::ParseError& error, const CLI::App& app) {
   if (dynamic_cast<const CLI::CallForVersion*>(&error) != nullptr) return {0, fmt::format("nacre {}\n", kVersion)};
   // If a word is unknown and another one is missing, the unknown one is the reason.
   std::vector<std::string> unknown = unknown_words(app);
-  if (!unknown.empty()) {
-    return usage_error(program_of(app),
-                       fmt::format("{} is not known here{}", in_quotes(unknown[0]),
-                                   app.get_subcommands().empty() ? meant_verb(app, unknown[0]) : ""));
-  }
-  return usage_error(program_of(app), error.what());
+  if (!unknown.empty()) return usage_error(program_of(app), unknown_word(last_verb(app), unknown[0]));
+  return usage_error(program_of(app), text_of(error, app));
 }
 
 // Finds options such as "--hosts=", of which CLI11 takes the next word as the value. `words`: in the order of the
 // command line; those that are left over are not checked.
 std::optional<Reply> value_missing(const CLI::App& app, const std::vector<std::string>& words) {
-  const CLI::App* verb = &app;
-  while (!verb->get_subcommands().empty()) verb = verb->get_subcommands()[0];
-  std::size_t over = std::min(words.size(), verb->remaining_size());
+  const CLI::App& verb = last_verb(app);
+  std::size_t over = std::min(words.size(), verb.remaining_size());
   for (const std::string& word : std::span(words).first(words.size() - over)) {
     if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
-    if (verb->get_option_no_throw(word.substr(0, word.size() - 1)) != nullptr)
+    if (verb.get_option_no_throw(word.substr(0, word.size() - 1)) != nullptr)
       return usage_error(program_of(app), word + ": expected a value behind =");
   }
   return std::nullopt;

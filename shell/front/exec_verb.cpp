@@ -9,6 +9,7 @@
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "base/variable.hpp"
+#include "cli/reply.hpp"
 #include "front/exec_run.hpp"
 #include "front/exec_terminal.hpp"
 #include "front/job_verb.hpp"
@@ -70,7 +71,7 @@ class Exec final : public JobVerb {
     words_ = verb_->remaining();
     bool is_ended = !words_.empty() && words_[0] == cli::kEndOfOptions;
     if (!is_ended && !words_.empty() && words_[0].size() > 1 && words_[0].starts_with('-'))
-      throw CLI::ValidationError(fmt::format("{} is not known here", in_quotes(words_[0])));
+      throw CLI::ValidationError(cli::unknown_word(*verb_, words_[0]));
     if (is_ended) {
       words_.erase(words_.begin());
     } else if (words_.size() > 1 && words_[1] == cli::kEndOfOptions) {

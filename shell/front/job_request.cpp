@@ -22,7 +22,9 @@ Result<std::uint32_t> nodes_for(const SizeRequest& request, std::optional<std::u
   std::string there = places ? fmt::format("there {} {}", *places == 1 ? "is" : "are", counted_nodes(*places)) : "";
   if (request.nodes && places && std::uint64_t{*request.nodes} + request.spares > *places) {
     std::string spares = request.spares > 0 ? fmt::format("+{}", request.spares) : "";
-    return invalid(fmt::format("-N {}{}, but {}", *request.nodes, spares, there));
+    return invalid(
+        fmt::format("-N {}{}, but {}: a smaller -N, more hosts (--hosts), or --local={} for all on this one",
+                    *request.nodes, spares, there, std::uint64_t{*request.nodes} + request.spares));
   }
   if (request.nodes) return *request.nodes;
   if (places && request.spares >= *places)

@@ -12,7 +12,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
-#include "base/text.hpp"
+#include "cli/reply.hpp"
 #include "front/caller.hpp"
 #include "front/exit_options.hpp"
 #include "front/place_options.hpp"
@@ -137,7 +137,7 @@ class Run final : public cli::Verb {
     if (!words.empty() && words[0] == cli::kEndOfOptions)
       words.erase(words.begin());
     else if (!words.empty() && words[0].size() > 1 && words[0].starts_with('-'))
-      throw CLI::ValidationError(fmt::format("{} is not known here", in_quotes(words[0])));
+      throw CLI::ValidationError(cli::unknown_word(*verb_, words[0]));
     std::replace(words.begin(), words.end(), std::string(cli::kEndOfOptions), std::string("--"));
     if (auto taken = options_.take_words(words); !taken) throw CLI::ValidationError(taken.error().message);
   }

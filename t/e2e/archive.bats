@@ -32,15 +32,21 @@ is_usage_error() {
 
 @test "a wrong command line is a usage error, in one line, and where help is" {
   run "$NACRE_BUILD_DIR/nacre"
-  is_usage_error nacre "A subcommand is required"
+  is_usage_error nacre "expected a verb, as in: nacre run -n 4 hostname"
   run "$NACRE_BUILD_DIR/nacre" polish
   is_usage_error nacre "'polish' is not known here"
   run archive polish
   is_usage_error "nacre archive" "'polish' is not known here"
+  run archive creat
+  is_usage_error "nacre archive" "'creat' is not known here; did you mean create?"
+  run archive
+  is_usage_error "nacre archive" "expected create or list or extract or remove"
   run archive create
   is_usage_error "nacre archive create" "PATH is required"
   run archive create --polish x
   is_usage_error "nacre archive create" "'--polish' is not known here"
+  run archive create --compresion=zip x
+  is_usage_error "nacre archive create" "'--compresion=zip' is not known here; did you mean --compression?"
   run archive create --append --overwrite x
   is_usage_error "nacre archive create" "--overwrite excludes --append"
   run archive create --compression=zip x

@@ -45,10 +45,9 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   run run_job -- echo -- -n
   [ "$output" = "-- -n" ]
   run run_job --bogus echo
-  [ "$status" -eq 2 ]
-  [[ ${lines[0]} == "nacre run: '--bogus' is not known here" ]]
-  run run_job --label echo
-  [ "$status" -eq 2 ] # not shortened
+  [[ $status == 2 && ${lines[0]} == "nacre run: '--bogus' is not known here" ]]
+  run run_job --label echo # not shortened
+  [[ $status == 2 && ${lines[0]} == "nacre run: '--label' is not known here; did you mean --label-io?" ]]
 }
 
 @test "tasks know their rank, and see each other's number" {
@@ -217,7 +216,7 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   run run_job -n 1 -N 2 --local=2 true
   fails_with 1 "-n 1, but -N 2: each node needs a task"
   run run_job -N 2 true
-  fails_with 1 "-N 2, but there is 1 node"
+  fails_with 1 "-N 2, but there is 1 node: a smaller -N, more hosts (--hosts), or --local=2 for all on this one"
   run run_job --tasks-per-node=2 -n 5 --local=2 true
   fails_with 1 "a smaller -n, a larger --tasks-per-node, or more nodes"
 }
@@ -367,10 +366,11 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   done
 }
 
-@test "misspelt verbs, and options without their value" {
-  run "$NACRE_BUILD_DIR/nacre" lanch
-  [ "$status" -eq 2 ]
-  [[ ${lines[0]} == "nacre: 'lanch' is not known here; did you mean launch?" ]]
+@test "misspelt options, and options without their value" {
+  run "$NACRE_BUILD_DIR/nacre" exec --shels true
+  [[ ${lines[0]} == "nacre exec: '--shels' is not known here; did you mean --shells?" ]]
+  run run_job -n
+  [[ $status == 2 && ${lines[0]} == "nacre run: --ntasks: expected a value" ]]
   run run_job --hosts= true
   [ "$status" -eq 2 ]
   [[ ${lines[0]} == "nacre run: --hosts=: expected a value behind ="* ]]

@@ -45,8 +45,10 @@ TEST_CASE("outside of an allocation as many nodes as are asked for") {
 }
 
 TEST_CASE("numbers that do not go together are refused with the remedy") {
-  CHECK(size_error({kNone, 3, kNone}, 2) == "-N 3, but there are 2 nodes");
-  CHECK(size_error({kNone, 3, kNone}, 1) == "-N 3, but there is 1 node");
+  CHECK(size_error({kNone, 3, kNone}, 2) ==
+        "-N 3, but there are 2 nodes: a smaller -N, more hosts (--hosts), or --local=3 for all on this one");
+  CHECK(size_error({kNone, 3, kNone}, 1) ==
+        "-N 3, but there is 1 node: a smaller -N, more hosts (--hosts), or --local=3 for all on this one");
   CHECK(size_error({1, 2, kNone}, 2) == "-n 1, but -N 2: each node needs a task");
   CHECK(size_error({9, kNone, 2}, 4) ==
         "-n 9, but 4 nodes of 2 tasks are 8: a smaller -n, a larger --tasks-per-node, or more nodes");
@@ -60,7 +62,8 @@ TEST_CASE("spares are nodes beside those with tasks") {
   CHECK(sized({2, kNone, kNone, 1}, 5) == JobSize{2, 2, kNone, 1});
   CHECK(sized({kNone, kNone, 2, 1}, 3) == JobSize{4, 2, 2, 1});
   CHECK(JobSize{4, 4, 1, 1}.shells() == 5);
-  CHECK(size_error({kNone, 4, kNone, 1}, 4) == "-N 4+1, but there are 4 nodes");
+  CHECK(size_error({kNone, 4, kNone, 1}, 4) ==
+        "-N 4+1, but there are 4 nodes: a smaller -N, more hosts (--hosts), or --local=5 for all on this one");
   CHECK(size_error({4, kNone, kNone, 3}, 3) ==
         "--spares=3, but there are 3 nodes: at least one has to be left for tasks");
   CHECK(size_error({kNone, kNone, kNone, 1}, 1) ==
