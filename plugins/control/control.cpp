@@ -37,10 +37,11 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr event::Seconds kBeforeOpen{0.01};  // from the start of the tasks on
-constexpr event::Seconds kLookEach{30};      // whether somebody has removed the socket, or the entry
-constexpr event::Seconds kMostLastTime{1};   // for those who wait for the job's end to take it
-constexpr event::Seconds kMostStill{0.2};    // of it, in which none of them takes anything
+constexpr event::Seconds kBeforeOpen{0.01};    // from the start of the tasks on
+constexpr event::Seconds kBeforeDetails{0.5};  // then: a job that is over by then, and ends well, leaves none
+constexpr event::Seconds kLookEach{30};        // whether somebody has removed the socket, or the entry
+constexpr event::Seconds kMostLastTime{1};     // for those who wait for the job's end to take it
+constexpr event::Seconds kMostStill{0.2};      // of it, in which none of them takes anything
 constexpr event::Seconds kLastLook{0.005};
 constexpr std::size_t kMostDetails = std::size_t{768} << 10;  // bytes of an answer: below a frame's limit
 constexpr std::uint64_t kPruneOne = 32;                       // in as many jobs what is too old is removed
@@ -190,8 +191,7 @@ class Control final : public plugin::Plugin {
                                                  std::move(callbacks)));
     guard(server_->directory().path());
     CHECK_OK(write_entry());
-    write_details("");
-    timer_->start(kLookEach, kLookEach);
+    timer_->start(kBeforeDetails, kLookEach);
     return {};
   }
 
@@ -240,11 +240,11 @@ class Control final : public plugin::Plugin {
   }
 
   void look() {
+    if (!std::exchange(has_details_, true)) return write_details("");
     auto moved = server_->restore();
     if (!moved) return without(moved.error());
-    bool is_there = ::access(directory_->path_of(entry_.id).c_str(), F_OK) == 0;
     if (*moved) guard(server_->directory().path());
-    if (!*moved && is_there) return;
+    if (!*moved && ::access(directory_->path_of(entry_.id).c_str(), F_OK) == 0) return;
     auto again = record::EntryDirectory::make(directory_->path());
     if (again) directory_ = *std::move(again);
     if (Result<void> written = write_entry(); !written) without(written.error());
@@ -389,7 +389,7 @@ class Control final : public plugin::Plugin {
   event::Seconds last_{};         // when those who wait for the end are waited for no more
   event::Seconds still_until_{};  // the same, unless one of them takes something before
   std::uint64_t last_sent_ = 0;   // bytes, at the last look
-  bool holds_ = false, gave_up_ = false, outlives_launcher_ = false;
+  bool holds_ = false, gave_up_ = false, outlives_launcher_ = false, has_details_ = false;
   bool has_run_ = false;  // all tasks of the job have started
 };
 

@@ -102,6 +102,7 @@ void shorten(std::string& text, std::size_t most) {
 
 // JSON is longer than what it stands for where that has bytes that are no text.
 Json fitting(Json all, std::size_t most) {
+  if (dump_json(all).size() <= most) return all;
   for (const char* part : {"output", "messages"}) {
     for (auto text = all[part].get<std::string>(); dump_json(all).size() > most && !text.empty();) {
       shorten(text, text.size() / 2);
@@ -175,8 +176,9 @@ Json Details::plan(std::size_t tasks) const {
   for (const char* each : {"options", "setters", "files"}) part.erase(each);
   Json out{{"shell", job.shell_rank}, {"host", job.node().hostname}, {"text", text}, {"part", std::move(part)}};
   if (host_.tasks().size() > tasks) out["tasks_left_out"] = host_.tasks().size() - tasks;
-  if (dump_json(out).size() <= kMostPlan || tasks <= 1) return out;
-  return plan(tasks / 2);
+  std::size_t shown = std::min(tasks, host_.tasks().size());
+  if (shown <= 1 || dump_json(out).size() <= kMostPlan) return out;
+  return plan(shown / 2);
 }
 
 // Those of the tasks of this shell; a template where the others' cannot be named here.

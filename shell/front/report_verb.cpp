@@ -176,7 +176,7 @@ class Report final : public JobVerb {
       return;
     }
     bool is_missing = !text && text.error().code == ENOENT;
-    from.why_no_details = is_missing ? "they are kept of a job that has run for 10 ms, or has failed"
+    from.why_no_details = is_missing ? "they are kept of a job that has run for half a second, or has failed"
                           : details  ? directory.path() + ": the details are no JSON object"
                                      : details.error().message;
   }

@@ -133,7 +133,7 @@ is() { jq -e "$1" "b/$2" >/dev/null || { echo "not so in $2: $1"; cat "b/$2"; re
   rm -f "$NACRE_JOBS_DIR"/*.details
   "$front" report --bundle=b.tar.zst last
   unpack b.tar.zst
-  is '.missing | any(.why | contains("10 ms"))' MANIFEST.json
+  is '.missing | any(.why | contains("half a second"))' MANIFEST.json
   [ -s b/report.txt ]
 }
 

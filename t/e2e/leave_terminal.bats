@@ -62,3 +62,33 @@ state_is_stopped() { [ "$(ps -o state= -p "$1")" = T ]; }
     screen kill-server
   done
 }
+
+twice() { [ "$(shown | grep -c -- "$1")" -ge 2 ]; }
+
+@test "a job in the background goes on while others have the terminal, and has its input in the foreground" {
+  for way in here local; do
+    places_of "$way"
+    nacre=("$front" run "${places[@]}")
+    write_job cat
+    sed -i "1a export NACRE_JOBS_DIR=$NACRE_JOBS_DIR" job
+    open_terminal
+    keys './job &' Enter
+    await listed
+    id=$("$front" jobs -q)
+    keys 'sleep 2' Enter # which leaves what is typed to whoever reads the terminal
+    keys 'echo no$((1 + 1)) input' Enter
+    sees 'no2 input'
+    run state_is_stopped "$(<shell.pid)"
+    [ "$status" -ne 0 ]
+    keys fg Enter
+    await in_front "$(<shell.pid)"
+    keys 'for the task' Enter
+    await twice '^for the task' # as it is typed, and from the task
+    keys C-d
+    await gone "$(<shell.pid)"
+    keys 'echo code $?' Enter
+    sees 'code 0'
+    screen kill-server
+    nothing_left "^nacre-shell: $id"
+  done
+}
