@@ -103,11 +103,8 @@ void ShellGroup::barrier(const std::string& name) {
 }
 
 void ShellGroup::last_barrier(const std::string& name) {
-  barriers_[name] = false;
-  process_.timeline.add(timeline::Kind::enters, name);
-  process_.group->enter_with_all(name, [this, name](const Result<void>& passed) {
-    note_passed(name, passed ? std::nullopt : std::optional(passed.error()));
-  });
+  begin_barrier(name);
+  process_.group->enter_with_all(name, [this, name](const Result<void>& passed) { note_passed(name, passed); });
   host_.loop().run_until([&] { return has_passed(name); });
 }
 
@@ -117,32 +114,33 @@ bool ShellGroup::has_passed(const std::string& barrier) const {
 }
 
 void ShellGroup::enter(const std::string& name) {
-  barriers_[name] = false;
-  process_.timeline.add(timeline::Kind::enters, name);
-  process_.group->enter(name, [this, name](const Result<void>& passed) {
-    note_passed(name, passed ? std::nullopt : std::optional(passed.error()));
-  });
+  begin_barrier(name);
+  process_.group->enter(name, [this, name](const Result<void>& passed) { note_passed(name, passed); });
 }
 
 std::optional<plugin::Gathered> ShellGroup::gathering_barrier(const std::string& name, std::string mine) {
-  barriers_[name] = false;
-  process_.timeline.add(timeline::Kind::enters, name);
+  begin_barrier(name);
   // Kept by both: it may be released when nobody waits here any more.
   auto given = std::make_shared<std::optional<plugin::Gathered>>();
   process_.group->gather(name, std::move(mine), [this, name, given](Result<plugin::Gathered> all) {
-    note_passed(name, all ? std::nullopt : std::optional(all.error()));
+    note_passed(name, all ? Result<void>() : Result<void>(all.error()));
     if (all) *given = *std::move(all);
   });
   wait([&] { return has_passed(name); });
   return *given;
 }
 
-void ShellGroup::note_passed(const std::string& barrier, const std::optional<Error>& why) {
+void ShellGroup::begin_barrier(const std::string& name) {
+  barriers_[name] = false;
+  process_.timeline.add(timeline::Kind::enters, name);
+}
+
+void ShellGroup::note_passed(const std::string& barrier, const Result<void>& passed) {
   barriers_[barrier] = true;
-  if (!why) process_.timeline.add(timeline::Kind::passes, barrier);
+  if (passed) process_.timeline.add(timeline::Kind::passes, barrier);
   // That this shell is cut off comes by itself, too.
-  if (why && !process_.end.is_cut_off()) {
-    host_.log().log(Level::debug, "", "{} barrier: {}", barrier, why->message);
+  if (!passed && !process_.end.is_cut_off()) {
+    host_.log().log(Level::debug, "", "{} barrier: {}", barrier, passed.error().message);
   }
 }
 
@@ -194,10 +192,7 @@ void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spa
                                        {"try", each.attempt}});
   }
   const group::Rank from = moves.front().from;
-  notify_plugins("shell.resource-update", {{"R", job::without_nodes(host_.job().resources, gone())},
-                                           {"taskmap", host_.job().taskmap.json()},
-                                           {"added", ""},
-                                           {"left", std::to_string(from)}});
+  notify_of_resources(gone(), "", std::to_string(from));
   if (host_.job().shell_rank != 0) return;
   std::string where;
   for (const auto& [shell, ranks] : to)
@@ -230,10 +225,7 @@ void ShellGroup::note_left(const value::Idset& shells) {
     if (host_.job().shell_rank == 0) note_ended(unfinished_on(rank), exits::Record::victim({}));
     notify_plugins("shell.left", {{"shell_rank", rank}});
   }
-  notify_plugins("shell.resource-update", {{"R", job::without_nodes(host_.job().resources, left_)},
-                                           {"taskmap", host_.job().taskmap.json()},
-                                           {"added", ""},
-                                           {"left", shells.str()}});
+  notify_of_resources(left_, "", shells.str());
 }
 
 void ShellGroup::grown(const value::Idset& come, const value::Idset& missing) {
@@ -244,10 +236,7 @@ void ShellGroup::grown(const value::Idset& come, const value::Idset& missing) {
   const auto& nodes = host_.job().resources.nodes;
   for (group::Rank rank : here.ids())
     notify_plugins("shell.joined", {{"shell_rank", rank}, {"host", nodes[rank].hostname}});
-  notify_plugins("shell.resource-update", {{"R", job::without_nodes(host_.job().resources, gone())},
-                                           {"taskmap", host_.job().taskmap.json()},
-                                           {"added", here.str()},
-                                           {"left", ""}});
+  notify_of_resources(gone(), here.str(), "");
 }
 
 Json ShellGroup::state() const {
@@ -287,6 +276,16 @@ void ShellGroup::note_ended(const value::Idset& tasks, const exits::Record& reco
   if (record.status()) what["status"] = record.status()->raw();
   if (record.kind() == exits::Record::Kind::lost) what["lost"] = true;
   notify_plugins("job.tasks-exited", what);
+}
+
+// `without`: shells whose nodes are left out of R.
+void ShellGroup::notify_of_resources(const value::Idset& without, const std::string& added,
+                                     const std::string& left) {
+  if (!host_.stack().listens("shell.resource-update")) return;  // R may be large
+  notify_plugins("shell.resource-update", {{"R", job::without_nodes(host_.job().resources, without)},
+                                           {"taskmap", host_.job().taskmap.json()},
+                                           {"added", added},
+                                           {"left", left}});
 }
 
 void ShellGroup::notify_plugins(const std::string& topic, const Json& what) {

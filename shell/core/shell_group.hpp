@@ -105,11 +105,13 @@ class ShellGroup {
   void launcher_signal(int signum);
   [[nodiscard]] plugin::RaisedException launchers_end() const;
   void enter(const std::string& name);
-  void note_passed(const std::string& barrier, const std::optional<Error>& why);
+  void begin_barrier(const std::string& name);
+  void note_passed(const std::string& barrier, const Result<void>& passed);
   void on_lost(group::Rank rank);
   void note_reported(const group::Ended& ended);
   void note_ended(const value::Idset& tasks, const exits::Record& record);
   void note_left(const value::Idset& shells);
+  void notify_of_resources(const value::Idset& without, const std::string& added, const std::string& left);
   void notify_plugins(const std::string& topic, const Json& what);
 
   plugin::Host& host_;
