@@ -187,8 +187,9 @@ prints() { # text
   [ "$status" -eq 1 ]
   [ "$stderr" = "nacre restart: rank 0-2 is not started again: all tasks would have to start again, and shell 2 on $(uname -n) is about to leave the job with task 2" ] || { echo "$stderr"; return 1; }
   for rank in 0 1 2; do [ ! -e try.$rank.2 ]; done
+  "$front" kill -s KILL --ranks=2 "$id"
+  wait $shrunk || { cat err; return 1; }
   touch go
-  wait $shrunk
   ends_with 0
 }
 

@@ -72,7 +72,8 @@ shells = \"7\": shell 7: the job has shells 0 to 4" ] || { cat answer err; retur
   write_asker 2
   start_job 4 2 "$(asking 2)" --arity=2 -- --initrc="$PWD/rc.lua"
   touch answer
-  echo 'shells = "2"' >ask
+  echo 'shells = "2"' >ask.new
+  mv ask.new ask # whole, when the task sees it
   lines_come answer 1
   [ "$(<answer)" = 'shells = "2": this shell has left the job itself' ] || { cat answer err; return 1; }
   touch go

@@ -26,7 +26,7 @@ class Hit:
     shell: int | None = None  # the rank of the shell that it is, or that it has started; None: not known
     task: int | None = None
     ignored: bool = False  # the task had SIGTERM ignored
-    unguarded: bool = False  # the shell had no guard yet
+    unguarded: bool = False  # a shell of the job had no guard yet
 
     def harmless(self):
         return self.ignored or (self.blow.signame == "STOP" and self.blow.lasts is not None)
