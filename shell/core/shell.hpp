@@ -4,7 +4,7 @@
 //
 //   shell.cpp        the phases
 //   running.cpp      while tasks run, and start again
-//   ending.cpp       how the job ends: failures, signals, the exit code (exits/job_end.hpp decides, the shell acts)
+//   shell_ending.cpp how the job ends: failures, signals, the exit code (exits/job_end.hpp decides, the shell acts)
 //   shell_tasks.hpp  its tasks: their start and their end
 //   shell_group.hpp  the other shells: barriers, losses, the ends of all tasks
 //   shell_shrink.hpp shells that leave before the job's end
@@ -96,7 +96,7 @@ class Shell final : public ShellHost {
   Result<void> call(std::string_view topic);
   Result<void> call_in_phase(std::string_view topic);
 
-  // How the job ends (ending.cpp).
+  // How the job ends (shell_ending.cpp).
   void attempt(Result<void> phase);
   void fail(const Error& why);
   void fail_to_join(const exits::Cause& cause);

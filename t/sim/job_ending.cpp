@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a shell ends its job, as shell/ending.cpp, and its group, as group/member.cpp.
+// How a shell ends its job, as shell/core/shell_ending.cpp, and its group, as group/member.cpp.
 #include <csignal>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A small model of what one shell does beside its overlay node: shell/shell.cpp, start.cpp, together.cpp,
-// ending.cpp and leaving.cpp without plugins and processes, and what group::OverlayDriver makes of the node's
+// shell_ending.cpp and leaving.cpp without plugins and processes, and what group::OverlayDriver makes of the node's
 // effects. How the job ends is up to the real exits::JobEnd, exits::Outcomes and exits::Policy; what the shells
 // send is in the real texts.
 #pragma once
