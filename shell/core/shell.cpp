@@ -76,17 +76,6 @@ std::vector<std::string> files_of(const script::Interpreter* interpreter) {
 
 }  // namespace
 
-Shell::Shell(join::ShellProcess& process, boot::Identity&& identity, job::Job&& job, job::Options&& options,
-             ShellConfig&& config, Log& log)
-    : ShellHost(process, identity.standalone, std::move(job), std::move(options), std::move(config), log),
-      end_(process.end),
-      tasks_(*this, process.group.get()),
-      shells_(*this, process),
-      shrink_(*this, process.group.get(), shells_, tasks_, process.end),
-      replace_(*this, job_, shells_, shrink_, tasks_),
-      restart_(*this, job_, shells_, shrink_, tasks_, process.end),
-      grow_(*this, job_, process, shells_, shrink_, restart_) {}
-
 Shell::~Shell() {
   plugin::set_last_act(nullptr, nullptr);
   process_.signals->serve(nullptr);
@@ -339,6 +328,10 @@ void Shell::report_left(const std::vector<pid_t>& pids) {
   call.in["processes"] = Stragglers::facts_of(pids, groups);
   if (call.in["processes"].empty()) return;
   if (Result<int> called = stack_.call(call); !called) attempt(std::move(called).error());
+}
+
+void Shell::attempt(Result<void> phase) {
+  if (!phase) fail(phase.error());
 }
 
 // A handler may have run for long, so events that came meanwhile count before the next step.

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// How the job ends, for this shell: exits::JobEnd decides, and this code acts.
+#include "core/shell_ending.hpp"
+
 #include <algorithm>
 #include <csignal>
 
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
-#include "core/shell.hpp"
 #include "event/clock.hpp"
 #include "exits/summary.hpp"
 #include "join/leaving.hpp"
@@ -42,10 +41,21 @@ void fail_in_child(ChildsLine& line, std::string_view message) {
 
 }  // namespace
 
+ShellEnding::ShellEnding(join::ShellProcess& process, boot::Identity&& identity, job::Job&& job,
+                         job::Options&& options, ShellConfig&& config, Log& log)
+    : ShellHost(process, identity.standalone, std::move(job), std::move(options), std::move(config), log),
+      end_(process.end),
+      tasks_(*this, process.group.get()),
+      shells_(*this, process),
+      shrink_(*this, process.group.get(), shells_, tasks_, process.end),
+      replace_(*this, job_, shells_, shrink_, tasks_),
+      restart_(*this, job_, shells_, shrink_, tasks_, process.end),
+      grow_(*this, job_, process, shells_, shrink_, restart_) {}
+
 // ---- failures ------------------------------------------------------------------------------
 
 // What shell.task-exit has of a task of another shell: all but its process id.
-Result<void> Shell::post_first_end() {
+Result<void> ShellEnding::post_first_end() {
   if (!has_started_ || !first_end_) return {};
   for (const auto& task : tasks_.all()) {
     if (task->rank() == first_end_->rank && task->state() == task::State::exited)
@@ -63,12 +73,8 @@ Result<void> Shell::post_first_end() {
   return post("shell.task-exit", std::move(context));
 }
 
-void Shell::attempt(Result<void> phase) {
-  if (!phase) fail(phase.error());
-}
-
 // A job's only shell returns the error, and its caller logs it.
-void Shell::fail(const Error& why) {
+void ShellEnding::fail(const Error& why) {
   if (why.is_logged) return;
   exits::Cause cause{why.message, 1, job_.shell_rank};
   if (has_siblings()) cause.message += place(job_, "");
@@ -76,7 +82,7 @@ void Shell::fail(const Error& why) {
   if (end_job(cause, {}) && !has_siblings()) failure_ = why;
 }
 
-void Shell::raise(const plugin::RaisedException& exception) {
+void ShellEnding::raise(const plugin::RaisedException& exception) {
   std::optional<int> code;
   if (exception.status) code = exception.status->job_code();
   exits::Cause cause{exception.message, code, job_.shell_rank, exception.task, exception.type == kTimeout};
@@ -96,7 +102,7 @@ void Shell::raise(const plugin::RaisedException& exception) {
   log_.log(fatal ? Level::error : Level::warn, "", "{}: {}", exception.type, cause.message);
 }
 
-void Shell::die(int exit_code, std::string_view component, std::string_view message) {
+void ShellEnding::die(int exit_code, std::string_view component, std::string_view message) {
   if (ChildsLine* line = tasks_.childs_line()) return fail_in_child(*line, message);
   if (shrink_.leaves()) return log_leaving(component, message);
   if (!has_siblings()) {
@@ -110,20 +116,20 @@ void Shell::die(int exit_code, std::string_view component, std::string_view mess
 }
 
 // The job goes on without this shell, which the leader takes out of it again.
-void Shell::fail_to_join(const exits::Cause& cause) {
+void ShellEnding::fail_to_join(const exits::Cause& cause) {
   if (end_.raised(cause) != Action::end) return;
   grow_.failed(cause.message);
   end_tasks();
   shells_.begin();
 }
 
-void Shell::log_leaving(std::string_view component, std::string_view message) {
+void ShellEnding::log_leaving(std::string_view component, std::string_view message) {
   log_.log(Level::warn, component, "{}; this shell leaves the job, which goes on", message);
 }
 
 // `type`: of an exception; empty: the shell itself has failed. False: the job is being ended already, so this is a
 // consequence.
-bool Shell::end_job(const exits::Cause& cause, std::string_view type) {
+bool ShellEnding::end_job(const exits::Cause& cause, std::string_view type) {
   if (end_.raised(cause) != Action::end) {
     log_.log(Level::debug, "", "{}", cause.message);
     return false;
@@ -136,7 +142,7 @@ bool Shell::end_job(const exits::Cause& cause, std::string_view type) {
 }
 
 // All shells get these in the same order, so they agree on the one that ended the job, and on the code.
-void Shell::on_exception(const group::JobException& exception) {
+void ShellEnding::on_exception(const group::JobException& exception) {
   Json context{{"type", exception.type}, {"severity", exception.severity}, {"note", exception.message}};
   if (Result<void> posted = post("exception", std::move(context)); !posted) {
     log_.log(Level::warn, "", "{}", posted.error().message);
@@ -149,7 +155,7 @@ void Shell::on_exception(const group::JobException& exception) {
   if (action == Action::end) end_tasks();
 }
 
-void Shell::on_cut_off(const Error& why) {
+void ShellEnding::on_cut_off(const Error& why) {
   shell_messages_.cut_off();
   Action action = end_.cut_off(why.message);
   if (action != Action::kill) return;
@@ -163,7 +169,7 @@ void Shell::on_cut_off(const Error& why) {
 // ---- signals -------------------------------------------------------------------------------
 
 // A launcher sends a signal for all tasks of the job; other senders mean those of this shell.
-exits::Work Shell::work_for(join::Signals::From from) const {
+exits::Work ShellEnding::work_for(join::Signals::From from) const {
   exits::TaskProgress tasks;
   tasks.started = shells_.has_passed(join::kStartBarrier);
   bool has_own = tasks_.running() > 0 || !restart_.is_idle();
@@ -173,7 +179,7 @@ exits::Work Shell::work_for(join::Signals::From from) const {
 }
 
 // The terminal of a job that goes on without it hangs up.
-void Shell::on_signal(int signum, join::Signals::From from) {
+void ShellEnding::on_signal(int signum, join::Signals::From from) {
   if (signum == SIGHUP && launched_ && launched_->gone()) return;
   exits::Work work = work_for(from);
   Action action = end_.signalled(signum, event::clock_now().count(), work);
@@ -212,28 +218,28 @@ void Shell::on_signal(int signum, join::Signals::From from) {
 // ---- the end of the tasks, and of the shell ------------------------------------------------
 
 // Ends all that gets signals for the tasks (Host::signal_also) with them.
-void Shell::end_tasks() {
+void ShellEnding::end_tasks() {
   bool over_time = end_.cause() && end_.cause()->over_time;
   tasks_.end({!signalled_also_.empty(), over_time});
 }
 
-void Shell::kill_tasks(int signum) {
+void ShellEnding::kill_tasks(int signum) {
   tasks_.kill(signum);
   signalled_also_.call(signum);
 }
 
 // The tasks are not all known here, so it is the largest code of this shell's.
-int Shell::own_code() const {
+int ShellEnding::own_code() const {
   return end_.code(tasks_.outcomes(), exits::Policy(exits::Policy::Kind::max, 0, exit_policy_.ok()));
 }
 
 // No policy applies to a plan, of which no task was meant to run.
-int Shell::job_code(const exits::Outcomes& all) const {
+int ShellEnding::job_code(const exits::Outcomes& all) const {
   return config_.explain ? own_code() : end_.code(all, exit_policy_);
 }
 
 // The leader passes its barrier only when it has all that the others have put out.
-void Shell::close_job() {
+void ShellEnding::close_job() {
   process_.timeline.add(timeline::Kind::enters, join::kExitBarrier);
   process_.timeline.closing();
   group_->close_bulk();
@@ -243,7 +249,7 @@ void Shell::close_job() {
 }
 
 // The end of run(): no shell leaves before all know how the job has ended, which the leader decides.
-int Shell::leave_job() {
+int ShellEnding::leave_job() {
   bool has_run = shells_.has_entered(join::kExitBarrier);
   if (!has_run) close_job();
   shells_.last_barrier(join::kEndBarrier);
@@ -269,7 +275,7 @@ int Shell::leave_job() {
 }
 
 // Waits until plugins release their holds.
-void Shell::report_end(int code) {
+void ShellEnding::report_end(int code) {
   if (config_.explain || ended_.empty()) return;
   auto before = holds_;
   ended_.call(exits::summary(end_, shells_.outcomes(), exit_policy_, code));
