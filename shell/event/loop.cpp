@@ -235,7 +235,6 @@ void SignalWatcher::keeps_running(bool keeps) { set_keeps_running(*state_, keeps
 struct Poll::State {
   uv_poll_t handle{};
   std::function<void(int)> callback;
-  int watched = 0;  // libuv's events, while the handle is active
 };
 
 Poll::Poll(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -259,15 +258,11 @@ Result<Poll> Poll::create(Loop& loop, int fd, std::function<void(int)> callback)
 
 Result<void> Poll::start(int events) {
   int wanted = (events & kReadable ? UV_READABLE | UV_DISCONNECT : 0) | (events & kWritable ? UV_WRITABLE : 0);
-  // libuv would take the descriptor out of the kernel's set, and put it in again.
-  if (uv_is_active(reinterpret_cast<const uv_handle_t*>(&state_->handle)) != 0 && state_->watched == wanted)
-    return {};
   auto ready = [](uv_poll_t* handle, int status, int happened) {
     int out = (happened & (UV_READABLE | UV_DISCONNECT) ? kReadable : 0) | (happened & UV_WRITABLE ? kWritable : 0);
     state_of<State>(handle)->callback(status < 0 ? 0 : out);
   };
   if (int code = uv_poll_start(&state_->handle, wanted, ready); code < 0) return uv_error(code, "cannot poll");
-  state_->watched = wanted;
   return {};
 }
 
