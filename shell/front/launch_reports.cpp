@@ -22,10 +22,6 @@ std::optional<int> descriptor_in(const std::string& to) {
   return number && *number <= INT32_MAX ? std::optional(static_cast<int>(*number)) : std::nullopt;
 }
 
-void warn(const std::string& option, std::string_view why) {
-  print_err("nacre launch: {}: {}: nothing more is written there\n", option, why);
-}
-
 // No descriptor: it is a FIFO that nobody has opened for reading.
 Result<UniqueFd> opened(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
@@ -47,16 +43,20 @@ std::string descriptor_error(const std::string& to) {
   return "";
 }
 
-Result<std::unique_ptr<LaunchReports>> LaunchReports::create(event::Loop& loop,
+Result<std::unique_ptr<LaunchReports>> LaunchReports::create(event::Loop& loop, const std::string& front,
                                                              const std::vector<LaunchReport>& wanted,
                                                              bool has_child, Watch watch) {
-  std::unique_ptr<LaunchReports> out(new LaunchReports(loop));
+  std::unique_ptr<LaunchReports> out(new LaunchReports(loop, front));
   out->watch_ = std::move(watch);
   for (const LaunchReport& each : wanted) {
-    if (Result<void> open = out->open(each, has_child); !open) warn(each.option, open.error().message);
+    if (Result<void> open = out->open(each, has_child); !open) out->warn(each.option, open.error().message);
   }
   if (!has_child && (out->watch_.on_other || !out->files_.empty())) CHECK_OK(out->carry());
   return out;
+}
+
+void LaunchReports::warn(const std::string& option, std::string_view why) const {
+  print_err("{}: {}: {}: nothing more is written there\n", front_, option, why);
 }
 
 Result<void> LaunchReports::open(const LaunchReport& report, bool has_child) {
@@ -79,7 +79,7 @@ Result<void> LaunchReports::open(const LaunchReport& report, bool has_child) {
     file->given = std::move(fd);
   } else {
     io::MessageFile::Callbacks callbacks;
-    callbacks.on_error = [option = report.option](const Error& error) { warn(option, error.message); };
+    callbacks.on_error = [this, option = report.option](const Error& error) { warn(option, error.message); };
     file->file = number ? TRY(io::MessageFile::of(loop_, std::move(fd), file->name, std::move(callbacks)))
                         : TRY(io::MessageFile::open(loop_, report.to, std::move(callbacks)));
   }
@@ -98,7 +98,7 @@ Result<void> LaunchReports::carry() {
   callbacks.on_message = [this](std::string_view channel, std::string_view message) { deliver(channel, message); };
   callbacks.on_loss = [this] {
     if (!std::exchange(lost_, true))
-      print_err("nacre launch: {}: a part was lost on its way here\n", fmt::join(carriage_.channels, ", "));
+      print_err("{}: {}: a part was lost on its way here\n", front_, fmt::join(carriage_.channels, ", "));
   };
   reader_.emplace(carriage_.token, std::move(callbacks));
   return {};

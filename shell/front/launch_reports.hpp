@@ -44,8 +44,10 @@ class LaunchReports {
 
   // A report that cannot be written is a warning, and the leader does not send it. `has_child`: the leader is this
   // process's child.
-  static Result<std::unique_ptr<LaunchReports>> create(event::Loop& loop, const std::vector<LaunchReport>& wanted,
-                                                       bool has_child, Watch watch = {});
+  // `front`: with what its messages begin.
+  static Result<std::unique_ptr<LaunchReports>> create(event::Loop& loop, const std::string& front,
+                                                       const std::vector<LaunchReport>& wanted, bool has_child,
+                                                       Watch watch = {});
   LaunchReports(const LaunchReports&) = delete;
   LaunchReports& operator=(const LaunchReports&) = delete;
 
@@ -69,14 +71,17 @@ class LaunchReports {
     std::unique_ptr<io::MessageFile> file;  // the file that this process writes
   };
 
-  explicit LaunchReports(event::Loop& loop) : loop_(loop) {}
+  LaunchReports(event::Loop& loop, std::string front) : loop_(loop), front_(std::move(front)) {}
   Result<void> open(const LaunchReport& report, bool has_child);
   Result<void> carry();
   void pass_on(std::string_view bytes);
   void deliver(std::string_view channel, std::string_view message);
   void read();
 
+  void warn(const std::string& option, std::string_view why) const;
+
   event::Loop& loop_;
+  std::string front_;
   Watch watch_;
   std::vector<std::unique_ptr<File>> files_;
   launch::Carriage carriage_;

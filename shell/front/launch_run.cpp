@@ -40,7 +40,7 @@ constexpr event::Seconds kToJoin{4};  // how long the other shells have once one
 constexpr int kSignalBase = 128;
 constexpr int kAgentFailed = 255;  // what ssh exits with when it fails itself
 
-// The one process that `nacre launch` starts and waits for.
+// The one process that `nacre launch`, or `nacre run`, starts and waits for.
 class LaunchRun {
  public:
   static Result<std::unique_ptr<LaunchRun>> create(LaunchPlan plan) {
@@ -56,7 +56,8 @@ class LaunchRun {
     loop_->poll();  // a signal may have come meanwhile
     feed_.reset();
     reports_->finish([this] { return process_->complete(); });
-    if (dropped_) print_err("nacre launch: standard output is closed: what the job has written to it is lost\n");
+    if (dropped_)
+      print_err("{}: standard output is closed: what the job has written to it is lost\n", plan_.record.front);
     if (auto signum = signals_.ended_by()) return kSignalBase + *signum;
     if (auto signum = taken_by_srun()) return kSignalBase + *signum;
     bool runs = is_detached_at_start() && process_->status().job_code() == 0;
@@ -104,13 +105,15 @@ class LaunchRun {
     through_agent_ = !plan_.srun && !plan_.record.agent.empty() && !launch::is_this_host(plan_.leader);
     plan_.record.remote = through_agent_;
     if (plan_.verbose)
-      print_err("nacre launch: {} shells; starting {}\n", plan_.record.size, fmt::join(command.argv, " "));
+      print_err("{}: {} shells; starting {}\n", plan_.record.front, plan_.record.size,
+                fmt::join(command.argv, " "));
     LaunchReports::Watch srun;
     if (plan_.srun && !labels_lines(*plan_.srun)) {
       srun.on_other = [this](std::string_view bytes) { on_srun_error(bytes); };
       srun.on_joined = [this] { joined_ = true; };
     }
-    reports_ = TRY(LaunchReports::create(*loop_, plan_.reports, !plan_.srun && !through_agent_, std::move(srun)));
+    reports_ = TRY(LaunchReports::create(*loop_, plan_.record.front, plan_.reports, !plan_.srun && !through_agent_,
+                                         std::move(srun)));
     reports_->add_to(command, plan_.record);
     auto secret = TRY(transport::Secret::generate());
     std::string lines = launch::launch_lines(secret, plan_.record);
@@ -183,7 +186,7 @@ class LaunchRun {
 
   // The leader ends its job when its launcher is gone. If it has stopped reading nothing more is sent.
   void end(int signum, std::string_view why) {
-    if (!plan_.quiet) print_err("nacre launch: {}: ending the job\n", why);
+    if (!plan_.quiet) print_err("{}: {}: ending the job\n", plan_.record.front, why);
     bool reads = to_->taken() == to_->written();
     feed_->end(signum);
     reads ? to_->close() : to_->abandon();
@@ -202,7 +205,7 @@ class LaunchRun {
 
   void end_unjoined() {
     if (joined_ || signals_.ended_by()) return;
-    print_err("nacre launch: a shell has ended before all had joined: ending the job\n");
+    print_err("{}: a shell has ended before all had joined: ending the job\n", plan_.record.front);
     unjoined_ = true;
     cancel();
   }
@@ -242,7 +245,7 @@ class LaunchRun {
     asks_ = !left_ && !to_->closed() && event::clock_now() < asks_until_;
     if (left_ || to_->closed()) return;
     if (asks_) return to_ask_->start(kAskAgain);
-    print_err("nacre launch: {} does not let this process leave: the job is as before\n", subject());
+    print_err("{}: {} does not let this process leave: the job is as before\n", plan_.record.front, subject());
   }
 
   // The leader has reported that the job goes on.
@@ -269,7 +272,7 @@ class LaunchRun {
 
   void look() {
     auto report = standstill_.update(process_state(process_->pid()), event::clock_now().count());
-    if (report) print_err("nacre launch: {} {}\n", subject(), *report);
+    if (report) print_err("{}: {} {}\n", plan_.record.front, subject(), *report);
   }
 
   // When a terminal is closed srun gets the signal too, and kills the shells: returns that signal.
@@ -279,12 +282,12 @@ class LaunchRun {
   }
 
   [[nodiscard]] int code_of(const value::WaitStatus& status) const {
-    if (status.is_signal()) print_err("nacre launch: {} was {}\n", subject(), status.str());
+    if (status.is_signal()) print_err("{}: {} was {}\n", plan_.record.front, subject(), status.str());
     if (!through_agent_ || status.job_code() != kAgentFailed) return status.job_code();
     print_err(
-        "nacre launch: {}: {} has failed (exit code {}): no shell was started there, it was killed, or the link to "
-        "it broke\n",
-        plan_.leader, name_, kAgentFailed);
+        "{}: {}: {} has failed (exit code {}): no shell was started there, it was killed, or the link to it "
+        "broke\n",
+        plan_.record.front, plan_.leader, name_, kAgentFailed);
     return 1;
   }
 

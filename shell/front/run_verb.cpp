@@ -198,6 +198,7 @@ class Run final : public cli::Verb {
 
   Result<LaunchPlan> plan_of(Places places, JobPlan job) {
     LaunchPlan plan;
+    plan.record.front = "nacre run";
     for (std::string& each : show_.shell_words()) places_.add_shell_option(std::move(each));
     if (show_.explains()) plan.record.sources = std::move(job.sources);
     plan.quiet = show_.is_quiet();

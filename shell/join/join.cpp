@@ -221,7 +221,7 @@ class Assembly {
     {
       std::unique_ptr<JoinProgress> progress;
       if (rank_ == 0 && boot_.record && boot_.record->terminal)
-        progress = TRY(JoinProgress::show(*process_.loop, [this] { return missing(); }));
+        progress = TRY(JoinProgress::show(*process_.loop, boot_.record->front, [this] { return missing(); }));
       process_.loop->run_until([&] {
         bool has_lost = rank_ == 0 && member_->node().tree().size() < size_;
         if (has_lost && !std::exchange(is_losing, true)) to_end.start_grace(kOthersToo);

@@ -25,10 +25,11 @@ std::string text_of(const std::vector<std::string>& missing) {
 
 }  // namespace
 
-Result<std::unique_ptr<JoinProgress>> JoinProgress::show(event::Loop& loop, Missing missing) {
+Result<std::unique_ptr<JoinProgress>> JoinProgress::show(event::Loop& loop, const std::string& front,
+                                                         Missing missing) {
   std::unique_ptr<JoinProgress> out(new JoinProgress(std::move(missing)));
-  out->timer_ = TRY(event::Timer::create(loop, [self = out.get()] {
-    print_err("{}nacre launch: {} s: waiting for {}", kClear, ++self->seconds_, text_of(self->missing_()));
+  out->timer_ = TRY(event::Timer::create(loop, [self = out.get(), front] {
+    print_err("{}{}: {} s: waiting for {}", kClear, front, ++self->seconds_, text_of(self->missing_()));
   }));
   out->timer_->start(kEach, kEach);
   out->timer_->unref();

@@ -130,7 +130,7 @@ Result<LaunchRecord> read_record(const JsonAt& root) {
   CHECK_OK(
       root.only_keys({"version", "protocol", "jobid",     "rank",        "size",    "arity",  "hosts",   "agent",
                       "shell",   "timeout",  "addresses", "environment", "jobspec", "R",      "options", "input",
-                      "remote",  "terminal", "carriage",  "offer",       "sources", "detach", "growth"}));
+                      "remote",  "terminal", "carriage",  "offer",       "sources", "detach", "growth",  "front"}));
   JsonAt job = TRY(root.at("jobid"));
   out.job = TRY(in(job.path(), value::JobId::parse(TRY(job.string()))));
   CHECK_OK(read_places(root, out));
@@ -156,6 +156,7 @@ Result<LaunchRecord> read_record(const JsonAt& root) {
   if (auto input = TRY(root.find("input"))) out.input = TRY(input->boolean());
   if (auto remote = TRY(root.find("remote"))) out.remote = TRY(remote->boolean());
   if (auto terminal = TRY(root.find("terminal"))) out.terminal = TRY(terminal->boolean());
+  if (auto front = TRY(root.find("front"))) out.front = TRY(front->string());
   out.detaching = TRY(detaching_at(root));
   out.carriage = TRY(carriage_at(root));
   return out;
@@ -187,6 +188,7 @@ std::string LaunchRecord::line() const {
   if (input) json["input"] = true;
   if (remote) json["remote"] = true;
   if (terminal) json["terminal"] = true;
+  if (front != LaunchRecord().front) json["front"] = front;
   if (detaching != Detaching::never) json["detach"] = detaching == Detaching::at_start ? kAtStart : kOnRequest;
   if (carriage) json["carriage"] = {{"token", carriage->token}, {"channels", carriage->channels}};
   return dump_json(json) + '\n';

@@ -68,7 +68,8 @@ struct LaunchRecord {
   bool remote = false;                         // an agent has started it: its process is not the launcher's child
   std::optional<Carriage> carriage;            // what the launcher wants to receive beside the output
   Detaching detaching = Detaching::never;
-  bool terminal = false;  // this shell's standard error ends at the launcher's, which is a terminal
+  bool terminal = false;               // this shell's standard error ends at the launcher's, which is a terminal
+  std::string front = "nacre launch";  // with what messages of the launcher, or in its stead, begin
 
   // The line, with its newline. Errors name the place: `the launch record: rank: expected ...`. If a record has
   // another protocol the error names both versions, and the rest is not read.

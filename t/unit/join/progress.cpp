@@ -17,7 +17,7 @@ std::string shown_for(int times, const JoinProgress::Missing& missing) {
   auto loop = event::Loop::create().value();
   {
     Redirected error(STDERR_FILENO, pipe.write.get());
-    auto progress = JoinProgress::show(*loop, [&] {
+    auto progress = JoinProgress::show(*loop, "nacre launch", [&] {
                       --times;
                       return missing();
                     }).value();

@@ -41,6 +41,7 @@ LaunchRecord sample() {
   record.environment = {{"NACRE_JOBS_DIR", "/shared/jobs"}, {"XDG_DATA_HOME", ""}};
   record.input = record.remote = record.terminal = true;
   record.detaching = Detaching::on_request;
+  record.front = "nacre run";
   record.carriage = Carriage{"0123456789abcdef0123456789abcdef", {"exit-notify"}};
   return record;
 }
@@ -79,6 +80,7 @@ TEST_CASE("a launch record is one line, and reads back to the same") {
   CHECK(again.options == record.options);
   CHECK((again.input && again.remote && again.terminal));
   CHECK(again.detaching == Detaching::on_request);
+  CHECK(again.front == "nacre run");
   CHECK(again.carriage == record.carriage);
   CHECK(again.environment == record.environment);
 }
