@@ -225,7 +225,7 @@ void ShellGroup::note_left(const value::Idset& shells) {
     if (host_.job().shell_rank == 0) note_ended(unfinished_on(rank), exits::Record::victim({}));
     notify_plugins("shell.left", {{"shell_rank", rank}});
   }
-  notify_of_resources(left_, "", shells.str());
+  notify_of_resources(gone(), "", shells.str());
 }
 
 void ShellGroup::grown(const value::Idset& come, const value::Idset& missing) {
