@@ -11,9 +11,7 @@
 namespace nacre::plugins {
 
 OutputCollector::OutputCollector(bulk::Port& port, const job::Job& job, OutputRouting& places, Callbacks callbacks)
-    : port_(port), job_(job), places_(places), callbacks_(std::move(callbacks)), waits_for_(job.shells() - 1) {
-  serve();
-}
+    : port_(port), job_(job), places_(places), callbacks_(std::move(callbacks)), waits_for_(job.shells() - 1) {}
 
 void OutputCollector::serve() {
   bulk::Port::Upward upward;

@@ -29,11 +29,13 @@ class OutputCollector {
     std::function<void(bulk::Id shell, const Error&)> on_error;
   };
 
-  // `port`, `job` and `places` have to outlive it.
+  // `port`, `job` and `places` have to outlive it. It receives nothing before serve(), which calls back at once for
+  // what has come already.
   OutputCollector(bulk::Port& port, const job::Job& job, OutputRouting& places, Callbacks callbacks);
   OutputCollector(const OutputCollector&) = delete;
   OutputCollector& operator=(const OutputCollector&) = delete;
 
+  void serve();
   void go_on();                             // the places have room again
   void expect_one_more() { ++waits_for_; }  // a shell has joined the job
   void lost(bulk::Id shell);
@@ -47,7 +49,6 @@ class OutputCollector {
     bool over = false;                        // is not waited for
   };
 
-  void serve();
   [[nodiscard]] bool full() const;
   Origin& origin(bulk::Id shell);
   Result<void> check(bulk::Id shell, const io::Source& source) const;

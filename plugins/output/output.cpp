@@ -181,6 +181,8 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     };
     for (std::uint32_t shell = 1; shell < host_.job().shells(); ++shell) hold();
     collector_.emplace(*host_.bulk(), host_.job(), *places_, std::move(callbacks));
+    collector_->look_for_closed();  // what this shell has written itself may have failed
+    collector_->serve();            // what others have written meanwhile comes at once, and may fail
   }
 
   // ---- a task ----------------------------------------------------------------

@@ -72,6 +72,26 @@ job() { launch -R R.json -o cpu-affinity=off "$@"; }
   [ -z "$output" ]
 }
 
+@test "a reader that has gone before the leader has started ends the tasks of all shells" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c 'touch "wrote.$FLUX_TASK_RANK"; exec yes 987652'
+  # An event log that takes nothing holds up the leader between the init barrier and shell.post-init.
+  mkfifo events out
+  exec 9<>events 8<>out
+  head -c 65536 /dev/zero >&9
+  job --local=3 -o exit-timeout=none -- --eventlog=events >out 2>log 8>&- 9>&- &
+  job=$!
+  wait_until test -e wrote.1 -a -e wrote.2
+  sleep 0.2 # what they write fills all up to the leader
+  exec 8>&-
+  cat <&9 >/dev/null 3>&- &
+  code=0
+  wait "$job" || code=$?
+  kill $!
+  [ "$code" -eq 141 ] || { echo "exit code $code"; cat log; return 1; }
+  nothing_left 'yes 987652'
+}
+
 @test "a reader that waits holds the tasks up, and nothing is lost" {
   write_nodes 3 1
   write_jobspec 3 sh -c 'seq -f "$FLUX_TASK_RANK %020g" 600000; touch "done.$FLUX_TASK_RANK"'
@@ -233,7 +253,7 @@ ends_by_task_1() {
   head -c 65536 /dev/zero >&9
   { until [ -e wrote.1 ] && [ -e wrote.2 ]; do sleep 0.01; done; sleep 0.2; timeout 10 cat events >/dev/null; } 3>&- &
   ends_by_task_1 --eventlog=events
-  kill $!
+  kill $! || :
   [ "$status" -eq 3 ]
 }
 
