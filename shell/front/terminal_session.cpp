@@ -65,6 +65,7 @@ Result<void> TerminalSession::wait() {
   send_keys();
   Result<void> exchanged = client_.exchange();
   CHECK_OK(take_frames());
+  send_keys();  // a frame may have made room for those that wait
   write_output();
   if (end_) return {};
   if (answer_ && output_.empty()) {

@@ -95,6 +95,20 @@ end_job() {
   end_job
 }
 
+@test "what is typed before the command has started comes to it" {
+  start_job 2 1 'exec sleep 76583'
+  shell=$("$front" ps --json | jq -r 'select(.rank == 1).pid' | xargs ps -o ppid= -p | tr -d ' ')
+  kill -STOP "$shell"
+  on_terminal -r 1 sh -c 'read -r a; echo "got $a"; exit 4'
+  await raw
+  keys 'early' Enter
+  sleep 0.3 # they have been read
+  kill -CONT "$shell"
+  sees '^got early'
+  exits_with 4
+  end_job
+}
+
 @test "~. at the beginning of a line leaves, and the command is hung up; ~~ is a ~" {
   start_job 2 1 'exec sleep 76583'
   on_terminal -r 1 sh -c 'trap "echo hup >hup; exit" HUP; read -r a; echo "got $a"; read -r b; echo "got $b"; sleep 76584'
