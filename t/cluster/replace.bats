@@ -7,10 +7,11 @@ load jobs.bash
 
 cluster=(4 --slurm)
 
-# OPTION...: nacre run on node0, with three tasks on as many hosts and one spare, until there is the file go. It is $job. Each says its rank, its try and its host.
+# OPTION...: nacre run on node0, with three tasks on as many hosts and one spare, or on those of $shape, until there is the file go. It is $job.
+# Each says its rank, its try and its host.
 start_run() {
   leader=node0
-  limit=150 on node0 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -N 3+1 --on-lost=replace --report="$work/report" "$@" \
+  limit=150 on node0 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -N "${shape:-3+1}" --on-lost=replace --report="$work/report" "$@" \
     sh -c 'touch $0/started.$FLUX_TASK_RANK.$NACRE_TASK_TRY; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK $NACRE_TASK_TRY $(uname -n)' "$work" >said 2>&1 &
   job=$!
   wait_until have_started_three
@@ -74,4 +75,32 @@ replaced() {
   start_run --srun
   "$vcluster" exec node1 pkill -KILL -x nacre-shell
   replaced
+}
+
+# Rank 1 runs on a host that has had another task from the start, and the job ends well. $1: for which time.
+moved_beside_another() {
+  wait_until test -e "started.1.$1"
+  there=$(nacre "$leader" ps --json | jq -r 'select(.rank == 1).host')
+  [[ $there == node[02] ]] || { echo "rank 1 is on $there"; return 1; }
+  touch go
+  ends_with "${code:-0}"
+  [ "$(grep '^done' said | sort)" = $'done 0 1 node0\ndone 1 '"$1 $there"$'\ndone 2 1 node2' ] || { cat said; return 1; }
+}
+
+@test "over ssh, where=any: two hosts lose their power; the spare takes over, then a host that has a task" {
+  start_run --hosts="node[0-3]" --timeout=100 -o lost-after=2s --oversubscribe --restart=on-failure,where=any
+  "$vcluster" kill node1 --power
+  wait_until test -e started.1.2
+  "$vcluster" kill node3 --power
+  moved_beside_another 3
+  [ "$(jq -c '[.classes[] | [.record, .ranks]]' report)" = '[["x0","0-2"]]' ] || { jq . report; return 1; }
+  "$vcluster" boot node1
+  "$vcluster" boot node3
+}
+
+@test "by srun, where=any: a shell is killed, and its rank goes to a host that has a task" {
+  code=137 shape=3
+  start_run --srun --oversubscribe --restart=on-failure,where=any
+  "$vcluster" exec node1 pkill -KILL -x nacre-shell
+  moved_beside_another 2
 }
