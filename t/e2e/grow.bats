@@ -95,6 +95,22 @@ spares() { "$front" ps --json | jq -r 'select(.spare).shell' | paste -sd,; }
   nothing_left "^nacre-shell: $id"
 }
 
+@test "the leader is killed: a shell of this host that has joined ends with its tasks, and nothing is left" {
+  local marked="# tasks of $work"
+  tasks=2
+  start_run --local=2 -n 2 --on-lost=replace sh -c "$until_go
+    $marked"
+  grow --count=1
+  kill -KILL "$(<shell.1.1)"
+  wait_until test -e shell.1.2
+  kill -KILL "$(<leader)"
+  wait "$launcher" || code=$?
+  [ "$code" -eq 137 ]
+  nothing_left "^nacre-shell: $id"
+  nothing_left "$marked"
+  wait_until sh -c '[ -z "$(ls "$TMPDIR")" ]'
+}
+
 @test "who does not come is named, and the others join; with --all they leave again" {
   write_agent
   echo node5 >dead

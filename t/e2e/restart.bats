@@ -324,7 +324,7 @@ pmi_job() {
   [ "$(cat tries.* | wc -l)" -eq 8 ]
   grep -q "restart: rank 2 on .* all tasks of the job start again now (restart 1 of 1)" err
   pmi_job --local=2 -N 2 -n 4 --oversubscribe --restart=$now,max=1,scope=node sh -c 'echo $NACRE_TASK_TRY >>tries.$FLUX_TASK_RANK
-    [ $NACRE_TASK_TRY$FLUX_TASK_RANK != 12 ] || exit 3
+    [ $NACRE_TASK_TRY$FLUX_TASK_RANK != 12 ] || { until [ -s tries.3 ]; do sleep 0.02; done; exit 3; }
     [ $NACRE_TASK_TRY$FLUX_TASK_RANK != 13 ] || sleep 100
     exec "$0" init barrier barrier finalize' "$client"
   [ "$code" -eq 0 ] || { cat err out; return 1; }
