@@ -187,9 +187,9 @@ class Control final : public plugin::Plugin {
       execs_.room(client, id);
       viewers_->has_room(client, id);
     };
+    callbacks.on_directory = [this](const std::string& path, bool there) { guard(there ? path : ""); };
     server_ = TRY(control::ControlServer::create(host_.loop(), own_variable("TMPDIR").value_or("/tmp"), kVersion,
                                                  std::move(callbacks)));
-    guard(server_->directory().path());
     CHECK_OK(write_entry());
     timer_->start(kBeforeDetails, kLookEach);
     return {};
@@ -243,7 +243,6 @@ class Control final : public plugin::Plugin {
     if (!std::exchange(has_details_, true)) return write_details("");
     auto moved = server_->restore();
     if (!moved) return without(moved.error());
-    if (*moved) guard(server_->directory().path());
     if (!*moved && ::access(directory_->path_of(entry_.id).c_str(), F_OK) == 0) return;
     auto again = record::EntryDirectory::make(directory_->path());
     if (again) directory_ = *std::move(again);

@@ -61,7 +61,7 @@ Result<void> ControlServer::open() {
   poll_.reset();
   socket_.reset();
   directory_.reset();
-  directory_ = TRY(transport::SocketDirectory::create(parent_));
+  directory_ = TRY(transport::SocketDirectory::create(parent_, callbacks_.on_directory));
   socket_ = TRY(transport::BoundSocket::local(directory_->socket()));
   return listen();
 }

@@ -34,6 +34,7 @@ class ControlServer {
     std::function<void(ClientId, StreamData)> on_data = {};
     std::function<void(ClientId, const StreamEnd&)> on_end = {};
     std::function<void(ClientId, std::uint64_t id)> on_room = {};
+    OwnedDirectory::Announce on_directory = {};  // of the socket; called by create(), too; may be unset
   };
 
   // Makes the socket's directory below `parent`, or else below /tmp.

@@ -39,11 +39,12 @@ bool is_of_another(const std::string& mark, std::string_view path) {
 
 }  // namespace
 
-Result<SocketDirectory> SocketDirectory::create(const std::string& parent) {
+Result<SocketDirectory> SocketDirectory::create(const std::string& parent,
+                                                const OwnedDirectory::Announce& announce) {
   Error why = invalid(parent + ": its path is too long for a socket's, or has other than printable characters");
   for (const std::string& each : {parent, std::string("/tmp")}) {
     if (!fits(each)) continue;
-    auto made = OwnedDirectory::create(each, boot_digits());
+    auto made = OwnedDirectory::create(each, boot_digits(), announce);
     if (made) return SocketDirectory(*std::move(made));
     why = nacre::in("the directory of the job's socket", std::move(made).error());
   }

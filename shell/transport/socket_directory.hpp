@@ -19,7 +19,7 @@ namespace nacre::transport {
 class SocketDirectory {
  public:
   // Makes it below `parent`; below /tmp if that fails, or if a socket's path would be too long or hold a blank.
-  static Result<SocketDirectory> create(const std::string& parent);
+  static Result<SocketDirectory> create(const std::string& parent, const OwnedDirectory::Announce& announce = {});
 
   SocketDirectory(SocketDirectory&& other) noexcept : directory_(std::exchange(other.directory_, {})) {}
   SocketDirectory& operator=(SocketDirectory&& other) noexcept {
