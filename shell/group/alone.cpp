@@ -41,7 +41,7 @@ void Alone::exec(value::ExecOrder order, WhenOrdered done) {
   }
   if (!order.strict) answer.lost = {};
   if (!answer.lost.empty()) return done(std::move(answer));
-  answer.number = mine.number = ++orders_;
+  answer.number = mine.number = next_order_++;
   done(answer);
   if ((is_named || !mine.ranks.empty()) && callbacks_.on_exec) callbacks_.on_exec(mine);
 }
@@ -51,7 +51,7 @@ void Alone::shrink(const value::Idset& /*shells*/, WhenShrunk done) {
 }
 
 void Alone::grow(const value::Idset& /*shells*/, std::chrono::milliseconds /*wait*/, WhenGrown done) {
-  done(invalid("grow: this job has one shell only"));
+  done(invalid("grow: this job has one shell, which others cannot join"));
 }
 
 void Alone::tasks_started(const value::Idset& tasks) {

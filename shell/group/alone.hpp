@@ -9,7 +9,11 @@ namespace nacre::group {
 
 class Alone final : public Group {
  public:
-  explicit Alone(Rank rank) : rank_(rank) {}  // the only shell that takes part; not 0 if others were left out
+  // `rank`: of the only shell that takes part; not 0 if others were left out. `first_order`: the number of the
+  // first order that is given.
+  explicit Alone(Rank rank, std::uint64_t first_order = 1) : rank_(rank), next_order_(first_order) {}
+
+  [[nodiscard]] const Callbacks& callbacks() const { return callbacks_; }
 
   void serve(Callbacks callbacks) override { callbacks_ = std::move(callbacks); }
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
@@ -36,7 +40,7 @@ class Alone final : public Group {
  private:
   Rank rank_;
   Callbacks callbacks_;
-  std::uint64_t orders_ = 0;
+  std::uint64_t next_order_;
 };
 
 }  // namespace nacre::group

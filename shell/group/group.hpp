@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The shells of one job, as one of them sees the others: barriers and other collectives, and what concerns the
-// whole job, which every shell receives in the same order. Alone (one shell) and OverlayDriver (one of several) are
-// Groups.
+// whole job, which every shell receives in the same order. Alone (one shell), OverlayDriver (one of several) and
+// Extendable (one that may get others) are Groups.
 #pragma once
 
 #include <chrono>
@@ -106,7 +106,8 @@ class Group {
   virtual void tasks_started(const value::Idset& tasks) = 0;
   virtual void tasks_ended(const Ended& ended) = 0;
 
-  // Bulk data; null: there is no other shell.
+  // Bulk data; null: there is no other shell, and will be none. Until one that may get others has them it can be
+  // served, and sends nothing (ENOTCONN).
   virtual bulk::Port* bulk() = 0;
   // This shell puts nothing more there. It has to be called before the collective that ends the job, so that the
   // leader gets all.

@@ -128,7 +128,9 @@ class Host : public Resizing {  // All calls are made on the loop's thread
   [[nodiscard]] virtual Registration exec(value::ExecOrder order, WhenOrdered done) = 0;
   [[nodiscard]] virtual Registration on_exec(std::function<void(const value::ExecShare&)> receive) = 0;
 
-  virtual bulk::Port* bulk() = 0;              // data between the shells of the job; null if this is the only one
+  // Data between the shells of the job; null if this is the only one, and no other can join it (group::Group). The
+  // job of one shell that others can join has `job().shells() == 1` until then.
+  virtual bulk::Port* bulk() = 0;
   virtual timeline::Recorder& timeline() = 0;  // what has happened when; off unless the job has the option
   virtual Log& log() = 0;
   virtual event::Loop& loop() = 0;

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The only shell of a job that may get others while it runs. Until extend() it is as Alone: it has no secret, no
+// socket, no thread and no log. Then it is the leader of a job of one shell that others can join.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "group/alone.hpp"
+#include "group/later_port.hpp"
+#include "group/overlay_driver.hpp"
+
+namespace nacre::group {
+
+class Extendable final : public Group {
+ public:
+  // Numbers of orders are used once in a job: those given before extend() are above all that a log has.
+  static constexpr std::uint64_t kFirstOrder = std::uint64_t{1} << 62;
+
+  // At most once, after serve(), and before leave(). `membership`: of shell 0 of 1. After an error this shell is
+  // alone as before. The driver is this object's; `log` has to outlive it.
+  Result<OverlayDriver*> extend(event::Loop& loop, Membership membership, Log& log);
+
+  void serve(Callbacks callbacks) override { now_->serve(std::move(callbacks)); }
+  void enter(std::string_view barrier, std::function<void(Result<void>)> done) override {
+    now_->enter(barrier, std::move(done));
+  }
+  void enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) override {
+    now_->enter_with_all(barrier, std::move(done));
+  }
+  void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override {
+    now_->gather(name, std::move(mine), std::move(done));
+  }
+  void raise(const JobException& exception) override { now_->raise(exception); }
+  void signal(int signum, const Targets& tasks) override { now_->signal(signum, tasks); }
+  Result<void> announce(std::string_view topic, std::string_view bytes) override {
+    return now_->announce(topic, bytes);
+  }
+  void exec(value::ExecOrder order, WhenOrdered done) override { now_->exec(std::move(order), std::move(done)); }
+  void shrink(const value::Idset& shells, WhenShrunk done) override { now_->shrink(shells, std::move(done)); }
+  void grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) override {
+    now_->grow(shells, wait, std::move(done));
+  }
+  void tasks_started(const value::Idset& tasks) override { now_->tasks_started(tasks); }
+  void tasks_ended(const Ended& ended) override { now_->tasks_ended(ended); }
+  bulk::Port* bulk() override { return &port_; }
+  void close_bulk() override { now_->close_bulk(); }
+  void wait_for_silent(std::chrono::milliseconds bound) override;
+  void suspect(Rank rank) override { now_->suspect(rank); }
+  void hold_links(const value::Idset& shells) override;
+  void give_up_absent() override { now_->give_up_absent(); }
+  void give_up_silent() override { now_->give_up_silent(); }
+  void leave(int code, std::function<void(std::optional<int>)> done) override {
+    now_->leave(code, std::move(done));
+  }
+
+ private:
+  Alone alone_{0, kFirstOrder};
+  LaterPort port_;
+  std::unique_ptr<OverlayDriver> driver_;  // once it is extended
+  Group* now_ = &alone_;
+  std::optional<std::chrono::milliseconds> silent_bound_;
+  value::Idset held_;
+};
+
+}  // namespace nacre::group
