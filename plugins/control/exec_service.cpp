@@ -41,7 +41,7 @@ Execs::Replies ExecService::replies() {
 
 bool ExecService::broadcast(std::string_view record) {
   bulk::Port* port = host_.bulk();
-  if (port != nullptr)
+  if (port != nullptr && host_.job().shells() > 1)
     return port->broadcast(bulk::down::kExecInput, record).value_or(true);  // cut off: all is over
   runner_.feed(record);
   return true;

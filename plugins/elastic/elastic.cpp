@@ -40,7 +40,8 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
       if (option->json() == false) manager = "off";
       if (option->json() == true || manager.empty()) return option->expected("auto, off or a command");
     }
-    if (manager == "off" || host_.job().shell_rank != 0 || host_.job().shells() == 1) return {};
+    bool is_alone = host_.job().shells() == 1 && host_.bulk() == nullptr;
+    if (manager == "off" || host_.job().shell_rank != 0 || is_alone) return {};
     manager_ = manager == "auto" ? BatchSystem::of_environment(own_variable) : BatchSystem::of_command(manager);
     if (manager_.kind == BatchSystem::Kind::none) return {};
     offers_ = true;

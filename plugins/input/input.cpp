@@ -101,7 +101,7 @@ class Input final : public plugin::Plugin {
       launched->input()->ends_with_owner(options_.ends_when_left);
     for (const auto& task : host_.tasks()) readers_ += reads(*task) ? 1 : 0;
     if (!options_.path.empty()) return {};
-    if (host_.bulk() == nullptr) {
+    if (host_.bulk() == nullptr || host_.job().shells() == 1) {
       way_ = host_.job().shell_rank == 0 ? own_stdin() : Way::none;
       return {};
     }

@@ -99,8 +99,9 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   void open_group() {
     for (const char* name : kInherited) host_.environment().unset(name);
+    has_others_ = host_.bulk() != nullptr && host_.job().shells() > 1;
     make_exchange();
-    if (host_.bulk() != nullptr) announce_changes();
+    if (has_others_) announce_changes();
     quota_.limit = options_.max_size;
     make_group(callbacks());
     name_library(host_.environment(), options_.library);
@@ -113,14 +114,14 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
           ENOTSUP, fmt::format("PMI: shell {} has joined the job while it ran, and its tasks cannot be reached by "
                                "those of the others",
                                job.shell_rank)});
-    } else if (host_.bulk() != nullptr) {
+    } else if (has_others_) {
       auto exchange = std::make_unique<PmiExchange>(
           host_, options_.max_size, [this] { departures_.missed_barrier(); },
           [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); }, starts_);
       between_nodes_ = exchange.get();
       exchange_ = std::move(exchange);
       if (host_.tasks().empty()) between_nodes_->abstain({});
-    } else if (job.shells() > 1) {
+    } else if (host_.bulk() == nullptr && job.shells() > 1) {
       exchange_ = std::make_unique<pmi::BrokenExchange>(
           Error{ENOTSUP, fmt::format("PMI: this shell is one of {}, which do not know each other", job.shells())});
     } else {
@@ -371,6 +372,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   pmi::Names names_;
   pmi::Quota quota_;
   std::unique_ptr<pmi::KeyExchange> exchange_;
+  bool has_others_ = false;               // at the job's start: those that join later take no part
   PmiExchange* between_nodes_ = nullptr;  // the same, if it is a PmiExchange
   std::optional<PmiGroup> group_;
   std::optional<PmiDoctor> doctor_;

@@ -109,7 +109,7 @@ Result<void> Shell::prepare_process() {
   begin_timeline();
   CHECK_OK(event::Children::become_subreaper());
   plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->kill_tasks(SIGKILL); }, this);
-  if (process_.launcher)
+  if (process_.launcher || process_.later)
     stragglers_.spare_shells(fmt::format("{}={}", job::kShellMark, job::shell_mark(job_.id, job_.shell_rank)));
   if (has_siblings()) CallPage::own().set_host(job_.resources.nodes[job_.shell_rank].hostname);
   serve_group();
@@ -238,7 +238,7 @@ Result<void> Shell::initialize() {
   CHECK_OK(grow_.take_restarts());
   shells_.begin();
   // Before the working directory changes: the names of these files may be relative.
-  std::string initrcs = has_siblings() ? TRY(initrc_mark(options_, interpreter_.get())) : "";
+  std::string initrcs = shells_.may_have_others() ? TRY(initrc_mark(options_, interpreter_.get())) : "";
   CHECK_OK(enter_working_directory(job_.spec, options_, log_));
   CHECK_OK(pass_init_barrier(std::move(initrcs)));
   return post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});

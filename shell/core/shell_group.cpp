@@ -49,7 +49,7 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
   };
   callbacks_ = std::move(callbacks);
   if (!process_.joins_late) begin();
-  if (has_others()) {
+  if (may_have_others()) {
     tasks_over_ = host_.on_announcement([this](std::string_view topic, std::string_view /*bytes*/) {
       if (topic == kTasksOverTopic) tasks_are_over_ = true;
     });

@@ -28,6 +28,8 @@ class ShellGroup {
   // Of a shell that joins a job that runs: it handles nothing before this, as its plugins are not ready.
   void begin();
 
+  // Whether there are other shells, or may be some later (nacre grow).
+  [[nodiscard]] bool may_have_others() const { return has_others() || process_.group->bulk() != nullptr; }
   [[nodiscard]] bool has_others() const { return host_.job().shells() > 1 && !host_.standalone(); }
   [[nodiscard]] bool leads() const { return host_.job().shell_rank == 0 || !has_others(); }
 

@@ -26,7 +26,7 @@ void ShellGrow::serve() {
     state_ = std::move(process_.late->state);
     process_.late.reset();
   }
-  if (!shells_.has_others()) return;
+  if (!shells_.may_have_others()) return;
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (!topic.starts_with(elastic::kGrownTopic)) return;
     Json what = Json::parse(bytes, nullptr, false);
@@ -37,22 +37,22 @@ void ShellGrow::serve() {
 // ---- the leader's: an order --------------------------------------------------------------------
 
 Result<std::vector<std::string>> ShellGrow::hosts_of(const value::GrowOrder& order) const {
-  if (!shells_.has_others())
-    return invalid("this job has one shell only, and more cannot join it: start it with --spares, or on two hosts");
   if (stopped_ || host_.ending()) return Error{ECANCELED, "the job is ending"};
   if (!shells_.has_passed(join::kStartBarrier)) return Error{EAGAIN, "the job is still being started"};
   if (!process_.later)
     return Error{ENOTSUP,
                  "nacre has not started the shells of this job, so it cannot start more: only jobs of nacre run or "
-                 "nacre launch with --hosts, --hostfile or --local can grow"};
+                 "nacre launch that no manager starts can grow"};
   bool is_local = process_.later->record.agent.empty();
   if (order.count == 0) {
     std::vector<std::string> names = order.hosts.names();
     auto other =
         std::find_if(names.begin(), names.end(), [](const auto& each) { return !launch::is_this_host(each); });
     if (!is_local || other == names.end()) return names;
-    return invalid(
-        fmt::format("{} is another host, and all shells of this job are on one (--local): give --count", *other));
+    return invalid(fmt::format(
+        "{} is another host, and all shells of this job are on this one: give --count, or start it with "
+        "--hosts",
+        *other));
   }
   if (is_local) return std::vector<std::string>(order.count, job_.resources.nodes[0].hostname);
   return invalid("--count names no hosts, and nobody else does: give --hosts");
@@ -81,6 +81,7 @@ Result<void> ShellGrow::begin() {
   const std::vector<std::string> hosts = open_->hosts;
   const value::Idset ranks = asked();
   join::LaterShells& later = *process_.later;
+  CHECK_OK(later.prepare());
   if (!resources_) resources_ = dump_json(job_.resources.document);
   later.on_failed = [this](Rank rank, const std::string& why) {
     if (open_ && asked().contains(rank)) open_->failures.emplace(rank, why);

@@ -49,7 +49,7 @@ ShellHost::ShellHost(join::ShellProcess& process, bool standalone, job::Job&& jo
       options_(std::move(options)),
       shell_messages_(job_.shell_rank, job_.shells(),
                       [this](std::string_view topic, std::string_view bytes) { return announce(topic, bytes); }) {
-  if (!has_siblings()) shell_messages_.cut_off();
+  if (!has_siblings() && group_->bulk() == nullptr) shell_messages_.cut_off();
   if (process.detachment) launched_.emplace(*this, process, config_.detaches);
   for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
   job::set_job_variables(environment_, job_, "");

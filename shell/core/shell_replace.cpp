@@ -22,7 +22,7 @@ Result<void> ShellReplace::serve() {
   if (takes_any_ && !chosen.replaces)
     return host_.options().at("restart")->error(
         "where=any is for the tasks of a lost shell, which start again with on-lost=replace only: give that, too");
-  if (!chosen.replaces || !shells_.has_others()) return {};
+  if (!chosen.replaces || !shells_.may_have_others()) return {};
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == kTopic) announced(bytes);
   });

@@ -31,7 +31,7 @@ void ShellShrink::serve(group::Group::Callbacks& callbacks, event::Seconds grace
     asks_.end(Error{ECANCELED, "this shell has left the job itself"});
   };
   bulk::Port* port = group_->bulk();
-  if (!shells_.has_others() || port == nullptr) return;
+  if (port == nullptr) return;
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == kTopic) announced(bytes);
     if (topic != kShrinkQuestionTopic) return;

@@ -9,7 +9,7 @@ namespace nacre::core {
 
 void ShrinkAsks::serve(Serve order) {
   serve_ = std::move(order);
-  if (!shells_.has_others()) return;
+  if (!shells_.may_have_others()) return;
   announced_ =
       host_.on_announcement([this](std::string_view topic, std::string_view bytes) { announced(topic, bytes); });
 }

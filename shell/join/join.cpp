@@ -8,12 +8,13 @@
 #include "boot/make_resources.hpp"
 #include "boot/node_offer.hpp"
 #include "event/clock.hpp"
-#include "group/alone.hpp"
 #include "group/overlay_driver.hpp"
+#include "join/extension.hpp"
 #include "join/follow_launcher.hpp"
 #include "join/leaving.hpp"
 #include "join/newcomer.hpp"
 #include "join/progress.hpp"
+#include "join/start_others.hpp"
 #include "transport/socket_directory.hpp"
 
 namespace nacre::join {
@@ -100,14 +101,17 @@ Result<boot::Identity> identity_of(const LeaderGiven& given, const Offers& offer
                              offers.size()));
 }
 
-Result<Assembled> alone(ShellProcess& process, boot::Boot boot, LeaderGiven given) {
+Result<Assembled> alone(ShellProcess& process, boot::Boot boot, LeaderGiven given, Log& log) {
   CHECK_OK(follow_launcher(process, boot, 0));
   process.timeline.early.joining = process.timeline.early.joined = timeline::now();
-  process.group = std::make_unique<group::Alone>(0);
+  process.joined = true;
+  const value::JobId id = boot.id;
+  make_lone_group(process, std::move(boot), log);
   Offers offers(1);
   if (!given.resources) offers[0] = TRY(boot::own_offer(own_variable));
-  Assembled out{TRY(identity_of(given, offers)), std::move(given.options), given.has_input};
-  out.identity.id = boot.id;
+  Assembled out{TRY(identity_of(given, offers)), given.options, given.has_input};
+  out.identity.id = id;
+  if (process.later) process.later->keep(std::move(given));
   return out;
 }
 
@@ -145,9 +149,6 @@ class Assembly {
     auto member = TRY(group::OverlayDriver::create(*process_.loop, *std::move(boot_.membership), log_));
     member_ = member.get();
     CHECK_OK(member_->keep_alive());
-    member_->when_child_joins([&launcher = process_.launcher](group::Rank child) {
-      if (launcher) launcher->joined(child);
-    });
     process_.group = std::move(member);
     return {};
   }
@@ -175,30 +176,11 @@ class Assembly {
 
   void start_children() {
     if (!boot_.record || boot_.way != boot::Way::hosts) return;
-    launch::Launcher::Options options;
-    options.agent = boot_.record->agent;
-    options.shell = boot_.record->shell;
-    options.shell.emplace_back("--boot=hosts");
-    options.timeout = event::Seconds(boot_.record->timeout);
-    options.joins_alike = boot_.record->rank == 0;
-    options.drops_output = boot_.record->detaching != launch::Detaching::never;
-    launch::Launcher::Callbacks callbacks;
-    callbacks.on_failed = [member = member_, &log = log_, &process = process_, size = size_](
-                              group::Rank rank, const std::string& host, const std::string& why) {
-      if (rank >= size && process.later && process.later->on_failed)
-        process.later->on_failed(rank, why);
-      else
-        log.log(Level::error, "", "shell {} on {} was not started: {}", rank, host, why);
-      member->suspect(rank);
-    };
     // The signal came before that shell had a loop to receive it. This object is there until all have joined.
-    callbacks.on_killed = [this, &process = process_](group::Rank rank, int signum) {
+    auto on_killed = [this, &process = process_](group::Rank rank, int signum) {
       if (!process.joined && Signals::is_ending(signum)) end_job(exits::ended_by_signal(signum, rank));
     };
-    // The shell's links may not have reported its end yet.
-    callbacks.on_ended = [member = member_](group::Rank rank, const value::WaitStatus&) { member->suspect(rank); };
-    process_.launcher = std::make_unique<launch::Launcher>(*process_.loop, *process_.children, std::move(options),
-                                                           std::move(callbacks));
+    make_launcher(process_, *boot_.record, *member_, log_, std::move(on_killed));
     for (group::Rank child : boot_.record->children()) {
       std::string lines = launch::launch_lines(*secret_, boot_.record->of_child(child, address_));
       process_.launcher->start(child, host_of(child), std::move(lines));
@@ -277,12 +259,11 @@ class Assembly {
   }
 
   void keep_for_later(std::vector<std::string> addresses, LeaderGiven given) {
-    given.resources.reset();
     launch::LaunchRecord record = *std::exchange(boot_.record, std::nullopt);
-    record.jobspec.reset();
-    record.resources.reset();
-    process_.later = std::make_unique<LaterShells>(
-        LaterShells{std::move(record), std::move(*secret_), std::move(addresses), std::move(given)});
+    process_.later = std::make_unique<LaterShells>(std::move(record));
+    process_.later->keep(std::move(given));
+    process_.later->secret = std::move(secret_);
+    process_.later->addresses = std::move(addresses);
   }
 
   // "": unknown.
@@ -330,7 +311,7 @@ class Assembly {
 }  // namespace
 
 Result<Assembled> assemble(ShellProcess& process, boot::Boot boot, LeaderGiven given, Log& log) {
-  if (!boot.membership) return alone(process, std::move(boot), std::move(given));
+  if (!boot.membership) return alone(process, std::move(boot), std::move(given), log);
   if (boot.membership->is_newcomer) return join_running(process, std::move(boot), std::move(given), log);
   return Assembly(process, std::move(boot), std::move(given), log).run();
 }

@@ -5,6 +5,16 @@
 
 namespace nacre::join {
 
+LaterShells::LaterShells(launch::LaunchRecord own) : record(std::move(own)) {
+  record.jobspec.reset();
+  record.resources.reset();
+}
+
+void LaterShells::keep(LeaderGiven leaders) {
+  given = std::move(leaders);
+  given.resources.reset();
+}
+
 std::string LaterShells::lines_of(group::Rank rank, std::string resources, bool is_made, std::string growth) const {
   launch::LaunchRecord out = record.of_child(rank, addresses[0]);
   for (group::Rank each = 1; each < addresses.size(); ++each) out.addresses[each] = addresses[each];
@@ -13,7 +23,7 @@ std::string LaterShells::lines_of(group::Rank rank, std::string resources, bool 
   out.makes_resources = is_made;
   out.options = given.options;
   out.growth = std::move(growth);
-  return launch::launch_lines(secret, out);
+  return launch::launch_lines(*secret, out);
 }
 
 }  // namespace nacre::join

@@ -57,7 +57,7 @@ struct ShellProcess {
   std::unique_ptr<LauncherInput> launch_input;          // takes the launcher's input
   std::unique_ptr<launch::LaunchStream> launch_stream;  // set if a launcher has started this shell
   std::unique_ptr<launch::Launcher> launcher;           // set if this shell starts others
-  std::unique_ptr<LaterShells> later;                   // of a leader that starts others
+  std::unique_ptr<LaterShells> later;                   // of a leader that starts others, or can do so later
   std::unique_ptr<group::Group> group;
   exits::JobEnd end;
   timeline::Recorder timeline;

@@ -183,7 +183,7 @@ no_spare_but() { [ "$(spares)" = "$1" ]; }
   tasks=2
   start_run --local=2 -n 2 sh -c "$until_go"
   for row in "--count=0|2|--count: expected 1 to 4096" "--count=x|2|" "|2|expected one of --hosts and --count" "--count=1 --hosts=a|2|" \
-    "--hosts=elsewhere|1|elsewhere is another host, and all shells of this job are on one (--local): give --count" "--count=1 --wait=0s|2|--wait: expected a time that ends" \
+    "--hosts=elsewhere|1|elsewhere is another host, and all shells of this job are on this one: give --count, or start it with --hosts" "--count=1 --wait=0s|2|--wait: expected a time that ends" \
     "--hosts=a[|2|--hosts: "; do
     IFS='|' read -r given code words <<<"$row"
     # shellcheck disable=SC2086
@@ -193,11 +193,16 @@ no_spare_but() { [ "$(spares)" = "$1" ]; }
   done
   touch go
   ends_with 0
-  tasks=1
-  start_run -n 1 sh -c "$until_go"
+  # A shell that nothing has started but its user.
+  rm -f go out err
+  write_nodes 1 1
+  write_jobspec 1 sh -c 'until [ -e go ]; do sleep 0.05; done'
+  "$NACRE_SHELL" --standalone -j jobspec.json -R R.json -o control -o cpu-affinity=off >out 2>err &
+  launcher=$!
+  wait_until listed
   run --separate-stderr grow --count=1
   [ "$status" -eq 1 ]
-  [[ $stderr == *"this job has one shell only"* ]] || { echo "$stderr"; return 1; }
+  [[ $stderr == *"nacre has not started the shells of this job, so it cannot start more"* ]] || { echo "$stderr"; return 1; }
   touch go
   ends_with 0
   write_agent
