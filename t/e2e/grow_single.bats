@@ -217,3 +217,22 @@ END
   jq -e . usage.json >usage
   nothing_left "^nacre-shell: $id"
 }
+
+@test "the shells that have joined a job of a user who is not root leave it in order" {
+  local shell verbs
+  [ "$(id -u)" -eq 0 ] || skip "only root can start a job as another user"
+  shell=$(copy_for_all "$NACRE_SHELL")
+  verbs=$(copy_for_all "$front")
+  mkdir -m 700 own own/jobs own/tmp
+  cat >own/job.sh <<'END'
+nacre=$1
+"$nacre" run --shell="$2" -n 1 -o cpu-affinity=off sh -c 'touch here; until [ -e go ]; do sleep 0.05; done' 2>err &
+until [ -e here ]; do sleep 0.05; done
+until "$nacre" grow --count=2 -q; do [ -z "$("$nacre" jobs -q)" ] || exit 1; done
+touch go
+wait $!
+END
+  chown -R 65534:65534 own
+  (cd own && setpriv --reuid=65534 --regid=65534 --clear-groups env HOME="$PWD" TMPDIR="$PWD/tmp" NACRE_JOBS_DIR="$PWD/jobs" sh job.sh "$verbs" "$shell")
+  ! grep node-failure own/err || { cat own/err; return 1; }
+}
