@@ -14,6 +14,7 @@ namespace nacre::timeline {
 namespace {
 
 constexpr double kMicrosecond = 1e3;  // nanoseconds
+constexpr Time kGrain = 125;          // nanoseconds: times and durations of the trace are multiples
 constexpr std::size_t kOfRank = 7;    // events at most, without its marks
 constexpr std::size_t kOfShell = 6;   // names, and the shell's start
 
@@ -65,7 +66,11 @@ class Writer {
 
   // ---- events ------------------------------------------------------------------------
 
-  [[nodiscard]] double ts(Time time) const { return microseconds(std::max<Time>(0, time - facts_.begin)); }
+  // In eighths of a microsecond, which double has exactly: viewers add a duration to its begin, and where a sum is
+  // too large by a rounding the slice overlaps with the next one, which some of them do not show then.
+  [[nodiscard]] double ts(Time time) const {
+    return microseconds(std::max<Time>(0, time - facts_.begin) / kGrain * kGrain);
+  }
 
   [[nodiscard]] static std::uint64_t pid(std::uint32_t shell) { return std::uint64_t{shell} + 1; }
   [[nodiscard]] static std::uint64_t tid_of_rank(std::uint32_t rank) { return std::uint64_t{rank} + 1; }
@@ -101,7 +106,7 @@ class Writer {
     Json& out = add("X", name, track);
     out["cat"] = category;
     out["ts"] = ts(begin);
-    out["dur"] = microseconds(last - begin);
+    out["dur"] = ts(last) - ts(begin);
     if (!end) out["args"]["unfinished"] = true;
     return out;
   }
@@ -234,8 +239,8 @@ class Writer {
       if (i == last || !shows_shell_[i] || !passage.in) continue;
       When out = release(name, passage);
       if (!out) continue;
-      // One nanosecond before its end, where the slice still is.
-      Time end = std::max(*passage.in, *out - 1);
+      // Just before its end, where the slice still is.
+      Time end = std::max(*passage.in, *out - kGrain);
       if (end < *came) {
         ++backwards_;
         continue;

@@ -38,6 +38,23 @@ r='case $FLUX_TASK_RANK in'
   [ ! -s err ] || ! grep -q launch err
 }
 
+@test "the check of traces refuses what the format does not allow, and slices that overlap by any rounding" {
+  job 2 1 'echo x' --timeline=t.json
+  is_trace
+  local change
+  for change in 'del(.traceEvents)' '.displayTimeUnit = "s"' '.traceEvents[-1].ph = "Y"' 'del(.traceEvents[0].pid)' \
+    '.traceEvents[-1].tid = "1"' '.traceEvents[-1].name = ""' '.traceEvents[-1].args = 1' '.traceEvents[-1].begin = 1' \
+    'del(.traceEvents[-1].ts)' '.traceEvents[-1].ts = -1' '.traceEvents[-1].dur = -0.125' '.traceEvents[-1].ts = 0' \
+    'first(.traceEvents[] | select(.cat == "task" and .name == "spawn")).dur += 0.001' 'del(.traceEvents[] | select(.ph == "s"))' \
+    'first(.traceEvents[] | select(.ph == "e")).id = "other"' 'del(.traceEvents[] | select(.name == "thread_name"))' \
+    'first(.traceEvents[] | select(.ph == "f")).bp = "x"' 'first(.traceEvents[] | select(.ph == "i")).s = "x"'; do
+    jq "$change" t.json >broken.json
+    run is_trace broken.json
+    [ "$status" -ne 0 ] || { echo "not refused: $change"; return 1; }
+    [[ $output != *Traceback* ]] || { echo "$change: $output"; return 1; }
+  done
+}
+
 @test "the difference of clocks is measured, and is what it is here: none, within what is claimed" {
   job 3 1 true -o timeline=t.json
   is '.otherData.clocks | map(.shell) == [1, 2]'

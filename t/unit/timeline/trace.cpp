@@ -168,3 +168,18 @@ TEST_CASE("the document is JSON as the format has it") {
   CHECK((*json)["displayTimeUnit"] == "ms");
   CHECK((*json)["otherData"]["job"] == "fSample");
 }
+
+TEST_CASE("the begin of a slice and its duration are exactly the begin of the slice that follows at once") {
+  for (int i = 0; i < 200; ++i) {
+    ShellBy by;
+    const double spawn = 1 + i * 0.333'221, exec = spawn + 4.229'159 + i * 0.000'007;
+    by.at(0, Kind::booted).task(0, spawn, exec, exec + 1);
+    JobTimeline job;
+    job.tasks = 1;
+    job.shells.push_back(by.timeline(0));
+    Trace trace = traced(job);
+    const Json first = named(trace, "X", "spawn").at(0), next = named(trace, "X", "run").at(0);
+    CAPTURE(first.dump(), next.dump());
+    CHECK(first["ts"].get<double>() + first["dur"].get<double>() == next["ts"].get<double>());
+  }
+}
