@@ -64,7 +64,7 @@ check: ## build, run all tests with sanitizers, end-to-end tests on an optimised
 	$(step) "Lint" t/lint/run
 	@t/kit/left_out $(DEV) $(QUICK)
 
-check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FUZZ_SECONDS each, stdio for STDIO_SECONDS, other MPIs
+check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FUZZ_SECONDS each, stdio for STDIO_SECONDS, other MPIs, a viewer of traces
 	$(step) "Dependencies of the long tests" etc/deps.sh check long
 	$(step) "Configure, with Clang" cmake --preset clang
 	$(step) "Build, with Clang" $(build) $(CLANG)
@@ -82,7 +82,7 @@ check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FU
 	$(step) "Random faults in random jobs, under srun" t/long/chaos --build $(RELEASE) --on srun --trials $(CHAOS_TRIALS_HOSTS)
 	$(step) "Kill ranks" t/long/kills --shell $(DEV)/nacre-shell --runs $(KILL_RUNS)
 	$(step) "Build an older MPICH" t/long/mpich_ch3 $(MPICH_CH3)
-	$(step) "Test with it, and with HPCC" env NACRE_SHELL=$(abspath $(DEV)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(DEV)) \
+	$(step) "Test with it, with HPCC, and traces in a browser" env NACRE_SHELL=$(abspath $(DEV)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(DEV)) \
 	  NACRE_SOURCE_DIR=$(CURDIR) MPICH_CH3=$(abspath $(MPICH_CH3)/install) bats t/long
 	$(step) "Faults of virtual hosts" t/long/faults --build $(DEV) --times 2
 	$(step) "Launch many times" t/long/launches --build $(RELEASE)
