@@ -30,8 +30,9 @@ struct KeptEnd {
 struct RestartTogether {
   std::uint64_t restarts;  // of the job, with this one
   double delay;
-  bool is_node = false;  // of this shell only: no others are waited for
-  bool waits = false;    // for the other shells, then for the delay
+  bool is_node = false;    // of this shell only: no others are waited for
+  std::uint32_t last = 0;  // else: no shell behind this one takes part
+  bool waits = false;      // for the other shells, then for the delay
   bool is_due = false;
   std::optional<event::Timer> timer = {};  // SIGKILL; then the delay
 };

@@ -21,8 +21,11 @@ void Shell::run_tasks() {
 // While all tasks of this shell are about to start again together, those that come wait.
 bool Shell::is_due() const { return restart_.is_due() || (replace_.is_due() && !restart_.is_together()); }
 
+// Those that have come while all were to start again start with them.
 void Shell::start_due() {
   auto wait = [this] { shells_.wait([this] { return start_holds_.empty(); }); };
+  while (restart_.is_due() && restart_.is_together() && replace_.is_due() && !end_.is_ending())
+    attempt(replace_.take_over());
   attempt(restart_.is_due() ? restart_.start_due(wait) : take_over());
 }
 

@@ -116,6 +116,19 @@ plugin::Registration ShellHost::gather(std::string_view name, std::string mine, 
   return std::move(pending.registration);
 }
 
+plugin::Registration ShellHost::gather_up_to(std::uint32_t last, std::string_view name, std::string mine,
+                                             WhenGathered done) {
+  auto pending = gathers_.add(std::move(done));
+  group_->gather_up_to(last, name, std::move(mine), std::move(pending.receive));
+  return std::move(pending.registration);
+}
+
+std::uint32_t ShellHost::last_with_tasks() const {
+  std::uint32_t last = job_.shells() - 1;
+  while (last > 0 && job_.taskmap.ranks_on(last).empty()) --last;
+  return group_->last_come_with(last);
+}
+
 Result<void> ShellHost::announce(std::string_view topic, std::string_view bytes) {
   return group_->announce(topic, bytes);
 }

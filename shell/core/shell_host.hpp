@@ -45,6 +45,9 @@ class ShellHost : public plugin::Host {
   const std::optional<std::string>& record_directory() const override { return config_.record_directory; }
   plugin::EventRecord& events() override { return events_; }
   plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override;
+  plugin::Registration gather_up_to(std::uint32_t last, std::string_view name, std::string mine,
+                                    WhenGathered done) override;
+  std::uint32_t last_with_tasks() const override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   plugin::Registration on_announcement(Receive receive) override;
   void hold_links(const value::Idset& shells) override { group_->hold_links(shells); }

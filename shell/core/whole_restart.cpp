@@ -194,7 +194,7 @@ void ShellRestart::begin_together(const Decision& decision) {
                         fmt::format("shell {}{}: its tasks had ended when all were to start again", job_.shell_rank,
                                     job_.node().on()),
                         value::WaitStatus::exited(1)});
-  together_.emplace(RestartTogether{job_.restarts, decision.delay, !decision.whole});
+  together_.emplace(RestartTogether{job_.restarts, decision.delay, !decision.whole, host_.last_with_tasks()});
   for (const auto& task : tasks_.all()) {
     if (task->state() == task::State::exited && !host_.ending()) keep_together(*task);
   }
@@ -247,11 +247,12 @@ void ShellRestart::keep_together(task::Task& task) {
 void ShellRestart::wait_for_others() {
   if (tasks_.running() > 0 || std::exchange(together_->waits, true)) return;
   together_->timer->stop();
-  if (together_->is_node) return wait_for_delay();
-  others_ended_ = host_.gather(fmt::format("restart.{}", together_->restarts), "",
-                               [this](const Result<plugin::Gathered>& gathered) {
-                                 if (gathered && together_) wait_for_delay();  // else cut off, or the job ends
-                               });
+  if (together_->is_node || job_.shell_rank > together_->last) return wait_for_delay();
+  others_ended_ = host_.gather_up_to(together_->last, fmt::format("restart.{}", together_->restarts), "",
+                                     [this](const Result<plugin::Gathered>& gathered) {
+                                       // Else this shell is cut off, or the job ends.
+                                       if (gathered && together_) wait_for_delay();
+                                     });
 }
 
 void ShellRestart::wait_for_delay() {

@@ -7,7 +7,7 @@ namespace nacre::group {
 
 void Alone::enter(std::string_view /*barrier*/, std::function<void(Result<void>)> done) { done({}); }
 
-void Alone::gather(std::string_view /*name*/, std::string mine, std::function<void(Result<Gathered>)> done) {
+void Alone::gather(std::string_view /*name*/, std::string mine, WhenGathered done) {
   Gathered all;
   all[std::move(mine)].insert(rank_);
   done(std::move(all));

@@ -20,7 +20,11 @@ class Alone final : public Group {
   void enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) override {
     enter(barrier, std::move(done));
   }
-  void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override;
+  void gather(std::string_view name, std::string mine, WhenGathered done) override;
+  void gather_up_to(Rank /*last*/, std::string_view name, std::string mine, WhenGathered done) override {
+    gather(name, std::move(mine), std::move(done));
+  }
+  [[nodiscard]] Rank last_come_with(Rank rank) const override { return rank; }
   void raise(const JobException& exception) override;
   void signal(int signum, const Targets& tasks) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;

@@ -29,9 +29,13 @@ class Extendable final : public Group {
   void enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) override {
     now_->enter_with_all(barrier, std::move(done));
   }
-  void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override {
+  void gather(std::string_view name, std::string mine, WhenGathered done) override {
     now_->gather(name, std::move(mine), std::move(done));
   }
+  void gather_up_to(Rank last, std::string_view name, std::string mine, WhenGathered done) override {
+    now_->gather_up_to(last, name, std::move(mine), std::move(done));
+  }
+  [[nodiscard]] Rank last_come_with(Rank rank) const override { return now_->last_come_with(rank); }
   void raise(const JobException& exception) override { now_->raise(exception); }
   void signal(int signum, const Targets& tasks) override { now_->signal(signum, tasks); }
   Result<void> announce(std::string_view topic, std::string_view bytes) override {

@@ -79,7 +79,13 @@ class Group {
   // are among themselves, and those that one grow has brought as well; only enter_with_all() is for all together.
   virtual void enter(std::string_view barrier, std::function<void(Result<void>)> done) = 0;
   virtual void enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) = 0;
-  virtual void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) = 0;
+  using WhenGathered = std::function<void(Result<Gathered>)>;
+  virtual void gather(std::string_view name, std::string mine, WhenGathered done) = 0;
+  // Of all shells up to `last`, however they have come; this one is among them. `last`: of last_come_with(), at one
+  // place in the order of the job's log for all of them.
+  virtual void gather_up_to(Rank last, std::string_view name, std::string mine, WhenGathered done) = 0;
+  // The last of the shells of the job's start or, if a later grow has brought this one, of those that it brought.
+  [[nodiscard]] virtual Rank last_come_with(Rank rank) const = 0;
 
   // Sends it to every shell.
   virtual void raise(const JobException& exception) = 0;

@@ -31,6 +31,13 @@ OpenCalls::WhenReleased when_passed(std::function<void(Result<void>)> done) {
   };
 }
 
+OpenCalls::WhenReleased when_gathered(Group::WhenGathered done) {
+  return [done = std::move(done)](Result<overlay::Value> value) {
+    if (!value) return done(std::move(value).error());
+    done(std::get<overlay::Gathered>(*std::move(value)));
+  };
+}
+
 }  // namespace
 
 OverlayDriver::OverlayDriver(Membership&& membership, Log& log, const overlay::OverlayOptions& options)
@@ -193,12 +200,19 @@ void OverlayDriver::enter_with_all(std::string_view barrier, std::function<void(
                   when_passed(std::move(done)));
 }
 
-void OverlayDriver::gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) {
+void OverlayDriver::gather(std::string_view name, std::string mine, WhenGathered done) {
   open_collective(own_name(name), overlay::Merge::gather, std::move(mine), own_scope_,
-                  [done = std::move(done)](Result<overlay::Value> value) {
-                    if (!value) return done(std::move(value).error());
-                    done(std::get<overlay::Gathered>(*std::move(value)));
-                  });
+                  when_gathered(std::move(done)));
+}
+
+void OverlayDriver::gather_up_to(Rank last, std::string_view name, std::string mine, WhenGathered done) {
+  open_collective(std::string(name), overlay::Merge::gather, std::move(mine), {0, node_.tree().joined(last)},
+                  when_gathered(std::move(done)));
+}
+
+Rank OverlayDriver::last_come_with(Rank rank) const {
+  const overlay::Seq view = node_.tree().joined(rank);
+  return view == 0 ? membership_.size - 1 : node_.tree().last_joined(view);
 }
 
 void OverlayDriver::open_collective(std::string name, overlay::Merge merge, const overlay::Own& mine,

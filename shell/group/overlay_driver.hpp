@@ -8,7 +8,6 @@
 
 #include <functional>
 #include <memory>
-#include <variant>
 #include <vector>
 
 #include "base/log.hpp"
@@ -37,7 +36,9 @@ class OverlayDriver final : public Group {
   void serve(Callbacks callbacks) override;
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
   void enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) override;
-  void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override;
+  void gather(std::string_view name, std::string mine, WhenGathered done) override;
+  void gather_up_to(Rank last, std::string_view name, std::string mine, WhenGathered done) override;
+  [[nodiscard]] Rank last_come_with(Rank rank) const override;
   void raise(const JobException& exception) override;
   void signal(int signum, const Targets& tasks) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
@@ -133,8 +134,7 @@ class OverlayDriver final : public Group {
   std::function<void(const JobException&)> on_ended_;
   DeferredCalls deferred_;  // for the owner
   OpenCalls open_calls_{deferred_};
-  // Links that have ended, which the node does not know yet
-  std::vector<overlay::LinkName> failed_;
+  std::vector<overlay::LinkName> failed_;  // links that have ended, which the node does not know yet
   Announcements announcements_;
   Pump pump_;
   std::pair<overlay::Seq, std::string> encoded_{0, {}};  // the entry that was sent last, as a frame

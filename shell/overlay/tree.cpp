@@ -50,6 +50,12 @@ Seq Tree::joined(Id id) const {
   return placed != nullptr ? placed->joined : 0;
 }
 
+Id Tree::last_joined(Seq view) const {
+  auto found =
+      std::find_if(placed_.rbegin(), placed_.rend(), [&](const Placed& each) { return each.joined == view; });
+  return found != placed_.rend() ? found->id : 0;
+}
+
 std::string Tree::address(Id id) const {
   const Placed* placed = find(id);
   return placed != nullptr ? placed->address : "";

@@ -36,6 +36,7 @@ class Tree {
   [[nodiscard]] std::optional<Slot> slot_of(Id id) const;
   [[nodiscard]] bool has(Id id) const { return slot_of(id).has_value(); }
   [[nodiscard]] Seq joined(Id id) const;                 // the view that brought the member; 0 for the first ones
+  [[nodiscard]] Id last_joined(Seq view) const;          // the last of those that this view, not 0, has brought
   [[nodiscard]] std::string address(Id id) const;        // of a later member; "" for the first ones
   [[nodiscard]] std::optional<Id> parent(Id id) const;   // none: the leader, or no member
   [[nodiscard]] std::vector<Id> children(Id id) const;   // in the order of their slots

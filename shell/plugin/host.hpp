@@ -111,6 +111,12 @@ class Host : public Resizing {  // All calls are made on the loop's thread
   // are left out. If the Registration is destroyed, `mine` is still given, but `done` is not called.
   using WhenGathered = std::function<void(Result<Gathered>)>;
   [[nodiscard]] virtual Registration gather(std::string_view name, std::string mine, WhenGathered done) = 0;
+  // Of the shells up to `last` only, those among them that have joined while the job ran included. `last`: of
+  // last_with_tasks(), at one place in the order of the announcements for all of them.
+  [[nodiscard]] virtual Registration gather_up_to(std::uint32_t last, std::string_view name, std::string mine,
+                                                  WhenGathered done) = 0;
+  // No task is on a shell behind this one. (It is the last one of the job's start, or of a grow.)
+  [[nodiscard]] virtual std::uint32_t last_with_tasks() const = 0;
 
   // Sends to all shells, this one too, in one order, from the loop or before this returns; one that has not run
   // shell.init may miss it. Costs a message to every shell: for rare things. An error: more than 64 MiB.
@@ -128,9 +134,7 @@ class Host : public Resizing {  // All calls are made on the loop's thread
   [[nodiscard]] virtual Registration exec(value::ExecOrder order, WhenOrdered done) = 0;
   [[nodiscard]] virtual Registration on_exec(std::function<void(const value::ExecShare&)> receive) = 0;
 
-  // Data between the shells of the job; null if this is the only one, and no other can join it (group::Group). The
-  // job of one shell that others can join has `job().shells() == 1` until then.
-  virtual bulk::Port* bulk() = 0;
+  virtual bulk::Port* bulk() = 0;  // data between the shells; null: there is no other, and none can join
   virtual timeline::Recorder& timeline() = 0;  // what has happened when; off unless the job has the option
   virtual Log& log() = 0;
   virtual event::Loop& loop() = 0;

@@ -31,7 +31,6 @@ class FakeGroup final : public group::Group {
   std::optional<int> decided;  // the leader's code; none: this shell never learns it. Of the leader: its own
   bool answers_leave = true;
   std::optional<group::Ended> others;  // leader: how the others' tasks end, once all have passed the start barrier
-
   void raise_elsewhere(const Exception& exception) {
     if (callbacks_.on_exception) callbacks_.on_exception(exception);
   }
@@ -43,13 +42,11 @@ class FakeGroup final : public group::Group {
     callbacks_.on_cut_off({EPIPE, why});
     for (auto& [name, done] : std::exchange(waiting_, {})) done(Error{EPIPE, why});
   }
-
   // What the shell has done, in order: "enter init", "raise TYPE SEVERITY CODE: MESSAGE", "signal 15", "announce
   // TOPIC", "close bulk", "give up absent", "silent 3000", "suspect 2", "leave 1".
   std::vector<std::string> acts;
   value::Idset started;
   std::vector<group::Ended> ended;
-
   [[nodiscard]] std::size_t count(std::string_view act) const {
     return std::count_if(acts.begin(), acts.end(), [&](const std::string& each) { return each.find(act) == 0; });
   }
@@ -58,7 +55,6 @@ class FakeGroup final : public group::Group {
     std::erase_if(out, [](const std::string& act) { return !act.starts_with("raise "); });
     return out;
   }
-
   void serve(Callbacks callbacks) override {
     callbacks_ = std::move(callbacks);
     serving_ = static_cast<bool>(callbacks_.on_exception);
@@ -71,12 +67,16 @@ class FakeGroup final : public group::Group {
     wait_at("enter", std::string(barrier), std::move(done));
   }
   void enter_with_all(std::string_view name, std::function<void(Result<void>)> done) override { enter(name, done); }
-  void gather(std::string_view name, std::string mine, std::function<void(Result<Gathered>)> done) override {
+  void gather(std::string_view name, std::string mine, WhenGathered done) override {
     wait_at("gather", std::string(name),
             [this, mine = std::move(mine), done = std::move(done)](const Result<void>& passed) {
               done(passed ? Result<Gathered>(Gathered{{mine, value::Idset::range(rank_, rank_)}}) : passed.error());
             });
   }
+  void gather_up_to(group::Rank /*last*/, std::string_view name, std::string mine, WhenGathered done) override {
+    gather(name, std::move(mine), std::move(done));
+  }
+  [[nodiscard]] group::Rank last_come_with(group::Rank rank) const override { return std::max(rank, rank_); }
   void raise(const Exception& exception) override {
     acts.push_back(fmt::format("raise {} {} {}: {}", exception.of_shell ? "shell" : exception.type,
                                exception.severity, exception.exit_code.value_or(-1), exception.message));

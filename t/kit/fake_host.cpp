@@ -72,6 +72,21 @@ plugin::Registration FakeHost::gather(std::string_view name, std::string mine, W
   return {};
 }
 
+plugin::Registration FakeHost::gather_up_to(std::uint32_t last, std::string_view name, std::string mine,
+                                            WhenGathered done) {
+  gathered_up_to = last;
+  return gather(name, std::move(mine), std::move(done));
+}
+
+plugin::Registration FakeHost::shrink(const value::ShrinkOrder& order, WhenShrunk news) {
+  shrink_orders.push_back(order);
+  return shrunk_.add(std::move(news));
+}
+
+void FakeHost::signal_tasks(int signum, const std::optional<value::Idset>& ranks) {
+  job_signals.emplace_back(signum, ranks ? ranks->str() : "all");
+}
+
 Result<void> FakeHost::announce(std::string_view topic, std::string_view bytes) {
   announced(topic, bytes);
   return {};

@@ -35,9 +35,7 @@ class FakeHost : public plugin::Host {
   std::span<const std::unique_ptr<task::Task>> tasks() override { return tasks_; }
   task::Task* current_task() override { return current_; }
   void kill_tasks(int signum) override;
-  void signal_tasks(int signum, const std::optional<value::Idset>& ranks) override {
-    job_signals.emplace_back(signum, ranks ? ranks->str() : "all");
-  }
+  void signal_tasks(int signum, const std::optional<value::Idset>& ranks) override;
   plugin::Registration signal_also(std::function<void(int signum)> processes) override {
     return signalled_also_.add(std::move(processes));
   }
@@ -63,6 +61,9 @@ class FakeHost : public plugin::Host {
   std::optional<exits::TaskEnd> ended_by() const override { return cause; }
   bool sent_to_tasks(int signum) const override { return std::count(signals.begin(), signals.end(), signum) > 0; }
   plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override;
+  plugin::Registration gather_up_to(std::uint32_t last, std::string_view name, std::string mine,
+                                    WhenGathered done) override;
+  std::uint32_t last_with_tasks() const override { return with_tasks.value_or(job_.shells() - 1); }
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   plugin::Registration on_announcement(Receive receive) override { return announced_.add(std::move(receive)); }
   void hold_links(const value::Idset& shells) override { held_links.push_back(shells); }
@@ -72,14 +73,11 @@ class FakeHost : public plugin::Host {
   plugin::Registration on_exec(std::function<void(const value::ExecShare&)> receive) override {
     return ordered_to_.add(std::move(receive));
   }
-  plugin::Registration shrink(const value::ShrinkOrder& order, WhenShrunk news) override {
-    shrink_orders.push_back(order);
-    return shrunk_.add(std::move(news));
-  }
+  plugin::Registration shrink(const value::ShrinkOrder& order, WhenShrunk news) override;
   void grow(const value::GrowOrder&, const WhenGrown& news) override {
     news(Error{ENOTSUP, "no grows here"}, true);
   }
-  bool joined_late() const override { return false; }
+  bool joined_late() const override { return is_newcomer; }
   void offer_release(plugin::NodeRelease* given) override { node_release = given; }
   bulk::Port* bulk() override { return port; }
   timeline::Recorder& timeline() override { return recorder; }
@@ -119,9 +117,11 @@ class FakeHost : public plugin::Host {
   std::optional<exits::TaskEnd> cause;
   std::vector<std::string> deaths;  // "CODE COMPONENT: MESSAGE"
   std::map<std::string, Json> event_context;
-  std::map<std::string, std::string> gathers;  // what it has given, by name
-  plugin::Gathered gathers_elsewhere;          // what other shells give, whatever the name
-  std::vector<value::ExecOrder> orders;        // of exec
+  std::map<std::string, std::string> gathers;               // what it has given, by name
+  plugin::Gathered gathers_elsewhere;                       // what other shells give, whatever the name
+  std::optional<std::uint32_t> gathered_up_to, with_tasks;  // the last shell of a gather; of those with tasks
+  bool is_newcomer = false;
+  std::vector<value::ExecOrder> orders;  // of exec
   std::vector<value::ShrinkOrder> shrink_orders;
   plugin::NodeRelease* node_release = nullptr;
   std::vector<std::string> logged;  // "LEVEL COMPONENT: MESSAGE", down to trace

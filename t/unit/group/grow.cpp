@@ -84,6 +84,37 @@ TEST_CASE("shells join a job: collectives among themselves, and with all") {
   world.leave();
 }
 
+TEST_CASE("a gather up to a shell is of those of the start, and of the grows up to there that have not been lost") {
+  World world(3);
+  world.start_all();
+  Asked first;
+  world.shells[0].member->grow(value::Idset::range(3, 4), kLong, first.take());
+  for (int i = 0; i < 2; ++i) world.start_newcomer();
+  world.run_until([&] { return first.end.has_value(); });
+  Asked second;
+  world.shells[0].member->grow(value::Idset::range(5, 5), kLong, second.take());
+  world.start_newcomer();
+  world.run_until([&] { return second.end.has_value(); });
+  world.shells[1].member.reset();
+  world.run_until(
+      [&] { return world.all([](const FakeShell& shell) { return shell.lost == std::vector<Rank>{1}; }); });
+  world.each([](const FakeShell& shell) {
+    CHECK(shell.member->last_come_with(0) == 2);
+    CHECK(shell.member->last_come_with(3) == 4);
+    CHECK(shell.member->last_come_with(5) == 5);
+  });
+  std::size_t given = 0;
+  for (Rank rank : {4, 3, 2, 0}) {
+    world.shells[rank].member->gather_up_to(4, "g", "x", [&](const Result<Group::Gathered>& all) {
+      REQUIRE(all);
+      CHECK(*all == Group::Gathered{{"x", *value::Idset::parse("0,2-4")}});
+      ++given;
+    });
+  }
+  world.run_until([&] { return given == 4; });
+  world.leave();
+}
+
 TEST_CASE("a grow ends without those that will not come, or have not come in time") {
   World world(2);
   world.start_all();

@@ -52,8 +52,12 @@ TEST_CASE("newcomers sit at the end, once") {
   CHECK(tree.joined(9) == 4);
   CHECK(tree.joined(2) == 0);
   CHECK(tree.address(7) == "g");
+  CHECK(tree.last_joined(4) == 9);
   tree.apply(5, {{{9, "x"}, {1, ""}}, {}, {}});  // an id is not used twice
   CHECK(tree.size() == 4);
+  tree.apply(6, {{{12, ""}}, *Idset::parse("9"), {}});  // who has gone counts, too
+  CHECK(tree.last_joined(4) == 9);
+  CHECK(tree.last_joined(6) == 12);
 }
 
 TEST_CASE("who is in a scope is found below a slot") {
