@@ -98,11 +98,13 @@ class ExitTimeout final : public plugin::Plugin {
 
   // By each shell, once.
   void answer() {
-    answer_ =
-        host_.gather(kQuestion, plugin::pmi_connected(host_, name()).str(), [this](Result<plugin::Gathered> all) {
-          if (!all) return log(host_, *this, Level::debug, "{}", all.error().message);
-          if (host_.job().shell_rank == 0) answered(*all);
-        });
+    const std::uint32_t last = host_.last_with_tasks();
+    if (host_.job().shell_rank > last) return;
+    answer_ = host_.gather_up_to(last, kQuestion, plugin::pmi_connected(host_, name()).str(),
+                                 [this](Result<plugin::Gathered> all) {
+                                   if (!all) return log(host_, *this, Level::debug, "{}", all.error().message);
+                                   if (host_.job().shell_rank == 0) answered(*all);
+                                 });
   }
 
   void answered(const plugin::Gathered& all) {

@@ -47,7 +47,7 @@ void PmiDepartures::aborted(const pmi::Abort& abort) {
 void PmiDepartures::attach(PmiGroup& group) {
   group_ = &group;
   // MPICH asks for it whenever it shrinks a communicator or agrees, and does not expect that there is no such key.
-  group.server().set_attribute(PmiGroup::kDead, "");
+  publish_dead();
 }
 
 void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status) {
@@ -72,11 +72,17 @@ void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status
   group_->end(client);
 }
 
-void PmiDepartures::forget() {
+// Known to all shells at one place in the order of the announcements, as losses are.
+void PmiDepartures::all_start_again() {
+  all_start_again_ = true;
   dead_.clear();
+  list_is_full_ = false;
+}
+
+void PmiDepartures::forget() {
   leaving_.clear();
   absent_.clear();
-  list_is_full_ = barrier_waits_ = all_start_again_ = false;
+  barrier_waits_ = all_start_again_ = false;
   timer_.reset();
 }
 
@@ -180,16 +186,18 @@ bool PmiDepartures::goes_on_without(std::uint32_t rank) const {
   return options_.fault_tolerant && !is_quiet() && !host_.ending() && !is_dead(rank);
 }
 
+void PmiDepartures::publish_dead() {
+  std::string list = fmt::format("{}", fmt::join(dead_, ","));
+  if (list.size() < pmi::kMaxValue) return group_->server().set_attribute(PmiGroup::kDead, list);
+  if (std::exchange(list_is_full_, true)) return;
+  log(host_, plugin_, Level::warn,
+      "{} has no room for rank {} and those that are lost after it: it stays with the first {}", PmiGroup::kDead,
+      dead_.back(), dead_.size() - 1);
+}
+
 void PmiDepartures::note_dead(std::uint32_t rank) {
   dead_.push_back(rank);
-  std::string list = fmt::format("{}", fmt::join(dead_, ","));
-  if (list.size() < pmi::kMaxValue) {
-    group_->server().set_attribute(PmiGroup::kDead, list);
-  } else if (!std::exchange(list_is_full_, true)) {
-    log(host_, plugin_, Level::warn,
-        "{} has no room for rank {} and those that are lost after it: it stays with the first {}", PmiGroup::kDead,
-        rank, dead_.size() - 1);
-  }
+  publish_dead();
   if (options_.fault_signal == 0) return;
   const auto& clients = group_->server().clients();
   const auto& ranks = group_->server().group().ranks;

@@ -40,7 +40,7 @@ class PmiDepartures {
 
   // The callbacks that are about departures, for a group that is attached once it is made.
   PmiGroup::Callbacks callbacks();
-  // Gives its clients the list of the lost, which is empty.
+  // Gives its clients the list of the lost.
   void attach(PmiGroup& group);
 
   // Called with the rank of each process that is lost here, if there are processes of the group on other nodes, to
@@ -63,8 +63,8 @@ class PmiDepartures {
   // A process has ended that starts again, and has not called init.
   void starts_again(std::uint32_t client) { leaving_.erase(client); }
 
-  // All processes are about to end, to start again: the same.
-  void all_start_again() { all_start_again_ = true; }
+  // All processes are about to end, to start again: the same. From here on the list of the lost begins anew.
+  void all_start_again();
   // A new group is about to be attached, of processes that start.
   void forget();
 
@@ -85,6 +85,7 @@ class PmiDepartures {
   [[nodiscard]] bool is_dead(std::uint32_t rank) const;
   [[nodiscard]] bool goes_on_without(std::uint32_t rank) const;
   void note_dead(std::uint32_t rank);
+  void publish_dead();
   [[nodiscard]] bool is_quiet() const { return shell_leaves_ || all_start_again_; }
 
   plugin::Host& host_;

@@ -169,8 +169,10 @@ void PmiDoctor::give_part(std::string_view announced) {
     log_roll_call(why, std::move(all));
   };
   std::erase_if(gathers_, [](const plugin::Registration& each) { return !each.active(); });
-  gathers_.push_back(
-      host_.gather(fmt::format("{}.{}", kRollCall, what), pmi::encode_entries(mine), std::move(log_all)));
+  const std::uint32_t last = host_.last_with_tasks();
+  if (host_.job().shell_rank > last) return;
+  gathers_.push_back(host_.gather_up_to(last, fmt::format("{}.{}", kRollCall, what), pmi::encode_entries(mine),
+                                        std::move(log_all)));
 }
 
 void PmiDoctor::log_roll_call(std::string_view why, std::vector<Said> all) {

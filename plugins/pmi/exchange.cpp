@@ -66,7 +66,7 @@ void PmiExchange::give(std::string mine, Done done) {
   };
   std::uint64_t number = ++count_;
   std::string name = start_ == 1 ? fmt::format("pmi.{}", number) : fmt::format("pmi.{}.{}", start_, number);
-  auto answer = host_.gather(name, std::move(mine), std::move(all));
+  auto answer = host_.gather_up_to(last_, name, std::move(mine), std::move(all));
   // Otherwise it has come already, and the next barrier has begun
   if (number == count_) answer_ = std::move(answer);
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "plugin/host.hpp"
+#include "plugins/pmi/start.hpp"
 #include "pmi/key_exchange.hpp"
 #include "value/idset.hpp"
 
@@ -22,18 +23,22 @@ class PmiExchange final : public pmi::KeyExchange {
   using MayOpen = std::function<bool(const value::Idset& missing)>;
 
   // `most`: the limit for the keys of one node, in bytes. `missed` is called when the others have been in a barrier
-  // from which this node abstained.
-  // `start`: the job starts its tasks together for so many-th time.
+  // from which this node abstained. This shell takes part in `start`.
   PmiExchange(plugin::Host& host, std::uint64_t most, std::function<void()> missed, MayOpen may_open,
-              std::uint64_t start)
-      : host_(host), most_(most), missed_(std::move(missed)), may_open_(std::move(may_open)), start_(start) {}
+              const PmiStart& start)
+      : host_(host),
+        most_(most),
+        missed_(std::move(missed)),
+        may_open_(std::move(may_open)),
+        start_(start.number),
+        last_(start.last) {}
 
   void fence(const pmi::EntryRefs& mine, Done done) override;
   // No task of this node will enter a barrier again; those of other nodes do not wait for it. `missing`: the ranks
   // of those that have not finalized.
   void abstain(const value::Idset& missing);
-  // The number of barriers that this node entered, or from which it abstained.
-  [[nodiscard]] std::uint64_t fences() const { return count_; }
+  // Of the barrier that this node entered last, or from which it abstained: the same on all nodes, and no other's.
+  [[nodiscard]] std::uint64_t number() const { return start_ << 32U | count_; }
 
  private:
   void give(std::string mine, Done done);
@@ -46,6 +51,7 @@ class PmiExchange final : public pmi::KeyExchange {
   std::function<void()> missed_;
   MayOpen may_open_;
   std::uint64_t start_;
+  std::uint32_t last_;   // no shell behind this one takes part
   std::string nothing_;  // what this node gives once it abstains
   std::uint64_t count_ = 0;
   bool waiting_ = false;

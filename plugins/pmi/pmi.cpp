@@ -22,6 +22,7 @@
 #include "plugins/pmi/group.hpp"
 #include "plugins/pmi/options.hpp"
 #include "plugins/pmi/spawns.hpp"
+#include "plugins/pmi/start.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -40,11 +41,11 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       return Result<void>();
     });
     on("job.tasks-restart", [this](plugin::Call& call) {
-      if (group_ && call.in.value("scope", "") == "job") departures_.all_start_again();
+      if (group_ && call.in.value("scope", "") == "job") await_start();
       return Result<void>();
     });
     on("shell.restart", [this](plugin::Call& call) {
-      if (group_ && call.in.value("all", false)) start_together();
+      if (group_ && next_ && call.in.value("all", false)) start_together();
       return Result<void>();
     });
     on("task.init", [this](plugin::Call&) { return group_ ? give(*host_.current_task()) : Result<void>(); });
@@ -100,6 +101,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   void open_group() {
     for (const char* name : kInherited) host_.environment().unset(name);
     has_others_ = host_.bulk() != nullptr && host_.job().shells() > 1;
+    start_ = PmiStart::of_job(host_);
     make_exchange();
     if (has_others_) announce_changes();
     quota_.limit = options_.max_size;
@@ -109,18 +111,17 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   void make_exchange() {
     const job::Job& job = host_.job();
-    if (host_.joined_late()) {
-      exchange_ = std::make_unique<pmi::BrokenExchange>(Error{
-          ENOTSUP, fmt::format("PMI: shell {} has joined the job while it ran, and its tasks cannot be reached by "
-                               "those of the others",
-                               job.shell_rank)});
+    between_nodes_ = nullptr;
+    if (!start_.takes_part) {
+      exchange_ = std::make_unique<pmi::BrokenExchange>(
+          Error{ENOTSUP, fmt::format("PMI: shell {} had no tasks when all have started", job.shell_rank)});
     } else if (has_others_) {
       auto exchange = std::make_unique<PmiExchange>(
           host_, options_.max_size, [this] { departures_.missed_barrier(); },
-          [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); }, starts_);
+          [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); }, start_);
       between_nodes_ = exchange.get();
       exchange_ = std::move(exchange);
-      if (host_.tasks().empty()) between_nodes_->abstain({});
+      if (start_.taskmap.ranks_on(job.shell_rank).empty()) between_nodes_->abstain({});
     } else if (host_.bulk() == nullptr && job.shells() > 1) {
       exchange_ = std::make_unique<pmi::BrokenExchange>(
           Error{ENOTSUP, fmt::format("PMI: this shell is one of {}, which do not know each other", job.shells())});
@@ -142,37 +143,35 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     return needs_others ? "together" : "alone";
   }
 
-  // All tasks start again, and know nothing of what was before.
+  // All tasks are going to start again, and know nothing of what was before: names neither. Nobody waits for a
+  // shell without tasks, which may be busy with joining the job.
+  void await_start() {
+    departures_.all_start_again();
+    names_.forget();
+    next_ = PmiStart::again(host_);
+    if (next_->taskmap.ranks_on(host_.job().shell_rank).empty()) start_together();
+  }
+
   void start_together() {
+    start_ = *std::exchange(next_, std::nullopt);
     if (group_->server().barrier_begun()) doctor_->barrier(false, 0);
     departures_.forget();
     group_->close();
     refuses_ = false;
     strangers_.clear();
-    ++starts_;
     group_.reset();  // it uses the exchange
     make_exchange();
     make_group(callbacks());
   }
 
   void make_group(PmiGroup::Callbacks callbacks) {
-    const job::Job& job = host_.job();
-    pmi::ClientGroup group;
-    group.kvsname = fmt::format("nacre_{}", job.id.value());
-    if (starts_ > 1) group.kvsname += fmt::format("_{}", starts_);
-    group.size = static_cast<std::uint32_t>(job.tasks());
-    for (const auto& task : host_.tasks()) group.ranks.push_back(task->rank());
-    group.universe_size = universe_size();
-    group.pmi1 = options_.simple;
-    group.pmi2 = options_.pmi2;
-    group.quota = &quota_;
-    group_.emplace(host_.loop(), std::move(group), names_, *exchange_, std::move(callbacks));
+    group_.emplace(host_.loop(), start_.group(host_, options_, quota_), names_, *exchange_, std::move(callbacks));
     departures_.attach(*group_);
-    set_attributes();
+    start_.set_attributes(group_->server(), options_);
   }
 
-  // A task that has come from a shell that is lost. The others do not know it as the process that it was: it is no
-  // process of the group, and has a connection that it must not use.
+  // A task that has come from a shell that is lost. The others do not know it as the process that it was: until all
+  // start again it is no process of the group, and has a connection that it must not use.
   [[nodiscard]] bool is_stranger(const task::Task& task) const { return task.local_id() >= group_size(); }
 
   void watch_stranger(std::uint32_t rank, std::string_view bytes) {
@@ -213,37 +212,17 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     }
   }
 
-  // How many tasks of this kind the job's resources could hold; none: no more than it has, so that a program finds
-  // no number, as under Hydra.
-  [[nodiscard]] std::optional<std::uint32_t> universe_size() const {
-    const job::Job& job = host_.job();
-    std::uint64_t room = 0;
-    for (std::uint32_t node = 0; node < job.nodes(); ++node)
-      room += job.resources.nodes[node].cores.size() / job.spec.cores_per_slot;
-    return room > job.tasks() ? std::optional(static_cast<std::uint32_t>(room)) : std::nullopt;
-  }
-
-  // MPICH 4.0 aborts if the map exists and is empty, and fails an assertion if a line is too long for it.
-  void set_attributes() {
-    const job::Job& job = host_.job();
-    std::string map = job.taskmap.pmi();
-    if (!options_.nomap && !map.empty() && map.size() <= kMaxMap) group_->server().set_attribute(kMap, map);
-    std::string taskmap = job.taskmap.str();
-    if (taskmap.size() < pmi::kMaxValue) group_->server().set_attribute("flux.taskmap", taskmap);
-    group_->server().set_attribute("flux.instance-level", "0");
-  }
-
   PmiGroup::Callbacks callbacks() {
     PmiGroup::Callbacks out = departures_.callbacks();
     out.on_spawn = [this](const pmi::SpawnRequest& request) {
-      if (!spawns_) spawns_.emplace(host_, *this, options_, names_, universe_size());
+      if (!spawns_) spawns_.emplace(host_, *this, options_, names_, start_.universe_size);
       spawns_->start(*group_, request, rank_of(request.client), name_of(request.client));
     };
     out.on_full = [this](const pmi::Full& full) {
       log(host_, *this, Level::warn, "{}", text_of(full, full.client ? name_of(*full.client) : ""));
     };
     out.on_wait = [this](bool begins) {
-      doctor_->barrier(begins, between_nodes_ == nullptr ? 0 : between_nodes_->fences());
+      doctor_->barrier(begins, between_nodes_ == nullptr ? 0 : between_nodes_->number());
     };
     if (host_.timeline().is_on()) {
       out.on_stage = [this](std::uint32_t client, pmi::ClientStage stage) {
@@ -364,15 +343,14 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   static constexpr std::string_view kPublished = "pmi.publish";
   static constexpr std::string_view kUnpublished = "pmi.unpublish";
 
-  static constexpr const char* kMap = "PMI_process_mapping";
-  static constexpr std::size_t kMaxMap = 672;  // the longest that fits into the line that MPICH 4.0's get reads
-
   plugin::Host& host_;
   PmiOptions options_;
+  PmiStart start_;                // the last one
+  std::optional<PmiStart> next_;  // all tasks are going to start again
   pmi::Names names_;
   pmi::Quota quota_;
   std::unique_ptr<pmi::KeyExchange> exchange_;
-  bool has_others_ = false;               // at the job's start: those that join later take no part
+  bool has_others_ = false;               // at the job's start: else all tasks stay here
   PmiExchange* between_nodes_ = nullptr;  // the same, if it is a PmiExchange
   std::optional<PmiGroup> group_;
   std::optional<PmiDoctor> doctor_;
@@ -381,7 +359,6 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   std::map<std::uint32_t, UniqueFd> task_ends_;  // by client, until it runs
   std::map<std::uint32_t, PmiLink> strangers_;   // by what would be the client
   bool refuses_ = false;                         // one of them has called PMI
-  std::uint64_t starts_ = 1;                     // of all tasks together
   plugin::Registration announcements_;
 };
 

@@ -66,6 +66,8 @@ class Names {
   void when_changed(OnChange on_change) { on_change_ = std::move(on_change); }
   // A change that any node has announced, this one too. Has to be called in the same order on all nodes.
   void changed(std::string_view name, const std::optional<std::string_view>& port);
+  // At one place in that order: all names are free again.
+  void forget() { here_ = agreed_ = Kvs(); }
 
  private:
   Kvs here_;

@@ -198,6 +198,22 @@ TEST_CASE("fault-tolerance: who goes while the job is being ended is no loss") {
   CHECK(job.raised().empty());
 }
 
+TEST_CASE(
+    "all start again: who was lost before is forgotten, and who is lost with its shell since is in the new list") {
+  PmiClients job(2, tolerant(), 0, 4);
+  job.join_all();
+  job.departures.lost_elsewhere(2);
+  CHECK(job.dead(0) == "2");
+  job.departures.all_start_again();
+  job.departures.lost_elsewhere(2);  // it ends as all do
+  job.departures.lost_with_shell(3);
+  job.departures.forget();
+  job.departures.attach(*job.group);
+  CHECK(job.dead(0) == "3");
+  job.departures.lost_elsewhere(2);
+  CHECK(job.dead(0) == "3,2");
+}
+
 TEST_CASE("fault-tolerance: a list that is too long for a value stays as it is, and that is said once") {
   constexpr std::uint32_t kRanks = 400;
   PmiClients job(1, tolerant(), 0, 100000 + kRanks);

@@ -66,6 +66,19 @@ TEST_CASE("of two nodes that publish a name at once the first that is heard has 
   CHECK(nodes.ports_of("s") == "b b");
 }
 
+TEST_CASE("names that are forgotten at one place in the order are free on both nodes") {
+  Nodes nodes;
+  CHECK(nodes.a.publish("s", "1"));
+  nodes.hear_all();
+  nodes.a.forget();
+  nodes.b.forget();
+  CHECK(nodes.ports_of("s") == "none none");
+  CHECK(nodes.a.bytes() + nodes.b.bytes() == 0);
+  CHECK(nodes.b.publish("s", "2"));
+  nodes.hear_all();
+  CHECK(nodes.ports_of("s") == "2 2");
+}
+
 TEST_CASE("a name that is taken back and published again is there in the end") {
   Nodes nodes;
   CHECK(nodes.a.publish("s", "1"));

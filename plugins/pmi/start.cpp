@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/pmi/start.hpp"
+
+#include <fmt/format.h>
+
+#include "value/idset.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr const char* kProcessMap = "PMI_process_mapping";
+constexpr std::size_t kMaxProcessMap = 672;  // the longest that fits into the line that MPICH 4.0's get reads
+
+// Those that have tasks, or were to have some; the place of one that is lost goes to those that have its tasks.
+value::Idset shells_of_tasks(const job::Job& job) {
+  value::Idset out = value::Idset::range(0, job.nodes() - 1);
+  for (const job::Move& each : job.moves) {
+    out.remove(each.from);
+    out.insert(each.to);
+  }
+  return out;
+}
+
+std::optional<std::uint32_t> universe_of(const job::Job& job) {
+  std::uint64_t room = 0;
+  for (std::uint32_t shell : shells_of_tasks(job).ids())
+    room += job.resources.nodes[shell].cores.size() / job.spec.cores_per_slot;
+  return room > job.tasks() ? std::optional(static_cast<std::uint32_t>(room)) : std::nullopt;
+}
+
+}  // namespace
+
+PmiStart PmiStart::of_job(const plugin::Host& host) {
+  const job::Job& job = host.job();
+  return {1, job.taskmap, !host.joined_late(), job.shells() - 1, universe_of(job)};
+}
+
+PmiStart PmiStart::again(const plugin::Host& host) {
+  const job::Job& job = host.job();
+  const std::uint32_t last = host.last_with_tasks();
+  return {job.restarts + 1, job.taskmap, job.shell_rank <= last, last, universe_of(job)};
+}
+
+std::vector<std::uint32_t> PmiStart::ranks_here(plugin::Host& host) const {
+  std::vector<std::uint32_t> out;
+  const value::Idset ranks = taskmap.ranks_on(host.job().shell_rank);
+  for (const auto& task : host.tasks()) {
+    if (!takes_part || !ranks.contains(task->rank())) break;  // what has come later is behind the others
+    out.push_back(task->rank());
+  }
+  return out;
+}
+
+pmi::ClientGroup PmiStart::group(plugin::Host& host, const PmiOptions& options, pmi::Quota& quota) const {
+  pmi::ClientGroup out;
+  out.kvsname = fmt::format("nacre_{}", host.job().id.value());
+  if (number > 1) out.kvsname += fmt::format("_{}", number);
+  out.size = static_cast<std::uint32_t>(taskmap.tasks());
+  out.ranks = ranks_here(host);
+  out.universe_size = universe_size;
+  out.pmi1 = options.simple;
+  out.pmi2 = options.pmi2;
+  out.quota = &quota;
+  return out;
+}
+
+// MPICH 4.0 aborts if the map exists and is empty, and fails an assertion if a line is too long for it.
+void PmiStart::set_attributes(pmi::Server& server, const PmiOptions& options) const {
+  std::string map = taskmap.pmi();
+  if (!options.nomap && !map.empty() && map.size() <= kMaxProcessMap) server.set_attribute(kProcessMap, map);
+  std::string text = taskmap.str();
+  if (text.size() < pmi::kMaxValue) server.set_attribute("flux.taskmap", text);
+  server.set_attribute("flux.instance-level", "0");
+}
+
+}  // namespace nacre::plugins
