@@ -29,7 +29,8 @@ Result<void> check_host(const pmi::SpawnProgram& program, const std::string& her
     for (std::string_view host : split(*hosts, ',')) {
       if (host = trim(host); host == here || host == "localhost") continue;
       return invalid(
-          fmt::format("info key {}: {} is no node of this job, which runs on {}", key, in_quotes(host), here));
+          fmt::format("info key {}: {} is another host, and what a task spawns runs on that of the task, {}", key,
+                      in_quotes(host), here));
     }
   }
   return {};

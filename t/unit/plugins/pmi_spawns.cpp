@@ -138,7 +138,7 @@ TEST_CASE("if the first cannot be started nothing is held") {
         Case{{1, "", {}, "/"}, "/: Permission denied"},
         Case{{1, "exit 0", {{"wdir", "/no/such/directory"}}}, "/no/such/directory: No such file or directory"},
         Case{{1, "exit 0", {{"host", "localhost,there"}}},
-             "info key host: 'there' is no node of this job, which runs on fake0"},
+             "info key host: 'there' is another host, and what a task spawns runs on that of the task, fake0"},
         Case{{0, "exit 0"}, "expected one process or more"}}) {
     Spawner task;
     CHECK(task.spawn({each.program}).starts_with("cmd=spawn_result rc=-1 "));
