@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json.hpp"
+#include "elastic/recovery.hpp"
 #include "elastic/starts.hpp"
 #include "job/on_lost.hpp"
 #include "job/restart_option.hpp"
@@ -71,13 +71,13 @@ Result<void> ShellReplace::replace(group::Rank shell, const value::Idset& ranks)
   std::map<std::pair<std::uint32_t, std::uint32_t>, value::Idset> moves;
   std::vector<Rank> each = ranks.ids();
   for (std::size_t i = 0; i < each.size(); ++i) moves[{shells[i], job_.attempt_of(each[i]) + 1}].insert(each[i]);
-  Json list = Json::array();
+  std::vector<job::Move> list;
   for (const auto& [where, moved] : moves) {
     auto [to, attempt] = where;
     shells_.expect(moved, attempt);
-    list.push_back({{"to", to}, {"ranks", moved.str()}, {"try", attempt}});
+    list.push_back({moved, shell, to, attempt});
   }
-  Result<void> sent = host_.announce(kTopic, dump_json({{"from", shell}, {"moves", std::move(list)}}));
+  Result<void> sent = host_.announce(kTopic, elastic::text_of(list));
   if (sent) return {};
   for (const auto& [where, moved] : moves) replacements_.ordered(where.first, moved.size());
   return sent;
@@ -138,25 +138,8 @@ bool ShellReplace::shares_cores() const {
 
 // ---- every shell's -----------------------------------------------------------------------------
 
-Result<std::vector<job::Move>> ShellReplace::parse(std::string_view bytes) const {
-  Json json = TRY(parse_json(bytes));
-  JsonAt what = JsonAt::root(json);
-  const std::int64_t last = std::int64_t{job_.shells()} - 1;
-  auto from = static_cast<std::uint32_t>(TRY(TRY(what.at("from")).integer(0, last)));
-  std::vector<job::Move> out;
-  for (const JsonAt& each : TRY(TRY(what.at("moves")).elements())) {
-    auto ranks = TRY(value::Idset::parse(TRY(TRY(each.at("ranks")).string())));
-    if (ranks.empty() || *ranks.last() >= job_.tasks()) return each.expected("ranks of the job");
-    auto to = static_cast<std::uint32_t>(TRY(TRY(each.at("to")).integer(0, last)));  // see group/statements.cpp
-    auto attempt = static_cast<std::uint32_t>(TRY(TRY(each.at("try")).integer(1, UINT32_MAX - 1)));
-    out.push_back({ranks, from, to, attempt});
-  }
-  if (out.empty()) return what.expected("at least one move");
-  return out;
-}
-
 void ShellReplace::announced(std::string_view bytes) {
-  auto moves = parse(bytes);
+  auto moves = elastic::parse_moves(bytes, job_.shells(), job_.tasks());
   if (!moves)
     return host_.log().log(Level::warn, "", "on-lost: an announcement that this version does not understand");
   const group::Rank from = moves->front().from;
@@ -165,16 +148,12 @@ void ShellReplace::announced(std::string_view bytes) {
   for (const job::Move& each : *moves) {
     if (shells_.leads()) replacements_.ordered(each.to, each.ranks.size());
   }
-  std::erase_if(*moves, [this](const job::Move& each) { return !shells_.stays(each.to); });
-  if (!moves->empty()) {
-    const std::uint64_t restarts = job_.restarts + 1;  // together
-    for (const job::Move& each : *moves) {
-      job_.move(each);
-      if (each.to == job_.shell_rank) due_.push_back(each);
-    }
-    job_.restarts = restarts;
-    shells_.moved(*moves, spares);
+  *moves = elastic::Recovery::move(job_, *std::move(moves),
+                                   [this](std::uint32_t shell) { return shells_.stays(shell); });
+  for (const job::Move& each : *moves) {
+    if (each.to == job_.shell_rank) due_.push_back(each);
   }
+  if (!moves->empty()) shells_.moved(*moves, spares);
   if (moves->size() < all && shells_.leads()) decide(from, {});
 }
 

@@ -48,7 +48,6 @@ class ShellReplace {
   void decide(group::Rank shell, const value::Idset& connected);
   Result<void> replace(group::Rank shell, const value::Idset& ranks);
   Result<std::vector<std::uint32_t>> choose(group::Rank shell, const value::Idset& ranks);
-  [[nodiscard]] Result<std::vector<job::Move>> parse(std::string_view bytes) const;
   [[nodiscard]] bool shares_cores() const;
   [[nodiscard]] std::vector<elastic::Replacements::Other> others() const;
   [[nodiscard]] std::vector<elastic::Replacements::Spare> spares() const;

@@ -18,7 +18,7 @@ namespace nacre::core {
 namespace {
 
 // That start again together.
-std::string all_of(group::Rank shell, const RestartDecision& decision) {
+std::string all_of(group::Rank shell, const elastic::RestartDecision& decision) {
   return decision.whole ? "all tasks of the job"
                         : fmt::format("all tasks of shell {} (rank {})", shell, decision.together.str());
 }
@@ -43,6 +43,8 @@ Result<void> ShellRestart::serve() {
   limits.first = option_.first.seconds();
   limits.longest = option_.longest.seconds();
   restarts_.emplace(limits);
+  recovery_.emplace(job_, *restarts_,
+                    [this](std::uint32_t shell) { return !end_.is_decided() && shells_.stays(shell); });
   turn_ = TRY(event::Timer::create(host_.loop(), [this] { send(); }));
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == RestartOrders::kOrdered) return ordered(bytes);
@@ -153,14 +155,16 @@ void ShellRestart::send() {
 }
 
 void ShellRestart::send(bool whole, bool ordered, const std::vector<Rank>& ranks) {
-  Json ends = Json::array();
+  Message message;
+  message.shell = job_.shell_rank;
+  message.whole = whole;
+  message.ordered = ordered;
   for (Rank rank : ranks) {
     const Kept& kept = kept_.at(rank);
-    ends.push_back({rank, kept.task->attempt(), kept.record.str(), (event::clock_now() - started_[rank]).count()});
+    double ran = (event::clock_now() - started_[rank]).count();
+    message.ends.push_back({rank, kept.task->attempt(), kept.record, ran});
   }
-  Json what{{"shell", job_.shell_rank}, {"whole", whole}, {"ends", std::move(ends)}};
-  if (ordered) what["ordered"] = true;
-  Result<void> sent = host_.announce(kAsked, dump_json(what));
+  Result<void> sent = host_.announce(kAsked, message.asked());
   if (sent) return;
   host_.log().log(Level::error, "", "restart: {}", sent.error().message);
   for (Rank rank : ranks) refused(rank);
@@ -193,53 +197,19 @@ void ShellRestart::signalled(int signum, const group::Targets& which) {
 
 // ---- in the order of the log -------------------------------------------------------------------
 
-// Something else may have come before it: the end of the job, or of the shell, or a restart of all tasks.
-bool ShellRestart::stands(group::Rank shell, const End& end) const {
-  return !end_.is_decided() && shells_.stays(shell) && end.rank < job_.tasks() &&
-         job_.taskmap.node_of(end.rank) == shell && job_.attempt_of(end.rank) == end.attempt;
-}
-
-RestartDecision ShellRestart::decide(const End& end, bool ordered) {
-  Decision out{value::Idset::range(end.rank, end.rank), end.record, end.attempt + 1};
-  out.ordered = ordered;
-  if (!ordered) {
-    auto granted = restarts_->take(end.rank, end.ran);
-    if (!granted) {
-      out.why_not = granted.error().message;
-      return out;
-    }
-    out.delay = granted->delay;
-    out.first = out.last = granted->number;
-  }
-  job_.start_again(out.ranks);
-  shells_.expect(out.ranks, out.attempt);
-  return out;
-}
-
 void ShellRestart::announced(const Message& message) {
   if (message.ends.empty()) return shells_.leads() ? answer_order() : void();
   if (!message.whole && option_.scope == job::RestartOption::Scope::node) return decide_together(message);
   bool is_mine = message.shell == job_.shell_rank;
-  std::vector<Decision> decisions;
-  std::vector<Rank> fallen;
-  for (const End& each : message.ends) {
-    if (!stands(message.shell, each)) {
-      fallen.push_back(each.rank);
-    } else if (!message.whole) {
-      Decision decision = decide(each, message.ordered);
-      if (!decisions.empty() && decisions.back().takes_in(decision)) {
-        decisions.back().ranks.insert(decision.ranks);
-        decisions.back().last = decision.last;
-      } else {
-        decisions.push_back(decision);
-      }
-    }
+  elastic::Recovery::Alone decided = recovery_->decide(message);
+  for (const Decision& each : decided.decisions) {
+    if (each.is_granted()) shells_.expect(each.ranks, each.attempt);
   }
-  for (Rank rank : fallen) {
+  for (Rank rank : decided.fallen.ids()) {
     if (is_mine) refused(rank);
   }
-  if (message.whole && fallen.empty() && shells_.leads()) answer(message);
-  for (const Decision& each : decisions) {
+  if (message.whole && decided.fallen.empty() && shells_.leads()) answer(message);
+  for (const Decision& each : decided.decisions) {
     report(message.shell, each);
     for (Rank rank : each.ranks.ids()) {
       if (is_mine) each.why_not.empty() ? granted(rank, each) : refused(rank);

@@ -2,7 +2,7 @@
 //
 // The option restart, as one shell has it. A task that has ended and is to be started again is kept back: plugins
 // and policies do not see its end yet. Its shell announces the end; in the order of the log all shells ask
-// elastic::Restarts alike, which grants a restart or has none left: so the limits are the whole job's.
+// elastic::Recovery alike, which grants a restart or has none left: so the limits are the whole job's.
 //
 //   ended -> asked -+-> granted -> due, once its time is over -> started
 //                   `-> refused: its end is one as any other
@@ -25,10 +25,11 @@
 
 #include "base/result.hpp"
 #include "core/kept_end.hpp"
-#include "core/restart_message.hpp"
 #include "core/restart_orders.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_shrink.hpp"
+#include "elastic/recovery.hpp"
+#include "elastic/restart_message.hpp"
 #include "elastic/restarts.hpp"
 #include "event/loop.hpp"
 #include "exits/job_end.hpp"
@@ -70,9 +71,8 @@ class ShellRestart {
 
   using Kept = KeptEnd;
   using State = KeptEnd::State;
-  using End = RestartEnd;
-  using Message = RestartMessage;
-  using Decision = RestartDecision;
+  using Message = elastic::RestartMessage;
+  using Decision = elastic::RestartDecision;
 
   [[nodiscard]] bool is_chosen(const exits::Record& record) const;  // by the option
   [[nodiscard]] bool wants(const task::Task& task, bool is_ordered) const;
@@ -82,8 +82,6 @@ class ShellRestart {
   void send();
   void send(bool whole, bool ordered, const std::vector<Rank>& ranks);
   void announced(const Message& message);
-  [[nodiscard]] bool stands(group::Rank shell, const End& end) const;
-  Decision decide(const End& end, bool ordered);
   void report(group::Rank shell, const Decision& decision) const;
   void report_ordered(group::Rank shell, const Decision& decision) const;
   void log_not_started(const value::Idset& ranks, group::Rank shell, const exits::Record& record,
@@ -103,7 +101,6 @@ class ShellRestart {
 
   // All tasks of the job, or of this shell, together (whole_restart.cpp).
   void answer(const Message& message);
-  [[nodiscard]] value::Idset all_ranks() const;
   [[nodiscard]] std::string why_not_whole() const;
   [[nodiscard]] std::string why_not_node() const;
   [[nodiscard]] bool asks_for_node() const;
@@ -128,6 +125,7 @@ class ShellRestart {
   RestartOrders orders_{host_, tasks_};
   job::RestartOption option_;
   std::optional<elastic::Restarts> restarts_;  // none: the option is off
+  std::optional<elastic::Recovery> recovery_;  // likewise
   event::Seconds grace_{};                     // between SIGTERM and SIGKILL
   std::map<Rank, event::Seconds> started_;
   std::map<Rank, std::set<int>> signals_;  // that were sent to the task since its start

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "base/json.hpp"
 #include "core/shell_restart.hpp"
 #include "elastic/starts.hpp"
 
@@ -24,11 +23,10 @@ void ShellRestart::all_started() {
 
 void ShellRestart::answer(const Message& message) {
   if (!all_started_) return unanswered_.push_back(message);
-  Json ends = Json::array();
-  for (const End& each : message.ends) ends.push_back({each.rank, each.attempt, each.record.str(), each.ran});
-  Json what{{"shell", message.shell}, {"whole", true}, {"ends", std::move(ends)}, {"why", why_not_whole()}};
-  if (message.ordered) what["ordered"] = true;
-  Result<void> sent = host_.announce(kAnswered, dump_json(what));
+  Message out = message;
+  out.whole = true;
+  out.why_not = why_not_whole();
+  Result<void> sent = host_.announce(kAnswered, out.answered());
   if (!sent) host_.raise({"exec", 0, "restart: " + sent.error().message, std::nullopt});
 }
 
@@ -67,28 +65,10 @@ void ShellRestart::answered(const Message& message) {
 }
 
 void ShellRestart::decide_together(const Message& message) {
-  const End& first = message.ends.front();
-  Decision decision{{}, first.record};
-  decision.why_not = message.why_not;
-  decision.whole = message.whole;
-  decision.ordered = message.ordered;
-  bool stand = true;
-  for (const End& each : message.ends) {
-    decision.ranks.insert(each.rank);
-    stand = stand && stands(message.shell, each);
-  }
-  if (stand && decision.why_not.empty() && !message.ordered) {
-    auto granted = message.whole ? restarts_->take_job(first.ran) : restarts_->take_node(message.shell, first.ran);
-    decision.why_not = granted ? "" : granted.error().message;
-    decision.delay = granted ? granted->delay : 0;
-    decision.first = decision.last = granted ? granted->number : 0;
-  }
-  const bool begins = stand && decision.why_not.empty();
+  Decision decision = recovery_->decide_together(message);
   const bool is_mine = message.shell == job_.shell_rank;
-  decision.together = message.whole ? all_ranks() : job_.taskmap.ranks_on(message.shell);
-  if (begins) job_.start_again(decision.together);
-  if (stand) report(message.shell, decision);
-  if (begins) {
+  if (decision.stands) report(message.shell, decision);
+  if (decision.is_granted()) {
     for (Rank rank : decision.together.ids())
       shells_.expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
     if (message.whole || is_mine) begin_together(decision);
@@ -100,7 +80,7 @@ void ShellRestart::decide_together(const Message& message) {
 // With scope=node the ends of this shell that were kept back with it are no others, either.
 void ShellRestart::refused_together(const Message& message) {
   value::Idset ranks;
-  for (const End& each : message.ends) ranks.insert(each.rank);
+  for (const elastic::RestartEnd& each : message.ends) ranks.insert(each.rank);
   for (const auto& [rank, kept] : kept_) {
     if (!message.whole && kept.state == State::asked && !kept.whole) ranks.insert(rank);
   }
@@ -136,8 +116,10 @@ void ShellRestart::ordered(std::string_view bytes) {
 }
 
 void ShellRestart::order_all() {
-  Json what{{"shell", job_.shell_rank}, {"whole", true}, {"ordered", true}, {"ends", Json::array()}};
-  Result<void> sent = host_.announce(kAsked, dump_json(what));
+  Message all;
+  all.shell = job_.shell_rank;
+  all.whole = all.ordered = true;
+  Result<void> sent = host_.announce(kAsked, all.asked());
   if (!sent) host_.log().log(Level::error, "", "restart: {}", sent.error().message);
 }
 
@@ -148,31 +130,27 @@ void ShellRestart::answer_order() {
   if (why.empty() && !tasks_.all().empty()) {
     if (auto takes = pmi_takes_all(*tasks_.all().front()); !takes) why = takes.error().message;
   }
-  if (!why.empty()) return orders_.refuse(all_ranks(), why);
-  Json what{{"shell", job_.shell_rank}, {"whole", true}, {"ordered", true}, {"ends", Json::array()}};
-  what["restarts"] = job_.restarts;
+  if (!why.empty()) return orders_.refuse(job_.all_ranks(), why);
+  Message all;
+  all.shell = job_.shell_rank;
+  all.whole = all.ordered = true;
+  all.restarts = job_.restarts;
   order_is_answered_ = true;
-  Result<void> sent = host_.announce(kAnswered, dump_json(what));
+  Result<void> sent = host_.announce(kAnswered, all.answered());
   if (!sent) host_.raise({"exec", 0, "restart: " + sent.error().message, std::nullopt});
 }
 
 void ShellRestart::answered_order(const Message& message) {
   order_is_answered_ = false;
   if (end_.is_decided()) return;
-  // Some have started again since it was sent: what the leader knew then may not be so any more.
-  if (message.restarts != job_.restarts) return shells_.leads() ? answer_order() : void();
-  Decision decision{all_ranks(), exits::Record::victim(std::nullopt)};
-  decision.whole = decision.ordered = true;
-  decision.together = decision.ranks;
-  job_.start_again(decision.together);
-  report(message.shell, decision);
-  for (Rank rank : decision.together.ids()) shells_.expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
-  begin_together(decision);
+  auto decision = recovery_->decide_order(message);
+  if (!decision) return shells_.leads() ? answer_order() : void();
+  report(message.shell, *decision);
+  for (Rank rank : decision->together.ids()) shells_.expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
+  begin_together(*decision);
 }
 
 // ---- all tasks start again ---------------------------------------------------------------------
-
-value::Idset ShellRestart::all_ranks() const { return value::Idset::range(0, static_cast<Rank>(job_.tasks() - 1)); }
 
 // With scope=node: a signal has ended it before the decision came.
 bool ShellRestart::is_given_up(const Decision& decision) const {

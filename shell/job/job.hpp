@@ -57,6 +57,7 @@ struct Job {
   [[nodiscard]] value::Idset shells_that_came() const;
   [[nodiscard]] value::Idset spare_shells() const;
   [[nodiscard]] std::uint64_t tasks() const { return taskmap.tasks(); }
+  [[nodiscard]] value::Idset all_ranks() const;
   // These nodes, of shells that have joined since, are the last ones, and spares. One without cores has not come.
   void grow(std::vector<NodeResources> more);
   // From now on the tasks are there, which is a restart.

@@ -18,6 +18,8 @@ value::Idset Job::spare_shells() const {
   return out;
 }
 
+value::Idset Job::all_ranks() const { return value::Idset::range(0, static_cast<value::Idset::Id>(tasks() - 1)); }
+
 value::Idset Job::shells_that_came() const {
   value::Idset out;
   for (std::uint32_t shell = 0; shell < shells(); ++shell) {

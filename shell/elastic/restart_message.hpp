@@ -12,7 +12,7 @@
 #include "exits/record.hpp"
 #include "value/idset.hpp"
 
-namespace nacre::core {
+namespace nacre::elastic {
 
 struct RestartEnd {
   value::Idset::Id rank;
@@ -31,6 +31,8 @@ struct RestartMessage {
 
   // In a job of so many shells. EINVAL: it is none.
   static Result<RestartMessage> parse(std::string_view bytes, std::uint32_t shells);
+  [[nodiscard]] std::string asked() const;     // the text by which a shell asks
+  [[nodiscard]] std::string answered() const;  // ... and the leader's answer where all tasks are to start again
 };
 
 // Of ends that are alike: what has been decided.
@@ -44,8 +46,10 @@ struct RestartDecision {
   bool whole = false;                 // all tasks of the job start again
   value::Idset together = {};         // those that start, if not only `ranks` do
   bool ordered = false;
+  bool stands = true;  // false: something else came before what was asked
 
+  [[nodiscard]] bool is_granted() const { return stands && why_not.empty(); }
   [[nodiscard]] bool takes_in(const RestartDecision& next) const;
 };
 
-}  // namespace nacre::core
+}  // namespace nacre::elastic

@@ -1,9 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/restart_message.hpp"
+#include "elastic/restart_message.hpp"
 
 #include "base/json.hpp"
 
-namespace nacre::core {
+namespace nacre::elastic {
+namespace {
+
+Json json_of(const RestartMessage& message) {
+  Json ends = Json::array();
+  for (const RestartEnd& each : message.ends)
+    ends.push_back({each.rank, each.attempt, each.record.str(), each.ran});
+  Json out{{"shell", message.shell}, {"whole", message.whole}, {"ends", std::move(ends)}};
+  if (message.ordered) out["ordered"] = true;
+  return out;
+}
+
+}  // namespace
+
+std::string RestartMessage::asked() const { return dump_json(json_of(*this)); }
+
+std::string RestartMessage::answered() const {
+  Json out = json_of(*this);
+  if (ends.empty())
+    out["restarts"] = restarts;
+  else
+    out["why"] = why_not;
+  return dump_json(out);
+}
 
 Result<RestartMessage> RestartMessage::parse(std::string_view bytes, std::uint32_t shells) {
   Json json = TRY(parse_json(bytes));
@@ -31,4 +54,4 @@ bool RestartDecision::takes_in(const RestartDecision& next) const {
   return next.record == record && next.attempt == attempt && next.delay == delay && next.why_not == why_not;
 }
 
-}  // namespace nacre::core
+}  // namespace nacre::elastic

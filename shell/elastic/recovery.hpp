@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which tasks of a job start again, where, and as which start: what all its shells decide alike, as each has one
+// and asks it for the same in the order of the log. What is decided it notes in the job at once. It starts nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "elastic/restart_message.hpp"
+#include "elastic/restarts.hpp"
+#include "job/job.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::elastic {
+
+class Recovery {
+ public:
+  // Whether tasks may start there, by the log so far: the shell is of the job, and stays, and the job is not to
+  // end.
+  using Stays = std::function<bool(std::uint32_t shell)>;
+
+  // Both have to outlive it.
+  Recovery(job::Job& job, Restarts& restarts, Stays stays)
+      : job_(job), restarts_(restarts), stays_(std::move(stays)) {}
+
+  // Tasks that start again by themselves: ends that are decided alike, one after the other, are one decision. None
+  // where all tasks of the job have to start again, which the leader answers. `fallen`: something came before.
+  struct Alone {
+    std::vector<RestartDecision> decisions;
+    value::Idset fallen;
+  };
+  Alone decide(const RestartMessage& asked);
+  // All tasks of the job, or of the shell that has asked, together.
+  RestartDecision decide_together(const RestartMessage& message);
+  // All tasks of the job, by nacre restart; none: some have started again since the leader has sent this answer, so
+  // it has to answer anew.
+  std::optional<RestartDecision> decide_order(const RestartMessage& answer);
+
+  // Tasks of a lost shell go to others. Returns what has had an effect: no tasks go to a shell that does not stay.
+  static std::vector<job::Move> move(job::Job& job, std::vector<job::Move> moves, const Stays& stays);
+
+ private:
+  [[nodiscard]] bool stands(std::uint32_t shell, const RestartEnd& end) const;
+  RestartDecision decide(const RestartEnd& end, bool ordered);
+
+  job::Job& job_;
+  Restarts& restarts_;
+  Stays stays_;
+};
+
+// The text by which the leader announces where the tasks of a lost shell are now, and what it has for a job of so
+// many shells and tasks. All moves are from one shell; at least one.
+[[nodiscard]] std::string text_of(const std::vector<job::Move>& moves);
+[[nodiscard]] Result<std::vector<job::Move>> parse_moves(std::string_view text, std::uint32_t shells,
+                                                         std::uint64_t tasks);
+
+}  // namespace nacre::elastic
