@@ -10,6 +10,7 @@
 #include "job/on_lost.hpp"
 #include "job/resources.hpp"
 #include "job/restart_option.hpp"
+#include "join/leaving.hpp"
 #include "value/hostlist.hpp"
 #include "value/wait_status.hpp"
 
@@ -33,6 +34,19 @@ Json loss_of(group::Rank rank, plugin::Host& host) {
 bool any_may_get_tasks(plugin::Host& host) {
   auto restart = job::RestartOption::read(host.options());
   return on_lost_of(host).replaces && restart && restart->where == job::RestartOption::Where::any;
+}
+
+// All shells take part when all tasks start again together, those as well that the taskmap has given none.
+bool idle_may_be_needed(plugin::Host& host) {
+  auto restart = job::RestartOption::read(host.options());
+  return restart && restart->is_on();
+}
+
+bool has_idle_shell(const job::Job& job) {
+  for (std::uint32_t shell = 0; shell < job.nodes(); ++shell) {
+    if (job.taskmap.tasks_on(shell) == 0) return true;
+  }
+  return false;
 }
 
 constexpr std::string_view kTasksOverTopic = "shell.tasks-over";
@@ -300,14 +314,18 @@ void ShellGroup::wait_for_all_tasks() {
   if (host_.job().shell_rank != 0 || !has_others()) return;
   wait([this] { return tasks_left() == 0; });
   tasks_are_over_ = true;
-  if ((host_.job().spares == 0 && !any_may_get_tasks(host_)) || host_.ending()) return;
+  bool some_wait = host_.job().spares > 0 || any_may_get_tasks(host_) ||
+                   (idle_may_be_needed(host_) && has_idle_shell(host_.job()));
+  if (!some_wait || host_.ending()) return;
   if (Result<void> sent = host_.announce(kTasksOverTopic, ""); !sent)
-    host_.log().log(Level::debug, "", "the spares get no notice of the tasks' end: {}", sent.error().message);
+    host_.log().log(Level::debug, "", "those without tasks get no notice of the tasks' end: {}",
+                    sent.error().message);
 }
 
 void ShellGroup::stand_by(const std::function<bool()>& leaves) {
   const job::Job& job = host_.job();
-  if (!has_others() || !(job.is_spare(job.shell_rank) || any_may_get_tasks(host_))) return;
+  bool is_idle = idle_may_be_needed(host_) && job.taskmap.tasks_on(job.shell_rank) == 0;
+  if (!has_others() || !(job.is_spare(job.shell_rank) || any_may_get_tasks(host_) || is_idle)) return;
   wait([&] { return tasks_are_over_ || (leads() && tasks_left() == 0) || leaves(); });
 }
 

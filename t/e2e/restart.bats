@@ -211,6 +211,13 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   done
 }
 
+@test "scope=job: a shell to which the taskmap has given no task takes part" {
+  who=0 all=3 run_ --local=3 -n 3 -o 'taskmap=manual:[[0,1,2,1],[2,1,1,1]]' --restart=$now,scope=job \
+    sh -c "$fails; [ \"\$NACRE_TASK_TRY\" -gt 1 ] || exec sleep 100"
+  [ "$code" -eq 0 ] || { cat out err; return 1; }
+  [ "$(grep -c 'try 2 restarts 1' out)" -eq 3 ] || { cat out err; return 1; }
+}
+
 @test "scope=job: limits, tasks that ignore SIGTERM, and one that has ended for good" {
   who="0 1" upto=9 all=4 run_ --local=2 -n 4 --fail-fast --restart=$now,scope=job,max=2 sh -c "$fails; sleep 100"
   [ "$code" -eq 3 ]
