@@ -41,9 +41,12 @@ Result<void> RestartOrders::begin(Rank rank) {
 void RestartOrders::end(const value::Idset& ranks) {
   std::map<std::string, value::Idset> refused;
   value::Idset ended;
+  value::Idset coming =
+      ranks & host_.job().taskmap.ranks_on(host_.job().shell_rank);  // of a lost shell, to this one
   bool all_together = false;
   for (const auto& task : tasks_.all()) {
     Rank rank = task->rank();
+    coming.remove(rank);
     if (!ranks.contains(rank) || has(rank)) continue;  // an order before is for both
     bool takes_all = false;
     std::string why = why_not(*task, takes_all);
@@ -58,6 +61,7 @@ void RestartOrders::end(const value::Idset& ranks) {
     }
     if (!why.empty()) refused[why].insert(rank);
   }
+  if (!coming.empty()) refused["it has not been started yet"].insert(coming);
   for (const auto& [why, which] : refused) refuse(which, why);
   if (!ended.empty()) calls_.kill(SIGTERM, ended);
   if (all_together) calls_.order_all();

@@ -310,7 +310,8 @@ bool ShellRestart::is_due() const {
 Result<void> ShellRestart::start_due(const std::function<void()>& wait_for_holds) {
   wait_for_holds();  // for what plugins do after the end of a task, such as its epilog
   if (host_.ending()) return {};
-  if (together_) return start_together(wait_for_holds);
+  // One that has begun meanwhile still waits for the ends of tasks.
+  if (together_) return together_->is_due ? start_together(wait_for_holds) : Result<void>();
   value::Idset ranks;
   for (auto& [rank, each] : kept_) {
     if (each.state != State::due) continue;

@@ -123,10 +123,11 @@ void ShellRestart::order_all() {
   if (!sent) host_.log().log(Level::error, "", "restart: {}", sent.error().message);
 }
 
-// The leader's. A restart of all that is under way does for the order, too.
+// The leader's. A restart of all that it has announced already does for the order, too.
 void ShellRestart::answer_order() {
-  if (together_ || order_is_answered_ || end_.is_decided()) return;
+  if (order_is_answered_ || end_.is_decided()) return;
   std::string why = all_started_ ? why_not_whole() : "the job is still being started";
+  if (why.empty() && together_) why = "it waits for its next start";
   if (why.empty() && !tasks_.all().empty()) {
     if (auto takes = pmi_takes_all(*tasks_.all().front()); !takes) why = takes.error().message;
   }
