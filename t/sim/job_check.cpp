@@ -6,10 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "job_elastic.hpp"
+
 namespace nacre::sim {
 namespace {
 
-constexpr Time kMargin = 5 * kSecond;  // for what is under way
+constexpr Time kMargin = 5 * kSecond;        // for what is under way
+constexpr Time kMostChange = 120 * kSecond;  // for restarts, and for each order
 constexpr int kSignalBase = 128;
 constexpr int kLowByte = 0xff;
 
@@ -38,7 +41,7 @@ void JobCheck::crashed(Id shell) {
   harmed(shell);
   if (shell != 0 || leader_crashed_) return;
   leader_crashed_ = world_.now;
-  for (Id id = 0; id < plan_.members; ++id) {
+  for (Id id = 0; id < shells_.size(); ++id) {
     const auto& node = world_.hosts[id].node;
     if (node && node->applied() > 0) had_entries_.insert(id);
   }
@@ -50,6 +53,7 @@ void JobCheck::failed(Id /*shell*/, const exits::Cause& cause, bool must) {
 
 void JobCheck::logged(const Entry& entry) {
   require(!code_, "an entry after END");
+  elastic_.logged(entry);
   if (const auto* view = std::get_if<View>(&entry.body)) {
     for (Id id : view->dead.ids()) {
       // Where the leader itself stood still, those who need it to reach their parents could not.
@@ -83,15 +87,20 @@ void JobCheck::named(Id shell, const exits::Cause& cause) {
   require(has_happened, fmt::format("'{}' is named, and has not happened", cause.message));
 }
 
-void JobCheck::recorded(Id rank, const std::string& record) {
-  require(records_.emplace(rank, record).second, fmt::format("task {} ends twice", rank));
+// A task that starts again may end for the same start as before: what the leader has had first counts.
+void JobCheck::recorded(Id rank, std::uint32_t attempt, const std::string& record) {
+  bool is_first = records_.emplace(std::pair(rank, attempt), record).second;
+  require(is_first || plan_.changes, fmt::format("task {} ends twice", rank));
 }
 
-// All tasks have ended by then, but those of who is lost, or of who has been cut off and does not know.
+// All tasks have ended by then, but those of who is lost, or of who has been cut off and does not know. A shell
+// that leaves, or cannot join, waits for none.
 void JobCheck::entered(Id shell, Phase phase) const {
   if (phase != Phase::end || shells_[shell]->end().is_cut_off()) return;
-  for (Id id = 0; id < plan_.members; ++id) {
-    bool counts = world_.lives(id) && !dead_.contains(id);
+  const JobElastic* elastic = shells_[shell]->elastic();
+  if (elastic != nullptr && (elastic->leaves() || elastic->is_joining())) return;
+  for (Id id = 0; id < shells_.size(); ++id) {
+    bool counts = world_.lives(id) && !dead_.contains(id) && !elastic_.left().contains(id);
     require(!counts || !shells_[id]->runs_tasks(),
             fmt::format("{} is past the tasks, and some run on {}", shell, id));
   }
@@ -118,32 +127,34 @@ Time JobCheck::bound() const {
   }
   // A signal is sent on, or ends the job, at any time.
   for (const Strike& each : plan_.strikes) bound = std::max(bound, std::min(each.at, longest));
-  return bound + handlers + kGrace + kMargin;
+  Time changes = plan_.changes ? kMostChange * static_cast<int>(1 + plan_.changes->orders.size()) : Time{};
+  return bound + handlers + kGrace + kMargin + changes;
 }
 
 void JobCheck::at_the_end() const {
   check_ends();
   check_codes();
   check_records();
+  elastic_.at_the_end(code_.has_value() && shells_[0]->is_over() && !shells_[0]->has_crashed());
 }
 
 void JobCheck::check_ends() const {
   bool calm = plan_.is_calm();
   Time bound = this->bound();
-  for (Id id = 0; id < plan_.members; ++id) {
+  for (Id id = 0; id < shells_.size(); ++id) {
     const JobShell& shell = *shells_[id];
     if (!is_live(id)) continue;
     require(shell.is_over(), fmt::format("{} does not end: it is in {}", id, name_of(shell.phase())));
     require(!shell.runs_tasks(), fmt::format("tasks run on {}, whose shell has ended", id));
-    bool is_late = calm && shell.has_joined() && over_at_[id] > bound;
-    require(!is_late,
-            fmt::format("{} ends at {:.3f} s, and should by {:.3f}", id,
-                        static_cast<double>(over_at_[id].count()) / 1e6, static_cast<double>(bound.count()) / 1e6));
+    bool is_late = calm && shell.has_joined() && over_at_.at(id) > bound;
+    require(!is_late, fmt::format("{} ends at {:.3f} s, and should by {:.3f}", id,
+                                  static_cast<double>(over_at_.at(id).count()) / 1e6,
+                                  static_cast<double>(bound.count()) / 1e6));
   }
   bool leader_only = leader_crashed_ && harmed_ == Idset::range(0, 0);
   if (!leader_only) return;
   for (Id id : had_entries_.ids()) {
-    bool is_late = id != 0 && over_at_[id] > *leader_crashed_ + kMargin;
+    bool is_late = id != 0 && over_at_.at(id) > *leader_crashed_ + kMargin;
     require(!is_late, fmt::format("the leader has crashed, and {} goes on for long", id));
   }
 }
@@ -186,15 +197,20 @@ void JobCheck::check_codes() const {
     require(*code_ == expected_code(), fmt::format("the job's code is {}, not {}", *code_, expected_code()));
     require(named_.size() == (cause_ ? 1 : 0), fmt::format("{} causes are named", named_.size()));
     for (const Happened& each : happened_) {
-      bool is_lost = dead_.contains(each.cause.shell) || !shells_[each.cause.shell]->has_joined();
+      bool is_lost =
+          (dead_ | elastic_.left()).contains(each.cause.shell) || !shells_[each.cause.shell]->has_joined();
       bool ends = cause_ && *code_ != 0;
       require(!each.must || is_lost || ends, fmt::format("'{}' does not end the job", each.cause.message));
     }
   }
-  for (Id id = 0; id < plan_.members; ++id) {
+  for (Id id = 0; id < shells_.size(); ++id) {
     const JobShell& shell = *shells_[id];
     if (!shell.exit_code()) continue;
     int code = *shell.exit_code();
+    if (shell.elastic() != nullptr && shell.elastic()->has_left()) {
+      require(code == 0, fmt::format("{} has left the job as planned, and exits with {}", id, code));
+      continue;
+    }
     require(id != 0 || code_, "the leader has ended without a code for the job");
     if (shell.learnt() || id == 0) {
       require(code == *code_, fmt::format("{} exits with {}, and the job with {}", id, code, *code_));
@@ -214,10 +230,16 @@ void JobCheck::check_records() const {
     auto record = leader.all().of(rank);
     require(record.has_value(), fmt::format("task {} has no record", rank));
     std::string text = record->str();
-    auto made = records_.find(rank);
+    // Of the last start that counts.
+    std::uint32_t attempt = plan_.changes ? leader.elastic()->job().attempt_of(rank) : 1;
+    auto made = records_.find({rank, attempt});
     std::string truth = made != records_.end() ? made->second : "c";
-    bool lost = text == "l" && dead_.contains(plan_.tasks[rank].shell);
-    bool unheard = text == "c" && dead_.contains(plan_.tasks[rank].shell);
+    bool is_gone = dead_.contains(plan_.tasks[rank].shell);
+    for (Id shell : (dead_ | elastic_.left()).ids()) is_gone = is_gone || elastic_.has_had(shell, rank);
+    if (plan_.changes)
+      is_gone = is_gone || (dead_ | elastic_.left()).contains(*leader.elastic()->job().taskmap.node_of(rank));
+    bool lost = text == "l" && is_gone;
+    bool unheard = text == "c" && is_gone;
     require(text == truth || lost || unheard,
             fmt::format("the record of task {} is {}, and should be {}", rank, text, truth));
   }

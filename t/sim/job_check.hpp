@@ -7,20 +7,22 @@
 
 #include <map>
 
+#include "elastic_check.hpp"
 #include "job_shell.hpp"
 
 namespace nacre::sim {
 
 class JobCheck {
  public:
+  static constexpr Id kMostShells = 100'000;
   using Shells = std::vector<std::unique_ptr<JobShell>>;
 
   JobCheck(World& world, const JobPlan& plan, const Shells& shells)
-      : world_(world), plan_(plan), shells_(shells), over_at_(plan.members, Outbox::kNever) {}
+      : world_(world), plan_(plan), shells_(shells), elastic_(world, plan, shells, harmed_) {}
 
   // What was done.
   void harmed(Id shell) { harmed_.insert(shell); }
-  void all_harmed() { harmed_ = Idset::range(0, plan_.members - 1); }
+  void all_harmed() { harmed_ = Idset::range(0, kMostShells); }
   void crashed(Id shell);
   void failed(Id shell, const exits::Cause& cause, bool must);
 
@@ -28,8 +30,10 @@ class JobCheck {
   void logged(const Entry& entry);  // by the leader
   void decided(Id shell, const exits::Cause& cause);
   void named(Id shell, const exits::Cause& cause);
-  void recorded(Id rank, const std::string& record);
-  void ended(Id shell) { over_at_.at(shell) = world_.now; }
+  void recorded(Id rank, std::uint32_t attempt, const std::string& record);
+  void ended(Id shell) { over_at_[shell] = world_.now; }
+  [[nodiscard]] ElasticCheck& elastic() { return elastic_; }
+  void count(JobOutcome& out) const { elastic_.count(out); }
   void entered(Id shell, Phase phase) const;
   void stepped(Id shell) const;
 
@@ -57,12 +61,13 @@ class JobCheck {
   World& world_;
   const JobPlan& plan_;
   const Shells& shells_;
-  std::vector<Time> over_at_;
-  std::vector<Happened> happened_;
-  std::map<Id, std::string> records_;  // by rank, as its shell made it
   Idset harmed_;
-  Idset dead_;         // by the leader's log
-  Idset had_entries_;  // when the leader crashed
+  ElasticCheck elastic_;
+  std::map<Id, Time> over_at_;
+  std::vector<Happened> happened_;
+  std::map<std::pair<Id, std::uint32_t>, std::string> records_;  // by rank and start, as its shell made it
+  Idset dead_;                                                   // by the leader's log
+  Idset had_entries_;                                            // when the leader crashed
   std::optional<Time> leader_crashed_;
   std::optional<group::JobException> cause_;  // the first of the log that ends the job
   std::optional<int> code_;                   // of the log's END

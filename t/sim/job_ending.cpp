@@ -5,7 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "job_shell.hpp"
+#include "job_elastic.hpp"
+#include "job_leader.hpp"
 
 namespace nacre::sim {
 namespace {
@@ -21,6 +22,7 @@ Idset JobShell::all_ranks() const {
 }
 
 bool JobShell::end_job(const exits::Cause& cause, const std::string& type) {
+  if (elastic_ && elastic_->fails_to_join(cause)) return false;
   if (end_.raised(cause) != exits::Action::end) return false;
   bool of_shell = type.empty();
   ask(group::statement_of(
@@ -41,10 +43,12 @@ void JobShell::on_exception(const group::JobException& exception) {
 }
 
 void JobShell::on_cut_off(const std::string& why) {
+  if (elastic_) elastic_->drop_all();
   if (end_.cut_off(why) == exits::Action::kill) kill_tasks(SIGKILL);
 }
 
 void JobShell::on_lost(Id shell) {
+  if (elastic_) return giving_up_ ? void() : elastic_->lost(shell);
   if (!leads() || giving_up_) return;
   Idset fresh = all_.add(plan_.ranks_of(shell), exits::Record::lost());
   clients_.lost(world_.now, fresh, exits::Record::lost());
@@ -70,14 +74,15 @@ void JobShell::signal(int signum, bool from_launcher) {
   auto send = [&](int number) {
     if (is_joining) return;
     if (from_launcher) return ask(Signal{static_cast<std::uint32_t>(number), std::nullopt});
-    kill_tasks(number);
+    signal_tasks(number);
   };
   exits::Cause cause = exits::ended_by_signal(signum, id_);
   double now = static_cast<double>(world_.now.count()) / 1e6;
   bool again = signum == SIGINT && now - interrupted_at_ <= exits::JobEnd::kInterruptWindow;
   if (signum == SIGINT) interrupted_at_ = now;
   bool must = again || (phase_ <= Phase::start_barrier && !tasks.started);
-  witness_.failed(id_, cause, must && phase_ < Phase::end);
+  bool goes = elastic_ && (elastic_->leaves() || elastic_->is_joining());
+  witness_.failed(id_, cause, must && phase_ < Phase::end && !goes);
   switch (end_.signalled(signum, now, work)) {
     case exits::Action::nothing: break;
     case exits::Action::pass_on: send(signum); break;
@@ -109,15 +114,21 @@ void JobShell::child_ended(Id child) {
 
 // ---- the end of the tasks ------------------------------------------------------------------
 
-bool JobShell::end_tasks() {
+bool JobShell::end_tasks(Time grace) {
+  if (elastic_) elastic_->drop_all();
   for (const Task& each : tasks_) {
     if (each.running) victims_.insert(each.rank);
   }
   if (running_ == 0 || shutdown_) return false;
   shutdown_ = true;
   kill_tasks(SIGTERM);
-  later(kGrace, [this] { kill_again(); });
+  later(grace, [this] { kill_again(); });
   return true;
+}
+
+void JobShell::signal_tasks(int signum) {
+  kill_tasks(signum);
+  if (elastic_) elastic_->signalled();
 }
 
 void JobShell::kill_again() {
@@ -132,31 +143,52 @@ void JobShell::kill_tasks(int signum) {
 }
 
 void JobShell::kill(Task& task, int signum) {
-  Reaction reaction = signum == SIGKILL ? Reaction::dies : task.plan->reaction;
+  Reaction reaction = signum == SIGKILL ? Reaction::dies : task.plan.reaction;
   if (reaction == Reaction::ignores) return;
   bool exits = reaction == Reaction::exits;
   if (exits && std::exchange(task.reacts, true)) return;
-  int raw = exits ? task.plan->code << kOfCode : signum;
-  later(exits ? task.plan->reacts : Time(world_.random.in(10, 2000)), [this, &task, raw] { end_task(task, raw); });
+  int raw = exits ? task.plan.code << kOfCode : signum;
+  Time soon = exits ? task.plan.reacts : Time(world_.random.in(10, 2000));
+  later(soon, [this, &task, raw, attempt = task.attempt] {
+    if (task.attempt == attempt) end_task(task, raw);
+  });
 }
 
 void JobShell::end_task(Task& task, int raw) {
   if (!std::exchange(task.running, false)) return;
   task.ended = true;
   --running_;
-  auto status = value::WaitStatus::of_raw(raw);
-  say(fmt::format("has seen task {} end: {}", task.rank, status.str()));
-  call(Place::task_exit);
-  if (is_over()) return;
-  record_end(task, victims_.contains(task.rank) ? exits::Record::victim(status) : exits::Record::of(status));
+  task.status = value::WaitStatus::of_raw(raw);
+  say(fmt::format("has seen task {} end: {}", task.rank, task.status.str()));
+  if (elastic_) witness_.stopped(id_, task.rank);
+  if (!elastic_ || !elastic_->keeps(task)) end_for_good(task);
 }
 
-void JobShell::record_end(const Task& task, const exits::Record& record) {
-  Idset rank = Idset::range(task.rank, task.rank);
+void JobShell::end_for_good(Task& task) {
+  call(Place::task_exit);
+  if (!is_over()) record_end(task.rank, record_of(task));
+}
+
+exits::Record JobShell::record_of(const Task& task) const {
+  return victims_.contains(task.rank) ? exits::Record::victim(task.status) : exits::Record::of(task.status);
+}
+
+// It counts as that of the start that the job waits for.
+void JobShell::record_end(Id task, const exits::Record& record) {
+  Idset rank = Idset::range(task, task);
+  std::uint32_t attempt = elastic_ ? elastic_->job().attempt_of(task) : 1;
   mine_.add(rank, record);
-  witness_.recorded(task.rank, record.str());
-  if (cut_off_) return;
-  world_.on(id_, [&](Node& node) { node.exited(rank, group::statement_of(group::Ended{rank, record})); });
+  witness_.recorded(task, attempt, record.str());
+  if (cut_off_ && !removed_) return;
+  Idset number = elastic_ ? elastic_->number_of(task, attempt) : rank;
+  world_.on(id_, [&](Node& node) { node.exited(number, group::statement_of(group::Ended{number, record})); });
+}
+
+void JobShell::note_ended(const Idset& ranks, const exits::Record& record) {
+  Idset fresh = all_.add(ranks, record);
+  if (fresh.empty()) return;
+  clients_.record(world_.now, fresh, record);
+  if (elastic_) elastic_->leader()->ended(fresh);
 }
 
 // ---- the group -----------------------------------------------------------------------------
@@ -165,8 +197,14 @@ void JobShell::effect(const Effect& effect) {
   if (const auto* entry = std::get_if<Deliver>(&effect)) {
     deliver(*world_.hosts[id_].node->entry(entry->seq));
   } else if (const auto* value = std::get_if<Released>(&effect)) {
-    if (waiting_.erase(value->name) == 0) return;
-    if (value->name != "join") return tell([this, name = value->name] { barriers_[name] = true; });
+    std::string barrier = value->name.substr(0, value->name.find('@'));
+    if (waiting_.erase(barrier) == 0) return;
+    if (barrier != "join") {
+      return tell([this, barrier] {
+        barriers_[barrier] = true;
+        if (elastic_) elastic_->passed(barrier);
+      });
+    }
     std::size_t count = 0;
     for (const auto& [bytes, ids] : std::get<Gathered>(value->value)) count += ids.size();
     tell([this, count] {
@@ -181,12 +219,20 @@ void JobShell::effect(const Effect& effect) {
       ended.push_back(*std::move(parsed));
     }
     tell_job([this, ended] {
-      for (const group::Ended& each : ended)
-        clients_.record(world_.now, all_.add(each.tasks, each.record), each.record);
+      for (const group::Ended& each : ended) {
+        elastic_ ? elastic_->leader()->reported(each) : note_ended(each.tasks, each.record);
+      }
     });
   } else if (const auto* death = std::get_if<Die>(&effect)) {
     say(fmt::format("is cut off: {}", death->why));
     cut_off(death->why);
+  } else if (const auto* joined = std::get_if<Joined>(&effect)) {
+    tell([this, view = joined->view] { elastic_->joined(view); });
+  } else if (std::holds_alternative<Leave>(effect)) {
+    say("leaves the job");
+    removed_ = cut_off_ = true;
+    tell_job([this] { elastic_->leave(); });
+    end_collectives();
   } else if (std::holds_alternative<Finished>(effect)) {
     finished_ = true;
     tell([this] { look_whether_it_may_go(); });
@@ -215,6 +261,7 @@ void JobShell::tell_news() {
 }
 
 void JobShell::deliver(const Entry& entry) {
+  if (elastic_) elastic_->deliver(entry);
   if (const auto* view = std::get_if<View>(&entry.body)) {
     for (Id dead : view->dead.ids()) tell_job([this, dead] { on_lost(dead); });
   } else if (const auto* job_end = std::get_if<End>(&entry.body)) {
@@ -227,14 +274,22 @@ void JobShell::deliver(const Entry& entry) {
     tell_job([this, raised] { on_exception(raised); });
   } else if (const auto* sent = std::get_if<Signal>(&entry.body)) {
     tell_job([this, number = static_cast<int>(sent->number)] {
-      if (!giving_up_) kill_tasks(number);
+      if (!giving_up_) signal_tasks(number);
     });
   }
+  bool may_change = std::holds_alternative<View>(entry.body) || std::holds_alternative<Event>(entry.body) ||
+                    std::holds_alternative<Campaign>(entry.body);
+  if (elastic_ && may_change) tell_job([this, seq = entry.seq] { elastic_->agree(seq); });
 }
 
 void JobShell::cut_off(const std::string& why) {
-  if (std::exchange(cut_off_, true)) return;
+  removed_ = false;
+  if (std::exchange(cut_off_, true)) return tell([this] { look_whether_it_may_go(); });
   tell_job([this, why] { on_cut_off(why); });
+  end_collectives();
+}
+
+void JobShell::end_collectives() {
   for (const std::string& name : std::exchange(waiting_, {})) {
     if (name != "join") tell([this, name] { barriers_[name] = true; });
   }
@@ -247,11 +302,14 @@ void JobShell::serve() {
   tell_news();
 }
 
-void JobShell::enter(const char* barrier) {
+void JobShell::enter(const std::string& barrier) {
   barriers_[barrier] = cut_off_;
   if (cut_off_) return;
   waiting_.insert(barrier);
-  world_.on(id_, [&](Node& node) { static_cast<void>(node.enter(barrier, Merge::max, std::int64_t{0})); });
+  bool is_for_all = barrier == "exit" || barrier == "end";
+  Scope scope = is_for_all ? Scope{} : own_scope_;
+  std::string name = scope.from == 0 ? barrier : fmt::format("{}@{}", barrier, scope.from);
+  world_.on(id_, [&](Node& node) { static_cast<void>(node.enter(name, Merge::max, std::int64_t{0}, scope)); });
 }
 
 void JobShell::ask(RequestBody body) {

@@ -10,6 +10,8 @@
 namespace nacre::sim {
 namespace {
 
+constexpr std::uint64_t kLargeJobs = 150;  // one of so many jobs that change has up to so many shells: ...
+constexpr std::uint32_t kMostShells = 200;
 constexpr std::array kPhases{"unborn",       "join",      "create",      "load",  "init",
                              "init barrier", "post-init", "tasks",       "start", "start barrier",
                              "finish",       "all tasks", "complete",    "close", "exit barrier",
@@ -28,7 +30,7 @@ int ending(Random& random) {
   return 0;
 }
 
-TaskPlan task(Random& random, Id shell, bool all_succeed) {
+TaskPlan any_task(Random& random, Id shell, bool all_succeed) {
   TaskPlan out;
   out.shell = shell;
   std::uint64_t most = random.one_in(4) ? 6'000'000 : 300'000;
@@ -102,6 +104,22 @@ void reset_more(Random& random, JobPlan& plan) {
   }
 }
 
+// Most of what is done to other jobs ends them. What does not, and goes on for longer, is left to most of these.
+void let_it_change(Random& random, JobPlan& plan) {
+  plan.changes = make_changes(random, plan.members, plan.tasks.size());
+  Id spares = plan.members - plan.changes->spares;
+  Id without = random.one_in(6) ? static_cast<Id>(random.in(1, plan.members - 1)) : plan.members;
+  std::erase_if(plan.tasks, [&](const TaskPlan& each) { return each.shell == without || each.shell >= spares; });
+  if (random.one_in(5)) return;
+  plan.failures.clear();
+  std::erase_if(plan.strikes, [](const Strike& each) { return each.a == 0 || each.blow >= Blow::signal; });
+  for (TaskPlan& each : plan.tasks) {
+    each.not_started = 0;
+    if (!random.one_in(3)) each.runs += Time(random.in(0, 6'000'000));
+    if (random.one_in(8)) each.raw = ending(random);
+  }
+}
+
 exits::Policy any_policy(std::uint64_t seed, std::size_t tasks) {
   using Kind = exits::Policy::Kind;
   constexpr std::array kKinds{Kind::max, Kind::main, Kind::all, Kind::main_and_all, Kind::first};
@@ -125,12 +143,24 @@ Idset JobPlan::ranks_of(Id shell) const {
   return out;
 }
 
+TaskPlan JobPlan::task(Id rank, std::uint32_t attempt) const {
+  TaskPlan out = tasks[rank];
+  if (attempt == 1) return out;
+  Random random(seed ^ (rank * 0x51edULL + attempt * 0xa24bULL));
+  TaskPlan again = any_task(random, out.shell, random.one_in(2));
+  again.not_started = 0;
+  return again;
+}
+
 bool JobPlan::is_calm() const {
+  // What becomes of newcomers is done to them, too.
+  bool grows = changes && std::any_of(changes->orders.begin(), changes->orders.end(),
+                                      [](const Order& each) { return each.what == Order::What::grow; });
   bool crashes =
       std::any_of(failures.begin(), failures.end(), [](const Failure& each) { return each.how == How::crashes; });
   bool strikes_hosts =
       std::any_of(strikes.begin(), strikes.end(), [](const Strike& each) { return each.blow < Blow::signal; });
-  return !crashes && !strikes_hosts;
+  return !crashes && !strikes_hosts && !grows;
 }
 
 JobPlan make_job_plan(std::uint64_t seed, std::uint32_t most_members) {
@@ -141,6 +171,10 @@ JobPlan make_job_plan(std::uint64_t seed, std::uint32_t most_members) {
   std::uint32_t most = most_members;
   while (most > 4 && !random.one_in(3)) most = most * 2 / 3;
   plan.members = static_cast<std::uint32_t>(random.in(2, std::max<std::uint32_t>(2, most)));
+  Random changes(seed ^ 0xe1a5ULL);
+  bool changes_while_it_runs = changes.one_in(2);
+  if (changes_while_it_runs && changes.one_in(kLargeJobs))
+    plan.members = static_cast<std::uint32_t>(changes.in(most_members, std::max(most_members, kMostShells)));
   plan.tolerant = random.one_in(4);
   plan.launched = random.one_in(2);
   plan.over_the_wire = random.one_in(16);
@@ -148,7 +182,7 @@ JobPlan make_job_plan(std::uint64_t seed, std::uint32_t most_members) {
   bool all_succeed = !random.one_in(3);
   for (Id shell = 0; shell < plan.members; ++shell) {
     for (std::uint64_t more = random.in(1, 3); more > 0; --more)
-      plan.tasks.push_back(task(random, shell, all_succeed));
+      plan.tasks.push_back(any_task(random, shell, all_succeed));
   }
   std::uint64_t faults = random.one_in(8) ? 0 : random.one_in(2) ? 1 : random.in(2, 6);
   for (; faults > 0; --faults) {
@@ -164,6 +198,7 @@ JobPlan make_job_plan(std::uint64_t seed, std::uint32_t most_members) {
       if (blow == Blow::reset && random.one_in(2)) reset_more(random, plan);
     }
   }
+  if (changes_while_it_runs) let_it_change(changes, plan);
   plan.policy = any_policy(seed, plan.tasks.size());
   return plan;
 }
@@ -212,13 +247,21 @@ JobPlan shrink(const JobPlan& plan, std::string& broken) {
     smaller = without_each(&JobPlan::strikes);
     smaller = without_each(&JobPlan::failures) || smaller;
     smaller = without_each(&JobPlan::tasks) || smaller;
+    for (std::size_t i = 0; best.changes && i < best.changes->orders.size();) {
+      JobPlan less = best;
+      less.changes->orders.erase(less.changes->orders.begin() + static_cast<std::ptrdiff_t>(i));
+      fails(less) ? static_cast<void>(smaller = true) : static_cast<void>(++i);
+    }
     for (std::uint32_t members : {best.members / 2, best.members - 1}) {
       JobPlan less = best;
       less.members = members;
       std::erase_if(less.tasks, [&](const TaskPlan& each) { return each.shell >= members; });
       std::erase_if(less.failures, [&](const Failure& each) { return each.shell >= members; });
       std::erase_if(less.strikes, [&](const Strike& each) { return each.a >= members || each.b >= members; });
-      if (members < 2 || less.tasks.empty() || !fails(less)) continue;
+      if (members < 2 || less.tasks.empty()) continue;
+      if (less.changes)
+        less.changes->spares = std::min(less.changes->spares, members - 1 - less.tasks.back().shell);
+      if (!fails(less)) continue;
       smaller = true;
       break;
     }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "exits/policy.hpp"
+#include "job_changes.hpp"
 #include "world.hpp"
 
 namespace nacre::sim {
@@ -107,8 +108,11 @@ struct JobPlan {
   exits::Policy policy;
   std::vector<Failure> failures;
   std::vector<Strike> strikes;
+  std::optional<Changes> changes;  // none: it stays as it is
 
   [[nodiscard]] Idset ranks_of(Id shell) const;
+  // A task at its start, and where it starts again.
+  [[nodiscard]] TaskPlan task(Id rank, std::uint32_t attempt) const;
   // Nothing was done to a process, a host or a link, so each shell reaches each other all the time.
   [[nodiscard]] bool is_calm() const;
 };
@@ -118,7 +122,8 @@ std::string brief(const Failure& failure);
 std::string brief(const Strike& strike);
 
 struct JobOutcome {
-  std::string broken;  // "": all invariants held
+  std::string broken;                                          // "": all invariants held
+  std::uint64_t answers = 0, joined = 0, left = 0, again = 0;  // to orders; shells; starts of tasks
   std::uint64_t messages = 0;
   bool ended_early = false;
   bool led_to_the_end = false;  // the leader has decided

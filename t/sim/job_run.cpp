@@ -7,6 +7,8 @@
 
 #include "brief.hpp"
 #include "job_check.hpp"
+#include "job_elastic.hpp"
+#include "job_leader.hpp"
 #include "values.hpp"
 
 namespace nacre::sim {
@@ -16,14 +18,16 @@ namespace {
 constexpr milliseconds kJobFence{16'000};
 constexpr milliseconds kJobFirstHello{12'000};
 constexpr Time kEndless = 1000 * kSecond;
+constexpr Time kMostChanges = 900 * kSecond;    // that a job goes on for, as it changes
+constexpr std::uint64_t kMostCarried = 50'000;  // microseconds that a record is on its way up
 
 class JobRun : private Watcher, private Witness {
  public:
   JobRun(const JobPlan& plan, bool trace) : plan_(plan), world_(plan.seed, *this), check_(world_, plan_, shells_) {
-    constexpr std::uint64_t kMessages = 200'000;
+    constexpr std::uint64_t kMessages = 200'000, kMessagesEach = 40'000;
     world_.trace = trace;
     world_.over_the_wire = plan.over_the_wire;
-    world_.most_messages = kMessages;
+    world_.most_messages = kMessages + (plan.changes ? plan.members * kMessagesEach : 0);
     world_.tells_refusals = true;
     world_.reserve(plan.members - 1);
     struck_.assign(plan.strikes.size(), false);
@@ -41,10 +45,15 @@ class JobRun : private Watcher, private Witness {
     for (std::size_t i = 0; i < plan_.strikes.size(); ++i) {
       if (!plan_.strikes[i].phase) strike_at(i, plan_.strikes[i].at);
     }
+    if (plan_.changes) {
+      for (std::size_t i = 0; i < plan_.changes->orders.size(); ++i)
+        world_.at(plan_.changes->orders[i].at, [this, i] { order(i); });
+    }
     Time step = 500 * kMs;
     // The lost are found one after the other, as many at a time as a shell has children.
-    Time patience =
-        6 * Time(kJobFence) + static_cast<int>(plan_.members / plan_.arity) * Time(OverlayOptions().hello_bound);
+    Time patience = 6 * Time(kJobFence) +
+                    static_cast<int>(plan_.members / plan_.arity) * Time(OverlayOptions().hello_bound) +
+                    (plan_.changes ? kMostChanges : Time{});
     do {
       world_.run_until(world_.now + step);
     } while (!is_over() && world_.now < healed_ + patience);
@@ -52,7 +61,9 @@ class JobRun : private Watcher, private Witness {
   }
 
   [[nodiscard]] JobOutcome outcome() const {
-    return {"", world_.messages, check_.ended_early(), check_.has_led_to_the_end()};
+    JobOutcome out{"", 0, 0, 0, 0, world_.messages, check_.ended_early(), check_.has_led_to_the_end()};
+    check_.count(out);
+    return out;
   }
 
  private:
@@ -61,6 +72,8 @@ class JobRun : private Watcher, private Witness {
     out.job = 1;
     out.self = id;
     out.members = plan_.members;
+    out.newcomer = is_late(id);
+    if (out.newcomer) out.address = fmt::format("host{}:1", id);
     out.arity = plan_.arity;
     out.fence = kJobFence;
     out.first_hello_bound = kJobFirstHello;
@@ -69,7 +82,9 @@ class JobRun : private Watcher, private Witness {
     return out;
   }
 
-  [[nodiscard]] Id parent_of(Id id) const { return (id - 1) / plan_.arity; }
+  // Who has started it: the leader all that join later.
+  [[nodiscard]] Id parent_of(Id id) const { return is_late(id) ? 0 : (id - 1) / plan_.arity; }
+  [[nodiscard]] bool is_late(Id id) const { return id >= plan_.members; }
 
   // Who was to start it may have ended before.
   void boot(Id id) {
@@ -93,7 +108,7 @@ class JobRun : private Watcher, private Witness {
   }
 
   [[nodiscard]] bool is_over() const {
-    for (Id id = 0; id < plan_.members; ++id) {
+    for (Id id = 0; id < shells_.size(); ++id) {
       Life life = world_.hosts[id].life;
       bool may_go_on = life == Life::up || life == Life::frozen || (life == Life::unborn && !is_lost(id));
       if (may_go_on && !shells_[id]->is_over() && !frozen_for_good_.contains(id)) return false;
@@ -151,7 +166,7 @@ class JobRun : private Watcher, private Witness {
     Time until = world_.now + each.span;
     if (each.blow == Blow::isolate) {
       check_.all_harmed();
-      std::vector<bool> side(plan_.members, false);
+      std::vector<bool> side(world_.hosts.size(), false);
       side.at(each.a) = true;
       return world_.cut(std::move(side), until);
     }
@@ -184,7 +199,70 @@ class JobRun : private Watcher, private Witness {
   void failed(Id shell, const exits::Cause& cause, bool must) override { check_.failed(shell, cause, must); }
   void decided(Id shell, const exits::Cause& cause) override { check_.decided(shell, cause); }
   void named(Id shell, const exits::Cause& cause) override { check_.named(shell, cause); }
-  void recorded(Id rank, const std::string& record) override { check_.recorded(rank, record); }
+  void recorded(Id rank, std::uint32_t attempt, const std::string& record) override {
+    check_.recorded(rank, attempt, record);
+  }
+  void started(const Start& start) override { check_.elastic().started(start); }
+  void stopped(Id shell, Id rank) override { check_.elastic().stopped(shell, rank); }
+  void answered(std::size_t order, bool /*is_error*/) override { check_.elastic().answered(order); }
+  void moved(Id rank, Id to) override { check_.elastic().moved(rank, to); }
+  void agreed(Id shell, Seq entry, const std::string& view) override {
+    check_.elastic().agreed(shell, entry, view);
+  }
+
+  void order(std::size_t index) {
+    const Order& each = plan_.changes->orders[index];
+    world_.say("* " + brief(each));
+    in_process(0, [this, index, &each](JobShell& leader) {
+      if (leader.is_over()) return;
+      check_.elastic().ordered(index);
+      leader.elastic()->leader()->order(index, each);
+      leader.step_on();
+    });
+  }
+
+  void put_ready(Id shell) override {
+    world_.at(world_.now + Time(world_.random.in(0, kMostCarried)), [this, shell] {
+      in_process(0, [shell](JobShell& leader) {
+        if (leader.is_over()) return;
+        leader.elastic()->leader()->ready_to_leave(shell);
+        leader.step_on();
+      });
+    });
+  }
+
+  void grows(Id id, const elastic::Growth& before) override {
+    check_.elastic().grows(id);
+    require(id == shells_.size(), fmt::format("shell {} is started, and {} is the next", id, shells_.size()));
+    world_.reserve(id);
+    Witness& witness = *this;
+    shells_.push_back(std::make_unique<JobShell>(world_, plan_, id, witness, &before));
+    Newcomer newcomer = make_newcomer(plan_.seed, id);
+    if (newcomer.fate == Newcomer::Fate::never_comes) return lose(id);
+    world_.at(world_.now + newcomer.comes, [this, id, newcomer] { come(id, newcomer); });
+  }
+
+  void come(Id id, const Newcomer& newcomer) {
+    if (is_lost(id)) return;
+    if (newcomer.fate == Newcomer::Fate::fails_to_start || shells_[0]->is_over()) {
+      lose(id);
+      return in_process(0, [id](JobShell& leader) {
+        if (leader.is_over()) return;
+        leader.elastic()->leader()->start_failed(id);
+        leader.step_on();
+      });
+    }
+    world_.boot(id, options(id));
+    shells_[id]->born();
+    if (newcomer.fate != Newcomer::Fate::crashes) return;
+    world_.at_process(id, world_.now + newcomer.crashes, [this, id] { shells_[id]->crash(); });
+  }
+
+  void dismisses(Id id) override {
+    if (world_.hosts[id].life == Life::unborn) return lose(id);
+    check_.harmed(id);
+    in_process(id, [](JobShell& shell) { shell.starter_gone(); });
+  }
 
   void entered(Id shell, Phase phase) override {
     check_.entered(shell, phase);
@@ -197,8 +275,7 @@ class JobRun : private Watcher, private Witness {
   void ended(Id shell) override {
     if (shells_[shell]->has_crashed()) check_.crashed(shell);
     check_.ended(shell);
-    if (!plan_.launched) return;
-    for (Id id = 1; id < plan_.members; ++id) {
+    for (Id id = plan_.launched ? 1 : plan_.members; id < shells_.size(); ++id) {
       Time soon = world_.now + Time(world_.random.in(0, 5000));
       if (parent_of(id) == shell && world_.hosts[id].life != Life::unborn) {
         world_.at_process(id, soon, [this, id] { shells_[id]->starter_gone(); });

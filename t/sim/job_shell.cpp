@@ -8,6 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "job_elastic.hpp"
+#include "job_leader.hpp"
+
 namespace nacre::sim {
 namespace {
 
@@ -17,12 +20,16 @@ constexpr std::uint64_t kHaste = 2000;
 
 }  // namespace
 
-JobShell::JobShell(World& world, const JobPlan& plan, Id id, Witness& witness)
+JobShell::JobShell(World& world, const JobPlan& plan, Id id, Witness& witness, const elastic::Growth* before)
     : world_(world), plan_(plan), id_(id), witness_(witness), clients_(plan.seed, plan.tasks.size(), plan.policy) {
-  for (std::size_t rank = 0; rank < plan_.tasks.size(); ++rank) {
-    if (plan_.tasks[rank].shell == id_) tasks_.push_back({static_cast<Id>(rank), &plan_.tasks[rank]});
+  for (Id rank = 0; rank < plan_.tasks.size(); ++rank) {
+    if (plan_.tasks[rank].shell == id_) tasks_.push_back({rank, plan_.tasks[rank]});
   }
+  if (!plan_.changes) return;
+  own_scope_ = {0, 0};
+  elastic_ = std::make_unique<JobElastic>(*this, before);
 }
+JobShell::~JobShell() = default;
 
 void JobShell::say(const std::string& line) const {
   if (world_.trace) world_.say(fmt::format("# {} {}", id_, line));
@@ -30,6 +37,7 @@ void JobShell::say(const std::string& line) const {
 
 void JobShell::born() {
   enter_phase(Phase::join);
+  if (is_late()) return;
   waiting_.insert("join");
   world_.on(id_, [](Node& node) {
     Result<void> entered = node.enter("join", Merge::gather, Bytes("offer"));
@@ -78,24 +86,30 @@ bool JobShell::step() {
       start_batch(0);
       return false;
     case Phase::start: return ends ? go_to(Phase::finish) : handle(Place::start, Phase::start_barrier);
-    case Phase::start_barrier: return wait_for("start", Phase::finish);
+    case Phase::start_barrier: return wait_for("start", Phase::finish) && all_started();
     default: return step_to_the_end();
   }
 }
 
 bool JobShell::step_to_the_end() {
   switch (phase_) {
-    case Phase::finish: return running_ == 0 && handle(Place::finish, Phase::all_tasks);
+    case Phase::finish:
+      return (elastic_ ? elastic_->may_finish() : running_ == 0) && handle(Place::finish, Phase::all_tasks);
     case Phase::all_tasks:
       if (leads() && !end_.is_ending() && all_.ranks().size() < plan_.tasks.size()) return false;
+      if (leads() && elastic_) elastic_->leader()->tasks_are_over();
       return go_to(Phase::complete);
     case Phase::complete:
       executed_ = true;
       return leads() ? handle(Place::complete, Phase::close) : go_to(Phase::close);
-    case Phase::close: return go_to(Phase::exit_barrier);
+    case Phase::close:
+      if (elastic_) elastic_->all_put();
+      return go_to(Phase::exit_barrier);
     case Phase::exit_barrier: return is_past("exit") && go_to(executed_ ? Phase::exit : Phase::end);
     case Phase::exit: return handle(Place::exit, executed_ ? Phase::end : Phase::close);
-    case Phase::end: return go_to(Phase::end_barrier);
+    case Phase::end:
+      if (leads() && elastic_) elastic_->leader()->job_over();
+      return go_to(Phase::end_barrier);
     case Phase::end_barrier:
       if (!is_past("end")) return false;
       leave_job();
@@ -106,12 +120,20 @@ bool JobShell::step_to_the_end() {
 
 // ---- the parts of phases -------------------------------------------------------------------
 
-bool JobShell::wait_for(const char* barrier, Phase next) {
+// Of the job, or of those that have joined with this one.
+bool JobShell::all_started() {
+  if (!elastic_ || !barriers_["start"]) return true;
+  elastic_->ready();
+  if (leads()) elastic_->leader()->all_started();
+  return true;
+}
+
+bool JobShell::wait_for(const std::string& barrier, Phase next) {
   if (!is_past(barrier) && !end_.is_ending()) return false;
   return go_to(next);
 }
 
-bool JobShell::is_past(const char* barrier) {
+bool JobShell::is_past(const std::string& barrier) {
   if (!barriers_.contains(barrier)) enter(barrier);
   return barriers_.find(barrier)->second;
 }
@@ -122,15 +144,25 @@ bool JobShell::handle(Place place, Phase next) {
   std::uint64_t most = plan_.leisurely ? kLeisure : kHaste;
   later(Time(world_.random.in(0, most)), [this, place, next] {
     busy_ = false;
-    bool returned = call(place);
+    bool returned = call(place) && joins(place);
     if (is_over() || giving_up_) return;
-    if (place == Place::create) serve();
+    if (place == Place::create && !is_late()) serve();
+    if (place == Place::init && is_late()) serve();
     if (is_over()) return;
     if (!returned && place == Place::init) return enter_phase(Phase::exit);
     if (!returned && place == Place::start) return enter_phase(Phase::finish);
     enter_phase(next);
   });
   return false;
+}
+
+// False: it was to join the job, and cannot.
+bool JobShell::joins(Place place) {
+  if (!is_late()) return true;
+  if (place == Place::load) elastic_->take_state();
+  bool fails = place == Place::init && make_newcomer(plan_.seed, id_).fate == Newcomer::Fate::fails;
+  if (fails) static_cast<void>(elastic_->fails_to_join({fmt::format("shell {} cannot join", id_), 1, id_}));
+  return !fails;
 }
 
 bool JobShell::call(Place place) {
@@ -153,6 +185,7 @@ bool JobShell::fail(const Failure& how) {
   bool returns_error = how.how == How::fails;
   if (how.how != How::fails) cause.code = how.code;
   if (returns_error && how.place == Place::task_exit) cause.code.reset();
+  if (elastic_ && (elastic_->leaves() || elastic_->fails_to_join(cause))) return !returns_error;
   witness_.failed(id_, cause, true);
   if (how.place == Place::create) {
     give_up(cause, false);
@@ -163,6 +196,13 @@ bool JobShell::fail(const Failure& how) {
 }
 
 bool JobShell::join() {
+  if (is_late()) {
+    bool goes_on = starter_gone_ || cut_off_ || end_.is_ending() || elastic_->has_state();
+    if (!goes_on) return false;
+    joined_ = elastic_->has_state();
+    joined_ ? enter_phase(Phase::create) : end_process(1);
+    return true;
+  }
   if (!gathered_ && !starter_gone_ && !end_.is_ending() && !cut_off_) return false;
   if (end_.is_ending()) {
     give_up({end_.cause()->message, 1, id_}, true);
@@ -197,24 +237,30 @@ void JobShell::start_batch(std::size_t first) {
   later(Time(world_.random.in(0, plan_.leisurely ? kLeisure : kHaste)), [this, more, last] {
     busy_ = false;
     if (more && !end_.is_ending()) return start_batch(last);
+    if (elastic_) elastic_->are_started();
     enter_phase(Phase::start);
   });
 }
 
 void JobShell::take_up(Task& task) {
-  if (int code = task.plan->not_started; code != 0) {
+  task.started = true;
+  if (int code = task.plan.not_started; code != 0) {
     task.ended = true;
+    task.status = value::WaitStatus::exited(code);
     exits::Cause cause{fmt::format("task {} was not started", task.rank), code, id_};
     witness_.failed(id_, cause, true);
-    record_end(task, exits::Record::not_started(code));
+    record_end(task.rank, exits::Record::not_started(code));
     end_job(cause, "exec");
     return;
   }
   task.running = true;
   ++running_;
-  Idset rank = Idset::range(task.rank, task.rank);
-  if (!cut_off_) world_.on(id_, [&](Node& node) { node.started(rank); });
-  later(task.plan->runs, [this, &task] { end_task(task, task.plan->raw); });
+  Idset number = elastic_ ? elastic_->number_of(task.rank, task.attempt) : Idset::range(task.rank, task.rank);
+  if (!cut_off_) world_.on(id_, [&](Node& node) { node.started(number); });
+  if (elastic_) elastic_->started(task);
+  later(task.plan.runs, [this, &task, attempt = task.attempt] {
+    if (task.attempt == attempt) end_task(task, task.plan.raw);
+  });
   if (end_.is_ending() && !end_tasks()) kill(task, SIGTERM);
 }
 
@@ -242,6 +288,7 @@ int JobShell::job_code() const {
 }
 
 void JobShell::leave_job() {
+  if (leads() && elastic_) elastic_->leader()->job_over();
   if (leads() && !giving_up_) all_.add(all_ranks(), exits::Record::victim({}));
   leave();
 }
@@ -259,12 +306,13 @@ void JobShell::leave() {
     if (code_) world_.on(id_, [](Node& node) { node.suspect_absent(); });
   }
   if (leads() && !finished_) ask(End{static_cast<std::uint32_t>(job_code())});
+  if (removed_) world_.on(id_, [](Node& node) { node.tasks_ended(); });
   look_whether_it_may_go();
 }
 
 void JobShell::look_whether_it_may_go() {
   if (!leaving_ || is_over()) return;
-  if (!finished_ && !cut_off_ && !late_) return;
+  if (!finished_ && (!cut_off_ || removed_) && !late_) return;
   if (code_ && (finished_ || cut_off_)) end_.agreed(*code_);
   end_process(job_code());
 }

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small model of what one shell does beside its overlay node: shell/shell.cpp, start.cpp, together.cpp,
-// shell_ending.cpp and leaving.cpp without plugins and processes, and what group::OverlayDriver makes of the node's
-// effects. How the job ends is up to the real exits::JobEnd, exits::Outcomes and exits::Policy; what the shells
-// send is in the real texts.
+// A small model of what one shell does beside its overlay node: core/shell.cpp, shell_ending.cpp, shell_tasks.cpp
+// and join/leaving.cpp without plugins and processes, and what group::OverlayDriver makes of the node's effects.
+// How the job ends is up to the real exits::JobEnd, exits::Outcomes and exits::Policy; what the shells send is in
+// the real texts. JobElastic has what goes on as the job changes.
 #pragma once
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <set>
 
+#include "elastic/growth.hpp"
 #include "exits/job_end.hpp"
 #include "group/statements.hpp"
 #include "job_clients.hpp"
-#include "job_plan.hpp"
+#include "job_task.hpp"
 #include "job_witness.hpp"
 
 namespace nacre::sim {
@@ -21,9 +23,14 @@ namespace nacre::sim {
 inline constexpr Time kGrace = 3 * kSecond;          // of tasks that are told to end
 inline constexpr Time kUnjoinedGrace = 2 * kSecond;  // as leaving.cpp has it
 
+class JobElastic;
+class JobLeader;
+
 class JobShell {
  public:
-  JobShell(World& world, const JobPlan& plan, Id id, Witness& witness);
+  // `before`: of one that joins later, the shells that have joined until its grow began.
+  JobShell(World& world, const JobPlan& plan, Id id, Witness& witness, const elastic::Growth* before = nullptr);
+  ~JobShell();
 
   void born();  // its process has been started, with its node
   // From the node: what it wants is done later.
@@ -49,17 +56,16 @@ class JobShell {
   // Of the leader, which has ended in order.
   void check_clients() { clients_.check(all_, all_ranks()); }
   [[nodiscard]] bool runs_tasks() const { return running_ > 0; }
+  [[nodiscard]] JobElastic* elastic() const { return elastic_.get(); }
+  void step_on() { go_on(); }  // something has been done to it
 
  private:
-  struct Task {
-    Id rank = 0;
-    const TaskPlan* plan = nullptr;
-    bool running = false;
-    bool ended = false;
-    bool reacts = false;
-  };
+  friend class JobElastic;
+  friend class JobLeader;
 
+  using Task = JobTask;
   [[nodiscard]] bool leads() const { return id_ == 0; }
+  [[nodiscard]] bool is_late() const { return id_ >= plan_.members; }
   void say(const std::string& line) const;
 
   // The phases (job_shell.cpp). step(): whether it came further.
@@ -67,9 +73,9 @@ class JobShell {
   bool step();
   bool step_to_the_end();
   bool join();
-  bool wait_for(const char* barrier, Phase next);
-  bool is_past(const char* barrier);  // and enters it
-  bool handle(Place place, Phase next);
+  bool wait_for(const std::string& barrier, Phase next);
+  bool is_past(const std::string& barrier);  // and enters it
+  bool handle(Place place, Phase next), joins(Place place), all_started();
   void enter_phase(Phase phase);
   bool call(Place place);  // false: an error is returned
   bool fail(const Failure& how);
@@ -89,19 +95,24 @@ class JobShell {
   void on_exception(const group::JobException& exception);
   void on_cut_off(const std::string& why);
   void on_lost(Id shell);
-  bool end_tasks();
+  bool end_tasks(Time grace = kGrace);
   void kill_again();
+  void signal_tasks(int signum);  // from outside
   void kill_tasks(int signum);
   void kill(Task& task, int signum);
   void end_task(Task& task, int raw);
-  void record_end(const Task& task, const exits::Record& record);
+  void end_for_good(Task& task);
+  [[nodiscard]] exits::Record record_of(const Task& task) const;
+  void record_end(Id rank, const exits::Record& record);
+  void note_ended(const Idset& ranks, const exits::Record& record);  // leader
   [[nodiscard]] Idset all_ranks() const;
 
-  // The group (job_group.cpp).
-  void enter(const char* barrier);
+  // The group.
+  void enter(const std::string& barrier);
   void ask(RequestBody body);
   void deliver(const Entry& entry);
   void cut_off(const std::string& why);
+  void end_collectives();
   void serve();
   void tell(std::function<void()> what) { news_.push_back(std::move(what)); }
   void tell_job(std::function<void()> what) { (serving_ ? news_ : kept_).push_back(std::move(what)); }
@@ -113,18 +124,13 @@ class JobShell {
   Phase phase_ = Phase::unborn;
   exits::JobEnd end_;
   exits::Outcomes mine_, all_;
-  JobClients clients_;  // the leader's
-  std::vector<Task> tasks_;
+  JobClients clients_;      // the leader's
+  std::deque<Task> tasks_;  // by start on this shell; they stay where they are
   std::size_t running_ = 0;
   Idset victims_;
-  bool shutdown_ = false;
-  bool busy_ = false;      // in a handler
-  bool executed_ = false;  // the phase finish has come to its end
-  bool starter_gone_ = false;
-  bool crashed_ = false;
-  bool giving_up_ = false;
-  bool joined_ = false;
-  bool late_ = false;
+  bool shutdown_ = false, busy_ = false;  // busy_: in a handler
+  bool executed_ = false;                 // the phase finish has come to its end
+  bool starter_gone_ = false, crashed_ = false, giving_up_ = false, joined_ = false, late_ = false;
   double interrupted_at_ = -exits::JobEnd::kInterruptWindow - 1;  // seconds
   std::optional<int> exit_code_;
   std::map<std::string, bool, std::less<>> barriers_;  // entered: whether they are over
@@ -133,14 +139,12 @@ class JobShell {
   std::optional<std::size_t> gathered_;  // how many have joined, once the collective is over
   std::set<std::string, std::less<>> waiting_;
   std::deque<std::function<void()>> news_, kept_;
-  bool scheduled_ = false;
-  bool telling_ = false;
-  bool serving_ = false;
-  bool cut_off_ = false;
-  bool finished_ = false;
-  bool leaving_ = false;
-  bool gives_up_absent_ = false;
+  bool scheduled_ = false, telling_ = false, serving_ = false;
+  bool cut_off_ = false, removed_ = false;  // removed_: as it has left the job
+  Scope own_scope_{};                       // of the collectives of those that have joined with it
+  bool finished_ = false, leaving_ = false, gives_up_absent_ = false;
   std::optional<int> code_;
+  std::unique_ptr<JobElastic> elastic_;  // none: the job does not change
 };
 
 }  // namespace nacre::sim

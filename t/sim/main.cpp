@@ -136,17 +136,24 @@ bool run_overlays(const Arguments& arguments) {
 bool run_jobs(const Arguments& arguments) {
   constexpr std::uint32_t kMost = 40;
   std::uint64_t members = 0, messages = 0, early = 0, in_order = 0;
+  JobOutcome sum;
   auto make = [&](std::uint64_t seed) { return make_job_plan(seed, std::min(kMost, arguments.limits.members)); };
   bool is_clean = run_seeds(arguments, make, [&](const JobPlan& plan, const JobOutcome& outcome) {
     members += plan.members;
     messages += outcome.messages;
     early += outcome.ended_early ? 1 : 0;
     in_order += outcome.led_to_the_end ? 1 : 0;
+    sum.answers += outcome.answers;
+    sum.joined += outcome.joined;
+    sum.left += outcome.left;
+    sum.again += outcome.again;
   });
   if (is_clean) {
-    std::printf("%llu jobs, %llu shells, %llu messages, %llu jobs ended early, %llu by their leader",
-                Number{arguments.last - arguments.first + 1}, Number{members}, Number{messages}, Number{early},
-                Number{in_order});
+    std::printf(
+        "%llu jobs, %llu shells, %llu messages, %llu jobs ended early, %llu by their leader; %llu orders "
+        "answered, %llu shells joined later, %llu left, %llu starts of tasks again",
+        Number{arguments.last - arguments.first + 1}, Number{members}, Number{messages}, Number{early},
+        Number{in_order}, Number{sum.answers}, Number{sum.joined}, Number{sum.left}, Number{sum.again});
   }
   return is_clean;
 }

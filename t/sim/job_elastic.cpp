@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which shells a job has, and where its tasks are, as core/shell_group.cpp, shell_replace.cpp, shell_shrink.cpp and
+// shell_grow.cpp have it on each shell, and join/newcomer.cpp.
+#include "job_elastic.hpp"
+
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "job_leader.hpp"
+
+namespace nacre::sim {
+namespace {
+
+constexpr Id kCores = 4;
+
+job::NodeResources node_of(Id shell) {
+  return {shell, fmt::format("n{}", shell), Idset::range(0, kCores - 1), {}, {}};
+}
+
+job::Job job_of(const JobPlan& plan, Id id) {
+  job::Job out;
+  out.shell_rank = id;
+  for (Id shell = 0; shell < plan.members; ++shell) out.resources.nodes.push_back(node_of(shell));
+  std::vector<std::uint32_t> nodes;
+  for (const TaskPlan& each : plan.tasks) nodes.push_back(each.shell);
+  out.taskmap = value::Taskmap::of(nodes);
+  out.shares.resize(plan.members);
+  out.spares = plan.changes->spares;
+  return out;
+}
+
+}  // namespace
+
+JobElastic::JobElastic(JobShell& shell, const elastic::Growth* before)
+    : shell_(shell),
+      world_(shell.world_),
+      job_(job_of(shell.plan_, shell.id_)),
+      restarts_(shell.plan_.changes->limits),
+      recovery_(job_, restarts_, [this](Id id) { return !shell_.end_.is_decided() && stays(id); }),
+      leader_(shell.leads() ? std::make_unique<JobLeader>(*this) : nullptr),
+      joining_me_(before != nullptr) {
+  if (before != nullptr) growth_ = *before;
+}
+JobElastic::~JobElastic() = default;
+
+void JobElastic::announce(std::string_view topic, const std::string& bytes) {
+  shell_.ask(Event{std::string(topic), bytes});
+}
+
+// ---- the log -----------------------------------------------------------------------------------
+
+void JobElastic::deliver(const Entry& entry) {
+  if (const auto* end = std::get_if<Campaign>(&entry.body); end != nullptr && !end->grow) {
+    value::Shrunk shrunk{end->done, end->unconfirmed};
+    shell_.tell_job([this, all = shrunk.gone | shrunk.unconfirmed] { note_left(all - left_); });
+  }
+  bool is_answer = entry.request.origin == 0 && !std::holds_alternative<View>(entry.body);
+  if (leader_ && is_answer && entry.request.number != 0)
+    shell_.tell_job([this, entry] { leader_->answered(entry); });
+  if (const auto* event = std::get_if<Event>(&entry.body)) {
+    if (!shell_.serving_ && joining_me_ && early(*event)) return;
+    shell_.tell_job([this, each = *event] { announced(each.name, each.data); });
+  }
+}
+
+// From the grow on that brings it the newcomer counts; what comes before does not concern it.
+bool JobElastic::early(const Event& event) {
+  bool is_grown = event.name == elastic::kGrownTopic;
+  if (!is_grown && (event.name != elastic::kStateTopic || !is_mine_ || state_)) return false;
+  Json what = parse_json(event.data).value();
+  if (!is_grown) {
+    shell_.tell([this, what] { state_ = what; });
+    return false;
+  }
+  auto growth = elastic::Growth::parse(JsonAt::root(what)).value();
+  if (!growth.has(shell_.id_)) return false;
+  is_mine_ = true;
+  growth_.shells.insert(growth_.shells.end(), growth.shells.begin(), growth.shells.end());
+  shell_.kept_.clear();
+  return true;
+}
+
+void JobElastic::lost(Id shell) {
+  if (leader_) leader_->lost_newcomer(shell);
+  if (leaving_.contains(shell)) {
+    note_left(Idset::range(shell, shell));
+    if (leader_) leader_->lost_leaving(shell);
+    return;
+  }
+  lost_.insert(shell);
+  if (shell < job_.shells() && leader_) leader_->lost(shell);
+}
+
+void JobElastic::note_left(const Idset& shells) {
+  if (shells.empty()) return;
+  left_ = left_ | shells;
+  for (Id shell : shells.ids()) {
+    if (leader_) shell_.note_ended(leader_->unfinished_on(shell), exits::Record::victim({}));
+  }
+}
+
+// What all shells have to make of the log alike.
+void JobElastic::agree(Seq seq) {
+  if ((joining_me_ && !state_) || shell_.giving_up_) return;
+  std::string starts;
+  for (const auto& [rank, attempt] : job_.starts) starts += fmt::format(" {}:{}", rank, attempt);
+  std::string view = fmt::format(
+      "tasks {}, starts{}, {} restarts, {} used, shells {}, spares {}, lost {}, left {}, leaving {}, joining {}",
+      job_.taskmap.str(), starts, job_.restarts, restarts_.used(), job_.shells(), job_.spare_shells().str(),
+      lost_.str(), left_.str(), leaving_.str(), joining_.str());
+  shell_.witness_.agreed(shell_.id_, seq, view);
+}
+
+// ---- tasks of lost shells ------------------------------------------------------------------------
+
+void JobElastic::moved(const std::string& bytes) {
+  auto moves = elastic::parse_moves(bytes, job_.shells(), job_.tasks());
+  require(moves.has_value(), moves ? "" : "where tasks go cannot be read: " + moves.error().message);
+  const std::size_t all = moves->size();
+  const Id from = moves->front().from;
+  if (leader_) leader_->replaced(*moves);
+  auto stand = elastic::Recovery::move(job_, *std::move(moves), [this](Id id) { return stays(id); });
+  for (const job::Move& each : stand) {
+    if (each.to == shell_.id_) due_.push_back(each);
+    if (!leader_) continue;
+    for (Rank rank : each.ranks.ids()) shell_.witness_.moved(rank, each.to);
+    leader_->restarted(each.ranks);
+  }
+  if (stand.size() < all && leader_) leader_->replace(from);
+}
+
+void JobElastic::take_over() {
+  job::Move move = std::move(due_.front());
+  due_.pop_front();
+  // All may have been told to start again meanwhile.
+  for (Rank rank : move.ranks.ids()) {
+    std::uint32_t attempt = job_.attempt_of(rank);
+    why_[{rank, attempt}] = {Witness::Why::moved, ""};
+    Task task;
+    task.rank = rank;
+    task.attempt = attempt;
+    task.plan = shell_.plan_.task(rank, attempt);
+    shell_.tasks_.push_back(task);
+  }
+  constexpr std::uint64_t kMostHeld = 20'000;
+  shell_.busy_ = true;
+  shell_.later(Time(world_.random.in(0, kMostHeld)), [this] {
+    shell_.busy_ = false;
+    if (!ending() && !together_ && !leaves_) start_tasks();
+  });
+}
+
+// ---- shells that leave -----------------------------------------------------------------------------
+
+void JobElastic::leaving(const Idset& shells, Time grace) {
+  leaving_ = leaving_ | shells;
+  if (!shells.contains(shell_.id_)) return;
+  leaves_ = true;
+  shell_.end_tasks(grace);
+  put_ready();
+}
+
+void JobElastic::all_put() {
+  all_put_ = true;
+  put_ready();
+}
+
+void JobElastic::put_ready() {
+  if (!leaves_ || !all_put_ || std::exchange(is_ready_, true)) return;
+  shell_.witness_.put_ready(shell_.id_);
+}
+
+void JobElastic::leave() {
+  has_left_ = true;
+  shell_.end_.left();
+  shell_.kill_tasks(SIGKILL);
+}
+
+// ---- shells that join ------------------------------------------------------------------------------
+
+void JobElastic::grown(const elastic::Growth& growth) {
+  require(growth.shells.front().rank == job_.shells(), "shells that join follow those that there are");
+  std::vector<job::NodeResources> nodes;
+  Idset come, missing;
+  for (const elastic::Growth::Shell& each : growth.shells) {
+    (each.has_come ? come : missing).insert(each.rank);
+    nodes.push_back({0, each.hostname, each.cores, each.gpus, {}});
+    growth_.shells.push_back(each);
+  }
+  job_.grow(std::move(nodes));
+  lost_ = lost_ | missing;
+  joining_ = joining_ | (come - gone());
+  if (leader_) leader_->grown(come);
+}
+
+void JobElastic::joined(Seq view) {
+  shell_.own_scope_ = {view, view};
+  announce(elastic::kOfferTopic, dump_json({{"shell", shell_.id_}, {"offer", ""}}));
+}
+
+// What the job has come to by the entry that brings it.
+void JobElastic::take_state() {
+  std::vector<job::NodeResources> nodes;
+  for (const elastic::Growth::Shell& each : growth_.shells) {
+    nodes.push_back({0, each.hostname, each.cores, each.gpus, {}});
+    if (!each.has_come) lost_.insert(each.rank);
+  }
+  job_.grow(std::move(nodes));
+  const Json& state = *state_;
+  auto ids = [&](const char* name) { return Idset::parse(state["shells"][name].get<std::string>()).value(); };
+  for (const Json& each : state["moves"])
+    job_.move({Idset::parse(each[0].get<std::string>()).value(), each[1].get<Id>(), each[2].get<Id>(),
+               each[3].get<std::uint32_t>()});
+  for (const Json& each : state["starts"]) job_.starts[each[0].get<Id>()] = each[1].get<std::uint32_t>();
+  job_.restarts = state["restarts"].get<std::uint64_t>();
+  require(restarts_.take(JsonAt::root(state["restart"])).has_value(), "the state of restarts can be read");
+  lost_ = lost_ | ids("lost");
+  left_ = ids("left");
+  leaving_ = ids("leaving");
+  joining_ = ids("joining");
+  tasks_over_ = state["shells"]["tasks_over"].get<bool>();
+}
+
+bool JobElastic::fails_to_join(const exits::Cause& cause) {
+  if (!joining_me_) return false;
+  if (shell_.end_.raised(cause) != exits::Action::end || std::exchange(has_failed_, true)) return true;
+  announce(elastic::kReadyTopic, dump_json({{"shell", shell_.id_}, {"error", cause.message}}));
+  shell_.end_tasks();
+  shell_.serve();
+  return true;
+}
+
+void JobElastic::ready() {
+  if (!joining_me_ || has_failed_) return;
+  joining_me_ = false;
+  announce(elastic::kReadyTopic, dump_json({{"shell", shell_.id_}}));
+}
+
+std::string JobElastic::open() const {
+  if (!kept_.empty()) return fmt::format("the end of task {} is kept back", kept_.begin()->first);
+  if (together_) return "a restart of all tasks";
+  return leader_ ? leader_->open() : "";
+}
+
+}  // namespace nacre::sim

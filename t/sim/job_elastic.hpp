@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one shell does as tasks start again, and shells leave, are lost and join: a small model of core/
+// shell_restart, whole_restart, restart_orders, shell_replace, shell_shrink, shell_grow and shell_group, without
+// plugins and processes. What all shells decide alike is up to the real elastic::Recovery, and is noted in a real
+// job::Job; what they send is in the real texts.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "elastic/growth.hpp"
+#include "elastic/recovery.hpp"
+#include "elastic/starts.hpp"
+#include "job/job.hpp"
+#include "job_shell.hpp"
+#include "value/shrunk.hpp"
+
+namespace nacre::sim {
+
+class JobLeader;
+
+class JobElastic {
+ public:
+  using Rank = Id;
+  using Task = JobTask;
+  using Message = elastic::RestartMessage;
+  using Decision = elastic::RestartDecision;
+
+  JobElastic(JobShell& shell, const elastic::Growth* before);
+  ~JobElastic();
+
+  // ---- its tasks (job_restart.cpp)
+  [[nodiscard]] Idset number_of(Rank rank, std::uint32_t attempt) const;
+  void started(Task& task);
+  void are_started();  // those of its start
+  bool keeps(Task& task);
+  void signalled();
+  void drop_all();
+  bool may_finish();  // and starts what is due
+  void passed(const std::string& barrier);
+
+  // ---- the log
+  void deliver(const Entry& entry);
+  void lost(Id shell);
+  void announced(const std::string& topic, const std::string& bytes);
+  void joined(Seq view);
+  void leave();  // the log has taken it out
+  void agree(Seq seq);
+
+  // ---- of one that joins
+  [[nodiscard]] bool is_joining() const { return joining_me_; }
+  [[nodiscard]] bool has_state() const { return state_.has_value(); }
+  void take_state();
+  [[nodiscard]] bool fails_to_join(const exits::Cause& cause);  // true: it was about to join
+  void ready();
+
+  [[nodiscard]] bool leaves() const { return leaves_; }
+  [[nodiscard]] bool has_left() const { return has_left_; }
+  void all_put();
+  [[nodiscard]] std::string open() const;  // what is open; "": nothing
+  [[nodiscard]] const job::Job& job() const { return job_; }
+  [[nodiscard]] JobLeader* leader() { return leader_.get(); }
+
+ private:
+  friend class JobLeader;
+  enum class State : std::uint8_t { asked, waiting, due, starting, together };
+  struct Kept {
+    Task* task = nullptr;
+    exits::Record record;
+    bool whole = false, ordered = false;
+    State state = State::asked;
+    std::uint32_t attempt = 0;
+  };
+  struct Together {
+    std::uint64_t restarts = 0;
+    Time delay{};
+    bool is_node = false, ordered = false, ends = false, waits = false, is_due = false;
+  };
+
+  [[nodiscard]] const Changes& changes() const { return *shell_.plan_.changes; }
+  [[nodiscard]] bool ending() const { return shell_.end_.is_ending(); }
+  void announce(std::string_view topic, const std::string& bytes);
+  [[nodiscard]] bool stays(Id shell) const { return !(lost_ | left_ | leaving_ | joining_).contains(shell); }
+  [[nodiscard]] Idset gone() const { return lost_ | left_; }
+  void note_left(const Idset& shells);
+
+  // job_restart.cpp
+  [[nodiscard]] bool wants(const Task& task, bool is_ordered) const;
+  void send();
+  void asked(const Message& message);
+  void answered(const Message& message);
+  void decided_together(const Message& message);
+  void refused(Rank rank);
+  void granted(Rank rank, const Decision& decision);
+  void drop(Rank rank);
+  void start_due();
+  void start_alone();
+  void start_tasks();
+  void renew(Task& task, std::uint32_t attempt, Witness::Why why, const std::string& restart);
+  void ordered(const std::string& bytes);
+  void order_all();
+  void refuse(const Idset& ranks, const std::string& why);
+  void kill_own(int signum, const Idset& ranks);
+  // job_together.cpp
+  [[nodiscard]] bool asks_for_node() const;
+  void begin_together(const Decision& decision);
+  void end_together();
+  void keep_together(Task& task);
+  void wait_for_others();
+  void wait_for_delay();
+  void drop_node();
+  void start_together();
+  // job_elastic.cpp
+  void moved(const std::string& bytes);
+  void take_over();
+  void leaving(const Idset& shells, Time grace);
+  void grown(const elastic::Growth& growth);
+  bool early(const Event& event);  // of one that joins: true: from here on it counts
+  void put_ready();
+
+  JobShell& shell_;
+  World& world_;
+  job::Job job_;
+  elastic::Restarts restarts_;
+  elastic::Recovery recovery_;
+  std::unique_ptr<JobLeader> leader_;
+  Idset lost_, leaving_, left_, joining_;  // shells
+  std::map<Rank, Kept> kept_;
+  std::vector<Rank> unsent_;
+  std::map<Rank, exits::Record> before_answer_;
+  std::optional<Together> together_;
+  Idset ordered_;  // that are being ended by nacre restart
+  std::deque<job::Move> due_;
+  std::map<std::pair<Rank, std::uint32_t>, std::pair<Witness::Why, std::string>> why_;  // of the starts to come
+  bool finished_ = false, is_starting_ = true, tasks_over_ = false;
+  bool leaves_ = false, has_left_ = false, all_put_ = false, is_ready_ = false;
+  // Of one that joins.
+  bool joining_me_ = false, has_failed_ = false;
+  elastic::Growth growth_;  // so far
+  bool is_mine_ = false;    // the grow that has brought it is announced
+  std::optional<Json> state_;
+};
+
+}  // namespace nacre::sim

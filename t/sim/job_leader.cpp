@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the leader has tasks start again: those of lost shells, all together, and by order.
+#include "job_leader.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace nacre::sim {
+namespace {
+
+constexpr std::uint64_t kMostQuestion = 2'000'000;  // microseconds that the other shells are asked for PMI
+
+}  // namespace
+
+bool JobLeader::has_started() const {
+  auto start = shell_.barriers_.find("start");
+  return start != shell_.barriers_.end() && start->second;
+}
+
+void JobLeader::request(RequestBody body, const std::function<void(const Entry*)>& done) {
+  bool is_sent = false;
+  if (!shell_.cut_off_) {
+    shell_.world_.on(shell_.id_, [&](Node& node) {
+      auto number = node.request(std::move(body));
+      is_sent = number.has_value();
+      if (is_sent) requests_.emplace(*number, done);
+    });
+  }
+  if (!is_sent) done(nullptr);
+}
+
+void JobLeader::answered(const Entry& entry) {
+  auto found = requests_.extract(entry.request.number);
+  if (found) found.mapped()(&entry);
+}
+
+void JobLeader::order(std::size_t number, const Order& order) {
+  if (order.what == Order::What::restart) return order_restart(number, order.ids);
+  if (order.what == Order::What::grow) return order_grow(number, order);
+  value::ShrinkOrder what;
+  what.shells = order.ids;
+  what.grace = static_cast<double>(order.grace.count()) / 1e6;
+  shrink(what, [this, number](bool is_error) { shell_.witness_.answered(number, is_error); });
+}
+
+// ---- the ends of tasks ----------------------------------------------------------------------------
+
+void JobLeader::expect(const Idset& ranks) {
+  for (Id rank : ranks.ids()) expected_.expect(Idset::range(rank, rank), elastic_.job_.attempt_of(rank));
+}
+
+void JobLeader::reported(const group::Ended& ended) {
+  for (const auto& [attempt, ranks] : elastic::Starts(elastic_.job_.tasks()).ranks(ended.tasks))
+    shell_.note_ended(expected_.current(ranks, attempt), ended.record);
+}
+
+std::size_t JobLeader::tasks_left() const { return shell_.plan_.tasks.size() - shell_.all_.ranks().size(); }
+
+Idset JobLeader::unfinished_on(Id shell) const {
+  return elastic_.job_.taskmap.ranks_on(shell) - shell_.all_.ranks();
+}
+
+// ---- a lost shell ---------------------------------------------------------------------------------
+
+void JobLeader::lost(Id shell) {
+  if (unfinished_on(shell).empty() || !elastic_.changes().replaces || elastic_.ending() || !has_started())
+    return give_up(shell);
+  Time asks(shell_.world_.random.one_in(2) ? 0 : shell_.world_.random.in(0, kMostQuestion));
+  shell_.later(asks, [this, shell] { replace(shell); });
+}
+
+void JobLeader::give_up(Id shell) {
+  bool is_spare = elastic_.job_.is_spare(shell);
+  Idset tasks = unfinished_on(shell);
+  bool ends = !shell_.plan_.tolerant && !is_spare && !(tasks.empty() && elastic_.changes().replaces);
+  Idset fresh = tasks - shell_.all_.ranks();
+  if (!fresh.empty())
+    shell_.clients_.lost(shell_.world_.now, shell_.all_.add(fresh, exits::Record::lost()), exits::Record::lost());
+  ended(fresh);
+  exits::Cause cause{fmt::format("shell {} is lost", shell), std::nullopt, shell_.id_};
+  if (!ends)
+    return shell_.ask(group::statement_of(group::JobException{"node-failure", 2, cause.message, cause.code, 0}));
+  shell_.witness_.failed(shell_.id_, cause, true);
+  shell_.end_job(cause, "node-failure");
+}
+
+// Much may have happened since the shell was lost.
+void JobLeader::replace(Id from) {
+  const job::Job& job = elastic_.job_;
+  Idset ranks = unfinished_on(from);
+  if (ranks.empty() || elastic_.ending()) return give_up(from);
+  std::vector<elastic::Replacements::Spare> spares;
+  for (Id shell : job.spare_shells().ids()) {
+    if (elastic_.stays(shell)) spares.push_back({shell, {job.resources.nodes[shell].cores.size(), 0}});
+  }
+  std::vector<std::uint32_t> to;
+  if (auto spare = replacements_.choose(spares, {ranks.size(), 0})) {
+    to.assign(ranks.size(), *spare);
+  } else if (elastic_.changes().takes_any) {
+    std::vector<elastic::Replacements::Other> others;
+    for (Id i = 1; i <= job.shells(); ++i) {
+      Id shell = i % job.shells();
+      if (!elastic_.stays(shell)) continue;
+      std::uint64_t tasks = unfinished_on(shell).size();
+      std::uint64_t room = job.resources.nodes[shell].cores.size();
+      others.push_back({shell, tasks, room - std::min(room, tasks)});
+    }
+    if (auto spread = replacements_.spread(others, ranks.size())) to = *std::move(spread);
+  }
+  if (to.empty()) return give_up(from);
+  std::map<std::pair<Id, std::uint32_t>, Idset> each;
+  for (std::size_t i = 0; Id rank : ranks.ids()) each[{to[i++], job.attempt_of(rank) + 1}].insert(rank);
+  std::vector<job::Move> moves;
+  for (const auto& [where, which] : each) {
+    expected_.expect(which, where.second);
+    moves.push_back({which, from, where.first, where.second});
+  }
+  elastic_.announce("shell.replace", elastic::text_of(moves));
+}
+
+void JobLeader::replaced(const std::vector<job::Move>& moves) {
+  for (const job::Move& each : moves) replacements_.ordered(each.to, each.ranks.size());
+}
+
+// ---- all tasks together -----------------------------------------------------------------------------
+
+void JobLeader::all_started() {
+  all_started_ = true;
+  for (const Message& each : std::exchange(unanswered_, {})) answer(each);
+}
+
+std::string JobLeader::why_not_whole() const {
+  if (!shell_.all_.ranks().empty()) return "a task has ended for good";
+  for (Id shell = 1; shell < elastic_.job_.shells(); ++shell) {
+    bool leaves = (elastic_.leaving_ - elastic_.gone()).contains(shell);
+    if (leaves && !unfinished_on(shell).empty()) return "a shell with tasks is about to leave";
+  }
+  return "";
+}
+
+void JobLeader::answer(const Message& message) {
+  if (!all_started_) return unanswered_.push_back(message);
+  Message out = message;
+  out.why_not = why_not_whole();
+  elastic_.announce("shell.restart-answered", out.answered());
+}
+
+// A restart of all that is announced already does for the order, too.
+void JobLeader::answer_order() {
+  if (order_is_answered_ || shell_.end_.is_decided()) return;
+  std::string why = all_started_ ? why_not_whole() : "the job is still being started";
+  if (why.empty() && elastic_.together_) why = "it waits for its next start";
+  if (!why.empty()) return elastic_.refuse(elastic_.job_.all_ranks(), why);
+  Message all;
+  all.whole = all.ordered = true;
+  all.restarts = elastic_.job_.restarts;
+  order_is_answered_ = true;
+  elastic_.announce("shell.restart-answered", all.answered());
+}
+
+// ---- nacre restart ----------------------------------------------------------------------------------
+
+void JobLeader::order_restart(std::size_t number, const Idset& ranks) {
+  const Idset all = elastic_.job_.all_ranks();
+  const Idset running = all - shell_.all_.ranks();
+  bool is_served = has_started() && !job_over_;  // as the socket of the plugin control
+  bool is_refused =
+      !is_served || !elastic_.changes().restarts || elastic_.ending() || running.empty() || !(ranks - all).empty();
+  if (is_refused) return shell_.witness_.answered(number, true);
+  restarting_.push_back({number, ranks.empty() ? running : ranks & running});
+  Json order = Json::object();
+  if (!ranks.empty()) order["ranks"] = restarting_.back().waiting.str();
+  if (!restarting_.back().waiting.empty()) elastic_.announce("shell.restart-order", dump_json(order));
+  answer_complete();
+}
+
+void JobLeader::restarted(const Idset& ranks) { refused(ranks); }
+
+void JobLeader::refused(const Idset& ranks) {
+  for (Restart& each : restarting_) each.waiting = each.waiting - ranks;
+  answer_complete();
+}
+
+void JobLeader::answer_complete() {
+  std::vector<Restart> done;
+  std::erase_if(restarting_, [&](const Restart& each) {
+    if (each.waiting.empty()) done.push_back(each);
+    return each.waiting.empty();
+  });
+  for (const Restart& each : done) shell_.witness_.answered(each.number, false);
+}
+
+std::string JobLeader::open() const {
+  if (!shrinking_.empty()) return "a shrink";
+  if ((open_ && !open_->is_answered) || !queue_.empty()) return "a grow";
+  if (!restarting_.empty()) return "an order to restart";
+  return "";
+}
+
+}  // namespace nacre::sim
