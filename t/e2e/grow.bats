@@ -24,7 +24,7 @@ start_run() {
   for ((rank = 0; rank < tasks; ++rank)); do wait_until test -e "shell.$rank.1"; done
 }
 
-# Stands in for ssh: hosts of the file `dead` do not answer, those of the file `slow` never do.
+# Stands in for ssh: hosts of the file `dead` do not answer, those of the file `slow` never do, and `late` does once there is the file `gate`.
 write_agent() {
   cat >agent <<'END'
 #!/bin/sh
@@ -32,6 +32,7 @@ host=$1
 shift
 if grep -qx "$host" "$WORK/dead" 2>/dev/null; then echo "agent: $host: no route to host" >&2; exit 255; fi
 if grep -qx "$host" "$WORK/slow" 2>/dev/null; then exec sleep 600; fi
+if [ "$host" = late ]; then touch "$WORK/asked"; until [ -e "$WORK/gate" ]; do sleep 0.02; done; fi
 exec sh -c "$*"
 END
   chmod +x agent
@@ -233,6 +234,24 @@ no_spare_but() { [ "$(spares)" = "$1" ]; }
   grep -F "the job is ending" grown || { cat grown; return 1; }
   nothing_left "^nacre-shell: $id"
   nothing_left '^sleep 600$'
+}
+
+@test "a job that fails while a shell joins ends, and the shell with it" {
+  write_agent
+  tasks=2
+  start_run --hosts="node[0-1]" --agent="$PWD/agent" -N 2 -n 2 -o cpu-affinity=off -o exit-on-error -o kill-timeout=3s sh -c 'trap "" TERM
+    echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"
+    until [ -e fail ]; do sleep 0.05; done; [ $FLUX_TASK_RANK != 1 ] || exit 3; touch stays; exec sleep 600'
+  grow --hosts=late --wait=60s >grown 2>&1 3>&- &
+  asker=$!
+  wait_until test -e asked
+  touch fail
+  wait_until grep -q "rank 1" err
+  touch gate
+  ends_with 3
+  wait "$asker" || :
+  grep -q . grown
+  nothing_left "^nacre-shell: $id"
 }
 
 @test "a shrink, and a shell that is lost, while a grow waits: each ends once" {

@@ -226,7 +226,7 @@ void JobLeader::tasks_are_over() {
   bool some_wait = job.spares > 0 || elastic_.changes().takes_any;
   for (Id shell = 0; shell < job.nodes() && elastic_.changes().restarts; ++shell)
     some_wait = some_wait || job.taskmap.tasks_on(shell) == 0;
-  if (some_wait && !elastic_.ending()) elastic_.announce("shell.tasks-over", "");
+  if (some_wait) elastic_.announce("shell.tasks-over", "");
   if (std::exchange(stopped_, true)) return;
   for (const Growing& each : std::exchange(queue_, {})) shell_.witness_.answered(each.number, true);
   if (!open_) return;
