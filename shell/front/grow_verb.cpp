@@ -12,7 +12,6 @@
 #include "front/verbs.hpp"
 #include "value/duration.hpp"
 #include "value/grown.hpp"
-#include "value/hostlist.hpp"
 
 namespace nacre::front {
 namespace {
@@ -39,9 +38,7 @@ class GrowVerb final : public JobVerb {
       return invalid("expected one of --hosts and --count");
     Json out = Json::object();
     if (verb_->count("--hosts") > 0) {
-      auto hosts = TRY(in("--hosts", value::Hostlist::parse(hosts_)));
-      if (hosts.empty()) return invalid("--hosts: names no host");
-      out["hosts"] = hosts.str();
+      out["hosts"] = TRY(hosts_of(hosts_));
     } else if (count_ == 0 || count_ > value::GrowOrder::kMostShells) {
       return invalid(fmt::format("--count: expected 1 to {}", value::GrowOrder::kMostShells));
     } else {
@@ -63,14 +60,9 @@ class GrowVerb final : public JobVerb {
     record::Listed job = TRY(running_job());
     control::Client client = TRY(reach_job(job));
     client.allow(kMostGrowTime);
-    Json answer = TRY(client.ask("grow", *std::move(asked), [this](const Json& part) { report_begin(part); }));
-    if (json_) {
-      answer["id"] = job.entry.id.f58_plain();
-      print_out("{}\n", dump_json(answer));
-    } else if (!quiet_) {
-      print_out("{}\n", answer.value("hosts", "") != "" ? answer.value("hosts", "")
-                                                        : "shell " + answer.value("joined", ""));
-    }
+    const Json answer =
+        TRY(client.ask("grow", *std::move(asked), [this](const Json& part) { report_begin(part); }));
+    print_changed(job, answer, "joined");
     const Json missing = answer.value("missing", Json::array());
     for (const Json& each : missing)
       print_err("nacre grow: shell {} on {} has not joined: {}\n", each.value("shell", 0U), each.value("host", ""),

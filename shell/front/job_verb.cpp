@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "base/variable.hpp"
 #include "event/clock.hpp"
+#include "value/hostlist.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::front {
@@ -119,6 +120,22 @@ Result<value::Idset> JobVerb::idset_of(const char* option, const std::string& te
   auto out = TRY(in(option, value::Idset::parse(text)));
   if (out.empty()) return invalid(fmt::format("{}: names no {}", option, what));
   return out;
+}
+
+Result<std::string> JobVerb::hosts_of(const std::string& text) {
+  auto hosts = TRY(in("--hosts", value::Hostlist::parse(text)));
+  if (hosts.empty()) return invalid("--hosts: names no host");
+  return hosts.str();
+}
+
+void JobVerb::print_changed(const record::Listed& job, const Json& answer, const char* shells) const {
+  if (json_) {
+    Json all = answer;
+    all["id"] = job.entry.id.f58_plain();
+    return print_out("{}\n", dump_json(all));
+  }
+  std::string changed = answer.value(shells, ""), hosts = answer.value("hosts", "");
+  if (!quiet_ && !changed.empty()) print_out("{}\n", hosts.empty() ? "shell " + changed : hosts);
 }
 
 }  // namespace nacre::front

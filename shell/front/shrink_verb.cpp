@@ -12,7 +12,6 @@
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
 #include "value/duration.hpp"
-#include "value/hostlist.hpp"
 
 namespace nacre::front {
 namespace {
@@ -45,9 +44,7 @@ class ShrinkVerb final : public JobVerb {
       return invalid("expected one of --hosts, --shells and --count");
     Json out = Json::object();
     if (verb_->count("--hosts") > 0) {
-      auto hosts = TRY(in("--hosts", value::Hostlist::parse(hosts_)));
-      if (hosts.empty()) return invalid("--hosts: names no host");
-      out["hosts"] = hosts.str();
+      out["hosts"] = TRY(hosts_of(hosts_));
     } else if (verb_->count("--shells") > 0) {
       out["shells"] = TRY(idset_of("--shells", shells_, "shell")).str();
     } else {
@@ -73,14 +70,9 @@ class ShrinkVerb final : public JobVerb {
     record::Listed job = TRY(running_job());
     control::Client client = TRY(reach_job(job));
     client.allow(kMostAnswerTime);
-    Json answer = TRY(client.ask("shrink", *std::move(asked), [this](const Json& part) { report_begin(part); }));
-    if (json_) {
-      answer["id"] = job.entry.id.f58_plain();
-      print_out("{}\n", dump_json(answer));
-    } else if (!quiet_ && answer.value("gone", "") != "") {
-      print_out("{}\n",
-                answer.value("hosts", "") != "" ? answer.value("hosts", "") : "shell " + answer.value("gone", ""));
-    }
+    const Json answer =
+        TRY(client.ask("shrink", *std::move(asked), [this](const Json& part) { report_begin(part); }));
+    print_changed(job, answer, "gone");
     report_nodes(answer);
     std::string unknown = answer.value("unconfirmed", "");
     if (unknown.empty()) return 0;
