@@ -316,7 +316,8 @@ void ShellGroup::wait_for_all_tasks() {
   tasks_are_over_ = true;
   bool some_wait = host_.job().spares > 0 || any_may_get_tasks(host_) ||
                    (idle_may_be_needed(host_) && has_idle_shell(host_.job()));
-  if (!some_wait) return;  // else also where the job is being ended: shells that have joined since do not know that
+  if (!some_wait) return;
+  // Also if the job is being ended, as shells that have joined since then do not know it.
   if (Result<void> sent = host_.announce(kTasksOverTopic, ""); !sent)
     host_.log().log(Level::debug, "", "those without tasks get no notice of the tasks' end: {}",
                     sent.error().message);
