@@ -63,7 +63,7 @@ class PmiDepartures {
   // A process has ended that starts again, and has not called init.
   void starts_again(std::uint32_t client) { leaving_.erase(client); }
 
-  // All processes are about to end, to start again: the same. From here on the list of the lost begins anew.
+  // All processes are about to end, and to start again. From here on the list of the lost is a new, empty one.
   void all_start_again();
   // A new group is about to be attached, of processes that start.
   void forget();

@@ -143,8 +143,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     return needs_others ? "together" : "alone";
   }
 
-  // All tasks are going to start again, and know nothing of what was before: names neither. Nobody waits for a
-  // shell without tasks, which may be busy with joining the job.
+  // All tasks are going to start again, and know nothing of what was before, so published names go. Nobody waits
+  // for a shell without tasks, which may be busy with joining the job.
   void await_start() {
     departures_.all_start_again();
     names_.forget();

@@ -5,7 +5,7 @@
 
 namespace nacre::group {
 
-// What calls this may have been called by a callback of `alone_`, which keeps them.
+// The caller may itself run in a callback of `alone_`, so the driver gets copies of the callbacks.
 Result<OverlayDriver*> Extendable::extend(event::Loop& loop, Membership membership, Log& log) {
   auto driver = TRY(OverlayDriver::create(loop, std::move(membership), log));
   CHECK_OK(driver->keep_alive());

@@ -38,7 +38,7 @@ Result<void> extend(ShellProcess& process, group::Extendable& group, Log& log) {
 }  // namespace
 
 void make_lone_group(ShellProcess& process, boot::Boot boot, Log& log) {
-  // A manager's is not its to start, and what it would start knows no manager.
+  // A manager starts its job's shells itself, and one that nacre started would not know the manager.
   if (boot.way != boot::Way::hosts) {
     process.group = std::make_unique<group::Alone>(0);
     return;
