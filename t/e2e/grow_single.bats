@@ -227,8 +227,8 @@ END
   cat >own/job.sh <<'END'
 nacre=$1
 "$nacre" run --shell="$2" -n 1 -o cpu-affinity=off sh -c 'touch here; until [ -e go ]; do sleep 0.05; done' 2>err &
-until [ -e here ]; do sleep 0.05; done
-until "$nacre" grow --count=2 -q; do [ -z "$("$nacre" jobs -q)" ] || exit 1; done
+until [ -e here ] && [ -n "$("$nacre" jobs -q)" ]; do sleep 0.05; done
+"$nacre" grow --count=2 -q || exit 1
 touch go
 wait $!
 END

@@ -144,11 +144,9 @@ r='case $FLUX_TASK_RANK in'
   write_jobspec 4 sh -c "$r 1) exit 3;; esac; sleep 0.5"
   exec 7<>fifo
   start --local=4 --notify=fifo -o exit-report=off 2>err 7>&- &
-  for ((i = 0; i < 200; ++i)); do
-    # Once the launcher has it open, nobody else has.
-    ! find /proc/$!/fd -lname "$work/fifo" 2>/dev/null | grep -q . || break
-    sleep 0.01
-  done
+  # The launcher has it open. Before it is that program, it is a copy of this one, which has it open as well.
+  has_it() { [ "$(readlink "/proc/$1/exe")" != "$(readlink /proc/$$/exe)" ] && find "/proc/$1/fd" -lname "$work/fifo" | grep -q .; }
+  wait_until has_it $!
   exec 7<&-
   code=0
   wait $! || code=$?

@@ -9,7 +9,7 @@ uptime_ms() { # does not jump with the wall clock
   echo "${seconds/./}0"
 }
 
-# wait_until [SECONDS] CMD...: until that is true, at most for so long (60 s). A machine that stands still has more time, once.
+# wait_until [SECONDS] CMD...: until that is true, at most for so long (120 s). A machine that stands still has more time, once.
 wait_until() {
   local seconds=120 now last deadline stood_still=0
   if [[ $1 =~ ^[0-9]+$ ]]; then
