@@ -180,10 +180,11 @@ class Oracle:
         if not self._untouched():
             # Input may have been cut off, so how much there was is not known.
             expected = [[line for line in lines if not INPUT_LINE.match(line)] for lines in expected]
-        at, torn = [0] * len(expected), set()
+        at, fragments = [0] * len(expected), []
         for line in self.out.stdout.split("\n"):
-            self._line(line, expected, at, torn)
+            self._line(line, expected, at, fragments)
         short_ends = self._may_be_short()
+        torn = self._torn(fragments, at, short_ends)
         whole = [rank for rank in range(len(expected)) if rank not in short_ends]
         short = {rank: (at[rank], len(expected[rank])) for rank in whole if at[rank] < len(expected[rank])}
         if short:
@@ -204,19 +205,36 @@ class Oracle:
         only_tasks = bool(self.lethal) and all(hit.task is not None for hit in self.lethal)
         return unfinished if only_tasks else everyone
 
-    def _line(self, line, expected, at, torn):
+    def _torn(self, fragments, at, short_ends):
+        """The tasks that these are the last words of. One may be the beginning of the next line of several tasks, but no two are of one
+        task, and no line of it came after."""
+        owners = {}
+
+        def finds_owner(number, tried):
+            able = [rank for rank, lines in fragments[number].items() if at[rank] == lines and rank not in tried]
+            for rank in sorted(able, key=lambda rank: rank not in short_ends):
+                tried.add(rank)
+                if rank not in owners or finds_owner(owners[rank], tried):
+                    owners[rank] = number
+                    return True
+            return False
+
+        for number, fragment in enumerate(fragments):
+            if not finds_owner(number, set()):
+                self._fault("torn output", f"a line was torn, and others came after it, of one of tasks {sorted(fragment)}")
+        return set(owners)
+
+    def _line(self, line, expected, at, fragments):
         if not line or (INPUT_LINE.match(line) and not self._untouched()):
             return
         match = re.match(r"(\d+)\.(\d+|in) ", line)
         rank = int(match[1]) if match else None
         if rank is not None and rank < len(expected) and at[rank] < len(expected[rank]) and expected[rank][at[rank]] == line:
-            if rank in torn:
-                self._fault("torn output", f"task {rank}: a line was torn, and others came after it")
             at[rank] += 1
             return
-        ends = [rank for rank, lines in enumerate(expected) if rank not in torn and at[rank] < len(lines)
-                and lines[at[rank]].startswith(line)]
-        if ends:
-            torn.add(ends[0])
+        # By task whose next line begins so: how many whole ones it had before.
+        begun = {rank: at[rank] for rank, lines in enumerate(expected) if at[rank] < len(lines) and lines[at[rank]].startswith(line)}
+        if begun:
+            fragments.append(begun)
         else:
             self._fault("wrong output", f"a line that should not be here: {line[:60]!r}")
