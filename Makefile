@@ -10,6 +10,7 @@ STDIO_SECONDS ?= 3600
 KILL_RUNS ?= 100
 CHAOS_TRIALS ?= 5000
 CHAOS_TRIALS_HOSTS ?= 1000
+ELASTIC_TIMES ?= 20
 MPICH_CH3 ?= build/mpich-ch3
 BENCH_OUT ?= build/bench
 
@@ -42,7 +43,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 help: ## print this
 	@echo "make TARGET, where TARGET is one of:"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
-	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) STDIO_SECONDS=$(STDIO_SECONDS) KILL_RUNS=$(KILL_RUNS) CHAOS_TRIALS=$(CHAOS_TRIALS) CHAOS_TRIALS_HOSTS=$(CHAOS_TRIALS_HOSTS) MPICH_CH3=$(MPICH_CH3) BENCH_OUT=$(BENCH_OUT)"
+	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) STDIO_SECONDS=$(STDIO_SECONDS) KILL_RUNS=$(KILL_RUNS) CHAOS_TRIALS=$(CHAOS_TRIALS) CHAOS_TRIALS_HOSTS=$(CHAOS_TRIALS_HOSTS) ELASTIC_TIMES=$(ELASTIC_TIMES) MPICH_CH3=$(MPICH_CH3) BENCH_OUT=$(BENCH_OUT)"
 
 deps: ## install the packages that a build needs (Debian, Ubuntu), or name those that are missing (elsewhere)
 	@etc/deps.sh
@@ -85,6 +86,8 @@ check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FU
 	$(step) "Test with it, with HPCC, and traces in a browser" env NACRE_SHELL=$(abspath $(DEV)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(DEV)) \
 	  NACRE_SOURCE_DIR=$(CURDIR) MPICH_CH3=$(abspath $(MPICH_CH3)/install) bats t/long
 	$(step) "Faults of virtual hosts" t/long/faults --build $(DEV) --times 2
+	$(step) "Shrinks and grows in deep trees, $(ELASTIC_TIMES) times each" env NACRE_SHELL=$(abspath $(RELEASE)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(RELEASE)) \
+	  NACRE_SOURCE_DIR=$(CURDIR) ELASTIC_TIMES=$(ELASTIC_TIMES) t/cluster/run bats t/cluster/elastic_cases.bats
 	$(step) "Launch many times" t/long/launches --build $(RELEASE)
 	$(step) "Launch over many virtual hosts" t/long/ssh_tree --build $(RELEASE)
 	$(step) "A million ends of jobs, by all exit policies" $(DEV)/t/unit/unit_exits "[million]"
