@@ -4,15 +4,20 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <hwloc.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/signals_blocked.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 
@@ -135,6 +140,32 @@ std::optional<std::string> name_with_port(hwloc_obj_t device) {
   return has_ports ? std::nullopt : std::optional(name);
 }
 
+// Runs in a forked child, which ends silently whatever hwloc does.
+[[noreturn]] void load_and_exit(const Functions& hwloc, hwloc_topology_t topology) {
+  for (int signum = 1; signum < NSIG; ++signum) std::signal(signum, SIG_DFL);
+  ::prctl(PR_SET_DUMPABLE, 0);  // no core file
+  int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  ::dup2(null, STDERR_FILENO);
+  ::_exit(hwloc.topology_load(topology) < 0 ? 1 : 0);
+}
+
+// Whether hwloc can load it, tried in a process of its own: an object that lacks a set of cpus, for one, crashes
+// hwloc 2.9.
+Result<bool> can_be_loaded(const Functions& hwloc, hwloc_topology_t topology) {
+  pid_t pid = -1;
+  {
+    SignalsBlocked blocked;
+    pid = ::fork();
+    if (pid == 0) load_and_exit(hwloc, topology);
+  }
+  if (pid < 0) return system_error(errno, "cannot start a process");
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0) {
+    if (errno != EINTR) return system_error(errno, "waitpid");
+  }
+  return status == 0;
+}
+
 // Returns 0 or an errno.
 int write_file(const std::string& path, std::string_view text) {
   UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
@@ -213,7 +244,7 @@ struct HwlocTopology::Loaded {
     for (hwloc_obj_osdev_type_t type : {HWLOC_OBJ_OSDEV_OPENFABRICS, HWLOC_OBJ_OSDEV_NETWORK}) {
       std::vector<Device> out;
       for (hwloc_obj_t each : all(HWLOC_OBJ_OS_DEVICE)) {
-        if (each->attr->osdev.type != type || (is_here && is_down(each->name))) continue;
+        if (each->attr->osdev.type != type || each->name == nullptr || (is_here && is_down(each->name))) continue;
         auto name = name_with_port(each);
         if (!name) continue;
         bool on_pci = each->parent != nullptr && each->parent->type == HWLOC_OBJ_PCI_DEVICE;
@@ -257,8 +288,8 @@ Result<HwlocTopology> HwlocTopology::load(Devices devices, const std::optional<s
   if (devices == Devices::important) hwloc.set_io_types_filter(loaded->topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   if (file && hwloc.topology_set_xml(loaded->topology, file->c_str()) < 0)
     return system_error(errno, "cannot read the topology " + *file);
-  if (file && hwloc.topology_load(loaded->topology) < 0) return invalid(*file + ": no topology of hwloc");
-  if (!file && hwloc.topology_load(loaded->topology) < 0) return system_error(errno, "hwloc_topology_load");
+  if (file && !TRY(can_be_loaded(hwloc, loaded->topology))) return invalid(*file + ": no topology of hwloc");
+  if (hwloc.topology_load(loaded->topology) < 0) return system_error(errno, "hwloc_topology_load");
   return HwlocTopology(std::move(loaded));
 }
 

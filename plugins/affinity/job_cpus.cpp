@@ -14,8 +14,10 @@ using value::Idset;
 constexpr const char* kTopology = "FLUX_HWLOC_XMLFILE";
 
 Error no_such_core(Idset::Id id, std::size_t count) {
-  return invalid(fmt::format("R gives core {} of this node, which has {}", id,
-                             count == 1 ? "1 core (0)" : fmt::format("{} cores (0-{})", count, count - 1)));
+  const std::string has = count == 0   ? "no cores"
+                          : count == 1 ? "1 core (0)"
+                                       : fmt::format("{} cores (0-{})", count, count - 1);
+  return invalid(fmt::format("R gives core {} of this node, which has {}", id, has));
 }
 
 Result<std::vector<Idset>> ask_hwloc(plugin::Host& host) {

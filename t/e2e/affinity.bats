@@ -108,6 +108,23 @@ env +UCX_NET_DEVICES='eth0,eth1'" ] || { echo "$output"; return 1; }
   fails_with 1 "FLUX_HWLOC_XMLFILE: cannot read the topology $work/machine.xml: No such file or directory"
 }
 
+@test "a topology file that crashes hwloc, and one without what is asked for, are one line" {
+  machine 1 3 "" --cores 4 --gpus 1
+  cp machine.xml good.xml
+  sed 's/\(type="Core" cpuset="[^"]*"\) complete_cpuset="[^"]*"/\1/' good.xml >machine.xml
+  run nacre -o cpu-affinity=per-task
+  fails_with 1 "FLUX_HWLOC_XMLFILE: $work/machine.xml: no topology of hwloc"
+  sed 's/\(type="NUMANode".*\) nodeset="[^"]*"/\1/' good.xml >machine.xml
+  run nacre -o cpu-affinity=per-task -o mem-affinity=bind
+  fails_with 1 "FLUX_HWLOC_XMLFILE: $work/machine.xml: no topology of hwloc"
+  sed 's/\(type="OSDev".*\) name="[^"]*"/\1/' good.xml >machine.xml
+  run nacre -o cpu-affinity=off -o nic-affinity=closest
+  fails_with 1 "hwloc sees no network card on this node that is up"
+  sed 's/type="Package" cpuset="[^"]*"/type="Package" cpuset=""/' good.xml >machine.xml
+  run nacre -o cpu-affinity=per-task
+  fails_with 1 "hwloc.topology: hwloc sees no cores"
+}
+
 @test "mem-affinity is the task's policy, as the kernel has it" {
   [ -r /proc/self/numa_maps ] || skip "a kernel without NUMA"
   prepare 1 sh -c 'grep -oE " (bind|prefer|interleave|default)[^ ]*" /proc/self/numa_maps | sort -u'
