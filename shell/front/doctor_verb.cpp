@@ -55,9 +55,7 @@ class DoctorVerb final : public JobVerb {
           cli::usage_error("nacre doctor", fmt::format("--stacks: {}: expected {}{}", in_quotes(stacks_),
                                                        fmt::join(ways, ", "), did_you_mean(stacks_, ways))));
     record::Listed job = TRY(this->job());
-    if (job.entry.ended())
-      return invalid(fmt::format("job {} has ended; `nacre report {}` prints how", job.entry.id.f58_plain(),
-                                 job.entry.id.f58_plain()));
+    if (job.entry.ended()) return has_ended(job);
     control::Client client = TRY(reach_job(job));
     client.allow(client.answer_time() + event::Seconds(*seconds + (stacks_.empty() ? kForAnswers : kForStacks)));
     Json groups = Json::array();
@@ -66,7 +64,9 @@ class DoctorVerb final : public JobVerb {
     };
     Json asked{{"interval", *seconds}, {"by-rank", by_rank_}};
     if (!stacks_.empty()) asked["stacks"] = stacks_;
-    Json answer = TRY(client.ask("doctor", std::move(asked), take));
+    auto asked_for = client.ask("doctor", std::move(asked), take);
+    if (!asked_for && may_have_ended(asked_for.error())) return has_ended(TRY(end_in_list(job, asked_for.error())));
+    Json answer = TRY(std::move(asked_for));
     answer["groups"] = std::move(groups);
     if (json_) {
       answer["id"] = job.entry.id.f58_plain();
@@ -75,6 +75,11 @@ class DoctorVerb final : public JobVerb {
     auto all_answered = in("what the leader answers", print_text(answer));
     if (!all_answered) return all_answered.error();
     return *all_answered ? 0 : 1;
+  }
+
+  static Error has_ended(const record::Listed& job) {
+    const std::string id = job.entry.id.f58_plain();
+    return invalid(fmt::format("job {} has ended; `nacre report {}` prints how", id, id));
   }
 
   // Returns false if some of the shells have not answered.

@@ -185,6 +185,66 @@ takes_stacks() {
   stop_job
 }
 
+@test "a task that waits in the kernel is named, and holds up neither the others nor their stacks" {
+  printf '#include <unistd.h>\nint main(void) { if (vfork() == 0) for (;;) pause(); return 0; }\n' >kernel.c
+  cc -w -o kernel kernel.c # its process waits in state D until its child has begun another program
+  start_job 3 1 "touch there.\$FLUX_TASK_RANK; [ \$FLUX_TASK_RANK != 1 ] || exec $work/kernel; exec sleep 600"
+  wait_until are_there 3
+  wait_until concludes "stuck 1"
+  run "$front" doctor --stacks --twice=0.1
+  [ "$status" -eq 0 ]
+  shows '^1 of 3  1 \(node1\) +kernel is stuck in the kernel, in [a-z_]+ \(state D\)'
+  shows '^2 of 3  0,2 .*sleep.* \(sleeps \('
+  shows '^=> rank 1 \(node1\) is stuck in the kernel, in [a-z_]+ \(state D\): at both looks'
+  stop_job
+}
+
+@test "tasks that end between the two looks, and the job itself" {
+  start_job 2 2 'case $FLUX_TASK_RANK in 1 | 3) until [ -e go ]; do sleep 0.02; done; exit $((FLUX_TASK_RANK - 1)) ;; esac; exec sleep 600'
+  "$front" doctor --twice=3 "$id" >said 2>&1 &
+  doctor=$!
+  sleep 0.5 # it passes, too, if the doctor comes later
+  touch go
+  wait "$doctor"
+  output=$(<said)
+  shows '^2 of 4  0,2 +sleep sleeps'
+  shows '^=> rank 1 \(node0\) has ended well, and the others go on'
+  "$front" doctor --twice=60 "$id" >said 2>&1 &
+  doctor=$!
+  sleep 0.5
+  stop_job
+  code=0
+  wait "$doctor" || code=$?
+  [ "$code" -eq 1 ]
+  [ "$(<said)" = "nacre doctor: job $id has ended; \`nacre report $id\` prints how" ]
+}
+
+@test "tasks that may not be traced, a setuid program and one that forbids it, are shown without stacks, and a note" {
+  needs_root "to be another user, and to make a program setuid"
+  shell=$(copy_for_all "$NACRE_SHELL")
+  nacre=$(copy_for_all "$NACRE_BUILD_DIR/nacre")
+  printf '#include <sys/prctl.h>\n#include <unistd.h>\nint main(void) { prctl(PR_SET_DUMPABLE, 0); for (;;) pause(); }\n' >forbids.c
+  cc -o for-all/forbids forbids.c
+  cp "$(type -P sleep)" for-all/setuid
+  chmod 4755 for-all/setuid
+  mkdir -m 700 of-nobody of-nobody/jobs of-nobody/tmp
+  chown -R 65534:65534 of-nobody
+  export NACRE_JOBS_DIR=$work/of-nobody/jobs TMPDIR=$work/of-nobody/tmp
+  as_nobody "$nacre" run --shell="$shell" -n 3 sh -c 'case $FLUX_TASK_RANK in 0) exec ./for-all/setuid 600 ;; 1) exec ./for-all/forbids ;; esac
+    exec sleep 600' >out 2>err </dev/null &
+  launcher=$!
+  all_run() { [ "$(as_nobody "$nacre" ps --json last 2>/dev/null | jq -r .command | sort | paste -sd' ')" = "forbids setuid sleep" ]; }
+  wait_until all_run
+  run as_nobody "$nacre" doctor --stacks --twice=0.1 last
+  [ "$status" -eq 0 ]
+  shows '^1 of 3  0 \(.*\) +setuid sleeps'
+  shows '^1 of 3  1 \(.*\) +forbids sleeps'
+  shows '^1 of 3  2 \(.*\) .*sleep.* \(sleeps \('
+  shows '^note: .*: no stack by eu-stack: .*([Dd]enied|not permitted)'
+  as_nobody "$nacre" cancel last
+  ends_with 143
+}
+
 @test "a shell that stands still is named, and the others answer" {
   start_job 3 1 'touch there.$FLUX_TASK_RANK; exec sleep 600' -o lost-after=60s
   wait_until are_there 3
