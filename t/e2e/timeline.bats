@@ -85,6 +85,46 @@ END
   grep -qE '^nacre: clocks: known to ±[0-9.]+ ms \(worst node1\)' err
 }
 
+@test "the time of day jumps by an hour on the leader's host, and back on another's: the times between events stay right" {
+  cat >jump.c <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec* now) {
+  static int (*real)(clockid_t, struct timespec*);
+  if (real == NULL) *(void**)&real = dlsym(RTLD_NEXT, "clock_gettime");
+  int result = real(clock, now);
+  if (clock == CLOCK_REALTIME && access(getenv("JUMPED"), F_OK) == 0) now->tv_sec += atol(getenv("BY"));
+  return result;
+}
+END
+  cc -shared -fPIC -o jump.so jump.c -ldl
+  write_nodes 3 1
+  write_jobspec 3 sh -c "[ \$FLUX_TASK_RANK != 0 ] || touch $work/jumped; sleep 0.3; echo x"
+  cat >agent <<'END'
+#!/bin/sh
+host=$1
+shift
+case $host in
+  node0) export BY=3600 ;;
+  node1) export BY=-3600 ;;
+  *) exec sh -c "$*" ;;
+esac
+export JUMPED=$WORK/jumped LD_PRELOAD=$WORK/jump.so ASAN_OPTIONS=verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+exec sh -c "$*"
+END
+  chmod +x agent
+  before=$(date +%s)
+  WORK=$work launch --hosts="node[0-2]" --agent="$work/agent" -R R.json -o cpu-affinity=off --timeline=t.json
+  [ -e jumped ]
+  is_trace
+  is '[.traceEvents[] | select(.ph != "M").ts] | max < 300e6'
+  is 'named("X"; "run") | length == 3 and all(.dur > 0 and .dur < 300e6)'
+  is ".otherData.start - $before - 3600 | . >= 0 and . < 300"
+}
+
 @test "the summary comes at the end on standard error, or as an event: its steps in order, with who came last" {
   job 3 1 'echo out' --timeline
   [ "$(sort -u out)" = out ]
