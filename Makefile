@@ -122,6 +122,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	$(RELEASE)/t/sim/sim --ends=1000000 --shells=8000
 	t/bench/front --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/front_live --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
+	t/bench/insight --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --out $(BENCH_OUT)
 	t/bench/failure_line --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell
 
 bench-hosts: ## as root, on four virtual hosts: measure against srun and ssh; a table goes to BENCH_OUT
