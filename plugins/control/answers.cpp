@@ -209,16 +209,19 @@ void Answers::processes(Reply reply) {
     for (const TaskProcess& each : all) {
       if (rows.size() == kRowsInPart) reply.part({{"tasks", std::exchange(rows, Json::array())}});
       auto shell = host_.job().taskmap.node_of(each.rank);
-      rows.push_back({{"rank", each.rank},
-                      {"host", shell ? host_of(*shell) : ""},
-                      {"shell", shell ? Json(*shell) : Json()},
-                      {"pid", each.pid},
-                      {"state", each.state},
-                      {"try", host_.job().attempt_of(each.rank)},
-                      {"time", each.elapsed},
-                      {"cpu", each.elapsed > 0 ? each.cpu / each.elapsed : 0},
-                      {"rss", each.memory},
-                      {"command", each.program}});
+      // Member by member, which is several times as fast as a list of them: `nacre top` asks for this often.
+      Json row = Json::object();
+      row["rank"] = each.rank;
+      row["host"] = shell ? host_of(*shell) : "";
+      row["shell"] = shell ? Json(*shell) : Json();
+      row["pid"] = each.pid;
+      row["state"] = each.state;
+      row["try"] = host_.job().attempt_of(each.rank);
+      row["time"] = each.elapsed;
+      row["cpu"] = each.elapsed > 0 ? each.cpu / each.elapsed : 0;
+      row["rss"] = each.memory;
+      row["command"] = each.program;
+      rows.push_back(std::move(row));
     }
     Json spares = Json::array();
     for (std::uint32_t shell : host_.job().spare_shells().ids()) {

@@ -18,29 +18,40 @@
 namespace nacre::plugins {
 namespace {
 
-std::map<std::int64_t, ProcessStat> all_processes() {
-  std::map<std::int64_t, ProcessStat> out;
+using Process = std::pair<std::int64_t, ProcessStat>;
+
+// In the order of their numbers.
+std::vector<Process> all_processes() {
+  std::vector<Process> out;
   DIR* folder = ::opendir("/proc");
   if (folder == nullptr) return out;
   while (const dirent* each = ::readdir(folder)) {
     auto pid = parse_u64(each->d_name);
     if (!pid) continue;
     if (auto stat = ProcessStat::of(static_cast<pid_t>(*pid)))
-      out.emplace(static_cast<std::int64_t>(*pid), *std::move(stat));
+      out.emplace_back(static_cast<std::int64_t>(*pid), *std::move(stat));
   }
   ::closedir(folder);
+  auto by_number = [](const Process& a, const Process& b) { return a.first < b.first; };
+  std::sort(out.begin(), out.end(), by_number);
   return out;
 }
 
+// Null: there is none.
+const ProcessStat* find_process(const std::vector<Process>& all, std::int64_t pid) {
+  auto found = std::lower_bound(all.begin(), all.end(), pid,
+                                [](const Process& each, std::int64_t wanted) { return each.first < wanted; });
+  return found != all.end() && found->first == pid ? &found->second : nullptr;
+}
+
 // The one of `tasks` that a process is, or is below of; 0: none. Numbers are used again, so the way up is bounded.
-std::int64_t task_above(const std::map<std::int64_t, ProcessStat>& all, const std::set<std::int64_t>& tasks,
-                        std::int64_t pid) {
+std::int64_t task_above(const std::vector<Process>& all, const std::set<std::int64_t>& tasks, std::int64_t pid) {
   constexpr int kMaxDepth = 1024;
   for (int depth = 0; depth < kMaxDepth; ++depth) {
     if (tasks.contains(pid)) return pid;
-    auto found = all.find(pid);
-    if (found == all.end()) return 0;
-    pid = found->second.parent;
+    const ProcessStat* process = find_process(all, pid);
+    if (process == nullptr) return 0;
+    pid = process->parent;
   }
   return 0;
 }
@@ -77,12 +88,11 @@ std::vector<TaskProcess> task_processes(plugin::Host& host) {
   double now = seconds_since_boot();
   std::map<std::int64_t, std::size_t> index;
   for (const auto& task : host.tasks()) {
-    auto found = all.find(task->pid());
-    if (!pids.contains(task->pid()) || found == all.end()) continue;
+    const ProcessStat* stat = pids.contains(task->pid()) ? find_process(all, task->pid()) : nullptr;
+    if (stat == nullptr) continue;
     index.emplace(task->pid(), out.size());
-    const ProcessStat& stat = found->second;
-    double elapsed = std::max(0.0, now - static_cast<double>(stat.start) / ticks);
-    out.push_back({task->rank(), task->pid(), std::string(1, stat.state), elapsed, 0, 0, stat.name});
+    double elapsed = std::max(0.0, now - static_cast<double>(stat->start) / ticks);
+    out.push_back({task->rank(), task->pid(), std::string(1, stat->state), elapsed, 0, 0, stat->name});
   }
   for (const auto& [pid, stat] : all) {
     auto of = index.find(task_above(all, pids, pid));
