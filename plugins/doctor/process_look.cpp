@@ -17,6 +17,7 @@
 #include "base/file.hpp"
 #include "base/process_stat.hpp"
 #include "base/text.hpp"
+#include "task/cgroups.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -125,6 +126,24 @@ std::optional<ProcessLook> look_at(pid_t pid) {
   out.moved = bytes_moved_by(pid);
   if (auto where = read_file(proc(pid, "wchan")); where && !is_no_place(*where)) out.where = *where;
   return out;
+}
+
+// With version 1 it is in state D, with version 2 it sleeps where it would handle a signal, or where the kernel
+// does not say.
+bool is_frozen(const ProcessLook& look) {
+  bool may_be =
+      look.state == 'D' ||
+      (look.state == 'S' && (look.where.empty() || look.where == "get_signal" || look.where == "do_freezer_trap"));
+  auto cgroups = may_be ? task::Cgroups::of_process(look.pid) : Error{ESRCH, ""};
+  if (!cgroups) return false;
+  if (auto unified = cgroups->unified_directory()) {
+    auto frozen = task::read_keyed_number(*unified + "/cgroup.events", "frozen ");
+    if (frozen && *frozen != 0) return true;
+  }
+  if (!cgroups->has("freezer")) return false;
+  auto directory = cgroups->directory("freezer");
+  auto state = directory ? read_file(*directory + "/freezer.state") : Error{ENOENT, ""};
+  return state && trim(*state) == "FROZEN";
 }
 
 // "NUMBER ARG0 ...", the arguments in hex; "running"; "-1 ..." outside of a call.

@@ -30,6 +30,10 @@ struct ProcessLook {
 // None: it is gone.
 [[nodiscard]] std::optional<ProcessLook> look_at(pid_t pid);
 
+// Whether its cgroup, of version 2 or 1, is frozen. Only where the look is that of a process which may be, files of
+// /proc and of cgroups are read.
+[[nodiscard]] bool is_frozen(const ProcessLook& look);
+
 // The system call in which the process's first thread is.
 struct SystemCall {
   std::string name;  // "read"; "" if it is in none

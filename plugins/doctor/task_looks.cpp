@@ -121,6 +121,7 @@ TaskLooks::Examined TaskLooks::examine(const task::Task& task, double interval) 
   out.pid = look.pid;
   fact.program = look.name;
   fact.doing = doing_of(first == before.end() ? nullptr : &first->second, look, interval);
+  if (is_frozen(look)) fact.doing = Doing::frozen;
   out.was_stopped = fact.doing == Doing::stopped;
   double cpu = 0, ready = 0;
   for (const auto& [pid, each] : now) {

@@ -11,8 +11,8 @@
 namespace nacre::doctor {
 namespace {
 
-constexpr std::array<std::string_view, 7> kDoings = {"busy",   "sleeps", "stuck",      "stopped",
-                                                     "traced", "over",   "not-started"};
+constexpr std::array<std::string_view, 8> kDoings = {"busy",   "sleeps", "stuck", "stopped",
+                                                     "traced", "frozen", "over",  "not-started"};
 constexpr std::array<std::string_view, 5> kWriters = {"unknown", "nobody", "itself", "shell", "others"};
 
 template <typename Enum, std::size_t N>

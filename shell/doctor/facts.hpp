@@ -23,6 +23,7 @@ enum class Doing : std::uint8_t {
   stuck,        // it waits in the kernel, and no signal ends that (state D), at both looks
   stopped,      // SIGSTOP, SIGTSTP (state T)
   traced,       // stopped by a debugger (state t)
+  frozen,       // by the freezer of its cgroup
   over,         // its process has ended, and has not been reported
   not_started,  // the task has no process yet
 };

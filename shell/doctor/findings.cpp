@@ -31,7 +31,7 @@ bool reads_from_nobody(const Fact& fact) {
 // What a rule of its own names.
 bool is_named(const Fact& fact) {
   return fact.doing == Doing::stuck || fact.doing == Doing::stopped || fact.doing == Doing::traced ||
-         reads_from_nobody(fact);
+         fact.doing == Doing::frozen || reads_from_nobody(fact);
 }
 
 // Tasks that are at the same place, as far as the facts show.
@@ -125,6 +125,8 @@ class Judge {
       add(Kind::stopped, place.ranks, subject + what(fact, several), "nacre kill -s CONT lets them go on");
     else if (fact.doing == Doing::traced)
       add(Kind::stopped, place.ranks, subject + what(fact, several), "state t");
+    else if (fact.doing == Doing::frozen)
+      add(Kind::stopped, place.ranks, subject + what(fact, several), "no signal ends that, only who has frozen it");
     else if (reads_from_nobody(fact))
       add(Kind::pipe, place.ranks, subject + what(fact, several), "so nothing will ever come");
     else if (fact.is_input && fact.doing == Doing::sleeps && !fact.moves)

@@ -47,7 +47,7 @@ struct Verdict {
     no_answer,  // a shell has not answered: it is frozen, or its host is
     missing,    // the others wait, and this one is elsewhere
     stuck,      // in the kernel
-    stopped,    // by a signal, or by a debugger
+    stopped,    // by a signal, a debugger, or a freezer
     pipe,       // it reads a pipe that nobody will write to
     input,      // it reads the job's standard input
     spins,      // busy, and does nothing that can be seen

@@ -135,6 +135,7 @@ std::string what(const Fact& fact, bool several) {
     case Doing::stuck: return fmt::format("{} stuck in the kernel{} (state D)", be, where);
     case Doing::stopped: return be + " stopped";
     case Doing::traced: return be + " held by a debugger";
+    case Doing::frozen: return be + " frozen, by its cgroup";
     case Doing::over: return several ? "have just ended" : "has just ended";
     case Doing::not_started: return several ? "have not started" : "has not started";
     case Doing::busy:

@@ -245,6 +245,29 @@ takes_stacks() {
   ends_with 143
 }
 
+@test "a task that is frozen by its cgroup" {
+  needs_root "to make a cgroup"
+  mkdir cg
+  # The mount is seen, and stays, as long as the job does.
+  unshare --mount --propagation private sh -c 'mount -t cgroup2 none cg && exec "$@"' - "$front" run --shell="$NACRE_SHELL" -n 3 \
+    sh -c 'echo $$ >there.$FLUX_TASK_RANK; exec sleep 600' >out 2>err </dev/null &
+  launcher=$!
+  wait_until listed
+  wait_until are_there 3
+  there() { nsenter --mount --target "$launcher" sh -c "cd $work && $1"; }
+  there "mkdir cg/nacre-test-$$ && cat there.1 >cg/nacre-test-$$/cgroup.procs && echo 1 >cg/nacre-test-$$/cgroup.freeze"
+  wait_until 20 there "grep -q 'frozen 1' cg/nacre-test-$$/cgroup.events"
+  run "$front" doctor --twice=0.1
+  there "echo 0 >cg/nacre-test-$$/cgroup.freeze && cat there.1 >cg/cgroup.procs && rmdir cg/nacre-test-$$"
+  [ "$status" -eq 0 ]
+  shows '^1 of 3  1 \(.*\) +sleep is frozen, by its cgroup'
+  shows '^=> rank 1 \(.*\) is frozen, by its cgroup: no signal ends that, only who has frozen it$'
+  run "$front" doctor --twice=0.1
+  [[ $output != *frozen* ]] || { echo "$output"; return 1; }
+  "$front" cancel
+  ends_with 143
+}
+
 @test "a shell that stands still is named, and the others answer" {
   start_job 3 1 'touch there.$FLUX_TASK_RANK; exec sleep 600' -o lost-after=60s
   wait_until are_there 3

@@ -126,18 +126,23 @@ TEST_CASE("a group that is too large is not blamed") {
   CHECK(job.kinds() == Texts{"several "});
 }
 
-TEST_CASE("stuck in the kernel, stopped, and held by a debugger") {
+TEST_CASE("stuck in the kernel, stopped, held by a debugger, and frozen") {
   Fact stuck = with(Doing::stuck);
   stuck.where = "nfs_wait_bit_killable";
-  Patient job(8);
-  job.put("0-4", busy()).put("5", stuck).put("6", with(Doing::stopped)).put("7", with(Doing::traced));
+  Patient job(9);
+  job.put("0-4", busy())
+      .put("5", stuck)
+      .put("6", with(Doing::stopped))
+      .put("7", with(Doing::traced))
+      .put("8", with(Doing::frozen));
   Texts lines = job.lines();
-  REQUIRE(lines.size() == 3);
+  REQUIRE(lines.size() == 4);
   CHECK(lines[0] ==
         "=> rank 5 (n2) is stuck in the kernel, in nfs_wait_bit_killable (state D): at both looks; no "
         "signal ends that, so look at the host and its file systems");
   CHECK(lines[1] == "=> rank 6 (n3) is stopped: nacre kill -s CONT lets them go on");
   CHECK(lines[2] == "=> rank 7 (n3) is held by a debugger: state t");
+  CHECK(lines[3] == "=> rank 8 (n4) is frozen, by its cgroup: no signal ends that, only who has frozen it");
 }
 
 TEST_CASE("what a rule of its own names is named beside the others, which wait for it") {
