@@ -303,6 +303,7 @@ Result<void> Shell::announce_start() {
 
 // Also runs if the job is being ended: its tasks have been signalled by then.
 void Shell::finish() {
+  shells_.decide_losses();
   run_tasks();
   stand_by();
   restart_.finished();

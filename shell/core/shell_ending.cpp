@@ -243,6 +243,7 @@ void ShellEnding::close_job() {
   process_.timeline.add(timeline::Kind::enters, join::kExitBarrier);
   process_.timeline.closing();
   group_->close_bulk();
+  shells_.decide_losses();
   shrink_.put_all();
   shells_.last_barrier(join::kExitBarrier);
   shrink_.job_over();

@@ -171,6 +171,16 @@ void ShellGroup::on_lost(group::Rank rank) {
   if (rank >= host_.job().shells()) return;
   if (reports_losses_) notify_plugins("shell.lost", loss_of(rank, host_));
   if (host_.job().shell_rank != 0) return;
+  if (!decides_losses_ && on_lost_of(host_).replaces) return undecided_.insert(rank);
+  decide_loss(rank);
+}
+
+void ShellGroup::decide_losses() {
+  decides_losses_ = true;
+  for (group::Rank rank : std::exchange(undecided_, {}).ids()) decide_loss(rank);
+}
+
+void ShellGroup::decide_loss(group::Rank rank) {
   if (!unfinished_on(rank).empty() && on_lost_with_tasks_ && on_lost_with_tasks_(rank)) return;
   give_up(rank, "");
 }

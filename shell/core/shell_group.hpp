@@ -68,6 +68,9 @@ class ShellGroup {
   // Leader: `receive` is called for a lost shell that had tasks; false: nothing is done about it, and this goes on
   // as with give_up().
   void when_lost_with_tasks(std::function<bool(group::Rank)> receive) { on_lost_with_tasks_ = std::move(receive); }
+  // Leader: what becomes of the tasks of shells that are lost is decided from now on. Those that were lost before,
+  // when no task could start again yet, come first.
+  void decide_losses();
   // Leader: the tasks of this lost shell that have no record are lost, and what that means for the job follows.
   // `why`: they could not be started again; "": nobody wanted that.
   void give_up(group::Rank rank, const std::string& why);
@@ -110,6 +113,7 @@ class ShellGroup {
   void begin_barrier(const std::string& name);
   void note_passed(const std::string& barrier, const Result<void>& passed);
   void on_lost(group::Rank rank);
+  void decide_loss(group::Rank rank);
   void note_reported(const group::Ended& ended);
   void note_ended(const value::Idset& tasks, const exits::Record& record);
   void note_left(const value::Idset& shells);
@@ -129,6 +133,8 @@ class ShellGroup {
   bool tasks_are_over_ = false;  // the leader has announced it
   bool reports_losses_ = false;  // true once plugins have run shell.post-init
   std::function<bool(group::Rank)> on_lost_with_tasks_;
+  bool decides_losses_ = false;
+  value::Idset undecided_;            // until then: lost shells of a job in which tasks may start again
   elastic::ExpectedStarts expected_;  // the leader's
   exits::Outcomes outcomes_;
   std::function<void(const exits::TaskEnd&)> on_first_ended_;  // until it is called

@@ -11,7 +11,6 @@
 #include "elastic/starts.hpp"
 #include "job/on_lost.hpp"
 #include "job/restart_option.hpp"
-#include "join/leaving.hpp"
 #include "plugin/pmi_connected.hpp"
 
 namespace nacre::core {
@@ -34,10 +33,6 @@ Result<void> ShellReplace::serve() {
 
 bool ShellReplace::lost(group::Rank shell) {
   if (host_.ending()) return false;
-  if (!shells_.has_passed(join::kStartBarrier)) {
-    shells_.give_up(shell, "not all tasks of the job had started");
-    return true;
-  }
   value::Idset asked;
   for (std::uint32_t each = 1; each < job_.shells(); ++each) {
     if (shells_.stays(each) && !shells_.unfinished_on(each).empty()) asked.insert(each);

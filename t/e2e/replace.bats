@@ -268,14 +268,55 @@ end
 LUA
   for ((round = 0; round < 12; ++round)); do
     ROUND=$round run --separate-stderr launch -R R.json -o cpu-affinity=off --local=6 --spares=4 --arity=2 --on-lost=replace -- --initrc="$PWD/rc.lua"
-    # One that is lost while the job is being started ends it.
     if [ "$status" -eq 0 ]; then
       [ "$(sort -u <<<"$output")" = $'0\n1' ] || { echo "round $round: $output $stderr"; return 1; }
     else
-      [[ $stderr == *"not all tasks of the job had started"* || $stderr == *"there is no spare left"* ]] || { echo "round $round: $status $output $stderr"; return 1; }
+      [[ $stderr == *"there is no spare left"* ]] || { echo "round $round: $status $output $stderr"; return 1; }
     fi
     wait_until none_here # the jobs of other tests may have as many shells
   done
+}
+
+@test "a shell that is lost while the job is being started, at each moment: its tasks begin on the spare" {
+  local rank topic
+  write_nodes 5 1
+  write_jobspec 4 sh -c 'echo "$FLUX_TASK_RANK in try $NACRE_TASK_TRY"'
+  # Of four shells with --arity=2, 1 is between 0 and 3.
+  for rank in 1 3; do
+    for topic in initrc initrc-of-a-slow-leader shell.init task.init task.fork shell.start; do
+      cat >rc.lua <<END
+local topic, rank = "$topic", shell.info.rank
+local function die () if rank == $rank then os.execute ("kill -KILL \$PPID; sleep 10") end end
+if topic == "initrc-of-a-slow-leader" and rank == 0 then os.execute ("sleep 0.5") end
+if topic:find ("initrc") then die () else plugin.register { name = "dies", handlers = { { topic = topic, fn = die } } } end
+END
+      run --separate-stderr launch -R R.json -o cpu-affinity=off --local=5 --spares=1 --arity=2 --on-lost=replace -- --initrc="$PWD/rc.lua"
+      [ "$status" -eq 0 ] || { echo "$rank, $topic: $status $output $stderr"; return 1; }
+      [[ $stderr == *"shell $rank on node$rank is lost: it has ended, or cannot be reached; its task $rank starts again on the spare shell 4 on node4"* ]] ||
+        { echo "$rank, $topic: $stderr"; return 1; }
+      [[ $(grep -o '^[0-9]*' <<<"$output" | sort -u | paste -sd,) == 0,1,2,3 && $'\n'$output$'\n' == *$'\n'"$rank in try 2"$'\n'* ]] || { echo "$rank, $topic: $output"; return 1; }
+      wait_until none_here
+    done
+  done
+}
+
+@test "a shell that is lost while the job is being started, without a spare, and with another shell in error: the job ends and says why" {
+  write_nodes 4 1
+  write_jobspec 4 sleep 600
+  cat >rc.lua <<'END'
+plugin.register { name = "dies", handlers = { { topic = "shell.init", fn = function ()
+  if shell.info.rank == 2 then os.execute ("kill -KILL $PPID; sleep 10") end
+end } } }
+END
+  run --separate-stderr launch -R R.json -o cpu-affinity=off --local=4 --on-lost=replace -- --initrc="$PWD/rc.lua"
+  [ "$status" -eq 1 ]
+  [[ $stderr == *"shell 2 on node2 is lost: it has ended, or cannot be reached; with it task 2, which is not started again: "* ]] || { echo "$stderr"; return 1; }
+  wait_until none_here
+  sed -i 's/^end } } }$/  if shell.info.rank == 3 then os.execute ("sleep 1"); error ("no luck") end\n&/' rc.lua
+  run --separate-stderr launch -R R.json -o cpu-affinity=off --local=4 --on-lost=replace -- --initrc="$PWD/rc.lua"
+  [ "$status" -eq 1 ]
+  [[ $stderr == *"no luck"* ]] || { echo "$stderr"; return 1; }
+  wait_until none_here
 }
 
 @test "commands, signals, doctor and usage find the tasks where they are now, in a deep tree too" {
