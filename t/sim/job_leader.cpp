@@ -65,8 +65,17 @@ Idset JobLeader::unfinished_on(Id shell) const {
 // ---- a lost shell ---------------------------------------------------------------------------------
 
 void JobLeader::lost(Id shell) {
-  if (unfinished_on(shell).empty() || !elastic_.changes().replaces || elastic_.ending() || !has_started())
-    return give_up(shell);
+  if (elastic_.changes().replaces && !decides_losses_) return undecided_.insert(shell);
+  decide_loss(shell);
+}
+
+void JobLeader::decide_losses() {
+  decides_losses_ = true;
+  for (Id shell : std::exchange(undecided_, {}).ids()) decide_loss(shell);
+}
+
+void JobLeader::decide_loss(Id shell) {
+  if (unfinished_on(shell).empty() || !elastic_.changes().replaces || elastic_.ending()) return give_up(shell);
   Time asks(shell_.world_.random.one_in(2) ? 0 : shell_.world_.random.in(0, kMostQuestion));
   shell_.later(asks, [this, shell] { replace(shell); });
 }

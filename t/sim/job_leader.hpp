@@ -43,6 +43,7 @@ class JobLeader {
 
   // ---- shells
   void lost(Id shell);
+  void decide_losses();  // from now on; first those of before, when no task could start again yet
   void lost_leaving(Id shell);
   void lost_newcomer(Id shell);
   void ready_to_leave(Id shell);
@@ -75,6 +76,7 @@ class JobLeader {
   [[nodiscard]] bool has_started() const;
   void request(RequestBody body, const std::function<void(const Entry*)>& done);
   // job_leader.cpp
+  void decide_loss(Id shell);
   void give_up(Id shell);
   void refused(const Idset& ranks);
   void answer_complete();
@@ -108,6 +110,8 @@ class JobLeader {
   std::optional<Growing> open_;
   std::deque<Growing> queue_;
   std::vector<Message> unanswered_;
+  bool decides_losses_ = false;
+  Idset undecided_;
   bool all_started_ = false, order_is_answered_ = false, stopped_ = false, job_over_ = false;
 };
 

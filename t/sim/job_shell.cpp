@@ -58,6 +58,7 @@ void JobShell::enter_phase(Phase phase) {
   phase_ = phase;
   say(fmt::format("is in {}", name_of(phase)));
   witness_.entered(id_, phase);
+  if ((phase == Phase::finish || phase == Phase::close) && elastic_ && leads()) elastic_->leader()->decide_losses();
 }
 
 void JobShell::go_on() {
