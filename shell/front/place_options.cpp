@@ -176,8 +176,12 @@ Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& p
   record.job = boot::new_job_id();
   record.arity = arity_;
   record.timeout = timeout_;
-  record.shell.push_back(shell_.empty() ? own_shell() : shell_);
-  // A shell on another host starts in another directory, so it needs an absolute path.
+  // A shell on another host, or one that joins later, starts in another directory, so these need absolute paths.
+  // What has no slash is looked for in the PATH of each host.
+  bool is_name = shell_.find('/') == std::string::npos;
+  record.shell.push_back(shell_.empty() ? own_shell()
+                         : is_name      ? shell_
+                                        : std::filesystem::absolute(shell_).native());
   for (auto [option, path] : {std::pair{"--initrc", &initrc_}, std::pair{"--eventlog", &eventlog_},
                               std::pair{"--record-dir", &record_directory_}}) {
     if (!path->empty())

@@ -179,6 +179,22 @@ END
 
 no_spare_but() { [ "$(spares)" = "$1" ]; }
 
+@test "a relative --shell is of the directory of nacre run, wherever the tasks are" {
+  tasks=2
+  mkdir elsewhere bin
+  cp "$NACRE_SHELL" bin/nacre-shell
+  for where in "-n 1" "-n 2 --local=2"; do
+    rm -f elsewhere/go
+    # shellcheck disable=SC2086
+    "$front" run --shell=bin/nacre-shell --cwd="$PWD/elsewhere" $where sh -c 'until [ -e go ]; do sleep 0.05; done' >out 2>err &
+    launcher=$!
+    wait_until listed
+    grow --count=1 -q
+    touch elsewhere/go
+    ends_with 0
+  done
+}
+
 @test "what cannot grow is refused in words" {
   local row
   tasks=2
