@@ -13,9 +13,9 @@ constexpr std::array kUpChannels{bulk::up::kOutput};
 
 }  // namespace
 
-BulkDriver::BulkDriver(const bulk::BulkOptions& options, LinkTable& wires, bulk::StreamId before,
+BulkDriver::BulkDriver(const bulk::BulkOptions& options, BulkStreams& streams, bulk::StreamId before,
                        std::function<void(overlay::LinkName, const Error&)> broken)
-    : link_table_(wires), before_(before), broken_(std::move(broken)), node_(options) {}
+    : streams_(streams), before_(before), broken_(std::move(broken)), node_(options) {}
 
 // ---- called by OverlayDriver --------------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ void BulkDriver::write_on(const Stream& stream) {
   auto found = outgoing_.find(stream);
   if (found == outgoing_.end()) return;
   Outgoing& out = found->second;
-  out.at += link_table_.write(stream.first, before_ + stream.second, std::string_view(out.bytes).substr(out.at));
+  out.at += streams_.write(stream.first, before_ + stream.second, std::string_view(out.bytes).substr(out.at));
   if (out.at < out.bytes.size()) return;
   outgoing_.erase(found);
   written_.push_back(stream);
@@ -174,7 +174,7 @@ void BulkDriver::write_on(const Stream& stream) {
 
 // The end of a link is reported elsewhere.
 void BulkDriver::do_effect(bulk::Grant& grant) {
-  if (!cut_off_) static_cast<void>(link_table_.grant(grant.to, before_ + grant.stream, grant.bytes));
+  if (!cut_off_) static_cast<void>(streams_.grant(grant.to, before_ + grant.stream, grant.bytes));
 }
 
 // All records go through this one queue, so users get them in order, whatever their channel.

@@ -15,9 +15,9 @@
 #include "bulk/in_order.hpp"
 #include "bulk/node.hpp"
 #include "bulk/port.hpp"
+#include "group/bulk_streams.hpp"
 #include "group/deferred_calls.hpp"
 #include "group/directory.hpp"
-#include "group/link_table.hpp"
 #include "overlay/node.hpp"
 
 namespace nacre::group {
@@ -26,7 +26,7 @@ class BulkDriver final : public bulk::Port {
  public:
   // `before`: the link's streams up to this one belong to others. `broken` is called for a link that bulk has to
   // end; its owner then calls gone().
-  BulkDriver(const bulk::BulkOptions& options, LinkTable& wires, bulk::StreamId before,
+  BulkDriver(const bulk::BulkOptions& options, BulkStreams& streams, bulk::StreamId before,
              std::function<void(overlay::LinkName, const Error&)> broken);
 
   // ---- called by OverlayDriver; the next pump() performs what follows from it
@@ -74,7 +74,7 @@ class BulkDriver final : public bulk::Port {
   void announce(const bulk::Announce& record);
   void call_later(std::function<void()> what) { deferred_.add(std::move(what)); }
 
-  LinkTable& link_table_;
+  BulkStreams& streams_;
   bulk::StreamId before_;
   std::function<void(overlay::LinkName, const Error&)> broken_;
   bulk::BulkNode node_;

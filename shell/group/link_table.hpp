@@ -15,6 +15,7 @@
 
 #include "base/result.hpp"
 #include "event/loop.hpp"
+#include "group/bulk_streams.hpp"
 #include "group/keep_alive.hpp"
 #include "group/membership.hpp"
 #include "overlay/effect.hpp"
@@ -25,7 +26,7 @@
 
 namespace nacre::group {
 
-class LinkTable {
+class LinkTable final : public BulkStreams {
  public:
   // Called from the loop, never from within a call of a member; none may destroy the LinkTable. on_unlinked: a link
   // has ended, or a dial has failed; it is not called after hang_up().
@@ -43,7 +44,7 @@ class LinkTable {
     std::function<void()> on_closed;               // a link has gone; also called after hang_up()
   };
   static Result<std::unique_ptr<LinkTable>> create(event::Loop& loop, Membership& membership, Callbacks callbacks);
-  ~LinkTable();
+  ~LinkTable() override;
 
   // After an error no connection is tried, and on_unlinked is not called.
   Result<void> dial(Rank peer);
@@ -51,9 +52,8 @@ class LinkTable {
   // reported it or will, and it may already be dialled again.
   Result<void> send(overlay::LinkName to, std::string_view message);
   [[nodiscard]] bool has_room(overlay::LinkName to);  // as transport::Link; true if there is no such link
-  // Bulk, as transport::Link; nothing is taken where there is no link.
-  std::size_t write(overlay::LinkName to, transport::StreamId stream, std::string_view bytes);
-  Result<void> grant(overlay::LinkName to, transport::StreamId stream, std::size_t bytes);
+  std::size_t write(overlay::LinkName to, transport::StreamId stream, std::string_view bytes) override;
+  Result<void> grant(overlay::LinkName to, transport::StreamId stream, std::size_t bytes) override;
   void hang_up(overlay::LinkName link);     // once all that was sent is out
   void half_close(overlay::LinkName link);  // the peer is still received from
   void give_up(overlay::LinkName link);     // at once; on_unlinked is not called

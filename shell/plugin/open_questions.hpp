@@ -9,16 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
+#include "plugin/open_answers.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugin {
@@ -26,13 +24,9 @@ namespace nacre::plugin {
 template <typename Answer>
 class OpenQuestions {
  public:
-  using Number = std::uint64_t;  // from 1
-
-  struct Answered {
-    Number number = 0;
-    Answer answer;
-    value::Idset late;  // shells
-  };
+  using Answers = OpenAnswers<Answer, event::Timer>;
+  using Number = typename Answers::Number;
+  using Answered = typename Answers::Answered;
   struct Question {
     // Who is waited for. The leader may be among them: it is not asked, but gives its own part.
     value::Idset shells;
@@ -53,7 +47,7 @@ class OpenQuestions {
   // All other shells but those that have gone; none if this one is alone.
   [[nodiscard]] value::Idset others() const {
     if (host_.bulk() == nullptr) return {};
-    return host_.job().shells_that_came() - value::Idset::range(0, 0) - gone_;
+    return host_.job().shells_that_came() - value::Idset::range(0, 0) - gone();
   }
 
   // `done` is called once, perhaps before this returns, unless this is an error or the question is dropped. EBUSY:
@@ -61,13 +55,14 @@ class OpenQuestions {
   Result<Number> ask(Question question) {
     if (open_.size() >= most_)
       return Error{EBUSY, fmt::format("{} {} others at the moment: try again", busy_, most_)};
-    Number number = ++last_;
-    auto timer = TRY(event::Timer::create(host_.loop(), [this, number] { finish(number); }));
+    Number number = open_.next();
+    auto timer = TRY(event::Timer::create(host_.loop(), [this, number] { open_.finish(number); }));
     timer.unref();
     timer.start_grace(question.time);
     value::Idset asked = question.shells - value::Idset::range(0, 0);
     std::string text = asked.empty() ? std::string() : question.text(number);
-    open_.emplace(number, Open{std::move(question), std::move(timer)});
+    open_.open(number, {std::move(question.shells), std::move(question.begun), std::move(question.done)},
+               std::move(timer));
     if (!asked.empty()) {
       Result<void> sent = host_.announce(topic_, text);
       if (!sent) {
@@ -75,69 +70,28 @@ class OpenQuestions {
         return sent.error();
       }
     }
-    finish_if_complete(number);
+    open_.finish_if_complete(number);
     return number;
   }
 
-  // To put in what the shell has sent; null if it came too late, or the shell is not waited for (any more).
-  [[nodiscard]] Answer* find(Number number, std::uint32_t shell) {
-    auto found = open_.find(number);
-    bool waits = found != open_.end() && found->second.question.shells.contains(shell);
-    return waits ? &found->second.question.begun : nullptr;
-  }
-
-  // The shell has sent its last for this question, which may be done now.
-  void complete(Number number, std::uint32_t shell) {
-    auto found = open_.find(number);
-    if (found == open_.end()) return;
-    found->second.question.shells.remove(shell);
-    finish_if_complete(number);
-  }
-
-  // The shell answers no more: no question waits for it from now on.
-  void gone(std::uint32_t shell) {
-    gone_.insert(shell);
-    std::vector<Number> numbers;
-    for (const auto& [number, open] : open_) numbers.push_back(number);
-    for (Number each : numbers) complete(each, shell);
-  }
-  [[nodiscard]] const value::Idset& gone() const { return gone_; }
-
-  // What there is of the answers of those that are open.
+  // As OpenAnswers has them.
+  [[nodiscard]] Answer* find(Number number, std::uint32_t shell) { return open_.find(number, shell); }
+  void complete(Number number, std::uint32_t shell) { open_.complete(number, shell); }
+  void gone(std::uint32_t shell) { open_.gone(shell); }
+  [[nodiscard]] const value::Idset& gone() const { return open_.gone(); }
   template <typename Act>
   void each(const Act& act) const {
-    for (const auto& [number, open] : open_) act(open.question.begun);
+    open_.each(act);
   }
-
-  // Without calling what waits for the answer.
-  void drop(Number number) { open_.erase(number); }
-  void drop_all() { open_.clear(); }
+  void drop(Number number) { open_.drop(number); }
+  void drop_all() { open_.drop_all(); }
 
  private:
-  struct Open {
-    Question question;  // `shells`: those that are still waited for; `begun`: what there is of the answer
-    event::Timer timer;
-  };
-
-  void finish_if_complete(Number number) {
-    auto found = open_.find(number);
-    if (found != open_.end() && found->second.question.shells.empty()) finish(number);
-  }
-
-  void finish(Number number) {
-    auto taken = open_.extract(number);
-    if (!taken) return;
-    Question& question = taken.mapped().question;
-    question.done({number, std::move(question.begun), std::move(question.shells)});
-  }
-
   Host& host_;
   std::string topic_;
   std::size_t most_;
   std::string busy_;
-  std::map<Number, Open> open_;
-  value::Idset gone_;
-  Number last_ = 0;
+  Answers open_;
 };
 
 }  // namespace nacre::plugin
