@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "event/clock.hpp"
 #include "plugin/shell_questions.hpp"
@@ -13,9 +11,8 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr std::size_t kRecordSize = std::size_t{32} << 10;  // bytes of groups in a record, well below its limit
-constexpr std::size_t kMostUnsent = 4096;                   // records
-constexpr std::size_t kMostKept = std::size_t{64} << 10;    // bytes of groups in what was found last
+constexpr std::size_t kMostUnsent = 4096;                 // records
+constexpr std::size_t kMostKept = std::size_t{64} << 10;  // bytes of groups in what was found last
 
 }  // namespace
 
@@ -35,12 +32,13 @@ void Examinations::asked(std::string_view bytes) {
   if (!order || records_.waiting() > kMostUnsent || own_.size() >= kMostOpen) return;
   auto number = (*json)["number"].get<std::uint64_t>();
   if (order->only_silence) {
-    Json record{{"number", number}, {"last", true}, {"groups", Json::array()}};
-    if (silence_) record["silent"] = silence_();
-    return records_.put(dump_json(record));
+    std::optional<double> silent;
+    if (silence_) silent = silence_();
+    return records_.put(doctor::AnswerPart{number, true, {}, {}, silent}.text());
   }
-  Result<void> begun =
-      look(number, *order, [this, number](const auto& groups, const auto& notes) { send(number, groups, notes); });
+  Result<void> begun = look(number, *order, [this, number](auto groups, const auto& notes) {
+    for (std::string& each : doctor::answer_of(number, std::move(groups), notes)) records_.put(std::move(each));
+  });
   if (!begun) host_.log().log(Level::warn, "doctor", "{}", begun.error().message);
 }
 
@@ -93,28 +91,7 @@ void Examinations::complete(std::uint64_t number, const StackTaker::Stacks& stac
   own.done(std::move(groups), all);
 }
 
-void Examinations::send(std::uint64_t number, const std::vector<doctor::TaskGroup>& groups,
-                        const std::set<std::string>& notes) {
-  std::size_t next = 0;
-  do {
-    Json some = Json::array();
-    for (std::size_t bytes = 0; next < groups.size() && bytes < kRecordSize; ++next) {
-      some.push_back(groups[next].json());
-      bytes += dump_json(some.back()).size();
-    }
-    bool is_last = next == groups.size();
-    Json record{{"number", number}, {"last", is_last}, {"groups", std::move(some)}};
-    if (is_last && !notes.empty()) record["notes"] = notes;
-    records_.put(dump_json(record));
-  } while (next < groups.size());
-}
-
 // ---- the leader --------------------------------------------------------------
-
-void Examinations::Found::add(std::uint32_t shell, doctor::TaskGroup group) {
-  nodes[shell].add(group);
-  groups.push_back(std::move(group));
-}
 
 Result<void> Examinations::examine(const ExaminationOrder& order, std::function<void(Examined)> done) {
   value::Idset shells = open_.others();
@@ -136,66 +113,44 @@ Result<void> Examinations::examine(const ExaminationOrder& order, std::function<
 // The leader's own part.
 Result<void> Examinations::begin(std::uint64_t number, const ExaminationOrder& order) {
   if (order.only_silence) {
-    if (silence_) open_.find(number, 0)->silent = silence_();
+    if (silence_) open_.find(number, 0)->from_all.add(0, {number, true, {}, {}, silence_()});
     open_.complete(number, 0);
     return {};
   }
   return look(number, order, [this, number](std::vector<doctor::TaskGroup> groups, const auto& notes) {
     Found* found = open_.find(number, 0);
     if (found == nullptr) return;
-    for (doctor::TaskGroup& each : groups) found->add(0, std::move(each));
-    for (const std::string& each : notes) found->notes[each].insert(0);
+    found->from_all.add(0, {number, true, std::move(groups), notes, std::nullopt});
     open_.complete(number, 0);
   });
 }
 
 void Examinations::take(std::uint32_t shell, std::string_view bytes) {
-  auto json = parse_json(bytes);
-  if (!json || !json->is_object()) return;
-  JsonAt at = JsonAt::root(*json);
-  auto number = at.at("number");
-  auto groups = at.at("groups");
-  if (!number || !groups || !number->json().is_number_unsigned() || !groups->json().is_array()) return;
-  auto question = number->json().get<std::uint64_t>();
-  Found* found = open_.find(question, shell);
+  auto part = reader_.read(bytes);
+  Found* found = part ? open_.find(part->number, shell) : nullptr;
   if (found == nullptr) return;
-  for (const Json& each : groups->json()) {
-    if (auto group = doctor::TaskGroup::parse(each)) found->add(shell, *std::move(group));
-  }
-  if (auto notes = at.find("notes"); notes && *notes) {
-    for (const std::string& each : (*notes)->strings().value_or(std::vector<std::string>()))
-      found->notes[each].insert(shell);
-  }
-  if (auto silent = at.find("silent"); silent && *silent && (*silent)->json().is_number())
-    found->silent = std::min(found->silent, (*silent)->json().get<double>());
-  if (auto last = at.at("last"); last && last->json() == true) open_.complete(question, shell);
+  std::uint64_t number = part->number;
+  bool is_last = part->is_last;
+  found->from_all.add(shell, *std::move(part));
+  if (is_last) open_.complete(number, shell);
 }
 
 Examined Examinations::examined(Found found, const value::Idset& late) {
   Examined out;
-  out.silent = found.silent;
+  out.silent = found.from_all.silent();
   doctor::Examination& examination = out.examination;
   examination.tasks = host_.job().tasks();
   examination.interval = found.order.interval;
   if (found.order.by_rank) {
-    out.rows = found.groups;
+    out.rows = found.from_all.groups();
     std::sort(out.rows.begin(), out.rows.end(),
               [](const auto& a, const auto& b) { return *a.ranks.first() < *b.ranks.first(); });
   }
-  examination.groups = doctor::folded(std::move(found.groups));
+  std::move(found.from_all).put_into(examination, [this](std::uint32_t shell) { return host_of_shell(shell); });
   examination.absent = absent(late);
-  for (auto& [shell, node] : found.nodes) {
-    node.shell = shell;
-    node.host = host_of_shell(shell);
-    examination.nodes.push_back(std::move(node));
-  }
   for (const auto& [record, ranks] : outcomes_.classes()) {
     bool well = record.kind() == exits::Record::Kind::ended && !host_.exit_policy().is_failure(record);
     (well ? examination.ended_well : examination.ended_badly).insert(ranks);
-  }
-  for (const auto& [note, shells] : found.notes) {
-    std::string hosts = hosts_text(shells);
-    examination.notes.push_back(hosts.empty() ? note : fmt::format("{}: {}", hosts, note));
   }
   examination.host_of = [this](std::uint32_t rank) {
     auto shell = host_.job().taskmap.node_of(rank);
@@ -212,18 +167,6 @@ Examined Examinations::examined(Found found, const value::Idset& late) {
 std::string Examinations::host_of_shell(std::uint32_t shell) const {
   const auto& nodes = host_.job().resources.nodes;
   return shell < nodes.size() ? nodes[shell].hostname : "";
-}
-
-std::string Examinations::hosts_text(const value::Idset& shells) const {
-  constexpr std::size_t kMostHosts = 4;
-  std::vector<std::string> hosts;
-  for (std::uint32_t shell : shells.ids()) {
-    std::string host = host_of_shell(shell);
-    if (host.empty() || std::find(hosts.begin(), hosts.end(), host) != hosts.end()) continue;
-    if (hosts.size() == kMostHosts) return fmt::format("{} and others", fmt::join(hosts, ", "));
-    hosts.push_back(std::move(host));
-  }
-  return fmt::format("{}", fmt::join(hosts, ", "));
 }
 
 std::vector<doctor::Absent> Examinations::absent(const value::Idset& late) const {

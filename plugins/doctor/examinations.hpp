@@ -6,9 +6,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "bulk/record_queue.hpp"
+#include "doctor/answers.hpp"
 #include "exits/outcomes.hpp"
 #include "plugin/host.hpp"
 #include "plugin/open_questions.hpp"
@@ -54,12 +53,7 @@ class Examinations {
   // What has come from all.
   struct Found {
     ExaminationOrder order;
-    std::vector<doctor::TaskGroup> groups;
-    double silent = std::numeric_limits<double>::infinity();  // seconds
-    std::map<std::string, value::Idset> notes;                // with the shells
-    std::map<std::uint32_t, doctor::NodePace> nodes;          // by shell
-
-    void add(std::uint32_t shell, doctor::TaskGroup group);
+    doctor::Gathered from_all;
   };
 
   static constexpr const char* kTopic = "doctor.ask";  // announcement: {"number", "order"}
@@ -70,11 +64,9 @@ class Examinations {
   void look_again(std::uint64_t number);
   void take_stacks(std::uint64_t number, Own& own);
   void complete(std::uint64_t number, const StackTaker::Stacks& stacks, const std::set<std::string>& notes);
-  void send(std::uint64_t number, const std::vector<doctor::TaskGroup>& groups, const std::set<std::string>& notes);
   void take(std::uint32_t shell, std::string_view bytes);
   [[nodiscard]] Examined examined(Found found, const value::Idset& late);
   [[nodiscard]] std::string host_of_shell(std::uint32_t shell) const;
-  [[nodiscard]] std::string hosts_text(const value::Idset& shells) const;  // at most a few
   [[nodiscard]] std::vector<doctor::Absent> absent(const value::Idset& late) const;
 
   plugin::Host& host_;
@@ -82,6 +74,7 @@ class Examinations {
   std::map<std::uint64_t, Own> own_;
   bulk::RecordQueue records_{bulk::up::kDoctor};
   plugin::OpenQuestions<Found> open_{host_, kTopic, kMostOpen, "the job is examined for"};
+  doctor::AnswerReader reader_;
   exits::Outcomes outcomes_;
   std::function<double()> silence_;
   Json last_look_ = nullptr;

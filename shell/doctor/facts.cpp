@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/facts.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -123,9 +124,9 @@ Result<TaskGroup> TaskGroup::parse(const Json& json) {
 }
 
 std::vector<TaskGroup> folded(std::vector<TaskGroup> groups) {
-  std::map<std::string, TaskGroup> by_text;
+  std::map<Fact, TaskGroup> by_fact;
   for (TaskGroup& each : groups) {
-    auto [found, is_new] = by_text.try_emplace(dump_json(each.fact.json()), each);
+    auto [found, is_new] = by_fact.try_emplace(each.fact, each);
     if (is_new) continue;
     TaskGroup& group = found->second;
     if (*each.ranks.first() < *group.ranks.first()) group.path = each.path;
@@ -136,8 +137,8 @@ std::vector<TaskGroup> folded(std::vector<TaskGroup> groups) {
     group.bytes += each.bytes;
   }
   std::vector<TaskGroup> out;
-  out.reserve(by_text.size());
-  for (auto& [text, group] : by_text) out.push_back(std::move(group));
+  out.reserve(by_fact.size());
+  for (auto& [fact, group] : by_fact) out.push_back(std::move(group));
   std::sort(out.begin(), out.end(), [](const TaskGroup& a, const TaskGroup& b) {
     return a.ranks.size() != b.ranks.size() ? a.ranks.size() > b.ranks.size() : *a.ranks.first() < *b.ranks.first();
   });

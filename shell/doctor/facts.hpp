@@ -4,7 +4,7 @@
 // the same have equal facts, and are one group with a set of ranks.
 #pragma once
 
-#include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -49,7 +49,7 @@ struct Fact {
 
   [[nodiscard]] Json json() const;
   static Result<Fact> parse(const Json& json);
-  bool operator==(const Fact&) const = default;
+  auto operator<=>(const Fact&) const = default;
 };
 
 // What differs from task to task of a group.

@@ -69,14 +69,15 @@ std::vector<SlowNode> behind(const std::vector<NodePace>& nodes) {
   std::vector<const NodePace*> by_least;
   for (const NodePace& node : nodes) by_least.push_back(&node);
   std::sort(by_least.begin(), by_least.end(), [](auto* a, auto* b) { return a->bytes.most < b->bytes.most; });
+  std::vector<double> least_from(by_least.size());  // of this node and those behind it
+  for (std::size_t i = by_least.size(); i-- > 0;) {
+    double own = by_least[i]->bytes.least;
+    least_from[i] = i + 1 < by_least.size() ? std::min(own, least_from[i + 1]) : own;
+  }
+  double most = std::max(0.0, by_least.back()->bytes.most);
   std::vector<SlowNode> out;
   for (std::size_t slow = 1; is_few(slow, by_least.size()); ++slow) {
-    double least = by_least[slow]->bytes.least;
-    double most = 0;
-    for (std::size_t i = slow; i < by_least.size(); ++i) {
-      least = std::min(least, by_least[i]->bytes.least);
-      most = std::max(most, by_least[i]->bytes.most);
-    }
+    double least = least_from[slow];
     bool is_clear = least >= kLeastOutput && by_least[slow - 1]->bytes.most <= kFarBehind * least;
     if (!is_clear) continue;
     for (std::size_t i = 0; i < slow; ++i) {

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each shell answers to a question of the doctor, and what the leader puts together from all of it. Pure.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_fwd.hpp"
+#include "base/result.hpp"
+#include "doctor/facts.hpp"
+#include "doctor/findings.hpp"
+#include "doctor/pace.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::doctor {
+
+// A record of doc/protocol.md, "Channels", up 5: a part of the answer of one shell.
+struct AnswerPart {
+  std::uint64_t number = 0;  // of the question
+  bool is_last = false;
+  std::vector<TaskGroup> groups;
+  std::set<std::string> notes;   // what could not be found out, for people; in the last part
+  std::optional<double> silent;  // seconds since a task has done anything that can be seen; if that was asked
+
+  [[nodiscard]] std::string text() const;
+};
+// At least one, each well below the limit of a record.
+[[nodiscard]] std::vector<std::string> answer_of(std::uint64_t number, std::vector<TaskGroup> groups,
+                                                 std::set<std::string> notes);
+
+// Most shells of a job find the same facts, so the text of each is read once.
+class AnswerReader {
+ public:
+  // An error if anything of it cannot be read: then the shell has not answered.
+  Result<AnswerPart> read(std::string_view text);
+
+ private:
+  std::optional<TaskGroup> group_of(const Json& json);
+  const Fact* fact_of(const std::string& text);  // null: it cannot be read
+
+  std::map<std::string, Fact> facts_;  // by their text
+};
+
+// What has come from all shells so far.
+class Gathered {
+ public:
+  using HostOf = std::function<std::string(std::uint32_t shell)>;
+
+  void add(std::uint32_t shell, AnswerPart part);
+  [[nodiscard]] const std::vector<TaskGroup>& groups() const { return groups_; }  // as they came
+  [[nodiscard]] double silent() const { return silent_; }  // the least; infinity: nobody has said it
+  // Sets its groups, nodes and notes.
+  void put_into(Examination& examination, const HostOf& host_of_shell) &&;
+
+ private:
+  std::vector<TaskGroup> groups_;
+  double silent_ = std::numeric_limits<double>::infinity();
+  std::map<std::string, value::Idset> notes_;  // with the shells
+  std::map<std::uint32_t, NodePace> nodes_;    // by shell
+};
+
+}  // namespace nacre::doctor
