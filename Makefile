@@ -120,6 +120,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	$(RELEASE)/t/bench/bench_notices
 	$(RELEASE)/t/bench/bench_placement
 	$(RELEASE)/t/sim/sim --ends=1000000 --shells=8000
+	$(RELEASE)/t/sim/sim --doctor=10000
 	t/bench/front --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/front_live --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/insight --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --out $(BENCH_OUT)

@@ -2,13 +2,12 @@
 #include "ends.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "cpu_time.hpp"
 #include "exits/job_end.hpp"
 #include "exits/notifier.hpp"
 #include "group/statements.hpp"
@@ -33,22 +32,6 @@ const char* name_of(Story story) {
   }
   return "";
 }
-
-class CpuTime {
- public:
-  void start() { since_ = now(); }
-  void stop() { spent_ += now() - since_; }
-  [[nodiscard]] double milliseconds() const { return spent_ * 1e3; }
-
- private:
-  static double now() {
-    timespec time{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
-  }
-  double since_ = 0;
-  double spent_ = 0;
-};
 
 double in_seconds(Time time) { return static_cast<double>(time.count()) / 1e6; }
 

@@ -3,13 +3,14 @@
 // sim [--jobs] [--seeds=FIRST-LAST] [--seed=N] [--members=MOST] [--faults=MOST] [--trace] [--brief]
 // sim --report=MOST
 // sim --ends=TASKS [--shells=N] [--most-ms=N]
+// sim --doctor=SHELLS [--tasks-per-shell=N] [--most-ms=N] [--most-messages-per-shell=N]
 //
 // With --jobs each seed is a whole job, with the shells' phases and tasks (job_plan.hpp); else the overlay alone,
 // with all that can be done to it (run.hpp).
 // Runs a job for each seed and checks every invariant after every step. A seed that breaks one is made smaller and
 // printed as a transcript; --seed=N runs it again. --report prints what the protocol costs, for jobs of up to so
-// many members. --ends prints what the ends of so many tasks cost the leader (ends.hpp); exit code 1: more than
-// --most-ms.
+// many members. --ends prints what the ends of so many tasks cost the leader (ends.hpp); --doctor what a look of
+// `nacre doctor` at a job of so many shells costs (doctor.hpp); exit code 1: more than the limits that are given.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
+#include "doctor.hpp"
 #include "ends.hpp"
 #include "job_plan.hpp"
 #include "report.hpp"
@@ -37,6 +39,9 @@ struct Arguments {
   std::uint32_t ends = 0;  // tasks
   std::uint32_t shells = 8000;
   std::uint32_t most_ms = 0;
+  std::uint32_t doctor = 0;  // shells
+  std::uint32_t tasks_per_shell = 8;
+  std::uint32_t most_messages_per_shell = 0;
   Limits limits;
 };
 
@@ -69,6 +74,12 @@ Arguments parse(int argc, char** argv) {
       out.shells = static_cast<std::uint32_t>(number(value));
     } else if (word.starts_with("--most-ms=")) {
       out.most_ms = static_cast<std::uint32_t>(number(value));
+    } else if (word.starts_with("--doctor=")) {
+      out.doctor = static_cast<std::uint32_t>(number(value));
+    } else if (word.starts_with("--tasks-per-shell=")) {
+      out.tasks_per_shell = static_cast<std::uint32_t>(number(value));
+    } else if (word.starts_with("--most-messages-per-shell=")) {
+      out.most_messages_per_shell = static_cast<std::uint32_t>(number(value));
     } else if (word == "--jobs") {
       out.jobs = true;
     } else if (word == "--brief") {
@@ -172,6 +183,10 @@ int main(int argc, char** argv) {
   try {
     Arguments arguments = parse(argc, argv);
     if (arguments.ends > 0) return run_ends(arguments.ends, arguments.shells, arguments.most_ms) ? 0 : 1;
+    if (arguments.doctor > 0) {
+      DoctorLimits limits{arguments.most_ms, arguments.most_messages_per_shell};
+      return run_doctor(arguments.doctor, arguments.tasks_per_shell, limits) ? 0 : 1;
+    }
     if (arguments.report == 0) return run_all(arguments);
     print_report(arguments.report);
     return 0;

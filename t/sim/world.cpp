@@ -255,6 +255,7 @@ void World::send(Id id, LinkName to, Message message) {
           fmt::format("{} sends to {} what it has said its last word to", id, to.peer));
   if (trace) say(fmt::format("  {} -> {}: {}", id, to.peer, brief(message)));
   require(++messages <= most_messages, "a storm of messages");
+  if (std::holds_alternative<Beat>(message.body)) ++beats;
   if (over_the_wire || count_bytes || bytes_per_ms > 0 || decodes) {
     std::size_t size = size_of(message);
     bytes += size;

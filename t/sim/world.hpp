@@ -82,11 +82,11 @@ class World {
   Random random;
   std::vector<Host> hosts;
   bool trace = false, count_bytes = false;
-  bool over_the_wire = false;      // every message is encoded and decoded
-  bool tells_refusals = false;     // a node learns that the leader's host takes no connections
-  std::uint64_t bytes_per_ms = 0;  // that a host can send; 0: any. Beats pass what waits
-  std::uint64_t scale = 1;         // each byte of data in a message stands for so many
-  std::uint64_t messages = 0, bytes = 0;
+  bool over_the_wire = false;                        // every message is encoded and decoded
+  bool tells_refusals = false;                       // a node learns that the leader's host takes no connections
+  std::uint64_t bytes_per_ms = 0;                    // that a host can send; 0: any. Beats pass what waits
+  std::uint64_t scale = 1;                           // each byte of data in a message stands for so many
+  std::uint64_t messages = 0, bytes = 0, beats = 0;  // messages: beats too
   bool decodes = false;                      // each message is encoded by who sends it, and decoded by who gets it
   std::uint64_t most_messages = UINT64_MAX;  // more is a storm, and breaks the run
   Time latency_least{50}, latency_most{1500};
