@@ -23,8 +23,10 @@ CommandRun::~CommandRun() {
   if (process_ && !process_->exited()) static_cast<void>(process_->kill(SIGKILL));
 }
 
-Result<void> CommandRun::start(What what, std::function<void(Result<void>)> done) {
+Result<void> CommandRun::start(What what, WhenDone done) {
   command_ = std::move(what.name);
+  most_ = what.most;
+  out_.clear();
   err_.clear();
   is_late_ = false;
   task::Command command{std::move(what.argv), job::Environment::own(), {}};
@@ -41,15 +43,15 @@ Result<void> CommandRun::start(What what, std::function<void(Result<void>)> done
   if (!started) return in(command_, Error(started.error().error));
   process_ = *std::move(started);
   done_ = std::move(done);
-  limit_->start_grace(kMostTime);
+  limit_->start_grace(most_);
   return {};
 }
 
 void CommandRun::read() {
-  while (!process_->stream("stdout")->read().empty()) continue;
-  task::BufferedStream* stream = process_->stream("stderr");
-  for (std::string_view some = stream->read(); !some.empty(); some = stream->read()) {
-    err_.append(some.substr(0, kMostErrors - err_.size()));
+  for (auto [name, text] : {std::pair{"stdout", &out_}, std::pair{"stderr", &err_}}) {
+    task::BufferedStream* stream = process_->stream(name);
+    for (std::string_view some = stream->read(); !some.empty(); some = stream->read())
+      text->append(some.substr(0, kMostText - text->size()));
   }
 }
 
@@ -59,9 +61,8 @@ void CommandRun::complete() {
   auto process = std::exchange(process_, nullptr);  // it lives to the end of this call
   auto done = std::exchange(done_, nullptr);
   const value::WaitStatus& status = process->status();
-  if (is_late_)
-    return done(Error{ETIMEDOUT, fmt::format("{}: took longer than {:g} s", command_, kMostTime.count())});
-  if (status.success()) return done({});
+  if (is_late_) return done(Error{ETIMEDOUT, fmt::format("{}: took longer than {:g} s", command_, most_.count())});
+  if (status.success()) return done(std::move(out_));
   std::string why = last_line(err_);
   done(Error{ECANCELED, fmt::format("{}: {}{}", command_, status.str(), why.empty() ? "" : ": " + why)});
 }

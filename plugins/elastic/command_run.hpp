@@ -18,7 +18,7 @@ namespace nacre::plugins {
 class CommandRun {
  public:
   static constexpr event::Seconds kMostTime{20};
-  static constexpr std::size_t kMostErrors = 1 << 20;  // bytes of standard error that are kept
+  static constexpr std::size_t kMostText = 1 << 20;  // bytes of its output and of standard error that are kept
 
   explicit CommandRun(plugin::Host& host) : host_(host) {}
   ~CommandRun();
@@ -26,11 +26,14 @@ class CommandRun {
   struct What {
     std::string name;  // for messages
     std::vector<std::string> argv;
-    std::vector<std::pair<std::string, std::string>> variables;
+    std::vector<std::pair<std::string, std::string>> variables = {};
+    event::Seconds most = kMostTime;
   };
-  // `done` is called once, from the loop. Its error has the command, and the last line of its standard error. An
-  // error that is returned: it has not been started.
-  Result<void> start(What what, std::function<void(Result<void>)> done);
+  // With what it has written to standard output; an error has the command, and the last line of standard error.
+  using WhenDone = std::function<void(Result<std::string>)>;
+  // `done` is called once, from the loop. An error that is returned: it has not been started.
+  Result<void> start(What what, WhenDone done);
+  [[nodiscard]] bool runs() const { return process_ != nullptr; }
 
  private:
   void read();
@@ -39,9 +42,10 @@ class CommandRun {
   plugin::Host& host_;
   std::unique_ptr<task::Subprocess> process_;
   std::optional<event::Timer> limit_;
-  std::function<void(Result<void>)> done_;
+  WhenDone done_;
   std::string command_;
-  std::string err_;
+  event::Seconds most_{};
+  std::string out_, err_;
   bool is_late_ = false;
 };
 

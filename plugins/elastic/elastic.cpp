@@ -63,11 +63,12 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
     what.argv = std::move(command.argv);
     what.name = std::move(command.name);
     what.variables = {{"NACRE_RELEASED_HOSTS", hosts.str()}, {"NACRE_JOB_ID", host_.job().id.f58_plain()}};
-    Result<void> started = run_.start(std::move(what), [this](const Result<void>& released) { end(released); });
+    Result<void> started =
+        run_.start(std::move(what), [this](const Result<std::string>& released) { end(released); });
     if (!started) end(started.error());
   }
 
-  void end(const Result<void>& released) {
+  void end(const Result<std::string>& released) {
     Request request = std::move(waiting_.front());
     waiting_.pop_front();
     Json outcome{{"name", manager_.name}, {"hosts", request.hosts.str()}, {"released", released.has_value()}};

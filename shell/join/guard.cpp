@@ -61,10 +61,18 @@ Guard::~Guard() {
   children_.set_guard({});
   if (pid_ == 0) return;
   children_.forget(pid_);
-  if (!directories_.empty()) return;  // when the pipe closes the guard removes what this process could not
+  // When the pipe closes the guard does what this process could not.
+  if (!directories_.empty() || has_command_) return;
   ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
+}
+
+void Guard::set_command(const std::vector<std::string>& words) {
+  has_command_ = !words.empty();
+  std::string text;
+  for (const std::string& each : words) text += each + '\0';
+  send(GuardKind::command, text);
 }
 
 // Ignores errors: a guard that is gone, or does not read, is missed only if the shell is killed too.

@@ -5,6 +5,7 @@
 //   - ends what the shell's children have started if the shell is killed: by their process groups and, for
 //     processes that have left their group, by the mark in their environment (job::kShellMark). Tasks, coprocesses
 //     and the like need no guard: the kernel ends them with the shell (ChildSetup::ends_with_parent);
+//   - runs a command that is left to be run then, such as one that ends an allocation of the job;
 //   - then removes the job's directory and the shell's socket, and writes into the list of jobs that the job has
 //     ended;
 //   - kills the shell if the process that started it has gone, and a handler does not return, or a signal has
@@ -19,6 +20,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -40,9 +42,11 @@ class Guard {
   // Has to be called before there are threads, other than those of plugins. `children`, which the guard watches
   // over (Children::guard), has to outlive it.
   static Result<std::unique_ptr<Guard>> start(event::Children& children, const Options& options);
-  ~Guard();  // ends the guard, which then only removes directories that are still there
+  ~Guard();  // ends the guard, which then only does what is left: directories, a command
   // The job goes on without the process that has started this shell; the guard's messages go to `file`.
   void detached(const std::string& file) { send(GuardKind::detached, file); }
+  // Is run if the shell is killed, and not waited for; empty: none.
+  void set_command(const std::vector<std::string>& words);
   [[nodiscard]] pid_t pid() const { return pid_; }  // 0: it has ended
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
@@ -55,6 +59,7 @@ class Guard {
   UniqueFd to_;  // the guard acts when this closes
   pid_t pid_;    // 0: it has ended
   std::set<std::string> directories_;
+  bool has_command_ = false;
 };
 
 }  // namespace nacre::join

@@ -120,6 +120,7 @@ class GuardProcess {
     if (duty_.calls->place().within_call() && !duty_.calls->reported() && !killed_) report_end();
     // A program that reads standard error to its end must not wait for the guard.
     ::close(STDERR_FILENO);
+    start_command();
     start_to_end_entry();
     Doomed doomed(duty_, groups_);
     for (int round = 0; round < kRounds && doomed.kill_all(); ++round) ::usleep(kBetween);
@@ -170,6 +171,7 @@ class GuardProcess {
       case GuardKind::directory: directories_.emplace(body); return;
       case GuardKind::no_directory: directories_.erase(std::string(body)); return;
       case GuardKind::entry: entry_ = body; return;
+      case GuardKind::command: command_ = body; return;
       case GuardKind::detached: return detach(std::string(body));
     }
   }
@@ -235,6 +237,22 @@ class GuardProcess {
     if (pid == 0) ::_exit(0);
   }
 
+  // It is not waited for. What it writes has no place to go.
+  void start_command() const {
+    if (command_.empty() || ::fork() != 0) return;
+    std::vector<char*> words;
+    std::string text = command_;
+    for (std::size_t at = 0; at < text.size(); at = text.find('\0', at) + 1) words.push_back(text.data() + at);
+    words.push_back(nullptr);
+    close_from(0);
+    for (int each = 0; each <= STDERR_FILENO; ++each) static_cast<void>(::open("/dev/null", O_RDWR));
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::execvp(words[0], words.data());
+    ::_exit(127);
+  }
+
   // The shell would have written how the job has ended, had it not been killed.
   void end_entry() const {
     std::size_t slash = entry_.rfind('/');
@@ -260,6 +278,7 @@ class GuardProcess {
   std::set<pid_t> groups_;
   std::set<std::string> directories_;
   std::string entry_;      // of the list of jobs; "": none
+  std::string command_;    // its words, each with a NUL behind it; "": none
   bool orphaned_ = false;  // the process that started the shell has gone
   CallPage::Place seen_;
   int looks_ = 0;          // how many looks have found it there

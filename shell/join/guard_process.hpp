@@ -5,7 +5,7 @@
 //
 //   1 byte   Kind
 //   2 bytes  how many bytes follow
-//   bytes    group: a pid_t; directory, no_directory, entry: a path
+//   bytes    group: a pid_t; directory, no_directory, entry: a path; command: its words, each with a NUL behind it
 #pragma once
 
 #include <sys/types.h>
@@ -25,6 +25,7 @@ enum class GuardKind : std::uint8_t {
   no_directory = 3,  // was removed
   detached = 5,      // nobody has started the shell any more; messages go to this file
   entry = 4,         // of the job in the list of jobs; "": it needs nothing any more
+  command = 6,       // has to be run; no words: none
 };
 
 // "" if the record is longer than a pipe takes as a whole.

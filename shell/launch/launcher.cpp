@@ -76,8 +76,8 @@ Launcher::~Launcher() {
 
 // ---- starting ----------------------------------------------------------------
 
-void Launcher::start(Rank rank, std::string host, std::string lines) {
-  queue_.push_back({rank, std::move(host), std::move(lines)});
+void Launcher::start(Rank rank, std::string host, std::string lines, std::vector<std::string> agent) {
+  queue_.push_back({rank, std::move(host), std::move(lines), std::move(agent)});
   start_some();
 }
 
@@ -96,20 +96,23 @@ void Launcher::start_one(Queued shell) {
   auto& agent = agents_[shell.rank];
   agent = std::make_unique<Agent>();
   agent->rank = shell.rank;
-  agent->host = std::move(shell.host);
+  agent->host = shell.host;
   agent->started_at = event::clock_now();
   ++waiting_;
-  Result<void> started = start_agent(*agent, std::move(shell.lines));
+  const Rank rank = shell.rank;
+  Result<void> started = start_agent(*agent, std::move(shell));
   if (started) return;
   fail(*agent, started.error().message);
-  agents_.erase(shell.rank);
+  agents_.erase(rank);
 }
 
-Result<void> Launcher::start_agent(Agent& agent, std::string lines) {
+Result<void> Launcher::start_agent(Agent& agent, Queued shell) {
   Rank rank = agent.rank;
+  std::string lines = std::move(shell.lines);
+  const std::vector<std::string>& words = shell.agent.empty() ? options_.agent : shell.agent;
   agent.timer = TRY(event::Timer::create(loop_, [this, rank] { overdue(rank); }));
-  task::Command command = TRY(agent_command(options_.agent, agent.host, options_.shell));
-  agent.is_shell = options_.agent.empty() || is_this_host(agent.host);
+  task::Command command = TRY(agent_command(words, agent.host, options_.shell));
+  agent.is_shell = words.empty() || is_this_host(agent.host);
   agent.program = command.argv[0].substr(command.argv[0].rfind('/') + 1);
   if (options_.drops_output) command.setup.fds.push_back({STDOUT_FILENO, -1});
   command.stream_options["stdin_BUFSIZE"] =

@@ -72,8 +72,8 @@ class Launcher {
   Launcher& operator=(const Launcher&) = delete;
 
   // Starts an agent and writes `lines` (launch_lines) to its standard input, which stays open. Each rank at most
-  // once.
-  void start(group::Rank rank, std::string host, std::string lines);
+  // once. `agent`: in place of that of the options; empty: that one.
+  void start(group::Rank rank, std::string host, std::string lines, std::vector<std::string> agent = {});
   void joined(group::Rank rank);
   // The job goes on without this shell. Its agent is ended (SIGTERM, then SIGKILL), as its host may never answer.
   // For a shell of this host, its standard input is closed first, so that its guard can report what holds it up;
@@ -106,11 +106,12 @@ class Launcher {
     group::Rank rank;
     std::string host;
     std::string lines;
+    std::vector<std::string> agent;
   };
 
   void start_some();
   void start_one(Queued shell);
-  Result<void> start_agent(Agent& agent, std::string lines);
+  Result<void> start_agent(Agent& agent, Queued shell);
   void on_stderr(Agent& agent);
   void put(const std::string& line) const;
   void end_agent(group::Rank rank);

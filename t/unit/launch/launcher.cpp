@@ -126,6 +126,21 @@ TEST_CASE_METHOD(LauncherFixture, "an agent starts the shell on another host, by
   CHECK(content("input") == large);
 }
 
+TEST_CASE_METHOD(LauncherFixture, "a shell can have an agent of its own") {
+  std::string agent = script("agent", "echo \"$1\" > " + folder.path("host") + "; shift; exec sh -c \"$*\"");
+  std::string shell = script("shell", "cat > " + folder.path("input"));
+  make({.agent = {"/no/such/agent"}, .shell = {shell}});
+  launcher->start(1, "no-such-host", "lines", {agent});
+  until_there("input");
+  launcher->joined(1);
+  bool done = false;
+  launcher->finish(event::Seconds(60), [&] { done = true; });
+  until([&] { return done; });
+  CHECK(content("host") == "no-such-host\n");
+  CHECK(content("input") == "lines");
+  CHECK(failed.empty());
+}
+
 TEST_CASE_METHOD(LauncherFixture, "a shell that does not come is told with the host and the agent's last words") {
   std::string agent =
       script("ssh", "echo first >&2; echo \"ssh: connect to host $1 port 22: No route to host\" >&2; exit 255");
