@@ -117,6 +117,7 @@ Result<Boot> join(const BootRequest& request, Step step) {
           fmt::format("the launch record is for {} shells, the step has {} tasks", input.record->size, step.size));
     }
     input.record->rank = step.rank;
+    input.record->hosts = step.hosts.part(0, step.size);
     step.id = input.record->job;
     own.arity = input.record->arity;
     out.launcher = TRY(launch::take_input(request.input));

@@ -264,6 +264,7 @@ int ShellEnding::leave_job() {
     }
   }
   auto agreed = join::leave(process_, code);
+  grow_.end_allocations();
   if (agreed) end_.agreed(*agreed);
   // This shell may have been cut off while leaving
   code = shells_.leads() ? job_code(shells_.outcomes()) : own_code();

@@ -15,7 +15,6 @@ namespace nacre::core {
 namespace {
 
 constexpr event::Seconds kMostOfferTime{10};  // for newcomers to send what their nodes have, once they are members
-constexpr std::uint32_t kStartsAtOnce = 32;   // of a launcher (launch/launcher.hpp)
 
 }  // namespace
 
@@ -36,36 +35,47 @@ void ShellGrow::serve() {
 
 // ---- the leader's: an order --------------------------------------------------------------------
 
-Result<std::vector<std::string>> ShellGrow::hosts_of(const value::GrowOrder& order) const {
+Result<void> ShellGrow::check(const value::GrowOrder& order) const {
   if (stopped_ || host_.ending()) return Error{ECANCELED, "the job is ending"};
   if (!shells_.has_passed(join::kStartBarrier)) return Error{EAGAIN, "the job is still being started"};
   if (!process_.later)
     return Error{ENOTSUP,
                  "nacre has not started the shells of this job, so it cannot start more: only jobs of nacre run or "
-                 "nacre launch that no manager starts can grow"};
+                 "nacre launch can grow"};
+  std::uint64_t more = order.count + order.hosts.size();
+  if (job_.shells() + more <= group::Membership::kMaxShells) return {};
+  return invalid(fmt::format("a job has at most {} shells", group::Membership::kMaxShells));
+}
+
+Result<std::vector<std::string>> ShellGrow::hosts_of(const value::GrowOrder& order) const {
   bool is_local = process_.later->record.agent.empty();
-  if (order.count == 0) {
-    std::vector<std::string> names = order.hosts.names();
-    auto other =
-        std::find_if(names.begin(), names.end(), [](const auto& each) { return !launch::is_this_host(each); });
-    if (!is_local || other == names.end()) return names;
-    return invalid(fmt::format(
-        "{} is another host, and all shells of this job are on this one: give --count, or start it with "
-        "--hosts",
-        *other));
-  }
-  if (is_local) return std::vector<std::string>(order.count, job_.resources.nodes[0].hostname);
-  return invalid("--count names no hosts, and nobody else does: give --hosts");
+  if (order.count > 0) return std::vector<std::string>(order.count, job_.resources.nodes[0].hostname);
+  std::vector<std::string> names = order.hosts.names();
+  auto other =
+      std::find_if(names.begin(), names.end(), [](const auto& each) { return !launch::is_this_host(each); });
+  if (!is_local || other == names.end()) return names;
+  return invalid(fmt::format(
+      "{} is another host, and all shells of this job are on this one: give --count, or start it with --hosts",
+      *other));
 }
 
 void ShellGrow::grow(const value::GrowOrder& order, const WhenGrown& news) {
+  if (auto can = check(order); !can) return news(can.error(), true);
+  if (needs_manager(order)) {
+    Result<void> asked = ask_manager(order, news);
+    return asked ? void() : news(asked.error(), true);
+  }
   auto hosts = hosts_of(order);
   if (!hosts) return news(hosts.error(), true);
-  if (job_.shells() + hosts->size() > group::Membership::kMaxShells)
-    return news(invalid(fmt::format("a job has at most {} shells", group::Membership::kMaxShells)), true);
-  queue_.push_back({order, news, *std::move(hosts)});
+  put({order, news, *std::move(hosts)});
+}
+
+void ShellGrow::put(Open order) {
+  queue_.push_back(std::move(order));
   begin_next();
 }
+
+// ---- the leader's: an order begins -------------------------------------------------------------
 
 void ShellGrow::begin_next() {
   while (!open_ && !queue_.empty()) {
@@ -78,7 +88,7 @@ void ShellGrow::begin_next() {
 // A shell that cannot be started is known at once: the order may have ended before this returns.
 Result<void> ShellGrow::begin() {
   const Rank first = open_->first = job_.shells();
-  const std::vector<std::string> hosts = open_->hosts;
+  const std::vector<std::string> hosts = open_->hosts, agent = open_->agent;
   const value::Idset ranks = asked();
   join::LaterShells& later = *process_.later;
   CHECK_OK(later.prepare());
@@ -86,8 +96,7 @@ Result<void> ShellGrow::begin() {
   later.on_failed = [this](Rank rank, const std::string& why) {
     if (open_ && asked().contains(rank)) open_->failures.emplace(rank, why);
   };
-  double all_starts = later.record.timeout * static_cast<double>(1 + hosts.size() / kStartsAtOnce);
-  event::Seconds wait(open_->order.wait.value_or(all_starts));
+  event::Seconds wait = wait_of(open_->order, hosts.size());
   value::Hostlist names;
   for (const std::string& host : hosts) names.append(host);
   if (open_->news) open_->news(Json{{"shells", ranks.str()}, {"hosts", names.str()}}, false);
@@ -98,7 +107,8 @@ Result<void> ShellGrow::begin() {
   std::string growth = dump_json(growth_.json());
   for (std::size_t i = 0; i < hosts.size() && is_open(first); ++i) {
     Rank rank = first + static_cast<Rank>(i);
-    process_.launcher->start(rank, hosts[i], later.lines_of(rank, *resources_, job_.resources.is_made, growth));
+    process_.launcher->start(rank, hosts[i], later.lines_of(rank, *resources_, job_.resources.is_made, growth),
+                             agent);
   }
   return {};
 }
@@ -184,6 +194,8 @@ elastic::Growth ShellGrow::growth() const {
 }
 
 void ShellGrow::lost(Rank rank) {
+  if (nodes_ && !stopped_ && !shrink_.is_leaving(rank))
+    nodes_->give_back(job::hosts_of(value::Idset::range(rank, rank), job_), nullptr);
   if (!open_ || !asked().contains(rank) || open_->ready.contains(rank)) return;
   open_->failures.emplace(rank, "it was lost while it joined the job");
   look_for_offers();
@@ -226,6 +238,7 @@ Error ShellGrow::error_of_all() const {
 
 void ShellGrow::end(const Result<Json>& answer) {
   Open over = *std::exchange(open_, std::nullopt);
+  give_back_unused(over);
   if (over.news) over.news(answer, true);
   begin_next();
 }
@@ -243,6 +256,8 @@ void ShellGrow::stop() {
   if (std::exchange(stopped_, true)) return;
   const Error why{ECANCELED, "the job is ending"};
   for (Open& each : std::exchange(queue_, {})) each.news(why, true);
+  for (auto& [number, news] : std::exchange(asking_, {})) news(why, true);
+  if (nodes_) nodes_->stop();
   if (!open_) return;
   if (auto news = std::exchange(open_->news, nullptr)) news(why, true);
   if (!open_->come) {

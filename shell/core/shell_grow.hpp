@@ -6,12 +6,14 @@
 // to the newcomers. They load their plugins, run shell.init and shell.start among themselves, and report that they
 // are ready; from then on they are spares.
 //
-//   queued -> started -> of the job -> announced -> ready | failed, lost: taken out again
+//   (asked for, of Slurm) -> queued -> started -> of the job -> announced -> ready | failed, lost: taken out again
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +25,7 @@
 #include "core/shell_group.hpp"
 #include "core/shell_restart.hpp"
 #include "core/shell_shrink.hpp"
+#include "core/slurm_nodes.hpp"
 #include "elastic/growth.hpp"
 #include "event/loop.hpp"
 #include "job/job.hpp"
@@ -59,6 +62,8 @@ class ShellGrow {
   void stop();
   // Leader: this shell is lost.
   void lost(Rank rank);
+  // Leader: all shells have ended. Ends the allocations that the job has got beside its first one.
+  void end_allocations();
 
   // ---- a newcomer's
   // This shell joins, and is not ready yet: what fails here does not end the job.
@@ -77,6 +82,7 @@ class ShellGrow {
     value::GrowOrder order;
     WhenGrown news;  // null once the answer has been given
     std::vector<std::string> hosts;
+    std::vector<std::string> agent = {};    // that starts the shells there; empty: that of the others
     Rank first = 0;                         // ranks follow in the order of `hosts`
     std::optional<value::Idset> come = {};  // those that are of the job; none: the group still waits for some
     std::map<Rank, boot::NodeOffer> offers = {};
@@ -87,7 +93,14 @@ class ShellGrow {
     std::optional<event::Timer> timer = {};
   };
 
+  [[nodiscard]] Result<void> check(const value::GrowOrder& order) const;
+  [[nodiscard]] bool needs_manager(const value::GrowOrder& order) const;
   [[nodiscard]] Result<std::vector<std::string>> hosts_of(const value::GrowOrder& order) const;
+  [[nodiscard]] Result<void> make_nodes();
+  Result<void> ask_manager(const value::GrowOrder& order, const WhenGrown& news);
+  void put(Open order);
+  [[nodiscard]] event::Seconds wait_of(const value::GrowOrder& order, std::size_t shells) const;
+  void give_back_unused(const Open& over);
   void begin_next();
   Result<void> begin();
   [[nodiscard]] bool is_open(Rank first) const { return open_ && open_->first == first; }
@@ -116,7 +129,10 @@ class ShellGrow {
   ShellRestart& restart_;
   elastic::Growth growth_;  // so far
   std::string initrcs_;
-  std::optional<std::string> resources_;  // leader: R of the job's start, once the job grows
+  std::optional<std::string> resources_;       // leader: R of the job's start, once the job grows
+  std::unique_ptr<SlurmNodes> nodes_;          // leader: once some were asked for
+  std::map<std::uint64_t, WhenGrown> asking_;  // leader: orders that wait for nodes, by number
+  std::uint64_t last_asked_ = 0;
   std::optional<Open> open_;
   std::deque<Open> queue_;
   bool stopped_ = false;

@@ -161,16 +161,26 @@ void ShellShrink::lost_leaving(group::Rank rank) {
 void ShellShrink::released(const value::Idset& shells, const std::function<void()>& done) {
   value::Idset fresh = shells - given_back_;
   given_back_ = given_back_ | shells;
-  if (fresh.empty() || release_ == nullptr || job_over_) return done();
+  if (fresh.empty() || (release_ == nullptr && nodes_ == nullptr) || job_over_) return done();
   const job::Job& job = host_.job();
   value::Hostlist hosts = job::hosts_of(fresh, job);
   hosts.uniq();
   hosts.remove(job::hosts_of(value::Idset::range(0, job.shells() - 1) - shells_.gone() - given_back_, job));
-  if (hosts.empty()) return done();
-  release_->release(hosts, [this, fresh, done](const Json& outcome) {
+  auto note = [this, fresh](const Json& outcome) {
     if (outcome.is_object() && !outcome.empty()) releases_.emplace_back(fresh, outcome);
-    done();
-  });
+  };
+  value::Hostlist ours = nodes_ != nullptr ? nodes_->held(hosts) : value::Hostlist();
+  hosts.remove(ours);
+  auto release_rest = [this, hosts, note, done] {
+    if (hosts.empty() || release_ == nullptr) return done();
+    release_->release(hosts, [note, done](const Json& outcome) {
+      note(outcome);
+      done();
+    });
+  };
+  if (ours.empty()) return release_rest();
+  nodes_->give_back(
+      ours, [note, release_rest](const Json& outcome) { outcome.is_null() ? release_rest() : note(outcome); });
 }
 
 Json ShellShrink::answer_of(const value::Shrunk& shrunk) const {

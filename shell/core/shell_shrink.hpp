@@ -19,6 +19,7 @@
 #include "core/shell_tasks.hpp"
 #include "core/shrink_asks.hpp"
 #include "core/shrink_question.hpp"
+#include "core/slurm_nodes.hpp"
 #include "elastic/shrinks.hpp"
 #include "event/loop.hpp"
 #include "exits/job_end.hpp"
@@ -49,12 +50,16 @@ class ShellShrink {
     return asks_.ask(order, std::move(news));
   }
   void offer_release(plugin::NodeRelease* release) { release_ = release; }
+  // Leader: hosts that are not of the job's first allocation. Has to outlive the last shrink.
+  void set_nodes(SlurmNodes* nodes) { nodes_ = nodes; }
 
   // Leader: asks these shells, which stay, which of their tasks are connected to PMI.
   void ask_connected(const value::Idset& shells, ShrinkQuestion::Done done) {
     question_.ask(shells, ShrinkQuestion::About::staying, std::move(done));
   }
 
+  // Leader: it is about to leave, or that is asked for.
+  [[nodiscard]] bool is_leaving(group::Rank rank) const { return shrinks_.is_leaving(rank); }
   // This shell is about to leave: what fails here does not end the job any more.
   [[nodiscard]] bool leaves() const { return leaves_; }
   // This shell's tasks have ended, and what it puts has been put.
@@ -97,6 +102,7 @@ class ShellShrink {
   std::map<elastic::Shrinks::Order, Open> open_;
   bool job_over_ = false;
   plugin::NodeRelease* release_ = nullptr;
+  SlurmNodes* nodes_ = nullptr;
   value::Idset given_back_;                              // shells
   std::vector<std::pair<value::Idset, Json>> releases_;  // what the manager has answered
   ShrinkAsks asks_;

@@ -24,8 +24,9 @@ class GrowVerb final : public JobVerb {
     add_verb(nacre, "grow", "Add hosts to a job that runs: they are spares, which take over the tasks of lost ones",
              Jobs::one);
     verb_->add_option("--hosts", hosts_, "These hosts, a hostlist: n[4-5]")->option_text("HOSTS");
-    verb_->add_option("--count", count_, "So many shells more on this host, of a job of --local")->option_text("N");
-    verb_->add_option("--wait", wait_, "How long they have to join (default: the launcher's time, 30s)")
+    verb_->add_option("--count", count_, "So many more: on this host, of a job of --local, or on nodes from Slurm")
+        ->option_text("N");
+    verb_->add_option("--wait", wait_, "How long they have to join, once Slurm has given nodes (default: 30s)")
         ->option_text("DURATION");
     verb_->add_flag("--all", all_, "If one does not join, those that have joined leave again");
     add_reach();
@@ -72,7 +73,10 @@ class GrowVerb final : public JobVerb {
 
   // It may take as long as the hosts need to answer.
   void report_begin(const Json& part) const {
-    if (quiet_ || json_ || ::isatty(STDERR_FILENO) == 0 || !part.contains("shells")) return;
+    if (quiet_ || json_ || ::isatty(STDERR_FILENO) == 0) return;
+    if (part.contains("nodes"))
+      print_err("nacre grow: waits for {} to give nodes: {}\n", part.value("manager", ""), part.value("nodes", 0U));
+    if (!part.contains("shells")) return;
     print_err("nacre grow: shell {} starts on {}\n", part.value("shells", ""), part.value("hosts", ""));
   }
 

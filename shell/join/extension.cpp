@@ -38,13 +38,13 @@ Result<void> extend(ShellProcess& process, group::Extendable& group, Log& log) {
 }  // namespace
 
 void make_lone_group(ShellProcess& process, boot::Boot boot, Log& log) {
-  // A manager starts its job's shells itself, and one that nacre started would not know the manager.
-  if (boot.way != boot::Way::hosts) {
+  // Another manager starts its job's shells itself, and one that nacre started would not know the manager.
+  if (boot.way != boot::Way::hosts && !(boot.way == boot::Way::slurm && boot.record)) {
     process.group = std::make_unique<group::Alone>(0);
     return;
   }
   auto group = std::make_unique<group::Extendable>();
-  process.later = std::make_unique<LaterShells>(*std::move(boot.record));
+  process.later = std::make_unique<LaterShells>(*std::move(boot.record), boot.way);
   process.later->extend = [&process, &group = *group, &log] { return extend(process, group, log); };
   process.group = std::move(group);
 }

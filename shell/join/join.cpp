@@ -174,13 +174,16 @@ class Assembly {
     member_->raise({"exec", 0, cause.message, cause.code, rank_, true});
   }
 
+  // Under Slurm nobody is started here, but the leader can start others later.
   void start_children() {
-    if (!boot_.record || boot_.way != boot::Way::hosts) return;
+    bool is_managed = boot_.way == boot::Way::slurm;
+    if (!boot_.record || (is_managed && rank_ != 0)) return;
     // The signal came before that shell had a loop to receive it. This object is there until all have joined.
     auto on_killed = [this, &process = process_](group::Rank rank, int signum) {
       if (!process.joined && Signals::is_ending(signum)) end_job(exits::ended_by_signal(signum, rank));
     };
     make_launcher(process_, *boot_.record, *member_, log_, std::move(on_killed));
+    if (is_managed) return;
     for (group::Rank child : boot_.record->children()) {
       std::string lines = launch::launch_lines(*secret_, boot_.record->of_child(child, address_));
       process_.launcher->start(child, host_of(child), std::move(lines));
@@ -260,7 +263,7 @@ class Assembly {
 
   void keep_for_later(std::vector<std::string> addresses, LeaderGiven given) {
     launch::LaunchRecord record = *std::exchange(boot_.record, std::nullopt);
-    process_.later = std::make_unique<LaterShells>(std::move(record));
+    process_.later = std::make_unique<LaterShells>(std::move(record), boot_.way);
     process_.later->keep(std::move(given));
     process_.later->secret = std::move(secret_);
     process_.later->addresses = std::move(addresses);

@@ -5,9 +5,11 @@
 
 namespace nacre::join {
 
-LaterShells::LaterShells(launch::LaunchRecord own) : record(std::move(own)) {
+LaterShells::LaterShells(launch::LaunchRecord own, boot::Way way)
+    : record(std::move(own)), is_managed(way == boot::Way::slurm) {
   record.jobspec.reset();
   record.resources.reset();
+  if (is_managed) record.agent = {"srun"};  // other hosts: the shells listen for links from there
 }
 
 void LaterShells::keep(LeaderGiven leaders) {

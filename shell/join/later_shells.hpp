@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "boot/boot.hpp"
 #include "event/children.hpp"
 #include "group/directory.hpp"
 #include "join/leader_given.hpp"
@@ -42,9 +43,11 @@ class GuardedDirectory {
 };
 
 struct LaterShells {
-  explicit LaterShells(launch::LaunchRecord own);  // the leader's
+  LaterShells(launch::LaunchRecord own, boot::Way way);  // the leader's
 
   launch::LaunchRecord record;
+  // The manager has started the others, and no host is there that it has not given for that.
+  bool is_managed = false;
   LeaderGiven given;
   std::optional<transport::Secret> secret;
   std::vector<std::string> addresses;  // of the shells of the job's start, by rank

@@ -190,6 +190,7 @@ TEST_CASE("nacre launch --srun: each shell reads the same secret and record from
   CHECK(out.membership->arity == 2);
   CHECK(out.id == value::JobId(77));
   CHECK(out.record->rank == 1U);
+  CHECK(out.record->hosts.str() == "n[7-9]");
   CHECK(out.launcher);
   CHECK(out.launcher_bytes == "rest");
   CHECK(own_variable("NACRE_JOBS_DIR") == "/shared");

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Nodes that the leader gets from Slurm for shells that join its job, in allocations beside that in which the job
+// was started. All have one name, nacre-JOBID. An allocation on which no shell is left is given back, one that has
+// lost some of its shells gets smaller, and the end of the job ends all. Requests come one after another, as each
+// leaves out the nodes that are there already.
+//
+//   asked -> granted -> given back
+//         -> refused, or withdrawn after its time
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.hpp"
+#include "base/result.hpp"
+#include "core/slurm_commands.hpp"
+#include "event/loop.hpp"
+#include "plugin/host.hpp"
+#include "plugins/elastic/command_run.hpp"
+#include "value/hostlist.hpp"
+
+namespace nacre::core {
+
+class SlurmNodes {
+ public:
+  // Takes care that this command is run should the shell be killed; empty: none.
+  using WhenKilled = std::function<void(const std::vector<std::string>& command)>;
+
+  // `host` has to outlive it. `job`: the allocation in which the job was started.
+  SlurmNodes(plugin::Host& host, std::string job, WhenKilled when_killed);
+
+  struct Wanted {
+    std::uint64_t count = 1;
+    value::Hostlist hosts;    // these; empty: any
+    value::Hostlist without;  // none of these
+    event::Seconds wait{};    // how long Slurm has
+  };
+  struct Nodes {
+    std::vector<std::string> hosts;
+    std::vector<std::string> agent;  // starts shells there (launch::agent_command)
+  };
+  // `done` is called once, perhaps before this returns. Its error is for who has asked.
+  void ask(Wanted wanted, std::function<void(Result<Nodes>)> done);
+
+  // Those of `hosts` that are of these allocations.
+  [[nodiscard]] value::Hostlist held(const value::Hostlist& hosts) const;
+  // No shell is left on them. `done`, which may be null, gets what has become of them, as plugin::NodeRelease has
+  // it, one after another, and then null.
+  void give_back(const value::Hostlist& hosts, std::function<void(const Json& outcome)> done);
+
+  void stop();         // nothing more is asked for, and what is pending is withdrawn
+  Result<void> end();  // the same, and ends all that there is; runs the loop until that is done
+
+ private:
+  struct Request {
+    Wanted wanted;
+    std::function<void(Result<Nodes>)> done;
+  };
+  struct Told {
+    SlurmCommand command;
+    plugins::CommandRun::WhenDone done;
+  };
+
+  void begin();
+  void withdraw();
+  void settle();
+  Result<Nodes> granted(const std::string& text);
+  [[nodiscard]] Error not_granted(const Wanted& wanted) const;
+  void tell(SlurmCommand command, plugins::CommandRun::WhenDone done);
+  void tell_next();
+  void watch() const;
+
+  plugin::Host& host_;
+  std::string job_, name_;
+  WhenKilled when_killed_;
+  plugins::CommandRun asking_, telling_;
+  std::deque<Request> requests_;               // the first one is open
+  std::optional<Result<std::string>> answer_;  // of salloc
+  std::optional<event::Timer> time_;           // that Slurm has for it
+  bool is_withdrawn_ = false;
+  int withdrawing_ = 0;                                 // so many commands have not ended
+  std::string reason_;                                  // why it was pending
+  std::deque<Told> told_;                               // the first one runs
+  std::map<std::string, value::Hostlist> allocations_;  // by id: the hosts that have not been given back
+  bool stopped_ = false;
+  Result<void> ended_;
+};
+
+}  // namespace nacre::core
