@@ -12,6 +12,7 @@
 #include "base/escape.hpp"
 #include "base/json.hpp"
 #include "doctor/words.hpp"
+#include "value/hostlist.hpp"
 
 namespace nacre::doctor {
 namespace {
@@ -20,6 +21,9 @@ using Kind = Verdict::Kind;
 
 constexpr std::array<std::string_view, 12> kKinds = {"no-answer", "missing",   "stuck", "stopped", "pipe",  "input",
                                                      "spins",     "slow-node", "ended", "several", "alike", "fine"};
+
+constexpr std::size_t kMostAlone = 4;        // shells without an answer that have a verdict each
+constexpr std::size_t kMostHostsText = 200;  // bytes
 
 bool has_a_process(const Fact& fact) { return fact.doing != Doing::over && fact.doing != Doing::not_started; }
 
@@ -92,7 +96,7 @@ class Judge {
       : examination_(examination), places_(places_of(examination)), running_(count(places_)) {}
 
   std::vector<Verdict> judge() {
-    for (const Absent& each : examination_.absent) absent(each);
+    for (bool is_lost : {false, true}) absent(is_lost);
     for (const Place& each : places_) named(each);
     compare();
     slow();
@@ -102,6 +106,32 @@ class Judge {
   }
 
  private:
+  void absent(bool is_lost) {
+    std::vector<const Absent*> all;
+    for (const Absent& each : examination_.absent) {
+      if (each.is_lost == is_lost) all.push_back(&each);
+    }
+    if (all.size() > kMostAlone) return absent(all, is_lost);
+    for (const Absent* each : all) absent(*each);
+  }
+
+  void absent(const std::vector<const Absent*>& all, bool is_lost) {
+    value::Idset shells, ranks;
+    value::Hostlist hosts;
+    for (const Absent* each : all) {
+      shells.insert(each->shell);
+      ranks.insert(each->ranks);
+      if (!each->host.empty()) hosts.append(each->host);
+    }
+    std::string where = hosts.empty() ? "" : " on " + escape_controls(hosts.str());
+    if (where.size() > kMostHostsText) where.clear();
+    std::string subject = fmt::format("shells {}{}", shells.str(), where);
+    std::string tasks = counted(ranks.size(), "task") + (ranks.empty() ? "" : ", " + ranks.str());
+    if (is_lost) return add(Kind::no_answer, ranks, subject + " are lost", "they had " + tasks);
+    add(Kind::no_answer, ranks, subject + " have not answered in time",
+        "they, their hosts, or a shell between them and the leader are stopped, or slow; they have " + tasks);
+  }
+
   void absent(const Absent& absent) {
     std::string host = absent.host.empty() ? "" : " on " + escape_controls(absent.host);
     std::string ranks =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/findings.hpp"
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "base/json.hpp"
@@ -209,6 +210,24 @@ TEST_CASE("a shell that has not answered, and one that is lost") {
               "=> shell 2 on n2 is lost: it had 2 tasks, 4-5",
               "=> all 2 tasks that are known are in the same place, so none is missing: they wait for a "
               "lock or a thread (futex)"});
+}
+
+TEST_CASE("many shells that have not answered are one verdict, and so are many that are lost") {
+  Patient job(14);
+  job.put("0-1", waits("futex"));
+  for (std::uint32_t shell = 1; shell <= 5; ++shell)
+    job.absent.push_back({shell, fmt::format("n{}", shell), value::Idset::range(2 * shell, 2 * shell + 1), false});
+  job.absent.push_back({6, "n6", value::Idset::range(12, 13), true});
+  Texts lines = job.lines();
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0] ==
+        "=> shells 1-5 on n[1-5] have not answered in time: they, their hosts, or a shell between them and the "
+        "leader "
+        "are stopped, or slow; they have 10 tasks, 2-11");
+  CHECK(lines[1] == "=> shell 6 on n6 is lost: it had 2 tasks, 12-13");
+  job.absent.pop_back();
+  for (doctor::Absent& each : job.absent) each = {each.shell, "", {}, true};
+  CHECK(job.lines()[0] == "=> shells 1-5 are lost: they had 0 tasks");
 }
 
 TEST_CASE("tasks without a process are in no place") {
