@@ -68,6 +68,7 @@ void TimelineGatherer::asked(std::string_view bytes) {
   if (records_.waiting() > kMostUnsent) return;  // the leader takes them as late
   send((*json)["number"].get<std::uint64_t>(), received, json->value("events", Json()) == true, true);
   ++answers_;
+  has_leaders_clock_ = !clock_.empty() && json->value("clock", Json()) == clock_;
   if (on_answered_) on_answered_();
 }
 
@@ -99,14 +100,21 @@ void TimelineGatherer::send(std::uint64_t number, timeline::Time received, bool 
 // ---- the leader --------------------------------------------------------------
 
 Result<void> TimelineGatherer::ask(Wanted wanted, std::function<void(const value::Idset& late)> done) {
-  auto text = [wanted](std::uint64_t number) {
-    return dump_json({{"number", number}, {"events", wanted == Wanted::events}});
+  auto text = [this, wanted](std::uint64_t number) {
+    return dump_json({{"number", number}, {"events", wanted == Wanted::events}, {"clock", clock_}});
   };
   auto finish = [done = std::move(done)](const plugin::OpenQuestions<timeline::Time>::Answered& all) {
     done(all.late);
   };
   CHECK_OK(open_.ask({open_.others() - over_, kMostAnswerTime, timeline::now(), text, std::move(finish)}));
   return {};
+}
+
+bool TimelineGatherer::is_one_clock() const {
+  return std::all_of(shells_.begin(), shells_.end(), [this](const timeline::ShellTimeline& each) {
+    return each.shell == 0 || each.clock.is_same() || over_.contains(each.shell) ||
+           open_.gone().contains(each.shell);
+  });
 }
 
 bool TimelineGatherer::is_of(std::uint32_t shell, const timeline::TimelineBatch& batch) const {

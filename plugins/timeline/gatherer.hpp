@@ -38,18 +38,21 @@ class TimelineGatherer {
   // `act` is called when all is sent that had to wait.
   void when_sent(std::function<void()> act) { records_.when_empty(std::move(act)); }
   [[nodiscard]] std::uint64_t answers() const { return answers_; }  // so far
+  // By the leader's last question.
+  [[nodiscard]] bool has_leaders_clock() const { return has_leaders_clock_; }
   void when_answered(std::function<void()> act) { on_answered_ = std::move(act); }
 
   // ---- the leader
   // `done` is called once, when all shells have answered, or are lost or late.
   Result<void> ask(Wanted wanted, std::function<void(const value::Idset& late)> done);
+  [[nodiscard]] bool is_one_clock() const;          // all shells that are there have this one's, as far as is known
   void note_shells();                               // also later, when shells have joined the job
   void gone(std::uint32_t shell, bool as_planned);  // it is lost, or has left: nothing more comes from it
   // All that is here by now. `late`: shells that have not answered the last question for events.
   [[nodiscard]] timeline::JobTimeline timelines(bool is_over, const value::Idset& late) const;
 
  private:
-  static constexpr const char* kTopic = "timeline.ask";  // announcement: {"number", "events"}
+  static constexpr const char* kTopic = "timeline.ask";  // announcement: {"number", "events", "clock"}
 
   void asked(std::string_view bytes);
   void send(std::uint64_t number, timeline::Time received, bool has_events, bool is_last);
@@ -62,6 +65,7 @@ class TimelineGatherer {
   bulk::RecordQueue records_{bulk::up::kTimeline};
   std::size_t sent_ = 0;  // events
   std::uint64_t answers_ = 0;
+  bool has_leaders_clock_ = false;
   std::function<void()> on_answered_;
   std::string clock_;  // of this host
 

@@ -4,7 +4,8 @@
 // job has ended (timeline=on), or Chrome trace events in a file (timeline=FILE). Others ask for it while the job
 // runs (`nacre timeline`, by the plugin control). Without the option nothing is kept.
 //
-// The leader asks for the clocks of the others once all tasks have started, and then more and more rarely.
+// The leader asks for the clocks of the others once all tasks have started, and then more and more rarely. Where
+// all have its own clock, as on one host, one question shows that.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -24,7 +25,7 @@ namespace nacre::plugins {
 namespace {
 
 constexpr const char* kPrefix = "nacre: ";
-constexpr int kClockRounds = 5;           // questions about clocks, one after the other
+constexpr int kClockRounds = 5;           // questions about clocks of other hosts, one after the other
 constexpr event::Seconds kFirstPause{1};  // between two such looks at the clocks; each pause is twice the last
 constexpr event::Seconds kMostPause{60};
 constexpr event::Seconds kMostHold{1};  // for the first questions, and for room, before a shell leaves
@@ -136,6 +137,7 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
     if (host_.bulk() == nullptr) return;
     if (is_leader()) return look_at_clocks();
     hold();
+    look_at_hold();  // the leader may have started, and asked, before
   }
 
   void hold() {
@@ -154,7 +156,8 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
   }
 
   void look_at_hold() {
-    if (gatherer_.answers() >= kClockRounds && !gatherer_.has_unsent()) let_go();
+    std::uint64_t least = gatherer_.has_leaders_clock() ? 1 : kClockRounds;
+    if (gatherer_.answers() >= least && !gatherer_.has_unsent()) let_go();
   }
 
   void let_go() {
@@ -172,7 +175,8 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
 
   void ask_again() {
     if (rounds_-- > 0 && !has_ended_ &&
-        gatherer_.ask(TimelineGatherer::Wanted::clocks, [this](const auto& /*late*/) { ask_again(); }))
+        gatherer_.ask(TimelineGatherer::Wanted::clocks,
+                      [this](const auto& /*late*/) { gatherer_.is_one_clock() ? pause() : ask_again(); }))
       return;
     pause();
   }
