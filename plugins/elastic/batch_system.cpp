@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace nacre::plugins {
@@ -88,6 +89,12 @@ BatchSystem::Command BatchSystem::release(const value::Hostlist& hosts) const {
   if (kind != Kind::lsf) out.argv.insert(out.argv.end(), names.begin(), names.end());
   out.name = kind == Kind::slurm ? fmt::format("scontrol update JobId={} without {}", job, hosts.str())
                                  : fmt::format("{}", fmt::join(out.argv, " "));
+  return out;
+}
+
+Json release_outcome(std::string_view name, const value::Hostlist& hosts, const Result<std::string>& released) {
+  Json out{{"name", name}, {"hosts", hosts.str()}, {"released", released.has_value()}};
+  if (!released) out["error"] = released.error().message;
   return out;
 }
 

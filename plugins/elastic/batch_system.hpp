@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "value/hostlist.hpp"
 
@@ -40,5 +41,9 @@ struct BatchSystem {
   };
   [[nodiscard]] Command release(const value::Hostlist& hosts) const;
 };
+
+// What has become of hosts that were to be given back to the manager `name`, as plugin::NodeRelease has it.
+[[nodiscard]] Json release_outcome(std::string_view name, const value::Hostlist& hosts,
+                                   const Result<std::string>& released);
 
 }  // namespace nacre::plugins

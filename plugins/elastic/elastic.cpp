@@ -71,8 +71,7 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
   void end(const Result<std::string>& released) {
     Request request = std::move(waiting_.front());
     waiting_.pop_front();
-    Json outcome{{"name", manager_.name}, {"hosts", request.hosts.str()}, {"released", released.has_value()}};
-    if (!released) outcome["error"] = released.error().message;
+    Json outcome = release_outcome(manager_.name, request.hosts, released);
     if (!waiting_.empty()) begin();
     request.done(outcome);
   }

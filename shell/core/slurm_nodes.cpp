@@ -16,12 +16,6 @@ constexpr event::Seconds kWithdrawAgain{1};  // it may not have been there yet
 constexpr event::Seconds kToEnd{20};         // for all of them, with the job
 constexpr const char* kManager = "Slurm";
 
-Json outcome_of(const value::Hostlist& hosts, const Result<std::string>& released) {
-  Json out{{"name", kManager}, {"hosts", hosts.str()}, {"released", released.has_value()}};
-  if (!released) out["error"] = released.error().message;
-  return out;
-}
-
 value::Hostlist common(const value::Hostlist& one, const value::Hostlist& other) {
   value::Hostlist out;
   for (const std::string& each : one.names()) {
@@ -157,7 +151,7 @@ void SlurmNodes::give_back(const value::Hostlist& hosts, std::function<void(cons
     tell(std::move(command), [this, open, leaving, is_all, id = allocation](const Result<std::string>& told) {
       if (is_all && told) allocations_.erase(id);
       watch();
-      if (open->done) open->done(outcome_of(leaving, told));
+      if (open->done) open->done(plugins::release_outcome(kManager, leaving, told));
     });
   }
 }
