@@ -6,6 +6,18 @@
 #include "overlay/node.hpp"
 
 namespace nacre::overlay {
+namespace {
+
+// No member waits for the acknowledgement of a release or of an event, so it goes with the next message. Until then
+// those above keep these entries, so events are few, and have at most `most` bytes. `unacked`: entries, with this.
+bool ack_can_wait(const Entry& entry, Seq unacked, std::size_t most) {
+  constexpr Seq kMostUnacked = 64;
+  if (std::holds_alternative<Release>(entry.body) || std::holds_alternative<Promise>(entry.body)) return true;
+  const auto* event = std::get_if<Event>(&entry.body);
+  return event != nullptr && event->data.size() <= most && unacked <= kMostUnacked;
+}
+
+}  // namespace
 
 void Node::take(LinkName from, const Entry& entry) {
   if (from.side == Side::down) return refuse(from, Farewell::refused, "entries come from above");
@@ -21,9 +33,8 @@ void Node::accept(const Entry& entry) {
     if (each.welcomed) feed(each);
   }
   requests_.answered(entry.request);
-  // No member waits for the acknowledgement of a release, so it goes with the next message.
-  bool is_release = std::holds_alternative<Release>(entry.body) || std::holds_alternative<Promise>(entry.body);
-  if (!is_release) wants_ack_ = entry.seq;
+  constexpr std::size_t kSmall = 64;  // a piece has as many small events
+  if (!ack_can_wait(entry, entry.seq - sent_standing_.acked, options_.piece / kSmall)) wants_ack_ = entry.seq;
   out_.put(Deliver{entry.seq});
   std::visit([&](const auto& body) { apply(entry, body); }, entry.body);
 }

@@ -25,7 +25,7 @@ TEST_CASE("rule 1: an entry is forwarded, then delivered, and only the next one 
 
 TEST_CASE("rules 3 and 4: what a child has acknowledged counts if it names my view, and the least is told") {
   Middle bench;
-  bench.entry(0, 1, Event{"e", ""});
+  bench.entry(0, 1, Signal{10, std::nullopt});
   bench.asks();
   bench.say({3, Side::down}, Up{0, 1, {}, {}, {}, {}, {}});
   CHECK(bench.asks().empty());
@@ -37,6 +37,22 @@ TEST_CASE("rules 3 and 4: what a child has acknowledged counts if it names my vi
   CHECK(bench.asks().empty());
   bench.say({4, Side::down}, Up{0, 1, {}, {}, {}, {}, {}});
   CHECK(bench.asks() == "^0 UP 0:1");
+}
+
+TEST_CASE("that an event has come is told with what is said next, unless it is large or there are many") {
+  Bench bench(5);  // a leaf
+  bench.above(2);
+  bench.asks();
+  bench.entry(2, 1, Event{"e", std::string(4096, 'x')});
+  CHECK(bench.asks() == "deliver 1");
+  bench.entry(2, 2, Event{"e", std::string(4097, 'x')});
+  CHECK(bench.asks() == "deliver 2; ^2 UP 0:2");
+  for (Seq seq = 3; seq <= 66; ++seq) {
+    bench.entry(2, seq, Event{"e", ""});
+    CHECK(bench.asks() == fmt::format("deliver {}", seq));
+  }
+  bench.entry(2, 67, Event{"e", ""});
+  CHECK(bench.asks() == "deliver 67; ^2 UP 0:67");
 }
 
 TEST_CASE("rule 3: who comes gets what it lacks, and no more") {
