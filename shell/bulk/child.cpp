@@ -1,14 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bulk/child.hpp"
 
+#include <utility>
+
 namespace nacre::bulk {
 
+void BulkChild::enqueue(std::string_view record, bool is_answer) {
+  queue.push_back({std::string(record), is_answer});
+  queued += record.size();
+  if (!is_answer) ++urgent;
+}
+
 std::size_t BulkChild::take_first(std::string& out) {
-  std::size_t size = queue.front().size();
-  out += queue.front();
+  const Queued& first = queue.front();
+  std::size_t size = first.record.size();
+  out += first.record;
+  if (!first.is_answer) --urgent;
   queue.pop_front();
   queued -= size;
   return size;
+}
+
+void BulkChild::drop_queue() {
+  queue.clear();
+  queued = urgent = 0;
+}
+
+std::size_t BulkChild::take_owed(std::size_t most) {
+  if (traffic.record_credit >= most / 2) return 0;
+  traffic.record_credit += owed;
+  return std::exchange(owed, 0);
 }
 
 BulkChild& BulkChildren::add(Id peer) {

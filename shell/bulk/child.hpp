@@ -32,9 +32,15 @@ struct BulkChild {
 
   std::uint64_t serial;  // of the link: a later link of the same peer has another number
   Traffic traffic;
-  bool gone = false;              // the link has ended, but what it has brought still goes up
-  std::deque<std::string> queue;  // whole records on their way up
-  std::size_t queued = 0;         // bytes of the queue
+  bool gone = false;  // the link has ended, but what it has brought still goes up
+  struct Queued {
+    std::string record;  // whole
+    bool is_answer;
+  };
+  std::deque<Queued> queue;  // on their way up
+  std::size_t queued = 0;    // bytes of the queue
+  std::size_t urgent = 0;    // records of it that are no answers
+  std::size_t owed = 0;      // bytes of credit that are not yet given back
 
   bool path = false;             // the child is still to be sent `path`
   std::map<Id, Numbered> taken;  // per origin below it: still to be sent
@@ -45,8 +51,12 @@ struct BulkChild {
   Numbered fed = 0;            // the last broadcast record that it has, or was sent
   std::optional<Heard> heard;  // the last one that it has sent
 
+  void enqueue(std::string_view record, bool is_answer);
   // Moves the first record of the queue to `out`; its size.
   std::size_t take_first(std::string& out);
+  void drop_queue();
+  // Credit is given back in large parts: all that is owed, once the peer has less than half. 0: not now.
+  std::size_t take_owed(std::size_t most);
 };
 
 // The children over whose links records come, and those whose links have ended but whose records still go up.
@@ -65,6 +75,9 @@ class BulkChildren {
 
   Map::iterator begin() { return children_.begin(); }
   Map::iterator end() { return children_.end(); }
+  [[nodiscard]] Map::const_iterator begin() const { return children_.begin(); }
+  [[nodiscard]] Map::const_iterator end() const { return children_.end(); }
+  [[nodiscard]] Map::const_iterator find(Id peer) const { return children_.find(peer); }
   Map::iterator after(Id peer) { return children_.upper_bound(peer); }
 
  private:

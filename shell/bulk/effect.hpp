@@ -47,8 +47,10 @@ struct Room {};           // there is room for what put() has refused
 struct BroadcastRoom {};  // there is room for what broadcast() has refused
 struct CutOff {};         // this shell is no longer of the view: nothing more is announced
 struct Drained {};        // the leader has taken all that was put
+struct WaitForMore {};    // answers wait for others: the driver calls waited() after a while
 
-using BulkEffect = std::variant<Write, Grant, DeliverRecord, Announce, Room, BroadcastRoom, CutOff, Drained>;
+using BulkEffect =
+    std::variant<Write, Grant, DeliverRecord, Announce, Room, BroadcastRoom, CutOff, Drained, WaitForMore>;
 
 struct BulkOutbox {
   std::vector<BulkEffect> effects;

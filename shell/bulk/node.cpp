@@ -40,6 +40,7 @@ void BulkNode::settle() {
   notify_up();
   for (auto& [peer, child] : children_) {
     if (child.gone) continue;
+    out_.grant({peer, Side::down}, kRecords, child.take_owed(options_.limits.link));
     feed(peer, child);
     notify_down(peer, child);
   }

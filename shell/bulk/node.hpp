@@ -49,6 +49,7 @@ class BulkNode {
   // takes it as ended. Bytes of a link that is not there have no effect.
   Result<void> received(LinkName from, StreamId stream, std::string_view bytes);
   void written(LinkName to, StreamId stream);  // all bytes of the last Write
+  void waited();                               // the while of WaitForMore is over
 
   // ---- what the owner wants ----
   // Sends 1 to Limits::record bytes to the leader. False: the window is full; Room comes when there is room.
@@ -84,6 +85,10 @@ class BulkNode {
   bool deliver(OriginTable::Route from, const BulkRecord& record);
   void put_record(Channel channel, std::string_view bytes);
   Result<void> own_taken(Numbered number);
+  [[nodiscard]] bool is_answer(Channel channel) const { return options_.answers.contains(channel); }
+  [[nodiscard]] bool has_records_to_send() const;
+  [[nodiscard]] bool waits_for_answers() const;
+  [[nodiscard]] std::size_t most_unnoted() const;
   void send_up();
   bool send_next_up(std::string& out);
   void note_taken(Id origin, Numbered number);
@@ -113,6 +118,9 @@ class BulkNode {
   std::optional<Id> last_;   // the origin whose record went up last; none: this shell's
   std::size_t wants_ = 0;    // bytes that put() has refused
   std::size_t wants_broadcast_ = 0;
+  // Of answers that are to be sent:
+  bool waits_ = false;     // they wait for others
+  bool go_ = false;        // they do not wait, or no more
   bool dirty_ = false;     // a record from below was sent up since the way was new
   bool started_;           // knows where the broadcast begins
   bool cut_off_ = false;   // the broadcast goes on without this shell

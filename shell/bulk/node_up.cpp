@@ -30,7 +30,7 @@ Result<void> BulkNode::end(Channel channel) {
 }
 
 void BulkNode::put_record(Channel channel, std::string_view bytes) {
-  Numbered number = unacked_.add(channel, bytes, !leads());
+  Numbered number = unacked_.add(channel, bytes, !leads(), !bytes.empty() && is_answer(channel));
   if (leads()) out_.put(DeliverRecord{options_.self, number, channel, std::string(bytes)});
   settle();
 }
@@ -58,10 +58,8 @@ void BulkNode::new_path() {
   for (auto& [peer, child] : children_) {
     if (child.gone) continue;  // its records would not be sent again
     child.path = true;
-    child.traffic.record_credit += child.queued;
-    out_.grant({peer, Side::down}, kRecords, child.queued);
-    child.queue.clear();
-    child.queued = 0;
+    child.owed += child.queued;
+    child.drop_queue();
   }
 }
 
@@ -70,11 +68,9 @@ Result<void> BulkNode::take_record_up(Id peer, BulkChild& child, const BulkRecor
   bool goes_on = origin_of(record.head) != options_.self && TRY(origins_.came(record.head, from));
   if (goes_on && leads()) goes_on = deliver(from, record);
   if (!goes_on) {
-    child.traffic.record_credit += record.whole.size();
-    out_.grant({peer, Side::down}, kRecords, record.whole.size());
+    child.owed += record.whole.size();
   } else if (!leads()) {
-    child.queue.emplace_back(record.whole);
-    child.queued += record.whole.size();
+    child.enqueue(record.whole, record.head.kind == BulkKind::data && is_answer(record.head.channel));
   }
   return {};
 }
@@ -89,13 +85,48 @@ bool BulkNode::deliver(OriginTable::Route from, const BulkRecord& record) {
       return false;
     case OriginTable::Verdict::next: break;
   }
-  origins_.delivered(origin, record.head.number, from, record.whole.size());
+  bool answer = record.head.kind == BulkKind::data && is_answer(record.head.channel);
+  origins_.delivered(origin, record.head.number, from, record.whole.size(), answer);
   out_.put(DeliverRecord{origin, record.head.number, record.head.channel, std::string(record.bytes)});
   return true;
 }
 
+bool BulkNode::has_records_to_send() const {
+  return !unacked_.all_sent() || std::any_of(children_.begin(), children_.end(),
+                                             [](const auto& each) { return !each.second.queue.empty(); });
+}
+
+// Only answers are to be sent, and this shell's or those of a child of the view are still to come.
+bool BulkNode::waits_for_answers() const {
+  if (options_.answers.empty() || unacked_.is_urgent()) return false;
+  for (const auto& [peer, child] : children_) {
+    if (child.urgent > 0) return false;
+  }
+  auto lacks = [this](Id member) {
+    auto found = children_.find(member);
+    return found != children_.end() && !found->second.gone && found->second.queue.empty();
+  };
+  return unacked_.all_sent() || std::any_of(members_.begin(), members_.end(), lacks);
+}
+
+void BulkNode::waited() {
+  if (!waits_) return;
+  go_ = true;
+  settle();
+}
+
 void BulkNode::send_up() {
   if (!up_ || up_->traffic.writes_records) return;
+  if (!has_records_to_send()) {
+    waits_ = go_ = false;
+    return;
+  }
+  if (!go_ && waits_for_answers()) {
+    if (!std::exchange(waits_, true)) out_.put(WaitForMore{});
+    return;
+  }
+  waits_ = false;
+  go_ = true;
   std::string out;
   while (out.size() < options_.limits.write && send_next_up(out)) {
   }
@@ -120,12 +151,18 @@ bool BulkNode::send_next_up(std::string& out) {
   last_ = peer;
   if (child.gone) return true;
   dirty_ = true;
-  child.traffic.record_credit += size;
-  out_.grant({peer, Side::down}, kRecords, size);
+  child.owed += size;
   return true;
 }
 
 // ---- acknowledgements of records -----------------------------------------------------------------
+
+// Bytes of answers of which an origin need not be notified: it has room for one record beside them.
+std::size_t BulkNode::most_unnoted() const {
+  constexpr std::size_t kMostUnnoted = std::size_t{16} << 10;
+  return std::min(kMostUnnoted,
+                  options_.limits.window - std::min(options_.limits.window, kHead + options_.limits.record));
+}
 
 void BulkNode::taken(Id origin, Numbered number) {
   if (!leads()) return;
@@ -136,11 +173,9 @@ void BulkNode::taken(Id origin, Numbered number) {
     while (auto credit = origins_.take(origin, number)) {
       any = true;
       BulkChild* child = children_.linked(credit->to.peer, credit->to.link);
-      if (child == nullptr) continue;
-      child->traffic.record_credit += credit->bytes;
-      out_.grant({credit->to.peer, Side::down}, kRecords, credit->bytes);
+      if (child != nullptr) child->owed += credit->bytes;
     }
-    if (any) note_taken(origin, origins_.taken(origin));
+    if (any && origins_.note_is_due(origin, most_unnoted())) note_taken(origin, origins_.taken(origin));
   }
   settle();
 }

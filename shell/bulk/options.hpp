@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 
 #include "base/result.hpp"
 #include "value/idset.hpp"
@@ -24,7 +25,7 @@ inline constexpr std::size_t kMaxWindow = std::size_t{256} << 20;  // bytes, of 
 // bytes of notes that one end may have sent and the other not read
 inline constexpr std::size_t kNotesCredit = std::size_t{16} << 10;
 
-// `record` and `broadcast` are the same in all shells of a job.
+// `record`, `window` and `broadcast` are the same in all shells of a job.
 struct Limits {
   std::size_t record = kMaxRecord;               // bytes of a record
   std::size_t window = std::size_t{4} << 20;     // of an origin's records that the leader has not taken
@@ -40,6 +41,9 @@ struct BulkOptions {
   Id self = 0;
   bool newcomer = false;  // was no member when the job began: it does not get what was broadcast before it came
   Limits limits;
+  // Channels up on which all shells answer at about the same time: such records wait at each hop for those of the
+  // others below it, so that they go up together.
+  std::set<Channel> answers;
 };
 
 }  // namespace nacre::bulk

@@ -34,8 +34,8 @@ OriginTable::Verdict OriginTable::judge(Id origin, Numbered number) {
   return Verdict::next;
 }
 
-void OriginTable::delivered(Id origin, Numbered number, Route from, std::size_t bytes) {
-  origins_[origin].waiting.push_back({number, {from, bytes}});
+void OriginTable::delivered(Id origin, Numbered number, Route from, std::size_t bytes, bool is_answer) {
+  origins_[origin].waiting.push_back({number, {from, bytes}, is_answer});
 }
 
 std::optional<OriginTable::Credit> OriginTable::take(Id origin, Numbered number) {
@@ -45,8 +45,21 @@ std::optional<OriginTable::Credit> OriginTable::take(Id origin, Numbered number)
   if (of.waiting.empty() || of.waiting.front().number > number) return std::nullopt;
   Credit credit = of.waiting.front().credit;
   of.taken = of.waiting.front().number;
+  if (of.waiting.front().is_answer) {
+    of.unnoted_answers += credit.bytes;
+  } else {
+    of.unnoted_others = true;
+  }
   of.waiting.pop_front();
   return credit;
+}
+
+bool OriginTable::note_is_due(Id origin, std::size_t most_answers) {
+  Origin& of = origins_[origin];
+  if (!of.unnoted_others && of.unnoted_answers <= most_answers) return false;
+  of.unnoted_answers = 0;
+  of.unnoted_others = false;
+  return true;
 }
 
 Numbered OriginTable::taken(Id origin) const {

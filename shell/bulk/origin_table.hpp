@@ -29,7 +29,7 @@ class OriginTable {
   // ---- at the leader
   enum class Verdict : std::uint8_t { next, again, ahead };  // ahead: those between were lost, and will come again
   Verdict judge(Id origin, Numbered number);                 // next: it counts as delivered
-  void delivered(Id origin, Numbered number, Route from, std::size_t bytes);
+  void delivered(Id origin, Numbered number, Route from, std::size_t bytes, bool is_answer);
   struct Credit {
     Route to;
     std::size_t bytes;
@@ -37,19 +37,25 @@ class OriginTable {
   // The next of the delivered records up to this number: the credit to give its link for it. None: there are no
   // more.
   std::optional<Credit> take(Id origin, Numbered number);
+  // Whether the origin is to be notified of what was taken since this was true last: not of answers alone, while
+  // they are at most so many bytes.
+  bool note_is_due(Id origin, std::size_t most_answers);
   [[nodiscard]] Numbered taken(Id origin) const;
 
  private:
   struct Waiting {
     Numbered number;
     Credit credit;
+    bool is_answer;
   };
   struct Origin {
     std::uint32_t attempt = 0;
     Route route;
     Numbered delivered = 0;
     Numbered taken = 0;
-    std::deque<Waiting> waiting;  // delivered, not taken
+    std::deque<Waiting> waiting;      // delivered, not taken
+    std::size_t unnoted_answers = 0;  // bytes
+    bool unnoted_others = false;
   };
 
   std::size_t most_;

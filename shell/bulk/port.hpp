@@ -4,7 +4,9 @@
 // the leader and down from it to all. doc/protocol.md, "Bulk", defines which records reach which shells.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <set>
 #include <string_view>
 
 #include "base/result.hpp"
@@ -22,6 +24,11 @@ inline constexpr Channel kDoctor = 5;
 inline constexpr Channel kUsage = 6;
 inline constexpr Channel kTimeline = 7;
 }  // namespace up
+// The channels of up on which all shells answer what the leader has announced (BulkOptions::answers).
+inline const std::set<Channel>& answer_channels() {
+  static const std::set<Channel> channels{up::kControl, up::kDoctor};
+  return channels;
+}
 namespace down {
 inline constexpr Channel kInput = 1;
 inline constexpr Channel kOutputClosed = 2;
@@ -30,6 +37,9 @@ inline constexpr Channel kExecInput = 3;
 namespace values {  // of the broadcast that carries values of collectives
 inline constexpr Channel kValue = 1;
 }  // namespace values
+
+// For how long answers wait at a hop for others at most; one of a deep tree waits several times.
+inline constexpr std::chrono::milliseconds kAnswerWait{20};
 
 class Port {
  public:

@@ -5,10 +5,11 @@
 
 namespace nacre::bulk {
 
-Numbered UnackedRecords::add(Channel channel, std::string_view bytes, bool keep) {
+Numbered UnackedRecords::add(Channel channel, std::string_view bytes, bool keep, bool is_answer) {
   records_.push_back(
       {bytes.empty() ? BulkKind::end : BulkKind::data, channel, bytes.size(), std::string(keep ? bytes : "")});
   bytes_ += kHead + bytes.size();
+  if (!is_answer) last_urgent_ = last();
   return last();
 }
 

@@ -17,7 +17,7 @@ class UnackedRecords {
   explicit UnackedRecords(Id self) : self_(self) {}
 
   // Returns the record's number. With `keep` its bytes are kept here; without, only its size counts.
-  Numbered add(Channel channel, std::string_view bytes, bool keep);
+  Numbered add(Channel channel, std::string_view bytes, bool keep, bool is_answer);
   void end(Channel channel) { ended_.insert(channel); }
   [[nodiscard]] const std::set<Channel>& ended() const { return ended_; }
   // Forgets those up to this number.
@@ -35,6 +35,8 @@ class UnackedRecords {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] bool empty() const { return records_.empty(); }
   [[nodiscard]] bool all_sent() const { return next_ == records_.size(); }
+  // One that is to be sent is no answer.
+  [[nodiscard]] bool is_urgent() const { return last_urgent_ >= first_ + next_; }
 
  private:
   struct Kept {
@@ -47,6 +49,7 @@ class UnackedRecords {
   Id self_;
   std::deque<Kept> records_;
   Numbered first_ = 1;         // of records_
+  Numbered last_urgent_ = 0;   // the last one that is no answer
   std::size_t next_ = 0;       // index in records_ of the next one to be sent
   std::size_t bytes_ = 0;      // of all records_, with heads
   std::uint32_t attempt_ = 0;  // how many times the way was new

@@ -14,8 +14,8 @@ constexpr std::array kUpChannels{bulk::up::kOutput};
 }  // namespace
 
 BulkDriver::BulkDriver(const bulk::BulkOptions& options, BulkStreams& streams, bulk::StreamId before,
-                       std::function<void(overlay::LinkName, const Error&)> broken)
-    : streams_(streams), before_(before), broken_(std::move(broken)), node_(options) {}
+                       std::function<void(overlay::LinkName, const Error&)> broken, std::function<void()> wait)
+    : streams_(streams), before_(before), broken_(std::move(broken)), wait_(std::move(wait)), node_(options) {}
 
 // ---- called by OverlayDriver --------------------------------------------------------------------------
 
@@ -60,6 +60,12 @@ void BulkDriver::received(overlay::LinkName from, bulk::StreamId stream, std::st
 
 void BulkDriver::on_credit(overlay::LinkName to, bulk::StreamId stream) {
   write_on({to, stream - before_});
+  pump();
+}
+
+void BulkDriver::waited() {
+  if (cut_off_) return;
+  node_.waited();
   pump();
 }
 

@@ -25,9 +25,10 @@ namespace nacre::group {
 class BulkDriver final : public bulk::Port {
  public:
   // `before`: the link's streams up to this one belong to others. `broken` is called for a link that bulk has to
-  // end; its owner then calls gone().
+  // end; its owner then calls gone(). `wait`, if there are channels of answers: waited() is to be called after
+  // kAnswerWait, which begins anew.
   BulkDriver(const bulk::BulkOptions& options, BulkStreams& streams, bulk::StreamId before,
-             std::function<void(overlay::LinkName, const Error&)> broken);
+             std::function<void(overlay::LinkName, const Error&)> broken, std::function<void()> wait = {});
 
   // ---- called by OverlayDriver; the next pump() performs what follows from it
   void look_at(const overlay::Node& node);  // after each change: which node feeds this one, and which ones it feeds
@@ -40,6 +41,7 @@ class BulkDriver final : public bulk::Port {
   }
   void received(overlay::LinkName from, bulk::StreamId stream, std::string_view bytes);
   void on_credit(overlay::LinkName to, bulk::StreamId stream);
+  void waited();
   void close();  // no record is put from now on: ends the channels that can end
 
   // ---- Port
@@ -68,6 +70,7 @@ class BulkDriver final : public bulk::Port {
   void do_effect(bulk::BroadcastRoom& room);
   void do_effect(bulk::CutOff& cut_off);
   void do_effect(bulk::Drained& /*drained*/) {}
+  void do_effect(bulk::WaitForMore& /*wait*/) { wait_(); }
   void write_on(const Stream& stream);
   void receive(bulk::DeliverRecord record);
   void deliver(const bulk::DeliverRecord& record);
@@ -77,6 +80,7 @@ class BulkDriver final : public bulk::Port {
   BulkStreams& streams_;
   bulk::StreamId before_;
   std::function<void(overlay::LinkName, const Error&)> broken_;
+  std::function<void()> wait_;
   bulk::BulkNode node_;
   std::optional<overlay::Seq> view_;
   std::optional<Rank> feeder_;

@@ -49,6 +49,8 @@ Result<std::unique_ptr<OverlayDriver>> OverlayDriver::create(event::Loop& loop, 
   std::unique_ptr<OverlayDriver> out(new OverlayDriver(std::move(membership), log, options));
   OverlayDriver& self = *out;
   self.link_table_ = TRY(LinkTable::create(loop, self.membership_, self.callbacks()));
+  self.answers_timer_ = TRY(event::Timer::create(loop, [&self] { self.bulk_driver_->waited(); }));
+  self.answers_timer_->unref();
   self.start_bulk();
   self.timer_ = TRY(event::Timer::create(loop, [&self] { self.on_timer(); }));
   self.tick();
@@ -64,7 +66,10 @@ void OverlayDriver::start_bulk() {
   bulk::BulkOptions options;
   options.self = membership_.rank;
   options.newcomer = membership_.is_newcomer;
-  bulk_driver_ = std::make_unique<BulkDriver>(options, *link_table_, 0, broken);
+  bulk::BulkOptions with_answers = options;
+  with_answers.answers = bulk::answer_channels();
+  bulk_driver_ = std::make_unique<BulkDriver>(with_answers, *link_table_, 0, broken,
+                                              [this] { answers_timer_->start(bulk::kAnswerWait); });
   value_driver_ = std::make_unique<BulkDriver>(options, *link_table_, bulk::kRecords, broken);
   auto arrived = [this](overlay::Seq entry, std::string value) {
     tick();

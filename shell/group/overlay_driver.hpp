@@ -124,8 +124,8 @@ class OverlayDriver final : public Group {
   std::unique_ptr<BulkDriver> bulk_driver_;
   std::unique_ptr<BulkDriver> value_driver_;  // with a broadcast of its own
   std::optional<ValueCarrier> value_carrier_;
-  std::optional<event::Timer> timer_;
-  overlay::Time due_{};  // when the node wants its next tick
+  std::optional<event::Timer> timer_, answers_timer_;  // the latter of bulk_driver_
+  overlay::Time due_{};                                // when the node wants its next tick
   Callbacks callbacks_;
   std::function<void(Rank)> on_child_;
   std::function<void()> on_member_;

@@ -48,7 +48,7 @@ void check_readers(Direction way, std::string_view input) {
 
 class Listener {
  public:
-  explicit Listener(unsigned char what) : node_({what % 2 == 0 ? 0U : 5U, (what & 2U) != 0, tiny()}) {
+  explicit Listener(unsigned char what) : node_({what % 2 == 0 ? 0U : 5U, (what & 2U) != 0, tiny(), {1, 2}}) {
     node_.view(1, {1, 2});
     node_.up(kAbove);
     for (Id id = 1; id <= kChildren; ++id) node_.child_up(id);
@@ -77,6 +77,7 @@ class Listener {
       (void)node_.end_broadcast(where % 8);
     }
     if ((where & 128U) != 0) node_.view(++view_, {1, 2, 3});
+    if ((where & 80U) == 80U) node_.waited();
     if ((where & 12U) != 12U) return;
     for (const auto& [origin, number] : delivered_) node_.taken(origin, number);
     node_.consumed(announced_);

@@ -6,9 +6,17 @@
 namespace nacre::sim {
 
 BulkWorld::Member::Member(BulkWorld& bulk_world, Id id)
-    : all(bulk_world), self(id), driver({id, false, {}}, *this, 0, [](LinkName, const Error& why) {
-        require(false, "bulk ends a link: " + why.message);
-      }) {}
+    : all(bulk_world),
+      self(id),
+      driver(
+          {id, false, {}, bulk::answer_channels()}, *this, 0,
+          [](LinkName, const Error& why) { require(false, "bulk ends a link: " + why.message); },
+          [this] {
+            std::uint64_t wait = ++waits;
+            all.world_.at_process(self, all.world_.now + bulk::kAnswerWait, [this, wait] {
+              if (wait == waits) driver.waited();
+            });
+          }) {}
 
 BulkWorld::BulkWorld(World& world) : world_(world) {
   members_.reserve(world.hosts.size());

@@ -54,6 +54,7 @@ class BulkWorld {
     std::map<LinkName, std::uint32_t> links;  // with the connection's number
     std::set<std::uint32_t> fed;              // the connections of `links`
     std::map<Stream, Flow> flows;
+    std::uint64_t waits = 0;  // how often answers have begun to wait
     group::BulkDriver driver;
   };
 

@@ -33,6 +33,7 @@ using doctor::Verdict;
 constexpr Time kInterval = kSecond;               // between the two looks of a shell at its tasks
 constexpr Time kMostAnswerTime = 2 * kSecond;     // beyond it; as the plugin doctor has it
 constexpr Time kRest = kSecond / 10;              // in which all that belongs to a look is over
+constexpr Time kAtRest = 10 * kSecond;            // for which the job is watched without a look
 constexpr std::uint32_t kLeastShells = 20;        // so that the shell 1 has others below it
 constexpr std::uint64_t kBytesPerMs = 1'250'000;  // 10 Gbit/s
 constexpr const char* kTopic = "doctor.ask";
@@ -129,6 +130,10 @@ class Doctor : private Watcher {
   }
 
   bool run(const DoctorLimits& limits) {
+    world_.run_until(world_.now + 10 * kSecond);
+    Costs before = costs();
+    world_.run_until(world_.now + kAtRest);
+    at_rest_ = costs() - before;
     bool is_within = look("all shells answer", {}, limits);
     is_within = look("a leaf is frozen", Idset::range(shells_ - 1, shells_ - 1), limits) && is_within;
     return look("a shell that feeds others is frozen", Idset::range(1, 1), limits) && is_within;
@@ -139,14 +144,15 @@ class Doctor : private Watcher {
     world_.run_until(world_.now + 10 * kSecond);  // all links are there again, if some were not
     require(world_.hosts[0].node->tree().size() == shells_, "no shell is lost");
     for (Id id : frozen.ids()) world_.freeze(id);
+    Time begun = world_.now;
     Costs before = costs();
     Answer answer = examine();
     world_.run_until(world_.now + kRest);
-    Costs all = costs();
+    Costs all = costs() - before - at_rest(world_.now - begun);
     check(answer, with_those_below(frozen));
     for (Id id : frozen.ids()) world_.thaw(id);
     Time expected = kInterval + (frozen.empty() ? Time{} : kMostAnswerTime);
-    return print(story, answer, answer.took - expected, before, all, limits);
+    return print(story, answer, answer.took - expected, all, limits);
   }
 
   // ---- the leader ------------------------------------------------------------------------------
@@ -282,28 +288,39 @@ class Doctor : private Watcher {
 
   // ---- what it costs ---------------------------------------------------------------------------
 
+  // Messages, those that are sent in place of beats included; bytes.
   struct Costs {
-    std::uint64_t overlay, bulk, credit, to_leader;
+    std::int64_t overlay, bulk, credit, to_leader;
+
+    Costs operator-(const Costs& other) const {
+      return {overlay - other.overlay, bulk - other.bulk, credit - other.credit, to_leader - other.to_leader};
+    }
   };
   [[nodiscard]] Costs costs() const {
-    return {world_.messages - world_.beats, bulk_->counts.writes, bulk_->counts.grants, bulk_->counts.to_leader};
+    auto of = [](std::uint64_t count) { return static_cast<std::int64_t>(count); };
+    const BulkWorld::Counts& bulk = bulk_->counts;
+    return {of(world_.messages), of(bulk.writes), of(bulk.grants), of(bulk.to_leader)};
   }
 
-  bool print(const char* story, const Answer& answer, Time took, const Costs& before, const Costs& after,
+  // `costs`: beyond those of the same time without a look.
+  [[nodiscard]] Costs at_rest(Time time) const {
+    auto part = [time](std::int64_t all) { return all * time.count() / kAtRest.count(); };
+    return {part(at_rest_.overlay), part(at_rest_.bulk), part(at_rest_.credit), part(at_rest_.to_leader)};
+  }
+
+  bool print(const char* story, const Answer& answer, Time took, const Costs& costs,
              const DoctorLimits& limits) const {
-    auto overlay = after.overlay - before.overlay;
-    auto bulk = after.bulk - before.bulk;
-    double each = static_cast<double>(overlay + bulk) / shells_;
+    double each = static_cast<double>(costs.overlay + costs.bulk) / shells_;
     std::string text = fmt::format(
-        "{}: {:.1f} ms beside the {}, {} late shells, {} messages ({:.2f} a shell: {} of the log, {} of bulk; and "
+        "{}: {:.1f} ms beside the {}, {} late shells, {} messages more than at rest ({:.2f} a shell: {} of the "
+        "log, {} of bulk; and "
         "{} of "
         "credit), {:.2f} MB to the leader, {:.0f} ms of its cpu ({:.0f} to read the answers, {:.0f} to judge), "
         "{} groups of {} tasks, {} verdicts",
         story, in_ms(took), answer.late.empty() ? "interval of 1 s" : "3 s in which shells have to answer",
-        answer.late.size(), overlay + bulk, each, overlay, bulk, after.credit - before.credit,
-        static_cast<double>(after.to_leader - before.to_leader) / 1e6, bulk_->leader_cpu.milliseconds(),
-        reading_.milliseconds(), judging_.milliseconds(), answer.examination.groups.size(), job_.tasks(),
-        answer.verdicts.size());
+        answer.late.size(), costs.overlay + costs.bulk, each, costs.overlay, costs.bulk, costs.credit,
+        static_cast<double>(costs.to_leader) / 1e6, bulk_->leader_cpu.milliseconds(), reading_.milliseconds(),
+        judging_.milliseconds(), answer.examination.groups.size(), job_.tasks(), answer.verdicts.size());
     std::printf("%s\n", text.c_str());
     std::fflush(stdout);
     return (limits.most_ms == 0 || took <= limits.most_ms * kMs) &&
@@ -324,6 +341,7 @@ class Doctor : private Watcher {
   Open open_;
   doctor::AnswerReader reader_;
   CpuTime reading_, judging_;
+  Costs at_rest_{};  // of kAtRest
   std::uint64_t released_ = 0;
 };
 

@@ -13,6 +13,7 @@
 namespace nacre::bulk {
 
 inline constexpr LinkName kUp{9, Side::up};
+inline constexpr Channel kAnswers = 8;
 inline LinkName below(Id id) { return {id, Side::down}; }
 
 // Small enough to be full after two records of 10 bytes.
@@ -53,7 +54,7 @@ inline std::string start_record(Numbered kept, Numbered number, const std::vecto
 class Bench {
  public:
   explicit Bench(Id self, Limits limits = small(), bool newcomer = false)
-      : node(BulkOptions{self, newcomer, limits}) {}
+      : node(BulkOptions{self, newcomer, limits, {kAnswers}}) {}
 
   // What the node asks for is done, and of no interest.
   void set_up() { (void)asks(); }
@@ -129,6 +130,7 @@ class Bench {
   static std::string words(const BroadcastRoom& /*m*/) { return "broadcast room"; }
   static std::string words(const CutOff& /*m*/) { return "cut off"; }
   static std::string words(const Drained& /*m*/) { return "drained"; }
+  static std::string words(const WaitForMore& /*m*/) { return "wait"; }
 };
 
 }  // namespace nacre::bulk

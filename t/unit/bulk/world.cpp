@@ -27,6 +27,9 @@ World::World(std::uint64_t seed) : random_(seed) {
   limits_.broadcast = whole * any(1, 8);
   limits_.link = whole * any(1, 6) + any(0, 20);
   limits_.write = any(1, 2 * whole);
+  for (Channel each = 0; each < kChannels; ++each) {
+    if (chance(40)) answers_.insert(each);
+  }
   slow_leader_ = static_cast<unsigned>(any(0, 2) == 0 ? any(2, 10) : 60);
   slow_owners_ = static_cast<unsigned>(any(0, 2) == 0 ? any(5, 20) : 60);
   slow_writers_ = static_cast<unsigned>(any(0, 2) == 0 ? any(5, 20) : 70);
@@ -43,7 +46,7 @@ World::World(std::uint64_t seed) : random_(seed) {
 
 void World::boot(Id id, bool newcomer) {
   Member& member = members_[id];
-  member.node = std::make_unique<BulkNode>(BulkOptions{id, newcomer, limits_});
+  member.node = std::make_unique<BulkNode>(BulkOptions{id, newcomer, limits_, answers_});
   member.newcomer = newcomer;
   member.planned = any(kChannels, 14);
   member.view = views_.size() - 1;
@@ -240,6 +243,14 @@ bool World::step_member(Id id) {
   moved = moved || member.view + 1 < views_.size();
   moved = connect(id) || moved;
   moved = put(id) || moved;
+  if (member.waits) {
+    moved = true;
+    if (chance(30)) {
+      member.waits = false;
+      member.node->waited();
+      perform(id);
+    }
+  }
   return hear(id) || moved;
 }
 
@@ -341,7 +352,8 @@ void World::fault() {
   if (what < 7 && !alive.empty()) return kill(alive[any(0, alive.size() - 1)]);
   if (what == 7 && members_.size() < kMostMembers) {
     Id id = members_.rbegin()->first + 1;
-    members_[id].node = std::make_unique<BulkNode>(BulkOptions{id, true, limits_});  // so that the view has it
+    members_[id].node =
+        std::make_unique<BulkNode>(BulkOptions{id, true, limits_, answers_});  // so that the view has it
     new_view();
     return boot(id, true);
   }

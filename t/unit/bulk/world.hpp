@@ -72,6 +72,7 @@ class World {
     Numbered put = 0;
     bool full = false;
     bool drained = true;
+    bool waits = false;  // for answers of others
     // What it has been told of the broadcast.
     Numbered announced = 0;
     std::set<Channel> ended;
@@ -116,6 +117,7 @@ class World {
   static constexpr std::size_t kNone = SIZE_MAX;
   std::mt19937_64 random_;
   Limits limits_;
+  std::set<Channel> answers_;
   unsigned slow_leader_ = 0;  // percent: how often an owner takes something
   unsigned slow_owners_ = 0;
   unsigned slow_writers_ = 0;

@@ -39,6 +39,7 @@ void World::perform(Id id) {
       require(std::exchange(broadcast_full_, false), "room that was wanted");
     }
     if (std::holds_alternative<Drained>(effect)) member.drained = true;
+    if (std::holds_alternative<WaitForMore>(effect)) member.waits = true;
     if (std::holds_alternative<CutOff>(effect)) {
       require(member.leaves, fmt::format("shell {}: it is cut off from the broadcast", id));
     }
