@@ -17,6 +17,7 @@ BENCH_OUT ?= build/bench
 DEV := build/dev
 RELEASE := build/release
 QUICK := build/quick
+FIRST := build/first
 CLANG := build/clang
 DEB := build/deb
 
@@ -48,10 +49,12 @@ help: ## print this
 deps: ## install the packages that a build needs (Debian, Ubuntu), or name those that are missing (elsewhere)
 	@etc/deps.sh
 
-run: deps ## build, and run a first job
-	@cmake --preset quick $(release_options) -DNACRE_TESTS=OFF
-	@$(build) $(QUICK)
-	@etc/demo/run.sh $(QUICK)/nacre-shell build/demo
+run: ## build, without optimisation as that is quick, and run a first job
+	@etc/deps.sh run
+	@cmake --preset first
+	@$(build) $(FIRST)
+	@etc/demo/run.sh $(FIRST)/nacre-shell build/demo
+	@echo "This build is slow, as it is not optimised: \`make install\` and \`make deb\` make one for use."
 
 check: ## build, run all tests with sanitizers, end-to-end tests on an optimised build, and lint
 	$(step) "Dependencies" etc/deps.sh check cluster
