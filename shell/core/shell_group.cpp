@@ -27,7 +27,7 @@ bool is_fatal(group::Rank rank, plugin::Host& host) {
 // Where its tasks may be started again the leader decides later whether the job ends.
 Json loss_of(group::Rank rank, plugin::Host& host) {
   bool ends = is_fatal(rank, host) && !on_lost_of(host).replaces;
-  return {{"shell_rank", rank}, {"severity", ends ? 0 : 2}};
+  return {{"shell_rank", rank}, {"host", host.job().resources.nodes[rank].hostname}, {"severity", ends ? 0 : 2}};
 }
 
 // Tasks may come to any shell until all have ended.
@@ -169,7 +169,7 @@ void ShellGroup::on_lost(group::Rank rank) {
   }
   lost_.insert(rank);
   if (rank >= host_.job().shells()) return;
-  if (reports_losses_) notify_plugins("shell.lost", loss_of(rank, host_));
+  if (reports_losses_) note_change("shell.lost", loss_of(rank, host_));
   if (host_.job().shell_rank != 0) return;
   if (!decides_losses_ && on_lost_of(host_).replaces) return undecided_.insert(rank);
   decide_loss(rank);
@@ -209,11 +209,11 @@ void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spa
   std::map<group::Rank, value::Idset> to;
   for (const job::Move& each : moves) {
     to[each.to].insert(each.ranks);
-    notify_plugins("job.tasks-moved", {{"ranks", each.ranks.str()},
-                                       {"from", each.from},
-                                       {"to", each.to},
-                                       {"host", nodes[each.to].hostname},
-                                       {"try", each.attempt}});
+    note_change("job.tasks-moved", {{"ranks", each.ranks.str()},
+                                    {"from", each.from},
+                                    {"to", each.to},
+                                    {"host", nodes[each.to].hostname},
+                                    {"try", each.attempt}});
   }
   const group::Rank from = moves.front().from;
   notify_of_resources(gone(), "", std::to_string(from));
@@ -245,9 +245,10 @@ void ShellGroup::left(const value::Shrunk& shrunk) {
 void ShellGroup::note_left(const value::Idset& shells) {
   if (shells.empty()) return;
   left_ = left_ | shells;
+  const auto& nodes = host_.job().resources.nodes;
   for (group::Rank rank : shells.ids()) {
     if (host_.job().shell_rank == 0) note_ended(unfinished_on(rank), exits::Record::victim({}));
-    notify_plugins("shell.left", {{"shell_rank", rank}});
+    note_change("shell.left", {{"shell_rank", rank}, {"host", nodes[rank].hostname}});
   }
   notify_of_resources(gone(), "", shells.str());
 }
@@ -259,7 +260,7 @@ void ShellGroup::grown(const value::Idset& come, const value::Idset& missing) {
   if (here.empty()) return;
   const auto& nodes = host_.job().resources.nodes;
   for (group::Rank rank : here.ids())
-    notify_plugins("shell.joined", {{"shell_rank", rank}, {"host", nodes[rank].hostname}});
+    note_change("shell.joined", {{"shell_rank", rank}, {"host", nodes[rank].hostname}});
   notify_of_resources(gone(), here.str(), "");
 }
 
@@ -283,7 +284,7 @@ Result<void> ShellGroup::take_state(const JsonAt& at) {
 
 void ShellGroup::report_losses() {
   reports_losses_ = true;
-  for (group::Rank rank : lost_.ids()) notify_plugins("shell.lost", loss_of(rank, host_));
+  for (group::Rank rank : lost_.ids()) note_change("shell.lost", loss_of(rank, host_));
 }
 
 // Drops what is of an earlier start of a task.
@@ -310,6 +311,14 @@ void ShellGroup::notify_of_resources(const value::Idset& without, const std::str
                                            {"taskmap", host_.job().taskmap.json()},
                                            {"added", added},
                                            {"left", left}});
+}
+
+void ShellGroup::note_change(const std::string& name, const Json& what) {
+  if (on_change_) {
+    if (Result<void> posted = on_change_(name, what); !posted)
+      host_.log().log(Level::error, "", "{}", posted.error().message);
+  }
+  notify_plugins(name, what);
 }
 
 void ShellGroup::notify_plugins(const std::string& topic, const Json& what) {

@@ -86,7 +86,12 @@ class ShellGroup {
   // The tasks of a lost shell are on others now; `host`'s job has that already. `spares`: those before it.
   void moved(std::span<const job::Move> moves, const value::Idset& spares);
   // What plugins get to know of tasks that are started again where they are.
-  void restarted(const Json& what) { notify_plugins("job.tasks-restart", what); }
+  void restarted(const Json& what) { note_change("job.tasks-restart", what); }
+  // Is called with each change of the shells, and of where and how often tasks run, before plugins get to know it
+  // by the topic of that name.
+  void when_changed(std::function<Result<void>(const std::string& name, const Json& what)> receive) {
+    on_change_ = std::move(receive);
+  }
 
   // Reports to plugins the shells that were lost before plugins could handle that. From now on each is reported at
   // once.
@@ -118,6 +123,7 @@ class ShellGroup {
   void note_ended(const value::Idset& tasks, const exits::Record& record);
   void note_left(const value::Idset& shells);
   void notify_of_resources(const value::Idset& without, const std::string& added, const std::string& left);
+  void note_change(const std::string& name, const Json& what);
   void notify_plugins(const std::string& topic, const Json& what);
 
   plugin::Host& host_;
@@ -138,6 +144,7 @@ class ShellGroup {
   elastic::ExpectedStarts expected_;  // the leader's
   exits::Outcomes outcomes_;
   std::function<void(const exits::TaskEnd&)> on_first_ended_;  // until it is called
+  std::function<Result<void>(const std::string& name, const Json& what)> on_change_;
 };
 
 }  // namespace nacre::core

@@ -96,6 +96,29 @@ spares() { "$front" ps --json | jq -r 'select(.spare).shell' | paste -sd,; }
   nothing_left "^nacre-shell: $id"
 }
 
+@test "as events of the eventlog: shells that join, leave and are lost, tasks that move and start again" {
+  tasks=3
+  start_run --local=3 -n 3 --on-lost=replace --restart=on-request --eventlog="$PWD/events" sh -c "$until_go"
+  grow --count=2
+  "$front" shrink --shells=4 >/dev/null
+  kill -KILL "$(<shell.1.1)"
+  wait_until test -e shell.1.2
+  "$front" restart --ranks=2
+  wait_until test -e shell.2.2
+  touch go
+  ends_with 0
+  host=$(uname -n)
+  [ "$(jq -c 'select(.name | test("^shell.(joined|left|lost)$")) | [.name, .context.shell_rank, .context.host]' events)" = \
+    "[\"shell.joined\",3,\"$host\"]
+[\"shell.joined\",4,\"$host\"]
+[\"shell.left\",4,\"$host\"]
+[\"shell.lost\",1,\"$host\"]" ] || { cat events; return 1; }
+  [ "$(jq -c 'select(.name == "job.tasks-moved").context | [.ranks, .from, .to, .try]' events)" = '["1",1,3,2]' ] || { cat events; return 1; }
+  [ "$(jq -c 'select(.name == "job.tasks-restart").context | [.ranks, .ordered, .try]' events)" = '["2",true,2]' ] || { cat events; return 1; }
+  # Behind what the log begins with, and before its end.
+  [ "$(jq -r .name events | sed -n '1p;2p;$p' | paste -sd,)" = "shell.init,shell.start,shell.exit" ] || { cat events; return 1; }
+}
+
 @test "the leader is killed: a shell of this host that has joined ends with its tasks, and nothing is left" {
   local marked="# tasks of $work"
   tasks=2
