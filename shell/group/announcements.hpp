@@ -34,7 +34,7 @@ Result<std::vector<overlay::Event>> pieces_of(std::string_view topic, std::strin
 // Joins the pieces of all shells.
 class Announcements {
  public:
-  // None: more pieces have to come, or this is no piece.
+  // None: more pieces have to come, this is no piece, or the first one of its announcement came before this shell.
   std::optional<Announcement> take(const overlay::Event& piece);
 
  private:

@@ -33,6 +33,20 @@ TEST_CASE("pieces of several origins are kept apart, and what is none is passed 
   CHECK(others.take(long_ones[1])->bytes.back() == 'y');
 }
 
+TEST_CASE("who joins while pieces are on their way passes over the rest of that announcement") {
+  auto long_one = pieces_of("a", std::string(3 * kAnnouncedPiece, 'x'), 1).value();
+  REQUIRE(long_one.size() == 3);
+  for (std::size_t missed = 1; missed < long_one.size(); ++missed) {
+    Announcements others;
+    for (std::size_t i = missed; i < long_one.size(); ++i) CHECK_FALSE(others.take(long_one[i]));
+    CHECK(others.take(pieces_of("b", "z", 1).value().front())->bytes == "z");
+    std::optional<Announcement> whole;
+    for (const overlay::Event& piece : long_one) whole = others.take(piece);
+    REQUIRE(whole);
+    CHECK(whole->bytes.size() == 3 * kAnnouncedPiece);
+  }
+}
+
 TEST_CASE("what is too long is refused") {
   CHECK(pieces_of("t", std::string(kMaxAnnounced + 1, 'x'), 0).error().code == EMSGSIZE);
 }
