@@ -104,3 +104,24 @@ moved_beside_another() {
   "$vcluster" exec node1 pkill -KILL -x nacre-shell
   moved_beside_another 2
 }
+
+@test "over ssh, and by srun: a shell is killed while the job is being started, and its rank begins on the spare" {
+  local topic
+  for topic in initrc shell.init shell.start; do
+    cat >rc.lua <<END
+local topic = "$topic"
+local function die () if shell.info.rank == 1 then os.execute ("kill -KILL \$PPID; sleep 10") end end
+if topic == "initrc" then die () else plugin.register { name = "dies", handlers = { { topic = topic, fn = die } } } end
+END
+    for how in "--hosts=node[0-3] --timeout=100" --srun; do
+      code=0
+      # shellcheck disable=SC2086
+      limit=150 on node0 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -N 3+1 --on-lost=replace --initrc="$work/rc.lua" $how \
+        sh -c 'echo ran $FLUX_TASK_RANK $NACRE_TASK_TRY $(uname -n)' >said 2>&1 || code=$?
+      [ "$(grep '^ran' said | sort)" = $'ran 0 1 node0\nran 1 2 node3\nran 2 1 node2' ] || { echo "$topic, $how: $code"; cat said; return 1; }
+      grep -q "shell 1 on node1 is lost: it has ended, or cannot be reached; its task 1 starts again on the spare shell 3 on node3" said
+      # srun's exit code counts the shell that was killed.
+      [ "$code" -eq 0 ] || [ "$how,$code" = --srun,137 ] || { echo "$topic, $how: $code"; cat said; return 1; }
+    done
+  done
+}
