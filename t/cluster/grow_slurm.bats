@@ -138,3 +138,18 @@ ends_well() {
     nothing_left
   done
 }
+
+@test "two nodes, and what starts on one of them does not join: the other one does, and Slurm gets the first one back" {
+  cat >rc.lua <<'END'
+if io.popen ("uname -n"):read () == "node3" then error ("no luck here") end
+END
+  start_in_allocation --initrc="$work/rc.lua"
+  code=0
+  nacre node0 grow --count=2 --wait=60s --json >answer 2>error || code=$?
+  [ "$code" -eq 1 ] && [ "$(jq -c '[.hosts, .joined, (.missing[] | [.shell, .host])]' answer)" = '["node2","2",[3,"node3"]]' ] || { cat answer error said; return 1; }
+  [[ $(<error) == "nacre grow: shell 3 on node3 has not joined: "*"no luck here (on node3)" ]] || { cat error; return 1; }
+  wait_until is_free node3
+  [ "$(others %N)" = node2 ]
+  [ "$(nacre node1 exec uname -n | sort | tr '\n' ' ')" = "node0: node0 node1: node1 node2: node2 " ]
+  ends_well
+}
