@@ -147,8 +147,8 @@ void Answers::timeline(const Json& arguments, const Reply& reply) {
     if (has_trace) {
       timeline::Trace trace = timeline::trace_of(job, facts);
       Json some = Json::array();
-      for (Json& each : trace.events) {
-        some.push_back(std::move(each));
+      for (const std::string& each : trace.events) {
+        some.push_back(parse_json(each).value());
         if (some.size() == kEventsInPart) reply.part({{"events", std::exchange(some, Json::array())}});
       }
       if (!some.empty()) reply.part({{"events", std::move(some)}});

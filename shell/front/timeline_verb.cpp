@@ -44,7 +44,7 @@ class TimelineVerb final : public JobVerb {
     client.allow(client.answer_time() + event::Seconds(kForAnswers));
     timeline::Trace trace;
     Json answer = TRY(client.ask("timeline", {{"trace", wants_trace()}}, [&](const Json& part) {
-      for (const Json& each : part.value("events", Json::array())) trace.events.push_back(each);
+      for (const Json& each : part.value("events", Json::array())) trace.events.push_back(dump_json(each));
     }));
     if (!wants_trace()) return print_summary(answer.value("summary", Json()));
     trace.about = answer.value("about", Json::object());

@@ -2,12 +2,12 @@
 #include "timeline/trace.hpp"
 
 #include <algorithm>
-#include <array>
 #include <tuple>
 
 #include <fmt/format.h>
 
 #include "timeline/sample.hpp"
+#include "timeline/trace_event.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::timeline {
@@ -17,6 +17,7 @@ constexpr double kMicrosecond = 1e3;  // nanoseconds
 constexpr Time kGrain = 125;          // nanoseconds: times and durations of the trace are multiples
 constexpr std::size_t kOfRank = 7;    // events at most, without its marks
 constexpr std::size_t kOfShell = 6;   // names, and the shell's start
+constexpr const char* kUnfinished = R"({"unfinished":true})";
 
 double microseconds(Time time) { return static_cast<double>(time) / kMicrosecond; }
 
@@ -79,55 +80,64 @@ class Writer {
 
   // Names first; of those that begin at the same time the longest, which has the others in it.
   void sort() {
-    std::vector<std::pair<std::array<double, 3>, Json>> all;
-    all.reserve(out_.events.size());
-    for (Json& each : out_.events) {
-      std::array order{each["ph"] == "M" ? 0.0 : 1.0, each.value("ts", 0.0), -each.value("dur", 0.0)};
-      all.emplace_back(order, std::move(each));
-    }
-    std::stable_sort(all.begin(), all.end(),
-                     [](const auto& one, const auto& other) { return one.first < other.first; });
-    for (std::size_t i = 0; i < all.size(); ++i) out_.events[i] = std::move(all[i].second);
+    auto order = [](const TraceEvent& each) {
+      return std::tuple(each.phase != 'M', each.ts.value_or(0), -each.dur.value_or(0));
+    };
+    std::stable_sort(events_.begin(), events_.end(), [&order](const TraceEvent& one, const TraceEvent& other) {
+      return order(one) < order(other);
+    });
+    out_.events.reserve(events_.size());
+    for (const TraceEvent& each : events_) out_.events.push_back(each.text());
   }
 
   struct Track {
     std::uint64_t pid = 0, tid = 0;
   };
 
-  Json& add(const char* phase, const std::string& name, const Track& track) {
-    return out_.events.emplace_back(Json{{"ph", phase}, {"name", name}, {"pid", track.pid}, {"tid", track.tid}});
+  TraceEvent& add(char phase, std::string name, const Track& track) {
+    TraceEvent& out = events_.emplace_back();
+    out.phase = phase;
+    out.name = std::move(name);
+    out.pid = track.pid;
+    out.tid = track.tid;
+    return out;
   }
 
-  void named(const char* what, const Track& track, Json args) { add("M", what, track)["args"] = std::move(args); }
+  void named(const char* what, const Track& track, const char* key, std::string_view value) {
+    add('M', what, track).args = fmt::format(R"({{"{}":{}}})", key, json_string(value));
+  }
+  void sorted(const char* what, const Track& track, std::int64_t index) {
+    add('M', what, track).args = fmt::format(R"({{"sort_index":{}}})", index);
+  }
 
   // What has not ended goes on until the end of the trace, and is marked.
-  Json& slice(const std::string& name, const char* category, const Track& track, Time begin, When end) {
+  TraceEvent& slice(std::string name, const char* category, const Track& track, Time begin, When end) {
     Time last = std::max(begin, end.value_or(facts_.until));
-    Json& out = add("X", name, track);
-    out["cat"] = category;
-    out["ts"] = ts(begin);
-    out["dur"] = ts(last) - ts(begin);
-    if (!end) out["args"]["unfinished"] = true;
+    TraceEvent& out = add('X', std::move(name), track);
+    out.category = category;
+    out.ts = ts(begin);
+    out.dur = ts(last) - ts(begin);
+    if (!end) out.args = kUnfinished;
     return out;
   }
 
   void instant(const std::string& name, const char* category, const Track& track, Time time) {
-    Json& out = add("i", name, track);
-    out["cat"] = category;
-    out["ts"] = ts(time);
-    out["s"] = "t";
+    TraceEvent& out = add('i', name, track);
+    out.category = category;
+    out.ts = ts(time);
+    out.is_of_thread = true;
   }
 
   // What may overlap with others of its kind.
   void span(const std::string& name, const char* category, const Track& track, const std::string& id, Time begin,
             When end) {
     Time last = std::max(begin, end.value_or(facts_.until));
-    for (auto [phase, time] : {std::pair{"b", begin}, std::pair{"e", last}}) {
-      Json& out = add(phase, name, track);
-      out["cat"] = category;
-      out["id"] = id;
-      out["ts"] = ts(time);
-      if (!end) out["args"]["unfinished"] = true;
+    for (auto [phase, time] : {std::pair{'b', begin}, std::pair{'e', last}}) {
+      TraceEvent& out = add(phase, name, track);
+      out.category = category;
+      out.id = json_string(id);
+      out.ts = ts(time);
+      if (!end) out.args = kUnfinished;
     }
   }
 
@@ -137,12 +147,12 @@ class Writer {
     const ShellTimeline& shell = job_.shells[index];
     const ShellFacts& facts = facts_.shells[index];
     Track track{pid(index), tid_of_shell(index)};
-    named("process_name", track,
-          {{"name", shell.host.empty() ? shell.place() : fmt::format("{} (shell {})", shell.host, index)}});
-    named("process_sort_index", track, {{"sort_index", index}});
-    if (std::string label = label_of(shell); !label.empty()) named("process_labels", track, {{"labels", label}});
-    named("thread_name", track, {{"name", "shell"}});
-    named("thread_sort_index", track, {{"sort_index", -1}});
+    named("process_name", track, "name",
+          shell.host.empty() ? shell.place() : fmt::format("{} (shell {})", shell.host, index));
+    sorted("process_sort_index", track, index);
+    if (std::string label = label_of(shell); !label.empty()) named("process_labels", track, "labels", label);
+    named("thread_name", track, "name", "shell");
+    sorted("thread_sort_index", track, -1);
     if (facts.booted && facts.joining) slice("boot", "shell", track, *facts.booted, facts.joining);
     if (facts.joining) slice("join", "shell", track, *facts.joining, facts.joined);
     for (const Interval& each : facts.phases) slice(each.name, "shell", track, each.begin, each.end);
@@ -183,18 +193,19 @@ class Writer {
 
   void counters(const ShellFacts& facts, const Track& track) {
     for (const auto& each : facts.memory) {
-      Json& out = add("C", "memory", track);
-      out["ts"] = ts(each.time);
-      out["args"]["bytes"] = each.value;
+      TraceEvent& out = add('C', "memory", track);
+      out.ts = ts(each.time);
+      out.args = fmt::format(R"({{"bytes":{}}})", each.value);
     }
     for (std::size_t i = 1; i < facts.cpu.size(); ++i) {
       const auto& [before, used_before] = facts.cpu[i - 1];
       const auto& [time, used] = facts.cpu[i];
       if (time <= before) continue;
-      Json& out = add("C", "cpu", track);
-      out["ts"] = ts(before);
-      out["args"]["cores"] =
-          static_cast<double>(std::max<std::int64_t>(0, used - used_before)) / microseconds(time - before);
+      TraceEvent& out = add('C', "cpu", track);
+      out.ts = ts(before);
+      out.args =
+          fmt::format(R"({{"cores":{}}})", static_cast<double>(std::max<std::int64_t>(0, used - used_before)) /
+                                               microseconds(time - before));
     }
   }
 
@@ -202,13 +213,14 @@ class Writer {
 
   void rank(std::uint32_t shell, std::uint32_t rank, const RankFacts& facts) {
     Track track{pid(shell), tid_of_rank(rank)};
-    named("thread_name", track, {{"name", fmt::format("rank {}", rank)}});
-    named("thread_sort_index", track, {{"sort_index", rank}});
+    named("thread_name", track, "name", fmt::format("rank {}", rank));
+    sorted("thread_sort_index", track, rank);
     if (facts.spawn) slice("spawn", "task", track, *facts.spawn, facts.exec ? facts.exec : facts.not_started);
     if (facts.not_started) instant("not started", "task", track, *facts.not_started);
     if (facts.exec) {
-      Json& run = slice("run", "task", track, *facts.exec, facts.exit);
-      if (facts.exit) run["args"]["end"] = value::WaitStatus::of_raw(facts.status).str();
+      TraceEvent& run = slice("run", "task", track, *facts.exec, facts.exit);
+      if (facts.exit)
+        run.args = fmt::format(R"({{"end":{}}})", json_string(value::WaitStatus::of_raw(facts.status).str()));
     }
     if (facts.pmi_init && facts.exec) {
       // Within the slice above it, even if its end came together with the task's.
@@ -251,12 +263,12 @@ class Writer {
 
   void arrow(const char* name, const Track& from, Time begin, const Track& to, Time end) {
     ++arrows_;
-    for (auto [phase, track, time] : {std::tuple{"s", from, begin}, std::tuple{"f", to, end}}) {
-      Json& out = add(phase, fmt::format("{} barrier", name), track);
-      out["cat"] = "barrier";
-      out["id"] = arrows_;
-      out["ts"] = ts(time);
-      if (phase[0] == 'f') out["bp"] = "e";
+    for (auto [phase, track, time] : {std::tuple{'s', from, begin}, std::tuple{'f', to, end}}) {
+      TraceEvent& out = add(phase, fmt::format("{} barrier", name), track);
+      out.category = "barrier";
+      out.id = fmt::format("{}", arrows_);
+      out.ts = ts(time);
+      out.binds_to_slice = phase == 'f';
     }
   }
 
@@ -312,6 +324,7 @@ class Writer {
   const JobTimeline& job_;
   const Facts& facts_;
   std::size_t most_;
+  std::vector<TraceEvent> events_;
   Trace out_;
   std::vector<bool> shows_shell_;
   std::vector<bool> shown_ranks_;  // of all shells one after the other
@@ -333,7 +346,7 @@ std::string Trace::text() const {
   std::string out = trace_head();
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (i > 0) out += ",\n";
-    out += dump_json(events[i]);
+    out += events[i];
   }
   return out + trace_tail(about);
 }

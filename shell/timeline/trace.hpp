@@ -17,8 +17,8 @@ namespace nacre::timeline {
 inline constexpr std::size_t kMostTraceEvents = 200'000;
 
 struct Trace {
-  std::vector<Json> events;  // names first, then in the order of time
-  Json about;                // "otherData": what is sampled, dropped and missing, and how exact the clocks are
+  std::vector<std::string> events;  // JSON objects: names first, then in the order of time
+  Json about;  // "otherData": what is sampled, dropped and missing, and how exact the clocks are
 
   // The whole document.
   [[nodiscard]] std::string text() const;

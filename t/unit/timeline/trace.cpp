@@ -18,9 +18,15 @@ Trace traced(const JobTimeline& job, std::size_t most = kMostTraceEvents) {
   return trace_of(job, facts_of(job), most);
 }
 
+std::vector<Json> events_of(const Trace& trace) {
+  std::vector<Json> out;
+  for (const std::string& each : trace.events) out.push_back(parse_json(each).value());
+  return out;
+}
+
 std::vector<Json> named(const Trace& trace, const std::string& phase, const std::string& name) {
   std::vector<Json> out;
-  for (const Json& each : trace.events) {
+  for (const Json& each : events_of(trace)) {
     if (each["ph"] == phase && each["name"] == name) out.push_back(each);
   }
   return out;
@@ -62,7 +68,7 @@ TEST_CASE("times are by the leader's clock, from the first event on") {
 TEST_CASE("arrows go from the last at a barrier to the others, in pairs, forward in time") {
   Trace trace = traced(sample_job());
   std::map<std::uint64_t, std::vector<Json>> arrows;
-  for (const Json& each : trace.events) {
+  for (const Json& each : events_of(trace)) {
     if (each["ph"] == "s" || each["ph"] == "f") arrows[each["id"].get<std::uint64_t>()].push_back(each);
   }
   CHECK(arrows.size() == 9);  // three barriers, three others
@@ -167,6 +173,16 @@ TEST_CASE("the document is JSON as the format has it") {
   CHECK((*json)["traceEvents"].size() == traced(sample_job()).events.size());
   CHECK((*json)["displayTimeUnit"] == "ms");
   CHECK((*json)["otherData"]["job"] == "fSample");
+}
+
+TEST_CASE("names are in the trace as they are, whatever is in them") {
+  for (std::string name : {"plain", "\"quoted\" and \\", "a line\nand another\x01", "gr\xc3\xbc\xc3\x9f"}) {
+    JobTimeline job = sample_job();
+    ShellBy by;
+    by.at(0, Kind::booted).task(0, 10, 12, 90).at(40, Kind::mark, name, 0);
+    job.shells = {by.timeline(0)};
+    CHECK(named(traced(job), "i", name).size() == 1);
+  }
 }
 
 TEST_CASE("the begin of a slice and its duration are exactly the begin of the slice that follows at once") {
