@@ -7,15 +7,10 @@
 #include "base/variable.hpp"
 #include "core/shell_grow.hpp"
 #include "job/leavers.hpp"
+#include "launch/launcher.hpp"
 #include "plugins/elastic/batch_system.hpp"
 
 namespace nacre::core {
-namespace {
-
-constexpr std::uint32_t kStartsAtOnce = 32;  // of a launcher (launch/launcher.hpp)
-
-}  // namespace
-
 // A number of nodes that is not of one host, or those of a job whose nodes only the manager gives.
 bool ShellGrow::needs_manager(const value::GrowOrder& order) const {
   const join::LaterShells& later = *process_.later;
@@ -23,7 +18,8 @@ bool ShellGrow::needs_manager(const value::GrowOrder& order) const {
 }
 
 event::Seconds ShellGrow::wait_of(const value::GrowOrder& order, std::size_t shells) const {
-  double all_starts = process_.later->record.timeout * static_cast<double>(1 + shells / kStartsAtOnce);
+  double all_starts =
+      process_.later->record.timeout * static_cast<double>(1 + shells / launch::Launcher::kMostAtOnce);
   return event::Seconds(order.wait.value_or(all_starts));
 }
 

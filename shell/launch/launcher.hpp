@@ -41,10 +41,11 @@ Result<task::Command> agent_command(const std::vector<std::string>& agent, const
 
 class Launcher {
  public:
+  static constexpr std::size_t kMostAtOnce = 32;
   struct Options {
     std::vector<std::string> agent = {};  // empty: every host is this one
     std::vector<std::string> shell = {};  // path and options
-    std::size_t at_once = 32;             // agents whose shells have not joined yet
+    std::size_t at_once = kMostAtOnce;    // agents whose shells have not joined yet
     event::Seconds timeout{30};           // for a shell to join, counted from its agent's start
     // What agents write to standard output is dropped, as they must not hold this process's: its own agent waits
     // until nobody does.
