@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pmi/start.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "value/idset.hpp"
@@ -19,6 +22,23 @@ value::Idset shells_of_tasks(const job::Job& job) {
     out.insert(each.to);
   }
   return out;
+}
+
+// MPICH takes the largest number of a node for how many there are, and where these are as many as processes it
+// expects no two on one node; so nodes without tasks have no number.
+value::Taskmap without_gaps(const value::Taskmap& map) {
+  std::vector<bool> is_used(map.nodes());
+  for (const value::Taskmap::Block& each : map.blocks())
+    std::fill_n(is_used.begin() + each.nodeid, each.nnodes, true);
+  if (std::find(is_used.begin(), is_used.end(), false) == is_used.end()) return map;
+  std::vector<std::uint32_t> node_of(map.tasks());
+  std::uint32_t number = 0;
+  for (std::uint32_t node = 0; node < map.nodes(); ++node) {
+    if (!is_used[node]) continue;
+    for (value::Idset::Id rank : map.ranks_on(node).ids()) node_of[rank] = number;
+    ++number;
+  }
+  return value::Taskmap::of(node_of);
 }
 
 std::optional<std::uint32_t> universe_of(const job::Job& job) {
@@ -66,7 +86,7 @@ pmi::ClientGroup PmiStart::group(plugin::Host& host, const PmiOptions& options, 
 
 // MPICH 4.0 aborts if the map exists and is empty, and fails an assertion if a line is too long for it.
 void PmiStart::set_attributes(pmi::Server& server, const PmiOptions& options) const {
-  std::string map = taskmap.pmi();
+  std::string map = without_gaps(taskmap).pmi();
   if (!options.nomap && !map.empty() && map.size() <= kMaxProcessMap) server.set_attribute(kProcessMap, map);
   std::string text = taskmap.str();
   if (text.size() < pmi::kMaxValue) server.set_attribute("flux.taskmap", text);

@@ -81,7 +81,7 @@ TEST_CASE("all start again: those that have come from a lost shell by then are p
   auto value_of = [&](std::string_view key) {
     return ask(server, fmt::format("cmd=get kvsname={} key={}", server.group().kvsname, key));
   };
-  CHECK(value_of("PMI_process_mapping").ends_with("value=(vector,(2,1,1),(1,1,1))\n"));
+  CHECK(value_of("PMI_process_mapping").ends_with("value=(vector,(1,1,1),(0,1,1))\n"));
   CHECK(value_of("flux.taskmap").ends_with("value=[[2,1,1,1],[1,1,1,1]]\n"));
 }
 
