@@ -2,6 +2,7 @@
 #include "plugins/pmi/departures.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include <fmt/format.h>
@@ -35,13 +36,21 @@ PmiGroup::Callbacks PmiDepartures::callbacks() {
   return out;
 }
 
+// Where all tasks may start again it ends this one, and whether they do is decided by how that ends. MPI libraries
+// abort, too, when they find that another process has gone, which may be known here only later.
 void PmiDepartures::aborted(const pmi::Abort& abort) {
+  if (all_start_again_) return;
   std::string message =
       fmt::format("{} called PMI_Abort with code {}", processes_.name_of(abort.client), abort.exit_code);
   if (!abort.message.empty()) message += ": " + escape_controls(abort.message);
   auto rank = processes_.task_of(abort.client);
   auto by = rank ? std::optional(exits::TaskEnd{*rank, exits::Record::victim({})}) : std::nullopt;
-  host_.raise({"exec", 0, message, value::WaitStatus::exited(exits::failure_code(abort.exit_code)), by});
+  plugin::RaisedException end{"exec", 0, message, value::WaitStatus::exited(exits::failure_code(abort.exit_code)),
+                              by};
+  if (!rank || !options_.starts_again) return host_.raise(end);
+  aborted_.emplace(abort.client, std::move(end));
+  leaving_.insert(abort.client);
+  await_ends();
 }
 
 void PmiDepartures::attach(PmiGroup& group) {
@@ -56,6 +65,11 @@ void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status
   group_->drain(client);
   leaving_.erase(client);
   if (is_quiet()) return group_->end(client);
+  if (auto abort = aborted_.extract(client)) {
+    host_.raise(abort.mapped());
+    ends_ = true;
+    return group_->end(client);
+  }
   bool finalized = last.stage == pmi::ClientStage::finalized;
   bool in_use = group_->server().in_use();
   if (!last.has_joined) absent_.emplace_back(client, status);
@@ -81,6 +95,7 @@ void PmiDepartures::all_start_again() {
 
 void PmiDepartures::forget() {
   leaving_.clear();
+  aborted_.clear();
   absent_.clear();
   barrier_waits_ = all_start_again_ = false;
   timer_.reset();
@@ -118,7 +133,13 @@ void PmiDepartures::still_there() {
   if (is_quiet()) return;
   for (std::uint32_t client : leaving_) {
     bool joined = client_of(client).has_joined;
-    if (!processes_.runs(client) || !(joined || barrier_waits_)) continue;
+    auto abort = aborted_.find(client);
+    if (!processes_.runs(client) || !(joined || barrier_waits_ || abort != aborted_.end())) continue;
+    if (abort != aborted_.end()) {
+      processes_.kill(client, SIGKILL);  // how it ends decides
+      continue;
+    }
+    ends_ = true;
     host_.raise(
         {"exec", 0,
          fmt::format("{} has closed its connection without PMI {}; the job ends (-o fault-tolerance lets the "
@@ -126,7 +147,6 @@ void PmiDepartures::still_there() {
                      processes_.name_of(client),
                      joined ? "finalize" : "init, and the others wait for it in a barrier"),
          value::WaitStatus::exited(1)});
-    ends_ = true;
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -61,7 +62,10 @@ class PmiDepartures {
   // This shell is about to leave the job: nothing follows for the others from how its processes end now.
   void shell_leaves() { shell_leaves_ = true; }
   // A process has ended that starts again, and has not called init.
-  void starts_again(std::uint32_t client) { leaving_.erase(client); }
+  void starts_again(std::uint32_t client) {
+    leaving_.erase(client);
+    aborted_.erase(client);
+  }
 
   // All processes are about to end, and to start again. From here on the list of the lost is a new, empty one.
   void all_start_again();
@@ -96,6 +100,7 @@ class PmiDepartures {
   std::function<void(std::uint32_t)> on_lost_;
   std::vector<std::uint32_t> dead_;  // ranks, in the order in which they were lost, as known here
   bool list_is_full_ = false;        // the list that clients see has no room for more
+  std::map<std::uint32_t, plugin::RaisedException> aborted_;  // by client, until they have ended
   std::set<std::uint32_t> leaving_;  // clients whose connection is closed without finalize, and that run
   std::vector<std::pair<std::uint32_t, value::WaitStatus>> absent_;  // clients that ended without init
   std::optional<event::Timer> timer_;                                // for leaving_

@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "job/on_lost.hpp"
 #include "job/option_types.hpp"
+#include "job/restart_option.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::plugins {
@@ -83,6 +85,10 @@ Result<PmiOptions> PmiOptions::read(const job::Options& options) {
   if (auto option = options.at("pmi")) CHECK_OK(read_pmi(*option, out));
   if (auto option = options.at("pmi-simple")) CHECK_OK(read_simple(*option, out));
   if (auto option = options.at("fault-tolerance")) CHECK_OK(read_fault_tolerance(*option, out));
+  using When = job::RestartOption::When;
+  const When when = TRY(job::RestartOption::read(options)).when;
+  out.starts_again = !out.fault_tolerant && (when == When::on_failure || when == When::always);
+  out.replaces = out.starts_again && TRY(job::OnLost::read(options)).replaces;
   return out;
 }
 

@@ -26,7 +26,9 @@ struct PmiOptions {
   bool library = false;                                                    // pmi.library
   bool nomap = false;                                                      // pmi-simple.nomap
   bool fault_tolerant = false;                                             // fault-tolerance
-  int fault_signal = 0;                                                    // fault-tolerance.signal; 0: none
+  bool starts_again = false;  // restart: all tasks together, if one fails; not with fault-tolerance
+  bool replaces = false;      // the same, and if a shell is lost: on-lost=replace
+  int fault_signal = 0;       // fault-tolerance.signal; 0: none
 
   static Result<PmiOptions> read(const job::Options& options);
 

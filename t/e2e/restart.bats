@@ -338,6 +338,15 @@ pmi_job() {
   [ "$(cat tries.* | wc -l)" -eq 6 ]
 }
 
+@test "PMI_Abort is the failure of its task where all may start again, and ends the job if they do not" {
+  pmi_job --local=3 -n 3 --restart=$now,max=1 "$BATS_TEST_DIRNAME/pmi_client" init touch:in.%r.%t barrier '1:send:cmd=abort exitcode=7\n' 1:exit:7 barrier finalize
+  [ "$code" -eq 7 ] || { cat err; return 1; }
+  for rank in 0 1 2; do [ -e "in.$rank.2" ]; done
+  grep -q "restart: rank 1 on .* exited with code 7: all tasks of the job start again now (restart 1 of 1)" err || { cat err; return 1; }
+  grep -q "rank 1 on .* exited with code 7, and is not started again: the job has used 1 of 1 restarts" err || { cat err; return 1; }
+  grep -q "rank 1 on .* called PMI_Abort with code 7" err || { cat err; return 1; }
+}
+
 @test "as lines of JSON; and a plugin gets the topics" {
   cat >rc.lua <<'LUA'
 plugin.register { name = "see", handlers = {
