@@ -53,22 +53,33 @@ void PmiExchange::give(std::string mine, Done done) {
   waiting_ = true;
   bool abstained = is_nothing(mine);
   auto all = [this, abstained, done = std::move(done)](Result<plugin::Gathered> gathered) {
-    waiting_ = false;
-    if (!gathered) return done(std::move(gathered).error());
-    Result<value::Idset> missing = missing_in(*gathered);
-    if (!missing) return done(std::move(missing).error());
-    if (abstained || missing->empty() || may_open_(*missing)) done(others_in(*gathered));
-    bool goes_on =
-        std::any_of(gathered->begin(), gathered->end(), [](const auto& each) { return !is_nothing(each.first); });
-    if (!abstains_ || !goes_on) return;
-    if (abstained) missed_();  // what it sends the others comes before their next barrier
-    if (!waiting_) give_nothing();
+    auto answer = [this, abstained, done, gathered = std::move(gathered)] { answered(gathered, abstained, done); };
+    held_for_.empty() || abstained ? answer() : void(held_ = std::move(answer));
   };
   std::uint64_t number = ++count_;
   std::string name = start_ == 1 ? fmt::format("pmi.{}", number) : fmt::format("pmi.{}.{}", start_, number);
   auto answer = host_.gather_up_to(last_, name, std::move(mine), std::move(all));
   // Otherwise it has come already, and the next barrier has begun
   if (number == count_) answer_ = std::move(answer);
+}
+
+void PmiExchange::answered(const Result<plugin::Gathered>& gathered, bool abstained, const Done& done) {
+  waiting_ = false;
+  if (!gathered) return done(gathered.error());
+  Result<value::Idset> missing = missing_in(*gathered);
+  if (!missing) return done(std::move(missing).error());
+  if (abstained || missing->empty() || may_open_(*missing)) done(others_in(*gathered));
+  bool goes_on =
+      std::any_of(gathered->begin(), gathered->end(), [](const auto& each) { return !is_nothing(each.first); });
+  if (!abstains_ || !goes_on) return;
+  if (abstained) missed_();  // what it sends the others comes before their next barrier
+  if (!waiting_) give_nothing();
+}
+
+void PmiExchange::release(std::uint32_t shell) {
+  held_for_.remove(shell);
+  if (!held_for_.empty()) return;
+  if (auto answer = std::exchange(held_, nullptr)) answer();
 }
 
 }  // namespace nacre::plugins

@@ -37,12 +37,16 @@ class PmiExchange final : public pmi::KeyExchange {
   // No task of this node will enter a barrier again; those of other nodes do not wait for it. `missing`: the ranks
   // of those that have not finalized.
   void abstain(const value::Idset& missing);
+  // While it is to be decided what becomes of tasks of this lost shell no barrier opens without them.
+  void hold(std::uint32_t shell) { held_for_.insert(shell); }
+  void release(std::uint32_t shell);
   // Of the barrier that this node entered last, or from which it abstained: the same on all nodes, and no other's.
   [[nodiscard]] std::uint64_t number() const { return start_ << 32U | count_; }
 
  private:
   void give(std::string mine, Done done);
   void give_nothing();
+  void answered(const Result<plugin::Gathered>& gathered, bool abstained, const Done& done);
   [[nodiscard]] static Result<value::Idset> missing_in(const plugin::Gathered& gathered);
   [[nodiscard]] Result<pmi::Entries> others_in(const plugin::Gathered& gathered) const;
 
@@ -56,6 +60,8 @@ class PmiExchange final : public pmi::KeyExchange {
   std::uint64_t count_ = 0;
   bool waiting_ = false;
   bool abstains_ = false;
+  value::Idset held_for_;        // shells
+  std::function<void()> held_;   // what is to be done once there are none
   plugin::Registration answer_;  // for the current barrier
 };
 

@@ -7,6 +7,7 @@
 // would wait for it for ever. With the option `fault-tolerance` they go on, barriers go on without it, and the key
 // PMI_dead_processes lists the lost in their order.
 #include <algorithm>
+#include <csignal>
 #include <map>
 #include <memory>
 #include <optional>
@@ -66,6 +67,10 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     }
     on("shell.lost", [this](plugin::Call& call) {
       if (group_) lose_shell(call);
+      return Result<void>();
+    });
+    on("job.tasks-moved", [this](plugin::Call& call) {
+      if (!call.in.value("all", false)) release(call.in.value("from", UINT32_MAX));
       return Result<void>();
     });
     on("shell.left", [this](plugin::Call& call) {
@@ -137,7 +142,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     auto place = std::find(ranks.begin(), ranks.end(), rank);
     // The last message that it sent may be that it joined.
     if (place != ranks.end()) group_->drain(static_cast<std::uint32_t>(place - ranks.begin()));
-    bool needs_others = group_->server().in_use();
+    bool needs_others = group_->server().in_use() || refuses_;
     if (needs_others && options_.fault_tolerant)
       return "tasks have called PMI init, and go on without it (fault-tolerance)";
     return needs_others ? "together" : "alone";
@@ -176,11 +181,24 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   void watch_stranger(std::uint32_t rank, std::string_view bytes) {
     if (bytes.empty() || std::exchange(refuses_, true)) return;
+    if (options_.starts_again) {
+      log(host_, *this, Level::warn,
+          "rank {}{} calls PMI, and has been started again after its shell was lost: it is killed, so that all "
+          "tasks start again together",
+          rank, host_.job().node().on());
+      return stop(rank);
+    }
     host_.raise({"exec", 0,
                  fmt::format("rank {}{} calls PMI, and has been started again after its shell was lost: the other "
                              "tasks cannot know it again by PMI (-o pmi=off, if the program does not need it)",
                              rank, host_.job().node().on()),
                  value::WaitStatus::exited(1)});
+  }
+
+  void stop(std::uint32_t rank) {
+    for (const auto& task : host_.tasks()) {
+      if (task->rank() == rank) task->kill(SIGKILL);
+    }
   }
 
   void announce_changes() {
@@ -195,6 +213,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     });
     announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
       if (topic == kLost) take_lost(bytes);
+      if (topic == kNotReplaced) release(parse_u64(bytes).value_or(UINT32_MAX));
       if (topic == kPublished || topic == kUnpublished) take_name(topic == kPublished, bytes);
     });
   }
@@ -309,7 +328,15 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   }
 
   void lose_shell(const plugin::Call& call) {
-    if (call.in.value("severity", 0) != 0) take_ranks_of(call.in.value("shell_rank", host_.job().shells()));
+    if (call.in.value("severity", 0) == 0) return;
+    const std::uint32_t shell = call.in.value("shell_rank", host_.job().shells());
+    if (options_.replaces && between_nodes_ != nullptr && !start_.taskmap.ranks_on(shell).empty())
+      between_nodes_->hold(shell);
+    take_ranks_of(shell);
+  }
+
+  void release(std::uint64_t shell) {
+    if (between_nodes_ != nullptr) between_nodes_->release(static_cast<std::uint32_t>(shell));
   }
 
   void take_ranks_of(std::uint32_t shell) {
@@ -342,6 +369,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   static constexpr std::string_view kLost = "pmi.lost";
   static constexpr std::string_view kPublished = "pmi.publish";
   static constexpr std::string_view kUnpublished = "pmi.unpublish";
+  static constexpr std::string_view kNotReplaced = "shell.not-replaced";  // of the core; a shell, in decimal
 
   plugin::Host& host_;
   PmiOptions options_;

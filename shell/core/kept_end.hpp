@@ -5,10 +5,15 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "elastic/restart_message.hpp"
 #include "event/loop.hpp"
 #include "exits/record.hpp"
 #include "task/task.hpp"
+#include "value/duration.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::core {
 
@@ -25,6 +30,20 @@ struct KeptEnd {
   std::uint64_t restarts = 0;  // of the job by then
   std::optional<event::Timer> timer = {};
 };
+
+// What the leader of the job has to answer, and when.
+struct RestartAnswers {
+  bool all_started = false;  // all tasks have been; until then nothing is answered
+  value::Idset losses;       // nor while it is to be decided what becomes of these shells
+  std::vector<elastic::RestartMessage> unanswered = {};  // until then
+  bool order_waits = false;                              // likewise, `nacre restart` of all tasks
+  bool order_is_answered = false;                        // and its answer has not come back yet
+  event::Seconds began{};                                // when all tasks have started together
+};
+
+[[nodiscard]] inline std::string when_of(const elastic::RestartDecision& decision) {
+  return decision.delay > 0 ? "in " + value::Duration::of_seconds(decision.delay).str() : "now";
+}
 
 // A restart of all tasks of the job, or of this shell, that is under way.
 struct RestartTogether {

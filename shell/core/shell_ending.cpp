@@ -48,8 +48,8 @@ ShellEnding::ShellEnding(join::ShellProcess& process, boot::Identity&& identity,
       tasks_(*this, process.group.get()),
       shells_(*this, process),
       shrink_(*this, process.group.get(), shells_, tasks_, process.end),
-      replace_(*this, job_, shells_, shrink_, tasks_),
       restart_(*this, job_, shells_, shrink_, tasks_, process.end),
+      replace_(*this, job_, shells_, shrink_, tasks_, restart_),
       grow_(*this, job_, process, shells_, shrink_, restart_) {}
 
 // ---- failures ------------------------------------------------------------------------------

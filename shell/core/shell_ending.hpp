@@ -68,8 +68,8 @@ class ShellEnding : public ShellHost {
   ShellTasks tasks_;
   ShellGroup shells_;
   ShellShrink shrink_;
-  ShellReplace replace_;
   ShellRestart restart_;
+  ShellReplace replace_;
   ShellGrow grow_;
   std::unique_ptr<script::Interpreter> interpreter_;
   plugin::Stack stack_;  // last: plugins may hold references to all above

@@ -49,6 +49,7 @@ bool has_idle_shell(const job::Job& job) {
   return false;
 }
 
+constexpr std::string_view kNotReplacedTopic = "shell.not-replaced";
 constexpr std::string_view kTasksOverTopic = "shell.tasks-over";
 
 }  // namespace
@@ -190,6 +191,10 @@ void ShellGroup::give_up(group::Rank rank, const std::string& why) {
   value::Idset tasks = unfinished_on(rank);
   bool ends = is_fatal(rank, host_) && !(tasks.empty() && on_lost_of(host_).replaces);
   note_ended(tasks, exits::Record::lost());
+  if (!ends && on_lost_of(host_).replaces && has_others()) {  // what waits to know it goes on
+    Result<void> sent = host_.announce(kNotReplacedTopic, fmt::format_int(rank).str());
+    if (!sent) host_.log().log(Level::debug, "", "{}: {}", kNotReplacedTopic, sent.error().message);
+  }
   std::string with =
       has_passed(join::kStartBarrier) && !tasks.empty() ? fmt::format("; with it task {}", tasks.str()) : "";
   if (!why.empty()) with += fmt::format(", which {} not started again: {}", tasks.size() == 1 ? "is" : "are", why);
@@ -204,16 +209,18 @@ value::Idset ShellGroup::unfinished_on(group::Rank shell) const {
   return host_.job().taskmap.ranks_on(shell) - outcomes_.ranks();
 }
 
-void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spares) {
+void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spares, const std::string& with_all) {
   const auto& nodes = host_.job().resources.nodes;
   std::map<group::Rank, value::Idset> to;
   for (const job::Move& each : moves) {
     to[each.to].insert(each.ranks);
-    note_change("job.tasks-moved", {{"ranks", each.ranks.str()},
-                                    {"from", each.from},
-                                    {"to", each.to},
-                                    {"host", nodes[each.to].hostname},
-                                    {"try", each.attempt}});
+    Json what{{"ranks", each.ranks.str()},
+              {"from", each.from},
+              {"to", each.to},
+              {"host", nodes[each.to].hostname},
+              {"try", each.attempt}};
+    if (!with_all.empty()) what["all"] = true;
+    note_change("job.tasks-moved", what);
   }
   const group::Rank from = moves.front().from;
   notify_of_resources(gone(), "", std::to_string(from));
@@ -222,10 +229,10 @@ void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spa
   for (const auto& [shell, ranks] : to)
     where += fmt::format("{}task {} starts again on {} {}{}", where.empty() ? "its " : ", ", ranks.str(),
                          spares.contains(shell) ? "the spare shell" : "shell", shell, nodes[shell].on());
-  host_.raise(
-      {"node-failure", 2,
-       fmt::format("shell {}{} is lost: it has ended, or cannot be reached; {}", from, nodes[from].on(), where),
-       std::nullopt});
+  host_.raise({"node-failure", 2,
+               fmt::format("shell {}{} is lost: it has ended, or cannot be reached; {}{}", from, nodes[from].on(),
+                           where, with_all),
+               std::nullopt});
 }
 
 void ShellGroup::leaving(const value::Idset& shells, double grace) {

@@ -84,7 +84,8 @@ class ShellGroup {
   // It is asked to leave, and is not gone.
   [[nodiscard]] bool leaves(group::Rank shell) const { return (leaving_ - gone()).contains(shell); }
   // The tasks of a lost shell are on others now; `host`'s job has that already. `spares`: those before it.
-  void moved(std::span<const job::Move> moves, const value::Idset& spares);
+  // `with_all`: all tasks start again with them; what the line says of it.
+  void moved(std::span<const job::Move> moves, const value::Idset& spares, const std::string& with_all = "");
   // What plugins get to know of tasks that are started again where they are.
   void restarted(const Json& what) { note_change("job.tasks-restart", what); }
   // Is called with each change of the shells, and of where and how often tasks run, before plugins get to know it

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "elastic/recovery.hpp"
+#include "elastic/replacement.hpp"
 #include "elastic/starts.hpp"
 #include "job/on_lost.hpp"
 #include "job/restart_option.hpp"
@@ -33,6 +34,7 @@ Result<void> ShellReplace::serve() {
 
 bool ShellReplace::lost(group::Rank shell) {
   if (host_.ending()) return false;
+  restart_.loss_opens(shell);
   value::Idset asked;
   for (std::uint32_t each = 1; each < job_.shells(); ++each) {
     if (shells_.stays(each) && !shells_.unfinished_on(each).empty()) asked.insert(each);
@@ -46,33 +48,32 @@ bool ShellReplace::lost(group::Rank shell) {
 // Much may have happened since the shell was lost.
 void ShellReplace::decide(group::Rank shell, const value::Idset& connected) {
   value::Idset ranks = shells_.unfinished_on(shell);
-  if (ranks.empty() || host_.ending()) return shells_.give_up(shell, "");
-  if (!connected.empty()) {
-    bool is_one = connected.size() == 1;
-    return shells_.give_up(shell,
-                           fmt::format("rank {} {} called PMI init and not finalize, and PMI does not take a "
-                                       "rank that starts again",
-                                       connected.str(), is_one ? "has" : "have"));
-  }
-  if (host_.stack().find("pmix") != nullptr)
-    return shells_.give_up(shell,
-                           "the job has a PMIx server (pmi=pmix), which does not take a rank that starts again");
-  if (Result<void> replaced = replace(shell, ranks); !replaced) shells_.give_up(shell, replaced.error().message);
+  if (ranks.empty() || host_.ending()) return give_up(shell, "");
+  auto takes_all = restart_.takes_all_with_lost(connected);
+  if (!takes_all) return give_up(shell, takes_all.error().message);
+  if (Result<void> replaced = replace(shell, ranks, *takes_all); !replaced)
+    give_up(shell, replaced.error().message);
 }
 
-Result<void> ShellReplace::replace(group::Rank shell, const value::Idset& ranks) {
+void ShellReplace::give_up(group::Rank shell, const std::string& why) {
+  shells_.give_up(shell, why);
+  restart_.loss_closes(shell);
+}
+
+Result<void> ShellReplace::replace(group::Rank shell, const value::Idset& ranks, bool takes_all) {
   std::vector<std::uint32_t> shells = TRY(choose(shell, ranks));
   // By shell and start: they may have started again there, each so often.
   std::map<std::pair<std::uint32_t, std::uint32_t>, value::Idset> moves;
   std::vector<Rank> each = ranks.ids();
   for (std::size_t i = 0; i < each.size(); ++i) moves[{shells[i], job_.attempt_of(each[i]) + 1}].insert(each[i]);
-  std::vector<job::Move> list;
+  elastic::Replacement what;
   for (const auto& [where, moved] : moves) {
     auto [to, attempt] = where;
     shells_.expect(moved, attempt);
-    list.push_back({moved, shell, to, attempt});
+    what.moves.push_back({moved, shell, to, attempt});
   }
-  Result<void> sent = host_.announce(kTopic, elastic::text_of(list));
+  if (takes_all) what.all = restart_.all_with_lost();
+  Result<void> sent = host_.announce(kTopic, what.text());
   if (sent) return {};
   for (const auto& [where, moved] : moves) replacements_.ordered(where.first, moved.size());
   return sent;
@@ -134,22 +135,43 @@ bool ShellReplace::shares_cores() const {
 // ---- every shell's -----------------------------------------------------------------------------
 
 void ShellReplace::announced(std::string_view bytes) {
-  auto moves = elastic::parse_moves(bytes, job_.shells(), job_.tasks());
-  if (!moves)
+  auto what = elastic::Replacement::parse(bytes, job_.shells(), job_.tasks());
+  if (!what)
     return host_.log().log(Level::warn, "", "on-lost: an announcement that this version does not understand");
-  const group::Rank from = moves->front().from;
-  const value::Idset spares = job_.spare_shells();
-  const std::size_t all = moves->size();
-  for (const job::Move& each : *moves) {
+  for (const job::Move& each : what->moves) {
     if (shells_.leads()) replacements_.ordered(each.to, each.ranks.size());
   }
-  *moves = elastic::Recovery::move(job_, *std::move(moves),
-                                   [this](std::uint32_t shell) { return shells_.stays(shell); });
-  for (const job::Move& each : *moves) {
+  what->all ? moved_with_all(*what) : moved_alone(*what);
+}
+
+void ShellReplace::moved_alone(const elastic::Replacement& what) {
+  const value::Idset spares = job_.spare_shells();
+  auto moves =
+      elastic::Recovery::move(job_, what.moves, [this](std::uint32_t shell) { return shells_.stays(shell); });
+  note_due(moves);
+  if (!moves.empty()) shells_.moved(moves, spares);
+  if (!shells_.leads()) return;
+  moves.size() < what.moves.size() ? decide(what.from(), {}) : restart_.loss_closes(what.from());
+}
+
+// One decision: either all of it has an effect, or nothing.
+void ShellReplace::moved_with_all(const elastic::Replacement& what) {
+  auto decision = restart_.start_with_lost(what);
+  if (decision && decision->is_granted()) note_due(what.moves);
+  if (!shells_.leads()) return;
+  if (!decision) {
+    if (!lost(what.from())) give_up(what.from(), "");
+  } else if (decision->is_granted()) {
+    restart_.loss_closes(what.from());
+  } else {
+    give_up(what.from(), decision->why_not);
+  }
+}
+
+void ShellReplace::note_due(const std::vector<job::Move>& moves) {
+  for (const job::Move& each : moves) {
     if (each.to == job_.shell_rank) due_.push_back(each);
   }
-  if (!moves->empty()) shells_.moved(*moves, spares);
-  if (moves->size() < all && shells_.leads()) decide(from, {});
 }
 
 Result<void> ShellReplace::take_over() {

@@ -5,8 +5,9 @@
 // with losses. It does not stand for a shell that was lost, or asked to leave, before it: then the leader chooses
 // again. elastic/replacements.hpp decides.
 //
-// Tasks that are connected to PMI cannot start again alone, as PMI cannot tell the others of it. So the leader asks
-// the shells that stay whether they have such tasks.
+// PMI knows no second start of a rank. So where tasks use it, and where restart has scope=job, all tasks of the job
+// start again with those that move, if restart allows it (ShellRestart); the same announcement has both. The leader
+// asks the shells that stay which of their tasks are connected to PMI.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,10 @@
 
 #include "base/result.hpp"
 #include "core/shell_group.hpp"
+#include "core/shell_restart.hpp"
 #include "core/shell_shrink.hpp"
 #include "core/shell_tasks.hpp"
+#include "elastic/replacement.hpp"
 #include "elastic/replacements.hpp"
 #include "group/group.hpp"
 #include "job/job.hpp"
@@ -29,8 +32,9 @@ namespace nacre::core {
 class ShellReplace {
  public:
   // All have to outlive it. `job`: that of `host`.
-  ShellReplace(plugin::Host& host, job::Job& job, ShellGroup& shells, ShellShrink& shrink, ShellTasks& tasks)
-      : host_(host), job_(job), shells_(shells), shrink_(shrink), tasks_(tasks) {}
+  ShellReplace(plugin::Host& host, job::Job& job, ShellGroup& shells, ShellShrink& shrink, ShellTasks& tasks,
+               ShellRestart& restart)
+      : host_(host), job_(job), shells_(shells), shrink_(shrink), tasks_(tasks), restart_(restart) {}
 
   // Once the options are final. An error: on-lost is wrong.
   Result<void> serve();
@@ -46,19 +50,24 @@ class ShellReplace {
 
   bool lost(group::Rank shell);
   void decide(group::Rank shell, const value::Idset& connected);
-  Result<void> replace(group::Rank shell, const value::Idset& ranks);
+  void give_up(group::Rank shell, const std::string& why);
+  Result<void> replace(group::Rank shell, const value::Idset& ranks, bool takes_all);
   Result<std::vector<std::uint32_t>> choose(group::Rank shell, const value::Idset& ranks);
   [[nodiscard]] bool shares_cores() const;
   [[nodiscard]] std::vector<elastic::Replacements::Other> others() const;
   [[nodiscard]] std::vector<elastic::Replacements::Spare> spares() const;
   [[nodiscard]] elastic::Replacements::Room needed(group::Rank shell, const value::Idset& ranks) const;
   void announced(std::string_view bytes);
+  void moved_alone(const elastic::Replacement& what);
+  void moved_with_all(const elastic::Replacement& what);
+  void note_due(const std::vector<job::Move>& moves);
 
   plugin::Host& host_;
   job::Job& job_;
   ShellGroup& shells_;
   ShellShrink& shrink_;
   ShellTasks& tasks_;
+  ShellRestart& restart_;
   elastic::Replacements replacements_;  // the leader's
   std::deque<job::Move> due_;           // to this shell
   bool takes_any_ = false;              // where=any

@@ -90,13 +90,13 @@ bool ShellRestart::wants(const task::Task& task, bool is_ordered) const {
 }
 
 // Whether PMI demands that all tasks start with this one; an error: it cannot start again.
-Result<bool> ShellRestart::pmi_takes_all(const task::Task& task) const {
+Result<bool> ShellRestart::pmi_takes_all(Rank rank) const {
   std::string why;
   bool takes_all = false;
   if (host_.stack().find("pmix") != nullptr)
     why = "the job has a PMIx server (pmi=pmix), which does not take a rank that starts again";
   plugin::Call call("pmi.restart");
-  call.in["rank"] = task.rank();
+  call.in["rank"] = rank;
   if (Result<int> called = host_.stack().call(call); !called) why = called.error().message;
   for (const auto& [plugin, answer] : call.out.items()) {
     if (answer == "together")
@@ -111,7 +111,7 @@ Result<bool> ShellRestart::pmi_takes_all(const task::Task& task) const {
 // Whether all tasks of the job have to start with this one; an error: it cannot start again.
 Result<bool> ShellRestart::takes_all(const task::Task& task) const {
   using Scope = job::RestartOption::Scope;
-  bool takes_all = TRY(pmi_takes_all(task)) || option_.scope == Scope::job;
+  bool takes_all = TRY(pmi_takes_all(task.rank())) || option_.scope == Scope::job;
   std::string why = !takes_all && option_.scope == Scope::node ? why_not_node() : "";
   if (!why.empty()) return Error{ENOTSUP, why};
   return takes_all;
@@ -233,17 +233,16 @@ void ShellRestart::report(group::Rank shell, const Decision& decision) const {
             {"delay", decision.delay}};
   if (decision.ordered) {
     what["ordered"] = true;
-  } else {
+  } else if (decision.last > 0) {  // none: it has come to one that was ordered
     what["restart"] = decision.last;
     what["max"] = option_.max;
   }
   if (is_alone) what["try"] = decision.attempt;
   shells_.restarted(what);
-  if (!shells_.leads()) return;
+  if (!shells_.leads() || decision.record.kind() == exits::Record::Kind::lost) return;  // which has a line
   if (decision.ordered) return report_ordered(shell, decision);
   bool is_one = decision.ranks.size() == 1;
-  std::string when =
-      decision.delay > 0 ? "in " + value::Duration::of_seconds(decision.delay).str() : std::string("now");
+  std::string when = when_of(decision);
   std::string numbers = decision.first == decision.last ? fmt::format(" {}", decision.last)
                                                         : fmt::format("s {}-{}", decision.first, decision.last);
   std::string what_starts =

@@ -8,8 +8,9 @@
 //                   `-> refused: its end is one as any other
 //
 // Where all tasks have to start again together (scope=job, or PMI), the leader answers by an announcement: it alone
-// knows which have ended for good. All shells end their tasks, wait for each other, and start them. With scope=node
-// the shell itself knows that of its tasks; once one has asked, the ends of the others are kept back with it.
+// knows which have ended for good. All shells end their tasks, wait for each other, and start them; so it is, too,
+// where those of a lost shell take all with them (ShellReplace). With scope=node the shell itself knows that of its
+// tasks; once one has asked, the ends of the others are kept back with it.
 //
 // Once the job ends, or this shell leaves it, nothing starts again; the last end of a task is its record.
 #pragma once
@@ -29,6 +30,7 @@
 #include "core/shell_group.hpp"
 #include "core/shell_shrink.hpp"
 #include "elastic/recovery.hpp"
+#include "elastic/replacement.hpp"
 #include "elastic/restart_message.hpp"
 #include "elastic/restarts.hpp"
 #include "event/loop.hpp"
@@ -64,11 +66,20 @@ class ShellRestart {
   // Starts the tasks that were not started. If all are to start again by then, they end at once.
   Result<void> start_tasks();
 
+  // ---- tasks of a lost shell that start elsewhere (lost_restart.cpp)
+  // Leader: what becomes of its tasks is to be decided, and then it is; others are not answered meanwhile.
+  void loss_opens(group::Rank shell) { answers_.losses.insert(shell); }
+  void loss_closes(group::Rank shell);
+  // Leader: whether all tasks have to start again with them; an error: they cannot. `connected`: to PMI.
+  [[nodiscard]] Result<bool> takes_all_with_lost(const value::Idset& connected) const;
+  [[nodiscard]] elastic::Replacement::All all_with_lost() const;
+  // Every shell, as it is announced: they are there then, and all are about to start again, if that is granted.
+  std::optional<elastic::RestartDecision> start_with_lost(const elastic::Replacement& what);
+
  private:
   using Rank = value::Idset::Id;
   static constexpr std::string_view kAsked = "shell.restart-asked";
   static constexpr std::string_view kAnswered = "shell.restart-answered";  // for the whole job, by the leader
-
   using Kept = KeptEnd;
   using State = KeptEnd::State;
   using Message = elastic::RestartMessage;
@@ -76,7 +87,7 @@ class ShellRestart {
 
   [[nodiscard]] bool is_chosen(const exits::Record& record) const;  // by the option
   [[nodiscard]] bool wants(const task::Task& task, bool is_ordered) const;
-  [[nodiscard]] Result<bool> pmi_takes_all(const task::Task& task) const;
+  [[nodiscard]] Result<bool> pmi_takes_all(Rank rank) const;
   [[nodiscard]] Result<bool> takes_all(const task::Task& task) const;
   bool keep(task::Task& task);
   void send();
@@ -89,31 +100,26 @@ class ShellRestart {
   void granted(Rank rank, const Decision& decision);
   void refused(Rank rank);
   void signalled(int signum, const group::Targets& which);
-  void drop(Rank rank);
-  void drop_all();
+  void drop(Rank rank), drop_all();
 
   // By nacre restart.
-  void serve_orders();
-  void ordered(std::string_view bytes);
-  void order_all();
-  void answer_order();
+  void serve_orders(), ordered(std::string_view bytes);
+  void order_all(), answer_order();
   void answered_order(const Message& message);
 
   // All tasks of the job, or of this shell, together (whole_restart.cpp).
   void answer(const Message& message);
-  [[nodiscard]] std::string why_not_whole() const;
-  [[nodiscard]] std::string why_not_node() const;
+  [[nodiscard]] std::string why_not_whole() const, why_not_node() const;
+  [[nodiscard]] bool waits_together() const { return together_ && !together_->is_node && !together_->is_due; }
   [[nodiscard]] bool asks_for_node() const;
   void answered(const Message& message);
   void decide_together(const Message& message);
   void refused_together(const Message& message);
   void begin_together(const Decision& decision);
   [[nodiscard]] bool is_given_up(const Decision& decision) const;
-  void end_together();
+  void leave_together(), end_together(), drop_node();
   void keep_together(task::Task& task);
-  void wait_for_others();
-  void wait_for_delay();
-  void drop_node();
+  void wait_for_others(), wait_for_delay();
   Result<void> start_together(const std::function<void()>& wait_for_holds);
 
   plugin::Host& host_;
@@ -135,9 +141,8 @@ class ShellRestart {
   std::map<Rank, exits::Record> before_answer_;  // reported as the job ended, before what was asked was answered
   std::optional<RestartTogether> together_;
   std::optional<event::Timer> last_kill_;  // of tasks that were being ended when their restart was cancelled
-  bool finished_ = false, all_started_ = false;
-  bool order_is_answered_ = false;   // leader: its answer has not come back yet
-  std::vector<Message> unanswered_;  // leader: until all tasks have been started
+  bool finished_ = false;
+  RestartAnswers answers_;  // the leader's
   std::optional<event::Timer> turn_;
   plugin::Registration announced_, others_ended_;
 };

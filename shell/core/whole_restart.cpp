@@ -11,18 +11,20 @@
 
 #include "core/shell_restart.hpp"
 #include "elastic/starts.hpp"
+#include "event/clock.hpp"
 
 namespace nacre::core {
 
 // ---- the leader's ------------------------------------------------------------------------------
 
 void ShellRestart::all_started() {
-  all_started_ = true;
-  for (const Message& each : std::exchange(unanswered_, {})) answer(each);
+  answers_.all_started = true;
+  answers_.began = event::clock_now();
+  for (const Message& each : std::exchange(answers_.unanswered, {})) answer(each);
 }
 
 void ShellRestart::answer(const Message& message) {
-  if (!all_started_) return unanswered_.push_back(message);
+  if (!answers_.all_started || !answers_.losses.empty()) return answers_.unanswered.push_back(message);
   Message out = message;
   out.whole = true;
   out.why_not = why_not_whole();
@@ -125,24 +127,25 @@ void ShellRestart::order_all() {
 
 // The leader's. A restart of all that it has announced already does for the order, too.
 void ShellRestart::answer_order() {
-  if (order_is_answered_ || end_.is_decided()) return;
-  std::string why = all_started_ ? why_not_whole() : "the job is still being started";
+  if (answers_.order_is_answered || end_.is_decided()) return;
+  if (answers_.order_waits = !answers_.losses.empty(); answers_.order_waits) return;
+  std::string why = answers_.all_started ? why_not_whole() : "the job is still being started";
   if (why.empty() && together_) why = "it waits for its next start";
   if (why.empty() && !tasks_.all().empty()) {
-    if (auto takes = pmi_takes_all(*tasks_.all().front()); !takes) why = takes.error().message;
+    if (auto takes = pmi_takes_all(tasks_.all().front()->rank()); !takes) why = takes.error().message;
   }
   if (!why.empty()) return orders_.refuse(job_.all_ranks(), why);
   Message all;
   all.shell = job_.shell_rank;
   all.whole = all.ordered = true;
   all.restarts = job_.restarts;
-  order_is_answered_ = true;
+  answers_.order_is_answered = true;
   Result<void> sent = host_.announce(kAnswered, all.answered());
   if (!sent) host_.raise({"exec", 0, "restart: " + sent.error().message, std::nullopt});
 }
 
 void ShellRestart::answered_order(const Message& message) {
-  order_is_answered_ = false;
+  answers_.order_is_answered = false;
   if (end_.is_decided()) return;
   auto decision = recovery_->decide_order(message);
   if (!decision) return shells_.leads() ? answer_order() : void();
@@ -173,11 +176,20 @@ void ShellRestart::begin_together(const Decision& decision) {
                         fmt::format("shell {}{}: its tasks had ended when all were to start again", job_.shell_rank,
                                     job_.node().on()),
                         value::WaitStatus::exited(1)});
+  leave_together();
   together_.emplace(RestartTogether{job_.restarts, decision.delay, !decision.whole, host_.last_with_tasks()});
   for (const auto& task : tasks_.all()) {
     if (task->state() == task::State::exited && !host_.ending()) keep_together(*task);
   }
   if (!is_starting_) end_together();  // else once those that are being started run
+}
+
+// Another restart of all has come before the tasks have started: nobody waits for their ends any more.
+void ShellRestart::leave_together() {
+  others_ended_ = {};
+  if (!waits_together() || together_->waits || job_.shell_rank > together_->last) return;
+  static_cast<void>(host_.gather_up_to(together_->last, fmt::format("restart.{}", together_->restarts), "",
+                                       [](const Result<plugin::Gathered>& /*others*/) {}));
 }
 
 void ShellRestart::end_together() {
@@ -210,7 +222,7 @@ void ShellRestart::keep_together(task::Task& task) {
   kept->second.timer.reset();
   task.set_starts_again(true);
   if (is_new) {
-    auto takes_all = together_->is_node ? pmi_takes_all(task) : Result<bool>(false);
+    auto takes_all = together_->is_node ? pmi_takes_all(rank) : Result<bool>(false);
     task.kill_left();
     tasks_.call_exit(task);
     if (!takes_all || *takes_all)  // it has not been so when the tasks were to start again without the others
@@ -277,6 +289,7 @@ Result<void> ShellRestart::start_together(const std::function<void()>& wait_for_
   bool stands = together_ && together_->restarts == restarts;  // all tasks of the job may start again by now
   if (host_.ending() || !stands) return {};
   together_.reset();
+  answers_.began = event::clock_now();
   return start_tasks();
 }
 

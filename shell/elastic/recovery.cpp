@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "base/json.hpp"
-
 namespace nacre::elastic {
 
 // Something else may have come before it: the end of the job, or of the shell, or a restart of all tasks.
@@ -85,27 +83,29 @@ std::vector<job::Move> Recovery::move(job::Job& job, std::vector<job::Move> move
   return moves;
 }
 
-std::string text_of(const std::vector<job::Move>& moves) {
-  Json list = Json::array();
-  for (const job::Move& each : moves)
-    list.push_back({{"to", each.to}, {"ranks", each.ranks.str()}, {"try", each.attempt}});
-  return dump_json({{"from", moves.front().from}, {"moves", std::move(list)}});
-}
-
-Result<std::vector<job::Move>> parse_moves(std::string_view text, std::uint32_t shells, std::uint64_t tasks) {
-  Json json = TRY(parse_json(text));
-  JsonAt what = JsonAt::root(json);
-  const std::int64_t last = std::int64_t{shells} - 1;
-  auto from = static_cast<std::uint32_t>(TRY(TRY(what.at("from")).integer(0, last)));
-  std::vector<job::Move> out;
-  for (const JsonAt& each : TRY(TRY(what.at("moves")).elements())) {
-    auto ranks = TRY(value::Idset::parse(TRY(TRY(each.at("ranks")).string())));
-    if (ranks.empty() || *ranks.last() >= tasks) return each.expected("ranks of the job");
-    auto to = static_cast<std::uint32_t>(TRY(TRY(each.at("to")).integer(0, last)));  // see group/statements.cpp
-    auto attempt = static_cast<std::uint32_t>(TRY(TRY(each.at("try")).integer(1, UINT32_MAX - 1)));
-    out.push_back({ranks, from, to, attempt});
+std::optional<RestartDecision> Recovery::decide_replacement(const Replacement& replacement) {
+  const std::vector<job::Move>& moves = replacement.moves;
+  const Replacement::All& all = *replacement.all;
+  bool stands = all.restarts == job_.restarts &&
+                std::all_of(moves.begin(), moves.end(), [this](const job::Move& each) { return stays_(each.to); });
+  if (!stands) return std::nullopt;
+  RestartDecision out{replacement.ranks(), exits::Record::lost()};
+  out.whole = true;
+  out.together = job_.all_ranks();
+  if (all.delay) {
+    out.delay = *all.delay;
+    out.first = out.last = restarts_.used();
+  } else {
+    auto granted = restarts_.take_job(all.ran);
+    out.why_not = granted ? "" : granted.error().message;
+    out.delay = granted ? granted->delay : 0;
+    out.first = out.last = granted ? granted->number : 0;
   }
-  if (out.empty()) return what.expected("at least one move");
+  if (!out.is_granted()) return out;
+  const std::uint64_t restarts = job_.restarts + 1;  // one, whatever it is for each of them
+  for (const job::Move& each : moves) job_.move(each);
+  job_.start_again(out.together - out.ranks);
+  job_.restarts = restarts;
   return out;
 }
 

@@ -7,12 +7,10 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/result.hpp"
+#include "elastic/replacement.hpp"
 #include "elastic/restart_message.hpp"
 #include "elastic/restarts.hpp"
 #include "job/job.hpp"
@@ -45,6 +43,9 @@ class Recovery {
 
   // Tasks of a lost shell go to others. Returns what has had an effect: no tasks go to a shell that does not stay.
   static std::vector<job::Move> move(job::Job& job, std::vector<job::Move> moves, const Stays& stays);
+  // The same, and all tasks of the job start again with them; one decision grants it or does not. None: something
+  // has come before it, so nothing has an effect, and the leader decides anew.
+  std::optional<RestartDecision> decide_replacement(const Replacement& replacement);
 
  private:
   [[nodiscard]] bool stands(std::uint32_t shell, const RestartEnd& end) const;
@@ -54,11 +55,5 @@ class Recovery {
   Restarts& restarts_;
   Stays stays_;
 };
-
-// The text by which the leader announces where the tasks of a lost shell are now, and what it has for a job of so
-// many shells and tasks. All moves are from one shell; at least one.
-[[nodiscard]] std::string text_of(const std::vector<job::Move>& moves);
-[[nodiscard]] Result<std::vector<job::Move>> parse_moves(std::string_view text, std::uint32_t shells,
-                                                         std::uint64_t tasks);
 
 }  // namespace nacre::elastic

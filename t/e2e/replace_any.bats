@@ -84,10 +84,10 @@ load replace.bash
   [ "$(jq -c '[.classes[] | [.record, .ranks]]' report)" = '[["x0","0-3"]]' ] || { jq . report; return 1; }
 }
 
-@test "a task that has come and calls PMI ends the job, in words" {
+@test "without a restart by itself a task that has come and calls PMI ends the job, in words" {
   write_nodes 2 2
   write_jobspec 2 sh -c 'echo $PPID >"shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; exec "$@"' sh "$BATS_TEST_DIRNAME/pmi_client" init barrier finalize touch:in.%r wait:go
-  launch -R R.json -o cpu-affinity=off --local=2 --on-lost=replace --restart=on-failure,where=any >out 2>err &
+  launch -R R.json -o cpu-affinity=off --local=2 --on-lost=replace --restart=on-request,where=any >out 2>err &
   launcher=$!
   for rank in 0 1; do wait_until test -e "in.$rank"; done
   lose 1 1

@@ -116,19 +116,37 @@ void JobElastic::agree(Seq seq) {
 // ---- tasks of lost shells ------------------------------------------------------------------------
 
 void JobElastic::moved(const std::string& bytes) {
-  auto moves = elastic::parse_moves(bytes, job_.shells(), job_.tasks());
-  require(moves.has_value(), moves ? "" : "where tasks go cannot be read: " + moves.error().message);
-  const std::size_t all = moves->size();
-  const Id from = moves->front().from;
-  if (leader_) leader_->replaced(*moves);
-  auto stand = elastic::Recovery::move(job_, *std::move(moves), [this](Id id) { return stays(id); });
+  auto what = elastic::Replacement::parse(bytes, job_.shells(), job_.tasks());
+  require(what.has_value(), what ? "" : "where tasks go cannot be read: " + what.error().message);
+  if (leader_) leader_->replaced(what->moves);
+  if (what->all) return moved_with_all(*what);
+  auto stand = elastic::Recovery::move(job_, what->moves, [this](Id id) { return stays(id); });
   for (const job::Move& each : stand) {
     if (each.to == shell_.id_) due_.push_back(each);
     if (!leader_) continue;
     for (Rank rank : each.ranks.ids()) shell_.witness_.moved(rank, each.to);
     leader_->restarted(each.ranks);
   }
-  if (stand.size() < all && leader_) leader_->replace(from);
+  if (!leader_) return;
+  stand.size() < what->moves.size() ? leader_->replace(what->from()) : leader_->loss_closes(what->from());
+}
+
+void JobElastic::moved_with_all(const elastic::Replacement& what) {
+  auto decision = recovery_.decide_replacement(what);
+  bool is_granted = decision && decision->is_granted();
+  for (const job::Move& each : what.moves) {
+    if (is_granted && each.to == shell_.id_) due_.push_back(each);
+    if (!is_granted || !leader_) continue;
+    for (Rank rank : each.ranks.ids()) shell_.witness_.moved(rank, each.to);
+  }
+  if (is_granted && leader_) {
+    leader_->restarted(decision->together);
+    leader_->expect(decision->together);
+  }
+  if (is_granted) begin_together(*decision);
+  if (!leader_) return;
+  if (!decision) return leader_->decide_loss(what.from());
+  is_granted ? leader_->loss_closes(what.from()) : leader_->give_up(what.from());
 }
 
 void JobElastic::take_over() {

@@ -78,7 +78,9 @@ class JobElastic {
   struct Together {
     std::uint64_t restarts = 0;
     Time delay{};
-    bool is_node = false, ordered = false, ends = false, waits = false, is_due = false;
+    bool is_node = false;
+    std::uint64_t number = 0;  // of the job's restarts; 0: it was ordered
+    bool ends = false, waits = false, is_due = false;
   };
 
   [[nodiscard]] const Changes& changes() const { return *shell_.plan_.changes; }
@@ -110,12 +112,12 @@ class JobElastic {
   void begin_together(const Decision& decision);
   void end_together();
   void keep_together(Task& task);
-  void wait_for_others();
-  void wait_for_delay();
-  void drop_node();
+  void wait_for_others(), wait_for_delay(), drop_node();
+  [[nodiscard]] std::optional<double> delay_together() const;  // all wait to start again
   void start_together();
   // job_elastic.cpp
   void moved(const std::string& bytes);
+  void moved_with_all(const elastic::Replacement& what);
   void take_over();
   void leaving(const Idset& shells, Time grace);
   void grown(const elastic::Growth& growth);

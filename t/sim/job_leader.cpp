@@ -76,6 +76,7 @@ void JobLeader::decide_losses() {
 
 void JobLeader::decide_loss(Id shell) {
   if (unfinished_on(shell).empty() || !elastic_.changes().replaces || elastic_.ending()) return give_up(shell);
+  open_losses_.insert(shell);
   Time asks(shell_.world_.random.one_in(2) ? 0 : shell_.world_.random.in(0, kMostQuestion));
   shell_.later(asks, [this, shell] { replace(shell); });
 }
@@ -88,6 +89,7 @@ void JobLeader::give_up(Id shell) {
   if (!fresh.empty())
     shell_.clients_.lost(shell_.world_.now, shell_.all_.add(fresh, exits::Record::lost()), exits::Record::lost());
   ended(fresh);
+  loss_closes(shell);
   exits::Cause cause{fmt::format("shell {} is lost", shell), std::nullopt, shell_.id_};
   if (!ends)
     return shell_.ask(group::statement_of(group::JobException{"node-failure", 2, cause.message, cause.code, 0}));
@@ -95,11 +97,24 @@ void JobLeader::give_up(Id shell) {
   shell_.end_job(cause, "node-failure");
 }
 
+// What was asked of a start that does not count any more has had its answer.
+void JobLeader::loss_closes(Id shell) {
+  open_losses_.remove(shell);
+  if (!open_losses_.empty()) return;
+  for (const Message& each : std::exchange(unanswered_, {})) {
+    const elastic::RestartEnd& end = each.ends.front();
+    if (elastic_.job_.attempt_of(end.rank) == end.attempt) answer(each);
+  }
+  if (std::exchange(order_waits_, false)) answer_order();
+}
+
 // Much may have happened since the shell was lost.
 void JobLeader::replace(Id from) {
   const job::Job& job = elastic_.job_;
   Idset ranks = unfinished_on(from);
   if (ranks.empty() || elastic_.ending()) return give_up(from);
+  bool takes_all = elastic_.changes().restarts && elastic_.changes().scope == job::RestartOption::Scope::job;
+  if (takes_all && !why_not_whole().empty()) return give_up(from);
   std::vector<elastic::Replacements::Spare> spares;
   for (Id shell : job.spare_shells().ids()) {
     if (elastic_.stays(shell)) spares.push_back({shell, {job.resources.nodes[shell].cores.size(), 0}});
@@ -121,12 +136,13 @@ void JobLeader::replace(Id from) {
   if (to.empty()) return give_up(from);
   std::map<std::pair<Id, std::uint32_t>, Idset> each;
   for (std::size_t i = 0; Id rank : ranks.ids()) each[{to[i++], job.attempt_of(rank) + 1}].insert(rank);
-  std::vector<job::Move> moves;
+  elastic::Replacement what;
   for (const auto& [where, which] : each) {
     expected_.expect(which, where.second);
-    moves.push_back({which, from, where.first, where.second});
+    what.moves.push_back({which, from, where.first, where.second});
   }
-  elastic_.announce("shell.replace", elastic::text_of(moves));
+  if (takes_all) what.all = {job.restarts, 0, elastic_.delay_together()};
+  elastic_.announce("shell.replace", what.text());
 }
 
 void JobLeader::replaced(const std::vector<job::Move>& moves) {
@@ -150,7 +166,7 @@ std::string JobLeader::why_not_whole() const {
 }
 
 void JobLeader::answer(const Message& message) {
-  if (!all_started_) return unanswered_.push_back(message);
+  if (!all_started_ || !open_losses_.empty()) return unanswered_.push_back(message);
   Message out = message;
   out.why_not = why_not_whole();
   elastic_.announce("shell.restart-answered", out.answered());
@@ -159,6 +175,7 @@ void JobLeader::answer(const Message& message) {
 // A restart of all that is announced already does for the order, too.
 void JobLeader::answer_order() {
   if (order_is_answered_ || shell_.end_.is_decided()) return;
+  if (order_waits_ = !open_losses_.empty(); order_waits_) return;
   std::string why = all_started_ ? why_not_whole() : "the job is still being started";
   if (why.empty() && elastic_.together_) why = "it waits for its next start";
   if (!why.empty()) return elastic_.refuse(elastic_.job_.all_ranks(), why);

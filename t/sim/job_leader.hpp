@@ -43,7 +43,10 @@ class JobLeader {
 
   // ---- shells
   void lost(Id shell);
-  void decide_losses();  // from now on; first those of before, when no task could start again yet
+  void decide_loss(Id shell);
+  void give_up(Id shell);
+  void loss_closes(Id shell);  // it is decided what becomes of its tasks
+  void decide_losses();        // from now on; first those of before, when no task could start again yet
   void lost_leaving(Id shell);
   void lost_newcomer(Id shell);
   void ready_to_leave(Id shell);
@@ -76,8 +79,6 @@ class JobLeader {
   [[nodiscard]] bool has_started() const;
   void request(RequestBody body, const std::function<void(const Entry*)>& done);
   // job_leader.cpp
-  void decide_loss(Id shell);
-  void give_up(Id shell);
   void refused(const Idset& ranks);
   void answer_complete();
   [[nodiscard]] std::string why_not_whole() const;
@@ -112,6 +113,8 @@ class JobLeader {
   std::vector<Message> unanswered_;
   bool decides_losses_ = false;
   Idset undecided_;
+  Idset open_losses_;         // shells; meanwhile nothing is answered
+  bool order_waits_ = false;  // until then
   bool all_started_ = false, order_is_answered_ = false, stopped_ = false, job_over_ = false;
 };
 

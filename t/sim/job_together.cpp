@@ -35,7 +35,9 @@ void JobElastic::begin_together(const Decision& decision) {
     return;
   }
   auto delay = Time(static_cast<std::int64_t>(decision.delay * 1e6));
-  together_.emplace(Together{job_.restarts, delay, !decision.whole, decision.ordered});
+  // Nobody waits for the ends of tasks by the restart before this one any more.
+  if (delay_together() && !together_->waits) shell_.enter(fmt::format("restart.{}", together_->restarts));
+  together_.emplace(Together{job_.restarts, delay, !decision.whole, decision.ordered ? 0 : decision.last});
   for (Task& each : shell_.tasks_) {
     if (each.ended && !ending()) keep_together(each);
   }
@@ -85,6 +87,11 @@ void JobElastic::wait_for_delay() {
   });
 }
 
+std::optional<double> JobElastic::delay_together() const {
+  bool waits = together_ && !together_->is_node && !together_->is_due;
+  return waits ? std::optional(static_cast<double>(together_->delay.count()) / 1e6) : std::nullopt;
+}
+
 // A signal for tasks of this shell cancels it.
 void JobElastic::drop_node() {
   Idset are_ending;
@@ -100,11 +107,11 @@ void JobElastic::drop_node() {
 
 void JobElastic::start_together() {
   const std::uint64_t restarts = together_->restarts;
-  auto why = together_->ordered ? Witness::Why::ordered : Witness::Why::automatic;
+  auto why = together_->number == 0 ? Witness::Why::ordered : Witness::Why::automatic;
   for (Task& each : shell_.tasks_) {
     // Those that have come here meanwhile have not been started, or run.
     if (!kept_.contains(each.rank) && each.started) continue;
-    renew(each, job_.attempt_of(each.rank), why, fmt::format("all, {}", restarts));
+    renew(each, job_.attempt_of(each.rank), why, fmt::format("all, {}", together_->number));
   }
   for (auto& [rank, each] : kept_) each.state = State::starting;
   constexpr std::uint64_t kMostHeld = 20'000;

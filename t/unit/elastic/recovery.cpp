@@ -94,11 +94,13 @@ TEST_CASE("tasks of a lost shell go to those that stay, as one restart") {
   Fixture it;
   it.gone.insert(0);
   std::vector<job::Move> moves{{value::Idset::range(2, 2), 1, 2, 2}, {value::Idset::range(3, 3), 1, 0, 2}};
-  std::string text = elastic::text_of(moves);
+  std::string text = elastic::Replacement{moves}.text();
   CHECK(text == R"({"from":1,"moves":[{"ranks":"2","to":2,"try":2},{"ranks":"3","to":0,"try":2}]})");
-  auto read = elastic::parse_moves(text, 4, 6).value();
+  auto read = elastic::Replacement::parse(text, 4, 6).value();
+  CHECK(read.from() == 1);
+  CHECK_FALSE(read.all);
   auto stand =
-      Recovery::move(it.job, std::move(read), [&](std::uint32_t shell) { return !it.gone.contains(shell); });
+      Recovery::move(it.job, std::move(read.moves), [&](std::uint32_t shell) { return !it.gone.contains(shell); });
   REQUIRE(stand.size() == 1);
   CHECK(stand[0].to == 2);
   CHECK(it.job.restarts == 1);
@@ -106,9 +108,60 @@ TEST_CASE("tasks of a lost shell go to those that stay, as one restart") {
   CHECK(it.job.taskmap.node_of(3) == 1U);
   CHECK(Recovery::move(it.job, {moves[1]}, [](std::uint32_t) { return false; }).empty());
   CHECK(it.job.restarts == 1);
-  CHECK_FALSE(elastic::parse_moves(text, 2, 6));
-  CHECK_FALSE(elastic::parse_moves(text, 4, 3));
-  CHECK_FALSE(elastic::parse_moves(R"({"from":1,"moves":[]})", 4, 6));
+  CHECK_FALSE(elastic::Replacement::parse(text, 2, 6));
+  CHECK_FALSE(elastic::Replacement::parse(text, 4, 3));
+  CHECK_FALSE(elastic::Replacement::parse(R"({"from":1,"moves":[]})", 4, 6));
+}
+
+TEST_CASE("all tasks start again with those of a lost shell, for one restart, and all of it or nothing") {
+  Fixture it;
+  elastic::Replacement lost{{{value::Idset::range(2, 2), 1, 2, 2}, {value::Idset::range(3, 3), 1, 3, 2}}};
+  lost.all = {0, 0.5, std::nullopt};
+  std::string text = lost.text();
+  CHECK(text.find(R"("all":{"ran":0.5,"restarts":0})") != std::string::npos);
+  auto read = elastic::Replacement::parse(text, 4, 6).value();
+  CHECK(read.ranks().str() == "2-3");
+  it.gone.insert(3);
+  CHECK_FALSE(it.recovery.decide_replacement(read));  // one of the shells has gone
+  CHECK(it.job.restarts == 0);
+  it.gone.remove(3);
+  auto decision = it.recovery.decide_replacement(read);
+  REQUIRE(decision);
+  CHECK(decision->is_granted());
+  CHECK(decision->together.str() == "0-5");
+  CHECK(decision->delay == 1);
+  CHECK(decision->last == 1);
+  CHECK(it.job.restarts == 1);
+  for (value::Idset::Id rank = 0; rank < 6; ++rank) CHECK(it.job.attempt_of(rank) == 2);
+  CHECK(it.job.taskmap.node_of(3) == 3U);
+  CHECK_FALSE(it.recovery.decide_replacement(read));  // all have started again since
+  CHECK(it.restarts.used() == 1);
+}
+
+TEST_CASE(
+    "a loss while all wait to start again uses no restart; without one left it is refused, and nothing moves") {
+  Fixture it;
+  RestartMessage whole = Fixture::asked(0, {0});
+  whole.whole = true;
+  auto before = it.recovery.decide_together(whole);
+  elastic::Replacement lost{{{value::Idset::range(2, 3), 1, 3, 3}}};
+  lost.all = {it.job.restarts, 0, before.delay};
+  auto joins = it.recovery.decide_replacement(elastic::Replacement::parse(lost.text(), 4, 6).value());
+  REQUIRE(joins);
+  CHECK(joins->is_granted());
+  CHECK(joins->delay == before.delay);
+  CHECK(joins->last == 1);
+  CHECK(it.restarts.used() == 1);
+  CHECK(it.job.attempt_of(0) == 3);
+  CHECK(it.job.attempt_of(2) == 3);
+  while (it.restarts.used() < 3) CHECK(it.restarts.take_job(0));
+  elastic::Replacement next{{{value::Idset::range(4, 5), 2, 1, 4}}};
+  next.all = {it.job.restarts, 0, std::nullopt};
+  auto refused = it.recovery.decide_replacement(next);
+  REQUIRE(refused);
+  CHECK(refused->why_not == "the job has used 3 of 3 restarts");
+  CHECK(it.job.taskmap.node_of(4) == 2U);
+  CHECK(it.job.attempt_of(0) == 3);
 }
 
 TEST_CASE("what shells announce of restarts reads back to the same") {
