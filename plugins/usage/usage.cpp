@@ -31,7 +31,7 @@ namespace {
 
 constexpr event::Seconds kMostWait{3};       // for other shells, once all tasks have ended
 constexpr std::uint64_t kRowsAtOnce = 1024;  // of an answer
-constexpr const char* kPrefix = "nacre: ";
+constexpr const char* kUsagePrefix = "nacre: ";
 
 class UsagePlugin final : public plugin::Plugin {
  public:
@@ -265,7 +265,7 @@ class UsagePlugin final : public plugin::Plugin {
     if (!prints_) return;
     plugin::TaskOutput* output = host_.task_output();
     if (output != nullptr && output->takes_events()) return output->put_event("usage", all);
-    print_err(usage::summary_text(all, kPrefix, is_utf8_terminal(STDERR_FILENO)));
+    print_err(usage::summary_text(all, kUsagePrefix, is_utf8_terminal(STDERR_FILENO)));
   }
 
   [[nodiscard]] std::string title() const {
