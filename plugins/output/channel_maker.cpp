@@ -4,10 +4,21 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include "plugin/tags.hpp"
 #include "plugins/output/pipe_size.hpp"
 
 namespace nacre::plugins {
+
+Result<task::Task> task_elsewhere(const job::Job& job, std::int64_t rank) {
+  constexpr std::uint32_t kBegun = 2;
+  if (rank < 0 || static_cast<std::uint64_t>(rank) >= job.tasks())
+    return invalid(fmt::format("there is no task {}", rank));
+  const auto id = static_cast<value::Idset::Id>(rank);
+  const auto up_to = job.taskmap.ranks_on(TRY(job.taskmap.node_of(id))) & value::Idset::range(0, id);
+  return task::Task(id, static_cast<std::uint32_t>(up_to.size() - 1), {}, kBegun);
+}
 
 Result<void> ChannelMaker::prepare(task::Task& task, TaskStreams& output) {
   if (task.pty() != nullptr) return prepare_pty(task, output);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "plugin/host.hpp"
@@ -12,6 +13,10 @@
 #include "plugins/output/routing.hpp"
 
 namespace nacre::plugins {
+
+// Stands for a task of another shell, as whose part processes of this one write. A file of its own has been begun
+// there, so it is one that starts again.
+Result<task::Task> task_elsewhere(const job::Job& job, std::int64_t rank);
 
 class ChannelMaker {
  public:

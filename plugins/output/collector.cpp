@@ -47,8 +47,10 @@ OutputCollector::Origin& OutputCollector::origin(bulk::Id shell) {
   return place->second;
 }
 
+// What tasks have spawned on other shells writes as they do.
 Result<void> OutputCollector::check(bulk::Id shell, const io::Source& source) const {
-  if (shell < job_.shells() && job_.has_had(shell, source.rank)) return {};
+  bool is_part = source.is_part && source.rank < job_.tasks();
+  if (shell < job_.shells() && (is_part || job_.has_had(shell, source.rank))) return {};
   return Error{EPROTO, fmt::format("output: task {} is none of its own", source.rank)};
 }
 

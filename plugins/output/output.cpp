@@ -28,18 +28,16 @@
 #include "plugins/output/come_out.hpp"
 #include "plugins/output/early_events.hpp"
 #include "plugins/output/fold_timer.hpp"
+#include "plugins/output/pipe_size.hpp"
 #include "plugins/output/routing.hpp"
 
 namespace nacre::plugins {
 namespace {
 
 constexpr const char* kHold = "output";
-constexpr const char* kOpened = "output.opened";            // the collective: the files that shells share are empty
-constexpr std::size_t kReadSize = std::size_t{256} << 10;   // bytes
-constexpr std::size_t kReadToSend = std::size_t{60} << 10;  // bytes, of output that goes to the leader's shell
-constexpr std::size_t kUsualPipe = std::size_t{64} << 10;   // bytes that a pipe holds by default
-constexpr std::size_t kMostEarly = 1000;                    // messages
-constexpr double kForever = 1e9;                            // seconds
+constexpr const char* kOpened = "output.opened";  // the collective: the files that shells share are empty
+constexpr std::size_t kMostEarly = 1000;          // messages
+constexpr double kForever = 1e9;                  // seconds
 
 class Output final : public plugin::Plugin, public plugin::TaskOutput {
  public:
@@ -220,12 +218,16 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   Result<void> open_for_another(plugin::Call& call) {
     outputs_.others.remove_if([](const OutputChannel& each) { return !each.open(); });
     auto rank = call.in.value("rank", std::int64_t{-1});
-    for (const auto& task : host_.tasks()) {
-      if (task->rank() != rank) continue;
-      for (io::Stream stream : io::kStreams) call.out[io::name_of(stream)] = TRY(join(*task, stream)).release();
+    auto open_as = [&](const task::Task& task) -> Result<void> {
+      for (io::Stream stream : io::kStreams) call.out[io::name_of(stream)] = TRY(join(task, stream)).release();
       return {};
+    };
+    for (const auto& task : host_.tasks()) {
+      if (task->rank() == rank) return open_as(*task);
     }
-    return invalid(fmt::format("there is no task {} on this node", rank));
+    const task::Task task = TRY(task_elsewhere(host_.job(), rank));
+    outputs_.tasks[task.rank()].has_written = true;
+    return open_as(task);
   }
 
   // None if the stream's output is not wanted.

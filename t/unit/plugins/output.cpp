@@ -11,8 +11,10 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "base/file.hpp"
 #include "base/unique_fd.hpp"
 #include "fake_host.hpp"
+#include "folder.hpp"
 #include "output_tasks.hpp"
 #include "plugins/builtins.hpp"
 
@@ -202,6 +204,55 @@ TEST_CASE("the label is the rank in the job, not the number on the node") {
 
 TEST_CASE("a label is a template, too") {
   CHECK(with_options({{"label-io", "<{{task.rank}}> "}}).first == "<0> out of 0\n<1> out of 1\n");
+}
+
+// ---- processes of another shell's task ---------------------------------------
+
+namespace {
+
+// What two processes of shell 0 of two, with a task each, write as the task `rank`, or an error.
+std::string written_elsewhere(job::Options options, std::int64_t rank) {
+  kit::FakeHost host(kit::jobspec_of(2), R"({"version": 1, "execution": {"R_lite": [{"rank": "0-1",
+    "children": {"core": "0"}}], "nodelist": ["fake[0-1]"], "starttime": 0, "expiration": 0}})",
+                     0);
+  host.options() = std::move(options);
+  host.stack().push(plugins::make_output(host));
+  host.make_tasks();
+  UniqueFd out(::memfd_create("out", MFD_CLOEXEC));
+  Redirection redirection(kOut, out.get());
+  REQUIRE(host.call("shell.init"));
+  REQUIRE(host.call("shell.post-init"));
+  for (const char* text : {"one\n", "two\n"}) {
+    plugin::Call call("output.open");
+    call.in["rank"] = rank;
+    if (Result<int> called = host.stack().call(call); !called) return called.error().message;
+    UniqueFd process(call.out["stdout"].get<int>());
+    UniqueFd err(call.out["stderr"].get<int>());
+    REQUIRE(::write(process.get(), text, 4) == 4);
+  }
+  host.loop().run();
+  return contents(out);
+}
+
+}  // namespace
+
+TEST_CASE("a process of this shell writes as a task of another shell does") {
+  CHECK(written_elsewhere({}, 1) == "one\ntwo\n");
+  job::Options labelled;
+  labelled.set("label-io", true);
+  CHECK(written_elsewhere(labelled, 1) == "1: one\n1: two\n");
+  CHECK_THAT(written_elsewhere({}, 2), Catch::Contains("there is no task 2"));
+  CHECK_THAT(written_elsewhere({}, -1), Catch::Contains("there is no task -1"));
+}
+
+TEST_CASE("what such a process writes is appended to the task's own file") {
+  kit::TemporaryFolder folder;
+  job::Options options;
+  options.set("output.stdout.type", "file");
+  options.set("output.stdout.path", folder.path("out.{{task.rank}}"));
+  const std::string file = folder.file("out.1", "before\n");
+  CHECK(written_elsewhere(options, 1).empty());
+  CHECK(read_file(file).value() == "before\none\ntwo\n");
 }
 
 // ---- streams that cannot be written ----------------------------------------
