@@ -59,7 +59,8 @@ class PmiDepartures {
 
   // The ranks of those that have not finalized.
   [[nodiscard]] value::Idset not_finalized() const;
-  // This shell is about to leave the job: nothing follows for the others from how its processes end now.
+  // This shell is about to leave the job, or the group is given up: nothing follows for the others from how its
+  // processes end now.
   void shell_leaves() { shell_leaves_ = true; }
   // A process has ended that starts again, and has not called init.
   void starts_again(std::uint32_t client) {

@@ -57,8 +57,8 @@ void PmiExchange::give(std::string mine, Done done) {
     held_for_.empty() || abstained ? answer() : void(held_ = std::move(answer));
   };
   std::uint64_t number = ++count_;
-  std::string name = start_ == 1 ? fmt::format("pmi.{}", number) : fmt::format("pmi.{}.{}", start_, number);
-  auto answer = host_.gather_up_to(last_, name, std::move(mine), std::move(all));
+  std::string name = fmt::format("{}.{}", barriers_.name, number);
+  auto answer = host_.gather_up_to(barriers_.last, name, std::move(mine), std::move(all));
   // Otherwise it has come already, and the next barrier has begun
   if (number == count_) answer_ = std::move(answer);
 }
@@ -71,7 +71,8 @@ void PmiExchange::answered(const Result<plugin::Gathered>& gathered, bool abstai
   if (abstained || missing->empty() || may_open_(*missing)) done(others_in(*gathered));
   bool goes_on =
       std::any_of(gathered->begin(), gathered->end(), [](const auto& each) { return !is_nothing(each.first); });
-  if (!abstains_ || !goes_on) return;
+  over_ = !goes_on;
+  if (!abstains_ || over_) return;
   if (abstained) missed_();  // what it sends the others comes before their next barrier
   if (!waiting_) give_nothing();
 }

@@ -74,13 +74,15 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       return Result<void>();
     });
     on("shell.left", [this](plugin::Call& call) {
-      if (group_) take_ranks_of(call.in.value("shell_rank", host_.job().shells()));
+      if (group_) take_ranks_of(call.in.value("shell_rank", host_.job().shells()), false);
       return Result<void>();
     });
     on("job.shrinking", [this](plugin::Call& call) -> Result<void> {
       auto shells = TRY(value::Idset::parse(TRY(TRY(JsonAt::root(call.in).at("shells")).string())));
-      if (shells.contains(host_.job().shell_rank)) departures_.shell_leaves();
-      return Result<void>();
+      if (!shells.contains(host_.job().shell_rank)) return {};
+      departures_.shell_leaves();
+      if (spawns_) spawns_->shell_leaves();
+      return {};
     });
     on("shell.post-init", [this](plugin::Call&) {
       warn_of_unknown(host_, *this, options_.others);
@@ -88,9 +90,14 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       return Result<void>();
     });
     on("shell.start", [this](plugin::Call&) { return doctor_ ? doctor_->tasks_started() : Result<void>(); });
+    on("shell.tasks-complete", [this](plugin::Call&) {
+      if (spawns_) spawns_->all_tasks_ended();
+      return Result<void>();
+    });
     on("shell.finish", [this](plugin::Call&) {
       if (doctor_) doctor_->tasks_ended();
       if (group_) group_->close();
+      if (spawns_) spawns_->tasks_ended();
       return Result<void>();
     });
   }
@@ -111,6 +118,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     if (has_others_) announce_changes();
     quota_.limit = options_.max_size;
     make_group(callbacks());
+    spawns_.emplace(host_, *this, options_, names_, quota_);
+    spawns_->begin(start_, has_others_);
     name_library(host_.environment(), options_.library);
   }
 
@@ -123,7 +132,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     } else if (has_others_) {
       auto exchange = std::make_unique<PmiExchange>(
           host_, options_.max_size, [this] { departures_.missed_barrier(); },
-          [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); }, start_);
+          [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); },
+          start_.barriers());
       between_nodes_ = exchange.get();
       exchange_ = std::move(exchange);
       if (start_.taskmap.ranks_on(job.shell_rank).empty()) between_nodes_->abstain({});
@@ -137,7 +147,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   // What a task whose process has ended needs to start again: that the others do, too, or not.
   std::string how_to_restart(std::uint32_t rank) {
-    if (spawns_) return "processes that tasks have spawned by PMI do not start again";
+    if (spawns_->has_begun()) return "processes that tasks have spawned by PMI do not start again";
     const auto& ranks = group_->server().group().ranks;
     auto place = std::find(ranks.begin(), ranks.end(), rank);
     // The last message that it sent may be that it joined.
@@ -154,6 +164,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     departures_.all_start_again();
     names_.forget();
     next_ = PmiStart::again(host_);
+    spawns_->begin(*next_, has_others_);
     if (next_->taskmap.ranks_on(host_.job().shell_rank).empty()) start_together();
   }
 
@@ -164,6 +175,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     group_->close();
     refuses_ = false;
     strangers_.clear();
+    spawns_->forget(*group_);
     group_.reset();  // it uses the exchange
     make_exchange();
     make_group(callbacks());
@@ -234,7 +246,6 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   PmiGroup::Callbacks callbacks() {
     PmiGroup::Callbacks out = departures_.callbacks();
     out.on_spawn = [this](const pmi::SpawnRequest& request) {
-      if (!spawns_) spawns_.emplace(host_, *this, options_, names_, start_.universe_size);
       spawns_->start(*group_, request, rank_of(request.client), name_of(request.client));
     };
     out.on_full = [this](const pmi::Full& full) {
@@ -332,16 +343,17 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     const std::uint32_t shell = call.in.value("shell_rank", host_.job().shells());
     if (options_.replaces && between_nodes_ != nullptr && !start_.taskmap.ranks_on(shell).empty())
       between_nodes_->hold(shell);
-    take_ranks_of(shell);
+    take_ranks_of(shell, true);
   }
 
   void release(std::uint64_t shell) {
     if (between_nodes_ != nullptr) between_nodes_->release(static_cast<std::uint32_t>(shell));
   }
 
-  void take_ranks_of(std::uint32_t shell) {
+  void take_ranks_of(std::uint32_t shell, bool is_lost) {
     const job::Job& job = host_.job();
     if (shell >= job.shells()) return;
+    spawns_->shell_gone(shell, is_lost);
     for (std::uint32_t rank : job.taskmap.ranks_on(shell).ids()) departures_.lost_with_shell(rank);
   }
 

@@ -6,46 +6,40 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "plugins/pmi/spawn_order.hpp"
+#include "plugins/pmi/start.hpp"
+#include "value/taskmap.hpp"
 
 namespace nacre::plugins {
 namespace {
 
-// The reserved keys of MPI_Comm_spawn that this uses; others are ignored, as MPI allows.
-const std::string* find_info(const pmi::SpawnProgram& program, std::string_view key) {
-  auto found =
-      std::find_if(program.info.begin(), program.info.end(), [&](const auto& e) { return e.first == key; });
-  return found != program.info.end() ? &found->second : nullptr;
-}
-
-// "host": where to run; only this node is possible.
-Result<void> check_host(const pmi::SpawnProgram& program, const std::string& here) {
-  for (std::string_view key : {"host", "hosts"}) {
-    const std::string* hosts = find_info(program, key);
-    if (hosts == nullptr) continue;
-    for (std::string_view host : split(*hosts, ',')) {
-      if (host = trim(host); host == here || host == "localhost") continue;
-      return invalid(
-          fmt::format("info key {}: {} is another host, and what a task spawns runs on that of the task, {}", key,
-                      in_quotes(host), here));
-    }
-  }
-  return {};
-}
-
+// The keys of MPI_Comm_spawn that have an effect here are "path" and "wdir": where it runs has been decided.
 // "path": directories that are searched before PATH for a program without a slash.
 std::string executable_of(const pmi::SpawnProgram& program) {
   const std::string& name = program.argv.front();
-  const std::string* path = find_info(program, "path");
+  const std::string* path = program.find_info("path");
   if (path == nullptr || name.find('/') != std::string::npos) return name;
   for (std::string_view directory : split(*path, ':')) {
     std::string file = fmt::format("{}/{}", directory, name);
     if (!directory.empty() && ::access(file.c_str(), X_OK) == 0) return file;
   }
   return name;
+}
+
+// The shells that have some of them are the nodes, in the order of their first ranks.
+value::Taskmap map_of_places(const std::vector<std::uint32_t>& places) {
+  std::map<std::uint32_t, std::uint32_t> nodes;
+  std::vector<std::uint32_t> node_of;
+  for (std::uint32_t shell : places) {
+    auto next = static_cast<std::uint32_t>(nodes.size());
+    node_of.push_back(nodes.try_emplace(shell, next).first->second);
+  }
+  return value::Taskmap::of(node_of);
 }
 
 }  // namespace
@@ -57,26 +51,42 @@ SpawnedGroup::SpawnedGroup(plugin::Host& host, const plugin::Plugin& plugin, con
       origin_(std::move(origin)),
       callbacks_(std::move(on)),
       departures_(host, plugin, options, *this),
-      group_(host.loop(), members(spawn, origin_, options), names, exchange_, callbacks()) {
+      exchange_(make_exchange(options.max_size)),
+      group_(host.loop(), members(spawn, options), names, *exchange_, callbacks()) {
   departures_.attach(group_);
   for (const auto& [key, value] : spawn.preput) group_.server().set_attribute(key, value);
-  if (!options.nomap) {
-    group_.server().set_attribute("PMI_process_mapping", fmt::format("(vector,(0,1,{}))", spawn.processes()));
-  }
+  set_process_map(group_.server(), map_of_places(origin_.places), options);
+  if (between_nodes_ != nullptr) departures_.when_lost(callbacks_.on_lost);
 }
 
-pmi::ClientGroup SpawnedGroup::members(const pmi::Spawn& spawn, const Origin& origin, const PmiOptions& options) {
+std::unique_ptr<pmi::KeyExchange> SpawnedGroup::make_exchange(std::uint64_t most) {
+  const std::uint32_t own = host_.job().shell_rank;
+  const auto& places = origin_.places;
+  bool all_here = std::all_of(places.begin(), places.end(), [&](std::uint32_t shell) { return shell == own; });
+  if (all_here) return std::make_unique<pmi::NoExchange>();
+  auto out = std::make_unique<PmiExchange>(
+      host_, most, [this] { departures_.missed_barrier(); },
+      [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); }, origin_.barriers);
+  between_nodes_ = out.get();
+  return out;
+}
+
+pmi::ClientGroup SpawnedGroup::members(const pmi::Spawn& spawn, const PmiOptions& options) const {
   pmi::ClientGroup out;
-  out.kvsname = origin.kvsname;
-  out.spawner = origin.spawner;
+  out.kvsname = origin_.kvsname;
+  out.spawner = origin_.spawner;
   out.size = spawn.processes();
-  out.universe_size = origin.universe_size;
-  out.quota = origin.quota;
+  out.universe_size = origin_.universe_size;
+  out.quota = origin_.quota;
   out.pmi1 = options.simple;
   out.pmi2 = options.pmi2;
-  for (std::uint32_t rank = 0; rank < out.size; ++rank) out.ranks.push_back(rank);
+  std::uint32_t rank = 0;
   for (std::uint32_t program = 0; program < spawn.programs.size(); ++program) {
-    out.appnums.insert(out.appnums.end(), spawn.programs[program].processes, program);
+    for (std::uint32_t n = 0; n < spawn.programs[program].processes; ++n, ++rank) {
+      if (origin_.places[rank] != host_.job().shell_rank) continue;
+      out.ranks.push_back(rank);
+      out.appnums.push_back(program);
+    }
   }
   return out;
 }
@@ -95,20 +105,18 @@ PmiGroup::Callbacks SpawnedGroup::callbacks() {
 
 Result<void> SpawnedGroup::start(const pmi::Spawn& spawn) {
   std::vector<std::string> executables;
-  for (const pmi::SpawnProgram& program : spawn.programs) {
-    CHECK_OK(check_host(program, host_.job().node().hostname));
-    executables.push_back(executable_of(program));
-  }
-  for (std::size_t i = 0; i < spawn.programs.size(); ++i) {
-    for (std::uint32_t n = 0; n < spawn.programs[i].processes; ++n) {
-      Result<void> started = start_one(spawn.programs[i], executables[i]);
-      if (started) continue;
-      cancelled_ = true;
-      signal(SIGKILL);
-      return started;
-    }
+  for (const pmi::SpawnProgram& program : spawn.programs) executables.push_back(executable_of(program));
+  for (std::uint32_t program : group_.server().group().appnums) {
+    CHECK_OK(start_one(spawn.programs[program], executables[program]));
   }
   return {};
+}
+
+void SpawnedGroup::cancel() {
+  cancelled_ = true;
+  departures_.shell_leaves();
+  signal(SIGKILL);
+  if (running_ == 0) finish();
 }
 
 // stdout and stderr. If no plugin answers they are the shell's own.
@@ -128,28 +136,24 @@ Result<void> SpawnedGroup::start_one(const pmi::SpawnProgram& program, const std
   auto [out, err] = TRY(open_output());
   task::Command command{program.argv, job::Environment::over(host_.environment()), {}};
   command.argv.front() = executable;
-  if (const std::string* directory = find_info(program, "wdir")) command.setup.cwd = *directory;
+  if (const std::string* directory = program.find_info("wdir")) command.setup.cwd = *directory;
   // It has a task's limits, but not its cpus, which belong to one task only.
-  const task::ChildSetup& model = host_.tasks().front()->command().setup;
-  command.setup.ends_with_parent = model.ends_with_parent;
-  command.setup.limits = model.limits;
-  command.setup.oom_score_adj = model.oom_score_adj;
-  command.setup.scheduler = model.scheduler;
-  command.setup.new_session = model.new_session;
+  copy_common_setup(host_.tasks().empty() ? origin_.setup : host_.tasks().front()->command().setup, command.setup);
+  command.setup.ends_with_parent = true;
   command.setup.fds = {{STDOUT_FILENO, out.get()}, {STDERR_FILENO, err.get()}};
   int target = command.setup.unused_target();
   command.setup.fds.push_back({target, end.get()});
   auto set = [&](const char* name, std::uint64_t value) { command.env.set(name, fmt::format_int(value).str()); };
   set("PMI_FD", static_cast<std::uint64_t>(target));
-  set("PMI_RANK", client);
+  set("PMI_RANK", group_.server().group().ranks[client]);
   set("PMI_SIZE", group_.server().group().size);
   set("PMI_SPAWNED", 1);
   set("MPI_LOCALRANKID", client);
-  set("MPI_LOCALNRANKS", group_.server().group().size);
+  set("MPI_LOCALNRANKS", group_.server().group().ranks.size());
   task::Subprocess::Callbacks on;
   on.on_exit = [this, client] { exited(client); };
   on.on_complete = [this] {
-    if (running_ == 0) callbacks_.on_over();
+    if (running_ == 0) finish();
   };
   auto started =
       task::Subprocess::start(host_.loop(), host_.children(), std::move(command), {.streams = {}}, std::move(on));
@@ -173,15 +177,24 @@ void SpawnedGroup::exited(std::uint32_t client) {
   }
 }
 
+void SpawnedGroup::finish() {
+  if (std::exchange(is_over_, true)) return;
+  if (between_nodes_ != nullptr) between_nodes_->abstain(cancelled_ ? value::Idset() : departures_.not_finalized());
+  callbacks_.on_over();
+}
+
 void SpawnedGroup::signal(int signum) {
   for (std::uint32_t client = 0; client < processes_.size(); ++client) kill(client, signum);
 }
 
 std::string SpawnedGroup::name_of(std::uint32_t client) const {
-  return fmt::format("rank {} of spawn {}{}", client, origin_.number, host_.job().node().on());
+  return fmt::format("rank {} of spawn {}{}", group_.server().group().ranks[client], origin_.number,
+                     host_.job().node().on());
 }
 
-bool SpawnedGroup::runs(std::uint32_t client) const { return !processes_[client]->exited(); }
+bool SpawnedGroup::runs(std::uint32_t client) const {
+  return client < processes_.size() && !processes_[client]->exited();
+}
 
 void SpawnedGroup::kill(std::uint32_t client, int signum) {
   if (!runs(client)) return;

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pmi/spawns.hpp"
 
+#include <algorithm>
+#include <set>
+#include <vector>
+
 #include <fmt/format.h>
 
+#include "base/text.hpp"
+#include "job/on_lost.hpp"
+#include "plugins/pmi/spawn_places.hpp"
 #include "plugins/pmi/spawned_group.hpp"
 
 namespace nacre::plugins {
@@ -10,59 +17,341 @@ namespace {
 
 constexpr const char* kSpawnHold = "pmi-spawn";
 
+// Announcements about a group: the start of the tasks, the group's number in it, and a rank of it that is lost, or
+// a shell whose processes of it have all ended.
+constexpr std::string_view kSpawnLost = "pmi.spawn-lost";
+constexpr std::string_view kSpawnEnded = "pmi.spawn-ended";
+// Of the leader: all tasks have ended.
+constexpr std::string_view kSpawnTasksOver = "pmi.tasks-over";
+
+bool has_several(const std::vector<std::uint32_t>& places) {
+  return std::any_of(places.begin(), places.end(), [&](std::uint32_t shell) { return shell != places.front(); });
+}
+
 }  // namespace
 
 PmiSpawns::PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, pmi::Names& names,
-                     std::optional<std::uint32_t> universe_size)
-    : host_(host), plugin_(plugin), options_(options), names_(names), universe_size_(universe_size) {}
+                     pmi::Quota& quota)
+    : host_(host),
+      plugin_(plugin),
+      options_(options),
+      names_(names),
+      quota_(quota),
+      rounds_(host, {[this] { return room(); }, [this](const SpawnRound& round) { return start_part(round); },
+                     [this](const SpawnRound& round, const Result<void>& outcome) { settled(round, outcome); }}) {}
 
 // Processes that still run are not waited for.
 PmiSpawns::~PmiSpawns() {
-  while (!groups_.empty()) release(groups_.begin());
+  for (Group& group : groups_) release(group);
+  if (gave_room_) release_hold();
+  // It is replaced.
+  if (host_.job().shell_rank == 0 && !host_.ending()) all_tasks_ended();
+  stop_waiting();
 }
+
+void PmiSpawns::begin(const PmiStart& start, bool several) {
+  start_ = start;
+  several_ = several && start.takes_part;
+  rounds_.begin(start, several_);
+  if (several && !announcements_.active()) {
+    announcements_ =
+        host_.on_announcement([this](std::string_view topic, std::string_view bytes) { announced(topic, bytes); });
+    wait_if_idle();
+  }
+}
+
+// A spare is there until all tasks have ended. Other shells without tasks, on which programs count that start
+// with few tasks, wait for that here; the leader does so anyway.
+void PmiSpawns::wait_if_idle() {
+  const std::uint32_t own = host_.job().shell_rank;
+  is_idle_ = several_ && has_no_tasks(own);
+  if (!is_idle_ || own == 0) return;
+  idle_waits_ = true;
+  host_.hold(kSpawnHold);
+  take_signals();
+}
+
+bool PmiSpawns::has_no_tasks(std::uint32_t shell) const {
+  const job::Job& job = host_.job();
+  return shell < job.nodes() && job.taskmap.tasks_on(shell) == 0;
+}
+
+void PmiSpawns::all_tasks_ended() {
+  bool some_wait = false;
+  for (std::uint32_t shell = 1; shell <= start_.last; ++shell) some_wait = some_wait || has_no_tasks(shell);
+  if (!some_wait || !several_ || std::exchange(told_end_, true)) return;
+  Result<void> sent = host_.announce(kSpawnTasksOver, "");
+  if (!sent) log(host_, plugin_, Level::debug, "{}: {}", kSpawnTasksOver, sent.error().message);
+}
+
+void PmiSpawns::stop_waiting() {
+  is_idle_ = false;
+  if (std::exchange(idle_waits_, false)) release_hold();
+}
+
+// ---- a request of this shell -------------------------------------------------------------------
 
 void PmiSpawns::start(PmiGroup& spawner, const pmi::SpawnRequest& request, std::uint32_t task,
                       const std::string& name) {
   const pmi::Spawn& spawn = request.spawn;
-  Result<std::string> started = start(spawn, spawner.server().group(), task, name);
-  if (!started) {
-    log(host_, plugin_, Level::error, "{}: spawn of {}: {}", name, spawn.programs.front().argv.front(),
-        started.error().message);
-  }
-  spawner.spawned(request.client, started, std::vector<int>(started ? spawn.processes() : 0));
+  Asked asked{&spawner, request.client, name, spawn.processes(), spawn.programs.front().argv.front()};
+  if (host_.ending()) return answer(asked, Error{ECANCELED, "the job is being ended"});
+  if (spawn.processes() == 0) return answer(asked, invalid("expected one process or more"));
+  SpawnOrder order = order_of(spawner, request, task);
+  if (!several_) return answer(asked, start_alone(std::move(order)));
+  const std::uint64_t number = order.request;
+  asked_.emplace(number, asked);  // it may be answered before the next call returns
+  Result<void> sent = rounds_.announce(std::move(order));
+  if (sent) return;
+  asked_.erase(number);
+  answer(asked, std::move(sent).error());
 }
 
-// Returns the new group's kvsname.
-Result<std::string> PmiSpawns::start(const pmi::Spawn& spawn, const pmi::ClientGroup& spawner, std::uint32_t task,
-                                     const std::string& name) {
-  if (host_.ending()) return Error{ECANCELED, "the job is being ended"};
-  if (spawn.processes() == 0) return invalid("expected one process or more");
-  if (count_++ == 0) signals_ = host_.signal_also([this](int signum) { signal(signum); });
-  // unique among the groups that all shells of the job have spawned
-  std::string kvsname = fmt::format("nacre_{}_{}_{}", host_.job().id.value(), host_.job().shell_rank, count_);
+SpawnOrder PmiSpawns::order_of(const PmiGroup& spawner, const pmi::SpawnRequest& request, std::uint32_t task) {
+  SpawnOrder out;
+  out.start = start_.number;
+  out.shell = host_.job().shell_rank;
+  out.request = ++requests_;
+  out.task = task;
+  out.spawner = spawner.server().group().kvsname;
+  if (!host_.tasks().empty()) copy_common_setup(host_.tasks().front()->command().setup, out.setup);
+  out.spawn = request.spawn;
+  return out;
+}
+
+void PmiSpawns::answer(const Asked& asked, const Result<std::string>& kvsname) {
+  if (!kvsname) {
+    log(host_, plugin_, Level::error, "{}: spawn of {}: {}", asked.name, asked.program, kvsname.error().message);
+  } else {
+    log(host_, plugin_, Level::debug, "{} has spawned {} processes: {}", asked.name, asked.processes, *kvsname);
+  }
+  asked.spawner->spawned(asked.client, kvsname, std::vector<int>(kvsname ? asked.processes : 0));
+}
+
+void PmiSpawns::forget(const PmiGroup& spawner) {
+  std::erase_if(asked_, [&](const auto& each) { return each.second.spawner == &spawner; });
+}
+
+// Returns the new group's kvsname, which is unique among the groups of the job.
+std::string PmiSpawns::kvsname_of(const SpawnRound& round) const {
+  std::string out = fmt::format("nacre_{}_{}_{}", host_.job().id.value(), round.order.shell, round.number);
+  return round.order.start > 1 ? fmt::format("{}_{}", out, round.order.start) : out;
+}
+
+Result<std::string> PmiSpawns::start_alone(SpawnOrder order) {
+  const std::uint32_t own = order.shell;
+  auto places = TRY(place_spawn(order.spawn, {{own, host_.job().node().hostname, order.spawn.processes()}}, own));
+  SpawnRound round{std::move(order), ++count_, own, std::move(places)};
+  Result<void> started = start_part(round);
+  if (!started) {
+    find(round)->here->cancel();
+    return std::move(started).error();
+  }
+  find(round)->is_settled = true;
+  return kvsname_of(round);
+}
+
+// ---- the processes of a spawn --------------------------------------------------------------------
+
+PmiSpawns::Group& PmiSpawns::make_group(const SpawnRound& round) {
   auto place = groups_.emplace(groups_.end());
-  SpawnedGroup::Callbacks on;
-  on.on_spawn = [this](SpawnedGroup& group, const pmi::SpawnRequest& request) {
-    start(group.group(), request, group.origin().task, group.name_of(request.client));
-  };
-  on.on_over = [this, place] { release(place); };
-  *place = std::make_unique<SpawnedGroup>(
-      host_, plugin_, options_, names_, spawn,
-      SpawnedGroup::Origin{kvsname, spawner.kvsname, count_, task, universe_size_, spawner.quota}, std::move(on));
+  place->start = round.order.start;
+  place->number = round.number;
+  place->places = round.places;
+  PmiExchange::Barriers barriers{round.name(), round.last, round.order.start};
+  if (round.has(host_.job().shell_rank)) {
+    SpawnedGroup::Callbacks on;
+    on.on_spawn = [this](SpawnedGroup& group, const pmi::SpawnRequest& request) {
+      start(group.group(), request, group.origin().task, group.name_of(request.client));
+    };
+    on.on_lost = [this, place](std::uint32_t rank) { announce_of(kSpawnLost, *place, rank); };
+    on.on_over = [this, place] { part_over(place); };
+    place->here = std::make_unique<SpawnedGroup>(
+        host_, plugin_, options_, names_, round.order.spawn,
+        SpawnedGroup::Origin{kvsname_of(round), round.order.spawner, round.number, round.order.task,
+                             start_.universe_size, &quota_, round.places, round.order.setup, std::move(barriers)},
+        std::move(on));
+  } else if (has_several(round.places)) {
+    place->bystands = std::make_unique<PmiExchange>(
+        host_, options_.max_size, [] {}, [](const value::Idset&) { return true; }, std::move(barriers));
+    place->bystands->abstain({});
+  }
+  return *place;
+}
+
+// The start of those that this shell has.
+Result<void> PmiSpawns::start_part(const SpawnRound& round) {
+  drop_those_over();
+  has_begun_ = true;
+  Group& group = make_group(round);
+  if (!group.here) return {};
+  take_signals();
+  hold(group);
+  if (host_.ending()) return Error{ECANCELED, "the job is being ended"};
+  return group.here->start(round.order.spawn);
+}
+
+std::uint32_t PmiSpawns::running() const {
+  std::uint32_t out = 0;
+  for (const Group& group : groups_) out += group.here ? group.here->running() : 0;
+  return out;
+}
+
+// Until it is known what for, the job waits. Once the tasks of this shell have ended nothing else makes it wait
+// than what has been spawned.
+std::optional<std::uint32_t> PmiSpawns::room() {
+  const std::uint32_t processes = running();
+  if (host_.ending() || shell_leaves_ || (tasks_ended_ && processes == 0 && !is_idle_)) return std::nullopt;
   host_.hold(kSpawnHold);
-  Result<void> started = (*place)->start(spawn);
-  if (!started && (*place)->over()) release(place);
-  if (!started) return std::move(started).error();
-  log(host_, plugin_, Level::debug, "{} has spawned {} processes: {}", name, spawn.processes(), kvsname);
-  return kvsname;
+  gave_room_ = true;
+  auto tasks = std::count_if(host_.tasks().begin(), host_.tasks().end(),
+                             [](const auto& each) { return each->state() != task::State::exited; });
+  const auto all = static_cast<std::uint32_t>(host_.job().node().cores.size() / host_.job().spec.cores_per_slot);
+  return all - std::min(all, static_cast<std::uint32_t>(tasks) + processes);
+}
+
+void PmiSpawns::settled(const SpawnRound& round, const Result<void>& outcome) {
+  const std::string kvsname = kvsname_of(round);
+  if (auto group = find(round); group != groups_.end()) {
+    group->is_settled = true;
+    if (outcome) {
+      for (std::uint32_t shell : std::set<std::uint32_t>(round.places.begin(), round.places.end())) {
+        if (gone_.contains(shell)) lose(*group, shell, lost_.contains(shell));
+      }
+    } else if (group->here) {
+      group->here->cancel();
+    }
+  }
+  if (std::exchange(gave_room_, false)) release_hold();
+  if (round.order.shell != host_.job().shell_rank) return;
+  auto asked = asked_.extract(round.order.request);
+  if (!asked) return;
+  answer(asked.mapped(), outcome ? Result<std::string>(kvsname) : outcome.error());
+}
+
+// ---- what other shells tell ------------------------------------------------------------------------
+
+void PmiSpawns::announced(std::string_view topic, std::string_view bytes) {
+  if (topic == SpawnRounds::kTopic) return rounds_.announced(bytes);
+  if (topic == kSpawnTasksOver) return stop_waiting();
+  if (topic != kSpawnLost && topic != kSpawnEnded) return;
+  auto parts = split(bytes, ' ');
+  if (parts.size() != 3) return;
+  auto start = parse_u64(parts[0]), number = parse_u64(parts[1]), what = parse_u64(parts[2]);
+  if (!start || !number || !what) return;
+  auto group = std::find_if(groups_.begin(), groups_.end(),
+                            [&](const Group& each) { return each.start == *start && each.number == *number; });
+  if (group == groups_.end()) return;
+  if (topic == kSpawnEnded) {
+    group->ended.insert(static_cast<std::uint32_t>(*what));
+  } else if (group->here && *what < group->places.size()) {
+    group->here->departures().lost_elsewhere(static_cast<std::uint32_t>(*what));
+  }
+}
+
+void PmiSpawns::announce_of(std::string_view topic, const Group& group, std::uint32_t what) {
+  Result<void> sent = host_.announce(topic, fmt::format("{} {} {}", group.start, group.number, what));
+  if (!sent) log(host_, plugin_, Level::warn, "{}: {}", topic, sent.error().message);
+}
+
+void PmiSpawns::shell_leaves() {
+  shell_leaves_ = true;
+  stop_waiting();
+  for (Group& group : groups_) {
+    if (group.here) group.here->departures().shell_leaves();
+  }
+}
+
+void PmiSpawns::shell_gone(std::uint32_t shell, bool is_lost) {
+  gone_.insert(shell);
+  if (is_lost) lost_.insert(shell);
+  for (Group& group : groups_) {
+    if (group.is_settled) lose(group, shell, is_lost);
+  }
+}
+
+// The processes of a shell that is lost while the job goes on are lost as tasks are, one by one. The leader ends
+// the job where that ends it.
+void PmiSpawns::lose(Group& group, std::uint32_t shell, bool is_lost) {
+  if (group.ended.contains(shell)) return;
+  value::Idset ranks;
+  for (std::uint32_t rank = 0; rank < group.places.size(); ++rank) {
+    if (group.places[rank] == shell) ranks.insert(rank);
+  }
+  if (ranks.empty()) return;
+  group.ended.insert(shell);
+  if (group.here) {
+    for (std::uint32_t rank : ranks.ids()) group.here->departures().lost_with_shell(rank);
+  }
+  if (!is_lost || !is_missed(shell) || host_.job().shell_rank != 0) return;
+  host_.raise(
+      {"exec", 0,
+       fmt::format("rank {} of spawn {}{} is lost with its shell; the job ends (-o fault-tolerance lets the "
+                   "others go on)",
+                   ranks.str(), group.number, host_.job().resources.nodes[shell].on()),
+       value::WaitStatus::exited(1)});
+}
+
+// Whether the job would go on without the shell if it had no spawned processes, but not without these.
+bool PmiSpawns::is_missed(std::uint32_t shell) const {
+  auto on_lost = job::OnLost::read(host_.options());
+  if (options_.fault_tolerant || !on_lost || on_lost->goes_on) return false;
+  return on_lost->replaces || host_.job().is_spare(shell);
+}
+
+// ---- the end -----------------------------------------------------------------------------------------
+
+void PmiSpawns::take_signals() {
+  if (!signals_.active()) signals_ = host_.signal_also([this](int signum) { signal(signum); });
 }
 
 void PmiSpawns::signal(int signum) {
-  for (const auto& group : groups_) group->signal(signum);
+  if (host_.ending()) stop_waiting();
+  for (const Group& group : groups_) {
+    if (group.here) group.here->signal(signum);
+  }
 }
 
-void PmiSpawns::release(Groups::iterator group) {
-  groups_.erase(group);
+void PmiSpawns::part_over(Groups::iterator group) {
+  const std::uint32_t own = host_.job().shell_rank;
+  release(*group);
+  if (several_ && is_missed(own)) announce_of(kSpawnEnded, *group, own);
+  group->ended.insert(own);
+  if (group->here->over()) drop(group);
+}
+
+PmiSpawns::Groups::iterator PmiSpawns::drop(Groups::iterator group) {
+  if (group->here) forget(group->here->group());
+  return groups_.erase(group);
+}
+
+// A group stays as long as others may wait for this shell in its barriers, or the loss of a shell may matter.
+void PmiSpawns::drop_those_over() {
+  auto is_over = [this](const Group& group) {
+    if (group.here) return group.here->over();
+    if (group.bystands) return group.bystands->over();
+    return std::all_of(group.places.begin(), group.places.end(),
+                       [&](std::uint32_t shell) { return group.ended.contains(shell) || !is_missed(shell); });
+  };
+  for (auto group = groups_.begin(); group != groups_.end();) group = is_over(*group) ? drop(group) : ++group;
+}
+
+PmiSpawns::Groups::iterator PmiSpawns::find(const SpawnRound& round) {
+  return std::find_if(groups_.begin(), groups_.end(), [&](const Group& each) {
+    return each.start == round.order.start && each.number == round.number;
+  });
+}
+
+void PmiSpawns::hold(Group& group) {
+  group.is_held = true;
+  host_.hold(kSpawnHold);
+}
+
+void PmiSpawns::release(Group& group) {
+  if (std::exchange(group.is_held, false)) release_hold();
+}
+
+void PmiSpawns::release_hold() {
   Result<void> released = host_.release(kSpawnHold);
   if (!released) log(host_, plugin_, Level::error, "{}", released.error().message);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processes that clients of PMI spawn: each call makes a process group with its own server, on this node.
+// The processes that clients of PMI spawn: each call makes a process group with its own server, on this node, or on
+// nodes of the job that have room (SpawnRounds).
 //
 // They run in the job's environment and directory, without stdin. Their output comes out as that of the task that
 // requested them, directly or by a chain of spawns. They get each signal that the tasks get, and the job waits for
@@ -10,12 +11,18 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "plugin/host.hpp"
+#include "plugins/pmi/exchange.hpp"
 #include "plugins/pmi/group.hpp"
 #include "plugins/pmi/options.hpp"
+#include "plugins/pmi/spawn_rounds.hpp"
+#include "plugins/pmi/start.hpp"
 
 namespace nacre::plugins {
 
@@ -23,33 +30,98 @@ class SpawnedGroup;
 
 class PmiSpawns {
  public:
-  // All of them have to outlive this object. `universe_size` is passed on to the groups.
+  // All of them have to outlive this object.
   PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, pmi::Names& names,
-            std::optional<std::uint32_t> universe_size);
+            pmi::Quota& quota);
   ~PmiSpawns();
   PmiSpawns(const PmiSpawns&) = delete;
   PmiSpawns& operator=(const PmiSpawns&) = delete;
 
-  // Performs a request of a client of `spawner`, and answers it. `task`: the rank as whose output theirs comes out;
-  // `name`: the client, for messages.
+  // At each start of the tasks, at one place in the order of the announcements. `several`: the job has several
+  // shells, which know each other.
+  void begin(const PmiStart& start, bool several);
+  // Performs a request of a client of `spawner`, and answers it, perhaps later. `task`: the rank as whose output
+  // theirs comes out; `name`: the client, for messages.
   void start(PmiGroup& spawner, const pmi::SpawnRequest& request, std::uint32_t task, const std::string& name);
+  void forget(const PmiGroup& spawner);  // it is about to go: none of its clients is answered any more
+
+  void tasks_ended() { tasks_ended_ = true; }  // shell.finish has come: nothing new begins here, unless it had none
+  void all_tasks_ended();                      // on the leader: those of all shells
+  void shell_leaves();                         // this shell is about to leave the job
+  // Another shell has gone, and the job goes on. `is_lost`: it has not left by itself.
+  void shell_gone(std::uint32_t shell, bool is_lost);
+  [[nodiscard]] bool has_begun() const { return has_begun_; }  // something has been spawned, on any shell
 
  private:
-  using Groups = std::list<std::unique_ptr<SpawnedGroup>>;
+  struct Group {
+    std::uint64_t start = 1;  // of the tasks, and the group's number in it
+    std::uint64_t number = 0;
+    std::vector<std::uint32_t> places;      // by rank: its shell
+    std::unique_ptr<SpawnedGroup> here;     // its processes on this shell
+    std::unique_ptr<PmiExchange> bystands;  // it has none: for the barriers of the others
+    value::Idset ended;                     // shells whose processes of it have all ended, as far as is known
+    bool is_held = false;
+    bool is_settled = false;  // it is known whether all have started
+  };
+  using Groups = std::list<Group>;
+  struct Asked {
+    PmiGroup* spawner;
+    std::uint32_t client;
+    std::string name;
+    std::uint32_t processes;
+    std::string program;
+  };
 
-  Result<std::string> start(const pmi::Spawn& spawn, const pmi::ClientGroup& spawner, std::uint32_t task,
-                            const std::string& name);
+  Result<std::string> start_alone(SpawnOrder order);
+  SpawnOrder order_of(const PmiGroup& spawner, const pmi::SpawnRequest& request, std::uint32_t task);
+  [[nodiscard]] std::string kvsname_of(const SpawnRound& round) const;
+  Group& make_group(const SpawnRound& round);
+  void answer(const Asked& asked, const Result<std::string>& kvsname);
+
+  std::optional<std::uint32_t> room();
+  Result<void> start_part(const SpawnRound& round);
+  void settled(const SpawnRound& round, const Result<void>& outcome);
+  void announced(std::string_view topic, std::string_view bytes);
+  [[nodiscard]] Groups::iterator find(const SpawnRound& round);
+  void announce_of(std::string_view topic, const Group& group, std::uint32_t what);
+  [[nodiscard]] bool is_missed(std::uint32_t shell) const;
+  void lose(Group& group, std::uint32_t shell, bool is_lost);
+
+  void take_signals();
   void signal(int signum);
-  void release(Groups::iterator group);
+  void part_over(Groups::iterator group);
+  void hold(Group& group);
+  void release(Group& group);
+  void release_hold();
+  [[nodiscard]] bool has_no_tasks(std::uint32_t shell) const;
+  void wait_if_idle();
+  void stop_waiting();
+  Groups::iterator drop(Groups::iterator group);
+  void drop_those_over();
+  [[nodiscard]] std::uint32_t running() const;
 
   plugin::Host& host_;
   const plugin::Plugin& plugin_;
   const PmiOptions& options_;
   pmi::Names& names_;
-  std::optional<std::uint32_t> universe_size_;
-  Groups groups_;  // those with a process that runs
-  std::uint64_t count_ = 0;
+  pmi::Quota& quota_;
+  PmiStart start_;
+  bool several_ = false;
+  SpawnRounds rounds_;
+  Groups groups_;
+  std::map<std::uint64_t, Asked> asked_;  // by this shell's number of the request
+  std::uint64_t requests_ = 0;
+  std::uint64_t count_ = 0;  // of groups, in a job of one shell
+  bool has_begun_ = false;
+  bool gave_room_ = false;  // and holds the job until it is known what for
+  bool tasks_ended_ = false;
+  bool is_idle_ = false;     // it has no tasks, and takes processes as long as others have some
+  bool idle_waits_ = false;  // and the job is held for that
+  bool told_end_ = false;    // all_tasks_ended() has announced it
+  bool shell_leaves_ = false;
+  value::Idset gone_, lost_;  // other shells; lost_: those that have not left by themselves
   plugin::Registration signals_;
+  plugin::Registration announcements_;
 };
 
 }  // namespace nacre::plugins

@@ -84,10 +84,18 @@ pmi::ClientGroup PmiStart::group(plugin::Host& host, const PmiOptions& options, 
   return out;
 }
 
+PmiExchange::Barriers PmiStart::barriers() const {
+  return {number == 1 ? "pmi" : fmt::format("pmi.{}", number), last, number};
+}
+
 // MPICH 4.0 aborts if the map exists and is empty, and fails an assertion if a line is too long for it.
+void set_process_map(pmi::Server& server, const value::Taskmap& map, const PmiOptions& options) {
+  std::string text = map.pmi();
+  if (!options.nomap && !text.empty() && text.size() <= kMaxProcessMap) server.set_attribute(kProcessMap, text);
+}
+
 void PmiStart::set_attributes(pmi::Server& server, const PmiOptions& options) const {
-  std::string map = without_gaps(taskmap).pmi();
-  if (!options.nomap && !map.empty() && map.size() <= kMaxProcessMap) server.set_attribute(kProcessMap, map);
+  set_process_map(server, without_gaps(taskmap), options);
   std::string text = taskmap.str();
   if (text.size() < pmi::kMaxValue) server.set_attribute("flux.taskmap", text);
   server.set_attribute("flux.instance-level", "0");

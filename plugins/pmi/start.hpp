@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plugin/host.hpp"
+#include "plugins/pmi/exchange.hpp"
 #include "plugins/pmi/options.hpp"
 #include "pmi/server.hpp"
 #include "value/taskmap.hpp"
@@ -35,6 +36,11 @@ struct PmiStart {
   [[nodiscard]] pmi::ClientGroup group(plugin::Host& host, const PmiOptions& options, pmi::Quota& quota) const;
   // What clients find in the space of keys.
   void set_attributes(pmi::Server& server, const PmiOptions& options) const;
+  [[nodiscard]] PmiExchange::Barriers barriers() const;  // of the tasks; if this shell takes part
 };
+
+// The key by which a group's clients find which of them share a node, unless `pmi-simple.nomap` or its length
+// forbids it.
+void set_process_map(pmi::Server& server, const value::Taskmap& map, const PmiOptions& options);
 
 }  // namespace nacre::plugins

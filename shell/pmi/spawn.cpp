@@ -113,6 +113,11 @@ class Reader {
 
 }  // namespace
 
+const std::string* SpawnProgram::find_info(std::string_view key) const {
+  auto found = std::find_if(info.begin(), info.end(), [&](const auto& each) { return each.first == key; });
+  return found != info.end() ? &found->second : nullptr;
+}
+
 std::uint32_t Spawn::processes() const {
   std::uint32_t sum = 0;
   for (const SpawnProgram& each : programs) sum += each.processes;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -20,6 +21,8 @@ struct SpawnProgram {
   std::uint32_t processes = 1;
   std::vector<std::string> argv;  // the program comes first
   Entries info;                   // what the user gave: path, wdir, host, ...
+
+  [[nodiscard]] const std::string* find_info(std::string_view key) const;  // nullptr: it was not given
 };
 
 struct Spawn {

@@ -76,7 +76,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   ends_with 0 "tool in $work/other"
   clients 1 init "${spawn/node0/node7}" has:rc=-1 finalize
   run nacre
-  ends_with 0 "rank 0 on node0: spawn of tool: info key host: 'node7' is another host, and what a task spawns runs on that of the task, node0"
+  ends_with 0 "rank 0 on node0: spawn of tool: info key host: 'node7' is no host of the job, which has node0"
 }
 
 @test "a program that is not there is an error for whoever asked, and the job goes on" {

@@ -59,6 +59,9 @@ struct Spawner {
     job.host.environment().set("OUT", directory.native());
     job.host.make_tasks();
     job.on_spawn = [this](const pmi::SpawnRequest& request) { spawns.start(*job.group, request, 7, "rank 7"); };
+    plugins::PmiStart start = plugins::PmiStart::of_job(job.host);
+    start.universe_size = 64;
+    spawns.begin(start, false);
     job.join(0);
   }
   // What a failed test leaves behind.
@@ -91,7 +94,8 @@ struct Spawner {
 
   fs::path directory;
   PmiClients job;
-  PmiSpawns spawns{job.host, job.plugin, job.options, job.names, 64};
+  pmi::Quota quota{std::uint64_t{64} << 20};
+  PmiSpawns spawns{job.host, job.plugin, job.options, job.names, quota};
 };
 
 // Scripts.
@@ -138,7 +142,7 @@ TEST_CASE("if the first cannot be started nothing is held") {
         Case{{1, "", {}, "/"}, "/: Permission denied"},
         Case{{1, "exit 0", {{"wdir", "/no/such/directory"}}}, "/no/such/directory: No such file or directory"},
         Case{{1, "exit 0", {{"host", "localhost,there"}}},
-             "info key host: 'there' is another host, and what a task spawns runs on that of the task, fake0"},
+             "info key host: 'there' is no host of the job, which has fake0"},
         Case{{0, "exit 0"}, "expected one process or more"}}) {
     Spawner task;
     CHECK(task.spawn({each.program}).starts_with("cmd=spawn_result rc=-1 "));

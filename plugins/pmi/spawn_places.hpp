@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// On which shells the processes of a spawn run. First those get them that have cores free, the one of the process
+// that requests it before the others, in their order; what is left then is spread evenly. Each program of the spawn
+// is placed behind the one before it, on its hosts if it names some.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "pmi/spawn.hpp"
+
+namespace nacre::plugins {
+
+struct SpawnRoom {
+  std::uint32_t shell = 0;
+  std::string host;
+  std::optional<std::uint32_t> free;  // so many processes have a core of their own; none: it takes no process
+};
+
+// By rank of the new group: its shell. `rooms`: of all shells, by ascending number, that of `asker` among them.
+// EINVAL: the request is wrong; ECANCELED: no shell takes a process.
+Result<std::vector<std::uint32_t>> place_spawn(const pmi::Spawn& spawn, std::vector<SpawnRoom> rooms,
+                                               std::uint32_t asker);
+
+}  // namespace nacre::plugins
