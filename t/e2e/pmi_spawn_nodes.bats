@@ -213,6 +213,18 @@ kill_shell() {
   [ -e out.0 ] && [ -e out.1 ]
 }
 
+@test "fault-tolerance: a shell that is killed while all spawn leaves nobody waiting" {
+  group=$(children 4 init "0:spawn:[$(children 3 init barrier finalize)]" barrier 'cmd=put kvsname=%k key=c%r value=of' barrier finalize)
+  clients 4 4 2 init touch:in.%r "spawn:[$group]" "spawn:[$group]" "spawn:[$group]" "spawn:[$group]" "spawn:[$group]" finalize
+  launch --local=4 -R R.json -o cpu-affinity=off -o fault-tolerance -o tolerate-loss >out 2>err &
+  launcher=$!
+  wait_until listed
+  kill_shell 2
+  code=0
+  wait "$launcher" || code=$?
+  [ "$code" -le 1 ] || { cat err; return 1; } # 0: its task had ended
+}
+
 @test "spares get some, and a spare that is lost with them ends the job" {
   clients 1 2 1 init "spawn:[$(program 2 sh -c "$where; echo cores \$(ulimit -Sc)" | jq -c '. + [{host: "node1"}]')]" has:rc=0 finalize
   run_nodes 2 --spares=1 -o 'rlimit={"core": 0}'

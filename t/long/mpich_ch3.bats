@@ -3,6 +3,7 @@
 #
 # What needs an MPICH that can spawn and go on without a rank: that of mpich_ch3, in MPICH_CH3.
 load ../e2e/lib.bash
+load ../e2e/nodes.bash
 load ../e2e/plugins.bash
 
 setup_file() {
@@ -53,6 +54,29 @@ survive ok, 3 of 4 ranks"
   says 0 "spawn ok, 2 ranks spawned 5"
 }
 
+# A job of $1 tasks on $2 nodes of two cores each of the program `spawn` with the other arguments; `spares` may have some more.
+spawns_over() {
+  write_nodes $(($2 + ${spares:-0})) 2
+  environment='{"PATH": "/usr/bin:/bin", "MARK": "'$work'"}' write_jobspec "$1" "$programs/spawn" "${@:3}"
+  run timeout 120 "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json -o cpu-affinity=off \
+    --local=$(($2 + ${spares:-0})) --spares="${spares:-0}"
+}
+
+@test "MPI_Comm_spawn over several nodes, onto free cores, spares and nodes without tasks" {
+  spawns_over 3 3 "$programs/spawned" 3
+  says 0 "spawn ok, 3 ranks spawned 3"
+  spares=2 spawns_over 2 1 "$programs/spawned" 3 2
+  says 0 "spawn ok, 2 ranks spawned 5"
+  spawns_over 1 4 "$programs/spawned" 7
+  says 0 "spawn ok, 1 ranks spawned 7"
+  spawns_over 4 2 "$programs/spawned" 8
+  says 0 "spawn ok, 4 ranks spawned 8"
+  spawns_over 2 2 /no/such/program 2
+  [ "$status" -ne 0 ]
+  [[ $output == *"rank 0 on node0: spawn of /no/such/program: /no/such/program: No such file or directory"* ]] || { echo "$output"; return 1; }
+  nothing_left
+}
+
 @test "MPI_Comm_spawn of a program that is not there" {
   mpi 2 spawn /no/such/program 2
   [ "$status" -ne 0 ]
@@ -85,7 +109,7 @@ survive ok, 3 of 4 ranks"
 
 @test "fault-tolerance: over TCP the others see the loss by themselves, and go on" {
   for lost in 0 1 3 0 1 3 0 1 3; do
-    flags=(-o fault-tolerance)
+    flags=(-o fault-tolerance -o exit-report=off)
     nolocal=1 mpi 4 survive "$lost"
     survives "$lost"
   done
@@ -93,7 +117,7 @@ survive ok, 3 of 4 ranks"
 
 @test "fault-tolerance: in shared memory they are told by a signal" {
   for lost in 0 1 3; do
-    flags=(-o fault-tolerance -o fault-tolerance.signal=SIGUSR1)
+    flags=(-o fault-tolerance -o fault-tolerance.signal=SIGUSR1 -o exit-report=off)
     mpi 4 survive "$lost"
     survives "$lost"
   done
