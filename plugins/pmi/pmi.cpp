@@ -59,6 +59,10 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (group_) call.out[name()] = connected().str();
       return Result<void>();
     });
+    on("pmi.spawned", [this](plugin::Call& call) {
+      if (spawns_ && spawns_->is_connected()) call.out[name()] = true;
+      return Result<void>();
+    });
     for (const char* topic : {"report.note", "doctor.note"}) {
       on(topic, [this](plugin::Call& call) {
         if (group_ && group_->server().in_use()) note(call);

@@ -197,6 +197,15 @@ std::uint32_t PmiSpawns::running() const {
   return out;
 }
 
+bool PmiSpawns::is_connected() const {
+  return std::any_of(groups_.begin(), groups_.end(), [](const Group& group) {
+    if (!group.here) return false;
+    const auto& clients = group.here->group().server().clients();
+    return std::any_of(clients.begin(), clients.end(),
+                       [](const auto& each) { return each.stage == pmi::ClientStage::joined; });
+  });
+}
+
 // Until it is known what for, the job waits. Once the tasks of this shell have ended nothing else makes it wait
 // than what has been spawned.
 std::optional<std::uint32_t> PmiSpawns::room() {

@@ -50,6 +50,7 @@ class PmiSpawns {
   void shell_leaves();                         // this shell is about to leave the job
   // Another shell has gone, and the job goes on. `is_lost`: it has not left by itself.
   void shell_gone(std::uint32_t shell, bool is_lost);
+  [[nodiscard]] bool is_connected() const;  // a process of this shell has called init, and not finalize
   [[nodiscard]] bool has_begun() const { return has_begun_; }  // something has been spawned, on any shell
 
  private:

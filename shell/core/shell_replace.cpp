@@ -39,8 +39,8 @@ bool ShellReplace::lost(group::Rank shell) {
   for (std::uint32_t each = 1; each < job_.shells(); ++each) {
     if (shells_.stays(each) && !shells_.unfinished_on(each).empty()) asked.insert(each);
   }
-  shrink_.ask_connected(asked, [this, shell](const value::Idset& connected) {
-    decide(shell, connected | plugin::pmi_connected(host_, ""));
+  shrink_.ask_connected(asked, [this, shell](const ShrinkQuestion::Connected& connected) {
+    decide(shell, connected.tasks | plugin::pmi_connected(host_, ""));
   });
   return true;
 }

@@ -60,46 +60,50 @@ Result<value::Idset> ShellShrink::shells_of(const value::ShrinkOrder& order) con
   return job::leavers(order, host_.job(), shells_.gone(), shrinks_.left() | question_.asked_to_leave());
 }
 
-// Those whose tasks may be connected to PMI, where that counts.
+// Those that may have something that is connected to PMI, where that counts: what tasks spawn may run on any.
 value::Idset ShellShrink::maybe_connected(const value::Idset& shells) const {
-  value::Idset out;
-  if (host_.options().is_switched_on("fault-tolerance")) return out;
-  for (group::Rank shell : (shells - shrinks_.left()).ids()) {
-    if (!(host_.job().taskmap.ranks_on(shell) - shells_.outcomes().ranks()).empty()) out.insert(shell);
-  }
-  return out;
+  return host_.options().is_switched_on("fault-tolerance") ? value::Idset()
+                                                           : shells - shrinks_.left() - shells_.gone();
 }
 
 void ShellShrink::order(const value::ShrinkOrder& order, const WhenShrunk& news) {
   auto shells = shells_of(order);
   if (!shells) return news(shells.error(), true);
   question_.ask(order.force ? value::Idset() : maybe_connected(*shells), ShrinkQuestion::About::leaving,
-                [this, order, shells = *shells, news](const value::Idset& connected) {
+                [this, order, shells = *shells, news](const ShrinkQuestion::Connected& connected) {
                   confirm(order, shells, connected, news);
                 });
 }
 
 // Much may have happened since it was asked for.
 void ShellShrink::confirm(const value::ShrinkOrder& order, const value::Idset& shells,
-                          const value::Idset& connected, const WhenShrunk& news) {
+                          const ShrinkQuestion::Connected& connected, const WhenShrunk& news) {
   value::ShrinkOrder same = order;
   same.shells = shells - shells_.gone();
   same.hosts = {};
   same.count = 0;
   if (same.shells.empty()) same.shells = shells;
   if (auto still = shells_of(same); !still) return news(still.error(), true);
-  if (connected.empty()) return open(order, same.shells, news);
-  value::Idset where;
-  for (group::Rank shell : shells.ids()) {
-    if (!(host_.job().taskmap.ranks_on(shell) & connected).empty()) where.insert(shell);
+  if (connected.none()) return open(order, same.shells, news);
+  news(refusal(shells, connected), true);
+}
+
+Error ShellShrink::refusal(const value::Idset& shells, const ShrinkQuestion::Connected& connected) const {
+  value::Idset where = connected.spawning;
+  std::string who = "what tasks have spawned", has = "has", whom = "it";
+  if (!connected.tasks.empty()) {
+    where = {};
+    for (group::Rank shell : shells.ids()) {
+      if (!(host_.job().taskmap.ranks_on(shell) & connected.tasks).empty()) where.insert(shell);
+    }
+    who = fmt::format("rank {}", connected.tasks.str());
+    if (connected.tasks.size() > 1) has = "have", whom = "them";
   }
   std::string hosts = job::hosts_of(where, host_.job()).str();
-  news(Error{EBUSY,
-             fmt::format("rank {} on {} {} called PMI init and not finalize, and the other ranks would wait for "
-                         "{}: give --force, or start the job with -o fault-tolerance",
-                         connected.str(), hosts.empty() ? "shell " + where.str() : hosts,
-                         connected.size() == 1 ? "has" : "have", connected.size() == 1 ? "it" : "them")},
-       true);
+  return Error{EBUSY,
+               fmt::format("{} on {} {} called PMI init and not finalize, and the other ranks would wait for "
+                           "{}: give --force, or start the job with -o fault-tolerance",
+                           who, hosts.empty() ? "shell " + where.str() : hosts, has, whom)};
 }
 
 void ShellShrink::open(const value::ShrinkOrder& order, const value::Idset& shells, const WhenShrunk& news) {

@@ -80,8 +80,9 @@ class ShellShrink {
   [[nodiscard]] Result<value::Idset> shells_of(const value::ShrinkOrder& order) const;
   [[nodiscard]] value::Idset maybe_connected(const value::Idset& shells) const;
   void order(const value::ShrinkOrder& order, const WhenShrunk& news);
-  void confirm(const value::ShrinkOrder& order, const value::Idset& shells, const value::Idset& connected,
-               const WhenShrunk& news);
+  void confirm(const value::ShrinkOrder& order, const value::Idset& shells,
+               const ShrinkQuestion::Connected& connected, const WhenShrunk& news);
+  [[nodiscard]] Error refusal(const value::Idset& shells, const ShrinkQuestion::Connected& connected) const;
   void open(const value::ShrinkOrder& order, const value::Idset& shells, const WhenShrunk& news);
   Result<void> begin(elastic::Shrinks::Order number, const value::Idset& fresh, const value::ShrinkOrder& order);
   void settle();

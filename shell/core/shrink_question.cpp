@@ -24,7 +24,8 @@ void ShrinkQuestion::take(std::uint32_t shell, std::string_view answer) {
   auto number = what.value("number", std::uint64_t{0});
   Asked* asked = open_.find(number, shell);
   if (asked == nullptr) return;
-  if (auto ranks = value::Idset::parse(what.value("connected", ""))) asked->connected.insert(*ranks);
+  if (auto ranks = value::Idset::parse(what.value("connected", ""))) asked->connected.tasks.insert(*ranks);
+  if (what.value("spawned", false)) asked->connected.spawning.insert(shell);
   open_.complete(number, shell);
 }
 
@@ -42,8 +43,9 @@ std::string ShrinkQuestion::answer(std::string_view announcement) {
   Json what = Json::parse(announcement, nullptr, false);
   auto shells = value::Idset::parse(what.is_object() ? what.value("shells", "") : "");
   if (!shells || !shells->contains(host_.job().shell_rank)) return "";
-  return dump_json(
-      {{"number", what.value("number", std::uint64_t{0})}, {"connected", plugin::pmi_connected(host_, "").str()}});
+  return dump_json({{"number", what.value("number", std::uint64_t{0})},
+                    {"connected", plugin::pmi_connected(host_, "").str()},
+                    {"spawned", plugin::spawned_connected(host_)}});
 }
 
 }  // namespace nacre::core

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Before shells leave, the leader asks them which of their tasks are connected to PMI (topic pmi.connected): by an
-// announcement. So it asks those that stay, before a spare takes over the tasks of a lost shell. They answer with a
-// record of bulk data. A shell that does not answer in time counts as one without such tasks: it may be frozen, and
-// a shrink is the way to remove it.
+// Before shells leave, the leader asks them which of their tasks are connected to PMI (topic pmi.connected), and
+// whether processes are that tasks have spawned (pmi.spawned): by an announcement. So it asks those that stay,
+// before a spare takes over the tasks of a lost shell. They answer with a record of bulk data. A shell that does
+// not answer in time counts as one without such tasks: it may be frozen, and a shrink is the way to remove it.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,14 @@ class ShrinkQuestion {
 
   explicit ShrinkQuestion(plugin::Host& host) : host_(host) {}
 
-  // The leader's. `done` is called once, perhaps before this returns, with the ranks of the tasks that are
-  // connected; never after end().
-  using Done = std::function<void(const value::Idset& connected)>;
+  struct Connected {
+    value::Idset tasks;     // ranks
+    value::Idset spawning;  // shells with spawned processes that are
+    [[nodiscard]] bool none() const { return tasks.empty() && spawning.empty(); }
+  };
+
+  // The leader's. `done` is called once, perhaps before this returns, with what is connected; never after end().
+  using Done = std::function<void(const Connected& connected)>;
   enum class About : std::uint8_t { leaving, staying };
   void ask(const value::Idset& shells, About about, const Done& done);
   void take(std::uint32_t shell, std::string_view answer);
@@ -42,7 +47,7 @@ class ShrinkQuestion {
   struct Asked {
     value::Idset shells;
     About about = About::leaving;
-    value::Idset connected;  // ranks
+    Connected connected;
   };
 
   plugin::Host& host_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/pmi_connected.hpp"
 
+#include <algorithm>
+
 #include "job/option_types.hpp"
 
 namespace nacre::plugin {
@@ -16,6 +18,14 @@ value::Idset pmi_connected(Host& host, std::string_view component) {
     if (some && *some) all = all | **some;
   }
   return all;
+}
+
+bool spawned_connected(Host& host) {
+  Call call("pmi.spawned");
+  if (Result<int> called = host.stack().call(call); !called)
+    host.log().log(Level::warn, "", "{}", called.error().message);
+  const auto& all = call.out.items();
+  return std::any_of(all.begin(), all.end(), [](const auto& each) { return each.value() == true; });
 }
 
 }  // namespace nacre::plugin

@@ -251,6 +251,26 @@ kill_shell() {
   ends_with 0
 }
 
+@test "a spare, or a shell whose tasks have finalized, does not leave while spawned processes there are connected" {
+  clients 2 3 2 init "0:spawn:[$(children 2 init barrier touch:in.%r wait:go finalize touch:out.%r wait:over | jq -c '. + [{host: "node1,node2"}]')]" 0:has:rc=0 \
+    wait:in.0 wait:in.1 finalize touch:ready.%r wait:over
+  launch --local=3 -R R.json -o cpu-affinity=off --spares=1 >out 2>err &
+  launcher=$!
+  wait_until listed
+  wait_until test -e ready.0 -a -e ready.1
+  for shells in 1 2 1-2; do
+    run "$front" shrink --shells="$shells"
+    [ "$status" -eq 1 ]
+    [[ $output == "nacre shrink: what tasks have spawned on node"*" has called PMI init and not finalize, and the other ranks would wait for it: give --force, or start the job with -o fault-tolerance" ]] || { echo "$output"; return 1; }
+  done
+  [[ $output == *"on node[1-2] has"* ]]
+  touch go
+  wait_until test -e out.0 -a -e out.1
+  [ "$("$front" shrink --shells=2)" = node2 ]
+  touch over
+  ends_with 0
+}
+
 @test "a shell that leaves takes its spawned processes with it, and the others of their group go on" {
   clients 3 3 2 init "0:spawn:[$(children 3 init barrier touch:in.%r wait:go 0,2:barrier "0,2:$get_dead" 0,2:has:value=1 0,2:finalize 0,2:touch:out.%r)]" 0:has:rc=0 \
     0,2:wait:go 0,2:barrier 0,2:finalize 1:wait:never
