@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "base/escape.hpp"
+#include "base/program_path.hpp"
 #include "base/text.hpp"
-#include "base/variable.hpp"
 #include "event/clock.hpp"
 #include "plugins/doctor/process_look.hpp"
 #include "plugins/doctor/trace_rights.hpp"
@@ -62,14 +62,7 @@ void StackTaker::start(std::vector<Target> targets, Done done) {
   begin_more();
 }
 
-bool StackTaker::is_there(StackTool tool) {
-  const std::string path = own_variable("PATH").value_or("/usr/bin:/bin");
-  for (std::string_view folder : split(path, ':')) {
-    if (::access(fmt::format("{}/{}", folder.empty() ? "." : folder, name_of(tool)).c_str(), X_OK) == 0)
-      return true;
-  }
-  return false;
-}
+bool StackTaker::is_there(StackTool tool) { return is_in_path(name_of(tool)); }
 
 std::optional<StackTool> StackTaker::tool_for(const std::string& program) const {
   std::optional<StackTool> only;

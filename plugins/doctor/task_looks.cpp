@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/process_stat.hpp"
 #include "event/clock.hpp"
 #include "event/process_tree.hpp"
 #include "plugins/doctor/pipe_writers.hpp"

@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/json.hpp"
+#include "base/program_path.hpp"
 #include "base/text.hpp"
 #include "base/variable.hpp"
 #include "boot/allocation.hpp"
@@ -33,15 +34,6 @@ std::string own_shell() {
   std::string_view own(path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   std::size_t slash = own.rfind('/');
   return slash == std::string_view::npos ? "nacre-shell" : fmt::format("{}/nacre-shell", own.substr(0, slash));
-}
-
-bool is_on_path(const char* program) {
-  std::string path = own_variable("PATH").value_or("");
-  for (std::string_view directory : split(path, ':')) {
-    if (::access(fmt::format("{}/{}", directory.empty() ? "." : directory, program).c_str(), X_OK) == 0)
-      return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -142,7 +134,7 @@ Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun) const {
   bool is_given = found.has_value();
   if (!is_given) found = TRY(boot::allocation_of(own_variable));
   bool is_of_slurm = !is_given && found && found->source.starts_with("SLURM_");
-  if (srun_ || (prefers_srun && is_of_slurm && is_on_path("srun"))) {
+  if (srun_ || (prefers_srun && is_of_slurm && is_in_path("srun"))) {
     out.by_srun = true;
     if (found) out.srun_most = static_cast<std::uint32_t>(found->hosts.size());
     return std::optional(std::move(out));

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/print.hpp"
+#include "base/program_path.hpp"
 #include "base/standstill.hpp"
 #include "base/variable.hpp"
 #include "launch/launcher.hpp"
@@ -29,17 +30,6 @@ std::string own_program() {
   std::array<char, 4096> path;
   ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
   return size > 0 ? std::string(path.data(), static_cast<std::size_t>(size)) : "nacre";
-}
-
-bool is_installed(std::string_view program) {
-  std::string path = own_variable("PATH").value_or("/usr/bin:/bin");
-  for (std::size_t begin = 0; begin <= path.size();) {
-    std::size_t colon = std::min(path.find(':', begin), path.size());
-    std::string file = fmt::format("{}/{}", path.substr(begin, colon - begin), program);
-    if (::access(file.c_str(), X_OK) == 0) return true;
-    begin = colon + 1;
-  }
-  return false;
 }
 
 // Starts a program with a pair of streams to it; its standard error is this process's.
@@ -161,7 +151,7 @@ Result<control::Client> reach(const record::JobEntry& entry, const std::string& 
   Error why = invalid("no way");
   for (Via via : ways) {
     bool is_last = via == ways.back();
-    if (!is_last && !is_installed(via_name(via))) continue;
+    if (!is_last && !is_in_path(via_name(via))) continue;
     if (how.verbose) print_err("nacre: job {}: reached by {}\n", entry.id.f58_plain(), via_name(via));
     auto client = reach_by(via, entry, directory);
     if (client) return client;
