@@ -12,11 +12,15 @@ namespace {
 
 constexpr double kLeastTime = 0.05;         // seconds: below, tasks differ by what else a node does
 constexpr double kLeastSize = 1024 * 1024;  // bytes
-constexpr double kLargest = 1e18;           // well within 64 bits
+constexpr double kLeastShareOfUse = 0.1;
+constexpr double kLargest = 1e18;  // well within 64 bits
 constexpr std::size_t kExtremeElements = 3;
 constexpr std::size_t kSpreadElements = 5;
 
-double scale(const Measure& measure) { return measure.unit == Unit::seconds ? kMicroseconds : 1; }
+double scale(const Measure& measure) {
+  if (measure.unit == Unit::seconds) return kMicroseconds;
+  return measure.unit == Unit::share ? kThousandths : 1;
+}
 
 template <std::uint64_t TaskRow::*member>
 std::optional<double> number(const TaskRow& row) {
@@ -34,6 +38,10 @@ std::optional<double> wall(const TaskRow& row) { return row.wall; }
 std::optional<double> cpu(const TaskRow& row) { return row.cpu(); }
 std::optional<double> user(const TaskRow& row) { return row.user; }
 std::optional<double> system_time(const TaskRow& row) { return row.system; }
+std::optional<double> gpu_memory(const TaskRow& row) {
+  return row.gpu && row.gpu->memory ? std::optional(static_cast<double>(*row.gpu->memory)) : std::nullopt;
+}
+std::optional<double> gpu_device_use(const TaskRow& row) { return row.gpu ? row.gpu->device_use : std::nullopt; }
 
 constexpr std::array<Measure, kMeasures> kTable{{
     {"wall", "time", Unit::seconds, false, kLeastTime, wall},
@@ -57,6 +65,8 @@ constexpr std::array<Measure, kMeasures> kTable{{
        auto err = written<&TaskRow::err>(row);
        return out && err ? std::optional(*out + *err) : std::nullopt;
      }},
+    {"gpu_memory", "GPU memory", Unit::bytes, true, kLeastSize, gpu_memory},
+    {"gpu_device_use", "GPU device use", Unit::share, false, kLeastShareOfUse, gpu_device_use},
 }};
 
 Json wire_of(const Spread::Extreme& extreme) {
@@ -85,8 +95,8 @@ std::span<const Measure, kMeasures> measures() { return kTable; }
 void Spread::add(double value, const TaskRow& row, const Measure& measure) {
   Spread one;
   one.count_ = 1;
-  one.sum_ = measure.is_peak ? 0 : value;
-  one.min_ = one.max_ = {value, row.rank, measure.is_peak && row.is_bound};
+  one.sum_ = measure.has_sum() ? value : 0;
+  one.min_ = one.max_ = {value, row.rank, measure.is_bound(row)};
   auto units = static_cast<std::uint64_t>(std::clamp(value * scale(measure), 0.0, kLargest));
   one.buckets_.at(std::min<std::size_t>(std::bit_width(units), kBuckets - 1)) = 1;
   merge(one);
@@ -157,9 +167,16 @@ void Totals::merge(const Totals& other) {
   for (std::size_t i = 0; i < kMeasures; ++i) spreads.at(i).merge(other.spreads.at(i));
 }
 
+bool Totals::has_gpus() const {
+  return std::any_of(spreads.begin() + kMeasuresWithoutGpus, spreads.end(),
+                     [](const Spread& each) { return each.count() > 0; });
+}
+
 Json Totals::wire() const {
   Json all = Json::array();
-  for (const Spread& each : spreads) all.push_back(each.wire());
+  for (std::size_t i = 0; i < kMeasures; ++i) {
+    if (i < kMeasuresWithoutGpus || has_gpus()) all.push_back(spreads.at(i).wire());
+  }
   return {{"ended", ended}, {"unstarted", unstarted}, {"spreads", std::move(all)}};
 }
 
@@ -170,8 +187,9 @@ Result<Totals> Totals::parse(const Json& wire) {
   out.unstarted = static_cast<std::uint64_t>(TRY(TRY(at.at("unstarted")).integer(0, kMostOnWire)));
   JsonAt spreads = TRY(at.at("spreads"));
   auto all = TRY(spreads.elements());
-  if (all.size() != kMeasures) return spreads.expected("an element for each measure");
-  for (std::size_t i = 0; i < kMeasures; ++i) out.spreads.at(i) = TRY(Spread::parse(all[i].json()));
+  if (all.size() != kMeasures && all.size() != kMeasuresWithoutGpus)
+    return spreads.expected("an element for each measure");
+  for (std::size_t i = 0; i < all.size(); ++i) out.spreads.at(i) = TRY(Spread::parse(all[i].json()));
   return out;
 }
 

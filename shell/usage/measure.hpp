@@ -15,7 +15,7 @@
 
 namespace nacre::usage {
 
-enum class Unit : std::uint8_t { seconds, bytes, count };
+enum class Unit : std::uint8_t { seconds, bytes, count, share };  // share: from 0 to 1
 
 struct Measure {
   std::string_view name;   // in JSON
@@ -24,9 +24,14 @@ struct Measure {
   bool is_peak;      // of memory: the sum of peaks is not the peak of the sum, so none is made
   double least_gap;  // a smaller distance from the median makes no outlier; 0: nothing does
   std::optional<double> (*of)(const TaskRow& row);  // none: not known of this task
+
+  // Whether its value in `row` is one that the exact one is at most.
+  [[nodiscard]] bool is_bound(const TaskRow& row) const { return name == "maxrss" && row.is_bound; }
+  [[nodiscard]] bool has_sum() const { return !is_peak && unit != Unit::share; }
 };
 
-inline constexpr std::size_t kMeasures = 16;
+inline constexpr std::size_t kMeasures = 18;
+inline constexpr std::size_t kMeasuresWithoutGpus = 16;  // the first ones
 [[nodiscard]] std::span<const Measure, kMeasures> measures();
 
 // The values of one measure, without the values: any two can be merged, in any order.
@@ -38,7 +43,7 @@ class Spread {
     bool is_bound = false;   // the exact value is at most this one: TaskRow::is_bound; of a minimum, of any row
     bool operator==(const Extreme&) const = default;
   };
-  // Bucket 0 has zeros, bucket k values from 2^(k-1) to 2^k of the unit: microseconds, bytes, 1.
+  // Bucket 0 has zeros, bucket k values from 2^(k-1) to 2^k of the unit: microseconds, bytes, 1, thousandths.
   static constexpr std::size_t kBuckets = 62;
 
   void add(double value, const TaskRow& row, const Measure& measure);
@@ -74,6 +79,7 @@ struct Totals {
 
   void add(const TaskRow& row);
   void merge(const Totals& other);
+  [[nodiscard]] bool has_gpus() const;  // something of them is known
 
   [[nodiscard]] Json wire() const;
   static Result<Totals> parse(const Json& wire);

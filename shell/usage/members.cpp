@@ -48,6 +48,8 @@ std::string value_text(double value, Unit unit) {
   constexpr double kDecimal = 1000;
   constexpr double kMinute = 60;
   constexpr double kHour = 3600;
+  constexpr double kPercent = 100;
+  if (unit == Unit::share) return fmt::format("{:.1f}%", value * kPercent);
   if (unit == Unit::bytes) return with_units(value, kBinary, "KMGTPE");
   if (unit == Unit::count)
     return value < 10 * kDecimal ? fmt::format("{:.0f}", value) : with_units(value, kDecimal, "kMGTPE");

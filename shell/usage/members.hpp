@@ -21,7 +21,7 @@ inline constexpr std::size_t kMostText = 200;  // bytes of a host's name, and of
 // null for none
 [[nodiscard]] const Json& member_in(const Json& object, std::string_view name);
 
-// "1.234s", "12.3s", "4.5m", "1.2h"; "512", "12.3K"; "9999", "12.3k".
+// "1.234s", "12.3s", "4.5m", "1.2h"; "512", "12.3K"; "9999", "12.3k"; "12.3%".
 [[nodiscard]] std::string value_text(double value, Unit unit);
 // "3 on n1"; "3" without a host, "" without a rank.
 [[nodiscard]] std::string who_in(const Json& extreme);

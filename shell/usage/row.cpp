@@ -51,8 +51,19 @@ class Elements {
   std::size_t at_ = 0;
 };
 
-constexpr std::size_t kElements = 22;  // of a task's row, without its command
-constexpr std::size_t kNodeElements = 5;
+constexpr std::size_t kElements = 22;     // of a task's row, without its command and its GPUs
+constexpr std::size_t kNodeElements = 5;  // without its GPUs
+
+Result<TaskGpu> gpu_of(const Json& wire) {
+  constexpr std::size_t kGpuPair = 2;
+  auto from = TRY(Elements::of(wire, kGpuPair));
+  TaskGpu out;
+  out.memory = TRY(from.optional());
+  auto use = TRY(from.optional());
+  if (use && static_cast<double>(*use) > kThousandths) return invalid("a share is above 1");
+  if (use) out.device_use = static_cast<double>(*use) / kThousandths;
+  return out;
+}
 
 }  // namespace
 
@@ -99,7 +110,8 @@ Json TaskRow::wire() const {
     row.push_back(io ? Json((*io).*member) : Json());
   row.push_back(has_cgroup ? 1 : 0);
   row.push_back(or_null(oom_kills));
-  if (!command.empty()) row.push_back(command);
+  if (!command.empty() || gpu) row.push_back(command);
+  if (gpu) row.push_back(Json::array({or_null(gpu->memory), wire_of_share(gpu->device_use)}));
   return row;
 }
 
@@ -130,6 +142,7 @@ Result<TaskRow> TaskRow::parse(const Json& wire) {
   out.has_cgroup = TRY(from.number()) != 0;
   out.oom_kills = TRY(from.optional());
   if (!from.at_end()) out.command = TRY(from.next().string());
+  if (!from.at_end()) out.gpu = TRY(gpu_of(from.next().json()));
   return out;
 }
 
@@ -165,11 +178,18 @@ Json TaskRow::json(std::string_view host) const {
   }
   if (out) row["stdout"] = *out;
   if (err) row["stderr"] = *err;
+  if (gpu && gpu->memory) row["gpu_memory"] = *gpu->memory;
+  if (gpu && gpu->device_use) row["gpu_device_use"] = *gpu->device_use;
   return row;
 }
 
 Json NodeRow::wire() const {
-  return Json::array({shell, tasks, microseconds(cpu), or_null(memory_peak), or_null(oom_kills)});
+  Json out = Json::array({shell, tasks, microseconds(cpu), or_null(memory_peak), or_null(oom_kills)});
+  if (gpus.empty()) return out;
+  Json all = Json::array();
+  for (const NodeGpu& each : gpus) all.push_back(each.wire());
+  out.push_back(std::move(all));
+  return out;
 }
 
 Result<NodeRow> NodeRow::parse(const Json& wire) {
@@ -180,6 +200,11 @@ Result<NodeRow> NodeRow::parse(const Json& wire) {
   out.cpu = TRY(from.seconds());
   out.memory_peak = TRY(from.optional());
   out.oom_kills = TRY(from.optional());
+  if (from.at_end()) return out;
+  for (const JsonAt& each : TRY(from.next().elements())) {
+    if (out.gpus.size() == NodeGpu::kMost) return each.error("is one device too many");
+    out.gpus.push_back(TRY(NodeGpu::parse(each.json())));
+  }
   return out;
 }
 
@@ -187,6 +212,7 @@ Json NodeRow::json(std::string_view host) const {
   Json out{{"shell", shell}, {"host", host}, {"tasks", tasks}, {"cpu", cpu}};
   if (memory_peak) out["memory_peak"] = *memory_peak;
   if (oom_kills) out["oom_kills"] = *oom_kills;
+  for (const NodeGpu& each : gpus) out["gpus"].push_back(each.json());
   return out;
 }
 

@@ -12,9 +12,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
+#include "usage/gpu.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::usage {
@@ -52,13 +54,14 @@ struct TaskRow {
   std::optional<std::uint64_t> oom_kills;
   std::optional<std::uint64_t> out, err;  // bytes on its standard output and error; none: not through the shell
   std::string command;                    // "": the job's, or it was not asked for
+  std::optional<TaskGpu> gpu;             // of all looks; none: it was not asked for, or there was no look
 
   // Fills in what wait4(2) reports. `shell_peak`: the most memory that the shell had had when the task was started.
   void take(const rusage& usage, std::uint64_t shell_peak);
 
   [[nodiscard]] double cpu() const { return user + system; }
 
-  // An array for other shells, of about 100 bytes as text, without the command's.
+  // An array for other shells, of about 100 bytes as text, without the command's and the GPUs'.
   [[nodiscard]] Json wire() const;
   static Result<TaskRow> parse(const Json& wire);
   // An object for people's programs: nacre-report(1) lists the members.
@@ -73,6 +76,7 @@ struct NodeRow {
   double cpu = 0;                            // of these tasks
   std::optional<std::uint64_t> memory_peak;  // of all processes of the job there; none: no cgroup of its own
   std::optional<std::uint64_t> oom_kills;    // processes that the kernel has killed in the shell's cgroup
+  std::vector<NodeGpu> gpus = {};            // if they were asked for
 
   [[nodiscard]] Json wire() const;
   static Result<NodeRow> parse(const Json& wire);

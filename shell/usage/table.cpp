@@ -108,7 +108,7 @@ Json UsageTable::measure(std::size_t number, const Spread& spread, const Hosts& 
            {"min", json_of(spread.min(), hosts)},
            {"max", json_of(spread.max(), hosts)},
            {"histogram", histogram_of(spread, measure)}};
-  if (!measure.is_peak) out["sum"] = spread.sum();
+  if (measure.has_sum()) out["sum"] = spread.sum();
   std::vector<double> values;
   std::optional<double> bound;  // the largest value of which only a bound is known
   for (const auto& [rank, row] : rows_) {
@@ -116,7 +116,7 @@ Json UsageTable::measure(std::size_t number, const Spread& spread, const Hosts& 
     auto value = measure.of(row);
     if (!value) continue;
     values.push_back(*value);
-    if (measure.is_peak && row.is_bound) bound = std::max(bound.value_or(0), *value);
+    if (measure.is_bound(row)) bound = std::max(bound.value_or(0), *value);
   }
   if (values.size() != spread.count()) {
     out["median_at_most"] = spread.median_at_most(measure);
@@ -192,6 +192,7 @@ Json fitting_summary(Json summary, std::size_t most) {
   if (fits()) return summary;
   summary["shortened"] = true;
   for (Json& each : summary["measures"]) each.erase("histogram");
+  for (Json& each : summary["nodes"]) each.erase("gpus");
   for (const char* part : {"nodes", "outliers", "missing", "measures"}) {
     if (fits()) break;
     summary.erase(part);

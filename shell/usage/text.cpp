@@ -168,6 +168,36 @@ std::string nodes_text(const Json& summary, std::string_view prefix) {
   return out;
 }
 
+// A row for each device of all nodes, if they were asked for.
+std::string gpus_text(const Json& summary, std::string_view prefix) {
+  const Json& nodes = member_in(summary, "nodes");
+  if (!nodes.is_array()) return "";
+  std::vector<Cells> rows;
+  std::size_t more = 0;
+  for (const Json& node : nodes) {
+    const Json& gpus = member_in(node, "gpus");
+    if (!gpus.is_array()) continue;
+    for (const Json& each : gpus) {
+      if (rows.size() == kMostNodes) {
+        ++more;
+        continue;
+      }
+      auto cell = [&](std::string_view name, Unit unit) {
+        auto value = number_in(each, name);
+        return value ? value_text(*value, unit) : "-";
+      };
+      rows.push_back({text_in(node, "host"),
+                      fmt::format("{} {:.0f}", text_in(each, "vendor"), number_in(each, "index").value_or(0)),
+                      cell("memory_peak", Unit::bytes), cell("memory", Unit::bytes), cell("use", Unit::share)});
+    }
+  }
+  if (rows.empty()) return "";
+  rows.insert(rows.begin(), {"NODE", "GPU", "MEMORY PEAK", "OF", "DEVICE USE"});
+  std::string out = aligned(rows, prefix);
+  if (more > 0) out += fmt::format("{}and {} more GPUs\n", prefix, more);
+  return out;
+}
+
 std::string end_text(const Json& row) {
   if (auto signum = number_in(row, "signal")) return fmt::format("s{:.0f}", *signum);
   return fmt::format("{}{:.0f}", member_in(row, "started").is_null() ? "f" : "x",
@@ -179,7 +209,7 @@ std::string end_text(const Json& row) {
 std::string summary_text(const Json& summary, std::string_view prefix, bool has_blocks) {
   std::string out(prefix);
   out += head_of(summary) + measures_text(summary, prefix, has_blocks) + outliers_text(summary, prefix) +
-         nodes_text(summary, prefix);
+         nodes_text(summary, prefix) + gpus_text(summary, prefix);
   if (member_in(summary, "shortened") == true)
     out += fmt::format("{}(shortened: it was too long to be kept)\n", prefix);
   return out;
@@ -189,6 +219,10 @@ std::string rows_text(const Json& rows) {
   std::vector<Cells> table{{"RANK", "HOST", "END", "TIME", "USER", "SYSTEM", "MAX RSS", "MAJOR FAULTS", "READ",
                             "WRITTEN", "STDOUT", "STDERR"}};
   if (!rows.is_array()) return "";
+  bool has_gpus = std::any_of(rows.begin(), rows.end(), [](const Json& each) {
+    return number_in(each, "gpu_memory") || number_in(each, "gpu_device_use");
+  });
+  if (has_gpus) table[0].insert(table[0].end(), {"GPU MEMORY", "GPU DEVICE USE"});
   for (const Json& each : rows) {
     auto cell = [&](std::string_view name, Unit unit) {
       auto value = number_in(each, name);
@@ -200,6 +234,9 @@ std::string rows_text(const Json& rows) {
                      cell("system", Unit::seconds), bound + cell("maxrss", Unit::bytes),
                      cell("major_faults", Unit::count), cell("read_chars", Unit::bytes),
                      cell("written_chars", Unit::bytes), cell("stdout", Unit::bytes), cell("stderr", Unit::bytes)});
+    if (!has_gpus) continue;
+    table.back().push_back(cell("gpu_memory", Unit::bytes));
+    table.back().push_back(cell("gpu_device_use", Unit::share));
   }
   return aligned(table, "");
 }

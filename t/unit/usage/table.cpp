@@ -193,6 +193,7 @@ TEST_CASE("all measures of a job fit into what the list of jobs keeps") {
   for (std::uint32_t rank = 0; rank < 1000; ++rank) {
     TaskRow row = row_of(rank, 1.0 / (rank + 3), rank * rank * 4096);
     row.io = TaskIo{rank * 12345, rank * 54321, rank * 4096, rank * 8192};
+    row.gpu = TaskGpu{rank * 123456, (rank % 100) / 100.0};
     row.minor_faults = row.major_faults = row.blocks_in = row.blocks_out = row.voluntary = row.involuntary = rank;
     rows.push_back(row);
   }
