@@ -29,7 +29,9 @@ Result<void> CommandRun::start(What what, WhenDone done) {
   out_.clear();
   err_.clear();
   is_late_ = false;
+  is_told_by_output_ = what.is_told_by_output;
   task::Command command{std::move(what.argv), job::Environment::own(), {}};
+  command.setup.ends_with_parent = what.ends_with_shell;
   for (const auto& [name, value] : what.variables) command.env.set(name, value);
   limit_ = TRY(event::Timer::create(host_.loop(), [this] {
     is_late_ = true;
@@ -63,7 +65,7 @@ void CommandRun::complete() {
   const value::WaitStatus& status = process->status();
   if (is_late_) return done(Error{ETIMEDOUT, fmt::format("{}: took longer than {:g} s", command_, most_.count())});
   if (status.success()) return done(std::move(out_));
-  std::string why = last_line(err_);
+  std::string why = last_line(is_told_by_output_ && trim(err_).empty() ? out_ : err_);
   done(Error{ECANCELED, fmt::format("{}: {}{}", command_, status.str(), why.empty() ? "" : ": " + why)});
 }
 

@@ -28,6 +28,8 @@ class CommandRun {
     std::vector<std::string> argv;
     std::vector<std::pair<std::string, std::string>> variables = {};
     event::Seconds most = kMostTime;
+    bool is_told_by_output = false;  // why it fails is on standard output where standard error is empty
+    bool ends_with_shell = false;    // also where the shell is killed
   };
   // With what it has written to standard output; an error has the command, and the last line of standard error.
   using WhenDone = std::function<void(Result<std::string>)>;
@@ -46,7 +48,7 @@ class CommandRun {
   std::string command_;
   event::Seconds most_{};
   std::string out_, err_;
-  bool is_late_ = false;
+  bool is_late_ = false, is_told_by_output_ = false;
 };
 
 }  // namespace nacre::plugins

@@ -2,8 +2,8 @@
 //
 // usage: what each task has used, and each node: a summary on the leader's standard error when the job has ended
 // (usage=on), or lines of JSON in a file (usage=FILE). joblog=FILE: a line for each task, as of GNU parallel.
-// usage-plot=FILE: a picture. cgroup=task: exact values, by a cgroup for each task. Without these options nothing
-// is measured. The other shells send their rows to the leader as tasks end.
+// usage-plot=FILE: a picture. cgroup=task: exact values, by a cgroup for each task. usage-gpu: GPUs, too. Without
+// these options nothing is measured. The other shells send their rows to the leader as tasks end.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/exit_report/report_file.hpp"
+#include "plugins/usage/gpu_meter.hpp"
 #include "plugins/usage/meter.hpp"
 #include "plugins/usage/task_cgroups.hpp"
 #include "plugins/usage/uplink.hpp"
@@ -60,7 +61,8 @@ class UsagePlugin final : public plugin::Plugin {
         plot_file_ = TRY(ReportFile::at(host_, *plot, {name(), "usage-plot", "the picture of what tasks use"}));
     }
     bool has_cgroups = TRY(read_cgroup());
-    if (!is_on && !logs && !plots && !has_cgroups) return {};
+    bool has_gpus = TRY(host_.options().flag("usage-gpu"));
+    if (!is_on && !logs && !plots && !has_cgroups && !has_gpus) return {};
     bool has_rows = host_.job().tasks() <= most_tasks_;
     if (logs && !has_rows)
       return joblog->error(
@@ -71,6 +73,7 @@ class UsagePlugin final : public plugin::Plugin {
     has_rows_ = has_rows;
     serve(logs);
     if (has_cgroups) use_cgroups();
+    if (has_gpus) measure_gpus();
     return {};
   }
 
@@ -97,6 +100,21 @@ class UsagePlugin final : public plugin::Plugin {
     });
   }
 
+  void measure_gpus() {
+    auto complain = [this](const std::string& why) { log(host_, *this, Level::warn, "usage-gpu: {}", why); };
+    gpus_.emplace(host_, complain);
+    on("usage.gpus", [this](plugin::Call& call) {
+      call.out = gpus_->now();
+      return Result<void>();
+    });
+  }
+
+  [[nodiscard]] usage::TaskRow row_of(const task::Task& task) {
+    usage::TaskRow out = meter_->exited(task);
+    if (gpus_) out.gpu = gpus_->exited(task);
+    return out;
+  }
+
   [[nodiscard]] bool is_leader() const { return host_.job().shell_rank == 0; }
 
   void serve(bool has_joblog) {
@@ -106,11 +124,11 @@ class UsagePlugin final : public plugin::Plugin {
     uplink_.emplace(host_, std::move(own), !has_rows_);
     on("task.fork", [this](plugin::Call&) {
       meter_->started(*host_.current_task());
-      return Result<void>();
+      return gpus_ ? gpus_->started(*host_.current_task()) : Result<void>();
     });
     on("task.exit", [this](plugin::Call&) {
       const task::Task& task = *host_.current_task();
-      usage::TaskRow row = meter_->exited(task);
+      usage::TaskRow row = row_of(task);
       before_restart_.erase(task.rank());
       if (task.starts_again()) {
         before_restart_.emplace(task.rank(), std::move(row));
@@ -163,9 +181,14 @@ class UsagePlugin final : public plugin::Plugin {
     }
     for (const auto& task : host_.tasks()) {
       if (task->state() != task::State::exited || measured_.contains(task->rank())) continue;
-      uplink_->add(meter_->exited(*task));
+      uplink_->add(row_of(*task));
     }
-    uplink_->finish(meter_->node());
+    usage::NodeRow node = meter_->node();
+    if (gpus_) {
+      node.gpus = gpus_->devices();
+      gpus_->stop();
+    }
+    uplink_->finish(node);
     if (uplink_->dropped() > 0)
       log(host_, *this, Level::warn, "the usage of {} tasks was left out: the leader took none for long",
           uplink_->dropped());
@@ -307,6 +330,7 @@ class UsagePlugin final : public plugin::Plugin {
   bool has_rows_ = false;  // a row for each task, not only totals
   std::unique_ptr<TaskCgroups> cgroups_;
   std::optional<TaskMeter> meter_;
+  std::optional<GpuMeter> gpus_;
   std::optional<UsageUplink> uplink_;
   std::set<std::uint32_t> measured_;                        // tasks of this shell
   std::map<std::uint32_t, usage::TaskRow> before_restart_;  // by rank: of tasks that were to start again

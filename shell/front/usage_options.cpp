@@ -10,6 +10,7 @@ namespace {
 constexpr const char* kUsage = "usage";
 constexpr const char* kJoblog = "joblog";
 constexpr const char* kUsagePlot = "usage-plot";
+constexpr const char* kUsageGpu = "usage-gpu";
 
 std::string file_error(const std::string& file) { return file.empty() ? "expected a file" : ""; }
 
@@ -26,6 +27,7 @@ void UsageOptions::add_to(CLI::App& verb) {
                   "Draw what tasks have used when the job has ended: SVG, to FILE of this host")
       ->option_text("FILE")
       ->check(file_error);
+  verb.add_flag("--usage-gpu", gpus_, "Measure what tasks use of GPUs too, by nvidia-smi and rocm-smi");
 }
 
 bool UsageOptions::prints() const { return usage_ == kWithoutValue; }
@@ -38,6 +40,7 @@ std::vector<GivenOption> UsageOptions::given() const {
     out.push_back({"--usage=" + usage_, kUsage, usage_});
   if (!joblog_.empty()) out.push_back({"--joblog=" + joblog_, kJoblog, joblog_});
   if (!plot_.empty()) out.push_back({"--usage-plot=" + plot_, kUsagePlot, plot_});
+  if (gpus_) out.push_back({"--usage-gpu", kUsageGpu, true});
   return out;
 }
 
@@ -47,6 +50,7 @@ std::vector<std::string> UsageOptions::shell_options() const {
   if (!usage_.empty()) out.emplace_back("usage=on");
   if (!joblog_.empty()) out.emplace_back("joblog=on");
   if (!plot_.empty()) out.emplace_back("usage-plot=on");
+  if (gpus_) out.emplace_back("usage-gpu=on");
   return out;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The options of a verb that runs a job: what is kept of what its tasks use. --usage is the shell's `usage`,
-// --joblog its `joblog`, --usage-plot its `usage-plot`; files are of this host.
+// --joblog its `joblog`, --usage-plot its `usage-plot`, --usage-gpu its `usage-gpu`; files are of this host.
 #pragma once
 
 #include <string>
@@ -32,6 +32,7 @@ class UsageOptions {
   std::string usage_;  // "": not given; "true": without a value
   std::string joblog_;
   std::string plot_;
+  bool gpus_ = false;
 };
 
 }  // namespace nacre::front

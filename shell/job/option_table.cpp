@@ -74,6 +74,7 @@ constexpr OptionEntry kTable[] = {
     {"usage", "file", "off", "usage", "on off", "measure tasks: print a summary, or write lines of JSON"},
     {"joblog", "file", "off", "usage", "on off", "write a line for each task, in the columns of GNU parallel"},
     {"usage-plot", "file", "off", "usage", "on off", "draw what tasks have used, as SVG"},
+    {"usage-gpu", "switch", "off", "usage", "on off", "measure GPUs too, by nvidia-smi and rocm-smi"},
     {"cgroup", "text", "off", "usage", "off task", "a cgroup for each task, by which it is measured"},
     {"timeline", "file", "off", "timeline", "on off", "what happens when: print a summary, or write a trace"},
     {"control", "switch", "on", "control", "on off", "whether the job is in the list of jobs, and can be reached"},

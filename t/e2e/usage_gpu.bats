@@ -1,0 +1,210 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# What tasks use of GPUs: usage-gpu, --usage-gpu. No GPU is needed: the tools are stand-ins, which are first in the PATH
+# of the shells, note each call in the file calls, and print what is in files here.
+load lib.bash
+load nodes.bash
+load control.bash
+
+uuid=GPU-8a1c5a6e-2b1f-7c0d-9a51-6f1f0a1b2c3d
+
+use_stand_ins() { # TOOL...
+  mkdir -p tools
+  local tool
+  for tool in "$@"; do
+    cp "stand-in.$tool" "tools/$tool"
+    chmod +x "tools/$tool"
+  done
+  export PATH=$work/tools:$PATH
+}
+
+# Tools that know two devices, and of the file pids, lines of a process id and its MiB.
+write_stand_ins() {
+  cat >stand-in.nvidia-smi <<END
+#!/bin/sh
+cd "$work"
+echo "nvidia-smi \$PPID" >>calls
+case \$1 in
+  --query-gpu=*) printf '0, $uuid, 80, 1000, 4000\n1, GPU-other, [N/A], [N/A], [N/A]\n';;
+  *) [ ! -e pids ] || while read -r pid memory; do echo "\$pid, $uuid, \$memory"; done <pids;;
+esac
+END
+  cat >stand-in.rocm-smi <<END
+#!/bin/sh
+cd "$work"
+echo "rocm-smi \$PPID" >>calls
+printf '{"card0": {"GPU use (%%)": "25", "VRAM Total Memory (B)": "1000000", "VRAM Total Used Memory (B)": "500000"}, "system": {"Driver version": "6.7"'
+[ ! -e pids ] || while read -r pid memory; do printf ', "PID%s": "sleep, 1, %s, 0, unknown"' "\$pid" "\$memory"; done <pids
+printf '}}\n'
+END
+}
+
+is() { # FILTER [FILE]: it is true of all of its lines together
+  jq -se "$1" "${2:-u.jsonl}" >/dev/null || { echo "not so: $1"; cat "${2:-u.jsonl}" err; return 1; }
+}
+
+# A task of rank 0 that tells its number, one of rank 1 with a process below it that tells its own, and others that use nothing. They end
+# once the tools have been asked often enough.
+tasks='case $FLUX_TASK_RANK in 0) echo $$ 100 >pid.0;; 1) sh -c "echo \$\$ 300 >pid.1; until [ -e go ]; do sleep 0.05; done" & ;; esac
+  until [ -e go ]; do sleep 0.05; done; wait'
+
+# Since the call before, $1 calls each of $2 shells.
+are_called() { [ "$(tail -n +$((before + 1)) calls | awk -v least="$1" '{ ++n[$2] } END { for (each in n) found += n[each] >= least; print found + 0 }')" -ge "$2" ]; }
+
+# Once the tasks of the files that are given have told, these are the processes that the tools list. Waits until each of $2 shells has called
+# tools $1 times since: a look that was under way, a whole one, and the beginning of the next.
+list_and_wait() { # CALLS SHELLS FILE...
+  local calls=$1 shells=$2 before
+  shift 2
+  for each in "$@"; do wait_until test -s "$each"; done
+  echo "1 77" >pids.new # no process of the job
+  cat "$@" >>pids.new
+  mv pids.new pids
+  touch calls
+  before=$(wc -l <calls)
+  wait_until are_called "$calls" "$shells"
+}
+
+# The same for the two tasks above, which end then.
+let_be_seen() { # CALLS [SHELLS]
+  list_and_wait "$1" "${2:-1}" pid.0 pid.1 || :
+  touch go
+}
+
+@test "memory of a task and of a process below one, the use of their device, and the devices of the node" {
+  write_stand_ins
+  use_stand_ins nvidia-smi
+  let_be_seen 5 &
+  job 1 3 "$tasks" --usage=u.jsonl --usage-gpu
+  wait
+  [ "$code" -eq 0 ]
+  [ ! -s err ] || { cat err; return 1; }
+  is '.[0].gpu_memory == 100 * 1048576 and .[1].gpu_memory == 300 * 1048576 and .[2].gpu_memory == 0'
+  is '.[0].gpu_device_use == 0.8 and .[1].gpu_device_use == 0.8 and (.[2] | has("gpu_device_use") | not)'
+  is '.[3].gpus == [{vendor: "nvidia", index: 0, id: "'$uuid'", memory_peak: (1000 * 1048576), memory: (4000 * 1048576), use: 0.8},
+    {vendor: "nvidia", index: 1, id: "GPU-other"}]'
+  is '.[4].measures.gpu_memory | .n == 3 and .max.rank == 1 and (has("sum") | not)'
+  run ! grep -q rocm calls
+  "$front" report last --usage >text
+  grep -qE '^GPU memory +0 +2 on node0 +100.0M +300.0M +1 on node0$' text || { cat text; return 1; }
+  grep -qE '^GPU device use +80.0% ' text
+  grep -qE '^node0 +nvidia 0 +1000.0M +3.9G +80.0%$' text
+  grep -qE '^node0 +nvidia 1 +- +- +-$' text
+}
+
+@test "two shells, each with its own tasks, and rocm-smi beside nvidia-smi" {
+  write_stand_ins
+  sed -i 's/\[ ! -e pids \] ||/false \&\&/' stand-in.nvidia-smi
+  use_stand_ins nvidia-smi rocm-smi
+  let_be_seen 7 2 &
+  job 2 1 "$tasks" -o usage=u.jsonl -o usage-gpu
+  wait
+  [ "$code" -eq 0 ]
+  is '.[0].gpu_memory == 100 and .[0].host == "node0" and .[1].gpu_memory == 300 and .[1].host == "node1"'
+  is '.[0].gpu_device_use == 0.25 and .[1].gpu_device_use == 0.25'
+  is '.[2:4] | map(.gpus | map([.vendor, .index])) == [[["amd", 0], ["nvidia", 0], ["nvidia", 1]], [["amd", 0], ["nvidia", 0], ["nvidia", 1]]]'
+}
+
+@test "no tool is run unless it is asked for, nor while no task runs" {
+  write_stand_ins
+  use_stand_ins nvidia-smi rocm-smi
+  job 1 1 'sleep 1' --usage
+  [ ! -e calls ]
+  job 1 1 true -o usage=u.jsonl -o usage-gpu=off
+  [ ! -e calls ]
+  is '.[0] | has("gpu_memory") | not'
+  run ! grep -q GPU err
+}
+
+@test "--usage-gpu alone prints nothing, and nacre report has what was measured, while the job runs too" {
+  write_stand_ins
+  use_stand_ins nvidia-smi
+  start_job 1 2 'case $FLUX_TASK_RANK in 0) echo $$ 100 >pid.0; until [ -e ended ]; do sleep 0.05; done; exit 0;; esac; until [ -e go ]; do sleep 0.05; done' \
+    --usage-gpu -o exit-timeout=none
+  list_and_wait 5 1 pid.0
+  touch ended
+  wait_until eval '[ "$("$front" report --usage --json "$id" | jq .ended)" = 1 ]'
+  "$front" report --usage --all "$id" >text
+  grep -qE '^0 +node0 .* 100.0M +80.0%$' text || { cat text; return 1; }
+  touch go
+  ends_with 0
+  [ ! -s err ]
+  "$front" report --usage "$id" | grep -qE '^GPU memory '
+  "$front" report --bundle=b.tar.zst "$id" >/dev/null
+  tar --zstd -xOf b.tar.zst "nacre-$id/usage.json" | jq -e '.measures.gpu_memory.n == 2 and (.nodes[0].gpus | length) == 2'
+}
+
+@test "neither tool: a line says so, and the rest goes on" {
+  mkdir bin
+  for each in /usr/bin/* /bin/*; do
+    case ${each##*/} in nvidia-smi | rocm-smi) ;; *) ln -sf "$each" bin/ ;; esac
+  done
+  PATH=$work/bin job 1 2 true --usage=u.jsonl --usage-gpu
+  [ "$code" -eq 0 ]
+  [ "$(grep -c 'usage-gpu: neither nvidia-smi nor rocm-smi is in the shell.s PATH' err)" -eq 1 ]
+  [ "$(wc -l <err)" -eq 1 ]
+  is '.[-1].ended == 2 and (.[-1].measures | has("gpu_memory") | not)'
+}
+
+@test "a tool that fails, one that prints something else: one line, once; and one that hangs is ended, with what it has started" {
+  write_stand_ins
+  cat >stand-in.nvidia-smi <<END
+#!/bin/sh
+echo "nvidia-smi \$PPID" >>"$work/calls"
+echo "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+exit 9
+END
+  use_stand_ins nvidia-smi rocm-smi
+  let_be_seen 9 &
+  job 1 2 "$tasks" --usage=u.jsonl --usage-gpu
+  wait
+  [ "$code" -eq 0 ]
+  [ "$(wc -l <err)" -eq 1 ]
+  grep -qF "usage-gpu: nvidia-smi: exited with code 9: NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.: what tasks use of its GPUs is not known" err
+  [ "$(grep -c nvidia-smi calls)" -eq 3 ]
+  is '.[0].gpu_memory == 100 and .[1].gpu_memory == 300'
+
+  printf '#!/bin/sh\necho "nvidia-smi $PPID" >>%q\necho a new format\n' "$work/calls" >stand-in.nvidia-smi
+  use_stand_ins nvidia-smi
+  rm -f go calls pid.* pids
+  let_be_seen 5 &
+  job 1 2 "$tasks" --usage=u.jsonl --usage-gpu
+  wait
+  [ "$(wc -l <err)" -eq 1 ]
+  grep -qF "usage-gpu: nvidia-smi: it prints 'a new format', expected index, UUID" err
+
+  printf '#!/bin/sh\necho $$ >>%q\nsleep 987 &\nsleep 987\n' "$work/hangs" >stand-in.nvidia-smi
+  use_stand_ins nvidia-smi
+  rm -f go calls pid.* pids
+  let_be_seen 2 &
+  job 1 2 "$tasks" --usage=u.jsonl --usage-gpu
+  wait
+  [ "$code" -eq 0 ]
+  [ "$(wc -l <err)" -eq 1 ]
+  grep -qF "usage-gpu: nvidia-smi: took longer than 5 s: " err
+  is '.[0].gpu_memory == 100'
+  while read -r pid; do wait_until eval "! kill -0 -- -$pid 2>/dev/null"; done <hangs
+}
+
+@test "a tool that hangs does not hold up the end of the job, and does not outlive it" {
+  write_stand_ins
+  printf '#!/bin/sh\necho $$ >>%q\nsleep 986\n' "$work/hangs" >stand-in.nvidia-smi
+  use_stand_ins nvidia-smi
+  job 1 1 "until [ -s $work/hangs ]; do sleep 0.05; done" --usage=u.jsonl --usage-gpu
+  [ "$code" -eq 0 ]
+  [ ! -s err ] || { cat err; return 1; }
+  is '.[0].code == 0 and (.[0] | has("gpu_memory") | not)'
+  nothing_left 'sleep 986'
+}
+
+@test "bad values and contradictions are refused" {
+  write_nodes 1 1
+  write_jobspec 1 true
+  run launch -R R.json --local=1 --usage-gpu -o usage-gpu=off
+  [ "$status" -eq 2 ]
+  [[ $output == *"--usage-gpu and -o usage-gpu=off contradict each other"* ]]
+  run launch -R R.json -o cpu-affinity=off --local=1 -o usage-gpu=nvidia
+  [ "$status" -eq 1 ]
+  [[ $output == *"usage-gpu: expected"* ]]
+}
