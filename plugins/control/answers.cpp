@@ -39,7 +39,7 @@ void Answers::serve(const control::ControlRequest& request, const record::JobEnt
   if (action == "signal") return reply.answer(send_signal(request.arguments));
   if (action == "cancel") return reply.answer(cancel());
   if (action == "usage") return usage(request.arguments, reply);
-  if (action == "ps") return processes(std::move(reply));
+  if (action == "ps") return processes(request.arguments, std::move(reply));
   if (action == "plan") return places(reply);
   if (action == "timeline") return timeline(request.arguments, reply);
   if (action == "doctor") return examine(request.arguments, std::move(reply));
@@ -203,8 +203,10 @@ Json Answers::hosts_of(const value::Idset& shells) const {
 }
 
 // The shells give all columns of `ps` but the hosts, which the leader adds.
-void Answers::processes(Reply reply) {
-  auto done = [this, reply](const std::vector<TaskProcess>& all, const value::Idset& late) {
+void Answers::processes(const Json& arguments, Reply reply) {
+  bool has_gpus = arguments.value("gpu", Json()) == true;
+  auto done = [this, reply, has_gpus](const std::vector<TaskProcess>& all, const value::Idset& late,
+                                      const Questions::Notes& notes) {
     Json rows = Json::array();
     for (const TaskProcess& each : all) {
       if (rows.size() == kRowsInPart) reply.part({{"tasks", std::exchange(rows, Json::array())}});
@@ -221,6 +223,8 @@ void Answers::processes(Reply reply) {
       row["cpu"] = each.elapsed > 0 ? each.cpu / each.elapsed : 0;
       row["rss"] = each.memory;
       row["command"] = each.program;
+      if (each.gpu && each.gpu->memory) row["gpu_memory"] = *each.gpu->memory;
+      if (each.gpu && each.gpu->device_use) row["gpu_device_use"] = *each.gpu->device_use;
       rows.push_back(std::move(row));
     }
     Json spares = Json::array();
@@ -228,14 +232,18 @@ void Answers::processes(Reply reply) {
       if (!questions_.has_lost(shell))
         spares.push_back({{"spare", true}, {"host", host_of(shell)}, {"shell", shell}});
     }
-    reply.answer(Json{{"tasks", std::move(rows)}, {"late", hosts_of(late)}, {"spares", std::move(spares)}});
+    Json last{{"tasks", std::move(rows)}, {"late", hosts_of(late)}, {"spares", std::move(spares)}};
+    if (has_gpus) last["notes"] = notes;
+    reply.answer(last);
   };
+  auto refused = [reply](const Error& why) { reply.answer(why); };
+  if (has_gpus) return questions_.ask_processes_with_gpus(done, refused);
   if (Result<void> asked = questions_.ask_processes(done); !asked) reply.answer(asked.error());
 }
 
 // In parts of a bounded size, as reasons are long.
 void Answers::places(const Reply& reply) {
-  auto done = [this, reply](const std::vector<TaskPlace>& all, const value::Idset& late) {
+  auto done = [this, reply](const std::vector<TaskPlace>& all, const value::Idset& late, const Questions::Notes&) {
     Json rows = Json::array();
     std::size_t bytes = 0;
     for (const TaskPlace& each : all) {

@@ -58,7 +58,7 @@ class Answers {
   [[nodiscard]] Json report_so_far() const;
   Result<Json> send_signal(const Json& arguments);
   Result<Json> cancel();
-  void processes(Reply reply);
+  void processes(const Json& arguments, Reply reply);
   void places(const Reply& reply);
   [[nodiscard]] std::string host_of(std::uint32_t shell) const;
   [[nodiscard]] Json hosts_of(const value::Idset& shells) const;

@@ -87,6 +87,7 @@ class Control final : public plugin::Plugin {
     questions_.serve();
     CHECK_OK(execs_.serve());
     CHECK_OK(serve_terminals());
+    on("shell.finish", [this](plugin::Call&) { return questions_.stop(); });
     if (host_.job().shell_rank != 0) return {};
     on("shell.tasks-complete", [this](plugin::Call&) {
       execs_.end_all();

@@ -58,12 +58,19 @@ std::int64_t task_above(const std::vector<Process>& all, const std::set<std::int
 
 }  // namespace
 
-Json TaskProcess::json() const { return {rank, pid, state, elapsed, cpu, memory, program}; }
+Json TaskProcess::json() const {
+  Json out{rank, pid, state, elapsed, cpu, memory, program};
+  if (!gpu) return out;
+  out.push_back(gpu->memory ? Json(*gpu->memory) : Json());
+  out.push_back(gpu->device_use ? Json(*gpu->device_use) : Json());
+  return out;
+}
 
 Result<TaskProcess> TaskProcess::parse(const Json& json) {
   constexpr std::size_t kMembers = 7;
+  constexpr std::size_t kWithGpu = 9;
   auto at = TRY(JsonAt::root(json).elements());
-  if (at.size() != kMembers) return invalid("a process has seven members");
+  if (at.size() != kMembers && at.size() != kWithGpu) return invalid("a process has seven members, or nine");
   TaskProcess out;
   out.rank = static_cast<std::uint32_t>(TRY(at[0].integer(0, UINT32_MAX)));
   out.pid = TRY(at[1].integer(1, INT32_MAX));
@@ -72,10 +79,14 @@ Result<TaskProcess> TaskProcess::parse(const Json& json) {
   out.cpu = TRY(at[4].number());
   out.memory = static_cast<std::uint64_t>(TRY(at[5].integer(0)));
   out.program = TRY(at[6].string());
+  if (at.size() != kWithGpu) return out;
+  out.gpu.emplace();
+  if (!at[7].json().is_null()) out.gpu->memory = static_cast<std::uint64_t>(TRY(at[7].integer(0)));
+  if (!at[8].json().is_null()) out.gpu->device_use = TRY(at[8].number());
   return out;
 }
 
-std::vector<TaskProcess> task_processes(plugin::Host& host) {
+std::vector<TaskProcess> task_processes(plugin::Host& host, const std::map<std::uint32_t, usage::TaskGpu>& gpus) {
   std::set<std::int64_t> pids;
   for (const auto& task : host.tasks()) {
     if (task->state() == task::State::running) pids.insert(task->pid());
@@ -92,7 +103,8 @@ std::vector<TaskProcess> task_processes(plugin::Host& host) {
     if (stat == nullptr) continue;
     index.emplace(task->pid(), out.size());
     double elapsed = std::max(0.0, now - static_cast<double>(stat->start) / ticks);
-    out.push_back({task->rank(), task->pid(), std::string(1, stat->state), elapsed, 0, 0, stat->name});
+    out.push_back({task->rank(), task->pid(), std::string(1, stat->state), elapsed, 0, 0, stat->name, {}});
+    if (auto gpu = gpus.find(task->rank()); gpu != gpus.end()) out.back().gpu = gpu->second;
   }
   for (const auto& [pid, stat] : all) {
     auto of = index.find(task_above(all, pids, pid));

@@ -13,9 +13,11 @@ namespace nacre::plugins {
 namespace {
 
 constexpr std::size_t kMostInRecord = std::size_t{32} << 10;  // bytes of rows, but for the last: below its limit
-constexpr std::size_t kMostUnsent = 4096;                     // records
+constexpr std::size_t kMostUnsentAnswers = 4096;              // records
 constexpr std::string_view kProcesses = "processes";
+constexpr std::string_view kProcessesWithGpus = "processes-gpu";
 constexpr std::string_view kPlaces = "places";
+constexpr std::size_t kMostNotes = 8;  // of all shells
 
 template <typename Row>
 std::vector<Json> rows_of(const std::vector<Row>& from) {
@@ -39,14 +41,16 @@ void Questions::serve() {
 void Questions::answer(std::string_view question) {
   auto words = split(question, ' ');
   auto number = words.size() == 2 ? parse_u64(words[1]) : std::nullopt;
-  if (!number || records_.waiting() > kMostUnsent) return;
-  std::vector<Json> rows;
-  if (words[0] == kProcesses)
-    rows = rows_of(task_processes(host_));
-  else if (words[0] == kPlaces)
-    rows = rows_of(task_places(host_));
-  else
-    return;
+  if (!number || records_.waiting() > kMostUnsentAnswers) return;
+  if (words[0] == kProcesses) return send(*number, rows_of(task_processes(host_)), {});
+  if (words[0] == kPlaces) return send(*number, rows_of(task_places(host_)), {});
+  if (words[0] != kProcessesWithGpus) return;
+  gpus_.ask([this, number = *number](const auto& gpus, const Notes& notes) {
+    send(number, rows_of(task_processes(host_, gpus)), notes);
+  });
+}
+
+void Questions::send(std::uint64_t number, std::vector<Json> rows, const Notes& notes) {
   std::size_t next = 0;
   do {
     Json some = Json::array();
@@ -55,34 +59,45 @@ void Questions::answer(std::string_view question) {
       some.push_back(std::move(rows[next]));
     }
     bool is_last = next == rows.size();
-    records_.put(dump_json({{"question", *number}, {"last", is_last}, {"tasks", std::move(some)}}));
+    Json record{{"question", number}, {"last", is_last}, {"tasks", std::move(some)}};
+    if (is_last && !notes.empty()) record["notes"] = notes;
+    records_.put(dump_json(record));
   } while (next < rows.size());
 }
 
 // ---- the leader ----------------------------------------------------------------------------
 
 template <typename Row>
-Result<void> Questions::ask(std::string_view word, const std::vector<Row>& own, Done<Row> done) {
-  using Asked = plugin::OpenQuestions<std::vector<Json>>;
+Result<void> Questions::ask(std::string_view word, const std::vector<Row>& own, const Notes& notes,
+                            Done<Row> done) {
+  using Asked = plugin::OpenQuestions<ShellAnswers>;
   auto finish = [done = std::move(done)](const Asked::Answered& all) {
     std::vector<Row> rows;
-    for (const Json& each : all.answer) {
+    for (const Json& each : all.answer.rows) {
       if (auto row = Row::parse(each)) rows.push_back(*std::move(row));
     }
     std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.rank < b.rank; });
-    done(std::move(rows), all.late);
+    done(std::move(rows), all.late, all.answer.notes);
   };
   auto text = [word](std::uint64_t number) { return fmt::format("{} {}", word, number); };
-  CHECK_OK(open_.ask({open_.others(), kMostAnswerTime, rows_of(own), text, std::move(finish)}));
+  CHECK_OK(open_.ask({open_.others(), kMostAnswerTime, {rows_of(own), notes}, text, std::move(finish)}));
   return {};
 }
 
 Result<void> Questions::ask_processes(Done<TaskProcess> done) {
-  return ask<TaskProcess>(kProcesses, task_processes(host_), std::move(done));
+  return ask<TaskProcess>(kProcesses, task_processes(host_), {}, std::move(done));
+}
+
+// First its own: the others are asked once these are known, and their time begins then.
+void Questions::ask_processes_with_gpus(Done<TaskProcess> done, std::function<void(const Error&)> refused) {
+  gpus_.ask([this, done = std::move(done), refused = std::move(refused)](const auto& gpus, const Notes& notes) {
+    auto asked = ask<TaskProcess>(kProcessesWithGpus, task_processes(host_, gpus), notes, done);
+    if (!asked) refused(asked.error());
+  });
 }
 
 Result<void> Questions::ask_places(Done<TaskPlace> done) {
-  return ask<TaskPlace>(kPlaces, task_places(host_), std::move(done));
+  return ask<TaskPlace>(kPlaces, task_places(host_), {}, std::move(done));
 }
 
 void Questions::take(std::uint32_t shell, std::string_view bytes) {
@@ -93,9 +108,14 @@ void Questions::take(std::uint32_t shell, std::string_view bytes) {
   auto tasks = at.at("tasks");
   if (!number || !tasks || !number->json().is_number_unsigned() || !tasks->json().is_array()) return;
   auto question = number->json().get<std::uint64_t>();
-  std::vector<Json>* rows = open_.find(question, shell);
-  if (rows == nullptr) return;
-  for (const Json& each : tasks->json()) rows->push_back(each);
+  ShellAnswers* answers = open_.find(question, shell);
+  if (answers == nullptr) return;
+  for (const Json& each : tasks->json()) answers->rows.push_back(each);
+  if (auto notes = at.find("notes"); notes && *notes && (*notes)->json().is_array()) {
+    for (const Json& each : (*notes)->json()) {
+      if (each.is_string() && answers->notes.size() < kMostNotes) answers->notes.insert(each.get<std::string>());
+    }
+  }
   if (auto last = at.at("last"); last && last->json() == true) open_.complete(question, shell);
 }
 

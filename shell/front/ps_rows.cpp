@@ -41,6 +41,8 @@ Result<PsTask> PsTask::parse(const Json& json) {
   out.cpu = TRY(TRY(at.at("cpu")).number());
   out.rss = TRY(TRY(at.at("rss")).number());
   out.command = TRY(TRY(at.at("command")).string());
+  if (auto memory = TRY(at.find("gpu_memory"))) out.gpu_memory = TRY(memory->number());
+  if (auto use = TRY(at.find("gpu_device_use"))) out.gpu_device_use = TRY(use->number());
   return out;
 }
 

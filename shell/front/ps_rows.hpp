@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct PsTask {
   double cpu = 0;   // of one CPU: 1 is 100 %
   double rss = 0;   // bytes
   std::string command;
+  std::optional<double> gpu_memory;      // bytes
+  std::optional<double> gpu_device_use;  // of the devices that it is on: 1 is 100 %
 
   static Result<PsTask> parse(const Json& json);
 };

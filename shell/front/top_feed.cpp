@@ -13,7 +13,7 @@ Result<void> TopFeed::ask() {
   is_busy_ = false;
   status_ = client_.begin("status");
   exits_ = client_.begin("exits");
-  ps_ = client_.begin("ps");
+  ps_ = client_.begin("ps", with_gpus_ ? Json{{"gpu", true}} : Json::object());
   waiting_since_ = event::clock_now();
   return client_.exchange();
 }
@@ -33,6 +33,7 @@ Result<void> TopFeed::take_answer(const control::Answer& answer) {
     for (const JsonAt& each : TRY(TRY(JsonAt::root(answer.value).at("tasks")).elements()))
       sample_.tasks.push_back(TRY(PsTask::parse(each.json())));
     sample_.late = TRY(TopSample::late_of(answer.value));
+    sample_.notes = TRY(TopSample::notes_of(answer.value));
   }
   if (!answer.more) open = 0;
   return {};

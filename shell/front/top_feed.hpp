@@ -16,7 +16,9 @@ namespace nacre::front {
 
 class TopFeed {
  public:
-  explicit TopFeed(control::Client client) : client_(std::move(client)) {}
+  // `with_gpus`: what the tasks use of GPUs, too.
+  explicit TopFeed(control::Client client, bool with_gpus = false)
+      : client_(std::move(client)), with_gpus_(with_gpus) {}
 
   // Sends the requests, if those before have been answered. ECONNRESET: the link has ended.
   Result<void> ask();
@@ -34,6 +36,7 @@ class TopFeed {
   Result<void> take_answer(const control::Answer& answer);
 
   control::Client client_;
+  bool with_gpus_;
   std::uint64_t status_ = 0, exits_ = 0, ps_ = 0;  // numbers of the open requests; 0: it has been answered
   bool is_busy_ = false;
   TopSample sample_;

@@ -8,6 +8,16 @@
 #include "value/hostlist.hpp"
 
 namespace nacre::front {
+namespace {
+
+// What is known of GPUs, of a node or a task.
+template <typename Row>
+void add_gpu(const Row& row, Json& out) {
+  if (row.gpu_memory) out["gpu_memory"] = *row.gpu_memory;
+  if (row.gpu_device_use) out["gpu_device_use"] = *row.gpu_device_use;
+}
+
+}  // namespace
 
 Result<TopStatus> TopStatus::parse(const Json& json) {
   JsonAt at = JsonAt::root(json);
@@ -49,8 +59,15 @@ Result<std::vector<std::string>> TopSample::late_of(const Json& ps) {
   return late->strings();
 }
 
+Result<std::vector<std::string>> TopSample::notes_of(const Json& ps) {
+  auto notes = TRY(JsonAt::root(ps).find("notes"));
+  if (!notes) return std::vector<std::string>();
+  return notes->strings();
+}
+
 void TopModel::take(TopSample sample, double now) {
   status_ = std::move(sample.status);
+  notes_ = std::move(sample.notes);
   failed_ = sample.failed;
   now_ = now;
   std::set<std::string> late(sample.late.begin(), sample.late.end());
@@ -89,14 +106,20 @@ void TopModel::measure(PsTask& task) {
 
 std::vector<TopNode> TopModel::nodes() const {
   std::map<std::uint32_t, TopNode> out;
+  std::map<std::uint32_t, std::uint64_t> on_devices;  // tasks, by shell
   for (const auto& [shell, node] : nodes_)
-    out[shell] = {node.host, shell, 0, 0, 0, node.late ? std::optional(now_ - node.seen) : std::nullopt};
+    out[shell] = {node.host, shell, 0, 0, 0, node.late ? std::optional(now_ - node.seen) : std::nullopt, {}, {}};
   for (const PsTask& task : tasks_) {
     TopNode& node = out[task.shell];
     node.tasks += 1;
     node.cpu += task.cpu;
     node.rss += task.rss;
+    if (task.gpu_memory) node.gpu_memory = node.gpu_memory.value_or(0) + *task.gpu_memory;
+    if (!task.gpu_device_use) continue;
+    node.gpu_device_use = node.gpu_device_use.value_or(0) + *task.gpu_device_use;
+    ++on_devices[task.shell];
   }
+  for (const auto& [shell, tasks] : on_devices) *out[shell].gpu_device_use /= static_cast<double>(tasks);
   std::vector<TopNode> nodes;
   for (auto& [shell, node] : out) nodes.push_back(std::move(node));
   return nodes;
@@ -127,17 +150,20 @@ Json TopModel::json(bool with_tasks) const {
            {"nnodes", status_.shells},
            {"cpu", cpu()},
            {"rss", rss()}};
+  if (!notes_.empty()) out["notes"] = notes_;
   Json& nodes = out["nodes"] = Json::array();
-  for (const TopNode& each : this->nodes())
+  for (const TopNode& each : this->nodes()) {
     nodes.push_back({{"host", each.host},
                      {"shell", each.shell},
                      {"tasks", each.tasks},
                      {"cpu", each.cpu},
                      {"rss", each.rss},
                      {"late", each.late ? Json(*each.late) : Json()}});
+    add_gpu(each, nodes.back());
+  }
   if (!with_tasks) return out;
   Json& tasks = out["tasks"] = Json::array();
-  for (const PsTask& each : tasks_)
+  for (const PsTask& each : tasks_) {
     tasks.push_back({{"rank", each.rank},
                      {"host", each.host},
                      {"shell", each.shell},
@@ -148,6 +174,8 @@ Json TopModel::json(bool with_tasks) const {
                      {"cpu", each.cpu},
                      {"rss", each.rss},
                      {"command", each.command}});
+    add_gpu(each, tasks.back());
+  }
   return out;
 }
 

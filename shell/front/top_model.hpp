@@ -37,17 +37,21 @@ struct TopSample {
   std::uint64_t failed = 0;                                         // tasks
   std::vector<PsTask> tasks;                                        // that run
   std::vector<std::string> late;                                    // hosts whose shells have not answered
+  std::vector<std::string> notes = {};                              // why nothing is known of GPUs
   static Result<std::uint64_t> failed_of(const Json& exits);        // of the answer to `exits`
   static Result<std::vector<std::string>> late_of(const Json& ps);  // of the last part of the answer to `ps`
+  static Result<std::vector<std::string>> notes_of(const Json& ps);
 };
 
 struct TopNode {
   std::string host;
   std::uint32_t shell = 0;
-  std::uint64_t tasks = 0;     // that run
-  double cpu = 0;              // of one CPU, since the last sample
-  double rss = 0;              // bytes
-  std::optional<double> late;  // seconds since its shell has last answered; none: it has answered now
+  std::uint64_t tasks = 0;                // that run
+  double cpu = 0;                         // of one CPU, since the last sample
+  double rss = 0;                         // bytes
+  std::optional<double> late;             // seconds since its shell has last answered; none: it has answered now
+  std::optional<double> gpu_memory = {};  // of the tasks of which it is known, as is the next: none of none
+  std::optional<double> gpu_device_use = {};  // the mean
 };
 
 class TopModel {
@@ -65,6 +69,7 @@ class TopModel {
   [[nodiscard]] const std::vector<PsTask>& tasks() const { return tasks_; }  // in the order of their ranks
   [[nodiscard]] double cpu() const;                                          // of all tasks
   [[nodiscard]] double rss() const;
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
   [[nodiscard]] Json json(bool with_tasks) const;
 
@@ -82,6 +87,7 @@ class TopModel {
 
   TopStatus status_;
   std::uint64_t failed_ = 0;
+  std::vector<std::string> notes_;
   double now_ = 0;
   std::vector<PsTask> tasks_;
   std::map<std::uint32_t, Usage> usage_;  // by rank

@@ -80,6 +80,7 @@ class Top final : public JobVerb {
     verb_->add_option("-n,--count", count_, "Look COUNT times")->option_text("COUNT")->check(CLI::PositiveNumber);
     verb_->add_flag("--once", once_, "Print one table, as without a terminal");
     verb_->add_flag("--tasks", tasks_, "A row for each task of all nodes");
+    verb_->add_flag("--gpu", gpus_, "Ask for GPUs too, by nvidia-smi and rocm-smi of the nodes");
     add_reach();
   }
 
@@ -91,10 +92,10 @@ class Top final : public JobVerb {
     if (job_->entry.ended())
       return invalid(fmt::format("job {} has ended; `nacre report {}` prints how", id(), id()));
     if (once_) count_ = 1;
-    view_.emplace(tasks_ ? TopView::Rows::tasks : TopView::Rows::nodes, delay);
+    view_.emplace(tasks_ ? TopView::Rows::tasks : TopView::Rows::nodes, delay, gpus_);
     bool is_live = !json_ && !once_ && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
     if (!is_live && !json_ && count_ == 0) count_ = 1;
-    feed_.emplace(TRY(reach_job(*job_)));
+    feed_.emplace(TRY(reach_job(*job_)), gpus_);
     Over over = TRY(is_live ? live() : print());
     if (over.signal) ::raise(*over.signal);
     if (over.code && (json_ || !quiet_)) print_end(over);
@@ -197,7 +198,7 @@ class Top final : public JobVerb {
     if (!now.entry.ended()) {
       auto client = reach_job(now);
       if (client) {
-        feed_.emplace(*std::move(client));
+        feed_.emplace(*std::move(client), gpus_);
         asked_.reset();
         return std::optional<Over>();
       }
@@ -212,6 +213,7 @@ class Top final : public JobVerb {
   std::uint64_t count_ = 0;  // 0: until the job ends
   bool once_ = false;
   bool tasks_ = false;
+  bool gpus_ = false;
   std::optional<record::Listed> job_;
   std::optional<TopFeed> feed_;
   std::optional<TopView> view_;

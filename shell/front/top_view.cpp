@@ -17,10 +17,17 @@ namespace {
 constexpr std::size_t kTopHostWidth = 24;
 constexpr std::size_t kTopNameWidth = 32;
 constexpr std::size_t kTopCommandWidth = 32;
+constexpr std::size_t kTopNoteWidth = 200;
 constexpr std::size_t kAboveRows = 3;  // lines: two of header, the headings
 constexpr std::size_t kBesideRows = kAboveRows + 1;
 
 std::string cpu_text(double cpu) { return fmt::format("{:.1f}", cpu * 100); }
+
+constexpr std::size_t kBehindNodeRss = 4;  // cells
+constexpr std::size_t kBehindTaskRss = 7;
+
+double tasks_or_time(const TopNode& node) { return static_cast<double>(node.tasks); }
+double tasks_or_time(const PsTask& task) { return task.time; }
 
 std::size_t page_of(std::size_t height) { return height > kBesideRows ? height - kBesideRows : 1; }
 
@@ -49,25 +56,47 @@ std::vector<TopLine> TopView::header(const TopModel& model) const {
       fmt::format("tasks {}: {} running, {} failed, {} ended  cpu {}%  rss {}", status.tasks, status.running,
                   model.failed(), over, cpu_text(model.cpu()), size_text(model.rss()));
   if (!late.empty()) second += fmt::format("  late: {}", fmt::join(late, ","));
-  bool is_bad = model.failed() > 0 || !late.empty();
+  for (const std::string& each : model.notes()) second += "  gpu: " + printable(each, kTopNoteWidth);
+  bool is_bad = model.failed() > 0 || !late.empty() || !model.notes().empty();
   return {{first, Style::title}, {second, is_bad ? Style::alarm : Style::plain}};
+}
+
+// The largest first.
+template <typename Each>
+void TopView::sort(std::vector<Each>& rows) const {
+  auto value = [this](const Each& row) {
+    if (sort_ == Sort::cpu) return row.cpu;
+    if (sort_ == Sort::rss) return row.rss;
+    if (sort_ == Sort::gpu_memory) return row.gpu_memory.value_or(-1);
+    return sort_ == Sort::tasks_or_time ? tasks_or_time(row) : 0;
+  };
+  std::stable_sort(rows.begin(), rows.end(), [&](const Each& a, const Each& b) { return value(a) > value(b); });
+}
+
+template <typename Each>
+void TopView::put_gpu(const Each& row, std::vector<std::string>& cells, std::size_t behind) const {
+  if (!with_gpus_) return;
+  cells.insert(cells.begin() + static_cast<std::ptrdiff_t>(behind),
+               {row.gpu_memory ? size_text(*row.gpu_memory) : "-",
+                row.gpu_device_use ? cpu_text(*row.gpu_device_use) : "-"});
+}
+
+void TopView::next_sort() {
+  sort_ = sort_ == Sort::tasks_or_time ? Sort::order : static_cast<Sort>(static_cast<int>(sort_) + 1);
+  if (sort_ == Sort::gpu_memory && !with_gpus_) sort_ = Sort::tasks_or_time;
 }
 
 std::vector<TopView::Row> TopView::node_rows(const TopModel& model) const {
   std::vector<TopNode> nodes = model.nodes();
-  auto sort_by = [&](auto value) {
-    std::stable_sort(nodes.begin(), nodes.end(),
-                     [&](const TopNode& a, const TopNode& b) { return value(a) > value(b); });
-  };
-  if (sort_ == Sort::cpu) sort_by([](const TopNode& each) { return each.cpu; });
-  if (sort_ == Sort::rss) sort_by([](const TopNode& each) { return each.rss; });
-  if (sort_ == Sort::tasks_or_time) sort_by([](const TopNode& each) { return each.tasks; });
+  sort(nodes);
   std::vector<Row> out;
-  for (const TopNode& each : nodes)
+  for (const TopNode& each : nodes) {
     out.push_back({each.shell,
                    each.late.has_value(),
                    {printable(each.host, kTopHostWidth), std::to_string(each.tasks), cpu_text(each.cpu),
                     size_text(each.rss), each.late ? time_text(*each.late) : "-"}});
+    put_gpu(each, out.back().cells, kBehindNodeRss);
+  }
   return out;
 }
 
@@ -76,24 +105,20 @@ std::vector<TopView::Row> TopView::task_rows(const TopModel& model) const {
   for (const PsTask& each : model.tasks()) {
     if (rows_ == Rows::tasks || each.shell == node_) tasks.push_back(each);
   }
-  auto sort_by = [&](auto value) {
-    std::stable_sort(tasks.begin(), tasks.end(),
-                     [&](const PsTask& a, const PsTask& b) { return value(a) > value(b); });
-  };
-  if (sort_ == Sort::cpu) sort_by([](const PsTask& each) { return each.cpu; });
-  if (sort_ == Sort::rss) sort_by([](const PsTask& each) { return each.rss; });
-  if (sort_ == Sort::tasks_or_time) sort_by([](const PsTask& each) { return each.time; });
+  sort(tasks);
   std::set<std::uint32_t> late;
   for (const TopNode& each : model.nodes()) {
     if (each.late) late.insert(each.shell);
   }
   std::vector<Row> out;
-  for (const PsTask& each : tasks)
+  for (const PsTask& each : tasks) {
     out.push_back({each.rank,
                    late.contains(each.shell),
                    {std::to_string(each.rank), printable(each.host, kTopHostWidth), std::to_string(each.pid),
                     printable(each.state, 2), time_text(each.time), cpu_text(each.cpu), size_text(each.rss),
                     printable(each.command, kTopCommandWidth)}});
+    put_gpu(each, out.back().cells, kBehindTaskRss);
+  }
   return out;
 }
 
@@ -103,19 +128,22 @@ std::vector<TopView::Row> TopView::rows(const TopModel& model) const {
 
 std::vector<std::string> TopView::table(const std::vector<Row>& rows) const {
   using Side = Table::Side;
-  Table out = rows_ == Rows::nodes ? Table({{"HOST"},
-                                            {"TASKS", Side::right},
-                                            {"CPU%", Side::right},
-                                            {"RSS", Side::right},
-                                            {"LATE", Side::right}})
-                                   : Table({{"RANK", Side::right},
-                                            {"HOST"},
-                                            {"PID", Side::right},
-                                            {"ST"},
-                                            {"TIME", Side::right},
-                                            {"CPU%", Side::right},
-                                            {"RSS", Side::right},
-                                            {"CMD"}});
+  using Columns = std::vector<Table::Column>;
+  bool is_nodes = rows_ == Rows::nodes;
+  Columns columns = is_nodes ? Columns{{"HOST"},
+                                       {"TASKS", Side::right},
+                                       {"CPU%", Side::right},
+                                       {"RSS", Side::right},
+                                       {"LATE", Side::right}}
+                             : Columns{{"RANK", Side::right}, {"HOST"},
+                                       {"PID", Side::right},  {"ST"},
+                                       {"TIME", Side::right}, {"CPU%", Side::right},
+                                       {"RSS", Side::right},  {"CMD"}};
+  if (with_gpus_) {
+    auto behind = columns.begin() + (is_nodes ? kBehindNodeRss : kBehindTaskRss);
+    columns.insert(behind, {{"GPUMEM", Side::right}, {"GPU%", Side::right}});
+  }
+  Table out(std::move(columns));
   for (const Row& each : rows) out.add(each.cells);
   std::vector<std::string> lines;
   std::string text = out.text(true);
@@ -128,6 +156,7 @@ std::string TopView::sort_name() const {
   switch (sort_) {
     case Sort::cpu: return "CPU%";
     case Sort::rss: return "RSS";
+    case Sort::gpu_memory: return "GPUMEM";
     case Sort::tasks_or_time: return rows_ == Rows::nodes ? "TASKS" : "TIME";
     default: return rows_ == Rows::nodes ? "HOST" : "RANK";
   }
@@ -217,9 +246,7 @@ bool TopView::press_letter(char letter, const TopModel& model) {
   switch (letter) {
     case 'k': move(-1, model); break;
     case 'j': move(1, model); break;
-    case 's':
-      sort_ = sort_ == Sort::tasks_or_time ? Sort::order : static_cast<Sort>(static_cast<int>(sort_) + 1);
-      break;
+    case 's': next_sort(); break;
     case 'd': prompt_.emplace(); break;
     case 'q': return leave();
     default: message_ = "keys: j k arrows, enter: tasks of the node, s: sort, d: delay, q: leave"; break;

@@ -46,7 +46,9 @@ class TopView {
   static constexpr double kLeastDelay = 0.1;  // seconds
   static constexpr double kMostDelay = 3600;
 
-  TopView(Rows rows, double delay) : all_(rows), rows_(rows), delay_(delay) {}
+  // `with_gpus`: with columns for these.
+  TopView(Rows rows, double delay, bool with_gpus = false)
+      : all_(rows), rows_(rows), delay_(delay), with_gpus_(with_gpus) {}
 
   // False: the user leaves. `height`: rows of the screen.
   [[nodiscard]] bool press(TopKey key, const TopModel& model, std::size_t height);
@@ -61,7 +63,7 @@ class TopView {
   [[nodiscard]] std::string text(const TopModel& model) const;
 
  private:
-  enum class Sort : std::uint8_t { order, cpu, rss, tasks_or_time };
+  enum class Sort : std::uint8_t { order, cpu, rss, gpu_memory, tasks_or_time };
   // What a row stands for: a shell, or a rank.
   struct Row {
     std::uint32_t key = 0;
@@ -76,6 +78,11 @@ class TopView {
   // The first line is the headings.
   [[nodiscard]] std::vector<std::string> table(const std::vector<Row>& rows) const;
   [[nodiscard]] std::string hint() const;
+  template <typename Each>
+  void sort(std::vector<Each>& rows) const;
+  template <typename Each>
+  void put_gpu(const Each& row, std::vector<std::string>& cells, std::size_t behind) const;
+  void next_sort();
   [[nodiscard]] std::string sort_name() const;
   // Index of the selected row: of what has been selected, or else the nearest.
   [[nodiscard]] std::size_t selected(const std::vector<Row>& rows) const;
@@ -88,6 +95,7 @@ class TopView {
   Rows all_;   // where `q` leaves the program
   Rows rows_;  // what is shown
   double delay_;
+  bool with_gpus_;
   Sort sort_ = Sort::order;
   std::uint32_t node_ = 0;  // shell whose tasks are shown
   std::string node_name_;

@@ -85,6 +85,7 @@ nacre_completed() {
   [ -z "$(nacre_completed kill "")" ]
   [ "$(nacre_completed ps --via fl)" = flux ]
   [ "$(nacre_completed top --on)" = --once ]
+  [ "$(nacre_completed top --gp)" = --gpu ]
   [ "$(nacre_completed run --usage-g)" = --usage-gpu ]
   [ "$(nacre_completed doctor --st)" = --stacks ]
   [ "$(nacre_completed timeline la)" = last ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# What tasks use of GPUs: usage-gpu, --usage-gpu. No GPU is needed: the tools are stand-ins, which are first in the PATH
+# What tasks use of GPUs: usage-gpu, --usage-gpu, nacre top --gpu. No GPU is needed: the tools are stand-ins, which are first in the PATH
 # of the shells, note each call in the file calls, and print what is in files here.
 load lib.bash
 load nodes.bash
@@ -196,6 +196,53 @@ END
   [ ! -s err ] || { cat err; return 1; }
   is '.[0].code == 0 and (.[0] | has("gpu_memory") | not)'
   nothing_left 'sleep 986'
+}
+
+@test "nacre top --gpu asks the tools for each look, and only then" {
+  write_stand_ins
+  use_stand_ins nvidia-smi
+  start_job 2 1 'echo $$ $((100 + FLUX_TASK_RANK)) >pid.$FLUX_TASK_RANK; exec sleep 600'
+  wait_until all_sleep
+  "$front" top --once "$id" >/dev/null
+  [ ! -e calls ]
+  cat pid.0 pid.1 >pids
+  "$front" top --once --gpu "$id" >text
+  grep -qE '^HOST +TASKS +CPU% +RSS +GPUMEM +GPU% +LATE$' text || { cat text; return 1; }
+  grep -qE '^node0 .* 100.0M +80.0 +-$' text || { cat text; return 1; }
+  grep -qE '^node1 .* 101.0M +80.0 +-$' text || { cat text; return 1; }
+  [ "$(wc -l <calls)" -eq 4 ]
+  "$front" top --once --gpu --tasks "$id" >text
+  grep -qE '^ *RANK +HOST +PID +ST +TIME +CPU% +RSS +GPUMEM +GPU% +CMD$' text
+  grep -qE '^ *1 +node1 .* 101.0M +80.0 +sleep$' text
+  "$front" top --once --gpu --tasks --json "$id" >json
+  jq -e '.tasks[1].gpu_memory == 101 * 1048576 and .nodes[0].gpu_device_use == 0.8 and (has("notes") | not)' json
+  printf '#!/bin/sh\nexit 3\n' >tools/nvidia-smi
+  "$front" top --once --gpu "$id" >text
+  grep -qF 'gpu: nvidia-smi: exited with code 3: what tasks use of its GPUs is not known' text || { cat text; return 1; }
+  grep -qE '^node0 .* - +- +-$' text
+  printf '#!/bin/sh\nsleep 985\n' >tools/nvidia-smi
+  "$front" top --once --gpu "$id" >text
+  grep -qF 'gpu: the tools of GPUs have not answered within 1.5 s' text || { cat text; return 1; }
+  grep -qE '^node1 +1 ' text
+  "$front" kill -s KILL "$id"
+  ends_with 137
+  nothing_left 'sleep 985'
+}
+
+@test "nacre top --gpu of a job with usage-gpu shows its last look, and asks no tool" {
+  write_stand_ins
+  use_stand_ins nvidia-smi
+  start_job 1 1 'echo $$ 100 >pid.0; exec sleep 600' --usage-gpu
+  list_and_wait 5 1 pid.0
+  # From here on nobody else gets an answer.
+  printf '#!/bin/sh\nexec sleep 984\n' >tools/new
+  chmod +x tools/new
+  mv tools/new tools/nvidia-smi
+  "$front" top --once --gpu "$id" >text
+  grep -qE '^node0 .* 100.0M +80.0 +-$' text || { cat text; return 1; }
+  "$front" kill -s KILL "$id"
+  ends_with 137
+  nothing_left 'sleep 984'
 }
 
 @test "bad values and contradictions are refused" {

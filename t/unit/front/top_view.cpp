@@ -238,3 +238,37 @@ TEST_CASE("without a terminal: the header and a table") {
         "n0       2 200.0 2.0K    -\n"
         "n1       2 100.0 8.0K    -\n");
 }
+
+TEST_CASE("columns for GPUs are there if they are asked for, with what is not known as a dash") {
+  TopSample sample = many(2);
+  sample.tasks[0].gpu_memory = 1024;
+  sample.tasks[0].gpu_device_use = 0.5;
+  sample.tasks[1].gpu_memory = 2048;
+  sample.tasks[1].gpu_device_use = 0.25;
+  sample.tasks[3].gpu_memory = 5000;
+  sample.notes = {"n\x1b tool"};
+  TopModel model;
+  model.take(sample, 1010);
+  CHECK(TopView(TopView::Rows::nodes, 2).text(model).find("GPUMEM") == std::string::npos);
+  TopView nodes(TopView::Rows::nodes, 2, true);
+  CHECK(nodes.text(model) ==
+        "nacre top: fABC job  running  10.0s  2 nodes\n"
+        "tasks 4: 4 running, 0 failed, 0 ended  cpu 300.0%  rss 10.0K  gpu: n\\x1b tool\n"
+        "HOST TASKS  CPU%  RSS GPUMEM GPU% LATE\n"
+        "n0       2 200.0 2.0K   3.0K 37.5    -\n"
+        "n1       2 100.0 8.0K   4.9K    -    -\n");
+  for (int i = 0; i < 3; ++i) REQUIRE(nodes.press({Kind::text, 's'}, model, 24));
+  auto lines = nodes.screen(model, 80, 24);
+  CHECK(lines.back().text.find("s: by GPUMEM") != std::string::npos);
+  CHECK(lines[3].text.starts_with("n1 "));
+  CHECK(lines[1].style == Style::alarm);
+  TopView tasks(TopView::Rows::tasks, 2, true);
+  CHECK(tasks.text(model).find("   1 n0   101 R  11.0s 100.0 1.0K   2.0K 25.0 app\n") != std::string::npos);
+  Json json = model.json(true);
+  CHECK(json["nodes"][0]["gpu_memory"] == 3072);
+  CHECK(json["nodes"][0]["gpu_device_use"] == 0.375);
+  CHECK_FALSE(json["nodes"][1].contains("gpu_device_use"));
+  CHECK(json["tasks"][3]["gpu_memory"] == 5000);
+  CHECK_FALSE(json["tasks"][2].contains("gpu_memory"));
+  CHECK(json["notes"].size() == 1);
+}
