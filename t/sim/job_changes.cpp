@@ -37,6 +37,10 @@ Changes make_changes(Random& random, std::uint32_t members, std::size_t tasks) {
   out.limits.longest = 4;
   out.replaces = random.one_in(2);
   out.takes_any = out.replaces && random.one_in(2);
+  if (out.replaces && random.one_in(3)) {  // all tasks start again with those of a lost shell
+    out.restarts = true;
+    out.scope = job::RestartOption::Scope::job;
+  }
   for (std::uint64_t more = random.one_in(5) ? 0 : random.in(1, random.one_in(3) ? 9 : 3); more > 0; --more)
     out.orders.push_back(any_order(random, members, tasks));
   return out;
