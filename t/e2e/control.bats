@@ -88,7 +88,7 @@ load control.bash
 }
 
 @test "a shell that stands still does not hold up ps, and is named" {
-  start_job 2 1 'exec sleep 600'
+  start_job 2 1 'exec sleep 600' -o lost-after=60s
   wait_until pgrep -fx "nacre-shell: $id (rank )?1/2 *"
   other=$(pgrep -fx "nacre-shell: $id (rank )?1/2 *")
   kill -STOP "$other"
