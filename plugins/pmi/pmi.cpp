@@ -16,6 +16,7 @@
 
 #include "base/text.hpp"
 #include "plugins/builtins.hpp"
+#include "plugins/pmi/announced_names.hpp"
 #include "plugins/pmi/departures.hpp"
 #include "plugins/pmi/doctor.hpp"
 #include "plugins/pmi/environment.hpp"
@@ -222,29 +223,17 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       Result<void> sent = host_.announce(kLost, fmt::format_int(rank).str());
       if (!sent) log(host_, *this, Level::warn, "rank {} is lost: {}", rank, sent.error().message);
     });
-    names_.when_changed([this](std::string_view name, const std::optional<std::string_view>& port) {
-      pmi::Entries entry{{std::string(name), std::string(port.value_or(""))}};
-      Result<void> sent = host_.announce(port ? kPublished : kUnpublished, pmi::encode_entries(entry));
-      if (!sent) log(host_, *this, Level::warn, "the name {}: {}", name, sent.error().message);
-    });
+    announce_names(host_, *this, names_);
     announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
       if (topic == kLost) take_lost(bytes);
       if (topic == kNotReplaced) release(parse_u64(bytes).value_or(UINT32_MAX));
-      if (topic == kPublished || topic == kUnpublished) take_name(topic == kPublished, bytes);
+      take_announced_name(host_, *this, names_, topic, bytes);
     });
   }
 
   void take_lost(std::string_view bytes) {
     auto rank = parse_u64(bytes);
     if (rank && *rank < host_.job().tasks()) departures_.lost_elsewhere(static_cast<std::uint32_t>(*rank));
-  }
-
-  void take_name(bool published, std::string_view bytes) {
-    auto entries = pmi::decode_entries(bytes);
-    if (!entries) return log(host_, *this, Level::warn, "a name of another node: {}", entries.error().message);
-    for (const auto& [name, port] : *entries) {
-      names_.changed(name, published ? std::optional<std::string_view>(port) : std::nullopt);
-    }
   }
 
   PmiGroup::Callbacks callbacks() {
@@ -381,11 +370,9 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   void kill(std::uint32_t client, int signum) override { host_.tasks()[client]->kill(signum); }
 
-  // Announcements: a rank, in decimal; a name and its port, as entries.
+  // Announcements: a rank, in decimal; of the core, a shell.
   static constexpr std::string_view kLost = "pmi.lost";
-  static constexpr std::string_view kPublished = "pmi.publish";
-  static constexpr std::string_view kUnpublished = "pmi.unpublish";
-  static constexpr std::string_view kNotReplaced = "shell.not-replaced";  // of the core; a shell, in decimal
+  static constexpr std::string_view kNotReplaced = "shell.not-replaced";
 
   plugin::Host& host_;
   PmiOptions options_;

@@ -88,8 +88,7 @@ class ShellGroup {
   void moved(std::span<const job::Move> moves, const value::Idset& spares, const std::string& with_all = "");
   // What plugins get to know of tasks that are started again where they are.
   void restarted(const Json& what) { note_change("job.tasks-restart", what); }
-  // Is called with each change of the shells, and of where and how often tasks run, before plugins get to know it
-  // by the topic of that name.
+  // Is called with each change of shells and tasks, before plugins get to know it by the topic of that name.
   void when_changed(std::function<Result<void>(const std::string& name, const Json& what)> receive) {
     on_change_ = std::move(receive);
   }
