@@ -66,7 +66,7 @@ list_and_wait() { # CALLS SHELLS FILE...
   wait_until are_called "$calls" "$shells"
 }
 
-# The same for the two tasks above, which end then.
+# The same for the two tasks above, which end then. In the background; it is waited for by its number, as bats has a process here, too.
 let_be_seen() { # CALLS [SHELLS]
   list_and_wait "$1" "${2:-1}" pid.0 pid.1 || :
   touch go
@@ -76,8 +76,9 @@ let_be_seen() { # CALLS [SHELLS]
   write_stand_ins
   use_stand_ins nvidia-smi
   let_be_seen 5 &
+  local seen=$!
   job 1 3 "$tasks" --usage=u.jsonl --usage-gpu
-  wait
+  wait "$seen"
   [ "$code" -eq 0 ]
   [ ! -s err ] || { cat err; return 1; }
   is '.[0].gpu_memory == 100 * 1048576 and .[1].gpu_memory == 300 * 1048576 and .[2].gpu_memory == 0'
@@ -98,8 +99,9 @@ let_be_seen() { # CALLS [SHELLS]
   sed -i 's/\[ ! -e pids \] ||/false \&\&/' stand-in.nvidia-smi
   use_stand_ins nvidia-smi rocm-smi
   let_be_seen 7 2 &
+  local seen=$!
   job 2 1 "$tasks" -o usage=u.jsonl -o usage-gpu
-  wait
+  wait "$seen"
   [ "$code" -eq 0 ]
   is '.[0].gpu_memory == 100 and .[0].host == "node0" and .[1].gpu_memory == 300 and .[1].host == "node1"'
   is '.[0].gpu_device_use == 0.25 and .[1].gpu_device_use == 0.25'
@@ -157,8 +159,9 @@ exit 9
 END
   use_stand_ins nvidia-smi rocm-smi
   let_be_seen 9 &
+  local seen=$!
   job 1 2 "$tasks" --usage=u.jsonl --usage-gpu
-  wait
+  wait "$seen"
   [ "$code" -eq 0 ]
   [ "$(wc -l <err)" -eq 1 ]
   grep -qF "usage-gpu: nvidia-smi: exited with code 9: NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.: what tasks use of its GPUs is not known" err
@@ -169,8 +172,9 @@ END
   use_stand_ins nvidia-smi
   rm -f go calls pid.* pids
   let_be_seen 5 &
+  local seen=$!
   job 1 2 "$tasks" --usage=u.jsonl --usage-gpu
-  wait
+  wait "$seen"
   [ "$(wc -l <err)" -eq 1 ]
   grep -qF "usage-gpu: nvidia-smi: it prints 'a new format', expected index, UUID" err
 
@@ -178,8 +182,9 @@ END
   use_stand_ins nvidia-smi
   rm -f go calls pid.* pids
   let_be_seen 2 &
+  local seen=$!
   job 1 2 "$tasks" --usage=u.jsonl --usage-gpu
-  wait
+  wait "$seen"
   [ "$code" -eq 0 ]
   [ "$(wc -l <err)" -eq 1 ]
   grep -qF "usage-gpu: nvidia-smi: took longer than 5 s: " err
