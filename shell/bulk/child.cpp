@@ -27,7 +27,8 @@ void BulkChild::drop_queue() {
 }
 
 std::size_t BulkChild::take_owed(std::size_t most) {
-  if (traffic.record_credit >= most / 2) return 0;
+  constexpr std::size_t kMuch = std::size_t{16} << 10;
+  if (owed < kMuch && traffic.record_credit >= most / 2) return 0;
   traffic.record_credit += owed;
   return std::exchange(owed, 0);
 }

@@ -55,7 +55,8 @@ struct BulkChild {
   // Moves the first record of the queue to `out`; its size.
   std::size_t take_first(std::string& out);
   void drop_queue();
-  // Credit is given back in large parts: all that is owed, once the peer has less than half. 0: not now.
+  // Credit is given back in large parts: all that is owed, once that is much, or the peer has less than half of
+  // `most`. 0: not now.
   std::size_t take_owed(std::size_t most);
 };
 
