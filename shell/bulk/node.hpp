@@ -49,7 +49,7 @@ class BulkNode {
   // takes it as ended. Bytes of a link that is not there have no effect.
   Result<void> received(LinkName from, StreamId stream, std::string_view bytes);
   void written(LinkName to, StreamId stream);  // all bytes of the last Write
-  void waited();                               // the while of WaitForMore is over
+  void waited();                               // the time for which WaitForMore was to wait is over
 
   // ---- what the owner wants ----
   // Sends 1 to Limits::record bytes to the leader. False: the window is full; Room comes when there is room.
@@ -85,7 +85,9 @@ class BulkNode {
   bool deliver(OriginTable::Route from, const BulkRecord& record);
   void put_record(Channel channel, std::string_view bytes);
   Result<void> own_taken(Numbered number);
-  [[nodiscard]] bool is_answer(Channel channel) const { return options_.answers.contains(channel); }
+  [[nodiscard]] bool is_answer(BulkKind kind, Channel channel) const {
+    return kind == BulkKind::data && options_.answers.contains(channel);
+  }
   [[nodiscard]] bool has_records_to_send() const;
   [[nodiscard]] bool waits_for_answers() const;
   [[nodiscard]] std::size_t most_unnoted() const;

@@ -30,7 +30,8 @@ Result<void> BulkNode::end(Channel channel) {
 }
 
 void BulkNode::put_record(Channel channel, std::string_view bytes) {
-  Numbered number = unacked_.add(channel, bytes, !leads(), !bytes.empty() && is_answer(channel));
+  BulkKind kind = bytes.empty() ? BulkKind::end : BulkKind::data;
+  Numbered number = unacked_.add(channel, bytes, !leads(), is_answer(kind, channel));
   if (leads()) out_.put(DeliverRecord{options_.self, number, channel, std::string(bytes)});
   settle();
 }
@@ -70,7 +71,7 @@ Result<void> BulkNode::take_record_up(Id peer, BulkChild& child, const BulkRecor
   if (!goes_on) {
     child.owed += record.whole.size();
   } else if (!leads()) {
-    child.enqueue(record.whole, record.head.kind == BulkKind::data && is_answer(record.head.channel));
+    child.enqueue(record.whole, is_answer(record.head.kind, record.head.channel));
   }
   return {};
 }
@@ -85,8 +86,8 @@ bool BulkNode::deliver(OriginTable::Route from, const BulkRecord& record) {
       return false;
     case OriginTable::Verdict::next: break;
   }
-  bool answer = record.head.kind == BulkKind::data && is_answer(record.head.channel);
-  origins_.delivered(origin, record.head.number, from, record.whole.size(), answer);
+  origins_.delivered(origin, record.head.number, from, record.whole.size(),
+                     is_answer(record.head.kind, record.head.channel));
   out_.put(DeliverRecord{origin, record.head.number, record.head.channel, std::string(record.bytes)});
   return true;
 }

@@ -35,7 +35,7 @@ class UnackedRecords {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] bool empty() const { return records_.empty(); }
   [[nodiscard]] bool all_sent() const { return next_ == records_.size(); }
-  // One that is to be sent is no answer.
+  // Among those that are to be sent is one that is no answer.
   [[nodiscard]] bool is_urgent() const { return last_urgent_ >= first_ + next_; }
 
  private:

@@ -89,6 +89,21 @@ TEST_CASE("records of children and own ones go up in turn, and credit is given a
   CHECK(bench.node.child_bytes(4) == 0);
 }
 
+TEST_CASE("credit is given back once it is 16 KiB, though the child has more than half of it left") {
+  Limits limits;
+  Bench bench(3, limits);
+  bench.node.up(9);
+  bench.node.child_up(4);
+  bench.set_up();
+  const std::string bytes(6000, 'x');
+  for (Numbered number : {1, 2}) {
+    (void)bench.hears(below(4), kRecords, up_record(4, 0, number, bytes));
+    CHECK(bench.granted == 0);
+  }
+  (void)bench.hears(below(4), kRecords, up_record(4, 0, 3, bytes));
+  CHECK(bench.granted == 3 * (kHead + bytes.size()));
+}
+
 TEST_CASE("a child that goes beyond its credit is sent away") {
   Bench bench(3);
   bench.node.child_up(4);
