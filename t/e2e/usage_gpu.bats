@@ -66,19 +66,24 @@ list_and_wait() { # CALLS SHELLS FILE...
   wait_until are_called "$calls" "$shells"
 }
 
-# The same for the two tasks above, which end then. In the background; it is waited for by its number, as bats has a process here, too.
-let_be_seen() { # CALLS [SHELLS]
-  list_and_wait "$1" "${2:-1}" pid.0 pid.1 || :
+# The same for the two tasks above, which end then.
+let_be_seen() { # CALLS SHELLS
+  list_and_wait "$1" "$2" pid.0 pid.1 || :
   touch go
+}
+
+# A job of them whose shells each call the tools so often.
+job_that_is_seen() { # CALLS SHELLS TASKS-PER-SHELL OPTION...
+  let_be_seen "$1" "$2" &
+  local seen=$!
+  job "$2" "$3" "$tasks" "${@:4}"
+  wait "$seen" # by its number: bats has a process here, too
 }
 
 @test "memory of a task and of a process below one, the use of their device, and the devices of the node" {
   write_stand_ins
   use_stand_ins nvidia-smi
-  let_be_seen 5 &
-  local seen=$!
-  job 1 3 "$tasks" --usage=u.jsonl --usage-gpu
-  wait "$seen"
+  job_that_is_seen 5 1 3 --usage=u.jsonl --usage-gpu
   [ "$code" -eq 0 ]
   [ ! -s err ] || { cat err; return 1; }
   is '.[0].gpu_memory == 100 * 1048576 and .[1].gpu_memory == 300 * 1048576 and .[2].gpu_memory == 0'
@@ -98,10 +103,7 @@ let_be_seen() { # CALLS [SHELLS]
   write_stand_ins
   sed -i 's/\[ ! -e pids \] ||/false \&\&/' stand-in.nvidia-smi
   use_stand_ins nvidia-smi rocm-smi
-  let_be_seen 7 2 &
-  local seen=$!
-  job 2 1 "$tasks" -o usage=u.jsonl -o usage-gpu
-  wait "$seen"
+  job_that_is_seen 7 2 1 -o usage=u.jsonl -o usage-gpu
   [ "$code" -eq 0 ]
   is '.[0].gpu_memory == 100 and .[0].host == "node0" and .[1].gpu_memory == 300 and .[1].host == "node1"'
   is '.[0].gpu_device_use == 0.25 and .[1].gpu_device_use == 0.25'
@@ -158,10 +160,7 @@ echo "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driv
 exit 9
 END
   use_stand_ins nvidia-smi rocm-smi
-  let_be_seen 9 &
-  local seen=$!
-  job 1 2 "$tasks" --usage=u.jsonl --usage-gpu
-  wait "$seen"
+  job_that_is_seen 9 1 2 --usage=u.jsonl --usage-gpu
   [ "$code" -eq 0 ]
   [ "$(wc -l <err)" -eq 1 ]
   grep -qF "usage-gpu: nvidia-smi: exited with code 9: NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.: what tasks use of its GPUs is not known" err
@@ -171,20 +170,14 @@ END
   printf '#!/bin/sh\necho "nvidia-smi $PPID" >>%q\necho a new format\n' "$work/calls" >stand-in.nvidia-smi
   use_stand_ins nvidia-smi
   rm -f go calls pid.* pids
-  let_be_seen 5 &
-  local seen=$!
-  job 1 2 "$tasks" --usage=u.jsonl --usage-gpu
-  wait "$seen"
+  job_that_is_seen 5 1 2 --usage=u.jsonl --usage-gpu
   [ "$(wc -l <err)" -eq 1 ]
   grep -qF "usage-gpu: nvidia-smi: it prints 'a new format', expected index, UUID" err
 
   printf '#!/bin/sh\necho $$ >>%q\nsleep 987 &\nsleep 987\n' "$work/hangs" >stand-in.nvidia-smi
   use_stand_ins nvidia-smi
   rm -f go calls pid.* pids
-  let_be_seen 2 &
-  local seen=$!
-  job 1 2 "$tasks" --usage=u.jsonl --usage-gpu
-  wait "$seen"
+  job_that_is_seen 2 1 2 --usage=u.jsonl --usage-gpu
   [ "$code" -eq 0 ]
   [ "$(wc -l <err)" -eq 1 ]
   grep -qF "usage-gpu: nvidia-smi: took longer than 5 s: " err
