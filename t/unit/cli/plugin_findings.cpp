@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/file.hpp"
+#include "base/text.hpp"
 #include "cli/skeletons.hpp"
 
 using namespace nacre;       // NOLINT
@@ -49,8 +50,14 @@ TEST_CASE("no topic is taken for misspelt that the sources call") {
          std::filesystem::recursive_directory_iterator(std::string(NACRE_SOURCE_DIR "/") + folder)) {
       if (file.path().extension() != ".cpp") continue;
       std::string text = read_file(file.path()).value();
-      for (std::sregex_iterator each(text.begin(), text.end(), calls), end; each != end; ++each)
-        topics.insert((*each)[1]);
+      for (std::string_view line : split(text, '\n')) {
+        // Only the few lines that may have one, as a regular expression is slow.
+        if (line.find("(") == line.npos ||
+            (line.find("all") == line.npos && line.find("tell_plugins") == line.npos))
+          continue;
+        for (std::cregex_iterator each(line.data(), line.data() + line.size(), calls), end; each != end; ++each)
+          topics.insert((*each)[1]);
+      }
     }
   }
   CHECK(topics.size() > 12);

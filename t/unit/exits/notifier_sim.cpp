@@ -9,6 +9,7 @@
 #include <random>
 
 #include "exits/notifier.hpp"
+#include "fewer.hpp"
 
 using namespace nacre::exits;  // NOLINT
 using nacre::value::Idset;
@@ -16,7 +17,7 @@ using nacre::value::WaitStatus;
 
 namespace {
 
-constexpr std::uint32_t kSeeds = 2000;
+constexpr std::uint32_t kSeeds = nacre::kit::fewer(2000);
 constexpr double kTick = 0.0001;  // seconds that a timer may be late
 
 struct Client {

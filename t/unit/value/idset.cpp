@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value/idset.hpp"
+#include "fewer.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -361,8 +362,8 @@ TEST_CASE("the first ids are taken off, by the length of their text") {
   CHECK(left.empty());
 }
 
-TEST_CASE("a million ids, contiguous, alternating and shuffled") {
-  constexpr Idset::Id kCount = 1'000'000;
+TEST_CASE("very many ids, contiguous, alternating and shuffled") {
+  constexpr Idset::Id kCount = kit::fewer<Idset::Id>(1'000'000);
   Ids ids(kCount);
   std::iota(ids.begin(), ids.end(), 0);
   CHECK(Idset::of(ids).ranges() == Ranges{{0, kCount - 1}});
@@ -376,7 +377,7 @@ TEST_CASE("a million ids, contiguous, alternating and shuffled") {
   Idset odd = Idset::range(0, 2 * kCount - 1) - even;
   CHECK(odd.size() == kCount);
   CHECK((even & odd).empty());
-  CHECK((even | odd).str() == "0-1999999");
+  CHECK((even | odd).str() == "0-" + std::to_string(2 * kCount - 1));
   CHECK(even.ids() == ids);
   std::uint64_t count = 0;
   for (auto id = even.first(); id; id = even.next(*id)) ++count;

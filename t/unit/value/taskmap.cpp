@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/json.hpp"
+#include "fewer.hpp"
 
 using namespace nacre;  // NOLINT
 using nacre::value::Idset;
@@ -143,25 +144,27 @@ TEST_CASE("a block map leaves out nodes without tasks") {
   CHECK(map_of(";0").str() == "[[1,1,1,1]]");
 }
 
-TEST_CASE("a cyclic map of a million tasks is one block") {
-  std::vector<std::uint32_t> node_of(1'000'000);
+TEST_CASE("a cyclic map of very many tasks is one block") {
+  constexpr std::uint32_t kOnEach = kit::fewer(1000U);
+  std::vector<std::uint32_t> node_of(std::size_t{1000} * kOnEach);
   for (std::uint32_t task = 0; task < node_of.size(); ++task) node_of[task] = task % 1000;
   auto map = Taskmap::of(node_of);
-  CHECK(map.str() == "[[0,1000,1,1000]]");
-  CHECK(map.ranks_on(999).size() == 1000);
-  CHECK(*map.node_of(999'998) == 998);
+  CHECK(map.str() == "[[0,1000,1," + std::to_string(kOnEach) + "]]");
+  CHECK(map.ranks_on(999).size() == kOnEach);
+  CHECK(*map.node_of(1998) == 998);
   CHECK(map_of(map.raw()) == map);
   CHECK(map_of(map.pmi()) == map);
 }
 
 TEST_CASE("a map that no block compresses is still read and written in good time") {
-  std::vector<std::uint32_t> node_of(100'000);
-  for (std::uint32_t task = 0; task < node_of.size(); ++task) node_of[task] = 99'999 - task;
+  constexpr auto kNodes = kit::fewer(100'000U);
+  std::vector<std::uint32_t> node_of(kNodes);
+  for (std::uint32_t task = 0; task < kNodes; ++task) node_of[task] = kNodes - 1 - task;
   auto map = Taskmap::of(node_of);
-  CHECK(map.blocks().size() == 100'000);
+  CHECK(map.blocks().size() == kNodes);
   CHECK(map_of(map.raw()) == map);
   CHECK(map_of(map.str()) == map);
-  CHECK(*map.node_of(99'999) == 0);
+  CHECK(*map.node_of(kNodes - 1) == 0);
   CHECK(map.same_size(map));
 }
 

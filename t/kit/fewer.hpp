@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How many of what a test has very many of. Sanitizers make each slow, so that the build of `make check` has a tenth of them;
+// that of `make check-long`, without NACRE_FEWER, has all.
+#pragma once
+
+#include <cstddef>
+
+namespace nacre::kit {
+
+template <typename Count>
+constexpr Count fewer(Count all, Count divisor = 10) {
+#ifdef NACRE_FEWER
+  return all / divisor;
+#else
+  static_cast<void>(divisor);
+  return all;
+#endif
+}
+
+}  // namespace nacre::kit
