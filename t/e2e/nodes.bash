@@ -14,25 +14,15 @@ write_nodes() {
 
 # Waits until the file $1 has $2 lines.
 lines_come() {
-  for ((i = 0; i < 3000; ++i)); do
-    [ "$(wc -l <"$1")" -ge "$2" ] && return
-    sleep 0.02
-  done
-  echo "not $2 lines in $1, which has:"
-  cat "$1"
-  return 1
+  wait_until 60 has_lines "$1" "$2" || { cat "$1"; return 1; }
 }
+has_lines() { [ "$(wc -l <"$1")" -ge "$2" ]; }
 
 # No process is left whose command line has $1.
 nothing_left() {
-  for ((i = 0; i < 1500; ++i)); do
-    pgrep -f "$1" >left || return 0
-    sleep 0.02
-  done
-  echo "still there:"
-  ps -fp "$(paste -sd, left)"
-  return 1
+  wait_until 60 no_process_has "$1" || { ps -fp "$(paste -sd, left)"; return 1; }
 }
+no_process_has() { ! pgrep -f -- "$1" >left; }
 
 # A job of a shell on each of the hosts node0 to node3, which are folders here: each shell starts in its own, so that initrc=rc.lua is its.
 on_hosts() {

@@ -10,8 +10,9 @@ uptime_ms() { # does not jump with the wall clock
 }
 
 # wait_until [SECONDS] CMD...: until that is true, at most for so long (120 s). A machine that stands still has more time, once.
+# It looks ever less often, as what it calls takes the processor from what it waits for.
 wait_until() {
-  local seconds=120 now last deadline stood_still=0
+  local seconds=120 now last deadline stood_still=0 pauses=(0.02 0.02 0.03 0.04 0.05 0.06 0.08 0.1 0.12 0.15)
   if [[ $1 =~ ^[0-9]+$ ]]; then
     seconds=$1
     shift
@@ -23,7 +24,8 @@ wait_until() {
     ((stood_still || now - last < 5000)) || { stood_still=1 && deadline=$((deadline + now - last)); }
     last=$now
     ((now < deadline)) || { echo "not true within $seconds s: $*"; return 1; }
-    sleep 0.02
+    sleep "${pauses[0]}"
+    ((${#pauses[@]} == 1)) || pauses=("${pauses[@]:1}")
   done
 }
 
