@@ -10,16 +10,16 @@
 
 #include "base/json.hpp"
 #include "base/variable.hpp"
+#include "job/batch_system.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/elastic/batch_system.hpp"
-#include "plugins/elastic/command_run.hpp"
+#include "task/command_run.hpp"
 
 namespace nacre::plugins {
 namespace {
 
 class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
  public:
-  explicit Elastic(plugin::Host& host) : Plugin("elastic"), host_(host), run_(host) {
+  explicit Elastic(plugin::Host& host) : Plugin("elastic"), host_(host), run_(host.loop(), host.children()) {
     on("shell.init", [this](plugin::Call&) { return read(); });
   }
   ~Elastic() override {
@@ -42,8 +42,9 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
     }
     bool is_alone = host_.job().shells() == 1 && host_.bulk() == nullptr;
     if (manager == "off" || host_.job().shell_rank != 0 || is_alone) return {};
-    manager_ = manager == "auto" ? BatchSystem::of_environment(own_variable) : BatchSystem::of_command(manager);
-    if (manager_.kind == BatchSystem::Kind::none) return {};
+    manager_ =
+        manager == "auto" ? job::BatchSystem::of_environment(own_variable) : job::BatchSystem::of_command(manager);
+    if (manager_.kind == job::BatchSystem::Kind::none) return {};
     offers_ = true;
     host_.offer_release(this);
     return {};
@@ -58,8 +59,8 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
   void begin() {
     if (auto why = manager_.obstacle()) return end(invalid(*why));
     const value::Hostlist& hosts = waiting_.front().hosts;
-    CommandRun::What what;
-    BatchSystem::Command command = manager_.release(hosts);
+    task::CommandRun::What what;
+    job::BatchSystem::Command command = manager_.release(hosts);
     what.argv = std::move(command.argv);
     what.name = std::move(command.name);
     what.variables = {{"NACRE_RELEASED_HOSTS", hosts.str()}, {"NACRE_JOB_ID", host_.job().id.f58_plain()}};
@@ -71,14 +72,14 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
   void end(const Result<std::string>& released) {
     Request request = std::move(waiting_.front());
     waiting_.pop_front();
-    Json outcome = release_outcome(manager_.name, request.hosts, released);
+    Json outcome = job::release_outcome(manager_.name, request.hosts, released);
     if (!waiting_.empty()) begin();
     request.done(outcome);
   }
 
   plugin::Host& host_;
-  CommandRun run_;
-  BatchSystem manager_;
+  task::CommandRun run_;
+  job::BatchSystem manager_;
   bool offers_ = false;
   std::deque<Request> waiting_;  // the first one is served
 };

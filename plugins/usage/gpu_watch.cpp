@@ -20,7 +20,7 @@ constexpr int kMostGpuDepth = 1024;  // of processes: their numbers are used aga
 }  // namespace
 
 GpuWatch::GpuWatch(plugin::Host& host, Complain complain, event::Seconds most_time)
-    : host_(host), complain_(std::move(complain)), most_time_(most_time), run_(host) {
+    : host_(host), complain_(std::move(complain)), most_time_(most_time), run_(host.loop(), host.children()) {
   using usage::GpuLook;
   const std::vector<Tool> known{
       {"nvidia-smi",
@@ -57,7 +57,7 @@ void GpuWatch::next() {
       step_ = 0;
       continue;
     }
-    CommandRun::What what{tool.name, tool.steps[step_].argv};
+    task::CommandRun::What what{tool.name, tool.steps[step_].argv};
     what.most = most_time_;
     what.is_told_by_output = true;
     what.ends_with_shell = true;

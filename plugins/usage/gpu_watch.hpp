@@ -14,7 +14,7 @@
 
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
-#include "plugins/elastic/command_run.hpp"
+#include "task/command_run.hpp"
 #include "usage/gpu.hpp"
 
 namespace nacre::plugins {
@@ -66,7 +66,7 @@ class GpuWatch {
   usage::GpuLook look_;
   std::size_t tool_ = 0, step_ = 0;  // of the command that runs
   std::optional<event::Timer> end_;  // by which it has to have ended
-  CommandRun run_;                   // last: it ends before what its callback needs
+  task::CommandRun run_;             // last: it ends before what its callback needs
 };
 
 // Of this shell's tasks that run: by the processes that are one of them, or below one.

@@ -6,9 +6,9 @@
 #include "base/json.hpp"
 #include "base/variable.hpp"
 #include "core/shell_grow.hpp"
+#include "job/batch_system.hpp"
 #include "job/leavers.hpp"
 #include "launch/launcher.hpp"
-#include "plugins/elastic/batch_system.hpp"
 
 namespace nacre::core {
 // A number of nodes that is not of one host, or those of a job whose nodes only the manager gives.
@@ -30,8 +30,8 @@ Result<void> ShellGrow::make_nodes() {
     return Error{
         ENOTSUP,
         "the job's option elastic.manager is not auto, so Slurm is asked for no nodes: start it without that"};
-  auto allocation = plugins::BatchSystem::of_environment(own_variable);
-  if (allocation.kind != plugins::BatchSystem::Kind::slurm)
+  auto allocation = job::BatchSystem::of_environment(own_variable);
+  if (allocation.kind != job::BatchSystem::Kind::slurm)
     return invalid("--count names no hosts, and nobody else does: give --hosts");
   nodes_ = std::make_unique<SlurmNodes>(host_, allocation.job, [this](const std::vector<std::string>& command) {
     if (process_.guard) process_.guard->set_command(command);

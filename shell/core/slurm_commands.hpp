@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "plugins/elastic/command_run.hpp"
+#include "task/command_run.hpp"
 #include "value/hostlist.hpp"
 
 namespace nacre::core {
@@ -20,7 +20,7 @@ struct SlurmRequest {
   value::Hostlist without;  // none of these
 };
 
-using SlurmCommand = plugins::CommandRun::What;
+using SlurmCommand = task::CommandRun::What;
 
 // Waits until Slurm gives the nodes, and writes the allocation's id and its hosts: `8 node[2-3]`. Its time limit is
 // what is left of that of `job`.

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "plugins/elastic/batch_system.hpp"
+#include "job/batch_system.hpp"
 
 namespace nacre::core {
 namespace {
@@ -31,8 +31,8 @@ SlurmNodes::SlurmNodes(plugin::Host& host, std::string job, WhenKilled when_kill
       job_(std::move(job)),
       name_("nacre-" + host.job().id.f58_plain()),
       when_killed_(std::move(when_killed)),
-      asking_(host),
-      telling_(host) {}
+      asking_(host.loop(), host.children()),
+      telling_(host.loop(), host.children()) {}
 
 // ---- to get some -------------------------------------------------------------------------------
 
@@ -140,8 +140,8 @@ void SlurmNodes::give_back(const value::Hostlist& hosts, std::function<void(cons
     there.remove(leaving);
     SlurmCommand command = slurm_end(allocation);
     if (!there.empty()) {
-      plugins::BatchSystem slurm;
-      slurm.kind = plugins::BatchSystem::Kind::slurm;
+      job::BatchSystem slurm;
+      slurm.kind = job::BatchSystem::Kind::slurm;
       slurm.job = allocation;
       auto smaller = slurm.release(leaving);
       command = {smaller.name, smaller.argv};
@@ -151,7 +151,7 @@ void SlurmNodes::give_back(const value::Hostlist& hosts, std::function<void(cons
     tell(std::move(command), [this, open, leaving, is_all, id = allocation](const Result<std::string>& told) {
       if (is_all && told) allocations_.erase(id);
       watch();
-      if (open->done) open->done(plugins::release_outcome(kManager, leaving, told));
+      if (open->done) open->done(job::release_outcome(kManager, leaving, told));
     });
   }
 }
@@ -184,7 +184,7 @@ Result<void> SlurmNodes::end() {
 
 // ---- the commands ------------------------------------------------------------------------------
 
-void SlurmNodes::tell(SlurmCommand command, plugins::CommandRun::WhenDone done) {
+void SlurmNodes::tell(SlurmCommand command, task::CommandRun::WhenDone done) {
   told_.push_back({std::move(command), std::move(done)});
   if (told_.size() == 1) tell_next();
 }

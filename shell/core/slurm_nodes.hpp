@@ -22,7 +22,7 @@
 #include "core/slurm_commands.hpp"
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
-#include "plugins/elastic/command_run.hpp"
+#include "task/command_run.hpp"
 #include "value/hostlist.hpp"
 
 namespace nacre::core {
@@ -64,7 +64,7 @@ class SlurmNodes {
   };
   struct Told {
     SlurmCommand command;
-    plugins::CommandRun::WhenDone done;
+    task::CommandRun::WhenDone done;
   };
 
   void begin();
@@ -72,14 +72,14 @@ class SlurmNodes {
   void settle();
   Result<Nodes> granted(const std::string& text);
   [[nodiscard]] Error not_granted(const Wanted& wanted) const;
-  void tell(SlurmCommand command, plugins::CommandRun::WhenDone done);
+  void tell(SlurmCommand command, task::CommandRun::WhenDone done);
   void tell_next();
   void watch() const;
 
   plugin::Host& host_;
   std::string job_, name_;
   WhenKilled when_killed_;
-  plugins::CommandRun asking_, telling_;
+  task::CommandRun asking_, telling_;
   std::deque<Request> requests_;               // the first one is open
   std::optional<Result<std::string>> answer_;  // of salloc
   std::optional<event::Timer> time_;           // that Slurm has for it

@@ -17,6 +17,7 @@
 #include "event/clock.hpp"
 #include "front/launch_signals.hpp"
 #include "front/srun_errors.hpp"
+#include "job/batch_system.hpp"
 #include "launch/launcher.hpp"
 #include "launch/stream.hpp"
 #include "task/subprocess.hpp"
@@ -390,7 +391,7 @@ Result<task::Command> launch_command(const LaunchPlan& plan) {
   argv.insert(argv.end(), plan.srun->begin(), plan.srun->end());
   argv.insert(argv.end(), words.begin(), words.end());
   task::Command command = TRY(launch::agent_command({}, "localhost", argv));
-  if (plan.tolerates_loss) command.env.set("NACRE_SRUN_NO_KILL", "1");  // plugins/elastic/batch_system.hpp
+  if (plan.tolerates_loss) command.env.set(job::BatchSystem::kStepSurvives, "1");
   return command;
 }
 

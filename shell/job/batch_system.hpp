@@ -14,7 +14,7 @@
 #include "base/result.hpp"
 #include "value/hostlist.hpp"
 
-namespace nacre::plugins {
+namespace nacre::job {
 
 struct BatchSystem {
   enum class Kind : std::uint8_t { none, slurm, pbs, lsf, other, command };
@@ -46,4 +46,4 @@ struct BatchSystem {
 [[nodiscard]] Json release_outcome(std::string_view name, const value::Hostlist& hosts,
                                    const Result<std::string>& released);
 
-}  // namespace nacre::plugins
+}  // namespace nacre::job

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/elastic/batch_system.hpp"
+#include "job/batch_system.hpp"
 
 #include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "base/text.hpp"
 
-namespace nacre::plugins {
+namespace nacre::job {
 namespace {
 
 using Kind = BatchSystem::Kind;
@@ -98,4 +98,4 @@ Json release_outcome(std::string_view name, const value::Hostlist& hosts, const 
   return out;
 }
 
-}  // namespace nacre::plugins
+}  // namespace nacre::job

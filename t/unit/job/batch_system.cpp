@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/elastic/batch_system.hpp"
+#include "job/batch_system.hpp"
 
 #include <map>
 
 #include <catch2/catch.hpp>
 
 using namespace nacre;  // NOLINT
-using plugins::BatchSystem;
+using job::BatchSystem;
 using Kind = BatchSystem::Kind;
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/elastic/command_run.hpp"
+#include "task/command_run.hpp"
 
 #include <csignal>
 #include <utility>
@@ -9,7 +9,7 @@
 #include "base/escape.hpp"
 #include "base/text.hpp"
 
-namespace nacre::plugins {
+namespace nacre::task {
 namespace {
 
 std::string last_line(std::string_view text) {
@@ -30,18 +30,17 @@ Result<void> CommandRun::start(What what, WhenDone done) {
   err_.clear();
   is_late_ = false;
   is_told_by_output_ = what.is_told_by_output;
-  task::Command command{std::move(what.argv), job::Environment::own(), {}};
+  Command command{std::move(what.argv), job::Environment::own(), {}};
   command.setup.ends_with_parent = what.ends_with_shell;
   for (const auto& [name, value] : what.variables) command.env.set(name, value);
-  limit_ = TRY(event::Timer::create(host_.loop(), [this] {
+  limit_ = TRY(event::Timer::create(loop_, [this] {
     is_late_ = true;
     static_cast<void>(process_->kill(SIGKILL));  // it may have ended without having been reaped
   }));
-  task::Subprocess::Callbacks callbacks;
+  Subprocess::Callbacks callbacks;
   callbacks.on_ready = [this](const std::string&) { read(); };
   callbacks.on_complete = [this] { complete(); };
-  auto started =
-      task::Subprocess::start(host_.loop(), host_.children(), std::move(command), {}, std::move(callbacks));
+  auto started = Subprocess::start(loop_, children_, std::move(command), {}, std::move(callbacks));
   if (!started) return in(command_, Error(started.error().error));
   process_ = *std::move(started);
   done_ = std::move(done);
@@ -51,7 +50,7 @@ Result<void> CommandRun::start(What what, WhenDone done) {
 
 void CommandRun::read() {
   for (auto [name, text] : {std::pair{"stdout", &out_}, std::pair{"stderr", &err_}}) {
-    task::BufferedStream* stream = process_->stream(name);
+    BufferedStream* stream = process_->stream(name);
     for (std::string_view some = stream->read(); !some.empty(); some = stream->read())
       text->append(some.substr(0, kMostText - text->size()));
   }
@@ -69,4 +68,4 @@ void CommandRun::complete() {
   done(Error{ECANCELED, fmt::format("{}: {}{}", command_, status.str(), why.empty() ? "" : ": " + why)});
 }
 
-}  // namespace nacre::plugins
+}  // namespace nacre::task

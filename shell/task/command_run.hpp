@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "plugin/host.hpp"
+#include "event/loop.hpp"
 #include "task/subprocess.hpp"
 
-namespace nacre::plugins {
+namespace nacre::task {
 
 // One command at a time, with the shell's own environment. It is killed when it takes too long, and with this
 // object.
@@ -20,7 +20,8 @@ class CommandRun {
   static constexpr event::Seconds kMostTime{20};
   static constexpr std::size_t kMostText = 1 << 20;  // bytes of its output and of standard error that are kept
 
-  explicit CommandRun(plugin::Host& host) : host_(host) {}
+  // Both have to outlive it.
+  CommandRun(event::Loop& loop, event::Children& children) : loop_(loop), children_(children) {}
   ~CommandRun();
 
   struct What {
@@ -41,8 +42,9 @@ class CommandRun {
   void read();
   void complete();
 
-  plugin::Host& host_;
-  std::unique_ptr<task::Subprocess> process_;
+  event::Loop& loop_;
+  event::Children& children_;
+  std::unique_ptr<Subprocess> process_;
   std::optional<event::Timer> limit_;
   WhenDone done_;
   std::string command_;
@@ -51,4 +53,4 @@ class CommandRun {
   bool is_late_ = false, is_told_by_output_ = false;
 };
 
-}  // namespace nacre::plugins
+}  // namespace nacre::task
