@@ -50,6 +50,9 @@ def _offence(tree, rules, path, quote, name):
     if ".." in name.split("/"):
         return f'"{name}": write the path from shell/, without ".."'
     target = _target(tree, path, quote, name)
+    face = rules.face.get(target)
+    if face and owner != target and name != face:
+        return f'"{name}": of {target} only {face} may be included elsewhere'
     if target is None or target in rules.all_uses(owner):
         return None
     if target not in rules.uses:

@@ -15,6 +15,7 @@ class Table:
     def __init__(self, text):
         self.uses = {}  # name: the names it may use directly
         self.only = {}  # a library's header: the one folder that may include it
+        self.face = {}  # name: the one header of it that others may include
         self.line = {}  # name: its line in the table
         for number, line in enumerate(text.splitlines(), 1):
             line = line.split("#")[0].strip()
@@ -23,6 +24,8 @@ class Table:
             left, _, right = line.partition(":")
             if left.startswith("only "):
                 self.only.update({header: right.strip() for header in left.split()[1:]})
+            elif left.startswith("face "):
+                self.face[left.split()[1]] = right.strip()
             else:
                 self.uses[left] = set(right.split())
                 self.line[left] = number
