@@ -257,7 +257,7 @@ TEST_CASE("R without some of its nodes") {
       "R_lite": [{"rank": "3-5", "children": {"core": "0-1"}}, {"rank": "9", "children": {"core": "0", "gpu": "1"}}],
       "nodelist": ["n[3-5]", "big"], "properties": {"fast": "4-5", "large": "9"}, "starttime": 0, "expiration": 0}})"));
   REQUIRE(r);
-  Json changed = job::without_nodes(*r, value::Idset::parse("1,3").value());
+  Json changed = nacre::job::without_nodes(*r, nacre::value::Idset::parse("1,3").value());
   auto again = Resources::from_json(changed);
   REQUIRE(again);
   REQUIRE(again->nodes.size() == 2);
@@ -265,5 +265,5 @@ TEST_CASE("R without some of its nodes") {
   CHECK(again->nodes[1].hostname == "n5");
   CHECK(again->nodes[1].broker_rank == 5);
   CHECK(changed["execution"]["properties"] == Json{{"fast", "5"}});
-  CHECK(job::without_nodes(*r, {})["execution"]["R_lite"] == r->document["execution"]["R_lite"]);
+  CHECK(nacre::job::without_nodes(*r, {})["execution"]["R_lite"] == r->document["execution"]["R_lite"]);
 }
