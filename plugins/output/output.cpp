@@ -257,14 +257,14 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   // Makes one read for each event, so that a task that never stops writing cannot starve the others. Returns
   // whether there may be more.
   bool read_some(OutputChannel& channel) {
-    buffer_.resize(read_size_);
-    ssize_t got = ::read(channel.watched, buffer_.data(), buffer_.size());
+    if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(kReadSize);
+    ssize_t got = ::read(channel.watched, buffer_.get(), read_size_);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return errno == EINTR;
     if (got <= 0) {  // EIO: no process has the other end of the pty any more
       close(channel);
       return false;
     }
-    std::string_view bytes(buffer_.data(), static_cast<std::size_t>(got));
+    std::string_view bytes(buffer_.get(), static_cast<std::size_t>(got));
     outputs_.note_first(channel, host_.timeline());
     double now = event::wall_clock();
     channel.note(bytes, host_.tasks().size(), now);
@@ -379,7 +379,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   std::optional<OutputComeOut> come_out_;     // on the leader
   std::size_t read_size_ = kReadSize;         // bytes
   OutputChannels outputs_;
-  std::string buffer_;
+  std::unique_ptr<char[]> buffer_;              // not cleared: a task that writes little costs few pages
   std::vector<LogEntry> early_;                 // until places are open
   int closed_ = 0;                              // channels whose holds remain until all is flushed
   int held_ = 0;                                // holds
