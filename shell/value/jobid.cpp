@@ -88,9 +88,10 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 Result<std::uint64_t> word_digit(std::string_view word) {
   std::string small(word);
   std::transform(small.begin(), small.end(), small.begin(), lower);
-  auto it = std::find(kJobIdWords.begin(), kJobIdWords.end(), small);
-  if (it == kJobIdWords.end()) return invalid(fmt::format("{} is not in the word list", in_quotes(word)));
-  return static_cast<std::uint64_t>(it - kJobIdWords.begin());
+  for (std::size_t digit = 0; digit < kJobIdWordCount; ++digit) {
+    if (jobid_word(digit) == small) return digit;
+  }
+  return invalid(fmt::format("{} is not in the word list", in_quotes(word)));
 }
 
 // Two groups of three words: the lower 32 bits, then the upper ones; in each group the lowest digit comes first.
@@ -169,9 +170,9 @@ std::string JobId::f58_plain() const {
 
 std::string JobId::words() const {
   auto three = [](std::uint64_t half) {
-    return fmt::format("{}-{}-{}", kJobIdWords[half % kJobIdWordCount],
-                       kJobIdWords[half / kJobIdWordCount % kJobIdWordCount],
-                       kJobIdWords[half / kJobIdWordCount / kJobIdWordCount]);
+    return fmt::format("{}-{}-{}", jobid_word(half % kJobIdWordCount),
+                       jobid_word(half / kJobIdWordCount % kJobIdWordCount),
+                       jobid_word(half / kJobIdWordCount / kJobIdWordCount));
   };
   return three(value_ & UINT32_MAX) + "--" + three(value_ >> 32);
 }

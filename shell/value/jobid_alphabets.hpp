@@ -14,7 +14,7 @@ inline constexpr std::string_view kJobIdBase58 = "123456789ABCDEFGHJKLMNPQRSTUVW
 
 // Three words represent 32 bits: 1626 is the cube root of 2^32, rounded up. Lower case, a to z.
 inline constexpr std::size_t kJobIdWordCount = 1626;
-extern constinit const std::array<std::string_view, kJobIdWordCount> kJobIdWords;
+[[nodiscard]] std::string_view jobid_word(std::size_t digit);
 
 // 576 code points, all four bytes in UTF-8 and starting with F0 9F.
 extern constinit const std::u32string_view kJobIdEmoji;

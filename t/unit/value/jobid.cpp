@@ -172,7 +172,11 @@ TEST_CASE("what is no job id is refused") {
 
 TEST_CASE("the alphabets have no digit twice") {
   using namespace nacre::value;  // NOLINT
-  CHECK(std::set<std::string_view>(kJobIdWords.begin(), kJobIdWords.end()).size() == 1626);
+  std::set<std::string_view> words;
+  for (std::size_t digit = 0; digit < kJobIdWordCount; ++digit) words.insert(jobid_word(digit));
+  CHECK(words.size() == 1626);
+  CHECK(jobid_word(0) == "academy");
+  CHECK(jobid_word(1625) == "amen");
   CHECK(std::set<char32_t>(kJobIdEmoji.begin(), kJobIdEmoji.end()).size() == 576);
   CHECK(std::set<char>(kJobIdBase58.begin(), kJobIdBase58.end()).size() == 58);
 }
