@@ -50,15 +50,6 @@ std::vector<std::pair<unsigned, unsigned>> all_but(const std::vector<unsigned>& 
   return out;
 }
 
-std::vector<int> changed_signals() {
-  std::vector<int> out;
-  for (int signum = 1; signum < NSIG; ++signum) {
-    struct sigaction action {};
-    if (::sigaction(signum, nullptr, &action) == 0 && action.sa_handler != SIG_DFL) out.push_back(signum);
-  }
-  return out;
-}
-
 // ---- In the child ------------------------------------------------------------
 
 Failure failed(Step step, int detail = 0) { return {step, errno, detail}; }
@@ -192,8 +183,17 @@ Image::Image(const Command& command)
   script_argv.insert(script_argv.end(), argv.begin() + 1, argv.end());
 }
 
-Plan::Plan(const Command& command)
-    : setup(command.setup), parent(::getpid()), fds(command.setup.fds), signals(changed_signals()) {
+std::vector<int> changed_signals() {
+  std::vector<int> out;
+  for (int signum = 1; signum < NSIG; ++signum) {
+    struct sigaction action {};
+    if (::sigaction(signum, nullptr, &action) == 0 && action.sa_handler != SIG_DFL) out.push_back(signum);
+  }
+  return out;
+}
+
+Plan::Plan(const Command& command, std::vector<int> changed)
+    : setup(command.setup), parent(::getpid()), fds(command.setup.fds), signals(std::move(changed)) {
   std::vector<unsigned> targets;
   for (const ChildSetup::Fd& fd : fds) {
     targets.push_back(static_cast<unsigned>(fd.target));

@@ -11,6 +11,7 @@
 
 #include "task/command.hpp"
 #include "task/failure.hpp"
+#include "task/spawn.hpp"
 
 namespace nacre::task {
 
@@ -24,9 +25,13 @@ struct Image {
   std::vector<std::string> candidates;   // the paths to try in order, as execvp(3) would
 };
 
+// The signals of this process that have a handler or are ignored. 64 system calls.
+[[nodiscard]] std::vector<int> changed_signals();
+
 // What the child does before exec.
 struct Plan {
-  explicit Plan(const Command& command);
+  // `changed`: changed_signals(), of now.
+  Plan(const Command& command, std::vector<int> changed);
 
   void keep(int fd);           // leaves this descriptor open until exec
   void keep_crash_handlers();  // SIGSEGV and the like stay with their handlers until exec
@@ -39,6 +44,10 @@ struct Plan {
   unsigned descriptor_limit = 0;                      // for kernels without close_range(2)
   std::vector<int> signals;                           // those with a handler, and those ignored
 };
+
+// Spawner::spawn(), for several commands: what `changed` has is read once for all.
+tl::expected<Spawned, SpawnError> spawn(const Command& command, const std::vector<int>& changed,
+                                        const Spawner::ChildHook& hook = {});
 
 // Each returns what failed, or Step::none. set_up performs the ChildSetup, except trace_me, in an order in which no
 // step hinders a later one: limits come last, as a low RLIMIT_NOFILE would hinder others.

@@ -62,8 +62,8 @@ Failure run_shared(Plan& plan, Image& image) {
 }
 
 // When vfork returns here, the child has executed or ended.
-Result<Started> start_shared(const Command& command) {
-  Plan plan(command);
+Result<Started> start_shared(const Command& command, const std::vector<int>& changed) {
+  Plan plan(command, changed);
   Image image(command);
   SharedFailure failure;
   SignalsBlocked blocked;
@@ -115,8 +115,9 @@ Failure read_failure(int fd) {
   return failure;
 }
 
-Result<Started> start_forked(const Command& command, const Spawner::ChildHook& hook) {
-  Plan plan(command);
+Result<Started> start_forked(const Command& command, const std::vector<int>& changed,
+                             const Spawner::ChildHook& hook) {
+  Plan plan(command, changed);
   // If the hook ends, the child itself names the plugin.
   const std::string no_plugin = "?";
   const std::string starting = "the start of a process";
@@ -159,11 +160,12 @@ int exec_failure_code(int error_code) {
   return error_code == ENOENT || error_code == ENOTDIR ? kExitNotFound : kExitNotExecutable;
 }
 
-tl::expected<Spawned, SpawnError> Spawner::spawn(const Command& command, const ChildHook& hook) const {
+tl::expected<Spawned, SpawnError> spawn(const Command& command, const std::vector<int>& changed,
+                                        const Spawner::ChildHook& hook) {
   if (command.argv.empty()) return tl::unexpected(SpawnError{.error = invalid("expected a command, got none")});
   // A traced child may stop before it executes, and a parent in vfork would not see that.
   bool own_memory = hook || command.setup.trace_me;
-  Result<Started> started = own_memory ? start_forked(command, hook) : start_shared(command);
+  Result<Started> started = own_memory ? start_forked(command, changed, hook) : start_shared(command, changed);
   if (!started) return tl::unexpected(SpawnError{.error = std::move(started).error()});
   if (started->failure.step != Step::none) {
     reap(started->pid);
@@ -172,6 +174,10 @@ tl::expected<Spawned, SpawnError> Spawner::spawn(const Command& command, const C
     return tl::unexpected(SpawnError{true, exit_code, describe(command, started->failure)});
   }
   return Spawned{started->pid};
+}
+
+tl::expected<Spawned, SpawnError> Spawner::spawn(const Command& command, const ChildHook& hook) const {
+  return task::spawn(command, changed_signals(), hook);
 }
 
 }  // namespace nacre::task

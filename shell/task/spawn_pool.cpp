@@ -6,6 +6,7 @@
 
 #include "base/signals_blocked.hpp"
 #include "event/clock.hpp"
+#include "task/child.hpp"
 
 namespace nacre::task {
 
@@ -26,7 +27,8 @@ SpawnPool::~SpawnPool() {
 }
 
 std::vector<SpawnPool::Outcome> SpawnPool::spawn(std::span<const Command* const> commands, std::span<Times> times) {
-  Batch batch{commands, std::vector<Outcome>(commands.size()), times};
+  // No handler of a signal is set while all wait for the batch.
+  Batch batch{commands, std::vector<Outcome>(commands.size()), times, changed_signals()};
   if (commands.size() > 1) make_threads();
   {
     std::lock_guard lock(mutex_);
@@ -45,7 +47,7 @@ std::vector<SpawnPool::Outcome> SpawnPool::spawn(std::span<const Command* const>
 void SpawnPool::work(Batch& batch) {
   for (std::size_t i; (i = batch.next++) < batch.commands.size();) {
     if (!batch.times.empty()) batch.times[i].begun = event::clock_now();
-    batch.outcomes[i] = Spawner().spawn(*batch.commands[i]);
+    batch.outcomes[i] = task::spawn(*batch.commands[i], batch.changed_signals);
     if (!batch.times.empty()) batch.times[i].over = event::clock_now();
   }
 }
