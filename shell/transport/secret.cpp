@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -41,14 +42,17 @@ int digit_value(char digit) {
 // Cannot fail with this value.
 void leave_no_core_file() { ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
 
-// Reads byte by byte, as a task's input may follow the newline.
+// Reads what the digits take, and then byte by byte, as a task's input may follow the newline.
 Result<void> read_line(int fd, Line& line) {
   while (line.size < line.bytes.size()) {
-    ssize_t got = ::read(fd, line.bytes.data() + line.size, 1);
+    char* end = line.bytes.data() + line.size;
+    ssize_t got = ::read(fd, end, line.size < kDigits ? kDigits - line.size : 1);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_error(errno, "cannot read the secret");
-    if (got == 0 || line.bytes[line.size] == '\n') return {};
-    ++line.size;
+    if (got == 0) return {};
+    char* newline = std::find(end, end + got, '\n');
+    line.size += static_cast<std::size_t>(newline - end);
+    if (newline != end + got) return {};
   }
   return {};
 }

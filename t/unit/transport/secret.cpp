@@ -120,3 +120,11 @@ TEST_CASE("a secret from a descriptor leaves what follows it") {
   CHECK(::read(pipe.read.get(), rest, sizeof rest) == 15);
   CHECK_FALSE(Secret::from_descriptor(pipe.read.get()));  // the end
 }
+
+TEST_CASE("a secret from a descriptor that ends too early is not waited for") {
+  Pipe pipe = make_pipe(O_CLOEXEC).value();
+  REQUIRE(write_all(pipe.write.get(), "abc\n") == 0);
+  auto secret = Secret::from_descriptor(pipe.read.get());
+  REQUIRE_FALSE(secret);
+  CHECK(secret.error().message == "a secret has 64 hexadecimal digits; here are 3 characters");
+}
