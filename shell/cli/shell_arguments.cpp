@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "cli/option_list.hpp"
+#include "cli/raw_arguments.hpp"
 #include "job/options.hpp"
 #include "version.hpp"
 
@@ -14,21 +15,20 @@ namespace {
 
 Reply misused(const std::string& message) { return usage_error("nacre-shell", message); }
 
-std::optional<Reply> check(ShellArguments& out, const CLI::App& app, const std::string& jobid,
-                           const std::string& rank, const std::string& way) {
-  auto chosen = boot::parse_way(way);
+std::optional<Reply> check(RawArguments& raw) {
+  ShellArguments& out = raw.values;
+  auto chosen = boot::parse_way(raw.way);
   if (!chosen) return misused(fmt::format("--boot: {}", chosen.error().message));
   out.way = *chosen;
   if (out.way == boot::Way::standalone) out.standalone = true;
-  if (out.standalone && out.way != boot::Way::standalone && app.count("--boot") > 0) {
-    return misused(fmt::format("--standalone and --boot={} exclude each other", way));
+  if (out.standalone && out.way != boot::Way::standalone && raw.has_way) {
+    return misused(fmt::format("--standalone and --boot={} exclude each other", raw.way));
   }
-  for (const char* needed : {"--jobspec", "--resources"}) {
-    if (out.standalone && app.count(needed) == 0) return misused(fmt::format("--standalone needs {}=FILE", needed));
-  }
+  if (out.standalone && !raw.has_jobspec) return misused("--standalone needs --jobspec=FILE");
+  if (out.standalone && !raw.has_resources) return misused("--standalone needs --resources=FILE");
   if (out.launch_record && (out.standalone || out.way != boot::Way::automatic))
     return misused("--launch-record is a way of its own: it excludes --standalone and --boot");
-  if (!rank.empty() && !out.standalone)
+  if (!raw.rank.empty() && !out.standalone)
     return misused("--rank is for --standalone: elsewhere the manager gives the shell's rank");
   job::Options options;
   for (const std::string& each : out.options) {
@@ -38,15 +38,15 @@ std::optional<Reply> check(ShellArguments& out, const CLI::App& app, const std::
   if (out.boot.jobspec_path == "-" && out.boot.resources_path == "-") {
     return misused("-j and -R cannot both be standard input");
   }
-  if (!jobid.empty()) {
-    auto id = value::JobId::parse(jobid);
+  if (!raw.jobid.empty()) {
+    auto id = value::JobId::parse(raw.jobid);
     if (!id) return misused(fmt::format("JOBID: {}", id.error().message));
     out.boot.id = *id;
   }
-  if (!rank.empty()) {
-    auto number = parse_u64(rank);
+  if (!raw.rank.empty()) {
+    auto number = parse_u64(raw.rank);
     if (!number || *number > UINT32_MAX)
-      return misused(fmt::format("--rank: expected a rank, got {}", in_quotes(rank)));
+      return misused(fmt::format("--rank: expected a rank, got {}", in_quotes(raw.rank)));
     out.boot.broker_rank = static_cast<std::uint32_t>(*number);
   }
   return std::nullopt;
@@ -54,21 +54,17 @@ std::optional<Reply> check(ShellArguments& out, const CLI::App& app, const std::
 
 }  // namespace
 
-std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv) {
-  ShellArguments out;
-  std::string jobid;
-  std::string rank;
-  std::string explain;
+std::optional<Reply> read_all(int argc, char** argv, RawArguments& to) {
+  ShellArguments& out = to.values;
   std::string list;
-  std::string way = "auto";
   bool version = false;
   CLI::App app(
       "Runs one node's share of a job: reads the jobspec and the resource set R, loads plugins, starts the\n"
       "tasks, carries their output, and exits with the largest of their exit codes.",
       "nacre-shell");
-  app.add_option("JOBID", jobid, "The job's id, in any form of RFC 19 (default: a new one)");
+  app.add_option("JOBID", to.jobid, "The job's id, in any form of RFC 19 (default: a new one)");
   app.add_flag("-s,--standalone", out.standalone, "Run alone, without a job manager; needs -j and -R");
-  app.add_option("--boot", way,
+  app.add_option("--boot", to.way,
                  "How the job's shells find each other: auto (what the environment speaks of), pmi, pmix, slurm,\n"
                  "hosts, standalone; see nacre-boot(7)")
       ->option_text("WAY");
@@ -88,7 +84,7 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
   app.add_option("-R,--resources", out.boot.resources_path,
                  "Read the resource set R from FILE, of shell 0; - is stdin")
       ->option_text("FILE");
-  app.add_option("-r,--rank", rank, "Be the shell of this rank of R (default: its lowest)")->option_text("RANK");
+  app.add_option("-r,--rank", to.rank, "Be the shell of this rank of R (default: its lowest)")->option_text("RANK");
   app.add_option("-o,--setopt", out.options, "Set a shell option, see nacre-shell-options(7); may be repeated")
       ->option_text("OPT[=VAL]")
       ->expected(1)
@@ -99,7 +95,7 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
   app.add_option("--record-dir", out.record_directory, "Keep the job's record, its events and output, in DIR")
       ->option_text("DIR");
   app.add_option("--eventlog", out.eventlog, "Write the job's events (RFC 18) to FILE")->option_text("FILE");
-  app.add_flag("--explain", explain, "Print the whole plan, and start nothing; plugins: only those, as JSON")
+  app.add_flag("--explain", to.explain, "Print the whole plan, and start nothing; plugins: only those, as JSON")
       ->option_text("[=plugins]")
       ->check(CLI::IsMember({"true", "plugins"}));
   app.add_option("--list-options", list, "Print all shell options: json; or bash, zsh, fish: what completes them")
@@ -120,10 +116,22 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
     return misused(
         fmt::format("--list-options: expected {}, got {}", fmt::join(kListFormats, ", "), in_quotes(list)));
   }
-  out.explain = explain == "true";
-  out.explain_plugins = explain == "plugins";
-  if (auto reply = check(out, app, jobid, rank, way)) return *reply;
-  return out;
+  to.has_way = app.count("--boot") > 0;
+  to.has_jobspec = app.count("--jobspec") > 0;
+  to.has_resources = app.count("--resources") > 0;
+  out.explain = to.explain == "true";
+  out.explain_plugins = to.explain == "plugins";
+  return std::nullopt;
+}
+
+std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv) {
+  RawArguments raw;
+  bool has_name = argc > 0;
+  if (!has_name || !read_usual({argv + 1, static_cast<std::size_t>(argc - 1)}, raw)) {
+    if (auto reply = read_all(argc, argv, raw)) return *std::move(reply);
+  }
+  if (auto reply = check(raw)) return *std::move(reply);
+  return std::move(raw.values);
 }
 
 }  // namespace nacre::cli

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <catch2/catch.hpp>
+
+#include "cli/raw_arguments.hpp"
+
+using namespace nacre::cli;  // NOLINT
+
+namespace {
+
+std::string text_of(const RawArguments& raw) {
+  const ShellArguments& values = raw.values;
+  std::string out = fmt::format("{}|{}|{}|{}|{}|{}|{}|", raw.jobid, raw.rank, raw.way, raw.explain, raw.has_way,
+                                raw.has_jobspec, raw.has_resources);
+  out += fmt::format("{}|{}|{}|{}|{}|", values.standalone, values.boot.jobspec_path, values.boot.resources_path,
+                     values.secret_file.value_or("none"), values.launch_record.value_or(-1));
+  out += fmt::format("{}|{}|{}|{}|{}|{}|{}", values.arity, values.exit_local, values.options,
+                     values.initrc.value_or("none"), values.verbose, values.quiet, values.explain);
+  return out;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (std::string& each : words) out.push_back(each.data());
+  return out;
+}
+
+std::optional<std::string> usual(std::vector<std::string> words) {
+  RawArguments raw;
+  if (!read_usual(pointers(words), raw)) {
+    CHECK(text_of(raw) == text_of(RawArguments()));
+    return std::nullopt;
+  }
+  return text_of(raw);
+}
+
+std::string all(std::vector<std::string> words) {
+  words.insert(words.begin(), "nacre-shell");
+  std::vector<char*> argv = pointers(words);
+  RawArguments raw;
+  auto reply = read_all(static_cast<int>(argv.size()), argv.data(), raw);
+  return reply ? fmt::format("exit {}: {}", reply->exit_code, reply->text) : text_of(raw);
+}
+
+}  // namespace
+
+TEST_CASE("usual arguments are read as the parser of all reads them") {
+  const std::vector<std::vector<std::string>> cases = {
+      {},
+      {"--boot=hosts"},
+      {"--boot", "pmi"},
+      {"--boot=no such way"},
+      {"--launch-record=3"},
+      {"--launch-record", "2147483647"},
+      {"--standalone", "-j", "a.json", "-R", "b.json"},
+      {"-s", "--jobspec=a=b.json", "--resources", "-"},
+      {"-j", "-", "--initrc=x.lua", "-s"},
+      {"-o", "verbose", "-o", "output.label=1", "--setopt=a=b,c", "--setopt", "d={\"e\": [1]}"},
+      {"-o", "a b", "-o", "a b"},
+      {"-j", "a", "--boot=hosts", "-o", "x=-1"},
+  };
+  for (const auto& words : cases) {
+    CAPTURE(words);
+    auto read = usual(words);
+    REQUIRE(read);
+    CHECK(*read == all(words));
+  }
+}
+
+TEST_CASE("what is not usual is left to the parser of all") {
+  const std::vector<std::vector<std::string>> cases = {
+      {"-h"},
+      {"--version"},
+      {"-sv"},
+      {"-s", "-s"},
+      {"f1"},
+      {"--"},
+      {""},
+      {"-j"},
+      {"-ja.json"},
+      {"-j=a.json"},
+      {"--jobspec="},
+      {"-j", ""},
+      {"-j", "-R", "b"},
+      {"-j", "a", "--jobspec", "b"},
+      {"--job", "a"},
+      {"-o", "[a,b]"},
+      {"-o", "-x"},
+      {"--standalone=true"},
+      {"--launch-record=2"},
+      {"--launch-record=010"},
+      {"--launch-record=3x"},
+      {"--launch-record=2147483648"},
+      {"-v", "--boot=hosts"},
+  };
+  for (const auto& words : cases) {
+    CAPTURE(words);
+    CHECK(!usual(words));
+  }
+}
