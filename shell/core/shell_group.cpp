@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "job/on_lost.hpp"
 #include "job/resources.hpp"
 #include "job/restart_option.hpp"
@@ -65,8 +66,10 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
   callbacks_ = std::move(callbacks);
   if (!process_.joins_late) begin();
   if (may_have_others()) {
-    tasks_over_ = host_.on_announcement([this](std::string_view topic, std::string_view /*bytes*/) {
+    tasks_over_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
       if (topic == kTasksOverTopic) tasks_are_over_ = true;
+      if (auto shell = parse_u64(bytes); topic == kNotReplacedTopic && shell && *shell < host_.job().shells())
+        notify_plugins(std::string(kNotReplacedTopic), {{"shell_rank", *shell}});
     });
   }
   process_.launched_by.on_signal = [this](int signum) { launcher_signal(signum); };

@@ -238,6 +238,7 @@ void ShellRestart::report(group::Rank shell, const Decision& decision) const {
     what["max"] = option_.max;
   }
   if (is_alone) what["try"] = decision.attempt;
+  if (decision.whole) what["restarts"] = job_.restarts;
   shells_.restarted(what);
   if (!shells_.leads() || decision.record.kind() == exits::Record::Kind::lost) return;  // which has a line
   if (decision.ordered) return report_ordered(shell, decision);

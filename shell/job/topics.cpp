@@ -30,7 +30,8 @@ constexpr std::array kCalled = {"shell.init",        "shell.post-init", "task.in
                                 "shell.left",        "job.shrinking",   "shell.resource-update",
                                 "job.tasks-moved",   "shell.take-over", "rehearse.event",
                                 "job.tasks-restart", "shell.restart",   "pmi.restart",
-                                "shell.joined",      "pmi.spawned",     "usage.gpus"};
+                                "shell.joined",      "pmi.spawned",     "usage.gpus",
+                                "shell.not-replaced"};
 constexpr std::array kNotCalled = {"shell.connect", "shell.reconnect"};
 constexpr std::array kFamilies = {"taskmap.", "mustache.render."};
 constexpr std::array kRealms = {"shell.", "task."};  // all topics that begin so are known

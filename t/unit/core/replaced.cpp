@@ -81,6 +81,7 @@ TEST_CASE("without a spare the job ends, or goes on, and the line has the reason
   for (const char* on_lost : {"replace", "replace,else=go-on"}) {
     ShellUnderTest it(0, 4);
     prepare(it, on_lost);
+    it.at["shell.not-replaced"] = it.at["job.tasks-moved"];
     it.command = {"sleep", "0.2"};
     it.at["shell.start"] = [](ShellUnderTest& self) {
       self.later(event::Seconds(0.01), [&self] {
@@ -99,6 +100,7 @@ TEST_CASE("without a spare the job ends, or goes on, and the line has the reason
               "raise node-failure {} -1: shell 1 on node1 is lost: it has ended, or cannot be reached; with it "
               "task 1, which is not started again: there is no spare left",
               severity));
+    CHECK(it.called("shell.not-replaced") == (severity == 0 ? 1 : 2));  // of the spare, too
   }
 }
 
