@@ -216,12 +216,12 @@ void lost_connection(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix
                      std::size_t, pmix_event_notification_cbfunc_fn_t done, void* data) {
   std::unique_lock lock(mutex);
   bool goes_on = current != nullptr && current->fault_tolerant();
+  bool is_of_interest = current != nullptr && current->outlives_clients();
   lock.unlock();
-  if (goes_on) {
+  if (goes_on)
     PMIx_server_deregister_client(
         source, [](pmix_status_t, void*) {}, nullptr);
-    post([id = *source](Service& service) { service.connection_lost(id); });
-  }
+  if (is_of_interest) post([id = *source](Service& service) { service.connection_lost(id); });
   if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, data);
 }
 

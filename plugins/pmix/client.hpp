@@ -28,7 +28,7 @@ struct PmixClient {
   State state = State::absent;
   bool started = false;
   bool ended = false;
-  bool lost = false;  // its connection is lost, under fault tolerance
+  bool lost = false;  // its connection is lost, and the server outlives it
   int wait_status = 0;
 };
 

@@ -36,6 +36,7 @@ bool take_text(std::string_view& bytes, std::string& text) {
 std::string encode(const PeerMessage& message) {
   std::string out;
   append(out, static_cast<std::uint8_t>(message.kind));
+  append(out, message.start);
   append(out, message.shell);
   append(out, message.to);
   append(out, message.number);
@@ -51,9 +52,9 @@ std::string encode(const PeerMessage& message) {
 std::optional<PeerMessage> decode(std::string_view bytes) {
   PeerMessage message;
   std::uint8_t kind = 0;
-  if (!take(bytes, kind) || kind >= PeerMessage::kKinds || !take(bytes, message.shell) ||
-      !take(bytes, message.to) || !take(bytes, message.number) || !take(bytes, message.rank) ||
-      !take(bytes, message.status)) {
+  if (!take(bytes, kind) || kind >= PeerMessage::kKinds || !take(bytes, message.start) ||
+      !take(bytes, message.shell) || !take(bytes, message.to) || !take(bytes, message.number) ||
+      !take(bytes, message.rank) || !take(bytes, message.status)) {
     return std::nullopt;
   }
   message.kind = static_cast<PeerMessage::Kind>(kind);

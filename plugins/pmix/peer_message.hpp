@@ -31,6 +31,7 @@ struct PeerMessage {
   static constexpr std::uint8_t kKinds = 11;
 
   Kind kind = Kind::over;
+  std::uint64_t start = 1;  // of the tasks, from 1: which one it is about
   std::uint32_t shell = 0;  // the sender
   std::uint32_t to = 0;
   std::uint64_t number = 0;  // of a question: from 1, counted by each shell

@@ -9,8 +9,6 @@
 namespace nacre::pmix {
 namespace {
 
-constexpr const char* kTopic = "nacre-pmix";
-
 std::vector<std::vector<Rank>> ranks_by_node(const JobFacts& facts) {
   std::vector<std::vector<Rank>> nodes;
   for (const JobFacts::Node& node : facts.nodes) nodes.emplace_back(node.ranks.begin(), node.ranks.end());
@@ -31,8 +29,8 @@ void Peers::Request::answer(pmix_status_t status, const std::string& bytes) cons
   reply(status);
 }
 
-Peers::Peers(flux_shell_t* shell, ServerApi& server, const JobFacts& home, Duties duties)
-    : shell_(shell),
+Peers::Peers(PeerLink& link, ServerApi& server, const JobFacts& home, Duties duties)
+    : link_(link),
       server_(server),
       home_(home),
       duties_(std::move(duties)),
@@ -42,25 +40,22 @@ Peers::Peers(flux_shell_t* shell, ServerApi& server, const JobFacts& home, Dutie
   }
 }
 
-Peers::~Peers() { close(); }
-
-int Peers::listen() {
-  auto on_event = [](flux_t*, flux_msg_handler_t*, const flux_msg_t* msg, void* arg) {
-    const void* data = nullptr;
-    std::size_t size = 0;
-    if (flux_event_decode_raw(msg, nullptr, &data, &size) < 0) return;
-    std::optional<PeerMessage> message = decode({static_cast<const char*>(data), size});
-    if (message) static_cast<Peers*>(arg)->receive(*message);
-  };
-  struct flux_match match = FLUX_MATCH_EVENT;
-  match.topic_glob = kTopic;
-  handler_ = flux_msg_handler_create(flux_shell_get_flux(shell_), match, on_event, this);
-  if (handler_ == nullptr) return -1;
-  flux_msg_handler_start(handler_);
-  return 0;
+void Peers::give_up() {
+  std::vector<std::uint64_t> unanswered;
+  for (const auto& [number, request] : requests_) unanswered.push_back(number);
+  for (std::uint64_t number : unanswered) {
+    Request request = take(number);
+    if (request.look_up != nullptr) request.look_up(PMIX_ERR_LOST_CONNECTION, nullptr, 0, request.data);
+    request.answer(PMIX_ERR_LOST_CONNECTION);
+  }
 }
 
-void Peers::close() { flux_msg_handler_destroy(std::exchange(handler_, nullptr)); }
+// What libpmix has of a process of a former start may be read only now.
+bool Peers::is_of_this_start(const pmix_proc_t& proc) const {
+  std::string_view name = proc.nspace;
+  return name.starts_with(home_.nspace) &&
+         (name.size() == home_.nspace.size() || name[home_.nspace.size()] == '-');  // as those of spawned processes
+}
 
 bool Peers::reaches_out(const std::vector<pmix_proc_t>& procs) const {
   return several() && std::any_of(procs.begin(), procs.end(), [this](const pmix_proc_t& proc) {
@@ -71,10 +66,7 @@ bool Peers::reaches_out(const std::vector<pmix_proc_t>& procs) const {
 
 void Peers::send(PeerMessage message) {
   message.shell = home_.this_node;
-  std::string bytes = encode(message);
-  flux_future_t* sent = flux_event_publish_raw(flux_shell_get_flux(shell_), kTopic, 0, bytes.data(), bytes.size());
-  if (sent == nullptr) shell_die(1, "pmix: cannot notify the other nodes: %s", flux_strerror(errno));
-  flux_future_destroy(sent);
+  link_.send(std::move(message));
 }
 
 std::uint64_t Peers::expect(const Request& request, double timeout) {
@@ -97,6 +89,9 @@ Peers::Request Peers::take(std::uint64_t number) {
 // If all participants are of one shell they have come by now: libpmix has checked that.
 void Peers::come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes,
                  double timeout, const Request& request) {
+  if (!std::all_of(procs.begin(), procs.end(), [this](const auto& each) { return is_of_this_start(each); }))
+    return request.answer(PMIX_ERR_LOST_CONNECTION);
+  if (duties_.misses_client(local)) return static_cast<void>(expect(request, timeout));
   if (!several()) return request.answer(local, bytes);
   std::vector<Rank> ranks;
   bool all = false;
@@ -149,6 +144,7 @@ void Peers::direct_modex(const pmix_proc_t& proc, double timeout, ModexReply rep
 }
 
 void Peers::publish(const pmix_proc_t& id, const InfoList& info, OperationReply reply) {
+  if (!is_of_this_start(id)) return reply(PMIX_ERR_LOST_CONNECTION);
   in_store_.emplace(id.nspace, id.rank);
   Request request;
   request.reply = reply;
@@ -160,6 +156,7 @@ void Peers::publish(const pmix_proc_t& id, const InfoList& info, OperationReply 
 
 void Peers::look_up(const pmix_proc_t& id, const std::vector<std::string>& keys, const InfoList& directives,
                     pmix_lookup_cbfunc_t function, void* data) {
+  if (!is_of_this_start(id)) return function(PMIX_ERR_LOST_CONNECTION, nullptr, 0, data);
   in_store_.emplace(id.nspace, id.rank);
   Request request;
   request.look_up = function;
@@ -179,6 +176,7 @@ void Peers::look_up(const pmix_proc_t& id, const std::vector<std::string>& keys,
 
 void Peers::unpublish(const pmix_proc_t& id, const std::vector<std::string>& keys, const InfoList& directives,
                       OperationReply reply) {
+  if (!is_of_this_start(id)) return reply(PMIX_ERR_LOST_CONNECTION);
   Request request;
   request.reply = reply;
   PeerMessage message{.kind = PeerMessage::Kind::unpublish,
@@ -190,7 +188,9 @@ void Peers::unpublish(const pmix_proc_t& id, const std::vector<std::string>& key
 }
 
 void Peers::notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, const InfoList& info) {
-  if (!several() || range == PMIX_RANGE_LOCAL || range == PMIX_RANGE_PROC_LOCAL || range == PMIX_RANGE_RM) return;
+  if (!several() || !is_of_this_start(source) || range == PMIX_RANGE_LOCAL || range == PMIX_RANGE_PROC_LOCAL ||
+      range == PMIX_RANGE_RM)
+    return;
   send({.kind = PeerMessage::Kind::event,
         .number = range,
         .rank = source.rank,

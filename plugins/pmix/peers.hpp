@@ -17,6 +17,7 @@
 #include "collectives.hpp"
 #include "flux.hpp"
 #include "info.hpp"
+#include "peer_link.hpp"
 #include "peer_message.hpp"
 #include "server.hpp"
 #include "store.hpp"
@@ -35,16 +36,18 @@ class Peers {
     // To those of the ranks that are on this shell
     std::function<void(const std::vector<Rank>& ranks, int signum)> signal;
     std::function<void(double seconds, std::function<void()> function)> after;
+    // Whether a client of this shell has died, and no fence may come to its end without it. `local`: of libpmix.
+    std::function<bool(pmix_status_t local)> misses_client;
   };
 
-  // `home`: the namespace of the job's tasks. It and the server have to outlive this object.
-  Peers(flux_shell_t* shell, ServerApi& server, const JobFacts& home, Duties duties);
-  ~Peers();
+  // For one start of the tasks. `home`: their namespace. It, the link and the server have to outlive this object.
+  Peers(PeerLink& link, ServerApi& server, const JobFacts& home, Duties duties);
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
-  int listen();  // 0, or -1 with errno
-  void close();  // receives nothing more
+  void receive(const PeerMessage& message);
+  // All that clients wait for is answered: they have ended.
+  void give_up();
 
   [[nodiscard]] bool several() const { return home_.nodes.size() > 1; }
   // Whether one of them may be on another node.
@@ -87,7 +90,6 @@ class Peers {
   void send(PeerMessage message);
   std::uint64_t expect(const Request& request, double timeout = 0);
   Request take(std::uint64_t number);  // an empty one if it is not this shell's, or was answered
-  void receive(const PeerMessage& message);
   void receive_question(const PeerMessage& message);
   void receive_of_store(const PeerMessage& message);
   void receive_end(const PeerMessage& message);
@@ -95,11 +97,12 @@ class Peers {
   void come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes,
             double timeout, const Request& request);
 
-  flux_shell_t* shell_;
+  [[nodiscard]] bool is_of_this_start(const pmix_proc_t& proc) const;
+
+  PeerLink& link_;
   ServerApi& server_;
   const JobFacts& home_;
   Duties duties_;
-  flux_msg_handler_t* handler_ = nullptr;
   Collectives collectives_;
   PublishedData store_;
   std::map<std::uint64_t, Request> requests_;  // by number
@@ -110,7 +113,6 @@ class Peers {
     std::uint64_t number = 0;
   };
   std::map<std::uintptr_t, Question> questions_;  // those that libpmix is working on
-  std::uintptr_t last_question_ = 0;
   std::map<Rank, std::uint32_t> shell_of_;
   std::set<Rank> ended_;
   std::set<std::uint32_t> over_;                            // shells whose processes have all ended

@@ -52,7 +52,8 @@ void Peers::receive_question(const PeerMessage& message) {
   if (message.to != home_.this_node) return;
   if (message.kind == PeerMessage::Kind::answer)
     return take(message.number).answer(message.status, message.texts[0]);
-  std::uintptr_t question = ++last_question_;
+  static std::uintptr_t last_question = 0;  // libpmix may answer what was asked in a former start
+  std::uintptr_t question = ++last_question;
   questions_[question] = {message.rank, message.shell, message.number};
   server_.find_modex(proc_of(home_.nspace, message.rank), question);
   if (ended_.count(message.rank) == 0) return;

@@ -43,16 +43,14 @@ Service* service_of(flux_plugin_t* plugin) { return static_cast<Service*>(flux_p
 int on_init(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
   flux_shell_t* shell = flux_plugin_get_shell(plugin);
   if (!is_wanted(shell)) return 0;
-  int size = 0, standalone = 0, ntasks = 0;
-  if (flux_shell_info_unpack(shell, "{s:i s:{s:b}}", "size", &size, "options", "standalone", &standalone) < 0 ||
-      flux_shell_rank_info_unpack(shell, -1, "{s:i}", "ntasks", &ntasks) < 0) {
+  int size = 0, standalone = 0;
+  if (flux_shell_info_unpack(shell, "{s:i s:{s:b}}", "size", &size, "options", "standalone", &standalone) < 0) {
     return shell_log_errno("cannot find the size of the job");
   }
   if (size > 1 && standalone != 0) {
     shell_die(1, "pmi=pmix: this shell is one of %d, which do not know each other", size);
     return 0;
   }
-  if (ntasks == 0) return 0;
   auto* service = new Service(plugin, shell, std::make_unique<PmixServer>(), {});
   flux_plugin_aux_set(plugin, "service", service, [](void* arg) { delete static_cast<Service*>(arg); });
   return service->start();
@@ -88,13 +86,49 @@ int on_note(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) 
   return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:{s:s s:s}}", "pmi", "by", "PMIx", "state", state);
 }
 
+// on-lost=replace: what becomes of the tasks is decided later.
+bool is_undecided(flux_shell_t* shell, int severity) {
+  const char* on_lost = nullptr;
+  if (severity == 0 || is_fault_tolerant(shell)) return false;
+  return flux_shell_getopt_unpack(shell, "on-lost", "s", &on_lost) > 0 &&
+         std::string_view(on_lost).starts_with("replace");
+}
+
 int on_lost(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
   Service* service = service_of(plugin);
-  int shell = -1;
-  if (service == nullptr || flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:i}", "shell_rank", &shell) < 0)
+  int shell = -1, severity = 0;
+  if (service == nullptr || flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:i s?i}", "shell_rank", &shell,
+                                                   "severity", &severity) < 0)
     return 0;
+  if (is_undecided(flux_plugin_get_shell(plugin), severity)) return 0;
   service->shell_lost(static_cast<std::uint32_t>(shell));
   return 0;
+}
+
+// A task that starts again. Where nothing is served there is nothing that it could miss.
+int on_restart(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
+  Service* service = service_of(plugin);
+  json_int_t rank = 0;
+  if (flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:I}", "rank", &rank) < 0) return -1;
+  std::string how = service != nullptr ? service->how_to_restart(static_cast<std::uint32_t>(rank)) : "alone";
+  return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:s}", "pmix", how.c_str());
+}
+
+int on_tasks_restart(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
+  Service* service = service_of(plugin);
+  const char* scope = "";
+  json_int_t restarts = 0;
+  if (service == nullptr) return 0;
+  if (flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:s s?I}", "scope", &scope, "restarts", &restarts) < 0)
+    return -1;
+  return std::string_view(scope) == "job" ? service->await_start(static_cast<std::uint64_t>(restarts) + 1) : 0;
+}
+
+int on_start_again(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
+  Service* service = service_of(plugin);
+  int all = 0;
+  if (service == nullptr || flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:b}", "all", &all) < 0) return 0;
+  return all != 0 ? service->start_again() : 0;
 }
 
 // In a job that shrinks: this shell may be one of those that leave.
@@ -122,12 +156,14 @@ int on_exit(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
 }
 
 constexpr flux_plugin_handler kHandlers[] = {
-    {"shell.init", on_init, nullptr},         {"task.init", on_task_init, nullptr},
-    {"task.fork", on_task_fork, nullptr},     {"task.exit", on_task_exit, nullptr},
-    {"shell.lost", on_lost, nullptr},         {"shell.finish", on_finish, nullptr},
-    {"shell.exit", on_exit, nullptr},         {"pmi.connected", on_connected, nullptr},
-    {"report.note", on_note, nullptr},        {"shell.left", on_lost, nullptr},
-    {"job.shrinking", on_shrinking, nullptr}, {nullptr, nullptr, nullptr},
+    {"shell.init", on_init, nullptr},           {"task.init", on_task_init, nullptr},
+    {"task.fork", on_task_fork, nullptr},       {"task.exit", on_task_exit, nullptr},
+    {"shell.lost", on_lost, nullptr},           {"shell.finish", on_finish, nullptr},
+    {"shell.exit", on_exit, nullptr},           {"pmi.connected", on_connected, nullptr},
+    {"report.note", on_note, nullptr},          {"shell.left", on_lost, nullptr},
+    {"job.shrinking", on_shrinking, nullptr},   {"shell.not-replaced", on_lost, nullptr},
+    {"pmi.restart", on_restart, nullptr},       {"job.tasks-restart", on_tasks_restart, nullptr},
+    {"shell.restart", on_start_again, nullptr}, {nullptr, nullptr, nullptr},
 };
 
 }  // namespace

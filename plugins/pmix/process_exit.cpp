@@ -47,6 +47,11 @@ int status_of_failure(const PmixClient& client) {
   return client.wait_status != 0 ? client.wait_status : W_EXITCODE(1, 0);
 }
 
+// What a client has said as it aborted, behind the line that tells it.
+std::string note_of(const std::string& message) {
+  return message.empty() || message == "N/A" ? "" : ": " + message;
+}
+
 }  // namespace
 
 std::string Service::name_of(const pmix_proc_t& id, const PmixClient& client) const {
@@ -66,12 +71,14 @@ pid_t Service::pid_of(const PmixClient& client) const {
 }
 
 int Service::task_ended(flux_shell_task_t* task) {
-  int rank = 0, wait_status = 0;
-  if (flux_shell_task_info_unpack(task, "{s:i s:i}", "rank", &rank, "wait_status", &wait_status) < 0) {
+  int rank = 0, wait_status = 0, again = 0;
+  if (flux_shell_task_info_unpack(task, "{s:i s:i s?b}", "rank", &rank, "wait_status", &wait_status, "starts_again",
+                                  &again) < 0) {
     return shell_log_errno("cannot find how a task ended");
   }
   pmix_proc_t id = proc_of(home_, static_cast<pmix_rank_t>(rank));
-  if (PmixClient* client = find(id)) ended(id, *client, wait_status);
+  if (PmixClient* client = find(id))
+    again != 0 ? starts_again(id, *client, wait_status) : ended(id, *client, wait_status);
   return 0;
 }
 
@@ -84,7 +91,9 @@ void Service::ended(const pmix_proc_t& id, PmixClient& client, int wait_status) 
   // while it connects, and goes on using it; and a lock in shared memory stays locked if its owner dies.
   if (is_failure(client)) spoilt_ = true;
   std::string how = how_it_ended(wait_status) + " " + when_it_ended(client.state);
-  if (ending_ || namespaces_[id.nspace].cancelled) return;
+  if (ending_ || again_.next || namespaces_[id.nspace].cancelled) return;
+  if (auto abort = again_.aborts.find(id.rank); id.nspace == home_ && abort != again_.aborts.end())
+    return raise_abort(id, client, abort->second);
   if (!fault_tolerant_) {
     if (is_failure(client) && client.state != PmixClient::State::aborted) end_job(id, client, how);
     return;
@@ -107,26 +116,35 @@ void Service::aborted(const pmix_proc_t& id, int status, const std::string& mess
   PmixClient* client = find(id);
   if (client == nullptr) return reply(PMIX_ERR_NOT_FOUND);
   client->state = PmixClient::State::aborted;
+  if (again_.is_on && client->task != nullptr) {
+    abort_later(id, {status, message});
+    return reply(PMIX_SUCCESS);
+  }
   std::vector<PmixClient*> victims = targets_of(id, ids);
   std::vector<Rank> far_victims = elsewhere(id, ids);
   std::size_t others = elsewhere(id, {}).size();
   for (const auto& [rank, each] : namespaces_[id.nspace].clients) others += &each != client && !each.ended ? 1 : 0;
   std::string name = name_of(id, *client);
-  std::string note = message.empty() || message == "N/A" ? "" : ": " + message;
   std::erase(victims, client);
   std::size_t named = victims.size() + far_victims.size();
   if (fault_tolerant_ && named < others) {
-    shell_log("%s called PMIx_Abort for %zu others with code %d%s", name.c_str(), named, status, note.c_str());
+    shell_log("%s called PMIx_Abort for %zu others with code %d%s", name.c_str(), named, status,
+              note_of(message).c_str());
     signal_all(victims, SIGKILL);
     if (!far_victims.empty()) peers_->signal(far_victims, SIGKILL);
     return reply(PMIX_SUCCESS);
   }
+  raise_abort(id, *client, {status, message});
+  reply(PMIX_SUCCESS);
+}
+
+void Service::raise_abort(const pmix_proc_t& id, const PmixClient& client, const RestartState::Abort& abort) {
   end_spawned();
   // Of a process that a task has spawned no task is the cause.
-  int rank = client->task != nullptr ? static_cast<int>(id.rank) : -1;
-  nacre_shell_raise_task_status(rank, W_EXITCODE(failure_code(status), 0), "%s called PMIx_Abort with code %d%s",
-                                name.c_str(), status, note.c_str());
-  reply(PMIX_SUCCESS);
+  int rank = client.task != nullptr ? static_cast<int>(id.rank) : -1;
+  nacre_shell_raise_task_status(rank, W_EXITCODE(failure_code(abort.status), 0),
+                                "%s called PMIx_Abort with code %d%s", name_of(id, client).c_str(), abort.status,
+                                note_of(abort.message).c_str());
 }
 
 // Clients register for different codes: the standard's code for the case, the code for any end, and the one that
@@ -147,6 +165,8 @@ void Service::notify_others(const pmix_proc_t& id, int wait_status, bool on_all_
 
 // All shells are notified. If the loss of a node is tolerated, its processes count as killed.
 void Service::shell_lost(std::uint32_t shell) {
+  again_.lost.insert(shell);
+  if (!peers_) return;
   const JobFacts& facts = namespaces_[home_].facts;
   std::vector<Rank> gone;
   for (Rank rank : shell < facts.nodes.size() ? facts.nodes[shell].ranks : std::vector<pmix_rank_t>()) {
@@ -211,6 +231,7 @@ void Service::connection_lost(const pmix_proc_t& id) {
   shell_debug("rank %u of %s has lost its connection", id.rank, id.nspace);
   PmixClient* client = find(id);
   if (client == nullptr) return;
+  if (!fault_tolerant_) return static_cast<void>(client->lost = true);
   take_from(missing_, id);
   take_from(forgetting_, id);
   if (!std::exchange(client->lost, true)) return;

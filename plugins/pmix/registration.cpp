@@ -114,11 +114,21 @@ pmix_status_t describe(InfoList& info, const JobFacts& facts) {
 
 std::uint32_t JobFacts::size() const { return std::accumulate(app_sizes.begin(), app_sizes.end(), 0U); }
 
+JobFacts JobFacts::without_idle_nodes() const {
+  JobFacts out = *this;
+  out.nodes.clear();
+  for (std::uint32_t node = 0; node < nodes.size(); ++node) {
+    if (node == this_node) out.this_node = static_cast<std::uint32_t>(out.nodes.size());
+    if (node == this_node || !nodes[node].ranks.empty()) out.nodes.push_back(nodes[node]);
+  }
+  return out;
+}
+
 std::string PmixServer::add_job(const JobFacts& facts) {
   std::string directory = facts.directory + "/" + facts.nspace;
   if (::mkdir(directory.c_str(), 0700) < 0) return directory + ": " + std::strerror(errno);
   InfoList info;
-  pmix_status_t status = describe(info, facts);
+  pmix_status_t status = describe(info, facts.without_idle_nodes());
   auto local = static_cast<int>(facts.here().ranks.size());
   if (status == PMIX_SUCCESS) {
     status = PMIx_server_register_nspace(facts.nspace.c_str(), local, info.data(), info.size(), nullptr, nullptr);

@@ -3,9 +3,12 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 
 #include "callbacks.hpp"
 
@@ -61,6 +64,26 @@ void PmixServer::stop() {
   if (!runs_) return;
   PMIx_server_finalize();
   runs_ = false;
+}
+
+// Of a process that it does not know it has nothing to forget.
+bool PmixServer::answers(double seconds) {
+  struct Answer {
+    std::mutex mutex;
+    std::condition_variable come;
+    bool is_there = false;
+  };
+  auto answer = std::make_shared<Answer>();
+  auto done = [](pmix_status_t, void* data) {
+    std::unique_ptr<std::shared_ptr<Answer>> own(static_cast<std::shared_ptr<Answer>*>(data));
+    std::lock_guard lock((*own)->mutex);
+    (*own)->is_there = true;
+    (*own)->come.notify_one();
+  };
+  pmix_proc_t nobody = proc_of("nobody", 0);
+  PMIx_server_deregister_client(&nobody, done, new std::shared_ptr<Answer>(answer));
+  std::unique_lock lock(answer->mutex);
+  return answer->come.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return answer->is_there; });
 }
 
 std::string PmixServer::environment(const pmix_proc_t& proc,

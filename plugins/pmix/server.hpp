@@ -18,8 +18,8 @@ struct ServerFacts {
   pmix_rank_t rank = 0;   // the shell's rank
   std::string directory;  // for its files; it exists
   std::string host;
-  // No client may hold a lock that the server or another client needs, as clients may die at any moment. Costs time
-  // and memory.
+  // No client may hold a lock that the server or another client needs, as clients may die at any moment, and the
+  // server goes on. Costs time and memory.
   bool lockless = false;
 };
 
@@ -33,11 +33,12 @@ struct JobFacts {
 
   [[nodiscard]] std::uint32_t size() const;
   [[nodiscard]] const Node& here() const { return nodes[this_node]; }
+  [[nodiscard]] JobFacts without_idle_nodes() const;  // but this one
 
   std::string nspace;
   std::string job_id;
-  std::string directory;  // the job's, on this node
-  std::vector<Node> nodes;
+  std::string directory;    // the job's, on this node
+  std::vector<Node> nodes;  // by shell; those that are lost or spare may be among them, without ranks
   std::uint32_t this_node = 0;
   std::vector<std::uint32_t> app_sizes;
   std::uint32_t slots = 0;            // of the whole job
@@ -57,6 +58,8 @@ class ServerApi {
   // In place of a regular end: leaves libpmix as it is until the process ends.
   virtual void abandon() = 0;
   [[nodiscard]] virtual bool runs() const = 0;
+  // Whether its thread still does what it is asked for; waits so long at most.
+  [[nodiscard]] virtual bool answers(double seconds) = 0;
 
   virtual std::string add_job(const JobFacts& facts) = 0;
   virtual void remove_job(const std::string& nspace) = 0;
@@ -85,6 +88,7 @@ class PmixServer final : public ServerApi {
   void stop() override;
   void abandon() override { runs_ = false; }
   [[nodiscard]] bool runs() const override { return runs_; }
+  [[nodiscard]] bool answers(double seconds) override;
 
   std::string add_job(const JobFacts& facts) override;
   void remove_job(const std::string& nspace) override;

@@ -20,12 +20,14 @@ std::string this_host() {
   return name;
 }
 
-// The job's hosts by node, this one where R has no names. Two nodes may be on one host.
+// The job's hosts by node, this one where R has no names. Two nodes may be on one host. The list has no host that
+// has joined since it was first read.
 std::vector<std::string> hosts_of(flux_shell_t* shell, int nodes) {
   const hostlist* list = flux_shell_get_hostlist(shell);
   std::vector<std::string> hosts;
   for (int node = 0; node < nodes; ++node) {
     const char* host = list != nullptr ? hostlist_nth(const_cast<hostlist*>(list), node) : nullptr;
+    if (host == nullptr) flux_shell_rank_info_unpack(shell, node, "{s:s}", "name", &host);
     hosts.emplace_back(host != nullptr && *host != '\0' ? host : this_host());
   }
   return hosts;
@@ -53,7 +55,7 @@ Service::Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<Ser
     : plugin_(plugin), shell_(shell), server_(std::move(server)), times_(times), alarms_(shell) {}
 Service::~Service() { stop(); }
 
-int Service::read_layout() {
+int Service::read_layout(std::uint64_t start, JobFacts& facts) {
   json_int_t id = 0;
   int rank = 0, ntasks = 0, slots = 0, version = 0;
   if (flux_shell_info_unpack(shell_, "{s:I s:i s:i}", "jobid", &id, "rank", &rank, "ntasks", &ntasks) < 0 ||
@@ -61,34 +63,33 @@ int Service::read_layout() {
     return shell_log_errno("cannot find how the job is laid out");
   }
   const taskmap* map = flux_shell_get_taskmap(shell_);
-  JobFacts facts;
   facts.job_id = std::to_string(id);
-  home_ = facts.nspace = "nacre-" + facts.job_id;
-  facts.directory = directory_;
-  std::vector<std::string> hosts = hosts_of(shell_, taskmap_nnodes(map));
+  facts.nspace = "nacre-" + facts.job_id + (start > 1 ? "." + std::to_string(start) : "");
+  int nodes = std::max(taskmap_nnodes(map), rank + 1);  // a spare is behind those that have tasks
+  std::vector<std::string> hosts = hosts_of(shell_, nodes);
   shells_here_ = std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(rank)]);
   hosts = distinct(std::move(hosts));
-  for (int node = 0; node < taskmap_nnodes(map); ++node) {
-    facts.nodes.push_back({hosts[static_cast<std::size_t>(node)], ranks_of(map, node)});
+  for (int node = 0; node < nodes; ++node) {
+    bool has_tasks = node < taskmap_nnodes(map);
+    facts.nodes.push_back(
+        {hosts[static_cast<std::size_t>(node)], has_tasks ? ranks_of(map, node) : std::vector<pmix_rank_t>()});
   }
   facts.this_node = static_cast<std::uint32_t>(rank);
   facts.app_sizes = {static_cast<std::uint32_t>(ntasks)};
   facts.slots = static_cast<std::uint32_t>(slots);
-  Namespace& home = namespaces_[home_];
-  for (pmix_rank_t each : facts.here().ranks) home.clients[each];
-  processes_ = static_cast<std::uint32_t>(ntasks);
-  home.facts = std::move(facts);
   return 0;
 }
 
 int Service::make_directory() {
+  if (!directory_.empty()) return 0;
   const char* below = flux_shell_getenv(shell_, "FLUX_JOB_TMPDIR");
   if (below == nullptr) {
     shell_log_error("the job has no FLUX_JOB_TMPDIR for libpmix's files: leave the builtin plugin tmpdir in place");
     return -1;
   }
-  directory_ = std::string(below) + "/pmix";
-  if (::mkdir(directory_.c_str(), 0700) < 0) return shell_log_errno("%s", directory_.c_str());
+  std::string directory = std::string(below) + "/pmix";
+  if (::mkdir(directory.c_str(), 0700) < 0) return shell_log_errno("%s", directory.c_str());
+  directory_ = std::move(directory);
   return 0;
 }
 
@@ -105,7 +106,28 @@ int Service::separate_segments() {
 
 int Service::start() {
   fault_tolerant_ = is_fault_tolerant(shell_);
-  if (make_directory() < 0 || read_layout() < 0 || separate_segments() < 0) return -1;
+  again_.is_on = may_start_again(shell_);
+  JobFacts facts;
+  if (read_layout(1, facts) < 0) return -1;
+  if (facts.here().ranks.empty()) return 0;  // until some come here
+  if (make_directory() < 0 || separate_segments() < 0 || listen() < 0) return -1;
+  return serve_start(1, std::move(facts));
+}
+
+int Service::listen() {
+  link_ = std::make_unique<PeerLink>(shell_);
+  return link_->listen() < 0 ? shell_log_errno("cannot receive from the other shells") : 0;
+}
+
+// Of the job's tasks, all together. The server is the same for all their starts.
+int Service::serve_start(std::uint64_t start, JobFacts facts) {
+  bool is_first = !inbox_;
+  facts.directory = directory_;
+  home_ = facts.nspace;
+  processes_ = facts.size();
+  Namespace& home = namespaces_[home_];
+  for (pmix_rank_t each : facts.here().ranks) home.clients[each];
+  home.facts = std::move(facts);
   Peers::Duties duties;
   duties.signal = [this](const std::vector<Rank>& ranks, int signum) {
     std::vector<pmix_proc_t> ids;
@@ -115,17 +137,21 @@ int Service::start() {
   duties.after = [this](double seconds, std::function<void()> function) {
     alarms_.after(seconds, std::move(function));
   };
-  peers_ = std::make_unique<Peers>(shell_, *server_, namespaces_[home_].facts, std::move(duties));
-  if (peers_->listen() < 0) return shell_log_errno("cannot receive from the other shells");
-  inbox_ = ReactorInbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
-  if (!inbox_) return shell_log_errno("cannot watch for libpmix's requests");
-  const JobFacts& facts = namespaces_[home_].facts;
-  serve(this);
-  std::string why =
-      server_->start({home_ + "-shell", facts.this_node, directory_, facts.here().host, fault_tolerant_});
-  if (why.empty()) why = server_->add_job(facts);
+  duties.misses_client = [this](pmix_status_t local) { return misses_client(local); };
+  peers_ = std::make_unique<Peers>(*link_, *server_, home.facts, std::move(duties));
+  std::string why;
+  if (is_first) {
+    inbox_ = ReactorInbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
+    if (!inbox_) return shell_log_errno("cannot watch for libpmix's requests");
+    serve(this);
+    why = server_->start({"nacre-" + home.facts.job_id + "-shell", home.facts.this_node, directory_,
+                          home.facts.here().host, outlives_clients()});
+    if (why.empty()) watch_signals();
+  }
+  if (why.empty()) why = server_->add_job(home.facts);
   if (why.empty()) {
-    watch_signals();
+    link_->begin(start, [this](const PeerMessage& message) { peers_->receive(message); });
+    for (std::uint32_t shell : again_.lost) peers_->lost(shell);
     return 0;
   }
   shell_log_error(
@@ -138,6 +164,7 @@ int Service::start() {
 // Has to run before the directory of libpmix's files is removed.
 void Service::tasks_are_over() {
   over_ = true;
+  if (!inbox_) return stop();
   bool failed = std::any_of(namespaces_[home_].clients.begin(), namespaces_[home_].clients.end(),
                             [](const auto& each) { return each.second.wait_status != 0; });
   if (failed) end_spawned();
@@ -147,7 +174,7 @@ void Service::tasks_are_over() {
 
 void Service::stop() {
   alarms_.clear();
-  if (peers_) peers_->close();
+  if (link_) link_->close();
   serve(nullptr);
   if (spoilt_) {
     server_->abandon();
@@ -178,6 +205,7 @@ int Service::prepare_task(flux_shell_task_t* task) {
   pmix_proc_t id = proc_of(home_, static_cast<pmix_rank_t>(rank));
   flux_cmd_t* command = flux_shell_task_cmd(task);
   if (PmixClient* client = find(id)) {
+    if (client->ended) *client = {};  // it starts again, alone
     client->task = task;
     const char* program = flux_cmd_arg(command, 0);
     client->command = program != nullptr ? program : "";

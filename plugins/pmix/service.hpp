@@ -15,6 +15,7 @@
 #include "inbox.hpp"
 #include "info.hpp"
 #include "peers.hpp"
+#include "restart_state.hpp"
 #include "server.hpp"
 
 namespace nacre::pmix {
@@ -42,6 +43,10 @@ class Service {
   void tasks_are_over();
   void stop();
   void shell_lost(std::uint32_t shell);
+  // Tasks that start again (restart.cpp).
+  std::string how_to_restart(std::uint32_t rank);  // what pmi.restart is answered; also for one of a lost shell
+  int await_start(std::uint64_t start);            // all are going to, some of them perhaps here for the first time
+  int start_again();
   // This shell is about to leave the job, which goes on: how its processes end has no consequence.
   void shell_leaves() { end_spawned(); }
 
@@ -78,12 +83,13 @@ class Service {
   [[nodiscard]] ReactorInbox& inbox() { return *inbox_; }
   [[nodiscard]] Peers& peers() { return *peers_; }
   [[nodiscard]] bool fault_tolerant() const { return fault_tolerant_; }
+  [[nodiscard]] bool outlives_clients() const { return fault_tolerant_ || again_.is_on; }  // the server does
 
  private:
   void mark(const char* what, const pmix_proc_t& id);
-  int read_layout();
-  int separate_segments();
-  int make_directory();
+  int read_layout(std::uint64_t start, JobFacts& facts);
+  int make_directory(), separate_segments(), listen();
+  int serve_start(std::uint64_t start, JobFacts facts);
   PmixClient* find(const pmix_proc_t& id);
   std::string name_of(const pmix_proc_t& id, const PmixClient& client) const;
   pid_t pid_of(const PmixClient& client) const;
@@ -95,6 +101,12 @@ class Service {
   void stand_in_later(const pmix_proc_t& id);
   void connected_late(const pmix_proc_t& id);
   void forget(const pmix_proc_t& id);
+  void raise_abort(const pmix_proc_t& id, const PmixClient& client, const RestartState::Abort& abort);
+  // To start again (restart.cpp).
+  [[nodiscard]] bool misses_client(pmix_status_t local) const;
+  void starts_again(const pmix_proc_t& id, PmixClient& client, int wait_status);
+  void abort_later(const pmix_proc_t& id, RestartState::Abort abort);
+  void end_former_start(), drop_spawned(int signum);
 
   // control.cpp
   std::vector<PmixClient*> targets_of(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets);
@@ -116,22 +128,21 @@ class Service {
   std::unique_ptr<ServerApi> server_;
   Times times_;
   bool fault_tolerant_ = false;
-  bool ending_ = false;    // the job is being ended, or this shell leaves it
-  bool over_ = false;      // the tasks have ended
-  bool spoilt_ = false;    // see ended()
-  std::string directory_;  // absolute
-  std::string home_;       // the namespace of the job's tasks
+  bool ending_ = false;                 // the job is being ended, or this shell leaves it
+  bool over_ = false, spoilt_ = false;  // the tasks have ended; see ended()
+  std::string directory_;               // absolute
+  std::string home_;                    // the namespace of the job's tasks, one for each start of all
   std::map<std::string, Namespace> namespaces_;
   std::map<flux_subprocess_t*, pmix_proc_t> spawned_;
-  std::vector<pmix_proc_t> missing_;     // they ended without a connection
-  std::vector<pmix_proc_t> forgetting_;  // libpmix is working on them
+  std::vector<pmix_proc_t> missing_, forgetting_;  // that ended without a connection; that libpmix is working on
   std::vector<flux_subprocess_t*> stand_ins_;
   std::vector<flux_watcher_t*> signals_;
   Alarms alarms_;
   std::uint32_t processes_ = 0;     // in all namespaces so far
   std::ptrdiff_t shells_here_ = 1;  // of the job, on this host
-  std::size_t spawns_ = 0;
-  std::size_t contexts_ = 0;
+  std::size_t spawns_ = 0, contexts_ = 0;
+  RestartState again_;
+  std::unique_ptr<PeerLink> link_;
   std::unique_ptr<Peers> peers_;
   std::unique_ptr<ReactorInbox> inbox_;  // has to be destroyed before the server
 };

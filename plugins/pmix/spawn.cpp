@@ -46,7 +46,8 @@ std::string directory_of(flux_shell_t* shell) {
 
 void Service::spawn(const pmix_proc_t& id, const InfoList& job, const std::vector<App>& apps,
                     pmix_spawn_cbfunc_t function, void* data) {
-  if (ending_) return function(PMIX_ERR_JOB_CANCELED, nullptr, data);
+  bool is_former = find(id) == nullptr;
+  if (ending_ || again_.next || is_former) return function(PMIX_ERR_JOB_CANCELED, nullptr, data);
   if (peers_->several()) {
     shell_log_error("rank %u: PMIx_Spawn: processes can be added to a job of one node only", id.rank);
     return function(PMIX_ERR_NOT_SUPPORTED, nullptr, data);

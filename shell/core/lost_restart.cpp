@@ -26,7 +26,10 @@ Result<bool> ShellRestart::takes_all_with_lost(const value::Idset& connected) co
   using When = job::RestartOption::When;
   const bool by_itself = option_.is_on() && option_.when != When::on_request;
   if (!by_itself && !waits_together()) {
-    if (host_.stack().find("pmix") != nullptr) return TRY(pmi_takes_all(value::Idset::kMaxId));
+    if (host_.stack().find("pmix") != nullptr && TRY(pmi_takes_all(value::Idset::kMaxId, "pmix")))
+      return Error{ENOTSUP,
+                   "the tasks' PMIx server (pmi=pmix) does not take a rank that starts again elsewhere, but all of "
+                   "them (restart=on-failure)"};
     if (connected.empty()) return false;
     return Error{ENOTSUP,
                  fmt::format("rank {} {} called PMI init and not finalize, and PMI does not take a rank that "

@@ -89,21 +89,21 @@ bool ShellRestart::wants(const task::Task& task, bool is_ordered) const {
   return task.attempt() < elastic::Starts(job_.tasks()).most();
 }
 
-// Whether PMI demands that all tasks start with this one; an error: it cannot start again.
-Result<bool> ShellRestart::pmi_takes_all(Rank rank) const {
+// Whether PMI, or this plugin of it, demands that all tasks start with this one; an error: it cannot start again.
+Result<bool> ShellRestart::pmi_takes_all(Rank rank, std::string_view by) const {
   std::string why;
   bool takes_all = false;
-  if (host_.stack().find("pmix") != nullptr)
-    why = "the job has a PMIx server (pmi=pmix), which does not take a rank that starts again";
   plugin::Call call("pmi.restart");
   call.in["rank"] = rank;
   if (Result<int> called = host_.stack().call(call); !called) why = called.error().message;
   for (const auto& [plugin, answer] : call.out.items()) {
     if (answer == "together")
-      takes_all = true;
+      takes_all = takes_all || by.empty() || by == plugin;
     else if (answer != "alone")
       why = answer.is_string() ? answer.get<std::string>() : dump_json(answer);
   }
+  if (host_.stack().find("pmix") != nullptr && !call.out.contains("pmix"))
+    why = "the job's PMIx server (pmi=pmix) is of a plugin that does not say how a rank starts again";
   if (!why.empty()) return Error{ENOTSUP, why};
   return takes_all;
 }

@@ -87,7 +87,7 @@ class ShellRestart {
 
   [[nodiscard]] bool is_chosen(const exits::Record& record) const;  // by the option
   [[nodiscard]] bool wants(const task::Task& task, bool is_ordered) const;
-  [[nodiscard]] Result<bool> pmi_takes_all(Rank rank) const;
+  [[nodiscard]] Result<bool> pmi_takes_all(Rank rank, std::string_view by = "") const;
   [[nodiscard]] Result<bool> takes_all(const task::Task& task) const;
   bool keep(task::Task& task);
   void send();

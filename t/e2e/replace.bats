@@ -383,15 +383,3 @@ END
   [ "$(grep -n "my last line" err | head -n 1 | cut -d: -f1)" -lt "$(grep -n "exit code 9" err | head -n 1 | cut -d: -f1)" ] || { cat err; return 1; }
 }
 
-@test "a job with a PMIx server does not start tasks again, and says so" {
-  write_nodes 3 1
-  write_jobspec 2 sh -c "$until_go"
-  echo 'plugin.load { file = os.getenv ("NACRE_BUILD_DIR") .. "/plugins/pmix/pmix.so" }' >rc.lua
-  launch -R R.json -o cpu-affinity=off --local=3 --spares=1 --on-lost=replace,else=go-on -o pmi=pmix -- --initrc="$PWD/rc.lua" >out 2>err &
-  launcher=$!
-  for rank in 0 1; do wait_until test -e "shell.$rank.1"; done
-  lose 1 1
-  wait_until grep -qF "with it task 1, which is not started again: the job has a PMIx server (pmi=pmix), which does not take a rank that starts again" err
-  touch go
-  ends_with 1
-}

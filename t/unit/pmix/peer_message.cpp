@@ -10,6 +10,7 @@ namespace {
 PeerMessage sample() {
   PeerMessage message;
   message.kind = PeerMessage::Kind::answer;
+  message.start = 3;
   message.shell = 258;
   message.to = 3;
   message.number = std::uint64_t{1} << 40 | 5;
@@ -24,6 +25,7 @@ PeerMessage sample() {
 TEST_CASE("a message's bytes, as other shells read them") {
   std::string expected(
       "\x02"
+      "\x00\x00\x00\x00\x00\x00\x00\x03"
       "\x00\x00\x01\x02"
       "\x00\x00\x00\x03"
       "\x00\x00\x01\x00\x00\x00\x00\x05"
@@ -32,7 +34,7 @@ TEST_CASE("a message's bytes, as other shells read them") {
       "\x00\x00\x00\x00"
       "\x00\x00\x00\x02hi"
       "\x00\x00\x00\x02\x00\xff",
-      41);
+      49);
   CHECK(encode(sample()) == expected);
 }
 
@@ -59,6 +61,6 @@ TEST_CASE("bytes that are no message") {
   bytes[0] = static_cast<char>(PeerMessage::kKinds);
   CHECK_FALSE(decode(bytes));
   bytes = encode(sample());
-  bytes[25] = '\x7f';  // the first text's length
+  bytes[33] = '\x7f';  // the first text's length
   CHECK_FALSE(decode(bytes));
 }

@@ -327,7 +327,8 @@ TEST_CASE("fault-tolerance: the other nodes are told of one that is lost here") 
   for (const std::string& text : job.said) {
     for (PeerMessage::Kind kind : {PeerMessage::Kind::ended, PeerMessage::Kind::event}) {
       PeerMessage message{.kind = kind, .shell = 0, .rank = 1, .texts = {}};
-      std::string start = encode(message).substr(0, 1 + 4 + 4);  // its kind, who says it, to whom
+      std::string start =
+          encode(message).substr(0, 1 + 8 + 4 + 4);  // its kind, of which start, who says it, to whom
       bool found = text.find(start) != std::string::npos && text.find("nacre-1") != std::string::npos;
       (kind == PeerMessage::Kind::ended ? ended : events) += found ? 1 : 0;
     }

@@ -32,6 +32,7 @@ class FakeServer final : public ServerApi {
   void stop() override;
   void abandon() override;
   [[nodiscard]] bool runs() const override { return runs_; }
+  [[nodiscard]] bool answers(double /*seconds*/) override { return error_of("answers").empty(); }
   std::string add_job(const JobFacts& facts) override;
   void remove_job(const std::string& nspace) override { calls.push_back("remove_job " + nspace); }
   std::string environment(const pmix_proc_t& proc,
