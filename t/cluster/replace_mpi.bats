@@ -12,12 +12,15 @@ setup_file() {
   start_cluster && build_mpi_programs steady
 }
 
-# nacre run on node0, with two ranks on each of node0 and node1, and two spares, until there is the file go. It is $job.
-start_steady() {
+# nacre run on node0, with two ranks on each of node0 and node1, and two spares, until there is the file go. It is $job. With
+# the MPI library $1, and further options.
+start_steady() { # LIBRARY, options
+  local library=$1
+  shift
   leader=node0
   limit=200 on node0 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --hosts="node[0-3]" -N 2+2 -n 4 --oversubscribe --on-lost=replace --restart=on-failure,backoff=200ms \
-    --report="$work/report" --timeout=150 -o lost-after=2s \
-    sh -c 'cd $0 && LD_PRELOAD=$1/ucx_leave.so exec $1/steady.mpich' "$work" "$programs" >said 2>&1 &
+    --report="$work/report" --timeout=150 -o lost-after=2s "$@" \
+    sh -c 'cd $0 && LD_PRELOAD=$1/ucx_leave.so OMPI_MCA_mpi_yield_when_idle=1 exec $1/steady.$2' "$work" "$programs" "$library" >said 2>&1 &
   job=$!
   all_in 1
   wait_until listed "$leader"
@@ -45,7 +48,7 @@ replaced_twice() {
 }
 
 @test "MPICH over ssh: a shell is killed, then that of the spare" {
-  start_steady
+  start_steady mpich
   "$vcluster" exec node1 pkill -KILL -x nacre-shell
   all_in 2
   "$vcluster" exec node2 pkill -KILL -x nacre-shell
@@ -53,7 +56,25 @@ replaced_twice() {
 }
 
 @test "MPICH over ssh: a host loses its power, then that of the spare" {
-  start_steady
+  start_steady mpich
+  "$vcluster" kill node1 --power
+  all_in 2
+  "$vcluster" kill node2 --power
+  replaced_twice
+  "$vcluster" boot node1
+  "$vcluster" boot node2
+}
+
+@test "Open MPI over ssh: a shell is killed, then that of the spare" {
+  start_steady openmpi -o pmi=pmix
+  "$vcluster" exec node1 pkill -KILL -x nacre-shell
+  all_in 2
+  "$vcluster" exec node2 pkill -KILL -x nacre-shell
+  replaced_twice
+}
+
+@test "Open MPI over ssh: a host loses its power, then that of the spare" {
+  start_steady openmpi -o pmi=pmix
   "$vcluster" kill node1 --power
   all_in 2
   "$vcluster" kill node2 --power
