@@ -23,6 +23,7 @@
 #include "plugins/pmi/exchange.hpp"
 #include "plugins/pmi/group.hpp"
 #include "plugins/pmi/options.hpp"
+#include "plugins/pmi/spawn_topics.hpp"
 #include "plugins/pmi/spawns.hpp"
 #include "plugins/pmi/start.hpp"
 
@@ -39,11 +40,12 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   explicit Pmi(plugin::Host& host) : Plugin("pmi"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return prepare(); });
     on("pmi.restart", [this](plugin::Call& call) {
-      if (group_) call.out[name()] = how_to_restart(call.in.value("rank", UINT32_MAX));
+      if (group_ || (spawns_ && spawns_->has_begun()))
+        call.out[name()] = how_to_restart(call.in.value("rank", UINT32_MAX));
       return Result<void>();
     });
     on("job.tasks-restart", [this](plugin::Call& call) {
-      if (group_ && call.in.value("scope", "") == "job") await_start();
+      if (spawns_ && call.in.value("scope", "") == "job") await_start();
       return Result<void>();
     });
     on("shell.restart", [this](plugin::Call& call) {
@@ -60,10 +62,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (group_) call.out[name()] = connected().str();
       return Result<void>();
     });
-    on("pmi.spawned", [this](plugin::Call& call) {
-      if (spawns_ && spawns_->is_connected()) call.out[name()] = true;
-      return Result<void>();
-    });
+    serve_spawns(*this, spawns_);
     for (const char* topic : {"report.note", "doctor.note"}) {
       on(topic, [this](plugin::Call& call) {
         if (group_ && group_->server().in_use()) note(call);
@@ -71,7 +70,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       });
     }
     on("shell.lost", [this](plugin::Call& call) {
-      if (group_) lose_shell(call);
+      if (spawns_) lose_shell(call);
       return Result<void>();
     });
     on("job.tasks-moved", [this](plugin::Call& call) {
@@ -79,7 +78,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       return Result<void>();
     });
     on("shell.left", [this](plugin::Call& call) {
-      if (group_) take_ranks_of(call.in.value("shell_rank", host_.job().shells()), false);
+      if (spawns_) take_ranks_of(call.in.value("shell_rank", host_.job().shells()), false);
       return Result<void>();
     });
     on("job.shrinking", [this](plugin::Call& call) -> Result<void> {
@@ -95,10 +94,6 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       return Result<void>();
     });
     on("shell.start", [this](plugin::Call&) { return doctor_ ? doctor_->tasks_started() : Result<void>(); });
-    on("shell.tasks-complete", [this](plugin::Call&) {
-      if (spawns_) spawns_->all_tasks_ended();
-      return Result<void>();
-    });
     on("shell.finish", [this](plugin::Call&) {
       if (doctor_) doctor_->tasks_ended();
       if (group_) group_->close();
@@ -110,21 +105,21 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
  private:
   Result<void> prepare() {
     options_ = TRY(PmiOptions::read(host_.options()));
+    has_others_ = host_.bulk() != nullptr && host_.job().shells() > 1;
+    start_ = PmiStart::of_job(host_);
+    quota_.limit = options_.max_size;
     if (options_.on()) open_group();
+    if (options_.on() || options_.pmix)
+      spawns_.emplace(host_, *this, options_, names_, quota_).begin(start_, has_others_);
     doctor_.emplace(host_, *this, options_, group_ ? &group_->server() : nullptr);
     return doctor_->watch();
   }
 
   void open_group() {
     for (const char* name : kInherited) host_.environment().unset(name);
-    has_others_ = host_.bulk() != nullptr && host_.job().shells() > 1;
-    start_ = PmiStart::of_job(host_);
     make_exchange();
     if (has_others_) announce_changes();
-    quota_.limit = options_.max_size;
     make_group(callbacks());
-    spawns_.emplace(host_, *this, options_, names_, quota_);
-    spawns_->begin(start_, has_others_);
     name_library(host_.environment(), options_.library);
   }
 
@@ -166,10 +161,11 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   // All tasks are going to start again, and know nothing of what was before, so published names go. Nobody waits
   // for a shell without tasks, which may be busy with joining the job.
   void await_start() {
-    departures_.all_start_again();
-    names_.forget();
     next_ = PmiStart::again(host_);
     spawns_->begin(*next_, has_others_);
+    if (!group_) return;
+    departures_.all_start_again();
+    names_.forget();
     if (next_->taskmap.ranks_on(host_.job().shell_rank).empty()) start_together();
   }
 
@@ -347,6 +343,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     const job::Job& job = host_.job();
     if (shell >= job.shells()) return;
     spawns_->shell_gone(shell, is_lost);
+    if (!group_) return;
     for (std::uint32_t rank : job.taskmap.ranks_on(shell).ids()) departures_.lost_with_shell(rank);
   }
 

@@ -90,6 +90,10 @@ std::string SpawnOrder::encode() const {
                    {"request", decimal(request)},
                    {"task", decimal(task)},
                    {"spawner", spawner}};
+  if (!library.empty()) {
+    out.emplace_back("library", library);
+    out.emplace_back("client", decimal(client));
+  }
   encode_setup(setup, out);
   for (const auto& [key, value] : spawn.preput) out.emplace_back(fmt::format("{}{}", kPreput, key), value);
   for (const pmi::SpawnProgram& program : spawn.programs) {
@@ -113,6 +117,10 @@ Result<SpawnOrder> SpawnOrder::decode(std::string_view bytes) {
       out.task = static_cast<std::uint32_t>(TRY(order_number(key, value, UINT32_MAX)));
     } else if (key == "spawner") {
       out.spawner = std::move(value);
+    } else if (key == "library" && value == kPmixLibrary) {
+      out.library = std::move(value);
+    } else if (key == "client") {
+      out.client = static_cast<std::uint32_t>(TRY(order_number(key, value, UINT32_MAX)));
     } else if (key.starts_with(kPreput)) {
       out.spawn.preput.emplace_back(key.substr(kPreput.size()), std::move(value));
     } else if (!TRY(decode_setup(key, value, out.setup)) && !TRY(decode_program(key, value, out.spawn))) {

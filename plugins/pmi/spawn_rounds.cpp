@@ -14,10 +14,23 @@ namespace {
 
 constexpr char kNoRoom = '-';   // in place of how many processes a shell has room for
 constexpr char kStarted = '+';  // its processes, if it has some
-constexpr char kFailed = '!';   // before the error
+constexpr char kFailed = '!';   // before the error: its number, a blank, and its text
 
 std::string room_text(const std::optional<std::uint32_t>& free) {
   return free ? fmt::format_int(*free).str() : std::string(1, kNoRoom);
+}
+
+std::string start_text(const Result<void>& started) {
+  if (started) return {kStarted};
+  return fmt::format("{}{} {}", kFailed, started.error().code, started.error().message);
+}
+
+Error read_failure(std::string_view text, const std::string& where) {
+  text.remove_prefix(1);
+  const std::size_t blank = std::min(text.find(' '), text.size());
+  auto code = parse_u64(text.substr(0, blank));
+  if (!code || *code > INT32_MAX) return invalid(fmt::format("{}{}", text, where));
+  return Error{static_cast<int>(*code), fmt::format("{}{}", text.substr(std::min(blank + 1, text.size())), where)};
 }
 
 }  // namespace
@@ -73,9 +86,7 @@ void SpawnRounds::perform(Open& open) {
       break;
     case Step::start: {
       open.next = Step::settle;
-      Result<void> started = callbacks_.on_start(open.round);
-      std::string mine = started ? std::string(1, kStarted) : kFailed + started.error().message;
-      open.starts = gather(open, "started", std::move(mine));
+      open.starts = gather(open, "started", start_text(callbacks_.on_start(open.round)));
       break;
     }
     case Step::settle:
@@ -127,7 +138,7 @@ Result<void> SpawnRounds::outcome_of(const Open& open) const {
       continue;
     }
     bool is_askers = shells.contains(round.order.shell);
-    return invalid(fmt::format("{}{}", text.substr(1), is_askers ? "" : on(*shells.first())));
+    return read_failure(text, is_askers ? "" : on(*shells.first()));
   }
   for (std::uint32_t shell = 0; shell <= round.last; ++shell) {
     if (!started.contains(shell) && (shell == round.order.shell || round.has(shell)))

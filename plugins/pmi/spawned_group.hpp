@@ -14,11 +14,12 @@
 #include "plugins/pmi/departures.hpp"
 #include "plugins/pmi/exchange.hpp"
 #include "plugins/pmi/group.hpp"
-#include "task/subprocess.hpp"
+#include "plugins/pmi/spawned_part.hpp"
+#include "plugins/pmi/spawned_processes.hpp"
 
 namespace nacre::plugins {
 
-class SpawnedGroup final : public PmiProcesses {
+class SpawnedGroup final : public SpawnedPart, public PmiProcesses {
  public:
   struct Origin {
     std::string kvsname;   // of this group
@@ -42,31 +43,32 @@ class SpawnedGroup final : public PmiProcesses {
   SpawnedGroup(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, pmi::Names& names,
                const pmi::Spawn& spawn, Origin origin, Callbacks callbacks);
 
-  // Starts all processes of this node. After an error some may run.
-  Result<void> start(const pmi::Spawn& spawn);
-  // Not all of them could be started, here or elsewhere. Ends those that run; on_over is called once none does,
-  // perhaps at once.
-  void cancel();
-  void signal(int signum);  // sends it to all that run
+  Result<void> start(const pmi::Spawn& spawn) override;
+  void cancel() override;
+  void signal(int signum) override;
 
-  [[nodiscard]] PmiGroup& group() { return group_; }
-  [[nodiscard]] PmiDepartures& departures() { return departures_; }
-  [[nodiscard]] const Origin& origin() const { return origin_; }
-  [[nodiscard]] std::uint32_t running() const { return running_; }
-  // on_over was called, and no other node waits for this one in a barrier.
-  [[nodiscard]] bool over() const { return is_over_ && (between_nodes_ == nullptr || between_nodes_->over()); }
+  [[nodiscard]] PmiGroup& own_group() { return group_; }
+  [[nodiscard]] const PmiGroup* group() const override { return &group_; }
+  [[nodiscard]] std::uint32_t output_task() const override { return origin_.task; }
+  [[nodiscard]] std::uint32_t running() const override { return processes_.running(); }
+  [[nodiscard]] bool over() const override {
+    return is_over_ && (between_nodes_ == nullptr || between_nodes_->over());
+  }
+  [[nodiscard]] bool is_connected() const override;
+  void shell_leaves() override { departures_.shell_leaves(); }
+  void lost_elsewhere(std::uint32_t rank) override { departures_.lost_elsewhere(rank); }
+  void lost_with_shell(std::uint32_t rank) override { departures_.lost_with_shell(rank); }
 
   [[nodiscard]] std::string name_of(std::uint32_t client) const override;
   [[nodiscard]] std::optional<std::uint32_t> task_of(std::uint32_t /*client*/) const override { return {}; }
-  [[nodiscard]] bool runs(std::uint32_t client) const override;
+  [[nodiscard]] bool runs(std::uint32_t client) const override { return processes_.runs(client); }
   void kill(std::uint32_t client, int signum) override;
 
  private:
   [[nodiscard]] std::unique_ptr<pmi::KeyExchange> make_exchange(std::uint64_t most);
   [[nodiscard]] pmi::ClientGroup members(const pmi::Spawn& spawn, const PmiOptions& options) const;
   PmiGroup::Callbacks callbacks();
-  Result<std::pair<UniqueFd, UniqueFd>> open_output();
-  Result<void> start_one(const pmi::SpawnProgram& program, const std::string& executable);
+  Result<void> start_one(const pmi::SpawnProgram& program);
   void exited(std::uint32_t client);
   void finish();
 
@@ -78,8 +80,7 @@ class SpawnedGroup final : public PmiProcesses {
   PmiExchange* between_nodes_ = nullptr;  // the next, if other shells have some of them
   std::unique_ptr<pmi::KeyExchange> exchange_;
   PmiGroup group_;
-  std::vector<std::unique_ptr<task::Subprocess>> processes_;  // by client
-  std::uint32_t running_ = 0;
+  SpawnedProcesses processes_;  // by client
   bool cancelled_ = false;
   bool is_over_ = false;  // on_over was called
 };

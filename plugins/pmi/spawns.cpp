@@ -24,6 +24,8 @@ constexpr std::string_view kSpawnEnded = "pmi.spawn-ended";
 // Of the leader: all tasks have ended.
 constexpr std::string_view kSpawnTasksOver = "pmi.tasks-over";
 
+PmiExchange::Barriers barriers_of(const SpawnRound& round) { return {round.name(), round.last, round.order.start}; }
+
 bool has_several(const std::vector<std::uint32_t>& places) {
   return std::any_of(places.begin(), places.end(), [&](std::uint32_t shell) { return shell != places.front(); });
 }
@@ -42,6 +44,7 @@ PmiSpawns::PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const Pmi
 
 // Processes that still run are not waited for.
 PmiSpawns::~PmiSpawns() {
+  tasks_ended_ = false;  // nobody is told that they are over
   for (Group& group : groups_) release(group);
   if (gave_room_) release_hold();
   // It is replaced.
@@ -94,10 +97,28 @@ void PmiSpawns::stop_waiting() {
 void PmiSpawns::start(PmiGroup& spawner, const pmi::SpawnRequest& request, std::uint32_t task,
                       const std::string& name) {
   const pmi::Spawn& spawn = request.spawn;
-  Asked asked{&spawner, request.client, name, spawn.processes(), spawn.programs.front().argv.front()};
+  Asked asked{&spawner, request.client, name, spawn.processes(),
+              spawn.programs.empty() ? "" : spawn.programs.front().argv.front()};
+  SpawnOrder order;
+  order.task = task;
+  order.spawner = spawner.server().group().kvsname;
+  order.spawn = spawn;
+  perform(std::move(order), asked);
+}
+
+void PmiSpawns::start(PmixRequest request) {
+  Asked asked;
+  asked.client = request.number;
+  perform(std::move(request.order), asked);
+}
+
+void PmiSpawns::perform(SpawnOrder order, const Asked& asked) {
   if (host_.ending()) return answer(asked, Error{ECANCELED, "the job is being ended"});
-  if (spawn.processes() == 0) return answer(asked, invalid("expected one process or more"));
-  SpawnOrder order = order_of(spawner, request, task);
+  if (order.spawn.processes() == 0) return answer(asked, invalid("expected one process or more"));
+  order.start = start_.number;
+  order.shell = host_.job().shell_rank;
+  order.request = ++requests_;
+  if (!host_.tasks().empty()) copy_common_setup(host_.tasks().front()->command().setup, order.setup);
   if (!several_) return answer(asked, start_alone(std::move(order)));
   const std::uint64_t number = order.request;
   asked_.emplace(number, asked);  // it may be answered before the next call returns
@@ -107,25 +128,18 @@ void PmiSpawns::start(PmiGroup& spawner, const pmi::SpawnRequest& request, std::
   answer(asked, std::move(sent).error());
 }
 
-SpawnOrder PmiSpawns::order_of(const PmiGroup& spawner, const pmi::SpawnRequest& request, std::uint32_t task) {
-  SpawnOrder out;
-  out.start = start_.number;
-  out.shell = host_.job().shell_rank;
-  out.request = ++requests_;
-  out.task = task;
-  out.spawner = spawner.server().group().kvsname;
-  if (!host_.tasks().empty()) copy_common_setup(host_.tasks().front()->command().setup, out.setup);
-  out.spawn = request.spawn;
-  return out;
-}
-
-void PmiSpawns::answer(const Asked& asked, const Result<std::string>& kvsname) {
-  if (!kvsname) {
-    log(host_, plugin_, Level::error, "{}: spawn of {}: {}", asked.name, asked.program, kvsname.error().message);
-  } else {
-    log(host_, plugin_, Level::debug, "{} has spawned {} processes: {}", asked.name, asked.processes, *kvsname);
+void PmiSpawns::answer(const Asked& asked, const Result<SpawnRound>& round) {
+  if (asked.spawner == nullptr) {
+    return tell_settled(host_, round ? round->number : 0, asked.client,
+                        round ? Result<void>() : Result<void>(round.error()));
   }
-  asked.spawner->spawned(asked.client, kvsname, std::vector<int>(kvsname ? asked.processes : 0));
+  if (!round) {
+    log(host_, plugin_, Level::error, "{}: spawn of {}: {}", asked.name, asked.program, round.error().message);
+    return asked.spawner->spawned(static_cast<std::uint32_t>(asked.client), round.error(), {});
+  }
+  const std::string kvsname = kvsname_of(*round);
+  log(host_, plugin_, Level::debug, "{} has spawned {} processes: {}", asked.name, asked.processes, kvsname);
+  asked.spawner->spawned(static_cast<std::uint32_t>(asked.client), kvsname, std::vector<int>(asked.processes));
 }
 
 void PmiSpawns::forget(const PmiGroup& spawner) {
@@ -138,17 +152,14 @@ std::string PmiSpawns::kvsname_of(const SpawnRound& round) const {
   return round.order.start > 1 ? fmt::format("{}_{}", out, round.order.start) : out;
 }
 
-Result<std::string> PmiSpawns::start_alone(SpawnOrder order) {
+Result<SpawnRound> PmiSpawns::start_alone(SpawnOrder order) {
   const std::uint32_t own = order.shell;
   auto places = TRY(place_spawn(order.spawn, {{own, host_.job().node().hostname, order.spawn.processes()}}, own));
   SpawnRound round{std::move(order), ++count_, own, std::move(places)};
   Result<void> started = start_part(round);
-  if (!started) {
-    find(round)->here->cancel();
-    return std::move(started).error();
-  }
-  find(round)->is_settled = true;
-  return kvsname_of(round);
+  settle(*find(round), round, started);
+  if (!started) return std::move(started).error();
+  return round;
 }
 
 // ---- the processes of a spawn --------------------------------------------------------------------
@@ -158,25 +169,30 @@ PmiSpawns::Group& PmiSpawns::make_group(const SpawnRound& round) {
   place->start = round.order.start;
   place->number = round.number;
   place->places = round.places;
-  PmiExchange::Barriers barriers{round.name(), round.last, round.order.start};
   if (round.has(host_.job().shell_rank)) {
-    SpawnedGroup::Callbacks on;
-    on.on_spawn = [this](SpawnedGroup& group, const pmi::SpawnRequest& request) {
-      start(group.group(), request, group.origin().task, group.name_of(request.client));
-    };
-    on.on_lost = [this, place](std::uint32_t rank) { announce_of(kSpawnLost, *place, rank); };
-    on.on_over = [this, place] { part_over(place); };
-    place->here = std::make_unique<SpawnedGroup>(
-        host_, plugin_, options_, names_, round.order.spawn,
-        SpawnedGroup::Origin{kvsname_of(round), round.order.spawner, round.number, round.order.task,
-                             start_.universe_size, &quota_, round.places, round.order.setup, std::move(barriers)},
-        std::move(on));
-  } else if (has_several(round.places)) {
+    place->here = make_part(round, place);
+  } else if (!round.order.by_pmix() && has_several(round.places)) {
     place->bystands = std::make_unique<PmiExchange>(
-        host_, options_.max_size, [] {}, [](const value::Idset&) { return true; }, std::move(barriers));
+        host_, options_.max_size, [] {}, [](const value::Idset&) { return true; }, barriers_of(round));
     place->bystands->abstain({});
   }
   return *place;
+}
+
+std::unique_ptr<SpawnedPart> PmiSpawns::make_part(const SpawnRound& round, Groups::iterator place) {
+  if (round.order.by_pmix())
+    return std::make_unique<PmixPart>(host_, plugin_, round, [this, place] { part_over(place); });
+  SpawnedGroup::Callbacks on;
+  on.on_spawn = [this](SpawnedGroup& group, const pmi::SpawnRequest& request) {
+    start(group.own_group(), request, group.output_task(), group.name_of(request.client));
+  };
+  on.on_lost = [this, place](std::uint32_t rank) { announce_of(kSpawnLost, *place, rank); };
+  on.on_over = [this, place] { part_over(place); };
+  return std::make_unique<SpawnedGroup>(
+      host_, plugin_, options_, names_, round.order.spawn,
+      SpawnedGroup::Origin{kvsname_of(round), round.order.spawner, round.number, round.order.task,
+                           start_.universe_size, &quota_, round.places, round.order.setup, barriers_of(round)},
+      std::move(on));
 }
 
 // The start of those that this shell has.
@@ -184,6 +200,7 @@ Result<void> PmiSpawns::start_part(const SpawnRound& round) {
   drop_those_over();
   has_begun_ = true;
   Group& group = make_group(round);
+  if (!group.here && round.order.by_pmix()) TRY(tell_begin(host_, round));
   if (!group.here) return {};
   take_signals();
   hold(group);
@@ -198,12 +215,8 @@ std::uint32_t PmiSpawns::running() const {
 }
 
 bool PmiSpawns::is_connected() const {
-  return std::any_of(groups_.begin(), groups_.end(), [](const Group& group) {
-    if (!group.here) return false;
-    const auto& clients = group.here->group().server().clients();
-    return std::any_of(clients.begin(), clients.end(),
-                       [](const auto& each) { return each.stage == pmi::ClientStage::joined; });
-  });
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [](const Group& group) { return group.here && group.here->is_connected(); });
 }
 
 // Until it is known what for, the job waits. Once the tasks of this shell have ended nothing else makes it wait
@@ -220,22 +233,24 @@ std::optional<std::uint32_t> PmiSpawns::room() {
 }
 
 void PmiSpawns::settled(const SpawnRound& round, const Result<void>& outcome) {
-  const std::string kvsname = kvsname_of(round);
-  if (auto group = find(round); group != groups_.end()) {
-    group->is_settled = true;
-    if (outcome) {
-      for (std::uint32_t shell : std::set<std::uint32_t>(round.places.begin(), round.places.end())) {
-        if (gone_.contains(shell)) lose(*group, shell, lost_.contains(shell));
-      }
-    } else if (group->here) {
-      group->here->cancel();
-    }
-  }
+  if (auto group = find(round); group != groups_.end()) settle(*group, round, outcome);
   if (std::exchange(gave_room_, false)) release_hold();
   if (round.order.shell != host_.job().shell_rank) return;
   auto asked = asked_.extract(round.order.request);
   if (!asked) return;
-  answer(asked.mapped(), outcome ? Result<std::string>(kvsname) : outcome.error());
+  answer(asked.mapped(), outcome ? Result<SpawnRound>(round) : outcome.error());
+}
+
+void PmiSpawns::settle(Group& group, const SpawnRound& round, const Result<void>& outcome) {
+  group.is_settled = true;
+  if (round.order.by_pmix()) tell_settled(host_, round.number, std::nullopt, outcome);
+  if (outcome) {
+    for (std::uint32_t shell : std::set<std::uint32_t>(round.places.begin(), round.places.end())) {
+      if (gone_.contains(shell)) lose(group, shell, lost_.contains(shell));
+    }
+  } else if (group.here) {
+    group.here->cancel();
+  }
 }
 
 // ---- what other shells tell ------------------------------------------------------------------------
@@ -254,7 +269,7 @@ void PmiSpawns::announced(std::string_view topic, std::string_view bytes) {
   if (topic == kSpawnEnded) {
     group->ended.insert(static_cast<std::uint32_t>(*what));
   } else if (group->here && *what < group->places.size()) {
-    group->here->departures().lost_elsewhere(static_cast<std::uint32_t>(*what));
+    group->here->lost_elsewhere(static_cast<std::uint32_t>(*what));
   }
 }
 
@@ -267,7 +282,7 @@ void PmiSpawns::shell_leaves() {
   shell_leaves_ = true;
   stop_waiting();
   for (Group& group : groups_) {
-    if (group.here) group.here->departures().shell_leaves();
+    if (group.here) group.here->shell_leaves();
   }
 }
 
@@ -290,7 +305,7 @@ void PmiSpawns::lose(Group& group, std::uint32_t shell, bool is_lost) {
   if (ranks.empty()) return;
   group.ended.insert(shell);
   if (group.here) {
-    for (std::uint32_t rank : ranks.ids()) group.here->departures().lost_with_shell(rank);
+    for (std::uint32_t rank : ranks.ids()) group.here->lost_with_shell(rank);
   }
   if (!is_lost || !is_missed(shell) || host_.job().shell_rank != 0) return;
   host_.raise(
@@ -330,7 +345,7 @@ void PmiSpawns::part_over(Groups::iterator group) {
 }
 
 PmiSpawns::Groups::iterator PmiSpawns::drop(Groups::iterator group) {
-  if (group->here) forget(group->here->group());
+  if (group->here && group->here->group() != nullptr) forget(*group->here->group());
   return groups_.erase(group);
 }
 
@@ -363,6 +378,7 @@ void PmiSpawns::release(Group& group) {
 void PmiSpawns::release_hold() {
   Result<void> released = host_.release(kSpawnHold);
   if (!released) log(host_, plugin_, Level::error, "{}", released.error().message);
+  if (tasks_ended_ && !has_some()) tell_over(host_);
 }
 
 }  // namespace nacre::plugins

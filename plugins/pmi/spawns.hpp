@@ -21,12 +21,12 @@
 #include "plugins/pmi/exchange.hpp"
 #include "plugins/pmi/group.hpp"
 #include "plugins/pmi/options.hpp"
+#include "plugins/pmi/pmix_part.hpp"
 #include "plugins/pmi/spawn_rounds.hpp"
+#include "plugins/pmi/spawned_part.hpp"
 #include "plugins/pmi/start.hpp"
 
 namespace nacre::plugins {
-
-class SpawnedGroup;
 
 class PmiSpawns {
  public:
@@ -44,10 +44,15 @@ class PmiSpawns {
   // theirs comes out; `name`: the client, for messages.
   void start(PmiGroup& spawner, const pmi::SpawnRequest& request, std::uint32_t task, const std::string& name);
   void forget(const PmiGroup& spawner);  // it is about to go: none of its clients is answered any more
+  // The same for a client of PMIx. The answer is the topic pmi.spawn-settled.
+  void start(PmixRequest request);
 
   void tasks_ended() { tasks_ended_ = true; }  // shell.finish has come: nothing new begins here, unless it had none
-  void all_tasks_ended();                      // on the leader: those of all shells
-  void shell_leaves();                         // this shell is about to leave the job
+  // Processes of this shell that have been spawned may run, or be started yet.
+  [[nodiscard]] bool has_some() const { return gave_room_ || is_idle_ || running() > 0; }
+  [[nodiscard]] bool takes_part() const { return start_.takes_part; }
+  void all_tasks_ended();  // on the leader: those of all shells
+  void shell_leaves();     // this shell is about to leave the job
   // Another shell has gone, and the job goes on. `is_lost`: it has not left by itself.
   void shell_gone(std::uint32_t shell, bool is_lost);
   [[nodiscard]] bool is_connected() const;  // a process of this shell has called init, and not finalize
@@ -58,7 +63,7 @@ class PmiSpawns {
     std::uint64_t start = 1;  // of the tasks, and the group's number in it
     std::uint64_t number = 0;
     std::vector<std::uint32_t> places;      // by rank: its shell
-    std::unique_ptr<SpawnedGroup> here;     // its processes on this shell
+    std::unique_ptr<SpawnedPart> here;      // its processes on this shell
     std::unique_ptr<PmiExchange> bystands;  // it has none: for the barriers of the others
     value::Idset ended;                     // shells whose processes of it have all ended, as far as is known
     bool is_held = false;
@@ -66,22 +71,24 @@ class PmiSpawns {
   };
   using Groups = std::list<Group>;
   struct Asked {
-    PmiGroup* spawner;
-    std::uint32_t client;
+    PmiGroup* spawner = nullptr;  // null: it is one of PMIx
+    std::uint64_t client = 0;     // by PMIx: the number of its request
     std::string name;
-    std::uint32_t processes;
+    std::uint32_t processes = 0;
     std::string program;
   };
 
-  Result<std::string> start_alone(SpawnOrder order);
-  SpawnOrder order_of(const PmiGroup& spawner, const pmi::SpawnRequest& request, std::uint32_t task);
+  void perform(SpawnOrder order, const Asked& asked);
+  Result<SpawnRound> start_alone(SpawnOrder order);
   [[nodiscard]] std::string kvsname_of(const SpawnRound& round) const;
   Group& make_group(const SpawnRound& round);
-  void answer(const Asked& asked, const Result<std::string>& kvsname);
+  [[nodiscard]] std::unique_ptr<SpawnedPart> make_part(const SpawnRound& round, Groups::iterator place);
+  void answer(const Asked& asked, const Result<SpawnRound>& round);
 
   std::optional<std::uint32_t> room();
   Result<void> start_part(const SpawnRound& round);
   void settled(const SpawnRound& round, const Result<void>& outcome);
+  void settle(Group& group, const SpawnRound& round, const Result<void>& outcome);
   void announced(std::string_view topic, std::string_view bytes);
   [[nodiscard]] Groups::iterator find(const SpawnRound& round);
   void announce_of(std::string_view topic, const Group& group, std::uint32_t what);

@@ -126,6 +126,7 @@ TEST_CASE("an order to spawn comes out of its bytes as it was") {
   CHECK(same->request == 4);
   CHECK(same->task == 5);
   CHECK(same->spawner == "nacre_1");
+  CHECK_FALSE(same->by_pmix());
   REQUIRE(same->setup.limits.size() == 1);
   CHECK(same->setup.limits[0].resource == RLIMIT_CORE);
   CHECK(same->setup.limits[0].value.rlim_max == RLIM_INFINITY);
@@ -137,6 +138,16 @@ TEST_CASE("an order to spawn comes out of its bytes as it was") {
   CHECK(same->spawn.programs[0].argv == order.spawn.programs[0].argv);
   CHECK(same->spawn.programs[0].info == order.spawn.programs[0].info);
   CHECK(same->spawn.programs[1].processes == 0);
+}
+
+TEST_CASE("an order to spawn by PMIx has the library, and the rank of the process") {
+  SpawnOrder order = some_order();
+  order.library = plugins::kPmixLibrary;
+  order.client = 6;
+  auto same = SpawnOrder::decode(order.encode());
+  REQUIRE(same);
+  CHECK(same->by_pmix());
+  CHECK(same->client == 6);
 }
 
 TEST_CASE("bytes that are no order to spawn are refused") {
@@ -151,6 +162,8 @@ TEST_CASE("bytes that are no order to spawn are refused") {
                                  {{"limit 999", "0 0"}, {"program", "1"}, {"argument", "a"}},
                                  {{"limit 1", "0"}, {"program", "1"}, {"argument", "a"}},
                                  {{"start", "x"}, {"program", "1"}, {"argument", "a"}},
+                                 {{"library", "other"}, {"program", "1"}, {"argument", "a"}},
+                                 {{"client", "x"}, {"program", "1"}, {"argument", "a"}},
                                  {{"color", "red"}, {"program", "1"}, {"argument", "a"}}}) {
     CHECK_FALSE(SpawnOrder::decode(pmi::encode_entries(wrong)));
   }
@@ -174,7 +187,7 @@ TEST_CASE("rounds: all shells say what room they have, start what is theirs, and
 
 TEST_CASE("rounds: what another shell cannot start, or a shell that is lost meanwhile, is the same error for all") {
   Rounds job;
-  job.elsewhere = "!/no/such: No such file or directory";
+  job.elsewhere = "!2 /no/such: No such file or directory";
   job.spawn(2);
   CHECK(job.said.back() == "/no/such: No such file or directory on fake0");
   job.elsewhere = "";
