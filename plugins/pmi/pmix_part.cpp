@@ -76,6 +76,7 @@ Result<PmixRequest> PmixRequest::read(const Json& in) {
 
 Result<SpawnEnvironments> tell_begin(plugin::Host& host, const SpawnRound& round) {
   plugin::Call call("pmi.spawn-begins");
+  call.in["start"] = round.order.start;
   call.in["number"] = round.number;
   call.in["nspace"] = round.order.spawner;
   call.in["rank"] = round.order.client;
@@ -90,9 +91,10 @@ Result<SpawnEnvironments> tell_begin(plugin::Host& host, const SpawnRound& round
   return read_environments(TRY(JsonAt::root(call.out, call.topic).at(kPmixLibrary)), here);
 }
 
-void tell_settled(plugin::Host& host, std::uint64_t round, std::optional<std::uint64_t> asked,
+void tell_settled(plugin::Host& host, std::uint64_t start, std::uint64_t round, std::optional<std::uint64_t> asked,
                   const Result<void>& outcome) {
   plugin::Call call("pmi.spawn-settled");
+  call.in["start"] = start;
   call.in["number"] = round;
   if (asked) call.in["request"] = *asked;
   if (!outcome) {
@@ -131,6 +133,7 @@ Result<void> PmixPart::start(const pmi::Spawn& spawn) {
     }));
   }
   plugin::Call call("pmi.spawn-started");
+  call.in["start"] = round_.order.start;
   call.in["number"] = round_.number;
   Json& processes = call.in["processes"] = Json::array();
   for (std::uint32_t i = 0; i < processes_.size(); ++i)
@@ -153,6 +156,7 @@ void PmixPart::signal(int signum) {
 
 void PmixPart::exited(std::uint32_t index) {
   plugin::Call call("pmi.spawn-exited");
+  call.in["start"] = round_.order.start;
   call.in["number"] = round_.number;
   call.in["rank"] = ranks_[index];
   call.in["wait_status"] = processes_.status(index).raw();

@@ -130,7 +130,7 @@ void PmiSpawns::perform(SpawnOrder order, const Asked& asked) {
 
 void PmiSpawns::answer(const Asked& asked, const Result<SpawnRound>& round) {
   if (asked.spawner == nullptr) {
-    return tell_settled(host_, round ? round->number : 0, asked.client,
+    return tell_settled(host_, round ? round->order.start : start_.number, round ? round->number : 0, asked.client,
                         round ? Result<void>() : Result<void>(round.error()));
   }
   if (!round) {
@@ -197,6 +197,7 @@ std::unique_ptr<SpawnedPart> PmiSpawns::make_part(const SpawnRound& round, Group
 
 // The start of those that this shell has.
 Result<void> PmiSpawns::start_part(const SpawnRound& round) {
+  if (round.order.start != start_.number) return Error{ECANCELED, "all tasks of the job start again"};
   drop_those_over();
   has_begun_ = true;
   Group& group = make_group(round);
@@ -243,7 +244,7 @@ void PmiSpawns::settled(const SpawnRound& round, const Result<void>& outcome) {
 
 void PmiSpawns::settle(Group& group, const SpawnRound& round, const Result<void>& outcome) {
   group.is_settled = true;
-  if (round.order.by_pmix()) tell_settled(host_, round.number, std::nullopt, outcome);
+  if (round.order.by_pmix()) tell_settled(host_, round.order.start, round.number, std::nullopt, outcome);
   if (outcome) {
     for (std::uint32_t shell : std::set<std::uint32_t>(round.places.begin(), round.places.end())) {
       if (gone_.contains(shell)) lose(group, shell, lost_.contains(shell));

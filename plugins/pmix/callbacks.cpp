@@ -103,6 +103,7 @@ pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t* info, std::size_
     if (const pmix_value_t* wdir = how.find(PMIX_WDIR); app.directory.empty() && wdir != nullptr) {
       app.directory = text_of(*wdir).value_or("");
     }
+    if (const pmix_value_t* hosts = how.find(PMIX_HOST)) app.hosts = text_of(*hosts).value_or("");
     copies.push_back(std::move(app));
   }
   return post([id = *proc, job = InfoList(info, ninfo), copies, done, data](Service& service) {

@@ -3,7 +3,10 @@
 // The state of the processes that the service serves.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,8 +25,8 @@ struct PmixClient {
     aborted,  // has called PMIx_Abort
   };
 
-  flux_subprocess_t* process = nullptr;
   flux_shell_task_t* task = nullptr;  // nullptr: it was spawned
+  pid_t pid = 0;                      // of one that was spawned, while it runs
   std::string command;
   State state = State::absent;
   bool started = false;
@@ -34,11 +37,18 @@ struct PmixClient {
 
 void signal_all(const std::vector<PmixClient*>& clients, int signum);  // those that run
 
+struct ClientQuery {
+  std::vector<std::string> keys;
+  InfoList qualifiers;
+};
+
 struct Namespace {
   JobFacts facts;
   std::map<pmix_rank_t, PmixClient> clients;  // those of this node
-  std::size_t running = 0;                    // of spawned processes
-  bool cancelled = false;  // not all could be started: the others are ended, and that is no failure
+  // Of one that was spawned:
+  std::uint32_t task = 0;   // the rank as whose output theirs comes out
+  std::size_t running = 0;  // on this node
+  bool cancelled = false;   // not all could be started: the others are ended, and that is no failure
 };
 
 }  // namespace nacre::pmix

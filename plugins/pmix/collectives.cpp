@@ -17,6 +17,13 @@ Collectives::Collectives(std::vector<std::vector<Rank>> nodes, std::size_t here)
   for (std::size_t node = 0; node < nodes_.size(); ++node) {
     for (Rank rank : nodes_[node]) node_of_[rank] = node;
   }
+  if (!node_of_.empty()) first_added_ = node_of_.rbegin()->first + 1;
+}
+
+void Collectives::add(std::size_t node, const std::vector<Rank>& ranks) {
+  if (node >= nodes_.size()) nodes_.resize(node + 1);
+  nodes_[node].insert(nodes_[node].end(), ranks.begin(), ranks.end());
+  for (Rank rank : ranks) node_of_[rank] = node;
 }
 
 std::string Collectives::name_of(char kind, const std::vector<Rank>& ranks) {
@@ -29,7 +36,9 @@ Collectives::Collective* Collectives::find(const std::string& name) {
   Collective collective;
   std::string_view members = std::string_view(name).substr(1);
   if (members == kAll) {
-    for (const auto& [rank, node] : node_of_) collective.participants[node].push_back(rank);
+    for (const auto& [rank, node] : node_of_) {
+      if (rank < first_added_) collective.participants[node].push_back(rank);
+    }
   } else {
     for (Rank rank : ranks_in(members).value_or(std::vector<Rank>())) {
       if (auto node = node_of_.find(rank); node != node_of_.end()) {

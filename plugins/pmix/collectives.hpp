@@ -2,7 +2,7 @@
 //
 // Operations in which processes of several nodes take part together. A node gives its part when all its
 // participants have come; when each such node has given it, all nodes get all parts. A node whose processes have
-// ended is not waited for.
+// ended is not waited for. Ranks are numbers of ProcessMap.
 //
 // All nodes pass in the same messages in the same order, so each comes to the same result.
 #pragma once
@@ -27,7 +27,11 @@ class Collectives {
   // The ranks on each node, and the index of this node.
   Collectives(std::vector<std::vector<Rank>> nodes, std::size_t here);
 
-  // Collectives of the same kind and the same participants come one after the other. `ranks` empty: all.
+  // More ranks, of a namespace that has been spawned.
+  void add(std::size_t node, const std::vector<Rank>& ranks);
+
+  // Collectives of the same kind and the same participants come one after the other. `ranks` empty: all
+  // that there were at the start.
   static std::string name_of(char kind, const std::vector<Rank>& ranks);
 
   // This node's processes have come, and its part is being sent to all: `done` is called when all parts have been
@@ -58,6 +62,7 @@ class Collectives {
 
   std::vector<std::vector<Rank>> nodes_;
   std::map<Rank, std::size_t> node_of_;
+  Rank first_added_ = 0;  // the ranks of the start are below
   std::size_t here_;
   std::set<Rank> ended_;
   std::map<std::string, Collective> collectives_;

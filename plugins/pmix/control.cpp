@@ -50,25 +50,27 @@ std::vector<PmixClient*> Service::targets_of(const pmix_proc_t& id, const std::v
   return clients;
 }
 
-// The ranks of the job's tasks that are named and on other nodes.
+// The numbers of those that are named, have not ended as far as is known, and are on other nodes.
 std::vector<Rank> Service::elsewhere(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) const {
-  std::vector<Rank> ranks;
+  std::vector<Rank> numbers;
   std::vector<pmix_proc_t> wanted = targets;
   if (wanted.empty()) wanted.push_back(proc_of(id.nspace, PMIX_RANK_WILDCARD));
-  const Namespace& home = namespaces_.at(home_);
-  for (Rank rank = 0; rank < home.facts.size(); ++rank) {
-    bool named = std::any_of(wanted.begin(), wanted.end(), [&](const pmix_proc_t& target) {
-      return target.nspace == home_ && (target.rank == PMIX_RANK_WILDCARD || target.rank == rank);
-    });
-    if (named && home.clients.count(rank) == 0 && !peers_->has_ended(rank)) ranks.push_back(rank);
+  for (const pmix_proc_t& target : wanted) {
+    for (Rank number : peers_->processes().numbers_of(target.nspace)) {
+      const ProcessMap::Place& place = *peers_->processes().find(number);
+      bool named = target.rank == PMIX_RANK_WILDCARD || target.rank == place.rank;
+      if (named && place.node != own_ && !peers_->has_ended(number)) numbers.push_back(number);
+    }
   }
-  return ranks;
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
 }
 
 void signal_all(const std::vector<PmixClient*>& clients, int signum) {
   for (PmixClient* client : clients) {
-    flux_subprocess_t* process =
-        client->task != nullptr ? flux_shell_task_subprocess(client->task) : client->process;
+    if (client->pid > 0) ::kill(client->pid, signum);
+    flux_subprocess_t* process = client->task != nullptr ? flux_shell_task_subprocess(client->task) : nullptr;
     if (process != nullptr) flux_future_destroy(flux_subprocess_kill(process, signum));
   }
 }
@@ -123,8 +125,7 @@ void Service::group(const std::string& name, const std::vector<pmix_proc_t>& mem
   }
   if (const pmix_value_t* wanted = directives.find(PMIX_GROUP_ASSIGN_CONTEXT_ID);
       wanted != nullptr && is_true(*wanted)) {
-    const JobFacts& facts = namespaces_[home_].facts;
-    std::size_t context = contexts_++ * facts.nodes.size() + facts.this_node + 1;
+    std::size_t context = contexts_++ * hosts_.size() + own_ + 1;
     results.add(PMIX_GROUP_CONTEXT_ID, &context, PMIX_SIZE);
   }
   shell_debug("group %s", name.c_str());

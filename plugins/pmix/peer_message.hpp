@@ -17,15 +17,15 @@ using Rank = std::uint32_t;
 struct PeerMessage {
   enum class Kind : std::uint8_t {
     part,       // of a collective: its name, bytes; with a status
-    ask,        // asks shell `to` for what rank `rank` has committed
+    ask,        // asks shell `to` for what process `rank` has committed: its number in ProcessMap
     answer,     // answers question `number` of shell `to`: bytes; with a status
     publish,    // the publisher's namespace, infos; it is `rank`
     look_up,    // the requester's namespace, directives, keys...; it is `rank`
     give_up,    // shell `shell` withdraws its question `number`
     unpublish,  // the requester's namespace, directives, keys...; it is `rank`
     event,      // code `status`, for the others: the source's namespace, infos; of `rank`; `number`: the range
-    signal,     // signal `number` for the named ranks
-    ended,      // process `rank` has ended
+    signal,     // signal `number` for the processes with these numbers
+    ended,      // of that namespace process `rank` has ended, or PMIX_RANK_WILDCARD: all that this shell has of it
     over,       // all processes of this shell have ended, and it serves none any more
   };
   static constexpr std::uint8_t kKinds = 11;

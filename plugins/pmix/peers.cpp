@@ -9,10 +9,16 @@
 namespace nacre::pmix {
 namespace {
 
-std::vector<std::vector<Rank>> ranks_by_node(const JobFacts& facts) {
-  std::vector<std::vector<Rank>> nodes;
-  for (const JobFacts::Node& node : facts.nodes) nodes.emplace_back(node.ranks.begin(), node.ranks.end());
+std::vector<std::vector<Rank>> ranks_by_node(const JobFacts& facts, std::uint32_t shells) {
+  std::vector<std::vector<Rank>> nodes(shells);
+  for (const JobFacts::Node& node : facts.nodes) nodes.at(node.shell) = {node.ranks.begin(), node.ranks.end()};
   return nodes;
+}
+
+ProcessMap::RanksByNode ranks_by_shell(const JobFacts& facts) {
+  ProcessMap::RanksByNode shells;
+  for (const JobFacts::Node& node : facts.nodes) shells[node.shell] = {node.ranks.begin(), node.ranks.end()};
+  return shells;
 }
 
 }  // namespace
@@ -29,15 +35,14 @@ void Peers::Request::answer(pmix_status_t status, const std::string& bytes) cons
   reply(status);
 }
 
-Peers::Peers(PeerLink& link, ServerApi& server, const JobFacts& home, Duties duties)
+Peers::Peers(PeerLink& link, ServerApi& server, const JobFacts& home, Shells shells, Duties duties)
     : link_(link),
       server_(server),
       home_(home),
+      shells_(shells),
       duties_(std::move(duties)),
-      collectives_(ranks_by_node(home), home.this_node) {
-  for (std::uint32_t node = 0; node < home.nodes.size(); ++node) {
-    for (Rank rank : home.nodes[node].ranks) shell_of_[rank] = node;
-  }
+      collectives_(ranks_by_node(home, shells.count), shells.own) {
+  processes_.add(home.nspace, 0, ranks_by_shell(home));
 }
 
 void Peers::give_up() {
@@ -59,13 +64,14 @@ bool Peers::is_of_this_start(const pmix_proc_t& proc) const {
 
 bool Peers::reaches_out(const std::vector<pmix_proc_t>& procs) const {
   return several() && std::any_of(procs.begin(), procs.end(), [this](const pmix_proc_t& proc) {
-           auto shell = shell_of_.find(proc.rank);
-           return proc.rank == PMIX_RANK_WILDCARD || (shell != shell_of_.end() && shell->second != home_.this_node);
+           if (proc.rank == PMIX_RANK_WILDCARD) return true;
+           auto number = processes_.number_of(proc.nspace, proc.rank);
+           return number && processes_.find(*number)->node != shells_.own;
          });
 }
 
 void Peers::send(PeerMessage message) {
-  message.shell = home_.this_node;
+  message.shell = shells_.own;
   link_.send(std::move(message));
 }
 
@@ -86,6 +92,34 @@ Peers::Request Peers::take(std::uint64_t number) {
 
 // ---- requests of clients -----------------------------------------------------------------
 
+// None: one is not known. Empty: all tasks of the job.
+std::optional<std::vector<Rank>> Peers::numbers_of(const std::vector<pmix_proc_t>& procs) const {
+  std::vector<Rank> out;
+  bool is_home = procs.size() == 1 && procs[0].rank == PMIX_RANK_WILDCARD && procs[0].nspace == home_.nspace;
+  if (is_home) return out;
+  for (const pmix_proc_t& proc : procs) {
+    if (proc.rank == PMIX_RANK_WILDCARD) {
+      std::vector<Rank> all = processes_.numbers_of(proc.nspace);
+      if (all.empty()) return std::nullopt;
+      out.insert(out.end(), all.begin(), all.end());
+    } else if (auto number = processes_.number_of(proc.nspace, proc.rank)) {
+      out.push_back(*number);
+    } else {
+      return std::nullopt;
+    }
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+bool Peers::postponed(const std::string& nspace, std::function<void(bool is_there)> work) {
+  auto unsettled = unsettled_.find(nspace);
+  if (unsettled == unsettled_.end()) return false;
+  unsettled->second.push_back(std::move(work));
+  return true;
+}
+
 // If all participants are of one shell they have come by now: libpmix has checked that.
 void Peers::come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes,
                  double timeout, const Request& request) {
@@ -93,21 +127,23 @@ void Peers::come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t
     return request.answer(PMIX_ERR_LOST_CONNECTION);
   if (duties_.misses_client(local)) return static_cast<void>(expect(request, timeout));
   if (!several()) return request.answer(local, bytes);
-  std::vector<Rank> ranks;
-  bool all = false;
-  for (const pmix_proc_t& proc : procs) {
-    if (proc.nspace != home_.nspace || (proc.rank != PMIX_RANK_WILDCARD && shell_of_.count(proc.rank) == 0)) {
-      shell_log_error("rank %u of %s cannot take part in what processes of several nodes do together", proc.rank,
-                      proc.nspace);
-      return request.answer(PMIX_ERR_NOT_SUPPORTED);
-    }
-    all = all || proc.rank == PMIX_RANK_WILDCARD;
-    ranks.push_back(proc.rank);
+  auto unsettled = std::find_if(procs.begin(), procs.end(),
+                                [this](const pmix_proc_t& proc) { return unsettled_.count(proc.nspace) > 0; });
+  if (unsettled != procs.end()) {
+    postponed(unsettled->nspace, [=, this](bool is_there) {
+      if (!is_there) return request.answer(PMIX_ERR_JOB_CANCELED);
+      come(kind, procs, local, bytes, timeout, request);
+    });
+    return;
   }
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  if (all) ranks.clear();
-  std::string name = Collectives::name_of(kind, ranks);
+  std::optional<std::vector<Rank>> numbers = numbers_of(procs);
+  if (!numbers) {
+    shell_log_error(
+        "processes that this job does not know cannot take part in what processes of several nodes do "
+        "together");
+    return request.answer(PMIX_ERR_NOT_SUPPORTED);
+  }
+  std::string name = Collectives::name_of(kind, *numbers);
   std::uint64_t number = expect(request, timeout);
   collectives_.enter(name, [this, number](int status, const std::string& parts) {
     take(number).answer(static_cast<pmix_status_t>(status), parts);
@@ -132,15 +168,19 @@ void Peers::connect(char kind, const std::vector<pmix_proc_t>& procs, double tim
 }
 
 void Peers::direct_modex(const pmix_proc_t& proc, double timeout, ModexReply reply) {
-  auto shell = shell_of_.find(proc.rank);
-  bool there = shell != shell_of_.end() && proc.nspace == home_.nspace && shell->second != home_.this_node &&
-               over_.count(shell->second) == 0;
-  if (!there) return reply(PMIX_ERR_NOT_FOUND);
+  auto later = [=, this](bool is_there) {
+    if (!is_there) return reply(PMIX_ERR_NOT_FOUND);
+    direct_modex(proc, timeout, reply);
+  };
+  if (postponed(proc.nspace, later)) return;
+  auto process = processes_.number_of(proc.nspace, proc.rank);
+  const std::uint32_t shell = process ? processes_.find(*process)->node : shells_.own;
+  if (shell == shells_.own || over_.count(shell) > 0) return reply(PMIX_ERR_NOT_FOUND);
   Request request;
   request.modex = reply;
-  request.asked = shell->second;
+  request.asked = shell;
   std::uint64_t number = expect(request, timeout);
-  send({.kind = PeerMessage::Kind::ask, .to = shell->second, .number = number, .rank = proc.rank, .texts = {}});
+  send({.kind = PeerMessage::Kind::ask, .to = shell, .number = number, .rank = *process, .texts = {}});
 }
 
 void Peers::publish(const pmix_proc_t& id, const InfoList& info, OperationReply reply) {
@@ -198,9 +238,10 @@ void Peers::notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_rang
         .texts = {source.nspace, info.packed()}});
 }
 
-void Peers::signal(const std::vector<Rank>& ranks, int signum) {
-  send(
-      {.kind = PeerMessage::Kind::signal, .number = static_cast<std::uint64_t>(signum), .texts = {text_of(ranks)}});
+void Peers::signal(const std::vector<Rank>& numbers, int signum) {
+  send({.kind = PeerMessage::Kind::signal,
+        .number = static_cast<std::uint64_t>(signum),
+        .texts = {text_of(numbers)}});
 }
 
 void Peers::found(std::uintptr_t question, pmix_status_t status, std::string bytes) {
@@ -216,22 +257,55 @@ void Peers::found(std::uintptr_t question, pmix_status_t status, std::string byt
   send(std::move(message));
 }
 
+// ---- namespaces that are spawned ---------------------------------------------------------
+
+void Peers::add(const JobFacts& facts) {
+  processes_.add(facts.nspace, facts.global_offset, ranks_by_shell(facts));
+  for (const JobFacts::Node& node : facts.nodes) {
+    std::vector<Rank> numbers;
+    for (Rank rank : node.ranks) numbers.push_back(facts.global_offset + rank);
+    collectives_.add(node.shell, numbers);
+    if (over_.count(node.shell) > 0) ended_.insert(numbers.begin(), numbers.end());
+  }
+  left_[facts.nspace] = processes_.nodes_of(facts.nspace);
+  if (several()) unsettled_[facts.nspace];
+}
+
+void Peers::settled(const std::string& nspace, bool is_there) {
+  auto unsettled = unsettled_.extract(nspace);
+  if (!is_there) {
+    for (Rank number : processes_.numbers_of(nspace)) ended_.insert(number);
+    left_.erase(nspace);
+  }
+  if (!unsettled) return;
+  for (const auto& work : unsettled.mapped()) work(is_there);
+}
+
 // ---- ends --------------------------------------------------------------------------------
 
 // What it has not committed by now will never come.
 void Peers::ended(const pmix_proc_t& id, bool others_care) {
+  if (postponed(id.nspace, [=, this](bool is_there) {
+        if (is_there) ended(id, others_care);
+      }))
+    return;
+  std::optional<Rank> process = processes_.number_of(id.nspace, id.rank);
   std::vector<std::uintptr_t> about_it;
   for (const auto& [number, question] : questions_) {
-    if (id.nspace == home_.nspace && question.rank == id.rank) about_it.push_back(number);
+    if (question.process == process) about_it.push_back(number);
   }
   for (std::uintptr_t number : about_it) found(number, PMIX_ERR_NOT_FOUND, {});
-  if (id.nspace == home_.nspace) ended_.insert(id.rank);
+  if (process) ended_.insert(*process);
   bool was_in_store = in_store_.erase({id.nspace, id.rank}) > 0;
   if (!was_in_store && !(others_care && several())) return;
   send({.kind = PeerMessage::Kind::ended, .rank = id.rank, .texts = {id.nspace}});
 }
 
 void Peers::namespace_ended(const std::string& nspace) {
+  if (postponed(nspace, [=, this](bool is_there) {
+        if (is_there) namespace_ended(nspace);
+      }))
+    return;
   send({.kind = PeerMessage::Kind::ended, .rank = PMIX_RANK_WILDCARD, .texts = {nspace}});
 }
 
@@ -241,15 +315,33 @@ void Peers::over() {
 
 void Peers::lost(std::uint32_t shell) {
   if (!over_.insert(shell).second) return;
-  for (const auto& [rank, each] : shell_of_) {
-    if (each == shell) ended_.insert(rank);
-  }
+  for (Rank number : processes_.numbers_on(shell)) ended_.insert(number);
   std::vector<std::uint64_t> unanswered;
   for (const auto& [number, request] : requests_) {
     if (request.asked == shell) unanswered.push_back(number);
   }
   for (std::uint64_t number : unanswered) take(number).answer(PMIX_ERR_NOT_FOUND);
   collectives_.over(shell);
+  std::vector<std::string> spawned;
+  for (const auto& [nspace, shells] : left_) spawned.push_back(nspace);
+  for (const std::string& nspace : spawned) left_by(shell, nspace);
+}
+
+// No process of the namespace runs on the shell any more.
+void Peers::left_by(std::uint32_t shell, const std::string& nspace) {
+  auto left = left_.find(nspace);
+  if (left == left_.end() || left->second.erase(shell) == 0 || !left->second.empty()) return;
+  left_.erase(left);
+  store_.namespace_ended(nspace);
+}
+
+std::vector<pmix_proc_t> Peers::left_on(std::uint32_t shell) const {
+  std::vector<pmix_proc_t> out;
+  for (Rank number : processes_.numbers_on(shell)) {
+    const ProcessMap::Place& place = *processes_.find(number);
+    if (!has_ended(number)) out.push_back(proc_of(*place.nspace, place.rank));
+  }
+  return out;
 }
 
 }  // namespace nacre::pmix

@@ -4,7 +4,7 @@
 // events, signals. A request becomes a message to all shells, and is answered when this shell receives its own
 // message: by then all nodes that need it have it. All runs on the loop's thread.
 //
-// A job of one shell receives only its own messages.
+// A job of one shell receives only its own messages. In messages a process is named by its number of ProcessMap.
 #pragma once
 
 #include <functional>
@@ -19,6 +19,7 @@
 #include "info.hpp"
 #include "peer_link.hpp"
 #include "peer_message.hpp"
+#include "process_map.hpp"
 #include "server.hpp"
 #include "store.hpp"
 
@@ -33,15 +34,18 @@ struct ModexReply {
 class Peers {
  public:
   struct Duties {
-    // To those of the ranks that are on this shell
-    std::function<void(const std::vector<Rank>& ranks, int signum)> signal;
+    std::function<void(const std::vector<pmix_proc_t>& targets, int signum)> signal;  // to those of this shell
     std::function<void(double seconds, std::function<void()> function)> after;
     // Whether a client of this shell has died, and no fence may come to its end without it. `local`: of libpmix.
     std::function<bool(pmix_status_t local)> misses_client;
   };
 
+  struct Shells {
+    std::uint32_t own = 0;
+    std::uint32_t count = 1;
+  };
   // For one start of the tasks. `home`: their namespace. It, the link and the server have to outlive this object.
-  Peers(PeerLink& link, ServerApi& server, const JobFacts& home, Duties duties);
+  Peers(PeerLink& link, ServerApi& server, const JobFacts& home, Shells shells, Duties duties);
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
@@ -49,7 +53,12 @@ class Peers {
   // All that clients wait for is answered: they have ended.
   void give_up();
 
-  [[nodiscard]] bool several() const { return home_.nodes.size() > 1; }
+  // Of a namespace that is spawned. Until it is settled other shells may not know it yet, so what its processes
+  // request from those waits.
+  void add(const JobFacts& facts);
+  void settled(const std::string& nspace, bool is_there);
+
+  [[nodiscard]] bool several() const { return shells_.count > 1; }
   // Whether one of them may be on another node.
   [[nodiscard]] bool reaches_out(const std::vector<pmix_proc_t>& procs) const;
 
@@ -65,7 +74,7 @@ class Peers {
                  OperationReply reply);
   // Passes an event on to the clients of the other nodes.
   void notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, const InfoList& info);
-  void signal(const std::vector<Rank>& ranks, int signum);
+  void signal(const std::vector<Rank>& numbers, int signum);
 
   // libpmix's result for a question of another shell; ignored if that has been answered.
   void found(std::uintptr_t question, pmix_status_t status, std::string bytes);
@@ -75,7 +84,10 @@ class Peers {
   void namespace_ended(const std::string& nspace);
   void over();  // the processes of this shell have ended
   void lost(std::uint32_t shell);
-  [[nodiscard]] bool has_ended(Rank rank) const { return ended_.count(rank) > 0; }  // as far as is known
+  [[nodiscard]] bool has_ended(Rank number) const { return ended_.count(number) > 0; }  // as far as is known
+  [[nodiscard]] const ProcessMap& processes() const { return processes_; }
+  // Those of a shell that have not ended.
+  [[nodiscard]] std::vector<pmix_proc_t> left_on(std::uint32_t shell) const;
 
  private:
   struct Request {  // this shell waits for its result
@@ -90,31 +102,39 @@ class Peers {
   void send(PeerMessage message);
   std::uint64_t expect(const Request& request, double timeout = 0);
   Request take(std::uint64_t number);  // an empty one if it is not this shell's, or was answered
+  void left_by(std::uint32_t shell, const std::string& nspace);
   void receive_question(const PeerMessage& message);
   void receive_of_store(const PeerMessage& message);
+  void receive_signal(const PeerMessage& message);
   void receive_end(const PeerMessage& message);
   void receive_event(const PeerMessage& message);
   void come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes,
             double timeout, const Request& request);
+  // Whether it waits until the namespace is settled; then `work` is done, with whether the namespace is there.
+  bool postponed(const std::string& nspace, std::function<void(bool is_there)> work);
+  [[nodiscard]] std::optional<std::vector<Rank>> numbers_of(const std::vector<pmix_proc_t>& procs) const;
 
   [[nodiscard]] bool is_of_this_start(const pmix_proc_t& proc) const;
 
   PeerLink& link_;
   ServerApi& server_;
   const JobFacts& home_;
+  Shells shells_;
   Duties duties_;
   Collectives collectives_;
   PublishedData store_;
   std::map<std::uint64_t, Request> requests_;  // by number
   std::uint64_t last_request_ = 0;
   struct Question {
-    Rank rank = 0;
+    Rank process = 0;         // its number
     std::uint32_t shell = 0;  // the shell that asks
     std::uint64_t number = 0;
   };
   std::map<std::uintptr_t, Question> questions_;  // those that libpmix is working on
-  std::map<Rank, std::uint32_t> shell_of_;
-  std::set<Rank> ended_;
+  ProcessMap processes_;
+  std::set<Rank> ended_;                                                     // numbers
+  std::map<std::string, std::vector<std::function<void(bool)>>> unsettled_;  // by namespace
+  std::map<std::string, std::set<std::uint32_t>> left_;     // by spawned namespace: shells on which some may run
   std::set<std::uint32_t> over_;                            // shells whose processes have all ended
   std::set<std::pair<std::string, pmix_rank_t>> in_store_;  // processes of this shell that have used the store
 };

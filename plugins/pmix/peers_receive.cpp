@@ -39,9 +39,7 @@ void Peers::receive(const PeerMessage& message) {
     case PeerMessage::Kind::ask:
     case PeerMessage::Kind::answer: return receive_question(message);
     case PeerMessage::Kind::event: return receive_event(message);
-    case PeerMessage::Kind::signal:
-      return duties_.signal(ranks_in(message.texts[0]).value_or(std::vector<Rank>()),
-                            static_cast<int>(message.number));
+    case PeerMessage::Kind::signal: return receive_signal(message);
     case PeerMessage::Kind::ended: return receive_end(message);
     case PeerMessage::Kind::over: return lost(message.shell);
     default: return receive_of_store(message);
@@ -49,34 +47,46 @@ void Peers::receive(const PeerMessage& message) {
 }
 
 void Peers::receive_question(const PeerMessage& message) {
-  if (message.to != home_.this_node) return;
+  if (message.to != shells_.own) return;
   if (message.kind == PeerMessage::Kind::answer)
     return take(message.number).answer(message.status, message.texts[0]);
+  const ProcessMap::Place* place = processes_.find(message.rank);
+  if (place == nullptr) return;
   static std::uintptr_t last_question = 0;  // libpmix may answer what was asked in a former start
   std::uintptr_t question = ++last_question;
   questions_[question] = {message.rank, message.shell, message.number};
-  server_.find_modex(proc_of(home_.nspace, message.rank), question);
+  server_.find_modex(proc_of(*place->nspace, place->rank), question);
   if (ended_.count(message.rank) == 0) return;
   duties_.after(kAnswerTime, [this, question] { found(question, PMIX_ERR_NOT_FOUND, {}); });
 }
 
+void Peers::receive_signal(const PeerMessage& message) {
+  std::vector<pmix_proc_t> targets;
+  for (Rank number : ranks_in(message.texts[0]).value_or(std::vector<Rank>())) {
+    const ProcessMap::Place* place = processes_.find(number);
+    if (place != nullptr && place->node == shells_.own) targets.push_back(proc_of(*place->nspace, place->rank));
+  }
+  if (!targets.empty()) duties_.signal(targets, static_cast<int>(message.number));
+}
+
 void Peers::receive_event(const PeerMessage& message) {
-  if (message.shell == home_.this_node) return;
+  if (message.shell == shells_.own) return;
   pmix_proc_t source = proc_of(message.texts[0], message.rank);
   server_.notify(message.status, source, static_cast<pmix_data_range_t>(message.number),
                  InfoList::unpacked(message.texts[1]));
 }
 
 void Peers::receive_end(const PeerMessage& message) {
-  if (message.rank == PMIX_RANK_WILDCARD) return store_.namespace_ended(message.texts[0]);
+  if (message.rank == PMIX_RANK_WILDCARD) return left_by(message.shell, message.texts[0]);
   store_.process_ended(proc_of(message.texts[0], message.rank));
-  if (message.texts[0] != home_.nspace) return;
-  ended_.insert(message.rank);
-  collectives_.ended(message.rank);
+  std::optional<Rank> number = processes_.number_of(message.texts[0], message.rank);
+  if (!number) return;
+  ended_.insert(*number);
+  collectives_.ended(*number);
 }
 
 void Peers::receive_of_store(const PeerMessage& message) {
-  bool mine = message.shell == home_.this_node;
+  bool mine = message.shell == shells_.own;
   if (message.kind == PeerMessage::Kind::give_up) return store_.give_up(request_id(message), PMIX_ERR_TIMEOUT);
   pmix_proc_t id = proc_of(message.texts[0], message.rank);
   InfoList info = InfoList::unpacked(message.texts[1]);

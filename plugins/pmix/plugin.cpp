@@ -77,6 +77,28 @@ int on_connected(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, vo
   return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:s}", "pmix", service->connected_tasks().c_str());
 }
 
+int on_spawned(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
+  Service* service = service_of(plugin);
+  if (service == nullptr || !service->has_connected_spawned()) return 0;
+  return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:b}", "pmix", 1);
+}
+
+int on_spawn_begins(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
+  Service* service = service_of(plugin);
+  return service != nullptr ? service->spawn_begins(args) : 0;
+}
+
+template <void (Service::*handle)(flux_plugin_arg_t*)>
+int on_spawn_news(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
+  if (Service* service = service_of(plugin)) (service->*handle)(args);
+  return 0;
+}
+
+int on_spawns_over(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
+  if (Service* service = service_of(plugin)) service->spawns_over();
+  return 0;
+}
+
 int on_note(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
   Service* service = service_of(plugin);
   int rank = -1;
@@ -156,14 +178,28 @@ int on_exit(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
 }
 
 constexpr flux_plugin_handler kHandlers[] = {
-    {"shell.init", on_init, nullptr},           {"task.init", on_task_init, nullptr},
-    {"task.fork", on_task_fork, nullptr},       {"task.exit", on_task_exit, nullptr},
-    {"shell.lost", on_lost, nullptr},           {"shell.finish", on_finish, nullptr},
-    {"shell.exit", on_exit, nullptr},           {"pmi.connected", on_connected, nullptr},
-    {"report.note", on_note, nullptr},          {"shell.left", on_lost, nullptr},
-    {"job.shrinking", on_shrinking, nullptr},   {"shell.not-replaced", on_lost, nullptr},
-    {"pmi.restart", on_restart, nullptr},       {"job.tasks-restart", on_tasks_restart, nullptr},
-    {"shell.restart", on_start_again, nullptr}, {nullptr, nullptr, nullptr},
+    {"shell.init", on_init, nullptr},
+    {"task.init", on_task_init, nullptr},
+    {"task.fork", on_task_fork, nullptr},
+    {"task.exit", on_task_exit, nullptr},
+    {"shell.lost", on_lost, nullptr},
+    {"shell.finish", on_finish, nullptr},
+    {"shell.exit", on_exit, nullptr},
+    {"pmi.connected", on_connected, nullptr},
+    {"report.note", on_note, nullptr},
+    {"shell.left", on_lost, nullptr},
+    {"job.shrinking", on_shrinking, nullptr},
+    {"pmi.spawned", on_spawned, nullptr},
+    {"pmi.spawn-begins", on_spawn_begins, nullptr},
+    {"pmi.spawn-started", on_spawn_news<&Service::spawn_started>, nullptr},
+    {"pmi.spawn-exited", on_spawn_news<&Service::spawn_exited>, nullptr},
+    {"pmi.spawn-settled", on_spawn_news<&Service::spawn_settled>, nullptr},
+    {"pmi.spawns-over", on_spawns_over, nullptr},
+    {"shell.not-replaced", on_lost, nullptr},
+    {"pmi.restart", on_restart, nullptr},
+    {"job.tasks-restart", on_tasks_restart, nullptr},
+    {"shell.restart", on_start_again, nullptr},
+    {nullptr, nullptr, nullptr},
 };
 
 }  // namespace

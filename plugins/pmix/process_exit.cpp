@@ -55,11 +55,10 @@ std::string note_of(const std::string& message) {
 }  // namespace
 
 std::string Service::name_of(const pmix_proc_t& id, const PmixClient& client) const {
-  auto space = namespaces_.find(id.nspace);
   std::string text = "rank " + std::to_string(id.rank);
   if (id.nspace != home_) text += " of " + std::string(id.nspace);
   if (pid_t pid = pid_of(client); pid > 0) text += " (process " + std::to_string(pid) + ")";
-  return text + " on " + space->second.facts.here().host;
+  return text + " on " + hosts_.at(own_);
 }
 
 pid_t Service::pid_of(const PmixClient& client) const {
@@ -67,7 +66,7 @@ pid_t Service::pid_of(const PmixClient& client) const {
   if (client.task != nullptr && flux_shell_task_info_unpack(client.task, "{s:I}", "pid", &pid) == 0) {
     return static_cast<pid_t>(pid);
   }
-  return client.process != nullptr ? flux_subprocess_pid(client.process) : 0;
+  return client.pid;
 }
 
 int Service::task_ended(flux_shell_task_t* task) {
@@ -106,7 +105,7 @@ void Service::ended(const pmix_proc_t& id, PmixClient& client, int wait_status) 
 }
 
 void Service::end_job(const pmix_proc_t& id, const PmixClient& client, const std::string& how) {
-  end_spawned();
+  ending_ = true;
   flux_shell_raise_exit_status(status_of_failure(client), "%s %s; -o fault-tolerance lets the others go on",
                                name_of(id, client).c_str(), how.c_str());
 }
@@ -139,7 +138,7 @@ void Service::aborted(const pmix_proc_t& id, int status, const std::string& mess
 }
 
 void Service::raise_abort(const pmix_proc_t& id, const PmixClient& client, const RestartState::Abort& abort) {
-  end_spawned();
+  ending_ = true;
   // Of a process that a task has spawned no task is the cause.
   int rank = client.task != nullptr ? static_cast<int>(id.rank) : -1;
   nacre_shell_raise_task_status(rank, W_EXITCODE(failure_code(abort.status), 0),
@@ -167,14 +166,10 @@ void Service::notify_others(const pmix_proc_t& id, int wait_status, bool on_all_
 void Service::shell_lost(std::uint32_t shell) {
   again_.lost.insert(shell);
   if (!peers_) return;
-  const JobFacts& facts = namespaces_[home_].facts;
-  std::vector<Rank> gone;
-  for (Rank rank : shell < facts.nodes.size() ? facts.nodes[shell].ranks : std::vector<pmix_rank_t>()) {
-    if (!peers_->has_ended(rank)) gone.push_back(rank);
-  }
+  const std::vector<pmix_proc_t> gone = peers_->left_on(shell);
   peers_->lost(shell);
   if (!fault_tolerant_ || !server_->runs()) return;
-  for (Rank rank : gone) notify_others(proc_of(home_, rank), W_EXITCODE(0, SIGKILL), false);
+  for (const pmix_proc_t& id : gone) notify_others(id, W_EXITCODE(0, SIGKILL), false);
 }
 
 // A process that ended before it had a connection is still a member of each collective operation of its namespace.
@@ -196,7 +191,7 @@ void Service::forget(const pmix_proc_t& id) {
   alarms_.after(times_.answer, [this, id] {
     if (!take_from(forgetting_, id)) return;
     spoilt_ = true;
-    end_spawned();
+    ending_ = true;
     flux_shell_raise_exit_status(status_of_failure(*find(id)),
                                  "rank %u died while it was connecting, and libpmix does not get over that; not "
                                  "even -o fault-tolerance lets "

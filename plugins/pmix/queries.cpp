@@ -105,7 +105,7 @@ void Service::add_process_table(InfoList& results, const char* key, const std::s
   for (auto& [rank, client] : space.clients) {
     pmix_proc_info_t& row = rows.emplace_back();
     row.proc = proc_of(nspace, rank);
-    row.hostname = space.facts.nodes[space.facts.this_node].host.data();
+    row.hostname = hosts_.at(own_).data();
     row.executable_name = client.command.data();
     row.pid = pid_of(client);
     row.exit_code = exit_code_of(client);

@@ -93,8 +93,10 @@ void add_process(InfoList& info, const JobFacts& facts, std::uint32_t node, std:
 pmix_status_t describe(InfoList& info, const JobFacts& facts) {
   info.string(PMIX_JOBID, facts.job_id).string(PMIX_NSPACE, facts.nspace).number(PMIX_SESSION_ID, 0);
   add_sizes(info, facts);
-  info.number(PMIX_NODEID, facts.this_node).string(PMIX_NODE_LIST, host_list(facts));
-  info.string(PMIX_LOCAL_PEERS, joined(facts.here().ranks)).rank(PMIX_LOCALLDR, facts.here().ranks.front());
+  info.string(PMIX_NODE_LIST, host_list(facts));
+  if (facts.this_node != JobFacts::kNowhere) info.number(PMIX_NODEID, facts.this_node);
+  if (const auto& ranks = facts.here().ranks; !ranks.empty())
+    info.string(PMIX_LOCAL_PEERS, joined(ranks)).rank(PMIX_LOCALLDR, ranks.front());
   info.string(PMIX_TMPDIR, facts.directory).string(PMIX_NSDIR, facts.directory + "/" + facts.nspace);
   info.flag(PMIX_TDIR_RMCLEAN, true).rank(PMIX_NPROC_OFFSET, facts.global_offset);
   info.flag(PMIX_SPAWNED, facts.parent.has_value());
@@ -114,21 +116,16 @@ pmix_status_t describe(InfoList& info, const JobFacts& facts) {
 
 std::uint32_t JobFacts::size() const { return std::accumulate(app_sizes.begin(), app_sizes.end(), 0U); }
 
-JobFacts JobFacts::without_idle_nodes() const {
-  JobFacts out = *this;
-  out.nodes.clear();
-  for (std::uint32_t node = 0; node < nodes.size(); ++node) {
-    if (node == this_node) out.this_node = static_cast<std::uint32_t>(out.nodes.size());
-    if (node == this_node || !nodes[node].ranks.empty()) out.nodes.push_back(nodes[node]);
-  }
-  return out;
+const JobFacts::Node& JobFacts::here() const {
+  static const Node none;
+  return this_node < nodes.size() ? nodes[this_node] : none;
 }
 
 std::string PmixServer::add_job(const JobFacts& facts) {
   std::string directory = facts.directory + "/" + facts.nspace;
   if (::mkdir(directory.c_str(), 0700) < 0) return directory + ": " + std::strerror(errno);
   InfoList info;
-  pmix_status_t status = describe(info, facts.without_idle_nodes());
+  pmix_status_t status = describe(info, facts);
   auto local = static_cast<int>(facts.here().ranks.size());
   if (status == PMIX_SUCCESS) {
     status = PMIx_server_register_nspace(facts.nspace.c_str(), local, info.data(), info.size(), nullptr, nullptr);

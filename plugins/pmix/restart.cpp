@@ -29,7 +29,7 @@ bool may_start_again(flux_shell_t* shell) {
 // A rank of another shell: that is lost, and the map of the namespace cannot change.
 std::string Service::how_to_restart(std::uint32_t rank) {
   if (inbox_) inbox_->read();  // the last thing that it sent may be that it has connected
-  if (spawns_ > 0) return "processes that tasks have spawned by PMIx do not start again";
+  if (!spawns_.namespaces.empty()) return "processes that tasks have spawned by PMIx do not start again";
   auto home = namespaces_.find(home_);
   bool is_here = home != namespaces_.end() && home->second.clients.count(rank) > 0;
   bool in_use =
@@ -47,7 +47,9 @@ bool Service::misses_client(pmix_status_t local) const {
   if (!again_.is_on || local != PMIX_SUCCESS) return again_.is_on;
   const auto& clients = namespaces_.at(home_).clients;
   return std::any_of(clients.begin(), clients.end(), [](const auto& each) {
-    return each.second.lost || (each.second.ended && each.second.state == PmixClient::State::connected);
+    const PmixClient& client = each.second;
+    bool is_left = client.ended && client.state == PmixClient::State::connected;
+    return is_left || (client.lost && client.state != PmixClient::State::finalized);
   });
 }
 
@@ -75,7 +77,7 @@ void Service::abort_later(const pmix_proc_t& id, RestartState::Abort abort) {
 int Service::await_start(std::uint64_t start) {
   RestartState::Next next{start, {}};
   if (read_layout(start, next.facts) < 0) return -1;
-  if (!next.facts.here().ranks.empty()) {
+  if (serves(next.facts)) {
     if (make_directory() < 0 || separate_segments() < 0 || (!link_ && listen() < 0)) return -1;
     link_->await(start);
   }
@@ -84,27 +86,19 @@ int Service::await_start(std::uint64_t start) {
   return 0;
 }
 
-// What a task has spawned since it was decided: it belongs to the start that ends.
-void Service::drop_spawned(int signum) {
-  for (auto& [name, space] : namespaces_) {
-    if (space.running == 0) continue;
-    space.cancelled = true;
-    signal_all(targets_of(proc_of(name, 0), {}), signum);
-  }
-}
-
 int Service::start_again() {
   if (!again_.next) return 0;
-  RestartState::Next next = *std::exchange(again_.next, std::nullopt);
-  if (next.facts.here().ranks.empty()) return 0;
-  if (peers_ && !server_->answers(times_.answer)) {
+  bool was_served = peers_ != nullptr;
+  if (was_served && !server_->answers(times_.answer)) {
     spoilt_ = true;
     shell_log_error(
         "libpmix does not answer any more: it may not get over a process that has died while it connected");
     stop();
     return -1;
   }
-  if (peers_) end_former_start();
+  if (was_served) end_former_start();
+  RestartState::Next next = *std::exchange(again_.next, std::nullopt);
+  if (!link_) return 0;  // it stays without processes
   return serve_start(next.start, std::move(next.facts));
 }
 
@@ -116,7 +110,7 @@ void Service::end_former_start() {
   inbox_->read();
   again_.aborts.clear();
   drop_spawned(SIGKILL);
-  spawns_ = 0;
+  forget_spawns();
   peers_->give_up();
   peers_.reset();
   for (const pmix_proc_t& each : again_.former) server_->forget(each);
@@ -126,7 +120,7 @@ void Service::end_former_start() {
     if (!again_.is_damaged) again_.former.push_back(proc_of(home_, rank));
   }
   again_.is_damaged = false;
-  std::erase_if(namespaces_, [](const auto& each) { return each.second.running == 0; });
+  namespaces_.clear();
 }
 
 }  // namespace nacre::pmix

@@ -23,23 +23,30 @@ struct ServerFacts {
   bool lockless = false;
 };
 
+// How many seconds libpmix may take.
+struct ServerTimes {
+  double late_connection = 0.2;  // a connection that was being made when its process died is there by then
+  double answer = 10;            // libpmix answers in less than a millisecond, or never
+};
+
 // What the processes of a namespace can read about it, and what libpmix needs. Ranks are those of the namespace, in
 // the order of its apps.
 struct JobFacts {
   struct Node {
     std::string host;
     std::vector<pmix_rank_t> ranks;  // ascending
+    std::uint32_t shell = 0;
   };
+  static constexpr std::uint32_t kNowhere = UINT32_MAX;
 
   [[nodiscard]] std::uint32_t size() const;
-  [[nodiscard]] const Node& here() const { return nodes[this_node]; }
-  [[nodiscard]] JobFacts without_idle_nodes() const;  // but this one
+  [[nodiscard]] const Node& here() const;  // one without ranks, if it is not among `nodes`
 
   std::string nspace;
   std::string job_id;
-  std::string directory;    // the job's, on this node
-  std::vector<Node> nodes;  // by shell; those that are lost or spare may be among them, without ranks
-  std::uint32_t this_node = 0;
+  std::string directory;        // the job's, on this node
+  std::vector<Node> nodes;      // that have some of them: libpmix drops others from its maps
+  std::uint32_t this_node = 0;  // of `nodes`; kNowhere: this node has none of its processes
   std::vector<std::uint32_t> app_sizes;
   std::uint32_t slots = 0;            // of the whole job
   std::uint32_t global_offset = 0;    // the number of processes in earlier namespaces of the job

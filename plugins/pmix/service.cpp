@@ -6,8 +6,6 @@
 
 #include <algorithm>
 
-#include <jansson.h>
-
 #include "callbacks.hpp"
 #include "layout.hpp"
 
@@ -57,24 +55,27 @@ Service::~Service() { stop(); }
 
 int Service::read_layout(std::uint64_t start, JobFacts& facts) {
   json_int_t id = 0;
-  int rank = 0, ntasks = 0, slots = 0, version = 0;
-  if (flux_shell_info_unpack(shell_, "{s:I s:i s:i}", "jobid", &id, "rank", &rank, "ntasks", &ntasks) < 0 ||
+  int rank = 0, size = 0, ntasks = 0, slots = 0, version = 0;
+  if (flux_shell_info_unpack(shell_, "{s:I s:i s:i s:i}", "jobid", &id, "rank", &rank, "size", &size, "ntasks",
+                             &ntasks) < 0 ||
       flux_shell_jobspec_info_unpack(shell_, "{s:i s:i}", "version", &version, "nslots", &slots) < 0) {
     return shell_log_errno("cannot find how the job is laid out");
   }
   const taskmap* map = flux_shell_get_taskmap(shell_);
   facts.job_id = std::to_string(id);
   facts.nspace = "nacre-" + facts.job_id + (start > 1 ? "." + std::to_string(start) : "");
-  int nodes = std::max(taskmap_nnodes(map), rank + 1);  // a spare is behind those that have tasks
-  std::vector<std::string> hosts = hosts_of(shell_, nodes);
-  shells_here_ = std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(rank)]);
-  hosts = distinct(std::move(hosts));
-  for (int node = 0; node < nodes; ++node) {
-    bool has_tasks = node < taskmap_nnodes(map);
+  own_ = static_cast<std::uint32_t>(rank);
+  hosts_ = hosts_of(shell_, size);
+  shells_here_ = std::count(hosts_.begin(), hosts_.end(), hosts_.at(own_));
+  hosts_ = distinct(std::move(hosts_));
+  facts.this_node = JobFacts::kNowhere;
+  for (int node = 0; node < taskmap_nnodes(map); ++node) {
+    std::vector<pmix_rank_t> ranks = ranks_of(map, node);
+    if (ranks.empty()) continue;
+    if (node == rank) facts.this_node = static_cast<std::uint32_t>(facts.nodes.size());
     facts.nodes.push_back(
-        {hosts[static_cast<std::size_t>(node)], has_tasks ? ranks_of(map, node) : std::vector<pmix_rank_t>()});
+        {hosts_.at(static_cast<std::size_t>(node)), std::move(ranks), static_cast<std::uint32_t>(node)});
   }
-  facts.this_node = static_cast<std::uint32_t>(rank);
   facts.app_sizes = {static_cast<std::uint32_t>(ntasks)};
   facts.slots = static_cast<std::uint32_t>(slots);
   return 0;
@@ -109,9 +110,14 @@ int Service::start() {
   again_.is_on = may_start_again(shell_);
   JobFacts facts;
   if (read_layout(1, facts) < 0) return -1;
-  if (facts.here().ranks.empty()) return 0;  // until some come here
+  if (!serves(facts)) return 0;  // until some come here
   if (make_directory() < 0 || separate_segments() < 0 || listen() < 0) return -1;
   return serve_start(1, std::move(facts));
+}
+
+// Whether processes of this start may run on this shell.
+bool Service::serves(const JobFacts& facts) {
+  return inbox_ || !facts.here().ranks.empty() || ask_spawning(shell_, "takes_part") != 0;
 }
 
 int Service::listen() {
@@ -129,23 +135,23 @@ int Service::serve_start(std::uint64_t start, JobFacts facts) {
   for (pmix_rank_t each : facts.here().ranks) home.clients[each];
   home.facts = std::move(facts);
   Peers::Duties duties;
-  duties.signal = [this](const std::vector<Rank>& ranks, int signum) {
-    std::vector<pmix_proc_t> ids;
-    for (Rank rank : ranks) ids.push_back(proc_of(home_, rank));
-    if (!ids.empty()) signal_all(targets_of(proc_of(home_, 0), ids), signum);
+  duties.signal = [this](const std::vector<pmix_proc_t>& targets, int signum) {
+    signal_all(targets_of(targets.front(), targets), signum);
   };
   duties.after = [this](double seconds, std::function<void()> function) {
     alarms_.after(seconds, std::move(function));
   };
   duties.misses_client = [this](pmix_status_t local) { return misses_client(local); };
-  peers_ = std::make_unique<Peers>(*link_, *server_, home.facts, std::move(duties));
+  peers_ =
+      std::make_unique<Peers>(*link_, *server_, home.facts,
+                              Peers::Shells{own_, static_cast<std::uint32_t>(hosts_.size())}, std::move(duties));
   std::string why;
   if (is_first) {
     inbox_ = ReactorInbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
     if (!inbox_) return shell_log_errno("cannot watch for libpmix's requests");
     serve(this);
-    why = server_->start({"nacre-" + home.facts.job_id + "-shell", home.facts.this_node, directory_,
-                          home.facts.here().host, outlives_clients()});
+    why = server_->start(
+        {"nacre-" + home.facts.job_id + "-shell", own_, directory_, hosts_.at(own_), outlives_clients()});
     if (why.empty()) watch_signals();
   }
   if (why.empty()) why = server_->add_job(home.facts);
@@ -161,15 +167,13 @@ int Service::serve_start(std::uint64_t start, JobFacts facts) {
   return -1;
 }
 
-// Has to run before the directory of libpmix's files is removed.
+// Has to run before the directory of libpmix's files is removed. Others do not wait for the tasks any more, also if
+// spawned processes go on.
 void Service::tasks_are_over() {
   over_ = true;
   if (!inbox_) return stop();
-  bool failed = std::any_of(namespaces_[home_].clients.begin(), namespaces_[home_].clients.end(),
-                            [](const auto& each) { return each.second.wait_status != 0; });
-  if (failed) end_spawned();
-  if (server_->runs()) peers_->over();
-  if (spawned_.empty()) stop();
+  if (!server_->runs() || ask_spawning(shell_, "goes_on") == 0) return spawns_over();
+  for (const auto& [rank, client] : namespaces_[home_].clients) peers_->ended(proc_of(home_, rank), true);
 }
 
 void Service::stop() {
@@ -187,8 +191,7 @@ void Service::stop() {
   inbox_.reset();
   for (flux_subprocess_t* process : stand_ins_) flux_subprocess_destroy(process);
   stand_ins_.clear();
-  for (auto& [process, id] : spawned_) flux_subprocess_destroy(process);
-  spawned_.clear();
+  spawns_.replies.clear();
 }
 
 PmixClient* Service::find(const pmix_proc_t& id) {
@@ -271,6 +274,16 @@ const char* Service::state_of_task(std::uint32_t rank) const {
     case PmixClient::State::absent: break;
   }
   return "";
+}
+
+bool Service::has_connected_spawned() const {
+  auto is_connected = [](const auto& each) {
+    return !each.second.ended && each.second.state == PmixClient::State::connected;
+  };
+  return std::any_of(spawns_.namespaces.begin(), spawns_.namespaces.end(), [&](const auto& spawn) {
+    const auto& clients = namespaces_.at(spawn.second).clients;
+    return std::any_of(clients.begin(), clients.end(), is_connected);
+  });
 }
 
 std::string Service::connected_tasks() const {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PMIx_Spawn: processes on this node, in a namespace of their own, with the shell's own stdin, stdout and stderr.
-// The job waits for them.
+// PMIx_Spawn. The builtin plugin pmi places the processes on the shells of the job and starts them, as those that
+// are spawned by PMI-1 and PMI-2; here they are served, in a namespace of their own that all shells know. The two
+// speak by topics, see plugins/pmi/pmix_part.hpp.
 #include <sys/wait.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 
@@ -14,27 +16,10 @@
 namespace nacre::pmix {
 namespace {
 
-constexpr double kGrace = 5;  // seconds
-
-std::vector<char*> pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> list;
-  for (const std::string& text : texts) list.push_back(const_cast<char*>(text.c_str()));
-  list.push_back(nullptr);
-  return list;
-}
-
-std::vector<std::string> job_environment(flux_shell_t* shell) {
-  std::vector<std::string> variables;
-  char* text = nullptr;
-  if (flux_shell_get_environ(shell, &text) < 0) return variables;
-  json_t* all = json_loads(text, 0, nullptr);
-  std::free(text);
-  const char* name = nullptr;
-  json_t* value = nullptr;
-  json_object_foreach(all, name, value) variables.push_back(std::string(name) + "=" + json_string_value(value));
-  json_decref(all);
-  return variables;
-}
+struct FreeArguments {
+  void operator()(flux_plugin_arg_t* args) const { flux_plugin_arg_destroy(args); }
+};
+using Arguments = std::unique_ptr<flux_plugin_arg_t, FreeArguments>;
 
 std::string directory_of(flux_shell_t* shell) {
   const char* cwd = nullptr;
@@ -42,120 +27,274 @@ std::string directory_of(flux_shell_t* shell) {
   return cwd != nullptr ? cwd : "";
 }
 
+std::string text_in(const InfoList& infos, const char* key) {
+  const pmix_value_t* value = infos.find(key);
+  return value != nullptr ? text_of(*value).value_or("") : "";
+}
+
+// nullptr: one of them is no UTF-8.
+json_t* array_of(const std::vector<std::string>& texts) {
+  json_t* array = json_array();
+  for (const std::string& text : texts) {
+    if (json_array_append_new(array, json_stringn(text.data(), text.size())) == 0) continue;
+    json_decref(array);
+    return nullptr;
+  }
+  return array;
+}
+
+// A new reference; nullptr: a text is no UTF-8.
+json_t* program_of(const Service::App& app, const InfoList& job, const std::string& directory) {
+  std::string wdir = !app.directory.empty() ? app.directory : text_in(job, PMIX_WDIR);
+  if (wdir.empty()) wdir = directory;
+  const std::string host = !app.hosts.empty() ? app.hosts : text_in(job, PMIX_HOST);
+  json_t* argv = array_of(app.argv);
+  json_t* env = array_of(app.env);
+  json_t* program = argv != nullptr && env != nullptr
+                        ? json_pack("{s:i s:O s:O}", "processes", app.count, "argv", argv, "env", env)
+                        : nullptr;
+  json_decref(argv);
+  json_decref(env);
+  auto add = [&](const char* key, const std::string& text) {
+    if (program == nullptr || text.empty()) return;
+    if (json_object_set_new(program, key, json_string(text.c_str())) == 0) return;
+    json_decref(program);
+    program = nullptr;
+  };
+  add("wdir", wdir);
+  add("host", host);
+  return program;
+}
+
+pmix_status_t status_of(int error) {
+  if (error == ENOENT) return PMIX_ERR_JOB_EXE_NOT_FOUND;
+  return error == ECANCELED ? PMIX_ERR_JOB_CANCELED : PMIX_ERR_JOB_FAILED_TO_LAUNCH;
+}
+
+json_int_t number_in(json_t* object, const char* key) { return json_integer_value(json_object_get(object, key)); }
+
+SpawnNumber spawn_in(json_t* object) {
+  json_int_t start = json_object_get(object, "start") != nullptr ? number_in(object, "start") : 1;
+  return {static_cast<std::uint64_t>(start), static_cast<std::uint64_t>(number_in(object, "number"))};
+}
+
 }  // namespace
+
+std::uint32_t ask_spawning(flux_shell_t* shell, const char* what) {
+  Arguments args(flux_plugin_arg_create());
+  json_t* answer = nullptr;
+  if (flux_shell_plugstack_call(shell, "pmi.spawning", args.get()) < 0) return 0;
+  flux_plugin_arg_unpack(args.get(), FLUX_PLUGIN_ARG_OUT, "{s?o}", what, &answer);
+  return json_is_true(answer) ? 1 : static_cast<std::uint32_t>(json_integer_value(answer));
+}
+
+// ---- requests ------------------------------------------------------------------------------
 
 void Service::spawn(const pmix_proc_t& id, const InfoList& job, const std::vector<App>& apps,
                     pmix_spawn_cbfunc_t function, void* data) {
   bool is_former = find(id) == nullptr;
   if (ending_ || again_.next || is_former) return function(PMIX_ERR_JOB_CANCELED, nullptr, data);
-  if (peers_->several()) {
-    shell_log_error("rank %u: PMIx_Spawn: processes can be added to a job of one node only", id.rank);
-    return function(PMIX_ERR_NOT_SUPPORTED, nullptr, data);
-  }
-  Namespace space;
-  space.facts = namespaces_[home_].facts;
-  space.facts.nspace = home_ + "-spawn-" + std::to_string(++spawns_);
-  space.facts.parent = id;
-  space.facts.global_offset = processes_;
-  space.facts.app_sizes.clear();
-  JobFacts::Node here{space.facts.here().host, {}};
+  const std::string directory = directory_of(shell_);
+  json_t* programs = json_array();
+  bool is_text = true;
   for (const App& app : apps) {
-    if (app.argv.empty() || app.count < 1) return function(PMIX_ERR_JOB_NO_EXE_SPECIFIED, nullptr, data);
-    space.facts.app_sizes.push_back(static_cast<std::uint32_t>(app.count));
+    if (app.argv.empty() || app.count < 1) {
+      json_decref(programs);
+      return function(PMIX_ERR_JOB_NO_EXE_SPECIFIED, nullptr, data);
+    }
+    is_text = is_text && json_array_append_new(programs, program_of(app, job, directory)) == 0;
   }
-  for (pmix_rank_t rank = 0; rank < space.facts.size(); ++rank) here.ranks.push_back(rank);
-  space.facts.nodes = {std::move(here)};
-  space.facts.this_node = 0;
-  pmix_nspace_t name{};
-  space.facts.nspace.copy(name, PMIX_MAX_NSLEN);
-  if (std::string why = server_->add_job(space.facts); !why.empty()) {
-    shell_log_error("rank %u: PMIx_Spawn: %s", id.rank, why.c_str());
-    return function(PMIX_ERR_JOB_FAILED_TO_LAUNCH, nullptr, data);
+  auto space = namespaces_.find(id.nspace);
+  const std::uint32_t task = id.nspace == home_ || space == namespaces_.end() ? id.rank : space->second.task;
+  const std::uint64_t number = ++spawns_.requests;
+  spawns_.replies[number] = {id, function, data};
+  Arguments args(flux_plugin_arg_create());
+  int packed = flux_plugin_arg_pack(args.get(), FLUX_PLUGIN_ARG_IN, "{s:I s:s s:I s:I s:o}", "request",
+                                    static_cast<json_int_t>(number), "nspace", id.nspace, "rank",
+                                    static_cast<json_int_t>(id.rank), "task", static_cast<json_int_t>(task),
+                                    "programs", programs);
+  if (!is_text || packed < 0) return answer_spawn(number, "", EINVAL, "an argument or a variable is no UTF-8");
+  // It may be answered before this returns.
+  int called = flux_shell_plugstack_call(shell_, "pmi.spawn", args.get());
+  int taken = 0;
+  if (called < 0) return answer_spawn(number, "", EINVAL, "the request is refused");
+  flux_plugin_arg_unpack(args.get(), FLUX_PLUGIN_ARG_OUT, "{s?b}", "taken", &taken);
+  if (taken == 0) answer_spawn(number, "", ENOSYS, "the builtin plugin pmi, which starts processes, is not loaded");
+}
+
+void Service::answer_spawn(std::uint64_t number, const std::string& nspace, int error, const char* why) {
+  auto asked = spawns_.replies.extract(number);
+  if (!asked) return;
+  const SpawnReply& reply = asked.mapped();
+  if (error == 0) {
+    pmix_nspace_t name{};
+    nspace.copy(name, PMIX_MAX_NSLEN);
+    return reply.function(PMIX_SUCCESS, name, reply.data);
   }
-  processes_ += space.facts.size();
-  std::string directory;
-  if (const pmix_value_t* wdir = job.find(PMIX_WDIR)) directory = text_of(*wdir).value_or("");
-  if (directory.empty()) directory = directory_of(shell_);
-  Namespace& kept = namespaces_[name] = std::move(space);
+  std::string who = "rank " + std::to_string(reply.id.rank);
+  if (reply.id.nspace != home_) who += " of " + std::string(reply.id.nspace);
+  shell_log_error("%s: PMIx_Spawn: %s", who.c_str(), why);
+  reply.function(status_of(error), nullptr, reply.data);
+}
+
+// ---- the processes -------------------------------------------------------------------------
+
+// Is the same on all shells.
+Namespace Service::namespace_of(json_t* spawn) {
+  Namespace out;
+  JobFacts& facts = out.facts;
+  facts = namespaces_[home_].facts;
+  facts.nspace = home_ + "-spawn-" + std::to_string(number_in(spawn, "number"));
+  const char* parent = json_string_value(json_object_get(spawn, "nspace"));
+  facts.parent = proc_of(parent != nullptr ? parent : "", static_cast<pmix_rank_t>(number_in(spawn, "rank")));
+  facts.global_offset = processes_;
+  out.task = static_cast<std::uint32_t>(number_in(spawn, "task"));
+  facts.nodes.clear();
+  facts.app_sizes.clear();
+  std::map<std::uint32_t, std::vector<pmix_rank_t>> ranks;
+  std::size_t index = 0;
+  json_t* each = nullptr;
+  json_array_foreach(json_object_get(spawn, "places"), index, each)
+      ranks[static_cast<std::uint32_t>(json_integer_value(each))]
+          .push_back(static_cast<pmix_rank_t>(index));
+  facts.this_node = JobFacts::kNowhere;
+  for (auto& [shell, some] : ranks) {
+    if (shell == own_) facts.this_node = static_cast<std::uint32_t>(facts.nodes.size());
+    facts.nodes.push_back({hosts_.at(shell), std::move(some), shell});
+  }
   pmix_rank_t first = 0;
-  for (App app : apps) {
-    if (app.directory.empty()) app.directory = directory;
-    if (!start_app(kept, app, first)) {
-      int error = errno;
-      kept.cancelled = true;
-      shell_log_error("rank %u: PMIx_Spawn: %s: %s", id.rank, app.argv[0].c_str(), std::strerror(error));
-      signal_all(targets_of(proc_of(name, 0), {}), SIGKILL);
-      return function(error == ENOENT ? PMIX_ERR_JOB_EXE_NOT_FOUND : PMIX_ERR_JOB_FAILED_TO_LAUNCH, nullptr, data);
+  json_array_foreach(json_object_get(spawn, "programs"), index, each) {
+    auto size = static_cast<std::uint32_t>(number_in(each, "processes"));
+    facts.app_sizes.push_back(size);
+    const char* name = json_string_value(json_object_get(each, "name"));
+    for (pmix_rank_t rank : facts.here().ranks) {
+      if (rank >= first && rank - first < size) out.clients[rank].command = name != nullptr ? name : "";
     }
-    first += static_cast<pmix_rank_t>(app.count);
+    first += size;
   }
-  function(PMIX_SUCCESS, name, data);
+  return out;
 }
 
-// false with errno.
-bool Service::start_app(Namespace& space, const App& app, pmix_rank_t first) {
-  std::vector<std::string> environment = job_environment(shell_);
-  std::vector<char*> argv = pointers(app.argv);
-  std::vector<char*> base = pointers(environment);
-  flux_subprocess_ops_t ops{};
-  ops.on_completion = [](flux_subprocess_t* process) {
-    auto* service = static_cast<Service*>(flux_subprocess_aux_get(process, "pmix"));
-    service->spawned_ended(process, flux_subprocess_status(process));
-  };
-  for (int i = 0; i < app.count; ++i) {
-    pmix_proc_t id = proc_of(space.facts.nspace, first + static_cast<pmix_rank_t>(i));
-    flux_cmd_t* command = flux_cmd_create(static_cast<int>(app.argv.size()), argv.data(), base.data());
+std::string Service::add_namespace(Namespace space, json_t* environments) {
+  const JobFacts& facts = space.facts;
+  const std::string name = facts.nspace;
+  processes_ += facts.size();
+  peers_->add(facts);
+  std::string why = server_->add_job(facts);
+  for (pmix_rank_t rank : facts.here().ranks) {
     std::vector<std::pair<std::string, std::string>> variables;
-    for (const std::string& text : app.env) {
-      std::size_t equals = text.find('=');
-      if (equals != std::string::npos) variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-    }
-    server_->environment(id, variables);
-    for (const auto& [name, value] : variables) flux_cmd_setenvf(command, 1, name.c_str(), "%s", value.c_str());
-    if (!app.directory.empty()) flux_cmd_setcwd(command, app.directory.c_str());
-    flux_subprocess_t* process = flux_local_exec(flux_get_reactor(flux_shell_get_flux(shell_)),
-                                                 FLUX_SUBPROCESS_FLAGS_STDIO_FALLTHROUGH, command, &ops);
-    int error = errno;
-    flux_cmd_destroy(command);
-    if (process == nullptr) {
-      errno = error;
-      return false;
-    }
-    flux_subprocess_aux_set(process, "pmix", this, nullptr);
-    PmixClient& client = space.clients[id.rank];
-    client.process = process;
-    client.command = app.argv[0];
-    client.started = true;
-    ++space.running;
-    spawned_[process] = id;
-    flux_shell_add_completion_ref(shell_, "pmix-spawn");
+    if (why.empty()) why = server_->environment(proc_of(name, rank), variables);
+    json_t* object = json_object();
+    for (const auto& [key, value] : variables) json_object_set_new(object, key.c_str(), json_string(value.c_str()));
+    json_array_append_new(environments, object);
   }
-  return true;
+  namespaces_[name] = std::move(space);
+  return why;
 }
 
-void Service::spawned_ended(flux_subprocess_t* process, int wait_status) {
-  auto it = spawned_.find(process);
-  if (it == spawned_.end()) return;
-  pmix_proc_t id = it->second;
-  PmixClient* client = find(id);
-  bool known = namespaces_[id.nspace].cancelled || ending_;
-  ended(id, *client, wait_status);
-  bool reported =
-      client->state == PmixClient::State::connected || client->state == PmixClient::State::aborted;  // by ended()
-  if (!known && !reported && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0) {
-    shell_warn("%s, which was spawned, exited with code %d", name_of(id, *client).c_str(),
-               WEXITSTATUS(wait_status));
+int Service::spawn_begins(flux_plugin_arg_t* args) {
+  json_t* spawn = nullptr;
+  if (!server_->runs() || !peers_ || flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "o", &spawn) < 0) return 0;
+  Namespace space = namespace_of(spawn);
+  spawns_.namespaces[spawn_in(spawn)] = space.facts.nspace;
+  json_t* environments = json_array();
+  std::string why = add_namespace(std::move(space), environments);
+  if (why.empty())
+    return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:{s:o}}", "pmix", "environments", environments);
+  json_decref(environments);
+  return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:{s:s}}", "pmix", "error", why.c_str());
+}
+
+// nullptr: it is no spawn that this service knows.
+Namespace* Service::spawned_namespace(json_t* spawn) {
+  auto name = spawns_.namespaces.find(spawn_in(spawn));
+  return name != spawns_.namespaces.end() ? &namespaces_[name->second] : nullptr;
+}
+
+void Service::spawn_started(flux_plugin_arg_t* args) {
+  json_t* spawn = nullptr;
+  if (flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "o", &spawn) < 0) return;
+  Namespace* space = spawned_namespace(spawn);
+  if (space == nullptr) return;
+  std::size_t index = 0;
+  json_t* each = nullptr;
+  json_array_foreach(json_object_get(spawn, "processes"), index, each) {
+    PmixClient& client = space->clients[static_cast<pmix_rank_t>(number_in(each, "rank"))];
+    client.pid = static_cast<pid_t>(number_in(each, "pid"));
+    client.started = true;
+    ++space->running;
   }
-  client->process = nullptr;
-  spawned_.erase(it);
-  flux_subprocess_destroy(process);
-  if (--namespaces_[id.nspace].running == 0) peers_->namespace_ended(id.nspace);
-  if (over_ && spawned_.empty()) stop();
-  flux_shell_remove_completion_ref(shell_, "pmix-spawn");
+}
+
+void Service::spawn_exited(flux_plugin_arg_t* args) {
+  json_t* spawn = nullptr;
+  json_int_t rank = 0;
+  int wait_status = 0, ending = 0;
+  if (flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "o", &spawn) < 0 ||
+      flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:I s:i s:b}", "rank", &rank, "wait_status", &wait_status,
+                             "ending", &ending) < 0)
+    return;
+  Namespace* space = spawned_namespace(spawn);
+  if (space == nullptr) return;
+  if (ending != 0) ending_ = true;
+  pmix_proc_t id = proc_of(space->facts.nspace, static_cast<pmix_rank_t>(rank));
+  PmixClient& client = space->clients[id.rank];
+  bool known = space->cancelled || ending_;
+  ended(id, client, wait_status);
+  bool reported =
+      client.state == PmixClient::State::connected || client.state == PmixClient::State::aborted;  // by ended()
+  if (!known && !reported && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0) {
+    shell_warn("%s, which was spawned, exited with code %d", name_of(id, client).c_str(), WEXITSTATUS(wait_status));
+  }
+  client.pid = 0;
+  if (space->running > 0 && --space->running == 0) peers_->namespace_ended(id.nspace);
+}
+
+void Service::spawn_settled(flux_plugin_arg_t* args) {
+  json_t* spawn = nullptr;
+  json_int_t request = 0;
+  int error = 0;
+  const char* why = "";
+  if (flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "o", &spawn) < 0 ||
+      flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s?I s?s s?i}", "request", &request, "error", &why,
+                             "errnum", &error) < 0)
+    return;
+  Namespace* space = spawned_namespace(spawn);
+  if (request > 0) {
+    const std::string nspace = space != nullptr ? space->facts.nspace : "";
+    return answer_spawn(static_cast<std::uint64_t>(request), nspace, error, why);
+  }
+  if (space == nullptr) return;
+  space->cancelled = space->cancelled || error != 0;
+  if (peers_) peers_->settled(space->facts.nspace, error == 0);
+}
+
+// ---- the end -------------------------------------------------------------------------------
+
+// What a task has spawned since it was decided that all start again: it belongs to the start that ends.
+void Service::drop_spawned(int signum) {
+  for (const auto& [number, name] : spawns_.namespaces) {
+    Namespace& space = namespaces_[name];
+    space.cancelled = true;
+    signal_all(targets_of(proc_of(name, PMIX_RANK_WILDCARD), {}), signum);
+  }
+}
+
+// Who has asked for what is not answered has ended by then; libpmix waits for the answer.
+void Service::forget_spawns() {
+  for (const auto& [number, reply] : std::exchange(spawns_.replies, {}))
+    reply.function(PMIX_ERR_JOB_CANCELED, nullptr, reply.data);
+  spawns_.namespaces.clear();
+}
+
+void Service::spawns_over() {
+  if (!over_ || !server_->runs()) return;
+  peers_->over();
+  stop();
 }
 
 void Service::watch_signals() {
-  auto ring = [](flux_reactor_t*, flux_watcher_t*, int, void* arg) { static_cast<Service*>(arg)->end_spawned(); };
+  auto ring = [](flux_reactor_t*, flux_watcher_t*, int, void* arg) { static_cast<Service*>(arg)->ending_ = true; };
   for (int signum : {SIGTERM, SIGINT, SIGHUP}) {
     flux_watcher_t* watcher =
         flux_signal_watcher_create(flux_get_reactor(flux_shell_get_flux(shell_)), signum, ring, this);
@@ -164,15 +303,6 @@ void Service::watch_signals() {
     flux_watcher_unref(watcher);
     signals_.push_back(watcher);
   }
-}
-
-void Service::end_spawned() {
-  if (std::exchange(ending_, true)) return;
-  auto all = [this](int signum) {
-    for (auto& [process, id] : spawned_) flux_future_destroy(flux_subprocess_kill(process, signum));
-  };
-  all(SIGTERM);
-  if (!spawned_.empty()) alarms_.after(kGrace, [all] { all(SIGKILL); });
 }
 
 }  // namespace nacre::pmix

@@ -201,20 +201,10 @@ static void control(void) {
 
 /* What takes one node. */
 static void refused(void) {
-  pmix_app_t app;
-  pmix_nspace_t child;
   pmix_proc_t* procs = calloc(size, sizeof *procs);
   pmix_info_t* results = NULL;
   size_t count = 0;
   pmix_status_t status;
-  must(fence(false), "fence");
-  if (me.rank == 0) {
-    PMIX_APP_CONSTRUCT(&app);
-    app.cmd = strdup("true");
-    PMIX_ARGV_APPEND(count, app.argv, "true");
-    app.maxprocs = 1;
-    say("spawn: %s", PMIx_Error_string(PMIx_Spawn(NULL, 0, &app, 1, child)));
-  }
   must(fence(false), "fence");
   for (pmix_rank_t rank = 0; rank < size; ++rank) PMIX_LOAD_PROCID(&procs[rank], me.nspace, rank);
   status = PMIx_Group_construct("all", procs, size, NULL, 0, &results, &count);

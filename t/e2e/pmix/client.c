@@ -41,17 +41,15 @@ static uint32_t number(const pmix_proc_t* of, const char* key) {
   return found;
 }
 
-uint32_t job_number(const char* key) {
-  pmix_proc_t all;
-  PMIX_LOAD_PROCID(&all, me.nspace, PMIX_RANK_WILDCARD);
-  return number(&all, key);
-}
-
-uint32_t get(pmix_rank_t of, const char* key) {
+uint32_t get_from(const char* nspace, pmix_rank_t of, const char* key) {
   pmix_proc_t proc;
-  PMIX_LOAD_PROCID(&proc, me.nspace, of);
+  PMIX_LOAD_PROCID(&proc, nspace, of);
   return number(&proc, key);
 }
+
+uint32_t job_number(const char* key) { return get_from(me.nspace, PMIX_RANK_WILDCARD, key); }
+
+uint32_t get(pmix_rank_t of, const char* key) { return get_from(me.nspace, of, key); }
 
 void put(const char* key, uint32_t value) {
   pmix_value_t boxed = {.type = PMIX_UINT32, .data.uint32 = value};

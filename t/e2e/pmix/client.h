@@ -20,6 +20,7 @@ void finish(void);
 
 void put(const char* key, uint32_t value); /* and commits it */
 uint32_t get(pmix_rank_t of, const char* key);
+uint32_t get_from(const char* nspace, pmix_rank_t of, const char* key);
 pmix_status_t fence(bool collect);               /* of all */
 pmix_status_t fence_without(pmix_rank_t absent); /* of all but one, each by its rank */
 uint32_t job_number(const char* key);

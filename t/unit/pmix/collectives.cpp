@@ -140,3 +140,24 @@ TEST_CASE("names that are none, nodes that are none") {
   nodes.over(7);
   CHECK(nodes.take().empty());
 }
+
+TEST_CASE("ranks that are added take part in collectives that name them, and not in those of all at the start") {
+  Nodes nodes;
+  for (auto& each : nodes.nodes) {
+    each->add(1, {6});
+    each->add(3, {7});
+  }
+  const std::string spawned = Collectives::name_of('f', {6, 7});
+  nodes.come(3, spawned, "b");
+  CHECK(nodes.take().empty());
+  nodes.come(1, spawned, "a");
+  CHECK(nodes.take() == Said{"1: 0 ab", "3: 0 ab"});
+  nodes.come(0, kAll, "a");
+  nodes.come(1, kAll, "b");
+  nodes.come(2, kAll, "c");
+  CHECK(nodes.take() == Said{"0: 0 abc", "1: 0 abc", "2: 0 abc"});
+  const std::string both = Collectives::name_of('c', {0, 7});
+  nodes.come(0, both, "a");
+  nodes.over(3);
+  CHECK(nodes.take() == Said{"0: 0 a"});
+}

@@ -89,14 +89,20 @@ TEST_CASE("with fault-tolerance nothing starts again that is a client") {
   CHECK(job.service->how_to_restart(0) == "tasks have called PMIx_Init, and go on without it (fault-tolerance)");
 }
 
-TEST_CASE("once processes were spawned nothing starts again") {
-  Served job(1, kAgain);
+TEST_CASE("once processes were spawned nothing starts again, also on a shell that has none of them") {
+  std::uint32_t shells = GENERATE(1, 2);
+  Served job(1, kAgain, shells);
   job.start();
   job.connect(0);
-  Service::App app{{"/bin/true"}, {}, "", 1};
-  job.service->spawn(proc_of("nacre-1", 0), {}, {app}, Answers::spawned, &job.answers);
+  Json programs = {{{"name", "a"}, {"processes", 1}}};
+  job.call(&Service::spawn_begins, {{"start", 1},
+                                    {"number", 1},
+                                    {"nspace", "nacre-1"},
+                                    {"rank", 0},
+                                    {"task", 0},
+                                    {"places", {shells - 1}},
+                                    {"programs", programs}});
   CHECK(job.service->how_to_restart(0) == "processes that tasks have spawned by PMIx do not start again");
-  REQUIRE(job.host.run_loop());
 }
 
 TEST_CASE("only a server of a job that may start again, or tolerates faults, shares no locks with clients") {
@@ -236,21 +242,69 @@ TEST_CASE("what processes of a former start ask for late is refused") {
 TEST_CASE("what a task has spawned at the last moment ends with its start, and that is no failure") {
   Served job(1, kAgain);
   job.start();
+  job.listen();
   job.connect(0);
   Service::App app{{"/bin/sleep", "1000"}, {}, "", 1};
-  job.service->spawn(proc_of("nacre-1", 0), {}, {app}, Answers::spawned, &job.answers);
+  auto spawn = [&] { job.service->spawn(proc_of("nacre-1", 0), {}, {app}, Answers::spawned, &job.answers); };
+  spawn();
   CHECK(job.answers.statuses.back() == PMIX_SUCCESS);
+  bool is_left = GENERATE(true, false);  // until the next start has begun
+  if (is_left) {
+    app.argv = {"/bin/sh", "-c", "trap '' TERM; while :; do sleep 0.02; done"};
+    spawn();
+  }
   REQUIRE(job.service->await_start(2) == 0);
-  job.service->spawn(proc_of("nacre-1", 0), {}, {app}, Answers::spawned, &job.answers);
+  spawn();
   CHECK(job.answers.statuses.back() == PMIX_ERR_JOB_CANCELED);
   ends_to_start_again(job, 0, value::WaitStatus::killed(SIGTERM));
-  bool is_left = GENERATE(true, false);  // until the next start has begun
-  if (!is_left) REQUIRE(job.host.run_loop());
+  auto none_runs = [] { return event::Children::descendants().empty(); };
+  if (!is_left) REQUIRE(job.host.serve(none_runs));
   REQUIRE(job.service->start_again() == 0);
-  if (is_left) REQUIRE(job.host.run_loop());
+  REQUIRE(job.host.serve(none_runs));
   CHECK(job.raised().empty());
   CHECK(job.logged("warn").empty());
   CHECK(job.service->how_to_restart(0) == "alone");
+}
+
+TEST_CASE(
+    "a spawn that is not answered when the next start begins is cancelled, and its number means nothing there") {
+  Served job(1, kAgain, 2);
+  flux_plugin_add_handler(
+      job.plugin, "pmi.spawn",
+      [](flux_plugin_t*, const char*, flux_plugin_arg_t* args, void*) {
+        return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:b}", "taken", 1);
+      },
+      nullptr);
+  job.start();
+  job.connect(0);
+  std::size_t before = job.answers.statuses.size();
+  Service::App app{{"/bin/true"}, {}, "", 1};
+  job.service->spawn(proc_of("nacre-1", 0), {}, {app}, Answers::spawned, &job.answers);
+  CHECK(job.answers.statuses.size() == before);
+  auto begin = [&](int start) {
+    Json programs = {{{"name", "a"}, {"processes", 2}}};
+    job.call(&Service::spawn_begins, {{"start", start},
+                                      {"number", 1},
+                                      {"nspace", job.server->jobs.back().nspace},
+                                      {"rank", 0},
+                                      {"task", 0},
+                                      {"places", {0, 1}},
+                                      {"programs", programs}});
+  };
+  begin(1);
+  CHECK(job.server->jobs.back().nspace == "nacre-1-spawn-1");
+  REQUIRE(job.service->await_start(2) == 0);
+  REQUIRE(job.service->start_again() == 0);
+  CHECK(job.answers.statuses.back() == PMIX_ERR_JOB_CANCELED);
+  begin(2);
+  CHECK(job.server->jobs.back().nspace == "nacre-1.2-spawn-1");
+  CHECK(job.server->jobs.back().global_offset == 2);
+  Json exited{{"start", 1}, {"number", 1}, {"rank", 0}, {"wait_status", SIGKILL}, {"ending", false}};
+  job.call(&Service::spawn_exited, exited);
+  CHECK(job.raised().empty());
+  exited["start"] = 2;
+  job.call(&Service::spawn_exited, exited);
+  CHECK(job.raised().size() == 1);
 }
 
 TEST_CASE("PMIx_Abort is the failure of its task: only if that does not start again it ends the job") {
@@ -290,7 +344,7 @@ TEST_CASE("a spare begins with the start that brings it tasks; the map leaves ou
   REQUIRE(job.service->start_again() == 0);
   CHECK(job.server->calls == Texts{"start", "add_job nacre-1.2"});
   CHECK(job.server->facts->nspace == "nacre-1-shell");
-  const JobFacts map = job.server->jobs[0].without_idle_nodes();
+  const JobFacts& map = job.server->jobs[0];
   CHECK(map.this_node == 1);
   REQUIRE(map.nodes.size() == 2);
   CHECK(map.nodes[1].host == "fake2");

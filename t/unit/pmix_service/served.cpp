@@ -10,6 +10,9 @@
 
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "plugins/builtins.hpp"
 
 namespace nacre::pmix {
 namespace {
@@ -130,6 +133,56 @@ Served::~Served() {
 void Served::start() {
   REQUIRE(service->start() == 0);
   start_tasks();
+}
+
+namespace {
+
+template <int (Service::*handler)(flux_plugin_arg_t*)>
+int pass_on(flux_plugin_t* /*plugin*/, const char* /*topic*/, flux_plugin_arg_t* args, void* service) {
+  return (static_cast<Service*>(service)->*handler)(args);
+}
+
+template <void (Service::*handler)(flux_plugin_arg_t*)>
+int pass_on(flux_plugin_t* /*plugin*/, const char* /*topic*/, flux_plugin_arg_t* args, void* service) {
+  (static_cast<Service*>(service)->*handler)(args);
+  return 0;
+}
+
+}  // namespace
+
+void Served::listen() {
+  host.options().set("pmi", "pmix");
+  host.stack().push(plugins::make_pmi(host));
+  plugin::Call init("shell.init");
+  REQUIRE(host.stack().call(init));
+  auto over = [](flux_plugin_t*, const char*, flux_plugin_arg_t*, void* arg) {
+    static_cast<Service*>(arg)->spawns_over();
+    return 0;
+  };
+  flux_plugin_add_handler(plugin, "pmi.spawn-begins", pass_on<&Service::spawn_begins>, service.get());
+  flux_plugin_add_handler(plugin, "pmi.spawn-started", pass_on<&Service::spawn_started>, service.get());
+  flux_plugin_add_handler(plugin, "pmi.spawn-exited", pass_on<&Service::spawn_exited>, service.get());
+  flux_plugin_add_handler(plugin, "pmi.spawn-settled", pass_on<&Service::spawn_settled>, service.get());
+  flux_plugin_add_handler(plugin, "pmi.spawns-over", over, service.get());
+}
+
+Json Served::call(int (Service::*handler)(flux_plugin_arg_t*), const Json& in) {
+  flux_plugin_arg_t* args = flux_plugin_arg_create();
+  REQUIRE(flux_plugin_arg_set(args, FLUX_PLUGIN_ARG_IN, in.dump().c_str()) == 0);
+  CHECK((service.get()->*handler)(args) == 0);
+  char* out = nullptr;
+  Json result;
+  if (flux_plugin_arg_get(args, FLUX_PLUGIN_ARG_OUT, &out) == 0) result = Json::parse(out);
+  ::free(out);
+  flux_plugin_arg_destroy(args);
+  return result;
+}
+
+void Served::call(void (Service::*handler)(flux_plugin_arg_t*), const Json& in) {
+  flux_plugin_arg_t* args = flux_plugin_arg_create();
+  REQUIRE(flux_plugin_arg_set(args, FLUX_PLUGIN_ARG_IN, in.dump().c_str()) == 0);
+  (service.get()->*handler)(args);
+  flux_plugin_arg_destroy(args);
 }
 
 void Served::start_tasks() {

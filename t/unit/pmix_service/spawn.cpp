@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PMIx_Spawn, with real processes.
+// PMIx_Spawn, with real processes that the builtin plugin pmi starts.
 #include <signal.h>
 
 #include <filesystem>
@@ -25,6 +25,7 @@ struct Spawning : Served {
   explicit Spawning(const Json& options = Json::object()) : Served(1, options) {
     host.environment().set("OUT", directory);
     start();
+    listen();
     connect(0);
     answers.statuses.clear();
   }
@@ -50,8 +51,13 @@ struct Spawning : Served {
     return read_file(directory + "/" + name).value_or("(no file)");
   }
   [[nodiscard]] int holds() const {
-    auto found = host.holds.find("pmix-spawn");
+    auto found = host.holds.find("pmi-spawn");
     return found != host.holds.end() ? found->second : 0;
+  }
+  void finish() {
+    plugin::Call call("shell.finish");
+    REQUIRE(host.stack().call(call));
+    service->tasks_are_over();
   }
   void ends() {
     REQUIRE(host.serve([this] { return holds() == 0; }));
@@ -71,7 +77,7 @@ TEST_CASE("spawn: a namespace of its own, whose processes the job waits for") {
   about.string(PMIX_WDIR, job.directory);
   CHECK(job.spawn({Spawning::sh(script, 2), second}, about) == PMIX_SUCCESS);
   CHECK(job.answers.nspace == "nacre-1-spawn-1");
-  CHECK(job.holds() == 3);
+  CHECK(job.holds() == 1);
   const JobFacts& facts = job.server->jobs.back();
   CHECK(facts.nspace == "nacre-1-spawn-1");
   CHECK(facts.app_sizes == std::vector<std::uint32_t>{2, 1});
@@ -101,7 +107,7 @@ TEST_CASE("spawn: if one cannot be started none is, who asked is told, and the j
   CHECK(job.logged("warn").empty());
   job.finalize(0);
   job.exit(0, 0);
-  job.service->tasks_are_over();
+  job.finish();
   CHECK_FALSE(job.server->runs());
   CHECK(job.raised().empty());
 }
@@ -116,7 +122,7 @@ TEST_CASE("spawn: what cannot be meant, or libpmix refuses, starts nothing") {
   CHECK(job.holds() == 0);
 }
 
-TEST_CASE("spawn: one that is killed, or leaves as a client, ends the job, and the other spawned ones with it") {
+TEST_CASE("spawn: one that is killed, or leaves as a client, ends the job") {
   Spawning job;
   CHECK(job.spawn({Spawning::sh(kGoOn, 2)}) == PMIX_SUCCESS);
   REQUIRE(job.comes("runs.0"));
@@ -130,6 +136,8 @@ TEST_CASE("spawn: one that is killed, or leaves as a client, ends the job, and t
     job.read();
     std::ofstream(job.directory + "/go").close();
   }
+  REQUIRE(job.host.serve([&] { return !job.raised().empty(); }));
+  job.host.kill_tasks(SIGTERM);
   job.ends();
   REQUIRE(job.raised().size() == 1);
   CHECK(job.raised()[0].starts_with(leaves
@@ -145,39 +153,154 @@ TEST_CASE("spawn: an exit code of their own is named, of clients and of others, 
   CHECK(job.raised().empty());
 }
 
-TEST_CASE("spawn: SIGTERM of the shell ends them, and nothing is spawned after it") {
+TEST_CASE("spawn: they get the signals of the tasks, and nothing is spawned once the shell has had SIGTERM") {
   Spawning job;
   CHECK(job.spawn({Spawning::sh(kGoOn, 2)}) == PMIX_SUCCESS);
   REQUIRE(job.comes("runs.0"));
   REQUIRE(job.comes("runs.1"));
   ::raise(SIGTERM);
+  job.host.kill_tasks(SIGTERM);
   job.ends();
   CHECK(job.raised().empty());  // the shell knows
   CHECK(job.spawn({Spawning::sh("exit 0")}) == PMIX_ERR_JOB_CANCELED);
 }
 
-TEST_CASE(
-    "spawn: when the tasks have ended well the server serves on until the spawned ones have; else they are ended") {
-  bool well = GENERATE(true, false);
+TEST_CASE("spawn: when the tasks have ended the server serves on until the spawned ones have") {
   Spawning job;
   std::string script = "exec 2> /dev/null; : > $OUT/runs.$PMIX_RANK; while [ ! -e $OUT/go ]; do sleep 0.02; done";
   CHECK(job.spawn({Spawning::sh(script)}) == PMIX_SUCCESS);
   REQUIRE(job.comes("runs.0"));
   job.finalize(0);
-  job.exit(0, well ? 0 : 3);
-  job.service->tasks_are_over();
+  job.exit(0, GENERATE(0, 3));
+  job.finish();
   CHECK(job.server->runs());
-  if (well) std::ofstream(job.directory + "/go").close();
+  std::ofstream(job.directory + "/go").close();
   job.ends();
   CHECK_FALSE(job.server->runs());
   CHECK(job.raised().empty());
 }
 
-TEST_CASE("spawn: in a job of several nodes it is refused, and said") {
-  Served job(1, Json::object(), 2);
+TEST_CASE("spawn: without the builtin plugin pmi it fails, and that is said") {
+  Served job(1);
   job.start();
-  pmix_proc_t who = proc_of("nacre-1", 0);
-  job.service->spawn(who, {}, {{{"/bin/true"}, {}, "", 1}}, Answers::spawned, &job.answers);
-  CHECK(job.answers.statuses == std::vector<pmix_status_t>{PMIX_ERR_NOT_SUPPORTED});
-  CHECK(job.logged("error") == Texts{"rank 0: PMIx_Spawn: processes can be added to a job of one node only"});
+  job.service->spawn(proc_of("nacre-1", 0), {}, {Spawning::sh("exit 0")}, Answers::spawned, &job.answers);
+  CHECK(job.answers.statuses == std::vector<pmix_status_t>{PMIX_ERR_JOB_FAILED_TO_LAUNCH});
+  CHECK(job.logged("error") ==
+        Texts{"rank 0: PMIx_Spawn: the builtin plugin pmi, which starts processes, is not loaded"});
+}
+
+// ---- several nodes ---------------------------------------------------------------------------
+
+namespace {
+
+// A job of two nodes with two tasks each, of which this is shell 0: rank 1 has spawned three, two of them on
+// shell 1.
+struct OfTwoNodes : Served {
+  explicit OfTwoNodes(const Json& options = Json::object()) : Served(2, options, 2) {
+    start();
+    begin(1, {0, 1, 1});
+  }
+  Json begin(int number, const std::vector<int>& places) {
+    return call(
+        &Service::spawn_begins,
+        {{"number", number},
+         {"nspace", "nacre-1"},
+         {"rank", 1},
+         {"task", 1},
+         {"places", places},
+         {"programs", {{{"name", "a"}, {"processes", 2}}, {{"name", "b"}, {"processes", places.size() - 2}}}}});
+  }
+  void settle(int number, const char* error = nullptr) {
+    Json in{{"number", number}};
+    if (error != nullptr) in.update({{"error", error}, {"errnum", EINVAL}});
+    call(&Service::spawn_settled, in);
+  }
+  // Another shell says it.
+  void hear(PeerMessage message) {
+    message.shell = 1;
+    std::string bytes = encode(message);
+    flux_t* handle = flux_shell_get_flux(plugin->shell.get());
+    flux_future_destroy(flux_event_publish_raw(handle, "nacre-pmix", 0, bytes.data(), bytes.size()));
+  }
+  void fence(const char* nspace) {
+    pmix_proc_t all = proc_of(nspace, PMIX_RANK_WILDCARD);
+    service->peers().fence({all}, PMIX_SUCCESS, "mine", 0, {fenced, &answers});
+  }
+  static void fenced(pmix_status_t status, const char* /*data*/, std::size_t size, void* arg,
+                     pmix_release_cbfunc_t release, void* kept) {
+    static_cast<Answers*>(arg)->statuses.push_back(status);
+    static_cast<Answers*>(arg)->nspace = std::to_string(size);
+    release(kept);
+  }
+  const char* spawned = "nacre-1-spawn-1";
+};
+
+}  // namespace
+
+TEST_CASE("spawn: all nodes know the same of a namespace, also a node that has none of it") {
+  OfTwoNodes job;
+  const JobFacts& facts = job.server->jobs.back();
+  CHECK(facts.nspace == job.spawned);
+  CHECK(facts.global_offset == 4);
+  CHECK(facts.app_sizes == std::vector<std::uint32_t>{2, 1});
+  REQUIRE(facts.nodes.size() == 2);
+  CHECK(facts.nodes[1].host == "fake1");
+  CHECK(facts.nodes[1].ranks == std::vector<pmix_rank_t>{1, 2});
+  CHECK(facts.here().ranks == std::vector<pmix_rank_t>{0});
+  REQUIRE(facts.parent);
+  CHECK(facts.parent->rank == 1);
+  Json out = job.begin(2, {1, 1});
+  CHECK(out["pmix"]["environments"].empty());
+  CHECK(job.server->jobs.back().global_offset == 7);
+  CHECK(job.server->jobs.back().this_node == JobFacts::kNowhere);
+  CHECK(job.server->jobs.back().here().ranks.empty());
+  job.server->errors["add_job"] = "no memory";
+  CHECK(job.begin(3, {0, 1})["pmix"]["error"] == "no memory");
+}
+
+TEST_CASE("spawn: a fence of the processes waits until all nodes know them, and for the others' part") {
+  OfTwoNodes job;
+  job.said.clear();
+  job.fence(job.spawned);
+  CHECK(job.said.empty());
+  job.settle(1);
+  REQUIRE(job.host.serve([&] { return job.said.size() == 1; }));
+  CHECK(job.answers.statuses.empty());
+  job.hear({.kind = PeerMessage::Kind::part, .texts = {"f4-6", "theirs"}});
+  REQUIRE(job.host.serve([&] { return job.answers.statuses.size() == 1; }));
+  CHECK(job.answers.statuses[0] == PMIX_SUCCESS);
+  CHECK(job.answers.nspace == "10");
+}
+
+TEST_CASE("spawn: what waits is refused, if not all nodes could start theirs") {
+  OfTwoNodes job;
+  job.fence(job.spawned);
+  job.settle(1, "no such program");
+  CHECK(job.answers.statuses == std::vector<pmix_status_t>{PMIX_ERR_JOB_CANCELED});
+  CHECK(job.service->peers().left_on(1).size() == 2);  // the tasks
+}
+
+TEST_CASE("spawn: data of a process of another node is asked for there, and of this node is found here") {
+  OfTwoNodes job;
+  job.settle(1);
+  job.said.clear();
+  job.service->peers().direct_modex(proc_of(job.spawned, 2), 0, {OfTwoNodes::fenced, &job.answers});
+  REQUIRE(job.host.serve([&] { return job.said.size() == 1; }));
+  job.hear({.kind = PeerMessage::Kind::answer, .to = 0, .number = 1, .texts = {"data"}});
+  REQUIRE(job.host.serve([&] { return job.answers.statuses.size() == 1; }));
+  job.hear({.kind = PeerMessage::Kind::ask, .to = 0, .number = 5, .rank = 4, .texts = {}});
+  const std::string asked = "find_modex nacre-1-spawn-1.0 1";
+  REQUIRE(job.host.serve([&] { return job.server->calls.back() == asked; }));
+}
+
+TEST_CASE("spawn: with fault-tolerance those of a lost node count as killed, as its tasks do") {
+  OfTwoNodes job({{"fault-tolerance", true}});
+  job.settle(1);
+  job.service->shell_lost(1);
+  std::vector<pmix_rank_t> told;
+  for (const auto& notice : job.server->notices) {
+    if (notice.code == PMIX_EVENT_PROC_TERMINATED) told.push_back(notice.rank);
+  }
+  CHECK(told == std::vector<pmix_rank_t>{2, 3, 1, 2});
+  CHECK(job.service->peers().left_on(1).empty());
 }
