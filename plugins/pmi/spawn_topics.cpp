@@ -27,6 +27,7 @@ void serve_spawns(plugin::Plugin& plugin, std::optional<PmiSpawns>& spawns) {
     if (!spawns) return Result<void>();
     call.out["takes_part"] = spawns->takes_part();
     call.out["goes_on"] = spawns->has_some();
+    if (auto size = spawns->universe_size()) call.out["universe_size"] = *size;
     return Result<void>();
   });
 }

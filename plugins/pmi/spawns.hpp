@@ -51,6 +51,7 @@ class PmiSpawns {
   // Processes of this shell that have been spawned may run, or be started yet.
   [[nodiscard]] bool has_some() const { return gave_room_ || is_idle_ || running() > 0; }
   [[nodiscard]] bool takes_part() const { return start_.takes_part; }
+  [[nodiscard]] std::optional<std::uint32_t> universe_size() const { return start_.universe_size; }
   void all_tasks_ended();  // on the leader: those of all shells
   void shell_leaves();     // this shell is about to leave the job
   // Another shell has gone, and the job goes on. `is_lost`: it has not left by itself.

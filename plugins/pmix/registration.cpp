@@ -45,7 +45,7 @@ pmix_status_t add_maps(InfoList& info, const JobFacts& facts) {
 
 void add_sizes(InfoList& info, const JobFacts& facts) {
   auto local = static_cast<std::uint32_t>(facts.here().ranks.size());
-  info.number(PMIX_UNIV_SIZE, std::max(facts.slots, facts.size())).number(PMIX_JOB_SIZE, facts.size());
+  info.number(PMIX_UNIV_SIZE, std::max(facts.universe, facts.size())).number(PMIX_JOB_SIZE, facts.size());
   info.number(PMIX_MAX_PROCS, std::max(facts.slots, facts.size())).number(PMIX_NUM_SLOTS, facts.slots);
   info.number(PMIX_JOB_NUM_APPS, static_cast<std::uint32_t>(facts.app_sizes.size()));
   info.number(PMIX_NUM_NODES, static_cast<std::uint32_t>(facts.nodes.size()));

@@ -49,6 +49,7 @@ struct JobFacts {
   std::uint32_t this_node = 0;  // of `nodes`; kNowhere: this node has none of its processes
   std::vector<std::uint32_t> app_sizes;
   std::uint32_t slots = 0;            // of the whole job
+  std::uint32_t universe = 0;         // so many processes the job's resources have room for
   std::uint32_t global_offset = 0;    // the number of processes in earlier namespaces of the job
   std::optional<pmix_proc_t> parent;  // the process that spawned it
 };

@@ -78,6 +78,7 @@ int Service::read_layout(std::uint64_t start, JobFacts& facts) {
   }
   facts.app_sizes = {static_cast<std::uint32_t>(ntasks)};
   facts.slots = static_cast<std::uint32_t>(slots);
+  facts.universe = std::max(facts.slots, ask_spawning(shell_, "universe_size"));
   return 0;
 }
 

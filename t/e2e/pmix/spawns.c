@@ -69,8 +69,9 @@ static void places(void) {
     snprintf(line + used, sizeof line - used, " %u@%s/%u", rank, text(me.nspace, rank, PMIX_HOSTNAME),
              get(rank, PMIX_LOCAL_RANK));
   }
-  say("child %u of %u of rank %u:%s; peers %s, %u nodes, app %u", me.rank, size, parent.rank, line,
-      text(me.nspace, PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS), job_number(PMIX_NUM_NODES), get(me.rank, PMIX_APPNUM));
+  say("child %u of %u of rank %u:%s; peers %s, %u nodes, app %u, universe %u", me.rank, size, parent.rank, line,
+      text(me.nspace, PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS), job_number(PMIX_NUM_NODES), get(me.rank, PMIX_APPNUM),
+      job_number(PMIX_UNIV_SIZE));
 }
 
 /* Without a fence, and by one. */
