@@ -46,6 +46,7 @@ Peers::Peers(PeerLink& link, ServerApi& server, const JobFacts& home, Shells she
 }
 
 void Peers::give_up() {
+  while (!unsettled_.empty()) settled(std::string(unsettled_.begin()->first), false);
   std::vector<std::uint64_t> unanswered;
   for (const auto& [number, request] : requests_) unanswered.push_back(number);
   for (std::uint64_t number : unanswered) {

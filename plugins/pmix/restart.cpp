@@ -116,7 +116,9 @@ void Service::end_former_start() {
   for (const pmix_proc_t& each : again_.former) server_->forget(each);
   if (!again_.former.empty()) server_->remove_job(again_.former.front().nspace);
   again_.former.clear();
-  for (const auto& [rank, client] : namespaces_[home_].clients) {
+  const std::map<pmix_rank_t, PmixClient>& clients = namespaces_[home_].clients;
+  if (clients.empty()) server_->remove_job(home_);
+  for (const auto& [rank, client] : clients) {
     if (!again_.is_damaged) again_.former.push_back(proc_of(home_, rank));
   }
   again_.is_damaged = false;

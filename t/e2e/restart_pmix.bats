@@ -16,7 +16,7 @@ export LSAN_OPTIONS=suppressions=$NACRE_SOURCE_DIR/t/e2e/pmix/lsan.supp:print_su
 
 setup_file() {
   export programs=$BATS_FILE_TMPDIR
-  build_clients across calls stay ends || return
+  build_clients across calls stay ends spawns || return
   local name
   for name in steady abort allreduce; do
     mpicc.openmpi -Wall -Wextra -O1 -o "$programs/$name" "$BATS_TEST_DIRNAME/mpi/$name.c" || return
@@ -227,6 +227,33 @@ all_in_one_try() {
   run run_ -n 1 -o pmi=pmix --restart=$now sh -c "$programs/calls spawn && exit 3"
   [ "$status" -eq 3 ] || { echo "$output"; return 1; }
   [[ $output == *"not started again: processes that tasks have spawned by PMIx do not start again"* ]] || { echo "$output"; return 1; }
+}
+
+@test "after a restart of all tasks spawn over nodes, in namespaces of that start; then nothing starts again, nor is a shell replaced" {
+  local how
+  for how in connect exchange; do
+    # shellcheck disable=SC2016 # for the tasks
+    start_clients 3 1 1 "[ \$NACRE_TASK_TRY = 2 ] || exec \$programs/ends kill-in-fence 1; exec \$programs/spawns 1 '' 3 $how" --restart=$now
+    ends_with 0
+    sort out >said
+    if [ $how = connect ]; then
+      printf '%s\n' "child 0: 100 of 2 others" "child 1: 101 of 2 others" "child 2: 100 of 2 others" "task 0: 200 of 3 others" "task 1: 201 of 3 others"
+    else
+      printf 'child %s\n' "0: 6101" "1: 6102" "2: 6100"
+    fi >wanted
+    diff wanted said || { cat err; return 1; }
+  done
+  # shellcheck disable=SC2016 # for the tasks
+  start_clients 2 0 1 '$programs/spawns 1 "" 3 run env; [ $FLUX_TASK_RANK = 0 ] || exit 3' --restart=$now
+  ends_with 3
+  [ "$(grep -c "^PMIX_NAMESPACE=nacre-.*-spawn-1$" out)" -eq 3 ] || { cat out err; return 1; }
+  grep -q "rank 1.*not started again: processes that tasks have spawned by PMIx do not start again" err || { cat err; return 1; }
+  # shellcheck disable=SC2016 # for the tasks
+  start_clients 3 1 1 'exec $programs/spawns 0 node0 1 wait in' --on-lost=replace --restart=$now
+  wait_until test -e in.0 -a -e shell.1.1 || { cat out err; return 1; }
+  lose 1 1
+  wait_until grep -q "with it task 1, which is not started again: processes that tasks have spawned by PMIx do not start again" err || { cat err; return 1; }
+  ends_with 1
 }
 
 one_runs() { [ "$("$front" ps --json | jq -c 'select(.rank != null)' | wc -l)" -eq 1 ]; }

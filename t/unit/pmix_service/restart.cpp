@@ -293,9 +293,13 @@ TEST_CASE(
   };
   begin(1);
   CHECK(job.server->jobs.back().nspace == "nacre-1-spawn-1");
+  Fence waits;
+  job.service->peers().fence(all_of("nacre-1-spawn-1"), PMIX_SUCCESS, "a", 0, waits.reply());
+  CHECK(waits.answers == 0);
   REQUIRE(job.service->await_start(2) == 0);
   REQUIRE(job.service->start_again() == 0);
   CHECK(job.answers.statuses.back() == PMIX_ERR_JOB_CANCELED);
+  CHECK(waits.status == PMIX_ERR_JOB_CANCELED);
   begin(2);
   CHECK(job.server->jobs.back().nspace == "nacre-1.2-spawn-1");
   CHECK(job.server->jobs.back().global_offset == 2);
@@ -350,6 +354,30 @@ TEST_CASE("a spare begins with the start that brings it tasks; the map leaves ou
   CHECK(map.nodes[1].host == "fake2");
   CHECK(map.nodes[1].ranks == std::vector<pmix_rank_t>{2, 3});
   CHECK(job.service->peers().has_ended(2) == false);
+}
+
+TEST_CASE(
+    "a shell without tasks that takes spawned processes serves each start; a namespace without clients is "
+    "forgotten") {
+  Served job(1, kAgain, 3);
+  job.host.mutable_job().shell_rank = 2;
+  job.host.mutable_job().taskmap = value::Taskmap::of({0, 1});
+  auto takes_part = [](flux_plugin_t*, const char*, flux_plugin_arg_t* args, void*) {
+    return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:b s:i}", "takes_part", 1, "universe_size", 9);
+  };
+  flux_plugin_add_handler(job.plugin, "pmi.spawning", takes_part, nullptr);
+  REQUIRE(job.service->start() == 0);
+  CHECK(job.server->calls == Texts{"start", "add_job nacre-1"});
+  CHECK(job.server->jobs[0].this_node == JobFacts::kNowhere);
+  CHECK(job.service->how_to_restart(1) == "together");
+  REQUIRE(job.service->await_start(2) == 0);
+  REQUIRE(job.service->start_again() == 0);
+  CHECK(job.server->calls == Texts{"start", "add_job nacre-1", "remove_job nacre-1", "add_job nacre-1.2"});
+  job.host.mutable_job().taskmap = value::Taskmap::of({0, 2});
+  REQUIRE(job.service->await_start(3) == 0);
+  REQUIRE(job.service->start_again() == 0);
+  CHECK(job.server->jobs[2].here().ranks == std::vector<pmix_rank_t>{1});
+  CHECK(job.server->jobs[2].universe == 9);
 }
 
 TEST_CASE("a shell that stays without tasks does nothing when all start again, and ends in silence") {
