@@ -38,8 +38,8 @@ struct PmixRequest {
 using SpawnEnvironments = std::vector<std::map<std::string, std::string>>;
 Result<SpawnEnvironments> tell_begin(plugin::Host& host, const SpawnRound& round);
 
-// `start`: of the tasks. `round`: its number in that start; 0: it has none. `asked`: the number of the request, if it
-// is one of this shell's.
+// `start`: of the tasks. `round`: its number in that start; 0: it has none. `asked`: the number of the request, if
+// it is one of this shell's.
 void tell_settled(plugin::Host& host, std::uint64_t start, std::uint64_t round, std::optional<std::uint64_t> asked,
                   const Result<void>& outcome);
 

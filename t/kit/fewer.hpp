@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many of what a test has very many of. Sanitizers make each slow, so that the build of `make check` has a tenth of them;
-// that of `make check-long`, without NACRE_FEWER, has all.
+// How many of what a test has very many of. Sanitizers make each slow, so that the build of `make check` has a
+// tenth of them; that of `make check-long`, without NACRE_FEWER, has all.
 #pragma once
 
 #include <cstddef>
