@@ -161,7 +161,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   printf '#!/bin/sh\nNACRE_JOBS_DIR=%q exec %q attach\n' "$NACRE_JOBS_DIR" "$front" >view
   chmod +x view
   open_terminal
-  keys ./view Enter
+  types ./view
   sees early
   keys C-c
   sees "left job $id, which goes on"

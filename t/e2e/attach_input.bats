@@ -256,7 +256,7 @@ own_at_terminal() {
   printf '#!/bin/sh\necho $$ >shell.pid\nexec env NACRE_JOBS_DIR=%q %q attach --input %q\n' "$NACRE_JOBS_DIR" "$front" "$id" >job
   chmod +x job
   open_terminal
-  keys ./job Enter
+  types ./job
   keys 'hello' Enter
   sees '^got hello'
 }
@@ -266,7 +266,7 @@ own_at_terminal() {
   keys C-c C-z
   sees "left job $id, which goes on"
   await gone "$(<shell.pid)"
-  keys ./job Enter
+  types ./job
   sees '^noted'
   keys again Enter
   sees '^got again'

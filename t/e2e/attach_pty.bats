@@ -151,7 +151,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   write_job -o pty.interactive -o control
   sed -i "2i export NACRE_JOBS_DIR=$NACRE_JOBS_DIR" job
   open_terminal
-  keys ./job Enter
+  types ./job
   sees '^inner>'
   keys 'echo be''fore' Enter
   wait_until listed

@@ -159,7 +159,7 @@ end_job() {
     nothing_left 'sleep 7658[4]'
     keys clear Enter
     await cleared
-    keys ./client Enter
+    types ./client
   done
   sees '^up'
   await guard

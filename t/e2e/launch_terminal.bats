@@ -11,7 +11,7 @@ start_two() {
   nacre=("$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" --local=2 -o cpu-affinity=off -j "$PWD/jobspec.json")
   write_job
   open_terminal
-  keys ./job Enter
+  types ./job
   await test -s pid.0 -a -s pid.1
 }
 

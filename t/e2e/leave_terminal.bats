@@ -19,7 +19,7 @@ start_job_at_terminal() { # way, options
   write_job ./task
   sed -i "1a export NACRE_JOBS_DIR=$NACRE_JOBS_DIR" job
   open_terminal
-  keys ./job Enter
+  types ./job
   sees 'early 0'
   sees 'early 1'
   await listed

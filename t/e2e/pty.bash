@@ -46,10 +46,16 @@ start() {
   environment='{"PATH": "/usr/bin:/bin", "PS1": "inner> ", "LANG": "C.UTF-8"}' prepare 1 "$@"
   write_job -o pty.interactive
   open_terminal
-  keys ./job Enter
+  types ./job
 }
 
 keys() { screen send-keys "$@"; }
+# A line at the prompt. It is there before the key that ends it: else the prompt before it is easily taken for that behind it.
+types() {
+  keys "$1"
+  sees "^outer> $1\$"
+  keys Enter
+}
 shown() { screen capture-pane -p -S -; }
 
 # Waits until the command succeeds.

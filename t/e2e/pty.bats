@@ -139,7 +139,7 @@ load pty.bash
   keys 'stty erase ^G' Enter
   environment='{"PATH": "/usr/bin:/bin"}' prepare 1 sh -c 'read -r line; echo "got $line"; echo $TERM'
   write_job -o pty.interactive
-  keys ./job Enter
+  types ./job
   await raw
   keys abd C-g c Enter
   sees '^got abc'
@@ -150,7 +150,7 @@ load pty.bash
   environment='{"PATH": "/usr/bin:/bin"}' prepare 1 sh -c 'echo first; exit 3'
   write_job -o pty.interactive -v
   open_terminal
-  keys ./job Enter
+  types ./job
   sees '^nacre-shell.0.: debug: task 0 exited with code 3$'
   sees '^outer>$'
 }
@@ -165,7 +165,7 @@ load pty.bash
     await as_before
     await gone "$(cat shell.pid)"
     rm shell.pid
-    keys ./job Enter
+    types ./job
     await test -s shell.pid
   done
   await raw
@@ -205,7 +205,7 @@ load pty.bash
   environment='{"PATH": "/usr/bin:/bin"}' prepare 2 sh -c '[ $FLUX_TASK_RANK = 1 ] && { until [ -e go ]; do sleep 0.05; done; exit 9; }; sleep 1000'
   write_job -o pty.interactive -o exit-on-error
   open_terminal
-  keys ./job Enter
+  types ./job
   await raw
   touch go
   sees 'task 1 on node0 exited with code 9'
@@ -257,7 +257,7 @@ load pty.bash
   environment='{"PATH": "/usr/bin:/bin"}' prepare 1 sh -c 'read -r line; echo "got $line"'
   write_job -o pty.interactive -o pty.capture -o output.stdout.type=file -o output.stdout.path=typescript
   open_terminal
-  keys ./job Enter
+  types ./job
   await raw
   keys hello Enter
   sees '^got hello'

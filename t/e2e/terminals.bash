@@ -25,7 +25,7 @@ verb_there() { # VERB ARGUMENT...
   printf ' %q' "$front" "$@" >>client
   chmod +x client
   open_terminal
-  keys ./client Enter
+  types ./client
 }
 
 # What `clear` takes off the screen may go to the history, whenever the shell comes to it.

@@ -18,7 +18,7 @@ start_top() {
   printf ' %q' "$@" "$id" >>job
   chmod +x job
   open_terminal
-  keys ./job Enter
+  types ./job
   sees "^nacre top: $id "
 }
 
