@@ -48,7 +48,9 @@ job() { launch -R R.json -o cpu-affinity=off "$@"; }
   write_nodes 4 2
   write_jobspec 8 sh -c 'echo same; echo "mine $FLUX_TASK_RANK" >&2'
   job --local=4 -o label-io -o output.fold >out 2>err
-  [ "$(cat out)" = "[0-7]: same" ]
+  # Each rank once. A line waits for 0.1 s, so there may be more than one line where the machine is slow, but not one for each.
+  [ "$(wc -l <out)" -lt 8 ]
+  [ "$(sed -n 's/^\[\{0,1\}\([0-9,-]*\)\]\{0,1\}: same$/\1/p' out | tr , '\n' | awk -F- '{ for (r = $1; r <= $NF; ++r) print r }' | sort)" = "$(seq 0 7)" ]
   [ "$(sort err)" = "$(for r in 0 1 2 3 4 5 6 7; do echo "$r: mine $r"; done)" ]
 }
 
