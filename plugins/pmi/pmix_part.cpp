@@ -74,7 +74,7 @@ Result<PmixRequest> PmixRequest::read(const Json& in) {
   return out;
 }
 
-Result<SpawnEnvironments> tell_begin(plugin::Host& host, const SpawnRound& round) {
+Result<SpawnEnvironments> notify_begin(plugin::Host& host, const SpawnRound& round) {
   plugin::Call call("pmi.spawn-begins");
   call.in["start"] = round.order.start;
   call.in["number"] = round.number;
@@ -91,8 +91,8 @@ Result<SpawnEnvironments> tell_begin(plugin::Host& host, const SpawnRound& round
   return read_environments(TRY(JsonAt::root(call.out, call.topic).at(kPmixLibrary)), here);
 }
 
-void tell_settled(plugin::Host& host, std::uint64_t start, std::uint64_t round, std::optional<std::uint64_t> asked,
-                  const Result<void>& outcome) {
+void notify_settled(plugin::Host& host, std::uint64_t start, std::uint64_t round,
+                    std::optional<std::uint64_t> asked, const Result<void>& outcome) {
   plugin::Call call("pmi.spawn-settled");
   call.in["start"] = start;
   call.in["number"] = round;
@@ -104,7 +104,7 @@ void tell_settled(plugin::Host& host, std::uint64_t start, std::uint64_t round, 
   call_pmix(host, call);
 }
 
-void tell_over(plugin::Host& host) {
+void notify_over(plugin::Host& host) {
   plugin::Call call("pmi.spawns-over");
   call_pmix(host, call);
 }
@@ -120,7 +120,7 @@ PmixPart::PmixPart(plugin::Host& host, const plugin::Plugin& plugin, const Spawn
                  {[this](std::uint32_t index) { exited(index); }, [this] { finish(); }}) {}
 
 Result<void> PmixPart::start(const pmi::Spawn& spawn) {
-  SpawnEnvironments environments = TRY(tell_begin(host_, round_));
+  SpawnEnvironments environments = TRY(notify_begin(host_, round_));
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const pmi::SpawnProgram& program = program_of_rank(spawn, ranks_[i]);
     CHECK_OK(processes_.start(program, [&](task::Command& command) {

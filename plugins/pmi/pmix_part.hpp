@@ -36,14 +36,14 @@ struct PmixRequest {
 
 // By process of this shell: the variables that it is to have.
 using SpawnEnvironments = std::vector<std::map<std::string, std::string>>;
-Result<SpawnEnvironments> tell_begin(plugin::Host& host, const SpawnRound& round);
+Result<SpawnEnvironments> notify_begin(plugin::Host& host, const SpawnRound& round);
 
 // `start`: of the tasks. `round`: its number in that start; 0: it has none. `asked`: the number of the request, if
 // it is one of this shell's.
-void tell_settled(plugin::Host& host, std::uint64_t start, std::uint64_t round, std::optional<std::uint64_t> asked,
-                  const Result<void>& outcome);
+void notify_settled(plugin::Host& host, std::uint64_t start, std::uint64_t round,
+                    std::optional<std::uint64_t> asked, const Result<void>& outcome);
 
-void tell_over(plugin::Host& host);
+void notify_over(plugin::Host& host);
 
 class PmixPart final : public SpawnedPart {
  public:

@@ -44,7 +44,7 @@ PmiSpawns::PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const Pmi
 
 // Processes that still run are not waited for.
 PmiSpawns::~PmiSpawns() {
-  tasks_ended_ = false;  // nobody is told that they are over
+  tasks_ended_ = false;  // nobody is notified that they are over
   for (Group& group : groups_) release(group);
   if (gave_room_) release_hold();
   // It is replaced.
@@ -130,8 +130,8 @@ void PmiSpawns::perform(SpawnOrder order, const Asked& asked) {
 
 void PmiSpawns::answer(const Asked& asked, const Result<SpawnRound>& round) {
   if (asked.spawner == nullptr) {
-    return tell_settled(host_, round ? round->order.start : start_.number, round ? round->number : 0, asked.client,
-                        round ? Result<void>() : Result<void>(round.error()));
+    return notify_settled(host_, round ? round->order.start : start_.number, round ? round->number : 0,
+                          asked.client, round ? Result<void>() : Result<void>(round.error()));
   }
   if (!round) {
     log(host_, plugin_, Level::error, "{}: spawn of {}: {}", asked.name, asked.program, round.error().message);
@@ -201,7 +201,7 @@ Result<void> PmiSpawns::start_part(const SpawnRound& round) {
   drop_those_over();
   has_begun_ = true;
   Group& group = make_group(round);
-  if (!group.here && round.order.by_pmix()) TRY(tell_begin(host_, round));
+  if (!group.here && round.order.by_pmix()) TRY(notify_begin(host_, round));
   if (!group.here) return {};
   take_signals();
   hold(group);
@@ -244,7 +244,7 @@ void PmiSpawns::settled(const SpawnRound& round, const Result<void>& outcome) {
 
 void PmiSpawns::settle(Group& group, const SpawnRound& round, const Result<void>& outcome) {
   group.is_settled = true;
-  if (round.order.by_pmix()) tell_settled(host_, round.order.start, round.number, std::nullopt, outcome);
+  if (round.order.by_pmix()) notify_settled(host_, round.order.start, round.number, std::nullopt, outcome);
   if (outcome) {
     for (std::uint32_t shell : std::set<std::uint32_t>(round.places.begin(), round.places.end())) {
       if (gone_.contains(shell)) lose(group, shell, lost_.contains(shell));
@@ -379,7 +379,7 @@ void PmiSpawns::release(Group& group) {
 void PmiSpawns::release_hold() {
   Result<void> released = host_.release(kSpawnHold);
   if (!released) log(host_, plugin_, Level::error, "{}", released.error().message);
-  if (tasks_ended_ && !has_some()) tell_over(host_);
+  if (tasks_ended_ && !has_some()) notify_over(host_);
 }
 
 }  // namespace nacre::plugins

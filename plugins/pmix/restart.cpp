@@ -41,8 +41,8 @@ std::string Service::how_to_restart(std::uint32_t rank) {
                  : "the other tasks go on without it in PMIx (fault-tolerance)";
 }
 
-// A client that has died ends the job, or all start again. libpmix goes on without it, and tells so of the fence
-// only in which it has died.
+// A client that has died ends the job, or all start again. libpmix goes on without it, and reports that only for
+// the fence in which it has died.
 bool Service::misses_client(pmix_status_t local) const {
   if (!again_.is_on || local != PMIX_SUCCESS) return again_.is_on;
   const auto& clients = namespaces_.at(home_).clients;
