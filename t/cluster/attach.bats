@@ -47,7 +47,7 @@ view_from_others() {
 
 @test "a job that srun has started is watched from three other hosts" {
   write_job 1 sh -c "$script" "$work"
-  limit=150 slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" >said 2>&1 &
+  limit=150 shells_by_srun >said 2>&1 &
   job=$!
   view_from_others srun
 }
@@ -113,7 +113,7 @@ owner() { # name host options...
 
 @test "the input of a job that srun has started is its own: another is refused, through a bridge by srun too" {
   write_job 1 sh -c 'cat; until test -e $0/go; do sleep 0.1; done' "$work"
-  limit=150 slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" </dev/null >said 2>&1 &
+  limit=150 shells_by_srun </dev/null >said 2>&1 &
   job=$!
   wait_until listed node0
   id=$(nacre node0 jobs -q)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Jobs over the shells of four hosts, after lib.bash.
-# shellcheck disable=SC2154
+# shellcheck disable=SC2119,SC2120,SC2154 # tests pass options, and set variables
 
 # A job of $1 tasks on each of the four hosts, in this folder: $2... as the command; more environment, as JSON, in $environment.
 write_job() {
@@ -33,6 +33,9 @@ launch() {
     "${job_options[@]}" "${@:2}"
 }
 
+# OPTION...: the shells on all hosts, started by srun on node0.
+shells_by_srun() { slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" "$@"; }
+
 # A job over all hosts whose tasks end with 0 once there is the file go. All tasks have started.
 write_waiters() {
   write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK' "$work"
@@ -41,7 +44,7 @@ have_started() { test -e started.0 -a -e started.1 -a -e started.2 -a -e started
 
 # Starts the job that has been written by srun, on all hosts, and waits until its tasks run and it is listed.
 start_by_srun() {
-  limit=150 slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" >said 2>&1 &
+  limit=150 shells_by_srun >said 2>&1 &
   job=$!
   wait_until have_started
   wait_until listed node0

@@ -13,7 +13,7 @@ setup_file() {
 }
 
 # The four ways to start a shell on each host.
-by_pmi2() { slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}"; }
+by_pmi2() { shells_by_srun; }
 by_srun() { on node0 "$NACRE_BUILD_DIR/nacre" launch --srun --nodes=4 --shell="$NACRE_SHELL" "${job_options[@]}" "$@"; }
 by_hydra() {
   on node0 mpiexec.hydra -launcher ssh -hosts node0,node1,node2,node3 -ppn 1 -n 4 "$NACRE_SHELL" "${job_options[@]}"

@@ -34,7 +34,7 @@ environment='{"OMPI_MCA_mpi_yield_when_idle": "1"}'
 
 by_ssh() { launch node0 -- --initrc="$site/init.lua"; }
 by_pmi2() {
-  slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" --initrc="$site/init.lua"
+  shells_by_srun --initrc="$site/init.lua"
 }
 
 @test "Open MPI on 16 ranks: collectives, over ssh and under srun" {

@@ -47,16 +47,16 @@ replaced_twice() {
   nothing_left
 }
 
-@test "MPICH over ssh: a shell is killed, then that of the spare" {
-  start_steady mpich
+# With options and the library of start_steady: what runs the ranks of node1 is lost, then the spare that has taken them.
+shells_are_killed() {
+  start_steady "$@"
   "$vcluster" exec node1 pkill -KILL -x nacre-shell
   all_in 2
   "$vcluster" exec node2 pkill -KILL -x nacre-shell
   replaced_twice
 }
-
-@test "MPICH over ssh: a host loses its power, then that of the spare" {
-  start_steady mpich
+hosts_lose_power() {
+  start_steady "$@"
   "$vcluster" kill node1 --power
   all_in 2
   "$vcluster" kill node2 --power
@@ -65,20 +65,10 @@ replaced_twice() {
   "$vcluster" boot node2
 }
 
-@test "Open MPI over ssh: a shell is killed, then that of the spare" {
-  start_steady openmpi -o pmi=pmix
-  "$vcluster" exec node1 pkill -KILL -x nacre-shell
-  all_in 2
-  "$vcluster" exec node2 pkill -KILL -x nacre-shell
-  replaced_twice
-}
+@test "MPICH over ssh: a shell is killed, then that of the spare" { shells_are_killed mpich; }
 
-@test "Open MPI over ssh: a host loses its power, then that of the spare" {
-  start_steady openmpi -o pmi=pmix
-  "$vcluster" kill node1 --power
-  all_in 2
-  "$vcluster" kill node2 --power
-  replaced_twice
-  "$vcluster" boot node1
-  "$vcluster" boot node2
-}
+@test "MPICH over ssh: a host loses its power, then that of the spare" { hosts_lose_power mpich; }
+
+@test "Open MPI over ssh: a shell is killed, then that of the spare" { shells_are_killed openmpi -o pmi=pmix; }
+
+@test "Open MPI over ssh: a host loses its power, then that of the spare" { hosts_lose_power openmpi -o pmi=pmix; }

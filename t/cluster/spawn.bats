@@ -20,7 +20,6 @@ write_clients() {
 program() { jq -cn --argjson count "$1" '[$count, $ARGS.positional]' --args -- "${@:2}"; }
 children() { program "$1" "$client" "${@:2}"; }
 
-by_srun() { slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL" "${job_options[@]}" "$@"; }
 over_ssh() { launch node3 "$@"; }
 
 # shellcheck disable=SC2016 # for the spawned ones
@@ -38,7 +37,7 @@ spawns_go_to_all_hosts() { # the way to start
 
 @test "over ssh they go to all hosts, and meet there" { spawns_go_to_all_hosts over_ssh; }
 
-@test "under srun they go to all hosts, and meet there" { spawns_go_to_all_hosts by_srun; }
+@test "under srun they go to all hosts, and meet there" { spawns_go_to_all_hosts shells_by_srun; }
 
 # One that fails ends the job with its code, on all hosts.
 one_that_fails_ends_all() {
@@ -51,7 +50,7 @@ one_that_fails_ends_all() {
 
 @test "over ssh one that is killed ends the job" { one_that_fails_ends_all over_ssh; }
 
-@test "under srun one that is killed ends the job" { one_that_fails_ends_all by_srun; }
+@test "under srun one that is killed ends the job" { one_that_fails_ends_all shells_by_srun; }
 
 @test "over ssh a host is lost: the others of the group of those that ran there go on" {
   write_clients init touch:in.%r "0:spawn:[$(children 4 init barrier touch:child.%r wait:go 0,1,3:barrier \

@@ -82,7 +82,7 @@ gpus_are_seen() {
 @test "what tasks use of GPUs on each host, under srun" {
   write_stand_in
   write_job 1 sh -c "$uses_gpus" "$work"
-  limit=150 slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$work/shell" "${job_options[@]}" -o usage-gpu -o usage="$work/u.jsonl" >said 2>&1 &
+  NACRE_SHELL=$work/shell limit=150 shells_by_srun -o usage-gpu -o usage="$work/u.jsonl" >said 2>&1 &
   job=$!
   gpus_are_seen
 }
