@@ -50,7 +50,7 @@ start() {
 }
 
 keys() { screen send-keys "$@"; }
-# A line at the prompt. It is there before the key that ends it: else the prompt before it is easily taken for that behind it.
+# Types a line at the prompt, and ends it once it is shown: a line that has only the prompt is the next prompt then.
 types() {
   keys "$1"
   sees "^outer> $1\$"
