@@ -5,9 +5,7 @@
 load lib.bash
 load nodes.bash
 load control.bash
-
-run_() { "$front" run --shell="$NACRE_SHELL" "$@"; }
-grow() { "$front" grow "$@"; }
+load grow.bash
 
 # Each task writes its shell's pid to shell.RANK.TRY, and runs until there is the file `go`.
 until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.${NACRE_TASK_TRY:-1}"
@@ -23,23 +21,6 @@ start_run() {
   "$front" jobs --json | jq .pid >leader
   for ((rank = 0; rank < tasks; ++rank)); do wait_until test -e "shell.$rank.1"; done
 }
-
-# Stands in for ssh: hosts of the file `dead` do not answer, those of the file `slow` never do, and `late` does once there is the file `gate`.
-write_agent() {
-  cat >agent <<'END'
-#!/bin/sh
-host=$1
-shift
-if grep -qx "$host" "$WORK/dead" 2>/dev/null; then echo "agent: $host: no route to host" >&2; exit 255; fi
-if grep -qx "$host" "$WORK/slow" 2>/dev/null; then exec sleep 600; fi
-if [ "$host" = late ]; then touch "$WORK/asked"; until [ -e "$WORK/gate" ]; do sleep 0.02; done; fi
-exec sh -c "$*"
-END
-  chmod +x agent
-  export WORK=$PWD
-}
-
-spares() { "$front" ps --json | jq -r 'select(.spare).shell' | paste -sd,; }
 
 @test "shells join a job of this host: they are spares that run commands, and the job ends as it would have" {
   tasks=2
@@ -260,19 +241,7 @@ no_spare_but() { [ "$(spares)" = "$1" ]; }
   echo node4 >slow
   tasks=2
   start_run --hosts="node[0-1]" --agent="$PWD/agent" -N 2 -n 2 -o cpu-affinity=off sh -c "$until_go"
-  grow --hosts="node[4-5]" >grown 2>&1 &
-  grower=$!
-  wait_until pgrep -f '^sleep 600$'
-  begin=$SECONDS
-  touch go
-  ends_with 0
-  ((SECONDS - begin < 30))
-  code=0
-  wait "$grower" || code=$?
-  [ "$code" -eq 1 ]
-  grep -F "the job is ending" grown || { cat grown; return 1; }
-  nothing_left "^nacre-shell: $id"
-  nothing_left '^sleep 600$'
+  ends_while_it_waits
 }
 
 @test "a job that fails while a shell joins ends, and the shell with it" {

@@ -5,9 +5,7 @@
 load lib.bash
 load nodes.bash
 load control.bash
-
-run_() { "$front" run --shell="$NACRE_SHELL" "$@"; }
-grow() { "$front" grow "$@"; }
+load grow.bash
 
 # Each task runs until there is the file `go`.
 until_go='touch "here.$FLUX_TASK_RANK.${NACRE_TASK_TRY:-1}"; until [ -e go ]; do sleep 0.05; done; echo "done $FLUX_TASK_RANK"'
@@ -27,20 +25,6 @@ is_up() {
   for ((rank = 0; rank < tasks; ++rank)); do wait_until test -e "here.$rank.1"; done
 }
 
-# Stands in for ssh: hosts of the file `slow` never answer.
-write_agent() {
-  cat >agent <<'END_OF_AGENT'
-#!/bin/sh
-host=$1
-shift
-if grep -qx "$host" "$WORK/slow" 2>/dev/null; then exec sleep 600; fi
-exec sh -c "$*"
-END_OF_AGENT
-  chmod +x agent
-  export WORK=$PWD
-}
-
-spares() { "$front" ps --json | jq -r 'select(.spare).shell' | paste -sd,; }
 no_spare_but() { [ "$(spares)" = "$1" ]; }
 sockets_of_shells() { find "$TMPDIR" -path '*/nacre-*/s' | wc -l; }
 threads_of_leader() { find "/proc/$leader/task" -mindepth 1 -maxdepth 1 | wc -l; }
@@ -183,19 +167,7 @@ END
   echo node4 >slow
   tasks=1
   start_run --hosts="$(uname -n)" --agent="$PWD/agent" -n 1 -o cpu-affinity=off sh -c "$until_go"
-  grow --hosts="node[4-5]" >grown 2>&1 &
-  grower=$!
-  wait_until pgrep -f '^sleep 600$'
-  begin=$SECONDS
-  touch go
-  ends_with 0
-  ((SECONDS - begin < 30))
-  code=0
-  wait "$grower" || code=$?
-  [ "$code" -eq 1 ]
-  grep -F "the job is ending" grown || { cat grown; return 1; }
-  nothing_left "^nacre-shell: $id"
-  nothing_left '^sleep 600$'
+  ends_while_it_waits
 }
 
 @test "input, timeline and usage of a job that has grown" {
