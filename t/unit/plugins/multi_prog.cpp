@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
-
-#include "fake_host.hpp"
-#include "plugins/builtins.hpp"
+#include "commands_of_tasks.hpp"
 
 using namespace nacre;
 
@@ -10,33 +7,9 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-// Four tasks, each with the command `run`; shell.init with the option.
-struct Programs {
-  explicit Programs(const char* option) {
-    host.stack().push(plugins::make_multi_prog(host));
-    host.make_tasks();
-    host.options().set("multi-prog", Json::parse(option));
-    if (Result<int> called = host.call("shell.init"); !called) error = called.error().message;
-  }
-
-  Arguments of_task(std::size_t task) {
-    REQUIRE(error.empty());
-    task::Command& command = host.tasks()[task]->command();
-    command.argv = {"run", "-x"};
-    REQUIRE(host.call_task("task.init", task));
-    return command.argv;
-  }
-
-  kit::FakeHost host{4};
-  std::string error;
+struct Programs : kit::CommandsOfTasks {
+  explicit Programs(const char* option) : CommandsOfTasks(plugins::make_multi_prog, "multi-prog", option) {}
 };
-
-std::string error_of_programs(const char* option) {
-  std::string error = Programs(option).error;
-  constexpr std::string_view kStart = "plugin 'multi-prog': shell.init: ";
-  REQUIRE(error.starts_with(kStart));
-  return error.substr(kStart.size());
-}
 
 }  // namespace
 
@@ -60,13 +33,13 @@ TEST_CASE("without multi-prog a task keeps its command") {
 }
 
 TEST_CASE("each task has to have one program of multi-prog") {
-  CHECK(error_of_programs(R"([{"ranks": "0-4", "command": ["a"]}])") == "multi-prog[0]: the job has no task 4");
-  CHECK(error_of_programs(R"([{"ranks": "0-2", "command": ["a"]}])") ==
+  CHECK(Programs(R"([{"ranks": "0-4", "command": ["a"]}])").error() == "multi-prog[0]: the job has no task 4");
+  CHECK(Programs(R"([{"ranks": "0-2", "command": ["a"]}])").error() ==
         "multi-prog: no program for task 3: name it in one, or add one without ranks");
-  CHECK(error_of_programs(R"([{"ranks": "0-2", "command": ["a"]}, {"ranks": "2-3", "command": ["b"]}])") ==
+  CHECK(Programs(R"([{"ranks": "0-2", "command": ["a"]}, {"ranks": "2-3", "command": ["b"]}])").error() ==
         "multi-prog[1]: task 2 has a program already");
-  CHECK(error_of_programs(R"([{"command": ["a"]}, {"command": ["b"]}])") ==
+  CHECK(Programs(R"([{"command": ["a"]}, {"command": ["b"]}])").error() ==
         "multi-prog[1]: a second entry without ranks");
-  CHECK(error_of_programs(R"([{"command": []}])").starts_with("multi-prog[0].command: expected a program"));
-  CHECK(error_of_programs(R"([{"rank": "0", "command": ["a"]}])").starts_with("multi-prog[0]"));
+  CHECK(Programs(R"([{"command": []}])").error().starts_with("multi-prog[0].command: expected a program"));
+  CHECK(Programs(R"([{"rank": "0", "command": ["a"]}])").error().starts_with("multi-prog[0]"));
 }

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
-
-#include "fake_host.hpp"
-#include "plugins/builtins.hpp"
+#include "commands_of_tasks.hpp"
 
 using namespace nacre;
 
@@ -10,33 +7,9 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-// Four tasks, each with the command `run`; shell.init with the option.
-struct Wrapped {
-  explicit Wrapped(const char* option) {
-    host.stack().push(plugins::make_wrap(host));
-    host.make_tasks();
-    host.options().set("wrap", Json::parse(option));
-    if (Result<int> called = host.call("shell.init"); !called) error = called.error().message;
-  }
-
-  Arguments of_task(std::size_t task) {
-    REQUIRE(error.empty());
-    task::Command& command = host.tasks()[task]->command();
-    command.argv = {"run", "-x"};
-    REQUIRE(host.call_task("task.init", task));
-    return command.argv;
-  }
-
-  kit::FakeHost host{4};
-  std::string error;
+struct Wrapped : kit::CommandsOfTasks {
+  explicit Wrapped(const char* option) : CommandsOfTasks(plugins::make_wrap, "wrap", option) {}
 };
-
-std::string error_of(const char* option) {
-  std::string error = Wrapped(option).error;
-  constexpr std::string_view kStart = "plugin 'wrap': shell.init: ";
-  REQUIRE(error.starts_with(kStart));
-  return error.substr(kStart.size());
-}
 
 }  // namespace
 
@@ -59,14 +32,15 @@ TEST_CASE("of several entries for a task the first is the outermost") {
 }
 
 TEST_CASE("a wrapper that cannot be meant is an error that says where") {
-  CHECK(error_of("1") == "wrap: expected an array, got 1");
-  CHECK(error_of(R"([{"ranks": "0"}])").starts_with("wrap[0]"));
-  CHECK(error_of(R"([{"command": []}])") == "wrap[0].command: expected a program and its arguments, got an array");
-  CHECK(error_of(R"([{"command": [""]}])").starts_with("wrap[0].command: expected a program"));
-  CHECK(error_of(R"([{"command": ["a", 1]}])") == "wrap[0].command[1]: expected a string, got 1");
-  CHECK(error_of(R"([{"command": ["a"], "ranks": "0-4"}])") == "wrap[0].ranks: the job has no task 4");
-  CHECK(error_of(R"([{"command": ["a"], "ranks": ""}])").starts_with("wrap[0].ranks: expected an idset"));
-  CHECK(error_of(R"([{"command": ["a"], "ranks": "0-"}])").starts_with("wrap[0].ranks: idset"));
-  CHECK(error_of(R"([{"command": ["a"], "ranks": 0}])") == "wrap[0].ranks: expected a string, got 0");
-  CHECK(error_of(R"([{"command": ["a"], "rank": "0"}])").starts_with("wrap[0]"));
+  CHECK(Wrapped("1").error() == "wrap: expected an array, got 1");
+  CHECK(Wrapped(R"([{"ranks": "0"}])").error().starts_with("wrap[0]"));
+  CHECK(Wrapped(R"([{"command": []}])").error() ==
+        "wrap[0].command: expected a program and its arguments, got an array");
+  CHECK(Wrapped(R"([{"command": [""]}])").error().starts_with("wrap[0].command: expected a program"));
+  CHECK(Wrapped(R"([{"command": ["a", 1]}])").error() == "wrap[0].command[1]: expected a string, got 1");
+  CHECK(Wrapped(R"([{"command": ["a"], "ranks": "0-4"}])").error() == "wrap[0].ranks: the job has no task 4");
+  CHECK(Wrapped(R"([{"command": ["a"], "ranks": ""}])").error().starts_with("wrap[0].ranks: expected an idset"));
+  CHECK(Wrapped(R"([{"command": ["a"], "ranks": "0-"}])").error().starts_with("wrap[0].ranks: idset"));
+  CHECK(Wrapped(R"([{"command": ["a"], "ranks": 0}])").error() == "wrap[0].ranks: expected a string, got 0");
+  CHECK(Wrapped(R"([{"command": ["a"], "rank": "0"}])").error().starts_with("wrap[0]"));
 }
