@@ -163,11 +163,29 @@ pmix_status_t job_control(const pmix_proc_t* requestor, const pmix_proc_t* targe
                reply = InfoReply{done, data}](Service& service) { service.control(id, ids, how, reply); });
 }
 
-pmix_status_t group(pmix_group_operation_t, char* name, const pmix_proc_t* procs, std::size_t nprocs,
-                    const pmix_info_t* directives, std::size_t ndirs, pmix_info_cbfunc_t done, void* data) {
-  return post([text = std::string(name != nullptr ? name : ""), ids = processes(procs, nprocs),
-               how = InfoList(directives, ndirs),
-               reply = InfoReply{done, data}](Service& service) { service.group(text, ids, how, reply); });
+bool has_flag(const InfoList& directives, const char* key) {
+  const pmix_value_t* value = directives.find(key);
+  return value != nullptr && is_true(*value);
+}
+
+// Called when all members of this node have come. libpmix passes what members have put as an info, too.
+pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_proc_t* procs, std::size_t nprocs,
+                    const pmix_info_t* infos, std::size_t count, pmix_info_cbfunc_t done, void* data) {
+  InfoList directives(infos, count);
+  if (nprocs == 0) return PMIX_ERR_BAD_PARAM;
+  GroupCall call;
+  if (operation == PMIX_GROUP_DESTRUCT) call.kind = Groups::Kind::destruct;
+  call.name = name != nullptr ? name : "";
+  call.members = processes(procs, nprocs);
+  call.timeout = timeout_in(directives);
+  call.notifies = has_flag(directives, PMIX_GROUP_NOTIFY_TERMINATION);
+  call.part.wants_id = has_flag(directives, PMIX_GROUP_ASSIGN_CONTEXT_ID);
+  call.part.is_optional = has_flag(directives, PMIX_GROUP_OPTIONAL);
+  const pmix_value_t* local = directives.find(PMIX_LOCAL_COLLECTIVE_STATUS);
+  call.part.is_whole = local == nullptr || local->data.status == PMIX_SUCCESS;
+  if (const pmix_value_t* bytes = directives.find(PMIX_GROUP_ENDPT_DATA))
+    call.part.bytes = text_of(*bytes).value_or("");
+  return post([call, reply = InfoReply{done, data}](Service& service) { service.group(call, reply); });
 }
 
 }  // namespace

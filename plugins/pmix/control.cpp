@@ -114,22 +114,20 @@ void Service::log(const pmix_proc_t& id, const InfoList& data, OperationReply re
   reply(all ? PMIX_SUCCESS : any ? PMIX_ERR_PARTIAL_SUCCESS : PMIX_ERR_NOT_SUPPORTED);
 }
 
-// libpmix has checked that all members are there; the service only adds a number that no other group has.
-void Service::group(const std::string& name, const std::vector<pmix_proc_t>& members, const InfoList& directives,
-                    InfoReply reply) {
-  InfoList results;
-  if (peers_->reaches_out(members)) {
-    if (find(members.front()) != nullptr)
-      shell_log_error("group %s: the members of a group have to be of one node", name.c_str());
-    return answer(reply, PMIX_ERR_NOT_SUPPORTED, {});
+// All members of this node have come, but those that libpmix has seen end. It forgets one that has lost its
+// connection, and says nothing of it in what begins after that.
+void Service::group(GroupCall call, InfoReply reply) {
+  shell_debug("group %s", call.name.c_str());
+  for (const pmix_proc_t& member : call.members) {
+    auto space = namespaces_.find(member.nspace);
+    if (space == namespaces_.end()) continue;
+    for (const auto& [rank, client] : space->second.clients) {
+      bool is_member = member.rank == PMIX_RANK_WILDCARD || member.rank == rank;
+      if (is_member && (client.ended || client.lost)) call.part.is_whole = false;
+    }
   }
-  if (const pmix_value_t* wanted = directives.find(PMIX_GROUP_ASSIGN_CONTEXT_ID);
-      wanted != nullptr && is_true(*wanted)) {
-    std::size_t context = contexts_++ * hosts_.size() + own_ + 1;
-    results.add(PMIX_GROUP_CONTEXT_ID, &context, PMIX_SIZE);
-  }
-  shell_debug("group %s", name.c_str());
-  answer(reply, PMIX_SUCCESS, std::move(results));
+  call.part.number = ++group_calls_;
+  peers_->group(call, reply);
 }
 
 }  // namespace nacre::pmix

@@ -30,6 +30,12 @@ struct OperationReply {
   }
 };
 
+struct ModexReply {
+  pmix_modex_cbfunc_t function = nullptr;
+  void* data = nullptr;
+  void operator()(pmix_status_t status, const std::string& bytes = {}) const;  // libpmix gets a copy
+};
+
 struct InfoReply {
   pmix_info_cbfunc_t function = nullptr;
   void* data = nullptr;

@@ -25,6 +25,16 @@ InfoList& InfoList::add(const char* key, const void* value, pmix_data_type_t typ
   return *this;
 }
 
+InfoList& InfoList::procs(const char* key, std::vector<pmix_proc_t> procs) {
+  pmix_data_array_t array{PMIX_PROC, procs.size(), procs.data()};
+  return add(key, &array, PMIX_DATA_ARRAY);
+}
+
+InfoList& InfoList::bytes(const char* key, std::string bytes) {
+  pmix_byte_object_t object{bytes.data(), bytes.size()};
+  return add(key, &object, PMIX_BYTE_OBJECT);
+}
+
 InfoList& InfoList::array(const char* key, InfoList members) {
   pmix_data_array_t array{PMIX_INFO, members.size(), members.data()};
   return add(key, &array, PMIX_DATA_ARRAY);
@@ -74,6 +84,13 @@ void answer(InfoReply reply, pmix_status_t status, InfoList results) {
   auto* kept = new InfoList(std::move(results));
   auto release = [](void* list) { delete static_cast<InfoList*>(list); };
   reply.function(status, kept->data(), kept->size(), reply.data, release, kept);
+}
+
+void ModexReply::operator()(pmix_status_t status, const std::string& bytes) const {
+  if (function == nullptr) return;
+  auto* kept = new std::string(bytes);
+  auto release = [](void* text) { delete static_cast<std::string*>(text); };
+  function(status, kept->empty() ? nullptr : kept->data(), kept->size(), data, release, kept);
 }
 
 bool is(const pmix_info_t& info, const char* key) { return std::strncmp(info.key, key, PMIX_MAX_KEYLEN) == 0; }

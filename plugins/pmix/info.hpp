@@ -28,6 +28,8 @@ class InfoList {
   InfoList& rank(const char* key, pmix_rank_t value) { return add(key, &value, PMIX_PROC_RANK); }
   InfoList& flag(const char* key, bool value) { return add(key, &value, PMIX_BOOL); }
   InfoList& proc(const char* key, const pmix_proc_t& value) { return add(key, &value, PMIX_PROC); }
+  InfoList& procs(const char* key, std::vector<pmix_proc_t> procs);
+  InfoList& bytes(const char* key, std::string bytes);
   InfoList& array(const char* key, InfoList members);
 
   // As bytes for another node's libpmix. unpacked() returns an empty list for invalid bytes.

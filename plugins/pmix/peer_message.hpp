@@ -27,8 +27,13 @@ struct PeerMessage {
     signal,     // signal `number` for the processes with these numbers
     ended,      // of that namespace process `rank` has ended, or PMIX_RANK_WILDCARD: all that this shell has of it
     over,       // all processes of this shell have ended, and it serves none any more
+    group,      // part of what members of a group do together: its name, bytes, wishes; `number`: of the part
+    leave,      // shell `shell` waits no longer for what its part `number` is for: its name
+    gone,       // shell `to` is lost
+    list,       // asks for the rows of a namespace's processes: its name
+    rows,       // answers question `number` of shell `to`: a row each
   };
-  static constexpr std::uint8_t kKinds = 11;
+  static constexpr std::uint8_t kKinds = 16;
 
   Kind kind = Kind::over;
   std::uint64_t start = 1;  // of the tasks, from 1: which one it is about

@@ -23,16 +23,10 @@ ProcessMap::RanksByNode ranks_by_shell(const JobFacts& facts) {
 
 }  // namespace
 
-void ModexReply::operator()(pmix_status_t status, const std::string& bytes) const {
-  if (function == nullptr) return;
-  auto* kept = new std::string(bytes);
-  auto release = [](void* text) { delete static_cast<std::string*>(text); };
-  function(status, kept->empty() ? nullptr : kept->data(), kept->size(), data, release, kept);
-}
-
 void Peers::Request::answer(pmix_status_t status, const std::string& bytes) const {
   modex(status, bytes);
   reply(status);
+  if (info.function != nullptr) nacre::pmix::answer(info, status, {});
 }
 
 Peers::Peers(PeerLink& link, ServerApi& server, const JobFacts& home, Shells shells, Duties duties)
@@ -41,7 +35,8 @@ Peers::Peers(PeerLink& link, ServerApi& server, const JobFacts& home, Shells she
       home_(home),
       shells_(shells),
       duties_(std::move(duties)),
-      collectives_(ranks_by_node(home, shells.count), shells.own) {
+      collectives_(ranks_by_node(home, shells.count), shells.own),
+      groups_(processes_, shells.own) {
   processes_.add(home.nspace, 0, ranks_by_shell(home));
 }
 
@@ -54,6 +49,7 @@ void Peers::give_up() {
     if (request.look_up != nullptr) request.look_up(PMIX_ERR_LOST_CONNECTION, nullptr, 0, request.data);
     request.answer(PMIX_ERR_LOST_CONNECTION);
   }
+  tables_.give_up_all();
 }
 
 // What libpmix has of a process of a former start may be read only now.
@@ -61,14 +57,6 @@ bool Peers::is_of_this_start(const pmix_proc_t& proc) const {
   std::string_view name = proc.nspace;
   return name.starts_with(home_.nspace) &&
          (name.size() == home_.nspace.size() || name[home_.nspace.size()] == '-');  // as those of spawned processes
-}
-
-bool Peers::reaches_out(const std::vector<pmix_proc_t>& procs) const {
-  return several() && std::any_of(procs.begin(), procs.end(), [this](const pmix_proc_t& proc) {
-           if (proc.rank == PMIX_RANK_WILDCARD) return true;
-           auto number = processes_.number_of(proc.nspace, proc.rank);
-           return number && processes_.find(*number)->node != shells_.own;
-         });
 }
 
 void Peers::send(PeerMessage message) {
@@ -121,29 +109,48 @@ bool Peers::postponed(const std::string& nspace, std::function<void(bool is_ther
   return true;
 }
 
-// If all participants are of one shell they have come by now: libpmix has checked that.
-void Peers::come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes,
-                 double timeout, const Request& request) {
-  if (!std::all_of(procs.begin(), procs.end(), [this](const auto& each) { return is_of_this_start(each); }))
-    return request.answer(PMIX_ERR_LOST_CONNECTION);
-  if (duties_.misses_client(local)) return static_cast<void>(expect(request, timeout));
-  if (!several()) return request.answer(local, bytes);
+// Whether the request is answered, or never will be, as processes have gone.
+bool Peers::is_held(const std::vector<pmix_proc_t>& procs, pmix_status_t local, double timeout,
+                    const Request& request) {
+  if (!std::all_of(procs.begin(), procs.end(), [this](const auto& each) { return is_of_this_start(each); })) {
+    request.answer(PMIX_ERR_LOST_CONNECTION);
+    return true;
+  }
+  if (!duties_.misses_client(local)) return false;
+  expect(request, timeout);
+  return true;
+}
+
+// The numbers of those who take part, if they do now. Otherwise the request is answered, or waits; `again` is done
+// once it need not.
+std::optional<std::vector<Rank>> Peers::may_come(const std::vector<pmix_proc_t>& procs, const Request& request,
+                                                 std::function<void()> again) {
   auto unsettled = std::find_if(procs.begin(), procs.end(),
                                 [this](const pmix_proc_t& proc) { return unsettled_.count(proc.nspace) > 0; });
   if (unsettled != procs.end()) {
-    postponed(unsettled->nspace, [=, this](bool is_there) {
+    postponed(unsettled->nspace, [request, again = std::move(again)](bool is_there) {
       if (!is_there) return request.answer(PMIX_ERR_JOB_CANCELED);
-      come(kind, procs, local, bytes, timeout, request);
+      again();
     });
-    return;
+    return std::nullopt;
   }
   std::optional<std::vector<Rank>> numbers = numbers_of(procs);
-  if (!numbers) {
-    shell_log_error(
-        "processes that this job does not know cannot take part in what processes of several nodes do "
-        "together");
-    return request.answer(PMIX_ERR_NOT_SUPPORTED);
-  }
+  if (numbers) return numbers;
+  shell_log_error(
+      "processes that this job does not know cannot take part in what processes of several nodes do "
+      "together");
+  request.answer(PMIX_ERR_NOT_SUPPORTED);
+  return std::nullopt;
+}
+
+// If all participants are of one shell they have come by now: libpmix has checked that.
+void Peers::come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes,
+                 double timeout, const Request& request) {
+  if (is_held(procs, local, timeout, request)) return;
+  if (!several()) return request.answer(local, bytes);
+  auto again = [=, this] { come(kind, procs, local, bytes, timeout, request); };
+  std::optional<std::vector<Rank>> numbers = may_come(procs, request, again);
+  if (!numbers) return;
   std::string name = Collectives::name_of(kind, *numbers);
   std::uint64_t number = expect(request, timeout);
   collectives_.enter(name, [this, number](int status, const std::string& parts) {
@@ -298,7 +305,11 @@ void Peers::ended(const pmix_proc_t& id, bool others_care) {
   for (std::uintptr_t number : about_it) found(number, PMIX_ERR_NOT_FOUND, {});
   if (process) ended_.insert(*process);
   bool was_in_store = in_store_.erase({id.nspace, id.rank}) > 0;
-  if (!was_in_store && !(others_care && several())) return;
+  bool is_watched = std::any_of(watched_.begin(), watched_.end(), [&](const auto& each) {
+    return process && std::binary_search(each.second.begin(), each.second.end(), *process);
+  });
+  if (process) groups_.ended_here(*process);
+  if (!was_in_store && !is_watched && !(others_care && several())) return look_at_groups();
   send({.kind = PeerMessage::Kind::ended, .rank = id.rank, .texts = {id.nspace}});
 }
 
@@ -323,6 +334,10 @@ void Peers::lost(std::uint32_t shell) {
   }
   for (std::uint64_t number : unanswered) take(number).answer(PMIX_ERR_NOT_FOUND);
   collectives_.over(shell);
+  for (Rank number : processes_.numbers_on(shell)) member_ended(number);
+  groups_.lost(shell);
+  look_at_groups();
+  tables_.lost(shell);
   std::vector<std::string> spawned;
   for (const auto& [nspace, shells] : left_) spawned.push_back(nspace);
   for (const std::string& nspace : spawned) left_by(shell, nspace);

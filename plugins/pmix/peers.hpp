@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the processes of a job request from each other's nodes: collectives, each other's data, published data,
-// events, signals. A request becomes a message to all shells, and is answered when this shell receives its own
-// message: by then all nodes that need it have it. All runs on the loop's thread.
+// What the processes of a job request from each other's nodes: collectives, groups, each other's data, published
+// data, events, signals. A request becomes a message to all shells, and is answered when this shell receives its
+// own message: by then all nodes that need it have it. All runs on the loop's thread.
 //
 // A job of one shell receives only its own messages. In messages a process is named by its number of ProcessMap.
 #pragma once
@@ -16,20 +16,16 @@
 
 #include "collectives.hpp"
 #include "flux.hpp"
+#include "group_call.hpp"
 #include "info.hpp"
 #include "peer_link.hpp"
 #include "peer_message.hpp"
 #include "process_map.hpp"
+#include "process_tables.hpp"
 #include "server.hpp"
 #include "store.hpp"
 
 namespace nacre::pmix {
-
-struct ModexReply {
-  pmix_modex_cbfunc_t function = nullptr;
-  void* data = nullptr;
-  void operator()(pmix_status_t status, const std::string& bytes = {}) const;  // libpmix gets a copy
-};
 
 class Peers {
  public:
@@ -38,6 +34,7 @@ class Peers {
     std::function<void(double seconds, std::function<void()> function)> after;
     // Whether a client of this shell has died, and no fence may come to its end without it. `local`: of libpmix.
     std::function<bool(pmix_status_t local)> misses_client;
+    std::function<std::vector<ProcessRow>(const std::string& nspace)> rows;  // of this shell
   };
 
   struct Shells {
@@ -59,13 +56,14 @@ class Peers {
   void settled(const std::string& nspace, bool is_there);
 
   [[nodiscard]] bool several() const { return shells_.count > 1; }
-  // Whether one of them may be on another node.
-  [[nodiscard]] bool reaches_out(const std::vector<pmix_proc_t>& procs) const;
 
   // Requests of clients. A timeout is in seconds, 0: none.
   void fence(const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes, double timeout,
              ModexReply reply);
   void connect(char kind, const std::vector<pmix_proc_t>& procs, double timeout, OperationReply reply);
+  void group(const GroupCall& call, InfoReply reply);
+  // The rows of all processes of a namespace, but those on shells that do not answer within so many seconds.
+  void list(const std::string& nspace, double seconds, ProcessTables::Done done);
   void direct_modex(const pmix_proc_t& proc, double timeout, ModexReply reply);
   void publish(const pmix_proc_t& id, const InfoList& info, OperationReply reply);
   void look_up(const pmix_proc_t& id, const std::vector<std::string>& keys, const InfoList& directives,
@@ -95,6 +93,7 @@ class Peers {
     pmix_lookup_cbfunc_t look_up = nullptr;
     void* data = nullptr;
     ModexReply modex;
+    InfoReply info;
     std::optional<std::uint32_t> asked;  // the shell that was asked, for a direct modex
     void answer(pmix_status_t status, const std::string& bytes = {}) const;
   };
@@ -105,15 +104,21 @@ class Peers {
   void left_by(std::uint32_t shell, const std::string& nspace);
   void receive_question(const PeerMessage& message);
   void receive_of_store(const PeerMessage& message);
-  void receive_signal(const PeerMessage& message);
-  void receive_end(const PeerMessage& message);
-  void receive_event(const PeerMessage& message);
+  void receive_signal(const PeerMessage&message), receive_end(const PeerMessage&message);
+  void receive_event(const PeerMessage&message), receive_group(const PeerMessage&message);
+  void receive_list(const PeerMessage& message);
+  bool is_held(const std::vector<pmix_proc_t>& procs, pmix_status_t local, double timeout, const Request& request);
+  std::optional<std::vector<Rank>> may_come(const std::vector<pmix_proc_t>& procs, const Request& request,
+                                            std::function<void()> again);
   void come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes,
             double timeout, const Request& request);
   // Whether it waits until the namespace is settled; then `work` is done, with whether the namespace is there.
   bool postponed(const std::string& nspace, std::function<void(bool is_there)> work);
   [[nodiscard]] std::optional<std::vector<Rank>> numbers_of(const std::vector<pmix_proc_t>& procs) const;
-
+  void enter_group(const GroupCall& call, const std::vector<Rank>& members, const Request& request);
+  void answer_group(const GroupCall& call, const Request& request, const Groups::Outcome& outcome);
+  void look_at_groups();
+  void member_ended(Rank rank);
   [[nodiscard]] bool is_of_this_start(const pmix_proc_t& proc) const;
 
   PeerLink& link_;
@@ -132,7 +137,10 @@ class Peers {
   };
   std::map<std::uintptr_t, Question> questions_;  // those that libpmix is working on
   ProcessMap processes_;
-  std::set<Rank> ended_;                                                     // numbers
+  Groups groups_;
+  ProcessTables tables_;
+  std::map<std::string, std::vector<Rank>> watched_;  // members that are to be notified when one ends, by group
+  std::set<Rank> ended_;                              // numbers
   std::map<std::string, std::vector<std::function<void(bool)>>> unsettled_;  // by namespace
   std::map<std::string, std::set<std::uint32_t>> left_;     // by spawned namespace: shells on which some may run
   std::set<std::uint32_t> over_;                            // shells whose processes have all ended

@@ -17,6 +17,7 @@ std::uint64_t request_id(const PeerMessage& message) { return std::uint64_t{mess
 
 std::size_t texts_of(PeerMessage::Kind kind) {
   switch (kind) {
+    case PeerMessage::Kind::group: return 3;
     case PeerMessage::Kind::part:
     case PeerMessage::Kind::publish:
     case PeerMessage::Kind::look_up:
@@ -24,6 +25,8 @@ std::size_t texts_of(PeerMessage::Kind kind) {
     case PeerMessage::Kind::event: return 2;
     case PeerMessage::Kind::answer:
     case PeerMessage::Kind::signal:
+    case PeerMessage::Kind::leave:
+    case PeerMessage::Kind::list:
     case PeerMessage::Kind::ended: return 1;
     default: return 0;
   }
@@ -41,7 +44,12 @@ void Peers::receive(const PeerMessage& message) {
     case PeerMessage::Kind::event: return receive_event(message);
     case PeerMessage::Kind::signal: return receive_signal(message);
     case PeerMessage::Kind::ended: return receive_end(message);
-    case PeerMessage::Kind::over: return lost(message.shell);
+    case PeerMessage::Kind::over:
+    case PeerMessage::Kind::group:
+    case PeerMessage::Kind::leave:
+    case PeerMessage::Kind::gone: return receive_group(message);
+    case PeerMessage::Kind::list:
+    case PeerMessage::Kind::rows: return receive_list(message);
     default: return receive_of_store(message);
   }
 }
@@ -83,6 +91,9 @@ void Peers::receive_end(const PeerMessage& message) {
   if (!number) return;
   ended_.insert(*number);
   collectives_.ended(*number);
+  member_ended(*number);
+  groups_.ended(*number);
+  look_at_groups();
 }
 
 void Peers::receive_of_store(const PeerMessage& message) {

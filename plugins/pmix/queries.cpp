@@ -43,22 +43,35 @@ bool add_time_remaining(flux_shell_t* shell, InfoList& results) {
 
 }  // namespace
 
-void Service::query(const std::vector<Query>& queries, InfoReply reply) {
-  InfoList results;
+// What one call of a client asks for; other shells may have to be asked.
+struct Service::Answer {
+  InfoReply reply;
+  InfoList results = {};
   std::size_t asked = 0, answered = 0;
+  std::size_t open = 1;  // so much is still to come
+
+  void close() {
+    if (--open > 0) return;
+    pmix_status_t status = PMIX_SUCCESS;
+    if (answered < asked) status = answered > 0 ? PMIX_ERR_PARTIAL_SUCCESS : PMIX_ERR_NOT_SUPPORTED;
+    pmix::answer(reply, status, std::move(results));
+  }
+};
+
+void Service::query(const std::vector<Query>& queries, InfoReply reply) {
+  auto answer = std::make_shared<Answer>(Answer{reply});
   for (const Query& each : queries) {
     for (const std::string& key : each.keys) {
-      ++asked;
-      if (query_key(key, each.qualifiers, results)) ++answered;
+      ++answer->asked;
+      if (query_key(key, each.qualifiers, answer)) ++answer->answered;
     }
   }
-  pmix_status_t status = PMIX_SUCCESS;
-  if (answered < asked) status = answered > 0 ? PMIX_ERR_PARTIAL_SUCCESS : PMIX_ERR_NOT_SUPPORTED;
-  answer(reply, status, std::move(results));
+  answer->close();
 }
 
 // Answers for the namespace that a qualifier names, else for the job's tasks.
-bool Service::query_key(const std::string& key, const InfoList& qualifiers, InfoList& results) {
+bool Service::query_key(const std::string& key, const InfoList& qualifiers, const std::shared_ptr<Answer>& answer) {
+  InfoList& results = answer->results;
   std::string nspace = home_;
   if (const pmix_value_t* named = qualifiers.find(PMIX_NSPACE)) nspace = text_of(*named).value_or(home_);
   auto space = namespaces_.find(nspace);
@@ -88,30 +101,56 @@ bool Service::query_key(const std::string& key, const InfoList& qualifiers, Info
   } else if (key == PMIX_QUERY_JOB_STATUS) {
     pmix_status_t running = PMIX_SUCCESS;
     results.add(PMIX_QUERY_JOB_STATUS, &running, PMIX_STATUS);
-  } else if (key == PMIX_QUERY_PROC_TABLE && peers_->several()) {
-    shell_log_error("PMIx_Query_info: %s: a node of several knows its own processes only", PMIX_QUERY_PROC_TABLE);
-    return false;
-  } else if (key == PMIX_QUERY_PROC_TABLE || key == PMIX_QUERY_LOCAL_PROC_TABLE) {
-    add_process_table(results, key.c_str(), nspace);
+  } else if (key == PMIX_QUERY_PROC_TABLE) {
+    ++answer->open;
+    peers_->list(nspace, times_.list, [this, nspace, answer](const ProcessTables::Rows& rows) {
+      add_table(answer->results, PMIX_QUERY_PROC_TABLE, nspace, rows);
+      answer->close();
+    });
+  } else if (key == PMIX_QUERY_LOCAL_PROC_TABLE) {
+    ProcessTables::Rows rows;
+    for (ProcessRow& row : rows_of(nspace)) rows[row.rank] = std::move(row);
+    add_table(results, PMIX_QUERY_LOCAL_PROC_TABLE, nspace, rows);
   } else {
     return false;
   }
   return true;
 }
 
-void Service::add_process_table(InfoList& results, const char* key, const std::string& nspace) {
-  Namespace& space = namespaces_[nspace];
-  std::vector<pmix_proc_info_t> rows;
-  for (auto& [rank, client] : space.clients) {
-    pmix_proc_info_t& row = rows.emplace_back();
-    row.proc = proc_of(nspace, rank);
-    row.hostname = hosts_.at(own_).data();
-    row.executable_name = client.command.data();
-    row.pid = pid_of(client);
-    row.exit_code = exit_code_of(client);
-    row.state = state_of(client);
+std::vector<ProcessRow> Service::rows_of(const std::string& nspace) const {
+  std::vector<ProcessRow> rows;
+  auto space = namespaces_.find(nspace);
+  if (space == namespaces_.end()) return rows;
+  for (const auto& [rank, client] : space->second.clients)
+    rows.push_back({rank, pid_of(client), state_of(client), exit_code_of(client), client.command});
+  return rows;
+}
+
+// Without a row: what is known of it here.
+pmix_proc_state_t Service::state_from_afar(Rank number) const {
+  const std::uint32_t shell = peers_->processes().find(number)->node;
+  if (again_.lost.count(shell) > 0) return PMIX_PROC_STATE_COMM_FAILED;
+  return peers_->has_ended(number) ? PMIX_PROC_STATE_TERMINATED : PMIX_PROC_STATE_UNDEF;
+}
+
+// The local table has this shell's processes only.
+void Service::add_table(InfoList& results, const char* key, const std::string& nspace, ProcessTables::Rows rows) {
+  std::vector<pmix_proc_info_t> out;
+  for (Rank number : peers_->processes().numbers_of(nspace)) {
+    const ProcessMap::Place& place = *peers_->processes().find(number);
+    if (key == std::string_view(PMIX_QUERY_LOCAL_PROC_TABLE) && place.node != own_) continue;
+    auto known = rows.find(place.rank);
+    if (known == rows.end())
+      known = rows.emplace(place.rank, ProcessRow{place.rank, 0, state_from_afar(number), 0, {}}).first;
+    pmix_proc_info_t& row = out.emplace_back();
+    row.proc = proc_of(nspace, place.rank);
+    row.hostname = hosts_.at(place.node).data();
+    row.executable_name = known->second.command.data();
+    row.pid = known->second.pid;
+    row.exit_code = known->second.exit_code;
+    row.state = known->second.state;
   }
-  pmix_data_array_t array{PMIX_PROC_INFO, rows.size(), rows.data()};
+  pmix_data_array_t array{PMIX_PROC_INFO, out.size(), out.data()};
   results.add(key, &array, PMIX_DATA_ARRAY);
 }
 

@@ -27,6 +27,7 @@ struct ServerFacts {
 struct ServerTimes {
   double late_connection = 0.2;  // a connection that was being made when its process died is there by then
   double answer = 10;            // libpmix answers in less than a millisecond, or never
+  double list = 5;               // the other shells answer with their processes, or are left out
 };
 
 // What the processes of a namespace can read about it, and what libpmix needs. Ranks are those of the namespace, in

@@ -143,6 +143,7 @@ int Service::serve_start(std::uint64_t start, JobFacts facts) {
     alarms_.after(seconds, std::move(function));
   };
   duties.misses_client = [this](pmix_status_t local) { return misses_client(local); };
+  duties.rows = [this](const std::string& nspace) { return rows_of(nspace); };
   peers_ =
       std::make_unique<Peers>(*link_, *server_, home.facts,
                               Peers::Shells{own_, static_cast<std::uint32_t>(hosts_.size())}, std::move(duties));
@@ -181,6 +182,10 @@ void Service::stop() {
   alarms_.clear();
   if (link_) link_->close();
   serve(nullptr);
+  if (!spoilt_ && server_->runs() && !server_->answers(times_.answer / 2)) {
+    shell_log_error("libpmix does not answer any more, and is left as it is");
+    spoilt_ = true;
+  }
   if (spoilt_) {
     server_->abandon();
   } else if (server_->runs()) {

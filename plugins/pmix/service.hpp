@@ -60,8 +60,7 @@ class Service {
   void log(const pmix_proc_t& id, const InfoList& data, OperationReply reply);
   void control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
                InfoReply reply);
-  void group(const std::string& name, const std::vector<pmix_proc_t>& members, const InfoList& directives,
-             InfoReply reply);
+  void group(GroupCall call, InfoReply reply);
   using App = SpawnApp;
   void spawn(const pmix_proc_t& id, const InfoList& job, const std::vector<App>& apps, pmix_spawn_cbfunc_t function,
              void* data);
@@ -109,8 +108,11 @@ class Service {
   [[nodiscard]] std::vector<Rank> elsewhere(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) const;
 
   // queries.cpp
-  bool query_key(const std::string& key, const InfoList& qualifiers, InfoList& results);
-  void add_process_table(InfoList& results, const char* key, const std::string& nspace);
+  struct Answer;
+  bool query_key(const std::string& key, const InfoList& qualifiers, const std::shared_ptr<Answer>& answer);
+  [[nodiscard]] std::vector<ProcessRow> rows_of(const std::string& nspace) const;
+  [[nodiscard]] pmix_proc_state_t state_from_afar(Rank number) const;
+  void add_table(InfoList& results, const char* key, const std::string& nspace, ProcessTables::Rows rows);
 
   // spawn.cpp
   void answer_spawn(std::uint64_t number, const std::string& nspace, int error, const char* why);
@@ -138,7 +140,7 @@ class Service {
   std::vector<std::string> hosts_;  // by shell, all different
   std::uint32_t own_ = 0;           // this shell
   std::ptrdiff_t shells_here_ = 1;  // of the job, on this host
-  std::size_t contexts_ = 0;
+  std::uint64_t group_calls_ = 0;   // in all starts
   RestartState again_;
   std::unique_ptr<PeerLink> link_;
   std::unique_ptr<Peers> peers_;

@@ -199,26 +199,12 @@ static void control(void) {
   }
 }
 
-/* What takes one node. */
-static void refused(void) {
-  pmix_proc_t* procs = calloc(size, sizeof *procs);
-  pmix_info_t* results = NULL;
-  size_t count = 0;
-  pmix_status_t status;
-  must(fence(false), "fence");
-  for (pmix_rank_t rank = 0; rank < size; ++rank) PMIX_LOAD_PROCID(&procs[rank], me.nspace, rank);
-  status = PMIx_Group_construct("all", procs, size, NULL, 0, &results, &count);
-  if (me.rank == 0) say("group: %s", PMIx_Error_string(status));
-  must(fence(false), "fence");
-}
-
 static const struct {
   const char* name;
   void (*run)(void);
 } kWays[] = {
-    {"places", places},   {"modex", modex},           {"never", never},         {"alone", alone},
-    {"long", long_fence}, {"long-modex", long_modex}, {"some", some},           {"names", names},
-    {"control", control}, {"refused", refused},       {"connect", connect_all},
+    {"places", places},         {"modex", modex}, {"never", never}, {"alone", alone},     {"long", long_fence},
+    {"long-modex", long_modex}, {"some", some},   {"names", names}, {"control", control}, {"connect", connect_all},
 };
 
 int main(int argc, char** argv) {

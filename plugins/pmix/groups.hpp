@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Process groups whose members are on several nodes: they are constructed, and destructed, by all members together.
+// A node gives its part when all its members have come. It is not waited for once those of its members that have
+// not come have ended: then no group is constructed, unless all wanted that to be no error; one that is destructed
+// is gone in any case. What ends for one ends for all: a node that has not given its part by then gets the same
+// result when it does. Ranks are numbers of ProcessMap.
+//
+// All nodes pass in the same messages in the same order, so each comes to the same result.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "peer_message.hpp"
+#include "process_map.hpp"
+
+namespace nacre::pmix {
+
+// One in which both have a part, whatever they are; the same for no other pair, and small for small ones. Not 0.
+[[nodiscard]] std::uint64_t context_id(std::uint64_t number, std::uint32_t node);
+
+class Groups {
+ public:
+  enum class Kind : char { construct = 'c', destruct = 'd' };
+  enum class End : std::uint8_t {
+    whole,
+    partial,   // without those that have ended
+    lost,      // a member has ended
+    timed_out  // a node does not wait any longer
+  };
+  struct Part {
+    std::uint64_t number = 0;  // a node gives no two with the same
+    bool is_whole = true;      // no member of the node has ended
+    bool wants_id = false;
+    bool is_optional = false;  // it is no error if members have ended
+    std::string bytes;
+
+    bool operator==(const Part&) const = default;
+  };
+  struct Outcome {
+    End end = End::whole;
+    std::uint64_t id = 0;  // 0: nobody wants one
+    std::string all;       // the nodes' bytes, in the order of the nodes
+    std::vector<Rank> members;
+  };
+  using Done = std::function<void(const Outcome& outcome)>;
+  // What this node has to tell all nodes, as others wait for it.
+  struct Notices {
+    std::vector<Rank> ended;
+    std::vector<std::uint32_t> lost;
+  };
+
+  // `processes`: has to outlive this object.
+  Groups(const ProcessMap& processes, std::uint32_t here) : processes_(processes), here_(here) {}
+
+  static std::string name_of(Kind kind, const std::vector<Rank>& members, const std::string& group);
+  static PeerMessage message_of(const std::string& name, Part part);
+  static Part part_of(const PeerMessage& message);  // it has three texts
+
+  // This node's members have come, and its part is being sent to all.
+  void enter(std::uint64_t number, Done done) { waiting_[number] = std::move(done); }
+  // They have been answered otherwise.
+  void leave(std::uint64_t number) { waiting_.erase(number); }
+
+  // What all nodes have been told.
+  void part(std::uint32_t node, const std::string& name, Part part);
+  void give_up(std::uint32_t node, const std::string& name, std::uint64_t number);
+  void ended(Rank rank);
+  void over(std::uint32_t node);
+
+  // What this node alone knows as yet.
+  void ended_here(Rank rank) { ended_here_.insert(rank); }
+  void lost(std::uint32_t node) { lost_.insert(node); }
+  [[nodiscard]] Notices take_notices();  // of each once
+
+ private:
+  struct Group {
+    bool is_optional = false;  // it is destructed
+    std::map<std::uint32_t, std::vector<Rank>> members;
+    std::map<std::uint32_t, std::deque<Part>> parts;
+    std::map<std::uint32_t, std::deque<End>> late;  // what comes of the parts that a node has yet to give
+  };
+
+  Group* find(const std::string& name);  // nullptr: there is none, or this node has no member
+  void settle(Group& group, const std::string& name);
+  void settle_all();
+  bool take_late(Group& group, std::uint32_t node, std::uint64_t number);
+  [[nodiscard]] static bool is_given(const Group& group, std::uint32_t node);
+  [[nodiscard]] bool has_living(const Group& group, std::uint32_t node) const;
+  [[nodiscard]] bool misses_some(const Group& group) const;
+  [[nodiscard]] static bool is_waited_for(const Group& group);
+  [[nodiscard]] std::uint32_t speaker(const Group& group) const;
+  void finish(Group& group, End end);
+  void answer(std::uint64_t number, Outcome outcome);
+  void answer_all();
+
+  const ProcessMap& processes_;
+  std::uint32_t here_;
+  std::map<std::string, Group> groups_;
+  std::map<std::uint64_t, Done> waiting_;  // by the number of the part
+  std::vector<std::pair<Done, Outcome>> answers_;
+  std::set<Rank> ended_, ended_here_, told_ended_;
+  std::set<std::uint32_t> over_, lost_, told_lost_;
+};
+
+}  // namespace nacre::pmix

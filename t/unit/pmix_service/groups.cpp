@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What members of groups are answered, and what clients are told of the processes of all shells.
+#include <csignal>
+
+#include <catch2/catch.hpp>
+
+#include "groups.hpp"
+#include "served.hpp"
+
+using namespace nacre;        // NOLINT
+using namespace nacre::pmix;  // NOLINT
+
+namespace {
+
+// Of one call.
+struct Outcome {
+  int answers = 0;
+  pmix_status_t status = 1;
+  InfoList results;
+
+  InfoReply reply() {
+    auto done = [](pmix_status_t status, pmix_info_t* infos, std::size_t count, void* self,
+                   pmix_release_cbfunc_t release, void* kept) {
+      auto& outcome = *static_cast<Outcome*>(self);
+      ++outcome.answers;
+      outcome.status = status;
+      outcome.results = InfoList(infos, count);
+      release(kept);
+    };
+    return {done, this};
+  }
+  [[nodiscard]] std::size_t id() const {
+    const pmix_value_t* value = results.find(PMIX_GROUP_CONTEXT_ID);
+    return value != nullptr ? value->data.size : 0;
+  }
+  [[nodiscard]] std::vector<pmix_rank_t> members() const {
+    const pmix_value_t* value = results.find(PMIX_GROUP_MEMBERSHIP);
+    std::vector<pmix_rank_t> out;
+    for (std::size_t i = 0; value != nullptr && i < value->data.darray->size; ++i)
+      out.push_back(static_cast<pmix_proc_t*>(value->data.darray->array)[i].rank);
+    return out;
+  }
+  [[nodiscard]] std::string bytes() const {
+    const pmix_value_t* value = results.find(PMIX_GROUP_ENDPT_DATA);
+    return value != nullptr ? text_of(*value).value_or("") : "";
+  }
+};
+
+// As libpmix calls when the members of this shell have come.
+void call(Served& job, pmix_group_operation_t operation, const std::vector<pmix_rank_t>& ranks,
+          const InfoList& directives, Outcome& outcome) {
+  std::vector<pmix_proc_t> procs;
+  for (pmix_rank_t rank : ranks) procs.push_back(proc_of("nacre-1", rank));
+  char name[] = "g";
+  InfoReply reply = outcome.reply();
+  REQUIRE(server_module().group(operation, name, procs.data(), procs.size(), directives.data(), directives.size(),
+                                reply.function, reply.data) == PMIX_SUCCESS);
+  job.read();
+}
+
+void tell(Served& job, PeerMessage message) {
+  message.start = 1;
+  job.service->peers().receive(message);
+}
+
+// The messages of one kind that the shell has sent since.
+std::size_t sent(Served& job, PeerMessage::Kind kind) {
+  std::string start = encode({.kind = kind, .start = 1, .shell = 0, .texts = {}}).substr(0, 1 + 8 + 4);
+  auto has = [&](const std::string& text) { return text.find(start) != std::string::npos; };
+  job.host.serve([&] { return std::any_of(job.said.begin(), job.said.end(), has); });
+  return static_cast<std::size_t>(std::count_if(job.said.begin(), job.said.end(), has));
+}
+
+const std::string kName = Groups::name_of(Groups::Kind::construct, {0, 2}, "g");
+
+InfoList directives() {
+  InfoList out;
+  out.flag(PMIX_GROUP_ASSIGN_CONTEXT_ID, true).bytes(PMIX_GROUP_ENDPT_DATA, "a");
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a group of one shell needs no other; its id is no other's") {
+  Served job(2, Json::object(), 2);
+  job.start();
+  Outcome first, second;
+  call(job, PMIX_GROUP_CONSTRUCT, {0, 1}, directives(), first);
+  call(job, PMIX_GROUP_CONSTRUCT, {0, 1}, directives(), second);
+  CHECK(first.status == PMIX_SUCCESS);
+  CHECK(first.members() == std::vector<pmix_rank_t>{0, 1});
+  CHECK(first.bytes() == "a");
+  CHECK(first.id() == context_id(1, 0));
+  CHECK(second.id() == context_id(2, 0));
+  job.connect(1), job.finalize(1), job.exit(1, 0);
+  call(job, PMIX_GROUP_CONSTRUCT, {0, 1}, directives(), first);
+  CHECK(first.status == PMIX_GROUP_CONSTRUCT_ABORT);
+  CHECK(first.id() == 0);
+  call(job, PMIX_GROUP_CONSTRUCT, {0, 1}, directives().flag(PMIX_GROUP_OPTIONAL, true), first);
+  CHECK(first.status == PMIX_SUCCESS);
+  CHECK(first.members() == std::vector<pmix_rank_t>{0});
+  call(job, PMIX_GROUP_DESTRUCT, {0, 1}, {}, second);
+  CHECK(second.status == PMIX_ERR_PARTIAL_SUCCESS);
+}
+
+TEST_CASE("a group of several is there once the parts of all have been received") {
+  Served job(2, Json::object(), 2);
+  job.start();
+  Outcome outcome;
+  call(job, PMIX_GROUP_CONSTRUCT, {0, 2}, directives(), outcome);
+  CHECK(outcome.answers == 0);
+  tell(job, Groups::message_of(kName, {.number = 1, .wants_id = true, .bytes = "a"}));
+  CHECK(outcome.answers == 0);
+  PeerMessage other = Groups::message_of(kName, {.number = 5, .bytes = "b"});
+  other.shell = 1;
+  tell(job, other);
+  REQUIRE(outcome.answers == 1);
+  CHECK(outcome.status == PMIX_SUCCESS);
+  CHECK(outcome.id() == context_id(1, 0));
+  CHECK(outcome.bytes() == "ab");
+  CHECK(outcome.members() == std::vector<pmix_rank_t>{0, 2});
+}
+
+TEST_CASE(
+    "a shell that is lost is told to all, and then ends the group; so does one's end here, which others wait for") {
+  Served job(2, {{"fault-tolerance", true}}, 2);
+  job.start();
+  Outcome outcome;
+  call(job, PMIX_GROUP_CONSTRUCT, {0, 2}, directives(), outcome);
+  tell(job, Groups::message_of(kName, {.number = 1, .bytes = {}}));
+  job.said.clear();
+  job.service->shell_lost(1);
+  CHECK(outcome.answers == 0);
+  CHECK(sent(job, PeerMessage::Kind::gone) == 1);
+  tell(job, {.kind = PeerMessage::Kind::gone, .shell = 0, .to = 1, .texts = {}});
+  CHECK(outcome.answers == 1);
+  CHECK(outcome.status == PMIX_GROUP_CONSTRUCT_ABORT);
+}
+
+TEST_CASE("one that ends here is told to others only where they wait for it in a group") {
+  Served job(2, Json::object(), 2);
+  job.start();
+  for (pmix_rank_t rank : {0, 1}) job.connect(rank);
+  job.finalize(1), job.exit(1, 0);
+  job.said.clear();
+  PeerMessage other =
+      Groups::message_of(Groups::name_of(Groups::Kind::construct, {1, 2}, "g"), {.number = 1, .bytes = {}});
+  other.shell = 1;
+  tell(job, other);
+  CHECK(sent(job, PeerMessage::Kind::ended) == 1);
+}
+
+TEST_CASE("a time-out is told to all, and answered before libpmix's own runs out, whatever the others do") {
+  Served job(2, Json::object(), 2);
+  job.start();
+  Outcome outcome;
+  call(job, PMIX_GROUP_CONSTRUCT, {0, 2}, directives().number(PMIX_TIMEOUT, 1), outcome);
+  job.said.clear();
+  REQUIRE(job.host.serve([&] { return outcome.answers > 0; }));
+  CHECK(outcome.status == PMIX_ERR_TIMEOUT);
+  CHECK(sent(job, PeerMessage::Kind::leave) == 1);
+  CHECK(outcome.answers == 1);
+}
+
+TEST_CASE("the table of all processes: what other shells answer, and of lost ones what is known") {
+  Served job(1, {{"fault-tolerance", true}}, 3, {.list = 0.05});
+  job.start();
+  job.connect(0);
+  bool is_lost = GENERATE(true, false);
+  if (is_lost) job.service->shell_lost(2);
+  Outcome outcome;
+  job.service->query({{{PMIX_QUERY_PROC_TABLE}, {}}}, outcome.reply());
+  CHECK(outcome.answers == 0);
+  tell(job, {.kind = PeerMessage::Kind::rows, .shell = 1, .to = 0, .number = 1, .texts = {"1 4711 20 3 ./a b"}});
+  tell(job, {.kind = PeerMessage::Kind::list, .shell = 0, .number = 1, .texts = {"nacre-1"}});
+  REQUIRE(job.host.serve([&] { return outcome.answers > 0; }));
+  CHECK(outcome.status == PMIX_SUCCESS);
+  const pmix_value_t* table = outcome.results.find(PMIX_QUERY_PROC_TABLE);
+  REQUIRE(table != nullptr);
+  REQUIRE(table->data.darray->size == 3);
+  const auto* rows = static_cast<pmix_proc_info_t*>(table->data.darray->array);
+  CHECK(rows[0].state == PMIX_PROC_STATE_CONNECTED);
+  CHECK(rows[0].pid > 0);
+  CHECK(std::string(rows[1].executable_name) == "./a b");
+  CHECK(rows[1].pid == 4711);
+  CHECK(rows[1].exit_code == 3);
+  CHECK(std::string(rows[1].hostname) == "fake1");
+  CHECK(rows[2].state == (is_lost ? PMIX_PROC_STATE_COMM_FAILED : PMIX_PROC_STATE_UNDEF));
+  CHECK(std::string(rows[2].hostname) == "fake2");
+}
+
+TEST_CASE("a shell that is asked for its processes answers who asked") {
+  Served job(2, Json::object(), 2);
+  job.start();
+  job.said.clear();
+  tell(job, {.kind = PeerMessage::Kind::list, .shell = 1, .number = 4, .texts = {"nacre-1"}});
+  CHECK(sent(job, PeerMessage::Kind::rows) == 1);
+}
+
+TEST_CASE("a server that does not answer when all is over is left as it is") {
+  Served job(1);
+  job.start();
+  job.connect(0), job.finalize(0), job.exit(0, 0);
+  job.server->errors["answers"] = "never";
+  job.service->tasks_are_over();
+  CHECK(job.server->calls == std::vector<std::string>{"start", "add_job nacre-1", "abandon"});
+  CHECK(job.logged("error") == std::vector<std::string>{"libpmix does not answer any more, and is left as it is"});
+}
