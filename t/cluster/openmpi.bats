@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Programs of Open MPI on 16 ranks of four hosts, without its mpirun: the shells serve them PMIx, and they find each
-# other over TCP with what Open MPI chooses by itself.
+# other over TCP with what Open MPI chooses by itself. And a program of PMIx alone, which e2e.pmix_groups has on one host.
 load lib.bash
 load jobs.bash
 
@@ -10,6 +10,8 @@ cluster=(4 --slurm)
 
 setup_file() {
   start_cluster && build_mpi_programs allreduce alltoall abort die publish || return
+  # shellcheck disable=SC2046 # several options
+  cc -o "$programs/groups" "$NACRE_SOURCE_DIR"/t/e2e/pmix/{groups,client}.c $(pkg-config --cflags --libs pmix) -lpthread || return
   # As a site has it: the plugin is found, and read by who needs it.
   site=$VCLUSTER_STATE/$VCLUSTER_NAME/site
   mkdir -p "$site/pmi"
@@ -68,5 +70,20 @@ by_pmi2() {
   write_job 4 "$programs/die.openmpi" 13 in-barrier
   run by_ssh
   run_said 137 "rank 13 (process " ") on node3 was killed by signal 9 (Killed) after PMIx_Init"
+  nothing_left
+}
+
+@test "PMIx: groups over four hosts, with what a task spawns there, over ssh and under srun" {
+  for way in by_ssh by_pmi2; do
+    write_job 2 "$programs/groups" orders
+    run "$way"
+    [ "$status" -eq 0 ] || { echo "$way: $status: $output"; return 1; }
+    [ "$(grep -c '^rank ' <<<"$output")" -eq 80 ] || { echo "$way: $output"; return 1; }
+    [ "$(cut -d' ' -f4 <<<"$output" | sort -u | wc -l)" -eq 15 ] || { echo "$way: $output"; return 1; }
+    write_job 1 "$programs/groups" spawned
+    run "$way"
+    said_lines "$(for rank in 0 1 2 3; do echo "task $rank: SUCCESS, id yes, 200"; done)" \
+      "$(for rank in 0 1 2; do echo "child $rank: SUCCESS, id yes, 100"; done)"
+  done
   nothing_left
 }
