@@ -9,8 +9,8 @@
 namespace nacre::pmix {
 namespace {
 
-// If a time-out of its own for a group runs out, libpmix 4.2.2 uses memory that is none: so it is answered before
-// that. All shells are told first, for their members, too.
+// A time-out of libpmix's own for a group may end the shell, where timers.cpp does not prevent it: members are
+// answered before that. All shells are told first, for their members, too.
 constexpr double kGroupHaste = 0.5;     // second
 constexpr double kGroupPatience = 0.2;  // second, for the way to all shells and back
 

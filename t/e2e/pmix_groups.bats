@@ -86,6 +86,16 @@ ids_are_right() { # lines groups
   says 0 "$(ranks 3 "first: TIMEOUT")" "$(ranks 3 "then: SUCCESS")"
 }
 
+@test "a time-out that several of a node give, and that runs out later, harms nobody" {
+  run_tasks 4 2 in-time
+  says 0 "$(ranks 4 "in time")"
+}
+
+@test "a time-out of a node whose members have not all come begins when they have" {
+  run_tasks 4 2 late
+  says 0 "$(ranks 4 "construct: TIMEOUT")"
+}
+
 @test "a member that has ended properly is an error for all" {
   run_tasks 4 4 before-ended
   says 0 "$(ranks 3 "construct: GROUP-CONSTRUCT-ABORT")"
@@ -126,6 +136,15 @@ ids_are_right() { # lines groups
   wait_until test -e waits.0 -a -e waits.1 -a -e waits.2 -a -e waits.3
   kill -KILL "$(pid_of_shell 3)"
   wait "$launcher" || true
+  [ "$(sort out)" = "$(ranks 3 "construct: GROUP-CONSTRUCT-ABORT")" ] || { cat out err; return 1; }
+}
+
+@test "a shell that leaves the job while others wait for its member is an error for all" {
+  launch_tasks 4 4 lost
+  wait_until test -e waits.0 -a -e waits.1 -a -e waits.2 -a -e waits.3
+  run "$front" shrink --shells=3 --force
+  [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+  ends_with 0
   [ "$(sort out)" = "$(ranks 3 "construct: GROUP-CONSTRUCT-ABORT")" ] || { cat out err; return 1; }
 }
 

@@ -192,11 +192,10 @@ static void orders(void) {
 /* The namespace in place of its ranks, by some; and a group that needs no other node. */
 static void wildcard(void) {
   struct group* group = me.rank < 2 ? make("wild") : group_of("wild", 0, 1);
-  struct group* near = make("near");
+  struct group* near = make(me.rank < 2 ? "near0" : "near1");
   if (me.rank < 2) add(group, me.nspace, PMIX_RANK_WILDCARD);
   say_what("wild", construct(group));
   say_what("gone", destruct(group));
-  near->name = me.rank < 2 ? "near0" : "near1";
   add(near, me.nspace, me.rank / 2 * 2);
   add(near, me.nspace, me.rank / 2 * 2 + 1);
   must(construct(near), "construct");
@@ -274,7 +273,7 @@ static void notified(void) {
   say("rank %u: rank %u has gone", me.rank, gone.rank);
 }
 
-/* All but the last wait, until the test ends its shell. */
+/* All but the last wait, until its shell is gone. */
 static void lost(void) {
   struct group* group = group_of("lost", 0, 1);
   must(fence(false), "fence");
@@ -314,8 +313,7 @@ static void spawned(char** argv) {
   PMIX_LOAD_PROCID(&everybody, me.nspace, PMIX_RANK_WILDCARD);
   bool is_child = PMIx_Get(&everybody, PMIX_PARENT_ID, NULL, 0, &value) == PMIX_SUCCESS;
   if (is_child) {
-    add(group, value->data.proc->nspace, PMIX_RANK_WILDCARD);
-    add(group, me.nspace, PMIX_RANK_WILDCARD);
+    add(group, value->data.proc->nspace, PMIX_RANK_WILDCARD), add(group, me.nspace, PMIX_RANK_WILDCARD);
   } else {
     if (me.rank == 0) {
       pmix_app_t app;
@@ -331,8 +329,7 @@ static void spawned(char** argv) {
     must(fence(true), "fence with data");
     everybody.rank = 0;
     must(PMIx_Get(&everybody, "child", NULL, 0, &value), "child");
-    add(group, me.nspace, PMIX_RANK_WILDCARD);
-    add(group, value->data.string, PMIX_RANK_WILDCARD);
+    add(group, me.nspace, PMIX_RANK_WILDCARD), add(group, value->data.string, PMIX_RANK_WILDCARD);
   }
   put("number", (is_child ? 200 : 100) + me.rank);
   pmix_status_t status = construct(group);
@@ -340,6 +337,25 @@ static void spawned(char** argv) {
   say("%s %u: %s, id %s, %u", is_child ? "child" : "task", me.rank, PMIx_Error_string(status),
       group->id > 0 && group->id < SIZE_MAX ? "yes" : "no", get_from(others, 0, "number"));
   must(destruct(group), "destruct");
+}
+
+/* All come, and the time runs out later, once there is a group. */
+static void in_time(void) {
+  struct group* group = group_of("in-time", 0, 1);
+  group->timeout = 2;
+  must(construct(group), "construct");
+  sleep(3);
+  must(destruct(group), "destruct");
+  must(fence(false), "fence");
+  say("rank %u: in time", me.rank);
+}
+
+/* The last comes when the time of the other of its node is over. */
+static void late(void) {
+  struct group* group = group_of("late", 0, 1);
+  group->timeout = 1;
+  if (me.rank == last) sleep(3);
+  say_what("construct", construct(group));
 }
 
 static void before_killed(void) { before(true, false); }
@@ -356,6 +372,8 @@ static const struct {
     {"orders", orders},
     {"wildcard", wildcard},
     {"timeout", timeout},
+    {"in-time", in_time},
+    {"late", late},
     {"before-killed", before_killed},
     {"before-ended", before_ended},
     {"before-optional", before_optional},
