@@ -139,7 +139,7 @@ static void names(void) {
   say("child %u: port %u of rank %u", me.rank, data.value.data.uint32, data.proc.rank);
 }
 
-/* A task ends the last child by job control. */
+/* A task sends the last child, once that is ready, a signal by job control. */
 static void control(void) {
   pmix_info_t info;
   pmix_proc_t target;
@@ -147,6 +147,7 @@ static void control(void) {
   int signum = SIGUSR1, got = 0;
   if (is_child) {
     if (me.rank + 1 < size) return;
+    put("ready", 1);
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
     sigwait(&set, &got);
@@ -154,6 +155,7 @@ static void control(void) {
   }
   if (me.rank != spawner) return;
   PMIX_LOAD_PROCID(&target, child, get_from(child, PMIX_RANK_WILDCARD, PMIX_JOB_SIZE) - 1);
+  get_from(child, target.rank, "ready");
   PMIX_INFO_LOAD(&info, PMIX_JOB_CTRL_SIGNAL, &signum, PMIX_INT);
   must(PMIx_Job_control(&target, 1, &info, 1, NULL, NULL), "PMIx_Job_control");
 }
