@@ -199,7 +199,6 @@ std::unique_ptr<SpawnedPart> PmiSpawns::make_part(const SpawnRound& round, Group
 Result<void> PmiSpawns::start_part(const SpawnRound& round) {
   if (round.order.start != start_.number) return Error{ECANCELED, "all tasks of the job start again"};
   drop_those_over();
-  has_begun_ = true;
   Group& group = make_group(round);
   if (!group.here && round.order.by_pmix()) TRY(notify_begin(host_, round));
   if (!group.here) return {};
@@ -213,6 +212,11 @@ std::uint32_t PmiSpawns::running() const {
   std::uint32_t out = 0;
   for (const Group& group : groups_) out += group.here ? group.here->running() : 0;
   return out;
+}
+
+bool PmiSpawns::has_begun() const {
+  return has_settled_ ||
+         std::any_of(groups_.begin(), groups_.end(), [](const Group& group) { return !group.is_settled; });
 }
 
 bool PmiSpawns::is_connected() const {
@@ -246,6 +250,7 @@ void PmiSpawns::settle(Group& group, const SpawnRound& round, const Result<void>
   group.is_settled = true;
   if (round.order.by_pmix()) notify_settled(host_, round.order.start, round.number, std::nullopt, outcome);
   if (outcome) {
+    has_settled_ = true;
     for (std::uint32_t shell : std::set<std::uint32_t>(round.places.begin(), round.places.end())) {
       if (gone_.contains(shell)) lose(group, shell, lost_.contains(shell));
     }

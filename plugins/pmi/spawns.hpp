@@ -57,7 +57,8 @@ class PmiSpawns {
   // Another shell has gone, and the job goes on. `is_lost`: it has not left by itself.
   void shell_gone(std::uint32_t shell, bool is_lost);
   [[nodiscard]] bool is_connected() const;  // a process of this shell has called init, and not finalize
-  [[nodiscard]] bool has_begun() const { return has_begun_; }  // something has been spawned, on any shell
+  // Something has been spawned, on any shell, or is being spawned. What could not be does not count.
+  [[nodiscard]] bool has_begun() const;
 
  private:
   struct Group {
@@ -120,9 +121,9 @@ class PmiSpawns {
   Groups groups_;
   std::map<std::uint64_t, Asked> asked_;  // by this shell's number of the request
   std::uint64_t requests_ = 0;
-  std::uint64_t count_ = 0;  // of groups, in a job of one shell
-  bool has_begun_ = false;
-  bool gave_room_ = false;  // and holds the job until it is known what for
+  std::uint64_t count_ = 0;   // of groups, in a job of one shell
+  bool has_settled_ = false;  // all processes of a spawn have started
+  bool gave_room_ = false;    // and holds the job until it is known what for
   bool tasks_ended_ = false;
   bool is_idle_ = false;     // it has no tasks, and takes processes as long as others have some
   bool idle_waits_ = false;  // and the job is held for that
