@@ -47,7 +47,7 @@ Groups::Group* Groups::find(const std::string& name) {
   return &groups_.emplace(name, std::move(group)).first->second;
 }
 
-// ---- what all have been told -----------------------------------------------------------------
+// ---- what all shells receive -----------------------------------------------------------------
 
 void Groups::part(std::uint32_t node, const std::string& name, Part part) {
   Group* group = find(name);
@@ -57,7 +57,7 @@ void Groups::part(std::uint32_t node, const std::string& name, Part part) {
   answer_all();
 }
 
-// Only if it still waits: it may have been answered before all heard of this.
+// Only if it still waits: it may have been answered before all received this.
 void Groups::give_up(std::uint32_t node, const std::string& name, std::uint64_t number) {
   auto known = groups_.find(name);
   if (known == groups_.end()) return;
@@ -204,14 +204,14 @@ Groups::Notices Groups::take_notices() {
     if (!is_waited_for(group)) continue;
     if (!is_given(group, here_)) {
       for (Rank rank : group.members.at(here_)) {
-        if (ended_here_.count(rank) > 0 && ended_.count(rank) == 0 && told_ended_.insert(rank).second)
+        if (ended_here_.count(rank) > 0 && ended_.count(rank) == 0 && reported_ended_.insert(rank).second)
           notices.ended.push_back(rank);
       }
     }
     if (speaker(group) != here_) continue;
     for (const auto& [node, members] : group.members) {
       if (!is_given(group, node) && lost_.count(node) > 0 && over_.count(node) == 0 &&
-          told_lost_.insert(node).second)
+          reported_lost_.insert(node).second)
         notices.lost.push_back(node);
     }
   }

@@ -69,7 +69,7 @@ class Groups {
   // They have been answered otherwise.
   void leave(std::uint64_t number) { waiting_.erase(number); }
 
-  // What all nodes have been told.
+  // What all nodes receive, in one order.
   void part(std::uint32_t node, const std::string& name, Part part);
   void give_up(std::uint32_t node, const std::string& name, std::uint64_t number);
   void ended(Rank rank);
@@ -106,8 +106,8 @@ class Groups {
   std::map<std::string, Group> groups_;
   std::map<std::uint64_t, Done> waiting_;  // by the number of the part
   std::vector<std::pair<Done, Outcome>> answers_;
-  std::set<Rank> ended_, ended_here_, told_ended_;
-  std::set<std::uint32_t> over_, lost_, told_lost_;
+  std::set<Rank> ended_, ended_here_, reported_ended_;
+  std::set<std::uint32_t> over_, lost_, reported_lost_;
 };
 
 }  // namespace nacre::pmix

@@ -10,11 +10,11 @@ namespace nacre::pmix {
 namespace {
 
 // A time-out of libpmix's own for a group may end the shell, where timers.cpp does not prevent it: members are
-// answered before that. All shells are told first, for their members, too.
+// answered before that. All shells are notified first, for their members, too.
 constexpr double kGroupHaste = 0.5;     // second
 constexpr double kGroupPatience = 0.2;  // second, for the way to all shells and back
 
-double told_at(double timeout) { return std::max(timeout - kGroupHaste, timeout / 4); }
+double due_at(double timeout) { return std::max(timeout - kGroupHaste, timeout / 4); }
 
 pmix_status_t status_of(Groups::Kind kind, Groups::End end) {
   switch (end) {
@@ -43,7 +43,7 @@ void Peers::group(const GroupCall& call, InfoReply reply) {
   Request request;
   request.info = reply;
   pmix_status_t local = call.part.is_whole ? PMIX_SUCCESS : PMIX_ERR_PARTIAL_SUCCESS;
-  if (is_held(call.members, local, told_at(call.timeout), request)) return;
+  if (is_held(call.members, local, due_at(call.timeout), request)) return;
   std::optional<std::vector<Rank>> members = may_come(call.members, request, [=, this] { group(call, reply); });
   if (!members) return;
   if (members->empty()) members = processes_.numbers_of(home_.nspace);
@@ -71,7 +71,7 @@ void Peers::enter_group(const GroupCall& call, const std::vector<Rank>& members,
   });
   send(Groups::message_of(name, call.part));
   if (call.timeout <= 0) return;
-  duties_.after(told_at(call.timeout), [this, number, name, part = call.part.number] {
+  duties_.after(due_at(call.timeout), [this, number, name, part = call.part.number] {
     if (requests_.count(number) == 0) return;
     send({.kind = PeerMessage::Kind::leave, .number = part, .texts = {name}});
     duties_.after(kGroupPatience, [this, number, part] {

@@ -123,7 +123,7 @@ ids_are_right() { # lines groups
   nothing_left
 }
 
-@test "a member that ends: the others are told if they want that, and destruct the group without it" {
+@test "a member that ends: the others are notified if they want that, and destruct the group without it" {
   run_tasks 4 4 after
   says 0 "$(ranks 3 "destruct: PARTIAL SUCCESS")" "$(ranks 3 "rank 3 has gone")"
   run_tasks 4 2 notified

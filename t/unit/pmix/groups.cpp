@@ -22,7 +22,7 @@ const char* word_of(Groups::End end) {
   }
 }
 
-// A job of six ranks on three nodes, and two that were spawned on the third and the fourth, which hear the same.
+// A job of six ranks on three nodes, and two that were spawned on the third and the fourth, which receive the same.
 struct Members {
   Members() {
     processes.add("home", 0, {{0, {0, 1}}, {1, {2, 3}}, {2, {4, 5}}});
@@ -51,8 +51,8 @@ struct Members {
   void tell() {
     for (auto& each : nodes) {
       Groups::Notices notices = each->take_notices();
-      for (Rank rank : notices.ended) told.push_back("ended " + std::to_string(rank)), ended(rank);
-      for (std::uint32_t lost : notices.lost) told.push_back("lost " + std::to_string(lost)), over(lost);
+      for (Rank rank : notices.ended) reported.push_back("ended " + std::to_string(rank)), ended(rank);
+      for (std::uint32_t lost : notices.lost) reported.push_back("lost " + std::to_string(lost)), over(lost);
     }
   }
   void ended(Rank rank) {
@@ -65,7 +65,7 @@ struct Members {
 
   ProcessMap processes;
   std::vector<std::unique_ptr<Groups>> nodes;
-  Said said, told;
+  Said said, reported;
   Groups::Outcome last;
 };
 
@@ -73,7 +73,7 @@ const std::string kAllOfHome = Groups::name_of(Kind::construct, {0, 1, 2, 3, 4, 
 
 }  // namespace
 
-TEST_CASE("a group is there once all nodes with members have given their parts; others hear nothing of it") {
+TEST_CASE("a group is there once all nodes with members have given their parts; others are not concerned") {
   Members job;
   job.come(2, kAllOfHome, {.number = 1, .wants_id = true, .bytes = "c"});
   job.come(0, kAllOfHome, {.number = 7, .bytes = "a"});
@@ -131,14 +131,14 @@ TEST_CASE("one name may be of several groups, and of one again and again") {
 }
 
 TEST_CASE(
-    "a member that has ended is told once others wait for it, and ends it for all, also for who comes later") {
+    "a member that has ended is reported once others wait for it, and ends it for all, also for who comes later") {
   Members job;
   job.nodes[2]->ended_here(4);
   job.tell();
-  CHECK(job.told.empty());
+  CHECK(job.reported.empty());
   job.come(0, kAllOfHome, {.number = 1, .bytes = {}});
   job.tell();
-  CHECK(job.told == Said{"ended 4"});
+  CHECK(job.reported == Said{"ended 4"});
   CHECK(job.take() == Said{"0: lost"});
   job.come(1, kAllOfHome, {.number = 1, .bytes = {}});
   job.come(2, kAllOfHome, {.number = 1, .bytes = {}});
@@ -177,24 +177,24 @@ TEST_CASE("where that is no error, and when a group is destructed, those that ha
   CHECK(job.take() == Said{"0: partial", "1: partial"});
 }
 
-TEST_CASE("a lost node is told by the first that waits and is not lost itself, once; all end alike") {
+TEST_CASE("a lost node is reported by the first that waits and is not lost itself, once; all end alike") {
   Members job;
   job.come(1, kAllOfHome, {.number = 1, .bytes = {}});
   job.come(0, kAllOfHome, {.number = 1, .bytes = {}});
   for (std::uint32_t node : {0U, 1U}) job.nodes[node]->lost(2);
   CHECK(job.nodes[1]->take_notices().lost.empty());
   job.tell();
-  CHECK(job.told == Said{"lost 2"});
+  CHECK(job.reported == Said{"lost 2"});
   CHECK(job.take() == Said{"0: lost", "1: lost"});
   Members other;
   other.come(0, kAllOfHome, {.number = 1, .bytes = {}});
   other.come(1, kAllOfHome, {.number = 1, .bytes = {}});
   for (std::uint32_t lost : {0U, 2U}) other.nodes[1]->lost(lost);
   other.tell();
-  CHECK(other.told == Said{"lost 2"});
+  CHECK(other.reported == Said{"lost 2"});
 }
 
-TEST_CASE("one that waits no longer ends it for all; who comes later is told so, once") {
+TEST_CASE("one that waits no longer ends it for all; who comes later is reported so, once") {
   Members job;
   job.come(0, kAllOfHome, {.number = 1, .bytes = {}});
   job.come(1, kAllOfHome, {.number = 1, .bytes = {}});

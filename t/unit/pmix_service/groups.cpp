@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What members of groups are answered, and what clients are told of the processes of all shells.
+// What members of groups are answered, and what clients get of the processes of all shells.
 #include <csignal>
 
 #include <catch2/catch.hpp>
@@ -123,7 +123,7 @@ TEST_CASE("a group of several is there once the parts of all have been received"
 }
 
 TEST_CASE(
-    "a shell that is lost is told to all, and then ends the group; so does one's end here, which others wait for") {
+    "a shell that is lost is reported to all, and then ends the group; so does one's end here, which others wait for") {
   Served job(2, {{"fault-tolerance", true}}, 2);
   job.start();
   Outcome outcome;
@@ -138,7 +138,7 @@ TEST_CASE(
   CHECK(outcome.status == PMIX_GROUP_CONSTRUCT_ABORT);
 }
 
-TEST_CASE("one that ends here is told to others only where they wait for it in a group") {
+TEST_CASE("one that ends here is reported to others only where they wait for it in a group") {
   Served job(2, Json::object(), 2);
   job.start();
   for (pmix_rank_t rank : {0, 1}) job.connect(rank);
@@ -151,7 +151,7 @@ TEST_CASE("one that ends here is told to others only where they wait for it in a
   CHECK(sent(job, PeerMessage::Kind::ended) == 1);
 }
 
-TEST_CASE("a time-out is told to all, and answered before libpmix's own runs out, whatever the others do") {
+TEST_CASE("a time-out is reported to all, and answered before libpmix's own runs out, whatever the others do") {
   Served job(2, Json::object(), 2);
   job.start();
   Outcome outcome;
