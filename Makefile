@@ -104,7 +104,7 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	@etc/deps.sh check bench
 	@cmake --preset release $(release_options)
 	@$(build) $(RELEASE)
-	@$(build) $(RELEASE) --target bare measure stream pmi_client pmi_limit bench_values bench_stack bench_barrier bench_notices bench_placement sim
+	@$(build) $(RELEASE) --target bare elastic_task measure stream pmi_client pmi_limit bench_values bench_stack bench_barrier bench_notices bench_placement sim
 	t/bench/launch --shell $(RELEASE)/nacre-shell --bare $(RELEASE)/t/bench/bare \
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/plugins --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure \
@@ -127,6 +127,8 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	t/bench/front --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/front_live --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/insight --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --out $(BENCH_OUT)
+	t/bench/elastic --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --task $(RELEASE)/t/bench/elastic_task \
+	  --client $(RELEASE)/t/bench/pmi_client --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/failure_line --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell
 
 bench-hosts: ## as root, on four virtual hosts: measure against srun and ssh; a table goes to BENCH_OUT
