@@ -47,7 +47,8 @@ void FailureDigests::asked(std::string_view records) {
 void FailureDigests::answer_if_written() {
   timer_.reset();
   auto is_written = [this](const auto& task) {
-    return !records_.contains(exits::Record::of(task->status()).str()) || facts_.is_complete(*task);
+    return task->starts_again() || !records_.contains(exits::Record::of(task->status()).str()) ||
+           facts_.is_complete(*task);
   };
   auto tasks = host_.tasks();
   if (event::clock_now() >= until_ || std::all_of(tasks.begin(), tasks.end(), is_written)) return answer();
@@ -69,6 +70,7 @@ void FailureDigests::answer() {
 std::string FailureDigests::own() const {
   std::map<std::pair<std::string, std::string>, std::vector<const task::Task*>> alike;
   for (const auto& task : host_.tasks()) {
+    if (task->starts_again()) continue;  // elsewhere
     std::string record = exits::Record::of(task->status()).str();
     if (records_.contains(record)) alike[{std::move(record), facts_.last_line(*task)}].push_back(task.get());
   }

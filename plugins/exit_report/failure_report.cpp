@@ -177,7 +177,8 @@ void FailureReport::answer(std::string_view text) {
   auto ranks = value::Idset::parse(text);
   if (!ranks) return;
   for (const auto& task : host_.tasks()) {
-    if (ranks->contains(task->rank())) asked_here_.emplace(task.get(), event::clock_now() + kMostDrain);
+    if (ranks->contains(task->rank()) && !task->starts_again())
+      asked_here_.emplace(task.get(), event::clock_now() + kMostDrain);
   }
   answer_if_complete();
 }

@@ -208,7 +208,8 @@ class Hooks final : public plugin::Plugin {
   [[nodiscard]] int largest_code() const {
     int code = 0;
     for (const auto& task : host_.tasks()) {
-      if (task->state() == task::State::exited) code = std::max(code, task->status().job_code());
+      if (task->state() == task::State::exited && !task->starts_again())
+        code = std::max(code, task->status().job_code());
     }
     return code;
   }

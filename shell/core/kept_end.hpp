@@ -4,13 +4,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "elastic/restart_message.hpp"
 #include "event/loop.hpp"
 #include "exits/record.hpp"
+#include "job/job.hpp"
 #include "task/task.hpp"
 #include "value/duration.hpp"
 #include "value/idset.hpp"
@@ -19,7 +23,8 @@ namespace nacre::core {
 
 // An end that is kept back.
 struct KeptEnd {
-  enum class State : std::uint8_t { asked, waiting, due, starting, together };
+  // moving: its wait is over, and where it starts is still to be decided (where=spare)
+  enum class State : std::uint8_t { asked, waiting, moving, due, starting, together };
 
   task::Task* task;  // that has ended
   exits::Record record;
@@ -41,6 +46,25 @@ struct RestartAnswers {
   event::Seconds began{};                                // when all tasks have started together
 };
 
+// Tasks that go to a spare, or come to this shell (where=spare, on-lost=replace).
+struct MovingTasks {
+  using Rank = value::Idset::Id;
+
+  std::vector<Rank> unsent = {};  // whose wait is over
+  // Signals to end that have come since then; they are for those that start there.
+  std::map<Rank, std::set<int>> late = {};
+  std::map<Rank, std::set<int>> coming = {};  // tasks to this shell that have not started, and likewise
+  std::function<void(const std::vector<job::Move>&)> moved = {};
+  std::uint32_t last = 0;  // shell with tasks, before those of a restart of all tasks moved: theirs have to end
+
+  [[nodiscard]] std::set<int> take_late(Rank rank) {
+    auto found = late.extract(rank);
+    return found.empty() ? std::set<int>() : found.mapped();
+  }
+};
+
+[[nodiscard]] bool shares_cores(const job::Options& options);  // tasks may, by `oversubscribe`
+
 [[nodiscard]] inline std::string when_of(const elastic::RestartDecision& decision) {
   return decision.delay > 0 ? "in " + value::Duration::of_seconds(decision.delay).str() : "now";
 }
@@ -51,7 +75,10 @@ struct RestartTogether {
   double delay;
   bool is_node = false;    // of this shell only: no others are waited for
   std::uint32_t last = 0;  // else: no shell behind this one takes part
-  bool waits = false;      // for the other shells, then for the delay
+  bool ordered = false;    // by nacre restart: the tasks start where they were
+  bool moves = false;      // the wait is over, and where they start is still to be decided
+  bool has_asked = false;
+  bool waits = false;  // for the other shells, then for the delay
   bool is_due = false;
   std::optional<event::Timer> timer = {};  // SIGKILL; then the delay
 };

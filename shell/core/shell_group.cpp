@@ -20,9 +20,13 @@ namespace {
 
 job::OnLost on_lost_of(plugin::Host& host) { return job::OnLost::read(host.options()).value_or(job::OnLost{}); }
 
-// A spare runs nothing that could be lost with it.
+// A spare runs nothing that could be lost with it, nor does a shell that its tasks have left for a spare.
 bool is_fatal(group::Rank rank, plugin::Host& host) {
-  return !on_lost_of(host).goes_on && !host.job().is_spare(rank);
+  const job::Job& job = host.job();
+  bool is_left =
+      rank > 0 && job.taskmap.tasks_on(rank) == 0 &&
+      std::any_of(job.moves.begin(), job.moves.end(), [&](const auto& each) { return each.from == rank; });
+  return !on_lost_of(host).goes_on && !job.is_spare(rank) && !is_left;
 }
 
 // Where its tasks may be started again the leader decides later whether the job ends.
@@ -31,10 +35,12 @@ Json loss_of(group::Rank rank, plugin::Host& host) {
   return {{"shell_rank", rank}, {"host", host.job().resources.nodes[rank].hostname}, {"severity", ends ? 0 : 2}};
 }
 
-// Tasks may come to any shell until all have ended.
+// Tasks may come to any shell until all have ended, or, with where=spare, go to another: what has gone may still
+// have something to report.
 bool any_may_get_tasks(plugin::Host& host) {
+  using Where = job::RestartOption::Where;
   auto restart = job::RestartOption::read(host.options());
-  return on_lost_of(host).replaces && restart && restart->where == job::RestartOption::Where::any;
+  return restart && (restart->where == Where::spare || (restart->where == Where::any && on_lost_of(host).replaces));
 }
 
 // All shells take part when all tasks start again together, those as well that the taskmap has given none.
@@ -214,20 +220,11 @@ value::Idset ShellGroup::unfinished_on(group::Rank shell) const {
 
 void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spares, const std::string& with_all) {
   const auto& nodes = host_.job().resources.nodes;
-  std::map<group::Rank, value::Idset> to;
-  for (const job::Move& each : moves) {
-    to[each.to].insert(each.ranks);
-    Json what{{"ranks", each.ranks.str()},
-              {"from", each.from},
-              {"to", each.to},
-              {"host", nodes[each.to].hostname},
-              {"try", each.attempt}};
-    if (!with_all.empty()) what["all"] = true;
-    note_change("job.tasks-moved", what);
-  }
   const group::Rank from = moves.front().from;
-  notify_of_resources(gone(), "", std::to_string(from));
+  note_moves(moves, !with_all.empty(), std::to_string(from));
   if (host_.job().shell_rank != 0) return;
+  std::map<group::Rank, value::Idset> to;
+  for (const job::Move& each : moves) to[each.to].insert(each.ranks);
   std::string where;
   for (const auto& [shell, ranks] : to)
     where += fmt::format("{}task {} starts again on {} {}{}", where.empty() ? "its " : ", ", ranks.str(),
@@ -236,6 +233,20 @@ void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spa
                fmt::format("shell {}{} is lost: it has ended, or cannot be reached; {}{}", from, nodes[from].on(),
                            where, with_all),
                std::nullopt});
+}
+
+void ShellGroup::note_moves(std::span<const job::Move> moves, bool with_all, const std::string& left) {
+  if (moves.empty()) return;
+  for (const job::Move& each : moves) {
+    Json what{{"ranks", each.ranks.str()},
+              {"from", each.from},
+              {"to", each.to},
+              {"host", host_.job().resources.nodes[each.to].hostname},
+              {"try", each.attempt}};
+    if (with_all) what["all"] = true;
+    note_change("job.tasks-moved", what);
+  }
+  notify_of_resources(gone(), "", left);
 }
 
 void ShellGroup::leaving(const value::Idset& shells, double grace) {

@@ -86,6 +86,8 @@ class ShellGroup {
   // The tasks of a lost shell are on others now; `host`'s job has that already. `spares`: those before it.
   // `with_all`: all tasks start again with them; what the line says of it.
   void moved(std::span<const job::Move> moves, const value::Idset& spares, const std::string& with_all = "");
+  // What plugins get to know of that, and of tasks that have ended, and start on a spare.
+  void note_moves(std::span<const job::Move> moves, bool with_all, const std::string& left = "");
   // What plugins get to know of tasks that are started again where they are.
   void restarted(const Json& what) { note_change("job.tasks-restart", what); }
   // Is called with each change of shells and tasks, before plugins get to know it by the topic of that name.
@@ -117,11 +119,9 @@ class ShellGroup {
   void enter(const std::string& name);
   void begin_barrier(const std::string& name);
   void note_passed(const std::string& barrier, const Result<void>& passed);
-  void on_lost(group::Rank rank);
-  void decide_loss(group::Rank rank);
-  void note_reported(const group::Ended& ended);
+  void on_lost(group::Rank), decide_loss(group::Rank);
+  void note_reported(const group::Ended&), note_left(const value::Idset&);
   void note_ended(const value::Idset& tasks, const exits::Record& record);
-  void note_left(const value::Idset& shells);
   void notify_of_resources(const value::Idset& without, const std::string& added, const std::string& left);
   void note_change(const std::string& name, const Json& what);
   void notify_plugins(const std::string& topic, const Json& what);

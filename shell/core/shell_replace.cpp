@@ -22,6 +22,7 @@ Result<void> ShellReplace::serve() {
   if (takes_any_ && !chosen.replaces)
     return host_.options().at("restart")->error(
         "where=any is for the tasks of a lost shell, which start again with on-lost=replace only: give that, too");
+  restart_.when_moved([this](const std::vector<job::Move>& moves) { note_due(moves); });
   if (!chosen.replaces || !shells_.may_have_others()) return {};
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == kTopic) announced(bytes);
@@ -86,7 +87,8 @@ Result<std::vector<std::uint32_t>> ShellReplace::choose(group::Rank shell, const
     if (job_.attempt_of(rank) >= most)
       return Error{ERANGE, fmt::format("rank {} has started {} times, and no more is possible", rank, most)};
   }
-  auto spare = replacements_.choose(spares(), needed(shell, ranks));
+  auto spare = replacements_.choose(
+      spares(), elastic::Replacements::needed(job_, shell, ranks, shares_cores(host_.options())));
   if (spare) return std::vector<std::uint32_t>(ranks.size(), *spare);
   if (!takes_any_) return spare.error();
   if (job_.spec.gpus_per_slot > 0)
@@ -104,7 +106,7 @@ std::vector<elastic::Replacements::Other> ShellReplace::others() const {
     if (!shells_.stays(shell)) continue;
     std::uint64_t tasks = shells_.unfinished_on(shell).size();
     std::uint64_t room = job_.resources.nodes[shell].cores.size() / job_.spec.cores_per_slot;
-    out.push_back({shell, tasks, shares_cores() ? job_.tasks() : room - std::min(room, tasks)});
+    out.push_back({shell, tasks, shares_cores(host_.options()) ? job_.tasks() : room - std::min(room, tasks)});
   }
   return out;
 }
@@ -116,20 +118,6 @@ std::vector<elastic::Replacements::Spare> ShellReplace::spares() const {
     if (shells_.stays(shell)) out.push_back({shell, {node.cores.size(), node.gpus.size()}});
   }
   return out;
-}
-
-// What their slots have, but no more than the node that they were on, and no cores where tasks may share them.
-elastic::Replacements::Room ShellReplace::needed(group::Rank shell, const value::Idset& ranks) const {
-  const job::NodeResources& node = job_.resources.nodes[shell];
-  const job::Jobspec& spec = job_.spec;
-  return {shares_cores() ? 1 : std::min<std::uint64_t>(ranks.size() * spec.cores_per_slot, node.cores.size()),
-          std::min<std::uint64_t>(ranks.size() * spec.gpus_per_slot, node.gpus.size())};
-}
-
-bool ShellReplace::shares_cores() const {
-  auto option = host_.options().at("oversubscribe");
-  auto shares = option ? job::oversubscribe_of(*option) : job::Oversubscribe::no;
-  return shares && *shares != job::Oversubscribe::no;
 }
 
 // ---- every shell's -----------------------------------------------------------------------------
@@ -147,7 +135,7 @@ void ShellReplace::announced(std::string_view bytes) {
 void ShellReplace::moved_alone(const elastic::Replacement& what) {
   const value::Idset spares = job_.spare_shells();
   auto moves =
-      elastic::Recovery::move(job_, what.moves, [this](std::uint32_t shell) { return shells_.stays(shell); });
+      elastic::Recovery::move(job_, what.moves, [this](std::uint32_t shell) { return restart_.may_take(shell); });
   note_due(moves);
   if (!moves.empty()) shells_.moved(moves, spares);
   if (!shells_.leads()) return;
@@ -170,13 +158,17 @@ void ShellReplace::moved_with_all(const elastic::Replacement& what) {
 
 void ShellReplace::note_due(const std::vector<job::Move>& moves) {
   for (const job::Move& each : moves) {
-    if (each.to == job_.shell_rank) due_.push_back(each);
+    if (each.to != job_.shell_rank) continue;
+    due_.push_back(each);
+    restart_.come(each.ranks);
   }
 }
 
 Result<void> ShellReplace::take_over() {
   job::Move move = std::move(due_.front());
   due_.pop_front();
+  move.ranks = move.ranks & job_.taskmap.ranks_on(job_.shell_rank);  // they may have gone on to a spare
+  if (move.ranks.empty()) return {};
   // All may have been told to start again meanwhile.
   std::uint32_t attempt = job_.attempt_of(*move.ranks.first());
   CHECK_OK(tasks_.make(move.ranks, attempt, job_.restarts));

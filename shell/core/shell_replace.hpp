@@ -39,7 +39,7 @@ class ShellReplace {
   // Once the options are final. An error: on-lost is wrong.
   Result<void> serve();
 
-  // Tasks of a lost shell are to be started here.
+  // Tasks of another shell are to be started here.
   [[nodiscard]] bool is_due() const { return !due_.empty() && !shrink_.leaves(); }
   // Makes those that have been announced first, and calls shell.take-over. They still have to be started.
   Result<void> take_over();
@@ -53,10 +53,8 @@ class ShellReplace {
   void give_up(group::Rank shell, const std::string& why);
   Result<void> replace(group::Rank shell, const value::Idset& ranks, bool takes_all);
   Result<std::vector<std::uint32_t>> choose(group::Rank shell, const value::Idset& ranks);
-  [[nodiscard]] bool shares_cores() const;
   [[nodiscard]] std::vector<elastic::Replacements::Other> others() const;
   [[nodiscard]] std::vector<elastic::Replacements::Spare> spares() const;
-  [[nodiscard]] elastic::Replacements::Room needed(group::Rank shell, const value::Idset& ranks) const;
   void announced(std::string_view bytes);
   void moved_alone(const elastic::Replacement& what);
   void moved_with_all(const elastic::Replacement& what);

@@ -23,6 +23,13 @@ std::string all_of(group::Rank shell, const elastic::RestartDecision& decision) 
                         : fmt::format("all tasks of shell {} (rank {})", shell, decision.together.str());
 }
 
+// Of all tasks of the job, with where=spare.
+std::string places_of(const job::Job& job, group::Rank shell, const elastic::SparePlaces& places) {
+  if (places.moves.empty()) return places.why.empty() ? "" : ", where they were: " + places.why;
+  const std::uint32_t to = places.moves.front().to;
+  return fmt::format(", those of shell {} on the spare shell {}{}", shell, to, job.resources.nodes[to].on());
+}
+
 // Who sends one of these wants the task to end, however it does.
 constexpr std::array kToEnd{SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM};
 
@@ -45,9 +52,14 @@ Result<void> ShellRestart::serve() {
   restarts_.emplace(limits);
   recovery_.emplace(job_, *restarts_,
                     [this](std::uint32_t shell) { return !end_.is_decided() && shells_.stays(shell); });
-  turn_ = TRY(event::Timer::create(host_.loop(), [this] { send(); }));
+  if (option_.where == job::RestartOption::Where::spare) recovery_->use_spares(shares_cores(host_.options()));
+  turn_ = TRY(event::Timer::create(host_.loop(), [this] {
+    send();
+    ask_for_spares();
+  }));
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == RestartOrders::kOrdered) return ordered(bytes);
+    if (topic == kToSpare) return asked_for_spare(bytes);
     if (topic != kAsked && topic != kAnswered) return;
     auto message = Message::parse(bytes, job_.shells());
     if (!message)
@@ -55,11 +67,7 @@ Result<void> ShellRestart::serve() {
     topic == kAsked ? announced(*message) : answered(*message);
   });
   ShellTasks::Restarting restarting;
-  restarting.started = [this](const task::Task& task) {
-    started_[task.rank()] = event::clock_now();
-    signals_.erase(task.rank());
-    kept_.erase(task.rank());
-  };
+  restarting.started = [this](const task::Task& task) { started(task); };
   restarting.keeps = [this](task::Task& task) { return keep(task); };
   restarting.signalled = [this](int signum, const group::Targets& which) { signalled(signum, which); };
   restarting.end = [this] { drop_all(); };
@@ -179,6 +187,9 @@ void ShellRestart::signalled(int signum, const group::Targets& which) {
     auto status = value::WaitStatus::killed(signum);
     return host_.raise({"exec", 0, fmt::format("{}, while the job was to start again", status.str()), status});
   }
+  for (auto& [rank, signals] : moving_.coming) {
+    if (ends && (!which || which->contains(rank))) signals.insert(signum);
+  }
   bool ends_node = false;
   for (const auto& task : tasks_.all()) {
     Rank rank = task->rank();
@@ -186,6 +197,10 @@ void ShellRestart::signalled(int signum, const group::Targets& which) {
     if (task->state() == task::State::running) signals_[rank].insert(signum);
     auto kept = kept_.find(rank);
     bool is_kept = kept != kept_.end();
+    if (ends && is_kept && (kept->second.state == State::moving || (is_node && together_->moves))) {
+      moving_.late[rank].insert(signum);
+      continue;
+    }
     bool waits = is_kept && kept->second.state < State::starting;
     ends_node =
         ends_node ||
@@ -248,7 +263,8 @@ void ShellRestart::report(group::Rank shell, const Decision& decision) const {
                                                         : fmt::format("s {}-{}", decision.first, decision.last);
   std::string what_starts =
       is_alone ? fmt::format("try {} of {} starts {}", decision.attempt, is_one ? "it" : "each", when)
-               : fmt::format("{} start again {}", all_of(shell, decision), when);
+               : fmt::format("{} start again {}{}", all_of(shell, decision), when,
+                             places_of(job_, shell, decision.places));
   host_.raise({"restart", 2,
                fmt::format("rank {}{} {}: {} (restart{} of {})", decision.ranks.str(),
                            shells_.has_others() ? node.on() : "", decision.record.status()->str(), what_starts,
@@ -292,12 +308,22 @@ void ShellRestart::granted(Rank rank, const Decision& decision) {
   of.attempt = decision.attempt;
   of.restarts = job_.restarts;
   of.state = State::waiting;
-  auto timer = event::Timer::create(host_.loop(), [this, rank] { kept_.at(rank).state = State::due; });
+  auto timer = event::Timer::create(host_.loop(), [this, rank] { wait_is_over(rank); });
   if (!timer) return host_.raise({"exec", 0, timer.error().message, std::nullopt});
   of.timer = *std::move(timer);
   of.timer->start(event::Seconds(decision.delay));
   of.task->kill_left();
   tasks_.call_exit(*of.task);
+}
+
+void ShellRestart::started(const task::Task& task) {
+  const auto rank = static_cast<Rank>(task.rank());
+  started_[rank] = event::clock_now();
+  signals_.erase(rank);
+  kept_.erase(rank);
+  auto late = moving_.coming.extract(rank);
+  if (late.empty()) return;
+  for (int signum : late.mapped()) tasks_.kill(signum, value::Idset::range(rank, rank));
 }
 
 // ---- the start, or none --------------------------------------------------------------------------
@@ -317,7 +343,7 @@ Result<void> ShellRestart::start_due(const std::function<void()>& wait_for_holds
     if (each.state != State::due) continue;
     ranks.insert(rank);
     each.state = State::starting;
-    tasks_.renew(*each.task, each.attempt, each.restarts);
+    tasks_.renew(each.task->local_id(), each.attempt, each.restarts);
   }
   if (ranks.empty()) return {};
   plugin::Call call("shell.restart");

@@ -4,7 +4,7 @@
 // and policies do not see its end yet. Its shell announces the end; in the order of the log all shells ask
 // elastic::Recovery alike, which grants a restart or has none left: so the limits are the whole job's.
 //
-//   ended -> asked -+-> granted -> due, once its time is over -> started
+//   ended -> asked -+-> granted -> due, once its time is over -> started, with where=spare perhaps elsewhere
 //                   `-> refused: its end is one as any other
 //
 // Where all tasks have to start again together (scope=job, or PMI), the leader answers by an announcement: it alone
@@ -76,50 +76,50 @@ class ShellRestart {
   // Every shell, as it is announced: they are there then, and all are about to start again, if that is granted.
   std::optional<elastic::RestartDecision> start_with_lost(const elastic::Replacement& what);
 
+  // ---- tasks that have ended start elsewhere (spare_restart.cpp)
+  [[nodiscard]] bool may_take(group::Rank shell) const;  // tasks of a lost shell
+  void come(const value::Idset& ranks);                  // to this shell
+  // Is called on every shell as it is decided.
+  void when_moved(std::function<void(const std::vector<job::Move>&)> take) { moving_.moved = std::move(take); }
+
  private:
   using Rank = value::Idset::Id;
   static constexpr std::string_view kAsked = "shell.restart-asked";
   static constexpr std::string_view kAnswered = "shell.restart-answered";  // for the whole job, by the leader
+  static constexpr std::string_view kToSpare = "shell.restart-to-spare";
   using Kept = KeptEnd;
   using State = KeptEnd::State;
   using Message = elastic::RestartMessage;
   using Decision = elastic::RestartDecision;
 
-  [[nodiscard]] bool is_chosen(const exits::Record& record) const;  // by the option
-  [[nodiscard]] bool wants(const task::Task& task, bool is_ordered) const;
+  [[nodiscard]] bool is_chosen(const exits::Record&) const, wants(const task::Task&, bool is_ordered) const;
   [[nodiscard]] Result<bool> pmi_takes_all(Rank rank, std::string_view by = "") const;
   [[nodiscard]] Result<bool> takes_all(const task::Task& task) const;
   bool keep(task::Task& task);
-  void send();
-  void send(bool whole, bool ordered, const std::vector<Rank>& ranks);
-  void announced(const Message& message);
-  void report(group::Rank shell, const Decision& decision) const;
-  void report_ordered(group::Rank shell, const Decision& decision) const;
+  void send(), send(bool whole, bool ordered, const std::vector<Rank>&);
+  void announced(const Message&), signalled(int signum, const group::Targets&);
+  void report(group::Rank, const Decision&) const, report_ordered(group::Rank, const Decision&) const;
   void log_not_started(const value::Idset& ranks, group::Rank shell, const exits::Record& record,
                        std::string_view why) const;
-  void granted(Rank rank, const Decision& decision);
-  void refused(Rank rank);
-  void signalled(int signum, const group::Targets& which);
-  void drop(Rank rank), drop_all();
+  void granted(Rank, const Decision&), refused(Rank);
+  void started(const task::Task&), drop(Rank), drop_all();
+
+  // With where=spare (spare_restart.cpp).
+  void wait_is_over(Rank), wait_together_is_over(), ask_for_spares(), ask_for_spare_together();
+  void asked_for_spare(std::string_view bytes);
+  void placed(Rank, const elastic::SparePlaces&), placed_together(const elastic::SparePlaces&);
 
   // By nacre restart.
-  void serve_orders(), ordered(std::string_view bytes);
-  void order_all(), answer_order();
-  void answered_order(const Message& message);
+  void serve_orders(), ordered(std::string_view), order_all(), answer_order(), answered_order(const Message&);
 
   // All tasks of the job, or of this shell, together (whole_restart.cpp).
-  void answer(const Message& message);
+  void answer(const Message&), answered(const Message&), decide_together(const Message&);
+  void refused_together(const Message&);
   [[nodiscard]] std::string why_not_whole() const, why_not_node() const;
   [[nodiscard]] bool waits_together() const { return together_ && !together_->is_node && !together_->is_due; }
-  [[nodiscard]] bool asks_for_node() const;
-  void answered(const Message& message);
-  void decide_together(const Message& message);
-  void refused_together(const Message& message);
-  void begin_together(const Decision& decision);
-  [[nodiscard]] bool is_given_up(const Decision& decision) const;
-  void leave_together(), end_together(), drop_node();
-  void keep_together(task::Task& task);
-  void wait_for_others(), wait_for_delay();
+  [[nodiscard]] bool asks_for_node() const, asks_for_spares() const, is_given_up(const Decision&) const;
+  void begin_together(const Decision&), leave_together(), end_together(), drop_node();
+  void keep_together(task::Task&), wait_for_others(), wait_for_delay();
   Result<void> start_together(const std::function<void()>& wait_for_holds);
 
   plugin::Host& host_;
@@ -135,14 +135,14 @@ class ShellRestart {
   event::Seconds grace_{};                     // between SIGTERM and SIGKILL
   std::map<Rank, event::Seconds> started_;
   std::map<Rank, std::set<int>> signals_;  // that were sent to the task since its start
-  bool signals_itself_ = false, is_starting_ = false;
+  bool signals_itself_ = false, is_starting_ = false, finished_ = false;
   std::map<Rank, Kept> kept_;
   std::vector<Rank> unsent_;                     // ends that are to be announced
   std::map<Rank, exits::Record> before_answer_;  // reported as the job ended, before what was asked was answered
   std::optional<RestartTogether> together_;
+  MovingTasks moving_;
   std::optional<event::Timer> last_kill_;  // of tasks that were being ended when their restart was cancelled
-  bool finished_ = false;
-  RestartAnswers answers_;  // the leader's
+  RestartAnswers answers_;                 // the leader's
   std::optional<event::Timer> turn_;
   plugin::Registration announced_, others_ended_;
 };

@@ -89,9 +89,20 @@ std::unique_ptr<task::Task> ShellTasks::new_task(std::uint32_t rank, std::uint32
   return std::make_unique<task::Task>(rank, local_id, std::move(command), attempt);
 }
 
-void ShellTasks::renew(const task::Task& old, std::uint32_t attempt, std::uint64_t restarts) {
-  std::unique_ptr<task::Task>& place = tasks_[old.local_id()];
-  earlier_.push_back(std::exchange(place, new_task(old.rank(), old.local_id(), attempt, restarts)));
+void ShellTasks::renew(std::size_t place, std::uint32_t attempt, std::uint64_t restarts) {
+  std::unique_ptr<task::Task>& task = tasks_[place];
+  auto next =
+      new_task(static_cast<std::uint32_t>(task->rank()), static_cast<std::uint32_t>(place), attempt, restarts);
+  earlier_.push_back(std::exchange(task, std::move(next)));
+}
+
+void ShellTasks::remove_moved() {
+  const value::Idset here = host_.job().taskmap.ranks_on(host_.job().shell_rank);
+  auto moved = std::stable_partition(tasks_.begin(), tasks_.end(), [&](const auto& task) {
+    return here.contains(static_cast<value::Idset::Id>(task->rank())) || task->state() == task::State::running;
+  });
+  std::move(moved, tasks_.end(), std::back_inserter(earlier_));
+  tasks_.erase(moved, tasks_.end());
 }
 
 Result<void> ShellTasks::call_for(task::Task& task, std::string_view topic) {

@@ -67,12 +67,15 @@ void ShellRestart::answered(const Message& message) {
 }
 
 void ShellRestart::decide_together(const Message& message) {
+  moving_.last = host_.last_with_tasks();
   Decision decision = recovery_->decide_together(message);
   const bool is_mine = message.shell == job_.shell_rank;
+  shells_.note_moves(decision.places.moves, true);
   if (decision.stands) report(message.shell, decision);
   if (decision.is_granted()) {
     for (Rank rank : decision.together.ids())
       shells_.expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
+    if (moving_.moved) moving_.moved(decision.places.moves);
     if (message.whole || is_mine) begin_together(decision);
   } else if (is_mine) {
     refused_together(message);
@@ -177,9 +180,13 @@ void ShellRestart::begin_together(const Decision& decision) {
                                     job_.node().on()),
                         value::WaitStatus::exited(1)});
   leave_together();
-  together_.emplace(RestartTogether{job_.restarts, decision.delay, !decision.whole, host_.last_with_tasks()});
+  const std::uint32_t before = decision.places.moves.empty() ? 0 : moving_.last;
+  const std::uint32_t last = std::max(host_.last_with_tasks(), before);
+  together_.emplace(RestartTogether{job_.restarts, decision.delay, !decision.whole, last, decision.ordered});
   for (const auto& task : tasks_.all()) {
-    if (task->state() == task::State::exited && !host_.ending()) keep_together(*task);
+    // Before, to another shell; those that go now are waited for.
+    bool has_gone = job_.taskmap.node_of(task->rank()) != job_.shell_rank && !decision.moves(task->rank());
+    if (task->state() == task::State::exited && !has_gone && !host_.ending()) keep_together(*task);
   }
   if (!is_starting_) end_together();  // else once those that are being started run
 }
@@ -247,7 +254,7 @@ void ShellRestart::wait_for_others() {
 }
 
 void ShellRestart::wait_for_delay() {
-  auto timer = event::Timer::create(host_.loop(), [this] { together_->is_due = true; });
+  auto timer = event::Timer::create(host_.loop(), [this] { wait_together_is_over(); });
   if (!timer) return host_.raise({"exec", 0, timer.error().message, std::nullopt});
   together_->timer = *std::move(timer);
   together_->timer->start(event::Seconds(together_->delay));
@@ -273,12 +280,16 @@ void ShellRestart::drop_node() {
 
 Result<void> ShellRestart::start_together(const std::function<void()>& wait_for_holds) {
   value::Idset ranks;
+  if (!together_->is_node) {
+    tasks_.remove_moved();
+    std::erase_if(kept_, [this](const auto& each) { return job_.taskmap.node_of(each.first) != job_.shell_rank; });
+  }
   for (std::size_t id = 0; id < tasks_.all().size(); ++id) {
     const task::Task& task = *tasks_.all()[id];
     // Those that have come here meanwhile have not been started, or run.
     if (!kept_.contains(task.rank()) && task.state() != task::State::init) continue;
     ranks.insert(task.rank());
-    tasks_.renew(task, job_.attempt_of(task.rank()), together_->restarts);
+    tasks_.renew(id, job_.attempt_of(task.rank()), together_->restarts);
   }
   for (auto& [rank, each] : kept_) each.state = State::starting;
   plugin::Call call("shell.restart");

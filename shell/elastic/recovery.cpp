@@ -2,6 +2,7 @@
 #include "elastic/recovery.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace nacre::elastic {
 
@@ -62,7 +63,93 @@ RestartDecision Recovery::decide_together(const RestartMessage& message) {
     out.first = out.last = granted ? granted->number : 0;
   }
   out.together = message.whole ? job_.all_ranks() : job_.taskmap.ranks_on(message.shell);
-  if (out.is_granted()) job_.start_again(out.together);
+  if (out.is_granted()) start_together(out, message.shell);
+  return out;
+}
+
+// By spare and start: they may have started again where they were, each so often.
+std::vector<job::Move> Recovery::moves_of(const value::Idset& ranks, std::uint32_t from, std::uint32_t to,
+                                          std::uint32_t more) const {
+  std::map<std::uint32_t, value::Idset> by_start;
+  for (value::Idset::Id rank : ranks.ids()) by_start[job_.attempt_of(rank) + more].insert(rank);
+  std::vector<job::Move> out;
+  for (const auto& [attempt, which] : by_start) out.push_back({which, from, to, attempt});
+  return out;
+}
+
+void Recovery::note(const std::vector<job::Move>& moves) {
+  const std::uint64_t restarts = job_.restarts;
+  for (const job::Move& each : moves) job_.move(each);
+  job_.restarts = restarts;
+}
+
+// It is one restart, wherever they start.
+void Recovery::start_together(RestartDecision& decision, std::uint32_t shell) {
+  value::Idset moved;
+  if (shares_cores_ && decision.whole && !decision.ordered) {
+    value::Idset ranks = job_.taskmap.ranks_on(shell);
+    if (auto spare = spare_for(shell, ranks)) {
+      decision.places.moves = moves_of(ranks, shell, *spare, 1);
+      moved = std::move(ranks);
+    } else {
+      decision.places.why = spare.error().message;
+    }
+  }
+  note(decision.places.moves);
+  job_.start_again(decision.together - moved);
+}
+
+// No task goes to where one has failed, or was lost.
+Result<std::uint32_t> Recovery::spare_for(std::uint32_t shell, const value::Idset& ranks) const {
+  auto is_left = [this](std::uint32_t id) {
+    return std::any_of(job_.moves.begin(), job_.moves.end(),
+                       [&](const job::Move& each) { return each.from == id; });
+  };
+  auto room = [this](std::uint32_t id) {
+    const job::NodeResources& node = job_.resources.nodes[id];
+    return Replacements::Room{node.cores.size(), node.gpus.size()};
+  };
+  const Replacements::Room needed = Replacements::needed(job_, shell, ranks, *shares_cores_);
+  const std::uint64_t cores = ranks.size() * job_.spec.cores_per_slot;
+  for (const job::Move& each : job_.moves) {
+    if (each.from != shell || each.to == shell || !stays_(each.to) || is_left(each.to) || needed.gpus > 0) continue;
+    std::uint64_t used = job_.taskmap.tasks_on(each.to) * job_.spec.cores_per_slot;
+    if (*shares_cores_ || used + cores <= room(each.to).cores) return each.to;
+  }
+  std::vector<Replacements::Spare> spares;
+  for (std::uint32_t id : job_.spare_shells().ids()) {
+    if (stays_(id)) spares.push_back({id, room(id)});
+  }
+  return Replacements().choose(spares, needed);
+}
+
+SparePlaces Recovery::place(const SpareRequest& asked) {
+  SparePlaces out;
+  value::Idset waiting;
+  for (const auto& [rank, attempt] : asked.starts) {
+    if (stays_(asked.shell) && job_.taskmap.node_of(rank) == asked.shell && job_.attempt_of(rank) == attempt)
+      waiting.insert(rank);
+  }
+  std::vector<value::Idset> groups;
+  for (value::Idset::Id rank : waiting.ids()) {
+    if (groups.empty() || !asked.together) groups.emplace_back();
+    groups.back().insert(rank);
+  }
+  for (const value::Idset& group : groups) {
+    auto spare = spare_for(asked.shell, group);
+    if (!spare) {
+      out.stay.insert(group);
+      out.why = spare.error().message;
+      continue;
+    }
+    std::vector<job::Move> moves = moves_of(group, asked.shell, *spare, 0);
+    note(moves);
+    for (job::Move& each : moves) {
+      bool is_alike =
+          !out.moves.empty() && out.moves.back().to == each.to && out.moves.back().attempt == each.attempt;
+      is_alike ? out.moves.back().ranks.insert(each.ranks) : out.moves.push_back(std::move(each));
+    }
+  }
   return out;
 }
 
@@ -86,8 +173,9 @@ std::vector<job::Move> Recovery::move(job::Job& job, std::vector<job::Move> move
 std::optional<RestartDecision> Recovery::decide_replacement(const Replacement& replacement) {
   const std::vector<job::Move>& moves = replacement.moves;
   const Replacement::All& all = *replacement.all;
-  bool stands = all.restarts == job_.restarts &&
-                std::all_of(moves.begin(), moves.end(), [this](const job::Move& each) { return stays_(each.to); });
+  bool stands =
+      all.restarts == job_.restarts &&
+      std::all_of(moves.begin(), moves.end(), [this](const job::Move& each) { return may_take(each.to); });
   if (!stands) return std::nullopt;
   RestartDecision out{replacement.ranks(), exits::Record::lost()};
   out.whole = true;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "elastic/replacement.hpp"
+#include "elastic/replacements.hpp"
 #include "elastic/restart_message.hpp"
 #include "elastic/restarts.hpp"
 #include "job/job.hpp"
@@ -28,6 +29,9 @@ class Recovery {
   Recovery(job::Job& job, Restarts& restarts, Stays stays)
       : job_(job), restarts_(restarts), stays_(std::move(stays)) {}
 
+  // where=spare from now on. `shares_cores`: tasks may share them.
+  void use_spares(bool shares_cores) { shares_cores_ = shares_cores; }
+
   // Tasks that start again by themselves: ends that are decided alike, one after the other, are one decision. None
   // where all tasks of the job have to start again, which the leader answers. `fallen`: something came before.
   struct Alone {
@@ -35,11 +39,22 @@ class Recovery {
     value::Idset fallen;
   };
   Alone decide(const RestartMessage& asked);
-  // All tasks of the job, or of the shell that has asked, together.
+  // All tasks of the job, or of the shell that has asked, together. Of the job: with where=spare those of the shell
+  // that has asked go to a spare, if one can take them.
   RestartDecision decide_together(const RestartMessage& message);
   // All tasks of the job, by nacre restart; none: some have started again since the leader has sent this answer, so
   // it has to answer anew.
   std::optional<RestartDecision> decide_order(const RestartMessage& answer);
+
+  // With where=spare: where these start. They go to a shell that others of their shell have gone to before them, if
+  // it has room, else to the first spare that can take them. What is in neither list of the answer has been
+  // overtaken by something else.
+  SparePlaces place(const SpareRequest& asked);
+
+  // Whether those of a lost shell may go there: with where=spare others may have come before them.
+  [[nodiscard]] bool may_take(std::uint32_t shell) const {
+    return stays_(shell) && (!shares_cores_ || job_.is_spare(shell));
+  }
 
   // Tasks of a lost shell go to others. Returns what has had an effect: no tasks go to a shell that does not stay.
   static std::vector<job::Move> move(job::Job& job, std::vector<job::Move> moves, const Stays& stays);
@@ -50,10 +65,16 @@ class Recovery {
  private:
   [[nodiscard]] bool stands(std::uint32_t shell, const RestartEnd& end) const;
   RestartDecision decide(const RestartEnd& end, bool ordered);
+  [[nodiscard]] Result<std::uint32_t> spare_for(std::uint32_t shell, const value::Idset& ranks) const;
+  [[nodiscard]] std::vector<job::Move> moves_of(const value::Idset& ranks, std::uint32_t from, std::uint32_t to,
+                                                std::uint32_t more) const;
+  void start_together(RestartDecision& decision, std::uint32_t shell);
+  void note(const std::vector<job::Move>& moves);
 
   job::Job& job_;
   Restarts& restarts_;
   Stays stays_;
+  std::optional<bool> shares_cores_;  // with where=spare
 };
 
 }  // namespace nacre::elastic

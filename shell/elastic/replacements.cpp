@@ -19,6 +19,14 @@ std::string text_of(Replacements::Room room, bool with_gpus) {
 
 }  // namespace
 
+Replacements::Room Replacements::needed(const job::Job& job, std::uint32_t shell, const value::Idset& ranks,
+                                        bool shares_cores) {
+  const job::NodeResources& node = job.resources.nodes[shell];
+  const job::Jobspec& spec = job.spec;
+  return {shares_cores ? 1 : std::min<std::uint64_t>(ranks.size() * spec.cores_per_slot, node.cores.size()),
+          std::min<std::uint64_t>(ranks.size() * spec.gpus_per_slot, node.gpus.size())};
+}
+
 Result<std::uint32_t> Replacements::choose(std::span<const Spare> spares, Room needed) {
   std::string too_small;
   for (const Spare& each : spares) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "job/job.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::elastic {
@@ -32,6 +33,10 @@ class Replacements {
     std::uint64_t tasks = 0;  // that have not ended
     std::uint64_t room = 0;   // for so many more
   };
+
+  // What the slots of these tasks have, but no more than the node that they were on, and no cores where tasks may
+  // share them.
+  static Room needed(const job::Job& job, std::uint32_t shell, const value::Idset& ranks, bool shares_cores);
 
   // The first of `spares`, which are alive and have no tasks, that is not promised and has what is needed. ENOENT:
   // there is none; the message says why: "there is no spare left".

@@ -50,6 +50,29 @@ Result<RestartMessage> RestartMessage::parse(std::string_view bytes, std::uint32
   return out;
 }
 
+std::string SpareRequest::text() const {
+  Json list = Json::array();
+  for (const auto& [rank, attempt] : starts) list.push_back({rank, attempt});
+  return dump_json({{"shell", shell}, {"together", together}, {"starts", std::move(list)}});
+}
+
+Result<SpareRequest> SpareRequest::parse(std::string_view bytes, std::uint32_t shells, std::uint64_t tasks) {
+  Json json = TRY(parse_json(bytes));
+  JsonAt what = JsonAt::root(json);
+  SpareRequest out;
+  out.shell = static_cast<std::uint32_t>(TRY(TRY(what.at("shell")).integer(0, std::int64_t{shells} - 1)));
+  out.together = TRY(TRY(what.at("together")).boolean());
+  const auto last = static_cast<std::int64_t>(tasks) - 1;
+  for (const JsonAt& each : TRY(TRY(what.at("starts")).elements())) {
+    auto parts = TRY(each.elements());
+    if (parts.size() != 2) return each.expected("[RANK, START]");
+    out.starts.emplace_back(static_cast<value::Idset::Id>(TRY(parts[0].integer(0, last))),
+                            static_cast<std::uint32_t>(TRY(parts[1].integer(1, UINT32_MAX - 1))));
+  }
+  if (out.starts.empty()) return what.expected("at least one start");
+  return out;
+}
+
 bool RestartDecision::takes_in(const RestartDecision& next) const {
   return next.record == record && next.attempt == attempt && next.delay == delay && next.why_not == why_not;
 }

@@ -3,13 +3,16 @@
 // What shells announce of tasks that have ended, and are to be started again (doc/protocol.md).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
 #include "exits/record.hpp"
+#include "job/job.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::elastic {
@@ -35,6 +38,24 @@ struct RestartMessage {
   [[nodiscard]] std::string answered() const;  // ... and the leader's answer where all tasks are to start again
 };
 
+// With where=spare: tasks of a shell whose wait is over, and that are to start on a spare.
+struct SpareRequest {
+  std::uint32_t shell = 0;
+  bool together = false;  // they start on one shell (scope=node); else each for itself
+  std::vector<std::pair<value::Idset::Id, std::uint32_t>> starts;  // rank, and the start that is due; at least one
+
+  [[nodiscard]] std::string text() const;
+  // In a job of so many shells and tasks. EINVAL: it is none.
+  static Result<SpareRequest> parse(std::string_view bytes, std::uint32_t shells, std::uint64_t tasks);
+};
+
+// What becomes of it.
+struct SparePlaces {
+  std::vector<job::Move> moves = {};  // these have been noted in the job
+  value::Idset stay = {};             // no spare can take them: they start where they were
+  std::string why = {};               // ... "there is no spare left"
+};
+
 // Of ends that are alike: what has been decided.
 struct RestartDecision {
   value::Idset ranks;
@@ -47,7 +68,14 @@ struct RestartDecision {
   value::Idset together = {};         // those that start, if not only `ranks` do
   bool ordered = false;
   bool stands = true;  // false: something else came before what was asked
+  SparePlaces places =
+      {};  // with where=spare, where all tasks of the job start again: those of the shell of `ranks`
 
+  // It starts on another shell.
+  [[nodiscard]] bool moves(value::Idset::Id rank) const {
+    return std::any_of(places.moves.begin(), places.moves.end(),
+                       [&](const job::Move& each) { return each.ranks.contains(rank); });
+  }
   [[nodiscard]] bool is_granted() const { return stands && why_not.empty(); }
   [[nodiscard]] bool takes_in(const RestartDecision& next) const;
 };

@@ -43,7 +43,7 @@ void ExitOptions::add_to(CLI::App& verb, const std::vector<std::string>& setopt)
       ->option_text("[=N|P%|first]");
   group->add_option("--restart", restart_, "Start tasks again that end, up to 3 times in all: see restart")
       ->option_text(
-          "never|on-failure|always[,max=N][,per-task=N][,backoff=TIME[:TIME]][,codes=SET][,scope=task|job]");
+          "never|on-failure|always[,max=N][,per-task=N][,backoff=TIME[:TIME]][,codes=SET][,scope=...][,where=...]");
   group
       ->add_option(
           "--hang-watch", hang_watch_,

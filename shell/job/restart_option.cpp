@@ -20,6 +20,7 @@ namespace {
 
 using When = RestartOption::When;
 using Scope = RestartOption::Scope;
+using Where = RestartOption::Where;
 
 constexpr std::array<std::pair<std::string_view, When>, 4> kWhens{{{"never", When::never},
                                                                    {"on-request", When::on_request},
@@ -27,6 +28,8 @@ constexpr std::array<std::pair<std::string_view, When>, 4> kWhens{{{"never", Whe
                                                                    {"always", When::always}}};
 constexpr std::array<std::pair<std::string_view, Scope>, 3> kScopes{
     {{"task", Scope::task}, {"node", Scope::node}, {"job", Scope::job}}};
+constexpr std::array<std::pair<std::string_view, Where>, 3> kWheres{
+    {{"same", Where::same}, {"spare", Where::spare}, {"any", Where::any}}};
 
 constexpr int kLimits = 4;  // so many of the members are
 
@@ -75,12 +78,10 @@ Result<void> read_member(const JsonAt& option, std::string_view name, std::strin
     if (scope == kScopes.end()) return wrong(option, name, value, "task, node or job");
     out.scope = scope->second;
   } else if (name == "where") {
-    if (value == "spare")
-      return option.error(
-          "where=spare is no choice: a task whose shell lives starts there again, and with "
-          "on-lost=replace a spare starts those of a lost shell with where=same, too");
-    if (value != "same" && value != "any") return wrong(option, name, value, "same or any");
-    out.where = value == "any" ? RestartOption::Where::any : RestartOption::Where::same;
+    auto where =
+        std::find_if(kWheres.begin(), kWheres.end(), [&](const auto& each) { return each.first == value; });
+    if (where == kWheres.end()) return wrong(option, name, value, "same, spare or any");
+    out.where = where->second;
   } else {
     return option.error(fmt::format("there is no {}{}; restart has {}", in_quotes(name), did_you_mean(name, kNames),
                                     fmt::join(kNames, ", ")));
@@ -123,6 +124,8 @@ Result<RestartOption> RestartOption::read(const Options& options) {
   if (comma == std::string::npos) return out;
   CHECK_OK(read_members(*option, std::string_view(text).substr(comma + 1), out));
   if (out.when == When::never) return option->error("never has no members: leave them out");
+  if (out.when == When::on_request && out.where == Where::spare)
+    return option->error("on-request starts tasks where they were: where=spare is for on-failure and always");
   if (out.when == When::always && !out.codes.empty())
     return option->error("codes chooses among failures, and always means each end: use on-failure with codes");
   return out;

@@ -20,10 +20,11 @@ struct RestartOption {
     node,  // all tasks of its shell, likewise
     job,   // all tasks of the job
   };
-  // Tasks whose shell lives start there; those of a lost shell, with on-lost=replace, ...
+  // Tasks of a lost shell start on a spare, with on-lost=replace; those that have ended, ...
   enum class Where : std::uint8_t {
-    same,  // on a spare only
-    any,   // on another shell too, if no spare can take them
+    same,   // where they were
+    spare,  // on a spare, if one can take them
+    any,    // where they were; those of a lost shell on another one too, if no spare can take them
   };
   static constexpr std::uint64_t kMost = 1'000'000;
 
@@ -37,7 +38,7 @@ struct RestartOption {
   Where where = Where::same;
 
   // restart=never|on-request|on-failure|always
-  //     [,max=N][,per-task=N][,backoff=FIRST[:LONGEST]][,codes=SET][,scope=task|node|job][,where=same|any]
+  //     [,max=N][,per-task=N][,backoff=FIRST[:LONGEST]][,codes=SET][,scope=task|node|job][,where=same|spare|any]
   static Result<RestartOption> read(const Options& options);
 
   [[nodiscard]] bool is_on() const { return when != When::never; }

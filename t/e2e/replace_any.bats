@@ -114,11 +114,8 @@ LUA
   done
 }
 
-@test "what where cannot be is refused in words" {
+@test "where=any without on-lost=replace is refused in words" {
   run run_ --local=2 --on-lost=go-on --restart=on-failure,where=any true
   [ "$status" -eq 1 ]
   [[ $output == *"restart: where=any is for the tasks of a lost shell, which start again with on-lost=replace only: give that, too"* ]] || { echo "$output"; return 1; }
-  run run_ --restart=on-failure,where=spare true
-  [ "$status" -eq 2 ]
-  [[ $output == *"where=spare is no choice: "* ]] || { echo "$output"; return 1; }
 }

@@ -180,3 +180,125 @@ TEST_CASE("what shells announce of restarts reads back to the same") {
   CHECK(RestartMessage::parse(all.answered(), 1).value().restarts == 7);
   CHECK_FALSE(RestartMessage::parse("{}", 1));
 }
+
+// ---- where=spare ---------------------------------------------------------------------------------
+
+namespace {
+
+// Two tasks on each of two shells, and three spares, the first of which has one core only.
+struct WithSpares : Fixture {
+  WithSpares() {
+    job.resources.nodes.push_back({4, "n", value::Idset::range(0, 1), {}, {}});
+    job.resources.nodes[2].cores = value::Idset::range(0, 0);
+    job.taskmap = value::Taskmap::block({2, 2, 0, 0, 0});
+    job.spares = 3;
+    recovery.use_spares(false);
+  }
+  elastic::SparePlaces place(std::uint32_t shell, std::vector<value::Idset::Id> ranks, bool together = false) {
+    elastic::SpareRequest asked{shell, together, {}};
+    for (value::Idset::Id rank : ranks) asked.starts.emplace_back(rank, job.attempt_of(rank));
+    return recovery.place(elastic::SpareRequest::parse(asked.text(), job.shells(), job.tasks()).value());
+  }
+  [[nodiscard]] std::uint32_t shell_of(value::Idset::Id rank) const { return job.taskmap.node_of(rank).value(); }
+};
+
+}  // namespace
+
+TEST_CASE("a task goes to the first spare that has room, and none goes back to where one has failed") {
+  WithSpares it;
+  REQUIRE(it.recovery.decide(Fixture::asked(0, {0})).decisions.size() == 1);
+  auto first = it.place(0, {0});
+  REQUIRE(first.moves.size() == 1);
+  CHECK(first.moves[0].ranks.str() == "0");
+  CHECK(first.moves[0].from == 0);
+  CHECK(first.moves[0].to == 2);
+  CHECK(first.moves[0].attempt == 2);
+  CHECK(it.shell_of(0) == 2);
+  CHECK(it.job.attempt_of(0) == 2);
+  CHECK(it.job.restarts == 1);  // the restart, and not the move
+  CHECK_FALSE(it.job.is_spare(2));
+  // There is no core free beside it, so the other one takes the next spare.
+  CHECK(it.place(0, {1}).moves.at(0).to == 3);
+  CHECK(it.place(2, {0}).moves.at(0).to == 4);
+  // Shell 2 has been left, as has shell 0.
+  auto none = it.place(1, {2, 3});
+  CHECK(none.moves.empty());
+  CHECK(none.stay.str() == "2-3");
+  CHECK(none.why == "there is no spare left");
+  CHECK(it.shell_of(2) == 1);
+}
+
+TEST_CASE("tasks of one shell follow each other to a spare that has room for them") {
+  WithSpares it;
+  it.gone.insert(2);
+  CHECK(it.place(1, {2}).moves.at(0).to == 3);
+  CHECK(it.place(1, {3}).moves.at(0).to == 3);
+  auto both = it.place(0, {0, 1});  // one after the other, and alike
+  REQUIRE(both.moves.size() == 1);
+  CHECK(both.moves[0].to == 4);
+  CHECK(both.moves[0].ranks.str() == "0-1");
+}
+
+TEST_CASE("tasks that start together need a spare for all of them") {
+  WithSpares it;
+  it.gone.insert(3);
+  it.gone.insert(4);
+  auto none = it.place(1, {2, 3}, true);
+  CHECK(none.stay.str() == "2-3");
+  CHECK(none.why == "the spare shell 2 has 1 core, and they need 2 cores");
+  it.gone.remove(4);
+  CHECK(it.place(1, {2, 3}, true).moves.at(0).to == 4);
+}
+
+TEST_CASE("what came before a request for a spare makes it fall") {
+  WithSpares it;
+  elastic::SpareRequest late{0, false, {{0, 2}}};  // its first start counts
+  CHECK(it.recovery.place(late).moves.empty());
+  CHECK(it.recovery.place(late).stay.empty());
+  CHECK(it.recovery.place({1, false, {{0, 1}}}).stay.empty());  // it is on shell 0
+  it.gone.insert(0);
+  CHECK(it.recovery.place({0, false, {{0, 1}}}).stay.empty());
+  CHECK_FALSE(elastic::SpareRequest::parse(R"({"shell":0,"together":false,"starts":[]})", 5, 4));
+  CHECK_FALSE(elastic::SpareRequest::parse(R"({"shell":5,"together":false,"starts":[[0,1]]})", 5, 4));
+  CHECK_FALSE(elastic::SpareRequest::parse(R"({"shell":0,"together":false,"starts":[[4,1]]})", 5, 4));
+}
+
+TEST_CASE(
+    "all start again, and those of the shell of the one that failed on a spare; an order leaves all in place") {
+  WithSpares it;
+  RestartMessage whole = Fixture::asked(1, {2});
+  whole.whole = true;
+  auto all = it.recovery.decide_together(whole);
+  REQUIRE(all.is_granted());
+  REQUIRE(all.places.moves.size() == 1);
+  CHECK(all.places.moves[0].to == 3);
+  CHECK(all.places.moves[0].ranks.str() == "2-3");
+  CHECK(all.places.moves[0].attempt == 2);
+  CHECK(all.moves(2));
+  CHECK_FALSE(all.moves(0));
+  CHECK(it.shell_of(3) == 3);
+  for (value::Idset::Id rank : {0, 1, 2, 3}) CHECK(it.job.attempt_of(rank) == 2);
+  CHECK(it.job.restarts == 1);
+  RestartMessage again = Fixture::asked(3, {2}, 2);
+  again.whole = true;
+  CHECK(it.recovery.decide_together(again).places.moves.at(0).to == 4);
+  RestartMessage last = Fixture::asked(0, {0}, 3);
+  last.whole = true;
+  auto none = it.recovery.decide_together(last);
+  REQUIRE(none.is_granted());
+  CHECK(none.places.moves.empty());
+  CHECK(none.places.why == "the spare shell 2 has 1 core, and they need 2 cores");
+  CHECK(it.job.attempt_of(0) == 4);
+  RestartMessage order;
+  order.whole = order.ordered = true;
+  order.restarts = it.job.restarts;
+  CHECK(it.recovery.decide_order(order)->places.moves.empty());
+}
+
+TEST_CASE("tasks of a lost shell do not go to a spare that others have taken meanwhile") {
+  WithSpares it;
+  CHECK(it.place(0, {0}).moves.at(0).to == 2);
+  auto may_take = [&](std::uint32_t shell) { return it.recovery.may_take(shell); };
+  CHECK(Recovery::move(it.job, {{value::Idset::range(2, 3), 1, 2, 2}}, may_take).empty());
+  CHECK(Recovery::move(it.job, {{value::Idset::range(2, 3), 1, 3, 2}}, may_take).size() == 1);
+}

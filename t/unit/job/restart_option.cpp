@@ -35,6 +35,7 @@ TEST_CASE("restart: without it nothing starts again; a word alone has the defaul
   CHECK(read("always,scope=task")->scope == RestartOption::Scope::task);
   CHECK(out.where == RestartOption::Where::same);
   CHECK(read("on-request,scope=job,where=any")->where == RestartOption::Where::any);
+  CHECK(read("always,where=spare")->where == RestartOption::Where::spare);
   CHECK(read("always,where=same")->where == RestartOption::Where::same);
 }
 
@@ -71,11 +72,9 @@ TEST_CASE("restart: what it cannot be is named, with what it can be") {
   for (const char* codes : {"0", "256", "", "x"})
     CHECK(why(std::string("on-failure,codes=") + codes).starts_with("restart: codes: expected exit codes"));
   CHECK(why("on-failure,scope=shell") == "restart: scope: expected task, node or job, got 'shell'");
-  CHECK(why("on-failure,where=here") == "restart: where: expected same or any, got 'here'");
-  CHECK(
-      why("on-failure,where=spare") ==
-      "restart: where=spare is no choice: a task whose shell lives starts there again, and with on-lost=replace a "
-      "spare starts those of a lost shell with where=same, too");
+  CHECK(why("on-failure,where=here") == "restart: where: expected same, spare or any, got 'here'");
+  CHECK(why("on-request,where=spare") ==
+        "restart: on-request starts tasks where they were: where=spare is for on-failure and always");
   CHECK(why("on-failure,backof=1") ==
         "restart: there is no 'backof'; did you mean backoff?; restart has max, per-task, backoff, codes, scope, "
         "where");
