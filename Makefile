@@ -56,11 +56,11 @@ run: ## build, without optimisation as that is quick, and run a first job
 	@etc/demo/run.sh $(FIRST)/nacre-shell build/demo
 	@echo "This build is slow, as it is not optimised: \`make install\` and \`make deb\` make one for use."
 
-check: ## build, run all tests with sanitizers, end-to-end tests on an optimised build, and lint
+check: ## build and run the unit tests with sanitizers, end-to-end tests on an optimised build, and lint
 	$(step) "Dependencies" etc/deps.sh check cluster
 	$(step) "Configure, with sanitizers" cmake --preset dev
-	$(step) "Build, with sanitizers" $(build) $(DEV)
-	$(step) "Test, with sanitizers" $(ctest) --test-dir $(DEV)
+	$(step) "Build the unit tests, with sanitizers" $(build) $(DEV) --target unit_tests
+	$(step) "Unit tests, with sanitizers" $(ctest) --test-dir $(DEV) --label-regex '^unit$$'
 	$(step) "Configure, optimised" cmake --preset quick $(release_options)
 	$(step) "Build, optimised" $(build) $(QUICK)
 	$(step) "Test, optimised" $(ctest) --test-dir $(QUICK)
@@ -68,8 +68,10 @@ check: ## build, run all tests with sanitizers, end-to-end tests on an optimised
 	$(step) "Lint" t/lint/run
 	@t/kit/left_out $(DEV) $(QUICK)
 
-check-long: check ## check, then Clang's warnings and sanitizers, fuzzing for FUZZ_SECONDS each, stdio for STDIO_SECONDS, other MPIs, a viewer of traces
+check-long: check ## check, then all tests with sanitizers, Clang's warnings, fuzzing for FUZZ_SECONDS each, stdio for STDIO_SECONDS, other MPIs, a viewer of traces
 	$(step) "Dependencies of the long tests" etc/deps.sh check long
+	$(step) "Build the rest, with sanitizers" $(build) $(DEV)
+	$(step) "Test the rest, with sanitizers" $(ctest) --test-dir $(DEV) --label-exclude '^unit$$'
 	$(step) "Configure, with Clang" cmake --preset clang
 	$(step) "Build, with Clang" $(build) $(CLANG)
 	$(step) "Test, with Clang" $(ctest) --test-dir $(CLANG)
