@@ -39,6 +39,7 @@ own_words() { grep -vE '^(srun: |$)' <<<"$output" || :; }
   nothing_left
 }
 
+# bats test_tags=long
 @test "nacre launch works from a host that is not in the job's list first" {
   write_job 1 sh -c 'echo $FLUX_TASK_RANK on $(uname -n)'
   run launch node3
@@ -54,6 +55,7 @@ by_slurm_for_a_minute() {
     "$NACRE_SHELL" "${job_options[@]}" "$@"
 }
 
+# bats test_tags=long
 @test "a job of Slurm: all tasks get the signal before its time is over; what runs then counts as 124" {
   write_job 2 sh -c 'trap "echo \$FLUX_TASK_RANK was warned; exit 7" USR1; sleep 76543 & wait'
   run by_slurm_for_a_minute -o signal.timeleft=50s
@@ -66,6 +68,7 @@ by_slurm_for_a_minute() {
   nothing_left
 }
 
+# bats test_tags=long
 @test "notices of how tasks end come to the launcher's host, under srun and over ssh" {
   write_job 2 sh -c 'case $FLUX_TASK_RANK in 5) exit 3;; esac; sleep 1; echo text >&2'
   for way in by_srun "launch node3"; do
@@ -79,6 +82,7 @@ by_slurm_for_a_minute() {
   [ "$(tail -n 1 given | jq -c '[.end, .code]')" = '[1,3]' ]
 }
 
+# bats test_tags=long
 @test "the report comes to the launcher's host, under srun and over ssh" {
   write_job 2 sh -c 'case $FLUX_TASK_RANK in 5) echo why >&2; exit 3;; esac'
   for way in by_srun "launch node3"; do
@@ -90,6 +94,7 @@ by_slurm_for_a_minute() {
   done
 }
 
+# bats test_tags=long
 @test "output to a closed standard output is an error, over ssh and under srun" {
   write_job 1 echo something
   for way in by_srun by_ssh; do
@@ -122,6 +127,7 @@ by_slurm_for_a_minute() {
   nothing_left
 }
 
+# bats test_tags=long
 @test "a host that is cut off for a second loses nothing" {
   write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo $FLUX_TASK_RANK is done' "$work"
   launch node0 >said 2>&1 &
@@ -136,6 +142,7 @@ by_slurm_for_a_minute() {
   nothing_left
 }
 
+# bats test_tags=long
 @test "a host that does not answer is named, and the job does not start" {
   write_job 1 sh -c 'echo ran'
   "$vcluster" kill node2
@@ -146,6 +153,7 @@ by_slurm_for_a_minute() {
   nothing_left
 }
 
+# bats test_tags=long
 @test "a host whose shell cannot be run is named, and the job does not start" {
   write_job 1 sh -c 'echo ran'
   touch no-program

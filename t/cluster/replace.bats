@@ -40,6 +40,7 @@ replaced() {
   replaced
 }
 
+# bats test_tags=long
 @test "over ssh: a host loses its power, and its rank goes to the spare" {
   start_run --hosts="node[0-3]" --timeout=100 -o lost-after=2s
   "$vcluster" kill node1 --power
@@ -47,6 +48,7 @@ replaced() {
   "$vcluster" boot node1
 }
 
+# bats test_tags=long
 @test "over ssh: the spare's host dies first; then the job ends, and the line says why" {
   start_run --hosts="node[0-3]" --timeout=100 -o lost-after=2s
   "$vcluster" kill node3 --power
@@ -60,6 +62,7 @@ replaced() {
   "$vcluster" boot node3
 }
 
+# bats test_tags=long
 @test "over ssh: a host is cut off, and its rank goes to the spare; what it says when it is back is too late" {
   start_run --hosts="node[0-3]" --timeout=100 -o lost-after=2s
   "$vcluster" cut node1
@@ -87,6 +90,7 @@ moved_beside_another() {
   [ "$(grep '^done' said | sort)" = $'done 0 1 node0\ndone 1 '"$1 $there"$'\ndone 2 1 node2' ] || { cat said; return 1; }
 }
 
+# bats test_tags=long
 @test "over ssh, where=any: two hosts lose their power; the spare takes over, then a host that has a task" {
   start_run --hosts="node[0-3]" --timeout=100 -o lost-after=2s --oversubscribe --restart=on-failure,where=any
   "$vcluster" kill node1 --power
@@ -98,6 +102,7 @@ moved_beside_another() {
   "$vcluster" boot node3
 }
 
+# bats test_tags=long
 @test "by srun, where=any: a shell is killed, and its rank goes to a host that has a task" {
   code=137 shape=3
   start_run --srun --oversubscribe --restart=on-failure,where=any
@@ -105,6 +110,7 @@ moved_beside_another() {
   moved_beside_another 2
 }
 
+# bats test_tags=long
 @test "over ssh, and by srun: a shell is killed while the job is being started, and its rank begins on the spare" {
   local topic
   for topic in initrc shell.init shell.start; do

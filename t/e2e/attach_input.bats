@@ -61,6 +61,7 @@ reading='while read -r line; do echo "$NACRE_TASK_RANK got $line"; done; echo "$
   done
 }
 
+# bats test_tags=long
 @test "one owner at a time; whoever leaves only leaves, in the middle of a line too, and the job goes on" {
   for way in here local; do
     left_open "$way" -n 2 sh -c "$reading"
@@ -106,6 +107,7 @@ reading='while read -r line; do echo "$NACRE_TASK_RANK got $line"; done; echo "$
   done
 }
 
+# bats test_tags=long
 @test "100 MB come as they were sent, and tasks that do not read stop the owner, not the job" {
   head -c 100000000 /dev/urandom >large
   for way in "${ways[@]}"; do
@@ -127,6 +129,7 @@ reading='while read -r line; do echo "$NACRE_TASK_RANK got $line"; done; echo "$
 position() { sed -n 's/^pos:[[:space:]]*//p' "/proc/${owners[-1]}/fdinfo/0"; }
 is_at() { [ "$(position)" -ge "$1" ]; }
 
+# bats test_tags=long
 @test "what waits for a task that does not read is bounded" {
   head -c 20000000 /dev/zero >large
   left_open here sh -c 'until test -e go; do sleep 0.05; done; exec wc -c'
@@ -183,6 +186,7 @@ is_at() { [ "$(position)" -ge "$1" ]; }
   [[ $output == *"input.when-left: expected open or end"* ]]
 }
 
+# bats test_tags=long
 @test "the input is taken from a launcher that runs, which gets a line, and goes on" {
   for way in local agent; do
     places_of "$way"
@@ -208,6 +212,7 @@ is_at() { [ "$(position)" -ge "$1" ]; }
   done
 }
 
+# bats test_tags=long
 @test "input.when-left=end: the input ends with its owner; by default a job that is left waits for the next one" {
   for way in here local agent; do
     for left in end open; do
@@ -286,6 +291,7 @@ own_at_terminal() {
 state_is_stopped() { [ "$(ps -o state= -p "$1")" = T ]; }
 interrupted() { keys C-c; gone "$(<shell.pid)"; } # a third one kills
 
+# bats test_tags=long
 @test "on a terminal: Ctrl-C twice ends the job" {
   own_at_terminal
   keys C-c

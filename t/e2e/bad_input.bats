@@ -219,6 +219,7 @@ usage_error() {
   fails_with 1 "/no/such/file"
 }
 
+# bats test_tags=long
 @test "cpus that do not exist" {
   prepare 1 true
   nacre=("$NACRE_SHELL" --standalone -j jobspec.json -R R.json)
@@ -238,6 +239,7 @@ usage_error() {
   fails_with 1 "tmpdir: cannot make a directory in $work/file " "Not a directory"
 }
 
+# bats test_tags=long
 @test "no room for the tmpdir" {
   needs_root "to mount a full file system"
   prepare 1 true
@@ -248,6 +250,7 @@ usage_error() {
   fails_with 1 "tmpdir: cannot make" "No space left on device"
 }
 
+# bats test_tags=long
 @test "100,000 environment variables" {
   prepare 1 sh -c 'env | grep -c ^VARIABLE_'
   jq '.attributes.system.environment += ([range(100000) | {key: "VARIABLE_\(.)", value: "x"}] | from_entries)' \
@@ -261,6 +264,7 @@ usage_error() {
   fails_with 126 "Argument list too long" "the environment"
 }
 
+# bats test_tags=long
 @test "an argument of 2 MB" {
   prepare 1 true
   jq --rawfile big <(head -c 2000000 /dev/zero | tr '\0' x) '.tasks[0].command += [$big]' jobspec.json >big.json
@@ -269,6 +273,7 @@ usage_error() {
   fails_with 1 "jobspec.json: tasks[0].command[1]: 2000000 bytes; at most 131071"
 }
 
+# bats test_tags=long
 @test "running out of processes half way ends what was started, and is named" {
   needs_root "to run as another user"
   prepare 200 sleep 1000
@@ -280,6 +285,7 @@ usage_error() {
   [ "$status" -eq 1 ]
 }
 
+# bats test_tags=long
 @test "too few descriptors, at whatever number, are an error that says so" {
   prepare 1 true
   local limit
@@ -291,6 +297,7 @@ usage_error() {
   [ "$status" -eq 0 ]
 }
 
+# bats test_tags=long
 @test "an eventlog that cannot be written" {
   prepare 1 true
   run nacre --eventlog=/no/such/folder/log

@@ -90,6 +90,7 @@ takes_stacks() {
   stop_job
 }
 
+# bats test_tags=long
 @test "a tracer that is killed in the middle leaves no task stopped" {
   PATH=$programs/killed:$PATH start_job 2 2 'echo $$ >pid.$FLUX_TASK_RANK; touch there.$FLUX_TASK_RANK; exec sleep 600'
   wait_until are_there 4
@@ -106,6 +107,7 @@ takes_stacks() {
   stop_job
 }
 
+# bats test_tags=long
 @test "a task that is stopped stays so while its stack is taken" {
   start_job 1 2 'echo $$ >pid.$FLUX_TASK_RANK; touch there.$FLUX_TASK_RANK; exec sleep 600'
   wait_until are_there 2
@@ -120,6 +122,7 @@ takes_stacks() {
   stop_job
 }
 
+# bats test_tags=long
 @test "no program that takes stacks is there, or it has no right to: the rest is shown, and a note" {
   path=$(path_of sh sleep touch cat)
   launch() { PATH=$path "$front" launch --shell="$NACRE_SHELL" -j jobspec.json "$@"; }
@@ -185,6 +188,7 @@ takes_stacks() {
   stop_job
 }
 
+# bats test_tags=long
 @test "a task that waits in the kernel is named, and holds up neither the others nor their stacks" {
   printf '#include <unistd.h>\nint main(void) { if (vfork() == 0) for (;;) pause(); return 0; }\n' >kernel.c
   cc -w -o kernel kernel.c # its process waits in state D until its child has begun another program
@@ -199,6 +203,7 @@ takes_stacks() {
   stop_job
 }
 
+# bats test_tags=long
 @test "tasks that end between the two looks, and the job itself" {
   start_job 2 2 'case $FLUX_TASK_RANK in 1 | 3) until [ -e go ]; do sleep 0.02; done; exit $((FLUX_TASK_RANK - 1)) ;; esac; exec sleep 600'
   "$front" doctor --twice=3 "$id" >said 2>&1 &
@@ -219,6 +224,7 @@ takes_stacks() {
   [ "$(<said)" = "nacre doctor: job $id has ended; \`nacre report $id\` prints how" ]
 }
 
+# bats test_tags=long
 @test "tasks that may not be traced, a setuid program and one that forbids it, are shown without stacks, and a note" {
   needs_root "to be another user, and to make a program setuid"
   shell=$(copy_for_all "$NACRE_SHELL")
@@ -245,6 +251,7 @@ takes_stacks() {
   ends_with 143
 }
 
+# bats test_tags=long
 @test "a task that is frozen by its cgroup" {
   needs_root "to make a cgroup"
   mkdir cg
@@ -325,6 +332,7 @@ takes_stacks() {
   [ "$(jq -c '[.timeline[] | select(.event == "hang") | [.time > 0, .found.groups[0].ranks]]' report.json)" = '[[true,"0-3"]]' ]
 }
 
+# bats test_tags=long
 @test "hang-watch: three times at most, and the job goes on" {
   start_job 1 1 'touch there.0; exec sleep 600' --hang-watch=1s
   lines_come_of() { [ "$(grep -c '^nacre: no task of the job' err)" -eq "$1" ]; }
@@ -334,6 +342,7 @@ takes_stacks() {
   lines_come_of 3
 }
 
+# bats test_tags=long
 @test "hang-watch: a task that does anything, on any shell, keeps it quiet" {
   mkfifo over
   start_job 2 1 'if [ $FLUX_TASK_RANK = 0 ]; then read -r line <over; exit 0; fi
@@ -347,6 +356,7 @@ takes_stacks() {
   done
 }
 
+# bats test_tags=long
 @test "a node whose tasks have written far less than all others is slow" {
   start_job 3 2 'case $FLUX_TASK_RANK in 2 | 3) count=2000;; *) count=9000;; esac
     head -c $count /dev/zero | tr "\\0" x; echo; touch there.$FLUX_TASK_RANK; exec sleep 600'

@@ -129,6 +129,7 @@ end_job() {
   end_job
 }
 
+# bats test_tags=long
 @test "a client that is killed leaves nothing, not even what has left its process group" {
   start_job 3 1 'exec sleep 76581'
   env --default-signal=INT "$front" exec sh -c 'trap "" TERM; setsid sleep 76582 & echo up; sleep 76582; sleep 76582' >up 2>said &
@@ -155,6 +156,7 @@ end_job() {
   nothing_left "sleep 7658[2]"
 }
 
+# bats test_tags=long
 @test "tasks of one node have ended, others run: a command still runs there" {
   start_job 2 1 '[ $FLUX_TASK_RANK = 0 ] && exec sleep 76581'
   sleep_until() { [ "$("$front" ps -q | wc -l)" -eq 1 ]; }
@@ -163,6 +165,7 @@ end_job() {
   end_job
 }
 
+# bats test_tags=long
 @test "40 at once" {
   start_job 3 1 'exec sleep 76581'
   for ((i = 0; i < 40; ++i)); do
@@ -178,6 +181,7 @@ end_job() {
   end_job
 }
 
+# bats test_tags=long
 @test "64 run beside a job, and one more is refused" {
   start_job 1 1 'exec sleep 76581'
   for ((i = 0; i < 64; ++i)); do
@@ -204,6 +208,7 @@ end_job() {
   end_job
 }
 
+# bats test_tags=long
 @test "50 MB for a slow reader: the job's own output goes on, all comes, and the leader holds little" {
   start_job 3 1 'while [ ! -e go ]; do sleep 0.05; done; seq 200000; exec sleep 76581'
   mkfifo slow

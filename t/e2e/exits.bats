@@ -34,6 +34,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   row 4 "$r 1) sleep 0.1; kill -SEGV \$\$;; esac; exec sleep 30" 139 1 1 1 139 -- -o exit-on-error
 }
 
+# bats test_tags=long
 @test "the same on the leader, and on a shell that no other is connected to" {
   row 4 "$r 0) sleep 0.1; kill -SEGV \$\$;; esac; exec sleep 30" 139 139 1 139 139 -- -o exit-on-error
   row 4 "$r 3) sleep 0.1; kill -SEGV \$\$;; esac; exec sleep 30" 139 1 1 1 139 -- -o exit-timeout=0.2s
@@ -76,6 +77,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   done
 }
 
+# bats test_tags=long
 @test "a job that is cancelled from outside has the signal's code, whatever the policy" {
   for shells in 1 4; do
     write_nodes $shells $((4 / shells))
@@ -96,6 +98,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   done
 }
 
+# bats test_tags=long
 @test "a second Ctrl-C gives 130, whatever the policy" {
   for shells in 1 4; do
     write_nodes $shells $((4 / shells))
@@ -115,6 +118,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   done
 }
 
+# bats test_tags=long
 @test "a second SIGTERM, SIGHUP or SIGQUIT to the launcher is the job's code, too" {
   for shells in 1 4; do
     write_nodes $shells $((4 / shells))
@@ -136,6 +140,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   done
 }
 
+# bats test_tags=long
 @test "a signal that is sent to some tasks is no such end" {
   row 4 "$r 1) kill -TERM \$\$;; esac" 143 0 1 1 143 -- -o exit-timeout=none
 }
@@ -151,6 +156,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   row 4 "$r 2) exit 7;; esac" 7 0 1 1 7 -- -o exit-main=1
 }
 
+# bats test_tags=long
 @test "the main rank: the first task on the host of Backend.AI's main role" {
   script="$r 2) exit 7;; esac"
   write_nodes 4 1
@@ -289,6 +295,7 @@ END
   [ ! -s err ]
 }
 
+# bats test_tags=long
 @test "a job that is over its time: its tasks count as 124, whatever they make of it" {
   row 4 "trap 'exit 0' TERM; sleep 30 & wait" 124 124 1 124 124 -- -o time-limit=0.5s
   row 4 "$r 0) exit 0;; 1) trap '' TERM;; esac; sleep 30; sleep 30" 124 0 1 1 124 -- -o time-limit=0.5s -o kill-timeout=0.3s -o exit-timeout=none
@@ -300,6 +307,7 @@ nacre-shell[0]: error: timeout: time-limit: 500ms are over, and these tasks stil
 END
 }
 
+# bats test_tags=long
 @test "a job's time is R's, too, or the jobspec's" {
   write_nodes 2 1
   write_jobspec 2 sh -c 'exec sleep 30'

@@ -31,6 +31,7 @@ nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
   done
 }
 
+# bats test_tags=long
 @test "so many failures end the job, of all shells together; a share of the tasks is rounded up" {
   script="$r 0) exit 2;; 3) sleep 0.2; exit 3;; 6) sleep 0.4; exit 4;; esac; exec sleep 30"
   both 8 "$script" --fail-fast=3
@@ -46,6 +47,7 @@ nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
   never_said exit-on-error
 }
 
+# bats test_tags=long
 @test "the first task to end decides, with exit-on-error=first" {
   both 4 "$r 3) exit 3;; esac; exec sleep 30" --fail-fast=first
   both_were 3
@@ -54,6 +56,7 @@ nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
   never_said 'error: exec'
 }
 
+# bats test_tags=long
 @test "only failures of some ranks, or with some codes, count" {
   both 4 "$r 0) exit 2;; 3) sleep 0.4; exit 3;; esac; exec sleep 30" --fail-fast -o exit-on-error.ranks=1-3
   both_were 3 "task 3 on node[03] exited with code 3"
@@ -64,6 +67,7 @@ nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
   never_said 'error: exec'
 }
 
+# bats test_tags=long
 @test "grace: tasks that end before it is over are no victims" {
   script="$r 1) exit 3;; 2) sleep 0.3; exit 9;; esac; trap 'echo \$FLUX_TASK_RANK >>ended; exit 1' TERM; sleep 30 & wait"
   both 4 "$script" --fail-fast -o exit-on-error.grace=1s
@@ -87,6 +91,7 @@ nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
   nothing_was_said
 }
 
+# bats test_tags=long
 @test "a task that a signal to all tasks has ended does not end those that have taken it" {
   for signal in TERM:143 INT:130 HUP:129; do
     for shells in 1 4; do
@@ -148,6 +153,7 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
   done
 }
 
+# bats test_tags=long
 @test "a task that was not started is one that is missing in MPI's barriers" {
   for shells in 1 4; do
     write_nodes $shells $((4 / shells))
@@ -171,6 +177,7 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
   both_were 1
 }
 
+# bats test_tags=long
 @test "the bare shell waits as flux-shell does, with the installed initrc as launch does" {
   prepare 2 sh -c "$r 1) exit 0;; esac; sleep 1"
   run nacre -o exit-timeout=0.2s
@@ -183,6 +190,7 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
   run_said 1 "exit-timeout: task 1 ended 200ms ago"
 }
 
+# bats test_tags=long
 @test "after a success the job ends where others are connected to PMI, not where they have finalized" {
   for shells in 1 4; do
     write_nodes $shells $((4 / shells))
@@ -198,6 +206,7 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
   done
 }
 
+# bats test_tags=long
 @test "the same for PMIx" {
   build_clients early
   [ -e "$NACRE_BUILD_DIR/plugins/pmix/pmix.so" ]
@@ -214,6 +223,7 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
   done
 }
 
+# bats test_tags=long
 @test "the time that Slurm has given ends the job" {
   SLURM_JOB_END_TIME=$(($(date +%s) + 1)) both 4 'exec sleep 30'
   both_were 124 "error: timeout: the time that Slurm has given is over, and these tasks still run: 0-3"
@@ -231,6 +241,7 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
   both_were 0 "time-limit: the job has no time limit"
 }
 
+# bats test_tags=long
 @test "signal: the tasks of all shells are warned before the time is over that Slurm has given" {
   for shells in 1 4; do
     write_nodes $shells $((4 / shells))

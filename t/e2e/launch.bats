@@ -146,6 +146,7 @@ ends_with() {
   [ "$(cat err)" = "$2" ] || { cat err; return 1; }
 }
 
+# bats test_tags=long
 @test "SIGTERM twice ends the job, with 143, but not where timeout sends it to a process and its group" {
   begin
   kill -TERM "$pid"
@@ -162,6 +163,7 @@ ends_with() {
 # Nothing of an agent that was started below this folder is left.
 no_agent() { ! pgrep -f "$PWD/agent" >/dev/null; }
 
+# bats test_tags=long
 @test "a signal ends an agent that cannot reach its host, with 128 + N" {
   write_jobspec 1 true
   printf '#!/bin/sh\ntouch %q/began\nexec sleep 98765\n' "$PWD" >agent
@@ -185,6 +187,7 @@ no_agent() { ! pgrep -f "$PWD/agent" >/dev/null; }
   wait_until no_agent
 }
 
+# bats test_tags=long
 @test "a signal ends a job whose leader takes nothing any more" {
   begin
   leader=$(pgrep -P "$pid")
@@ -220,6 +223,7 @@ gone() { ! kill -0 "$1" 2>/dev/null; }
   ends_with 137 "nacre launch: $PWD/agent, which has started shell 0 on no-such-host, was killed by SIGKILL"
 }
 
+# bats test_tags=long
 @test "a shell 0 that stands still is named after 10 s, and that it goes on" {
   begin
   leader=$(pgrep -P "$pid")

@@ -36,6 +36,7 @@ says() {
   says "allreduce ok, 8 ranks"
 }
 
+# bats test_tags=long
 @test "each of 64 ranks talks to each" {
   mpi 64 alltoall
   says "alltoall ok, 64 ranks"
@@ -80,6 +81,7 @@ says() {
   [ "$status" -eq 5 ]
 }
 
+# bats test_tags=long
 @test "NetPIPE between two ranks" {
   prepare 2 NPmpich2 -n 20 -u 1024 -o "$work/np.out"
   run nacre
@@ -104,6 +106,7 @@ END
   [[ $output == *"warn: pmi: rank 0 has libmpi"*" and has not called PMI init: each task is a job of its own; MPICH starts by PMI-1"* ]]
 }
 
+# bats test_tags=long
 @test "ScaLAPACK's LU factorization on two ranks" {
   cat >LU.dat <<'END'
 'LU factorization'

@@ -28,6 +28,7 @@ load nodes.bash
   [ "$output" = $'2\n2' ]
 }
 
+# bats test_tags=long
 @test "a tree of 13 shells, two below each" {
   write_nodes 13 1
   write_jobspec 13 sh -c 'echo $FLUX_TASK_RANK'
@@ -93,6 +94,7 @@ load nodes.bash
   nothing_left 'sleep 987654'
 }
 
+# bats test_tags=long
 @test "exit-timeout counts from the first task of any shell" {
   write_nodes 3 1
   write_jobspec 3 sh -c 'case $FLUX_TASK_RANK in 2) exit 0;; *) exec sleep 987653;; esac'
@@ -155,6 +157,7 @@ END
   wait_until no_socket
 }
 
+# bats test_tags=long
 @test "lost-after: a shell that stands still for less than that is waited for" {
   write_nodes 2 1
   write_jobspec 2 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.05; done; echo done'
@@ -169,6 +172,7 @@ END
 done" ]
 }
 
+# bats test_tags=long
 @test "a job whose shells all stand still, for longer than T_fence, goes on" {
   write_nodes 3 1
   write_jobspec 3 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.05; done; echo done'
@@ -219,6 +223,7 @@ no_own_shell() {
   wait_until no_own_shell
 }
 
+# bats test_tags=long
 @test "a job of one shell ends without its launcher too" {
   write_nodes 1 1
   write_jobspec 1 sh -c 'echo here >>started; exec sleep 987649'
@@ -249,6 +254,7 @@ no_own_shell() {
   for rank in 0 1 2 3 4 5; do grep -qx "$rank" <<<"$output"; done
 }
 
+# bats test_tags=long
 @test "under nacre itself, each task is a shell" {
   write_nodes 2 1
   write_jobspec 2 sh -c 'echo "inner $FLUX_TASK_RANK of $FLUX_JOB_SIZE"'
@@ -297,6 +303,7 @@ END
   [ "$output" = "allreduce ok, 2 ranks" ]
 }
 
+# bats test_tags=long
 @test "tolerate-loss: one that is lost before the tasks start is missed by plugins too, and the others go on" {
   write_nodes 3 1
   write_jobspec 3 sh -c 'echo "$FLUX_TASK_RANK"'

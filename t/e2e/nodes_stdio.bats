@@ -24,6 +24,7 @@ job() { launch -R R.json -o cpu-affinity=off "$@"; }
   done
 }
 
+# bats test_tags=long
 @test "a line of a megabyte from each shell stays one" {
   write_nodes 4 1
   write_jobspec 4 sh -c 'head -c 1000000 /dev/zero | tr "\0" "$FLUX_TASK_RANK"; echo'
@@ -94,6 +95,7 @@ job() { launch -R R.json -o cpu-affinity=off "$@"; }
   nothing_left 'yes 987652'
 }
 
+# bats test_tags=long
 @test "a reader that waits holds the tasks up, and nothing is lost" {
   write_nodes 3 1
   write_jobspec 3 sh -c 'seq -f "$FLUX_TASK_RANK %020g" 600000; touch "done.$FLUX_TASK_RANK"'
@@ -161,6 +163,7 @@ nacre-shell[2]: initrc: here is 2" ]
   [ "$status" -eq 1 ]
 }
 
+# bats test_tags=long
 @test "what a lost shell has sent comes out, and the others go on" {
   write_nodes 3 1
   write_jobspec 3 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; echo "first $FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.02; done; seq 10000; echo "last $FLUX_TASK_RANK"'
@@ -222,6 +225,7 @@ nacre-shell[2]: initrc: here is 2" ]
   [ "$(job --local=3 </dev/null | sort -u)" = /dev/null ]
 }
 
+# bats test_tags=long
 @test "Hydra gives its input to shell 0, which has it for all" {
   write_nodes 3 1
   write_jobspec 3 sh -c 'echo "$FLUX_TASK_RANK $(wc -c)"'
@@ -229,6 +233,7 @@ nacre-shell[2]: initrc: here is 2" ]
     "0 48894,1 48894,2 48894" ]
 }
 
+# bats test_tags=long
 @test "a job of one shell gets the launcher's input too" {
   write_nodes 1 2
   write_jobspec 2 sh -c 'echo "$FLUX_TASK_RANK $(wc -c)"'
@@ -259,6 +264,7 @@ ends_by_task_1() {
   [ "$status" -eq 3 ]
 }
 
+# bats test_tags=long
 @test "what a task of another shell has written comes out where a handler of the leader is slow, or ends the job" {
   for topic in shell.post-init task.init task.fork shell.start; do
     for end in '' 'shell.die("no more")'; do

@@ -55,12 +55,14 @@ END
   [ -s "dest$RCPATH/lua.d/p-lua.lua" ]
 }
 
+# bats test_tags=long
 @test "new: PREFIX moves where a plugin is installed" {
   plugin new moved --lang c
   make -s -C moved install PREFIX="$work/there"
   [ "$(find there -name moved.so)" = "there/lib${PLUGINPATH##*/lib}/moved.so" ]
 }
 
+# bats test_tags=long
 @test "new: the test of a skeleton fails when the plugin does" {
   plugin new broken --lang lua
   sed -i 's/task.setenv/-- &/' broken/broken.lua
@@ -205,6 +207,7 @@ END
   check_says object.so 1 "is no plugin: an object file, not a shared object: link it with cc -shared"
 }
 
+# bats test_tags=long
 @test "check: an object for another machine, and one that is cut" {
   build_handler other 'task.*' <<<''
   printf '\363\000' | dd of=other.so bs=1 seek=18 conv=notrunc status=none
@@ -235,6 +238,7 @@ unresolved.so: undefined symbol two: $remedy" ]
     "needs the library libgone.so, which is not found: install it, or set its directory with -Wl,-rpath when linking"
 }
 
+# bats test_tags=long
 @test "check: no flux_plugin_init, or one that fails, crashes, ends the process or hangs" {
   cc -shared -fPIC -xc - -o no_init.so <<<'int x;'
   check_says no_init.so 1 "is no plugin: no symbol flux_plugin_init: is this a shell plugin?: define int flux_plugin_init \
@@ -265,6 +269,7 @@ watchers and timers, or completion references"
   done
 }
 
+# bats test_tags=long
 @test "check: a handler that crashes, hangs or ends the process is named with its topic" {
   for topic in shell.init task.init task.fork task.exit shell.exit; do
     build_handler bad $topic <<<'raise(SIGSEGV);'
@@ -280,6 +285,7 @@ completion references"
   done
 }
 
+# bats test_tags=long
 @test "check: a process that is left behind is ended, with its children" {
   build_handler forks shell.init <<<'if (fork() == 0) { if (fork() == 0) { setsid(); for (;;) pause(); } for (;;) pause(); } for (;;) pause();'
   MARK=$work run plugin check -t 1 forks.so
@@ -287,6 +293,7 @@ completion references"
   no_process_left
 }
 
+# bats test_tags=long
 @test "check: a job that does not end" {
   build_handler holds shell.init <<<'flux_shell_add_completion_ref(flux_plugin_get_shell(p), "mine");'
   run plugin check -t 1 holds.so
@@ -303,6 +310,7 @@ flux_plugin_add_handler"
     "fine: tmpdir: task.exit"
 }
 
+# bats test_tags=long
 @test "check: topics that no shell calls, and the nearest" {
   while read -r topic nearest; do
     build_handler typo "$topic" <<<''
@@ -323,6 +331,7 @@ END
   check_says lost.so 0 "fine: lost: shell.lost"
 }
 
+# bats test_tags=long
 @test "check: Lua files that do not parse, fail, or register nothing" {
   echo 'plugin.register {' >bad.lua
   run plugin check bad.lua
@@ -343,6 +352,7 @@ timers, or completion references"
   [[ $output == "bad.lua: "*"task.init: "*"late"* ]]
 }
 
+# bats test_tags=long
 @test "check: a plugin that waits for an option, and one that uses environ" {
   build waits <<'END'
 static int go(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) { return 0; }
@@ -359,6 +369,7 @@ for: nacre plugin check -o pmi=... waits.so" "fine: waits: "
 flux_shell_setenvf are for that of the tasks" "fine: around: shell.init"
 }
 
+# bats test_tags=long
 @test "check: several files, options, and wrong usage" {
   build_handler good task.exit <<<''
   build_handler picky shell.init <<<'return flux_shell_getopt(flux_plugin_get_shell(p), "picky", NULL) == 1 ? 0 : -1;'

@@ -91,10 +91,12 @@ hurts_nobody() {
     { echo "said: $output"; return 1; }
 }
 
+# bats test_tags=long
 @test "binary garbage" {
   said="expected cmd=NAME, got '\\x01\\x02\\x1b'" hurts_nobody 'bytes:01021b0a' end
 }
 
+# bats test_tags=long
 @test "a line without an end" {
   prepare 2 sh -c 'if [ "$PMI_RANK" = 1 ]; then head -c 1000000 /dev/zero | tr "\0" x >&"$PMI_FD"; exit 0; fi
     exec "$0" init barrier finalize' "$client"
@@ -107,6 +109,7 @@ hurts_nobody() {
   said="unknown command 'frobnicate'" hurts_nobody 'send:cmd=frobnicate\n' end
 }
 
+# bats test_tags=long
 @test "half a line, and then nothing more" {
   said="the connection ended in the middle of a message: 'cmd=ini'" hurts_nobody send:cmd=ini close
 }
@@ -132,6 +135,7 @@ hurts_nobody() {
   passes
 }
 
+# bats test_tags=long
 @test "a client that asks and never reads takes a bounded part of the shell's memory" {
   cat >ask.py <<'END'
 import os, socket, time
@@ -224,6 +228,7 @@ lose() {
   done
 }
 
+# bats test_tags=long
 @test "with fault-tolerance the others go on without it, wherever it was" {
   for place in "${places[@]}"; do
     lose "$place"
@@ -237,6 +242,7 @@ lose() {
   done
 }
 
+# bats test_tags=long
 @test "the lost are listed in their order, and who asked for a signal gets it once the list has them" {
   clients 4 init barrier 2:kill 0,1,3:signal '0,1,3:cmd=get kvsname=%k key=PMI_dead_processes' 0,1,3:has:value=2 \
     0,1,3:barrier 0:kill 1,3:signal '1,3:cmd=get kvsname=%k key=PMI_dead_processes' 1,3:has:value=2,0 1,3:barrier 1,3:finalize
@@ -246,6 +252,7 @@ lose() {
 nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
 }
 
+# bats test_tags=long
 @test "nobody is lost before anybody is, and a signal that was not asked for is not sent" {
   clients 2 init 'cmd=get kvsname=%k key=PMI_dead_processes' has:value= lacks:value=0 barrier 0:kill 1:barrier 1:finalize
   run nacre -o fault-tolerance
@@ -268,6 +275,7 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
   ends_with 1 "rank 1 on node0 has closed its connection without PMI finalize; the job ends"
 }
 
+# bats test_tags=long
 @test "PMI_Abort is honoured with fault-tolerance too" {
   clients 3 init barrier 1:kill barrier '0:send:cmd=abort exitcode=5\n' barrier barrier
   run nacre -o fault-tolerance
@@ -300,6 +308,7 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
   grep -Eq "  2: after PMI get_my_kvsname: (python3|pmi_client) (sleeps|runs)" err
 }
 
+# bats test_tags=long
 @test "a barrier that lasts is reported, and goes on" {
   clients 2 init 0:barrier 1:wait:go 1:barrier finalize
   "${nacre[@]}" -o pmi.hang-report=0.2s 2>err &
@@ -336,6 +345,7 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
   fails_with 1 "pmi=pmix: " "pmi/pmix.so"
 }
 
+# bats test_tags=long
 @test "fault-tolerance: who asks for the dead is told of all that have gone by then" {
   clients 2 init touch:ready.%r 0:wait:go '0:send:cmd=get kvsname=%k key=PMI_dead_processes\n' 0:touch:sent 1:wait:sent 1:kill \
     0:read 0:has:value=1 0:finalize
@@ -351,6 +361,7 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
   [ "$(cat out)" = "nacre-shell[0]: warn: pmi: rank 1 on node0 is lost; the others go on" ]
 }
 
+# bats test_tags=long
 @test "nobody is said to go on in a job that is being ended" {
   clients 3 init barrier '1:send:cmd=abort exitcode=4\n' end
   run nacre -o fault-tolerance

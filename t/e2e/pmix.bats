@@ -53,6 +53,7 @@ each_rank() {
   says 0 "$(each_rank ": sum 14")"
 }
 
+# bats test_tags=long
 @test "a hundred fences" {
   run_pmix calls barriers
   says 0 "$(each_rank ": 100 fences")"
@@ -118,6 +119,7 @@ each_rank() {
   done
 }
 
+# bats test_tags=long
 @test "by default one that is killed while it connects ends the job" {
   local round
   for round in 1 2 3 4 5; do
@@ -154,6 +156,7 @@ others_went_on() {
   done
 }
 
+# bats test_tags=long
 @test "fault-tolerance: the others of one that leaves go on" {
   run_tolerant ends exit-after-init 1 3
   [[ $output == *"exited with code 3 after PMIx_Init, without PMIx_Finalize; the others go on"* ]]
@@ -163,6 +166,7 @@ others_went_on() {
 }
 
 # libpmix 4.2.2 does not survive every moment of that.
+# bats test_tags=long
 @test "fault-tolerance: when one is killed while it connects the others go on, or the job ends with a clear word" {
   run_tolerant ends kill-in-init 1
   if [[ $output == *"went on"* ]]; then
@@ -179,6 +183,7 @@ others_went_on() {
   says 0 "$(each_rank " of 4")"
 }
 
+# bats test_tags=long
 @test "Open MPI: allreduce and alltoall" {
   run_pmix mpi allreduce
   says 0 "$(each_rank ": 20400")"
@@ -263,6 +268,7 @@ run_at_site() {
   [[ $output != *PMIX_* ]] || { echo "said: $output"; return 1; }
 }
 
+# bats test_tags=long
 @test "mpi4py, of Debian's Open MPI" {
   cat >ranks.py <<'END'
 from mpi4py import MPI
@@ -277,6 +283,7 @@ END
   says 0 "ranks 0,1,2"
 }
 
+# bats test_tags=long
 @test "NetPIPE between two ranks of Open MPI" {
   prepare_marked 2 NPopenmpi -n 20 -u 1024 -o "$work/np.out"
   run_prepared

@@ -25,6 +25,7 @@ gone() { ! pgrep -fx "$1" >/dev/null; } # COMMAND
   "$front" report --json last | jq -e '.end.report.timeline | any(.event == "rehearsal" and (.done | startswith("kill rank 1 with SIGSEGV")))'
 }
 
+# bats test_tags=long
 @test "a node is lost with its tasks: the job ends, or goes on where that is asked for" {
   run_job --local=3 -N3 --rehearse='kill n2 at 200ms' sleep 60
   [ "$code" -ne 0 ]
@@ -35,6 +36,7 @@ gone() { ! pgrep -fx "$1" >/dev/null; } # COMMAND
   [ "$(sort out | xargs)" = "done 0 done 2" ]
 }
 
+# bats test_tags=long
 @test "tasks stand still for a time, and go on" {
   # Rank 1 counts; while it stands still rank 0 sees that the count does not change.
   run_job -n2 --oversubscribe --rehearse='freeze rank 1 at 2s for 3s' sh -c '
@@ -48,6 +50,7 @@ gone() { ! pgrep -fx "$1" >/dev/null; } # COMMAND
   grep -q 'rehearse: freeze rank 1 at ' err
 }
 
+# bats test_tags=long
 @test "a node stands still for a time, with its shell, and goes on" {
   run_job --local=2 -N2 --rehearse='freeze n1 at 2s for 3s' sh -c '
     if [ $FLUX_TASK_RANK = 1 ]; then echo $$ $PPID >pids.tmp; mv pids.tmp pids; until [ -e seen ]; do sleep 0.05; done; exit 0; fi
@@ -61,6 +64,7 @@ gone() { ! pgrep -fx "$1" >/dev/null; } # COMMAND
   [ "$(<out)" = thawed ]
 }
 
+# bats test_tags=long
 @test "the network between two nodes is cut for a time: what waits comes out then" {
   # The line of rank 1 is written while the cut lasts, and the leader's standard output has it no earlier than its end.
   run_job --local=2 -N2 -o lost-after=1h --rehearse='cut n0-n1 at 300ms for 8s' sh -c '
@@ -73,6 +77,7 @@ gone() { ! pgrep -fx "$1" >/dev/null; } # COMMAND
   "$front" report last | grep -q '^a rehearsal: cut n0-n1 at 300ms for 8s$'
 }
 
+# bats test_tags=long
 @test "a cut that lasts for longer than lost-after: the node is lost, and its shell ends its tasks" {
   run_job --local=2 -N2 -o lost-after=2s --rehearse='cut n1 at 300ms' sleep 613
   [ "$code" -ne 0 ]
@@ -80,6 +85,7 @@ gone() { ! pgrep -fx "$1" >/dev/null; } # COMMAND
   wait_until gone 'sleep 613'
 }
 
+# bats test_tags=long
 @test "the leader's own node: the job has vanished, and the report has the rehearsal" {
   run_job --local=2 -N2 --rehearse='kill n0 at 500ms' sleep 614
   [ "$code" -ne 0 ]
@@ -90,6 +96,7 @@ gone() { ! pgrep -fx "$1" >/dev/null; } # COMMAND
   wait_until gone 'sleep 614'
 }
 
+# bats test_tags=long
 @test "a task that has ended before: a line says so, and nothing happens; a job that is over does not wait for events" {
   run_job -n2 --oversubscribe --rehearse='kill rank 1 with SIGCONT at 300ms; kill rank 1 with SIGCONT at 2s; kill rank 1 with SIGCONT at 20s; kill rank 0 at 1h' sh -c '[ $FLUX_TASK_RANK = 1 ] || until grep -q "has ended before" err; do sleep 0.05; done'
   [ "$code" -eq 0 ]

@@ -33,6 +33,7 @@ load replace.bash
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
 @test "two losses and two spares: the same ranks move twice, and the second one stays where it is" {
   start_run -N 2+2 --local=4 sh -c "$until_go"
   for rank in 0 1; do wait_until test -e "shell.$rank.1"; done
@@ -49,6 +50,7 @@ load replace.bash
   grep -q "shell 2 .*; its task 1 starts again on the spare shell 3" err
 }
 
+# bats test_tags=long
 @test "two shells and their spares, all lost at once where they are, leave each rank with one record" {
   start_run -N 3+2 --local=5 --report=report sh -c "$until_go"
   for rank in 0 1 2; do wait_until test -e "shell.$rank.1"; done
@@ -60,6 +62,7 @@ load replace.bash
   [ "$(grep -c 'done in try 2' out)" -eq 2 ]
 }
 
+# bats test_tags=long
 @test "a spare that is lost before it takes over, at it, or together with the shell: the next one does it" {
   local row
   cat >rc.lua <<'LUA'
@@ -166,6 +169,7 @@ try 2, restarts 1, local 0 of 2 on 2
 done in try 2" ] || { cat own.1; return 1; }
 }
 
+# bats test_tags=long
 @test "hooks, bindings, torch and plugins do for these tasks what they do for all" {
   cat >rc.lua <<'LUA'
 plugin.register { name = "see", handlers = {
@@ -199,6 +203,7 @@ fails_without_rank_1() {
   [ "$code" -ne 0 ]
 }
 
+# bats test_tags=long
 @test "tasks that are connected to PMI are not started again; one that calls PMI then ends the job" {
   fails_without_rank_1 init barrier touch:in.%r wait:go barrier finalize
   grep -F "with it task 1, which is not started again: rank 0 has called PMI init and not finalize, and PMI does not take a rank that starts again" err || { cat err; return 1; }
@@ -257,6 +262,7 @@ fails_without_rank_1() {
   grep -q "^0: done in try 1" out || { cat out err; return 1; }
 }
 
+# bats test_tags=long
 @test "spares and shells that die at any moment of jobs leave no rank without an end, and no shell" {
   local round
   write_nodes 6 1
@@ -277,6 +283,7 @@ LUA
   done
 }
 
+# bats test_tags=long
 @test "a shell that is lost while the job is being started, at each moment: its tasks begin on the spare" {
   local rank topic
   write_nodes 5 1
@@ -319,6 +326,7 @@ END
   wait_until none_here
 }
 
+# bats test_tags=long
 @test "commands, signals, doctor and usage find the tasks where they are now, in a deep tree too" {
   start_run -N 6+3 --local=9 --arity=2 --report=report -o joblog="$PWD/joblog" --usage=usage sh -c 'trap "echo caught in try $NACRE_TASK_TRY; exit 0" USR1; '"$until_go"
   for rank in 0 1 2 3 4 5; do wait_until test -e "shell.$rank.1"; done
@@ -341,6 +349,7 @@ END
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
 @test "a job that its launcher has left: tasks start again all the same" {
   run_ -d -N 2+1 --local=3 --on-lost=replace sh -c "$until_go" >id 2>err
   for rank in 0 1; do wait_until test -e "shell.$rank.1"; done
@@ -351,6 +360,7 @@ END
   [ "$("$front" report --json "$(<id)" | jq -c '[.end.report.timeline[] | select(.event == "moved") | .ranks]')" = '["1"]' ]
 }
 
+# bats test_tags=long
 @test "a torch-like program of eight ranks on four hosts loses a host twice, and goes on from its checkpoint" {
   write_train
   start_run -N 4+2 --tasks-per-node=2 --local=6 --torch --report=report ./train

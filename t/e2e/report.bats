@@ -53,6 +53,7 @@ others() { # RANK: all of eight but that one
   done
 }
 
+# bats test_tags=long
 @test "the same, and Ctrl-C ends the others" {
   for shells in 1 4; do
     write_nodes $shells $((8 / shells))
@@ -155,6 +156,7 @@ others() { # RANK: all of eight but that one
   has err "last of its stderr:   | to the file"
 }
 
+# bats test_tags=long
 @test "what a task writes as it fails cannot hide the report, or command the terminal" {
   write_nodes 1 1
   write_jobspec 1 sh -c 'for i in $(seq 300); do echo line $i >&2; done; printf "\033[2Jend\n" >&2; exit 5'
@@ -164,6 +166,7 @@ others() { # RANK: all of eight but that one
   has err '| line 300' '| \x1b[2Jend'
 }
 
+# bats test_tags=long
 @test "a task that the kernel kills because memory runs out is named so" {
   needs_root "to make a cgroup"
   if grep -q '^[0-9]*:memory:' /proc/self/cgroup; then
@@ -186,6 +189,7 @@ others() { # RANK: all of eight but that one
   jq -e '.cause.oom == {by: "cgroup", kills: 1, limit: 67108864, certain: true}' r.json
 }
 
+# bats test_tags=long
 @test "a task that is killed by somebody is not taken for one that ran out of memory" {
   write_nodes 1 1
   write_jobspec 1 sh -c 'sleep 0.2; kill -KILL $$'
@@ -229,6 +233,7 @@ END
   done
 }
 
+# bats test_tags=long
 @test "crashes of equal tasks are one class, with the module that they crashed in" {
   grep -q '^libdw_FOUND:INTERNAL=1' "$NACRE_BUILD_DIR/CMakeCache.txt" || skip "built without libdw"
   [[ $(cat /proc/sys/kernel/core_pattern) != "|"* ]] || skip "the kernel gives core dumps to a program"
@@ -249,6 +254,7 @@ END
   jq -e --arg file "$file" '.left.files == [{host: "node0", rank: 0, file: $file}]' r.json
 }
 
+# bats test_tags=long
 @test "processes that a task leaves behind are named, and ended" {
   for shells in 1 4; do
     write_nodes $shells $((4 / shells))

@@ -40,6 +40,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   done
 }
 
+# bats test_tags=long
 @test "alone, and several tasks of one shell at once; the limit is the job's, and the end that is over it counts" {
   who="0 1 2" upto=2 run_ -n 3 --restart=$now,max=6 sh -c "$fails"
   [ "$code" -eq 0 ] || { cat err; return 1; }
@@ -54,6 +55,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   grep -q "rank 1 exited with code 3, and is not started again: the task has used 1 of 1 restarts" err
 }
 
+# bats test_tags=long
 @test "two ranks of two hosts that fail at one instant share one restart" {
   local round
   for round in 1 2 3 4 5 6 7 8; do
@@ -75,6 +77,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   [ "$(jq -c '[.cause.rank, .cause.try]' report)" = "[1,3]" ]
 }
 
+# bats test_tags=long
 @test "which ends: signals, codes, always, exit-ok" {
   who=0 run_ -n 1 --restart=$now sh -c 'echo $NACRE_TASK_TRY >>tries.0; [ $NACRE_TASK_TRY -gt 1 ] || kill -SEGV $$'
   [ "$code" -eq 0 ]
@@ -98,6 +101,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   [ "$(restarts)" -eq 0 ]
 }
 
+# bats test_tags=long
 @test "the wait doubles, and a job that is cancelled meanwhile ends at once with the last end of the task" {
   who=0 upto=2 run_ -n 1 --restart=on-failure,backoff=200ms:10s sh -c "$fails; date +%s%N >>when"
   [ "$code" -eq 0 ]
@@ -119,6 +123,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   done
 }
 
+# bats test_tags=long
 @test "a task that a user has ended does not start again; one that its own signal has, does" {
   for how in "kill -s KILL --ranks=1" "kill -s TERM --ranks=1" "kill -s USR1 --ranks=1"; do
     start_run --local=2 -n 2 -o exit-on-error=off --restart=$now sh -c 'echo $NACRE_TASK_TRY >>tries.$FLUX_TASK_RANK; trap "exit 9" TERM; until [ -e go ]; do sleep 0.02; done'
@@ -159,6 +164,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   [ -z "$output" ]
 }
 
+# bats test_tags=long
 @test "hooks and torch do for a start what they do for the first" {
   who=1 run_ --local=2 -n 2 --torch -o 'task-prolog=echo prolog $FLUX_TASK_RANK >>hooks; echo export SEEN=$FLUX_TASK_RANK' -o 'task-epilog=sleep 0.2; echo epilog $FLUX_TASK_RANK >>hooks' \
     --restart=$now sh -c 'echo "$SEEN $RANK $LOCAL_RANK $TORCHELASTIC_RESTART_COUNT $TORCHELASTIC_MAX_RESTARTS" >>env.$FLUX_TASK_RANK; '"$fails"
@@ -187,6 +193,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   done
 }
 
+# bats test_tags=long
 @test "a rank that a spare has taken over starts again there; in the end of the others, and when the leader waits" {
   start_run -N 2+1 --local=3 --on-lost=replace --restart=$now sh -c 'echo $PPID >"shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; [ $FLUX_TASK_RANK = 1 ] || exit 0; until [ -e go.$NACRE_TASK_TRY ]; do sleep 0.02; done; [ $NACRE_TASK_TRY = 3 ] || exit 4'
   wait_until test -s shell.1.1
@@ -211,6 +218,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   done
 }
 
+# bats test_tags=long
 @test "scope=job: a shell to which the taskmap has given no task takes part" {
   who=0 all=3 run_ --local=3 -n 3 -o 'taskmap=manual:[[0,1,2,1],[2,1,1,1]]' --restart=$now,scope=job \
     sh -c "$fails; [ \"\$NACRE_TASK_TRY\" -gt 1 ] || exec sleep 100"
@@ -218,6 +226,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   [ "$(grep -c 'try 2 restarts 1' out)" -eq 3 ] || { cat out err; return 1; }
 }
 
+# bats test_tags=long
 @test "scope=job: limits, tasks that ignore SIGTERM, and one that has ended for good" {
   who="0 1" upto=9 all=4 run_ --local=2 -n 4 --fail-fast --restart=$now,scope=job,max=2 sh -c "$fails; sleep 100"
   [ "$code" -eq 3 ]
@@ -230,6 +239,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   grep -q "is not started again: all tasks would have to start again, and task 0 has ended for good" err || { cat err; return 1; }
 }
 
+# bats test_tags=long
 @test "scope=job: a job that is cancelled, or interrupted, while it starts again ends at once" {
   for end in cancel "kill -s INT"; do
     who=1 upto=9 start_run --local=2 -n 2 --report=report --restart=on-failure,backoff=1h:2h,scope=job sh -c "$fails; sleep 100"
@@ -267,6 +277,7 @@ tried() {
   done
 }
 
+# bats test_tags=long
 @test "scope=node: both tasks of a node that fail at one instant, tasks that ignore SIGTERM, one that has ended for good" {
   local round
   for round in 1 2 3 4 5; do
@@ -282,6 +293,7 @@ tried() {
   grep -q "is not started again: all tasks of its shell would have to start again, and task 2 has ended for good" err || { cat err; return 1; }
 }
 
+# bats test_tags=long
 @test "scope=node: the wait doubles for each node; a signal for one of its tasks, and the end of the job, cancel it" {
   who="0 3" all=4 upto=2 run_ --local=2 -N 2 -n 4 --oversubscribe --restart=on-failure,backoff=100ms:10s,max=4,scope=node sh -c "$fails; until [ \"\$(cat tries.0 tries.3 | wc -l)\" -ge 6 ]; do sleep 0.05; done"
   [ "$code" -eq 0 ] || { cat err; return 1; }

@@ -51,6 +51,7 @@ prints() { # text
   [ "$("$front" jobs -a --json | jq .restarts)" -eq 3 ]
 }
 
+# bats test_tags=long
 @test "all tasks, together, again and again; as JSON" {
   start_run --local=4 --arity=2 -n 8 --oversubscribe --restart=on-request -- "$stays"
   wait_until are_in 1 {0..7}
@@ -67,6 +68,7 @@ prints() { # text
   [ "$(grep -c "try 4 restarts 3" out)" -eq 8 ]
 }
 
+# bats test_tags=long
 @test "a task that ignores SIGTERM gets SIGKILL; how it ends is no failure; two orders for one task are one restart" {
   start_run -n 2 --oversubscribe -o kill-timeout=1s -o exit-on-error --restart=on-request -- "trap '' TERM; trap ': >hup' HUP; $stays"
   wait_until are_in 1 0 1
@@ -118,6 +120,7 @@ prints() { # text
   [[ $output == *"on-request has no limits, as only nacre restart starts tasks again: it has scope and where only"* ]]
 }
 
+# bats test_tags=long
 @test "on-request starts nothing by itself, and scope=job makes any restart one of all" {
   start_run --local=2 -n 2 --restart=on-request,scope=job -- "$stays"
   wait_until are_in 1 0 1
@@ -132,6 +135,7 @@ prints() { # text
   [ ! -e try.1.3 ]
 }
 
+# bats test_tags=long
 @test "while all tasks start again anyway, and end or wait for that, an order is answered at once, and changes nothing" {
   for step in ends waits; do
     rm -f fail
@@ -155,6 +159,7 @@ prints() { # text
   done
 }
 
+# bats test_tags=long
 @test "scope=node: an order for a task is one for all of its shell, which uses no restart" {
   start_run --local=2 -N 2 -n 4 --oversubscribe --restart=on-request,scope=node -- "$stays"
   wait_until are_in 1 0 1 2 3
@@ -182,6 +187,7 @@ prints() { # text
   ends_with 0
 }
 
+# bats test_tags=long
 @test "tasks connected to PMI all start again with one of them; PMI begins anew" {
   export client=$BATS_TEST_DIRNAME/pmi_client
   start_run --local=2 -n 4 --oversubscribe --restart=on-request -- 'exec "$client" init barrier touch:in.%r.$NACRE_TASK_TRY wait:go barrier finalize'
@@ -197,6 +203,7 @@ prints() { # text
   ends_with 0
 }
 
+# bats test_tags=long
 @test "a task whose shell is about to leave by a shrink is not started again, nor are all tasks together" {
   start_run --local=3 -n 3 -o kill-timeout=60s --restart=on-request -- "trap ': >term.\$FLUX_TASK_RANK' TERM; $stays"
   wait_until are_in 1 0 1 2
@@ -216,6 +223,7 @@ prints() { # text
   ends_with 0
 }
 
+# bats test_tags=long
 @test "the job's end meanwhile: whoever waits gets a line, and nothing starts" {
   start_run --local=2 -n 2 -o kill-timeout=60s --restart=on-request -- "trap ': >term.\$FLUX_TASK_RANK' TERM; $stays"
   wait_until are_in 1 0 1

@@ -185,6 +185,7 @@ LUA
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
 @test "a spare that is lost at any phase of the start does not keep the job from running" {
   local topic
   write_nodes 3 1
@@ -213,6 +214,7 @@ LUA
   [[ $output == *"exited with code 3 on node2"* ]] || { echo "$output"; return 1; }
 }
 
+# bats test_tags=long
 @test "shrinks take spares first, and all of them" {
   start_job 5 1 "$until_go" --spares=2 -o oversubscribe
   lines_come out 5
@@ -233,6 +235,7 @@ LUA
   [ "$(grep -c '^done' out)" -eq 8 ]
 }
 
+# bats test_tags=long
 @test "many spares, in a deep tree" {
   start_job 24 1 "$until_go" --spares=20 -o oversubscribe --arity=2
   lines_come out 24
@@ -260,6 +263,7 @@ ends_by() {
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
 @test "a job that fails, is cancelled, gets SIGTERM or is out of time ends its spares too, whose epilogs run" {
   ends_by 143 "$front cancel"
   ends_by 3 "touch fail"
@@ -268,6 +272,7 @@ ends_by() {
   ends_by 143 terminate
 }
 
+# bats test_tags=long
 @test "as lines of JSON, and in a record, a lost spare is one without ranks" {
   write_nodes 3 1
   write_jobspec 2 sh -c 'while [ ! -e go ]; do sleep 0.05; done'
@@ -285,6 +290,7 @@ ends_by() {
   ! grep -q lost notices || { cat notices; return 1; }
 }
 
+# bats test_tags=long
 @test "spares that die at any moment of short jobs hold none of them" {
   local round
   write_nodes 6 1
@@ -300,6 +306,7 @@ LUA
   done
 }
 
+# bats test_tags=long
 @test "a spare that stands still at any phase is lost, and the job goes on without it" {
   local topic
   write_nodes 3 1
@@ -318,6 +325,7 @@ LUA
   done
 }
 
+# bats test_tags=long
 @test "spares end with the leader, and do not outlive it" {
   start_job 4 1 'echo here; exec sleep 76583' --spares=2 -o oversubscribe
   lines_come out 4

@@ -44,6 +44,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
 
 # ---- places that can't be written
 
+# bats test_tags=long
 @test "a full disk is named, with how much it has" {
   mount_small size=256k
   prepare 2 sh -c 'seq 100000; exec sleep 1000'
@@ -116,6 +117,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   [ "$(sort out | md5sum)" = "$({ seq 20000; seq 20000; } | sort | md5sum)" ]
 }
 
+# bats test_tags=long
 @test "the limit of a file's size is an error for the shell, which it does not kill" {
   prepare 2 sh -c 'seq 100000; exec sleep 1000'
   run bash -c 'ulimit -f 64; exec timeout 60 "$@"' - "${nacre[@]}" -o output.stdout.path=out -o kill-timeout=1
@@ -180,6 +182,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   [ ! -s err ]
 }
 
+# bats test_tags=long
 @test "at spill-limit they wait" {
   prepare 1 sh -c 'echo $$ >pid.0; exec seq 1000000 1999999'
   nacre -o output.overflow=spill -o output.spill-limit=1M 2>err | read_late out 'is_stuck pid.0'
@@ -224,6 +227,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   [ "$(sort out)" = $'half\nline 1\nline 2\nline 3' ]
 }
 
+# bats test_tags=long
 @test "a process outside of the job that holds the output is not waited for longer than drain-timeout" {
   prepare 1 sh -c 'echo done; echo $$ >pid.new; mv pid.new pid; until [ -e held ]; do sleep 0.02; done'
   nacre -o output.drain-timeout=0.3s >out 2>err &
@@ -258,6 +262,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   [ "$output" = "$(for i in 1 2; do seq 1000000 | md5sum; done)" ]
 }
 
+# bats test_tags=long
 @test "a FIFO whose writer has gone before the shell opens it anew: its rest and its end, or a writer that comes later" {
   prepare 3 sh -c 'md5sum'
   mkfifo fifo
@@ -283,6 +288,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   grep -qxF "$(md5sum <<<one)" out || grep -qxF "$(printf 'one\ntwo\n' | md5sum)" out
 }
 
+# bats test_tags=long
 @test "a task that never reads 50 MB of stdin does not hold up those that do" {
   prepare 3 sh -c 'if [ "$FLUX_TASK_RANK" = 1 ]; then until [ -e read.0 ] && [ -e read.2 ]; do sleep 0.02; done; exit 0; fi
     md5sum; touch "read.$FLUX_TASK_RANK"'
@@ -291,6 +297,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   [ "$output" = "$(for i in 1 2; do head -c 50000000 /dev/zero | tr '\0' x | md5sum; done)" ]
 }
 
+# bats test_tags=long
 @test "where it can't fall behind it is named, and the others get all once it has ended" {
   mount_small size=1m
   prepare 2 sh -c 'if [ "$FLUX_TASK_RANK" = 1 ]; then until grep -q stdin err; do sleep 0.02; done; exit 0; fi; md5sum'

@@ -76,6 +76,7 @@ no_job_left() {
   done
 }
 
+# bats test_tags=long
 @test "so are an initrc, and a handler in C that waits for ever" {
   prepare_marked 1 true
   echo "io.open ('stuck', 'w'):close () $loop" >rc.lua
@@ -132,6 +133,7 @@ END
   fails_with 126 "task 0: plugin 'stuck': task.exec: the process exited with code 3, instead of returning"
 }
 
+# bats test_tags=long
 @test "exit in a handler in C is named too, and what it does to its thread" {
   build leaves <<'END'
 #include <pthread.h>
@@ -177,6 +179,7 @@ END
   done
 }
 
+# bats test_tags=long
 @test "without its launcher a leader that loops is ended, and named" {
   write_nodes 3 1
   environment='{"PATH": "/usr/bin:/bin", "MARK": "'$work'"}' write_jobspec 3 sh -c 'exec sleep 1000'
@@ -188,6 +191,7 @@ END
   said "nacre-shell[0]: plugin 'stuck' does not return from task.fork, and the process that started this shell has gone: it is killed (on node0)"
 }
 
+# bats test_tags=long
 @test "a shell that has been stopped for good does not outlive its launcher" {
   write_nodes 4 1
   environment='{"PATH": "/usr/bin:/bin", "MARK": "'$work'"}' write_jobspec 4 \
@@ -206,6 +210,7 @@ END
   done
 }
 
+# bats test_tags=long
 @test "_exit in a handler is named" {
   build quits <<'END'
 #include <unistd.h>
@@ -224,6 +229,7 @@ END
   [ "$output" = "nacre-shell[0]: this shell has ended while plugin 'quits' ran shell.start: it called _exit(2), or was killed" ]
 }
 
+# bats test_tags=long
 @test "of a shell that is killed nothing is left: neither what has made itself a session, nor the job's directory" {
   write_nodes 2 1
   write_jobspec 2 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK
@@ -243,6 +249,7 @@ END
   wait_until empty
 }
 
+# bats test_tags=long
 @test "a hook of a shell that is killed runs on, with what it starts" {
   write_nodes 1 1
   write_jobspec 1 sh -c 'echo $PPID >shell.0'
@@ -256,6 +263,7 @@ END
   lines_come finished 2
 }
 
+# bats test_tags=long
 @test "what a shell without a guard has left is removed by the next job, with a line" {
   prepare_marked 1 sh -c 'echo $PPID >shell.0; touch "$FLUX_JOB_TMPDIR/file"; exec sleep 1000'
   write_rc none 0 ""

@@ -55,6 +55,7 @@ r='case $FLUX_TASK_RANK in'
   done
 }
 
+# bats test_tags=long
 @test "the difference of clocks is measured, and is what it is here: none, within what is claimed" {
   job 3 1 true -o timeline=t.json
   is '.otherData.clocks | map(.shell) == [1, 2]'
@@ -62,6 +63,7 @@ r='case $FLUX_TASK_RANK in'
   is '.otherData.clocks | all((.measured_offset_us | fabs) <= .measured_uncertainty_us)'
 }
 
+# bats test_tags=long
 @test "a host whose clock is an hour ahead: the difference is found, and no time in the trace is wrong by it" {
   unshare --time --monotonic 3600 --fork true || skip "no time namespace can be made here"
   write_nodes 3 1
@@ -85,6 +87,7 @@ END
   grep -qE '^nacre: clocks: known to ±[0-9.]+ ms \(worst node1\)' err
 }
 
+# bats test_tags=long
 @test "the time of day jumps by an hour on the leader's host, and back on another's: the times between events stay right" {
   cat >jump.c <<'END'
 #define _GNU_SOURCE
@@ -152,6 +155,7 @@ END
   is 'named("b"; "agent node2") | length == 1'
 }
 
+# bats test_tags=long
 @test "a node whose initrc is slow is named as the last at the init barrier, with the initrc" {
   write_nodes 4 1
   write_jobspec 4 true
@@ -175,6 +179,7 @@ END
   is 'named("C"; "cpu") | length >= 2 and all(.args.cores >= 0)'
 }
 
+# bats test_tags=long
 @test "PMIx's init and finalize are in the trace, too" {
   printf '#include <pmix.h>\nint main(void) { pmix_proc_t me; return PMIx_Init(&me, NULL, 0) || PMIx_Finalize(NULL, 0); }\n' >client.c
   # shellcheck disable=SC2046 # several options
@@ -246,6 +251,7 @@ END
   is 'named("M"; "process_labels")[] | select(.pid == 2) | .args.labels | contains("lost")'
 }
 
+# bats test_tags=long
 @test "a shell that does not answer is named, and the rest is there" {
   start_job 3 1 'echo $PPID >ppid.$FLUX_TASK_RANK; until [ -e go ]; do sleep 0.02; done' --timeline
   wait_until test -s ppid.2
@@ -275,12 +281,14 @@ END
   [[ $output == *"--timeline=a and -o timeline=b contradict each other"* ]]
 }
 
+# bats test_tags=long
 @test "a job that is ended before its tasks start has the steps so far" {
   job 2 1 true --timeline -o 'prolog=exit 3'
   [ "$code" -ne 0 ]
   grep -qE '^nacre: launch .*, not complete: start of shells .*init barrier ' err
 }
 
+# bats test_tags=long
 @test "tasks that cannot be started, and many tasks, are in the trace" {
   write_nodes 2 64
   write_jobspec 128 true

@@ -98,6 +98,7 @@ stop_job() {
   stop_job
 }
 
+# bats test_tags=long
 @test "the terminal may be of any size, and change it" {
   start_job 9 1 'exec sleep 600'
   start_top -d 0.5
@@ -121,6 +122,7 @@ stop_job() {
   stop_job
 }
 
+# bats test_tags=long
 @test "Ctrl-Z gives the terminal back, and fg goes on" {
   start_job 2 1 'exec sleep 600'
   start_top -d 0.5
@@ -150,6 +152,7 @@ stop_job() {
   ends_with 7
 }
 
+# bats test_tags=long
 @test "a leader that is killed, and one that stands still" {
   start_job 2 1 'exec sleep 600'
   start_top -d 0.5
@@ -167,6 +170,7 @@ stop_job() {
   wait "$launcher" || :
 }
 
+# bats test_tags=long
 @test "a shell that stands still is late, and its tasks stay" {
   start_job 2 1 'exec sleep 600'
   wait_until pgrep -fx "nacre-shell: $id (rank )?1/2 *"
@@ -185,6 +189,7 @@ stop_job() {
   stop_job
 }
 
+# bats test_tags=long
 @test "a terminal that is closed ends it, and not the job" {
   start_job 2 1 'exec sleep 600'
   start_top
@@ -196,6 +201,7 @@ stop_job() {
   stop_job
 }
 
+# bats test_tags=long
 @test "a terminal that nobody knows, and one without colours" {
   start_job 1 1 'exec sleep 600'
   start_top
@@ -252,6 +258,7 @@ stop_job() {
   ends_with 3
 }
 
+# bats test_tags=long
 @test "a reader that goes away ends it" {
   start_job 1 1 'exec sleep 600'
   "$front" top --json -d 0.1 2>said | head -n 1

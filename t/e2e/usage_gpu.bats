@@ -99,6 +99,7 @@ job_that_is_seen() { # CALLS SHELLS TASKS-PER-SHELL OPTION...
   grep -qE '^node0 +nvidia 1 +- +- +-$' text
 }
 
+# bats test_tags=long
 @test "two shells, each with its own tasks, and rocm-smi beside nvidia-smi" {
   write_stand_ins
   sed -i 's/\[ ! -e pids \] ||/false \&\&/' stand-in.nvidia-smi
@@ -110,6 +111,7 @@ job_that_is_seen() { # CALLS SHELLS TASKS-PER-SHELL OPTION...
   is '.[2:4] | map(.gpus | map([.vendor, .index])) == [[["amd", 0], ["nvidia", 0], ["nvidia", 1]], [["amd", 0], ["nvidia", 0], ["nvidia", 1]]]'
 }
 
+# bats test_tags=long
 @test "no tool is run unless it is asked for, nor while no task runs" {
   write_stand_ins
   use_stand_ins nvidia-smi rocm-smi
@@ -121,6 +123,7 @@ job_that_is_seen() { # CALLS SHELLS TASKS-PER-SHELL OPTION...
   run ! grep -q GPU err
 }
 
+# bats test_tags=long
 @test "--usage-gpu alone prints nothing, and nacre report has what was measured, while the job runs too" {
   write_stand_ins
   use_stand_ins nvidia-smi
@@ -139,6 +142,7 @@ job_that_is_seen() { # CALLS SHELLS TASKS-PER-SHELL OPTION...
   tar --zstd -xOf b.tar.zst "nacre-$id/usage.json" | jq -e '.measures.gpu_memory.n == 2 and (.nodes[0].gpus | length) == 2'
 }
 
+# bats test_tags=long
 @test "neither tool: a line says so, and the rest goes on" {
   mkdir bin
   for each in /usr/bin/* /bin/*; do
@@ -151,6 +155,7 @@ job_that_is_seen() { # CALLS SHELLS TASKS-PER-SHELL OPTION...
   is '.[-1].ended == 2 and (.[-1].measures | has("gpu_memory") | not)'
 }
 
+# bats test_tags=long
 @test "a tool that fails, one that prints something else: one line, once; and one that hangs is ended, with what it has started" {
   write_stand_ins
   cat >stand-in.nvidia-smi <<END
@@ -185,6 +190,7 @@ END
   while read -r pid; do wait_until eval "! kill -0 -- -$pid 2>/dev/null"; done <hangs
 }
 
+# bats test_tags=long
 @test "a tool that hangs does not hold up the end of the job, and does not outlive it" {
   write_stand_ins
   printf '#!/bin/sh\necho $$ >>%q\nsleep 986\n' "$work/hangs" >stand-in.nvidia-smi
@@ -196,6 +202,7 @@ END
   nothing_left 'sleep 986'
 }
 
+# bats test_tags=long
 @test "nacre top --gpu asks the tools for each look, and only then" {
   write_stand_ins
   use_stand_ins nvidia-smi
@@ -227,6 +234,7 @@ END
   nothing_left 'sleep 985'
 }
 
+# bats test_tags=long
 @test "nacre top --gpu of a job with usage-gpu shows its last look, and asks no tool" {
   write_stand_ins
   use_stand_ins nvidia-smi
