@@ -60,8 +60,8 @@ run: ## build, without optimisation as that is quick, and run a first job
 check: ## build and run the unit tests with sanitizers, some of the end-to-end tests on an optimised build, and lint
 	$(step) "Dependencies" etc/deps.sh check cluster
 	$(step) "Configure, with sanitizers" cmake --preset dev
-	$(step) "Build the unit tests, with sanitizers" $(build) $(DEV) --target unit_tests
-	$(step) "Unit tests, with sanitizers" $(ctest) --test-dir $(DEV) --label-regex '^unit$$'
+	$(step) "Build the unit tests and what is fuzzed, with sanitizers" $(build) $(DEV) --target unit_tests fuzz_tests
+	$(step) "Unit tests and a short fuzzing, with sanitizers" $(ctest) --test-dir $(DEV) --label-regex '^(unit|fuzz)$$'
 	$(step) "Configure, optimised" cmake --preset quick $(quick_options)
 	$(step) "Build, optimised" $(build) $(QUICK)
 	$(step) "Test, optimised" $(ctest) --test-dir $(QUICK)
@@ -72,7 +72,7 @@ check: ## build and run the unit tests with sanitizers, some of the end-to-end t
 check-long: check ## check, then all tests, optimised and with sanitizers, Clang's warnings, fuzzing for FUZZ_SECONDS each, stdio for STDIO_SECONDS, other MPIs, a viewer of traces
 	$(step) "Dependencies of the long tests" etc/deps.sh check long
 	$(step) "Build the rest, with sanitizers" $(build) $(DEV)
-	$(step) "Test the rest, with sanitizers" $(ctest) --test-dir $(DEV) --label-exclude '^unit$$'
+	$(step) "Test the rest, with sanitizers" $(ctest) --test-dir $(DEV) --label-exclude '^(unit|fuzz)$$'
 	$(step) "Configure, with Clang" cmake --preset clang
 	$(step) "Build, with Clang" $(build) $(CLANG)
 	$(step) "Test, with Clang" $(ctest) --test-dir $(CLANG)
