@@ -16,7 +16,6 @@ BENCH_OUT ?= build/bench
 
 DEV := build/dev
 RELEASE := build/release
-QUICK := build/quick
 FIRST := build/first
 CLANG := build/clang
 DEB := build/deb
@@ -26,8 +25,8 @@ build := cmake --build
 # More than there are processors: tests often wait.
 ctest := ctest --output-on-failure --no-tests=error --parallel $(shell expr $(JOBS) + 4)
 sources := git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h'
-# The optimised builds are tested end to end only: that of `make check` with some of the tests, that of `make check-long` with all.
-quick_options = $(release_options) -DNACRE_E2E=some
+# What is tested end to end only: that of `make run`, for `make check`, with some of the tests; the optimised one with all.
+first_options = $(release_options) -DNACRE_E2E=some
 release_options = -DCMAKE_INSTALL_PREFIX='$(PREFIX)' -DNACRE_UNIT_TESTS=OFF -DNACRE_TESTS=ON
 clang_format = $(shell command -v clang-format-14 || command -v clang-format)
 
@@ -57,17 +56,17 @@ run: ## build, without optimisation as that is quick, and run a first job
 	@etc/demo/run.sh $(FIRST)/nacre-shell build/demo
 	@echo "This build is slow, as it is not optimised: \`make install\` and \`make deb\` make one for use."
 
-check: ## build and run the unit tests with sanitizers, some of the end-to-end tests on an optimised build, and lint
+check: ## build and run the unit tests and a short fuzzing with sanitizers, some of the end-to-end tests on the build of `make run`, and lint
 	$(step) "Dependencies" etc/deps.sh check cluster
 	$(step) "Configure, with sanitizers" cmake --preset dev
 	$(step) "Build the unit tests and what is fuzzed, with sanitizers" $(build) $(DEV) --target unit_tests fuzz_tests
 	$(step) "Unit tests and a short fuzzing, with sanitizers" $(ctest) --test-dir $(DEV) --label-regex '^(unit|fuzz)$$'
-	$(step) "Configure, optimised" cmake --preset quick $(quick_options)
-	$(step) "Build, optimised" $(build) $(QUICK)
-	$(step) "Test, optimised" $(ctest) --test-dir $(QUICK)
+	$(step) "Configure, for end-to-end tests" cmake --preset first $(first_options)
+	$(step) "Build, for end-to-end tests" $(build) $(FIRST)
+	$(step) "Test, end to end" $(ctest) --test-dir $(FIRST)
 	$(step) "Lint's own test" t/lint/selftest
 	$(step) "Lint" t/lint/run
-	@t/kit/left_out $(DEV) $(QUICK)
+	@t/kit/left_out $(DEV) $(FIRST)
 
 check-long: check ## check, then all tests, optimised and with sanitizers, Clang's warnings, fuzzing for FUZZ_SECONDS each, stdio for STDIO_SECONDS, other MPIs, a viewer of traces
 	$(step) "Dependencies of the long tests" etc/deps.sh check long

@@ -45,6 +45,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   row 8 "$r 0) exit 3;; 7) sleep 0.4; exit 9;; esac" 9 3 1 3 3 -- -o exit-timeout=none
 }
 
+# bats test_tags=long
 @test "no task can be started" {
   for tasks in 4 40; do
     write_nodes 1 $tasks

@@ -37,6 +37,7 @@ END
   ends_with 1 "pmi.max-size: expected a number of bytes, such as 4096 or \"10M\", got \"much\""
 }
 
+# bats test_tags=long
 @test "a job that puts without end takes no more memory than pmi.max-size says, and little more than it puts" {
   # Of the sanitizer, where it is there: nothing is kept that has been freed.
   export ASAN_OPTIONS=quarantine_size_mb=0:$ASAN_OPTIONS

@@ -156,6 +156,7 @@ nacre-shell[3]: caller: and goes on" ]
   grep -Fx "nacre-shell[3]: caller: all answered" <<<"$output"
 }
 
+# bats test_tags=long
 @test "a thousand open calls are answered in their order" {
   call_among_four -o lost-after=1m <<'END' # one handler makes all of them, under sanitizers too
 static int answered;
