@@ -62,7 +62,8 @@ class ShellGrow {
   void stop();
   // Leader: this shell is lost.
   void lost(Rank rank);
-  // Leader: all shells have ended. Ends the allocations that the job has got beside its first one.
+  // All shells have ended. Leader: ends the allocations that the job has got beside its first one. A shell in one
+  // of these that has lost the leader: ends it, unless other shells are left there.
   void end_allocations();
 
   // ---- a newcomer's
@@ -100,7 +101,7 @@ class ShellGrow {
   Result<void> ask_manager(const value::GrowOrder& order, const WhenGrown& news);
   void put(Open order);
   [[nodiscard]] event::Seconds wait_of(const value::GrowOrder& order, std::size_t shells) const;
-  void give_back_unused(const Open& over);
+  void give_back_unused(const Open&over), end_left_allocation();
   void begin_next();
   Result<void> begin();
   [[nodiscard]] bool is_open(Rank first) const { return open_ && open_->first == first; }

@@ -9,6 +9,7 @@
 #include "job/batch_system.hpp"
 #include "job/leavers.hpp"
 #include "launch/launcher.hpp"
+#include "task/command_run.hpp"
 
 namespace nacre::core {
 // A number of nodes that is not of one host, or those of a job whose nodes only the manager gives.
@@ -73,7 +74,25 @@ void ShellGrow::give_back_unused(const Open& over) {
   nodes_->give_back(hosts, nullptr);
 }
 
+// Usually the leader does, or its guard. This host's first allocation has another name, so it is left alone.
+void ShellGrow::end_left_allocation() {
+  auto allocation = job::BatchSystem::of_environment(own_variable);
+  auto step = own_variable("SLURM_STEP_ID");
+  if (allocation.kind != job::BatchSystem::Kind::slurm || !step) return;
+  bool is_over = false;
+  task::CommandRun run(host_.loop(), host_.children());
+  auto done = [&](const Result<std::string>& ended) {
+    is_over = true;
+    if (!ended)
+      host_.log().log(Level::error, "", "grow: {}: the allocation may be there still", ended.error().message);
+  };
+  Result<void> started = run.start(slurm_end_left(allocation.job, "nacre-" + job_.id.f58_plain(), *step), done);
+  if (!started) return done(tl::unexpected(started.error()));
+  host_.loop().run_until([&] { return is_over; });
+}
+
 void ShellGrow::end_allocations() {
+  if (process_.joins_late && process_.end.is_cut_off()) return end_left_allocation();
   if (!nodes_) return;
   if (Result<void> ended = nodes_->end(); !ended)
     host_.log().log(Level::error, "",

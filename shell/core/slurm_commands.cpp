@@ -46,6 +46,18 @@ echo "$id $nodes")sh";
 constexpr const char* kWithdraw = R"sh(squeue -h -n "$1" -t PENDING -o %r | head -n 1
 exec scancel --name="$1" --state=PENDING)sh";
 
+// $1: the allocation, $2: its name, $3: the step that this is in, $4: how often it looks.
+constexpr const char* kEndLeft = R"sh(job=$1 name=$2 step=$3 looks=$4
+[ "$(squeue -h -j "$job" -o %j)" = "$name" ] || exit 0
+while [ "$looks" -gt 0 ]; do
+  steps=$(squeue -h -s -j "$job" -o %i) || exit
+  steps=$(printf '%s\n' "$steps" | sed -n 's/^ *[0-9]*\.\([0-9][0-9]*\) *$/\1/p')
+  [ "$(printf '%s\n' "$steps" | sort -n | head -n 1)" = "$step" ] || exit 0
+  [ "$steps" != "$step" ] || exec scancel --name="$name" "$job"
+  sleep 1
+  looks=$((looks - 1))
+done)sh";
+
 // $1: the allocation, $2: the host, and then words that a shell reads, as sshd's does.
 constexpr const char* kAgent =
     R"sh(unset $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p' | grep -vxF SLURM_CONF)
@@ -72,6 +84,15 @@ SlurmCommand slurm_end(const std::string& allocation) {
 
 SlurmCommand slurm_end_all(const std::string& name) {
   return {fmt::format("scancel --name={}", name), {"scancel", fmt::format("--name={}", name)}};
+}
+
+SlurmCommand slurm_end_left(const std::string& allocation, const std::string& name, const std::string& step) {
+  constexpr int kLooks = 60;  // a second apart
+  constexpr event::Seconds kMost{90};
+  SlurmCommand out{fmt::format("scancel --name={} {}", name, allocation),
+                   {kShell, "-c", kEndLeft, "scancel", allocation, name, step, fmt::format("{}", kLooks)}};
+  out.most = kMost;
+  return out;
 }
 
 std::vector<std::string> slurm_agent(const std::string& allocation) {

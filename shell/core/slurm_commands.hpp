@@ -30,6 +30,11 @@ using SlurmCommand = task::CommandRun::What;
 [[nodiscard]] SlurmCommand slurm_end(const std::string& allocation);
 // Ends all that has this name, pending or not.
 [[nodiscard]] SlurmCommand slurm_end_all(const std::string& name);
+// Ends an allocation that the job has got, and whose leader is lost: run by a shell there, in the step `step`, as
+// the last thing that it does. The shell with the lowest step waits until no other is left, and the others leave
+// at once; nothing is done if the allocation has another name, or if others are there after a minute.
+[[nodiscard]] SlurmCommand slurm_end_left(const std::string& allocation, const std::string& name,
+                                          const std::string& step);
 // What starts a shell on a host of an allocation, called as ssh is.
 [[nodiscard]] std::vector<std::string> slurm_agent(const std::string& allocation);
 

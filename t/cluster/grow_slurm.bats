@@ -139,6 +139,23 @@ ends_well() {
   done
 }
 
+@test "a second allocation ends although the leader and its guard are killed at one moment, and no other one does" {
+  start_in_allocation
+  mine=$(allocate -N1 -w node3 -J "$name") # of a user, by chance with that name
+  nacre node0 grow --count=2 --wait=60s >answer 2>error || { cat error said; return 1; }
+  [ "$(<answer)" = "node[2-3]" ] || { cat answer; return 1; }
+  leader=$("$vcluster" exec node0 pgrep -of '^nacre-shell: .* rank 0/')
+  guard=$("$vcluster" exec node0 pgrep -P "$leader" -x nacre-guard)
+  "$vcluster" exec node0 kill -KILL "$guard" "$leader"
+  wait "$job" || :
+  only_mine() { [ "$(others)" = "$mine" ]; }
+  wait_until only_mine
+  [ "$(slurm_jobs -t RUNNING -o %i | sort -n | paste -sd' ')" = "$(printf '%s\n' "$allocation" "$mine" | sort -n | paste -sd' ')" ]
+  wait_until is_free node2
+  on node0 scancel "$allocation" "$mine"
+  nothing_left
+}
+
 @test "two nodes, and what starts on one of them does not join: the other one does, and Slurm gets the first one back" {
   cat >rc.lua <<'END'
 if io.popen ("uname -n"):read () == "node3" then error ("no luck here") end

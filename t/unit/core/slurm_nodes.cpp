@@ -35,6 +35,8 @@ constexpr const char* kSqueue = R"sh(case "$*" in
 *%L*) echo 1:02:03 ;;
 *%N*) echo 'n[4-5]' ;;
 *%r*) echo Resources ;;
+*%j*) cat "$D/name" ;;
+*-s*) cat "$D/steps" ;;
 esac)sh";
 constexpr const char* kScancel = R"sh(echo "scancel $*" >>"$D/called"
 test ! -e "$D/full" || touch "$D/withdrawn")sh";
@@ -48,7 +50,7 @@ struct Slurm {
     program("srun", "");
     // Nothing else: this machine may have them, too.
     for (const char* each :
-         {"sh", "tr", "sed", "grep", "head", "tail", "uname", "env", "sleep", "cat", "touch", "paste"}) {
+         {"sh", "tr", "sed", "grep", "head", "tail", "uname", "env", "sleep", "cat", "touch", "paste", "sort"}) {
       std::string place = ::access(fmt::format("/usr/bin/{}", each).c_str(), X_OK) == 0 ? "/usr/bin/" : "/bin/";
       std::filesystem::create_symlink(place + each, folder.path(each));
     }
@@ -165,4 +167,40 @@ TEST_CASE("what Slurm does not give in time is withdrawn, and what waits when th
   REQUIRE(it.nodes.end());
   CHECK(told == std::vector<std::string>(2, "the job is ending"));
   CHECK(it.killed.empty());
+}
+
+// ---- a shell whose leader is lost ----------------------------------------------------------------
+
+namespace {
+
+// What it has told Slurm by the end.
+std::string end_left(Slurm& it, const std::string& name, const std::string& steps, const std::string& step) {
+  static_cast<void>(it.folder.file("name", name + "\n"));
+  static_cast<void>(it.folder.file("steps", steps));
+  task::CommandRun run(it.host.loop(), it.host.children());
+  bool is_over = false;
+  REQUIRE(run.start(core::slurm_end_left("9", it.name, step), [&](const Result<std::string>& answer) {
+    CHECK(answer);
+    is_over = true;
+  }));
+  REQUIRE(it.host.serve([&] { return is_over; }));
+  return it.said("called");
+}
+
+}  // namespace
+
+TEST_CASE("the last shell of an allocation ends it, and none that has another name") {
+  Slurm it;
+  CHECK(end_left(it, it.name, "9.extern\n9.0\n9.1\n", "1").empty());  // step 0 waits for it
+  CHECK(end_left(it, it.name, "9.extern\n9.1\n", "0").empty());       // it has gone already
+  CHECK(end_left(it, "mine", "9.extern\n9.0\n", "0").empty());        // of a user
+  CHECK(end_left(it, it.name, "9.extern\n9.10\n", "10") == "scancel --name=" + it.name + " 9\n");
+}
+
+TEST_CASE("the first shell waits for the others of its allocation") {
+  Slurm it;
+  auto later = event::Timer::create(it.host.loop(), [&] { static_cast<void>(it.folder.file("steps", "9.2\n")); });
+  REQUIRE(later);
+  later->start(event::Seconds(0.2));
+  CHECK(end_left(it, it.name, "9.2\n9.11\n", "2") == "scancel --name=" + it.name + " 9\n");
 }
