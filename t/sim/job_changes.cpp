@@ -43,6 +43,7 @@ Changes make_changes(Random& random, std::uint32_t members, std::size_t tasks) {
   }
   for (std::uint64_t more = random.one_in(5) ? 0 : random.in(1, random.one_in(3) ? 9 : 3); more > 0; --more)
     out.orders.push_back(any_order(random, members, tasks));
+  out.to_spare = out.restarts && !out.takes_any && random.one_in(2);
   return out;
 }
 

@@ -40,6 +40,7 @@ struct Changes {
   elastic::Restarts::Limits limits;
   bool replaces = false;   // on-lost=replace
   bool takes_any = false;  // where=any
+  bool to_spare = false;   // where=spare
   std::vector<Order> orders;
 };
 

@@ -42,6 +42,7 @@ JobElastic::JobElastic(JobShell& shell, const elastic::Growth* before)
       leader_(shell.leads() ? std::make_unique<JobLeader>(*this) : nullptr),
       joining_me_(before != nullptr) {
   if (before != nullptr) growth_ = *before;
+  if (changes().to_spare) recovery_.use_spares(false);
 }
 JobElastic::~JobElastic() = default;
 
@@ -120,9 +121,10 @@ void JobElastic::moved(const std::string& bytes) {
   require(what.has_value(), what ? "" : "where tasks go cannot be read: " + what.error().message);
   if (leader_) leader_->replaced(what->moves);
   if (what->all) return moved_with_all(*what);
-  auto stand = elastic::Recovery::move(job_, what->moves, [this](Id id) { return stays(id); });
+  auto stand = elastic::Recovery::move(
+      job_, what->moves, [this](Id id) { return changes().to_spare ? recovery_.may_take(id) : stays(id); });
+  take(stand);
   for (const job::Move& each : stand) {
-    if (each.to == shell_.id_) due_.push_back(each);
     if (!leader_) continue;
     for (Rank rank : each.ranks.ids()) shell_.witness_.moved(rank, each.to);
     leader_->restarted(each.ranks);
@@ -134,8 +136,8 @@ void JobElastic::moved(const std::string& bytes) {
 void JobElastic::moved_with_all(const elastic::Replacement& what) {
   auto decision = recovery_.decide_replacement(what);
   bool is_granted = decision && decision->is_granted();
+  if (is_granted) take(what.moves);
   for (const job::Move& each : what.moves) {
-    if (is_granted && each.to == shell_.id_) due_.push_back(each);
     if (!is_granted || !leader_) continue;
     for (Rank rank : each.ranks.ids()) shell_.witness_.moved(rank, each.to);
   }
@@ -152,6 +154,7 @@ void JobElastic::moved_with_all(const elastic::Replacement& what) {
 void JobElastic::take_over() {
   job::Move move = std::move(due_.front());
   due_.pop_front();
+  move.ranks = move.ranks & job_.taskmap.ranks_on(shell_.id_);  // they may have gone on to a spare
   // All may have been told to start again meanwhile.
   for (Rank rank : move.ranks.ids()) {
     std::uint32_t attempt = job_.attempt_of(rank);

@@ -67,7 +67,7 @@ class JobElastic {
 
  private:
   friend class JobLeader;
-  enum class State : std::uint8_t { asked, waiting, due, starting, together };
+  enum class State : std::uint8_t { asked, waiting, moving, due, starting, together };
   struct Kept {
     Task* task = nullptr;
     exits::Record record;
@@ -81,6 +81,7 @@ class JobElastic {
     bool is_node = false;
     std::uint64_t number = 0;  // of the job's restarts; 0: it was ordered
     bool ends = false, waits = false, is_due = false;
+    bool ordered = false, moves = false;
   };
 
   [[nodiscard]] const Changes& changes() const { return *shell_.plan_.changes; }
@@ -92,37 +93,33 @@ class JobElastic {
 
   // job_restart.cpp
   [[nodiscard]] bool wants(const Task& task, bool is_ordered) const;
-  void send();
-  void asked(const Message& message);
-  void answered(const Message& message);
-  void decided_together(const Message& message);
-  void refused(Rank rank);
-  void granted(Rank rank, const Decision& decision);
-  void drop(Rank rank);
-  void start_due();
-  void start_alone();
-  void start_tasks();
+  void send(), start_due(), start_alone(), start_tasks();
+  void asked(const Message&), answered(const Message&), decided_together(const Message&);
+  void refused(Rank), granted(Rank, const Decision&), drop(Rank);
   void renew(Task& task, std::uint32_t attempt, Witness::Why why, const std::string& restart);
-  void ordered(const std::string& bytes);
-  void order_all();
+  void ordered(const std::string&), order_all();
   void refuse(const Idset& ranks, const std::string& why);
   void kill_own(int signum, const Idset& ranks);
+  // job_spare.cpp
+  [[nodiscard]] bool is_elsewhere(Rank rank) const { return job_.taskmap.node_of(rank) != shell_.id_; }
+  [[nodiscard]] bool asks_for_spares() const { return changes().to_spare && job_.shells() > 1; }
+  void wait_is_over(Rank), wait_together_is_over(), ask_for_spares(), asked_for_spare(const std::string&);
+  void placed(Rank, const elastic::SparePlaces&), placed_together(const elastic::SparePlaces&);
+  void take(const std::vector<job::Move>&), signalled_late(Rank);
   // job_together.cpp
   [[nodiscard]] bool asks_for_node() const;
   void begin_together(const Decision& decision);
-  void end_together();
   void keep_together(Task& task);
-  void wait_for_others(), wait_for_delay(), drop_node();
+  void end_together(), wait_for_others(), wait_for_delay(), drop_node();
   [[nodiscard]] std::optional<double> delay_together() const;  // all wait to start again
   void start_together();
   // job_elastic.cpp
   void moved(const std::string& bytes);
   void moved_with_all(const elastic::Replacement& what);
-  void take_over();
+  void take_over(), put_ready();
   void leaving(const Idset& shells, Time grace);
   void grown(const elastic::Growth& growth);
   bool early(const Event& event);  // of one that joins: true: from here on it counts
-  void put_ready();
 
   JobShell& shell_;
   World& world_;
@@ -137,6 +134,9 @@ class JobElastic {
   std::optional<Together> together_;
   Idset ordered_;  // that are being ended by nacre restart
   std::deque<job::Move> due_;
+  // Tasks that have had a signal while they asked for a spare; that come here; those of them that have had one.
+  Idset late_, coming_, late_coming_;
+  std::vector<Rank> unplaced_;
   std::map<std::pair<Rank, std::uint32_t>, std::pair<Witness::Why, std::string>> why_;  // of the starts to come
   bool finished_ = false, is_starting_ = true, tasks_over_ = false;
   bool leaves_ = false, has_left_ = false, all_put_ = false, is_ready_ = false;

@@ -82,9 +82,13 @@ void JobLeader::decide_loss(Id shell) {
 }
 
 void JobLeader::give_up(Id shell) {
-  bool is_spare = elastic_.job_.is_spare(shell);
+  const job::Job& job = elastic_.job_;
+  bool is_left =
+      job.taskmap.tasks_on(shell) == 0 &&
+      std::any_of(job.moves.begin(), job.moves.end(), [&](const auto& each) { return each.from == shell; });
   Idset tasks = unfinished_on(shell);
-  bool ends = !shell_.plan_.tolerant && !is_spare && !(tasks.empty() && elastic_.changes().replaces);
+  bool ends =
+      !shell_.plan_.tolerant && !job.is_spare(shell) && !is_left && !(tasks.empty() && elastic_.changes().replaces);
   Idset fresh = tasks - shell_.all_.ranks();
   if (!fresh.empty())
     shell_.clients_.lost(shell_.world_.now, shell_.all_.add(fresh, exits::Record::lost()), exits::Record::lost());

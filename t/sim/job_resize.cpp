@@ -223,7 +223,7 @@ void JobLeader::take_out(const Idset& shells, const Done& done) {
 
 void JobLeader::tasks_are_over() {
   const job::Job& job = elastic_.job_;
-  bool some_wait = job.spares > 0 || elastic_.changes().takes_any;
+  bool some_wait = job.spares > 0 || elastic_.changes().takes_any || elastic_.changes().to_spare;
   for (Id shell = 0; shell < job.nodes() && elastic_.changes().restarts; ++shell)
     some_wait = some_wait || job.taskmap.tasks_on(shell) == 0;
   if (some_wait) elastic_.announce("shell.tasks-over", "");

@@ -15,6 +15,7 @@ namespace {
 constexpr std::string_view kAsked = "shell.restart-asked";
 constexpr std::string_view kAnswered = "shell.restart-answered";
 constexpr std::string_view kOrdered = "shell.restart-order";
+constexpr std::string_view kSignalled = "signal";  // in place of the entry for it
 constexpr std::string_view kRefused = "shell.restart-refused";
 constexpr std::uint64_t kMostHeld = 20'000;  // microseconds that plugins hold up a start
 
@@ -38,6 +39,10 @@ void JobElastic::started(Task& task) {
     start.restart = why->second.second;
   }
   shell_.witness_.started(start);
+  coming_.remove(task.rank);
+  if (!late_coming_.contains(task.rank)) return;
+  late_coming_.remove(task.rank);
+  signalled_late(task.rank);
 }
 
 void JobElastic::are_started() {
@@ -99,6 +104,8 @@ void JobElastic::send() {
 
 void JobElastic::announced(const std::string& topic, const std::string& bytes) {
   if (topic == "shell.replace") return moved(bytes);
+  if (topic == "shell.restart-to-spare") return asked_for_spare(bytes);
+  if (topic == kSignalled) return signalled_late(static_cast<Rank>(std::stoul(bytes)));
   if (topic == "shell.tasks-over") tasks_over_ = true;
   if (topic == elastic::kReadyTopic || topic == elastic::kGrownTopic || topic == "shell.shrink" ||
       topic == kOrdered || topic == kRefused || topic == elastic::kOfferTopic) {
@@ -152,6 +159,7 @@ void JobElastic::answered(const Message& message) {
 void JobElastic::decided_together(const Message& message) {
   Decision decision = recovery_.decide_together(message);
   const bool is_mine = message.shell == shell_.id_;
+  take(decision.places.moves);
   if (decision.is_granted()) {
     if (leader_) leader_->restarted(decision.together);
     if (leader_) leader_->expect(decision.together);
@@ -186,7 +194,7 @@ void JobElastic::granted(Rank rank, const Decision& decision) {
   shell_.later(time_of(decision.delay), [this, rank, attempt = decision.attempt] {
     auto waits = kept_.find(rank);
     if (waits != kept_.end() && waits->second.state == State::waiting && waits->second.attempt == attempt)
-      waits->second.state = State::due;
+      wait_is_over(rank);
   });
   shell_.call(Place::task_exit);
 }
@@ -206,7 +214,7 @@ bool JobElastic::may_finish() {
   }
   if (shell_.running_ > 0 || (!ending() && (!kept_.empty() || together_ || takes_over))) return false;
   bool is_idle = changes().restarts && job_.taskmap.tasks_on(shell_.id_) == 0;
-  bool stands_by = job_.is_spare(shell_.id_) || changes().takes_any || is_idle;
+  bool stands_by = job_.is_spare(shell_.id_) || changes().takes_any || changes().to_spare || is_idle;
   bool is_over = tasks_over_ || (leader_ && leader_->tasks_left() == 0) || leaves_ || ending();
   if (stands_by && !is_over) return false;
   finished_ = true;
@@ -280,11 +288,17 @@ void JobElastic::signalled() {
     shell_.end_job(cause, "exec");
     return;
   }
+  late_coming_.insert(coming_);
   bool ends_node = false;
   for (Task& each : shell_.tasks_) {
     if (each.running) each.signalled = true;
     auto kept = kept_.find(each.rank);
     bool is_kept = kept != kept_.end();
+    // What has had it goes on to a spare with it.
+    if (is_kept && (kept->second.state == State::moving || (is_node && together_->moves))) {
+      late_.insert(each.rank);
+      continue;
+    }
     bool waits = is_kept && kept->second.state < State::starting;
     bool starts = is_kept && kept->second.state == State::starting;
     ends_node = ends_node || (is_node && !starts) || (waits && asks_for_node());

@@ -38,8 +38,9 @@ void JobElastic::begin_together(const Decision& decision) {
   // Nobody waits for the ends of tasks by the restart before this one any more.
   if (delay_together() && !together_->waits) shell_.enter(fmt::format("restart.{}", together_->restarts));
   together_.emplace(Together{job_.restarts, delay, !decision.whole, decision.ordered ? 0 : decision.last});
+  together_->ordered = decision.ordered;
   for (Task& each : shell_.tasks_) {
-    if (each.ended && !ending()) keep_together(each);
+    if (each.ended && !ending() && (!is_elsewhere(each.rank) || decision.moves(each.rank))) keep_together(each);
   }
   if (!is_starting_) end_together();  // else once those that are being started run
 }
@@ -83,7 +84,7 @@ void JobElastic::passed(const std::string& barrier) {
 
 void JobElastic::wait_for_delay() {
   shell_.later(together_->delay, [this, restarts = together_->restarts] {
-    if (together_ && together_->restarts == restarts) together_->is_due = true;
+    if (together_ && together_->restarts == restarts) wait_together_is_over();
   });
 }
 
@@ -108,8 +109,10 @@ void JobElastic::drop_node() {
 void JobElastic::start_together() {
   const std::uint64_t restarts = together_->restarts;
   auto why = together_->number == 0 ? Witness::Why::ordered : Witness::Why::automatic;
+  std::erase_if(kept_, [this](const auto& each) { return is_elsewhere(each.first); });
   for (Task& each : shell_.tasks_) {
     // Those that have come here meanwhile have not been started, or run.
+    if (is_elsewhere(each.rank)) continue;
     if (!kept_.contains(each.rank) && each.started) continue;
     renew(each, job_.attempt_of(each.rank), why, fmt::format("all, {}", together_->number));
   }
