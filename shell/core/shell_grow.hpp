@@ -101,7 +101,8 @@ class ShellGrow {
   Result<void> ask_manager(const value::GrowOrder& order, const WhenGrown& news);
   void put(Open order);
   [[nodiscard]] event::Seconds wait_of(const value::GrowOrder& order, std::size_t shells) const;
-  void give_back_unused(const Open&over), end_left_allocation();
+  void give_back_unused(const Open& over);
+  void end_left_allocation();
   void begin_next();
   Result<void> begin();
   [[nodiscard]] bool is_open(Rank first) const { return open_ && open_->first == first; }
