@@ -123,7 +123,8 @@ TEST_CASE("a group of several is there once the parts of all have been received"
 }
 
 TEST_CASE(
-    "a shell that is lost is reported to all, and then ends the group; so does one's end here, which others wait for") {
+    "a shell that is lost is reported to all, and then ends the group; so does one's end here, which others wait "
+    "for") {
   Served job(2, {{"fault-tolerance", true}}, 2);
   job.start();
   Outcome outcome;
