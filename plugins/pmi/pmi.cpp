@@ -188,7 +188,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     start_.set_attributes(group_->server(), options_);
   }
 
-  // A task that has come from a shell that is lost. The others do not know it as the process that it was: until all
+  // A task that has come from another shell. The others do not know it as the process that it was: until all
   // start again it is no process of the group, and has a connection that it must not use.
   [[nodiscard]] bool is_stranger(const task::Task& task) const { return task.local_id() >= group_size(); }
 
@@ -196,13 +196,13 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     if (bytes.empty() || std::exchange(refuses_, true)) return;
     if (options_.starts_again) {
       log(host_, *this, Level::warn,
-          "rank {}{} calls PMI, and has been started again after its shell was lost: it is killed, so that all "
+          "rank {}{} calls PMI, and has been started again on another shell: it is killed, so that all "
           "tasks start again together",
           rank, host_.job().node().on());
       return stop(rank);
     }
     host_.raise({"exec", 0,
-                 fmt::format("rank {}{} calls PMI, and has been started again after its shell was lost: the other "
+                 fmt::format("rank {}{} calls PMI, and has been started again on another shell: the other "
                              "tasks cannot know it again by PMI (-o pmi=off, if the program does not need it)",
                              rank, host_.job().node().on()),
                  value::WaitStatus::exited(1)});

@@ -147,7 +147,7 @@ two_run() { [ "$("$front" ps --json | jq -c 'select(.rank != null)' | wc -l)" -e
   [ ! -e shell.0.2 ]
   touch late
   ends_with 0
-  grep -q "rank 1 on node3 calls PMI, and has been started again after its shell was lost: it is killed, so that all tasks start again together" err || { cat err; return 1; }
+  grep -q "rank 1 on node3 calls PMI, and has been started again on another shell: it is killed, so that all tasks start again together" err || { cat err; return 1; }
   grep -q "all tasks of the job start again now (restart 1 of 3)" err || { cat err; return 1; }
   for rank in 0 1 2; do [ -e "shell.$rank.2" ]; done
 }
