@@ -3,6 +3,10 @@
 # For the tests of the plugin pmix; to be loaded after lib.bash and plugins.bash.
 # shellcheck disable=SC2154 # bats sets status and output
 
+# The sanitizers of GCC 12 mistake some threads' own data for the description of others, and read where it leads.
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}malloc_context_size=2:intercept_tls_get_addr=0
+export LSAN_OPTIONS=suppressions=$NACRE_SOURCE_DIR/t/e2e/pmix/lsan.supp:print_suppressions=0
+
 # The programs of pmix/ that are named, in $BATS_FILE_TMPDIR.
 build_clients() {
   local program flags
@@ -16,9 +20,6 @@ build_clients() {
 
 # Runs the command, with an end that no test expects if it hangs. What libpmix says of itself is not part of the output, which is sorted.
 run_with_pmix() {
-  # The sanitizers of GCC 12 mistake some threads' own data for the description of others, and read where it leads.
-  export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}malloc_context_size=2:intercept_tls_get_addr=0
-  export LSAN_OPTIONS=suppressions=$NACRE_SOURCE_DIR/t/e2e/pmix/lsan.supp:print_suppressions=0
   run timeout -k 1 100 "$@"
   output=$(sed -E '/^\[[^]]*\] PMIX ERROR: /d; /^\[warn\] Epoll /d' <<<"$output" | sort)
 }
