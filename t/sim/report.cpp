@@ -18,6 +18,8 @@ constexpr std::size_t kPieceOfIt = kPiece / kScale;
 constexpr std::uint64_t kBytesPerMs = 1'250'000;  // 10 Gbit/s
 // Ten times as many give more than a value can be.
 constexpr std::uint32_t kMostExchange = 10'000;
+// Of 10,000 members 256 leave at once.
+constexpr std::uint32_t kOfThose = 39;
 
 class Report : private Watcher {
  public:
@@ -43,6 +45,7 @@ class Report : private Watcher {
     world_.crash(1);
     Seq view = world_.hosts[0].node->applied() + 1;
     end("one lost member", [&] { return complete_ >= view; });
+    leave();
   }
 
  private:
@@ -53,12 +56,21 @@ class Report : private Watcher {
     out.piece = kPieceOfIt;
     return out;
   }
-  void effect(Id /*id*/, const Effect& effect) override {
+  void effect(Id id, const Effect& effect) override {
     if (std::holds_alternative<Released>(effect)) ++released_;
-    if (std::holds_alternative<Deliver>(effect)) ++delivered_;
+    if (const auto* entry = std::get_if<Deliver>(&effect)) delivered(id, entry->seq);
+    if (std::holds_alternative<Leave>(effect))
+      world_.at_host(id, world_.now, [](Node& node) { node.tasks_ended(); });
     if (const auto* all = std::get_if<Completed>(&effect)) complete_ = all->seq;
   }
   void stepped(Id /*id*/) override {}
+  void delivered(Id id, Seq seq) {
+    ++delivered_;
+    if (id != 0) return;
+    const Entry& entry = *world_.hosts[0].node->entry(seq);
+    if (std::holds_alternative<View>(entry.body)) ++views_;
+    if (const auto* campaign = std::get_if<Campaign>(&entry.body)) campaigns_.push_back(*campaign);
+  }
 
   void enter(Id id, const char* name, Merge merge, Own part) {
     world_.at_host(id, world_.now, [name, merge, part = std::move(part)](Node& node) {
@@ -85,6 +97,31 @@ class Report : private Watcher {
     });
     end("a broadcast of 1 MiB", [&] { return delivered_ == members_ * (kBroadcast / kPiece); });
   }
+  // One member in kOfThose: first members all over the tree, inner ones too, then the last ones, as `nacre shrink
+  // --count` has it. Their tasks end at once.
+  void leave() {
+    Idset all_over;
+    Idset last;
+    for (Id id = members_ - 1; id > 1; id -= std::min(id, kOfThose)) all_over.insert(id);
+    for (Id id = members_ - 1; last.size() < all_over.size(); --id) {
+      if (!all_over.contains(id)) last.insert(id);
+    }
+    shrink("one member in 39 leaves", all_over);
+    shrink("as many leave, the last ones", last);
+  }
+  // Until the leader answers that they have gone. What comes before is over by then, at all members.
+  void shrink(const char* what, const Idset& leavers) {
+    while (complete_ < world_.hosts[0].node->applied()) world_.run_until(world_.now + kMs);
+    begin();
+    views_ = 0;
+    campaigns_.clear();
+    world_.at_host(0, world_.now, [&leavers](Node& node) {
+      require(node.request(Shrink{leavers}).has_value(), "a shrink that can be");
+    });
+    end(what, [&] { return !campaigns_.empty(); });
+    require(views_ == 1 && campaigns_.size() == 1, "a shrink has one VIEW and one CAMPAIGN");
+    require(campaigns_[0].done == leavers, "all that leave have gone when it is answered");
+  }
 
   void begin() {
     began_ = world_.now;
@@ -106,6 +143,8 @@ class Report : private Watcher {
   World world_;
   std::uint64_t released_ = 0;
   std::uint64_t delivered_ = 0;
+  int views_ = 0;
+  std::vector<Campaign> campaigns_;
   Seq complete_ = 0;
   Time began_{};
   std::uint64_t messages_ = 0;
