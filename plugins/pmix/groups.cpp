@@ -188,10 +188,10 @@ void Groups::answer_all() {
   for (const auto& [done, outcome] : std::exchange(answers_, {})) done(outcome);
 }
 
-// ---- what this node has to tell ----------------------------------------------------------------
+// ---- what this node reports --------------------------------------------------------------------
 
-// Of the nodes that wait one tells the others that a node is lost. If it is itself, another does.
-std::uint32_t Groups::speaker(const Group& group) const {
+// Of the nodes that wait one reports to the others that a node is lost. If it is itself, another does.
+std::uint32_t Groups::reporter(const Group& group) const {
   for (const auto& [node, parts] : group.parts) {
     if (!parts.empty() && lost_.count(node) == 0 && over_.count(node) == 0) return node;
   }
@@ -208,7 +208,7 @@ Groups::Notices Groups::take_notices() {
           notices.ended.push_back(rank);
       }
     }
-    if (speaker(group) != here_) continue;
+    if (reporter(group) != here_) continue;
     for (const auto& [node, members] : group.members) {
       if (!is_given(group, node) && lost_.count(node) > 0 && over_.count(node) == 0 &&
           reported_lost_.insert(node).second)

@@ -51,7 +51,7 @@ class Groups {
     std::vector<Rank> members;
   };
   using Done = std::function<void(const Outcome& outcome)>;
-  // What this node has to tell all nodes, as others wait for it.
+  // What this node reports to all nodes, as others wait for it.
   struct Notices {
     std::vector<Rank> ended;
     std::vector<std::uint32_t> lost;
@@ -96,7 +96,7 @@ class Groups {
   [[nodiscard]] bool has_living(const Group& group, std::uint32_t node) const;
   [[nodiscard]] bool misses_some(const Group& group) const;
   [[nodiscard]] static bool is_waited_for(const Group& group);
-  [[nodiscard]] std::uint32_t speaker(const Group& group) const;
+  [[nodiscard]] std::uint32_t reporter(const Group& group) const;
   void finish(Group& group, End end);
   void answer(std::uint64_t number, Outcome outcome);
   void answer_all();

@@ -24,7 +24,8 @@ Function* next(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
-// The memory may be that of a timer before, which they then describe, or have anything in it.
+// The memory may be that of a timer before, of which libevent then returns what it was assigned, or have anything
+// in it.
 bool runs_already(void* event, void* base, EventCallback callback, void* argument) {
   static auto* const base_of = next<void*(const void*)>("event_get_base");
   static auto* const callback_of = next<EventCallback(const void*)>("event_get_callback");

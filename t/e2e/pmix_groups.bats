@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Process groups of PMIx in a job of several shells, all on this host, and the processes of all shells as PMIx tells them. The
+# Process groups of PMIx in a job of several shells, all on this host, and the processes of all shells as PMIx has them. The
 # programs are in pmix/.
 load lib.bash
 load nodes.bash

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Whatever comes as messages of the plugin pmix: bytes are no message, or the one encoding of it; and nodes that
-// hear the same messages answer collectives, and groups, alike: who gets a part gets all that others have got with
-// it. Rows of processes are none, or the same after their way.
+// receive the same messages answer collectives, and groups, alike: who gets a part gets all that others have got
+// with it. Rows of processes are none, or the same after they have been sent.
 //
 // The input is messages, each after a byte that says how long it is.
 #include <map>

@@ -47,8 +47,8 @@ struct Members {
   void give_up(std::uint32_t node, const std::string& name, std::uint64_t number) {
     for (auto& each : nodes) each->give_up(node, name, number);
   }
-  // What one node knows, and what follows as the nodes tell each other.
-  void tell() {
+  // What one node knows, and what follows as the nodes report it to each other.
+  void report() {
     for (auto& each : nodes) {
       Groups::Notices notices = each->take_notices();
       for (Rank rank : notices.ended) reported.push_back("ended " + std::to_string(rank)), ended(rank);
@@ -134,10 +134,10 @@ TEST_CASE(
     "a member that has ended is reported once others wait for it, and ends it for all, also for who comes later") {
   Members job;
   job.nodes[2]->ended_here(4);
-  job.tell();
+  job.report();
   CHECK(job.reported.empty());
   job.come(0, kAllOfHome, {.number = 1, .bytes = {}});
-  job.tell();
+  job.report();
   CHECK(job.reported == Said{"ended 4"});
   CHECK(job.take() == Said{"0: lost"});
   job.come(1, kAllOfHome, {.number = 1, .bytes = {}});
@@ -183,14 +183,14 @@ TEST_CASE("a lost node is reported by the first that waits and is not lost itsel
   job.come(0, kAllOfHome, {.number = 1, .bytes = {}});
   for (std::uint32_t node : {0U, 1U}) job.nodes[node]->lost(2);
   CHECK(job.nodes[1]->take_notices().lost.empty());
-  job.tell();
+  job.report();
   CHECK(job.reported == Said{"lost 2"});
   CHECK(job.take() == Said{"0: lost", "1: lost"});
   Members other;
   other.come(0, kAllOfHome, {.number = 1, .bytes = {}});
   other.come(1, kAllOfHome, {.number = 1, .bytes = {}});
   for (std::uint32_t lost : {0U, 2U}) other.nodes[1]->lost(lost);
-  other.tell();
+  other.report();
   CHECK(other.reported == Said{"lost 2"});
 }
 

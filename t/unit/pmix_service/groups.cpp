@@ -59,7 +59,7 @@ void call(Served& job, pmix_group_operation_t operation, const std::vector<pmix_
   job.read();
 }
 
-void tell(Served& job, PeerMessage message) {
+void receive(Served& job, PeerMessage message) {
   message.start = 1;
   job.service->peers().receive(message);
 }
@@ -110,11 +110,11 @@ TEST_CASE("a group of several is there once the parts of all have been received"
   Outcome outcome;
   call(job, PMIX_GROUP_CONSTRUCT, {0, 2}, directives(), outcome);
   CHECK(outcome.answers == 0);
-  tell(job, Groups::message_of(kName, {.number = 1, .wants_id = true, .bytes = "a"}));
+  receive(job, Groups::message_of(kName, {.number = 1, .wants_id = true, .bytes = "a"}));
   CHECK(outcome.answers == 0);
   PeerMessage other = Groups::message_of(kName, {.number = 5, .bytes = "b"});
   other.shell = 1;
-  tell(job, other);
+  receive(job, other);
   REQUIRE(outcome.answers == 1);
   CHECK(outcome.status == PMIX_SUCCESS);
   CHECK(outcome.id() == context_id(1, 0));
@@ -129,12 +129,12 @@ TEST_CASE(
   job.start();
   Outcome outcome;
   call(job, PMIX_GROUP_CONSTRUCT, {0, 2}, directives(), outcome);
-  tell(job, Groups::message_of(kName, {.number = 1, .bytes = {}}));
+  receive(job, Groups::message_of(kName, {.number = 1, .bytes = {}}));
   job.said.clear();
   job.service->shell_lost(1);
   CHECK(outcome.answers == 0);
   CHECK(sent(job, PeerMessage::Kind::gone) == 1);
-  tell(job, {.kind = PeerMessage::Kind::gone, .shell = 0, .to = 1, .texts = {}});
+  receive(job, {.kind = PeerMessage::Kind::gone, .shell = 0, .to = 1, .texts = {}});
   CHECK(outcome.answers == 1);
   CHECK(outcome.status == PMIX_GROUP_CONSTRUCT_ABORT);
 }
@@ -148,7 +148,7 @@ TEST_CASE("one that ends here is reported to others only where they wait for it 
   PeerMessage other =
       Groups::message_of(Groups::name_of(Groups::Kind::construct, {1, 2}, "g"), {.number = 1, .bytes = {}});
   other.shell = 1;
-  tell(job, other);
+  receive(job, other);
   CHECK(sent(job, PeerMessage::Kind::ended) == 1);
 }
 
@@ -173,8 +173,8 @@ TEST_CASE("the table of all processes: what other shells answer, and of lost one
   Outcome outcome;
   job.service->query({{{PMIX_QUERY_PROC_TABLE}, {}}}, outcome.reply());
   CHECK(outcome.answers == 0);
-  tell(job, {.kind = PeerMessage::Kind::rows, .shell = 1, .to = 0, .number = 1, .texts = {"1 4711 20 3 ./a b"}});
-  tell(job, {.kind = PeerMessage::Kind::list, .shell = 0, .number = 1, .texts = {"nacre-1"}});
+  receive(job, {.kind = PeerMessage::Kind::rows, .shell = 1, .to = 0, .number = 1, .texts = {"1 4711 20 3 ./a b"}});
+  receive(job, {.kind = PeerMessage::Kind::list, .shell = 0, .number = 1, .texts = {"nacre-1"}});
   REQUIRE(job.host.serve([&] { return outcome.answers > 0; }));
   CHECK(outcome.status == PMIX_SUCCESS);
   const pmix_value_t* table = outcome.results.find(PMIX_QUERY_PROC_TABLE);
@@ -195,7 +195,7 @@ TEST_CASE("a shell that is asked for its processes answers who asked") {
   Served job(2, Json::object(), 2);
   job.start();
   job.said.clear();
-  tell(job, {.kind = PeerMessage::Kind::list, .shell = 1, .number = 4, .texts = {"nacre-1"}});
+  receive(job, {.kind = PeerMessage::Kind::list, .shell = 1, .number = 4, .texts = {"nacre-1"}});
   CHECK(sent(job, PeerMessage::Kind::rows) == 1);
 }
 
