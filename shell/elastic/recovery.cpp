@@ -101,10 +101,6 @@ void Recovery::start_together(RestartDecision& decision, std::uint32_t shell) {
 
 // No task goes to where one has failed, or was lost.
 Result<std::uint32_t> Recovery::spare_for(std::uint32_t shell, const value::Idset& ranks) const {
-  auto is_left = [this](std::uint32_t id) {
-    return std::any_of(job_.moves.begin(), job_.moves.end(),
-                       [&](const job::Move& each) { return each.from == id; });
-  };
   auto room = [this](std::uint32_t id) {
     const job::NodeResources& node = job_.resources.nodes[id];
     return Replacements::Room{node.cores.size(), node.gpus.size()};
@@ -112,7 +108,8 @@ Result<std::uint32_t> Recovery::spare_for(std::uint32_t shell, const value::Idse
   const Replacements::Room needed = Replacements::needed(job_, shell, ranks, *shares_cores_);
   const std::uint64_t cores = ranks.size() * job_.spec.cores_per_slot;
   for (const job::Move& each : job_.moves) {
-    if (each.from != shell || each.to == shell || !stays_(each.to) || is_left(each.to) || needed.gpus > 0) continue;
+    if (each.from != shell || each.to == shell || needed.gpus > 0) continue;
+    if (!stays_(each.to) || job_.tasks_have_left(each.to)) continue;
     std::uint64_t used = job_.taskmap.tasks_on(each.to) * job_.spec.cores_per_slot;
     if (*shares_cores_ || used + cores <= room(each.to).cores) return each.to;
   }

@@ -67,6 +67,8 @@ struct Job {
   [[nodiscard]] std::uint32_t attempt_of(value::Idset::Id rank) const;  // its start that counts, from 1
   // Whether the task is on this shell, or was.
   [[nodiscard]] bool has_had(std::uint32_t shell, value::Idset::Id rank) const;
+  // Whether tasks that were on this shell have gone to another one.
+  [[nodiscard]] bool tasks_have_left(std::uint32_t shell) const;
   // The shell that had tasks from the start and whose place it has taken, perhaps by way of others; else itself.
   [[nodiscard]] std::uint32_t stands_for(std::uint32_t shell) const;
   // The id in F58, as people and tasks see it. It begins with f, and not with ƒ, if FLUX_F58_FORCE_ASCII is set, in

@@ -63,6 +63,10 @@ bool Job::has_had(std::uint32_t shell, value::Idset::Id rank) const {
          });
 }
 
+bool Job::tasks_have_left(std::uint32_t shell) const {
+  return std::any_of(moves.begin(), moves.end(), [shell](const Move& each) { return each.from == shell; });
+}
+
 std::uint32_t Job::stands_for(std::uint32_t shell) const {
   for (auto each = moves.begin(); shell >= nodes() && each != moves.end();) {
     each = std::find_if(moves.begin(), moves.end(), [&](const Move& move) { return move.to == shell; });

@@ -83,9 +83,7 @@ void JobLeader::decide_loss(Id shell) {
 
 void JobLeader::give_up(Id shell) {
   const job::Job& job = elastic_.job_;
-  bool is_left =
-      job.taskmap.tasks_on(shell) == 0 &&
-      std::any_of(job.moves.begin(), job.moves.end(), [&](const auto& each) { return each.from == shell; });
+  bool is_left = job.taskmap.tasks_on(shell) == 0 && job.tasks_have_left(shell);
   Idset tasks = unfinished_on(shell);
   bool ends =
       !shell_.plan_.tolerant && !job.is_spare(shell) && !is_left && !(tasks.empty() && elastic_.changes().replaces);

@@ -70,6 +70,9 @@ TEST_CASE("tasks that a spare takes over are there, and the spare is none any mo
   CHECK(job.has_had(3, 4));
   CHECK_FALSE(job.has_had(3, 3));
   CHECK_FALSE(job.has_had(0, 4));
+  CHECK(job.tasks_have_left(1));
+  CHECK(job.tasks_have_left(2));
+  CHECK_FALSE(job.tasks_have_left(3));
   CHECK(job.restarts == 2);
   job.move({Idset::parse("3").value(), 2, 0, 4});  // to a shell that has tasks of its own
   job.move({Idset::parse("4").value(), 3, 0, 4});
