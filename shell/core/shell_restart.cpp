@@ -31,9 +31,11 @@ std::string places_of(const job::Job& job, group::Rank shell, const elastic::Spa
 }
 
 // Who sends one of these wants the task to end, however it does.
-constexpr std::array kToEnd{SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM};
+constexpr std::array kEndingSignals{SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM};
 
-bool is_to_end(int signum) { return std::find(kToEnd.begin(), kToEnd.end(), signum) != kToEnd.end(); }
+bool is_to_end(int signum) {
+  return std::find(kEndingSignals.begin(), kEndingSignals.end(), signum) != kEndingSignals.end();
+}
 
 }  // namespace
 
