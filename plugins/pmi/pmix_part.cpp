@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "plugins/pmi/spawn_places.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -35,20 +36,6 @@ Result<SpawnEnvironments> read_environments(const JsonAt& answer, std::size_t pr
   }
   if (out.size() != processes) return answer.expected("an environment for each process");
   return out;
-}
-
-std::vector<std::uint32_t> ranks_on(const SpawnRound& round, std::uint32_t shell) {
-  std::vector<std::uint32_t> out;
-  for (std::uint32_t rank = 0; rank < round.places.size(); ++rank) {
-    if (round.places[rank] == shell) out.push_back(rank);
-  }
-  return out;
-}
-
-const pmi::SpawnProgram& program_of_rank(const pmi::Spawn& spawn, std::uint32_t rank) {
-  std::size_t program = 0;
-  while (rank >= spawn.programs[program].processes) rank -= spawn.programs[program++].processes;
-  return spawn.programs[program];
 }
 
 void call_pmix(plugin::Host& host, plugin::Call& call) {
@@ -86,7 +73,7 @@ Result<SpawnEnvironments> notify_begin(plugin::Host& host, const SpawnRound& rou
   for (const pmi::SpawnProgram& each : round.order.spawn.programs)
     programs.push_back({{"name", each.argv.front()}, {"processes", each.processes}});
   TRY(host.stack().call(call));
-  const std::size_t here = ranks_on(round, host.job().shell_rank).size();
+  const std::size_t here = ranks_placed_on(round.places, host.job().shell_rank).size();
   if (here == 0 && !call.out.contains(kPmixLibrary)) return SpawnEnvironments();
   return read_environments(TRY(JsonAt::root(call.out, call.topic).at(kPmixLibrary)), here);
 }
@@ -115,14 +102,14 @@ PmixPart::PmixPart(plugin::Host& host, const plugin::Plugin& plugin, const Spawn
       plugin_(plugin),
       round_(round),
       on_over_(std::move(on_over)),
-      ranks_(ranks_on(round, host.job().shell_rank)),
+      ranks_(ranks_placed_on(round.places, host.job().shell_rank).ids()),
       processes_(host, round.order.task, round.order.setup,
                  {[this](std::uint32_t index) { exited(index); }, [this] { finish(); }}) {}
 
 Result<void> PmixPart::start(const pmi::Spawn& spawn) {
   SpawnEnvironments environments = TRY(notify_begin(host_, round_));
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    const pmi::SpawnProgram& program = program_of_rank(spawn, ranks_[i]);
+    const pmi::SpawnProgram& program = spawn.programs[spawn.program_of(ranks_[i])];
     CHECK_OK(processes_.start(program, [&](task::Command& command) {
       for (const auto& [key, text] : program.info) {
         std::size_t equals = text.find('=');

@@ -83,4 +83,12 @@ Result<std::vector<std::uint32_t>> place_spawn(const pmi::Spawn& spawn, std::vec
   return out;
 }
 
+value::Idset ranks_placed_on(const std::vector<std::uint32_t>& places, std::uint32_t shell) {
+  value::Idset out;
+  for (std::uint32_t rank = 0; rank < places.size(); ++rank) {
+    if (places[rank] == shell) out.insert(rank);
+  }
+  return out;
+}
+
 }  // namespace nacre::plugins

@@ -12,6 +12,7 @@
 
 #include "base/result.hpp"
 #include "pmi/spawn.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::plugins {
 
@@ -25,5 +26,8 @@ struct SpawnRoom {
 // EINVAL: the request is wrong; ECANCELED: no shell takes a process.
 Result<std::vector<std::uint32_t>> place_spawn(const pmi::Spawn& spawn, std::vector<SpawnRoom> rooms,
                                                std::uint32_t asker);
+
+// The ranks that are on this shell; `places`: of a spawn, as place_spawn() returns them.
+[[nodiscard]] value::Idset ranks_placed_on(const std::vector<std::uint32_t>& places, std::uint32_t shell);
 
 }  // namespace nacre::plugins

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "plugins/pmi/spawn_places.hpp"
 #include "plugins/pmi/start.hpp"
 #include "value/taskmap.hpp"
 
@@ -64,13 +65,9 @@ pmi::ClientGroup SpawnedGroup::members(const pmi::Spawn& spawn, const PmiOptions
   out.quota = origin_.quota;
   out.pmi1 = options.simple;
   out.pmi2 = options.pmi2;
-  std::uint32_t rank = 0;
-  for (std::uint32_t program = 0; program < spawn.programs.size(); ++program) {
-    for (std::uint32_t n = 0; n < spawn.programs[program].processes; ++n, ++rank) {
-      if (origin_.places[rank] != host_.job().shell_rank) continue;
-      out.ranks.push_back(rank);
-      out.appnums.push_back(program);
-    }
+  for (std::uint32_t rank : ranks_placed_on(origin_.places, host_.job().shell_rank).ids()) {
+    out.ranks.push_back(rank);
+    out.appnums.push_back(spawn.program_of(rank));
   }
   return out;
 }

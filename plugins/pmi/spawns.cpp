@@ -304,10 +304,7 @@ void PmiSpawns::shell_gone(std::uint32_t shell, bool is_lost) {
 // the job where that ends it.
 void PmiSpawns::lose(Group& group, std::uint32_t shell, bool is_lost) {
   if (group.ended.contains(shell)) return;
-  value::Idset ranks;
-  for (std::uint32_t rank = 0; rank < group.places.size(); ++rank) {
-    if (group.places[rank] == shell) ranks.insert(rank);
-  }
+  const value::Idset ranks = ranks_placed_on(group.places, shell);
   if (ranks.empty()) return;
   group.ended.insert(shell);
   if (group.here) {

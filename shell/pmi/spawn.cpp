@@ -124,6 +124,12 @@ std::uint32_t Spawn::processes() const {
   return sum;
 }
 
+std::uint32_t Spawn::program_of(std::uint32_t rank) const {
+  std::uint32_t program = 0;
+  while (rank >= programs[program].processes) rank -= programs[program++].processes;
+  return program;
+}
+
 std::string code_list(const std::vector<int>& codes) {
   constexpr std::size_t kMost = 800;  // bytes
   std::string list = fmt::format("{}", fmt::join(codes, ","));

@@ -30,6 +30,8 @@ struct Spawn {
   Entries preput;  // keys of the new group's space
 
   [[nodiscard]] std::uint32_t processes() const;
+  // The index of the program that the process of this rank of the new group runs; `rank` is one of processes().
+  [[nodiscard]] std::uint32_t program_of(std::uint32_t rank) const;
 };
 
 // The codes, joined by commas, as answers have them. "" if all are 0 and they are many: then the field is left out,

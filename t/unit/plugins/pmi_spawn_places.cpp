@@ -104,6 +104,12 @@ TEST_CASE("places: each program is placed behind the one before it") {
   CHECK(placed({program(1), program(2), program(1)}, 0) == "0 2 2 0");
 }
 
+TEST_CASE("places: the ranks that are on a shell") {
+  CHECK(plugins::ranks_placed_on({0, 2, 2, 0, 0}, 0).str() == "0,3-4");
+  CHECK(plugins::ranks_placed_on({0, 2, 2, 0, 0}, 2).str() == "1-2");
+  CHECK(plugins::ranks_placed_on({0, 2, 2, 0, 0}, 1).empty());
+}
+
 TEST_CASE("places: hosts that a program names, also where no core is free") {
   CHECK(placed({program(2, {{"host", "b"}})}, 0) == "1 1");
   CHECK(placed({program(2, {{"hosts", "b, a"}})}, 2) == "1 0");

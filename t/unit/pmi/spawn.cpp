@@ -129,11 +129,15 @@ TEST_CASE("a spawn of PMI-2 has all programs in one message") {
   CHECK(of_body("ncmds=1;subcmd=a;infoval0=k;") == "spawn: infoval0: a value without a key");
 }
 
-TEST_CASE("the processes of a spawn are those of all programs") {
+TEST_CASE("the processes of a spawn are those of all programs, in their order") {
   Spawn spawn;
   CHECK(spawn.processes() == 0);
   spawn.programs = {{2, {"a"}, {}}, {0, {"b"}, {}}, {3, {"c"}, {}}};
   CHECK(spawn.processes() == 5);
+  CHECK(spawn.program_of(0) == 0);
+  CHECK(spawn.program_of(1) == 0);
+  CHECK(spawn.program_of(2) == 2);  // the second has no process
+  CHECK(spawn.program_of(4) == 2);
 }
 
 TEST_CASE("error codes are left out where they are too long, and all zeros") {
