@@ -170,12 +170,12 @@ void ShellGroup::note_passed(const std::string& barrier, const Result<void>& pas
 
 void ShellGroup::on_lost(group::Rank rank) {
   if (process_.launcher) process_.launcher->lost(rank);
-  if (leaving_.contains(rank)) {
+  if (roster_.is_to_leave(rank)) {
     note_left(value::Idset::range(rank, rank));
     if (on_lost_leaving_) on_lost_leaving_(rank);
     return;
   }
-  lost_.insert(rank);
+  roster_.note_lost(value::Idset::range(rank, rank));
   if (rank >= host_.job().shells()) return;
   if (reports_losses_) note_change("shell.lost", loss_of(rank, host_));
   if (host_.job().shell_rank != 0) return;
@@ -244,11 +244,11 @@ void ShellGroup::note_moves(std::span<const job::Move> moves, bool with_all, con
     if (with_all) what["all"] = true;
     note_change("job.tasks-moved", what);
   }
-  notify_of_resources(gone(), "", left);
+  notify_of_resources(roster_.gone(), "", left);
 }
 
 void ShellGroup::leaving(const value::Idset& shells, double grace) {
-  leaving_ = leaving_ | shells;
+  roster_.note_leaving(shells);
   value::Hostlist hosts;
   for (group::Rank rank : shells.ids()) hosts.append(host_.job().resources.nodes[rank].hostname);
   notify_plugins("job.shrinking", {{"shells", shells.str()}, {"hosts", hosts.str()}, {"grace", grace}});
@@ -258,52 +258,44 @@ void ShellGroup::left(const value::Shrunk& shrunk) {
   if (process_.launcher) {
     for (group::Rank rank : shrunk.unconfirmed.ids()) process_.launcher->lost(rank);
   }
-  note_left((shrunk.gone | shrunk.unconfirmed) - left_);
+  note_left((shrunk.gone | shrunk.unconfirmed) - roster_.left());
 }
 
 void ShellGroup::note_left(const value::Idset& shells) {
   if (shells.empty()) return;
-  left_ = left_ | shells;
+  roster_.note_left(shells);
   const auto& nodes = host_.job().resources.nodes;
   for (group::Rank rank : shells.ids()) {
     if (host_.job().shell_rank == 0) note_ended(unfinished_on(rank), exits::Record::victim({}));
     note_change("shell.left", {{"shell_rank", rank}, {"host", nodes[rank].hostname}});
   }
-  notify_of_resources(gone(), "", shells.str());
+  notify_of_resources(roster_.gone(), "", shells.str());
 }
 
 void ShellGroup::grown(const value::Idset& come, const value::Idset& missing) {
-  lost_ = lost_ | missing;
-  value::Idset here = come - gone();
-  joining_ = joining_ | here;
+  const value::Idset here = roster_.note_joining(come, missing);
   if (here.empty()) return;
   const auto& nodes = host_.job().resources.nodes;
   for (group::Rank rank : here.ids())
     note_change("shell.joined", {{"shell_rank", rank}, {"host", nodes[rank].hostname}});
-  notify_of_resources(gone(), here.str(), "");
+  notify_of_resources(roster_.gone(), here.str(), "");
 }
 
 Json ShellGroup::state() const {
-  return {{"lost", lost_.str()},
-          {"left", left_.str()},
-          {"leaving", leaving_.str()},
-          {"joining", joining_.str()},
-          {"tasks_over", tasks_are_over_}};
+  Json out = roster_.json();
+  out["tasks_over"] = tasks_are_over_;
+  return out;
 }
 
 Result<void> ShellGroup::take_state(const JsonAt& at) {
-  for (auto [name, into] : {std::pair("lost", &lost_), std::pair("left", &left_), std::pair("leaving", &leaving_),
-                            std::pair("joining", &joining_)}) {
-    JsonAt ids = TRY(at.at(name));
-    *into = *into | TRY(in(ids.path(), value::Idset::parse(TRY(ids.string()))));
-  }
+  CHECK_OK(roster_.add(at));
   tasks_are_over_ = TRY(TRY(at.at("tasks_over")).boolean());
   return {};
 }
 
 void ShellGroup::report_losses() {
   reports_losses_ = true;
-  for (group::Rank rank : lost_.ids()) note_change("shell.lost", loss_of(rank, host_));
+  for (group::Rank rank : roster_.lost().ids()) note_change("shell.lost", loss_of(rank, host_));
 }
 
 // Drops what is of an earlier start of a task.

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "elastic/roster.hpp"
 #include "elastic/starts.hpp"
 #include "exits/outcomes.hpp"
 #include "join/shell_process.hpp"
@@ -32,6 +33,7 @@ class ShellGroup {
   [[nodiscard]] bool may_have_others() const { return has_others() || process_.group->bulk() != nullptr; }
   [[nodiscard]] bool has_others() const { return host_.job().shells() > 1 && !host_.standalone(); }
   [[nodiscard]] bool leads() const { return host_.job().shell_rank == 0 || !has_others(); }
+  [[nodiscard]] const elastic::Roster& roster() const { return roster_; }
 
   // Runs the loop until done() is true, or the job is being ended.
   void wait(const std::function<bool()>& done);
@@ -52,14 +54,13 @@ class ShellGroup {
   void leaving(const value::Idset& shells, double grace);
   // They have left. Their tasks that have no record yet count as ended by the shrink.
   void left(const value::Shrunk& shrunk);
-  [[nodiscard]] value::Idset gone() const { return lost_ | left_; }
   // Leader: `receive` is called for a shell that is lost while it leaves, which is no loss.
   void when_lost_leaving(std::function<void(group::Rank)> receive) { on_lost_leaving_ = std::move(receive); }
 
   // ---- grows
   // These shells have joined the job, and get ready; those of `missing` have not come.
   void grown(const value::Idset& come, const value::Idset& missing);
-  void ready(group::Rank rank) { joining_.remove(rank); }
+  void ready(group::Rank rank) { roster_.note_ready(rank); }
   // What a shell that joins has to know of this.
   [[nodiscard]] Json state() const;
   Result<void> take_state(const JsonAt& at);
@@ -77,12 +78,6 @@ class ShellGroup {
   // Leader: from now on only this start of these tasks counts.
   void expect(const value::Idset& ranks, elastic::Starts::Attempt attempt) { expected_.expect(ranks, attempt); }
   [[nodiscard]] value::Idset unfinished_on(group::Rank shell) const;
-  // Those that may get tasks: they are of the job, and stay.
-  [[nodiscard]] bool stays(group::Rank shell) const {
-    return !(lost_ | left_ | leaving_ | joining_).contains(shell);
-  }
-  // It is asked to leave, and is not gone.
-  [[nodiscard]] bool leaves(group::Rank shell) const { return (leaving_ - gone()).contains(shell); }
   // The tasks of a lost shell are on others now; `host`'s job has that already. `spares`: those before it.
   // `with_all`: all tasks start again with them; what the line says of it.
   void moved(std::span<const job::Move> moves, const value::Idset& spares, const std::string& with_all = "");
@@ -129,10 +124,7 @@ class ShellGroup {
   plugin::Host& host_;
   join::ShellProcess& process_;
   std::map<std::string, bool> barriers_;  // those that were entered: whether they are over
-  value::Idset lost_;                     // shells
-  value::Idset leaving_;                  // those that have been asked to leave, whatever has become of them
-  value::Idset left_;                     // as planned
-  value::Idset joining_;                  // those of a grow that are not ready, or have failed
+  elastic::Roster roster_;
   std::optional<group::Group::Callbacks> callbacks_;  // until begin()
   std::function<void(group::Rank)> on_lost_leaving_;
   plugin::Registration tasks_over_;

@@ -172,7 +172,7 @@ elastic::Growth ShellGrow::growth() const {
   std::map<std::string, value::Idset> cores, gpus;  // in use, by host
   for (std::uint32_t shell = 0; shell < job_.shells(); ++shell) {
     const job::NodeResources& node = job_.resources.nodes[shell];
-    if (shells_.gone().contains(shell)) continue;
+    if (shells_.roster().gone().contains(shell)) continue;
     cores[node.hostname] = cores[node.hostname] | node.cores;
     gpus[node.hostname] = gpus[node.hostname] | node.gpus;
   }
@@ -303,9 +303,9 @@ void ShellGrow::grown(const Json& what) {
   if (Result<void> sent = host_.announce(elastic::kStateTopic, dump_json(state())); !sent)
     host_.log().log(Level::error, "", "grow: {}", sent.error().message);
   // They are of the job, and nobody knows what they have.
-  value::Idset unknown = *open_->come - come - shells_.gone();
+  value::Idset unknown = *open_->come - come - shells_.roster().gone();
   if (!unknown.empty()) take_out(unknown, nullptr);
-  if (stopped_) take_out(come - shells_.gone(), nullptr);
+  if (stopped_) take_out(come - shells_.roster().gone(), nullptr);
   settle();
 }
 

@@ -47,7 +47,7 @@ Result<void> ShellGrow::ask_manager(const value::GrowOrder& order, const WhenGro
   hosts.uniq();
   if (hosts.size() < order.hosts.size()) return invalid("a host is named twice: Slurm gives each once");
   const value::Idset all = value::Idset::range(0, job_.shells() - 1);
-  value::Hostlist here = job::hosts_of(all - shells_.gone(), job_);
+  value::Hostlist here = job::hosts_of(all - shells_.roster().gone(), job_);
   for (const std::string& each : hosts.names()) {
     if (here.find(each)) return invalid(fmt::format("{} is of the job already, and Slurm gives it once", each));
   }

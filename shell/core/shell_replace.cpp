@@ -38,7 +38,7 @@ bool ShellReplace::lost(group::Rank shell) {
   restart_.loss_opens(shell);
   value::Idset asked;
   for (std::uint32_t each = 1; each < job_.shells(); ++each) {
-    if (shells_.stays(each) && !shells_.unfinished_on(each).empty()) asked.insert(each);
+    if (shells_.roster().stays(each) && !shells_.unfinished_on(each).empty()) asked.insert(each);
   }
   shrink_.ask_connected(asked, [this, shell](const ShrinkQuestion::Connected& connected) {
     decide(shell, connected.tasks | plugin::pmi_connected(host_, ""));
@@ -103,7 +103,7 @@ std::vector<elastic::Replacements::Other> ShellReplace::others() const {
   std::vector<elastic::Replacements::Other> out;
   for (std::uint32_t i = 1; i <= job_.shells(); ++i) {
     std::uint32_t shell = i % job_.shells();
-    if (!shells_.stays(shell)) continue;
+    if (!shells_.roster().stays(shell)) continue;
     std::uint64_t tasks = shells_.unfinished_on(shell).size();
     std::uint64_t room = job_.resources.nodes[shell].cores.size() / job_.spec.cores_per_slot;
     out.push_back({shell, tasks, shares_cores(host_.options()) ? job_.tasks() : room - std::min(room, tasks)});
@@ -115,7 +115,7 @@ std::vector<elastic::Replacements::Spare> ShellReplace::spares() const {
   std::vector<elastic::Replacements::Spare> out;
   for (std::uint32_t shell : job_.spare_shells().ids()) {
     const job::NodeResources& node = job_.resources.nodes[shell];
-    if (shells_.stays(shell)) out.push_back({shell, {node.cores.size(), node.gpus.size()}});
+    if (shells_.roster().stays(shell)) out.push_back({shell, {node.cores.size(), node.gpus.size()}});
   }
   return out;
 }

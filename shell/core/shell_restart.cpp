@@ -53,7 +53,7 @@ Result<void> ShellRestart::serve() {
   limits.longest = option_.longest.seconds();
   restarts_.emplace(limits);
   recovery_.emplace(job_, *restarts_,
-                    [this](std::uint32_t shell) { return !end_.is_decided() && shells_.stays(shell); });
+                    [this](std::uint32_t shell) { return !end_.is_decided() && shells_.roster().stays(shell); });
   if (option_.where == job::RestartOption::Where::spare) recovery_->use_spares(shares_cores(host_.options()));
   turn_ = TRY(event::Timer::create(host_.loop(), [this] {
     send();

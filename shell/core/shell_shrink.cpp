@@ -57,13 +57,13 @@ Result<value::Idset> ShellShrink::shells_of(const value::ShrinkOrder& order) con
   if (!shells_.has_others()) return invalid("this job has one shell only, which leads it");
   if (job_over_ || host_.ending()) return Error{ECANCELED, "the job is ending"};
   if (!shells_.has_passed(join::kStartBarrier)) return Error{EAGAIN, "the job is still being started"};
-  return job::leavers(order, host_.job(), shells_.gone(), shrinks_.left() | question_.asked_to_leave());
+  return job::leavers(order, host_.job(), shells_.roster().gone(), shrinks_.left() | question_.asked_to_leave());
 }
 
 // Those that may have something that is connected to PMI, where that counts: what tasks spawn may run on any.
 value::Idset ShellShrink::maybe_connected(const value::Idset& shells) const {
   return host_.options().is_switched_on("fault-tolerance") ? value::Idset()
-                                                           : shells - shrinks_.left() - shells_.gone();
+                                                           : shells - shrinks_.left() - shells_.roster().gone();
 }
 
 void ShellShrink::order(const value::ShrinkOrder& order, const WhenShrunk& news) {
@@ -79,7 +79,7 @@ void ShellShrink::order(const value::ShrinkOrder& order, const WhenShrunk& news)
 void ShellShrink::confirm(const value::ShrinkOrder& order, const value::Idset& shells,
                           const ShrinkQuestion::Connected& connected, const WhenShrunk& news) {
   value::ShrinkOrder same = order;
-  same.shells = shells - shells_.gone();
+  same.shells = shells - shells_.roster().gone();
   same.hosts = {};
   same.count = 0;
   if (same.shells.empty()) same.shells = shells;
@@ -169,7 +169,8 @@ void ShellShrink::released(const value::Idset& shells, const std::function<void(
   const job::Job& job = host_.job();
   value::Hostlist hosts = job::hosts_of(fresh, job);
   hosts.uniq();
-  hosts.remove(job::hosts_of(value::Idset::range(0, job.shells() - 1) - shells_.gone() - given_back_, job));
+  hosts.remove(
+      job::hosts_of(value::Idset::range(0, job.shells() - 1) - shells_.roster().gone() - given_back_, job));
   auto note = [this, fresh](const Json& outcome) {
     if (outcome.is_object() && !outcome.empty()) releases_.emplace_back(fresh, outcome);
   };

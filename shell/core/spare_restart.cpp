@@ -39,7 +39,7 @@ bool shares_cores(const job::Options& options) {
 }
 
 bool ShellRestart::may_take(group::Rank shell) const {
-  return recovery_ ? recovery_->may_take(shell) : shells_.stays(shell);
+  return recovery_ ? recovery_->may_take(shell) : shells_.roster().stays(shell);
 }
 
 bool ShellRestart::asks_for_spares() const {

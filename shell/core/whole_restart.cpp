@@ -38,7 +38,7 @@ std::string ShellRestart::why_not_whole() const {
   if (!over.empty())
     return fmt::format("{}, and task {} {} ended for good", kAll, over.str(), over.size() == 1 ? "has" : "have");
   for (group::Rank shell = 1; shell < job_.shells(); ++shell) {
-    if (!shells_.leaves(shell) || shells_.unfinished_on(shell).empty()) continue;
+    if (!shells_.roster().leaves(shell) || shells_.unfinished_on(shell).empty()) continue;
     return fmt::format("{}, and shell {}{} is about to leave the job with task {}", kAll, shell,
                        job_.resources.nodes[shell].on(), shells_.unfinished_on(shell).str());
   }

@@ -38,7 +38,7 @@ JobElastic::JobElastic(JobShell& shell, const elastic::Growth* before)
       world_(shell.world_),
       job_(job_of(shell.plan_, shell.id_)),
       restarts_(shell.plan_.changes->limits),
-      recovery_(job_, restarts_, [this](Id id) { return !shell_.end_.is_decided() && stays(id); }),
+      recovery_(job_, restarts_, [this](Id id) { return !shell_.end_.is_decided() && roster_.stays(id); }),
       leader_(shell.leads() ? std::make_unique<JobLeader>(*this) : nullptr),
       joining_me_(before != nullptr) {
   if (before != nullptr) growth_ = *before;
@@ -55,7 +55,7 @@ void JobElastic::announce(std::string_view topic, const std::string& bytes) {
 void JobElastic::deliver(const Entry& entry) {
   if (const auto* end = std::get_if<Campaign>(&entry.body); end != nullptr && !end->grow) {
     value::Shrunk shrunk{end->done, end->unconfirmed};
-    shell_.tell_job([this, all = shrunk.gone | shrunk.unconfirmed] { note_left(all - left_); });
+    shell_.tell_job([this, all = shrunk.gone | shrunk.unconfirmed] { note_left(all - roster_.left()); });
   }
   bool is_answer = entry.request.origin == 0 && !std::holds_alternative<View>(entry.body);
   if (leader_ && is_answer && entry.request.number != 0)
@@ -85,18 +85,18 @@ bool JobElastic::early(const Event& event) {
 
 void JobElastic::lost(Id shell) {
   if (leader_) leader_->lost_newcomer(shell);
-  if (leaving_.contains(shell)) {
+  if (roster_.is_to_leave(shell)) {
     note_left(Idset::range(shell, shell));
     if (leader_) leader_->lost_leaving(shell);
     return;
   }
-  lost_.insert(shell);
+  roster_.note_lost(Idset::range(shell, shell));
   if (shell < job_.shells() && leader_) leader_->lost(shell);
 }
 
 void JobElastic::note_left(const Idset& shells) {
   if (shells.empty()) return;
-  left_ = left_ | shells;
+  roster_.note_left(shells);
   for (Id shell : shells.ids()) {
     if (leader_) shell_.note_ended(leader_->unfinished_on(shell), exits::Record::victim({}));
   }
@@ -107,10 +107,9 @@ void JobElastic::agree(Seq seq) {
   if ((joining_me_ && !state_) || shell_.giving_up_) return;
   std::string starts;
   for (const auto& [rank, attempt] : job_.starts) starts += fmt::format(" {}:{}", rank, attempt);
-  std::string view = fmt::format(
-      "tasks {}, starts{}, {} restarts, {} used, shells {}, spares {}, lost {}, left {}, leaving {}, joining {}",
-      job_.taskmap.str(), starts, job_.restarts, restarts_.used(), job_.shells(), job_.spare_shells().str(),
-      lost_.str(), left_.str(), leaving_.str(), joining_.str());
+  std::string view = fmt::format("tasks {}, starts{}, {} restarts, {} used, shells {}, spares {}, and {}",
+                                 job_.taskmap.str(), starts, job_.restarts, restarts_.used(), job_.shells(),
+                                 job_.spare_shells().str(), dump_json(roster_.json()));
   shell_.witness_.agreed(shell_.id_, seq, view);
 }
 
@@ -122,7 +121,7 @@ void JobElastic::moved(const std::string& bytes) {
   if (leader_) leader_->replaced(what->moves);
   if (what->all) return moved_with_all(*what);
   auto stand = elastic::Recovery::move(
-      job_, what->moves, [this](Id id) { return changes().to_spare ? recovery_.may_take(id) : stays(id); });
+      job_, what->moves, [this](Id id) { return changes().to_spare ? recovery_.may_take(id) : roster_.stays(id); });
   take(stand);
   for (const job::Move& each : stand) {
     if (!leader_) continue;
@@ -176,7 +175,7 @@ void JobElastic::take_over() {
 // ---- shells that leave -----------------------------------------------------------------------------
 
 void JobElastic::leaving(const Idset& shells, Time grace) {
-  leaving_ = leaving_ | shells;
+  roster_.note_leaving(shells);
   if (!shells.contains(shell_.id_)) return;
   leaves_ = true;
   shell_.end_tasks(grace);
@@ -211,8 +210,7 @@ void JobElastic::grown(const elastic::Growth& growth) {
     growth_.shells.push_back(each);
   }
   job_.grow(std::move(nodes));
-  lost_ = lost_ | missing;
-  joining_ = joining_ | (come - gone());
+  static_cast<void>(roster_.note_joining(come, missing));
   if (leader_) leader_->grown(come);
 }
 
@@ -226,21 +224,17 @@ void JobElastic::take_state() {
   std::vector<job::NodeResources> nodes;
   for (const elastic::Growth::Shell& each : growth_.shells) {
     nodes.push_back({0, each.hostname, each.cores, each.gpus, {}});
-    if (!each.has_come) lost_.insert(each.rank);
+    if (!each.has_come) roster_.note_lost(Idset::range(each.rank, each.rank));
   }
   job_.grow(std::move(nodes));
   const Json& state = *state_;
-  auto ids = [&](const char* name) { return Idset::parse(state["shells"][name].get<std::string>()).value(); };
   for (const Json& each : state["moves"])
     job_.move({Idset::parse(each[0].get<std::string>()).value(), each[1].get<Id>(), each[2].get<Id>(),
                each[3].get<std::uint32_t>()});
   for (const Json& each : state["starts"]) job_.starts[each[0].get<Id>()] = each[1].get<std::uint32_t>();
   job_.restarts = state["restarts"].get<std::uint64_t>();
   require(restarts_.take(JsonAt::root(state["restart"])).has_value(), "the state of restarts can be read");
-  lost_ = lost_ | ids("lost");
-  left_ = ids("left");
-  leaving_ = ids("leaving");
-  joining_ = ids("joining");
+  require(roster_.add(JsonAt::root(state["shells"])).has_value(), "the state of the shells can be read");
   tasks_over_ = state["shells"]["tasks_over"].get<bool>();
 }
 

@@ -14,6 +14,7 @@
 
 #include "elastic/growth.hpp"
 #include "elastic/recovery.hpp"
+#include "elastic/roster.hpp"
 #include "elastic/starts.hpp"
 #include "job/job.hpp"
 #include "job_shell.hpp"
@@ -87,8 +88,6 @@ class JobElastic {
   [[nodiscard]] const Changes& changes() const { return *shell_.plan_.changes; }
   [[nodiscard]] bool ending() const { return shell_.end_.is_ending(); }
   void announce(std::string_view topic, const std::string& bytes);
-  [[nodiscard]] bool stays(Id shell) const { return !(lost_ | left_ | leaving_ | joining_).contains(shell); }
-  [[nodiscard]] Idset gone() const { return lost_ | left_; }
   void note_left(const Idset& shells);
 
   // job_restart.cpp
@@ -127,7 +126,7 @@ class JobElastic {
   elastic::Restarts restarts_;
   elastic::Recovery recovery_;
   std::unique_ptr<JobLeader> leader_;
-  Idset lost_, leaving_, left_, joining_;  // shells
+  elastic::Roster roster_;
   std::map<Rank, Kept> kept_;
   std::vector<Rank> unsent_;
   std::map<Rank, exits::Record> before_answer_;

@@ -119,7 +119,7 @@ void JobLeader::replace(Id from) {
   if (takes_all && !why_not_whole().empty()) return give_up(from);
   std::vector<elastic::Replacements::Spare> spares;
   for (Id shell : job.spare_shells().ids()) {
-    if (elastic_.stays(shell)) spares.push_back({shell, {job.resources.nodes[shell].cores.size(), 0}});
+    if (elastic_.roster_.stays(shell)) spares.push_back({shell, {job.resources.nodes[shell].cores.size(), 0}});
   }
   std::vector<std::uint32_t> to;
   if (auto spare = replacements_.choose(spares, {ranks.size(), 0})) {
@@ -128,7 +128,7 @@ void JobLeader::replace(Id from) {
     std::vector<elastic::Replacements::Other> others;
     for (Id i = 1; i <= job.shells(); ++i) {
       Id shell = i % job.shells();
-      if (!elastic_.stays(shell)) continue;
+      if (!elastic_.roster_.stays(shell)) continue;
       std::uint64_t tasks = unfinished_on(shell).size();
       std::uint64_t room = job.resources.nodes[shell].cores.size();
       others.push_back({shell, tasks, room - std::min(room, tasks)});
@@ -161,7 +161,7 @@ void JobLeader::all_started() {
 std::string JobLeader::why_not_whole() const {
   if (!shell_.all_.ranks().empty()) return "a task has ended for good";
   for (Id shell = 1; shell < elastic_.job_.shells(); ++shell) {
-    bool leaves = (elastic_.leaving_ - elastic_.gone()).contains(shell);
+    bool leaves = elastic_.roster_.leaves(shell);
     if (leaves && !unfinished_on(shell).empty()) return "a shell with tasks is about to leave";
   }
   return "";

@@ -21,7 +21,7 @@ constexpr std::uint64_t kGrowWait = 3000;  // milliseconds
 
 void JobLeader::shrink(const value::ShrinkOrder& order, const Done& done) {
   if (job_over_ || elastic_.ending() || !has_started()) return done(true);
-  auto shells = job::leavers(order, elastic_.job_, elastic_.gone(), shrinks_.left());
+  auto shells = job::leavers(order, elastic_.job_, elastic_.roster_.gone(), shrinks_.left());
   if (!shells) return done(true);
   Idset fresh;
   auto number = shrinks_.open(*shells, fresh);
@@ -52,7 +52,7 @@ void JobLeader::settle_shrinks() {
       const auto* end = entry == nullptr ? nullptr : std::get_if<Campaign>(&entry->body);
       value::Shrunk shrunk{{}, all};  // else none of them is of the job any more
       if (end != nullptr) shrunk = {end->done, end->unconfirmed};
-      if (end == nullptr) elastic_.note_left(all - elastic_.left_);
+      if (end == nullptr) elastic_.note_left(all - elastic_.roster_.left());
       shrinks_.ended(shrunk);
       settle_shrinks();
     });
@@ -170,8 +170,8 @@ void JobLeader::grown(const Idset& come) {
   open_->is_announced = true;
   elastic_.announce(elastic::kStateTopic, dump_json(state()));
   // They are of the job, and nobody knows what they have.
-  if (Idset unknown = *open_->come - come - elastic_.gone(); !unknown.empty()) take_out(unknown, nullptr);
-  if (stopped_) take_out(come - elastic_.gone(), nullptr);
+  if (Idset unknown = *open_->come - come - elastic_.roster_.gone(); !unknown.empty()) take_out(unknown, nullptr);
+  if (stopped_) take_out(come - elastic_.roster_.gone(), nullptr);
   settle_grow();
 }
 
@@ -182,11 +182,8 @@ Json JobLeader::state() const {
     moves.push_back(Json::array({each.ranks.str(), each.from, each.to, each.attempt}));
   Json starts = Json::array();
   for (const auto& [rank, attempt] : job.starts) starts.push_back(Json::array({rank, attempt}));
-  Json shells{{"lost", elastic_.lost_.str()},
-              {"left", elastic_.left_.str()},
-              {"leaving", elastic_.leaving_.str()},
-              {"joining", elastic_.joining_.str()},
-              {"tasks_over", elastic_.tasks_over_}};
+  Json shells = elastic_.roster_.json();
+  shells["tasks_over"] = elastic_.tasks_over_;
   return {{"moves", std::move(moves)},
           {"starts", std::move(starts)},
           {"restarts", job.restarts},

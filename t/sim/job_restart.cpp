@@ -116,7 +116,7 @@ void JobElastic::announced(const std::string& topic, const std::string& bytes) {
       return leaving(Idset::parse((*what)["shells"].get<std::string>()).value(),
                      time_of((*what)["grace"].get<double>()));
     if (topic == elastic::kGrownTopic) grown(elastic::Growth::parse(JsonAt::root(*what)).value());
-    if (topic == elastic::kReadyTopic && !what->contains("error")) joining_.remove((*what)["shell"].get<Id>());
+    if (topic == elastic::kReadyTopic && !what->contains("error")) roster_.note_ready((*what)["shell"].get<Id>());
     if (leader_) leader_->announced(topic, *what);
   }
   if (topic != kAsked && topic != kAnswered) return;
