@@ -23,7 +23,7 @@ bool Shell::is_due() const { return restart_.is_due() || (replace_.is_due() && !
 
 // Those that have come while all were to start again start with them.
 void Shell::start_due() {
-  auto wait = [this] { shells_.wait([this] { return start_holds_.empty(); }); };
+  auto wait = [this] { shells_.barriers().wait([this] { return start_holds_.empty(); }); };
   while (restart_.is_due() && restart_.is_together() && replace_.is_due() && !end_.is_ending())
     attempt(replace_.take_over());
   attempt(restart_.is_due() ? restart_.start_due(wait) : take_over());
@@ -40,7 +40,7 @@ void Shell::stand_by() {
 
 Result<void> Shell::take_over() {
   CHECK_OK(replace_.take_over());
-  shells_.wait([this] { return start_holds_.empty(); });
+  shells_.barriers().wait([this] { return start_holds_.empty(); });
   bool stands = !end_.is_ending() && !restart_.is_together() && !shrink_.leaves();
   return stands ? restart_.start_tasks() : Result<void>();
 }

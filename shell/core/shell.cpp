@@ -251,13 +251,13 @@ Result<void> Shell::pass_init_barrier(std::string initrcs) {
   CHECK_OK(grow_.check_initrcs(initrcs));
   if (shells_.leads()) grow_.set_initrcs(initrcs);
   if (!has_siblings()) {
-    shells_.barrier(join::kInitBarrier);
+    shells_.barriers().pass(join::kInitBarrier);
     return {};
   }
-  auto marks = shells_.gathering_barrier(join::kInitBarrier, std::move(initrcs));
+  auto marks = shells_.barriers().gather(join::kInitBarrier, std::move(initrcs));
   if (!marks) return {};
   Result<void> same = compare_initrcs(*marks, job_);
-  if (!same && !shells_.leads() && !grow_.is_joining()) shells_.wait([] { return false; });
+  if (!same && !shells_.leads() && !grow_.is_joining()) shells_.barriers().wait([] { return false; });
   return same;
 }
 
@@ -266,7 +266,7 @@ Result<void> Shell::pass_init_barrier(std::string initrcs) {
 void Shell::execute() {
   // Shells that this one leads may have started tasks.
   auto others_may_run = [this] {
-    return has_siblings() && shells_.leads() && shells_.has_passed(join::kInitBarrier);
+    return has_siblings() && shells_.leads() && shells_.barriers().has_passed(join::kInitBarrier);
   };
   auto is_over = [&] { return end_.is_ending() && !others_may_run(); };
   if (is_over()) return;
@@ -286,17 +286,17 @@ Result<void> Shell::post_init() {
   shells_.report_losses();
   if (bulk::Port* port = group_->bulk()) port->serve_no_more();
   CHECK_OK(std::move(called));
-  shells_.wait([this] { return start_holds_.empty(); });
+  shells_.barriers().wait([this] { return start_holds_.empty(); });
   return {};
 }
 
 Result<void> Shell::announce_start() {
   CHECK_OK(call_in_phase("shell.start"));
-  shells_.barrier(join::kStartBarrier);
+  shells_.barriers().pass(join::kStartBarrier);
   shells_.send_kept_signals();
-  if (launched_ && shells_.has_passed(join::kStartBarrier)) launched_->tasks_run();
+  if (launched_ && shells_.barriers().has_passed(join::kStartBarrier)) launched_->tasks_run();
   CHECK_OK(post("shell.start", {{"taskmap", job_.taskmap.json()}}));
-  if (shells_.has_passed(join::kStartBarrier)) restart_.all_started();
+  if (shells_.barriers().has_passed(join::kStartBarrier)) restart_.all_started();
   grow_.ready();
   has_started_ = true;
   return post_first_end();
@@ -348,7 +348,7 @@ Result<void> Shell::print_plan() {
   Json mine = plugin::plan_part(*this, files_of(interpreter_.get()));
   std::map<std::uint32_t, Json> parts;
   if (has_siblings()) {
-    auto all = shells_.gathering_barrier("explain", dump_json(mine));
+    auto all = shells_.barriers().gather("explain", dump_json(mine));
     if (!all || !shells_.leads()) return {};
     for (const auto& [part, shells] : *all) {
       Json parsed = TRY(parse_json(part));

@@ -171,7 +171,7 @@ void ShellEnding::on_cut_off(const Error& why) {
 // A launcher sends a signal for all tasks of the job; other senders mean those of this shell.
 exits::Work ShellEnding::work_for(join::Signals::From from) const {
   exits::TaskProgress tasks;
-  tasks.started = shells_.has_passed(join::kStartBarrier);
+  tasks.started = shells_.barriers().has_passed(join::kStartBarrier);
   bool has_own = tasks_.running() > 0 || !restart_.is_idle();
   tasks.over = has_siblings() ? shells_.leads() && shells_.tasks_left() == 0 : !has_own;
   tasks.running = has_own;
@@ -245,15 +245,15 @@ void ShellEnding::close_job() {
   group_->close_bulk();
   shells_.decide_losses();
   shrink_.put_all();
-  shells_.last_barrier(join::kExitBarrier);
+  shells_.barriers().pass_last(join::kExitBarrier);
   shrink_.job_over();
 }
 
 // The end of run(): no shell leaves before all know how the job has ended, which the leader decides.
 int ShellEnding::leave_job() {
-  bool has_run = shells_.has_entered(join::kExitBarrier);
+  bool has_run = shells_.barriers().has_entered(join::kExitBarrier);
   if (!has_run) close_job();
-  shells_.last_barrier(join::kEndBarrier);
+  shells_.barriers().pass_last(join::kEndBarrier);
   int local = own_code();
   int code = shells_.leads() ? job_code(shells_.final_outcomes()) : local;
   auto post_exit = [&] { return has_run ? post("shell.exit", {{"exitcode", code}}) : Result<void>(); };

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <memory>
 
 #include <fmt/format.h>
 
@@ -101,7 +100,7 @@ plugin::RaisedException ShellGroup::launchers_end() const {
 void ShellGroup::launcher_signal(int signum) {
   if (signum == SIGUSR2) {  // it is for plugins, as one sent to this process is
     ::raise(signum);
-  } else if (!has_passed(join::kStartBarrier)) {
+  } else if (!barriers_.has_passed(join::kStartBarrier)) {
     process_.launched_by.kept.keep(signum);
   } else {
     process_.group->signal(signum, std::nullopt);
@@ -110,60 +109,6 @@ void ShellGroup::launcher_signal(int signum) {
 
 void ShellGroup::send_kept_signals() {
   for (int signum : process_.launched_by.kept.take()) launcher_signal(signum);
-}
-
-// ---- barriers ------------------------------------------------------------------------------
-
-// Signals and timers are served meanwhile.
-void ShellGroup::wait(const std::function<bool()>& done) {
-  host_.loop().run_until([&] { return done() || host_.ending(); });
-}
-
-void ShellGroup::barrier(const std::string& name) {
-  enter(name);
-  wait([&] { return has_passed(name); });
-}
-
-void ShellGroup::last_barrier(const std::string& name) {
-  begin_barrier(name);
-  process_.group->enter_with_all(name, [this, name](const Result<void>& passed) { note_passed(name, passed); });
-  host_.loop().run_until([&] { return has_passed(name); });
-}
-
-bool ShellGroup::has_passed(const std::string& barrier) const {
-  auto entered = barriers_.find(barrier);
-  return entered != barriers_.end() && entered->second;
-}
-
-void ShellGroup::enter(const std::string& name) {
-  begin_barrier(name);
-  process_.group->enter(name, [this, name](const Result<void>& passed) { note_passed(name, passed); });
-}
-
-std::optional<plugin::Gathered> ShellGroup::gathering_barrier(const std::string& name, std::string mine) {
-  begin_barrier(name);
-  // Kept by both: it may be released when nobody waits here any more.
-  auto given = std::make_shared<std::optional<plugin::Gathered>>();
-  process_.group->gather(name, std::move(mine), [this, name, given](Result<plugin::Gathered> all) {
-    note_passed(name, all ? Result<void>() : Result<void>(all.error()));
-    if (all) *given = *std::move(all);
-  });
-  wait([&] { return has_passed(name); });
-  return *given;
-}
-
-void ShellGroup::begin_barrier(const std::string& name) {
-  barriers_[name] = false;
-  process_.timeline.add(timeline::Kind::enters, name);
-}
-
-void ShellGroup::note_passed(const std::string& barrier, const Result<void>& passed) {
-  barriers_[barrier] = true;
-  if (passed) process_.timeline.add(timeline::Kind::passes, barrier);
-  // That this shell is cut off comes by itself, too.
-  if (!passed && !process_.end.is_cut_off()) {
-    host_.log().log(Level::debug, "", "{} barrier: {}", barrier, passed.error().message);
-  }
 }
 
 // ---- losses, and the ends of tasks -----------------------------------------------------------
@@ -202,8 +147,9 @@ void ShellGroup::give_up(group::Rank rank, const std::string& why) {
     Result<void> sent = host_.announce(kNotReplacedTopic, fmt::format_int(rank).str());
     if (!sent) host_.log().log(Level::debug, "", "{}: {}", kNotReplacedTopic, sent.error().message);
   }
-  std::string with =
-      has_passed(join::kStartBarrier) && !tasks.empty() ? fmt::format("; with it task {}", tasks.str()) : "";
+  std::string with = barriers_.has_passed(join::kStartBarrier) && !tasks.empty()
+                         ? fmt::format("; with it task {}", tasks.str())
+                         : "";
   if (!why.empty()) with += fmt::format(", which {} not started again: {}", tasks.size() == 1 ? "is" : "are", why);
   host_.raise(
       {"node-failure", ends ? 0 : 2,
@@ -342,7 +288,7 @@ void ShellGroup::notify_plugins(const std::string& topic, const Json& what) {
 
 void ShellGroup::wait_for_all_tasks() {
   if (host_.job().shell_rank != 0 || !has_others()) return;
-  wait([this] { return tasks_left() == 0; });
+  barriers_.wait([this] { return tasks_left() == 0; });
   tasks_are_over_ = true;
   bool some_wait = host_.job().spares > 0 || any_may_get_tasks(host_) ||
                    (idle_may_be_needed(host_) && has_idle_shell(host_.job()));
@@ -357,7 +303,7 @@ void ShellGroup::stand_by(const std::function<bool()>& leaves) {
   const job::Job& job = host_.job();
   bool is_idle = idle_may_be_needed(host_) && job.taskmap.tasks_on(job.shell_rank) == 0;
   if (!has_others() || !(job.is_spare(job.shell_rank) || any_may_get_tasks(host_) || is_idle)) return;
-  wait([&] { return tasks_are_over_ || (leads() && tasks_left() == 0) || leaves(); });
+  barriers_.wait([&] { return tasks_are_over_ || (leads() && tasks_left() == 0) || leaves(); });
 }
 
 std::size_t ShellGroup::tasks_left() const {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The job's shells as one Shell sees them: barriers, lost shells, and how the tasks of all shells end.
+// The job's shells as one Shell sees them: which are there, what becomes of the tasks of lost ones, and how the
+// tasks of all shells end.
 #pragma once
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "core/barriers.hpp"
 #include "elastic/roster.hpp"
 #include "elastic/starts.hpp"
 #include "exits/outcomes.hpp"
@@ -34,17 +35,8 @@ class ShellGroup {
   [[nodiscard]] bool has_others() const { return host_.job().shells() > 1 && !host_.standalone(); }
   [[nodiscard]] bool leads() const { return host_.job().shell_rank == 0 || !has_others(); }
   [[nodiscard]] const elastic::Roster& roster() const { return roster_; }
-
-  // Runs the loop until done() is true, or the job is being ended.
-  void wait(const std::function<bool()>& done);
-  // The same, until all shells have entered this barrier: if the job is being ended some may never enter it.
-  void barrier(const std::string& name);
-  // The same, and what all shells have given there; none if the job is being ended.
-  std::optional<plugin::Gathered> gathering_barrier(const std::string& name, std::string mine);
-  // A barrier that all shells enter, however their job ends.
-  void last_barrier(const std::string& name);
-  [[nodiscard]] bool has_entered(const std::string& barrier) const { return barriers_.contains(barrier); }
-  [[nodiscard]] bool has_passed(const std::string& barrier) const;
+  [[nodiscard]] Barriers& barriers() { return barriers_; }
+  [[nodiscard]] const Barriers& barriers() const { return barriers_; }
 
   // Sends the tasks of all shells, which run by now, the signals that the launcher sent before.
   void send_kept_signals();
@@ -111,9 +103,6 @@ class ShellGroup {
  private:
   void launcher_signal(int signum);
   [[nodiscard]] plugin::RaisedException launchers_end() const;
-  void enter(const std::string& name);
-  void begin_barrier(const std::string& name);
-  void note_passed(const std::string& barrier, const Result<void>& passed);
   void on_lost(group::Rank), decide_loss(group::Rank);
   void note_reported(const group::Ended&), note_left(const value::Idset&);
   void note_ended(const value::Idset& tasks, const exits::Record& record);
@@ -123,7 +112,7 @@ class ShellGroup {
 
   plugin::Host& host_;
   join::ShellProcess& process_;
-  std::map<std::string, bool> barriers_;  // those that were entered: whether they are over
+  Barriers barriers_{host_, process_};
   elastic::Roster roster_;
   std::optional<group::Group::Callbacks> callbacks_;  // until begin()
   std::function<void(group::Rank)> on_lost_leaving_;

@@ -37,7 +37,7 @@ void ShellGrow::serve() {
 
 Result<void> ShellGrow::check(const value::GrowOrder& order) const {
   if (stopped_ || host_.ending()) return Error{ECANCELED, "the job is ending"};
-  if (!shells_.has_passed(join::kStartBarrier)) return Error{EAGAIN, "the job is still being started"};
+  if (!shells_.barriers().has_passed(join::kStartBarrier)) return Error{EAGAIN, "the job is still being started"};
   if (!process_.later)
     return Error{ENOTSUP,
                  "nacre has not started the shells of this job, so it cannot start more: only jobs of nacre run or "

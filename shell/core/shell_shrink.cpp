@@ -56,7 +56,7 @@ void ShellShrink::serve(group::Group::Callbacks& callbacks, event::Seconds grace
 Result<value::Idset> ShellShrink::shells_of(const value::ShrinkOrder& order) const {
   if (!shells_.has_others()) return invalid("this job has one shell only, which leads it");
   if (job_over_ || host_.ending()) return Error{ECANCELED, "the job is ending"};
-  if (!shells_.has_passed(join::kStartBarrier)) return Error{EAGAIN, "the job is still being started"};
+  if (!shells_.barriers().has_passed(join::kStartBarrier)) return Error{EAGAIN, "the job is still being started"};
   return job::leavers(order, host_.job(), shells_.roster().gone(), shrinks_.left() | question_.asked_to_leave());
 }
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/barriers.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace nacre::core {
+
+void Barriers::wait(const std::function<bool()>& done) {
+  host_.loop().run_until([&] { return done() || host_.ending(); });
+}
+
+void Barriers::pass(const std::string& name) {
+  begin(name);
+  process_.group->enter(name, [this, name](const Result<void>& passed) { note_passed(name, passed); });
+  wait([&] { return has_passed(name); });
+}
+
+std::optional<plugin::Gathered> Barriers::gather(const std::string& name, std::string mine) {
+  begin(name);
+  // Kept by both: it may be released when nobody waits here any more.
+  auto given = std::make_shared<std::optional<plugin::Gathered>>();
+  process_.group->gather(name, std::move(mine), [this, name, given](Result<plugin::Gathered> all) {
+    note_passed(name, all ? Result<void>() : Result<void>(all.error()));
+    if (all) *given = *std::move(all);
+  });
+  wait([&] { return has_passed(name); });
+  return *given;
+}
+
+void Barriers::pass_last(const std::string& name) {
+  begin(name);
+  process_.group->enter_with_all(name, [this, name](const Result<void>& passed) { note_passed(name, passed); });
+  host_.loop().run_until([&] { return has_passed(name); });
+}
+
+bool Barriers::has_passed(const std::string& name) const {
+  auto entered = passed_.find(name);
+  return entered != passed_.end() && entered->second;
+}
+
+void Barriers::begin(const std::string& name) {
+  passed_[name] = false;
+  process_.timeline.add(timeline::Kind::enters, name);
+}
+
+void Barriers::note_passed(const std::string& name, const Result<void>& passed) {
+  passed_[name] = true;
+  if (passed) process_.timeline.add(timeline::Kind::passes, name);
+  // That this shell is cut off comes by itself, too.
+  if (!passed && !process_.end.is_cut_off()) {
+    host_.log().log(Level::debug, "", "{} barrier: {}", name, passed.error().message);
+  }
+}
+
+}  // namespace nacre::core
