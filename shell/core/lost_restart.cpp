@@ -57,7 +57,8 @@ std::optional<elastic::RestartDecision> ShellRestart::start_with_lost(const elas
   shells_.moved(what.moves, spares,
                 fmt::format(", and with it all tasks of the job {}{}", when_of(*decision), number));
   report(what.from(), *decision);
-  for (Rank rank : decision->together.ids()) shells_.expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
+  for (Rank rank : decision->together.ids())
+    shells_.all_tasks().expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
   begin_together(*decision);
   return decision;
 }

@@ -151,8 +151,8 @@ void Shell::serve_group() {
   callbacks.on_left = [this](const value::Idset& shells) {
     for (group::Rank rank : shells.ids()) shell_messages_.lost(rank);
   };
-  shells_.when_changed([this](const std::string& name, const Json& what) { return post(name, what); });
-  shells_.when_first_ended([this](const exits::TaskEnd& end) {
+  shells_.notices().when_changed([this](const std::string& name, const Json& what) { return post(name, what); });
+  shells_.all_tasks().when_first_ended([this](const exits::TaskEnd& end) {
     first_end_ = end;
     attempt(post_first_end());
   });

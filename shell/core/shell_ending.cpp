@@ -173,7 +173,7 @@ exits::Work ShellEnding::work_for(join::Signals::From from) const {
   exits::TaskProgress tasks;
   tasks.started = shells_.barriers().has_passed(join::kStartBarrier);
   bool has_own = tasks_.running() > 0 || !restart_.is_idle();
-  tasks.over = has_siblings() ? shells_.leads() && shells_.tasks_left() == 0 : !has_own;
+  tasks.over = has_siblings() ? shells_.leads() && shells_.all_tasks().left() == 0 : !has_own;
   tasks.running = has_own;
   return exits::work_for(tasks, from == join::Signals::From::launcher);
 }
@@ -195,7 +195,7 @@ void ShellEnding::on_signal(int signum, join::Signals::From from) {
       return;
     case Action::pass_on:
       if (is_interrupt) {
-        std::size_t count = has_siblings() && shells_.leads() ? shells_.tasks_left() : tasks_.running();
+        std::size_t count = has_siblings() && shells_.leads() ? shells_.all_tasks().left() : tasks_.running();
         bool may_leave = config_.may_be_left && from == join::Signals::From::launcher && launched_->can_leave();
         log_.log(Level::notice, "", "{}", exits::JobEnd::interrupt_text(count, may_leave));
       }
@@ -255,7 +255,7 @@ int ShellEnding::leave_job() {
   if (!has_run) close_job();
   shells_.barriers().pass_last(join::kEndBarrier);
   int local = own_code();
-  int code = shells_.leads() ? job_code(shells_.final_outcomes()) : local;
+  int code = shells_.leads() ? job_code(shells_.all_tasks().final_outcomes()) : local;
   auto post_exit = [&] { return has_run ? post("shell.exit", {{"exitcode", code}}) : Result<void>(); };
   if (shells_.leads()) {
     if (Result<void> posted = post_exit(); !posted) {
@@ -267,7 +267,7 @@ int ShellEnding::leave_job() {
   grow_.end_allocations();
   if (agreed) end_.agreed(*agreed);
   // This shell may have been cut off while leaving
-  code = shells_.leads() ? job_code(shells_.outcomes()) : own_code();
+  code = shells_.leads() ? job_code(shells_.all_tasks().outcomes()) : own_code();
   if (!agreed) local = code;
   if (shells_.leads())
     report_end(code);
@@ -280,7 +280,7 @@ int ShellEnding::leave_job() {
 void ShellEnding::report_end(int code) {
   if (config_.explain || ended_.empty()) return;
   auto before = holds_;
-  ended_.call(exits::summary(end_, shells_.outcomes(), exit_policy_, code));
+  ended_.call(exits::summary(end_, shells_.all_tasks().outcomes(), exit_policy_, code));
   loop().run_until([&] { return holds_ == before || end_.is_killed(); });
 }
 

@@ -8,10 +8,8 @@
 
 #include "base/text.hpp"
 #include "job/on_lost.hpp"
-#include "job/resources.hpp"
 #include "job/restart_option.hpp"
 #include "join/leaving.hpp"
-#include "value/hostlist.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::core {
@@ -27,9 +25,8 @@ bool is_fatal(group::Rank rank, plugin::Host& host) {
 }
 
 // Where its tasks may be started again the leader decides later whether the job ends.
-Json loss_of(group::Rank rank, plugin::Host& host) {
-  bool ends = is_fatal(rank, host) && !on_lost_of(host).replaces;
-  return {{"shell_rank", rank}, {"host", host.job().resources.nodes[rank].hostname}, {"severity", ends ? 0 : 2}};
+bool ends_at_once(group::Rank rank, plugin::Host& host) {
+  return is_fatal(rank, host) && !on_lost_of(host).replaces;
 }
 
 // Tasks may come to any shell until all have ended, or, with where=spare, go to another: what has gone may still
@@ -64,7 +61,7 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
     on_lost(rank);
   };
   callbacks.on_tasks = [this](const value::Idset& /*started*/, const std::vector<group::Ended>& ended) {
-    for (const group::Ended& each : ended) note_reported(each);
+    for (const group::Ended& each : ended) all_tasks_.reported(each);
   };
   callbacks_ = std::move(callbacks);
   if (!process_.joins_late) begin();
@@ -72,7 +69,7 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
     tasks_over_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
       if (topic == kTasksOverTopic) tasks_are_over_ = true;
       if (auto shell = parse_u64(bytes); topic == kNotReplacedTopic && shell && *shell < host_.job().shells())
-        notify_plugins(std::string(kNotReplacedTopic), {{"shell_rank", *shell}});
+        notices_.not_replaced(static_cast<group::Rank>(*shell));
     });
   }
   process_.launched_by.on_signal = [this](int signum) { launcher_signal(signum); };
@@ -122,7 +119,7 @@ void ShellGroup::on_lost(group::Rank rank) {
   }
   roster_.note_lost(value::Idset::range(rank, rank));
   if (rank >= host_.job().shells()) return;
-  if (reports_losses_) note_change("shell.lost", loss_of(rank, host_));
+  if (reports_losses_) notices_.lost(rank, ends_at_once(rank, host_));
   if (host_.job().shell_rank != 0) return;
   if (!decides_losses_ && on_lost_of(host_).replaces) return undecided_.insert(rank);
   decide_loss(rank);
@@ -134,15 +131,15 @@ void ShellGroup::decide_losses() {
 }
 
 void ShellGroup::decide_loss(group::Rank rank) {
-  if (!unfinished_on(rank).empty() && on_lost_with_tasks_ && on_lost_with_tasks_(rank)) return;
+  if (!all_tasks_.unfinished_on(rank).empty() && on_lost_with_tasks_ && on_lost_with_tasks_(rank)) return;
   give_up(rank, "");
 }
 
 // Where tasks may be started again, a shell whose tasks have all ended is no loss.
 void ShellGroup::give_up(group::Rank rank, const std::string& why) {
-  value::Idset tasks = unfinished_on(rank);
+  value::Idset tasks = all_tasks_.unfinished_on(rank);
   bool ends = is_fatal(rank, host_) && !(tasks.empty() && on_lost_of(host_).replaces);
-  note_ended(tasks, exits::Record::lost());
+  all_tasks_.ended(tasks, exits::Record::lost());
   if (!ends && on_lost_of(host_).replaces && has_others()) {  // what waits to know it goes on
     Result<void> sent = host_.announce(kNotReplacedTopic, fmt::format_int(rank).str());
     if (!sent) host_.log().log(Level::debug, "", "{}: {}", kNotReplacedTopic, sent.error().message);
@@ -158,14 +155,10 @@ void ShellGroup::give_up(group::Rank rank, const std::string& why) {
        std::nullopt});
 }
 
-value::Idset ShellGroup::unfinished_on(group::Rank shell) const {
-  return host_.job().taskmap.ranks_on(shell) - outcomes_.ranks();
-}
-
 void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spares, const std::string& with_all) {
   const auto& nodes = host_.job().resources.nodes;
   const group::Rank from = moves.front().from;
-  note_moves(moves, !with_all.empty(), std::to_string(from));
+  notices_.moved(moves, !with_all.empty(), std::to_string(from));
   if (host_.job().shell_rank != 0) return;
   std::map<group::Rank, value::Idset> to;
   for (const job::Move& each : moves) to[each.to].insert(each.ranks);
@@ -179,25 +172,9 @@ void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spa
                std::nullopt});
 }
 
-void ShellGroup::note_moves(std::span<const job::Move> moves, bool with_all, const std::string& left) {
-  if (moves.empty()) return;
-  for (const job::Move& each : moves) {
-    Json what{{"ranks", each.ranks.str()},
-              {"from", each.from},
-              {"to", each.to},
-              {"host", host_.job().resources.nodes[each.to].hostname},
-              {"try", each.attempt}};
-    if (with_all) what["all"] = true;
-    note_change("job.tasks-moved", what);
-  }
-  notify_of_resources(roster_.gone(), "", left);
-}
-
 void ShellGroup::leaving(const value::Idset& shells, double grace) {
   roster_.note_leaving(shells);
-  value::Hostlist hosts;
-  for (group::Rank rank : shells.ids()) hosts.append(host_.job().resources.nodes[rank].hostname);
-  notify_plugins("job.shrinking", {{"shells", shells.str()}, {"hosts", hosts.str()}, {"grace", grace}});
+  notices_.leaving(shells, grace);
 }
 
 void ShellGroup::left(const value::Shrunk& shrunk) {
@@ -210,21 +187,18 @@ void ShellGroup::left(const value::Shrunk& shrunk) {
 void ShellGroup::note_left(const value::Idset& shells) {
   if (shells.empty()) return;
   roster_.note_left(shells);
-  const auto& nodes = host_.job().resources.nodes;
   for (group::Rank rank : shells.ids()) {
-    if (host_.job().shell_rank == 0) note_ended(unfinished_on(rank), exits::Record::victim({}));
-    note_change("shell.left", {{"shell_rank", rank}, {"host", nodes[rank].hostname}});
+    if (host_.job().shell_rank == 0) all_tasks_.ended(all_tasks_.unfinished_on(rank), exits::Record::victim({}));
+    notices_.left(rank);
   }
-  notify_of_resources(roster_.gone(), "", shells.str());
+  notices_.resources("", shells.str());
 }
 
 void ShellGroup::grown(const value::Idset& come, const value::Idset& missing) {
   const value::Idset here = roster_.note_joining(come, missing);
   if (here.empty()) return;
-  const auto& nodes = host_.job().resources.nodes;
-  for (group::Rank rank : here.ids())
-    note_change("shell.joined", {{"shell_rank", rank}, {"host", nodes[rank].hostname}});
-  notify_of_resources(roster_.gone(), here.str(), "");
+  for (group::Rank rank : here.ids()) notices_.joined(rank);
+  notices_.resources(here.str(), "");
 }
 
 Json ShellGroup::state() const {
@@ -241,54 +215,12 @@ Result<void> ShellGroup::take_state(const JsonAt& at) {
 
 void ShellGroup::report_losses() {
   reports_losses_ = true;
-  for (group::Rank rank : roster_.lost().ids()) note_change("shell.lost", loss_of(rank, host_));
-}
-
-// Drops what is of an earlier start of a task.
-void ShellGroup::note_reported(const group::Ended& ended) {
-  for (const auto& [attempt, ranks] : elastic::Starts(host_.job().tasks()).ranks(ended.tasks))
-    note_ended(expected_.current(ranks, attempt), ended.record);
-}
-
-void ShellGroup::note_ended(const value::Idset& tasks, const exits::Record& record) {
-  value::Idset fresh = outcomes_.add(tasks, record);
-  if (fresh.empty()) return;
-  if (record.status() && on_first_ended_) std::exchange(on_first_ended_, nullptr)({*fresh.first(), record});
-  Json what{{"ranks", fresh.str()}, {"record", record.str()}};
-  if (record.status()) what["status"] = record.status()->raw();
-  if (record.kind() == exits::Record::Kind::lost) what["lost"] = true;
-  notify_plugins("job.tasks-exited", what);
-}
-
-// `without`: shells whose nodes are left out of R.
-void ShellGroup::notify_of_resources(const value::Idset& without, const std::string& added,
-                                     const std::string& left) {
-  if (!host_.stack().listens("shell.resource-update")) return;  // R may be large
-  notify_plugins("shell.resource-update", {{"R", job::without_nodes(host_.job().resources, without)},
-                                           {"taskmap", host_.job().taskmap.json()},
-                                           {"added", added},
-                                           {"left", left}});
-}
-
-void ShellGroup::note_change(const std::string& name, const Json& what) {
-  if (on_change_) {
-    if (Result<void> posted = on_change_(name, what); !posted)
-      host_.log().log(Level::error, "", "{}", posted.error().message);
-  }
-  notify_plugins(name, what);
-}
-
-void ShellGroup::notify_plugins(const std::string& topic, const Json& what) {
-  if (!host_.stack().listens(topic)) return;
-  plugin::Call call(topic);
-  call.in.update(what);
-  if (Result<int> called = host_.stack().call(call); !called)
-    host_.raise({"exec", 0, called.error().message, std::nullopt});
+  for (group::Rank rank : roster_.lost().ids()) notices_.lost(rank, ends_at_once(rank, host_));
 }
 
 void ShellGroup::wait_for_all_tasks() {
   if (host_.job().shell_rank != 0 || !has_others()) return;
-  barriers_.wait([this] { return tasks_left() == 0; });
+  barriers_.wait([this] { return all_tasks_.left() == 0; });
   tasks_are_over_ = true;
   bool some_wait = host_.job().spares > 0 || any_may_get_tasks(host_) ||
                    (idle_may_be_needed(host_) && has_idle_shell(host_.job()));
@@ -303,17 +235,7 @@ void ShellGroup::stand_by(const std::function<bool()>& leaves) {
   const job::Job& job = host_.job();
   bool is_idle = idle_may_be_needed(host_) && job.taskmap.tasks_on(job.shell_rank) == 0;
   if (!has_others() || !(job.is_spare(job.shell_rank) || any_may_get_tasks(host_) || is_idle)) return;
-  barriers_.wait([&] { return tasks_are_over_ || (leads() && tasks_left() == 0) || leaves(); });
-}
-
-std::size_t ShellGroup::tasks_left() const {
-  return host_.job().tasks() - std::min<std::uint64_t>(host_.job().tasks(), outcomes_.ranks().size());
-}
-
-const exits::Outcomes& ShellGroup::final_outcomes() {
-  value::Idset all = value::Idset::range(0, static_cast<value::Idset::Id>(host_.job().tasks() - 1));
-  outcomes_.add(all, exits::Record::victim({}));
-  return outcomes_;
+  barriers_.wait([&] { return tasks_are_over_ || (leads() && all_tasks_.left() == 0) || leaves(); });
 }
 
 }  // namespace nacre::core

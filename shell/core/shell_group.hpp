@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The job's shells as one Shell sees them: which are there, what becomes of the tasks of lost ones, and how the
-// tasks of all shells end.
+// The job's shells as one Shell sees them: which are there, what becomes of the tasks of lost ones, and when the
+// tasks of all have ended.
 #pragma once
 
 #include <functional>
@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
+#include "core/all_tasks.hpp"
 #include "core/barriers.hpp"
+#include "core/change_notices.hpp"
 #include "elastic/roster.hpp"
-#include "elastic/starts.hpp"
-#include "exits/outcomes.hpp"
 #include "join/shell_process.hpp"
 #include "plugin/host.hpp"
 
@@ -37,6 +37,9 @@ class ShellGroup {
   [[nodiscard]] const elastic::Roster& roster() const { return roster_; }
   [[nodiscard]] Barriers& barriers() { return barriers_; }
   [[nodiscard]] const Barriers& barriers() const { return barriers_; }
+  [[nodiscard]] ChangeNotices& notices() { return notices_; }
+  [[nodiscard]] AllTasks& all_tasks() { return all_tasks_; }
+  [[nodiscard]] const AllTasks& all_tasks() const { return all_tasks_; }
 
   // Sends the tasks of all shells, which run by now, the signals that the launcher sent before.
   void send_kept_signals();
@@ -67,20 +70,9 @@ class ShellGroup {
   // Leader: the tasks of this lost shell that have no record are lost, and what that means for the job follows.
   // `why`: they could not be started again; "": nobody wanted that.
   void give_up(group::Rank rank, const std::string& why);
-  // Leader: from now on only this start of these tasks counts.
-  void expect(const value::Idset& ranks, elastic::Starts::Attempt attempt) { expected_.expect(ranks, attempt); }
-  [[nodiscard]] value::Idset unfinished_on(group::Rank shell) const;
   // The tasks of a lost shell are on others now; `host`'s job has that already. `spares`: those before it.
   // `with_all`: all tasks start again with them; what the line says of it.
   void moved(std::span<const job::Move> moves, const value::Idset& spares, const std::string& with_all = "");
-  // What plugins get to know of that, and of tasks that have ended, and start on a spare.
-  void note_moves(std::span<const job::Move> moves, bool with_all, const std::string& left = "");
-  // What plugins get to know of tasks that are started again where they are.
-  void restarted(const Json& what) { note_change("job.tasks-restart", what); }
-  // Is called with each change of shells and tasks, before plugins get to know it by the topic of that name.
-  void when_changed(std::function<Result<void>(const std::string& name, const Json& what)> receive) {
-    on_change_ = std::move(receive);
-  }
 
   // Reports to plugins the shells that were lost before plugins could handle that. From now on each is reported at
   // once.
@@ -89,31 +81,20 @@ class ShellGroup {
   void wait_for_all_tasks();
   // Of a shell whose tasks have ended, and that may get others: waits for those of all shells, unless `leaves`.
   void stand_by(const std::function<bool()>& leaves);
-  // Leader: calls `receive` once, with the task that is the first of all shells known to have ended by itself.
-  void when_first_ended(std::function<void(const exits::TaskEnd&)> receive) {
-    on_first_ended_ = std::move(receive);
-  }
-  // Leader: how the tasks of all shells have ended so far.
-  [[nodiscard]] const exits::Outcomes& outcomes() const { return outcomes_; }
-  // The same at the end of the job: a task without a record was never started.
-  const exits::Outcomes& final_outcomes();
-  // Leader: the number of the job's tasks that have not ended so far.
-  [[nodiscard]] std::size_t tasks_left() const;
 
  private:
   void launcher_signal(int signum);
   [[nodiscard]] plugin::RaisedException launchers_end() const;
-  void on_lost(group::Rank), decide_loss(group::Rank);
-  void note_reported(const group::Ended&), note_left(const value::Idset&);
-  void note_ended(const value::Idset& tasks, const exits::Record& record);
-  void notify_of_resources(const value::Idset& without, const std::string& added, const std::string& left);
-  void note_change(const std::string& name, const Json& what);
-  void notify_plugins(const std::string& topic, const Json& what);
+  void on_lost(group::Rank rank);
+  void decide_loss(group::Rank rank);
+  void note_left(const value::Idset& shells);
 
   plugin::Host& host_;
   join::ShellProcess& process_;
   Barriers barriers_{host_, process_};
   elastic::Roster roster_;
+  ChangeNotices notices_{host_, roster_};
+  AllTasks all_tasks_{host_, notices_};
   std::optional<group::Group::Callbacks> callbacks_;  // until begin()
   std::function<void(group::Rank)> on_lost_leaving_;
   plugin::Registration tasks_over_;
@@ -121,11 +102,7 @@ class ShellGroup {
   bool reports_losses_ = false;  // true once plugins have run shell.post-init
   std::function<bool(group::Rank)> on_lost_with_tasks_;
   bool decides_losses_ = false;
-  value::Idset undecided_;            // until then: lost shells of a job in which tasks may start again
-  elastic::ExpectedStarts expected_;  // the leader's
-  exits::Outcomes outcomes_;
-  std::function<void(const exits::TaskEnd&)> on_first_ended_;  // until it is called
-  std::function<Result<void>(const std::string& name, const Json& what)> on_change_;
+  value::Idset undecided_;  // until then: lost shells of a job in which tasks may start again
 };
 
 }  // namespace nacre::core

@@ -38,7 +38,7 @@ bool ShellReplace::lost(group::Rank shell) {
   restart_.loss_opens(shell);
   value::Idset asked;
   for (std::uint32_t each = 1; each < job_.shells(); ++each) {
-    if (shells_.roster().stays(each) && !shells_.unfinished_on(each).empty()) asked.insert(each);
+    if (shells_.roster().stays(each) && !shells_.all_tasks().unfinished_on(each).empty()) asked.insert(each);
   }
   shrink_.ask_connected(asked, [this, shell](const ShrinkQuestion::Connected& connected) {
     decide(shell, connected.tasks | plugin::pmi_connected(host_, ""));
@@ -48,7 +48,7 @@ bool ShellReplace::lost(group::Rank shell) {
 
 // Much may have happened since the shell was lost.
 void ShellReplace::decide(group::Rank shell, const value::Idset& connected) {
-  value::Idset ranks = shells_.unfinished_on(shell);
+  value::Idset ranks = shells_.all_tasks().unfinished_on(shell);
   if (ranks.empty() || host_.ending()) return give_up(shell, "");
   auto takes_all = restart_.takes_all_with_lost(connected);
   if (!takes_all) return give_up(shell, takes_all.error().message);
@@ -70,7 +70,7 @@ Result<void> ShellReplace::replace(group::Rank shell, const value::Idset& ranks,
   elastic::Replacement what;
   for (const auto& [where, moved] : moves) {
     auto [to, attempt] = where;
-    shells_.expect(moved, attempt);
+    shells_.all_tasks().expect(moved, attempt);
     what.moves.push_back({moved, shell, to, attempt});
   }
   if (takes_all) what.all = restart_.all_with_lost();
@@ -104,7 +104,7 @@ std::vector<elastic::Replacements::Other> ShellReplace::others() const {
   for (std::uint32_t i = 1; i <= job_.shells(); ++i) {
     std::uint32_t shell = i % job_.shells();
     if (!shells_.roster().stays(shell)) continue;
-    std::uint64_t tasks = shells_.unfinished_on(shell).size();
+    std::uint64_t tasks = shells_.all_tasks().unfinished_on(shell).size();
     std::uint64_t room = job_.resources.nodes[shell].cores.size() / job_.spec.cores_per_slot;
     out.push_back({shell, tasks, shares_cores(host_.options()) ? job_.tasks() : room - std::min(room, tasks)});
   }

@@ -220,7 +220,7 @@ void ShellRestart::announced(const Message& message) {
   bool is_mine = message.shell == job_.shell_rank;
   elastic::Recovery::Alone decided = recovery_->decide(message);
   for (const Decision& each : decided.decisions) {
-    if (each.is_granted()) shells_.expect(each.ranks, each.attempt);
+    if (each.is_granted()) shells_.all_tasks().expect(each.ranks, each.attempt);
   }
   for (Rank rank : decided.fallen.ids()) {
     if (is_mine) refused(rank);
@@ -256,7 +256,7 @@ void ShellRestart::report(group::Rank shell, const Decision& decision) const {
   }
   if (is_alone) what["try"] = decision.attempt;
   if (decision.whole) what["restarts"] = job_.restarts;
-  shells_.restarted(what);
+  shells_.notices().restarted(what);
   if (!shells_.leads() || decision.record.kind() == exits::Record::Kind::lost) return;  // which has a line
   if (decision.ordered) return report_ordered(shell, decision);
   bool is_one = decision.ranks.size() == 1;

@@ -100,7 +100,7 @@ void ShellRestart::asked_for_spare(std::string_view bytes) {
   if (!asked)
     return host_.log().log(Level::warn, "", "restart: an announcement that this version does not understand");
   elastic::SparePlaces places = recovery_->place(*asked);
-  shells_.note_moves(places.moves, false);
+  shells_.notices().moved(places.moves, false);
   if (shells_.leads()) report_places(host_, asked->shell, places);
   if (moving_.moved) moving_.moved(places.moves);
   if (asked->shell != job_.shell_rank) return;

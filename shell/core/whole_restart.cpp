@@ -34,13 +34,13 @@ void ShellRestart::answer(const Message& message) {
 
 std::string ShellRestart::why_not_whole() const {
   constexpr std::string_view kAll = "all tasks would have to start again";
-  value::Idset over = shells_.outcomes().ranks();
+  value::Idset over = shells_.all_tasks().outcomes().ranks();
   if (!over.empty())
     return fmt::format("{}, and task {} {} ended for good", kAll, over.str(), over.size() == 1 ? "has" : "have");
   for (group::Rank shell = 1; shell < job_.shells(); ++shell) {
-    if (!shells_.roster().leaves(shell) || shells_.unfinished_on(shell).empty()) continue;
+    if (!shells_.roster().leaves(shell) || shells_.all_tasks().unfinished_on(shell).empty()) continue;
     return fmt::format("{}, and shell {}{} is about to leave the job with task {}", kAll, shell,
-                       job_.resources.nodes[shell].on(), shells_.unfinished_on(shell).str());
+                       job_.resources.nodes[shell].on(), shells_.all_tasks().unfinished_on(shell).str());
   }
   return "";
 }
@@ -70,11 +70,11 @@ void ShellRestart::decide_together(const Message& message) {
   moving_.last = host_.last_with_tasks();
   Decision decision = recovery_->decide_together(message);
   const bool is_mine = message.shell == job_.shell_rank;
-  shells_.note_moves(decision.places.moves, true);
+  shells_.notices().moved(decision.places.moves, true);
   if (decision.stands) report(message.shell, decision);
   if (decision.is_granted()) {
     for (Rank rank : decision.together.ids())
-      shells_.expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
+      shells_.all_tasks().expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
     if (moving_.moved) moving_.moved(decision.places.moves);
     if (message.whole || is_mine) begin_together(decision);
   } else if (is_mine) {
@@ -153,7 +153,8 @@ void ShellRestart::answered_order(const Message& message) {
   auto decision = recovery_->decide_order(message);
   if (!decision) return shells_.leads() ? answer_order() : void();
   report(message.shell, *decision);
-  for (Rank rank : decision->together.ids()) shells_.expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
+  for (Rank rank : decision->together.ids())
+    shells_.all_tasks().expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
   begin_together(*decision);
 }
 
