@@ -7,7 +7,6 @@
 // would wait for it for ever. With the option `fault-tolerance` they go on, barriers go on without it, and the key
 // PMI_dead_processes lists the lost in their order.
 #include <algorithm>
-#include <csignal>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +25,7 @@
 #include "plugins/pmi/spawn_topics.hpp"
 #include "plugins/pmi/spawns.hpp"
 #include "plugins/pmi/start.hpp"
+#include "plugins/pmi/strangers.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -152,7 +152,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     auto place = std::find(ranks.begin(), ranks.end(), rank);
     // The last message that it sent may be that it joined.
     if (place != ranks.end()) group_->drain(static_cast<std::uint32_t>(place - ranks.begin()));
-    bool needs_others = group_->server().in_use() || refuses_;
+    bool needs_others = group_->server().in_use() || strangers_.one_has_called();
     if (needs_others && options_.fault_tolerant)
       return "tasks have called PMI init, and go on without it (fault-tolerance)";
     return needs_others ? "together" : "alone";
@@ -174,8 +174,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     if (group_->server().barrier_begun()) doctor_->barrier(false, 0);
     departures_.forget();
     group_->close();
-    refuses_ = false;
-    strangers_.clear();
+    strangers_.forget();
     spawns_->forget(*group_);
     group_.reset();  // it uses the exchange
     make_exchange();
@@ -186,32 +185,6 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     group_.emplace(host_.loop(), start_.group(host_, options_, quota_), names_, *exchange_, std::move(callbacks));
     departures_.attach(*group_);
     start_.set_attributes(group_->server(), options_);
-  }
-
-  // A task that has come from another shell. The others do not know it as the process that it was: until all
-  // start again it is no process of the group, and has a connection that it must not use.
-  [[nodiscard]] bool is_stranger(const task::Task& task) const { return task.local_id() >= group_size(); }
-
-  void watch_stranger(std::uint32_t rank, std::string_view bytes) {
-    if (bytes.empty() || std::exchange(refuses_, true)) return;
-    if (options_.starts_again) {
-      log(host_, *this, Level::warn,
-          "rank {}{} calls PMI, and has been started again on another shell: it is killed, so that all "
-          "tasks start again together",
-          rank, host_.job().node().on());
-      return stop(rank);
-    }
-    host_.raise({"exec", 0,
-                 fmt::format("rank {}{} calls PMI, and has been started again on another shell: the other "
-                             "tasks cannot know it again by PMI (-o pmi=off, if the program does not need it)",
-                             rank, host_.job().node().on()),
-                 value::WaitStatus::exited(1)});
-  }
-
-  void stop(std::uint32_t rank) {
-    for (const auto& task : host_.tasks()) {
-      if (task->rank() == rank) task->kill(SIGKILL);
-    }
   }
 
   void announce_changes() {
@@ -261,8 +234,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   Result<void> give(task::Task& task) {
     std::uint32_t client = task.local_id();
-    if (is_stranger(task)) strangers_.erase(client);
-    UniqueFd& end = task_ends_[client] = TRY(is_stranger(task) ? strangers_[client].open() : group_->open(client));
+    UniqueFd& end = task_ends_[client] = TRY(is_stranger(task) ? strangers_.open(client) : group_->open(client));
     task::Command& command = task.command();
     int target = command.setup.unused_target();
     command.setup.fds.push_back({target, end.get()});
@@ -277,15 +249,12 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   Result<void> connect(const task::Task& task) {
     task_ends_.erase(task.local_id());
-    if (!is_stranger(task)) return group_->start(task.local_id());
-    return strangers_.at(task.local_id()).watch(host_.loop(), [this, rank = task.rank()](std::string_view bytes) {
-      watch_stranger(rank, bytes);
-    });
+    return is_stranger(task) ? strangers_.watch(task) : group_->start(task.local_id());
   }
 
   void exited(const task::Task& task) {
     task_ends_.erase(task.local_id());
-    if (is_stranger(task)) return strangers_[task.local_id()].drain();
+    if (is_stranger(task)) return strangers_.drain(task.local_id());
     if (task.starts_again()) return starts_again(task);
     departures_.exited(task.local_id(), task.status());
     if (between_nodes_ == nullptr) return;
@@ -351,6 +320,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   [[nodiscard]] std::size_t group_size() const { return group_->server().group().ranks.size(); }
 
+  [[nodiscard]] bool is_stranger(const task::Task& task) const { return task.local_id() >= group_size(); }
+
   [[nodiscard]] std::uint32_t rank_of(std::uint32_t client) const { return group_->server().group().ranks[client]; }
 
   [[nodiscard]] std::string name_of(std::uint32_t client) const override {
@@ -385,8 +356,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   PmiDepartures departures_{host_, *this, options_, *this};
   std::optional<PmiSpawns> spawns_;
   std::map<std::uint32_t, UniqueFd> task_ends_;  // by client, until it runs
-  std::map<std::uint32_t, PmiLink> strangers_;   // by what would be the client
-  bool refuses_ = false;                         // one of them has called PMI
+  PmiStrangers strangers_{host_, *this, options_};
   plugin::Registration announcements_;
 };
 
