@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Process groups, and what clients ask about the processes of all shells.
+#include "peer_groups.hpp"
+
 #include <algorithm>
 #include <utility>
 
-#include "peers.hpp"
+#include "layout.hpp"
 
 namespace nacre::pmix {
 namespace {
@@ -13,8 +13,6 @@ namespace {
 // answered before that. All shells are notified first, for their members, too.
 constexpr double kGroupHaste = 0.5;     // second
 constexpr double kGroupPatience = 0.2;  // second, for the way to all shells and back
-
-double due_at(double timeout) { return std::max(timeout - kGroupHaste, timeout / 4); }
 
 pmix_status_t status_of(Groups::Kind kind, Groups::End end) {
   switch (end) {
@@ -37,51 +35,53 @@ std::vector<pmix_proc_t> procs_of(const ProcessMap& processes, const std::vector
 
 }  // namespace
 
-// ---- groups --------------------------------------------------------------------------------
+double PeerGroups::due_at(double timeout) { return std::max(timeout - kGroupHaste, timeout / 4); }
 
-void Peers::group(const GroupCall& call, InfoReply reply) {
-  Request request;
-  request.info = reply;
-  pmix_status_t local = call.part.is_whole ? PMIX_SUCCESS : PMIX_ERR_PARTIAL_SUCCESS;
-  if (is_held(call.members, local, due_at(call.timeout), request)) return;
-  std::optional<std::vector<Rank>> members = may_come(call.members, request, [=, this] { group(call, reply); });
-  if (!members) return;
-  if (members->empty()) members = processes_.numbers_of(home_.nspace);
-  enter_group(call, *members, request);
+// ---- requests of clients -----------------------------------------------------------------
+
+bool PeerGroups::reaches_out(const std::vector<Rank>& members) const {
+  return std::any_of(members.begin(), members.end(),
+                     [this](Rank number) { return processes_.find(number)->node != own_; });
 }
 
-void Peers::enter_group(const GroupCall& call, const std::vector<Rank>& members, const Request& request) {
-  bool reaches_out = std::any_of(members.begin(), members.end(),
-                                 [this](Rank number) { return processes_.find(number)->node != shells_.own; });
-  if (!reaches_out) {
-    bool is_lost = !call.part.is_whole && !call.part.is_optional && call.kind == Groups::Kind::construct;
-    Groups::Outcome outcome{.end = is_lost              ? Groups::End::lost
-                                   : call.part.is_whole ? Groups::End::whole
-                                                        : Groups::End::partial,
-                            .id = call.part.wants_id ? context_id(call.part.number, shells_.own) : 0,
-                            .all = call.part.bytes,
-                            .members = members};
-    std::erase_if(outcome.members, [this](Rank number) { return has_ended(number); });
-    return answer_group(call, request, outcome);
-  }
+// All members are of this shell.
+Groups::Outcome PeerGroups::outcome_here(const GroupCall& call, const std::vector<Rank>& members) const {
+  bool is_lost = !call.part.is_whole && !call.part.is_optional && call.kind == Groups::Kind::construct;
+  Groups::Outcome outcome{.end = is_lost              ? Groups::End::lost
+                                 : call.part.is_whole ? Groups::End::whole
+                                                      : Groups::End::partial,
+                          .id = call.part.wants_id ? context_id(call.part.number, own_) : 0,
+                          .all = call.part.bytes,
+                          .members = members};
+  std::erase_if(outcome.members, calls_.has_ended);
+  return outcome;
+}
+
+void PeerGroups::enter(const GroupCall& call, const std::vector<Rank>& members, InfoReply reply) {
+  if (!reaches_out(members)) return answer({call, reply}, outcome_here(call, members));
   const std::string name = Groups::name_of(call.kind, members, call.name);
-  std::uint64_t number = expect(request);
-  groups_.enter(call.part.number, [this, number, call](const Groups::Outcome& outcome) {
-    if (auto waits = requests_.extract(number)) answer_group(call, waits.mapped(), outcome);
+  const std::uint64_t number = ++last_;
+  waiting_[number] = {call, reply};
+  groups_.enter(call.part.number, [this, number](const Groups::Outcome& outcome) {
+    if (auto waiting = waiting_.extract(number)) answer(waiting.mapped(), outcome);
   });
-  send(Groups::message_of(name, call.part));
+  calls_.send(Groups::message_of(name, call.part));
   if (call.timeout <= 0) return;
-  duties_.after(due_at(call.timeout), [this, number, name, part = call.part.number] {
-    if (requests_.count(number) == 0) return;
-    send({.kind = PeerMessage::Kind::leave, .number = part, .texts = {name}});
-    duties_.after(kGroupPatience, [this, number, part] {
-      groups_.leave(part);
-      take(number).answer(PMIX_ERR_TIMEOUT);
-    });
+  calls_.after(due_at(call.timeout),
+               [this, number, name, part = call.part.number] { give_up_late(number, name, part); });
+}
+
+void PeerGroups::give_up_late(std::uint64_t number, const std::string& name, std::uint64_t part) {
+  if (!waiting_.contains(number)) return;
+  calls_.send({.kind = PeerMessage::Kind::leave, .number = part, .texts = {name}});
+  calls_.after(kGroupPatience, [this, number, part] {
+    groups_.leave(part);
+    if (auto waiting = waiting_.extract(number)) pmix::answer(waiting.mapped().reply, PMIX_ERR_TIMEOUT, {});
   });
 }
 
-void Peers::answer_group(const GroupCall& call, const Request& request, const Groups::Outcome& outcome) {
+void PeerGroups::answer(const Waiting& waiting, const Groups::Outcome& outcome) {
+  const GroupCall& call = waiting.call;
   const pmix_status_t status = status_of(call.kind, outcome.end);
   InfoList results;
   if (call.kind == Groups::Kind::destruct) {
@@ -93,35 +93,61 @@ void Peers::answer_group(const GroupCall& call, const Request& request, const Gr
     results.procs(PMIX_GROUP_MEMBERSHIP, procs_of(processes_, outcome.members));
     if (call.notifies) watched_[call.name] = outcome.members;
   }
-  answer(request.info, status, std::move(results));
+  pmix::answer(waiting.reply, status, std::move(results));
 }
 
-void Peers::receive_group(const PeerMessage& message) {
+void PeerGroups::give_up() {
+  for (const auto& [number, waiting] : std::exchange(waiting_, {}))
+    pmix::answer(waiting.reply, PMIX_ERR_LOST_CONNECTION, {});
+}
+
+// ---- what all shells receive ---------------------------------------------------------------
+
+void PeerGroups::receive(const PeerMessage& message) {
   switch (message.kind) {
     case PeerMessage::Kind::group: groups_.part(message.shell, message.texts[0], Groups::part_of(message)); break;
     case PeerMessage::Kind::leave: groups_.give_up(message.shell, message.texts[0], message.number); break;
-    case PeerMessage::Kind::gone: groups_.over(message.to); break;
-    default: groups_.over(message.shell); return lost(message.shell);
+    default: groups_.over(message.to);
   }
-  look_at_groups();
+  report();
+}
+
+void PeerGroups::ended(Rank number) {
+  notify_watchers(number);
+  groups_.ended(number);
+  report();
+}
+
+void PeerGroups::over(std::uint32_t shell) { groups_.over(shell); }
+
+void PeerGroups::lost(std::uint32_t shell) {
+  for (Rank number : processes_.numbers_on(shell)) notify_watchers(number);
+  groups_.lost(shell);
+  report();
 }
 
 // Others wait for processes of this shell that have ended, or for a shell that is lost.
-void Peers::look_at_groups() {
+void PeerGroups::report() {
   Groups::Notices notices = groups_.take_notices();
   for (Rank number : notices.ended) {
     const ProcessMap::Place& place = *processes_.find(number);
-    send({.kind = PeerMessage::Kind::ended, .rank = place.rank, .texts = {*place.nspace}});
+    calls_.send({.kind = PeerMessage::Kind::ended, .rank = place.rank, .texts = {*place.nspace}});
   }
-  for (std::uint32_t shell : notices.lost) send({.kind = PeerMessage::Kind::gone, .to = shell, .texts = {}});
+  for (std::uint32_t shell : notices.lost) calls_.send({.kind = PeerMessage::Kind::gone, .to = shell, .texts = {}});
+}
+
+bool PeerGroups::is_watched(Rank number) const {
+  return std::any_of(watched_.begin(), watched_.end(), [&](const auto& each) {
+    return std::binary_search(each.second.begin(), each.second.end(), number);
+  });
 }
 
 // Each shell notifies its own processes.
-void Peers::member_ended(Rank rank) {
-  const ProcessMap::Place* place = processes_.find(rank);
+void PeerGroups::notify_watchers(Rank number) {
+  const ProcessMap::Place* place = processes_.find(number);
   for (auto& [name, members] : watched_) {
-    auto member = std::lower_bound(members.begin(), members.end(), rank);
-    if (member == members.end() || *member != rank) continue;
+    auto member = std::lower_bound(members.begin(), members.end(), number);
+    if (member == members.end() || *member != number) continue;
     members.erase(member);
     pmix_proc_t id = proc_of(*place->nspace, place->rank);
     InfoList about;
@@ -129,39 +155,6 @@ void Peers::member_ended(Rank rank) {
     about.string(PMIX_GROUP_ID, name).flag(PMIX_EVENT_NON_DEFAULT, true);
     server_.notify(PMIX_GROUP_MEMBER_FAILED, id, PMIX_RANGE_CUSTOM, std::move(about));
   }
-}
-
-// ---- the processes of all shells -----------------------------------------------------------
-
-void Peers::list(const std::string& nspace, double seconds, ProcessTables::Done done) {
-  if (postponed(nspace, [=, this](bool) { list(nspace, seconds, done); })) return;
-  std::set<std::uint32_t> shells = processes_.nodes_of(nspace);
-  std::erase_if(shells, [this](std::uint32_t shell) { return over_.count(shell) > 0; });
-  const bool reaches_out =
-      std::any_of(shells.begin(), shells.end(), [this](auto each) { return each != shells_.own; });
-  const std::uint64_t number = tables_.ask(std::move(shells), std::move(done));
-  if (reaches_out) {
-    send({.kind = PeerMessage::Kind::list, .number = number, .texts = {nspace}});
-    duties_.after(seconds, [this, number] { tables_.give_up(number); });
-    return;
-  }
-  std::vector<std::string> rows;
-  for (const ProcessRow& row : duties_.rows(nspace)) rows.push_back(text_of(row));
-  tables_.answered(shells_.own, number, rows);
-  tables_.give_up(number);
-}
-
-void Peers::receive_list(const PeerMessage& message) {
-  if (message.kind == PeerMessage::Kind::rows) {
-    if (message.to == shells_.own) tables_.answered(message.shell, message.number, message.texts);
-    return;
-  }
-  const std::string& nspace = message.texts[0];
-  if (processes_.nodes_of(nspace).count(shells_.own) == 0) return;
-  PeerMessage rows{.kind = PeerMessage::Kind::rows, .to = message.shell, .number = message.number, .texts = {}};
-  for (const ProcessRow& row : duties_.rows(nspace)) rows.texts.push_back(text_of(row));
-  if (message.shell == shells_.own) return tables_.answered(shells_.own, message.number, rows.texts);
-  send(std::move(rows));
 }
 
 }  // namespace nacre::pmix

@@ -36,7 +36,11 @@ Peers::Peers(PeerLink& link, ServerApi& server, const JobFacts& home, Shells she
       shells_(shells),
       duties_(std::move(duties)),
       collectives_(ranks_by_node(home, shells.count), shells.own),
-      groups_(processes_, shells.own) {
+      groups_(processes_, server, shells.own,
+              {[this](PeerMessage message) { send(std::move(message)); }, duties_.after,
+               [this](Rank number) { return has_ended(number); }}),
+      tables_(processes_, shells.own,
+              {[this](PeerMessage message) { send(std::move(message)); }, duties_.after, duties_.rows}) {
   processes_.add(home.nspace, 0, ranks_by_shell(home));
 }
 
@@ -49,7 +53,8 @@ void Peers::give_up() {
     if (request.look_up != nullptr) request.look_up(PMIX_ERR_LOST_CONNECTION, nullptr, 0, request.data);
     request.answer(PMIX_ERR_LOST_CONNECTION);
   }
-  tables_.give_up_all();
+  groups_.give_up();
+  tables_.give_up();
 }
 
 // What libpmix has of a process of a former start may be read only now.
@@ -173,6 +178,24 @@ void Peers::connect(char kind, const std::vector<pmix_proc_t>& procs, double tim
   Request request;
   request.reply = reply;
   come(kind, procs, PMIX_SUCCESS, {}, timeout, request);
+}
+
+void Peers::group(const GroupCall& call, InfoReply reply) {
+  Request request;
+  request.info = reply;
+  pmix_status_t local = call.part.is_whole ? PMIX_SUCCESS : PMIX_ERR_PARTIAL_SUCCESS;
+  if (is_held(call.members, local, PeerGroups::due_at(call.timeout), request)) return;
+  std::optional<std::vector<Rank>> members = may_come(call.members, request, [=, this] { group(call, reply); });
+  if (!members) return;
+  if (members->empty()) members = processes_.numbers_of(home_.nspace);
+  groups_.enter(call, *members, reply);
+}
+
+void Peers::list(const std::string& nspace, double seconds, ProcessTables::Done done) {
+  if (postponed(nspace, [=, this](bool) { list(nspace, seconds, done); })) return;
+  std::set<std::uint32_t> shells = processes_.nodes_of(nspace);
+  std::erase_if(shells, [this](std::uint32_t shell) { return over_.count(shell) > 0; });
+  tables_.list(nspace, std::move(shells), seconds, std::move(done));
 }
 
 void Peers::direct_modex(const pmix_proc_t& proc, double timeout, ModexReply reply) {
@@ -305,11 +328,9 @@ void Peers::ended(const pmix_proc_t& id, bool others_care) {
   for (std::uintptr_t number : about_it) found(number, PMIX_ERR_NOT_FOUND, {});
   if (process) ended_.insert(*process);
   bool was_in_store = in_store_.erase({id.nspace, id.rank}) > 0;
-  bool is_watched = std::any_of(watched_.begin(), watched_.end(), [&](const auto& each) {
-    return process && std::binary_search(each.second.begin(), each.second.end(), *process);
-  });
   if (process) groups_.ended_here(*process);
-  if (!was_in_store && !is_watched && !(others_care && several())) return look_at_groups();
+  bool is_watched = process && groups_.is_watched(*process);
+  if (!was_in_store && !is_watched && !(others_care && several())) return groups_.report();
   send({.kind = PeerMessage::Kind::ended, .rank = id.rank, .texts = {id.nspace}});
 }
 
@@ -334,9 +355,7 @@ void Peers::lost(std::uint32_t shell) {
   }
   for (std::uint64_t number : unanswered) take(number).answer(PMIX_ERR_NOT_FOUND);
   collectives_.over(shell);
-  for (Rank number : processes_.numbers_on(shell)) member_ended(number);
   groups_.lost(shell);
-  look_at_groups();
   tables_.lost(shell);
   std::vector<std::string> spawned;
   for (const auto& [nspace, shells] : left_) spawned.push_back(nspace);

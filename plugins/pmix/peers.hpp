@@ -18,10 +18,11 @@
 #include "flux.hpp"
 #include "group_call.hpp"
 #include "info.hpp"
+#include "peer_groups.hpp"
 #include "peer_link.hpp"
 #include "peer_message.hpp"
+#include "peer_tables.hpp"
 #include "process_map.hpp"
-#include "process_tables.hpp"
 #include "server.hpp"
 #include "store.hpp"
 
@@ -104,9 +105,9 @@ class Peers {
   void left_by(std::uint32_t shell, const std::string& nspace);
   void receive_question(const PeerMessage& message);
   void receive_of_store(const PeerMessage& message);
-  void receive_signal(const PeerMessage&message), receive_end(const PeerMessage&message);
-  void receive_event(const PeerMessage&message), receive_group(const PeerMessage&message);
-  void receive_list(const PeerMessage& message);
+  void receive_signal(const PeerMessage& message);
+  void receive_end(const PeerMessage& message);
+  void receive_event(const PeerMessage& message);
   bool is_held(const std::vector<pmix_proc_t>& procs, pmix_status_t local, double timeout, const Request& request);
   std::optional<std::vector<Rank>> may_come(const std::vector<pmix_proc_t>& procs, const Request& request,
                                             std::function<void()> again);
@@ -115,10 +116,6 @@ class Peers {
   // Whether it waits until the namespace is settled; then `work` is done, with whether the namespace is there.
   bool postponed(const std::string& nspace, std::function<void(bool is_there)> work);
   [[nodiscard]] std::optional<std::vector<Rank>> numbers_of(const std::vector<pmix_proc_t>& procs) const;
-  void enter_group(const GroupCall& call, const std::vector<Rank>& members, const Request& request);
-  void answer_group(const GroupCall& call, const Request& request, const Groups::Outcome& outcome);
-  void look_at_groups();
-  void member_ended(Rank rank);
   [[nodiscard]] bool is_of_this_start(const pmix_proc_t& proc) const;
 
   PeerLink& link_;
@@ -137,10 +134,9 @@ class Peers {
   };
   std::map<std::uintptr_t, Question> questions_;  // those that libpmix is working on
   ProcessMap processes_;
-  Groups groups_;
-  ProcessTables tables_;
-  std::map<std::string, std::vector<Rank>> watched_;  // members that are to be notified when one ends, by group
-  std::set<Rank> ended_;                              // numbers
+  PeerGroups groups_;
+  PeerTables tables_;
+  std::set<Rank> ended_;                                                     // numbers
   std::map<std::string, std::vector<std::function<void(bool)>>> unsettled_;  // by namespace
   std::map<std::string, std::set<std::uint32_t>> left_;     // by spawned namespace: shells on which some may run
   std::set<std::uint32_t> over_;                            // shells whose processes have all ended

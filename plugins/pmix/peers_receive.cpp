@@ -44,12 +44,12 @@ void Peers::receive(const PeerMessage& message) {
     case PeerMessage::Kind::event: return receive_event(message);
     case PeerMessage::Kind::signal: return receive_signal(message);
     case PeerMessage::Kind::ended: return receive_end(message);
-    case PeerMessage::Kind::over:
+    case PeerMessage::Kind::over: groups_.over(message.shell); return lost(message.shell);
     case PeerMessage::Kind::group:
     case PeerMessage::Kind::leave:
-    case PeerMessage::Kind::gone: return receive_group(message);
+    case PeerMessage::Kind::gone: return groups_.receive(message);
     case PeerMessage::Kind::list:
-    case PeerMessage::Kind::rows: return receive_list(message);
+    case PeerMessage::Kind::rows: return tables_.receive(message);
     default: return receive_of_store(message);
   }
 }
@@ -91,9 +91,7 @@ void Peers::receive_end(const PeerMessage& message) {
   if (!number) return;
   ended_.insert(*number);
   collectives_.ended(*number);
-  member_ended(*number);
   groups_.ended(*number);
-  look_at_groups();
 }
 
 void Peers::receive_of_store(const PeerMessage& message) {
