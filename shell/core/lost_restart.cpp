@@ -56,7 +56,7 @@ std::optional<elastic::RestartDecision> ShellRestart::start_with_lost(const elas
   std::string number = decision->last > 0 ? fmt::format(" (restart {} of {})", decision->last, option_.max) : "";
   shells_.moved(what.moves, spares,
                 fmt::format(", and with it all tasks of the job {}{}", when_of(*decision), number));
-  report(what.from(), *decision);
+  reports_.decided(what.from(), *decision);
   for (Rank rank : decision->together.ids())
     shells_.all_tasks().expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
   begin_together(*decision);

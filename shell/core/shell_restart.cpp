@@ -17,19 +17,6 @@
 namespace nacre::core {
 namespace {
 
-// That start again together.
-std::string all_of(group::Rank shell, const elastic::RestartDecision& decision) {
-  return decision.whole ? "all tasks of the job"
-                        : fmt::format("all tasks of shell {} (rank {})", shell, decision.together.str());
-}
-
-// Of all tasks of the job, with where=spare.
-std::string places_of(const job::Job& job, group::Rank shell, const elastic::SparePlaces& places) {
-  if (places.moves.empty()) return places.why.empty() ? "" : ", where they were: " + places.why;
-  const std::uint32_t to = places.moves.front().to;
-  return fmt::format(", those of shell {} on the spare shell {}{}", shell, to, job.resources.nodes[to].on());
-}
-
 // Who sends one of these wants the task to end, however it does.
 constexpr std::array kEndingSignals{SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM};
 
@@ -48,6 +35,7 @@ Result<void> ShellRestart::serve() {
   grace_ = event::Seconds(TRY(job::kill_timeout(host_.options())).seconds());
   elastic::Restarts::Limits limits;
   limits.job = option_.max;
+  reports_.set_most(option_.max);
   limits.per_task = option_.per_task.value_or(limits.per_task);
   limits.first = option_.first.seconds();
   limits.longest = option_.longest.seconds();
@@ -143,8 +131,8 @@ bool ShellRestart::keep(task::Task& task) {
   if (!wants(task, is_ordered)) return false;
   auto takes_all = this->takes_all(task);
   if (!takes_all)
-    log_not_started(value::Idset::range(rank, rank), job_.shell_rank, tasks_.record_of(task),
-                    takes_all.error().message);
+    reports_.refused(value::Idset::range(rank, rank), job_.shell_rank, tasks_.record_of(task),
+                     takes_all.error().message);
   if (!takes_all || host_.ending()) return false;
   exits::Record record = is_ordered ? exits::Record::victim(task.status()) : tasks_.record_of(task);
   kept_.emplace(rank, Kept{&task, record, *takes_all, is_ordered});
@@ -227,68 +215,11 @@ void ShellRestart::announced(const Message& message) {
   }
   if (message.whole && decided.fallen.empty() && shells_.leads()) answer(message);
   for (const Decision& each : decided.decisions) {
-    report(message.shell, each);
+    reports_.decided(message.shell, each);
     for (Rank rank : each.ranks.ids()) {
       if (is_mine) each.why_not.empty() ? granted(rank, each) : refused(rank);
     }
   }
-}
-
-void ShellRestart::report(group::Rank shell, const Decision& decision) const {
-  if (!decision.why_not.empty())
-    return shells_.leads() ? log_not_started(decision.ranks, shell, decision.record, decision.why_not) : void();
-  const job::NodeResources& node = job_.resources.nodes[shell];
-  const bool is_alone = decision.together.empty();
-  Json what{{"ranks", (is_alone ? decision.ranks : decision.together).str()},
-            {"ended", decision.ranks.str()},
-            {"scope", decision.whole ? "job"
-                      : is_alone     ? "task"
-                                     : "node"},
-            {"shell", shell},
-            {"host", node.hostname},
-            {"record", decision.record.str()},
-            {"delay", decision.delay}};
-  if (decision.ordered) {
-    what["ordered"] = true;
-  } else if (decision.last > 0) {  // none: it has come to one that was ordered
-    what["restart"] = decision.last;
-    what["max"] = option_.max;
-  }
-  if (is_alone) what["try"] = decision.attempt;
-  if (decision.whole) what["restarts"] = job_.restarts;
-  shells_.notices().restarted(what);
-  if (!shells_.leads() || decision.record.kind() == exits::Record::Kind::lost) return;  // which has a line
-  if (decision.ordered) return report_ordered(shell, decision);
-  bool is_one = decision.ranks.size() == 1;
-  std::string when = when_of(decision);
-  std::string numbers = decision.first == decision.last ? fmt::format(" {}", decision.last)
-                                                        : fmt::format("s {}-{}", decision.first, decision.last);
-  std::string what_starts =
-      is_alone ? fmt::format("try {} of {} starts {}", decision.attempt, is_one ? "it" : "each", when)
-               : fmt::format("{} start again {}{}", all_of(shell, decision), when,
-                             places_of(job_, shell, decision.places));
-  host_.raise({"restart", 2,
-               fmt::format("rank {}{} {}: {} (restart{} of {})", decision.ranks.str(),
-                           shells_.has_others() ? node.on() : "", decision.record.status()->str(), what_starts,
-                           numbers, option_.max),
-               std::nullopt});
-}
-
-void ShellRestart::report_ordered(group::Rank shell, const Decision& decision) const {
-  std::string on = shells_.has_others() && !decision.whole ? job_.resources.nodes[shell].on() : "";
-  std::string what = decision.together.empty() ? fmt::format("rank {}{} is started again: try {} starts now",
-                                                             decision.ranks.str(), on, decision.attempt)
-                                               : fmt::format("{}{} start again", all_of(shell, decision), on);
-  host_.raise({"restart", 2, what + ", as nacre restart has asked", std::nullopt});
-}
-
-void ShellRestart::log_not_started(const value::Idset& ranks, group::Rank shell, const exits::Record& record,
-                                   std::string_view why) const {
-  host_.raise({"restart", 2,
-               fmt::format("rank {}{} {}, and {} not started again: {}", ranks.str(),
-                           shells_.has_others() ? job_.resources.nodes[shell].on() : "", record.status()->str(),
-                           ranks.size() == 1 ? "is" : "are", why),
-               std::nullopt});
 }
 
 void ShellRestart::refused(Rank rank) {

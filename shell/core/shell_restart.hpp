@@ -27,6 +27,7 @@
 #include "base/result.hpp"
 #include "core/kept_end.hpp"
 #include "core/restart_orders.hpp"
+#include "core/restart_reports.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_shrink.hpp"
 #include "elastic/recovery.hpp"
@@ -98,9 +99,6 @@ class ShellRestart {
   bool keep(task::Task& task);
   void send(), send(bool whole, bool ordered, const std::vector<Rank>&);
   void announced(const Message&), signalled(int signum, const group::Targets&);
-  void report(group::Rank, const Decision&) const, report_ordered(group::Rank, const Decision&) const;
-  void log_not_started(const value::Idset& ranks, group::Rank shell, const exits::Record& record,
-                       std::string_view why) const;
   void granted(Rank, const Decision&), refused(Rank);
   void started(const task::Task&), drop(Rank), drop_all();
 
@@ -129,6 +127,7 @@ class ShellRestart {
   ShellTasks& tasks_;
   const exits::JobEnd& end_;
   RestartOrders orders_{host_, tasks_};
+  RestartReports reports_{host_, shells_};
   job::RestartOption option_;
   std::optional<elastic::Restarts> restarts_;  // none: the option is off
   std::optional<elastic::Recovery> recovery_;  // likewise

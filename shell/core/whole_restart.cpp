@@ -71,7 +71,7 @@ void ShellRestart::decide_together(const Message& message) {
   Decision decision = recovery_->decide_together(message);
   const bool is_mine = message.shell == job_.shell_rank;
   shells_.notices().moved(decision.places.moves, true);
-  if (decision.stands) report(message.shell, decision);
+  if (decision.stands) reports_.decided(message.shell, decision);
   if (decision.is_granted()) {
     for (Rank rank : decision.together.ids())
       shells_.all_tasks().expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
@@ -152,7 +152,7 @@ void ShellRestart::answered_order(const Message& message) {
   if (end_.is_decided()) return;
   auto decision = recovery_->decide_order(message);
   if (!decision) return shells_.leads() ? answer_order() : void();
-  report(message.shell, *decision);
+  reports_.decided(message.shell, *decision);
   for (Rank rank : decision->together.ids())
     shells_.all_tasks().expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
   begin_together(*decision);
