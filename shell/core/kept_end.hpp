@@ -36,16 +36,6 @@ struct KeptEnd {
   std::optional<event::Timer> timer = {};
 };
 
-// What the leader of the job has to answer, and when.
-struct RestartAnswers {
-  bool all_started = false;  // all tasks have been; until then nothing is answered
-  value::Idset losses;       // nor while it is to be decided what becomes of these shells
-  std::vector<elastic::RestartMessage> unanswered = {};  // until then
-  bool order_waits = false;                              // likewise, `nacre restart` of all tasks
-  bool order_is_answered = false;                        // and its answer has not come back yet
-  event::Seconds began{};                                // when all tasks have started together
-};
-
 // Tasks that go to a spare, or come to this shell (where=spare, on-lost=replace).
 struct MovingTasks {
   using Rank = value::Idset::Id;

@@ -7,26 +7,14 @@
 #include <fmt/format.h>
 
 #include "core/shell_restart.hpp"
-#include "event/clock.hpp"
 
 namespace nacre::core {
-
-// What was asked of a start that does not count any more has had its answer.
-void ShellRestart::loss_closes(group::Rank shell) {
-  answers_.losses.remove(shell);
-  if (!answers_.losses.empty()) return;
-  for (const Message& each : std::exchange(answers_.unanswered, {})) {
-    const elastic::RestartEnd& end = each.ends.front();
-    if (job_.attempt_of(end.rank) == end.attempt) answer(each);
-  }
-  if (std::exchange(answers_.order_waits, false)) answer_order();
-}
 
 Result<bool> ShellRestart::takes_all_with_lost(const value::Idset& connected) const {
   using When = job::RestartOption::When;
   const bool by_itself = option_.is_on() && option_.when != When::on_request;
   if (!by_itself && !waits_together()) {
-    if (host_.stack().find("pmix") != nullptr && TRY(pmi_takes_all(value::Idset::kMaxId, "pmix")))
+    if (host_.stack().find("pmix") != nullptr && TRY(rules_.pmi_takes_all(value::Idset::kMaxId, "pmix")))
       return Error{ENOTSUP,
                    "the tasks' PMIx server (pmi=pmix) does not take a rank that starts again elsewhere, but all of "
                    "them (restart=on-failure)"};
@@ -36,15 +24,15 @@ Result<bool> ShellRestart::takes_all_with_lost(const value::Idset& connected) co
                              "starts again, but all of them (restart=on-failure)",
                              connected.str(), connected.size() == 1 ? "has" : "have")};
   }
-  bool takes_all = TRY(pmi_takes_all(value::Idset::kMaxId)) || !connected.empty() ||
+  bool takes_all = TRY(rules_.pmi_takes_all(value::Idset::kMaxId)) || !connected.empty() ||
                    (by_itself && option_.scope == job::RestartOption::Scope::job);
-  std::string why = takes_all ? why_not_whole() : "";
+  std::string why = takes_all ? answers_.why_not() : "";
   if (!why.empty()) return Error{ECANCELED, std::move(why)};
   return takes_all;
 }
 
 elastic::Replacement::All ShellRestart::all_with_lost() const {
-  elastic::Replacement::All out{job_.restarts, (event::clock_now() - answers_.began).count()};
+  elastic::Replacement::All out{job_.restarts, answers_.ran()};
   if (waits_together()) out.delay = together_->delay;
   return out;
 }

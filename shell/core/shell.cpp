@@ -296,7 +296,7 @@ Result<void> Shell::announce_start() {
   shells_.send_kept_signals();
   if (launched_ && shells_.barriers().has_passed(join::kStartBarrier)) launched_->tasks_run();
   CHECK_OK(post("shell.start", {{"taskmap", job_.taskmap.json()}}));
-  if (shells_.barriers().has_passed(join::kStartBarrier)) restart_.all_started();
+  if (shells_.barriers().has_passed(join::kStartBarrier)) restart_.answers().all_started();
   grow_.ready();
   has_started_ = true;
   return post_first_end();

@@ -35,7 +35,7 @@ Result<void> ShellReplace::serve() {
 
 bool ShellReplace::lost(group::Rank shell) {
   if (host_.ending()) return false;
-  restart_.loss_opens(shell);
+  restart_.answers().loss_opens(shell);
   value::Idset asked;
   for (std::uint32_t each = 1; each < job_.shells(); ++each) {
     if (shells_.roster().stays(each) && !shells_.all_tasks().unfinished_on(each).empty()) asked.insert(each);
@@ -58,7 +58,7 @@ void ShellReplace::decide(group::Rank shell, const value::Idset& connected) {
 
 void ShellReplace::give_up(group::Rank shell, const std::string& why) {
   shells_.give_up(shell, why);
-  restart_.loss_closes(shell);
+  restart_.answers().loss_closes(shell);
 }
 
 Result<void> ShellReplace::replace(group::Rank shell, const value::Idset& ranks, bool takes_all) {
@@ -139,7 +139,7 @@ void ShellReplace::moved_alone(const elastic::Replacement& what) {
   note_due(moves);
   if (!moves.empty()) shells_.moved(moves, spares);
   if (!shells_.leads()) return;
-  moves.size() < what.moves.size() ? decide(what.from(), {}) : restart_.loss_closes(what.from());
+  moves.size() < what.moves.size() ? decide(what.from(), {}) : restart_.answers().loss_closes(what.from());
 }
 
 // One decision: either all of it has an effect, or nothing.
@@ -150,7 +150,7 @@ void ShellReplace::moved_with_all(const elastic::Replacement& what) {
   if (!decision) {
     if (!lost(what.from())) give_up(what.from(), "");
   } else if (decision->is_granted()) {
-    restart_.loss_closes(what.from());
+    restart_.answers().loss_closes(what.from());
   } else {
     give_up(what.from(), decision->why_not);
   }

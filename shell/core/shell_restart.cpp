@@ -2,7 +2,6 @@
 #include "core/shell_restart.hpp"
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <utility>
 
@@ -15,17 +14,6 @@
 #include "value/duration.hpp"
 
 namespace nacre::core {
-namespace {
-
-// Who sends one of these wants the task to end, however it does.
-constexpr std::array kEndingSignals{SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM};
-
-bool is_to_end(int signum) {
-  return std::find(kEndingSignals.begin(), kEndingSignals.end(), signum) != kEndingSignals.end();
-}
-
-}  // namespace
-
 Result<void> ShellRestart::serve() {
   option_ = TRY(job::RestartOption::read(host_.options()));
   if (!option_.is_on()) return {};
@@ -50,11 +38,12 @@ Result<void> ShellRestart::serve() {
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == RestartOrders::kOrdered) return ordered(bytes);
     if (topic == kToSpare) return asked_for_spare(bytes);
-    if (topic != kAsked && topic != kAnswered) return;
+    if (topic != Message::kAsked && topic != Message::kAnswered) return;
     auto message = Message::parse(bytes, job_.shells());
     if (!message)
       return host_.log().log(Level::warn, "", "restart: an announcement that this version does not understand");
-    topic == kAsked ? announced(*message) : answered(*message);
+    if (topic == Message::kAsked) return announced(*message);
+    message->ends.empty() ? answered_order(*message) : decide_together(*message);
   });
   ShellTasks::Restarting restarting;
   restarting.started = [this](const task::Task& task) { started(task); };
@@ -63,57 +52,11 @@ Result<void> ShellRestart::serve() {
   restarting.end = [this] { drop_all(); };
   tasks_.set_restarting(std::move(restarting));
   serve_orders();
+  answers_.serve([this] { return together_.has_value(); });
   return {};
 }
 
 // ---- an end of a task of this shell ------------------------------------------------------------
-
-bool ShellRestart::is_chosen(const exits::Record& record) const {
-  using When = job::RestartOption::When;
-  if (option_.when == When::on_request) return false;
-  if (option_.when == When::on_failure && !host_.exit_policy().is_failure(record)) return false;
-  return option_.codes.empty() || option_.codes.contains(static_cast<Rank>(record.code()));
-}
-
-bool ShellRestart::wants(const task::Task& task, bool is_ordered) const {
-  exits::Record record = tasks_.record_of(task);
-  if (host_.ending() || shrink_.leaves() || record.kind() != exits::Record::Kind::ended) return false;
-  if (!is_ordered && !is_chosen(record)) return false;
-  auto sent = signals_.find(task.rank());
-  if (sent != signals_.end() && std::any_of(sent->second.begin(), sent->second.end(), [&](int signum) {
-        return is_to_end(signum) || task.status().signal() == signum;
-      }))
-    return false;
-  return task.attempt() < elastic::Starts(job_.tasks()).most();
-}
-
-// Whether PMI, or this plugin of it, demands that all tasks start with this one; an error: it cannot start again.
-Result<bool> ShellRestart::pmi_takes_all(Rank rank, std::string_view by) const {
-  std::string why;
-  bool takes_all = false;
-  plugin::Call call("pmi.restart");
-  call.in["rank"] = rank;
-  if (Result<int> called = host_.stack().call(call); !called) why = called.error().message;
-  for (const auto& [plugin, answer] : call.out.items()) {
-    if (answer == "together")
-      takes_all = takes_all || by.empty() || by == plugin;
-    else if (answer != "alone")
-      why = answer.is_string() ? answer.get<std::string>() : dump_json(answer);
-  }
-  if (host_.stack().find("pmix") != nullptr && !call.out.contains("pmix"))
-    why = "the job's PMIx server (pmi=pmix) is of a plugin that does not say how a rank starts again";
-  if (!why.empty()) return Error{ENOTSUP, why};
-  return takes_all;
-}
-
-// Whether all tasks of the job have to start with this one; an error: it cannot start again.
-Result<bool> ShellRestart::takes_all(const task::Task& task) const {
-  using Scope = job::RestartOption::Scope;
-  bool takes_all = TRY(pmi_takes_all(task.rank())) || option_.scope == Scope::job;
-  std::string why = !takes_all && option_.scope == Scope::node ? why_not_node() : "";
-  if (!why.empty()) return Error{ENOTSUP, why};
-  return takes_all;
-}
 
 bool ShellRestart::keep(task::Task& task) {
   const Rank rank = task.rank();
@@ -124,18 +67,18 @@ bool ShellRestart::keep(task::Task& task) {
     return true;
   }
   if (asks_for_node() && !host_.ending()) {  // what is decided is for this one, too
-    kept_.emplace(rank, Kept{&task, tasks_.record_of(task), false, is_ordered});
+    kept_.emplace(rank, KeptEnd{&task, tasks_.record_of(task), false, is_ordered});
     task.set_starts_again(true);
     return true;
   }
-  if (!wants(task, is_ordered)) return false;
-  auto takes_all = this->takes_all(task);
+  if (host_.ending() || shrink_.leaves() || !rules_.wants(task, is_ordered)) return false;
+  auto takes_all = rules_.takes_all(task);
   if (!takes_all)
     reports_.refused(value::Idset::range(rank, rank), job_.shell_rank, tasks_.record_of(task),
                      takes_all.error().message);
   if (!takes_all || host_.ending()) return false;
   exits::Record record = is_ordered ? exits::Record::victim(task.status()) : tasks_.record_of(task);
-  kept_.emplace(rank, Kept{&task, record, *takes_all, is_ordered});
+  kept_.emplace(rank, KeptEnd{&task, record, *takes_all, is_ordered});
   task.set_starts_again(true);
   unsent_.push_back(rank);
   turn_->start(event::Seconds::zero());  // those that end at once are announced at once
@@ -158,11 +101,11 @@ void ShellRestart::send(bool whole, bool ordered, const std::vector<Rank>& ranks
   message.whole = whole;
   message.ordered = ordered;
   for (Rank rank : ranks) {
-    const Kept& kept = kept_.at(rank);
+    const KeptEnd& kept = kept_.at(rank);
     double ran = (event::clock_now() - started_[rank]).count();
     message.ends.push_back({rank, kept.task->attempt(), kept.record, ran});
   }
-  Result<void> sent = host_.announce(kAsked, message.asked());
+  Result<void> sent = host_.announce(Message::kAsked, message.asked());
   if (sent) return;
   host_.log().log(Level::error, "", "restart: {}", sent.error().message);
   for (Rank rank : ranks) refused(rank);
@@ -171,7 +114,7 @@ void ShellRestart::send(bool whole, bool ordered, const std::vector<Rank>& ranks
 // The end of a task by a signal that a user has sent is no failure; nor is anything once all are to end.
 void ShellRestart::signalled(int signum, const group::Targets& which) {
   if (signals_itself_) return;
-  const bool ends = is_to_end(signum);
+  const bool ends = RestartRules::is_to_end(signum);
   const bool is_node = together_ && together_->is_node;
   if (together_ && !is_node && !which && ends && !host_.ending()) {
     auto status = value::WaitStatus::killed(signum);
@@ -184,7 +127,7 @@ void ShellRestart::signalled(int signum, const group::Targets& which) {
   for (const auto& task : tasks_.all()) {
     Rank rank = task->rank();
     if (which && !which->contains(rank)) continue;
-    if (task->state() == task::State::running) signals_[rank].insert(signum);
+    if (task->state() == task::State::running) rules_.note_signal(rank, signum);
     auto kept = kept_.find(rank);
     bool is_kept = kept != kept_.end();
     if (ends && is_kept && (kept->second.state == State::moving || (is_node && together_->moves))) {
@@ -203,7 +146,7 @@ void ShellRestart::signalled(int signum, const group::Targets& which) {
 // ---- in the order of the log -------------------------------------------------------------------
 
 void ShellRestart::announced(const Message& message) {
-  if (message.ends.empty()) return shells_.leads() ? answer_order() : void();
+  if (message.ends.empty()) return shells_.leads() ? answers_.answer_order() : void();
   if (!message.whole && option_.scope == job::RestartOption::Scope::node) return decide_together(message);
   bool is_mine = message.shell == job_.shell_rank;
   elastic::Recovery::Alone decided = recovery_->decide(message);
@@ -213,7 +156,7 @@ void ShellRestart::announced(const Message& message) {
   for (Rank rank : decided.fallen.ids()) {
     if (is_mine) refused(rank);
   }
-  if (message.whole && decided.fallen.empty() && shells_.leads()) answer(message);
+  if (message.whole && decided.fallen.empty() && shells_.leads()) answers_.answer(message);
   for (const Decision& each : decided.decisions) {
     reports_.decided(message.shell, each);
     for (Rank rank : each.ranks.ids()) {
@@ -237,7 +180,7 @@ void ShellRestart::granted(Rank rank, const Decision& decision) {
     if (auto before = before_answer_.extract(rank)) tasks_.record_end(rank, before.mapped());
     return;
   }
-  Kept& of = kept->second;
+  KeptEnd& of = kept->second;
   of.attempt = decision.attempt;
   of.restarts = job_.restarts;
   of.state = State::waiting;
@@ -252,7 +195,7 @@ void ShellRestart::granted(Rank rank, const Decision& decision) {
 void ShellRestart::started(const task::Task& task) {
   const auto rank = static_cast<Rank>(task.rank());
   started_[rank] = event::clock_now();
-  signals_.erase(rank);
+  rules_.forget_signals(rank);
   kept_.erase(rank);
   auto late = moving_.coming.extract(rank);
   if (late.empty()) return;
@@ -299,7 +242,7 @@ Result<void> ShellRestart::start_tasks() {
 // It is not started again, and what it ended with counts.
 void ShellRestart::drop(Rank rank) {
   auto node = kept_.extract(rank);
-  Kept& kept = node.mapped();
+  KeptEnd& kept = node.mapped();
   kept.task->set_starts_again(false);
   if (kept.state == State::asked) {
     before_answer_.emplace(rank, kept.record);

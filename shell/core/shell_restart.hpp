@@ -7,27 +7,25 @@
 //   ended -> asked -+-> granted -> due, once its time is over -> started, with where=spare perhaps elsewhere
 //                   `-> refused: its end is one as any other
 //
-// Where all tasks have to start again together (scope=job, or PMI), the leader answers by an announcement: it alone
-// knows which have ended for good. All shells end their tasks, wait for each other, and start them; so it is, too,
-// where those of a lost shell take all with them (ShellReplace). With scope=node the shell itself knows that of its
-// tasks; once one has asked, the ends of the others are kept back with it.
+// Where all tasks have to start again together (scope=job, or PMI), the leader answers (RestartAnswers): see
+// whole_restart.cpp, and lost_restart.cpp for those of a lost shell that take all with them (ShellReplace). With
+// scope=node the shell itself decides; once one has asked, the ends of its others are kept back with it.
 //
 // Once the job ends, or this shell leaves it, nothing starts again; the last end of a task is its record.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
 #include "core/kept_end.hpp"
+#include "core/restart_answers.hpp"
 #include "core/restart_orders.hpp"
 #include "core/restart_reports.hpp"
+#include "core/restart_rules.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_shrink.hpp"
 #include "elastic/recovery.hpp"
@@ -51,15 +49,12 @@ class ShellRestart {
 
   // Once the options are final. An error: restart is wrong, or not possible.
   Result<void> serve();
-  // Leader: all tasks of the job have been started.
-  void all_started();
-  void finished() { finished_ = true; }  // the tasks of this shell have ended for good
+  void finished() { finished_ = true; }                         // the tasks of this shell have ended for good
+  [[nodiscard]] RestartAnswers& answers() { return answers_; }  // the leader's
   [[nodiscard]] std::optional<elastic::Restarts>& granted_so_far() { return restarts_; }  // none: the option is off
 
-  // No end of a task is kept back.
-  [[nodiscard]] bool is_idle() const { return kept_.empty() && !together_; }
-  // There are tasks to be started now.
-  [[nodiscard]] bool is_due() const;
+  [[nodiscard]] bool is_idle() const { return kept_.empty() && !together_; }  // no end of a task is kept back
+  [[nodiscard]] bool is_due() const;                                          // there are tasks to be started now
   // All tasks of the job, or of this shell, are about to start again.
   [[nodiscard]] bool is_together() const { return together_.has_value(); }
   // Starts them, unless the job ends. Only in a phase: `wait_for_holds` runs the loop until plugins are ready.
@@ -68,9 +63,6 @@ class ShellRestart {
   Result<void> start_tasks();
 
   // ---- tasks of a lost shell that start elsewhere (lost_restart.cpp)
-  // Leader: what becomes of its tasks is to be decided, and then it is; others are not answered meanwhile.
-  void loss_opens(group::Rank shell) { answers_.losses.insert(shell); }
-  void loss_closes(group::Rank shell);
   // Leader: whether all tasks have to start again with them; an error: they cannot. `connected`: to PMI.
   [[nodiscard]] Result<bool> takes_all_with_lost(const value::Idset& connected) const;
   [[nodiscard]] elastic::Replacement::All all_with_lost() const;
@@ -85,39 +77,48 @@ class ShellRestart {
 
  private:
   using Rank = value::Idset::Id;
-  static constexpr std::string_view kAsked = "shell.restart-asked";
-  static constexpr std::string_view kAnswered = "shell.restart-answered";  // for the whole job, by the leader
   static constexpr std::string_view kToSpare = "shell.restart-to-spare";
-  using Kept = KeptEnd;
   using State = KeptEnd::State;
   using Message = elastic::RestartMessage;
   using Decision = elastic::RestartDecision;
 
-  [[nodiscard]] bool is_chosen(const exits::Record&) const, wants(const task::Task&, bool is_ordered) const;
-  [[nodiscard]] Result<bool> pmi_takes_all(Rank rank, std::string_view by = "") const;
-  [[nodiscard]] Result<bool> takes_all(const task::Task& task) const;
   bool keep(task::Task& task);
-  void send(), send(bool whole, bool ordered, const std::vector<Rank>&);
-  void announced(const Message&), signalled(int signum, const group::Targets&);
-  void granted(Rank, const Decision&), refused(Rank);
-  void started(const task::Task&), drop(Rank), drop_all();
+  void send();
+  void send(bool whole, bool ordered, const std::vector<Rank>& ranks);
+  void signalled(int signum, const group::Targets& tasks);
+  void announced(const Message& message);
+  void granted(Rank rank, const Decision& decision);
+  void refused(Rank rank);
+  void started(const task::Task& task);
+  void drop(Rank rank);
+  void drop_all();
 
   // With where=spare (spare_restart.cpp).
-  void wait_is_over(Rank), wait_together_is_over(), ask_for_spares(), ask_for_spare_together();
+  [[nodiscard]] bool asks_for_spares() const;
+  void wait_is_over(Rank rank);
+  void wait_together_is_over();
+  void ask_for_spares();
+  void ask_for_spare_together();
   void asked_for_spare(std::string_view bytes);
-  void placed(Rank, const elastic::SparePlaces&), placed_together(const elastic::SparePlaces&);
+  void placed(Rank rank, const elastic::SparePlaces& places);
+  void placed_together(const elastic::SparePlaces& places);
 
   // By nacre restart.
-  void serve_orders(), ordered(std::string_view), order_all(), answer_order(), answered_order(const Message&);
+  void serve_orders();
+  void ordered(std::string_view bytes);
+  void answered_order(const Message& message);
 
   // All tasks of the job, or of this shell, together (whole_restart.cpp).
-  void answer(const Message&), answered(const Message&), decide_together(const Message&);
-  void refused_together(const Message&);
-  [[nodiscard]] std::string why_not_whole() const, why_not_node() const;
   [[nodiscard]] bool waits_together() const { return together_ && !together_->is_node && !together_->is_due; }
-  [[nodiscard]] bool asks_for_node() const, asks_for_spares() const, is_given_up(const Decision&) const;
-  void begin_together(const Decision&), leave_together(), end_together(), drop_node();
-  void keep_together(task::Task&), wait_for_others(), wait_for_delay();
+  [[nodiscard]] bool asks_for_node() const;
+  void decide_together(const Message& message);
+  void begin_together(const Decision& decision);
+  void leave_together();
+  void end_together();
+  void keep_together(task::Task& task);
+  void wait_for_others();
+  void wait_for_delay();
+  void drop_node();
   Result<void> start_together(const std::function<void()>& wait_for_holds);
 
   plugin::Host& host_;
@@ -126,22 +127,22 @@ class ShellRestart {
   ShellShrink& shrink_;
   ShellTasks& tasks_;
   const exits::JobEnd& end_;
-  RestartOrders orders_{host_, tasks_};
-  RestartReports reports_{host_, shells_};
   job::RestartOption option_;
+  RestartRules rules_{host_, tasks_, option_};
+  RestartOrders orders_{host_, tasks_};
+  RestartAnswers answers_{host_, shells_, tasks_, rules_, orders_, end_};
+  RestartReports reports_{host_, shells_};
   std::optional<elastic::Restarts> restarts_;  // none: the option is off
   std::optional<elastic::Recovery> recovery_;  // likewise
   event::Seconds grace_{};                     // between SIGTERM and SIGKILL
   std::map<Rank, event::Seconds> started_;
-  std::map<Rank, std::set<int>> signals_;  // that were sent to the task since its start
   bool signals_itself_ = false, is_starting_ = false, finished_ = false;
-  std::map<Rank, Kept> kept_;
+  std::map<Rank, KeptEnd> kept_;
   std::vector<Rank> unsent_;                     // ends that are to be announced
   std::map<Rank, exits::Record> before_answer_;  // reported as the job ended, before what was asked was answered
   std::optional<RestartTogether> together_;
   MovingTasks moving_;
   std::optional<event::Timer> last_kill_;  // of tasks that were being ended when their restart was cancelled
-  RestartAnswers answers_;                 // the leader's
   std::optional<event::Timer> turn_;
   plugin::Registration announced_, others_ended_;
 };

@@ -11,59 +11,26 @@
 
 #include "core/shell_restart.hpp"
 #include "elastic/starts.hpp"
-#include "event/clock.hpp"
 
 namespace nacre::core {
+namespace {
 
-// ---- the leader's ------------------------------------------------------------------------------
-
-void ShellRestart::all_started() {
-  answers_.all_started = true;
-  answers_.began = event::clock_now();
-  for (const Message& each : std::exchange(answers_.unanswered, {})) answer(each);
+// With scope=node: a signal has ended it before the decision came.
+bool is_given_up(const elastic::RestartDecision& decision, const std::map<value::Idset::Id, KeptEnd>& kept) {
+  auto ranks = decision.ranks.ids();
+  return !decision.whole &&
+         std::any_of(ranks.begin(), ranks.end(), [&](value::Idset::Id rank) { return !kept.contains(rank); });
 }
 
-void ShellRestart::answer(const Message& message) {
-  if (!answers_.all_started || !answers_.losses.empty()) return answers_.unanswered.push_back(message);
-  Message out = message;
-  out.whole = true;
-  out.why_not = why_not_whole();
-  Result<void> sent = host_.announce(kAnswered, out.answered());
-  if (!sent) host_.raise({"exec", 0, "restart: " + sent.error().message, std::nullopt});
-}
-
-std::string ShellRestart::why_not_whole() const {
-  constexpr std::string_view kAll = "all tasks would have to start again";
-  value::Idset over = shells_.all_tasks().outcomes().ranks();
-  if (!over.empty())
-    return fmt::format("{}, and task {} {} ended for good", kAll, over.str(), over.size() == 1 ? "has" : "have");
-  for (group::Rank shell = 1; shell < job_.shells(); ++shell) {
-    if (!shells_.roster().leaves(shell) || shells_.all_tasks().unfinished_on(shell).empty()) continue;
-    return fmt::format("{}, and shell {}{} is about to leave the job with task {}", kAll, shell,
-                       job_.resources.nodes[shell].on(), shells_.all_tasks().unfinished_on(shell).str());
-  }
-  return "";
-}
+}  // namespace
 
 // ---- every shell's -----------------------------------------------------------------------------
-
-// With scope=node: why the tasks of this shell cannot start again.
-std::string ShellRestart::why_not_node() const {
-  const value::Idset& over = tasks_.outcomes().ranks();
-  if (over.empty()) return "";
-  return fmt::format("all tasks of its shell would have to start again, and task {} {} ended for good", over.str(),
-                     over.size() == 1 ? "has" : "have");
-}
 
 // With scope=node: an end has been kept back, and the decision is still to come.
 bool ShellRestart::asks_for_node() const {
   return option_.scope == job::RestartOption::Scope::node &&
          std::any_of(kept_.begin(), kept_.end(),
                      [](const auto& each) { return each.second.state == State::asked && !each.second.whole; });
-}
-
-void ShellRestart::answered(const Message& message) {
-  message.ends.empty() ? answered_order(message) : decide_together(message);
 }
 
 void ShellRestart::decide_together(const Message& message) {
@@ -77,19 +44,15 @@ void ShellRestart::decide_together(const Message& message) {
       shells_.all_tasks().expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
     if (moving_.moved) moving_.moved(decision.places.moves);
     if (message.whole || is_mine) begin_together(decision);
-  } else if (is_mine) {
-    refused_together(message);
+    return;
   }
-}
-
-// With scope=node the ends of this shell that were kept back with it are no others, either.
-void ShellRestart::refused_together(const Message& message) {
-  value::Idset ranks;
-  for (const elastic::RestartEnd& each : message.ends) ranks.insert(each.rank);
+  if (!is_mine) return;
+  value::Idset refused_ones = decision.ranks;
+  // With scope=node the ends of this shell that were kept back with it are no others, either.
   for (const auto& [rank, kept] : kept_) {
-    if (!message.whole && kept.state == State::asked && !kept.whole) ranks.insert(rank);
+    if (!message.whole && kept.state == State::asked && !kept.whole) refused_ones.insert(rank);
   }
-  for (Rank rank : ranks.ids()) refused(rank);
+  for (Rank rank : refused_ones.ids()) refused(rank);
 }
 
 // ---- by nacre restart --------------------------------------------------------------------------
@@ -98,13 +61,21 @@ void ShellRestart::serve_orders() {
   auto takes_all = [this](const task::Task& task) -> Result<bool> {
     if (shrink_.leaves()) return Error{ECANCELED, "its shell is about to leave the job"};
     if (together_) return Error{EALREADY, "it waits for its next start"};
-    return this->takes_all(task);
+    return rules_.takes_all(task);
   };
-  orders_.serve({std::move(takes_all), [this] { order_all(); },
+  auto order_all = [this] {
+    Message all;
+    all.shell = job_.shell_rank;
+    all.whole = all.ordered = true;
+    Result<void> sent = host_.announce(Message::kAsked, all.asked());
+    if (!sent) host_.log().log(Level::error, "", "restart: {}", sent.error().message);
+  };
+  orders_.serve({std::move(takes_all), std::move(order_all),
                  [this](int signum, const value::Idset& ranks) {
                    // Only what users send from now on prevents the next start.
-                   if (signum == SIGTERM)
-                     std::erase_if(signals_, [&](const auto& each) { return ranks.contains(each.first); });
+                   if (signum == SIGTERM) {
+                     for (Rank rank : ranks.ids()) rules_.forget_signals(rank);
+                   }
                    signals_itself_ = true;
                    tasks_.kill(signum, ranks);
                    signals_itself_ = false;
@@ -117,41 +88,14 @@ void ShellRestart::ordered(std::string_view bytes) {
   if (!ranks) return host_.log().log(Level::warn, "", "restart: an order that this version does not understand");
   if (end_.is_decided()) return;
   if (*ranks && option_.scope != job::RestartOption::Scope::job) return orders_.end(**ranks);
-  if (shells_.leads()) answer_order();
-}
-
-void ShellRestart::order_all() {
-  Message all;
-  all.shell = job_.shell_rank;
-  all.whole = all.ordered = true;
-  Result<void> sent = host_.announce(kAsked, all.asked());
-  if (!sent) host_.log().log(Level::error, "", "restart: {}", sent.error().message);
-}
-
-// The leader's. A restart of all that it has announced already does for the order, too.
-void ShellRestart::answer_order() {
-  if (answers_.order_is_answered || end_.is_decided()) return;
-  if (answers_.order_waits = !answers_.losses.empty(); answers_.order_waits) return;
-  std::string why = answers_.all_started ? why_not_whole() : "the job is still being started";
-  if (why.empty() && together_) why = "it waits for its next start";
-  if (why.empty() && !tasks_.all().empty()) {
-    if (auto takes = pmi_takes_all(tasks_.all().front()->rank()); !takes) why = takes.error().message;
-  }
-  if (!why.empty()) return orders_.refuse(job_.all_ranks(), why);
-  Message all;
-  all.shell = job_.shell_rank;
-  all.whole = all.ordered = true;
-  all.restarts = job_.restarts;
-  answers_.order_is_answered = true;
-  Result<void> sent = host_.announce(kAnswered, all.answered());
-  if (!sent) host_.raise({"exec", 0, "restart: " + sent.error().message, std::nullopt});
+  if (shells_.leads()) answers_.answer_order();
 }
 
 void ShellRestart::answered_order(const Message& message) {
-  answers_.order_is_answered = false;
+  answers_.order_answered();
   if (end_.is_decided()) return;
   auto decision = recovery_->decide_order(message);
-  if (!decision) return shells_.leads() ? answer_order() : void();
+  if (!decision) return shells_.leads() ? answers_.answer_order() : void();
   reports_.decided(message.shell, *decision);
   for (Rank rank : decision->together.ids())
     shells_.all_tasks().expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
@@ -160,17 +104,10 @@ void ShellRestart::answered_order(const Message& message) {
 
 // ---- all tasks start again ---------------------------------------------------------------------
 
-// With scope=node: a signal has ended it before the decision came.
-bool ShellRestart::is_given_up(const Decision& decision) const {
-  auto ranks = decision.ranks.ids();
-  return !decision.whole &&
-         std::any_of(ranks.begin(), ranks.end(), [this](Rank rank) { return !kept_.contains(rank); });
-}
-
 void ShellRestart::begin_together(const Decision& decision) {
   // Those that it has given up meanwhile end the job.
   for (auto& [rank, record] : std::exchange(before_answer_, {})) tasks_.record_end(rank, record);
-  if (is_given_up(decision)) {  // the tasks go on; the ends that there are count under the new starts, too
+  if (is_given_up(decision, kept_)) {  // the tasks go on; the ends that there are count under the new starts, too
     for (Rank rank : tasks_.outcomes().ranks().ids()) tasks_.record_end(rank, *tasks_.outcomes().of(rank));
     return;
   }
@@ -224,13 +161,13 @@ void ShellRestart::keep_together(task::Task& task) {
     auto known = tasks_.outcomes().of(rank);  // it had ended for good
     tasks_.forget_end(rank);
     exits::Record record = known ? *known : exits::Record::victim(task.status());
-    kept = kept_.emplace(rank, Kept{&task, record, true, false, known ? State::waiting : State::asked}).first;
+    kept = kept_.emplace(rank, KeptEnd{&task, record, true, false, known ? State::waiting : State::asked}).first;
   }
   bool is_new = std::exchange(kept->second.state, State::together) == State::asked;
   kept->second.timer.reset();
   task.set_starts_again(true);
   if (is_new) {
-    auto takes_all = together_->is_node ? pmi_takes_all(rank) : Result<bool>(false);
+    auto takes_all = together_->is_node ? rules_.pmi_takes_all(rank) : Result<bool>(false);
     task.kill_left();
     tasks_.call_exit(task);
     if (!takes_all || *takes_all)  // it has not been so when the tasks were to start again without the others
@@ -268,7 +205,7 @@ void ShellRestart::drop_node() {
   for (const auto& task : tasks_.all()) {
     if (!together_ || !together_->timer || task->state() != task::State::running) continue;
     ending.insert(task->rank());
-    signals_[task->rank()].insert(SIGTERM);
+    rules_.note_signal(static_cast<Rank>(task->rank()), SIGTERM);
   }
   together_.reset();
   while (!kept_.empty()) drop(kept_.begin()->first);
@@ -301,7 +238,7 @@ Result<void> ShellRestart::start_together(const std::function<void()>& wait_for_
   bool stands = together_ && together_->restarts == restarts;  // all tasks of the job may start again by now
   if (host_.ending() || !stands) return {};
   together_.reset();
-  answers_.began = event::clock_now();
+  answers_.note_start();
   return start_tasks();
 }
 

@@ -32,6 +32,9 @@ struct RestartMessage {
   std::uint64_t restarts = 0;    // of the job, when the leader answers such an order
   std::string why_not;           // of the leader's answer
 
+  static constexpr std::string_view kAsked = "shell.restart-asked";        // topics of the two announcements
+  static constexpr std::string_view kAnswered = "shell.restart-answered";  // by the leader
+
   // In a job of so many shells. EINVAL: it is none.
   static Result<RestartMessage> parse(std::string_view bytes, std::uint32_t shells);
   [[nodiscard]] std::string asked() const;     // the text by which a shell asks

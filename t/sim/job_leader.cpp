@@ -171,7 +171,7 @@ void JobLeader::answer(const Message& message) {
   if (!all_started_ || !open_losses_.empty()) return unanswered_.push_back(message);
   Message out = message;
   out.why_not = why_not_whole();
-  elastic_.announce("shell.restart-answered", out.answered());
+  elastic_.announce(elastic::RestartMessage::kAnswered, out.answered());
 }
 
 // A restart of all that is announced already does for the order, too.
@@ -185,7 +185,7 @@ void JobLeader::answer_order() {
   all.whole = all.ordered = true;
   all.restarts = elastic_.job_.restarts;
   order_is_answered_ = true;
-  elastic_.announce("shell.restart-answered", all.answered());
+  elastic_.announce(elastic::RestartMessage::kAnswered, all.answered());
 }
 
 // ---- nacre restart ----------------------------------------------------------------------------------

@@ -12,8 +12,6 @@
 namespace nacre::sim {
 namespace {
 
-constexpr std::string_view kAsked = "shell.restart-asked";
-constexpr std::string_view kAnswered = "shell.restart-answered";
 constexpr std::string_view kOrdered = "shell.restart-order";
 constexpr std::string_view kSignalled = "signal";  // in place of the entry for it
 constexpr std::string_view kRefused = "shell.restart-refused";
@@ -96,7 +94,7 @@ void JobElastic::send() {
     message.shell = shell_.id_;
     message.whole = how.first;
     message.ordered = how.second;
-    announce(kAsked, message.asked());
+    announce(elastic::RestartMessage::kAsked, message.asked());
   }
 }
 
@@ -119,10 +117,10 @@ void JobElastic::announced(const std::string& topic, const std::string& bytes) {
     if (topic == elastic::kReadyTopic && !what->contains("error")) roster_.note_ready((*what)["shell"].get<Id>());
     if (leader_) leader_->announced(topic, *what);
   }
-  if (topic != kAsked && topic != kAnswered) return;
+  if (topic != elastic::RestartMessage::kAsked && topic != elastic::RestartMessage::kAnswered) return;
   auto message = Message::parse(bytes, job_.shells());
   require(message.has_value(), message ? "" : "an announcement cannot be read: " + message.error().message);
-  topic == kAsked ? asked(*message) : answered(*message);
+  topic == elastic::RestartMessage::kAsked ? asked(*message) : answered(*message);
 }
 
 void JobElastic::asked(const Message& message) {
