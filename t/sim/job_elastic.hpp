@@ -17,6 +17,7 @@
 #include "elastic/roster.hpp"
 #include "elastic/starts.hpp"
 #include "job/job.hpp"
+#include "job_kept_end.hpp"
 #include "job_shell.hpp"
 #include "value/shrunk.hpp"
 
@@ -58,7 +59,7 @@ class JobElastic {
   void take_state();
   [[nodiscard]] bool fails_to_join(const exits::Cause& cause);  // true: it was about to join
   void ready();
-
+  // ---- of any
   [[nodiscard]] bool leaves() const { return leaves_; }
   [[nodiscard]] bool has_left() const { return has_left_; }
   void all_put();
@@ -68,54 +69,54 @@ class JobElastic {
 
  private:
   friend class JobLeader;
-  enum class State : std::uint8_t { asked, waiting, moving, due, starting, together };
-  struct Kept {
-    Task* task = nullptr;
-    exits::Record record;
-    bool whole = false, ordered = false;
-    State state = State::asked;
-    std::uint32_t attempt = 0;
-  };
-  struct Together {
-    std::uint64_t restarts = 0;
-    Time delay{};
-    bool is_node = false;
-    std::uint64_t number = 0;  // of the job's restarts; 0: it was ordered
-    bool ends = false, waits = false, is_due = false;
-    bool ordered = false, moves = false;
-  };
-
+  using Kept = JobKeptEnd;
+  using State = JobKeptEnd::State;
   [[nodiscard]] const Changes& changes() const { return *shell_.plan_.changes; }
   [[nodiscard]] bool ending() const { return shell_.end_.is_ending(); }
   void announce(std::string_view topic, const std::string& bytes);
   void note_left(const Idset& shells);
-
   // job_restart.cpp
   [[nodiscard]] bool wants(const Task& task, bool is_ordered) const;
-  void send(), start_due(), start_alone(), start_tasks();
-  void asked(const Message&), answered(const Message&), decided_together(const Message&);
-  void refused(Rank), granted(Rank, const Decision&), drop(Rank);
+  void send();
+  void start_due();
+  void start_alone();
+  void start_tasks();
+  void asked(const Message&);
+  void answered(const Message&);
+  void decided_together(const Message&);
+  void refused(Rank);
+  void granted(Rank, const Decision&);
+  void drop(Rank);
   void renew(Task& task, std::uint32_t attempt, Witness::Why why, const std::string& restart);
-  void ordered(const std::string&), order_all();
+  void ordered(const std::string&);
   void refuse(const Idset& ranks, const std::string& why);
   void kill_own(int signum, const Idset& ranks);
   // job_spare.cpp
   [[nodiscard]] bool is_elsewhere(Rank rank) const { return job_.taskmap.node_of(rank) != shell_.id_; }
   [[nodiscard]] bool asks_for_spares() const { return changes().to_spare && job_.shells() > 1; }
-  void wait_is_over(Rank), wait_together_is_over(), ask_for_spares(), asked_for_spare(const std::string&);
-  void placed(Rank, const elastic::SparePlaces&), placed_together(const elastic::SparePlaces&);
-  void take(const std::vector<job::Move>&), signalled_late(Rank);
+  void wait_is_over(Rank);
+  void wait_together_is_over();
+  void ask_for_spares();
+  void asked_for_spare(const std::string&);
+  void placed(Rank, const elastic::SparePlaces&);
+  void placed_together(const elastic::SparePlaces&);
+  void take(const std::vector<job::Move>&);
+  void signalled_late(Rank);
   // job_together.cpp
   [[nodiscard]] bool asks_for_node() const;
   void begin_together(const Decision& decision);
   void keep_together(Task& task);
-  void end_together(), wait_for_others(), wait_for_delay(), drop_node();
+  void end_together();
+  void wait_for_others();
+  void wait_for_delay();
+  void drop_node();
   [[nodiscard]] std::optional<double> delay_together() const;  // all wait to start again
   void start_together();
   // job_elastic.cpp
   void moved(const std::string& bytes);
   void moved_with_all(const elastic::Replacement& what);
-  void take_over(), put_ready();
+  void take_over();
+  void put_ready();
   void leaving(const Idset& shells, Time grace);
   void grown(const elastic::Growth& growth);
   bool early(const Event& event);  // of one that joins: true: from here on it counts
@@ -130,7 +131,7 @@ class JobElastic {
   std::map<Rank, Kept> kept_;
   std::vector<Rank> unsent_;
   std::map<Rank, exits::Record> before_answer_;
-  std::optional<Together> together_;
+  std::optional<JobTogether> together_;
   Idset ordered_;  // that are being ended by nacre restart
   std::deque<job::Move> due_;
   // Tasks that have had a signal while they asked for a spare; that come here; those of them that have had one.

@@ -37,7 +37,7 @@ void JobElastic::begin_together(const Decision& decision) {
   auto delay = Time(static_cast<std::int64_t>(decision.delay * 1e6));
   // Nobody waits for the ends of tasks by the restart before this one any more.
   if (delay_together() && !together_->waits) shell_.enter(fmt::format("restart.{}", together_->restarts));
-  together_.emplace(Together{job_.restarts, delay, !decision.whole, decision.ordered ? 0 : decision.last});
+  together_.emplace(JobTogether{job_.restarts, delay, !decision.whole, decision.ordered ? 0 : decision.last});
   together_->ordered = decision.ordered;
   for (Task& each : shell_.tasks_) {
     if (each.ended && !ending() && (!is_elsewhere(each.rank) || decision.moves(each.rank))) keep_together(each);
