@@ -221,7 +221,7 @@ Result<void> Shell::run_initrc() {
 Result<void> Shell::make_tasks() {
   job_.taskmap = TRY(chosen_taskmap(*this));
   exit_policy_ = TRY(chosen_exit_policy(options_, job_, environment_, log_));
-  CHECK_OK(grow_.take_state());
+  CHECK_OK(grow_.joining().take_state());
   return process_.joins_late ? Result<void>() : tasks_.make();
 }
 
@@ -236,7 +236,7 @@ Result<void> Shell::initialize() {
   CHECK_OK(join::set_lost_after(*group_, options_));
   CHECK_OK(replace_.serve());
   CHECK_OK(restart_.serve());
-  CHECK_OK(grow_.take_restarts());
+  CHECK_OK(grow_.joining().take_restarts());
   shells_.begin();
   // Before the working directory changes: the names of these files may be relative.
   std::string initrcs = shells_.may_have_others() ? TRY(initrc_mark(options_, interpreter_.get())) : "";
@@ -248,7 +248,7 @@ Result<void> Shell::initialize() {
 // Passes on with it which initrc files this shell has read. All shells compare them alike; if they differ, the
 // leader ends the job.
 Result<void> Shell::pass_init_barrier(std::string initrcs) {
-  CHECK_OK(grow_.check_initrcs(initrcs));
+  CHECK_OK(grow_.joining().check_initrcs(initrcs));
   if (shells_.leads()) grow_.set_initrcs(initrcs);
   if (!has_siblings()) {
     shells_.barriers().pass(join::kInitBarrier);
@@ -257,7 +257,7 @@ Result<void> Shell::pass_init_barrier(std::string initrcs) {
   auto marks = shells_.barriers().gather(join::kInitBarrier, std::move(initrcs));
   if (!marks) return {};
   Result<void> same = compare_initrcs(*marks, job_);
-  if (!same && !shells_.leads() && !grow_.is_joining()) shells_.barriers().wait([] { return false; });
+  if (!same && !shells_.leads() && !grow_.joining().is_joining()) shells_.barriers().wait([] { return false; });
   return same;
 }
 
@@ -297,7 +297,7 @@ Result<void> Shell::announce_start() {
   if (launched_ && shells_.barriers().has_passed(join::kStartBarrier)) launched_->tasks_run();
   CHECK_OK(post("shell.start", {{"taskmap", job_.taskmap.json()}}));
   if (shells_.barriers().has_passed(join::kStartBarrier)) restart_.answers().all_started();
-  grow_.ready();
+  grow_.joining().ready();
   has_started_ = true;
   return post_first_end();
 }

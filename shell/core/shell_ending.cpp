@@ -78,7 +78,7 @@ void ShellEnding::fail(const Error& why) {
   if (why.is_logged) return;
   exits::Cause cause{why.message, 1, job_.shell_rank};
   if (has_siblings()) cause.message += place(job_, "");
-  if (grow_.is_joining()) return fail_to_join(cause);
+  if (grow_.joining().is_joining()) return fail_to_join(cause);
   if (end_job(cause, {}) && !has_siblings()) failure_ = why;
 }
 
@@ -92,7 +92,7 @@ void ShellEnding::raise(const plugin::RaisedException& exception) {
     cause.message += place(job_, "");
   bool fatal = exception.severity == 0;
   if (ChildsLine* line = tasks_.childs_line()) return fatal ? fail_in_child(*line, exception.message) : void();
-  if (fatal && grow_.is_joining()) return fail_to_join(cause);
+  if (fatal && grow_.joining().is_joining()) return fail_to_join(cause);
   if (fatal && shrink_.leaves()) return log_leaving("", cause.message);
   if (fatal && !end_job(cause, exception.type)) return;
   if (!fatal)
@@ -112,13 +112,13 @@ void ShellEnding::die(int exit_code, std::string_view component, std::string_vie
   }
   std::string prefix = component.empty() ? "" : fmt::format("{}: ", component);
   exits::Cause cause{fmt::format("{}{}{}", prefix, message, place(job_, component)), exit_code, job_.shell_rank};
-  grow_.is_joining() ? fail_to_join(cause) : static_cast<void>(end_job(cause, {}));
+  grow_.joining().is_joining() ? fail_to_join(cause) : static_cast<void>(end_job(cause, {}));
 }
 
 // The job goes on without this shell, which the leader takes out of it again.
 void ShellEnding::fail_to_join(const exits::Cause& cause) {
   if (end_.raised(cause) != Action::end) return;
-  grow_.failed(cause.message);
+  grow_.joining().failed(cause.message);
   end_tasks();
   shells_.begin();
 }

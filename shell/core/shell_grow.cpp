@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "elastic/job_state.hpp"
 #include "group/membership.hpp"
 #include "job/leavers.hpp"
 #include "join/leaving.hpp"
@@ -20,9 +21,8 @@ constexpr event::Seconds kMostOfferTime{10};  // for newcomers to send what thei
 
 void ShellGrow::serve() {
   if (process_.late) {
-    joining_ = true;
+    joining_.begin(process_.late->growth, std::move(process_.late->state));
     growth_ = std::move(process_.late->growth);
-    state_ = std::move(process_.late->state);
     process_.late.reset();
   }
   if (!shells_.may_have_others()) return;
@@ -323,73 +323,12 @@ void ShellGrow::reported(const Json& what) {
 }
 
 Json ShellGrow::state() const {
-  Json moves = Json::array();
-  for (const job::Move& each : job_.moves)
-    moves.push_back(Json::array({each.ranks.str(), each.from, each.to, each.attempt}));
   const auto& restarts = restart_.granted_so_far();
-  Json starts = Json::array();
-  for (const auto& [rank, attempt] : job_.starts) starts.push_back(Json::array({rank, attempt}));
-  return {{"moves", std::move(moves)}, {"starts", std::move(starts)},
-          {"restarts", job_.restarts}, {"initrcs", initrcs_},
-          {"shells", shells_.state()}, {"restart", restarts ? restarts->json() : Json()}};
-}
-
-// ---- a newcomer's ------------------------------------------------------------------------------
-
-Result<void> ShellGrow::take_state() {
-  if (!joining_) return {};
-  JsonAt at = JsonAt::root(state_);
-  for (const JsonAt& each : TRY(TRY(at.at("moves")).elements())) {
-    std::vector<JsonAt> move = TRY(each.elements());
-    constexpr std::size_t kMembers = 4;
-    if (move.size() != kMembers) return each.expected("a move of tasks");
-    job::Move tasks;
-    tasks.ranks = TRY(value::Idset::parse(TRY(move[0].string())));
-    tasks.from = static_cast<Rank>(TRY(move[1].integer(0, UINT32_MAX)));
-    tasks.to = static_cast<Rank>(TRY(move[2].integer(0, UINT32_MAX)));
-    tasks.attempt = static_cast<std::uint32_t>(TRY(move[3].integer(1, UINT32_MAX)));
-    job_.move(std::move(tasks));
-  }
-  for (const JsonAt& each : TRY(TRY(at.at("starts")).elements())) {
-    std::vector<JsonAt> start = TRY(each.elements());
-    if (start.size() != 2) return each.expected("[RANK, START]");
-    auto rank = static_cast<Rank>(TRY(start[0].integer(0, UINT32_MAX)));
-    job_.starts[rank] = static_cast<std::uint32_t>(TRY(start[1].integer(1, UINT32_MAX)));
-  }
-  job_.restarts = static_cast<std::uint64_t>(TRY(TRY(at.at("restarts")).integer(0, INT64_MAX)));
-  initrcs_ = TRY(TRY(at.at("initrcs")).string());
-  for (const elastic::Growth::Shell& each : growth_.shells) {
-    if (!each.has_come) shells_.grown({}, value::Idset::range(each.rank, each.rank));
-  }
-  return shells_.take_state(TRY(at.at("shells")));
-}
-
-Result<void> ShellGrow::take_restarts() {
-  if (!joining_) return {};
-  auto restarts = TRY(JsonAt::root(state_).find("restart"));  // null: the option is off
-  auto& own = restart_.granted_so_far();
-  return restarts && own ? own->take(*restarts) : Result<void>();
-}
-
-Result<void> ShellGrow::check_initrcs(const std::string& mark) const {
-  if (!joining_ || mark == initrcs_) return {};
-  return invalid(
-      fmt::format("the initrc files of {} are not those of shell 0: install the same ones, or give "
-                  "-o initrc-check=off",
-                  job_.resources.nodes[job_.shell_rank].hostname));
-}
-
-void ShellGrow::ready() {
-  if (!joining_ || has_failed_) return;
-  joining_ = false;
-  Result<void> sent = host_.announce(elastic::kReadyTopic, dump_json({{"shell", job_.shell_rank}}));
-  if (!sent) host_.log().log(Level::error, "", "grow: {}", sent.error().message);
-}
-
-void ShellGrow::failed(const std::string& why) {
-  if (std::exchange(has_failed_, true)) return;
-  Result<void> sent = host_.announce(elastic::kReadyTopic, dump_json({{"shell", job_.shell_rank}, {"error", why}}));
-  if (!sent) host_.log().log(Level::error, "", "grow: {}", why);
+  Json out = elastic::job_state(job_);
+  out["initrcs"] = initrcs_;
+  out["shells"] = shells_.state();
+  out["restart"] = restarts ? restarts->json() : Json();
+  return out;
 }
 
 }  // namespace nacre::core

@@ -22,6 +22,7 @@
 
 #include "base/result.hpp"
 #include "boot/node_offer.hpp"
+#include "core/joining_shell.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_restart.hpp"
 #include "core/shell_shrink.hpp"
@@ -43,7 +44,13 @@ class ShellGrow {
   // All have to outlive it. `job`: that of `host`.
   ShellGrow(plugin::Host& host, job::Job& job, join::ShellProcess& process, ShellGroup& shells, ShellShrink& shrink,
             ShellRestart& restart)
-      : host_(host), job_(job), process_(process), shells_(shells), shrink_(shrink), restart_(restart) {}
+      : host_(host),
+        job_(job),
+        process_(process),
+        shells_(shells),
+        shrink_(shrink),
+        restart_(restart),
+        joining_(host, job, shells, restart) {}
 
   ~ShellGrow() {
     if (process_.later) process_.later->on_failed = nullptr;
@@ -53,6 +60,7 @@ class ShellGrow {
 
   // Before others can take part.
   void serve();
+  [[nodiscard]] JoiningShell& joining() { return joining_; }  // this shell, where it joins
   // Leader: which initrc files it has read, with which newcomers compare their own.
   void set_initrcs(std::string mark) { initrcs_ = std::move(mark); }
 
@@ -65,18 +73,6 @@ class ShellGrow {
   // All shells have ended. Leader: ends the allocations that the job has got beside its first one. A shell in one
   // of these that has lost the leader: ends it, unless other shells are left there.
   void end_allocations();
-
-  // ---- a newcomer's
-  // This shell joins, and is not ready yet: what fails here does not end the job.
-  [[nodiscard]] bool is_joining() const { return joining_; }
-  // Takes what the job has come to: once the taskmap is final; how often tasks have started again, once the
-  // options are.
-  Result<void> take_state();
-  Result<void> take_restarts();
-  // Its initrc files have to be those of the leader.
-  [[nodiscard]] Result<void> check_initrcs(const std::string& mark) const;
-  void ready();
-  void failed(const std::string& why);
 
  private:
   struct Open {
@@ -129,6 +125,7 @@ class ShellGrow {
   ShellGroup& shells_;
   ShellShrink& shrink_;
   ShellRestart& restart_;
+  JoiningShell joining_;
   elastic::Growth growth_;  // so far
   std::string initrcs_;
   std::optional<std::string> resources_;       // leader: R of the job's start, once the job grows
@@ -138,9 +135,6 @@ class ShellGrow {
   std::optional<Open> open_;
   std::deque<Open> queue_;
   bool stopped_ = false;
-  bool joining_ = false;
-  bool has_failed_ = false;
-  Json state_;                                 // a newcomer's
   std::vector<plugin::Registration> leaving_;  // newcomers that are taken out again
   plugin::Registration announced_;
 };

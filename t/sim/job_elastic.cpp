@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "elastic/job_state.hpp"
 #include "job_leader.hpp"
 
 namespace nacre::sim {
@@ -228,11 +229,7 @@ void JobElastic::take_state() {
   }
   job_.grow(std::move(nodes));
   const Json& state = *state_;
-  for (const Json& each : state["moves"])
-    job_.move({Idset::parse(each[0].get<std::string>()).value(), each[1].get<Id>(), each[2].get<Id>(),
-               each[3].get<std::uint32_t>()});
-  for (const Json& each : state["starts"]) job_.starts[each[0].get<Id>()] = each[1].get<std::uint32_t>();
-  job_.restarts = state["restarts"].get<std::uint64_t>();
+  require(elastic::take_job_state(JsonAt::root(state), job_).has_value(), "the state of the job can be read");
   require(restarts_.take(JsonAt::root(state["restart"])).has_value(), "the state of restarts can be read");
   require(roster_.add(JsonAt::root(state["shells"])).has_value(), "the state of the shells can be read");
   tasks_over_ = state["shells"]["tasks_over"].get<bool>();

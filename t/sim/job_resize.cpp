@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "elastic/job_state.hpp"
 #include "job/leavers.hpp"
 #include "job_leader.hpp"
 
@@ -176,19 +177,11 @@ void JobLeader::grown(const Idset& come) {
 }
 
 Json JobLeader::state() const {
-  const job::Job& job = elastic_.job_;
-  Json moves = Json::array();
-  for (const job::Move& each : job.moves)
-    moves.push_back(Json::array({each.ranks.str(), each.from, each.to, each.attempt}));
-  Json starts = Json::array();
-  for (const auto& [rank, attempt] : job.starts) starts.push_back(Json::array({rank, attempt}));
-  Json shells = elastic_.roster_.json();
-  shells["tasks_over"] = elastic_.tasks_over_;
-  return {{"moves", std::move(moves)},
-          {"starts", std::move(starts)},
-          {"restarts", job.restarts},
-          {"shells", std::move(shells)},
-          {"restart", elastic_.restarts_.json()}};
+  Json out = elastic::job_state(elastic_.job_);
+  out["shells"] = elastic_.roster_.json();
+  out["shells"]["tasks_over"] = elastic_.tasks_over_;
+  out["restart"] = elastic_.restarts_.json();
+  return out;
 }
 
 // ---- grows: the end of an order --------------------------------------------------------------------------

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "elastic/job_state.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace nacre;  // NOLINT
+
+namespace {
+
+// Two tasks on each of two shells, and a spare.
+job::Job fresh() {
+  job::Job job;
+  for (std::uint32_t shell = 0; shell < 3; ++shell)
+    job.resources.nodes.push_back({shell, "n", value::Idset::range(0, 1), {}, {}});
+  job.taskmap = value::Taskmap::block({2, 2, 0});
+  job.spares = 1;
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("what a job has come to is the same for a shell that joins") {
+  job::Job job = fresh();
+  job.start_again(value::Idset::range(0, 0));
+  job.move({value::Idset::range(2, 3), 1, 2, 2});
+  Json state = elastic::job_state(job);
+  CHECK(state.dump() == R"({"moves":[["2-3",1,2,2]],"restarts":2,"starts":[[0,2]]})");
+  job::Job newcomers = fresh();
+  REQUIRE(elastic::take_job_state(JsonAt::root(state), newcomers));
+  CHECK(newcomers.taskmap.raw() == "0-1;;2-3");
+  CHECK(newcomers.restarts == 2);
+  CHECK(newcomers.attempt_of(0) == 2);
+  CHECK(newcomers.attempt_of(3) == 2);
+  CHECK(newcomers.tasks_have_left(1));
+  CHECK(elastic::job_state(newcomers) == state);
+}
+
+TEST_CASE("what is no state of a job is refused, with its place") {
+  struct Row {
+    const char* text;
+    const char* words;
+  };
+  for (const Row& row :
+       {Row{R"({"moves": [], "starts": []})", "restarts"},
+        Row{R"({"moves": [["0", 1, 2]], "starts": [], "restarts": 0})", "moves[0]: expected a move"},
+        Row{R"({"moves": [["0", 1, 2, 0]], "starts": [], "restarts": 0})", "moves[0][3]"},
+        Row{R"({"moves": [], "starts": [[1]], "restarts": 0})", "starts[0]: expected [RANK, START]"},
+        Row{R"({"moves": [], "starts": [[1, 0]], "restarts": 0})", "starts[0][1]"}}) {
+    CAPTURE(row.text);
+    Json json = Json::parse(row.text);
+    job::Job job = fresh();
+    auto taken = elastic::take_job_state(JsonAt::root(json), job);
+    REQUIRE_FALSE(taken);
+    CHECK(taken.error().message.find(row.words) != std::string::npos);
+  }
+}
