@@ -47,6 +47,13 @@ ends_with() { # code
   [ "$code" -eq "$1" ] || { echo "exit code $code, not $1; it said:"; cat err; return 1; }
 }
 
+# The same, with any other code than 0. It is $code.
+fails() {
+  code=0
+  wait "$launcher" || code=$?
+  [ "$code" -ne 0 ] || { echo "exit code 0; it said:"; cat err; return 1; }
+}
+
 # A command as another user, who has this user's list of jobs in the environment.
 as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups env NACRE_JOBS_DIR="$NACRE_JOBS_DIR" HOME=/ "$@"; }
 

@@ -20,6 +20,11 @@ until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_T
   echo "try $NACRE_TASK_TRY, restarts $NACRE_JOB_RESTARTS, local $FLUX_TASK_LOCAL_ID of $FLUX_JOB_SIZE on $FLUX_JOB_NNODES"
   until [ -e go ]; do sleep 0.05; done; echo "done in try $NACRE_TASK_TRY"'
 
+await_try() { # TRY RANK...: each of them runs in this try
+  local rank
+  for rank in "${@:2}"; do wait_until test -e "shell.$rank.$1"; done
+}
+
 lose() { # RANK TRY: kills the shell that the rank is on in this try
   wait_until test -e "shell.$1.$2"
   kill -KILL "$(<"shell.$1.$2")"
@@ -54,4 +59,24 @@ END
 # The shell, and the try, of each of these ranks, as nacre ps has them.
 shells_of() {
   for rank; do "$front" ps --json | jq -r "select(.rank == $rank) | \"$rank:\(.shell):\(.try)\""; done | paste -sd' '
+}
+
+# ---- programs of MPI ($now and start_steady are the suite's), whose ranks touch in.RANK.TRY once they are in their loop
+
+all_in() { # LAST TRY: the ranks up to LAST are in it, in this try
+  local rank
+  for ((rank = 0; rank <= $1; ++rank)); do wait_until test -e "in.$rank.$2" || { cat out err; return 1; }; done
+}
+
+# Four ranks on as many shells, and two spares: the second shell is lost while all wait to start again, once.
+lose_another_as_all_wait() {
+  on_lost=replace start_steady 3 -N 4+2 -n 4 --local=6 --restart=on-failure,backoff=3s,max=1
+  lose 1 1
+  wait_until grep -q "restart 1 of 1" err
+  lose 2 1
+  wait_until grep -q "shell 2 .* is lost: .*; its task 2 starts again on the spare shell [45]" err
+  all_in 3 3
+  [ ! -e in.0.2 ] || { cat err; return 1; }
+  touch go
+  ends_with 0
 }

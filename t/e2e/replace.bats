@@ -9,7 +9,7 @@ load replace.bash
 
 @test "a lost shell's tasks start again on the spare, with their ranks, and the job ends well" {
   start_run -N 3+1 -n 6 --local=4 --report=report sh -c "$until_go"
-  for rank in 0 1 2 3 4 5; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1 2 3 4 5
   lose 2 1
   wait_until test -e shell.2.2
   wait_until test -e shell.3.2
@@ -36,7 +36,7 @@ load replace.bash
 # bats test_tags=long
 @test "two losses and two spares: the same ranks move twice, and the second one stays where it is" {
   start_run -N 2+2 --local=4 sh -c "$until_go"
-  for rank in 0 1; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1
   lose 1 1
   lose 1 2
   wait_until test -e shell.1.3
@@ -53,9 +53,9 @@ load replace.bash
 # bats test_tags=long
 @test "two shells and their spares, all lost at once where they are, leave each rank with one record" {
   start_run -N 3+2 --local=5 --report=report sh -c "$until_go"
-  for rank in 0 1 2; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1 2
   kill -KILL "$(<shell.1.1)" "$(<shell.2.1)"
-  for rank in 1 2; do wait_until test -e "shell.$rank.2"; done
+  await_try 2 1 2
   touch go
   ends_with 0
   [ "$(jq -c '[.classes[] | [.record, .ranks]]' report)" = '[["x0","0-2"]]' ] || { jq . report; return 1; }
@@ -74,7 +74,7 @@ LUA
   for HOW in at stopped together; do
     rm -f shell.* go
     start_run -N 2+2 --local=4 --initrc="$PWD/rc.lua" -o lost-after=5s sh -c "$until_go"
-    for rank in 0 1; do wait_until test -e "shell.$rank.1"; done
+    await_try 1 0 1
     spare=$(pid_of_shell 2)
     [ "$HOW" != stopped ] || kill -STOP "$spare"
     if [ "$HOW" = together ]; then kill -KILL "$spare" "$(<shell.1.1)"; else kill -KILL "$(<shell.1.1)"; fi
@@ -91,13 +91,11 @@ LUA
   for otherwise in "" ",else=end" ",else=go-on"; do
     rm -f shell.* go
     on_lost=replace$otherwise start_run -N 2 --local=2 sh -c "$until_go"
-    for rank in 0 1; do wait_until test -e "shell.$rank.1"; done
+    await_try 1 0 1
     lose 1 1
     wait_until grep -qF "; with it task 1, which is not started again: there is no spare left" err
     touch go
-    code=0
-    wait "$launcher" || code=$?
-    [ "$code" -ne 0 ]
+    fails
     case $otherwise in
     *go-on) grep -qx "0: done in try 1" out || { cat out err; return 1; } ;;
     *) ! grep -q "done in" out || { cat out err; return 1; } ;;
@@ -118,26 +116,24 @@ small_spare() {
   launch -R R.json -o cpu-affinity=off --local=3 --spares=1 --on-lost=replace -o taskmap=cyclic >out 2>err &
   launcher=$!
   wait_until listed
-  for rank in 0 1 2 3; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1 2 3
   lose 1 1
-  code=0
-  wait "$launcher" || code=$?
-  [ "$code" -ne 0 ]
+  fails
   grep -F "shell 1 on node1 is lost: it has ended, or cannot be reached; with it task 1,3, which are not started again: the spare shell 2 has 1 core, and they need 2 cores" err || { cat err; return 1; }
   rm -f shell.*
   launch -R R.json -o cpu-affinity=off --local=3 --spares=1 --on-lost=replace -o taskmap=cyclic --oversubscribe >out 2>err &
   launcher=$!
   wait_until listed
-  for rank in 0 1 2 3; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1 2 3
   lose 1 1
-  for rank in 1 3; do wait_until test -e "shell.$rank.2"; done
+  await_try 2 1 3
   touch go
   ends_with 0
 }
 
 @test "tasks that have ended are not started again, and keep their record" {
   start_run -N 2+1 -n 4 --local=3 --report=report -o exit-on-error=off sh -c '[ $FLUX_TASK_RANK != 2 ] || exit 3; '"$until_go"
-  for rank in 0 1 3; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1 3
   wait_until sh -c "'$front' ps --json | jq -e 'select(.rank == 2) | length == 0' || ! '$front' ps -q | grep -q '^2 '"
   lose 3 1
   wait_until test -e shell.3.2
@@ -149,7 +145,7 @@ small_spare() {
 
 @test "output goes on where it went: a common file, and files of the tasks, behind what is there" {
   start_run -N 2+1 --local=3 --output=common.out sh -c "$until_go"
-  for rank in 0 1; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1
   wait_until grep -q "try 1, restarts 0, local 0 of 2 on 2" common.out
   lose 1 1
   wait_until test -e shell.1.2
@@ -178,9 +174,9 @@ plugin.register { name = "see", handlers = {
 LUA
   start_run -N 2+1 -n 4 --local=3 --torch --initrc="$PWD/rc.lua" -o 'task-prolog=echo prolog $FLUX_TASK_RANK >>hooks; echo export SEEN=$FLUX_TASK_RANK' -o 'task-epilog=echo epilog $FLUX_TASK_RANK >>hooks' \
     -o cpu-affinity=per-task:thread sh -c 'echo "$SEEN $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $NODE_RANK" >"env.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; '"$until_go"
-  for rank in 0 1 2 3; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1 2 3
   lose 2 1
-  for rank in 2 3; do wait_until test -e "shell.$rank.2"; done
+  await_try 2 2 3
   for rank in 2 3; do diff "env.$rank.1" "env.$rank.2"; done
   [ "$(<env.3.2)" = "3 3 1 4 2 1 1" ]
   touch go
@@ -198,9 +194,7 @@ fails_without_rank_1() {
   launcher=$!
   for rank in 0 1; do wait_until test -e "in.$rank"; done
   lose 1 1
-  code=0
-  wait "$launcher" || code=$?
-  [ "$code" -ne 0 ]
+  fails
 }
 
 # bats test_tags=long
@@ -217,7 +211,7 @@ fails_without_rank_1() {
   write_jobspec 2 sh -c "$until_go"
   launch -R R.json -o cpu-affinity=off --local=3 --spares=1 --on-lost=replace --format=json -- --eventlog="$PWD/events" >out 2>err &
   launcher=$!
-  for rank in 0 1; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1
   lose 1 1
   wait_until test -e shell.1.2
   touch go
@@ -228,15 +222,13 @@ fails_without_rank_1() {
 
 @test "a spare that a shrink has taken is none; a shell that leaves is not replaced" {
   start_run -N 3+1 --local=4 sh -c "$until_go"
-  for rank in 0 1 2; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1 2
   "$front" shrink --shells=2 >/dev/null
   "$front" shrink --shells=3 >/dev/null
   lose 1 1
   wait_until grep -qF "there is no spare left" err
   ! grep -q "starts again" err || { cat err; return 1; }
-  code=0
-  wait "$launcher" || code=$?
-  [ "$code" -ne 0 ]
+  fails
 }
 
 @test "what on-lost cannot be is refused in words, and tolerate-loss is on-lost=go-on" {
@@ -253,7 +245,7 @@ fails_without_rank_1() {
   [ "$status" -eq 2 ]
   [[ $output == *"--on-lost=replace and -o on-lost=end contradict each other"* ]] || { echo "$output"; return 1; }
   on_lost=go-on start_run -N 2 --local=2 sh -c 'NACRE_TASK_TRY=${NACRE_TASK_TRY:-1}; '"$until_go"
-  for rank in 0 1; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1
   lose 1 1
   wait_until grep -q "shell 1 .* is lost" err
   touch go
@@ -329,10 +321,10 @@ END
 # bats test_tags=long
 @test "commands, signals, doctor and usage find the tasks where they are now, in a deep tree too" {
   start_run -N 6+3 --local=9 --arity=2 --report=report -o joblog="$PWD/joblog" --usage=usage sh -c 'trap "echo caught in try $NACRE_TASK_TRY; exit 0" USR1; '"$until_go"
-  for rank in 0 1 2 3 4 5; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1 2 3 4 5
   lose 1 1 # an inner shell
   lose 5 1 # a leaf
-  for rank in 1 5; do wait_until test -e "shell.$rank.2"; done
+  await_try 2 1 5
   [ "$("$front" exec --ranks=1 -q sh -c 'echo $PPID' | tail -n 1 | grep -o '[0-9]*$')" = "$(<shell.1.2)" ]
   "$front" doctor --json >looked
   grep -q . looked
@@ -352,7 +344,7 @@ END
 # bats test_tags=long
 @test "a job that its launcher has left: tasks start again all the same" {
   run_ -d -N 2+1 --local=3 --on-lost=replace sh -c "$until_go" >id 2>err
-  for rank in 0 1; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1
   lose 1 1
   wait_until test -e shell.1.2
   touch go
@@ -366,11 +358,11 @@ END
   start_run -N 4+2 --tasks-per-node=2 --local=6 --torch --report=report ./train
   for rank in 2 3; do wait_until grep -qsx 5 "checkpoint.$rank"; done
   lose 2 1
-  for rank in 2 3; do wait_until test -e "shell.$rank.2"; done
+  await_try 2 2 3
   touch go.5
   for rank in 6 7; do wait_until grep -qsx 10 "checkpoint.$rank"; done
   lose 6 1
-  for rank in 6 7; do wait_until test -e "shell.$rank.2"; done
+  await_try 2 6 7
   touch go.10
   ends_with 0
   for rank in 0 1 2 3 4 5 6 7; do
@@ -381,7 +373,7 @@ END
 
 @test "a task that fails after it has moved is reported once, with its try, its host and its last lines, and as a notice" {
   start_run -N 2+1 --local=3 --report=report --notify=notices sh -c "$until_go"'; [ $FLUX_TASK_RANK != 1 ] || { echo "my last line" >&2; exit 9; }'
-  for rank in 0 1; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1
   lose 1 1
   wait_until test -e shell.1.2
   touch go

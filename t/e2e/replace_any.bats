@@ -12,12 +12,12 @@ load replace.bash
   start_run -N 4+1 --tasks-per-node=2 --local=5 --oversubscribe --torch --report=report --restart=on-failure,where=any ./train
   for rank in 2 3; do wait_until grep -qsx 5 "checkpoint.$rank"; done
   lose 2 1
-  for rank in 2 3; do wait_until test -e "shell.$rank.2"; done
+  await_try 2 2 3
   [ "$(shells_of 2 3)" = "2:4:2 3:4:2" ] || { shells_of 2 3; return 1; }
   touch go.5
   for rank in 2 3; do wait_until grep -qsx 10 "checkpoint.$rank"; done
   lose 2 2
-  for rank in 2 3; do wait_until test -e "shell.$rank.3"; done
+  await_try 3 2 3
   [ "$(shells_of 2 3)" = "2:2:3 3:3:3" ] || { shells_of 2 3; return 1; }
   touch go.10
   ends_with 0
@@ -36,7 +36,7 @@ load replace.bash
   for place in "" --output=common.out '--output=own.{{task.rank}}'; do
     rm -f shell.* go common.out own.*
     start_run -N 3 -n 3 --local=3 --oversubscribe --report=report ${place:+"$place"} --restart=on-failure,where=any sh -c '[ $FLUX_TASK_RANK != 2 ] || exit 0; '"$until_go"
-    for rank in 0 1; do wait_until test -e "shell.$rank.1"; done
+    await_try 1 0 1
     wait_until sh -c "[ \"\$('$front' ps -q | wc -l)\" -eq 2 ]"
     lose 1 1
     wait_until test -e shell.1.2
@@ -60,16 +60,14 @@ load replace.bash
   write_jobspec 2 sh -c "$until_go"
   launch -R R.json -o cpu-affinity=off --local=2 --on-lost=replace --restart=on-failure,where=any >out 2>err &
   launcher=$!
-  for rank in 0 1; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1
   lose 1 1
-  code=0
-  wait "$launcher" || code=$?
-  [ "$code" -ne 0 ]
+  fails
   grep -qF "with it task 1, which is not started again: there is no spare left, and the other shells have room for 0 of 1 task" err || { cat err; return 1; }
   rm -f shell.*
   start_run -N 2 -n 4 --local=2 --oversubscribe --report=report --restart=on-failure,backoff=0,where=any -o 'task-prolog=echo prolog $FLUX_TASK_RANK >>hooks; echo export SEEN=$FLUX_TASK_RANK' \
     -o 'task-epilog=echo epilog $FLUX_TASK_RANK >>hooks' -o cpu-affinity=per-task:thread sh -c 'trap "echo caught in try $NACRE_TASK_TRY; exit 0" USR1; echo "seen $SEEN"; [ "$NACRE_TASK_TRY" != 2 ] || [ "$FLUX_TASK_RANK" != 2 ] || exit 3; '"$until_go"
-  for rank in 0 1 2 3; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1 2 3
   lose 2 1
   wait_until test -e shell.2.3
   wait_until test -e shell.3.2
@@ -91,9 +89,7 @@ load replace.bash
   launcher=$!
   for rank in 0 1; do wait_until test -e "in.$rank"; done
   lose 1 1
-  code=0
-  wait "$launcher" || code=$?
-  [ "$code" -ne 0 ]
+  fails
   grep -F "its task 1 starts again on shell 0 on node0" err || { cat err; return 1; }
   grep -F "rank 1 on node0 calls PMI, and has been started again on another shell" err || { cat err; return 1; }
 }

@@ -17,10 +17,6 @@ now=on-failure,backoff=0s
 # What each task does first.
 note='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; '
 
-all_in() { # LAST TRY: the ranks up to LAST are in their loop, or have touched their file, in this try
-  for ((rank = 0; rank <= $1; ++rank)); do wait_until test -e "in.$rank.$2"; done
-}
-
 # A job of MPI programs in which the ranks up to $1 go on until there is the file go.
 start_steady() { # LAST, options
   rm -f shell.* in.* go
@@ -60,23 +56,9 @@ timeline() { jq -c '[.timeline[] | select(.event == "lost" or .event == "moved" 
   ends_with 0
   [ "$(grep -c 'done in try 3' out)" -eq 3 ] || { cat out err; return 1; }
   [ "$(jq -c '[.timeline[] | select(.event == "moved") | [.ranks, .from, .to]]' report)" = '[["1",1,3],["2",2,4]]' ] || { jq .timeline report; return 1; }
-  start_steady 3 -N 4+2 -n 4 --local=6 --restart=on-failure,backoff=3s,max=1
-  lose 1 1
-  wait_until grep -q "restart 1 of 1" err
-  lose 2 1
-  wait_until grep -q "shell 2 .* is lost: .*; its task 2 starts again on the spare shell [45]" err
-  all_in 3 3
-  [ ! -e in.0.2 ] || { cat err; return 1; }
-  touch go
-  ends_with 0
+  lose_another_as_all_wait
   [ "$(grep -c 'done in try 3' out)" -eq 4 ] || { cat out err; return 1; }
   nothing_left "^nacre-shell: $id"
-}
-
-fails() {
-  code=0
-  wait "$launcher" || code=$?
-  [ "$code" -ne 0 ]
 }
 
 # A job of PMI's client with these arguments, a task on each of three shells, and $spares (1). It comes to files in.RANK.TRY by itself.
@@ -91,9 +73,9 @@ start_clients() { # RESTART, ARGUMENT...
 @test "a barrier of PMI does not open without the lost, whatever the others would do then; the map has the spare" {
   start_clients $now init barrier touch:in.%r.%t 1:wait:go barrier touch:open.%r.%t \
     "cmd=get kvsname=%k key=PMI_process_mapping" "has:value=(vector,(0,1,1),(2,1,1),(1,1,1))" finalize
-  for rank in 0 1 2; do wait_until test -e "in.$rank.1"; done
+  all_in 2 1
   lose 1 1
-  for rank in 0 1 2; do wait_until test -e "in.$rank.2"; done
+  all_in 2 2
   touch go
   ends_with 0
   for rank in 0 1 2; do [ -e "open.$rank.2" ] && [ ! -e "open.$rank.1" ]; done
@@ -104,22 +86,22 @@ two_run() { [ "$("$front" ps --json | jq -c 'select(.rank != null)' | wc -l)" -e
 
 @test "a loss is final, and the line says why: no spare, no restart left, a task that has ended for good" {
   start_clients $now init barrier touch:in.%r.%t 1:wait:go barrier finalize
-  for rank in 0 1 2; do wait_until test -e "in.$rank.1"; done
+  all_in 2 1
   lose 1 1
-  for rank in 0 1 2; do wait_until test -e "in.$rank.2"; done
+  all_in 2 2
   lose 1 2
   fails
   grep -q "with it task 1, which is not started again: there is no spare left" err || { cat err; return 1; }
   spares=2 start_clients $now,max=1 init barrier touch:in.%r.%t 1:wait:go barrier finalize
-  for rank in 0 1 2; do wait_until test -e "in.$rank.1"; done
+  all_in 2 1
   lose 1 1
-  for rank in 0 1 2; do wait_until test -e "in.$rank.2"; done
+  all_in 2 2
   lose 1 2
   fails
   grep -q "with it task 1, which is not started again: the job has used 1 of 1 restarts" err || { cat err; return 1; }
   rm -f shell.* in.*
   start_run -N 3+1 -n 3 --local=4 --restart=$now sh -c "$note"'exec "$client" init barrier finalize touch:in.%r.%t 0,1:wait:go'
-  for rank in 0 1 2; do wait_until test -e "in.$rank.1"; done
+  all_in 2 1
   wait_until two_run
   lose 1 1
   fails
@@ -128,7 +110,7 @@ two_run() { [ "$("$front" ps --json | jq -c 'select(.rank != null)' | wc -l)" -e
 
 @test "a job that goes on without the lost opens the barrier then" {
   spares=0 on_lost=replace,else=go-on start_clients $now init barrier touch:in.%r.%t 1:wait:never barrier finalize touch:out.%r
-  for rank in 0 1 2; do wait_until test -e "in.$rank.1"; done
+  all_in 2 1
   lose 1 1
   wait_until grep -q "with it task 1, which is not started again: there is no spare left" err
   for rank in 0 2; do wait_until test -e "out.$rank"; done
@@ -141,7 +123,7 @@ two_run() { [ "$("$front" ps --json | jq -c 'select(.rank != null)' | wc -l)" -e
   write_jobspec 3 sh -c "$note"'until [ -e late ]; do sleep 0.02; done; exec "$@"' sh "$client" init barrier barrier finalize
   launch -R R.json -o cpu-affinity=off --local=4 --spares=1 --on-lost=replace --restart=$now >out 2>err &
   launcher=$!
-  for rank in 0 1 2; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1 2
   lose 1 1
   wait_until test -e shell.1.2
   [ ! -e shell.0.2 ]

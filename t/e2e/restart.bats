@@ -114,9 +114,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
     # shellcheck disable=SC2086 # words
     "$front" $end "$id"
     [ "$end" != "kill --ranks=1" ] || touch go
-    code=0
-    wait "$launcher" || code=$?
-    [ "$code" -ne 0 ]
+    fails
     [ "$(jq -c '.classes[] | select(.ranks == "1").record' report)" = '"x3"' ] || { jq . report; cat err; return 1; }
     nothing_left "^nacre-shell: $id"
     rm -f go
@@ -184,9 +182,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
       ends_with 0
       [ "$(classes)" = '[["x0","0-1"]]' ] || { jq . report; return 1; }
     else
-      code=0
-      wait "$launcher" || code=$?
-      [ "$code" -ne 0 ]
+      fails
       [ "$(jq -c '.classes[] | select(.ranks == "1").record' report)" = '"l"' ] || { jq . report; return 1; }
     fi
     rm -f go shell.*
@@ -247,9 +243,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
     wait_until sh -c "! '$front' ps -q | grep -q ."
     # shellcheck disable=SC2086 # words
     "$front" $end "$id"
-    code=0
-    wait "$launcher" || code=$?
-    [ "$code" -ne 0 ]
+    fails
     [ "$(jq -r '[.classes[].ranks] | join(",")' report | tr , '\n' | sort | paste -sd,)" = "0,1" ] || { jq . report; return 1; }
     nothing_left "^nacre-shell: $id"
   done
@@ -306,9 +300,7 @@ tried() {
     # shellcheck disable=SC2086 # words
     "$front" $end "$id"
     [ "$end" = cancel ] || touch go
-    code=0
-    wait "$launcher" || code=$?
-    [ "$code" -ne 0 ]
+    fails
     case $end in cancel) ends='["c/s15","0-2"]' ;; *) ends='["c/s15","2"],["x0","0-1"]' ;; esac
     [ "$(classes)" = "[$ends,[\"x3\",\"3\"]]" ] || { jq . report; cat err; return 1; }
     nothing_left "^nacre-shell: $id"

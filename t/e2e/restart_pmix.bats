@@ -27,10 +27,6 @@ now=on-failure,backoff=0s
 # What each task does first: notes its shell, and itself.
 note='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; echo $$ >"self.$$"; mv "self.$$" "task.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; '
 
-all_in() { # LAST TRY: the ranks up to LAST are in their loop in this try
-  for ((rank = 0; rank <= $1; ++rank)); do wait_until test -e "in.$rank.$2" || { cat out err; return 1; }; done
-}
-
 # A job of Open MPI's programs in which the ranks up to $1 go on until there is the file go.
 start_steady() { # LAST, options
   rm -f shell.* task.* in.* go
@@ -150,15 +146,7 @@ start_clients() { # NODES SPARES CORES SCRIPT, options
 }
 
 @test "Open MPI: two shells are lost while all wait to start again; where=any; a shell that is lost as a rank fails" {
-  on_lost=replace start_steady 3 -N 4+2 -n 4 --local=6 --restart=on-failure,backoff=3s,max=1
-  lose 1 1
-  wait_until grep -q "restart 1 of 1" err
-  lose 2 1
-  wait_until grep -q "shell 2 .* is lost: .*; its task 2 starts again on the spare shell [45]" err
-  all_in 3 3
-  [ ! -e in.0.2 ] || { cat err; return 1; }
-  touch go
-  ends_with 0
+  lose_another_as_all_wait
   done_in 3 3
   on_lost=replace start_steady 2 -N 3 -n 3 --local=3 --oversubscribe --report=report --restart=$now,where=any
   lose 2 1
@@ -188,7 +176,7 @@ all_in_one_try() {
 @test "a fence does not come to its end without the lost; the map has the spare in place of the lost node" {
   # shellcheck disable=SC2016 # for the tasks
   start_clients 4 1 2 '[ $NACRE_TASK_TRY = 1 ] || exec $programs/across places modex; case $FLUX_TASK_RANK in 2 | 3) exec $programs/stay ;; esac; exec $programs/calls exchange' --on-lost=replace --restart=$now
-  for rank in 0 1 2 3 4 5; do wait_until test -e "shell.$rank.1"; done
+  await_try 1 0 1 2 3 4 5
   for rank in 2 3; do wait_until test -e "in.$rank" || { cat out err; return 1; }; done
   lose 2 1
   ends_with 0

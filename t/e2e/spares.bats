@@ -178,9 +178,7 @@ LUA
   start_job 4 1 'echo $PPID >"shell.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.05; done' --spares=1 -o oversubscribe
   for rank in 0 1 2 3; do wait_until test -s "shell.$rank"; done
   kill -KILL "$(<shell.3)"
-  code=0
-  wait "$launcher" || code=$?
-  [ "$code" -ne 0 ]
+  fails
   grep -F "shell 2 on node2 is lost" err
   nothing_left "^nacre-shell: $id"
 }
@@ -330,9 +328,7 @@ LUA
   start_job 4 1 'echo here; exec sleep 76583' --spares=2 -o oversubscribe
   lines_come out 4
   kill -KILL "$(<leader)"
-  code=0
-  wait "$launcher" || code=$?
-  [ "$code" -ne 0 ]
+  fails
   nothing_left "^nacre-shell: $id"
   nothing_left "^sleep 76583"
 }
