@@ -53,8 +53,6 @@ struct MovingTasks {
   }
 };
 
-[[nodiscard]] bool shares_cores(const job::Options& options);  // tasks may, by `oversubscribe`
-
 [[nodiscard]] inline std::string when_of(const elastic::RestartDecision& decision) {
   return decision.delay > 0 ? "in " + value::Duration::of_seconds(decision.delay).str() : "now";
 }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "core/what_to_run.hpp"
 #include "elastic/starts.hpp"
 #include "event/clock.hpp"
 #include "job/option_types.hpp"

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include "core/shell_restart.hpp"
-#include "job/distribute.hpp"
 
 namespace nacre::core {
 
@@ -31,12 +30,6 @@ void report_places(plugin::Host& host, group::Rank shell, const elastic::SparePl
 }
 
 }  // namespace
-
-bool shares_cores(const job::Options& options) {
-  auto option = options.at("oversubscribe");
-  auto shares = option ? job::oversubscribe_of(*option) : job::Oversubscribe::no;
-  return shares && *shares != job::Oversubscribe::no;
-}
 
 bool ShellRestart::may_take(group::Rank shell) const {
   return recovery_ ? recovery_->may_take(shell) : shells_.roster().stays(shell);

@@ -21,6 +21,10 @@ Result<job::Oversubscribe> oversubscription(const job::Options& options) {
 
 }  // namespace
 
+bool shares_cores(const job::Options& options) {
+  return oversubscription(options).value_or(job::Oversubscribe::no) != job::Oversubscribe::no;
+}
+
 Result<job::Options> merged_options(const job::Jobspec& spec, const std::vector<std::string>& arguments) {
   job::Options options(spec.options);
   for (const std::string& each : arguments) CHECK_OK(in("-o " + each, options.set_from_argument(each)));
@@ -30,11 +34,11 @@ Result<job::Options> merged_options(const job::Jobspec& spec, const std::vector<
 Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& config, const elastic::Growth* growth) {
   job::Options options = TRY(merged_options(identity.spec, config.options));
   auto spread = TRY(per_resource(options));
-  auto shares_cores = TRY(oversubscription(options));
+  auto oversubscribe = TRY(oversubscription(options));
   auto spares = TRY(job::spares_of(options));
   job::Job job =
       TRY(job::Job::create(identity.id, growth == nullptr ? identity.shell_rank : 0, std::move(identity.spec),
-                           std::move(identity.resources), spread, shares_cores != job::Oversubscribe::no, spares));
+                           std::move(identity.resources), spread, oversubscribe != job::Oversubscribe::no, spares));
   if (growth != nullptr) {
     std::vector<job::NodeResources> nodes;
     for (const elastic::Growth::Shell& each : growth->shells)
@@ -44,8 +48,8 @@ Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& confi
   }
   if (::getenv("FLUX_F58_FORCE_ASCII") != nullptr) job.has_ascii_id = true;
   std::string sharing;
-  bool reports =
-      shares_cores == job::Oversubscribe::yes || (shares_cores == job::Oversubscribe::share && config.at_terminal);
+  bool reports = oversubscribe == job::Oversubscribe::yes ||
+                 (oversubscribe == job::Oversubscribe::share && config.at_terminal);
   if (reports && identity.shell_rank == 0) sharing = job::sharing_text(job.spec, job.resources, job.shares);
   return WhatToRun{std::move(options), std::move(job), std::move(sharing)};
 }

@@ -28,4 +28,7 @@ Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& confi
 // The options of the jobspec, with those of the command line, OPT[=VAL].
 Result<job::Options> merged_options(const job::Jobspec& spec, const std::vector<std::string>& arguments);
 
+// Tasks may share cores, by the option oversubscribe, which has been read before without an error.
+[[nodiscard]] bool shares_cores(const job::Options& options);
+
 }  // namespace nacre::core
