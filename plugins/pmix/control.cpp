@@ -114,8 +114,8 @@ void Service::log(const pmix_proc_t& id, const InfoList& data, OperationReply re
   reply(all ? PMIX_SUCCESS : any ? PMIX_ERR_PARTIAL_SUCCESS : PMIX_ERR_NOT_SUPPORTED);
 }
 
-// All members of this node have come, but those that libpmix has seen end. It forgets one that has lost its
-// connection, and says nothing of it in what begins after that.
+// All members of this node have come, but those that libpmix has seen end. One that has lost its connection it
+// forgets, and does not mention in operations that begin after that.
 void Service::group(GroupCall call, InfoReply reply) {
   shell_debug("group %s", call.name.c_str());
   for (const pmix_proc_t& member : call.members) {

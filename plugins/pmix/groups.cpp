@@ -16,7 +16,7 @@ std::string Groups::name_of(Kind kind, const std::vector<Rank>& members, const s
   return static_cast<char>(kind) + text_of(members) + ':' + group;
 }
 
-// Wishes: a letter each.
+// What a part wishes is a letter each: an id, or that it is no error if members have ended.
 PeerMessage Groups::message_of(const std::string& name, Part part) {
   std::string wishes = std::string(part.wants_id ? "i" : "") + (part.is_optional ? "o" : "");
   PeerMessage message{
@@ -57,7 +57,7 @@ void Groups::part(std::uint32_t node, const std::string& name, Part part) {
   answer_all();
 }
 
-// Only if it still waits: it may have been answered before all received this.
+// The node does not wait any longer. Nothing happens if what its part is for has been over before this came.
 void Groups::give_up(std::uint32_t node, const std::string& name, std::uint64_t number) {
   auto known = groups_.find(name);
   if (known == groups_.end()) return;
@@ -92,7 +92,7 @@ void Groups::settle_all() {
   answer_all();
 }
 
-// A part for what has ended without it.
+// Whether the part is for an operation that has ended without it: it gets the result that the others have got.
 bool Groups::take_late(Group& group, std::uint32_t node, std::uint64_t number) {
   std::deque<End>& late = group.late[node];
   if (late.empty()) return false;
@@ -118,7 +118,7 @@ bool Groups::is_waited_for(const Group& group) {
   return std::any_of(group.parts.begin(), group.parts.end(), [](const auto& each) { return !each.second.empty(); });
 }
 
-// Of those that have not come some have ended.
+// Whether members have ended and not come.
 bool Groups::misses_some(const Group& group) const {
   return std::any_of(group.members.begin(), group.members.end(), [&](const auto& each) {
     const auto& [node, members] = each;
@@ -151,7 +151,7 @@ void Groups::settle(Group& group, const std::string& name) {
   if (!is_expected) groups_.erase(std::string(name));
 }
 
-// Its first round.
+// Ends the first of the operations that the nodes have given parts for, and answers what waits for it here.
 void Groups::finish(Group& group, End end) {
   const bool is_there = end == End::whole || end == End::partial;
   Outcome outcome;

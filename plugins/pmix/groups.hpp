@@ -23,7 +23,7 @@
 
 namespace nacre::pmix {
 
-// One in which both have a part, whatever they are; the same for no other pair, and small for small ones. Not 0.
+// Made of both numbers so that no two pairs have the same; small if they are, and never 0.
 [[nodiscard]] std::uint64_t context_id(std::uint64_t number, std::uint32_t node);
 
 class Groups {
@@ -36,7 +36,7 @@ class Groups {
     timed_out  // a node does not wait any longer
   };
   struct Part {
-    std::uint64_t number = 0;  // a node gives no two with the same
+    std::uint64_t number = 0;  // of the node's own, each once
     bool is_whole = true;      // no member of the node has ended
     bool wants_id = false;
     bool is_optional = false;  // it is no error if members have ended
@@ -66,7 +66,7 @@ class Groups {
 
   // This node's members have come, and its part is being sent to all.
   void enter(std::uint64_t number, Done done) { waiting_[number] = std::move(done); }
-  // They have been answered otherwise.
+  // They have got their answer, so nothing waits for this part any more.
   void leave(std::uint64_t number) { waiting_.erase(number); }
 
   // What all nodes receive, in one order.
@@ -75,7 +75,7 @@ class Groups {
   void ended(Rank rank);
   void over(std::uint32_t node);
 
-  // What this node alone knows as yet.
+  // What only this node knows so far.
   void ended_here(Rank rank) { ended_here_.insert(rank); }
   void lost(std::uint32_t node) { lost_.insert(node); }
   [[nodiscard]] Notices take_notices();  // of each once
@@ -85,7 +85,7 @@ class Groups {
     bool is_optional = false;  // it is destructed
     std::map<std::uint32_t, std::vector<Rank>> members;
     std::map<std::uint32_t, std::deque<Part>> parts;
-    std::map<std::uint32_t, std::deque<End>> late;  // what comes of the parts that a node has yet to give
+    std::map<std::uint32_t, std::deque<End>> late;  // how what a node has yet to give parts for has ended
   };
 
   Group* find(const std::string& name);  // nullptr: there is none, or this node has no member

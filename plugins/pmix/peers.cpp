@@ -114,7 +114,8 @@ bool Peers::postponed(const std::string& nspace, std::function<void(bool is_ther
   return true;
 }
 
-// Whether the request is answered, or never will be, as processes have gone.
+// Whether nothing more can be done, as processes have gone: the request is answered with an error, or waits for its
+// time-out.
 bool Peers::is_held(const std::vector<pmix_proc_t>& procs, pmix_status_t local, double timeout,
                     const Request& request) {
   if (!std::all_of(procs.begin(), procs.end(), [this](const auto& each) { return is_of_this_start(each); })) {
@@ -126,8 +127,8 @@ bool Peers::is_held(const std::vector<pmix_proc_t>& procs, pmix_status_t local, 
   return true;
 }
 
-// The numbers of those who take part, if they do now. Otherwise the request is answered, or waits; `again` is done
-// once it need not.
+// The numbers of those that take part; none if the request has been answered, or waits until a namespace is
+// settled: then `again` is called.
 std::optional<std::vector<Rank>> Peers::may_come(const std::vector<pmix_proc_t>& procs, const Request& request,
                                                  std::function<void()> again) {
   auto unsettled = std::find_if(procs.begin(), procs.end(),

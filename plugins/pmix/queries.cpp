@@ -126,7 +126,7 @@ std::vector<ProcessRow> Service::rows_of(const std::string& nspace) const {
   return rows;
 }
 
-// Without a row: what is known of it here.
+// Of a process of another shell that has sent no row.
 pmix_proc_state_t Service::state_from_afar(Rank number) const {
   const std::uint32_t shell = peers_->processes().find(number)->node;
   if (again_.lost.count(shell) > 0) return PMIX_PROC_STATE_COMM_FAILED;

@@ -41,11 +41,11 @@ struct MovingTasks {
   using Rank = value::Idset::Id;
 
   std::vector<Rank> unsent = {};  // whose wait is over
-  // Signals to end that have come since then; they are for those that start there.
+  // Signals to end that have come since then, by rank: they are sent to the task once it runs there.
   std::map<Rank, std::set<int>> late = {};
-  std::map<Rank, std::set<int>> coming = {};  // tasks to this shell that have not started, and likewise
+  std::map<Rank, std::set<int>> coming = {};  // tasks that come to this shell, until they start: likewise
   std::function<void(const std::vector<job::Move>&)> moved = {};
-  std::uint32_t last = 0;  // shell with tasks, before those of a restart of all tasks moved: theirs have to end
+  std::uint32_t last = 0;  // the last shell that had tasks before a restart of all moved some: it takes part, too
 
   [[nodiscard]] std::set<int> take_late(Rank rank) {
     auto found = late.extract(rank);

@@ -29,8 +29,8 @@ bool ends_at_once(group::Rank rank, plugin::Host& host) {
   return is_fatal(rank, host) && !on_lost_of(host).replaces;
 }
 
-// Tasks may come to any shell until all have ended, or, with where=spare, go to another: what has gone may still
-// have something to report.
+// Until all have ended tasks may come to any shell, or, with where=spare, leave it for another one; a shell that
+// tasks have left may still have something to report.
 bool any_may_get_tasks(plugin::Host& host) {
   using Where = job::RestartOption::Where;
   auto restart = job::RestartOption::read(host.options());

@@ -66,8 +66,8 @@ class ShellTasks {
   void call_exit(task::Task& task);
   // Puts one that is to be started in the place of all()[place], which stays valid.
   void renew(std::size_t place, std::uint32_t attempt, std::uint64_t restarts);
-  // Those that have ended, and are on other shells by the job's taskmap, are not among all() any more; they stay
-  // valid. The places of others change: unless none is left they have to be renewed.
+  // Takes those out of all() that have ended, and are on other shells by the job's taskmap; they stay valid. The
+  // places of the others change, so these have to be renewed.
   void remove_moved();
   // The end of a task that does not start again. It counts as that of the start that the job waits for.
   void record_end(value::Idset::Id rank, const exits::Record& record);

@@ -122,7 +122,7 @@ void ShellRestart::begin_together(const Decision& decision) {
   const std::uint32_t last = std::max(host_.last_with_tasks(), before);
   together_.emplace(RestartTogether{job_.restarts, decision.delay, !decision.whole, last, decision.ordered});
   for (const auto& task : tasks_.all()) {
-    // Before, to another shell; those that go now are waited for.
+    // One that has gone to another shell before is no task of this one; one that goes now is, until it has ended.
     bool has_gone = job_.taskmap.node_of(task->rank()) != job_.shell_rank && !decision.moves(task->rank());
     if (task->state() == task::State::exited && !has_gone && !host_.ending()) keep_together(*task);
   }

@@ -67,7 +67,7 @@ RestartDecision Recovery::decide_together(const RestartMessage& message) {
   return out;
 }
 
-// By spare and start: they may have started again where they were, each so often.
+// A move for each start: tasks may have started again where they were, some more often than others.
 std::vector<job::Move> Recovery::moves_of(const value::Idset& ranks, std::uint32_t from, std::uint32_t to,
                                           std::uint32_t more) const {
   std::map<std::uint32_t, value::Idset> by_start;
@@ -99,7 +99,7 @@ void Recovery::start_together(RestartDecision& decision, std::uint32_t shell) {
   job_.start_again(decision.together - moved);
 }
 
-// No task goes to where one has failed, or was lost.
+// Not a shell that tasks have left, as one has failed there, or it was lost.
 Result<std::uint32_t> Recovery::spare_for(std::uint32_t shell, const value::Idset& ranks) const {
   auto room = [this](std::uint32_t id) {
     const job::NodeResources& node = job_.resources.nodes[id];

@@ -47,8 +47,8 @@ class Recovery {
   std::optional<RestartDecision> decide_order(const RestartMessage& answer);
 
   // With where=spare: where these start. They go to a shell that others of their shell have gone to before them, if
-  // it has room, else to the first spare that can take them. What is in neither list of the answer has been
-  // overtaken by something else.
+  // it has room, else to the first spare that can take them. A task that is in neither list of the answer does not
+  // wait any more by this place in the log.
   SparePlaces place(const SpareRequest& asked);
 
   // Whether those of a lost shell may go there: with where=spare others may have come before them.

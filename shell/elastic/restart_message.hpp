@@ -52,7 +52,7 @@ struct SpareRequest {
   static Result<SpareRequest> parse(std::string_view bytes, std::uint32_t shells, std::uint64_t tasks);
 };
 
-// What becomes of it.
+// Where the tasks of a request start.
 struct SparePlaces {
   std::vector<job::Move> moves = {};  // these have been noted in the job
   value::Idset stay = {};             // no spare can take them: they start where they were

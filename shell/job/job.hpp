@@ -20,7 +20,7 @@
 
 namespace nacre::job {
 
-// Tasks of a lost shell that a spare has taken over.
+// Tasks that start on another shell: theirs was lost, or they have ended and start again on a spare.
 struct Move {
   value::Idset ranks;
   std::uint32_t from = 0, to = 0;  // shells
