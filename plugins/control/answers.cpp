@@ -228,10 +228,8 @@ void Answers::processes(const Json& arguments, Reply reply) {
       rows.push_back(std::move(row));
     }
     Json spares = Json::array();
-    for (std::uint32_t shell : host_.job().spare_shells().ids()) {
-      if (!questions_.has_lost(shell))
-        spares.push_back({{"spare", true}, {"host", host_of(shell)}, {"shell", shell}});
-    }
+    for (std::uint32_t shell : (host_.job().spare_shells() - questions_.gone()).ids())
+      spares.push_back({{"spare", true}, {"host", host_of(shell)}, {"shell", shell}});
     Json last{{"tasks", std::move(rows)}, {"late", hosts_of(late)}, {"spares", std::move(spares)}};
     if (has_gpus) last["notes"] = notes;
     reply.answer(last);

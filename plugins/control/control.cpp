@@ -103,11 +103,12 @@ class Control final : public plugin::Plugin {
     for (const char* topic : {"job.tasks-moved", "job.tasks-restart", "shell.joined"})
       on(topic, [this](plugin::Call& call) {
         changes_.restarts.started(call.in);
-        set_changes(entry_, host_.job());
-        Result<void> written = server_ ? write_entry() : Result<void>();
-        if (!written) without(written.error());
+        write_changes();
         return Result<void>();
       });
+    // Many shells may go at once.
+    gone_ = TRY(event::Timer::create(host_.loop(), [this] { write_changes(); }));
+    gone_->unref();
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { server_ ? look() : open(); }));
     timer_->unref();
     started_ = host_.events().follow([this](const Json& event) {
@@ -222,6 +223,12 @@ class Control final : public plugin::Plugin {
     return {};
   }
 
+  void write_changes() {
+    set_changes(entry_, host_.job(), questions_.gone());
+    if (entry_.ended() || !server_) return;
+    if (Result<void> written = write_entry(); !written) without(written.error());
+  }
+
   // A job that ends at once is not in the list yet, but will be if there is a place for it.
   Result<void> listed(plugin::Call& call) {
     if (gave_up_) return {};
@@ -298,6 +305,7 @@ class Control final : public plugin::Plugin {
         static_cast<std::uint32_t>(TRY(TRY(JsonAt::root(call.in).at("shell_rank")).integer(0, UINT32_MAX)));
     questions_.lost(shell);
     execs_.shell_gone(shell, call.topic == "shell.left");
+    gone_->start(event::Seconds::zero());
     return {};
   }
 
@@ -307,6 +315,7 @@ class Control final : public plugin::Plugin {
     timer_->stop();
     changes_.restarts.job_ended();
     answers_.job_ended(summary);
+    set_changes(entry_, host_.job(), questions_.gone());
     Result<void> written = gave_up_ && !directory_ ? Result<void>() : write_end(summary);
     if (!written)
       log(host_, *this, Level::warn, "{}: `nacre jobs` does not tell how this job has ended",
@@ -384,6 +393,7 @@ class Control final : public plugin::Plugin {
   std::unique_ptr<control::ControlServer> server_;
   std::string guarded_;  // a directory
   std::optional<event::Timer> timer_;
+  std::optional<event::Timer> gone_;  // shells have gone: the entry is about to be written
   std::unique_ptr<plugin::EventRecord::Follower> started_;
   plugin::Registration ended_;
   event::Seconds last_{};         // when those who wait for the end are waited for no more

@@ -49,9 +49,11 @@ record::JobEntry own_entry(const job::Job& job, const job::Options& options) {
   return entry;
 }
 
-void set_changes(record::JobEntry& entry, const job::Job& job) {
-  entry.shells = static_cast<std::uint32_t>(job.shells_that_came().size());
-  entry.spares = static_cast<std::uint32_t>(job.spare_shells().size());
+void set_changes(record::JobEntry& entry, const job::Job& job, const value::Idset& gone) {
+  const value::Idset came = job.shells_that_came();
+  entry.shells = came.size();
+  entry.gone = (came & gone).size();
+  entry.spares = (job.spare_shells() - gone).size();
   entry.restarts = job.restarts;
 }
 

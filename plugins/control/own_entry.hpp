@@ -11,6 +11,7 @@
 #include "job/job.hpp"
 #include "job/options.hpp"
 #include "record/places.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::plugins {
 
@@ -19,8 +20,8 @@ namespace nacre::plugins {
 // Adds what takes system calls; to be called once the tasks run. The second time it does nothing.
 void complete_entry(record::JobEntry& entry, const job::Job& job);
 
-// What has changed since shells were replaced, or tasks started again.
-void set_changes(record::JobEntry& entry, const job::Job& job);
+// What has changed since shells came, went or were replaced, or tasks started again. `gone`: shells.
+void set_changes(record::JobEntry& entry, const job::Job& job, const value::Idset& gone);
 
 // Why a place is not taken.
 using OnOtherPlace = std::function<void(const std::string& why)>;

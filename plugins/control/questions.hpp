@@ -46,7 +46,7 @@ class Questions {
   }
   // That shell answers no more.
   void lost(std::uint32_t shell) { open_.gone(shell); }
-  [[nodiscard]] bool has_lost(std::uint32_t shell) const { return open_.gone().contains(shell); }
+  [[nodiscard]] const value::Idset& gone() const { return open_.gone(); }
 
  private:
   // Announcement: what is asked for, a word, and the question's number.

@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
+#include "base/text.hpp"
 #include "cli/reply.hpp"
 #include "version.hpp"
 
@@ -64,6 +65,12 @@ std::string text_of(const CLI::ParseError& error, const CLI::App& app) {
   // "--ntasks: 1 required UINT:UINT in [1 - 16777216] missing"
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && text.ends_with(" missing"))
     return text.substr(0, text.find(':')) + ": expected a value";
+  // "Could not convert: --count = x"
+  constexpr std::string_view kNoNumber = "Could not convert: ";
+  if (std::size_t equals = text.find(" = "); text.starts_with(kNoNumber) && equals != std::string::npos) {
+    return fmt::format("{}: expected a number, got {}", text.substr(kNoNumber.size(), equals - kNoNumber.size()),
+                       in_quotes(text.substr(equals + 3)));
+  }
   // "Requires at most 1 options be given from [--hosts,--hostfile]"
   std::size_t list = text.find('[');
   if (text.starts_with("Requires at most 1 options") && text.ends_with(']') && list < text.size())

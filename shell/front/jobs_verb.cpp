@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre jobs; see nacre-jobs(1).
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -33,8 +35,9 @@ std::string info_of(const record::JobEntry& entry) {
 
 // As for -N of nacre run: "4+1".
 std::string nodes_of(const record::JobEntry& entry) {
-  if (entry.spares == 0 || entry.spares >= entry.shells) return std::to_string(entry.shells);
-  return fmt::format("{}+{}", entry.shells - entry.spares, entry.spares);
+  const std::uint64_t there = entry.shells - std::min(entry.gone, entry.shells);
+  if (entry.spares == 0 || entry.spares >= there) return std::to_string(there);
+  return fmt::format("{}+{}", there - entry.spares, entry.spares);
 }
 
 Json json_of(const record::Listed& job, double now) {

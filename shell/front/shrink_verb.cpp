@@ -48,7 +48,7 @@ class ShrinkVerb final : public JobVerb {
     } else if (verb_->count("--shells") > 0) {
       out["shells"] = TRY(idset_of("--shells", shells_, "shell")).str();
     } else {
-      if (count_ == 0) return invalid("--count: expected at least 1");
+      if (count_ < 1) return invalid("--count: expected at least 1");
       out["count"] = count_;
     }
     if (verb_->count("--signal") > 0) out["signal"] = TRY(signal_of(signal_));
@@ -102,7 +102,7 @@ class ShrinkVerb final : public JobVerb {
   std::string hosts_, shells_, grace_;
   std::string signal_ = "TERM";
   std::string tasks_ = "end";
-  std::uint64_t count_ = 0;
+  std::int64_t count_ = 0;
   bool force_ = false;
 };
 

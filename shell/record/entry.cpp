@@ -164,6 +164,7 @@ Result<JobEntry> entry_of(const JsonAt& at) {
   out.address = TRY(optional_string(at, "address"));
   out.manager = TRY(manager_at(TRY(at.at("manager"))));
   out.shells = TRY(count_at(at, "shells"));
+  if (TRY(at.find("gone"))) out.gone = TRY(count_at(at, "gone"));
   if (TRY(at.find("spares"))) out.spares = TRY(count_at(at, "spares"));
   if (TRY(at.find("restarts"))) out.restarts = TRY(count_at(at, "restarts"));
   out.tasks = TRY(count_at(at, "tasks"));
@@ -200,6 +201,7 @@ std::string JobEntry::text() const {
       {"command", shortened_command(command)},
       {"cwd", shortened(cwd, kMaxCommand)},
       {"started", started}};
+  if (gone > 0) out["gone"] = gone;
   if (spares > 0) out["spares"] = spares;
   if (restarts > 0) out["restarts"] = restarts;
   for (std::size_t i = 0; i < std::min(notes.size(), kMaxNotes); ++i) out["notes"].push_back(shortened(notes[i]));

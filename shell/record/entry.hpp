@@ -72,7 +72,8 @@ struct JobEntry {
   std::string address;          // unix:PATH of its control socket
   Manager manager;
   std::uint64_t shells = 0;
-  std::uint64_t spares = 0;    // of them
+  std::uint64_t gone = 0;      // of them: lost, or taken out
+  std::uint64_t spares = 0;    // of those that are there
   std::uint64_t restarts = 0;  // so often were tasks started again
   std::uint64_t tasks = 0;
   std::vector<std::string> command;

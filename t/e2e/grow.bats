@@ -43,6 +43,7 @@ start_run() {
   host=$(uname -n)
   [ "$(grow --hosts="node[4-6]" --json | jq -r .joined)" = "4-6" ]
   [ "$("$front" shrink --shells=5 --json | jq -r .gone)" = 5 ]
+  [ "$("$front" jobs --json | jq -c '[.shells, .gone, .spares]')" = "[7,1,2]" ]
   for expected in 7 8 9 10 11; do
     [ "$(grow --hosts=node5 --json | jq -r .joined)" = "$expected" ] || { "$front" ps; return 1; }
     [ "$("$front" shrink --count=1 --json | jq -r .gone)" = "$expected" ] || { "$front" ps; return 1; }
@@ -203,7 +204,7 @@ no_spare_but() { [ "$(spares)" = "$1" ]; }
   local row
   tasks=2
   start_run --local=2 -n 2 sh -c "$until_go"
-  for row in "--count=0|2|--count: expected 1 to 4096" "--count=x|2|" "|2|expected one of --hosts and --count" "--count=1 --hosts=a|2|" \
+  for row in "--count=0|2|--count: expected 1 to 4096" "--count=x|2|--count: expected a number, got 'x'" "|2|expected one of --hosts and --count" "--count=1 --hosts=a|2|" \
     "--hosts=elsewhere|1|elsewhere is another host, and all shells of this job are on this one: give --count, or start it with --hosts" "--count=1 --wait=0s|2|--wait: expected a time that ends" \
     "--hosts=a[|2|--hosts: "; do
     IFS='|' read -r given code words <<<"$row"

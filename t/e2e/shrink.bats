@@ -21,6 +21,8 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
     [ "$output" = "$hosts" ] || { echo "answer: $output"; return 1; }
     [ "$(grep -c '^bye' out)" -eq "$gone" ] || { cat out err; return 1; }
     [ "$("$front" ps -q | wc -l)" -eq $((14 - gone)) ]
+    [ "$("$front" jobs --json | jq -c '[.shells, .gone]')" = "[7,$((gone / 2))]" ]
+    [[ "$("$front" jobs)" == *" 14 "*" $((7 - gone / 2)) "* ]] || { "$front" jobs; return 1; }
     touch go
     ends_with 0
     [ "$(grep -c '^done' out)" -eq $((14 - gone)) ]
@@ -39,10 +41,11 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
     run "$front" shrink ${each%%|*}
     fails_with 1 "nacre shrink: ${each#*|}"
   done
-  for each in "" "--shells=1 --count=1" "--shells=" "--count=0" "--shells=1 --grace=x" "--shells=1 --signal=FOO" "--shells=1 --tasks=x"; do
+  for each in "" "--shells=1 --count=1" "--shells=" "--count=0" "--count=-1" "--count=x" "--shells=1 --grace=x" "--shells=1 --signal=FOO" "--shells=1 --tasks=x"; do
     # shellcheck disable=SC2086
     run "$front" shrink $each
     [ "$status" -eq 2 ] || { echo "$each: $status $output"; return 1; }
+    [[ $each != --count=* || $output == *"--count: expected a"* ]] || { echo "$each: $output"; return 1; }
   done
   [ "$("$front" ps -q | wc -l)" -eq 4 ]
   [ "$("$front" shrink --hosts=node1)" = node1 ]

@@ -17,6 +17,7 @@ TEST_CASE("an entry reads back as it was written", "[record]") {
   CHECK(running.text().find("spares") == std::string::npos);
   JobEntry spared = running;
   spared.spares = 1;
+  spared.gone = 2;
   CHECK(JobEntry::parse(spared.text()).value() == spared);
   JobEntry noted = running;
   noted.notes = {"on a made-up machine: 2x2c", "a rehearsal: kill n1"};
