@@ -108,8 +108,8 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     node_.linked(link);
     bulk_driver_->linked(link);
     value_driver_->linked(link);
-    if (link.side == overlay::Side::down && on_child_)
-      deferred_.add([this, child = link.peer] { on_child_(child); });
+    if (link.side == overlay::Side::down && hooks_.on_child)
+      deferred_.add([this, child = link.peer] { hooks_.on_child(child); });
     pump();
   };
   out.on_message = [this](overlay::LinkName from, const overlay::Message& message) {

@@ -16,6 +16,7 @@
 #include "group/announcements.hpp"
 #include "group/bulk_driver.hpp"
 #include "group/deferred_calls.hpp"
+#include "group/driver_hooks.hpp"
 #include "group/group.hpp"
 #include "group/keep_alive.hpp"
 #include "group/link_table.hpp"
@@ -58,13 +59,7 @@ class OverlayDriver final : public Group {
 
   // While a handler runs a thread sends beats, so that the others do not count this shell as lost (KeepAlive).
   Result<void> keep_alive();
-  // Called with each exception of severity 0 before serve(), which reports them again.
-  void when_ended(std::function<void(const JobException&)> on_ended) { on_ended_ = std::move(on_ended); }
-  void when_member(std::function<void()> on_member) { on_member_ = std::move(on_member); }  // of a newcomer
-  // Called with each announcement before serve(); true: serve() only reports what comes behind this one.
-  using Early = std::function<bool(std::string_view topic, std::string_view bytes)>;
-  void when_announced(Early on_early) { on_early_ = std::move(on_early); }
-  void when_child_joins(std::function<void(Rank)> on_child) { on_child_ = std::move(on_child); }
+  [[nodiscard]] DriverHooks& hooks() { return hooks_; }
   [[nodiscard]] const Membership& membership() const { return membership_; }
   [[nodiscard]] Directory& directory() { return membership_.directory; }
   [[nodiscard]] const overlay::Node& node() const { return node_; }
@@ -127,12 +122,9 @@ class OverlayDriver final : public Group {
   std::optional<event::Timer> timer_, answers_timer_;  // the latter of bulk_driver_
   overlay::Time due_{};                                // when the node wants its next tick
   Callbacks callbacks_;
-  std::function<void(Rank)> on_child_;
-  std::function<void()> on_member_;
-  Early on_early_;
+  DriverHooks hooks_;
   overlay::Scope own_scope_{0, 0};  // of the collectives of the shells that have joined with this one
-  std::function<void(const JobException&)> on_ended_;
-  DeferredCalls deferred_;  // for the owner
+  DeferredCalls deferred_;          // for the owner
   OpenCalls open_calls_{deferred_};
   std::vector<overlay::LinkName> failed_;  // links that have ended, which the node does not know yet
   Announcements announcements_;

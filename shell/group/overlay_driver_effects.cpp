@@ -129,7 +129,7 @@ void OverlayDriver::do_effect(overlay::Joined& joined) {
     Rank rank = tree.at(slot);
     if (rank != membership_.rank && tree.joined(rank) != 0) note_address(rank, tree.address(rank));
   }
-  if (on_member_) deferred_.add([this] { on_member_(); });
+  if (hooks_.on_member) deferred_.add([this] { hooks_.on_member(); });
 }
 
 void OverlayDriver::do_effect(overlay::Leave& /*leave*/) {
@@ -176,8 +176,8 @@ void OverlayDriver::deliver(const overlay::Entry& entry) {
   } else if (const auto* exception = std::get_if<overlay::ExceptionEntry>(&entry.body)) {
     JobException raised = exception_of(*exception);
     if (raised.severity == 0) node_.wait_for_busy(node_.options().fence);
-    if (raised.severity == 0 && !deferred_.serving() && on_ended_)
-      deferred_.add([this, raised] { on_ended_(raised); });
+    if (raised.severity == 0 && !deferred_.serving() && hooks_.on_ended)
+      deferred_.add([this, raised] { hooks_.on_ended(raised); });
     deferred_.add_for_served([this, raised = std::move(raised)] {
       if (callbacks_.on_exception) callbacks_.on_exception(raised);
     });
@@ -217,7 +217,8 @@ void OverlayDriver::deliver(const overlay::Event& event) {
     node_.wait_for_silent(std::min(kSilentAtEnd, node_.options().silent_bound));
     return node_.wait_for_busy(node_.options().silent_bound);
   }
-  if (on_early_ && !deferred_.serving() && on_early_(whole->topic, whole->bytes)) return deferred_.drop_kept();
+  bool is_early = hooks_.on_announced && !deferred_.serving();
+  if (is_early && hooks_.on_announced(whole->topic, whole->bytes)) return deferred_.drop_kept();
   deferred_.add_for_served([this, whole = *std::move(whole)] {
     if (callbacks_.on_announcement) callbacks_.on_announcement(whole.topic, whole.bytes);
   });

@@ -123,7 +123,7 @@ class Assembly {
   ~Assembly() {
     process_.signals->serve(nullptr);
     process_.launched_by.on_gone = nullptr;
-    if (process_.group && member_ != nullptr) member_->when_ended(nullptr);
+    if (process_.group && member_ != nullptr) member_->hooks().on_ended = nullptr;
   }
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
@@ -162,11 +162,11 @@ class Assembly {
     process_.launched_by.on_gone = [this] {
       if (rank_ == 0) end_job(process_.launched_by.end_cause(rank_));
     };
-    member_->when_ended([this](const group::JobException& raised) {
+    member_->hooks().on_ended = [this](const group::JobException& raised) {
       if (process_.end.is_decided()) return;
       process_.end.ordered({raised.message, raised.exit_code, raised.origin});
       log_cause(log_, raised, rank_ == 0);
-    });
+    };
   }
 
   void end_job(const exits::Cause& cause) {

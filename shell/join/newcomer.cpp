@@ -24,9 +24,10 @@ class Newcomer {
     process_.signals->serve(nullptr);
     process_.launched_by.on_gone = nullptr;
     if (!process_.group) return;
-    member_->when_ended(nullptr);
-    member_->when_announced(nullptr);
-    member_->when_member(nullptr);
+    group::DriverHooks& hooks = member_->hooks();
+    hooks.on_ended = nullptr;
+    hooks.on_announced = nullptr;
+    hooks.on_member = nullptr;
   }
   Newcomer(const Newcomer&) = delete;
   Newcomer& operator=(const Newcomer&) = delete;
@@ -60,11 +61,12 @@ class Newcomer {
     process_.group = std::move(member);
     CHECK_OK(member_->keep_alive());
     process_.timeline.early.joining = timeline::now();
-    member_->when_member([this] { send_offer(); });
-    member_->when_announced([this](std::string_view topic, std::string_view bytes) { return take(topic, bytes); });
-    member_->when_ended([this](const group::JobException& raised) {
+    group::DriverHooks& hooks = member_->hooks();
+    hooks.on_member = [this] { send_offer(); };
+    hooks.on_announced = [this](std::string_view topic, std::string_view bytes) { return take(topic, bytes); };
+    hooks.on_ended = [this](const group::JobException& raised) {
       over_ = Error{ECANCELED, fmt::format("the job has ended meanwhile: {}", raised.message)};
-    });
+    };
     return {};
   }
 

@@ -28,9 +28,9 @@ void make_launcher(ShellProcess& process, const launch::LaunchRecord& record, gr
   callbacks.on_ended = [&member](group::Rank rank, const value::WaitStatus&) { member.suspect(rank); };
   process.launcher = std::make_unique<launch::Launcher>(*process.loop, *process.children, std::move(options),
                                                         std::move(callbacks));
-  member.when_child_joins([&launcher = process.launcher](group::Rank child) {
+  member.hooks().on_child = [&launcher = process.launcher](group::Rank child) {
     if (launcher) launcher->joined(child);
-  });
+  };
 }
 
 }  // namespace nacre::join

@@ -157,12 +157,12 @@ TEST_CASE("a newcomer gets the announcements from the one on at which it begins"
   Log log;
   auto member = OverlayDriver::create(*world.loop, std::move(mine), log, world.bounds).value();
   std::vector<std::string> early;
-  member->when_announced([&](std::string_view topic, std::string_view) {
+  member->hooks().on_announced = [&](std::string_view topic, std::string_view) {
     early.emplace_back(topic);
     return topic == "begin";
-  });
+  };
   bool is_member = false;
-  member->when_member([&] { is_member = true; });
+  member->hooks().on_member = [&] { is_member = true; };
   world.run_until([&] { return asked.end.has_value() && is_member; });
   for (const char* topic : {"before", "begin", "behind"}) CHECK(world.shells[0].member->announce(topic, ""));
   world.run_until([&] { return early.size() == 3; });

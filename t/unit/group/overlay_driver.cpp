@@ -147,7 +147,7 @@ TEST_CASE("a job that ends before all shells have joined does not wait for those
   group::FakeShell& other = world.shells[2];
   other.member = OverlayDriver::create(*world.loop, std::move(world.memberships[2]), other.lines).value();
   std::string ended_by;
-  other.member->when_ended([&](const JobException& raised) { ended_by = raised.message; });
+  other.member->hooks().on_ended = [&](const JobException& raised) { ended_by = raised.message; };
   world.shells[0].member->raise({"exec", 0, "ended by SIGTERM", 143, 0});
   world.run_until([&] { return !ended_by.empty(); });
   CHECK(ended_by == "ended by SIGTERM");

@@ -123,7 +123,7 @@ class Joining {
     member.serve(std::move(callbacks));
     // What it raises comes back from the leader.
     if (other != 0) member.raise({"note", 7, "linked", std::nullopt, other});
-    if (other == 0) member.when_child_joins([this](group::Rank) { linked(); });
+    if (other == 0) member.hooks().on_child = [this](group::Rank) { linked(); };
     if (!text.empty()) member.gather("join", text, [](const Result<group::Group::Gathered>&) {});
   }
 
