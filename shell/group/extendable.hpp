@@ -58,6 +58,8 @@ class Extendable final : public Group {
   void leave(int code, std::function<void(std::optional<int>)> done) override {
     now_->leave(code, std::move(done));
   }
+  std::optional<UniqueFd> take_last_link() override { return now_->take_last_link(); }
+  void stay() override { now_->stay(); }
 
  private:
   Alone alone_{0, kFirstOrder};

@@ -15,6 +15,7 @@
 
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 #include "bulk/port.hpp"
 #include "exits/record.hpp"
 #include "group/directory.hpp"
@@ -139,6 +140,11 @@ class Group {
   // the code of others does not count. `done` is called when this shell may exit: with the job's exit code, or none
   // if this shell did not receive it.
   virtual void leave(int code, std::function<void(std::optional<int>)> done) = 0;
+
+  // After leave(), of a shell that a shrink takes out: for the others it has gone once this link is closed, by the
+  // kernel, when the process has ended. None: what was sent is not out yet. Empty: there is no such link.
+  virtual std::optional<UniqueFd> take_last_link() { return UniqueFd(); }
+  virtual void stay() {}  // in place of that: this process goes on, and is not waited for
 };
 
 }  // namespace nacre::group

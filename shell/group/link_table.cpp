@@ -131,17 +131,29 @@ void LinkTable::share(Wire& wire) {
     wire.share = KeepAlive::Share(*keep_alive_, *wire.link, wire.name->side);
 }
 
-void LinkTable::stop() {
+void LinkTable::stop(std::optional<overlay::LinkName> but) {
+  kept_ = but;
   listeners_.clear();
   dialers_.clear();
   for (Wire& wire : link_table_) {
-    if (!wire.closing) close(wire);
+    if (!wire.closing && !(kept_ && wire.name == kept_)) close(wire);
   }
 }
 
+std::optional<UniqueFd> LinkTable::release(overlay::LinkName link) {
+  Place wire = find(link);
+  if (wire == link_table_.end()) return UniqueFd();
+  if (wire->link->queued() > 0) return std::nullopt;
+  UniqueFd socket = wire->link->release();
+  link_table_.erase(wire);
+  return socket;
+}
+
 bool LinkTable::idle(const std::function<bool(Rank)>& gone) const {
-  return std::all_of(link_table_.begin(), link_table_.end(),
-                     [&](const Wire& wire) { return wire.closing && wire.name && gone(wire.name->peer); });
+  return std::all_of(link_table_.begin(), link_table_.end(), [&](const Wire& wire) {
+    bool is_kept = kept_ && wire.name == kept_;
+    return is_kept || (wire.closing && wire.name && gone(wire.name->peer));
+  });
 }
 
 // ---- links that come and go ----------------------------------------------------------------

@@ -64,9 +64,12 @@ class LinkTable final : public BulkStreams {
   void hold(value::Idset peers);
   // Beats of `sender`, which has to outlive this object, go out on all links.
   void keep_alive(KeepAlive& sender);
-  // Hangs up all links; none is accepted or dialled any more.
-  void stop();
-  // Whether no link is open or closing, except to shells that have `gone`.
+  // Hangs up all links `but` this one; none is accepted or dialled any more.
+  void stop(std::optional<overlay::LinkName> but = {});
+  // Takes the socket out of a link, which stays open for the peer. None: what was sent is not out yet. Empty: there
+  // is no such link.
+  std::optional<UniqueFd> release(overlay::LinkName link);
+  // Whether no link is open or closing, except to shells that have `gone`, and that which was not hung up.
   [[nodiscard]] bool idle(const std::function<bool(Rank)>& gone) const;
 
  private:
@@ -107,7 +110,8 @@ class LinkTable final : public BulkStreams {
   std::list<Wire> link_table_;
   std::optional<event::Timer> timer_;
   bool keep_half_closed_ = false;
-  value::Idset held_;  // peers
+  std::optional<overlay::LinkName> kept_;  // when all others were hung up
+  value::Idset held_;                      // peers
   KeepAlive* keep_alive_ = nullptr;
 };
 

@@ -132,7 +132,7 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
              link.peer, why.message);
     tick();
     send_queue_.forget(link);
-    node_.unlinked(link);
+    unlinked(link);
     bulk_gone(link);
     // Only its shell and that shell's guard remove its socket
     bool refused = why.code == ECONNREFUSED || why.code == ENOENT;
@@ -151,6 +151,18 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     end_if_short(why);
   };
   return out;
+}
+
+void OverlayDriver::unlinked(overlay::LinkName link) {
+  bool waits = hooks_.on_gone && link.side == overlay::Side::down && node_.has_left(link.peer);
+  if (!waits) return node_.unlinked(link);
+  deferred_.add([this, link] {
+    hooks_.on_gone(link.peer, [this, link] {
+      tick();
+      node_.unlinked(link);
+      pump();
+    });
+  });
 }
 
 // After joining, descriptors or memory may become free again. Before, they do not.
@@ -325,6 +337,23 @@ void OverlayDriver::leave(int code, std::function<void(std::optional<int>)> done
     pump();
   }
   end_if_gone();
+}
+
+// Of a shell that a shrink takes out: over which it has reported that.
+std::optional<overlay::LinkName> OverlayDriver::last_link() const {
+  auto up = node_.feeder();
+  if (!removed_ || !finished_ || !up) return std::nullopt;
+  return overlay::LinkName{*up, overlay::Side::up};
+}
+
+std::optional<UniqueFd> OverlayDriver::take_last_link() {
+  auto link = last_link();
+  return link ? link_table_->release(*link) : UniqueFd();
+}
+
+void OverlayDriver::stay() {
+  node_.stays();
+  pump();
 }
 
 // The last messages to others have to be out.

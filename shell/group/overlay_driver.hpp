@@ -56,6 +56,8 @@ class OverlayDriver final : public Group {
   void give_up_absent() override;
   void give_up_silent() override { static_cast<void>(announce(kGiveUpSilent, "")); }
   void leave(int code, std::function<void(std::optional<int>)> done) override;
+  std::optional<UniqueFd> take_last_link() override;
+  void stay() override;
 
   // While a handler runs a thread sends beats, so that the others do not count this shell as lost (KeepAlive).
   Result<void> keep_alive();
@@ -71,6 +73,8 @@ class OverlayDriver final : public Group {
   void start_timer();
   void start_bulk();
   void bulk_gone(overlay::LinkName link);
+  void unlinked(overlay::LinkName link);
+  [[nodiscard]] std::optional<overlay::LinkName> last_link() const;
   void tick();
   void open_collective(std::string name, overlay::Merge merge, const overlay::Own& mine, overlay::Scope scope,
                        OpenCalls::WhenReleased done);

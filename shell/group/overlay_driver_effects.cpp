@@ -148,7 +148,7 @@ void OverlayDriver::do_effect(overlay::Finished& /*finished*/) {
   finished_ = true;
   open_calls_.fail_requests({EPIPE, "the job has ended"});
   send_queue_.flush_all();
-  link_table_->stop();
+  link_table_->stop(last_link());
   deferred_.add([this] { end_if_gone(); });
 }
 

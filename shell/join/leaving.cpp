@@ -8,6 +8,8 @@ namespace {
 constexpr event::Seconds kAgentsGrace{5};
 // For a job that ends before all shells have joined: each one that has joined only has to pass the end on.
 constexpr event::Seconds kUnjoinedGrace{2};
+// For the last words of a shell that leaves before the others to get out
+constexpr event::Seconds kLastWords{5};
 
 void end_agents(ShellProcess& process) {
   if (!process.launcher) return;
@@ -19,11 +21,24 @@ void end_agents(ShellProcess& process) {
 // A shell that has left its job before the others goes on to hold the agents of those that it has started, until
 // they end, or its own launcher does.
 void keep_agents(ShellProcess& process) {
-  if (!process.launcher) return;
+  process.group->stay();
   bool over = process.launched_by.gone.has_value();
   process.launched_by.on_gone = [&over] { over = true; };
   process.loop->run_until([&] { return over || process.launcher->running() == 0; });
   process.launched_by.on_gone = nullptr;
+}
+
+// It counts as gone when this process has ended, with all that has come after the log: handlers, the guard.
+void leave_last_link_open(ShellProcess& process) {
+  bool late = false;
+  auto timer = event::Timer::create(*process.loop, [&late] { late = true; });
+  if (timer) timer->start_grace(kLastWords);
+  std::optional<UniqueFd> link;
+  process.loop->run_until([&] {
+    if (!link) link = process.group->take_last_link();
+    return link || late || !timer;
+  });
+  if (link) static_cast<void>(link->release());  // the kernel closes it
 }
 
 }  // namespace
@@ -52,7 +67,8 @@ std::optional<int> leave(ShellProcess& process, int code) {
   });
   process.loop->run_until([&left] { return left.done || left.late; });
   bool is_early = process.joined && left.done && !left.code && !process.end.is_cut_off();
-  if (is_early) keep_agents(process);
+  bool holds_agents = process.launcher && process.launcher->running() > 0;
+  if (is_early) holds_agents ? keep_agents(process) : leave_last_link_open(process);
   end_agents(process);
   if (!left.done) process.group.reset();  // the group holds the callback
   return left.code;

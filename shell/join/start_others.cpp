@@ -31,6 +31,9 @@ void make_launcher(ShellProcess& process, const launch::LaunchRecord& record, gr
   member.hooks().on_child = [&launcher = process.launcher](group::Rank child) {
     if (launcher) launcher->joined(child);
   };
+  member.hooks().on_gone = [&launcher = process.launcher](group::Rank rank, std::function<void()> done) {
+    launcher ? launcher->left(rank, std::move(done)) : done();
+  };
 }
 
 }  // namespace nacre::join

@@ -48,6 +48,7 @@ struct Launcher::Agent {
   bool failed = false;
   bool terminated = false;  // SIGTERM has been sent
   bool ended = false;
+  std::function<void()> when_over;  // its shell has left the job
   event::Seconds started_at{}, joined_at{};
 };
 
@@ -194,6 +195,14 @@ void Launcher::lost(Rank rank) {
   agent.timer->start_grace(kHangUpToKill);
 }
 
+void Launcher::left(Rank rank, std::function<void()> done) {
+  auto found = agents_.find(rank);
+  if (found == agents_.end()) return done();
+  Agent& agent = *found->second;
+  agent.when_over = std::move(done);
+  if (!agent.ended && !agent.terminated) agent.timer->start_grace(kTermToKill);
+}
+
 void Launcher::dismiss(Rank rank) {
   std::erase_if(queue_, [rank](const Queued& each) { return each.rank == rank; });
   auto found = agents_.find(rank);
@@ -252,6 +261,7 @@ void Launcher::end_agent(Rank rank) {
     fail(agent,
          fmt::format("{} ({} {})", words.empty() ? "it has printed nothing" : words, agent.program, status.str()));
   }
+  if (agent.when_over) std::exchange(agent.when_over, nullptr)();
   start_some();
   finish_if_done();
 }

@@ -80,6 +80,9 @@ class Launcher {
   // For a shell of this host, its standard input is closed first, so that its guard can report what holds it up;
   // then it is killed.
   void lost(group::Rank rank);
+  // This shell has left the job, and its links have ended. `done` is called once its agent has ended, which gets
+  // SIGTERM, then SIGKILL, if that does not come soon; at once if there is none.
+  void left(group::Rank rank, std::function<void()> done);
   // This shell, which has not joined, is not waited for any more: its agent is ended, and on_failed not called.
   void dismiss(group::Rank rank);
   // Starts no more. After `grace` the agents that are left get SIGTERM, then SIGKILL. `done` is called once when

@@ -16,6 +16,10 @@ DownLink* ChildTable::down(Id peer) {
   return found != down_links_.end() && found->peer == peer ? &*found : nullptr;
 }
 
+bool ChildTable::any_ends() const {
+  return std::any_of(down_links_.begin(), down_links_.end(), [](const DownLink& each) { return each.has_left; });
+}
+
 void ChildTable::set_children(const std::vector<Id>& ids, Time bound) {
   std::vector<Child> before = std::exchange(children_, {});
   for (Id id : ids) {

@@ -20,6 +20,7 @@ struct DownLink {
   bool closed = false;    // nothing more is sent on it
   bool ahead = false;     // it names a view that this node does not have
   bool parted = false;    // BYE was received
+  bool has_left = false;  // it has reported itself gone, and is gone when the link ends
   bool knocks = false;    // a newcomer that waits for its view
   Seq fed = 0;            // the last entry that the peer has, or that was sent to it
   std::string address;
@@ -48,6 +49,7 @@ class ChildTable {
   [[nodiscard]] Child* child(Id id);
   [[nodiscard]] std::vector<DownLink>& down_links() { return down_links_; }
   [[nodiscard]] DownLink* down(Id peer);
+  [[nodiscard]] bool any_ends() const;  // a member that has left, and whose link has not ended
 
   void linked(Id peer);
   void unlinked(Id peer);

@@ -184,6 +184,13 @@ void Node::tasks_ended() {
   settle();
 }
 
+void Node::stays() {
+  auto up = uplink_.current();
+  if (stage_ != Stage::over || !up || !reports_.gone().contains(options_.self)) return;
+  out_.send({*up, Side::up}, Bye{Farewell::gone, ""});
+  out_.put(HangUp{{*up, Side::up}});
+}
+
 void Node::suspect(Id child) {
   if (Child* found = child_table_.child(child)) found->suspected = true;
   if (leads()) campaigns_.give_up(child);

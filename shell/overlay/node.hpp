@@ -41,6 +41,7 @@ class Node {
   void started(const Idset& tasks);
   void exited(const Idset& tasks, Bytes record);
   void tasks_ended();      // after Leave
+  void stays();            // after Finished, of one that has left: nobody is to wait for the end of its process
   void suspect(Id child);  // of this node, or a newcomer that will not come: by other evidence than silence
   void leader_refuses();   // the leader's address refuses connections: the leader has ended
   void suspect_absent();   // all children that have never had a link to this node
@@ -58,6 +59,7 @@ class Node {
   [[nodiscard]] const std::vector<OpenCampaign>& campaigns() const { return campaigns_.open(); }
   [[nodiscard]] std::vector<Request> pending() const { return requests_.pending(); }
   [[nodiscard]] std::optional<Id> feeder() const { return uplink_.current(); }
+  [[nodiscard]] bool has_left(Id peer);  // it is gone once its down link ends
   [[nodiscard]] bool settled() const { return leads() || uplink_.at_parent(); }
   [[nodiscard]] const OverlayOptions& options() const { return options_; }
 
@@ -135,16 +137,14 @@ class Node {
   Promises promises_;
   Stage stage_ = Stage::member;
   Seq view_ = 0, complete_ = 0;
-  Seq wants_ack_ = 0;  // an acknowledgement of this entry does not wait for the next message
-  Seq end_ = 0;        // the entry that ends the job
-  Idset leaving_;      // of open campaigns
-  Idset doomed_;       // children that leave with this node
-  Idset exited_;       // leader: tasks whose end is known
+  Seq wants_ack_ = 0;       // an acknowledgement of this entry does not wait for the next message
+  Seq end_ = 0;             // the entry that ends the job
+  Idset leaving_, doomed_;  // of open campaigns; children that leave with this node
+  Idset exited_;            // leader: tasks whose end is known
   std::uint64_t next_request_ = 1;
-  Time sent_up_at_{}, fed_at_{};  // fed_at_: leader: when a beat was last sent to any member
-  Time leave_deadline_ = Outbox::kNever;
-  bool begun_ = false, tasks_done_ = false;          // begun: by the first tick
-  Up sent_standing_{kNoEnd, 0, {}, {}, {}, {}, {}};  // the last standing that the parent was sent
+  Time sent_up_at_{}, leave_deadline_ = Outbox::kNever, fed_at_{};  // fed_at_: the leader's last beat to any
+  bool begun_ = false, tasks_done_ = false;                         // begun: by the first tick
+  Up sent_standing_{kNoEnd, 0, {}, {}, {}, {}, {}};                 // the last standing that the parent was sent
 };
 
 }  // namespace nacre::overlay

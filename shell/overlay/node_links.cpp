@@ -31,7 +31,14 @@ void Node::unlinked(LinkName link) {
 }
 
 void Node::lose(LinkName link) {
-  link.side == Side::down ? child_table_.unlinked(link.peer) : uplink_.unlinked(link.peer);
+  if (link.side == Side::up) return uplink_.unlinked(link.peer);
+  if (has_left(link.peer) && leaving_.contains(link.peer)) reports_.add_gone(Idset::range(link.peer, link.peer));
+  child_table_.unlinked(link.peer);
+}
+
+bool Node::has_left(Id peer) {
+  const DownLink* down = child_table_.down(peer);
+  return down != nullptr && down->has_left;
 }
 
 void Node::refuse(LinkName link, Farewell why, std::string text) {
@@ -188,6 +195,7 @@ void Node::take(LinkName from, const Bye& bye) {
   if (DownLink* down = child_table_.down(from.peer)) down->parted = true;
   Child* child = child_table_.child(from.peer);
   if (child != nullptr && bye.why == Farewell::finished) child->finished = true;
+  if (bye.why == Farewell::gone) lose(from);
 }
 
 }  // namespace nacre::overlay

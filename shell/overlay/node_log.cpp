@@ -80,11 +80,11 @@ void Node::settle_leaving() {
   bool late = out_.now >= leave_deadline_;
   if (late && !tasks_done_) return die("the tasks did not end in time for this member to leave");
   if (!tasks_done_ || (!late && !(doomed_ - reports_.gone()).empty())) return;
+  if (!late && child_table_.any_ends()) return;
   auto up = uplink_.current();
   if (!up && !late) return;
   reports_.add_gone(Idset::range(options_.self, options_.self));
   flush_up();
-  if (up) out_.send({*up, Side::up}, Bye{Farewell::gone, ""});
   stage_ = Stage::over;
   out_.put(Finished{});
 }

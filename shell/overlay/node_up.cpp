@@ -11,8 +11,12 @@ namespace nacre::overlay {
 
 void Node::take(LinkName from, const Up& up) {
   if (from.side == Side::up) return refuse(from, Farewell::refused, "UP is sent by the end that dialled");
-  reports_.add_gone(up.gone & leaving_);
-  if (!(up.gone - leaving_).empty() && up.view > view_) reports_.add_gone(up.gone);
+  Idset gone = up.view > view_ ? up.gone : up.gone & leaving_;
+  if (up.gone.contains(from.peer)) {
+    child_table_.down(from.peer)->has_left = true;
+    gone.remove(from.peer);
+  }
+  reports_.add_gone(gone);
   reports_.add_started(up.started);
   for (const TaskReport& each : up.exited) reports_.add_exited(each);
   if (up.view > view_) child_table_.down(from.peer)->ahead = true;

@@ -89,6 +89,13 @@ void Link::abort() {
   start_.tls.reset();
 }
 
+UniqueFd Link::release() {
+  Sending sending(sending_);
+  UniqueFd socket = std::move(start_.socket);
+  abort();
+  return socket;
+}
+
 void Link::end_with(const std::optional<Error>& why) {
   if (closed_) return;
   abort();

@@ -75,9 +75,9 @@ class Link {
   std::size_t write(StreamId stream, std::string_view bytes);
   Result<void> end(StreamId stream);
   Result<void> grant(StreamId stream, std::size_t bytes);  // how many more bytes of a stream the other end may send
-  // Closes after all that was taken, when the other end has finished too
-  void finish();
-  void abort();  // closes at once; on_closed is not called
+  void finish();                     // closes after all that was taken, when the other end has finished too
+  void abort();                      // closes at once; on_closed is not called
+  [[nodiscard]] UniqueFd release();  // likewise, but the socket stays open: the other end sees nothing of it
   // Sends a frame from another thread, while the loop's stands still in a callback. If bytes of before still wait,
   // it sends these instead. The caller sees to it that the link lives meanwhile.
   void send_beside(std::string_view frame);

@@ -69,12 +69,22 @@ ranks_of() { # idset
   for part in ${1//,/ }; do seq "${part%-*}" "${part#*-}"; done
 }
 
-# Nothing of them is left when the answer comes, but the processes of shells that have started others (case 21, too).
+# Nothing of them is left when the answer comes, but the processes of shells that have started others that stay (case 21, too).
 leave() { # idset
   local rank
   shrink --shells="$1" >answer
-  for rank in $(ranks_of "$1"); do no_task "$rank" || { echo "task $rank is still there"; return 1; }; done
+  for rank in $(ranks_of "$1"); do
+    no_task "$rank" || { echo "task $rank is still there"; return 1; }
+    stays "$rank" " $(ranks_of "$1" | xargs) " || ! shell_is_there "$rank" || { echo "shell $rank is still there"; return 1; }
+  done
   answered answer "$1"
+}
+
+# Whether this one of the shells that leave has started one that stays.
+stays() { # RANK SHELLS
+  local each
+  for each in $((2 * $1 + 1)) $((2 * $1 + 2)); do ((each >= shells)) || [[ $2 == *" $each "* ]] || return 0; done
+  return 1
 }
 
 repeat() {

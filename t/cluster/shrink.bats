@@ -7,8 +7,23 @@ load jobs.bash
 
 cluster=(4 --slurm)
 
-# A shell's process ends a moment after the shell has reported that it leaves.
-no_shell_on() { none_on "$1" '^nacre-shell: ' && none_on "$1" '^sh -c touch'; }
+# HOST...: at the answer nothing of the job is there: no task, shell or guard. Who takes the connection there is of the host itself, and
+# ends with it; Slurm's step is the manager's.
+none_of_it_on() {
+  local host left
+  for host; do
+    left=$(strays_on "$host" | grep -vE '^ *[0-9]+ (sshd: |slurmstepd: )' || :)
+    [ -z "$left" ] || { echo "left on $host: $left"; return 1; }
+  done
+}
+
+# The end of the shells but the leader's, once they have left the others, takes 5 s.
+write_long_end() {
+  cat >rc.lua <<'LUA'
+rank = shell.info.rank
+last = setmetatable ({}, { __gc = function () if rank > 0 then os.execute ("sleep 5") end end })
+LUA
+}
 
 @test "over ssh: hosts leave, nothing is left on them, and the others end well" {
   write_waiters
@@ -16,11 +31,47 @@ no_shell_on() { none_on "$1" '^nacre-shell: ' && none_on "$1" '^sh -c touch'; }
   job=$!
   wait_until have_started
   wait_until listed node1
+  runs_on node0 '^ssh .* node2 '
   [ "$(nacre node3 shrink --hosts=node2)" = node2 ]
-  wait_until no_shell_on node2
+  none_of_it_on node2
+  none_on node0 '^ssh .* node2 '
   [ "$(nacre node1 shrink --count=1 --json | jq -r .hosts)" = node3 ]
-  wait_until no_shell_on node3
+  none_of_it_on node3
+  none_on node0 '^ssh .* node3 '
   [ "$(nacre node1 ps -q | wc -l)" -eq 2 ]
+  touch go
+  ends_with 0
+  [ "$(grep -c '^done' said)" -eq 2 ]
+  nothing_left
+}
+
+@test "over ssh, 20 times: a host joins and leaves, and nothing is left on it at the answer" {
+  local time
+  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK' "$work"
+  limit=200 launch node1 >said 2>&1 &
+  job=$!
+  wait_until have_started
+  wait_until listed node0
+  for ((time = 0; time < 20; ++time)); do
+    nacre node0 shrink --quiet --hosts=node3
+    none_of_it_on node3
+    none_on node0 '^ssh .* node3 '
+    nacre node0 grow --quiet --hosts=node3
+  done
+  touch go
+  ends_with 0
+  nothing_left
+}
+
+@test "a deep tree of shells whose end takes long: a whole branch leaves, and nothing is left at the answer" {
+  write_waiters
+  write_long_end
+  limit=150 launch node2 --arity=2 -- --initrc="$work/rc.lua" >said 2>&1 &
+  job=$!
+  wait_until have_started
+  wait_until listed node0
+  nacre node2 shrink --quiet --shells=1,3
+  none_of_it_on node1 node3
   touch go
   ends_with 0
   [ "$(grep -c '^done' said)" -eq 2 ]
@@ -42,12 +93,31 @@ no_shell_on() { none_on "$1" '^nacre-shell: ' && none_on "$1" '^sh -c touch'; }
   nothing_left
 }
 
-@test "a job that srun has started" {
+@test "a job that srun has started, 7 times 3 hosts: nothing is left on them at the answer" {
+  local time host
   write_waiters
-  start_by_srun
+  for ((time = 0; time < 7; ++time)); do
+    rm -f go started.*
+    start_by_srun
+    [ "$(nacre node3 shrink --hosts=node1)" = node1 ]
+    none_of_it_on node1
+    [ "$(nacre node1 shrink --hosts='node[2-3]')" = "node[2-3]" ]
+    none_of_it_on node2 node3
+    touch go
+    ends_with 0
+  done
+  nothing_left
+}
+
+@test "a job that srun has started, of shells whose end takes long: nothing is left at the answer" {
+  write_waiters
+  write_long_end
+  limit=150 shells_by_srun --initrc="$work/rc.lua" >said 2>&1 &
+  job=$!
+  wait_until have_started
+  wait_until listed node0
   [ "$(nacre node3 shrink --hosts='node[1-2]')" = "node[1-2]" ]
-  wait_until no_shell_on node1
-  wait_until no_shell_on node2
+  none_of_it_on node1 node2
   touch go
   ends_with 0
   [ "$(grep -c '^done' said)" -eq 2 ]
@@ -61,7 +131,7 @@ no_shell_on() { none_on "$1" '^nacre-shell: ' && none_on "$1" '^sh -c touch'; }
   wait_until have_started
   wait_until listed node0
   [ "$(nacre node3 shrink --hosts=node2)" = node2 ]
-  wait_until no_shell_on node2
+  none_of_it_on node2
   # Longer than the 4 s that srun once gave the others: that an end does not come has no other sign than time.
   sleep 6
   [ "$(nacre node3 ps -q | wc -l)" -eq 3 ]

@@ -54,13 +54,16 @@ TEST_CASE("shells leave a job: the others stay, and who asked gets the end") {
     leave(world.shells[rank]);
   }
   CHECK(failed == 2 * leavers.size());
-  world.run_until([&] { return answer.has_value(); });
+  world.run_until([&] {
+    for (Rank rank : leavers) {
+      if (world.shells[rank].gone) world.shells[rank].member.reset();
+    }
+    return answer.has_value();
+  });
+  for (Rank rank : leavers) CHECK_FALSE(world.shells[rank].member);
   CHECK(answer->gone.str() == set);
   CHECK(answer->unconfirmed.empty());
   for (Rank rank : leavers) CHECK(world.shells[0].ended.of(rank) == victim());
-  auto is_gone = [&](Rank rank) { return world.shells[rank].gone; };
-  world.run_until([&] { return std::all_of(leavers.begin(), leavers.end(), is_gone); });
-  for (Rank rank : leavers) world.shells[rank].member.reset();
   world.run_until([&] { return world.all([](const FakeShell& shell) { return shell.shrinks.size() == 2; }); });
   world.each([&](const FakeShell& shell) {
     CHECK(shell.shrinks == Acts{fmt::format("left {}", set), fmt::format("gone {} unconfirmed ", set)});
@@ -68,6 +71,53 @@ TEST_CASE("shells leave a job: the others stay, and who asked gets the end") {
     CHECK(shell.cut_off.empty());
   });
   world.pass("after");
+  world.leave();
+}
+
+TEST_CASE("a shell that leaves has gone when its last link is closed, and who fed it agrees; or when it stays") {
+  World world(3, GENERATE(Over::local, Over::tcp));
+  world.start_all();
+  world.pass("b");
+  auto soon = event::Timer::create(*world.loop, [] {}).value();
+  auto for_a_while = [&](const std::optional<Shrunk>& answer) {
+    bool over = false;
+    soon = event::Timer::create(*world.loop, [&] { over = true; }).value();
+    soon.start(event::Seconds(0.05));
+    world.run_until([&] { return over || answer; });
+    CHECK_FALSE(answer);
+  };
+  std::function<void()> agree;
+  world.shells[0].member->hooks().on_gone = [&](Rank rank, std::function<void()> done) {
+    CHECK(rank == 1);
+    agree = std::move(done);
+  };
+  for (Rank rank : {1U, 2U}) {
+    std::optional<Shrunk> answer;
+    FakeShell& shell = world.shells[rank];
+    world.shells[0].member->shrink(value::Idset::range(rank, rank),
+                                   [&](Result<Shrunk> shrunk) { answer = std::move(shrunk).value(); });
+    world.run_until([&] { return !shell.shrinks.empty() && shell.shrinks.back() == "leave"; });
+    leave(shell);
+    world.run_until([&] { return shell.gone; });
+    for_a_while(answer);
+    if (rank == 2) {
+      shell.member->stay();
+    } else {
+      auto last = shell.member->take_last_link();
+      REQUIRE(last);
+      REQUIRE(*last);
+      shell.member.reset();
+      for_a_while(answer);
+      last->reset();
+      world.run_until([&] { return agree != nullptr; });
+      for_a_while(answer);
+      agree();
+    }
+    world.run_until([&] { return answer.has_value(); });
+    CHECK(answer->gone == value::Idset::range(rank, rank));
+    shell.member.reset();
+  }
+  world.shells[0].member->hooks().on_gone = nullptr;
   world.leave();
 }
 
@@ -98,11 +148,11 @@ TEST_CASE("a shell that dies while it leaves is not confirmed, and no loss") {
   world.run_until([&] { return !world.shells[1].shrinks.empty() && !world.shells[3].shrinks.empty(); });
   world.shells[1].member.reset();
   leave(world.shells[3]);
+  world.run_until([&] { return world.shells[3].gone; });
+  world.shells[3].member.reset();
   world.run_until([&] { return answer.has_value(); });
   CHECK(answer->unconfirmed.contains(1));
   CHECK(world.shells[0].lost.empty());
-  world.run_until([&] { return world.shells[3].gone; });
-  world.shells[3].member.reset();
   world.pass("after");
   world.leave();
 }

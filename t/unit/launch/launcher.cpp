@@ -247,6 +247,31 @@ TEST_CASE_METHOD(LauncherFixture,
   CHECK(ended == Words{"1 exited with code 5", "2 killed by SIGKILL"});
 }
 
+TEST_CASE_METHOD(LauncherFixture, "a shell that has left is over once its agent has ended, which is made to") {
+  make({.agent = {script("agent", "touch " + folder.path("") + "$1; exec \"$2\"")},
+        .shell = {script("shell", "until [ -e " + folder.path("go") + " ]; do sleep 0.02; done")}});
+  std::string over;
+  auto note = [&](const char* which) { return [&over, which] { over += which; }; };
+  launcher->left(7, note("none "));
+  CHECK(over == "none ");
+  launcher->start(1, "obeys", "");
+  launcher->joined(1);
+  launcher->left(1, note("one "));
+  until_there("obeys");
+  CHECK(over == "none ");
+  script("go", "");
+  until([&] { return over == "none one "; });
+  CHECK(launcher->running() == 0);
+  make({.agent = {script("stays", "trap '' TERM; touch " + folder.path("") + "$1; while :; do sleep 0.1; done")},
+        .shell = {"x"}});
+  launcher->start(2, "there", "");
+  until_there("there");
+  launcher->joined(2);
+  launcher->left(2, note("two"));
+  until([&] { return over == "none one two"; });
+  CHECK(ended == Words{"1 exited with code 0", "2 killed by SIGKILL"});
+}
+
 TEST_CASE_METHOD(LauncherFixture, "an agent that others kill, or that fails, says nothing of its shell") {
   std::string agent =
       script("agent", "while [ ! -e " + folder.path("go") + " ]; do sleep 0.02; done; eval \"eval $2\"");

@@ -138,7 +138,45 @@ TEST_CASE("rule 8: who leaves forwards, ends its tasks, waits for its children t
   Up gone;
   gone.gone = *Idset::parse("3");
   bench.say({3, Side::down}, gone);
-  CHECK(bench.asks() == "^0 UP 0:0 gone 3; ^0 UP 0:0 gone 1; ^0 BYE 2; finished");
+  CHECK(bench.asks().empty());
+  bench.node.unlinked({3, Side::down});
+  CHECK(bench.asks() == "^0 UP 0:0 gone 3; ^0 UP 0:0 gone 1; finished");
+  bench.node.stays();
+  CHECK(bench.asks() == "^0 BYE 2; hang up ^0");
+}
+
+TEST_CASE("rule 8: who has reported itself gone is so when its link ends, or when it says that its process stays") {
+  Middle bench;
+  Up gone;
+  gone.gone = *Idset::parse("3,7");
+  bool stays = GENERATE(false, true);
+  bench.entry(0, 1, left("3,7"));
+  bench.asks();
+  bench.say({3, Side::down}, gone);
+  CHECK(bench.asks() == "^0 UP 1:0 gone 7");  // from below member 3, which has seen it go
+  CHECK(bench.node.has_left(3));
+  if (stays)
+    bench.say({3, Side::down}, Bye{Farewell::gone, ""});
+  else
+    bench.node.unlinked({3, Side::down});
+  CHECK(bench.asks() == "^0 UP 1:0 gone 3");
+  CHECK_FALSE(bench.node.has_left(3));
+  bench.node.unlinked({3, Side::down});
+  CHECK(bench.asks().empty());
+}
+
+TEST_CASE("rule 8: who leaves waits for those that have left before it, and whose links have not ended") {
+  Middle bench;
+  Up gone;
+  gone.gone = *Idset::parse("3");
+  bench.entry(0, 1, left("3"));
+  bench.say({3, Side::down}, gone);
+  bench.entry(0, 2, left("1"));
+  bench.asks();
+  bench.node.tasks_ended();
+  CHECK(bench.asks().empty());
+  bench.node.unlinked({3, Side::down});
+  CHECK(bench.asks() == "^0 UP 0:0 gone 3; ^0 UP 0:0 gone 1; finished");
 }
 
 TEST_CASE("rule 8: all within a bound") {
