@@ -36,12 +36,27 @@ std::string shown(const Matches& jobs) {
 }
 
 template <typename Is>
-Matches those_that(const std::vector<Listed>& jobs, Is is) {
+Matches those_that(Matches jobs, Is is) {
+  std::erase_if(jobs, [&](const Listed* each) { return !is(*each); });
+  return jobs;
+}
+
+Matches all_of(const std::vector<Listed>& jobs) {
   Matches out;
-  for (const Listed& each : jobs) {
-    if (is(each)) out.push_back(&each);
-  }
+  for (const Listed& each : jobs) out.push_back(&each);
   return out;
+}
+
+// Those that have not ended; if all have, the one that has ended last.
+Matches of_name(const Matches& jobs, std::string_view name) {
+  Matches out =
+      those_that(jobs, [&](const Listed& job) { return job.state != JobState::ended && job.entry.name == name; });
+  if (!out.empty()) return out;
+  out = those_that(jobs, [&](const Listed& job) { return job.entry.name == name; });
+  auto last = std::max_element(out.begin(), out.end(), [](const Listed* one, const Listed* other) {
+    return one->entry.end->time < other->entry.end->time;
+  });
+  return last == out.end() ? Matches() : Matches{*last};
 }
 
 bool is_of_step(const JobEntry& entry, std::string_view text) {
@@ -64,7 +79,7 @@ bool begins_with(const JobEntry& entry, std::string_view text) {
   return !text.empty() && std::string_view(id).substr(1).starts_with(text);
 }
 
-Matches of_text(const std::vector<Listed>& jobs, std::string_view text) {
+Matches of_text(const Matches& jobs, std::string_view text) {
   if (text.starts_with(kSlurm)) {
     std::string_view step = text.substr(kSlurm.size());
     Matches all = those_that(jobs, [&](const Listed& job) { return is_of_step(job.entry, step); });
@@ -76,9 +91,8 @@ Matches of_text(const std::vector<Listed>& jobs, std::string_view text) {
     Matches same = those_that(jobs, [&](const Listed& job) { return job.entry.id == *id; });
     if (!same.empty()) return same;
   }
-  Matches named =
-      those_that(jobs, [&](const Listed& job) { return job.state != JobState::ended && job.entry.name == text; });
-  if (!named.empty()) return named;
+  // Of a job that has ended too: who means it does not get another one.
+  if (Matches named = of_name(jobs, text); !named.empty()) return named;
   return those_that(jobs, [&](const Listed& job) { return begins_with(job.entry, text); });
 }
 
@@ -202,12 +216,13 @@ Result<const Listed*> JobList::find(std::string_view job) const {
     if (jobs.empty()) return Error{ENOENT, "last: there is no job in the list"};
     return &jobs.back();
   }
-  Matches found = of_text(jobs, job);
+  const Matches all = all_of(jobs);
+  Matches found = of_text(all, job);
   std::size_t slash = job.find('/');
-  if (found.empty() && slash != std::string_view::npos) {
-    found = of_text(jobs, job.substr(slash + 1));
-    std::erase_if(found, [&](const Listed* each) { return !is_of_host(each->entry, job.substr(0, slash)); });
-  }
+  if (found.empty() && slash != std::string_view::npos)
+    found =
+        of_text(those_that(all, [&](const Listed& each) { return is_of_host(each.entry, job.substr(0, slash)); }),
+                job.substr(slash + 1));
   if (found.empty())
     return Error{ENOENT, fmt::format("{}: no such job; `nacre jobs -a` lists all that are known", in_quotes(job))};
   if (found.size() > 1)
@@ -216,8 +231,9 @@ Result<const Listed*> JobList::find(std::string_view job) const {
 }
 
 Result<const Listed*> JobList::only_one() const {
-  Matches running = those_that(jobs, [](const Listed& job) { return job.state == JobState::running; });
-  if (running.empty()) running = those_that(jobs, [](const Listed& job) { return job.state == JobState::unknown; });
+  Matches running = those_that(all_of(jobs), [](const Listed& job) { return job.state == JobState::running; });
+  if (running.empty())
+    running = those_that(all_of(jobs), [](const Listed& job) { return job.state == JobState::unknown; });
   if (running.empty()) return Error{ENOENT, "no job runs; `nacre jobs -a` lists those that have ended"};
   if (running.size() > 1)
     return invalid(fmt::format("{} jobs run: name one of {}", running.size(), shown(running)));

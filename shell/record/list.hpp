@@ -60,9 +60,9 @@ struct JobList {
   // job has ended counts.
   static JobList read(const std::vector<std::string>& places, const Witness& witness, double now);
 
-  // `job`: an id in any form of RFC 19, a unique beginning of an id, a name that only one running job has, `last`,
-  // slurm:JOB or slurm:JOB.STEP, HOST/ID. EINVAL: several jobs match, and the message lists them. ENOENT: none
-  // does.
+  // `job`: an id in any form of RFC 19, a unique beginning of an id, a name that only one running job has, or if
+  // none does, that of the job that has ended last of those with it; `last`, slurm:JOB or slurm:JOB.STEP, HOST/ID.
+  // EINVAL: several jobs match, and the message lists them. ENOENT: none does.
   [[nodiscard]] Result<const Listed*> find(std::string_view job) const;
   // The only job that runs; if none does, the only one that may run. ENOENT: there is none. EINVAL: there are
   // several.

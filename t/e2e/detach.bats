@@ -65,6 +65,33 @@ detached() { # way, then options and a command
   done
 }
 
+@test "a name is that of the job that runs, else of the one that has ended last" {
+  detached here --name=again sh -c 'echo first; exit 3'
+  run -3 "$front" wait again
+  detached here --name=again sh -c 'until [ -e go ]; do sleep 0.05; done; echo second; exit 4'
+  second=$id
+  detached here --name=again sleep 76554
+  run -1 "$front" wait again
+  [[ $output == "nacre wait: 'again' may be any of 2 jobs: "* ]] || { echo "$output"; return 1; }
+  "$front" kill "$id"
+  run -143 "$front" wait "$id"
+  # The last one has ended since; this one runs.
+  [ "$("$front" ps --json again | jq -s length)" -eq 1 ]
+  touch go
+  run -4 "$front" wait --json again
+  [ "$output" = "{\"code\":4,\"id\":\"$second\"}" ] || { echo "$output"; return 1; }
+  run -4 "$front" wait --json again
+  [ "$output" = "{\"code\":4,\"id\":\"$second\"}" ] || { echo "$output"; return 1; }
+  run -4 "$front" wait "$(hostname)/again"
+  run -4 --separate-stderr "$front" attach again
+  [[ $output == second* ]] || { echo "$output"; return 1; }
+  [ "$("$front" report --json again | jq -r .id)" = "$second" ]
+  run -1 "$front" kill again
+  [ "$output" = "nacre kill: job $second has ended" ] || { echo "$output"; return 1; }
+  run -1 "$front" wait agai
+  [[ $output == "nacre wait: 'agai': no such job"* ]] || { echo "$output"; return 1; }
+}
+
 @test "the launcher is killed before the job runs: the job ends" {
   printf 'plugin.register { handlers = { { topic = "shell.init", fn = function () io.open ("started", "w"):close (); os.execute ("sleep 1") end } } }\n' >slow.lua
   for way in here local agent; do

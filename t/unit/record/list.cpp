@@ -244,9 +244,39 @@ TEST_CASE("a job is found by each of its names", "[record]") {
   CHECK(found(list, third.id.f58_plain().substr(0, 2)) == "255");
   CHECK(found(list, first.id.f58_plain().substr(0, 6)).find("any of 2 jobs") != std::string::npos);
   CHECK(found(list, "train").find("any of 2 jobs") != std::string::npos);
-  CHECK(found(list, "other").find("no such job") != std::string::npos);  // names are of jobs that run
+  CHECK(found(list, "other") == "255");
   CHECK(found(list, "nothing").find("no such job") != std::string::npos);
   CHECK(found(list, "").find("is empty") != std::string::npos);
+}
+
+TEST_CASE("a name is that of the job that runs, else of the one that has ended last", "[record]") {
+  TemporaryFolder folder;
+  EntryDirectory directory = directory_in(folder);
+  JobEntry last = ended_entry(0x1234567890abcdee, 1990);
+  JobEntry short_one = ended_entry(0x1234567890abcdef, 1980);
+  short_one.started = 1985;  // the first to end is not the first to start
+  JobEntry other = sample_entry(0x0fff);
+  other.name = "other";
+  for (const JobEntry& each : {last, short_one, other}) REQUIRE(directory.write(each));
+  CHECK(found(list_of(folder), "job") == last.id.decimal());
+  JobEntry gone = ended_entry(4, 1995);
+  gone.end->vanished = true;
+  REQUIRE(directory.write(gone));
+  CHECK(found(list_of(folder), "job") == "4");
+  JobEntry of_its_id = ended_entry(5, 1900);
+  of_its_id.name = other.id.f58_plain().substr(0, 3);  // of an id that begins like it, the job is another
+  REQUIRE(directory.write(of_its_id));
+  CHECK(found(list_of(folder), of_its_id.name) == "5");
+  REQUIRE(directory.write(sample_entry(6)));
+  CHECK(found(list_of(folder), "job") == "6");
+  JobEntry unseen = sample_entry(7);
+  unseen.place.host = "there";
+  REQUIRE(directory.write(unseen));
+  CHECK(found(list_of(folder), "job").find("any of 2 jobs") != std::string::npos);
+  CHECK(found(list_of(folder), "there/job") == "7");
+  REQUIRE(directory.write(ended_entry(6, 1996)));
+  CHECK(found(list_of(folder), "job") == "7");
+  CHECK(found(list_of(folder), "here/job") == "6");
 }
 
 TEST_CASE("without a name the only job that runs is meant", "[record]") {
