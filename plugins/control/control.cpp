@@ -18,6 +18,7 @@
 #include "base/variable.hpp"
 #include "control/server.hpp"
 #include "event/clock.hpp"
+#include "job/on_lost.hpp"
 #include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/control/answers.hpp"
@@ -74,7 +75,7 @@ class Control final : public plugin::Plugin {
       if (!given) return option->expected("on or off");
       is_on = *given;
     }
-    outlives_launcher_ = TRY(read_on_launcher_lost());
+    outlives_launcher_ = TRY(job::outlives_launcher(host_.options()));
     auto* launched = host_.launched();
     if (!is_on && (outlives_launcher_ || (launched != nullptr && launched->starts_detached())))
       return invalid(fmt::format("{}: such a job has to be in the list of jobs: leave out control=off",
@@ -93,7 +94,8 @@ class Control final : public plugin::Plugin {
       execs_.end_all();
       return Result<void>();
     });
-    CHECK_OK(read_scrollback());
+    viewers_.emplace(TRY(Scrollback::size_of(host_.options())),
+                     viewer_link([this] { return server_.get(); }, [this] { return answers_.code_of_tasks(); }));
     details_.keep_messages();
     if (auto* output = host_.task_output()) output->follow(&viewers_.value());
     on("job.listed", [this](plugin::Call& call) { return listed(call); });
@@ -121,13 +123,6 @@ class Control final : public plugin::Plugin {
     return {};
   }
 
-  Result<bool> read_on_launcher_lost() {
-    auto option = host_.options().at("on-launcher-lost");
-    if (!option || option->json() == "end") return false;
-    if (option->json() == "go-on") return true;
-    return option->expected("end or go-on");
-  }
-
   [[nodiscard]] bool starts_detached() const {
     return host_.launched() != nullptr && host_.launched()->starts_detached();
   }
@@ -145,12 +140,6 @@ class Control final : public plugin::Plugin {
       execs_.task_ended();
       return Result<void>();
     });
-    return {};
-  }
-
-  Result<void> read_scrollback() {
-    viewers_.emplace(TRY(Scrollback::size_of(host_.options())),
-                     viewer_link([this] { return server_.get(); }, [this] { return answers_.code_of_tasks(); }));
     return {};
   }
 

@@ -32,4 +32,11 @@ Result<OnLost> OnLost::read(const Options& options) {
   return out;
 }
 
+Result<bool> outlives_launcher(const Options& options) {
+  auto option = options.at("on-launcher-lost");
+  if (!option || option->json() == "end") return false;
+  if (option->json() == "go-on") return true;
+  return option->expected("end or go-on");
+}
+
 }  // namespace nacre::job

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of a job that loses a shell with tasks: the options `on-lost` and `tolerate-loss`.
+// What becomes of a job that loses a shell with tasks, the options `on-lost` and `tolerate-loss`, or its launcher.
 #pragma once
 
 #include "base/result.hpp"
@@ -17,5 +17,8 @@ struct OnLost {
 
   bool operator==(const OnLost&) const = default;
 };
+
+// on-launcher-lost=end|go-on: whether the job goes on if its launcher goes.
+Result<bool> outlives_launcher(const Options& options);
 
 }  // namespace nacre::job
