@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "callbacks.hpp"
+#include "group_calls.hpp"
 #include "layout.hpp"
 
 namespace nacre::pmix {
@@ -155,6 +156,8 @@ int Service::serve_start(std::uint64_t start, JobFacts facts) {
     why = server_->start(
         {"nacre-" + home.facts.job_id + "-shell", own_, directory_, hosts_.at(own_), outlives_clients()});
     if (why.empty()) watch_signals();
+  } else {
+    begin_groups_of(home_);
   }
   if (why.empty()) why = server_->add_job(home.facts);
   if (why.empty()) {

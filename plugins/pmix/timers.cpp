@@ -12,6 +12,8 @@
 
 #include <cerrno>
 
+#include "group_calls.hpp"
+
 namespace {
 
 constexpr short kEventTimeout = 1;
@@ -41,6 +43,7 @@ thread_local bool is_in_group_call = false;
 int call_for_group(const char* name, void* caller, void* buffer) {
   auto* const call = next<int(void*, void*)>(name);
   if (call == nullptr) return -1;
+  nacre::pmix::before_group_call();
   is_in_group_call = true;
   int status = call(caller, buffer);
   is_in_group_call = false;

@@ -16,7 +16,7 @@ export LSAN_OPTIONS=suppressions=$NACRE_SOURCE_DIR/t/e2e/pmix/lsan.supp:print_su
 
 setup_file() {
   export programs=$BATS_FILE_TMPDIR
-  build_clients across calls stay ends spawns || return
+  build_clients across calls stay ends spawns regroups || return
   local name
   for name in steady abort allreduce; do
     mpicc.openmpi -Wall -Wextra -O1 -o "$programs/$name" "$BATS_TEST_DIRNAME/mpi/$name.c" || return
@@ -191,6 +191,18 @@ all_in_one_try() {
   diff wanted places || { cat err; return 1; }
   grep -qx "rank 0: 102" out
   grep -qx "rank 4: 100" out
+}
+
+@test "process groups that there are, or that wait for a member, when all start again: then those of their names have the new tasks" {
+  local how
+  for how in amid after destruct; do
+    rm -f waits.*
+    # shellcheck disable=SC2016 # for the tasks
+    start_clients 2 0 2 'exec $programs/regroups '"$how $work" --restart=$now,scope=job
+    wait_until 60 test -e shell.3.3 || { cat out err; return 1; }
+    ends_with 0
+    [ "$(sort out)" = "$(for rank in 0 1 2 3; do echo "rank $rank: construct: SUCCESS"; echo "rank $rank: destruct: SUCCESS"; done)" ] || { cat out err; return 1; }
+  done
 }
 
 @test "what nothing can start again: without restart, else=go-on; a task that has ended; fault-tolerance; spawned processes" {

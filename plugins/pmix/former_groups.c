@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libpmix 4.2.2 knows a group by its name only, and keeps it, with its members, until all these destruct it. So a
+ * group of that name, of tasks that have started again, would get the members of the start before, and be waited
+ * for without end. Here what is of former starts is taken out of libpmix's lists. Its own headers, which are
+ * installed, have their layout; nothing is done if the library that runs has another one, by the sizes that it
+ * gives.
+ */
+#define _GNU_SOURCE
+#include "former_groups.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include <src/include/pmix_config.h>
+/* needs the one above */
+#include <src/server/pmix_server_ops.h>
+
+static bool is_as_compiled(void) {
+  const ElfW(Sym)* symbol = NULL;
+  Dl_info info;
+  return dladdr1(&pmix_server_globals, &info, (void**)&symbol, RTLD_DL_SYMENT) != 0 && symbol != NULL &&
+         symbol->st_size == sizeof pmix_server_globals;
+}
+
+static bool is_of_size(const pmix_list_item_t* item, size_t size) {
+  return item->super.obj_class->cls_sizeof == size;
+}
+
+/* Of the tasks of this start, or of what they have spawned. */
+static bool is_of(const char* home, const pmix_proc_t* procs, size_t count) {
+  size_t length = strlen(home);
+  for (size_t i = 0; i < count; ++i) {
+    const char* name = procs[i].nspace;
+    if (strncmp(name, home, length) == 0 && (name[length] == '\0' || name[length] == '-')) return true;
+  }
+  return count == 0;
+}
+
+/* It may still be in the hands of who has yet to answer: as libpmix does with one that is over, it is not freed. */
+static void take_out(pmix_list_t* list, pmix_list_item_t* item) {
+  pmix_list_remove_item(list, item);
+  item->pmix_list_next = item->pmix_list_prev = item;
+}
+
+void forget_former_groups(const char* home) {
+  pmix_list_t* const operations = &pmix_server_globals.collectives;
+  pmix_list_t* const groups = &pmix_server_globals.groups;
+  pmix_server_trkr_t *operation, *next_operation;
+  pmix_group_t *group, *next_group;
+  if (!is_as_compiled()) return;
+  PMIX_LIST_FOREACH_SAFE(operation, next_operation, operations, pmix_server_trkr_t) {
+    if (!is_of_size(&operation->super, sizeof *operation)) return;
+    if (operation->id == NULL || is_of(home, operation->pcs, operation->npcs)) continue;
+    operation->cbdata = NULL; /* its group */
+    take_out(operations, &operation->super);
+  }
+  PMIX_LIST_FOREACH_SAFE(group, next_group, groups, pmix_group_t) {
+    if (!is_of_size(&group->super, sizeof *group)) return;
+    if (!is_of(home, group->members, group->nmbrs)) take_out(groups, &group->super);
+  }
+}
