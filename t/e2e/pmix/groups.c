@@ -271,6 +271,7 @@ static void notified(void) {
   if (me.rank == last) return;
   await_event(&gone);
   say("rank %u: rank %u has gone", me.rank, gone.rank);
+  must(fence_without(last), "fence"); /* else one that goes first may be the one that others find gone */
 }
 
 /* All but the last wait, until its shell is gone. */
