@@ -19,7 +19,7 @@
 
 namespace nacre::kit {
 
-class FakeGroup final : public group::Group {
+class FakeGroup : public group::Group {
  public:
   using Exception = group::JobException;
   FakeGroup(event::Loop& loop, group::Rank rank)

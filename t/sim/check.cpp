@@ -144,7 +144,8 @@ void Check::lead(const Entry& entry, const Campaign& end) {
     if (end.grow) {
       require(of(id).joined, fmt::format("{} has not joined when its campaign ends", id));
     } else {
-      bool gone = !of(id).tasks && world_.hosts[id].over;
+      const Host& host = world_.hosts[id];
+      bool gone = !of(id).tasks && host.over && (host.ended || host.lost_link);
       require(gone, fmt::format("{} has not gone when its campaign ends", id));
     }
   }

@@ -27,6 +27,7 @@ class JobRun : private Watcher, private Witness {
     constexpr std::uint64_t kMessages = 200'000, kMessagesEach = 40'000;
     world_.trace = trace;
     world_.over_the_wire = plan.over_the_wire;
+    world_.ends_late = true;
     world_.most_messages = kMessages + (plan.changes ? plan.members * kMessagesEach : 0);
     world_.tells_refusals = true;
     world_.reserve(plan.members - 1);

@@ -30,6 +30,7 @@ constexpr Merge kMerges[] = {Merge::sum, Merge::gather, Merge::max, Merge::set};
 Run::Run(const Plan& plan, bool trace) : plan_(plan), world_(plan.seed, *this), check_(world_) {
   world_.trace = trace;
   world_.over_the_wire = plan.over_the_wire;
+  world_.ends_late = true;
   world_.bytes_per_ms = plan.bytes_per_ms;
   world_.most_messages = kFewMessages + std::uint64_t{plan.members} * kMessagesPerMember;
 }

@@ -32,65 +32,6 @@ void World::say(const std::string& line) const {
   if (trace) std::printf("%9.3f %s\n", static_cast<double>(now.count()) / 1e6, line.c_str());
 }
 
-// ---- hosts -------------------------------------------------------------------------------
-
-void World::reserve(Id id) {
-  if (id >= hosts.size()) hosts.resize(id + 1);
-}
-
-void World::boot(Id id, OverlayOptions options) {
-  hosts[id].life = Life::up;
-  hosts[id].node = std::make_unique<Node>(std::move(options));
-  call(id, [this](Node& node) { node.tick(now); });
-}
-
-void World::crash(Id id) {
-  Host& host = hosts[id];
-  if (host.life != Life::up && host.life != Life::frozen) return;
-  host.life = Life::crashed;
-  host.inbox.clear();
-  auto links = host.links;
-  bool has_unsent = std::exchange(host.busy, now) > now;
-  for (auto& [link, conn] : links) {
-    std::uint8_t side = link.side == Side::up ? 1 : 0;
-    if (has_unsent) {
-      conns_[conn].unsent_after[side] = now + latency_most + host.delay;
-      conns_[conn].last[side] = std::min(conns_[conn].last[side], conns_[conn].unsent_after[side]);
-    }
-    let_go(id, link, true);
-  }
-}
-
-void World::silence(Id id) {
-  for (auto& [link, conn] : hosts[id].links) {
-    // Of what is under way a beginning arrives.
-    conns_[conn].lost_after[link.side == Side::up ? 1 : 0] = now + Time(random.in(0, 2000));
-  }
-}
-
-void World::darken(Id id) {
-  Host& host = hosts[id];
-  if (host.life != Life::up && host.life != Life::frozen) return;
-  silence(id);
-  host.life = Life::dark;
-  host.inbox.clear();
-}
-
-void World::freeze(Id id) {
-  if (hosts[id].life == Life::up) hosts[id].life = Life::frozen;
-  hosts[id].in_handler = false;
-}
-
-void World::thaw(Id id) {
-  Host& host = hosts[id];
-  if (host.life != Life::frozen) return;
-  host.life = Life::up;
-  host.thawed = now;
-  auto inbox = std::exchange(host.inbox, {});
-  if (!host.over) call(id, [this](Node& node) { node.tick(now); });
-  for (const auto& each : inbox) each();
-}
-
 // ---- time --------------------------------------------------------------------------------
 
 void World::push(Happening each) {
@@ -322,6 +263,7 @@ void World::reset_link(Id a, Id b) {
     bool between = (conn.dialler == a && conn.dialled == b) || (conn.dialler == b && conn.dialled == a);
     if (!between || (conn.gone[0] && conn.gone[1])) continue;
     conn.lost_after[0] = conn.lost_after[1] = now;  // what is under way is lost
+    hosts[a].lost_link = hosts[b].lost_link = true;
     for (std::uint8_t side : {std::uint8_t{0}, std::uint8_t{1}}) {
       Id id = side == 0 ? conn.dialler : conn.dialled;
       at(now + Time(random.in(0, 2000)), [this, index, side, id] {
@@ -388,10 +330,10 @@ void World::perform(Id id, Effect& effect) {
   } else {
     watcher_.effect(id, effect);
     bool ends = std::holds_alternative<Die>(effect) || std::holds_alternative<Finished>(effect);
+    if (std::holds_alternative<Leave>(effect)) hosts[id].leaves = true;
     if (!ends) return;
     hosts[id].over = true;
-    auto links = hosts[id].links;
-    for (auto& [each_link, conn] : links) let_go(id, each_link, true);
+    std::holds_alternative<Finished>(effect) && hosts[id].leaves ? leave(id) : end_process(id);
   }
 }
 

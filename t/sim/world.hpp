@@ -6,36 +6,16 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <queue>
 #include <string>
 #include <vector>
 
 #include "broken.hpp"
-#include "overlay/node.hpp"
+#include "host.hpp"
 #include "pool.hpp"
 #include "random.hpp"
 
 namespace nacre::sim {
-
-using namespace overlay;  // NOLINT: the simulator is about nothing else
-
-inline constexpr Time kMs{1000};
-inline constexpr Time kSecond{1'000'000};
-
-enum class Life : std::uint8_t { unborn, up, frozen, crashed, dark };  // dark: no power; nobody hears of it
-
-struct Host {
-  std::unique_ptr<Node> node;
-  Life life = Life::unborn;
-  bool in_handler = false;  // frozen in a handler of a plugin: a thread beside it sends busy beats
-  bool over = false;        // its node has died or finished, and its process with it
-  Time armed = Outbox::kNever;
-  Time thawed{}, delay{};  // delay: more for all that it sends
-  Time busy{};             // with sending, until then
-  std::vector<std::pair<LinkName, std::uint32_t>> links;
-  std::vector<std::function<void()>> inbox;  // while it is frozen
-};
 
 // What a simulation is about: told of each effect that is not about links, and after each call of a node. It must
 // not call a node from there: it schedules that.
@@ -84,6 +64,7 @@ class World {
   bool trace = false, count_bytes = false;
   bool over_the_wire = false;                        // every message is encoded and decoded
   bool tells_refusals = false;                       // a node learns that the leader's host takes no connections
+  bool ends_late = false;                            // processes of those that leave
   std::uint64_t bytes_per_ms = 0;                    // that a host can send; 0: any. Beats pass what waits
   std::uint64_t scale = 1;                           // each byte of data in a message stands for so many
   std::uint64_t messages = 0, bytes = 0, beats = 0;  // messages: beats too
@@ -130,6 +111,8 @@ class World {
   void ended(std::uint32_t conn, std::uint8_t side);
   void refused(std::uint32_t conn);
   void let_go(Id id, LinkName link, bool tell);
+  void leave(Id id);
+  void end_process(Id id);
   void transmit(std::uint32_t conn, std::uint8_t to_side, What what, std::uint32_t load);
   void transmit_beat(std::uint32_t conn, std::uint8_t to_side, std::uint32_t load);
   [[nodiscard]] Time latency();

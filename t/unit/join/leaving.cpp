@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "join/leaving.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <deque>
+#include <optional>
+#include <utility>
 
 #include "fake_group.hpp"
 #include "group/alone.hpp"
@@ -12,10 +18,31 @@ using namespace nacre::kit;   // NOLINT
 
 namespace {
 
+// What a shell that leaves does with its last link.
+class LeavingGroup final : public FakeGroup {
+ public:
+  LeavingGroup(event::Loop& loop, group::Rank rank)
+      : FakeGroup(loop, rank), wake_(event::Timer::create(loop, [] {}).value()) {}
+
+  // In turn; then an empty one.
+  std::deque<std::optional<UniqueFd>> last_links;
+  std::optional<UniqueFd> take_last_link() override {
+    if (last_links.empty()) return UniqueFd();
+    auto next = std::move(last_links.front());
+    last_links.pop_front();
+    if (!next) wake_.start(event::Seconds::zero());
+    return next;
+  }
+  void stay() override { acts.emplace_back("stay"); }
+
+ private:
+  event::Timer wake_;
+};
+
 struct Leaver {
   explicit Leaver(group::Rank shell_rank) : rank(shell_rank) {
     process.loop = event::Loop::create().value();
-    auto fake = std::make_unique<FakeGroup>(*process.loop, rank);
+    auto fake = std::make_unique<LeavingGroup>(*process.loop, rank);
     group = fake.get();
     process.group = std::move(fake);
     log.set_level(Level::debug);
@@ -28,7 +55,7 @@ struct Leaver {
 
   group::Rank rank;
   ShellProcess process;
-  FakeGroup* group = nullptr;
+  LeavingGroup* group = nullptr;
   Log log;
   std::vector<std::string> logged;
 };
@@ -48,6 +75,35 @@ TEST_CASE("a shell leaves with the code that the leader has decided") {
   CHECK(it.process.left);
   CHECK(it.process.group);
   CHECK(it.group->acts == Lines{"leave 3"});
+}
+
+TEST_CASE("the last link of a shell that leaves before the others is left open, once all that was sent is out") {
+  Leaver it(1);
+  it.process.joined = true;
+  Pipe pipe = make_pipe(O_CLOEXEC).value();
+  int kept = pipe.write.get();
+  it.group->last_links.emplace_back(std::nullopt);
+  it.group->last_links.emplace_back(std::move(pipe.write));
+  CHECK(leave(it.process, 3) == std::nullopt);
+  CHECK(it.group->last_links.empty());
+  it.process.group.reset();
+  CHECK(::fcntl(kept, F_GETFD) != -1);
+  CHECK(::close(kept) == 0);
+}
+
+TEST_CASE("a shell that leaves before the others, and holds agents, reports that it stays, until they have ended") {
+  Leaver it(1);
+  it.process.joined = true;
+  it.process.children = event::Children::create(*it.process.loop, {}).value();
+  launch::Launcher::Options options;
+  options.shell = {"/bin/sleep", "0.2"};
+  it.process.launcher = std::make_unique<launch::Launcher>(*it.process.loop, *it.process.children,
+                                                           std::move(options), launch::Launcher::Callbacks());
+  it.process.launcher->start(2, "localhost", "");
+  it.process.launcher->joined(2);
+  CHECK(leave(it.process, 3) == std::nullopt);
+  CHECK(it.group->acts == Lines{"leave 3", "stay"});
+  CHECK(it.process.launcher->running() == 0);
 }
 
 TEST_CASE(
