@@ -196,8 +196,11 @@ shell 2: 1 of 3, 0 of 1" ] || { echo "$output"; return 1; }
 
 # Shell $1 of 3, on which rank 1 of the spawned ones runs, is killed.
 kill_shell() {
+  local pid
+  pid=$(pid_of_shell "$1")
+  touch begin
   wait_until test -e in.0 -a -e in.1
-  kill -KILL "$(pid_of_shell "$1")"
+  kill -KILL "$pid"
   wait_until grep -qE "shell $1 on node$1(, a spare,)? is lost" err
   touch go
 }
@@ -215,7 +218,7 @@ kill_shell() {
 
 @test "fault-tolerance: a shell that is killed while all spawn leaves nobody waiting" {
   group=$(children 4 init "0:spawn:[$(children 3 init barrier finalize)]" barrier 'cmd=put kvsname=%k key=c%r value=of' barrier finalize)
-  clients 4 4 2 init touch:in.%r "spawn:[$group]" "spawn:[$group]" "spawn:[$group]" "spawn:[$group]" "spawn:[$group]" finalize
+  clients 4 4 2 init wait:begin touch:in.%r "spawn:[$group]" "spawn:[$group]" "spawn:[$group]" "spawn:[$group]" "spawn:[$group]" finalize
   launch --local=4 -R R.json -o cpu-affinity=off -o fault-tolerance -o tolerate-loss >out 2>err &
   launcher=$!
   wait_until listed
