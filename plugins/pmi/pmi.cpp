@@ -21,11 +21,11 @@
 #include "plugins/pmi/environment.hpp"
 #include "plugins/pmi/exchange.hpp"
 #include "plugins/pmi/group.hpp"
+#include "plugins/pmi/moved_tasks.hpp"
 #include "plugins/pmi/options.hpp"
 #include "plugins/pmi/spawn_topics.hpp"
 #include "plugins/pmi/spawns.hpp"
 #include "plugins/pmi/start.hpp"
-#include "plugins/pmi/strangers.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -152,7 +152,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     auto place = std::find(ranks.begin(), ranks.end(), rank);
     // The last message that it sent may be that it joined.
     if (place != ranks.end()) group_->drain(static_cast<std::uint32_t>(place - ranks.begin()));
-    bool needs_others = group_->server().in_use() || strangers_.one_has_called();
+    bool needs_others = group_->server().in_use() || moved_tasks_.one_has_called();
     if (needs_others && options_.fault_tolerant)
       return "tasks have called PMI init, and go on without it (fault-tolerance)";
     return needs_others ? "together" : "alone";
@@ -174,7 +174,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     if (group_->server().barrier_begun()) doctor_->barrier(false, 0);
     departures_.forget();
     group_->close();
-    strangers_.forget();
+    moved_tasks_.forget();
     spawns_->forget(*group_);
     group_.reset();  // it uses the exchange
     make_exchange();
@@ -234,7 +234,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   Result<void> give(task::Task& task) {
     std::uint32_t client = task.local_id();
-    UniqueFd& end = task_ends_[client] = TRY(is_stranger(task) ? strangers_.open(client) : group_->open(client));
+    UniqueFd& end = task_ends_[client] = TRY(has_moved(task) ? moved_tasks_.open(client) : group_->open(client));
     task::Command& command = task.command();
     int target = command.setup.unused_target();
     command.setup.fds.push_back({target, end.get()});
@@ -249,12 +249,12 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   Result<void> connect(const task::Task& task) {
     task_ends_.erase(task.local_id());
-    return is_stranger(task) ? strangers_.watch(task) : group_->start(task.local_id());
+    return has_moved(task) ? moved_tasks_.watch(task) : group_->start(task.local_id());
   }
 
   void exited(const task::Task& task) {
     task_ends_.erase(task.local_id());
-    if (is_stranger(task)) return strangers_.drain(task.local_id());
+    if (has_moved(task)) return moved_tasks_.drain(task.local_id());
     if (task.starts_again()) return starts_again(task);
     departures_.exited(task.local_id(), task.status());
     if (between_nodes_ == nullptr) return;
@@ -320,7 +320,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   [[nodiscard]] std::size_t group_size() const { return group_->server().group().ranks.size(); }
 
-  [[nodiscard]] bool is_stranger(const task::Task& task) const { return task.local_id() >= group_size(); }
+  [[nodiscard]] bool has_moved(const task::Task& task) const { return task.local_id() >= group_size(); }
 
   [[nodiscard]] std::uint32_t rank_of(std::uint32_t client) const { return group_->server().group().ranks[client]; }
 
@@ -356,7 +356,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   PmiDepartures departures_{host_, *this, options_, *this};
   std::optional<PmiSpawns> spawns_;
   std::map<std::uint32_t, UniqueFd> task_ends_;  // by client, until it runs
-  PmiStrangers strangers_{host_, *this, options_};
+  PmiMovedTasks moved_tasks_{host_, *this, options_};
   plugin::Registration announcements_;
 };
 

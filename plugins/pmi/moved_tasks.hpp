@@ -15,10 +15,10 @@
 
 namespace nacre::plugins {
 
-class PmiStrangers {
+class PmiMovedTasks {
  public:
   // All have to outlive it.
-  PmiStrangers(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options)
+  PmiMovedTasks(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options)
       : host_(host), plugin_(plugin), options_(options) {}
 
   // The task's end of a new connection; `id`: its local id. What it had before is dropped.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/pmi/strangers.hpp"
+#include "plugins/pmi/moved_tasks.hpp"
 
 #include <csignal>
 #include <utility>
@@ -8,23 +8,23 @@
 
 namespace nacre::plugins {
 
-Result<UniqueFd> PmiStrangers::open(std::uint32_t id) {
+Result<UniqueFd> PmiMovedTasks::open(std::uint32_t id) {
   links_.erase(id);
   return links_[id].open();
 }
 
-Result<void> PmiStrangers::watch(const task::Task& task) {
+Result<void> PmiMovedTasks::watch(const task::Task& task) {
   return links_.at(task.local_id()).watch(host_.loop(), [this, rank = task.rank()](std::string_view bytes) {
     received(rank, bytes);
   });
 }
 
-void PmiStrangers::forget() {
+void PmiMovedTasks::forget() {
   links_.clear();
   has_called_ = false;
 }
 
-void PmiStrangers::received(std::uint32_t rank, std::string_view bytes) {
+void PmiMovedTasks::received(std::uint32_t rank, std::string_view bytes) {
   if (bytes.empty() || std::exchange(has_called_, true)) return;
   if (options_.starts_again) {
     log(host_, plugin_, Level::warn,
@@ -40,7 +40,7 @@ void PmiStrangers::received(std::uint32_t rank, std::string_view bytes) {
                value::WaitStatus::exited(1)});
 }
 
-void PmiStrangers::kill(std::uint32_t rank) {
+void PmiMovedTasks::kill(std::uint32_t rank) {
   for (const auto& task : host_.tasks()) {
     if (task->rank() == rank) task->kill(SIGKILL);
   }
