@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/change_notices.hpp"
 
+#include "job/leavers.hpp"
 #include "job/resources.hpp"
-#include "value/hostlist.hpp"
 
 namespace nacre::core {
 
@@ -19,8 +19,7 @@ void ChangeNotices::lost(group::Rank shell, bool ends) {
 void ChangeNotices::not_replaced(group::Rank shell) { notify("shell.not-replaced", {{"shell_rank", shell}}); }
 
 void ChangeNotices::leaving(const value::Idset& shells, double grace) {
-  value::Hostlist hosts;
-  for (group::Rank rank : shells.ids()) hosts.append(host_.job().resources.nodes[rank].hostname);
+  const value::Hostlist hosts = job::hosts_of(shells, host_.job());
   notify("job.shrinking", {{"shells", shells.str()}, {"hosts", hosts.str()}, {"grace", grace}});
 }
 
