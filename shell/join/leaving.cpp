@@ -8,8 +8,8 @@ namespace {
 constexpr event::Seconds kAgentsGrace{5};
 // For a job that ends before all shells have joined: each one that has joined only has to pass the end on.
 constexpr event::Seconds kUnjoinedGrace{2};
-// For the last words of a shell that leaves before the others to get out
-constexpr event::Seconds kLastWords{5};
+// For what a shell that leaves before the others has sent last to get out
+constexpr event::Seconds kLastSent{5};
 
 void end_agents(ShellProcess& process) {
   if (!process.launcher) return;
@@ -32,7 +32,7 @@ void keep_agents(ShellProcess& process) {
 void leave_last_link_open(ShellProcess& process) {
   bool late = false;
   auto timer = event::Timer::create(*process.loop, [&late] { late = true; });
-  if (timer) timer->start_grace(kLastWords);
+  if (timer) timer->start_grace(kLastSent);
   std::optional<UniqueFd> link;
   process.loop->run_until([&] {
     if (!link) link = process.group->take_last_link();
