@@ -8,7 +8,7 @@
 #include "base/file.hpp"
 #include "base/fingerprint.hpp"
 #include "base/text.hpp"
-#include "value/hostlist.hpp"
+#include "job/leavers.hpp"
 
 namespace nacre::core {
 namespace {
@@ -28,13 +28,10 @@ struct Mark {
   }
 };
 
-// "n1, n3", or "shell 1, 3" where R names no hosts.
-std::string hosts_of(const value::Idset& shells, const job::Job& job) {
-  value::Hostlist hosts;
-  for (value::Idset::Id rank : shells.ids()) {
-    if (rank >= job.shells() || job.resources.nodes[rank].hostname.empty()) return "shell " + shells.str();
-    hosts.append(job.resources.nodes[rank].hostname);
-  }
+// "shell 1,3 on n[1,3]", or "shell 1,3" where R does not name all of these hosts.
+std::string shells_text(const value::Idset& shells, const job::Job& job) {
+  const value::Hostlist hosts = job::hosts_of(shells, job);
+  if (hosts.size() < shells.size()) return "shell " + shells.str();
   return fmt::format("shell {} on {}", shells.str(), hosts.str());
 }
 
@@ -76,7 +73,7 @@ Result<void> compare_initrcs(const plugin::Gathered& marks, const job::Job& job)
   std::string differ;
   for (const auto& [text, shells] : marks) {
     if (text == first || text == kOff) continue;
-    differ += fmt::format("{}{} {}", differ.empty() ? "" : "; ", hosts_of(shells, job),
+    differ += fmt::format("{}{} {}", differ.empty() ? "" : "; ", shells_text(shells, job),
                           what_differs(Mark::of(text), Mark::of(first)));
   }
   if (differ.empty()) return {};
