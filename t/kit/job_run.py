@@ -6,6 +6,7 @@ Its processes are known by a variable of their environment, or by the job's fold
 
 import json
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -54,6 +55,18 @@ def time_factor(build):
     """How much more time the programs of a build folder may take."""
     with open(os.path.join(build, "nacre-shell"), "rb") as file:
         return SANITIZER_FACTOR if b"__asan_init" in file.read() else 1
+
+
+def is_fork(pid, parent):
+    """Whether it still runs what its parent runs, as a copy of it: a program that was executed is at addresses of its own.
+
+    Only root can see that of a shell.
+    """
+    try:
+        vectors = [pathlib.Path(f"/proc/{each}/auxv").read_bytes() for each in (pid, parent)]
+    except OSError:
+        return False
+    return vectors[0] == vectors[1]
 
 
 def children(pid):
