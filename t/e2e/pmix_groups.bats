@@ -135,6 +135,7 @@ ids_are_right() { # lines groups
   launch_tasks 4 4 lost
   wait_until test -e waits.0 -a -e waits.1 -a -e waits.2 -a -e waits.3
   kill -KILL "$(pid_of_shell 3)"
+  : >end.3
   wait "$launcher" || true
   [ "$(sort out)" = "$(ranks 3 "construct: GROUP-CONSTRUCT-ABORT")" ] || { cat out err; return 1; }
 }
@@ -144,6 +145,7 @@ ids_are_right() { # lines groups
   wait_until test -e waits.0 -a -e waits.1 -a -e waits.2 -a -e waits.3
   run "$front" shrink --shells=3 --force
   [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+  : >end.3
   ends_with 0
   [ "$(sort out)" = "$(ranks 3 "construct: GROUP-CONSTRUCT-ABORT")" ] || { cat out err; return 1; }
 }

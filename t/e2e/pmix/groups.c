@@ -282,6 +282,7 @@ static void lost(void) {
   leave_file("waits");
   if (me.rank == last) pause();
   say_what("construct", await(group));
+  await_file("end", last);
 }
 
 /* ---- by invitation ------------------------------------------------------------------------- */
