@@ -189,14 +189,15 @@ static void wait_on(void) {
   say("child %u: one has gone, %s", me.rank, what_follows(fence(false)));
 }
 
-/* All tasks spawn, again and again, whatever becomes of it; `file` begins it. */
+/* All tasks spawn, again and again, whatever becomes of it; FILE.go begins it, and with FILE.stop it ends after a few. */
 static void storm(char** argv) {
   char name[400];
   if (is_child) return exchange();
   snprintf(name, sizeof name, "%s.go", file);
   touch(file, me.rank);
   await_file(name);
-  for (int i = 0; i < 5; ++i) start(argv, atoi(argv[3]), argv[2]);
+  snprintf(name, sizeof name, "%s.stop", file);
+  for (int i = 0; i < 5 || access(name, F_OK) != 0; ++i) start(argv, atoi(argv[3]), argv[2]);
 }
 
 static void code(void) {
