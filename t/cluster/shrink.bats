@@ -45,14 +45,14 @@ LUA
   nothing_left
 }
 
-@test "over ssh, 20 times: a host joins and leaves, and nothing is left on it at the answer" {
+joins_and_leaves() { # how many times
   local time
   write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK' "$work"
   limit=200 launch node1 >said 2>&1 &
   job=$!
   wait_until have_started
   wait_until listed node0
-  for ((time = 0; time < 20; ++time)); do
+  for ((time = 0; time < $1; ++time)); do
     nacre node0 shrink --quiet --hosts=node3
     none_of_it_on node3
     none_on node0 '^ssh .* node3 '
@@ -62,6 +62,11 @@ LUA
   ends_with 0
   nothing_left
 }
+
+@test "over ssh: a host joins and leaves, and nothing is left on it at the answer" { joins_and_leaves 3; }
+
+# bats test_tags=long
+@test "over ssh, 20 times: a host joins and leaves, and nothing is left on it at the answer" { joins_and_leaves 20; }
 
 @test "a deep tree of shells whose end takes long: a whole branch leaves, and nothing is left at the answer" {
   write_waiters
@@ -93,10 +98,10 @@ LUA
   nothing_left
 }
 
-@test "a job that srun has started, 7 times 3 hosts: nothing is left on them at the answer" {
+leaves_srun() { # how many times
   local time host
   write_waiters
-  for ((time = 0; time < 7; ++time)); do
+  for ((time = 0; time < $1; ++time)); do
     rm -f go started.*
     start_by_srun
     [ "$(nacre node3 shrink --hosts=node1)" = node1 ]
@@ -108,6 +113,11 @@ LUA
   done
   nothing_left
 }
+
+@test "a job that srun has started: nothing is left on the hosts at the answer" { leaves_srun 1; }
+
+# bats test_tags=long
+@test "a job that srun has started, 7 times 3 hosts: nothing is left on them at the answer" { leaves_srun 7; }
 
 @test "a job that srun has started, of shells whose end takes long: nothing is left at the answer" {
   write_waiters
