@@ -202,35 +202,53 @@ Json Answers::hosts_of(const value::Idset& shells) const {
   return out;
 }
 
-// The shells give all columns of `ps` but the hosts, which the leader adds.
+// A row of `ps`. The shells give all of it but hosts and tries, which the leader adds.
+Json Answers::row_of(const TaskProcess& process) const {
+  const auto& job = host_.job();
+  Result<std::uint32_t> shell =
+      process.origin ? Result<std::uint32_t>(process.origin->shell) : job.taskmap.node_of(process.rank);
+  // Member by member, which is several times as fast as a list of them: `nacre top` asks for this often.
+  Json row = Json::object();
+  if (process.origin) row["spawn"] = process.origin->spawn;
+  row["rank"] = process.rank;
+  row["host"] = shell ? host_of(*shell) : "";
+  row["shell"] = shell ? Json(*shell) : Json();
+  row["pid"] = process.pid;
+  row["state"] = process.state;
+  if (process.origin) {
+    row["task"] = process.origin->task;
+  } else {
+    row["try"] = job.attempt_of(process.rank);
+  }
+  row["time"] = process.elapsed;
+  row["cpu"] = process.elapsed > 0 ? process.cpu / process.elapsed : 0;
+  row["rss"] = process.memory;
+  row["command"] = process.program;
+  if (process.gpu && process.gpu->memory) row["gpu_memory"] = *process.gpu->memory;
+  if (process.gpu && process.gpu->device_use) row["gpu_device_use"] = *process.gpu->device_use;
+  return row;
+}
+
+// In parts of a bounded size.
 void Answers::processes(const Json& arguments, Reply reply) {
   bool has_gpus = arguments.value("gpu", Json()) == true;
   auto done = [this, reply, has_gpus](const std::vector<TaskProcess>& all, const value::Idset& late,
                                       const Questions::Notes& notes) {
-    Json rows = Json::array();
+    Json tasks = Json::array();
+    Json spawned = Json::array();
     for (const TaskProcess& each : all) {
-      if (rows.size() == kRowsInPart) reply.part({{"tasks", std::exchange(rows, Json::array())}});
-      auto shell = host_.job().taskmap.node_of(each.rank);
-      // Member by member, which is several times as fast as a list of them: `nacre top` asks for this often.
-      Json row = Json::object();
-      row["rank"] = each.rank;
-      row["host"] = shell ? host_of(*shell) : "";
-      row["shell"] = shell ? Json(*shell) : Json();
-      row["pid"] = each.pid;
-      row["state"] = each.state;
-      row["try"] = host_.job().attempt_of(each.rank);
-      row["time"] = each.elapsed;
-      row["cpu"] = each.elapsed > 0 ? each.cpu / each.elapsed : 0;
-      row["rss"] = each.memory;
-      row["command"] = each.program;
-      if (each.gpu && each.gpu->memory) row["gpu_memory"] = *each.gpu->memory;
-      if (each.gpu && each.gpu->device_use) row["gpu_device_use"] = *each.gpu->device_use;
-      rows.push_back(std::move(row));
+      if (tasks.size() + spawned.size() == kRowsInPart)
+        reply.part({{"tasks", std::exchange(tasks, Json::array())},
+                    {"spawned", std::exchange(spawned, Json::array())}});
+      (each.origin ? spawned : tasks).push_back(row_of(each));
     }
     Json spares = Json::array();
     for (std::uint32_t shell : (host_.job().spare_shells() - questions_.gone()).ids())
       spares.push_back({{"spare", true}, {"host", host_of(shell)}, {"shell", shell}});
-    Json last{{"tasks", std::move(rows)}, {"late", hosts_of(late)}, {"spares", std::move(spares)}};
+    Json last{{"tasks", std::move(tasks)},
+              {"spawned", std::move(spawned)},
+              {"late", hosts_of(late)},
+              {"spares", std::move(spares)}};
     if (has_gpus) last["notes"] = notes;
     reply.answer(last);
   };

@@ -61,6 +61,7 @@ class Answers {
   void processes(const Json& arguments, Reply reply);
   void places(const Reply& reply);
   [[nodiscard]] std::string host_of(std::uint32_t shell) const;
+  [[nodiscard]] Json row_of(const TaskProcess& process) const;
   [[nodiscard]] Json hosts_of(const value::Idset& shells) const;
   void examine(const Json& arguments, Reply reply);
   void usage(const Json& arguments, const Reply& reply) const;

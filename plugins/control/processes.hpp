@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tasks of this shell do and use at the moment: by one look at all processes, proc(5), and only when
+// What the tasks of this shell, and the processes that tasks have spawned on it, do and use at the moment: by one look at all processes, proc(5), and only when
 // somebody asks.
 #pragma once
 
@@ -16,6 +16,13 @@
 
 namespace nacre::plugins {
 
+// Of a process that is no task: whose it is.
+struct SpawnOrigin {
+  std::uint64_t spawn = 0;  // counted from 1, in this start of all tasks
+  std::uint32_t task = 0;   // the rank as whose output its own comes out
+  std::uint32_t shell = 0;  // that it is on
+};
+
 struct TaskProcess {
   std::uint32_t rank = 0;
   std::int64_t pid = 0;
@@ -25,13 +32,18 @@ struct TaskProcess {
   std::uint64_t memory = 0;                // resident, of all of these: bytes
   std::string program;                     // that it runs now
   std::optional<usage::TaskGpu> gpu = {};  // if it was asked for, and something is known
+  std::optional<SpawnOrigin> origin = {};  // it was spawned; `rank` is that in its spawn
 
-  // [rank, pid, state, elapsed, cpu, memory, program], then, with `gpu`, its memory and use, null for none
+  // [rank, pid, state, elapsed, cpu, memory, program], then, with `gpu`, its memory and use, null for none, or,
+  // with `origin`, [spawn, task, shell]
   [[nodiscard]] Json json() const;
   static Result<TaskProcess> parse(const Json& json);
 };
 
-// Of those that run, in the order of their ranks.
+// Of those that run, tasks first, then by spawn, in the order of their ranks.
+bool operator<(const TaskProcess& a, const TaskProcess& b);
+
+// In this order.
 [[nodiscard]] std::vector<TaskProcess> task_processes(plugin::Host& host,
                                                       const std::map<std::uint32_t, usage::TaskGpu>& gpus = {});
 

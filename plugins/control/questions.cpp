@@ -76,7 +76,7 @@ Result<void> Questions::ask(std::string_view word, const std::vector<Row>& own, 
     for (const Json& each : all.answer.rows) {
       if (auto row = Row::parse(each)) rows.push_back(*std::move(row));
     }
-    std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.rank < b.rank; });
+    std::sort(rows.begin(), rows.end());
     done(std::move(rows), all.late, all.answer.notes);
   };
   auto text = [word](std::uint64_t number) { return fmt::format("{} {}", word, number); };

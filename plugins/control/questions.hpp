@@ -30,8 +30,8 @@ class Questions {
   // Every shell's, in shell.init: from here on it answers.
   void serve();
 
-  // The leader's. `done` is called once, perhaps before this returns: a row for each task that runs, in the order
-  // of ranks, the shells that are late, and what is wrong, for people. EBUSY: too many are open.
+  // The leader's. `done` is called once, perhaps before this returns: a row for each process that runs, in
+  // their order, the shells that are late, and what is wrong, for people. EBUSY: too many are open.
   using Notes = std::set<std::string>;
   template <typename Row>
   using Done = std::function<void(std::vector<Row> rows, const value::Idset& late, const Notes& notes)>;

@@ -31,6 +31,7 @@ struct TaskPlace {
   static Result<TaskPlace> parse(const Json& json);
 
   bool operator==(const TaskPlace&) const = default;
+  friend bool operator<(const TaskPlace& a, const TaskPlace& b) { return a.rank < b.rank; }
 };
 
 // Of those that run, in the order of their ranks.

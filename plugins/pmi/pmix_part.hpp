@@ -56,6 +56,7 @@ class PmixPart final : public SpawnedPart {
   void signal(int signum) override;
 
   [[nodiscard]] std::uint32_t running() const override { return processes_.running(); }
+  [[nodiscard]] std::vector<SpawnedProcess> that_run() const override { return processes_.that_run(ranks_); }
   [[nodiscard]] bool over() const override { return is_over_; }
   [[nodiscard]] bool is_connected() const override { return false; }  // pmix answers that itself
   [[nodiscard]] const PmiGroup* group() const override { return nullptr; }

@@ -12,6 +12,15 @@ void serve_spawns(plugin::Plugin& plugin, std::optional<PmiSpawns>& spawns) {
     if (spawns && spawns->is_connected()) call.out[plugin.name()] = true;
     return Result<void>();
   });
+  plugin.on("pmi.processes", [&spawns](plugin::Call& call) {
+    Json out = Json::array();
+    auto take = [&out](std::uint64_t spawn, std::uint32_t task, const SpawnedProcess& process) {
+      out.push_back({{"spawn", spawn}, {"rank", process.rank}, {"task", task}, {"pid", process.pid}});
+    };
+    if (spawns) spawns->each_process(take);
+    if (!out.empty()) call.out["processes"] = std::move(out);
+    return Result<void>();
+  });
   plugin.on("shell.tasks-complete", [&spawns](plugin::Call&) {
     if (spawns) spawns->all_tasks_ended();
     return Result<void>();

@@ -51,6 +51,9 @@ class SpawnedGroup final : public SpawnedPart, public PmiProcesses {
   [[nodiscard]] const PmiGroup* group() const override { return &group_; }
   [[nodiscard]] std::uint32_t output_task() const override { return origin_.task; }
   [[nodiscard]] std::uint32_t running() const override { return processes_.running(); }
+  [[nodiscard]] std::vector<SpawnedProcess> that_run() const override {
+    return processes_.that_run(group_.server().group().ranks);
+  }
   [[nodiscard]] bool over() const override {
     return is_over_ && (between_nodes_ == nullptr || between_nodes_->over());
   }

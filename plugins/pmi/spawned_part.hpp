@@ -3,7 +3,10 @@
 // The processes of a spawn that this shell has, whatever the library by which they have been asked for.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <vector>
 
 #include "base/result.hpp"
 #include "pmi/spawn.hpp"
@@ -11,6 +14,11 @@
 namespace nacre::plugins {
 
 class PmiGroup;
+
+struct SpawnedProcess {
+  std::uint32_t rank = 0;  // of those of the spawn
+  pid_t pid = 0;
+};
 
 class SpawnedPart {
  public:
@@ -27,6 +35,7 @@ class SpawnedPart {
   virtual void signal(int signum) = 0;  // sends it to all that run
 
   [[nodiscard]] virtual std::uint32_t running() const = 0;
+  [[nodiscard]] virtual std::vector<SpawnedProcess> that_run() const = 0;  // in the order of ranks
   // All have ended, that was told, and no other shell waits for this one in a barrier.
   [[nodiscard]] virtual bool over() const = 0;
   [[nodiscard]] virtual bool is_connected() const = 0;          // one has called init, and not finalize

@@ -70,6 +70,14 @@ Result<void> SpawnedProcesses::start(const pmi::SpawnProgram& program,
   return {};
 }
 
+std::vector<SpawnedProcess> SpawnedProcesses::that_run(const std::vector<std::uint32_t>& ranks) const {
+  std::vector<SpawnedProcess> out;
+  for (Index index = 0; index < size(); ++index) {
+    if (runs(index)) out.push_back({ranks[index], pid(index)});
+  }
+  return out;
+}
+
 Result<void> SpawnedProcesses::kill(Index index, int signum) {
   return runs(index) ? processes_[index]->kill(signum) : Result<void>();
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plugin/host.hpp"
+#include "plugins/pmi/spawned_part.hpp"
 #include "pmi/spawn.hpp"
 #include "task/subprocess.hpp"
 
@@ -34,6 +35,7 @@ class SpawnedProcesses {
   [[nodiscard]] Index running() const { return running_; }
   [[nodiscard]] Index size() const { return static_cast<Index>(processes_.size()); }
   [[nodiscard]] bool runs(Index index) const { return index < size() && !processes_[index]->exited(); }
+  [[nodiscard]] std::vector<SpawnedProcess> that_run(const std::vector<std::uint32_t>& ranks) const;  // by index
   [[nodiscard]] const value::WaitStatus& status(Index index) const { return processes_[index]->status(); }
   [[nodiscard]] pid_t pid(Index index) const { return processes_[index]->pid(); }
   Result<void> kill(Index index, int signum);  // nothing, if it does not run

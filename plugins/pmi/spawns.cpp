@@ -214,6 +214,13 @@ std::uint32_t PmiSpawns::running() const {
   return out;
 }
 
+void PmiSpawns::each_process(const TakeProcess& take) const {
+  for (const Group& group : groups_) {
+    if (!group.here) continue;
+    for (const SpawnedProcess& each : group.here->that_run()) take(group.number, group.here->output_task(), each);
+  }
+}
+
 bool PmiSpawns::has_begun() const {
   return has_settled_ ||
          std::any_of(groups_.begin(), groups_.end(), [](const Group& group) { return !group.is_settled; });

@@ -50,6 +50,9 @@ class PmiSpawns {
   void tasks_ended() { tasks_ended_ = true; }  // shell.finish has come: nothing new begins here, unless it had none
   // Processes of this shell that have been spawned may run, or be started yet.
   [[nodiscard]] bool has_some() const { return gave_room_ || is_idle_ || running() > 0; }
+  // `take` is called for each that runs on this shell; `spawn`: its number in this start of all tasks.
+  using TakeProcess = std::function<void(std::uint64_t spawn, std::uint32_t task, const SpawnedProcess& process)>;
+  void each_process(const TakeProcess& take) const;
   [[nodiscard]] bool takes_part() const { return start_.takes_part; }
   [[nodiscard]] std::optional<std::uint32_t> universe_size() const { return start_.universe_size; }
   void all_tasks_ended();  // on the leader: those of all shells

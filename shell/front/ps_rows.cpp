@@ -25,18 +25,28 @@ struct Fold {
 
 std::string percent(double cpu) { return fmt::format("{:.1f}", cpu * 100); }
 
+std::string ranks_text(std::uint64_t spawn, const std::string& ranks) {
+  return printable(spawn == 0 ? ranks : fmt::format("{}.{}", spawn, ranks), kRanksWidth);
+}
+
+// What was spawned is not started again.
+std::string try_text(std::uint64_t spawn, std::uint32_t attempt) {
+  return spawn == 0 ? std::to_string(attempt) : "-";
+}
+
 }  // namespace
 
 Result<PsTask> PsTask::parse(const Json& json) {
   JsonAt at = JsonAt::root(json);
   PsTask out;
+  if (auto spawn = TRY(at.find("spawn"))) out.spawn = static_cast<std::uint64_t>(TRY(spawn->integer(1)));
   out.rank = static_cast<std::uint32_t>(TRY(TRY(at.at("rank")).integer(0, UINT32_MAX)));
   out.host = TRY(TRY(at.at("host")).string());
   if (auto shell = TRY(at.find("shell")))
     out.shell = static_cast<std::uint32_t>(TRY(shell->integer(0, UINT32_MAX)));
   out.pid = TRY(TRY(at.at("pid")).integer(0, INT32_MAX));
   out.state = TRY(TRY(at.at("state")).string());
-  out.attempt = static_cast<std::uint32_t>(TRY(TRY(at.at("try")).integer(0, UINT32_MAX)));
+  if (out.spawn == 0) out.attempt = static_cast<std::uint32_t>(TRY(TRY(at.at("try")).integer(0, UINT32_MAX)));
   out.time = TRY(TRY(at.at("time")).number());
   out.cpu = TRY(TRY(at.at("cpu")).number());
   out.rss = TRY(TRY(at.at("rss")).number());
@@ -62,29 +72,31 @@ std::vector<std::vector<std::string>> ps_rows(const std::vector<PsTask>& tasks, 
   std::vector<std::vector<std::string>> out;
   if (!folded) {
     for (const PsTask& each : tasks)
-      out.push_back({std::to_string(each.rank), printable(each.host, kPsHostWidth), std::to_string(each.pid),
-                     printable(each.state, 2), std::to_string(each.attempt), time_text(each.time),
-                     percent(each.cpu), size_text(each.rss), printable(each.command, kCommandWidth)});
+      out.push_back({ranks_text(each.spawn, std::to_string(each.rank)), printable(each.host, kPsHostWidth),
+                     std::to_string(each.pid), printable(each.state, 2), try_text(each.spawn, each.attempt),
+                     time_text(each.time), percent(each.cpu), size_text(each.rss),
+                     printable(each.command, kCommandWidth)});
     return out;
   }
-  using Key = std::tuple<std::string, std::string, std::uint32_t, std::string>;
+  using Key = std::tuple<std::uint64_t, std::string, std::string, std::uint32_t, std::string>;
   std::map<Key, Fold> folds;
   for (const PsTask& each : tasks) {
-    Fold& fold = folds[{each.host, each.state, each.attempt, each.command}];
+    Fold& fold = folds[{each.spawn, each.host, each.state, each.attempt, each.command}];
     fold.ranks.insert(each.rank);
     fold.time = std::max(fold.time, each.time);
     fold.cpu += each.cpu;
     fold.rss += each.rss;
   }
-  std::vector<std::pair<value::Idset::Id, std::vector<std::string>>> rows;
+  using Place = std::pair<std::uint64_t, value::Idset::Id>;  // the spawn, and the first rank
+  std::vector<std::pair<Place, std::vector<std::string>>> rows;
   for (const auto& [key, fold] : folds) {
-    const auto& [host, state, attempt, command] = key;
+    const auto& [spawn, host, state, attempt, command] = key;
     double count = static_cast<double>(fold.ranks.size());
     rows.emplace_back(
-        *fold.ranks.first(),
-        std::vector<std::string>{printable(fold.ranks.str(), kRanksWidth), printable(host, kPsHostWidth),
+        Place(spawn, *fold.ranks.first()),
+        std::vector<std::string>{ranks_text(spawn, fold.ranks.str()), printable(host, kPsHostWidth),
                                  fmt::format("({})", fold.ranks.size()), printable(state, 2),
-                                 std::to_string(attempt), time_text(fold.time), percent(fold.cpu / count),
+                                 try_text(spawn, attempt), time_text(fold.time), percent(fold.cpu / count),
                                  size_text(fold.rss), printable(command, kCommandWidth)});
   }
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

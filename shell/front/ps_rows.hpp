@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of `nacre ps`: one for each task or, if there are many tasks, one for all that are alike.
+// The rows of `nacre ps`: one for each process, or, if there are many, one for all that are alike.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@
 
 namespace nacre::front {
 
-// A task as in the leader's answer to `ps`.
+// A task as in the leader's answer to `ps`, or a process that tasks have spawned.
 struct PsTask {
-  std::uint32_t rank = 0;
+  std::uint64_t spawn = 0;  // 0: it is a task
+  std::uint32_t rank = 0;   // in the job, or in that spawn
   std::string host;
   std::uint32_t shell = 0;
   std::int64_t pid = 0;
   std::string state;
-  std::uint32_t attempt = 1;
+  std::uint32_t attempt = 1;  // of a task
   double time = 0;  // seconds
   double cpu = 0;   // of one CPU: 1 is 100 %
   double rss = 0;   // bytes
@@ -39,10 +40,11 @@ struct PsSpare {
   static Result<PsSpare> parse(const Json& json);
 };
 
-inline constexpr std::size_t kPsFoldAbove = 64;  // tasks
+inline constexpr std::size_t kPsFoldAbove = 64;  // processes
 
-// The cells RANK HOST PID ST TRY TIME CPU% RSS CMD of each row. Folded: tasks of one host, state, attempt and
-// command are one row, with the longest time, the mean of CPU%, and the sum of RSS.
+// The cells RANK HOST PID ST TRY TIME CPU% RSS CMD of each row, tasks first. RANK of a spawned process is
+// SPAWN.RANK. Folded: those of one spawn, host, state, attempt and command are one row, with the longest time, the
+// mean of CPU%, and the sum of RSS.
 [[nodiscard]] std::vector<std::vector<std::string>> ps_rows(const std::vector<PsTask>& tasks, bool folded);
 // The same cells.
 [[nodiscard]] std::vector<std::string> ps_row(const PsSpare& spare);

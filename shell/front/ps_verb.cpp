@@ -17,13 +17,18 @@ namespace {
 class Ps final : public JobVerb {
  public:
   void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "ps", "Show the tasks of a job that runs", Jobs::one);
-    verb_->add_flag("--no-fold", no_fold_, "Print a row for each task, however many there are");
+    add_verb(nacre, "ps", "Show the tasks of a job that runs, and what they have spawned", Jobs::one);
+    verb_->add_flag("--no-fold", no_fold_, "Print a row for each process, however many there are");
     verb_->add_flag("--plan", plan_, "Print where each task is, and why: cpus, memory, gpus, network cards");
     add_reach();
   }
 
  private:
+  struct Rows {
+    std::vector<PsTask> tasks;
+    std::vector<PsSpare> spares;
+  };
+
   Result<int> run_verb() override {
     record::Listed job = TRY(this->job());
     if (job.entry.ended())
@@ -31,16 +36,14 @@ class Ps final : public JobVerb {
                                  job.entry.id.f58_plain()));
     control::Client client = TRY(reach_job(job));
     if (plan_) return print_plan(client);
-    std::vector<PsTask> tasks;
-    std::vector<PsSpare> spares;
+    Rows rows;
     Result<void> taken;
     auto take = [&](const Json& part) {
-      if (!taken) return;
-      taken = add(part, tasks, spares);
+      if (taken) taken = add(part, rows);
     };
     Json last = TRY(client.ask("ps", Json::object(), take));
     CHECK_OK(in("what the leader answers", std::move(taken)));
-    if (!json_) print_table(tasks, spares);
+    if (!json_) print_table(rows);
     return report_late(last) ? 0 : 1;
   }
 
@@ -67,22 +70,25 @@ class Ps final : public JobVerb {
     return {};
   }
 
-  Result<void> add(const Json& part, std::vector<PsTask>& tasks, std::vector<PsSpare>& spares) {
+  // Tasks come before what they have spawned, and spares last.
+  Result<void> add(const Json& part, Rows& rows) {
     JsonAt at = JsonAt::root(part);
-    for (const JsonAt& each : TRY(TRY(at.at("tasks")).elements())) {
-      tasks.push_back(TRY(PsTask::parse(each.json())));
-      if (json_) print_out("{}\n", dump_json(each.json()));
-    }
-    auto nodes = TRY(at.find("spares"));
-    if (!nodes) return {};
-    for (const JsonAt& each : TRY(nodes->elements())) {
-      spares.push_back(TRY(PsSpare::parse(each.json())));
+    CHECK_OK(add_rows(TRY(at.at("tasks")), rows.tasks));
+    if (auto spawned = TRY(at.find("spawned"))) CHECK_OK(add_rows(*spawned, rows.tasks));
+    if (auto spares = TRY(at.find("spares"))) CHECK_OK(add_rows(*spares, rows.spares));
+    return {};
+  }
+
+  template <typename Row>
+  Result<void> add_rows(const JsonAt& from, std::vector<Row>& to) {
+    for (const JsonAt& each : TRY(from.elements())) {
+      to.push_back(TRY(Row::parse(each.json())));
       if (json_) print_out("{}\n", dump_json(each.json()));
     }
     return {};
   }
 
-  void print_table(const std::vector<PsTask>& tasks, const std::vector<PsSpare>& spares) {
+  void print_table(const Rows& rows) {
     using Side = Table::Side;
     Table table({{"RANK"},
                  {"HOST"},
@@ -93,8 +99,8 @@ class Ps final : public JobVerb {
                  {"CPU%", Side::right},
                  {"RSS", Side::right},
                  {"CMD"}});
-    for (auto& row : ps_rows(tasks, !no_fold_ && tasks.size() > kPsFoldAbove)) table.add(std::move(row));
-    for (const PsSpare& each : spares) table.add(ps_row(each));
+    for (auto& row : ps_rows(rows.tasks, !no_fold_ && rows.tasks.size() > kPsFoldAbove)) table.add(std::move(row));
+    for (const PsSpare& each : rows.spares) table.add(ps_row(each));
     print_out(table.text(!quiet_));
   }
 

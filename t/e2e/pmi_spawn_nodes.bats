@@ -144,9 +144,16 @@ shell 2: 1 of 3, 0 of 1" ] || { echo "$output"; return 1; }
   clients 2 2 2 init "0:spawn:[$(program 2 sh -c 'exec 2>/dev/null; trap "echo got >got.$PMI_RANK; exit 0" USR1; : >runs.$PMI_RANK; while :; do sleep 0.05; done')]" \
     0:has:rc=0 wait:runs.0 wait:runs.1 finalize touch:over.%r
   "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=2 -R R.json -o cpu-affinity=off >out 2>&1 &
+  launcher=$!
   wait_until test -e over.0 -a -e over.1
-  kill -USR1 $!
-  wait $!
+  wait_until listed
+  only_spawned() { [ "$("$front" ps --json | jq -c '[.spawn, .rank, .task, .shell, .host]')" = '[1,0,0,0,"node0"]
+[1,1,0,1,"node1"]' ]; }
+  wait_until only_spawned || { "$front" ps; return 1; }
+  [ "$("$front" ps -q | awk '{ print $1, $2, $5 }')" = "1.0 node0 -
+1.1 node1 -" ] || { "$front" ps; return 1; }
+  kill -USR1 "$launcher"
+  wait "$launcher"
   [ -e got.0 ] && [ -e got.1 ]
   [ ! -s out ] || { cat out; return 1; }
 }

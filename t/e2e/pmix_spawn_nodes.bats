@@ -192,6 +192,11 @@ where='echo "shell ${NACRE_SHELL_ID##*.}: $PMIX_RANK"'
   more=(--spares=1)
   launch_nodes 3
   wait_until test -e in.0 -a -e in.1
+  [ "$("$front" ps --json | jq -c '[.spawn, .rank, .task, .shell]')" = '[null,0,null,0]
+[null,1,null,1]
+[1,0,0,2]
+[1,1,0,2]
+[null,null,null,2]' ] || { "$front" ps; return 1; }
   run "$front" shrink --shells=2
   [ "$status" -eq 1 ]
   [[ $output == "nacre shrink: what tasks have spawned on node2 has called PMI init and not finalize, and the other ranks would wait for it: "* ]] ||

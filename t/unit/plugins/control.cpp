@@ -187,6 +187,26 @@ TEST_CASE("control: ps has the processes of tasks that run", "[control]") {
   ::kill(child, SIGKILL);
 }
 
+TEST_CASE("control: ps has what tasks have spawned, as the topic pmi.processes tells it", "[control]") {
+  World world;
+  auto spawns = std::make_unique<plugin::Plugin>("spawns");
+  spawns->on("pmi.processes", [](plugin::Call& call) {
+    // One that has ended meanwhile, and this very process.
+    call.out["processes"] = {{{"spawn", 3}, {"rank", 0}, {"task", 1}, {"pid", INT32_MAX}},
+                             {{"spawn", 3}, {"rank", 1}, {"task", 1}, {"pid", ::getpid()}}};
+    return Result<void>();
+  });
+  world.host.stack().push(std::move(spawns));
+  world.start();
+  CHECK(world.asked([](control::Client& client) {
+    auto answer = client.ask("ps");
+    if (!answer || (*answer)["spawned"].size() != 1) return 1;
+    const Json& row = (*answer)["spawned"][0];
+    if (row["spawn"] != 3 || row["rank"] != 1 || row["task"] != 1 || row.contains("try")) return 2;
+    return row["host"] == "fake0" && row["shell"] == 0 && row["rss"] > 0 ? 0 : 3;
+  }) == 0);
+}
+
 TEST_CASE("control: plan has where the tasks that run are, and why", "[control]") {
   World world;
   REQUIRE(world.init().value() == 1);

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "base/file.hpp"
 #include "pmi_clients.hpp"
@@ -115,9 +116,18 @@ TEST_CASE("all that are asked for run, with their own ranks; the job is held unt
   CHECK(task.holds() == 1);
   REQUIRE(task.comes("env.2"));
   CHECK(task.spawns.has_begun());
+  std::set<std::uint32_t> ranks;
+  task.spawns.each_process([&](std::uint64_t spawn, std::uint32_t output, const plugins::SpawnedProcess& each) {
+    CHECK(spawn == 1);
+    CHECK(output == 7);
+    CHECK(::kill(each.pid, 0) == 0);
+    ranks.insert(each.rank);
+  });
+  CHECK(ranks == std::set<std::uint32_t>{0, 1, 2});
   std::ofstream(task.directory / "go").close();
   task.ends();
   CHECK(task.spawns.has_begun());
+  task.spawns.each_process([](std::uint64_t, std::uint32_t, const plugins::SpawnedProcess&) { CHECK(false); });
   CHECK(task.wrote("env.0") == "0 of 3, 0 of 3, 1\n");
   CHECK(task.wrote("env.2") == "2 of 3, 2 of 3, 1\n");
   CHECK(task.job.raised().empty());
