@@ -4,15 +4,12 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "event/clock.hpp"
 #include "group/statements.hpp"
 #include "overlay/wire.hpp"
 #include "transport/digest.hpp"
 
 namespace nacre::group {
 namespace {
-
-overlay::Time present() { return std::chrono::duration_cast<overlay::Time>(event::clock_now()); }
 
 overlay::OverlayOptions node_options(const Membership& membership, overlay::OverlayOptions bounds) {
   bounds.job = membership.job.value();
@@ -38,10 +35,29 @@ OpenCalls::WhenReleased when_gathered(Group::WhenGathered done) {
   };
 }
 
+// Both give the collective's name.
+Result<std::string> begin_barrier(overlay::Node& node, std::string name, overlay::Scope scope) {
+  CHECK_OK(in(name, node.enter(name, overlay::Merge::max, std::int64_t{0}, scope)));
+  return name;
+}
+
+Result<std::string> begin_gather(overlay::Node& node, std::string name, std::string mine, overlay::Scope scope) {
+  CHECK_OK(in(name, node.enter(name, overlay::Merge::gather, std::move(mine), scope)));
+  return name;
+}
+
 }  // namespace
 
 OverlayDriver::OverlayDriver(Membership&& membership, Log& log, const overlay::OverlayOptions& options)
-    : log_(log), membership_(std::move(membership)), node_(options), send_queue_(links()) {}
+    : log_(log),
+      membership_(std::move(membership)),
+      node_(options),
+      timer_([this] {
+        tick();
+        pump();
+      }),
+      reports_(membership_, node_, log_, deferred_, open_calls_,
+               [this](const JobException& exception) { raise(exception); }) {}
 
 Result<std::unique_ptr<OverlayDriver>> OverlayDriver::create(event::Loop& loop, Membership membership, Log& log,
                                                              overlay::OverlayOptions bounds) {
@@ -49,34 +65,30 @@ Result<std::unique_ptr<OverlayDriver>> OverlayDriver::create(event::Loop& loop, 
   std::unique_ptr<OverlayDriver> out(new OverlayDriver(std::move(membership), log, options));
   OverlayDriver& self = *out;
   self.link_table_ = TRY(LinkTable::create(loop, self.membership_, self.callbacks()));
-  self.answers_timer_ = TRY(event::Timer::create(loop, [&self] { self.bulk_driver_->waited(); }));
-  self.answers_timer_->unref();
-  self.start_bulk();
-  self.timer_ = TRY(event::Timer::create(loop, [&self] { self.on_timer(); }));
+  bulk::BulkOptions bulk;
+  bulk.self = self.membership_.rank;
+  bulk.newcomer = self.membership_.is_newcomer;
+  self.bulk_ = TRY(NodeBulk::create(loop, bulk, self.node_.leads(), *self.link_table_, self.bulk_callbacks()));
+  auto on_ends = [&self](overlay::LinkName link) { self.bulk_->gone(link); };
+  self.sender_ = std::make_unique<LinkSender>(*self.link_table_, self.node_, log, on_ends);
+  CHECK_OK(self.timer_.create(loop));
   self.tick();
   self.pump();
   return out;
 }
 
-void OverlayDriver::start_bulk() {
-  auto broken = [this](overlay::LinkName link, const Error& why) {
-    give_up(link, why);
+NodeBulk::Callbacks OverlayDriver::bulk_callbacks() {
+  NodeBulk::Callbacks out;
+  out.broken = [this](overlay::LinkName link, const Error& why) {
+    sender_->give_up(link, why);
     pump();
   };
-  bulk::BulkOptions options;
-  options.self = membership_.rank;
-  options.newcomer = membership_.is_newcomer;
-  bulk::BulkOptions with_answers = options;
-  with_answers.answers = bulk::answer_channels();
-  bulk_driver_ = std::make_unique<BulkDriver>(with_answers, *link_table_, 0, broken,
-                                              [this] { answers_timer_->start(bulk::kAnswerWait); });
-  value_driver_ = std::make_unique<BulkDriver>(options, *link_table_, bulk::kRecords, broken);
-  auto arrived = [this](overlay::Seq entry, std::string value) {
+  out.arrived = [this](overlay::Seq entry, std::string value) {
     tick();
     node_.arrived(entry, std::move(value));
     pump();
   };
-  value_carrier_.emplace(*value_driver_, node_.leads() ? ValueCarrier::Arrived() : arrived);
+  return out;
 }
 
 // The leader's beats have its clock as their number, as Pulse::make() gives it.
@@ -95,21 +107,15 @@ Result<void> OverlayDriver::keep_alive() {
   return {};
 }
 
-void OverlayDriver::bulk_gone(overlay::LinkName link) {
-  bulk_driver_->gone(link);
-  value_driver_->gone(link);
-}
-
 LinkTable::Callbacks OverlayDriver::callbacks() {
   LinkTable::Callbacks out;
   out.on_linked = [this](overlay::LinkName link) {
     tick();
-    send_queue_.forget(link);
+    sender_->forget(link);
     node_.linked(link);
-    bulk_driver_->linked(link);
-    value_driver_->linked(link);
-    if (link.side == overlay::Side::down && hooks_.on_child)
-      deferred_.add([this, child = link.peer] { hooks_.on_child(child); });
+    bulk_->linked(link);
+    if (link.side == overlay::Side::down && hooks().on_child)
+      deferred_.add([this, child = link.peer] { hooks().on_child(child); });
     pump();
   };
   out.on_message = [this](overlay::LinkName from, const overlay::Message& message) {
@@ -118,22 +124,20 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     pump();
   };
   out.on_bulk = [this](overlay::LinkName from, transport::StreamId stream, std::string_view bytes) {
-    (stream > bulk::kRecords ? value_driver_ : bulk_driver_)->received(from, stream, bytes);
+    bulk_->received(from, stream, bytes);
   };
-  out.on_credit = [this](overlay::LinkName to, transport::StreamId stream) {
-    (stream > bulk::kRecords ? value_driver_ : bulk_driver_)->on_credit(to, stream);
-  };
+  out.on_credit = [this](overlay::LinkName to, transport::StreamId stream) { bulk_->on_credit(to, stream); };
   out.on_room = [this](overlay::LinkName to) {
-    sent(to, send_queue_.go_on(to));
+    sender_->go_on(to);
     pump();
   };
   out.on_unlinked = [this](overlay::LinkName link, const Error& why) {
     log_.log(Level::debug, "", "link {} shell {}: {}", link.side == overlay::Side::up ? "up to" : "down to",
              link.peer, why.message);
     tick();
-    send_queue_.forget(link);
+    sender_->forget(link);
     unlinked(link);
-    bulk_gone(link);
+    bulk_->gone(link);
     // Only its shell and that shell's guard remove its socket
     bool refused = why.code == ECONNREFUSED || why.code == ENOENT;
     if (refused && link.peer == 0 && link.side == overlay::Side::up) node_.leader_refuses();
@@ -154,10 +158,10 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
 }
 
 void OverlayDriver::unlinked(overlay::LinkName link) {
-  bool waits = hooks_.on_gone && link.side == overlay::Side::down && node_.has_left(link.peer);
+  bool waits = hooks().on_gone && link.side == overlay::Side::down && node_.has_left(link.peer);
   if (!waits) return node_.unlinked(link);
   deferred_.add([this, link] {
-    hooks_.on_gone(link.peer, [this, link] {
+    hooks().on_gone(link.peer, [this, link] {
       tick();
       node_.unlinked(link);
       pump();
@@ -170,76 +174,47 @@ void OverlayDriver::end_if_short(const Error& why) {
   if ((why.code == EMFILE || why.code == ENOMEM) && !deferred_.serving()) end(why);
 }
 
-SendQueue::Links OverlayDriver::links() {
-  SendQueue::Links out;
-  out.send = [this](overlay::LinkName to, std::string_view frame) { return link_table_->send(to, frame); };
-  out.has_room = [this](overlay::LinkName to) { return link_table_->has_room(to); };
-  out.half_close = [this](overlay::LinkName link) { link_table_->half_close(link); };
-  out.frame_of = [this](overlay::Seq seq) { return frame_of(seq); };
-  return out;
-}
-
-// The loop's clock is that of the round's beginning, so the timer may fire a little early; the node would not ask
-// again.
-void OverlayDriver::on_timer() {
-  if (present() < due_) return start_timer();
-  tick();
-  pump();
-}
-
-void OverlayDriver::start_timer() {
-  timer_->start(std::max(event::Seconds::zero(), event::Seconds(due_ - present())));
-}
-
-void OverlayDriver::tick() { node_.tick(present()); }
-
 void OverlayDriver::serve(Callbacks callbacks) {
-  callbacks_ = std::move(callbacks);
+  reports_.callbacks = std::move(callbacks);
   deferred_.serve();
   pump();
 }
 
 // ---- collectives ---------------------------------------------------------------------------
 
-// A name counts in the whole job.
-std::string OverlayDriver::own_name(std::string_view collective) const {
-  if (own_scope_.from == 0) return std::string(collective);
-  return fmt::format("{}@{}", collective, own_scope_.from);
+template <typename Done, typename Begin>
+void OverlayDriver::open(Done done, Begin begin) {
+  if (cut_off_) return done(*cut_off_);
+  tick();
+  auto begun = begin();
+  if (!begun) return done(std::move(begun).error());
+  open_calls_.add(*std::move(begun), std::move(done));
+  pump();
 }
 
 void OverlayDriver::enter(std::string_view barrier, std::function<void(Result<void>)> done) {
-  open_collective(own_name(barrier), overlay::Merge::max, std::int64_t{0}, own_scope_,
-                  when_passed(std::move(done)));
+  open(when_passed(std::move(done)),
+       [&] { return begin_barrier(node_, own_scope_.name_of(barrier), own_scope_.scope); });
 }
 
 void OverlayDriver::enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) {
-  open_collective(std::string(barrier), overlay::Merge::max, std::int64_t{0}, overlay::Scope{},
-                  when_passed(std::move(done)));
+  open(when_passed(std::move(done)), [&] { return begin_barrier(node_, std::string(barrier), overlay::Scope{}); });
 }
 
 void OverlayDriver::gather(std::string_view name, std::string mine, WhenGathered done) {
-  open_collective(own_name(name), overlay::Merge::gather, std::move(mine), own_scope_,
-                  when_gathered(std::move(done)));
+  open(when_gathered(std::move(done)),
+       [&] { return begin_gather(node_, own_scope_.name_of(name), std::move(mine), own_scope_.scope); });
 }
 
 void OverlayDriver::gather_up_to(Rank last, std::string_view name, std::string mine, WhenGathered done) {
-  open_collective(std::string(name), overlay::Merge::gather, std::move(mine), {0, node_.tree().joined(last)},
-                  when_gathered(std::move(done)));
+  open(when_gathered(std::move(done)), [&] {
+    return begin_gather(node_, std::string(name), std::move(mine), {0, node_.tree().joined(last)});
+  });
 }
 
 Rank OverlayDriver::last_come_with(Rank rank) const {
   const overlay::Seq view = node_.tree().joined(rank);
   return view == 0 ? membership_.size - 1 : node_.tree().last_joined(view);
-}
-
-void OverlayDriver::open_collective(std::string name, overlay::Merge merge, const overlay::Own& mine,
-                                    overlay::Scope scope, OpenCalls::WhenReleased done) {
-  if (cut_off_) return done(*cut_off_);
-  tick();
-  Result<void> entered = node_.enter(name, merge, mine, scope);
-  if (!entered) return done(in(name, entered.error()));
-  open_calls_.add(std::move(name), std::move(done));
-  pump();
 }
 
 // ---- what concerns the job ------------------------------------------------------------------
@@ -254,32 +229,19 @@ void OverlayDriver::ask(overlay::RequestBody body) {
 }
 
 void OverlayDriver::exec(value::ExecOrder order, WhenOrdered done) {
-  if (cut_off_) return done(*cut_off_);
-  auto statement = statement_of(std::move(order));
-  if (!statement) return done(std::move(statement).error());
-  tick();
-  auto asked = node_.request(*std::move(statement));
-  if (!asked) return done(std::move(asked).error());
-  open_calls_.add(*asked, std::move(done));
-  pump();
+  open(std::move(done), [&]() -> Result<std::uint64_t> {
+    return node_.request(TRY(statement_of(std::move(order))));
+  });
 }
 
 void OverlayDriver::shrink(const value::Idset& shells, WhenShrunk done) {
-  if (cut_off_) return done(*cut_off_);
-  tick();
-  auto asked = node_.request(overlay::Shrink{shells});
-  if (!asked) return done(std::move(asked).error());
-  open_calls_.add(*asked, std::move(done));
-  pump();
+  open(std::move(done), [&] { return node_.request(overlay::Shrink{shells}); });
 }
 
 void OverlayDriver::grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) {
-  if (cut_off_) return done(*cut_off_);
-  tick();
-  auto asked = node_.request(overlay::Grow{shells, static_cast<std::uint64_t>(wait.count())});
-  if (!asked) return done(std::move(asked).error());
-  open_calls_.add(*asked, std::move(done));
-  pump();
+  open(std::move(done), [&] {
+    return node_.request(overlay::Grow{shells, static_cast<std::uint64_t>(wait.count())});
+  });
 }
 
 void OverlayDriver::raise(const JobException& exception) {
@@ -320,10 +282,8 @@ void OverlayDriver::suspect(Rank rank) {
 }
 
 void OverlayDriver::give_up_absent() {
-  gives_up_absent_ = true;
-  if (!code_) return;
   tick();
-  node_.suspect_absent();
+  reports_.give_up_absent();
   pump();
 }
 
@@ -361,7 +321,7 @@ void OverlayDriver::end_if_gone() {
   auto gone = [this](Rank rank) { return removed_ || !node_.tree().has(rank); };
   bool is_over = finished_ ? link_table_->idle(gone) : cut_off_ && !removed_;
   if (!leaving_ || !when_gone_ || !is_over) return;
-  std::exchange(when_gone_, nullptr)(code_);
+  std::exchange(when_gone_, nullptr)(reports_.code());
 }
 
 }  // namespace nacre::group

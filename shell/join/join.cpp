@@ -248,7 +248,7 @@ class Assembly {
     std::vector<std::string> addresses;
     std::string mark = transport::host_mark();
     for (group::Rank rank = 0; rank < size_; ++rank) {
-      CHECK_OK(member_->directory().set(rank, transport::usable_on(mark, shells[rank]->address)));
+      CHECK_OK(member_->membership().directory.set(rank, transport::usable_on(mark, shells[rank]->address)));
       if (rank_ == 0) addresses.push_back(std::move(shells[rank]->address));
       offers.push_back(std::move(shells[rank]->offer));
     }

@@ -260,7 +260,7 @@ TEST_CASE("a shell of another protocol is refused, and both say why") {
   std::string answer;
   bool closed = false;
   auto dialler =
-      transport::Dialer::create(*world.loop, *credentials, leader.member->directory().find(0), {},
+      transport::Dialer::create(*world.loop, *credentials, leader.member->membership().directory.find(0), {},
                                 [&](Result<transport::OwnedLink> made) {
                                   link = std::move(made).value();
                                   transport::Link::Callbacks callbacks;
@@ -297,7 +297,7 @@ TEST_CASE("who speaks without being introduced, or for another shell, is refused
   transport::OwnedLink link;
   bool closed = false;
   auto dialler =
-      transport::Dialer::create(*world.loop, *credentials, leader.member->directory().find(0), {},
+      transport::Dialer::create(*world.loop, *credentials, leader.member->membership().directory.find(0), {},
                                 [&, text = frame](Result<transport::OwnedLink> made) {
                                   link = std::move(made).value();
                                   transport::Link::Callbacks callbacks;
