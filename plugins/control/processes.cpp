@@ -140,7 +140,7 @@ std::vector<TaskProcess> task_processes(plugin::Host& host, const std::map<std::
   if (auto spawned = spawned_that_run(host)) {
     wanted.insert(wanted.end(), spawned->begin(), spawned->end());
   } else {
-    host.log().log(plugin::Level::warn, "control", "{}", spawned.error().message);
+    host.log().log(Level::warn, "control", "{}", spawned.error().message);
   }
   std::vector<TaskProcess> out;
   if (wanted.empty()) return out;

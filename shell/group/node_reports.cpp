@@ -113,7 +113,7 @@ void NodeReports::deliver(const overlay::Event& event) {
   auto whole = announcements_.take(event);
   if (!whole) return;
   if (whole->topic == kGiveUpSilent) {
-    node_.wait_for_silent(std::min(kSilentAtEnd, node_.options().silent_bound));
+    node_.wait_for_silent(std::min(Group::kSilentAtEnd, node_.options().silent_bound));
     return node_.wait_for_busy(node_.options().silent_bound);
   }
   bool is_early = hooks.on_announced && !deferred_.serving();
