@@ -27,8 +27,8 @@ class NodeTimer {
     timer_ = TRY(event::Timer::create(loop, [this] { fired(); }));
     return {};
   }
-  void arm(overlay::Time at) {
-    due_ = at;
+  void perform(const overlay::Arm& arm) {
+    due_ = arm.at;
     start();
   }
 

@@ -68,26 +68,22 @@ Result<std::unique_ptr<OverlayDriver>> OverlayDriver::create(event::Loop& loop, 
   bulk::BulkOptions bulk;
   bulk.self = self.membership_.rank;
   bulk.newcomer = self.membership_.is_newcomer;
-  self.bulk_ = TRY(NodeBulk::create(loop, bulk, self.node_.leads(), *self.link_table_, self.bulk_callbacks()));
+  NodeBulk::Callbacks on;
+  on.broken = [&self](overlay::LinkName link, const Error& why) {
+    self.sender_->give_up(link, why);
+    self.pump();
+  };
+  on.arrived = [&self](overlay::Seq entry, std::string value) {
+    self.tick();
+    self.node_.arrived(entry, std::move(value));
+    self.pump();
+  };
+  self.bulk_ = TRY(NodeBulk::create(loop, bulk, self.node_.leads(), *self.link_table_, std::move(on)));
   auto on_ends = [&self](overlay::LinkName link) { self.bulk_->gone(link); };
   self.sender_ = std::make_unique<LinkSender>(*self.link_table_, self.node_, log, on_ends);
   CHECK_OK(self.timer_.create(loop));
   self.tick();
   self.pump();
-  return out;
-}
-
-NodeBulk::Callbacks OverlayDriver::bulk_callbacks() {
-  NodeBulk::Callbacks out;
-  out.broken = [this](overlay::LinkName link, const Error& why) {
-    sender_->give_up(link, why);
-    pump();
-  };
-  out.arrived = [this](overlay::Seq entry, std::string value) {
-    tick();
-    node_.arrived(entry, std::move(value));
-    pump();
-  };
   return out;
 }
 
@@ -108,6 +104,10 @@ Result<void> OverlayDriver::keep_alive() {
 }
 
 LinkTable::Callbacks OverlayDriver::callbacks() {
+  // After joining, descriptors or memory may become free again. Before, they do not.
+  auto end_if_short = [this](const Error& why) {
+    if ((why.code == EMFILE || why.code == ENOMEM) && !deferred_.serving()) end(why);
+  };
   LinkTable::Callbacks out;
   out.on_linked = [this](overlay::LinkName link) {
     tick();
@@ -131,7 +131,7 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     sender_->go_on(to);
     pump();
   };
-  out.on_unlinked = [this](overlay::LinkName link, const Error& why) {
+  out.on_unlinked = [this, end_if_short](overlay::LinkName link, const Error& why) {
     log_.log(Level::debug, "", "link {} shell {}: {}", link.side == overlay::Side::up ? "up to" : "down to",
              link.peer, why.message);
     tick();
@@ -150,7 +150,7 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     log_.log(Level::error, "", "{}", why.message);
     suspect(rank);
   };
-  out.on_refused = [this](const Error& why) {
+  out.on_refused = [this, end_if_short](const Error& why) {
     log_.log(Level::debug, "", "refused: {}", why.message);
     end_if_short(why);
   };
@@ -167,11 +167,6 @@ void OverlayDriver::unlinked(overlay::LinkName link) {
       pump();
     });
   });
-}
-
-// After joining, descriptors or memory may become free again. Before, they do not.
-void OverlayDriver::end_if_short(const Error& why) {
-  if ((why.code == EMFILE || why.code == ENOMEM) && !deferred_.serving()) end(why);
 }
 
 void OverlayDriver::serve(Callbacks callbacks) {

@@ -69,7 +69,6 @@ class OverlayDriver final : public Group {
  private:
   OverlayDriver(Membership&& membership, Log& log, const overlay::OverlayOptions& options);
   [[nodiscard]] LinkTable::Callbacks callbacks();
-  [[nodiscard]] NodeBulk::Callbacks bulk_callbacks();
   void unlinked(overlay::LinkName link);
   [[nodiscard]] std::optional<overlay::LinkName> last_link() const;
   void tick() { node_.tick(present()); }
@@ -81,15 +80,11 @@ class OverlayDriver final : public Group {
   // Performs the node's effects, then calls the owner, until nothing is left.
   void pump();
   bool step();  // false: there was nothing to do
-  template <typename Effect>
-  void perform_by_part(Effect& effect);
   void perform(overlay::Joined& joined);
   void perform(overlay::Leave& leave);
   void perform(overlay::Die& die);
   void perform(overlay::Finished& finished);
-  void perform(overlay::Arm& arm) { timer_.arm(arm.at); }
   void end(Error why);
-  void end_if_short(const Error& why);  // of descriptors or memory
   void end_if_gone();
 
   Log& log_;

@@ -11,23 +11,23 @@ void OverlayDriver::pump() {
 
 bool OverlayDriver::step() {
   std::vector<overlay::Effect> effects = node_.take_effects();
-  for (overlay::Effect& effect : effects) std::visit([this](auto& each) { perform_by_part(each); }, effect);
+  auto perform_it = [this](auto& effect) {
+    if constexpr (requires { sender_->perform(effect); }) {
+      sender_->perform(effect);
+    } else if constexpr (requires { reports_.perform(effect); }) {
+      reports_.perform(effect);
+    } else if constexpr (requires { bulk_->perform(effect); }) {
+      bulk_->perform(effect);
+    } else if constexpr (requires { timer_.perform(effect); }) {
+      timer_.perform(effect);
+    } else {
+      perform(effect);
+    }
+  };
+  for (overlay::Effect& effect : effects) std::visit(perform_it, effect);
   std::vector<overlay::LinkName> failed = sender_->take_failed();
   for (overlay::LinkName link : failed) node_.unlinked(link);
   return !failed.empty() || !effects.empty() || deferred_.call_next();
-}
-
-template <typename Effect>
-void OverlayDriver::perform_by_part(Effect& effect) {
-  if constexpr (requires { sender_->perform(effect); }) {
-    sender_->perform(effect);
-  } else if constexpr (requires { reports_.perform(effect); }) {
-    reports_.perform(effect);
-  } else if constexpr (requires { bulk_->perform(effect); }) {
-    bulk_->perform(effect);
-  } else {
-    perform(effect);
-  }
 }
 
 // From now on this shell may be fed by others that have joined later.
