@@ -29,8 +29,8 @@ PsTask process(std::uint64_t spawn, std::uint32_t rank, const char* host) {
 TEST_CASE("a row for each process: a spawned one by the number of its spawn, and without a try") {
   Rows rows = ps_rows({process(0, 1, "n0"), process(2, 1, "n1")}, false);
   REQUIRE(rows.size() == 2);
-  CHECK(rows[0] == std::vector<std::string>{"1", "n0", "101", "S", "1", "0:05", "50.0", "1.0K", "cc"});
-  CHECK(rows[1] == std::vector<std::string>{"2.1", "n1", "101", "S", "-", "0:05", "50.0", "1.0K", "cc"});
+  CHECK(rows[0] == std::vector<std::string>{"1", "n0", "101", "S", "1", "5.000s", "50.0", "1.0K", "cc"});
+  CHECK(rows[1] == std::vector<std::string>{"2.1", "n1", "101", "S", "-", "5.000s", "50.0", "1.0K", "cc"});
 }
 
 TEST_CASE("folded: tasks are not with what they have spawned, nor one spawn with another") {
