@@ -238,8 +238,8 @@ void Answers::processes(const Json& arguments, Reply reply) {
     Json spawned = Json::array();
     for (const TaskProcess& each : all) {
       if (tasks.size() + spawned.size() == kRowsInPart)
-        reply.part({{"tasks", std::exchange(tasks, Json::array())},
-                    {"spawned", std::exchange(spawned, Json::array())}});
+        reply.part(
+            {{"tasks", std::exchange(tasks, Json::array())}, {"spawned", std::exchange(spawned, Json::array())}});
       (each.origin ? spawned : tasks).push_back(row_of(each));
     }
     Json spares = Json::array();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tasks of this shell, and the processes that tasks have spawned on it, do and use at the moment: by one look at all processes, proc(5), and only when
-// somebody asks.
+// What the tasks of this shell, and the processes that tasks have spawned on it, do and use at the moment: by one
+// look at all processes, proc(5), and only when somebody asks.
 #pragma once
 
 #include <cstdint>

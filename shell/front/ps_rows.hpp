@@ -22,9 +22,9 @@ struct PsTask {
   std::int64_t pid = 0;
   std::string state;
   std::uint32_t attempt = 1;  // of a task
-  double time = 0;  // seconds
-  double cpu = 0;   // of one CPU: 1 is 100 %
-  double rss = 0;   // bytes
+  double time = 0;            // seconds
+  double cpu = 0;             // of one CPU: 1 is 100 %
+  double rss = 0;             // bytes
   std::string command;
   std::optional<double> gpu_memory;      // bytes
   std::optional<double> gpu_device_use;  // of the devices that it is on: 1 is 100 %

@@ -18,8 +18,8 @@ void LinkSender::perform(overlay::Send& message) {
   auto bytes = overlay::encode(message.message);
   if (bytes) {
     bool is_beat = std::holds_alternative<overlay::Beat>(message.message.body);
-    return sent(message.to, is_beat ? queue_.send_first(message.to, *bytes)
-                                    : queue_.send(message.to, *std::move(bytes)));
+    return sent(message.to,
+                is_beat ? queue_.send_first(message.to, *bytes) : queue_.send(message.to, *std::move(bytes)));
   }
   log_.log(Level::error, "", "a message to shell {} is too long: {}", message.to.peer, bytes.error().message);
 }

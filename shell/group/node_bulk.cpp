@@ -14,7 +14,8 @@ bulk::BulkOptions with_answers(bulk::BulkOptions options) {
 }  // namespace
 
 NodeBulk::NodeBulk(const bulk::BulkOptions& options, bool leads, LinkTable& links, const Callbacks& callbacks)
-    : users_(with_answers(options), links, 0, callbacks.broken, [this] { answers_timer_->start(bulk::kAnswerWait); }),
+    : users_(with_answers(options), links, 0, callbacks.broken,
+             [this] { answers_timer_->start(bulk::kAnswerWait); }),
       values_(options, links, bulk::kRecords, callbacks.broken),
       carrier_(values_, leads ? ValueCarrier::Arrived() : callbacks.arrived) {}
 

@@ -224,9 +224,8 @@ void OverlayDriver::ask(overlay::RequestBody body) {
 }
 
 void OverlayDriver::exec(value::ExecOrder order, WhenOrdered done) {
-  open(std::move(done), [&]() -> Result<std::uint64_t> {
-    return node_.request(TRY(statement_of(std::move(order))));
-  });
+  open(std::move(done),
+       [&]() -> Result<std::uint64_t> { return node_.request(TRY(statement_of(std::move(order)))); });
 }
 
 void OverlayDriver::shrink(const value::Idset& shells, WhenShrunk done) {

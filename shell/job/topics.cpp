@@ -18,21 +18,21 @@ namespace {
 
 using Kind = TopicJudgement::Kind;
 
-constexpr std::array kCalled = {"shell.init",        "shell.post-init",   "task.init",
-                                "task.exec",         "task.fork",         "shell.start",
-                                "task.exit",         "shell.finish",      "shell.tasks-complete",
-                                "shell.exit",        "shell.log",         "shell.log-setlevel",
-                                "hwloc.xml",         "hwloc.cores",       "hwloc.topology",
-                                "affinity.plan",     "shell.lost",        "job.tasks-exited",
-                                "job.report",        "job.usage",         "job.listed",
-                                "output.open",       "pmi.connected",     "report.note",
-                                "doctor.note",       "doctor.hang",       "shell.processes-left",
-                                "shell.left",        "job.shrinking",     "shell.resource-update",
-                                "job.tasks-moved",   "shell.take-over",   "rehearse.event",
-                                "job.tasks-restart", "shell.restart",     "pmi.restart",
-                                "shell.joined",      "pmi.spawned",       "usage.gpus",
-                                "pmi.spawn",         "pmi.spawning",      "pmi.spawn-begins",
-                                "pmi.spawn-started", "pmi.spawn-exited",  "pmi.spawn-settled",
+constexpr std::array kCalled = {"shell.init",        "shell.post-init",    "task.init",
+                                "task.exec",         "task.fork",          "shell.start",
+                                "task.exit",         "shell.finish",       "shell.tasks-complete",
+                                "shell.exit",        "shell.log",          "shell.log-setlevel",
+                                "hwloc.xml",         "hwloc.cores",        "hwloc.topology",
+                                "affinity.plan",     "shell.lost",         "job.tasks-exited",
+                                "job.report",        "job.usage",          "job.listed",
+                                "output.open",       "pmi.connected",      "report.note",
+                                "doctor.note",       "doctor.hang",        "shell.processes-left",
+                                "shell.left",        "job.shrinking",      "shell.resource-update",
+                                "job.tasks-moved",   "shell.take-over",    "rehearse.event",
+                                "job.tasks-restart", "shell.restart",      "pmi.restart",
+                                "shell.joined",      "pmi.spawned",        "usage.gpus",
+                                "pmi.spawn",         "pmi.spawning",       "pmi.spawn-begins",
+                                "pmi.spawn-started", "pmi.spawn-exited",   "pmi.spawn-settled",
                                 "pmi.spawns-over",   "shell.not-replaced", "pmi.processes"};
 constexpr std::array kNotCalled = {"shell.connect", "shell.reconnect"};
 constexpr std::array kFamilies = {"taskmap.", "mustache.render."};

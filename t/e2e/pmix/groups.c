@@ -397,5 +397,4 @@ int main(int argc, char** argv) {
     if (strcmp(argv[1], kWays[way].name) == 0) kWays[way].run();
   }
   finish();
-  return 0;
 }
