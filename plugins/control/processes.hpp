@@ -40,10 +40,10 @@ struct TaskProcess {
   static Result<TaskProcess> parse(const Json& json);
 };
 
-// Of those that run, tasks first, then by spawn, in the order of their ranks.
+// Tasks come first, then what was spawned, by spawn; each in the order of ranks.
 bool operator<(const TaskProcess& a, const TaskProcess& b);
 
-// In this order.
+// Of those that run, in that order.
 [[nodiscard]] std::vector<TaskProcess> task_processes(plugin::Host& host,
                                                       const std::map<std::uint32_t, usage::TaskGpu>& gpus = {});
 

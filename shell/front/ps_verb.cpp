@@ -63,11 +63,7 @@ class Ps final : public JobVerb {
   }
 
   Result<void> add(const Json& part, std::vector<PlaceOfTask>& tasks) {
-    for (const JsonAt& each : TRY(TRY(JsonAt::root(part).at("tasks")).elements())) {
-      tasks.push_back(TRY(PlaceOfTask::parse(each.json())));
-      if (json_) print_out("{}\n", dump_json(each.json()));
-    }
-    return {};
+    return add_rows(TRY(JsonAt::root(part).at("tasks")), tasks);
   }
 
   // Tasks come before what they have spawned, and spares last.
