@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "folder.hpp"
 #include "shell_under_test.hpp"
 
 using namespace nacre;        // NOLINT
@@ -83,7 +84,7 @@ TEST_CASE("a signal that asks the tasks to end cancels a restart that waits, and
   ShellUnderTest runs;
   prepare(runs, "always,backoff=0", "trap 'exit 5' TERM; while :; do sleep 0.01; done");
   runs.at["shell.start"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.2), [&self] { self.shell->kill_tasks(SIGTERM); });
+    self.once_task_expects(SIGTERM, [&self] { self.shell->kill_tasks(SIGTERM); });
     return Result<void>();
   };
   CHECK(runs.run() == 5);
@@ -240,7 +241,13 @@ TEST_CASE("scope=node: a signal for a task of the shell cancels it, while it wai
   CHECK(waits.run() == 3);
   CHECK(waits.called("task.fork") == 2);
   ShellUnderTest ends;
-  prepare(ends, "on-failure,scope=node,backoff=0", "[ $FLUX_TASK_RANK = 0 ] || exit 3; trap '' TERM; sleep 100");
+  TemporaryFolder folder;
+  std::string ready = folder.path("ready");  // task 0 ignores SIGTERM
+  prepare(ends, "on-failure,scope=node,backoff=0",
+          fmt::format("[ $FLUX_TASK_RANK = 0 ] || {{ until [ -e {0} ]; do sleep 0.01; done; exit 3; }}; "
+                      "trap '' TERM; : > {0}; sleep 100",
+                      ready)
+              .c_str());
   ends.options["kill-timeout"] = "0.5s";
   ends.tasks = 2;
   ends.at["job.tasks-restart"] = [](ShellUnderTest& self) {
@@ -256,7 +263,7 @@ TEST_CASE("nacre restart: a task that is ordered to starts again, whatever it en
   prepare(it, "on-request", "[ $NACRE_TASK_TRY -gt 1 ] || { trap 'exit 7' TERM; sleep 100 & wait; }");
   it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
   it.at["shell.start"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.1), [&self] {
+    self.once_task_expects(SIGTERM, [&self] {
       REQUIRE(self.group->announce("shell.restart-order", R"({"ranks": "0"})"));
       REQUIRE(self.group->announce("shell.restart-order", R"({"ranks": "0-1"})"));  // it is being ended
       REQUIRE(self.group->announce("shell.restart-order", R"({"ranks": 0})"));

@@ -61,9 +61,16 @@ struct LauncherFixture {
   }
   // Runs the loop until the file is there: others make it.
   void until_there(const std::string& name) {
+    until_others([&] { return there(name); });
+  }
+  // And until its one line is in it.
+  void until_written(const std::string& name) {
+    until_others([&] { return content(name).ends_with('\n'); });
+  }
+  void until_others(const std::function<bool()>& done) {
     auto look = event::Timer::create(*loop, [] {}).value();
     look.start(event::Seconds(0.005), event::Seconds(0.005));
-    until([&] { return there(name); });
+    until(done);
   }
 };
 
@@ -99,7 +106,7 @@ TEST_CASE_METHOD(LauncherFixture,
       script("shell", "read line; echo \"$# $1 $line\" > " + folder.path("got") + "; cat > /dev/null; exit 3");
   make({.shell = {shell, "--boot=hosts"}});
   launcher->start(4, "n4", "the secret\n");
-  until_there("got");
+  until_written("got");
   CHECK(content("got") == "1 --boot=hosts the secret\n");
   launcher->joined(4);
   CHECK(launcher->running() == 1);
@@ -116,7 +123,7 @@ TEST_CASE_METHOD(LauncherFixture, "an agent starts the shell on another host, by
   make({.agent = {agent}, .shell = {shell, "a  b", "it's"}});
   std::string large(3 << 20, 'x');
   launcher->start(1, "no-such-host", large);
-  until_there("got");
+  until_written("got");
   launcher->joined(1);
   bool done = false;
   launcher->finish(event::Seconds(60), [&] { done = true; });
